@@ -1,0 +1,113 @@
+#pragma once
+// The nouns that all data is described with: element type, shape, named spec, and batches in columns. Environments
+// declare them, replay stores rows of them, messages carry them and learners bind them to graph inputs.
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <troupe/core/error.hpp>
+
+namespace troupe {
+
+enum class DType : std::uint8_t { kF32 = 0, kF64 = 1, kBF16 = 2, kI32 = 3, kI64 = 4, kU8 = 5 };
+
+/// Bytes of one element.
+std::size_t dtype_bytes(DType dtype);
+/// "float32", "float64", "bfloat16", "int32", "int64", "uint8": NumPy's names.
+std::string_view to_string(DType dtype);
+
+/// Up to kMaxRank dimension sizes, outermost first, row-major. Rank 0 is a scalar with one element.
+class Shape {
+ public:
+  static constexpr int kMaxRank = 8;
+
+  Shape() = default;
+  Shape(std::initializer_list<std::int64_t> dims);
+  explicit Shape(std::span<const std::int64_t> dims);
+
+  int rank() const { return rank_; }
+  std::int64_t operator[](int axis) const { return dims_[static_cast<std::size_t>(axis)]; }
+  std::span<const std::int64_t> dims() const { return {dims_.data(), static_cast<std::size_t>(rank_)}; }
+  /// Product of the dimensions.
+  std::int64_t elements() const;
+  /// This shape with one more dimension in front, e.g. the batch.
+  Shape with_leading(std::int64_t size) const;
+  /// "[256, 17]".
+  std::string to_string() const;
+
+  friend bool operator==(const Shape&, const Shape&) = default;
+
+ private:
+  std::array<std::int64_t, kMaxRank> dims_{};  // unused entries stay 0, so that == may compare all of them
+  int rank_ = 0;
+};
+
+/// A named array of fixed dtype and shape, without its batch dimension.
+struct TensorSpec {
+  std::string name;
+  DType dtype = DType::kF32;
+  Shape shape;
+
+  std::size_t bytes() const { return dtype_bytes(dtype) * static_cast<std::size_t>(shape.elements()); }
+  std::string to_string() const;  ///< "observation: float32[17]"
+  friend bool operator==(const TensorSpec&, const TensorSpec&) = default;
+};
+
+/// The columns of an item or batch, in order. Names are unique.
+using Signature = std::vector<TensorSpec>;
+
+/// Bytes of one row over all columns, packed without padding.
+std::size_t row_bytes(const Signature& signature);
+/// Errors with kShapeMismatch, naming `where` and the first column that differs.
+Status check_same(const Signature& got, const Signature& expected, std::string_view where);
+
+/// `rows` rows in columns: columns[c] holds rows x signature[c].bytes(), contiguous. Borrowed for the call.
+struct BatchView {
+  const Signature* signature = nullptr;
+  std::int64_t rows = 0;
+  std::vector<std::span<const std::byte>> columns;
+
+  /// Column `index` as elements of T; T must have the dtype's size.
+  template <typename T>
+  std::span<const T> as(std::size_t index) const {
+    return {reinterpret_cast<const T*>(columns[index].data()), columns[index].size() / sizeof(T)};
+  }
+  /// Index of the column `name`, or -1.
+  int find(std::string_view name) const;
+};
+
+/// The same, to be filled by the callee.
+struct MutableBatchView {
+  const Signature* signature = nullptr;
+  std::int64_t rows = 0;
+  std::vector<std::span<std::byte>> columns;
+
+  template <typename T>
+  std::span<T> as(std::size_t index) const {
+    return {reinterpret_cast<T*>(columns[index].data()), columns[index].size() / sizeof(T)};
+  }
+  BatchView view() const;
+};
+
+/// A batch that owns its memory: one 64-byte-aligned allocation, every column aligned to 64 bytes.
+class BatchBuffer {
+ public:
+  BatchBuffer(Signature signature, std::int64_t rows);
+  BatchBuffer(const BatchBuffer&) = delete;
+  BatchBuffer& operator=(const BatchBuffer&) = delete;
+
+  const MutableBatchView& mutable_view() { return view_; }
+  BatchView view() const { return view_.view(); }
+
+ private:
+  Signature signature_;
+  std::vector<std::byte> storage_;
+  MutableBatchView view_;
+};
+
+}  // namespace troupe
