@@ -1,0 +1,62 @@
+#pragma once
+// One training run from start to end: builds the D4PG topology for the options, runs it until a limit is met or
+// somebody asks for a stop, and leaves a checkpoint. The one call between apps/ and the actors.
+#include <atomic>
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string_view>
+
+#include <troupe/actors/train_options.hpp>
+#include <troupe/core/error.hpp>
+#include <troupe/core/metrics.hpp>
+
+namespace troupe::actors {
+
+/// The returns of one evaluation, in numbers. It is also reported as a metrics row (see below).
+struct Evaluation {
+  double wall_s = 0;  ///< when it ended
+  std::int64_t env_steps = 0;
+  std::int64_t learner_steps = 0;  ///< version of the parameters that were evaluated
+  double mean = 0;
+  double std = 0;  ///< population standard deviation over the episodes
+  std::int64_t episodes = 0;
+};
+
+enum class StopReason { kMaxMinutes, kMaxEnvSteps, kMaxLearnerSteps, kRequested };
+
+/// "max_minutes", "max_env_steps", "max_learner_steps", "stop requested".
+std::string_view to_string(StopReason reason);
+
+struct TrainSummary {
+  StopReason stop_reason = StopReason::kRequested;
+  /// Counted over all starts of the run, so a resumed run goes on from its checkpoint's numbers.
+  double wall_s = 0;
+  std::int64_t env_steps = 0;
+  std::int64_t learner_steps = 0;
+  /// Of the last parameters; when a stop was requested, the last periodic one, if there was any.
+  std::optional<Evaluation> final_evaluation;
+};
+
+/// What the caller lends to the run. All pointers must outlive the call.
+struct TrainHooks {
+  /// Set by anybody (a signal handler) to end the run: it checkpoints and returns within a few seconds.
+  const std::atomic<bool>* stop = nullptr;
+  /// Receives every row, from one thread at a time; an error that it returns ends the run. Scalars in use:
+  ///   actor/steps_per_s, actor/episode_return, learner/steps_per_s, learner/critic_loss, learner/policy_loss,
+  ///   replay/items, replay/bytes, parameters/staleness_mean, parameters/staleness_max,
+  ///   evaluator/return, evaluator/return_std, evaluator/episodes (these three together, in a row of their own).
+  /// wall_s of a row counts over all starts of the run.
+  MetricSink* metrics = nullptr;
+  /// Where checkpoints go; made if absent.
+  std::filesystem::path checkpoint_dir;
+  /// Go on from the newest good checkpoint in checkpoint_dir instead of starting afresh.
+  bool resume = false;
+};
+
+/// Runs. Blocks the calling thread until the end. Errors: kNotFound (environment; no checkpoint to resume from),
+/// kShapeMismatch (the checkpoint is of another environment or network), kCorrupt (no good checkpoint is left),
+/// kIo, and whatever made an actor fail for good. Before an error is returned everything that was started has ended.
+Result<TrainSummary> train(const TrainOptions& options, const TrainHooks& hooks);
+
+}  // namespace troupe::actors

@@ -1,0 +1,83 @@
+#pragma once
+// The settings of a training run as plain values, checked before they get here (apps/train_schema.cpp makes them from
+// a config file; every field has the name of its key there). Defaults are Acme's for D4PG on the control suite
+// (acme/agents/jax/d4pg/config.py and examples/baselines/rl_continuous/run_d4pg.py). Values only: no invariants.
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace troupe::actors {
+
+struct ActorOptions {
+  std::int64_t count = 1;  ///< env actors; each has its own environment and random stream
+  double sigma = 0.3;      ///< standard deviation of the Gaussian exploration noise, in units of half the action range
+};
+
+struct ReplayOptions {
+  std::int64_t max_items = 1'000'000;  ///< the oldest item leaves when one more comes
+  std::int64_t max_bytes = 4'000'000'000;
+  std::int64_t min_items = 1'000;   ///< no sample before the table holds as many
+  double samples_per_insert = 32;   ///< items sampled for each item inserted, in the long run
+  double tolerance = 0.1;           ///< error buffer of the limiter = min_items * tolerance * samples_per_insert
+  std::string sampler = "uniform";  ///< "uniform" or "prioritized"
+  double priority_exponent = 0.6;   ///< of the prioritized sampler (Schaul et al. 2016)
+};
+
+struct LearnerOptions {
+  std::int64_t batch_size = 256;
+  std::vector<std::int64_t> policy_layers = {256, 256, 256};
+  std::vector<std::int64_t> critic_layers = {512, 512, 256};
+  std::int64_t atoms = 51;  ///< of the value distribution, evenly from v_min to v_max
+  double v_min = -150;
+  double v_max = 150;
+  double policy_learning_rate = 1e-4;  ///< Adam
+  double critic_learning_rate = 1e-4;
+  std::int64_t target_update_period = 100;  ///< learner steps between hard copies to the target networks
+  double action_gradient_clip = 1;          ///< largest norm of dQ/da of a row in the policy's loss; 0: no clipping
+  double gradient_norm_clip = 40;           ///< largest global norm of each network's gradient; 0: no clipping
+  std::string compute = "fp32";             ///< "fp32" or "bf16" (bfloat16 products, fp32 weights, targets and losses)
+  std::int64_t threads = 1;                 ///< CPU shards of a learner step
+};
+
+struct EvaluatorOptions {
+  std::int64_t episodes = 10;  ///< a evaluation, without exploration noise
+  std::int64_t every_learner_steps = 2'500;
+};
+
+struct CheckpointOptions {
+  double every_s = 60;
+  std::int64_t keep = 2;  ///< newest ones; at least 2, so that a damaged one has a predecessor
+};
+
+struct MetricsOptions {
+  double every_s = 1;  ///< between two rows
+};
+
+struct SupervisorOptions {
+  std::int64_t max_restarts = 10;  ///< of one env actor; one more failure ends the run with its error
+  double backoff_first_s = 0.1;    ///< wait before the first restart, doubled for every further one
+  double backoff_max_s = 10;
+};
+
+struct TrainOptions {
+  std::string name;  ///< of the run, for its directory
+  std::string env;   ///< a name that envs::make_environment() knows
+  std::uint64_t seed = 1;
+  bool deterministic = false;  ///< one thread and virtual time: two runs give the same bits
+  /// Whichever limit is met first ends the run; 0 is no limit.
+  double max_minutes = 0;
+  std::int64_t max_env_steps = 1'000'000;
+  std::int64_t max_learner_steps = 0;
+  std::int64_t n_step = 5;  ///< of the returns that the adder makes
+  double discount = 0.99;   ///< gamma, a step
+
+  ActorOptions actors;
+  ReplayOptions replay;
+  LearnerOptions learner;
+  EvaluatorOptions evaluator;
+  CheckpointOptions checkpoint;
+  MetricsOptions metrics;
+  SupervisorOptions supervisor;
+};
+
+}  // namespace troupe::actors
