@@ -3,31 +3,27 @@
 // Third station of the flow env -> actor -> replay -> learner -> parameter store -> actor. Semantics are Reverb's
 // (reverb/cc/table.h), but a Table is passive: one owner calls it, nothing blocks; an operation that the limiter does
 // not admit now says who waits for what, and the owner (actors/replay_actor) tries again after the next change.
+#include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include <troupe/core/error.hpp>
-#include <troupe/core/rng.hpp>
 #include <troupe/core/tensor.hpp>
 #include <troupe/replay/rate_limiter.hpp>
 #include <troupe/replay/selector.hpp>
 
 namespace troupe::replay {
 
-/// Identity of an item: unique in a table over its life, never reused, increasing with insertion.
-using Key = std::uint64_t;
-
 struct TableOptions {
   std::string name = "replay";
-  Signature signature;             ///< columns of an item
-  std::int64_t max_items = 0;      ///< the remover evicts before an insert would pass it; > 0
-  std::int64_t max_bytes = 0;      ///< 0: no bound besides max_items
-  SelectorOptions sampler;         ///< which item a sample draws
-  SelectorOptions remover;         ///< which item goes when the table is full; FIFO by default
+  Signature signature;         ///< columns of an item
+  std::int64_t max_items = 0;  ///< the remover evicts before an insert would pass it; > 0
+  std::int64_t max_bytes = 0;  ///< bound on the rows' memory, for which fewer items are kept; 0: max_items alone
+  SelectorOptions sampler;     ///< which item a sample draws
+  SelectorOptions remover = {.kind = SelectorKind::kFifo};  ///< which item goes when the table is full
   RateLimiterOptions limiter;
   std::int64_t max_times_sampled = 0;  ///< an item leaves after this many samples; 0: never
   std::uint64_t seed = 0;
@@ -38,16 +34,16 @@ struct SampledItem {
   Key key = 0;
   double probability = 0;  ///< with which the sampler drew it, for importance weights
   double priority = 0;
-  std::int32_t times_sampled = 0;
-  std::int64_t table_items = 0;  ///< table size when drawn
+  std::int32_t times_sampled = 0;  ///< this draw included
+  std::int64_t table_items = 0;    ///< table size when drawn
 };
 
 struct TableInfo {
   std::int64_t items = 0;
-  std::int64_t bytes = 0;
+  std::int64_t bytes = 0;    ///< memory of the items' rows, padding included
   std::int64_t inserts = 0;  ///< since the table was made, surviving checkpoints
   std::int64_t samples = 0;
-  std::int64_t evictions = 0;
+  std::int64_t evictions = 0;  ///< by the remover or by max_times_sampled
 };
 
 /// Deterministic for a seed and a sequence of calls. Not thread-safe.
@@ -60,29 +56,37 @@ class Table {
   virtual const TableOptions& options() const = 0;
   virtual TableInfo info() const = 0;
 
-  /// Number of rows that the limiter admits now, at most `wanted`.
+  /// Number of rows that may be inserted or sampled in one call now, at most `wanted`.
   virtual std::int64_t insertable(std::int64_t wanted) const = 0;
   virtual std::int64_t sampleable(std::int64_t wanted) const = 0;
-  /// Why the next insert or sample must wait: "sample waits: 812 more inserts until min_size 1000"; empty if it need not.
-  virtual std::string insert_blocker() const = 0;
-  virtual std::string sample_blocker() const = 0;
+  /// Why a call with `rows` rows must wait: "table "replay": sample of 256 waits: 812 more items (...)"; empty if it
+  /// need not.
+  virtual std::string insert_blocker(std::int64_t rows) const = 0;
+  virtual std::string sample_blocker(std::int64_t rows) const = 0;
 
   /// Copies all rows in, evicting as needed. priorities: one a row, finite and >= 0, or empty for 1.0 each.
-  /// Returns the key of the first row; the others follow it. All or nothing.
-  /// Errors: kShapeMismatch; kInvalidArgument (priority, naming the row); kUnavailable (limiter).
+  /// Returns the key of the first row; the others' follow it by one each. All or nothing.
+  /// Cost: one copy of the rows, plus O(log items) a row for a prioritised selector. No allocation once full.
+  /// Errors: kShapeMismatch; kInvalidArgument (no rows, a priority, or more rows than the limiter can ever admit);
+  /// kUnavailable (limiter: insert_blocker says for what).
   virtual Result<Key> insert(const BatchView& rows, std::span<const double> priorities) = 0;
 
-  /// Draws out.rows rows with replacement into `out`, items[i] describing row i. All or nothing.
-  /// Errors: kShapeMismatch; kUnavailable (limiter or empty table).
+  /// Draws out.rows rows with replacement into `out`, items[i] describing row i. All or nothing; the limiter admits the
+  /// batch as one operation. Items that reach max_times_sampled leave at once, also within the batch.
+  /// Errors: kShapeMismatch; kInvalidArgument (no rows, items' length, or more than can ever be admitted);
+  /// kUnavailable (sample_blocker says for what).
   virtual Status sample(const MutableBatchView& out, std::span<SampledItem> items) = 0;
 
   /// Sets priorities; keys that have been evicted meanwhile are skipped and counted.
   /// Returns how many were unknown. Errors: kInvalidArgument (length, or a priority not finite or < 0): nothing changed.
   virtual Result<std::int64_t> update_priorities(std::span<const Key> keys, std::span<const double> priorities) = 0;
 
-  /// One consistent image of items, counters, selector and generator state: restoring it continues bit for bit.
+  /// One consistent image of items, counters and generator state: restoring it continues bit for bit. Chunks are
+  /// self-describing, ordered, little-endian and at most 16 MiB each (or one row, if that is more); whoever stores them
+  /// adds checksums.
   virtual std::vector<std::vector<std::byte>> save() const = 0;
-  /// Errors: kCorrupt or kShapeMismatch, and the table is as it was.
+  /// Takes an image made by a table with the same signature, capacity, selectors and max_times_sampled; limiter options
+  /// and seed may differ. Errors: kCorrupt or kShapeMismatch, and the table is as it was.
   virtual Status restore(std::span<const std::vector<std::byte>> chunks) = 0;
 };
 

@@ -1,0 +1,72 @@
+#pragma once
+// Which item a table draws or evicts next. A table owns two of them, sampler and remover, chosen apart as in Reverb
+// (reverb/cc/selectors/interface.h). Selectors speak of slots, not keys: the table keeps its items in slots 0..size-1
+// without holes, so that a uniform draw is one random number and a priority is one leaf of a dense tree.
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include <troupe/core/error.hpp>
+#include <troupe/core/rng.hpp>
+
+namespace troupe::replay {
+
+/// Identity of an item: unique in a table over its life, never reused, increasing with insertion.
+using Key = std::uint64_t;
+
+/// Where a table holds an item now: dense, 0..size-1.
+using Slot = std::uint32_t;
+
+enum class SelectorKind : std::uint8_t { kUniform = 0, kPrioritized = 1, kFifo = 2, kLifo = 3 };
+
+/// "uniform", "prioritized", "fifo", "lifo".
+std::string_view to_string(SelectorKind kind);
+/// The inverse; empty for any other name.
+std::optional<SelectorKind> selector_kind(std::string_view name);
+
+struct SelectorOptions {
+  SelectorKind kind = SelectorKind::kUniform;
+  /// P(i) = p_i^exponent / sum_k p_k^exponent (Schaul et al. 2016, Eq. 1). >= 0; read by kPrioritized only.
+  double priority_exponent = 1.0;
+};
+
+/// One draw.
+struct Selection {
+  Slot slot = 0;
+  double probability = 0;  ///< with which this slot was drawn; 1 for fifo and lifo
+};
+
+/// Contract for implementers: state is a function of each slot's key order and priority alone, so that a table restored
+/// from those selects bit for bit as before. Priorities are finite and >= 0, checked by priority_error() at the table's
+/// edge. Slots passed in are < size(). No call fails or blocks. Not thread-safe.
+class Selector {
+ public:
+  virtual ~Selector() = default;
+
+  /// Empty when the priority can be stored; otherwise what is wrong with it.
+  virtual std::string_view priority_error(double priority) const = 0;
+
+  /// A new item, the newest, in slot size().
+  virtual void append(double priority) = 0;
+  /// The item in `slot` leaves; a new one, now the newest, takes the slot.
+  virtual void replace(Slot slot, double priority) = 0;
+  /// The item in `slot` leaves; the item in slot size()-1 moves there and keeps its age.
+  virtual void erase(Slot slot) = 0;
+  /// Sets priorities, in order: the last one wins if a slot comes twice. O(log size) each for kPrioritized, else free.
+  virtual void update(std::span<const Slot> slots, std::span<const double> priorities) = 0;
+  /// Forgets everything and takes keys.size() items: slot i holds keys[i], older than every greater key.
+  virtual void assign(std::span<const Key> keys, std::span<const double> priorities) = 0;
+
+  /// Fills `out` with independent draws, with replacement; changes nothing but `rng`. size() > 0.
+  virtual void select(Rng& rng, std::span<Selection> out) const = 0;
+
+  virtual std::int64_t size() const = 0;
+};
+
+/// The one list of selectors. Errors: kInvalidArgument naming the option.
+Result<std::unique_ptr<Selector>> make_selector(const SelectorOptions& options);
+
+}  // namespace troupe::replay
