@@ -41,6 +41,19 @@ struct EnvSpec {
   std::int64_t observation_size() const;
 };
 
+/// How a frame is drawn. dm_control's look costs a 2048 x 2048 shadow map and multi-sampling for every frame, which a
+/// software rasteriser feels: tens of frames/s at 84 x 84 against about a thousand.
+enum class RenderProfile : std::uint8_t {
+  kDmControl,  ///< the same bytes as dm_control's physics.render() on the same OpenGL implementation
+  kFast,       ///< no shadows, reflections or multi-sampling
+};
+
+struct RenderOptions {
+  int height = 84;  ///< pixels
+  int width = 84;   ///< pixels
+  RenderProfile profile = RenderProfile::kDmControl;
+};
+
 /// One environment instance. Not thread-safe; different instances may run on different threads at once.
 class Environment {
  public:
@@ -48,7 +61,8 @@ class Environment {
 
   virtual const EnvSpec& spec() const = 0;
 
-  /// Starts an episode whose start state follows from `seed` alone (same seed, same bits).
+  /// Starts an episode whose start state follows from `seed` alone: that of a freshly loaded dm_control environment
+  /// with task_kwargs={"random": seed}. Seeds from 2^32 on act as random=np.random.RandomState([low, high 32 bits]).
   /// observation: row_bytes(spec().observation) bytes, written. Errors: kInternal when the simulation diverges.
   virtual Result<TimeStep> reset(std::uint64_t seed, std::span<std::byte> observation) = 0;
 
@@ -57,24 +71,33 @@ class Environment {
 
   /// Applies action (spec().action_size() doubles, clipped by the simulator as in dm_control) for one control step.
   /// Errors: kInvalidArgument on a wrong length or a non-finite action; kUnavailable before reset() and after a kLast
-  /// step; kInternal when the simulation diverges. After an error the next call must be reset().
+  /// step; kInternal when the simulation diverges (then the next call must be reset(); other errors change nothing).
   virtual Result<TimeStep> step(std::span<const double> action, std::span<std::byte> observation) = 0;
 
   /// Everything that step() depends on (simulator state, random stream, step counter), for checkpoints.
   virtual std::vector<std::byte> save_state() const = 0;
-  /// Errors: kCorrupt when the bytes are not of this environment.
+  /// Continues bit for bit where save_state() was called, in any instance of the same environment.
+  /// Errors: kCorrupt when the bytes are not of this environment; then nothing changes.
   virtual Status restore_state(std::span<const std::byte> state) = 0;
 
-  /// Draws the present state. pixels: height x width x 3 bytes, RGB, top row first.
-  /// Errors: kUnavailable when this machine cannot render (the message says what is missing).
-  virtual Status render(int height, int width, std::span<std::uint8_t> pixels) = 0;
+  /// Draws the present state from the model's first camera. pixels: height x width x 3 bytes, RGB, top row first.
+  /// The first call makes an OpenGL context, which later calls with the same options use again.
+  /// Errors: kInvalidArgument on a size below 1 or a span of another length; kUnavailable when this machine cannot
+  /// render (the message says what is missing).
+  virtual Status render(const RenderOptions& options, std::span<std::uint8_t> pixels) = 0;
 };
 
 /// Names that make_environment() knows, sorted.
 std::vector<std::string> environment_names();
 
-/// Makes an environment by name. Errors: kNotFound, naming the nearest known names; kIo when model files are missing.
+/// Makes an environment by name; reset() without a seed then starts the stream of `seed`. Model files come from the
+/// directory in the environment variable TROUPE_DM_CONTROL_DIR, or else from the one that the build was given.
+/// Errors: kNotFound, naming the nearest known names; kIo when a model file is missing or cannot be loaded.
 Result<std::unique_ptr<Environment>> make_environment(const std::string& name, std::uint64_t seed);
+
+/// Makes one environment per seed. They share the immutable parts of one simulator model (mostly textures: 12 MB).
+Result<std::vector<std::unique_ptr<Environment>>> make_environments(const std::string& name,
+                                                                    std::span<const std::uint64_t> seeds);
 
 /// Casts a packed observation to the flat float32 vector that networks take. out: spec.observation_size() floats.
 void flatten_observation(const EnvSpec& spec, std::span<const std::byte> observation, std::span<float> out);
