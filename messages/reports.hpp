@@ -1,0 +1,56 @@
+#pragma once
+// Small messages that are values, not views: made from a struct and read back into one. Reading validates every time,
+// since copying out of a few hundred bytes costs as much as remembering that they are good.
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <troupe/core/error.hpp>
+#include <troupe/core/metrics.hpp>
+#include <troupe/messages/frame.hpp>
+
+namespace troupe::messages {
+
+/// Learner to replay, after a step on a prioritised batch. Schema: priorities.capnp.
+struct PriorityUpdate {
+  std::vector<std::uint64_t> keys;
+  std::vector<double> priorities;  ///< one a key, finite and >= 0
+};
+
+/// Env actor or evaluator to metrics, at the end of an episode. Schema: metrics.capnp.
+struct EpisodeReport {
+  std::string role;                     ///< who played it
+  std::uint32_t producer = 0;           ///< its index in the role
+  double episode_return = 0;            ///< undiscounted sum of rewards, finite
+  std::int64_t steps = 0;               ///< control steps of the episode
+  std::int64_t parameters_version = 0;  ///< at its last action
+};
+
+enum class ControlKind : std::uint16_t { kStart = 0, kPause = 1, kResume = 2, kCheckpoint = 3, kStop = 4, kCredit = 5 };
+
+/// Supervisor to roles, and consumer to producer (credit). Schema: control.capnp.
+struct Control {
+  ControlKind kind = ControlKind::kStart;
+  std::string channel;       ///< kCredit: which channel; empty otherwise
+  std::int64_t credits = 0;  ///< kCredit: further frames that the producer may send; >= 0
+  std::int64_t step = 0;     ///< kCheckpoint: learner step of the cut
+  std::string reason;        ///< for people: why
+};
+
+/// Longest text in a message, in bytes: names and reasons.
+inline constexpr std::size_t kMaxTextBytes = 4096;
+
+/// Errors of all: the pool's; kInvalidArgument naming the field that is out of its bounds.
+Result<Frame> make_priorities(FramePool& pool, const PriorityUpdate& update);
+Result<Frame> make_episode(FramePool& pool, const EpisodeReport& report);
+Result<Frame> make_metrics(FramePool& pool, const MetricRow& row);
+Result<Frame> make_control(FramePool& pool, const Control& control);
+
+/// Errors of all: kCorrupt (malformed bytes), kInvalidArgument (another kind of message, or a value out of its bounds).
+Result<PriorityUpdate> read_priorities(const Frame& frame);
+Result<EpisodeReport> read_episode(const Frame& frame);
+Result<MetricRow> read_metrics(const Frame& frame);
+Result<Control> read_control(const Frame& frame);
+
+}  // namespace troupe::messages
