@@ -1,0 +1,85 @@
+#pragma once
+// How the replicas that train together exchange values: one Communicator a replica, all of one group calling the same
+// sequence of collectives. Used by learner's replicators; back ends (threads of one process, links, NCCL) sit beside it.
+// Three things stand before every back end. What each rank calls is compared before any value is touched, so ranks that
+// disagree all get an error that says how, never garbage. Every wait has a deadline. A mean is always weighted,
+// sum(w_i x_i) / sum(w_i), so that uneven batches and changing groups are exact.
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include <troupe/core/clock.hpp>
+#include <troupe/core/error.hpp>
+
+namespace troupe::collectives {
+
+enum class ReduceOp : std::uint8_t { kSum = 0, kMean = 1, kMin = 2, kMax = 3, kProduct = 4 };
+
+/// "sum", "mean", "min", "max", "product".
+std::string_view to_string(ReduceOp op);
+
+/// One membership of a group, as one member sees it. Everybody agrees on epoch and size.
+struct GroupView {
+  std::uint64_t epoch = 0;  ///< grows with every change of membership
+  int rank = 0;             ///< 0..size-1
+  int size = 1;
+};
+
+/// What every call says besides its values.
+struct CallOptions {
+  std::string name;   ///< of the tensor; must be the same on all ranks
+  double weight = 1;  ///< of this rank's values in kMean, usually its samples; finite, >= 0. With 0 its values are unread
+  Duration timeout = std::chrono::seconds(30);  ///< from the call to its end, on real time
+};
+
+/// A collective under way. The buffers given to the call are borrowed until it is done. Works advance while their ranks
+/// are in wait() or done(), so every rank must come back to its own. Destroying an unfinished Work aborts the group.
+class Work {
+ public:
+  virtual ~Work() = default;
+  /// Whether wait() would return at once. Never blocks.
+  virtual bool done() = 0;
+  /// Sleeps until the call is complete or failed, or its timeout has passed; repeated calls give the same answer.
+  /// Errors: kShapeMismatch (ranks called different things), kInvalidArgument (a rank's arguments cannot work),
+  /// kDeadlineExceeded (naming the ranks that did not come), kCancelled (abort). Outputs are then undefined.
+  virtual Status wait() = 0;
+};
+
+/// One rank's end of a group. All ranks must make the same calls in the same order; their number of unfinished works is
+/// at most kMaxPending. The first failure breaks the group: all unfinished and later calls of every rank give that same
+/// error, until reform(). Everything is called by the owning thread, except abort(). Results are the same bits on every
+/// rank, and the same bits in every run with the same inputs: reductions go in rank order.
+class Communicator {
+ public:
+  /// Unfinished works a rank; one more gives kUnavailable.
+  static constexpr int kMaxPending = 64;
+
+  virtual ~Communicator() = default;
+
+  virtual const GroupView& view() const = 0;
+
+  /// values, of equal length everywhere, becomes the reduction over ranks, in place.
+  virtual std::unique_ptr<Work> all_reduce(std::span<float> values, ReduceOp op, CallOptions options) = 0;
+  /// out: [size, in.size()], rank r's `in` at row r. in and out must not overlap.
+  virtual std::unique_ptr<Work> all_gather(std::span<const float> in, std::span<float> out, CallOptions options) = 0;
+  /// in: [size, out.size()]; out becomes row `rank` of the reduction over ranks. in and out must not overlap.
+  virtual std::unique_ptr<Work> reduce_scatter(std::span<const float> in, std::span<float> out, ReduceOp op,
+                                               CallOptions options) = 0;
+  /// values becomes what it is on rank `root`.
+  virtual std::unique_ptr<Work> broadcast(std::span<float> values, int root, CallOptions options) = 0;
+  /// Done when every rank has called it.
+  virtual std::unique_ptr<Work> barrier(CallOptions options) = 0;
+
+  /// Breaks the group with kCancelled and `reason`. Any thread, any number of times; returns within milliseconds.
+  virtual void abort(std::string_view reason) = 0;
+
+  /// Leaves the present group, broken or not, for a newer one, and waits until all of its ranks have come.
+  /// Errors: kInvalidArgument (rank, size, or an epoch that is not newer: nothing changed); kShapeMismatch (ranks
+  /// disagree about the group), kDeadlineExceeded: the new epoch is then broken too.
+  virtual Status reform(const GroupView& view, Duration timeout) = 0;
+};
+
+}  // namespace troupe::collectives
