@@ -1,0 +1,117 @@
+#pragma once
+// What an operation is: shapes in and out, a rule that emits its gradient as further nodes, and kernels. All shipped
+// operations (learner/ops/) are written against this header, and so are users' own; there is no other way in.
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include <troupe/core/error.hpp>
+#include <troupe/core/tensor.hpp>
+
+namespace troupe::learner {
+
+class Graph;
+struct KernelTable;  // learner/kernels/kernel_table.hpp: the shipped kernels for one element type and instruction set
+
+/// A value in a graph. Trivially copyable; invalid (graph == nullptr) after an error and for "no gradient".
+struct Var {
+  Graph* graph = nullptr;
+  std::uint32_t id = 0;
+  explicit operator bool() const { return graph != nullptr; }
+  friend bool operator==(Var, Var) = default;
+};
+
+/// What the copies of a value on the shards of a program mean. Shards split the batch, so:
+enum class Place : std::uint8_t {
+  kReplicated,  ///< every shard holds the same whole value (parameters, constants)
+  kRows,        ///< every shard holds its own rows; dimension 0 is a multiple of the batch
+  kPartial,     ///< every shard holds a summand; the value is their sum (losses, gradients of parameters)
+};
+std::string_view to_string(Place place);
+
+/// shape is the global one: over all shards. dtype kF32 stands for "real" and becomes the compute type; or kI32.
+struct ValueSpec {
+  Shape shape;
+  DType dtype = DType::kF32;
+  Place place = Place::kReplicated;
+};
+
+/// Constants of one node; the meaning of each entry is the op's.
+struct Attr {
+  std::array<double, 4> real{};
+  std::array<std::int64_t, 4> integer{};
+};
+
+/// One operand at run time: this shard's part. data is null for an output that nobody reads, so a gradient kernel skips
+/// the gradients that are not needed. rows x cols is the local shape with all but the last dimension folded
+/// (a scalar is 1 x 1, a vector [n] that is split by rows is n x 1, one that is replicated 1 x n).
+struct Operand {
+  void* data = nullptr;
+  std::int64_t rows = 0;
+  std::int64_t cols = 0;
+  const Shape* shape = nullptr;  ///< local shape
+  template <typename T>
+  T* as() const {
+    return static_cast<T*>(data);
+  }
+  std::int64_t elements() const { return rows * cols; }
+};
+
+class GemmPlan;
+struct KernelArgs {
+  const Operand* in;
+  const Operand* out;
+  const Attr* attr;
+  const GemmPlan* gemm;  ///< what OpDef::gemm asked for, or null
+};
+
+/// Computes one shard's part of one node on the calling thread. No allocation, no lock, no exception; every output that
+/// is not null is written completely. The same inputs give the same bits.
+using KernelFn = void (*)(const KernelArgs&);
+
+/// The product that a kernel needs: c[m, n] = op(a) op(b), row-major, for the local shapes. Sizes are known at compile
+/// time, so back ends prepare it then.
+struct GemmShape {
+  std::int64_t m = 0, n = 0, k = 0;
+  bool transpose_a = false;  ///< a is stored [k, m]
+  bool transpose_b = false;  ///< b is stored [n, k]
+  friend bool operator==(const GemmShape&, const GemmShape&) = default;
+};
+
+/// The arguments of a gradient rule. out_grads[i] is d loss / d output i, invalid where it is zero.
+struct VjpArgs {
+  Graph& graph;
+  std::span<const Var> inputs;
+  std::span<const Var> outputs;
+  std::span<const Var> out_grads;
+  std::span<const bool> needs;  ///< for each input: whether its gradient is wanted
+  const Attr& attr;
+};
+
+/// A kind of operation. Defined once as a constant (a graph keeps pointers to it) and stateless.
+struct OpDef {
+  std::string_view name;
+  /// Specs of the outputs, or an error that names the shapes. `attr` may be completed here (e.g. with sizes).
+  Result<std::vector<ValueSpec>> (*infer)(std::span<const ValueSpec> inputs, const Attr& attr);
+  /// The kernel out of the table for the compute type and instruction set; users' ops branch on table.dtype.
+  KernelFn (*kernel)(const KernelTable& table);
+  /// One gradient for each input, invalid where not needed or zero. Null: has no gradient, which is an error only when
+  /// a gradient has to pass. The rule must be linear in out_grads, since those may be partial sums.
+  std::vector<Var> (*vjp)(const VjpArgs& args) = nullptr;
+  /// For kernels that multiply matrices: the product, from local shapes. Operands are inputs 0 and 1, result output 0.
+  GemmShape (*gemm)(std::span<const Shape> inputs, const Attr& attr) = nullptr;
+  /// Output 0 may overwrite input i where that input dies here: bit i. Only for kernels that read an element before
+  /// they write it at the same place, and then never again.
+  std::uint8_t overwrites = 0;
+  /// No kernel runs: output 0 is input 0 under another shape.
+  bool alias = false;
+};
+
+/// Runs on one thread while all shards wait. Replicated values and sums over shards: one piece, the whole value. Rows:
+/// one piece for each shard, in order. In place. An error stops the step and is returned by Program::run.
+using JointFn = std::function<Status(std::span<const std::span<float>> pieces)>;
+
+}  // namespace troupe::learner

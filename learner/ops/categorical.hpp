@@ -1,0 +1,26 @@
+#pragma once
+// Categorical distributions: classification losses and the distributional critic of C51 and D4PG.
+#include <troupe/learner/op.hpp>
+
+namespace troupe::learner {
+
+/// The atoms of a value distribution: `count` points evenly spaced over [low, high].
+struct Support {
+  double low = 0;
+  double high = 0;
+  std::int64_t count = 0;
+};
+
+/// Over the last dimension, stable (the row's maximum is subtracted).
+Var softmax(Var logits);
+Var log_softmax(Var logits);
+/// -sum(target_probs * log_softmax(logits)) of each row: [rows, n], [rows, n] -> [rows]. No gradient to target_probs.
+Var softmax_cross_entropy(Var logits, Var target_probs);
+/// Mean of the distribution softmax(logits) over the support: [rows, count] -> [rows].
+Var categorical_mean(Var logits, const Support& support);
+/// The projection of reward + discount * z onto the support (Bellemare et al. 2017, Alg. 1; also the L2 projection of
+/// D4PG's Eq. 3). probs: [rows, count], rows sum to 1; reward, discount: [rows], discount is gamma^n and 0 at the end
+/// of an episode. Returns [rows, count] with rows that sum to 1. Has no gradient: it makes targets.
+Var categorical_projection(Var probs, Var reward, Var discount, const Support& support);
+
+}  // namespace troupe::learner

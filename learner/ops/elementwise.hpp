@@ -1,0 +1,27 @@
+#pragma once
+// Element by element. Operands have one shape; a partial sum (Place::kPartial) passes only where the operation is
+// linear in it, anything else is an error at build time.
+#include <cstdint>
+
+#include <troupe/learner/op.hpp>
+
+namespace troupe::learner {
+
+/// Fused into linear() and layer_norm(). ELU has alpha 1. Gradients are computed from outputs alone.
+enum class Activation : std::uint8_t { kNone, kTanh, kElu, kRelu };
+
+Var add(Var a, Var b);
+Var sub(Var a, Var b);
+Var mul(Var a, Var b);
+/// factor * x + offset.
+Var affine(Var x, double factor, double offset = 0);
+inline Var scale(Var x, double factor) { return affine(x, factor); }
+Var square(Var x);
+/// Limits to [low, high]; the gradient is zero outside.
+Var clip(Var x, double low, double high);
+Var activation(Var x, Activation kind);
+inline Var tanh(Var x) { return activation(x, Activation::kTanh); }
+inline Var elu(Var x) { return activation(x, Activation::kElu); }
+inline Var relu(Var x) { return activation(x, Activation::kRelu); }
+
+}  // namespace troupe::learner

@@ -1,0 +1,63 @@
+#pragma once
+// One parameter group in one flat allocation: values, then optimiser slots, all with the same layout. So one
+// all-reduce, one frame, one optimiser pass and one checkpoint section cover a group whatever its number of tensors.
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <troupe/core/error.hpp>
+#include <troupe/core/tensor.hpp>
+
+namespace troupe::learner {
+
+struct ParamEntry {
+  std::string name;  ///< "critic/0/weight": group first
+  Shape shape;
+  std::int64_t offset = 0;  ///< elements from the start of every flat span; a multiple of 16 (64 bytes)
+};
+
+/// The named tensors of a group in one flat space. Gaps between tensors are zero and stay zero.
+struct ParamLayout {
+  std::string group;
+  std::vector<ParamEntry> entries;
+  std::int64_t elements = 0;  ///< with padding; a multiple of 16
+
+  void add(std::string name, const Shape& shape);
+  /// Hash of group, names, shapes and offsets: equal exactly when flat spans mean the same. Stable over runs.
+  std::uint64_t fingerprint() const;
+  const ParamEntry* find(std::string_view name) const;
+};
+
+/// float32, 64-byte aligned. Neither copies nor moves: programs keep pointers into it.
+class ParamBuffer {
+ public:
+  ParamBuffer(ParamLayout layout, int slots);
+  ParamBuffer(const ParamBuffer&) = delete;
+  ParamBuffer& operator=(const ParamBuffer&) = delete;
+
+  const ParamLayout& layout() const { return layout_; }
+  std::uint64_t fingerprint() const { return fingerprint_; }
+
+  std::span<float> values() { return section(0); }
+  std::span<const float> values() const { return const_cast<ParamBuffer*>(this)->section(0); }
+  int slots() const { return slots_; }
+  std::span<float> slot(int index) { return section(index + 1); }
+  std::span<const float> slot(int index) const { return const_cast<ParamBuffer*>(this)->section(index + 1); }
+
+  /// One tensor of values().
+  std::span<float> tensor(const ParamEntry& entry);
+  /// Copies `values` in. Errors with kShapeMismatch, naming both fingerprints or sizes, and changes nothing then.
+  Status load(std::span<const float> values, std::uint64_t fingerprint);
+
+ private:
+  std::span<float> section(int index);
+
+  ParamLayout layout_;
+  std::uint64_t fingerprint_;
+  int slots_;
+  std::unique_ptr<float[], void (*)(float*)> data_;
+};
+
+}  // namespace troupe::learner

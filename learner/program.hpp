@@ -1,0 +1,93 @@
+#pragma once
+// A compiled graph: parameters, one arena a shard, and flat kernel lists. The learner actor runs one each step; env
+// actors and the evaluator run a small one each action. A run allocates nothing and takes no lock; with one shard it
+// starts no thread and waits for nobody.
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <troupe/core/error.hpp>
+#include <troupe/core/tensor.hpp>
+#include <troupe/learner/gemm.hpp>
+#include <troupe/learner/graph.hpp>
+#include <troupe/learner/param_buffer.hpp>
+
+namespace troupe::learner {
+
+struct CompileOptions {
+  /// Threads that split the batch, the calling one included; each gets batch / shards rows, the first ones one more.
+  /// Results repeat bit for bit for a fixed number; another number changes the order of sums.
+  int shards = 1;
+  /// kF32; kBF16: matrix products take bfloat16 operands and sum in float32, everything else is float32;
+  /// kF64: for checking gradients, cannot update parameters or run joint functions.
+  DType compute = DType::kF32;
+  GemmBackend gemm = GemmBackend::kAuto;
+  std::uint64_t seed = 0;  ///< for the initial parameters
+};
+
+enum class Phase : std::uint8_t {
+  kStep,       ///< everything: forward, gradients, updates, target copies, state
+  kGradients,  ///< forward and gradients only; then gradient() is readable and may be changed
+  kUpdate,     ///< the rest of the step that kGradients began
+};
+
+/// Neither copies nor moves. One thread at a time may call it; different programs are independent.
+class Program {
+ public:
+  static Result<std::unique_ptr<Program>> compile(const Graph& graph, const CompileOptions& options);
+  ~Program();
+  Program(const Program&) = delete;
+  Program& operator=(const Program&) = delete;
+
+  /// Points an input at data that stays valid and unchanged until the next run has returned; float64 programs copy.
+  /// Errors: kNotFound, kShapeMismatch (names size got and expected).
+  Status bind(std::string_view input, std::span<const float> data);
+  Status bind(std::string_view input, std::span<const std::int32_t> data);
+  Status bind(std::string_view input, std::span<const double> data);  ///< float64 programs only
+  /// Binds every graph input that is a column of the batch, by name.
+  Status bind(const BatchView& batch);
+
+  /// Errors: an input was never bound, or a joint function or gradient reduction failed; parameters are then unchanged.
+  Status run(Phase phase = Phase::kStep);
+
+  /// The scalars of Graph::metric in order of registration, from the last run.
+  std::span<const std::string> metric_names() const;
+  std::span<const double> metrics() const;
+  /// The value of Graph::output from the last run, all rows; empty for an unknown name. Valid until the next run.
+  std::span<const float> output(std::string_view name) const;
+  std::span<const double> output_f64(std::string_view name) const;  ///< the same for float64 programs
+
+  /// Groups in order of their making, targets included ("critic", "critic.target").
+  std::span<const std::unique_ptr<ParamBuffer>> groups() const;
+  /// Null for an unknown name. After writing values, call parameters_changed().
+  ParamBuffer* params(std::string_view group);
+  const ParamBuffer* params(std::string_view group) const;
+  ParamBuffer& state();
+  /// Refreshes what is derived from parameters (bfloat16 copies). Call after changing values() or load().
+  void parameters_changed();
+  /// The flat gradient of the group after run(kGradients), summed over shards, padding zero; empty without minimize().
+  std::span<float> gradient(std::string_view group);
+
+  /// Updates done; saved and restored with a checkpoint, because Adam's bias correction and target copies depend on it.
+  std::int64_t step() const;
+  void set_step(std::int64_t step);
+
+  /// "onednn" or "eigen", and "avx512", "avx2" or "generic": reported at start.
+  std::string_view gemm_backend_name() const;
+  std::string_view instruction_set() const;
+  /// Bytes of all arenas.
+  std::size_t arena_bytes() const;
+  /// With timing on, each kernel call of shard 0 is timed; report() lists them by op, slowest first.
+  void set_timing(bool on);
+  std::string report() const;
+
+ private:
+  struct Impl;
+  explicit Program(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace troupe::learner
