@@ -8,6 +8,15 @@ function(troupe_library name)
   target_link_libraries(troupe_${name} PUBLIC ${ARG_LINK} PRIVATE ${ARG_PRIVATE_LINK})
 endfunction()
 
+# Some tests ask Python packages whether they read what Troupe wrote; they find the interpreter in the environment
+# variable TROUPE_TEST_PYTHON and are skipped, saying so, without one. `tools/python_env.sh test` makes it.
+set(TROUPE_TEST_PYTHON "" CACHE FILEPATH "Interpreter of the Python environment of the tests; found by itself once made")
+if(NOT EXISTS "${TROUPE_TEST_PYTHON}")
+  execute_process(COMMAND ${CMAKE_SOURCE_DIR}/tools/python_env.sh --find test
+                  OUTPUT_VARIABLE found OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
+  set(TROUPE_TEST_PYTHON "${found}" CACHE FILEPATH "" FORCE)
+endif()
+
 # troupe_test(NAME SOURCES ... LINK ... [LABELS slow]): one GoogleTest program; each TEST is one ctest entry.
 function(troupe_test name)
   cmake_parse_arguments(ARG "" "TIMEOUT" "SOURCES;LINK;LABELS" ${ARGN})
@@ -18,7 +27,8 @@ function(troupe_test name)
   target_link_libraries(${name} PRIVATE ${ARG_LINK} GTest::gmock GTest::gtest_main)
   target_compile_definitions(${name} PRIVATE TROUPE_SOURCE_DIR="${CMAKE_SOURCE_DIR}"
                              TROUPE_BINARY_DIR="${CMAKE_BINARY_DIR}")
-  gtest_discover_tests(${name} DISCOVERY_TIMEOUT 60 PROPERTIES TIMEOUT ${ARG_TIMEOUT} LABELS "${ARG_LABELS}")
+  gtest_discover_tests(${name} DISCOVERY_TIMEOUT 60 PROPERTIES TIMEOUT ${ARG_TIMEOUT} LABELS "${ARG_LABELS}"
+                       ENVIRONMENT "TROUPE_TEST_PYTHON=${TROUPE_TEST_PYTHON}")
 endfunction()
 
 # troupe_bench(NAME SOURCES ... LINK ...): one google-benchmark program.
