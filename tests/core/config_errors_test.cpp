@@ -1,0 +1,259 @@
+// A table of bad configurations with the exact message of each: what a user sees is part of the interface.
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include <troupe/core/config.hpp>
+
+namespace troupe {
+namespace {
+
+ConfigSchema schema() {
+  return {
+      {.path = "env", .default_value = std::string("cartpole"), .doc = "The environment"},
+      {.path = "seed", .default_value = std::int64_t{1}, .doc = "Seed", .min = 0},
+      {.path = "deterministic", .default_value = false, .doc = "One thread"},
+      {.path = "discount", .default_value = 0.99, .doc = "Gamma", .min = 0, .max = 1},
+      {.path = "learner.batch_size", .default_value = std::int64_t{256}, .doc = "Batch", .min = 1, .max = 4096},
+      {.path = "learner.rate", .default_value = 1e-4, .doc = "Rate", .min = 0},
+      {.path = "learner.layers", .default_value = std::vector<std::int64_t>{256}, .doc = "Layers", .min = 1, .max = 99},
+      {.path = "learner.betas", .default_value = std::vector<double>{0.9}, .doc = "Betas", .max = 1},
+      {.path = "learner.compute",
+       .default_value = std::string("fp32"),
+       .doc = "Arithmetic",
+       .choices = {"fp32", "bf16"}},
+      {.path = "replay.sampler",
+       .default_value = std::string("uniform"),
+       .doc = "Selector",
+       .choices = {"uniform", "prioritized"}},
+  };
+}
+
+struct Case {
+  std::string text;
+  std::string message;
+};
+
+std::string message_of(const std::string& text, const std::vector<std::string>& overrides = {}) {
+  const Result<Config> config = parse_config(text, "f", overrides, schema());
+  return config.ok() ? "loaded" : config.error().message;
+}
+
+void check(const std::vector<Case>& cases) {
+  for (const Case& c : cases) EXPECT_EQ(message_of(c.text), c.message) << "--- text:\n" << c.text;
+}
+
+TEST(ConfigErrors, UnknownKeysGetTheNearestKnownOne) {
+  check({
+      {"learner.batchsize = 1", "f:1: unknown key learner.batchsize (did you mean learner.batch_size?)"},
+      {"[learner]\nbatchsize = 1", "f:2: unknown key learner.batchsize (did you mean learner.batch_size?)"},
+      {"[learner]\nbatch-size = 1", "f:2: unknown key learner.batch-size (did you mean learner.batch_size?)"},
+      {"[learner]\nBatch_Size = 1", "f:2: unknown key learner.Batch_Size (did you mean learner.batch_size?)"},
+      {"[learner]\nlayer = [1]", "f:2: unknown key learner.layer (did you mean learner.layers?)"},
+      {"[learner]\nbeats = [1]", "f:2: unknown key learner.beats (did you mean learner.betas?)"},
+      {"[learner]\ncomptue = 'fp32'", "f:2: unknown key learner.comptue (did you mean learner.compute?)"},
+      {"[lerner]\nrate = 1", "f:2: unknown key lerner.rate (did you mean learner.rate?)"},
+      {"[learners]\nrate = 1\nbatch_size = 2",
+       "f:2: unknown key learners.rate (did you mean learner.rate?)\n"
+       "f:3: unknown key learners.batch_size (did you mean learner.batch_size?)"},
+      {"[replay]\nsamplr = 'uniform'", "f:2: unknown key replay.samplr (did you mean replay.sampler?)"},
+      {"sede = 1", "f:1: unknown key sede (did you mean seed?)"},
+      {"enviro = 'a'", "f:1: unknown key enviro (did you mean env?)"},
+      {"discout = 1", "f:1: unknown key discout (did you mean discount?)"},
+      {"zzz = 1", "f:1: unknown key zzz"},
+      {"[zzz]", "f:1: unknown key zzz"},
+      {"[a.b.c.d]\ne = 1", "f:2: unknown key a.b.c.d.e"},
+      {"a.b.c = {d = 1}", "f:1: unknown key a.b.c.d"},
+      {"'' = 1", "f:1: unknown key "},
+      {"'seed ' = 1", "f:1: unknown key seed  (did you mean seed?)"},
+      {"\"\\u001b[31m\" = 1", "f:1: unknown key \\x1b[31m"},
+      {"\"a\\nb\" = 1", "f:1: unknown key a\\nb"},
+      {"[seed]\nx = 1", "f:1: seed: wrong type: got a table, expected an integer"},
+      {"seed.x = 1", "f:1: seed: wrong type: got a table, expected an integer"},
+      {"learner.rate.x = 1", "f:1: learner.rate: wrong type: got a table, expected a number"},
+      {"learner = 3", "f:1: learner is a section: got an integer, expected [learner]"},
+      {"learner = []", "f:1: learner is a section: got a list, expected [learner]"},
+      {"[[learner]]\nrate = 1", "f:1: learner is a section: got a list, expected [learner]"},
+      {"replay = 'uniform'", "f:1: replay is a section: got a string, expected [replay]"},
+      {"[[zzz]]\na = 1", "f:1: unknown key zzz"},
+      {"batch_size = 3", "f:1: unknown key batch_size"},
+  });
+}
+
+TEST(ConfigErrors, WrongTypesSayWhatWasExpected) {
+  check({
+      {"seed = 1.0", "f:1: seed: wrong type: got a number, expected an integer"},
+      {"seed = 1e6", "f:1: seed: wrong type: got a number, expected an integer"},
+      {"seed = '1'", "f:1: seed: wrong type: got a string, expected an integer"},
+      {"seed = true", "f:1: seed: wrong type: got a boolean, expected an integer"},
+      {"seed = [1]", "f:1: seed: wrong type: got a list, expected an integer"},
+      {"seed = {}", "f:1: seed: wrong type: got a table, expected an integer"},
+      {"seed = 1979-05-27", "f:1: seed: wrong type: got a date or time, expected an integer"},
+      {"seed = 07:32:00", "f:1: seed: wrong type: got a date or time, expected an integer"},
+      {"seed = 1979-05-27T07:32:00Z", "f:1: seed: wrong type: got a date or time, expected an integer"},
+      {"env = 1", "f:1: env: wrong type: got an integer, expected a string"},
+      {"env = false", "f:1: env: wrong type: got a boolean, expected a string"},
+      {"env = ['a']", "f:1: env: wrong type: got a list, expected a string"},
+      {"deterministic = 1", "f:1: deterministic: wrong type: got an integer, expected a boolean"},
+      {"deterministic = 'true'", "f:1: deterministic: wrong type: got a string, expected a boolean"},
+      {"discount = '0.9'", "f:1: discount: wrong type: got a string, expected a number"},
+      {"discount = true", "f:1: discount: wrong type: got a boolean, expected a number"},
+      {"discount = [0.9]", "f:1: discount: wrong type: got a list, expected a number"},
+      {"[learner]\nlayers = 256", "f:2: learner.layers: wrong type: got an integer, expected a list of integers"},
+      {"[learner]\nlayers = '256'", "f:2: learner.layers: wrong type: got a string, expected a list of integers"},
+      {"[learner]\nlayers = [2.5]", "f:2: learner.layers: wrong type: got a number, expected a list of integers"},
+      {"[learner]\nlayers = [1, 'a']", "f:2: learner.layers: wrong type: got a string, expected a list of integers"},
+      {"[learner]\nlayers = [[1]]", "f:2: learner.layers: wrong type: got a list, expected a list of integers"},
+      {"[learner]\nlayers = {}", "f:2: learner.layers: wrong type: got a table, expected a list of integers"},
+      {"[learner]\nlayers = true", "f:2: learner.layers: wrong type: got a boolean, expected a list of integers"},
+      {"[learner]\nbetas = 0.9", "f:2: learner.betas: wrong type: got a number, expected a list of numbers"},
+      {"[learner]\nbetas = [true]", "f:2: learner.betas: wrong type: got a boolean, expected a list of numbers"},
+      {"[learner]\ncompute = 32", "f:2: learner.compute: wrong type: got an integer, expected a string"},
+      {"[replay]\nsampler = ['uniform']", "f:2: replay.sampler: wrong type: got a list, expected a string"},
+  });
+}
+
+TEST(ConfigErrors, ValuesOutOfRangeSayTheRange) {
+  check({
+      {"seed = -1", "f:1: seed: out of range: got -1, expected >= 0"},
+      {"seed = -9223372036854775808", "f:1: seed: out of range: got -9223372036854775808, expected >= 0"},
+      {"discount = 1.5", "f:1: discount: out of range: got 1.5, expected 0 .. 1"},
+      {"discount = -1", "f:1: discount: out of range: got -1, expected 0 .. 1"},
+      {"discount = nan", "f:1: discount: out of range: got nan, expected a finite number"},
+      {"discount = -nan", "f:1: discount: out of range: got nan, expected a finite number"},
+      {"discount = inf", "f:1: discount: out of range: got inf, expected a finite number"},
+      {"discount = -inf", "f:1: discount: out of range: got -inf, expected a finite number"},
+      {"[learner]\nbatch_size = 0", "f:2: learner.batch_size: out of range: got 0, expected 1 .. 4096"},
+      {"[learner]\nbatch_size = 4097", "f:2: learner.batch_size: out of range: got 4097, expected 1 .. 4096"},
+      {"[learner]\nrate = -1e-9", "f:2: learner.rate: out of range: got -1e-09, expected >= 0"},
+      {"[learner]\nrate = inf", "f:2: learner.rate: out of range: got inf, expected a finite number"},
+      {"[learner]\nlayers = []", "f:2: learner.layers: wrong length: got 0 elements, expected 1 .. 64"},
+      {"[learner]\nlayers = [256, 0]", "f:2: learner.layers: out of range: got 256, expected 1 .. 99"},
+      {"[learner]\nlayers = [1, 0]", "f:2: learner.layers: out of range: got 0, expected 1 .. 99"},
+      {"[learner]\nbetas = [2]", "f:2: learner.betas: out of range: got 2, expected <= 1"},
+      {"[learner]\nbetas = [0.5, nan]", "f:2: learner.betas: out of range: got nan, expected a finite number"},
+      {"[learner]\ncompute = 'fp23'",
+       "f:2: learner.compute: unknown value \"fp23\" (did you mean \"fp32\"?), expected one of fp32, bf16"},
+      {"[learner]\ncompute = 'int4'", "f:2: learner.compute: unknown value \"int4\", expected one of fp32, bf16"},
+      {"[learner]\ncompute = ''", "f:2: learner.compute: unknown value \"\", expected one of fp32, bf16"},
+      {"[replay]\nsampler = 'prioritised'",
+       "f:2: replay.sampler: unknown value \"prioritised\" (did you mean \"prioritized\"?), expected one of uniform, "
+       "prioritized"},
+      {"[replay]\nsampler = 'Uniform'",
+       "f:2: replay.sampler: unknown value \"Uniform\" (did you mean \"uniform\"?), expected one of uniform, "
+       "prioritized"},
+      {"env = \"a\\nb\"", "f:1: env: control character in \"a\\nb\""},
+      {"env = \"\\u001b[2J\"", "f:1: env: control character in \"\\x1b[2J\""},
+      {"env = '" + std::string(257, 'x') + "'", "f:1: env: string too long: got 257 bytes, expected at most 256"},
+  });
+  std::string layers = "[learner]\nlayers = [";
+  for (int i = 0; i < 65; ++i) layers += "1,";
+  EXPECT_EQ(message_of(layers + "]"), "f:2: learner.layers: wrong length: got 65 elements, expected 1 .. 64");
+}
+
+TEST(ConfigErrors, SyntaxErrorsSayTheLine) {
+  check({
+      {"seed", "f:1: syntax error: Error while parsing key-value pair: encountered end-of-file"},
+      {"seed =", "f:1: syntax error: Error while parsing key-value pair: encountered end-of-file"},
+      {"seed = 1 2",
+       "f:1: syntax error: Error while parsing key-value pair: expected a comment or whitespace, saw '2'"},
+      {"= 1",
+       "f:1: syntax error: Error while parsing root table: expected keys, tables, whitespace or comments, saw '='"},
+      {"seed = 1\nseed = 2",
+       "f:2: syntax error: Error while parsing key-value pair: cannot redefine existing integer 'seed'"},
+      {"[learner]\nrate = 1\n[learner]\nlayers = [1]",
+       "f:3: syntax error: Error while parsing table header: cannot redefine existing table 'learner'"},
+      {"learner.rate = 1\n[learner]\nlayers = [1]",
+       "f:2: syntax error: Error while parsing table header: cannot redefine existing table 'learner'"},
+      {"[learner", "f:1: syntax error: Error while parsing table header: encountered end-of-file"},
+      {"[]",
+       "f:1: syntax error: Error while parsing table header: tables with blank bare keys are explicitly prohibited"},
+      {"[learner]]", "f:1: syntax error: Error while parsing table header: expected a comment or whitespace, saw ']'"},
+      {"env = \"a", "f:1: syntax error: Error while parsing string: encountered end-of-file"},
+      {"env = 'a\n'",
+       "f:1: syntax error: Error while parsing literal string: control characters other than TAB (U+0009) are "
+       "explicitly prohibited"},
+      {"env = \"\\q\"", "f:1: syntax error: Error while parsing string: unknown escape sequence '\\q'"},
+      {"env = \"\\ud800\"",
+       "f:1: syntax error: Error while parsing unicode scalar sequence: unicode surrogates (U+D800 - U+DFFF) are "
+       "explicitly prohibited"},
+      {"env = a", "f:1: syntax error: Error while parsing value: could not determine value type"},
+      {"seed = 99999999999999999999",
+       "f:1: syntax error: Error while parsing decimal integer: '99999999999999999999' is not representable in 64 "
+       "bits"},
+      {"seed = 0x", "f:1: syntax error: Error while parsing hexadecimal integer: encountered end-of-file"},
+      {"seed = 01", "f:1: syntax error: Error while parsing decimal integer: leading zeroes are prohibited"},
+      {"seed = 1__0", "f:1: syntax error: Error while parsing decimal integer: underscores may only follow digits"},
+      {"discount = 1e400",
+       "f:1: syntax error: Error while parsing floating-point: '1e400' could not be interpreted as a value"},
+      {"discount = .5", "f:1: syntax error: Error while parsing floating-point: expected decimal digit, saw '.'"},
+      {"discount = 5.", "f:1: syntax error: Error while parsing floating-point: encountered end-of-file"},
+      {"[learner]\nlayers = [1, 2", "f:2: syntax error: Error while parsing array: encountered end-of-file"},
+      {"[learner]\nlayers = [1,, 2]",
+       "f:2: syntax error: Error while parsing array: expected value or closing ']', saw comma"},
+      {"learner = {rate = 1", "f:1: syntax error: Error while parsing inline table: encountered end-of-file"},
+      {"deterministic = yes", "f:1: syntax error: Error while parsing value: could not determine value type"},
+      {"deterministic = True", "f:1: syntax error: Error while parsing boolean: expected 'true', saw 'T'"},
+      {"env = \"\xff\"", "f:1: syntax error: Encountered invalid utf-8 sequence"},
+      {"# comment \xC0\x80\nseed = 1", "f:1: syntax error: Encountered invalid utf-8 sequence"},
+      {std::string("env = \"a\0b\"", 11),
+       "f:1: syntax error: Error while parsing string: unescaped control characters other than TAB (U+0009) are "
+       "explicitly prohibited"},
+      {"env = \"tab\x01\"",
+       "f:1: syntax error: Error while parsing string: unescaped control characters other than TAB (U+0009) are "
+       "explicitly prohibited"},
+      {"\n\n\n{",
+       "f:4: syntax error: Error while parsing root table: expected keys, tables, whitespace or comments, saw '{'"},
+  });
+  EXPECT_EQ(message_of("# " + std::string(5000, 'x')), "f:1: line too long: got 5002 bytes, expected at most 4096");
+  std::string deep = "a";  // would nest half a million tables
+  for (int i = 0; i < 500'000; ++i) deep += ".a";
+  EXPECT_EQ(message_of("seed = 1\n" + deep + " = 1"), "f:2: line too long: got 1000005 bytes, expected at most 4096");
+}
+
+TEST(ConfigErrors, OverridesNameTheOption) {
+  const auto override_message = [](const std::string& text) { return message_of("", {text}); };
+  const std::vector<Case> cases = {
+      {"", "--set : expected KEY=VALUE"},
+      {"seed", "--set seed: expected KEY=VALUE"},
+      {"=1", "--set =1: expected KEY=VALUE"},
+      {"sede=1", "--set sede=1: unknown key sede (did you mean seed?)"},
+      {"learner.batchsize=1",
+       "--set learner.batchsize=1: unknown key learner.batchsize (did you mean learner.batch_size?)"},
+      {"learner=1", "--set learner=1: unknown key learner (did you mean learner.rate?)"},
+      {"seed=", "--set seed=: wrong type: got , expected an integer"},
+      {"seed=one", "--set seed=one: wrong type: got one, expected an integer"},
+      {"seed=1.5", "--set seed=1.5: wrong type: got a number, expected an integer"},
+      {"seed=1 # x", "loaded"},
+      {"seed=1\nenv='b'", "--set seed=1\\nenv='b': wrong type: got 1\\nenv='b', expected an integer"},
+      {"seed=-1", "--set seed=-1: out of range: got -1, expected >= 0"},
+      {"deterministic=yes", "--set deterministic=yes: wrong type: got yes, expected a boolean"},
+      {"learner.layers=256", "--set learner.layers=256: wrong type: got an integer, expected a list of integers"},
+      {"learner.layers=[256", "--set learner.layers=[256: wrong type: got [256, expected a list of integers"},
+      {"learner.compute=fp16", "--set learner.compute=fp16: unknown value \"fp16\", expected one of fp32, bf16"},
+      {"learner.compute=\"fp", "--set learner.compute=\"fp: wrong type: got \"fp, expected a string"},
+      {"env=\x1b[31m", "--set env=\\x1b[31m: control character in \"\\x1b[31m\""},
+      {"env=\xff", "--set env=\\xff: control character in \"\\xff\""},
+  };
+  for (const Case& c : cases) EXPECT_EQ(override_message(c.text), c.message);
+}
+
+TEST(ConfigErrors, AllMistakesAreReportedAtOnceInTheOrderOfTheFile) {
+  EXPECT_EQ(message_of("seed = -1\nzzz = 1\n[replay]\nsampler = 3\n[learner]\nrate = 'fast'\nbatchsize = 3\n",
+                       {"sede=1", "discount=2"}),
+            "f:1: seed: out of range: got -1, expected >= 0\n"
+            "f:2: unknown key zzz\n"
+            "f:4: replay.sampler: wrong type: got an integer, expected a string\n"
+            "f:6: learner.rate: wrong type: got a string, expected a number\n"
+            "f:7: unknown key learner.batchsize (did you mean learner.batch_size?)\n"
+            "--set sede=1: unknown key sede (did you mean seed?)\n"
+            "--set discount=2: out of range: got 2, expected 0 .. 1");
+}
+
+TEST(ConfigErrors, AnOverrideDoesNotHideAMistakeInTheFile) {
+  EXPECT_EQ(message_of("seed = -1", {"seed=1"}), "f:1: seed: out of range: got -1, expected >= 0");
+}
+
+}  // namespace
+}  // namespace troupe
