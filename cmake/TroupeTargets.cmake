@@ -6,6 +6,7 @@ function(troupe_library name)
   target_include_directories(troupe_${name} PUBLIC
     $<BUILD_INTERFACE:${CMAKE_BINARY_DIR}/include> $<INSTALL_INTERFACE:include>)
   target_link_libraries(troupe_${name} PUBLIC ${ARG_LINK} PRIVATE ${ARG_PRIVATE_LINK})
+  set_property(GLOBAL APPEND PROPERTY TROUPE_LIBRARIES troupe_${name})
 endfunction()
 
 # Some tests ask Python packages whether they read what Troupe wrote; they find the interpreter in the environment
