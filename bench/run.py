@@ -1,0 +1,266 @@
+#!/usr/bin/env python3
+"""Runs a bench of Troupe, with --rivals in turn with its rivals in the same run, and prints medians and ratios.
+
+    ./troupe bench --list
+    ./troupe bench NAME [--rivals] [--json FILE] [--repeats N]
+
+One repeat runs every side once, one after the other, so that a change in the load of the machine meets all of them. A
+ratio above 1 always means that Troupe is ahead. A side that fails ends the run with one error: no row is dropped.
+
+Troupe's side is a google-benchmark program: a row is named by the benchmark's name up to the first '/', its value is the
+counter "value" or else items_per_second, its unit is the label. Where one program run cannot measure the row (training),
+it is a script. Scripts, and so all rivals, print one JSON object a line, {"name", "value", "unit", "version"}, one for
+each row that they cover.
+"""
+
+import argparse
+import dataclasses
+import json
+import os
+import pathlib
+import platform
+import re
+import statistics
+import subprocess
+import sys
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+BUILD = ROOT / "build" / "release"
+
+
+@dataclasses.dataclass(frozen=True)
+class Bench:
+    summary: str
+    troupe: str  # a CMake target, or a script under bench/
+    rivals: dict  # name -> (environment of tools/python_env.sh, script under bench/)
+    better: str = "higher"
+    repeats: int = 5
+    timeout_s: int = 300  # for one run of one side
+
+
+# Every bench there is; bench/README.md says what the rows mean.
+BENCHES = {
+    "learner": Bench(
+        "one D4PG learner step, batch 256",
+        "learner_bench",
+        {"jax": ("jax", "learner/rivals/jax_learner.py"), "torch": ("torch", "learner/rivals/torch_learner.py")},
+    ),
+    "inference": Bench(
+        "the policy's forward pass at batch 1, 16 and 256",
+        "inference_bench",
+        {
+            "jax": ("jax", "learner/rivals/jax_inference.py"),
+            "torch_jit": ("torch", "learner/rivals/torch_jit_inference.py"),
+        },
+    ),
+    "envs": Bench(
+        "environment steps, cheetah-run",
+        "envs_bench",
+        {
+            "dm_control": ("envs", "envs/rivals/dm_control_envs.py"),
+            "envpool": ("envs", "envs/rivals/envpool_envs.py"),
+        },
+    ),
+    "replay": Bench(
+        "inserts, samples and priority updates in process",
+        "replay_bench",
+        {"reverb": ("reverb", "replay/rivals/reverb_replay.py"), "cpprb": ("torch", "replay/rivals/cpprb_replay.py")},
+    ),
+    "actors": Bench(
+        "messages between actors in one process: request-reply and 1 MiB frames",
+        "actors_bench",
+        {"ray": ("ray", "actors/rivals/ray_actors.py")},
+    ),
+    "train": Bench(
+        "wall time until cartpole-swingup returns 800",
+        "apps/train.py",
+        {"torch": ("torch", "apps/rivals/torch_train.py")},
+        better="lower",
+        repeats=1,
+        timeout_s=3600,
+    ),
+}
+
+
+class BenchError(Exception):
+    """One line that says which side failed and how."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Sample:
+    value: float
+    unit: str
+    version: str = ""
+
+
+def parse_program(text):
+    """Row name -> Sample, from google-benchmark's JSON."""
+    samples = {}
+    for entry in json.loads(text)["benchmarks"]:
+        if entry.get("run_type") == "aggregate":
+            continue
+        name = entry["name"].split("/")[0]
+        if entry.get("error_occurred"):
+            raise BenchError(f"row {name}: {entry.get('error_message')}")
+        value = entry.get("value", entry.get("items_per_second"))
+        if value is None:
+            raise BenchError(f"row {name} has neither a counter named value nor items_per_second")
+        if name in samples:
+            raise BenchError(f"two benchmarks make the row {name}")
+        samples[name] = Sample(value, entry.get("label", ""))
+    return samples
+
+
+def parse_script(text):
+    """Row name -> Sample, from one JSON object a line. Other lines are chatter of the rival's libraries."""
+    samples = {}
+    for line in text.splitlines():
+        if line.startswith("{"):
+            row = json.loads(line)
+            samples[row["name"]] = Sample(float(row["value"]), row["unit"], row["version"])
+    return samples
+
+
+@dataclasses.dataclass(frozen=True)
+class Side:
+    """Troupe or one rival: a command that measures every row once."""
+
+    name: str
+    command: list
+    environment: dict
+    is_program: bool
+    timeout_s: int
+
+    def measure(self):
+        with tempfile.TemporaryDirectory() as folder:
+            report = pathlib.Path(folder, "report.json")
+            arguments = [f"--benchmark_out={report}", "--benchmark_out_format=json"] if self.is_program else []
+            environment = os.environ | self.environment
+            try:
+                done = subprocess.run(
+                    self.command + arguments, env=environment, capture_output=True, text=True, timeout=self.timeout_s
+                )
+            except (OSError, subprocess.TimeoutExpired) as error:
+                raise BenchError(f"{self.name}: {error}") from None
+            if done.returncode != 0:
+                last_lines = " | ".join(done.stderr.strip().splitlines()[-2:])
+                raise BenchError(f"{self.name}: exit status {done.returncode}: {last_lines}")
+            try:
+                samples = parse_program(report.read_text()) if self.is_program else parse_script(done.stdout)
+            except (BenchError, OSError, ValueError, KeyError) as error:
+                raise BenchError(f"{self.name}: {type(error).__name__}: {error}") from None
+        if not samples or not all(sample.value > 0 for sample in samples.values()):
+            raise BenchError(f"{self.name}: expected positive values for some rows, got {samples}")
+        return samples
+
+
+def machine():
+    cpu = re.search(r"^model name\s*: (.*)$", pathlib.Path("/proc/cpuinfo").read_text(), re.MULTILINE)
+    memory_gib = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 2**30
+    cores = len(os.sched_getaffinity(0))
+    return f"{cpu[1] if cpu else platform.machine()}, {cores} cores, {memory_gib:.0f} GiB, {platform.freedesktop_os_release()['PRETTY_NAME']}"
+
+
+def run(bench, sides, repeats, say):
+    """The rows of the report; sides[0] is Troupe."""
+    results = {side.name: [] for side in sides}
+    for repeat in range(repeats):
+        for side in sides:
+            say(f"repeat {repeat + 1} of {repeats}: {side.name}")
+            results[side.name].append(side.measure())
+    for name, samples in results.items():
+        if any(sample.keys() != samples[0].keys() for sample in samples):
+            raise BenchError(f"{name}: its rows differ between repeats")
+
+    def median(name, row):
+        return statistics.median(samples[row].value for samples in results[name])
+
+    ours, rivals = results[sides[0].name][0], {side.name: results[side.name][0] for side in sides[1:]}
+    for name, theirs in rivals.items():
+        for row, sample in theirs.items():
+            if row not in ours:
+                raise BenchError(f"{name}: measured the row {row}, Troupe measures only {', '.join(ours)}")
+            if ours[row].unit and sample.unit != ours[row].unit:
+                raise BenchError(f"{name}: row {row} is in {sample.unit}, Troupe's in {ours[row].unit}")
+    rows = []
+    for row, sample in ours.items():
+        value, compared = median(sides[0].name, row), {}
+        for name, theirs in rivals.items():
+            if row in theirs:
+                rival = median(name, row)
+                ratio = value / rival if bench.better == "higher" else rival / value
+                compared[name] = {"version": theirs[row].version, "value": rival, "ratio": ratio}
+        units = [sample.unit] + [theirs[row].unit for theirs in rivals.values() if row in theirs] + ["items/s"]
+        unit = next(filter(None, units))
+        rows.append(
+            {"name": row, "value": value, "unit": unit, "better": bench.better, "repeats": repeats, "rivals": compared}
+        )
+    return rows
+
+
+def table(rows):
+    """The rows as a Markdown table, one line for each rival of a row."""
+    lines = [("row", "Troupe", "unit", "rival", "its value", "ratio")]
+    for row in rows:
+        compared = [(f"{n} {r['version']}", f"{r['value']:.4g}", f"{r['ratio']:.2f}") for n, r in row["rivals"].items()]
+        for rival in compared or [("", "", "")]:
+            lines.append((row["name"], f"{row['value']:.4g}", row["unit"], *rival))
+    widths = [max(map(len, column)) for column in zip(*lines)]
+    lines.insert(1, tuple("-" * width for width in widths))
+    return "\n".join("| " + " | ".join(cell.ljust(width) for cell, width in zip(line, widths)) + " |" for line in lines)
+
+
+def prepare(bench, with_rivals):
+    """Builds and installs what the sides need, and returns them; the first is Troupe's."""
+    is_program = not bench.troupe.endswith(".py")
+    targets = [bench.troupe if is_program else "troupe"] + ["mkl_shim"] * with_rivals
+    built = subprocess.run(["cmake", "--build", BUILD, "--target", *targets], capture_output=True, text=True)
+    if built.returncode != 0:
+        raise BenchError(f"building {' and '.join(targets)} failed:\n" + "\n".join(built.stdout.splitlines()[-20:]))
+    command = [str(BUILD / "bin" / bench.troupe)] if is_program else [sys.executable, str(ROOT / "bench" / bench.troupe)]
+    sides = [Side("troupe", command, {}, is_program, bench.timeout_s)]
+    for name, (environment, script) in bench.rivals.items() if with_rivals else ():
+        made = subprocess.run([ROOT / "tools" / "python_env.sh", environment], stdout=subprocess.PIPE, text=True)
+        if made.returncode != 0:
+            raise BenchError(f"{name}: its Python environment could not be made")
+        # MKL inside PyTorch takes its AVX-512 paths on AMD processors only with this, and rivals are to run at their best.
+        preload = {"LD_PRELOAD": str(BUILD / "bench" / "libmkl_shim.so")} if environment == "torch" else {}
+        sides.append(Side(name, [made.stdout.strip(), str(ROOT / "bench" / script)], preload, False, bench.timeout_s))
+    return sides
+
+
+def main():
+    parser = argparse.ArgumentParser(prog="./troupe bench", description=__doc__.split("\n")[0])
+    parser.add_argument("name", nargs="?", choices=BENCHES, help="which bench")
+    parser.add_argument("--list", action="store_true", help="list the benches and their rivals")
+    parser.add_argument("--rivals", action="store_true", help="run the rivals too (installs them when needed)")
+    parser.add_argument("--json", metavar="FILE", type=pathlib.Path, help="write the result to FILE")
+    parser.add_argument("--repeats", metavar="N", type=int, help="medians of N repeats (train: 1, others: 5)")
+    options = parser.parse_args()
+    if options.list:
+        for name, bench in BENCHES.items():
+            print(f"{name:10} {bench.summary} (rivals: {', '.join(bench.rivals)})")
+        return
+    if options.name is None:
+        parser.error("which bench? --list shows them")
+    if options.repeats is not None and options.repeats < 1:
+        parser.error(f"--repeats {options.repeats}: expected at least 1")
+
+    def say(text):
+        print(f"bench {options.name}: {text}", file=sys.stderr, flush=True)
+
+    bench = BENCHES[options.name]
+    try:
+        rows = run(bench, prepare(bench, options.rivals), options.repeats or bench.repeats, say)
+    except BenchError as error:
+        say(f"failed: {error}")
+        sys.exit(1)
+    report = {"bench": options.name, "machine": machine(), "rows": rows}
+    print(report["machine"], table(rows), sep="\n\n")
+    if options.json:
+        options.json.write_text(json.dumps(report, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()
