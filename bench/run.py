@@ -39,7 +39,7 @@ class Bench:
     timeout_s: int = 300  # for one run of one side
 
 
-# Every bench there is; bench/README.md says what the rows mean.
+# Every bench there is. What a row measures stands in the program that measures it.
 BENCHES = {
     "learner": Bench(
         "one D4PG learner step, batch 256",
