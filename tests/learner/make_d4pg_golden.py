@@ -17,7 +17,7 @@ import torch
 
 OBS, ACT, BATCH, ATOMS, STEPS = 5, 2, 8, 11, 3
 POLICY_SIZES, CRITIC_SIZES = (16, 12), (16, 16, 12)
-V_MIN, V_MAX, DISCOUNT = -6.0, 6.0, 0.97
+V_MIN, V_MAX = -6.0, 6.0
 LEARNING_RATE, BETA1, BETA2, EPSILON, LAYER_NORM_EPSILON = 3e-3, 0.9, 0.999, 1e-8, 1e-5
 ACTION_LOW, ACTION_HIGH = (-1.0, -0.5), (1.0, 2.0)
 DQDA_LIMIT, NORM_LIMIT, TARGET_PERIOD = 0.4, 0.37, 2
@@ -30,7 +30,7 @@ def draw_network(sizes, inputs, outputs, generator):
         parameters[f"layer{index}/weight"] = torch.randn(width, size, generator=generator, dtype=torch.float64) / width**0.5
         parameters[f"layer{index}/bias"] = 0.1 * torch.randn(size, generator=generator, dtype=torch.float64)
         if index == 0:
-            parameters["norm/scale"] = 1 + 0.1 * torch.randn(size, generator=generator, dtype=torch.float64)
+            parameters["norm/gain"] = 1 + 0.1 * torch.randn(size, generator=generator, dtype=torch.float64)
             parameters["norm/offset"] = 0.1 * torch.randn(size, generator=generator, dtype=torch.float64)
         width = size
     return parameters
@@ -43,7 +43,7 @@ def mlp(parameters, x):
         x = x @ parameters[f"layer{index}/weight"] + parameters[f"layer{index}/bias"]
         if index == 0:
             x = torch.nn.functional.layer_norm(
-                x, x.shape[-1:], parameters["norm/scale"], parameters["norm/offset"], LAYER_NORM_EPSILON)
+                x, x.shape[-1:], parameters["norm/gain"], parameters["norm/offset"], LAYER_NORM_EPSILON)
             x = torch.tanh(x)
         elif index + 1 < layers:
             x = torch.nn.functional.elu(x)
@@ -72,11 +72,9 @@ def norm(gradients):
 
 
 def run(dtype, initial, batch, out, prefix):
-    online = {net: {k: v.to(dtype) for k, v in parameters.items()} for net, parameters in initial.items()}
-    target = {net: {k: v.clone() for k, v in parameters.items()} for net, parameters in online.items()}
-    for parameters in target.values():  # targets that differ, so that a mix-up of the two shows
-        for value in parameters.values():
-            value *= 0.9
+    networks = {net: {k: v.to(dtype) for k, v in parameters.items()} for net, parameters in initial.items()}
+    online = {net: networks[net] for net in ("policy", "critic")}
+    target = {net: networks[net + ".target"] for net in online}
     m = {net: {k: torch.zeros_like(v) for k, v in parameters.items()} for net, parameters in online.items()}
     v2 = {net: {k: torch.zeros_like(v) for k, v in parameters.items()} for net, parameters in online.items()}
     batch = {k: v.to(dtype) for k, v in batch.items()}
@@ -88,7 +86,7 @@ def run(dtype, initial, batch, out, prefix):
 
         next_action = act(target["policy"], batch["next_observation"])
         next_probabilities = criticise(target["critic"], batch["next_observation"], next_action).softmax(-1)
-        targets = project(next_probabilities, batch["reward"], DISCOUNT * batch["discount"], atoms)
+        targets = project(next_probabilities, batch["reward"], batch["discount"], atoms)
         logits = criticise(critic, batch["observation"], batch["action"])
         td_error = -(targets * logits.log_softmax(-1)).sum(-1)  # one a row: the new priority
         critic_loss = (batch["weight"] * td_error).mean()
@@ -117,12 +115,16 @@ def run(dtype, initial, batch, out, prefix):
         if step % TARGET_PERIOD == 0:
             target = {net: {k: v.clone() for k, v in parameters.items()} for net, parameters in online.items()}
         out[f"{prefix}/critic_loss/{step}"] = critic_loss.detach().reshape(1)
-        out[f"{prefix}/q_mean/{step}"] = q.detach().mean().reshape(1)
+        out[f"{prefix}/policy_loss/{step}"] = -q.detach().mean().reshape(1)
+        out[f"{prefix}/q_mean/{step}"] = (logits.detach().softmax(-1) * atoms).sum(-1).mean().reshape(1)
         out[f"{prefix}/td_error/{step}"] = td_error.detach()
-    for kind, tensors in (("online", online), ("target", target), ("adam_m", m), ("adam_v", v2)):
-        for net, parameters in tensors.items():
-            for k, v in parameters.items():
-                out[f"{prefix}/{kind}/{net}/{k}"] = v.detach().clone()
+    # Final state, under the names of learner/program_state.hpp.
+    for net in online:
+        for k in online[net]:
+            out[f"{prefix}/final/{net}/{k}"] = online[net][k]
+            out[f"{prefix}/final/{net}.target/{k}"] = target[net][k]
+            out[f"{prefix}/final/{net}/{k}.adam_m"] = m[net][k]
+            out[f"{prefix}/final/{net}/{k}.adam_v"] = v2[net][k]
     for what, happened in clips.items():
         assert any(happened) and not all(happened), f"{what} clipping must be active in some cases only: {happened}"
 
@@ -153,12 +155,14 @@ def main():
         "policy": draw_network(POLICY_SIZES, OBS, ACT, generator),
         "critic": draw_network(CRITIC_SIZES, OBS + ACT, ATOMS, generator),
     }
+    for net in ("policy", "critic"):  # targets that differ, so that a mix-up of the two shows
+        initial[net + ".target"] = {k: 0.9 * v for k, v in initial[net].items()}
     low, high = torch.tensor(ACTION_LOW, dtype=torch.float64), torch.tensor(ACTION_HIGH, dtype=torch.float64)
     batch = {
         "observation": normal(BATCH, OBS),
         "action": low + (high - low) * torch.rand(BATCH, ACT, generator=generator, dtype=torch.float64),
         "reward": 3 * normal(BATCH),  # some rows project past the ends of the support
-        "discount": torch.tensor([1.0, 1.0, 0.0, 1.0, 0.9, 1.0, 1.0, 0.5], dtype=torch.float64),
+        "discount": torch.tensor([0.95, 0.9, 0.0, 0.99, 0.9, 1.0, 0.97, 0.5], dtype=torch.float64),
         "next_observation": normal(BATCH, OBS),
         "weight": 0.5 + torch.rand(BATCH, generator=generator, dtype=torch.float64),
     }

@@ -13,7 +13,7 @@ import time
 OBS, ACT, BATCH, ATOMS = 17, 6, 256, 51
 POLICY_SIZES, CRITIC_SIZES = (256, 256, 256), (512, 512, 256)
 V_MIN, V_MAX, DISCOUNT, LEARNING_RATE, TARGET_PERIOD = -150.0, 150.0, 0.99**5, 1e-4, 100
-SECONDS = 6.0
+SECONDS = 4.0
 ROWS = {"d4pg_step_1_thread": (1, "float32"), "d4pg_step_2_threads": (2, "float32")}
 
 

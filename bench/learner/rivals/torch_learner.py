@@ -14,7 +14,7 @@ import torch
 
 OBS, ACT, BATCH, ATOMS = 17, 6, 256, 51
 V_MIN, V_MAX, DISCOUNT, LEARNING_RATE, TARGET_PERIOD = -150.0, 150.0, 0.99**5, 1e-4, 100
-SECONDS = 6.0
+SECONDS = 4.0
 
 
 class LayerNormMlp(torch.nn.Sequential):

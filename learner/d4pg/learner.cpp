@@ -1,0 +1,51 @@
+#include <troupe/learner/d4pg/learner.hpp>
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <utility>
+
+#include <troupe/core/check.hpp>
+#include <troupe/learner/d4pg/networks.hpp>
+
+namespace troupe::learner::d4pg {
+
+Learner::Learner(const Signature& signature) : signature_(signature), slot_(signature) {}
+
+Result<std::unique_ptr<Learner>> Learner::make(const LearnerOptions& options) {
+  TROUPE_TRY(validate(options.d4pg));
+  std::unique_ptr<Learner> learner(new Learner(batch_signature(options.d4pg)));
+  D4pgReplica replica(options.d4pg, [&slot = learner->slot_](const InputContext&) { return slot.pipeline(); });
+  const OneDeviceOptions device{.batch = options.d4pg.batch,
+                                .compile = options.compile,
+                                .communicator = options.communicator,
+                                .global_batch = options.global_batch};
+  TROUPE_ASSIGN(learner->replicator_, OneDevice::make(replica, device));
+  learner->policy_ = learner->program().params(kPolicyGroup);
+  return learner;
+}
+
+Result<StepMetrics> Learner::step(const BatchView& batch) {
+  TROUPE_TRY(slot_.offer(batch));
+  TROUPE_TRY(replicator_->step());
+  const std::span<const double> values = program().metrics();
+  TROUPE_CHECK(values.size() == 3, "d4pg: {} metrics", values.size());
+  const StepMetrics metrics{.critic_loss = values[0], .policy_loss = values[1], .q_mean = values[2]};
+  if (!std::isfinite(metrics.critic_loss) || !std::isfinite(metrics.policy_loss)) {
+    return Error{Code::kInternal, fmt::format("d4pg: losses of step {} are not finite: critic {}, policy {}",
+                                              program().step(), metrics.critic_loss, metrics.policy_loss)};
+  }
+  return metrics;
+}
+
+std::span<const float> Learner::td_error() const { return replicator_->program().output("td_error"); }
+
+Result<std::unique_ptr<Policy>> make_policy(const Options& options, const PolicyOptions& policy_options) {
+  TROUPE_TRY(validate(options));
+  const auto network = [&options](Graph& graph, Var observation) {
+    return policy_network(graph, graph.group(kPolicyGroup), options, observation);
+  };
+  return Policy::make(network, options.environment.observation_size, policy_options);
+}
+
+}  // namespace troupe::learner::d4pg

@@ -1,0 +1,69 @@
+#pragma once
+// The D4PG learner: what the learner actor feeds with sampled batches, and reads parameters and priorities from. It
+// stands between replay and the parameter store in the flow env -> actor -> replay -> learner -> parameter store.
+// Checkpoints: learner/program_state.hpp over program(). Acting: d4pg::make_policy() over policy()'s values.
+#include <memory>
+#include <span>
+
+#include <troupe/collectives/communicator.hpp>
+#include <troupe/core/error.hpp>
+#include <troupe/core/tensor.hpp>
+#include <troupe/learner/d4pg/options.hpp>
+#include <troupe/learner/d4pg/replica.hpp>
+#include <troupe/learner/param_buffer.hpp>
+#include <troupe/learner/policy.hpp>
+#include <troupe/learner/program.hpp>
+#include <troupe/learner/replicator.hpp>
+
+namespace troupe::learner::d4pg {
+
+struct LearnerOptions {
+  Options d4pg;            ///< d4pg.batch is that of this learner
+  CompileOptions compile;  ///< threads, compute type, seed
+  /// Null: one learner. Otherwise one of view().size learners that train the same parameters, see OneDeviceOptions.
+  collectives::Communicator* communicator = nullptr;
+  std::int64_t global_batch = 0;
+};
+
+struct StepMetrics {
+  double critic_loss = 0;
+  double policy_loss = 0;
+  double q_mean = 0;
+};
+
+/// One thread at a time. A step allocates nothing.
+class Learner {
+ public:
+  /// Errors: kInvalidArgument naming the option; what the compilation says.
+  static Result<std::unique_ptr<Learner>> make(const LearnerOptions& options);
+  Learner(const Learner&) = delete;
+  Learner& operator=(const Learner&) = delete;
+
+  /// Columns that step() takes.
+  const Signature& signature() const { return signature_; }
+  /// One step. batch: options.batch rows of signature(), unchanged until the call returns.
+  /// Errors: kShapeMismatch, naming the column; kInternal when a loss is not finite (the parameters are then of no use:
+  /// restore a checkpoint); with a communicator, its errors.
+  Result<StepMetrics> step(const BatchView& batch);
+  /// Rows' TD errors (cross-entropies) of the last step, >= 0: what prioritised replay takes as new priorities.
+  std::span<const float> td_error() const;
+
+  /// What env actors and the evaluator act with: values() is one contiguous span, fingerprint() its layout. A learner
+  /// publishes a copy as version program().step().
+  const ParamBuffer& policy() const { return *policy_; }
+  Program& program() { return replicator_->program(); }
+
+ private:
+  explicit Learner(const Signature& signature);
+
+  Signature signature_;
+  BatchSlot slot_;
+  std::unique_ptr<OneDevice> replicator_;
+  const ParamBuffer* policy_ = nullptr;
+};
+
+/// A policy network for `rows` rows, with initial parameters until load(): give it Learner::policy()'s values and
+/// fingerprint. Errors: kInvalidArgument naming the option.
+Result<std::unique_ptr<Policy>> make_policy(const Options& options, const PolicyOptions& policy_options);
+
+}  // namespace troupe::learner::d4pg

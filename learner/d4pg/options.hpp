@@ -1,0 +1,49 @@
+#pragma once
+// Settings of D4PG (Barth-Maron et al. 2018, arXiv 1804.08617). Defaults are those of Acme's control-suite agent
+// (acme/agents/tf/d4pg: agent_distributed.py and examples lp_d4pg.py); n-step returns are made by the replay adder,
+// exploration noise by the env actor.
+#include <cstdint>
+#include <vector>
+
+#include <troupe/core/error.hpp>
+#include <troupe/core/tensor.hpp>
+#include <troupe/learner/ops/categorical.hpp>
+
+namespace troupe::learner::d4pg {
+
+/// What the networks must know of the environment. Both bounds have one entry for each action dimension.
+struct EnvironmentShape {
+  std::int64_t observation_size = 0;
+  std::vector<double> action_low;
+  std::vector<double> action_high;
+
+  std::int64_t action_size() const { return static_cast<std::int64_t>(action_low.size()); }
+};
+
+struct Options {
+  EnvironmentShape environment;
+
+  std::vector<std::int64_t> policy_sizes = {256, 256, 256};
+  std::vector<std::int64_t> critic_sizes = {512, 512, 256};
+  Support support = {-150, 150, 51};  ///< must cover the discounted sum of the largest rewards
+
+  std::int64_t batch = 256;
+  double policy_learning_rate = 1e-4;
+  double critic_learning_rate = 1e-4;
+  std::int64_t target_period = 100;  ///< steps between hard copies into the target networks
+  double dqda_max_norm = 1;          ///< clips each row's dQ/da in the policy loss; 0: off
+  double max_gradient_norm = 40;     ///< clips each network's gradient; 0: off
+  /// Batches carry a column `weight`: importance weights of prioritised replay (Schaul et al. 2016, section 3.4), by
+  /// which rows of the critic's loss are multiplied.
+  bool importance_weights = false;
+};
+
+/// Errors: kInvalidArgument naming the option, got and expected.
+Status validate(const Options& options);
+
+/// Columns of a batch, all float32: observation [o], action [a], reward [], discount [], next_observation [o] (those of
+/// replay's n-step transitions: discount is the product that next_observation's value is multiplied by, gamma
+/// included), and weight [] with importance_weights.
+Signature batch_signature(const Options& options);
+
+}  // namespace troupe::learner::d4pg

@@ -1,0 +1,51 @@
+#pragma once
+// How replicas are run. A replicator builds each replica's graph through the replica API, compiles it, and then feeds
+// and runs it step by step; the learner actor drives one. OneDevice runs a single replica on the calling thread, or is
+// one member of a group that trains together through a Communicator.
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include <troupe/collectives/communicator.hpp>
+#include <troupe/core/error.hpp>
+#include <troupe/learner/program.hpp>
+#include <troupe/learner/replica.hpp>
+
+namespace troupe::learner {
+
+class Replicator {
+ public:
+  virtual ~Replicator() = default;
+  /// One synchronous step of all replicas. Blocks for as long as the step takes, and for the group at most as long as
+  /// its collectives' timeouts. Errors: kUnavailable when an input pipeline had nothing (nothing happened; try again);
+  /// after any other error the replicas must be restored from a checkpoint.
+  virtual Status step() = 0;
+  /// The compiled step of the first replica on this process: parameters, metrics, outputs, step count. Replicas agree
+  /// on parameters bit for bit, since they start equal and apply the same reduced gradients.
+  virtual Program& program() = 0;
+};
+
+struct OneDeviceOptions {
+  std::int64_t batch = 0;  ///< rows that this replica takes at each step
+  CompileOptions compile;  ///< the seed must be the same on all members of a group
+  /// Null: one replica on its own. Otherwise this is replica view().rank of view().size; outlives the replicator.
+  collectives::Communicator* communicator = nullptr;
+  std::int64_t global_batch = 0;  ///< with a communicator: rows over all members
+};
+
+class OneDevice final : public Replicator {
+ public:
+  /// Errors: what input_fn, the graph or its compilation say.
+  static Result<std::unique_ptr<OneDevice>> make(Replica& replica, const OneDeviceOptions& options);
+
+  Status step() override;
+  Program& program() override { return *program_; }
+
+ private:
+  OneDevice(std::unique_ptr<InputPipeline> input, std::unique_ptr<Program> program, std::int64_t batch);
+  std::unique_ptr<InputPipeline> input_;
+  std::unique_ptr<Program> program_;
+  std::int64_t batch_;
+};
+
+}  // namespace troupe::learner
