@@ -12,3 +12,5 @@ find_package(benchmark 1.7 REQUIRED)
 find_package(CAF REQUIRED)
 # oneDNN is optional: without it Eigen multiplies matrices, and the program says so at start.
 find_package(OneDNN QUIET)
+find_package(MuJoCo REQUIRED)
+find_package(EGL REQUIRED)

@@ -1,0 +1,101 @@
+// The list of environments, and the other free functions of environment.hpp.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+
+#include <troupe/core/check.hpp>
+#include <troupe/core/nearest.hpp>
+#include <troupe/envs/environment.hpp>
+#include <troupe/envs/mujoco_environment.hpp>
+#include <troupe/envs/task.hpp>
+
+namespace troupe::envs {
+namespace {
+
+constexpr std::array kDomains = {cartpole_tasks, cheetah_tasks, finger_tasks,
+                                 pendulum_tasks, reacher_tasks, walker_tasks};
+
+const TaskEntry* find_entry(std::string_view name) {
+  for (const auto& tasks : kDomains) {
+    for (const TaskEntry& entry : tasks()) {
+      if (entry.name == name) return &entry;
+    }
+  }
+  return nullptr;
+}
+
+Error unknown_name(const std::string& name) {
+  const std::vector<std::string> known = environment_names();
+  const std::vector<std::string> near = nearest(name, known);
+  const std::string hint = near.empty() ? fmt::format("known are {}", fmt::join(known, ", "))
+                                        : fmt::format("did you mean {}?", fmt::join(near, " or "));
+  return Error{Code::kNotFound, fmt::format("no environment \"{}\"; {}", name, hint)};
+}
+
+Result<std::filesystem::path> model_file(const TaskEntry& entry) {
+  const char* chosen = std::getenv("TROUPE_DM_CONTROL_DIR");
+  const std::filesystem::path folder = chosen != nullptr ? chosen : TROUPE_DM_CONTROL_DIR;
+  std::filesystem::path file = folder / "suite" / entry.model;
+  std::error_code ignored;
+  if (!std::filesystem::is_regular_file(file, ignored)) {
+    return Error{Code::kIo, fmt::format("{}: model file {} is missing; `./troupe` fetches it, or TROUPE_DM_CONTROL_DIR "
+                                        "names an unpacked dm_control 1.0.50",
+                                        entry.name, file.string())};
+  }
+  return file;
+}
+
+}  // namespace
+
+std::vector<std::string> environment_names() {
+  std::vector<std::string> names;
+  for (const auto& tasks : kDomains) {
+    for (const TaskEntry& entry : tasks()) names.emplace_back(entry.name);
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+Result<std::vector<std::unique_ptr<Environment>>> make_environments(const std::string& name,
+                                                                    std::span<const std::uint64_t> seeds) {
+  const TaskEntry* entry = find_entry(name);
+  if (entry == nullptr) return unknown_name(name);
+  TROUPE_ASSIGN(const std::filesystem::path file, model_file(*entry));
+  TROUPE_ASSIGN(const SharedModel model, load_model(file, entry->prepare));
+  std::vector<std::unique_ptr<Environment>> environments;
+  for (std::uint64_t seed : seeds) environments.push_back(std::make_unique<MujocoEnvironment>(*entry, model, seed));
+  return environments;
+}
+
+Result<std::unique_ptr<Environment>> make_environment(const std::string& name, std::uint64_t seed) {
+  TROUPE_ASSIGN(auto environments, make_environments(name, std::span(&seed, 1)));
+  return std::move(environments.front());
+}
+
+std::int64_t EnvSpec::observation_size() const {
+  std::int64_t size = 0;
+  for (const TensorSpec& column : observation) size += column.shape.elements();
+  return size;
+}
+
+void flatten_observation(const EnvSpec& spec, std::span<const std::byte> observation, std::span<float> out) {
+  TROUPE_CHECK(observation.size() == row_bytes(spec.observation) && std::ssize(out) == spec.observation_size(),
+               "{}: {} bytes to {} floats", spec.name, observation.size(), out.size());
+  const std::byte* from = observation.data();
+  float* to = out.data();
+  for (const TensorSpec& column : spec.observation) {
+    TROUPE_CHECK(column.dtype == DType::kF64, "{}: column {} is not float64", spec.name, column.to_string());
+    for (std::int64_t i = 0; i < column.shape.elements(); ++i, from += sizeof(double)) {
+      double value = 0;
+      std::memcpy(&value, from, sizeof(value));
+      *to++ = static_cast<float>(value);
+    }
+  }
+}
+
+}  // namespace troupe::envs

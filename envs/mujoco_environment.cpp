@@ -1,0 +1,173 @@
+#include <troupe/envs/mujoco_environment.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstring>
+#include <type_traits>
+#include <utility>
+
+#include <troupe/core/check.hpp>
+
+namespace troupe::envs {
+namespace {
+
+EnvSpec make_spec(const TaskEntry& entry, const mjModel& model, const Task& task, int sub_steps) {
+  EnvSpec spec;
+  spec.name = entry.name;
+  spec.observation = task.observation_spec();
+  for (int i = 0; i < model.nu; ++i) {
+    const bool limited = model.actuator_ctrllimited[i] != 0;
+    spec.action_low.push_back(limited ? model.actuator_ctrlrange[2 * i] : -mjMAXVAL);
+    spec.action_high.push_back(limited ? model.actuator_ctrlrange[2 * i + 1] : mjMAXVAL);
+  }
+  spec.control_dt = model.opt.timestep * sub_steps;
+  // dm_control ends the episode at the first step whose count is not below this quotient.
+  spec.episode_steps = static_cast<std::int64_t>(std::ceil(entry.time_limit_s / spec.control_dt));
+  return spec;
+}
+
+// save_state()'s bytes: this header, then the physics' numbers. Native byte order: checkpoints are for the same kind
+// of machine, and the checksum around them is the checkpointer's.
+struct SavedHeader {
+  std::array<char, 8> magic;
+  std::array<char, 48> name;
+  std::uint32_t phase;
+  std::uint32_t padding;
+  std::int64_t step_count;
+  NumpyRandom::State random;
+  std::uint64_t numbers;  // doubles that follow
+};
+constexpr std::array<char, 8> kMagic = {'T', 'R', 'P', 'E', 'N', 'V', '0', '1'};
+static_assert(std::is_trivially_copyable_v<SavedHeader>);
+
+std::array<char, 48> padded(const std::string& name) {
+  std::array<char, 48> result{};
+  TROUPE_CHECK(name.size() < result.size(), "environment name {} is too long", name);
+  std::copy(name.begin(), name.end(), result.begin());
+  return result;
+}
+
+}  // namespace
+
+MujocoEnvironment::MujocoEnvironment(const TaskEntry& entry, SharedModel model, std::uint64_t seed)
+    : task_(entry.make(*model)),
+      physics_(std::move(model)),
+      random_(seed),
+      sub_steps_(static_cast<int>(std::lround(entry.control_dt_s / physics_.model().opt.timestep))) {
+  spec_ = make_spec(entry, physics_.model(), *task_, sub_steps_);
+  observation_.resize(static_cast<std::size_t>(spec_.observation_size()));
+}
+
+Result<TimeStep> MujocoEnvironment::reset(std::uint64_t seed, std::span<std::byte> observation) {
+  random_ = NumpyRandom(seed);
+  return reset(observation);
+}
+
+Result<TimeStep> MujocoEnvironment::reset(std::span<std::byte> observation) {
+  phase_ = Phase::kNeedsReset;
+  step_count_ = 0;
+  physics_.reset();
+  TROUPE_TRY(task_->initialise_episode(physics_, random_));
+  TROUPE_TRY(physics_.forward_without_actuation());
+  phase_ = Phase::kInEpisode;
+  observe(observation);
+  return TimeStep{.type = StepType::kFirst, .reward = 0, .discount = 1};
+}
+
+Result<TimeStep> MujocoEnvironment::step(std::span<const double> action, std::span<std::byte> observation) {
+  TROUPE_TRY(check_action(action));
+  if (phase_ == Phase::kNeedsReset) {
+    return Error{Code::kUnavailable, fmt::format("{}: step() outside of an episode, expected reset()", spec_.name)};
+  }
+  std::copy(action.begin(), action.end(), physics_.data().ctrl);
+  if (Status stepped = physics_.step(sub_steps_); !stepped.ok()) {
+    phase_ = Phase::kNeedsReset;
+    return Error{stepped.error().code, fmt::format("{}: {}", spec_.name, stepped.error().message)};
+  }
+  ++step_count_;
+  // No task here ends an episode by itself, so the last step is always the time limit's and its discount stays 1.
+  const bool last = step_count_ >= spec_.episode_steps;
+  if (last) phase_ = Phase::kNeedsReset;
+  observe(observation);
+  return TimeStep{.type = last ? StepType::kLast : StepType::kMid, .reward = task_->reward(physics_), .discount = 1};
+}
+
+Status MujocoEnvironment::check_action(std::span<const double> action) const {
+  if (action.size() != spec_.action_low.size()) {
+    return Error{Code::kInvalidArgument, fmt::format("{}: action has {} numbers, expected {}", spec_.name,
+                                                     action.size(), spec_.action_low.size())};
+  }
+  for (std::size_t i = 0; i < action.size(); ++i) {
+    if (!std::isfinite(action[i])) {
+      return Error{Code::kInvalidArgument,
+                   fmt::format("{}: action[{}] is {}, expected a finite number", spec_.name, i, action[i])};
+    }
+  }
+  return {};
+}
+
+void MujocoEnvironment::observe(std::span<std::byte> observation) {
+  const std::size_t bytes = observation_.size() * sizeof(double);
+  TROUPE_CHECK(observation.size() == bytes, "{}: observation span has {} bytes, expected {}", spec_.name,
+               observation.size(), bytes);
+  task_->observe(physics_, observation_);
+  std::memcpy(observation.data(), observation_.data(), bytes);
+}
+
+std::vector<std::byte> MujocoEnvironment::save_state() const {
+  const std::vector<double> numbers = physics_.save_state();
+  SavedHeader header{};
+  header.magic = kMagic;
+  header.name = padded(spec_.name);
+  header.phase = static_cast<std::uint32_t>(phase_);
+  header.step_count = step_count_;
+  header.random = random_.state();
+  header.numbers = numbers.size();
+  std::vector<std::byte> bytes(sizeof(header) + numbers.size() * sizeof(double));
+  std::memcpy(bytes.data(), &header, sizeof(header));
+  std::memcpy(bytes.data() + sizeof(header), numbers.data(), numbers.size() * sizeof(double));
+  return bytes;
+}
+
+Status MujocoEnvironment::restore_state(std::span<const std::byte> state) {
+  const auto corrupt = [&](std::string_view what) {
+    return Error{Code::kCorrupt, fmt::format("{}: saved state: {}", spec_.name, what)};
+  };
+  SavedHeader header;
+  if (state.size() < sizeof(header)) {
+    return corrupt(fmt::format("got {} bytes, expected at least {}", state.size(), sizeof(header)));
+  }
+  std::memcpy(&header, state.data(), sizeof(header));
+  if (header.magic != kMagic) return corrupt("not the bytes of an environment");
+  if (header.name != padded(spec_.name)) return corrupt("of another environment");
+  const std::size_t number_bytes = state.size() - sizeof(header);
+  if (number_bytes % sizeof(double) != 0 || header.numbers != number_bytes / sizeof(double)) {
+    return corrupt(fmt::format("{} bytes follow the header, which announces {} numbers", number_bytes, header.numbers));
+  }
+  if (header.phase > static_cast<std::uint32_t>(Phase::kInEpisode)) return corrupt("unknown phase");
+  if (header.step_count < 0 || header.step_count > spec_.episode_steps) return corrupt("step count out of range");
+  std::vector<double> numbers(header.numbers);
+  std::memcpy(numbers.data(), state.data() + sizeof(header), number_bytes);
+  NumpyRandom random = random_;
+  if (!random.set_state(header.random)) return corrupt("not a state of the random stream");
+  if (!physics_.restore_state(numbers)) return corrupt("not a state of this model");
+  random_ = random;
+  phase_ = static_cast<Phase>(header.phase);
+  step_count_ = header.step_count;
+  return {};
+}
+
+Status MujocoEnvironment::render(const RenderOptions& options, std::span<std::uint8_t> pixels) {
+  const auto same = [&](const RenderOptions& other) {
+    return other.height == options.height && other.width == options.width && other.profile == options.profile;
+  };
+  if (renderer_ == nullptr || !same(renderer_->options())) {
+    TROUPE_ASSIGN(renderer_, Renderer::make(physics_.model(), options));
+  }
+  return renderer_->render(physics_.model(), physics_.data(), pixels);
+}
+
+}  // namespace troupe::envs

@@ -1,0 +1,50 @@
+#pragma once
+// dm_control's control.Environment: a Task on a Physics with a time limit. All suite environments are this class with
+// another task.
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <troupe/envs/environment.hpp>
+#include <troupe/envs/physics.hpp>
+#include <troupe/envs/renderer.hpp>
+#include <troupe/envs/task.hpp>
+
+namespace troupe::envs {
+
+class MujocoEnvironment final : public Environment {
+ public:
+  /// model: compiled from entry.model and changed by entry.prepare.
+  MujocoEnvironment(const TaskEntry& entry, SharedModel model, std::uint64_t seed);
+
+  const EnvSpec& spec() const override { return spec_; }
+  Result<TimeStep> reset(std::uint64_t seed, std::span<std::byte> observation) override;
+  Result<TimeStep> reset(std::span<std::byte> observation) override;
+  Result<TimeStep> step(std::span<const double> action, std::span<std::byte> observation) override;
+  std::vector<std::byte> save_state() const override;
+  Status restore_state(std::span<const std::byte> state) override;
+  Status render(const RenderOptions& options, std::span<std::uint8_t> pixels) override;
+
+  /// For tests that compare the state itself with dm_control's.
+  const Physics& physics() const { return physics_; }
+
+ private:
+  enum class Phase : std::uint32_t { kNeedsReset = 0, kInEpisode = 1 };
+
+  Status check_action(std::span<const double> action) const;
+  void observe(std::span<std::byte> observation);
+
+  std::unique_ptr<Task> task_;
+  Physics physics_;
+  NumpyRandom random_;
+  EnvSpec spec_;
+  int sub_steps_;  // model time steps in one control step
+  std::int64_t step_count_ = 0;
+  Phase phase_ = Phase::kNeedsReset;
+  std::vector<double> observation_;  // row under construction: the caller's bytes need not be aligned
+  std::unique_ptr<Renderer> renderer_;
+};
+
+}  // namespace troupe::envs

@@ -1,0 +1,75 @@
+#pragma once
+// One MuJoCo simulation, stepped exactly as dm_control's mujoco.Physics steps it (mujoco/engine.py, legacy_step=True).
+// Tasks read and write its state; MujocoEnvironment drives it.
+#include <mujoco/mujoco.h>
+
+#include <cstddef>
+#include <filesystem>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <troupe/core/error.hpp>
+
+namespace troupe::envs {
+
+/// A compiled model, shared by all simulations that are made from it and never changed after loading.
+using SharedModel = std::shared_ptr<const mjModel>;
+
+/// Loads and compiles an MJCF file. `prepare` may change the model before anyone else sees it.
+/// Errors: kIo when the file is missing or does not compile; the message carries MuJoCo's.
+Result<SharedModel> load_model(const std::filesystem::path& file, void (*prepare)(mjModel&) = nullptr);
+
+/// Index of a named object; the name must exist, since models are pinned by hash.
+int object_id(const mjModel& model, mjtObj type, std::string_view name);
+/// Where the values of a named sensor start in mjData::sensordata.
+int sensor_address(const mjModel& model, std::string_view name);
+
+class Physics {
+ public:
+  explicit Physics(SharedModel model);
+  Physics(const Physics&) = delete;
+  Physics& operator=(const Physics&) = delete;
+
+  /// This simulation's view of the model: options and geom positions are its own, all else is shared.
+  const mjModel& model() const { return model_; }
+  mjData& data() { return *data_; }
+  const mjData& data() const { return *data_; }
+
+  /// Position of a geom in its body, [3]. The one piece of the model that a task may change between episodes.
+  std::span<double, 3> geom_position(int geom);
+  /// Rotation matrix of a body, 9 numbers, row-major: entry 0 is dm_control's 'xx', 2 its 'xz', 8 its 'zz'.
+  const double* rotation(int body) const { return data_->xmat + 9 * body; }
+
+  /// Default state, then forward dynamics without actuation. As in dm_control, divergence is not an error here: the
+  /// task is about to write a start state.
+  void reset();
+  /// Recomputes everything that derives from the state, with actuation off. Errors: kInternal on a MuJoCo warning.
+  Status forward_without_actuation();
+  /// Advances by `steps` >= 1 time steps and leaves positions, velocities and what derives from them up to date.
+  /// Errors: kInternal, naming MuJoCo's warnings, when the state diverges.
+  Status step(int steps);
+
+  /// All that step() depends on, as numbers.
+  std::vector<double> save_state() const;
+  /// Continues bit for bit. False, and nothing changes, when `state` is not of this model or not finite.
+  [[nodiscard]] bool restore_state(std::span<const double> state);
+
+ private:
+  struct DeleteData {
+    void operator()(mjData* data) const { mj_deleteData(data); }
+  };
+  // dm_control's check_invalid_state(): MuJoCo counts its warnings in mjData; any that came since clear is an error.
+  void clear_warnings();
+  Status check_no_warnings(std::string_view where) const;
+  void forward();
+
+  SharedModel shared_;
+  std::vector<double> geom_positions_;
+  mjModel model_;  // copied member by member; its pointers lead into *shared_, geom_pos into geom_positions_
+  std::unique_ptr<mjData, DeleteData> data_;
+};
+
+}  // namespace troupe::envs

@@ -1,0 +1,43 @@
+#pragma once
+// Frames without a display: an OpenGL context on an EGL device (a GPU, or Mesa's software rasteriser), drawn by MuJoCo.
+// MujocoEnvironment makes one when it is first asked for pixels.
+#include <mujoco/mujoco.h>
+
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include <troupe/core/error.hpp>
+#include <troupe/envs/environment.hpp>
+
+namespace troupe::envs {
+
+/// Draws one model at one size. Owns its context, which is current only during render(): a renderer may be used from
+/// any thread, by one at a time, and several may draw on several threads at once. With Mesa's rasteriser set
+/// LP_NUM_THREADS=0 then, or each of them starts a thread per core.
+class Renderer {
+ public:
+  /// The offscreen buffer gets the size of the frame, which changes no pixel and is faster than the model's 640 x 480.
+  /// `model` is borrowed for the call. Errors: kInvalidArgument on a size outside of 1..4096 or a model without a
+  /// camera; kUnavailable when there is no EGL device or it gives no OpenGL context.
+  static Result<std::unique_ptr<Renderer>> make(const mjModel& model, const RenderOptions& options);
+  ~Renderer();
+  Renderer(const Renderer&) = delete;
+  Renderer& operator=(const Renderer&) = delete;
+
+  const RenderOptions& options() const { return options_; }
+
+  /// Draws what the model's camera 0 sees. pixels: height x width x 3, RGB, top row first. `data` is not changed in
+  /// any way that a step depends on. Errors: kInvalidArgument on a span of another length; kUnavailable.
+  Status render(const mjModel& model, mjData& data, std::span<std::uint8_t> pixels);
+
+ private:
+  explicit Renderer(const RenderOptions& options) : options_(options) {}
+
+  RenderOptions options_;
+  void* egl_context_ = nullptr;  // EGLContext; EGL's headers stay in the .cpp, since they bring X11's macros
+  mjrContext mujoco_context_{};
+  mjvScene scene_{};
+};
+
+}  // namespace troupe::envs
