@@ -28,8 +28,11 @@ function(troupe_test name)
   target_link_libraries(${name} PRIVATE ${ARG_LINK} GTest::gmock GTest::gtest_main)
   target_compile_definitions(${name} PRIVATE TROUPE_SOURCE_DIR="${CMAKE_SOURCE_DIR}"
                              TROUPE_BINARY_DIR="${CMAKE_BINARY_DIR}")
-  gtest_discover_tests(${name} DISCOVERY_TIMEOUT 60 PROPERTIES TIMEOUT ${ARG_TIMEOUT} LABELS "${ARG_LABELS}"
-                       ENVIRONMENT "TROUPE_TEST_PYTHON=${TROUPE_TEST_PYTHON}")
+  set(properties TIMEOUT ${ARG_TIMEOUT} ENVIRONMENT TROUPE_TEST_PYTHON=${TROUPE_TEST_PYTHON})
+  if(ARG_LABELS)
+    list(APPEND properties LABELS ${ARG_LABELS})
+  endif()
+  gtest_discover_tests(${name} DISCOVERY_TIMEOUT 60 PROPERTIES ${properties})
 endfunction()
 
 # troupe_bench(NAME SOURCES ... LINK ...): one google-benchmark program.

@@ -59,7 +59,7 @@ fetch_wheel() ( # a subshell, so that its trap is its own
   /usr/bin/python3 -m pip download --quiet --disable-pip-version-check --no-deps --only-binary :all: --retries 2 \
     --python-version 3.11 --platform manylinux_2_28_x86_64 --require-hashes \
     -d "$work" -r "$work/requirement.txt" >"$cache/$name.log" 2>&1 ||
-    die "cannot fetch the package $name==$version: $(grep '^ERROR' "$cache/$name.log" | tail -1) (log: $cache/$name.log)"
+    die "cannot fetch the package $name==$version; is there a network? log: $cache/$name.log"
   unzip -q "$work"/*.whl "${@:4}" -d "$work" || die "unexpected contents of the package $name==$version"
   mv "$work/$name" "$target"
 )
@@ -88,8 +88,12 @@ build_program() {
   touch "$build/.building"
   [ -e "$build/build.ninja" ] || { say "configuring"; configure; }
   say "building the program"
-  cmake --build "$build" --target troupe >"$build/build.log" 2>&1 ||
-    { grep -A12 -E 'error|FAILED' "$build/build.log" | head -60 >&2; die "the build failed (log: $build/build.log)"; }
+  if [ -t 2 ]; then
+    cmake --build "$build" --target troupe >&2 || die "the build failed" # ninja shows its progress on one line
+  else
+    cmake --build "$build" --target troupe >"$build/build.log" 2>&1 ||
+      { grep -A12 -E 'error|FAILED' "$build/build.log" | head -60 >&2; die "the build failed (log: $build/build.log)"; }
+  fi
   mv "$build/.building" "$build/.program" # as old as the start of the build: edits made meanwhile are newer
 }
 

@@ -30,8 +30,8 @@ if [ ! -e "$env/.complete" ]; then
     # Hashes pin what is fetched, --no-deps says that the file is complete.
     if ! "$env/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps --only-binary :all: \
       --require-hashes --retries 2 -r "$requirements" >"$env.log" 2>&1; then
-      # pip names the requirement it gave up on in its last ERROR line.
-      die "environment '$name' is missing and cannot be made: $(grep '^ERROR' "$env.log" | tail -1) (log: $env.log)"
+      package=$(sed -n 's/^ERROR: No matching distribution found for \([^ ]*\).*/\1/p' "$env.log")
+      die "cannot make the Python environment '$name': package ${package:-?}; is there a network? log: $env.log"
     fi
     touch "$env/.complete"
   fi
