@@ -15,8 +15,8 @@ namespace troupe::replay {
 
 /// Columns, all float32: observation [o], action [a], reward [], discount [], next_observation [o].
 /// reward   = r_t + gamma d_t r_{t+1} + ... + gamma^{n-1} d_t...d_{t+n-2} r_{t+n-1}
-/// discount = gamma^n d_t...d_{t+n-1}: multiply next_observation's value by it and nothing else. (Acme stores gamma^{n-1}
-/// and lets the learner apply the last gamma.)
+/// discount = gamma^n d_t...d_{t+n-1}: multiply next_observation's value by it and nothing else. (Acme stores
+/// gamma^{n-1} and lets the learner apply the last gamma.)
 Signature transition_signature(std::int64_t observation_size, std::int64_t action_size);
 
 struct NStepAdderOptions {

@@ -1,7 +1,7 @@
 #pragma once
 // Paces inserts against samples, so that neither actors nor learner run ahead. The arithmetic is Reverb's
-// (reverb/cc/rate_limiter.cc): with error = inserts * samples_per_insert - samples, inserts may not push the error above
-// max_diff, samples not below min_diff, and nothing is sampled before min_size_to_sample items are present.
+// (reverb/cc/rate_limiter.cc): with error = inserts * samples_per_insert - samples, inserts may not push the error
+// above max_diff, samples not below min_diff, and nothing is sampled before min_size_to_sample items are present.
 // Passive: it counts and answers; the table's owner does the waiting.
 #include <cstdint>
 #include <limits>
@@ -13,8 +13,8 @@ namespace troupe::replay {
 
 /// The default admits every insert, and every sample once there is an item.
 struct RateLimiterOptions {
-  double samples_per_insert = 1.0;       ///< > 0
-  std::int64_t min_size_to_sample = 1;   ///< items; > 0
+  double samples_per_insert = 1.0;      ///< > 0
+  std::int64_t min_size_to_sample = 1;  ///< items; > 0
   double min_diff = std::numeric_limits<double>::lowest();
   double max_diff = std::numeric_limits<double>::max();  ///< >= min_diff
 };
@@ -30,6 +30,12 @@ Result<RateLimiterOptions> sample_to_insert_ratio(double samples_per_insert, std
 
 /// reverb.rate_limiters.Queue: for FIFO tables whose items are sampled once; at most `size` items wait.
 RateLimiterOptions queue(std::int64_t size);
+
+/// Whether inserts of insert_rows and samples of sample_rows at once can never block each other for ever, which takes a
+/// window max_diff - min_diff of sample_rows + insert_rows * samples_per_insert, and room for the insert that passes
+/// min_size_to_sample. For whoever knows both sizes: a topology's check. Errors: kInvalidArgument, saying what is
+/// needed.
+Status check_batch_sizes(const RateLimiterOptions& options, std::int64_t insert_rows, std::int64_t sample_rows);
 
 /// What happened so far; survives checkpoints.
 struct RateLimiterCounts {
@@ -50,13 +56,10 @@ class RateLimiter {
   /// The greatest count up to `wanted` that may happen now.
   std::int64_t insertable(std::int64_t wanted) const;
   std::int64_t sampleable(std::int64_t wanted) const;
-  /// Whether no sequence of single inserts and samples can ever admit this many at once: the window is too narrow.
-  bool never_insertable(std::int64_t count) const;
-  bool never_sampleable(std::int64_t count) const;
-
-  /// "insert of 1 waits: 812 more samples (error 1201 of at most 400, samples_per_insert 8)". Empty when admitted.
+  /// "insert of 1 waits: 801 more samples (error would be 1201, max_diff 400)". Empty when admitted.
   std::string insert_blocker(std::int64_t count) const;
-  /// "sample of 256 waits: 488 more items (512 of min_size_to_sample 1000)", or for more inserts. Empty when admitted.
+  /// "sample of 256 waits: 488 more items (512 of min_size_to_sample 1000)" or
+  /// "sample of 256 waits: 8 more inserts (error would be -56, min_diff 0)". Empty when admitted.
   std::string sample_blocker(std::int64_t count) const;
 
   void count_inserts(std::int64_t count) { counts_.inserts += count; }

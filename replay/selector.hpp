@@ -29,9 +29,13 @@ std::optional<SelectorKind> selector_kind(std::string_view name);
 
 struct SelectorOptions {
   SelectorKind kind = SelectorKind::kUniform;
-  /// P(i) = p_i^exponent / sum_k p_k^exponent (Schaul et al. 2016, Eq. 1). >= 0; read by kPrioritized only.
+  /// P(i) = p_i^exponent / sum_k p_k^exponent (Schaul et al. 2016, Eq. 1). 0..4; read by kPrioritized only.
   double priority_exponent = 1.0;
 };
+
+/// Priorities lie in 0..kMaxPriority: its 4th power, summed over every slot, is still a finite double.
+inline constexpr double kMaxPriority = 1e60;
+inline bool valid_priority(double priority) { return priority >= 0 && priority <= kMaxPriority; }  // false for NaN
 
 /// One draw.
 struct Selection {
@@ -40,14 +44,11 @@ struct Selection {
 };
 
 /// Contract for implementers: state is a function of each slot's key order and priority alone, so that a table restored
-/// from those selects bit for bit as before. Priorities are finite and >= 0, checked by priority_error() at the table's
-/// edge. Slots passed in are < size(). No call fails or blocks. Not thread-safe.
+/// from those selects bit for bit as before. Priorities are valid_priority(), which the table checks; slots
+/// passed in are < size(). No call fails or blocks. Not thread-safe.
 class Selector {
  public:
   virtual ~Selector() = default;
-
-  /// Empty when the priority can be stored; otherwise what is wrong with it.
-  virtual std::string_view priority_error(double priority) const = 0;
 
   /// A new item, the newest, in slot size().
   virtual void append(double priority) = 0;
@@ -61,7 +62,7 @@ class Selector {
   virtual void assign(std::span<const Key> keys, std::span<const double> priorities) = 0;
 
   /// Fills `out` with independent draws, with replacement; changes nothing but `rng`. size() > 0.
-  virtual void select(Rng& rng, std::span<Selection> out) const = 0;
+  virtual void select(Rng& rng, std::span<Selection> out) = 0;
 
   virtual std::int64_t size() const = 0;
 };

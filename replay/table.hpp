@@ -64,21 +64,19 @@ class Table {
   virtual std::string insert_blocker(std::int64_t rows) const = 0;
   virtual std::string sample_blocker(std::int64_t rows) const = 0;
 
-  /// Copies all rows in, evicting as needed. priorities: one a row, finite and >= 0, or empty for 1.0 each.
+  /// Copies all rows in, evicting as needed. priorities: one for each row, 0..kMaxPriority, or empty for 1.0 each.
   /// Returns the key of the first row; the others' follow it by one each. All or nothing.
   /// Cost: one copy of the rows, plus O(log items) a row for a prioritised selector. No allocation once full.
-  /// Errors: kShapeMismatch; kInvalidArgument (no rows, a priority, or more rows than the limiter can ever admit);
-  /// kUnavailable (limiter: insert_blocker says for what).
+  /// Errors: kShapeMismatch; kInvalidArgument (no rows, or a priority); kUnavailable (insert_blocker says for what).
   virtual Result<Key> insert(const BatchView& rows, std::span<const double> priorities) = 0;
 
   /// Draws out.rows rows with replacement into `out`, items[i] describing row i. All or nothing; the limiter admits the
   /// batch as one operation. Items that reach max_times_sampled leave at once, also within the batch.
-  /// Errors: kShapeMismatch; kInvalidArgument (no rows, items' length, or more than can ever be admitted);
-  /// kUnavailable (sample_blocker says for what).
+  /// Errors: kShapeMismatch; kInvalidArgument (no rows, or items' length); kUnavailable (sample_blocker says for what).
   virtual Status sample(const MutableBatchView& out, std::span<SampledItem> items) = 0;
 
   /// Sets priorities; keys that have been evicted meanwhile are skipped and counted.
-  /// Returns how many were unknown. Errors: kInvalidArgument (length, or a priority not finite or < 0): nothing changed.
+  /// Returns how many were unknown. Errors: kInvalidArgument (length, or a priority): nothing changed.
   virtual Result<std::int64_t> update_priorities(std::span<const Key> keys, std::span<const double> priorities) = 0;
 
   /// One consistent image of items, counters and generator state: restoring it continues bit for bit. Chunks are

@@ -1,0 +1,342 @@
+#include <troupe/replay/table.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+
+#include <troupe/core/rng.hpp>
+#include <troupe/replay/row_store.hpp>
+#include <troupe/replay/slot_map.hpp>
+#include <troupe/replay/table_image.hpp>
+
+namespace troupe::replay {
+namespace {
+
+constexpr std::size_t kPrefetchAhead = 12;  // rows; far enough to hide a miss, few enough to stay in the first cache
+
+/// The table proper. Items lie in slots 0..items-1 without holes: an insert into a full table takes the slot of the
+/// item that it evicts, and an item that leaves early is replaced by the one in the last slot.
+class RowTable final : public Table {
+ public:
+  RowTable(TableOptions options, std::int64_t capacity, std::unique_ptr<Selector> sampler,
+           std::unique_ptr<Selector> remover, RateLimiter limiter)
+      : options_(std::move(options)),
+        capacity_(capacity),
+        keys_follow_slots_(options_.remover.kind == SelectorKind::kFifo && options_.max_times_sampled == 0),
+        sampler_(std::move(sampler)),
+        remover_(std::move(remover)),
+        limiter_(std::move(limiter)),
+        rng_(options_.seed),
+        rows_(options_.signature, capacity) {}
+
+  const TableOptions& options() const override { return options_; }
+
+  TableInfo info() const override {
+    const RateLimiterCounts& counts = limiter_.counts();
+    return {.items = items(),
+            .bytes = items() * static_cast<std::int64_t>(rows_.stride()),
+            .inserts = counts.inserts,
+            .samples = counts.samples,
+            .evictions = counts.deletes};
+  }
+
+  std::int64_t insertable(std::int64_t wanted) const override { return limiter_.insertable(wanted); }
+  std::int64_t sampleable(std::int64_t wanted) const override {
+    return items() == 0 ? 0 : std::min(limiter_.sampleable(wanted), draws_left_);
+  }
+  std::string insert_blocker(std::int64_t rows) const override { return blocker(limiter_.insert_blocker(rows)); }
+  std::string sample_blocker(std::int64_t rows) const override;
+
+  Result<Key> insert(const BatchView& batch, std::span<const double> priorities) override;
+  Status sample(const MutableBatchView& out, std::span<SampledItem> items) override;
+  Result<std::int64_t> update_priorities(std::span<const Key> keys, std::span<const double> priorities) override;
+  std::vector<std::vector<std::byte>> save() const override;
+  Status restore(std::span<const std::vector<std::byte>> chunks) override;
+
+ private:
+  std::int64_t items() const { return sampler_->size(); }
+  /// Keys count inserts.
+  Key next_key() const { return static_cast<Key>(limiter_.counts().inserts); }
+  std::string blocker(std::string limiter) const {
+    return limiter.empty() ? limiter : fmt::format("table \"{}\": {}", options_.name, limiter);
+  }
+  template <typename View>
+  Status check_batch(const View& batch, std::string_view call) const;
+  Slot find(Key key) const;
+  void insert_row(Key key, double priority, const BatchView& batch, std::int64_t index);
+  void draw(std::span<const Selection> draws, const MutableBatchView& out, std::int64_t first,
+            std::span<SampledItem> items);
+  void erase(Slot slot);
+  ImageHead head() const;
+
+  const TableOptions options_;
+  const std::int64_t capacity_;
+  // With FIFO eviction alone, keys are consecutive and key k lies in slot k % capacity; otherwise slots_ knows.
+  const bool keys_follow_slots_;
+  std::unique_ptr<Selector> sampler_;
+  std::unique_ptr<Selector> remover_;
+  RateLimiter limiter_;
+  Rng rng_;
+  RowStore rows_;
+  SlotMap slots_;
+  // Draws that the present items can still give before max_times_sampled takes all of them.
+  std::int64_t draws_left_ = 0;
+  std::vector<Selection> selections_;  // of one batch
+  std::vector<Slot> updated_slots_;    // of one update_priorities()
+  std::vector<double> updated_priorities_;
+};
+
+template <typename View>
+Status RowTable::check_batch(const View& batch, std::string_view call) const {
+  if (batch.signature != &options_.signature) {
+    TROUPE_TRY(check_same(*batch.signature, options_.signature, fmt::format("{} table \"{}\"", call, options_.name)));
+  }
+  if (batch.rows < 1) {
+    return Error{Code::kInvalidArgument,
+                 fmt::format("{} table \"{}\": {} rows, expected at least 1", call, options_.name, batch.rows)};
+  }
+  for (std::size_t c = 0; c < options_.signature.size(); ++c) {
+    const std::size_t expected = options_.signature[c].bytes() * static_cast<std::size_t>(batch.rows);
+    const std::size_t got = c < batch.columns.size() ? batch.columns[c].size() : 0;
+    if (got != expected) {
+      return Error{Code::kShapeMismatch, fmt::format("{} table \"{}\": column \"{}\" has {} bytes, expected {}", call,
+                                                     options_.name, options_.signature[c].name, got, expected)};
+    }
+  }
+  return {};
+}
+
+std::string RowTable::sample_blocker(std::int64_t rows) const {
+  if (std::string text = limiter_.sample_blocker(rows); !text.empty()) return blocker(std::move(text));
+  if (draws_left_ >= rows) return {};
+  return blocker(fmt::format("sample of {} waits: its {} items may be sampled {} more times (max_times_sampled {})",
+                             rows, items(), draws_left_, options_.max_times_sampled));
+}
+
+Slot RowTable::find(Key key) const {
+  if (!keys_follow_slots_) return slots_.find(key);
+  const Key next = next_key();
+  if (key >= next || next - key > static_cast<Key>(items())) return SlotMap::kNone;
+  return static_cast<Slot>(key % static_cast<Key>(capacity_));
+}
+
+Result<Key> RowTable::insert(const BatchView& batch, std::span<const double> priorities) {
+  TROUPE_TRY(check_batch(batch, "insert into"));
+  if (!priorities.empty() && priorities.size() != static_cast<std::size_t>(batch.rows)) {
+    return Error{Code::kInvalidArgument, fmt::format("insert into table \"{}\": {} priorities for {} rows",
+                                                     options_.name, priorities.size(), batch.rows)};
+  }
+  for (std::size_t i = 0; i < priorities.size(); ++i) {
+    if (!valid_priority(priorities[i])) {
+      return Error{Code::kInvalidArgument,
+                   fmt::format("insert into table \"{}\": row {} has priority {}, expected 0..{}", options_.name, i,
+                               priorities[i], kMaxPriority)};
+    }
+  }
+  if (!limiter_.can_insert(batch.rows)) return Error{Code::kUnavailable, insert_blocker(batch.rows)};
+
+  const Key first = next_key();
+  for (std::int64_t i = 0; i < batch.rows; ++i) {
+    insert_row(first + static_cast<Key>(i), priorities.empty() ? 1.0 : priorities[static_cast<std::size_t>(i)], batch,
+               i);
+  }
+  limiter_.count_inserts(batch.rows);
+  return first;
+}
+
+void RowTable::insert_row(Key key, double priority, const BatchView& batch, std::int64_t index) {
+  Slot slot;
+  if (items() < capacity_) {
+    slot = static_cast<Slot>(items());
+    rows_.add(slot);
+    sampler_->append(priority);
+    remover_->append(priority);
+  } else {
+    Selection evicted;
+    remover_->select(rng_, {&evicted, 1});
+    slot = evicted.slot;
+    sampler_->replace(slot, priority);
+    remover_->replace(slot, priority);
+    if (!keys_follow_slots_) slots_.erase(rows_.header(slot).key);
+    if (options_.max_times_sampled > 0) draws_left_ -= options_.max_times_sampled - rows_.header(slot).times_sampled;
+    limiter_.count_deletes(1);
+  }
+  if (!keys_follow_slots_) slots_.put(key, slot);
+  if (options_.max_times_sampled > 0) {
+    draws_left_ += options_.max_times_sampled;
+  } else {
+    draws_left_ = std::numeric_limits<std::int64_t>::max();
+  }
+  rows_.header(slot) = {key, priority, 0};
+  rows_.write(slot, batch, index);
+}
+
+Status RowTable::sample(const MutableBatchView& out, std::span<SampledItem> items) {
+  TROUPE_TRY(check_batch(out, "sample from"));
+  if (items.size() != static_cast<std::size_t>(out.rows)) {
+    return Error{Code::kInvalidArgument, fmt::format("sample from table \"{}\": room for {} items, expected {}",
+                                                     options_.name, items.size(), out.rows)};
+  }
+  if (sampleable(out.rows) < out.rows) return Error{Code::kUnavailable, sample_blocker(out.rows)};
+
+  if (options_.max_times_sampled == 0) {
+    selections_.resize(items.size());
+    sampler_->select(rng_, selections_);
+    draw(selections_, out, 0, items);
+  } else {
+    // One at a time: an item that is used up must not be drawn again within the batch.
+    for (std::int64_t i = 0; i < out.rows; ++i) {
+      Selection selection;
+      sampler_->select(rng_, {&selection, 1});
+      draw({&selection, 1}, out, i, items.subspan(static_cast<std::size_t>(i), 1));
+      --draws_left_;
+      if (rows_.header(selection.slot).times_sampled >= options_.max_times_sampled) erase(selection.slot);
+    }
+  }
+  limiter_.count_samples(out.rows);
+  return {};
+}
+
+void RowTable::draw(std::span<const Selection> draws, const MutableBatchView& out, std::int64_t first,
+                    std::span<SampledItem> sampled) {
+  for (std::size_t i = 0; i < std::min(kPrefetchAhead, draws.size()); ++i) rows_.prefetch(draws[i].slot);
+  for (std::size_t i = 0; i < draws.size(); ++i) {
+    if (i + kPrefetchAhead < draws.size()) rows_.prefetch(draws[i + kPrefetchAhead].slot);
+    const Slot slot = draws[i].slot;
+    ItemHeader& header = rows_.header(slot);
+    if (header.times_sampled < std::numeric_limits<std::int32_t>::max()) ++header.times_sampled;
+    sampled[i] = {.key = header.key,
+                  .probability = draws[i].probability,
+                  .priority = header.priority,
+                  .times_sampled = header.times_sampled,
+                  .table_items = items()};
+    rows_.read(slot, out, first + static_cast<std::int64_t>(i));
+  }
+}
+
+void RowTable::erase(Slot slot) {
+  const auto last = static_cast<Slot>(items() - 1);
+  slots_.erase(rows_.header(slot).key);
+  sampler_->erase(slot);
+  remover_->erase(slot);
+  if (slot != last) {
+    rows_.move(last, slot);
+    slots_.put(rows_.header(slot).key, slot);
+  }
+  limiter_.count_deletes(1);
+}
+
+Result<std::int64_t> RowTable::update_priorities(std::span<const Key> keys, std::span<const double> priorities) {
+  if (keys.size() != priorities.size()) {
+    return Error{Code::kInvalidArgument, fmt::format("update_priorities of table \"{}\": {} priorities for {} keys",
+                                                     options_.name, priorities.size(), keys.size())};
+  }
+  for (std::size_t i = 0; i < priorities.size(); ++i) {
+    if (!valid_priority(priorities[i])) {
+      return Error{Code::kInvalidArgument,
+                   fmt::format("update_priorities of table \"{}\": key {} gets priority {}, expected 0..{}",
+                               options_.name, keys[i], priorities[i], kMaxPriority)};
+    }
+  }
+  updated_slots_.clear();
+  updated_priorities_.clear();
+  for (std::size_t i = 0; i < keys.size(); ++i) {
+    const Slot slot = find(keys[i]);
+    if (slot == SlotMap::kNone) continue;
+    updated_slots_.push_back(slot);
+    updated_priorities_.push_back(priorities[i]);
+    __builtin_prefetch(&rows_.header(slot), 1);
+  }
+  for (std::size_t i = 0; i < updated_slots_.size(); ++i) {
+    rows_.header(updated_slots_[i]).priority = updated_priorities_[i];
+  }
+  sampler_->update(updated_slots_, updated_priorities_);
+  remover_->update(updated_slots_, updated_priorities_);
+  return static_cast<std::int64_t>(keys.size() - updated_slots_.size());
+}
+
+ImageHead RowTable::head() const {
+  return {.signature = options_.signature,
+          .capacity = capacity_,
+          .max_times_sampled = options_.max_times_sampled,
+          .sampler = options_.sampler,
+          .remover = options_.remover,
+          .items = items(),
+          .counts = limiter_.counts(),
+          .rng = rng_.state()};
+}
+
+std::vector<std::vector<std::byte>> RowTable::save() const { return write_image(head(), rows_); }
+
+Status RowTable::restore(std::span<const std::vector<std::byte>> chunks) {
+  TROUPE_ASSIGN(Image image, read_image(chunks, head()));
+  const auto count = static_cast<std::size_t>(image.head.items);
+  std::vector<Key> keys(count);
+  std::vector<double> priorities(count);
+  SlotMap slots;
+  std::int64_t draws_left = options_.max_times_sampled > 0 ? 0 : std::numeric_limits<std::int64_t>::max();
+  for (std::size_t slot = 0; slot < count; ++slot) {
+    const ItemHeader& item = image.rows.header(static_cast<Slot>(slot));
+    keys[slot] = item.key;
+    priorities[slot] = item.priority;
+    draws_left += options_.max_times_sampled > 0 ? options_.max_times_sampled - item.times_sampled : 0;
+    const bool misplaced = keys_follow_slots_
+                               ? item.key % static_cast<Key>(capacity_) != slot ||
+                                     static_cast<std::size_t>(image.head.counts.inserts) - item.key > count
+                               : slots.find(item.key) != SlotMap::kNone;
+    if (misplaced) {
+      return Error{Code::kCorrupt, fmt::format("table image: key {} cannot be in slot {}", item.key, slot)};
+    }
+    if (!keys_follow_slots_) slots.put(item.key, static_cast<Slot>(slot));
+  }
+  TROUPE_TRY(limiter_.set_counts(image.head.counts));
+  // From here on nothing can fail.
+  sampler_->assign(keys, priorities);
+  remover_->assign(keys, priorities);
+  rng_.set_state(image.head.rng);
+  rows_ = std::move(image.rows);
+  slots_ = std::move(slots);
+  draws_left_ = draws_left;
+  return {};
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Table>> Table::make(TableOptions options) {
+  auto invalid = [&](std::string what) {
+    return Error{Code::kInvalidArgument, fmt::format("table \"{}\": {}", options.name, what)};
+  };
+  if (options.signature.empty() || row_bytes(options.signature) == 0) return invalid("signature has no bytes");
+  for (std::size_t c = 0; c < options.signature.size(); ++c) {
+    for (std::size_t d = 0; d < c; ++d) {
+      if (options.signature[c].name == options.signature[d].name) {
+        return invalid(fmt::format("columns {} and {} are both named \"{}\"", d, c, options.signature[c].name));
+      }
+    }
+  }
+  // Slots are 32 bits wide, and one value says that there is none.
+  if (options.max_items < 1 || options.max_items >= std::int64_t{SlotMap::kNone}) {
+    return invalid(fmt::format("max_items is {}, expected 1..{}", options.max_items, SlotMap::kNone - 1));
+  }
+  if (options.max_bytes < 0) return invalid(fmt::format("max_bytes is {}, expected >= 0", options.max_bytes));
+  if (options.max_times_sampled < 0 || options.max_times_sampled > std::numeric_limits<std::int32_t>::max()) {
+    return invalid(fmt::format("max_times_sampled is {}, expected 0..2^31-1", options.max_times_sampled));
+  }
+  const auto stride = static_cast<std::int64_t>(RowStore::row_stride(options.signature));
+  std::int64_t capacity = options.max_items;
+  if (options.max_bytes > 0) capacity = std::min(capacity, options.max_bytes / stride);
+  if (capacity < options.limiter.min_size_to_sample) {
+    return invalid(
+        fmt::format("room for {} items (max_items {}, max_bytes {}, {} bytes a row), but min_size_to_sample "
+                    "is {}: nothing could ever be sampled",
+                    capacity, options.max_items, options.max_bytes, stride, options.limiter.min_size_to_sample));
+  }
+  TROUPE_ASSIGN(RateLimiter limiter, RateLimiter::make(options.limiter));
+  TROUPE_ASSIGN(std::unique_ptr<Selector> sampler, make_selector(options.sampler));
+  TROUPE_ASSIGN(std::unique_ptr<Selector> remover, make_selector(options.remover));
+  return std::unique_ptr<Table>(std::make_unique<RowTable>(std::move(options), capacity, std::move(sampler),
+                                                           std::move(remover), std::move(limiter)));
+}
+
+}  // namespace troupe::replay

@@ -1,0 +1,49 @@
+#pragma once
+// The layout of a saved table: what Table::save() and restore() write and read. A head chunk (what the table is, its
+// counters, its generator) and chunks of consecutive rows. Rows are header fields and packed columns without padding,
+// so an image does not depend on the padding of the program that reads it. Every chunk opens with the same prefix:
+//   u64 magic "TRTABLE1" | u32 index | u32 count | u64 first slot | u64 rows        (head: 0 rows)
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include <troupe/core/error.hpp>
+#include <troupe/core/rng.hpp>
+#include <troupe/core/tensor.hpp>
+#include <troupe/replay/rate_limiter.hpp>
+#include <troupe/replay/row_store.hpp>
+#include <troupe/replay/selector.hpp>
+
+namespace troupe::replay {
+
+/// Chunks stay below this, unless one row alone does not.
+inline constexpr std::size_t kImageChunkBytes = std::size_t{16} << 20;
+
+/// Everything in an image besides its rows. The first group must equal the restoring table's.
+struct ImageHead {
+  Signature signature;
+  std::int64_t capacity = 0;  ///< items, after max_bytes
+  std::int64_t max_times_sampled = 0;
+  SelectorOptions sampler;
+  SelectorOptions remover;
+
+  std::int64_t items = 0;
+  RateLimiterCounts counts;
+  Rng::State rng{};
+};
+
+/// Rows 0..head.items-1 of `rows`, and the head.
+std::vector<std::vector<std::byte>> write_image(const ImageHead& head, const RowStore& rows);
+
+struct Image {
+  ImageHead head;
+  RowStore rows;
+};
+
+/// Reads an image for a table described by `expected` (first group).
+/// Errors: kCorrupt when a chunk is missing, out of order, cut short or holds impossible values, naming the chunk;
+/// kShapeMismatch when it is an image of another kind of table, naming the first difference.
+Result<Image> read_image(std::span<const std::vector<std::byte>> chunks, const ImageHead& expected);
+
+}  // namespace troupe::replay

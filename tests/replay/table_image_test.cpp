@@ -1,0 +1,173 @@
+// Saving and restoring: the restored table goes on bit for bit, and a damaged image changes nothing.
+#include <troupe/replay/table_image.hpp>
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "table_fixture.hpp"
+
+namespace troupe::replay {
+namespace {
+
+TableOptions options_of(SelectorKind sampler, SelectorKind remover, std::int64_t max_times_sampled) {
+  return {.max_items = 40,
+          .sampler = {.kind = sampler, .priority_exponent = 0.6},
+          .remover = {.kind = remover, .priority_exponent = 0.6},
+          .limiter = std::move(sample_to_insert_ratio(4, 5, 400)).value(),
+          .max_times_sampled = max_times_sampled,
+          .seed = 9};
+}
+
+/// A few hundred operations that depend on `seed` alone, and all that was drawn.
+std::vector<double> live(Table& table, std::uint64_t seed, int operations) {
+  std::vector<double> trace;
+  Rng rng(seed);
+  for (int i = 0; i < operations; ++i) {
+    if (rng.below(2) == 0 && table.insertable(2) == 2) {
+      const std::vector<double> priorities{rng.uniform(), rng.uniform()};
+      const auto id = static_cast<std::int64_t>(rng.below(1000));
+      trace.push_back(static_cast<double>(*table.insert(TestBatch({id, id + 1}).view(), priorities)));
+    } else if (table.sampleable(8) == 8) {
+      for (const Drawn& drawn : must_sample(table, 8)) {
+        trace.insert(trace.end(), {static_cast<double>(drawn.id), static_cast<double>(drawn.item.key),
+                                   drawn.item.probability, static_cast<double>(drawn.item.times_sampled)});
+        const double priority = rng.uniform();
+        EXPECT_TRUE(table.update_priorities({&drawn.item.key, 1}, {&priority, 1}).ok());
+      }
+    }
+  }
+  return trace;
+}
+
+TEST(TableImage, RestoredTableGoesOnBitForBit) {
+  for (SelectorKind sampler : {SelectorKind::kUniform, SelectorKind::kPrioritized, SelectorKind::kLifo}) {
+    for (SelectorKind remover : {SelectorKind::kFifo, SelectorKind::kPrioritized}) {
+      for (std::int64_t times : {0, 3}) {
+        auto original = make_table(options_of(sampler, remover, times));
+        ASSERT_FALSE(live(*original, 1, 300).empty());
+        const auto image = original->save();
+        TableOptions other_seed = options_of(sampler, remover, times);
+        other_seed.seed = 77;
+        auto restored = make_table(other_seed);
+        live(*restored, 2, 50);  // to be replaced, all of it
+        const Status status = restored->restore(image);
+        ASSERT_TRUE(status.ok()) << status.error().message;
+        ASSERT_EQ(restored->save(), image);
+        const auto trace = live(*original, 3, 300);
+        ASSERT_FALSE(trace.empty());
+        ASSERT_EQ(live(*restored, 3, 300), trace);
+        ASSERT_EQ(restored->save(), original->save());
+      }
+    }
+  }
+}
+
+TEST(TableImage, AnEmptyTableCanBeSavedToo) {
+  auto table = make_table({.max_items = 4});
+  auto other = make_table({.max_items = 4, .seed = 5});
+  ASSERT_TRUE(insert_one(*other, 1).ok());
+  ASSERT_TRUE(other->restore(table->save()).ok());
+  EXPECT_EQ(other->info().items, 0);
+  EXPECT_EQ(other->save(), table->save());
+}
+
+TEST(TableImage, KeepsChunksBoundedAndInOrder) {
+  // 1 MiB rows: 15 to a chunk of 16 MiB.
+  const Signature signature{{"pixels", DType::kU8, {1 << 20}}};
+  auto table = make_table({.signature = signature, .max_items = 40});
+  BatchBuffer row(signature, 1);
+  for (int i = 0; i < 35; ++i) {
+    row.mutable_view().columns[0][12345] = static_cast<std::byte>(i);
+    ASSERT_TRUE(table->insert(row.view(), {}).ok());
+  }
+  auto image = table->save();
+  ASSERT_EQ(image.size(), 4u);
+  for (const auto& chunk : image) EXPECT_LE(chunk.size(), kImageChunkBytes);
+  auto other = make_table({.signature = signature, .max_items = 40});
+  ASSERT_TRUE(other->restore(image).ok());
+  std::swap(image[1], image[2]);
+  const Status swapped = other->restore(image);
+  ASSERT_FALSE(swapped.ok());
+  EXPECT_EQ(swapped.error().code, Code::kCorrupt);
+  EXPECT_NE(swapped.error().message.find("chunk 1: says it is 2 of 4"), std::string::npos) << swapped.error().message;
+}
+
+TEST(TableImage, RefusesDamageAndStaysAsItWas) {
+  const TableOptions options = options_of(SelectorKind::kPrioritized, SelectorKind::kFifo, 0);
+  auto source = make_table(options);
+  live(*source, 1, 100);
+  const auto good = source->save();
+  ASSERT_EQ(good.size(), 2u);
+  auto table = make_table(options);
+  live(*table, 2, 60);
+  const auto before = table->save();
+  auto refuse = [&](const std::vector<std::vector<std::byte>>& image, const char* what) {
+    const Status status = table->restore(image);
+    ASSERT_FALSE(status.ok()) << what;
+    EXPECT_EQ(status.error().code, Code::kCorrupt) << what << ": " << status.error().message;
+    EXPECT_EQ(table->save(), before) << what;
+  };
+  refuse({}, "no chunks");
+  refuse({good[0]}, "chunk missing");
+  refuse({good[0], good[1], good[1]}, "chunk too many");
+  refuse({good[1], good[0]}, "order");
+  for (std::size_t c : {0u, 1u}) {
+    for (std::size_t size = 0; size < good[c].size(); size += 1 + size / 8) {
+      auto cut = good;
+      cut[c].resize(size);
+      refuse(cut, "cut short");
+    }
+    auto longer = good;
+    longer[c].push_back({});
+    refuse(longer, "too long");
+  }
+  auto poke = [&](std::size_t chunk, std::size_t offset, auto value, const char* what) {
+    auto image = good;
+    std::memcpy(image[chunk].data() + offset, &value, sizeof(value));
+    refuse(image, what);
+  };
+  constexpr std::size_t kPrefix = 32;
+  constexpr std::size_t kRow = 8 + 8 + 4 + 37;
+  poke(1, 0, std::uint8_t{0}, "magic");
+  poke(1, 16, std::uint64_t{1}, "first slot");
+  poke(1, kPrefix, std::uint64_t{1} << 40, "key from the future");
+  poke(1, kPrefix + kRow, std::uint64_t{0}, "key in another's slot");
+  poke(1, kPrefix + 8, -1.0, "priority");
+  poke(1, kPrefix + 16, std::int32_t{-1}, "times_sampled");
+}
+
+TEST(TableImage, RefusesAnotherKindOfTable) {
+  const TableOptions options = options_of(SelectorKind::kPrioritized, SelectorKind::kFifo, 0);
+  auto source = make_table(options);
+  live(*source, 1, 100);
+  const auto image = source->save();
+  auto refuse = [&](TableOptions other, std::string_view what) {
+    const Status status = make_table(std::move(other))->restore(image);
+    ASSERT_FALSE(status.ok()) << what;
+    EXPECT_EQ(status.error().code, Code::kShapeMismatch);
+    EXPECT_NE(status.error().message.find(what), std::string::npos) << status.error().message;
+  };
+  TableOptions other = options;
+  other.signature = {{"observation", DType::kF32, {5}}};
+  refuse(other, "columns");
+  other = options;
+  other.max_items = 41;
+  refuse(other, "capacity is 40, expected 41");
+  other = options;
+  other.sampler.priority_exponent = 0.7;
+  refuse(other, "sampler");
+  other = options;
+  other.remover.kind = SelectorKind::kLifo;
+  refuse(other, "remover");
+  other = options;
+  other.max_times_sampled = 4;
+  refuse(other, "max_times_sampled");
+  // Another limiter is welcome: a run may be resumed with another ratio.
+  other = options;
+  other.limiter = min_size(2);
+  EXPECT_TRUE(make_table(other)->restore(image).ok());
+}
+
+}  // namespace
+}  // namespace troupe::replay
