@@ -3,7 +3,7 @@
 include(GNUInstallDirs)
 foreach(folder core messages transport envs replay collectives learner actors)
   install(DIRECTORY ${folder}/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/troupe/${folder} COMPONENT headers
-          FILES_MATCHING PATTERN "*.hpp")
+          FILES_MATCHING PATTERN "*.hpp" PATTERN "*.h")
 endforeach()
 
 get_property(libraries GLOBAL PROPERTY TROUPE_LIBRARIES)

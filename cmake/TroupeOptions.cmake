@@ -14,9 +14,11 @@ set(CMAKE_CXX_FLAGS_RELEASE "-O3 -DNDEBUG -g1")
 option(TROUPE_WERROR "Treat warnings as errors" OFF)
 set(TROUPE_SANITIZE "" CACHE STRING "Sanitizers for the whole build, e.g. address,undefined or thread")
 
-add_compile_options(-Wall -Wextra -Wno-missing-field-initializers)
+# Not for nvcc, which knows other options.
+add_compile_options($<$<COMPILE_LANGUAGE:C,CXX>:-Wall> $<$<COMPILE_LANGUAGE:C,CXX>:-Wextra>
+                    $<$<COMPILE_LANGUAGE:C,CXX>:-Wno-missing-field-initializers>)
 if(TROUPE_WERROR)
-  add_compile_options(-Werror)
+  add_compile_options($<$<COMPILE_LANGUAGE:C,CXX>:-Werror>)
 endif()
 if(TROUPE_SANITIZE)
   add_compile_options(-fsanitize=${TROUPE_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=undefined)
