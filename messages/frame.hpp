@@ -116,6 +116,9 @@ struct FramePoolStats {
 class FramePool {
  public:
   explicit FramePool(FramePoolOptions options = {});
+  ~FramePool();
+  FramePool(const FramePool&) = delete;
+  FramePool& operator=(const FramePool&) = delete;
 
   /// A buffer of at least `bytes` bytes, 64-byte-aligned, O(1) when one is kept.
   /// Errors: kInvalidArgument above max_frame_bytes, kUnavailable at max_bytes.

@@ -1,0 +1,19 @@
+# Replay -> learner.
+@0xbc42df5f37eea8bf;
+
+using Cxx = import "/capnp/c++.capnp";
+using Tensor = import "tensor.capnp";
+$Cxx.namespace("troupe::messages::schema");
+
+struct Batch {
+  sequence @0 :UInt64;               # counts the batches of this replay
+  tableItems @1 :Int64;              # items in the table when the batch was drawn
+  rows @2 :Int64;
+  columns @3 :List(Tensor.Column);
+  # One a row:
+  keys @4 :List(UInt64);
+  probabilities @5 :List(Float64);   # with which the sampler drew the row, in (0, 1]
+  priorities @6 :List(Float64);      # finite and >= 0
+  timesSampled @7 :List(Int32);      # this draw included
+  parametersVersions @8 :List(Int64);  # version that produced the row; -1: not known
+}

@@ -1,0 +1,26 @@
+# The root of every frame: which message it is. The numbers of the variants are those of messages::Kind.
+@0xf4609917576841cd;
+
+using Cxx = import "/capnp/c++.capnp";
+using Trajectory = import "trajectory.capnp";
+using Batch = import "batch.capnp";
+using Parameters = import "parameters.capnp";
+using Priorities = import "priorities.capnp";
+using Metrics = import "metrics.capnp";
+using Control = import "control.capnp";
+using Chunk = import "chunk.capnp";
+$Cxx.namespace("troupe::messages::schema");
+
+struct Envelope {
+  union {
+    trajectory @0 :Trajectory.Trajectory;
+    batch @1 :Batch.Batch;
+    parameters @2 :Parameters.Parameters;
+    priorities @3 :Priorities.Priorities;
+    episode @4 :Metrics.Episode;
+    metrics @5 :Metrics.Metrics;
+    control @6 :Control.Control;
+    chunk @7 :Chunk.Chunk;
+    counters @8 :Chunk.Counters;
+  }
+}

@@ -1,0 +1,14 @@
+# Learner -> parameter store -> actors and evaluators.
+@0x9da8896656905005;
+
+using Cxx = import "/capnp/c++.capnp";
+using Tensor = import "tensor.capnp";
+$Cxx.namespace("troupe::messages::schema");
+
+struct Parameters {
+  version @0 :Int64;         # learner step that produced them
+  layoutHash @1 :UInt64;     # of names, shapes and offsets
+  fingerprint @2 :UInt64;    # of the values, as the learner computes it
+  dtype @3 :Tensor.DType;
+  data @4 :Data;             # the flat buffer, little endian
+}

@@ -1,0 +1,186 @@
+#include <troupe/messages/reports.hpp>
+
+#include <troupe/messages/detail/wire.hpp>
+
+namespace troupe::messages {
+namespace {
+
+constexpr std::size_t kStructWords = 24;  // root pointer, Envelope and any of the structs here
+constexpr std::size_t kMaxScalars = 65536;
+
+/// Texts are checked when they are made, so that nobody sends what every reader refuses.
+Status check_text(const std::string& text, std::string_view what) {
+  if (text.size() > kMaxTextBytes || text.find('\0') != std::string::npos) {
+    return Error{Code::kInvalidArgument,
+                 fmt::format("{}: got {} bytes, expected at most {} without NUL", what, text.size(), kMaxTextBytes)};
+  }
+  return {};
+}
+
+Status check_not_negative(std::int64_t value, std::string_view what) {
+  if (value >= 0) return {};
+  return Error{Code::kInvalidArgument, fmt::format("{}: got {}, expected >= 0", what, value)};
+}
+
+kj::StringPtr text(const std::string& value) { return {value.c_str(), value.size()}; }
+
+Status check(const PriorityUpdate& update) {
+  if (update.keys.size() != update.priorities.size() || update.keys.size() > static_cast<std::size_t>(kMaxRows)) {
+    return Error{Code::kInvalidArgument,
+                 fmt::format("priority update: got {} keys and {} priorities, expected as many, at most {}",
+                             update.keys.size(), update.priorities.size(), kMaxRows)};
+  }
+  return check_priorities(update.priorities, "priority update: priorities");
+}
+
+Status check(const EpisodeReport& report) {
+  TROUPE_TRY(check_text(report.role, "episode: role"));
+  TROUPE_TRY(check_not_negative(report.steps, "episode: steps"));
+  if (!std::isfinite(report.episode_return)) {
+    return Error{Code::kInvalidArgument,
+                 fmt::format("episode: got return {}, expected a finite value", report.episode_return)};
+  }
+  return {};
+}
+
+Status check(const MetricRow& row) {
+  if (row.scalars.size() > kMaxScalars) {
+    return Error{Code::kInvalidArgument,
+                 fmt::format("metrics: got {} scalars, expected at most {}", row.scalars.size(), kMaxScalars)};
+  }
+  if (!(std::isfinite(row.wall_s) && row.wall_s >= 0)) {
+    return Error{Code::kInvalidArgument, fmt::format("metrics: got wall time {} s, expected >= 0", row.wall_s)};
+  }
+  TROUPE_TRY(check_not_negative(row.env_steps, "metrics: env_steps"));
+  TROUPE_TRY(check_not_negative(row.learner_steps, "metrics: learner_steps"));
+  for (const Scalar& scalar : row.scalars) TROUPE_TRY(check_text(scalar.name, "metrics: name of a scalar"));
+  return {};
+}
+
+Status check(const Control& control) {
+  TROUPE_TRY(check_text(control.channel, "control: channel"));
+  TROUPE_TRY(check_text(control.reason, "control: reason"));
+  TROUPE_TRY(check_not_negative(control.credits, "control: credits"));
+  TROUPE_TRY(check_not_negative(control.step, "control: step"));
+  if (control.kind > ControlKind::kCredit) {
+    return Error{Code::kInvalidArgument, fmt::format("control: got unknown kind {}", static_cast<int>(control.kind))};
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<Frame> make_priorities(FramePool& pool, const PriorityUpdate& update) {
+  TROUPE_TRY(check(update));
+  TROUPE_ASSIGN(MessageWriter writer, MessageWriter::make(pool, kStructWords + 2 * update.keys.size(), 0, 0));
+  auto message = writer.root().initPriorities();
+  const auto count = static_cast<unsigned>(update.keys.size());
+  std::ranges::copy(update.keys, elements_of<std::uint64_t>(message.initKeys(count)).begin());
+  std::ranges::copy(update.priorities, elements_of<double>(message.initPriorities(count)).begin());
+  return std::move(writer).finish(nullptr);
+}
+
+Result<PriorityUpdate> read_priorities(const Frame& frame) {
+  return open_message(frame, Kind::kPriorities, [](schema::Envelope::Reader root) -> Result<PriorityUpdate> {
+    const auto message = root.getPriorities();
+    const std::size_t count = message.getKeys().size();
+    TROUPE_ASSIGN(const auto keys, elements_of<std::uint64_t>(message.getKeys(), count, "priority update: keys"));
+    TROUPE_ASSIGN(const auto priorities,
+                  elements_of<double>(message.getPriorities(), count, "priority update: priorities"));
+    PriorityUpdate update{{keys.begin(), keys.end()}, {priorities.begin(), priorities.end()}};
+    TROUPE_TRY(check(update));
+    return update;
+  });
+}
+
+Result<Frame> make_episode(FramePool& pool, const EpisodeReport& report) {
+  TROUPE_TRY(check(report));
+  TROUPE_ASSIGN(MessageWriter writer, MessageWriter::make(pool, kStructWords + text_words(report.role.size()), 0, 0));
+  auto message = writer.root().initEpisode();
+  message.setRole(text(report.role));
+  message.setProducer(report.producer);
+  message.setEpisodeReturn(report.episode_return);
+  message.setSteps(report.steps);
+  message.setParametersVersion(report.parameters_version);
+  return std::move(writer).finish(nullptr);
+}
+
+Result<EpisodeReport> read_episode(const Frame& frame) {
+  return open_message(frame, Kind::kEpisode, [](schema::Envelope::Reader root) -> Result<EpisodeReport> {
+    const auto message = root.getEpisode();
+    EpisodeReport report;
+    TROUPE_ASSIGN(report.role, text_of(message.getRole(), kMaxTextBytes, "episode: role"));
+    report.producer = message.getProducer();
+    report.episode_return = message.getEpisodeReturn();
+    report.steps = message.getSteps();
+    report.parameters_version = message.getParametersVersion();
+    TROUPE_TRY(check(report));
+    return report;
+  });
+}
+
+Result<Frame> make_metrics(FramePool& pool, const MetricRow& row) {
+  TROUPE_TRY(check(row));
+  std::size_t words = kStructWords;
+  for (const Scalar& scalar : row.scalars) words += 2 + text_words(scalar.name.size());
+  TROUPE_ASSIGN(MessageWriter writer, MessageWriter::make(pool, words, 0, 0));
+  auto message = writer.root().initMetrics();
+  message.setWallSeconds(row.wall_s);
+  message.setEnvSteps(row.env_steps);
+  message.setLearnerSteps(row.learner_steps);
+  auto scalars = message.initScalars(static_cast<unsigned>(row.scalars.size()));
+  for (unsigned i = 0; i < scalars.size(); ++i) {
+    scalars[i].setName(text(row.scalars[i].name));
+    scalars[i].setValue(row.scalars[i].value);
+  }
+  return std::move(writer).finish(nullptr);
+}
+
+Result<MetricRow> read_metrics(const Frame& frame) {
+  return open_message(frame, Kind::kMetrics, [](schema::Envelope::Reader root) -> Result<MetricRow> {
+    const auto message = root.getMetrics();
+    MetricRow row{message.getWallSeconds(), message.getEnvSteps(), message.getLearnerSteps(), {}};
+    const auto scalars = message.getScalars();
+    if (scalars.size() > kMaxScalars) {
+      return Error{Code::kInvalidArgument,
+                   fmt::format("metrics: got {} scalars, expected at most {}", scalars.size(), kMaxScalars)};
+    }
+    row.scalars.reserve(scalars.size());
+    for (const auto scalar : scalars) {
+      TROUPE_ASSIGN(std::string name, text_of(scalar.getName(), kMaxTextBytes, "metrics: name of a scalar"));
+      row.scalars.push_back({std::move(name), scalar.getValue()});
+    }
+    TROUPE_TRY(check(row));
+    return row;
+  });
+}
+
+Result<Frame> make_control(FramePool& pool, const Control& control) {
+  TROUPE_TRY(check(control));
+  TROUPE_ASSIGN(MessageWriter writer,
+                MessageWriter::make(
+                    pool, kStructWords + text_words(control.channel.size()) + text_words(control.reason.size()), 0, 0));
+  auto message = writer.root().initControl();
+  message.setKind(static_cast<schema::Control::Kind>(control.kind));
+  message.setChannel(text(control.channel));
+  message.setCredits(control.credits);
+  message.setStep(control.step);
+  message.setReason(text(control.reason));
+  return std::move(writer).finish(nullptr);
+}
+
+Result<Control> read_control(const Frame& frame) {
+  return open_message(frame, Kind::kControl, [](schema::Envelope::Reader root) -> Result<Control> {
+    const auto message = root.getControl();
+    Control control;
+    control.kind = static_cast<ControlKind>(message.getKind());
+    TROUPE_ASSIGN(control.channel, text_of(message.getChannel(), kMaxTextBytes, "control: channel"));
+    control.credits = message.getCredits();
+    control.step = message.getStep();
+    TROUPE_ASSIGN(control.reason, text_of(message.getReason(), kMaxTextBytes, "control: reason"));
+    TROUPE_TRY(check(control));
+    return control;
+  });
+}
+
+}  // namespace troupe::messages

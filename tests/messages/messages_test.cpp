@@ -1,0 +1,200 @@
+// Round trips of every message, in process (by pointer) and through bytes (validated).
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "samples.hpp"
+
+namespace troupe::messages {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using testing::sample_signature;
+
+/// The same bytes in a frame that nobody has validated, as after a link.
+Frame received(FramePool& pool, const Frame& frame) { return pool.copy(frame.bytes()).value(); }
+
+void expect_inside(const Frame& frame, std::span<const std::byte> part) {
+  EXPECT_GE(part.data(), frame.bytes().data());
+  EXPECT_LE(part.data() + part.size(), frame.bytes().data() + frame.size());
+  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(part.data()) % 64, 0u);
+}
+
+void expect_same(const BatchView& a, const BatchView& b) {
+  EXPECT_EQ(*a.signature, *b.signature);
+  EXPECT_EQ(a.rows, b.rows);
+  ASSERT_EQ(a.columns.size(), b.columns.size());
+  for (std::size_t c = 0; c < a.columns.size(); ++c) {
+    EXPECT_TRUE(std::ranges::equal(a.columns[c], b.columns[c])) << (*a.signature)[c].to_string();
+  }
+}
+
+TEST(Trajectory, ColumnsAreWrittenAndReadInsideTheFrame) {
+  FramePool pool;
+  auto builder =
+      TrajectoryBuilder::make(pool, {.signature = sample_signature(), .max_rows = 4, .priorities = true}).value();
+  const MutableBatchView rows = builder.rows();
+  testing::fill(rows);
+  std::ranges::fill(builder.priorities(), 1.5);
+  const Frame frame = std::move(builder).finish({.sequence = 3}, 4);
+  const TrajectoryView view = read_trajectory(frame).value();
+  EXPECT_EQ(view.info().sequence, 3u);
+  EXPECT_THAT(view.priorities(), ElementsAre(1.5, 1.5, 1.5, 1.5));
+  for (std::size_t c = 0; c < rows.columns.size(); ++c) {
+    EXPECT_EQ(view.rows().columns[c].data(), rows.columns[c].data()) << "copied on the way";
+    expect_inside(frame, view.rows().columns[c]);
+  }
+}
+
+TEST(Trajectory, SurvivesBytes) {
+  FramePool pool;
+  const Frame frame = testing::sample_trajectory(pool);
+  const TrajectoryView sent = read_trajectory(frame).value();
+  const TrajectoryView got = read_trajectory(received(pool, frame)).value();
+  EXPECT_EQ(got.info().producer, 2u);
+  EXPECT_EQ(got.info().incarnation, 1u);
+  EXPECT_EQ(got.info().sequence, 81u);
+  EXPECT_EQ(got.info().parameters_version, 12);
+  EXPECT_EQ(got.info().env_steps, 4);
+  expect_same(got.rows(), sent.rows());
+  EXPECT_THAT(got.priorities(), ElementsAre(0.5, 1.5, 2.5, 3.5));
+  expect_inside(got.frame(), got.rows().columns[0]);
+}
+
+TEST(Trajectory, FinishingWithFewerRowsKeepsTheFirst) {
+  FramePool pool;
+  const TrajectoryView all = read_trajectory(testing::sample_trajectory(pool, 9, 9)).value();
+  for (std::int64_t rows : {0, 1, 8}) {
+    const Frame frame = testing::sample_trajectory(pool, 9, rows);
+    const TrajectoryView sent = read_trajectory(frame).value();
+    const TrajectoryView got = read_trajectory(received(pool, frame)).value();
+    expect_same(got.rows(), sent.rows());
+    EXPECT_EQ(got.rows().rows, rows);
+    EXPECT_EQ(got.priorities().size(), static_cast<std::size_t>(rows));
+    for (std::size_t c = 0; c < got.rows().columns.size(); ++c) {
+      const auto column = got.rows().columns[c];
+      EXPECT_TRUE(std::ranges::equal(column, all.rows().columns[c].first(column.size())));
+    }
+  }
+}
+
+TEST(Trajectory, ReadingAgainDoesNotValidateAgain) {
+  FramePool pool;
+  const Frame built = testing::sample_trajectory(pool);
+  EXPECT_NE(built.parsed(), nullptr) << "a frame built here is good from the start";
+  const Frame frame = received(pool, built);
+  EXPECT_EQ(frame.parsed(), nullptr);
+  const TrajectoryView first = read_trajectory(frame).value();
+  const TrajectoryView second = read_trajectory(frame).value();
+  EXPECT_EQ(&first.rows(), &second.rows());
+}
+
+TEST(Trajectory, ViewOutlivesTheFrameItWasReadFrom) {
+  FramePool pool;
+  Frame frame = testing::sample_trajectory(pool);
+  const TrajectoryView view = read_trajectory(frame).value();
+  frame = Frame();
+  EXPECT_EQ(view.rows().columns[0][1], std::byte{7});
+}
+
+TEST(Trajectory, RecycledBuffersLeakNothingIntoTheNextMessage) {
+  FramePool pool;
+  const auto signature = std::make_shared<const Signature>(Signature{{"x", DType::kU8, {3}}});
+  const auto build = [&] {
+    auto builder = TrajectoryBuilder::make(pool, {.signature = signature, .max_rows = 3}).value();
+    std::ranges::fill(builder.rows().columns[0], std::byte{1});
+    return std::move(builder).finish({}, 2);
+  };
+  const Frame clean = build();
+  {
+    FrameBuffer dirty = pool.allocate(clean.size()).value();
+    std::ranges::fill(dirty.bytes(), std::byte{0xff});
+  }
+  const Frame reused = build();
+  EXPECT_EQ(pool.stats().reused, 1u);
+  EXPECT_TRUE(std::ranges::equal(reused.bytes(), clean.bytes()));
+}
+
+TEST(Batch, SurvivesBytes) {
+  FramePool pool;
+  const Frame frame = testing::sample_batch(pool);
+  const SampledBatchView sent = read_batch(frame).value();
+  const SampledBatchView got = read_batch(received(pool, frame)).value();
+  EXPECT_EQ(got.info().sequence, 5u);
+  EXPECT_EQ(got.info().table_items, 1000);
+  expect_same(got.columns(), sent.columns());
+  EXPECT_THAT(got.rows().keys, ElementsAre(100, 101, 102));
+  EXPECT_THAT(got.rows().probabilities, ElementsAre(0.25, 0.25, 0.25));
+  EXPECT_THAT(got.rows().priorities, ElementsAre(2, 2, 2));
+  EXPECT_THAT(got.rows().times_sampled, ElementsAre(1, 1, 1));
+  EXPECT_THAT(got.rows().parameters_versions, ElementsAre(-1, -1, -1));
+  expect_inside(frame, sent.columns().columns[0]);
+}
+
+TEST(Parameters, SurviveBytes) {
+  FramePool pool;
+  const Frame frame = testing::sample_parameters(pool);
+  const ParametersView got = read_parameters(received(pool, frame)).value();
+  EXPECT_EQ(got.info().version, 7);
+  EXPECT_EQ(got.info().layout_hash, 11u);
+  EXPECT_EQ(got.info().fingerprint, 13u);
+  EXPECT_EQ(got.info().dtype, DType::kF32);
+  ASSERT_EQ(got.data().size(), 132u);
+  EXPECT_EQ(got.data()[131], std::byte{131});
+  expect_inside(frame, read_parameters(frame).value().data());
+}
+
+TEST(Reports, SurviveBytes) {
+  FramePool pool;
+  const PriorityUpdate update = read_priorities(make_priorities(pool, testing::sample_update()).value()).value();
+  EXPECT_THAT(update.keys, ElementsAre(1, 2, 3));
+  EXPECT_THAT(update.priorities, ElementsAre(0.5, 0, 4));
+  const EpisodeReport episode = read_episode(make_episode(pool, testing::sample_episode()).value()).value();
+  EXPECT_EQ(episode.role, "actor");
+  EXPECT_EQ(episode.producer, 3u);
+  EXPECT_EQ(episode.episode_return, 812.5);
+  EXPECT_EQ(episode.steps, 1000);
+  EXPECT_EQ(episode.parameters_version, 40);
+  MetricRow sent = testing::sample_row();
+  sent.scalars.push_back({"learner/diverged", std::numeric_limits<double>::infinity()});
+  const MetricRow row = read_metrics(make_metrics(pool, sent).value()).value();
+  EXPECT_EQ(row.wall_s, 12.5);
+  EXPECT_EQ(row.env_steps, 1000);
+  EXPECT_EQ(row.learner_steps, 40);
+  ASSERT_EQ(row.scalars.size(), 3u);
+  EXPECT_EQ(row.scalars[1].name, "replay/items");
+  EXPECT_EQ(row.scalars[2].value, std::numeric_limits<double>::infinity());
+  const Control control = read_control(make_control(pool, testing::sample_control()).value()).value();
+  EXPECT_EQ(control.kind, ControlKind::kCredit);
+  EXPECT_EQ(control.channel, "trajectories");
+  EXPECT_EQ(control.credits, 4);
+  EXPECT_EQ(control.reason, "two frames taken");
+}
+
+TEST(Reports, RefuseToMakeWhatReadersWouldRefuse) {
+  FramePool pool;
+  EXPECT_THAT(make_priorities(pool, {{1}, {-1}}).error().message, HasSubstr("priorities[0]: got -1"));
+  EXPECT_THAT(make_priorities(pool, {{1, 2}, {1}}).error().message, HasSubstr("2 keys and 1 priorities"));
+  EXPECT_FALSE(make_episode(pool, {.episode_return = std::numeric_limits<double>::quiet_NaN()}).ok());
+  EXPECT_FALSE(make_metrics(pool, {.env_steps = -1}).ok());
+  EXPECT_FALSE(make_control(pool, {.reason = std::string(kMaxTextBytes + 1, 'x')}).ok());
+}
+
+TEST(Builders, RefuseSignaturesThatReadersWouldRefuse) {
+  FramePool pool;
+  const auto refusal = [&](Signature signature, std::int64_t rows) {
+    const auto shared = std::make_shared<const Signature>(std::move(signature));
+    return TrajectoryBuilder::make(pool, {.signature = shared, .max_rows = rows}).error().message;
+  };
+  EXPECT_THAT(refusal({}, 1), HasSubstr("got 0 columns"));
+  EXPECT_THAT(refusal({{"a", DType::kF32, {}}, {"a", DType::kF32, {}}}, 1), HasSubstr("two columns are named a"));
+  EXPECT_THAT(refusal({{"a", DType::kF32, {0}}}, 1), HasSubstr("no elements"));
+  EXPECT_THAT(refusal({{"a", DType::kF32, {}}}, -1), HasSubstr("got -1 rows"));
+  EXPECT_THAT(refusal({{"a", DType::kF64, {1 << 20, 1 << 20, 1 << 20, 1 << 20}}}, 1), HasSubstr("more than"));
+}
+
+}  // namespace
+}  // namespace troupe::messages

@@ -1,0 +1,123 @@
+#include "samples.hpp"
+
+#include <numeric>
+
+namespace troupe::messages::testing {
+namespace {
+
+volatile std::uint64_t sink = 0;  // so that the optimiser keeps the reads, and a sanitizer sees them
+
+void touch(std::span<const std::byte> bytes) {
+  for (std::byte byte : bytes) sink = sink + std::to_integer<std::uint64_t>(byte);
+}
+void touch(const BatchView& view) {
+  for (const auto& column : view.columns) touch(column);
+}
+
+template <typename T>
+Status status_of(const Result<T>& result) {
+  if (!result.ok()) return result.error();
+  return {};
+}
+
+}  // namespace
+
+std::shared_ptr<const Signature> sample_signature() {
+  return std::make_shared<const Signature>(Signature{{"observation", DType::kF32, {3}},
+                                                     {"pixels", DType::kU8, {2, 3}},
+                                                     {"reward", DType::kF64, {}},
+                                                     {"half", DType::kBF16, {5}},
+                                                     {"index", DType::kI32, {1}},
+                                                     {"key", DType::kI64, {}}});
+}
+
+void fill(const MutableBatchView& view) {
+  for (std::size_t c = 0; c < view.columns.size(); ++c) {
+    for (std::size_t i = 0; i < view.columns[c].size(); ++i) {
+      view.columns[c][i] = static_cast<std::byte>((i * 7 + c) % 50);
+    }
+  }
+}
+
+Frame sample_trajectory(FramePool& pool, std::int64_t max_rows, std::int64_t rows) {
+  auto builder =
+      TrajectoryBuilder::make(pool, {.signature = sample_signature(), .max_rows = max_rows, .priorities = true})
+          .value();
+  fill(builder.rows());
+  std::iota(builder.priorities().begin(), builder.priorities().end(), 0.5);
+  return std::move(builder).finish(
+      {.producer = 2, .incarnation = 1, .sequence = 81, .parameters_version = 12, .env_steps = 4}, rows);
+}
+
+Frame sample_batch(FramePool& pool) {
+  auto builder = SampledBatchBuilder::make(pool, sample_signature(), 3).value();
+  fill(builder.columns());
+  for (std::size_t i = 0; i < 3; ++i) {
+    builder.rows().keys[i] = 100 + i;
+    builder.rows().probabilities[i] = 0.25;
+    builder.rows().priorities[i] = 2.0;
+    builder.rows().times_sampled[i] = 1;
+  }
+  return std::move(builder).finish({.sequence = 5, .table_items = 1000});
+}
+
+Frame sample_parameters(FramePool& pool) {
+  auto builder = ParametersBuilder::make(pool, DType::kF32, 33).value();
+  for (std::size_t i = 0; i < builder.data().size(); ++i) builder.data()[i] = static_cast<std::byte>(i);
+  return std::move(builder).finish({.version = 7, .layout_hash = 11, .fingerprint = 13, .dtype = DType::kF32});
+}
+
+PriorityUpdate sample_update() { return {{1, 2, 3}, {0.5, 0, 4}}; }
+EpisodeReport sample_episode() { return {"actor", 3, 812.5, 1000, 40}; }
+MetricRow sample_row() { return {12.5, 1000, 40, {{"learner/critic_loss", 0.25}, {"replay/items", 1000}}}; }
+Control sample_control() { return {ControlKind::kCredit, "trajectories", 4, 0, "two frames taken"}; }
+
+std::vector<Frame> samples(FramePool& pool) {
+  return {sample_trajectory(pool),
+          sample_batch(pool),
+          sample_parameters(pool),
+          make_priorities(pool, sample_update()).value(),
+          make_episode(pool, sample_episode()).value(),
+          make_metrics(pool, sample_row()).value(),
+          make_control(pool, sample_control()).value()};
+}
+
+Status read_all(const Frame& frame, Kind kind) {
+  switch (kind) {
+    case Kind::kTrajectory: {
+      TROUPE_ASSIGN(const TrajectoryView view, read_trajectory(frame));
+      touch(view.rows());
+      touch(std::as_bytes(view.priorities()));
+      return {};
+    }
+    case Kind::kBatch: {
+      TROUPE_ASSIGN(const SampledBatchView view, read_batch(frame));
+      touch(view.columns());
+      touch(std::as_bytes(view.rows().keys));
+      touch(std::as_bytes(view.rows().probabilities));
+      touch(std::as_bytes(view.rows().priorities));
+      touch(std::as_bytes(view.rows().times_sampled));
+      touch(std::as_bytes(view.rows().parameters_versions));
+      return {};
+    }
+    case Kind::kParameters: {
+      TROUPE_ASSIGN(const ParametersView view, read_parameters(frame));
+      touch(view.data());
+      return {};
+    }
+    case Kind::kPriorities:
+      return status_of(read_priorities(frame));
+    case Kind::kEpisode:
+      return status_of(read_episode(frame));
+    case Kind::kMetrics:
+      return status_of(read_metrics(frame));
+    case Kind::kControl:
+      return status_of(read_control(frame));
+    case Kind::kChunk:
+    case Kind::kCounters:
+      break;  // read only from checkpoints: checkpoint_test.cpp
+  }
+  return Error{Code::kInvalidArgument, "no reader for this kind"};
+}
+
+}  // namespace troupe::messages::testing

@@ -1,0 +1,33 @@
+#pragma once
+// Small messages of every kind with known content, for round trips and as seeds of hostile input.
+#include <memory>
+#include <vector>
+
+#include <troupe/messages/batch.hpp>
+#include <troupe/messages/frame.hpp>
+#include <troupe/messages/parameters.hpp>
+#include <troupe/messages/reports.hpp>
+#include <troupe/messages/trajectory.hpp>
+
+namespace troupe::messages::testing {
+
+/// One column of each dtype.
+std::shared_ptr<const Signature> sample_signature();
+/// Small numbers in every byte: finite in every dtype.
+void fill(const MutableBatchView& view);
+
+Frame sample_trajectory(FramePool& pool, std::int64_t max_rows = 4, std::int64_t rows = 4);
+Frame sample_batch(FramePool& pool);
+Frame sample_parameters(FramePool& pool);
+PriorityUpdate sample_update();
+EpisodeReport sample_episode();
+MetricRow sample_row();
+Control sample_control();
+
+/// One frame of each kind that travels, in the order of Kind.
+std::vector<Frame> samples(FramePool& pool);
+
+/// Reads with the reader of `kind` and touches everything that the view shows. Returns the status of reading.
+Status read_all(const Frame& frame, Kind kind);
+
+}  // namespace troupe::messages::testing
