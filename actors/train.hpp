@@ -25,8 +25,15 @@ struct Evaluation {
 
 enum class StopReason { kMaxMinutes, kMaxEnvSteps, kMaxLearnerSteps, kRequested };
 
-/// "max_minutes", "max_env_steps", "max_learner_steps", "stop requested".
-std::string_view to_string(StopReason reason);
+constexpr std::string_view to_string(StopReason reason) {
+  switch (reason) {
+    case StopReason::kMaxMinutes: return "max_minutes";
+    case StopReason::kMaxEnvSteps: return "max_env_steps";
+    case StopReason::kMaxLearnerSteps: return "max_learner_steps";
+    case StopReason::kRequested: return "stop requested";
+  }
+  return "unknown";
+}
 
 struct TrainSummary {
   StopReason stop_reason = StopReason::kRequested;

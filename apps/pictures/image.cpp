@@ -1,0 +1,30 @@
+#include <troupe/apps/pictures/image.hpp>
+
+#include <algorithm>
+
+#include <troupe/core/check.hpp>
+
+namespace troupe::apps {
+
+Image side_by_side(std::span<const Image> images, int gap) {
+  TROUPE_CHECK(!images.empty(), "there are no pictures to join");
+  const int height = images[0].height;
+  int width = gap * (static_cast<int>(images.size()) - 1);
+  for (const Image& image : images) {
+    TROUPE_CHECK(image.height == height, "got heights {} and {}, expected equal ones", height, image.height);
+    width += image.width;
+  }
+  Image joined(width, height);
+  std::fill(joined.pixels.begin(), joined.pixels.end(), std::uint8_t{255});
+  for (int y = 0; y < height; ++y) {
+    auto out = joined.pixels.begin() + static_cast<std::ptrdiff_t>(y) * width * 3;
+    for (const Image& image : images) {
+      const auto row = image.pixels.begin() + static_cast<std::ptrdiff_t>(y) * image.width * 3;
+      out = std::copy(row, row + image.width * 3, out);
+      if (&image != &images.back()) out += gap * 3;
+    }
+  }
+  return joined;
+}
+
+}  // namespace troupe::apps

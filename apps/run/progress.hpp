@@ -1,0 +1,67 @@
+#pragma once
+// What a person sees while a run lasts: one line that is rewritten in place on a terminal, or a plain line now and then
+// where the output goes to a file.
+#include <cstdio>
+#include <map>
+#include <string>
+
+#include <troupe/core/clock.hpp>
+#include <troupe/core/metrics.hpp>
+
+namespace troupe::apps {
+
+/// The limits of a run, for the time that is left; 0 is no limit.
+struct RunLimits {
+  double max_minutes = 0;
+  std::int64_t max_env_steps = 0;
+  std::int64_t max_learner_steps = 0;
+};
+
+/// The newest value of every scalar, put into words. Pure.
+class ProgressState {
+ public:
+  explicit ProgressState(RunLimits limits) : limits_(limits) {}
+  void update(const MetricRow& row);
+  /// "1m05s  env 12.3k (1.20k/s)  learner 1.54k (150/s)  return 812.3  replay 12.3k  staleness 4.2  left 3m10s".
+  /// A part appears when a row had its scalars.
+  std::string line() const;
+  /// Seconds until the nearest limit at the present rates; infinite without one.
+  double left_s() const;
+
+ private:
+  double value(const std::string& name, double otherwise) const;
+
+  RunLimits limits_;
+  MetricRow last_;
+  std::map<std::string, double> values_;
+};
+
+enum class ProgressStyle { kLive, kPlain };
+
+/// Writes a ProgressState to a stream: at most 4 times a second when live, every 5 seconds when plain; both at once
+/// when an evaluation comes in. Errors of the stream (closed terminal) are ignored: a run goes on without onlookers.
+class ProgressSink final : public MetricSink {
+ public:
+  /// All borrowed. columns: width of the terminal, to which a live line is cut.
+  ProgressSink(std::FILE* out, ProgressStyle style, int columns, RunLimits limits, const Clock& clock)
+      : out_(out), style_(style), columns_(columns), state_(limits), clock_(clock) {}
+
+  Status write(const MetricRow& row) override;
+  Status flush() override;
+  /// Ends the live line, so that what is printed next starts on its own.
+  void finish();
+
+ private:
+  void draw();
+
+  std::FILE* out_;
+  ProgressStyle style_;
+  int columns_;
+  ProgressState state_;
+  const Clock& clock_;
+  Duration drawn_at_{0};
+  bool drawn_ = false;
+  bool line_open_ = false;
+};
+
+}  // namespace troupe::apps

@@ -1,0 +1,41 @@
+#pragma once
+// Scalars for TensorBoard, written without TensorFlow: an event file is a sequence of TFRecords, each holding one
+// `Event` protocol buffer (tensorboard/compat/proto/event.proto). tests/apps/read_events.py compares what is written
+// with what TensorBoard's own reader sees.
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <string_view>
+
+#include <troupe/apps/run/append_file.hpp>
+#include <troupe/core/metrics.hpp>
+
+namespace troupe::apps {
+
+/// Frames `data` as a TFRecord: length (8 bytes, little endian), masked CRC-32C of the length, data, masked CRC-32C of
+/// the data (tensorflow/core/lib/io/record_writer.cc).
+std::string tf_record(std::string_view data);
+
+/// A sink for rows. TensorBoard's step is the row's learner step; env steps are written as the scalar "run/env_steps"
+/// and wall time as "run/wall_s", so that curves over either can be drawn. TensorBoard holds values as float32.
+class TensorBoardSink final : public MetricSink {
+ public:
+  /// Begins a new file events.out.tfevents.<start_unix_s>.troupe.<n> in `directory`, with the lowest n that is free.
+  /// Rows are stamped with start_unix_s plus their wall time since the first row of this file. Errors: kIo.
+  static Result<TensorBoardSink> create(const std::filesystem::path& directory, double start_unix_s);
+
+  /// The first row of a file also says at which step it starts: TensorBoard then drops what an earlier file of the
+  /// same run directory holds from that step on (the part that a resumed run does again). Names are made printable.
+  Status write(const MetricRow& row) override;
+  Status flush() override { return file_.flush(); }
+
+ private:
+  TensorBoardSink(AppendFile file, double start_unix_s) : file_(std::move(file)), start_unix_s_(start_unix_s) {}
+
+  AppendFile file_;
+  double start_unix_s_;
+  double first_wall_s_ = 0;
+  bool started_ = false;
+};
+
+}  // namespace troupe::apps

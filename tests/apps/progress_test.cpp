@@ -1,0 +1,138 @@
+#include <cmath>
+#include <memory>
+
+#include <troupe/apps/run/fan_out.hpp>
+#include <troupe/apps/run/progress.hpp>
+
+#include "test_directory.hpp"
+
+namespace troupe::apps {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+MetricRow full_row() {
+  return {.wall_s = 65,
+          .env_steps = 12345,
+          .learner_steps = 1540,
+          .scalars = {{"actor/steps_per_s", 1200},
+                      {"learner/steps_per_s", 150},
+                      {"evaluator/return", 812.34},
+                      {"replay/items", 12300},
+                      {"parameters/staleness_mean", 4.24}}};
+}
+
+TEST(ProgressState, PutsEverythingInOneLine) {
+  ProgressState state({.max_minutes = 5});
+  state.update(full_row());
+  EXPECT_EQ(state.line(),
+            "1m05s  env 12.3k (1.20k/s)  learner 1.54k (150/s)  return 812.3  replay 12.3k  staleness 4.2  left 3m55s");
+}
+
+TEST(ProgressState, KeepsValuesThatTheNewestRowLacks) {
+  ProgressState state({});
+  state.update(full_row());
+  state.update({.wall_s = 66, .env_steps = 20000, .learner_steps = 1600});
+  EXPECT_EQ(state.line(),
+            "1m06s  env 20.0k (1.20k/s)  learner 1.60k (150/s)  return 812.3  replay 12.3k  staleness 4.2");
+}
+
+TEST(ProgressState, LeavesOutWhatNobodyReported) {
+  ProgressState state({.max_env_steps = 100});
+  state.update({.wall_s = 1, .env_steps = 10, .learner_steps = 0});
+  EXPECT_EQ(state.line(), "1.0s  env 10  learner 0");  // no rate: the time left is unknown
+}
+
+TEST(ProgressState, TimeLeftIsThatOfTheNearestLimit) {
+  const auto left = [](RunLimits limits) {
+    ProgressState state(limits);
+    state.update(full_row());
+    return state.left_s();
+  };
+  EXPECT_DOUBLE_EQ(left({.max_env_steps = 24345}), 10);
+  EXPECT_DOUBLE_EQ(left({.max_learner_steps = 3040}), 10);
+  EXPECT_DOUBLE_EQ(left({.max_minutes = 1.1, .max_env_steps = 24345, .max_learner_steps = 3040}), 1);
+  EXPECT_DOUBLE_EQ(left({.max_env_steps = 10}), 0);  // a step over the limit
+  EXPECT_TRUE(std::isinf(left({})));
+}
+
+class ProgressOutput : public TestDirectory {
+ protected:
+  /// What the sink wrote after rows at 0, 0.1, 0.3, 6 s and an evaluation at 6.1 s.
+  std::string output(ProgressStyle style, int columns) {
+    const auto file = path() / "out";
+    std::FILE* out = std::fopen(file.c_str(), "wb");
+    ManualClock clock;
+    ProgressSink sink(out, style, columns, {}, clock);
+    const auto write = [&](std::int64_t env_steps, std::vector<Scalar> scalars) {
+      sink.write({.env_steps = env_steps, .scalars = std::move(scalars)}).value();
+    };
+    write(1, {});
+    clock.advance(milliseconds(100));
+    write(2, {});
+    clock.advance(milliseconds(200));
+    write(3, {});
+    clock.advance(milliseconds(5700));
+    write(4, {});
+    clock.advance(milliseconds(100));
+    write(5, {{"evaluator/return", 9}});
+    sink.finish();
+    std::fclose(out);
+    return text_of(file);
+  }
+};
+
+TEST_F(ProgressOutput, LiveRewritesOneLineFourTimesASecond) {
+  EXPECT_EQ(output(ProgressStyle::kLive, 80),
+            "\r0.0s  env 1  learner 0\x1b[K"
+            "\r0.0s  env 3  learner 0\x1b[K"
+            "\r0.0s  env 4  learner 0\x1b[K"
+            "\r0.0s  env 5  learner 0  return 9.0\x1b[K\n");
+}
+
+TEST_F(ProgressOutput, LiveLinesFitTheTerminal) {
+  EXPECT_EQ(output(ProgressStyle::kLive, 7).substr(0, 10), "\r0.0s  \x1b[K");
+}
+
+TEST_F(ProgressOutput, PlainWritesALineEveryFiveSecondsAndForEvaluations) {
+  EXPECT_EQ(output(ProgressStyle::kPlain, 80),
+            "0.0s  env 1  learner 0\n"
+            "0.0s  env 4  learner 0\n"
+            "0.0s  env 5  learner 0  return 9.0\n");
+}
+
+TEST(Progress, AClosedOutputDoesNotEndTheRun) {
+  std::FILE* full = std::fopen("/dev/full", "wb");
+  ManualClock clock;
+  ProgressSink sink(full, ProgressStyle::kPlain, 80, {}, clock);
+  EXPECT_TRUE(sink.write(full_row()).ok());
+  EXPECT_TRUE(sink.flush().ok());
+  std::fclose(full);
+}
+
+class CountingSink final : public MetricSink {
+ public:
+  explicit CountingSink(Status answer) : answer_(answer) {}
+  Status write(const MetricRow&) override { return ++writes, answer_; }
+  Status flush() override { return ++flushes, answer_; }
+  int writes = 0;
+  int flushes = 0;
+
+ private:
+  Status answer_;
+};
+
+TEST(FanOut, ReachesEverySinkAndReturnsTheFirstError) {
+  CountingSink good({}), bad(Error{Code::kIo, "disk full"}), worse(Error{Code::kIo, "other"}), last({});
+  FanOut fan_out({&good, &bad, &worse, &last});
+  EXPECT_EQ(fan_out.write({}).error().message, "disk full");
+  EXPECT_EQ(fan_out.flush().error().message, "disk full");
+  for (const CountingSink* sink : {&good, &bad, &worse, &last}) {
+    EXPECT_EQ(sink->writes, 1);
+    EXPECT_EQ(sink->flushes, 1);
+  }
+}
+
+}  // namespace
+}  // namespace troupe::apps

@@ -1,0 +1,170 @@
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include <troupe/apps/run/train_schema.hpp>
+
+namespace troupe::apps {
+namespace {
+
+const std::vector<std::string> kEnvironments = {"cartpole-swingup", "cheetah-run", "finger-spin", "pendulum-swingup",
+                                                "reacher-easy"};
+
+std::string message_of(const std::string& text) {
+  const Result<Config> config = parse_config(text, "f", {}, train_schema(kEnvironments));
+  if (!config.ok()) return config.error().message;
+  const Result<actors::TrainOptions> options = to_train_options(*config);
+  return options.ok() ? "ok" : options.error().message;
+}
+
+TEST(TrainSchema, DefaultsAreThoseOfTheOptionsAndPassTheirOwnChecks) {
+  const Result<Config> config = parse_config("env = 'cartpole-swingup'", "f", {}, train_schema(kEnvironments));
+  ASSERT_TRUE(config.ok()) << config.error().message;
+  // The resolved file goes through every range check again.
+  const Result<Config> again = parse_config(config->to_toml(), "f", {}, train_schema(kEnvironments));
+  ASSERT_TRUE(again.ok()) << again.error().message;
+  const Result<actors::TrainOptions> options = to_train_options(*again);
+  ASSERT_TRUE(options.ok()) << options.error().message;
+  const actors::TrainOptions d;
+  EXPECT_EQ(options->env, "cartpole-swingup");
+  EXPECT_EQ(options->seed, d.seed);
+  EXPECT_EQ(options->discount, d.discount);
+  EXPECT_EQ(options->learner.critic_layers, d.learner.critic_layers);
+  EXPECT_EQ(options->learner.v_min, d.learner.v_min);
+  EXPECT_EQ(options->replay.samples_per_insert, d.replay.samples_per_insert);
+  EXPECT_EQ(options->supervisor.backoff_max_s, d.supervisor.backoff_max_s);
+}
+
+TEST(TrainSchema, EveryKeyIsDocumentedAndReachesItsField) {
+  std::string text = "env = 'reacher-easy'\n";
+  const ConfigSchema schema = train_schema(kEnvironments);
+  for (const ConfigKey& key : schema) {
+    EXPECT_GT(key.doc.size(), 8u) << key.path;
+    EXPECT_LT(key.doc.size(), 80u) << key.path;
+  }
+  // Values that no default has, each its own: a key wired to a neighbour's field shows.
+  const std::vector<std::string> set = {"name=n",
+                                        "seed=11",
+                                        "deterministic=true",
+                                        "max_minutes=12",
+                                        "max_env_steps=13",
+                                        "max_learner_steps=14",
+                                        "n_step=15",
+                                        "discount=0.16",
+                                        "actors.count=17",
+                                        "actors.sigma=0.18",
+                                        "replay.max_items=1900000",
+                                        "replay.max_bytes=2000000",
+                                        "replay.min_items=2100",
+                                        "replay.samples_per_insert=22",
+                                        "replay.tolerance=0.23",
+                                        "replay.sampler=prioritized",
+                                        "replay.priority_exponent=0.24",
+                                        "learner.batch_size=25",
+                                        "learner.policy_layers=[26]",
+                                        "learner.critic_layers=[27]",
+                                        "learner.atoms=28",
+                                        "learner.v_min=-29",
+                                        "learner.v_max=30",
+                                        "learner.policy_learning_rate=0.31",
+                                        "learner.critic_learning_rate=0.32",
+                                        "learner.target_update_period=33",
+                                        "learner.action_gradient_clip=34",
+                                        "learner.gradient_norm_clip=35",
+                                        "learner.compute=bf16",
+                                        "learner.threads=36",
+                                        "evaluator.episodes=37",
+                                        "evaluator.every_learner_steps=38",
+                                        "checkpoint.every_s=39",
+                                        "checkpoint.keep=40",
+                                        "metrics.every_s=41",
+                                        "supervisor.max_restarts=42",
+                                        "supervisor.backoff_first_s=43",
+                                        "supervisor.backoff_max_s=44"};
+  EXPECT_EQ(set.size() + 1, schema.size()) << "a key is missing from this test";
+  const Result<Config> config = parse_config(text, "f", set, schema);
+  ASSERT_TRUE(config.ok()) << config.error().message;
+  const Result<actors::TrainOptions> made = to_train_options(*config);
+  ASSERT_TRUE(made.ok()) << made.error().message;
+  const actors::TrainOptions& o = *made;
+  EXPECT_EQ(o.name, "n");
+  EXPECT_EQ(o.env, "reacher-easy");
+  EXPECT_EQ(o.seed, 11u);
+  EXPECT_TRUE(o.deterministic);
+  EXPECT_EQ(o.max_minutes, 12);
+  EXPECT_EQ(o.max_env_steps, 13);
+  EXPECT_EQ(o.max_learner_steps, 14);
+  EXPECT_EQ(o.n_step, 15);
+  EXPECT_EQ(o.discount, 0.16);
+  EXPECT_EQ(o.actors.count, 17);
+  EXPECT_EQ(o.actors.sigma, 0.18);
+  EXPECT_EQ(o.replay.max_items, 1900000);
+  EXPECT_EQ(o.replay.max_bytes, 2000000);
+  EXPECT_EQ(o.replay.min_items, 2100);
+  EXPECT_EQ(o.replay.samples_per_insert, 22);
+  EXPECT_EQ(o.replay.tolerance, 0.23);
+  EXPECT_EQ(o.replay.sampler, "prioritized");
+  EXPECT_EQ(o.replay.priority_exponent, 0.24);
+  EXPECT_EQ(o.learner.batch_size, 25);
+  EXPECT_EQ(o.learner.policy_layers, std::vector<std::int64_t>{26});
+  EXPECT_EQ(o.learner.critic_layers, std::vector<std::int64_t>{27});
+  EXPECT_EQ(o.learner.atoms, 28);
+  EXPECT_EQ(o.learner.v_min, -29);
+  EXPECT_EQ(o.learner.v_max, 30);
+  EXPECT_EQ(o.learner.policy_learning_rate, 0.31);
+  EXPECT_EQ(o.learner.critic_learning_rate, 0.32);
+  EXPECT_EQ(o.learner.target_update_period, 33);
+  EXPECT_EQ(o.learner.action_gradient_clip, 34);
+  EXPECT_EQ(o.learner.gradient_norm_clip, 35);
+  EXPECT_EQ(o.learner.compute, "bf16");
+  EXPECT_EQ(o.learner.threads, 36);
+  EXPECT_EQ(o.evaluator.episodes, 37);
+  EXPECT_EQ(o.evaluator.every_learner_steps, 38);
+  EXPECT_EQ(o.checkpoint.every_s, 39);
+  EXPECT_EQ(o.checkpoint.keep, 40);
+  EXPECT_EQ(o.metrics.every_s, 41);
+  EXPECT_EQ(o.supervisor.max_restarts, 42);
+  EXPECT_EQ(o.supervisor.backoff_first_s, 43);
+  EXPECT_EQ(o.supervisor.backoff_max_s, 44);
+}
+
+TEST(TrainSchema, ReportsWhatOnlySeveralKeysTogetherGetWrong) {
+  const std::string env = "env = 'cheetah-run'\n";
+  EXPECT_EQ(message_of(env + "name = '../x'"),
+            "f:2: name \"../x\" cannot be part of a directory name: expected 1 .. 100 letters, digits, '-', '_' or "
+            "'.', a letter or digit first");
+  EXPECT_EQ(message_of(env + "[learner]\nv_min = 150"),
+            "f:3: learner.v_min must be below learner.v_max: got 150 and 150");
+  EXPECT_EQ(message_of(env + "[replay]\nmin_items = 20\nmax_items = 10\n[supervisor]\nbackoff_first_s = 11"),
+            "f:3: replay.min_items must not exceed replay.max_items: got 20 and 10\n"
+            "f:3: replay.min_items * replay.tolerance * replay.samples_per_insert = 64 samples of error buffer "
+            "would block actors and learner for ever: expected at least 144\n"
+            "f:6: supervisor.backoff_first_s must not exceed supervisor.backoff_max_s: got 11 and 10");
+}
+
+TEST(TrainSchema, AnUnknownEnvironmentGetsTheNearestOne) {
+  EXPECT_EQ(message_of("env = 'cheetah_run'"),
+            "f:1: env: unknown value \"cheetah_run\" (did you mean \"cheetah-run\"?), expected one of "
+            "cartpole-swingup, cheetah-run, finger-spin, pendulum-swingup, reacher-easy");
+}
+
+TEST(TrainSchema, ShippedConfigsAreGood) {
+  int files = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(TROUPE_SOURCE_DIR "/apps/configs")) {
+    const Result<Config> config = load_config(entry.path(), {}, train_schema(kEnvironments));
+    ASSERT_TRUE(config.ok()) << config.error().message;
+    const Result<actors::TrainOptions> options = to_train_options(*config);
+    ASSERT_TRUE(options.ok()) << options.error().message;
+    // cartpole_swingup.toml trains cartpole-swingup.
+    std::string stem = entry.path().stem().string();
+    for (char& c : stem) c = c == '_' ? '-' : c;
+    EXPECT_EQ(options->env, stem);
+    ++files;
+  }
+  EXPECT_EQ(files, 5);
+}
+
+}  // namespace
+}  // namespace troupe::apps
