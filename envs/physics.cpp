@@ -118,7 +118,8 @@ std::vector<double> Physics::save_state() const {
 bool Physics::restore_state(std::span<const double> state) {
   const auto size = static_cast<std::size_t>(mj_stateSize(&model_, mjSTATE_INTEGRATION));
   if (state.size() != size + geom_positions_.size()) return false;
-  if (!std::all_of(state.begin(), state.end(), [](double x) { return std::isfinite(x); })) return false;
+  // Numbers beyond mjMAXVAL would make MuJoCo go back to its default state. The comparison is false for NaN.
+  if (!std::all_of(state.begin(), state.end(), [](double x) { return std::abs(x) <= mjMAXVAL; })) return false;
   mj_resetData(&model_, data_.get());
   std::copy(state.begin() + static_cast<std::ptrdiff_t>(size), state.end(), geom_positions_.begin());
   mj_setState(&model_, data_.get(), state.data(), mjSTATE_INTEGRATION);

@@ -54,7 +54,8 @@ class Physics {
 
   /// All that step() depends on, as numbers.
   std::vector<double> save_state() const;
-  /// Continues bit for bit. False, and nothing changes, when `state` is not of this model or not finite.
+  /// Continues bit for bit. False, and nothing changes, when `state` is not of this model or holds a number that MuJoCo
+  /// takes for a diverged simulation (NaN, or beyond mjMAXVAL).
   [[nodiscard]] bool restore_state(std::span<const double> state);
 
  private:

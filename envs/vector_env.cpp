@@ -20,9 +20,9 @@ void pause_briefly() {
 #endif
 }
 
-/// Returns when `value` is no longer `old`. Looks for some 20 us before it sleeps, since rounds mostly follow each other
-/// at once and waking a sleeper costs more than that. It does not yield: on a busy machine that gives the core away for
-/// milliseconds (measured: the caller then does nearly all of the work).
+/// Returns when `value` is no longer `old`. Looks for some 20 us before it sleeps, since rounds mostly follow each
+/// other at once and waking a sleeper costs more than that. It does not yield: on a busy machine that gives the core
+/// away for milliseconds (measured: the caller then does nearly all of the work).
 void wait_while(const std::atomic<std::uint32_t>& value, std::uint32_t old) {
   constexpr int kLooks = 1000;
   for (int i = 0; i < kLooks; ++i) {

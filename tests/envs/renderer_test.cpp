@@ -1,0 +1,81 @@
+// Frames without a display. That they are dm_control's to the byte is checked by dm_control_parity.py.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <set>
+#include <thread>
+#include <vector>
+
+#include <troupe/envs/environment.hpp>
+
+namespace troupe::envs {
+namespace {
+
+using ::testing::HasSubstr;
+
+class Rendering : public testing::Test {
+ protected:
+  Rendering() : env(make_environment("cartpole-swingup", 0).value()), row(row_bytes(env->spec().observation)) {
+    env->reset(row).value();
+  }
+  std::vector<std::uint8_t> frame(const RenderOptions& options) {
+    std::vector<std::uint8_t> pixels(static_cast<std::size_t>(options.height) *
+                                     static_cast<std::size_t>(options.width) * 3);
+    const Status status = env->render(options, pixels);
+    EXPECT_TRUE(status.ok()) << status.error().message;
+    return pixels;
+  }
+
+  std::unique_ptr<Environment> env;
+  std::vector<std::byte> row;
+};
+
+TEST_F(Rendering, ShowsTheState) {
+  const auto before = frame({.height = 48, .width = 64});
+  EXPECT_GT(std::set<std::uint8_t>(before.begin(), before.end()).size(), 8u) << "blank frame";
+  EXPECT_EQ(frame({.height = 48, .width = 64}), before);
+  for (int i = 0; i < 50; ++i) ASSERT_TRUE(env->step(std::vector<double>{1}, row).ok());
+  EXPECT_NE(frame({.height = 48, .width = 64}), before);
+}
+
+TEST_F(Rendering, FastProfileDrawsTheSameSceneMorePlainly) {
+  const auto faithful = frame({.height = 64, .width = 64});
+  const auto fast = frame({.height = 64, .width = 64, .profile = RenderProfile::kFast});
+  EXPECT_NE(fast, faithful);
+  std::size_t close = 0;
+  for (std::size_t i = 0; i < fast.size(); ++i) close += std::abs(fast[i] - faithful[i]) <= 16 ? 1 : 0;
+  EXPECT_GT(close, fast.size() * 7 / 10);  // shadows, reflections and edges are the rest
+}
+
+TEST_F(Rendering, DoesNotDisturbTheEpisode) {
+  auto twin = make_environment("cartpole-swingup", 0).value();
+  std::vector<std::byte> twin_row(row.size());
+  ASSERT_TRUE(twin->reset(twin_row).ok());
+  for (int i = 0; i < 5; ++i) {
+    frame({.height = 16, .width = 16, .profile = RenderProfile::kFast});
+    ASSERT_TRUE(env->step(std::vector<double>{0.5}, row).ok());
+    ASSERT_TRUE(twin->step(std::vector<double>{0.5}, twin_row).ok());
+    EXPECT_EQ(row, twin_row);
+  }
+}
+
+TEST_F(Rendering, WorksOnAnotherThreadThanTheFirstTime) {
+  const RenderOptions options{.height = 32, .width = 32, .profile = RenderProfile::kFast};
+  const auto here = frame(options);
+  std::vector<std::uint8_t> there;
+  std::thread([&] { there = frame(options); }).join();
+  EXPECT_EQ(there, here);
+}
+
+TEST_F(Rendering, RefusesBadSizes) {
+  std::vector<std::uint8_t> pixels(84 * 84 * 3);
+  const Status wrong_span = env->render({.height = 84, .width = 83}, pixels);
+  ASSERT_FALSE(wrong_span.ok());
+  EXPECT_EQ(wrong_span.error().code, Code::kInvalidArgument);
+  EXPECT_THAT(wrong_span.error().message, HasSubstr("expected 20916"));
+  EXPECT_EQ(env->render({.height = 0, .width = 84}, {}).error().code, Code::kInvalidArgument);
+  EXPECT_EQ(env->render({.height = 84, .width = 100000}, {}).error().code, Code::kInvalidArgument);
+}
+
+}  // namespace
+}  // namespace troupe::envs
