@@ -3,7 +3,7 @@
 
 #include <troupe/apps/run/csv_metrics.hpp>
 
-#include "test_directory.hpp"
+#include <troupe/tests/apps/test_directory.hpp>
 
 namespace troupe::apps {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <troupe/apps/run/evaluations.hpp>
 
-#include "test_directory.hpp"
+#include <troupe/tests/apps/test_directory.hpp>
 
 namespace troupe::apps {
 namespace {

@@ -11,7 +11,7 @@
 #include <troupe/apps/pictures/palette.hpp>
 #include <troupe/apps/pictures/png_writer.hpp>
 
-#include "test_directory.hpp"
+#include <troupe/tests/apps/test_directory.hpp>
 
 namespace troupe::apps {
 namespace {

@@ -4,7 +4,7 @@
 #include <troupe/apps/run/fan_out.hpp>
 #include <troupe/apps/run/progress.hpp>
 
-#include "test_directory.hpp"
+#include <troupe/tests/apps/test_directory.hpp>
 
 namespace troupe::apps {
 namespace {

@@ -5,7 +5,7 @@
 
 #include <troupe/apps/run/tensorboard.hpp>
 
-#include "test_directory.hpp"
+#include <troupe/tests/apps/test_directory.hpp>
 
 namespace troupe::apps {
 namespace {
