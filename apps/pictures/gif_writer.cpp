@@ -3,10 +3,12 @@
 #include <fmt/core.h>
 #include <gif_lib.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <troupe/apps/pictures/palette.hpp>
@@ -47,7 +49,26 @@ bool put_loop(GifFileType* gif) {
          EGifPutExtensionBlock(gif, sizeof(count), count) == GIF_OK && EGifPutExtensionTrailer(gif) == GIF_OK;
 }
 
-bool put_frame(GifFileType* gif, const Image& frame, std::span<const Colour> palette, int hundredths) {
+struct Rectangle {
+  int left = 0;
+  int top = 0;
+  int right = 0;  ///< one past the end, like bottom
+  int bottom = 0;
+};
+
+/// The smallest rectangle outside of which both frames (palette indices) are equal; one pixel when they are the same.
+Rectangle changed_part(std::span<const std::uint8_t> before, std::span<const std::uint8_t> now, int width) {
+  Rectangle part{.left = width, .top = static_cast<int>(now.size()) / width, .right = 0, .bottom = 0};
+  for (std::size_t i = 0; i < now.size(); ++i) {
+    if (before[i] == now[i]) continue;
+    const int x = static_cast<int>(i) % width;
+    const int y = static_cast<int>(i) / width;
+    part = {std::min(part.left, x), std::min(part.top, y), std::max(part.right, x + 1), std::max(part.bottom, y + 1)};
+  }
+  return part.right == 0 ? Rectangle{0, 0, 1, 1} : part;
+}
+
+bool put_part(GifFileType* gif, std::span<std::uint8_t> indices, int width, const Rectangle& part, int hundredths) {
   const GraphicsControlBlock control = {.DisposalMode = DISPOSE_DO_NOT,
                                         .UserInputFlag = false,
                                         .DelayTime = hundredths,
@@ -55,9 +76,14 @@ bool put_frame(GifFileType* gif, const Image& frame, std::span<const Colour> pal
   GifByteType block[4];
   const auto block_size = static_cast<int>(EGifGCBToExtension(&control, block));
   if (EGifPutExtension(gif, GRAPHICS_EXT_FUNC_CODE, block_size, block) != GIF_OK) return false;
-  if (EGifPutImageDesc(gif, 0, 0, frame.width, frame.height, false, nullptr) != GIF_OK) return false;
-  std::vector<std::uint8_t> indices = to_indices(frame, palette);
-  return EGifPutLine(gif, indices.data(), static_cast<int>(indices.size())) == GIF_OK;
+  const int part_width = part.right - part.left;
+  if (EGifPutImageDesc(gif, part.left, part.top, part_width, part.bottom - part.top, false, nullptr) != GIF_OK) {
+    return false;
+  }
+  for (int y = part.top; y < part.bottom; ++y) {
+    if (EGifPutLine(gif, &indices[static_cast<std::size_t>(y * width + part.left)], part_width) != GIF_OK) return false;
+  }
+  return true;
 }
 
 }  // namespace
@@ -83,7 +109,14 @@ Status write_gif(const std::filesystem::path& path, std::span<const Image> frame
   const int hundredths = static_cast<int>(std::lround(frame_s * 100));
   bool ok =
       EGifPutScreenDesc(gif, frames[0].width, frames[0].height, 8, 0, colour_map.get()) == GIF_OK && put_loop(gif);
-  for (const Image& frame : frames) ok = ok && put_frame(gif, frame, palette, hundredths);
+  const int width = frames[0].width;
+  std::vector<std::uint8_t> before;
+  for (const Image& frame : frames) {
+    std::vector<std::uint8_t> now = to_indices(frame, palette);
+    const Rectangle part = before.empty() ? Rectangle{0, 0, width, frame.height} : changed_part(before, now, width);
+    ok = ok && put_part(gif, now, width, part, hundredths);
+    before = std::move(now);
+  }
   const int write_error = gif->Error;
   if (EGifCloseFile(gif, &error) != GIF_OK && ok) return failed(error);
   if (!ok) return failed(write_error);

@@ -47,19 +47,19 @@ class Panel {
  public:
   Panel(double left, Axis x, Axis y) : left_(left), x_(std::move(x)), y_(std::move(y)) {}
 
-  std::string draw(std::span<const Point> points, const std::string& x_label, std::string (*x_text)(double)) const {
+  std::string draw(std::span<const Point> points, const std::string& x_label) const {
     std::string svg;
     for (const double mark : y_.marks) {
       svg += fmt::format("<line class=\"grid\" x1=\"{0:.1f}\" y1=\"{2:.1f}\" x2=\"{1:.1f}\" y2=\"{2:.1f}\"/>\n", left_,
                          left_ + kPanelWidth, to_y(mark));
       svg += fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"end\">{}</text>\n", left_ - 8, to_y(mark) + 4,
-                         format_count(mark));
+                         format_tick(mark));
     }
     for (const double mark : x_.marks) {
       svg += fmt::format("<line class=\"axis\" x1=\"{0:.1f}\" y1=\"{1:.1f}\" x2=\"{0:.1f}\" y2=\"{2:.1f}\"/>\n",
                          to_x(mark), kTop + kPanelHeight, kTop + kPanelHeight + 5);
       svg += fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"middle\">{}</text>\n", to_x(mark),
-                         kTop + kPanelHeight + 20, x_text(mark));
+                         kTop + kPanelHeight + 20, format_tick(mark));
     }
     svg += fmt::format("<line class=\"axis\" x1=\"{0:.1f}\" y1=\"{2:.1f}\" x2=\"{1:.1f}\" y2=\"{2:.1f}\"/>\n", left_,
                        left_ + kPanelWidth, kTop + kPanelHeight);
@@ -73,7 +73,7 @@ class Panel {
       upper += fmt::format("{:.1f},{:.1f} ", to_x(point.x), to_y(point.mean + point.std));
     }
     for (auto point = points.rbegin(); point != points.rend(); ++point) {
-      lower += fmt::format("{:.1f},{:.1f} ", to_x(point->x), to_y(point->mean - point->std));
+      lower += fmt::format("{:.1f},{:.1f} ", to_x(point->x), to_y(std::max(point->mean - point->std, y_.low)));
     }
     svg += fmt::format("<polygon class=\"band\" points=\"{}{}\"/>\n", upper, lower);
     svg += fmt::format("<polyline class=\"mean\" points=\"{}\"/>\n", line);
@@ -107,9 +107,6 @@ std::string escaped(const std::string& text) {
   return out;
 }
 
-std::string minutes_text(double minutes) { return fmt::format("{:g}", minutes); }
-std::string count_text(double count) { return format_count(count); }
-
 }  // namespace
 
 std::vector<double> ticks(double low, double high, int count) {
@@ -131,7 +128,7 @@ std::string learning_curve_svg(const std::string& title, std::span<const actors:
     if (!std::isfinite(e.mean) || !std::isfinite(e.std)) continue;
     by_minutes.push_back({e.wall_s / 60, e.mean, e.std});
     by_steps.push_back({static_cast<double>(e.env_steps), e.mean, e.std});
-    low = std::min(low, e.mean - e.std);
+    low = std::min(low, e.mean);  // the band is cut there: no return of the suite is negative
     high = std::max(high, e.mean + e.std);
   }
   const auto x_axis = [](const std::vector<Point>& points) {
@@ -151,8 +148,8 @@ std::string learning_curve_svg(const std::string& title, std::span<const actors:
       "<text x=\"18\" y=\"{4:.1f}\" text-anchor=\"middle\" transform=\"rotate(-90 18 {4:.1f})\">evaluation return"
       "</text>\n",
       width, height, kLeft, escaped(title), kTop + kPanelHeight / 2);
-  svg += Panel(kLeft, x_axis(by_minutes), y).draw(by_minutes, "wall time (minutes)", minutes_text);
-  svg += Panel(kLeft + kPanelWidth + kGap + kLeft, x_axis(by_steps), y).draw(by_steps, "env steps", count_text);
+  svg += Panel(kLeft, x_axis(by_minutes), y).draw(by_minutes, "wall time (minutes)");
+  svg += Panel(kLeft + kPanelWidth + kGap + kLeft, x_axis(by_steps), y).draw(by_steps, "env steps");
   return svg + "</svg>\n";
 }
 

@@ -28,4 +28,11 @@ std::string format_count(double count) {
   return scaled(count / 1e9, "G");
 }
 
+std::string format_tick(double value) {
+  const double size = std::fabs(value);
+  if (size < 1e4) return fmt::format("{:g}", value);
+  if (size < 1e6) return fmt::format("{:g}k", value / 1e3);
+  return fmt::format("{:g}M", value / 1e6);
+}
+
 }  // namespace troupe::apps

@@ -9,4 +9,7 @@ std::string format_duration(double seconds);
 /// "950", "12.3k", "1.20M", "3.40G": about three digits. Not finite: "?".
 std::string format_count(double count);
 
+/// "0", "200", "1000", "50k", "1.5M": a round number on an axis, as short as it can be.
+std::string format_tick(double value);
+
 }  // namespace troupe::apps

@@ -58,6 +58,7 @@ struct Gif {
   std::vector<Image> frames;
   std::vector<int> delays;
   bool repeats = false;
+  int stored_pixels = 0;
 };
 
 Gif read_gif(const std::filesystem::path& path) {
@@ -68,13 +69,18 @@ Gif read_gif(const std::filesystem::path& path) {
   Gif gif;
   for (int i = 0; i < file->ImageCount; ++i) {
     const SavedImage& saved = file->SavedImages[i];
-    Image image(saved.ImageDesc.Width, saved.ImageDesc.Height);
-    for (std::size_t p = 0; p < image.pixels.size() / 3; ++p) {
+    // A frame is painted over the one before.
+    Image image = i == 0 ? Image(file->SWidth, file->SHeight) : gif.frames.back();
+    const GifImageDesc& part = saved.ImageDesc;
+    for (int p = 0; p < part.Width * part.Height; ++p) {
       const GifColorType& colour = file->SColorMap->Colors[saved.RasterBits[p]];
-      image.pixels[3 * p] = colour.Red;
-      image.pixels[3 * p + 1] = colour.Green;
-      image.pixels[3 * p + 2] = colour.Blue;
+      const int at = (part.Top + p / part.Width) * file->SWidth + part.Left + p % part.Width;
+      std::uint8_t* pixel = &image.pixels[static_cast<std::size_t>(at) * 3];
+      pixel[0] = colour.Red;
+      pixel[1] = colour.Green;
+      pixel[2] = colour.Blue;
     }
+    gif.stored_pixels += part.Width * part.Height;
     gif.frames.push_back(std::move(image));
     GraphicsControlBlock control;
     EXPECT_EQ(DGifSavedExtensionToGCB(file, i, &control), GIF_OK);
@@ -140,6 +146,18 @@ TEST_F(Pictures, GifHasEveryFrameItsTimeAndRepeats) {
   EXPECT_EQ(gif.frames, frames);  // few colours come out exactly
   EXPECT_EQ(gif.delays, (std::vector<int>{4, 4, 4}));
   EXPECT_TRUE(gif.repeats);
+}
+
+TEST_F(Pictures, GifStoresOnlyWhatChanged) {
+  const auto file = path() / "film.gif";
+  std::vector<Image> frames(3, solid(20, 10, {9, 9, 9}));
+  frames[1].pixels[(3 * 20 + 5) * 3] = 200;  // a dot at (5, 3) ...
+  frames[1].pixels[(4 * 20 + 7) * 3] = 200;  // ... and one at (7, 4), for one frame
+  frames.push_back(frames.back());
+  write_gif(file, frames, 0.1).value();
+  const Gif gif = read_gif(file);
+  EXPECT_EQ(gif.frames, frames);
+  EXPECT_EQ(gif.stored_pixels, 20 * 10 + 3 * 2 + 3 * 2 + 1);
 }
 
 TEST_F(Pictures, GifOfARichFilmComesClose) {

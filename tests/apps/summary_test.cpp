@@ -90,5 +90,13 @@ TEST(Units, CountsKeepThreeDigits) {
   EXPECT_EQ(format_count(std::nan("")), "?");
 }
 
+TEST(Units, TicksAreShort) {
+  EXPECT_EQ(format_tick(0), "0");
+  EXPECT_EQ(format_tick(-0.5), "-0.5");
+  EXPECT_EQ(format_tick(1000), "1000");
+  EXPECT_EQ(format_tick(50000), "50k");
+  EXPECT_EQ(format_tick(1.5e6), "1.5M");
+}
+
 }  // namespace
 }  // namespace troupe::apps
