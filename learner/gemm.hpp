@@ -17,7 +17,7 @@ enum class GemmBackend : std::uint8_t {
   kEigen,
 };
 
-/// A prepared product. Immutable, usable from any thread.
+/// A prepared product. One thread at a time may run it, since it may hold scratch memory.
 class GemmPlan {
  public:
   virtual ~GemmPlan() = default;
@@ -32,8 +32,11 @@ class GemmPlan {
   Function function_;
 };
 
-/// dtype: kF32, kF64 (Eigen whatever `backend` says) or kBF16. Errors: back end not built in, or it refuses.
+/// dtype: kF32, kF64 (Eigen whatever `backend` says) or kBF16 (oneDNN only). Products that is_skinny() says are ours.
+/// Errors: kUnavailable when the back end is not built in; kInternal when it refuses.
 Result<std::unique_ptr<GemmPlan>> make_gemm(GemmBackend backend, const GemmShape& shape, DType dtype);
+/// At most four rows, nothing transposed, not bfloat16.
+bool is_skinny(const GemmShape& shape);
 /// kAuto resolved for this build.
 GemmBackend resolve(GemmBackend backend);
 std::string_view to_string(GemmBackend backend);

@@ -43,6 +43,7 @@ struct ValueSpec {
 struct Attr {
   std::array<double, 4> real{};
   std::array<std::int64_t, 4> integer{};
+  Shape shape;
 };
 
 /// One operand at run time: this shard's part. data is null for an output that nobody reads, so a gradient kernel skips
@@ -66,6 +67,7 @@ struct KernelArgs {
   const Operand* out;
   const Attr* attr;
   const GemmPlan* gemm;  ///< what OpDef::gemm asked for, or null
+  int shard;
 };
 
 /// Computes one shard's part of one node on the calling thread. No allocation, no lock, no exception; every output that

@@ -2,13 +2,13 @@
 // One parameter group in one flat allocation: values, then optimiser slots, all with the same layout. So one
 // all-reduce, one frame, one optimiser pass and one checkpoint section cover a group whatever its number of tensors.
 #include <cstdint>
-#include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
 #include <troupe/core/error.hpp>
 #include <troupe/core/tensor.hpp>
+#include <troupe/learner/aligned.hpp>
 
 namespace troupe::learner {
 
@@ -57,7 +57,7 @@ class ParamBuffer {
   ParamLayout layout_;
   std::uint64_t fingerprint_;
   int slots_;
-  std::unique_ptr<float[], void (*)(float*)> data_;
+  AlignedArray<float> data_;
 };
 
 }  // namespace troupe::learner

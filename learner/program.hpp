@@ -61,7 +61,9 @@ class Program {
   std::span<const double> output_f64(std::string_view name) const;  ///< the same for float64 programs
 
   /// Groups in order of their making, targets included ("critic", "critic.target").
-  std::span<const std::unique_ptr<ParamBuffer>> groups() const;
+  std::size_t group_count() const;
+  ParamBuffer& group(std::size_t index);
+  const ParamBuffer& group(std::size_t index) const;
   /// Null for an unknown name. After writing values, call parameters_changed().
   ParamBuffer* params(std::string_view group);
   const ParamBuffer* params(std::string_view group) const;
@@ -84,8 +86,9 @@ class Program {
   void set_timing(bool on);
   std::string report() const;
 
+  struct Impl;  // learner/program_impl.hpp
+
  private:
-  struct Impl;
   explicit Program(std::unique_ptr<Impl> impl);
   std::unique_ptr<Impl> impl_;
 };

@@ -1,0 +1,292 @@
+// Resolves a plan to pointers: buffers are allocated, kernels chosen and matrix products prepared, once.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include <troupe/core/rng.hpp>
+#include <troupe/learner/program_impl.hpp>
+
+namespace troupe::learner {
+
+namespace {
+
+void initialise(std::span<float> tensor, Init init, std::uint64_t seed) {
+  Rng rng(seed);
+  for (float& x : tensor) {
+    double value = init.value;
+    switch (init.kind) {
+      case Init::Kind::kConstant:
+        break;
+      case Init::Kind::kUniform:
+        value *= 2 * rng.uniform() - 1;
+        break;
+      case Init::Kind::kNormal:
+        value *= rng.normal();
+        break;
+      case Init::Kind::kTruncatedNormal: {
+        double draw = rng.normal();
+        while (std::abs(draw) > 2) draw = rng.normal();
+        value *= draw;
+        break;
+      }
+    }
+    x = static_cast<float>(value);
+  }
+}
+
+void initialise(ParamBuffer& buffer, const GroupDef& def, std::uint64_t seed) {
+  for (std::size_t i = 0; i < def.inits.size(); ++i) {
+    const ParamEntry& entry = buffer.layout().entries[i];
+    initialise(buffer.tensor(entry), def.inits[i], derive_seed(seed, entry.name, 0));
+  }
+}
+
+class Compiler {
+ public:
+  Compiler(const Graph& graph, const CompileOptions& options)
+      : data_(GraphAccess::data(graph)), batch_(graph.batch()), options_(options) {}
+
+  Status run(Program::Impl& impl) {
+    impl_ = &impl;
+    impl.options = options_;
+    impl.batch = batch_;
+    impl.table = options_.compute == DType::kF64 ? &kernels_f64() : &kernels_f32();
+    plan_ = make_plan(data_, batch_, (batch_ + options_.shards - 1) / options_.shards, options_.compute);
+    make_parameters();
+    make_values();
+    for (std::size_t s = 0; s < impl.shards.size(); ++s) TROUPE_TRY(make_shard(s));
+    make_results();
+    return {};
+  }
+
+ private:
+  std::int64_t bytes(DType dtype) const { return element_bytes(dtype, options_.compute); }
+
+  void make_parameters() {
+    for (const GroupDef& def : data_.groups) {
+      Group& group = impl_->groups.emplace_back();
+      const GroupDef& online = def.online < 0 ? def : data_.groups[static_cast<std::size_t>(def.online)];
+      const auto minimized = std::ranges::find(data_.minimized, static_cast<std::int32_t>(&def - data_.groups.data()),
+                                               &MinimizeDef::group);
+      ParamLayout layout = online.layout;
+      layout.group = def.name;
+      group.params = std::make_unique<ParamBuffer>(
+          std::move(layout), minimized == data_.minimized.end() ? 0 : slot_count(minimized->spec));
+      initialise(*group.params, online, options_.seed);  // the same seed for a target, which so starts equal
+      group.online = def.online;
+      group.every_steps = def.every_steps;
+      const auto elements = static_cast<std::size_t>(online.layout.elements);
+      if (options_.compute == DType::kBF16) group.shadow = make_aligned<std::uint16_t>(elements);
+      if (options_.compute == DType::kF64) group.values_f64 = make_aligned<double>(elements);
+    }
+    impl_->state.params = std::make_unique<ParamBuffer>(data_.state.layout, 0);
+    initialise(*impl_->state.params, data_.state, options_.seed);
+    if (options_.compute == DType::kF64) {
+      impl_->state.values_f64 = make_aligned<double>(static_cast<std::size_t>(data_.state.layout.elements));
+    }
+  }
+
+  void make_values() {
+    for (const InputDef& def : data_.inputs) {
+      BoundInput& input = impl_->inputs.emplace_back();
+      input.name = def.name;
+      input.spec = data_.values[def.value].spec;
+      if (options_.compute == DType::kF64 && input.spec.dtype == DType::kF32) {
+        input.staging = make_aligned<double>(static_cast<std::size_t>(input.spec.shape.elements()));
+      }
+    }
+    for (const std::vector<float>& values : data_.constants) {
+      impl_->constants.push_back(make_aligned<std::byte>(values.size() * static_cast<std::size_t>(bytes(DType::kF32))));
+      std::byte* const to = impl_->constants.back().get();
+      if (options_.compute == DType::kF64) {
+        std::ranges::copy(values, reinterpret_cast<double*>(to));
+      } else {
+        std::ranges::copy(values, reinterpret_cast<float*>(to));
+      }
+    }
+    for (std::size_t i = 0; i < data_.outputs.size(); ++i) {
+      OutputBuffer& output = impl_->outputs.emplace_back();
+      output.name = data_.outputs[i].name;
+      output.spec = data_.values[data_.outputs[i].value].spec;
+      output.data =
+          make_aligned<std::byte>(static_cast<std::size_t>(output.spec.shape.elements() * bytes(output.spec.dtype)));
+    }
+    for (const NamedValue& metric : data_.metrics) {
+      impl_->metric_names.push_back(metric.name);
+      impl_->metrics.push_back({data_.values[metric.value].spec.place, {}});
+    }
+    impl_->metric_values.resize(data_.metrics.size());
+    impl_->joints.resize(data_.joints.size());
+    for (std::size_t i = 0; i < data_.joints.size(); ++i) impl_->joints[i].joint = data_.joints[i];
+  }
+
+  Status make_shard(std::size_t index) {
+    Shard& shard = impl_->shards[index];
+    const auto count = static_cast<std::int64_t>(impl_->shards.size()), s = static_cast<std::int64_t>(index);
+    shard.rows = batch_ / count + (s < batch_ % count ? 1 : 0);
+    shard.first_row = s * (batch_ / count) + std::min(s, batch_ % count);
+    shard.arena = make_aligned<std::byte>(static_cast<std::size_t>(plan_.arena_bytes));
+    impl_->arena_bytes += static_cast<std::size_t>(plan_.arena_bytes);
+    for (std::size_t g = 0; g < data_.groups.size(); ++g) {
+      const bool minimized = std::ranges::count(data_.minimized, static_cast<std::int32_t>(g), &MinimizeDef::group) > 0;
+      shard.gradients.push_back(make_aligned<std::byte>(
+          minimized ? static_cast<std::size_t>(data_.groups[g].layout.elements * bytes(DType::kF32)) : 0));
+    }
+    for (const PlanValue& value : plan_.values) shard.shapes.push_back(local_shape(value.spec, batch_, shard.rows));
+
+    std::size_t operands = 0;
+    for (const PlanNode& node : plan_.nodes) operands += node.inputs.size() + node.outputs.size();
+    shard.operands.reserve(operands);  // calls keep pointers into these
+    shard.attrs.reserve(plan_.nodes.size());
+    shard.calls.reserve(plan_.nodes.size());
+    for (const PlanNode& node : plan_.nodes) TROUPE_TRY(make_call(index, node));
+    return {};
+  }
+
+  Status make_call(std::size_t index, const PlanNode& node) {
+    Shard& shard = impl_->shards[index];
+    if (node.op == nullptr) {
+      JointCall& joint = impl_->joints[static_cast<std::size_t>(node.joint)];
+      joint.input = plan_.values[node.inputs[0]].spec;
+      const std::size_t input = add_operand(index, node.inputs[0]), output = add_operand(index, node.outputs[0]);
+      joint.from.push_back(&shard.operands[input].data);
+      joint.to.push_back(shard.operands[output].data);
+      joint.elements.push_back(shard.operands[output].elements());
+      shard.calls.push_back({.joint = node.joint, .name = "joint"});
+      return {};
+    }
+    shard.attrs.push_back(node.attr);
+    Call call{.function = node.op->kernel(*impl_->table), .name = node.op->name};
+    call.args.attr = &shard.attrs.back();
+    call.args.shard = static_cast<int>(index);
+    const std::size_t first = shard.operands.size();
+    for (const std::uint32_t id : node.inputs) add_operand(index, id);
+    for (const std::uint32_t id : node.outputs) add_operand(index, id);
+    call.args.in = shard.operands.data() + first;
+    call.args.out = call.args.in + node.inputs.size();
+    if (node.op->gemm != nullptr) {
+      std::vector<Shape> shapes;
+      for (const std::uint32_t id : node.inputs) shapes.push_back(shard.shapes[id]);
+      const DType operand = plan_.values[node.inputs[0]].spec.dtype;
+      const DType dtype = operand == DType::kBF16 ? DType::kBF16 : impl_->table->dtype;
+      TROUPE_ASSIGN(auto gemm, make_gemm(options_.gemm, node.op->gemm(shapes, node.attr), dtype));
+      shard.gemms.push_back(std::move(gemm));
+      call.args.gemm = shard.gemms.back().get();
+    }
+    if (call.function == nullptr) {
+      return Error{Code::kUnavailable,
+                   fmt::format("compile: {} has no kernel for {}", node.op->name, troupe::to_string(options_.compute))};
+    }
+    shard.calls.push_back(call);
+    return {};
+  }
+
+  std::size_t add_operand(std::size_t index, std::uint32_t id) {
+    Shard& shard = impl_->shards[index];
+    Operand operand{.data = address(index, id), .shape = &shard.shapes[id]};
+    fold(plan_.values[id].spec, shard.shapes[id], &operand.rows, &operand.cols);
+    const PlanValue& root = plan_.values[plan_.values[id].root];
+    if (root.storage == Storage::kInput) {
+      BoundInput& input = impl_->inputs[static_cast<std::size_t>(root.index)];
+      input.used = true;
+      input.operands.emplace_back(index, shard.operands.size());
+    }
+    shard.operands.push_back(operand);
+    return shard.operands.size() - 1;
+  }
+
+  /// Where a shard's part of a value lies; null for inputs, which are bound later, and for what nobody reads.
+  void* address(std::size_t index, std::uint32_t id) {
+    const PlanValue& value = plan_.values[plan_.values[id].root];
+    const auto i = static_cast<std::size_t>(value.index);
+    const bool f64 = options_.compute == DType::kF64;
+    switch (value.storage) {
+      case Storage::kNone:
+      case Storage::kInput:
+        return nullptr;
+      case Storage::kArena:
+        return impl_->shards[index].arena.get() + value.offset;
+      case Storage::kConstant:
+        return impl_->constants[i].get();
+      case Storage::kParam:
+        if (f64) return impl_->groups[i].values_f64.get() + value.offset;
+        return impl_->groups[i].params->values().data() + value.offset;
+      case Storage::kShadow:
+        return impl_->groups[i].shadow.get() + value.offset;
+      case Storage::kState:
+        if (f64) return impl_->state.values_f64.get() + value.offset;
+        return impl_->state.params->values().data() + value.offset;
+      case Storage::kGradient:
+        return impl_->shards[index].gradients[i].get() + value.offset * bytes(DType::kF32);
+      case Storage::kOutput: {
+        const Shape& shape = value.spec.shape;
+        const std::int64_t row_elements = shape.elements() / batch_;
+        return impl_->outputs[i].data.get() + impl_->shards[index].first_row * row_elements * bytes(value.spec.dtype);
+      }
+    }
+    return nullptr;
+  }
+
+  void make_results() {
+    for (std::size_t s = 0; s < impl_->shards.size(); ++s) {
+      for (std::size_t i = 0; i < plan_.outputs.size(); ++i) {
+        if (impl_->outputs[i].spec.place != Place::kRows)
+          impl_->outputs[i].parts.push_back(address(s, plan_.outputs[i]));
+      }
+      for (std::size_t i = 0; i < plan_.metrics.size(); ++i) {
+        impl_->metrics[i].parts.push_back(address(s, plan_.metrics[i]));
+      }
+    }
+    for (std::size_t i = 0; i < plan_.assigned.size(); ++i) {
+      const PlanValue& state = plan_.values[data_.assigns[i].first];
+      impl_->assigns.push_back({address(0, plan_.assigned[i]), state.offset, state.spec.shape.elements()});
+    }
+    for (const MinimizeDef& def : data_.minimized) {
+      Minimized& made = impl_->minimized.emplace_back();
+      made.group = static_cast<std::size_t>(def.group);
+      made.spec = def.spec;
+      made.squares.resize(impl_->shards.size());
+      for (const Shard& shard : impl_->shards) {
+        made.gradients.push_back(reinterpret_cast<const float*>(shard.gradients[made.group].get()));
+      }
+      if (options_.compute == DType::kF64) {
+        made.gradient_f64 = make_aligned<float>(static_cast<std::size_t>(data_.groups[made.group].layout.elements));
+      }
+    }
+  }
+
+  const GraphData& data_;
+  const std::int64_t batch_;
+  const CompileOptions options_;
+  Program::Impl* impl_ = nullptr;
+  Plan plan_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Program>> Program::compile(const Graph& graph, const CompileOptions& options) {
+  TROUPE_TRY(graph.status());
+  const DType compute = options.compute;
+  if (compute != DType::kF32 && compute != DType::kBF16 && compute != DType::kF64) {
+    return Error{Code::kInvalidArgument, fmt::format("compile: compute type {}, expected float32, bfloat16 or float64",
+                                                     troupe::to_string(compute))};
+  }
+  if (options.shards < 1 || options.shards > graph.batch()) {
+    return Error{Code::kInvalidArgument, fmt::format("compile: {} shards for a batch of {}, expected 1 to the batch",
+                                                     options.shards, graph.batch())};
+  }
+  if (compute == DType::kF64) {
+    for (const Joint& joint : GraphAccess::data(graph).joints) {
+      if (joint.forward)
+        return Error{Code::kInvalidArgument, "compile: joint functions work on float32, not on float64"};
+    }
+  }
+  auto impl = std::make_unique<Impl>(options.shards);
+  TROUPE_TRY(Compiler(graph, options).run(*impl));
+  std::unique_ptr<Program> program(new Program(std::move(impl)));
+  program->parameters_changed();
+  return program;
+}
+
+}  // namespace troupe::learner

@@ -1,0 +1,60 @@
+#pragma once
+// Fills a table with this translation unit's bodies.
+#include <troupe/learner/kernels/gemm_bodies.hpp>
+#include <troupe/learner/kernels/kernel_bodies.hpp>
+#include <troupe/learner/kernels/update_bodies.hpp>
+
+namespace {
+
+template <class V>
+constexpr troupe::learner::KernelTable make_table(troupe::DType dtype, const char* instruction_set) {
+  using K = Kernels<V>;
+  troupe::learner::KernelTable table{
+      .dtype = dtype,
+      .instruction_set = instruction_set,
+      .add = K::add,
+      .sub = K::sub,
+      .mul = K::mul,
+      .affine = K::affine,
+      .clip = K::clip,
+      .clip_grad = K::clip_grad,
+      .bias_activation = K::bias_activation,
+      .bias_activation_grad = K::bias_activation_grad,
+      .linear = K::linear,
+      .matmul = K::matmul,
+      .layer_norm = K::layer_norm,
+      .layer_norm_grad = K::layer_norm_grad,
+      .concat = K::concat,
+      .slice = K::slice,
+      .pad = K::pad,
+      .copy = K::copy,
+      .fill = K::fill,
+      .as_partial = K::as_partial,
+      .sum_all = K::sum_all,
+      .sum_last = K::sum_last,
+      .broadcast_last = K::broadcast_last,
+      .softmax = K::softmax,
+      .softmax_grad = K::softmax_grad,
+      .log_softmax = K::log_softmax,
+      .log_softmax_grad = K::log_softmax_grad,
+      .softmax_cross_entropy = K::softmax_cross_entropy,
+      .softmax_cross_entropy_grad = K::softmax_cross_entropy_grad,
+      .categorical_mean = K::categorical_mean,
+      .categorical_mean_grad = K::categorical_mean_grad,
+      .categorical_projection = K::categorical_projection,
+      .clip_row_norm = K::clip_row_norm,
+      .skinny = Skinny<V>::run,
+      .math = K::math,
+  };
+  if (dtype == troupe::DType::kF32) {
+    table.cast_bf16 = Update::cast_bf16;
+    table.adam = Update::adam;
+    table.sgd = Update::sgd;
+    table.sum_gradients = Update::sum_gradients;
+    table.sum_squares = Update::sum_squares;
+    table.to_bf16 = Update::to_bf16;
+  }
+  return table;
+}
+
+}  // namespace

@@ -1,0 +1,69 @@
+#pragma once
+// The shipped CPU kernels for one element type and instruction set. One body (kernel_bodies.hpp) is compiled for
+// float32 with each instruction set and for float64, so that finite-difference checks in float64 exercise the code that
+// trains. Which one runs is chosen by the processor at start; nothing is compiled for the machine it was built on.
+#include <cstdint>
+#include <string_view>
+
+#include <troupe/core/tensor.hpp>
+#include <troupe/learner/op.hpp>
+
+namespace troupe::learner {
+
+/// One pass of an optimiser over elements [begin, end) of a group's flat buffers. Gradients of the shards are added in
+/// order, scaled, and applied.
+struct UpdateArgs {
+  float* values;
+  float* slot0;  ///< Adam: m; SGD: momentum, or null
+  float* slot1;  ///< Adam: v
+  const float* const* gradients;
+  std::int64_t gradient_count;
+  std::uint16_t* shadow;  ///< bfloat16 copy of values to write, or null
+  std::int64_t begin, end;
+  float gradient_scale;
+  float step_size;  ///< learning rate; Adam: divided by 1 - beta1^t
+  float beta1, beta2, epsilon;
+  float inverse_sqrt_correction;  ///< 1 / sqrt(1 - beta2^t)
+  float momentum;
+};
+
+/// c[m, n] = a[m, k] b[k, n], row-major, m at most 4.
+using SkinnyFn = void (*)(std::int64_t m, std::int64_t n, std::int64_t k, const void* a, const void* b, void* c);
+
+struct KernelTable {
+  DType dtype;  ///< kF32 or kF64
+  std::string_view instruction_set;
+
+  KernelFn add, sub, mul, affine, clip, clip_grad;
+  KernelFn bias_activation, bias_activation_grad, linear, matmul;
+  KernelFn layer_norm, layer_norm_grad;
+  KernelFn concat, slice, pad, copy, fill, as_partial;
+  KernelFn sum_all, sum_last, broadcast_last;
+  KernelFn softmax, softmax_grad, log_softmax, log_softmax_grad;
+  KernelFn softmax_cross_entropy, softmax_cross_entropy_grad;
+  KernelFn categorical_mean, categorical_mean_grad, categorical_projection;
+  KernelFn clip_row_norm;
+  KernelFn cast_bf16;
+
+  SkinnyFn skinny;
+  // float32 only: null in the float64 table.
+  void (*adam)(const UpdateArgs&);
+  void (*sgd)(const UpdateArgs&);
+  /// out[i] = sum over gradients of gradients[g][i] for i in [begin, end); out may be gradients[0].
+  void (*sum_gradients)(const float* const* gradients, std::int64_t count, float* out, std::int64_t begin,
+                        std::int64_t end);
+  double (*sum_squares)(const float* x, std::int64_t begin, std::int64_t end);
+  void (*to_bf16)(const float* x, std::uint16_t* out, std::int64_t begin, std::int64_t end);
+  /// y = exp(x), expm1(x), tanh(x): what the kernels use, for the test of their error bounds.
+  void (*math)(int function, const void* x, void* y, std::int64_t count);
+};
+
+const KernelTable& kernels_f64();
+const KernelTable& kernels_f32_generic();
+/// Null where this processor or platform lacks them.
+const KernelTable* kernels_f32_avx2();
+const KernelTable* kernels_f32_avx512();
+/// The best one that this processor runs.
+const KernelTable& kernels_f32();
+
+}  // namespace troupe::learner

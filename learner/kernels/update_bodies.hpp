@@ -1,0 +1,78 @@
+#pragma once
+// The passes over flat parameter buffers: optimisers, gradient sums, bfloat16 copies. float32 only.
+#include <troupe/learner/kernels/kernel_bodies.hpp>
+
+namespace {
+
+using troupe::learner::UpdateArgs;
+
+struct Update {
+  /// Shards are added in order, so the sum does not depend on timing.
+  static Float gradient(const float* const* gradients, std::int64_t count, std::int64_t i, int n) {
+    Float sum = load<Float>(gradients[0], i, n);
+    for (std::int64_t g = 1; g < count; ++g) sum = sum + load<Float>(gradients[g], i, n);
+    return sum;
+  }
+  template <class F>
+  static void over(std::int64_t begin, std::int64_t end, F&& f) {
+    for_vectors<Float>(end - begin, [&](std::int64_t i, int n) { f(begin + i, n); });
+  }
+
+  static void adam(const UpdateArgs& a) {
+    const Float beta1 = Float::set(a.beta1), beta2 = Float::set(a.beta2), scale = Float::set(a.gradient_scale);
+    const Float rest1 = Float::set(1 - a.beta1), rest2 = Float::set(1 - a.beta2);
+    const Float step = Float::set(a.step_size), epsilon = Float::set(a.epsilon);
+    const Float correction = Float::set(a.inverse_sqrt_correction);
+    over(a.begin, a.end, [&](std::int64_t i, int n) {
+      const Float g = scale * gradient(a.gradients, a.gradient_count, i, n);
+      const Float m = beta1 * load<Float>(a.slot0, i, n) + rest1 * g;
+      const Float v = beta2 * load<Float>(a.slot1, i, n) + rest2 * (g * g);
+      const Float value = load<Float>(a.values, i, n) - step * m / (sqrt(v) * correction + epsilon);
+      store(m, a.slot0, i, n);
+      store(v, a.slot1, i, n);
+      store(value, a.values, i, n);
+      if (a.shadow != nullptr) store_bf16(value, a.shadow + i, n);
+    });
+  }
+  static void sgd(const UpdateArgs& a) {
+    const Float momentum = Float::set(a.momentum), scale = Float::set(a.gradient_scale);
+    const Float step = Float::set(a.step_size);
+    over(a.begin, a.end, [&](std::int64_t i, int n) {
+      Float g = scale * gradient(a.gradients, a.gradient_count, i, n);
+      if (a.slot0 != nullptr) {
+        g = momentum * load<Float>(a.slot0, i, n) + g;
+        store(g, a.slot0, i, n);
+      }
+      const Float value = load<Float>(a.values, i, n) - step * g;
+      store(value, a.values, i, n);
+      if (a.shadow != nullptr) store_bf16(value, a.shadow + i, n);
+    });
+  }
+  static void sum_gradients(const float* const* gradients, std::int64_t count, float* out, std::int64_t begin,
+                            std::int64_t end) {
+    over(begin, end, [&](std::int64_t i, int n) { store(gradient(gradients, count, i, n), out, i, n); });
+  }
+  /// Blocks in float32, their sums in float64.
+  static double sum_squares(const float* x, std::int64_t begin, std::int64_t end) {
+    constexpr std::int64_t kBlock = 4096;
+    double total = 0;
+    for (std::int64_t from = begin; from < end; from += kBlock) {
+      const std::int64_t to = from + kBlock < end ? from + kBlock : end;
+      Float sum = Float::set(0);
+      over(from, to, [&](std::int64_t i, int n) {
+        const Float value = load<Float>(x, i, n);
+        sum = sum + value * value;
+      });
+      total += sum.sum();
+    }
+    return total;
+  }
+  static void to_bf16(const float* x, std::uint16_t* out, std::int64_t begin, std::int64_t end) {
+    over(begin, end, [&](std::int64_t i, int n) { store_bf16(load<Float>(x, i, n), out + i, n); });
+  }
+  static void cast_bf16(const KernelArgs& args) {
+    to_bf16(args.in[0].as<float>(), args.out[0].as<std::uint16_t>(), 0, args.out[0].elements());
+  }
+};
+
+}  // namespace

@@ -1,0 +1,112 @@
+#include <troupe/learner/ops/elementwise.hpp>
+
+#include <troupe/learner/ops/internal.hpp>
+#include <troupe/learner/ops/linear.hpp>
+
+namespace troupe::learner {
+
+namespace {
+
+Var scaled_product(Var a, Var b, double factor);
+
+/// Sums need both operands to mean the same: a replicated one beside a sum over shards counts once.
+Inferred infer_sum(Specs in, const Attr&) {
+  TROUPE_TRY(check_real(in, 2));
+  if (in[0].shape != in[1].shape || in[0].place != in[1].place) return shape_error(in, "one shape, split alike");
+  return std::vector<ValueSpec>{in[0]};
+}
+
+constexpr OpDef kAdd{
+    .name = "add",
+    .infer = infer_sum,
+    .kernel = [](const KernelTable& table) { return table.add; },
+    .vjp = [](const VjpArgs& args) -> std::vector<Var> {
+      return {args.out_grads[0], args.out_grads[0]};
+    },
+    .overwrites = 3,
+};
+constexpr OpDef kSub{
+    .name = "sub",
+    .infer = infer_sum,
+    .kernel = [](const KernelTable& table) { return table.sub; },
+    .vjp = [](const VjpArgs& args) -> std::vector<Var> {
+      return {args.out_grads[0], args.needs[1] ? scale(args.out_grads[0], -1) : Var{}};
+    },
+    .overwrites = 3,
+};
+
+constexpr OpDef kMul{
+    .name = "mul",
+    .infer = [](Specs in, const Attr&) -> Inferred {
+      TROUPE_TRY(check_real(in, 2));
+      return same_shape(in, 3);
+    },
+    .kernel = [](const KernelTable& table) { return table.mul; },
+    .vjp = [](const VjpArgs& args) -> std::vector<Var> {
+      const double factor = args.attr.real[0];
+      if (args.inputs[0] == args.inputs[1]) {  // a square: one product instead of two and their sum
+        return {scaled_product(args.out_grads[0], args.inputs[0], 2 * factor), Var{}};
+      }
+      return {args.needs[0] ? scaled_product(args.out_grads[0], args.inputs[1], factor) : Var{},
+              args.needs[1] ? scaled_product(args.out_grads[0], args.inputs[0], factor) : Var{}};
+    },
+    .overwrites = 3,
+};
+Var scaled_product(Var a, Var b, double factor) { return a ? a.graph->emit1(kMul, {a, b}, {.real = {factor}}) : Var{}; }
+
+constexpr OpDef kAffine{
+    .name = "affine",
+    .infer = [](Specs in, const Attr& attr) -> Inferred {
+      TROUPE_TRY(check_real(in, 1));
+      return same_shape(in, attr.real[1] == 0 ? 1 : 0);  // an offset would be added once on each shard
+    },
+    .kernel = [](const KernelTable& table) { return table.affine; },
+    .vjp = [](const VjpArgs& args) -> std::vector<Var> { return {scale(args.out_grads[0], args.attr.real[0])}; },
+    .overwrites = 1,
+};
+
+constexpr OpDef kClipGrad{
+    .name = "clip_grad",
+    .infer = [](Specs in, const Attr&) -> Inferred { return same_shape(in, 1); },
+    .kernel = [](const KernelTable& table) { return table.clip_grad; },
+    .overwrites = 1,
+};
+constexpr OpDef kClip{
+    .name = "clip",
+    .infer = [](Specs in, const Attr&) -> Inferred { return same_shape(in, 0); },
+    .kernel = [](const KernelTable& table) { return table.clip; },
+    .vjp = [](const VjpArgs& args) -> std::vector<Var> {
+      return {args.graph.emit1(kClipGrad, {args.out_grads[0], args.inputs[0]}, args.attr)};
+    },
+    .overwrites = 1,
+};
+
+}  // namespace
+
+Var add(Var a, Var b) {
+  if (a && b && a.graph == b.graph) {
+    const Place left = a.graph->spec(a).place, right = b.graph->spec(b).place;
+    if (left == Place::kPartial && right == Place::kReplicated) b = as_partial(b);
+    if (left == Place::kReplicated && right == Place::kPartial) a = as_partial(a);
+  }
+  return a && b ? a.graph->emit1(kAdd, {a, b}) : Var{};
+}
+Var sub(Var a, Var b) {
+  if (a && b && a.graph == b.graph) {
+    const Place left = a.graph->spec(a).place, right = b.graph->spec(b).place;
+    if (left == Place::kPartial && right == Place::kReplicated) b = as_partial(b);
+    if (left == Place::kReplicated && right == Place::kPartial) a = as_partial(a);
+  }
+  return a && b ? a.graph->emit1(kSub, {a, b}) : Var{};
+}
+Var mul(Var a, Var b) { return a && b ? scaled_product(a, b, 1) : Var{}; }
+Var square(Var x) { return mul(x, x); }
+Var affine(Var x, double factor, double offset) {
+  return x ? x.graph->emit1(kAffine, {x}, {.real = {factor, offset}}) : Var{};
+}
+Var clip(Var x, double low, double high) {
+  if (x && !(low < high)) return x.graph->fail(Code::kInvalidArgument, "clip: expected low < high");
+  return x ? x.graph->emit1(kClip, {x}, {.real = {low, high}}) : Var{};
+}
+
+}  // namespace troupe::learner

@@ -1,0 +1,116 @@
+#include <troupe/learner/ops/internal.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace troupe::learner {
+
+std::string shapes_text(Specs specs) {
+  std::string text;
+  for (std::size_t i = 0; i < specs.size(); ++i) {
+    text += fmt::format("{}{}", i == 0 ? "" : i + 1 == specs.size() ? " and " : ", ", specs[i].shape.to_string());
+  }
+  return text;
+}
+
+Error shape_error(Specs got, std::string_view expected) {
+  return {Code::kShapeMismatch, fmt::format("got {}, expected {}", shapes_text(got), expected)};
+}
+
+Result<Place> combine_places(Specs operands, unsigned linear) {
+  const auto count = [&](Place place) { return std::ranges::count(operands, place, &ValueSpec::place); };
+  const auto partial = count(Place::kPartial);
+  if (partial == 0) return count(Place::kRows) > 0 ? Place::kRows : Place::kReplicated;
+  for (std::size_t i = 0; i < operands.size(); ++i) {
+    if (operands[i].place == Place::kPartial && (linear >> i & 1U) == 0) {
+      return Error{
+          Code::kInvalidArgument,
+          fmt::format("operand {} is a sum over shards and the operation is not linear in it; use sum_shards()", i)};
+    }
+  }
+  if (partial > 1 || count(Place::kRows) > 0) {
+    return Error{Code::kInvalidArgument,
+                 "operands mix a sum over shards with another one or with rows; use sum_shards()"};
+  }
+  return Place::kPartial;
+}
+
+Status check_real(Specs operands, std::size_t count) {
+  if (operands.size() != count) {
+    return Error{Code::kInvalidArgument, fmt::format("{} operands, expected {}", operands.size(), count)};
+  }
+  for (const ValueSpec& operand : operands) {
+    if (operand.dtype != DType::kF32) {
+      return Error{Code::kInvalidArgument,
+                   fmt::format("operand is {}, expected float32", troupe::to_string(operand.dtype))};
+    }
+  }
+  return {};
+}
+
+Inferred same_shape(Specs operands, unsigned linear) {
+  TROUPE_TRY(check_real(operands, operands.size()));
+  for (const ValueSpec& operand : operands) {
+    const bool split_alike = (operand.place == Place::kRows) == (operands[0].place == Place::kRows);
+    if (operand.shape != operands[0].shape || !split_alike) return shape_error(operands, "one shape, split alike");
+  }
+  TROUPE_ASSIGN(const Place place, combine_places(operands, linear));
+  return std::vector<ValueSpec>{{operands[0].shape, DType::kF32, place}};
+}
+
+Shape without_last(const Shape& shape) { return Shape(shape.dims().first(static_cast<std::size_t>(shape.rank() - 1))); }
+
+namespace {
+
+constexpr OpDef kFill{
+    .name = "fill",
+    .infer = [](Specs in, const Attr& attr) -> Inferred {
+      return std::vector<ValueSpec>{{attr.shape, in[0].dtype, static_cast<Place>(attr.integer[0])}};
+    },
+    .kernel = [](const KernelTable& table) { return table.fill; },
+};
+
+std::vector<Var> as_partial_vjp(const VjpArgs& args);
+constexpr OpDef kAsPartial{
+    .name = "as_partial",
+    .infer = [](Specs in, const Attr&) -> Inferred {
+      if (in[0].place != Place::kReplicated) return shape_error(in, "a replicated value");
+      return std::vector<ValueSpec>{{in[0].shape, in[0].dtype, Place::kPartial}};
+    },
+    .kernel = [](const KernelTable& table) { return table.as_partial; },
+    .vjp = as_partial_vjp,
+};
+// y_s = [s = 0] x on shard s, and the gradient of the sum is replicated: dx as a sum over shards is again [s = 0] dy.
+std::vector<Var> as_partial_vjp(const VjpArgs& args) { return {as_partial(args.out_grads[0])}; }
+
+constexpr OpDef kIdentity{
+    .name = "identity",
+    .infer = [](Specs in, const Attr&) -> Inferred { return std::vector<ValueSpec>{in[0]}; },
+    .kernel = [](const KernelTable& table) { return table.copy; },
+};
+
+constexpr OpDef kCast{
+    .name = "cast_bf16",
+    .infer = [](Specs in, const Attr&) -> Inferred {
+      return std::vector<ValueSpec>{{in[0].shape, DType::kBF16, in[0].place}};
+    },
+    .kernel = [](const KernelTable& table) { return table.cast_bf16; },
+};
+
+}  // namespace
+
+Var as_partial(Var x) { return x ? x.graph->emit1(kAsPartial, {x}) : Var{}; }
+
+Var fill(Var scalar, const Shape& shape, Place place) {
+  if (!scalar) return {};
+  Attr attr;
+  attr.shape = shape;
+  attr.integer[0] = static_cast<std::int64_t>(place);
+  return scalar.graph->emit1(kFill, {scalar}, attr);
+}
+
+const OpDef& identity_op() { return kIdentity; }
+const OpDef& cast_op() { return kCast; }
+
+}  // namespace troupe::learner

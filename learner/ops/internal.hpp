@@ -1,0 +1,41 @@
+#pragma once
+// Shared by the sources of learner/ops/ and by differentiation: the rules for shapes and places, and the nodes that
+// only gradients need.
+#include <initializer_list>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <troupe/learner/graph.hpp>
+#include <troupe/learner/kernels/kernel_table.hpp>
+#include <troupe/learner/op.hpp>
+
+namespace troupe::learner {
+
+using Specs = std::span<const ValueSpec>;
+using Inferred = Result<std::vector<ValueSpec>>;
+
+/// "[256, 17] and [18, 512]", for messages.
+std::string shapes_text(Specs specs);
+Error shape_error(Specs got, std::string_view expected);
+
+/// Place of a result that is made element by element from operands of one shape. An operand that is a partial sum must
+/// be in `linear` (bit i: the result is linear in operand i while the others are fixed), and the others replicated.
+Result<Place> combine_places(Specs operands, unsigned linear);
+/// All operands real and of one shape; the result has it too. `linear` as above.
+Inferred same_shape(Specs operands, unsigned linear);
+/// A matrix or vector that is split by rows or replicated: for ops that work along the last dimension.
+Status check_real(Specs operands, std::size_t count);
+/// spec with the last dimension removed.
+Shape without_last(const Shape& shape);
+
+/// The value is kept on the first shard and zero on the others: a replicated value as a sum over shards.
+Var as_partial(Var x);
+/// `shape` filled with the scalar.
+Var fill(Var scalar, const Shape& shape, Place place);
+/// A copy, for values that must lie at a given place.
+const OpDef& identity_op();
+/// To bfloat16, for the operands of products.
+const OpDef& cast_op();
+
+}  // namespace troupe::learner

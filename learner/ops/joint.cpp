@@ -1,0 +1,23 @@
+#include <troupe/learner/ops/joint.hpp>
+
+#include <fmt/format.h>
+
+#include <troupe/learner/graph.hpp>
+
+namespace troupe::learner {
+
+Var sum_shards(Var x) {
+  if (!x) return {};
+  if (x.graph->spec(x).place != Place::kPartial) {
+    return x.graph->fail(Code::kInvalidArgument,
+                         fmt::format("sum_shards: {} value {}, expected a partial sum",
+                                     to_string(x.graph->spec(x).place), x.graph->spec(x).shape.to_string()));
+  }
+  return x.graph->emit_joint(x, nullptr, nullptr);
+}
+
+Var joint(Var x, JointFn forward, JointFn backward) {
+  return x ? x.graph->emit_joint(x, std::move(forward), std::move(backward)) : Var{};
+}
+
+}  // namespace troupe::learner

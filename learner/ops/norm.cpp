@@ -1,0 +1,57 @@
+#include <troupe/learner/ops/norm.hpp>
+
+#include <fmt/format.h>
+
+#include <troupe/learner/ops/internal.hpp>
+
+namespace troupe::learner {
+
+namespace {
+
+constexpr OpDef kLayerNormGrad{
+    .name = "layer_norm_grad",
+    .infer = [](Specs in, const Attr&) -> Inferred {
+      const Place summed = in[0].place == Place::kRows ? Place::kPartial : in[0].place;
+      const ValueSpec column{Shape{in[0].shape[1]}, DType::kF32, summed};
+      return std::vector<ValueSpec>{in[0], column, column, column};
+    },
+    .kernel = [](const KernelTable& table) { return table.layer_norm_grad; },
+    .overwrites = 1,
+};
+
+std::vector<Var> layer_norm_vjp(const VjpArgs& args) {
+  const std::vector<Var> made = args.graph.emit(
+      kLayerNormGrad, std::array{args.out_grads[0], args.outputs[0], args.outputs[1], args.outputs[2], args.inputs[2]},
+      args.attr);
+  return {made[0], made[3], made[1], made[2]};
+}
+
+// Outputs: y; what the gradient needs: the normalised x, 1 / standard deviation of each row.
+constexpr OpDef kLayerNorm{
+    .name = "layer_norm",
+    .infer = [](Specs in, const Attr&) -> Inferred {
+      TROUPE_TRY(check_real(in, 4));
+      const Shape& x = in[0].shape;
+      if (x.rank() != 2) return shape_error(in, "[rows, n] and three of [n]");
+      for (const ValueSpec& column : in.subspan(1)) {
+        if (column.shape != Shape{x[1]} || column.place != Place::kReplicated) {
+          return shape_error(in, fmt::format("[rows, {0}] and three replicated of [{0}]", x[1]));
+        }
+      }
+      TROUPE_ASSIGN(const std::vector<ValueSpec> y, same_shape(in.first(1), 0));
+      return std::vector<ValueSpec>{y[0], y[0], {Shape{x[0]}, DType::kF32, y[0].place}};
+    },
+    .kernel = [](const KernelTable& table) { return table.layer_norm; },
+    .vjp = layer_norm_vjp,
+    .overwrites = 1,
+};
+
+}  // namespace
+
+Var layer_norm(Var x, Var bias, Var gain, Var offset, Activation kind, double epsilon) {
+  if (!x || !bias || !gain || !offset) return {};
+  return x.graph->emit1(kLayerNorm, {x, bias, gain, offset},
+                        {.real = {epsilon}, .integer = {static_cast<std::int64_t>(kind)}});
+}
+
+}  // namespace troupe::learner

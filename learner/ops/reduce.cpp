@@ -1,0 +1,56 @@
+#include <troupe/learner/ops/reduce.hpp>
+
+#include <troupe/learner/ops/elementwise.hpp>
+#include <troupe/learner/ops/internal.hpp>
+
+namespace troupe::learner {
+
+namespace {
+
+constexpr OpDef kSumAll{
+    .name = "sum",
+    .infer = [](Specs in, const Attr&) -> Inferred {
+      TROUPE_TRY(check_real(in, 1));
+      return std::vector<ValueSpec>{
+          {Shape{}, DType::kF32, in[0].place == Place::kRows ? Place::kPartial : in[0].place}};
+    },
+    .kernel = [](const KernelTable& table) { return table.sum_all; },
+    .vjp = [](const VjpArgs& args) -> std::vector<Var> {
+      const ValueSpec x = args.graph.spec(args.inputs[0]);
+      const Place place = x.place == Place::kRows ? x.place : args.graph.spec(args.out_grads[0]).place;
+      return {fill(scale(args.out_grads[0], args.attr.real[0]), x.shape, place)};
+    },
+};
+
+std::vector<Var> sum_last_vjp(const VjpArgs& args);
+constexpr OpDef kSumLast{
+    .name = "sum_last",
+    .infer = [](Specs in, const Attr&) -> Inferred {
+      TROUPE_TRY(check_real(in, 1));
+      if (in[0].shape.rank() < 2) return shape_error(in, "at least two dimensions");
+      return std::vector<ValueSpec>{{without_last(in[0].shape), DType::kF32, in[0].place}};
+    },
+    .kernel = [](const KernelTable& table) { return table.sum_last; },
+    .vjp = sum_last_vjp,
+};
+constexpr OpDef kBroadcastLast{
+    .name = "broadcast_last",
+    .infer = [](Specs in, const Attr& attr) -> Inferred {
+      return std::vector<ValueSpec>{{attr.shape, DType::kF32, in[0].place}};
+    },
+    .kernel = [](const KernelTable& table) { return table.broadcast_last; },
+};
+std::vector<Var> sum_last_vjp(const VjpArgs& args) {
+  return {args.graph.emit1(kBroadcastLast, {args.out_grads[0]}, {.shape = args.graph.spec(args.inputs[0]).shape})};
+}
+
+}  // namespace
+
+Var mean(Var x) {
+  if (!x) return {};
+  return x.graph->emit1(kSumAll, {x}, {.real = {1.0 / static_cast<double>(x.graph->spec(x).shape.elements())}});
+}
+Var sum(Var x) { return x ? x.graph->emit1(kSumAll, {x}, {.real = {1}}) : Var{}; }
+Var sum_last(Var x) { return x ? x.graph->emit1(kSumLast, {x}) : Var{}; }
+
+}  // namespace troupe::learner

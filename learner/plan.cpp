@@ -1,0 +1,263 @@
+#include <troupe/learner/plan.hpp>
+
+#include <algorithm>
+#include <limits>
+#include <map>
+
+#include <troupe/core/check.hpp>
+#include <troupe/learner/gemm.hpp>
+#include <troupe/learner/ops/internal.hpp>
+
+namespace troupe::learner {
+
+std::int64_t element_bytes(DType value, DType compute) {
+  if (value == DType::kF32 && compute == DType::kF64) return 8;
+  return static_cast<std::int64_t>(dtype_bytes(value));
+}
+
+namespace {
+
+class Planner {
+ public:
+  Planner(const GraphData& data, std::int64_t batch, std::int64_t rows, DType compute)
+      : data_(data), batch_(batch), rows_(rows), compute_(compute) {}
+
+  Plan run() {
+    place_sources();
+    keep_live_nodes();
+    place_results();
+    place_in_arena();
+    return std::move(plan_);
+  }
+
+ private:
+  static constexpr std::size_t kEnd = std::numeric_limits<std::size_t>::max();
+
+  PlanValue& root(std::uint32_t id) { return plan_.values[plan_.values[id].root]; }
+
+  std::uint32_t new_value(const ValueSpec& spec, Storage storage) {
+    const auto id = static_cast<std::uint32_t>(plan_.values.size());
+    plan_.values.push_back({.spec = spec, .storage = storage, .root = id});
+    return id;
+  }
+
+  void place_sources() {
+    for (const Value& value : data_.values) {
+      PlanValue& made = plan_.values[new_value(value.spec, Storage::kNone)];
+      made.index = value.index;
+      switch (value.source) {
+        case Source::kInput:
+          made.storage = Storage::kInput;
+          break;
+        case Source::kConstant:
+          made.storage = Storage::kConstant;
+          break;
+        case Source::kParam: {
+          const GroupDef& group = data_.groups[static_cast<std::size_t>(value.index)];
+          const GroupDef& online = group.online < 0 ? group : data_.groups[static_cast<std::size_t>(group.online)];
+          made.storage = Storage::kParam;
+          made.offset = online.layout.entries[static_cast<std::size_t>(value.entry)].offset;
+          break;
+        }
+        case Source::kState:
+          made.storage = Storage::kState;
+          made.offset = data_.state.layout.entries[static_cast<std::size_t>(value.entry)].offset;
+          break;
+        case Source::kNode:
+          break;
+      }
+    }
+  }
+
+  /// Nodes that lead to something readable. Outputs that nobody reads keep Storage::kNone, so kernels skip them.
+  void keep_live_nodes() {
+    std::vector<bool> read(data_.values.size(), false);
+    for (const auto& list : {&data_.outputs, &data_.metrics}) {
+      for (const NamedValue& value : *list) read[value.value] = true;
+    }
+    for (const MinimizeDef& minimized : data_.minimized) {
+      for (const std::uint32_t id : minimized.gradients) read[id] = true;
+    }
+    for (const auto& [state, value] : data_.assigns) read[value] = true;
+    std::vector<bool> live(data_.nodes.size(), false);
+    for (std::size_t i = data_.nodes.size(); i-- > 0;) {
+      const Node& node = data_.nodes[i];
+      live[i] = std::ranges::any_of(node.outputs, [&](std::uint32_t id) { return read[id]; });
+      if (!live[i]) continue;
+      for (const std::uint32_t id : node.inputs) read[id] = true;
+    }
+    for (std::size_t i = 0; i < data_.nodes.size(); ++i) {
+      if (live[i]) add_node(data_.nodes[i], read);
+    }
+  }
+
+  void add_node(const Node& node, const std::vector<bool>& read) {
+    if (node.op != nullptr && node.op->alias) {
+      plan_.values[node.outputs[0]].root = plan_.values[node.inputs[0]].root;
+      return;
+    }
+    PlanNode made{node.op, node.inputs, node.outputs, node.attr, node.joint};
+    for (const std::uint32_t id : node.outputs) {
+      if (read[id]) plan_.values[id].storage = Storage::kArena;
+    }
+    if (compute_ == DType::kBF16 && node.op != nullptr && node.op->gemm != nullptr && !is_skinny(gemm_of(node))) {
+      made.inputs[0] = as_bf16(made.inputs[0]);
+      made.inputs[1] = as_bf16(made.inputs[1]);
+    }
+    plan_.nodes.push_back(std::move(made));
+  }
+
+  GemmShape gemm_of(const Node& node) const {
+    std::vector<Shape> shapes;
+    for (const std::uint32_t id : node.inputs) shapes.push_back(local_shape(data_.values[id].spec, batch_, rows_));
+    return node.op->gemm(shapes, node.attr);
+  }
+
+  /// The bfloat16 copy of a value: parameters have one already; others get one at first use, for all uses.
+  std::uint32_t as_bf16(std::uint32_t id) {
+    const std::uint32_t from = plan_.values[id].root;
+    auto [found, missing] = bf16_.try_emplace(from, 0);
+    if (!missing) return with_shape(found->second, id);
+    ValueSpec spec = plan_.values[from].spec;
+    spec.dtype = DType::kBF16;
+    if (plan_.values[from].storage == Storage::kParam) {
+      found->second = new_value(spec, Storage::kShadow);
+      plan_.values[found->second].index = plan_.values[from].index;
+      plan_.values[found->second].offset = plan_.values[from].offset;
+    } else {
+      found->second = new_value(spec, Storage::kArena);
+      plan_.nodes.push_back({.op = &cast_op(), .inputs = {from}, .outputs = {found->second}});
+    }
+    return with_shape(found->second, id);
+  }
+
+  /// The copy under the shape that `like` has, which may be a reshaped view.
+  std::uint32_t with_shape(std::uint32_t copy, std::uint32_t like) {
+    if (plan_.values[copy].spec.shape == plan_.values[like].spec.shape) return copy;
+    ValueSpec spec = plan_.values[like].spec;
+    spec.dtype = DType::kBF16;
+    const std::uint32_t made = new_value(spec, Storage::kNone);
+    plan_.values[made].root = copy;
+    return made;
+  }
+
+  /// Gradients go straight to their place in the flat buffer and outputs to theirs, unless the value lies elsewhere or
+  /// is wanted at two places; then a copy is added.
+  void place_results() {
+    for (const MinimizeDef& minimized : data_.minimized) {
+      const ParamLayout& layout = data_.groups[static_cast<std::size_t>(minimized.group)].layout;
+      for (std::size_t entry = 0; entry < minimized.gradients.size(); ++entry) {
+        PlanValue& to = settle(minimized.gradients[entry], Storage::kGradient);
+        to.index = minimized.group;
+        to.offset = layout.entries[entry].offset;
+      }
+    }
+    for (const NamedValue& output : data_.outputs) {
+      if (plan_.values[output.value].spec.place == Place::kRows) {
+        PlanValue& to = settle(output.value, Storage::kOutput);
+        to.index = static_cast<std::int32_t>(plan_.outputs.size());
+        plan_.outputs.push_back(to.root);
+      } else {
+        plan_.outputs.push_back(readable_after_run(output.value));
+      }
+    }
+    for (const NamedValue& metric : data_.metrics) plan_.metrics.push_back(readable_after_run(metric.value));
+    for (const auto& [state, value] : data_.assigns) plan_.assigned.push_back(readable_after_run(value));
+  }
+
+  /// A gradient's place holds the sum over shards by then, and an input's may hold anything: those are copied.
+  std::uint32_t readable_after_run(std::uint32_t id) {
+    const Storage storage = root(id).storage;
+    if (storage == Storage::kGradient || storage == Storage::kInput) id = settle(id, Storage::kArena).root;
+    pinned_.push_back(id);
+    return id;
+  }
+
+  /// Makes the value lie in `storage`, and returns the value that does.
+  PlanValue& settle(std::uint32_t id, Storage storage) {
+    if (root(id).storage == Storage::kArena && storage != Storage::kArena) {
+      root(id).storage = storage;
+      return root(id);
+    }
+    const std::uint32_t copy = new_value(plan_.values[id].spec, storage);
+    plan_.nodes.push_back({.op = &identity_op(), .inputs = {id}, .outputs = {copy}});
+    return plan_.values[copy];
+  }
+
+  std::int64_t local_bytes(std::uint32_t id) {
+    const ValueSpec& spec = root(id).spec;
+    return (local_shape(spec, batch_, rows_).elements() * element_bytes(spec.dtype, compute_) + 63) / 64 * 64;
+  }
+
+  /// First-fit over the gaps between live values, in order of execution; an output may take over an input that dies.
+  void place_in_arena() {
+    std::vector<std::size_t> last_use(plan_.values.size(), 0);
+    for (std::size_t i = 0; i < plan_.nodes.size(); ++i) {
+      for (const std::uint32_t id : plan_.nodes[i].inputs) last_use[plan_.values[id].root] = i;
+      for (const std::uint32_t id : plan_.nodes[i].outputs) last_use[id] = std::max(last_use[id], i);
+    }
+    for (const std::uint32_t id : pinned_) last_use[plan_.values[id].root] = kEnd;
+
+    for (std::size_t i = 0; i < plan_.nodes.size(); ++i) {
+      const PlanNode& node = plan_.nodes[i];
+      for (std::size_t output = 0; output < node.outputs.size(); ++output) {
+        const std::uint32_t id = node.outputs[output];
+        if (plan_.values[id].storage != Storage::kArena) continue;
+        if (output != 0 || !take_over(node, id, i, last_use)) allocate(id);
+      }
+      for (const auto& ids : {&node.inputs, &node.outputs}) {
+        for (const std::uint32_t id : *ids) {
+          const std::uint32_t at = plan_.values[id].root;
+          if (last_use[at] == i) blocks_.erase(at);
+        }
+      }
+    }
+  }
+
+  bool take_over(const PlanNode& node, std::uint32_t output, std::size_t index,
+                 const std::vector<std::size_t>& last_use) {
+    for (std::size_t i = 0; node.op != nullptr && i < node.inputs.size(); ++i) {
+      const std::uint32_t from = plan_.values[node.inputs[i]].root;
+      if ((node.op->overwrites >> i & 1U) == 0 || last_use[from] != index || !blocks_.contains(from) ||
+          local_bytes(from) != local_bytes(output)) {
+        continue;
+      }
+      plan_.values[output].offset = plan_.values[from].offset;
+      blocks_.erase(from);
+      blocks_.emplace(output, local_bytes(output));
+      return true;
+    }
+    return false;
+  }
+
+  void allocate(std::uint32_t id) {
+    const std::int64_t bytes = local_bytes(id);
+    std::vector<std::pair<std::int64_t, std::int64_t>> taken;  // offset, bytes
+    for (const auto& [value, size] : blocks_) taken.emplace_back(plan_.values[value].offset, size);
+    std::ranges::sort(taken);
+    std::int64_t offset = 0;
+    for (const auto& [at, size] : taken) {
+      if (at - offset >= bytes) break;
+      offset = std::max(offset, at + size);
+    }
+    plan_.values[id].offset = offset;
+    blocks_.emplace(id, bytes);
+    plan_.arena_bytes = std::max(plan_.arena_bytes, offset + bytes);
+  }
+
+  const GraphData& data_;
+  const std::int64_t batch_, rows_;
+  const DType compute_;
+  Plan plan_;
+  std::map<std::uint32_t, std::uint32_t> bf16_;   // root -> its bfloat16 copy
+  std::vector<std::uint32_t> pinned_;             // read after the last node
+  std::map<std::uint32_t, std::int64_t> blocks_;  // live arena values -> bytes
+};
+
+}  // namespace
+
+Plan make_plan(const GraphData& data, std::int64_t batch, std::int64_t rows, DType compute) {
+  return Planner(data, batch, rows, compute).run();
+}
+
+}  // namespace troupe::learner

@@ -1,0 +1,52 @@
+#pragma once
+// From a graph to what a program runs: the nodes that something reads, in order, and a place for every value. The same
+// for all shards; each shard has its own arena with the same offsets.
+#include <cstdint>
+#include <vector>
+
+#include <troupe/learner/graph_data.hpp>
+
+namespace troupe::learner {
+
+enum class Storage : std::uint8_t {
+  kNone,      ///< nobody reads it: kernels get null
+  kArena,     ///< the shard's arena, `offset` in bytes
+  kInput,     ///< what was bound to input `index`
+  kConstant,  ///< constant `index`
+  kParam,     ///< group `index`, `offset` in elements
+  kShadow,    ///< the same in the group's bfloat16 copy
+  kState,     ///< state, `offset` in elements
+  kGradient,  ///< the shard's gradient buffer of group `index`, `offset` in elements
+  kOutput,    ///< rows of output `index`
+};
+
+struct PlanValue {
+  ValueSpec spec;
+  Storage storage = Storage::kNone;
+  std::int32_t index = 0;
+  std::int64_t offset = 0;
+  std::uint32_t root = 0;  ///< the value whose memory this is: itself, or what it is an alias of
+};
+
+struct PlanNode {
+  const OpDef* op = nullptr;  ///< null: joint
+  std::vector<std::uint32_t> inputs;
+  std::vector<std::uint32_t> outputs;
+  Attr attr;
+  std::int32_t joint = -1;
+};
+
+struct Plan {
+  std::vector<PlanValue> values;  ///< those of the graph under their ids, then the planner's own
+  std::vector<PlanNode> nodes;
+  // For each output, metric and assignment of the graph, the value to read after a run.
+  std::vector<std::uint32_t> outputs, metrics, assigned;
+  std::int64_t arena_bytes = 0;
+};
+
+/// rows: examples of the largest shard. compute: kF32, kBF16 or kF64.
+Plan make_plan(const GraphData& data, std::int64_t batch, std::int64_t rows, DType compute);
+/// Bytes of an element of a value in a program of this compute type.
+std::int64_t element_bytes(DType value, DType compute);
+
+}  // namespace troupe::learner

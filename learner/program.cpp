@@ -1,0 +1,195 @@
+#include <troupe/learner/program.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+#include <troupe/learner/program_impl.hpp>
+
+namespace troupe::learner {
+
+Program::Program(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Program::~Program() = default;
+
+namespace {
+
+/// Points every shard's operands of an input at its rows of `data`.
+void point_at(std::span<Shard> shards, BoundInput& input, const std::byte* data, std::int64_t batch,
+              std::int64_t bytes) {
+  const std::int64_t row_bytes = input.spec.shape.elements() / batch * bytes;
+  const bool rows = input.spec.place == Place::kRows;
+  for (const auto& [shard, operand] : input.operands) {
+    shards[shard].operands[operand].data =
+        const_cast<std::byte*>(data) + (rows ? shards[shard].first_row * row_bytes : 0);
+  }
+  input.bound = true;
+}
+
+Result<BoundInput*> find_input(std::vector<BoundInput>& inputs, std::string_view name, DType dtype, std::size_t size) {
+  const auto found = std::ranges::find(inputs, name, &BoundInput::name);
+  if (found == inputs.end()) return Error{Code::kNotFound, fmt::format("bind: no input \"{}\"", name)};
+  if (found->spec.dtype != dtype) {
+    return Error{Code::kShapeMismatch, fmt::format("bind \"{}\": got {}, expected {}", name, troupe::to_string(dtype),
+                                                   troupe::to_string(found->spec.dtype))};
+  }
+  if (static_cast<std::int64_t>(size) != found->spec.shape.elements()) {
+    return Error{Code::kShapeMismatch, fmt::format("bind \"{}\": got {} values, expected {} for {}", name, size,
+                                                   found->spec.shape.elements(), found->spec.shape.to_string())};
+  }
+  return &*found;
+}
+
+}  // namespace
+
+Status Program::bind(std::string_view name, std::span<const float> data) {
+  TROUPE_ASSIGN(BoundInput* const input, find_input(impl_->inputs, name, DType::kF32, data.size()));
+  if (impl_->options.compute == DType::kF64) {
+    std::ranges::copy(data, input->staging.get());
+    point_at(impl_->shards, *input, reinterpret_cast<const std::byte*>(input->staging.get()), impl_->batch, 8);
+  } else {
+    point_at(impl_->shards, *input, reinterpret_cast<const std::byte*>(data.data()), impl_->batch, 4);
+  }
+  return {};
+}
+
+Status Program::bind(std::string_view name, std::span<const std::int32_t> data) {
+  TROUPE_ASSIGN(BoundInput* const input, find_input(impl_->inputs, name, DType::kI32, data.size()));
+  point_at(impl_->shards, *input, reinterpret_cast<const std::byte*>(data.data()), impl_->batch, 4);
+  return {};
+}
+
+Status Program::bind(std::string_view name, std::span<const double> data) {
+  if (impl_->options.compute != DType::kF64) {
+    return Error{Code::kInvalidArgument,
+                 fmt::format("bind \"{}\": got float64, expected float32 unless compiled for float64", name)};
+  }
+  TROUPE_ASSIGN(BoundInput* const input, find_input(impl_->inputs, name, DType::kF32, data.size()));
+  std::ranges::copy(data, input->staging.get());
+  point_at(impl_->shards, *input, reinterpret_cast<const std::byte*>(input->staging.get()), impl_->batch, 8);
+  return {};
+}
+
+Status Program::bind(const BatchView& batch) {
+  if (batch.rows != impl_->batch) {
+    return Error{Code::kShapeMismatch, fmt::format("bind: got {} rows, expected {}", batch.rows, impl_->batch)};
+  }
+  for (const BoundInput& input : impl_->inputs) {
+    const int column = batch.find(input.name);
+    if (column < 0) continue;
+    const auto index = static_cast<std::size_t>(column);
+    const TensorSpec& got = (*batch.signature)[index];
+    if (got.dtype != input.spec.dtype || got.shape.with_leading(impl_->batch) != input.spec.shape) {
+      return Error{Code::kShapeMismatch,
+                   fmt::format("bind: column {}, expected {} rows of an input {}{}", got.to_string(), impl_->batch,
+                               troupe::to_string(input.spec.dtype), input.spec.shape.to_string())};
+    }
+    TROUPE_TRY(got.dtype == DType::kI32 ? bind(input.name, batch.as<std::int32_t>(index))
+                                        : bind(input.name, batch.as<float>(index)));
+  }
+  return {};
+}
+
+Status Program::run(Phase phase) {
+  for (const BoundInput& input : impl_->inputs) {
+    if (input.used && !input.bound) {
+      return Error{Code::kInvalidArgument, fmt::format("run: input \"{}\" was never bound", input.name)};
+    }
+  }
+  if (impl_->options.compute == DType::kF64 && phase != Phase::kGradients && !impl_->minimized.empty()) {
+    return Error{Code::kInvalidArgument, "run: float64 programs compute gradients but do not update parameters"};
+  }
+  if (phase == Phase::kUpdate && !impl_->gradients_ready) {
+    return Error{Code::kInvalidArgument, "run: update without gradients; run(kGradients) comes first"};
+  }
+  impl_->phase = phase;
+  impl_->failure = {};
+  impl_->pool.run([](void* impl, int shard) { static_cast<Impl*>(impl)->run_shard(shard); }, impl_.get());
+  impl_->gradients_ready = phase == Phase::kGradients && impl_->failure.ok();
+  TROUPE_TRY(impl_->failure);
+  if (phase != Phase::kUpdate) impl_->collect();
+  if (phase != Phase::kGradients && !impl_->minimized.empty()) ++impl_->step;
+  return {};
+}
+
+std::span<const std::string> Program::metric_names() const { return impl_->metric_names; }
+std::span<const double> Program::metrics() const { return impl_->metric_values; }
+
+std::span<const float> Program::output(std::string_view name) const {
+  const auto found = std::ranges::find(impl_->outputs, name, &OutputBuffer::name);
+  if (found == impl_->outputs.end() || impl_->options.compute == DType::kF64) return {};
+  return Impl::as_span<float>(*found);
+}
+
+std::span<const double> Program::output_f64(std::string_view name) const {
+  const auto found = std::ranges::find(impl_->outputs, name, &OutputBuffer::name);
+  if (found == impl_->outputs.end() || impl_->options.compute != DType::kF64) return {};
+  return Impl::as_span<double>(*found);
+}
+
+std::size_t Program::group_count() const { return impl_->groups.size(); }
+ParamBuffer& Program::group(std::size_t index) { return *impl_->groups[index].params; }
+const ParamBuffer& Program::group(std::size_t index) const { return *impl_->groups[index].params; }
+
+ParamBuffer* Program::params(std::string_view group) {
+  for (const Group& each : impl_->groups) {
+    if (each.params->layout().group == group) return each.params.get();
+  }
+  return nullptr;
+}
+const ParamBuffer* Program::params(std::string_view group) const { return const_cast<Program*>(this)->params(group); }
+ParamBuffer& Program::state() { return *impl_->state.params; }
+
+void Program::parameters_changed() {
+  const auto refresh = [this](Group& group) {
+    const std::span<const float> values = group.params->values();
+    if (impl_->options.compute == DType::kF64) std::ranges::copy(values, group.values_f64.get());
+    if (impl_->options.compute == DType::kBF16 && &group != &impl_->state) {
+      impl_->table->to_bf16(values.data(), group.shadow.get(), 0, static_cast<std::int64_t>(values.size()));
+    }
+  };
+  for (Group& group : impl_->groups) refresh(group);
+  refresh(impl_->state);
+}
+
+std::span<float> Program::gradient(std::string_view group) {
+  for (Minimized& minimized : impl_->minimized) {
+    const ParamLayout& layout = impl_->groups[minimized.group].params->layout();
+    if (layout.group != group) continue;
+    float* const data = impl_->options.compute == DType::kF64 ? minimized.gradient_f64.get()
+                                                              : const_cast<float*>(minimized.gradients[0]);
+    return {data, static_cast<std::size_t>(layout.elements)};
+  }
+  return {};
+}
+
+std::int64_t Program::step() const { return impl_->step; }
+void Program::set_step(std::int64_t step) { impl_->step = step; }
+
+std::string_view Program::gemm_backend_name() const {
+  return to_string(impl_->options.compute == DType::kF64 ? GemmBackend::kEigen : resolve(impl_->options.gemm));
+}
+std::string_view Program::instruction_set() const { return impl_->table->instruction_set; }
+std::size_t Program::arena_bytes() const { return impl_->arena_bytes; }
+
+void Program::set_timing(bool on) {
+  impl_->timing = on;
+  for (Call& call : impl_->shards[0].calls) call.elapsed_ns = 0;
+}
+
+std::string Program::report() const {
+  std::map<std::string_view, std::pair<std::int64_t, std::int64_t>> by_name;  // ns, calls
+  for (const Call& call : impl_->shards[0].calls) {
+    by_name[call.name].first += call.elapsed_ns;
+    ++by_name[call.name].second;
+  }
+  std::vector<std::pair<std::string_view, std::pair<std::int64_t, std::int64_t>>> rows(by_name.begin(), by_name.end());
+  std::ranges::sort(rows, [](const auto& a, const auto& b) { return a.second.first > b.second.first; });
+  std::string text;
+  for (const auto& [name, sum] : rows) {
+    text += fmt::format("{:28} {:4} calls {:10.1f} us\n", name, sum.second, static_cast<double>(sum.first) / 1000);
+  }
+  return text;
+}
+
+}  // namespace troupe::learner

@@ -1,0 +1,129 @@
+// The end of a step, on all shards: each takes a range of every flat buffer, so no two write the same line.
+#include <algorithm>
+#include <cmath>
+
+#include <troupe/learner/program_impl.hpp>
+
+namespace troupe::learner {
+
+std::pair<std::int64_t, std::int64_t> Program::Impl::range(std::int64_t elements, int shard) const {
+  const std::int64_t lines = elements / 16, count = pool.shards();  // 64-byte lines; layouts are whole lines
+  return {lines * shard / count * 16, lines * (shard + 1) / count * 16};
+}
+
+void Program::Impl::sum_gradients(Minimized& minimized, int shard) {
+  const std::int64_t elements = groups[minimized.group].params->layout().elements;
+  const auto [begin, end] = range(elements, shard);
+  if (options.compute == DType::kF64) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      double sum = 0;
+      for (const float* gradient : minimized.gradients) sum += reinterpret_cast<const double*>(gradient)[i];
+      minimized.gradient_f64[static_cast<std::size_t>(i)] = static_cast<float>(sum);
+    }
+    return;
+  }
+  if (pool.shards() == 1) return;
+  table->sum_gradients(minimized.gradients.data(), pool.shards(), const_cast<float*>(minimized.gradients[0]), begin,
+                       end);
+}
+
+void Program::Impl::update_shard(int shard) {
+  if (minimized.empty() && assigns.empty()) return;
+  const auto reduces = [](const Minimized& m) { return static_cast<bool>(m.spec.reduce); };
+  const auto clips = [](const Minimized& m) { return m.spec.max_global_norm > 0; };
+  const bool any_reduce = std::ranges::any_of(minimized, reduces);
+  const bool any_clip = std::ranges::any_of(minimized, clips);
+  const bool sum = phase == Phase::kGradients || (phase == Phase::kStep && (any_reduce || any_clip));
+
+  if (phase != Phase::kUpdate) pool.barrier();  // all gradients are there, and nobody reads parameters any more
+  if (sum) {
+    for (Minimized& m : minimized) sum_gradients(m, shard);
+  }
+  if (phase == Phase::kGradients) return;
+  if (any_reduce) {
+    pool.barrier();
+    for (Minimized& m : minimized) {
+      if (shard != 0 || !reduces(m) || !failure.ok()) continue;
+      const auto elements = static_cast<std::size_t>(groups[m.group].params->layout().elements);
+      failure = m.spec.reduce({const_cast<float*>(m.gradients[0]), elements});
+    }
+    pool.barrier();
+    if (!failure.ok()) return;
+  }
+  if (any_clip) {
+    for (Minimized& m : minimized) {
+      if (!clips(m)) continue;
+      const auto [begin, end] = range(groups[m.group].params->layout().elements, shard);
+      m.squares[static_cast<std::size_t>(shard)] = table->sum_squares(m.gradients[0], begin, end);
+    }
+    pool.barrier();
+  }
+  for (Minimized& m : minimized) apply(m, shard, sum || phase == Phase::kUpdate);
+  copy_targets(shard);
+  if (shard == 0) assign_states();
+}
+
+void Program::Impl::apply(Minimized& minimized, int shard, bool summed) {
+  Group& group = groups[minimized.group];
+  ParamBuffer& params = *group.params;
+  const auto [begin, end] = range(params.layout().elements, shard);
+  UpdateArgs args{.values = params.values().data(),
+                  .slot0 = params.slots() > 0 ? params.slot(0).data() : nullptr,
+                  .slot1 = params.slots() > 1 ? params.slot(1).data() : nullptr,
+                  .gradients = minimized.gradients.data(),
+                  .gradient_count = summed ? 1 : pool.shards(),
+                  .shadow = options.compute == DType::kBF16 ? group.shadow.get() : nullptr,
+                  .begin = begin,
+                  .end = end,
+                  .gradient_scale = 1};
+  if (minimized.spec.max_global_norm > 0) {
+    double squares = 0;
+    for (const double part : minimized.squares) squares += part;
+    const double norm = std::sqrt(squares);
+    if (norm > minimized.spec.max_global_norm) {
+      args.gradient_scale = static_cast<float>(minimized.spec.max_global_norm / norm);
+    }
+  }
+  if (const Adam* adam = std::get_if<Adam>(&minimized.spec.rule)) {
+    const double t = static_cast<double>(step + 1);
+    args.step_size = static_cast<float>(adam->learning_rate / (1 - std::pow(adam->beta1, t)));
+    args.inverse_sqrt_correction = static_cast<float>(1 / std::sqrt(1 - std::pow(adam->beta2, t)));
+    args.beta1 = static_cast<float>(adam->beta1);
+    args.beta2 = static_cast<float>(adam->beta2);
+    args.epsilon = static_cast<float>(adam->epsilon);
+    table->adam(args);
+  } else {
+    const Sgd& sgd = std::get<Sgd>(minimized.spec.rule);
+    args.step_size = static_cast<float>(sgd.learning_rate);
+    args.momentum = static_cast<float>(sgd.momentum);
+    table->sgd(args);
+  }
+}
+
+void Program::Impl::copy_targets(int shard) {
+  for (Group& group : groups) {
+    if (group.online < 0 || (step + 1) % group.every_steps != 0) continue;
+    Group& online = groups[static_cast<std::size_t>(group.online)];
+    const auto [begin, end] = range(group.params->layout().elements, shard);  // this thread has just updated it
+    std::copy(online.params->values().data() + begin, online.params->values().data() + end,
+              group.params->values().data() + begin);
+    if (options.compute == DType::kBF16) {
+      std::copy(online.shadow.get() + begin, online.shadow.get() + end, group.shadow.get() + begin);
+    }
+  }
+}
+
+void Program::Impl::assign_states() {
+  for (const Assign& assign : assigns) {
+    const auto offset = static_cast<std::size_t>(assign.offset);
+    float* const to = state.params->values().data() + offset;
+    if (options.compute == DType::kF64) {
+      std::copy_n(static_cast<const double*>(assign.from), assign.elements, state.values_f64.get() + offset);
+      std::copy_n(static_cast<const double*>(assign.from), assign.elements, to);
+    } else {
+      std::copy_n(static_cast<const float*>(assign.from), assign.elements, to);
+    }
+  }
+}
+
+}  // namespace troupe::learner
