@@ -1,8 +1,8 @@
 #pragma once
 // How the replicas that train together exchange values: one Communicator a replica, all of one group calling the same
-// sequence of collectives. Used by learner's replicators; back ends (threads of one process, links, NCCL) sit beside it.
-// Three things stand before every back end. What each rank calls is compared before any value is touched, so ranks that
-// disagree all get an error that says how, never garbage. Every wait has a deadline. A mean is always weighted,
+// sequence of collectives. Used by learner's replicators; back ends (threads of one process, links, NCCL) sit beside
+// it. Three things stand before every back end. What each rank calls is compared before any value is touched, so ranks
+// that disagree all get an error that says how, never garbage. Every wait has a deadline. A mean is always weighted,
 // sum(w_i x_i) / sum(w_i), so that uneven batches and changing groups are exact.
 #include <chrono>
 #include <cstdint>
@@ -30,8 +30,9 @@ struct GroupView {
 
 /// What every call says besides its values.
 struct CallOptions {
-  std::string name;   ///< of the tensor; must be the same on all ranks
-  double weight = 1;  ///< of this rank's values in kMean, usually its samples; finite, >= 0. With 0 its values are unread
+  std::string name;  ///< of the tensor; must be the same on all ranks
+  double weight =
+      1;  ///< of this rank's values in kMean, usually its samples; finite, >= 0. With 0 its values are unread
   Duration timeout = std::chrono::seconds(30);  ///< from the call to its end, on real time
 };
 
@@ -54,7 +55,7 @@ class Work {
 /// rank, and the same bits in every run with the same inputs: reductions go in rank order.
 class Communicator {
  public:
-  /// Unfinished works a rank; one more gives kUnavailable.
+  /// Unfinished works a rank; one more gives kUnavailable, is not a call to the others and breaks nothing.
   static constexpr int kMaxPending = 64;
 
   virtual ~Communicator() = default;

@@ -1,6 +1,7 @@
 #pragma once
 // Communicator between threads of one process: ranks meet in shared memory, and whoever waits reduces, chunk by chunk,
-// straight from and to the ranks' own buffers. Used when replicas are threads (one machine without NCCL, and all tests).
+// straight from and to the ranks' own buffers. Used when replicas are threads (one machine without NCCL, and all
+// tests).
 #include <cstdint>
 #include <memory>
 

@@ -8,7 +8,7 @@
 #include <numeric>
 #include <vector>
 
-#include "chi_squared.hpp"
+#include <troupe/tests/replay/chi_squared.hpp>
 
 namespace troupe::replay {
 namespace {

@@ -5,7 +5,7 @@
 
 #include <cstring>
 
-#include "table_fixture.hpp"
+#include <troupe/tests/replay/table_fixture.hpp>
 
 namespace troupe::replay {
 namespace {

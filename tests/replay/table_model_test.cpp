@@ -7,7 +7,7 @@
 #include <map>
 #include <tuple>
 
-#include "table_fixture.hpp"
+#include <troupe/tests/replay/table_fixture.hpp>
 
 namespace troupe::replay {
 namespace {

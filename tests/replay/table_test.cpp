@@ -7,7 +7,7 @@
 #include <map>
 #include <set>
 
-#include "table_fixture.hpp"
+#include <troupe/tests/replay/table_fixture.hpp>
 
 namespace troupe::replay {
 namespace {

@@ -1,0 +1,180 @@
+#include <troupe/collectives/in_process.hpp>
+
+#include <fmt/format.h>
+
+#include <map>
+#include <mutex>
+#include <utility>
+
+#include <troupe/collectives/in_process_group.hpp>
+
+namespace troupe::collectives {
+
+struct InProcessHub::State {
+  std::mutex mutex;
+  // A group lives as long as one of its members does; its epoch can then be used again by nobody but latecomers, who
+  // wait for the others until their deadline.
+  std::map<std::uint64_t, std::weak_ptr<InProcessGroup>> groups;
+
+  /// The group of this epoch, made if need be. Errors: kShapeMismatch (another size), which fails the group.
+  Result<std::shared_ptr<InProcessGroup>> group(const GroupView& view);
+};
+
+Result<std::shared_ptr<InProcessGroup>> InProcessHub::State::group(const GroupView& view) {
+  const std::lock_guard lock(mutex);
+  std::erase_if(groups, [](const auto& entry) { return entry.second.expired(); });
+  std::shared_ptr<InProcessGroup> group = groups[view.epoch].lock();
+  if (!group) {
+    group = std::make_shared<InProcessGroup>(view.epoch, view.size);
+    groups[view.epoch] = group;
+  }
+  if (group->size() != view.size) {
+    Error error{Code::kShapeMismatch, fmt::format("group of epoch {}: rank {} says that it has {} ranks, others say {}",
+                                                  view.epoch, view.rank, view.size, group->size())};
+    group->fail(error);
+    return error;
+  }
+  return group;
+}
+
+namespace {
+
+class InProcessWork final : public Work {
+ public:
+  /// One that has failed at the call.
+  explicit InProcessWork(Error error) : answer_(std::move(error)) {}
+
+  InProcessWork(std::shared_ptr<InProcessGroup> group, std::shared_ptr<Meeting> meeting, int rank, TimePoint deadline)
+      : group_(std::move(group)), meeting_(std::move(meeting)), rank_(rank), deadline_(deadline) {}
+
+  ~InProcessWork() override {
+    if (answer_) return;
+    group_->fail({Code::kCancelled,
+                  fmt::format("collective: rank {} dropped {} before it was done", rank_, meeting_->call.describe())});
+    (void)wait();  // until nobody touches the buffers; its answer interests nobody
+  }
+
+  bool done() override {
+    if (!answer_) {
+      if (auto answer = group_->poll(*meeting_, deadline_)) keep(std::move(*answer));
+    }
+    return answer_.has_value();
+  }
+
+  Status wait() override {
+    if (!answer_) keep(group_->wait(*meeting_, deadline_));
+    return *answer_;
+  }
+
+ private:
+  void keep(Status answer) {
+    answer_ = std::move(answer);
+    group_->finish(rank_);
+  }
+
+  std::shared_ptr<InProcessGroup> group_;
+  std::shared_ptr<Meeting> meeting_;
+  int rank_ = 0;
+  TimePoint deadline_;
+  std::optional<Status> answer_;
+};
+
+}  // namespace
+
+class InProcessCommunicator final : public Communicator {
+ public:
+  explicit InProcessCommunicator(InProcessHub::State& hub) : hub_(hub) {}
+
+  ~InProcessCommunicator() override { leave(); }
+
+  const GroupView& view() const override { return view_; }
+
+  std::unique_ptr<Work> all_reduce(std::span<float> values, ReduceOp op, CallOptions options) override {
+    return call({.kind = CallKind::kAllReduce, .name = options.name, .count = values.size(), .op = op}, options, values,
+                values);
+  }
+
+  std::unique_ptr<Work> all_gather(std::span<const float> in, std::span<float> out, CallOptions options) override {
+    return call({.kind = CallKind::kAllGather, .name = options.name, .count = in.size()}, options, in, out);
+  }
+
+  std::unique_ptr<Work> reduce_scatter(std::span<const float> in, std::span<float> out, ReduceOp op,
+                                       CallOptions options) override {
+    return call({.kind = CallKind::kReduceScatter, .name = options.name, .count = out.size(), .op = op}, options, in,
+                out);
+  }
+
+  std::unique_ptr<Work> broadcast(std::span<float> values, int root, CallOptions options) override {
+    return call({.kind = CallKind::kBroadcast, .name = options.name, .count = values.size(), .root = root}, options,
+                values, values);
+  }
+
+  std::unique_ptr<Work> barrier(CallOptions options) override {
+    return call({.kind = CallKind::kBarrier, .name = options.name}, options, {}, {});
+  }
+
+  void abort(std::string_view reason) override {
+    const std::lock_guard lock(mutex_);
+    if (group_) group_->fail({Code::kCancelled, fmt::format("collective: rank {} aborted: {}", view_.rank, reason)});
+  }
+
+  Status reform(const GroupView& view, Duration timeout) override {
+    if (group_ && view.epoch <= view_.epoch) {
+      return Error{Code::kInvalidArgument,
+                   fmt::format("reform: epoch {} is not newer than {}", view.epoch, view_.epoch)};
+    }
+    TROUPE_TRY(check_view(view));
+    const TimePoint deadline = std::chrono::steady_clock::now() + timeout;
+    leave();
+    TROUPE_ASSIGN(std::shared_ptr<InProcessGroup> group, hub_.group(view));
+    TROUPE_TRY(group->enter(view.rank));
+    {
+      const std::lock_guard lock(mutex_);
+      group_ = group;
+      view_ = view;
+      calls_ = 0;
+    }
+    return group->await_all(deadline);
+  }
+
+ private:
+  /// The others must not wait for somebody who has gone.
+  void leave() {
+    if (group_)
+      group_->fail({Code::kCancelled, fmt::format("collective: rank {} has left epoch {}", view_.rank, view_.epoch)});
+  }
+
+  std::unique_ptr<Work> call(Call call, const CallOptions& options, std::span<const float> in, std::span<float> out) {
+    if (const Status status = check_arguments(call, options, view_, in.size(), out.size()); !status.ok()) {
+      group_->fail(status.error());
+      return std::make_unique<InProcessWork>(status.error());
+    }
+    auto meeting = group_->arrive({.rank = view_.rank,
+                                   .index = calls_,
+                                   .call = std::move(call),
+                                   .input = in.data(),
+                                   .output = out.data(),
+                                   .weight = options.weight});
+    if (!meeting.ok()) return std::make_unique<InProcessWork>(meeting.error());
+    ++calls_;
+    return std::make_unique<InProcessWork>(group_, std::move(*meeting), view_.rank,
+                                           std::chrono::steady_clock::now() + options.timeout);
+  }
+
+  InProcessHub::State& hub_;
+  std::mutex mutex_;  // guards group_ and view_ against abort(), which may come from another thread
+  std::shared_ptr<InProcessGroup> group_;
+  GroupView view_;
+  std::uint64_t calls_ = 0;  // made in this group
+};
+
+InProcessHub::InProcessHub() : state_(std::make_unique<State>()) {}
+InProcessHub::~InProcessHub() = default;
+
+Result<std::unique_ptr<Communicator>> InProcessHub::join(const GroupView& view, Duration timeout) {
+  auto communicator = std::make_unique<InProcessCommunicator>(*state_);
+  TROUPE_TRY(communicator->reform(view, timeout));
+  return std::unique_ptr<Communicator>(std::move(communicator));
+}
+
+}  // namespace troupe::collectives

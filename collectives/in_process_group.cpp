@@ -1,0 +1,227 @@
+#include <troupe/collectives/in_process_group.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <numeric>
+
+#include <troupe/collectives/reduce.hpp>
+
+namespace troupe::collectives {
+namespace {
+
+constexpr std::size_t kChunk = 16384;  // elements: long against taking the lock, short against the second-level cache
+constexpr std::size_t kBlock = 2048;   // elements reduced at once into a buffer that stays in the first-level cache
+
+/// Elements over which a call's work is divided.
+std::size_t work_elements(const Call& call, int ranks) {
+  switch (call.kind) {
+    case CallKind::kReduceScatter:
+      return call.count * static_cast<std::size_t>(ranks);
+    case CallKind::kBarrier:
+      return 0;
+    default:
+      return call.count;
+  }
+}
+
+/// Calls body(begin, end) for pieces of [begin, end) no longer than kBlock that cross no multiple of `row`.
+template <typename Body>
+void for_blocks(std::size_t begin, std::size_t end, std::size_t row, Body body) {
+  while (begin < end) {
+    const std::size_t stop = std::min({end, begin + kBlock, (begin / row + 1) * row});
+    body(begin, stop);
+    begin = stop;
+  }
+}
+
+/// Elements [begin, end) of the call's work, for all ranks.
+void do_chunk(const Meeting& meeting, std::size_t begin, std::size_t end) {
+  const Call& call = meeting.call;
+  const std::size_t ranks = meeting.inputs.size();
+  auto reduce_block = [&](std::size_t from, std::size_t to, float* out) {
+    std::vector<const float*> inputs(ranks);
+    for (std::size_t r = 0; r < ranks; ++r) inputs[r] = meeting.inputs[r] + from;
+    reduce(inputs, meeting.weights, call.op, to - from, out);
+  };
+  switch (call.kind) {
+    case CallKind::kAllReduce:
+      for_blocks(begin, end, call.count, [&](std::size_t from, std::size_t to) {
+        std::array<float, kBlock> block;  // in place, so every input must be read before the first output is written
+        reduce_block(from, to, block.data());
+        for (float* output : meeting.outputs) std::copy_n(block.data(), to - from, output + from);
+      });
+      return;
+    case CallKind::kReduceScatter:
+      for_blocks(begin, end, call.count, [&](std::size_t from, std::size_t to) {
+        reduce_block(from, to, meeting.outputs[from / call.count] + from % call.count);
+      });
+      return;
+    case CallKind::kAllGather:
+      for (std::size_t r = 0; r < ranks; ++r) {
+        for (float* output : meeting.outputs) {
+          std::copy(meeting.inputs[r] + begin, meeting.inputs[r] + end, output + r * call.count + begin);
+        }
+      }
+      return;
+    case CallKind::kBroadcast: {
+      const float* source = meeting.inputs[static_cast<std::size_t>(call.root)];
+      for (float* output : meeting.outputs) {
+        if (output != source) std::copy(source + begin, source + end, output + begin);
+      }
+      return;
+    }
+    case CallKind::kBarrier:
+      return;
+  }
+}
+
+/// "rank 1, 3": those not yet here.
+std::string missing(const std::vector<bool>& here) {
+  std::vector<std::size_t> ranks;
+  for (std::size_t r = 0; r < here.size(); ++r) {
+    if (!here[r]) ranks.push_back(r);
+  }
+  return fmt::format("rank {} of {}", fmt::join(ranks, ", "), here.size());
+}
+
+}  // namespace
+
+InProcessGroup::InProcessGroup(std::uint64_t epoch, int size)
+    : epoch_(epoch), size_(size), seats_(static_cast<std::size_t>(size)), unfinished_(static_cast<std::size_t>(size)) {}
+
+Status InProcessGroup::enter(int rank) {
+  const std::lock_guard lock(mutex_);
+  if (failure_) return *failure_;
+  if (seats_[static_cast<std::size_t>(rank)]) {
+    return Error{Code::kAlreadyExists, fmt::format("group of epoch {}: rank {} has been taken", epoch_, rank)};
+  }
+  seats_[static_cast<std::size_t>(rank)] = true;
+  if (++seated_ == size_) changed_.notify_all();
+  return {};
+}
+
+Status InProcessGroup::await_all(TimePoint deadline) {
+  std::unique_lock lock(mutex_);
+  const bool in_time = changed_.wait_until(lock, deadline, [&] { return seated_ == size_ || failure_; });
+  if (!in_time) {
+    fail_locked({Code::kDeadlineExceeded, fmt::format("group of epoch {}: {} did not come", epoch_, missing(seats_))});
+  }
+  if (seated_ == size_) return {};  // it has formed, though a faster rank may have broken it since
+  return *failure_;
+}
+
+Result<std::shared_ptr<Meeting>> InProcessGroup::arrive(const Arrival& arrival) {
+  const std::lock_guard lock(mutex_);
+  if (failure_) return *failure_;
+  const auto rank = static_cast<std::size_t>(arrival.rank);
+  if (unfinished_[rank] == Communicator::kMaxPending) {
+    return Error{Code::kUnavailable, fmt::format("collective: rank {} has {} unfinished calls already, and calls {}",
+                                                 rank, unfinished_[rank], arrival.call.describe())};
+  }
+  auto& meeting = meetings_[arrival.index];
+  if (!meeting) {
+    const auto ranks = static_cast<std::size_t>(size_);
+    meeting = std::make_shared<Meeting>(Meeting{.call = arrival.call,
+                                                .first_rank = arrival.rank,
+                                                .place = {epoch_, arrival.index},
+                                                .here = std::vector<bool>(ranks),
+                                                .inputs = std::vector<const float*>(ranks),
+                                                .outputs = std::vector<float*>(ranks),
+                                                .weights = std::vector<double>(ranks)});
+  }
+  const Status same = check_same_call(meeting->call, meeting->first_rank, arrival.call, arrival.rank, meeting->place);
+  if (!same.ok()) {
+    fail_locked(same.error());
+    return *failure_;
+  }
+  meeting->here[rank] = true;
+  meeting->inputs[rank] = arrival.input;
+  meeting->outputs[rank] = arrival.output;
+  meeting->weights[rank] = arrival.weight;
+  ++unfinished_[rank];
+  std::shared_ptr<Meeting> kept = meeting;
+  if (++kept->arrived == size_) {
+    meetings_.erase(arrival.index);
+    const double total = std::accumulate(kept->weights.begin(), kept->weights.end(), 0.0);
+    const bool reduces = kept->call.kind == CallKind::kAllReduce || kept->call.kind == CallKind::kReduceScatter;
+    if (reduces && kept->call.op == ReduceOp::kMean && total == 0) {
+      fail_locked({Code::kInvalidArgument,
+                   fmt::format("collective: {}: the weights of all {} ranks are 0", kept->call.describe(), size_)});
+    }
+    kept->chunks = (work_elements(kept->call, size_) + kChunk - 1) / kChunk;
+    kept->complete = kept->chunks == 0 && !failure_;
+    changed_.notify_all();
+  }
+  return kept;
+}
+
+bool InProcessGroup::work(Meeting& meeting, std::unique_lock<std::mutex>& lock) {
+  if (failure_ || meeting.arrived < size_ || meeting.chunks_taken == meeting.chunks) return false;
+  const std::size_t begin = meeting.chunks_taken++ * kChunk;
+  const std::size_t end = std::min(begin + kChunk, work_elements(meeting.call, size_));
+  lock.unlock();
+  do_chunk(meeting, begin, end);
+  lock.lock();
+  ++meeting.chunks_done;
+  meeting.complete = meeting.chunks_done == meeting.chunks;
+  if (!meeting.busy()) changed_.notify_all();
+  return true;
+}
+
+Status InProcessGroup::answer(const Meeting& meeting) const {
+  if (meeting.complete) return {};
+  return *failure_;
+}
+
+void InProcessGroup::fail_late(const Meeting& meeting) {
+  fail_locked({Code::kDeadlineExceeded,
+               meeting.arrived < size_
+                   ? fmt::format("collective: {} (call {} of epoch {}): {} did not come", meeting.call.describe(),
+                                 meeting.place.index, epoch_, missing(meeting.here))
+                   : fmt::format("collective: {} (call {} of epoch {}): {} of {} chunks done", meeting.call.describe(),
+                                 meeting.place.index, epoch_, meeting.chunks_done, meeting.chunks)});
+}
+
+Status InProcessGroup::wait(Meeting& meeting, TimePoint deadline) {
+  std::unique_lock lock(mutex_);
+  while (!done(meeting)) {
+    if (work(meeting, lock)) continue;
+    // A thread that is at work on a chunk is back soon and must be waited for, deadline or not.
+    const auto may_go_on = [&] {
+      return done(meeting) || (!failure_ && meeting.arrived == size_ && meeting.chunks_taken < meeting.chunks);
+    };
+    if (failure_) {
+      changed_.wait(lock, may_go_on);
+    } else if (!changed_.wait_until(lock, deadline, [&] { return may_go_on() || failure_; })) {
+      fail_late(meeting);
+    }
+  }
+  return answer(meeting);
+}
+
+std::optional<Status> InProcessGroup::poll(Meeting& meeting, TimePoint deadline) {
+  std::unique_lock lock(mutex_);
+  if (!done(meeting) && !work(meeting, lock) && std::chrono::steady_clock::now() >= deadline) fail_late(meeting);
+  if (!done(meeting)) return std::nullopt;
+  return answer(meeting);
+}
+
+void InProcessGroup::finish(int rank) {
+  const std::lock_guard lock(mutex_);
+  --unfinished_[static_cast<std::size_t>(rank)];
+}
+
+void InProcessGroup::fail(Error error) {
+  const std::lock_guard lock(mutex_);
+  fail_locked(std::move(error));
+}
+
+void InProcessGroup::fail_locked(Error error) {
+  if (!failure_) failure_ = std::move(error);
+  meetings_.clear();  // nobody can arrive any more; those who are there hold their own
+  changed_.notify_all();
+}
+
+}  // namespace troupe::collectives

@@ -1,0 +1,31 @@
+// The conformance suite on threads of this process, and what is this back end's own.
+#include <troupe/collectives/in_process.hpp>
+
+#include <gtest/gtest.h>
+
+#include <troupe/tests/collectives/conformance.hpp>
+
+namespace troupe::collectives {
+namespace {
+
+INSTANTIATE_TYPED_TEST_SUITE_P(InProcess, CommunicatorConformance, InProcessHub);
+
+TEST(InProcessHub, GivesASeatOnlyOnce) {
+  InProcessHub hub;
+  auto first = hub.join({.epoch = 1, .rank = 0, .size = 1}, 1s);
+  ASSERT_TRUE(first.ok());
+  EXPECT_EQ(hub.join({.epoch = 1, .rank = 0, .size = 1}, 1s).error().code, Code::kAlreadyExists);
+}
+
+TEST(InProcessHub, RanksThatDisagreeAboutTheSizeAllFail) {
+  InProcessHub hub;
+  auto first = hub.join({.epoch = 1, .rank = 0, .size = 1}, 1s);
+  ASSERT_TRUE(first.ok());
+  const auto second = hub.join({.epoch = 1, .rank = 1, .size = 2}, 1s);
+  ASSERT_FALSE(second.ok());
+  EXPECT_EQ(second.error().code, Code::kShapeMismatch);
+  EXPECT_EQ((*first)->barrier({.name = "b"})->wait().error().message, second.error().message);
+}
+
+}  // namespace
+}  // namespace troupe::collectives
