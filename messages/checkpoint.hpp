@@ -4,7 +4,7 @@
 //
 //   step-000012345/
 //     tensors.safetensors   parameters and optimiser slots
-//     ROLE.chunks           a role's opaque state (replay, env actors, ...), chunk by chunk (chunk_file.hpp)
+//     ROLE.chunks           a role's opaque state (replay, env actors, ...), chunk by chunk
 //     counters.chunks       named integers: env steps, learner steps, random states
 //     manifest.json         written last: format, run id, step, and every file's size and SHA-256
 //
@@ -27,9 +27,12 @@ struct Counter {
   friend bool operator==(const Counter&, const Counter&) = default;
 };
 
-/// The state of one role, in its own format, cut into chunks as it likes (at most 1 GiB each).
+/// Longest chunk, in bytes.
+inline constexpr std::size_t kMaxChunkBytes = std::size_t{256} << 20;
+
+/// The state of one role, in its own format, cut into chunks as it likes.
 struct RoleChunks {
-  std::string role;  ///< letters, digits, '.', '_', '-'; at most 100 bytes; becomes a file name
+  std::string role;  ///< letters, digits, '.', '_', '-'; at most 100, not "counters"; names a file
   std::vector<std::vector<std::byte>> chunks;
   friend bool operator==(const RoleChunks&, const RoleChunks&) = default;
 };
@@ -53,8 +56,8 @@ struct CheckpointWriteOptions {
 
 /// Writes and commits; blocks for the disk, so call it off the actors' threads. Replaces a checkpoint of the same step
 /// atomically. Returns the checkpoint's path. Temporary directories that a killed writer left are removed.
-/// Errors: kInvalidArgument (names, keep), kIo (what failed, free and needed bytes when the disk is full); then nothing
-/// has changed but that the temporary directory may remain when it could not be removed.
+/// Errors: kInvalidArgument (names, keep, sizes), kIo (what failed, and the free space when the disk is full): the
+/// earlier checkpoints are untouched. Only when the very last fsync fails may the new one be there already.
 Result<std::string> write_checkpoint(const CheckpointWriteOptions& options, const CheckpointContents& contents);
 
 /// A checkpoint that was not used, and why: "step-000000200: replay.chunks: SHA-256 is 12ab.., manifest says 34cd..".

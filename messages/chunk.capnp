@@ -1,4 +1,4 @@
-# Stored in checkpoints, one message a record (chunk_file.hpp).
+# Stored in checkpoints, one message a record (detail/chunk_file.hpp).
 @0xc1ea782aae8b790c;
 
 using Cxx = import "/capnp/c++.capnp";

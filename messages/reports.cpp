@@ -81,7 +81,7 @@ Result<Frame> make_priorities(FramePool& pool, const PriorityUpdate& update) {
 }
 
 Result<PriorityUpdate> read_priorities(const Frame& frame) {
-  return open_message(frame, Kind::kPriorities, [](schema::Envelope::Reader root) -> Result<PriorityUpdate> {
+  return open_message(frame.bytes(), Kind::kPriorities, [](schema::Envelope::Reader root) -> Result<PriorityUpdate> {
     const auto message = root.getPriorities();
     const std::size_t count = message.getKeys().size();
     TROUPE_ASSIGN(const auto keys, elements_of<std::uint64_t>(message.getKeys(), count, "priority update: keys"));
@@ -106,7 +106,7 @@ Result<Frame> make_episode(FramePool& pool, const EpisodeReport& report) {
 }
 
 Result<EpisodeReport> read_episode(const Frame& frame) {
-  return open_message(frame, Kind::kEpisode, [](schema::Envelope::Reader root) -> Result<EpisodeReport> {
+  return open_message(frame.bytes(), Kind::kEpisode, [](schema::Envelope::Reader root) -> Result<EpisodeReport> {
     const auto message = root.getEpisode();
     EpisodeReport report;
     TROUPE_ASSIGN(report.role, text_of(message.getRole(), kMaxTextBytes, "episode: role"));
@@ -137,7 +137,7 @@ Result<Frame> make_metrics(FramePool& pool, const MetricRow& row) {
 }
 
 Result<MetricRow> read_metrics(const Frame& frame) {
-  return open_message(frame, Kind::kMetrics, [](schema::Envelope::Reader root) -> Result<MetricRow> {
+  return open_message(frame.bytes(), Kind::kMetrics, [](schema::Envelope::Reader root) -> Result<MetricRow> {
     const auto message = root.getMetrics();
     MetricRow row{message.getWallSeconds(), message.getEnvSteps(), message.getLearnerSteps(), {}};
     const auto scalars = message.getScalars();
@@ -170,7 +170,7 @@ Result<Frame> make_control(FramePool& pool, const Control& control) {
 }
 
 Result<Control> read_control(const Frame& frame) {
-  return open_message(frame, Kind::kControl, [](schema::Envelope::Reader root) -> Result<Control> {
+  return open_message(frame.bytes(), Kind::kControl, [](schema::Envelope::Reader root) -> Result<Control> {
     const auto message = root.getControl();
     Control control;
     control.kind = static_cast<ControlKind>(message.getKind());

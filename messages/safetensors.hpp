@@ -25,7 +25,8 @@ struct TensorBytes {
 using SafetensorsMetadata = std::map<std::string, std::string>;
 
 struct SafetensorsFile {
-  std::vector<TensorBytes> tensors;  ///< in the order of the file; point into the parsed bytes
+  /// In the order of the file. They point into the parsed bytes, where a foreign file may have left them unaligned.
+  std::vector<TensorBytes> tensors;
   SafetensorsMetadata metadata;
 };
 

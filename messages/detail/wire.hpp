@@ -80,18 +80,20 @@ Status check_priorities(std::span<const double> priorities, std::string_view wha
 Status check_segment_table(std::span<const std::byte> bytes);
 
 /// Opens untrusted bytes as a message of `kind` and hands the root to `read`, which copies out or validates everything.
-/// Cap'n Proto checks pointers when they are followed, so all access must happen inside `read`; limits as measured in
-/// tests/messages/hostile_test.cpp keep a message from costing more than a small multiple of its size.
+/// Cap'n Proto checks pointers when they are followed, so all access must happen inside `read`; the limits
+/// (tests/messages/hostile_test.cpp) keep a message from costing more than a small multiple of its size.
+/// bytes: start at a multiple of 8, as a frame's do.
 template <typename Read>
-auto open_message(const Frame& frame, Kind kind, Read read) -> decltype(read(schema::Envelope::Reader())) {
-  TROUPE_TRY(check_segment_table(frame.bytes()));
+auto open_message(std::span<const std::byte> bytes, Kind kind, Read read)
+    -> decltype(read(schema::Envelope::Reader())) {
+  TROUPE_TRY(check_segment_table(bytes));
   try {
-    const std::size_t words = frame.size() / sizeof(capnp::word);
+    const std::size_t words = bytes.size() / sizeof(capnp::word);
     capnp::ReaderOptions options;
     options.traversalLimitInWords = std::max<std::size_t>(4096, 4 * words);
     options.nestingLimit = 16;
-    capnp::FlatArrayMessageReader message(
-        kj::arrayPtr(reinterpret_cast<const capnp::word*>(frame.bytes().data()), words), options);
+    capnp::FlatArrayMessageReader message(kj::arrayPtr(reinterpret_cast<const capnp::word*>(bytes.data()), words),
+                                          options);
     const auto root = message.getRoot<schema::Envelope>();
     const auto got = static_cast<Kind>(static_cast<std::uint16_t>(root.which()));
     if (got != kind) {
@@ -110,7 +112,7 @@ auto open_message(const Frame& frame, Kind kind, Read read) -> decltype(read(sch
 template <typename Validate>
 Result<const Parsed*> parsed_once(const Frame& frame, Kind kind, Validate validate) {
   if (const Parsed* parsed = frame.parsed(); parsed != nullptr && parsed->kind() == kind) return parsed;
-  TROUPE_ASSIGN(std::unique_ptr<const Parsed> parsed, open_message(frame, kind, validate));
+  TROUPE_ASSIGN(std::unique_ptr<const Parsed> parsed, open_message(frame.bytes(), kind, validate));
   return frame.keep(std::move(parsed));
 }
 
