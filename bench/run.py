@@ -199,13 +199,17 @@ def run(bench, sides, repeats, say):
     return rows
 
 
+def number(value):
+    return f"{value:,.0f}" if value >= 1000 else f"{value:.4g}"
+
+
 def table(rows):
     """The rows as a Markdown table, one line for each rival of a row."""
     lines = [("row", "Troupe", "unit", "rival", "its value", "ratio")]
     for row in rows:
-        compared = [(f"{n} {r['version']}", f"{r['value']:.4g}", f"{r['ratio']:.2f}") for n, r in row["rivals"].items()]
+        compared = [(f"{n} {r['version']}", number(r["value"]), f"{r['ratio']:.2f}") for n, r in row["rivals"].items()]
         for rival in compared or [("", "", "")]:
-            lines.append((row["name"], f"{row['value']:.4g}", row["unit"], *rival))
+            lines.append((row["name"], number(row["value"]), row["unit"], *rival))
     widths = [max(map(len, column)) for column in zip(*lines)]
     lines.insert(1, tuple("-" * width for width in widths))
     return "\n".join("| " + " | ".join(cell.ljust(width) for cell, width in zip(line, widths)) + " |" for line in lines)
