@@ -3,6 +3,12 @@
 #include <fmt/chrono.h>
 #include <fmt/core.h>
 
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
 #include <ctime>
 
 namespace troupe::apps {
@@ -47,6 +53,20 @@ Result<RunDirectory> open_run_directory(const fs::path& path) {
     return Error{Code::kNotFound, fmt::format("{}: not the directory of a run: it has no config.toml", path.string())};
   }
   return run;
+}
+
+Result<RunLock> RunLock::take(const RunDirectory& run) {
+  const int fd = open(run.path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0) return Error{Code::kIo, fmt::format("{}: {}", run.path.string(), std::strerror(errno))};
+  RunLock lock(fd);
+  if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
+    return Error{Code::kUnavailable, fmt::format("{}: another process trains in this directory", run.path.string())};
+  }
+  return lock;
+}
+
+RunLock::~RunLock() {
+  if (fd_ >= 0) close(fd_);
 }
 
 }  // namespace troupe::apps

@@ -3,6 +3,7 @@
 //   config.toml  metrics.csv  events.out.tfevents.*  learning_curve.svg  summary.json  log.txt  checkpoints/  render/
 #include <filesystem>
 #include <string>
+#include <utility>
 
 #include <troupe/core/error.hpp>
 
@@ -28,5 +29,19 @@ Result<RunDirectory> make_run_directory(const std::filesystem::path& requested, 
 
 /// The directory of a run that was started before. Errors: kNotFound when it is none (it has no config.toml).
 Result<RunDirectory> open_run_directory(const std::filesystem::path& path);
+
+/// Keeps a second process out of a run directory; given up when the holder ends, however it ends.
+class RunLock {
+ public:
+  /// Errors: kUnavailable when another process has it; kIo.
+  static Result<RunLock> take(const RunDirectory& run);
+  RunLock(RunLock&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  RunLock& operator=(RunLock&&) = delete;
+  ~RunLock();
+
+ private:
+  explicit RunLock(int fd) : fd_(fd) {}
+  int fd_;
+};
 
 }  // namespace troupe::apps

@@ -51,6 +51,19 @@ TEST_F(RunDirectoryTest, OnlyARunCanBeOpened) {
   EXPECT_EQ(run->checkpoints(), "./checkpoints");
 }
 
+TEST_F(RunDirectoryTest, OneProcessAtATimeTrainsInIt) {
+  const RunDirectory run{"."};
+  {
+    const Result<RunLock> first = RunLock::take(run);
+    ASSERT_TRUE(first.ok()) << first.error().message;
+    const Result<RunLock> second = RunLock::take(run);
+    ASSERT_FALSE(second.ok());
+    EXPECT_EQ(second.error().message, ".: another process trains in this directory");
+  }
+  EXPECT_TRUE(RunLock::take(run).ok());
+  EXPECT_EQ(RunLock::take({"absent"}).error().code, Code::kIo);
+}
+
 TEST(StopRequest, TheFirstSignalAsksAndTheSecondEnds) {
   {
     const StopRequest stop;

@@ -1,0 +1,34 @@
+#pragma once
+// The subcommands of `troupe`, one file each. Each function below adds its subcommand's options to the program's; when
+// the user has chosen it, *chosen becomes what main() then calls for the exit code.
+#include <functional>
+#include <string>
+
+#include <troupe/core/error.hpp>
+
+namespace CLI {
+class App;
+}
+
+namespace troupe::apps {
+
+/// What the program ends with (sysexits.h where it has a number for it).
+enum ExitCode {
+  kExitOk = 0,       ///< done; also when Ctrl-C or SIGTERM ended a run, after its checkpoint
+  kExitFailure = 1,  ///< it could not be done: the message says why
+  kExitUsage = 64,   ///< the command line is wrong
+  kExitConfig = 78,  ///< the configuration is wrong or missing: every mistake is listed
+};
+
+using Command = std::function<int()>;
+
+void add_envs_command(CLI::App& app, Command* chosen);
+void add_config_command(CLI::App& app, Command* chosen);
+void add_version_command(CLI::App& app, Command* chosen);
+
+/// Prints "troupe: <message>" to stderr and returns `code`.
+int fail(const Error& error, int code = kExitFailure);
+/// Prints a configuration's mistakes, one a line as they are, and returns kExitConfig.
+int fail_config(const Error& error);
+
+}  // namespace troupe::apps

@@ -1,0 +1,64 @@
+// `troupe config --explain` lists every key; `troupe config FILE` checks a file and prints what it resolves to.
+#include <CLI/CLI.hpp>
+
+#include <fmt/core.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <troupe/apps/commands/commands.hpp>
+#include <troupe/apps/run/train_schema.hpp>
+#include <troupe/core/config.hpp>
+#include <troupe/envs/environment.hpp>
+
+namespace troupe::apps {
+namespace {
+
+struct Arguments {
+  std::string file;
+  std::vector<std::string> overrides;
+  bool explain = false;
+};
+
+/// Two lines a key: what it is and may be, then what it means.
+void explain(const ConfigSchema& schema) {
+  for (const ConfigKey& key : schema) {
+    std::string about = fmt::format("{}", type_name(key.default_value));
+    if (!key.unit.empty()) about += fmt::format(", {}", key.unit);
+    if (const std::string allowed = allowed_values(key); !allowed.empty()) about += fmt::format(", {}", allowed);
+    about += key.required ? "; required" : fmt::format("; default {}", to_toml(key.default_value));
+    fmt::print("{}\n    {}\n    {}\n", key.path, key.doc, about);
+  }
+}
+
+int run(const Arguments& arguments) {
+  const ConfigSchema schema = train_schema(envs::environment_names());
+  if (arguments.explain) {
+    explain(schema);
+    return kExitOk;
+  }
+  const Result<Config> config = load_config(arguments.file, arguments.overrides, schema);
+  if (!config.ok()) return fail_config(config.error());
+  const Result<actors::TrainOptions> options = to_train_options(*config);
+  if (!options.ok()) return fail_config(options.error());
+  fmt::print("{}", config->to_toml());
+  return kExitOk;
+}
+
+}  // namespace
+
+void add_config_command(CLI::App& app, Command* chosen) {
+  CLI::App* command = app.add_subcommand("config", "Check a configuration, or explain every key");
+  const auto arguments = std::make_shared<Arguments>();
+  CLI::Option_group* what = command->add_option_group("what");
+  what->add_option("config", arguments->file, "File to check; its resolved form is printed")->type_name("CONFIG");
+  what->add_flag("--explain", arguments->explain, "Print every key with type, default, range and meaning");
+  what->require_option(1);
+  command->add_option("--set", arguments->overrides, "Override a key of the file")
+      ->type_name("KEY=VALUE")
+      ->allow_extra_args(false);
+  command->callback([arguments, chosen] { *chosen = [arguments] { return run(*arguments); }; });
+}
+
+}  // namespace troupe::apps

@@ -1,0 +1,67 @@
+// `troupe envs`: what can be trained on, with shapes and bounds.
+#include <CLI/CLI.hpp>
+
+#include <fmt/core.h>
+#include <fmt/ranges.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <troupe/apps/commands/commands.hpp>
+#include <troupe/envs/environment.hpp>
+
+namespace troupe::apps {
+namespace {
+
+void print_text(const std::vector<envs::EnvSpec>& specs) {
+  for (const envs::EnvSpec& spec : specs) {
+    std::vector<std::string> observation;
+    for (const TensorSpec& tensor : spec.observation) {
+      observation.push_back(fmt::format("{} {}", tensor.name, tensor.shape.to_string()));
+    }
+    fmt::print("{}\n  observation  {} numbers: {}\n", spec.name, spec.observation_size(), fmt::join(observation, ", "));
+    fmt::print("  action       {} numbers, from [{}] to [{}]\n", spec.action_size(), fmt::join(spec.action_low, ", "),
+               fmt::join(spec.action_high, ", "));
+    fmt::print("  episode      {} steps of {:g} s\n", spec.episode_steps, spec.control_dt);
+  }
+}
+
+void print_json(const std::vector<envs::EnvSpec>& specs) {
+  std::vector<std::string> entries;
+  for (const envs::EnvSpec& spec : specs) {
+    std::vector<std::string> observation;
+    for (const TensorSpec& tensor : spec.observation) {
+      observation.push_back(fmt::format("{{\"name\": \"{}\", \"dtype\": \"{}\", \"shape\": [{}]}}", tensor.name,
+                                        to_string(tensor.dtype), fmt::join(tensor.shape.dims(), ", ")));
+    }
+    entries.push_back(
+        fmt::format("  {{\"name\": \"{}\", \"observation\": [{}], \"action\": {{\"low\": [{}], \"high\": [{}]}}, "
+                    "\"episode_steps\": {}, \"control_dt\": {}}}",
+                    spec.name, fmt::join(observation, ", "), fmt::join(spec.action_low, ", "),
+                    fmt::join(spec.action_high, ", "), spec.episode_steps, spec.control_dt));
+  }
+  fmt::print("[\n{}\n]\n", fmt::join(entries, ",\n"));
+}
+
+int run(bool json) {
+  std::vector<envs::EnvSpec> specs;
+  for (const std::string& name : envs::environment_names()) {
+    const auto environment = envs::make_environment(name, 0);
+    if (!environment.ok()) return fail(environment.error());
+    specs.push_back((*environment)->spec());
+  }
+  json ? print_json(specs) : print_text(specs);
+  return kExitOk;
+}
+
+}  // namespace
+
+void add_envs_command(CLI::App& app, Command* chosen) {
+  CLI::App* command = app.add_subcommand("envs", "List the environments with their specs");
+  const auto json = std::make_shared<bool>(false);
+  command->add_flag("--json", *json, "Print JSON");
+  command->callback([json, chosen] { *chosen = [json] { return run(*json); }; });
+}
+
+}  // namespace troupe::apps

@@ -1,0 +1,19 @@
+#include <fmt/core.h>
+
+#include <cstdio>
+
+#include <troupe/apps/commands/commands.hpp>
+
+namespace troupe::apps {
+
+int fail(const Error& error, int code) {
+  fmt::print(stderr, "troupe: {}\n", error.message);
+  return code;
+}
+
+int fail_config(const Error& error) {
+  fmt::print(stderr, "{}\n", error.message);
+  return kExitConfig;
+}
+
+}  // namespace troupe::apps

@@ -1,0 +1,49 @@
+// `troupe`: trains agents, shows what they do, and explains what can be configured.
+#include <CLI/CLI.hpp>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include <fmt/core.h>
+
+#include <troupe/apps/commands/commands.hpp>
+#include <troupe/core/nearest.hpp>
+#include <troupe/core/text.hpp>
+
+namespace troupe::apps {
+namespace {
+
+/// CLI11 says of a mistyped command only that it did not expect it.
+Status check_command(const CLI::App& app, const std::string& given) {
+  std::vector<std::string> names;
+  for (const CLI::App* command : app.get_subcommands({})) names.push_back(command->get_name());
+  if (given.starts_with('-') || std::find(names.begin(), names.end(), given) != names.end()) return {};
+  const std::vector<std::string> near = nearest(given, names, 1);
+  return Error{Code::kNotFound, fmt::format("unknown command {}{}; see troupe --help", printable(given),
+                                            near.empty() ? "" : fmt::format(" (did you mean {}?)", near[0]))};
+}
+
+int run(int argc, char** argv) {
+  CLI::App app("Troupe: reinforcement learning on actors.", "troupe");
+  app.require_subcommand(1);
+  Command chosen;
+  add_envs_command(app, &chosen);
+  add_config_command(app, &chosen);
+  add_version_command(app, &chosen);
+  if (argc > 1) {
+    const Status known = check_command(app, argv[1]);
+    if (!known.ok()) return fail(known.error(), kExitUsage);
+  }
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? kExitOk : kExitUsage;  // --help comes this way too
+  }
+  return chosen();
+}
+
+}  // namespace
+}  // namespace troupe::apps
+
+int main(int argc, char** argv) { return troupe::apps::run(argc, argv); }
