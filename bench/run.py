@@ -44,7 +44,11 @@ BENCHES = {
     "learner": Bench(
         "one D4PG learner step, batch 256",
         "learner_bench",
-        {"jax": ("jax", "learner/rivals/jax_learner.py"), "torch": ("torch", "learner/rivals/torch_learner.py")},
+        {
+            "jax": ("jax", "learner/rivals/jax_learner.py"),
+            "jax_bf16": ("jax", "learner/rivals/jax_bf16_learner.py"),
+            "torch": ("torch", "learner/rivals/torch_learner.py"),
+        },
     ),
     "inference": Bench(
         "the policy's forward pass at batch 1, 16 and 256",

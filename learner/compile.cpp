@@ -38,7 +38,7 @@ void initialise(std::span<float> tensor, Init init, std::uint64_t seed) {
 void initialise(ParamBuffer& buffer, const GroupDef& def, std::uint64_t seed) {
   for (std::size_t i = 0; i < def.inits.size(); ++i) {
     const ParamEntry& entry = buffer.layout().entries[i];
-    initialise(buffer.tensor(entry), def.inits[i], derive_seed(seed, entry.name, 0));
+    initialise(buffer.tensor(entry), def.inits[i], derive_seed(seed, def.layout.entries[i].name, 0));
   }
 }
 
@@ -71,6 +71,7 @@ class Compiler {
                                                &MinimizeDef::group);
       ParamLayout layout = online.layout;
       layout.group = def.name;
+      for (ParamEntry& entry : layout.entries) entry.name.replace(0, online.name.size(), def.name);
       group.params = std::make_unique<ParamBuffer>(
           std::move(layout), minimized == data_.minimized.end() ? 0 : slot_count(minimized->spec));
       initialise(*group.params, online, options_.seed);  // the same seed for a target, which so starts equal

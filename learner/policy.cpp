@@ -10,7 +10,7 @@ namespace troupe::learner {
 Policy::Policy(std::unique_ptr<Program> program, std::int64_t rows, std::int64_t observation_size,
                std::int64_t action_size)
     : program_(std::move(program)),
-      parameters_(program_->groups().front().get()),
+      parameters_(&program_->group(0)),
       rows_(rows),
       observation_size_(observation_size),
       action_size_(action_size),
@@ -27,10 +27,10 @@ Result<std::unique_ptr<Policy>> Policy::make(const Network& network, std::int64_
   TROUPE_TRY(graph.status());
   const Shape shape = graph.spec(action).shape;
   TROUPE_ASSIGN(std::unique_ptr<Program> program, Program::compile(graph, options.compile));
-  if (program->groups().size() != 1 || shape.rank() != 2) {
+  if (program->group_count() != 1 || shape.rank() != 2) {
     return Error{Code::kInvalidArgument,
                  fmt::format("policy: {} parameter groups and actions {}, expected one and [{}, n]",
-                             program->groups().size(), shape.to_string(), options.rows)};
+                             program->group_count(), shape.to_string(), options.rows)};
   }
   std::unique_ptr<Policy> policy(new Policy(std::move(program), options.rows, observation_size, shape[1]));
   TROUPE_TRY(policy->program_->bind("observation", std::span<const float>(policy->observations_)));

@@ -39,7 +39,7 @@ void for_each_tensor(Program& program, const Visit& visit) {
       }
     }
   };
-  for (const auto& buffer : program.groups()) visit_buffer(*buffer);
+  for (std::size_t i = 0; i < program.group_count(); ++i) visit_buffer(program.group(i));
   visit_buffer(program.state());
 }
 

@@ -47,6 +47,13 @@ Var StepInputs::operator[](std::string_view name) const {
 ReplicaContext::ReplicaContext(Graph& graph, const InputContext& input, collectives::Communicator* communicator)
     : graph_(graph), input_(input), communicator_(communicator) {}
 
+namespace {
+
+/// What both reductions are for one replica: the value itself, whole on every shard.
+Var whole(Var x) { return x.graph->spec(x).place == Place::kPartial ? sum_shards(x) : x; }
+
+}  // namespace
+
 JointFn ReplicaContext::all_reduce(collectives::ReduceOp op, double factor) {
   const collectives::CallOptions options{.name = fmt::format("step/{}", calls_++),
                                          .weight = static_cast<double>(input_.replica_batch)};
@@ -61,7 +68,7 @@ JointFn ReplicaContext::all_reduce(collectives::ReduceOp op, double factor) {
 
 Var ReplicaContext::all_sum(Var x) {
   if (!x) return x;
-  if (communicator_ == nullptr) return sum_shards(x);
+  if (communicator_ == nullptr) return whole(x);
   JointFn forward = all_reduce(collectives::ReduceOp::kSum, 1);
   // sum(w_j dy_j) / w_i is the weighted mean times sum(w_j) / w_i.
   const double ratio = static_cast<double>(input_.global_batch) / static_cast<double>(input_.replica_batch);
@@ -70,7 +77,7 @@ Var ReplicaContext::all_sum(Var x) {
 
 Var ReplicaContext::all_mean(Var x) {
   if (!x) return x;
-  if (communicator_ == nullptr) return sum_shards(x);
+  if (communicator_ == nullptr) return whole(x);
   JointFn forward = all_reduce(collectives::ReduceOp::kMean, 1);
   return joint(x, std::move(forward), all_reduce(collectives::ReduceOp::kMean, 1));
 }

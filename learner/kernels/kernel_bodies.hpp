@@ -69,7 +69,7 @@ struct Kernels {
     const T* x = args.in[0].as<T>();
     T* out = args.out[0].as<T>();
     for_vectors<V>(args.out[0].elements(),
-                   [&](std::int64_t i, int n) { store(min(max(load<V>(x, i, n), low), high), out, i, n); });
+                   [&](std::int64_t i, int n) { store(min(high, max(low, load<V>(x, i, n))), out, i, n); });
   }
   /// in: gradient, x.
   static void clip_grad(const KernelArgs& args) {
@@ -92,7 +92,7 @@ struct Kernels {
     static V backward(V g, V y) { return if_greater(y, V::set(0), g, g * y + g); }
   };
   struct Relu {
-    static V forward(V x) { return max(x, V::set(0)); }
+    static V forward(V x) { return max(V::set(0), x); }
     static V backward(V g, V y) { return if_greater(y, V::set(0), g, V::set(0)); }
   };
   template <class F>

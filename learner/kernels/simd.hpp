@@ -85,6 +85,7 @@ inline Float operator+(Float a, Float b) { return {a.v + b.v}; }
 inline Float operator-(Float a, Float b) { return {a.v - b.v}; }
 inline Float operator*(Float a, Float b) { return {a.v * b.v}; }
 inline Float operator/(Float a, Float b) { return {a.v / b.v}; }
+// Where either is NaN the result is b: kernels put the bound first, so that a NaN passes and the learner sees it.
 inline Float max(Float a, Float b) { return {a.v > b.v ? a.v : b.v}; }
 inline Float min(Float a, Float b) { return {a.v < b.v ? a.v : b.v}; }
 /// a > b ? yes : no
@@ -102,7 +103,7 @@ inline Float sqrt(Float a) {
 
 /// x = n ln 2 + r with |r| <= ln 2 / 2: returns r and 2^n. Cody-Waite in two steps, Cephes' constants.
 inline Float reduce_exp(Float x, Float* power) {
-  x = min(max(x, Float::set(-87.0F)), Float::set(88.0F));  // the range in which 2^n is a normal number
+  x = min(Float::set(88.0F), max(Float::set(-87.0F), x));  // the range in which 2^n is a normal number
   const FloatVector magic = Float::set(12582912.0F).v;     // 1.5 * 2^23: adding it rounds to an integer
   const FloatVector shifted = x.v * 1.44269504088896341F + magic;
   const FloatVector n = shifted - magic;
@@ -132,7 +133,7 @@ inline Float expm1(Float x) {
 }
 /// Relative error below 1e-6: the odd rational function of Eigen's generic_fast_tanh_float.
 inline Float tanh(Float x) {
-  const FloatVector c = min(max(x, Float::set(-7.90531110763549805F)), Float::set(7.90531110763549805F)).v;
+  const FloatVector c = min(Float::set(7.90531110763549805F), max(Float::set(-7.90531110763549805F), x)).v;
   const FloatVector s = c * c;
   FloatVector p = s * -2.76076847742355e-16F + 2.00018790482477e-13F;
   p = p * s + -8.60467152213735e-11F;

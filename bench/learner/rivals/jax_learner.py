@@ -1,24 +1,23 @@
 #!/usr/bin/env python3
 """The D4PG learner step in JAX: rival of bench/learner/learner_bench.cpp, same networks, losses and clipping.
 
-One jitted function with donated state. XLA's thread pool takes its size from the processor affinity at start, so every
-row runs in a process of its own that is pinned before JAX is imported.
+One jitted function with donated state, in float32. The bfloat16 rows of Troupe are set beside the same numbers, since
+they are what a JAX user has by default; jax_bf16_learner.py is the like-for-like rival. XLA's thread pool takes its size
+from the processor affinity at start, so every measurement has a process of its own, pinned before JAX is imported.
 """
 import json
+import multiprocessing
 import os
-import subprocess
-import sys
 import time
 
 OBS, ACT, BATCH, ATOMS = 17, 6, 256, 51
 POLICY_SIZES, CRITIC_SIZES = (256, 256, 256), (512, 512, 256)
 V_MIN, V_MAX, DISCOUNT, LEARNING_RATE, TARGET_PERIOD = -150.0, 150.0, 0.99**5, 1e-4, 100
 SECONDS = 4.0
-ROWS = {"d4pg_step_1_thread": (1, "float32"), "d4pg_step_2_threads": (2, "float32")}
 
 
-def measure(name):
-    threads, _ = ROWS[name]
+def measure(rows, threads, matmul_dtype):
+    """Prints one line for each row name; they share the one measurement."""
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:threads])
     import jax
     import jax.numpy as jnp
@@ -36,7 +35,7 @@ def measure(name):
     def mlp(parameters, x):
         last = len(parameters["layers"]) - 1
         for index, (weight, bias) in enumerate(parameters["layers"]):
-            x = x @ weight + bias
+            x = jnp.matmul(x.astype(matmul_dtype), weight.astype(matmul_dtype), preferred_element_type=jnp.float32) + bias
             if index == 0:
                 centred = x - x.mean(-1, keepdims=True)
                 x = centred * jax.lax.rsqrt(jnp.square(centred).mean(-1, keepdims=True) + 1e-5)
@@ -118,17 +117,26 @@ def measure(name):
         steps += 10
     rate = steps / (time.perf_counter() - start)
     assert np.isfinite(loss)
-    print(json.dumps({"name": name, "value": rate, "unit": "steps/s", "version": jax.__version__}), flush=True)
+    for name in rows:
+        print(json.dumps({"name": name, "value": rate, "unit": "steps/s", "version": jax.__version__}), flush=True)
 
 
-def main():
-    if len(sys.argv) > 1:
-        measure(sys.argv[1])
-        return
-    for name, (threads, _) in ROWS.items():
-        if len(os.sched_getaffinity(0)) >= threads:
-            subprocess.run([sys.executable, __file__, name], check=True)
+def main(rows, matmul_dtype):
+    """rows: thread count -> names of the rows that it is the value of."""
+    for threads, names in rows.items():
+        if len(os.sched_getaffinity(0)) < threads:
+            continue
+        process = multiprocessing.get_context("spawn").Process(target=measure, args=(names, threads, matmul_dtype))
+        process.start()
+        process.join()
+        assert process.exitcode == 0
 
 
 if __name__ == "__main__":
-    main()
+    main(
+        {
+            1: ["d4pg_step_1_thread", "d4pg_step_bf16_1_thread"],
+            2: ["d4pg_step_2_threads", "d4pg_step_bf16_2_threads"],
+        },
+        "float32",
+    )

@@ -1,0 +1,37 @@
+// The policy's forward pass, 17 observations to 6 actions through 256-256-256, on one thread, from the caller's
+// observations to the caller's actions. The value is calls per second.
+#include <benchmark/benchmark.h>
+
+#include <memory>
+#include <vector>
+
+#include <troupe/core/rng.hpp>
+#include <troupe/learner/d4pg/learner.hpp>
+
+namespace troupe::learner {
+namespace {
+
+void policy_forward(benchmark::State& state, std::int64_t rows) {
+  d4pg::Options options;
+  options.environment = {
+      .observation_size = 17, .action_low = {-1, -1, -1, -1, -1, -1}, .action_high = {1, 1, 1, 1, 1, 1}};
+  const std::unique_ptr<Policy> policy = d4pg::make_policy(options, {.rows = rows}).value();
+  Rng rng(1);
+  std::vector<float> observations(static_cast<std::size_t>(17 * rows)), actions(static_cast<std::size_t>(6 * rows));
+  for (float& x : observations) x = static_cast<float>(rng.normal());
+  for ([[maybe_unused]] auto _ : state) {
+    policy->act(observations, actions).value();
+    benchmark::DoNotOptimize(actions.data());
+  }
+  state.SetItemsProcessed(state.iterations());
+  state.SetLabel("calls/s");
+}
+
+BENCHMARK_CAPTURE(policy_forward, policy_batch_1, 1)->Name("policy_batch_1")->MinTime(1);
+BENCHMARK_CAPTURE(policy_forward, policy_batch_16, 16)->Name("policy_batch_16")->MinTime(1);
+BENCHMARK_CAPTURE(policy_forward, policy_batch_256, 256)->Name("policy_batch_256")->MinTime(1);
+
+}  // namespace
+}  // namespace troupe::learner
+
+BENCHMARK_MAIN();

@@ -1,0 +1,47 @@
+// One whole D4PG learner step at the sizes of HalfCheetah: batch 256, 17 observations, 6 actions, critic 512-512-256,
+// policy 256-256-256, 51 atoms; forward, gradients, clipping, both Adams, target copies. The value is steps per second.
+#include <benchmark/benchmark.h>
+
+#include <memory>
+
+#include <troupe/core/rng.hpp>
+#include <troupe/learner/d4pg/learner.hpp>
+
+namespace troupe::learner {
+namespace {
+
+void d4pg_step(benchmark::State& state, DType compute, int shards) {
+  d4pg::LearnerOptions options{.compile = {.shards = shards, .compute = compute}};
+  options.d4pg.environment = {
+      .observation_size = 17, .action_low = {-1, -1, -1, -1, -1, -1}, .action_high = {1, 1, 1, 1, 1, 1}};
+  const std::unique_ptr<d4pg::Learner> learner = d4pg::Learner::make(options).value();
+  Rng rng(1);
+  BatchBuffer batch(learner->signature(), options.d4pg.batch);
+  for (std::size_t column = 0; column < learner->signature().size(); ++column) {
+    for (float& x : batch.mutable_view().as<float>(column)) x = static_cast<float>(2 * rng.uniform() - 1);
+  }
+  const BatchView view = batch.view();
+  for (int i = 0; i < 20; ++i) learner->step(view).value();
+  for ([[maybe_unused]] auto _ : state) benchmark::DoNotOptimize(learner->step(view).value());
+  state.SetItemsProcessed(state.iterations());
+  state.SetLabel("steps/s");
+}
+
+void register_rows() {
+  const auto add = [](const char* name, DType compute, int shards) {
+    benchmark::RegisterBenchmark(name, d4pg_step, compute, shards)->UseRealTime()->MinTime(3);
+  };
+  add("d4pg_step_1_thread", DType::kF32, 1);
+  add("d4pg_step_2_threads", DType::kF32, 2);
+  add("d4pg_step_bf16_1_thread", DType::kBF16, 1);
+  add("d4pg_step_bf16_2_threads", DType::kBF16, 2);
+}
+
+}  // namespace
+}  // namespace troupe::learner
+
+int main(int argc, char** argv) {
+  troupe::learner::register_rows();
+  benchmark::Initialize(&argc, argv);
+  benchmark::RunSpecifiedBenchmarks();
+}
