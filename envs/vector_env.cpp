@@ -82,14 +82,15 @@ std::span<const std::byte> VectorEnv::observation(int index) const {
 
 Status VectorEnv::run(const double* actions) {
   actions_ = actions;
-  next_index_.store(0, std::memory_order_relaxed);
-  busy_.store(static_cast<std::uint32_t>(workers_.size()), std::memory_order_relaxed);
-  round_.fetch_add(1, std::memory_order_release);
-  round_.notify_all();
+  unfinished_.store(static_cast<std::uint32_t>(environments_.size()), std::memory_order_relaxed);
+  next_index_.store(0, std::memory_order_release);  // from here on, workers take instances
+  if (!workers_.empty()) {
+    round_.fetch_add(1, std::memory_order_release);
+    round_.notify_all();
+  }
   work();
-  for (std::uint32_t busy = busy_.load(std::memory_order_acquire); busy != 0;
-       busy = busy_.load(std::memory_order_acquire)) {
-    wait_while(busy_, busy);
+  while (const std::uint32_t unfinished = unfinished_.load(std::memory_order_acquire)) {
+    wait_while(unfinished_, unfinished);
   }
   for (std::size_t i = 0; i < errors_.size(); ++i) {
     if (errors_[i]) return Error{errors_[i]->code, fmt::format("environment {}: {}", i, errors_[i]->message)};
@@ -99,9 +100,10 @@ Status VectorEnv::run(const double* actions) {
 
 void VectorEnv::work() {
   while (true) {
-    const std::size_t index = next_index_.fetch_add(1, std::memory_order_relaxed);
+    const std::size_t index = next_index_.fetch_add(1, std::memory_order_acquire);
     if (index >= environments_.size()) return;
     advance(index);
+    if (unfinished_.fetch_sub(1, std::memory_order_acq_rel) == 1) unfinished_.notify_one();
   }
 }
 
@@ -126,7 +128,6 @@ void VectorEnv::worker_loop() {
     seen = round_.load(std::memory_order_acquire);
     if (stopping_.load(std::memory_order_relaxed)) return;
     work();
-    if (busy_.fetch_sub(1, std::memory_order_acq_rel) == 1) busy_.notify_one();
   }
 }
 

@@ -73,11 +73,12 @@ class VectorEnv {
   std::vector<TimeStep> time_steps_;
   std::vector<std::optional<Error>> errors_;
 
-  // The present round. Written by the caller before it announces the round, read by the workers after.
-  const double* actions_ = nullptr;
-  std::atomic<std::size_t> next_index_{0};
-  std::atomic<std::uint32_t> round_{0};  // counts up; workers sleep on it
-  std::atomic<std::uint32_t> busy_{0};   // workers that have not finished the round; the caller sleeps on it
+  // The present round. A round ends when all instances are done, not when all threads are: a worker that the system has
+  // not let run holds nobody up, and joins whatever round it finds.
+  const double* actions_ = nullptr;           // written before next_index_ goes back to 0, read after taking an index
+  std::atomic<std::size_t> next_index_{0};    // the next instance to take; none is left from count() on
+  std::atomic<std::uint32_t> unfinished_{0};  // instances of this round; the caller sleeps on it
+  std::atomic<std::uint32_t> round_{0};       // counts up; workers sleep on it
   std::atomic<bool> stopping_{false};
   std::vector<std::jthread> workers_;
 };
