@@ -165,10 +165,11 @@ class Planner {
     for (const auto& [state, value] : data_.assigns) plan_.assigned.push_back(readable_after_run(value));
   }
 
-  /// A gradient's place holds the sum over shards by then, and an input's may hold anything: those are copied.
+  /// After a run a gradient's place holds the sum over shards, parameters and state are updated, and an input's memory
+  /// is the caller's again: of those a copy is kept.
   std::uint32_t readable_after_run(std::uint32_t id) {
     const Storage storage = root(id).storage;
-    if (storage == Storage::kGradient || storage == Storage::kInput) id = settle(id, Storage::kArena).root;
+    if (storage != Storage::kArena && storage != Storage::kConstant) id = settle(id, Storage::kArena).root;
     pinned_.push_back(id);
     return id;
   }
