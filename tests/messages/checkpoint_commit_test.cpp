@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "checkpoint_samples.hpp"
+#include <troupe/tests/messages/checkpoint_samples.hpp>
 
 namespace {
 

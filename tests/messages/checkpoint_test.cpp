@@ -15,7 +15,7 @@
 #include <troupe/core/rng.hpp>
 #include <troupe/core/sha256.hpp>
 
-#include "checkpoint_samples.hpp"
+#include <troupe/tests/messages/checkpoint_samples.hpp>
 
 namespace troupe::messages {
 namespace {

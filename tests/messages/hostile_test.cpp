@@ -11,7 +11,7 @@
 
 #include <troupe/core/rng.hpp>
 
-#include "samples.hpp"
+#include <troupe/tests/messages/samples.hpp>
 
 namespace troupe::messages {
 namespace {

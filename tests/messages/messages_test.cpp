@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "samples.hpp"
+#include <troupe/tests/messages/samples.hpp>
 
 namespace troupe::messages {
 namespace {

@@ -1,4 +1,4 @@
-#include "samples.hpp"
+#include <troupe/tests/messages/samples.hpp>
 
 #include <numeric>
 
