@@ -27,10 +27,14 @@ enum class StopReason { kMaxMinutes, kMaxEnvSteps, kMaxLearnerSteps, kRequested 
 
 constexpr std::string_view to_string(StopReason reason) {
   switch (reason) {
-    case StopReason::kMaxMinutes: return "max_minutes";
-    case StopReason::kMaxEnvSteps: return "max_env_steps";
-    case StopReason::kMaxLearnerSteps: return "max_learner_steps";
-    case StopReason::kRequested: return "stop requested";
+    case StopReason::kMaxMinutes:
+      return "max_minutes";
+    case StopReason::kMaxEnvSteps:
+      return "max_env_steps";
+    case StopReason::kMaxLearnerSteps:
+      return "max_learner_steps";
+    case StopReason::kRequested:
+      return "stop requested";
   }
   return "unknown";
 }

@@ -22,5 +22,6 @@ struct Envelope {
     control @6 :Control.Control;
     chunk @7 :Chunk.Chunk;
     counters @8 :Chunk.Counters;
+    parametersUse @9 :Parameters.ParametersUse;
   }
 }

@@ -48,6 +48,8 @@ std::string_view to_string(Kind kind) {
       return "chunk";
     case Kind::kCounters:
       return "counters";
+    case Kind::kParametersUse:
+      return "parameters use";
   }
   return "unknown";
 }

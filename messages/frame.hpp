@@ -27,6 +27,7 @@ enum class Kind : std::uint16_t {
   kControl = 6,
   kChunk = 7,
   kCounters = 8,
+  kParametersUse = 9,
 };
 
 /// "trajectory", "batch", ...

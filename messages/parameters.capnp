@@ -1,4 +1,4 @@
-# Learner -> parameter store -> actors and evaluators.
+# Learner -> parameter store -> actors and evaluators; and back from actors to the store, which version they acted with.
 @0x9da8896656905005;
 
 using Cxx = import "/capnp/c++.capnp";
@@ -11,4 +11,10 @@ struct Parameters {
   fingerprint @2 :UInt64;    # of the values, as the learner computes it
   dtype @3 :Tensor.DType;
   data @4 :Data;             # the flat buffer, little endian
+}
+
+struct ParametersUse {
+  producer @0 :UInt32;       # index of the env actor in its role
+  version @1 :Int64;         # that chose the actions
+  envSteps @2 :Int64;        # environment steps taken with it since the last such message
 }

@@ -43,6 +43,11 @@ Status check(const EpisodeReport& report) {
   return {};
 }
 
+Status check(const ParametersUse& use) {
+  TROUPE_TRY(check_not_negative(use.version, "parameters use: version"));
+  return check_not_negative(use.env_steps, "parameters use: env_steps");
+}
+
 Status check(const MetricRow& row) {
   if (row.scalars.size() > kMaxScalars) {
     return Error{Code::kInvalidArgument,
@@ -116,6 +121,25 @@ Result<EpisodeReport> read_episode(const Frame& frame) {
     report.parameters_version = message.getParametersVersion();
     TROUPE_TRY(check(report));
     return report;
+  });
+}
+
+Result<Frame> make_parameters_use(FramePool& pool, const ParametersUse& use) {
+  TROUPE_TRY(check(use));
+  TROUPE_ASSIGN(MessageWriter writer, MessageWriter::make(pool, kStructWords, 0, 0));
+  auto message = writer.root().initParametersUse();
+  message.setProducer(use.producer);
+  message.setVersion(use.version);
+  message.setEnvSteps(use.env_steps);
+  return std::move(writer).finish(nullptr);
+}
+
+Result<ParametersUse> read_parameters_use(const Frame& frame) {
+  return open_message(frame.bytes(), Kind::kParametersUse, [](schema::Envelope::Reader root) -> Result<ParametersUse> {
+    const auto message = root.getParametersUse();
+    ParametersUse use{message.getProducer(), message.getVersion(), message.getEnvSteps()};
+    TROUPE_TRY(check(use));
+    return use;
   });
 }
 

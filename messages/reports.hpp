@@ -27,6 +27,13 @@ struct EpisodeReport {
   std::int64_t parameters_version = 0;  ///< at its last action
 };
 
+/// Env actor to parameter store, with each trajectory: what the staleness histogram counts. Schema: parameters.capnp.
+struct ParametersUse {
+  std::uint32_t producer = 0;  ///< index of the env actor in its role
+  std::int64_t version = 0;    ///< learner step whose parameters chose the actions
+  std::int64_t env_steps = 0;  ///< taken with them since the last such message; >= 0
+};
+
 enum class ControlKind : std::uint16_t { kStart = 0, kPause = 1, kResume = 2, kCheckpoint = 3, kStop = 4, kCredit = 5 };
 
 /// Supervisor to roles, and consumer to producer (credit). Schema: control.capnp.
@@ -44,12 +51,14 @@ inline constexpr std::size_t kMaxTextBytes = 4096;
 /// Errors of all: the pool's; kInvalidArgument naming the field that is out of its bounds.
 Result<Frame> make_priorities(FramePool& pool, const PriorityUpdate& update);
 Result<Frame> make_episode(FramePool& pool, const EpisodeReport& report);
+Result<Frame> make_parameters_use(FramePool& pool, const ParametersUse& use);
 Result<Frame> make_metrics(FramePool& pool, const MetricRow& row);
 Result<Frame> make_control(FramePool& pool, const Control& control);
 
 /// Errors of all: kCorrupt (malformed bytes), kInvalidArgument (another kind of message, or a value out of its bounds).
 Result<PriorityUpdate> read_priorities(const Frame& frame);
 Result<EpisodeReport> read_episode(const Frame& frame);
+Result<ParametersUse> read_parameters_use(const Frame& frame);
 Result<MetricRow> read_metrics(const Frame& frame);
 Result<Control> read_control(const Frame& frame);
 

@@ -20,7 +20,7 @@ using ::testing::HasSubstr;
 using testing::read_all;
 
 constexpr std::array kKinds = {Kind::kTrajectory, Kind::kBatch,   Kind::kParameters, Kind::kPriorities,
-                               Kind::kEpisode,    Kind::kMetrics, Kind::kControl};
+                               Kind::kEpisode,    Kind::kMetrics, Kind::kControl,    Kind::kParametersUse};
 
 std::vector<std::byte> bytes_of(const Frame& frame) { return {frame.bytes().begin(), frame.bytes().end()}; }
 

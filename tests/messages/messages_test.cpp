@@ -158,6 +158,10 @@ TEST(Reports, SurviveBytes) {
   EXPECT_EQ(episode.episode_return, 812.5);
   EXPECT_EQ(episode.steps, 1000);
   EXPECT_EQ(episode.parameters_version, 40);
+  const ParametersUse use = read_parameters_use(make_parameters_use(pool, {2, 40, 16}).value()).value();
+  EXPECT_EQ(use.producer, 2u);
+  EXPECT_EQ(use.version, 40);
+  EXPECT_EQ(use.env_steps, 16);
   MetricRow sent = testing::sample_row();
   sent.scalars.push_back({"learner/diverged", std::numeric_limits<double>::infinity()});
   const MetricRow row = read_metrics(make_metrics(pool, sent).value()).value();
@@ -178,6 +182,7 @@ TEST(Reports, RefuseToMakeWhatReadersWouldRefuse) {
   FramePool pool;
   EXPECT_THAT(make_priorities(pool, {{1}, {-1}}).error().message, HasSubstr("priorities[0]: got -1"));
   EXPECT_THAT(make_priorities(pool, {{1, 2}, {1}}).error().message, HasSubstr("2 keys and 1 priorities"));
+  EXPECT_FALSE(make_parameters_use(pool, {.env_steps = -1}).ok());
   EXPECT_FALSE(make_episode(pool, {.episode_return = std::numeric_limits<double>::quiet_NaN()}).ok());
   EXPECT_FALSE(make_metrics(pool, {.env_steps = -1}).ok());
   EXPECT_FALSE(make_control(pool, {.reason = std::string(kMaxTextBytes + 1, 'x')}).ok());

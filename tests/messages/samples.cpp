@@ -79,7 +79,8 @@ std::vector<Frame> samples(FramePool& pool) {
           make_priorities(pool, sample_update()).value(),
           make_episode(pool, sample_episode()).value(),
           make_metrics(pool, sample_row()).value(),
-          make_control(pool, sample_control()).value()};
+          make_control(pool, sample_control()).value(),
+          make_parameters_use(pool, {2, 40, 16}).value()};
 }
 
 Status read_all(const Frame& frame, Kind kind) {
@@ -109,6 +110,8 @@ Status read_all(const Frame& frame, Kind kind) {
       return status_of(read_priorities(frame));
     case Kind::kEpisode:
       return status_of(read_episode(frame));
+    case Kind::kParametersUse:
+      return status_of(read_parameters_use(frame));
     case Kind::kMetrics:
       return status_of(read_metrics(frame));
     case Kind::kControl:

@@ -1,0 +1,121 @@
+#include <troupe/actors/d4pg_topology.hpp>
+
+#include <fmt/format.h>
+
+#include <troupe/actors/env_actor.hpp>
+#include <troupe/actors/evaluator.hpp>
+#include <troupe/actors/learner_actor.hpp>
+#include <troupe/actors/metrics_actor.hpp>
+#include <troupe/actors/parameter_store.hpp>
+#include <troupe/actors/replay_actor.hpp>
+
+namespace troupe::actors {
+namespace {
+
+/// Frames under way for each pair of instances. Enough that nobody waits for a message, few enough that data is fresh.
+constexpr std::int64_t kTrajectoriesAhead = 4;
+constexpr std::int64_t kBatchesAhead = 4;  // Acme's prefetch
+constexpr std::int64_t kReportsAhead = 16;
+
+Duration from_seconds(double seconds) {
+  return std::chrono::duration_cast<Duration>(std::chrono::duration<double>(seconds));
+}
+
+Result<replay::TableOptions> table_options(const TrainOptions& options, const envs::EnvSpec& env) {
+  const ReplayOptions& replay = options.replay;
+  replay::TableOptions table;
+  table.name = kReplayRole;
+  table.signature = replay::transition_signature(env.observation_size(), env.action_size());
+  table.max_items = replay.max_items;
+  table.max_bytes = replay.max_bytes;
+  const auto sampler = replay::selector_kind(replay.sampler);
+  if (!sampler) return Error{Code::kInvalidArgument, "replay.sampler: unknown \"" + replay.sampler + "\""};
+  table.sampler = {*sampler, replay.priority_exponent};
+  const double buffer = static_cast<double>(replay.min_items) * replay.tolerance * replay.samples_per_insert;
+  TROUPE_ASSIGN(table.limiter, replay::sample_to_insert_ratio(replay.samples_per_insert, replay.min_items, buffer));
+  return table;
+}
+
+}  // namespace
+
+learner::d4pg::Options d4pg_options(const TrainOptions& options, const envs::EnvSpec& env) {
+  const LearnerOptions& learner = options.learner;
+  learner::d4pg::Options d4pg;
+  d4pg.environment = {env.observation_size(), env.action_low, env.action_high};
+  d4pg.policy_sizes = learner.policy_layers;
+  d4pg.critic_sizes = learner.critic_layers;
+  d4pg.support = {learner.v_min, learner.v_max, learner.atoms};
+  d4pg.batch = learner.batch_size;
+  d4pg.policy_learning_rate = learner.policy_learning_rate;
+  d4pg.critic_learning_rate = learner.critic_learning_rate;
+  d4pg.target_period = learner.target_update_period;
+  d4pg.dqda_max_norm = learner.action_gradient_clip;
+  d4pg.max_gradient_norm = learner.gradient_norm_clip;
+  d4pg.importance_weights = options.replay.sampler == "prioritized";
+  return d4pg;
+}
+
+Result<Topology> d4pg_topology(const TrainOptions& options, const envs::EnvSpec& env, MetricSink& sink, double wall_s) {
+  const learner::d4pg::Options d4pg = d4pg_options(options, env);
+  TROUPE_TRY(learner::d4pg::validate(d4pg));
+  if (options.max_env_steps > 0 && options.max_env_steps < options.actors.count) {
+    return Error{Code::kInvalidArgument, fmt::format("max_env_steps is {}, expected at least one for each of {} actors",
+                                                     options.max_env_steps, options.actors.count)};
+  }
+  auto make_policy = [d4pg](std::int64_t rows) { return learner::d4pg::make_policy(d4pg, {.rows = rows}); };
+
+  RoleSpec actor = EnvActor::spec(kActorRole, options.actors.count,
+                                  {.env = options.env,
+                                   .sigma = options.actors.sigma,
+                                   .n_step = options.n_step,
+                                   .discount = options.discount,
+                                   .max_env_steps = options.max_env_steps,
+                                   .make_policy = [make_policy] { return make_policy(1); }});
+  actor.restart = {static_cast<int>(options.supervisor.max_restarts), from_seconds(options.supervisor.backoff_first_s),
+                   from_seconds(options.supervisor.backoff_max_s)};
+  actor.completes_run = true;
+
+  TROUPE_ASSIGN(auto table, table_options(options, env));
+  RoleSpec replay = ReplayActor::spec(kReplayRole, {std::move(table), options.learner.batch_size});
+
+  learner::CompileOptions compile;
+  compile.shards = static_cast<int>(options.learner.threads);
+  compile.compute = options.learner.compute == "bf16" ? DType::kBF16 : DType::kF32;
+  RoleSpec learner = LearnerActor::spec(kLearnerRole, {.learner = {.d4pg = d4pg, .compile = compile},
+                                                       .publish_period = options.learner.publish_period,
+                                                       .max_steps = options.max_learner_steps});
+  learner.completes_run = true;
+
+  RoleSpec evaluator = Evaluator::spec(kEvaluatorRole, {.env = options.env,
+                                                        .episodes = options.evaluator.episodes,
+                                                        .every_learner_steps = options.evaluator.every_learner_steps,
+                                                        .make_policy = make_policy});
+  evaluator.restart = actor.restart;
+
+  RoleSpec metrics = MetricsActor::spec(kMetricsRole, {.sink = &sink,
+                                                       .period = from_seconds(options.metrics.every_s),
+                                                       .wall_s = wall_s,
+                                                       .actor_role = kActorRole,
+                                                       .learner_role = kLearnerRole,
+                                                       .evaluator_role = kEvaluatorRole,
+                                                       .evaluation_episodes = options.evaluator.episodes});
+
+  Topology topology;
+  topology.roles = {std::move(actor),     std::move(replay), std::move(learner), ParameterStore::spec(kParametersRole),
+                    std::move(evaluator), std::move(metrics)};
+  topology.channels = {
+      {kActorRole, "trajectories", kReplayRole, "trajectories", kTrajectoriesAhead},
+      {kReplayRole, "batches", kLearnerRole, "batches", kBatchesAhead},
+      {kLearnerRole, "priorities", kReplayRole, "priorities", kBatchesAhead},
+      {kLearnerRole, "updates", kParametersRole, "updates", 1},
+      {kParametersRole, "parameters", kActorRole, "parameters", 1},
+      {kParametersRole, "parameters", kEvaluatorRole, "parameters", 1},
+      {kActorRole, "use", kParametersRole, "use", kReportsAhead},
+      {kActorRole, "episodes", kMetricsRole, "episodes", kReportsAhead},
+      {kEvaluatorRole, "episodes", kMetricsRole, "episodes", kReportsAhead},
+  };
+  topology.reports = PortName{kMetricsRole, "reports"};
+  return topology;
+}
+
+}  // namespace troupe::actors

@@ -1,0 +1,77 @@
+#pragma once
+// The evaluator: every so many learner steps it plays whole episodes with the newest parameters and no exploration
+// noise, and reports their returns. It never holds anyone up.
+#include <memory>
+#include <vector>
+
+#include <troupe/actors/topology.hpp>
+#include <troupe/envs/environment.hpp>
+#include <troupe/learner/policy.hpp>
+
+namespace troupe::actors {
+
+/// Plays `episodes` episodes side by side, one batched policy call for each control step.
+class EpisodeRunner {
+ public:
+  /// make_policy: for as many rows as it is asked for. Errors: those of the environment and the policy.
+  static Result<std::unique_ptr<EpisodeRunner>> make(
+      const std::string& env, std::int64_t episodes,
+      const std::function<Result<std::unique_ptr<learner::Policy>>(std::int64_t rows)>& make_policy);
+
+  /// Starts anew: episode i begins from a state that follows from (seed, i).
+  Status begin(std::span<const float> parameters, std::uint64_t layout, std::uint64_t seed);
+  /// At most `steps` control steps of every episode that has not ended. True when all have.
+  Result<bool> advance(std::int64_t steps);
+  /// Undiscounted, one an episode.
+  std::span<const double> returns() const { return returns_; }
+  std::int64_t steps(std::size_t episode) const { return steps_[episode]; }
+
+ private:
+  EpisodeRunner() = default;
+
+  std::vector<std::unique_ptr<envs::Environment>> environments_;
+  std::unique_ptr<learner::Policy> policy_;
+  std::vector<std::byte> raw_;       // one packed observation
+  std::vector<float> observations_;  // [episodes, observation_size]
+  std::vector<float> actions_;       // [episodes, action_size]
+  std::vector<double> env_action_;
+  std::vector<double> returns_;
+  std::vector<std::int64_t> steps_;
+  std::vector<bool> ended_;
+};
+
+struct EvaluatorActorOptions {
+  std::string env;
+  std::int64_t episodes = 10;
+  std::int64_t every_learner_steps = 2500;
+  std::function<Result<std::unique_ptr<learner::Policy>>(std::int64_t rows)> make_policy;
+};
+
+/// Ports: in parameters (latest, Parameters); out episodes (stream, Episode). Evaluates the first version that is at
+/// least every_learner_steps newer than the one evaluated before; the untrained version 0 too.
+class Evaluator final : public Role {
+ public:
+  static RoleSpec spec(std::string name, const EvaluatorActorOptions& options);
+  static Result<std::unique_ptr<Role>> make(const EvaluatorActorOptions& options, const RoleIdentity& identity);
+
+  Result<Progress> step(RoleContext& context) override;
+  void report(Report& report) const override;
+  Result<RoleState> save() const override;
+  Status restore(const RoleState& state) override;
+
+ private:
+  Evaluator(EvaluatorActorOptions options, RoleIdentity identity, std::unique_ptr<EpisodeRunner> runner);
+  Result<Progress> wait_for_parameters(RoleContext& context);
+  Result<Progress> send_results(RoleContext& context);
+
+  EvaluatorActorOptions options_;
+  RoleIdentity identity_;
+  std::unique_ptr<EpisodeRunner> runner_;
+  bool playing_ = false;
+  std::size_t sent_ = 0;      ///< results of the finished evaluation that are sent
+  std::int64_t version_ = 0;  ///< being evaluated, or evaluated last
+  std::int64_t next_version_ = 0;
+  std::int64_t evaluations_ = 0;
+};
+
+}  // namespace troupe::actors

@@ -1,0 +1,51 @@
+#pragma once
+// The learner role: a shell around the D4PG learner. Takes batches from replay, steps, publishes the policy's
+// parameters and sends new priorities back when replay is prioritised.
+#include <memory>
+#include <vector>
+
+#include <troupe/actors/topology.hpp>
+#include <troupe/learner/d4pg/learner.hpp>
+#include <troupe/messages/batch.hpp>
+
+namespace troupe::actors {
+
+struct LearnerActorOptions {
+  learner::d4pg::LearnerOptions learner;  ///< compile.seed is replaced by one from the role's identity
+  std::int64_t publish_period = 10;       ///< learner steps between two publications of the parameters
+  std::int64_t max_steps = 0;             ///< done after so many; 0: never
+  /// Exponent of the importance weights w = (1 / (N P))^beta / max w, used when learner.d4pg.importance_weights is set
+  /// (Schaul et al. 2016, section 3.4).
+  double importance_exponent = 0.4;
+};
+
+/// Ports: in batches (stream, Batch); out updates (latest, Parameters), priorities (stream, Priorities).
+/// The first parameters are published before the first batch comes, since nobody can act without them.
+class LearnerActor final : public Role {
+ public:
+  static RoleSpec spec(std::string name, const LearnerActorOptions& options);
+  static Result<std::unique_ptr<Role>> make(const LearnerActorOptions& options, const RoleIdentity& identity);
+
+  Result<Progress> step(RoleContext& context) override;
+  void report(Report& report) const override;
+  Result<RoleState> save() const override;
+  Status restore(const RoleState& state) override;
+
+ private:
+  LearnerActor(const LearnerActorOptions& options, std::unique_ptr<learner::d4pg::Learner> learner);
+
+  Status publish(RoleContext& context);
+  /// The batch's columns with the importance weights behind them.
+  BatchView with_weights(const messages::SampledBatchView& batch);
+  Status send_priorities(RoleContext& context, const messages::SampledBatchView& batch);
+  std::int64_t version() const { return learner_->program().step(); }
+
+  LearnerActorOptions options_;
+  std::unique_ptr<learner::d4pg::Learner> learner_;
+  Signature weighted_signature_;
+  std::vector<float> weights_;
+  std::int64_t published_ = -1;  ///< version
+  learner::d4pg::StepMetrics metrics_;
+};
+
+}  // namespace troupe::actors

@@ -1,0 +1,64 @@
+#pragma once
+// The metrics role: gathers every instance's report and every episode's return, makes rows of them and gives these to a
+// sink. The only role that knows the whole run's numbers.
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <troupe/actors/instance_report.hpp>
+#include <troupe/actors/topology.hpp>
+#include <troupe/actors/train.hpp>
+#include <troupe/core/metrics.hpp>
+#include <troupe/messages/reports.hpp>
+
+namespace troupe::actors {
+
+/// Mean and population standard deviation of the returns; wall_s and counts are the caller's.
+Evaluation summarize(std::span<const double> returns);
+/// The row that an evaluation is reported as: evaluator/return, evaluator/return_std, evaluator/episodes.
+MetricRow evaluation_row(const Evaluation& evaluation);
+
+struct MetricsActorOptions {
+  MetricSink* sink = nullptr;  ///< outlives the role; one thread at a time
+  Duration period = std::chrono::seconds(1);
+  double wall_s = 0;  ///< of earlier starts of the run; added to every row
+  std::string actor_role, learner_role, evaluator_role;
+  std::int64_t evaluation_episodes = 10;
+};
+
+/// Ports: in reports (stream, Metrics), episodes (stream, Episode); both always drained.
+/// A row a period: from counters their rates "<role>/<name>_per_s", summed over instances; from gauges "<role>/<name>",
+/// averaged; "actor/episode_return", averaged over the period's episodes. An evaluation is a row of its own.
+/// The first row waits for reports of env actors and learner, so that a resumed run's progress does not start at zero.
+class MetricsActor final : public Role {
+ public:
+  static RoleSpec spec(std::string name, const MetricsActorOptions& options);
+
+  explicit MetricsActor(MetricsActorOptions options) : options_(std::move(options)) {}
+
+  Result<Progress> step(RoleContext& context) override;
+
+ private:
+  void take_report(InstanceReport report);
+  Status take_episode(const messages::EpisodeReport& episode, double wall_s);
+  Status write_row(double wall_s);
+  /// Counters by "<role>/<name>", summed over instances and incarnations.
+  std::map<std::string, double> totals() const;
+  MetricRow row_at(double wall_s) const;
+
+  MetricsActorOptions options_;
+  struct Instance {
+    Report newest;
+    std::map<std::string, double> carried;  ///< counters of earlier incarnations, which began at zero again
+  };
+  std::map<std::pair<std::string, std::int64_t>, Instance> instances_;  ///< by role and index
+  std::map<std::string, double> previous_totals_;
+  double previous_wall_s_ = 0;
+  Duration next_row_{-1};
+  std::vector<double> episode_returns_;  ///< of env actors, since the last row
+  std::vector<double> evaluation_;       ///< returns of the evaluation whose episodes are coming in
+};
+
+}  // namespace troupe::actors

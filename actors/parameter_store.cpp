@@ -1,0 +1,63 @@
+#include <troupe/actors/parameter_store.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+
+#include <troupe/messages/parameters.hpp>
+#include <troupe/messages/reports.hpp>
+
+namespace troupe::actors {
+
+void StalenessHistogram::add(std::int64_t staleness, std::int64_t env_steps) {
+  const auto bucket = static_cast<std::size_t>(std::bit_width(static_cast<std::uint64_t>(staleness)));
+  buckets_[std::min(bucket, kBuckets - 1)] += env_steps;
+  steps_ += env_steps;
+  sum_ += static_cast<double>(staleness) * static_cast<double>(env_steps);
+  max_ = std::max(max_, staleness);
+}
+
+RoleSpec ParameterStore::spec(std::string name) {
+  RoleSpec spec;
+  spec.name = std::move(name);
+  spec.inlets = {{"updates", "Parameters", ChannelKind::kLatest},
+                 {.name = "use", .type = "ParametersUse", .always_drained = true}};
+  spec.outlets = {{"parameters", "Parameters", ChannelKind::kLatest}};
+  spec.make = [](const RoleIdentity&) -> Result<std::unique_ptr<Role>> { return {std::make_unique<ParameterStore>()}; };
+  return spec;
+}
+
+Result<Progress> ParameterStore::step(RoleContext& context) {
+  Inlet& updates = context.in("updates");
+  if (!updates.empty()) {
+    Frame frame = updates.take();
+    TROUPE_ASSIGN(const auto parameters, messages::read_parameters(frame));
+    if (parameters.info().version < version_) {
+      return Error{Code::kInvalidArgument,
+                   fmt::format("update: got version {}, expected {} or newer", parameters.info().version, version_)};
+    }
+    version_ = parameters.info().version;
+    context.out("parameters").send(std::move(frame));
+  }
+  Inlet& uses = context.in("use");
+  while (!uses.empty()) {
+    TROUPE_ASSIGN(const auto use, messages::read_parameters_use(uses.take()));
+    // An actor cannot be ahead of the store, from which it has its parameters.
+    staleness_.add(std::max<std::int64_t>(version_ - use.version, 0), use.env_steps);
+  }
+  return Progress::kIdle;
+}
+
+void ParameterStore::report(Report& report) const {
+  report.gauges.push_back({"version", static_cast<double>(version_)});
+  report.gauges.push_back({"staleness_mean", staleness_.mean()});
+  report.gauges.push_back({"staleness_max", static_cast<double>(staleness_.max())});
+  const auto& buckets = staleness_.buckets();
+  for (std::size_t i = 0; i < buckets.size(); ++i) {
+    const std::int64_t from = i == 0 ? 0 : std::int64_t{1} << (i - 1);
+    report.counters.push_back({fmt::format("staleness_from_{}", from), static_cast<double>(buckets[i])});
+  }
+}
+
+}  // namespace troupe::actors

@@ -1,0 +1,155 @@
+#pragma once
+// What runs in an actor: a Role is a function that is called whenever it can do something. It takes frames from its
+// inlets, sends frames to its outlets and returns; the shell around it (actors/role_actor) owns mailbox, credits,
+// supervision and time. Roles never see CAF, threads or sockets, so the same role runs on its own thread, on CAF's
+// deterministic scheduler with virtual time, or on another node. Used by everyone who adds a role to a topology.
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <troupe/core/clock.hpp>
+#include <troupe/core/error.hpp>
+#include <troupe/core/metrics.hpp>
+#include <troupe/core/tensor.hpp>
+#include <troupe/messages/checkpoint.hpp>
+#include <troupe/messages/frame.hpp>
+
+namespace troupe::actors {
+
+using messages::Frame;
+
+/// Who an instance of a role is. Handed to the factory.
+struct RoleIdentity {
+  std::string role;              ///< name in the topology
+  std::int64_t index = 0;        ///< 0 .. count-1
+  std::int64_t count = 1;        ///< instances of this role
+  std::int64_t incarnation = 0;  ///< how often this instance was restarted
+  std::uint64_t seed = 0;        ///< from (run seed, role, index); the same after a restart
+
+  std::string name() const { return count == 1 ? role : role + "-" + std::to_string(index); }
+};
+
+/// What step() says about the next call.
+enum class Progress {
+  kMore,  ///< there is more to do now: call again, after the messages that wait
+  kIdle,  ///< nothing to do until a frame or credit comes in or the time of wake_after() is reached
+  kDone,  ///< this instance has finished its work; it stays reachable, but step() is not called again
+};
+
+/// The consuming end of a channel. Frames of all producers in one queue, in the order of arrival, at most
+/// capacity x producers of them.
+class Inlet {
+ public:
+  virtual ~Inlet() = default;
+  virtual bool empty() const = 0;
+  /// Takes the oldest frame (of a `latest` channel: the newest) and gives its credit back to the producer.
+  /// Must not be called when empty().
+  virtual Frame take() = 0;
+};
+
+/// The producing end of a channel.
+class Outlet {
+ public:
+  virtual ~Outlet() = default;
+  /// Whether send() may be called now: some consumer has room. Always true on a `latest` channel.
+  virtual bool ready() const = 0;
+  /// stream: to the next consumer in turn that has room; sending when !ready() is a bug and aborts.
+  /// latest: to every consumer, at once where the previous frame was taken, else as soon as it is; older ones are
+  /// dropped. A consumer that starts later gets the newest frame.
+  virtual void send(Frame frame) = 0;
+};
+
+using Reply = std::function<void(Result<Frame>)>;
+
+/// The calling end of a `request` channel.
+class Caller {
+ public:
+  virtual ~Caller() = default;
+  /// Whether fewer than `capacity` calls are under way.
+  virtual bool ready() const = 0;
+  /// Sends a request to the server in turn. `reply` runs once, on this role's thread: with the answer, with
+  /// kDeadlineExceeded after `deadline` (also when the server is gone), or with kUnavailable when its queue is full.
+  /// step() follows it.
+  virtual void call(Frame request, Duration deadline, Reply reply) = 0;
+};
+
+/// The serving end: requests wait in a queue of at most capacity x callers; more are refused with kUnavailable.
+class Server {
+ public:
+  virtual ~Server() = default;
+  virtual bool empty() const = 0;
+  /// Takes the oldest request. `answer` must be called once, now or later; a dropped one is answered kCancelled.
+  virtual std::pair<Frame, std::function<void(Frame)>> take() = 0;
+};
+
+/// What a role may touch. Port names are those of its RoleSpec; another name is a bug and aborts.
+class RoleContext {
+ public:
+  virtual ~RoleContext() = default;
+  virtual Inlet& in(std::string_view port) = 0;
+  virtual Outlet& out(std::string_view port) = 0;
+  virtual Caller& caller(std::string_view port) = 0;
+  virtual Server& server(std::string_view port) = 0;
+  virtual const Clock& clock() const = 0;
+  /// Where new frames are made.
+  virtual messages::FramePool& pool() = 0;
+  /// step() is called again after `delay` at the latest. A new call replaces the one before.
+  virtual void wake_after(Duration delay) = 0;
+};
+
+/// A tensor of a role's state; copied, because the role goes on while a checkpoint is written.
+struct StateTensor {
+  std::string name;  ///< unique in the role, e.g. "critic/adam_m"
+  DType dtype = DType::kF32;
+  Shape shape;
+  std::vector<std::byte> bytes;
+};
+
+/// What a role needs to go on after a restart of the process: tensors (stored as safetensors, for other programs to
+/// read), named integers, and chunks in its own format.
+struct RoleState {
+  std::vector<StateTensor> tensors;
+  std::vector<messages::Counter> counters;
+  std::vector<std::vector<std::byte>> chunks;
+
+  /// Errors: kNotFound, naming the counter.
+  Result<std::int64_t> counter(std::string_view name) const;
+  /// Errors: kCorrupt unless there are exactly `count` chunks.
+  Status expect_chunks(std::size_t count) const;
+};
+
+/// What a role reports about itself, gathered every metrics period by the metrics role.
+struct Report {
+  /// Totals since the run began: summed over the instances of a role. "<role>/<name>"; rates follow from them.
+  std::vector<Scalar> counters;
+  /// Values of now: averaged over the instances of a role.
+  std::vector<Scalar> gauges;
+};
+
+/// A part of the system with its own state. One thread at a time calls it.
+class Role {
+ public:
+  virtual ~Role() = default;
+
+  /// Does one bounded slice of work (aim below 10 ms, so that control is never late). Must not block.
+  /// An error ends this instance: its RestartPolicy says what follows.
+  virtual Result<Progress> step(RoleContext& context) = 0;
+
+  /// When idle for a reason that its channels do not show: "limiter: 812 more inserts until min_size 1000".
+  virtual std::string waiting_for() const { return {}; }
+  virtual void report(Report&) const {}
+
+  /// State for a checkpoint, taken between two steps while all roles pause. Frames that wait in channels are saved by
+  /// the shell. A role without state keeps the defaults.
+  virtual Result<RoleState> save() const { return RoleState{}; }
+  /// Called before the first step with what save() gave. Errors end the start, naming role and cause.
+  virtual Status restore(const RoleState&) { return {}; }
+};
+
+using RoleFactory = std::function<Result<std::unique_ptr<Role>>(const RoleIdentity&)>;
+
+}  // namespace troupe::actors

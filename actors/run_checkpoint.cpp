@@ -1,0 +1,143 @@
+#include <troupe/actors/run_checkpoint.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include <troupe/actors/protocol.hpp>
+
+namespace troupe::actors {
+namespace {
+
+constexpr const char* kTopologyCounter = "run/topology";
+constexpr const char* kWaiting = ".waiting";
+
+/// Instances in the supervisor's order.
+std::vector<RoleIdentity> identities(const Topology& topology) {
+  std::vector<RoleIdentity> result;
+  for (const RoleSpec& role : topology.roles) {
+    for (std::int64_t index = 0; index < role.count; ++index) result.push_back({role.name, index, role.count, 0, 0});
+  }
+  return result;
+}
+
+/// Edges are stored by channel number, so a checkpoint fits one list of roles and channels only.
+std::int64_t topology_hash(const Topology& topology) {
+  std::uint64_t hash = 0xcbf29ce484222325ULL;
+  auto mix = [&hash](const std::string& text) {
+    for (char c : text + "\n") hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3ULL;
+  };
+  for (const RoleSpec& role : topology.roles) mix(fmt::format("{} x {}", role.name, role.count));
+  for (const ChannelSpec& channel : topology.channels) mix(channel.name());
+  return static_cast<std::int64_t>(hash);
+}
+
+/// A frame that waits is stored as three numbers of its edge, then its bytes.
+using EdgeWords = std::array<std::uint32_t, 4>;
+
+std::vector<std::byte> pack_waiting(const EdgeId& edge, const Frame& frame) {
+  const EdgeWords words{edge.channel, edge.producer, edge.consumer, 0};
+  const auto bytes = frame.bytes();
+  std::vector<std::byte> chunk(sizeof(words) + bytes.size());
+  std::memcpy(chunk.data(), words.data(), sizeof(words));
+  std::copy(bytes.begin(), bytes.end(), chunk.begin() + sizeof(words));
+  return chunk;
+}
+
+Result<std::pair<EdgeId, Frame>> unpack_waiting(messages::FramePool& pool, std::span<const std::byte> chunk) {
+  EdgeWords words;
+  if (chunk.size() < sizeof(words)) {
+    return Error{Code::kCorrupt,
+                 fmt::format("a waiting frame has {} bytes, expected {} or more", chunk.size(), sizeof(words))};
+  }
+  std::memcpy(words.data(), chunk.data(), sizeof(words));
+  TROUPE_ASSIGN(Frame frame, pool.copy(chunk.subspan(sizeof(words))));
+  return std::pair{EdgeId{words[0], words[1], words[2]}, std::move(frame)};
+}
+
+/// What of `name` follows "<instance>/", or nothing.
+std::optional<std::string> local_name(const std::string& name, const std::string& instance) {
+  if (name.size() <= instance.size() + 1 || !name.starts_with(instance) || name[instance.size()] != '/') return {};
+  return name.substr(instance.size() + 1);
+}
+
+}  // namespace
+
+messages::CheckpointContents to_contents(const Topology& topology, const Cut& cut,
+                                         std::vector<messages::Counter> more) {
+  messages::CheckpointContents contents;
+  contents.counters = std::move(more);
+  contents.counters.push_back({kTopologyCounter, topology_hash(topology)});
+  const auto instances = identities(topology);
+  for (std::size_t i = 0; i < instances.size(); ++i) {
+    const std::string name = instances[i].name();
+    const InstanceState& state = *cut.instances[i];
+    for (const StateTensor& tensor : state.role.tensors) {
+      contents.tensors.push_back({name + "/" + tensor.name, tensor.dtype, tensor.shape, tensor.bytes});
+    }
+    for (const messages::Counter& counter : state.role.counters) {
+      contents.counters.push_back({name + "/" + counter.name, counter.value});
+    }
+    if (!state.role.chunks.empty()) contents.roles.push_back({name, state.role.chunks});
+    if (!state.waiting.empty()) {
+      messages::RoleChunks& waiting = contents.roles.emplace_back();
+      waiting.role = name + kWaiting;
+      for (const auto& [edge, frame] : state.waiting) waiting.chunks.push_back(pack_waiting(edge, frame));
+    }
+  }
+  return contents;
+}
+
+Result<std::shared_ptr<const Cut>> to_cut(const Topology& topology, const messages::OpenCheckpoint& checkpoint) {
+  TROUPE_ASSIGN(const std::int64_t hash, checkpoint.counter(kTopologyCounter));
+  if (hash != topology_hash(topology)) {
+    return Error{Code::kShapeMismatch,
+                 fmt::format("{}: the checkpoint has other roles, counts or channels than this run", checkpoint.path)};
+  }
+  messages::FramePool pool;
+  auto cut = std::make_shared<Cut>();
+  for (const RoleIdentity& identity : identities(topology)) {
+    const std::string name = identity.name();
+    auto state = std::make_shared<InstanceState>();
+    for (const messages::TensorBytes& tensor : checkpoint.tensors) {
+      if (auto local = local_name(tensor.name, name)) {
+        state->role.tensors.push_back(
+            {std::move(*local), tensor.dtype, tensor.shape, {tensor.bytes.begin(), tensor.bytes.end()}});
+      }
+    }
+    for (const messages::Counter& counter : checkpoint.counters) {
+      if (auto local = local_name(counter.name, name)) state->role.counters.push_back({*local, counter.value});
+    }
+    if (const auto* chunks = checkpoint.find_role(name)) state->role.chunks = *chunks;
+    if (const auto* waiting = checkpoint.find_role(name + kWaiting)) {
+      for (const auto& chunk : *waiting) {
+        TROUPE_ASSIGN(auto item, unpack_waiting(pool, chunk));
+        state->waiting.push_back(std::move(item));
+      }
+    }
+    cut->instances.push_back(std::move(state));
+  }
+  return std::shared_ptr<const Cut>(std::move(cut));
+}
+
+Result<std::vector<float>> group_values(std::span<const messages::TensorBytes> tensors, const std::string& instance,
+                                        const learner::ParamLayout& layout) {
+  std::vector<float> values(static_cast<std::size_t>(layout.elements), 0.0F);
+  for (const learner::ParamEntry& entry : layout.entries) {
+    const std::string name = instance + "/" + entry.name;
+    const auto found = std::find_if(tensors.begin(), tensors.end(),
+                                    [&](const messages::TensorBytes& tensor) { return tensor.name == name; });
+    if (found == tensors.end()) return Error{Code::kNotFound, fmt::format("no tensor \"{}\"", name)};
+    if (found->dtype != DType::kF32 || found->shape != entry.shape) {
+      return Error{Code::kShapeMismatch,
+                   fmt::format("tensor \"{}\" is {}{}, expected float32{}", name, to_string(found->dtype),
+                               found->shape.to_string(), entry.shape.to_string())};
+    }
+    std::memcpy(values.data() + entry.offset, found->bytes.data(), found->bytes.size());
+  }
+  return values;
+}
+
+}  // namespace troupe::actors

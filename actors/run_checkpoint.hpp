@@ -1,0 +1,31 @@
+#pragma once
+// Between a cut of the running system (actors/protocol.hpp) and a checkpoint on disk (messages/checkpoint.hpp): which
+// instance's state goes under which name. Tensors become "<instance>/<tensor>", counters "<instance>/<counter>", a
+// role's chunks the section "<instance>", and frames that waited in its inlets the section "<instance>.waiting".
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <troupe/actors/topology.hpp>
+#include <troupe/core/error.hpp>
+#include <troupe/learner/param_buffer.hpp>
+#include <troupe/messages/checkpoint.hpp>
+
+namespace troupe::actors {
+
+struct Cut;
+
+/// The contents borrow the cut's tensors. `more` are counters of the run itself.
+messages::CheckpointContents to_contents(const Topology& topology, const Cut& cut, std::vector<messages::Counter> more);
+
+/// Errors: kShapeMismatch when the checkpoint is of another topology (roles, counts or channels), kCorrupt when a frame
+/// does not parse. The roles check their own state when they restore it.
+Result<std::shared_ptr<const Cut>> to_cut(const Topology& topology, const messages::OpenCheckpoint& checkpoint);
+
+/// The flat values of one parameter group, e.g. the policy's, from the tensors of a checkpoint.
+/// Errors: kNotFound or kShapeMismatch, naming the tensor.
+Result<std::vector<float>> group_values(std::span<const messages::TensorBytes> tensors, const std::string& instance,
+                                        const learner::ParamLayout& layout);
+
+}  // namespace troupe::actors

@@ -1,0 +1,176 @@
+// The whole D4PG topology in virtual time on one thread, with small networks: it runs, repeats bit for bit, stops at
+// its limits and resumes from its checkpoints.
+#include <troupe/actors/d4pg_topology.hpp>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include <troupe/actors/train.hpp>
+#include <troupe/messages/checkpoint.hpp>
+
+namespace troupe::actors {
+namespace {
+
+class RecordingSink final : public MetricSink {
+ public:
+  Status write(const MetricRow& row) override {
+    rows.push_back(row);
+    return {};
+  }
+  Status flush() override { return {}; }
+  std::vector<MetricRow> rows;
+};
+
+class D4pgTopology : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    directory = std::filesystem::path(::testing::TempDir()) /
+                ("d4pg_topology_" + std::string(::testing::UnitTest::GetInstance()->current_test_info()->name()));
+    std::filesystem::remove_all(directory);
+  }
+  void TearDown() override { std::filesystem::remove_all(directory); }
+
+  static TrainOptions small() {
+    TrainOptions options;
+    options.name = "test";
+    options.env = "cartpole-swingup";
+    options.deterministic = true;
+    options.max_env_steps = 0;
+    options.max_learner_steps = 60;
+    options.actors.count = 2;
+    options.replay.min_items = 64;
+    options.replay.samples_per_insert = 4;
+    options.replay.tolerance = 1;
+    options.learner.batch_size = 16;
+    options.learner.policy_layers = {16, 16};
+    options.learner.critic_layers = {16, 16};
+    options.learner.atoms = 11;
+    options.evaluator = {2, 30};
+    options.checkpoint.every_s = 0.005;  // of virtual time
+    options.metrics.every_s = 0.002;
+    return options;
+  }
+  Result<TrainSummary> run(const TrainOptions& options, RecordingSink& sink, bool resume = false) {
+    TrainHooks hooks;
+    hooks.metrics = &sink;
+    hooks.checkpoint_dir = directory / "checkpoints";
+    hooks.resume = resume;
+    return train(options, hooks);
+  }
+  std::vector<std::byte> parameters() {
+    auto checkpoint = messages::open_newest_checkpoint((directory / "checkpoints").string()).value();
+    std::vector<std::byte> all;
+    for (const auto& tensor : checkpoint.tensors) all.insert(all.end(), tensor.bytes.begin(), tensor.bytes.end());
+    return all;
+  }
+
+  std::filesystem::path directory;
+};
+
+TEST_F(D4pgTopology, RunsToItsLimitAndReportsIt) {
+  RecordingSink sink;
+  const auto summary = run(small(), sink);
+  ASSERT_TRUE(summary.ok()) << summary.error().message;
+  EXPECT_EQ(summary->stop_reason, StopReason::kMaxLearnerSteps);
+  EXPECT_EQ(summary->learner_steps, 60);
+  EXPECT_GT(summary->env_steps, 64);
+  ASSERT_TRUE(summary->final_evaluation.has_value());
+  EXPECT_EQ(summary->final_evaluation->episodes, 2);
+  EXPECT_GE(sink.rows.size(), 3u);
+}
+
+TEST_F(D4pgTopology, TheRatioOfSamplesToInsertsHolds) {
+  RecordingSink sink;
+  TrainOptions options = small();
+  options.max_learner_steps = 400;
+  const auto summary = run(options, sink).value();
+  const double sampled = 400.0 * 16;
+  // The limiter's error buffer (64 x 1 x 4) on each side, and what is under way in channels.
+  EXPECT_NEAR(sampled / static_cast<double>(summary.env_steps), 4, 1.0);
+}
+
+TEST_F(D4pgTopology, TwoRunsWithOneSeedGiveTheSameBits) {
+  std::vector<std::byte> bits[2];
+  RecordingSink sinks[2];
+  for (int i = 0; i < 2; ++i) {
+    std::filesystem::remove_all(directory);
+    ASSERT_TRUE(run(small(), sinks[i]).ok());
+    bits[i] = parameters();
+  }
+  EXPECT_EQ(bits[0], bits[1]);
+  ASSERT_EQ(sinks[0].rows.size(), sinks[1].rows.size());
+  for (std::size_t r = 0; r < sinks[0].rows.size(); ++r) {
+    const MetricRow& a = sinks[0].rows[r];
+    const MetricRow& b = sinks[1].rows[r];
+    EXPECT_EQ(a.wall_s, b.wall_s);
+    EXPECT_EQ(a.env_steps, b.env_steps);
+    ASSERT_EQ(a.scalars.size(), b.scalars.size());
+    for (std::size_t s = 0; s < a.scalars.size(); ++s) {
+      EXPECT_EQ(a.scalars[s].name, b.scalars[s].name);
+      EXPECT_EQ(a.scalars[s].value, b.scalars[s].value) << a.scalars[s].name;
+    }
+  }
+}
+
+TEST_F(D4pgTopology, AnotherSeedGivesOtherBits) {
+  RecordingSink sink;
+  ASSERT_TRUE(run(small(), sink).ok());
+  const auto first = parameters();
+  std::filesystem::remove_all(directory);
+  TrainOptions options = small();
+  options.seed = 2;
+  ASSERT_TRUE(run(options, sink).ok());
+  EXPECT_NE(parameters(), first);
+}
+
+TEST_F(D4pgTopology, ResumeGoesOnFromTheCheckpoint) {
+  RecordingSink sink;
+  const auto first = run(small(), sink).value();
+  TrainOptions options = small();
+  options.max_learner_steps = 100;
+  RecordingSink resumed;
+  const auto second = run(options, resumed, true).value();
+  EXPECT_EQ(second.learner_steps, 100);
+  EXPECT_GT(second.env_steps, first.env_steps);
+  EXPECT_GT(second.wall_s, first.wall_s);
+  ASSERT_FALSE(resumed.rows.empty());
+  EXPECT_GE(resumed.rows.front().env_steps, first.env_steps / 2);
+}
+
+TEST_F(D4pgTopology, PrioritisedReplayRunsToo) {
+  RecordingSink sink;
+  TrainOptions options = small();
+  options.replay.sampler = "prioritized";
+  const auto summary = run(options, sink);
+  ASSERT_TRUE(summary.ok()) << summary.error().message;
+  EXPECT_EQ(summary->learner_steps, 60);
+}
+
+TEST_F(D4pgTopology, AStopRequestLeavesACheckpoint) {
+  RecordingSink sink;
+  std::atomic<bool> stop{true};
+  TrainHooks hooks;
+  hooks.metrics = &sink;
+  hooks.stop = &stop;
+  hooks.checkpoint_dir = directory / "checkpoints";
+  const auto summary = train(small(), hooks).value();
+  EXPECT_EQ(summary.stop_reason, StopReason::kRequested);
+  EXPECT_TRUE(messages::open_newest_checkpoint(hooks.checkpoint_dir.string()).ok());
+}
+
+TEST_F(D4pgTopology, AnUnknownEnvironmentIsNamed) {
+  RecordingSink sink;
+  TrainOptions options = small();
+  options.env = "cartpole-swingupp";
+  EXPECT_THAT(run(options, sink).error().message, ::testing::HasSubstr("cartpole-swingup"));
+}
+
+TEST_F(D4pgTopology, ResumingWithoutACheckpointIsAnError) {
+  RecordingSink sink;
+  EXPECT_EQ(run(small(), sink, true).error().code, Code::kNotFound);
+}
+
+}  // namespace
+}  // namespace troupe::actors

@@ -1,0 +1,128 @@
+#include <troupe/actors/metrics_actor.hpp>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <troupe/tests/actors/fake_context.hpp>
+
+namespace troupe::actors {
+namespace {
+
+using testing::FakeContext;
+
+class RecordingSink final : public MetricSink {
+ public:
+  Status write(const MetricRow& row) override {
+    rows.push_back(row);
+    return result;
+  }
+  Status flush() override { return {}; }
+
+  double scalar(std::size_t row, const std::string& name) const {
+    for (const Scalar& scalar : rows.at(row).scalars) {
+      if (scalar.name == name) return scalar.value;
+    }
+    ADD_FAILURE() << "no scalar " << name << " in row " << row;
+    return 0;
+  }
+
+  std::vector<MetricRow> rows;
+  Status result;
+};
+
+class MetricsActorTest : public ::testing::Test {
+ protected:
+  MetricsActor make(std::int64_t episodes = 3) {
+    return MetricsActor({.sink = &sink,
+                         .period = std::chrono::seconds(1),
+                         .wall_s = 100,
+                         .actor_role = "actor",
+                         .learner_role = "learner",
+                         .evaluator_role = "evaluator",
+                         .evaluation_episodes = episodes});
+  }
+  void report(const std::string& role, std::int64_t index, double steps, double loss) {
+    InstanceReport report{role, index, {{{"steps", steps}}, {{"loss", loss}}}};
+    context.in("reports").frames.push_back(make_instance_report(context.pool(), report).value());
+  }
+  void episode(const std::string& role, double episode_return) {
+    context.in("episodes")
+        .frames.push_back(messages::make_episode(context.pool(), {role, 0, episode_return, 1000, 40}).value());
+  }
+
+  RecordingSink sink;
+  FakeContext context;
+};
+
+TEST_F(MetricsActorTest, SumsCountersOverInstancesAndAveragesGauges) {
+  MetricsActor metrics = make();
+  report("actor", 0, 100, 1);
+  report("actor", 1, 50, 3);
+  report("learner", 0, 7, 5);
+  ASSERT_TRUE(metrics.step(context).ok());
+  EXPECT_TRUE(sink.rows.empty());
+  context.manual_clock.advance(std::chrono::seconds(1));
+  ASSERT_TRUE(metrics.step(context).ok());
+  ASSERT_EQ(sink.rows.size(), 1u);
+  EXPECT_DOUBLE_EQ(sink.rows[0].wall_s, 101);
+  EXPECT_EQ(sink.rows[0].env_steps, 150);
+  EXPECT_EQ(sink.rows[0].learner_steps, 7);
+  EXPECT_DOUBLE_EQ(sink.scalar(0, "actor/loss"), 2);
+
+  report("actor", 1, 150, 3);
+  context.manual_clock.advance(std::chrono::seconds(2));
+  ASSERT_TRUE(metrics.step(context).ok());
+  EXPECT_DOUBLE_EQ(sink.scalar(1, "actor/steps_per_s"), 50);
+}
+
+TEST_F(MetricsActorTest, ARestartedInstanceDoesNotTakeTotalsBack) {
+  MetricsActor metrics = make();
+  report("learner", 0, 1, 0);
+  report("actor", 0, 100, 0);
+  ASSERT_TRUE(metrics.step(context).ok());
+  report("actor", 0, 10, 0);
+  context.manual_clock.advance(std::chrono::seconds(1));
+  ASSERT_TRUE(metrics.step(context).ok());
+  EXPECT_EQ(sink.rows[0].env_steps, 110);
+}
+
+TEST_F(MetricsActorTest, TheFirstRowWaitsForActorsAndLearner) {
+  MetricsActor metrics = make();
+  report("actor", 0, 100, 0);
+  context.manual_clock.advance(std::chrono::seconds(1));
+  ASSERT_TRUE(metrics.step(context).ok());
+  context.manual_clock.advance(std::chrono::seconds(1));
+  ASSERT_TRUE(metrics.step(context).ok());
+  EXPECT_TRUE(sink.rows.empty());
+}
+
+TEST_F(MetricsActorTest, AnEvaluationIsARowOfItsOwnOnceAllEpisodesAreIn) {
+  MetricsActor metrics = make(3);
+  episode("evaluator", 10);
+  episode("actor", 500);
+  episode("evaluator", 20);
+  ASSERT_TRUE(metrics.step(context).ok());
+  EXPECT_TRUE(sink.rows.empty());
+  episode("evaluator", 30);
+  ASSERT_TRUE(metrics.step(context).ok());
+  ASSERT_EQ(sink.rows.size(), 1u);
+  EXPECT_EQ(sink.rows[0].learner_steps, 40);
+  EXPECT_DOUBLE_EQ(sink.scalar(0, "evaluator/return"), 20);
+  EXPECT_NEAR(sink.scalar(0, "evaluator/return_std"), 8.16496580927726, 1e-12);
+}
+
+TEST_F(MetricsActorTest, ASinkThatFailsEndsTheRole) {
+  MetricsActor metrics = make(1);
+  sink.result = Error{Code::kIo, "disk full"};
+  episode("evaluator", 1);
+  EXPECT_EQ(metrics.step(context).error().message, "disk full");
+}
+
+TEST(InstanceReport, OtherScalarNamesAreRefused) {
+  messages::FramePool pool;
+  const Frame frame = messages::make_metrics(pool, {0, 0, 0, {{"actor/loss", 1}}}).value();
+  EXPECT_EQ(read_instance_report(frame).error().code, Code::kInvalidArgument);
+}
+
+}  // namespace
+}  // namespace troupe::actors

@@ -1,0 +1,298 @@
+// The shell, the supervisor and the runtime with small roles: most tests run in virtual time on one thread, a few on
+// real threads with the same roles.
+#include <troupe/actors/runtime.hpp>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include <troupe/actors/protocol.hpp>
+
+#include <troupe/tests/actors/test_roles.hpp>
+
+namespace troupe::actors {
+namespace {
+
+using testing::Collected;
+using testing::counting;
+using testing::factory;
+using ::testing::HasSubstr;
+using testing::never;
+using testing::number_frame;
+using testing::number_of;
+
+std::unique_ptr<Runtime> make(Topology topology, RuntimeOptions options) {
+  return Runtime::make(std::move(topology), std::move(options)).value();
+}
+
+class BothModes : public ::testing::TestWithParam<bool> {};
+INSTANTIATE_TEST_SUITE_P(, BothModes, ::testing::Bool(),
+                         [](const auto& info) { return info.param ? "VirtualTime" : "Threads"; });
+
+TEST_P(BothModes, AStreamDeliversEverythingOnceAndInOrder) {
+  auto collected = std::make_shared<Collected>();
+  auto runtime = make(counting(3, 200, 4, collected), {.deterministic = GetParam()});
+  EXPECT_EQ(runtime->run(never).value(), Runtime::Ended::kComplete);
+  runtime.reset();
+  std::sort(collected->numbers.begin(), collected->numbers.end());
+  ASSERT_EQ(collected->numbers.size(), 600u);
+  for (std::size_t i = 0; i < 600; ++i) EXPECT_EQ(collected->numbers[i], static_cast<std::int64_t>(i / 3));
+}
+
+TEST(Runtime, TwoDeterministicRunsTakeTheSameSteps) {
+  std::vector<std::int64_t> runs[2];
+  Duration ends[2];
+  for (int i = 0; i < 2; ++i) {
+    auto collected = std::make_shared<Collected>();
+    auto runtime = make(counting(3, 100, 2, collected), {.deterministic = true});
+    ASSERT_TRUE(runtime->run(never).ok());
+    ends[i] = runtime->clock().now();
+    runs[i] = collected->numbers;
+  }
+  EXPECT_EQ(runs[0], runs[1]);
+  EXPECT_EQ(ends[0], ends[1]);
+}
+
+/// Holds frames without taking them until told.
+class Holder final : public Role {
+ public:
+  explicit Holder(std::shared_ptr<std::int64_t> steps) : steps_(std::move(steps)) {}
+  Result<Progress> step(RoleContext&) override {
+    ++*steps_;
+    return Progress::kIdle;
+  }
+
+ private:
+  std::shared_ptr<std::int64_t> steps_;
+};
+
+TEST(Runtime, AProducerStopsAtTheChannelsCapacity) {
+  auto collected = std::make_shared<Collected>();
+  auto received = std::make_shared<std::int64_t>(0);
+  Topology topology = counting(2, 1000, 5, collected);
+  topology.roles[1].make = factory([&](const RoleIdentity&) { return std::make_unique<Holder>(received); });
+  auto runtime = make(std::move(topology), {.deterministic = true});
+  const auto ended = runtime->run(never);
+  ASSERT_FALSE(ended.ok());
+  EXPECT_THAT(ended.error().message, HasSubstr("standstill: every role waits"));
+  // One call at the start, then one for each frame: 2 producers x 5.
+  EXPECT_EQ(*received, 1 + 2 * 5);
+}
+
+TEST(Runtime, ALatestChannelKeepsOnlyTheNewest) {
+  auto collected = std::make_shared<Collected>();
+  Topology topology = counting(1, 1000, 1, collected, ChannelKind::kLatest);
+  topology.roles[0].completes_run = true;
+  topology.roles[1].completes_run = false;
+  auto runtime = make(std::move(topology), {.deterministic = true});
+  ASSERT_TRUE(runtime->run(never).ok());
+  runtime.reset();
+  ASSERT_FALSE(collected->numbers.empty());
+  EXPECT_TRUE(std::is_sorted(collected->numbers.begin(), collected->numbers.end()));
+  EXPECT_LE(collected->numbers.size(), 1000u);
+}
+
+/// Fails once its count of numbers reaches `fail_at`, in every incarnation up to `failures`.
+class Crasher final : public Role {
+ public:
+  Crasher(std::int64_t fail_at, bool fails, bool throws) : fail_at_(fail_at), fails_(fails), throws_(throws) {}
+  Result<Progress> step(RoleContext& context) override {
+    if (fails_ && next_ == fail_at_) {
+      if (throws_) throw std::runtime_error("the environment exploded");
+      return Error{Code::kInternal, "the environment exploded"};
+    }
+    if (!context.out("numbers").ready()) return Progress::kIdle;
+    context.out("numbers").send(number_frame(context.pool(), next_++));
+    return Progress::kMore;
+  }
+
+ private:
+  std::int64_t fail_at_;
+  bool fails_, throws_;
+  std::int64_t next_ = 0;
+};
+
+Topology crashing(int failures, int max_restarts, bool throws, std::shared_ptr<Collected> collected) {
+  Topology topology = counting(1, 50, 4, std::move(collected));
+  topology.roles[0].make = factory([=](const RoleIdentity& identity) {
+    return std::make_unique<Crasher>(10, identity.incarnation < failures, throws);
+  });
+  topology.roles[0].restart.max_restarts = max_restarts;
+  return topology;
+}
+
+TEST_P(BothModes, ACrashedInstanceIsRestartedWithBackOffAndTheRunGoesOn) {
+  for (bool throws : {false, true}) {
+    auto collected = std::make_shared<Collected>();
+    Topology topology = crashing(3, 5, throws, collected);
+    topology.roles[0].restart.first_backoff = std::chrono::milliseconds(20);
+    auto runtime = make(std::move(topology), {.deterministic = GetParam()});
+    const Duration start = runtime->clock().now();
+    EXPECT_EQ(runtime->run(never).value(), Runtime::Ended::kComplete);
+    // 20 + 40 + 80 ms of back-off.
+    EXPECT_GE(runtime->clock().now() - start, std::chrono::milliseconds(140));
+    runtime.reset();
+    EXPECT_EQ(collected->numbers.size(), 50u);
+  }
+}
+
+TEST_P(BothModes, OneFailureMoreThanTheBudgetEndsTheRunNamingTheInstance) {
+  auto collected = std::make_shared<Collected>();
+  auto runtime = make(crashing(100, 2, false, collected), {.deterministic = GetParam()});
+  const auto ended = runtime->run(never);
+  ASSERT_FALSE(ended.ok());
+  EXPECT_EQ(ended.error().message, "counter: the environment exploded (after 2 restarts)");
+}
+
+TEST(Runtime, AFactoryThatFailsEndsTheRun) {
+  Topology topology = counting(1, 10, 1, std::make_shared<Collected>());
+  topology.roles[0].make = [](const RoleIdentity&) -> Result<std::unique_ptr<Role>> {
+    return Error{Code::kNotFound, "no such environment"};
+  };
+  auto runtime = make(std::move(topology), {.deterministic = true});
+  EXPECT_EQ(runtime->run(never).error().message, "counter: no such environment");
+}
+
+TEST(Runtime, ABrokenTopologyIsRefusedBeforeAnythingIsSpawned) {
+  Topology topology = counting(1, 10, 1, std::make_shared<Collected>());
+  topology.channels.clear();
+  EXPECT_EQ(Runtime::make(std::move(topology), {}).error().code, Code::kInvalidArgument);
+}
+
+TEST_P(BothModes, ACheckpointIsAConsistentCutFromWhichTheRunGoesOn) {
+  // Cut in the middle, throw the rest of the run away, resume from the cut: nothing is lost and nothing comes twice.
+  std::shared_ptr<const Cut> cut;
+  {
+    auto collected = std::make_shared<Collected>();
+    auto runtime = make(counting(3, 2000, 4, collected),
+                        {.deterministic = GetParam(), .write_cut = [&](std::shared_ptr<const Cut> taken) {
+                           cut = std::move(taken);
+                           return Status();
+                         }});
+    int calls = 0;
+    ASSERT_EQ(runtime->run([&] { return ++calls > (GetParam() ? 1500 : 0); }).value(), Runtime::Ended::kInterrupted);
+    ASSERT_TRUE(runtime->checkpoint().ok());
+    ASSERT_TRUE(runtime->run(never).ok());
+  }
+  ASSERT_NE(cut, nullptr);
+  auto collected = std::make_shared<Collected>();
+  auto runtime = make(counting(3, 2000, 4, collected), {.deterministic = GetParam(), .resume_from = cut});
+  ASSERT_TRUE(runtime->run(never).ok());
+  runtime.reset();
+  std::sort(collected->numbers.begin(), collected->numbers.end());
+  ASSERT_EQ(collected->numbers.size(), 6000u);
+  for (std::size_t i = 0; i < 6000; ++i) ASSERT_EQ(collected->numbers[i], static_cast<std::int64_t>(i / 3));
+}
+
+/// Never comes back from its second step.
+class Stuck final : public Role {
+ public:
+  explicit Stuck(std::shared_ptr<std::atomic<bool>> release) : release_(std::move(release)) {}
+  Result<Progress> step(RoleContext&) override {
+    while (!release_->load()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    return Progress::kIdle;
+  }
+
+ private:
+  std::shared_ptr<std::atomic<bool>> release_;
+};
+
+TEST(Runtime, ACutThatSomebodyHoldsUpFailsNamingIt) {
+  auto release = std::make_shared<std::atomic<bool>>(false);
+  Topology topology = counting(1, 10, 1, std::make_shared<Collected>());
+  topology.roles[0].make = factory([&](const RoleIdentity&) { return std::make_unique<Stuck>(release); });
+  auto runtime = make(std::move(topology), {.cut_deadline = std::chrono::milliseconds(200),
+                                            .write_cut = [](std::shared_ptr<const Cut>) { return Status(); }});
+  ASSERT_TRUE(runtime->run([] { return true; }).ok());
+  const Status status = runtime->checkpoint();
+  ASSERT_FALSE(status.ok());
+  EXPECT_EQ(status.error().code, Code::kDeadlineExceeded);
+  EXPECT_THAT(status.error().message, HasSubstr("from counter"));
+  release->store(true);
+}
+
+// ---- request channels
+// ------------------------------------------------------------------------------------------------
+
+/// Calls with 0..calls-1, one after the other, and collects the answers or errors.
+class CallingRole final : public Role {
+ public:
+  CallingRole(std::int64_t calls, Duration deadline, std::shared_ptr<std::vector<Result<std::int64_t>>> answers)
+      : calls_(calls), deadline_(deadline), answers_(std::move(answers)) {}
+  Result<Progress> step(RoleContext& context) override {
+    Caller& caller = context.caller("ask");
+    while (sent_ < calls_ && caller.ready()) {
+      caller.call(number_frame(context.pool(), sent_++), deadline_, [this](Result<Frame> answer) {
+        answers_->push_back(answer.ok() ? Result<std::int64_t>(number_of(*answer)) : answer.error());
+      });
+    }
+    return static_cast<std::int64_t>(answers_->size()) == calls_ ? Progress::kDone : Progress::kIdle;
+  }
+
+ private:
+  std::int64_t calls_;
+  Duration deadline_;
+  std::int64_t sent_ = 0;
+  std::shared_ptr<std::vector<Result<std::int64_t>>> answers_;
+};
+
+enum class Serving { kDoubles, kIgnores, kDrops };
+
+class ServingRole final : public Role {
+ public:
+  explicit ServingRole(Serving how) : how_(how) {}
+  Result<Progress> step(RoleContext& context) override {
+    Server& server = context.server("answer");
+    while (how_ != Serving::kIgnores && !server.empty()) {
+      auto [frame, answer] = server.take();
+      if (how_ == Serving::kDoubles) answer(number_frame(context.pool(), 2 * number_of(frame)));
+    }
+    return Progress::kIdle;
+  }
+
+ private:
+  Serving how_;
+};
+
+std::vector<Result<std::int64_t>> ask(Serving how, bool deterministic) {
+  auto answers = std::make_shared<std::vector<Result<std::int64_t>>>();
+  RoleSpec client;
+  client.name = "client";
+  client.outlets = {{"ask", "Number", ChannelKind::kRequest}};
+  client.completes_run = true;
+  client.make = factory(
+      [=](const RoleIdentity&) { return std::make_unique<CallingRole>(20, std::chrono::milliseconds(50), answers); });
+  RoleSpec server;
+  server.name = "server";
+  server.inlets = {{"answer", "Number", ChannelKind::kRequest}};
+  server.make = factory([how](const RoleIdentity&) { return std::make_unique<ServingRole>(how); });
+  Topology topology;
+  topology.roles = {client, server};
+  topology.channels = {{"client", "ask", "server", "answer", 3}};
+  auto runtime = make(std::move(topology), {.deterministic = deterministic});
+  EXPECT_TRUE(runtime->run(never).ok());
+  runtime.reset();
+  return *answers;
+}
+
+TEST_P(BothModes, ACallIsAnswered) {
+  const auto answers = ask(Serving::kDoubles, GetParam());
+  ASSERT_EQ(answers.size(), 20u);
+  for (std::size_t i = 0; i < answers.size(); ++i) EXPECT_EQ(answers[i].value(), static_cast<std::int64_t>(2 * i));
+}
+
+TEST_P(BothModes, AnUnansweredCallEndsAtItsDeadline) {
+  // The first three fill the server's queue for good; those that follow find it full.
+  const auto answers = ask(Serving::kIgnores, GetParam());
+  for (std::size_t i = 0; i < answers.size(); ++i) {
+    EXPECT_EQ(answers[i].error().code, i < 3 ? Code::kDeadlineExceeded : Code::kUnavailable) << i;
+  }
+}
+
+TEST_P(BothModes, ADroppedCallIsCancelled) {
+  for (const auto& answer : ask(Serving::kDrops, GetParam())) EXPECT_EQ(answer.error().code, Code::kCancelled);
+}
+
+}  // namespace
+}  // namespace troupe::actors
