@@ -156,7 +156,8 @@ Status CsvSink::write(const MetricRow& row) {
   } else if (names_.size() > known) {
     TROUPE_TRY(rewrite(std::numeric_limits<double>::infinity()));
   }
-  return file_.append(row_line(row, names_));
+  TROUPE_TRY(file_.append(row_line(row, names_)));
+  return file_.flush();
 }
 
 Status CsvSink::rewrite(double wall_s_end) {

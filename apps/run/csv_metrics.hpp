@@ -18,6 +18,7 @@ class CsvSink final : public MetricSink {
   /// Errors: kCorrupt (not a file that this sink wrote), kIo.
   static Result<CsvSink> open(std::filesystem::path path);
 
+  /// The row survives the death of the process from here on.
   /// A scalar that no row had before makes a column, for which the file is rewritten (in a run's first seconds).
   /// The first row after open() removes the rows that lie later than itself: they belong to the time between the
   /// checkpoint and the crash, which the resumed run does again.

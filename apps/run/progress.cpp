@@ -5,6 +5,9 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <string_view>
+#include <utility>
+#include <vector>
 
 #include <troupe/apps/run/evaluations.hpp>
 #include <troupe/apps/run/units.hpp>
@@ -44,20 +47,29 @@ double ProgressState::left_s() const {
   return left;
 }
 
-std::string ProgressState::line() const {
-  std::string text = format_duration(last_.wall_s);
-  const auto with_rate = [&](std::string_view name, std::int64_t count, double rate) {
-    text += fmt::format("  {} {}", name, format_count(static_cast<double>(count)));
-    if (rate != kUnknown) text += fmt::format(" ({}/s)", format_count(rate));
+std::string ProgressState::line(std::size_t columns_max) const {
+  std::vector<std::string> parts;  // most wanted first
+  const auto counted = [&](std::string_view name, std::int64_t count, double rate) {
+    std::string part = fmt::format("{} {}", name, format_count(static_cast<double>(count)));
+    if (rate != kUnknown) part += fmt::format(" ({}/s)", format_count(rate));
+    parts.push_back(std::move(part));
   };
-  with_rate("env", last_.env_steps, value("actor/steps_per_s", kUnknown));
-  with_rate("learner", last_.learner_steps, value("learner/steps_per_s", kUnknown));
-  if (values_.count("evaluator/return") > 0) text += fmt::format("  return {:.1f}", values_.at("evaluator/return"));
-  if (values_.count("replay/items") > 0) text += fmt::format("  replay {}", format_count(values_.at("replay/items")));
+  const bool limited = std::isfinite(left_s());
+  parts.push_back(format_duration(last_.wall_s) +
+                  (limited ? fmt::format(" ({} left)", format_duration(left_s())) : ""));
+  if (values_.count("evaluator/return") > 0)
+    parts.push_back(fmt::format("return {:.1f}", values_.at("evaluator/return")));
+  counted("env", last_.env_steps, value("actor/steps_per_s", kUnknown));
+  counted("learner", last_.learner_steps, value("learner/steps_per_s", kUnknown));
+  if (values_.count("replay/items") > 0)
+    parts.push_back(fmt::format("replay {}", format_count(values_.at("replay/items"))));
   if (values_.count("parameters/staleness_mean") > 0) {
-    text += fmt::format("  staleness {:.1f}", values_.at("parameters/staleness_mean"));
+    parts.push_back(fmt::format("staleness {:.1f}", values_.at("parameters/staleness_mean")));
   }
-  if (std::isfinite(left_s())) text += fmt::format("  left {}", format_duration(left_s()));
+  std::string text = parts[0];
+  for (std::size_t i = 1; i < parts.size() && text.size() + 2 + parts[i].size() <= columns_max; ++i) {
+    text += fmt::format("  {}", parts[i]);
+  }
   return text;
 }
 
@@ -74,13 +86,13 @@ Status ProgressSink::write(const MetricRow& row) {
 }
 
 void ProgressSink::draw() {
-  std::string line = state_.line();
+  std::string line;
   if (style_ == ProgressStyle::kPlain) {
-    line += '\n';
+    line = state_.line(std::numeric_limits<std::size_t>::max()) + '\n';
   } else {
     // One column stays free: writing into the last one would wrap on some terminals.
-    if (columns_ > 1) line.resize(std::min(line.size(), static_cast<std::size_t>(columns_ - 1)));
-    line = "\r" + line + "\x1b[K";  // erases what the line before had more
+    line =
+        fmt::format("\r{}\x1b[K", state_.line(static_cast<std::size_t>(std::max(columns_, 1) - 1)));  // erases the rest
     line_open_ = true;
   }
   std::fputs(line.c_str(), out_);

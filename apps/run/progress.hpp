@@ -1,6 +1,7 @@
 #pragma once
 // What a person sees while a run lasts: one line that is rewritten in place on a terminal, or a plain line now and then
 // where the output goes to a file.
+#include <cstddef>
 #include <cstdio>
 #include <map>
 #include <string>
@@ -22,9 +23,9 @@ class ProgressState {
  public:
   explicit ProgressState(RunLimits limits) : limits_(limits) {}
   void update(const MetricRow& row);
-  /// "1m05s  env 12.3k (1.20k/s)  learner 1.54k (150/s)  return 812.3  replay 12.3k  staleness 4.2  left 3m10s".
-  /// A part appears when a row had its scalars.
-  std::string line() const;
+  /// "1m05s (3m10s left)  return 812.3  env 12.3k (1.20k/s)  learner 1.54k (150/s)  replay 12.3k  staleness 4.2".
+  /// A part appears when a row had its scalars; the last parts are left out if the line were longer than columns_max.
+  std::string line(std::size_t columns_max) const;
   /// Seconds until the nearest limit at the present rates; infinite without one.
   double left_s() const;
 
@@ -42,7 +43,7 @@ enum class ProgressStyle { kLive, kPlain };
 /// when an evaluation comes in. Errors of the stream (closed terminal) are ignored: a run goes on without onlookers.
 class ProgressSink final : public MetricSink {
  public:
-  /// All borrowed. columns: width of the terminal, to which a live line is cut.
+  /// All borrowed. columns: width of the terminal, which a live line does not exceed.
   ProgressSink(std::FILE* out, ProgressStyle style, int columns, RunLimits limits, const Clock& clock)
       : out_(out), style_(style), columns_(columns), state_(limits), clock_(clock) {}
 

@@ -113,7 +113,8 @@ Status TensorBoardSink::write(const MetricRow& row) {
   for (const Scalar& scalar : row.scalars) add_scalar(summary, printable(scalar.name), scalar.value);
   Message event;
   event.fixed64(kWallTime, wall_time).varint(kStep, step).text(kSummary, summary.bytes());
-  return file_.append(tf_record(event.bytes()));
+  TROUPE_TRY(file_.append(tf_record(event.bytes())));
+  return file_.flush();
 }
 
 }  // namespace troupe::apps

@@ -12,6 +12,8 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
+constexpr std::size_t kWide = 200;
+
 MetricRow full_row() {
   return {.wall_s = 65,
           .env_steps = 12345,
@@ -26,22 +28,32 @@ MetricRow full_row() {
 TEST(ProgressState, PutsEverythingInOneLine) {
   ProgressState state({.max_minutes = 5});
   state.update(full_row());
-  EXPECT_EQ(state.line(),
-            "1m05s  env 12.3k (1.20k/s)  learner 1.54k (150/s)  return 812.3  replay 12.3k  staleness 4.2  left 3m55s");
+  EXPECT_EQ(
+      state.line(kWide),
+      "1m05s (3m55s left)  return 812.3  env 12.3k (1.20k/s)  learner 1.54k (150/s)  replay 12.3k  staleness 4.2");
 }
 
 TEST(ProgressState, KeepsValuesThatTheNewestRowLacks) {
   ProgressState state({});
   state.update(full_row());
   state.update({.wall_s = 66, .env_steps = 20000, .learner_steps = 1600});
-  EXPECT_EQ(state.line(),
-            "1m06s  env 20.0k (1.20k/s)  learner 1.60k (150/s)  return 812.3  replay 12.3k  staleness 4.2");
+  EXPECT_EQ(state.line(kWide),
+            "1m06s  return 812.3  env 20.0k (1.20k/s)  learner 1.60k (150/s)  replay 12.3k  staleness 4.2");
 }
 
 TEST(ProgressState, LeavesOutWhatNobodyReported) {
   ProgressState state({.max_env_steps = 100});
   state.update({.wall_s = 1, .env_steps = 10, .learner_steps = 0});
-  EXPECT_EQ(state.line(), "1.0s  env 10  learner 0");  // no rate: the time left is unknown
+  EXPECT_EQ(state.line(kWide), "1.0s  env 10  learner 0");  // no rate: the time left is unknown
+}
+
+TEST(ProgressState, LeavesOutTheLastPartsOfALineThatIsTooLong) {
+  ProgressState state({.max_minutes = 5});
+  state.update(full_row());
+  EXPECT_EQ(state.line(79), "1m05s (3m55s left)  return 812.3  env 12.3k (1.20k/s)  learner 1.54k (150/s)");
+  EXPECT_EQ(state.line(32), "1m05s (3m55s left)  return 812.3");
+  EXPECT_EQ(state.line(31), "1m05s (3m55s left)");
+  EXPECT_EQ(state.line(0), "1m05s (3m55s left)");
 }
 
 TEST(ProgressState, TimeLeftIsThatOfTheNearestLimit) {
@@ -88,18 +100,18 @@ TEST_F(ProgressOutput, LiveRewritesOneLineFourTimesASecond) {
             "\r0.0s  env 1  learner 0\x1b[K"
             "\r0.0s  env 3  learner 0\x1b[K"
             "\r0.0s  env 4  learner 0\x1b[K"
-            "\r0.0s  env 5  learner 0  return 9.0\x1b[K\n");
+            "\r0.0s  return 9.0  env 5  learner 0\x1b[K\n");
 }
 
 TEST_F(ProgressOutput, LiveLinesFitTheTerminal) {
-  EXPECT_EQ(output(ProgressStyle::kLive, 7).substr(0, 10), "\r0.0s  \x1b[K");
+  EXPECT_EQ(output(ProgressStyle::kLive, 12).substr(0, 15), "\r0.0s  env 1\x1b[K");
 }
 
 TEST_F(ProgressOutput, PlainWritesALineEveryFiveSecondsAndForEvaluations) {
   EXPECT_EQ(output(ProgressStyle::kPlain, 80),
             "0.0s  env 1  learner 0\n"
             "0.0s  env 4  learner 0\n"
-            "0.0s  env 5  learner 0  return 9.0\n");
+            "0.0s  return 9.0  env 5  learner 0\n");
 }
 
 TEST(Progress, AClosedOutputDoesNotEndTheRun) {
