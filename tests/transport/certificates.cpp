@@ -1,4 +1,4 @@
-#include "certificates.hpp"
+#include <troupe/tests/transport/certificates.hpp>
 
 #include <openssl/evp.h>
 #include <openssl/pem.h>

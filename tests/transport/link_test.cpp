@@ -12,7 +12,7 @@
 #include <future>
 #include <thread>
 
-#include "certificates.hpp"
+#include <troupe/tests/transport/certificates.hpp>
 
 namespace troupe::transport {
 namespace {
