@@ -41,7 +41,7 @@ struct LearnerOptions {
 };
 
 struct EvaluatorOptions {
-  std::int64_t episodes = 10;  ///< a evaluation, without exploration noise
+  std::int64_t episodes = 10;  ///< an evaluation, without exploration noise
   std::int64_t every_learner_steps = 2'500;
 };
 

@@ -28,6 +28,8 @@ int run(int argc, char** argv) {
   CLI::App app("Troupe: reinforcement learning on actors.", "troupe");
   app.require_subcommand(1);
   Command chosen;
+  add_train_command(app, &chosen);
+  add_render_command(app, &chosen);
   add_envs_command(app, &chosen);
   add_config_command(app, &chosen);
   add_version_command(app, &chosen);

@@ -22,6 +22,8 @@ enum ExitCode {
 
 using Command = std::function<int()>;
 
+void add_train_command(CLI::App& app, Command* chosen);
+void add_render_command(CLI::App& app, Command* chosen);
 void add_envs_command(CLI::App& app, Command* chosen);
 void add_config_command(CLI::App& app, Command* chosen);
 void add_version_command(CLI::App& app, Command* chosen);

@@ -13,18 +13,23 @@ class Cli : public TestDirectory {
 
 TEST_F(Cli, WrongUsageExitsWith64AndSaysWhatIsWrong) {
   EXPECT_EQ(run("").exit_code, 64);
+  EXPECT_EQ(run("train").exit_code, 64);
+  EXPECT_EQ(run("train a.toml b.toml").exit_code, 64);
+  EXPECT_EQ(run("train a.toml --no-such-option").exit_code, 64);
+  EXPECT_EQ(run("train a.toml --run-dir x --resume y").exit_code, 64);
   EXPECT_EQ(run("config").exit_code, 64);
   EXPECT_EQ(run("config --explain a.toml").exit_code, 64);
-  const ProgramResult mistyped = run("conifg");
+  EXPECT_EQ(run("render x --width 0").exit_code, 64);
+  const ProgramResult mistyped = run("trian");
   EXPECT_EQ(mistyped.exit_code, 64);
-  EXPECT_EQ(mistyped.err, "troupe: unknown command conifg (did you mean config?); see troupe --help\n");
+  EXPECT_EQ(mistyped.err, "troupe: unknown command trian (did you mean train?); see troupe --help\n");
   EXPECT_EQ(mistyped.out, "");
 }
 
 TEST_F(Cli, HelpExitsWith0AndNamesEveryCommand) {
   const ProgramResult help = run("--help");
   EXPECT_EQ(help.exit_code, 0);
-  for (const std::string name : {"envs", "config", "version"}) {
+  for (const std::string name : {"train", "render", "envs", "config", "version"}) {
     EXPECT_NE(help.out.find("\n  " + name), std::string::npos) << help.out;
     EXPECT_EQ(run(name + " --help").exit_code, 0);
   }
@@ -45,7 +50,7 @@ TEST_F(Cli, BadConfigurationsExitWith78AndListEveryMistake) {
       "bad.toml:3: unknown key learner.batchsize (did you mean learner.batch_size?)\n"
       "bad.toml:4: learner.atoms: out of range: got 1, expected 2 .. 1024\n"
       "--set seed=-1: out of range: got -1, expected >= 0\n";
-  for (const std::string command : {"config bad.toml --set seed=-1"}) {
+  for (const std::string command : {"train bad.toml --seed -1", "config bad.toml --set seed=-1"}) {
     const ProgramResult result = run(command);
     EXPECT_EQ(result.exit_code, 78) << command;
     EXPECT_EQ(result.err.substr(0, result.err.find('\n'))
@@ -55,7 +60,8 @@ TEST_F(Cli, BadConfigurationsExitWith78AndListEveryMistake) {
     EXPECT_EQ(result.err.substr(result.err.find('\n') + 1), mistakes) << command;
     EXPECT_EQ(result.out, "");
   }
-  const ProgramResult absent = run("config absent.toml");
+  EXPECT_FALSE(std::filesystem::exists(path() / "runs"));  // nothing was begun
+  const ProgramResult absent = run("train absent.toml");
   EXPECT_EQ(absent.exit_code, 78);
   EXPECT_EQ(absent.err, "absent.toml: no such file\n");
 }
@@ -98,6 +104,16 @@ TEST_F(Cli, EnvsListsSpecsAsTextAndJson) {
                           "\"control_dt\": 0.01}"),
             std::string::npos)
       << json.out;
+}
+
+TEST_F(Cli, WhatIsNotARunCannotBeRenderedOrResumed) {
+  write("good.toml", "env = 'cheetah-run'\n");
+  const std::string message = "troupe: nowhere: not the directory of a run: it has no config.toml\n";
+  for (const std::string command : {"render nowhere", "train good.toml --resume nowhere"}) {
+    const ProgramResult result = run(command);
+    EXPECT_EQ(result.exit_code, 1) << command;
+    EXPECT_EQ(result.err, message) << command;
+  }
 }
 
 }  // namespace

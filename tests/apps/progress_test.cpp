@@ -41,6 +41,13 @@ TEST(ProgressState, KeepsValuesThatTheNewestRowLacks) {
             "1m06s  return 812.3  env 20.0k (1.20k/s)  learner 1.60k (150/s)  replay 12.3k  staleness 4.2");
 }
 
+TEST(ProgressState, DoesNotGoBackToTheStepOfAnEvaluation) {
+  ProgressState state({});
+  state.update({.wall_s = 1, .env_steps = 10, .learner_steps = 5});
+  state.update({.wall_s = 2, .env_steps = 10, .learner_steps = 3, .scalars = {{"evaluator/return", 7}}});
+  EXPECT_EQ(state.line(kWide), "2.0s  return 7.0  env 10  learner 5");
+}
+
 TEST(ProgressState, LeavesOutWhatNobodyReported) {
   ProgressState state({.max_env_steps = 100});
   state.update({.wall_s = 1, .env_steps = 10, .learner_steps = 0});

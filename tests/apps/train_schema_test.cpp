@@ -71,6 +71,7 @@ TEST(TrainSchema, EveryKeyIsDocumentedAndReachesItsField) {
                                         "learner.policy_learning_rate=0.31",
                                         "learner.critic_learning_rate=0.32",
                                         "learner.target_update_period=33",
+                                        "learner.publish_period=45",
                                         "learner.action_gradient_clip=34",
                                         "learner.gradient_norm_clip=35",
                                         "learner.compute=bf16",
@@ -116,6 +117,7 @@ TEST(TrainSchema, EveryKeyIsDocumentedAndReachesItsField) {
   EXPECT_EQ(o.learner.policy_learning_rate, 0.31);
   EXPECT_EQ(o.learner.critic_learning_rate, 0.32);
   EXPECT_EQ(o.learner.target_update_period, 33);
+  EXPECT_EQ(o.learner.publish_period, 45);
   EXPECT_EQ(o.learner.action_gradient_clip, 34);
   EXPECT_EQ(o.learner.gradient_norm_clip, 35);
   EXPECT_EQ(o.learner.compute, "bf16");

@@ -1,0 +1,119 @@
+// A small training run from the command line, and everything that it leaves behind.
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <csignal>
+#include <thread>
+
+#include <troupe/apps/run/csv_metrics.hpp>
+#include <troupe/apps/run/evaluations.hpp>
+#include <troupe/core/config.hpp>
+#include <troupe/tests/apps/program.hpp>
+#include <troupe/tests/apps/test_directory.hpp>
+
+namespace troupe::apps {
+namespace {
+
+class TrainCommand : public TestDirectory {
+ protected:
+  TrainCommand() {
+    std::ofstream(path() / "small.toml") << R"(env = "cartpole-swingup"
+max_env_steps = 1500
+[replay]
+min_items = 300
+samples_per_insert = 2
+[learner]
+batch_size = 16
+policy_layers = [16]
+critic_layers = [16]
+[evaluator]
+episodes = 2
+every_learner_steps = 50
+[metrics]
+every_s = 0.1
+)";
+  }
+  ProgramResult run(const std::string& arguments) { return run_program(path(), arguments); }
+  std::vector<MetricRow> rows(const std::string& directory) const {
+    Result<std::vector<MetricRow>> read = read_csv_metrics(path() / directory / "metrics.csv");
+    EXPECT_TRUE(read.ok()) << read.error().message;
+    return std::move(read).value();
+  }
+};
+
+TEST_F(TrainCommand, RecordsTheRunAndGoesOnWithIt) {
+  const ProgramResult first = run("train small.toml --run-dir a --seed 5");
+  ASSERT_EQ(first.exit_code, 0) << first.err;
+  EXPECT_NE(first.out.find("training on cartpole-swingup in a\n"), std::string::npos) << first.out;
+  EXPECT_NE(first.out.find("\n  ended by       max_env_steps\n"), std::string::npos) << first.out;
+  EXPECT_EQ(first.out.find('\x1b'), std::string::npos);  // no terminal, no control characters
+  for (const char* name :
+       {"config.toml", "metrics.csv", "learning_curve.svg", "summary.json", "log.txt", "checkpoints"}) {
+    EXPECT_TRUE(std::filesystem::exists(path() / "a" / name)) << name;
+  }
+  EXPECT_NE(file_text(path() / "a/config.toml").find("\nseed = 5\n"), std::string::npos);
+  const std::string summary = file_text(path() / "a/summary.json");
+  EXPECT_NE(summary.find("\"env_steps\": 1500,"), std::string::npos) << summary;
+  EXPECT_NE(summary.find("\"seed\": 5,"), std::string::npos) << summary;
+  EXPECT_NE(summary.find("\"episodes\": 2}"), std::string::npos) << summary;
+  const std::vector<MetricRow> before = rows("a");
+  EXPECT_TRUE(evaluation_of(before.back()).has_value());  // the last row is the final evaluation
+
+  const ProgramResult second = run("train small.toml --resume a --seed 5 --set max_env_steps=2500 --quiet");
+  ASSERT_EQ(second.exit_code, 0) << second.err;
+  EXPECT_EQ(second.out, "");
+  EXPECT_NE(file_text(path() / "a/summary.json").find("\"env_steps\": 2500,"), std::string::npos);
+  const std::vector<MetricRow> after = rows("a");
+  ASSERT_GT(after.size(), 2u);
+  EXPECT_EQ(after.front().wall_s, before.front().wall_s);
+  MetricRow last;
+  for (const MetricRow& row : after) {
+    if (evaluation_of(row)) continue;  // these carry the learner step of the parameters that were evaluated
+    EXPECT_GT(row.wall_s, last.wall_s);
+    EXPECT_GE(row.env_steps, last.env_steps);
+    EXPECT_GE(row.learner_steps, last.learner_steps);
+    last = row;
+  }
+  EXPECT_EQ(after.back().env_steps, 2500);
+}
+
+TEST_F(TrainCommand, ATermSignalMakesACheckpointAndExitsWith0) {
+  const std::string program = TROUPE_BINARY_DIR "/bin/troupe";
+  const std::string directory = path() / "b", config = path() / "small.toml";
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    execl(program.c_str(), "troupe", "train", config.c_str(), "--run-dir", directory.c_str(), "--quiet", "--set",
+          "max_env_steps=0", nullptr);
+    _exit(127);
+  }
+  // Rows mean that the run is under way.
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  while (!std::filesystem::exists(path() / "b/metrics.csv") ||
+         file_text(path() / "b/metrics.csv").find("learner/steps_per_s") == std::string::npos) {
+    ASSERT_LT(std::chrono::steady_clock::now(), deadline);
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  }
+  kill(child, SIGTERM);
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  ASSERT_TRUE(WIFEXITED(status));
+  EXPECT_EQ(WEXITSTATUS(status), 0);
+  EXPECT_NE(file_text(path() / "b/summary.json").find("\"stop_reason\": \"stop requested\""), std::string::npos);
+  EXPECT_FALSE(std::filesystem::is_empty(path() / "b/checkpoints"));
+}
+
+TEST_F(TrainCommand, RendersTheTrainedPolicy) {
+  ASSERT_EQ(run("train small.toml --run-dir c --quiet --set max_env_steps=400").exit_code, 0);
+  const ProgramResult rendered = run("render c --width 64 --height 48");
+  if (rendered.exit_code == 1 && rendered.err.find("EGL") != std::string::npos) GTEST_SKIP() << rendered.err;
+  ASSERT_EQ(rendered.exit_code, 0) << rendered.err;
+  EXPECT_NE(rendered.out.find(" in 1000 steps of cartpole-swingup with the policy of learner step "), std::string::npos)
+      << rendered.out;
+  EXPECT_EQ(file_text(path() / "c/render/strip.png").substr(1, 3), "PNG");
+  EXPECT_EQ(file_text(path() / "c/render/episode.gif").substr(0, 6), "GIF89a");
+}
+
+}  // namespace
+}  // namespace troupe::apps
