@@ -31,7 +31,7 @@ struct StepMetrics {
   double q_mean = 0;
 };
 
-/// One thread at a time. A step allocates nothing.
+/// One thread at a time.
 class Learner {
  public:
   /// Errors: kInvalidArgument naming the option; what the compilation says.
