@@ -7,7 +7,6 @@
 // Errors are sticky: the first one is kept in status(), every later operation returns an invalid Var, and
 // Program::compile returns it. So builders read like arithmetic and are checked once, at the end.
 #include <cstdint>
-#include <deque>
 #include <memory>
 #include <span>
 #include <string>

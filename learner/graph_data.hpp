@@ -1,6 +1,7 @@
 #pragma once
 // What a Graph holds, for the three parts that read it: building (graph.cpp), differentiation (gradients.cpp) and
 // planning (plan.cpp). Plain data; ids index the vectors.
+#include <deque>
 #include <string>
 #include <vector>
 
@@ -59,7 +60,7 @@ struct NamedValue {
 };
 
 struct GraphData {
-  std::vector<Value> values;
+  std::deque<Value> values;  // stable references: gradient rules add values while they look at others
   std::vector<Node> nodes;
   std::vector<InputDef> inputs;
   std::vector<std::vector<float>> constants;

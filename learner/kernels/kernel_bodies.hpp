@@ -18,6 +18,23 @@ inline void for_vectors(std::int64_t count, F&& f) {
   for (; i + V::kLanes <= count; i += V::kLanes) f(i, V::kLanes);
   if (i < count) f(i, static_cast<int>(count - i));
 }
+/// The same with a slot from 0 to 3, for sums: four of them in flight hide the latency of an addition.
+constexpr int kSlots = 4;
+template <class V, class F>
+inline void for_vectors_in_slots(std::int64_t count, F&& f) {
+  std::int64_t i = 0;
+  for (; i + kSlots * V::kLanes <= count; i += kSlots * V::kLanes) {
+    for (int slot = 0; slot < kSlots; ++slot) f(i + slot * V::kLanes, V::kLanes, slot);
+  }
+  for (; i + V::kLanes <= count; i += V::kLanes) f(i, V::kLanes, 0);
+  if (i < count) f(i, static_cast<int>(count - i), 1);
+}
+/// Four sums that become one, always in the same order.
+template <class V>
+struct Sums {
+  V part[kSlots] = {V::set(0), V::set(0), V::set(0), V::set(0)};
+  typename V::T total() const { return ((part[0] + part[1]) + (part[2] + part[3])).sum(); }
+};
 template <class V>
 inline V load(const typename V::T* p, std::int64_t i, int n) {
   return n == V::kLanes ? V::load(p + i) : V::load(p + i, n);
@@ -171,20 +188,18 @@ struct Kernels {
     const T count = static_cast<T>(cols), epsilon = static_cast<T>(args.attr->real[0]);
     for (std::int64_t row = 0; row < rows; ++row, x += cols, y += cols) {
       T* z = normalised != nullptr ? normalised + row * cols : y;  // scratch that ends up as the normalised row
-      V sum = V::set(0);
-      for_vectors<V>(cols, [&](std::int64_t i, int n) {
-        const V value = load<V>(x, i, n) + load<V>(bias, i, n);
-        store(value, z, i, n);
-        sum = sum + value;
+      const T mean = reduce_sum(cols,
+                                [&](std::int64_t i, int n) {
+                                  const V value = load<V>(x, i, n) + load<V>(bias, i, n);
+                                  store(value, z, i, n);
+                                  return value;
+                                }) /
+                     count;
+      const T squares = reduce_sum(cols, [&](std::int64_t i, int n) {
+        const V difference = load<V>(z, i, n) - V::set(mean);
+        return difference * difference;
       });
-      const T mean = sum.sum() / count;
-      V squares = V::set(0);
-      for_vectors<V>(cols, [&](std::int64_t i, int n) {
-        V difference = load<V>(z, i, n) - V::set(mean);
-        if (n != V::kLanes) difference = difference.keep(n, 0);
-        squares = squares + difference * difference;
-      });
-      const T scale = T(1) / root(squares.sum() / count + epsilon);
+      const T scale = T(1) / root(squares / count + epsilon);
       if (inverse != nullptr) inverse[row] = scale;
       for_vectors<V>(cols, [&](std::int64_t i, int n) {
         const V value = (load<V>(z, i, n) - V::set(mean)) * V::set(scale);
@@ -211,17 +226,17 @@ struct Kernels {
     if (doffset != nullptr) zero(doffset, cols);
     if (dbias != nullptr) zero(dbias, cols);
     for (std::int64_t row = 0; row < rows; ++row, g += cols, y += cols, normalised += cols) {
-      V sum = V::set(0), product = V::set(0);
-      for_vectors<V>(cols, [&](std::int64_t i, int n) {
+      Sums<V> sum, product;
+      for_vectors_in_slots<V>(cols, [&](std::int64_t i, int n, int slot) {
         const V d = A::backward(load<V>(g, i, n), load<V>(y, i, n)), z = load<V>(normalised, i, n);
         if (dgain != nullptr) store(load<V>(dgain, i, n) + d * z, dgain, i, n);
         if (doffset != nullptr) store(load<V>(doffset, i, n) + d, doffset, i, n);
         const V scaled = d * load<V>(gain, i, n);
-        sum = sum + scaled;
-        product = product + scaled * z;
+        sum.part[slot] = sum.part[slot] + scaled;
+        product.part[slot] = product.part[slot] + scaled * z;
       });
       if (dx == nullptr && dbias == nullptr) continue;
-      const V mean = V::set(sum.sum() / static_cast<T>(cols)), slope = V::set(product.sum() / static_cast<T>(cols));
+      const V mean = V::set(sum.total() / static_cast<T>(cols)), slope = V::set(product.total() / static_cast<T>(cols));
       const V scale = V::set(inverse[row]);
       for_vectors<V>(cols, [&](std::int64_t i, int n) {
         const V scaled = A::backward(load<V>(g, i, n), load<V>(y, i, n)) * load<V>(gain, i, n);
@@ -279,12 +294,12 @@ struct Kernels {
 
   template <class F>
   static T reduce_sum(std::int64_t count, F&& value) {
-    V sum = V::set(0);
-    for_vectors<V>(count, [&](std::int64_t i, int n) {
+    Sums<V> sum;
+    for_vectors_in_slots<V>(count, [&](std::int64_t i, int n, int slot) {
       const V x = value(i, n);
-      sum = sum + (n == V::kLanes ? x : x.keep(n, 0));
+      sum.part[slot] = sum.part[slot] + (n == V::kLanes ? x : x.keep(n, 0));
     });
-    return sum.sum();
+    return sum.total();
   }
   static T reduce_max(const T* x, std::int64_t count) {
     V best = V::set(x[0]);
