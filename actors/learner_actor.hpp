@@ -12,7 +12,7 @@ namespace troupe::actors {
 
 struct LearnerActorOptions {
   learner::d4pg::LearnerOptions learner;  ///< compile.seed is replaced by one from the role's identity
-  std::int64_t publish_period = 10;       ///< learner steps between two publications of the parameters
+  std::int64_t publish_period = 1;        ///< learner steps between two publications of the parameters
   std::int64_t max_steps = 0;             ///< done after so many; 0: never
   /// Exponent of the importance weights w = (1 / (N P))^beta / max w, used when learner.d4pg.importance_weights is set
   /// (Schaul et al. 2016, section 3.4).

@@ -56,8 +56,9 @@ Result<Progress> MetricsActor::step(RoleContext& context) {
   Inlet& episodes = context.in("episodes");
   while (!episodes.empty()) {
     TROUPE_ASSIGN(const auto episode, messages::read_episode(episodes.take()));
-    TROUPE_TRY(take_episode(episode, wall_s));
+    take_episode(episode, wall_s);
   }
+  TROUPE_TRY(write_evaluations());
   if (next_row_ < Duration::zero()) next_row_ = now + options_.period;
   if (now >= next_row_) {
     TROUPE_TRY(write_row(wall_s));
@@ -77,20 +78,36 @@ void MetricsActor::take_report(InstanceReport report) {
   instance.newest = std::move(report.content);
 }
 
-Status MetricsActor::take_episode(const messages::EpisodeReport& episode, double wall_s) {
+void MetricsActor::take_episode(const messages::EpisodeReport& episode, double wall_s) {
   if (episode.role != options_.evaluator_role) {
     episode_returns_.push_back(episode.episode_return);
-    return {};
+    return;
   }
   evaluation_.push_back(episode.episode_return);
-  if (static_cast<std::int64_t>(evaluation_.size()) < options_.evaluation_episodes) return {};
+  if (static_cast<std::int64_t>(evaluation_.size()) < options_.evaluation_episodes) return;
   Evaluation evaluation = summarize(evaluation_);
   evaluation_.clear();
-  const MetricRow progress = row_at(wall_s);
   evaluation.wall_s = wall_s;
-  evaluation.env_steps = progress.env_steps;
   evaluation.learner_steps = episode.parameters_version;
-  return options_.sink->write(evaluation_row(evaluation));
+  evaluations_.push_back(evaluation);
+}
+
+bool MetricsActor::has_progress() const {
+  auto reported = [this](const std::string& role) {
+    return std::any_of(instances_.begin(), instances_.end(),
+                       [&](const auto& entry) { return entry.first.first == role; });
+  };
+  return reported(options_.actor_role) && reported(options_.learner_role);
+}
+
+Status MetricsActor::write_evaluations() {
+  if (!has_progress()) return {};
+  for (Evaluation& evaluation : evaluations_) {
+    evaluation.env_steps = row_at(evaluation.wall_s).env_steps;
+    TROUPE_TRY(options_.sink->write(evaluation_row(evaluation)));
+  }
+  evaluations_.clear();
+  return {};
 }
 
 std::map<std::string, double> MetricsActor::totals() const {
@@ -112,8 +129,8 @@ MetricRow MetricsActor::row_at(double wall_s) const {
 }
 
 Status MetricsActor::write_row(double wall_s) {
+  if (!has_progress()) return {};
   std::map<std::string, double> sums = totals();
-  if (!sums.contains(options_.actor_role + "/steps") || !sums.contains(options_.learner_role + "/steps")) return {};
   MetricRow row = row_at(wall_s);
   const double elapsed = wall_s - previous_wall_s_;
   for (const auto& [name, value] : sums) {

@@ -31,7 +31,7 @@ struct MetricsActorOptions {
 /// Ports: in reports (stream, Metrics), episodes (stream, Episode); both always drained.
 /// A row a period: from counters their rates "<role>/<name>_per_s", summed over instances; from gauges "<role>/<name>",
 /// averaged; "actor/episode_return", averaged over the period's episodes. An evaluation is a row of its own.
-/// The first row waits for reports of env actors and learner, so that a resumed run's progress does not start at zero.
+/// Rows wait for the first reports of env actors and learner, so that a resumed run's progress does not start at zero.
 class MetricsActor final : public Role {
  public:
   static RoleSpec spec(std::string name, const MetricsActorOptions& options);
@@ -42,7 +42,10 @@ class MetricsActor final : public Role {
 
  private:
   void take_report(InstanceReport report);
-  Status take_episode(const messages::EpisodeReport& episode, double wall_s);
+  void take_episode(const messages::EpisodeReport& episode, double wall_s);
+  /// Env actors and the learner have reported: there is progress to write a row with.
+  bool has_progress() const;
+  Status write_evaluations();
   Status write_row(double wall_s);
   /// Counters by "<role>/<name>", summed over instances and incarnations.
   std::map<std::string, double> totals() const;
@@ -59,6 +62,7 @@ class MetricsActor final : public Role {
   Duration next_row_{-1};
   std::vector<double> episode_returns_;  ///< of env actors, since the last row
   std::vector<double> evaluation_;       ///< returns of the evaluation whose episodes are coming in
+  std::vector<Evaluation> evaluations_;  ///< complete, and not yet written: at most one before the first reports
 };
 
 }  // namespace troupe::actors

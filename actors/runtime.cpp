@@ -110,8 +110,10 @@ Result<std::unique_ptr<Runtime>> Runtime::make(Topology topology, RuntimeOptions
   return std::unique_ptr<Runtime>(new Runtime(std::make_unique<Impl>(std::move(topology), std::move(options))));
 }
 
-Runtime::~Runtime() {
-  if (!impl_->supervisor) return;
+Runtime::~Runtime() { stop(); }
+
+Duration Runtime::stop() {
+  if (!impl_->supervisor) return impl_->clock.now();
   impl_->self->send(impl_->supervisor, stop_atom::value);
   if (impl_->checkpointer) impl_->self->send(impl_->checkpointer, stop_atom::value);
   impl_->supervisor = nullptr;
@@ -126,6 +128,7 @@ Runtime::~Runtime() {
   }
   // Timers that are still set hold their actors, and the system would wait for those.
   impl_->system.clock().cancel_all();
+  return impl_->clock.now();
 }
 
 const Clock& Runtime::clock() const { return impl_->clock; }

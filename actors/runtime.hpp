@@ -33,7 +33,7 @@ class Runtime {
  public:
   /// Checks the topology (errors: see check()); spawns nothing yet.
   static Result<std::unique_ptr<Runtime>> make(Topology topology, RuntimeOptions options);
-  /// Stops every instance and waits for it.
+  /// stop(), if nobody has called it.
   ~Runtime();
 
   /// The clock that roles see. Its zero is the start of the runtime.
@@ -52,6 +52,10 @@ class Runtime {
   /// on disk. Errors: kDeadlineExceeded naming the silent instances; kUnavailable while one is being restarted; a
   /// role's own; the writer's.
   Status checkpoint();
+
+  /// Stops every instance and waits until all are gone. Returns the time of that moment; run() and checkpoint() must
+  /// not be called after it.
+  Duration stop();
 
  private:
   struct Impl;

@@ -42,8 +42,8 @@ class Training {
     TROUPE_TRY(runtime_->checkpoint());
     const bool learned = options_.max_learner_steps > 0 && last_.learner_steps >= options_.max_learner_steps;
     const StopReason reason = interrupted.value_or(learned ? StopReason::kMaxLearnerSteps : StopReason::kMaxEnvSteps);
-    const double wall_s = wall();
-    runtime_.reset();  // everyone has stopped; the sink is ours alone from here
+    const double wall_s = earlier_wall_s_ + seconds(runtime_->stop());
+    runtime_.reset();  // the sink is ours alone from here
 
     TrainSummary summary;
     summary.stop_reason = reason;

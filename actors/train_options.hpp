@@ -32,7 +32,7 @@ struct LearnerOptions {
   double v_max = 150;
   double policy_learning_rate = 1e-4;  ///< Adam
   double critic_learning_rate = 1e-4;
-  std::int64_t publish_period = 10;         ///< learner steps between two publications of the policy to the actors
+  std::int64_t publish_period = 1;          ///< learner steps between two publications of the policy to the actors
   std::int64_t target_update_period = 100;  ///< learner steps between hard copies to the target networks
   double action_gradient_clip = 1;          ///< largest norm of dQ/da of a row in the policy's loss; 0: no clipping
   double gradient_norm_clip = 40;           ///< largest global norm of each network's gradient; 0: no clipping

@@ -60,7 +60,7 @@ Status add_file(const fs::path& directory, const std::string& name, Manifest& ma
 
 Status write_tensors(FileWriter& file, const CheckpointContents& contents) {
   std::vector<std::size_t> order;
-  TROUPE_ASSIGN(const auto header, safetensors_header(contents.tensors, {{"run_id", contents.run_id}}, order));
+  TROUPE_ASSIGN(const auto header, safetensors_header(contents.tensors, {}, order));
   TROUPE_TRY(file.append(header));
   for (std::size_t index : order) TROUPE_TRY(file.append(contents.tensors[index].bytes));
   return {};

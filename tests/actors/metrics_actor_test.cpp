@@ -105,7 +105,12 @@ TEST_F(MetricsActorTest, AnEvaluationIsARowOfItsOwnOnceAllEpisodesAreIn) {
   EXPECT_TRUE(sink.rows.empty());
   episode("evaluator", 30);
   ASSERT_TRUE(metrics.step(context).ok());
+  EXPECT_TRUE(sink.rows.empty());  // nobody has said yet how far the run is
+  report("actor", 0, 700, 0);
+  report("learner", 0, 41, 0);
+  ASSERT_TRUE(metrics.step(context).ok());
   ASSERT_EQ(sink.rows.size(), 1u);
+  EXPECT_EQ(sink.rows[0].env_steps, 700);
   EXPECT_EQ(sink.rows[0].learner_steps, 40);
   EXPECT_DOUBLE_EQ(sink.scalar(0, "evaluator/return"), 20);
   EXPECT_NEAR(sink.scalar(0, "evaluator/return_std"), 8.16496580927726, 1e-12);
@@ -114,6 +119,8 @@ TEST_F(MetricsActorTest, AnEvaluationIsARowOfItsOwnOnceAllEpisodesAreIn) {
 TEST_F(MetricsActorTest, ASinkThatFailsEndsTheRole) {
   MetricsActor metrics = make(1);
   sink.result = Error{Code::kIo, "disk full"};
+  report("actor", 0, 700, 0);
+  report("learner", 0, 41, 0);
   episode("evaluator", 1);
   EXPECT_EQ(metrics.step(context).error().message, "disk full");
 }
