@@ -1,0 +1,49 @@
+#!/usr/bin/env python3
+"""Wall time of `troupe train` until the policy solves cartpole-swingup: from the start of the run to the end of the
+first evaluation of 10 episodes with a mean return of 800. The run is asked to end there; its summary has the time."""
+import csv
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+import time
+
+import cartpole_task as task
+
+POLL_S = 0.2
+END_S = 120  # for the last checkpoint of a run that was asked to end
+
+
+def returns(metrics):
+    """Mean returns of the evaluations that metrics.csv has so far."""
+    if not metrics.exists():
+        return []
+    with metrics.open(newline="") as file:
+        return [float(row["evaluator/return"]) for row in csv.DictReader(file) if row.get("evaluator/return")]
+
+
+def main():
+    with tempfile.TemporaryDirectory() as folder:
+        run = pathlib.Path(folder, "run")
+        command = [task.PROGRAM, "train", task.CONFIG, "--quiet", "--run-dir", run]
+        start = time.monotonic()
+        process = subprocess.Popen(command + ["--max-minutes", str(task.LIMIT_S / 60)], stdout=sys.stderr)
+        try:
+            while process.poll() is None and max(returns(run / "metrics.csv"), default=0) < task.THRESHOLD:
+                time.sleep(POLL_S)
+            process.terminate()
+            process.wait(END_S)
+        finally:
+            process.kill()
+        if process.returncode != 0:
+            sys.exit(f"troupe train: exit status {process.returncode}")
+        summary = json.loads((run / "summary.json").read_text())
+        wall_s = summary["first_reached"].get(str(task.THRESHOLD))
+        if wall_s is None:
+            task.not_reached(max(returns(run / "metrics.csv"), default=None), time.monotonic() - start)
+        task.report(wall_s, summary["version"])
+
+
+if __name__ == "__main__":
+    main()
