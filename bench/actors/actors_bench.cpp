@@ -71,27 +71,44 @@ class Asker final : public Role {
   std::int64_t asked_ = 0;
 };
 
-/// Fills each frame with a new value.
+/// How much of a frame producer and consumer touch.
+enum class Touch {
+  kEnds,  ///< a new value in the first and last word: the cost of passing a frame of data that is there already
+  kAll,   ///< every byte written, every cache line read: mostly the memory's own speed
+};
+
+/// Sends frames, each with a new value.
 class Filler final : public Role {
  public:
+  explicit Filler(Touch touch) : touch_(touch) {}
+
   Result<Progress> step(RoleContext& context) override {
     Outlet& frames = context.out("frames");
     if (sent_ == kFrames) return Progress::kDone;
     if (!frames.ready()) return Progress::kIdle;
     TROUPE_ASSIGN(auto buffer, context.pool().allocate(kFrameBytes));
-    std::memset(buffer.bytes().data(), static_cast<std::uint8_t>(sent_++), kFrameBytes);
+    std::byte* bytes = buffer.bytes().data();
+    const int value = static_cast<std::uint8_t>(sent_++);
+    if (touch_ == Touch::kAll) {
+      std::memset(bytes, value, kFrameBytes);
+    } else {
+      std::memset(bytes, value, kCacheLine);
+      std::memset(bytes + kFrameBytes - kCacheLine, value, kCacheLine);
+    }
     frames.send(std::move(buffer).freeze(kFrameBytes));
     return Progress::kMore;
   }
 
  private:
+  Touch touch_;
   std::int64_t sent_ = 0;
 };
 
-/// Sums one byte of every cache line of each frame, so that all of it comes to this role's core.
+/// Sums one byte of every cache line that was written, which brings it to this role's core.
 class Summer final : public Role {
  public:
-  explicit Summer(Measured& measured) : measured_(measured) {}
+  Summer(Touch touch, Measured& measured)
+      : stride_(touch == Touch::kAll ? kCacheLine : kFrameBytes - kCacheLine), measured_(measured) {}
 
   Result<Progress> step(RoleContext& context) override {
     Inlet& frames = context.in("frames");
@@ -100,14 +117,16 @@ class Summer final : public Role {
     const Frame frame = frames.take();
     const std::byte* bytes = frame.bytes().data();
     std::int64_t sum = 0;
-    for (std::int64_t i = 0; i < kFrameBytes; i += kCacheLine) sum += std::to_integer<std::int64_t>(bytes[i]);
-    measured_.errors += sum != (taken_ % 256) * (kFrameBytes / kCacheLine);
+    std::int64_t lines = 0;
+    for (std::int64_t i = 0; i < kFrameBytes; i += stride_, ++lines) sum += std::to_integer<std::int64_t>(bytes[i]);
+    measured_.errors += sum != (taken_ % 256) * lines;
     if (++taken_ < kFrames) return Progress::kMore;
     measured_.last = context.clock().now();
     return Progress::kDone;
   }
 
  private:
+  std::int64_t stride_;  ///< bytes
   Measured& measured_;
   std::int64_t taken_ = 0;
 };
@@ -150,19 +169,21 @@ void request_reply(benchmark::State& state) {
 }
 BENCHMARK(request_reply)->UseManualTime()->Iterations(4);
 
-/// A stream of large frames, each filled anew and read on another core.
-void frame_1_mib(benchmark::State& state) {
-  run(state, kFrames, [](Measured& measured) {
+/// A stream of large frames from one thread to another.
+void frames(benchmark::State& state, Touch touch) {
+  run(state, kFrames, [touch](Measured& measured) {
     Topology topology;
     topology.roles = {
         {.name = "filler",
          .outlets = {{"frames", "Bytes"}},
-         .make = [](const RoleIdentity&) -> Result<std::unique_ptr<Role>> { return {std::make_unique<Filler>()}; },
+         .make = [touch](const RoleIdentity&) -> Result<std::unique_ptr<Role>> {
+           return {std::make_unique<Filler>(touch)};
+         },
          .execution = Execution::kThread},
         {.name = "summer",
          .inlets = {{"frames", "Bytes"}},
-         .make = [&measured](const RoleIdentity&) -> Result<std::unique_ptr<Role>> {
-           return {std::make_unique<Summer>(measured)};
+         .make = [&measured, touch](const RoleIdentity&) -> Result<std::unique_ptr<Role>> {
+           return {std::make_unique<Summer>(touch, measured)};
          },
          .execution = Execution::kThread,
          .completes_run = true},
@@ -172,7 +193,12 @@ void frame_1_mib(benchmark::State& state) {
   });
   state.SetLabel("frames/s");
 }
+
+void frame_1_mib(benchmark::State& state) { frames(state, Touch::kEnds); }
 BENCHMARK(frame_1_mib)->UseManualTime()->Iterations(4);
+
+void frame_1_mib_filled(benchmark::State& state) { frames(state, Touch::kAll); }
+BENCHMARK(frame_1_mib_filled)->UseManualTime()->Iterations(4);
 
 }  // namespace
 }  // namespace troupe::actors

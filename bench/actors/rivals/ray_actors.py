@@ -39,20 +39,27 @@ class Asker:
 
 @ray.remote
 class Summer:
-    def sum(self, frame):
-        return int(frame[::CACHE_LINE].sum(dtype=np.int64))
+    def sum(self, frame, stride):
+        return int(frame[::stride].sum(dtype=np.int64))
 
 
 @ray.remote
 class Filler:
-    def rate(self, summer):
-        """Frames of 1 MiB per second, each filled with a new value, each read on another core."""
+    def rate(self, summer, filled):
+        """Frames of 1 MiB per second, each with a new value, in all of it or at both ends, read on another core."""
+        stride = CACHE_LINE if filled else FRAME_BYTES - CACHE_LINE
+        lines = -(-FRAME_BYTES // stride)
+        frame = np.zeros(FRAME_BYTES, np.uint8)
         under_way, frames, done = collections.deque(), 0, 0
         start = None
         while start is None or time.perf_counter() - start < FRAME_SECONDS:
             value = frames % 256
-            answer = summer.sum.remote(np.full(FRAME_BYTES, value, np.uint8))
-            under_way.append((value * (FRAME_BYTES // CACHE_LINE), answer))
+            if filled:
+                frame.fill(value)
+            else:
+                frame[0] = frame[stride] = value
+            answer = summer.sum.remote(frame, stride)  # copies the frame into the object store
+            under_way.append((value * lines, answer))
             frames += 1
             if len(under_way) > FRAMES_AHEAD:
                 expected, answer = under_way.popleft()
@@ -70,7 +77,8 @@ def report(name, value, unit):
 def main():
     ray.init(num_cpus=4, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
     report("request_reply", ray.get(Asker.remote().rate.remote(Echo.remote())), "round trips/s")
-    report("frame_1_mib", ray.get(Filler.remote().rate.remote(Summer.remote())), "frames/s")
+    report("frame_1_mib", ray.get(Filler.remote().rate.remote(Summer.remote(), False)), "frames/s")
+    report("frame_1_mib_filled", ray.get(Filler.remote().rate.remote(Summer.remote(), True)), "frames/s")
     ray.shutdown()
 
 
