@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 
+#include <troupe/core/log.hpp>
 #include <troupe/learner/program_state.hpp>
 #include <troupe/messages/batch.hpp>
 #include <troupe/messages/parameters.hpp>
@@ -25,6 +26,10 @@ Result<std::unique_ptr<Role>> LearnerActor::make(const LearnerActorOptions& opti
   learner::d4pg::LearnerOptions learner_options = options.learner;
   learner_options.compile.seed = identity.seed;
   TROUPE_ASSIGN(auto learner, learner::d4pg::Learner::make(learner_options));
+  const learner::Program& program = learner->program();
+  log::info("{}: {} threads, {} products by {}, {} kernels", identity.name(), learner_options.compile.shards,
+            learner_options.compile.compute == DType::kBF16 ? "bf16" : "fp32", program.gemm_backend_name(),
+            program.instruction_set());
   return std::unique_ptr<Role>(new LearnerActor(options, std::move(learner)));
 }
 

@@ -46,7 +46,7 @@ struct EvaluatorOptions {
 };
 
 struct CheckpointOptions {
-  double every_s = 60;
+  double every_s = 15;
   std::int64_t keep = 2;  ///< newest ones; at least 2, so that a damaged one has a predecessor
 };
 

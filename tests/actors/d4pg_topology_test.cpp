@@ -48,8 +48,8 @@ class D4pgTopology : public ::testing::Test {
     options.learner.critic_layers = {16, 16};
     options.learner.atoms = 11;
     options.evaluator = {2, 30};
-    options.checkpoint.every_s = 0.005;  // of virtual time
-    options.metrics.every_s = 0.002;
+    options.checkpoint.every_s = 0.1;  // of virtual time
+    options.metrics.every_s = 0.04;
     return options;
   }
   Result<TrainSummary> run(const TrainOptions& options, RecordingSink& sink, bool resume = false) {
