@@ -119,8 +119,10 @@ void CallerPort::call(Frame request, Duration deadline, Reply reply) {
   const Peer& server = servers_[turn_];
   turn_ = (turn_ + 1) % servers_.size();
   const std::uint64_t ticket = next_ticket_++;
-  open_.emplace(ticket, std::move(reply));
-  sender_.expire_after(deadline, spec_.name, ticket);
+  const Duration due = sender_.now() + deadline;
+  open_.emplace(ticket, Open{std::move(reply), due});
+  deadlines_.emplace(due, ticket);
+  sender_.expire_at(due);
   sender_.call(server.actor, CallMessage{server.edge, ticket, std::move(request)});
 }
 
@@ -138,7 +140,8 @@ void CallerPort::rewire(const EdgeId& edge, const caf::actor& actor) {
 bool CallerPort::finish(std::uint64_t ticket, Result<Frame> result) {
   auto found = open_.find(ticket);
   if (found == open_.end()) return false;
-  Reply reply = std::move(found->second);
+  deadlines_.erase({found->second.deadline, ticket});
+  Reply reply = std::move(found->second.reply);
   open_.erase(found);
   reply(std::move(result));
   return true;
@@ -149,8 +152,14 @@ bool CallerPort::answer(AnswerMessage message) {
   return finish(message.ticket, std::move(message.frame));
 }
 
-bool CallerPort::expire(std::uint64_t ticket) {
-  return finish(ticket, Error{Code::kDeadlineExceeded, "call on " + spec_.name + ": no answer before its deadline"});
+bool CallerPort::expire() {
+  bool any = false;
+  while (!deadlines_.empty() && deadlines_.begin()->first <= sender_.now()) {
+    any |= finish(deadlines_.begin()->second,
+                  Error{Code::kDeadlineExceeded, "call on " + spec_.name + ": no answer before its deadline"});
+  }
+  if (!deadlines_.empty()) sender_.expire_at(deadlines_.begin()->first);
+  return any;
 }
 
 // ---- ServerPort

@@ -6,6 +6,7 @@
 #include <deque>
 #include <functional>
 #include <optional>
+#include <set>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -29,7 +30,9 @@ struct PortSender {
   std::function<void(const caf::actor& to, EdgeId)> credit;
   std::function<void(const caf::actor& to, CallMessage)> call;
   std::function<void(const caf::actor& to, AnswerMessage)> answer;
-  std::function<void(Duration, const std::string& port, std::uint64_t ticket)> expire_after;
+  std::function<Duration()> now;
+  /// CallerPort::expire() is called at this time or soon after.
+  std::function<void(Duration at)> expire_at;
 };
 
 class InletPort final : public Inlet {
@@ -108,12 +111,18 @@ class CallerPort final : public Caller {
   const Port& spec() const { return spec_; }
   void add_server(Peer peer, std::int64_t capacity);
   void rewire(const EdgeId& edge, const caf::actor& actor);
-  /// Both return whether the call was still open. Late answers are dropped.
+  /// Whether the call was still open; late answers are dropped.
   bool answer(AnswerMessage message);
-  bool expire(std::uint64_t ticket);
+  /// Ends the calls whose deadlines have passed. Whether there were any.
+  bool expire();
 
  private:
   bool finish(std::uint64_t ticket, Result<Frame> result);
+
+  struct Open {
+    Reply reply;
+    Duration deadline{};
+  };
 
   Port spec_;
   const PortSender& sender_;
@@ -121,7 +130,8 @@ class CallerPort final : public Caller {
   std::int64_t capacity_ = 0;
   std::size_t turn_ = 0;
   std::uint64_t next_ticket_ = 0;
-  std::unordered_map<std::uint64_t, Reply> open_;
+  std::unordered_map<std::uint64_t, Open> open_;
+  std::set<std::pair<Duration, std::uint64_t>> deadlines_;  ///< of the open calls, soonest first
 };
 
 class ServerPort final : public Server {

@@ -51,7 +51,7 @@ using saved_atom = caf::atom_constant<caf::atom("saved")>;    // SavedMessage
 using step_atom = caf::atom_constant<caf::atom("step")>;      // go on stepping
 using wake_atom = caf::atom_constant<caf::atom("wake")>;      // the time of wake_after() is reached
 using report_atom = caf::atom_constant<caf::atom("report")>;  // a reporting period has passed
-using expire_atom = caf::atom_constant<caf::atom("expire")>;  // a call's deadline has passed
+using expire_atom = caf::atom_constant<caf::atom("expire")>;  // calls' deadlines may have passed
 using tick_atom = caf::atom_constant<caf::atom("tick")>;      // the supervisor's own timers
 using retry_atom = caf::atom_constant<caf::atom("retry")>;    // back-off is over: restart an instance
 

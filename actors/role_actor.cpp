@@ -39,8 +39,12 @@ RoleActor::RoleActor(caf::actor_config& config, InstanceOptions options, caf::ac
   sender_.credit = [this](const caf::actor& to, EdgeId edge) { send(to, credit_atom::value, edge); };
   sender_.call = [this](const caf::actor& to, CallMessage message) { send(to, call_atom::value, std::move(message)); };
   sender_.answer = [this](const caf::actor& to, AnswerMessage m) { send(to, answer_atom::value, std::move(m)); };
-  sender_.expire_after = [this](Duration delay, const std::string& port, std::uint64_t ticket) {
-    delayed_send(this, delay, expire_atom::value, port, ticket);
+  sender_.now = [this] { return options_.clock->now(); };
+  // One timer for the soonest deadline, not one a call: calls are many, and almost all are answered long before.
+  sender_.expire_at = [this](Duration at) {
+    if (expire_armed_ && *expire_armed_ <= at) return;
+    expire_armed_ = at;
+    delayed_send(this, std::max(at - options_.clock->now(), Duration::zero()), expire_atom::value);
   };
   for (const Port& port : spec_.inlets) {
     if (port.kind == ChannelKind::kRequest) {
@@ -106,8 +110,11 @@ caf::behavior RoleActor::make_behavior() {
         const std::string& port = options_.topology->channels[message.edge.channel].from_port;
         if (find_port(callers_, port, spec_.name).answer(std::move(message))) poke();
       },
-      [this](expire_atom, const std::string& port, std::uint64_t ticket) {
-        if (find_port(callers_, port, spec_.name).expire(ticket)) poke();
+      [this](expire_atom) {
+        expire_armed_.reset();
+        bool any = false;
+        for (auto& caller : callers_) any |= caller->expire();
+        if (any) poke();
       },
       [this](step_atom) {
         step_coming_ = false;

@@ -76,7 +76,8 @@ class RoleActor final : public caf::event_based_actor, private RoleContext {
   bool done_ = false;
   bool step_coming_ = false;  ///< a step_atom is in the mailbox
   std::uint64_t wake_generation_ = 0;
-  Duration idle_since_{-1};  ///< < 0: not idle
+  std::optional<Duration> expire_armed_;  ///< when the timer for calls' deadlines fires
+  Duration idle_since_{-1};               ///< < 0: not idle
   Duration stall_warned_{-1};
 };
 
