@@ -6,7 +6,9 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <stdexcept>
 
+#include <troupe/actors/runtime.hpp>
 #include <troupe/actors/train.hpp>
 #include <troupe/messages/checkpoint.hpp>
 
@@ -146,6 +148,41 @@ TEST_F(D4pgTopology, PrioritisedReplayRunsToo) {
   const auto summary = run(options, sink);
   ASSERT_TRUE(summary.ok()) << summary.error().message;
   EXPECT_EQ(summary->learner_steps, 60);
+}
+
+/// An env actor whose environment breaks at the fifth step of its first incarnation.
+class Breaking final : public Role {
+ public:
+  Breaking(std::unique_ptr<Role> inner, bool breaks) : inner_(std::move(inner)), breaks_(breaks) {}
+  Result<Progress> step(RoleContext& context) override {
+    if (breaks_ && ++steps_ == 5) throw std::runtime_error("the simulator crashed");
+    return inner_->step(context);
+  }
+  void report(Report& report) const override { inner_->report(report); }
+
+ private:
+  std::unique_ptr<Role> inner_;
+  bool breaks_;
+  int steps_ = 0;
+};
+
+TEST_F(D4pgTopology, ACrashedEnvActorIsRestartedAndTrainingGoesOn) {
+  RecordingSink sink;
+  TrainOptions options = small();
+  options.max_learner_steps = 200;
+  const auto environment = envs::make_environment(options.env, 1).value();
+  Topology topology = d4pg_topology(options, environment->spec(), sink, 0).value();
+  int restarts = 0;
+  topology.roles[0].make = [make = topology.roles[0].make,
+                            &restarts](const RoleIdentity& identity) -> Result<std::unique_ptr<Role>> {
+    TROUPE_ASSIGN(auto role, make(identity));
+    restarts += identity.incarnation > 0;
+    return {std::make_unique<Breaking>(std::move(role), identity.incarnation == 0)};
+  };
+  auto runtime = Runtime::make(std::move(topology), {.seed = 1, .deterministic = true}).value();
+  EXPECT_EQ(runtime->run([] { return false; }).value(), Runtime::Ended::kComplete);
+  runtime.reset();
+  EXPECT_EQ(restarts, 2);  // both instances
 }
 
 TEST_F(D4pgTopology, AStopRequestLeavesACheckpoint) {
