@@ -6,7 +6,7 @@
 #include <memory>
 
 #include <troupe/actors/d4pg_topology.hpp>
-#include <troupe/actors/evaluator.hpp>
+#include <troupe/actors/episode_runner.hpp>
 #include <troupe/actors/metrics_actor.hpp>
 #include <troupe/actors/protocol.hpp>
 #include <troupe/actors/run_checkpoint.hpp>
