@@ -5,6 +5,7 @@ if(TROUPE_CHECK_HEADERS)
   set(checks "")
   foreach(folder core messages transport envs replay collectives learner actors apps)
     file(GLOB_RECURSE headers CONFIGURE_DEPENDS RELATIVE ${CMAKE_SOURCE_DIR} ${CMAKE_SOURCE_DIR}/${folder}/*.hpp)
+    list(FILTER headers EXCLUDE REGEX "/detail/")  # private to their folder, and to its include paths
     foreach(header IN LISTS headers)
       set(check ${CMAKE_BINARY_DIR}/header_checks/${header}.cpp)
       file(CONFIGURE OUTPUT ${check} CONTENT "#include <troupe/${header}>\n#include <troupe/${header}>\n")
