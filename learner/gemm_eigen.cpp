@@ -1,5 +1,5 @@
 // The fallback without oneDNN, and all of float64. Eigen takes packing buffers of more than 128 KB from the heap.
-#include <troupe/learner/gemm_eigen_isa.hpp>
+#include <troupe/learner/detail/gemm_eigen_isa.hpp>
 #include <troupe/learner/kernels/kernel_table.hpp>
 
 namespace troupe::learner {

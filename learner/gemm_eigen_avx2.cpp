@@ -1,5 +1,5 @@
 #define Eigen EigenForAvx2
-#include <troupe/learner/gemm_eigen_isa.hpp>
+#include <troupe/learner/detail/gemm_eigen_isa.hpp>
 
 namespace troupe::learner {
 
