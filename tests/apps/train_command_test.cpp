@@ -19,7 +19,7 @@ class TrainCommand : public TestDirectory {
  protected:
   TrainCommand() {
     std::ofstream(path() / "small.toml") << R"(env = "cartpole-swingup"
-max_env_steps = 1500
+max_env_steps = 15000
 [replay]
 min_items = 300
 samples_per_insert = 2
@@ -31,7 +31,7 @@ critic_layers = [16]
 episodes = 2
 every_learner_steps = 50
 [metrics]
-every_s = 0.1
+every_s = 0.05
 )";
   }
   ProgramResult run(const std::string& arguments) { return run_program(path(), arguments); }
@@ -54,16 +54,16 @@ TEST_F(TrainCommand, RecordsTheRunAndGoesOnWithIt) {
   }
   EXPECT_NE(file_text(path() / "a/config.toml").find("\nseed = 5\n"), std::string::npos);
   const std::string summary = file_text(path() / "a/summary.json");
-  EXPECT_NE(summary.find("\"env_steps\": 1500,"), std::string::npos) << summary;
+  EXPECT_NE(summary.find("\"env_steps\": 15000,"), std::string::npos) << summary;
   EXPECT_NE(summary.find("\"seed\": 5,"), std::string::npos) << summary;
   EXPECT_NE(summary.find("\"episodes\": 2}"), std::string::npos) << summary;
   const std::vector<MetricRow> before = rows("a");
   EXPECT_TRUE(evaluation_of(before.back()).has_value());  // the last row is the final evaluation
 
-  const ProgramResult second = run("train small.toml --resume a --seed 5 --set max_env_steps=2500 --quiet");
+  const ProgramResult second = run("train small.toml --resume a --seed 5 --set max_env_steps=25000 --quiet");
   ASSERT_EQ(second.exit_code, 0) << second.err;
   EXPECT_EQ(second.out, "");
-  EXPECT_NE(file_text(path() / "a/summary.json").find("\"env_steps\": 2500,"), std::string::npos);
+  EXPECT_NE(file_text(path() / "a/summary.json").find("\"env_steps\": 25000,"), std::string::npos);
   const std::vector<MetricRow> after = rows("a");
   ASSERT_GT(after.size(), 2u);
   EXPECT_EQ(after.front().wall_s, before.front().wall_s);
@@ -75,7 +75,7 @@ TEST_F(TrainCommand, RecordsTheRunAndGoesOnWithIt) {
     EXPECT_GE(row.learner_steps, last.learner_steps);
     last = row;
   }
-  EXPECT_EQ(after.back().env_steps, 2500);
+  EXPECT_EQ(after.back().env_steps, 25000);
 }
 
 TEST_F(TrainCommand, ATermSignalMakesACheckpointAndExitsWith0) {
