@@ -71,13 +71,16 @@ struct FramePool::State {
   bool closed = false;  // the pool is gone: nobody will reuse
 };
 
-/// Lives in the first bytes of its own allocation; the frame's bytes follow at a multiple of kAlign.
+/// Lives in the first bytes of its own allocation; the frame's bytes follow at a multiple of kAlign, unless they were
+/// adopted: then they are the owner's, and the block is of no pool.
 struct FrameBlock {
   std::atomic<std::size_t> references{1};
   std::atomic<const Parsed*> parsed{nullptr};
   std::size_t capacity = 0;
   std::size_t size = 0;
   std::shared_ptr<FramePool::State> pool;  // null while idle, so that idle buffers do not keep their pool alive
+  std::shared_ptr<const void> owner;       // of adopted bytes
+  const std::byte* adopted = nullptr;
 
   std::byte* data();
   static FrameBlock* make(std::size_t capacity);
@@ -108,6 +111,7 @@ void FrameBlock::drop(FrameBlock* block) {
   if (block == nullptr || block->references.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
   delete block->parsed.exchange(nullptr, std::memory_order_relaxed);
   const std::shared_ptr<FramePool::State> pool = std::move(block->pool);
+  if (pool == nullptr) return free(block);
   pool->release(block);
 }
 
@@ -173,7 +177,20 @@ Frame::~Frame() { FrameBlock::drop(block_); }
 
 std::span<const std::byte> Frame::bytes() const {
   if (block_ == nullptr) return {};
-  return {block_->data(), block_->size};
+  return {block_->adopted != nullptr ? block_->adopted : block_->data(), block_->size};
+}
+
+Result<Frame> Frame::adopt(std::span<const std::byte> bytes, std::shared_ptr<const void> owner) {
+  if (reinterpret_cast<std::uintptr_t>(bytes.data()) % kAlign != 0) {
+    return Error{Code::kInvalidArgument, fmt::format("frame of {} bytes at {}: expected a multiple of {}", bytes.size(),
+                                                     static_cast<const void*>(bytes.data()), kAlign)};
+  }
+  FrameBlock* block = FrameBlock::make(0);
+  TROUPE_CHECK(block != nullptr, "out of memory");
+  block->adopted = bytes.data();
+  block->size = bytes.size();
+  block->owner = std::move(owner);
+  return Frame(block);
 }
 
 const Parsed* Frame::parsed() const {

@@ -60,6 +60,11 @@ class Frame {
   }
   ~Frame();
 
+  /// A frame over bytes that came from outside of any pool (a link's receive buffer, shared memory), without a copy;
+  /// `owner` keeps them alive and unchanged until the last reference has gone. Not validated: read_*() does that.
+  /// Errors: kInvalidArgument when `bytes` does not start at a multiple of 64.
+  static Result<Frame> adopt(std::span<const std::byte> bytes, std::shared_ptr<const void> owner);
+
   /// False for a default-constructed or moved-from frame.
   explicit operator bool() const { return block_ != nullptr; }
   /// The message; starts at a multiple of 64. Empty for an empty frame.

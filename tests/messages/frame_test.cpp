@@ -94,6 +94,24 @@ TEST(FramePool, SurvivesManyThreadsPassingFrames) {
   EXPECT_EQ(pool.stats().in_use_bytes, 3072u) << "only the shared frame is left";
 }
 
+TEST(Frame, AdoptsBytesWithoutACopyAndHoldsTheirOwnerUntilTheLastReferenceWent) {
+  struct alignas(64) Bytes {
+    std::byte bytes[192];
+  };
+  auto owner = std::make_shared<const Bytes>();
+  const std::weak_ptr<const Bytes> watch = owner;
+  const std::span<const std::byte> bytes(owner->bytes);
+  EXPECT_EQ(Frame::adopt(bytes.subspan(8), owner).error().code, Code::kInvalidArgument);
+  Frame frame = Frame::adopt(bytes.subspan(64, 100), std::move(owner)).value();
+  EXPECT_EQ(frame.size(), 100u);
+  Frame copy = frame;
+  frame = Frame();
+  EXPECT_FALSE(watch.expired());
+  EXPECT_EQ(copy.bytes().data(), bytes.data() + 64);
+  copy = Frame();
+  EXPECT_TRUE(watch.expired());
+}
+
 class Note final : public Parsed {
  public:
   explicit Note(int number) : Parsed(Kind::kControl), value(number) {}
