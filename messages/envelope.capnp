@@ -9,6 +9,7 @@ using Priorities = import "priorities.capnp";
 using Metrics = import "metrics.capnp";
 using Control = import "control.capnp";
 using Chunk = import "chunk.capnp";
+using Inference = import "inference.capnp";
 $Cxx.namespace("troupe::messages::schema");
 
 struct Envelope {
@@ -23,5 +24,8 @@ struct Envelope {
     chunk @7 :Chunk.Chunk;
     counters @8 :Chunk.Counters;
     parametersUse @9 :Parameters.ParametersUse;
+    parametersVersion @10 :Parameters.ParametersVersion;
+    inferenceRequest @11 :Inference.InferenceRequest;
+    inferenceAnswer @12 :Inference.InferenceAnswer;
   }
 }

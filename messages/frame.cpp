@@ -50,6 +50,12 @@ std::string_view to_string(Kind kind) {
       return "counters";
     case Kind::kParametersUse:
       return "parameters use";
+    case Kind::kParametersVersion:
+      return "parameters version";
+    case Kind::kInferenceRequest:
+      return "inference request";
+    case Kind::kInferenceAnswer:
+      return "inference answer";
   }
   return "unknown";
 }

@@ -28,6 +28,9 @@ enum class Kind : std::uint16_t {
   kChunk = 7,
   kCounters = 8,
   kParametersUse = 9,
+  kParametersVersion = 10,
+  kInferenceRequest = 11,
+  kInferenceAnswer = 12,
 };
 
 /// "trajectory", "batch", ...

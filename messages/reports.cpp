@@ -143,6 +143,22 @@ Result<ParametersUse> read_parameters_use(const Frame& frame) {
   });
 }
 
+Result<Frame> make_parameters_version(FramePool& pool, const ParametersVersion& newest) {
+  TROUPE_TRY(check_not_negative(newest.version, "parameters version: version"));
+  TROUPE_ASSIGN(MessageWriter writer, MessageWriter::make(pool, kStructWords, 0, 0));
+  writer.root().initParametersVersion().setVersion(newest.version);
+  return std::move(writer).finish(nullptr);
+}
+
+Result<ParametersVersion> read_parameters_version(const Frame& frame) {
+  return open_message(frame.bytes(), Kind::kParametersVersion,
+                      [](schema::Envelope::Reader root) -> Result<ParametersVersion> {
+                        const ParametersVersion newest{root.getParametersVersion().getVersion()};
+                        TROUPE_TRY(check_not_negative(newest.version, "parameters version: version"));
+                        return newest;
+                      });
+}
+
 Result<Frame> make_metrics(FramePool& pool, const MetricRow& row) {
   TROUPE_TRY(check(row));
   std::size_t words = kStructWords;

@@ -34,6 +34,12 @@ struct ParametersUse {
   std::int64_t env_steps = 0;  ///< taken with them since the last such message; >= 0
 };
 
+/// Parameter store to everyone who acts, ahead of the parameters themselves: how they know what is newest. Schema:
+/// parameters.capnp.
+struct ParametersVersion {
+  std::int64_t version = 0;  ///< learner step of the newest parameters; >= 0
+};
+
 enum class ControlKind : std::uint16_t { kStart = 0, kPause = 1, kResume = 2, kCheckpoint = 3, kStop = 4, kCredit = 5 };
 
 /// Supervisor to roles, and consumer to producer (credit). Schema: control.capnp.
@@ -52,6 +58,7 @@ inline constexpr std::size_t kMaxTextBytes = 4096;
 Result<Frame> make_priorities(FramePool& pool, const PriorityUpdate& update);
 Result<Frame> make_episode(FramePool& pool, const EpisodeReport& report);
 Result<Frame> make_parameters_use(FramePool& pool, const ParametersUse& use);
+Result<Frame> make_parameters_version(FramePool& pool, const ParametersVersion& newest);
 Result<Frame> make_metrics(FramePool& pool, const MetricRow& row);
 Result<Frame> make_control(FramePool& pool, const Control& control);
 
@@ -59,6 +66,7 @@ Result<Frame> make_control(FramePool& pool, const Control& control);
 Result<PriorityUpdate> read_priorities(const Frame& frame);
 Result<EpisodeReport> read_episode(const Frame& frame);
 Result<ParametersUse> read_parameters_use(const Frame& frame);
+Result<ParametersVersion> read_parameters_version(const Frame& frame);
 Result<MetricRow> read_metrics(const Frame& frame);
 Result<Control> read_control(const Frame& frame);
 

@@ -19,8 +19,10 @@ namespace {
 using ::testing::HasSubstr;
 using testing::read_all;
 
-constexpr std::array kKinds = {Kind::kTrajectory, Kind::kBatch,   Kind::kParameters, Kind::kPriorities,
-                               Kind::kEpisode,    Kind::kMetrics, Kind::kControl,    Kind::kParametersUse};
+constexpr std::array kKinds = {Kind::kTrajectory,       Kind::kBatch,          Kind::kParameters,
+                               Kind::kPriorities,       Kind::kEpisode,        Kind::kMetrics,
+                               Kind::kControl,          Kind::kParametersUse,  Kind::kParametersVersion,
+                               Kind::kInferenceRequest, Kind::kInferenceAnswer};
 
 std::vector<std::byte> bytes_of(const Frame& frame) { return {frame.bytes().begin(), frame.bytes().end()}; }
 

@@ -162,6 +162,7 @@ TEST(Reports, SurviveBytes) {
   EXPECT_EQ(use.producer, 2u);
   EXPECT_EQ(use.version, 40);
   EXPECT_EQ(use.env_steps, 16);
+  EXPECT_EQ(read_parameters_version(make_parameters_version(pool, {41}).value()).value().version, 41);
   MetricRow sent = testing::sample_row();
   sent.scalars.push_back({"learner/diverged", std::numeric_limits<double>::infinity()});
   const MetricRow row = read_metrics(make_metrics(pool, sent).value()).value();
@@ -183,9 +184,34 @@ TEST(Reports, RefuseToMakeWhatReadersWouldRefuse) {
   EXPECT_THAT(make_priorities(pool, {{1}, {-1}}).error().message, HasSubstr("priorities[0]: got -1"));
   EXPECT_THAT(make_priorities(pool, {{1, 2}, {1}}).error().message, HasSubstr("2 keys and 1 priorities"));
   EXPECT_FALSE(make_parameters_use(pool, {.env_steps = -1}).ok());
+  EXPECT_FALSE(make_parameters_version(pool, {.version = -1}).ok());
   EXPECT_FALSE(make_episode(pool, {.episode_return = std::numeric_limits<double>::quiet_NaN()}).ok());
   EXPECT_FALSE(make_metrics(pool, {.env_steps = -1}).ok());
   EXPECT_FALSE(make_control(pool, {.reason = std::string(kMaxTextBytes + 1, 'x')}).ok());
+}
+
+TEST(Inference, SurvivesBytes) {
+  FramePool pool;
+  const std::vector<float> observation = {0.5f, -1.5f, 2.0f};
+  const Frame asked = received(pool, make_inference_request(pool, {3, observation}).value());
+  const InferenceRequest request = read_inference_request(asked).value();
+  EXPECT_EQ(request.producer, 3u);
+  EXPECT_THAT(request.observation, ElementsAre(0.5f, -1.5f, 2.0f));
+  const std::vector<float> action = {0.25f};
+  const Frame answered = received(pool, make_inference_answer(pool, {42, action}).value());
+  const InferenceAnswer answer = read_inference_answer(answered).value();
+  EXPECT_EQ(answer.parameters_version, 42);
+  EXPECT_THAT(answer.action, ElementsAre(0.25f));
+}
+
+TEST(Inference, RefusesWhatNoPolicyCanTake) {
+  FramePool pool;
+  const std::vector<float> bad = {1, std::numeric_limits<float>::quiet_NaN()};
+  EXPECT_EQ(make_inference_request(pool, {0, bad}).error().message,
+            "inference request: observation[1]: got nan, expected a finite value");
+  EXPECT_THAT(make_inference_request(pool, {0, {}}).error().message, HasSubstr("got 0 elements"));
+  EXPECT_THAT(make_inference_answer(pool, {1, {}}).error().message, HasSubstr("got 0 elements"));
+  EXPECT_THAT(make_inference_answer(pool, {-1, bad}).error().message, HasSubstr("got version -1"));
 }
 
 TEST(Builders, RefuseSignaturesThatReadersWouldRefuse) {

@@ -1,5 +1,6 @@
 #include <troupe/tests/messages/samples.hpp>
 
+#include <array>
 #include <numeric>
 
 namespace troupe::messages::testing {
@@ -72,6 +73,9 @@ EpisodeReport sample_episode() { return {"actor", 3, 812.5, 1000, 40}; }
 MetricRow sample_row() { return {12.5, 1000, 40, {{"learner/critic_loss", 0.25}, {"replay/items", 1000}}}; }
 Control sample_control() { return {ControlKind::kCredit, "trajectories", 4, 0, "two frames taken"}; }
 
+constexpr std::array kObservation = {0.5f, -1.5f, 2.0f};
+constexpr std::array kAction = {0.25f, -0.75f};
+
 std::vector<Frame> samples(FramePool& pool) {
   return {sample_trajectory(pool),
           sample_batch(pool),
@@ -80,7 +84,10 @@ std::vector<Frame> samples(FramePool& pool) {
           make_episode(pool, sample_episode()).value(),
           make_metrics(pool, sample_row()).value(),
           make_control(pool, sample_control()).value(),
-          make_parameters_use(pool, {2, 40, 16}).value()};
+          make_parameters_use(pool, {2, 40, 16}).value(),
+          make_parameters_version(pool, {41}).value(),
+          make_inference_request(pool, {3, kObservation}).value(),
+          make_inference_answer(pool, {42, kAction}).value()};
 }
 
 Status read_all(const Frame& frame, Kind kind) {
@@ -112,6 +119,18 @@ Status read_all(const Frame& frame, Kind kind) {
       return status_of(read_episode(frame));
     case Kind::kParametersUse:
       return status_of(read_parameters_use(frame));
+    case Kind::kParametersVersion:
+      return status_of(read_parameters_version(frame));
+    case Kind::kInferenceRequest: {
+      TROUPE_ASSIGN(const InferenceRequest request, read_inference_request(frame));
+      touch(std::as_bytes(request.observation));
+      return {};
+    }
+    case Kind::kInferenceAnswer: {
+      TROUPE_ASSIGN(const InferenceAnswer answer, read_inference_answer(frame));
+      touch(std::as_bytes(answer.action));
+      return {};
+    }
     case Kind::kMetrics:
       return status_of(read_metrics(frame));
     case Kind::kControl:

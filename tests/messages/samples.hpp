@@ -5,6 +5,7 @@
 
 #include <troupe/messages/batch.hpp>
 #include <troupe/messages/frame.hpp>
+#include <troupe/messages/inference.hpp>
 #include <troupe/messages/parameters.hpp>
 #include <troupe/messages/reports.hpp>
 #include <troupe/messages/trajectory.hpp>
