@@ -60,6 +60,16 @@ struct SupervisorOptions {
   double backoff_max_s = 10;
 };
 
+/// Nodes that each role is spread over when a run is more than one process; apps/cluster makes nodes of it. The one
+/// part of a configuration that changes nothing about what is computed. 0: with the chief.
+struct PlacementOptions {
+  std::int64_t actors = 1;
+  std::int64_t replay = 1;
+  std::int64_t learner = 1;
+  std::int64_t parameters = 1;
+  std::int64_t evaluator = 1;
+};
+
 struct TrainOptions {
   std::string name;  ///< of the run, for its directory
   std::string env;   ///< a name that envs::make_environment() knows
@@ -79,6 +89,7 @@ struct TrainOptions {
   CheckpointOptions checkpoint;
   MetricsOptions metrics;
   SupervisorOptions supervisor;
+  PlacementOptions placement;
 };
 
 }  // namespace troupe::actors

@@ -101,7 +101,7 @@ std::string Config::to_toml() const {
   std::string text;
   std::string section;
   for (const ConfigKey& key : schema_) {
-    const std::size_t dot = key.path.find('.');
+    const std::size_t dot = key.path.rfind('.');
     const std::string key_section = dot == std::string::npos ? "" : key.path.substr(0, dot);
     if (key_section != section) {
       text += fmt::format("\n[{}]\n", key_section);

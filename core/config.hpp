@@ -28,7 +28,7 @@ std::string to_toml(const ConfigValue& value);
 
 /// One key: its type is the type of its default.
 struct ConfigKey {
-  std::string path;           ///< "learner.batch_size" is batch_size in [learner]; at most one dot
+  std::string path;           ///< "learner.batch_size" is batch_size in [learner], "a.b.c" is c in [a.b]
   ConfigValue default_value;  ///< also fixes the type
   std::string doc;            ///< one line, for `config --explain` and the resolved file
   std::string unit = "";      ///< "s", "steps", "bytes"; empty for plain numbers and names

@@ -1,9 +1,6 @@
-// The reading half of core/config.hpp, and the only place that sees toml++.
-#include <toml++/toml.h>
-
+// The reading half of core/config.hpp.
 #include <algorithm>
 #include <cmath>
-#include <fstream>
 #include <optional>
 #include <set>
 #include <utility>
@@ -15,35 +12,13 @@
 #include <troupe/core/config.hpp>
 #include <troupe/core/nearest.hpp>
 #include <troupe/core/text.hpp>
+#include <troupe/core/toml.hpp>
 
 namespace troupe {
 namespace {
 
 constexpr std::size_t kListItemsMax = 64;
 constexpr std::size_t kStringBytesMax = 256;
-/// Bounds how deep a.b.c... can nest: toml++ frees its tables by recursion, so a deep one would overflow the stack.
-constexpr std::size_t kLineBytesMax = 4096;
-
-std::string_view node_type_name(const toml::node& node) {
-  switch (node.type()) {
-    case toml::node_type::boolean:
-      return "a boolean";
-    case toml::node_type::integer:
-      return "an integer";
-    case toml::node_type::floating_point:
-      return "a number";
-    case toml::node_type::string:
-      return "a string";
-    case toml::node_type::array:
-      return "a list";
-    case toml::node_type::table:
-      return "a table";
-    default:
-      return "a date or time";
-  }
-}
-
-std::size_t line_of(const toml::source_region& region) { return region.begin.line; }
 
 std::string suggestion(std::string_view got, std::span<const std::string> known, std::string_view quote) {
   const std::vector<std::string> names = nearest(got, known, 1);
@@ -63,21 +38,23 @@ Result<double> in_range(double value, const std::string& text, const ConfigKey& 
   return value;
 }
 
-Error wrong_type(const toml::node& node, std::string_view expected) {
-  return wrong(fmt::format("wrong type: got {}, expected {}", node_type_name(node), expected));
+Error wrong_type(const TomlValue& node, std::string_view expected) {
+  return wrong(fmt::format("wrong type: got {}, expected {}", type_name(node), expected));
 }
 
-Result<std::int64_t> to_int(const toml::node& node, const ConfigKey& key, std::string_view expected) {
-  if (!node.is_integer()) return wrong_type(node, expected);
-  const std::int64_t value = **node.as_integer();
-  TROUPE_TRY(in_range(static_cast<double>(value), std::to_string(value), key));
-  return value;
+Result<std::int64_t> to_int(const TomlValue& node, const ConfigKey& key, std::string_view expected) {
+  const auto* value = std::get_if<std::int64_t>(&node.value);
+  if (value == nullptr) return wrong_type(node, expected);
+  TROUPE_TRY(in_range(static_cast<double>(*value), std::to_string(*value), key));
+  return *value;
 }
 
 /// An integer is a fine number; nothing else is converted.
-Result<double> to_float(const toml::node& node, const ConfigKey& key, std::string_view expected) {
-  if (!node.is_number()) return wrong_type(node, expected);
-  const double value = *node.value<double>();
+Result<double> to_float(const TomlValue& node, const ConfigKey& key, std::string_view expected) {
+  const auto* integer = std::get_if<std::int64_t>(&node.value);
+  const auto* number = std::get_if<double>(&node.value);
+  if (integer == nullptr && number == nullptr) return wrong_type(node, expected);
+  const double value = number != nullptr ? *number : static_cast<double>(*integer);
   return in_range(value, fmt::format("{}", value), key);
 }
 
@@ -94,27 +71,28 @@ Result<std::string> to_string(const std::string& value, const ConfigKey& key) {
 }
 
 template <typename T, typename Convert>
-Converted to_list(const toml::node& node, std::string_view expected, Convert convert) {
-  if (!node.is_array()) return wrong_type(node, expected);
-  const toml::array& array = *node.as_array();
-  if (array.empty() || array.size() > kListItemsMax) {
-    return wrong(fmt::format("wrong length: got {} elements, expected 1 .. {}", array.size(), kListItemsMax));
+Converted to_list(const TomlValue& node, std::string_view expected, Convert convert) {
+  const auto* list = std::get_if<TomlValue::List>(&node.value);
+  if (list == nullptr) return wrong_type(node, expected);
+  if (list->empty() || list->size() > kListItemsMax) {
+    return wrong(fmt::format("wrong length: got {} elements, expected 1 .. {}", list->size(), kListItemsMax));
   }
   std::vector<T> values;
-  for (const toml::node& element : array) {
+  for (const TomlValue& element : *list) {
     TROUPE_ASSIGN(const T value, convert(element));
     values.push_back(value);
   }
   return ConfigValue(std::move(values));
 }
 
-Converted convert(const toml::node& node, const ConfigKey& key) {
+Converted convert(const TomlValue& node, const ConfigKey& key) {
   const std::string_view expected = type_name(key.default_value);
-  const auto as_int = [&](const toml::node& n) { return to_int(n, key, expected); };
-  const auto as_float = [&](const toml::node& n) { return to_float(n, key, expected); };
+  const auto as_int = [&](const TomlValue& n) { return to_int(n, key, expected); };
+  const auto as_float = [&](const TomlValue& n) { return to_float(n, key, expected); };
   if (std::holds_alternative<bool>(key.default_value)) {
-    if (!node.is_boolean()) return wrong_type(node, expected);
-    return ConfigValue(**node.as_boolean());
+    const bool* value = std::get_if<bool>(&node.value);
+    if (value == nullptr) return wrong_type(node, expected);
+    return ConfigValue(*value);
   }
   if (std::holds_alternative<std::int64_t>(key.default_value)) {
     TROUPE_ASSIGN(const std::int64_t value, as_int(node));
@@ -125,8 +103,9 @@ Converted convert(const toml::node& node, const ConfigKey& key) {
     return ConfigValue(value);
   }
   if (std::holds_alternative<std::string>(key.default_value)) {
-    if (!node.is_string()) return wrong_type(node, expected);
-    TROUPE_ASSIGN(std::string value, to_string(**node.as_string(), key));
+    const auto* text = std::get_if<std::string>(&node.value);
+    if (text == nullptr) return wrong_type(node, expected);
+    TROUPE_ASSIGN(std::string value, to_string(*text, key));
     return ConfigValue(std::move(value));
   }
   if (std::holds_alternative<std::vector<std::int64_t>>(key.default_value)) {
@@ -143,11 +122,11 @@ class ConfigLoader {
   explicit ConfigLoader(const ConfigSchema& schema) {
     config_.schema_ = schema;
     for (const ConfigKey& key : config_.schema_) {
-      const std::size_t dot = key.path.find('.');
-      TROUPE_CHECK(dot == key.path.rfind('.'), "config key {} has more than one dot", key.path);
       TROUPE_CHECK(keys_.emplace(key.path, &key).second, "config key {} appears twice", key.path);
       paths_.push_back(key.path);
-      if (dot != std::string::npos) sections_.insert(key.path.substr(0, dot));
+      for (std::size_t dot = key.path.find('.'); dot != std::string::npos; dot = key.path.find('.', dot + 1)) {
+        sections_.insert(key.path.substr(0, dot));
+      }
     }
   }
   ConfigLoader(const ConfigLoader&) = delete;
@@ -155,16 +134,14 @@ class ConfigLoader {
 
   void read_text(std::string_view text, const std::string& name) {
     name_ = printable(name);
-    if (!lines_short(text)) return;
-    try {
-      const toml::table table = toml::parse(text, name);
-      read_table(table, "");
-      for (const ConfigKey& key : config_.schema_) {
-        if (key.required) required_.insert(key.path);
-      }
-    } catch (const toml::parse_error& error) {
-      // toml++ quotes the offending text, which may hold anything.
-      fail(line_of(error.source()), fmt::format("syntax error: {}", printable(error.description())));
+    const Result<TomlValue> file = parse_toml(text, name);
+    if (!file.ok()) {
+      unreadable_ = file.error().message;
+      return;
+    }
+    read_table(*file, "");
+    for (const ConfigKey& key : config_.schema_) {
+      if (key.required) required_.insert(key.path);
     }
     std::stable_sort(file_mistakes_.begin(), file_mistakes_.end(),
                      [](const auto& a, const auto& b) { return a.first < b.first; });
@@ -188,6 +165,7 @@ class ConfigLoader {
 
   Result<Config> finish() {
     std::vector<std::string> mistakes;
+    if (!unreadable_.empty()) mistakes.push_back(unreadable_);
     for (const auto& [line, what] : file_mistakes_) mistakes.push_back(fmt::format("{}:{}: {}", name_, line, what));
     for (const std::string& path : required_) {
       if (config_.entries_.count(path) == 0 && seen_.count(path) == 0) {
@@ -205,39 +183,27 @@ class ConfigLoader {
  private:
   void fail(std::size_t line, std::string what) { file_mistakes_.emplace_back(line, std::move(what)); }
 
-  bool lines_short(std::string_view text) {
-    for (std::size_t line = 1; !text.empty(); ++line) {
-      const std::size_t length = std::min(text.find('\n'), text.size());
-      if (length > kLineBytesMax) {
-        fail(line, fmt::format("line too long: got {} bytes, expected at most {}", length, kLineBytesMax));
-        return false;
-      }
-      text.remove_prefix(std::min(length + 1, text.size()));
-    }
-    return true;
-  }
-
-  void read_table(const toml::table& table, const std::string& prefix) {
-    for (const auto& [toml_key, node] : table) {
-      const std::string path = prefix + std::string(toml_key.str());
-      const std::size_t line = line_of(toml_key.source());
+  void read_table(const TomlValue& table, const std::string& prefix) {
+    for (const auto& [name, line, node] : std::get<TomlValue::Table>(table.value)) {
+      const std::string path = prefix + name;
+      const auto* members = std::get_if<TomlValue::Table>(&node.value);
       if (const auto found = keys_.find(path); found != keys_.end()) {
         read_value(path, *found->second, node, line);
       } else if (sections_.count(path) > 0) {
-        if (node.is_table()) {
-          read_table(*node.as_table(), path + ".");
+        if (members != nullptr) {
+          read_table(node, path + ".");
         } else {
-          fail(line, fmt::format("{} is a section: got {}, expected [{}]", path, node_type_name(node), path));
+          fail(line, fmt::format("{} is a section: got {}, expected [{}]", path, type_name(node), path));
         }
-      } else if (node.is_table() && !node.as_table()->empty()) {
-        read_table(*node.as_table(), path + ".");  // every key in it is unknown and gets its own suggestion
+      } else if (members != nullptr && !members->empty()) {
+        read_table(node, path + ".");  // every key in it is unknown and gets its own suggestion
       } else {
         fail(line, fmt::format("unknown key {}{}", printable(path), suggestion(path, paths_, "")));
       }
     }
   }
 
-  void read_value(const std::string& path, const ConfigKey& key, const toml::node& node, std::size_t line) {
+  void read_value(const std::string& path, const ConfigKey& key, const TomlValue& node, std::size_t line) {
     seen_.insert(path);
     const Converted converted = convert(node, key);
     if (converted.ok()) {
@@ -257,12 +223,8 @@ class ConfigLoader {
     const Error not_a_value =
         wrong(fmt::format("wrong type: got {}, expected {}", printable(value), type_name(key.default_value)));
     if (value.find_first_of("\r\n") != std::string::npos) return not_a_value;  // it would be more than a value
-    try {
-      const toml::table table = toml::parse("value = " + value);
-      return convert(*table.get("value"), key);
-    } catch (const toml::parse_error&) {
-      return not_a_value;
-    }
+    const Result<TomlValue> parsed = parse_toml("value = " + value, "");
+    return parsed.ok() ? convert(parsed->find("value")->value, key) : not_a_value;
   }
 
   Config config_;
@@ -272,6 +234,7 @@ class ConfigLoader {
   std::set<std::string> required_;  ///< checked only when the file could be parsed
   std::set<std::string> seen_;      ///< present in the file, though perhaps with a bad value
   std::string name_;
+  std::string unreadable_;                                          ///< why the file's keys could not be looked at
   std::vector<std::pair<std::size_t, std::string>> file_mistakes_;  ///< line, what
   std::vector<std::string> override_mistakes_;
 };
@@ -286,24 +249,7 @@ Result<Config> parse_config(std::string_view text, const std::string& name, std:
 
 Result<Config> load_config(const std::filesystem::path& file, std::span<const std::string> overrides,
                            const ConfigSchema& schema) {
-  const std::string name = printable(file.string(), 4096);
-  std::error_code error;
-  const std::filesystem::file_status status = std::filesystem::status(file, error);
-  if (!std::filesystem::exists(status)) return Error{Code::kNotFound, fmt::format("{}: no such file", name)};
-  if (!std::filesystem::is_regular_file(status)) {
-    return Error{Code::kIo, fmt::format("{}: not a regular file", name)};
-  }
-  std::ifstream stream(file, std::ios::binary);
-  if (!stream) return Error{Code::kIo, fmt::format("{}: cannot be opened for reading", name)};
-  // One byte more than allowed: the size is judged by what is read, as the file may grow meanwhile.
-  std::string text(kConfigBytesMax + 1, '\0');
-  stream.read(text.data(), static_cast<std::streamsize>(text.size()));
-  if (stream.bad()) return Error{Code::kIo, fmt::format("{}: cannot be read", name)};
-  text.resize(static_cast<std::size_t>(stream.gcount()));
-  if (text.size() > kConfigBytesMax) {
-    return Error{Code::kIo, fmt::format("{}: file too large: got more than {} bytes, expected a configuration", name,
-                                        kConfigBytesMax)};
-  }
+  TROUPE_ASSIGN(const std::string text, read_config_text(file));
   return parse_config(text, file.string(), overrides, schema);
 }
 

@@ -72,6 +72,11 @@ std::vector<std::string> mistakes_across_keys(const Config& config) {
   demand(backoff_first <= backoff_max, {"supervisor.backoff_first_s", "supervisor.backoff_max_s"},
          fmt::format("supervisor.backoff_first_s must not exceed supervisor.backoff_max_s: got {} and {}",
                      backoff_first, backoff_max));
+
+  const std::int64_t actors = config.get_int("actors.count");
+  const std::int64_t actor_nodes = config.get_int("placement.actors.nodes");
+  demand(actor_nodes <= actors, {"placement.actors.nodes", "actors.count"},
+         fmt::format("placement.actors.nodes must not exceed actors.count: got {} and {}", actor_nodes, actors));
   return mistakes;
 }
 
@@ -294,6 +299,32 @@ ConfigSchema train_schema(std::vector<std::string> environments) {
        .unit = "s",
        .min = 0,
        .max = 3600},
+
+      {.path = "placement.actors.nodes",
+       .default_value = d.placement.actors,
+       .doc = "Processes that share the env actors; 0: with the chief",
+       .min = 0,
+       .max = 1024},
+      {.path = "placement.replay.nodes",
+       .default_value = d.placement.replay,
+       .doc = "Processes that share the replay shards; 0: with the chief",
+       .min = 0,
+       .max = 256},
+      {.path = "placement.learner.nodes",
+       .default_value = d.placement.learner,
+       .doc = "Processes of the learner; 0: with the chief",
+       .min = 0,
+       .max = 1},
+      {.path = "placement.parameters.nodes",
+       .default_value = d.placement.parameters,
+       .doc = "Processes that share the parameter shards; 0: with the chief",
+       .min = 0,
+       .max = 256},
+      {.path = "placement.evaluator.nodes",
+       .default_value = d.placement.evaluator,
+       .doc = "Processes of the evaluator; 0: with the chief",
+       .min = 0,
+       .max = 1},
   };
 }
 
@@ -339,6 +370,11 @@ Result<actors::TrainOptions> to_train_options(const Config& config) {
       .supervisor = {.max_restarts = config.get_int("supervisor.max_restarts"),
                      .backoff_first_s = config.get_float("supervisor.backoff_first_s"),
                      .backoff_max_s = config.get_float("supervisor.backoff_max_s")},
+      .placement = {.actors = config.get_int("placement.actors.nodes"),
+                    .replay = config.get_int("placement.replay.nodes"),
+                    .learner = config.get_int("placement.learner.nodes"),
+                    .parameters = config.get_int("placement.parameters.nodes"),
+                    .evaluator = config.get_int("placement.evaluator.nodes")},
   };
 }
 

@@ -83,7 +83,12 @@ TEST(TrainSchema, EveryKeyIsDocumentedAndReachesItsField) {
                                         "metrics.every_s=41",
                                         "supervisor.max_restarts=42",
                                         "supervisor.backoff_first_s=43",
-                                        "supervisor.backoff_max_s=44"};
+                                        "supervisor.backoff_max_s=44",
+                                        "placement.actors.nodes=2",
+                                        "placement.replay.nodes=3",
+                                        "placement.learner.nodes=0",
+                                        "placement.parameters.nodes=4",
+                                        "placement.evaluator.nodes=0"};
   EXPECT_EQ(set.size() + 1, schema.size()) << "a key is missing from this test";
   const Result<Config> config = parse_config(text, "f", set, schema);
   ASSERT_TRUE(config.ok()) << config.error().message;
@@ -130,6 +135,11 @@ TEST(TrainSchema, EveryKeyIsDocumentedAndReachesItsField) {
   EXPECT_EQ(o.supervisor.max_restarts, 42);
   EXPECT_EQ(o.supervisor.backoff_first_s, 43);
   EXPECT_EQ(o.supervisor.backoff_max_s, 44);
+  EXPECT_EQ(o.placement.actors, 2);
+  EXPECT_EQ(o.placement.replay, 3);
+  EXPECT_EQ(o.placement.learner, 0);
+  EXPECT_EQ(o.placement.parameters, 4);
+  EXPECT_EQ(o.placement.evaluator, 0);
 }
 
 TEST(TrainSchema, ReportsWhatOnlySeveralKeysTogetherGetWrong) {
@@ -144,6 +154,8 @@ TEST(TrainSchema, ReportsWhatOnlySeveralKeysTogetherGetWrong) {
             "f:3: replay.min_items * replay.tolerance * replay.samples_per_insert = 64 samples of error buffer "
             "would block actors and learner for ever: expected at least 144\n"
             "f:6: supervisor.backoff_first_s must not exceed supervisor.backoff_max_s: got 11 and 10");
+  EXPECT_EQ(message_of(env + "[placement]\nactors.nodes = 3\n[actors]\ncount = 2"),
+            "f:3: placement.actors.nodes must not exceed actors.count: got 3 and 2");
 }
 
 TEST(TrainSchema, AnUnknownEnvironmentGetsTheNearestOne) {

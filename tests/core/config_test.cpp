@@ -113,6 +113,26 @@ compute = "fp32"
 )");
 }
 
+TEST(Config, KeysMayLieDeeperThanOneSection) {
+  const ConfigSchema deep = {
+      {.path = "seed", .default_value = std::int64_t{1}, .doc = "Seed"},
+      {.path = "placement.actors.nodes", .default_value = std::int64_t{1}, .doc = "Nodes"},
+      {.path = "placement.replay.nodes", .default_value = std::int64_t{1}, .doc = "Nodes"},
+  };
+  const std::string resolved =
+      "# Seed\nseed = 1\n\n[placement.actors]\n# Nodes\nnodes = 3\n\n[placement.replay]\n# Nodes\nnodes = 2\n";
+  for (const std::string& text : {std::string("[placement]\nactors.nodes = 3\nreplay = {nodes = 2}"), resolved}) {
+    const Result<Config> config = parse_config(text, "f", {}, deep);
+    ASSERT_TRUE(config.ok()) << config.error().message;
+    EXPECT_EQ(config->to_toml(), resolved);
+  }
+  const Result<Config> bad = parse_config("[placement]\nactors = 3\n[placement.replay]\nnode = 1", "f", {}, deep);
+  ASSERT_FALSE(bad.ok());
+  EXPECT_EQ(bad.error().message,
+            "f:2: placement.actors is a section: got an integer, expected [placement.actors]\n"
+            "f:4: unknown key placement.replay.node (did you mean placement.replay.nodes?)");
+}
+
 TEST(Config, HashDependsOnValuesOnly) {
   const std::string hash = parse("env = 'a'")->hash();
   EXPECT_EQ(hash.size(), 16u);

@@ -1,0 +1,119 @@
+// The only place that sees toml++.
+#include <troupe/core/toml.hpp>
+
+#include <toml++/toml.h>
+
+#include <algorithm>
+#include <array>
+#include <fstream>
+#include <utility>
+
+#include <fmt/core.h>
+
+#include <troupe/core/config.hpp>
+#include <troupe/core/text.hpp>
+
+namespace troupe {
+namespace {
+
+/// Bounds how deep a.b.c... can nest: toml++ frees its tables by recursion, so a deep one would overflow the stack.
+constexpr std::size_t kLineBytesMax = 4096;
+
+TomlValue to_value(const toml::node& node) {
+  TomlValue out;
+  out.line = node.source().begin.line;
+  switch (node.type()) {
+    case toml::node_type::boolean:
+      out.value = **node.as_boolean();
+      break;
+    case toml::node_type::integer:
+      out.value = **node.as_integer();
+      break;
+    case toml::node_type::floating_point:
+      out.value = **node.as_floating_point();
+      break;
+    case toml::node_type::string:
+      out.value = **node.as_string();
+      break;
+    case toml::node_type::array: {
+      TomlValue::List list;
+      for (const toml::node& element : *node.as_array()) list.push_back(to_value(element));
+      out.value = std::move(list);
+      break;
+    }
+    case toml::node_type::table: {
+      TomlValue::Table table;
+      for (const auto& [key, member] : *node.as_table()) {
+        table.push_back({std::string(key.str()), key.source().begin.line, to_value(member)});
+      }
+      out.value = std::move(table);
+      break;
+    }
+    default:
+      break;
+  }
+  return out;
+}
+
+Status check_lines(std::string_view text, std::string_view name) {
+  for (std::size_t line = 1; !text.empty(); ++line) {
+    const std::size_t length = std::min(text.find('\n'), text.size());
+    if (length > kLineBytesMax) {
+      return Error{Code::kInvalidArgument, fmt::format("{}:{}: line too long: got {} bytes, expected at most {}", name,
+                                                       line, length, kLineBytesMax)};
+    }
+    text.remove_prefix(std::min(length + 1, text.size()));
+  }
+  return {};
+}
+
+}  // namespace
+
+const TomlMember* TomlValue::find(std::string_view name) const {
+  const Table* table = std::get_if<Table>(&value);
+  if (table == nullptr) return nullptr;
+  const auto found = std::find_if(table->begin(), table->end(), [&](const TomlMember& m) { return m.name == name; });
+  return found == table->end() ? nullptr : &*found;
+}
+
+std::string_view type_name(const TomlValue& value) {
+  static constexpr std::array<std::string_view, 7> kNames = {"a date or time", "a boolean", "an integer", "a number",
+                                                             "a string",       "a list",    "a table"};
+  return kNames[value.value.index()];
+}
+
+Result<TomlValue> parse_toml(std::string_view text, std::string_view name) {
+  const std::string shown = printable(name, 4096);
+  TROUPE_TRY(check_lines(text, shown));
+  try {
+    return to_value(toml::parse(text, name));
+  } catch (const toml::parse_error& error) {
+    // toml++ quotes the offending text, which may hold anything.
+    return Error{Code::kInvalidArgument, fmt::format("{}:{}: syntax error: {}", shown, error.source().begin.line,
+                                                     printable(error.description()))};
+  }
+}
+
+Result<std::string> read_config_text(const std::filesystem::path& file) {
+  const std::string name = printable(file.string(), 4096);
+  std::error_code error;
+  const std::filesystem::file_status status = std::filesystem::status(file, error);
+  if (!std::filesystem::exists(status)) return Error{Code::kNotFound, fmt::format("{}: no such file", name)};
+  if (!std::filesystem::is_regular_file(status)) {
+    return Error{Code::kIo, fmt::format("{}: not a regular file", name)};
+  }
+  std::ifstream stream(file, std::ios::binary);
+  if (!stream) return Error{Code::kIo, fmt::format("{}: cannot be opened for reading", name)};
+  // One byte more than allowed: the size is judged by what is read, as the file may grow meanwhile.
+  std::string text(kConfigBytesMax + 1, '\0');
+  stream.read(text.data(), static_cast<std::streamsize>(text.size()));
+  if (stream.bad()) return Error{Code::kIo, fmt::format("{}: cannot be read", name)};
+  text.resize(static_cast<std::size_t>(stream.gcount()));
+  if (text.size() > kConfigBytesMax) {
+    return Error{Code::kIo, fmt::format("{}: file too large: got more than {} bytes, expected a configuration", name,
+                                        kConfigBytesMax)};
+  }
+  return text;
+}
+
+}  // namespace troupe
