@@ -2,25 +2,31 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <openssl/bio.h>
 #include <openssl/err.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cerrno>
+#include <climits>
 #include <cstring>
 
 #include <troupe/core/check.hpp>
+#include <troupe/transport/detail/gathering_bio.hpp>
 #include <troupe/transport/detail/tls_context.hpp>
 
 namespace troupe::transport {
 namespace {
 
+/// Plaintext in a full TLS record.
+constexpr std::size_t kRecordBytes = 16 * 1024;
 /// Records gathered before a system call: measured 1.4 times as fast as one call a record at 64 KiB frames.
 constexpr std::size_t kGatherBytes = 64 * 1024;
+/// A deadline is renewed whenever this much has passed.
+constexpr std::size_t kProgressBytes = 64 * 1024;
 /// First size of the receive buffer; it doubles while bytes keep coming.
 constexpr std::size_t kFirstBuffer = 64 * 1024;
 
@@ -38,28 +44,70 @@ class Socket {
 
 Error unavailable(std::string what) { return Error{Code::kUnavailable, "link: " + std::move(what)}; }
 
+int poll_timeout(Duration left) {
+  return static_cast<int>(std::min<std::int64_t>(std::chrono::ceil<std::chrono::milliseconds>(left).count(), INT_MAX));
+}
+
+/// How long the peer may still take; renewed by progress.
+class Patience {
+ public:
+  Patience(const Clock& clock, Duration timeout) : clock_(clock), timeout_(timeout), deadline_(clock.now() + timeout) {}
+
+  Duration left() const { return deadline_ - clock_.now(); }
+  void passed(std::size_t bytes) {
+    bytes_ += bytes;
+    if (bytes_ < kProgressBytes) return;
+    bytes_ = 0;
+    deadline_ = clock_.now() + timeout_;
+  }
+
+ private:
+  const Clock& clock_;
+  const Duration timeout_;
+  Duration deadline_;
+  std::size_t bytes_ = 0;
+};
+
 }  // namespace
 
 struct Link::Impl {
   Impl(int socket_fd, LinkOptions link_options) : socket(socket_fd), options(std::move(link_options)) {}
 
   Status start(const Credentials& credentials);
-  Status handshake(Duration deadline);
-  Status wait(short events, Duration deadline);
+  Status handshake(Patience& patience);
+  void close();
+  Status wait(short events, Patience& patience);
   template <typename Call>
-  Status drive(Call call, Duration deadline, std::string_view what);
-  Status write_all(std::span<const std::byte> bytes, Duration deadline);
-  Status flush(Duration deadline);
-  Result<std::size_t> read_some(std::span<std::byte> bytes, Duration deadline);
-  Status send(FrameKind kind, std::span<const std::span<const std::byte>> parts, Duration deadline);
-  Result<ReceivedFrame> receive(Duration deadline);
+  Status drive(Call call, Patience& patience, std::string_view what);
+
+  Status write_all(std::span<const std::byte> bytes, Patience& patience);
+  Status put(std::span<const std::byte> bytes, Patience& patience);
+  Status send_gathered(Patience& patience);
+  Status queue(FrameKind kind, std::span<const std::span<const std::byte>> parts, Patience& patience);
+  Status flush(Patience& patience);
+
+  Result<std::size_t> read_some(std::span<std::byte> bytes, Patience& patience);
+  Result<std::size_t> take(std::span<std::byte> bytes, Patience& patience);
+  Result<bool> wait_readable(Duration timeout, int wake_fd);
+  Result<FrameHeader> receive_header(Patience& patience);
+  Status receive_payload(std::span<std::byte> part, Patience& patience);
+  Result<ReceivedFrame> receive(Patience& patience);
 
   Socket socket;
   const LinkOptions options;
-  const SteadyClock clock{};  // deadlines of system waits: virtual time has no meaning for a socket
+  const SteadyClock clock{};        // deadlines of system waits: virtual time has no meaning for a socket
+  std::vector<std::byte> gathered;  // records to be sent
   ContextPtr context;
   OpenSslPtr<SSL, SSL_free> ssl;
-  std::vector<std::byte> buffer;
+  // Plaintext that does not fill a record yet, and what came in a record beyond what was asked for.
+  std::array<std::byte, kRecordBytes> staged;
+  std::size_t staged_bytes = 0;
+  std::array<std::byte, kRecordBytes> ahead;
+  std::span<const std::byte> ahead_left;
+  std::vector<std::byte> buffer;  // of receive()
+  std::uint64_t key_bytes = 0;    // sent with the present key
+  std::size_t frame_bytes = 0;    // of the frame that is being received
+  std::size_t frame_left = 0;
   std::uint32_t next_send = 0;
   std::uint32_t next_receive = 0;
   std::atomic<bool> closed = false;
@@ -74,36 +122,42 @@ Status Link::Impl::start(const Credentials& credentials) {
   }
   ssl.reset(SSL_new(context.get()));
   BIO* const read = BIO_new_socket(socket.fd(), BIO_NOCLOSE);
-  // Records gather in memory and flush() sends them, because OpenSSL's own socket writes raise SIGPIPE.
-  BIO* const write = BIO_new(BIO_s_mem());
-  TROUPE_CHECK(ssl != nullptr && read != nullptr && write != nullptr, "OpenSSL is out of memory");
-  SSL_set_bio(ssl.get(), read, write);  // owned by ssl from here
-  const Duration deadline = clock.now() + options.handshake_timeout;
-  TROUPE_TRY(handshake(deadline));
+  TROUPE_CHECK(ssl != nullptr && read != nullptr, "OpenSSL is out of memory");
+  gathered.reserve(kGatherBytes + 2 * kRecordBytes);
+  SSL_set_bio(ssl.get(), read, make_gathering_bio(gathered));  // owned by ssl from here
+  Patience patience(clock, options.handshake_timeout);
+  TROUPE_TRY(handshake(patience));
   // Each side checks the other before the welcome, which tells the dialler that it was let in.
-  if (options.side == Side::kAccept) return send(FrameKind::kWelcome, {}, deadline);
-  TROUPE_ASSIGN(const ReceivedFrame welcome, receive(deadline));
+  if (options.side == Side::kAccept) {
+    TROUPE_TRY(queue(FrameKind::kWelcome, {}, patience));
+    return flush(patience);
+  }
+  TROUPE_ASSIGN(const ReceivedFrame welcome, receive(patience));
   if (welcome.kind != FrameKind::kWelcome) return unavailable("the first frame is no welcome");
   return {};
 }
 
-Status Link::Impl::handshake(Duration deadline) {
+Status Link::Impl::handshake(Patience& patience) {
   const bool accept = options.side == Side::kAccept;
-  TROUPE_TRY(drive([&] { return accept ? SSL_accept(ssl.get()) : SSL_connect(ssl.get()); }, deadline, "handshake"));
-  TROUPE_TRY(flush(deadline));
+  TROUPE_TRY(drive([&] { return accept ? SSL_accept(ssl.get()) : SSL_connect(ssl.get()); }, patience, "handshake"));
+  TROUPE_TRY(send_gathered(patience));
   TROUPE_ASSIGN(const std::string uri, peer_uri(*ssl));
   if (uri == options.peer_uri) return {};
   return unavailable(fmt::format("the peer is \"{}\", expected \"{}\"", uri, options.peer_uri));
 }
 
-Status Link::Impl::wait(short events, Duration deadline) {
+void Link::Impl::close() {
+  closed.store(true);
+  ::shutdown(socket.fd(), SHUT_RDWR);  // wakes a poll in progress
+}
+
+Status Link::Impl::wait(short events, Patience& patience) {
   for (;;) {
     if (closed.load()) return unavailable("closed by this node");
-    const Duration left = deadline - clock.now();
+    const Duration left = patience.left();
     if (left <= Duration::zero()) return Error{Code::kDeadlineExceeded, "link: the peer did not answer in time"};
     pollfd entry{socket.fd(), events, 0};
-    const auto left_ms = std::chrono::ceil<std::chrono::milliseconds>(left).count();
-    const int ready = poll(&entry, 1, static_cast<int>(std::min<std::int64_t>(left_ms, 1000)));
+    const int ready = poll(&entry, 1, poll_timeout(left));
     if (ready > 0) return {};  // an error or hang-up too: the next call says which
     if (ready < 0 && errno != EINTR) return unavailable(fmt::format("poll: {}", std::strerror(errno)));
   }
@@ -111,7 +165,7 @@ Status Link::Impl::wait(short events, Duration deadline) {
 
 /// Calls an OpenSSL function until it returns a positive value, sending and waiting as it asks.
 template <typename Call>
-Status Link::Impl::drive(Call call, Duration deadline, std::string_view what) {
+Status Link::Impl::drive(Call call, Patience& patience, std::string_view what) {
   for (;;) {
     ERR_clear_error();
     errno = 0;
@@ -120,14 +174,14 @@ Status Link::Impl::drive(Call call, Duration deadline, std::string_view what) {
     const int error = SSL_get_error(ssl.get(), result);
     const std::string reason = error == SSL_ERROR_SSL ? take_openssl_errors() : std::string();
     // Before waiting, and on failure too: the alert in the buffer tells the peer why.
-    if (result <= 0 || BIO_pending(SSL_get_wbio(ssl.get())) >= static_cast<int>(kGatherBytes)) {
-      if (const Status flushed = flush(deadline); !flushed.ok() && error != SSL_ERROR_SSL) return flushed;
+    if (result <= 0 || gathered.size() >= kGatherBytes) {
+      if (const Status sent = send_gathered(patience); !sent.ok() && error != SSL_ERROR_SSL) return sent;
     }
     if (result > 0) return {};
     if (closed.load()) return unavailable("closed by this node");
     switch (error) {
       case SSL_ERROR_WANT_READ:
-        TROUPE_TRY(wait(POLLIN, deadline));
+        TROUPE_TRY(wait(POLLIN, patience));
         break;
       case SSL_ERROR_ZERO_RETURN:
         return unavailable(fmt::format("{}: the peer closed the link", what));
@@ -139,61 +193,122 @@ Status Link::Impl::drive(Call call, Duration deadline, std::string_view what) {
   }
 }
 
-Status Link::Impl::write_all(std::span<const std::byte> bytes, Duration deadline) {
+Status Link::Impl::write_all(std::span<const std::byte> bytes, Patience& patience) {
   while (!bytes.empty()) {
+    if (key_bytes >= options.rekey_bytes) {
+      SSL_key_update(ssl.get(), SSL_KEY_UPDATE_NOT_REQUESTED);  // the next write sends it first
+      key_bytes = 0;
+    }
     std::size_t written = 0;
-    TROUPE_TRY(drive([&] { return SSL_write_ex(ssl.get(), bytes.data(), bytes.size(), &written); }, deadline, "send"));
+    TROUPE_TRY(drive([&] { return SSL_write_ex(ssl.get(), bytes.data(), bytes.size(), &written); }, patience, "send"));
     bytes = bytes.subspan(written);
+    key_bytes += written;
   }
   return {};
 }
 
-Status Link::Impl::flush(Duration deadline) {
-  BIO* const gathered = SSL_get_wbio(ssl.get());
-  char* data = nullptr;
-  auto left = static_cast<std::size_t>(BIO_get_mem_data(gathered, &data));
-  while (left > 0) {
-    const ssize_t sent = ::send(socket.fd(), data, left, MSG_NOSIGNAL);
+/// Fills records: only the ends of a long payload are copied, its middle is encrypted from where it lies.
+Status Link::Impl::put(std::span<const std::byte> bytes, Patience& patience) {
+  while (!bytes.empty()) {
+    if (staged_bytes == 0 && bytes.size() >= kRecordBytes) {
+      const std::size_t whole = bytes.size() / kRecordBytes * kRecordBytes;
+      TROUPE_TRY(write_all(bytes.first(whole), patience));
+      bytes = bytes.subspan(whole);
+      continue;
+    }
+    const std::size_t count = std::min(bytes.size(), kRecordBytes - staged_bytes);
+    std::memcpy(staged.data() + staged_bytes, bytes.data(), count);
+    staged_bytes += count;
+    bytes = bytes.subspan(count);
+    if (staged_bytes == kRecordBytes) {
+      TROUPE_TRY(write_all(staged, patience));
+      staged_bytes = 0;
+    }
+  }
+  return {};
+}
+
+Status Link::Impl::send_gathered(Patience& patience) {
+  std::span<const std::byte> left = gathered;
+  while (!left.empty()) {
+    const ssize_t sent = ::send(socket.fd(), left.data(), left.size(), MSG_NOSIGNAL);
     if (sent > 0) {
-      data += sent;
-      left -= static_cast<std::size_t>(sent);
+      left = left.subspan(static_cast<std::size_t>(sent));
+      patience.passed(static_cast<std::size_t>(sent));
     } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
-      TROUPE_TRY(wait(POLLOUT, deadline));
+      TROUPE_TRY(wait(POLLOUT, patience));
     } else if (errno != EINTR) {
       return unavailable(fmt::format("send: {}", closed.load() ? "closed by this node" : std::strerror(errno)));
     }
   }
-  BIO_reset(gathered);
+  gathered.clear();
   return {};
 }
 
-Result<std::size_t> Link::Impl::read_some(std::span<std::byte> bytes, Duration deadline) {
-  std::size_t got = 0;
-  TROUPE_TRY(drive([&] { return SSL_read_ex(ssl.get(), bytes.data(), bytes.size(), &got); }, deadline, "receive"));
-  return got;
-}
-
-Status Link::Impl::send(FrameKind kind, std::span<const std::span<const std::byte>> parts, Duration deadline) {
+Status Link::Impl::queue(FrameKind kind, std::span<const std::span<const std::byte>> parts, Patience& patience) {
   std::size_t total = 0;
   for (const auto& part : parts) total += part.size();
   const auto length = static_cast<std::uint32_t>(std::min<std::size_t>(total, UINT32_MAX));
   TROUPE_ASSIGN(const FrameHeaderBytes header, encode_header({kind, length, next_send}, options.limits));
   if (broken) return unavailable("broken by an earlier error");
-  broken = true;  // until the whole frame is out
-  TROUPE_TRY(write_all(header, deadline));
-  for (const auto& part : parts) TROUPE_TRY(write_all(part, deadline));
-  TROUPE_TRY(flush(deadline));
+  broken = true;  // until the whole frame is queued
+  TROUPE_TRY(put(header, patience));
+  for (const auto& part : parts) TROUPE_TRY(put(part, patience));
   ++next_send;
   broken = false;
   return {};
 }
 
-Result<ReceivedFrame> Link::Impl::receive(Duration deadline) {
+Status Link::Impl::flush(Patience& patience) {
   if (broken) return unavailable("broken by an earlier error");
-  FrameHeaderBytes header_bytes;
+  broken = true;  // until all is out
+  TROUPE_TRY(write_all(std::span(staged).first(staged_bytes), patience));
+  staged_bytes = 0;
+  TROUPE_TRY(send_gathered(patience));
+  broken = false;
+  return {};
+}
+
+Result<std::size_t> Link::Impl::read_some(std::span<std::byte> bytes, Patience& patience) {
+  std::size_t got = 0;
+  TROUPE_TRY(drive([&] { return SSL_read_ex(ssl.get(), bytes.data(), bytes.size(), &got); }, patience, "receive"));
+  return got;
+}
+
+/// Some plaintext, at least a byte. A short piece comes with the rest of its record, so that the small frames in one
+/// record cost one call of OpenSSL; a long one is decrypted to where it belongs.
+Result<std::size_t> Link::Impl::take(std::span<std::byte> bytes, Patience& patience) {
+  if (ahead_left.empty()) {
+    if (bytes.size() >= kRecordBytes) return read_some(bytes, patience);
+    TROUPE_ASSIGN(const std::size_t got, read_some(ahead, patience));
+    ahead_left = std::span(ahead).first(got);
+  }
+  const std::size_t count = std::min(bytes.size(), ahead_left.size());
+  std::memcpy(bytes.data(), ahead_left.data(), count);
+  ahead_left = ahead_left.subspan(count);
+  return count;
+}
+
+Result<bool> Link::Impl::wait_readable(Duration timeout, int wake_fd) {
+  if (!ahead_left.empty() || SSL_has_pending(ssl.get()) == 1) return true;
+  pollfd entries[] = {{socket.fd(), POLLIN, 0}, {wake_fd, POLLIN, 0}};
+  const Duration deadline = clock.now() + timeout;
+  for (;;) {
+    if (closed.load()) return unavailable("closed by this node");
+    const Duration left = std::max(deadline - clock.now(), Duration::zero());
+    const int ready = poll(entries, 2, poll_timeout(left));  // a negative fd is ignored
+    if (ready >= 0) return entries[0].revents != 0;          // an error or hang-up too: the next call says which
+    if (errno != EINTR) return unavailable(fmt::format("poll: {}", std::strerror(errno)));
+  }
+}
+
+Result<FrameHeader> Link::Impl::receive_header(Patience& patience) {
+  TROUPE_CHECK(frame_left == 0, "{} bytes of the frame before are left", frame_left);
+  if (broken) return unavailable("broken by an earlier error");
+  FrameHeaderBytes bytes;
   std::size_t done = 0;
-  while (done < header_bytes.size()) {
-    auto got = read_some(std::span(header_bytes).subspan(done), deadline);
+  while (done < bytes.size()) {
+    auto got = take(std::span(bytes).subspan(done), patience);
     if (!got.ok()) {
       // Before the first byte nothing is lost: the caller may wait again.
       broken = done != 0 || got.error().code != Code::kDeadlineExceeded;
@@ -201,23 +316,41 @@ Result<ReceivedFrame> Link::Impl::receive(Duration deadline) {
     }
     done += *got;
   }
-  broken = true;  // until the whole frame is here
-  TROUPE_ASSIGN(const FrameHeader header, decode_header(header_bytes, options.limits, next_receive));
-  done = 0;
-  while (done < header.length) {
+  broken = true;
+  TROUPE_ASSIGN(const FrameHeader header, decode_header(bytes, options.limits, next_receive));
+  ++next_receive;
+  frame_bytes = frame_left = header.length;
+  broken = false;
+  return header;
+}
+
+Status Link::Impl::receive_payload(std::span<std::byte> part, Patience& patience) {
+  TROUPE_CHECK(part.size() <= frame_left, "{} bytes wanted, {} left", part.size(), frame_left);
+  if (broken) return unavailable("broken by an earlier error");
+  while (!part.empty()) {
+    auto got = take(part, patience);
+    if (!got.ok()) {
+      broken = true;
+      return Error{got.error().code, fmt::format("link: ended inside a frame ({} of {} bytes): {}",
+                                                 frame_bytes - frame_left, frame_bytes, got.error().message)};
+    }
+    part = part.subspan(*got);
+    frame_left -= *got;
+    patience.passed(*got);
+  }
+  return {};
+}
+
+Result<ReceivedFrame> Link::Impl::receive(Patience& patience) {
+  TROUPE_ASSIGN(const FrameHeader header, receive_header(patience));
+  for (std::size_t done = 0; done < header.length;) {
     if (done == buffer.size()) {
       buffer.resize(std::min<std::size_t>(header.length, std::max(kFirstBuffer, 2 * buffer.size())));
     }
     const std::size_t room = std::min<std::size_t>(buffer.size(), header.length) - done;
-    auto got = read_some(std::span(buffer).subspan(done, room), deadline);
-    if (!got.ok()) {
-      return Error{got.error().code, fmt::format("link: ended inside a frame ({} of {} bytes): {}", done, header.length,
-                                                 got.error().message)};
-    }
-    done += *got;
+    TROUPE_TRY(receive_payload(std::span(buffer).subspan(done, room), patience));
+    done += room;
   }
-  ++next_receive;
-  broken = false;
   return ReceivedFrame{header.kind, std::span(buffer).first(header.length)};
 }
 
@@ -228,30 +361,56 @@ Link::~Link() {
   if (!impl_->broken && !impl_->closed.load()) {
     ERR_clear_error();
     SSL_shutdown(impl_->ssl.get());
-    (void)impl_->flush(impl_->clock.now());  // a deadline that is over: sends what there is room for
+    Patience none(impl_->clock, Duration::zero());  // sends what there is room for
+    (void)impl_->send_gathered(none);
     ERR_clear_error();
   }
 }
 
 Result<std::unique_ptr<Link>> Link::open(int socket, const Credentials& credentials, const LinkOptions& options) {
   auto impl = std::make_unique<Impl>(socket, options);
+  const std::stop_callback on_stop(options.stop, [&] { impl->close(); });
   TROUPE_TRY(impl->start(credentials));
   return std::unique_ptr<Link>(new Link(std::move(impl)));
 }
 
+Status Link::queue(FrameKind kind, std::span<const std::span<const std::byte>> parts, Duration timeout) {
+  Patience patience(impl_->clock, timeout);
+  return impl_->queue(kind, parts, patience);
+}
+
+Status Link::flush(Duration timeout) {
+  Patience patience(impl_->clock, timeout);
+  return impl_->flush(patience);
+}
+
 Status Link::send(FrameKind kind, std::span<const std::span<const std::byte>> parts, Duration timeout) {
-  return impl_->send(kind, parts, impl_->clock.now() + timeout);
+  Patience patience(impl_->clock, timeout);
+  TROUPE_TRY(impl_->queue(kind, parts, patience));
+  return impl_->flush(patience);
 }
 
 Status Link::send(FrameKind kind, std::span<const std::byte> payload, Duration timeout) {
   return send(kind, std::span(&payload, 1), timeout);
 }
 
-Result<ReceivedFrame> Link::receive(Duration timeout) { return impl_->receive(impl_->clock.now() + timeout); }
+Result<bool> Link::wait(Duration timeout, int wake_fd) { return impl_->wait_readable(timeout, wake_fd); }
 
-void Link::close() {
-  impl_->closed.store(true);
-  ::shutdown(impl_->socket.fd(), SHUT_RDWR);  // wakes a poll in progress
+Result<ReceivedFrame> Link::receive(Duration timeout) {
+  Patience patience(impl_->clock, timeout);
+  return impl_->receive(patience);
 }
+
+Result<FrameHeader> Link::receive_header(Duration timeout) {
+  Patience patience(impl_->clock, timeout);
+  return impl_->receive_header(patience);
+}
+
+Status Link::receive_payload(std::span<std::byte> part, Duration timeout) {
+  Patience patience(impl_->clock, timeout);
+  return impl_->receive_payload(part, patience);
+}
+
+void Link::close() { impl_->close(); }
 
 }  // namespace troupe::transport

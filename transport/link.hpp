@@ -6,8 +6,10 @@
 //
 // A link is made over a connected stream socket that somebody else dialled or accepted, and takes it over.
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <span>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -31,6 +33,9 @@ struct LinkOptions {
   std::string peer_uri;                                  ///< exactly this URI must be in the peer's certificate
   Duration handshake_timeout = std::chrono::seconds(5);  ///< for all of it together, however slowly the peer trickles
   FrameLimits limits;
+  /// A key is replaced after this many bytes: one AES-GCM key is good for 2^24 full records or so (RFC 8446, 5.5).
+  std::uint64_t rekey_bytes = std::uint64_t{64} << 30;
+  std::stop_token stop;  ///< ends open() at once, with kUnavailable
 };
 
 struct ReceivedFrame {
@@ -40,28 +45,45 @@ struct ReceivedFrame {
 
 /// One thread may send or receive at a time (an SSL object is not shared by two threads): bulk uses one connection per
 /// direction. close() may be called from any thread.
+///
+/// A timeout is for each 64 KiB of a transfer: a large frame may take its time on a slow connection, a peer that stalls
+/// or trickles may not.
 class Link {
  public:
   /// Does the handshake, checks the peer and exchanges the welcome frame: in TLS 1.3 a refused dialler believes itself
   /// connected until it reads, so the link counts as up only once the welcome has come. Takes over `socket`, closing it
   /// on failure too. Errors: kInvalidArgument (credentials), kDeadlineExceeded, kUnavailable (refused, garbage,
-  /// closed).
+  /// closed, stopped).
   static Result<std::unique_ptr<Link>> open(int socket, const Credentials& credentials, const LinkOptions& options);
   ~Link();
   Link(const Link&) = delete;
   Link& operator=(const Link&) = delete;
 
-  /// Hands the frame to the system, waiting for room at most `timeout`. The parts are sent one after the other as one
-  /// payload. Errors: kInvalidArgument (above the limit; nothing was sent); otherwise the link is broken:
-  /// kDeadlineExceeded, kUnavailable.
+  /// Puts a frame behind those that were queued before; the parts make one payload, one after the other. Full records
+  /// go to the system as they come together (hence the timeout), the rest with flush(): many small frames share one
+  /// record and one system call. Errors: kInvalidArgument (above the limit; nothing was queued); otherwise the link is
+  /// broken: kDeadlineExceeded, kUnavailable.
+  Status queue(FrameKind kind, std::span<const std::span<const std::byte>> parts, Duration timeout);
+  /// Hands everything that was queued to the system. Errors: as of queue().
+  Status flush(Duration timeout);
+  /// Queues one frame and flushes.
   Status send(FrameKind kind, std::span<const std::span<const std::byte>> parts, Duration timeout);
   Status send(FrameKind kind, std::span<const std::byte> payload, Duration timeout);
+
+  /// Waits until there is something to receive (true), or until `wake_fd`, when given, can be read or the time is over
+  /// (false). Errors: kUnavailable (closed by this node).
+  Result<bool> wait(Duration timeout, int wake_fd = -1);
 
   /// The next frame. kDeadlineExceeded before the first byte of a header leaves the link usable; every other error
   /// breaks it: kDeadlineExceeded or kUnavailable inside of a frame, kCorrupt (bad header), kUnavailable (closed).
   /// The buffer grows with the bytes that came, never with the bytes that were announced, and is kept for the next
   /// frame.
   Result<ReceivedFrame> receive(Duration timeout);
+
+  /// The same in steps, for receivers with memory of their own: the header, then all of the payload in parts of any
+  /// size, none of it more than announced. Errors: as of receive().
+  Result<FrameHeader> receive_header(Duration timeout);
+  Status receive_payload(std::span<std::byte> part, Duration timeout);
 
   /// Ends sends and receives in progress and to come, with kUnavailable. Any thread, idempotent, does not block.
   void close();

@@ -89,6 +89,45 @@ TEST_F(LinkTest, CarriesFramesOfAllSizesInOrder) {
   EXPECT_EQ((*dial)->receive(5s).value().kind, FrameKind::kControl);
 }
 
+TEST_F(LinkTest, QueuedFramesGoOutTogetherAtTheFlush) {
+  auto [dial, accept] = connect_good();
+  const auto bytes = pattern(100);
+  const std::span<const std::byte> parts[] = {bytes};
+  for (int i = 0; i < 20; ++i) ASSERT_TRUE((*dial)->queue(FrameKind::kData, parts, 5s).ok());
+  EXPECT_FALSE((*accept)->wait(50ms).value()) << "nothing is sent before";
+  ASSERT_TRUE((*dial)->flush(5s).ok());
+  for (int i = 0; i < 20; ++i) {
+    EXPECT_TRUE((*accept)->wait(5s).value());
+    EXPECT_TRUE(std::ranges::equal((*accept)->receive(5s).value().payload, bytes)) << i;
+  }
+  EXPECT_FALSE((*accept)->wait(0s).value());
+}
+
+TEST_F(LinkTest, APayloadCanBeReceivedInParts) {
+  auto [dial, accept] = connect_good();
+  const auto bytes = pattern(50000);
+  ASSERT_TRUE((*dial)->send(FrameKind::kData, bytes, 5s).ok());
+  EXPECT_EQ((*accept)->receive_header(5s).value().length, bytes.size());
+  std::vector<std::byte> got(bytes.size());
+  for (std::size_t at = 0, part = 1; at < got.size(); at += part, part = std::min(3 * part, got.size() - at)) {
+    ASSERT_TRUE((*accept)->receive_payload(std::span(got).subspan(at, part), 5s).ok());
+  }
+  EXPECT_EQ(got, bytes);
+}
+
+TEST_F(LinkTest, GoesOnThroughChangesOfTheKey) {
+  const auto [dial, accept] = connect(dialler_, {.side = Side::kDial, .peer_uri = kAcceptor, .rekey_bytes = 50000},
+                                      acceptor_, {.side = Side::kAccept, .peer_uri = kDialler, .rekey_bytes = 1});
+  const auto bytes = pattern(1 << 20);
+  auto sender = std::async(std::launch::async, [&, link = dial->get()] {
+    return link->send(FrameKind::kData, bytes, 5s).ok() && link->send(FrameKind::kData, bytes, 5s).ok();
+  });
+  for (int i = 0; i < 2; ++i) ASSERT_TRUE(std::ranges::equal((*accept)->receive(5s).value().payload, bytes));
+  EXPECT_TRUE(sender.get());
+  for (int i = 0; i < 2; ++i) ASSERT_TRUE((*accept)->send(FrameKind::kControl, pattern(9), 5s).ok());
+  for (int i = 0; i < 2; ++i) EXPECT_TRUE(std::ranges::equal((*dial)->receive(5s).value().payload, pattern(9)));
+}
+
 TEST_F(LinkTest, OnlyACertificateOfTheRunWithTheExpectedUriIsLetIn) {
   EXPECT_EQ(refusals(dialler_), (std::pair<std::string, std::string>("accepted", "accepted")));
   EXPECT_THAT(refusals(authority_.issue({.uri = "troupe://run-1/actor/1"})).second,
@@ -173,6 +212,20 @@ TEST_F(LinkTest, AMuteOrTricklingPeerMeetsTheHandshakeDeadline) {
     peer.join();
     close(sockets.fds[0]);
   }
+}
+
+TEST_F(LinkTest, AHandshakeCanBeStopped) {
+  const Sockets sockets;
+  std::stop_source source;
+  std::jthread stopper([&] {
+    std::this_thread::sleep_for(50ms);
+    source.request_stop();
+  });
+  const auto start = std::chrono::steady_clock::now();
+  EXPECT_EQ(Link::open(sockets.fds[1], acceptor_, {.peer_uri = kDialler, .stop = source.get_token()}).error().code,
+            Code::kUnavailable);
+  EXPECT_LT(std::chrono::steady_clock::now() - start, 3s);
+  close(sockets.fds[0]);
 }
 
 TEST_F(LinkTest, GarbageInsteadOfAHandshakeIsRefused) {
