@@ -41,8 +41,8 @@ struct Descriptor {
 
 }  // namespace
 
-Result<FileWriter> FileWriter::create(const std::string& path) {
-  const int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
+Result<FileWriter> FileWriter::create(const std::string& path, unsigned mode) {
+  const int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode);
   if (fd < 0 && errno == EEXIST) return Error{Code::kAlreadyExists, fmt::format("create {}: exists already", path)};
   if (fd < 0) return io_error("create", path, errno);
   return FileWriter(path, fd);
@@ -83,11 +83,11 @@ Status fsync_directory(const std::string& path) {
   return {};
 }
 
-Status write_file_atomic(const std::string& path, std::span<const std::byte> bytes) {
+Status write_file_atomic(const std::string& path, std::span<const std::byte> bytes, unsigned mode) {
   const std::string temporary = fmt::format("{}.tmp-{}", path, getpid());
   std::remove(temporary.c_str());  // left by a killed process that had the same id
   const auto write_all = [&]() -> Status {
-    TROUPE_ASSIGN(FileWriter writer, FileWriter::create(temporary));
+    TROUPE_ASSIGN(FileWriter writer, FileWriter::create(temporary, mode));
     TROUPE_TRY(writer.append(bytes));
     TROUPE_TRY(writer.finish());
     if (std::rename(temporary.c_str(), path.c_str()) != 0) return io_error("rename to", path, errno);
@@ -100,8 +100,8 @@ Status write_file_atomic(const std::string& path, std::span<const std::byte> byt
   return fsync_directory(parent_of(path));
 }
 
-Status write_file_atomic(const std::string& path, std::string_view text) {
-  return write_file_atomic(path, std::as_bytes(std::span(text)));
+Status write_file_atomic(const std::string& path, std::string_view text, unsigned mode) {
+  return write_file_atomic(path, std::as_bytes(std::span(text)), mode);
 }
 
 Result<std::vector<std::byte>> read_file(const std::string& path, std::uint64_t max_bytes) {

@@ -17,8 +17,8 @@ namespace troupe {
 /// Writes one new file from start to end and keeps its size and SHA-256. Blocks for the disk.
 class FileWriter {
  public:
-  /// Errors: kAlreadyExists, kIo.
-  static Result<FileWriter> create(const std::string& path);
+  /// `mode`: the permissions, less the umask. Errors: kAlreadyExists, kIo.
+  static Result<FileWriter> create(const std::string& path, unsigned mode = 0644);
   FileWriter(FileWriter&& other) noexcept;
   FileWriter& operator=(FileWriter&&) = delete;
   ~FileWriter();  ///< Closes; what was not finished is not durable.
@@ -45,9 +45,9 @@ class FileWriter {
 /// Makes the entries of a directory (created, renamed, removed names) durable.
 Status fsync_directory(const std::string& path);
 
-/// Replaces `path` by `bytes` atomically and durably; on error the old content is untouched.
-Status write_file_atomic(const std::string& path, std::span<const std::byte> bytes);
-Status write_file_atomic(const std::string& path, std::string_view text);
+/// Replaces `path` by `bytes` atomically and durably; on error the old content is untouched. `mode` as in create().
+Status write_file_atomic(const std::string& path, std::span<const std::byte> bytes, unsigned mode = 0644);
+Status write_file_atomic(const std::string& path, std::string_view text, unsigned mode = 0644);
 
 /// The whole of a regular file; symbolic links are refused. Nothing is allocated beyond the size that the file has.
 /// Errors: kNotFound, kInvalidArgument (larger than max_bytes, or not a regular file), kIo.

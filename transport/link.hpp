@@ -15,16 +15,10 @@
 
 #include <troupe/core/clock.hpp>
 #include <troupe/core/error.hpp>
+#include <troupe/transport/credentials.hpp>
 #include <troupe/transport/frame_header.hpp>
 
 namespace troupe::transport {
-
-/// What a node shows and trusts, as PEM text. All three are required: there is no link without mutual TLS.
-struct Credentials {
-  std::string authority;    ///< certificate of the run's authority, the only one trusted
-  std::string certificate;  ///< this node's, signed by the authority, with its URI as subject alternative name
-  std::string key;          ///< this node's private key
-};
 
 enum class Side { kDial, kAccept };
 

@@ -37,6 +37,12 @@ TEST_F(AtomicFile, ReplacesTheContentAndLeavesNothingElse) {
   EXPECT_EQ(entries(), 1u);
 }
 
+TEST_F(AtomicFile, ASecretIsNeverWiderThanItsMode) {
+  ASSERT_TRUE(write_file_atomic(path("a"), "open").ok());
+  ASSERT_TRUE(write_file_atomic(path("a"), "secret", 0600).ok());
+  EXPECT_EQ(fs::status(path("a")).permissions(), fs::perms::owner_read | fs::perms::owner_write);
+}
+
 TEST_F(AtomicFile, FailureLeavesTheOldContent) {
   fs::create_directories(path("a"));  // a directory cannot be replaced by a file
   EXPECT_EQ(write_file_atomic(path("a"), "text").error().code, Code::kIo);

@@ -2,38 +2,16 @@
 
 #include <fmt/format.h>
 #include <openssl/err.h>
-#include <openssl/pem.h>
 #include <openssl/x509v3.h>
 
 namespace troupe::transport {
 namespace {
 
-using BioPtr = OpenSslPtr<BIO, BIO_free>;
-using X509Ptr = OpenSslPtr<X509, X509_free>;
-using KeyPtr = OpenSslPtr<EVP_PKEY, EVP_PKEY_free>;
-
-BioPtr memory_bio(const std::string& text) {
-  return BioPtr(BIO_new_mem_buf(text.data(), static_cast<int>(text.size())));
-}
-
 Error bad_credentials(std::string_view what) {
   return Error{Code::kInvalidArgument, fmt::format("link credentials: {}: {}", what, take_openssl_errors())};
 }
 
-/// Never asks a terminal for a password: an encrypted key is an error instead of a hang.
-int no_password(char*, int, int, void*) { return -1; }
-
 }  // namespace
-
-std::string take_openssl_errors() {
-  std::string text;
-  while (const unsigned long code = ERR_get_error()) {
-    const char* reason = ERR_reason_error_string(code);
-    if (!text.empty()) text += "; ";
-    text += reason != nullptr ? std::string(reason) : fmt::format("OpenSSL error {:x}", code);
-  }
-  return text.empty() ? "no reason given" : text;
-}
 
 Result<ContextPtr> make_context(const Credentials& credentials) {
   ERR_clear_error();
@@ -51,16 +29,15 @@ Result<ContextPtr> make_context(const Credentials& credentials) {
   SSL_CTX_set_options(raw, SSL_OP_NO_COMPRESSION | SSL_OP_NO_RENEGOTIATION);
   SSL_CTX_set_mode(raw, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
 
-  const X509Ptr authority(PEM_read_bio_X509(memory_bio(credentials.authority).get(), nullptr, no_password, nullptr));
+  const X509Ptr authority = parse_certificate(credentials.authority);
   if (authority == nullptr || X509_STORE_add_cert(SSL_CTX_get_cert_store(raw), authority.get()) != 1) {
     return bad_credentials("authority");
   }
-  const X509Ptr certificate(
-      PEM_read_bio_X509(memory_bio(credentials.certificate).get(), nullptr, no_password, nullptr));
+  const X509Ptr certificate = parse_certificate(credentials.certificate);
   if (certificate == nullptr || SSL_CTX_use_certificate(raw, certificate.get()) != 1) {
     return bad_credentials("certificate");
   }
-  const KeyPtr key(PEM_read_bio_PrivateKey(memory_bio(credentials.key).get(), nullptr, no_password, nullptr));
+  const KeyPtr key = parse_key(credentials.key);
   if (key == nullptr || SSL_CTX_use_PrivateKey(raw, key.get()) != 1 || SSL_CTX_check_private_key(raw) != 1) {
     return bad_credentials("key");
   }
