@@ -10,18 +10,49 @@ namespace troupe::actors {
 // ---- InletPort
 // -------------------------------------------------------------------------------------------------------
 
+template <typename Predicate>
+std::optional<std::size_t> InletPort::find(Predicate of) const {
+  std::optional<std::size_t> found;
+  for (std::size_t i = 0; i < queue_.size(); ++i) {
+    const EdgeId& edge = queue_[i].message.edge;
+    if (!found ? of(edge) : edge == queue_[*found].message.edge) found = i;
+    if (found && spec_.kind != ChannelKind::kLatest) break;
+  }
+  return found;
+}
+
+Frame InletPort::take_at(std::size_t position) {
+  const auto at = queue_.begin() + static_cast<std::ptrdiff_t>(position);
+  Frame frame = std::move(at->message.frame);
+  if (spec_.kind == ChannelKind::kLatest) {
+    const EdgeId edge = at->message.edge;
+    std::erase_if(queue_, [&](const Waiting& waiting) {
+      if (!(waiting.message.edge == edge)) return false;
+      give_back(waiting);
+      return true;
+    });
+  } else {
+    const Waiting taken = std::move(*at);
+    queue_.erase(at);
+    give_back(taken);
+  }
+  return frame;
+}
+
 Frame InletPort::take() {
   TROUPE_CHECK(!queue_.empty(), "take from the empty inlet {}", spec_.name);
-  if (spec_.kind == ChannelKind::kLatest) {
-    Frame newest = std::move(queue_.back().message.frame);
-    for (const Waiting& waiting : queue_) give_back(waiting);
-    queue_.clear();
-    return newest;
-  }
-  Waiting oldest = std::move(queue_.front());
-  queue_.pop_front();
-  give_back(oldest);
-  return std::move(oldest.message.frame);
+  return take_at(*find([](const EdgeId&) { return true; }));
+}
+
+const Frame* InletPort::peek(std::size_t producer) const {
+  const auto position = find([&](const EdgeId& edge) { return edge.producer == producer; });
+  return position ? &queue_[*position].message.frame : nullptr;
+}
+
+Frame InletPort::take(std::size_t producer) {
+  const auto position = find([&](const EdgeId& edge) { return edge.producer == producer; });
+  TROUPE_CHECK(position, "take from the inlet {}: nothing of producer {} waits", spec_.name, producer);
+  return take_at(*position);
 }
 
 void InletPort::give_back(const Waiting& waiting) {
@@ -59,18 +90,12 @@ bool OutletPort::ready() const {
          std::any_of(consumers_.begin(), consumers_.end(), [](const Consumer& c) { return c.credits > 0; });
 }
 
+bool OutletPort::ready(std::size_t consumer) const { return consumers_.at(consumer).credits > 0; }
+
 void OutletPort::send(Frame frame) {
-  ++counts_.frames;
-  counts_.bytes += static_cast<std::int64_t>(frame.bytes().size());
+  count(frame);
   if (spec_.kind == ChannelKind::kLatest) {
-    newest_ = frame;
-    for (Consumer& consumer : consumers_) {
-      if (consumer.credits > 0) {
-        transmit(consumer, frame);
-      } else {
-        consumer.behind = true;
-      }
-    }
+    for (Consumer& consumer : consumers_) offer(consumer, frame);
     return;
   }
   for (std::size_t tried = 0; tried < consumers_.size(); ++tried) {
@@ -81,6 +106,28 @@ void OutletPort::send(Frame frame) {
   TROUPE_CHECK(false, "send to the outlet {} without credit", spec_.name);
 }
 
+void OutletPort::send_to(std::size_t consumer, Frame frame) {
+  count(frame);
+  Consumer& receiver = consumers_.at(consumer);
+  if (spec_.kind == ChannelKind::kLatest) return offer(receiver, std::move(frame));
+  TROUPE_CHECK(receiver.credits > 0, "send to consumer {} of the outlet {} without credit", consumer, spec_.name);
+  transmit(receiver, std::move(frame));
+}
+
+void OutletPort::count(const Frame& frame) {
+  ++counts_.frames;
+  counts_.bytes += static_cast<std::int64_t>(frame.bytes().size());
+}
+
+void OutletPort::offer(Consumer& consumer, Frame frame) {
+  consumer.newest = std::move(frame);
+  if (consumer.credits > 0) {
+    transmit(consumer, *consumer.newest);
+  } else {
+    consumer.behind = true;
+  }
+}
+
 void OutletPort::transmit(Consumer& consumer, Frame frame) {
   --consumer.credits;
   consumer.behind = false;
@@ -89,7 +136,7 @@ void OutletPort::transmit(Consumer& consumer, Frame frame) {
 
 void OutletPort::add_consumer(Peer peer, std::int64_t capacity, std::int64_t used) {
   if (spec_.kind == ChannelKind::kLatest) capacity = 1;
-  consumers_.push_back({std::move(peer), capacity, std::max<std::int64_t>(capacity - used, 0), false});
+  consumers_.push_back({std::move(peer), capacity, std::max<std::int64_t>(capacity - used, 0), std::nullopt, false});
 }
 
 void OutletPort::rewire(const EdgeId& edge, const caf::actor& actor) {
@@ -97,7 +144,7 @@ void OutletPort::rewire(const EdgeId& edge, const caf::actor& actor) {
     if (!(consumer.peer.edge == edge)) continue;
     consumer.peer.actor = actor;
     consumer.credits = consumer.capacity;
-    if (newest_) transmit(consumer, *newest_);
+    if (consumer.newest) transmit(consumer, *consumer.newest);
   }
 }
 
@@ -107,7 +154,7 @@ void OutletPort::credit(const EdgeId& edge, const caf::actor_addr& from) {
     if (!(consumer.peer.edge == edge) || consumer.peer.actor.address() != from) continue;
     ++consumer.credits;
     TROUPE_CHECK(consumer.credits <= consumer.capacity, "outlet {}: more credits than capacity", spec_.name);
-    if (consumer.behind) transmit(consumer, *newest_);
+    if (consumer.behind) transmit(consumer, *consumer.newest);
   }
 }
 

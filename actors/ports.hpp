@@ -41,6 +41,8 @@ class InletPort final : public Inlet {
 
   bool empty() const override { return queue_.empty(); }
   Frame take() override;
+  const Frame* peek(std::size_t producer) const override;
+  Frame take(std::size_t producer) override;
 
   const Port& spec() const { return spec_; }
   PortCounts& counts() { return counts_; }
@@ -60,6 +62,10 @@ class InletPort final : public Inlet {
   const std::deque<Waiting>& waiting() const { return queue_; }
 
  private:
+  /// In the queue, the first frame of an edge that `of` holds for; of a latest channel the newest of that edge.
+  template <typename Predicate>
+  std::optional<std::size_t> find(Predicate of) const;
+  Frame take_at(std::size_t position);
   void give_back(const Waiting& waiting);
 
   Port spec_;
@@ -75,6 +81,9 @@ class OutletPort final : public Outlet {
 
   bool ready() const override;
   void send(Frame frame) override;
+  std::size_t consumers() const override { return consumers_.size(); }
+  bool ready(std::size_t consumer) const override;
+  void send_to(std::size_t consumer, Frame frame) override;
 
   const Port& spec() const { return spec_; }
   PortCounts& counts() { return counts_; }
@@ -89,15 +98,17 @@ class OutletPort final : public Outlet {
     Peer peer;
     std::int64_t capacity = 1;
     std::int64_t credits = 1;
-    bool behind = false;  ///< latest: has not been sent newest_
+    std::optional<Frame> newest;  ///< latest: what it was sent last, or will be sent next
+    bool behind = false;          ///< latest: has not been sent `newest`
   };
+  void count(const Frame& frame);
+  void offer(Consumer& consumer, Frame frame);
   void transmit(Consumer& consumer, Frame frame);
 
   Port spec_;
   const PortSender& sender_;
   std::vector<Consumer> consumers_;
   std::size_t turn_ = 0;  ///< stream: whose turn it is
-  std::optional<Frame> newest_;
   PortCounts counts_;
 };
 

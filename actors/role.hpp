@@ -3,6 +3,7 @@
 // inlets, sends frames to its outlets and returns; the shell around it (actors/role_actor) owns mailbox, credits,
 // supervision and time. Roles never see CAF, threads or sockets, so the same role runs on its own thread, on CAF's
 // deterministic scheduler with virtual time, or on another node. Used by everyone who adds a role to a topology.
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -46,9 +47,17 @@ class Inlet {
  public:
   virtual ~Inlet() = default;
   virtual bool empty() const = 0;
-  /// Takes the oldest frame (of a `latest` channel: the newest) and gives its credit back to the producer.
-  /// Must not be called when empty().
+  /// Takes the oldest frame and gives its credit back to the producer. Must not be called when empty().
+  /// Of a `latest` channel: the newest frame of the producer that has waited longest; its older ones are dropped.
   virtual Frame take() = 0;
+
+  // By producer, for roles to which it matters who sent a frame. On an inlet with one channel only; the number of a
+  // producer is its index in the producing role.
+
+  /// The frame that take(producer) would give, or null when none of this producer's waits. Valid until the next take.
+  virtual const Frame* peek(std::size_t producer) const = 0;
+  /// take() among the frames of one producer. Must not be called when peek(producer) is null.
+  virtual Frame take(std::size_t producer) = 0;
 };
 
 /// The producing end of a channel.
@@ -61,6 +70,15 @@ class Outlet {
   /// latest: to every consumer, at once where the previous frame was taken, else as soon as it is; older ones are
   /// dropped. A consumer that starts later gets the newest frame.
   virtual void send(Frame frame) = 0;
+
+  // By consumer, for roles that decide who gets what. Consumers are numbered 0 .. consumers()-1, channel by channel in
+  // the topology's order, so on an outlet with one channel the number is the index in the consuming role.
+
+  virtual std::size_t consumers() const = 0;
+  /// Whether this consumer has room; of a `latest` channel: whether it has taken the frame before.
+  virtual bool ready(std::size_t consumer) const = 0;
+  /// send() to one consumer only. stream: sending when !ready(consumer) is a bug and aborts.
+  virtual void send_to(std::size_t consumer, Frame frame) = 0;
 };
 
 using Reply = std::function<void(Result<Frame>)>;

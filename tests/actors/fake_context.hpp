@@ -1,7 +1,9 @@
 #pragma once
 // A RoleContext without actors: tests put frames into inlets, call step() by hand and look at what was sent.
+#include <algorithm>
 #include <deque>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -12,25 +14,48 @@ namespace troupe::actors::testing {
 
 class FakeInlet final : public Inlet {
  public:
+  struct Waiting {
+    Waiting(Frame arrived, std::size_t from = 0) : frame(std::move(arrived)), producer(from) {}
+    Frame frame;
+    std::size_t producer;
+  };
   bool empty() const override { return frames.empty(); }
-  Frame take() override {
-    Frame frame = std::move(frames.front());
-    frames.pop_front();
+  Frame take() override { return take(frames.front().producer); }
+  const Frame* peek(std::size_t producer) const override {
+    auto found = find(producer);
+    return found == frames.end() ? nullptr : &found->frame;
+  }
+  Frame take(std::size_t producer) override {
+    auto found = find(producer);
+    Frame frame = found->frame;
+    frames.erase(found);
     return frame;
   }
-  std::deque<Frame> frames;
+  std::deque<Waiting> frames;  ///< in the order of arrival; a test that does not care pushes bare frames
+
+ private:
+  std::deque<Waiting>::const_iterator find(std::size_t producer) const {
+    return std::find_if(frames.begin(), frames.end(), [&](const Waiting& w) { return w.producer == producer; });
+  }
 };
 
 class FakeOutlet final : public Outlet {
  public:
   bool ready() const override { return room > 0; }
-  void send(Frame frame) override {
-    TROUPE_CHECK(room > 0, "sent without credit");
+  void send(Frame frame) override { send_to(0, std::move(frame)); }
+  std::size_t consumers() const override { return consumer_count; }
+  bool ready(std::size_t consumer) const override { return room > 0 && !full.contains(consumer); }
+  void send_to(std::size_t consumer, Frame frame) override {
+    TROUPE_CHECK(ready(consumer), "sent without credit");
     --room;
     sent.push_back(std::move(frame));
+    receivers.push_back(consumer);
   }
-  std::int64_t room = 1000;
+  std::size_t consumer_count = 1;
+  std::int64_t room = 1000;    ///< over all consumers
+  std::set<std::size_t> full;  ///< consumers without room
   std::vector<Frame> sent;
+  std::vector<std::size_t> receivers;  ///< of `sent`, frame by frame
 };
 
 class FakeContext final : public RoleContext {

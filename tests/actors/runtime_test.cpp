@@ -93,6 +93,152 @@ TEST(Runtime, ALatestChannelKeepsOnlyTheNewest) {
   EXPECT_LE(collected->numbers.size(), 1000u);
 }
 
+// ---- one consumer or one producer of several
+// -----------------------------------------------------------------------------------
+
+/// Deals 0 .. limit-1 to its consumers, number n to consumer n % consumers(), as far as each of them has room.
+class Dealer final : public Role {
+ public:
+  explicit Dealer(std::int64_t limit) : limit_(limit) {}
+  Result<Progress> step(RoleContext& context) override {
+    Outlet& out = context.out("numbers");
+    next_.resize(out.consumers());
+    bool all = true;
+    for (std::size_t c = 0; c < next_.size(); ++c) {
+      const std::int64_t number = next_[c] * static_cast<std::int64_t>(next_.size()) + static_cast<std::int64_t>(c);
+      if (number >= limit_) continue;
+      all = false;
+      if (!out.ready(c)) continue;
+      out.send_to(c, number_frame(context.pool(), number));
+      ++next_[c];
+      return Progress::kMore;
+    }
+    return all ? Progress::kDone : Progress::kIdle;
+  }
+
+ private:
+  std::int64_t limit_;
+  std::vector<std::int64_t> next_;  ///< how many each has been sent
+};
+
+Topology dealing(std::int64_t numbers, std::int64_t consumers, ChannelKind kind,
+                 std::vector<std::shared_ptr<Collected>> collected) {
+  Topology topology = counting(1, numbers, 2, nullptr, kind);
+  topology.roles[0].make = factory([=](const RoleIdentity&) { return std::make_unique<Dealer>(numbers); });
+  topology.roles[1].count = consumers;
+  topology.roles[1].make = factory([=](const RoleIdentity& identity) -> std::unique_ptr<Role> {
+    // Without a place to collect in, an instance that never takes a frame.
+    const auto& own = collected[static_cast<std::size_t>(identity.index)];
+    if (!own) return std::make_unique<Holder>(std::make_shared<std::int64_t>(0));
+    return std::make_unique<testing::Collector>(numbers / consumers, own);
+  });
+  return topology;
+}
+
+TEST_P(BothModes, AFrameSentToOneConsumerReachesThatOneAlone) {
+  std::vector<std::shared_ptr<Collected>> collected(3);
+  for (auto& each : collected) each = std::make_shared<Collected>();
+  auto runtime = make(dealing(300, 3, ChannelKind::kStream, collected), {.deterministic = GetParam()});
+  EXPECT_EQ(runtime->run(never).value(), Runtime::Ended::kComplete);
+  runtime.reset();
+  for (std::size_t c = 0; c < 3; ++c) {
+    ASSERT_EQ(collected[c]->numbers.size(), 100u);
+    for (std::size_t i = 0; i < 100; ++i) EXPECT_EQ(collected[c]->numbers[i], static_cast<std::int64_t>(3 * i + c));
+  }
+}
+
+TEST(Runtime, AFullConsumerIsNotReadyWhileItsNeighbourIs) {
+  std::vector<std::shared_ptr<Collected>> collected = {nullptr, std::make_shared<Collected>()};
+  auto runtime = make(dealing(100, 2, ChannelKind::kStream, collected), {.deterministic = true});
+  EXPECT_THAT(runtime->run(never).error().message, HasSubstr("standstill"));
+  runtime.reset();
+  EXPECT_EQ(collected[1]->numbers.size(), 50u);
+}
+
+TEST(Runtime, OnALatestChannelEachConsumerHasANewestOfItsOwn) {
+  std::vector<std::shared_ptr<Collected>> collected(2);
+  for (auto& each : collected) each = std::make_shared<Collected>();
+  Topology topology = dealing(200, 2, ChannelKind::kLatest, collected);
+  topology.roles[0].completes_run = true;
+  topology.roles[1].completes_run = false;
+  auto runtime = make(std::move(topology), {.deterministic = true});
+  ASSERT_TRUE(runtime->run(never).ok());
+  runtime.reset();
+  for (std::int64_t c = 0; c < 2; ++c) {
+    const auto& numbers = collected[static_cast<std::size_t>(c)]->numbers;
+    ASSERT_FALSE(numbers.empty());
+    for (std::int64_t number : numbers) EXPECT_EQ(number % 2, c);
+  }
+}
+
+/// Takes everything of producer 1 before anything of producer 0; done after `limit` numbers.
+class Choosy final : public Role {
+ public:
+  Choosy(std::int64_t limit, std::shared_ptr<Collected> collected) : limit_(limit), collected_(std::move(collected)) {}
+  Result<Progress> step(RoleContext& context) override {
+    Inlet& in = context.in("numbers");
+    const auto taken = static_cast<std::int64_t>(collected_->numbers.size());
+    if (taken == limit_) return Progress::kDone;
+    const std::size_t wanted = taken < limit_ / 2 ? 1 : 0;
+    const Frame* next = in.peek(wanted);
+    if (next == nullptr) return Progress::kIdle;
+    const std::int64_t seen = number_of(*next);
+    collected_->numbers.push_back(number_of(in.take(wanted)));
+    EXPECT_EQ(collected_->numbers.back(), seen);
+    return Progress::kMore;
+  }
+
+ private:
+  std::int64_t limit_;
+  std::shared_ptr<Collected> collected_;
+};
+
+/// Counter `index` sends numbers from index * 1000 on.
+RoleFactory counters_from(std::int64_t numbers) {
+  class From final : public Role {
+   public:
+    From(std::int64_t first, std::int64_t end) : next_(first), end_(end) {}
+    Result<Progress> step(RoleContext& context) override {
+      if (next_ == end_) return Progress::kDone;
+      if (!context.out("numbers").ready()) return Progress::kIdle;
+      context.out("numbers").send(number_frame(context.pool(), next_++));
+      return Progress::kMore;
+    }
+
+   private:
+    std::int64_t next_, end_;
+  };
+  return factory([numbers](const RoleIdentity& identity) {
+    return std::make_unique<From>(identity.index * 1000, identity.index * 1000 + numbers);
+  });
+}
+
+TEST_P(BothModes, FramesOfOneProducerCanBeTakenWhileThoseOfAnotherWait) {
+  auto collected = std::make_shared<Collected>();
+  Topology topology = counting(2, 50, 3, collected);
+  topology.roles[0].make = counters_from(50);
+  topology.roles[1].make = factory([=](const RoleIdentity&) { return std::make_unique<Choosy>(100, collected); });
+  auto runtime = make(std::move(topology), {.deterministic = GetParam()});
+  EXPECT_EQ(runtime->run(never).value(), Runtime::Ended::kComplete);
+  runtime.reset();
+  ASSERT_EQ(collected->numbers.size(), 100u);
+  for (std::size_t i = 0; i < 100; ++i) {
+    EXPECT_EQ(collected->numbers[i], static_cast<std::int64_t>(i < 50 ? 1000 + i : i - 50));
+  }
+}
+
+TEST(Runtime, ALatestChannelKeepsTheNewestOfEveryProducer) {
+  auto collected = std::make_shared<Collected>();
+  Topology topology = counting(2, 100, 1, collected, ChannelKind::kLatest);
+  topology.roles[0].make = counters_from(100);
+  auto runtime = make(std::move(topology), {.deterministic = true});
+  // The collector waits for more than the newest ones, so the run ends in a standstill.
+  EXPECT_THAT(runtime->run(never).error().message, HasSubstr("standstill"));
+  runtime.reset();
+  EXPECT_THAT(collected->numbers, ::testing::Contains(99));
+  EXPECT_THAT(collected->numbers, ::testing::Contains(1099));
+}
+
 /// Fails once its count of numbers reaches `fail_at`, in every incarnation up to `failures`.
 class Crasher final : public Role {
  public:
