@@ -1,0 +1,179 @@
+#!/usr/bin/env python3
+"""Tests of the oracles on made-up observations, and of schedules: each oracle must see what it is there for."""
+
+import pathlib
+import sys
+import tempfile
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+sys.dont_write_bytecode = True
+from harness import oracles  # noqa: E402
+from harness.observe import Instance, MetricsTail, Node, Snapshot, Usage  # noqa: E402
+from harness.schedule import Fault, Schedule  # noqa: E402
+from harness.testing import main  # noqa: E402
+
+STATUS = """{"run": "demo", "term": 2,
+ "nodes": [{"name": "node-0", "incarnation": 1, "state": "alive", "pid": 12, "address": "10.77.0.1:4000",
+            "last_heard_ms": 30}],
+ "instances": [{"name": "actor-0", "node": "node-0", "incarnation": 3, "state": "running", "restarts": 2,
+                "waits": {"for": "room", "on": "replay-0", "since_s": 0.1, "why": "limiter"}}],
+ "channels": [{"name": "trajectories", "depth": 3, "frames_per_s": 100, "bytes_per_s": 1000, "wait_s": 0.5}],
+ "versions": {"learner": 40, "store": 39, "actors": {"actor-0": 38}}, "staleness": {"mean": 1.0}}"""
+
+
+def snapshot(at_s, node=("node-0", 1, 12), instance=("actor-0", 1), term=1, state="running", **versions):
+    name, incarnation, pid = node
+    return Snapshot(at_s, term, {name: Node(name, incarnation, "alive", pid)},
+                    {instance[0]: Instance(instance[0], name, instance[1], state)},
+                    {who.replace("_", "-"): version for who, version in versions.items()})
+
+
+class StatusTest(unittest.TestCase):
+    def test_status_is_read(self):
+        parsed = Snapshot.parse(STATUS, 5.0)
+        self.assertEqual((parsed.at_s, parsed.term), (5.0, 2))
+        self.assertEqual(parsed.nodes, {"node-0": Node("node-0", 1, "alive", 12, "10.77.0.1:4000")})
+        self.assertEqual(parsed.instances, {"actor-0": Instance("actor-0", "node-0", 3, "running", 2)})
+        self.assertEqual(parsed.versions, {"learner": 40, "store": 39, "actor-0": 38})
+
+    def test_metrics_are_read_but_not_an_unfinished_row(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "metrics.csv"
+            self.assertEqual(MetricsTail(path).rows(), [])
+            path.write_text('wall_s,env_steps,"a,b"\n0.5,10,\n1,20,3\n1.5,3', encoding="utf-8")
+            self.assertEqual(MetricsTail(path).rows(),
+                             [{"wall_s": 0.5, "env_steps": 10}, {"wall_s": 1, "env_steps": 20, "a,b": 3}])
+
+    def test_usage_is_that_of_a_process_and_none_for_one_that_is_gone(self):
+        import os
+        usage = Usage.of("me", os.getpid())
+        self.assertGreaterEqual(usage.fds, 3)
+        self.assertGreater(usage.rss_bytes, 1 << 20)
+        self.assertIsNone(Usage.of("nobody", 1 << 30))
+
+
+class MonotoneVersionsTest(unittest.TestCase):
+    def test_versions_that_stand_or_grow_pass(self):
+        self.assertEqual(oracles.monotone_versions([snapshot(at, learner=at // 2, store=at) for at in range(9)]), [])
+
+    def test_a_learner_that_falls_back_is_seen(self):
+        seen = oracles.monotone_versions([snapshot(1, learner=10), snapshot(2, learner=9), snapshot(3, learner=10)])
+        self.assertEqual(seen, ["version of learner fell from 10 to 9 at 2.00 s"])
+
+    def test_an_actor_may_start_anew_but_not_fall(self):
+        first, second = snapshot(1, actor_0=10), snapshot(2, instance=("actor-0", 2), actor_0=0)
+        self.assertEqual(oracles.monotone_versions([first, second]), [])
+        self.assertEqual(len(oracles.monotone_versions([first, snapshot(2, actor_0=0)])), 1)
+
+
+class OneOwnerTest(unittest.TestCase):
+    def test_moves_with_a_new_incarnation_pass(self):
+        self.assertEqual(oracles.one_owner([snapshot(1), snapshot(2, ("node-1", 1, 13), ("actor-0", 2)),
+                                            snapshot(3, ("node-1", 2, 14), ("actor-0", 3))]), [])
+
+    def test_two_nodes_with_one_incarnation_are_seen(self):
+        seen = oracles.one_owner([snapshot(1), snapshot(2, ("node-1", 1, 13))])
+        self.assertEqual(len(seen), 1)
+        self.assertIn("ran on node-0", seen[0])
+
+    def test_an_instance_that_survives_its_process_is_seen(self):
+        self.assertEqual(len(oracles.one_owner([snapshot(1), snapshot(2, ("node-0", 2, 13))])), 1)
+        self.assertEqual(oracles.one_owner([snapshot(1), snapshot(2, ("node-0", 2, 13), state="restarting")]), [])
+
+    def test_falling_incarnations_and_terms_and_changing_processes_are_seen(self):
+        self.assertEqual(len(oracles.one_owner([snapshot(1, instance=("actor-0", 2)), snapshot(2)])), 1)
+        self.assertEqual(len(oracles.one_owner([snapshot(1, term=2), snapshot(2, term=1)])), 1)
+        self.assertEqual(len(oracles.one_owner([snapshot(1), snapshot(2, ("node-0", 1, 13))])), 1)
+
+
+class NoGrowthTest(unittest.TestCase):
+    def grown(self, since_s=0.0, **changes):
+        """Twelve samples in which each named quantity is (at the begin, more with each sample)."""
+        values = {"fds": (20, 0), "threads": (8, 0), "rss_bytes": (200 << 20, 0)} | changes
+        samples = ({key: base + at * step for key, (base, step) in values.items()} for at in range(12))
+        return oracles.no_growth([Usage(at, "replay", 7, **held) for at, held in enumerate(samples)], since_s)
+
+    def test_standing_usage_passes(self):
+        self.assertEqual(self.grown(), [])
+
+    def test_each_leak_is_seen(self):
+        self.assertEqual(self.grown(fds=(20, 1)), ["fds of replay (process 7) grew from 22 to 30"])
+        self.assertEqual(len(self.grown(threads=(8, 1))), 1)
+        self.assertEqual(len(self.grown(rss_bytes=(200 << 20, 8 << 20))), 1)
+
+    def test_the_start_is_left_out(self):
+        usages = [Usage(at, "replay", 7, 20 + 10 * min(at, 3), 8, 1 << 20) for at in range(12)]
+        self.assertEqual(len(oracles.no_growth(usages, 0)), 1)
+        self.assertEqual(oracles.no_growth(usages, 3), [])
+
+    def test_a_restarted_process_is_another_one(self):
+        usages = [Usage(at, "replay", 7 + at // 6, 20 + 10 * (at // 6), 8, 1 << 20) for at in range(12)]
+        self.assertEqual(oracles.no_growth(usages, 0), [])
+
+
+class LedgerTest(unittest.TestCase):
+    def setUp(self):
+        self.ledger = oracles.Ledger()
+        for number in range(10):
+            self.ledger.acknowledge("actor-0", number, at_s=float(number))
+
+    def present(self, *missing):
+        return {("actor-0", number) for number in range(10) if number not in missing}
+
+    def test_nothing_lost_passes(self):
+        self.assertEqual(self.ledger.lost(self.present(), 9.5, 0), [])
+
+    def test_a_lost_insert_is_seen(self):
+        self.assertEqual(self.ledger.lost(self.present(4), 9.5, 1),
+                         ["insert 4 of actor-0, acknowledged 5.50 s before the fault, is gone"])
+
+    def test_the_last_second_counts_only_in_the_durable_mode(self):
+        self.assertEqual(self.ledger.lost(self.present(9), 9.5, 1), [])
+        self.assertEqual(len(self.ledger.lost(self.present(9), 9.5, 0)), 1)
+
+    def test_what_was_acknowledged_after_the_fault_is_not_judged(self):
+        self.assertEqual(self.ledger.lost(self.present(9), 8.5, 0), [])
+
+
+class CounterTest(unittest.TestCase):
+    def setUp(self):
+        self.counter = oracles.Counter("env steps")
+        for tenth in range(100):  # 10 a second, but none from 4 s to 6 s
+            at_s = tenth / 10
+            self.counter.add(at_s, 10 * (at_s if at_s < 4 else max(at_s - 2, 4)))
+
+    def test_recovery_is_measured_from_the_fault(self):
+        self.assertAlmostEqual(self.counter.reached(4.5, more=1), 6.1)
+        self.assertAlmostEqual(self.counter.reached(1.0, more=20), 2.9)
+        self.assertIsNone(self.counter.reached(4.5, more=100))
+
+    def test_a_standstill_is_seen(self):
+        self.assertEqual(self.counter.stalled(0, 9.9, limit_s=3), [])
+        self.assertEqual(len(self.counter.stalled(0, 9.9, limit_s=1)), 1)
+        self.assertEqual(self.counter.stalled(6.2, 9.9, limit_s=1), [])
+
+    def test_a_standstill_at_the_end_is_seen(self):
+        self.assertEqual(len(self.counter.stalled(0, 12, limit_s=1.5)), 2)
+
+
+class ScheduleTest(unittest.TestCase):
+    @staticmethod
+    def plan(random):
+        return [Fault(random.uniform(0, 9), "kill", f"actor-{random.randrange(4)}", {"number": 9}) for _ in range(5)]
+
+    def test_a_seed_is_one_schedule(self):
+        self.assertEqual(Schedule.make("F1", 7, self.plan), Schedule.make("F1", 7, self.plan))
+        self.assertNotEqual(Schedule.make("F1", 7, self.plan).faults, Schedule.make("F1", 8, self.plan).faults)
+        self.assertNotEqual(Schedule.make("F1", 7, self.plan).faults, Schedule.make("F2", 7, self.plan).faults)
+
+    def test_faults_come_in_order_and_a_file_repeats_them_exactly(self):
+        made = Schedule.make("F1", 7, self.plan)
+        self.assertEqual([fault.at_s for fault in made.faults], sorted(fault.at_s for fault in made.faults))
+        with tempfile.TemporaryDirectory() as folder:
+            made.write(pathlib.Path(folder) / "schedule.json", commit="abc")
+            self.assertEqual(Schedule.read(pathlib.Path(folder) / "schedule.json"), made)
+
+
+if __name__ == "__main__":
+    main()
