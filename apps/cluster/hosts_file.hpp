@@ -1,0 +1,54 @@
+#pragma once
+// The hosts of `troupe up hosts.toml CONFIG`. The least that does:
+//
+//     hosts = ["gpu-1", "cpu-1", "alice@cpu-2"]       # ssh destinations
+//
+// Then [placement] says which nodes there are; env actors go to all hosts but the first (one node a host unless
+// placement.actors.nodes asks for more), everything else goes to the first. With more to say:
+//
+//     port = 7600                                     # of the first node on each host, the others count up from it
+//
+//     [[hosts]]
+//     ssh = "alice@gpu-1"                             # absent: this host, without ssh
+//     address = "10.0.0.1"                            # as the nodes reach it; absent: the host of `ssh`
+//     nodes = { learner = 1, replay = 2 }             # nodes of these roles, instead of [placement]
+//     troupe = "/opt/troupe/bin/troupe"               # the program there; absent: troupe
+//
+// A role that no host names goes where it would go without `nodes`; the chief is on the first host, always.
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <troupe/apps/cluster/cluster_spec.hpp>
+
+namespace troupe::apps {
+
+struct Host {
+  std::string ssh;  ///< [user@]host; empty: this host
+  std::string address = "127.0.0.1";
+  std::string troupe = "troupe";
+  std::map<std::string, std::int64_t> nodes;  ///< by the key of [placement]
+};
+
+struct HostsFile {
+  std::uint16_t port = 7600;
+  std::vector<Host> hosts;
+};
+
+/// Errors: kInvalidArgument with one line a mistake ("hosts.toml:7: ..."); kNotFound, kIo.
+Result<HostsFile> load_hosts(const std::filesystem::path& file);
+Result<HostsFile> parse_hosts(std::string_view text, const std::string& name);
+
+/// A cluster, and for each of its nodes the index of its host.
+struct HostedCluster {
+  ClusterSpec cluster;
+  std::vector<std::size_t> hosts;
+};
+
+/// Errors: kInvalidArgument when a role has fewer instances than nodes, or a host more nodes than ports.
+Result<HostedCluster> place_on_hosts(actors::TrainOptions options, std::string run, const HostsFile& file);
+
+}  // namespace troupe::apps

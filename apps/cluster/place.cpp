@@ -1,0 +1,108 @@
+#include <troupe/apps/cluster/place.hpp>
+
+#include <algorithm>
+#include <utility>
+
+#include <fmt/core.h>
+#include <fmt/ranges.h>
+
+#include <troupe/actors/d4pg_topology.hpp>
+
+namespace troupe::apps {
+namespace {
+
+/// What [placement] says of a role.
+struct RoleNodes {
+  std::string role;
+  std::string key;  ///< of the section, and what its nodes are called
+  std::int64_t count = 0;
+  std::int64_t nodes = 0;
+};
+
+std::vector<RoleNodes> role_nodes(const actors::TrainOptions& options) {
+  const actors::PlacementOptions& p = options.placement;
+  std::vector<RoleNodes> all;
+  for (const auto& [role, count] : role_counts(options)) {
+    if (role == actors::kActorRole) all.push_back({role, "actors", count, p.actors});
+    if (role == actors::kReplayRole) all.push_back({role, "replay", count, p.replay});
+    if (role == actors::kLearnerRole) all.push_back({role, "learner", count, p.learner});
+    if (role == actors::kParametersRole) all.push_back({role, "parameters", count, p.parameters});
+    if (role == actors::kEvaluatorRole) all.push_back({role, "evaluator", count, p.evaluator});
+  }
+  return all;
+}
+
+}  // namespace
+
+std::vector<std::vector<std::int64_t>> deal(std::int64_t count, std::size_t hands) {
+  std::vector<std::vector<std::int64_t>> dealt(hands);
+  for (std::int64_t i = 0; i < count; ++i) dealt[static_cast<std::size_t>(i) % hands].push_back(i);
+  return dealt;
+}
+
+void add_role(NodeSpec& node, const std::string& role, const std::vector<std::int64_t>& instances) {
+  if (instances.empty()) return;
+  auto at = std::find_if(node.roles.begin(), node.roles.end(), [&](const HostedRole& r) { return r.role >= role; });
+  if (at == node.roles.end() || at->role != role) at = node.roles.insert(at, HostedRole{role, {}});
+  at->instances.insert(at->instances.end(), instances.begin(), instances.end());
+  std::sort(at->instances.begin(), at->instances.end());
+}
+
+Result<ClusterSpec> place(const actors::TrainOptions& options, std::string run) {
+  ClusterSpec cluster{std::move(run), {}};
+  NodeSpec chief;
+  chief.name = "chief";
+  add_role(chief, actors::kMetricsRole, {0});
+  for (const RoleNodes& role : role_nodes(options)) {
+    if (role.nodes > role.count) {
+      return Error{Code::kInvalidArgument, fmt::format("placement.{}.nodes is {}, expected at most {}, the number of "
+                                                       "instances of role {}",
+                                                       role.key, role.nodes, role.count, role.role)};
+    }
+    if (role.nodes == 0) {
+      add_role(chief, role.role, deal(role.count, 1)[0]);
+      continue;
+    }
+    const auto shares = deal(role.count, static_cast<std::size_t>(role.nodes));
+    for (std::size_t i = 0; i < shares.size(); ++i) {
+      NodeSpec node;
+      node.name = shares.size() == 1 ? role.key : fmt::format("{}-{}", role.key, i);
+      add_role(node, role.role, shares[i]);
+      cluster.nodes.push_back(std::move(node));
+    }
+  }
+  cluster.nodes.insert(cluster.nodes.begin(), std::move(chief));
+  return cluster;
+}
+
+Result<ClusterSpec> place_on(const actors::TrainOptions& options, std::string run, const std::vector<Address>& places,
+                             const std::string& whose) {
+  std::int64_t others = 1;
+  std::vector<std::string> needs = {"chief 1"};
+  for (const RoleNodes& role : role_nodes(options)) {
+    if (role.role == actors::kActorRole || role.nodes == 0) continue;
+    others += role.nodes;
+    needs.push_back(fmt::format("{} {}", role.key, role.nodes));
+  }
+  const auto range = [](std::int64_t least, std::int64_t most) {
+    return least == most ? std::to_string(least) : fmt::format("{} .. {}", least, most);
+  };
+  const std::int64_t least_actors = options.placement.actors > 0 ? 1 : 0;
+  const std::int64_t most_actors = options.placement.actors > 0 ? options.actors.count : 0;
+  needs.push_back("actors " + range(least_actors, most_actors));
+  const auto got = static_cast<std::int64_t>(places.size());
+  if (got < others + least_actors || got > others + most_actors) {
+    return Error{
+        Code::kInvalidArgument,
+        fmt::format("got {} {}, but the run needs {}: {}. Change their number, actors.count = {} or [placement]", got,
+                    whose, range(others + least_actors, others + most_actors), fmt::join(needs, ", "),
+                    options.actors.count)};
+  }
+  actors::TrainOptions filled = options;
+  if (most_actors > 0) filled.placement.actors = got - others;
+  TROUPE_ASSIGN(ClusterSpec cluster, place(filled, std::move(run)));
+  for (std::size_t i = 0; i < places.size(); ++i) cluster.nodes[i].address = places[i];
+  return cluster;
+}
+
+}  // namespace troupe::apps

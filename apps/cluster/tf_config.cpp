@@ -1,0 +1,220 @@
+// The TF_CONFIG reader of environment.hpp.
+#include <algorithm>
+#include <array>
+#include <map>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include <fmt/core.h>
+#include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
+
+#include <troupe/actors/d4pg_topology.hpp>
+#include <troupe/apps/cluster/detail/mistakes.hpp>
+#include <troupe/apps/cluster/environment.hpp>
+#include <troupe/apps/cluster/place.hpp>
+#include <troupe/core/text.hpp>
+
+namespace troupe::apps {
+namespace {
+
+using Json = nlohmann::json;
+
+/// What else TensorFlow's scripts and launchers put there; it has no meaning here.
+constexpr std::array<const char*, 4> kIgnored = {"environment", "job", "rpc_layer", "session_master"};
+constexpr std::size_t kTasksMax = 4096;
+
+std::string shown(const Json& value) {
+  return printable(value.dump(-1, ' ', false, Json::error_handler_t::replace), 80);
+}
+
+class TfConfig {
+ public:
+  Result<OwnPlace> read(const std::string& text, const actors::TrainOptions& options, const std::string& run) {
+    Json json;
+    try {
+      json = Json::parse(text);
+    } catch (const Json::parse_error& error) {
+      return Error{Code::kInvalidArgument, fmt::format("TF_CONFIG: not JSON: error at byte {} of {}: {}", error.byte,
+                                                       text.size(), printable(text, 80))};
+    }
+    read_top(json);
+    TROUPE_TRY(mistakes_.report());
+    OwnPlace own{make_cluster(options, run), task_type_ == "chief" ? chief_name() : node_name(task_type_, task_index_)};
+    TROUPE_TRY(mistakes_.report());
+    return own;
+  }
+
+ private:
+  /// "master" is read as "chief".
+  const std::vector<Address>& tasks(const std::string& type) { return tasks_[type]; }
+  std::string chief_name() { return tasks("chief").empty() ? "worker-0" : "chief"; }
+  static std::string node_name(const std::string& type, std::int64_t index) {
+    return type == "evaluator" ? type : fmt::format("{}-{}", type, index);
+  }
+
+  void read_top(const Json& json) {
+    if (!json.is_object()) return mistakes_.add(0, fmt::format("got {}, expected an object", shown(json)));
+    std::vector<std::string> known = {"cluster", "task"};
+    known.insert(known.end(), kIgnored.begin(), kIgnored.end());
+    for (const auto& [key, value] : json.items()) {
+      if (std::find(known.begin(), known.end(), key) != known.end()) continue;
+      mistakes_.add(0, fmt::format("unknown key {}{}, expected cluster and task", printable(key),
+                                   detail::suggestion(key, known)));
+    }
+    if (!json.contains("cluster")) {
+      mistakes_.add(0, "no cluster");
+    } else {
+      read_cluster(json["cluster"]);
+    }
+    if (!json.contains("task")) {
+      mistakes_.add(0, "no task");
+    } else {
+      read_task(json["task"]);
+    }
+  }
+
+  void read_cluster(const Json& cluster) {
+    if (!cluster.is_object()) {
+      return mistakes_.add(0, fmt::format("cluster: got {}, expected an object", shown(cluster)));
+    }
+    for (const auto& [type, hosts] : cluster.items()) {
+      if (std::find(kTypes.begin(), kTypes.end(), type) == kTypes.end()) {
+        mistakes_.add(0, fmt::format("cluster: unknown task type {}{}, expected {}", printable(type),
+                                     detail::suggestion(type, kTypes), fmt::join(kTypes, ", ")));
+      } else if (!hosts.is_array() || hosts.size() > kTasksMax) {
+        mistakes_.add(0, fmt::format("cluster.{}: got {}, expected a list of \"host:port\"", type, shown(hosts)));
+      } else {
+        read_hosts(type, hosts);
+      }
+    }
+    const std::size_t chiefs = tasks("chief").size();
+    if (cluster.contains("chief") && cluster.contains("master")) {
+      mistakes_.add(0, "cluster: chief and master are the same, expected one of them");
+    } else if (chiefs > 1) {
+      mistakes_.add(0, fmt::format("cluster: {} chiefs, expected one", chiefs));
+    } else if (chiefs == 0 && tasks("worker").empty() && !mistakes_.any()) {
+      mistakes_.add(0, "cluster: neither chief nor worker, expected a chief or at least one worker");
+    }
+    if (tasks("evaluator").size() > 1) {
+      mistakes_.add(0, fmt::format("cluster: {} evaluators, expected at most one", tasks("evaluator").size()));
+    }
+  }
+
+  void read_hosts(const std::string& type, const Json& hosts) {
+    std::vector<Address>& list = tasks_[type == "master" ? "chief" : type];
+    for (std::size_t i = 0; i < hosts.size(); ++i) {
+      const std::string where = fmt::format("cluster.{}[{}]", type, i);
+      if (!hosts[i].is_string()) {
+        mistakes_.add(0, fmt::format("{}: got {}, expected \"host:port\"", where, shown(hosts[i])));
+        continue;
+      }
+      const Result<Address> address = parse_address(hosts[i].get<std::string>());
+      if (!address.ok()) {
+        mistakes_.add(0, fmt::format("{}: {}", where, address.error().message));
+        continue;
+      }
+      const auto [first, fresh] = seen_.insert({to_string(*address), where});
+      if (!fresh) mistakes_.add(0, fmt::format("{}: {} is {} already", where, first->first, first->second));
+      list.push_back(*address);
+    }
+  }
+
+  void read_task(const Json& task) {
+    if (!task.is_object()) return mistakes_.add(0, fmt::format("task: got {}, expected an object", shown(task)));
+    const auto type = task.find("type"), index = task.find("index");
+    if (type == task.end() || !type->is_string()) {
+      mistakes_.add(0,
+                    fmt::format("task.type: got {}, expected a string", type == task.end() ? "nothing" : shown(*type)));
+    } else {
+      task_type_ = type->get<std::string>();
+      if (std::find(kTypes.begin(), kTypes.end(), task_type_) == kTypes.end()) {
+        mistakes_.add(0, fmt::format("task.type: unknown task type {}{}, expected {}", printable(task_type_),
+                                     detail::suggestion(task_type_, kTypes), fmt::join(kTypes, ", ")));
+        task_type_.clear();
+      }
+      if (task_type_ == "master") task_type_ = "chief";
+    }
+    // Some launchers write the index as a string.
+    if (index != task.end() && index->is_number_integer()) {
+      task_index_ = index->get<std::int64_t>();
+    } else if (index != task.end() && index->is_string() && is_index(index->get<std::string>())) {
+      task_index_ = std::stoll(index->get<std::string>());
+    } else {
+      return mistakes_.add(
+          0, fmt::format("task.index: got {}, expected an integer", index == task.end() ? "nothing" : shown(*index)));
+    }
+    if (task_type_.empty() || mistakes_.any()) return;
+    const auto count = static_cast<std::int64_t>(tasks(task_type_).size());
+    if (count == 0 && task_type_ == "evaluator") {
+      mistakes_.add(
+          0,
+          "task: this is the evaluator, but the cluster names none: add \"evaluator\": [\"host:port\"] to the "
+          "cluster of every task");
+    } else if (task_index_ < 0 || task_index_ >= count) {
+      mistakes_.add(0,
+                    fmt::format("task: this is {} {}, but the cluster has {} of them", task_type_, task_index_, count));
+    }
+  }
+
+  static bool is_index(const std::string& text) {
+    return !text.empty() && text.size() < 10 && text.find_first_not_of("0123456789") == std::string::npos;
+  }
+
+  ClusterSpec make_cluster(const actors::TrainOptions& options, const std::string& run) {
+    ClusterSpec cluster{run, {}};
+    for (const char* type : {"chief", "ps", "worker", "evaluator"}) {
+      for (std::size_t i = 0; i < tasks(type).size(); ++i) {
+        const std::string name = type == chief_name() ? type : node_name(type, static_cast<std::int64_t>(i));
+        cluster.nodes.push_back({name, tasks(type)[i], {}});
+      }
+    }
+    const auto chief = std::find_if(cluster.nodes.begin(), cluster.nodes.end(),
+                                    [&](const NodeSpec& node) { return node.name == chief_name(); });
+    std::rotate(cluster.nodes.begin(), chief, chief + 1);
+    add_role(cluster.nodes[0], actors::kMetricsRole, {0});
+    const std::map<std::string, std::string> task_of = {{actors::kReplayRole, "ps"},
+                                                        {actors::kParametersRole, "ps"},
+                                                        {actors::kEvaluatorRole, "evaluator"},
+                                                        {actors::kActorRole, "worker"}};
+    for (const auto& [role, count] : role_counts(options)) {
+      const auto type = task_of.find(role);
+      const std::size_t hands = type == task_of.end() ? 0 : tasks(type->second).size();
+      if (hands == 0) {
+        add_role(cluster.nodes[0], role, deal(count, 1)[0]);
+        continue;
+      }
+      if (static_cast<std::int64_t>(hands) > count) {
+        mistakes_.add(0, fmt::format("cluster: {} {} tasks, but the run has {} of role {} for them", hands,
+                                     type->second, count, role));
+      }
+      const auto shares = deal(count, hands);
+      for (std::size_t i = 0; i < hands; ++i) {
+        const std::string name = node_name(type->second, static_cast<std::int64_t>(i));
+        add_role(
+            *std::find_if(cluster.nodes.begin(), cluster.nodes.end(), [&](const auto& n) { return n.name == name; }),
+            role, shares[i]);
+      }
+    }
+    return cluster;
+  }
+
+  const std::vector<std::string> kTypes = {"chief", "master", "worker", "ps", "evaluator"};
+  detail::Mistakes mistakes_{"TF_CONFIG"};
+  std::map<std::string, std::vector<Address>> tasks_;
+  std::map<std::string, std::string> seen_;  ///< addresses, and where each was first
+  std::string task_type_;
+  std::int64_t task_index_ = 0;
+};
+
+}  // namespace
+
+Result<OwnPlace> tf_config_place(const Environment& environment, const actors::TrainOptions& options,
+                                 const std::string& run) {
+  const auto found = environment.find("TF_CONFIG");
+  if (found == environment.end()) return Error{Code::kNotFound, "TF_CONFIG is not set"};
+  return TfConfig().read(found->second, options, run);
+}
+
+}  // namespace troupe::apps

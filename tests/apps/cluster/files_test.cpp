@@ -1,0 +1,213 @@
+// The two files that say where nodes are: a cluster, and the hosts of `troupe up`.
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include <troupe/apps/cluster/cluster_file.hpp>
+#include <troupe/apps/cluster/hosts_file.hpp>
+#include <troupe/apps/cluster/place.hpp>
+
+namespace troupe::apps {
+namespace {
+
+struct Case {
+  std::string text;
+  std::string message;
+};
+
+actors::TrainOptions options(std::int64_t actors, std::int64_t actor_nodes = 1) {
+  actors::TrainOptions o;
+  o.actors.count = actors;
+  o.placement.actors = actor_nodes;
+  return o;
+}
+
+std::string cluster_message(const std::string& text) {
+  const Result<ClusterSpec> cluster = parse_cluster(text, "f", options(2));
+  return cluster.ok() ? "good" : cluster.error().message;
+}
+
+constexpr const char* kCluster = R"(run = "r"
+[[nodes]]
+name = "chief"
+roles = { metrics = [0], replay = [0], learner = [0], parameters = [0], evaluator = [0] }
+[[nodes]]
+name = "actors"
+host = "10.0.0.2"
+port = 7600
+roles = { actor = [1, 0] }
+)";
+
+TEST(ClusterFile, IsReadInItsOrder) {
+  const Result<ClusterSpec> cluster = parse_cluster(kCluster, "f", options(2));
+  ASSERT_TRUE(cluster.ok()) << cluster.error().message;
+  EXPECT_EQ(cluster->run, "r");
+  ASSERT_EQ(cluster->nodes.size(), 2u);
+  EXPECT_EQ(to_string(cluster->nodes[0].address), "127.0.0.1:0");
+  EXPECT_EQ(cluster->nodes[0].roles.size(), 5u);
+  EXPECT_EQ(cluster->nodes[1].name, "actors");
+  EXPECT_EQ(to_string(cluster->nodes[1].address), "10.0.0.2:7600");
+  EXPECT_EQ(cluster->nodes[1].roles, (std::vector<HostedRole>{{"actor", {0, 1}}}));
+  EXPECT_EQ(cluster->find("actors"), &cluster->nodes[1]);
+  EXPECT_EQ(cluster->find("actor"), nullptr);
+}
+
+TEST(ClusterFile, WhatIsWrittenReadsBackAsTheSameCluster) {
+  for (const std::int64_t nodes : {0, 1, 3}) {
+    const actors::TrainOptions o = options(5, nodes);
+    Result<ClusterSpec> cluster = place(o, "cartpole-1");
+    ASSERT_TRUE(cluster.ok()) << cluster.error().message;
+    cluster->nodes.back().address = {"fe80::1", 7601};
+    const Result<ClusterSpec> again = parse_cluster(to_toml(*cluster), "f", o);
+    ASSERT_TRUE(again.ok()) << again.error().message;
+    EXPECT_EQ(*again, *cluster);
+  }
+}
+
+TEST(ClusterFile, EveryMistakeIsReportedAtOnceWithItsLine) {
+  EXPECT_EQ(cluster_message(R"(run = "../r"
+node = 1
+[[nodes]]
+nam = "chief"
+host = "-oX"
+port = 70000
+roles = { metric = [0], learner = [1], replay = 0 }
+[[nodes]]
+name = "a"
+host = "h"
+port = 7600
+roles = { actor = [0, 0, "x"], metrics = [0] }
+[[nodes]]
+name = "a"
+host = "h"
+port = 7600
+roles = []
+)"),
+            "f:1: run \"../r\": expected 1 .. 63 letters, digits, '-', '_' or '.', a letter or digit first\n"
+            "f:2: unknown key node of a cluster (did you mean nodes?), expected run, nodes\n"
+            "f:3: a node without name\n"
+            "f:4: unknown key nam of a node (did you mean name?), expected name, host, port, roles\n"
+            "f:5: host \"-oX\": expected a host name or an IP address\n"
+            "f:6: port: got 70000, expected 0 .. 65535\n"
+            "f:7: unknown key metric of roles (did you mean metrics?), expected actor, evaluator, learner, metrics, "
+            "parameters, replay\n"
+            "f:7: learner: got 1, expected instances in 0 .. 0\n"
+            "f:7: replay: wrong type: got an integer, expected a list\n"
+            "f:12: actor 0 is on node \"a\" already\n"
+            "f:12: actor: got a string, expected instances in 0 .. 1\n"
+            "f:12: metrics belong to the chief, the first node\n"
+            "f:14: name \"a\": there is a node of that name already\n"
+            "f:16: h:7600 is another node's address already\n"
+            "f:17: roles is a table: got a list\n"
+            "f: role actor: 1 of 2 instances are on no node, the first is 1\n"
+            "f: role evaluator: 1 of 1 instances are on no node, the first is 0\n"
+            "f: role learner: 1 of 1 instances are on no node, the first is 0\n"
+            "f: role parameters: 1 of 1 instances are on no node, the first is 0\n"
+            "f: role replay: 1 of 1 instances are on no node, the first is 0");
+}
+
+TEST(ClusterFile, BadFilesAreRefused) {
+  const std::vector<Case> cases = {
+      {"", "f: missing key run: the name of the run\nf: no nodes: expected at least one [[nodes]]"},
+      {"run = 'r'\nnodes = []", "f:2: got 0 nodes, expected 1 .. 4096"},
+      {"run = 'r'\nnodes = 3", "f:2: nodes: wrong type: got an integer, expected a list"},
+      {"run = 'r", "f:1: syntax error: Error while parsing string: encountered end-of-file"},
+      {"run = '\x1b[31m'\nnodes = []",
+       "f:1: syntax error: Error while parsing literal string: control characters other than TAB (U+0009) are "
+       "explicitly "
+       "prohibited"},
+  };
+  for (const Case& c : cases) EXPECT_EQ(cluster_message(c.text), c.message) << c.text;
+  EXPECT_EQ(load_cluster("/nonexistent/c.toml", options(1)).error().message, "/nonexistent/c.toml: no such file");
+}
+
+/// "chief@gpu-1:7600", one a node.
+std::vector<std::string> in_words(const HostedCluster& hosted) {
+  std::vector<std::string> all;
+  for (const NodeSpec& node : hosted.cluster.nodes) all.push_back(node.name + "@" + to_string(node.address));
+  return all;
+}
+
+using Words = std::vector<std::string>;
+
+TEST(HostsFile, APlainListPutsEnvActorsOnAllHostsButTheFirst) {
+  const Result<HostsFile> file = parse_hosts("hosts = ['gpu-1', 'cpu-1', 'alice@cpu-2']", "f");
+  ASSERT_TRUE(file.ok()) << file.error().message;
+  EXPECT_EQ(file->hosts[2].ssh, "alice@cpu-2");
+  const Result<HostedCluster> hosted = place_on_hosts(options(4), "r", *file);
+  ASSERT_TRUE(hosted.ok()) << hosted.error().message;
+  EXPECT_EQ(in_words(*hosted),
+            (Words{"chief@gpu-1:7600", "replay@gpu-1:7601", "learner@gpu-1:7602", "parameters@gpu-1:7603",
+                   "evaluator@gpu-1:7604", "actors-0@cpu-1:7600", "actors-1@cpu-2:7600"}));
+  EXPECT_EQ(hosted->hosts, (std::vector<std::size_t>{0, 0, 0, 0, 0, 1, 2}));
+}
+
+TEST(HostsFile, TheSpreadFitsWhatTheRunHas) {
+  const Result<HostsFile> three = parse_hosts("hosts = ['a', 'b', 'c']", "f");
+  const Result<HostsFile> one = parse_hosts("hosts = ['a']", "f");
+  ASSERT_TRUE(three.ok() && one.ok());
+  // One env actor is one node; more nodes than hosts go round; one host has all.
+  const auto last = [](const Result<HostedCluster>& hosted) {
+    return hosted.ok() ? in_words(*hosted).back() : hosted.error().message;
+  };
+  EXPECT_EQ(last(place_on_hosts(options(1), "r", *three)), "actors@b:7600");
+  EXPECT_EQ(last(place_on_hosts(options(6, 5), "r", *three)), "actors-4@b:7602");
+  EXPECT_EQ(last(place_on_hosts(options(6, 2), "r", *one)), "actors-1@a:7606");
+  EXPECT_EQ(place_on_hosts(options(6, 0), "r", *three)->cluster.nodes.size(), 5u);
+}
+
+TEST(HostsFile, RolesGoWhereTheirHostsSay) {
+  const Result<HostsFile> file = parse_hosts(R"(port = 9000
+[[hosts]]
+address = "10.0.0.1"
+[[hosts]]
+ssh = "gpu-1"
+address = "10.0.0.2"
+nodes = { learner = 1, parameters = 0, evaluator = 0 }
+troupe = "/opt/troupe"
+[[hosts]]
+ssh = "cpu-1"
+nodes = { actors = 2 }
+)",
+                                             "f");
+  ASSERT_TRUE(file.ok()) << file.error().message;
+  EXPECT_EQ(file->hosts[0].ssh, "");
+  EXPECT_EQ(file->hosts[1].troupe, "/opt/troupe");
+  const Result<HostedCluster> hosted = place_on_hosts(options(4), "r", *file);
+  ASSERT_TRUE(hosted.ok()) << hosted.error().message;
+  EXPECT_EQ(in_words(*hosted), (Words{"chief@10.0.0.1:9000", "replay@10.0.0.1:9001", "learner@10.0.0.2:9000",
+                                      "actors-0@cpu-1:9000", "actors-1@cpu-1:9001"}));
+}
+
+TEST(HostsFile, BadFilesAreRefused) {
+  const std::vector<Case> cases = {
+      {"", "f: missing key hosts: a list of hosts, or tables [[hosts]]"},
+      {"hosts = []", "f:1: got 0 hosts, expected 1 .. 4096"},
+      {"hosts = ['-oProxyCommand=x', 'a b', 'u@h@i']",
+       "f:1: ssh \"-oProxyCommand=x\": expected HOST or USER@HOST\n"
+       "f:1: ssh \"a b\": expected HOST or USER@HOST\n"
+       "f:1: ssh \"u@h@i\": expected HOST or USER@HOST"},
+      {"hosts = ['a',\n'u@a']", "f:2: address \"a\": there is a host of that address already"},
+      {"hosts = ['a', 3]", "f:1: a host is a table: got an integer"},
+      {"port = 0\n[[hosts]]\nssh = 'a'\nnodes = {actor = 1, learner = -1}\nadress = 'b'",
+       "f:1: port: got 0, expected 1 .. 65535\n"
+       "f:4: unknown key actor of nodes (did you mean actors?), expected actors, evaluator, learner, parameters, "
+       "replay\n"
+       "f:4: nodes.learner: got -1, expected 0 .. 1024\n"
+       "f:5: unknown key adress of a host (did you mean address?), expected ssh, address, nodes, troupe"},
+      {"[[hosts]]\n[[hosts]]\nssh = 'a'",
+       "f: the other hosts cannot reach 127.0.0.1: give every host an address of its own"},
+  };
+  for (const Case& c : cases) {
+    const Result<HostsFile> file = parse_hosts(c.text, "f");
+    EXPECT_EQ(file.ok() ? "good" : file.error().message, c.message) << c.text;
+  }
+  const Result<HostsFile> file = parse_hosts("port = 65535\nhosts = ['a']", "f");
+  ASSERT_TRUE(file.ok());
+  EXPECT_EQ(place_on_hosts(options(1), "r", *file).error().message,
+            "host a has more nodes than ports above 65535: use a lower port");
+}
+
+}  // namespace
+}  // namespace troupe::apps

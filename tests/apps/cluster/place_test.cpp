@@ -1,0 +1,145 @@
+// Which node hosts what, from [placement] and from places that are there already.
+#include <fmt/core.h>
+#include <fmt/ranges.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include <troupe/apps/cluster/place.hpp>
+
+namespace troupe::apps {
+namespace {
+
+actors::TrainOptions options(std::int64_t actors, std::int64_t actor_nodes = 1) {
+  actors::TrainOptions o;
+  o.actors.count = actors;
+  o.placement.actors = actor_nodes;
+  return o;
+}
+
+std::vector<Address> places(std::size_t count) {
+  std::vector<Address> all;
+  for (std::size_t i = 0; i < count; ++i) all.push_back({fmt::format("h{}", i), 7600});
+  return all;
+}
+
+/// "chief: metrics 0", one a node.
+std::vector<std::string> in_words(const ClusterSpec& cluster) {
+  std::vector<std::string> all;
+  for (const NodeSpec& node : cluster.nodes) {
+    std::string words = node.name + ":";
+    for (const HostedRole& role : node.roles) {
+      words += fmt::format(" {} {}", role.role, fmt::join(role.instances, " "));
+    }
+    all.push_back(words);
+  }
+  return all;
+}
+
+using Words = std::vector<std::string>;
+
+TEST(Place, GivesEveryRoleANodeOfItsOwnAndDealsOutTheEnvActors) {
+  const Result<ClusterSpec> cluster = place(options(5, 2), "r");
+  ASSERT_TRUE(cluster.ok()) << cluster.error().message;
+  EXPECT_EQ(cluster->run, "r");
+  EXPECT_EQ(in_words(*cluster),
+            (Words{"chief: metrics 0", "replay: replay 0", "learner: learner 0", "parameters: parameters 0",
+                   "evaluator: evaluator 0", "actors-0: actor 0 2 4", "actors-1: actor 1 3"}));
+  for (const NodeSpec& node : cluster->nodes) EXPECT_EQ(to_string(node.address), "127.0.0.1:0");
+}
+
+TEST(Place, PutsWithTheChiefWhatGetsNoNode) {
+  actors::TrainOptions o = options(2, 0);
+  o.placement.parameters = 0;
+  o.placement.evaluator = 0;
+  const Result<ClusterSpec> cluster = place(o, "r");
+  ASSERT_TRUE(cluster.ok()) << cluster.error().message;
+  EXPECT_EQ(in_words(*cluster),
+            (Words{"chief: actor 0 1 evaluator 0 metrics 0 parameters 0", "replay: replay 0", "learner: learner 0"}));
+}
+
+TEST(Place, RefusesMoreNodesThanInstances) {
+  const Result<ClusterSpec> cluster = place(options(2, 3), "r");
+  ASSERT_FALSE(cluster.ok());
+  EXPECT_EQ(cluster.error().message,
+            "placement.actors.nodes is 3, expected at most 2, the number of instances of role actor");
+}
+
+TEST(Place, EveryInstanceIsOnExactlyOneNodeWhateverTheNumbers) {
+  for (std::int64_t count = 1; count <= 9; ++count) {
+    for (std::int64_t nodes = 0; nodes <= count; ++nodes) {
+      const Result<ClusterSpec> cluster = place(options(count, nodes), "r");
+      ASSERT_TRUE(cluster.ok()) << cluster.error().message;
+      std::map<std::pair<std::string, std::int64_t>, int> times;
+      for (const NodeSpec& node : cluster->nodes) {
+        EXPECT_FALSE(node.roles.empty()) << node.name;
+        for (const HostedRole& role : node.roles) {
+          for (const std::int64_t i : role.instances) ++times[{role.role, i}];
+        }
+      }
+      EXPECT_EQ(times.size(), 5u + static_cast<std::size_t>(count));
+      for (const auto& [instance, n] : times) EXPECT_EQ(n, 1) << instance.first << instance.second;
+    }
+  }
+}
+
+TEST(PlaceOn, EnvActorsTakeThePlacesThatAreLeft) {
+  const Result<ClusterSpec> cluster = place_on(options(4), "r", places(8), "tasks");
+  ASSERT_TRUE(cluster.ok()) << cluster.error().message;
+  EXPECT_EQ(in_words(*cluster),
+            (Words{"chief: metrics 0", "replay: replay 0", "learner: learner 0", "parameters: parameters 0",
+                   "evaluator: evaluator 0", "actors-0: actor 0 3", "actors-1: actor 1", "actors-2: actor 2"}));
+  for (std::size_t i = 0; i < 8; ++i) EXPECT_EQ(cluster->nodes[i].address.host, fmt::format("h{}", i));
+}
+
+TEST(PlaceOn, SaysHowManyPlacesAreNeededForWhat) {
+  for (const std::size_t count : {std::size_t{3}, std::size_t{5}, std::size_t{10}}) {
+    const Result<ClusterSpec> cluster = place_on(options(4), "r", places(count), "Slurm tasks");
+    ASSERT_FALSE(cluster.ok()) << count;
+    EXPECT_EQ(cluster.error().message,
+              fmt::format("got {} Slurm tasks, but the run needs 6 .. 9: chief 1, replay 1, learner 1, parameters 1, "
+                          "evaluator 1, actors 1 .. 4. Change their number, actors.count = 4 or [placement]",
+                          count));
+  }
+  const Result<ClusterSpec> without = place_on(options(4, 0), "r", places(6), "pods");
+  ASSERT_FALSE(without.ok());
+  EXPECT_EQ(
+      without.error().message,
+      "got 6 pods, but the run needs 5: chief 1, replay 1, learner 1, parameters 1, evaluator 1, actors 0. Change "
+      "their number, actors.count = 4 or [placement]");
+}
+
+TEST(Addresses, AreReadAndWritten) {
+  for (const std::string text : {"10.0.0.1:7600", "gpu-1.local:1", "[::1]:65535", "[fe80::1%eth0]:7600"}) {
+    const Result<Address> address = parse_address(text);
+    ASSERT_TRUE(address.ok()) << address.error().message;
+    EXPECT_EQ(to_string(*address), text);
+  }
+}
+
+TEST(Addresses, BadOnesAreRefused) {
+  const std::map<std::string, std::string> cases = {
+      {"", "HOST:PORT"},
+      {"gpu-1", "HOST:PORT"},
+      {":7600", "a host name or an IP address before the last colon"},
+      {"-oProxyCommand=x:7600", "a host name or an IP address before the last colon"},
+      {"a b:7600", "a host name or an IP address before the last colon"},
+      {"a;b:7600", "a host name or an IP address before the last colon"},
+      {"a:", "a port in 1 .. 65535"},
+      {"a:0", "a port in 1 .. 65535"},
+      {"a:65536", "a port in 1 .. 65535"},
+      {"a:-1", "a port in 1 .. 65535"},
+      {"a:7600 ", "a port in 1 .. 65535"},
+      {"::1:7600", "an IPv6 address in brackets, as in [::1]:7600"},
+  };
+  for (const auto& [text, expected] : cases) {
+    const Result<Address> address = parse_address(text);
+    ASSERT_FALSE(address.ok()) << text;
+    EXPECT_EQ(address.error().message, fmt::format("\"{}\": expected {}", text, expected));
+  }
+}
+
+}  // namespace
+}  // namespace troupe::apps
