@@ -232,7 +232,8 @@ class Host:
         init = 'hostname "$1"; mount -t tmpfs none /run; echo up; exec env --ignore-signal=CHLD sleep infinity'
         self._init = subprocess.Popen(
             ["setpriv", "--pdeathsig", "KILL", "nsenter", f"--net={self._space}", "--no-fork",
-             "unshare", "--pid", "--fork", "--kill-child", "--mount", "--mount-proc", "--uts", "sh", "-c", init, "init", self.name],
+             "unshare", "--pid", "--fork", "--kill-child", "--mount", "--mount-proc", "--uts",
+             "sh", "-c", init, "init", self.name],
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
         said = self._init.stdout.readline()
         if said != b"up\n":
@@ -241,7 +242,7 @@ class Host:
 
     def kill(self):
         """Power off: all processes of the host end at once. boot() starts it again with the same address."""
-        with contextlib.suppress(ProcessLookupError):
+        if self.is_up:
             os.kill(self._init_pid, signal.SIGKILL)
         for program in self._programs:
             while program.wait(timeout_s=0.01) is None:  # ends: its program has ended
@@ -252,7 +253,7 @@ class Host:
 
     @property
     def is_up(self):
-        return self._init.poll() is None
+        return self._init_pid is not None and self._init.poll() is None
 
     def start(self, argv, log=None, env=None, cwd="."):
         """Starts a program; its output (both streams) is read by the line and also appended to the file `log`."""
@@ -355,7 +356,7 @@ class Host:
 
     def _apply_rules(self):
         arriving = "\n".join(f'iifname "eth0" {rule}' for rule in self._rules.values())
-        table = ("table inet faults\ndelete table inet faults\n"  # absent or not, it is gone now; all in one transaction
+        table = ("table inet faults\ndelete table inet faults\n"  # absent or not, it is gone now
                  f"table inet faults {{\nchain arriving {{\ntype filter hook input priority 0;\n{arriving}\n}}\n}}\n")
         tool("ip", "netns", "exec", self._space.name, "nft", "-f", "-", stdin=table)
 
