@@ -22,7 +22,8 @@ std::uint32_t limit_of(FrameKind kind, const FrameLimits& limits) {
     case FrameKind::kControl:
       return limits.control_bytes;
     case FrameKind::kWelcome:
-      return 0;
+    case FrameKind::kRefusal:
+      return kWelcomeBytesMax;
   }
   return 0;
 }
@@ -45,7 +46,7 @@ Result<FrameHeaderBytes> encode_header(const FrameHeader& header, const FrameLim
   }
   FrameHeaderBytes bytes;
   std::memcpy(bytes.data(), &kMagic, 2);
-  bytes[2] = static_cast<std::byte>(kProtocolVersion);
+  bytes[2] = static_cast<std::byte>(kHeaderVersion);
   bytes[3] = static_cast<std::byte>(header.kind);
   std::memcpy(bytes.data() + 4, &header.length, 4);
   std::memcpy(bytes.data() + 8, &header.sequence, 4);
@@ -65,14 +66,16 @@ Result<FrameHeader> decode_header(std::span<const std::byte, kFrameHeaderBytes> 
   if (const auto stated = load<std::uint32_t>(bytes, kCheckedBytes); stated != crc) {
     return corrupt(fmt::format("header checksum is {:08x}, expected {:08x}", stated, crc));
   }
-  if (const auto version = load<std::uint8_t>(bytes, 2); version != kProtocolVersion) {
-    return corrupt(fmt::format("peer speaks protocol {}, this node {}", version, kProtocolVersion));
+  if (const auto version = load<std::uint8_t>(bytes, 2); version != kHeaderVersion) {
+    return Error{Code::kCorrupt, fmt::format("TRP-E160 peer speaks frame format {}, this node {}: upgrade one of them",
+                                             version, kHeaderVersion)};
   }
   const auto kind = load<std::uint8_t>(bytes, 3);
-  if (kind > static_cast<std::uint8_t>(FrameKind::kWelcome)) return corrupt(fmt::format("unknown frame kind {}", kind));
+  if (kind > static_cast<std::uint8_t>(FrameKind::kRefusal)) return corrupt(fmt::format("unknown frame kind {}", kind));
   const FrameHeader header{static_cast<FrameKind>(kind), load<std::uint32_t>(bytes, 4), load<std::uint32_t>(bytes, 8)};
   if (header.length > limit_of(header.kind, limits)) {
-    return corrupt(fmt::format("frame of {} bytes exceeds limit {}", header.length, limit_of(header.kind, limits)));
+    return Error{Code::kCorrupt, fmt::format("TRP-S703 frame of {} bytes exceeds limit {}", header.length,
+                                             limit_of(header.kind, limits))};
   }
   if (header.sequence != expected_sequence) {
     return corrupt(fmt::format("frame number {}, expected {}", header.sequence, expected_sequence));

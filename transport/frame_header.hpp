@@ -16,7 +16,8 @@ namespace troupe::transport {
 enum class FrameKind : std::uint8_t {
   kData = 0,     ///< a message for a channel; the link does not look inside
   kControl = 1,  ///< membership, credits, heartbeats; the link does not look inside
-  kWelcome = 2,  ///< the accepting side's first frame, empty: the dialler was let in (link.hpp)
+  kWelcome = 2,  ///< the first frame each way: the peer is let in, and the protocols that this node speaks (link.hpp)
+  kRefusal = 3,  ///< the first and last frame instead: why it is not, as text
 };
 
 struct FrameHeader {
@@ -32,7 +33,16 @@ struct FrameLimits {
 };
 
 inline constexpr std::size_t kFrameHeaderBytes = 16;
-inline constexpr std::uint8_t kProtocolVersion = 1;
+/// Of these 16 bytes and the welcome. It changes only if the two must, because peers that differ in it cannot even say
+/// which protocols they speak.
+inline constexpr std::uint8_t kHeaderVersion = 1;
+inline constexpr std::uint32_t kWelcomeBytesMax = 256;
+
+/// The protocols that a node speaks: what frames mean after the welcome. Peers need one in common.
+struct ProtocolRange {
+  std::uint16_t oldest = 1;
+  std::uint16_t newest = 1;
+};
 
 using FrameHeaderBytes = std::array<std::byte, kFrameHeaderBytes>;
 

@@ -1,11 +1,9 @@
 #include <troupe/transport/link.hpp>
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <openssl/err.h>
 #include <poll.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -15,8 +13,7 @@
 #include <cstring>
 
 #include <troupe/core/check.hpp>
-#include <troupe/transport/detail/gathering_bio.hpp>
-#include <troupe/transport/detail/tls_context.hpp>
+#include <troupe/transport/detail/handshake.hpp>
 
 namespace troupe::transport {
 namespace {
@@ -29,18 +26,6 @@ constexpr std::size_t kGatherBytes = 64 * 1024;
 constexpr std::size_t kProgressBytes = 64 * 1024;
 /// First size of the receive buffer; it doubles while bytes keep coming.
 constexpr std::size_t kFirstBuffer = 64 * 1024;
-
-class Socket {
- public:
-  explicit Socket(int fd) : fd_(fd) {}
-  ~Socket() { ::close(fd_); }
-  Socket(const Socket&) = delete;
-  Socket& operator=(const Socket&) = delete;
-  int fd() const { return fd_; }
-
- private:
-  const int fd_;
-};
 
 Error unavailable(std::string what) { return Error{Code::kUnavailable, "link: " + std::move(what)}; }
 
@@ -70,11 +55,20 @@ class Patience {
 
 }  // namespace
 
-struct Link::Impl {
-  Impl(int socket_fd, LinkOptions link_options) : socket(socket_fd), options(std::move(link_options)) {}
+Admit only(Identity expected) {
+  return [expected = std::move(expected)](const Identity& peer) -> Status {
+    if (peer == expected) return {};
+    return Error{Code::kUnavailable, fmt::format("TRP-S710 peer certificate rejected: it is of {}, expected {}",
+                                                 to_uri(peer).value(), to_uri(expected).value())};
+  };
+}
 
-  Status start(const Credentials& credentials);
-  Status handshake(Patience& patience);
+struct Link::Impl {
+  Impl(std::unique_ptr<Connection> made, const LinkOptions& options)
+      : connection(std::move(made)), limits(options.limits), rekey_bytes(options.rekey_bytes) {
+    gathered.reserve(kGatherBytes + 2 * kRecordBytes);
+  }
+
   void close();
   Status wait(short events, Patience& patience);
   template <typename Call>
@@ -93,12 +87,13 @@ struct Link::Impl {
   Status receive_payload(std::span<std::byte> part, Patience& patience);
   Result<ReceivedFrame> receive(Patience& patience);
 
-  Socket socket;
-  const LinkOptions options;
-  const SteadyClock clock{};        // deadlines of system waits: virtual time has no meaning for a socket
-  std::vector<std::byte> gathered;  // records to be sent
-  ContextPtr context;
-  OpenSslPtr<SSL, SSL_free> ssl;
+  const std::unique_ptr<Connection> connection;
+  const Socket& socket = connection->socket;
+  std::vector<std::byte>& gathered = connection->gathered;
+  SSL* const ssl = connection->ssl.get();
+  const FrameLimits limits;
+  const std::uint64_t rekey_bytes;
+  const SteadyClock clock{};  // deadlines of system waits: virtual time has no meaning for a socket
   // Plaintext that does not fill a record yet, and what came in a record beyond what was asked for.
   std::array<std::byte, kRecordBytes> staged;
   std::size_t staged_bytes = 0;
@@ -108,43 +103,11 @@ struct Link::Impl {
   std::uint64_t key_bytes = 0;    // sent with the present key
   std::size_t frame_bytes = 0;    // of the frame that is being received
   std::size_t frame_left = 0;
-  std::uint32_t next_send = 0;
-  std::uint32_t next_receive = 0;
+  std::uint32_t next_send = 1;  // after the welcome
+  std::uint32_t next_receive = 1;
   std::atomic<bool> closed = false;
   bool broken = false;
 };
-
-Status Link::Impl::start(const Credentials& credentials) {
-  TROUPE_ASSIGN(context, make_context(credentials));
-  const int flags = fcntl(socket.fd(), F_GETFL);
-  if (flags < 0 || fcntl(socket.fd(), F_SETFL, flags | O_NONBLOCK) != 0) {
-    return unavailable(fmt::format("cannot use socket {}: {}", socket.fd(), std::strerror(errno)));
-  }
-  ssl.reset(SSL_new(context.get()));
-  BIO* const read = BIO_new_socket(socket.fd(), BIO_NOCLOSE);
-  TROUPE_CHECK(ssl != nullptr && read != nullptr, "OpenSSL is out of memory");
-  gathered.reserve(kGatherBytes + 2 * kRecordBytes);
-  SSL_set_bio(ssl.get(), read, make_gathering_bio(gathered));  // owned by ssl from here
-  Patience patience(clock, options.handshake_timeout);
-  TROUPE_TRY(handshake(patience));
-  // Each side checks the other before the welcome, which tells the dialler that it was let in.
-  if (options.side == Side::kAccept) {
-    TROUPE_TRY(queue(FrameKind::kWelcome, {}, patience));
-    return flush(patience);
-  }
-  TROUPE_ASSIGN(const ReceivedFrame welcome, receive(patience));
-  if (welcome.kind != FrameKind::kWelcome) return unavailable("the first frame is no welcome");
-  return {};
-}
-
-Status Link::Impl::handshake(Patience& patience) {
-  const bool accept = options.side == Side::kAccept;
-  TROUPE_TRY(drive([&] { return accept ? SSL_accept(ssl.get()) : SSL_connect(ssl.get()); }, patience, "handshake"));
-  TROUPE_TRY(send_gathered(patience));
-  TROUPE_ASSIGN(const std::string uri, peer_uri(*ssl));
-  if (uri == options.peer_uri) return {};
-  return unavailable(fmt::format("the peer is \"{}\", expected \"{}\"", uri, options.peer_uri));
-}
 
 void Link::Impl::close() {
   closed.store(true);
@@ -171,7 +134,7 @@ Status Link::Impl::drive(Call call, Patience& patience, std::string_view what) {
     errno = 0;
     const int result = call();
     const int system_error = errno;
-    const int error = SSL_get_error(ssl.get(), result);
+    const int error = SSL_get_error(ssl, result);
     const std::string reason = error == SSL_ERROR_SSL ? take_openssl_errors() : std::string();
     // Before waiting, and on failure too: the alert in the buffer tells the peer why.
     if (result <= 0 || gathered.size() >= kGatherBytes) {
@@ -195,12 +158,12 @@ Status Link::Impl::drive(Call call, Patience& patience, std::string_view what) {
 
 Status Link::Impl::write_all(std::span<const std::byte> bytes, Patience& patience) {
   while (!bytes.empty()) {
-    if (key_bytes >= options.rekey_bytes) {
-      SSL_key_update(ssl.get(), SSL_KEY_UPDATE_NOT_REQUESTED);  // the next write sends it first
+    if (key_bytes >= rekey_bytes) {
+      SSL_key_update(ssl, SSL_KEY_UPDATE_NOT_REQUESTED);  // the next write sends it first
       key_bytes = 0;
     }
     std::size_t written = 0;
-    TROUPE_TRY(drive([&] { return SSL_write_ex(ssl.get(), bytes.data(), bytes.size(), &written); }, patience, "send"));
+    TROUPE_TRY(drive([&] { return SSL_write_ex(ssl, bytes.data(), bytes.size(), &written); }, patience, "send"));
     bytes = bytes.subspan(written);
     key_bytes += written;
   }
@@ -249,7 +212,7 @@ Status Link::Impl::queue(FrameKind kind, std::span<const std::span<const std::by
   std::size_t total = 0;
   for (const auto& part : parts) total += part.size();
   const auto length = static_cast<std::uint32_t>(std::min<std::size_t>(total, UINT32_MAX));
-  TROUPE_ASSIGN(const FrameHeaderBytes header, encode_header({kind, length, next_send}, options.limits));
+  TROUPE_ASSIGN(const FrameHeaderBytes header, encode_header({kind, length, next_send}, limits));
   if (broken) return unavailable("broken by an earlier error");
   broken = true;  // until the whole frame is queued
   TROUPE_TRY(put(header, patience));
@@ -271,7 +234,7 @@ Status Link::Impl::flush(Patience& patience) {
 
 Result<std::size_t> Link::Impl::read_some(std::span<std::byte> bytes, Patience& patience) {
   std::size_t got = 0;
-  TROUPE_TRY(drive([&] { return SSL_read_ex(ssl.get(), bytes.data(), bytes.size(), &got); }, patience, "receive"));
+  TROUPE_TRY(drive([&] { return SSL_read_ex(ssl, bytes.data(), bytes.size(), &got); }, patience, "receive"));
   return got;
 }
 
@@ -290,7 +253,7 @@ Result<std::size_t> Link::Impl::take(std::span<std::byte> bytes, Patience& patie
 }
 
 Result<bool> Link::Impl::wait_readable(Duration timeout, int wake_fd) {
-  if (!ahead_left.empty() || SSL_has_pending(ssl.get()) == 1) return true;
+  if (!ahead_left.empty() || SSL_has_pending(ssl) == 1) return true;
   pollfd entries[] = {{socket.fd(), POLLIN, 0}, {wake_fd, POLLIN, 0}};
   const Duration deadline = clock.now() + timeout;
   for (;;) {
@@ -312,12 +275,15 @@ Result<FrameHeader> Link::Impl::receive_header(Patience& patience) {
     if (!got.ok()) {
       // Before the first byte nothing is lost: the caller may wait again.
       broken = done != 0 || got.error().code != Code::kDeadlineExceeded;
-      return got.error();
+      if (done == 0) return got.error();
+      return Error{got.error().code,
+                   fmt::format("TRP-S704 connection ended inside a frame's header ({} of {} bytes): {}", done,
+                               bytes.size(), got.error().message)};
     }
     done += *got;
   }
   broken = true;
-  TROUPE_ASSIGN(const FrameHeader header, decode_header(bytes, options.limits, next_receive));
+  TROUPE_ASSIGN(const FrameHeader header, decode_header(bytes, limits, next_receive));
   ++next_receive;
   frame_bytes = frame_left = header.length;
   broken = false;
@@ -331,7 +297,7 @@ Status Link::Impl::receive_payload(std::span<std::byte> part, Patience& patience
     auto got = take(part, patience);
     if (!got.ok()) {
       broken = true;
-      return Error{got.error().code, fmt::format("link: ended inside a frame ({} of {} bytes): {}",
+      return Error{got.error().code, fmt::format("TRP-S704 connection ended inside a frame ({} of {} bytes): {}",
                                                  frame_bytes - frame_left, frame_bytes, got.error().message)};
     }
     part = part.subspan(*got);
@@ -354,25 +320,40 @@ Result<ReceivedFrame> Link::Impl::receive(Patience& patience) {
   return ReceivedFrame{header.kind, std::span(buffer).first(header.length)};
 }
 
-Link::Link(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Link::Link(std::unique_ptr<Connection> connection, const LinkOptions& options)
+    : impl_(std::make_unique<Impl>(std::move(connection), options)) {}
 
 Link::~Link() {
   // Says goodbye where the connection stands; a peer that does not take it is not waited for.
   if (!impl_->broken && !impl_->closed.load()) {
     ERR_clear_error();
-    SSL_shutdown(impl_->ssl.get());
+    SSL_shutdown(impl_->ssl);
     Patience none(impl_->clock, Duration::zero());  // sends what there is room for
     (void)impl_->send_gathered(none);
     ERR_clear_error();
   }
 }
 
-Result<std::unique_ptr<Link>> Link::open(int socket, const Credentials& credentials, const LinkOptions& options) {
-  auto impl = std::make_unique<Impl>(socket, options);
-  const std::stop_callback on_stop(options.stop, [&] { impl->close(); });
-  TROUPE_TRY(impl->start(credentials));
-  return std::unique_ptr<Link>(new Link(std::move(impl)));
+Result<std::unique_ptr<Link>> Link::open(int fd, const Credentials& credentials, const LinkOptions& options) {
+  Socket socket(fd);
+  TROUPE_ASSIGN(const ContextPtr context, make_context(credentials));
+  TROUPE_TRY(set_non_blocking(socket));
+  Handshake handshake(std::move(socket), *context, options);
+  const std::stop_callback on_stop(options.stop, [&] { ::shutdown(fd, SHUT_RDWR); });  // wakes a poll in progress
+  for (;;) {
+    const auto next = handshake.step();
+    if (options.stop.stop_requested()) return unavailable("closed by this node");
+    if (!next.ok()) return next.error();
+    if (*next == Handshake::Next::kDone) return std::make_unique<Link>(handshake.take(), options);
+    pollfd entry{fd, static_cast<short>(*next == Handshake::Next::kRead ? POLLIN : POLLOUT), 0};
+    const Duration left = std::max(handshake.deadline() - SteadyClock().now(), Duration::zero());
+    if (poll(&entry, 1, poll_timeout(left)) < 0 && errno != EINTR) {
+      return unavailable(fmt::format("poll: {}", std::strerror(errno)));
+    }
+  }
 }
+
+const Identity& Link::peer() const { return impl_->connection->peer; }
 
 Status Link::queue(FrameKind kind, std::span<const std::span<const std::byte>> parts, Duration timeout) {
   Patience patience(impl_->clock, timeout);

@@ -1,34 +1,42 @@
 #pragma once
 // One TLS 1.3 connection between two nodes, carrying frames. Both sides prove themselves with a certificate of the
-// run's authority; the peer's identity is the URI in its certificate (troupe://run/role/index), never something it
-// says. OpenSSL, because of the TLS libraries at hand only it could refuse TLS 1.2 and check a URI, and it was the
-// fastest.
+// run's authority; who the peer is comes from its certificate (identity.hpp), never from something that it says.
+// OpenSSL, because of the TLS libraries at hand only it could refuse TLS 1.2 and check a URI, and it was the fastest.
 //
 // A link is made over a connected stream socket that somebody else dialled or accepted, and takes it over.
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <stop_token>
-#include <string>
-#include <vector>
 
 #include <troupe/core/clock.hpp>
 #include <troupe/core/error.hpp>
 #include <troupe/transport/credentials.hpp>
 #include <troupe/transport/frame_header.hpp>
+#include <troupe/transport/identity.hpp>
 
 namespace troupe::transport {
 
+struct Connection;
+
 enum class Side { kDial, kAccept };
+
+/// Whether to let in a peer that has proven to be this one; the error is what it is told. Does not block.
+using Admit = std::function<Status(const Identity& peer)>;
+
+/// Lets in exactly this one.
+Admit only(Identity expected);
 
 struct LinkOptions {
   Side side = Side::kDial;
-  std::string peer_uri;                                  ///< exactly this URI must be in the peer's certificate
+  Admit admit;                                           ///< required
   Duration handshake_timeout = std::chrono::seconds(5);  ///< for all of it together, however slowly the peer trickles
   FrameLimits limits;
   /// A key is replaced after this many bytes: one AES-GCM key is good for 2^24 full records or so (RFC 8446, 5.5).
   std::uint64_t rekey_bytes = std::uint64_t{64} << 30;
+  ProtocolRange protocol;
   std::stop_token stop;  ///< ends open() at once, with kUnavailable
 };
 
@@ -44,14 +52,19 @@ struct ReceivedFrame {
 /// or trickles may not.
 class Link {
  public:
-  /// Does the handshake, checks the peer and exchanges the welcome frame: in TLS 1.3 a refused dialler believes itself
+  /// Does the handshake, checks the peer and exchanges the welcome frames: in TLS 1.3 a refused dialler believes itself
   /// connected until it reads, so the link counts as up only once the welcome has come. Takes over `socket`, closing it
-  /// on failure too. Errors: kInvalidArgument (credentials), kDeadlineExceeded, kUnavailable (refused, garbage,
-  /// closed, stopped).
+  /// on failure too. Errors: kInvalidArgument (credentials; no protocol in common), kDeadlineExceeded, kUnavailable
+  /// (refused, garbage, closed, stopped).
   static Result<std::unique_ptr<Link>> open(int socket, const Credentials& credentials, const LinkOptions& options);
+  /// The same from a handshake that is done (detail/handshake.hpp).
+  Link(std::unique_ptr<Connection> connection, const LinkOptions& options);
   ~Link();
   Link(const Link&) = delete;
   Link& operator=(const Link&) = delete;
+
+  /// Who is at the other end.
+  const Identity& peer() const;
 
   /// Puts a frame behind those that were queued before; the parts make one payload, one after the other. Full records
   /// go to the system as they come together (hence the timeout), the rest with flush(): many small frames share one
@@ -84,7 +97,6 @@ class Link {
 
  private:
   struct Impl;
-  explicit Link(std::unique_ptr<Impl> impl);
   std::unique_ptr<Impl> impl_;
 };
 

@@ -1,80 +1,72 @@
 #include <troupe/tests/transport/certificates.hpp>
 
-#include <openssl/evp.h>
-#include <openssl/pem.h>
+#include <gtest/gtest.h>
+#include <openssl/ssl.h>
 #include <openssl/x509v3.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
 
 #include <troupe/core/check.hpp>
+#include <troupe/transport/detail/openssl.hpp>
+#include <troupe/transport/frame_header.hpp>
 
 namespace troupe::transport::testing {
-namespace {
 
-std::string drain(BIO* bio) {
-  char* data = nullptr;
-  const long size = BIO_get_mem_data(bio, &data);
-  std::string text(data, static_cast<std::size_t>(size));
-  BIO_free(bio);
-  return text;
+Credentials issue_odd(const Authority& authority, const OddCertificate& odd) {
+  // The authority's key is only on disk to be had.
+  const std::string folder = ::testing::TempDir() + "/troupe_odd_" + std::to_string(getpid());
+  authority.save(folder).value();
+  std::ifstream file(folder + "/authority.key");
+  const KeyPtr issuer_key = parse_key(std::string(std::istreambuf_iterator<char>(file), {}));
+  std::filesystem::remove_all(folder);
+
+  const auto now = std::chrono::system_clock::now();
+  const Identity any{authority.run(), {"any"}, "any"};
+  const KeyPtr key = odd.rsa_bits == 0 ? make_key() : KeyPtr(EVP_RSA_gen(static_cast<std::size_t>(odd.rsa_bits)));
+  const X509Ptr certificate = parse_certificate(authority.issue(any, now).value().certificate);
+  X509_delete_ext(certificate.get(), X509_get_ext_by_NID(certificate.get(), NID_subject_alt_name, -1));
+  if (!odd.names.empty()) {
+    const OpenSslPtr<X509_EXTENSION, X509_EXTENSION_free> names(
+        X509V3_EXT_conf_nid(nullptr, nullptr, NID_subject_alt_name, odd.names.c_str()));
+    TROUPE_CHECK(names != nullptr, "names {}", odd.names);
+    X509_add_ext(certificate.get(), names.get(), -1);
+  }
+  X509_set_pubkey(certificate.get(), key.get());
+  TROUPE_CHECK(X509_sign(certificate.get(), issuer_key.get(), EVP_sha256()) > 0, "sign");
+  return {authority.certificate(), to_pem(certificate.get()), to_pem(key.get())};
 }
 
-std::string pem(X509* certificate) {
-  BIO* bio = BIO_new(BIO_s_mem());
-  TROUPE_CHECK(PEM_write_bio_X509(bio, certificate) == 1, "PEM");
-  return drain(bio);
+void dial_raw(int fd, int max_version, const Credentials* credentials, std::span<const std::byte> bytes) {
+  sigset_t pipe;
+  sigemptyset(&pipe);
+  sigaddset(&pipe, SIGPIPE);
+  pthread_sigmask(SIG_BLOCK, &pipe, nullptr);  // OpenSSL's own writes raise it when the peer has closed
+  const OpenSslPtr<SSL_CTX, SSL_CTX_free> context(SSL_CTX_new(TLS_client_method()));
+  SSL_CTX_set_max_proto_version(context.get(), max_version);
+  SSL_CTX_set_security_level(context.get(), 0);  // this side may be as weak as the test wants
+  if (credentials != nullptr) {
+    SSL_CTX_use_certificate(context.get(), parse_certificate(credentials->certificate).get());
+    SSL_CTX_use_PrivateKey(context.get(), parse_key(credentials->key).get());
+  }
+  const OpenSslPtr<SSL, SSL_free> ssl(SSL_new(context.get()));
+  SSL_set_fd(ssl.get(), fd);
+  char byte;
+  if (SSL_connect(ssl.get()) == 1) {
+    if (!bytes.empty()) SSL_write(ssl.get(), bytes.data(), static_cast<int>(bytes.size()));
+    SSL_read(ssl.get(), &byte, 1);  // the verdict comes with the first read
+  }
+  close(fd);
 }
 
-std::string pem(EVP_PKEY* key) {
-  BIO* bio = BIO_new(BIO_s_mem());
-  TROUPE_CHECK(PEM_write_bio_PrivateKey(bio, key, nullptr, nullptr, 0, nullptr, nullptr) == 1, "PEM");
-  return drain(bio);
-}
-
-X509* make_certificate(EVP_PKEY* key, const char* name, const CertificateOptions& options, X509* issuer,
-                       EVP_PKEY* issuer_key) {
-  static long serial = 0;
-  X509* certificate = X509_new();
-  X509_set_version(certificate, 2);
-  ASN1_INTEGER_set(X509_get_serialNumber(certificate), ++serial);
-  X509_gmtime_adj(X509_getm_notBefore(certificate), options.valid_from_s);
-  X509_gmtime_adj(X509_getm_notAfter(certificate), options.valid_until_s);
-  X509_set_pubkey(certificate, key);
-  X509_NAME_add_entry_by_txt(X509_get_subject_name(certificate), "CN", MBSTRING_ASC,
-                             reinterpret_cast<const unsigned char*>(name), -1, -1, 0);
-  X509_set_issuer_name(certificate, X509_get_subject_name(issuer != nullptr ? issuer : certificate));
-  const auto extend = [&](int id, const std::string& value) {
-    X509_EXTENSION* extension = X509V3_EXT_conf_nid(nullptr, nullptr, id, value.c_str());
-    TROUPE_CHECK(extension != nullptr, "extension {}", value);
-    X509_add_ext(certificate, extension, -1);
-    X509_EXTENSION_free(extension);
-  };
-  extend(NID_basic_constraints, issuer == nullptr ? "critical,CA:TRUE" : "critical,CA:FALSE");
-  if (!options.uri.empty()) extend(NID_subject_alt_name, "URI:" + options.uri);
-  TROUPE_CHECK(X509_sign(certificate, issuer_key, nullptr) > 0, "Ed25519 signature");
-  return certificate;
-}
-
-}  // namespace
-
-Authority::Authority() {
-  EVP_PKEY* key = EVP_PKEY_Q_keygen(nullptr, nullptr, "ED25519");
-  key_ = key;
-  certificate_ = make_certificate(key, "run authority", {}, nullptr, key);
-}
-
-Authority::~Authority() {
-  X509_free(static_cast<X509*>(certificate_));
-  EVP_PKEY_free(static_cast<EVP_PKEY*>(key_));
-}
-
-std::string Authority::certificate() const { return pem(static_cast<X509*>(certificate_)); }
-
-Credentials Authority::issue(const CertificateOptions& options) const {
-  EVP_PKEY* key = EVP_PKEY_Q_keygen(nullptr, nullptr, "ED25519");
-  X509* leaf = make_certificate(key, "node", options, static_cast<X509*>(certificate_), static_cast<EVP_PKEY*>(key_));
-  Credentials credentials{certificate(), pem(leaf), pem(key)};
-  X509_free(leaf);
-  EVP_PKEY_free(key);
-  return credentials;
+std::vector<std::byte> raw_welcome() {
+  const FrameHeaderBytes header = encode_header({FrameKind::kWelcome, 4, 0}, {}).value();
+  std::vector<std::byte> bytes(header.begin(), header.end());
+  for (const int byte : {1, 0, 1, 0}) bytes.push_back(static_cast<std::byte>(byte));
+  return bytes;
 }
 
 }  // namespace troupe::transport::testing

@@ -1,31 +1,27 @@
 #pragma once
-// Certificate authorities and node certificates for tests, good and bad, made in memory.
+// Certificates that Authority would never issue, for tests of who is refused.
+#include <cstddef>
+#include <span>
 #include <string>
+#include <vector>
 
-#include <troupe/transport/link.hpp>
+#include <troupe/transport/authority.hpp>
 
 namespace troupe::transport::testing {
 
-struct CertificateOptions {
-  std::string uri;            ///< empty: no subject alternative name
-  long valid_from_s = -3600;  ///< relative to now
-  long valid_until_s = 3600;
+struct OddCertificate {
+  std::string names;  ///< subject alternative names as OpenSSL writes them, e.g. "URI:a,DNS:b"; empty: none
+  int rsa_bits = 0;   ///< 0: a P-256 key
 };
 
-class Authority {
- public:
-  Authority();
-  ~Authority();
-  Authority(const Authority&) = delete;
-  Authority& operator=(const Authority&) = delete;
+/// Signed by a run's real authority, so that nothing else is wrong with it.
+Credentials issue_odd(const Authority& authority, const OddCertificate& odd);
 
-  std::string certificate() const;  ///< PEM
-  /// A node's certificate and key, trusting this authority.
-  Credentials issue(const CertificateOptions& options) const;
-
- private:
-  void* key_;
-  void* certificate_;
-};
+/// A client that speaks plain OpenSSL instead of Link, up to `max_version`. Takes over `fd`. `credentials` null: shows
+/// no certificate. Blocks SIGPIPE on its thread, which should be its own. Says `bytes`, waits until the peer has closed
+/// or said its first byte, and closes.
+void dial_raw(int fd, int max_version, const Credentials* credentials, std::span<const std::byte> bytes = {});
+/// What a node of protocol 1 says first.
+std::vector<std::byte> raw_welcome();
 
 }  // namespace troupe::transport::testing

@@ -27,12 +27,11 @@ std::string refusal(const FrameHeaderBytes& bytes, std::uint32_t sequence = 7) {
 }
 
 TEST(FrameHeader, RoundTrip) {
-  for (FrameKind kind : {FrameKind::kData, FrameKind::kControl, FrameKind::kWelcome}) {
-    const std::uint32_t length = kind == FrameKind::kWelcome ? 0 : 99;
-    const auto bytes = encode_header({kind, length, 0xffffffffu}, kLimits).value();
+  for (FrameKind kind : {FrameKind::kData, FrameKind::kControl, FrameKind::kWelcome, FrameKind::kRefusal}) {
+    const auto bytes = encode_header({kind, 99, 0xffffffffu}, kLimits).value();
     const FrameHeader header = decode_header(bytes, kLimits, 0xffffffffu).value();
     EXPECT_EQ(header.kind, kind);
-    EXPECT_EQ(header.length, length);
+    EXPECT_EQ(header.length, 99u);
   }
 }
 
@@ -51,7 +50,7 @@ TEST(FrameHeader, LengthsAboveTheLimitOfTheKindAreRefusedOnBothSides) {
   auto bytes = encode_header({FrameKind::kControl, 100, 7}, kLimits).value();
   const std::uint32_t claim = 0xffffffffu;
   std::memcpy(bytes.data() + 4, &claim, 4);
-  EXPECT_EQ(refusal(sealed(bytes)), "link: frame of 4294967295 bytes exceeds limit 100");
+  EXPECT_EQ(refusal(sealed(bytes)), "TRP-S703 frame of 4294967295 bytes exceeds limit 100");
 }
 
 TEST(FrameHeader, SaysWhatIsWrong) {
@@ -62,7 +61,7 @@ TEST(FrameHeader, SaysWhatIsWrong) {
   EXPECT_EQ(refusal(good, 8), "link: frame number 7, expected 8");
   auto bytes = good;
   bytes[2] = std::byte{4};
-  EXPECT_EQ(refusal(sealed(bytes)), "link: peer speaks protocol 4, this node 1");
+  EXPECT_EQ(refusal(sealed(bytes)), "TRP-E160 peer speaks frame format 4, this node 1: upgrade one of them");
   bytes = good;
   bytes[3] = std::byte{9};
   EXPECT_EQ(refusal(sealed(bytes)), "link: unknown frame kind 9");

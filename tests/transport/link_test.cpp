@@ -1,9 +1,9 @@
 // The link over socket pairs: frames of all sizes, who is let in, and peers that stall, lie or die.
 #include <troupe/transport/link.hpp>
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <openssl/pem.h>
 #include <openssl/ssl.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -17,13 +17,15 @@
 namespace troupe::transport {
 namespace {
 
-using testing::Authority;
-using testing::CertificateOptions;
+using testing::dial_raw;
 using ::testing::HasSubstr;
+using testing::issue_odd;
+using testing::raw_welcome;
+using ::testing::StartsWith;
 using namespace std::chrono_literals;
 
-constexpr const char* kDialler = "troupe://run-1/actor/0";
-constexpr const char* kAcceptor = "troupe://run-1/replay/0";
+const Identity kDialler{"run-1", {"actor"}, "node-1"};
+const Identity kAcceptor{"run-1", {"replay"}, "node-2"};
 
 using LinkResult = Result<std::unique_ptr<Link>>;
 
@@ -44,19 +46,20 @@ std::pair<LinkResult, LinkResult> connect(const Credentials& dialler, const Link
 class LinkTest : public ::testing::Test {
  protected:
   std::pair<LinkResult, LinkResult> connect_good(FrameLimits limits = {}) {
-    return connect(dialler_, {.side = Side::kDial, .peer_uri = kAcceptor, .limits = limits}, acceptor_,
-                   {.side = Side::kAccept, .peer_uri = kDialler, .limits = limits});
+    return connect(dialler_, {.side = Side::kDial, .admit = only(kAcceptor), .limits = limits}, acceptor_,
+                   {.side = Side::kAccept, .admit = only(kDialler), .limits = limits});
   }
   /// Both ends refuse when the dialler shows `credentials`.
   std::pair<std::string, std::string> refusals(const Credentials& credentials) {
-    auto [dial, accept] = connect(credentials, {.side = Side::kDial, .peer_uri = kAcceptor}, acceptor_,
-                                  {.side = Side::kAccept, .peer_uri = kDialler});
+    auto [dial, accept] = connect(credentials, {.side = Side::kDial, .admit = only(kAcceptor)}, acceptor_,
+                                  {.side = Side::kAccept, .admit = only(kDialler)});
     return {dial.ok() ? "accepted" : dial.error().message, accept.ok() ? "accepted" : accept.error().message};
   }
 
-  const Authority authority_;
-  const Credentials dialler_ = authority_.issue({.uri = kDialler});
-  const Credentials acceptor_ = authority_.issue({.uri = kAcceptor});
+  const WallTime now_ = std::chrono::system_clock::now();
+  const Authority authority_ = Authority::create("run-1", now_).value();
+  const Credentials dialler_ = authority_.issue(kDialler, now_).value();
+  const Credentials acceptor_ = authority_.issue(kAcceptor, now_).value();
 };
 
 std::vector<std::byte> pattern(std::size_t size) {
@@ -116,8 +119,8 @@ TEST_F(LinkTest, APayloadCanBeReceivedInParts) {
 }
 
 TEST_F(LinkTest, GoesOnThroughChangesOfTheKey) {
-  const auto [dial, accept] = connect(dialler_, {.side = Side::kDial, .peer_uri = kAcceptor, .rekey_bytes = 50000},
-                                      acceptor_, {.side = Side::kAccept, .peer_uri = kDialler, .rekey_bytes = 1});
+  const auto [dial, accept] = connect(dialler_, {.side = Side::kDial, .admit = only(kAcceptor), .rekey_bytes = 50000},
+                                      acceptor_, {.side = Side::kAccept, .admit = only(kDialler), .rekey_bytes = 1});
   const auto bytes = pattern(1 << 20);
   auto sender = std::async(std::launch::async, [&, link = dial->get()] {
     return link->send(FrameKind::kData, bytes, 5s).ok() && link->send(FrameKind::kData, bytes, 5s).ok();
@@ -128,65 +131,111 @@ TEST_F(LinkTest, GoesOnThroughChangesOfTheKey) {
   for (int i = 0; i < 2; ++i) EXPECT_TRUE(std::ranges::equal((*dial)->receive(5s).value().payload, pattern(9)));
 }
 
-TEST_F(LinkTest, OnlyACertificateOfTheRunWithTheExpectedUriIsLetIn) {
+TEST_F(LinkTest, KnowsWhoIsAtTheOtherEnd) {
+  auto [dial, accept] = connect_good();
+  EXPECT_EQ((*dial)->peer(), kAcceptor);
+  EXPECT_EQ((*accept)->peer(), kDialler);
+}
+
+TEST_F(LinkTest, OnlyACertificateOfTheRunIsLetIn) {
   EXPECT_EQ(refusals(dialler_), (std::pair<std::string, std::string>("accepted", "accepted")));
-  EXPECT_THAT(refusals(authority_.issue({.uri = "troupe://run-1/actor/1"})).second,
-              HasSubstr("the peer is \"troupe://run-1/actor/1\", expected \"troupe://run-1/actor/0\""));
-  EXPECT_THAT(refusals(authority_.issue({.uri = "troupe://run-1/actor/1"})).first, HasSubstr("link: "));
-  EXPECT_THAT(refusals(authority_.issue({})).second, HasSubstr("has no URI"));
-  EXPECT_THAT(refusals(authority_.issue({.uri = kDialler, .valid_from_s = -7200, .valid_until_s = -3600})).second,
-              HasSubstr("certificate verify failed"));
-  EXPECT_THAT(refusals(authority_.issue({.uri = kDialler, .valid_from_s = 3600, .valid_until_s = 7200})).second,
-              HasSubstr("certificate verify failed"));
-  const Authority other;
-  Credentials stranger = other.issue({.uri = kDialler});
-  EXPECT_THAT(refusals(stranger).first, HasSubstr("certificate verify failed")) << "it does not trust us either";
-  stranger.authority = authority_.certificate();
-  EXPECT_THAT(refusals(stranger).second, HasSubstr("certificate verify failed"));
+  EXPECT_THAT(refusals(authority_.issue(kDialler, now_ - 31 * 24h, 24h).value()).second,
+              StartsWith("TRP-S710 peer certificate rejected: expired " + format_time(now_ - 30 * 24h)));
+  EXPECT_THAT(refusals(authority_.issue(kDialler, now_ + 2h).value()).second,
+              StartsWith("TRP-S710 peer certificate rejected: not valid before " + format_time(now_ + 1h)));
+  const std::string stranger = "TRP-S710 peer certificate rejected: not issued by this run's authority (a local peer)";
+  Credentials other = Authority::create("run-1", now_).value().issue(kDialler, now_).value();
+  EXPECT_EQ(refusals(other).first, stranger) << "it does not trust us either";
+  other.authority = authority_.certificate();
+  EXPECT_EQ(refusals(other).second, stranger);
 }
 
-/// Dials with plain OpenSSL, as somebody would who does not use Link. `credentials` null: shows no certificate.
-void dial_raw(int fd, int max_version, const Credentials* credentials) {
-  SSL_CTX* context = SSL_CTX_new(TLS_client_method());
-  SSL_CTX_set_max_proto_version(context, max_version);
-  if (credentials != nullptr) {
-    BIO* certificate = BIO_new_mem_buf(credentials->certificate.data(), -1);
-    BIO* key = BIO_new_mem_buf(credentials->key.data(), -1);
-    X509* x509 = PEM_read_bio_X509(certificate, nullptr, nullptr, nullptr);
-    EVP_PKEY* pkey = PEM_read_bio_PrivateKey(key, nullptr, nullptr, nullptr);
-    SSL_CTX_use_certificate(context, x509);
-    SSL_CTX_use_PrivateKey(context, pkey);
-    X509_free(x509);
-    EVP_PKEY_free(pkey);
-    BIO_free(certificate);
-    BIO_free(key);
+TEST_F(LinkTest, ARefusedDiallerIsToldWhy) {
+  EXPECT_EQ(refusals(authority_.issue(kDialler, now_ - 31 * 24h, 24h).value()).first,
+            "link: a local peer refused this node: sslv3 alert certificate expired");
+  const auto [dial, accept] = refusals(authority_.issue({"run-1", {"actor"}, "node-9"}, now_).value());
+  EXPECT_EQ(accept,
+            "TRP-S710 peer certificate rejected: it is of troupe://run-1/actor/node-9, expected "
+            "troupe://run-1/actor/node-1");
+  EXPECT_EQ(dial, "link: a local peer refused this node: " + accept);
+  // And the other way round.
+  const auto [left, right] = connect(dialler_, {.side = Side::kDial, .admit = only(kDialler)}, acceptor_,
+                                     {.side = Side::kAccept, .admit = only(kDialler)});
+  EXPECT_EQ(right.error().message, "link: a local peer refused this node: " + left.error().message);
+}
+
+TEST_F(LinkTest, TheCertificateMustNameOneIdentityAndNothingElse) {
+  for (const char* names :
+       {"", "DNS:node-1", "URI:troupe://run-1/actor", "URI:http://run-1/actor/node-1",
+        "DNS:a,URI:troupe://run-1/actor/node-1", "URI:troupe://run-1/actor/node-1,URI:troupe://run-1/chief/node-0"}) {
+    const auto [dial, accept] = refusals(issue_odd(authority_, {.names = names}));
+    EXPECT_THAT(accept, StartsWith("TRP-S710 peer certificate rejected: ")) << names;
+    EXPECT_THAT(dial, HasSubstr(accept)) << names;
   }
-  SSL* ssl = SSL_new(context);
-  SSL_set_fd(ssl, fd);
-  char byte;
-  if (SSL_connect(ssl) == 1) SSL_read(ssl, &byte, 1);  // the verdict comes with the first read
-  SSL_free(ssl);
-  SSL_CTX_free(context);
-  close(fd);
 }
 
-TEST_F(LinkTest, OldTlsAndMissingCertificatesAreRefused) {
+TEST_F(LinkTest, PeersWithoutAProtocolInCommonBothSayWhich) {
+  const auto errors = [&](ProtocolRange dial, ProtocolRange accept) {
+    auto [first, second] = connect(dialler_, {.side = Side::kDial, .admit = only(kAcceptor), .protocol = dial},
+                                   acceptor_, {.side = Side::kAccept, .admit = only(kDialler), .protocol = accept});
+    return std::pair(first.ok() ? "up" : first.error().message, second.ok() ? "up" : second.error().message);
+  };
+  using Errors = std::pair<std::string, std::string>;
+  EXPECT_EQ(errors({3, 3}, {4, 4}),
+            Errors("TRP-E160 peer speaks protocol 4, this node 3..3: upgrade one of them (a local peer)",
+                   "TRP-E160 peer speaks protocol 3, this node 4..4: upgrade one of them (a local peer)"));
+  EXPECT_EQ(errors({4, 6}, {1, 3}),
+            Errors("TRP-E160 peer speaks protocol 1..3, this node 4..6: upgrade one of them (a local peer)",
+                   "TRP-E160 peer speaks protocol 4..6, this node 1..3: upgrade one of them (a local peer)"));
+  EXPECT_EQ(errors({3, 4}, {4, 9}), Errors("up", "up"));
+}
+
+TEST_F(LinkTest, OldTlsWeakKeysAndMissingCertificatesAreRefused) {
   const auto refusal = [&](int max_version, const Credentials* credentials) {
     const Sockets sockets;
-    std::jthread client([&] { dial_raw(sockets.fds[0], max_version, credentials); });
-    const auto result = Link::open(sockets.fds[1], acceptor_, {.side = Side::kAccept, .peer_uri = kDialler});
+    std::jthread client([&] { dial_raw(sockets.fds[0], max_version, credentials, raw_welcome()); });
+    const auto result = Link::open(sockets.fds[1], acceptor_, {.side = Side::kAccept, .admit = only(kDialler)});
     return result.ok() ? "accepted" : result.error().message;
   };
   EXPECT_EQ(refusal(TLS1_3_VERSION, &dialler_), "accepted") << "the raw client itself works";
-  EXPECT_THAT(refusal(TLS1_2_VERSION, &dialler_), HasSubstr("unsupported protocol"));
-  EXPECT_THAT(refusal(TLS1_3_VERSION, nullptr), HasSubstr("peer did not return a certificate"));
+  EXPECT_EQ(refusal(TLS1_2_VERSION, &dialler_), "TRP-S710 peer rejected: it offers no TLS 1.3 (a local peer)");
+  EXPECT_EQ(refusal(TLS1_3_VERSION, nullptr), "TRP-S710 peer certificate rejected: none shown (a local peer)");
+  const Credentials weak = issue_odd(authority_, {.names = "URI:troupe://run-1/actor/node-1", .rsa_bits = 1024});
+  EXPECT_EQ(refusal(TLS1_3_VERSION, &weak),
+            "TRP-S710 peer certificate rejected: EE certificate key too weak (a local peer)");
+}
+
+TEST_F(LinkTest, AConnectionThatEndsAnywhereInsideAFrameDeliversNothing) {
+  const auto payload = pattern(8);
+  std::vector<std::byte> whole;
+  const FrameHeaderBytes header = encode_header({FrameKind::kData, 8, 1}, {}).value();
+  whole.insert(whole.end(), header.begin(), header.end());
+  whole.insert(whole.end(), payload.begin(), payload.end());
+  for (std::size_t cut = 0; cut <= whole.size(); ++cut) {
+    auto bytes = raw_welcome();
+    bytes.insert(bytes.end(), whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(cut));
+    const Sockets sockets;
+    std::jthread client([&] { dial_raw(sockets.fds[0], TLS1_3_VERSION, &dialler_, bytes); });
+    auto link = Link::open(sockets.fds[1], acceptor_, {.side = Side::kAccept, .admit = only(kDialler)});
+    ASSERT_TRUE(link.ok()) << link.error().message;
+    const auto got = (*link)->receive(5s);
+    ASSERT_EQ(got.ok(), cut == whole.size()) << cut;
+    if (got.ok()) continue;
+    const std::string message = got.error().message;
+    if (cut > 0 && cut < 16) {
+      EXPECT_THAT(message, StartsWith(fmt::format("TRP-S704 connection ended inside a frame's header ({} of 16", cut)));
+    } else if (cut >= 16) {
+      EXPECT_THAT(message,
+                  StartsWith(fmt::format("TRP-S704 connection ended inside a frame ({} of 8 bytes", cut - 16)));
+    }
+  }
 }
 
 TEST_F(LinkTest, MissingOrMixedUpCredentialsStopTheStart) {
   const auto refusal = [&](auto change) {
     Credentials credentials = dialler_;
     change(credentials);
-    return Link::open(Sockets().fds[0], credentials, {.peer_uri = kAcceptor}).error();
+    return Link::open(Sockets().fds[0], credentials, {.admit = only(kAcceptor)}).error();
   };
   EXPECT_THAT(refusal([](Credentials& c) { c.authority.clear(); }).message, HasSubstr("link credentials: authority"));
   EXPECT_THAT(refusal([](Credentials& c) { c.certificate.clear(); }).message, HasSubstr("certificate"));
@@ -195,7 +244,7 @@ TEST_F(LinkTest, MissingOrMixedUpCredentialsStopTheStart) {
 }
 
 TEST_F(LinkTest, AMuteOrTricklingPeerMeetsTheHandshakeDeadline) {
-  const LinkOptions options{.side = Side::kAccept, .peer_uri = kDialler, .handshake_timeout = 300ms};
+  const LinkOptions options{.side = Side::kAccept, .admit = only(kDialler), .handshake_timeout = 300ms};
   for (bool trickle : {false, true}) {
     const Sockets sockets;
     std::jthread peer([&](std::stop_token stop) {
@@ -206,7 +255,9 @@ TEST_F(LinkTest, AMuteOrTricklingPeerMeetsTheHandshakeDeadline) {
       }
     });
     const auto start = std::chrono::steady_clock::now();
-    EXPECT_EQ(Link::open(sockets.fds[1], acceptor_, options).error().code, Code::kDeadlineExceeded);
+    const Error refused = Link::open(sockets.fds[1], acceptor_, options).error();
+    EXPECT_EQ(refused.code, Code::kDeadlineExceeded);
+    EXPECT_EQ(refused.message, "TRP-S702 handshake not finished in 0.3 s (a local peer)");
     EXPECT_GE(std::chrono::steady_clock::now() - start, 300ms);
     EXPECT_LT(std::chrono::steady_clock::now() - start, 3s);
     peer.join();
@@ -222,19 +273,31 @@ TEST_F(LinkTest, AHandshakeCanBeStopped) {
     source.request_stop();
   });
   const auto start = std::chrono::steady_clock::now();
-  EXPECT_EQ(Link::open(sockets.fds[1], acceptor_, {.peer_uri = kDialler, .stop = source.get_token()}).error().code,
+  EXPECT_EQ(Link::open(sockets.fds[1], acceptor_, {.admit = only(kDialler), .stop = source.get_token()}).error().code,
             Code::kUnavailable);
   EXPECT_LT(std::chrono::steady_clock::now() - start, 3s);
   close(sockets.fds[0]);
 }
 
 TEST_F(LinkTest, GarbageInsteadOfAHandshakeIsRefused) {
-  const Sockets sockets;
-  const std::string http = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
-  ASSERT_EQ(write(sockets.fds[0], http.data(), http.size()), static_cast<ssize_t>(http.size()));
-  EXPECT_THAT(Link::open(sockets.fds[1], acceptor_, {.side = Side::kAccept, .peer_uri = kDialler}).error().message,
-              HasSubstr("handshake: "));
-  close(sockets.fds[0]);
+  const auto refusal = [&](Side side, std::string_view bytes) {
+    const Sockets sockets;
+    EXPECT_EQ(write(sockets.fds[0], bytes.data(), bytes.size()), static_cast<ssize_t>(bytes.size()));
+    const std::string message =
+        Link::open(sockets.fds[1], acceptor_, {.side = side, .admit = only(kDialler)}).error().message;
+    close(sockets.fds[0]);
+    return message;
+  };
+  EXPECT_EQ(refusal(Side::kAccept, "GET / HTTP/1.1\r\nHost: a\r\n\r\n"),
+            "TRP-S701 a local peer: not a Troupe connection (first bytes 47 45 54 20)");
+  EXPECT_EQ(refusal(Side::kAccept, "\xff"), "TRP-S701 a local peer: not a Troupe connection (first bytes ff)");
+  EXPECT_EQ(refusal(Side::kDial, "SSH-2.0-OpenSSH_9.2\r\n"),
+            "TRP-S701 a local peer: not a Troupe connection (first bytes 53 53 48 2d)");
+  // Like TLS only at first sight.
+  EXPECT_THAT(refusal(Side::kAccept, std::string("\x16\x03\x01\x00\x05GET /", 10)),
+              StartsWith("TRP-S701 a local peer: "));
+  EXPECT_THAT(refusal(Side::kAccept, std::string("\x16\x03\x01\xff\xff", 5) + std::string(70000, 'x')),
+              StartsWith("TRP-S701 a local peer: "));
 }
 
 TEST_F(LinkTest, AnIdleReceiveTimesOutAndTheLinkStaysUsable) {
@@ -254,12 +317,12 @@ TEST_F(LinkTest, ASenderWhosePeerDoesNotReadMeetsItsDeadline) {
 }
 
 TEST_F(LinkTest, FramesAboveTheReceiversLimitAreRefusedFromTheHeaderAlone) {
-  auto [dial, accept] = connect(dialler_, {.side = Side::kDial, .peer_uri = kAcceptor}, acceptor_,
-                                {.side = Side::kAccept, .peer_uri = kDialler, .limits = {.data_bytes = 1000}});
+  auto [dial, accept] = connect(dialler_, {.side = Side::kDial, .admit = only(kAcceptor)}, acceptor_,
+                                {.side = Side::kAccept, .admit = only(kDialler), .limits = {.data_bytes = 1000}});
   ASSERT_TRUE((*dial)->send(FrameKind::kData, pattern(1001), 5s).ok());
   const auto refused = (*accept)->receive(5s);
   EXPECT_EQ(refused.error().code, Code::kCorrupt);
-  EXPECT_EQ(refused.error().message, "link: frame of 1001 bytes exceeds limit 1000");
+  EXPECT_EQ(refused.error().message, "TRP-S703 frame of 1001 bytes exceeds limit 1000");
   const FrameLimits defaults;
   EXPECT_EQ((*accept)->send(FrameKind::kControl, pattern(defaults.control_bytes + 1), 5s).error().code,
             Code::kInvalidArgument);

@@ -11,6 +11,35 @@ Error bad_credentials(std::string_view what) {
   return Error{Code::kInvalidArgument, fmt::format("link credentials: {}: {}", what, take_openssl_errors())};
 }
 
+std::string rejection(X509_STORE_CTX* store) {
+  const X509* const certificate = X509_STORE_CTX_get_current_cert(store);
+  const int error = X509_STORE_CTX_get_error(store);
+  switch (error) {
+    case X509_V_ERR_CERT_HAS_EXPIRED:
+      return "expired " + format_time(validity_of(*certificate).until);
+    case X509_V_ERR_CERT_NOT_YET_VALID:
+      return fmt::format("not valid before {}: are the clocks right?", format_time(validity_of(*certificate).from));
+    case X509_V_ERR_DEPTH_ZERO_SELF_SIGNED_CERT:
+    case X509_V_ERR_SELF_SIGNED_CERT_IN_CHAIN:
+    case X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT:
+    case X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT_LOCALLY:
+    case X509_V_ERR_UNABLE_TO_VERIFY_LEAF_SIGNATURE:
+    case X509_V_ERR_CERT_SIGNATURE_FAILURE:
+      return "not issued by this run's authority";
+    default:
+      return X509_verify_cert_error_string(error);
+  }
+}
+
+/// OpenSSL's verdict stands; this only keeps its reason, which the error of the handshake does not say.
+int on_verified(int passed, X509_STORE_CTX* store) {
+  const auto* const ssl =
+      static_cast<const SSL*>(X509_STORE_CTX_get_ex_data(store, SSL_get_ex_data_X509_STORE_CTX_idx()));
+  auto* const reason = static_cast<std::string*>(SSL_get_app_data(ssl));
+  if (passed != 1 && reason != nullptr && reason->empty()) *reason = rejection(store);
+  return passed;
+}
+
 }  // namespace
 
 Result<ContextPtr> make_context(const Credentials& credentials) {
@@ -22,7 +51,8 @@ Result<ContextPtr> make_context(const Credentials& credentials) {
       SSL_CTX_set_ciphersuites(raw, "TLS_AES_256_GCM_SHA384:TLS_CHACHA20_POLY1305_SHA256") != 1) {
     return bad_credentials("TLS 1.3 is not available");
   }
-  SSL_CTX_set_verify(raw, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, nullptr);
+  SSL_CTX_set_verify(raw, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, on_verified);
+  SSL_CTX_set_security_level(raw, 3);  // keys of 128 bits of strength, whatever the system's configuration allows
   SSL_CTX_set_session_cache_mode(raw, SSL_SESS_CACHE_OFF);
   SSL_CTX_set_num_tickets(raw, 0);     // no resumption: every connection proves itself
   SSL_CTX_set_max_early_data(raw, 0);  // nothing before the handshake is done
@@ -44,20 +74,12 @@ Result<ContextPtr> make_context(const Credentials& credentials) {
   return context;
 }
 
-Result<std::string> peer_uri(const SSL& ssl) {
+void report_rejection_to(SSL& ssl, std::string& reason) { SSL_set_app_data(&ssl, &reason); }
+
+Result<CertificateInfo> peer_certificate(const SSL& ssl) {
   const X509Ptr certificate(SSL_get1_peer_certificate(&ssl));
-  if (certificate == nullptr) return Error{Code::kUnavailable, "link: the peer showed no certificate"};
-  const OpenSslPtr<GENERAL_NAMES, GENERAL_NAMES_free> names(
-      static_cast<GENERAL_NAMES*>(X509_get_ext_d2i(certificate.get(), NID_subject_alt_name, nullptr, nullptr)));
-  for (int i = 0; names != nullptr && i < sk_GENERAL_NAME_num(names.get()); ++i) {
-    const GENERAL_NAME* const name = sk_GENERAL_NAME_value(names.get(), i);
-    if (name->type != GEN_URI) continue;
-    const ASN1_IA5STRING* const uri = name->d.uniformResourceIdentifier;
-    // By length: a NUL inside must not make a longer name look like a shorter one.
-    return std::string(reinterpret_cast<const char*>(ASN1_STRING_get0_data(uri)),
-                       static_cast<std::size_t>(ASN1_STRING_length(uri)));
-  }
-  return Error{Code::kUnavailable, "link: the peer's certificate has no URI"};
+  if (certificate == nullptr) return Error{Code::kInvalidArgument, "none shown"};
+  return read_certificate(*certificate);
 }
 
 }  // namespace troupe::transport

@@ -15,7 +15,10 @@ using ContextPtr = OpenSslPtr<SSL_CTX, SSL_CTX_free>;
 /// Errors: kInvalidArgument naming which of the credentials is missing or does not fit.
 Result<ContextPtr> make_context(const Credentials& credentials);
 
-/// The first URI among the subject alternative names of the peer's verified certificate. Errors: kUnavailable.
-Result<std::string> peer_uri(const SSL& ssl);
+/// Where to write why the peer's certificate does not pass ("expired 2021-01-01T00:00:00Z"). `reason` must outlive ssl.
+void report_rejection_to(SSL& ssl, std::string& reason);
+
+/// What the peer's certificate, which has passed, says. Errors: kInvalidArgument: it names no identity.
+Result<CertificateInfo> peer_certificate(const SSL& ssl);
 
 }  // namespace troupe::transport
