@@ -16,4 +16,6 @@ struct Batch {
   priorities @6 :List(Float64);      # finite and >= 0
   timesSampled @7 :List(Int32);      # this draw included
   parametersVersions @8 :List(Int64);  # version that produced the row; -1: not known
+
+  tableMass @9 :Float64;             # what the sampler's weights of all items summed to: probability = weight / mass
 }

@@ -20,11 +20,15 @@ const Content& content(const Parsed* parsed) { return *static_cast<const Content
 Result<std::unique_ptr<const Parsed>> validate(schema::Envelope::Reader root) {
   const auto message = root.getBatch();
   auto result = std::make_unique<Content>();
-  result->info = {message.getSequence(), message.getTableItems()};
+  result->info = {message.getSequence(), message.getTableItems(), message.getTableMass()};
   const std::string where = fmt::format("batch {}", result->info.sequence);
   if (result->info.table_items < 0) {
     return Error{Code::kInvalidArgument,
                  fmt::format("{}: got {} table items, expected >= 0", where, result->info.table_items)};
+  }
+  if (!(result->info.table_mass >= 0) || !std::isfinite(result->info.table_mass)) {
+    return Error{Code::kInvalidArgument, fmt::format("{}: got a table mass of {}, expected it finite and >= 0", where,
+                                                     result->info.table_mass)};
   }
   TROUPE_ASSIGN(ReadColumns columns, read_columns(message.getColumns(), message.getRows(), where));
   result->signature = std::move(columns.signature);
@@ -106,6 +110,7 @@ Frame SampledBatchBuilder::finish(const SampledBatchInfo& info) && {
   const std::unique_ptr<Impl> impl = std::move(impl_);
   impl->message.setSequence(info.sequence);
   impl->message.setTableItems(info.table_items);
+  impl->message.setTableMass(info.table_mass);
   impl->message.setRows(impl->columns.rows);
   auto content = std::make_unique<Content>();
   content->info = info;

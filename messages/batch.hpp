@@ -14,6 +14,7 @@ namespace troupe::messages {
 struct SampledBatchInfo {
   std::uint64_t sequence = 0;    ///< counts the batches that this replay has sent
   std::int64_t table_items = 0;  ///< items in the table when the batch was drawn
+  double table_mass = 0;         ///< what the sampler's weights summed to then: probability = weight / mass
 };
 
 /// Per-row facts, each `rows` long. Borrowed from a frame.

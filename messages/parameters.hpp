@@ -1,8 +1,10 @@
 #pragma once
-// What a learner publishes and actors act with: one flat buffer of parameters of one version. Schema: parameters.capnp.
+// What a learner publishes and actors act with: one flat buffer of parameters of one version, whole or, when the
+// parameter store has several shards, one piece of it. Schema: parameters.capnp.
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <vector>
 
 #include <troupe/core/error.hpp>
 #include <troupe/core/tensor.hpp>
@@ -15,13 +17,35 @@ struct ParametersInfo {
   std::uint64_t layout_hash = 0;  ///< of names, shapes and offsets: a reader with another network refuses them
   std::uint64_t fingerprint = 0;  ///< of the values, as the learner computes it: equal values, equal number
   DType dtype = DType::kF32;
+  std::uint64_t publication = 0;  ///< counts what this learner has published since it was (re)started
 };
+
+/// Elements of the flat buffer.
+struct ParametersRange {
+  std::int64_t offset = 0;
+  std::int64_t count = 0;
+  friend bool operator==(const ParametersRange&, const ParametersRange&) = default;
+};
+
+/// Which part of the flat buffer a message holds.
+struct ParametersPiece {
+  std::uint32_t index = 0;              ///< 0 .. count-1
+  std::uint32_t count = 1;              ///< pieces of a version; 1: the whole
+  std::int64_t elements = 0;            ///< of the whole buffer
+  std::vector<ParametersRange> ranges;  ///< ascending, apart; the data is these, one behind the other
+
+  std::int64_t own_elements() const;
+};
+
+inline constexpr std::uint32_t kMaxParametersPieces = 1024;
 
 /// Validated parameters. Holds its frame.
 class ParametersView {
  public:
   const ParametersInfo& info() const;
-  /// A whole number of elements; starts at a multiple of 8 bytes (of 64 when a ParametersBuilder wrote it).
+  const ParametersPiece& piece() const;
+  /// The piece's elements. A whole number of elements; starts at a multiple of 8 bytes (of 64 when a ParametersBuilder
+  /// wrote it).
   std::span<const std::byte> data() const;
   const Frame& frame() const { return frame_; }
 
@@ -39,8 +63,10 @@ Result<ParametersView> read_parameters(const Frame& frame);
 
 class ParametersBuilder {
  public:
-  /// Room for `elements` elements of `dtype`. Errors: the pool's.
+  /// Room for a whole buffer of `elements` elements of `dtype`. Errors: the pool's.
   static Result<ParametersBuilder> make(FramePool& pool, DType dtype, std::int64_t elements);
+  /// Room for one piece. Errors: the pool's; kInvalidArgument when the piece is none.
+  static Result<ParametersBuilder> make(FramePool& pool, DType dtype, const ParametersPiece& piece);
   ParametersBuilder(ParametersBuilder&&) noexcept;
   ParametersBuilder& operator=(ParametersBuilder&&) noexcept;
   ~ParametersBuilder();

@@ -125,6 +125,7 @@ TEST(Batch, SurvivesBytes) {
   const SampledBatchView got = read_batch(received(pool, frame)).value();
   EXPECT_EQ(got.info().sequence, 5u);
   EXPECT_EQ(got.info().table_items, 1000);
+  EXPECT_EQ(got.info().table_mass, 250.5);
   expect_same(got.columns(), sent.columns());
   EXPECT_THAT(got.rows().keys, ElementsAre(100, 101, 102));
   EXPECT_THAT(got.rows().probabilities, ElementsAre(0.25, 0.25, 0.25));
@@ -144,7 +145,29 @@ TEST(Parameters, SurviveBytes) {
   EXPECT_EQ(got.info().dtype, DType::kF32);
   ASSERT_EQ(got.data().size(), 132u);
   EXPECT_EQ(got.data()[131], std::byte{131});
+  EXPECT_EQ(got.piece().count, 1u);
+  EXPECT_THAT(got.piece().ranges, ElementsAre(ParametersRange{0, 33}));
   expect_inside(frame, read_parameters(frame).value().data());
+}
+
+TEST(Parameters, PiecesSurviveBytes) {
+  FramePool pool;
+  const ParametersView got = read_parameters(received(pool, testing::sample_parameters_piece(pool))).value();
+  EXPECT_EQ(got.info().version, 7);
+  EXPECT_EQ(got.info().publication, 5u);
+  EXPECT_EQ(got.piece().index, 1u);
+  EXPECT_EQ(got.piece().count, 3u);
+  EXPECT_EQ(got.piece().elements, 40);
+  EXPECT_THAT(got.piece().ranges, ElementsAre(ParametersRange{0, 4}, ParametersRange{32, 6}));
+  ASSERT_EQ(got.data().size(), 40u);
+  EXPECT_EQ(got.data()[39], std::byte{39});
+}
+
+TEST(Parameters, APieceThatOverlapsItselfIsNotBuilt) {
+  FramePool pool;
+  EXPECT_FALSE(ParametersBuilder::make(pool, DType::kF32, ParametersPiece{0, 2, 40, {{0, 4}, {3, 6}}}).ok());
+  EXPECT_FALSE(ParametersBuilder::make(pool, DType::kF32, ParametersPiece{2, 2, 40, {}}).ok());
+  EXPECT_FALSE(ParametersBuilder::make(pool, DType::kF32, -1).ok());
 }
 
 TEST(Reports, SurviveBytes) {

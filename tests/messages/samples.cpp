@@ -59,13 +59,20 @@ Frame sample_batch(FramePool& pool) {
     builder.rows().priorities[i] = 2.0;
     builder.rows().times_sampled[i] = 1;
   }
-  return std::move(builder).finish({.sequence = 5, .table_items = 1000});
+  return std::move(builder).finish({.sequence = 5, .table_items = 1000, .table_mass = 250.5});
 }
 
 Frame sample_parameters(FramePool& pool) {
   auto builder = ParametersBuilder::make(pool, DType::kF32, 33).value();
   for (std::size_t i = 0; i < builder.data().size(); ++i) builder.data()[i] = static_cast<std::byte>(i);
   return std::move(builder).finish({.version = 7, .layout_hash = 11, .fingerprint = 13, .dtype = DType::kF32});
+}
+
+Frame sample_parameters_piece(FramePool& pool) {
+  auto builder = ParametersBuilder::make(pool, DType::kF32, ParametersPiece{1, 3, 40, {{0, 4}, {32, 6}}}).value();
+  for (std::size_t i = 0; i < builder.data().size(); ++i) builder.data()[i] = static_cast<std::byte>(i);
+  return std::move(builder).finish(
+      {.version = 7, .layout_hash = 11, .fingerprint = 13, .dtype = DType::kF32, .publication = 5});
 }
 
 PriorityUpdate sample_update() { return {{1, 2, 3}, {0.5, 0, 4}}; }
@@ -87,7 +94,8 @@ std::vector<Frame> samples(FramePool& pool) {
           make_parameters_use(pool, {2, 40, 16}).value(),
           make_parameters_version(pool, {41}).value(),
           make_inference_request(pool, {3, kObservation}).value(),
-          make_inference_answer(pool, {42, kAction}).value()};
+          make_inference_answer(pool, {42, kAction}).value(),
+          sample_parameters_piece(pool)};
 }
 
 Status read_all(const Frame& frame, Kind kind) {
@@ -111,6 +119,7 @@ Status read_all(const Frame& frame, Kind kind) {
     case Kind::kParameters: {
       TROUPE_ASSIGN(const ParametersView view, read_parameters(frame));
       touch(view.data());
+      touch(std::as_bytes(std::span(view.piece().ranges)));
       return {};
     }
     case Kind::kPriorities:

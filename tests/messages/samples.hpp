@@ -20,12 +20,13 @@ void fill(const MutableBatchView& view);
 Frame sample_trajectory(FramePool& pool, std::int64_t max_rows = 4, std::int64_t rows = 4);
 Frame sample_batch(FramePool& pool);
 Frame sample_parameters(FramePool& pool);
+Frame sample_parameters_piece(FramePool& pool);
 PriorityUpdate sample_update();
 EpisodeReport sample_episode();
 MetricRow sample_row();
 Control sample_control();
 
-/// One frame of each kind that travels, in the order of Kind.
+/// One frame of each kind that travels, in the order of Kind; then a piece of parameters.
 std::vector<Frame> samples(FramePool& pool);
 
 /// Reads with the reader of `kind` and touches everything that the view shows. Returns the status of reading.
