@@ -76,6 +76,14 @@ BENCHES = {
         "actors_bench",
         {"ray": ("ray", "actors/rivals/ray_actors.py")},
     ),
+    "shared_memory": Bench(
+        "frames between two processes of one host, read by the other",
+        "shared_memory_bench",
+        {
+            "ray": ("ray", "transport/rivals/ray_shared_memory.py"),
+            "memcpy": ("ray", "transport/rivals/memcpy_shared_memory.py"),
+        },
+    ),
     "train": Bench(
         "wall time until cartpole-swingup returns 800",
         "apps/train.py",
@@ -248,7 +256,7 @@ def main():
     options = parser.parse_args()
     if options.list:
         for name, bench in BENCHES.items():
-            print(f"{name:10} {bench.summary} (rivals: {', '.join(bench.rivals)})")
+            print(f"{name:14} {bench.summary} (rivals: {', '.join(bench.rivals)})")
         return
     if options.name is None:
         parser.error("which bench? --list shows them")
