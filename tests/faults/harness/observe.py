@@ -19,18 +19,18 @@ from harness.network import read_status
 class Node:
     name: str
     incarnation: int
-    state: str
-    pid: int  # as its host counts
-    address: str = ""
+    state: str  # "expected", "up", "dead", "left"
 
 
 @dataclasses.dataclass(frozen=True)
 class Instance:
     name: str
+    role: str
     node: str
     incarnation: int
-    state: str
-    restarts: int = 0
+    state: str  # "up", "restarting", "quarantined", ...
+    version: int = -1  # of the parameters that it made or has; -1: it has none
+    frames: dict = dataclasses.field(default_factory=dict)  # port -> frames that went through it in this incarnation
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,21 +41,16 @@ class Snapshot:
     term: int
     nodes: dict  # name -> Node
     instances: dict  # name -> Instance
-    versions: dict  # who -> version: "learner", "store", and actors by instance
 
     @staticmethod
     def parse(text, at_s):
         status = json.loads(text)
-        nodes = (_fields(Node, node) for node in status["nodes"])
-        instances = (_fields(Instance, instance) for instance in status["instances"])
-        versions = dict(status.get("versions", {}))
-        versions |= versions.pop("actors", {})
+        nodes = (Node(node["name"], node["incarnation"], node["state"]) for node in status["nodes"])
+        instances = (Instance(one["name"], one["role"], one["node"], one["incarnation"], one["state"],
+                              one.get("version", -1), {port["name"]: port["frames"] for port in one.get("ports", ())})
+                     for one in status["instances"])
         return Snapshot(at_s, status["term"], {node.name: node for node in nodes},
-                        {instance.name: instance for instance in instances}, versions)
-
-
-def _fields(kind, record):
-    return kind(**{field.name: record[field.name] for field in dataclasses.fields(kind) if field.name in record})
+                        {instance.name: instance for instance in instances})
 
 
 @dataclasses.dataclass(frozen=True)
@@ -79,20 +74,14 @@ class Usage:
         return None
 
 
-class MetricsTail:
-    """Reads metrics.csv as it grows. The file may be rewritten with more columns: then it is read again."""
-
-    def __init__(self, path):
-        self._path = pathlib.Path(path)
-
-    def rows(self):
-        """All complete rows: name -> number, without empty cells."""
-        try:
-            text = self._path.read_text(encoding="utf-8")
-        except FileNotFoundError:
-            return []
-        complete = text[:text.rfind("\n") + 1].splitlines()
-        return [{key: float(value) for key, value in row.items() if value} for row in csv.DictReader(complete)]
+def read_metrics(path):
+    """All complete rows of a metrics.csv: name -> number, without empty cells."""
+    try:
+        text = pathlib.Path(path).read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return []
+    complete = text[:text.rfind("\n") + 1].splitlines()
+    return [{key: float(value) for key, value in row.items() if value} for row in csv.DictReader(complete)]
 
 
 class Observer:

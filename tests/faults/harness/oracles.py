@@ -7,40 +7,41 @@ import collections
 import statistics
 
 
+MAKERS = {"learner", "parameters"}  # roles whose versions others rely on
+
+
 def monotone_versions(snapshots):
-    """The versions of the learner and of the parameter store never fall, over all their incarnations. An actor's does
-    not fall within one incarnation of it; a new one starts anywhere."""
+    """The versions of the learner and of the parameter store never fall, over all their incarnations. Those of others
+    do not fall within one incarnation; a new one starts with none."""
     wrong, highest = [], {}
     for snapshot in snapshots:
-        for who, version in snapshot.versions.items():
-            instance = snapshot.instances.get(who)
-            key = (who, instance.incarnation) if instance else who
-            if version < highest.get(key, version):
-                wrong.append(f"version of {who} fell from {highest[key]} to {version} at {snapshot.at_s:.2f} s")
-            highest[key] = max(version, highest.get(key, version))
+        for instance in snapshot.instances.values():
+            if instance.version < 0:
+                continue
+            key = instance.name if instance.role in MAKERS else (instance.name, instance.incarnation)
+            if instance.version < highest.get(key, 0):
+                wrong.append(f"version of {instance.name} fell from {highest[key]} to {instance.version} at "
+                             f"{snapshot.at_s:.2f} s")
+            highest[key] = max(instance.version, highest.get(key, 0))
     return wrong
 
 
 def one_owner(snapshots):
-    """An incarnation of an instance lives on one incarnation of one node, incarnations and the chief's term never fall,
-    and a node's incarnation is one process."""
-    wrong, owner, newest, process, term = [], {}, {}, {}, 0
+    """An incarnation of an instance lives on one incarnation of one node; incarnations and the chief's term never
+    fall."""
+    wrong, owner, newest, term = [], {}, {}, 0
     for snapshot in snapshots:
         at = f"at {snapshot.at_s:.2f} s"
         if snapshot.term < term:
             wrong.append(f"term fell from {term} to {snapshot.term} {at}")
         term = max(term, snapshot.term)
-        for node in snapshot.nodes.values():
-            before = process.setdefault((node.name, node.incarnation), node.pid)
-            if before != node.pid:
-                wrong.append(f"node {node.name} incarnation {node.incarnation} is process {before} and {node.pid} {at}")
         for instance in snapshot.instances.values():
             if instance.incarnation < newest.get(instance.name, 0):
                 wrong.append(f"incarnation of {instance.name} fell from {newest[instance.name]} to "
                              f"{instance.incarnation} {at}")
             newest[instance.name] = max(instance.incarnation, newest.get(instance.name, 0))
             node = snapshot.nodes.get(instance.node)
-            if node is None or instance.state != "running":
+            if node is None or instance.state != "up":
                 continue
             here = (node.name, node.incarnation)
             before = owner.setdefault((instance.name, instance.incarnation), here)

@@ -1,0 +1,127 @@
+"""A training run of the real program on hosts of a Network: how it is started, asked and found. Scenarios act on it by
+the names that `troupe status` uses."""
+
+import pathlib
+import signal
+import subprocess
+import time
+
+STATUS_TIMEOUT_S = 5
+
+
+class Training:
+    """`troupe train CONFIG --processes` on one host: a process for each role, and a launcher that restarts them."""
+
+    def __init__(self, network, program, config, folder, settings=()):
+        self.network, self.folder = network, pathlib.Path(folder)
+        self.run_folder = self.folder / "run"
+        self._program, self._config, self._settings = program, str(config), list(settings)
+        self.launcher = None
+        self.hosts = [network.add_host("host")]
+        self.chief_host = self.hosts[0]
+
+    def start(self):
+        options = ["--processes", "--run-dir", str(self.run_folder)]
+        options += [word for setting in self._settings for word in ("--set", setting)]
+        self.launcher = self.chief_host.start([*self._program, "train", self._config, *options],
+                                              log=self.folder / "launcher.txt")
+
+    def status(self):
+        """The JSON text of the status, or None while nobody answers."""
+        try:
+            done = self.chief_host.run([*self._program, "status", str(self.run_folder), "--json"], STATUS_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            return None
+        return done.stdout if done.returncode == 0 else None
+
+    def node(self, name):
+        """(host, process) of the node of that name; None when it has no process."""
+        for host in self.hosts:
+            for process in host.processes():
+                argv = process.argv
+                if "node" in argv and ("--name", name) in zip(argv, argv[1:]):
+                    return host, process
+        return None
+
+    def processes(self):
+        """{name: pid of the machine} of the nodes and the launcher."""
+        found = {}
+        for host in self.hosts:
+            for process in host.processes():
+                argv = process.argv
+                names = [name for flag, name in zip(argv, argv[1:]) if flag == "--name"]
+                if "node" in argv and names:
+                    found[names[0]] = process.pid
+                elif "train" in argv:
+                    found["launcher"] = process.pid
+        return found
+
+    def stop(self, timeout_s=30):
+        """Ends the run as a user does, with Ctrl-C. The launcher's exit status; None when it did not end in time."""
+        self.launcher.signal(signal.SIGINT)
+        return self.launcher.wait(timeout_s)
+
+
+class Actions:
+    """What a schedule may do to a training. Targets are instances or nodes, as `troupe status` names them, or hosts."""
+
+    def __init__(self, training, observer):
+        self._training, self._observer = training, observer
+        self._network = training.network
+
+    def _process(self, target):
+        instance = self._observer.snapshots[-1].instances.get(target)
+        found = self._training.node(instance.node if instance else target)
+        if found is None:
+            raise LookupError(f"{target} has no process")
+        return found
+
+    def _signal(self, target, number):
+        host, process = self._process(target)
+        host.signal(process.inner_pid, number)
+
+    def kill(self, target):
+        self._signal(target, signal.SIGKILL)
+
+    def stop(self, target):
+        self._signal(target, signal.SIGSTOP)
+
+    def go_on(self, target):
+        self._signal(target, signal.SIGCONT)
+
+    def signal_launcher(self, _target, number):
+        self._training.launcher.signal(number)
+
+    def kill_host(self, target):
+        self._network.hosts[target].kill()
+
+    def partition(self, target, others=None):
+        """Black holes between a host and others (default: all others)."""
+        self._network.partition({target}, set(others or self._network.hosts) - {target})
+
+    def block_to(self, target):
+        """Nothing reaches the host."""
+        self._network.block(set(self._network.hosts) - {target}, {target})
+
+    def block_from(self, target):
+        """Nothing that the host sends arrives."""
+        self._network.block({target}, set(self._network.hosts) - {target})
+
+    def heal(self, _target):
+        self._network.heal()
+
+    def lose(self, target, share):
+        self._network.lose({target}, share)
+
+    def cable(self, target, **impairment):
+        self._network.cable(target).set(**impairment)
+
+    def rate(self, target, rate):
+        self._network.limit_rate(target, rate)
+
+    def cpu(self, target, share):
+        self._network.hosts[target].limit_cpu(share)
+
+
+def wait_until(at_s):
+    time.sleep(max(0.0, at_s - time.monotonic()))
