@@ -90,6 +90,16 @@ class HostTest(NetworkCase):
         begin(self.a, "echo", 900)
         self.assertIsNotNone(probe(self.b, "ping", self.a.address, 900, 1)[0])
 
+    def test_a_killed_host_closes_no_connection(self):
+        begin(self.a, "sink", 4000)
+        hold = (f"import socket\nclient = socket.create_connection(('{self.a.address}', 4000))\n"
+                "print('up', flush=True)\nclient.settimeout(0.5)\nprint(client.recv(1))")
+        client = self.b.start([*PYTHON, hold])
+        client.output.wait_for("up", timeout_s=10)
+        self.a.kill()
+        client.wait(timeout_s=10)
+        self.assertIn("TimeoutError", client.output.text())
+
     def test_a_stopped_program_is_silent_until_it_goes_on(self):
         program = begin(self.a, "echo", 900)
         program.signal(signal.SIGSTOP)
@@ -123,6 +133,46 @@ class HostTest(NetworkCase):
             full = self.a.run(["dd", "if=/dev/zero", f"of={folder}/file", "bs=64k", "count=32"])
             self.assertIn("No space left", full.stderr)
             self.assertEqual((self.a.path(folder) / "file").stat().st_size, 1 << 20)
+
+
+@needs("root", "hosts")
+class RemoteShellTest(NetworkCase):
+    shell = [sys.executable, "-ISu", str(HERE / "harness/remote_shell.py")]
+
+    def setUp(self):
+        super().setUp()
+        self.server = self.b.start([*self.shell, "serve"])
+        self.server.output.wait_for("up", timeout_s=10)
+
+    def ssh(self, *words, address=None):
+        return self.a.start([*self.shell, "ssh", "-T", "-o", "BatchMode=yes", address or self.b.address, "--", *words])
+
+    def test_output_and_exit_status_come_back(self):
+        program = self.ssh("hostname;", "echo", "'and more'", ">&2;", "exit", "7")
+        self.assertEqual(program.wait(timeout_s=10), 7)
+        self.assertEqual(program.output.text(), "b\nand more")
+
+    def test_the_end_of_the_input_arrives(self):
+        done = self.a.run(["sh", "-c", f"echo word | {' '.join(self.shell)} ssh {self.b.address} -- sed s/o/e/"])
+        self.assertEqual(done.stdout, "werd\n")
+
+    def test_a_host_that_cannot_be_reached_is_255(self):
+        self.assertEqual(self.ssh("true", address="10.77.0.1").wait(timeout_s=10), 255)
+
+    def test_a_dead_connection_ends_the_input_there_and_the_program_here(self):
+        program = self.ssh("cat;", "echo", "over", ">&2;", "sleep", "1000")
+        time.sleep(0.3)
+        program.signal(signal.SIGKILL)
+        deadline = time.monotonic() + 5
+        while any("cat" in process.argv for process in self.b.processes()) and time.monotonic() < deadline:
+            time.sleep(0.02)
+        argvs = [process.argv for process in self.b.processes()]
+        self.assertIn(("sleep", "1000"), argvs)
+        self.assertNotIn(("cat",), argvs)
+        program = self.ssh("sleep", "1000")
+        time.sleep(0.3)
+        self.server.signal(signal.SIGKILL)
+        self.assertEqual(program.wait(timeout_s=5), 255)
 
 
 class LimitsTest(NetworkCase):

@@ -34,7 +34,7 @@ def parse(argv):
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", metavar="SCENARIO")
     parser.add_argument("--list", action="store_true", help="names of the scenarios and what they do")
-    parser.add_argument("--tier", choices=["ci"], help="with --list: only names, of those that continuous integration runs")
+    parser.add_argument("--tier", choices=["ci"], help="with --list: only the names of those")
     parser.add_argument("--all", action="store_true", help="every scenario but the long ones")
     parser.add_argument("--long", action="store_true", help="the long ones too")
     parser.add_argument("--seed", type=int, help="default: from the clock, printed")

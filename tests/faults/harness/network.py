@@ -215,8 +215,9 @@ class Program:
 class Host:
     """One machine of the network; made by Network.add_host()."""
 
-    def __init__(self, name, address, hardware, run_name):
+    def __init__(self, name, address, hardware, run_name, set_plug):
         self.name, self.address, self.hardware = name, address, hardware
+        self._set_plug = set_plug  # of its cable at the switch: "up" or "down"
         self._run_name = run_name
         self._space = NETNS / run_name.of(name)
         self._init = None  # Popen of unshare
@@ -228,6 +229,7 @@ class Host:
     def boot(self):
         """Starts the host's process 1; programs do not come back by themselves. Call it on the main thread: the host
         ends with the thread that booted it."""
+        self._set_plug("up")
         # Process 1 ignores SIGCHLD, so the kernel buries orphans for it.
         init = 'hostname "$1"; mount -t tmpfs none /run; echo up; exec env --ignore-signal=CHLD sleep infinity'
         self._init = subprocess.Popen(
@@ -241,7 +243,13 @@ class Host:
         self._init_pid = next(p for p, status in _all_status() if status["PPid"] == str(self._init.pid))
 
     def kill(self):
-        """Power off: all processes of the host end at once. boot() starts it again with the same address."""
+        """Power off: nothing of the host is heard any more, then all its processes end at once. boot() starts it again
+        with the same address."""
+        self._set_plug("down")  # first, so that the kernel closes no connection for the processes
+        self.end()
+
+    def end(self):
+        """Ends all processes; others see their connections closed."""
         if self.is_up:
             os.kill(self._init_pid, signal.SIGKILL)
         for program in self._programs:
@@ -438,7 +446,7 @@ class Network:
 
     def close(self):
         for host in self.hosts.values():
-            host.kill()
+            host.end()
         for cable in self._cables.values():
             cable.close()
         self._cables.clear()
@@ -455,8 +463,9 @@ class Network:
                                            self._seed + number)
         else:
             tool("ip", "-n", self._switch, "link", "add", port, "type", "veth", "peer", "name", "eth0", "netns", space)
-        tool("ip", "-n", self._switch, "link", "set", port, "master", "bridge", "up")
-        host = Host(name, f"{SUBNET}.{number}", f"02:00:00:4d:00:{number:02x}", self.run_name)
+        tool("ip", "-n", self._switch, "link", "set", port, "master", "bridge")
+        host = Host(name, f"{SUBNET}.{number}", f"02:00:00:4d:00:{number:02x}", self.run_name,
+                    lambda state: tool("ip", "-n", self._switch, "link", "set", port, state))
         tool("ip", "-n", space, "link", "set", "eth0", "address", host.hardware, "up")
         tool("ip", "-n", space, "address", "add", f"{host.address}/24", "dev", "eth0")
         for other in self.hosts.values():  # address resolution is no part of any fault, so all know each other
