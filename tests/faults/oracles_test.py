@@ -147,8 +147,13 @@ class CounterTest(unittest.TestCase):
 
     def test_recovery_is_measured_from_the_fault(self):
         self.assertAlmostEqual(self.counter.reached(4.5, more=1), 6.1)
-        self.assertAlmostEqual(self.counter.reached(1.0, more=20), 2.9)
+        self.assertAlmostEqual(self.counter.reached(1.0, more=20), 3.0)
         self.assertIsNone(self.counter.reached(4.5, more=100))
+
+    def test_rate_is_growth_over_time(self):
+        self.assertAlmostEqual(self.counter.rate(1, 3), 10)
+        self.assertAlmostEqual(self.counter.rate(3, 7), 5)
+        self.assertEqual(self.counter.rate(20, 30), 0)
 
     def test_a_standstill_is_seen(self):
         self.assertEqual(self.counter.stalled(0, 9.9, limit_s=3), [])

@@ -1,26 +1,176 @@
-"""The scenarios, by the numbers of docs/faults.md."""
+"""The scenarios, by the numbers of docs/faults.md: what goes wrong, and what must hold. Limits are those of that page.
+
+A plan gives the faults from a random generator; times count from the moment at which the run is steady. What holds for
+all of them (monotone versions, one owner, no growth, nothing left behind, exit status 0) is judged by harness/trial.py.
+"""
+
+import signal
 
 from harness.schedule import Fault
+from harness.training import ClusterTraining
 from harness.trial import Scenario
 
-
-def kill_soon(target):
-    return lambda random: [Fault(random.uniform(0.2, 2.0), "kill", target)]
+SEVERAL_ACTORS = ("actors.count=2", "placement.actors.nodes=2")
 
 
-def f1(trial):
-    trial.expect_back("actor-0", trial.fault_s[0], limit_s=2.0, port="trajectories")
+# --- plans ---
+
+
+def at(random):
+    return random.uniform(0.2, 2.0)
+
+
+def kill(target):
+    return lambda random: [Fault(at(random), "kill", target)]
+
+
+def stop(target, for_s):
+    def plan(random):
+        begin = at(random)
+        return [Fault(begin, "stop", target), Fault(begin + for_s, "go_on", target)]
+    return plan
+
+
+def cut_off(action, target, for_s):
+    """A black hole that heals."""
+    def plan(random):
+        begin = at(random)
+        return [Fault(begin, action, target), Fault(begin + for_s, "heal", target)]
+    return plan
+
+
+def flap(target, times, every_s=0.2):
+    def plan(random):
+        begin = at(random)
+        return [Fault(begin + turn * every_s, "heal" if turn % 2 else "partition", target) for turn in range(2 * times)]
+    return plan
+
+
+def power_cut(target, down_s=0.5):
+    def plan(random):
+        begin = at(random)
+        return [Fault(begin, "kill_host", target), Fault(begin + down_s, "boot_host", target)]
+    return plan
+
+
+def degrade(action, target, **how):
+    return lambda random: [Fault(at(random), action, target, how)]
+
+
+# --- checks ---
+
+
+def back(name, port, limit_s, steps_s=None, detected_s=1.5):
+    """The instance lost its process: a new incarnation works within limit_s, and the learner steps within steps_s."""
+    def check(trial):
+        trial.expect_back(name, trial.fault_s[0], limit_s, port, detected_s)
+        trial.expect_progress(trial.fault_s[0], steps_s or limit_s)
+    return check
+
+
+def nothing_happens(trial):
+    trial.expect_no_deaths()
     trial.expect_progress(trial.fault_s[0], limit_s=2.0)
 
 
-def f2(trial):
-    trial.expect_back("learner", trial.fault_s[0], limit_s=5.0, port="batches")
-    trial.expect_progress(trial.fault_s[0], limit_s=5.0)
+def chief_back(trial):
+    """Control is back when somebody answers with a newer term; the learner went on meanwhile."""
+    fault_s = trial.fault_s[0]
+    term = trial.before(fault_s).term
+    back_s = trial.first(fault_s, lambda snapshot: snapshot.term > term)
+    trial.expect("control back", back_s, fault_s, limit_s=5.0)
+    if back_s is not None:
+        trial.expect_steps_during(fault_s, back_s, share=0.5)
+
+
+def healed(name, port, limit_s):
+    """The instance works again within limit_s after the second fault, which heals, in whatever incarnation."""
+    def check(trial):
+        trial.expect_works(name, port, trial.fault_s[1], limit_s)
+        trial.expect_progress(trial.fault_s[0], limit_s=2.0)
+    return check
+
+
+def fenced(name, port):
+    """The instance's node slept for too long: it is declared dead, its successor works, and when it wakes, it ends."""
+    def check(trial):
+        back(name, port, limit_s=5.0)(trial)
+        said = trial.training.launcher.output.wait_for("TRP-F111", timeout_s=0, since=trial.fault_s[1])
+        trial.expect("the old process fenced", said, trial.fault_s[1], limit_s=1.5)
+    return check
+
+
+def stops_in_order(trial):
+    if trial.exit_status != 0:
+        trial.wrong.append(f"exit status {trial.exit_status}, expected 0")
+    trial.expect("stopped", trial.end_s, trial.fault_s[0], limit_s=10.0)
+    if trial.training.launcher.output.wait_for("TRP-I001", timeout_s=0) is None:
+        trial.wrong.append("no line TRP-I001 that names the last checkpoint")
+
+
+def stops_at_once(trial):
+    if trial.exit_status != 128 + signal.SIGINT:
+        trial.wrong.append(f"exit status {trial.exit_status}, expected {128 + signal.SIGINT}")
+    trial.expect("stopped", trial.end_s, trial.fault_s[1], limit_s=1.0)
+
+
+def hosts(*more):
+    return {"training": ClusterTraining, "needs": ("root", "hosts", *more)}
 
 
 SCENARIOS = [
+    # One host, a process for each role.
     Scenario("F1_env_actor_killed", "kill -9 of an env actor: sampling again within 2 s",
-             kill_soon("actor-0"), f1, "ci"),
+             kill("actor-0"), back("actor-0", "trajectories", 2.0), tier="ci", settings=SEVERAL_ACTORS),
     Scenario("F2_learner_killed", "kill -9 of the learner: back from its checkpoint within 5 s, versions monotone",
-             kill_soon("learner"), f2, "ci"),
+             kill("learner"), back("learner", "batches", 5.0), tier="ci"),
+    Scenario("F3_replay_killed", "kill -9 of replay in the default mode",
+             kill("replay"), back("replay", "trajectories", 5.0), tier="ci"),
+    Scenario("F3_replay_killed_durable", "kill -9 of replay in the durable mode",
+             kill("replay"), back("replay", "trajectories", 5.0), settings=("replay.durability=durable",)),
+    Scenario("F4_parameter_store_killed", "kill -9 of the parameter store: rebuilt from the learner, version monotone",
+             kill("parameters"), back("parameters", "parameters", 2.0)),
+    Scenario("F5_chief_killed", "kill -9 of the chief: training goes on, control is back within 5 s",
+             kill("chief"), chief_back, tier="ci"),
+    Scenario("F7_stopped_for_300_ms", "SIGSTOP of the learner for 0.3 s: nothing happens",
+             stop("learner", 0.3), nothing_happens),
+    Scenario("F7_stopped_for_3_s", "SIGSTOP of the learner for 3 s: declared dead, replaced, fenced when it wakes",
+             stop("learner", 3.0), fenced("learner", "batches"), tier="ci"),
+    Scenario("F7_stopped_for_60_s", "SIGSTOP of the learner for 60 s: the same",
+             stop("learner", 60.0), fenced("learner", "batches"), tier="long"),
+    Scenario("F22_little_cpu", "the processor's quota falls to 20 %: nobody is taken for dead",
+             degrade("cpu", "host", share=0.2), nothing_happens, needs=("root", "hosts", "cpu"), settle_s=15.0),
+    Scenario("F24_stopped_by_a_signal", "SIGTERM: a checkpoint, exit status 0 within 10 s",
+             degrade("signal_launcher", "host", number=int(signal.SIGTERM)), stops_in_order, ends_itself=True,
+             settle_s=20.0),
+    Scenario("F24_stopped_at_once", "SIGINT twice: the second ends everything at once, exit status 130",
+             lambda random: [Fault(1.0, "signal_launcher", "host", {"number": int(signal.SIGINT)}),
+                             Fault(1.02, "signal_launcher", "host", {"number": int(signal.SIGINT)})],
+             stops_at_once, ends_itself=True),
+
+    # Six hosts, with `troupe up`.
+    Scenario("F6_replay_host_lost", "power cut of the host of replay", power_cut("replay"),
+             back("replay", "trajectories", 6.0), settle_s=10.0, **hosts()),
+    Scenario("F6_learner_host_lost", "power cut of the learner's host", power_cut("learner"),
+             back("learner", "batches", 6.0), settle_s=10.0, **hosts()),
+    Scenario("F6_actor_host_lost", "power cut of an env actor's host", power_cut("left"),
+             back("actor-0", "trajectories", 6.0, steps_s=2.0), settle_s=10.0, **hosts()),
+    Scenario("F6_chief_host_lost", "power cut of the chief's host", power_cut("head"), chief_back, settle_s=12.0,
+             **hosts()),
+    Scenario("F8_partition", "an env actor's host cut off for 3 s: the rest goes on, it works again 3 s after",
+             cut_off("partition", "left", 3.0), healed("actor-0", "trajectories", 3.0), **hosts("nft")),
+    Scenario("F8_nothing_arrives", "nothing reaches an env actor's host for 3 s",
+             cut_off("block_to", "left", 3.0), healed("actor-0", "trajectories", 3.0), **hosts("nft")),
+    Scenario("F8_nothing_leaves", "nothing leaves an env actor's host for 3 s",
+             cut_off("block_from", "left", 3.0), healed("actor-0", "trajectories", 3.0), **hosts("nft")),
+    Scenario("F8_flapping", "an env actor's host cut off for 0.2 s, ten times in 4 s",
+             flap("left", 10), healed("actor-0", "trajectories", 7.0), **hosts("nft")),
+    Scenario("F9_loss_and_delay", "5 % loss and 100 ms on the learner's cable: nobody is taken for dead",
+             degrade("cable", "learner", delay_ms=50, jitter_ms=10, loss=0.05), nothing_happens, settle_s=20.0,
+             slow_hosts=("learner",), **hosts("delay")),
+    Scenario("F9_duplicates_and_disorder", "2 % doubled and 5 % overtaking frames on the learner's cable",
+             degrade("cable", "learner", delay_ms=5, duplicate=0.02, reorder=0.05), nothing_happens, settle_s=20.0,
+             slow_hosts=("learner",), **hosts("delay")),
+    Scenario("F9_narrow", "an env actor's host sends 1 Mbit/s: nobody is taken for dead",
+             degrade("rate", "left", rate="1mbit"), nothing_happens, settle_s=20.0, **hosts("rate")),
 ]

@@ -102,9 +102,19 @@ class Counter:
 
     def reached(self, since_s, more):
         """The time at which it had grown by `more` after since_s; None when it did not."""
-        first = bisect.bisect_left(self.at_s, since_s)
-        base = self.values[first - 1] if first > 0 else 0
+        first, base = bisect.bisect_left(self.at_s, since_s), self.at(since_s)
         return next((at for at, value in zip(self.at_s[first:], self.values[first:]) if value >= base + more), None)
+
+    def at(self, when_s):
+        """The last value at or before a time; 0 before the first."""
+        index = bisect.bisect_right(self.at_s, when_s)
+        return self.values[index - 1] if index > 0 else 0
+
+    def rate(self, begin_s, end_s):
+        """Growth a second, between the first samples at or after both times."""
+        begin, end = (min(bisect.bisect_left(self.at_s, at), len(self.at_s) - 1) for at in (begin_s, end_s))
+        seconds = self.at_s[end] - self.at_s[begin]
+        return (self.values[end] - self.values[begin]) / seconds if seconds > 0 else 0.0
 
     def stalled(self, begin_s, end_s, limit_s):
         """Stretches of [begin_s, end_s] longer than limit_s in which it did not grow."""

@@ -1,12 +1,15 @@
 """A training run of the real program on hosts of a Network: how it is started, asked and found. Scenarios act on it by
 the names that `troupe status` uses."""
 
+import os
 import pathlib
 import signal
 import subprocess
+import sys
 import time
 
 STATUS_TIMEOUT_S = 5
+REMOTE_SHELL = [sys.executable, "-ISB", str(pathlib.Path(__file__).with_name("remote_shell.py"))]
 
 
 class Training:
@@ -62,6 +65,47 @@ class Training:
         return self.launcher.wait(timeout_s)
 
 
+class ClusterTraining(Training):
+    """`troupe up` from a host of its own over five others: head (chief, parameters, evaluator), replay, learner, left
+    and right (an env actor each). The launcher's ssh is remote_shell.py."""
+
+    HOSTS = {"head": "parameters = 1, evaluator = 1", "replay": "replay = 1", "learner": "learner = 1",
+             "left": "actors = 1", "right": "actors = 1"}
+
+    def __init__(self, network, program, config, folder, settings=(), slow_hosts=()):
+        self.network, self.folder = network, pathlib.Path(folder)
+        self.run_folder = self.folder / "run"
+        self._program, self._config = program, str(config)
+        self._settings = ["actors.count=2", *settings]
+        self.launcher = None
+        self.chief_host = network.add_host("office")  # status is asked from where the launcher is
+        for name in self.HOSTS:
+            network.add_host(name, "slow" if name in slow_hosts else "fast")
+            self.open_shell(name)
+        self.hosts = list(network.hosts.values())
+
+    def open_shell(self, name):
+        """Lets the launcher reach a host that has booted."""
+        server = self.network.hosts[name].start([*REMOTE_SHELL, "serve"])
+        if server.output.wait_for("up", timeout_s=10) is None:
+            raise RuntimeError(f"no remote shell on {name}: {server.output.text()}")
+
+    def start(self):
+        program = " ".join(self._program)
+        hosts = "".join(f'[[hosts]]\nssh = "{self.network.hosts[name].address}"\nnodes = {{ {nodes} }}\n'
+                        f'troupe = "{program}"\n\n' for name, nodes in self.HOSTS.items())
+        (self.folder / "hosts.toml").write_text(hosts, encoding="utf-8")
+        tools = self.folder / "tools"
+        tools.mkdir()
+        (tools / "ssh").write_text(f'#!/bin/sh\nexec {" ".join(REMOTE_SHELL)} ssh "$@"\n', encoding="utf-8")
+        (tools / "ssh").chmod(0o755)
+        options = ["--run-dir", str(self.run_folder)]
+        options += [word for setting in self._settings for word in ("--set", setting)]
+        self.launcher = self.chief_host.start(
+            [*self._program, "up", str(self.folder / "hosts.toml"), self._config, *options],
+            log=self.folder / "launcher.txt", env=os.environ | {"PATH": f"{tools}:{os.environ['PATH']}"})
+
+
 class Actions:
     """What a schedule may do to a training. Targets are instances or nodes, as `troupe status` names them, or hosts."""
 
@@ -94,6 +138,10 @@ class Actions:
 
     def kill_host(self, target):
         self._network.hosts[target].kill()
+
+    def boot_host(self, target):
+        self._network.hosts[target].boot()
+        self._training.open_shell(target)
 
     def partition(self, target, others=None):
         """Black holes between a host and others (default: all others)."""

@@ -34,7 +34,7 @@ class Scenario:
     config: str = "apps/configs/cartpole_swingup.toml"
     settle_s: float = 6.0  # after the last fault
     ends_itself: bool = False  # a fault ends the run
-    slow_cables: bool = False
+    slow_hosts: tuple = ()  # whose cable can delay
 
 
 @dataclasses.dataclass
@@ -69,8 +69,10 @@ class Trial:
         self.folder.mkdir(parents=True)
         self.schedule.write(self.folder / "schedule.json", self._commit)
         with Network(self._emulator, self.schedule.seed) as network:
-            self.training = self.scenario.training(network, self._program, self._root / self.scenario.config,
-                                                   self.folder, (f"seed={self.schedule.seed}", *self.scenario.settings))
+            options = {"slow_hosts": self.scenario.slow_hosts} if self.scenario.slow_hosts else {}
+            self.training = self.scenario.training(
+                network, self._program, self._root / self.scenario.config, self.folder,
+                (f"seed={self.schedule.seed}", *self.scenario.settings), **options)
             self.training.start()
             with Observer(self.training.status, self.training.processes, self.folder / "observed.jsonl") as observer:
                 self.observer = observer
@@ -160,6 +162,25 @@ class Trial:
 
         self.expect(f"{name} noticed", self.first(fault_s, noticed), fault_s, detected_s)
         self.expect(f"{name} back", self.first(fault_s, works), fault_s, limit_s)
+
+    def expect_works(self, name, port, since_s, limit_s):
+        """The instance sends or takes frames after since_s, as the same incarnation or a new one."""
+        old = self.before(since_s).instances[name]
+
+        def works(snapshot):
+            one = snapshot.instances[name]
+            known = old.frames.get(port, 0) if one.incarnation == old.incarnation else 0
+            return one.state == "up" and one.frames.get(port, 0) > known
+
+        self.expect(f"{name} works", self.first(since_s, works), since_s, limit_s)
+
+    def expect_steps_during(self, begin_s, end_s, share, before_s=2.0):
+        """The learner made at least that share of the steps that it made in the seconds before."""
+        versions = self.learner_version()
+        usual = versions.rate(begin_s - before_s, begin_s)
+        got = versions.rate(begin_s, end_s)
+        if got < share * usual:
+            self.wrong.append(f"the learner made {got:.1f} steps/s meanwhile and {usual:.1f} before")
 
     def counter(self, name, value):
         """Of value(snapshot), which must only grow; None where it is not known."""
