@@ -98,6 +98,9 @@ class BadPeersTest(unittest.TestCase):
     def not_refused(self, serve):
         return {what for what, verdict in self.attack(serve).items() if verdict != "refused"}
 
+    def test_an_authority_names_its_run(self):
+        self.assertEqual(Forge.run_of(self.authority), "run")
+
     def test_a_careful_listener_refuses_everything(self):
         self.assertEqual(self.not_refused(self.careful(self.context())), set())
 

@@ -114,6 +114,16 @@ def stops_at_once(trial):
     trial.expect("stopped", trial.end_s, trial.fault_s[1], limit_s=1.0)
 
 
+def all_refused(trial):
+    """Nobody who may not is let in or answered, at any socket, and the run does not notice."""
+    attacked = trial.actions.attacked
+    if not attacked:
+        trial.wrong.append("nothing listens anywhere")
+    trial.wrong += [f"{one['host']}:{one['port']}: {one['input']}: {one['verdict']} ({one['said']!r})"
+                    for one in attacked if one["verdict"] != "refused"]
+    trial.expect_no_deaths()
+
+
 def hosts(*more):
     return {"training": ClusterTraining, "needs": ("root", "hosts", *more)}
 
@@ -148,6 +158,9 @@ SCENARIOS = [
                              Fault(1.02, "signal_launcher", "host", {"number": int(signal.SIGINT)})],
              stops_at_once, ends_itself=True),
 
+    Scenario("B_bad_peers", "hostile clients at every socket of every process",
+             degrade("bad_peers", "host"), all_refused, needs=("root", "hosts", "openssl")),
+
     # Six hosts, with `troupe up`.
     Scenario("F6_replay_host_lost", "power cut of the host of replay", power_cut("replay"),
              back("replay", "trajectories", 6.0), settle_s=10.0, **hosts()),
@@ -171,6 +184,8 @@ SCENARIOS = [
     Scenario("F9_duplicates_and_disorder", "2 % doubled and 5 % overtaking frames on the learner's cable",
              degrade("cable", "learner", delay_ms=5, duplicate=0.02, reorder=0.05), nothing_happens, settle_s=20.0,
              slow_hosts=("learner",), **hosts("delay")),
+    Scenario("B_bad_peers_of_hosts", "hostile clients at every socket of every host",
+             degrade("bad_peers", "office"), all_refused, **hosts("openssl")),
     Scenario("F9_narrow", "an env actor's host sends 1 Mbit/s: nobody is taken for dead",
              degrade("rate", "left", rate="1mbit"), nothing_happens, settle_s=20.0, **hosts("rate")),
 ]

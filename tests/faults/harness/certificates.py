@@ -65,6 +65,12 @@ class Forge:
             "an RSA key of 1024 bits": self.issue("weak", authority, uri, key="1024"),
         }
 
+    @staticmethod
+    def run_of(authority):
+        """The name of the run whose authority it is."""
+        said = Forge._openssl("x509", "-noout", "-subject", "-nameopt", "multiline", "-in", str(authority))
+        return said.split("commonName")[1].split("=")[1].split()[0]
+
     def _join(self, pem):
         pem.write_text("".join(pathlib.Path(f"{pem}.{part}").read_text("ascii") for part in ("crt", "key")), "ascii")
         pem.chmod(0o600)
@@ -75,3 +81,4 @@ class Forge:
         done = subprocess.run(["openssl", *argv], capture_output=True, text=True, timeout=20, check=False)
         if done.returncode != 0:
             raise RuntimeError(f"openssl {' '.join(argv)}: {done.stderr}")
+        return done.stdout

@@ -1,6 +1,7 @@
 """A training run of the real program on hosts of a Network: how it is started, asked and found. Scenarios act on it by
 the names that `troupe status` uses."""
 
+import json
 import os
 import pathlib
 import signal
@@ -8,7 +9,11 @@ import subprocess
 import sys
 import time
 
+from harness.certificates import Forge
+from harness.remote_shell import PORT as SHELL_PORT
+
 STATUS_TIMEOUT_S = 5
+BAD_PEERS = [sys.executable, "-ISB", str(pathlib.Path(__file__).with_name("bad_peers.py"))]
 REMOTE_SHELL = [sys.executable, "-ISB", str(pathlib.Path(__file__).with_name("remote_shell.py"))]
 
 
@@ -112,6 +117,7 @@ class Actions:
     def __init__(self, training, observer):
         self._training, self._observer = training, observer
         self._network = training.network
+        self.attacked = []  # by bad_peers: what it prints, and the host, port and process attacked
 
     def _process(self, target):
         instance = self._observer.snapshots[-1].instances.get(target)
@@ -169,6 +175,32 @@ class Actions:
 
     def cpu(self, target, share):
         self._network.hosts[target].limit_cpu(share)
+
+    def bad_peers(self, _target):
+        """Every bad input (bad_peers.py) for every socket on which anything listens on any host, from the same host
+        for those that only it can reach, else from another."""
+        forge = Forge(self._training.folder / "certificates")
+        authority = self._training.run_folder / "security/authority.key"
+        uri = f"troupe://{Forge.run_of(authority)}/actor/intruder"
+        certificates = forge.folder / "all.json"
+        certificates.write_text(json.dumps({
+            "good": str(forge.issue("intruder", authority, uri)),
+            "bad": {what: str(pem) for what, pem in forge.all_bad(authority, uri).items()}}), encoding="utf-8")
+        attackers = []
+        for host in self._training.hosts:
+            for address, port, pid in host.listeners():
+                if port == SHELL_PORT:
+                    continue
+                local = address.startswith("127.")
+                attacker = host if local else self._training.hosts[0]
+                command = [*BAD_PEERS, address if local else host.address, str(port), str(certificates)]
+                attackers.append((host.name, port, pid, attacker.start(command)))
+        for name, port, pid, program in attackers:
+            if program.wait(timeout_s=120) != 0:
+                raise RuntimeError(f"bad_peers on {name}:{port}: {program.output.text()}")
+            self.attacked += [{"host": name, "port": port, "pid": pid, **json.loads(line)}
+                              for _, line in program.output.lines]
+        (self._training.folder / "bad_peers.json").write_text(json.dumps(self.attacked, indent=1), encoding="utf-8")
 
 
 def wait_until(at_s):

@@ -104,7 +104,7 @@ class Trial:
         return True
 
     def _suffer(self):
-        actions = Actions(self.training, self.observer)
+        actions = self.actions = Actions(self.training, self.observer)
         for fault in self.schedule.faults:
             wait_until(self.steady_s + fault.at_s)
             self._say(f"    {fault}")
