@@ -78,12 +78,19 @@ Result<Topology> d4pg_topology(const TrainOptions& options, const envs::EnvSpec&
   TROUPE_ASSIGN(auto table, table_options(options, env));
   RoleSpec replay = ReplayActor::spec(kReplayRole, {std::move(table), options.learner.batch_size});
 
+  const auto partition = learner::param_partition(options.parameters.partition);
+  if (!partition) {
+    return Error{Code::kInvalidArgument, "parameters.partition: unknown \"" + options.parameters.partition + "\""};
+  }
   learner::CompileOptions compile;
   compile.shards = static_cast<int>(options.learner.threads);
   compile.compute = options.learner.compute == "bf16" ? DType::kBF16 : DType::kF32;
-  RoleSpec learner = LearnerActor::spec(kLearnerRole, {.learner = {.d4pg = d4pg, .compile = compile},
-                                                       .publish_period = options.learner.publish_period,
-                                                       .max_steps = options.max_learner_steps});
+  RoleSpec learner =
+      LearnerActor::spec(kLearnerRole, {.learner = {.d4pg = d4pg, .compile = compile},
+                                        .publish_period = options.learner.publish_period,
+                                        .max_steps = options.max_learner_steps,
+                                        .parameter_shards = static_cast<std::size_t>(options.parameters.shards),
+                                        .partition = *partition});
   learner.completes_run = true;
 
   RoleSpec evaluator = Evaluator::spec(kEvaluatorRole, {.env = options.env,
@@ -101,7 +108,8 @@ Result<Topology> d4pg_topology(const TrainOptions& options, const envs::EnvSpec&
                                                        .evaluation_episodes = options.evaluator.episodes});
 
   Topology topology;
-  topology.roles = {std::move(actor),     std::move(replay), std::move(learner), ParameterStore::spec(kParametersRole),
+  topology.roles = {std::move(actor),     std::move(replay),
+                    std::move(learner),   ParameterStore::spec(kParametersRole, options.parameters.shards),
                     std::move(evaluator), std::move(metrics)};
   topology.channels = {
       {kActorRole, "trajectories", kReplayRole, "trajectories", kTrajectoriesAhead},

@@ -7,7 +7,6 @@
 #include <bit>
 #include <cstring>
 
-#include <troupe/messages/parameters.hpp>
 #include <troupe/messages/reports.hpp>
 #include <troupe/messages/trajectory.hpp>
 
@@ -74,7 +73,7 @@ EnvActor::EnvActor(EnvActorOptions options, const RoleIdentity& identity,
 Result<Progress> EnvActor::step(RoleContext& context) {
   TROUPE_TRY(take_parameters(context));
   if (options_.max_env_steps > 0 && env_steps_ >= options_.max_env_steps) return Progress::kDone;
-  if (version_ < 0 || !context.out("trajectories").ready() || !context.out("use").ready() ||
+  if (version_ < 0 || !context.out("trajectories").ready() || !context.out("use").ready(0) ||
       !context.out("episodes").ready()) {
     return Progress::kIdle;
   }
@@ -98,7 +97,7 @@ Result<Progress> EnvActor::step(RoleContext& context) {
   }
   TROUPE_ASSIGN(Frame use, messages::make_parameters_use(
                                context.pool(), {static_cast<std::uint32_t>(identity_.index), version_, steps}));
-  context.out("use").send(std::move(use));
+  context.out("use").send_to(0, std::move(use));
   if (ended) {
     TROUPE_ASSIGN(Frame episode,
                   messages::make_episode(context.pool(), {identity_.role, static_cast<std::uint32_t>(identity_.index),
@@ -111,12 +110,10 @@ Result<Progress> EnvActor::step(RoleContext& context) {
 }
 
 Status EnvActor::take_parameters(RoleContext& context) {
-  Inlet& inlet = context.in("parameters");
-  if (inlet.empty()) return {};
-  TROUPE_ASSIGN(const auto parameters, messages::read_parameters(inlet.take()));
-  const auto* values = reinterpret_cast<const float*>(parameters.data().data());
-  TROUPE_TRY(policy_->load({values, parameters.data().size() / sizeof(float)}, parameters.info().layout_hash));
-  version_ = parameters.info().version;
+  TROUPE_ASSIGN(const auto parameters, assembler_.take(context.in("parameters")));
+  if (!parameters) return {};
+  TROUPE_TRY(policy_->load(parameters->values, parameters->layout_hash));
+  version_ = parameters->version;
   return {};
 }
 

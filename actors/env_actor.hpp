@@ -4,6 +4,7 @@
 #include <memory>
 #include <vector>
 
+#include <troupe/actors/parameters_assembler.hpp>
 #include <troupe/actors/topology.hpp>
 #include <troupe/core/rng.hpp>
 #include <troupe/envs/environment.hpp>
@@ -23,7 +24,8 @@ struct EnvActorOptions {
 };
 
 /// Ports: in parameters (latest, Parameters); out trajectories (stream, Trajectory), use (stream, ParametersUse),
-/// episodes (stream, Episode). Waits for the first parameters before it acts.
+/// episodes (stream, Episode). Waits for the first parameters before it acts. Use goes to the first parameter store, so
+/// that each step is counted once.
 class EnvActor final : public Role {
  public:
   /// What it may be restarted with: nothing but options and identity.
@@ -50,6 +52,7 @@ class EnvActor final : public Role {
   RoleIdentity identity_;
   std::unique_ptr<envs::Environment> environment_;
   std::unique_ptr<learner::Policy> policy_;
+  ParametersAssembler assembler_;
   replay::NStepAdder adder_;
   std::shared_ptr<const Signature> signature_;
   Rng rng_;

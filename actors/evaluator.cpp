@@ -1,7 +1,6 @@
 #include <troupe/actors/evaluator.hpp>
 
 #include <troupe/core/rng.hpp>
-#include <troupe/messages/parameters.hpp>
 #include <troupe/messages/reports.hpp>
 
 namespace troupe::actors {
@@ -55,14 +54,11 @@ Result<Progress> Evaluator::send_results(RoleContext& context) {
 }
 
 Result<Progress> Evaluator::wait_for_parameters(RoleContext& context) {
-  Inlet& inlet = context.in("parameters");
-  if (inlet.empty()) return Progress::kIdle;
-  TROUPE_ASSIGN(const auto parameters, messages::read_parameters(inlet.take()));
-  if (parameters.info().version < next_version_) return Progress::kMore;
-  version_ = parameters.info().version;
+  TROUPE_ASSIGN(const auto parameters, assembler_.take(context.in("parameters")));
+  if (!parameters || parameters->version < next_version_) return Progress::kIdle;
+  version_ = parameters->version;
   next_version_ = version_ + options_.every_learner_steps;
-  const auto* values = reinterpret_cast<const float*>(parameters.data().data());
-  TROUPE_TRY(runner_->begin({values, parameters.data().size() / sizeof(float)}, parameters.info().layout_hash,
+  TROUPE_TRY(runner_->begin(parameters->values, parameters->layout_hash,
                             derive_seed(identity_.seed, "evaluation", static_cast<std::uint64_t>(evaluations_))));
   playing_ = true;
   return Progress::kMore;

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include <troupe/actors/episode_runner.hpp>
+#include <troupe/actors/parameters_assembler.hpp>
 #include <troupe/actors/topology.hpp>
 #include <troupe/learner/policy.hpp>
 
@@ -37,6 +38,7 @@ class Evaluator final : public Role {
   EvaluatorActorOptions options_;
   RoleIdentity identity_;
   std::unique_ptr<EpisodeRunner> runner_;
+  ParametersAssembler assembler_;
   bool playing_ = false;
   std::size_t sent_ = 0;      ///< results of the finished evaluation that are sent
   std::int64_t version_ = 0;  ///< being evaluated, or evaluated last

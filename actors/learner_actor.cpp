@@ -7,7 +7,6 @@
 #include <troupe/core/log.hpp>
 #include <troupe/learner/program_state.hpp>
 #include <troupe/messages/batch.hpp>
-#include <troupe/messages/parameters.hpp>
 #include <troupe/messages/reports.hpp>
 
 namespace troupe::actors {
@@ -34,14 +33,15 @@ Result<std::unique_ptr<Role>> LearnerActor::make(const LearnerActorOptions& opti
 }
 
 LearnerActor::LearnerActor(const LearnerActorOptions& options, std::unique_ptr<learner::d4pg::Learner> learner)
-    : options_(options), learner_(std::move(learner)) {}
+    : options_(options),
+      learner_(std::move(learner)),
+      pieces_(learner::partition(learner_->policy().layout(), options.parameter_shards, options.partition)) {}
 
 Result<Progress> LearnerActor::step(RoleContext& context) {
-  if (published_ < 0) TROUPE_TRY(publish(context));
-  if (options_.max_steps > 0 && version() >= options_.max_steps) {
-    if (published_ < version()) TROUPE_TRY(publish(context));
-    return Progress::kDone;
-  }
+  Outlet& updates = context.out("updates");
+  const bool finished = options_.max_steps > 0 && version() >= options_.max_steps;
+  TROUPE_ASSIGN(const bool published, publish_if_due(updates, context.pool(), finished ? 1 : options_.publish_period));
+  if (finished) return published ? Progress::kDone : Progress::kIdle;
   Inlet& batches = context.in("batches");
   const bool prioritised = options_.learner.d4pg.importance_weights;
   if (batches.empty() || (prioritised && !context.out("priorities").ready())) return Progress::kIdle;
@@ -49,7 +49,7 @@ Result<Progress> LearnerActor::step(RoleContext& context) {
   TROUPE_ASSIGN(const auto batch, messages::read_batch(batches.take()));
   TROUPE_ASSIGN(metrics_, learner_->step(prioritised ? with_weights(batch) : batch.columns()));
   if (prioritised) TROUPE_TRY(send_priorities(context, batch));
-  if (version() - published_ >= options_.publish_period) TROUPE_TRY(publish(context));
+  TROUPE_TRY(publish_if_due(updates, context.pool(), options_.publish_period));
   return Progress::kMore;
 }
 
@@ -84,14 +84,29 @@ Status LearnerActor::send_priorities(RoleContext& context, const messages::Sampl
   return {};
 }
 
-Status LearnerActor::publish(RoleContext& context) {
+Result<bool> LearnerActor::publish_if_due(Outlet& updates, messages::FramePool& pool, std::int64_t period) {
+  if (published_ >= 0 && version() - published_ < period) return true;
+  for (std::size_t store = 0; store < pieces_.size(); ++store) {
+    if (!updates.ready(store)) return false;
+  }
+  TROUPE_TRY(publish(updates, pool));
+  return true;
+}
+
+Status LearnerActor::publish(Outlet& updates, messages::FramePool& pool) {
   const learner::ParamBuffer& policy = learner_->policy();
-  const auto values = std::as_bytes(std::span<const float>(policy.values()));
-  TROUPE_ASSIGN(auto builder, messages::ParametersBuilder::make(context.pool(), DType::kF32,
-                                                                static_cast<std::int64_t>(policy.values().size())));
-  std::memcpy(builder.data().data(), values.data(), values.size());
-  published_ = version();
-  context.out("updates").send(std::move(builder).finish({published_, policy.fingerprint(), 0, DType::kF32}));
+  const messages::ParametersInfo info{version(), policy.fingerprint(), 0, DType::kF32, publications_++};
+  for (std::size_t store = 0; store < pieces_.size(); ++store) {
+    TROUPE_ASSIGN(auto builder, messages::ParametersBuilder::make(pool, DType::kF32, pieces_[store]));
+    std::byte* to = builder.data().data();
+    for (const messages::ParametersRange& range : pieces_[store].ranges) {
+      const std::size_t bytes = static_cast<std::size_t>(range.count) * sizeof(float);
+      std::memcpy(to, policy.values().data() + range.offset, bytes);
+      to += bytes;
+    }
+    updates.send_to(store, std::move(builder).finish(info));
+  }
+  published_ = info.version;
   return {};
 }
 

@@ -6,6 +6,7 @@
 
 #include <troupe/actors/topology.hpp>
 #include <troupe/learner/d4pg/learner.hpp>
+#include <troupe/learner/param_partition.hpp>
 #include <troupe/messages/batch.hpp>
 
 namespace troupe::actors {
@@ -14,13 +15,16 @@ struct LearnerActorOptions {
   learner::d4pg::LearnerOptions learner;  ///< compile.seed is replaced by one from the role's identity
   std::int64_t publish_period = 1;        ///< learner steps between two publications of the parameters
   std::int64_t max_steps = 0;             ///< done after so many; 0: never
+  std::size_t parameter_shards = 1;       ///< instances behind `updates`; each gets its piece of every version
+  learner::ParamPartition partition = learner::ParamPartition::kRoundRobin;  ///< of the variables over them
   /// Exponent of the importance weights w = (1 / (N P))^beta / max w, used when learner.d4pg.importance_weights is set
   /// (Schaul et al. 2016, section 3.4).
   double importance_exponent = 0.4;
 };
 
 /// Ports: in batches (stream, Batch); out updates (latest, Parameters), priorities (stream, Priorities).
-/// The first parameters are published before the first batch comes, since nobody can act without them.
+/// The first parameters are published before the first batch comes, since nobody can act without them. A version is
+/// published when every parameter store has taken the one before, else a later one is: so all shards see the same ones.
 class LearnerActor final : public Role {
  public:
   static RoleSpec spec(std::string name, const LearnerActorOptions& options);
@@ -34,7 +38,9 @@ class LearnerActor final : public Role {
  private:
   LearnerActor(const LearnerActorOptions& options, std::unique_ptr<learner::d4pg::Learner> learner);
 
-  Status publish(RoleContext& context);
+  /// Publishes the version if it is due and every store has room. Whether there is nothing left to publish.
+  Result<bool> publish_if_due(Outlet& updates, messages::FramePool& pool, std::int64_t period);
+  Status publish(Outlet& updates, messages::FramePool& pool);
   /// The batch's columns with the importance weights behind them.
   BatchView with_weights(const messages::SampledBatchView& batch);
   Status send_priorities(RoleContext& context, const messages::SampledBatchView& batch);
@@ -44,7 +50,9 @@ class LearnerActor final : public Role {
   std::unique_ptr<learner::d4pg::Learner> learner_;
   Signature weighted_signature_;
   std::vector<float> weights_;
-  std::int64_t published_ = -1;  ///< version
+  std::vector<messages::ParametersPiece> pieces_;  ///< by parameter store; of one store the whole
+  std::int64_t published_ = -1;                    ///< version
+  std::uint64_t publications_ = 0;
   learner::d4pg::StepMetrics metrics_;
 };
 

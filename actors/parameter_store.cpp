@@ -18,13 +18,16 @@ void StalenessHistogram::add(std::int64_t staleness, std::int64_t env_steps) {
   max_ = std::max(max_, staleness);
 }
 
-RoleSpec ParameterStore::spec(std::string name) {
+RoleSpec ParameterStore::spec(std::string name, std::int64_t count) {
   RoleSpec spec;
   spec.name = std::move(name);
+  spec.count = count;
   spec.inlets = {{"updates", "Parameters", ChannelKind::kLatest},
                  {.name = "use", .type = "ParametersUse", .always_drained = true}};
   spec.outlets = {{"parameters", "Parameters", ChannelKind::kLatest}};
-  spec.make = [](const RoleIdentity&) -> Result<std::unique_ptr<Role>> { return {std::make_unique<ParameterStore>()}; };
+  spec.make = [](const RoleIdentity& identity) -> Result<std::unique_ptr<Role>> {
+    return {std::make_unique<ParameterStore>(identity.index)};
+  };
   return spec;
 }
 
@@ -32,14 +35,20 @@ Result<Progress> ParameterStore::step(RoleContext& context) {
   Inlet& updates = context.in("updates");
   if (!updates.empty()) {
     Frame frame = updates.take();
-    TROUPE_ASSIGN(const auto parameters, messages::read_parameters(frame));
+    TROUPE_ASSIGN(auto parameters, messages::read_parameters(frame));
     if (parameters.info().version < version_) {
       return Error{Code::kInvalidArgument,
                    fmt::format("update: got version {}, expected {} or newer", parameters.info().version, version_)};
     }
     version_ = parameters.info().version;
-    context.out("parameters").send(std::move(frame));
+    if (parameters.piece().count == 1) {
+      context.out("parameters").send(std::move(frame));
+    } else {
+      for (KeptPieces& missed : missed_) missed.add(parameters);
+      newest_ = std::move(parameters);
+    }
   }
+  if (newest_) send_pieces(context.out("parameters"));
   Inlet& uses = context.in("use");
   while (!uses.empty()) {
     TROUPE_ASSIGN(const auto use, messages::read_parameters_use(uses.take()));
@@ -49,8 +58,16 @@ Result<Progress> ParameterStore::step(RoleContext& context) {
   return Progress::kIdle;
 }
 
+void ParameterStore::send_pieces(Outlet& outlet) {
+  while (missed_.size() < outlet.consumers()) missed_.emplace_back().add(*newest_);
+  for (std::size_t reader = 0; reader < missed_.size(); ++reader) {
+    if (!missed_[reader].empty() && outlet.ready(reader)) outlet.send_to(reader, missed_[reader].take().frame());
+  }
+}
+
 void ParameterStore::report(Report& report) const {
   report.gauges.push_back({"version", static_cast<double>(version_)});
+  if (index_ != 0) return;
   report.gauges.push_back({"staleness_mean", staleness_.mean()});
   report.gauges.push_back({"staleness_max", static_cast<double>(staleness_.max())});
   const auto& buckets = staleness_.buckets();

@@ -1,9 +1,13 @@
 #pragma once
 // The parameter store: keeps the newest version of the parameters for everyone who acts, and knows how stale the
-// parameters were that data was made with. Last station of the flow learner -> parameter store -> actor.
+// parameters were that data was made with. Last station of the flow learner -> parameter store -> actor. With several
+// instances each holds one piece of every version; actors/parameters_assembler.hpp says how readers get whole ones.
 #include <array>
 #include <memory>
+#include <optional>
+#include <vector>
 
+#include <troupe/actors/parameters_assembler.hpp>
 #include <troupe/actors/topology.hpp>
 
 namespace troupe::actors {
@@ -28,15 +32,25 @@ class StalenessHistogram {
 
 /// Ports: in updates (latest, Parameters), use (stream, ParametersUse; always drained); out parameters (latest,
 /// Parameters). Fails when a version is older than one it has passed on: versions only grow.
+/// Env actors report their use to instance 0, which alone counts it and reports staleness.
+/// Holds at most two frames that a reader has missed, for each reader.
 class ParameterStore final : public Role {
  public:
-  static RoleSpec spec(std::string name);
+  static RoleSpec spec(std::string name, std::int64_t count);
+
+  explicit ParameterStore(std::int64_t index) : index_(index) {}
 
   Result<Progress> step(RoleContext& context) override;
   void report(Report& report) const override;
 
  private:
+  /// Sends each reader that has taken the piece before the next that it should have.
+  void send_pieces(Outlet& outlet);
+
+  std::int64_t index_;
   std::int64_t version_ = -1;
+  std::optional<messages::ParametersView> newest_;  ///< a piece; for readers that come later
+  std::vector<KeptPieces> missed_;                  ///< by reader: pieces that it has not been sent
   StalenessHistogram staleness_;
 };
 

@@ -150,6 +150,27 @@ TEST_F(D4pgTopology, PrioritisedReplayRunsToo) {
   EXPECT_EQ(summary->learner_steps, 60);
 }
 
+TEST_F(D4pgTopology, ParametersThatTravelInPiecesReachTheActors) {
+  for (const char* partition : {"round_robin", "greedy", "partitioned"}) {
+    std::filesystem::remove_all(directory);
+    RecordingSink sink;
+    TrainOptions options = small();
+    options.parameters = {3, partition};
+    const auto summary = run(options, sink);
+    ASSERT_TRUE(summary.ok()) << partition << ": " << summary.error().message;
+    EXPECT_EQ(summary->learner_steps, 60);
+    double version = 0, staleness = 60;
+    for (const MetricRow& row : sink.rows) {
+      for (const Scalar& scalar : row.scalars) {
+        if (scalar.name == "parameters/version") version = scalar.value;
+        if (scalar.name == "parameters/staleness_max") staleness = scalar.value;
+      }
+    }
+    EXPECT_GT(version, 30) << partition;
+    EXPECT_LT(staleness, 10) << partition;  // the newest version comes to the actors
+  }
+}
+
 /// An env actor whose environment breaks at the fifth step of its first incarnation.
 class Breaking final : public Role {
  public:

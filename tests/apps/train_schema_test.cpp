@@ -76,6 +76,8 @@ TEST(TrainSchema, EveryKeyIsDocumentedAndReachesItsField) {
                                         "learner.gradient_norm_clip=35",
                                         "learner.compute=bf16",
                                         "learner.threads=36",
+                                        "parameters.shards=46",
+                                        "parameters.partition=greedy",
                                         "evaluator.episodes=37",
                                         "evaluator.every_learner_steps=38",
                                         "checkpoint.every_s=39",
@@ -127,6 +129,8 @@ TEST(TrainSchema, EveryKeyIsDocumentedAndReachesItsField) {
   EXPECT_EQ(o.learner.gradient_norm_clip, 35);
   EXPECT_EQ(o.learner.compute, "bf16");
   EXPECT_EQ(o.learner.threads, 36);
+  EXPECT_EQ(o.parameters.shards, 46);
+  EXPECT_EQ(o.parameters.partition, "greedy");
   EXPECT_EQ(o.evaluator.episodes, 37);
   EXPECT_EQ(o.evaluator.every_learner_steps, 38);
   EXPECT_EQ(o.checkpoint.every_s, 39);

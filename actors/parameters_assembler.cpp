@@ -1,0 +1,142 @@
+#include <troupe/actors/parameters_assembler.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+#include <troupe/core/check.hpp>
+
+namespace troupe::actors {
+namespace {
+
+using messages::ParametersView;
+
+/// Of publication 0, which has no bits: 64, the highest.
+int rank_of(const ParametersView& piece) { return std::countr_zero(piece.info().publication); }
+
+std::span<const float> floats(const ParametersView& view) {
+  return {reinterpret_cast<const float*>(view.data().data()), view.data().size() / sizeof(float)};
+}
+
+}  // namespace
+
+void KeptPieces::add(ParametersView piece) {
+  if (!pieces_.empty() && piece.info().version < pieces_.back().info().version) return;
+  if (pieces_.size() == 2 || (!pieces_.empty() && piece.info().version == pieces_.back().info().version)) {
+    pieces_.pop_back();
+  }
+  if (!pieces_.empty() && rank_of(pieces_.front()) <= rank_of(piece)) pieces_.clear();
+  pieces_.push_back(std::move(piece));
+}
+
+const ParametersView* KeptPieces::find(std::int64_t version) const {
+  const auto found = std::find_if(pieces_.begin(), pieces_.end(),
+                                  [&](const ParametersView& piece) { return piece.info().version == version; });
+  return found == pieces_.end() ? nullptr : &*found;
+}
+
+ParametersView KeptPieces::take() {
+  TROUPE_CHECK(!pieces_.empty(), "take from no pieces");
+  ParametersView piece = std::move(pieces_.front());
+  pieces_.erase(pieces_.begin());
+  return piece;
+}
+
+Result<std::optional<AssembledParameters>> ParametersAssembler::take(Inlet& inlet) {
+  std::optional<AssembledParameters> newest;
+  while (!inlet.empty()) {
+    TROUPE_ASSIGN(ParametersView piece, messages::read_parameters(inlet.take()));
+    if (piece.info().dtype != DType::kF32) {
+      return Error{Code::kInvalidArgument, fmt::format("parameters of version {}: got {}, expected float32",
+                                                       piece.info().version, to_string(piece.info().dtype))};
+    }
+    if (piece.info().version <= version_) continue;
+    if (piece.piece().count == 1) {
+      version_ = piece.info().version;
+      newest = AssembledParameters{version_, piece.info().layout_hash, floats(piece)};
+      whole_ = std::move(piece);
+      continue;
+    }
+    TROUPE_TRY(add(std::move(piece)));
+    if (const auto version = complete()) {
+      TROUPE_ASSIGN(newest, assemble(*version));
+    }
+    drop_hopeless();
+  }
+  return newest;
+}
+
+Status ParametersAssembler::add(ParametersView piece) {
+  const messages::ParametersPiece& part = piece.piece();
+  if (shards_.empty()) shards_.resize(part.count);
+  if (part.count != shards_.size()) {
+    return Error{Code::kInvalidArgument, fmt::format("parameters of version {}: got a piece of {}, expected one of {}",
+                                                     piece.info().version, part.count, shards_.size())};
+  }
+  shards_[part.index].add(std::move(piece));
+  return {};
+}
+
+std::optional<std::int64_t> ParametersAssembler::complete() const {
+  const auto candidates = shards_.front().pieces();
+  for (auto candidate = candidates.rbegin(); candidate != candidates.rend(); ++candidate) {
+    const std::int64_t version = candidate->info().version;
+    if (std::all_of(shards_.begin(), shards_.end(), [&](const KeptPieces& kept) { return kept.find(version); })) {
+      return version;
+    }
+  }
+  return {};
+}
+
+Result<AssembledParameters> ParametersAssembler::assemble(std::int64_t version) {
+  const ParametersView& first = *shards_.front().find(version);
+  const std::int64_t elements = first.piece().elements;
+  std::vector<messages::ParametersRange> ranges;
+  for (const KeptPieces& kept : shards_) {
+    const ParametersView& piece = *kept.find(version);
+    if (piece.piece().elements != elements || piece.info().layout_hash != first.info().layout_hash) {
+      return Error{Code::kInvalidArgument,
+                   fmt::format("parameters of version {}: pieces are of different buffers", version)};
+    }
+    ranges.insert(ranges.end(), piece.piece().ranges.begin(), piece.piece().ranges.end());
+  }
+  std::sort(ranges.begin(), ranges.end(), [](const auto& a, const auto& b) { return a.offset < b.offset; });
+  std::int64_t end = 0;
+  for (const messages::ParametersRange& range : ranges) {
+    if (range.offset != end) break;
+    end += range.count;
+  }
+  if (end != elements) {
+    return Error{Code::kInvalidArgument,
+                 fmt::format("parameters of version {}: pieces cover {} elements without gap or overlap, expected {}",
+                             version, end, elements)};
+  }
+  values_.resize(static_cast<std::size_t>(elements));
+  for (KeptPieces& kept : shards_) {
+    const ParametersView& piece = *kept.find(version);
+    const float* from = floats(piece).data();
+    for (const messages::ParametersRange& range : piece.piece().ranges) {
+      std::copy_n(from, range.count, values_.begin() + range.offset);
+      from += range.count;
+    }
+  }
+  version_ = version;
+  const AssembledParameters assembled{version, first.info().layout_hash, values_};
+  for (KeptPieces& kept : shards_) kept.keep_if([&](std::int64_t v) { return v > version; });
+  return assembled;
+}
+
+void ParametersAssembler::drop_hopeless() {
+  // Versions ascend, so a shard that has sent a newer one will never send this one.
+  for (KeptPieces& kept : shards_) {
+    kept.keep_if([&](std::int64_t version) {
+      return std::none_of(shards_.begin(), shards_.end(), [&](const KeptPieces& other) {
+        return !other.empty() && other.pieces().back().info().version > version && !other.find(version);
+      });
+    });
+  }
+}
+
+}  // namespace troupe::actors
