@@ -13,6 +13,7 @@
 #include <troupe/apps/cluster/detail/mistakes.hpp>
 #include <troupe/apps/cluster/place.hpp>
 #include <troupe/core/text.hpp>
+#include <troupe/transport/identity.hpp>
 
 namespace troupe::apps {
 namespace {
@@ -32,7 +33,7 @@ class ClusterReader {
     if (file.find("run") == nullptr) mistakes_.add(0, "missing key run: the name of the run");
     if (const std::string* run = mistakes_.text(file, "run")) {
       cluster_.run = *run;
-      if (!is_name(*run)) mistakes_.add(file.find("run")->line, bad_name("run", *run));
+      if (!transport::is_name(*run)) mistakes_.add(file.find("run")->line, bad_name("run", *run));
     }
     if (file.find("nodes") == nullptr) mistakes_.add(0, "no nodes: expected at least one [[nodes]]");
     if (const TomlValue::List* nodes = mistakes_.list(file, "nodes")) read_nodes(*nodes, file.find("nodes")->line);
@@ -42,8 +43,8 @@ class ClusterReader {
 
  private:
   static std::string bad_name(std::string_view key, const std::string& got) {
-    return fmt::format("{} \"{}\": expected 1 .. 63 letters, digits, '-', '_' or '.', a letter or digit first", key,
-                       printable(got));
+    return fmt::format("{} \"{}\": expected 1 .. {} characters of a-z 0-9 . _ -, a letter or digit first", key,
+                       printable(got), transport::kNameBytesMax);
   }
 
   void read_nodes(const TomlValue::List& nodes, std::size_t line) {
@@ -76,7 +77,7 @@ class ClusterReader {
     if (const std::string* name = mistakes_.text(value, "name")) {
       const std::size_t line = value.find("name")->line;
       node.name = *name;
-      if (!is_name(*name)) {
+      if (!transport::is_name(*name)) {
         mistakes_.add(line, bad_name("name", *name));
       } else if (cluster_.find(*name) != nullptr) {
         mistakes_.add(line, fmt::format("name \"{}\": there is a node of that name already", *name));

@@ -30,11 +30,6 @@ std::vector<RoleCount> role_counts(const actors::TrainOptions& options) {
           {actors::kActorRole, options.actors.count}};
 }
 
-bool is_name(std::string_view text) {
-  return !text.empty() && text.size() <= 63 && is_alnum(text[0]) &&
-         std::all_of(text.begin(), text.end(), [](char c) { return is_alnum(c) || c == '-' || c == '_' || c == '.'; });
-}
-
 bool is_host(std::string_view text) {
   const bool ip_v6 = std::count(text.begin(), text.end(), ':') >= 2;
   return !text.empty() && text.size() <= 253 && (is_alnum(text[0]) || text[0] == ':') &&

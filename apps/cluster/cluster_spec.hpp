@@ -27,14 +27,14 @@ struct HostedRole {
 };
 
 struct NodeSpec {
-  std::string name;  ///< unique, fit for file names and certificates: see is_name()
+  std::string name;  ///< unique; transport::is_name(), as it goes into certificates and file names
   Address address;
   std::vector<HostedRole> roles;  ///< by name; a role at most once
   bool operator==(const NodeSpec&) const = default;
 };
 
 struct ClusterSpec {
-  std::string run;  ///< name of the run; is_name()
+  std::string run;  ///< name of the run; transport::is_name()
   std::vector<NodeSpec>
       nodes;  ///< in the order in which they were given, the same on every node; the first is the chief
 
@@ -57,8 +57,6 @@ struct RoleCount {
 /// The roles of a run besides metrics (which is always the chief's), in the order in which nodes are made for them.
 std::vector<RoleCount> role_counts(const actors::TrainOptions& options);
 
-/// 1 .. 63 letters, digits, '-', '_' or '.', a letter or digit first.
-bool is_name(std::string_view text);
 /// A host name or an IP address, by its characters; whether it resolves is found out when it is used.
 bool is_host(std::string_view text);
 

@@ -35,7 +35,7 @@ std::vector<std::string> placement_names() {
 /// It becomes an argument of ssh, so it must not look like an option; nor may a shell find anything in it.
 bool is_destination(std::string_view text) {
   const std::size_t at = text.find('@');
-  return at == std::string_view::npos ? is_host(text) : is_name(text.substr(0, at)) && is_host(text.substr(at + 1));
+  return at == std::string_view::npos ? is_host(text) : is_host(text.substr(0, at)) && is_host(text.substr(at + 1));
 }
 
 class HostsReader {

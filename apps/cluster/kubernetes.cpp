@@ -8,6 +8,7 @@
 #include <troupe/apps/cluster/environment.hpp>
 #include <troupe/apps/cluster/place.hpp>
 #include <troupe/core/text.hpp>
+#include <troupe/transport/identity.hpp>
 
 namespace troupe::apps {
 namespace {
@@ -43,7 +44,7 @@ Result<OwnPlace> kubernetes_place(const Environment& environment, const actors::
   const std::size_t dash = pod.rfind('-');
   const auto suffix = dash == std::string::npos ? std::nullopt : to_number(std::string_view(pod).substr(dash + 1));
   const std::string job = pod.substr(0, suffix ? dash : 0);
-  if (!suffix || !is_name(job)) {
+  if (!suffix || !transport::is_name(job)) {
     return wrong(fmt::format("the pod's host name is \"{}\", expected <job>-<index>", printable(host)));
   }
   const std::string index_text = variable(environment, "JOB_COMPLETION_INDEX", std::to_string(*suffix));

@@ -84,7 +84,7 @@ host = "h"
 port = 7600
 roles = []
 )"),
-            "f:1: run \"../r\": expected 1 .. 63 letters, digits, '-', '_' or '.', a letter or digit first\n"
+            "f:1: run \"../r\": expected 1 .. 64 characters of a-z 0-9 . _ -, a letter or digit first\n"
             "f:2: unknown key node of a cluster (did you mean nodes?), expected run, nodes\n"
             "f:3: a node without name\n"
             "f:4: unknown key nam of a node (did you mean name?), expected name, host, port, roles\n"

@@ -1,0 +1,310 @@
+#include <troupe/apps/cluster/launcher.hpp>
+
+#include <poll.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <string_view>
+#include <utility>
+
+#include <fmt/core.h>
+
+#include <troupe/apps/cluster/detail/child.hpp>
+#include <troupe/apps/cluster/detail/prefixed_output.hpp>
+#include <troupe/apps/cluster/tether.hpp>
+#include <troupe/apps/commands/commands.hpp>
+
+namespace troupe::apps {
+namespace {
+
+using detail::Ending;
+using detail::Fd;
+
+constexpr const char* kSelf = "launcher";
+
+/// The exit codes after which another start would end in the same way.
+bool is_pointless(const Ending& ending) {
+  return !ending.signalled &&
+         (ending.number == kExitUsage || ending.number == kExitConfig || ending.number == 126 || ending.number == 127);
+}
+
+std::string in_words(const Ending& ending, bool by_ssh) {
+  if (ending.signalled) return fmt::format("signal {}", ending.number);
+  if (ending.number == kNodeFenced) return "exit code 75, it was fenced";
+  if (ending.number == kExitConfig) return "exit code 78, its configuration is wrong";
+  if (ending.number == kExitUsage) return "exit code 64, its command line is wrong";
+  if (ending.number == 126 || ending.number == 127) {
+    return fmt::format("exit code {}, its program cannot be started", ending.number);
+  }
+  if (by_ssh && ending.number == 255) return "exit code 255, ssh did not reach its host or lost it";
+  return fmt::format("exit code {}", ending.number);
+}
+
+/// The remote side hands a command to a shell.
+std::string shell_quoted(const std::string& text) {
+  std::string inside;
+  for (const char c : text) inside.append(c == '\'' ? "'\\''" : std::string(1, c));
+  return fmt::format("'{}'", inside);
+}
+
+struct Node {
+  NodeCommand spec;
+  pid_t pid = -1;     ///< -1: not running
+  Fd output;          ///< what it writes
+  Fd tether;          ///< by ssh only: closing it ends the node
+  std::string input;  ///< what has still to go through the tether
+  detail::LineCutter lines;
+  int starts = 0;
+  std::deque<Duration> restarts;     ///< times within the window
+  std::optional<Duration> start_at;  ///< of a restart that waits
+};
+
+class Launcher {
+ public:
+  Launcher(std::vector<NodeCommand> commands, LaunchOptions options, detail::SignalFd signals)
+      : options_(std::move(options)), signals_(std::move(signals)), output_(options_.output) {
+    for (NodeCommand& command : commands) nodes_.push_back(std::make_unique<Node>(Node{.spec = std::move(command)}));
+    chief_ = nodes_.front().get();
+  }
+
+  int run() {
+    for (const auto& node : nodes_) start(*node);
+    while (!killed_by_ && !(result_ && std::none_of(nodes_.begin(), nodes_.end(), is_running))) turn();
+    for (const auto& node : nodes_) {  // killed_by_ only: the others have ended
+      if (node->pid >= 0) kill_and_wait(*node);
+    }
+    output_.write(std::chrono::seconds(1));
+    return killed_by_ ? 128 + *killed_by_ : *result_;
+  }
+
+ private:
+  static bool is_running(const std::unique_ptr<Node>& node) { return node->pid >= 0; }
+  Duration now() const { return clock_.now(); }
+  void say(const std::string& line) { output_.line(kSelf, line); }
+
+  /// One round: whatever can be done without waiting, then a wait for the next event or deadline.
+  void turn() {
+    const Duration time = now();
+    for (const auto& node : nodes_) {
+      if (node->start_at && *node->start_at <= time) start(*node);
+    }
+    if (kill_at_ && *kill_at_ <= time) kill_late();
+    beat(time);
+    wait(time);
+    while (const auto signal = signals_.next()) {
+      if (*signal != SIGCHLD) stop(*signal);
+    }
+    for (const auto& node : nodes_) {
+      read_output(*node);
+      write_input(*node);
+    }
+    for (const auto& node : nodes_) {
+      if (node->pid < 0) continue;
+      const auto ending = detail::reap(node->pid);
+      if (!ending) continue;
+      const std::string cause = in_words(*ending, !node->spec.ssh.empty());
+      ended(*node, *ending, fmt::format("node {} (pid {}) died: {}", node->spec.name, node->pid, cause));
+    }
+    output_.write(Duration(0));
+  }
+
+  void wait(Duration time) {
+    std::vector<pollfd> files = {{signals_.fd(), POLLIN, 0}};
+    if (output_.pending()) files.push_back({output_.fd(), POLLOUT, 0});
+    std::optional<Duration> next = kill_at_;
+    const auto sooner = [&](Duration at) { next = std::min(next.value_or(at), at); };
+    for (const auto& node : nodes_) {
+      if (node->output.open()) files.push_back({node->output.get(), POLLIN, 0});
+      if (node->tether.open()) {
+        if (!node->input.empty()) files.push_back({node->tether.get(), POLLOUT, 0});
+        sooner(next_beat_);
+      }
+      if (node->start_at) sooner(*node->start_at);
+    }
+    int timeout_ms = -1;
+    if (next) {
+      const auto left = std::chrono::ceil<std::chrono::milliseconds>(*next - time);
+      timeout_ms = static_cast<int>(std::clamp<std::int64_t>(left.count(), 0, 60'000));
+    }
+    poll(files.data(), files.size(), timeout_ms);
+  }
+
+  void start(Node& node) {
+    node.start_at.reset();
+    const Status started = try_start(node);
+    ++node.starts;
+    if (!started.ok()) {
+      ended(node, Ending{false, 1},
+            fmt::format("node {} could not be started: {}", node.spec.name, started.error().message));
+    }
+  }
+
+  Status try_start(Node& node) {
+    std::string input;
+    if (node.spec.input) {
+      TROUPE_ASSIGN(input, node.spec.input(node.starts));
+    }
+    TROUPE_ASSIGN(detail::Pipe out, detail::make_pipe(detail::OurEnd::kRead));
+    std::vector<std::string> command = node.spec.command;
+    Fd in, tether;
+    if (node.spec.ssh.empty()) {
+      TROUPE_ASSIGN(in, detail::memory_file(input));
+    } else {
+      TROUPE_ASSIGN(detail::Pipe pipe, detail::make_pipe(detail::OurEnd::kWrite));
+      in = std::move(pipe.read);
+      tether = std::move(pipe.write);
+      node.input = tether_input(input);
+      command = options_.ssh;
+      command.insert(command.end(), {node.spec.ssh, "--"});
+      for (const std::string& argument : options_.tether) command.push_back(shell_quoted(argument));
+      for (const std::string& argument : node.spec.command) command.push_back(shell_quoted(argument));
+    }
+    TROUPE_ASSIGN(node.pid, detail::start_child(command, {in.get(), out.write.get(), out.write.get()}, signals_));
+    node.output = std::move(out.read);
+    node.tether = std::move(tether);
+    return {};
+  }
+
+  void read_output(Node& node) {
+    if (!node.output.open()) return;
+    std::array<char, 65536> bytes;
+    const ssize_t got = read(node.output.get(), bytes.data(), bytes.size());
+    if (got > 0) {
+      node.lines.append({bytes.data(), static_cast<std::size_t>(got)}, emit(node));
+    } else if (got == 0 || (errno != EAGAIN && errno != EINTR)) {
+      node.output.reset();  // it has closed its output; whether it has ended is another question
+    }
+  }
+
+  detail::LineCutter::Emit emit(Node& node) {
+    return [this, &node](std::string_view line) { output_.line(node.spec.name, line); };
+  }
+
+  void write_input(Node& node) {
+    if (!node.tether.open() || node.input.empty()) return;
+    const ssize_t written = write(node.tether.get(), node.input.data(), node.input.size());
+    if (written > 0) node.input.erase(0, static_cast<std::size_t>(written));
+  }
+
+  /// Tells the tethers that this process is there and not stopped.
+  void beat(Duration time) {
+    if (time < next_beat_) return;
+    next_beat_ = time + kTetherBeat;
+    for (const auto& node : nodes_) {
+      if (node->tether.open() && node->input.empty()) node->input.append(kTetherBeatText);
+    }
+  }
+
+  /// `died`: the event in words.
+  void ended(Node& node, const Ending& ending, const std::string& died) {
+    node.pid = -1;
+    for (int i = 0; i < 64 && node.output.open(); ++i) read_output(node);  // what it had written: a pipe holds 64 KiB
+    node.lines.finish(emit(node));
+    node.output.reset();
+    node.tether.reset();
+    node.input.clear();
+    const bool fine = !ending.signalled && ending.number == kNodeDone;
+    if (&node == chief_ && (fine || stopping_ || result_)) return end_run(ending.exit_code());
+    if (fine || result_) return;
+    if (stopping_) return say(fmt::format("TRP-E101 {}; the run is stopping", died));
+    if (is_pointless(ending)) return stays_down(node, died, ending);
+
+    const Duration time = now();
+    while (!node.restarts.empty() && node.restarts.front() + options_.restart_window <= time) node.restarts.pop_front();
+    const int before = static_cast<int>(node.restarts.size());
+    const std::string window = fmt::format("{:g} s", seconds(options_.restart_window));
+    if (before >= options_.restarts_max) {
+      return stays_down(node, fmt::format("{}, after {} restarts in {}", died, before, window), ending);
+    }
+    const bool fenced = !ending.signalled && ending.number == kNodeFenced;
+    const Duration backoff =
+        fenced ? Duration(0) : std::min(options_.max_backoff, options_.first_backoff * (1 << std::min(before, 20)));
+    node.restarts.push_back(time);
+    node.start_at = time + backoff;
+    say(fmt::format("TRP-E101 {}; restarting it in {:g} s ({} of {} in {})", died, seconds(backoff), before + 1,
+                    options_.restarts_max, window));
+  }
+
+  void stays_down(Node& node, const std::string& died, const Ending& ending) {
+    const bool chief = &node == chief_;
+    say(fmt::format("TRP-E103 {}; it stays down and the run {}", died,
+                    chief ? "ends, as it is the chief" : "goes on without it"));
+    if (chief) end_run(ending.exit_code());
+  }
+
+  /// The chief is gone for good: the others are asked to end, and killed later.
+  void end_run(int exit_code) {
+    result_ = exit_code;
+    kill_at_ = now() + options_.end_grace;
+    for (const auto& node : nodes_) {
+      node->start_at.reset();
+      ask_to_end(*node);
+    }
+  }
+
+  void ask_to_end(Node& node) {
+    if (node.pid < 0) return;
+    if (node.spec.ssh.empty()) {
+      kill(node.pid, SIGTERM);
+    } else {
+      node.tether.reset();  // its other end sends the signal; ssh stays for the last lines and the exit code
+    }
+  }
+
+  void stop(int signal) {
+    if (stopping_) {
+      killed_by_ = signal == SIGHUP ? SIGTERM : signal;
+      return;
+    }
+    stopping_ = true;
+    if (result_) return;  // the run is ending already
+    for (const auto& node : nodes_) node->start_at.reset();
+    if (chief_->pid < 0) return end_run(128 + signal);
+    say("stopping: the chief makes its checkpoint; once more to kill everything at once");
+    kill_at_ = now() + options_.stop_grace;
+    ask_to_end(*chief_);
+  }
+
+  void kill_late() {
+    kill_at_.reset();
+    for (const auto& node : nodes_) {
+      if (node->pid < 0 || (!result_ && node.get() != chief_)) continue;
+      say(fmt::format("node {} (pid {}) did not end in {:g} s: killed", node->spec.name, node->pid,
+                      seconds(result_ ? options_.end_grace : options_.stop_grace)));
+      kill(-node->pid, SIGKILL);
+    }
+  }
+
+  void kill_and_wait(Node& node) {
+    node.tether.reset();
+    kill(-node.pid, SIGKILL);
+    for (int i = 0; i < 1000 && !detail::reap(node.pid); ++i) poll(nullptr, 0, 10);
+  }
+
+  const LaunchOptions options_;
+  const SteadyClock clock_;
+  detail::SignalFd signals_;
+  detail::PrefixedOutput output_;
+  std::vector<std::unique_ptr<Node>> nodes_;
+  Node* chief_ = nullptr;
+  bool stopping_ = false;         ///< somebody asked for it
+  std::optional<int> result_;     ///< the chief's exit code, once it is gone for good
+  std::optional<int> killed_by_;  ///< the second signal
+  std::optional<Duration> kill_at_;
+  Duration next_beat_{0};
+};
+
+}  // namespace
+
+Result<int> launch(std::vector<NodeCommand> commands, LaunchOptions options) {
+  if (commands.empty()) return Error{Code::kInvalidArgument, "launch: no commands"};
+  TROUPE_ASSIGN(detail::SignalFd signals, detail::SignalFd::make({SIGINT, SIGTERM, SIGHUP, SIGCHLD}));
+  return Launcher(std::move(commands), std::move(options), std::move(signals)).run();
+}
+
+}  // namespace troupe::apps

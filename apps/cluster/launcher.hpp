@@ -1,0 +1,63 @@
+#pragma once
+// The launcher starts the processes of a run, one a node, here or on other hosts by ssh, and looks after them until the
+// run has ended: `troupe train --processes` and `troupe up` are this. It is not a node itself and takes no part in the
+// run: what it knows is who has died. Nothing that it started outlives it, whatever happens to it: children here are
+// killed by the kernel, those on other hosts by their tether (apps/cluster/tether.hpp).
+#include <functional>
+#include <string>
+#include <vector>
+
+#include <unistd.h>
+
+#include <troupe/core/clock.hpp>
+#include <troupe/core/error.hpp>
+
+namespace troupe::apps {
+
+struct NodeCommand {
+  std::string name;  ///< of the node: stands before its lines
+  std::vector<std::string> command;
+  std::string ssh;  ///< destination, [user@]host; empty: this host
+  /// What the process finds in its standard input at its start number `start` (0, 1, ...), e.g. a secret that must not
+  /// be an argument. An error counts as a failed start. Not set: empty input.
+  std::function<Result<std::string>(int start)> input;
+};
+
+struct LaunchOptions {
+  /// The program with its own options; the destination, "--" and the command follow.
+  std::vector<std::string> ssh = {"ssh", "-T",
+                                  "-o",  "BatchMode=yes",
+                                  "-o",  "ConnectTimeout=10",
+                                  "-o",  "ServerAliveInterval=2",
+                                  "-o",  "ServerAliveCountMax=3"};
+  std::vector<std::string> tether = {"troupe", "tether"};  ///< what runs a command there, see tether.hpp
+  int output = STDOUT_FILENO;
+  /// A node that ends in any other way than by exit code 0 is started again, after first_backoff, doubled for each
+  /// further restart within the window (at once when it was fenced: exit code 75).
+  int restarts_max = 5;  ///< of one node within the window; then it stays down
+  Duration restart_window = std::chrono::seconds(60);
+  Duration first_backoff = std::chrono::milliseconds(100);
+  Duration max_backoff = std::chrono::seconds(5);
+  Duration stop_grace = std::chrono::seconds(60);  ///< the chief's time to end a run that is to stop; then it is killed
+  Duration end_grace = std::chrono::seconds(10);   ///< a node's time to end when the run has ended; then it is killed
+};
+
+/// Exit codes of a node that the launcher acts on.
+enum NodeExit {
+  kNodeDone = 0,     ///< of the chief: the run is complete. Of another: nothing is left to do for it, it stays down.
+  kNodeFenced = 75,  ///< it was declared dead and must not write: it is started again at once
+};
+
+/// Starts the commands, the first of which is the chief's, and returns when all have ended: the chief's exit code
+/// (128 + n if signal n ended it), or 130 / 143 when a second SIGINT / SIGTERM (or SIGHUP) killed everything.
+/// Every line that a node writes appears on `output` as "<name> | <line>"; so do, under the name "launcher", a line for
+/// each restart and why, and one for a node that stays down: after restarts_max, or at once when starting it again is
+/// pointless (its configuration or command line is wrong, or there is no such program). The chief's staying down ends
+/// the run.
+/// The first SIGINT, SIGTERM or SIGHUP asks the chief to stop (SIGTERM): it makes its checkpoint and ends; then the
+/// others are ended. Blocks the calling thread; takes these signals and SIGCHLD for itself meanwhile, so it is to be
+/// called before other threads are started. Errors: kInvalidArgument (no commands), kIo (no pipes or processes to be
+/// had); nothing runs then.
+Result<int> launch(std::vector<NodeCommand> commands, LaunchOptions options);
+
+}  // namespace troupe::apps

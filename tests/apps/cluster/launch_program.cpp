@@ -1,0 +1,74 @@
+// The launcher as a program of its own, so that tests can send it signals, kill it and look for what it left behind.
+//   launch_program [--ssh PROGRAM] [--SECONDS-OPTION S ...] NAME=COMMAND...      COMMAND is a shell's; HOST:NAME=... by
+//   ssh launch_program tether [--silence S] [--grace S] COMMAND ARGUMENT...
+#include <cstdio>
+#include <cstdlib>
+#include <map>
+#include <string>
+#include <vector>
+
+#include <fmt/core.h>
+
+#include <troupe/apps/cluster/launcher.hpp>
+#include <troupe/apps/cluster/tether.hpp>
+
+namespace {
+
+using namespace troupe;
+
+Duration from_seconds(const char* text) {
+  return std::chrono::duration_cast<Duration>(std::chrono::duration<double>(std::atof(text)));
+}
+
+int end(const Result<int>& result) {
+  if (result.ok()) return *result;
+  fmt::print(stderr, "{}\n", result.error().message);
+  return 99;
+}
+
+int tether(int argc, char** argv) {
+  apps::TetherOptions options;
+  int i = 2;
+  for (; i + 1 < argc && argv[i][0] == '-'; i += 2) {
+    (argv[i] == std::string("--silence") ? options.silence_max : options.grace) = from_seconds(argv[i + 1]);
+  }
+  return end(apps::run_tethered({argv + i, argv + argc}, options));
+}
+
+int launch(int argc, char** argv) {
+  apps::LaunchOptions options;
+  options.tether = {argv[0], "tether", "--grace", "0.3"};
+  const std::map<std::string, Duration*> durations = {{"--stop-grace", &options.stop_grace},
+                                                      {"--end-grace", &options.end_grace},
+                                                      {"--first-backoff", &options.first_backoff}};
+  std::vector<apps::NodeCommand> commands;
+  for (int i = 1; i < argc; ++i) {
+    const std::string argument = argv[i];
+    if (argument == "--ssh") {
+      options.ssh = {argv[++i], "-o", "BatchMode=yes"};
+    } else if (durations.count(argument) > 0) {
+      *durations.at(argument) = from_seconds(argv[++i]);
+    } else {
+      const std::size_t equals = argument.find('=');
+      std::string name = argument.substr(0, equals), host;
+      if (const std::size_t colon = name.find(':'); colon != std::string::npos) {
+        host = name.substr(0, colon);
+        name = name.substr(colon + 1);
+      }
+      commands.push_back({.name = name,
+                          .command = {"sh", "-c", argument.substr(equals + 1)},
+                          .ssh = host,
+                          .input = [name](int start) -> Result<std::string> {
+                            if (name == "refused") return Error{Code::kIo, "no secret for it"};
+                            return fmt::format("{} start {}\nit's \"quoted\" $HOME\n", name, start);
+                          }});
+    }
+  }
+  return end(apps::launch(std::move(commands), std::move(options)));
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  return argc > 1 && argv[1] == std::string("tether") ? tether(argc, argv) : launch(argc, argv);
+}
