@@ -67,7 +67,7 @@ struct Nodes {
   LinkPtr open(int fd, const char* self, const char* peer, Side side) const {
     const auto identity = [](const char* name) { return Identity{"bench", {"role"}, name}; };
     const Credentials credentials = authority.issue(identity(self), now).value();
-    return Link::open(fd, credentials, {.side = side, .peer_uri = to_uri(identity(peer)).value()}).value();
+    return Link::open(fd, credentials, {.side = side, .admit = only(identity(peer))}).value();
   }
 };
 

@@ -1,0 +1,72 @@
+#pragma once
+// The thread inside of each end of a stream, and how it is woken and ended.
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <mutex>
+#include <stop_token>
+#include <string>
+#include <system_error>
+#include <thread>
+#include <utility>
+
+#include <troupe/core/error.hpp>
+
+namespace troupe::transport {
+
+/// Wakes a thread that polls a file descriptor.
+class WakeEvent {
+ public:
+  WakeEvent() : fd_(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {}
+  ~WakeEvent() {
+    if (fd_ >= 0) ::close(fd_);
+  }
+  WakeEvent(const WakeEvent&) = delete;
+  WakeEvent& operator=(const WakeEvent&) = delete;
+
+  int fd() const { return fd_; }  ///< negative: the system has none left
+  void set() {
+    const std::uint64_t one = 1;
+    (void)!::write(fd_, &one, sizeof(one));  // fails only when it is set more than often enough
+  }
+  void clear() {
+    std::uint64_t count = 0;
+    (void)!::read(fd_, &count, sizeof(count));
+  }
+
+ private:
+  const int fd_;
+};
+
+/// A thread that may be ended by several others at once, and by what it calls itself.
+class StreamThread {
+ public:
+  Status start(std::function<void(std::stop_token)> body) {
+    try {
+      thread_ = std::jthread([this, body = std::move(body)](std::stop_token stop) {
+        id_ = std::this_thread::get_id();
+        body(std::move(stop));
+      });
+    } catch (const std::system_error& error) {
+      return Error{Code::kUnavailable, std::string("stream: no thread: ") + error.what()};
+    }
+    return {};
+  }
+  void request_stop() { thread_.request_stop(); }
+  /// Nothing on the thread itself, which ends when it gets back to its loop.
+  void join() {
+    if (std::this_thread::get_id() == id_) return;
+    const std::lock_guard lock(mutex_);
+    if (thread_.joinable()) thread_.join();
+  }
+
+ private:
+  std::mutex mutex_;  // of the join
+  std::atomic<std::thread::id> id_;
+  std::jthread thread_;
+};
+
+}  // namespace troupe::transport
