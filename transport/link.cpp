@@ -1,5 +1,6 @@
 #include <troupe/transport/link.hpp>
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <openssl/err.h>
 #include <poll.h>
@@ -88,7 +89,7 @@ struct Link::Impl {
   Result<ReceivedFrame> receive(Patience& patience);
 
   const std::unique_ptr<Connection> connection;
-  const Socket& socket = connection->socket;
+  const Descriptor& socket = connection->socket;
   std::vector<std::byte>& gathered = connection->gathered;
   SSL* const ssl = connection->ssl.get();
   const FrameLimits limits;
@@ -335,9 +336,12 @@ Link::~Link() {
 }
 
 Result<std::unique_ptr<Link>> Link::open(int fd, const Credentials& credentials, const LinkOptions& options) {
-  Socket socket(fd);
+  Descriptor socket(fd);
   TROUPE_ASSIGN(const ContextPtr context, make_context(credentials));
-  TROUPE_TRY(set_non_blocking(socket));
+  const int flags = fcntl(fd, F_GETFL);
+  if (flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) != 0) {
+    return unavailable(fmt::format("cannot use socket {}: {}", fd, std::strerror(errno)));
+  }
   Handshake handshake(std::move(socket), *context, options);
   const std::stop_callback on_stop(options.stop, [&] { ::shutdown(fd, SHUT_RDWR); });  // wakes a poll in progress
   for (;;) {

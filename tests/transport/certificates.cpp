@@ -1,5 +1,6 @@
 #include <troupe/tests/transport/certificates.hpp>
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <openssl/ssl.h>
 #include <openssl/x509v3.h>
@@ -28,7 +29,8 @@ Credentials issue_odd(const Authority& authority, const OddCertificate& odd) {
   const Identity any{authority.run(), {"any"}, "any"};
   const KeyPtr key = odd.rsa_bits == 0 ? make_key() : KeyPtr(EVP_RSA_gen(static_cast<std::size_t>(odd.rsa_bits)));
   const X509Ptr certificate = parse_certificate(authority.issue(any, now).value().certificate);
-  X509_delete_ext(certificate.get(), X509_get_ext_by_NID(certificate.get(), NID_subject_alt_name, -1));
+  const int names_at = X509_get_ext_by_NID(certificate.get(), NID_subject_alt_name, -1);
+  X509_EXTENSION_free(X509_delete_ext(certificate.get(), names_at));
   if (!odd.names.empty()) {
     const OpenSslPtr<X509_EXTENSION, X509_EXTENSION_free> names(
         X509V3_EXT_conf_nid(nullptr, nullptr, NID_subject_alt_name, odd.names.c_str()));
@@ -45,6 +47,7 @@ void dial_raw(int fd, int max_version, const Credentials* credentials, std::span
   sigemptyset(&pipe);
   sigaddset(&pipe, SIGPIPE);
   pthread_sigmask(SIG_BLOCK, &pipe, nullptr);  // OpenSSL's own writes raise it when the peer has closed
+  fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) & ~O_NONBLOCK);
   const OpenSslPtr<SSL_CTX, SSL_CTX_free> context(SSL_CTX_new(TLS_client_method()));
   SSL_CTX_set_max_proto_version(context.get(), max_version);
   SSL_CTX_set_security_level(context.get(), 0);  // this side may be as weak as the test wants

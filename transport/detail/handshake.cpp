@@ -12,6 +12,7 @@
 #include <troupe/core/check.hpp>
 #include <troupe/core/text.hpp>
 #include <troupe/transport/detail/gathering_bio.hpp>
+#include <troupe/transport/detail/socket_address.hpp>
 
 namespace troupe::transport {
 namespace {
@@ -26,31 +27,13 @@ bool looks_like_tls(std::span<const unsigned char> bytes) {
 
 }  // namespace
 
-Result<bool> send_gathered(Connection& connection) {
-  std::size_t done = 0;
-  while (done < connection.gathered.size()) {
-    const ssize_t sent = ::send(connection.socket.fd(), connection.gathered.data() + done,
-                                connection.gathered.size() - done, MSG_NOSIGNAL | MSG_DONTWAIT);
-    if (sent >= 0) {
-      done += static_cast<std::size_t>(sent);
-    } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
-      break;
-    } else if (errno != EINTR) {
-      return unavailable(fmt::format("link: send to {}: {}", connection.address, std::strerror(errno)));
-    }
-  }
-  connection.gathered.erase(connection.gathered.begin(),
-                            connection.gathered.begin() + static_cast<std::ptrdiff_t>(done));
-  return connection.gathered.empty();
-}
-
-Handshake::Handshake(Socket socket, SSL_CTX& context, const LinkOptions& options)
+Handshake::Handshake(Descriptor socket, SSL_CTX& context, const LinkOptions& options)
     : connection_(new Connection{.socket = std::move(socket)}),
       context_(context),
       options_(options),
       deadline_(clock_.now() + options.handshake_timeout) {
   TROUPE_CHECK(options.admit != nullptr, "a link needs to know whom to let in");
-  connection_->address = peer_address(connection_->socket);
+  connection_->address = peer_address(fd());
 }
 
 Result<Handshake::Next> Handshake::step() {
@@ -62,7 +45,7 @@ Result<Handshake::Next> Handshake::step() {
                                                             seconds(options_.handshake_timeout), connection_->address)};
   }
   if (!next.ok()) {
-    (void)send_gathered(*connection_);  // the alert or refusal that says why
+    (void)send_gathered();  // the alert or refusal that says why
     // A close with bytes unread would make the system throw that away.
     std::array<std::byte, 4096> unread;
     for (int i = 0; i < 16 && ::recv(fd(), unread.data(), unread.size(), MSG_DONTWAIT) > 0; ++i) {
@@ -73,7 +56,7 @@ Result<Handshake::Next> Handshake::step() {
 
 Result<Handshake::Next> Handshake::advance() {
   for (;;) {
-    TROUPE_ASSIGN(const bool sent, send_gathered(*connection_));
+    TROUPE_ASSIGN(const bool sent, send_gathered());
     if (!sent) return Next::kWrite;
     if (greeted_) {
       TROUPE_ASSIGN(const bool welcome, read_welcome());
@@ -90,12 +73,23 @@ Result<Handshake::Next> Handshake::advance() {
   }
 }
 
+/// Whether all of it went out.
+Result<bool> Handshake::send_gathered() {
+  std::vector<std::byte>& gathered = connection_->gathered;
+  while (!gathered.empty()) {
+    const ssize_t sent = ::send(fd(), gathered.data(), gathered.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (sent < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return false;
+    if (sent < 0 && errno != EINTR) return broken_off(errno);
+    if (sent > 0) gathered.erase(gathered.begin(), gathered.begin() + sent);
+  }
+  return true;
+}
+
 /// Looks at what the peer says first without taking it: for anybody who does not speak TLS no memory is spent on TLS.
 Result<bool> Handshake::first_bytes_came() {
   const ssize_t got = ::recv(fd(), first_.data(), first_.size(), MSG_PEEK | MSG_DONTWAIT);
   if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR)) return false;
-  if (got < 0) return unavailable(fmt::format("link: {}: {}", connection_->address, std::strerror(errno)));
-  if (got == 0) return unavailable(fmt::format("link: {} closed the connection", connection_->address));
+  if (got <= 0) return broken_off(got == 0 ? 0 : errno);
   first_count_ = static_cast<std::size_t>(got);
   if (!looks_like_tls(std::span(first_).first(first_count_))) return not_troupe();
   return true;
@@ -104,6 +98,13 @@ Result<bool> Handshake::first_bytes_came() {
 Error Handshake::not_troupe() const {
   return unavailable(fmt::format("TRP-S701 {}: not a Troupe connection (first bytes {:02x})", connection_->address,
                                  fmt::join(std::span(first_).first(first_count_), " ")));
+}
+
+/// `error`: errno, 0 at the end of the stream.
+Error Handshake::broken_off(int error) const {
+  const bool closed = error == 0 || error == ECONNRESET || error == EPIPE;
+  return unavailable(closed ? fmt::format("link: {} closed the connection", connection_->address)
+                            : fmt::format("link: {}: {}", connection_->address, std::strerror(error)));
 }
 
 void Handshake::make_ssl() {
@@ -204,10 +205,8 @@ Error Handshake::failed(int result) {
   const int system_error = errno;
   const int error = SSL_get_error(connection_->ssl.get(), result);
   const std::string& address = connection_->address;
-  if (error == SSL_ERROR_ZERO_RETURN || (error == SSL_ERROR_SYSCALL && system_error == 0)) {
-    return unavailable(fmt::format("link: {} closed the connection", address));
-  }
-  if (error == SSL_ERROR_SYSCALL) return unavailable(fmt::format("link: {}: {}", address, std::strerror(system_error)));
+  if (error == SSL_ERROR_ZERO_RETURN) return broken_off(0);
+  if (error == SSL_ERROR_SYSCALL) return broken_off(system_error);
   const int reason = ERR_GET_REASON(ERR_peek_error());
   const std::string text = take_openssl_errors();
   if (!connection_->rejection.empty()) {
@@ -222,7 +221,7 @@ Error Handshake::failed(int result) {
     case SSL_R_HTTP_REQUEST:
       return not_troupe();
     case SSL_R_UNEXPECTED_EOF_WHILE_READING:
-      return unavailable(fmt::format("link: {} closed the connection", address));
+      return broken_off(0);
     default:
       // Above the offset they are what the peer's alert says.
       if (reason < SSL_AD_REASON_OFFSET) return unavailable(fmt::format("TRP-S701 {}: {}", address, text));

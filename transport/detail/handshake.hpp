@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include <troupe/transport/detail/socket.hpp>
+#include <troupe/transport/detail/descriptor.hpp>
 #include <troupe/transport/detail/tls_context.hpp>
 #include <troupe/transport/link.hpp>
 
@@ -17,7 +17,7 @@ namespace troupe::transport {
 
 /// What a handshake makes and a link carries frames over.
 struct Connection {
-  Socket socket;
+  Descriptor socket;
   std::string address;              ///< of the peer, for messages
   std::vector<std::byte> gathered;  ///< records that OpenSSL wrote, to be sent
   std::string rejection;            ///< why the peer's certificate did not pass, for messages
@@ -25,15 +25,12 @@ struct Connection {
   Identity peer;
 };
 
-/// Sends what was gathered, as far as there is room: whether that was all. Errors: kUnavailable.
-Result<bool> send_gathered(Connection& connection);
-
 class Handshake {
  public:
   enum class Next { kRead, kWrite, kDone };
 
   /// `socket` does not block. The deadline begins now.
-  Handshake(Socket socket, SSL_CTX& context, const LinkOptions& options);
+  Handshake(Descriptor socket, SSL_CTX& context, const LinkOptions& options);
 
   /// Does what can be done at once and says what to wait for. An error, also the deadline, is the end: what the peer is
   /// to know about it has been sent, as far as there was room.
@@ -46,6 +43,7 @@ class Handshake {
 
  private:
   Result<Next> advance();
+  Result<bool> send_gathered();
   Result<bool> first_bytes_came();
   Result<bool> shake_hands();
   Status greet();
@@ -53,6 +51,7 @@ class Handshake {
   void make_ssl();
   Error failed(int result);
   Error not_troupe() const;
+  Error broken_off(int error) const;
 
   std::unique_ptr<Connection> connection_;
   SSL_CTX& context_;

@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <utility>
 
 namespace troupe::transport {
 namespace {
@@ -41,10 +42,6 @@ union Ancillary {
 };
 
 }  // namespace
-
-Descriptor::~Descriptor() {
-  if (fd_ >= 0) ::close(fd_);
-}
 
 Result<PrivateListener> PrivateListener::make(const std::string& directory) {
   PrivateListener listener;

@@ -5,28 +5,11 @@
 #include <optional>
 #include <span>
 #include <string>
-#include <utility>
 
 #include <troupe/core/error.hpp>
+#include <troupe/transport/detail/descriptor.hpp>
 
 namespace troupe::transport {
-
-/// Owns a file descriptor.
-class Descriptor {
- public:
-  explicit Descriptor(int fd = -1) : fd_(fd) {}
-  Descriptor(Descriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-  Descriptor& operator=(Descriptor&& other) noexcept {
-    std::swap(fd_, other.fd_);
-    return *this;
-  }
-  ~Descriptor();
-  int fd() const { return fd_; }
-  bool valid() const { return fd_ >= 0; }
-
- private:
-  int fd_;
-};
 
 /// A listening socket in a folder of its own, which only this user may enter. Both are removed with the object.
 class PrivateListener {

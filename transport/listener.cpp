@@ -1,0 +1,239 @@
+#include <troupe/transport/listener.hpp>
+
+#include <fmt/format.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <list>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include <troupe/core/check.hpp>
+#include <troupe/core/log.hpp>
+#include <troupe/transport/detail/handshake.hpp>
+#include <troupe/transport/detail/socket_address.hpp>
+
+namespace troupe::transport {
+namespace {
+
+constexpr Duration kLookupTimeout = std::chrono::seconds(5);
+constexpr Duration kLogInterval = std::chrono::seconds(5);
+/// How long accepting rests when it fails: no descriptor or memory is left.
+constexpr Duration kAcceptPause = std::chrono::milliseconds(100);
+/// Connections accepted before the handshakes get their turn again.
+constexpr int kAcceptBatch = 32;
+constexpr int kBacklog = 1024;
+/// Reasons that are counted apart; they come from this program's texts, so this many never occur.
+constexpr std::size_t kReasonsMax = 32;
+
+Result<Descriptor> listen_on(const Address& address) {
+  TROUPE_ASSIGN(const auto candidates, resolve(address, kLookupTimeout, {}));
+  const SocketAddress& candidate = candidates.front();
+  Descriptor socket(::socket(candidate.storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  const int on = 1;
+  setsockopt(socket.fd(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));  // a restarted node takes its port at once
+  if (socket.valid() && bind(socket.fd(), candidate.get(), candidate.size) == 0 && listen(socket.fd(), kBacklog) == 0) {
+    return socket;
+  }
+  return Error{errno == EADDRINUSE ? Code::kUnavailable : Code::kInvalidArgument,
+               fmt::format("listen on {}: {}", to_string(address), std::strerror(errno))};
+}
+
+/// Counts rejections and logs a few of them.
+class Rejections {
+ public:
+  void add(const std::string& message, Duration now) {
+    const bool left = message.ends_with("closed the connection");
+    const std::string code = message.starts_with("TRP-") ? message.substr(0, 8) : left ? "closed" : "other";
+    const std::lock_guard lock(mutex_);
+    if (!reasons_.contains(code) && reasons_.size() >= kReasonsMax) return;
+    Reason& reason = reasons_[code];
+    ++reason.count;
+    if (reason.logged != 0 && now < reason.logged_at + kLogInterval) return;
+    const std::uint64_t more = reason.count - reason.logged - 1;
+    const std::string line = more == 0 ? message : fmt::format("{} (and {} like it before)", message, more);
+    // Peers that only knock, such as health checks, are nobody's worry.
+    log::write(left ? log::Level::kDebug : log::Level::kWarn, line);
+    reason.logged = reason.count;
+    reason.logged_at = now;
+  }
+
+  std::map<std::string, std::uint64_t> counts() const {
+    const std::lock_guard lock(mutex_);
+    std::map<std::string, std::uint64_t> counts;
+    for (const auto& [code, reason] : reasons_) counts[code] = reason.count;
+    return counts;
+  }
+
+ private:
+  struct Reason {
+    std::uint64_t count = 0;
+    std::uint64_t logged = 0;  // what `count` was at the last line
+    Duration logged_at{};
+  };
+  mutable std::mutex mutex_;
+  std::map<std::string, Reason> reasons_;
+};
+
+}  // namespace
+
+class Listener::Impl {
+ public:
+  Impl(Descriptor socket, Descriptor stop, ContextPtr context, LinkOptions options, OnLink on_link)
+      : socket_(std::move(socket)),
+        stop_(std::move(stop)),
+        context_(std::move(context)),
+        options_(std::move(options)),
+        on_link_(std::move(on_link)) {
+    TROUPE_CHECK(options_.admit != nullptr && on_link_ != nullptr,
+                 "a listener needs to know whom to let in, and whereto");
+    options_.side = Side::kAccept;
+    SocketAddress bound;
+    getsockname(socket_.fd(), bound.get(), &bound.size);
+    address_ = to_address(bound);
+  }
+  ~Impl() { stop(); }
+
+  void start() {
+    thread_ = std::thread([this] { run(); });
+  }
+
+  void stop() {
+    if (!thread_.joinable()) return;
+    TROUPE_CHECK(thread_.get_id() != std::this_thread::get_id(), "a listener cannot be stopped by its own callback");
+    eventfd_write(stop_.fd(), 1);
+    thread_.join();
+    unfinished_.clear();
+    socket_ = Descriptor();
+  }
+
+  const Address& address() const { return address_; }
+  std::map<std::string, std::uint64_t> rejected() const { return rejections_.counts(); }
+
+ private:
+  struct Unfinished {
+    Unfinished(Descriptor socket, SSL_CTX& context, const LinkOptions& options)
+        : handshake(std::move(socket), context, options) {}
+    Handshake handshake;
+    Handshake::Next next = Handshake::Next::kRead;
+  };
+
+  void run();
+  void accept_some();
+  void rest(int error);
+  bool step(Unfinished& unfinished);
+
+  const SteadyClock clock_{};
+  Descriptor socket_;
+  const Descriptor stop_;
+  const ContextPtr context_;
+  LinkOptions options_;
+  const OnLink on_link_;
+  Address address_;
+  Rejections rejections_;
+  std::list<Unfinished> unfinished_;  // oldest first, which is also the order of their deadlines
+  Duration accept_again_{};
+  std::thread thread_;
+};
+
+void Listener::Impl::run() {
+  std::vector<pollfd> entries;
+  for (;;) {
+    const bool accepting = clock_.now() >= accept_again_;
+    entries.assign({{stop_.fd(), POLLIN, 0}, {accepting ? socket_.fd() : -1, POLLIN, 0}});
+    for (const Unfinished& unfinished : unfinished_) {
+      const short events = unfinished.next == Handshake::Next::kRead ? POLLIN : POLLOUT;
+      entries.push_back({unfinished.handshake.fd(), events, 0});
+    }
+    Duration wake = Duration::max();
+    if (!unfinished_.empty()) wake = unfinished_.front().handshake.deadline();
+    if (!accepting) wake = std::min(wake, accept_again_);
+    const Duration left = std::max(wake - clock_.now(), Duration::zero());
+    const int timeout =
+        wake == Duration::max() ? -1 : static_cast<int>(std::chrono::ceil<std::chrono::milliseconds>(left).count());
+    const int ready = poll(entries.data(), entries.size(), timeout);
+    TROUPE_CHECK(ready >= 0 || errno == EINTR || errno == ENOMEM, "poll: {}", std::strerror(errno));
+    if (ready > 0 && entries[0].revents != 0) return;
+
+    const Duration now = clock_.now();
+    auto entry = entries.begin() + 2;
+    for (auto next = unfinished_.begin(); next != unfinished_.end(); ++entry) {
+      const auto current = next++;
+      const bool due = (ready > 0 && entry->revents != 0) || now >= current->handshake.deadline();
+      if (due && step(*current)) unfinished_.erase(current);
+    }
+    if (ready > 0 && entries[1].revents != 0) accept_some();
+  }
+}
+
+/// Whether the handshake is over, one way or the other.
+bool Listener::Impl::step(Unfinished& unfinished) {
+  const auto next = unfinished.handshake.step();
+  if (!next.ok()) {
+    rejections_.add(next.error().message, clock_.now());
+    return true;
+  }
+  unfinished.next = *next;
+  if (*next != Handshake::Next::kDone) return false;
+  on_link_(std::make_unique<Link>(unfinished.handshake.take(), options_));
+  return true;
+}
+
+void Listener::Impl::accept_some() {
+  for (int i = 0; i < kAcceptBatch; ++i) {
+    Descriptor socket(accept4(socket_.fd(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+    if (!socket.valid()) {
+      if (errno == EINTR || errno == ECONNABORTED) continue;
+      if (errno != EAGAIN && errno != EWOULDBLOCK) rest(errno);
+      return;
+    }
+    const int on = 1;
+    setsockopt(socket.fd(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+    if (unfinished_.size() >= kUnfinishedMax) {
+      rejections_.add(fmt::format("TRP-S702 handshake dropped, the oldest of {} unfinished ones ({})", kUnfinishedMax,
+                                  peer_address(unfinished_.front().handshake.fd())),
+                      clock_.now());
+      unfinished_.pop_front();
+    }
+    unfinished_.emplace_back(std::move(socket), *context_, options_);
+    if (step(unfinished_.back())) unfinished_.pop_back();  // the first bytes are often there already
+  }
+}
+
+/// Accepts nothing for a while: the connections wait in the system's queue, and this thread does not spin.
+void Listener::Impl::rest(int error) {
+  rlimit limit{};
+  getrlimit(RLIMIT_NOFILE, &limit);
+  const std::string what =
+      error == EMFILE ? fmt::format("out of file descriptors ({})", limit.rlim_cur) : std::strerror(error);
+  rejections_.add(fmt::format("TRP-W170 {}: new connections wait", what), clock_.now());
+  accept_again_ = clock_.now() + kAcceptPause;
+}
+
+Result<std::unique_ptr<Listener>> Listener::start(const Address& address, const Credentials& credentials,
+                                                  LinkOptions options, OnLink on_link) {
+  TROUPE_ASSIGN(ContextPtr context, make_context(credentials));
+  TROUPE_ASSIGN(Descriptor socket, listen_on(address));
+  Descriptor stop(eventfd(0, EFD_CLOEXEC));
+  if (!stop.valid()) return Error{Code::kUnavailable, fmt::format("listener: eventfd: {}", std::strerror(errno))};
+  auto impl = std::make_unique<Impl>(std::move(socket), std::move(stop), std::move(context), std::move(options),
+                                     std::move(on_link));
+  impl->start();
+  return std::unique_ptr<Listener>(new Listener(std::move(impl)));
+}
+
+Listener::Listener(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Listener::~Listener() = default;
+const Address& Listener::address() const { return impl_->address(); }
+void Listener::stop() { impl_->stop(); }
+std::map<std::string, std::uint64_t> Listener::rejected() const { return impl_->rejected(); }
+
+}  // namespace troupe::transport
