@@ -79,6 +79,8 @@ class ClusterReader {
       node.name = *name;
       if (!transport::is_name(*name)) {
         mistakes_.add(line, bad_name("name", *name));
+      } else if (cluster_.nodes.empty() && *name != kChiefName) {
+        mistakes_.add(line, fmt::format("name \"{}\": the first node is the \"{}\"", *name, kChiefName));
       } else if (cluster_.find(*name) != nullptr) {
         mistakes_.add(line, fmt::format("name \"{}\": there is a node of that name already", *name));
       }

@@ -3,11 +3,9 @@
 //
 //     run = "cartpole"
 //
-//     [[nodes]]                          # in the same order on every node; the first is the chief
-//     name = "chief"
-//     host = "10.0.0.1"                  # as the other nodes reach it
-//     port = 7600
-//     roles = { metrics = [0], learner = [0] }
+//     [[nodes]]                          # in the same order on every node
+//     name = "chief"                     # the first one//     host = "10.0.0.1"                  # as the other nodes
+//     reach it port = 7600 roles = { metrics = [0], learner = [0] }
 //
 //     [[nodes]]
 //     name = "actors"

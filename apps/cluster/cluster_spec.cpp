@@ -25,7 +25,7 @@ const NodeSpec* ClusterSpec::find(std::string_view node) const {
 std::vector<RoleCount> role_counts(const actors::TrainOptions& options) {
   return {{actors::kReplayRole, 1},
           {actors::kLearnerRole, 1},
-          {actors::kParametersRole, 1},
+          {actors::kParametersRole, options.parameters.shards},
           {actors::kEvaluatorRole, 1},
           {actors::kActorRole, options.actors.count}};
 }

@@ -12,6 +12,9 @@
 
 namespace troupe::apps {
 
+/// What the first node of every cluster is called.
+inline constexpr const char* kChiefName = "chief";
+
 /// Where a node listens, as the others reach it.
 struct Address {
   std::string host = "127.0.0.1";  ///< a name, an IPv4 or (without brackets) an IPv6 address
@@ -34,9 +37,8 @@ struct NodeSpec {
 };
 
 struct ClusterSpec {
-  std::string run;  ///< name of the run; transport::is_name()
-  std::vector<NodeSpec>
-      nodes;  ///< in the order in which they were given, the same on every node; the first is the chief
+  std::string run;              ///< name of the run; transport::is_name()
+  std::vector<NodeSpec> nodes;  ///< in the order in which they were given, the same on every node; the first is "chief"
 
   const NodeSpec* find(std::string_view node) const;  ///< Null when there is none of that name.
   bool operator==(const ClusterSpec&) const = default;

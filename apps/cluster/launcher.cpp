@@ -33,6 +33,9 @@ bool is_pointless(const Ending& ending) {
          (ending.number == kExitUsage || ending.number == kExitConfig || ending.number == 126 || ending.number == 127);
 }
 
+/// Longer than ssh tries to connect, or takes to notice that a connection is dead.
+constexpr Duration kAttemptMax = std::chrono::seconds(15);
+
 std::string in_words(const Ending& ending, bool by_ssh) {
   if (ending.signalled) return fmt::format("signal {}", ending.number);
   if (ending.number == kNodeFenced) return "exit code 75, it was fenced";
@@ -62,7 +65,14 @@ struct Node {
   int starts = 0;
   std::deque<Duration> restarts;     ///< times within the window
   std::optional<Duration> start_at;  ///< of a restart that waits
+  Duration started{};
+  std::optional<Duration> unreachable_since;  ///< of its host
 };
+
+/// ssh says with 255 that it did not reach the host, or lost it.
+bool is_unreachable(const Node& node, const Ending& ending) {
+  return !node.spec.ssh.empty() && !ending.signalled && ending.number == 255;
+}
 
 class Launcher {
  public:
@@ -136,6 +146,7 @@ class Launcher {
 
   void start(Node& node) {
     node.start_at.reset();
+    node.started = now();
     const Status started = try_start(node);
     ++node.starts;
     if (!started.ok()) {
@@ -215,6 +226,17 @@ class Launcher {
     if (is_pointless(ending)) return stays_down(node, died, ending);
 
     const Duration time = now();
+    if (is_unreachable(node, ending)) {
+      // Whoever was there for longer than a connection attempt takes had been reached.
+      if (time - node.started > kAttemptMax) node.unreachable_since.reset();
+      const bool first = !node.unreachable_since;
+      if (first) node.unreachable_since = time;
+      if (time - *node.unreachable_since > options_.unreachable_max) return stays_down(node, died, ending);
+      const Duration backoff = first ? options_.first_backoff : options_.max_backoff;
+      node.start_at = time + backoff;
+      return say(fmt::format("TRP-E101 {}; trying again in {:g} s", died, seconds(backoff)));
+    }
+    node.unreachable_since.reset();
     while (!node.restarts.empty() && node.restarts.front() + options_.restart_window <= time) node.restarts.pop_front();
     const int before = static_cast<int>(node.restarts.size());
     const std::string window = fmt::format("{:g} s", seconds(options_.restart_window));
@@ -232,8 +254,7 @@ class Launcher {
 
   void stays_down(Node& node, const std::string& died, const Ending& ending) {
     const bool chief = &node == chief_;
-    say(fmt::format("TRP-E103 {}; it stays down and the run {}", died,
-                    chief ? "ends, as it is the chief" : "goes on without it"));
+    say(fmt::format("TRP-E103 {}; it stays down and the run {}", died, chief ? "ends with it" : "goes on without it"));
     if (chief) end_run(ending.exit_code());
   }
 

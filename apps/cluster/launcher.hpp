@@ -38,6 +38,9 @@ struct LaunchOptions {
   Duration restart_window = std::chrono::seconds(60);
   Duration first_backoff = std::chrono::milliseconds(100);
   Duration max_backoff = std::chrono::seconds(5);
+  /// A host that ssh does not reach (its exit code 255) may be booting: that costs no restart, and after max_backoff it
+  /// is tried again, until it has been gone for so long.
+  Duration unreachable_max = std::chrono::minutes(10);
   Duration stop_grace = std::chrono::seconds(60);  ///< the chief's time to end a run that is to stop; then it is killed
   Duration end_grace = std::chrono::seconds(10);   ///< a node's time to end when the run has ended; then it is killed
 };

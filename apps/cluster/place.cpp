@@ -51,7 +51,7 @@ void add_role(NodeSpec& node, const std::string& role, const std::vector<std::in
 Result<ClusterSpec> place(const actors::TrainOptions& options, std::string run) {
   ClusterSpec cluster{std::move(run), {}};
   NodeSpec chief;
-  chief.name = "chief";
+  chief.name = kChiefName;
   add_role(chief, actors::kMetricsRole, {0});
   for (const RoleNodes& role : role_nodes(options)) {
     if (role.nodes > role.count) {

@@ -41,7 +41,7 @@ class TfConfig {
     }
     read_top(json);
     TROUPE_TRY(mistakes_.report());
-    OwnPlace own{make_cluster(options, run), task_type_ == "chief" ? chief_name() : node_name(task_type_, task_index_)};
+    OwnPlace own{make_cluster(options, run), node_name(task_type_, task_index_)};
     TROUPE_TRY(mistakes_.report());
     return own;
   }
@@ -49,8 +49,9 @@ class TfConfig {
  private:
   /// "master" is read as "chief".
   const std::vector<Address>& tasks(const std::string& type) { return tasks_[type]; }
-  std::string chief_name() { return tasks("chief").empty() ? "worker-0" : "chief"; }
-  static std::string node_name(const std::string& type, std::int64_t index) {
+  std::string node_name(const std::string& type, std::size_t index) {
+    const bool chief = type == "chief" || (tasks("chief").empty() && type == "worker" && index == 0);
+    if (chief) return kChiefName;
     return type == "evaluator" ? type : fmt::format("{}-{}", type, index);
   }
 
@@ -137,10 +138,11 @@ class TfConfig {
       if (task_type_ == "master") task_type_ = "chief";
     }
     // Some launchers write the index as a string.
+    std::int64_t number = 0;
     if (index != task.end() && index->is_number_integer()) {
-      task_index_ = index->get<std::int64_t>();
+      number = index->get<std::int64_t>();
     } else if (index != task.end() && index->is_string() && is_index(index->get<std::string>())) {
-      task_index_ = std::stoll(index->get<std::string>());
+      number = std::stoll(index->get<std::string>());
     } else {
       return mistakes_.add(
           0, fmt::format("task.index: got {}, expected an integer", index == task.end() ? "nothing" : shown(*index)));
@@ -152,10 +154,10 @@ class TfConfig {
           0,
           "task: this is the evaluator, but the cluster names none: add \"evaluator\": [\"host:port\"] to the "
           "cluster of every task");
-    } else if (task_index_ < 0 || task_index_ >= count) {
-      mistakes_.add(0,
-                    fmt::format("task: this is {} {}, but the cluster has {} of them", task_type_, task_index_, count));
+    } else if (number < 0 || number >= count) {
+      mistakes_.add(0, fmt::format("task: this is {} {}, but the cluster has {} of them", task_type_, number, count));
     }
+    task_index_ = static_cast<std::size_t>(number);
   }
 
   static bool is_index(const std::string& text) {
@@ -166,12 +168,13 @@ class TfConfig {
     ClusterSpec cluster{run, {}};
     for (const char* type : {"chief", "ps", "worker", "evaluator"}) {
       for (std::size_t i = 0; i < tasks(type).size(); ++i) {
-        const std::string name = type == chief_name() ? type : node_name(type, static_cast<std::int64_t>(i));
-        cluster.nodes.push_back({name, tasks(type)[i], {}});
+        cluster.nodes.push_back({node_name(type, i), tasks(type)[i], {}});
       }
     }
-    const auto chief = std::find_if(cluster.nodes.begin(), cluster.nodes.end(),
-                                    [&](const NodeSpec& node) { return node.name == chief_name(); });
+    const auto node = [&](const std::string& name) {
+      return std::find_if(cluster.nodes.begin(), cluster.nodes.end(), [&](const auto& n) { return n.name == name; });
+    };
+    const auto chief = node(kChiefName);
     std::rotate(cluster.nodes.begin(), chief, chief + 1);
     add_role(cluster.nodes[0], actors::kMetricsRole, {0});
     const std::map<std::string, std::string> task_of = {{actors::kReplayRole, "ps"},
@@ -181,23 +184,24 @@ class TfConfig {
     for (const auto& [role, count] : role_counts(options)) {
       const auto type = task_of.find(role);
       const std::size_t hands = type == task_of.end() ? 0 : tasks(type->second).size();
-      if (hands == 0) {
-        add_role(cluster.nodes[0], role, deal(count, 1)[0]);
-        continue;
-      }
-      if (static_cast<std::int64_t>(hands) > count) {
-        mistakes_.add(0, fmt::format("cluster: {} {} tasks, but the run has {} of role {} for them", hands,
-                                     type->second, count, role));
-      }
-      const auto shares = deal(count, hands);
-      for (std::size_t i = 0; i < hands; ++i) {
-        const std::string name = node_name(type->second, static_cast<std::int64_t>(i));
-        add_role(
-            *std::find_if(cluster.nodes.begin(), cluster.nodes.end(), [&](const auto& n) { return n.name == name; }),
-            role, shares[i]);
+      const auto shares = deal(count, std::max<std::size_t>(hands, 1));
+      for (std::size_t i = 0; i < shares.size(); ++i) {
+        add_role(hands == 0 ? cluster.nodes[0] : *node(node_name(type->second, i)), role, shares[i]);
       }
     }
+    for (const NodeSpec& idle : cluster.nodes) {
+      if (!idle.roles.empty()) continue;
+      mistakes_.add(0, fmt::format("cluster: nothing is left for {}: the run has {}", idle.name,
+                                   fmt::join(counts_in_words(options), ", ")));
+      break;
+    }
     return cluster;
+  }
+
+  static std::vector<std::string> counts_in_words(const actors::TrainOptions& options) {
+    std::vector<std::string> words;
+    for (const auto& [role, count] : role_counts(options)) words.push_back(fmt::format("{} {}", count, role));
+    return words;
   }
 
   const std::vector<std::string> kTypes = {"chief", "master", "worker", "ps", "evaluator"};
@@ -205,7 +209,7 @@ class TfConfig {
   std::map<std::string, std::vector<Address>> tasks_;
   std::map<std::string, std::string> seen_;  ///< addresses, and where each was first
   std::string task_type_;
-  std::int64_t task_index_ = 0;
+  std::size_t task_index_ = 0;
 };
 
 }  // namespace

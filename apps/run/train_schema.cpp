@@ -73,10 +73,13 @@ std::vector<std::string> mistakes_across_keys(const Config& config) {
          fmt::format("supervisor.backoff_first_s must not exceed supervisor.backoff_max_s: got {} and {}",
                      backoff_first, backoff_max));
 
-  const std::int64_t actors = config.get_int("actors.count");
-  const std::int64_t actor_nodes = config.get_int("placement.actors.nodes");
-  demand(actor_nodes <= actors, {"placement.actors.nodes", "actors.count"},
-         fmt::format("placement.actors.nodes must not exceed actors.count: got {} and {}", actor_nodes, actors));
+  const auto demand_instances = [&](std::string_view nodes_key, std::string_view count_key) {
+    const std::int64_t nodes = config.get_int(nodes_key), count = config.get_int(count_key);
+    demand(nodes <= count, {nodes_key, count_key},
+           fmt::format("{} must not exceed {}: got {} and {}", nodes_key, count_key, nodes, count));
+  };
+  demand_instances("placement.actors.nodes", "actors.count");
+  demand_instances("placement.parameters.nodes", "parameters.shards");
   return mistakes;
 }
 

@@ -64,11 +64,23 @@ TEST(TfConfig, WhatHasNoTaskIsWithTheChiefAndMasterIsAnOlderWordForIt) {
   }
 }
 
+TEST(TfConfig, ShardsAreDealtToThePs) {
+  actors::TrainOptions o = options(1);
+  o.parameters.shards = 3;
+  const Result<OwnPlace> own =
+      own_place({{"TF_CONFIG", R"({"cluster": {"ps": ["p:1", "q:1"], "worker": ["a:1"], "chief": ["c:1"]},
+                                   "task": {"type": "ps", "index": 1}})"}},
+                o, "r");
+  ASSERT_TRUE(own.ok()) << own.error().message;
+  EXPECT_EQ(in_words(*own), (Words{"chief@c:1 evaluator 0 learner 0 metrics 0", "ps-0@p:1 parameters 0 2 replay 0",
+                                   "*ps-1@q:1 parameters 1", "worker-0@a:1 actor 0"}));
+}
+
 TEST(TfConfig, WithoutAChiefWorkerZeroIsIt) {
   const Result<OwnPlace> own =
       tf(R"({"cluster": {"ps": ["p:1"], "worker": ["a:1", "b:1"]}, "task": {"type": "worker", "index": 0}})");
   ASSERT_TRUE(own.ok()) << own.error().message;
-  EXPECT_EQ(in_words(*own), (Words{"*worker-0@a:1 actor 0 2 evaluator 0 learner 0 metrics 0",
+  EXPECT_EQ(in_words(*own), (Words{"*chief@a:1 actor 0 2 evaluator 0 learner 0 metrics 0",
                                    "ps-0@p:1 parameters 0 replay 0", "worker-1@b:1 actor 1"}));
 }
 
@@ -118,7 +130,9 @@ TEST(TfConfig, EveryMalformedCaseIsOneClearError) {
        "TF_CONFIG: task: this is the evaluator, but the cluster names none: add \"evaluator\": [\"host:port\"] to the "
        "cluster of every task"},
       {R"({"cluster": {"chief": ["c:1"], "worker": ["1:1", "2:1", "3:1", "4:1"]}, )" + task + "}",
-       "TF_CONFIG: cluster: 4 worker tasks, but the run has 3 of role actor for them"},
+       "TF_CONFIG: cluster: nothing is left for worker-3: the run has 1 replay, 1 learner, 1 parameters, 1 evaluator, "
+       "3 "
+       "actor"},
   };
   for (const Case& c : cases) EXPECT_EQ(message(tf(c.text)), c.message) << c.text;
 }

@@ -111,6 +111,8 @@ TEST(ClusterFile, BadFilesAreRefused) {
   const std::vector<Case> cases = {
       {"", "f: missing key run: the name of the run\nf: no nodes: expected at least one [[nodes]]"},
       {"run = 'r'\nnodes = []", "f:2: got 0 nodes, expected 1 .. 4096"},
+      {std::string(kCluster).replace(std::string(kCluster).find("chief"), 5, "head"),
+       "f:3: name \"head\": the first node is the \"chief\""},
       {"run = 'r'\nnodes = 3", "f:2: nodes: wrong type: got an integer, expected a list"},
       {"run = 'r", "f:1: syntax error: Error while parsing string: encountered end-of-file"},
       {"run = '\x1b[31m'\nnodes = []",

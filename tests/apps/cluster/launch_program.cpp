@@ -40,7 +40,9 @@ int launch(int argc, char** argv) {
   options.tether = {argv[0], "tether", "--grace", "0.3"};
   const std::map<std::string, Duration*> durations = {{"--stop-grace", &options.stop_grace},
                                                       {"--end-grace", &options.end_grace},
-                                                      {"--first-backoff", &options.first_backoff}};
+                                                      {"--first-backoff", &options.first_backoff},
+                                                      {"--max-backoff", &options.max_backoff},
+                                                      {"--unreachable-max", &options.unreachable_max}};
   std::vector<apps::NodeCommand> commands;
   for (int i = 1; i < argc; ++i) {
     const std::string argument = argv[i];

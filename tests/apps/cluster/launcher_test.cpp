@@ -180,7 +180,7 @@ TEST_F(Launcher, LeavesANodeDownThatKeepsDyingAndGoesOn) {
 TEST_F(Launcher, EndsTheRunWhenTheChiefKeepsDying) {
   EXPECT_EQ(run({"--first-backoff", "0.001", "chief=exit 3", runs("actors")}), 3);
   EXPECT_THAT(out(), HasSubstr("TRP-E103 node chief"));
-  EXPECT_THAT(out(), HasSubstr("it stays down and the run ends, as it is the chief\n"));
+  EXPECT_THAT(out(), HasSubstr("it stays down and the run ends with it\n"));
   EXPECT_THAT(out(), HasSubstr("actors | got TERM\n"));
   EXPECT_TRUE(nothing_left());
   EXPECT_EQ(run({"--first-backoff", "0.001", "chief=kill -KILL $$"}), 137);
@@ -292,6 +292,21 @@ TEST_F(Launcher, StartsANodeAgainWhoseConnectionIsLost) {
   kill(pid_, SIGTERM);
   EXPECT_EQ(wait_for_end(), 0);
   EXPECT_TRUE(nothing_left());
+}
+
+TEST_F(Launcher, TriesAHostAgainThatCannotBeReachedWithoutCountingItAsACrash) {
+  std::ofstream(path() / "dead") << "#!/bin/sh\necho x >>" << (path() / "tries").string() << "; exit 255\n";
+  std::filesystem::permissions(path() / "dead", std::filesystem::perms::owner_all);
+  start({"--ssh", "@@/dead", "--first-backoff", "0.001", "--max-backoff", "0.01", runs("chief"), "h:actors=:"});
+  ASSERT_TRUE(within(10s, [&] { return text_of(path() / "tries").size() > 20; }));
+  EXPECT_THAT(out(), HasSubstr("died: exit code 255, ssh did not reach its host or lost it; trying again in 0.01 s\n"));
+  EXPECT_THAT(out(), Not(HasSubstr("stays down")));
+  kill(pid_, SIGTERM);
+  EXPECT_EQ(wait_for_end(), 0);
+  EXPECT_EQ(run({"--ssh", "@@/dead", "--first-backoff", "0.001", "--max-backoff", "0.01", "--unreachable-max", "0.1",
+                 "h:chief=:"}),
+            255);
+  EXPECT_THAT(out(), HasSubstr("it stays down"));
 }
 
 TEST_F(Launcher, AReaderThatDoesNotReadHoldsNobodyUp) {
