@@ -87,12 +87,12 @@ class BadPeersTest(unittest.TestCase):
             with context.wrap_socket(client, server_side=True) as peer:
                 if welcome:
                     peer.sendall(WELCOME)
-                got = peer.recv(16)
-                while len(got) < 16 and (more := peer.recv(16 - len(got))):
+                got = b""
+                while len(got) < len(WELCOME) + 16 and (more := peer.recv(len(WELCOME) + 16 - len(got))):
                     got += more
-                if got == header(1000):
-                    peer.recv(2000)
-                    peer.recv(2000)
+                if got == WELCOME + header(1000, sequence=1):
+                    while peer.recv(2000):
+                        pass
         return serve
 
     def not_refused(self, serve):
