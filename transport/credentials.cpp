@@ -2,6 +2,7 @@
 
 #include <fmt/chrono.h>
 #include <fmt/format.h>
+#include <openssl/err.h>
 #include <openssl/x509v3.h>
 
 #include <ctime>
@@ -26,9 +27,32 @@ std::string format_time(WallTime time) {
   return fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::chrono::system_clock::to_time_t(time)));
 }
 
+Result<WallTime> parse_time(const std::string& text) {
+  std::tm fields{};
+  const char* const end = strptime(text.c_str(), "%Y-%m-%dT%H:%M:%SZ", &fields);
+  if (end == nullptr || *end != '\0') {
+    return invalid(fmt::format("time: got \"{}\", expected YYYY-MM-DDTHH:MM:SSZ", printable(text, 64)));
+  }
+  return std::chrono::system_clock::from_time_t(timegm(&fields));
+}
+
 Result<CertificateInfo> read_certificate(std::string_view pem) {
   const X509Ptr certificate = parse_certificate(pem);
   if (certificate == nullptr) return invalid("certificate: " + take_openssl_errors());
+  return read_certificate(*certificate);
+}
+
+Result<CertificateInfo> check(const Credentials& credentials) {
+  const X509Ptr authority = parse_certificate(credentials.authority);
+  if (authority == nullptr) return invalid("authority: no certificate: " + take_openssl_errors());
+  const X509Ptr certificate = parse_certificate(credentials.certificate);
+  const KeyPtr key = parse_key(credentials.key);
+  if (certificate == nullptr || key == nullptr || X509_check_private_key(certificate.get(), key.get()) != 1) {
+    return invalid("expected a certificate and its key: " + take_openssl_errors());
+  }
+  if (X509_verify(certificate.get(), X509_get0_pubkey(authority.get())) != 1) {
+    return invalid("the certificate is not signed by the authority: " + take_openssl_errors());
+  }
   return read_certificate(*certificate);
 }
 
@@ -65,27 +89,20 @@ Status save_credentials(const Credentials& credentials, const std::string& folde
 
 Result<Credentials> load_credentials(const std::string& folder, WallTime now) {
   const CredentialFiles files = credential_files(folder);
-  TROUPE_ASSIGN(std::string authority_text, read_private_file(files.authority, kFileBytesMax));
-  TROUPE_ASSIGN(std::string node_text, read_private_file(files.node, kFileBytesMax));
-  const X509Ptr authority = parse_certificate(authority_text);
-  if (authority == nullptr)
-    return invalid(fmt::format("{}: no certificate: {}", files.authority, take_openssl_errors()));
-  const X509Ptr certificate = parse_certificate(node_text);
-  const KeyPtr key = parse_key(node_text);
-  if (certificate == nullptr || key == nullptr || X509_check_private_key(certificate.get(), key.get()) != 1) {
-    return invalid(fmt::format("{}: expected a certificate and its key: {}", files.node, take_openssl_errors()));
-  }
-  if (X509_verify(certificate.get(), X509_get0_pubkey(authority.get())) != 1) {
-    return invalid(
-        fmt::format("{}: not signed by the authority in {}: {}", files.node, files.authority, take_openssl_errors()));
-  }
-  auto info = read_certificate(*certificate);
-  if (!info.ok()) return invalid(fmt::format("{}: {}", files.node, info.error().message));
+  TROUPE_ASSIGN(std::string authority, read_private_file(files.authority, kFileBytesMax));
+  TROUPE_ASSIGN(std::string node, read_private_file(files.node, kFileBytesMax));
+  const X509Ptr certificate = parse_certificate(node);
+  const KeyPtr key = parse_key(node);
+  Credentials credentials{std::move(authority), certificate == nullptr ? "" : to_pem(certificate.get()),
+                          key == nullptr ? "" : to_pem(key.get())};
+  ERR_clear_error();
+  const auto info = check(credentials);
+  if (!info.ok()) return invalid(fmt::format("{}: {}", folder, info.error().message));
   if (now < info->valid_from || now >= info->valid_until) {
     return invalid(fmt::format("{}: valid from {} until {}, and it is {}: join again", files.node,
                                format_time(info->valid_from), format_time(info->valid_until), format_time(now)));
   }
-  return Credentials{to_pem(authority.get()), to_pem(certificate.get()), to_pem(key.get())};
+  return credentials;
 }
 
 }  // namespace troupe::transport

@@ -16,6 +16,8 @@ using WallTime = std::chrono::system_clock::time_point;
 
 /// "2025-06-30T12:00:00Z".
 std::string format_time(WallTime time);
+/// The opposite. Errors: kInvalidArgument.
+Result<WallTime> parse_time(const std::string& text);
 
 /// As PEM text. All three are required: there is no connection without mutual TLS.
 struct Credentials {
@@ -33,6 +35,10 @@ struct CertificateInfo {
 
 /// Errors: kInvalidArgument: no certificate, or its only subject alternative name is not an identity's URI.
 Result<CertificateInfo> read_certificate(std::string_view pem);
+
+/// Whether the three belong together, and what the certificate says; not whether it is valid now. Errors:
+/// kInvalidArgument naming the part that is missing or does not fit.
+Result<CertificateInfo> check(const Credentials& credentials);
 
 /// SHA-256 of a certificate, 64 lower-case hexadecimal digits, for people to compare. Errors: kInvalidArgument.
 Result<std::string> fingerprint(std::string_view pem);

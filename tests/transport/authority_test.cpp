@@ -211,12 +211,12 @@ TEST_F(AuthorityTest, CredentialsThatDoNotFitTogetherStopTheStart) {
   EXPECT_THAT(refusal(node, kNow + 1h), HasSubstr("until 2025-06-30T13:00:00Z, and it is 2025-06-30T13:00:00Z: join"));
   Credentials odd = node;
   odd.key = authority_.issue(kNode, kNow).value().key;
-  EXPECT_THAT(refusal(odd, kNow), HasSubstr("node.pem: expected a certificate and its key: key values mismatch"));
+  EXPECT_THAT(refusal(odd, kNow), HasSubstr("security: expected a certificate and its key: key values mismatch"));
   odd = node;
   odd.authority = Authority::create("run-1", kNow).value().certificate();
-  EXPECT_THAT(refusal(odd, kNow), HasSubstr("not signed by the authority in"));
+  EXPECT_THAT(refusal(odd, kNow), HasSubstr("security: the certificate is not signed by the authority: "));
   odd.authority.clear();
-  EXPECT_THAT(refusal(odd, kNow), HasSubstr("authority.pem: no certificate"));
+  EXPECT_THAT(refusal(odd, kNow), HasSubstr("security: authority: no certificate"));
   ASSERT_TRUE(save_credentials(node, folder()).ok());
   fs::permissions(credential_files(folder()).node, fs::perms(0640));
   EXPECT_THAT(load_credentials(folder(), kNow).error().message, HasSubstr("node.pem: mode 0640 opens it to others"));
