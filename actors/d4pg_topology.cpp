@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include <troupe/actors/env_actor.hpp>
 #include <troupe/actors/evaluator.hpp>
 #include <troupe/actors/learner_actor.hpp>
@@ -76,7 +78,8 @@ Result<Topology> d4pg_topology(const TrainOptions& options, const envs::EnvSpec&
   actor.completes_run = true;
 
   TROUPE_ASSIGN(auto table, table_options(options, env));
-  RoleSpec replay = ReplayActor::spec(kReplayRole, {std::move(table), options.learner.batch_size});
+  RoleSpec replay =
+      ReplayActor::spec(kReplayRole, options.replay.shards, {std::move(table), options.learner.batch_size});
 
   const auto partition = learner::param_partition(options.parameters.partition);
   if (!partition) {
@@ -89,6 +92,7 @@ Result<Topology> d4pg_topology(const TrainOptions& options, const envs::EnvSpec&
       LearnerActor::spec(kLearnerRole, {.learner = {.d4pg = d4pg, .compile = compile},
                                         .publish_period = options.learner.publish_period,
                                         .max_steps = options.max_learner_steps,
+                                        .replay_shards = static_cast<std::size_t>(options.replay.shards),
                                         .parameter_shards = static_cast<std::size_t>(options.parameters.shards),
                                         .partition = *partition});
   learner.completes_run = true;
@@ -107,13 +111,17 @@ Result<Topology> d4pg_topology(const TrainOptions& options, const envs::EnvSpec&
                                                        .evaluator_role = kEvaluatorRole,
                                                        .evaluation_episodes = options.evaluator.episodes});
 
+  // With several shards of replay there are as many pairs for the same data.
+  const auto ahead = [&](std::int64_t frames, std::int64_t least) {
+    return std::max(frames / options.replay.shards, least);
+  };
   Topology topology;
   topology.roles = {std::move(actor),     std::move(replay),
                     std::move(learner),   ParameterStore::spec(kParametersRole, options.parameters.shards),
                     std::move(evaluator), std::move(metrics)};
   topology.channels = {
-      {kActorRole, "trajectories", kReplayRole, "trajectories", kTrajectoriesAhead},
-      {kReplayRole, "batches", kLearnerRole, "batches", kBatchesAhead},
+      {kActorRole, "trajectories", kReplayRole, "trajectories", ahead(kTrajectoriesAhead, 1)},
+      {kReplayRole, "batches", kLearnerRole, "batches", ahead(kBatchesAhead, 2)},
       {kLearnerRole, "priorities", kReplayRole, "priorities", kBatchesAhead},
       {kLearnerRole, "updates", kParametersRole, "updates", 1},
       {kParametersRole, "parameters", kActorRole, "parameters", 1},

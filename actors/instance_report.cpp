@@ -12,6 +12,7 @@ namespace {
 // A scalar's name is ROLE/INDEX/KIND/NAME; ROLE and INDEX are the same for all of one report.
 constexpr std::string_view kTotal = "total";
 constexpr std::string_view kNow = "now";
+constexpr std::string_view kSum = "sum";
 
 }  // namespace
 
@@ -22,6 +23,7 @@ Result<Frame> make_instance_report(messages::FramePool& pool, const InstanceRepo
   };
   for (const Scalar& scalar : report.content.counters) add(kTotal, scalar);
   for (const Scalar& scalar : report.content.gauges) add(kNow, scalar);
+  for (const Scalar& scalar : report.content.sums) add(kSum, scalar);
   return messages::make_metrics(pool, row);
 }
 
@@ -36,12 +38,12 @@ Result<InstanceReport> read_instance_report(const Frame& frame) {
     const std::string_view index = third == name.npos ? "" : name.substr(first + 1, second - first - 1);
     const std::string_view kind = third == name.npos ? "" : name.substr(second + 1, third - second - 1);
     const auto parsed = std::from_chars(index.data(), index.data() + index.size(), report.index);
-    if (index.empty() || parsed.ec != std::errc{} || (kind != kTotal && kind != kNow)) {
+    if (index.empty() || parsed.ec != std::errc{} || (kind != kTotal && kind != kNow && kind != kSum)) {
       return Error{Code::kInvalidArgument,
-                   fmt::format("report: scalar is named \"{}\", expected ROLE/INDEX/(total|now)/NAME", name)};
+                   fmt::format("report: scalar is named \"{}\", expected ROLE/INDEX/(total|now|sum)/NAME", name)};
     }
     report.role = name.substr(0, first);
-    auto& list = kind == kTotal ? report.content.counters : report.content.gauges;
+    auto& list = kind == kTotal ? report.content.counters : kind == kNow ? report.content.gauges : report.content.sums;
     list.push_back({std::string(name.substr(third + 1)), scalar.value});
   }
   return report;

@@ -1,6 +1,9 @@
 #include <troupe/actors/learner_actor.hpp>
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstring>
 
@@ -10,6 +13,13 @@
 #include <troupe/messages/reports.hpp>
 
 namespace troupe::actors {
+namespace {
+
+std::string mix_counter(std::size_t shard, std::string_view what) {
+  return fmt::format("replay_shard_{}_{}", shard, what);
+}
+
+}  // namespace
 
 RoleSpec LearnerActor::spec(std::string name, const LearnerActorOptions& options) {
   RoleSpec spec;
@@ -35,6 +45,7 @@ Result<std::unique_ptr<Role>> LearnerActor::make(const LearnerActorOptions& opti
 LearnerActor::LearnerActor(const LearnerActorOptions& options, std::unique_ptr<learner::d4pg::Learner> learner)
     : options_(options),
       learner_(std::move(learner)),
+      mix_(options.replay_shards),
       pieces_(learner::partition(learner_->policy().layout(), options.parameter_shards, options.partition)) {}
 
 Result<Progress> LearnerActor::step(RoleContext& context) {
@@ -42,24 +53,42 @@ Result<Progress> LearnerActor::step(RoleContext& context) {
   const bool finished = options_.max_steps > 0 && version() >= options_.max_steps;
   TROUPE_ASSIGN(const bool published, publish_if_due(updates, context.pool(), finished ? 1 : options_.publish_period));
   if (finished) return published ? Progress::kDone : Progress::kIdle;
-  Inlet& batches = context.in("batches");
-  const bool prioritised = options_.learner.d4pg.importance_weights;
-  if (batches.empty() || (prioritised && !context.out("priorities").ready())) return Progress::kIdle;
+  TROUPE_ASSIGN(const auto shard, next_shard(context));
+  if (!shard) return Progress::kIdle;
 
-  TROUPE_ASSIGN(const auto batch, messages::read_batch(batches.take()));
-  TROUPE_ASSIGN(metrics_, learner_->step(prioritised ? with_weights(batch) : batch.columns()));
-  if (prioritised) TROUPE_TRY(send_priorities(context, batch));
+  TROUPE_ASSIGN(const auto batch, messages::read_batch(context.in("batches").take(*shard)));
+  const bool prioritised = options_.learner.d4pg.importance_weights;
+  TROUPE_ASSIGN(metrics_, learner_->step(prioritised ? with_weights(batch, mix_.share(*shard)) : batch.columns()));
+  if (prioritised) {
+    TROUPE_ASSIGN(Frame priorities, new_priorities(context.pool(), batch));
+    context.out("priorities").send_to(*shard, std::move(priorities));
+  }
   TROUPE_TRY(publish_if_due(updates, context.pool(), options_.publish_period));
   return Progress::kMore;
 }
 
-BatchView LearnerActor::with_weights(const messages::SampledBatchView& batch) {
+Result<std::optional<std::size_t>> LearnerActor::next_shard(RoleContext& context) {
+  const Inlet& batches = context.in("batches");
+  const bool prioritised = options_.learner.d4pg.importance_weights;
+  std::vector<bool> available(options_.replay_shards, false);
+  for (std::size_t shard = 0; shard < available.size(); ++shard) {
+    const Frame* frame = batches.peek(shard);
+    if (frame == nullptr) continue;
+    TROUPE_ASSIGN(const auto batch, messages::read_batch(*frame));
+    mix_.observe(shard, batch.info().table_items, batch.info().table_mass);
+    available[shard] = !prioritised || context.out("priorities").ready(shard);
+  }
+  return mix_.pick(available);
+}
+
+BatchView LearnerActor::with_weights(const messages::SampledBatchView& batch, double share) {
   const auto& rows = batch.rows();
-  const double items = static_cast<double>(batch.info().table_items);
+  const double items = static_cast<double>(mix_.items());
   weights_.resize(rows.probabilities.size());
   float largest = 0;
   for (std::size_t i = 0; i < weights_.size(); ++i) {
-    weights_[i] = static_cast<float>(std::pow(1 / (items * rows.probabilities[i]), options_.importance_exponent));
+    weights_[i] =
+        static_cast<float>(std::pow(1 / (items * share * rows.probabilities[i]), options_.importance_exponent));
     largest = std::max(largest, weights_[i]);
   }
   for (float& weight : weights_) weight /= largest;
@@ -74,14 +103,12 @@ BatchView LearnerActor::with_weights(const messages::SampledBatchView& batch) {
   return view;
 }
 
-Status LearnerActor::send_priorities(RoleContext& context, const messages::SampledBatchView& batch) {
+Result<Frame> LearnerActor::new_priorities(messages::FramePool& pool, const messages::SampledBatchView& batch) const {
   const auto errors = learner_->td_error();
   messages::PriorityUpdate update;
   update.keys.assign(batch.rows().keys.begin(), batch.rows().keys.end());
   update.priorities.assign(errors.begin(), errors.end());
-  TROUPE_ASSIGN(Frame frame, messages::make_priorities(context.pool(), update));
-  context.out("priorities").send(std::move(frame));
-  return {};
+  return messages::make_priorities(pool, update);
 }
 
 Result<bool> LearnerActor::publish_if_due(Outlet& updates, messages::FramePool& pool, std::int64_t period) {
@@ -123,11 +150,23 @@ Result<RoleState> LearnerActor::save() const {
     state.tensors.push_back({tensor.name, tensor.dtype, tensor.shape, {tensor.bytes.begin(), tensor.bytes.end()}});
   }
   state.counters = {{"steps", version()}};
+  for (std::size_t s = 0; s < mix_.shards().size() && mix_.shards().size() > 1; ++s) {
+    const replay::ShardMix::Shard& shard = mix_.shards()[s];
+    state.counters.push_back({mix_counter(s, "items"), shard.items});
+    state.counters.push_back({mix_counter(s, "mass_bits"), std::bit_cast<std::int64_t>(shard.mass)});
+    state.counters.push_back({mix_counter(s, "deficit_bits"), std::bit_cast<std::int64_t>(shard.deficit)});
+  }
   return state;
 }
 
 Status LearnerActor::restore(const RoleState& state) {
   TROUPE_ASSIGN(const std::int64_t steps, state.counter("steps"));
+  for (std::size_t s = 0; s < mix_.shards().size() && mix_.shards().size() > 1; ++s) {
+    TROUPE_ASSIGN(const std::int64_t items, state.counter(mix_counter(s, "items")));
+    TROUPE_ASSIGN(const std::int64_t mass, state.counter(mix_counter(s, "mass_bits")));
+    TROUPE_ASSIGN(const std::int64_t deficit, state.counter(mix_counter(s, "deficit_bits")));
+    mix_.shards()[s] = {items, std::bit_cast<double>(mass), std::bit_cast<double>(deficit)};
+  }
   std::vector<messages::TensorBytes> tensors;
   for (const StateTensor& tensor : state.tensors) {
     tensors.push_back({tensor.name, tensor.dtype, tensor.shape, tensor.bytes});

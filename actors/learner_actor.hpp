@@ -1,6 +1,6 @@
 #pragma once
 // The learner role: a shell around the D4PG learner. Takes batches from replay, steps, publishes the policy's
-// parameters and sends new priorities back when replay is prioritised.
+// parameters and sends new priorities back, to the shard of replay that drew the batch, when replay is prioritised.
 #include <memory>
 #include <vector>
 
@@ -8,6 +8,7 @@
 #include <troupe/learner/d4pg/learner.hpp>
 #include <troupe/learner/param_partition.hpp>
 #include <troupe/messages/batch.hpp>
+#include <troupe/replay/shards.hpp>
 
 namespace troupe::actors {
 
@@ -15,6 +16,7 @@ struct LearnerActorOptions {
   learner::d4pg::LearnerOptions learner;  ///< compile.seed is replaced by one from the role's identity
   std::int64_t publish_period = 1;        ///< learner steps between two publications of the parameters
   std::int64_t max_steps = 0;             ///< done after so many; 0: never
+  std::size_t replay_shards = 1;          ///< instances of replay behind `batches` and `priorities`
   std::size_t parameter_shards = 1;       ///< instances behind `updates`; each gets its piece of every version
   learner::ParamPartition partition = learner::ParamPartition::kRoundRobin;  ///< of the variables over them
   /// Exponent of the importance weights w = (1 / (N P))^beta / max w, used when learner.d4pg.importance_weights is set
@@ -41,13 +43,16 @@ class LearnerActor final : public Role {
   /// Publishes the version if it is due and every store has room. Whether there is nothing left to publish.
   Result<bool> publish_if_due(Outlet& updates, messages::FramePool& pool, std::int64_t period);
   Status publish(Outlet& updates, messages::FramePool& pool);
-  /// The batch's columns with the importance weights behind them.
-  BatchView with_weights(const messages::SampledBatchView& batch);
-  Status send_priorities(RoleContext& context, const messages::SampledBatchView& batch);
+  /// The replay shard whose batch is next, if a batch waits that may be taken.
+  Result<std::optional<std::size_t>> next_shard(RoleContext& context);
+  /// The batch's columns with the importance weights behind them. share: of its shard, see replay::ShardMix.
+  BatchView with_weights(const messages::SampledBatchView& batch, double share);
+  Result<Frame> new_priorities(messages::FramePool& pool, const messages::SampledBatchView& batch) const;
   std::int64_t version() const { return learner_->program().step(); }
 
   LearnerActorOptions options_;
   std::unique_ptr<learner::d4pg::Learner> learner_;
+  replay::ShardMix mix_;
   Signature weighted_signature_;
   std::vector<float> weights_;
   std::vector<messages::ParametersPiece> pieces_;  ///< by parameter store; of one store the whole

@@ -139,10 +139,13 @@ Status MetricsActor::write_row(double wall_s) {
     row.scalars.push_back({name + "_per_s", (value - before->second) / elapsed});
   }
   std::map<std::string, std::vector<double>> gauges;
+  std::map<std::string, double> sums_of_now;
   for (const auto& [key, instance] : instances_) {
     for (const Scalar& scalar : instance.newest.gauges) gauges[key.first + "/" + scalar.name].push_back(scalar.value);
+    for (const Scalar& scalar : instance.newest.sums) sums_of_now[key.first + "/" + scalar.name] += scalar.value;
   }
   for (const auto& [name, values] : gauges) row.scalars.push_back({name, mean(values)});
+  for (const auto& [name, value] : sums_of_now) row.scalars.push_back({name, value});
   if (!episode_returns_.empty()) {
     row.scalars.push_back({options_.actor_role + "/episode_return", mean(episode_returns_)});
     episode_returns_.clear();

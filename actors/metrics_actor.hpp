@@ -30,8 +30,9 @@ struct MetricsActorOptions {
 
 /// Ports: in reports (stream, Metrics), episodes (stream, Episode); both always drained.
 /// A row a period: from counters their rates "<role>/<name>_per_s", summed over instances; from gauges "<role>/<name>",
-/// averaged; "actor/episode_return", averaged over the period's episodes. An evaluation is a row of its own.
-/// Rows wait for the first reports of env actors and learner, so that a resumed run's progress does not start at zero.
+/// averaged, and from sums the same, summed; "actor/episode_return", averaged over the period's episodes. An evaluation
+/// is a row of its own. Rows wait for the first reports of env actors and learner, so that a resumed run's progress
+/// does not start at zero.
 class MetricsActor final : public Role {
  public:
   static RoleSpec spec(std::string name, const MetricsActorOptions& options);

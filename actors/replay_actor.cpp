@@ -6,6 +6,7 @@
 #include <troupe/messages/batch.hpp>
 #include <troupe/messages/reports.hpp>
 #include <troupe/replay/rate_limiter.hpp>
+#include <troupe/replay/shards.hpp>
 
 namespace troupe::actors {
 namespace {
@@ -23,9 +24,10 @@ BatchView slice(const BatchView& rows, std::int64_t first, std::int64_t count) {
 
 }  // namespace
 
-RoleSpec ReplayActor::spec(std::string name, const ReplayActorOptions& options) {
+RoleSpec ReplayActor::spec(std::string name, std::int64_t count, const ReplayActorOptions& options) {
   RoleSpec spec;
   spec.name = std::move(name);
+  spec.count = count;
   spec.inlets = {{"trajectories", "Trajectory"}, {.name = "priorities", .type = "Priorities", .always_drained = true}};
   spec.outlets = {{"batches", "Batch"}};
   spec.make = [options](const RoleIdentity& identity) { return make(options, identity); };
@@ -33,9 +35,9 @@ RoleSpec ReplayActor::spec(std::string name, const ReplayActorOptions& options) 
 }
 
 Result<std::unique_ptr<Role>> ReplayActor::make(const ReplayActorOptions& options, const RoleIdentity& identity) {
+  replay::TableOptions table_options = replay::shard_options(options.table, identity.index, identity.count);
   // A trajectory is inserted row by row if need be, a batch is drawn whole.
-  TROUPE_TRY(replay::check_batch_sizes(options.table.limiter, 1, options.batch));
-  replay::TableOptions table_options = options.table;
+  TROUPE_TRY(replay::check_batch_sizes(table_options.limiter, 1, options.batch));
   table_options.seed = identity.seed;
   TROUPE_ASSIGN(auto table, replay::Table::make(std::move(table_options)));
   return std::unique_ptr<Role>(new ReplayActor(options, std::move(table)));
@@ -92,6 +94,7 @@ Result<bool> ReplayActor::sample(RoleContext& context) {
   Outlet& outlet = context.out("batches");
   if (!outlet.ready() || table_->sampleable(batch_) < batch_) return false;
   TROUPE_ASSIGN(auto builder, messages::SampledBatchBuilder::make(context.pool(), signature_, batch_));
+  const replay::TableInfo info = table_->info();
   TROUPE_TRY(table_->sample(builder.columns(), items_));
   const auto& rows = builder.rows();
   for (std::size_t i = 0; i < items_.size(); ++i) {
@@ -100,7 +103,7 @@ Result<bool> ReplayActor::sample(RoleContext& context) {
     rows.priorities[i] = items_[i].priority;
     rows.times_sampled[i] = items_[i].times_sampled;
   }
-  outlet.send(std::move(builder).finish({batches_++, items_.front().table_items}));
+  outlet.send(std::move(builder).finish({batches_++, info.items, info.mass}));
   return true;
 }
 
@@ -115,8 +118,8 @@ void ReplayActor::report(Report& report) const {
   report.counters.push_back({"inserts", static_cast<double>(info.inserts)});
   report.counters.push_back({"samples", static_cast<double>(info.samples)});
   report.counters.push_back({"unknown_priorities", static_cast<double>(unknown_priorities_)});
-  report.gauges.push_back({"items", static_cast<double>(info.items)});
-  report.gauges.push_back({"bytes", static_cast<double>(info.bytes)});
+  report.sums.push_back({"items", static_cast<double>(info.items)});
+  report.sums.push_back({"bytes", static_cast<double>(info.bytes)});
 }
 
 Result<RoleState> ReplayActor::save() const {

@@ -1,6 +1,7 @@
 #pragma once
 // The replay role: a shell around replay::Table. Inserts what env actors send and samples batches for learners, as far
-// as the table's rate limiter admits; whoever must wait is held back by the credits of its channel.
+// as the table's rate limiter admits; whoever must wait is held back by the credits of its channel. Several instances
+// are one table in shards (replay/shards.hpp).
 #include <memory>
 #include <optional>
 #include <vector>
@@ -12,7 +13,7 @@
 namespace troupe::actors {
 
 struct ReplayActorOptions {
-  replay::TableOptions table;  ///< its seed is replaced by one from the role's identity
+  replay::TableOptions table;  ///< of all instances together; its seed is replaced by one from the role's identity
   std::int64_t batch = 256;    ///< rows of each batch sent
 };
 
@@ -20,7 +21,7 @@ struct ReplayActorOptions {
 /// Batch). Batches are sampled ahead as far as the learners have room for them.
 class ReplayActor final : public Role {
  public:
-  static RoleSpec spec(std::string name, const ReplayActorOptions& options);
+  static RoleSpec spec(std::string name, std::int64_t count, const ReplayActorOptions& options);
   /// Errors: those of Table::make; kInvalidArgument when the limiter can never admit a whole batch.
   static Result<std::unique_ptr<Role>> make(const ReplayActorOptions& options, const RoleIdentity& identity);
 

@@ -146,6 +146,8 @@ struct Report {
   std::vector<Scalar> counters;
   /// Values of now: averaged over the instances of a role.
   std::vector<Scalar> gauges;
+  /// Values of now that only add up to something: summed over the instances of a role.
+  std::vector<Scalar> sums;
 };
 
 /// A part of the system with its own state. One thread at a time calls it.

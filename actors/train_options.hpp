@@ -14,6 +14,7 @@ struct ActorOptions {
 };
 
 struct ReplayOptions {
+  std::int64_t shards = 1;             ///< instances, which together behave as one table with the limits below
   std::int64_t max_items = 1'000'000;  ///< the oldest item leaves when one more comes
   std::int64_t max_bytes = 4'000'000'000;
   std::int64_t min_items = 1'000;   ///< no sample before the table holds as many

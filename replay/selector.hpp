@@ -65,6 +65,9 @@ class Selector {
   virtual void select(Rng& rng, std::span<Selection> out) = 0;
 
   virtual std::int64_t size() const = 0;
+  /// The sum of all items' weights, where an item of weight w is drawn with probability w / mass(). Every weight is 1
+  /// unless the selector is prioritised; there it is priority^exponent, or 1 for all when all are 0.
+  virtual double mass() const { return static_cast<double>(size()); }
 };
 
 /// The one list of selectors. Errors: kInvalidArgument naming the option.

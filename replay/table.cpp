@@ -38,7 +38,8 @@ class RowTable final : public Table {
             .bytes = items() * static_cast<std::int64_t>(rows_.stride()),
             .inserts = counts.inserts,
             .samples = counts.samples,
-            .evictions = counts.deletes};
+            .evictions = counts.deletes,
+            .mass = sampler_->mass()};
   }
 
   std::int64_t insertable(std::int64_t wanted) const override { return limiter_.insertable(wanted); }

@@ -44,6 +44,7 @@ struct TableInfo {
   std::int64_t inserts = 0;  ///< since the table was made, surviving checkpoints
   std::int64_t samples = 0;
   std::int64_t evictions = 0;  ///< by the remover or by max_times_sampled
+  double mass = 0;             ///< of the sampler, see Selector::mass()
 };
 
 /// Deterministic for a seed and a sequence of calls. Not thread-safe.

@@ -23,7 +23,7 @@ const NodeSpec* ClusterSpec::find(std::string_view node) const {
 }
 
 std::vector<RoleCount> role_counts(const actors::TrainOptions& options) {
-  return {{actors::kReplayRole, 1},
+  return {{actors::kReplayRole, options.replay.shards},
           {actors::kLearnerRole, 1},
           {actors::kParametersRole, options.parameters.shards},
           {actors::kEvaluatorRole, 1},

@@ -55,17 +55,21 @@ std::vector<std::string> mistakes_across_keys(const Config& config) {
   const std::int64_t max_items = config.get_int("replay.max_items");
   demand(min_items <= max_items, {"replay.min_items", "replay.max_items"},
          fmt::format("replay.min_items must not exceed replay.max_items: got {} and {}", min_items, max_items));
+  const std::int64_t shards = config.get_int("replay.shards");
+  demand(shards <= min_items, {"replay.shards", "replay.min_items"},
+         fmt::format("replay.shards must not exceed replay.min_items: got {} and {}", shards, min_items));
 
   const double tolerance = config.get_float("replay.tolerance");
   const double per_insert = config.get_float("replay.samples_per_insert");
   const double buffer = error_buffer(static_cast<double>(min_items), tolerance, per_insert);
-  // The limiter's window is twice the buffer; one whole batch and one insert must fit into it.
+  // A shard's window is twice its part of the buffer; one whole batch and one insert must fit into it.
   const double batch_size = static_cast<double>(config.get_int("learner.batch_size"));
-  const double needed = std::max({1.0, per_insert, (batch_size + per_insert) / 2});
-  demand(buffer >= needed, {"replay.tolerance", "replay.min_items", "replay.samples_per_insert", "learner.batch_size"},
+  const double needed = std::max({1.0, per_insert, (batch_size + per_insert) / 2}) * static_cast<double>(shards);
+  demand(buffer >= needed,
+         {"replay.tolerance", "replay.min_items", "replay.samples_per_insert", "learner.batch_size", "replay.shards"},
          fmt::format("replay.min_items * replay.tolerance * replay.samples_per_insert = {:g} samples of error buffer "
-                     "would block actors and learner for ever: expected at least {:g}",
-                     buffer, needed));
+                     "would block actors and learner for ever: expected at least {:g}{}",
+                     buffer, needed, shards > 1 ? fmt::format(" for {} replay.shards", shards) : ""));
 
   const double backoff_first = config.get_float("supervisor.backoff_first_s");
   const double backoff_max = config.get_float("supervisor.backoff_max_s");
@@ -141,6 +145,11 @@ ConfigSchema train_schema(std::vector<std::string> environments) {
        .min = 0,
        .max = 10},
 
+      {.path = "replay.shards",
+       .default_value = d.replay.shards,
+       .doc = "Tables that share the items; the limits below are of all together",
+       .min = 1,
+       .max = 64},
       {.path = "replay.max_items",
        .default_value = d.replay.max_items,
        .doc = "Capacity; the oldest item leaves when one more comes",
@@ -355,7 +364,8 @@ Result<actors::TrainOptions> to_train_options(const Config& config) {
       .n_step = config.get_int("n_step"),
       .discount = config.get_float("discount"),
       .actors = {.count = config.get_int("actors.count"), .sigma = config.get_float("actors.sigma")},
-      .replay = {.max_items = config.get_int("replay.max_items"),
+      .replay = {.shards = config.get_int("replay.shards"),
+                 .max_items = config.get_int("replay.max_items"),
                  .max_bytes = config.get_int("replay.max_bytes"),
                  .min_items = config.get_int("replay.min_items"),
                  .samples_per_insert = config.get_float("replay.samples_per_insert"),

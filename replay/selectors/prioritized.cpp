@@ -31,6 +31,11 @@ void PrioritizedSelector::assign(std::span<const Key>, std::span<const double> p
   tree_.assign(scratch_);
 }
 
+double PrioritizedSelector::mass() const {
+  const double total = tree_.total();
+  return total == 0 ? static_cast<double>(tree_.size()) : total;
+}
+
 void PrioritizedSelector::select(Rng& rng, std::span<Selection> out) {
   const double total = tree_.total();
   if (total == 0) {

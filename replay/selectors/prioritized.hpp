@@ -18,6 +18,7 @@ class PrioritizedSelector final : public Selector {
   void assign(std::span<const Key> keys, std::span<const double> priorities) override;
   void select(Rng& rng, std::span<Selection> out) override;
   std::int64_t size() const override { return tree_.size(); }
+  double mass() const override;
 
  private:
   double weight(double priority) const;

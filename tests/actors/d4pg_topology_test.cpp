@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <stdexcept>
 
@@ -28,8 +29,9 @@ class RecordingSink final : public MetricSink {
 class D4pgTopology : public ::testing::Test {
  protected:
   void SetUp() override {
-    directory = std::filesystem::path(::testing::TempDir()) /
-                ("d4pg_topology_" + std::string(::testing::UnitTest::GetInstance()->current_test_info()->name()));
+    std::string name = ::testing::UnitTest::GetInstance()->current_test_info()->name();
+    std::ranges::replace(name, '/', '_');
+    directory = std::filesystem::path(::testing::TempDir()) / ("d4pg_topology_" + name);
     std::filesystem::remove_all(directory);
   }
   void TearDown() override { std::filesystem::remove_all(directory); }
@@ -52,6 +54,14 @@ class D4pgTopology : public ::testing::Test {
     options.evaluator = {2, 30};
     options.checkpoint.every_s = 0.1;  // of virtual time
     options.metrics.every_s = 0.04;
+    return options;
+  }
+  /// The same with every role in shards that can be.
+  static TrainOptions sharded() {
+    TrainOptions options = small();
+    options.replay.shards = 2;
+    options.replay.sampler = "prioritized";
+    options.parameters = {3, "partitioned"};
     return options;
   }
   Result<TrainSummary> run(const TrainOptions& options, RecordingSink& sink, bool resume = false) {
@@ -84,21 +94,32 @@ TEST_F(D4pgTopology, RunsToItsLimitAndReportsIt) {
 }
 
 TEST_F(D4pgTopology, TheRatioOfSamplesToInsertsHolds) {
-  RecordingSink sink;
-  TrainOptions options = small();
-  options.max_learner_steps = 400;
-  const auto summary = run(options, sink).value();
-  const double sampled = 400.0 * 16;
-  // The limiter's error buffer (64 x 1 x 4) on each side, and what is under way in channels.
-  EXPECT_NEAR(sampled / static_cast<double>(summary.env_steps), 4, 1.0);
+  for (std::int64_t shards : {1, 2, 4}) {
+    std::filesystem::remove_all(directory);
+    RecordingSink sink;
+    TrainOptions options = small();
+    options.max_learner_steps = 400;
+    options.replay.shards = shards;
+    const auto summary = run(options, sink).value();
+    const double sampled = 400.0 * 16;
+    // The limiter's error buffer (64 x 1 x 4) on each side, and what is under way in channels.
+    EXPECT_NEAR(sampled / static_cast<double>(summary.env_steps), 4, 1.0) << shards;
+  }
 }
 
-TEST_F(D4pgTopology, TwoRunsWithOneSeedGiveTheSameBits) {
+class D4pgTopologyInShards : public D4pgTopology, public ::testing::WithParamInterface<bool> {
+ protected:
+  static TrainOptions options() { return GetParam() ? sharded() : small(); }
+};
+INSTANTIATE_TEST_SUITE_P(, D4pgTopologyInShards, ::testing::Bool(),
+                         [](const auto& info) { return info.param ? "Sharded" : "Single"; });
+
+TEST_P(D4pgTopologyInShards, TwoRunsWithOneSeedGiveTheSameBits) {
   std::vector<std::byte> bits[2];
   RecordingSink sinks[2];
   for (int i = 0; i < 2; ++i) {
     std::filesystem::remove_all(directory);
-    ASSERT_TRUE(run(small(), sinks[i]).ok());
+    ASSERT_TRUE(run(options(), sinks[i]).ok());
     bits[i] = parameters();
   }
   EXPECT_EQ(bits[0], bits[1]);
@@ -127,13 +148,13 @@ TEST_F(D4pgTopology, AnotherSeedGivesOtherBits) {
   EXPECT_NE(parameters(), first);
 }
 
-TEST_F(D4pgTopology, ResumeGoesOnFromTheCheckpoint) {
+TEST_P(D4pgTopologyInShards, ResumeGoesOnFromTheCheckpoint) {
   RecordingSink sink;
-  const auto first = run(small(), sink).value();
-  TrainOptions options = small();
-  options.max_learner_steps = 100;
+  const auto first = run(options(), sink).value();
+  TrainOptions more = options();
+  more.max_learner_steps = 100;
   RecordingSink resumed;
-  const auto second = run(options, resumed, true).value();
+  const auto second = run(more, resumed, true).value();
   EXPECT_EQ(second.learner_steps, 100);
   EXPECT_GT(second.env_steps, first.env_steps);
   EXPECT_GT(second.wall_s, first.wall_s);

@@ -42,7 +42,7 @@ class MetricsActorTest : public ::testing::Test {
                          .evaluation_episodes = episodes});
   }
   void report(const std::string& role, std::int64_t index, double steps, double loss) {
-    InstanceReport report{role, index, {{{"steps", steps}}, {{"loss", loss}}}};
+    InstanceReport report{role, index, {{{"steps", steps}}, {{"loss", loss}}, {{"items", 10 * loss}}}};
     context.in("reports").frames.push_back(make_instance_report(context.pool(), report).value());
   }
   void episode(const std::string& role, double episode_return) {
@@ -54,7 +54,7 @@ class MetricsActorTest : public ::testing::Test {
   FakeContext context;
 };
 
-TEST_F(MetricsActorTest, SumsCountersOverInstancesAndAveragesGauges) {
+TEST_F(MetricsActorTest, SumsCountersAndSumsOverInstancesAndAveragesGauges) {
   MetricsActor metrics = make();
   report("actor", 0, 100, 1);
   report("actor", 1, 50, 3);
@@ -68,6 +68,7 @@ TEST_F(MetricsActorTest, SumsCountersOverInstancesAndAveragesGauges) {
   EXPECT_EQ(sink.rows[0].env_steps, 150);
   EXPECT_EQ(sink.rows[0].learner_steps, 7);
   EXPECT_DOUBLE_EQ(sink.scalar(0, "actor/loss"), 2);
+  EXPECT_DOUBLE_EQ(sink.scalar(0, "actor/items"), 40);
 
   report("actor", 1, 150, 3);
   context.manual_clock.advance(std::chrono::seconds(2));

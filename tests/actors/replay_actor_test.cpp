@@ -136,6 +136,23 @@ TEST_F(ReplayActorTest, SavedStateContinuesWithTheSameBatches) {
   EXPECT_EQ(batches(), expected);
 }
 
+TEST_F(ReplayActorTest, OneOfSeveralHasItsPartOfTheLimits) {
+  // min_items 4, window 80 and 1000 items over two: it samples from 2 items on, and inserts stop at half the error.
+  auto role = ReplayActor::make(options(), {"replay", 1, 2, 0, 5}).value();
+  trajectory(1);
+  run(*role);
+  EXPECT_TRUE(context.out("batches").sent.empty());
+  trajectory(100);
+  context.out("batches").room = 1;
+  run(*role);
+  ASSERT_EQ(context.out("batches").sent.size(), 1u);
+  const auto info = messages::read_batch(context.out("batches").sent[0])->info();
+  EXPECT_EQ(info.table_mass, static_cast<double>(info.table_items));
+  Report report;
+  role->report(report);
+  EXPECT_LE(report.counters[0].value, 2 + 20 / 2 + 8 / 2);
+}
+
 TEST_F(ReplayActorTest, AWindowTooNarrowForABatchIsRefused) {
   ReplayActorOptions narrow = options();
   narrow.batch = 200;

@@ -55,6 +55,7 @@ TEST(TrainSchema, EveryKeyIsDocumentedAndReachesItsField) {
                                         "discount=0.16",
                                         "actors.count=17",
                                         "actors.sigma=0.18",
+                                        "replay.shards=5",
                                         "replay.max_items=1900000",
                                         "replay.max_bytes=2000000",
                                         "replay.min_items=2100",
@@ -108,6 +109,7 @@ TEST(TrainSchema, EveryKeyIsDocumentedAndReachesItsField) {
   EXPECT_EQ(o.discount, 0.16);
   EXPECT_EQ(o.actors.count, 17);
   EXPECT_EQ(o.actors.sigma, 0.18);
+  EXPECT_EQ(o.replay.shards, 5);
   EXPECT_EQ(o.replay.max_items, 1900000);
   EXPECT_EQ(o.replay.max_bytes, 2000000);
   EXPECT_EQ(o.replay.min_items, 2100);
@@ -158,6 +160,13 @@ TEST(TrainSchema, ReportsWhatOnlySeveralKeysTogetherGetWrong) {
             "f:3: replay.min_items * replay.tolerance * replay.samples_per_insert = 64 samples of error buffer "
             "would block actors and learner for ever: expected at least 144\n"
             "f:6: supervisor.backoff_first_s must not exceed supervisor.backoff_max_s: got 11 and 10");
+  EXPECT_EQ(message_of(env + "[replay]\nshards = 8\nmin_items = 7\ntolerance = 10\n"),
+            "f:3: replay.shards must not exceed replay.min_items: got 8 and 7");
+  // 3200 samples of buffer: 144 for each shard.
+  EXPECT_EQ(message_of(env + "[replay]\nshards = 22"), "ok");
+  EXPECT_EQ(message_of(env + "[replay]\nshards = 23"),
+            "f:3: replay.min_items * replay.tolerance * replay.samples_per_insert = 3200 samples of error buffer would "
+            "block actors and learner for ever: expected at least 3312 for 23 replay.shards");
   EXPECT_EQ(message_of(env + "[placement]\nactors.nodes = 3\n[actors]\ncount = 2"),
             "f:3: placement.actors.nodes must not exceed actors.count: got 3 and 2");
 }
