@@ -19,10 +19,6 @@ constexpr std::int64_t kTrajectoriesAhead = 4;
 constexpr std::int64_t kBatchesAhead = 4;  // Acme's prefetch
 constexpr std::int64_t kReportsAhead = 16;
 
-Duration from_seconds(double seconds) {
-  return std::chrono::duration_cast<Duration>(std::chrono::duration<double>(seconds));
-}
-
 Result<replay::TableOptions> table_options(const TrainOptions& options, const envs::EnvSpec& env) {
   const ReplayOptions& replay = options.replay;
   replay::TableOptions table;
@@ -73,8 +69,10 @@ Result<Topology> d4pg_topology(const TrainOptions& options, const envs::EnvSpec&
                                    .discount = options.discount,
                                    .max_env_steps = options.max_env_steps,
                                    .make_policy = [make_policy] { return make_policy(1); }});
-  actor.restart = {static_cast<int>(options.supervisor.max_restarts), from_seconds(options.supervisor.backoff_first_s),
-                   from_seconds(options.supervisor.backoff_max_s)};
+  actor.restart = {.max_restarts = static_cast<int>(options.supervisor.max_restarts),
+                   .quarantine = true,
+                   .first_backoff = from_seconds(options.supervisor.backoff_first_s),
+                   .max_backoff = from_seconds(options.supervisor.backoff_max_s)};
   actor.completes_run = true;
 
   TROUPE_ASSIGN(auto table, table_options(options, env));

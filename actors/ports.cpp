@@ -6,16 +6,38 @@
 #include <troupe/core/check.hpp>
 
 namespace troupe::actors {
+namespace {
 
-// ---- InletPort
-// -------------------------------------------------------------------------------------------------------
+/// Calls that wait for their callers to be wired; beyond, the oldest is dropped and its caller's deadline answers.
+constexpr std::size_t kEarlyCalls = 256;
+
+/// Puts `peer` in the place of its edge's earlier incarnation, or behind the others. False when it is none of a new
+/// incarnation: whoever repeats an order changes nothing.
+bool replace(std::vector<Peer>& peers, Peer peer) {
+  for (Peer& known : peers) {
+    if (!(known.edge == peer.edge)) continue;
+    if (known.incarnation >= peer.incarnation) return false;
+    known = std::move(peer);
+    return true;
+  }
+  peers.push_back(std::move(peer));
+  return true;
+}
+
+void remove(std::vector<Peer>& peers, const EdgeId& edge, std::uint32_t incarnation) {
+  std::erase_if(peers, [&](const Peer& peer) { return peer.edge == edge && peer.incarnation == incarnation; });
+}
+
+}  // namespace
+
+// ---- InletPort ----
 
 template <typename Predicate>
 std::optional<std::size_t> InletPort::find(Predicate of) const {
   std::optional<std::size_t> found;
   for (std::size_t i = 0; i < queue_.size(); ++i) {
-    const EdgeId& edge = queue_[i].message.edge;
-    if (!found ? of(edge) : edge == queue_[*found].message.edge) found = i;
+    const EdgeId& edge = queue_[i].edge;
+    if (!found ? of(edge) : edge == queue_[*found].edge) found = i;
     if (found && spec_.kind != ChannelKind::kLatest) break;
   }
   return found;
@@ -23,11 +45,11 @@ std::optional<std::size_t> InletPort::find(Predicate of) const {
 
 Frame InletPort::take_at(std::size_t position) {
   const auto at = queue_.begin() + static_cast<std::ptrdiff_t>(position);
-  Frame frame = std::move(at->message.frame);
+  Frame frame = std::move(at->frame);
   if (spec_.kind == ChannelKind::kLatest) {
-    const EdgeId edge = at->message.edge;
+    const EdgeId edge = at->edge;
     std::erase_if(queue_, [&](const Waiting& waiting) {
-      if (!(waiting.message.edge == edge)) return false;
+      if (!(waiting.edge == edge)) return false;
       give_back(waiting);
       return true;
     });
@@ -46,7 +68,7 @@ Frame InletPort::take() {
 
 const Frame* InletPort::peek(std::size_t producer) const {
   const auto position = find([&](const EdgeId& edge) { return edge.producer == producer; });
-  return position ? &queue_[*position].message.frame : nullptr;
+  return position ? &queue_[*position].frame : nullptr;
 }
 
 Frame InletPort::take(std::size_t producer) {
@@ -55,53 +77,97 @@ Frame InletPort::take(std::size_t producer) {
   return take_at(*position);
 }
 
+Frame InletPort::take_held() {
+  TROUPE_CHECK(!queue_.empty() && spec_.kind == ChannelKind::kStream, "take_held from the inlet {}", spec_.name);
+  Waiting oldest = std::move(queue_.front());
+  queue_.pop_front();
+  Frame frame = std::move(oldest.frame);
+  held_.push_back(std::move(oldest));
+  return frame;
+}
+
+void InletPort::release_held() {
+  for (const Waiting& held : held_) give_back(held);
+  held_.clear();
+}
+
+const Peer* InletPort::producer(const EdgeId& edge) const {
+  for (const Peer& peer : producers_) {
+    if (peer.edge == edge) return &peer;
+  }
+  return nullptr;
+}
+
 void InletPort::give_back(const Waiting& waiting) {
-  if (!waiting.credit_owed) return;
-  for (const Peer& producer : producers_) {
-    if (producer.edge == waiting.message.edge) return sender_.credit(producer.actor, producer.edge);
+  if (!waiting.owed) return;
+  const Peer* const peer = producer(waiting.edge);
+  // A producer that was restarted has been granted all of its credits already.
+  if (peer == nullptr || peer->incarnation != waiting.owed->producer_incarnation) return;
+  sender_.credit(peer->address, CreditMessage{*waiting.owed, 1, waiting.restored ? 0U : 1U});
+}
+
+void InletPort::wire(Peer peer, std::int64_t capacity) {
+  const Route route{peer.edge, peer.incarnation, sender_.incarnation};
+  const Address address = peer.address;
+  if (!replace(producers_, std::move(peer))) return;
+  if (spec_.kind == ChannelKind::kLatest) capacity = 1;
+  // A restored frame takes up one of the credits, and is owed like one that this incarnation has sent.
+  for (Waiting& waiting : queue_) {
+    if (!(waiting.edge == route.edge) || waiting.owed) continue;
+    waiting.owed = route;
+    --capacity;
   }
+  if (capacity > 0) sender_.credit(address, CreditMessage{route, static_cast<std::uint32_t>(capacity), 0});
 }
 
-bool InletPort::takes(const EdgeId& edge) const {
-  return std::any_of(producers_.begin(), producers_.end(), [&](const Peer& peer) { return peer.edge == edge; });
-}
+void InletPort::unwire(const EdgeId& edge, std::uint32_t incarnation) { remove(producers_, edge, incarnation); }
 
-void InletPort::rewire(const EdgeId& edge, const caf::actor& actor) {
-  for (Peer& producer : producers_) {
-    if (!(producer.edge == edge)) continue;
-    producer.actor = actor;
-    for (Waiting& waiting : queue_) {
-      if (waiting.message.edge == edge) waiting.credit_owed = false;
-    }
-  }
-}
-
-void InletPort::receive(FrameMessage message) {
+bool InletPort::receive(FrameMessage message) {
+  const Peer* const peer = producer(message.route.edge);
+  if (peer == nullptr || message.route.consumer_incarnation != sender_.incarnation) return false;
   ++counts_.frames;
   counts_.bytes += static_cast<std::int64_t>(message.frame.bytes().size());
-  queue_.push_back({std::move(message)});
+  queue_.push_back({message.route.edge, message.route, std::move(message.frame)});
+  return true;
 }
 
-// ---- OutletPort
-// ------------------------------------------------------------------------------------------------------
+void InletPort::restore(const EdgeId& edge, Frame frame) {
+  queue_.push_back({edge, std::nullopt, std::move(frame), true});
+}
+
+// ---- OutletPort ----
 
 bool OutletPort::ready() const {
   return spec_.kind == ChannelKind::kLatest ||
-         std::any_of(consumers_.begin(), consumers_.end(), [](const Consumer& c) { return c.credits > 0; });
+         std::any_of(consumers_.begin(), consumers_.end(), [](const Consumer& c) { return c.wired && c.credits > 0; });
 }
 
-bool OutletPort::ready(std::size_t consumer) const { return consumers_.at(consumer).credits > 0; }
+std::int64_t OutletPort::under_way() const {
+  std::int64_t frames = 0;
+  for (const Consumer& consumer : consumers_) frames += static_cast<std::int64_t>(consumer.kept.size());
+  return frames;
+}
+
+bool OutletPort::ready(std::size_t consumer) const {
+  const Consumer& receiver = consumers_.at(consumer);
+  return receiver.wired && receiver.credits > 0;
+}
+
+void OutletPort::expect(const EdgeId& edge) { consumers_.emplace_back().peer.edge = edge; }
 
 void OutletPort::send(Frame frame) {
   count(frame);
   if (spec_.kind == ChannelKind::kLatest) {
     for (Consumer& consumer : consumers_) offer(consumer, frame);
+    newest_ = std::move(frame);
     return;
   }
   for (std::size_t tried = 0; tried < consumers_.size(); ++tried) {
     Consumer& consumer = consumers_[turn_];
     turn_ = (turn_ + 1) % consumers_.size();
-    if (consumer.credits > 0) return transmit(consumer, std::move(frame));
+    if (!consumer.wired || consumer.credits == 0) continue;
+    consumer.kept.push_back(frame);
+    return transmit(consumer, frame);
   }
   TROUPE_CHECK(false, "send to the outlet {} without credit", spec_.name);
 }
@@ -110,8 +176,9 @@ void OutletPort::send_to(std::size_t consumer, Frame frame) {
   count(frame);
   Consumer& receiver = consumers_.at(consumer);
   if (spec_.kind == ChannelKind::kLatest) return offer(receiver, std::move(frame));
-  TROUPE_CHECK(receiver.credits > 0, "send to consumer {} of the outlet {} without credit", consumer, spec_.name);
-  transmit(receiver, std::move(frame));
+  TROUPE_CHECK(ready(consumer), "send to consumer {} of the outlet {} without credit", consumer, spec_.name);
+  receiver.kept.push_back(frame);
+  transmit(receiver, frame);
 }
 
 void OutletPort::count(const Frame& frame) {
@@ -121,68 +188,97 @@ void OutletPort::count(const Frame& frame) {
 
 void OutletPort::offer(Consumer& consumer, Frame frame) {
   consumer.newest = std::move(frame);
-  if (consumer.credits > 0) {
-    transmit(consumer, *consumer.newest);
-  } else {
-    consumer.behind = true;
-  }
+  consumer.behind = true;
+  catch_up(consumer);
 }
 
-void OutletPort::transmit(Consumer& consumer, Frame frame) {
+void OutletPort::transmit(Consumer& consumer, const Frame& frame) {
   --consumer.credits;
-  consumer.behind = false;
-  sender_.frame(consumer.peer.actor, FrameMessage{consumer.peer.edge, std::move(frame)});
+  const Route route{consumer.peer.edge, sender_.incarnation, consumer.peer.incarnation};
+  sender_.frame(consumer.peer.address, FrameMessage{route, frame});
 }
 
-void OutletPort::add_consumer(Peer peer, std::int64_t capacity, std::int64_t used) {
-  if (spec_.kind == ChannelKind::kLatest) capacity = 1;
-  consumers_.push_back({std::move(peer), capacity, std::max<std::int64_t>(capacity - used, 0), std::nullopt, false});
-}
-
-void OutletPort::rewire(const EdgeId& edge, const caf::actor& actor) {
-  for (Consumer& consumer : consumers_) {
-    if (!(consumer.peer.edge == edge)) continue;
-    consumer.peer.actor = actor;
-    consumer.credits = consumer.capacity;
-    if (consumer.newest) transmit(consumer, *consumer.newest);
+void OutletPort::catch_up(Consumer& consumer) {
+  if (!consumer.wired) return;
+  if (spec_.kind == ChannelKind::kLatest) {
+    if (!consumer.behind || consumer.credits == 0) return;
+    consumer.behind = false;
+    return transmit(consumer, *consumer.newest);
+  }
+  while (consumer.resend > 0 && consumer.credits > 0) {
+    transmit(consumer, consumer.kept[consumer.kept.size() - consumer.resend]);
+    --consumer.resend;
   }
 }
 
-void OutletPort::credit(const EdgeId& edge, const caf::actor_addr& from) {
+OutletPort::Consumer* OutletPort::find(const EdgeId& edge) {
   for (Consumer& consumer : consumers_) {
-    // A credit that a dead incarnation sent must not count for its successor, which started with all of them.
-    if (!(consumer.peer.edge == edge) || consumer.peer.actor.address() != from) continue;
-    ++consumer.credits;
-    TROUPE_CHECK(consumer.credits <= consumer.capacity, "outlet {}: more credits than capacity", spec_.name);
-    if (consumer.behind) transmit(consumer, *consumer.newest);
+    if (consumer.peer.edge == edge) return &consumer;
   }
+  return nullptr;
 }
 
-// ---- CallerPort
-// ------------------------------------------------------------------------------------------------------
+void OutletPort::wire(Peer peer) {
+  Consumer* consumer = find(peer.edge);
+  if (consumer == nullptr) {
+    consumer = &consumers_.emplace_back();
+    consumer->newest = newest_;
+  } else if (consumer->met && consumer->peer.incarnation >= peer.incarnation) {
+    return;
+  }
+  consumer->peer = std::move(peer);
+  consumer->met = true;
+  consumer->wired = true;
+  consumer->credits = 0;
+  consumer->resend = consumer->kept.size();
+  consumer->behind = consumer->newest.has_value();
+  std::vector<CreditMessage> grants;
+  std::swap(grants, early_);
+  for (const CreditMessage& grant : grants) credit(grant);
+}
+
+void OutletPort::unwire(const EdgeId& edge, std::uint32_t incarnation) {
+  Consumer* const consumer = find(edge);
+  if (consumer != nullptr && consumer->peer.incarnation == incarnation) consumer->wired = false;
+}
+
+void OutletPort::credit(const CreditMessage& message) {
+  const Route& route = message.route;
+  if (route.producer_incarnation != sender_.incarnation) return;
+  Consumer* const consumer = find(route.edge);
+  if (consumer == nullptr || !consumer->met || consumer->peer.incarnation < route.consumer_incarnation) {
+    early_.push_back(message);  // at most one grant of each consumer: it has nothing to take before it is sent to
+    return;
+  }
+  if (consumer->peer.incarnation != route.consumer_incarnation) return;
+  consumer->credits += message.credits;
+  const std::size_t sent = consumer->kept.size() - consumer->resend;
+  const auto taken = static_cast<std::ptrdiff_t>(std::min<std::size_t>(sent, message.taken));
+  consumer->kept.erase(consumer->kept.begin(), consumer->kept.begin() + taken);
+  catch_up(*consumer);
+}
+
+// ---- CallerPort ----
 
 void CallerPort::call(Frame request, Duration deadline, Reply reply) {
-  TROUPE_CHECK(ready(), "call on {} beyond its capacity of {}", spec_.name, capacity_);
-  const Peer& server = servers_[turn_];
-  turn_ = (turn_ + 1) % servers_.size();
+  TROUPE_CHECK(ready(), "call on {} beyond its capacity of {} or without a server", spec_.name, capacity_);
+  turn_ %= servers_.size();
+  const Peer& server = servers_[turn_++];
   const std::uint64_t ticket = next_ticket_++;
   const Duration due = sender_.now() + deadline;
   open_.emplace(ticket, Open{std::move(reply), due});
   deadlines_.emplace(due, ticket);
   sender_.expire_at(due);
-  sender_.call(server.actor, CallMessage{server.edge, ticket, std::move(request)});
+  const Route route{server.edge, sender_.incarnation, server.incarnation};
+  sender_.call(server.address, CallMessage{route, ticket, std::move(request)});
 }
 
-void CallerPort::add_server(Peer peer, std::int64_t capacity) {
-  servers_.push_back(std::move(peer));
+void CallerPort::wire(Peer peer, std::int64_t capacity) {
+  replace(servers_, std::move(peer));
   capacity_ = capacity;
 }
 
-void CallerPort::rewire(const EdgeId& edge, const caf::actor& actor) {
-  for (Peer& server : servers_) {
-    if (server.edge == edge) server.actor = actor;
-  }
-}
+void CallerPort::unwire(const EdgeId& edge, std::uint32_t incarnation) { remove(servers_, edge, incarnation); }
 
 bool CallerPort::finish(std::uint64_t ticket, Result<Frame> result) {
   auto found = open_.find(ticket);
@@ -195,6 +291,7 @@ bool CallerPort::finish(std::uint64_t ticket, Result<Frame> result) {
 }
 
 bool CallerPort::answer(AnswerMessage message) {
+  if (message.route.producer_incarnation != sender_.incarnation) return false;
   if (message.error) return finish(message.ticket, *message.error);
   return finish(message.ticket, std::move(message.frame));
 }
@@ -209,18 +306,37 @@ bool CallerPort::expire() {
   return any;
 }
 
-// ---- ServerPort
-// ------------------------------------------------------------------------------------------------------
+// ---- ServerPort ----
 
-void ServerPort::receive(CallMessage message, caf::actor from) {
-  if (static_cast<std::int64_t>(queue_.size()) >= limit_) {
-    sender_.answer(from, AnswerMessage{message.edge,
-                                       message.ticket,
-                                       Error{Code::kUnavailable, "call on " + spec_.name + ": the queue is full"},
-                                       {}});
-    return;
+void ServerPort::wire(Peer peer, std::int64_t capacity) {
+  replace(callers_, std::move(peer));
+  capacity_ = capacity;
+  std::deque<CallMessage> early;
+  std::swap(early, early_);
+  for (CallMessage& message : early) receive(std::move(message));
+}
+
+void ServerPort::unwire(const EdgeId& edge, std::uint32_t incarnation) { remove(callers_, edge, incarnation); }
+
+bool ServerPort::receive(CallMessage message) {
+  const Route& route = message.route;
+  if (route.consumer_incarnation != sender_.incarnation) return false;
+  const auto caller =
+      std::find_if(callers_.begin(), callers_.end(), [&](const Peer& peer) { return peer.edge == route.edge; });
+  if (caller == callers_.end() || caller->incarnation < route.producer_incarnation) {
+    if (early_.size() == kEarlyCalls) early_.pop_front();
+    early_.push_back(std::move(message));
+    return false;
   }
-  queue_.push_back({std::move(message), std::move(from)});
+  if (caller->incarnation != route.producer_incarnation) return false;
+  const std::int64_t limit = capacity_ * static_cast<std::int64_t>(callers_.size());
+  if (depth() >= limit) {
+    Error full{Code::kUnavailable, "call on " + spec_.name + ": the queue is full"};
+    sender_.answer(caller->address, AnswerMessage{route, message.ticket, std::move(full), {}});
+    return true;
+  }
+  queue_.push_back({std::move(message), caller->address});
+  return true;
 }
 
 std::pair<Frame, std::function<void(Frame)>> ServerPort::take() {
@@ -230,25 +346,26 @@ std::pair<Frame, std::function<void(Frame)>> ServerPort::take() {
   // The answer may come much later, from another step; whoever drops it unused answers with kCancelled.
   struct Pending {
     const PortSender& sender;
-    caf::actor to;
-    EdgeId edge;
+    Address to;
+    Route route;
     std::uint64_t ticket;
     bool answered = false;
-    Pending(const PortSender& s, caf::actor a, EdgeId e, std::uint64_t t)
-        : sender(s), to(std::move(a)), edge(e), ticket(t) {}
+    Pending(const PortSender& s, Address a, Route r, std::uint64_t t)
+        : sender(s), to(std::move(a)), route(r), ticket(t) {}
     Pending(const Pending&) = delete;
     Pending& operator=(const Pending&) = delete;
     ~Pending() {
       if (!answered) {
-        sender.answer(to, AnswerMessage{edge, ticket, Error{Code::kCancelled, "the server dropped the call"}, {}});
+        sender.answer(to, AnswerMessage{route, ticket, Error{Code::kCancelled, "the server dropped the call"}, {}});
       }
     }
   };
-  auto pending = std::make_shared<Pending>(sender_, std::move(oldest.from), oldest.message.edge, oldest.message.ticket);
+  auto pending =
+      std::make_shared<Pending>(sender_, std::move(oldest.from), oldest.message.route, oldest.message.ticket);
   auto answer = [pending](Frame frame) {
     TROUPE_CHECK(!pending->answered, "a call was answered twice");
     pending->answered = true;
-    pending->sender.answer(pending->to, AnswerMessage{pending->edge, pending->ticket, std::nullopt, std::move(frame)});
+    pending->sender.answer(pending->to, AnswerMessage{pending->route, pending->ticket, std::nullopt, std::move(frame)});
   };
   return {std::move(oldest.message.frame), std::move(answer)};
 }

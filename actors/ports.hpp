@@ -1,7 +1,14 @@
 #pragma once
 // The ends of channels inside an actor: queues and credits, without a word about roles. Owned and fed by RoleActor.
-// Credit rule: a producer starts with `capacity` credits for each consumer (1 on a latest channel), spends one a frame
-// and gets it back when the consumer takes the frame. So a consumer never holds more than capacity x producers frames.
+//
+// Credit rule: a consumer grants `capacity` credits (1 on a latest channel) to each producer that it is wired to, less
+// the frames of that edge which it holds already (after a resume). A producer spends one a frame and gets it back when
+// the consumer takes the frame. So a consumer never holds more than capacity x producers frames, whoever was restarted
+// or came late.
+//
+// A producer keeps each frame until its credit has come back. To a new incarnation of the consumer it sends the kept
+// ones again, first and in order: what the old incarnation had not taken is not lost. What it had taken and then lost
+// is (take_held() is for roles that must not), and what it held may come twice: such roles drop what they have seen.
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -24,15 +31,16 @@ struct PortCounts {
   Duration waited{};  ///< time during which the role was idle and this end was empty (inlet) or without credit (outlet)
 };
 
-/// Sends on behalf of the actor that owns the port.
+/// Sends on behalf of the actor that owns the port, to wherever the address is.
 struct PortSender {
-  std::function<void(const caf::actor& to, FrameMessage)> frame;
-  std::function<void(const caf::actor& to, EdgeId)> credit;
-  std::function<void(const caf::actor& to, CallMessage)> call;
-  std::function<void(const caf::actor& to, AnswerMessage)> answer;
+  std::function<void(const Address& to, FrameMessage)> frame;
+  std::function<void(const Address& to, CreditMessage)> credit;
+  std::function<void(const Address& to, CallMessage)> call;
+  std::function<void(const Address& to, AnswerMessage)> answer;
   std::function<Duration()> now;
   /// CallerPort::expire() is called at this time or soon after.
   std::function<void(Duration at)> expire_at;
+  std::uint32_t incarnation = 0;  ///< of the owner
 };
 
 class InletPort final : public Inlet {
@@ -41,23 +49,29 @@ class InletPort final : public Inlet {
 
   bool empty() const override { return queue_.empty(); }
   Frame take() override;
+  Frame take_held() override;
+  void release_held() override;
   const Frame* peek(std::size_t producer) const override;
   Frame take(std::size_t producer) override;
 
   const Port& spec() const { return spec_; }
   PortCounts& counts() { return counts_; }
+  const PortCounts& counts() const { return counts_; }
   std::int64_t depth() const { return static_cast<std::int64_t>(queue_.size()); }
-  void add_producer(Peer peer) { producers_.push_back(std::move(peer)); }
-  /// Whether frames of this edge belong here.
-  bool takes(const EdgeId& edge) const;
-  /// The producer is a new incarnation, which starts with full credit: frames of the old one stay valid, but their
-  /// credits are not given back.
-  void rewire(const EdgeId& edge, const caf::actor& actor);
-  void receive(FrameMessage message);
+  /// Wires a producer, or its new incarnation, and grants it its credits. Frames of the old incarnation stay valid.
+  void wire(Peer peer, std::int64_t capacity);
+  /// The producer is gone for now; frames that have come stay.
+  void unwire(const EdgeId& edge, std::uint32_t incarnation);
+  /// False when the frame is not for this inlet as it is wired now.
+  bool receive(FrameMessage message);
+  /// A frame that a checkpoint says was waiting; before the first wire().
+  void restore(const EdgeId& edge, Frame frame);
 
   struct Waiting {
-    FrameMessage message;
-    bool credit_owed = true;
+    EdgeId edge;
+    std::optional<Route> owed;  ///< whom the credit goes back to; of a restored frame: set by wire()
+    Frame frame;
+    bool restored = false;
   };
   const std::deque<Waiting>& waiting() const { return queue_; }
 
@@ -67,11 +81,13 @@ class InletPort final : public Inlet {
   std::optional<std::size_t> find(Predicate of) const;
   Frame take_at(std::size_t position);
   void give_back(const Waiting& waiting);
+  const Peer* producer(const EdgeId& edge) const;
 
   Port spec_;
   const PortSender& sender_;
   std::vector<Peer> producers_;
   std::deque<Waiting> queue_;
+  std::vector<Waiting> held_;  ///< without their frames
   PortCounts counts_;
 };
 
@@ -87,28 +103,39 @@ class OutletPort final : public Outlet {
 
   const Port& spec() const { return spec_; }
   PortCounts& counts() { return counts_; }
-  /// `used` credits are already spent on frames that a restored consumer holds.
-  void add_consumer(Peer peer, std::int64_t capacity, std::int64_t used);
-  /// The consumer is a new incarnation: full credit, and on a latest channel the newest frame once more.
-  void rewire(const EdgeId& edge, const caf::actor& actor);
-  void credit(const EdgeId& edge, const caf::actor_addr& from);
+  const PortCounts& counts() const { return counts_; }
+  std::int64_t under_way() const;
+  /// A consumer that the topology promises: it has its number from the start, and room once it is wired and grants it.
+  void expect(const EdgeId& edge);
+  /// Wires a consumer, or its new incarnation. It may be sent to as soon as it has granted credits.
+  void wire(Peer peer);
+  /// The consumer is gone for now; the frames that it did not take wait for its next incarnation.
+  void unwire(const EdgeId& edge, std::uint32_t incarnation);
+  void credit(const CreditMessage& message);
 
  private:
   struct Consumer {
     Peer peer;
-    std::int64_t capacity = 1;
-    std::int64_t credits = 1;
+    bool met = false;    ///< has been wired once
+    bool wired = false;  ///< lives
+    std::int64_t credits = 0;
+    std::deque<Frame> kept;       ///< stream: sent or to be sent again, not yet given back; oldest first
+    std::size_t resend = 0;       ///< the last so many of `kept` have not been sent to this incarnation
     std::optional<Frame> newest;  ///< latest: what it was sent last, or will be sent next
     bool behind = false;          ///< latest: has not been sent `newest`
   };
+  Consumer* find(const EdgeId& edge);
   void count(const Frame& frame);
   void offer(Consumer& consumer, Frame frame);
-  void transmit(Consumer& consumer, Frame frame);
+  void transmit(Consumer& consumer, const Frame& frame);
+  void catch_up(Consumer& consumer);
 
   Port spec_;
   const PortSender& sender_;
   std::vector<Consumer> consumers_;
-  std::size_t turn_ = 0;  ///< stream: whose turn it is
+  std::vector<CreditMessage> early_;  ///< grants of consumers that this end has not been wired to yet
+  std::size_t turn_ = 0;              ///< stream: whose turn it is
+  std::optional<Frame> newest_;       ///< latest: for consumers that nobody expected
   PortCounts counts_;
 };
 
@@ -116,12 +143,13 @@ class CallerPort final : public Caller {
  public:
   CallerPort(const Port& spec, const PortSender& sender) : spec_(spec), sender_(sender) {}
 
-  bool ready() const override { return static_cast<std::int64_t>(open_.size()) < capacity_; }
+  bool ready() const override { return !servers_.empty() && static_cast<std::int64_t>(open_.size()) < capacity_; }
   void call(Frame request, Duration deadline, Reply reply) override;
 
   const Port& spec() const { return spec_; }
-  void add_server(Peer peer, std::int64_t capacity);
-  void rewire(const EdgeId& edge, const caf::actor& actor);
+  void wire(Peer peer, std::int64_t capacity);
+  /// Calls that are open on it end at their deadlines.
+  void unwire(const EdgeId& edge, std::uint32_t incarnation);
   /// Whether the call was still open; late answers are dropped.
   bool answer(AnswerMessage message);
   /// Ends the calls whose deadlines have passed. Whether there were any.
@@ -153,19 +181,26 @@ class ServerPort final : public Server {
   std::pair<Frame, std::function<void(Frame)>> take() override;
 
   const Port& spec() const { return spec_; }
-  void add_caller(std::int64_t capacity) { limit_ += capacity; }
-  void receive(CallMessage message, caf::actor from);
+  std::int64_t depth() const { return static_cast<std::int64_t>(queue_.size()); }
+  void wire(Peer peer, std::int64_t capacity);
+  /// Calls that it made stay in the queue; their answers go nowhere.
+  void unwire(const EdgeId& edge, std::uint32_t incarnation);
+  /// False when nothing is to be served yet: the call was for an earlier incarnation, or came before its caller was
+  /// wired, and then waits for that.
+  bool receive(CallMessage message);
 
  private:
   struct Waiting {
     CallMessage message;
-    caf::actor from;
+    Address from;
   };
 
   Port spec_;
   const PortSender& sender_;
-  std::int64_t limit_ = 0;
+  std::vector<Peer> callers_;
+  std::int64_t capacity_ = 0;  ///< of one caller
   std::deque<Waiting> queue_;
+  std::deque<CallMessage> early_;
 };
 
 }  // namespace troupe::actors

@@ -1,16 +1,24 @@
 #pragma once
-// Every message that passes between actors, and who understands it. Two kinds: frames (data; the content is a Cap'n
-// Proto message, see messages/) with the credits that bound them, and control between the supervisor and the instances
-// of roles. Included by the actors only: it pulls in CAF.
+// Every message that passes between actors, and who understands it. Included by the actors only: it pulls in CAF.
+// Three kinds: data between instances of roles, wherever they live; orders and reports between a node and its own
+// instances; control between the chief and the nodes.
 //
 //   producer --frame--> consumer     consumer --credit--> producer          stream and latest channels
 //   caller --call--> server          server --answer--> caller              request channels
-//   supervisor --wire, rewire, start, pause, resume, save, stop--> instance
-//   instance --done, failed, paused, saved--> supervisor
-//   runtime --checkpoint--> checkpointer --cut--> supervisor --> back the same way
+//   node --wire, unwire, start, pause, resume, save, stop, live--> instance
+//   instance --up, done, failed, paused, saved--> node
+//   chief <--control--> node                                                messages::Control
+//   runtime --checkpoint, stop--> chief --ended, checkpoint done--> runtime
 //
-// Ordering: between two actors messages keep their order. So once every instance has answered `pause`, each frame that
-// was sent lies in its consumer, and `save` sees a consistent cut.
+// Between two nodes data and control go through the seam in actors/remote.hpp; within a node they go by pointer.
+//
+// Credits are granted by the consumer, when it is wired to a producer and whenever it takes a frame, and every message
+// carries the incarnations of both ends: what was meant for, or comes from, an instance that has been replaced since is
+// told apart from what is current without any clock.
+//
+// Ordering: messages between two actors keep their order, also through the seam. So once an instance has answered
+// `pause`, each frame that it sent is ahead of the marker that its node sends afterwards, and a node that has all
+// markers holds every frame that is under way to it: a consistent cut (Chandy and Lamport 1985, with senders paused).
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -20,89 +28,72 @@
 
 #include <caf/all.hpp>
 
+#include <troupe/actors/remote.hpp>
 #include <troupe/actors/role.hpp>
 #include <troupe/core/error.hpp>
+#include <troupe/messages/control.hpp>
 #include <troupe/messages/frame.hpp>
 
 namespace troupe::actors {
 
-// Data.
+// Data between instances; see remote.hpp for the contents.
 using frame_atom = caf::atom_constant<caf::atom("frame")>;    // FrameMessage
-using credit_atom = caf::atom_constant<caf::atom("credit")>;  // EdgeId: one frame of the edge was taken
+using credit_atom = caf::atom_constant<caf::atom("credit")>;  // CreditMessage
 using call_atom = caf::atom_constant<caf::atom("call")>;      // CallMessage
 using answer_atom = caf::atom_constant<caf::atom("answer")>;  // AnswerMessage
 
-// Control, supervisor to instance.
-using wire_atom = caf::atom_constant<caf::atom("wire")>;      // Wiring: all edges of the instance; before start
-using rewire_atom = caf::atom_constant<caf::atom("rewire")>;  // EdgeId, actor: the peer was restarted
+// Node to its instances. An instance is named as RoleIdentity::name() does, "actor-3".
+using wire_atom = caf::atom_constant<caf::atom("wire")>;      // vector<Peer>: each replaces an earlier one of its edge
+using unwire_atom = caf::atom_constant<caf::atom("unwire")>;  // EdgeId, bool: peer produces, uint32_t: its incarnation
 using start_atom = caf::atom_constant<caf::atom("start")>;
 using pause_atom = caf::atom_constant<caf::atom("pause")>;  // answered with `paused` between two steps
 using resume_atom = caf::atom_constant<caf::atom("resume")>;
-using save_atom = caf::atom_constant<caf::atom("save")>;  // while paused; answered with InstanceState
-using stop_atom = caf::atom_constant<caf::atom("stop")>;  // ends the instance
+using save_atom = caf::atom_constant<caf::atom("save")>;  // while paused; answered with SavedMessage
+using stop_atom = caf::atom_constant<caf::atom("stop")>;  // ends the instance; also runtime to chief and node: the run
+using live_atom = caf::atom_constant<caf::atom("live")>;  // LiveRoles: which roles have an instance at work
 
-// Control, instance to supervisor.
-using done_atom = caf::atom_constant<caf::atom("done")>;      // instance number
+// Instance to its node. Each carries the instance's name.
+using up_atom = caf::atom_constant<caf::atom("up")>;          // the role is made and restored
+using done_atom = caf::atom_constant<caf::atom("done")>;      // its work is finished
 using failed_atom = caf::atom_constant<caf::atom("failed")>;  // Failure; the instance ends right after
-using paused_atom = caf::atom_constant<caf::atom("paused")>;  // instance number
+using paused_atom = caf::atom_constant<caf::atom("paused")>;
 using saved_atom = caf::atom_constant<caf::atom("saved")>;    // SavedMessage
+using status_atom = caf::atom_constant<caf::atom("status")>;  // asked: InstanceStatus; chief: the whole as JSON text
 
 // Within one actor.
 using step_atom = caf::atom_constant<caf::atom("step")>;      // go on stepping
 using wake_atom = caf::atom_constant<caf::atom("wake")>;      // the time of wake_after() is reached
 using report_atom = caf::atom_constant<caf::atom("report")>;  // a reporting period has passed
 using expire_atom = caf::atom_constant<caf::atom("expire")>;  // calls' deadlines may have passed
-using tick_atom = caf::atom_constant<caf::atom("tick")>;      // the supervisor's own timers
+using tick_atom = caf::atom_constant<caf::atom("tick")>;      // own timers
 using retry_atom = caf::atom_constant<caf::atom("retry")>;    // back-off is over: restart an instance
 
-// Between runtime, checkpointer and supervisor.
-using checkpoint_atom = caf::atom_constant<caf::atom("checkpoint")>;  // runtime to checkpointer: one now
-using cut_atom = caf::atom_constant<caf::atom("cut")>;      // checkpointer to supervisor: answered with CutMessage
-using ended_atom = caf::atom_constant<caf::atom("ended")>;  // the run is over
+// Between nodes and the chief, runtime and chief.
+using control_atom = caf::atom_constant<caf::atom("control")>;  // string: node it comes from, messages::Control
+using marker_atom = caf::atom_constant<caf::atom("marker")>;    // string: node it comes from, uint64_t: cut
+using lost_atom = caf::atom_constant<caf::atom("lost")>;        // string: the connection to this node is gone
+using found_atom = caf::atom_constant<caf::atom("found")>;      // string: there is a connection to this node (again)
+using checkpoint_atom = caf::atom_constant<caf::atom("checkpoint")>;  // runtime to chief: one now
+using write_atom = caf::atom_constant<caf::atom("write")>;            // node to its writer: Cut
+using written_atom = caf::atom_constant<caf::atom("written")>;        // writer to its node: WrittenMessage
+using ended_atom = caf::atom_constant<caf::atom("ended")>;            // chief or node to runtime: the run is over
 
-/// One pair of instances of one channel.
-struct EdgeId {
-  std::uint32_t channel = 0;   ///< index in Topology::channels; kReportChannel for reports
-  std::uint32_t producer = 0;  ///< instance index of the producing (calling) role
-  std::uint32_t consumer = 0;  ///< instance index of the consuming (serving) role
-
-  friend bool operator==(const EdgeId&, const EdgeId&) = default;
-};
-/// Reports travel like frames of a channel, but every instance has such an edge without declaring it.
-inline constexpr std::uint32_t kReportChannel = 0xffffffff;
-
-struct FrameMessage {
-  EdgeId edge;
-  messages::Frame frame;
-};
-
-struct CallMessage {
-  EdgeId edge;
-  std::uint64_t ticket = 0;  ///< the caller's number for the call
-  messages::Frame frame;
-};
-
-struct AnswerMessage {
-  EdgeId edge;
-  std::uint64_t ticket = 0;
-  std::optional<Error> error;  ///< set when there is no answer
-  messages::Frame frame;
+/// Where an instance is: an actor of this node, or the name of another node.
+struct Address {
+  caf::actor actor;
+  std::string node;
 };
 
 /// The other end of an edge.
 struct Peer {
   EdgeId edge;
-  std::string port;  ///< name of this instance's port that the edge belongs to
-  caf::actor actor;
-};
-
-struct Wiring {
-  std::vector<Peer> producers;  ///< this instance consumes (serves) from these
-  std::vector<Peer> consumers;  ///< this instance produces (calls) to these
+  bool produces = false;          ///< the peer is the producing (calling) end
+  std::uint32_t incarnation = 0;  ///< of the peer
+  Address address;
 };
 
 struct Failure {
-  std::uint32_t instance = 0;  ///< number in the supervisor's list
+  std::string instance;
   Error error;
 };
 
@@ -113,35 +104,76 @@ struct InstanceState {
 };
 
 struct SavedMessage {
-  std::uint32_t instance = 0;
+  std::string instance;
   std::optional<Error> error;
   std::shared_ptr<const InstanceState> state;
 };
 
-/// The whole system at one moment, by instance number.
+/// What the instances of one node were at one moment; of all nodes together: the whole system.
 struct Cut {
-  std::vector<std::shared_ptr<const InstanceState>> instances;
+  std::uint64_t number = 0;
+  struct Instance {
+    std::string name;
+    std::shared_ptr<const InstanceState> state;
+  };
+  std::vector<Instance> instances;
 };
 
-struct CutMessage {
+struct WrittenMessage {
+  std::uint64_t number = 0;
   std::optional<Error> error;
-  std::shared_ptr<const Cut> cut;
+  std::vector<messages::Counter> counters;  ///< "<instance>/<counter>", for whoever sums up the run
 };
+
+/// What an instance says about itself when asked.
+struct InstanceStatus {
+  std::string instance;
+  bool paused = false;
+  bool done = false;
+  double idle_s = -1;         ///< < 0: at work
+  std::string waits_for;      ///< the port that holds it up; empty: none
+  std::string why;            ///< the role's own words: "limiter: 812 more inserts until min_size 1000"
+  std::int64_t version = -1;  ///< newest "version" gauge of its report; -1: it has none
+  struct PortStatus {
+    std::string name;
+    bool inlet = false;
+    std::int64_t depth = 0;  ///< frames that wait (inlet) or are under way (outlet)
+    std::int64_t frames = 0;
+    std::int64_t bytes = 0;
+    double waited_s = 0;
+  };
+  std::vector<PortStatus> ports;
+};
+
+/// Roles that have at least one instance that is up and not done.
+using LiveRoles = std::shared_ptr<const std::vector<std::string>>;
 
 struct CheckpointDone {
   std::optional<Error> error;
+  std::vector<messages::Counter> counters;  ///< of all nodes
+};
+
+/// Sent to the runtime when the run is over: complete, stopped by an operator, or the error that ended it.
+struct RunEnded {
+  std::optional<Error> error;
+  bool stopped = false;
 };
 
 }  // namespace troupe::actors
 
-// These travel by value between actors of one process. What goes to other nodes is the frames' content, on the link;
-// nothing of this list is ever serialised by CAF.
+// These travel by value between actors of one process; nothing of this list is ever serialised by CAF.
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::EdgeId)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::FrameMessage)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::CreditMessage)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::CallMessage)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::AnswerMessage)
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::Wiring)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(std::vector<troupe::actors::Peer>)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::Failure)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::SavedMessage)
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::CutMessage)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(std::shared_ptr<const troupe::actors::Cut>)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::WrittenMessage)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::InstanceStatus)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::LiveRoles)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::CheckpointDone)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::RunEnded)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::messages::Control)

@@ -5,6 +5,7 @@
 // deterministic scheduler with virtual time, or on another node. Used by everyone who adds a role to a topology.
 #include <cstddef>
 #include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <string>
@@ -26,12 +27,15 @@ using messages::Frame;
 /// Who an instance of a role is. Handed to the factory.
 struct RoleIdentity {
   std::string role;              ///< name in the topology
-  std::int64_t index = 0;        ///< 0 .. count-1
-  std::int64_t count = 1;        ///< instances of this role
+  std::int64_t index = 0;        ///< 0 .. count-1; more when nodes join a run that goes on
+  std::int64_t count = 1;        ///< instances of this role, as configured
   std::int64_t incarnation = 0;  ///< how often this instance was restarted
   std::uint64_t seed = 0;        ///< from (run seed, role, index); the same after a restart
+  /// A folder for this instance alone that outlives its process (replay's journal, say). Empty: there is none, as in a
+  /// run within one process, whose checkpoints cover everything. The role makes it when it needs it.
+  std::filesystem::path directory = {};
 
-  std::string name() const { return count == 1 ? role : role + "-" + std::to_string(index); }
+  std::string name() const { return count == 1 && index == 0 ? role : role + "-" + std::to_string(index); }
 };
 
 /// What step() says about the next call.
@@ -50,6 +54,11 @@ class Inlet {
   /// Takes the oldest frame and gives its credit back to the producer. Must not be called when empty().
   /// Of a `latest` channel: the newest frame of the producer that has waited longest; its older ones are dropped.
   virtual Frame take() = 0;
+  /// As take(), on a `stream` channel, but the credit goes back only with release_held(): until then the producer keeps
+  /// the frame and sends it again should this instance be restarted. For a role that makes data durable first.
+  virtual Frame take_held() = 0;
+  /// Gives back the credits of all frames that were taken by take_held().
+  virtual void release_held() = 0;
 
   // By producer, for roles to which it matters who sent a frame. On an inlet with one channel only; the number of a
   // producer is its index in the producing role.
@@ -117,6 +126,8 @@ class RoleContext {
   virtual messages::FramePool& pool() = 0;
   /// step() is called again after `delay` at the latest. A new call replaces the one before.
   virtual void wake_after(Duration delay) = 0;
+  /// Whether an instance of `role` is up and not done, as far as this node knows; step() follows when it changes.
+  virtual bool alive(std::string_view role) const = 0;
 };
 
 /// A tensor of a role's state; copied, because the role goes on while a checkpoint is written.

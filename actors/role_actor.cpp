@@ -28,24 +28,14 @@ constexpr Duration kStallWarning = std::chrono::seconds(30);
 
 }  // namespace
 
-RoleActor::RoleActor(caf::actor_config& config, InstanceOptions options, caf::actor supervisor)
+RoleActor::RoleActor(caf::actor_config& config, InstanceOptions options, caf::actor node)
     : caf::event_based_actor(config),
       options_(std::move(options)),
       spec_(*options_.topology->find(options_.identity.role)),
-      supervisor_(std::move(supervisor)) {
-  sender_.frame = [this](const caf::actor& to, FrameMessage message) {
-    send(to, frame_atom::value, std::move(message));
-  };
-  sender_.credit = [this](const caf::actor& to, EdgeId edge) { send(to, credit_atom::value, edge); };
-  sender_.call = [this](const caf::actor& to, CallMessage message) { send(to, call_atom::value, std::move(message)); };
-  sender_.answer = [this](const caf::actor& to, AnswerMessage m) { send(to, answer_atom::value, std::move(m)); };
-  sender_.now = [this] { return options_.clock->now(); };
-  // One timer for the soonest deadline, not one a call: calls are many, and almost all are answered long before.
-  sender_.expire_at = [this](Duration at) {
-    if (expire_armed_ && *expire_armed_ <= at) return;
-    expire_armed_ = at;
-    delayed_send(this, std::max(at - options_.clock->now(), Duration::zero()), expire_atom::value);
-  };
+      name_(options_.identity.name()),
+      node_(std::move(node)),
+      sender_(make_sender()),
+      reports_(std::make_unique<OutletPort>(Port{"reports", "Metrics", ChannelKind::kLatest}, sender_)) {
   for (const Port& port : spec_.inlets) {
     if (port.kind == ChannelKind::kRequest) {
       servers_.push_back(std::make_unique<ServerPort>(port, sender_));
@@ -58,6 +48,16 @@ RoleActor::RoleActor(caf::actor_config& config, InstanceOptions options, caf::ac
       callers_.push_back(std::make_unique<CallerPort>(port, sender_));
     } else {
       outlets_.push_back(std::make_unique<OutletPort>(port, sender_));
+    }
+  }
+  for (std::uint32_t c = 0; c < options_.topology->channels.size(); ++c) {
+    const ChannelSpec& channel = options_.topology->channels[c];
+    if (channel.from_role != spec_.name) continue;
+    const auto own = static_cast<std::uint32_t>(options_.identity.index);
+    const auto count = static_cast<std::uint32_t>(options_.topology->find(channel.to_role)->count);
+    for (auto& outlet : outlets_) {
+      if (outlet->spec().name != channel.from_port) continue;
+      for (std::uint32_t i = 0; i < count; ++i) outlet->expect({c, own, i});
     }
   }
   set_exception_handler([this](caf::scheduled_actor*, std::exception_ptr& thrown) -> caf::error {
@@ -74,6 +74,31 @@ RoleActor::RoleActor(caf::actor_config& config, InstanceOptions options, caf::ac
 
 RoleActor::~RoleActor() = default;
 
+PortSender RoleActor::make_sender() {
+  PortSender sender;
+  sender.incarnation = static_cast<std::uint32_t>(options_.identity.incarnation);
+  // To an actor of this node by its mailbox, to another node through the network.
+  auto deliver = [this](auto atom, const Address& to, auto message) {
+    if (to.actor) {
+      send(to.actor, atom, std::move(message));
+    } else if (options_.network != nullptr) {
+      options_.network->send(to.node, std::move(message));
+    }
+  };
+  sender.frame = [deliver](const Address& to, FrameMessage m) { deliver(frame_atom::value, to, std::move(m)); };
+  sender.credit = [deliver](const Address& to, CreditMessage m) { deliver(credit_atom::value, to, m); };
+  sender.call = [deliver](const Address& to, CallMessage m) { deliver(call_atom::value, to, std::move(m)); };
+  sender.answer = [deliver](const Address& to, AnswerMessage m) { deliver(answer_atom::value, to, std::move(m)); };
+  sender.now = [this] { return options_.clock->now(); };
+  // One timer for the soonest deadline, not one a call: calls are many, and almost all are answered long before.
+  sender.expire_at = [this](Duration at) {
+    if (expire_armed_ && *expire_armed_ <= at) return;
+    expire_armed_ = at;
+    delayed_send(this, std::max(at - options_.clock->now(), Duration::zero()), expire_atom::value);
+  };
+  return sender;
+}
+
 void RoleActor::on_exit() {
   role_.reset();
   inlets_.clear();
@@ -81,34 +106,31 @@ void RoleActor::on_exit() {
   callers_.clear();
   servers_.clear();
   reports_.reset();
-  supervisor_ = nullptr;
+  node_ = nullptr;
 }
 
 caf::behavior RoleActor::make_behavior() {
+  send(this, retry_atom::value);  // the role is made inside of a handler, where its exceptions are caught
   return {
       [this](frame_atom, FrameMessage& message) {
-        for (auto& inlet : inlets_) {
-          if (inlet->takes(message.edge)) {
-            inlet->receive(std::move(message));
-            return poke();
-          }
-        }
+        const std::uint32_t channel = message.route.edge.channel;
+        const std::string& port =
+            channel == kReportChannel ? options_.topology->reports->port : options_.topology->channels[channel].to_port;
+        if (find_port(inlets_, port, name_).receive(std::move(message))) poke();
       },
-      [this](credit_atom, const EdgeId& edge) {
-        const caf::actor_addr from = caf::actor_cast<caf::actor_addr>(current_sender());
-        if (edge.channel == kReportChannel) return reports_->credit(edge, from);
-        for (auto& outlet : outlets_) outlet->credit(edge, from);
+      [this](credit_atom, const CreditMessage& message) {
+        const std::uint32_t channel = message.route.edge.channel;
+        if (channel == kReportChannel) return reports_->credit(message);
+        find_port(outlets_, options_.topology->channels[channel].from_port, name_).credit(message);
         poke();
       },
       [this](call_atom, CallMessage& message) {
-        const std::string& port = options_.topology->channels[message.edge.channel].to_port;
-        find_port(servers_, port, spec_.name)
-            .receive(std::move(message), caf::actor_cast<caf::actor>(current_sender()));
-        poke();
+        const std::string& port = options_.topology->channels[message.route.edge.channel].to_port;
+        if (find_port(servers_, port, name_).receive(std::move(message))) poke();
       },
       [this](answer_atom, AnswerMessage& message) {
-        const std::string& port = options_.topology->channels[message.edge.channel].from_port;
-        if (find_port(callers_, port, spec_.name).answer(std::move(message))) poke();
+        const std::string& port = options_.topology->channels[message.route.edge.channel].from_port;
+        if (find_port(callers_, port, name_).answer(std::move(message))) poke();
       },
       [this](expire_atom) {
         expire_armed_.reset();
@@ -127,87 +149,101 @@ caf::behavior RoleActor::make_behavior() {
         report();
         delayed_send(this, options_.report_period, report_atom::value);
       },
-      [this](wire_atom, const Wiring& wiring) { wire(wiring); },
-      [this](rewire_atom, const EdgeId& edge, const caf::actor& actor) { rewire(edge, actor); },
-      [this](start_atom) { start(); },
+      [this](retry_atom) { make_role(); },
+      [this](wire_atom, const std::vector<Peer>& peers) { wire(peers); },
+      [this](unwire_atom, const EdgeId& edge, bool peer_produces, std::uint32_t incarnation) {
+        unwire(edge, peer_produces, incarnation);
+      },
+      [this](live_atom, const LiveRoles& live) {
+        live_ = live;
+        poke();
+      },
+      [this](start_atom) {
+        if (running_ || role_ == nullptr) return;
+        running_ = true;
+        if (options_.report_period > Duration::zero()) delayed_send(this, options_.report_period, report_atom::value);
+        poke();
+      },
       [this](pause_atom) {
         paused_ = true;
-        send(supervisor_, paused_atom::value, options_.instance);
+        send(node_, paused_atom::value, name_);
       },
       [this](resume_atom) {
         paused_ = false;
         poke();
       },
       [this](save_atom) { save(); },
+      [this](status_atom) { return status(); },
       [this](stop_atom) { quit(); },
   };
 }
 
-Inlet& RoleActor::in(std::string_view port) { return find_port(inlets_, port, spec_.name); }
-Outlet& RoleActor::out(std::string_view port) { return find_port(outlets_, port, spec_.name); }
-Caller& RoleActor::caller(std::string_view port) { return find_port(callers_, port, spec_.name); }
-Server& RoleActor::server(std::string_view port) { return find_port(servers_, port, spec_.name); }
+Inlet& RoleActor::in(std::string_view port) { return find_port(inlets_, port, name_); }
+Outlet& RoleActor::out(std::string_view port) { return find_port(outlets_, port, name_); }
+Caller& RoleActor::caller(std::string_view port) { return find_port(callers_, port, name_); }
+Server& RoleActor::server(std::string_view port) { return find_port(servers_, port, name_); }
 
 void RoleActor::wake_after(Duration delay) { delayed_send(this, delay, wake_atom::value, ++wake_generation_); }
 
-std::int64_t RoleActor::capacity(const EdgeId& edge) const {
-  return edge.channel == kReportChannel ? 1 : options_.topology->channels[edge.channel].capacity;
+bool RoleActor::alive(std::string_view role) const {
+  return live_ != nullptr && std::find(live_->begin(), live_->end(), role) != live_->end();
 }
 
-void RoleActor::wire(const Wiring& wiring) {
-  for (const Peer& peer : wiring.producers) {
-    for (auto& inlet : inlets_) {
-      if (inlet->spec().name == peer.port) inlet->add_producer(peer);
-    }
-    for (auto& server : servers_) {
-      if (server->spec().name == peer.port) server->add_caller(capacity(peer.edge));
-    }
-  }
-  for (const Peer& peer : wiring.consumers) {
-    if (peer.edge.channel == kReportChannel) {
-      reports_ = std::make_unique<OutletPort>(Port{"reports", "Metrics", ChannelKind::kLatest}, sender_);
-      reports_->add_consumer(peer, 1, 0);
-      continue;
-    }
-    std::int64_t used = 0;
-    if (options_.frames_under_way) {
-      used = std::count(options_.frames_under_way->begin(), options_.frames_under_way->end(), peer.edge);
-    }
-    for (auto& outlet : outlets_) {
-      if (outlet->spec().name == peer.port) outlet->add_consumer(peer, capacity(peer.edge), used);
-    }
-    for (auto& caller : callers_) {
-      if (caller->spec().name == peer.port) caller->add_server(peer, capacity(peer.edge));
-    }
-  }
-}
-
-void RoleActor::rewire(const EdgeId& edge, const caf::actor& actor) {
-  for (auto& inlet : inlets_) inlet->rewire(edge, actor);
-  for (auto& outlet : outlets_) outlet->rewire(edge, actor);
-  for (auto& caller : callers_) caller->rewire(edge, actor);
-  if (reports_) reports_->rewire(edge, actor);
-  poke();
-}
-
-void RoleActor::start() {
+void RoleActor::make_role() {
   auto made = spec_.make(options_.identity);
   if (!made.ok()) return fail(made.error());
   role_ = std::move(made).value();
-  if (options_.state) {
-    if (Status restored = role_->restore(options_.state->role); !restored.ok()) return fail(restored.error());
-    for (const auto& [edge, frame] : options_.state->waiting) {
-      for (auto& inlet : inlets_) {
-        if (inlet->takes(edge)) inlet->receive({edge, frame});
+  if (options_.load) {
+    auto loaded = options_.load();
+    if (!loaded.ok()) return fail(loaded.error());
+    if (const auto& state = *loaded; state != nullptr) {
+      if (Status restored = role_->restore(state->role); !restored.ok()) return fail(restored.error());
+      for (const auto& [edge, frame] : state->waiting) {
+        find_port(inlets_, options_.topology->channels[edge.channel].to_port, name_).restore(edge, frame);
       }
     }
-    options_.state.reset();
+    options_.load = nullptr;
   }
-  running_ = true;
-  if (reports_ && options_.report_period > Duration::zero()) {
-    delayed_send(this, options_.report_period, report_atom::value);
-  }
+  send(node_, up_atom::value, name_);
+}
+
+void RoleActor::wire(const std::vector<Peer>& peers) {
+  for (const Peer& peer : peers) wire(peer);
   poke();
+}
+
+void RoleActor::wire(const Peer& peer) {
+  if (peer.edge.channel == kReportChannel) {
+    if (peer.produces) return find_port(inlets_, options_.topology->reports->port, name_).wire(peer, 1);
+    return reports_->wire(peer);
+  }
+  const ChannelSpec& channel = options_.topology->channels[peer.edge.channel];
+  if (peer.produces) {
+    for (auto& inlet : inlets_) {
+      if (inlet->spec().name == channel.to_port) inlet->wire(peer, channel.capacity);
+    }
+    for (auto& server : servers_) {
+      if (server->spec().name == channel.to_port) server->wire(peer, channel.capacity);
+    }
+  } else {
+    for (auto& outlet : outlets_) {
+      if (outlet->spec().name == channel.from_port) outlet->wire(peer);
+    }
+    for (auto& caller : callers_) {
+      if (caller->spec().name == channel.from_port) caller->wire(peer, channel.capacity);
+    }
+  }
+}
+
+void RoleActor::unwire(const EdgeId& edge, bool peer_produces, std::uint32_t incarnation) {
+  if (peer_produces) {
+    for (auto& inlet : inlets_) inlet->unwire(edge, incarnation);
+    for (auto& server : servers_) server->unwire(edge, incarnation);
+  } else {
+    for (auto& outlet : outlets_) outlet->unwire(edge, incarnation);
+    for (auto& caller : callers_) caller->unwire(edge, incarnation);
+    reports_->unwire(edge, incarnation);
+  }
 }
 
 void RoleActor::poke() {
@@ -216,7 +252,9 @@ void RoleActor::poke() {
 
 void RoleActor::step() {
   count_waits();
+  if (options_.step_began) options_.step_began->store(options_.clock->now().count(), std::memory_order_relaxed);
   Result<Progress> progress = role_->step(*this);
+  if (options_.step_began) options_.step_began->store(-1, std::memory_order_relaxed);
   if (!progress.ok()) return fail(progress.error());
   switch (*progress) {
     case Progress::kMore:
@@ -228,7 +266,7 @@ void RoleActor::step() {
       return;
     case Progress::kDone:
       done_ = true;
-      send(supervisor_, done_atom::value, options_.instance);
+      send(node_, done_atom::value, name_);
       return;
   }
 }
@@ -247,13 +285,13 @@ void RoleActor::count_waits() {
 
 void RoleActor::fail(Error error) {
   running_ = false;
-  error.message = options_.identity.name() + ": " + error.message;
-  send(supervisor_, failed_atom::value, Failure{options_.instance, std::move(error)});
+  error.message = name_ + ": " + error.message;
+  send(node_, failed_atom::value, Failure{name_, std::move(error)});
   quit(caf::exit_reason::unhandled_exception);
 }
 
 void RoleActor::save() {
-  SavedMessage answer{options_.instance, std::nullopt, nullptr};
+  SavedMessage answer{name_, std::nullopt, nullptr};
   auto state = std::make_shared<InstanceState>();
   if (role_) {
     if (auto saved = role_->save(); saved.ok()) {
@@ -264,12 +302,11 @@ void RoleActor::save() {
   }
   for (auto& inlet : inlets_) {
     for (const InletPort::Waiting& waiting : inlet->waiting()) {
-      const FrameMessage& message = waiting.message;
-      if (message.edge.channel != kReportChannel) state->waiting.emplace_back(message.edge, message.frame);
+      if (waiting.edge.channel != kReportChannel) state->waiting.emplace_back(waiting.edge, waiting.frame);
     }
   }
   answer.state = std::move(state);
-  send(supervisor_, saved_atom::value, std::move(answer));
+  send(node_, saved_atom::value, std::move(answer));
 }
 
 void RoleActor::report() {
@@ -277,14 +314,44 @@ void RoleActor::report() {
   warn_when_stalled();
   InstanceReport content{options_.identity.role, options_.identity.index, {}};
   role_->report(content.content);
+  for (const Scalar& gauge : content.content.gauges) {
+    if (gauge.name == "version") version_ = static_cast<std::int64_t>(gauge.value);
+  }
   for (auto& inlet : inlets_) {
     content.content.gauges.push_back({"depth/" + inlet->spec().name, static_cast<double>(inlet->depth())});
     add_counts(content.content, inlet->spec().name, inlet->counts());
   }
   for (auto& outlet : outlets_) add_counts(content.content, outlet->spec().name, outlet->counts());
   auto frame = make_instance_report(*options_.pool, content);
-  if (!frame.ok()) return log::warn("{}: report dropped: {}", options_.identity.name(), frame.error().message);
+  if (!frame.ok()) return log::warn("{}: report dropped: {}", name_, frame.error().message);
   reports_->send(std::move(frame).value());
+}
+
+InstanceStatus RoleActor::status() const {
+  InstanceStatus status;
+  status.instance = name_;
+  status.paused = paused_;
+  status.done = done_;
+  status.version = version_;
+  const bool idle = running_ && !done_ && idle_since_ >= Duration::zero();
+  if (idle) status.idle_s = seconds(options_.clock->now() - idle_since_);
+  if (idle) status.why = role_->waiting_for();
+  auto port_status = [&](const auto& port, bool inlet, std::int64_t depth) {
+    const PortCounts& counts = port.counts();
+    status.ports.push_back({port.spec().name, inlet, depth, counts.frames, counts.bytes, seconds(counts.waited)});
+  };
+  // An outlet without room holds a role up however much waits in its inlets; a latest channel never does.
+  for (const auto& inlet : inlets_) {
+    port_status(*inlet, true, inlet->depth());
+    if (idle && inlet->empty() && inlet->spec().kind == ChannelKind::kStream && !inlet->spec().always_drained) {
+      status.waits_for = inlet->spec().name;
+    }
+  }
+  for (const auto& outlet : outlets_) {
+    port_status(*outlet, false, outlet->under_way());
+    if (idle && !outlet->ready()) status.waits_for = outlet->spec().name;
+  }
+  return status;
 }
 
 void RoleActor::warn_when_stalled() {
@@ -302,7 +369,7 @@ void RoleActor::warn_when_stalled() {
   }
   if (reason.empty()) return;
   stall_warned_ = now;
-  log::warn("{} waits for {:.0f} s: {}", options_.identity.name(), seconds(now - idle_since_), reason);
+  log::warn("{} waits for {:.0f} s: {}", name_, seconds(now - idle_since_), reason);
 }
 
 }  // namespace troupe::actors

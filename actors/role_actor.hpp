@@ -1,6 +1,9 @@
 #pragma once
 // The shell around a role: mailbox, ports, credits, pausing and reports. One class for all roles; what differs is the
-// Role inside. Spawned and watched by the supervisor.
+// Role inside. Spawned and watched by the NodeActor of its node; its peers are actors of the same node or instances on
+// other nodes, which it reaches through the network without noticing.
+#include <atomic>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -14,21 +17,22 @@ namespace troupe::actors {
 
 /// What an instance is made with. Pointers outlive the actor system.
 struct InstanceOptions {
-  std::uint32_t instance = 0;  ///< number in the supervisor's list
   RoleIdentity identity;
+  std::uint32_t number = 0;  ///< in the run; names the edge of its reports
   const Topology* topology = nullptr;
   const Clock* clock = nullptr;
   messages::FramePool* pool = nullptr;
-  Duration report_period{};  ///< 0: no reports
-  /// State to start from; null: a fresh start.
-  std::shared_ptr<const InstanceState> state;
-  /// Credits already spent, by edge, because a restored consumer holds the frames.
-  std::shared_ptr<const std::vector<EdgeId>> frames_under_way;
+  Network* network = nullptr;  ///< null: there are no other nodes
+  Duration report_period{};    ///< 0: no reports
+  /// The state to start from; called on the instance's own thread. Empty or null: a fresh start.
+  std::function<Result<std::shared_ptr<const InstanceState>>()> load;
+  /// When the step in progress began, in the clock's time; < 0: none is. For whoever watches for steps that hang.
+  std::shared_ptr<std::atomic<Duration::rep>> step_began;
 };
 
 class RoleActor final : public caf::event_based_actor, private RoleContext {
  public:
-  RoleActor(caf::actor_config& config, InstanceOptions options, caf::actor supervisor);
+  RoleActor(caf::actor_config& config, InstanceOptions options, caf::actor node);
   ~RoleActor() override;
 
   caf::behavior make_behavior() override;
@@ -45,10 +49,14 @@ class RoleActor final : public caf::event_based_actor, private RoleContext {
   const Clock& clock() const override { return *options_.clock; }
   messages::FramePool& pool() override { return *options_.pool; }
   void wake_after(Duration delay) override;
+  bool alive(std::string_view role) const override;
 
-  void wire(const Wiring& wiring);
-  void rewire(const EdgeId& edge, const caf::actor& actor);
-  void start();
+  PortSender make_sender();
+  /// Makes the role and gives it its state; says `up` or fails.
+  void make_role();
+  void wire(const std::vector<Peer>& peers);
+  void wire(const Peer& peer);
+  void unwire(const EdgeId& edge, bool peer_produces, std::uint32_t incarnation);
   /// Something has changed: step unless a step is coming anyway.
   void poke();
   void step();
@@ -56,12 +64,13 @@ class RoleActor final : public caf::event_based_actor, private RoleContext {
   void fail(Error error);
   void save();
   void report();
+  InstanceStatus status() const;
   void warn_when_stalled();
-  std::int64_t capacity(const EdgeId& edge) const;
 
   InstanceOptions options_;
   const RoleSpec& spec_;
-  caf::actor supervisor_;
+  const std::string name_;
+  caf::actor node_;
   PortSender sender_;
   std::unique_ptr<Role> role_;
   // Few ports a role: a linear search by name is faster than a map.
@@ -70,6 +79,7 @@ class RoleActor final : public caf::event_based_actor, private RoleContext {
   std::vector<std::unique_ptr<CallerPort>> callers_;
   std::vector<std::unique_ptr<ServerPort>> servers_;
   std::unique_ptr<OutletPort> reports_;
+  LiveRoles live_;
 
   bool running_ = false;
   bool paused_ = false;
@@ -79,6 +89,7 @@ class RoleActor final : public caf::event_based_actor, private RoleContext {
   std::optional<Duration> expire_armed_;  ///< when the timer for calls' deadlines fires
   Duration idle_since_{-1};               ///< < 0: not idle
   Duration stall_warned_{-1};
+  std::int64_t version_ = -1;  ///< of the last report
 };
 
 }  // namespace troupe::actors

@@ -14,13 +14,15 @@ namespace {
 constexpr const char* kTopologyCounter = "run/topology";
 constexpr const char* kWaiting = ".waiting";
 
-/// Instances in the supervisor's order.
-std::vector<RoleIdentity> identities(const Topology& topology) {
-  std::vector<RoleIdentity> result;
+/// Names of all instances, in the topology's order.
+std::vector<std::string> instance_names(const Topology& topology) {
+  std::vector<std::string> names;
   for (const RoleSpec& role : topology.roles) {
-    for (std::int64_t index = 0; index < role.count; ++index) result.push_back({role.name, index, role.count, 0, 0});
+    for (std::int64_t index = 0; index < role.count; ++index) {
+      names.push_back(RoleIdentity{role.name, index, role.count}.name());
+    }
   }
-  return result;
+  return names;
 }
 
 /// Edges are stored by channel number, so a checkpoint fits one list of roles and channels only.
@@ -70,10 +72,9 @@ messages::CheckpointContents to_contents(const Topology& topology, const Cut& cu
   messages::CheckpointContents contents;
   contents.counters = std::move(more);
   contents.counters.push_back({kTopologyCounter, topology_hash(topology)});
-  const auto instances = identities(topology);
-  for (std::size_t i = 0; i < instances.size(); ++i) {
-    const std::string name = instances[i].name();
-    const InstanceState& state = *cut.instances[i];
+  for (const Cut::Instance& instance : cut.instances) {
+    const std::string& name = instance.name;
+    const InstanceState& state = *instance.state;
     for (const StateTensor& tensor : state.role.tensors) {
       contents.tensors.push_back({name + "/" + tensor.name, tensor.dtype, tensor.shape, tensor.bytes});
     }
@@ -98,8 +99,7 @@ Result<std::shared_ptr<const Cut>> to_cut(const Topology& topology, const messag
   }
   messages::FramePool pool;
   auto cut = std::make_shared<Cut>();
-  for (const RoleIdentity& identity : identities(topology)) {
-    const std::string name = identity.name();
+  for (const std::string& name : instance_names(topology)) {
     auto state = std::make_shared<InstanceState>();
     for (const messages::TensorBytes& tensor : checkpoint.tensors) {
       if (auto local = local_name(tensor.name, name)) {
@@ -117,7 +117,7 @@ Result<std::shared_ptr<const Cut>> to_cut(const Topology& topology, const messag
         state->waiting.push_back(std::move(item));
       }
     }
-    cut->instances.push_back(std::move(state));
+    cut->instances.push_back({name, std::move(state)});
   }
   return std::shared_ptr<const Cut>(std::move(cut));
 }

@@ -5,8 +5,8 @@
 #include <chrono>
 #include <thread>
 
-#include <troupe/actors/checkpointer.hpp>
-#include <troupe/actors/supervisor.hpp>
+#include <troupe/actors/chief_actor.hpp>
+#include <troupe/actors/node_actor.hpp>
 #include <troupe/core/check.hpp>
 
 namespace troupe::actors {
@@ -19,6 +19,7 @@ constexpr Duration kVirtualSlice = std::chrono::microseconds(200);
 /// How often the waiting thread looks up in real time.
 constexpr Duration kPoll = std::chrono::milliseconds(50);
 constexpr Duration kStopDeadline = std::chrono::seconds(60);
+constexpr Duration kStatusDeadline = std::chrono::seconds(5);
 /// A disk that needs longer for one checkpoint has failed for all purposes.
 constexpr Duration kWriteDeadline = std::chrono::minutes(10);
 
@@ -49,38 +50,113 @@ struct Runtime::Impl {
         options(std::move(options_in)),
         system(configure(config, options.deterministic)),
         clock(system.clock()),
+        routes(topology),
         self(system) {}
 
-  void start() {
-    SupervisorActorOptions supervisor_options{&topology,
-                                              &clock,
-                                              &pool,
-                                              options.seed,
-                                              topology.reports ? options.report_period : Duration::zero(),
-                                              options.deterministic,
-                                              options.cut_deadline,
-                                              std::move(options.resume_from)};
-    supervisor = system.spawn<Supervisor>(std::move(supervisor_options), caf::actor_cast<caf::actor>(self));
-    if (!options.write_cut) return;
-    if (options.deterministic) {
-      checkpointer = system.spawn<Checkpointer>(supervisor, options.write_cut, options.checkpoint_period);
-    } else {
-      checkpointer =
-          system.spawn<Checkpointer, caf::detached>(supervisor, options.write_cut, options.checkpoint_period);
+  bool leads() const { return !options.node || options.node->name == kChiefNode; }
+
+  Status start() {
+    const caf::actor listener = caf::actor_cast<caf::actor>(self);
+    if (leads()) {
+      ChiefOptions head;
+      head.topology = &topology;
+      head.clock = &clock;
+      head.cut_deadline = options.cut_deadline;
+      head.write_deadline = kWriteDeadline;
+      head.checkpoint_period = options.write_cut ? options.checkpoint_period : Duration::zero();
+      if (const auto& node = options.node) {
+        head.run = node->run;
+        head.placement = node->placement;
+        head.network = node->network;
+        head.membership = node->membership;
+        head.elastic_role = node->elastic_role;
+        head.config_hash = node->config_hash;
+        head.resume_cut = node->resume_cut;
+        head.journal = node->journal;
+        head.commit = node->commit;
+        if (!node->journal.empty()) {
+          TROUPE_ASSIGN(head.earlier, load_journal(node->journal));
+        }
+      } else {
+        head.placement = all_on(kChiefNode, topology);
+        head.resume_cut = options.resume_from ? 1 : 0;
+      }
+      chief = spawn<ChiefActor>(std::move(head), listener);
     }
+    NodeActorOptions hands;
+    hands.name = options.node ? options.node->name : kChiefNode;
+    hands.topology = &topology;
+    hands.clock = &clock;
+    hands.pool = &pool;
+    hands.seed = options.seed;
+    hands.report_period = topology.reports ? options.report_period : Duration::zero();
+    hands.single_threaded = options.deterministic;
+    hands.write_cut = options.write_cut;
+    hands.cut_deadline = options.cut_deadline;
+    if (const auto& own = options.node) {
+      hands.directory = own->directory;
+      hands.load = own->load;
+      hands.network = own->network;
+      hands.routes = &routes;
+      hands.heartbeat = own->membership.heartbeat;
+      hands.chief_silence = own->membership.dead_after;
+      hands.orphaned_after = own->orphaned_after;
+      hands.step_timeout = own->step_timeout;
+      hands.on_hang = own->on_hang;
+      hands.birth = own->birth;
+      hands.config_hash = own->config_hash;
+      hands.address = own->address;
+      hands.roles = own->roles;
+    } else if (options.resume_from) {
+      hands.load = [cut = options.resume_from](const std::string& instance, std::uint64_t) {
+        for (const Cut::Instance& saved : cut->instances) {
+          if (saved.name == instance) return Result<std::shared_ptr<const InstanceState>>(saved.state);
+        }
+        return Result<std::shared_ptr<const InstanceState>>(std::shared_ptr<const InstanceState>());
+      };
+    }
+    node = spawn<NodeActor>(std::move(hands), chief, listener);
+    if (options.node) options.node->network->start(events());
+    return {};
+  }
+
+  /// In real time chief and node have threads of their own: no role's slice delays them.
+  template <typename Actor, typename... Args>
+  caf::actor spawn(Args&&... args) {
+    return options.deterministic ? system.spawn<Actor>(std::forward<Args>(args)...)
+                                 : system.spawn<Actor, caf::detached>(std::forward<Args>(args)...);
+  }
+
+  /// What the network says goes to the chief, to the node or straight to an instance.
+  NetworkEvents events() {
+    NetworkEvents events;
+    const caf::actor head = chief ? chief : node;  // whom control is for: from nodes to the chief, from the chief to us
+    events.received = [this, head, hands = node](const std::string& from, RemoteMessage message) {
+      if (auto* control = std::get_if<messages::Control>(&message)) {
+        caf::anon_send(head, control_atom::value, from, std::move(*control));
+      } else if (const auto* marker = std::get_if<MarkerMessage>(&message)) {
+        caf::anon_send(hands, marker_atom::value, from, marker->cut);
+      } else {
+        routes.deliver(from, std::move(message));
+      }
+    };
+    events.found = [head](const std::string& name) { caf::anon_send(head, found_atom::value, name); };
+    events.lost = [head](const std::string& name) { caf::anon_send(head, lost_atom::value, name); };
+    return events;
   }
 
   caf::scheduler::test_coordinator& scheduler() {
     return dynamic_cast<caf::scheduler::test_coordinator&>(system.scheduler());
   }
 
-  /// Lets time pass: one slice of one actor in virtual time, up to kPoll in real time. Takes what the supervisor says.
+  /// Lets time pass: one slice of one actor in virtual time, up to kPoll in real time. Takes what the chief says.
   void advance() {
     auto on_ended = [this](ended_atom, RunEnded& message) { ended = std::move(message); };
     auto on_done = [this](CheckpointDone& message) { checkpoint_done = std::move(message); };
+    auto on_status = [this](std::string& message) { status = std::move(message); };
     if (!options.deterministic) {
       self->receive(
-          on_ended, on_done, caf::after(kPoll) >> [] {});
+          on_ended, on_done, on_status, caf::after(kPoll) >> [] {});
       return;
     }
     if (scheduler().try_run_once()) {
@@ -88,7 +164,7 @@ struct Runtime::Impl {
     } else {
       standstill = !scheduler().clock().trigger_timeout();
     }
-    if (self->has_next_message()) self->receive(on_ended, on_done);
+    if (self->has_next_message()) self->receive(on_ended, on_done, on_status);
   }
 
   caf::actor_system_config config;
@@ -97,29 +173,32 @@ struct Runtime::Impl {
   messages::FramePool pool;
   caf::actor_system system;
   RuntimeClock clock;
+  Routes routes;
   caf::scoped_actor self;
-  caf::actor supervisor;
-  caf::actor checkpointer;
+  caf::actor chief;  ///< invalid on other nodes
+  caf::actor node;
   std::optional<RunEnded> ended;
   bool standstill = false;
   std::optional<CheckpointDone> checkpoint_done;
+  std::optional<std::string> status;
 };
 
 Runtime::Runtime(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 
 Result<std::unique_ptr<Runtime>> Runtime::make(Topology topology, RuntimeOptions options) {
   TROUPE_TRY(check(topology));
+  if (options.node && options.node->name == kChiefNode) TROUPE_TRY(check(topology, options.node->placement));
   return std::unique_ptr<Runtime>(new Runtime(std::make_unique<Impl>(std::move(topology), std::move(options))));
 }
 
 Runtime::~Runtime() { stop(); }
 
 Duration Runtime::stop() {
-  if (!impl_->supervisor) return impl_->clock.now();
-  impl_->self->send(impl_->supervisor, stop_atom::value);
-  if (impl_->checkpointer) impl_->self->send(impl_->checkpointer, stop_atom::value);
-  impl_->supervisor = nullptr;
-  impl_->checkpointer = nullptr;
+  if (!impl_->node) return impl_->clock.now();
+  // The chief passes it on to all nodes, this one among them.
+  impl_->self->send(impl_->leads() ? impl_->chief : impl_->node, stop_atom::value);
+  impl_->chief = nullptr;
+  impl_->node = nullptr;
   if (impl_->options.deterministic) impl_->scheduler().run();
   // Only the scoped actor of this thread remains. A thread that never returns from a step cannot be ended from outside.
   const auto give_up = std::chrono::steady_clock::now() + kStopDeadline;
@@ -128,6 +207,7 @@ Duration Runtime::stop() {
                  std::chrono::duration_cast<std::chrono::seconds>(kStopDeadline).count());
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
+  if (impl_->options.node) impl_->options.node->network->stop();
   // Timers that are still set hold their actors, and the system would wait for those.
   impl_->system.clock().cancel_all();
   return impl_->clock.now();
@@ -136,7 +216,7 @@ Duration Runtime::stop() {
 const Clock& Runtime::clock() const { return impl_->clock; }
 
 Result<Runtime::Ended> Runtime::run(const std::function<bool()>& interrupt) {
-  if (!impl_->supervisor) impl_->start();
+  if (!impl_->node) TROUPE_TRY(impl_->start());
   while (!impl_->ended) {
     if (interrupt()) return Ended::kInterrupted;
     impl_->advance();
@@ -145,19 +225,31 @@ Result<Runtime::Ended> Runtime::run(const std::function<bool()>& interrupt) {
     }
   }
   if (impl_->ended->error) return *impl_->ended->error;
-  return Ended::kComplete;
+  if (!impl_->ended->stopped || !impl_->leads()) return Ended::kComplete;
+  impl_->ended.reset();
+  return Ended::kStopped;
 }
 
-Status Runtime::checkpoint() {
-  TROUPE_CHECK(impl_->checkpointer, "checkpoint() before run() or without a writer");
+Result<std::vector<messages::Counter>> Runtime::checkpoint() {
+  TROUPE_CHECK(impl_->chief && impl_->options.write_cut, "checkpoint() before run(), without a writer or a chief");
   impl_->checkpoint_done.reset();
-  impl_->self->send(impl_->checkpointer, checkpoint_atom::value);
-  // Two cuts may precede the answer (one under way, then this one); the rest is the disk's time.
-  const Duration give_up = impl_->clock.now() + 2 * impl_->options.cut_deadline + kWriteDeadline;
+  impl_->self->send(impl_->chief, checkpoint_atom::value);
+  // A cut may be under way, then comes this one, each with up to three deadlines; the rest is the disk's time.
+  const Duration give_up = impl_->clock.now() + 6 * impl_->options.cut_deadline + kWriteDeadline;
   while (!impl_->checkpoint_done && !impl_->standstill && impl_->clock.now() < give_up) impl_->advance();
-  if (!impl_->checkpoint_done) return Error{Code::kDeadlineExceeded, "checkpoint: the checkpointer did not answer"};
+  if (!impl_->checkpoint_done) return Error{Code::kDeadlineExceeded, "checkpoint: the chief did not answer"};
   if (impl_->checkpoint_done->error) return *impl_->checkpoint_done->error;
-  return {};
+  return std::move(impl_->checkpoint_done->counters);
+}
+
+Result<std::string> Runtime::status() {
+  TROUPE_CHECK(impl_->chief, "status() before run() or without a chief");
+  impl_->status.reset();
+  impl_->self->send(impl_->chief, status_atom::value);
+  const Duration give_up = impl_->clock.now() + kStatusDeadline;
+  while (!impl_->status && !impl_->standstill && impl_->clock.now() < give_up) impl_->advance();
+  if (!impl_->status) return Error{Code::kDeadlineExceeded, "status: the chief did not answer"};
+  return *std::move(impl_->status);
 }
 
 }  // namespace troupe::actors

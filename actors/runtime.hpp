@@ -1,12 +1,21 @@
 #pragma once
-// Runs a topology in this process: an actor system, the supervisor in it, and the thread that waits for the end.
+// Runs a topology: an actor system, the chief and a node in it, and the thread that waits for the end. Alone, this
+// process is the whole run; as one node of several it hosts what the chief, here or elsewhere, places on it.
 // Two ways, the same roles: on threads in real time, or on one thread in virtual time, where two runs with one seed
 // execute the same steps in the same order and see the same times.
 #include <atomic>
+#include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <optional>
+#include <string>
+#include <vector>
 
+#include <troupe/actors/chief_journal.hpp>
+#include <troupe/actors/membership.hpp>
+#include <troupe/actors/placement.hpp>
+#include <troupe/actors/remote.hpp>
 #include <troupe/actors/role.hpp>
 #include <troupe/actors/topology.hpp>
 #include <troupe/core/clock.hpp>
@@ -14,24 +23,53 @@
 
 namespace troupe::actors {
 
-/// The state of every instance at one moment. Opaque here; actors/checkpoint turns it into files and back.
+/// The state of the instances of a node at one moment. Opaque here; actors/run_checkpoint turns it into files and back.
 struct Cut;
+struct InstanceState;
+
+/// This process is one node of several.
+struct NodeOptions {
+  std::string name;            ///< kChiefNode: it also runs the chief
+  Network* network = nullptr;  ///< outlives the runtime, which starts and stops it
+  std::uint64_t birth = 0;     ///< random, of this process
+  std::uint64_t config_hash = 0;
+  messages::ControlNode address;    ///< where other nodes reach this one
+  std::vector<std::string> roles;   ///< that its certificate allows it to host
+  std::filesystem::path directory;  ///< instances' own durable folders are made in it
+  MembershipOptions membership;
+  Duration orphaned_after = std::chrono::seconds(60);  ///< a node without a chief for so long ends with an error
+  /// A step that takes longer hangs; `on_hang` should end the process, which its starter replaces. 0: nobody watches.
+  Duration step_timeout{};
+  std::function<void(const std::string& instance)> on_hang;
+  /// The state of an instance in a committed cut; called on the instance's thread.
+  std::function<Result<std::shared_ptr<const InstanceState>>(const std::string& instance, std::uint64_t cut)> load;
+
+  // The chief's node only.
+  std::string run;                    ///< name of the run
+  std::vector<PlacedNode> placement;  ///< of all instances
+  std::string elastic_role;           ///< see ChiefOptions
+  std::uint64_t resume_cut = 0;       ///< 0: a fresh run, or the chief of a run that goes on
+  std::filesystem::path journal;
+  /// Records that the cut is on every node's disk.
+  std::function<Status(std::uint64_t cut, const std::vector<std::string>& nodes)> commit;
+};
 
 struct RuntimeOptions {
   std::uint64_t seed = 0;
   bool deterministic = false;  ///< one thread, virtual time
   Duration report_period = std::chrono::seconds(1);
   Duration cut_deadline = std::chrono::seconds(30);
-  std::shared_ptr<const Cut> resume_from;  ///< null: a fresh run
-  /// Writes a checkpoint; see actors/checkpointer.hpp. Empty: there are none.
+  std::shared_ptr<const Cut> resume_from;  ///< null: a fresh run; only when this process is the whole run
+  /// Writes this node's part of a checkpoint, on a thread of its own; may block for the disk. Empty: there are none.
   std::function<Status(std::shared_ptr<const Cut>)> write_cut;
-  Duration checkpoint_period{};  ///< 0: only when checkpoint() is called
+  Duration checkpoint_period{};     ///< 0: only when checkpoint() is called
+  std::optional<NodeOptions> node;  ///< empty: this process is the whole run
 };
 
 /// Not thread-safe: one thread makes, runs and destroys it.
 class Runtime {
  public:
-  /// Checks the topology (errors: see check()); spawns nothing yet.
+  /// Checks the topology and, on the chief, the placement (errors: see check()); spawns nothing yet.
   static Result<std::unique_ptr<Runtime>> make(Topology topology, RuntimeOptions options);
   /// stop(), if nobody has called it.
   ~Runtime();
@@ -39,22 +77,31 @@ class Runtime {
   /// The clock that roles see. Its zero is the start of the runtime.
   const Clock& clock() const;
 
-  enum class Ended { kComplete, kInterrupted };
+  enum class Ended {
+    kComplete,  ///< a role that completes the run is done; on a node that is not the chief's: the chief ended the run
+    kInterrupted,  ///< interrupt() said so; the roles go on, and run() may be called again
+    kStopped,      ///< an operator asked the chief for the end; the roles go on, as above
+  };
 
-  /// Starts the roles at the first call and runs them until a role that completes the run is done (kComplete) or
-  /// `interrupt` returns true (kInterrupted; the roles go on, so run() may be called again). `interrupt` is called on
-  /// this thread, some 20 times a second in real time and between slices in virtual time.
-  /// Errors: of the instance that failed for good; in virtual time also kInternal when all roles wait for each other,
-  /// which is certain there. (On threads an instance that waits for long is named in the log.)
+  /// Starts the roles at the first call and runs them. `interrupt` is called on this thread, some 20 times a second in
+  /// real time and between slices in virtual time.
+  /// Errors: of the instance that failed for good; kCancelled on a node that was fenced; in virtual time also kInternal
+  /// when all roles wait for each other, which is certain there. (On threads an instance that waits for long is named
+  /// in the log.)
   Result<Ended> run(const std::function<bool()>& interrupt);
 
   /// Pauses all instances, saves them and the frames between them, lets them go on, and returns when the checkpoint is
-  /// on disk. Errors: kDeadlineExceeded naming the silent instances; kUnavailable while one is being restarted; a
-  /// role's own; the writer's.
-  Status checkpoint();
+  /// on disk, with the counters of all instances, "<instance>/<counter>". On the chief's node only.
+  /// Errors: kDeadlineExceeded naming the silent instances; kUnavailable while one is being restarted; a role's own;
+  /// the writer's.
+  Result<std::vector<messages::Counter>> checkpoint();
 
-  /// Stops every instance and waits until all are gone. Returns the time of that moment; run() and checkpoint() must
-  /// not be called after it.
+  /// The run as `troupe status` shows it, as JSON (run_status.hpp). On the chief's node only. Errors:
+  /// kDeadlineExceeded.
+  Result<std::string> status();
+
+  /// Stops every instance here, on the chief all other nodes too, and waits until all actors are gone. Returns the time
+  /// of that moment; nothing else may be called after it.
   Duration stop();
 
  private:

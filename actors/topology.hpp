@@ -31,9 +31,19 @@ struct Port {
   bool always_drained = false;
 };
 
-/// What follows when an instance fails (its step returns an error, or it throws).
+/// What a restarted instance starts from.
+enum class RestartFrom {
+  kNothing,  ///< afresh: what it needs comes over its channels, or is in its own folder
+  kLastCut,  ///< its state in the last checkpoint, if there is one
+};
+
+/// What follows when an instance fails: its step returns an error, it throws, or its node dies.
 struct RestartPolicy {
-  int max_restarts = 0;  ///< per instance over a run; beyond, the whole run fails
+  int max_restarts = 0;  ///< of one instance within `window`; beyond, see quarantine
+  Duration window = std::chrono::seconds(60);
+  RestartFrom from = RestartFrom::kNothing;
+  /// An instance that fails too often is given up while others of its role live; else the whole run fails.
+  bool quarantine = false;
   Duration first_backoff = std::chrono::milliseconds(100);
   Duration max_backoff = std::chrono::seconds(5);  ///< doubles from first_backoff up to this
 };

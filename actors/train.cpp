@@ -75,10 +75,8 @@ class Training {
     RuntimeOptions runtime;
     runtime.seed = options_.seed;
     runtime.deterministic = options_.deterministic;
-    runtime.report_period =
-        std::chrono::duration_cast<Duration>(std::chrono::duration<double>(options_.metrics.every_s));
-    runtime.checkpoint_period =
-        std::chrono::duration_cast<Duration>(std::chrono::duration<double>(options_.checkpoint.every_s));
+    runtime.report_period = from_seconds(options_.metrics.every_s);
+    runtime.checkpoint_period = from_seconds(options_.checkpoint.every_s);
     runtime.write_cut = [this](std::shared_ptr<const Cut> cut) { return write(std::move(cut)); };
     if (checkpoint) {
       TROUPE_ASSIGN(runtime.resume_from, to_cut(topology_, *checkpoint));
@@ -99,6 +97,7 @@ class Training {
       }
       return interrupted.has_value();
     }));
+    if (ended == Runtime::Ended::kStopped) return {StopReason::kRequested};
     return ended == Runtime::Ended::kInterrupted ? interrupted : std::nullopt;
   }
 

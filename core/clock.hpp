@@ -30,5 +30,8 @@ class ManualClock final : public Clock {
 };
 
 inline double seconds(Duration duration) { return std::chrono::duration<double>(duration).count(); }
+inline Duration from_seconds(double seconds) {
+  return std::chrono::duration_cast<Duration>(std::chrono::duration<double>(seconds));
+}
 
 }  // namespace troupe

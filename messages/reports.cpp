@@ -62,17 +62,6 @@ Status check(const MetricRow& row) {
   return {};
 }
 
-Status check(const Control& control) {
-  TROUPE_TRY(check_text(control.channel, "control: channel"));
-  TROUPE_TRY(check_text(control.reason, "control: reason"));
-  TROUPE_TRY(check_not_negative(control.credits, "control: credits"));
-  TROUPE_TRY(check_not_negative(control.step, "control: step"));
-  if (control.kind > ControlKind::kCredit) {
-    return Error{Code::kInvalidArgument, fmt::format("control: got unknown kind {}", static_cast<int>(control.kind))};
-  }
-  return {};
-}
-
 }  // namespace
 
 Result<Frame> make_priorities(FramePool& pool, const PriorityUpdate& update) {
@@ -192,34 +181,6 @@ Result<MetricRow> read_metrics(const Frame& frame) {
     }
     TROUPE_TRY(check(row));
     return row;
-  });
-}
-
-Result<Frame> make_control(FramePool& pool, const Control& control) {
-  TROUPE_TRY(check(control));
-  TROUPE_ASSIGN(MessageWriter writer,
-                MessageWriter::make(
-                    pool, kStructWords + text_words(control.channel.size()) + text_words(control.reason.size()), 0, 0));
-  auto message = writer.root().initControl();
-  message.setKind(static_cast<schema::Control::Kind>(control.kind));
-  message.setChannel(text(control.channel));
-  message.setCredits(control.credits);
-  message.setStep(control.step);
-  message.setReason(text(control.reason));
-  return std::move(writer).finish(nullptr);
-}
-
-Result<Control> read_control(const Frame& frame) {
-  return open_message(frame.bytes(), Kind::kControl, [](schema::Envelope::Reader root) -> Result<Control> {
-    const auto message = root.getControl();
-    Control control;
-    control.kind = static_cast<ControlKind>(message.getKind());
-    TROUPE_ASSIGN(control.channel, text_of(message.getChannel(), kMaxTextBytes, "control: channel"));
-    control.credits = message.getCredits();
-    control.step = message.getStep();
-    TROUPE_ASSIGN(control.reason, text_of(message.getReason(), kMaxTextBytes, "control: reason"));
-    TROUPE_TRY(check(control));
-    return control;
   });
 }
 

@@ -40,17 +40,6 @@ struct ParametersVersion {
   std::int64_t version = 0;  ///< learner step of the newest parameters; >= 0
 };
 
-enum class ControlKind : std::uint16_t { kStart = 0, kPause = 1, kResume = 2, kCheckpoint = 3, kStop = 4, kCredit = 5 };
-
-/// Supervisor to roles, and consumer to producer (credit). Schema: control.capnp.
-struct Control {
-  ControlKind kind = ControlKind::kStart;
-  std::string channel;       ///< kCredit: which channel; empty otherwise
-  std::int64_t credits = 0;  ///< kCredit: further frames that the producer may send; >= 0
-  std::int64_t step = 0;     ///< kCheckpoint: learner step of the cut
-  std::string reason;        ///< for people: why
-};
-
 /// Longest text in a message, in bytes: names and reasons.
 inline constexpr std::size_t kMaxTextBytes = 4096;
 
@@ -60,7 +49,6 @@ Result<Frame> make_episode(FramePool& pool, const EpisodeReport& report);
 Result<Frame> make_parameters_use(FramePool& pool, const ParametersUse& use);
 Result<Frame> make_parameters_version(FramePool& pool, const ParametersVersion& newest);
 Result<Frame> make_metrics(FramePool& pool, const MetricRow& row);
-Result<Frame> make_control(FramePool& pool, const Control& control);
 
 /// Errors of all: kCorrupt (malformed bytes), kInvalidArgument (another kind of message, or a value out of its bounds).
 Result<PriorityUpdate> read_priorities(const Frame& frame);
@@ -68,6 +56,5 @@ Result<EpisodeReport> read_episode(const Frame& frame);
 Result<ParametersUse> read_parameters_use(const Frame& frame);
 Result<ParametersVersion> read_parameters_version(const Frame& frame);
 Result<MetricRow> read_metrics(const Frame& frame);
-Result<Control> read_control(const Frame& frame);
 
 }  // namespace troupe::messages

@@ -31,7 +31,13 @@ class FakeInlet final : public Inlet {
     frames.erase(found);
     return frame;
   }
+  Frame take_held() override {
+    ++held;
+    return take();
+  }
+  void release_held() override { held = 0; }
   std::deque<Waiting> frames;  ///< in the order of arrival; a test that does not care pushes bare frames
+  std::int64_t held = 0;
 
  private:
   std::deque<Waiting>::const_iterator find(std::size_t producer) const {
@@ -67,9 +73,11 @@ class FakeContext final : public RoleContext {
   const Clock& clock() const override { return manual_clock; }
   messages::FramePool& pool() override { return pool_; }
   void wake_after(Duration delay) override { woken_after = delay; }
+  bool alive(std::string_view role) const override { return !dead.contains(std::string(role)); }
 
   ManualClock manual_clock;
   Duration woken_after{-1};
+  std::set<std::string> dead;  ///< roles of which no instance is alive
 
  private:
   messages::FramePool pool_;

@@ -28,11 +28,11 @@ class RunCheckpoint : public ::testing::Test {
       state->role.counters = {{"next", i}};
       state->role.chunks = {{std::byte{1}, std::byte(i)}, {}};
       state->role.tensors.push_back({"w/0", DType::kF32, {2}, std::vector<std::byte>(8, std::byte(i))});
-      cut.instances.push_back(state);
+      cut.instances.push_back({i < 2 ? "counter-" + std::to_string(i) : "collector", state});
     }
-    auto collector = std::make_shared<InstanceState>(*cut.instances[2]);
+    auto collector = std::make_shared<InstanceState>(*cut.instances[2].state);
     collector->waiting.emplace_back(EdgeId{0, 1, 0}, testing::number_frame(pool, 42));
-    cut.instances[2] = collector;
+    cut.instances[2].state = collector;
     return std::make_shared<const Cut>(std::move(cut));
   }
   messages::OpenCheckpoint store(const Cut& cut) {
@@ -55,16 +55,16 @@ TEST_F(RunCheckpoint, EverythingComesBackUnderItsInstance) {
   const auto restored = to_cut(topology, checkpoint).value();
   ASSERT_EQ(restored->instances.size(), 3u);
   for (std::size_t i = 0; i < 3; ++i) {
-    const InstanceState& state = *restored->instances[i];
+    const InstanceState& state = *restored->instances[i].state;
     EXPECT_EQ(state.role.counter("next").value(), static_cast<std::int64_t>(i));
-    EXPECT_EQ(state.role.chunks, cut->instances[i]->role.chunks);
+    EXPECT_EQ(state.role.chunks, cut->instances[i].state->role.chunks);
     ASSERT_EQ(state.role.tensors.size(), 1u);
     EXPECT_EQ(state.role.tensors[0].name, "w/0");
-    EXPECT_EQ(state.role.tensors[0].bytes, cut->instances[i]->role.tensors[0].bytes);
+    EXPECT_EQ(state.role.tensors[0].bytes, cut->instances[i].state->role.tensors[0].bytes);
   }
-  ASSERT_EQ(restored->instances[2]->waiting.size(), 1u);
-  EXPECT_EQ(restored->instances[2]->waiting[0].first, (EdgeId{0, 1, 0}));
-  EXPECT_EQ(testing::number_of(restored->instances[2]->waiting[0].second), 42);
+  ASSERT_EQ(restored->instances[2].state->waiting.size(), 1u);
+  EXPECT_EQ(restored->instances[2].state->waiting[0].first, (EdgeId{0, 1, 0}));
+  EXPECT_EQ(testing::number_of(restored->instances[2].state->waiting[0].second), 42);
 }
 
 TEST_F(RunCheckpoint, AnotherTopologyIsRefused) {

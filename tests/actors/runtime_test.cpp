@@ -351,7 +351,7 @@ TEST(Runtime, ACutThatSomebodyHoldsUpFailsNamingIt) {
   auto runtime = make(std::move(topology), {.cut_deadline = std::chrono::milliseconds(200),
                                             .write_cut = [](std::shared_ptr<const Cut>) { return Status(); }});
   ASSERT_TRUE(runtime->run([] { return true; }).ok());
-  const Status status = runtime->checkpoint();
+  const auto status = runtime->checkpoint();
   ASSERT_FALSE(status.ok());
   EXPECT_EQ(status.error().code, Code::kDeadlineExceeded);
   EXPECT_THAT(status.error().message, HasSubstr("from counter"));

@@ -175,9 +175,9 @@ TEST(Hostile, UnterminatedAndMistypedTextsAreErrors) {
   FramePool pool;
   const auto control = [&](std::uint64_t text_pointer, std::uint64_t text) {
     return read_control(from_words(pool, {struct_pointer(0, 1, 1), static_cast<std::uint64_t>(Kind::kControl),
-                                          struct_pointer(0, 3, 2), 0, 0, 0, text_pointer, 0, text}));
+                                          struct_pointer(0, 1, 2), 0, text_pointer, 0, text}));
   };
-  EXPECT_EQ(control(list_pointer(1, kBytes, 3), 0x006261).value().channel, "ab");
+  EXPECT_EQ(control(list_pointer(1, kBytes, 3), 0x006261).value().node, "ab");
   EXPECT_EQ(control(list_pointer(1, kBytes, 3), 0x636261).error().code, Code::kCorrupt);
   EXPECT_EQ(control(list_pointer(1, kWords, 1), 0).error().code, Code::kCorrupt);
 }
@@ -263,9 +263,9 @@ TEST(Hostile, UnknownEnumerantsAreRefused) {
                 pool, {struct_pointer(0, 1, 1), parameters, struct_pointer(0, 4, 1), 7, 0, 0, /*dtype=*/77, 0}))),
             "parameters of version 7: got unknown dtype 77");
   const auto control = static_cast<std::uint64_t>(Kind::kControl);
-  EXPECT_EQ(refusal(read_control(
-                from_words(pool, {struct_pointer(0, 1, 1), control, struct_pointer(0, 3, 2), /*kind=*/6, 0, 0, 0, 0}))),
-            "control: got unknown kind 6");
+  EXPECT_EQ(refusal(read_control(from_words(
+                pool, {struct_pointer(0, 1, 1), control, struct_pointer(0, 1, 2), /*kind=*/kControlKinds, 0, 0}))),
+            "control: got unknown kind 23");
   EXPECT_THAT(refusal(read_trajectory(from_words(pool, {struct_pointer(0, 1, 1), 999, 0}))), HasSubstr("kind 999"));
 }
 

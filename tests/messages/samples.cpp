@@ -78,7 +78,27 @@ Frame sample_parameters_piece(FramePool& pool) {
 PriorityUpdate sample_update() { return {{1, 2, 3}, {0.5, 0, 4}}; }
 EpisodeReport sample_episode() { return {"actor", 3, 812.5, 1000, 40}; }
 MetricRow sample_row() { return {12.5, 1000, 40, {{"learner/critic_loss", 0.25}, {"replay/items", 1000}}}; }
-Control sample_control() { return {ControlKind::kCredit, "trajectories", 4, 0, "two frames taken"}; }
+Control sample_control() {
+  Control control;
+  control.kind = ControlKind::kWire;
+  control.node = "replay-0";
+  control.birth = 11;
+  control.protocol = kControlProtocol;
+  control.config_hash = 0x1234;
+  control.term = 3;
+  control.incarnation = 2;
+  control.number = 7;
+  control.late_ms = 5;
+  control.resume = control.fenced = control.failed = true;
+  control.code = Code::kUnavailable;
+  control.text = "the reason";
+  control.texts = {"actor", "learner"};
+  control.instances = {{"replay", 0, 1, 4, true}};
+  control.edges = {{0, 2, 0, true, 5, "actor-2", "actor"}, {3, 0, 0, false, 0, "learner", "learner"}};
+  control.nodes = {{"chief", 1, "127.0.0.1", 4000}};
+  control.counters = {{"learner/steps", 60}};
+  return control;
+}
 
 constexpr std::array kObservation = {0.5f, -1.5f, 2.0f};
 constexpr std::array kAction = {0.25f, -0.75f};

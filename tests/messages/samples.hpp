@@ -4,6 +4,7 @@
 #include <vector>
 
 #include <troupe/messages/batch.hpp>
+#include <troupe/messages/control.hpp>
 #include <troupe/messages/frame.hpp>
 #include <troupe/messages/inference.hpp>
 #include <troupe/messages/parameters.hpp>

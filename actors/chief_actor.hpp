@@ -1,0 +1,138 @@
+#pragma once
+// The head of a run: knows which nodes there are, places instances on them, wires them to each other, restarts what
+// died, takes consistent cuts, answers for the state of it all and ends the run. It never touches data. One for each
+// run, on the node named "chief"; in a run within one process it leads that one node.
+//
+// It may die and come back: what it must not forget (term, incarnations, the last cut) is in its journal, and the nodes
+// tell the rest when they join again. Data goes on meanwhile.
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include <troupe/actors/chief_journal.hpp>
+#include <troupe/actors/membership.hpp>
+#include <troupe/actors/placement.hpp>
+#include <troupe/actors/protocol.hpp>
+#include <troupe/actors/run_status.hpp>
+#include <troupe/actors/topology.hpp>
+#include <troupe/core/clock.hpp>
+
+namespace troupe::actors {
+
+struct ChiefOptions {
+  std::string run;
+  const Topology* topology = nullptr;
+  const Clock* clock = nullptr;
+  std::vector<PlacedNode> placement;  ///< every instance of the topology exactly once
+  std::string node = kChiefNode;      ///< the chief's own
+  Network* network = nullptr;         ///< null: there are no other nodes
+  MembershipOptions membership;
+  /// Nodes that are not in the placement may join and get an instance of this role each. Empty: they are refused.
+  std::string elastic_role;
+  std::uint64_t config_hash = 0;
+  Duration cut_deadline = std::chrono::seconds(30);
+  /// A disk that needs longer for one checkpoint has failed for all purposes.
+  Duration write_deadline = std::chrono::minutes(10);
+  Duration checkpoint_period{};   ///< 0: only when asked
+  std::uint64_t resume_cut = 0;   ///< all instances start from it; 0: afresh
+  std::filesystem::path journal;  ///< empty: none is kept
+  ChiefJournal earlier;           ///< what the journal held
+  /// Called when a cut is on every node's disk. Its error fails the cut. Empty: nothing more is to be done.
+  std::function<Status(std::uint64_t number, const std::vector<std::string>& nodes)> commit;
+};
+
+/// Understands control_atom from nodes, checkpoint_atom (answered with CheckpointDone), status_atom (answered with
+/// JSON) and stop_atom (ends all nodes, then itself). Sends ended_atom to its listener when the run is over.
+class ChiefActor final : public caf::event_based_actor {
+ public:
+  ChiefActor(caf::actor_config& config, ChiefOptions options, caf::actor listener);
+
+  caf::behavior make_behavior() override;
+  void on_exit() override;
+  const char* name() const override { return "troupe.chief"; }
+
+ private:
+  enum class State { kWaitingForNode, kStarting, kUp, kRestarting, kQuarantined };
+  struct Instance {
+    messages::ControlInstance id;
+    std::string name;
+    std::string node;
+    const RoleSpec* spec = nullptr;
+    State state = State::kWaitingForNode;
+    int restarts = 0;              ///< in all, for the status
+    std::vector<Duration> recent;  ///< times of the restarts that still count
+    std::string error;
+    bool elastic = false;
+    bool resumed = false;  ///< has been started from resume_cut
+    std::optional<InstanceStatus> own, before;
+  };
+  struct PendingCut {
+    std::vector<caf::response_promise> promises;
+    std::uint64_t number = 0;
+    std::set<std::string> nodes, capturing, writing;
+    Duration give_up{};    ///< when instances that are not up are not waited for any longer
+    bool ordered = false;  ///< the nodes have been told
+    bool captured = false;
+    std::vector<messages::Counter> counters;
+  };
+
+  // Nodes.
+  void from_node(const std::string& node, const messages::Control& message);
+  void join(const std::string& node, const messages::Control& message);
+  void to_node(const std::string& node, messages::Control message);
+  void node_gone(const std::string& node, const std::string& why);
+  void tell_nodes();
+  void tick();
+  bool remote(const std::string& node) const { return node != options_.node; }
+
+  // Instances.
+  Instance* find(const messages::ControlInstance& id);
+  Instance& add_instance(const std::string& role, std::uint32_t index, const std::string& node);
+  void spawn(Instance& instance);
+  void came_up(Instance& instance);
+  void wire(const Instance& instance);
+  void went_down(Instance& instance, const Error& error, bool with_its_node);
+  void restart(std::uint32_t number);
+  void finished(const Instance& instance);
+  void tell_live();
+  template <typename Each>
+  void for_each_edge(const Instance& self, Each each) const;
+
+  // Cuts.
+  void begin_cut(std::optional<caf::response_promise> promise);
+  void order_cut();
+  void cut_answer(const messages::Control& message, const std::string& node);
+  void resume_nodes();
+  void end_cut(std::optional<Error> error);
+
+  void ask_status();
+  void finish_status();
+  std::string status();
+  void save_journal_now();
+  void end_run(RunEnded ended);
+
+  ChiefOptions options_;
+  caf::actor listener_;
+  Membership membership_;
+  ChiefJournal journal_;
+  caf::actor own_node_;  ///< the NodeActor of this process, once it has joined
+  std::map<std::string, messages::ControlNode> addresses_;
+  std::vector<Instance> instances_;
+  std::vector<std::string> live_;  ///< as last told
+  std::optional<PendingCut> cut_;
+  std::vector<caf::response_promise> next_cut_;  ///< asked for during one; at most as many as there are callers
+  std::vector<caf::response_promise> status_promises_;
+  bool operator_waits_ = false;
+  std::set<std::string> status_due_;
+  std::uint64_t status_round_ = 0;
+  Duration status_at_{}, status_before_{};
+  bool ended_ = false;
+};
+
+}  // namespace troupe::actors

@@ -1,0 +1,114 @@
+// The chief's part in consistent cuts: orders them, waits for all nodes, commits them.
+#include <troupe/actors/chief_actor.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include <troupe/core/log.hpp>
+
+namespace troupe::actors {
+namespace {
+
+using messages::Control;
+using messages::ControlKind;
+
+constexpr Duration kCutRetry = std::chrono::milliseconds(10);
+
+Control order(ControlKind kind) {
+  Control control;
+  control.kind = kind;
+  return control;
+}
+
+}  // namespace
+
+void ChiefActor::begin_cut(std::optional<caf::response_promise> promise) {
+  cut_.emplace();
+  cut_->number = ++journal_.cuts_begun;
+  save_journal_now();  // a number that was used once must not be used again: old markers bear it
+  if (promise) cut_->promises.push_back(std::move(*promise));
+  cut_->give_up = options_.clock->now() + options_.cut_deadline;
+  order_cut();
+}
+
+void ChiefActor::order_cut() {
+  // Without one of them it would be no cut of the whole: wait for instances that are coming up, within the deadline.
+  for (const Instance& instance : instances_) {
+    if (instance.state == State::kUp || instance.state == State::kQuarantined || instance.elastic) continue;
+    if (options_.clock->now() >= cut_->give_up) {
+      return end_cut(Error{Code::kUnavailable, fmt::format("cut: {} is being restarted", instance.name)});
+    }
+    delayed_send(this, kCutRetry, retry_atom::value, cut_->number, true);
+    return;
+  }
+  cut_->ordered = true;
+  Control cut = order(ControlKind::kCut);
+  cut.number = cut_->number;
+  for (const auto& [name, node] : membership_.nodes()) {
+    if (node.state != Membership::State::kUp) continue;
+    cut_->nodes.insert(name);
+    cut.nodes.push_back(addresses_[name]);
+  }
+  cut_->capturing = cut_->nodes;
+  cut_->writing = cut_->nodes;
+  // The nodes have the shorter deadline and name who held them up; this one is for a node that is silent altogether.
+  delayed_send(this, 2 * options_.cut_deadline, expire_atom::value, cut_->number);
+  for (const std::string& node : cut_->nodes) to_node(node, cut);
+}
+
+void ChiefActor::cut_answer(const Control& message, const std::string& node) {
+  if (!cut_ || cut_->number != message.number) return;
+  if (message.failed) return end_cut(Error{message.code, message.text});
+  if (message.kind == ControlKind::kCaptured) {
+    cut_->capturing.erase(node);
+    if (!cut_->capturing.empty() || cut_->captured) return;
+    cut_->captured = true;
+    delayed_send(this, options_.write_deadline, expire_atom::value, cut_->number);
+    resume_nodes();
+  } else {
+    cut_->writing.erase(node);
+    cut_->counters.insert(cut_->counters.end(), message.counters.begin(), message.counters.end());
+  }
+  if (cut_->captured && cut_->writing.empty()) end_cut(std::nullopt);
+}
+
+void ChiefActor::resume_nodes() {
+  Control resume = order(ControlKind::kResume);
+  resume.number = cut_->number;
+  for (const std::string& node : cut_->nodes) to_node(node, resume);
+}
+
+void ChiefActor::end_cut(std::optional<Error> error) {
+  if (cut_->ordered && !cut_->captured) resume_nodes();
+  PendingCut cut = std::move(*cut_);
+  cut_.reset();
+  if (!error && options_.commit) {
+    std::vector<std::string> nodes(cut.nodes.begin(), cut.nodes.end());
+    if (Status committed = options_.commit(cut.number, nodes); !committed.ok()) error = committed.error();
+  }
+  CheckpointDone done{error, std::move(cut.counters)};
+  if (error) {
+    log::warn("checkpoint: {}", error->message);
+  } else {
+    journal_.last_cut = cut.number;
+    save_journal_now();
+    Control commit = order(ControlKind::kCommit);
+    commit.number = cut.number;
+    for (const std::string& node : cut.nodes) to_node(node, commit);
+  }
+  for (caf::response_promise& promise : cut.promises) promise.deliver(done);
+  if (next_cut_.empty()) return;
+  std::vector<caf::response_promise> next = std::move(next_cut_);
+  next_cut_.clear();
+  caf::response_promise first = std::move(next.front());
+  next.erase(next.begin());
+  begin_cut(std::move(first));
+  if (cut_) {
+    cut_->promises.insert(cut_->promises.end(), next.begin(), next.end());
+  } else {
+    next_cut_ = std::move(next);
+  }
+}
+
+}  // namespace troupe::actors

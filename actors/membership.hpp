@@ -1,0 +1,77 @@
+#pragma once
+// Who is in the run: the chief's book of nodes. Plain logic over times that are passed in, so that its rules can be
+// tested one by one; the ChiefActor asks it and acts.
+//
+// A node is a name; a process that serves it is known by its birth (a random number) and gets an incarnation, one more
+// than the process before it. Whoever was declared dead stays dead: if it wakes up it is fenced, since its successor
+// may be at work already.
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include <troupe/core/clock.hpp>
+#include <troupe/core/error.hpp>
+
+namespace troupe::actors {
+
+struct MembershipOptions {
+  Duration heartbeat = std::chrono::milliseconds(100);
+  /// Silence after which a node is dead. Ten heartbeats, and see tick().
+  Duration dead_after = std::chrono::seconds(1);
+  /// How long a node whose connection was closed has to come back: a living one does so at once.
+  Duration back_within = std::chrono::milliseconds(120);
+};
+
+class Membership {
+ public:
+  enum class State { kExpected, kUp, kDead, kLeft };
+  struct Node {
+    std::string name;
+    State state = State::kExpected;
+    std::uint32_t incarnation = 0;
+    std::uint64_t birth = 0;
+    Duration last_heard{};
+    Duration lost_at{-1};             ///< < 0: its connection stands
+    std::vector<std::uint64_t> dead;  ///< births that were declared dead; the newest few
+  };
+
+  explicit Membership(MembershipOptions options) : options_(options) {}
+
+  /// A node that is part of the plan; the journal of an earlier chief knows its incarnation.
+  void expect(const std::string& name, std::uint32_t incarnation);
+
+  enum class Verdict {
+    kNew,     ///< a new process: it has got the next incarnation
+    kAgain,   ///< the process that we know has a new connection, or an earlier chief knew it
+    kFenced,  ///< it was declared dead: it must exit
+    kTaken,   ///< another process holds the name and lives (F20)
+  };
+  /// `running` is the incarnation that the process says it has (0: none yet).
+  Verdict join(const std::string& name, std::uint64_t birth, std::uint32_t running, Duration now);
+
+  void heard(const std::string& name, Duration now);
+  void lost(const std::string& name, Duration now);
+  void left(const std::string& name);
+
+  struct Death {
+    std::string name;
+    double silent_s = 0;
+    bool closed = false;  ///< its connection was closed: a crash, not silence
+  };
+  /// Called every heartbeat period: who has died since. When this call itself comes late, by more than a period, then
+  /// this node was held up and nobody is blamed for the time in which it could not hear (F22).
+  std::vector<Death> tick(Duration now);
+
+  bool up(const std::string& name) const;
+  const Node* find(const std::string& name) const;
+  const std::map<std::string, Node>& nodes() const { return nodes_; }
+  const MembershipOptions& options() const { return options_; }
+
+ private:
+  MembershipOptions options_;
+  std::map<std::string, Node> nodes_;
+  Duration last_tick_{-1};
+};
+
+}  // namespace troupe::actors

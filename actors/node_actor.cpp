@@ -1,0 +1,470 @@
+#include <troupe/actors/node_actor.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include <troupe/actors/run_status.hpp>
+#include <troupe/core/log.hpp>
+#include <troupe/core/rng.hpp>
+
+namespace troupe::actors {
+namespace {
+
+using messages::Control;
+using messages::ControlKind;
+
+constexpr Duration kJoinAgain = std::chrono::milliseconds(200);
+
+std::optional<Error> error_of(const Control& control) {
+  return control.failed ? std::optional<Error>(Error{control.code, control.text}) : std::nullopt;
+}
+
+Control with_error(ControlKind kind, const std::optional<Error>& error) {
+  Control control;
+  control.kind = kind;
+  if (error) {
+    control.failed = true;
+    control.code = error->code;
+    control.text = error->message;
+  }
+  return control;
+}
+
+}  // namespace
+
+NodeActor::NodeActor(caf::actor_config& config, NodeActorOptions options, caf::actor chief, caf::actor listener)
+    : caf::event_based_actor(config),
+      options_(std::move(options)),
+      chief_(std::move(chief)),
+      listener_(std::move(listener)) {
+  set_down_handler([this](const caf::down_msg& down) { went_down(down.source, down.reason); });
+}
+
+caf::behavior NodeActor::make_behavior() {
+  if (options_.write_cut) {
+    writer_ = options_.single_threaded ? spawn<CutWriter>(options_.write_cut)
+                                       : spawn<CutWriter, caf::detached>(options_.write_cut);
+  }
+  chief_heard_ = options_.clock->now();
+  if (options_.network != nullptr) delayed_send(this, options_.heartbeat, tick_atom::value);
+  if (chief_) join();
+  return {
+      [this](control_atom, const std::string&, const Control& message) { control(message); },
+      [this](marker_atom, const std::string& from, std::uint64_t number) {
+        std::uint64_t& newest = markers_[from];
+        newest = std::max(newest, number);
+        advance_cut();
+      },
+      [this](found_atom, const std::string& node) {
+        if (node == kChiefNode) join();
+      },
+      [this](lost_atom, const std::string& node) {
+        if (node == kChiefNode) member_ = false;
+      },
+      [this](tick_atom) { tick(); },
+      [this](expire_atom, std::uint64_t cut_number) { cut_timed_out(cut_number); },
+      [this](up_atom, const std::string& name) {
+        const auto found = instances_.find(name);
+        if (found == instances_.end()) return;
+        Control up;
+        up.kind = ControlKind::kUp;
+        up.instances = {found->second.id};
+        to_chief(std::move(up));
+      },
+      [this](done_atom, const std::string& name) {
+        const auto found = instances_.find(name);
+        if (found == instances_.end()) return;
+        found->second.id.done = true;
+        Control done;
+        done.kind = ControlKind::kDone;
+        done.instances = {found->second.id};
+        to_chief(std::move(done));
+      },
+      [this](failed_atom, const Failure& failure) {
+        const auto found = instances_.find(failure.instance);
+        if (found != instances_.end()) found->second.failure = failure.error;
+      },
+      [this](paused_atom, const std::string& name) {
+        if (!cut_) return;
+        cut_->pausing.erase(name);
+        if (!cut_->pausing.empty() || options_.network == nullptr) return advance_cut();
+        // All that our instances have sent is on its way: the marker goes behind it.
+        std::set<std::string> peers;
+        for (const auto& [key, instance] : instances_) {
+          peers.insert(instance.peer_nodes.begin(), instance.peer_nodes.end());
+        }
+        for (const std::string& node : peers) options_.network->send(node, MarkerMessage{cut_->number});
+        advance_cut();
+      },
+      [this](const SavedMessage& message) { instance_saved(message); },
+      [this](saved_atom, const SavedMessage& message) { instance_saved(message); },
+      [this](written_atom, const WrittenMessage& message) {
+        Control written = with_error(ControlKind::kWritten, message.error);
+        written.number = message.number;
+        written.counters = message.counters;
+        to_chief(std::move(written));
+      },
+      [this](const InstanceStatus& message) { status(message); },
+      [this](stop_atom) { end(std::nullopt); },
+  };
+}
+
+void NodeActor::on_exit() {
+  instances_.clear();
+  cut_.reset();
+  if (writer_) anon_send(writer_, stop_atom::value);
+  if (options_.routes != nullptr) options_.routes->clear();
+  chief_ = nullptr;
+  listener_ = nullptr;
+  writer_ = nullptr;
+}
+
+// ---- the chief ----
+
+void NodeActor::to_chief(Control control) {
+  control.node = options_.name;
+  control.term = term_;
+  control.incarnation = incarnation_;
+  if (chief_) return send(chief_, control_atom::value, options_.name, std::move(control));
+  if (member_ || control.kind == ControlKind::kJoin) options_.network->send(kChiefNode, std::move(control));
+}
+
+void NodeActor::join() {
+  member_ = false;
+  last_join_ = options_.clock->now();
+  Control join;
+  join.kind = ControlKind::kJoin;
+  join.birth = options_.birth;
+  join.protocol = messages::kControlProtocol;
+  join.config_hash = options_.config_hash;
+  join.nodes = {options_.address};
+  join.texts = options_.roles;
+  for (const auto& [name, instance] : instances_) join.instances.push_back(instance.id);
+  to_chief(std::move(join));
+}
+
+void NodeActor::tick() {
+  if (ended_) return;
+  const Duration now = options_.clock->now();
+  const Duration late = last_tick_ < Duration::zero() ? Duration::zero() : now - last_tick_ - options_.heartbeat;
+  last_tick_ = now;
+  delayed_send(this, options_.heartbeat, tick_atom::value);
+  if (late > options_.heartbeat) chief_heard_ += late;  // we were held up: the silence is ours
+  if (late > 5 * options_.heartbeat) {
+    log::warn("TRP-W171 this node's timer was {:.1f} s late; peer timeouts extended", seconds(late));
+  }
+  for (const auto& [name, instance] : instances_) {
+    const Duration began{instance.step_began->load(std::memory_order_relaxed)};
+    if (options_.step_timeout > Duration::zero() && began >= Duration::zero() && now - began > options_.step_timeout) {
+      options_.on_hang(name);
+    }
+  }
+  if (chief_) return;
+  const Duration silent = now - chief_heard_;
+  if (silent > options_.orphaned_after) {
+    return end(Error{Code::kUnavailable, fmt::format("TRP-E121 no chief for {:.0f} s; ending", seconds(silent))});
+  }
+  const bool missed = silent > options_.chief_silence;
+  if (missed && !chief_missed_ && incarnation_ != 0) {
+    log::warn("TRP-E501 chief lost (silent for {:.2f} s); training continues; control commands paused",
+              seconds(silent));
+  }
+  if (!missed && chief_missed_ && incarnation_ != 0) log::info("TRP-I502 the chief is back, term {}", term_);
+  chief_missed_ = missed;
+  if (member_) {
+    Control alive;
+    alive.kind = ControlKind::kAlive;
+    alive.number = ++beats_;
+    alive.late_ms = static_cast<std::uint32_t>(
+        std::max<std::int64_t>(std::chrono::duration_cast<std::chrono::milliseconds>(late).count(), 0));
+    to_chief(std::move(alive));
+  } else if (now - last_join_ >= kJoinAgain) {
+    join();
+  }
+}
+
+void NodeActor::control(const Control& message) {
+  if (ended_) return;
+  if (message.term < term_) {
+    log::warn("TRP-W112 a chief of term {} speaks, but term {} has begun: ignored", message.term, term_);
+    return;
+  }
+  chief_heard_ = options_.clock->now();
+  switch (message.kind) {
+    case ControlKind::kWelcome:
+      term_ = message.term;
+      incarnation_ = message.incarnation;
+      member_ = true;
+      return;
+    case ControlKind::kRefuse:
+      if (message.fenced) return end(Error{Code::kCancelled, message.text});
+      if (message.code == Code::kUnavailable) return;  // asked again soon
+      return end(Error{message.code, message.text});
+    case ControlKind::kNodes:
+      if (options_.network != nullptr) options_.network->know(message.nodes);
+      return;
+    case ControlKind::kSpawn:
+      return spawn_instance(message);
+    case ControlKind::kWire:
+      return wire(message);
+    case ControlKind::kUnwire:
+      return unwire(message);
+    case ControlKind::kStart:
+      for (const auto& id : message.instances) {
+        if (Instance* instance = find(id.role, id.index); instance != nullptr && !instance->started) {
+          instance->started = true;
+          if (live_) send(instance->actor, live_atom::value, live_);
+          send(instance->actor, start_atom::value);
+        }
+      }
+      return;
+    case ControlKind::kCut:
+      return begin_cut(message);
+    case ControlKind::kResume:
+      return end_cut(message.number);
+    case ControlKind::kLive:
+      live_ = std::make_shared<const std::vector<std::string>>(message.texts);
+      for (const auto& [name, instance] : instances_) {
+        if (instance.started) send(instance.actor, live_atom::value, live_);
+      }
+      return;
+    case ControlKind::kAskStatus:
+      statuses_.clear();
+      status_asked_ = true;
+      for (const auto& [name, instance] : instances_) send(instance.actor, status_atom::value);
+      return;
+    case ControlKind::kEnd:
+      return end(error_of(message));
+    default:
+      return;  // kHeard, kCommit: nothing to do but to have heard the chief
+  }
+}
+
+void NodeActor::end(std::optional<Error> error) {
+  if (ended_) return;
+  ended_ = true;
+  for (const auto& [name, instance] : instances_) send(instance.actor, stop_atom::value);
+  if (options_.network != nullptr && !chief_) {
+    Control leave;
+    leave.kind = ControlKind::kLeave;
+    to_chief(std::move(leave));
+  }
+  const bool stopped = !error;
+  if (listener_ && !chief_) send(listener_, ended_atom::value, RunEnded{std::move(error), stopped});
+  quit();
+}
+
+// ---- instances ----
+
+NodeActor::Instance* NodeActor::find(const std::string& role, std::uint32_t index) {
+  for (auto& [name, instance] : instances_) {
+    if (instance.id.role == role && instance.id.index == index) return &instance;
+  }
+  return nullptr;
+}
+
+std::string NodeActor::name_of(const messages::ControlInstance& id) const {
+  const RoleSpec* const role = options_.topology->find(id.role);
+  return RoleIdentity{id.role, id.index, role == nullptr ? 0 : role->count}.name();
+}
+
+void NodeActor::spawn_instance(const Control& order) {
+  const messages::ControlInstance& id = order.instances.front();
+  const RoleSpec* const role = options_.topology->find(id.role);
+  if (role == nullptr) return;
+  if (const Instance* running = find(id.role, id.index)) {
+    if (running->id.incarnation >= id.incarnation) return;
+    send(running->actor, stop_atom::value);
+  }
+  const std::string name = name_of(id);
+  Instance instance;
+  instance.id = id;
+  instance.step_began = std::make_shared<std::atomic<Duration::rep>>(-1);
+  InstanceOptions options;
+  options.identity = {id.role,
+                      id.index,
+                      role->count,
+                      id.incarnation,
+                      derive_seed(options_.seed, id.role, id.index),
+                      options_.directory.empty() ? std::filesystem::path() : options_.directory / name};
+  options.number = id.number;
+  options.topology = options_.topology;
+  options.clock = options_.clock;
+  options.pool = options_.pool;
+  options.network = options_.network;
+  options.report_period = options_.report_period;
+  options.step_began = instance.step_began;
+  if (order.number != 0 && options_.load) {
+    options.load = [load = options_.load, name, cut = order.number,
+                    resume = order.resume]() -> Result<std::shared_ptr<const InstanceState>> {
+      TROUPE_ASSIGN(auto state, load(name, cut));
+      if (state == nullptr || resume) return state;
+      // Frames that waited then have been sent again, or replaced by newer ones, since.
+      auto alone = std::make_shared<InstanceState>(*state);
+      alone->waiting.clear();
+      return std::shared_ptr<const InstanceState>(std::move(alone));
+    };
+  }
+  const caf::actor self = caf::actor_cast<caf::actor>(this);
+  if (role->execution == Execution::kThread && !options_.single_threaded) {
+    instance.actor = spawn<RoleActor, caf::detached>(std::move(options), self);
+  } else {
+    instance.actor = spawn<RoleActor>(std::move(options), self);
+  }
+  monitor(instance.actor);
+  if (options_.routes != nullptr) options_.routes->add(id.role, id.index, id.number, instance.actor);
+  instances_[name] = std::move(instance);
+}
+
+void NodeActor::went_down(const caf::actor_addr& address, const caf::error& reason) {
+  const auto found = std::find_if(instances_.begin(), instances_.end(),
+                                  [&](const auto& entry) { return entry.second.actor.address() == address; });
+  if (found == instances_.end() || ended_) return;
+  Instance& instance = found->second;
+  Control failed =
+      with_error(ControlKind::kFailed,
+                 instance.failure.value_or(
+                     Error{Code::kInternal, fmt::format("{} went down: {}", found->first, system().render(reason))}));
+  failed.instances = {instance.id};
+  if (options_.routes != nullptr) options_.routes->remove(instance.id.role, instance.id.index);
+  instances_.erase(found);
+  to_chief(std::move(failed));
+}
+
+void NodeActor::wire(const Control& order) {
+  const messages::ControlInstance& whom = order.instances.front();
+  Instance* const instance = find(whom.role, whom.index);
+  if (instance == nullptr || instance->id.incarnation != whom.incarnation) return;
+  std::vector<Peer> peers;
+  for (const messages::ControlEdge& edge : order.edges) {
+    Peer peer{{edge.channel, edge.producer, edge.consumer}, edge.peer_produces, edge.peer_incarnation, {}};
+    if (edge.peer_node == options_.name) {
+      // A report edge names the producer by its number; its consumer is the one instance of its role.
+      const Instance* local = nullptr;
+      for (const auto& [name, other] : instances_) {
+        const bool by_number = edge.channel == kReportChannel && edge.peer_produces;
+        const std::uint32_t index = edge.channel == kReportChannel ? 0
+                                    : edge.peer_produces           ? edge.producer
+                                                                   : edge.consumer;
+        if (by_number ? other.id.number == edge.producer : other.id.role == edge.peer_role && other.id.index == index) {
+          local = &other;
+        }
+      }
+      if (local == nullptr || local->id.incarnation != edge.peer_incarnation) continue;
+      peer.address.actor = local->actor;
+    } else {
+      peer.address.node = edge.peer_node;
+      instance->peer_nodes.insert(edge.peer_node);
+      if (options_.routes != nullptr) options_.routes->expect(peer.edge, edge.peer_produces, edge.peer_node);
+    }
+    peers.push_back(std::move(peer));
+  }
+  send(instance->actor, wire_atom::value, std::move(peers));
+}
+
+void NodeActor::unwire(const Control& order) {
+  const messages::ControlInstance& whom = order.instances.front();
+  Instance* const instance = find(whom.role, whom.index);
+  if (instance == nullptr || instance->id.incarnation != whom.incarnation) return;
+  for (const messages::ControlEdge& edge : order.edges) {
+    const EdgeId id{edge.channel, edge.producer, edge.consumer};
+    send(instance->actor, unwire_atom::value, id, edge.peer_produces, edge.peer_incarnation);
+  }
+}
+
+// ---- cuts ----
+
+void NodeActor::begin_cut(const Control& order) {
+  cut_.emplace();
+  cut_->number = order.number;
+  cut_->cut.number = order.number;
+  std::set<std::string> members;
+  for (const messages::ControlNode& node : order.nodes) members.insert(node.name);
+  for (const auto& [name, instance] : instances_) {
+    cut_->pausing.insert(name);
+    for (const std::string& node : instance.peer_nodes) {
+      if (members.contains(node)) cut_->markers_due.insert(node);
+    }
+  }
+  for (const auto& [name, instance] : instances_) send(instance.actor, pause_atom::value);
+  delayed_send(this, options_.cut_deadline, expire_atom::value, cut_->number);
+  advance_cut();
+}
+
+void NodeActor::advance_cut() {
+  if (!cut_ || cut_->save_asked || !cut_->pausing.empty()) return;
+  std::erase_if(cut_->markers_due, [this](const std::string& node) { return markers_[node] >= cut_->number; });
+  if (!cut_->markers_due.empty()) return;
+  cut_->save_asked = true;
+  for (const auto& [name, instance] : instances_) {
+    cut_->saving.insert(name);
+    send(instance.actor, save_atom::value);
+  }
+  if (cut_->saving.empty()) captured(cut_->number, std::nullopt);
+}
+
+void NodeActor::instance_saved(const SavedMessage& message) {
+  if (!cut_ || cut_->saving.erase(message.instance) == 0) return;
+  if (message.error) {
+    return captured(cut_->number,
+                    Error{message.error->code, fmt::format("cut: {}: {}", message.instance, message.error->message)});
+  }
+  cut_->cut.instances.push_back({message.instance, message.state});
+  if (cut_->saving.empty()) captured(cut_->number, std::nullopt);
+}
+
+void NodeActor::captured(std::uint64_t number, std::optional<Error> error) {
+  Control answer = with_error(ControlKind::kCaptured, error);
+  answer.number = number;
+  to_chief(std::move(answer));
+  if (!error && writer_) {
+    std::sort(cut_->cut.instances.begin(), cut_->cut.instances.end(),
+              [](const auto& a, const auto& b) { return a.name < b.name; });
+    send(writer_, write_atom::value, std::make_shared<const Cut>(std::move(cut_->cut)));
+  }
+  if (error) cut_->saving.clear();
+  if (error || writer_) return;
+  Control written;
+  written.kind = ControlKind::kWritten;
+  written.number = number;
+  to_chief(std::move(written));
+}
+
+void NodeActor::cut_timed_out(std::uint64_t number) {
+  if (!cut_ || cut_->number != number || (cut_->save_asked && cut_->saving.empty())) return;
+  const double deadline_s = seconds(options_.cut_deadline);
+  const auto& silent = cut_->save_asked ? cut_->saving : cut_->pausing;
+  std::string text =
+      silent.empty()
+          ? fmt::format("cut: no marker within {:.1f} s from node {}", deadline_s, fmt::join(cut_->markers_due, ", "))
+          : fmt::format("cut: no answer to {} within {:.1f} s from {}", cut_->save_asked ? "save" : "pause", deadline_s,
+                        fmt::join(silent, ", "));
+  captured(number, Error{Code::kDeadlineExceeded, std::move(text)});
+}
+
+void NodeActor::end_cut(std::uint64_t number) {
+  if (!cut_ || cut_->number != number) return;
+  cut_.reset();
+  for (const auto& [name, instance] : instances_) send(instance.actor, resume_atom::value);
+}
+
+// ---- status ----
+
+void NodeActor::status(const InstanceStatus& status) {
+  if (!status_asked_) return;
+  statuses_[status.instance] = status;
+  std::vector<InstanceStatus> all;
+  for (const auto& [name, instance] : instances_) {
+    const auto answered = statuses_.find(name);
+    if (answered == statuses_.end()) return;
+    all.push_back(answered->second);
+  }
+  status_asked_ = false;
+  Control answer;
+  answer.kind = ControlKind::kStatus;
+  answer.text = to_json(all);
+  to_chief(std::move(answer));
+}
+
+}  // namespace troupe::actors

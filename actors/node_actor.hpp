@@ -1,0 +1,126 @@
+#pragma once
+// The hands of a node: spawns the instances that the chief places here, watches them, wires them, pauses and saves them
+// for a cut, and tells the chief what happened. Decides nothing itself. One in every node, the chief's own included; in
+// a run within one process it is the only one.
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include <troupe/actors/cut_writer.hpp>
+#include <troupe/actors/protocol.hpp>
+#include <troupe/actors/role_actor.hpp>
+#include <troupe/actors/routes.hpp>
+#include <troupe/actors/topology.hpp>
+#include <troupe/core/clock.hpp>
+
+namespace troupe::actors {
+
+/// The state of an instance in the cut `number`. Null: the cut has none for it.
+using StateLoader =
+    std::function<Result<std::shared_ptr<const InstanceState>>(const std::string& instance, std::uint64_t number)>;
+
+struct NodeActorOptions {
+  std::string name;  ///< of the node
+  const Topology* topology = nullptr;
+  const Clock* clock = nullptr;
+  messages::FramePool* pool = nullptr;
+  std::uint64_t seed = 0;
+  Duration report_period{};
+  /// No threads: everything on the scheduler that the runtime drives.
+  bool single_threaded = false;
+  std::filesystem::path directory;  ///< instances' own folders are made in it; empty: they have none
+  CutWriterFunction write_cut;      ///< empty: cuts are taken but not written
+  StateLoader load;                 ///< empty: there is nothing to restore from
+  /// How long the instances here may take to pause and save; then the cut fails naming who did not answer.
+  Duration cut_deadline = std::chrono::seconds(30);
+  Network* network = nullptr;  ///< null: there are no other nodes
+  Routes* routes = nullptr;    ///< with a network
+  Duration heartbeat = std::chrono::milliseconds(100);
+  Duration chief_silence = std::chrono::seconds(1);  ///< after which the chief counts as lost, in the log
+  /// A node that has heard no chief for so long ends with an error: it must not run on for ever, unseen.
+  Duration orphaned_after = std::chrono::seconds(60);
+  /// A step that takes longer hangs: `on_hang` is called with the instance's name. 0: nobody watches.
+  Duration step_timeout{};
+  std::function<void(const std::string& instance)> on_hang;
+  std::uint64_t birth = 0;         ///< random, of this process; with a network
+  std::uint64_t config_hash = 0;   ///< of the configuration; nodes of a run must agree
+  messages::ControlNode address;   ///< where other nodes reach this one; with a network
+  std::vector<std::string> roles;  ///< that this node may host; with a network
+};
+
+class NodeActor final : public caf::event_based_actor {
+ public:
+  /// `chief`: the ChiefActor when it is on this node, else invalid and reached through the network. `listener` gets
+  /// ended_atom when this node must end: told so by the chief, fenced, refused or orphaned.
+  NodeActor(caf::actor_config& config, NodeActorOptions options, caf::actor chief, caf::actor listener);
+
+  caf::behavior make_behavior() override;
+  void on_exit() override;
+  const char* name() const override { return "troupe.node"; }
+
+ private:
+  struct Instance {
+    messages::ControlInstance id;
+    caf::actor actor;
+    bool started = false;
+    std::set<std::string> peer_nodes;  ///< other nodes that it has edges with
+    std::optional<Error> failure;      ///< of an instance that is going down
+    std::shared_ptr<std::atomic<Duration::rep>> step_began;
+  };
+  /// A cut under way here.
+  struct PendingCut {
+    std::uint64_t number = 0;
+    std::set<std::string> pausing;      ///< instances that have not answered
+    std::set<std::string> markers_due;  ///< nodes whose marker has not come
+    std::set<std::string> saving;
+    bool save_asked = false;
+    Cut cut;
+  };
+
+  void to_chief(messages::Control control);
+  void control(const messages::Control& control);
+  void join();
+  void tick();
+  void spawn_instance(const messages::Control& order);
+  void wire(const messages::Control& order);
+  void unwire(const messages::Control& order);
+  void went_down(const caf::actor_addr& address, const caf::error& reason);
+  void begin_cut(const messages::Control& order);
+  void advance_cut();
+  void instance_saved(const SavedMessage& message);
+  void end_cut(std::uint64_t number);
+  void cut_timed_out(std::uint64_t number);
+  void captured(std::uint64_t number, std::optional<Error> error);
+  void status(const InstanceStatus& status);
+  void end(std::optional<Error> error);
+  Instance* find(const std::string& role, std::uint32_t index);
+  std::string name_of(const messages::ControlInstance& id) const;
+
+  NodeActorOptions options_;
+  caf::actor chief_;
+  caf::actor listener_;
+  caf::actor writer_;
+  std::map<std::string, Instance> instances_;  ///< by name
+  std::optional<PendingCut> cut_;
+  std::map<std::string, std::uint64_t> markers_;  ///< newest cut that each node has sent a marker of
+  LiveRoles live_;
+  std::uint64_t term_ = 0;  ///< newest of a chief that we have heard; older ones are ignored
+  std::uint32_t incarnation_ = 0;
+  bool member_ = false;  ///< the chief has welcomed this connection
+  std::uint64_t beats_ = 0;
+  Duration chief_heard_{};
+  Duration last_tick_{-1};
+  Duration last_join_{-1};
+  bool chief_missed_ = false;
+  bool status_asked_ = false;
+  std::map<std::string, InstanceStatus> statuses_;  ///< answers to the request under way
+  bool ended_ = false;
+};
+
+}  // namespace troupe::actors

@@ -1,0 +1,159 @@
+#include <troupe/actors/run_status.hpp>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+
+namespace troupe::actors {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+/// An instance that waits for less is only between two messages.
+constexpr double kWorthALine = 0.5;
+
+Json port_json(const InstanceStatus::PortStatus& port) {
+  return {{"name", port.name},   {"direction", port.inlet ? "in" : "out"},
+          {"depth", port.depth}, {"frames", port.frames},
+          {"bytes", port.bytes}, {"waited_s", port.waited_s}};
+}
+
+Json status_json(const InstanceStatus& status) {
+  Json ports = Json::array();
+  for (const auto& port : status.ports) ports.push_back(port_json(port));
+  return {{"instance", status.instance}, {"paused", status.paused},       {"done", status.done},
+          {"idle_s", status.idle_s},     {"waits_for", status.waits_for}, {"why", status.why},
+          {"version", status.version},   {"ports", std::move(ports)}};
+}
+
+/// Why an instance does not deliver what somebody waits for.
+std::string reason(const RunStatus::Instance& instance) {
+  if (instance.state == "restarting" || instance.state == "waiting for its node") {
+    return fmt::format("{} is {} ({} of {})", instance.name, instance.state, instance.restarts, instance.restart_limit);
+  }
+  if (instance.state != "up") return fmt::format("{} is {}", instance.name, instance.state);
+  if (instance.own && !instance.own->why.empty()) return fmt::format("{}: {}", instance.name, instance.own->why);
+  return {};
+}
+
+}  // namespace
+
+std::string to_json(const std::vector<InstanceStatus>& statuses) {
+  Json all = Json::array();
+  for (const InstanceStatus& status : statuses) all.push_back(status_json(status));
+  return all.dump(-1, ' ', true, Json::error_handler_t::replace);
+}
+
+Result<std::vector<InstanceStatus>> statuses_from_json(const std::string& text) {
+  const Json all = Json::parse(text, nullptr, false);
+  if (!all.is_array()) return Error{Code::kCorrupt, "status: got no JSON array"};
+  std::vector<InstanceStatus> statuses;
+  try {
+    for (const Json& one : all) {
+      InstanceStatus status;
+      status.instance = one.at("instance");
+      status.paused = one.at("paused");
+      status.done = one.at("done");
+      status.idle_s = one.at("idle_s");
+      status.waits_for = one.at("waits_for");
+      status.why = one.at("why");
+      status.version = one.at("version");
+      for (const Json& port : one.at("ports")) {
+        status.ports.push_back({port.at("name"), port.at("direction") == "in", port.at("depth"), port.at("frames"),
+                                port.at("bytes"), port.at("waited_s")});
+      }
+      statuses.push_back(std::move(status));
+    }
+  } catch (const nlohmann::json::exception& exception) {
+    return Error{Code::kCorrupt, fmt::format("status: {}", exception.what())};
+  }
+  return statuses;
+}
+
+std::vector<std::string> waits(const Topology& topology, const RunStatus& status) {
+  std::vector<std::string> lines;
+  for (const RunStatus::Instance& instance : status.instances) {
+    if (!instance.own || instance.own->idle_s < kWorthALine) continue;
+    const InstanceStatus& own = *instance.own;
+    if (own.waits_for.empty() && own.why.empty()) continue;  // content with what it has
+    std::vector<std::string> reasons;
+    for (const ChannelSpec& channel : topology.channels) {
+      const bool consumes = channel.to_role == instance.role && channel.to_port == own.waits_for;
+      const bool produces = channel.from_role == instance.role && channel.from_port == own.waits_for;
+      if (!consumes && !produces) continue;
+      for (const RunStatus::Instance& other : status.instances) {
+        if (other.role != (consumes ? channel.from_role : channel.to_role)) continue;
+        if (std::string text = reason(other); !text.empty()) reasons.push_back(std::move(text));
+      }
+    }
+    if (reasons.empty() && !own.why.empty()) reasons.push_back(own.why);
+    const std::string on = own.waits_for.empty() ? std::string() : fmt::format(" on {}", own.waits_for);
+    lines.push_back(fmt::format("{} waits {:.1f} s{}{}{}", instance.name, own.idle_s, on, reasons.empty() ? "" : ": ",
+                                fmt::join(reasons, "; ")));
+  }
+  return lines;
+}
+
+std::string to_json(const Topology& topology, const RunStatus& status) {
+  Json nodes = Json::array();
+  for (const auto& node : status.nodes) {
+    nodes.push_back({{"name", node.name},
+                     {"state", node.state},
+                     {"incarnation", node.incarnation},
+                     {"address", node.address},
+                     {"silent_s", node.silent_s}});
+  }
+  Json instances = Json::array();
+  Json versions = Json::object();
+  std::int64_t newest = -1;
+  for (const auto& instance : status.instances) {
+    Json one = {{"name", instance.name},
+                {"role", instance.role},
+                {"node", instance.node},
+                {"state", instance.state},
+                {"incarnation", instance.incarnation},
+                {"restarts", instance.restarts},
+                {"restart_limit", instance.restart_limit},
+                {"error", instance.error}};
+    if (instance.own) {
+      const InstanceStatus& own = *instance.own;
+      one["idle_s"] = own.idle_s;
+      one["waits_for"] = own.waits_for;
+      one["why"] = own.why;
+      one["version"] = own.version;
+      Json ports = Json::array();
+      for (std::size_t i = 0; i < own.ports.size(); ++i) {
+        Json port = port_json(own.ports[i]);
+        const bool rates = instance.before && i < instance.before->ports.size() && status.between_s > 0;
+        auto rate = [&](std::int64_t now, std::int64_t then) {
+          return rates ? std::max(0.0, static_cast<double>(now - then) / status.between_s) : 0.0;
+        };
+        const auto& then = rates ? instance.before->ports[i] : own.ports[i];
+        port["frames_per_s"] = rate(own.ports[i].frames, then.frames);
+        port["bytes_per_s"] = rate(own.ports[i].bytes, then.bytes);
+        ports.push_back(std::move(port));
+      }
+      one["ports"] = std::move(ports);
+      if (own.version >= 0) {
+        versions[instance.name] = own.version;
+        newest = std::max(newest, own.version);
+      }
+    }
+    instances.push_back(std::move(one));
+  }
+  Json staleness = Json::object();
+  for (const auto& [name, version] : versions.items()) staleness[name] = newest - version.get<std::int64_t>();
+  const Json all = {{"run", status.run},
+                    {"term", status.term},
+                    {"seconds", status.wall_s},
+                    {"last_cut", status.last_cut},
+                    {"nodes", std::move(nodes)},
+                    {"instances", std::move(instances)},
+                    {"waits", waits(topology, status)},
+                    {"versions", std::move(versions)},
+                    {"staleness", std::move(staleness)}};
+  return all.dump(-1, ' ', true, Json::error_handler_t::replace);
+}
+
+}  // namespace troupe::actors

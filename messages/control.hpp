@@ -1,0 +1,131 @@
+#pragma once
+// What the chief and the nodes of a run say to each other: who is there, which instances run where, cuts, the end.
+// Small and rare. One struct for all kinds, because most fields are shared; the table says which kind uses which.
+// Schema: control.capnp.
+//
+//   node -> chief
+//     kJoin      node, birth, protocol, config_hash, term (newest seen), incarnation (0: new process), nodes[0] (own
+//                address), instances (that run here already: the chief was lost, not the node)
+//     kAlive     late_ms; number = sequence; every heartbeat period
+//     kUp kDone  instances[0]
+//     kFailed    instances[0], code, text
+//     kCaptured  number (cut), code and text when it failed there
+//     kWritten   number (cut), counters, code and text when it failed
+//     kStatus    text (JSON)
+//     kLeave     text (why): the node ends in good order
+//   chief -> node
+//     kWelcome   term, incarnation
+//     kRefuse    code, text; fenced when the node was declared dead and must exit
+//     kHeard     number: the kAlive it answers
+//     kNodes     nodes: everyone in the run
+//     kSpawn     instances[0] (number, incarnation), number: cut to restore from (0: none), resume: also waiting frames
+//     kWire      instances[0] (whom), edges
+//     kUnwire    instances[0] (whom), edges
+//     kStart     instances[0]
+//     kCut       number, nodes (who takes part)
+//     kResume    number: the cut is over; code and text when it failed
+//     kCommit    number: the cut is on every node's disk
+//     kLive      texts: roles with an instance at work
+//     kAskStatus
+//     kEnd       text (why): end in good order
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <troupe/core/error.hpp>
+#include <troupe/messages/checkpoint.hpp>
+#include <troupe/messages/frame.hpp>
+
+namespace troupe::messages {
+
+enum class ControlKind : std::uint16_t {
+  kJoin = 0,
+  kAlive = 1,
+  kUp = 2,
+  kDone = 3,
+  kFailed = 4,
+  kCaptured = 5,
+  kWritten = 6,
+  kStatus = 7,
+  kLeave = 8,
+  kWelcome = 9,
+  kRefuse = 10,
+  kHeard = 11,
+  kNodes = 12,
+  kSpawn = 13,
+  kWire = 14,
+  kUnwire = 15,
+  kStart = 16,
+  kCut = 17,
+  kResume = 18,
+  kCommit = 19,
+  kLive = 20,
+  kAskStatus = 21,
+  kEnd = 22,
+};
+inline constexpr std::uint16_t kControlKinds = 23;
+std::string_view to_string(ControlKind kind);
+
+struct ControlInstance {
+  std::string role;
+  std::uint32_t index = 0;
+  std::uint32_t incarnation = 0;
+  std::uint32_t number = 0;  ///< in the run; names its report edge
+  bool done = false;
+  friend bool operator==(const ControlInstance&, const ControlInstance&) = default;
+};
+
+struct ControlEdge {
+  std::uint32_t channel = 0;
+  std::uint32_t producer = 0;
+  std::uint32_t consumer = 0;
+  bool peer_produces = false;
+  std::uint32_t peer_incarnation = 0;
+  std::string peer_node;
+  std::string peer_role;
+  friend bool operator==(const ControlEdge&, const ControlEdge&) = default;
+};
+
+struct ControlNode {
+  std::string name;
+  std::uint32_t incarnation = 0;
+  std::string host;
+  std::uint16_t port = 0;
+  friend bool operator==(const ControlNode&, const ControlNode&) = default;
+};
+
+struct Control {
+  ControlKind kind = ControlKind::kAlive;
+  std::string node;
+  std::uint64_t birth = 0;  ///< random, of a process
+  std::uint32_t protocol = 0;
+  std::uint64_t config_hash = 0;
+  std::uint64_t term = 0;         ///< of the chief: grows with every chief process
+  std::uint32_t incarnation = 0;  ///< of the node
+  std::uint64_t number = 0;
+  std::uint32_t late_ms = 0;  ///< by how much the sender's own timer was late
+  bool resume = false;
+  bool fenced = false;
+  bool failed = false;  ///< code and text hold an error
+  Code code = Code::kInternal;
+  std::string text;
+  std::vector<std::string> texts;
+  std::vector<ControlInstance> instances;
+  std::vector<ControlEdge> edges;
+  std::vector<ControlNode> nodes;
+  std::vector<Counter> counters;
+  friend bool operator==(const Control&, const Control&) = default;
+};
+
+/// Version of everything above and of the link's frames; nodes of one run must agree.
+inline constexpr std::uint32_t kControlProtocol = 1;
+/// Longest encoded control message: it shares the links' limit for control.
+inline constexpr std::size_t kMaxControlBytes = std::size_t{1} << 20;
+
+/// Errors: the pool's; kInvalidArgument when it would be longer than kMaxControlBytes.
+Result<Frame> make_control(FramePool& pool, const Control& control);
+/// Errors: kCorrupt (malformed bytes), kInvalidArgument (another kind of message, a value out of its bounds).
+Result<Control> read_control(const Frame& frame);
+
+}  // namespace troupe::messages
