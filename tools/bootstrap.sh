@@ -19,7 +19,8 @@ die() { say "$*"; exit 1; }
 
 # Prints the packages of the list that are absent or have another version, as apt-get takes them (NAME or NAME=VERSION*).
 missing_packages() {
-  awk 'NR == FNR { if ($1 == "installed") version[$2] = $3; next }
+  awk -v goal="$goal" 'NR == FNR { if ($1 == "installed") version[$2] = $3; next }
+       /^# For the tests alone/ && goal != "tests" { exit }
        /^[a-z]/ { split($1, want, "=")
                   if (!(want[1] in version) || (want[2] && index(version[want[1]], want[2]) != 1))
                     print want[1] (want[2] ? "=" want[2] "*" : "") }' \

@@ -1,6 +1,10 @@
-// The launcher as a program of its own, so that tests can send it signals, kill it and look for what it left behind.
-//   launch_program [--ssh PROGRAM] [--SECONDS-OPTION S ...] NAME=COMMAND...      COMMAND is a shell's; HOST:NAME=... by
-//   ssh launch_program tether [--silence S] [--grace S] COMMAND ARGUMENT...
+// apps/cluster as a program of its own, so that tests can send it signals, kill it, look for what it left behind, and
+// start it under Slurm.
+//   launch_program [--ssh PROGRAM] [--SECONDS-OPTION S ...] NAME=COMMAND...
+//       a launcher; COMMAND is a shell's, and runs by ssh where the name is HOST:NAME
+//   launch_program tether [--silence S] [--grace S] COMMAND ARGUMENT...
+//   launch_program place ACTORS
+//       which node this process is by its environment, then the cluster file
 #include <cstdio>
 #include <cstdlib>
 #include <map>
@@ -9,6 +13,8 @@
 
 #include <fmt/core.h>
 
+#include <troupe/apps/cluster/cluster_file.hpp>
+#include <troupe/apps/cluster/environment.hpp>
 #include <troupe/apps/cluster/launcher.hpp>
 #include <troupe/apps/cluster/tether.hpp>
 
@@ -33,6 +39,15 @@ int tether(int argc, char** argv) {
     (argv[i] == std::string("--silence") ? options.silence_max : options.grace) = from_seconds(argv[i + 1]);
   }
   return end(apps::run_tethered({argv + i, argv + argc}, options));
+}
+
+int place(const char* actors) {
+  actors::TrainOptions options;
+  options.actors.count = std::atoi(actors);
+  const Result<apps::OwnPlace> own = apps::own_place(apps::process_environment(), options, "run");
+  if (!own.ok()) return end(own.error());
+  fmt::print("{}\n{}", own->node, apps::to_toml(own->cluster));
+  return 0;
 }
 
 int launch(int argc, char** argv) {
@@ -72,5 +87,8 @@ int launch(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  return argc > 1 && argv[1] == std::string("tether") ? tether(argc, argv) : launch(argc, argv);
+  const std::string mode = argc > 1 ? argv[1] : "";
+  if (mode == "tether") return tether(argc, argv);
+  if (mode == "place" && argc == 3) return place(argv[2]);
+  return launch(argc, argv);
 }

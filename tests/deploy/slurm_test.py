@@ -1,0 +1,106 @@
+#!/usr/bin/env python3
+"""deploy/slurm/troupe.sbatch: what a shell and shellcheck say of it, and (`run`) as a job of a real Slurm.
+
+    slurm_test.py script     exit status 77 where shellcheck is missing
+    slurm_test.py run        exit status 77 where Slurm is missing, or without root
+"""
+
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+SCRIPT = ROOT / "deploy/slurm/troupe.sbatch"
+PLACE = os.environ.get("TROUPE_LAUNCH_PROGRAM", str(ROOT / "build/release/bin/launch_program"))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+sys.dont_write_bytecode = True
+import slurm_cluster  # noqa: E402
+
+# Says where it is, and goes on until `stop`. One that is called with "fails" ends by itself.
+FAKE_TROUPE = f"""#!/bin/sh
+case $1 in
+  node)
+    {PLACE} place 4 >"$5/$SLURM_PROCID" || exit
+    echo "$*" >"$5/arguments.$SLURM_PROCID"
+    [ "$7" = fails ] && exit "$SLURM_PROCID"
+    until [ -e "$5/stop" ]; do sleep 0.1; done
+    ;;
+  stop) : >"$2/stop" ;;
+esac
+"""
+
+
+class Script(unittest.TestCase):
+    def test_is_good_shell(self):
+        subprocess.run(["bash", "-n", SCRIPT], check=True)
+        subprocess.run(["shellcheck", SCRIPT], check=True)
+
+    def test_options_stand_before_the_first_command(self):
+        lines = SCRIPT.read_text(encoding="utf-8").splitlines()
+        options = [number for number, line in enumerate(lines) if line.startswith("#SBATCH")]
+        commands = [number for number, line in enumerate(lines) if line and not line.startswith("#")]
+        self.assertGreater(len(options), 3)
+        self.assertLess(max(options), min(commands))  # sbatch ignores later ones
+
+
+class Run(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = pathlib.Path(tempfile.mkdtemp(prefix="troupe-slurm-"))
+        cls.addClassCleanup(shutil.rmtree, cls.folder, ignore_errors=True)
+        cls.slurm = cls.enterClassContext(slurm_cluster.SlurmCluster(cls.folder))
+        cls.troupe = cls.folder / "troupe"
+        cls.troupe.write_text(FAKE_TROUPE, encoding="utf-8")
+        cls.troupe.chmod(0o755)
+
+    def submit(self, run, *arguments, tasks=7):
+        (self.folder / run).mkdir()
+        return self.slurm.submit(f"--ntasks={tasks}", "--ntasks-per-node=4", f"--output={self.folder / run}/log", SCRIPT,
+                                 "config.toml", *arguments,
+                                 environment={"TROUPE": str(self.troupe), "TROUPE_RUN_DIR": str(self.folder / run)})
+
+    def await_files(self, run, names):
+        self.slurm._await(lambda: all((self.folder / run / name).exists() for name in names), f"files {names}")
+
+    def test_every_task_finds_its_own_place_in_the_same_cluster(self):
+        job = self.submit("places", "--set", "actors.count=4")
+        self.await_files("places", [f"arguments.{rank}" for rank in range(7)])
+        places = [(self.folder / "places" / str(rank)).read_text(encoding="utf-8") for rank in range(7)]
+        names = [place.split("\n", 1)[0] for place in places]
+        clusters = {place.split("\n", 1)[1] for place in places}
+        self.assertEqual(names, ["chief", "replay", "learner", "parameters", "evaluator", "actors-0", "actors-1"])
+        self.assertEqual(len(clusters), 1)
+        cluster = clusters.pop()
+        self.assertEqual([line for line in cluster.splitlines() if line.startswith("host")],
+                         ['host = "n1"'] * 4 + ['host = "n2"'] * 3)
+        self.assertIn(f'run = "slurm-{job}"', cluster)
+        arguments = (self.folder / "places" / "arguments.6").read_text(encoding="utf-8")
+        self.assertEqual(arguments, f"node config.toml --keep-up --run-dir {self.folder}/places --set actors.count=4\n")
+        self.slurm.cancel("--batch", "--signal=TERM", job)  # a clean end: the script asks the run to stop
+        self.assertEqual(self.slurm.await_end(job, 30), ("COMPLETED", 0))
+        self.assertTrue((self.folder / "places" / "stop").exists())
+
+    def test_the_jobs_exit_code_is_that_of_the_worst_task_and_none_ends_the_others(self):
+        job = self.submit("failing", "--set", "fails", tasks=6)
+        self.assertEqual(self.slurm.await_end(job, 30), ("FAILED", 5))
+        self.await_files("failing", [f"arguments.{rank}" for rank in range(6)])
+
+
+if __name__ == "__main__":
+    what = sys.argv.pop(1)
+    if what == "script":
+        reason = None if shutil.which("shellcheck") else "no shellcheck"
+    else:
+        reason = slurm_cluster.reason_to_skip()
+    if reason:
+        print(f"SKIPPED {what}: {reason}")
+        sys.exit(77)
+    if what == "run":
+        sys.argv.insert(1, what)
+        slurm_cluster.enter_namespaces()
+        sys.argv.pop(1)
+    unittest.main(defaultTest=what.capitalize(), verbosity=2)
