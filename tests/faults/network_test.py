@@ -8,7 +8,6 @@ import json
 import os
 import pathlib
 import signal
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -247,16 +246,16 @@ class SlowCableTest(NetworkCase):
     cable = "slow"
 
     def round_trip_ms(self):
-        times = list(filter(None, probe(self.a, "ping", self.b.address, 900, 15)))
-        return statistics.median(times)
+        """The shortest of some: a busy machine makes some longer, nothing makes one shorter."""
+        return min(filter(None, probe(self.a, "ping", self.b.address, 900, 15)))
 
     def test_a_round_trip_takes_the_delay_twice(self):
         begin(self.b, "echo", 900)
         self.assertLess(self.round_trip_ms(), 5)
         self.network.cable("b").set(delay_ms=15)
-        self.assertAlmostEqual(self.round_trip_ms(), 30, delta=6)  # the machine may be busy; the timer is exact
+        self.assertTrue(30 <= self.round_trip_ms() < 38)
         self.network.cable("b").set_one_way("ab")
-        self.assertAlmostEqual(self.round_trip_ms(), 15, delta=5)
+        self.assertTrue(15 <= self.round_trip_ms() < 23)
 
     def test_jitter_spreads_and_keeps_the_order(self):
         self.network.cable("b").set(delay_ms=20, jitter_ms=10)
