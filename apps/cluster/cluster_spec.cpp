@@ -2,13 +2,8 @@
 
 #include <algorithm>
 #include <cctype>
-#include <charconv>
-#include <system_error>
-
-#include <fmt/core.h>
 
 #include <troupe/actors/d4pg_topology.hpp>
-#include <troupe/core/text.hpp>
 
 namespace troupe::apps {
 namespace {
@@ -36,30 +31,6 @@ bool is_host(std::string_view text) {
          std::all_of(text.begin(), text.end(), [&](char c) {
            return is_alnum(c) || c == '-' || c == '.' || c == '_' || (ip_v6 && (c == ':' || c == '%'));
          });
-}
-
-Result<Address> parse_address(std::string_view text) {
-  const auto bad = [&](std::string_view expected) {
-    return Error{Code::kInvalidArgument, fmt::format("\"{}\": expected {}", printable(text), expected)};
-  };
-  const std::size_t colon = text.rfind(':');
-  if (colon == std::string_view::npos) return bad("HOST:PORT");
-  std::string_view host = text.substr(0, colon);
-  const std::string_view digits = text.substr(colon + 1);
-  const bool bracketed = host.size() >= 2 && host.front() == '[' && host.back() == ']';
-  if (bracketed) host = host.substr(1, host.size() - 2);
-  if (!is_host(host)) return bad("a host name or an IP address before the last colon");
-  if (!bracketed && host.find(':') != std::string_view::npos)
-    return bad("an IPv6 address in brackets, as in [::1]:7600");
-  std::uint16_t port = 0;
-  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), port);
-  if (error != std::errc() || end != digits.data() + digits.size() || port == 0) return bad("a port in 1 .. 65535");
-  return Address{std::string(host), port};
-}
-
-std::string to_string(const Address& address) {
-  const bool ip_v6 = address.host.find(':') != std::string::npos;
-  return fmt::format("{}{}{}:{}", ip_v6 ? "[" : "", address.host, ip_v6 ? "]" : "", address.port);
 }
 
 }  // namespace troupe::apps

@@ -9,18 +9,12 @@
 
 #include <troupe/actors/train_options.hpp>
 #include <troupe/core/error.hpp>
+#include <troupe/transport/address.hpp>
 
 namespace troupe::apps {
 
 /// What the first node of every cluster is called.
 inline constexpr const char* kChiefName = "chief";
-
-/// Where a node listens, as the others reach it.
-struct Address {
-  std::string host = "127.0.0.1";  ///< a name, an IPv4 or (without brackets) an IPv6 address
-  std::uint16_t port = 0;          ///< 0: any free one, which the node then tells the chief
-  bool operator==(const Address&) const = default;
-};
 
 /// Some instances of a role.
 struct HostedRole {
@@ -31,7 +25,8 @@ struct HostedRole {
 
 struct NodeSpec {
   std::string name;  ///< unique; transport::is_name(), as it goes into certificates and file names
-  Address address;
+  /// Where it listens, as the others reach it; port 0: any free one, which the node then tells the chief.
+  transport::Address address{"127.0.0.1", 0};
   std::vector<HostedRole> roles;  ///< by name; a role at most once
   bool operator==(const NodeSpec&) const = default;
 };
@@ -61,9 +56,5 @@ std::vector<RoleCount> role_counts(const actors::TrainOptions& options);
 
 /// A host name or an IP address, by its characters; whether it resolves is found out when it is used.
 bool is_host(std::string_view text);
-
-/// "10.0.0.1:7600", "gpu-1:7600", "[fe80::1]:7600". Errors: kInvalidArgument, e.g. `"gpu-1": expected HOST:PORT`.
-Result<Address> parse_address(std::string_view text);
-std::string to_string(const Address& address);
 
 }  // namespace troupe::apps

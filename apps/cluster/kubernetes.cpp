@@ -64,7 +64,7 @@ Result<OwnPlace> kubernetes_place(const Environment& environment, const actors::
   if (!port || *port < 1 || *port > 65535) {
     return wrong(fmt::format("TROUPE_PORT is \"{}\", expected a port in 1 .. 65535", printable(port_text)));
   }
-  std::vector<Address> places;
+  std::vector<transport::Address> places;
   for (std::int64_t i = 0; i < *nodes; ++i) {
     places.push_back({fmt::format("{}-{}.{}", job, i, service), static_cast<std::uint16_t>(*port)});
   }

@@ -75,8 +75,8 @@ Result<ClusterSpec> place(const actors::TrainOptions& options, std::string run) 
   return cluster;
 }
 
-Result<ClusterSpec> place_on(const actors::TrainOptions& options, std::string run, const std::vector<Address>& places,
-                             const std::string& whose) {
+Result<ClusterSpec> place_on(const actors::TrainOptions& options, std::string run,
+                             const std::vector<transport::Address>& places, const std::string& whose) {
   std::int64_t others = 1;
   std::vector<std::string> needs = {"chief 1"};
   for (const RoleNodes& role : role_nodes(options)) {

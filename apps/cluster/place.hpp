@@ -20,8 +20,8 @@ Result<ClusterSpec> place(const actors::TrainOptions& options, std::string run);
 /// env actors, then env actors on what is left, however many placement.actors.nodes says (0: none, they are with the
 /// chief). `whose` names the places in messages: "Slurm tasks".
 /// Errors: kInvalidArgument when there are too few or too many, saying how many are needed for what.
-Result<ClusterSpec> place_on(const actors::TrainOptions& options, std::string run, const std::vector<Address>& places,
-                             const std::string& whose);
+Result<ClusterSpec> place_on(const actors::TrainOptions& options, std::string run,
+                             const std::vector<transport::Address>& places, const std::string& whose);
 
 /// Indices 0 .. count-1 dealt in turns: hand i gets i, i + hands, ... All of `hands` >= 1 lists, the last may be empty.
 std::vector<std::vector<std::int64_t>> deal(std::int64_t count, std::size_t hands);

@@ -161,7 +161,7 @@ Result<OwnPlace> slurm_place(const Environment& environment, const actors::Train
                  fmt::format("Slurm: SLURM_PROCID is {}, but there are only {} tasks", rank, tasks)};
   }
   const std::int64_t first_port = kFirstPort + job * kPortsPerJob % kPorts;
-  std::vector<Address> places;
+  std::vector<transport::Address> places;
   for (std::size_t h = 0; h < hosts->size(); ++h) {
     for (std::int64_t i = 0; i < (*counts)[h]; ++i) {
       // Ranks in blocks is srun's default; another distribution shows on one of the hosts at least.

@@ -48,7 +48,7 @@ class TfConfig {
 
  private:
   /// "master" is read as "chief".
-  const std::vector<Address>& tasks(const std::string& type) { return tasks_[type]; }
+  const std::vector<transport::Address>& tasks(const std::string& type) { return tasks_[type]; }
   std::string node_name(const std::string& type, std::size_t index) {
     const bool chief = type == "chief" || (tasks("chief").empty() && type == "worker" && index == 0);
     if (chief) return kChiefName;
@@ -104,18 +104,19 @@ class TfConfig {
   }
 
   void read_hosts(const std::string& type, const Json& hosts) {
-    std::vector<Address>& list = tasks_[type == "master" ? "chief" : type];
+    std::vector<transport::Address>& list = tasks_[type == "master" ? "chief" : type];
     for (std::size_t i = 0; i < hosts.size(); ++i) {
       const std::string where = fmt::format("cluster.{}[{}]", type, i);
       if (!hosts[i].is_string()) {
         mistakes_.add(0, fmt::format("{}: got {}, expected \"host:port\"", where, shown(hosts[i])));
         continue;
       }
-      const Result<Address> address = parse_address(hosts[i].get<std::string>());
+      const Result<transport::Address> address = transport::parse_address(hosts[i].get<std::string>());
       if (!address.ok()) {
         mistakes_.add(0, fmt::format("{}: {}", where, address.error().message));
         continue;
       }
+      if (address->port == 0) mistakes_.add(0, fmt::format("{}: port 0, expected one that the others know", where));
       const auto [first, fresh] = seen_.insert({to_string(*address), where});
       if (!fresh) mistakes_.add(0, fmt::format("{}: {} is {} already", where, first->first, first->second));
       list.push_back(*address);
@@ -206,7 +207,7 @@ class TfConfig {
 
   const std::vector<std::string> kTypes = {"chief", "master", "worker", "ps", "evaluator"};
   detail::Mistakes mistakes_{"TF_CONFIG"};
-  std::map<std::string, std::vector<Address>> tasks_;
+  std::map<std::string, std::vector<transport::Address>> tasks_;
   std::map<std::string, std::string> seen_;  ///< addresses, and where each was first
   std::string task_type_;
   std::size_t task_index_ = 0;

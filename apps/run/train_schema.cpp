@@ -83,6 +83,7 @@ std::vector<std::string> mistakes_across_keys(const Config& config) {
            fmt::format("{} must not exceed {}: got {} and {}", nodes_key, count_key, nodes, count));
   };
   demand_instances("placement.actors.nodes", "actors.count");
+  demand_instances("placement.replay.nodes", "replay.shards");
   demand_instances("placement.parameters.nodes", "parameters.shards");
   return mistakes;
 }

@@ -106,11 +106,13 @@ TEST(TfConfig, EveryMalformedCaseIsOneClearError) {
        "TF_CONFIG: cluster: unknown task type workers (did you mean worker?), " +
            types},
       {R"({"cluster": {"chief": ["c:1", "d"], "worker": ["c:1", 7]}, "task": {"type": "wroker"}})",
-       "TF_CONFIG: cluster.chief[1]: \"d\": expected HOST:PORT\n"
+       "TF_CONFIG: cluster.chief[1]: address: got \"d\", expected HOST:PORT or [IPV6]:PORT with a port up to 65535\n"
        "TF_CONFIG: cluster.worker[0]: c:1 is cluster.chief[0] already\n"
        "TF_CONFIG: cluster.worker[1]: got 7, expected \"host:port\"\n"
        "TF_CONFIG: task.type: unknown task type wroker (did you mean worker?), " +
            types + "\nTF_CONFIG: task.index: got nothing, expected an integer"},
+      {R"({"cluster": {"chief": ["c:0"]}, )" + task + "}",
+       "TF_CONFIG: cluster.chief[0]: port 0, expected one that the others know"},
       {R"({"cluster": {"chief": ["c:1"], "master": ["d:1"]}, )" + task + "}",
        "TF_CONFIG: cluster: chief and master are the same, expected one of them"},
       {R"({"cluster": {"chief": ["c:1", "d:1"], "evaluator": ["e:1", "f:1"]}, )" + task + "}",

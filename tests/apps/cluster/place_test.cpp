@@ -19,8 +19,8 @@ actors::TrainOptions options(std::int64_t actors, std::int64_t actor_nodes = 1) 
   return o;
 }
 
-std::vector<Address> places(std::size_t count) {
-  std::vector<Address> all;
+std::vector<transport::Address> places(std::size_t count) {
+  std::vector<transport::Address> all;
   for (std::size_t i = 0; i < count; ++i) all.push_back({fmt::format("h{}", i), 7600});
   return all;
 }
@@ -109,36 +109,6 @@ TEST(PlaceOn, SaysHowManyPlacesAreNeededForWhat) {
       without.error().message,
       "got 6 pods, but the run needs 5: chief 1, replay 1, learner 1, parameters 1, evaluator 1, actors 0. Change "
       "their number, actors.count = 4 or [placement]");
-}
-
-TEST(Addresses, AreReadAndWritten) {
-  for (const std::string text : {"10.0.0.1:7600", "gpu-1.local:1", "[::1]:65535", "[fe80::1%eth0]:7600"}) {
-    const Result<Address> address = parse_address(text);
-    ASSERT_TRUE(address.ok()) << address.error().message;
-    EXPECT_EQ(to_string(*address), text);
-  }
-}
-
-TEST(Addresses, BadOnesAreRefused) {
-  const std::map<std::string, std::string> cases = {
-      {"", "HOST:PORT"},
-      {"gpu-1", "HOST:PORT"},
-      {":7600", "a host name or an IP address before the last colon"},
-      {"-oProxyCommand=x:7600", "a host name or an IP address before the last colon"},
-      {"a b:7600", "a host name or an IP address before the last colon"},
-      {"a;b:7600", "a host name or an IP address before the last colon"},
-      {"a:", "a port in 1 .. 65535"},
-      {"a:0", "a port in 1 .. 65535"},
-      {"a:65536", "a port in 1 .. 65535"},
-      {"a:-1", "a port in 1 .. 65535"},
-      {"a:7600 ", "a port in 1 .. 65535"},
-      {"::1:7600", "an IPv6 address in brackets, as in [::1]:7600"},
-  };
-  for (const auto& [text, expected] : cases) {
-    const Result<Address> address = parse_address(text);
-    ASSERT_FALSE(address.ok()) << text;
-    EXPECT_EQ(address.error().message, fmt::format("\"{}\": expected {}", text, expected));
-  }
 }
 
 }  // namespace
