@@ -31,9 +31,10 @@ void KeptPieces::add(ParametersView piece) {
   pieces_.push_back(std::move(piece));
 }
 
-const ParametersView* KeptPieces::find(std::int64_t version) const {
-  const auto found = std::find_if(pieces_.begin(), pieces_.end(),
-                                  [&](const ParametersView& piece) { return piece.info().version == version; });
+const ParametersView* KeptPieces::find(const messages::ParametersInfo& info) const {
+  const auto found = std::find_if(pieces_.begin(), pieces_.end(), [&](const ParametersView& piece) {
+    return piece.info().version == info.version && piece.info().publication == info.publication;
+  });
   return found == pieces_.end() ? nullptr : &*found;
 }
 
@@ -60,8 +61,8 @@ Result<std::optional<AssembledParameters>> ParametersAssembler::take(Inlet& inle
       continue;
     }
     TROUPE_TRY(add(std::move(piece)));
-    if (const auto version = complete()) {
-      TROUPE_ASSIGN(newest, assemble(*version));
+    if (const auto info = complete()) {
+      TROUPE_ASSIGN(newest, assemble(*info));
     }
     drop_hopeless();
   }
@@ -79,26 +80,25 @@ Status ParametersAssembler::add(ParametersView piece) {
   return {};
 }
 
-std::optional<std::int64_t> ParametersAssembler::complete() const {
+std::optional<messages::ParametersInfo> ParametersAssembler::complete() const {
   const auto candidates = shards_.front().pieces();
   for (auto candidate = candidates.rbegin(); candidate != candidates.rend(); ++candidate) {
-    const std::int64_t version = candidate->info().version;
-    if (std::all_of(shards_.begin(), shards_.end(), [&](const KeptPieces& kept) { return kept.find(version); })) {
-      return version;
+    const messages::ParametersInfo& info = candidate->info();
+    if (std::all_of(shards_.begin(), shards_.end(), [&](const KeptPieces& kept) { return kept.find(info); })) {
+      return info;
     }
   }
   return {};
 }
 
-Result<AssembledParameters> ParametersAssembler::assemble(std::int64_t version) {
-  const ParametersView& first = *shards_.front().find(version);
-  const std::int64_t elements = first.piece().elements;
+Result<AssembledParameters> ParametersAssembler::assemble(const messages::ParametersInfo& info) {
+  const std::int64_t elements = shards_.front().find(info)->piece().elements;
   std::vector<messages::ParametersRange> ranges;
   for (const KeptPieces& kept : shards_) {
-    const ParametersView& piece = *kept.find(version);
-    if (piece.piece().elements != elements || piece.info().layout_hash != first.info().layout_hash) {
+    const ParametersView& piece = *kept.find(info);
+    if (piece.piece().elements != elements || piece.info().layout_hash != info.layout_hash) {
       return Error{Code::kInvalidArgument,
-                   fmt::format("parameters of version {}: pieces are of different buffers", version)};
+                   fmt::format("parameters of version {}: pieces are of different buffers", info.version)};
     }
     ranges.insert(ranges.end(), piece.piece().ranges.begin(), piece.piece().ranges.end());
   }
@@ -111,29 +111,31 @@ Result<AssembledParameters> ParametersAssembler::assemble(std::int64_t version) 
   if (end != elements) {
     return Error{Code::kInvalidArgument,
                  fmt::format("parameters of version {}: pieces cover {} elements without gap or overlap, expected {}",
-                             version, end, elements)};
+                             info.version, end, elements)};
   }
   values_.resize(static_cast<std::size_t>(elements));
-  for (KeptPieces& kept : shards_) {
-    const ParametersView& piece = *kept.find(version);
+  for (const KeptPieces& kept : shards_) {
+    const ParametersView& piece = *kept.find(info);
     const float* from = floats(piece).data();
     for (const messages::ParametersRange& range : piece.piece().ranges) {
       std::copy_n(from, range.count, values_.begin() + range.offset);
       from += range.count;
     }
   }
-  version_ = version;
-  const AssembledParameters assembled{version, first.info().layout_hash, values_};
-  for (KeptPieces& kept : shards_) kept.keep_if([&](std::int64_t v) { return v > version; });
-  return assembled;
+  version_ = info.version;
+  for (KeptPieces& kept : shards_) {
+    kept.drop_if([&](const messages::ParametersInfo& old) { return old.version <= version_; });
+  }
+  return AssembledParameters{version_, info.layout_hash, values_};
 }
 
 void ParametersAssembler::drop_hopeless() {
   // Versions ascend, so a shard that has sent a newer one will never send this one.
   for (KeptPieces& kept : shards_) {
-    kept.keep_if([&](std::int64_t version) {
-      return std::none_of(shards_.begin(), shards_.end(), [&](const KeptPieces& other) {
-        return !other.empty() && other.pieces().back().info().version > version && !other.find(version);
+    kept.drop_if([&](const messages::ParametersInfo& info) {
+      return std::any_of(shards_.begin(), shards_.end(), [&](const KeptPieces& other) {
+        return &other != &kept && !other.empty() && other.pieces().back().info().version > info.version &&
+               !other.find(info);
       });
     });
   }

@@ -37,13 +37,14 @@ class KeptPieces {
   bool empty() const { return pieces_.empty(); }
   /// Ascending.
   std::span<const messages::ParametersView> pieces() const { return pieces_; }
-  const messages::ParametersView* find(std::int64_t version) const;
+  /// The piece of the same version and publication.
+  const messages::ParametersView* find(const messages::ParametersInfo& info) const;
   /// Removes and returns the older one. Must not be empty.
   messages::ParametersView take();
-  /// Keeps those for which `keep(version)` holds.
+  /// Drops those for which `drop(info)` holds.
   template <typename Predicate>
-  void keep_if(Predicate keep) {
-    std::erase_if(pieces_, [&](const messages::ParametersView& piece) { return !keep(piece.info().version); });
+  void drop_if(Predicate drop) {
+    std::erase_if(pieces_, [&](const messages::ParametersView& piece) { return drop(piece.info()); });
   }
 
  private:
@@ -66,9 +67,10 @@ class ParametersAssembler {
 
  private:
   Status add(messages::ParametersView piece);
-  /// The newest version of which every shard's piece is here.
-  std::optional<std::int64_t> complete() const;
-  Result<AssembledParameters> assemble(std::int64_t version);
+  /// The newest publication of which every shard's piece is here. A version alone does not say which pieces belong
+  /// together: a learner that was restarted publishes it anew, perhaps partitioned in another way.
+  std::optional<messages::ParametersInfo> complete() const;
+  Result<AssembledParameters> assemble(const messages::ParametersInfo& info);
   void drop_hopeless();
 
   std::vector<KeptPieces> shards_;

@@ -76,6 +76,11 @@ BENCHES = {
         "actors_bench",
         {"ray": ("ray", "actors/rivals/ray_actors.py")},
     ),
+    "shards": Bench(
+        "replay and parameter store in one and in two shards, in one process",
+        "shards_bench",
+        {},
+    ),
     "shared_memory": Bench(
         "frames between two processes of one host, read by the other",
         "shared_memory_bench",

@@ -142,6 +142,17 @@ TEST(ParametersAssembler, PiecesOfDifferentVersionsAreNeverMixed) {
   EXPECT_THAT(assembled->values, ::testing::Each(2.0F));
 }
 
+TEST(ParametersAssembler, AVersionThatARestartedLearnerPublishesAgainIsMadeOfItsPiecesAlone) {
+  messages::FramePool pool;
+  FakeInlet inlet;
+  ParametersAssembler assembler;
+  inlet.frames.push_back(piece(pool, 5, 17, 0, 2));
+  inlet.frames.push_back(piece(pool, 5, 0, 1, 2));
+  EXPECT_FALSE(assembler.take(inlet).value().has_value());
+  inlet.frames.push_back(piece(pool, 5, 0, 0, 2));
+  EXPECT_EQ(assembler.take(inlet).value()->version, 5);
+}
+
 TEST(ParametersAssembler, PiecesThatDoNotBelongTogetherAreRefused) {
   messages::FramePool pool;
   const auto error_of = [&](std::vector<Frame> frames) {

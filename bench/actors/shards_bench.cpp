@@ -1,0 +1,237 @@
+// What it costs to have replay or the parameter store in two shards instead of one, in one process on threads, where
+// sharding gains nothing: what remains is the price. Rows with one shard are the base.
+#include <benchmark/benchmark.h>
+
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include <troupe/actors/parameter_store.hpp>
+#include <troupe/actors/parameters_assembler.hpp>
+#include <troupe/actors/replay_actor.hpp>
+#include <troupe/actors/runtime.hpp>
+#include <troupe/core/check.hpp>
+#include <troupe/learner/param_partition.hpp>
+#include <troupe/messages/batch.hpp>
+#include <troupe/messages/trajectory.hpp>
+#include <troupe/replay/n_step_adder.hpp>
+#include <troupe/replay/shards.hpp>
+
+namespace troupe::actors {
+namespace {
+
+constexpr std::int64_t kBatches = 20'000;
+constexpr std::int64_t kBatchRows = 256;
+constexpr std::int64_t kTrajectoryRows = 16;
+constexpr std::int64_t kItems = 100'000;
+constexpr double kSamplesPerInsert = 32;
+constexpr std::int64_t kVersions = 3'000;
+constexpr std::int64_t kTensorElements = 1 << 15;  // 8 of them: 1 MiB
+
+/// Written by one role, read when the runtime is gone.
+struct Measured {
+  Duration first{};
+  Duration last{};
+};
+
+template <typename Make>
+RoleFactory factory(Make make) {
+  return [make](const RoleIdentity&) -> Result<std::unique_ptr<Role>> { return {make()}; };
+}
+
+void run(benchmark::State& state, std::int64_t items, const std::function<Topology(Measured&)>& make) {
+  for (auto _ : state) {
+    Measured measured;
+    auto runtime = Runtime::make(make(measured), {}).value();
+    const auto ended = runtime->run([] { return false; });
+    runtime.reset();
+    TROUPE_CHECK(ended.ok(), "{}", ended.error().message);
+    state.SetIterationTime(seconds(measured.last - measured.first));
+  }
+  state.SetItemsProcessed(state.iterations() * items);
+}
+
+// ---- replay: trajectories in, batches out, paced as D4PG's are
+
+const Signature& signature() {
+  static const Signature result = replay::transition_signature(17, 6);  // cheetah
+  return result;
+}
+
+/// Sends one trajectory again and again.
+class Source final : public Role {
+ public:
+  Result<Progress> step(RoleContext& context) override {
+    if (!frame_) {
+      TROUPE_ASSIGN(auto builder,
+                    messages::TrajectoryBuilder::make(
+                        context.pool(), {std::make_shared<const Signature>(signature()), kTrajectoryRows, false}));
+      for (const auto& column : builder.rows().columns) std::memset(column.data(), 0, column.size());
+      frame_ = std::move(builder).finish({}, kTrajectoryRows);
+    }
+    if (!context.out("trajectories").ready()) return Progress::kIdle;
+    context.out("trajectories").send(frame_);
+    return Progress::kMore;
+  }
+
+ private:
+  Frame frame_;
+};
+
+/// Takes batches from the shards in proportion, as the learner does.
+class Sink final : public Role {
+ public:
+  Sink(std::size_t shards, Measured& measured) : mix_(shards), available_(shards), measured_(measured) {}
+
+  Result<Progress> step(RoleContext& context) override {
+    Inlet& batches = context.in("batches");
+    for (std::size_t shard = 0; shard < available_.size(); ++shard) {
+      const Frame* frame = batches.peek(shard);
+      available_[shard] = frame != nullptr;
+      if (frame == nullptr) continue;
+      TROUPE_ASSIGN(const auto batch, messages::read_batch(*frame));
+      mix_.observe(shard, batch.info().table_items, batch.info().table_mass);
+    }
+    const auto shard = mix_.pick(available_);
+    if (!shard) return Progress::kIdle;
+    if (taken_ == 0) measured_.first = context.clock().now();
+    batches.take(*shard);
+    if (++taken_ < kBatches) return Progress::kMore;
+    measured_.last = context.clock().now();
+    return Progress::kDone;
+  }
+
+ private:
+  replay::ShardMix mix_;
+  std::vector<bool> available_;
+  Measured& measured_;
+  std::int64_t taken_ = 0;
+};
+
+void replay(benchmark::State& state, std::int64_t shards) {
+  run(state, kBatches * kBatchRows, [shards](Measured& measured) {
+    ReplayActorOptions options;
+    options.table.signature = signature();
+    options.table.max_items = kItems;
+    options.table.limiter = replay::sample_to_insert_ratio(kSamplesPerInsert, 1000, 32'000).value();
+    options.batch = kBatchRows;
+    Topology topology;
+    topology.roles = {
+        {.name = "source",
+         .outlets = {{"trajectories", "Trajectory"}, {"priorities", "Priorities"}},  // of which it sends none
+         .make = factory([] { return std::make_unique<Source>(); }),
+         .execution = Execution::kThread},
+        ReplayActor::spec("replay", shards, options),
+        {.name = "sink",
+         .inlets = {{"batches", "Batch"}},
+         .make = factory([shards, &measured] { return std::make_unique<Sink>(shards, measured); }),
+         .execution = Execution::kThread,
+         .completes_run = true},
+    };
+    topology.channels = {{"source", "trajectories", "replay", "trajectories", 4},
+                         {"source", "priorities", "replay", "priorities", 1},
+                         {"replay", "batches", "sink", "batches", 4 / shards}};
+    return topology;
+  });
+  state.SetLabel("samples/s");
+}
+
+void replay_1_shard(benchmark::State& state) { replay(state, 1); }
+BENCHMARK(replay_1_shard)->UseManualTime()->Iterations(3);
+void replay_2_shards(benchmark::State& state) { replay(state, 2); }
+BENCHMARK(replay_2_shards)->UseManualTime()->Iterations(3);
+
+// ---- parameters: 1 MiB from a learner by the store's shards to one reader
+
+/// Publishes as often as the stores have room.
+class Publisher final : public Role {
+ public:
+  explicit Publisher(std::size_t shards) {
+    learner::ParamLayout layout;
+    for (int i = 0; i < 8; ++i) layout.add("w/" + std::to_string(i), {kTensorElements});
+    values_.resize(static_cast<std::size_t>(layout.elements));
+    pieces_ = learner::partition(layout, shards, learner::ParamPartition::kRoundRobin);
+  }
+
+  Result<Progress> step(RoleContext& context) override {
+    Outlet& updates = context.out("updates");
+    for (std::size_t store = 0; store < pieces_.size(); ++store) {
+      if (!updates.ready(store)) return Progress::kIdle;
+    }
+    for (std::size_t store = 0; store < pieces_.size(); ++store) {
+      TROUPE_ASSIGN(auto builder, messages::ParametersBuilder::make(context.pool(), DType::kF32, pieces_[store]));
+      std::byte* to = builder.data().data();
+      for (const messages::ParametersRange& range : pieces_[store].ranges) {
+        const std::size_t bytes = static_cast<std::size_t>(range.count) * sizeof(float);
+        std::memcpy(to, values_.data() + range.offset, bytes);
+        to += bytes;
+      }
+      updates.send_to(store,
+                      std::move(builder).finish({version_, 1, 0, DType::kF32, static_cast<std::uint64_t>(version_)}));
+    }
+    ++version_;
+    return Progress::kMore;
+  }
+
+ private:
+  std::vector<float> values_;
+  std::vector<messages::ParametersPiece> pieces_;
+  std::int64_t version_ = 0;
+};
+
+/// Copies every version that is complete, as a policy does.
+class Reader final : public Role {
+ public:
+  explicit Reader(Measured& measured) : measured_(measured) {}
+
+  Result<Progress> step(RoleContext& context) override {
+    TROUPE_ASSIGN(const auto parameters, assembler_.take(context.in("parameters")));
+    if (!parameters) return Progress::kIdle;
+    if (versions_ == 0) measured_.first = context.clock().now();
+    values_.assign(parameters->values.begin(), parameters->values.end());
+    if (++versions_ < kVersions) return Progress::kMore;
+    measured_.last = context.clock().now();
+    return Progress::kDone;
+  }
+
+ private:
+  ParametersAssembler assembler_;
+  std::vector<float> values_;
+  Measured& measured_;
+  std::int64_t versions_ = 0;
+};
+
+void parameters(benchmark::State& state, std::int64_t shards) {
+  run(state, kVersions, [shards](Measured& measured) {
+    Topology topology;
+    topology.roles = {
+        {.name = "publisher",
+         .outlets = {{"updates", "Parameters", ChannelKind::kLatest}},
+         .make = factory([shards] { return std::make_unique<Publisher>(static_cast<std::size_t>(shards)); }),
+         .execution = Execution::kThread},
+        ParameterStore::spec("parameters", shards),
+        {.name = "reader",
+         .inlets = {{"parameters", "Parameters", ChannelKind::kLatest}},
+         .outlets = {{"use", "ParametersUse"}},
+         .make = factory([&measured] { return std::make_unique<Reader>(measured); }),
+         .execution = Execution::kThread,
+         .completes_run = true},
+    };
+    topology.channels = {{"publisher", "updates", "parameters", "updates", 1},
+                         {"parameters", "parameters", "reader", "parameters", 1},
+                         {"reader", "use", "parameters", "use", 1}};
+    return topology;
+  });
+  state.SetLabel("versions/s");
+}
+
+void parameters_1_shard(benchmark::State& state) { parameters(state, 1); }
+BENCHMARK(parameters_1_shard)->UseManualTime()->Iterations(3);
+void parameters_2_shards(benchmark::State& state) { parameters(state, 2); }
+BENCHMARK(parameters_2_shards)->UseManualTime()->Iterations(3);
+
+}  // namespace
+}  // namespace troupe::actors
+
+BENCHMARK_MAIN();
