@@ -261,7 +261,7 @@ def main():
     options = parser.parse_args()
     if options.list:
         for name, bench in BENCHES.items():
-            print(f"{name:14} {bench.summary} (rivals: {', '.join(bench.rivals)})")
+            print(f"{name:14} {bench.summary} (rivals: {', '.join(bench.rivals) or 'none'})")
         return
     if options.name is None:
         parser.error("which bench? --list shows them")
