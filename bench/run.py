@@ -9,8 +9,8 @@ ratio above 1 always means that Troupe is ahead. A side that fails ends the run 
 
 Troupe's side is a google-benchmark program: a row is named by the benchmark's name up to the first '/', its value is the
 counter "value" or else items_per_second, its unit is the label. Where one program run cannot measure the row (training),
-it is a script. Scripts, and so all rivals, print one JSON object a line, {"name", "value", "unit", "version"}, one for
-each row that they cover.
+it is a script. Scripts, and so most rivals, print one JSON object a line, {"name", "value", "unit", "version"}, one for
+each row that they cover. A rival in C++ is a program like Troupe's, with its version in the context.
 """
 
 import argparse
@@ -33,7 +33,7 @@ BUILD = ROOT / "build" / "release"
 class Bench:
     summary: str
     troupe: str  # a CMake target, or a script under bench/
-    rivals: dict  # name -> (environment of tools/python_env.sh, script under bench/)
+    rivals: dict  # name -> (environment of tools/python_env.sh, script under bench/), or a CMake target
     better: str = "higher"
     repeats: int = 5
     timeout_s: int = 300  # for one run of one side
@@ -89,6 +89,17 @@ BENCHES = {
             "memcpy": ("ray", "transport/rivals/memcpy_shared_memory.py"),
         },
     ),
+    "link": Bench(
+        "messages over a stream between two nodes, TLS over TCP on loopback",
+        "link_bench",
+        {"openssl": "openssl_bench"},
+    ),
+    "control": Bench(
+        "small messages there and back on the urgent lane, idle and beside 64 MiB frames",
+        "control_bench",
+        {},
+        better="lower",
+    ),
     "train": Bench(
         "wall time until cartpole-swingup returns 800",
         "apps/train.py",
@@ -113,8 +124,9 @@ class Sample:
 
 def parse_program(text):
     """Row name -> Sample, from google-benchmark's JSON."""
-    samples = {}
-    for entry in json.loads(text)["benchmarks"]:
+    samples, report = {}, json.loads(text)
+    version = report.get("context", {}).get("version", "")
+    for entry in report["benchmarks"]:
         if entry.get("run_type") == "aggregate":
             continue
         name = entry["name"].split("/")[0]
@@ -125,7 +137,7 @@ def parse_program(text):
             raise BenchError(f"row {name} has neither a counter named value nor items_per_second")
         if name in samples:
             raise BenchError(f"two benchmarks make the row {name}")
-        samples[name] = Sample(value, entry.get("label", ""))
+        samples[name] = Sample(value, entry.get("label", ""), version)
     return samples
 
 
@@ -235,13 +247,17 @@ def table(rows):
 def prepare(bench, with_rivals):
     """Builds and installs what the sides need, and returns them; the first is Troupe's."""
     is_program = not bench.troupe.endswith(".py")
-    targets = [bench.troupe if is_program else "troupe"] + ["mkl_shim"] * with_rivals
+    rivals = bench.rivals if with_rivals else {}
+    programs = {name: rival for name, rival in rivals.items() if isinstance(rival, str)}
+    targets = [bench.troupe if is_program else "troupe", *programs.values()] + ["mkl_shim"] * with_rivals
     built = subprocess.run(["cmake", "--build", BUILD, "--target", *targets], capture_output=True, text=True)
     if built.returncode != 0:
         raise BenchError(f"building {' and '.join(targets)} failed:\n" + "\n".join(built.stdout.splitlines()[-20:]))
     command = [str(BUILD / "bin" / bench.troupe)] if is_program else [sys.executable, str(ROOT / "bench" / bench.troupe)]
     sides = [Side("troupe", command, {}, is_program, bench.timeout_s)]
-    for name, (environment, script) in bench.rivals.items() if with_rivals else ():
+    for name, target in programs.items():
+        sides.append(Side(name, [str(BUILD / "bin" / target)], {}, True, bench.timeout_s))
+    for name, (environment, script) in ((n, r) for n, r in rivals.items() if n not in programs):
         made = subprocess.run([ROOT / "tools" / "python_env.sh", environment], stdout=subprocess.PIPE, text=True)
         if made.returncode != 0:
             raise BenchError(f"{name}: its Python environment could not be made")

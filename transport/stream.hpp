@@ -46,7 +46,8 @@ struct StreamUp {
 };
 
 struct StreamSenderOptions {
-  std::string name;  ///< tells the accepting node which of its receivers is meant ("bulk"); at most 255 bytes
+  std::string name;     ///< tells the accepting node which of its receivers is meant ("bulk"); at most 255 bytes
+  bool urgent = false;  ///< a lane of few small messages: its thread does not wait for a busy CPU as long as others
   /// Dials and does the handshake; called again whenever the connection is lost. It has a deadline of its own, and ends
   /// soon after the token asks for it (LinkOptions::stop).
   std::function<Result<std::unique_ptr<Link>>(std::stop_token)> connect;
@@ -118,7 +119,8 @@ struct StreamHello {
 Result<StreamHello> receive_hello(Link& link, Duration timeout);
 
 struct StreamReceiverOptions {
-  std::string peer;  ///< for log lines
+  std::string peer;     ///< for log lines
+  bool urgent = false;  ///< as of StreamSenderOptions
   std::shared_ptr<ReceivePool> pool;
   /// Called by the receiver's thread, each message once, in order. While it runs nothing is received: a slow one holds
   /// the sender back, and one that takes as long as stall_timeout makes it reconnect.

@@ -230,7 +230,8 @@ Result<std::unique_ptr<StreamReceiver>> StreamReceiver::make(StreamReceiverOptio
   }
   TROUPE_ASSIGN(const StreamId id, random_stream_id());
   auto impl = std::make_unique<Impl>(std::move(options), id);
-  TROUPE_TRY(impl->thread.start([raw = impl.get()](std::stop_token stop) { raw->run(stop); }));
+  TROUPE_TRY(impl->thread.start("recv " + impl->options.peer, impl->options.urgent,
+                                [raw = impl.get()](std::stop_token stop) { raw->run(stop); }));
   return std::unique_ptr<StreamReceiver>(new StreamReceiver(std::move(impl)));
 }
 

@@ -281,7 +281,8 @@ Result<std::unique_ptr<StreamSender>> StreamSender::make(StreamSenderOptions opt
   auto impl = std::make_unique<Impl>(std::move(options), id);
   if (impl->wake.fd() < 0) return Error{Code::kUnavailable, "stream: the system has no event left"};
   impl->down_since = impl->clock.now();
-  TROUPE_TRY(impl->thread.start([raw = impl.get()](std::stop_token stop) { raw->run(stop); }));
+  TROUPE_TRY(impl->thread.start("send " + impl->options.name, impl->options.urgent,
+                                [raw = impl.get()](std::stop_token stop) { raw->run(stop); }));
   return std::unique_ptr<StreamSender>(new StreamSender(std::move(impl)));
 }
 

@@ -73,13 +73,17 @@ class Failures(unittest.TestCase):
 
 
 class Program(unittest.TestCase):
-    def parse(self, *entries):
-        return bench_run.parse_program(json.dumps({"benchmarks": entries}))
+    def parse(self, *entries, **context):
+        return bench_run.parse_program(json.dumps({"context": context, "benchmarks": entries}))
 
     def test_value_is_the_counter_or_items_per_second(self):
         counted = {"name": "a/8/real_time", "items_per_second": 1.0, "value": 2.0, "label": "frames/s"}
         samples = self.parse(counted, {"name": "b", "items_per_second": 3.0})
         self.assertEqual(samples, {"a": bench_run.Sample(2.0, "frames/s"), "b": bench_run.Sample(3.0, "")})
+
+    def test_a_rival_says_its_version_in_the_context(self):
+        samples = self.parse({"name": "a", "value": 1.0}, version="3.0.15")
+        self.assertEqual(samples, {"a": bench_run.Sample(1.0, "", "3.0.15")})
 
     def test_broken_rows_are_errors(self):
         for message, entries in {

@@ -57,6 +57,7 @@ Result<ContextPtr> make_context(const Credentials& credentials) {
   SSL_CTX_set_num_tickets(raw, 0);     // no resumption: every connection proves itself
   SSL_CTX_set_max_early_data(raw, 0);  // nothing before the handshake is done
   SSL_CTX_set_options(raw, SSL_OP_NO_COMPRESSION | SSL_OP_NO_RENEGOTIATION);
+  SSL_CTX_set_read_ahead(raw, 1);  // one read a record, instead of one for its header and one for the rest
   SSL_CTX_set_mode(raw, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
 
   const X509Ptr authority = parse_certificate(credentials.authority);
