@@ -6,7 +6,9 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <fstream>
 
+#include <troupe/core/atomic_file.hpp>
 #include <troupe/core/log.hpp>
 #include <troupe/learner/program_state.hpp>
 #include <troupe/messages/batch.hpp>
@@ -18,6 +20,9 @@ namespace {
 std::string mix_counter(std::size_t shard, std::string_view what) {
   return fmt::format("replay_shard_{}_{}", shard, what);
 }
+
+/// Versions that one write to disk covers: some seconds' worth.
+constexpr std::int64_t kVersionsReserved = 10'000;
 
 }  // namespace
 
@@ -39,7 +44,18 @@ Result<std::unique_ptr<Role>> LearnerActor::make(const LearnerActorOptions& opti
   log::info("{}: {} threads, {} products by {}, {} kernels", identity.name(), learner_options.compile.shards,
             learner_options.compile.compute == DType::kBF16 ? "bf16" : "fp32", program.gemm_backend_name(),
             program.instruction_set());
-  return std::unique_ptr<Role>(new LearnerActor(options, std::move(learner)));
+  auto role = std::unique_ptr<LearnerActor>(new LearnerActor(options, std::move(learner)));
+  if (!identity.directory.empty()) {
+    std::error_code failed;
+    std::filesystem::create_directories(identity.directory, failed);
+    role->reservation_ = identity.directory / "versions";
+    if (std::ifstream file(role->reservation_); file && !(file >> role->reserved_)) {
+      return Error{Code::kCorrupt, fmt::format("{}: got no number of a version", role->reservation_.string())};
+    }
+    role->version_offset_ = role->reserved_;
+    role->publications_ = static_cast<std::uint64_t>(role->reserved_);
+  }
+  return std::unique_ptr<Role>(std::move(role));
 }
 
 LearnerActor::LearnerActor(const LearnerActorOptions& options, std::unique_ptr<learner::d4pg::Learner> learner)
@@ -50,7 +66,7 @@ LearnerActor::LearnerActor(const LearnerActorOptions& options, std::unique_ptr<l
 
 Result<Progress> LearnerActor::step(RoleContext& context) {
   Outlet& updates = context.out("updates");
-  const bool finished = options_.max_steps > 0 && version() >= options_.max_steps;
+  const bool finished = options_.max_steps > 0 && steps() >= options_.max_steps;
   TROUPE_ASSIGN(const bool published, publish_if_due(updates, context.pool(), finished ? 1 : options_.publish_period));
   if (finished) return published ? Progress::kDone : Progress::kIdle;
   TROUPE_ASSIGN(const auto shard, next_shard(context));
@@ -121,6 +137,7 @@ Result<bool> LearnerActor::publish_if_due(Outlet& updates, messages::FramePool& 
 }
 
 Status LearnerActor::publish(Outlet& updates, messages::FramePool& pool) {
+  if (!reservation_.empty() && version() > reserved_) TROUPE_TRY(reserve(version() + kVersionsReserved));
   const learner::ParamBuffer& policy = learner_->policy();
   const messages::ParametersInfo info{version(), policy.fingerprint(), 0, DType::kF32, publications_++};
   for (std::size_t store = 0; store < pieces_.size(); ++store) {
@@ -137,8 +154,15 @@ Status LearnerActor::publish(Outlet& updates, messages::FramePool& pool) {
   return {};
 }
 
+Status LearnerActor::reserve(std::int64_t version) {
+  TROUPE_TRY(write_file_atomic(reservation_.string(), std::to_string(version) + "\n"));
+  reserved_ = version;
+  return {};
+}
+
 void LearnerActor::report(Report& report) const {
-  report.counters.push_back({"steps", static_cast<double>(version())});
+  report.counters.push_back({"steps", static_cast<double>(steps())});
+  report.gauges.push_back({"version", static_cast<double>(version())});
   report.gauges.push_back({"critic_loss", metrics_.critic_loss});
   report.gauges.push_back({"policy_loss", metrics_.policy_loss});
   report.gauges.push_back({"q_mean", metrics_.q_mean});
@@ -149,7 +173,7 @@ Result<RoleState> LearnerActor::save() const {
   for (const messages::TensorBytes& tensor : learner::save_state(learner_->program())) {
     state.tensors.push_back({tensor.name, tensor.dtype, tensor.shape, {tensor.bytes.begin(), tensor.bytes.end()}});
   }
-  state.counters = {{"steps", version()}};
+  state.counters = {{"steps", steps()}};
   for (std::size_t s = 0; s < mix_.shards().size() && mix_.shards().size() > 1; ++s) {
     const replay::ShardMix::Shard& shard = mix_.shards()[s];
     state.counters.push_back({mix_counter(s, "items"), shard.items});
@@ -171,7 +195,9 @@ Status LearnerActor::restore(const RoleState& state) {
   for (const StateTensor& tensor : state.tensors) {
     tensors.push_back({tensor.name, tensor.dtype, tensor.shape, tensor.bytes});
   }
-  return learner::restore_state(learner_->program(), tensors, steps);
+  TROUPE_TRY(learner::restore_state(learner_->program(), tensors, steps));
+  version_offset_ = std::max<std::int64_t>(version_offset_ - steps, 0);
+  return {};
 }
 
 }  // namespace troupe::actors

@@ -1,6 +1,7 @@
 #pragma once
 // The learner role: a shell around the D4PG learner. Takes batches from replay, steps, publishes the policy's
 // parameters and sends new priorities back, to the shard of replay that drew the batch, when replay is prioritised.
+#include <filesystem>
 #include <memory>
 #include <vector>
 
@@ -48,7 +49,10 @@ class LearnerActor final : public Role {
   /// The batch's columns with the importance weights behind them. share: of its shard, see replay::ShardMix.
   BatchView with_weights(const messages::SampledBatchView& batch, double share);
   Result<Frame> new_priorities(messages::FramePool& pool, const messages::SampledBatchView& batch) const;
-  std::int64_t version() const { return learner_->program().step(); }
+  std::int64_t steps() const { return learner_->program().step(); }
+  std::int64_t version() const { return version_offset_ + steps(); }
+  /// Promises on disk that no version up to `version` is ever used again, whatever happens to this process.
+  Status reserve(std::int64_t version);
 
   LearnerActorOptions options_;
   std::unique_ptr<learner::d4pg::Learner> learner_;
@@ -58,6 +62,11 @@ class LearnerActor final : public Role {
   std::vector<messages::ParametersPiece> pieces_;  ///< by parameter store; of one store the whole
   std::int64_t published_ = -1;                    ///< version
   std::uint64_t publications_ = 0;
+  // A learner that was restarted from a checkpoint repeats steps, but not versions: those that it had published since
+  // are known to actors. So it goes on behind the last version that it had reserved in its own folder.
+  std::filesystem::path reservation_;  ///< empty: it has no folder, and is never restarted alone
+  std::int64_t reserved_ = 0;
+  std::int64_t version_offset_ = 0;  ///< version - steps
   learner::d4pg::StepMetrics metrics_;
 };
 

@@ -57,10 +57,12 @@ caf::behavior NodeActor::make_behavior() {
         advance_cut();
       },
       [this](found_atom, const std::string& node) {
-        if (node == kChiefNode) join();
+        if (node != kChiefNode) return;
+        connected_ = true;
+        join();
       },
       [this](lost_atom, const std::string& node) {
-        if (node == kChiefNode) member_ = false;
+        if (node == kChiefNode) member_ = connected_ = false;
       },
       [this](tick_atom) { tick(); },
       [this](expire_atom, std::uint64_t cut_number) { cut_timed_out(cut_number); },
@@ -179,7 +181,7 @@ void NodeActor::tick() {
     alive.late_ms = static_cast<std::uint32_t>(
         std::max<std::int64_t>(std::chrono::duration_cast<std::chrono::milliseconds>(late).count(), 0));
     to_chief(std::move(alive));
-  } else if (now - last_join_ >= kJoinAgain) {
+  } else if (connected_ && now - last_join_ >= kJoinAgain) {
     join();
   }
 }

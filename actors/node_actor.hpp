@@ -112,7 +112,8 @@ class NodeActor final : public caf::event_based_actor {
   LiveRoles live_;
   std::uint64_t term_ = 0;  ///< newest of a chief that we have heard; older ones are ignored
   std::uint32_t incarnation_ = 0;
-  bool member_ = false;  ///< the chief has welcomed this connection
+  bool connected_ = false;  ///< to the chief
+  bool member_ = false;     ///< the chief has welcomed this connection
   std::uint64_t beats_ = 0;
   Duration chief_heard_{};
   Duration last_tick_{-1};

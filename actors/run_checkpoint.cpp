@@ -1,12 +1,15 @@
 #include <troupe/actors/run_checkpoint.hpp>
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <fstream>
 
 #include <troupe/actors/protocol.hpp>
+#include <troupe/core/atomic_file.hpp>
 
 namespace troupe::actors {
 namespace {
@@ -91,35 +94,126 @@ messages::CheckpointContents to_contents(const Topology& topology, const Cut& cu
   return contents;
 }
 
-Result<std::shared_ptr<const Cut>> to_cut(const Topology& topology, const messages::OpenCheckpoint& checkpoint) {
+namespace {
+
+Status check_topology(const Topology& topology, const messages::OpenCheckpoint& checkpoint) {
   TROUPE_ASSIGN(const std::int64_t hash, checkpoint.counter(kTopologyCounter));
-  if (hash != topology_hash(topology)) {
-    return Error{Code::kShapeMismatch,
-                 fmt::format("{}: the checkpoint has other roles, counts or channels than this run", checkpoint.path)};
-  }
+  if (hash == topology_hash(topology)) return {};
+  return Error{Code::kShapeMismatch,
+               fmt::format("{}: the checkpoint has other roles, counts or channels than this run", checkpoint.path)};
+}
+
+/// Null when the checkpoint holds nothing of this instance.
+Result<std::shared_ptr<const InstanceState>> instance_state(const messages::OpenCheckpoint& checkpoint,
+                                                            const std::string& name) {
   messages::FramePool pool;
+  auto state = std::make_shared<InstanceState>();
+  bool any = false;
+  for (const messages::TensorBytes& tensor : checkpoint.tensors) {
+    if (auto local = local_name(tensor.name, name)) {
+      any = true;
+      state->role.tensors.push_back(
+          {std::move(*local), tensor.dtype, tensor.shape, {tensor.bytes.begin(), tensor.bytes.end()}});
+    }
+  }
+  for (const messages::Counter& counter : checkpoint.counters) {
+    if (auto local = local_name(counter.name, name)) {
+      any = true;
+      state->role.counters.push_back({*local, counter.value});
+    }
+  }
+  if (const auto* chunks = checkpoint.find_role(name)) {
+    any = true;
+    state->role.chunks = *chunks;
+  }
+  if (const auto* waiting = checkpoint.find_role(name + kWaiting)) {
+    any = true;
+    for (const auto& chunk : *waiting) {
+      TROUPE_ASSIGN(auto item, unpack_waiting(pool, chunk));
+      state->waiting.push_back(std::move(item));
+    }
+  }
+  return any ? std::shared_ptr<const InstanceState>(std::move(state)) : nullptr;
+}
+
+std::string shard_name(std::uint64_t cut) { return fmt::format("step-{:09}", cut); }
+
+/// Folders of nodes that have a part of the cut, sorted.
+std::vector<std::filesystem::path> shards(const std::filesystem::path& directory, std::uint64_t cut) {
+  std::vector<std::filesystem::path> found;
+  std::error_code ignored;
+  for (const auto& entry : std::filesystem::directory_iterator(directory, ignored)) {
+    if (std::filesystem::exists(entry.path() / shard_name(cut), ignored)) found.push_back(entry.path());
+  }
+  std::sort(found.begin(), found.end());
+  return found;
+}
+
+}  // namespace
+
+Result<std::shared_ptr<const Cut>> to_cut(const Topology& topology, const messages::OpenCheckpoint& checkpoint) {
+  TROUPE_TRY(check_topology(topology, checkpoint));
   auto cut = std::make_shared<Cut>();
   for (const std::string& name : instance_names(topology)) {
-    auto state = std::make_shared<InstanceState>();
-    for (const messages::TensorBytes& tensor : checkpoint.tensors) {
-      if (auto local = local_name(tensor.name, name)) {
-        state->role.tensors.push_back(
-            {std::move(*local), tensor.dtype, tensor.shape, {tensor.bytes.begin(), tensor.bytes.end()}});
-      }
-    }
-    for (const messages::Counter& counter : checkpoint.counters) {
-      if (auto local = local_name(counter.name, name)) state->role.counters.push_back({*local, counter.value});
-    }
-    if (const auto* chunks = checkpoint.find_role(name)) state->role.chunks = *chunks;
-    if (const auto* waiting = checkpoint.find_role(name + kWaiting)) {
-      for (const auto& chunk : *waiting) {
-        TROUPE_ASSIGN(auto item, unpack_waiting(pool, chunk));
-        state->waiting.push_back(std::move(item));
-      }
-    }
+    TROUPE_ASSIGN(auto state, instance_state(checkpoint, name));
+    if (state == nullptr) state = std::make_shared<const InstanceState>();
     cut->instances.push_back({name, std::move(state)});
   }
   return std::shared_ptr<const Cut>(std::move(cut));
+}
+
+Status commit_cut(const std::filesystem::path& directory, std::uint64_t cut, const std::vector<std::string>& nodes) {
+  const nlohmann::ordered_json json = {{"cut", cut}, {"nodes", nodes}};
+  return write_file_atomic((directory / "cut.json").string(), json.dump() + "\n");
+}
+
+Result<std::uint64_t> committed_cut(const std::filesystem::path& directory) {
+  const std::filesystem::path file = directory / "cut.json";
+  std::ifstream stream(file);
+  if (!stream) {
+    return Error{Code::kNotFound, fmt::format("{}: no checkpoint of a run over nodes is here", file.string())};
+  }
+  const auto json = nlohmann::json::parse(stream, nullptr, false);
+  if (!json.is_object() || !json.contains("cut") || !json["cut"].is_number_unsigned()) {
+    return Error{Code::kCorrupt, fmt::format("{}: got no cut", file.string())};
+  }
+  return json["cut"].get<std::uint64_t>();
+}
+
+Result<messages::OpenCheckpoint> open_part(const std::filesystem::path& directory, const std::string& node,
+                                           std::uint64_t cut) {
+  return messages::open_checkpoint((directory / node).string(), shard_name(cut));
+}
+
+Result<std::shared_ptr<const InstanceState>> load_instance(const Topology& topology,
+                                                           const std::filesystem::path& directory,
+                                                           const std::string& instance, std::uint64_t cut) {
+  for (const std::filesystem::path& node : shards(directory, cut)) {
+    TROUPE_ASSIGN(const auto shard, open_part(directory, node.filename().string(), cut));
+    TROUPE_TRY(check_topology(topology, shard));
+    TROUPE_ASSIGN(auto state, instance_state(shard, instance));
+    if (state != nullptr) return state;
+  }
+  return std::shared_ptr<const InstanceState>();
+}
+
+Result<std::vector<messages::OpenCheckpoint>> open_run_checkpoint(const std::filesystem::path& directory) {
+  std::vector<messages::OpenCheckpoint> parts;
+  auto cut = committed_cut(directory);
+  if (!cut.ok()) {
+    if (cut.error().code != Code::kNotFound) return cut.error();
+    TROUPE_ASSIGN(auto whole, messages::open_newest_checkpoint(directory.string()));
+    parts.push_back(std::move(whole));
+    return parts;
+  }
+  for (const std::filesystem::path& node : shards(directory, *cut)) {
+    TROUPE_ASSIGN(auto shard, open_part(directory, node.filename().string(), *cut));
+    parts.push_back(std::move(shard));
+  }
+  if (parts.empty()) {
+    return Error{Code::kNotFound, fmt::format("{}: no node's part of cut {} is here", directory.string(), *cut)};
+  }
+  return parts;
 }
 
 Result<std::vector<float>> group_values(std::span<const messages::TensorBytes> tensors, const std::string& instance,

@@ -8,6 +8,8 @@
 #include <troupe/actors/d4pg_topology.hpp>
 #include <troupe/actors/episode_runner.hpp>
 #include <troupe/actors/metrics_actor.hpp>
+#include <troupe/actors/node.hpp>
+#include <troupe/actors/node_network.hpp>
 #include <troupe/actors/protocol.hpp>
 #include <troupe/actors/run_checkpoint.hpp>
 #include <troupe/actors/runtime.hpp>
@@ -21,10 +23,8 @@ namespace {
 
 constexpr const char* kWallCounter = "run/wall_ms";
 
-/// What the last written checkpoint says about the run; the summary is made of it.
+/// What this process wrote last. Over nodes the learner's part is another node's, and is read back from disk.
 struct LastCut {
-  std::int64_t env_steps = 0;
-  std::int64_t learner_steps = 0;
   std::vector<messages::TensorBytes> tensors;
   std::shared_ptr<const Cut> cut;  ///< owns the tensors' bytes
 };
@@ -39,17 +39,19 @@ class Training {
     spec_ = environment->spec();
     TROUPE_TRY(open());
     TROUPE_ASSIGN(const std::optional<StopReason> interrupted, train());
-    TROUPE_TRY(runtime_->checkpoint());
-    const bool learned = options_.max_learner_steps > 0 && last_.learner_steps >= options_.max_learner_steps;
+    TROUPE_ASSIGN(const auto counters, runtime_->checkpoint());
+    sum_up(counters);
+    const bool learned = options_.max_learner_steps > 0 && learner_steps_ >= options_.max_learner_steps;
     const StopReason reason = interrupted.value_or(learned ? StopReason::kMaxLearnerSteps : StopReason::kMaxEnvSteps);
     const double wall_s = earlier_wall_s_ + seconds(runtime_->stop());
     runtime_.reset();  // the sink is ours alone from here
+    network_.reset();
 
     TrainSummary summary;
     summary.stop_reason = reason;
     summary.wall_s = wall_s;
-    summary.env_steps = last_.env_steps;
-    summary.learner_steps = last_.learner_steps;
+    summary.env_steps = env_steps_;
+    summary.learner_steps = learner_steps_;
     if (reason != StopReason::kRequested) {
       TROUPE_ASSIGN(summary.final_evaluation, evaluate(summary));
       TROUPE_TRY(hooks_.metrics->write(evaluation_row(*summary.final_evaluation)));
@@ -61,7 +63,7 @@ class Training {
   /// Builds the topology and the runtime, from the newest checkpoint if asked to.
   Status open() {
     std::optional<messages::OpenCheckpoint> checkpoint;
-    if (hooks_.resume) {
+    if (hooks_.resume && hooks_.place == nullptr) {
       TROUPE_ASSIGN(checkpoint, messages::open_newest_checkpoint(hooks_.checkpoint_dir));
       for (const auto& rejected : checkpoint->rejected) {
         log::warn("checkpoint {} is damaged and not used: {}", rejected.name, rejected.reason);
@@ -71,6 +73,7 @@ class Training {
       TROUPE_ASSIGN(const std::int64_t wall_ms, checkpoint->counter(kWallCounter));
       earlier_wall_s_ = static_cast<double>(wall_ms) / 1000;
     }
+    if (hooks_.place != nullptr) return open_place();
     TROUPE_ASSIGN(topology_, d4pg_topology(options_, spec_, *hooks_.metrics, earlier_wall_s_));
     RuntimeOptions runtime;
     runtime.seed = options_.seed;
@@ -81,6 +84,22 @@ class Training {
     if (checkpoint) {
       TROUPE_ASSIGN(runtime.resume_from, to_cut(topology_, *checkpoint));
     }
+    TROUPE_ASSIGN(runtime_, Runtime::make(topology_, std::move(runtime)));
+    return {};
+  }
+
+  /// The same as the chief of a run over nodes. If the run is older than this process, its time goes on.
+  Status open_place() {
+    if (const auto cut = committed_cut(hooks_.checkpoint_dir); cut.ok()) {
+      TROUPE_ASSIGN(const auto part, open_part(hooks_.checkpoint_dir, kChiefNode, *cut));
+      TROUPE_ASSIGN(const std::int64_t wall_ms, part.counter(kWallCounter));
+      earlier_wall_s_ = static_cast<double>(wall_ms) / 1000;
+    }
+    TROUPE_ASSIGN(topology_, node_topology(options_, spec_, *hooks_.metrics, earlier_wall_s_));
+    TROUPE_ASSIGN(network_, make_network(*hooks_.place, topology_));
+    log::info("the chief listens on {}", transport::to_string(network_->address()));
+    auto more = [this] { return std::vector<messages::Counter>{{kWallCounter, wall_ms()}}; };
+    TROUPE_ASSIGN(RuntimeOptions runtime, node_runtime(*hooks_.place, options_, topology_, *network_, more));
     TROUPE_ASSIGN(runtime_, Runtime::make(topology_, std::move(runtime)));
     return {};
   }
@@ -103,16 +122,12 @@ class Training {
 
   /// Runs on the checkpointer's thread; nobody else touches last_ until checkpoint() has returned.
   Status write(std::shared_ptr<const Cut> cut) {
-    const auto wall_ms = static_cast<std::int64_t>(wall() * 1000);
-    messages::CheckpointContents contents = to_contents(topology_, *cut, {{kWallCounter, wall_ms}});
+    messages::CheckpointContents contents = to_contents(topology_, *cut, {{kWallCounter, wall_ms()}});
     contents.run_id = hooks_.checkpoint_dir.parent_path().filename().string();
     last_ = {};
     for (const messages::Counter& counter : contents.counters) {
-      if (counter.name.starts_with(kActorRole) && counter.name.ends_with("/env_steps"))
-        last_.env_steps += counter.value;
-      if (counter.name == fmt::format("{}/steps", kLearnerRole)) last_.learner_steps = counter.value;
+      if (counter.name == fmt::format("{}/steps", kLearnerRole)) contents.learner_step = counter.value;
     }
-    contents.learner_step = last_.learner_steps;
     last_.tensors = contents.tensors;
     last_.cut = std::move(cut);
     messages::CheckpointWriteOptions where{hooks_.checkpoint_dir.string(), static_cast<int>(options_.checkpoint.keep),
@@ -122,12 +137,27 @@ class Training {
     return {};
   }
 
+  /// Totals of the run, from the counters of all instances in the last checkpoint.
+  void sum_up(const std::vector<messages::Counter>& counters) {
+    env_steps_ = learner_steps_ = 0;
+    for (const messages::Counter& counter : counters) {
+      if (counter.name.starts_with(kActorRole) && counter.name.ends_with("/env_steps")) env_steps_ += counter.value;
+      if (counter.name == fmt::format("{}/steps", kLearnerRole)) learner_steps_ = counter.value;
+    }
+  }
+
   /// Of the parameters in the last checkpoint, with start states of their own.
   Result<Evaluation> evaluate(const TrainSummary& summary) {
     const learner::d4pg::Options d4pg = d4pg_options(options_, spec_);
     auto make_policy = [&d4pg](std::int64_t rows) { return learner::d4pg::make_policy(d4pg, {.rows = rows}); };
     TROUPE_ASSIGN(const auto policy, make_policy(1));
-    TROUPE_ASSIGN(const auto values, group_values(last_.tensors, kLearnerRole, policy->parameters().layout()));
+    std::vector<messages::OpenCheckpoint> parts;
+    std::vector<messages::TensorBytes> tensors = last_.tensors;
+    if (hooks_.place != nullptr) {
+      TROUPE_ASSIGN(parts, open_run_checkpoint(hooks_.checkpoint_dir));
+      for (const auto& part : parts) tensors.insert(tensors.end(), part.tensors.begin(), part.tensors.end());
+    }
+    TROUPE_ASSIGN(const auto values, group_values(tensors, kLearnerRole, policy->parameters().layout()));
     TROUPE_ASSIGN(auto runner, EpisodeRunner::make(options_.env, options_.evaluator.episodes, make_policy));
     TROUPE_TRY(runner->begin(values, policy->parameters().fingerprint(), derive_seed(options_.seed, "final", 0)));
     TROUPE_TRY(runner->advance(spec_.episode_steps));
@@ -138,6 +168,7 @@ class Training {
     return evaluation;
   }
 
+  std::int64_t wall_ms() const { return static_cast<std::int64_t>(wall() * 1000); }
   double wall() const { return earlier_wall_s_ + seconds(runtime_->clock().now()); }
 
   const TrainOptions& options_;
@@ -147,6 +178,9 @@ class Training {
   double earlier_wall_s_ = 0;
   std::vector<std::string> damaged_;
   LastCut last_;
+  std::int64_t env_steps_ = 0;
+  std::int64_t learner_steps_ = 0;
+  std::unique_ptr<NodeNetwork> network_;
   std::unique_ptr<Runtime> runtime_;
 };
 

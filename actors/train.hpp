@@ -13,6 +13,8 @@
 
 namespace troupe::actors {
 
+struct NodePlace;
+
 /// The returns of one evaluation, in numbers. It is also reported as a metrics row (see below).
 struct Evaluation {
   double wall_s = 0;  ///< when it ended
@@ -63,6 +65,8 @@ struct TrainHooks {
   std::filesystem::path checkpoint_dir;
   /// Go on from the newest good checkpoint in checkpoint_dir instead of starting afresh.
   bool resume = false;
+  /// This process is the chief of a run over nodes; null: it is the whole run. With a place, place->resume decides.
+  const NodePlace* place = nullptr;
 };
 
 /// Runs. Blocks the calling thread until the end. Errors: kNotFound (environment; no checkpoint to resume from),

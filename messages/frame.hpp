@@ -85,6 +85,10 @@ class Frame {
   FrameBlock* block_ = nullptr;
 };
 
+/// The name of the message's struct in the schemas, "ParametersUse", by which ports are typed. Looks at the root only;
+/// empty when the bytes are no message of ours.
+std::string_view type_name(const Frame& frame);
+
 /// A buffer that is still being written: one owner, which then freezes it.
 class FrameBuffer {
  public:

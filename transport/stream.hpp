@@ -114,6 +114,9 @@ struct StreamHello {
   std::string name;         ///< StreamSenderOptions::name
 };
 
+/// Says hello on a connection that has just been dialled, for services that are no streams; StreamSender does it itself.
+/// Errors: as of Link::send().
+Status send_hello(Link& link, const StreamHello& hello, Duration timeout);
 /// The hello of a connection that has just been accepted. Errors: kCorrupt when it is none; otherwise as of
 /// Link::receive().
 Result<StreamHello> receive_hello(Link& link, Duration timeout);

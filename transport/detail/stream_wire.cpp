@@ -98,6 +98,10 @@ Result<StreamId> random_stream_id() {
   return Error{Code::kUnavailable, fmt::format("stream: no random numbers: {}", std::strerror(errno))};
 }
 
+Status send_hello(Link& link, const StreamHello& hello, Duration timeout) {
+  return link.send(FrameKind::kControl, encode(hello), timeout);
+}
+
 Result<StreamHello> receive_hello(Link& link, Duration timeout) {
   TROUPE_ASSIGN(const ReceivedFrame frame, link.receive(timeout));
   return decode_hello(frame);

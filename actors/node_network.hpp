@@ -1,0 +1,66 @@
+#pragma once
+// The real network between nodes: TLS 1.3 links with certificates on both sides (transport/), and nothing else that
+// listens. Between two nodes there are up to three lanes in each direction, each a stream of its own, so that none
+// waits for another: "control" (chief and nodes: small messages, heartbeats), "urgent" (credits) and "bulk" (frames,
+// calls, answers, markers). Frames of 64 KiB and more pass through shared memory when both nodes are on one host.
+//
+// Who a peer is comes from its certificate, and what it may send from authorization.hpp. Used by the runtime of a node;
+// see docs/decisions/0002-control-on-the-links.md for why control does not go through CAF's own network layer.
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <troupe/actors/remote.hpp>
+#include <troupe/actors/topology.hpp>
+#include <troupe/core/error.hpp>
+#include <troupe/transport/address.hpp>
+#include <troupe/transport/credentials.hpp>
+#include <troupe/transport/identity.hpp>
+#include <troupe/transport/link.hpp>
+
+namespace troupe::actors {
+
+struct NodeNetworkOptions {
+  transport::Identity self;
+  transport::Credentials credentials;
+  transport::Address listen;                ///< port 0: any free one
+  std::optional<transport::Address> chief;  ///< where the chief listens; empty: this is the chief
+  const Topology* topology = nullptr;       ///< outlives the network
+  /// Serves a link whose peer shows the certificate of a join token; on the chief. Called on the network's own thread,
+  /// which it may hold up for a second.
+  std::function<void(std::unique_ptr<transport::Link>)> on_join;
+};
+
+class NodeNetwork final : public Network {
+ public:
+  /// Listens from now on; what comes before start() waits. Errors: those of Listener::start.
+  static Result<std::unique_ptr<NodeNetwork>> make(NodeNetworkOptions options);
+  ~NodeNetwork() override;
+
+  const transport::Address& address() const;
+
+  void start(NetworkEvents events) override;
+  void send(const std::string& node, RemoteMessage message) override;
+  void know(const std::vector<messages::ControlNode>& nodes) override;
+  void stop() override;
+
+  /// Messages that were refused since the start, by the code of the reason.
+  std::map<std::string, std::uint64_t> refused() const;
+
+ private:
+  struct Impl;
+  explicit NodeNetwork(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+/// Asks the chief one thing as an operator and waits for the answer: kAskStatus (answered with kStatus) or kEnd
+/// (answered with kEnd). Errors: those of dialling and of the link; kDeadlineExceeded.
+Result<messages::Control> ask_chief(const transport::Address& chief, const transport::Identity& self,
+                                    const transport::Credentials& credentials, const messages::Control& question,
+                                    Duration timeout);
+
+}  // namespace troupe::actors
