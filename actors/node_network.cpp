@@ -165,6 +165,7 @@ void NodeNetwork::stop() {
   }
   impl_->peers.clear();
   impl_->operators.clear();
+  impl_->events = {};  // they hold actors, which could not end otherwise
 }
 
 void NodeNetwork::Impl::post(std::function<void()> task) {
