@@ -77,7 +77,9 @@ caf::behavior ChiefActor::make_behavior() {
       },
       [this](checkpoint_atom, bool) {
         delayed_send(this, options_.checkpoint_period, checkpoint_atom::value, true);
-        if (cut_) return log::warn("TRP-W602 checkpoint {} is still being written; this one is skipped", cut_->number);
+        if (cut_ && cut_->captured)
+          log::warn("TRP-W602 checkpoint {} is still being written; one is skipped", cut_->number);
+        if (cut_) return;
         begin_cut(std::nullopt);
       },
       [this](expire_atom, std::uint64_t number) {

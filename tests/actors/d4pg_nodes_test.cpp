@@ -1,0 +1,122 @@
+// D4PG over six nodes with real links, each with its own runtime, in one test process: the topology that runs within
+// one process runs unchanged over nodes, and leaves a run that can be resumed and evaluated.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <future>
+#include <map>
+#include <thread>
+
+#include <troupe/actors/d4pg_topology.hpp>
+#include <troupe/actors/node.hpp>
+#include <troupe/actors/run_checkpoint.hpp>
+#include <troupe/actors/train.hpp>
+#include <troupe/transport/authority.hpp>
+
+namespace troupe::actors {
+namespace {
+
+class CountingSink final : public MetricSink {
+ public:
+  Status write(const MetricRow& row) override {
+    ++rows;
+    last = row;
+    return {};
+  }
+  Status flush() override { return {}; }
+  int rows = 0;
+  MetricRow last;
+};
+
+class D4pgNodes : public ::testing::Test {
+ protected:
+  D4pgNodes() : authority(transport::Authority::create("test", std::chrono::system_clock::now()).value()) {
+    directory = std::filesystem::path(::testing::TempDir()) /
+                ("d4pg_nodes_" + std::string(::testing::UnitTest::GetInstance()->current_test_info()->name()) + "_" +
+                 std::to_string(getpid()));
+    std::filesystem::remove_all(directory);
+    std::filesystem::create_directories(directory);
+    options.name = "test";
+    options.env = "cartpole-swingup";
+    options.max_env_steps = 0;
+    options.max_learner_steps = 300;
+    options.actors.count = 2;
+    options.replay.min_items = 64;
+    options.replay.samples_per_insert = 4;
+    options.replay.tolerance = 1;
+    options.learner.batch_size = 16;
+    options.learner.policy_layers = {16, 16};
+    options.learner.critic_layers = {16, 16};
+    options.learner.atoms = 11;
+    options.evaluator = {2, 100};
+    options.checkpoint.every_s = 1;
+    options.metrics.every_s = 0.1;
+  }
+  ~D4pgNodes() override { std::filesystem::remove_all(directory); }
+
+  NodePlace place(const std::string& name, std::vector<std::string> roles) {
+    NodePlace place;
+    place.run_dir = directory;
+    place.self = {"test", std::move(roles), name};
+    place.credentials = authority.issue(place.self, std::chrono::system_clock::now(), std::chrono::hours(1)).value();
+    place.listen = {"127.0.0.1", 0};
+    place.placement = {{"chief", {{kMetricsRole, {0}}}},       {"replay", {{kReplayRole, {0}}}},
+                       {"learner", {{kLearnerRole, {0}}}},     {"parameters", {{kParametersRole, {0}}}},
+                       {"evaluator", {{kEvaluatorRole, {0}}}}, {"actors", {{kActorRole, {0, 1}}}}};
+    return place;
+  }
+
+  std::future<Status> start_node(const std::string& name, const std::string& role) {
+    return std::async(std::launch::async, [this, name, role] {
+      NodePlace own = place(name, {role});
+      own.chief = wait_for_chief(directory, std::chrono::seconds(10)).value();
+      return run_node(options, own, &give_up);
+    });
+  }
+
+  Result<TrainSummary> run(bool resume) {
+    std::filesystem::remove(directory / "chief.address");
+    std::map<std::string, std::future<Status>> nodes;
+    for (const char* role : {kReplayRole, kLearnerRole, kParametersRole, kEvaluatorRole}) {
+      nodes[role] = start_node(role, role);
+    }
+    nodes["actors"] = start_node("actors", kActorRole);
+    NodePlace own = place("chief", {"chief", kMetricsRole});
+    own.resume = resume;
+    TrainHooks hooks;
+    hooks.metrics = &sink;
+    hooks.checkpoint_dir = directory / "checkpoints";
+    hooks.place = &own;
+    const auto summary = train(options, hooks);
+    give_up = !summary.ok();
+    for (auto& [name, node] : nodes) EXPECT_TRUE(node.get().ok()) << name;
+    return summary;
+  }
+
+  std::filesystem::path directory;
+  transport::Authority authority;
+  TrainOptions options;
+  CountingSink sink;
+  std::atomic<bool> give_up = false;
+};
+
+TEST_F(D4pgNodes, TrainsOverNodesAndGoesOnFromItsCheckpoint) {
+  const auto first = run(false);
+  ASSERT_TRUE(first.ok()) << first.error().message;
+  EXPECT_EQ(first->stop_reason, StopReason::kMaxLearnerSteps);
+  EXPECT_EQ(first->learner_steps, 300);
+  EXPECT_GT(first->env_steps, 64);
+  ASSERT_TRUE(first->final_evaluation.has_value());
+  EXPECT_GT(sink.rows, 2);
+  EXPECT_EQ(open_run_checkpoint(directory / "checkpoints").value().size(), 6u);
+
+  options.max_learner_steps = 600;
+  const auto second = run(true);
+  ASSERT_TRUE(second.ok()) << second.error().message;
+  EXPECT_EQ(second->learner_steps, 600);
+  EXPECT_GT(second->env_steps, first->env_steps);
+}
+
+}  // namespace
+}  // namespace troupe::actors
