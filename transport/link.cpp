@@ -396,6 +396,8 @@ Status Link::receive_payload(std::span<std::byte> part, Duration timeout) {
   return impl_->receive_payload(part, patience);
 }
 
+int Link::socket() const { return impl_->socket.fd(); }
+
 void Link::close() { impl_->close(); }
 
 }  // namespace troupe::transport

@@ -92,6 +92,9 @@ class Link {
   Result<FrameHeader> receive_header(Duration timeout);
   Status receive_payload(std::span<std::byte> part, Duration timeout);
 
+  /// For waiting on several links at once, after wait() has said that this one has nothing yet. Stays the link's.
+  int socket() const;
+
   /// Ends sends and receives in progress and to come, with kUnavailable. Any thread, idempotent, does not block.
   void close();
 

@@ -20,6 +20,7 @@
 
 #include <troupe/transport/authority.hpp>
 #include <troupe/transport/stream.hpp>
+#include <troupe/transport/stream_acceptor.hpp>
 
 namespace troupe::transport::testing {
 
@@ -164,10 +165,11 @@ class StreamTest : public ::testing::Test {
   void accept(int socket, const std::stop_token& stop) {
     auto link =
         Link::open(socket, acceptor_, {.side = Side::kAccept, .admit = only(kSender), .limits = limits_, .stop = stop});
-    if (!link.ok()) return;
-    auto hello = receive_hello(**link, 5s);
+    if (link.ok()) greeter_->take(std::move(*link));
+  }
+  void attach(std::unique_ptr<Link> link, StreamHello hello) {
     const std::lock_guard lock(mutex_);
-    if (hello.ok() && receiver_ != nullptr) receiver_->attach(std::move(*link), std::move(*hello));
+    if (receiver_ != nullptr) receiver_->attach(std::move(link), std::move(hello));
   }
 
   StreamSenderOptions sender_options() {
@@ -229,6 +231,10 @@ class StreamTest : public ::testing::Test {
   std::deque<Fate> fates_;
   std::unique_ptr<StreamReceiver> receiver_;
   std::unique_ptr<StreamSender> sender_;
+  std::unique_ptr<StreamAcceptor> greeter_ =
+      StreamAcceptor::make({.on_hello = [this](std::unique_ptr<Link> link, StreamHello hello) {
+        attach(std::move(link), std::move(hello));
+      }}).value();
   std::vector<std::jthread> threads_;  // joined first
 };
 

@@ -85,6 +85,33 @@ TEST_F(RawSender, OnlyAHelloIsAHello) {
   EXPECT_THAT(refusal(FrameKind::kControl, encode(StreamHello{session_, 0, ""})), HasSubstr("expected 1 or more"));
 }
 
+TEST_F(RawSender, WhoSaysNothingOrNonsenseIsClosedAndHoldsUpNobody) {
+  make_receiver();
+  greeter_ = StreamAcceptor::make(
+                 {.on_hello = [this](auto link, auto hello) { attach(std::move(link), hello); }, .timeout = 300ms})
+                 .value();
+  const auto mute = connect({}).value();
+  const auto foreign = connect({}).value();
+  EXPECT_TRUE(foreign->send(FrameKind::kData, std::vector<std::byte>(30), 5s).ok());
+  const auto start = std::chrono::steady_clock::now();
+  const auto good = dial(1);
+  EXPECT_TRUE(decode_resume(good->receive(5s).value()).ok());
+  EXPECT_THAT(foreign->receive(5s).error().message, HasSubstr("closed"));
+  EXPECT_THAT(mute->receive(5s).error().message, HasSubstr("closed"));
+  EXPECT_GE(std::chrono::steady_clock::now() - start, 200ms);
+  EXPECT_TRUE(say(*good, 1, 1).ok());
+  EXPECT_TRUE(arrived(1));
+}
+
+TEST_F(RawSender, TheOldestOfTooManyThatSayNothingIsClosed) {
+  make_receiver();
+  const auto first = connect({}).value();
+  std::vector<std::unique_ptr<Link>> others;
+  for (std::size_t i = 0; i < StreamAcceptor::kWaitingMax; ++i) others.push_back(connect({}).value());
+  EXPECT_THAT(first->receive(5s).error().message, HasSubstr("closed"));
+  EXPECT_EQ(others.back()->receive(50ms).error().code, Code::kDeadlineExceeded) << "still welcome";
+}
+
 TEST_F(StreamTest, AReceiverThatAcknowledgesTooMuchIsNotBelieved) {
   std::vector<std::jthread> acceptors;
   const EndsFirst ends_first{this};

@@ -288,17 +288,21 @@ TEST_F(StreamTest, StopsPromptlyWhateverItIsDoing) {
 }
 
 TEST_F(StreamTest, CanBeStoppedFromItsOwnCallbacks) {
+  std::atomic<StreamReceiver*> receiver = nullptr;
+  std::atomic<StreamSender*> sender = nullptr;
   std::atomic<bool> down = false;
   const EndsFirst ends_first{this};
-  auto options = receiver_options();
-  options.on_message = [&](const StreamMessage&) { receiver_->stop(); };
-  make_receiver(std::move(options));
+  auto receiving = receiver_options();
+  receiving.on_message = [&](const StreamMessage&) { receiver.load()->stop(); };
+  make_receiver(std::move(receiving));
+  receiver = receiver_.get();
   auto sending = sender_options();
   sending.down = [&](const Error&) {
-    sender_->stop();
+    sender.load()->stop();
     down = true;
   };
   make_sender(std::move(sending));
+  sender = sender_.get();
   send(make_message(1));
   EXPECT_TRUE(eventually([&] { return down.load(); }));
 }
