@@ -6,6 +6,7 @@
 
 #include <troupe/actors/env_actor.hpp>
 #include <troupe/actors/evaluator.hpp>
+#include <troupe/actors/inference_actor.hpp>
 #include <troupe/actors/learner_actor.hpp>
 #include <troupe/actors/metrics_actor.hpp>
 #include <troupe/actors/parameter_store.hpp>
@@ -18,6 +19,13 @@ namespace {
 constexpr std::int64_t kTrajectoriesAhead = 4;
 constexpr std::int64_t kBatchesAhead = 4;  // Acme's prefetch
 constexpr std::int64_t kReportsAhead = 16;
+
+RestartPolicy restart_policy(const TrainOptions& options) {
+  return {.max_restarts = static_cast<int>(options.supervisor.max_restarts),
+          .quarantine = true,
+          .first_backoff = from_seconds(options.supervisor.backoff_first_s),
+          .max_backoff = from_seconds(options.supervisor.backoff_max_s)};
+}
 
 Result<replay::TableOptions> table_options(const TrainOptions& options, const envs::EnvSpec& env) {
   const ReplayOptions& replay = options.replay;
@@ -32,6 +40,21 @@ Result<replay::TableOptions> table_options(const TrainOptions& options, const en
   const double buffer = static_cast<double>(replay.min_items) * replay.tolerance * replay.samples_per_insert;
   TROUPE_ASSIGN(table.limiter, replay::sample_to_insert_ratio(replay.samples_per_insert, replay.min_items, buffer));
   return table;
+}
+
+RoleSpec inference_server(const TrainOptions& options,
+                          std::function<Result<std::unique_ptr<learner::Policy>>(std::int64_t rows)> make_policy,
+                          const StalenessContract& staleness) {
+  const InferenceOptions& inference = options.inference;
+  // A batch of all the env actors there are, each of which has one call under way, need not wait for more.
+  const std::int64_t callers = (options.actors.count + inference.count - 1) / inference.count;
+  RoleSpec server = InferenceActor::spec(kInferenceRole, inference.count,
+                                         {.batch_size = std::min(inference.batch_size, callers),
+                                          .max_wait = from_seconds(inference.max_wait_ms / 1000),
+                                          .make_policy = std::move(make_policy),
+                                          .staleness = staleness});
+  server.restart = restart_policy(options);
+  return server;
 }
 
 }  // namespace
@@ -62,17 +85,19 @@ Result<Topology> d4pg_topology(const TrainOptions& options, const envs::EnvSpec&
   }
   auto make_policy = [d4pg](std::int64_t rows) { return learner::d4pg::make_policy(d4pg, {.rows = rows}); };
 
+  const bool server = options.actors.inference == "server";
+  const StalenessContract staleness{options.staleness.max_versions, {kLearnerRole, kParametersRole}};
+
+  auto make_environment = [env = options.env](std::uint64_t seed) { return envs::make_environment(env, seed); };
+  auto make_policy_of_one = [make_policy] { return make_policy(1); };
   RoleSpec actor = EnvActor::spec(kActorRole, options.actors.count,
-                                  {.env = options.env,
+                                  {.make_environment = make_environment,
+                                   .acting = server ? remote_acting() : local_acting(make_policy_of_one, staleness),
                                    .sigma = options.actors.sigma,
                                    .n_step = options.n_step,
                                    .discount = options.discount,
-                                   .max_env_steps = options.max_env_steps,
-                                   .make_policy = [make_policy] { return make_policy(1); }});
-  actor.restart = {.max_restarts = static_cast<int>(options.supervisor.max_restarts),
-                   .quarantine = true,
-                   .first_backoff = from_seconds(options.supervisor.backoff_first_s),
-                   .max_backoff = from_seconds(options.supervisor.backoff_max_s)};
+                                   .max_env_steps = options.max_env_steps});
+  actor.restart = restart_policy(options);
   actor.completes_run = true;
 
   TROUPE_ASSIGN(auto table, table_options(options, env));
@@ -122,12 +147,18 @@ Result<Topology> d4pg_topology(const TrainOptions& options, const envs::EnvSpec&
       {kReplayRole, "batches", kLearnerRole, "batches", ahead(kBatchesAhead, 2)},
       {kLearnerRole, "priorities", kReplayRole, "priorities", kBatchesAhead},
       {kLearnerRole, "updates", kParametersRole, "updates", 1},
-      {kParametersRole, "parameters", kActorRole, "parameters", 1},
       {kParametersRole, "parameters", kEvaluatorRole, "parameters", 1},
       {kActorRole, "use", kParametersRole, "use", kReportsAhead},
       {kActorRole, "episodes", kMetricsRole, "episodes", kReportsAhead},
       {kEvaluatorRole, "episodes", kMetricsRole, "episodes", kReportsAhead},
   };
+  const char* const acts = server ? kInferenceRole : kActorRole;
+  topology.channels.push_back({kParametersRole, "versions", acts, "versions", 1});
+  topology.channels.push_back({kParametersRole, "parameters", acts, "parameters", 1});
+  if (server) {
+    topology.roles.push_back(inference_server(options, make_policy, staleness));
+    topology.channels.push_back({kActorRole, "inference", kInferenceRole, "requests", 1});
+  }
   topology.reports = PortName{kMetricsRole, "reports"};
   return topology;
 }

@@ -13,6 +13,7 @@ namespace troupe::actors {
 
 /// Names of the roles.
 inline constexpr const char* kActorRole = "actor";
+inline constexpr const char* kInferenceRole = "inference";  ///< there when actors.inference is "server"
 inline constexpr const char* kReplayRole = "replay";
 inline constexpr const char* kLearnerRole = "learner";
 inline constexpr const char* kParametersRole = "parameters";

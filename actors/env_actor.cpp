@@ -5,17 +5,20 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cmath>
 #include <cstring>
-
-#include <troupe/messages/reports.hpp>
-#include <troupe/messages/trajectory.hpp>
 
 namespace troupe::actors {
 namespace {
 
-/// Environment steps of one slice, and so of one trajectory frame: enough to make the frame's cost (about 2 us) vanish,
-/// few enough that new parameters are taken within about a millisecond.
-constexpr std::int64_t kStepsPerSlice = 16;
+/// Environment steps of one slice at most, and so of one trajectory frame: enough to make the frame's cost (about 2 us)
+/// vanish, few enough that new parameters are taken within about a millisecond.
+constexpr std::int64_t kStepsPerTrajectory = 16;
+/// Versions whose use waits to be told. Beyond, the two oldest become one, which counts as of the older version: told
+/// as too stale rather than as fresher than it was.
+constexpr std::size_t kMostUses = 16;
+/// Episodes that wait to be told. Beyond, the oldest is dropped and counted.
+constexpr std::size_t kMostEpisodes = 16;
 /// Names of the noise generator's words in a checkpoint.
 constexpr std::array kNoiseState = {"noise_0", "noise_1", "noise_2", "noise_3"};
 
@@ -25,8 +28,9 @@ RoleSpec EnvActor::spec(std::string name, std::int64_t count, const EnvActorOpti
   RoleSpec spec;
   spec.name = std::move(name);
   spec.count = count;
-  spec.inlets = {{"parameters", "Parameters", ChannelKind::kLatest}};
+  spec.inlets = options.acting.inlets;
   spec.outlets = {{"trajectories", "Trajectory"}, {"use", "ParametersUse"}, {"episodes", "Episode"}};
+  spec.outlets.insert(spec.outlets.end(), options.acting.outlets.begin(), options.acting.outlets.end());
   spec.execution = Execution::kThread;
   spec.make = [options](const RoleIdentity& identity) { return make(options, identity); };
   return spec;
@@ -36,8 +40,8 @@ Result<std::unique_ptr<Role>> EnvActor::make(const EnvActorOptions& options, con
   // A restarted actor must not replay the episodes of its predecessor.
   const std::uint64_t seed =
       derive_seed(identity.seed, "environment", static_cast<std::uint64_t>(identity.incarnation));
-  TROUPE_ASSIGN(auto environment, envs::make_environment(options.env, seed));
-  TROUPE_ASSIGN(auto policy, options.make_policy());
+  TROUPE_ASSIGN(auto environment, options.make_environment(seed));
+  TROUPE_ASSIGN(auto acting, options.acting.make(identity));
   const envs::EnvSpec& spec = environment->spec();
   TROUPE_ASSIGN(auto adder, replay::NStepAdder::make({.observation_size = spec.observation_size(),
                                                       .action_size = spec.action_size(),
@@ -49,108 +53,166 @@ Result<std::unique_ptr<Role>> EnvActor::make(const EnvActorOptions& options, con
         options.max_env_steps / identity.count + (identity.index < options.max_env_steps % identity.count);
   }
   return std::unique_ptr<Role>(
-      new EnvActor(std::move(own), identity, std::move(environment), std::move(policy), std::move(adder)));
+      new EnvActor(std::move(own), identity, std::move(environment), std::move(acting), std::move(adder)));
 }
 
 EnvActor::EnvActor(EnvActorOptions options, const RoleIdentity& identity,
-                   std::unique_ptr<envs::Environment> environment, std::unique_ptr<learner::Policy> policy,
+                   std::unique_ptr<envs::Environment> environment, std::unique_ptr<Acting> acting,
                    replay::NStepAdder adder)
     : options_(std::move(options)),
       identity_(identity),
       environment_(std::move(environment)),
-      policy_(std::move(policy)),
+      acting_(std::move(acting)),
       adder_(std::move(adder)),
       rng_(derive_seed(identity.seed, "noise", static_cast<std::uint64_t>(identity.incarnation))) {
-  const envs::EnvSpec& spec = environment_->spec();
+  const envs::EnvSpec& spec = environment_.spec();
   signature_ =
       std::make_shared<const Signature>(replay::transition_signature(spec.observation_size(), spec.action_size()));
-  raw_observation_.resize(row_bytes(spec.observation));
   observation_.resize(static_cast<std::size_t>(spec.observation_size()));
   action_.resize(static_cast<std::size_t>(spec.action_size()));
-  env_action_.resize(action_.size());
 }
 
 Result<Progress> EnvActor::step(RoleContext& context) {
-  TROUPE_TRY(take_parameters(context));
-  if (options_.max_env_steps > 0 && env_steps_ >= options_.max_env_steps) return Progress::kDone;
-  if (version_ < 0 || !context.out("trajectories").ready() || !context.out("use").ready(0) ||
-      !context.out("episodes").ready()) {
-    return Progress::kIdle;
+  TROUPE_TRY(acting_->refresh(context));
+  const Outlet& trajectories = context.out("trajectories");
+  waiting_ = false;
+  while (!at_limit() && trajectories.ready()) {
+    TROUPE_ASSIGN(const Acted acted, act(context));
+    waiting_ = acted == Acted::kWaiting;
+    if (waiting_ || acted == Acted::kFailed) break;
+    if (acted == Acted::kEpisodeEnd) end_episode();
+    if (acted == Acted::kEpisodeEnd || trajectory_steps_ == kStepsPerTrajectory || at_limit()) {
+      send_trajectory(context);
+      break;
+    }
   }
-
-  messages::TrajectoryOptions layout{signature_, kStepsPerSlice + options_.n_step, false};
-  TROUPE_ASSIGN(auto builder, messages::TrajectoryBuilder::make(context.pool(), layout));
-  std::int64_t rows = 0;
-  std::int64_t steps = 0;
-  bool ended = false;
-  while (steps < kStepsPerSlice && !ended && (options_.max_env_steps == 0 || env_steps_ < options_.max_env_steps)) {
-    if (!in_episode_) TROUPE_TRY(reset());
-    TROUPE_ASSIGN(ended, act(builder.rows(), rows));
-    ++steps;
-    ++env_steps_;
+  if (trajectory_steps_ == 0) TROUPE_TRY(send_observations(context));
+  if (at_limit()) {
+    episodes_unreported_ += static_cast<std::int64_t>(finished_.size());
+    finished_.clear();
+    return Progress::kDone;
   }
-  if (rows > 0) {
-    const messages::TrajectoryInfo info{static_cast<std::uint32_t>(identity_.index),
-                                        static_cast<std::uint32_t>(identity_.incarnation), sequence_++, version_,
-                                        steps};
-    context.out("trajectories").send(std::move(builder).finish(info, rows));
-  }
-  TROUPE_ASSIGN(Frame use, messages::make_parameters_use(
-                               context.pool(), {static_cast<std::uint32_t>(identity_.index), version_, steps}));
-  context.out("use").send_to(0, std::move(use));
-  if (ended) {
-    TROUPE_ASSIGN(Frame episode,
-                  messages::make_episode(context.pool(), {identity_.role, static_cast<std::uint32_t>(identity_.index),
-                                                          episode_return_, episode_steps_, version_}));
-    context.out("episodes").send(std::move(episode));
-    ++episodes_;
-    in_episode_ = false;
-  }
-  return Progress::kMore;
+  return waiting_ || !trajectories.ready() ? Progress::kIdle : Progress::kMore;
 }
 
-Status EnvActor::take_parameters(RoleContext& context) {
-  TROUPE_ASSIGN(const auto parameters, assembler_.take(context.in("parameters")));
-  if (!parameters) return {};
-  TROUPE_TRY(policy_->load(parameters->values, parameters->layout_hash));
-  version_ = parameters->version;
-  return {};
+Result<EnvActor::Acted> EnvActor::act(RoleContext& context) {
+  if (!in_episode_) {
+    const auto begun = environment_.reset(observation_);
+    if (!begun.ok()) return environment_failed(context, begun.error());
+    TROUPE_TRY(adder_.first(observation_));
+    in_episode_ = true;
+    episode_return_ = 0;
+    episode_steps_ = 0;
+  }
+  TROUPE_ASSIGN(const auto version, acting_->act(context, observation_, action_));
+  if (!version) return Acted::kWaiting;
+  version_ = *version;
+  TROUPE_TRY(add_noise());
+  if (!trajectory_) TROUPE_TRY(begin_trajectory(context));
+  const auto result = environment_.step(action_, observation_);
+  if (!result.ok()) return environment_failed(context, result.error());
+  TROUPE_ASSIGN(const std::int64_t rows,
+                adder_.add({action_, result->reward, result->discount, observation_, result->last()},
+                           trajectory_->rows(), trajectory_rows_));
+  trajectory_rows_ += rows;
+  ++trajectory_steps_;
+  ++env_steps_;
+  episode_return_ += result->reward;
+  ++episode_steps_;
+  count_use();
+  return result->last() ? Acted::kEpisodeEnd : Acted::kStep;
 }
 
-Status EnvActor::reset() {
-  TROUPE_TRY(environment_->reset(raw_observation_));
-  envs::flatten_observation(environment_->spec(), raw_observation_, observation_);
-  TROUPE_TRY(adder_.first(observation_));
-  in_episode_ = true;
-  episode_return_ = 0;
-  episode_steps_ = 0;
-  return {};
-}
-
-Result<bool> EnvActor::act(const MutableBatchView& out, std::int64_t& row) {
-  TROUPE_TRY(policy_->act(observation_, action_));
-  const envs::EnvSpec& spec = environment_->spec();
+Status EnvActor::add_noise() {
+  const envs::EnvSpec& spec = environment_.spec();
   for (std::size_t i = 0; i < action_.size(); ++i) {
+    if (!std::isfinite(action_[i])) {
+      return Error{Code::kInternal, fmt::format("parameters of version {} gave action[{}] = {}, expected finite values",
+                                                version_, i, action_[i])};
+    }
     const double half_range = (spec.action_high[i] - spec.action_low[i]) / 2;
     const double noisy = action_[i] + options_.sigma * half_range * rng_.normal();
     action_[i] = static_cast<float>(std::clamp(noisy, spec.action_low[i], spec.action_high[i]));
-    env_action_[i] = action_[i];
   }
-  TROUPE_ASSIGN(const envs::TimeStep result, environment_->step(env_action_, raw_observation_));
-  envs::flatten_observation(spec, raw_observation_, observation_);
-  episode_return_ += result.reward;
-  ++episode_steps_;
-  TROUPE_ASSIGN(const std::int64_t written,
-                adder_.add({action_, result.reward, result.discount, observation_, result.last()}, out, row));
-  row += written;
-  return result.last();
+  return {};
 }
 
-std::string EnvActor::waiting_for() const { return version_ < 0 ? "no parameters have come yet;" : ""; }
+Result<EnvActor::Acted> EnvActor::environment_failed(RoleContext& context, const Error& cause) {
+  // Steps of the window whose transitions now never come; those that are written are good.
+  const std::int64_t unfinished = in_episode_ ? adder_.rows_of_next(true) - 1 : 0;
+  in_episode_ = false;
+  dropped_steps_ += unfinished;
+  TROUPE_TRY(environment_.survive(identity_.name(), cause, unfinished, context.clock().now()));
+  return Acted::kFailed;
+}
+
+std::int64_t EnvActor::rows_at_most() const { return kStepsPerTrajectory + options_.n_step; }
+
+Status EnvActor::begin_trajectory(RoleContext& context) {
+  messages::TrajectoryOptions layout{signature_, rows_at_most(), false};
+  TROUPE_ASSIGN(trajectory_, messages::TrajectoryBuilder::make(context.pool(), layout));
+  std::span<const std::byte> restored = restored_rows_;
+  for (std::size_t c = 0; c < signature_->size(); ++c) {
+    const std::size_t bytes = static_cast<std::size_t>(trajectory_rows_) * (*signature_)[c].bytes();
+    std::ranges::copy(restored.first(bytes), trajectory_->rows().columns[c].begin());
+    restored = restored.subspan(bytes);
+  }
+  restored_rows_.clear();
+  return {};
+}
+
+void EnvActor::send_trajectory(RoleContext& context) {
+  const messages::TrajectoryInfo info{static_cast<std::uint32_t>(identity_.index),
+                                      static_cast<std::uint32_t>(identity_.incarnation), sequence_++, version_,
+                                      trajectory_steps_};
+  context.out("trajectories").send(std::move(*trajectory_).finish(info, trajectory_rows_));
+  trajectory_.reset();
+  trajectory_rows_ = 0;
+  trajectory_steps_ = 0;
+}
+
+void EnvActor::count_use() {
+  if (uses_.empty() || uses_.back().version != version_) {
+    uses_.push_back({static_cast<std::uint32_t>(identity_.index), version_, 0});
+  }
+  ++uses_.back().env_steps;
+  if (uses_.size() <= kMostUses) return;
+  uses_[0].env_steps += uses_[1].env_steps;
+  uses_.erase(uses_.begin() + 1);
+}
+
+void EnvActor::end_episode() {
+  in_episode_ = false;
+  ++episodes_;
+  finished_.push_back(
+      {identity_.role, static_cast<std::uint32_t>(identity_.index), episode_return_, episode_steps_, version_});
+  if (finished_.size() <= kMostEpisodes) return;
+  finished_.pop_front();
+  ++episodes_unreported_;
+}
+
+Status EnvActor::send_observations(RoleContext& context) {
+  for (Outlet& out = context.out("use"); !uses_.empty() && out.ready(0); uses_.pop_front()) {
+    TROUPE_ASSIGN(Frame use, messages::make_parameters_use(context.pool(), uses_.front()));
+    out.send_to(0, std::move(use));
+  }
+  for (Outlet& out = context.out("episodes"); !finished_.empty() && out.ready(); finished_.pop_front()) {
+    TROUPE_ASSIGN(Frame episode, messages::make_episode(context.pool(), finished_.front()));
+    out.send(std::move(episode));
+  }
+  return {};
+}
+
+std::string EnvActor::waiting_for() const { return waiting_ ? acting_->waiting_for() : ""; }
 
 void EnvActor::report(Report& report) const {
   report.counters.push_back({"steps", static_cast<double>(env_steps_)});
   report.counters.push_back({"episodes", static_cast<double>(episodes_)});
+  report.counters.push_back({"episodes_unreported", static_cast<double>(episodes_unreported_)});
+  report.counters.push_back({"env_failures", static_cast<double>(environment_.failures())});
+  report.counters.push_back({"steps_dropped", static_cast<double>(dropped_steps_)});
+  if (version_ >= 0) report.gauges.push_back({"version", static_cast<double>(version_)});
+  acting_->report(report);
 }
 
 Result<RoleState> EnvActor::save() const {
@@ -165,15 +227,23 @@ Result<RoleState> EnvActor::save() const {
   state.counters.push_back({"sequence", static_cast<std::int64_t>(sequence_)});
   state.counters.push_back({"episode_return_bits", std::bit_cast<std::int64_t>(episode_return_)});
   state.counters.push_back({"episode_steps", episode_steps_});
-  state.chunks.push_back(environment_->save_state());
+  state.counters.push_back({"trajectory_steps", trajectory_steps_});
+  state.counters.push_back({"trajectory_rows", trajectory_rows_});
+  state.chunks.push_back(environment_.save_state());
   state.chunks.push_back(adder_.save_state());
   const auto observation = std::as_bytes(std::span(observation_));
   state.chunks.emplace_back(observation.begin(), observation.end());
+  state.chunks.push_back(restored_rows_);
+  for (std::size_t c = 0; trajectory_ && c < signature_->size(); ++c) {
+    const auto written = static_cast<std::size_t>(trajectory_rows_) * (*signature_)[c].bytes();
+    const auto column = trajectory_->rows().columns[c].first(written);
+    state.chunks.back().insert(state.chunks.back().end(), column.begin(), column.end());
+  }
   return state;
 }
 
 Status EnvActor::restore(const RoleState& state) {
-  TROUPE_TRY(state.expect_chunks(3));
+  TROUPE_TRY(state.expect_chunks(4));
   if (state.chunks[2].size() != observation_.size() * sizeof(float)) {
     return Error{Code::kShapeMismatch, fmt::format("state has an observation of {} bytes, expected {} floats",
                                                    state.chunks[2].size(), observation_.size())};
@@ -189,9 +259,21 @@ Status EnvActor::restore(const RoleState& state) {
   TROUPE_ASSIGN(const std::int64_t sequence, state.counter("sequence"));
   TROUPE_ASSIGN(const std::int64_t return_bits, state.counter("episode_return_bits"));
   TROUPE_ASSIGN(episode_steps_, state.counter("episode_steps"));
-  TROUPE_TRY(environment_->restore_state(state.chunks[0]));
+  TROUPE_ASSIGN(trajectory_steps_, state.counter("trajectory_steps"));
+  TROUPE_ASSIGN(trajectory_rows_, state.counter("trajectory_rows"));
+  if (trajectory_steps_ < 0 || trajectory_steps_ >= kStepsPerTrajectory || trajectory_rows_ < 0 ||
+      trajectory_rows_ > rows_at_most() ||
+      state.chunks[3].size() != static_cast<std::size_t>(trajectory_rows_) * row_bytes(*signature_)) {
+    return Error{
+        Code::kShapeMismatch,
+        fmt::format("state has a trajectory of {} steps and {} rows in {} bytes, expected at most {} rows of {}",
+                    trajectory_steps_, trajectory_rows_, state.chunks[3].size(), rows_at_most(),
+                    row_bytes(*signature_))};
+  }
+  TROUPE_TRY(environment_.restore_state(state.chunks[0]));
   TROUPE_TRY(adder_.restore_state(state.chunks[1]));
   std::memcpy(observation_.data(), state.chunks[2].data(), state.chunks[2].size());
+  restored_rows_ = state.chunks[3];
   rng_.set_state(rng);
   in_episode_ = in_episode != 0;
   sequence_ = static_cast<std::uint64_t>(sequence);

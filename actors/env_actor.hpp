@@ -1,31 +1,39 @@
 #pragma once
 // The env actor: acts in one environment with the newest policy plus exploration noise and sends n-step transitions to
 // replay. First role of the flow env -> actor -> replay -> learner -> parameter store -> actor.
+#include <cstdint>
+#include <deque>
+#include <functional>
 #include <memory>
+#include <optional>
+#include <string>
 #include <vector>
 
-#include <troupe/actors/parameters_assembler.hpp>
+#include <troupe/actors/acting.hpp>
+#include <troupe/actors/guarded_environment.hpp>
 #include <troupe/actors/topology.hpp>
 #include <troupe/core/rng.hpp>
-#include <troupe/envs/environment.hpp>
-#include <troupe/learner/policy.hpp>
+#include <troupe/messages/reports.hpp>
+#include <troupe/messages/trajectory.hpp>
 #include <troupe/replay/n_step_adder.hpp>
 
 namespace troupe::actors {
 
 struct EnvActorOptions {
-  std::string env;
+  /// Makes the environment, whose episodes follow from the seed.
+  std::function<Result<std::unique_ptr<envs::Environment>>(std::uint64_t seed)> make_environment;
+  ActingSpec acting;
   double sigma = 0.3;  ///< of the Gaussian noise, in units of half the action range (Acme: fixed, not annealed)
   std::int64_t n_step = 5;
   double discount = 0.99;
   std::int64_t max_env_steps = 0;  ///< of all instances together, in equal shares; 0: no limit
-  /// Makes the policy network for one observation at a time.
-  std::function<Result<std::unique_ptr<learner::Policy>>()> make_policy;
 };
 
-/// Ports: in parameters (latest, Parameters); out trajectories (stream, Trajectory), use (stream, ParametersUse),
-/// episodes (stream, Episode). Waits for the first parameters before it acts. Use goes to the first parameter store, so
-/// that each step is counted once.
+/// Ports: out trajectories (stream, Trajectory), use (stream, ParametersUse), episodes (stream, Episode), and those of
+/// its acting. It waits for room for trajectories and for actions; uses and episodes are for people to look at, so when
+/// nobody takes them they are merged and counted as unreported, and acting goes on. Use goes to the first
+/// parameter store, so that each step is counted once.
+/// An environment that fails is reset; see GuardedEnvironment for how often, and for the error that ends the instance.
 class EnvActor final : public Role {
  public:
   /// What it may be restarted with: nothing but options and identity.
@@ -40,35 +48,55 @@ class EnvActor final : public Role {
 
  private:
   EnvActor(EnvActorOptions options, const RoleIdentity& identity, std::unique_ptr<envs::Environment> environment,
-           std::unique_ptr<learner::Policy> policy, replay::NStepAdder adder);
+           std::unique_ptr<Acting> acting, replay::NStepAdder adder);
 
-  Status take_parameters(RoleContext& context);
-  /// Starts the next episode.
-  Status reset();
-  /// One environment step; appends transitions to `out` at row `row` and moves it. True when the episode has ended.
-  Result<bool> act(const MutableBatchView& out, std::int64_t& row);
+  enum class Acted { kStep, kEpisodeEnd, kWaiting, kFailed };
+  /// One environment step, with whatever reset must precede it.
+  Result<Acted> act(RoleContext& context);
+  /// Errors: kInternal when the action before it is not finite.
+  Status add_noise();
+  /// Drops the episode; the next step begins another. kFailed, or the error that ends the instance.
+  Result<Acted> environment_failed(RoleContext& context, const Error& cause);
+  std::int64_t rows_at_most() const;
+  bool at_limit() const { return options_.max_env_steps > 0 && env_steps_ >= options_.max_env_steps; }
+
+  Status begin_trajectory(RoleContext& context);
+  void send_trajectory(RoleContext& context);
+  void count_use();
+  void end_episode();
+  /// Sends what there is room for.
+  Status send_observations(RoleContext& context);
 
   EnvActorOptions options_;
   RoleIdentity identity_;
-  std::unique_ptr<envs::Environment> environment_;
-  std::unique_ptr<learner::Policy> policy_;
-  ParametersAssembler assembler_;
+  GuardedEnvironment environment_;
+  std::unique_ptr<Acting> acting_;
   replay::NStepAdder adder_;
   std::shared_ptr<const Signature> signature_;
   Rng rng_;
 
-  std::vector<std::byte> raw_observation_;
   std::vector<float> observation_;
   std::vector<float> action_;
-  std::vector<double> env_action_;
 
   bool in_episode_ = false;
-  std::int64_t version_ = -1;  ///< of the policy; -1 before the first
+  bool waiting_ = false;       ///< for an action
+  std::int64_t version_ = -1;  ///< that chose the last action
   std::int64_t env_steps_ = 0;
   std::int64_t episodes_ = 0;
-  std::uint64_t sequence_ = 0;
+  std::int64_t dropped_steps_ = 0;  ///< whose transitions a failure of the environment cut off
   double episode_return_ = 0;
   std::int64_t episode_steps_ = 0;
+
+  /// The trajectory that is being filled, over several calls of step() when actions come from a server.
+  std::optional<messages::TrajectoryBuilder> trajectory_;
+  std::vector<std::byte> restored_rows_;  ///< of a checkpoint, column by column, until there is a frame to fill
+  std::int64_t trajectory_rows_ = 0;
+  std::int64_t trajectory_steps_ = 0;
+  std::uint64_t sequence_ = 0;
+
+  std::deque<messages::ParametersUse> uses_;      ///< not yet sent, oldest first; bounded
+  std::deque<messages::EpisodeReport> finished_;  ///< not yet sent, oldest first; bounded
+  std::int64_t episodes_unreported_ = 0;          ///< dropped, because nobody took them
 };
 
 }  // namespace troupe::actors

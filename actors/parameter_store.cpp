@@ -24,7 +24,8 @@ RoleSpec ParameterStore::spec(std::string name, std::int64_t count) {
   spec.count = count;
   spec.inlets = {{"updates", "Parameters", ChannelKind::kLatest},
                  {.name = "use", .type = "ParametersUse", .always_drained = true}};
-  spec.outlets = {{"parameters", "Parameters", ChannelKind::kLatest}};
+  spec.outlets = {{"versions", "ParametersVersion", ChannelKind::kLatest},
+                  {"parameters", "Parameters", ChannelKind::kLatest}};
   spec.make = [](const RoleIdentity& identity) -> Result<std::unique_ptr<Role>> {
     return {std::make_unique<ParameterStore>(identity.index)};
   };
@@ -41,6 +42,10 @@ Result<Progress> ParameterStore::step(RoleContext& context) {
                    fmt::format("update: got version {}, expected {} or newer", parameters.info().version, version_)};
     }
     version_ = parameters.info().version;
+    if (index_ == 0) {
+      TROUPE_ASSIGN(Frame newest, messages::make_parameters_version(context.pool(), {version_}));
+      context.out("versions").send(std::move(newest));
+    }
     if (parameters.piece().count == 1) {
       context.out("parameters").send(std::move(frame));
     } else {

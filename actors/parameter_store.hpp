@@ -30,9 +30,10 @@ class StalenessHistogram {
   std::int64_t max_ = 0;
 };
 
-/// Ports: in updates (latest, Parameters), use (stream, ParametersUse; always drained); out parameters (latest,
-/// Parameters). Fails when a version is older than one it has passed on: versions only grow.
-/// Env actors report their use to instance 0, which alone counts it and reports staleness.
+/// Ports: in updates (latest, Parameters), use (stream, ParametersUse; always drained); out versions (latest,
+/// ParametersVersion: ahead of the parameters themselves), parameters (latest, Parameters). Fails when a version is
+/// older than one it has passed on: versions only grow.
+/// Instance 0 alone announces versions, is told of their use by env actors, and reports staleness.
 /// Holds at most two frames that a reader has missed, for each reader.
 class ParameterStore final : public Role {
  public:

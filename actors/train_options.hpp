@@ -11,6 +11,18 @@ namespace troupe::actors {
 struct ActorOptions {
   std::int64_t count = 1;  ///< env actors; each has its own environment and random stream
   double sigma = 0.3;      ///< standard deviation of the Gaussian exploration noise, in units of half the action range
+  std::string inference = "local";  ///< "local": each env actor has the policy; "server": the inference role does
+};
+
+struct InferenceOptions {
+  std::int64_t count = 1;        ///< servers
+  std::int64_t batch_size = 32;  ///< observations in a batch at most; fewer when there are not as many env actors
+  double max_wait_ms = 1;        ///< longest wait of a batch's first observation for the others
+};
+
+struct StalenessOptions {
+  std::int64_t max_versions =
+      -1;  ///< how much older than the newest published parameters acting ones may be; -1: no bound
 };
 
 struct ReplayOptions {
@@ -89,6 +101,8 @@ struct TrainOptions {
   double discount = 0.99;   ///< gamma, a step
 
   ActorOptions actors;
+  InferenceOptions inference;  ///< used when actors.inference is "server"
+  StalenessOptions staleness;
   ReplayOptions replay;
   LearnerOptions learner;
   ParametersOptions parameters;

@@ -2,11 +2,13 @@
 // its limits and resumes from its checkpoints.
 #include <troupe/actors/d4pg_topology.hpp>
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <filesystem>
+#include <map>
 #include <stdexcept>
 
 #include <troupe/actors/runtime.hpp>
@@ -192,21 +194,33 @@ TEST_F(D4pgTopology, ParametersThatTravelInPiecesReachTheActors) {
   }
 }
 
-/// An env actor whose environment breaks at the fifth step of its first incarnation.
+/// A role that breaks at some step of its first incarnation.
 class Breaking final : public Role {
  public:
-  Breaking(std::unique_ptr<Role> inner, bool breaks) : inner_(std::move(inner)), breaks_(breaks) {}
+  Breaking(std::unique_ptr<Role> inner, int breaks_at) : inner_(std::move(inner)), breaks_at_(breaks_at) {}
   Result<Progress> step(RoleContext& context) override {
-    if (breaks_ && ++steps_ == 5) throw std::runtime_error("the simulator crashed");
+    if (++steps_ == breaks_at_) throw std::runtime_error("the simulator crashed");
     return inner_->step(context);
   }
   void report(Report& report) const override { inner_->report(report); }
 
  private:
   std::unique_ptr<Role> inner_;
-  bool breaks_;
+  int breaks_at_;  ///< 0: never
   int steps_ = 0;
 };
+
+/// Makes the instances of a role break at a step of their first incarnations; counts the restarts.
+void break_once(Topology& topology, const char* role, int at, int& restarts) {
+  for (RoleSpec& spec : topology.roles) {
+    if (spec.name != role) continue;
+    spec.make = [make = spec.make, at, &restarts](const RoleIdentity& identity) -> Result<std::unique_ptr<Role>> {
+      TROUPE_ASSIGN(auto inner, make(identity));
+      restarts += identity.incarnation > 0;
+      return {std::make_unique<Breaking>(std::move(inner), identity.incarnation == 0 ? at : 0)};
+    };
+  }
+}
 
 TEST_F(D4pgTopology, ACrashedEnvActorIsRestartedAndTrainingGoesOn) {
   RecordingSink sink;
@@ -215,16 +229,87 @@ TEST_F(D4pgTopology, ACrashedEnvActorIsRestartedAndTrainingGoesOn) {
   const auto environment = envs::make_environment(options.env, 1).value();
   Topology topology = d4pg_topology(options, environment->spec(), sink, 0).value();
   int restarts = 0;
-  topology.roles[0].make = [make = topology.roles[0].make,
-                            &restarts](const RoleIdentity& identity) -> Result<std::unique_ptr<Role>> {
-    TROUPE_ASSIGN(auto role, make(identity));
-    restarts += identity.incarnation > 0;
-    return {std::make_unique<Breaking>(std::move(role), identity.incarnation == 0)};
-  };
+  break_once(topology, kActorRole, 5, restarts);
   auto runtime = Runtime::make(std::move(topology), {.seed = 1, .deterministic = true}).value();
   EXPECT_EQ(runtime->run([] { return false; }).value(), Runtime::Ended::kComplete);
   runtime.reset();
   EXPECT_EQ(restarts, 2);  // both instances
+}
+
+TEST_F(D4pgTopology, AStalenessBoundOfZeroNeverDeadlocks) {
+  // Metrics has timers, so roles that wait for each other for ever would run into the limit of virtual time instead of
+  // a standstill; a good run takes seconds of it. The limiter of the tight ones lets replay be ahead or behind by
+  // little more than a batch, so that env actors and the learner wait for each other all the time.
+  struct Case {
+    const char* inference;
+    std::int64_t publish_period;
+    double tolerance;
+    std::int64_t shards;
+  };
+  for (const Case& c : {Case{"local", 1, 1.0, 1},
+                        {"local", 1, 0.04, 1},
+                        {"local", 7, 0.04, 3},
+                        {"server", 1, 0.04, 3},
+                        {"server", 7, 0.04, 1}}) {
+    SCOPED_TRACE(fmt::format("{}, publish_period {}, tolerance {}, {} shards", c.inference, c.publish_period,
+                             c.tolerance, c.shards));
+    RecordingSink sink;
+    TrainOptions options = small();
+    options.max_learner_steps = 150;
+    options.max_minutes = 1;
+    options.checkpoint.every_s = 1000;
+    options.actors = {.count = 3, .inference = c.inference};
+    options.staleness.max_versions = 0;
+    options.learner.publish_period = c.publish_period;
+    options.replay.tolerance = c.tolerance;
+    options.parameters.shards = c.shards;
+    const auto summary = run(options, sink);
+    ASSERT_TRUE(summary.ok()) << summary.error().message;
+    EXPECT_EQ(summary->stop_reason, StopReason::kMaxLearnerSteps);
+    std::filesystem::remove_all(directory);
+  }
+}
+
+TEST_F(D4pgTopology, AnInferenceServerActsForAllEnvActors) {
+  RecordingSink sink;
+  TrainOptions options = small();
+  options.actors = {.count = 5, .inference = "server"};
+  options.inference = {.count = 2, .batch_size = 32, .max_wait_ms = 1};
+  options.max_learner_steps = 300;
+  const auto summary = run(options, sink);
+  ASSERT_TRUE(summary.ok()) << summary.error().message;
+  std::map<std::string, double> newest;
+  for (const MetricRow& row : sink.rows) {
+    for (const Scalar& scalar : row.scalars) newest[scalar.name] = std::max(newest[scalar.name], scalar.value);
+  }
+  EXPECT_GT(newest["inference/requests_per_s"], newest["inference/batches_per_s"]) << "no batch held more than one";
+  EXPECT_GT(newest["parameters/staleness_from_0_per_s"] + newest["parameters/staleness_from_1_per_s"], 0)
+      << "the versions that acted did not come back with the answers";
+  EXPECT_EQ(newest["actor/inference_calls_failed_per_s"], 0);
+
+  // From a checkpoint that was taken while calls were under way.
+  options.max_learner_steps = 350;
+  RecordingSink resumed;
+  const auto second = run(options, resumed, true);
+  ASSERT_TRUE(second.ok()) << second.error().message;
+  EXPECT_EQ(second->learner_steps, 350);
+}
+
+TEST_F(D4pgTopology, EpisodesGoOnWhenTheInferenceServerCrashes) {
+  RecordingSink sink;
+  TrainOptions options = small();
+  options.actors.inference = "server";
+  options.max_learner_steps = 200;
+  const auto environment = envs::make_environment(options.env, 1).value();
+  Topology topology = d4pg_topology(options, environment->spec(), sink, 0).value();
+  int server_restarts = 0, actor_restarts = 0;
+  break_once(topology, kInferenceRole, 40, server_restarts);
+  break_once(topology, kActorRole, 0, actor_restarts);
+  auto runtime = Runtime::make(std::move(topology), {.seed = 1, .deterministic = true}).value();
+  EXPECT_EQ(runtime->run([] { return false; }).value(), Runtime::Ended::kComplete);
+  runtime.reset();
+  EXPECT_EQ(server_restarts, 1);
+  EXPECT_EQ(actor_restarts, 0);
 }
 
 TEST_F(D4pgTopology, AStopRequestLeavesACheckpoint) {

@@ -64,12 +64,45 @@ class FakeOutlet final : public Outlet {
   std::vector<std::size_t> receivers;  ///< of `sent`, frame by frame
 };
 
+class FakeCaller final : public Caller {
+ public:
+  bool ready() const override { return wired && calls.empty(); }
+  void call(Frame request, Duration deadline, Reply reply) override {
+    calls.push_back({std::move(request), deadline, std::move(reply)});
+  }
+  /// Ends the oldest call.
+  void finish(Result<Frame> answer) {
+    const Reply reply = std::move(calls.front().reply);
+    calls.pop_front();
+    reply(std::move(answer));
+  }
+  struct Call {
+    Frame request;
+    Duration deadline;
+    Reply reply;
+  };
+  bool wired = true;
+  std::deque<Call> calls;
+};
+
+class FakeServer final : public Server {
+ public:
+  bool empty() const override { return requests.empty(); }
+  std::pair<Frame, std::function<void(Frame)>> take() override {
+    Frame frame = std::move(requests.front());
+    requests.pop_front();
+    return {std::move(frame), [this](Frame answer) { answers.push_back(std::move(answer)); }};
+  }
+  std::deque<Frame> requests;
+  std::vector<Frame> answers;
+};
+
 class FakeContext final : public RoleContext {
  public:
   FakeInlet& in(std::string_view port) override { return inlets_[std::string(port)]; }
   FakeOutlet& out(std::string_view port) override { return outlets_[std::string(port)]; }
-  Caller& caller(std::string_view port) override { TROUPE_CHECK(false, "no caller {}", port); }
-  Server& server(std::string_view port) override { TROUPE_CHECK(false, "no server {}", port); }
+  FakeCaller& caller(std::string_view port) override { return callers_[std::string(port)]; }
+  FakeServer& server(std::string_view port) override { return servers_[std::string(port)]; }
   const Clock& clock() const override { return manual_clock; }
   messages::FramePool& pool() override { return pool_; }
   void wake_after(Duration delay) override { woken_after = delay; }
@@ -83,6 +116,8 @@ class FakeContext final : public RoleContext {
   messages::FramePool pool_;
   std::map<std::string, FakeInlet> inlets_;
   std::map<std::string, FakeOutlet> outlets_;
+  std::map<std::string, FakeCaller> callers_;
+  std::map<std::string, FakeServer> servers_;
 };
 
 }  // namespace troupe::actors::testing

@@ -40,6 +40,8 @@ TEST(ParameterStore, PassesNewVersionsOnByPointer) {
   EXPECT_EQ(store.step(context).value(), Progress::kIdle);
   ASSERT_EQ(context.out("parameters").sent.size(), 1u);
   EXPECT_EQ(context.out("parameters").sent[0].bytes().data(), frame.bytes().data());
+  ASSERT_EQ(context.out("versions").sent.size(), 1u);
+  EXPECT_EQ(messages::read_parameters_version(context.out("versions").sent[0]).value().version, 10);
 }
 
 TEST(ParameterStore, RefusesAnOlderVersion) {

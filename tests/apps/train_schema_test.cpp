@@ -55,6 +55,11 @@ TEST(TrainSchema, EveryKeyIsDocumentedAndReachesItsField) {
                                         "discount=0.16",
                                         "actors.count=17",
                                         "actors.sigma=0.18",
+                                        "actors.inference=server",
+                                        "inference.count=46",
+                                        "inference.batch_size=47",
+                                        "inference.max_wait_ms=48",
+                                        "staleness.max_versions=49",
                                         "replay.shards=5",
                                         "replay.max_items=1900000",
                                         "replay.max_bytes=2000000",
@@ -109,6 +114,11 @@ TEST(TrainSchema, EveryKeyIsDocumentedAndReachesItsField) {
   EXPECT_EQ(o.discount, 0.16);
   EXPECT_EQ(o.actors.count, 17);
   EXPECT_EQ(o.actors.sigma, 0.18);
+  EXPECT_EQ(o.actors.inference, "server");
+  EXPECT_EQ(o.inference.count, 46);
+  EXPECT_EQ(o.inference.batch_size, 47);
+  EXPECT_EQ(o.inference.max_wait_ms, 48);
+  EXPECT_EQ(o.staleness.max_versions, 49);
   EXPECT_EQ(o.replay.shards, 5);
   EXPECT_EQ(o.replay.max_items, 1900000);
   EXPECT_EQ(o.replay.max_bytes, 2000000);
