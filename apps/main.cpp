@@ -29,6 +29,9 @@ int run(int argc, char** argv) {
   app.require_subcommand(1);
   Command chosen;
   add_train_command(app, &chosen);
+  add_status_command(app, &chosen);
+  add_stop_command(app, &chosen);
+  add_token_command(app, &chosen);
   add_render_command(app, &chosen);
   add_envs_command(app, &chosen);
   add_config_command(app, &chosen);

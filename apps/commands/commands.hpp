@@ -23,6 +23,9 @@ enum ExitCode {
 using Command = std::function<int()>;
 
 void add_train_command(CLI::App& app, Command* chosen);
+void add_status_command(CLI::App& app, Command* chosen);
+void add_stop_command(CLI::App& app, Command* chosen);
+void add_token_command(CLI::App& app, Command* chosen);
 void add_render_command(CLI::App& app, Command* chosen);
 void add_envs_command(CLI::App& app, Command* chosen);
 void add_config_command(CLI::App& app, Command* chosen);

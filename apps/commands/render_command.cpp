@@ -33,11 +33,11 @@ struct Arguments {
 };
 
 Result<std::unique_ptr<learner::Policy>> load_policy(const actors::TrainOptions& options, const envs::EnvSpec& spec,
-                                                     const messages::OpenCheckpoint& checkpoint) {
+                                                     std::span<const messages::TensorBytes> tensors) {
   TROUPE_ASSIGN(std::unique_ptr<learner::Policy> policy,
                 learner::d4pg::make_policy(actors::d4pg_options(options, spec), {.rows = 1}));
   TROUPE_ASSIGN(const std::vector<float> values,
-                actors::group_values(checkpoint.tensors, actors::kLearnerRole, policy->parameters().layout()));
+                actors::group_values(tensors, actors::kLearnerRole, policy->parameters().layout()));
   TROUPE_TRY(policy->load(values, policy->parameters().fingerprint()));
   return policy;
 }
@@ -47,9 +47,16 @@ Status render(const Arguments& arguments) {
   TROUPE_ASSIGN(const Config config, load_config(run.config(), {}, train_schema(envs::environment_names())));
   TROUPE_ASSIGN(const actors::TrainOptions options, to_train_options(config));
   TROUPE_ASSIGN(const auto environment, envs::make_environment(options.env, arguments.seed));
-  TROUPE_ASSIGN(const messages::OpenCheckpoint checkpoint,
-                messages::open_newest_checkpoint(run.checkpoints().string()));
-  TROUPE_ASSIGN(const auto policy, load_policy(options, environment->spec(), checkpoint));
+  // Of a run over nodes the checkpoint is in parts, and one of them is the learner's.
+  TROUPE_ASSIGN(const auto parts, actors::open_run_checkpoint(run.checkpoints()));
+  std::vector<messages::TensorBytes> tensors;
+  std::int64_t learner_steps = 0;
+  for (const messages::OpenCheckpoint& part : parts) {
+    tensors.insert(tensors.end(), part.tensors.begin(), part.tensors.end());
+    if (const auto steps = part.counter(std::string(actors::kLearnerRole) + "/steps"); steps.ok())
+      learner_steps = *steps;
+  }
+  TROUPE_ASSIGN(const auto policy, load_policy(options, environment->spec(), tensors));
   const auto act = [&](std::span<const float> observation, std::span<float> action) {
     return policy->act(observation, action);
   };
@@ -65,7 +72,7 @@ Status render(const Arguments& arguments) {
   TROUPE_TRY(write_png(strip_path, strip(film.frames, kStripFrames)));
   TROUPE_TRY(write_gif(film_path, film.frames, film.frame_s));
   fmt::print("return {:.1f} in {} steps of {} with the policy of learner step {}\n{}\n{}\n", film.total_return,
-             film.steps, options.env, checkpoint.learner_step, strip_path.string(), film_path.string());
+             film.steps, options.env, learner_steps, strip_path.string(), film_path.string());
   return {};
 }
 

@@ -1,0 +1,32 @@
+#include <troupe/apps/cluster/operator.hpp>
+
+#include <fmt/format.h>
+
+#include <troupe/actors/node.hpp>
+#include <troupe/actors/node_network.hpp>
+#include <troupe/transport/authority.hpp>
+
+namespace troupe::apps {
+namespace {
+
+constexpr std::chrono::minutes kCertificateLifetime{5};
+
+}  // namespace
+
+Result<messages::Control> ask(const RunDirectory& run, const messages::Control& question, Duration timeout) {
+  const auto chief = actors::wait_for_chief(run.path, Duration::zero());
+  if (!chief.ok()) {
+    return Error{Code::kNotFound, fmt::format("{} is not the directory of a run over nodes: {}", run.path.string(),
+                                              chief.error().message)};
+  }
+  const auto now = std::chrono::system_clock::now();
+  TROUPE_ASSIGN(const auto authority, transport::Authority::load((run.path / "security").string(), now));
+  const transport::Identity self{authority.run(), {"operator"}, "operator"};
+  TROUPE_ASSIGN(const auto credentials, authority.issue(self, now, kCertificateLifetime));
+  auto answer = actors::ask_chief(*chief, self, credentials, question, timeout);
+  if (answer.ok()) return answer;
+  return Error{answer.error().code, fmt::format("the chief at {} does not answer: {}", transport::to_string(*chief),
+                                                answer.error().message)};
+}
+
+}  // namespace troupe::apps

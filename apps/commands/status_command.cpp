@@ -1,0 +1,107 @@
+// `troupe status RUN` and `troupe stop RUN`: what a run over nodes is doing, and its end.
+#include <CLI/CLI.hpp>
+
+#include <fmt/core.h>
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <filesystem>
+#include <memory>
+#include <string>
+
+#include <troupe/apps/cluster/operator.hpp>
+#include <troupe/apps/commands/commands.hpp>
+#include <troupe/core/clock.hpp>
+
+namespace troupe::apps {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr Duration kAskTimeout = std::chrono::seconds(5);
+
+/// The table for people; every column is in the JSON too.
+void print(const Json& status) {
+  fmt::print("run {}, term {}, {:.0f} s, last checkpoint {}\n\n", status["run"].get<std::string>(),
+             status["term"].get<std::uint64_t>(), status["seconds"].get<double>(),
+             status["last_cut"].get<std::uint64_t>());
+  fmt::print("{:<16}{:<10}{:>5}  {:<24}{:>9}\n", "node", "state", "inc", "address", "silent s");
+  for (const Json& node : status["nodes"]) {
+    fmt::print("{:<16}{:<10}{:>5}  {:<24}{:>9.2f}\n", node["name"].get<std::string>(), node["state"].get<std::string>(),
+               node["incarnation"].get<int>(), node["address"].get<std::string>(), node["silent_s"].get<double>());
+  }
+  fmt::print("\n{:<16}{:<16}{:<22}{:>5}{:>10}{:>12}{:>11}\n", "instance", "node", "state", "inc", "restarts", "version",
+             "staleness");
+  for (const Json& instance : status["instances"]) {
+    const std::string name = instance["name"];
+    const bool versioned = status["versions"].contains(name);
+    fmt::print("{:<16}{:<16}{:<22}{:>5}{:>10}{:>12}{:>11}\n", name, instance["node"].get<std::string>(),
+               instance["state"].get<std::string>(), instance["incarnation"].get<int>(),
+               instance["restarts"].get<int>(),
+               versioned ? std::to_string(status["versions"][name].get<std::int64_t>()) : "",
+               versioned ? std::to_string(status["staleness"][name].get<std::int64_t>()) : "");
+  }
+  fmt::print("\n{:<32}{:<5}{:>8}{:>12}{:>12}{:>12}\n", "channel end", "", "depth", "frames/s", "MB/s", "waited s");
+  for (const Json& instance : status["instances"]) {
+    if (!instance.contains("ports")) continue;
+    for (const Json& port : instance["ports"]) {
+      fmt::print("{:<32}{:<5}{:>8}{:>12.1f}{:>12.2f}{:>12.1f}\n",
+                 instance["name"].get<std::string>() + "." + port["name"].get<std::string>(),
+                 port["direction"].get<std::string>(), port["depth"].get<std::int64_t>(),
+                 port["frames_per_s"].get<double>(), port["bytes_per_s"].get<double>() / 1e6,
+                 port["waited_s"].get<double>());
+    }
+  }
+  if (status["waits"].empty()) return;
+  fmt::print("\n");
+  for (const Json& line : status["waits"]) fmt::print("{}\n", line.get<std::string>());
+}
+
+int show_status(const std::string& run, bool json) {
+  messages::Control question;
+  question.kind = messages::ControlKind::kAskStatus;
+  const auto answer = ask({run}, question, kAskTimeout);
+  if (!answer.ok()) return fail(answer.error());
+  if (json) {
+    fmt::print("{}\n", answer->text);
+    return kExitOk;
+  }
+  const Json status = Json::parse(answer->text, nullptr, false);
+  try {
+    print(status);
+  } catch (const nlohmann::json::exception& exception) {
+    return fail(Error{Code::kCorrupt, fmt::format("the chief's answer does not parse: {}", exception.what())});
+  }
+  return kExitOk;
+}
+
+int stop(const std::string& run) {
+  messages::Control question;
+  question.kind = messages::ControlKind::kEnd;
+  question.text = "asked by troupe stop";
+  const auto answer = ask({run}, question, kAskTimeout);
+  if (!answer.ok()) return fail(answer.error());
+  fmt::print("the run {} makes its checkpoint and ends\n", run);
+  return kExitOk;
+}
+
+}  // namespace
+
+void add_status_command(CLI::App& app, Command* chosen) {
+  CLI::App* command =
+      app.add_subcommand("status", "Show the nodes, roles and channels of a run, and who waits for what");
+  const auto run = std::make_shared<std::string>();
+  const auto json = std::make_shared<bool>(false);
+  command->add_option("run", *run, "Directory of a run over nodes")->required()->type_name("RUN");
+  command->add_flag("--json", *json, "For programs");
+  command->callback([run, json, chosen] { *chosen = [run, json] { return show_status(*run, *json); }; });
+}
+
+void add_stop_command(CLI::App& app, Command* chosen) {
+  CLI::App* command = app.add_subcommand("stop", "End a run over nodes: it makes a checkpoint first");
+  const auto run = std::make_shared<std::string>();
+  command->add_option("run", *run, "Directory of the run")->required()->type_name("RUN");
+  command->callback([run, chosen] { *chosen = [run] { return stop(*run); }; });
+}
+
+}  // namespace troupe::apps
