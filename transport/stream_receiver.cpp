@@ -5,6 +5,7 @@
 #include <deque>
 #include <mutex>
 #include <optional>
+#include <string>
 #include <utility>
 
 #include <troupe/core/log.hpp>
@@ -22,6 +23,7 @@ constexpr std::size_t kAckBytes = 4 << 20;
 constexpr Duration kAckDelay = std::chrono::milliseconds(20);
 
 constexpr Duration kForever = std::chrono::hours(24);
+constexpr Duration kWarnPause = std::chrono::seconds(1);
 /// Between two looks whether the pool has room again.
 constexpr Duration kMemoryPause = std::chrono::milliseconds(5);
 /// Replaced sessions that are remembered; far more restarts than the dead process can outlive.
@@ -44,6 +46,7 @@ struct StreamReceiver::Impl {
   Status acknowledge(Link& link);
   template <typename Attempt>
   Status wait_for_memory(Attempt attempt);
+  void warn(const std::string& what);
 
   const StreamReceiverOptions options;
   const StreamId id;
@@ -65,6 +68,7 @@ struct StreamReceiver::Impl {
   std::uint64_t due_messages = 0;  // delivered and not acknowledged
   std::size_t due_bytes = 0;
   Duration due_at{};
+  std::optional<Duration> warned;
 
   StreamThread thread;
 };
@@ -100,11 +104,17 @@ void StreamReceiver::Impl::run(const std::stop_token& stop) {
       current = link.get();
     }
     const Status ended = serve(*link, hello);
-    if (ended.error().code == Code::kCorrupt) log::warn("stream from {}: {}", options.peer, ended.error().message);
-    const std::lock_guard lock(mutex);
-    current = nullptr;
-    stats.connected = false;
-    stats.last_error = ended.error().message;
+    const Error& reason = ended.error();
+    bool ours = false;  // this node closed it
+    {
+      const std::lock_guard lock(mutex);
+      current = nullptr;
+      stats.connected = false;
+      stats.last_error = reason.message;
+      ours = stopped || next != nullptr;
+    }
+    // That a peer leaves is usual; what has a stable code, or cannot be from a sender, is not.
+    if (!ours && (reason.code == Code::kCorrupt || reason.message.starts_with("TRP-"))) warn(reason.message);
   }
 }
 
@@ -160,7 +170,7 @@ Status StreamReceiver::Impl::receive_message(Link& link) {
     return Error{Code::kCorrupt, fmt::format("message {}, expected {}", prefix.number, delivered + 1)};
   }
   if (prefix.number <= delivered) {
-    log::warn("TRP-S707 duplicate message {} from {} dropped", prefix.number, options.peer);
+    warn(fmt::format("TRP-S707 duplicate message {} from {} dropped", prefix.number, options.peer));
     const std::lock_guard lock(mutex);
     ++stats.duplicates;
     return {};
@@ -202,7 +212,7 @@ template <typename Attempt>
 Status StreamReceiver::Impl::wait_for_memory(Attempt attempt) {
   Status done = attempt();
   if (done.ok()) return done;
-  log::warn("stream from {} waits for memory: {}", options.peer, done.error().message);
+  warn(fmt::format("waiting for memory: {}", done.error().message));
   const Duration deadline = clock.now() + options.stall_timeout;
   while (!done.ok() && clock.now() < deadline) {
     std::unique_lock lock(mutex);
@@ -211,6 +221,14 @@ Status StreamReceiver::Impl::wait_for_memory(Attempt attempt) {
     done = attempt();
   }
   return done;
+}
+
+/// At most a line a second, so that no peer can fill the log; the numbers are in the stats.
+void StreamReceiver::Impl::warn(const std::string& what) {
+  const Duration now = clock.now();
+  if (warned.has_value() && now - *warned < kWarnPause) return;
+  warned = now;
+  log::warn("{} (stream from {})", what, options.peer);
 }
 
 Status StreamReceiver::Impl::acknowledge(Link& link) {
