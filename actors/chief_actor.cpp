@@ -312,8 +312,14 @@ void ChiefActor::tell_nodes() {
   Control nodes = order(ControlKind::kNodes);
   for (const auto& [name, node] : membership_.nodes()) {
     if (node.state == Membership::State::kUp) nodes.nodes.push_back(addresses_[name]);
+    // A chief that has just come back has not heard of all nodes yet: what they have among themselves must stay.
+    if (node.state == Membership::State::kExpected && node.incarnation > 0) {
+      nodes.nodes.push_back({name, node.incarnation, "", 0});
+    }
   }
-  for (const messages::ControlNode& node : nodes.nodes) to_node(node.name, nodes);
+  for (const messages::ControlNode& node : nodes.nodes) {
+    if (node.port != 0 || !remote(node.name)) to_node(node.name, nodes);
+  }
 }
 
 void ChiefActor::tick() {

@@ -314,6 +314,7 @@ void NodeNetwork::know(const std::vector<messages::ControlNode>& nodes) {
   }
   for (const auto& peer : all) {
     const auto found = listed.find(peer->name);
+    if (found != listed.end() && found->second.port == 0) continue;
     const std::lock_guard lock(peer->mutex);
     const bool same = found != listed.end() && peer->known && peer->known->incarnation == found->second.incarnation &&
                       peer->known->host == found->second.host && peer->known->port == found->second.port;

@@ -99,7 +99,7 @@ class Network {
 
   /// Where the nodes are, and who of them is gone: to a node that is not in the list nothing is sent any more, and
   /// nothing that it says counts. A node in the list with a new incarnation is a new process: what waited for the old
-  /// one is dropped. The chief says so to all.
+  /// one is dropped. Of one with port 0 nothing new is known: what there is stays. The chief says so to all.
   virtual void know(const std::vector<messages::ControlNode>& nodes) = 0;
 
   /// Ends all traffic; no event comes after it has returned. Idempotent.
