@@ -93,6 +93,8 @@ class ListenerTest : public ::testing::Test {
     for (int i = 0; i < 4; ++i) best = std::min(best, let_in(listener));
     return best;
   }
+  /// How long it may take beside strangers: 100 ms, or more on a machine that is slow without them.
+  Duration let_in_bound(const Listener& listener) { return std::max<Duration>(100ms, 3 * let_in_best(listener)); }
   /// Whether the peer closes the connection within `time`; takes what it says before.
   static bool closes(const Descriptor& socket, Duration time) {
     const SteadyClock clock;
@@ -169,6 +171,7 @@ TEST_F(ListenerTest, WithoutCredentialsItDoesNotStart) {
 
 TEST_F(ListenerTest, ClosesOnStrangersAtOnceAndCountsWhy) {
   const auto listener = listen();
+  const Duration bound = let_in_bound(*listener);
   const std::string tls12 = "\x16\x03\x01";  // the start of a record, then something else
   const std::vector<std::string> garbage = {
       "GET / HTTP/1.1\r\nHost: x\r\n\r\n",
@@ -193,8 +196,7 @@ TEST_F(ListenerTest, ClosesOnStrangersAtOnceAndCountsWhy) {
     EXPECT_TRUE(closes(socket, 1s)) << "seed " << seed;
   }
   knock(*listener);
-  const Duration time = let_in_best(*listener);
-  EXPECT_LT(time, 100ms);
+  EXPECT_LT(let_in_best(*listener), bound);
 }
 
 TEST_F(ListenerTest, LetsInOnlyCertificatesOfTheRunThatAreValidNow) {
@@ -221,9 +223,10 @@ TEST_F(ListenerTest, LetsInOnlyCertificatesOfTheRunThatAreValidNow) {
 
 TEST_F(ListenerTest, ThreeHundredSilentPeersHoldUpNobody) {
   const auto listener = listen({.handshake_timeout = 1s});
+  const Duration bound = let_in_bound(*listener);
   std::deque<Descriptor> mute;
   for (int i = 0; i < 300; ++i) mute.push_back(knock(*listener));
-  EXPECT_LT(let_in_best(*listener), 100ms);
+  EXPECT_LT(let_in_best(*listener), bound);
   // The oldest had to go for the newest, the rest goes at the deadline.
   for (int i = 0; i < 44; ++i) EXPECT_TRUE(closes(mute[static_cast<std::size_t>(i)], 1s)) << i;
   for (const Descriptor& socket : mute) EXPECT_TRUE(closes(socket, 3s));
@@ -231,16 +234,17 @@ TEST_F(ListenerTest, ThreeHundredSilentPeersHoldUpNobody) {
 }
 
 TEST_F(ListenerTest, ATricklingPeerMeetsTheDeadlineForAllOfTheHandshake) {
-  const auto listener = listen({.handshake_timeout = 500ms});
+  const auto listener = listen({.handshake_timeout = 1s});
+  const Duration bound = let_in_bound(*listener);
   const Descriptor socket = knock(*listener);
   std::jthread peer([&](std::stop_token stop) {
     const char record[] = {0x16, 0x03, 0x01, 0x02, 0x00, 0x01, 0x00, 0x01, static_cast<char>(0xfc), 0x03, 0x03};
     for (std::size_t i = 0; i < sizeof(record) && !stop.stop_requested(); ++i) {
       say(socket, {record + i, 1});
-      std::this_thread::sleep_for(100ms);
+      std::this_thread::sleep_for(150ms);
     }
   });
-  EXPECT_LT(let_in_best(*listener), 100ms);
+  EXPECT_LT(let_in_best(*listener), bound);
   EXPECT_TRUE(closes(socket, 3s));
   EXPECT_EQ(rejected(*listener, "TRP-S702"), 1u);
 }
