@@ -54,6 +54,10 @@ class RowTable final : public Table {
   Result<std::int64_t> update_priorities(std::span<const Key> keys, std::span<const double> priorities) override;
   std::vector<std::vector<std::byte>> save() const override;
   Status restore(std::span<const std::vector<std::byte>> chunks) override;
+  Status recover(Key first, const BatchView& batch, std::span<const double> priorities, std::int64_t samples) override;
+  Status read(Key first, const MutableBatchView& out, std::span<double> priorities) const override;
+  std::vector<std::vector<std::byte>> save_items() const override;
+  Status restore_items(std::span<const std::vector<std::byte>> chunks, const RowSource& source) override;
 
  private:
   std::int64_t items() const { return sampler_->size(); }
@@ -64,7 +68,17 @@ class RowTable final : public Table {
   }
   template <typename View>
   Status check_batch(const View& batch, std::string_view call) const;
+  Status check_rows(const BatchView& batch, std::span<const double> priorities) const;
+  Status check_in_order() const;
   Slot find(Key key) const;
+  Slot slot_of(Key key, Key shift) const { return static_cast<Slot>((key + shift) % static_cast<Key>(capacity_)); }
+  /// The shift with which `key` lies in slot 0.
+  Key shift_of(Key key) const {
+    const auto capacity = static_cast<Key>(capacity_);
+    return (capacity - key % capacity) % capacity;
+  }
+  Status adopt(RowStore rows, std::size_t count, const RateLimiterCounts& counts, const Rng::State& rng);
+  void insert_rows(const BatchView& batch, std::span<const double> priorities);
   void insert_row(Key key, double priority, const BatchView& batch, std::int64_t index);
   void draw(std::span<const Selection> draws, const MutableBatchView& out, std::int64_t first,
             std::span<SampledItem> items);
@@ -73,8 +87,10 @@ class RowTable final : public Table {
 
   const TableOptions options_;
   const std::int64_t capacity_;
-  // With FIFO eviction alone, keys are consecutive and key k lies in slot k % capacity; otherwise slots_ knows.
+  // With FIFO eviction alone, keys are consecutive and key k lies in slot (k + key_shift_) % capacity; otherwise slots_
+  // knows.
   const bool keys_follow_slots_;
+  Key key_shift_ = 0;
   std::unique_ptr<Selector> sampler_;
   std::unique_ptr<Selector> remover_;
   RateLimiter limiter_;
@@ -119,10 +135,10 @@ Slot RowTable::find(Key key) const {
   if (!keys_follow_slots_) return slots_.find(key);
   const Key next = next_key();
   if (key >= next || next - key > static_cast<Key>(items())) return SlotMap::kNone;
-  return static_cast<Slot>(key % static_cast<Key>(capacity_));
+  return slot_of(key, key_shift_);
 }
 
-Result<Key> RowTable::insert(const BatchView& batch, std::span<const double> priorities) {
+Status RowTable::check_rows(const BatchView& batch, std::span<const double> priorities) const {
   TROUPE_TRY(check_batch(batch, "insert into"));
   if (!priorities.empty() && priorities.size() != static_cast<std::size_t>(batch.rows)) {
     return Error{Code::kInvalidArgument, fmt::format("insert into table \"{}\": {} priorities for {} rows",
@@ -135,21 +151,31 @@ Result<Key> RowTable::insert(const BatchView& batch, std::span<const double> pri
                                priorities[i], kMaxPriority)};
     }
   }
-  if (!limiter_.can_insert(batch.rows)) return Error{Code::kUnavailable, insert_blocker(batch.rows)};
+  return {};
+}
 
+Result<Key> RowTable::insert(const BatchView& batch, std::span<const double> priorities) {
+  TROUPE_TRY(check_rows(batch, priorities));
+  if (!limiter_.can_insert(batch.rows)) return Error{Code::kUnavailable, insert_blocker(batch.rows)};
+  const Key first = next_key();
+  insert_rows(batch, priorities);
+  return first;
+}
+
+void RowTable::insert_rows(const BatchView& batch, std::span<const double> priorities) {
   const Key first = next_key();
   for (std::int64_t i = 0; i < batch.rows; ++i) {
     insert_row(first + static_cast<Key>(i), priorities.empty() ? 1.0 : priorities[static_cast<std::size_t>(i)], batch,
                i);
   }
   limiter_.count_inserts(batch.rows);
-  return first;
 }
 
 void RowTable::insert_row(Key key, double priority, const BatchView& batch, std::int64_t index) {
   Slot slot;
   if (items() < capacity_) {
     slot = static_cast<Slot>(items());
+    if (slot == 0) key_shift_ = shift_of(key);
     rows_.add(slot);
     sampler_->append(priority);
     remover_->append(priority);
@@ -272,34 +298,131 @@ std::vector<std::vector<std::byte>> RowTable::save() const { return write_image(
 
 Status RowTable::restore(std::span<const std::vector<std::byte>> chunks) {
   TROUPE_ASSIGN(Image image, read_image(chunks, head()));
-  const auto count = static_cast<std::size_t>(image.head.items);
+  return adopt(std::move(image.rows), static_cast<std::size_t>(image.head.items), image.head.counts, image.head.rng);
+}
+
+/// Makes `rows`, slots 0..count-1, the table's.
+Status RowTable::adopt(RowStore rows, std::size_t count, const RateLimiterCounts& counts, const Rng::State& rng) {
   std::vector<Key> keys(count);
   std::vector<double> priorities(count);
   SlotMap slots;
+  const Key shift = count > 0 ? shift_of(rows.header(0).key) : 0;
   std::int64_t draws_left = options_.max_times_sampled > 0 ? 0 : std::numeric_limits<std::int64_t>::max();
   for (std::size_t slot = 0; slot < count; ++slot) {
-    const ItemHeader& item = image.rows.header(static_cast<Slot>(slot));
+    const ItemHeader& item = rows.header(static_cast<Slot>(slot));
     keys[slot] = item.key;
     priorities[slot] = item.priority;
     draws_left += options_.max_times_sampled > 0 ? options_.max_times_sampled - item.times_sampled : 0;
-    const bool misplaced = keys_follow_slots_
-                               ? item.key % static_cast<Key>(capacity_) != slot ||
-                                     static_cast<std::size_t>(image.head.counts.inserts) - item.key > count
-                               : slots.find(item.key) != SlotMap::kNone;
+    const bool misplaced = keys_follow_slots_ ? slot_of(item.key, shift) != slot ||
+                                                    static_cast<std::size_t>(counts.inserts) - item.key > count
+                                              : slots.find(item.key) != SlotMap::kNone;
     if (misplaced) {
       return Error{Code::kCorrupt, fmt::format("table image: key {} cannot be in slot {}", item.key, slot)};
     }
     if (!keys_follow_slots_) slots.put(item.key, static_cast<Slot>(slot));
   }
-  TROUPE_TRY(limiter_.set_counts(image.head.counts));
+  TROUPE_TRY(limiter_.set_counts(counts));
   // From here on nothing can fail.
   sampler_->assign(keys, priorities);
   remover_->assign(keys, priorities);
-  rng_.set_state(image.head.rng);
-  rows_ = std::move(image.rows);
+  rng_.set_state(rng);
+  rows_ = std::move(rows);
   slots_ = std::move(slots);
+  key_shift_ = shift;
   draws_left_ = draws_left;
   return {};
+}
+
+/// Only then can somebody else keep the rows as they come.
+Status RowTable::check_in_order() const {
+  if (keys_follow_slots_) return {};
+  return Error{Code::kInvalidArgument,
+               fmt::format("table \"{}\": items leave in another order than they came (remover {}, max_times_sampled "
+                           "{}), expected fifo and 0",
+                           options_.name, to_string(options_.remover.kind), options_.max_times_sampled)};
+}
+
+Status RowTable::recover(Key first, const BatchView& batch, std::span<const double> priorities, std::int64_t samples) {
+  TROUPE_TRY(check_rows(batch, priorities));
+  TROUPE_TRY(check_in_order());
+  if (items() > 0 && first != next_key()) {
+    return Error{Code::kInvalidArgument, fmt::format("recover into table \"{}\": first key is {}, expected {}",
+                                                     options_.name, first, next_key())};
+  }
+  const RateLimiterCounts& counts = limiter_.counts();
+  const auto inserts = static_cast<std::int64_t>(first);
+  TROUPE_TRY(limiter_.set_counts({.inserts = inserts,
+                                  .samples = std::max(samples, counts.samples),
+                                  .deletes = items() > 0 ? counts.deletes : inserts}));
+  insert_rows(batch, priorities);
+  return {};
+}
+
+Status RowTable::read(Key first, const MutableBatchView& out, std::span<double> priorities) const {
+  TROUPE_TRY(check_batch(out, "read"));
+  if (priorities.size() != static_cast<std::size_t>(out.rows)) {
+    return Error{Code::kInvalidArgument, fmt::format("read table \"{}\": room for {} priorities, expected {}",
+                                                     options_.name, priorities.size(), out.rows)};
+  }
+  for (std::int64_t i = 0; i < out.rows; ++i) {
+    const Slot slot = find(first + static_cast<Key>(i));
+    if (slot == SlotMap::kNone) {
+      return Error{Code::kNotFound,
+                   fmt::format("read table \"{}\": no item {}", options_.name, first + static_cast<Key>(i))};
+    }
+    priorities[static_cast<std::size_t>(i)] = rows_.header(slot).priority;
+    rows_.read(slot, out, i);
+  }
+  return {};
+}
+
+std::vector<std::vector<std::byte>> RowTable::save_items() const { return write_items(head(), rows_); }
+
+Status RowTable::restore_items(std::span<const std::vector<std::byte>> chunks, const RowSource& source) {
+  TROUPE_TRY(check_in_order());
+  TROUPE_ASSIGN(const ItemsImage image, read_items(chunks, head()));
+  const std::size_t count = image.items.size();
+  RowStore rows(options_.signature, capacity_);
+  for (std::size_t slot = 0; slot < count; ++slot) {
+    rows.add(static_cast<Slot>(slot));
+    rows.header(static_cast<Slot>(slot)) = image.items[slot];
+  }
+  const Key shift = count > 0 ? shift_of(image.items[0].key) : 0;
+  const auto end = static_cast<Key>(image.head.counts.inserts);
+  Key first_taken = end - count;
+  Key end_taken = first_taken;
+  TROUPE_TRY(source([&](Key first, const BatchView& batch) -> Status {
+    TROUPE_TRY(check_batch(batch, "restore"));
+    for (std::int64_t i = 0; i < batch.rows; ++i) {
+      const Key key = first + static_cast<Key>(i);
+      if (key < end - count || key >= end) continue;
+      if (end_taken == first_taken) first_taken = end_taken = key;
+      if (key != end_taken) {
+        return Error{Code::kCorrupt, fmt::format("restore table \"{}\": got the row of item {}, expected {}",
+                                                 options_.name, key, end_taken)};
+      }
+      rows.write(slot_of(key, shift), batch, i);
+      ++end_taken;
+    }
+    return {};
+  }));
+  const std::size_t taken = end_taken - first_taken;
+  if (taken == count) return adopt(std::move(rows), count, image.head.counts, image.head.rng);
+  // Some are missing; the others move together.
+  RowStore dense(options_.signature, capacity_);
+  for (std::size_t slot = 0; slot < taken; ++slot) {
+    const Slot from = slot_of(first_taken + slot, shift);
+    dense.add(static_cast<Slot>(slot));
+    dense.header(static_cast<Slot>(slot)) = rows.header(from);
+    std::ranges::copy(rows.payload(from), dense.payload(static_cast<Slot>(slot)).begin());
+  }
+  // No row at all: keys go on where they stood.
+  if (taken == 0) first_taken = end_taken = end;
+  return adopt(std::move(dense), taken,
+               {.inserts = static_cast<std::int64_t>(end_taken),
+                .samples = image.head.counts.samples,
+                .deletes = static_cast<std::int64_t>(first_taken)},
+               image.head.rng);
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 // not admit now says who waits for what, and the owner (actors/replay_actor) tries again after the next change.
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -47,6 +48,10 @@ struct TableInfo {
   double mass = 0;             ///< of the sampler, see Selector::mass()
 };
 
+/// Gets consecutive rows, the first of which has this key.
+using RowTaker = std::function<Status(Key first, const BatchView& rows)>;
+using RowSource = std::function<Status(const RowTaker& take)>;
+
 /// Deterministic for a seed and a sequence of calls. Not thread-safe.
 class Table {
  public:
@@ -87,6 +92,23 @@ class Table {
   /// Takes an image made by a table with the same signature, capacity, selectors and max_times_sampled; limiter options
   /// and seed may differ. Errors: kCorrupt or kShapeMismatch, and the table is as it was.
   virtual Status restore(std::span<const std::vector<std::byte>> chunks) = 0;
+
+  // With a journal (replay/journal.hpp) that keeps the rows:
+
+  /// Takes back rows of an earlier process, past the limiter, whose counts go on from `samples` and the last key. Into
+  /// a table without items with any first key, else with the keys that follow.
+  /// Errors: as insert() without kUnavailable; kInvalidArgument (a key that does not follow, or a table whose items do
+  /// not leave in the order in which they came): nothing changed.
+  virtual Status recover(Key first, const BatchView& rows, std::span<const double> priorities,
+                         std::int64_t samples) = 0;
+  /// Copies the items first .. first + out.rows - 1 out. Errors: kShapeMismatch, kInvalidArgument, kNotFound.
+  virtual Status read(Key first, const MutableBatchView& out, std::span<double> priorities) const = 0;
+  /// save() without the rows.
+  virtual std::vector<std::vector<std::byte>> save_items() const = 0;
+  /// Takes an image of save_items(). `rows` is called once and hands over the rows, in the order of their keys, some
+  /// more than needed if it likes. Items whose rows do not come (the oldest or the newest ones) are gone; when all
+  /// come, the table goes on bit for bit. Errors: as restore(), and what `rows` returns.
+  virtual Status restore_items(std::span<const std::vector<std::byte>> chunks, const RowSource& rows) = 0;
 };
 
 }  // namespace troupe::replay

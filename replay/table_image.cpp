@@ -7,26 +7,34 @@
 #include <cstring>
 
 #include <troupe/replay/bytes.hpp>
+#include <troupe/replay/detail/signature_bytes.hpp>
 
 namespace troupe::replay {
 namespace {
 
-constexpr std::uint64_t kMagic = 0x31454c4241545254;  // "TRTABLE1"
+/// The two kinds of images: with the rows' columns, or the items' headers alone.
+struct Layout {
+  std::uint64_t magic;
+  std::size_t payload_bytes;
+};
+Layout with_rows(const Signature& signature) { return {0x31454c4241545254, row_bytes(signature)}; }  // "TRTABLE1"
+constexpr Layout kItemsAlone{0x31534d4554495254, 0};                                                 // "TRITEMS1"
 constexpr std::size_t kPrefixBytes = 8 + 4 + 4 + 8 + 8;
 constexpr std::size_t kRowHeaderBytes = 8 + 8 + 4;
 
-std::int64_t rows_per_chunk(const Signature& signature) {
-  const std::size_t row = kRowHeaderBytes + row_bytes(signature);
+std::int64_t rows_per_chunk(const Layout& layout) {
+  const std::size_t row = kRowHeaderBytes + layout.payload_bytes;
   return static_cast<std::int64_t>(std::max<std::size_t>(1, (kImageChunkBytes - kPrefixBytes) / row));
 }
 
-std::uint32_t chunk_count(const ImageHead& head) {
-  const std::int64_t per_chunk = rows_per_chunk(head.signature);
-  return static_cast<std::uint32_t>(1 + (head.items + per_chunk - 1) / per_chunk);
+std::uint32_t chunk_count(std::int64_t items, const Layout& layout) {
+  const std::int64_t per_chunk = rows_per_chunk(layout);
+  return static_cast<std::uint32_t>(1 + (items + per_chunk - 1) / per_chunk);
 }
 
-void put_prefix(ByteWriter& out, std::uint32_t index, std::uint32_t count, std::int64_t first, std::int64_t rows) {
-  out.put(kMagic);
+void put_prefix(ByteWriter& out, const Layout& layout, std::uint32_t index, std::uint32_t count, std::int64_t first,
+                std::int64_t rows) {
+  out.put(layout.magic);
   out.put(index);
   out.put(count);
   out.put(static_cast<std::uint64_t>(first));
@@ -49,16 +57,10 @@ bool same(const SelectorOptions& a, const SelectorOptions& b) {
   return a.kind == b.kind && (a.kind != SelectorKind::kPrioritized || a.priority_exponent == b.priority_exponent);
 }
 
-std::vector<std::byte> write_head(const ImageHead& head) {
+std::vector<std::byte> write_head(const ImageHead& head, const Layout& layout) {
   ByteWriter out;
-  put_prefix(out, 0, chunk_count(head), 0, 0);
-  out.put(static_cast<std::uint32_t>(head.signature.size()));
-  for (const TensorSpec& spec : head.signature) {
-    out.put_string(spec.name);
-    out.put(static_cast<std::uint8_t>(spec.dtype));
-    out.put(static_cast<std::uint8_t>(spec.shape.rank()));
-    for (std::int64_t dim : spec.shape.dims()) out.put(dim);
-  }
+  put_prefix(out, layout, 0, chunk_count(head.items, layout), 0, 0);
+  detail::put_signature(out, head.signature);
   out.put(head.capacity);
   out.put(head.max_times_sampled);
   put_selector(out, head.sampler);
@@ -80,40 +82,19 @@ struct Prefix {
   std::uint64_t rows = 0;
 };
 
-Result<Prefix> get_prefix(ByteReader& in, std::size_t index, std::size_t count) {
+Result<Prefix> get_prefix(ByteReader& in, const Layout& layout, std::size_t index, std::size_t count) {
   const auto magic = in.get<std::uint64_t>();
   const auto got_index = in.get<std::uint32_t>();
   const auto got_count = in.get<std::uint32_t>();
   const Prefix prefix{in.get<std::uint64_t>(), in.get<std::uint64_t>()};
   if (!in.ok()) return corrupt(index, "shorter than its prefix");
-  if (magic != kMagic) return corrupt(index, fmt::format("magic is {:016x}, expected {:016x}", magic, kMagic));
+  if (magic != layout.magic) {
+    return corrupt(index, fmt::format("magic is {:016x}, expected {:016x}", magic, layout.magic));
+  }
   if (got_index != index || got_count != count) {
     return corrupt(index, fmt::format("says it is {} of {}, expected {} of {}", got_index, got_count, index, count));
   }
   return prefix;
-}
-
-Result<Signature> get_signature(ByteReader& in) {
-  Signature signature;
-  const auto columns = in.get<std::uint32_t>();
-  for (std::uint32_t c = 0; c < columns && in.ok(); ++c) {
-    TensorSpec spec;
-    spec.name = in.get_string();
-    const auto dtype = in.get<std::uint8_t>();
-    const auto rank = in.get<std::uint8_t>();
-    if (dtype > static_cast<std::uint8_t>(DType::kU8) || rank > Shape::kMaxRank) {
-      return corrupt(0, fmt::format("column {} has dtype {} and rank {}", c, dtype, rank));
-    }
-    spec.dtype = static_cast<DType>(dtype);
-    std::vector<std::int64_t> dims(rank);
-    for (std::int64_t& dim : dims) dim = in.get<std::int64_t>();
-    if (std::any_of(dims.begin(), dims.end(), [](std::int64_t dim) { return dim < 0; })) {
-      return corrupt(0, fmt::format("column {} has a negative dimension", c));
-    }
-    spec.shape = Shape(std::span<const std::int64_t>(dims));
-    signature.push_back(std::move(spec));
-  }
-  return signature;
 }
 
 Status check_kind(const ImageHead& got, const ImageHead& expected) {
@@ -137,11 +118,15 @@ Status check_kind(const ImageHead& got, const ImageHead& expected) {
   return {};
 }
 
-Result<ImageHead> read_head(const std::vector<std::byte>& chunk, std::size_t count, const ImageHead& expected) {
-  ByteReader in(chunk);
-  TROUPE_TRY(get_prefix(in, 0, count));
+Result<ImageHead> read_head(std::span<const std::vector<std::byte>> chunks, const Layout& layout,
+                            const ImageHead& expected) {
+  if (chunks.empty()) return Error{Code::kCorrupt, "table image: no chunks"};
+  ByteReader in(chunks[0]);
+  TROUPE_TRY(get_prefix(in, layout, 0, chunks.size()));
   ImageHead head;
-  TROUPE_ASSIGN(head.signature, get_signature(in));
+  auto signature = detail::get_signature(in);
+  if (!signature.ok()) return corrupt(0, signature.error().message);
+  head.signature = std::move(signature).value();
   head.capacity = in.get<std::int64_t>();
   head.max_times_sampled = in.get<std::int64_t>();
   head.sampler = get_selector(in);
@@ -158,77 +143,97 @@ Result<ImageHead> read_head(const std::vector<std::byte>& chunk, std::size_t cou
                                   head.counts.inserts, head.counts.deletes));
   }
   if (head.rng == Rng::State{}) return corrupt(0, "generator state is all zeros");
-  if (chunk_count(head) != count) {
-    return corrupt(0, fmt::format("{} items take {} chunks, got {}", head.items, chunk_count(head), count));
+  if (const std::uint32_t count = chunk_count(head.items, layout); count != chunks.size()) {
+    return corrupt(0, fmt::format("{} items take {} chunks, got {}", head.items, count, chunks.size()));
   }
   return head;
 }
 
-Status read_rows(std::size_t index, const std::vector<std::byte>& chunk, std::size_t count, Image& image) {
-  const ImageHead& head = image.head;
-  ByteReader in(chunk);
-  TROUPE_ASSIGN(const Prefix prefix, get_prefix(in, index, count));
-  const std::int64_t per_chunk = rows_per_chunk(head.signature);
-  const std::int64_t first = static_cast<std::int64_t>(index - 1) * per_chunk;
-  const std::int64_t rows = std::min(per_chunk, head.items - first);
-  if (prefix.first != static_cast<std::uint64_t>(first) || prefix.rows != static_cast<std::uint64_t>(rows)) {
-    return corrupt(index,
-                   fmt::format("holds {} rows from {}, expected {} from {}", prefix.rows, prefix.first, rows, first));
-  }
-  const std::size_t payload_bytes = row_bytes(head.signature);
-  if (in.remaining() != static_cast<std::size_t>(rows) * (kRowHeaderBytes + payload_bytes)) {
-    return corrupt(index, fmt::format("{} bytes of rows, expected {}", in.remaining(),
-                                      static_cast<std::size_t>(rows) * (kRowHeaderBytes + payload_bytes)));
-  }
-  for (std::int64_t i = 0; i < rows; ++i) {
-    const auto slot = static_cast<Slot>(first + i);
-    image.rows.add(slot);
-    ItemHeader& item = image.rows.header(slot);
-    item.key = in.get<std::uint64_t>();
-    item.priority = in.get<double>();
-    item.times_sampled = in.get<std::int32_t>();
-    const bool times_ok =
-        item.times_sampled >= 0 && (head.max_times_sampled == 0 || item.times_sampled < head.max_times_sampled);
-    if (item.key >= static_cast<Key>(head.counts.inserts) || !valid_priority(item.priority) || !times_ok) {
-      return corrupt(index, fmt::format("row {} has key {}, priority {}, times_sampled {}", slot, item.key,
-                                        item.priority, item.times_sampled));
+/// Gives every row to `take(slot, item, columns)`.
+template <typename F>
+Status read_rows(std::span<const std::vector<std::byte>> chunks, const Layout& layout, const ImageHead& head, F take) {
+  const std::int64_t per_chunk = rows_per_chunk(layout);
+  for (std::size_t index = 1; index < chunks.size(); ++index) {
+    ByteReader in(chunks[index]);
+    TROUPE_ASSIGN(const Prefix prefix, get_prefix(in, layout, index, chunks.size()));
+    const std::int64_t first = static_cast<std::int64_t>(index - 1) * per_chunk;
+    const std::int64_t rows = std::min(per_chunk, head.items - first);
+    if (prefix.first != static_cast<std::uint64_t>(first) || prefix.rows != static_cast<std::uint64_t>(rows)) {
+      return corrupt(index,
+                     fmt::format("holds {} rows from {}, expected {} from {}", prefix.rows, prefix.first, rows, first));
     }
-    std::ranges::copy(in.get_bytes(payload_bytes), image.rows.payload(slot).begin());
+    if (in.remaining() != static_cast<std::size_t>(rows) * (kRowHeaderBytes + layout.payload_bytes)) {
+      return corrupt(index, fmt::format("{} bytes of rows, expected {}", in.remaining(),
+                                        static_cast<std::size_t>(rows) * (kRowHeaderBytes + layout.payload_bytes)));
+    }
+    for (std::int64_t i = 0; i < rows; ++i) {
+      const auto slot = static_cast<Slot>(first + i);
+      ItemHeader item;
+      item.key = in.get<std::uint64_t>();
+      item.priority = in.get<double>();
+      item.times_sampled = in.get<std::int32_t>();
+      const bool times_ok =
+          item.times_sampled >= 0 && (head.max_times_sampled == 0 || item.times_sampled < head.max_times_sampled);
+      if (item.key >= static_cast<Key>(head.counts.inserts) || !valid_priority(item.priority) || !times_ok) {
+        return corrupt(index, fmt::format("row {} has key {}, priority {}, times_sampled {}", slot, item.key,
+                                          item.priority, item.times_sampled));
+      }
+      take(slot, item, in.get_bytes(layout.payload_bytes));
+    }
   }
   return {};
 }
 
-}  // namespace
-
-std::vector<std::vector<std::byte>> write_image(const ImageHead& head, const RowStore& rows) {
-  std::vector<std::vector<std::byte>> chunks{write_head(head)};
-  const std::int64_t per_chunk = rows_per_chunk(head.signature);
-  const std::uint32_t count = chunk_count(head);
+std::vector<std::vector<std::byte>> write(const ImageHead& head, const RowStore& rows, const Layout& layout) {
+  std::vector<std::vector<std::byte>> chunks{write_head(head, layout)};
+  const std::int64_t per_chunk = rows_per_chunk(layout);
+  const std::uint32_t count = chunk_count(head.items, layout);
   for (std::int64_t first = 0; first < head.items; first += per_chunk) {
     const std::int64_t here = std::min(per_chunk, head.items - first);
     ByteWriter out;
-    out.reserve(kPrefixBytes + static_cast<std::size_t>(here) * (kRowHeaderBytes + row_bytes(head.signature)));
-    put_prefix(out, static_cast<std::uint32_t>(chunks.size()), count, first, here);
+    out.reserve(kPrefixBytes + static_cast<std::size_t>(here) * (kRowHeaderBytes + layout.payload_bytes));
+    put_prefix(out, layout, static_cast<std::uint32_t>(chunks.size()), count, first, here);
     for (auto slot = static_cast<Slot>(first); slot < first + here; ++slot) {
       const ItemHeader& item = rows.header(slot);
       out.put(item.key);
       out.put(item.priority);
       out.put(item.times_sampled);
-      out.put_bytes(rows.payload(slot));
+      out.put_bytes(rows.payload(slot).first(layout.payload_bytes));
     }
     chunks.push_back(out.take());
   }
   return chunks;
 }
 
+}  // namespace
+
+std::vector<std::vector<std::byte>> write_image(const ImageHead& head, const RowStore& rows) {
+  return write(head, rows, with_rows(head.signature));
+}
+
 Result<Image> read_image(std::span<const std::vector<std::byte>> chunks, const ImageHead& expected) {
-  if (chunks.empty()) return Error{Code::kCorrupt, "table image: no chunks"};
-  TROUPE_ASSIGN(ImageHead head, read_head(chunks[0], chunks.size(), expected));
+  const Layout layout = with_rows(expected.signature);
+  TROUPE_ASSIGN(ImageHead head, read_head(chunks, layout, expected));
   RowStore rows(head.signature, head.capacity);
   Image image{std::move(head), std::move(rows)};
-  for (std::size_t index = 1; index < chunks.size(); ++index) {
-    TROUPE_TRY(read_rows(index, chunks[index], chunks.size(), image));
-  }
+  TROUPE_TRY(
+      read_rows(chunks, layout, image.head, [&](Slot slot, const ItemHeader& item, std::span<const std::byte> columns) {
+        image.rows.add(slot);
+        image.rows.header(slot) = item;
+        std::ranges::copy(columns, image.rows.payload(slot).begin());
+      }));
+  return image;
+}
+
+std::vector<std::vector<std::byte>> write_items(const ImageHead& head, const RowStore& rows) {
+  return write(head, rows, kItemsAlone);
+}
+
+Result<ItemsImage> read_items(std::span<const std::vector<std::byte>> chunks, const ImageHead& expected) {
+  ItemsImage image;
+  TROUPE_ASSIGN(image.head, read_head(chunks, kItemsAlone, expected));
+  TROUPE_TRY(read_rows(chunks, kItemsAlone, image.head,
+                       [&](Slot, const ItemHeader& item, std::span<const std::byte>) { image.items.push_back(item); }));
   return image;
 }
 

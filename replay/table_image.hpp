@@ -2,7 +2,8 @@
 // The layout of a saved table: what Table::save() and restore() write and read. A head chunk (what the table is, its
 // counters, its generator) and chunks of consecutive rows. Rows are header fields and packed columns without padding,
 // so an image does not depend on the padding of the program that reads it. Every chunk opens with the same prefix:
-//   u64 magic "TRTABLE1" | u32 index | u32 count | u64 first slot | u64 rows        (head: 0 rows)
+//   u64 magic "TRTABLE1" ("TRITEMS1": without columns) | u32 index | u32 count | u64 first slot | u64 rows (head: 0
+//   rows)
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -45,5 +46,14 @@ struct Image {
 /// Errors: kCorrupt when a chunk is missing, out of order, cut short or holds impossible values, naming the chunk;
 /// kShapeMismatch when it is an image of another kind of table, naming the first difference.
 Result<Image> read_image(std::span<const std::vector<std::byte>> chunks, const ImageHead& expected);
+
+/// The same without the rows' columns, which somebody else keeps.
+std::vector<std::vector<std::byte>> write_items(const ImageHead& head, const RowStore& rows);
+
+struct ItemsImage {
+  ImageHead head;
+  std::vector<ItemHeader> items;  ///< by slot
+};
+Result<ItemsImage> read_items(std::span<const std::vector<std::byte>> chunks, const ImageHead& expected);
 
 }  // namespace troupe::replay

@@ -63,6 +63,122 @@ TEST(TableImage, RestoredTableGoesOnBitForBit) {
   }
 }
 
+/// All items of `table`, by key, as a journal would give them back.
+struct Rows {
+  Key first = 0;
+  std::vector<std::int64_t> ids;
+};
+Rows rows_of(const Table& table) {
+  const TableInfo info = table.info();
+  Rows rows{static_cast<Key>(info.inserts - info.items), {}};
+  BatchBuffer row(test_signature(), 1);
+  for (std::int64_t i = 0; i < info.items; ++i) {
+    double priority = 0;
+    table.read(rows.first + static_cast<Key>(i), row.mutable_view(), {&priority, 1}).value();
+    rows.ids.push_back(TestBatch::id(row.view(), 0));
+  }
+  return rows;
+}
+
+RowSource source(Key first, std::vector<std::int64_t> ids) {
+  return [=](const RowTaker& take) { return ids.empty() ? Status{} : take(first, TestBatch(ids).view()); };
+}
+
+TEST(TableImage, ItemsAloneAndTheirRowsGoOnBitForBit) {
+  for (SelectorKind sampler : {SelectorKind::kUniform, SelectorKind::kPrioritized, SelectorKind::kLifo}) {
+    for (const int operations : {20, 300}) {  // half full; full
+      auto original = make_table(options_of(sampler, SelectorKind::kFifo, 0));
+      ASSERT_FALSE(live(*original, 1, operations).empty());
+      const Rows rows = rows_of(*original);
+      auto restored = make_table(options_of(sampler, SelectorKind::kFifo, 0));
+      const Status status = restored->restore_items(original->save_items(), [&](const RowTaker& take) -> Status {
+        // Older rows, too, as a journal has them, and in pieces.
+        for (Key key = rows.first - std::min<Key>(rows.first, 7); key < rows.first; ++key) {
+          TROUPE_TRY(take(key, TestBatch({-1}).view()));
+        }
+        const auto third = static_cast<std::ptrdiff_t>(rows.ids.size() / 3);
+        TROUPE_TRY(take(rows.first, TestBatch({rows.ids.begin(), rows.ids.begin() + third}).view()));
+        return take(rows.first + static_cast<Key>(third), TestBatch({rows.ids.begin() + third, rows.ids.end()}).view());
+      });
+      ASSERT_TRUE(status.ok()) << status.error().message;
+      ASSERT_EQ(restored->save(), original->save());
+      ASSERT_EQ(live(*restored, 3, 300), live(*original, 3, 300));
+    }
+  }
+}
+
+TEST(TableImage, ItemsWithoutRowsAreGone) {
+  const TableOptions options = options_of(SelectorKind::kPrioritized, SelectorKind::kFifo, 0);
+  auto original = make_table(options);
+  live(*original, 1, 300);
+  const Rows rows = rows_of(*original);
+  ASSERT_EQ(rows.ids.size(), 40u);
+  auto table = make_table(options);
+  live(*table, 2, 50);
+  const auto before = table->save();
+  EXPECT_EQ(table->restore_items(original->save(), source(0, {})).error().code, Code::kCorrupt) << "another image";
+  EXPECT_EQ(
+      table->restore_items(original->save_items(),
+                           [](const RowTaker&) -> Status {
+                             return Error{Code::kIo, "gone"};
+                           })
+          .error()
+          .code,
+      Code::kIo);
+  EXPECT_EQ(table->save(), before);
+  // The oldest five and the newest three.
+  const std::vector<std::int64_t> left(rows.ids.begin() + 5, rows.ids.end() - 3);
+  ASSERT_TRUE(table->restore_items(original->save_items(), source(rows.first + 5, left)).ok());
+  EXPECT_EQ(table->info().items, 32);
+  EXPECT_EQ(table->info().inserts, original->info().inserts - 3);
+  EXPECT_EQ(table->info().samples, original->info().samples);
+  EXPECT_EQ(rows_of(*table).first, rows.first + 5);
+  EXPECT_EQ(rows_of(*table).ids, left);
+  ASSERT_FALSE(live(*table, 2, 100).empty());
+  // All of them.
+  ASSERT_TRUE(table->restore_items(original->save_items(), source(0, {})).ok());
+  EXPECT_EQ(table->info().items, 0);
+  EXPECT_EQ(table->info().inserts, original->info().inserts);
+  const Key next = *insert_one(*table, 8);
+  EXPECT_EQ(next, static_cast<Key>(original->info().inserts));
+  EXPECT_EQ(rows_of(*table).ids, std::vector<std::int64_t>{8});
+}
+
+TEST(TableImage, RecoversRowsPastTheLimiterUnderTheirKeys) {
+  const TableOptions options = options_of(SelectorKind::kPrioritized, SelectorKind::kFifo, 0);
+  for (const std::size_t count : {17u, 40u, 90u}) {
+    auto table = make_table(options);
+    std::vector<std::int64_t> ids;
+    for (std::size_t i = 0; i < count; ++i) {
+      ids.push_back(static_cast<std::int64_t>(i) * 3);
+      const double priority = static_cast<double>(i);
+      ASSERT_TRUE(table->recover(1003 + i, TestBatch({ids.back()}).view(), {&priority, 1}, 500 + ids.back()).ok());
+    }
+    const std::size_t items = std::min<std::size_t>(count, 40);
+    EXPECT_EQ(table->info().inserts, 1003 + static_cast<std::int64_t>(count));
+    EXPECT_EQ(table->info().samples, 500 + ids.back());
+    EXPECT_EQ(rows_of(*table).first, 1003 + count - items);
+    EXPECT_EQ(rows_of(*table).ids, std::vector(ids.end() - static_cast<std::ptrdiff_t>(items), ids.end()));
+    // Keys, priorities and images are as sound as ever.
+    const Key key = 1002 + count;
+    const double priority = 7;
+    EXPECT_EQ(*table->update_priorities({&key, 1}, {&priority, 1}), 0);
+    auto other = make_table(options);
+    ASSERT_TRUE(other->restore(table->save()).ok());
+    EXPECT_EQ(other->save(), table->save());
+    EXPECT_EQ(live(*other, 4, 100), live(*table, 4, 100));
+  }
+  auto table = make_table(options);
+  ASSERT_TRUE(table->recover(5, TestBatch({1}).view(), {}, 0).ok());
+  EXPECT_EQ(table->recover(7, TestBatch({1}).view(), {}, 0).error().code, Code::kInvalidArgument) << "must follow";
+  BatchBuffer row(test_signature(), 1);
+  double priority = 0;
+  EXPECT_EQ(table->read(4, row.mutable_view(), {&priority, 1}).error().code, Code::kNotFound);
+  auto lifo = make_table(options_of(SelectorKind::kUniform, SelectorKind::kLifo, 0));
+  EXPECT_EQ(lifo->recover(0, TestBatch({1}).view(), {}, 0).error().code, Code::kInvalidArgument);
+  EXPECT_EQ(lifo->restore_items(lifo->save_items(), source(0, {})).error().code, Code::kInvalidArgument);
+}
+
 TEST(TableImage, AnEmptyTableCanBeSavedToo) {
   auto table = make_table({.max_items = 4});
   auto other = make_table({.max_items = 4, .seed = 5});
