@@ -71,6 +71,7 @@ BENCHES = {
         "replay_bench",
         {"reverb": ("reverb", "replay/rivals/reverb_replay.py"), "cpprb": ("torch", "replay/rivals/cpprb_replay.py")},
     ),
+    "journal": Bench("what replay's journal costs an insert, and how fast 1 GiB is back after a kill", "journal_bench", {}),
     "actors": Bench(
         "messages between actors in one process: request-reply and 1 MiB frames",
         "actors_bench",
