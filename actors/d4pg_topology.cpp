@@ -49,7 +49,8 @@ RoleSpec inference_server(const TrainOptions& options,
   // A batch of all the env actors there are, each of which has one call under way, need not wait for more.
   const std::int64_t callers = (options.actors.count + inference.count - 1) / inference.count;
   RoleSpec server = InferenceActor::spec(kInferenceRole, inference.count,
-                                         {.batch_size = std::min(inference.batch_size, callers),
+                                         {.producers = options.actors.count,
+                                          .batch_size = std::min(inference.batch_size, callers),
                                           .max_wait = from_seconds(inference.max_wait_ms / 1000),
                                           .make_policy = std::move(make_policy),
                                           .staleness = staleness});

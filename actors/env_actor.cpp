@@ -138,7 +138,9 @@ Status EnvActor::add_noise() {
 }
 
 Result<EnvActor::Acted> EnvActor::environment_failed(RoleContext& context, const Error& cause) {
-  // Steps of the window whose transitions now never come; those that are written are good.
+  // What is written is good, and must not be lost should this be the last failure that is borne.
+  if (trajectory_steps_ > 0) send_trajectory(context);
+  // Steps of the window whose transitions now never come.
   const std::int64_t unfinished = in_episode_ ? adder_.rows_of_next(true) - 1 : 0;
   in_episode_ = false;
   dropped_steps_ += unfinished;

@@ -47,18 +47,29 @@ Result<Progress> InferenceActor::step(RoleContext& context) {
   return waiting_.empty() ? Progress::kIdle : Progress::kMore;
 }
 
+Status InferenceActor::check(const messages::InferenceRequest& request) {
+  if (request.producer >= options_.producers) {
+    return Error{Code::kInvalidArgument,
+                 fmt::format("got producer {}, expected one of {}", request.producer, options_.producers)};
+  }
+  const auto expected = static_cast<std::size_t>(policy_.policy().observation_size());
+  if (request.observation.size() != expected) {
+    return Error{Code::kShapeMismatch, fmt::format("got an observation of {} elements from producer {}, expected {}",
+                                                   request.observation.size(), request.producer, expected)};
+  }
+  return {};
+}
+
 void InferenceActor::take_requests(RoleContext& context) {
   Server& server = context.server("requests");
   while (!server.empty()) {
     auto [frame, answer] = server.take();
     const auto request = messages::read_inference_request(frame);
-    const auto expected = static_cast<std::size_t>(policy_.policy().observation_size());
-    if (!request.ok() || request->observation.size() != expected) {
-      const std::string why = request.ok()
-                                  ? fmt::format("got an observation of {} elements from producer {}, expected {}",
-                                                request->observation.size(), request->producer, expected)
-                                  : request.error().message;
-      if (refused_++ == 0) log::warn("{}: request refused (further ones are only counted): {}", identity_.name(), why);
+    const Status good = request.ok() ? check(*request) : request.error();
+    if (!good.ok()) {
+      if (refused_++ == 0) {
+        log::warn("{}: request refused (further ones are only counted): {}", identity_.name(), good.error().message);
+      }
       continue;
     }
     std::erase_if(waiting_, [&](const Waiting& older) { return older.request.producer == request->producer; });

@@ -15,6 +15,7 @@
 namespace troupe::actors {
 
 struct InferenceActorOptions {
+  std::int64_t producers = 1;   ///< instances of the role that calls
   std::int64_t batch_size = 1;  ///< a batch is run when it holds as many observations,
   Duration max_wait{};          ///< or when its first one has waited so long
   std::function<Result<std::unique_ptr<learner::Policy>>(std::int64_t rows)> make_policy;
@@ -23,8 +24,8 @@ struct InferenceActorOptions {
 
 /// Ports: in requests (request, InferenceRequest) and those of VersionedPolicy. Requests wait while there are no
 /// parameters that may act. A newer request of a producer takes the place of its older one, which that producer has
-/// given up, so no more wait than there are producers. A request that the policy cannot take is refused (kCancelled)
-/// and counted.
+/// given up, so no more wait than there are producers. A request that the policy cannot take, or of a producer that
+/// cannot be, is refused (kCancelled) and counted.
 class InferenceActor final : public Role {
  public:
   static RoleSpec spec(std::string name, std::int64_t count, const InferenceActorOptions& options);
@@ -38,6 +39,7 @@ class InferenceActor final : public Role {
   InferenceActor(const InferenceActorOptions& options, const RoleIdentity& identity,
                  std::unique_ptr<learner::Policy> policy);
 
+  Status check(const messages::InferenceRequest& request);
   void take_requests(RoleContext& context);
   Status run_batch(RoleContext& context, std::size_t count);
 

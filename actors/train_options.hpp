@@ -86,6 +86,7 @@ struct PlacementOptions {
   std::int64_t learner = 1;
   std::int64_t parameters = 1;
   std::int64_t evaluator = 1;
+  std::int64_t inference = 1;  ///< when actors.inference is "server"
 };
 
 struct TrainOptions {

@@ -18,11 +18,13 @@ const NodeSpec* ClusterSpec::find(std::string_view node) const {
 }
 
 std::vector<RoleCount> role_counts(const actors::TrainOptions& options) {
-  return {{actors::kReplayRole, options.replay.shards},
-          {actors::kLearnerRole, 1},
-          {actors::kParametersRole, options.parameters.shards},
-          {actors::kEvaluatorRole, 1},
-          {actors::kActorRole, options.actors.count}};
+  std::vector<RoleCount> counts = {{actors::kReplayRole, options.replay.shards},
+                                   {actors::kLearnerRole, 1},
+                                   {actors::kParametersRole, options.parameters.shards},
+                                   {actors::kEvaluatorRole, 1}};
+  if (options.actors.inference == "server") counts.push_back({actors::kInferenceRole, options.inference.count});
+  counts.push_back({actors::kActorRole, options.actors.count});
+  return counts;
 }
 
 bool is_host(std::string_view text) {

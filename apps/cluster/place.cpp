@@ -28,6 +28,7 @@ std::vector<RoleNodes> role_nodes(const actors::TrainOptions& options) {
     if (role == actors::kLearnerRole) all.push_back({role, "learner", count, p.learner});
     if (role == actors::kParametersRole) all.push_back({role, "parameters", count, p.parameters});
     if (role == actors::kEvaluatorRole) all.push_back({role, "evaluator", count, p.evaluator});
+    if (role == actors::kInferenceRole) all.push_back({role, "inference", count, p.inference});
   }
   return all;
 }

@@ -180,6 +180,7 @@ class TfConfig {
     add_role(cluster.nodes[0], actors::kMetricsRole, {0});
     const std::map<std::string, std::string> task_of = {{actors::kReplayRole, "ps"},
                                                         {actors::kParametersRole, "ps"},
+                                                        {actors::kInferenceRole, "ps"},
                                                         {actors::kEvaluatorRole, "evaluator"},
                                                         {actors::kActorRole, "worker"}};
     for (const auto& [role, count] : role_counts(options)) {

@@ -85,6 +85,7 @@ std::vector<std::string> mistakes_across_keys(const Config& config) {
   demand_instances("placement.actors.nodes", "actors.count");
   demand_instances("placement.replay.nodes", "replay.shards");
   demand_instances("placement.parameters.nodes", "parameters.shards");
+  demand_instances("placement.inference.nodes", "inference.count");
   return mistakes;
 }
 
@@ -377,6 +378,11 @@ ConfigSchema train_schema(std::vector<std::string> environments) {
        .doc = "Processes of the evaluator; 0: with the chief",
        .min = 0,
        .max = 1},
+      {.path = "placement.inference.nodes",
+       .default_value = d.placement.inference,
+       .doc = "Processes that share the inference servers; 0: with the chief",
+       .min = 0,
+       .max = 1024},
   };
 }
 
@@ -435,7 +441,8 @@ Result<actors::TrainOptions> to_train_options(const Config& config) {
                     .replay = config.get_int("placement.replay.nodes"),
                     .learner = config.get_int("placement.learner.nodes"),
                     .parameters = config.get_int("placement.parameters.nodes"),
-                    .evaluator = config.get_int("placement.evaluator.nodes")},
+                    .evaluator = config.get_int("placement.evaluator.nodes"),
+                    .inference = config.get_int("placement.inference.nodes")},
   };
 }
 

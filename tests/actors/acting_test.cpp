@@ -214,7 +214,7 @@ class InferenceServer : public ::testing::Test {
  protected:
   std::unique_ptr<Role> make(std::int64_t batch_size, Duration max_wait = milliseconds(2),
                              std::int64_t max_versions = -1) {
-    return InferenceActor::make({batch_size, max_wait, small_policy, {max_versions, {}}}, {"inference", 0, 1, 0, 1})
+    return InferenceActor::make({8, batch_size, max_wait, small_policy, {max_versions, {}}}, {"inference", 0, 1, 0, 1})
         .value();
   }
   void publish(std::int64_t version) {
@@ -329,13 +329,14 @@ TEST_F(InferenceServer, RequestsThatThePolicyCannotTakeAreRefusedAndTheOthersAns
   context.server("requests")
       .requests.push_back(messages::make_inference_request(context.pool(), {1, std::array{1.0f, 2.0f}}).value());
   context.server("requests").requests.push_back(parameters_frame(context.pool(), 0));
+  ask(8);  // there are 8 producers, 0 .. 7
   ask(2);
   EXPECT_EQ(server->step(context).value(), Progress::kIdle);
   ASSERT_EQ(answers().size(), 1u);
   EXPECT_NEAR(answers()[0].action[0], expected(2), 1e-6);
   Report report;
   server->report(report);
-  EXPECT_EQ(counter(report, "requests_refused"), 2);
+  EXPECT_EQ(counter(report, "requests_refused"), 3);
 }
 
 }  // namespace

@@ -64,8 +64,11 @@ class D4pgNodes : public ::testing::Test {
     place.placement = {{"chief", {{kMetricsRole, {0}}}},       {"replay", {{kReplayRole, {0}}}},
                        {"learner", {{kLearnerRole, {0}}}},     {"parameters", {{kParametersRole, {0}}}},
                        {"evaluator", {{kEvaluatorRole, {0}}}}, {"actors", {{kActorRole, {0, 1}}}}};
+    if (server()) place.placement.push_back({"inference", {{kInferenceRole, {0}}}});
     return place;
   }
+
+  bool server() const { return options.actors.inference == "server"; }
 
   std::future<Status> start_node(const std::string& name, const std::string& role) {
     return std::async(std::launch::async, [this, name, role] {
@@ -82,6 +85,7 @@ class D4pgNodes : public ::testing::Test {
       nodes[role] = start_node(role, role);
     }
     nodes["actors"] = start_node("actors", kActorRole);
+    if (server()) nodes[kInferenceRole] = start_node(kInferenceRole, kInferenceRole);
     NodePlace own = place("chief", {"chief", kMetricsRole});
     own.resume = resume;
     TrainHooks hooks;
@@ -116,6 +120,15 @@ TEST_F(D4pgNodes, TrainsOverNodesAndGoesOnFromItsCheckpoint) {
   ASSERT_TRUE(second.ok()) << second.error().message;
   EXPECT_EQ(second->learner_steps, 600);
   EXPECT_GT(second->env_steps, first->env_steps);
+}
+
+TEST_F(D4pgNodes, ActsThroughAnInferenceServerWithTheNewestParametersOnly) {
+  options.actors.inference = "server";
+  options.staleness.max_versions = 0;
+  const auto summary = run(false);
+  ASSERT_TRUE(summary.ok()) << summary.error().message;
+  EXPECT_EQ(summary->stop_reason, StopReason::kMaxLearnerSteps);
+  EXPECT_GT(summary->env_steps, 64);
 }
 
 }  // namespace

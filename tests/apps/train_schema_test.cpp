@@ -96,7 +96,8 @@ TEST(TrainSchema, EveryKeyIsDocumentedAndReachesItsField) {
                                         "placement.replay.nodes=3",
                                         "placement.learner.nodes=0",
                                         "placement.parameters.nodes=4",
-                                        "placement.evaluator.nodes=0"};
+                                        "placement.evaluator.nodes=0",
+                                        "placement.inference.nodes=6"};
   EXPECT_EQ(set.size() + 1, schema.size()) << "a key is missing from this test";
   const Result<Config> config = parse_config(text, "f", set, schema);
   ASSERT_TRUE(config.ok()) << config.error().message;
@@ -156,6 +157,7 @@ TEST(TrainSchema, EveryKeyIsDocumentedAndReachesItsField) {
   EXPECT_EQ(o.placement.learner, 0);
   EXPECT_EQ(o.placement.parameters, 4);
   EXPECT_EQ(o.placement.evaluator, 0);
+  EXPECT_EQ(o.placement.inference, 6);
 }
 
 TEST(TrainSchema, ReportsWhatOnlySeveralKeysTogetherGetWrong) {

@@ -60,6 +60,18 @@ TEST(Place, PutsWithTheChiefWhatGetsNoNode) {
             (Words{"chief: actor 0 1 evaluator 0 metrics 0 parameters 0", "replay: replay 0", "learner: learner 0"}));
 }
 
+TEST(Place, InferenceServersHaveNodesWhenEnvActorsUseThem) {
+  actors::TrainOptions o = options(2, 1);
+  o.actors.inference = "server";
+  o.inference.count = 3;
+  o.placement.inference = 2;
+  const Result<ClusterSpec> cluster = place(o, "r");
+  ASSERT_TRUE(cluster.ok()) << cluster.error().message;
+  EXPECT_EQ(in_words(*cluster), (Words{"chief: metrics 0", "replay: replay 0", "learner: learner 0",
+                                       "parameters: parameters 0", "evaluator: evaluator 0",
+                                       "inference-0: inference 0 2", "inference-1: inference 1", "actors: actor 0 1"}));
+}
+
 TEST(Place, RefusesMoreNodesThanInstances) {
   const Result<ClusterSpec> cluster = place(options(2, 3), "r");
   ASSERT_FALSE(cluster.ok());
