@@ -32,6 +32,9 @@ int run(int argc, char** argv) {
   add_status_command(app, &chosen);
   add_stop_command(app, &chosen);
   add_token_command(app, &chosen);
+  add_up_command(app, &chosen);
+  add_node_command(app, &chosen);
+  add_tether_command(app, &chosen);
   add_render_command(app, &chosen);
   add_envs_command(app, &chosen);
   add_config_command(app, &chosen);

@@ -164,7 +164,7 @@ Result<HostedCluster> place_on_hosts(actors::TrainOptions options, std::string r
       host = role->second.front();
       role->second.erase(role->second.begin());
     }
-    const std::int64_t port = file.port + on_host[host]++;
+    const std::int64_t port = file.port == 0 ? 0 : file.port + on_host[host]++;
     if (port > 65535) {
       return Error{Code::kInvalidArgument, fmt::format("host {} has more nodes than ports above {}: use a lower port",
                                                        hosts[host].address, file.port)};

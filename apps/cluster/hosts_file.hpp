@@ -34,7 +34,7 @@ struct Host {
 };
 
 struct HostsFile {
-  std::uint16_t port = 7600;
+  std::uint16_t port = 7600;  ///< of the first node on each host; 0, which no file may say: any free ones
   std::vector<Host> hosts;
 };
 

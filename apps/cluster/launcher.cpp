@@ -172,7 +172,7 @@ class Launcher {
       node.input = tether_input(input);
       command = options_.ssh;
       command.insert(command.end(), {node.spec.ssh, "--"});
-      for (const std::string& argument : options_.tether) command.push_back(shell_quoted(argument));
+      for (const std::string& argument : node.spec.tether) command.push_back(shell_quoted(argument));
       for (const std::string& argument : node.spec.command) command.push_back(shell_quoted(argument));
     }
     TROUPE_ASSIGN(node.pid, detail::start_child(command, {in.get(), out.write.get(), out.write.get()}, signals_));

@@ -17,7 +17,8 @@ namespace troupe::apps {
 struct NodeCommand {
   std::string name;  ///< of the node: stands before its lines
   std::vector<std::string> command;
-  std::string ssh;  ///< destination, [user@]host; empty: this host
+  std::string ssh;                  ///< destination, [user@]host; empty: this host
+  std::vector<std::string> tether;  ///< by ssh: the command that runs it there, see tether.hpp
   /// What the process finds in its standard input at its start number `start` (0, 1, ...), e.g. a secret that must not
   /// be an argument. An error counts as a failed start. Not set: empty input.
   std::function<Result<std::string>(int start)> input;
@@ -30,7 +31,6 @@ struct LaunchOptions {
                                   "-o",  "ConnectTimeout=10",
                                   "-o",  "ServerAliveInterval=2",
                                   "-o",  "ServerAliveCountMax=3"};
-  std::vector<std::string> tether = {"troupe", "tether"};  ///< what runs a command there, see tether.hpp
   int output = STDOUT_FILENO;
   /// A node that ends in any other way than by exit code 0 is started again, after first_backoff, doubled for each
   /// further restart within the window (at once when it was fenced: exit code 75).

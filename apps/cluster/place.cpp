@@ -50,6 +50,9 @@ void add_role(NodeSpec& node, const std::string& role, const std::vector<std::in
 }
 
 Result<ClusterSpec> place(const actors::TrainOptions& options, std::string run) {
+  if (options.deterministic) {
+    return Error{Code::kInvalidArgument, "deterministic = true is for a run in one process, not for several nodes"};
+  }
   ClusterSpec cluster{std::move(run), {}};
   NodeSpec chief;
   chief.name = kChiefName;

@@ -26,6 +26,9 @@ void add_train_command(CLI::App& app, Command* chosen);
 void add_status_command(CLI::App& app, Command* chosen);
 void add_stop_command(CLI::App& app, Command* chosen);
 void add_token_command(CLI::App& app, Command* chosen);
+void add_node_command(CLI::App& app, Command* chosen);
+void add_up_command(CLI::App& app, Command* chosen);
+void add_tether_command(CLI::App& app, Command* chosen);
 void add_render_command(CLI::App& app, Command* chosen);
 void add_envs_command(CLI::App& app, Command* chosen);
 void add_config_command(CLI::App& app, Command* chosen);
@@ -35,5 +38,7 @@ void add_version_command(CLI::App& app, Command* chosen);
 int fail(const Error& error, int code = kExitFailure);
 /// Prints a configuration's mistakes, one a line as they are, and returns kExitConfig.
 int fail_config(const Error& error);
+/// Either of the two: what is invalid about a run is a mistake in its configuration.
+int fail_run(const Error& error);
 
 }  // namespace troupe::apps

@@ -16,4 +16,6 @@ int fail_config(const Error& error) {
   return kExitConfig;
 }
 
+int fail_run(const Error& error) { return error.code == Code::kInvalidArgument ? fail_config(error) : fail(error); }
+
 }  // namespace troupe::apps

@@ -5,6 +5,7 @@
     slurm_test.py run        exit status 77 where Slurm is missing, or without root
 """
 
+import json
 import os
 import pathlib
 import shutil
@@ -16,6 +17,7 @@ import unittest
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SCRIPT = ROOT / "deploy/slurm/troupe.sbatch"
 PLACE = os.environ.get("TROUPE_LAUNCH_PROGRAM", str(ROOT / "build/release/bin/launch_program"))
+TROUPE = os.environ.get("TROUPE_PROGRAM", str(ROOT / "build/release/bin/troupe"))
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 sys.dont_write_bytecode = True
 import slurm_cluster  # noqa: E402
@@ -57,11 +59,11 @@ class Run(unittest.TestCase):
         cls.troupe.write_text(FAKE_TROUPE, encoding="utf-8")
         cls.troupe.chmod(0o755)
 
-    def submit(self, run, *arguments, tasks=7):
+    def submit(self, run, *arguments, tasks=7, troupe=None, config="config.toml"):
         (self.folder / run).mkdir()
-        return self.slurm.submit(f"--ntasks={tasks}", "--ntasks-per-node=4", f"--output={self.folder / run}/log", SCRIPT,
-                                 "config.toml", *arguments,
-                                 environment={"TROUPE": str(self.troupe), "TROUPE_RUN_DIR": str(self.folder / run)})
+        return self.slurm.submit(f"--ntasks={tasks}", "--ntasks-per-node=4", f"--output={self.folder}/{run}.log", SCRIPT,
+                                 config, *arguments, environment={"TROUPE": str(troupe or self.troupe),
+                                                                  "TROUPE_RUN_DIR": str(self.folder / run)})
 
     def await_files(self, run, names):
         self.slurm._await(lambda: all((self.folder / run / name).exists() for name in names), f"files {names}")
@@ -88,6 +90,19 @@ class Run(unittest.TestCase):
         job = self.submit("failing", "--set", "fails", tasks=6)
         self.assertEqual(self.slurm.await_end(job, 30), ("FAILED", 5))
         self.await_files("failing", [f"arguments.{rank}" for rank in range(6)])
+
+    def test_a_run_trains_to_its_end(self):
+        job = self.submit("training", "--set", "actors.count=2", "--set", "max_env_steps=2000", "--set", "replay.min_items=300",
+                          "--set", "evaluator.episodes=1", troupe=TROUPE,
+                          config=ROOT / "apps/configs/pendulum_swingup.toml")
+        ended = self.slurm.await_end(job, 90)
+        log = (self.folder / "training.log").read_text(encoding="utf-8")
+        self.assertEqual(ended, ("COMPLETED", 0), log)
+        summary = json.loads((self.folder / "training/summary.json").read_text(encoding="utf-8"))
+        self.assertEqual(summary["stop_reason"], "max_env_steps", log)
+        self.assertGreaterEqual(summary["env_steps"], 2000)
+        for node in "replay", "learner", "parameters", "evaluator", "actors-0", "actors-1":
+            self.assertRegex(log, rf"node {node} has joined")
 
 
 if __name__ == "__main__":

@@ -52,7 +52,6 @@ int place(const char* actors) {
 
 int launch(int argc, char** argv) {
   apps::LaunchOptions options;
-  options.tether = {argv[0], "tether", "--grace", "0.3"};
   const std::map<std::string, Duration*> durations = {{"--stop-grace", &options.stop_grace},
                                                       {"--end-grace", &options.end_grace},
                                                       {"--first-backoff", &options.first_backoff},
@@ -75,6 +74,7 @@ int launch(int argc, char** argv) {
       commands.push_back({.name = name,
                           .command = {"sh", "-c", argument.substr(equals + 1)},
                           .ssh = host,
+                          .tether = {argv[0], "tether", "--grace", "0.3"},
                           .input = [name](int start) -> Result<std::string> {
                             if (name == "refused") return Error{Code::kIo, "no secret for it"};
                             return fmt::format("{} start {}\nit's \"quoted\" $HOME\n", name, start);

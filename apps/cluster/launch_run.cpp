@@ -1,0 +1,91 @@
+#include <troupe/apps/cluster/launch_run.hpp>
+
+#include <algorithm>
+#include <cctype>
+#include <chrono>
+#include <filesystem>
+#include <sstream>
+#include <utility>
+#include <vector>
+
+#include <fmt/core.h>
+
+#include <troupe/apps/cluster/cluster_file.hpp>
+#include <troupe/apps/cluster/launcher.hpp>
+#include <troupe/apps/cluster/node_start.hpp>
+#include <troupe/core/atomic_file.hpp>
+
+namespace troupe::apps {
+namespace {
+
+std::vector<std::string> words(const std::string& text) {
+  std::istringstream stream(text);
+  std::vector<std::string> all;
+  for (std::string word; stream >> word;) all.push_back(word);
+  return all;
+}
+
+}  // namespace
+
+std::string run_name(const RunDirectory& directory) {
+  std::string name;
+  for (const char c : std::filesystem::absolute(directory.path / "").parent_path().filename().string()) {
+    const char lower = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    const bool fine =
+        std::isalnum(static_cast<unsigned char>(lower)) != 0 || lower == '.' || lower == '_' || lower == '-';
+    if (name.empty() && (!fine || std::isalnum(static_cast<unsigned char>(lower)) == 0)) continue;
+    name += fine ? lower : '-';
+  }
+  name.resize(std::min(name.size(), transport::kNameBytesMax));
+  return transport::is_name(name) ? name : "run";
+}
+
+Result<int> launch_run(const LaunchRun& run, const Config& config, const actors::TrainOptions& options,
+                       const HostsFile& hosts) {
+  const RunDirectory& directory = run.directory;
+  const std::string security = (directory.path / "security").string();
+  TROUPE_ASSIGN(const transport::Authority authority, open_authority(security, run_name(directory)));
+  TROUPE_ASSIGN(const HostedCluster hosted, place_on_hosts(options, authority.run(), hosts));
+  const ClusterSpec& cluster = hosted.cluster;
+  const std::string cluster_text = to_toml(cluster);
+  TROUPE_TRY(write_file_atomic((directory.path / "cluster.toml").string(), cluster_text));
+  if (!hosts.hosts.front().ssh.empty()) {  // else the chief writes it
+    TROUPE_TRY(write_file_atomic((directory.path / "chief.address").string(),
+                                 transport::to_string(cluster.nodes.front().address) + "\n"));
+  }
+  if (!run.resume) TROUPE_TRY(write_file_atomic(directory.config().string(), config.to_toml()));
+  std::error_code error;
+  const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", error);
+  if (error) return Error{Code::kIo, fmt::format("/proc/self/exe: {}", error.message())};
+
+  std::vector<NodeCommand> commands;
+  for (std::size_t i = 0; i < cluster.nodes.size(); ++i) {
+    const NodeSpec& node = cluster.nodes[i];
+    const Host& host = hosts.hosts[hosted.hosts[i]];
+    const bool here = host.ssh.empty();
+    NodeCommand command{.name = node.name, .ssh = host.ssh};
+    command.command = here ? std::vector<std::string>{self.string()} : words(host.troupe);
+    command.tether = command.command;
+    command.tether.push_back("tether");
+    const std::string where = here ? directory.path.string() : run.remote_directory;
+    command.command.insert(command.command.end(), {"node", "--name", node.name, "--run-dir", where, "--from-launcher"});
+    command.input = [&, i](int start_number) -> Result<std::string> {
+      const NodeSpec& self_node = cluster.nodes[i];
+      NodeStart start{.node = self_node.name,
+                      .cluster = cluster_text,
+                      .config = config.to_toml(),
+                      .resume = run.resume && start_number == 0};
+      TROUPE_ASSIGN(start.credentials,
+                    authority.issue(identity_of(cluster, self_node), std::chrono::system_clock::now()));
+      if (i == 0 && !hosts.hosts[hosted.hosts[i]].ssh.empty()) {
+        TROUPE_ASSIGN(const auto key, read_file(security + "/authority.key", 1 << 16));
+        start.authority_key.assign(reinterpret_cast<const char*>(key.data()), key.size());
+      }
+      return to_text(start);
+    };
+    commands.push_back(std::move(command));
+  }
+  return launch(std::move(commands), {});
+}
+
+}  // namespace troupe::apps

@@ -1,0 +1,28 @@
+#pragma once
+// A run as processes: `troupe train CONFIG --processes` (all on this host) and `troupe up HOSTS CONFIG`. Makes the
+// run's authority and a certificate for each start of a node, and hands all to the launcher.
+#include <string>
+
+#include <troupe/apps/cluster/hosts_file.hpp>
+#include <troupe/apps/run/run_directory.hpp>
+#include <troupe/core/config.hpp>
+
+namespace troupe::apps {
+
+struct LaunchRun {
+  RunDirectory directory;  ///< here; made by the caller
+  /// Where the run is recorded on the nodes' hosts; relative to the home folder on those that ssh reaches.
+  std::string remote_directory;
+  bool resume = false;
+};
+
+/// The name of the run that is recorded in this directory: its last part, made fit for certificates.
+std::string run_name(const RunDirectory& directory);
+
+/// Writes the configuration, the cluster (cluster.toml) and security/ to the directory and runs the nodes until the run
+/// has ended; returns the chief's exit code. Blocks the calling thread; see launch(). Errors: those of placing the
+/// nodes, of the authority, of launch(); kIo.
+Result<int> launch_run(const LaunchRun& run, const Config& config, const actors::TrainOptions& options,
+                       const HostsFile& hosts);
+
+}  // namespace troupe::apps

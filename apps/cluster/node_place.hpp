@@ -1,0 +1,34 @@
+#pragma once
+// Where `troupe node` finds its place when no launcher hands it over: in a cluster file or the environment, with
+// certificates from the authority in a run directory that all nodes share; or, for a further node of env actors, in
+// such a directory or a join token.
+#include <string>
+
+#include <troupe/actors/node.hpp>
+#include <troupe/apps/cluster/cluster_spec.hpp>
+#include <troupe/apps/run/run_directory.hpp>
+#include <troupe/core/error.hpp>
+
+namespace troupe::apps {
+
+/// The place of one node of a cluster, without credentials: identity, addresses and, on the chief, the placement.
+actors::NodePlace place_in(const ClusterSpec& cluster, const NodeSpec& node, const RunDirectory& directory);
+
+/// Adds what needs the run directory: the chief's address where the cluster has none, an answer for those who join.
+/// Waits for up to a minute for a chief that has not begun. Errors: those of open_authority(), kDeadlineExceeded.
+Status complete(actors::NodePlace& place);
+
+/// What a further node is given.
+struct Joining {
+  std::string token;      ///< file
+  std::string directory;  ///< run directory that it shares; the other of the two is empty
+  std::string name;       ///< required with a directory; a token has one
+  transport::Address listen;
+};
+
+/// A place for a further node of env actors. With a token, `directory` keeps what it was traded for, and from then on
+/// the token is not looked at. Errors: those of load_join_token(), join() and await_authority(); kInvalidArgument
+/// (name).
+Result<actors::NodePlace> join_run(const Joining& joining, const RunDirectory& directory);
+
+}  // namespace troupe::apps

@@ -1,0 +1,106 @@
+#include <troupe/apps/cluster/node_start.hpp>
+
+#include <sys/stat.h>
+
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <filesystem>
+#include <thread>
+#include <utility>
+
+#include <fmt/core.h>
+#include <nlohmann/json.hpp>
+
+#include <troupe/core/atomic_file.hpp>
+#include <troupe/core/clock.hpp>
+
+namespace troupe::apps {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr Duration kAuthorityPatience = std::chrono::seconds(60);
+
+transport::WallTime now() { return std::chrono::system_clock::now(); }
+
+}  // namespace
+
+std::string to_text(const NodeStart& start) {
+  const Json json = {{"node", start.node},
+                     {"cluster", start.cluster},
+                     {"config", start.config},
+                     {"authority", start.credentials.authority},
+                     {"certificate", start.credentials.certificate},
+                     {"key", start.credentials.key},
+                     {"authority_key", start.authority_key},
+                     {"resume", start.resume}};
+  return json.dump();
+}
+
+Result<NodeStart> parse_node_start(std::string_view text) {
+  try {
+    const Json json = Json::parse(text);
+    NodeStart start;
+    json.at("node").get_to(start.node);
+    json.at("cluster").get_to(start.cluster);
+    json.at("config").get_to(start.config);
+    json.at("authority").get_to(start.credentials.authority);
+    json.at("certificate").get_to(start.credentials.certificate);
+    json.at("key").get_to(start.credentials.key);
+    json.at("authority_key").get_to(start.authority_key);
+    json.at("resume").get_to(start.resume);
+    return start;
+  } catch (const Json::exception&) {  // its text could quote a key
+    return Error{
+        Code::kInvalidArgument,
+        fmt::format("node: {} bytes in the standard input, expected what the launcher of the same version writes",
+                    text.size())};
+  }
+}
+
+transport::Identity identity_of(const ClusterSpec& cluster, const NodeSpec& node) {
+  transport::Identity identity{cluster.run, {}, node.name};
+  if (node.name == kChiefName) identity.roles.push_back(kChiefName);
+  for (const HostedRole& role : node.roles) identity.roles.push_back(role.role);
+  return identity;
+}
+
+Result<transport::Authority> open_authority(const std::string& security, const std::string& run) {
+  Result<transport::Authority> found = transport::Authority::load(security, now());
+  if (found.ok() || found.error().code != Code::kNotFound) return found;
+  TROUPE_ASSIGN(transport::Authority made, transport::Authority::create(run, now()));
+  TROUPE_TRY(made.save(security));
+  return made;
+}
+
+Result<transport::Authority> await_authority(const std::string& security) {
+  const SteadyClock clock;
+  const Duration end = clock.now() + kAuthorityPatience;
+  while (true) {
+    Result<transport::Authority> found = transport::Authority::load(security, now());
+    if (found.ok() || found.error().code != Code::kNotFound) return found;
+    if (clock.now() > end) {
+      return Error{Code::kDeadlineExceeded,
+                   fmt::format("{}: no authority appeared in {:g} s: does this node share the run directory with the "
+                               "chief, and has the chief started?",
+                               security, seconds(kAuthorityPatience))};
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  }
+}
+
+Status keep_authority(const std::string& security, const std::string& text) {
+  std::error_code error;
+  std::filesystem::create_directories(std::filesystem::path(security).parent_path(), error);
+  if (mkdir(security.c_str(), 0700) != 0 && errno != EEXIST) {
+    return Error{Code::kIo, fmt::format("{}: {}", security, std::strerror(errno))};
+  }
+  const std::string file = security + "/authority.key";
+  if (std::filesystem::exists(file, error)) return {};
+  TROUPE_TRY(write_file_atomic(file, text, 0600));
+  const Result<transport::Authority> good = transport::Authority::load(security, now());
+  return good.ok() ? Status() : good.error();
+}
+
+}  // namespace troupe::apps

@@ -1,0 +1,247 @@
+// `troupe node`: one node of a run. It finds its place in what the launcher hands over, in a cluster file, in the
+// environment (TF_CONFIG, Slurm, Kubernetes), or joins a run that goes on as a further node of env actors.
+#include <CLI/CLI.hpp>
+
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <fmt/core.h>
+
+#include <troupe/actors/node.hpp>
+#include <troupe/apps/cluster/cluster_file.hpp>
+#include <troupe/apps/cluster/environment.hpp>
+#include <troupe/apps/cluster/launch_run.hpp>
+#include <troupe/apps/cluster/launcher.hpp>
+#include <troupe/apps/cluster/node_place.hpp>
+#include <troupe/apps/cluster/node_start.hpp>
+#include <troupe/apps/cluster/tether.hpp>
+#include <troupe/apps/commands/commands.hpp>
+#include <troupe/apps/commands/record_run.hpp>
+#include <troupe/apps/commands/run_arguments.hpp>
+#include <troupe/apps/run/stop_request.hpp>
+#include <troupe/apps/run/train_schema.hpp>
+#include <troupe/core/atomic_file.hpp>
+#include <troupe/core/log.hpp>
+#include <troupe/envs/environment.hpp>
+
+namespace troupe::apps {
+namespace {
+
+/// How long a planned node that is asked to end goes on, if nobody knows that the chief has ended already: Slurm and
+/// Kubernetes ask all at once, and the chief needs the others for its last checkpoint.
+constexpr Duration kAfterYou = std::chrono::seconds(8);
+
+struct Arguments {
+  RunArguments run;
+  std::string cluster, name;  ///< a file, and this node in it
+  std::string token;
+  std::string join;  ///< run directory
+  std::string host;
+  std::uint16_t port = 0;
+  bool from_launcher = false;
+  bool keep_up = false;
+};
+
+/// A node that is ready to begin.
+struct Node {
+  Config config;
+  actors::TrainOptions options;
+  RunDirectory directory;
+  actors::NodePlace place;
+  std::string cluster;  ///< text of the cluster file; empty when it is not known
+  bool resume = false;
+  bool waits_for_chief = false;  ///< see kAfterYou
+};
+
+/// All of the standard input, which the launcher has filled and ended.
+Result<std::string> read_input() {
+  std::string text;
+  std::array<char, 65536> bytes;
+  for (ssize_t got; (got = read(STDIN_FILENO, bytes.data(), bytes.size())) != 0;) {
+    if (got < 0) return Error{Code::kIo, "node: the standard input cannot be read"};
+    text.append(bytes.data(), static_cast<std::size_t>(got));
+    if (text.size() > kTetherInputBytesMax)
+      return Error{Code::kInvalidArgument, "node: too much in the standard input"};
+  }
+  return text;
+}
+
+Result<Node> from_launcher(const Arguments& arguments) {
+  TROUPE_ASSIGN(const std::string text, read_input());
+  TROUPE_ASSIGN(NodeStart start, parse_node_start(text));
+  TROUPE_ASSIGN(Config config, parse_config(start.config, "config", {}, train_schema(envs::environment_names())));
+  TROUPE_ASSIGN(actors::TrainOptions options, to_train_options(config));
+  TROUPE_ASSIGN(const ClusterSpec cluster, parse_cluster(start.cluster, "cluster", options));
+  const NodeSpec* self = cluster.find(start.node);
+  if (self == nullptr) return Error{Code::kInvalidArgument, fmt::format("node: the cluster has no {}", start.node)};
+  Node node{.config = std::move(config), .options = std::move(options), .directory = {arguments.run.run_dir}};
+  node.place = place_in(cluster, *self, node.directory);
+  node.place.credentials = std::move(start.credentials);
+  node.cluster = std::move(start.cluster);
+  node.resume = start.resume;
+  if (!start.authority_key.empty()) {
+    TROUPE_TRY(keep_authority((node.directory.path / "security").string(), start.authority_key));
+  }
+  return node;
+}
+
+/// Only what the arguments say, so that it is known before anything is touched.
+Result<OwnPlace> planned_place(const Arguments& arguments, const LoadedRun& loaded) {
+  const RunDirectory directory{arguments.run.run_dir.empty() ? arguments.run.resume : arguments.run.run_dir};
+  if (arguments.cluster.empty()) return own_place(process_environment(), loaded.options, run_name(directory));
+  TROUPE_ASSIGN(ClusterSpec cluster, load_cluster(arguments.cluster, loaded.options));
+  if (cluster.find(arguments.name) == nullptr) {
+    return Error{Code::kInvalidArgument,
+                 fmt::format("--name: {} has no node \"{}\"", arguments.cluster, arguments.name)};
+  }
+  return OwnPlace{std::move(cluster), arguments.name};
+}
+
+Result<Node> planned(const Arguments& arguments, LoadedRun loaded) {
+  TROUPE_ASSIGN(const OwnPlace own, planned_place(arguments, loaded));
+  Node node{.config = std::move(loaded.config), .options = std::move(loaded.options)};
+  node.resume = !arguments.run.resume.empty();
+  node.directory = {node.resume ? arguments.run.resume : arguments.run.run_dir};
+  if (node.directory.path.empty()) {
+    return Error{Code::kInvalidArgument, "--run-dir: expected the run directory that all nodes share"};
+  }
+  const NodeSpec& self = *own.cluster.find(own.node);
+  node.place = place_in(own.cluster, self, node.directory);
+  node.cluster = to_toml(own.cluster);
+  node.waits_for_chief = own.node != kChiefName;
+  return node;
+}
+
+Result<Node> joining(const Arguments& arguments, LoadedRun loaded) {
+  Node node{.config = std::move(loaded.config), .options = std::move(loaded.options)};
+  node.directory = {arguments.join};
+  if (!arguments.token.empty()) {
+    const std::string stem = std::filesystem::path(arguments.token).stem().string();
+    node.directory = {arguments.run.run_dir.empty() ? "runs/joined-" + stem : arguments.run.run_dir};
+  }
+  const Joining how{arguments.token, arguments.join, arguments.name, {arguments.host, arguments.port}};
+  TROUPE_ASSIGN(node.place, join_run(how, node.directory));
+  if (arguments.host.empty()) {
+    const bool same_host = node.place.chief.host.starts_with("127.") || node.place.chief.host == "localhost";
+    node.place.listen.host = same_host ? "127.0.0.1" : process_environment()["HOSTNAME"];
+  }
+  return node;
+}
+
+Result<Node> find(const Arguments& arguments) {
+  if (arguments.from_launcher) return from_launcher(arguments);
+  TROUPE_ASSIGN(LoadedRun loaded, load_run(arguments.run));
+  if (!arguments.token.empty() || !arguments.join.empty()) return joining(arguments, std::move(loaded));
+  return planned(arguments, std::move(loaded));
+}
+
+Status run_here(Node& node) {
+  std::error_code error;
+  const std::filesystem::path folder = node.directory.path / "nodes" / node.place.self.node;
+  std::filesystem::create_directories(folder, error);
+  if (error) return Error{Code::kIo, fmt::format("{}: {}", folder.string(), error.message())};
+  const bool chief = node.place.self.node == kChiefName;
+  // The chief may still have to make the authority that the certificates come from.
+  TROUPE_TRY(complete(node.place));
+  if (node.place.credentials.key.empty()) {
+    TROUPE_ASSIGN(const transport::Authority authority, await_authority((node.directory.path / "security").string()));
+    node.place.self.run = authority.run();
+    TROUPE_ASSIGN(node.place.credentials, authority.issue(node.place.self, std::chrono::system_clock::now()));
+  }
+  node.place.config_hash = std::strtoull(node.config.hash().c_str(), nullptr, 16);
+  node.place.resume = node.resume;
+  if (chief) {
+    TROUPE_TRY(write_file_atomic((node.directory.path / "cluster.toml").string(), node.cluster));
+    return record_run(node.directory, node.config, node.options, {.resume = node.resume, .place = &node.place});
+  }
+  log::also_to_file((folder / "log.txt").string());
+  const StopRequest stop;
+  std::atomic<bool> now{false};
+  const std::jthread patience([&](std::stop_token done) {
+    const SteadyClock clock;
+    std::optional<Duration> asked;
+    while (!done.stop_requested() && !now) {
+      if (stop.flag() && !asked) asked = clock.now();
+      now = asked && clock.now() >= *asked + (node.waits_for_chief ? kAfterYou : Duration(0));
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    }
+  });
+  return actors::run_node(node.options, node.place, &now);
+}
+
+/// This same command line without --keep-up, looked after by a launcher.
+int keep_up(const Arguments& arguments) {
+  const Result<LoadedRun> loaded = load_run(arguments.run);
+  if (!loaded.ok()) return fail_config(loaded.error());
+  std::string name = arguments.name;
+  if (arguments.token.empty() && arguments.join.empty()) {
+    const Result<OwnPlace> own = planned_place(arguments, *loaded);
+    if (!own.ok()) return fail_config(own.error());
+    name = own->node;
+  }
+  std::ifstream stream("/proc/self/cmdline", std::ios::binary);
+  std::vector<std::string> command;
+  for (std::string word; std::getline(stream, word, '\0');) {
+    if (word != "--keep-up") command.push_back(word);
+  }
+  const Result<int> ended = launch({{.name = name.empty() ? "node" : name, .command = std::move(command)}}, {});
+  return ended.ok() ? *ended : fail(ended.error());
+}
+
+int run(const Arguments& arguments) {
+  if (arguments.keep_up) return keep_up(arguments);
+  std::setvbuf(stdout, nullptr, _IOLBF, 0);  // somebody reads along
+  Result<Node> node = find(arguments);
+  if (!node.ok()) return fail_run(node.error());
+  const Status done = run_here(*node);
+  if (done.ok()) return kExitOk;
+  return fail(done.error(), done.error().code == Code::kCancelled ? static_cast<int>(kNodeFenced) : kExitFailure);
+}
+
+}  // namespace
+
+void add_node_command(CLI::App& app, Command* chosen) {
+  CLI::App* command = app.add_subcommand(
+      "node", "Run one node; its place is in a cluster file, TF_CONFIG, Slurm's or Kubernetes' variables, or a token");
+  const auto arguments = std::make_shared<Arguments>();
+  Arguments& a = *arguments;
+  add_run_arguments(*command, a.run);
+  command->get_option("config")->required(false);
+  CLI::Option* cluster =
+      command->add_option("--cluster", a.cluster, "All nodes, see docs/deploy.md")->type_name("FILE");
+  CLI::Option* name = command->add_option("--name", a.name, "Which node this is")->type_name("NAME");
+  cluster->needs(name);
+  CLI::Option* token = command->add_option("--token", a.token, "Join a run with a token of `troupe token`")
+                           ->type_name("FILE")
+                           ->excludes(cluster);
+  command->add_option("--join", a.join, "Join the run in this directory, which this node shares with the chief")
+      ->type_name("RUN")
+      ->needs(name)
+      ->excludes(cluster)
+      ->excludes(token);
+  command->add_option("--host", a.host, "With --join or --token: where the other nodes reach this one")
+      ->type_name("HOST");
+  command->add_option("--port", a.port, "The same; 0: any free one")->type_name("PORT");
+  command->add_flag("--keep-up", a.keep_up, "Start the node again when it dies, where nobody else does");
+  command->add_flag("--from-launcher", a.from_launcher)->group("");
+  command->callback([arguments, chosen] {
+    if (arguments->run.config.empty() && !arguments->from_launcher) {
+      throw CLI::RequiredError("config");
+    }
+    *chosen = [arguments] { return run(*arguments); };
+  });
+}
+
+}  // namespace troupe::apps

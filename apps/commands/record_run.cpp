@@ -1,0 +1,95 @@
+#include <troupe/apps/commands/record_run.hpp>
+
+#include <fmt/core.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <filesystem>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <troupe/apps/commands/run_arguments.hpp>
+#include <troupe/apps/run/csv_metrics.hpp>
+#include <troupe/apps/run/evaluations.hpp>
+#include <troupe/apps/run/fan_out.hpp>
+#include <troupe/apps/run/learning_curve.hpp>
+#include <troupe/apps/run/progress.hpp>
+#include <troupe/apps/run/stop_request.hpp>
+#include <troupe/apps/run/summary.hpp>
+#include <troupe/apps/run/tensorboard.hpp>
+#include <troupe/apps/version.hpp>
+#include <troupe/core/atomic_file.hpp>
+#include <troupe/core/clock.hpp>
+#include <troupe/core/log.hpp>
+
+namespace troupe::apps {
+namespace {
+
+int terminal_columns() {
+  winsize size = {};
+  return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
+}
+
+/// The evaluations of the run's earlier starts.
+Result<std::vector<actors::Evaluation>> earlier_evaluations(const RunDirectory& run) {
+  std::vector<actors::Evaluation> evaluations;
+  if (!std::filesystem::exists(run.metrics())) return evaluations;
+  TROUPE_ASSIGN(const std::vector<MetricRow> rows, read_csv_metrics(run.metrics()));
+  for (const MetricRow& row : rows) {
+    if (const auto evaluation = evaluation_of(row)) evaluations.push_back(*evaluation);
+  }
+  return evaluations;
+}
+
+}  // namespace
+
+Status record_run(const RunDirectory& run, const Config& config, const actors::TrainOptions& options,
+                  const RecordOptions& how) {
+  TROUPE_ASSIGN(const RunLock lock, RunLock::take(run));
+  // A run that is resumed keeps the configuration that its checkpoints were made with until new ones are there.
+  if (!how.resume) TROUPE_TRY(write_file_atomic(run.config().string(), config.to_toml()));
+  log::also_to_file(run.log().string());
+  if (how.quiet) log::set_level(log::Level::kWarn);
+
+  TROUPE_ASSIGN(CsvSink csv, CsvSink::open(run.metrics()));
+  TROUPE_ASSIGN(TensorBoardSink tensorboard, TensorBoardSink::create(run.path, unix_s()));
+  TROUPE_ASSIGN(std::vector<actors::Evaluation> earlier, earlier_evaluations(run));
+  LearningCurveSink curve(run.learning_curve(), fmt::format("{}, seed {}", options.env, options.seed),
+                          std::move(earlier));
+  const SteadyClock clock;
+  const ProgressStyle style = isatty(STDOUT_FILENO) != 0 ? ProgressStyle::kLive : ProgressStyle::kPlain;
+  const RunLimits limits = {options.max_minutes, options.max_env_steps, options.max_learner_steps};
+  ProgressSink progress(stdout, style, terminal_columns(), limits, clock);
+  std::vector<MetricSink*> sinks = {&csv, &tensorboard, &curve};
+  if (!how.quiet) sinks.push_back(&progress);
+  FanOut metrics(std::move(sinks));
+
+  if (!how.quiet) fmt::print("{} {} in {}\n", how.resume ? "resuming" : "training on", options.env, run.path.string());
+  const StopRequest stop;
+  const Result<actors::TrainSummary> trained = actors::train(options, {.stop = &stop.flag(),
+                                                                       .metrics = &metrics,
+                                                                       .checkpoint_dir = run.checkpoints(),
+                                                                       .resume = how.resume,
+                                                                       .place = how.place});
+  progress.finish();
+  const Status flushed = metrics.flush();
+  if (!trained.ok()) return trained.error();
+  TROUPE_TRY(flushed);
+  if (how.resume) TROUPE_TRY(write_file_atomic(run.config().string(), config.to_toml()));
+  const RunSummary summary = {.env = options.env,
+                              .seed = options.seed,
+                              .version = std::string(version()),
+                              .config_hash = config.hash(),
+                              .train = *trained,
+                              .evaluations = curve.evaluations()};
+  TROUPE_TRY(write_file_atomic(run.summary().string(), summary_json(summary)));
+  if (!how.quiet) {
+    fmt::print("{}", summary_table(summary));
+    fmt::print("  {:<14} {}\n", "recorded in", run.path.string());
+  }
+  return {};
+}
+
+}  // namespace troupe::apps

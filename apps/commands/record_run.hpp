@@ -1,0 +1,22 @@
+#pragma once
+// A training run with everything that it records: what `troupe train` does, and the chief of a run over nodes.
+#include <troupe/actors/train.hpp>
+#include <troupe/actors/train_options.hpp>
+#include <troupe/apps/run/run_directory.hpp>
+#include <troupe/core/config.hpp>
+#include <troupe/core/error.hpp>
+
+namespace troupe::apps {
+
+struct RecordOptions {
+  bool resume = false;
+  bool quiet = false;
+  const actors::NodePlace* place = nullptr;  ///< of the chief; null: this process is the whole run
+};
+
+/// Trains until a limit is met or somebody asks for the end (SIGINT, SIGTERM), and leaves the files that
+/// run_directory.hpp lists. Errors: those of train(); kUnavailable when another process trains in the directory; kIo.
+Status record_run(const RunDirectory& run, const Config& config, const actors::TrainOptions& options,
+                  const RecordOptions& how);
+
+}  // namespace troupe::apps

@@ -1,0 +1,48 @@
+// `troupe up HOSTS CONFIG`: a run on several hosts, over ssh.
+#include <CLI/CLI.hpp>
+
+#include <memory>
+#include <string>
+
+#include <fmt/core.h>
+
+#include <troupe/apps/cluster/hosts_file.hpp>
+#include <troupe/apps/cluster/launch_run.hpp>
+#include <troupe/apps/commands/commands.hpp>
+#include <troupe/apps/commands/run_arguments.hpp>
+
+namespace troupe::apps {
+namespace {
+
+struct Arguments {
+  std::string hosts;
+  RunArguments run;
+};
+
+int run(const Arguments& arguments) {
+  const Result<HostsFile> hosts = load_hosts(arguments.hosts);
+  if (!hosts.ok()) return fail_config(hosts.error());
+  const Result<LoadedRun> loaded = load_run(arguments.run);
+  if (!loaded.ok()) return fail_config(loaded.error());
+  const Result<RunDirectory> directory = directory_of(arguments.run, loaded->options);
+  if (!directory.ok()) return fail(directory.error());
+  const bool resume = !arguments.run.resume.empty();
+  const Result<int> ended =
+      launch_run({*directory, directory->path.string(), resume}, loaded->config, loaded->options, *hosts);
+  return ended.ok() ? *ended : fail_run(ended.error());
+}
+
+}  // namespace
+
+void add_up_command(CLI::App& app, Command* chosen) {
+  CLI::App* command =
+      app.add_subcommand("up", "Train on several hosts over ssh; Ctrl-C makes a checkpoint and ends all of it");
+  const auto arguments = std::make_shared<Arguments>();
+  command->add_option("hosts", arguments->hosts, "File with the hosts, see docs/deploy.md")
+      ->required()
+      ->type_name("HOSTS");
+  add_run_arguments(*command, arguments->run);
+  command->callback([arguments, chosen] { *chosen = [arguments] { return run(*arguments); }; });
+}
+
+}  // namespace troupe::apps

@@ -1,0 +1,139 @@
+// A small training run as several processes, started in each of the ways that need no other program: by the launcher,
+// by a cluster file, by TF_CONFIG, and with a node that joins later.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fmt/core.h>
+
+#include <string>
+
+#include <troupe/tests/apps/program.hpp>
+#include <troupe/tests/apps/test_directory.hpp>
+
+namespace troupe::apps {
+namespace {
+
+using testing::HasSubstr;
+
+class NodesCommand : public TestDirectory {
+ protected:
+  NodesCommand() {
+    std::ofstream(path() / "small.toml") << R"(env = "cartpole-swingup"
+max_env_steps = 4000
+[actors]
+count = 2
+[replay]
+min_items = 300
+samples_per_insert = 2
+[learner]
+batch_size = 16
+policy_layers = [16]
+critic_layers = [16]
+[evaluator]
+episodes = 1
+[placement]
+actors.nodes = 2
+parameters.nodes = 0
+evaluator.nodes = 0
+)";
+  }
+
+  /// A shell script in the test's directory; "troupe" is the program. Killed after 100 s, with all that it started.
+  ProgramResult run_script(const std::string& script) const {
+    std::ofstream(path() / "script.sh") << "troupe() { exec " TROUPE_BINARY_DIR "/bin/troupe \"$@\"; }\n" << script;
+    const std::string line =
+        fmt::format("cd '{}' && timeout -s KILL 100 bash script.sh >.stdout 2>.stderr", path().string());
+    const int status = std::system(line.c_str());
+    return {WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status), text_of(path() / ".stdout"),
+            text_of(path() / ".stderr")};
+  }
+  std::string summary(const std::string& run) const { return text_of(path() / run / "summary.json"); }
+};
+
+TEST_F(NodesCommand, TrainsWithAProcessForEachRoleAndGoesOnInAnotherPlacement) {
+  const ProgramResult first = run_program(path(), "train small.toml --processes --run-dir a");
+  ASSERT_EQ(first.exit_code, 0) << first.out << first.err;
+  EXPECT_THAT(first.out, HasSubstr("chief | training on cartpole-swingup in a\n"));
+  EXPECT_THAT(first.out, HasSubstr("I node actors-1 has joined (incarnation 1)\n"));
+  EXPECT_THAT(first.out, HasSubstr("chief |   ended by       max_env_steps\n"));
+  EXPECT_EQ(first.out.find("TRP-"), std::string::npos) << first.out;
+  EXPECT_THAT(summary("a"), HasSubstr("\"env_steps\": 4000,"));
+
+  const ProgramResult second = run_program(
+      path(), "train small.toml --processes --resume a --set max_env_steps=6000 --set placement.actors.nodes=1");
+  ASSERT_EQ(second.exit_code, 0) << second.out << second.err;
+  EXPECT_THAT(second.out, HasSubstr("chief | resuming cartpole-swingup in a\n"));
+  EXPECT_THAT(summary("a"), HasSubstr("\"env_steps\": 6000,"));
+}
+
+TEST_F(NodesCommand, CtrlCMakesACheckpointAndEndsAllProcesses) {
+  const ProgramResult ended = run_script(R"(
+troupe train small.toml --processes --run-dir a --set max_env_steps=0 >out 2>&1 &
+until grep -q 'learner [1-9]' out; do sleep 0.1; done
+kill -INT $!
+wait $!
+)");
+  EXPECT_EQ(ended.exit_code, 0) << text_of(path() / "out");
+  EXPECT_THAT(text_of(path() / "out"), HasSubstr("chief |   ended by       stop requested\n"));
+  EXPECT_TRUE(std::filesystem::exists(path() / "a/checkpoints/cut.json"));
+}
+
+TEST_F(NodesCommand, NodesFindEachOtherByTfConfig) {
+  const ProgramResult ended = run_script(R"(
+port=$((20000 + $$ % 10000))
+for task in chief:0 worker:0 worker:1; do
+  export TF_CONFIG='{"cluster": {"chief": ["127.0.0.1:'$port'"],
+                                 "worker": ["127.0.0.1:'$((port + 1))'", "127.0.0.1:'$((port + 2))'"]},
+                     "task": {"type": "'${task%:*}'", "index": '${task#*:}'}}'
+  troupe node small.toml --run-dir a --keep-up >$task 2>&1 &
+done
+for node in $(jobs -p); do wait $node || exit; done
+)");
+  EXPECT_EQ(ended.exit_code, 0) << text_of(path() / "chief:0");
+  EXPECT_THAT(text_of(path() / "chief:0"), HasSubstr("node worker-1 has joined (incarnation 1)\n"));
+  EXPECT_THAT(text_of(path() / "worker:1"), HasSubstr("worker-1 | "));
+  EXPECT_THAT(summary("a"), HasSubstr("\"env_steps\": 4000,"));
+}
+
+TEST_F(NodesCommand, ANodeOfAClusterFileAndOneThatJoinsTakePart) {
+  std::ofstream(path() / "cluster.toml") << R"(run = "by-hand"
+[[nodes]]
+name = "chief"
+roles = { metrics = [0], replay = [0], learner = [0], parameters = [0], evaluator = [0] }
+[[nodes]]
+name = "actors"
+roles = { actor = [0, 1] }
+)";
+  const ProgramResult ended = run_script(R"(
+troupe node small.toml --cluster cluster.toml --name chief --run-dir a --set max_env_steps=0 >chief 2>&1 & chief=$!
+troupe node small.toml --cluster cluster.toml --name actors --run-dir a --set max_env_steps=0 >actors 2>&1 & actors=$!
+until grep -q 'node actors has joined' chief; do sleep 0.1; done
+troupe node small.toml --join a --name extra --set max_env_steps=0 >extra 2>&1 & extra=$!
+until grep -q 'node extra has joined' chief; do sleep 0.1; done
+kill $extra
+wait $extra || exit 3
+kill $chief
+wait $chief || exit 1
+wait $actors || exit 2
+)");
+  EXPECT_EQ(ended.exit_code, 0) << text_of(path() / "chief") << text_of(path() / "actors") << text_of(path() / "extra");
+}
+
+TEST_F(NodesCommand, WhatIsWrongIsOneClearError) {
+  const auto say = [&](const std::string& arguments) {
+    const ProgramResult ended = run_program(path(), arguments);
+    return fmt::format("{}: {}{}", ended.exit_code, ended.out, ended.err);
+  };
+  EXPECT_THAT(say("node"), HasSubstr("64: "));
+  EXPECT_THAT(say("node small.toml --run-dir a"),
+              testing::StartsWith("1: troupe: this node cannot find its place: expected --cluster FILE --name NAME"));
+  EXPECT_EQ(say("node small.toml --run-dir a --cluster none.toml --name x"), "1: troupe: none.toml: no such file\n");
+  EXPECT_EQ(say("train small.toml --processes --set placement.actors.nodes=3"),
+            "78: --set placement.actors.nodes=3: placement.actors.nodes must not exceed actors.count: got 3 and 2\n");
+  EXPECT_EQ(say("train small.toml --processes --deterministic --run-dir b"),
+            "78: deterministic = true is for a run in one process, not for several nodes\n");
+  EXPECT_EQ(say("up none.toml small.toml"), "78: none.toml: no such file\n");
+}
+
+}  // namespace
+}  // namespace troupe::apps
