@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include <troupe/core/check.hpp>
 #include <troupe/core/log.hpp>
@@ -14,6 +15,9 @@ using messages::Control;
 using messages::ControlKind;
 
 constexpr Duration kStatusPeriod = std::chrono::seconds(1);
+
+/// How long a chief that ends waits for the nodes to have heard of it.
+constexpr Duration kLeaveDeadline = std::chrono::seconds(3);
 
 Control order(ControlKind kind) {
   Control control;
@@ -59,7 +63,10 @@ caf::behavior ChiefActor::make_behavior() {
   }
   return {
       [this](control_atom, const std::string& node, const Control& message) { from_node(node, message); },
-      [this](lost_atom, const std::string& node) { membership_.lost(node, options_.clock->now()); },
+      [this](lost_atom, const std::string& node) {
+        membership_.lost(node, options_.clock->now());
+        has_left(node);
+      },
       [this](found_atom, const std::string&) {},  // it joins
       [this](tick_atom) { tick(); },
       [this](retry_atom, std::uint32_t number) { restart(number); },
@@ -101,13 +108,18 @@ caf::behavior ChiefActor::make_behavior() {
         if (round == status_round_) finish_status();
       },
       [this](stop_atom) {
+        if (std::exchange(stopping_, true)) return;
         ended_ = true;
-        Control end = order(ControlKind::kEnd);
         for (const auto& [name, node] : membership_.nodes()) {
-          if (node.state == Membership::State::kUp) to_node(name, end);
+          if (node.state != Membership::State::kUp) continue;
+          to_node(name, order(ControlKind::kEnd));
+          if (remote(name)) leaving_.insert(name);
         }
-        quit();
+        // Until they have heard it, or are gone: the network ends with us.
+        delayed_send(this, kLeaveDeadline, stop_atom::value, true);
+        has_left({});
       },
+      [this](stop_atom, bool) { quit(); },
   };
 }
 
@@ -212,6 +224,7 @@ void ChiefActor::from_node(const std::string& node, const Control& message) {
     }
     case ControlKind::kLeave:
       membership_.left(node);
+      has_left(node);
       log::info("node {} has left", node);
       return node_gone(node, "it has left");
     default:
@@ -305,6 +318,11 @@ void ChiefActor::join(const std::string& node, const Control& message) {
     }
   }
   if (remote(node)) log::info("node {} has joined (incarnation {})", node, incarnation);
+}
+
+void ChiefActor::has_left(const std::string& node) {
+  leaving_.erase(node);
+  if (stopping_ && leaving_.empty()) quit();
 }
 
 void ChiefActor::tell_nodes() {

@@ -87,6 +87,7 @@ class ChiefActor final : public caf::event_based_actor {
   void join(const std::string& node, const messages::Control& message);
   void to_node(const std::string& node, messages::Control message);
   void node_gone(const std::string& node, const std::string& why);
+  void has_left(const std::string& node);
   void tell_nodes();
   void tick();
   bool remote(const std::string& node) const { return node != options_.node; }
@@ -133,6 +134,8 @@ class ChiefActor final : public caf::event_based_actor {
   std::uint64_t status_round_ = 0;
   Duration status_at_{}, status_before_{};
   bool ended_ = false;
+  bool stopping_ = false;
+  std::set<std::string> leaving_;  ///< nodes that may not have heard of the end yet
 };
 
 }  // namespace troupe::actors
