@@ -5,7 +5,7 @@
 // calls, answers, markers). Frames of 64 KiB and more pass through shared memory when both nodes are on one host.
 //
 // Who a peer is comes from its certificate, and what it may send from authorization.hpp. Used by the runtime of a node;
-// see docs/decisions/0002-control-on-the-links.md for why control does not go through CAF's own network layer.
+// see docs/decisions/0001-control-on-the-links.md for why control does not go through CAF's own network layer.
 #include <cstdint>
 #include <functional>
 #include <map>

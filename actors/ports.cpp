@@ -25,7 +25,12 @@ bool replace(std::vector<Peer>& peers, Peer peer) {
 }
 
 void remove(std::vector<Peer>& peers, const EdgeId& edge, std::uint32_t incarnation) {
-  std::erase_if(peers, [&](const Peer& peer) { return peer.edge == edge && peer.incarnation == incarnation; });
+  std::erase_if(peers, [&](const Peer& peer) { return peer.edge == edge && peer.incarnation <= incarnation; });
+}
+
+bool has(const std::vector<Peer>& peers, const EdgeId& edge, std::uint32_t incarnation) {
+  return std::any_of(peers.begin(), peers.end(),
+                     [&](const Peer& peer) { return peer.edge == edge && peer.incarnation == incarnation; });
 }
 
 }  // namespace
@@ -101,9 +106,8 @@ const Peer* InletPort::producer(const EdgeId& edge) const {
 void InletPort::give_back(const Waiting& waiting) {
   if (!waiting.owed) return;
   const Peer* const peer = producer(waiting.edge);
-  // A producer that was restarted has been granted all of its credits already.
   if (peer == nullptr || peer->incarnation != waiting.owed->producer_incarnation) return;
-  sender_.credit(peer->address, CreditMessage{*waiting.owed, 1, waiting.restored ? 0U : 1U});
+  sender_.credit(peer->address, CreditMessage{*waiting.owed, 1, waiting.foreign ? 0U : 1U});
 }
 
 void InletPort::wire(Peer peer, std::int64_t capacity) {
@@ -111,11 +115,17 @@ void InletPort::wire(Peer peer, std::int64_t capacity) {
   const Address address = peer.address;
   if (!replace(producers_, std::move(peer))) return;
   if (spec_.kind == ChannelKind::kLatest) capacity = 1;
-  // A restored frame takes up one of the credits, and is owed like one that this incarnation has sent.
-  for (Waiting& waiting : queue_) {
-    if (!(waiting.edge == route.edge) || waiting.owed) continue;
-    waiting.owed = route;
-    --capacity;
+  // What is here of the producer, from a checkpoint or from an earlier incarnation, takes up credits of the new one; it
+  // gets them as these frames are taken.
+  for (auto* frames : {&held_, &queue_}) {
+    for (Waiting& waiting : *frames) {
+      if (!(waiting.edge == route.edge)) continue;
+      waiting.foreign = true;
+      waiting.owed.reset();
+      if (capacity == 0) continue;  // more than fit: the channel was wider once
+      waiting.owed = route;
+      --capacity;
+    }
   }
   if (capacity > 0) sender_.credit(address, CreditMessage{route, static_cast<std::uint32_t>(capacity), 0});
 }
@@ -123,11 +133,12 @@ void InletPort::wire(Peer peer, std::int64_t capacity) {
 void InletPort::unwire(const EdgeId& edge, std::uint32_t incarnation) { remove(producers_, edge, incarnation); }
 
 bool InletPort::receive(FrameMessage message) {
-  const Peer* const peer = producer(message.route.edge);
-  if (peer == nullptr || message.route.consumer_incarnation != sender_.incarnation) return false;
+  const Route& route = message.route;
+  if (route.consumer_incarnation != sender_.incarnation) return false;
+  if (!has(producers_, route.edge, route.producer_incarnation)) return false;
   ++counts_.frames;
   counts_.bytes += static_cast<std::int64_t>(message.frame.bytes().size());
-  queue_.push_back({message.route.edge, message.route, std::move(message.frame)});
+  queue_.push_back({route.edge, route, std::move(message.frame)});
   return true;
 }
 
@@ -239,7 +250,11 @@ void OutletPort::wire(Peer peer) {
 
 void OutletPort::unwire(const EdgeId& edge, std::uint32_t incarnation) {
   Consumer* const consumer = find(edge);
-  if (consumer != nullptr && consumer->peer.incarnation == incarnation) consumer->wired = false;
+  if (consumer != nullptr && consumer->peer.incarnation <= incarnation) consumer->wired = false;
+}
+
+bool OutletPort::settled() const {
+  return std::none_of(consumers_.begin(), consumers_.end(), [](const Consumer& c) { return c.wired && c.resend > 0; });
 }
 
 void OutletPort::credit(const CreditMessage& message) {
@@ -247,7 +262,12 @@ void OutletPort::credit(const CreditMessage& message) {
   if (route.producer_incarnation != sender_.incarnation) return;
   Consumer* const consumer = find(route.edge);
   if (consumer == nullptr || !consumer->met || consumer->peer.incarnation < route.consumer_incarnation) {
-    early_.push_back(message);  // at most one grant of each consumer: it has nothing to take before it is sent to
+    // Of one incarnation of a consumer there is at most one for each frame that fits into its inlet: before it is sent
+    // to it takes only what it was restored with.
+    std::erase_if(early_, [&](const CreditMessage& early) {
+      return early.route.edge == route.edge && early.route.consumer_incarnation < route.consumer_incarnation;
+    });
+    early_.push_back(message);
     return;
   }
   if (consumer->peer.incarnation != route.consumer_incarnation) return;
@@ -291,7 +311,9 @@ bool CallerPort::finish(std::uint64_t ticket, Result<Frame> result) {
 }
 
 bool CallerPort::answer(AnswerMessage message) {
-  if (message.route.producer_incarnation != sender_.incarnation) return false;
+  const Route& route = message.route;
+  if (route.producer_incarnation != sender_.incarnation) return false;
+  if (!has(servers_, route.edge, route.consumer_incarnation)) return false;
   if (message.error) return finish(message.ticket, *message.error);
   return finish(message.ticket, std::move(message.frame));
 }

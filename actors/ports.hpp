@@ -9,6 +9,9 @@
 // A producer keeps each frame until its credit has come back. To a new incarnation of the consumer it sends the kept
 // ones again, first and in order: what the old incarnation had not taken is not lost. What it had taken and then lost
 // is (take_held() is for roles that must not), and what it held may come twice: such roles drop what they have seen.
+//
+// Each end listens to one incarnation of the other: the newest that it has been wired to, until that is unwired. What
+// an older one sent and is still under way then is dropped, since its successor may be at work already.
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -58,9 +61,9 @@ class InletPort final : public Inlet {
   PortCounts& counts() { return counts_; }
   const PortCounts& counts() const { return counts_; }
   std::int64_t depth() const { return static_cast<std::int64_t>(queue_.size()); }
-  /// Wires a producer, or its new incarnation, and grants it its credits. Frames of the old incarnation stay valid.
+  /// Wires a producer, or its new incarnation, and grants it its credits. Frames of the old one that have come stay.
   void wire(Peer peer, std::int64_t capacity);
-  /// The producer is gone for now; frames that have come stay.
+  /// This incarnation of the producer, and any before it, is gone for good; frames that have come stay.
   void unwire(const EdgeId& edge, std::uint32_t incarnation);
   /// False when the frame is not for this inlet as it is wired now.
   bool receive(FrameMessage message);
@@ -71,7 +74,7 @@ class InletPort final : public Inlet {
     EdgeId edge;
     std::optional<Route> owed;  ///< whom the credit goes back to; of a restored frame: set by wire()
     Frame frame;
-    bool restored = false;
+    bool foreign = false;  ///< whom it is owed to did not send it: a checkpoint or an earlier incarnation did
   };
   const std::deque<Waiting>& waiting() const { return queue_; }
 
@@ -87,7 +90,7 @@ class InletPort final : public Inlet {
   const PortSender& sender_;
   std::vector<Peer> producers_;
   std::deque<Waiting> queue_;
-  std::vector<Waiting> held_;  ///< without their frames
+  std::deque<Waiting> held_;  ///< without their frames
   PortCounts counts_;
 };
 
@@ -109,8 +112,12 @@ class OutletPort final : public Outlet {
   void expect(const EdgeId& edge);
   /// Wires a consumer, or its new incarnation. It may be sent to as soon as it has granted credits.
   void wire(Peer peer);
-  /// The consumer is gone for now; the frames that it did not take wait for its next incarnation.
+  /// This incarnation of the consumer, and any before it, is gone for good; the frames that it did not take wait for
+  /// its next one.
   void unwire(const EdgeId& edge, std::uint32_t incarnation);
+  /// Whether everything that was sent is under way: no living consumer is still to be sent what an earlier incarnation
+  /// of it did not take. A cut that was taken before would lack those frames.
+  bool settled() const;
   void credit(const CreditMessage& message);
 
  private:
@@ -148,9 +155,9 @@ class CallerPort final : public Caller {
 
   const Port& spec() const { return spec_; }
   void wire(Peer peer, std::int64_t capacity);
-  /// Calls that are open on it end at their deadlines.
+  /// Calls that are open on this incarnation of the server, or an earlier one, end at their deadlines.
   void unwire(const EdgeId& edge, std::uint32_t incarnation);
-  /// Whether the call was still open; late answers are dropped.
+  /// Whether the call was still open; late answers, and those of servers that are gone, are dropped.
   bool answer(AnswerMessage message);
   /// Ends the calls whose deadlines have passed. Whether there were any.
   bool expire();

@@ -3,6 +3,18 @@
 #include <mutex>
 
 namespace troupe::actors {
+namespace {
+
+/// The edge that a message is about, and whether it comes from its producer. None of a marker or control.
+std::optional<std::pair<EdgeId, bool>> side_of(const RemoteMessage& message) {
+  if (const auto* frame = std::get_if<FrameMessage>(&message)) return std::pair(frame->route.edge, true);
+  if (const auto* credit = std::get_if<CreditMessage>(&message)) return std::pair(credit->route.edge, false);
+  if (const auto* call = std::get_if<CallMessage>(&message)) return std::pair(call->route.edge, true);
+  if (const auto* answer = std::get_if<AnswerMessage>(&message)) return std::pair(answer->route.edge, false);
+  return std::nullopt;
+}
+
+}  // namespace
 
 void Routes::add(const std::string& role, std::uint32_t index, std::uint32_t number, caf::actor actor) {
   const std::unique_lock lock(mutex_);
@@ -18,7 +30,19 @@ void Routes::remove(const std::string& role, std::uint32_t index) {
 
 void Routes::expect(const EdgeId& edge, bool from_producer, const std::string& node) {
   const std::unique_lock lock(mutex_);
-  nodes_[{edge, from_producer}] = node;
+  const Side side{edge, from_producer};
+  nodes_[side] = node;
+  const auto early = early_.find(node);
+  if (early == early_.end()) return;
+  std::deque<RemoteMessage> others;
+  for (RemoteMessage& message : early->second) {
+    if (side_of(message) != side) {
+      others.push_back(std::move(message));
+    } else if (!hand_over(std::move(message))) {
+      ++refused_;
+    }
+  }
+  early->second = std::move(others);
 }
 
 void Routes::clear() {
@@ -26,12 +50,10 @@ void Routes::clear() {
   instances_.clear();
   numbers_.clear();
   nodes_.clear();
+  early_.clear();
 }
 
-caf::actor Routes::target(const std::string& from, const EdgeId& edge, bool to_consumer, bool request) const {
-  const std::shared_lock lock(mutex_);
-  const auto sender = nodes_.find({edge, to_consumer});
-  if (sender == nodes_.end() || sender->second != from) return {};
+caf::actor Routes::target(const EdgeId& edge, bool to_consumer, bool request) const {
   Key key;
   if (edge.channel == kReportChannel) {
     if (request || !topology_.reports) return {};
@@ -55,23 +77,48 @@ caf::actor Routes::target(const std::string& from, const EdgeId& edge, bool to_c
   return found == instances_.end() ? caf::actor() : found->second;
 }
 
-bool Routes::deliver(const std::string& from, RemoteMessage message) {
-  caf::actor to;
+bool Routes::hand_over(RemoteMessage message) const {
+  const auto side = side_of(message);
+  const bool request = std::holds_alternative<CallMessage>(message) || std::holds_alternative<AnswerMessage>(message);
+  const caf::actor to = target(side->first, side->second, request);
+  if (!to) return false;
   if (auto* frame = std::get_if<FrameMessage>(&message)) {
-    to = target(from, frame->route.edge, true, false);
-    if (to) caf::anon_send(to, frame_atom::value, std::move(*frame));
+    caf::anon_send(to, frame_atom::value, std::move(*frame));
   } else if (auto* credit = std::get_if<CreditMessage>(&message)) {
-    to = target(from, credit->route.edge, false, false);
-    if (to) caf::anon_send(to, credit_atom::value, *credit);
+    caf::anon_send(to, credit_atom::value, *credit);
   } else if (auto* call = std::get_if<CallMessage>(&message)) {
-    to = target(from, call->route.edge, true, true);
-    if (to) caf::anon_send(to, call_atom::value, std::move(*call));
+    caf::anon_send(to, call_atom::value, std::move(*call));
   } else if (auto* answer = std::get_if<AnswerMessage>(&message)) {
-    to = target(from, answer->route.edge, false, true);
-    if (to) caf::anon_send(to, answer_atom::value, std::move(*answer));
+    caf::anon_send(to, answer_atom::value, std::move(*answer));
   }
-  if (!to) ++refused_;
-  return static_cast<bool>(to);
+  return true;
+}
+
+bool Routes::deliver(const std::string& from, RemoteMessage message) {
+  const auto side = side_of(message);
+  const bool may_wait = std::holds_alternative<CreditMessage>(message) || std::holds_alternative<CallMessage>(message);
+  const auto known = [&] {
+    const auto sender = side ? nodes_.find(*side) : nodes_.end();
+    return sender != nodes_.end() && sender->second == from;
+  };
+  {
+    const std::shared_lock lock(mutex_);
+    const bool expected = known();
+    if (expected && hand_over(std::move(message))) return true;
+    if (expected || !may_wait) {
+      ++refused_;
+      return false;
+    }
+  }
+  const std::unique_lock lock(mutex_);
+  if (known()) return hand_over(std::move(message));  // the chief's word has come since
+  std::deque<RemoteMessage>& early = early_[from];
+  if (early.size() == kEarlyMax) {
+    early.pop_front();
+    ++refused_;
+  }
+  early.push_back(std::move(message));
+  return false;
 }
 
 }  // namespace troupe::actors

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <set>
 
 namespace troupe::actors {
 namespace {
@@ -12,6 +13,8 @@ using Json = nlohmann::ordered_json;
 
 /// An instance that waits for less is only between two messages.
 constexpr double kWorthALine = 0.5;
+/// Reasons that one line gives; of more it says how many there are.
+constexpr std::size_t kReasonsMax = 8;
 
 Json port_json(const InstanceStatus::PortStatus& port) {
   return {{"name", port.name},   {"direction", port.inlet ? "in" : "out"},
@@ -33,9 +36,53 @@ std::string reason(const RunStatus::Instance& instance) {
     return fmt::format("{} is {} ({} of {})", instance.name, instance.state, instance.restarts, instance.restart_limit);
   }
   if (instance.state != "up") return fmt::format("{} is {}", instance.name, instance.state);
-  if (instance.own && !instance.own->why.empty()) return fmt::format("{}: {}", instance.name, instance.own->why);
+  if (instance.own && !instance.own->why.empty()) return fmt::format("{}'s {}", instance.name, instance.own->why);
   return {};
 }
+
+/// Goes from an instance that waits on `port` to those at the other end, and from each of them that waits in its turn
+/// on, up or down the streams, and collects what holds them up.
+class Explanation {
+ public:
+  Explanation(const Topology& topology, const RunStatus& status) : topology_(topology), status_(status) {}
+
+  void follow(const RunStatus::Instance& instance, const std::string& port) {
+    asked_.insert(instance.name);
+    for (const ChannelSpec& channel : topology_.channels) {
+      if (channel.to_role == instance.role && channel.to_port == port) follow_channel(channel.from_role, true);
+      if (channel.from_role == instance.role && channel.from_port == port) follow_channel(channel.to_role, false);
+    }
+  }
+
+  std::string text() const {
+    if (reasons_.size() <= kReasonsMax) return fmt::format("{}", fmt::join(reasons_, "; "));
+    return fmt::format("{}; and {} more", fmt::join(reasons_.begin(), reasons_.begin() + kReasonsMax, "; "),
+                       reasons_.size() - kReasonsMax);
+  }
+
+ private:
+  void follow_channel(const std::string& role, bool upstream) {
+    for (const RunStatus::Instance& other : status_.instances) {
+      if (other.role != role || !asked_.insert(other.name).second) continue;
+      if (std::string text = reason(other); !text.empty()) reasons_.push_back(std::move(text));
+      if (other.state != "up" || !other.own) continue;
+      if (!other.own->waits_for.empty()) {
+        follow(other, other.own->waits_for);
+      } else if (!other.own->why.empty()) {
+        // It has said what it needs, but not from whom.
+        const RoleSpec* const spec = topology_.find(role);
+        for (const Port& port : upstream ? spec->inlets : spec->outlets) {
+          if (port.kind == ChannelKind::kStream) follow(other, port.name);
+        }
+      }
+    }
+  }
+
+  const Topology& topology_;
+  const RunStatus& status_;
+  std::set<std::string> asked_;  ///< each instance gives its reason once
+  std::vector<std::string> reasons_;
+};
 
 }  // namespace
 
@@ -77,20 +124,13 @@ std::vector<std::string> waits(const Topology& topology, const RunStatus& status
     if (!instance.own || instance.own->idle_s < kWorthALine) continue;
     const InstanceStatus& own = *instance.own;
     if (own.waits_for.empty() && own.why.empty()) continue;  // content with what it has
-    std::vector<std::string> reasons;
-    for (const ChannelSpec& channel : topology.channels) {
-      const bool consumes = channel.to_role == instance.role && channel.to_port == own.waits_for;
-      const bool produces = channel.from_role == instance.role && channel.from_port == own.waits_for;
-      if (!consumes && !produces) continue;
-      for (const RunStatus::Instance& other : status.instances) {
-        if (other.role != (consumes ? channel.from_role : channel.to_role)) continue;
-        if (std::string text = reason(other); !text.empty()) reasons.push_back(std::move(text));
-      }
-    }
-    if (reasons.empty() && !own.why.empty()) reasons.push_back(own.why);
-    const std::string on = own.waits_for.empty() ? std::string() : fmt::format(" on {}", own.waits_for);
-    lines.push_back(fmt::format("{} waits {:.1f} s{}{}{}", instance.name, own.idle_s, on, reasons.empty() ? "" : ": ",
-                                fmt::join(reasons, "; ")));
+    Explanation explanation(topology, status);
+    explanation.follow(instance, own.waits_for);
+    std::string reasons = explanation.text();
+    if (reasons.empty() && !own.why.empty()) reasons = "its " + own.why;
+    const std::string on = own.waits_for.empty() ? std::string() : " on " + own.waits_for;
+    lines.push_back(
+        fmt::format("{} waits {:.1f} s{}{}{}", instance.name, own.idle_s, on, reasons.empty() ? "" : ": ", reasons));
   }
   return lines;
 }

@@ -6,7 +6,8 @@
 //    "instances": [{"name", "role", "node", "state", "incarnation", "restarts", "restart_limit", "error",
 //                   "idle_s", "waits_for", "since_s", "why", "version", "ports": [{"name", "direction", "depth",
 //                   "frames", "bytes", "frames_per_s", "bytes_per_s", "waited_s"}]}],
-//    "waits": ["learner waits 3.1 s on batches: replay: limiter needs 812 more inserts", ...],
+//    "waits": ["learner-0 waits 3.1 s on batches: replay's limiter needs 812 more inserts; actor-2 is restarting (2 of
+//              5)", ...],
 //    "versions": {"learner": 1200, "actor-0": 1197}, "staleness": {"learner": 0, "actor-0": 3}, "last_cut": 7}
 #include <cstdint>
 #include <map>
@@ -52,7 +53,8 @@ struct RunStatus {
   std::vector<Instance> instances;
 };
 
-/// One line for each instance that waits: for what, since when, and why those whom it waits for do not deliver.
+/// One line for each instance that waits: for what, since when, and why those whom it waits for, and whom those wait
+/// for, do not deliver.
 std::vector<std::string> waits(const Topology& topology, const RunStatus& status);
 
 std::string to_json(const Topology& topology, const RunStatus& status);
