@@ -104,7 +104,8 @@ wait $!
       const std::string pid = entry.path().filename();
       if (pid.find_first_not_of("0123456789") != std::string::npos || pid == std::to_string(getpid())) continue;
       std::ifstream stream(entry.path() / "cmdline", std::ios::binary);
-      const std::string line{std::istreambuf_iterator<char>(stream), {}};
+      std::string line;
+      std::getline(stream, line);  // of a process that ends meanwhile: nothing, where an iterator would throw
       count += line.find(path().string()) != std::string::npos ? 1 : 0;
     }
     return count;
