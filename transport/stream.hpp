@@ -114,9 +114,12 @@ struct StreamHello {
   std::string name;         ///< StreamSenderOptions::name
 };
 
-/// Says hello on a connection that has just been dialled, for services that are no streams; StreamSender does it itself.
-/// Errors: as of Link::send().
+/// Says hello on a connection that has just been dialled, for services that are no streams; StreamSender does it
+/// itself. Errors: as of Link::send().
 Status send_hello(Link& link, const StreamHello& hello, Duration timeout);
+/// The answer to the hello of a sender that may not go on: its down() gets this reason, and it tries again. Does not
+/// wait.
+void send_refusal(Link& link, const Error& reason);
 /// The hello of a connection that has just been accepted. Errors: kCorrupt when it is none; otherwise as of
 /// Link::receive().
 Result<StreamHello> receive_hello(Link& link, Duration timeout);
@@ -153,7 +156,7 @@ class StreamReceiver {
   StreamReceiver& operator=(const StreamReceiver&) = delete;
 
   /// Takes over a connection of the sender; the one before it is closed. Does not wait. A session that another one has
-  /// replaced is refused: its sender is a process that should be dead.
+  /// replaced is refused with kCancelled: its sender is a process that should be dead.
   void attach(std::unique_ptr<Link> link, StreamHello hello);
 
   StreamReceiverStats stats() const;

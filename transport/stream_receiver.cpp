@@ -119,7 +119,10 @@ void StreamReceiver::Impl::run(const std::stop_token& stop) {
 }
 
 Status StreamReceiver::Impl::serve(Link& link, const StreamHello& hello) {
-  TROUPE_TRY(begin(hello));
+  if (Status may = begin(hello); !may.ok()) {
+    send_refusal(link, may.error());
+    return may;
+  }
   TROUPE_TRY(link.send(FrameKind::kControl, encode(StreamResume{id, delivered}), options.stall_timeout));
   due_messages = due_bytes = 0;
   for (;;) {
@@ -138,7 +141,8 @@ Status StreamReceiver::Impl::serve(Link& link, const StreamHello& hello) {
 Status StreamReceiver::Impl::begin(const StreamHello& hello) {
   const bool fresh = session != hello.session;
   if (fresh && std::ranges::find(replaced, hello.session) != replaced.end()) {
-    return Error{Code::kUnavailable, "another sender has replaced this one"};
+    return Error{Code::kCancelled,
+                 fmt::format("TRP-F111 another process has taken the place of this one as {}", options.peer)};
   }
   if (!fresh && hello.first > delivered + 1) {
     return Error{Code::kCorrupt,

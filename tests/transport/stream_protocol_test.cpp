@@ -64,7 +64,10 @@ TEST_F(RawSender, GapsAndForeignFramesEndTheConnectionAndDeliverNothing) {
   EXPECT_EQ(decode_resume(link->receive(5s).value())->delivered, 6u) << "a new session begins where its sender says";
   session_ = {std::byte{1}};
   link = dial(1);
-  expect_end(link, "another sender has replaced this one");
+  const auto refused = decode_resume(link->receive(5s).value());
+  EXPECT_EQ(refused.error().code, Code::kCancelled);
+  EXPECT_THAT(refused.error().message, HasSubstr("TRP-F111 another process has taken the place of this one"));
+  expect_end(link, "TRP-F111");
 }
 
 TEST_F(RawSender, OnlyAHelloIsAHello) {
@@ -83,6 +86,23 @@ TEST_F(RawSender, OnlyAHelloIsAHello) {
   bytes.push_back(std::byte{0});
   EXPECT_NE(refusal(FrameKind::kControl, bytes), "accepted");
   EXPECT_THAT(refusal(FrameKind::kControl, encode(StreamHello{session_, 0, ""})), HasSubstr("expected 1 or more"));
+}
+
+TEST_F(RawSender, ARefusalIsAnErrorAndNothingElse) {
+  const auto said = [](const std::vector<std::byte>& payload, FrameKind kind = FrameKind::kControl) {
+    return decode_resume({kind, payload}).error();
+  };
+  auto bytes = encode_refusal({Code::kUnavailable, "come back\nlater"});
+  EXPECT_EQ(said(bytes).code, Code::kUnavailable);
+  EXPECT_EQ(said(bytes).message, "come back\\nlater") << "what a peer says is printable";
+  EXPECT_EQ(said(bytes, FrameKind::kData).code, Code::kCorrupt);
+  bytes[1] = std::byte{200};
+  EXPECT_EQ(said(bytes).code, Code::kCorrupt) << "no such code";
+  bytes.resize(1);
+  EXPECT_EQ(said(bytes).code, Code::kCorrupt);
+  EXPECT_EQ(said(encode_refusal({Code::kIo, std::string(5000, 'x')})).code, Code::kIo);
+  bytes.assign(3000, std::byte{4});
+  EXPECT_EQ(said(bytes).code, Code::kCorrupt);
 }
 
 TEST_F(RawSender, WhoSaysNothingOrNonsenseIsClosedAndHoldsUpNobody) {

@@ -3,14 +3,21 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <string>
 #include <utility>
+
+#include <troupe/core/text.hpp>
 
 namespace troupe::transport {
 namespace {
 
-enum class Type : std::uint8_t { kHello = 1, kResume = 2, kAck = 3 };
+enum class Type : std::uint8_t { kHello = 1, kResume = 2, kAck = 3, kRefusal = 4 };
+
+/// One record on a connection that has carried nothing yet: it fits into the system's buffer.
+constexpr Duration kRefusalTimeout = std::chrono::milliseconds(50);
 
 /// Writes one value after the other into a frame of known size.
 class Writer {
@@ -69,6 +76,14 @@ std::vector<std::byte> encode(const StreamResume& resume) {
 
 std::vector<std::byte> encode_ack(std::uint64_t delivered) { return Writer(Type::kAck, 8).value(delivered).done(); }
 
+std::vector<std::byte> encode_refusal(const Error& reason) {
+  const std::size_t size = std::min(reason.message.size(), kMaxRefusal);
+  return Writer(Type::kRefusal, 1 + size)
+      .value(static_cast<std::uint8_t>(reason.code))
+      .raw(reason.message.data(), size)
+      .done();
+}
+
 Result<StreamHello> decode_hello(const ReceivedFrame& frame) {
   TROUPE_ASSIGN(auto bytes, body_of(frame, Type::kHello, 24, 24 + kMaxStreamName));
   StreamHello hello;
@@ -80,6 +95,12 @@ Result<StreamHello> decode_hello(const ReceivedFrame& frame) {
 }
 
 Result<StreamResume> decode_resume(const ReceivedFrame& frame) {
+  if (auto refusal = body_of(frame, Type::kRefusal, 1, 1 + kMaxRefusal); refusal.ok()) {
+    const auto code = take<std::uint8_t>(*refusal);
+    const std::string text(reinterpret_cast<const char*>(refusal->data()), refusal->size());
+    return Error{code <= static_cast<std::uint8_t>(Code::kInternal) ? static_cast<Code>(code) : Code::kCorrupt,
+                 printable(text)};
+  }
   TROUPE_ASSIGN(auto bytes, body_of(frame, Type::kResume, 24, 24));
   StreamResume resume;
   resume.receiver = take<StreamId>(bytes);
@@ -100,6 +121,10 @@ Result<StreamId> random_stream_id() {
 
 Status send_hello(Link& link, const StreamHello& hello, Duration timeout) {
   return link.send(FrameKind::kControl, encode(hello), timeout);
+}
+
+void send_refusal(Link& link, const Error& reason) {
+  (void)link.send(FrameKind::kControl, encode_refusal(reason), kRefusalTimeout);
 }
 
 Result<StreamHello> receive_hello(Link& link, Duration timeout) {

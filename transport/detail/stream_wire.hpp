@@ -3,6 +3,7 @@
 //   hello   sender -> receiver, first   u8 1, session 16, first u64, name (the rest)
 //   resume  receiver -> sender, first   u8 2, receiver 16, delivered u64
 //   ack     receiver -> sender          u8 3, delivered u64
+//   refusal receiver -> sender, first   u8 4, code u8, text (the rest): instead of a resume
 //   data    sender -> receiver          number u64, head 64, body (the rest)
 // A number counts the messages of a session from 1; `delivered` is the number of the last one that was delivered.
 #include <cstddef>
@@ -29,12 +30,15 @@ inline constexpr std::size_t kStreamPrefixBytes = sizeof(StreamPrefix);
 static_assert(kStreamPrefixBytes == 72, "it travels as it is");
 
 inline constexpr std::size_t kMaxStreamName = 255;
+inline constexpr std::size_t kMaxRefusal = 1024;
 
 std::vector<std::byte> encode(const StreamHello& hello);
 std::vector<std::byte> encode(const StreamResume& resume);
 std::vector<std::byte> encode_ack(std::uint64_t delivered);
+/// A longer text is cut off.
+std::vector<std::byte> encode_refusal(const Error& reason);
 
-/// Errors: kCorrupt: another kind of frame, or of another size.
+/// Errors: kCorrupt: another kind of frame, or of another size. A refusal in place of the resume is its error.
 Result<StreamHello> decode_hello(const ReceivedFrame& frame);
 Result<StreamResume> decode_resume(const ReceivedFrame& frame);
 Result<std::uint64_t> decode_ack(const ReceivedFrame& frame);
