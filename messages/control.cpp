@@ -1,5 +1,6 @@
 #include <troupe/messages/control.hpp>
 
+#include <algorithm>
 #include <array>
 
 #include <troupe/messages/detail/wire.hpp>
@@ -24,6 +25,13 @@ std::size_t words_of(const Control& control) {
   for (const auto& one : control.nodes) words += 6 + text_words(one.name.size()) + text_words(one.host.size());
   for (const auto& one : control.counters) words += 4 + text_words(one.name.size());
   return words;
+}
+
+/// Those whose instances[0] says whom they are about.
+bool names_an_instance(ControlKind kind) {
+  constexpr std::array kThese = {ControlKind::kUp,    ControlKind::kDone, ControlKind::kFailed,
+                                 ControlKind::kSpawn, ControlKind::kWire, ControlKind::kUnwire};
+  return std::ranges::find(kThese, kind) != kThese.end();
 }
 
 template <typename List>
@@ -143,6 +151,9 @@ Result<Control> read_control(const Frame& frame) {
       TROUPE_ASSIGN(std::string role, name_of(one.getRole(), "control: role of an instance"));
       control.instances.push_back(
           {std::move(role), one.getIndex(), one.getIncarnation(), one.getNumber(), one.getDone()});
+    }
+    if (control.instances.empty() && names_an_instance(control.kind)) {
+      return Error{Code::kInvalidArgument, fmt::format("control: {} without an instance", to_string(control.kind))};
     }
     TROUPE_TRY(check_count(message.getEdges(), "edges"));
     for (const auto one : message.getEdges()) {

@@ -125,7 +125,8 @@ inline constexpr std::size_t kMaxControlBytes = std::size_t{1} << 20;
 
 /// Errors: the pool's; kInvalidArgument when it would be longer than kMaxControlBytes.
 Result<Frame> make_control(FramePool& pool, const Control& control);
-/// Errors: kCorrupt (malformed bytes), kInvalidArgument (another kind of message, a value out of its bounds).
+/// Errors: kCorrupt (malformed bytes), kInvalidArgument (another kind of message, a value out of its bounds, no instance
+/// where the table above has one).
 Result<Control> read_control(const Frame& frame);
 
 }  // namespace troupe::messages

@@ -199,6 +199,19 @@ TEST(Reports, SurviveBytes) {
   EXPECT_EQ(read_control(make_control(pool, {}).value()).value(), Control());
 }
 
+TEST(Reports, ControlAboutAnInstanceNamesOne) {
+  FramePool pool;
+  for (std::uint16_t number = 0; number < kControlKinds; ++number) {
+    Control control;
+    control.kind = static_cast<ControlKind>(number);
+    const std::string name(to_string(control.kind));
+    const bool needs = std::string("up done failed spawn wire unwire").find(name) != std::string::npos;
+    EXPECT_EQ(read_control(make_control(pool, control).value()).ok(), !needs) << name;
+    control.instances = {{"actor", 0, 1, 4, false}};
+    EXPECT_EQ(read_control(make_control(pool, control).value()).value(), control) << name;
+  }
+}
+
 TEST(Reports, RefuseToMakeWhatReadersWouldRefuse) {
   FramePool pool;
   EXPECT_THAT(make_priorities(pool, {{1}, {-1}}).error().message, HasSubstr("priorities[0]: got -1"));
