@@ -9,6 +9,7 @@
 namespace troupe::actors {
 namespace {
 
+using messages::Control;
 using messages::ControlKind;
 
 /// Who says what in control messages; what is in neither list nobody may send.
@@ -51,63 +52,106 @@ Error denied(const transport::Identity& sender, const std::string& what) {
                                                    fmt::join(sender.roles, "+"), what)};
 }
 
-/// The type that a port declares, as the name of a message.
-const std::string& type_of(const Topology& topology, const ChannelSpec& channel) {
-  for (const Port& port : topology.find(channel.to_role)->inlets) {
-    if (port.name == channel.to_port) return port.type;
-  }
-  static const std::string kNone;
-  return kNone;
+/// Whether instances may be placed on it at all: it has a role of the topology.
+bool takes_part(const Topology& topology, const transport::Identity& sender) {
+  return std::ranges::any_of(sender.roles, [&](const std::string& role) { return topology.find(role) != nullptr; });
 }
 
-Status may_send_data(const Topology& topology, const transport::Identity& sender, const EdgeId& edge,
-                     bool from_producer, const messages::Frame* frame) {
-  if (edge.channel == kReportChannel) {
-    if (!topology.reports) return denied(sender, "reports: the topology has none");
-    // Everyone reports; credits come from whoever collects.
-    if (!from_producer && !sender.has_role(topology.reports->role)) return denied(sender, "credits for reports");
-    if (frame == nullptr || messages::type_name(*frame) == "Metrics") return {};
-    return denied(sender, fmt::format("{} as a report", messages::type_name(*frame)));
+const Port& inlet_of(const Topology& topology, const ChannelSpec& channel) {
+  const auto& inlets = topology.find(channel.to_role)->inlets;
+  return *std::ranges::find(inlets, channel.to_port, &Port::name);  // the topology was checked before anything began
+}
+
+/// What a node may send about one edge: `what` is the kind of message, `carries` its frame where the channel says of
+/// which type that must be.
+struct Data {
+  EdgeId edge;
+  bool from_producer = true;
+  bool request = false;  ///< calls and answers: only on such channels; frames and credits: only on the others
+  const messages::Frame* carries = nullptr;
+  std::uint32_t credits = 0;
+  std::string_view what;
+};
+
+Status may_send_report(const Topology& topology, const transport::Identity& sender, const Data& data) {
+  if (!topology.reports || data.request) return denied(sender, fmt::format("{} for reports", data.what));
+  // Everyone reports, one at a time; credits come from whoever collects.
+  if (!data.from_producer) {
+    if (sender.has_role(topology.reports->role) && data.credits <= 1) return {};
+    return denied(sender, fmt::format("{} {} for reports", data.credits, data.what));
   }
-  if (edge.channel >= topology.channels.size()) {
-    return denied(sender, fmt::format("on channel {}, expected one below {}", edge.channel, topology.channels.size()));
+  if (messages::type_name(*data.carries) == "Metrics") return {};
+  return denied(sender, fmt::format("{} as a report", messages::type_name(*data.carries)));
+}
+
+Status may_send_data(const Topology& topology, const transport::Identity& sender, const Data& data) {
+  if (!takes_part(topology, sender)) return denied(sender, std::string(data.what));
+  if (data.edge.channel == kReportChannel) return may_send_report(topology, sender, data);
+  if (data.edge.channel >= topology.channels.size()) {
+    return denied(sender,
+                  fmt::format("on channel {}, expected one below {}", data.edge.channel, topology.channels.size()));
   }
-  const ChannelSpec& channel = topology.channels[edge.channel];
-  const std::string& type = type_of(topology, channel);
-  if (!sender.has_role(from_producer ? channel.from_role : channel.to_role)) {
-    return denied(sender, fmt::format("{} on {}", from_producer ? type : "answers or credits", channel.name()));
+  const ChannelSpec& channel = topology.channels[data.edge.channel];
+  const Port& port = inlet_of(topology, channel);
+  if (!sender.has_role(data.from_producer ? channel.from_role : channel.to_role) ||
+      data.request != (port.kind == ChannelKind::kRequest)) {
+    return denied(sender, fmt::format("{} on {}", data.what, channel.name()));
   }
-  if (frame == nullptr || messages::type_name(*frame) == type) return {};
-  return denied(sender, fmt::format("{} on {}, which carries {}", messages::type_name(*frame), channel.name(), type));
+  const std::int64_t room = port.kind == ChannelKind::kLatest ? 1 : channel.capacity;
+  if (std::int64_t{data.credits} > room) {
+    return denied(sender, fmt::format("{} credits on {}, which has {}", data.credits, channel.name(), room));
+  }
+  if (data.carries == nullptr || messages::type_name(*data.carries) == port.type) return {};
+  return denied(
+      sender, fmt::format("{} on {}, which carries {}", messages::type_name(*data.carries), channel.name(), port.type));
+}
+
+Status may_send_control(const Topology& topology, const transport::Identity& sender, bool to_chief,
+                        const Control& control) {
+  const auto order = [&] { return denied(sender, fmt::format("the order {}", messages::to_string(control.kind))); };
+  if (sender.has_role(kOperatorRole)) {
+    if (to_chief && speaks(Speaker::kOperator, control.kind)) return {};
+    return order();
+  }
+  if (!to_chief) {
+    if (sender.has_role(transport::kChiefRole) && speaks(Speaker::kChief, control.kind)) return {};
+    return order();
+  }
+  if (!takes_part(topology, sender) || !speaks(Speaker::kNode, control.kind)) return order();
+  for (const messages::ControlInstance& instance : control.instances) {
+    if (!sender.has_role(instance.role)) {
+      return denied(sender, fmt::format("{} of the role {}", messages::to_string(control.kind), instance.role));
+    }
+  }
+  return {};
 }
 
 }  // namespace
 
 Status may_send(const Topology& topology, const transport::Identity& sender, bool to_chief,
                 const RemoteMessage& message) {
-  if (sender.has_role(kOperatorRole)) {
-    const auto* control = std::get_if<messages::Control>(&message);
-    if (control != nullptr && to_chief && speaks(Speaker::kOperator, control->kind)) return {};
-    return denied(sender, "anything but a question or the end");
+  if (const auto* control = std::get_if<Control>(&message)) {
+    return may_send_control(topology, sender, to_chief, *control);
   }
+  if (sender.has_role(kOperatorRole)) return denied(sender, "anything but a question or the end");
   if (const auto* frame = std::get_if<FrameMessage>(&message)) {
-    return may_send_data(topology, sender, frame->route.edge, true, &frame->frame);
+    return may_send_data(topology, sender, {.edge = frame->route.edge, .carries = &frame->frame, .what = "frames"});
   }
   if (const auto* credit = std::get_if<CreditMessage>(&message)) {
-    return may_send_data(topology, sender, credit->route.edge, false, nullptr);
+    return may_send_data(
+        topology, sender,
+        {.edge = credit->route.edge, .from_producer = false, .credits = credit->credits, .what = "credits"});
   }
   if (const auto* call = std::get_if<CallMessage>(&message)) {
-    return may_send_data(topology, sender, call->route.edge, true, &call->frame);
+    return may_send_data(topology, sender,
+                         {.edge = call->route.edge, .request = true, .carries = &call->frame, .what = "calls"});
   }
   if (const auto* answer = std::get_if<AnswerMessage>(&message)) {
-    return may_send_data(topology, sender, answer->route.edge, false, nullptr);
+    return may_send_data(topology, sender,
+                         {.edge = answer->route.edge, .from_producer = false, .request = true, .what = "answers"});
   }
-  if (const auto* control = std::get_if<messages::Control>(&message)) {
-    const bool chief = sender.has_role(transport::kChiefRole);
-    if (to_chief ? speaks(Speaker::kNode, control->kind) : chief && speaks(Speaker::kChief, control->kind)) return {};
-    return denied(sender, fmt::format("the order {}", messages::to_string(control->kind)));
-  }
-  return {};  // a marker: it only counts from a node that takes part in the cut
+  if (std::holds_alternative<MarkerMessage>(message) && takes_part(topology, sender)) return {};
+  return denied(sender, "markers");
 }
 
 }  // namespace troupe::actors

@@ -2,24 +2,14 @@
 
 #include <fmt/format.h>
 
-#include <array>
-#include <condition_variable>
-#include <cstring>
-#include <deque>
-#include <mutex>
-#include <set>
-#include <thread>
+#include <limits>
 #include <utility>
 
-#include <troupe/actors/authorization.hpp>
+#include <troupe/actors/detail/node_network_impl.hpp>
 #include <troupe/actors/detail/wire_head.hpp>
 #include <troupe/core/log.hpp>
 #include <troupe/transport/dial.hpp>
 #include <troupe/transport/join.hpp>
-#include <troupe/transport/join_token.hpp>
-#include <troupe/transport/listener.hpp>
-#include <troupe/transport/shared_memory.hpp>
-#include <troupe/transport/stream.hpp>
 
 namespace troupe::actors {
 namespace {
@@ -29,80 +19,11 @@ using messages::ControlKind;
 using transport::Identity;
 using transport::Link;
 
-enum Lane : std::size_t { kControlLane = 0, kUrgentLane = 1, kBulkLane = 2, kLanes = 3 };
-constexpr std::array<const char*, kLanes> kLaneNames = {"control", "urgent", "bulk"};
-constexpr const char* kOperatorService = "operator";
-
 constexpr Duration kDialTimeout = std::chrono::seconds(3);
-constexpr Duration kHelloTimeout = std::chrono::milliseconds(500);
-constexpr Duration kAnswerTimeout = std::chrono::seconds(1);
-/// Things to do and operators that wait for an answer, at a time; beyond, a link is closed, which its dialler notices.
+/// Lanes to be ended; beyond, an outgoing one is ended by whoever drops it.
 constexpr std::size_t kTasksMax = 1024;
-constexpr std::size_t kOperatorsMax = 16;
-
-std::size_t lane_of(const RemoteMessage& message) {
-  if (std::holds_alternative<Control>(message)) return kControlLane;
-  return std::holds_alternative<CreditMessage>(message) ? kUrgentLane : kBulkLane;
-}
 
 }  // namespace
-
-/// Another node, as far as this one has to do with it.
-struct PeerNode {
-  std::string name;
-  std::mutex mutex;                            ///< of everything below; never held while a lane is stopped
-  std::optional<messages::ControlNode> known;  ///< as the chief said last
-  std::optional<transport::Address> control;   ///< where its control lane is dialled
-  std::uint64_t birth = 0;                     ///< of the process that its control lane leads to
-  std::array<std::shared_ptr<transport::StreamSender>, kLanes> out;
-  std::array<std::shared_ptr<transport::StreamReceiver>, kLanes> in;
-  std::shared_ptr<transport::SharedSender> shared_out;
-  std::shared_ptr<transport::SharedReceiver> shared_in;
-};
-
-struct NodeNetwork::Impl {
-  explicit Impl(NodeNetworkOptions options_in) : options(std::move(options_in)) {}
-
-  bool leads() const { return !options.chief; }
-  transport::LinkOptions link_options(transport::Side side, transport::Admit admit, std::stop_token token = {}) const {
-    transport::LinkOptions link;
-    link.side = side;
-    link.admit = std::move(admit);
-    link.stop = std::move(token);
-    return link;
-  }
-
-  Status listen();
-  std::shared_ptr<PeerNode> peer(const std::string& name);
-  std::shared_ptr<transport::StreamSender> sender(const std::shared_ptr<PeerNode>& to, std::size_t lane);
-  void offer_memory(PeerNode& to);
-  void post(std::function<void()> task);
-  void work();
-  void greet(std::unique_ptr<Link> link);
-  void serve_operator(std::unique_ptr<Link> link);
-  void receive(const std::shared_ptr<PeerNode>& from, const Identity& identity, transport::StreamMessage message);
-  void deliver(const std::shared_ptr<PeerNode>& from, const Identity& identity, RemoteMessage message);
-  void answer_operators(const Control& answer);
-  void refuse(const Error& error);
-  void drop(std::array<std::shared_ptr<transport::StreamSender>, kLanes> lanes);
-
-  const NodeNetworkOptions options;
-  messages::FramePool frames;
-  std::shared_ptr<transport::ReceivePool> receive_pool = std::make_shared<transport::ReceivePool>();
-  NetworkEvents events;
-
-  mutable std::mutex mutex;  ///< of the maps and the queue
-  std::condition_variable changed;
-  std::map<std::string, std::shared_ptr<PeerNode>> peers;
-  std::map<std::string, std::uint64_t> refusals;
-  std::deque<std::function<void()>> tasks;
-  std::deque<std::unique_ptr<Link>> accepted;   ///< to be greeted; before start() they wait
-  std::deque<std::unique_ptr<Link>> operators;  ///< wait for an answer
-  bool stopped = false;
-
-  std::thread worker;  ///< greets peers, ends lanes, answers operators: what may take a moment
-  std::unique_ptr<transport::Listener> listener;
-};
 
 // ---- making and ending ----
 
@@ -122,12 +43,7 @@ Status NodeNetwork::Impl::listen() {
   };
   TROUPE_ASSIGN(listener, transport::Listener::start(options.listen, options.credentials,
                                                      link_options(transport::Side::kAccept, admit),
-                                                     [this](std::unique_ptr<Link> link) {
-                                                       const std::lock_guard lock(mutex);
-                                                       if (stopped || accepted.size() >= kTasksMax) return;
-                                                       accepted.push_back(std::move(link));
-                                                       changed.notify_all();
-                                                     }));
+                                                     [this](std::unique_ptr<Link> link) { take(std::move(link)); }));
   return {};
 }
 
@@ -136,6 +52,19 @@ const transport::Address& NodeNetwork::address() const { return impl_->listener-
 void NodeNetwork::start(NetworkEvents events) {
   impl_->events = std::move(events);
   impl_->worker = std::thread([impl = impl_.get()] { impl->work(); });
+  auto acceptor = transport::StreamAcceptor::make(
+      {.on_hello = [impl = impl_.get()](std::unique_ptr<Link> link, transport::StreamHello hello) {
+        impl->greet(std::move(link), std::move(hello));
+      }});
+  std::vector<std::unique_ptr<Link>> early;
+  if (acceptor.ok()) {
+    const std::lock_guard lock(impl_->mutex);
+    impl_->acceptor = std::move(acceptor).value();
+    std::swap(early, impl_->early);
+  } else {
+    log::error("node {} cannot be reached: {}", impl_->options.self.node, acceptor.error().message);
+  }
+  for (auto& link : early) impl_->take(std::move(link));
   if (impl_->options.chief) {
     const auto chief = impl_->peer(kChiefNode);
     {
@@ -153,32 +82,66 @@ void NodeNetwork::stop() {
     impl_->stopped = true;
     impl_->changed.notify_all();
   }
-  if (impl_->worker.joinable()) impl_->worker.join();
   impl_->listener->stop();
-  for (auto& [name, peer] : impl_->peers) {
-    for (auto& lane : peer->out) {
+  if (impl_->acceptor) impl_->acceptor->stop();
+  if (impl_->worker.joinable()) impl_->worker.join();
+  std::map<std::string, std::shared_ptr<PeerNode>> peers;
+  {
+    const std::lock_guard lock(impl_->mutex);
+    peers = impl_->peers;
+  }
+  for (auto& [name, peer] : peers) {
+    std::unique_lock lock(peer->mutex);
+    peer->closed = true;
+    const auto out = std::exchange(peer->out, {});
+    const auto in = std::exchange(peer->in, {});
+    lock.unlock();
+    for (const auto& lane : out) {
       if (lane) lane->stop();
     }
-    for (auto& lane : peer->in) {
-      if (lane) lane->stop();
+    for (const auto& lane : in) {
+      if (lane.receiver) lane.receiver->stop();
     }
   }
+  // No thread of ours is left but those of lanes that were dropped and not ended yet: they end here.
+  std::deque<std::function<void()>> tasks;
+  {
+    const std::lock_guard lock(impl_->mutex);
+    std::swap(tasks, impl_->tasks);
+  }
+  for (const auto& task : tasks) task();
   impl_->peers.clear();
+  impl_->visitors.clear();
   impl_->operators.clear();
+  impl_->early.clear();
   impl_->events = {};  // they hold actors, which could not end otherwise
 }
 
 void NodeNetwork::Impl::post(std::function<void()> task) {
   const std::lock_guard lock(mutex);
-  if (stopped || tasks.size() >= kTasksMax) return;
   tasks.push_back(std::move(task));
   changed.notify_all();
+}
+
+/// Ends a lane that is not in use any more, on the worker: it takes a moment. Null: nothing.
+void NodeNetwork::Impl::drop(std::shared_ptr<transport::StreamSender> lane) {
+  if (lane == nullptr) return;
+  std::unique_lock lock(mutex);
+  const bool full = tasks.size() >= kTasksMax;
+  lock.unlock();
+  full ? lane->stop() : post([lane = std::move(lane)] { lane->stop(); });
+}
+
+/// It may be the lane's own thread that calls, so the worker has to end it; a peer is shut out, or has a new
+/// certificate, so rarely that the queue needs no bound for these.
+void NodeNetwork::Impl::drop(std::shared_ptr<transport::StreamReceiver> lane) {
+  if (lane != nullptr) post([lane = std::move(lane)] { lane->stop(); });
 }
 
 void NodeNetwork::Impl::work() {
   std::unique_lock lock(mutex);
   for (;;) {
-    changed.wait(lock, [this] { return stopped || !tasks.empty() || !accepted.empty(); });
+    changed.wait(lock, [this] { return stopped || !tasks.empty() || !visitors.empty(); });
     if (stopped) return;
     if (!tasks.empty()) {
       const std::function<void()> task = std::move(tasks.front());
@@ -186,21 +149,17 @@ void NodeNetwork::Impl::work() {
       lock.unlock();
       task();
     } else {
-      std::unique_ptr<Link> link = std::move(accepted.front());
-      accepted.pop_front();
+      std::unique_ptr<Link> visitor = std::move(visitors.front());
+      visitors.pop_front();
       lock.unlock();
-      greet(std::move(link));
+      if (visitor->peer().has_role(transport::kJoinRole)) {
+        options.on_join(std::move(visitor));
+      } else {
+        serve_operator(std::move(visitor));
+      }
     }
     lock.lock();
   }
-}
-
-void NodeNetwork::Impl::drop(std::array<std::shared_ptr<transport::StreamSender>, kLanes> lanes) {
-  post([lanes = std::move(lanes)] {
-    for (const auto& lane : lanes) {
-      if (lane) lane->stop();
-    }
-  });
 }
 
 void NodeNetwork::Impl::refuse(const Error& error) {
@@ -216,12 +175,7 @@ void NodeNetwork::Impl::refuse(const Error& error) {
   }
 }
 
-std::map<std::string, std::uint64_t> NodeNetwork::refused() const {
-  std::map<std::string, std::uint64_t> all = impl_->listener->rejected();
-  const std::lock_guard lock(impl_->mutex);
-  for (const auto& [code, count] : impl_->refusals) all[code] += count;
-  return all;
-}
+std::uint64_t NodeNetwork::shared() const { return impl_->shared; }
 
 // ---- peers and lanes ----
 
@@ -239,6 +193,7 @@ std::shared_ptr<PeerNode> NodeNetwork::Impl::peer(const std::string& name) {
 std::shared_ptr<transport::StreamSender> NodeNetwork::Impl::sender(const std::shared_ptr<PeerNode>& to,
                                                                    std::size_t lane) {
   const std::lock_guard lock(to->mutex);
+  if (to->closed) return nullptr;
   if (to->out[lane] != nullptr) return to->out[lane];
   std::optional<transport::Address> where;
   if (lane == kControlLane) {
@@ -249,6 +204,8 @@ std::shared_ptr<transport::StreamSender> NodeNetwork::Impl::sender(const std::sh
   if (!where) return nullptr;
   transport::StreamSenderOptions stream;
   stream.name = kLaneNames[lane];
+  stream.urgent = lane != kBulkLane;
+  stream.seed = std::hash<std::string>()(options.self.node + to->name + stream.name);
   stream.connect = [this, address = *where, name = to->name](std::stop_token token) -> Result<std::unique_ptr<Link>> {
     TROUPE_ASSIGN(const int socket, transport::dial(address, kDialTimeout, token));
     auto admit = [&](const Identity& peer) -> Status {
@@ -263,13 +220,22 @@ std::shared_ptr<transport::StreamSender> NodeNetwork::Impl::sender(const std::sh
   if (lane == kControlLane) {
     stream.up = [this, name = to->name](const transport::StreamUp&) { events.found(name); };
     stream.down = [this, name = to->name](const Error& reason) {
-      log::debug("control lane to {}: {}", name, reason.message);
+      const bool told = reason.message.starts_with("TRP-");
+      told ? log::warn("{}", reason.message) : log::debug("control lane to {}: {}", name, reason.message);
       events.lost(name);
+      if (leads() || reason.code != Code::kCancelled) return;
+      // The chief has another process by our name: it took us for dead, and we are to exit.
+      Control fenced;
+      fenced.kind = ControlKind::kRefuse;
+      fenced.term = std::numeric_limits<std::uint64_t>::max();
+      fenced.code = reason.code;
+      fenced.text = reason.message;
+      fenced.fenced = true;
+      events.received(name, std::move(fenced));
     };
   } else if (lane == kBulkLane) {
     stream.up = [this, weak](const transport::StreamUp& up) {
-      if (!up.new_receiver) return;
-      if (const auto to = weak.lock()) offer_memory(*to);
+      if (const auto to = weak.lock()) offer_memory(*to, up.new_receiver);
     };
     stream.down = [name = to->name](const Error& reason) { log::debug("bulk lane to {}: {}", name, reason.message); };
   }
@@ -282,8 +248,12 @@ std::shared_ptr<transport::StreamSender> NodeNetwork::Impl::sender(const std::sh
   return to->out[lane];
 }
 
-/// Tells a new process at the other end where our shared memory is; if it cannot use it, all goes over the link.
-void NodeNetwork::Impl::offer_memory(PeerNode& to) {
+/// Tells the process at the other end where our shared memory is; if it cannot use it, all goes over the link.
+void NodeNetwork::Impl::offer_memory(PeerNode& to, bool new_receiver) {
+  {
+    const std::lock_guard lock(to.mutex);
+    if (to.shared_out != nullptr && !new_receiver) return;
+  }
   auto made = transport::SharedSender::make();
   if (!made.ok()) return log::debug("no shared memory: {}", made.error().message);
   std::shared_ptr<transport::SharedSender> memory = std::move(made).value();
@@ -315,16 +285,17 @@ void NodeNetwork::know(const std::vector<messages::ControlNode>& nodes) {
   for (const auto& peer : all) {
     const auto found = listed.find(peer->name);
     if (found != listed.end() && found->second.port == 0) continue;
-    const std::lock_guard lock(peer->mutex);
+    std::array<std::shared_ptr<transport::StreamSender>, kLanes> old;
+    std::unique_lock lock(peer->mutex);
     const bool same = found != listed.end() && peer->known && peer->known->incarnation == found->second.incarnation &&
                       peer->known->host == found->second.host && peer->known->port == found->second.port;
     if (same || (found == listed.end() && !peer->known)) continue;
     // Another process, or none: what waits for the one before means nothing to it.
-    std::array<std::shared_ptr<transport::StreamSender>, kLanes> old;
     for (const std::size_t lane : {kUrgentLane, kBulkLane}) old[lane] = std::exchange(peer->out[lane], nullptr);
     peer->shared_out.reset();
     peer->known = found == listed.end() ? std::nullopt : std::optional(found->second);
-    impl_->drop(std::move(old));
+    lock.unlock();
+    for (auto& lane : old) impl_->drop(std::move(lane));
   }
 }
 
@@ -368,7 +339,10 @@ void NodeNetwork::send(const std::string& node, RemoteMessage message) {
         memory = to->shared_out;
       }
       if (memory) {
-        if (const auto reference = memory->place(frame.bytes())) set_reference(head, *reference);
+        if (const auto reference = memory->place(frame.bytes())) {
+          set_reference(head, *reference);
+          ++impl_->shared;
+        }
       }
     }
     if (!has_reference(head)) {
@@ -379,162 +353,6 @@ void NodeNetwork::send(const std::string& node, RemoteMessage message) {
   }
   out.head = head;
   if (Status sent = stream->send(std::move(out)); !sent.ok()) log::error("to {}: {}", node, sent.error().message);
-}
-
-void NodeNetwork::Impl::answer_operators(const Control& answer) {
-  std::deque<std::unique_ptr<Link>> waiting;
-  {
-    const std::lock_guard lock(mutex);
-    std::swap(waiting, operators);
-  }
-  auto frame = messages::make_control(frames, answer);
-  for (const auto& link : waiting) {
-    const Status sent =
-        frame.ok() ? link->send(transport::FrameKind::kControl, frame->bytes(), kAnswerTimeout) : Status(frame.error());
-    if (!sent.ok()) log::warn("answer to the operator: {}", sent.error().message);
-  }
-}
-
-// ---- receiving ----
-
-void NodeNetwork::Impl::greet(std::unique_ptr<Link> link) {
-  const Identity identity = link->peer();
-  if (identity.has_role(transport::kJoinRole)) {
-    if (options.on_join) return options.on_join(std::move(link));
-    return refuse(Error{Code::kInvalidArgument, "TRP-S711 the bearer of a token came to a node that is not the chief"});
-  }
-  auto hello = transport::receive_hello(*link, kHelloTimeout);
-  if (!hello.ok()) return log::debug("{} said no hello: {}", identity.node, hello.error().message);
-  if (hello->name == kOperatorService) return serve_operator(std::move(link));
-  std::size_t lane = 0;
-  while (lane < kLanes && hello->name != kLaneNames[lane]) ++lane;
-  if (lane == kLanes || identity.has_role(kOperatorRole)) {  // an operator is no node and has no lanes
-    return refuse(
-        Error{Code::kInvalidArgument, fmt::format("TRP-S711 {} (roles {}) may not open the stream {}", identity.node,
-                                                  fmt::join(identity.roles, "+"), hello->name)});
-  }
-  const auto from = peer(identity.node);
-  std::shared_ptr<transport::StreamReceiver> receiver;
-  {
-    const std::lock_guard lock(from->mutex);
-    receiver = from->in[lane];
-  }
-  if (receiver == nullptr) {
-    transport::StreamReceiverOptions stream;
-    stream.peer = identity.node;
-    stream.pool = receive_pool;
-    stream.on_message = [this, weak = std::weak_ptr<PeerNode>(from), identity](transport::StreamMessage message) {
-      if (const auto sender = weak.lock()) receive(sender, identity, std::move(message));
-    };
-    auto made = transport::StreamReceiver::make(std::move(stream));
-    if (!made.ok()) return log::error("lane from {}: {}", identity.node, made.error().message);
-    receiver = std::move(made).value();
-    const std::lock_guard lock(from->mutex);
-    from->in[lane] = receiver;
-  }
-  receiver->attach(std::move(link), std::move(hello).value());
-}
-
-void NodeNetwork::Impl::serve_operator(std::unique_ptr<Link> link) {
-  const Identity identity = link->peer();
-  auto received = link->receive(kHelloTimeout);
-  if (!received.ok()) return log::debug("operator: {}", received.error().message);
-  auto frame = frames.copy(received->payload);
-  if (!frame.ok()) return refuse(frame.error());
-  auto question = messages::read_control(*frame);
-  if (!question.ok()) return refuse(Error{Code::kInvalidArgument, "TRP-S705 operator: " + question.error().message});
-  const bool allowed = identity.has_role(kOperatorRole);
-  if (Status may = may_send(*options.topology, identity, leads(), *question); !allowed || !may.ok()) {
-    return refuse(may.ok() ? Error{Code::kInvalidArgument, "TRP-S711 node " + identity.node + " is no operator"}
-                           : may.error());
-  }
-  {
-    const std::lock_guard lock(mutex);
-    if (operators.size() >= kOperatorsMax) operators.pop_front();
-    operators.push_back(std::move(link));
-  }
-  events.received(kOperator, std::move(question).value());
-}
-
-void NodeNetwork::Impl::receive(const std::shared_ptr<PeerNode>& from, const Identity& identity,
-                                transport::StreamMessage message) {
-  if (is_offer(message.head)) {
-    auto offer = unpack_offer(message.body);
-    auto connected = offer.ok() ? transport::SharedReceiver::connect(*offer)
-                                : Result<std::unique_ptr<transport::SharedReceiver>>(offer.error());
-    if (!connected.ok()) return log::debug("shared memory of {}: {}", from->name, connected.error().message);
-    const std::lock_guard lock(from->mutex);
-    from->shared_in = std::move(connected).value();
-    return;
-  }
-  if (has_reference(message.head)) {
-    std::shared_ptr<transport::SharedReceiver> memory;
-    {
-      const std::lock_guard lock(from->mutex);
-      memory = from->shared_in;
-    }
-    if (memory == nullptr)
-      return refuse(Error{Code::kCorrupt, "TRP-S714 a reference to memory that was never offered"});
-    auto opened = memory->open(reference_of(message.head));
-    if (!opened.ok())
-      return refuse(Error{Code::kCorrupt, "TRP-S714 from " + from->name + ": " + opened.error().message});
-    message.body = opened->bytes;
-    message.owner = std::move(opened->owner);
-  }
-  auto unpacked = unpack_message(message);
-  if (!unpacked.ok()) {
-    return refuse(
-        Error{unpacked.error().code, fmt::format("TRP-S705 from {}: {}", from->name, unpacked.error().message)});
-  }
-  deliver(from, identity, std::move(unpacked).value());
-}
-
-void NodeNetwork::Impl::deliver(const std::shared_ptr<PeerNode>& from, const Identity& identity,
-                                RemoteMessage message) {
-  if (Status may = may_send(*options.topology, identity, leads(), message); !may.ok()) return refuse(may.error());
-  if (const auto* control = std::get_if<Control>(&message);
-      control != nullptr && leads() && control->kind == ControlKind::kJoin && !control->nodes.empty()) {
-    // Where the chief answers a node is what the node says; that it is this node who listens there, its certificate.
-    const transport::Address address{control->nodes.front().host, control->nodes.front().port};
-    std::array<std::shared_ptr<transport::StreamSender>, kLanes> old;
-    {
-      const std::lock_guard lock(from->mutex);
-      if (from->control != address || from->birth != control->birth) {
-        old[kControlLane] = std::exchange(from->out[kControlLane], nullptr);
-        from->control = address;
-        from->birth = control->birth;
-      }
-    }
-    drop(std::move(old));
-  }
-  events.received(from->name, std::move(message));
-}
-
-// ---- the operator's side ----
-
-Result<Control> ask_chief(const transport::Address& chief, const Identity& self,
-                          const transport::Credentials& credentials, const Control& question, Duration timeout) {
-  const SteadyClock clock;
-  const Duration deadline = clock.now() + timeout;
-  TROUPE_ASSIGN(const int socket, transport::dial(chief, timeout));
-  transport::LinkOptions options;
-  options.side = transport::Side::kDial;
-  options.handshake_timeout = deadline - clock.now();
-  options.admit = [&](const Identity& peer) -> Status {
-    if (peer.run == self.run && peer.has_role(transport::kChiefRole)) return {};
-    return Error{Code::kInvalidArgument, fmt::format("node {} of run {} answers at {}, expected the chief of run {}",
-                                                     peer.node, peer.run, transport::to_string(chief), self.run)};
-  };
-  TROUPE_ASSIGN(const auto link, Link::open(socket, credentials, options));
-  transport::StreamHello hello;
-  hello.name = kOperatorService;
-  TROUPE_TRY(transport::send_hello(*link, hello, deadline - clock.now()));
-  messages::FramePool pool;
-  TROUPE_ASSIGN(const messages::Frame frame, messages::make_control(pool, question));
-  TROUPE_TRY(link->send(transport::FrameKind::kControl, frame.bytes(), deadline - clock.now()));
-  TROUPE_ASSIGN(const transport::ReceivedFrame answer, link->receive(deadline - clock.now()));
-  TROUPE_ASSIGN(const messages::Frame copy, pool.copy(answer.payload));
-  return messages::read_control(copy);
 }
 
 }  // namespace troupe::actors

@@ -4,8 +4,14 @@
 // waits for another: "control" (chief and nodes: small messages, heartbeats), "urgent" (credits) and "bulk" (frames,
 // calls, answers, markers). Frames of 64 KiB and more pass through shared memory when both nodes are on one host.
 //
-// Who a peer is comes from its certificate, and what it may send from authorization.hpp. Used by the runtime of a node;
-// see docs/decisions/0001-control-on-the-links.md for why control does not go through CAF's own network layer.
+// Who a peer is comes from its certificate, and what it may send from authorization.hpp. A message that it may not send
+// is dropped and counted, and its connections stay; who sends 100 messages within 10 s that make no sense at all is
+// shut out for 10 s. The name of a node that lives is nobody else's: a second process with it is told so (TRP-E161)
+// until the first has been silent for a second; the first, when it wakes after that, is told that it must end.
+// Each lane has a thread at each end, so a peer that is slow, stopped or hostile holds up no other.
+//
+// Used by the runtime of a node; see docs/decisions/0001-control-on-the-links.md for why control does not go through
+// CAF's own network layer.
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -30,8 +36,8 @@ struct NodeNetworkOptions {
   transport::Address listen;                ///< port 0: any free one
   std::optional<transport::Address> chief;  ///< where the chief listens; empty: this is the chief
   const Topology* topology = nullptr;       ///< outlives the network
-  /// Serves a link whose peer shows the certificate of a join token; on the chief. Called on the network's own thread,
-  /// which it may hold up for a second.
+  /// Serves a link whose peer shows the certificate of a join token; on the chief. Called on a thread that it may hold
+  /// up for a second: only operators and other bearers wait meanwhile.
   std::function<void(std::unique_ptr<transport::Link>)> on_join;
 };
 
@@ -50,6 +56,8 @@ class NodeNetwork final : public Network {
 
   /// Messages that were refused since the start, by the code of the reason.
   std::map<std::string, std::uint64_t> refused() const;
+  /// Frames that passed to other nodes through shared memory since the start.
+  std::uint64_t shared() const;
 
  private:
   struct Impl;

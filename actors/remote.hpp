@@ -1,7 +1,7 @@
 #pragma once
 // The seam between nodes: all that a node ever hands to another one, and the interface that carries it. The real
-// network (actors/node_network.hpp: TLS links for data, CAF's layer over TLS for control) and the simulated one of the
-// tests (several nodes in one process, virtual time, faults from a seed) both stand behind it, and actors see neither.
+// network (actors/node_network.hpp: TLS links) and the simulated one of the tests (several nodes in one process,
+// virtual time, faults from a seed) both stand behind it, and actors see neither.
 #include <cstdint>
 #include <functional>
 #include <optional>

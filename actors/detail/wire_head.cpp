@@ -52,6 +52,20 @@ Wire routed(Type type, const Route& route, std::uint64_t number) {
   return wire;
 }
 
+/// Which types have a body, and which flags.
+Status check_shape(const Wire& wire, std::size_t body_bytes) {
+  const auto type = static_cast<Type>(wire.type);
+  const bool data = type == Type::kFrame || type == Type::kCall || type == Type::kAnswer;
+  const bool failed = (wire.flags & kFailed) != 0;
+  const bool shared = (wire.flags & kShared) != 0;
+  const bool flags = wire.flags <= (kShared | kFailed) && (!shared || data) &&
+                     (!failed || (type == Type::kAnswer && !shared && body_bytes <= kErrorBytesMax));
+  const bool code = failed ? wire.code <= static_cast<std::uint16_t>(Code::kInternal) : wire.code == 0;
+  if (flags && code && (body_bytes > 0) == (data || type == Type::kControl)) return {};
+  return Error{Code::kCorrupt, fmt::format("a message of type {}, flags {}, code {} and {} bytes makes no sense",
+                                           wire.type, wire.flags, wire.code, body_bytes)};
+}
+
 }  // namespace
 
 StreamHead pack_head(const RemoteMessage& message, messages::Frame& frame, std::string& error_text) {
@@ -95,6 +109,7 @@ SharedReference reference_of(const StreamHead& head) { return wire_of(head).refe
 
 Result<RemoteMessage> unpack_message(const transport::StreamMessage& message) {
   const Wire wire = wire_of(message.head);
+  TROUPE_TRY(check_shape(wire, message.body.size()));
   const Route route{{wire.channel, wire.producer, wire.consumer}, wire.producer_incarnation, wire.consumer_incarnation};
   messages::Frame frame;
   if (!message.body.empty() && (wire.flags & kFailed) == 0) {
@@ -113,10 +128,6 @@ Result<RemoteMessage> unpack_message(const transport::StreamMessage& message) {
     case Type::kAnswer: {
       AnswerMessage answer{route, wire.number, std::nullopt, std::move(frame)};
       if ((wire.flags & kFailed) != 0) {
-        if (wire.code > static_cast<std::uint16_t>(Code::kInternal) || message.body.size() > kErrorBytesMax) {
-          return Error{Code::kCorrupt,
-                       fmt::format("answer: got an error of code {} and {} bytes", wire.code, message.body.size())};
-        }
         const auto* text = reinterpret_cast<const char*>(message.body.data());
         answer.error = Error{static_cast<Code>(wire.code), std::string(text, message.body.size())};
       }

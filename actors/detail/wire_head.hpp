@@ -22,8 +22,8 @@ void set_reference(transport::StreamHead& head, const transport::SharedReference
 bool has_reference(const transport::StreamHead& head);
 transport::SharedReference reference_of(const transport::StreamHead& head);
 
-/// The opposite of pack_head(), with the body that came. Errors: kCorrupt: an unknown type or code, a body where there
-/// must be none, a control message that does not parse.
+/// The opposite of pack_head(), with the body that came. Errors: kCorrupt: an unknown type or code, flags of another
+/// type, a body where there must be none or none where there must be one; those of read_control().
 Result<RemoteMessage> unpack_message(const transport::StreamMessage& message);
 
 /// An offer of shared memory is a message of the network itself.
