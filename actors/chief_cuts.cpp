@@ -89,7 +89,8 @@ void ChiefActor::end_cut(std::optional<Error> error) {
   }
   CheckpointDone done{error, std::move(cut.counters)};
   if (error) {
-    log::warn("checkpoint: {}", error->message);
+    log::error("TRP-E601 checkpoint {} not written: {}; last good is {}", cut.number, error->message,
+               journal_.last_cut);
   } else {
     journal_.last_cut = cut.number;
     save_journal_now();

@@ -18,6 +18,7 @@ namespace {
 constexpr Duration kVirtualSlice = std::chrono::microseconds(200);
 /// How often the waiting thread looks up in real time.
 constexpr Duration kPoll = std::chrono::milliseconds(50);
+constexpr Duration kNap = std::chrono::milliseconds(2);
 constexpr Duration kStopDeadline = std::chrono::seconds(60);
 constexpr Duration kStatusDeadline = std::chrono::seconds(5);
 /// A disk that needs longer for one checkpoint has failed for all purposes.
@@ -155,8 +156,14 @@ struct Runtime::Impl {
     auto on_done = [this](CheckpointDone& message) { checkpoint_done = std::move(message); };
     auto on_status = [this](std::string& message) { status = std::move(message); };
     if (!options.deterministic) {
-      self->receive(
-          on_ended, on_done, on_status, caf::after(kPoll) >> [] {});
+      // Not by CAF's own time-out: that is a time of the wall clock, and somebody may set it back by an hour.
+      for (Duration waited{}; !self->has_next_message() && waited < kPoll; waited += kNap) {
+        std::this_thread::sleep_for(kNap);
+      }
+      if (self->has_next_message()) {
+        self->receive(
+            on_ended, on_done, on_status, caf::after(std::chrono::seconds(0)) >> [] {});
+      }
       return;
     }
     if (scheduler().try_run_once()) {

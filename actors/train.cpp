@@ -25,6 +25,7 @@ constexpr const char* kWallCounter = "run/wall_ms";
 
 /// What this process wrote last. Over nodes the learner's part is another node's, and is read back from disk.
 struct LastCut {
+  std::string path;
   std::vector<messages::TensorBytes> tensors;
   std::shared_ptr<const Cut> cut;  ///< owns the tensors' bytes
 };
@@ -43,6 +44,7 @@ class Training {
     sum_up(counters);
     const bool learned = options_.max_learner_steps > 0 && learner_steps_ >= options_.max_learner_steps;
     const StopReason reason = interrupted.value_or(learned ? StopReason::kMaxLearnerSteps : StopReason::kMaxEnvSteps);
+    if (interrupted == StopReason::kRequested) log::info("TRP-I001 stopping; checkpoint {} committed", newest());
     const double wall_s = earlier_wall_s_ + seconds(runtime_->stop());
     runtime_.reset();  // the sink is ours alone from here
     network_.reset();
@@ -132,9 +134,16 @@ class Training {
     last_.cut = std::move(cut);
     messages::CheckpointWriteOptions where{hooks_.checkpoint_dir.string(), static_cast<int>(options_.checkpoint.keep),
                                            damaged_};
-    TROUPE_ASSIGN(const std::string path, messages::write_checkpoint(where, contents));
-    log::debug("checkpoint {}", path);
+    TROUPE_ASSIGN(last_.path, messages::write_checkpoint(where, contents));
+    log::debug("checkpoint {}", last_.path);
     return {};
+  }
+
+  /// The newest checkpoint's name: its folder, or over nodes its number.
+  std::string newest() const {
+    if (hooks_.place == nullptr) return last_.path;
+    const auto cut = committed_cut(hooks_.checkpoint_dir);
+    return cut.ok() ? std::to_string(*cut) : cut.error().message;
   }
 
   /// Totals of the run, from the counters of all instances in the last checkpoint.

@@ -67,6 +67,7 @@ struct Node {
   std::optional<Duration> start_at;  ///< of a restart that waits
   Duration started{};
   std::optional<Duration> unreachable_since;  ///< of its host
+  detail::StoppedChild stopped;
 };
 
 /// ssh says with 255 that it did not reach the host, or lost it.
@@ -135,6 +136,8 @@ class Launcher {
         sooner(next_beat_);
       }
       if (node->start_at) sooner(*node->start_at);
+      if (node->pid < 0) continue;
+      if (const auto look_again = node->stopped.watch(node->pid, time)) sooner(*look_again);
     }
     int timeout_ms = -1;
     if (next) {
@@ -214,6 +217,7 @@ class Launcher {
   /// `died`: the event in words.
   void ended(Node& node, const Ending& ending, const std::string& died) {
     node.pid = -1;
+    node.stopped = {};
     for (int i = 0; i < 64 && node.output.open(); ++i) read_output(node);  // what it had written: a pipe holds 64 KiB
     node.lines.finish(emit(node));
     node.output.reset();

@@ -66,13 +66,15 @@ Result<int> run_tethered(const std::vector<std::string>& command, const TetherOp
   const SteadyClock clock;
   Duration last_heard = clock.now();
   std::optional<Duration> kill_at;
+  detail::StoppedChild stopped;
   const auto end = [&] {
     if (kill_at) return;
     kill(pid, SIGTERM);
     kill_at = clock.now() + options.grace;
   };
   while (true) {
-    const Duration until = kill_at.value_or(last_heard + options.silence_max);
+    Duration until = kill_at.value_or(last_heard + options.silence_max);
+    if (const auto look_again = stopped.watch(pid, clock.now())) until = std::min(until, *look_again);
     // poll() passes over a negative descriptor: once the tether is cut, nobody looks at it any more.
     std::array<pollfd, 2> files = {{{signals.fd(), POLLIN, 0}, {kill_at ? -1 : STDIN_FILENO, POLLIN, 0}}};
     poll(files.data(), files.size(), timeout_ms(until - clock.now()));

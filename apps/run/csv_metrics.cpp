@@ -145,7 +145,6 @@ Result<CsvSink> CsvSink::open(std::filesystem::path path) {
 }
 
 Status CsvSink::write(const MetricRow& row) {
-  const std::size_t known = names_.size();
   for (const Scalar& scalar : row.scalars) {
     std::string name = printable(scalar.name);
     if (std::find(names_.begin(), names_.end(), name) == names_.end()) names_.push_back(std::move(name));
@@ -153,7 +152,7 @@ Status CsvSink::write(const MetricRow& row) {
   if (first_) {
     TROUPE_TRY(rewrite(row.wall_s));
     first_ = false;
-  } else if (names_.size() > known) {
+  } else if (names_.size() > columns_) {
     TROUPE_TRY(rewrite(std::numeric_limits<double>::infinity()));
   }
   TROUPE_TRY(file_.append(row_line(row, names_)));
@@ -166,6 +165,7 @@ Status CsvSink::rewrite(double wall_s_end) {
   table.names = names_;
   TROUPE_TRY(write_table(path_, table, wall_s_end));
   TROUPE_ASSIGN(file_, AppendFile::open(path_.string()));
+  columns_ = names_.size();
   return {};
 }
 

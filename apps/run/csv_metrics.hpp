@@ -33,6 +33,7 @@ class CsvSink final : public MetricSink {
   std::filesystem::path path_;
   AppendFile file_;
   std::vector<std::string> names_;  ///< of the scalar columns
+  std::size_t columns_ = 0;         ///< of them that the file has
   bool first_ = true;
 };
 

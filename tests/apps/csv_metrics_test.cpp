@@ -1,3 +1,6 @@
+#include <signal.h>
+#include <sys/resource.h>
+
 #include <cmath>
 #include <limits>
 
@@ -94,6 +97,40 @@ TEST_F(CsvMetrics, RefusesFilesThatItDidNotWrite) {
   EXPECT_EQ(message("wall_s,env_steps,learner_steps,x\n1,2.5,3,4\n"),
             name + ":2: got \"1,2.5,3,4\", expected 4 numbers");
   EXPECT_EQ(message("wall_s,env_steps,learner_steps,x\n1,2,3,4x\n"), name + ":2: got \"1,2,3,4x\", expected 4 numbers");
+}
+
+/// No file can grow beyond so many bytes: what a full disk is to whoever writes.
+class FullDisk {
+ public:
+  explicit FullDisk(std::uintmax_t bytes) {
+    old_handler_ = signal(SIGXFSZ, SIG_IGN);
+    getrlimit(RLIMIT_FSIZE, &old_limit_);
+    rlimit limit = old_limit_;
+    limit.rlim_cur = bytes;
+    setrlimit(RLIMIT_FSIZE, &limit);
+  }
+  ~FullDisk() {
+    setrlimit(RLIMIT_FSIZE, &old_limit_);
+    signal(SIGXFSZ, old_handler_);
+  }
+
+ private:
+  rlimit old_limit_ = {};
+  void (*old_handler_)(int) = nullptr;
+};
+
+TEST_F(CsvMetrics, AFullDiskCostsRowsAndTearsNone) {
+  const auto file = path() / "metrics.csv";
+  Result<CsvSink> sink = CsvSink::open(file);
+  ASSERT_TRUE(sink.ok()) << sink.error().message;
+  ASSERT_TRUE(sink->write(row(1, {{"a", 1}})).ok());
+  {
+    const FullDisk full(std::filesystem::file_size(file) + 3);
+    EXPECT_EQ(sink->write(row(2, {{"a", 2}})).error().code, Code::kIo);
+    EXPECT_EQ(sink->write(row(3, {{"a", 3}, {"new", 3}})).error().code, Code::kIo);  // the header cannot be changed
+  }
+  ASSERT_TRUE(sink->write(row(4, {{"a", 4}})).ok());
+  EXPECT_EQ(text_of(file), "wall_s,env_steps,learner_steps,a,new\n1,10,2,1,\n4,10,2,4,\n");
 }
 
 }  // namespace

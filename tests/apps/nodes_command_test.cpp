@@ -75,6 +75,7 @@ wait $!
 )");
   EXPECT_EQ(ended.exit_code, 0) << text_of(path() / "out");
   EXPECT_THAT(text_of(path() / "out"), HasSubstr("chief |   ended by       stop requested\n"));
+  EXPECT_THAT(text_of(path() / "out"), HasSubstr("TRP-I001 stopping; checkpoint "));
   EXPECT_TRUE(std::filesystem::exists(path() / "a/checkpoints/cut.json"));
 }
 

@@ -142,12 +142,21 @@ class CountingSink final : public MetricSink {
   Status answer_;
 };
 
-TEST(FanOut, ReachesEverySinkAndReturnsTheFirstError) {
-  CountingSink good({}), bad(Error{Code::kIo, "disk full"}), worse(Error{Code::kIo, "other"}), last({});
-  FanOut fan_out({&good, &bad, &worse, &last});
-  EXPECT_EQ(fan_out.write({}).error().message, "disk full");
+TEST(FanOut, AFullDiskDoesNotEndTheRun) {
+  CountingSink bad(Error{Code::kIo, "disk full"}), last({});
+  FanOut fan_out({&bad, &last});
+  EXPECT_TRUE(fan_out.write({}).ok());
+  EXPECT_EQ(last.writes, 1);
   EXPECT_EQ(fan_out.flush().error().message, "disk full");
-  for (const CountingSink* sink : {&good, &bad, &worse, &last}) {
+}
+
+TEST(FanOut, ReachesEverySinkAndReturnsTheFirstError) {
+  CountingSink good({}), full(Error{Code::kIo, "disk full"}), bad(Error{Code::kCorrupt, "broken"}),
+      worse(Error{Code::kCorrupt, "other"}), last({});
+  FanOut fan_out({&good, &full, &bad, &worse, &last});
+  EXPECT_EQ(fan_out.write({}).error().message, "broken");
+  EXPECT_EQ(fan_out.flush().error().message, "disk full");
+  for (const CountingSink* sink : {&good, &full, &bad, &worse, &last}) {
     EXPECT_EQ(sink->writes, 1);
     EXPECT_EQ(sink->flushes, 1);
   }

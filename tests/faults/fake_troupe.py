@@ -42,6 +42,8 @@ def train(run, bug):
     children = {}
     while not stopping:
         for name in NODES:
+            if name in children and children[name].poll() is not None:
+                print(f"chief | TRP-E101 node {name} is dead: its connection closed", flush=True)
             if name not in children or children[name].poll() is not None and bug != "never_back":
                 incarnations[name] += 1
                 children[name] = subprocess.Popen([sys.executable, "-ISB", __file__, "node", str(run), "--name", name,

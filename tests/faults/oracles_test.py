@@ -100,18 +100,30 @@ class NoGrowthTest(unittest.TestCase):
         self.assertEqual(self.grown(), [])
 
     def test_each_leak_is_seen(self):
-        self.assertEqual(self.grown(fds=(20, 1)), ["fds of replay (process 7) grew from 22 to 30"])
+        self.assertEqual(self.grown(fds=(20, 2)), ["fds of replay (process 7) grew from 34 to 39"])
         self.assertEqual(len(self.grown(threads=(8, 1))), 1)
-        self.assertEqual(len(self.grown(rss_bytes=(200 << 20, 8 << 20))), 1)
+        self.assertEqual(len(self.grown(rss_bytes=(200 << 20, 20 << 20))), 1)
 
-    def test_the_start_is_left_out(self):
-        usages = [Usage(at, "replay", 7, 20 + 10 * min(at, 3), 8, 1 << 20) for at in range(12)]
-        self.assertEqual(len(oracles.no_growth(usages, 0)), 1)
-        self.assertEqual(oracles.no_growth(usages, 3), [])
+    def test_what_comes_and_goes_is_no_growth(self):
+        held = [40, 40, 40, 10, 10, 20, 30, 40, 40, 41, 40, 41]
+        self.assertEqual(oracles.no_growth([Usage(at, "chief", 7, fds, 8, 1) for at, fds in enumerate(held)], 0), [])
 
     def test_a_restarted_process_is_another_one(self):
         usages = [Usage(at, "replay", 7 + at // 6, 20 + 10 * (at // 6), 8, 1 << 20) for at in range(12)]
         self.assertEqual(oracles.no_growth(usages, 0), [])
+
+
+class NoLostItemsTest(unittest.TestCase):
+    def lost(self, *items, window_s=1.0):
+        return oracles.no_lost_items([{"replay/items": count, "replay/inserts_per_s": 100.0} for count in items] +
+                                     [{"learner_steps": 1.0}], window_s)
+
+    def test_what_the_window_allows_passes(self):
+        self.assertEqual(self.lost(100, 200, 110, 300), [])
+
+    def test_more_is_seen(self):
+        self.assertEqual(self.lost(100, 300, 110), ["replay fell from 300 to 110 items while 100 came in a second"])
+        self.assertEqual(len(self.lost(100, 200, 199, window_s=0)), 1)
 
 
 class LedgerTest(unittest.TestCase):

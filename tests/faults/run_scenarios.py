@@ -34,7 +34,7 @@ def parse(argv):
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", metavar="SCENARIO")
     parser.add_argument("--list", action="store_true", help="names of the scenarios and what they do")
-    parser.add_argument("--tier", choices=["ci"], help="with --list: only the names of those")
+    parser.add_argument("--tier", choices=["ci", "slow"], help="with --list: only the names of those")
     parser.add_argument("--all", action="store_true", help="every scenario but the long ones")
     parser.add_argument("--long", action="store_true", help="the long ones too")
     parser.add_argument("--seed", type=int, help="default: from the clock, printed")
@@ -89,6 +89,7 @@ def main(argv=None):
             skipped += 1
             continue
         folder = options.out / f"{scenario.name}-{schedule.seed}"
+        os.environ.setdefault("TROUPE_WALL_CLOCK_LIBRARY", str(BUILD / "tests/faults/libwall_clock.so"))
         emulator = os.environ.get("TROUPE_DELAY_EMULATOR", str(BUILD / "bin/delay_emulator"))
         trial = Trial(scenario, schedule, folder, options.program.split(), ROOT, emulator, commit(),
                       say=lambda text: print(text, flush=True))

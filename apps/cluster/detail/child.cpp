@@ -105,4 +105,20 @@ std::optional<Ending> reap(pid_t pid) {
   return Ending{info.si_code != CLD_EXITED, info.si_status};
 }
 
+std::optional<Duration> StoppedChild::watch(pid_t pid, Duration now) {
+  siginfo_t info = {};
+  // Whoever is left waitable is still stopped at the next question.
+  const bool stopped =
+      waitid(P_PID, static_cast<id_t>(pid), &info, WSTOPPED | WNOHANG | WNOWAIT) == 0 && info.si_pid == pid;
+  if (!stopped) {
+    since_.reset();
+    return {};
+  }
+  if (!since_) since_ = now;
+  if (now < *since_ + kStoppedMax) return *since_ + kStoppedMax;
+  kill(-pid, SIGKILL);
+  since_.reset();
+  return {};
+}
+
 }  // namespace troupe::apps::detail

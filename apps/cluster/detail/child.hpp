@@ -4,12 +4,14 @@
 #include <sys/types.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include <troupe/core/clock.hpp>
 #include <troupe/core/error.hpp>
 
 namespace troupe::apps::detail {
@@ -81,5 +83,19 @@ struct Ending {
 
 /// Whether the child has ended; then all that is left of its process group is killed too. Never blocks.
 std::optional<Ending> reap(pid_t pid);
+
+/// Ends a child that stays stopped (SIGSTOP). The chief declares such a node dead, and its next process should not have
+/// to wait until somebody lets this one go on, only to hear that it is fenced.
+class StoppedChild {
+ public:
+  /// To be called on every SIGCHLD and at the time that it returned, if any. Kills the child's process group when the
+  /// child has been stopped for `kStoppedMax`. Never blocks.
+  std::optional<Duration> watch(pid_t pid, Duration now);
+
+ private:
+  std::optional<Duration> since_;
+};
+/// A little more than the silence after which the chief declares a node dead.
+inline constexpr Duration kStoppedMax = std::chrono::milliseconds(1500);
 
 }  // namespace troupe::apps::detail

@@ -169,6 +169,18 @@ TEST_F(Launcher, StartsAFencedNodeAgainAtOnce) {
   EXPECT_TRUE(nothing_left());
 }
 
+TEST_F(Launcher, ReplacesANodeThatStaysStopped) {
+  start({runs("chief"), "actors=read again <@@/again && echo back && sleep 1000; echo x >@@/again; kill -STOP $$",
+         "replay=(sleep 0.3; kill -CONT $$) & kill -STOP $$; echo went on; sleep 1000"});
+  ASSERT_TRUE(says("died: signal 9; restarting it in 0.1 s (1 of 5 in 60 s)"));
+  ASSERT_TRUE(says("actors | back"));
+  EXPECT_THAT(out(), HasSubstr("replay | went on"));
+  EXPECT_THAT(out(), Not(HasSubstr("node replay")));
+  kill(pid_, SIGTERM);
+  EXPECT_EQ(wait_for_end(), 0);
+  EXPECT_TRUE(nothing_left());
+}
+
 TEST_F(Launcher, LeavesANodeDownThatKeepsDyingAndGoesOn) {
   start({"--first-backoff", "0.001", runs("chief"), "actors=exit 3", "replay=exit 0"});
   ASSERT_TRUE(says("died: exit code 3, after 5 restarts in 60 s; it stays down and the run goes on without it\n"));
@@ -368,6 +380,10 @@ TEST_F(Tether, EndsTheCommandWithItsInput) {
   EXPECT_EQ(run("0\n", "", "trap \"echo got TERM; exit 5\" TERM; while :; do sleep 0.05; done"), 5);
   EXPECT_EQ(out(), "got TERM\n");
   EXPECT_EQ(run("0\n", "--grace 0.1", "trap \"\" TERM; while :; do sleep 0.05; done"), 137);
+}
+
+TEST_F(Tether, KillsACommandThatStaysStopped) {
+  EXPECT_EQ(run("0\n", "--silence 1000 --grace 1000", "kill -STOP $$; sleep 1000", 3), 137);
 }
 
 TEST_F(Tether, SilenceCountsAsTheEnd) {

@@ -259,6 +259,17 @@ class Host:
         self._init.stdout.close()
         self._init.wait(TOOL_TIMEOUT_S)
 
+    def freeze(self):
+        """Every process stops where it is, as those of a virtual machine that is moved or swapped out."""
+        for process in self.processes():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(process.pid, signal.SIGSTOP)
+
+    def thaw(self):
+        for pid in [process.pid for process in self.processes()] + [program.popen.pid for program in self._programs]:
+            with contextlib.suppress(ProcessLookupError):  # nsenter stops with its program
+                os.kill(pid, signal.SIGCONT)
+
     @property
     def is_up(self):
         return self._init_pid is not None and self._init.poll() is None

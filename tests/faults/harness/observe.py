@@ -41,6 +41,7 @@ class Snapshot:
     term: int
     nodes: dict  # name -> Node
     instances: dict  # name -> Instance
+    last_cut: int = 0  # number of the newest checkpoint
 
     @staticmethod
     def parse(text, at_s):
@@ -50,7 +51,7 @@ class Snapshot:
                               one.get("version", -1), {port["name"]: port["frames"] for port in one.get("ports", ())})
                      for one in status["instances"])
         return Snapshot(at_s, status["term"], {node.name: node for node in nodes},
-                        {instance.name: instance for instance in instances})
+                        {instance.name: instance for instance in instances}, status.get("last_cut", 0))
 
 
 @dataclasses.dataclass(frozen=True)

@@ -5,6 +5,7 @@ import json
 import os
 import pathlib
 import signal
+import struct
 import subprocess
 import sys
 import time
@@ -13,12 +14,14 @@ from harness.certificates import Forge
 from harness.remote_shell import PORT as SHELL_PORT
 
 STATUS_TIMEOUT_S = 5
-BAD_PEERS = [sys.executable, "-ISB", str(pathlib.Path(__file__).with_name("bad_peers.py"))]
+BAD_PEERS = [sys.executable, "-ISB", "-Wignore", str(pathlib.Path(__file__).with_name("bad_peers.py"))]
 REMOTE_SHELL = [sys.executable, "-ISB", str(pathlib.Path(__file__).with_name("remote_shell.py"))]
 
 
 class Training:
     """`troupe train CONFIG --processes` on one host: a process for each role, and a launcher that restarts them."""
+
+    _around = ()  # words before each command of the program
 
     def __init__(self, network, program, config, folder, settings=()):
         self.network, self.folder = network, pathlib.Path(folder)
@@ -30,14 +33,18 @@ class Training:
 
     def start(self):
         options = ["--processes", "--run-dir", str(self.run_folder)]
-        options += [word for setting in self._settings for word in ("--set", setting)]
-        self.launcher = self.chief_host.start([*self._program, "train", self._config, *options],
+        options += self._set()
+        self.launcher = self.chief_host.start([*self._around, *self._program, "train", self._config, *options],
                                               log=self.folder / "launcher.txt")
+
+    def _set(self):
+        return [word for setting in self._settings for word in ("--set", setting)]
 
     def status(self):
         """The JSON text of the status, or None while nobody answers."""
+        command = [*self._around, *self._program, "status", str(self.run_folder), "--json"]
         try:
-            done = self.chief_host.run([*self._program, "status", str(self.run_folder), "--json"], STATUS_TIMEOUT_S)
+            done = self.chief_host.run(command, STATUS_TIMEOUT_S)
         except subprocess.TimeoutExpired:
             return None
         return done.stdout if done.returncode == 0 else None
@@ -50,6 +57,12 @@ class Training:
                 if "node" in argv and ("--name", name) in zip(argv, argv[1:]):
                     return host, process
         return None
+
+    def second(self, name):
+        """Starts another process for a node of the run, as if by mistake."""
+        return self.chief_host.start([*self._program, "node", self._config, "--cluster",
+                                      str(self.run_folder / "cluster.toml"), "--name", name, "--run-dir",
+                                      str(self.run_folder), *self._set()])
 
     def processes(self):
         """{name: pid of the machine} of the nodes and the launcher."""
@@ -68,6 +81,33 @@ class Training:
         """Ends the run as a user does, with Ctrl-C. The launcher's exit status; None when it did not end in time."""
         self.launcher.signal(signal.SIGINT)
         return self.launcher.wait(timeout_s)
+
+
+class SmallDiskTraining(Training):
+    """The run directory is on a disk of its own, of 64 MiB."""
+
+    def __init__(self, network, program, config, folder, settings=()):
+        super().__init__(network, program, config, folder, settings)
+        self.disk = self.folder / "disk"
+        self.disk.mkdir()
+        self.chief_host.mount_tmpfs(self.disk, "64m")
+        self.run_folder = self.disk / "run"
+
+
+class MovedClockTraining(Training):
+    """The wall clock of all processes can be moved."""
+
+    def __init__(self, network, program, config, folder, settings=()):
+        super().__init__(network, program, config, folder, settings)
+        self._shift = self.folder / "wall_clock"
+        self.move_clock(0)
+        self._around = ("env", f"LD_PRELOAD={os.environ['TROUPE_WALL_CLOCK_LIBRARY']}", f"TROUPE_WALL_CLOCK={self._shift}")
+
+    def move_clock(self, by_s):
+        """From now on it says so much more than the machine's."""
+        self._shift.touch()
+        with open(self._shift, "r+b") as file:  # in place: it is mapped
+            file.write(struct.pack("=q", by_s))
 
 
 class ClusterTraining(Training):
@@ -105,7 +145,7 @@ class ClusterTraining(Training):
         (tools / "ssh").write_text(f'#!/bin/sh\nexec {" ".join(REMOTE_SHELL)} ssh "$@"\n', encoding="utf-8")
         (tools / "ssh").chmod(0o755)
         options = ["--run-dir", str(self.run_folder)]
-        options += [word for setting in self._settings for word in ("--set", setting)]
+        options += self._set()
         self.launcher = self.chief_host.start(
             [*self._program, "up", str(self.folder / "hosts.toml"), self._config, *options],
             log=self.folder / "launcher.txt", env=os.environ | {"PATH": f"{tools}:{os.environ['PATH']}"})
@@ -117,9 +157,12 @@ class Actions:
     def __init__(self, training, observer):
         self._training, self._observer = training, observer
         self._network = training.network
+        self.second = None  # the Program of start_second
         self.attacked = []  # by bad_peers: what it prints, and the host, port and process attacked
 
     def _process(self, target):
+        if target == "launcher":
+            return self._training.chief_host, self._training.launcher.process
         instance = self._observer.snapshots[-1].instances.get(target)
         found = self._training.node(instance.node if instance else target)
         if found is None:
@@ -160,6 +203,25 @@ class Actions:
     def block_from(self, target):
         """Nothing that the host sends arrives."""
         self._network.block({target}, set(self._network.hosts) - {target})
+
+    def freeze(self, target):
+        self._network.hosts[target].freeze()
+
+    def thaw(self, target):
+        self._network.hosts[target].thaw()
+
+    def fill_disk(self, target):
+        fill = f"cat /dev/zero >{self._training.disk}/fill"  # ends with an error: it is full
+        self._network.hosts[target].run(["sh", "-c", fill])
+
+    def empty_disk(self, target):
+        self._network.hosts[target].run(["rm", f"{self._training.disk}/fill"])
+
+    def move_clock(self, _target, by_s):
+        self._training.move_clock(by_s)
+
+    def start_second(self, target):
+        self.second = self._training.second(target)
 
     def heal(self, _target):
         self._network.heal()

@@ -15,19 +15,20 @@ from harness.training import Actions, Training, wait_until
 
 STEADY_TIMEOUT_S = 60
 STEADY_VERSIONS = 20  # learner steps after which a run counts as steady
+EVERY_TRIAL = ("checkpoint.every_s=2",)  # the first one before most faults; connections for it are made once
 
 
 @dataclasses.dataclass(frozen=True)
 class Scenario:
     """`plan(random)` gives the faults, `check(trial)` says what the scenario demands besides the oracles.
 
-    tier: "ci" runs in continuous integration too, "all" by hand, "long" takes minutes."""
+    tier: "ci" runs with all tests, "slow" with the slow ones, "long" takes minutes and runs by hand."""
 
     name: str
     summary: str
     plan: object
     check: object
-    tier: str = "all"
+    tier: str = "slow"
     needs: tuple = ("root", "hosts")
     training: type = Training
     settings: tuple = ()
@@ -72,7 +73,7 @@ class Trial:
             options = {"slow_hosts": self.scenario.slow_hosts} if self.scenario.slow_hosts else {}
             self.training = self.scenario.training(
                 network, self._program, self._root / self.scenario.config, self.folder,
-                (f"seed={self.schedule.seed}", *self.scenario.settings), **options)
+                (f"seed={self.schedule.seed}", *EVERY_TRIAL, *self.scenario.settings), **options)
             self.training.start()
             with Observer(self.training.status, self.training.processes, self.folder / "observed.jsonl") as observer:
                 self.observer = observer
@@ -149,19 +150,20 @@ class Trial:
         return next((one.at_s for one in self.observer.snapshots if one.at_s >= since_s and condition(one)), None)
 
     def expect_back(self, name, fault_s, limit_s, port, detected_s=1.5):
-        """An instance lost its process at fault_s: it is noticed, and a new incarnation sends or takes frames."""
-        old = self.before(fault_s).instances[name].incarnation
-
-        def noticed(snapshot):
-            one = snapshot.instances[name]
-            return one.incarnation > old or one.state != "up"
+        """An instance lost its process at fault_s: the chief says so, and a new incarnation sends or takes frames."""
+        lost = self.before(fault_s).instances[name]
+        old = lost.incarnation
 
         def works(snapshot):
             one = snapshot.instances[name]
             return one.incarnation > old and one.state == "up" and one.frames.get(port, 0) > 0
 
-        self.expect(f"{name} noticed", self.first(fault_s, noticed), fault_s, detected_s)
+        self.expect(f"{name} detected", self.said(f"node {lost.node} is dead", fault_s), fault_s, detected_s)
         self.expect(f"{name} back", self.first(fault_s, works), fault_s, limit_s)
+
+    def said(self, text, since_s):
+        """When a line with `text` first came from any node or the launcher; None when none did."""
+        return self.training.launcher.output.wait_for(text, timeout_s=0, since=since_s)
 
     def expect_works(self, name, port, since_s, limit_s):
         """The instance sends or takes frames after since_s, as the same incarnation or a new one."""
