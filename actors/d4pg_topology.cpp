@@ -133,6 +133,7 @@ Result<Topology> d4pg_topology(const TrainOptions& options, const envs::EnvSpec&
                                                        .actor_role = kActorRole,
                                                        .learner_role = kLearnerRole,
                                                        .evaluator_role = kEvaluatorRole,
+                                                       .kept_roles = {kLearnerRole, kReplayRole},
                                                        .evaluation_episodes = options.evaluator.episodes});
 
   // With several shards of replay there are as many pairs for the same data.

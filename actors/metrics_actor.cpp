@@ -1,14 +1,31 @@
 #include <troupe/actors/metrics_actor.hpp>
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <numeric>
 
 namespace troupe::actors {
 namespace {
 
+constexpr const char* kSteps = "steps";
+
 double mean(std::span<const double> values) {
   return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
+}
+
+// Of each env actor the state has two counters, "steps/INDEX" of the newest incarnation and "steps_before/INDEX".
+constexpr std::string_view kNewest = "steps/";
+constexpr std::string_view kCarried = "steps_before/";
+
+/// The number behind `prefix`, if that is all of the name.
+std::optional<std::int64_t> index_behind(std::string_view prefix, std::string_view name) {
+  std::int64_t index = 0;
+  if (!name.starts_with(prefix)) return {};
+  const auto [end, error] = std::from_chars(name.data() + prefix.size(), name.data() + name.size(), index);
+  return error == std::errc() && end == name.data() + name.size() ? std::optional(index) : std::nullopt;
 }
 
 }  // namespace
@@ -31,6 +48,35 @@ MetricRow evaluation_row(const Evaluation& evaluation) {
           {{"evaluator/return", evaluation.mean},
            {"evaluator/return_std", evaluation.std},
            {"evaluator/episodes", static_cast<double>(evaluation.episodes)}}};
+}
+
+std::int64_t total_env_steps(std::span<const messages::Counter> counters, const std::string& actor_role,
+                             const std::string& metrics_role) {
+  struct Steps {
+    std::int64_t before = 0;    // of earlier incarnations
+    std::int64_t reported = 0;  // the newest number that the metrics role has heard of
+    std::int64_t counted = 0;   // by the instance itself
+  };
+  std::map<std::int64_t, Steps> actors;
+  for (const messages::Counter& counter : counters) {
+    const std::string_view name = counter.name;
+    if (name == actor_role + "/env_steps") actors[0].counted = counter.value;
+    if (name.ends_with("/env_steps")) {
+      const auto instance = name.substr(0, name.size() - std::string_view("/env_steps").size());
+      if (const auto index = index_behind(actor_role + "-", instance)) actors[*index].counted = counter.value;
+    }
+    const auto own = [&](std::string_view prefix) {
+      return index_behind(fmt::format("{}/{}", metrics_role, prefix), name);
+    };
+    if (const auto index = own(kNewest)) actors[*index].reported = counter.value;
+    if (const auto index = own(kCarried)) actors[*index].before = counter.value;
+  }
+  std::int64_t total = 0;
+  for (const auto& [index, steps] : actors) {
+    // Fewer than were reported: it began anew and has not reported since, or it has left the run.
+    total += steps.before + steps.counted + (steps.counted < steps.reported ? steps.reported : 0);
+  }
+  return total;
 }
 
 RoleSpec MetricsActor::spec(std::string name, const MetricsActorOptions& options) {
@@ -70,7 +116,9 @@ Result<Progress> MetricsActor::step(RoleContext& context) {
 
 void MetricsActor::take_report(InstanceReport report) {
   Instance& instance = instances_[{report.role, report.index}];
+  const bool kept = options_.kept_roles.contains(report.role);
   for (const Scalar& before : instance.newest.counters) {
+    if (kept) break;
     for (const Scalar& scalar : report.content.counters) {
       if (scalar.name == before.name && scalar.value < before.value) instance.carried[scalar.name] += before.value;
     }
@@ -122,7 +170,7 @@ std::map<std::string, double> MetricsActor::totals() const {
 MetricRow MetricsActor::row_at(double wall_s) const {
   const auto sums = totals();
   auto steps = [&](const std::string& role) {
-    const auto found = sums.find(role + "/steps");
+    const auto found = sums.find(role + "/" + kSteps);
     return found == sums.end() ? 0 : static_cast<std::int64_t>(found->second);
   };
   return {wall_s, steps(options_.actor_role), steps(options_.learner_role), {}};
@@ -136,7 +184,8 @@ Status MetricsActor::write_row(double wall_s) {
   for (const auto& [name, value] : sums) {
     const auto before = previous_totals_.find(name);
     if (before == previous_totals_.end() || elapsed <= 0) continue;  // no rate without a row before
-    row.scalars.push_back({name + "_per_s", (value - before->second) / elapsed});
+    // A role that went back to a checkpoint has counted less than before.
+    row.scalars.push_back({name + "_per_s", std::max(value - before->second, 0.0) / elapsed});
   }
   std::map<std::string, std::vector<double>> gauges;
   std::map<std::string, double> sums_of_now;
@@ -153,6 +202,33 @@ Status MetricsActor::write_row(double wall_s) {
   previous_totals_ = std::move(sums);
   previous_wall_s_ = wall_s;
   return options_.sink->write(row);
+}
+
+Result<RoleState> MetricsActor::save() const {
+  RoleState state;
+  for (const auto& [key, instance] : instances_) {
+    if (key.first != options_.actor_role) continue;
+    for (const Scalar& scalar : instance.newest.counters) {
+      if (scalar.name != kSteps) continue;
+      const auto carried = instance.carried.find(kSteps);
+      const double before = carried == instance.carried.end() ? 0 : carried->second;
+      state.counters.push_back({fmt::format("{}{}", kNewest, key.second), static_cast<std::int64_t>(scalar.value)});
+      state.counters.push_back({fmt::format("{}{}", kCarried, key.second), static_cast<std::int64_t>(before)});
+    }
+  }
+  return state;
+}
+
+Status MetricsActor::restore(const RoleState& state) {
+  for (const messages::Counter& counter : state.counters) {
+    const auto value = static_cast<double>(counter.value);
+    if (const auto index = index_behind(kNewest, counter.name)) {
+      instances_[{options_.actor_role, *index}].newest.counters = {{kSteps, value}};
+    } else if (const auto index = index_behind(kCarried, counter.name)) {
+      instances_[{options_.actor_role, *index}].carried[kSteps] = value;
+    }
+  }
+  return {};
 }
 
 }  // namespace troupe::actors

@@ -4,6 +4,8 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -20,11 +22,19 @@ Evaluation summarize(std::span<const double> returns);
 /// The row that an evaluation is reported as: evaluator/return, evaluator/return_std, evaluator/episodes.
 MetricRow evaluation_row(const Evaluation& evaluation);
 
+/// Environment steps of the whole run, from the counters of all instances in a checkpoint: what env actors have counted
+/// since their last restart, and what the metrics role had heard of before it.
+std::int64_t total_env_steps(std::span<const messages::Counter> counters, const std::string& actor_role,
+                             const std::string& metrics_role);
+
 struct MetricsActorOptions {
   MetricSink* sink = nullptr;  ///< outlives the role; one thread at a time
   Duration period = std::chrono::seconds(1);
   double wall_s = 0;  ///< of earlier starts of the run; added to every row
   std::string actor_role, learner_role, evaluator_role;
+  /// Roles that go on from a checkpoint or a journal when they are restarted, and their counters with them; those of
+  /// all others begin at zero with each incarnation.
+  std::set<std::string> kept_roles;
   std::int64_t evaluation_episodes = 10;
 };
 
@@ -40,6 +50,9 @@ class MetricsActor final : public Role {
   explicit MetricsActor(MetricsActorOptions options) : options_(std::move(options)) {}
 
   Result<Progress> step(RoleContext& context) override;
+  /// The env actors' steps, so that neither a restart of this role nor one of theirs takes the run's progress back.
+  Result<RoleState> save() const override;
+  Status restore(const RoleState& state) override;
 
  private:
   void take_report(InstanceReport report);
@@ -55,7 +68,7 @@ class MetricsActor final : public Role {
   MetricsActorOptions options_;
   struct Instance {
     Report newest;
-    std::map<std::string, double> carried;  ///< counters of earlier incarnations, which began at zero again
+    std::map<std::string, double> carried;  ///< counters of earlier incarnations, unless they went on
   };
   std::map<std::pair<std::string, std::int64_t>, Instance> instances_;  ///< by role and index
   std::map<std::string, double> previous_totals_;

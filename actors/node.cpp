@@ -49,7 +49,7 @@ void restart_all(Topology& topology, const TrainOptions& options) {
     role.restart.max_restarts = static_cast<int>(options.supervisor.max_restarts);
     role.restart.first_backoff = from_seconds(options.supervisor.backoff_first_s);
     role.restart.max_backoff = from_seconds(options.supervisor.backoff_max_s);
-    const bool kept = role.name == kLearnerRole || role.name == kReplayRole;
+    const bool kept = role.name == kLearnerRole || role.name == kReplayRole || role.name == kMetricsRole;
     role.restart.from = kept ? RestartFrom::kLastCut : RestartFrom::kNothing;
   }
 }

@@ -148,9 +148,9 @@ class Training {
 
   /// Totals of the run, from the counters of all instances in the last checkpoint.
   void sum_up(const std::vector<messages::Counter>& counters) {
-    env_steps_ = learner_steps_ = 0;
+    env_steps_ = total_env_steps(counters, kActorRole, kMetricsRole);
+    learner_steps_ = 0;
     for (const messages::Counter& counter : counters) {
-      if (counter.name.starts_with(kActorRole) && counter.name.ends_with("/env_steps")) env_steps_ += counter.value;
       if (counter.name == fmt::format("{}/steps", kLearnerRole)) learner_steps_ = counter.value;
     }
   }

@@ -39,6 +39,7 @@ class MetricsActorTest : public ::testing::Test {
                          .actor_role = "actor",
                          .learner_role = "learner",
                          .evaluator_role = "evaluator",
+                         .kept_roles = {"learner"},
                          .evaluation_episodes = episodes});
   }
   void report(const std::string& role, std::int64_t index, double steps, double loss) {
@@ -85,6 +86,66 @@ TEST_F(MetricsActorTest, ARestartedInstanceDoesNotTakeTotalsBack) {
   context.manual_clock.advance(std::chrono::seconds(1));
   ASSERT_TRUE(metrics.step(context).ok());
   EXPECT_EQ(sink.rows[0].env_steps, 110);
+}
+
+TEST_F(MetricsActorTest, ARestartedLearnerGoesBackToItsCheckpoint) {
+  MetricsActor metrics = make();
+  report("learner", 0, 100, 0);
+  report("actor", 0, 1, 0);
+  ASSERT_TRUE(metrics.step(context).ok());
+  context.manual_clock.advance(std::chrono::seconds(1));
+  ASSERT_TRUE(metrics.step(context).ok());
+  report("learner", 0, 90, 0);
+  context.manual_clock.advance(std::chrono::seconds(1));
+  ASSERT_TRUE(metrics.step(context).ok());
+  EXPECT_EQ(sink.rows[1].learner_steps, 90);
+  EXPECT_EQ(sink.scalar(1, "learner/steps_per_s"), 0);
+}
+
+TEST_F(MetricsActorTest, TotalsOutliveTheirOwnRestartAndThoseOfTheActors) {
+  std::vector<messages::Counter> counters;
+  auto checkpoint = [&](const MetricsActor& metrics) {
+    RoleState state = metrics.save().value();
+    counters.clear();
+    for (const auto& counter : state.counters) counters.push_back({"metrics/" + counter.name, counter.value});
+    return state;
+  };
+  auto total = [&] { return total_env_steps(counters, "actor", "metrics"); };
+
+  MetricsActor metrics = make();
+  report("learner", 0, 1, 0);
+  report("actor", 0, 100, 0);
+  report("actor", 1, 30, 0);
+  ASSERT_TRUE(metrics.step(context).ok());
+  report("actor", 0, 10, 0);  // restarted
+  ASSERT_TRUE(metrics.step(context).ok());
+  const RoleState state = checkpoint(metrics);
+  counters.push_back({"actor-0/env_steps", 15});
+  counters.push_back({"actor-1/env_steps", 35});
+  counters.push_back({"learner/env_steps", 1000});
+  EXPECT_EQ(total(), 100 + 15 + 35);
+
+  checkpoint(metrics);
+  counters.push_back({"actor-0/env_steps", 4});  // once more, and it has not reported yet; actor 1 has left
+  EXPECT_EQ(total(), 100 + 10 + 4 + 30);
+
+  MetricsActor next = make();
+  ASSERT_TRUE(next.restore(state).ok());
+  report("learner", 0, 1, 0);
+  report("actor", 0, 3, 0);
+  report("actor", 1, 40, 0);
+  ASSERT_TRUE(next.step(context).ok());
+  context.manual_clock.advance(std::chrono::seconds(1));
+  ASSERT_TRUE(next.step(context).ok());
+  EXPECT_EQ(sink.rows[0].env_steps, 100 + 10 + 3 + 40);
+}
+
+TEST(TotalEnvSteps, OfARunWithoutRestartsAreThoseOfItsActors) {
+  const std::vector<messages::Counter> one{{"actor/env_steps", 7}};
+  EXPECT_EQ(total_env_steps(one, "actor", "metrics"), 7);
+  const std::vector<messages::Counter> many{
+      {"actor-0/env_steps", 7}, {"actor-12/env_steps", 5}, {"actor-x/env_steps", 9}};
+  EXPECT_EQ(total_env_steps(many, "actor", "metrics"), 12);
 }
 
 TEST_F(MetricsActorTest, TheFirstRowWaitsForActorsAndLearner) {
