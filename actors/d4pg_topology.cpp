@@ -103,7 +103,10 @@ Result<Topology> d4pg_topology(const TrainOptions& options, const envs::EnvSpec&
 
   TROUPE_ASSIGN(auto table, table_options(options, env));
   RoleSpec replay =
-      ReplayActor::spec(kReplayRole, options.replay.shards, {std::move(table), options.learner.batch_size});
+      ReplayActor::spec(kReplayRole, options.replay.shards,
+                        {.table = std::move(table),
+                         .batch = options.learner.batch_size,
+                         .journal = {.durability = options.replay.durability, .background = !options.deterministic}});
 
   const auto partition = learner::param_partition(options.parameters.partition);
   if (!partition) {

@@ -289,7 +289,8 @@ void NodeActor::spawn_instance(const Control& order) {
                       role->count,
                       id.incarnation,
                       derive_seed(options_.seed, id.role, id.index),
-                      options_.directory.empty() ? std::filesystem::path() : options_.directory / name};
+                      options_.directory.empty() ? std::filesystem::path() : options_.directory / name,
+                      order.resume};
   options.number = id.number;
   options.topology = options_.topology;
   options.clock = options_.clock;

@@ -91,9 +91,13 @@ Frame InletPort::take_held() {
   return frame;
 }
 
-void InletPort::release_held() {
-  for (const Waiting& held : held_) give_back(held);
-  held_.clear();
+void InletPort::release_held(std::size_t count) {
+  TROUPE_CHECK(count <= held_.size(), "release of {} frames at the inlet {}, which holds {}", count, spec_.name,
+               held_.size());
+  for (; count > 0; --count) {
+    give_back(held_.front());
+    held_.pop_front();
+  }
 }
 
 const Peer* InletPort::producer(const EdgeId& edge) const {

@@ -53,7 +53,7 @@ class InletPort final : public Inlet {
   bool empty() const override { return queue_.empty(); }
   Frame take() override;
   Frame take_held() override;
-  void release_held() override;
+  void release_held(std::size_t count) override;
   const Frame* peek(std::size_t producer) const override;
   Frame take(std::size_t producer) override;
 

@@ -34,6 +34,9 @@ struct RoleIdentity {
   /// A folder for this instance alone that outlives its process (replay's journal, say). Empty: there is none, as in a
   /// run within one process, whose checkpoints cover everything. The role makes it when it needs it.
   std::filesystem::path directory = {};
+  /// The whole run goes on from a checkpoint: restore() follows, and what is newer in `directory` does not count. When
+  /// this instance alone is restarted, the opposite is true.
+  bool resumes = false;
 
   std::string name() const { return count == 1 && index == 0 ? role : role + "-" + std::to_string(index); }
 };
@@ -57,8 +60,8 @@ class Inlet {
   /// As take(), on a `stream` channel, but the credit goes back only with release_held(): until then the producer keeps
   /// the frame and sends it again should this instance be restarted. For a role that makes data durable first.
   virtual Frame take_held() = 0;
-  /// Gives back the credits of all frames that were taken by take_held().
-  virtual void release_held() = 0;
+  /// Gives back the credits of the oldest `count` frames that are held.
+  virtual void release_held(std::size_t count) = 0;
 
   // By producer, for roles to which it matters who sent a frame. On an inlet with one channel only; the number of a
   // producer is its index in the producing role.

@@ -34,6 +34,9 @@ struct ReplayOptions {
   double tolerance = 0.1;           ///< error buffer of the limiter = min_items * tolerance * samples_per_insert
   std::string sampler = "uniform";  ///< "uniform" or "prioritized"
   double priority_exponent = 0.6;   ///< of the prioritized sampler (Schaul et al. 2016)
+  /// What inserts survive. "off": what the last checkpoint has; "relaxed": a kill, and but for the last second a power
+  /// cut; "durable": both; "auto": relaxed over processes and nodes, off within one process.
+  std::string durability = "auto";
 };
 
 struct LearnerOptions {

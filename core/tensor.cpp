@@ -90,6 +90,16 @@ Status check_same(const Signature& got, const Signature& expected, std::string_v
   return {};
 }
 
+BatchView BatchView::slice(std::int64_t first, std::int64_t count) const {
+  BatchView part{signature, count, {}};
+  for (std::size_t c = 0; c < columns.size(); ++c) {
+    const std::size_t bytes = (*signature)[c].bytes();
+    part.columns.push_back(
+        columns[c].subspan(static_cast<std::size_t>(first) * bytes, static_cast<std::size_t>(count) * bytes));
+  }
+  return part;
+}
+
 int BatchView::find(std::string_view name) const {
   for (std::size_t i = 0; i < signature->size(); ++i) {
     if ((*signature)[i].name == name) return static_cast<int>(i);

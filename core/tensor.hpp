@@ -79,6 +79,8 @@ struct BatchView {
   }
   /// Index of the column `name`, or -1.
   int find(std::string_view name) const;
+  /// Rows [first, first + count).
+  BatchView slice(std::int64_t first, std::int64_t count) const;
 };
 
 /// The same, to be filled by the callee.

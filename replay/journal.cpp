@@ -76,6 +76,13 @@ Result<Journal::Opened> Journal::recover(std::shared_ptr<JournalFolder> folder, 
   return Opened{std::move(journal), read.recovery};
 }
 
+Result<Recovery> Journal::read(JournalFolder& folder, const JournalOptions& options, const RecordSink& sink,
+                               JournalPosition until) {
+  TROUPE_ASSIGN(const detail::JournalNames names, detail::list_journal(folder));
+  TROUPE_ASSIGN(const detail::ReadJournal read, detail::read_journal(folder, names.segments, options, sink, until));
+  return read.recovery;
+}
+
 Result<std::unique_ptr<Journal>> Journal::begin(std::shared_ptr<JournalFolder> folder, const JournalOptions& options,
                                                 Duration now, Key first, const SeenProducers& producers) {
   TROUPE_TRY(check(options));

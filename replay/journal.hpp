@@ -12,8 +12,8 @@
 // two segments more.
 //
 // Not kept: priorities that learners set, and how often an item was sampled. Rows come back with the priority that they
-// were inserted with; the first batches that draw them set it anew. Journaling updates would cost a prioritised table
-// of small rows more bytes than its rows.
+// were inserted with, unless a checkpoint has a newer one (Table::restore_priorities); the first batches that draw them
+// set it anew. Journaling updates would cost a prioritised table of small rows more bytes than its rows.
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -128,6 +128,9 @@ class Journal {
   /// repaired), kInvalidArgument (another owner, an option), kShapeMismatch (another signature), kIo, the sink's.
   static Result<Opened> recover(std::shared_ptr<JournalFolder> folder, const JournalOptions& options, Duration now,
                                 const RecordSink& sink, std::optional<JournalPosition> until = {});
+  /// Hands the rows to `sink` as recover() does, and leaves the folder as it is: for rows that move elsewhere.
+  static Result<Recovery> read(JournalFolder& folder, const JournalOptions& options, const RecordSink& sink,
+                               JournalPosition until);
   /// Forgets what the folder holds and begins with the row of this key. Errors: as recover().
   static Result<std::unique_ptr<Journal>> begin(std::shared_ptr<JournalFolder> folder, const JournalOptions& options,
                                                 Duration now, Key first, const SeenProducers& producers = {});

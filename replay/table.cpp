@@ -57,7 +57,8 @@ class RowTable final : public Table {
   Status recover(Key first, const BatchView& batch, std::span<const double> priorities, std::int64_t samples) override;
   Status read(Key first, const MutableBatchView& out, std::span<double> priorities) const override;
   std::vector<std::vector<std::byte>> save_items() const override;
-  Status restore_items(std::span<const std::vector<std::byte>> chunks, const RowSource& source) override;
+  Result<std::int64_t> restore_items(std::span<const std::vector<std::byte>> chunks, const RowSource& source) override;
+  Status restore_priorities(std::span<const std::vector<std::byte>> chunks) override;
 
  private:
   std::int64_t items() const { return sampler_->size(); }
@@ -378,7 +379,7 @@ Status RowTable::read(Key first, const MutableBatchView& out, std::span<double> 
 
 std::vector<std::vector<std::byte>> RowTable::save_items() const { return write_items(head(), rows_); }
 
-Status RowTable::restore_items(std::span<const std::vector<std::byte>> chunks, const RowSource& source) {
+Result<std::int64_t> RowTable::restore_items(std::span<const std::vector<std::byte>> chunks, const RowSource& source) {
   TROUPE_TRY(check_in_order());
   TROUPE_ASSIGN(const ItemsImage image, read_items(chunks, head()));
   const std::size_t count = image.items.size();
@@ -407,7 +408,10 @@ Status RowTable::restore_items(std::span<const std::vector<std::byte>> chunks, c
     return {};
   }));
   const std::size_t taken = end_taken - first_taken;
-  if (taken == count) return adopt(std::move(rows), count, image.head.counts, image.head.rng);
+  if (taken == count) {
+    TROUPE_TRY(adopt(std::move(rows), count, image.head.counts, image.head.rng));
+    return std::int64_t{0};
+  }
   // Some are missing; the others move together.
   RowStore dense(options_.signature, capacity_);
   for (std::size_t slot = 0; slot < taken; ++slot) {
@@ -418,11 +422,24 @@ Status RowTable::restore_items(std::span<const std::vector<std::byte>> chunks, c
   }
   // No row at all: keys go on where they stood.
   if (taken == 0) first_taken = end_taken = end;
-  return adopt(std::move(dense), taken,
-               {.inserts = static_cast<std::int64_t>(end_taken),
-                .samples = image.head.counts.samples,
-                .deletes = static_cast<std::int64_t>(first_taken)},
-               image.head.rng);
+  TROUPE_TRY(adopt(std::move(dense), taken,
+                   {.inserts = static_cast<std::int64_t>(end_taken),
+                    .samples = image.head.counts.samples,
+                    .deletes = static_cast<std::int64_t>(first_taken)},
+                   image.head.rng));
+  return static_cast<std::int64_t>(count - taken);
+}
+
+Status RowTable::restore_priorities(std::span<const std::vector<std::byte>> chunks) {
+  TROUPE_ASSIGN(const ItemsImage image, read_items(chunks, head()));
+  std::vector<Key> keys;
+  std::vector<double> priorities;
+  for (const ItemHeader& item : image.items) {
+    keys.push_back(item.key);
+    priorities.push_back(item.priority);
+  }
+  TROUPE_TRY(update_priorities(keys, priorities));
+  return {};
 }
 
 }  // namespace

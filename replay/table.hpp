@@ -107,8 +107,11 @@ class Table {
   virtual std::vector<std::vector<std::byte>> save_items() const = 0;
   /// Takes an image of save_items(). `rows` is called once and hands over the rows, in the order of their keys, some
   /// more than needed if it likes. Items whose rows do not come (the oldest or the newest ones) are gone; when all
-  /// come, the table goes on bit for bit. Errors: as restore(), and what `rows` returns.
-  virtual Status restore_items(std::span<const std::vector<std::byte>> chunks, const RowSource& rows) = 0;
+  /// come, the table goes on bit for bit. Returns how many are gone. Errors: as restore(), and what `rows` returns.
+  virtual Result<std::int64_t> restore_items(std::span<const std::vector<std::byte>> chunks, const RowSource& rows) = 0;
+  /// Takes of an image of save_items() the priorities alone, of items that are in this table: for rows that a journal
+  /// gave back as they were inserted. Errors: as restore().
+  virtual Status restore_priorities(std::span<const std::vector<std::byte>> chunks) = 0;
 };
 
 }  // namespace troupe::replay

@@ -218,6 +218,11 @@ ConfigSchema train_schema(std::vector<std::string> environments) {
        .doc = "Of the prioritized sampler; 0 makes it uniform",
        .min = 0,
        .max = 10},
+      {.path = "replay.durability",
+       .default_value = d.replay.durability,
+       .doc = "Journal of inserts. relaxed: a killed process loses none, a power cut at most the last second; durable: "
+              "neither any; auto: relaxed over processes and nodes, off in one process",
+       .choices = {"auto", "off", "relaxed", "durable"}},
 
       {.path = "learner.batch_size",
        .default_value = d.learner.batch_size,
@@ -413,7 +418,8 @@ Result<actors::TrainOptions> to_train_options(const Config& config) {
                  .samples_per_insert = config.get_float("replay.samples_per_insert"),
                  .tolerance = config.get_float("replay.tolerance"),
                  .sampler = config.get_string("replay.sampler"),
-                 .priority_exponent = config.get_float("replay.priority_exponent")},
+                 .priority_exponent = config.get_float("replay.priority_exponent"),
+                 .durability = config.get_string("replay.durability")},
       .learner = {.batch_size = config.get_int("learner.batch_size"),
                   .policy_layers = config.get_ints("learner.policy_layers"),
                   .critic_layers = config.get_ints("learner.critic_layers"),

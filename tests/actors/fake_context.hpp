@@ -35,7 +35,7 @@ class FakeInlet final : public Inlet {
     ++held;
     return take();
   }
-  void release_held() override { held = 0; }
+  void release_held(std::size_t count) override { held -= static_cast<std::int64_t>(count); }
   std::deque<Waiting> frames;  ///< in the order of arrival; a test that does not care pushes bare frames
   std::int64_t held = 0;
 

@@ -219,7 +219,7 @@ TEST(Ports, WhatAConsumerHeldComesAgainAndWhatItReleasedDoesNot) {
   for (int i = 0; i < 3; ++i) channel.send(i);
   channel.settle();
   EXPECT_EQ(number_of(channel.in->take_held()), 0);
-  channel.in->release_held();
+  channel.in->release_held(1);
   EXPECT_EQ(number_of(channel.in->take_held()), 1);
   channel.settle();
   channel.new_consumer();
@@ -234,7 +234,10 @@ TEST(Ports, HeldFramesTakeUpRoomUntilTheyAreReleased) {
   for (int i = 0; i < 3; ++i) EXPECT_EQ(number_of(channel.in->take_held()), i);
   channel.settle();
   EXPECT_FALSE(channel.out->ready());
-  channel.in->release_held();
+  channel.in->release_held(2);
+  channel.settle();
+  EXPECT_TRUE(channel.out->ready());
+  channel.in->release_held(1);
   channel.settle();
   EXPECT_TRUE(channel.out->ready());
 }
@@ -328,7 +331,7 @@ TEST(Ports, HeldFramesOfAnEarlierProducerTakeUpRoomToo) {
   channel.new_producer();
   channel.meet();
   EXPECT_FALSE(channel.out->ready());
-  channel.in->release_held();
+  channel.in->release_held(2);
   channel.settle();
   channel.send(10);
   channel.send(11);

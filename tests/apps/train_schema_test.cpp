@@ -68,6 +68,7 @@ TEST(TrainSchema, EveryKeyIsDocumentedAndReachesItsField) {
                                         "replay.tolerance=0.23",
                                         "replay.sampler=prioritized",
                                         "replay.priority_exponent=0.24",
+                                        "replay.durability=durable",
                                         "learner.batch_size=25",
                                         "learner.policy_layers=[26]",
                                         "learner.critic_layers=[27]",
@@ -128,6 +129,7 @@ TEST(TrainSchema, EveryKeyIsDocumentedAndReachesItsField) {
   EXPECT_EQ(o.replay.tolerance, 0.23);
   EXPECT_EQ(o.replay.sampler, "prioritized");
   EXPECT_EQ(o.replay.priority_exponent, 0.24);
+  EXPECT_EQ(o.replay.durability, "durable");
   EXPECT_EQ(o.learner.batch_size, 25);
   EXPECT_EQ(o.learner.policy_layers, std::vector<std::int64_t>{26});
   EXPECT_EQ(o.learner.critic_layers, std::vector<std::int64_t>{27});

@@ -91,7 +91,7 @@ TEST(TableImage, ItemsAloneAndTheirRowsGoOnBitForBit) {
       ASSERT_FALSE(live(*original, 1, operations).empty());
       const Rows rows = rows_of(*original);
       auto restored = make_table(options_of(sampler, SelectorKind::kFifo, 0));
-      const Status status = restored->restore_items(original->save_items(), [&](const RowTaker& take) -> Status {
+      const auto status = restored->restore_items(original->save_items(), [&](const RowTaker& take) -> Status {
         // Older rows, too, as a journal has them, and in pieces.
         for (Key key = rows.first - std::min<Key>(rows.first, 7); key < rows.first; ++key) {
           TROUPE_TRY(take(key, TestBatch({-1}).view()));
