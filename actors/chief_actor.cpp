@@ -214,7 +214,8 @@ void ChiefActor::from_node(const std::string& node, const Control& message) {
       for (InstanceStatus& status : *statuses) {
         for (Instance& instance : instances_) {
           if (instance.name != status.instance || instance.node != node) continue;
-          instance.before = std::exchange(instance.own, std::move(status));
+          if (status_shifts_) instance.before = std::move(instance.own);
+          instance.own = std::move(status);
           break;
         }
       }
@@ -242,14 +243,15 @@ void ChiefActor::join(const std::string& node, const Control& message) {
   if (message.config_hash != options_.config_hash) {
     return to_node(node, refusal(Code::kInvalidArgument,
                                  fmt::format("TRP-E162 node {} has another configuration than the run (hash {:016x}, "
-                                             "expected {:016x})",
+                                             "expected {:016x}): start it with the run's config.toml",
                                              node, message.config_hash, options_.config_hash)));
   }
   const bool placed = std::any_of(options_.placement.begin(), options_.placement.end(),
                                   [&](const PlacedNode& p) { return p.name == node; });
   if (!placed && (options_.elastic_role.empty() || std::find(message.texts.begin(), message.texts.end(),
                                                              options_.elastic_role) == message.texts.end())) {
-    return to_node(node, refusal(Code::kNotFound, fmt::format("TRP-E163 node {} is not part of this run", node)));
+    return to_node(node,
+                   refusal(Code::kInvalidArgument, fmt::format("TRP-E163 node {} is not part of this run", node)));
   }
   switch (membership_.join(node, message.birth, message.incarnation, now)) {
     case Membership::Verdict::kFenced: {

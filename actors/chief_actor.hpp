@@ -133,6 +133,7 @@ class ChiefActor final : public caf::event_based_actor {
   std::set<std::string> status_due_;
   std::uint64_t status_round_ = 0;
   Duration status_at_{}, status_before_{};
+  bool status_shifts_ = true;  ///< the round under way is late enough after the last for rates
   bool ended_ = false;
   bool stopping_ = false;
   std::set<std::string> leaving_;  ///< nodes that may not have heard of the end yet

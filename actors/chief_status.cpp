@@ -14,6 +14,8 @@ using messages::Control;
 using messages::ControlKind;
 
 constexpr Duration kStatusDeadline = std::chrono::milliseconds(500);
+/// Rates over less would be noise.
+constexpr Duration kRatesOver = std::chrono::milliseconds(500);
 
 }  // namespace
 
@@ -23,7 +25,10 @@ void ChiefActor::ask_status() {
   for (const auto& [name, node] : membership_.nodes()) {
     if (node.state == Membership::State::kUp) status_due_.insert(name);
   }
-  status_before_ = std::exchange(status_at_, options_.clock->now());
+  const Duration now = options_.clock->now();
+  status_shifts_ = now - status_at_ >= kRatesOver;
+  const Duration last = std::exchange(status_at_, now);
+  if (status_shifts_) status_before_ = last;
   delayed_send(this, kStatusDeadline, status_atom::value, status_round_);
   for (const std::string& node : status_due_) {
     Control ask;

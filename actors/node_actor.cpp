@@ -15,6 +15,10 @@ using messages::Control;
 using messages::ControlKind;
 
 constexpr Duration kJoinAgain = std::chrono::milliseconds(200);
+/// A chief that starts at the same time is there by then.
+constexpr Duration kFirstWord = std::chrono::seconds(5);
+/// How long a node that is asked to leave stays for a cut under way. Runtime::stop() waits longer.
+constexpr Duration kLeaveWithin = std::chrono::seconds(50);
 
 std::optional<Error> error_of(const Control& control) {
   return control.failed ? std::optional<Error>(Error{control.code, control.text}) : std::nullopt;
@@ -94,7 +98,7 @@ caf::behavior NodeActor::make_behavior() {
         // All that our instances have sent is on its way: the marker goes behind it.
         std::set<std::string> peers;
         for (const auto& [key, instance] : instances_) {
-          peers.insert(instance.peer_nodes.begin(), instance.peer_nodes.end());
+          for (const auto& [edge, node] : instance.peer_nodes) peers.insert(node);
         }
         for (const std::string& node : peers) options_.network->send(node, MarkerMessage{cut_->number});
         advance_cut();
@@ -108,7 +112,8 @@ caf::behavior NodeActor::make_behavior() {
         to_chief(std::move(written));
       },
       [this](const InstanceStatus& message) { status(message); },
-      [this](stop_atom) { end(std::nullopt); },
+      [this](stop_atom) { leave(); },
+      [this](stop_atom, bool) { end(std::nullopt); },
   };
 }
 
@@ -166,6 +171,10 @@ void NodeActor::tick() {
   const Duration silent = now - chief_heard_;
   if (silent > options_.orphaned_after) {
     return end(Error{Code::kUnavailable, fmt::format("TRP-E121 no chief for {:.0f} s; ending", seconds(silent))});
+  }
+  if (incarnation_ == 0 && silent > kFirstWord && !std::exchange(unanswered_, true)) {
+    log::warn("TRP-E120 no chief has answered for {:.0f} s; trying on for {:.0f} s", seconds(silent),
+              seconds(options_.orphaned_after - silent));
   }
   const bool missed = silent > options_.chief_silence;
   if (missed && !chief_missed_ && incarnation_ != 0) {
@@ -236,11 +245,26 @@ void NodeActor::control(const Control& message) {
       status_asked_ = true;
       for (const auto& [name, instance] : instances_) send(instance.actor, status_atom::value);
       return;
+    case ControlKind::kCommit:
+      return cut_over(message.number);
     case ControlKind::kEnd:
       return end(error_of(message));
     default:
-      return;  // kHeard, kCommit: nothing to do but to have heard the chief
+      return;  // kHeard: nothing to do but to have heard the chief
   }
+}
+
+void NodeActor::leave() {
+  // A cut fails without us; so does the last one, if all nodes of the run are asked to end at once.
+  if (uncommitted_ == 0 || ended_) return end(std::nullopt);
+  leaving_ = true;
+  delayed_send(this, kLeaveWithin, stop_atom::value, true);
+}
+
+void NodeActor::cut_over(std::uint64_t number) {
+  if (number < uncommitted_) return;
+  uncommitted_ = 0;
+  if (leaving_) end(std::nullopt);
 }
 
 void NodeActor::end(std::optional<Error> error) {
@@ -358,7 +382,7 @@ void NodeActor::wire(const Control& order) {
       peer.address.actor = local->actor;
     } else {
       peer.address.node = edge.peer_node;
-      instance->peer_nodes.insert(edge.peer_node);
+      instance->peer_nodes[{peer.edge, edge.peer_produces}] = edge.peer_node;
       if (options_.routes != nullptr) options_.routes->expect(peer.edge, edge.peer_produces, edge.peer_node);
     }
     peers.push_back(std::move(peer));
@@ -372,6 +396,7 @@ void NodeActor::unwire(const Control& order) {
   if (instance == nullptr || instance->id.incarnation != whom.incarnation) return;
   for (const messages::ControlEdge& edge : order.edges) {
     const EdgeId id{edge.channel, edge.producer, edge.consumer};
+    instance->peer_nodes.erase({id, edge.peer_produces});  // from there no marker will come
     send(instance->actor, unwire_atom::value, id, edge.peer_produces, edge.peer_incarnation);
   }
 }
@@ -380,13 +405,14 @@ void NodeActor::unwire(const Control& order) {
 
 void NodeActor::begin_cut(const Control& order) {
   cut_.emplace();
+  uncommitted_ = order.number;
   cut_->number = order.number;
   cut_->cut.number = order.number;
   std::set<std::string> members;
   for (const messages::ControlNode& node : order.nodes) members.insert(node.name);
   for (const auto& [name, instance] : instances_) {
     cut_->pausing.insert(name);
-    for (const std::string& node : instance.peer_nodes) {
+    for (const auto& [edge, node] : instance.peer_nodes) {
       if (members.contains(node)) cut_->markers_due.insert(node);
     }
   }
@@ -426,8 +452,11 @@ void NodeActor::captured(std::uint64_t number, std::optional<Error> error) {
               [](const auto& a, const auto& b) { return a.name < b.name; });
     send(writer_, write_atom::value, std::make_shared<const Cut>(std::move(cut_->cut)));
   }
-  if (error) cut_->saving.clear();
-  if (error || writer_) return;
+  if (error) {
+    cut_->saving.clear();
+    return cut_over(number);
+  }
+  if (writer_) return;
   Control written;
   written.kind = ControlKind::kWritten;
   written.number = number;
@@ -448,8 +477,10 @@ void NodeActor::cut_timed_out(std::uint64_t number) {
 
 void NodeActor::end_cut(std::uint64_t number) {
   if (!cut_ || cut_->number != number) return;
+  const bool failed = !cut_->save_asked || !cut_->saving.empty();
   cut_.reset();
   for (const auto& [name, instance] : instances_) send(instance.actor, resume_atom::value);
+  if (failed) cut_over(number);
 }
 
 // ---- status ----

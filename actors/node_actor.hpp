@@ -10,6 +10,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <troupe/actors/cut_writer.hpp>
@@ -69,8 +70,9 @@ class NodeActor final : public caf::event_based_actor {
     messages::ControlInstance id;
     caf::actor actor;
     bool started = false;
-    std::set<std::string> peer_nodes;  ///< other nodes that it has edges with
-    std::optional<Error> failure;      ///< of an instance that is going down
+    /// Other nodes that it has edges with, by the edge and whether it is from there.
+    std::map<std::pair<EdgeId, bool>, std::string> peer_nodes;
+    std::optional<Error> failure;  ///< of an instance that is going down
     std::shared_ptr<std::atomic<Duration::rep>> step_began;
   };
   /// A cut under way here.
@@ -96,8 +98,10 @@ class NodeActor final : public caf::event_based_actor {
   void instance_saved(const SavedMessage& message);
   void end_cut(std::uint64_t number);
   void cut_timed_out(std::uint64_t number);
+  void leave();
   void captured(std::uint64_t number, std::optional<Error> error);
   void status(const InstanceStatus& status);
+  void cut_over(std::uint64_t number);
   void end(std::optional<Error> error);
   Instance* find(const std::string& role, std::uint32_t index);
   std::string name_of(const messages::ControlInstance& id) const;
@@ -108,6 +112,8 @@ class NodeActor final : public caf::event_based_actor {
   caf::actor writer_;
   std::map<std::string, Instance> instances_;  ///< by name
   std::optional<PendingCut> cut_;
+  std::uint64_t uncommitted_ = 0;  ///< cut that was ordered and may need us still; 0: none
+  bool leaving_ = false;
   std::map<std::string, std::uint64_t> markers_;  ///< newest cut that each node has sent a marker of
   LiveRoles live_;
   std::uint64_t term_ = 0;  ///< newest of a chief that we have heard; older ones are ignored
@@ -119,6 +125,7 @@ class NodeActor final : public caf::event_based_actor {
   Duration last_tick_{-1};
   Duration last_join_{-1};
   bool chief_missed_ = false;
+  bool unanswered_ = false;  ///< somebody has been told that no chief has answered yet
   bool status_asked_ = false;
   std::map<std::string, InstanceStatus> statuses_;  ///< answers to the request under way
   bool ended_ = false;

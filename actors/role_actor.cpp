@@ -314,9 +314,6 @@ void RoleActor::report() {
   warn_when_stalled();
   InstanceReport content{options_.identity.role, options_.identity.index, {}};
   role_->report(content.content);
-  for (const Scalar& gauge : content.content.gauges) {
-    if (gauge.name == "version") version_ = static_cast<std::int64_t>(gauge.value);
-  }
   for (auto& inlet : inlets_) {
     content.content.gauges.push_back({"depth/" + inlet->spec().name, static_cast<double>(inlet->depth())});
     add_counts(content.content, inlet->spec().name, inlet->counts());
@@ -332,7 +329,11 @@ InstanceStatus RoleActor::status() const {
   status.instance = name_;
   status.paused = paused_;
   status.done = done_;
-  status.version = version_;
+  Report report;  // as of now: the versions of several instances are compared
+  role_->report(report);
+  for (const Scalar& gauge : report.gauges) {
+    if (gauge.name == "version") status.version = static_cast<std::int64_t>(gauge.value);
+  }
   const bool idle = running_ && !done_ && idle_since_ >= Duration::zero();
   if (idle) status.idle_s = seconds(options_.clock->now() - idle_since_);
   if (idle) status.why = role_->waiting_for();

@@ -89,7 +89,6 @@ class RoleActor final : public caf::event_based_actor, private RoleContext {
   std::optional<Duration> expire_armed_;  ///< when the timer for calls' deadlines fires
   Duration idle_since_{-1};               ///< < 0: not idle
   Duration stall_warned_{-1};
-  std::int64_t version_ = -1;  ///< of the last report
 };
 
 }  // namespace troupe::actors

@@ -22,6 +22,7 @@ namespace troupe::actors {
 namespace {
 
 constexpr const char* kWallCounter = "run/wall_ms";
+constexpr Duration kLastCutRetries = std::chrono::seconds(10);
 
 /// What this process wrote last. Over nodes the learner's part is another node's, and is read back from disk.
 struct LastCut {
@@ -40,7 +41,7 @@ class Training {
     spec_ = environment->spec();
     TROUPE_TRY(open());
     TROUPE_ASSIGN(const std::optional<StopReason> interrupted, train());
-    TROUPE_ASSIGN(const auto counters, runtime_->checkpoint());
+    TROUPE_ASSIGN(const auto counters, last_checkpoint());
     sum_up(counters);
     const bool learned = options_.max_learner_steps > 0 && learner_steps_ >= options_.max_learner_steps;
     const StopReason reason = interrupted.value_or(learned ? StopReason::kMaxLearnerSteps : StopReason::kMaxEnvSteps);
@@ -62,6 +63,17 @@ class Training {
   }
 
  private:
+  /// A node that dies during a cut, or leaves, makes it fail; the next one is without that node, or with its successor.
+  /// One that waited in vain for a successor took its whole deadline, and is not tried again.
+  Result<std::vector<messages::Counter>> last_checkpoint() {
+    const Duration give_up = runtime_->clock().now() + kLastCutRetries;
+    auto counters = runtime_->checkpoint();
+    while (!counters.ok() && counters.error().code == Code::kUnavailable && runtime_->clock().now() < give_up) {
+      counters = runtime_->checkpoint();
+    }
+    return counters;
+  }
+
   /// Builds the topology and the runtime, from the newest checkpoint if asked to.
   Status open() {
     std::optional<messages::OpenCheckpoint> checkpoint;

@@ -1,6 +1,7 @@
 #include <troupe/apps/run/run_directory.hpp>
 
 #include <csignal>
+#include <thread>
 
 #include <troupe/apps/run/stop_request.hpp>
 
@@ -64,11 +65,12 @@ TEST_F(RunDirectoryTest, OneProcessAtATimeTrainsInIt) {
   EXPECT_EQ(RunLock::take({"absent"}).error().code, Code::kIo);
 }
 
-TEST(StopRequest, TheFirstSignalAsksAndTheSecondEnds) {
+TEST(StopRequest, TheFirstSignalAsksAndALaterOneEnds) {
   {
     const StopRequest stop;
     EXPECT_FALSE(stop.flag());
     std::raise(SIGTERM);
+    std::raise(SIGTERM);  // the same request, on another way
     EXPECT_TRUE(stop.flag());
   }
   {
@@ -81,6 +83,7 @@ TEST(StopRequest, TheFirstSignalAsksAndTheSecondEnds) {
       {
         const StopRequest stop;
         std::raise(SIGINT);
+        std::this_thread::sleep_for(StopRequest::kSameRequest);
         std::raise(SIGINT);
       },
       testing::KilledBySignal(SIGINT), "");
