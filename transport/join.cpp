@@ -42,6 +42,7 @@ Result<std::string> certify(std::string_view request, const Authority& authority
 Result<Credentials> join(const JoinToken& token, Duration timeout, std::stop_token stop) {
   const SteadyClock clock;
   const Duration deadline = clock.now() + timeout;
+  const NodeRequest request = make_request();  // first, as it takes a moment, and the chief does not wait for long
   TROUPE_ASSIGN(const int socket, dial(token.chief, timeout, stop));
   const auto admit = [&](const Identity& peer) -> Status {
     if (peer.run == token.node.run && peer.has_role(kChiefRole)) return {};
@@ -55,7 +56,6 @@ Result<Credentials> join(const JoinToken& token, Duration timeout, std::stop_tok
                             .stop = stop};
   TROUPE_ASSIGN(const auto link, Link::open(socket, token.join, options));
   const std::stop_callback on_stop(stop, [&] { link->close(); });
-  const NodeRequest request = make_request();
   TROUPE_TRY(send(*link, token.id, request.request, deadline - clock.now()));
   TROUPE_ASSIGN(const std::string answer, receive(*link, deadline - clock.now()));
   if (!answer.starts_with(kCertified)) {

@@ -34,9 +34,24 @@ constexpr int kBacklog = 1024;
 /// Reasons that are counted apart; they come from this program's texts, so this many never occur.
 constexpr std::size_t kReasonsMax = 32;
 
+/// Debian's installer gives a host's own name the address 127.0.1.1, at which no other host reaches it: whoever listens
+/// by such a name listens on all addresses.
+void leave_loopback(const Address& asked, SocketAddress& address) {
+  const std::string numeric = to_address(address).host;
+  const bool loopback = numeric.starts_with("127.") || numeric == "::1";
+  const bool meant = asked.host == numeric || asked.host.starts_with("127.") || asked.host.ends_with("localhost");
+  if (!loopback || meant) return;
+  if (address.storage.ss_family == AF_INET) {
+    reinterpret_cast<sockaddr_in&>(address.storage).sin_addr.s_addr = htonl(INADDR_ANY);
+  } else {
+    reinterpret_cast<sockaddr_in6&>(address.storage).sin6_addr = in6addr_any;
+  }
+}
+
 Result<Descriptor> listen_on(const Address& address) {
-  TROUPE_ASSIGN(const auto candidates, resolve(address, kLookupTimeout, {}));
-  const SocketAddress& candidate = candidates.front();
+  TROUPE_ASSIGN(auto candidates, resolve(address, kLookupTimeout, {}));
+  SocketAddress& candidate = candidates.front();
+  leave_loopback(address, candidate);
   Descriptor socket(::socket(candidate.storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   const int on = 1;
   setsockopt(socket.fd(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));  // a restarted node takes its port at once

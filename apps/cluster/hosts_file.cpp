@@ -18,11 +18,8 @@ constexpr const char* kActors = "actors";
 
 /// The fields of [placement] by their keys.
 std::map<std::string, std::int64_t*> placement_keys(actors::PlacementOptions& p) {
-  return {{kActors, &p.actors},
-          {"replay", &p.replay},
-          {"learner", &p.learner},
-          {"parameters", &p.parameters},
-          {"evaluator", &p.evaluator}};
+  return {{kActors, &p.actors},          {"replay", &p.replay},       {"learner", &p.learner},
+          {"parameters", &p.parameters}, {"evaluator", &p.evaluator}, {"inference", &p.inference}};
 }
 
 std::vector<std::string> placement_names() {

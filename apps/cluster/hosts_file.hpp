@@ -12,7 +12,7 @@
 //     ssh = "alice@gpu-1"                             # absent: this host, without ssh
 //     address = "10.0.0.1"                            # as the nodes reach it; absent: the host of `ssh`
 //     nodes = { learner = 1, replay = 2 }             # nodes of these roles, instead of [placement]
-//     troupe = "/opt/troupe/bin/troupe"               # the program there; absent: troupe
+//     troupe = "/opt/troupe/bin/troupe"               # the program there; absent: where it is here
 //
 // A role that no host names goes where it would go without `nodes`; the chief is on the first host, always.
 #include <cstdint>
@@ -29,7 +29,7 @@ namespace troupe::apps {
 struct Host {
   std::string ssh;  ///< [user@]host; empty: this host
   std::string address = "127.0.0.1";
-  std::string troupe = "troupe";
+  std::string troupe;                         ///< the program there; empty: at the same place as this one
   std::map<std::string, std::int64_t> nodes;  ///< by the key of [placement]
 };
 

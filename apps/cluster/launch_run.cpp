@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cctype>
 #include <chrono>
+#include <cstdlib>
 #include <filesystem>
 #include <sstream>
 #include <utility>
@@ -23,6 +24,16 @@ std::vector<std::string> words(const std::string& text) {
   std::vector<std::string> all;
   for (std::string word; stream >> word;) all.push_back(word);
   return all;
+}
+
+/// Where ssh finds this program on a host that is set up like this one: from the home folder on if it is in there.
+std::filesystem::path place_of(const std::filesystem::path& program) {
+  const char* const home = std::getenv("HOME");
+  std::error_code error;
+  const std::filesystem::path folder = std::filesystem::canonical(home == nullptr ? "" : home, error);
+  if (error) return program;
+  const std::filesystem::path inside = program.lexically_relative(folder);
+  return inside.empty() || *inside.begin() == ".." ? program : inside;
 }
 
 }  // namespace
@@ -64,7 +75,7 @@ Result<int> launch_run(const LaunchRun& run, const Config& config, const actors:
     const Host& host = hosts.hosts[hosted.hosts[i]];
     const bool here = host.ssh.empty();
     NodeCommand command{.name = node.name, .ssh = host.ssh};
-    command.command = here ? std::vector<std::string>{self.string()} : words(host.troupe);
+    command.command = host.troupe.empty() ? std::vector{(here ? self : place_of(self)).string()} : words(host.troupe);
     command.tether = command.command;
     command.tether.push_back("tether");
     const std::string where = here ? directory.path.string() : run.remote_directory;

@@ -41,6 +41,7 @@ std::string in_words(const Ending& ending, bool by_ssh) {
   if (ending.number == kNodeFenced) return "exit code 75, it was fenced";
   if (ending.number == kExitConfig) return "exit code 78, its configuration is wrong";
   if (ending.number == kExitUsage) return "exit code 64, its command line is wrong";
+  if (by_ssh && ending.number == 127) return "exit code 127, there is no ssh here or no such program on its host";
   if (ending.number == 126 || ending.number == 127) {
     return fmt::format("exit code {}, its program cannot be started", ending.number);
   }

@@ -21,8 +21,8 @@ namespace fs = std::filesystem;
 
 constexpr Duration kChiefPatience = std::chrono::seconds(60);
 constexpr Duration kJoinTimeout = std::chrono::seconds(10);
-/// The network's thread waits for it.
-constexpr Duration kAnswerTimeout = std::chrono::milliseconds(500);
+/// Others who join or ask for the status wait meanwhile.
+constexpr Duration kAnswerTimeout = std::chrono::seconds(2);
 
 transport::WallTime now() { return std::chrono::system_clock::now(); }
 
@@ -78,6 +78,7 @@ actors::NodePlace place_in(const ClusterSpec& cluster, const NodeSpec& node, con
   place.run_dir = directory.path;
   place.self = identity_of(cluster, node);
   place.listen = node.address;
+  place.advertised_host = node.address.host;  // as the others know it, whatever it is on this host
   place.chief = cluster.nodes.front().address;
   if (node.name != kChiefName) return place;
   for (const NodeSpec& each : cluster.nodes) {

@@ -12,8 +12,10 @@
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
 
+#include <troupe/apps/version.hpp>
 #include <troupe/core/atomic_file.hpp>
 #include <troupe/core/clock.hpp>
+#include <troupe/core/text.hpp>
 
 namespace troupe::apps {
 namespace {
@@ -27,7 +29,8 @@ transport::WallTime now() { return std::chrono::system_clock::now(); }
 }  // namespace
 
 std::string to_text(const NodeStart& start) {
-  const Json json = {{"node", start.node},
+  const Json json = {{"program", version()},
+                     {"node", start.node},
                      {"cluster", start.cluster},
                      {"config", start.config},
                      {"authority", start.credentials.authority},
@@ -41,6 +44,11 @@ std::string to_text(const NodeStart& start) {
 Result<NodeStart> parse_node_start(std::string_view text) {
   try {
     const Json json = Json::parse(text);
+    if (const std::string other = json.at("program"); other != version()) {
+      return Error{Code::kInvalidArgument, fmt::format("TRP-E160 the launcher is troupe {}, this host has troupe {}: "
+                                                       "build the same commit on both",
+                                                       printable(other), version())};
+    }
     NodeStart start;
     json.at("node").get_to(start.node);
     json.at("cluster").get_to(start.cluster);

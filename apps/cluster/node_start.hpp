@@ -21,7 +21,7 @@ struct NodeStart {
 };
 
 std::string to_text(const NodeStart& start);
-/// Errors: kInvalidArgument.
+/// Errors: kInvalidArgument, also when another build of the program wrote it.
 Result<NodeStart> parse_node_start(std::string_view text);
 
 /// Who a node of a cluster is: its roles, and "chief" on the first.

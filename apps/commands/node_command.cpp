@@ -50,6 +50,7 @@ struct Arguments {
   std::string join;  ///< run directory
   std::string host;
   std::uint16_t port = 0;
+  std::string listen;
   bool from_launcher = false;
   bool keep_up = false;
 };
@@ -97,6 +98,13 @@ Result<Node> from_launcher(const Arguments& arguments) {
   return node;
 }
 
+/// Who joins a run that it can see takes the configuration from there.
+Result<LoadedRun> load(const Arguments& arguments) {
+  RunArguments run = arguments.run;
+  if (run.config.empty()) run.config = RunDirectory{arguments.join}.config().string();
+  return load_run(run);
+}
+
 /// Only what the arguments say, so that it is known before anything is touched.
 Result<OwnPlace> planned_place(const Arguments& arguments, const LoadedRun& loaded) {
   const RunDirectory directory{arguments.run.run_dir.empty() ? arguments.run.resume : arguments.run.run_dir};
@@ -137,22 +145,24 @@ Result<Node> joining(const Arguments& arguments, LoadedRun loaded) {
     const bool same_host = node.place.chief.host.starts_with("127.") || node.place.chief.host == "localhost";
     node.place.listen.host = same_host ? "127.0.0.1" : process_environment()["HOSTNAME"];
   }
+  node.place.advertised_host = node.place.listen.host;
   return node;
 }
 
 Result<Node> find(const Arguments& arguments) {
   if (arguments.from_launcher) return from_launcher(arguments);
-  TROUPE_ASSIGN(LoadedRun loaded, load_run(arguments.run));
+  TROUPE_ASSIGN(LoadedRun loaded, load(arguments));
   if (!arguments.token.empty() || !arguments.join.empty()) return joining(arguments, std::move(loaded));
   return planned(arguments, std::move(loaded));
 }
 
-Status run_here(Node& node) {
+Status run_here(Node& node, const std::string& listen) {
   std::error_code error;
   const std::filesystem::path folder = node.directory.path / "nodes" / node.place.self.node;
   std::filesystem::create_directories(folder, error);
   if (error) return Error{Code::kIo, fmt::format("{}: {}", folder.string(), error.message())};
   const bool chief = node.place.self.node == kChiefName;
+  if (!listen.empty()) node.place.listen.host = listen;
   // The chief may still have to make the authority that the certificates come from.
   TROUPE_TRY(complete(node.place));
   if (node.place.credentials.key.empty()) {
@@ -183,7 +193,7 @@ Status run_here(Node& node) {
 
 /// This same command line without --keep-up, looked after by a launcher.
 int keep_up(const Arguments& arguments) {
-  const Result<LoadedRun> loaded = load_run(arguments.run);
+  const Result<LoadedRun> loaded = load(arguments);
   if (!loaded.ok()) return fail_config(loaded.error());
   std::string name = arguments.name;
   if (arguments.token.empty() && arguments.join.empty()) {
@@ -205,9 +215,13 @@ int run(const Arguments& arguments) {
   std::setvbuf(stdout, nullptr, _IOLBF, 0);  // somebody reads along
   Result<Node> node = find(arguments);
   if (!node.ok()) return fail_run(node.error());
-  const Status done = run_here(*node);
+  const Status done = run_here(*node, arguments.listen);
   if (done.ok()) return kExitOk;
-  return fail(done.error(), done.error().code == Code::kCancelled ? static_cast<int>(kNodeFenced) : kExitFailure);
+  // Whoever looks after this node starts it again, unless that is pointless: the chief has refused it for good.
+  const Code code = done.error().code;
+  return fail(done.error(), code == Code::kCancelled         ? static_cast<int>(kNodeFenced)
+                            : code == Code::kInvalidArgument ? static_cast<int>(kExitConfig)
+                                                             : static_cast<int>(kExitFailure));
 }
 
 }  // namespace
@@ -234,10 +248,14 @@ void add_node_command(CLI::App& app, Command* chosen) {
   command->add_option("--host", a.host, "With --join or --token: where the other nodes reach this one")
       ->type_name("HOST");
   command->add_option("--port", a.port, "The same; 0: any free one")->type_name("PORT");
+  command
+      ->add_option("--listen", a.listen,
+                   "Listen on this address and not on the one by which the others reach this node")
+      ->type_name("HOST");
   command->add_flag("--keep-up", a.keep_up, "Start the node again when it dies, where nobody else does");
   command->add_flag("--from-launcher", a.from_launcher)->group("");
   command->callback([arguments, chosen] {
-    if (arguments->run.config.empty() && !arguments->from_launcher) {
+    if (arguments->run.config.empty() && !arguments->from_launcher && arguments->join.empty()) {
       throw CLI::RequiredError("config");
     }
     *chosen = [arguments] { return run(*arguments); };

@@ -5,12 +5,15 @@
 #include <fmt/format.h>
 
 #include <chrono>
+#include <filesystem>
 #include <memory>
 #include <string>
 
 #include <troupe/actors/d4pg_topology.hpp>
 #include <troupe/actors/node.hpp>
+#include <troupe/apps/cluster/cluster_spec.hpp>
 #include <troupe/apps/commands/commands.hpp>
+#include <troupe/apps/run/run_directory.hpp>
 #include <troupe/core/clock.hpp>
 #include <troupe/transport/join_token.hpp>
 
@@ -25,31 +28,49 @@ struct Arguments {
   int minutes = 10;
 };
 
-Result<std::string> make_token(const Arguments& arguments) {
+struct MadeToken {
+  std::string file;
+  transport::Address chief;
+};
+
+Result<MadeToken> make_token(const Arguments& arguments) {
   if (arguments.role != actors::kActorRole) {
     return Error{Code::kInvalidArgument, fmt::format("--role: got {}, expected {}: only env actors may join a run that "
                                                      "goes on",
                                                      arguments.role, actors::kActorRole)};
   }
+  if (arguments.name == kChiefName) return Error{Code::kInvalidArgument, "--name: chief is the name of the run's head"};
   const std::filesystem::path run = arguments.run;
   const std::string security = (run / "security").string();
   const auto now = std::chrono::system_clock::now();
-  TROUPE_ASSIGN(const auto chief, actors::wait_for_chief(run, Duration::zero()));
+  const auto chief = actors::wait_for_chief(run, Duration::zero());
+  if (!chief.ok()) {
+    return Error{Code::kNotFound,
+                 fmt::format("{} is not the directory of a run over nodes: {}", arguments.run, chief.error().message)};
+  }
+  if (std::error_code error; !std::filesystem::exists(run / "chief.json", error)) {
+    return Error{Code::kNotFound, fmt::format("{} is not the chief's: make the token on its host, {}, where the run "
+                                              "is recorded",
+                                              arguments.run, chief->host)};
+  }
   TROUPE_ASSIGN(const auto authority, transport::Authority::load(security, now));
   const SteadyClock clock;
   transport::TokenLedger ledger(security, clock);
-  TROUPE_ASSIGN(const auto token, ledger.issue(authority, {authority.run(), {arguments.role}, arguments.name}, chief,
+  TROUPE_ASSIGN(const auto token, ledger.issue(authority, {authority.run(), {arguments.role}, arguments.name}, *chief,
                                                now, std::chrono::minutes(arguments.minutes)));
   const std::string file = arguments.output.empty() ? token.node.node + ".token" : arguments.output;
   TROUPE_TRY(transport::save_join_token(token, file));
-  return file;
+  return MadeToken{file, token.chief};
 }
 
 int run(const Arguments& arguments) {
-  const auto file = make_token(arguments);
-  if (!file.ok()) return fail(file.error());
-  fmt::print("{}: good for one node, once, for {} minutes; there: troupe node --token {} CONFIG\n", *file,
-             arguments.minutes, *file);
+  const auto made = make_token(arguments);
+  if (!made.ok()) return fail(made.error());
+  fmt::print("{}: good for one node, once, for {} minutes; there: troupe node config.toml --token {}, with {}\n",
+             made->file, arguments.minutes, made->file, RunDirectory{arguments.run}.config().string());
+  if (made->chief.host.starts_with("127.")) {
+    fmt::print("the chief listens on {}: this token is for a node of this host\n", transport::to_string(made->chief));
+  }
   return kExitOk;
 }
 

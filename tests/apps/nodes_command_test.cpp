@@ -56,7 +56,7 @@ TEST_F(NodesCommand, TrainsWithAProcessForEachRoleAndGoesOnInAnotherPlacement) {
   EXPECT_THAT(first.out, HasSubstr("chief | training on cartpole-swingup in a\n"));
   EXPECT_THAT(first.out, HasSubstr("I node actors-1 has joined (incarnation 1)\n"));
   EXPECT_THAT(first.out, HasSubstr("chief |   ended by       max_env_steps\n"));
-  EXPECT_EQ(first.out.find("TRP-"), std::string::npos) << first.out;
+  EXPECT_EQ(first.out.find("TRP-E"), std::string::npos) << first.out;
   EXPECT_THAT(summary("a"), HasSubstr("\"env_steps\": 4000,"));
 
   const ProgramResult second = run_program(
@@ -79,45 +79,76 @@ wait $!
   EXPECT_TRUE(std::filesystem::exists(path() / "a/checkpoints/cut.json"));
 }
 
-TEST_F(NodesCommand, NodesFindEachOtherByTfConfig) {
+TEST_F(NodesCommand, NodesFindEachOtherByTfConfigAndMakeACheckpointWhenAllAreAskedToEndAtOnce) {
   const ProgramResult ended = run_script(R"(
 port=$((20000 + $$ % 10000))
-for task in chief:0 worker:0 worker:1; do
-  export TF_CONFIG='{"cluster": {"chief": ["127.0.0.1:'$port'"],
+for task in chief:0 worker:0 worker:1 ps:0 evaluator:0; do
+  export TF_CONFIG='{"cluster": {"chief": ["127.0.0.1:'$port'"], "ps": ["127.0.0.1:'$((port + 3))'"],
+                                 "evaluator": ["127.0.0.1:'$((port + 4))'"],
                                  "worker": ["127.0.0.1:'$((port + 1))'", "127.0.0.1:'$((port + 2))'"]},
                      "task": {"type": "'${task%:*}'", "index": '${task#*:}'}}'
-  troupe node small.toml --run-dir a --keep-up >$task 2>&1 &
+  troupe node small.toml --set max_env_steps=0 --run-dir a --keep-up >$task 2>&1 &
 done
+until grep -q 'learner [1-9]' chief:0; do sleep 0.1; done
+kill $(jobs -p)
 for node in $(jobs -p); do wait $node || exit; done
 )");
-  EXPECT_EQ(ended.exit_code, 0) << text_of(path() / "chief:0");
+  EXPECT_EQ(ended.exit_code, 0) << text_of(path() / "chief:0") << text_of(path() / "ps:0");
   EXPECT_THAT(text_of(path() / "chief:0"), HasSubstr("node worker-1 has joined (incarnation 1)\n"));
   EXPECT_THAT(text_of(path() / "worker:1"), HasSubstr("worker-1 | "));
-  EXPECT_THAT(summary("a"), HasSubstr("\"env_steps\": 4000,"));
+  EXPECT_THAT(summary("a"), HasSubstr("\"stop_reason\": \"stop requested\""));
+  EXPECT_TRUE(std::filesystem::exists(path() / "a/checkpoints/cut.json"));
 }
 
-TEST_F(NodesCommand, ANodeOfAClusterFileAndOneThatJoinsTakePart) {
-  std::ofstream(path() / "cluster.toml") << R"(run = "by-hand"
-[[nodes]]
-name = "chief"
-roles = { metrics = [0], replay = [0], learner = [0], parameters = [0], evaluator = [0] }
-[[nodes]]
-name = "actors"
-roles = { actor = [0, 1] }
-)";
+TEST_F(NodesCommand, NodesOfAClusterFileAndSomeThatJoinAreOneRun) {
+  const auto cluster = [](const std::string& name, const std::string& on_chief, const std::string& there) {
+    return fmt::format(
+        "run = \"by-hand\"\n[[nodes]]\nname = \"chief\"\nroles = {{ metrics = [0], replay = [0], "
+        "learner = [0], parameters = [0], {} }}\n[[nodes]]\nname = \"{}\"\nroles = {{ {} }}\n",
+        on_chief, name, there);
+  };
+  std::ofstream(path() / "cluster.toml") << cluster("actors", "evaluator = [0]", "actor = [0, 1]");
+  std::ofstream(path() / "other.toml") << cluster("stranger", "actor = [0, 1]", "evaluator = [0]");
   const ProgramResult ended = run_script(R"(
 troupe node small.toml --cluster cluster.toml --name chief --run-dir a --set max_env_steps=0 >chief 2>&1 & chief=$!
 troupe node small.toml --cluster cluster.toml --name actors --run-dir a --set max_env_steps=0 >actors 2>&1 & actors=$!
 until grep -q 'node actors has joined' chief; do sleep 0.1; done
-troupe node small.toml --join a --name extra --set max_env_steps=0 >extra 2>&1 & extra=$!
+troupe node --join a --name extra >extra 2>&1 & extra=$!
 until grep -q 'node extra has joined' chief; do sleep 0.1; done
-kill $extra
+troupe node --join a --name extra >twice 2>&1 & twice=$!  # the name of one that lives
+until grep -q 'TRP-E161 node id extra is already in use by 127.0.0.1:' twice; do sleep 0.1; done
+kill $twice
+(troupe token a --name bearer --output join.token) >/dev/null || exit 4
+troupe node small.toml --token join.token --set max_env_steps=0 >bearer 2>&1 & bearer=$!
+until grep -q 'node bearer has joined' chief; do sleep 0.1; done
+(troupe status a --json) >status || exit 5
+(troupe node --join a --name other --set seed=99) >>wrong 2>&1; echo "exit code $?" >>wrong
+(troupe node small.toml --cluster other.toml --name stranger --run-dir a --set max_env_steps=0) >>wrong 2>&1
+echo "exit code $?" >>wrong
+(troupe node --join a --name late --port $(cut -d: -f2 a/chief.address)) >>wrong 2>&1; echo "exit code $?" >>wrong
+(troupe node a/config.toml --token join.token --run-dir b) >>wrong 2>&1; echo "exit code $?" >>wrong
+kill $extra $bearer
 wait $extra || exit 3
-kill $chief
+wait $bearer || exit 6
+troupe node small.toml --token join.token --set max_env_steps=0 >>bearer 2>&1 & bearer=$!  # with what it has kept
+until [ $(grep -c 'node bearer has joined' chief) = 2 ]; do sleep 0.1; done
+(troupe stop a) || exit 7
 wait $chief || exit 1
 wait $actors || exit 2
+wait $bearer || exit 8
 )");
-  EXPECT_EQ(ended.exit_code, 0) << text_of(path() / "chief") << text_of(path() / "actors") << text_of(path() / "extra");
+  EXPECT_EQ(ended.exit_code, 0) << text_of(path() / "chief") << text_of(path() / "actors") << text_of(path() / "extra")
+                                << text_of(path() / "bearer");
+  for (const char* node : {"chief", "actors", "extra", "bearer"}) {
+    EXPECT_THAT(text_of(path() / "status"), testing::ContainsRegex(fmt::format("\"name\": ?\"{}\"", node)));
+  }
+  // Each is one clear error; 78 says that another try would be in vain.
+  EXPECT_THAT(text_of(path() / "wrong"),
+              testing::ContainsRegex("TRP-E162 node other has another configuration than the run .hash [0-9a-f]+, "
+                                     "expected [0-9a-f]+.: start it with the run's config.toml\nexit code 78\n"
+                                     ".*TRP-E163 node stranger is not part of this run\nexit code 78\n"
+                                     "troupe: listen on 127.0.0.1:[0-9]+: Address already in use\nexit code 1\n"
+                                     "troupe: join: .* says: TRP-S712 join token was used .*\nexit code 1\n$"));
 }
 
 TEST_F(NodesCommand, WhatIsWrongIsOneClearError) {
@@ -134,6 +165,27 @@ TEST_F(NodesCommand, WhatIsWrongIsOneClearError) {
   EXPECT_EQ(say("train small.toml --processes --deterministic --run-dir b"),
             "78: deterministic = true is for a run in one process, not for several nodes\n");
   EXPECT_EQ(say("up none.toml small.toml"), "78: none.toml: no such file\n");
+  EXPECT_EQ(say("status none"),
+            "1: troupe: none is not the directory of a run over nodes: no chief has written "
+            "none/chief.address within 0 s\n");
+  EXPECT_EQ(say("token none"),
+            "1: troupe: none is not the directory of a run over nodes: no chief has written "
+            "none/chief.address within 0 s\n");
+  EXPECT_EQ(say("token none --role learner"),
+            "1: troupe: --role: got learner, expected actor: only env actors may join a run that goes on\n");
+  std::ofstream(path() / "no.token") << "none";
+  EXPECT_THAT(say("node small.toml --token no.token"), HasSubstr("78: no.token: mode 0644 opens it to others, expected 0600: run chmod 600 no.token\n"));
+  std::ofstream(path() / "start") << R"--({"program": "0.0.9 (f00)"})--";
+  EXPECT_THAT(say("node --from-launcher --name chief --run-dir c <start"),
+              testing::ContainsRegex("^78: TRP-E160 the launcher is troupe 0.0.9 .f00., this host has troupe .*: build "
+                                     "the same commit on both\n$"));
+  std::ofstream(path() / "hosts.toml") << "hosts = ['nowhere']";
+  const ProgramResult no_ssh = run_script("PATH=/none troupe up hosts.toml small.toml --run-dir d");
+  EXPECT_EQ(no_ssh.exit_code, 127);
+  EXPECT_THAT(no_ssh.out, HasSubstr("chief | cannot execute ssh: no such program\n"));
+  EXPECT_THAT(no_ssh.out,
+              HasSubstr("died: exit code 127, there is no ssh here or no such program on its host; it stays "
+                        "down and the run ends with it\n"));
 }
 
 }  // namespace

@@ -45,13 +45,13 @@ class Manifests(unittest.TestCase):
 
     def test_the_number_of_pods_is_the_same_in_all_places(self):
         job = one("run.yaml", "Job")["spec"]
-        environment = {variable["name"]: variable["value"] for variable in job["template"]["spec"]["containers"][0]["env"]}
+        environment = {v["name"]: v.get("value") for v in job["template"]["spec"]["containers"][0]["env"]}
         self.assertEqual(job["completions"], job["parallelism"])
         self.assertEqual(environment["TROUPE_NODES"], str(job["completions"]))
 
     def test_pods_are_found_through_the_service(self):
         job, service = one("run.yaml", "Job"), one("run.yaml", "Service")
-        environment = {v["name"]: v["value"] for v in pod_of(job)["containers"][0]["env"]}
+        environment = {v["name"]: v.get("value") for v in pod_of(job)["containers"][0]["env"]}
         labels = job["spec"]["template"]["metadata"]["labels"]
         self.assertEqual(service["spec"]["clusterIP"], "None")
         self.assertLessEqual(service["spec"]["selector"].items(), labels.items())

@@ -6,7 +6,6 @@ import os
 import pathlib
 import shutil
 import subprocess
-import sys
 import time
 
 TOOLS = ["munged", "slurmctld", "slurmd", "sbatch", "srun", "scancel", "sinfo", "ip", "unshare", "mount"]
@@ -20,15 +19,6 @@ def reason_to_skip():
         return "not root"
     missing = [tool for tool in TOOLS if shutil.which(tool) is None]
     return f"no {', '.join(missing)} (Debian: slurmctld slurmd slurm-client slurm-wlm-basic-plugins munge)" if missing else None
-
-
-def enter_namespaces():
-    """Starts this script again as the first process of namespaces, unless it is."""
-    if os.environ.get("TROUPE_SLURM_INSIDE"):
-        return
-    os.environ["TROUPE_SLURM_INSIDE"] = "yes"
-    inside = ["unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc", "--net", "--uts", "--ipc"]
-    os.execvp(inside[0], [*inside, sys.executable, "-SB", *sys.argv])
 
 
 class SlurmCluster:
@@ -56,11 +46,11 @@ class SlurmCluster:
         at = f"{self.folder}/munge"
         self._start("munged", "--foreground", "--force", f"--key-file={key}", f"--socket={at}.sock",
                     f"--pid-file={at}.pid", f"--log-file={at}.log", f"--seed-file={at}.seed")
-        self._await(lambda: (self.folder / "munge.sock").exists(), "munged")
+        self.wait_until(lambda: (self.folder / "munge.sock").exists(), "munged")
         self._start("slurmctld", "-D", "-i")
         for name in "n1", "n2":
             self._start("slurmd", "-D", "-N", name)
-        self._await(lambda: self._output("sinfo", "-h", "-o", "%t %D").split() == ["idle", "2"], "two idle hosts")
+        self.wait_until(lambda: self._output("sinfo", "-h", "-o", "%t %D").split() == ["idle", "2"], "two idle hosts")
         return self
 
     def __exit__(self, *_):
@@ -86,7 +76,7 @@ class SlurmCluster:
         def state():
             shown = self._output("scontrol", "show", "job", str(job))
             return dict(word.split("=", 1) for word in shown.split() if "=" in word)
-        self._await(lambda: state().get("JobState") not in ("PENDING", "RUNNING", "COMPLETING"), f"the end of job {job}",
+        self.wait_until(lambda: state().get("JobState") not in ("PENDING", "RUNNING", "COMPLETING"), f"the end of job {job}",
                     timeout_s)
         ended = state()
         return ended["JobState"], int(ended["ExitCode"].split(":")[0])
@@ -105,7 +95,7 @@ class SlurmCluster:
     def _output(*command):
         return subprocess.run(command, capture_output=True, text=True, timeout=20, check=False).stdout
 
-    def _await(self, condition, what, timeout_s=30):
+    def wait_until(self, condition, what, timeout_s=30):
         end = time.monotonic() + timeout_s
         while not condition():
             if time.monotonic() > end:

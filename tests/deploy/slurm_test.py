@@ -8,6 +8,7 @@
 import json
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -20,6 +21,7 @@ PLACE = os.environ.get("TROUPE_LAUNCH_PROGRAM", str(ROOT / "build/release/bin/la
 TROUPE = os.environ.get("TROUPE_PROGRAM", str(ROOT / "build/release/bin/troupe"))
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 sys.dont_write_bytecode = True
+import isolation  # noqa: E402
 import slurm_cluster  # noqa: E402
 
 # Says where it is, and goes on until `stop`. One that is called with "fails" ends by itself.
@@ -66,7 +68,7 @@ class Run(unittest.TestCase):
                                                                   "TROUPE_RUN_DIR": str(self.folder / run)})
 
     def await_files(self, run, names):
-        self.slurm._await(lambda: all((self.folder / run / name).exists() for name in names), f"files {names}")
+        self.slurm.wait_until(lambda: all((self.folder / run / name).exists() for name in names), f"files {names}")
 
     def test_every_task_finds_its_own_place_in_the_same_cluster(self):
         job = self.submit("places", "--set", "actors.count=4")
@@ -91,18 +93,30 @@ class Run(unittest.TestCase):
         self.assertEqual(self.slurm.await_end(job, 30), ("FAILED", 5))
         self.await_files("failing", [f"arguments.{rank}" for rank in range(6)])
 
-    def test_a_run_trains_to_its_end(self):
-        job = self.submit("training", "--set", "actors.count=2", "--set", "max_env_steps=2000", "--set", "replay.min_items=300",
-                          "--set", "evaluator.episodes=1", troupe=TROUPE,
-                          config=ROOT / "apps/configs/pendulum_swingup.toml")
-        ended = self.slurm.await_end(job, 90)
-        log = (self.folder / "training.log").read_text(encoding="utf-8")
-        self.assertEqual(ended, ("COMPLETED", 0), log)
-        summary = json.loads((self.folder / "training/summary.json").read_text(encoding="utf-8"))
-        self.assertEqual(summary["stop_reason"], "max_env_steps", log)
-        self.assertGreaterEqual(summary["env_steps"], 2000)
+    def train(self, run, end):
+        """A run of the real program, which `end` ends once it learns; what it said."""
+        job = self.submit(run, "--set", "actors.count=2", "--set", "replay.min_items=300", "--set", "evaluator.episodes=1",
+                          troupe=TROUPE, config=ROOT / "apps/configs/pendulum_swingup.toml")
+        log = self.folder / f"{run}.log"
+        self.slurm.wait_until(lambda: log.exists() and re.search(r"learner [1-9]", log.read_text(encoding="utf-8")),
+                              f"learner steps in {log}", 60)
+        end(job)
+        ended = self.slurm.await_end(job, 60)
+        text = log.read_text(encoding="utf-8")
+        self.assertEqual(ended, ("COMPLETED", 0), text)
+        summary = json.loads((self.folder / run / "summary.json").read_text(encoding="utf-8"))
+        self.assertEqual(summary["stop_reason"], "stop requested", text)
+        self.assertTrue((self.folder / run / "checkpoints/cut.json").exists())
         for node in "replay", "learner", "parameters", "evaluator", "actors-0", "actors-1":
-            self.assertRegex(log, rf"node {node} has joined")
+            self.assertRegex(text, rf"node {node} has joined")
+        return text
+
+    def test_a_run_trains_until_its_batch_script_is_asked_to_end(self):
+        text = self.train("stopped", lambda job: self.slurm.cancel("--batch", "--signal=TERM", job))
+        self.assertIn("stopping: asked by troupe stop", text)
+
+    def test_a_run_whose_nodes_are_all_asked_to_end_at_once_makes_its_checkpoint(self):
+        self.train("ended", lambda job: self.slurm.cancel("--signal=TERM", job))
 
 
 if __name__ == "__main__":
@@ -116,6 +130,6 @@ if __name__ == "__main__":
         sys.exit(77)
     if what == "run":
         sys.argv.insert(1, what)
-        slurm_cluster.enter_namespaces()
+        isolation.enter_namespaces()
         sys.argv.pop(1)
     unittest.main(defaultTest=what.capitalize(), verbosity=2)

@@ -194,8 +194,8 @@ TEST(HostsFile, BadFilesAreRefused) {
       {"hosts = ['a', 3]", "f:1: a host is a table: got an integer"},
       {"port = 0\n[[hosts]]\nssh = 'a'\nnodes = {actor = 1, learner = -1}\nadress = 'b'",
        "f:1: port: got 0, expected 1 .. 65535\n"
-       "f:4: unknown key actor of nodes (did you mean actors?), expected actors, evaluator, learner, parameters, "
-       "replay\n"
+       "f:4: unknown key actor of nodes (did you mean actors?), expected "
+       "actors, evaluator, inference, learner, parameters, replay\n"
        "f:4: nodes.learner: got -1, expected 0 .. 1024\n"
        "f:5: unknown key adress of a host (did you mean address?), expected ssh, address, nodes, troupe"},
       {"[[hosts]]\n[[hosts]]\nssh = 'a'",
