@@ -48,7 +48,7 @@ Result<std::string> host_identity();
 struct SharedSenderOptions {
   /// The most memory that payloads may take, in use or kept for reuse; taken from the system as it is first used, given
   /// back when the sender is gone. At the bound place() says so.
-  std::size_t pool_bytes = std::size_t{256} << 20;
+  std::size_t pool_bytes = std::size_t{512} << 20;
   std::string directory = "/tmp";  ///< where the socket's own folder is made; removed when the receiver is there
 };
 
