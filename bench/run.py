@@ -2,7 +2,7 @@
 """Runs a bench of Troupe, with --rivals in turn with its rivals in the same run, and prints medians and ratios.
 
     ./troupe bench --list
-    ./troupe bench NAME [--rivals] [--json FILE] [--repeats N]
+    ./troupe bench NAME [--rivals] [--json FILE] [--repeats N] [--seconds S]
 
 One repeat runs every side once, one after the other, so that a change in the load of the machine meets all of them. A
 ratio above 1 always means that Troupe is ahead. A side that fails ends the run with one error: no row is dropped.
@@ -10,11 +10,14 @@ ratio above 1 always means that Troupe is ahead. A side that fails ends the run 
 Troupe's side is a google-benchmark program: a row is named by the benchmark's name up to the first '/', its value is the
 counter "value" or else items_per_second, its unit is the label. Where one program run cannot measure the row (training),
 it is a script. Scripts, and so most rivals, print one JSON object a line, {"name", "value", "unit", "version"}, one for
-each row that they cover. A rival in C++ is a program like Troupe's, with its version in the context.
+each row that they cover. A rival in C++ is a program like Troupe's, with its version in the context. What Troupe's
+program knows as a limit of a row by itself (a bound, a multiple of another row) is its counter "vs_NAME", and is shown
+as a rival called NAME.
 """
 
 import argparse
 import dataclasses
+import datetime
 import json
 import os
 import pathlib
@@ -30,13 +33,22 @@ BUILD = ROOT / "build" / "release"
 
 
 @dataclasses.dataclass(frozen=True)
+class Packaged:
+    """A rival in C++ that is built only where its Debian package is there: nothing else needs it."""
+
+    target: str
+    package: str
+
+
+@dataclasses.dataclass(frozen=True)
 class Bench:
     summary: str
     troupe: str  # a CMake target, or a script under bench/
-    rivals: dict  # name -> (environment of tools/python_env.sh, script under bench/), or a CMake target
+    rivals: dict  # name -> (environment of tools/python_env.sh, script under bench/), or a CMake target, or Packaged
     better: str = "higher"
     repeats: int = 5
     timeout_s: int = 300  # for one run of one side
+    seconds: int = 0  # how long a row goes on, for benches where --seconds can say so
 
 
 # Every bench there is. What a row measures stands in the program that measures it.
@@ -82,18 +94,36 @@ BENCHES = {
         "shards_bench",
         {},
     ),
+    "replay_nodes": Bench(
+        "inserts and batches of 256 with replay in a process of its own, state and pixels",
+        "replay_nodes_bench",
+        {"reverb": ("reverb", "actors/rivals/reverb_replay_nodes.py")},
+    ),
+    "env_scaling": Bench(
+        "steps of a stub environment over 1, 2, 4 and 8 env-actor processes",
+        "env_scaling_bench",
+        {},
+    ),
+    "memory": Bench(
+        "resident memory with a consumer 100 times slower than its producer",
+        "memory_bench",
+        {},
+        better="lower",
+        repeats=1,
+        seconds=20,
+    ),
     "shared_memory": Bench(
-        "frames between two processes of one host, read by the other",
+        "frames between roles in two processes of one host, read by the other",
         "shared_memory_bench",
         {
-            "ray": ("ray", "transport/rivals/ray_shared_memory.py"),
-            "memcpy": ("ray", "transport/rivals/memcpy_shared_memory.py"),
+            "ray": ("ray", "actors/rivals/ray_shared_memory.py"),
+            "memcpy": ("ray", "actors/rivals/memcpy_shared_memory.py"),
         },
     ),
     "link": Bench(
-        "messages over a stream between two nodes, TLS over TCP on loopback",
+        "messages over a stream between nodes on two hosts (network namespaces)",
         "link_bench",
-        {"openssl": "openssl_bench"},
+        {"openssl": "openssl_bench", "grpc": Packaged("grpc_bench", "libgrpc++-dev")},
     ),
     "control": Bench(
         "small messages there and back on the urgent lane, idle and beside 64 MiB frames",
@@ -121,6 +151,7 @@ class Sample:
     value: float
     unit: str
     version: str = ""
+    limits: dict = dataclasses.field(default_factory=dict)
 
 
 def parse_program(text):
@@ -138,7 +169,8 @@ def parse_program(text):
             raise BenchError(f"row {name} has neither a counter named value nor items_per_second")
         if name in samples:
             raise BenchError(f"two benchmarks make the row {name}")
-        samples[name] = Sample(value, entry.get("label", ""), version)
+        limits = {key.removeprefix("vs_"): limit for key, limit in entry.items() if key.startswith("vs_")}
+        samples[name] = Sample(value, entry.get("label", ""), version, limits)
     return samples
 
 
@@ -203,8 +235,12 @@ def run(bench, sides, repeats, say):
         if any(sample.keys() != samples[0].keys() for sample in samples):
             raise BenchError(f"{name}: its rows differ between repeats")
 
-    def median(name, row):
-        return statistics.median(samples[row].value for samples in results[name])
+    def spread(values):
+        """What stands in the report of one row of one side."""
+        return {"value": statistics.median(values), "low": min(values), "high": max(values)}
+
+    def ratio(value, rival):
+        return value / rival if bench.better == "higher" else rival / value
 
     ours, rivals = results[sides[0].name][0], {side.name: results[side.name][0] for side in sides[1:]}
     for name, theirs in rivals.items():
@@ -215,16 +251,21 @@ def run(bench, sides, repeats, say):
                 raise BenchError(f"{name}: row {row} is in {sample.unit}, Troupe's in {ours[row].unit}")
     rows = []
     for row, sample in ours.items():
-        value, compared = median(sides[0].name, row), {}
-        for name, theirs in rivals.items():
-            if row in theirs:
-                rival = median(name, row)
-                ratio = value / rival if bench.better == "higher" else rival / value
-                compared[name] = {"version": theirs[row].version, "value": rival, "ratio": ratio}
+        value = spread([samples[row].value for samples in results[sides[0].name]])
+        compared = {
+            name: {"version": theirs[row].version, **spread([samples[row].value for samples in results[name]])}
+            for name, theirs in rivals.items()
+            if row in theirs
+        }
+        for name in sample.limits:
+            limits = [samples[row].limits[name] for samples in results[sides[0].name]]
+            compared[name] = {"version": "", **spread(limits)}
+        for rival in compared.values():
+            rival["ratio"] = ratio(value["value"], rival["value"])
         units = [sample.unit] + [theirs[row].unit for theirs in rivals.values() if row in theirs] + ["items/s"]
         unit = next(filter(None, units))
         rows.append(
-            {"name": row, "value": value, "unit": unit, "better": bench.better, "repeats": repeats, "rivals": compared}
+            {"name": row, **value, "unit": unit, "better": bench.better, "repeats": repeats, "rivals": compared}
         )
     return rows
 
@@ -233,23 +274,42 @@ def number(value):
     return f"{value:,.0f}" if value >= 1000 else f"{value:.4g}"
 
 
+def spread_text(values):
+    return f"{number(values['value'])} ({number(values['low'])}-{number(values['high'])})"
+
+
 def table(rows):
-    """The rows as a Markdown table, one line for each rival of a row."""
+    """The rows as a Markdown table, one line for each rival of a row: medians, least and greatest."""
     lines = [("row", "Troupe", "unit", "rival", "its value", "ratio")]
     for row in rows:
-        compared = [(f"{n} {r['version']}", number(r["value"]), f"{r['ratio']:.2f}") for n, r in row["rivals"].items()]
+        compared = [
+            (f"{n} {r['version']}".strip(), spread_text(r), f"{r['ratio']:.2f}") for n, r in row["rivals"].items()
+        ]
         for rival in compared or [("", "", "")]:
-            lines.append((row["name"], number(row["value"]), row["unit"], *rival))
+            lines.append((row["name"], spread_text(row), row["unit"], *rival))
     widths = [max(map(len, column)) for column in zip(*lines)]
     lines.insert(1, tuple("-" * width for width in widths))
     return "\n".join("| " + " | ".join(cell.ljust(width) for cell, width in zip(line, widths)) + " |" for line in lines)
+
+
+def find_packages(rivals):
+    """Packages of rivals that are not there end the run: a rival must not be missing from a table unnoticed."""
+    needed = {rival.target: rival.package for rival in rivals.values() if isinstance(rival, Packaged)}
+    if not needed:
+        return
+    configured = subprocess.run(["cmake", BUILD], capture_output=True, text=True)
+    known = subprocess.run(["cmake", "--build", BUILD, "--target", "help"], capture_output=True, text=True).stdout
+    missing = [package for target, package in needed.items() if not re.search(rf"^{target}:", known, re.MULTILINE)]
+    if configured.returncode != 0 or missing:
+        raise BenchError(f"for its rivals it needs the packages: apt-get install {' '.join(missing)}")
 
 
 def prepare(bench, with_rivals):
     """Builds and installs what the sides need, and returns them; the first is Troupe's."""
     is_program = not bench.troupe.endswith(".py")
     rivals = bench.rivals if with_rivals else {}
-    programs = {name: rival for name, rival in rivals.items() if isinstance(rival, str)}
+    find_packages(rivals)
+    programs = {n: r.target if isinstance(r, Packaged) else r for n, r in rivals.items() if not isinstance(r, tuple)}
     targets = [bench.troupe if is_program else "troupe", *programs.values()] + ["mkl_shim"] * with_rivals
     built = subprocess.run(["cmake", "--build", BUILD, "--target", *targets], capture_output=True, text=True)
     if built.returncode != 0:
@@ -275,10 +335,12 @@ def main():
     parser.add_argument("--rivals", action="store_true", help="run the rivals too (installs them when needed)")
     parser.add_argument("--json", metavar="FILE", type=pathlib.Path, help="write the result to FILE")
     parser.add_argument("--repeats", metavar="N", type=int, help="medians of N repeats (train: 1, others: 5)")
+    parser.add_argument("--seconds", metavar="S", type=int, help="of a row, where the bench says for how long")
     options = parser.parse_args()
     if options.list:
         for name, bench in BENCHES.items():
-            print(f"{name:14} {bench.summary} (rivals: {', '.join(bench.rivals) or 'none'})")
+            seconds = f", {bench.seconds} s" if bench.seconds else ""
+            print(f"{name:14} {bench.summary}{seconds} (rivals: {', '.join(bench.rivals) or 'none'})")
         return
     if options.name is None:
         parser.error("which bench? --list shows them")
@@ -289,12 +351,19 @@ def main():
         print(f"bench {options.name}: {text}", file=sys.stderr, flush=True)
 
     bench = BENCHES[options.name]
+    if options.seconds and not bench.seconds:
+        parser.error(f"--seconds: {options.name} takes as long as it takes")
+    if bench.seconds:
+        seconds = options.seconds or bench.seconds
+        os.environ["TROUPE_BENCH_SECONDS"] = str(seconds)
+        bench = dataclasses.replace(bench, timeout_s=bench.timeout_s + 4 * seconds)
     try:
         rows = run(bench, prepare(bench, options.rivals), options.repeats or bench.repeats, say)
     except BenchError as error:
         say(f"failed: {error}")
         sys.exit(1)
-    report = {"bench": options.name, "machine": machine(), "rows": rows}
+    date = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d %H:%M")
+    report = {"bench": options.name, "date": date, "machine": machine(), "rows": rows}
     print(report["machine"], table(rows), sep="\n\n")
     if options.json:
         options.json.write_text(json.dumps(report, indent=2) + "\n")

@@ -1,73 +1,60 @@
-// Frames over a stream from one node to another, both in this process, over TCP on loopback: from the first send() to
-// the last frame delivered, each in a buffer of its own. All frames are queued at once, by reference to the same bytes,
-// so they cost encryption, copies, system calls and acknowledgements, not their making. A small message is a head of 64
-// bytes without a body. The counter cpu_s_per_gb is CPU time of both ends, which a busy machine distorts least.
-#include <benchmark/benchmark.h>
-
-#include <atomic>
+// Messages over a stream from a node on one host to a node on another: encryption, copies, system calls and
+// acknowledgements, each frame delivered in a buffer of its own. They are queued all at once, by reference to the same
+// bytes, so their making does not count. A small message is a head of 64 bytes without a body.
+#include <memory>
 #include <semaphore>
 #include <vector>
 
-#include <troupe/bench/transport/streams.hpp>
-#include <troupe/core/clock.hpp>
+#include <troupe/bench/transport/link_rows.hpp>
+#include <troupe/transport/link.hpp>
+#include <troupe/transport/stream.hpp>
 
 namespace troupe::transport {
 namespace {
 
-constexpr std::int64_t kBytes = std::int64_t{1} << 30;  // in all, at each size
-constexpr std::int64_t kSmallMessages = 400'000;
-constexpr std::int64_t kWarmUpShare = 4;  // before the time is taken: a quarter as many
+constexpr Duration kTimeout = std::chrono::seconds(5);
 
-/// Carries `count` messages with bodies of `bytes`; returns how long it took.
-Duration carry(benchmark::State& state, std::int64_t bytes, std::int64_t count) {
-  const LoopbackNodes nodes;
-  std::atomic<std::int64_t> awaited = 0;
-  std::binary_semaphore all_here(0);
-  BenchStream stream(nodes, Lane::kBulk, [&](const StreamMessage&) {
-    if (--awaited == 0) all_here.release();
-  });
-  const auto body = std::make_shared<std::vector<std::byte>>(bytes, std::byte{1});
-  const StreamMessage message{.body = *body, .owner = body};
-  const auto run = [&](std::int64_t messages) {
-    const SteadyClock clock;
-    const Duration begin = clock.now();
-    awaited = messages;
-    for (std::int64_t i = 0; i < messages; ++i) stream.sender().send(message).value();
-    all_here.acquire();
-    return clock.now() - begin;
+void receive(const HostNodes& nodes, const FarHost& host, std::int64_t all, const std::function<void()>& arrived) {
+  std::binary_semaphore done(0);
+  std::int64_t left = all;
+  auto on_message = [&](const StreamMessage&) {
+    arrived();
+    if (--left == 0) done.release();
   };
-  run(count / kWarmUpShare);
-  Duration took{};
-  for (auto _ : state) {
-    took = run(count);
-    state.SetIterationTime(seconds(took));
-  }
-  return took;
+  const auto receiver =
+      StreamReceiver::make({.peer = nodes.near.node, .pool = std::make_shared<ReceivePool>(), .on_message = on_message})
+          .value();
+  auto link = Link::open(host.accept_one(), nodes.far_credentials, {.side = Side::kAccept, .admit = only(nodes.near)});
+  auto hello = receive_hello(*link.value(), kTimeout).value();
+  receiver->attach(std::move(link).value(), std::move(hello));
+  done.acquire();
+  pause();  // what is not acknowledged yet is acknowledged
 }
 
-void frames(benchmark::State& state, std::int64_t bytes) {
-  const Duration cpu = process_cpu();
-  state.counters["value"] = static_cast<double>(kBytes) / 1e6 / seconds(carry(state, bytes, kBytes / bytes));
-  const double gigabytes = static_cast<double>(kBytes + kBytes / kWarmUpShare) / 1e9;
-  state.counters["cpu_s_per_gb"] = seconds(process_cpu() - cpu) / gigabytes;
-  state.SetLabel("MB/s");
+LinkSide::Send connect(const HostNodes& nodes, const FarHost& far, std::int64_t bytes) {
+  const auto dial = [&nodes, socket = far.dial()](const std::stop_token&) {
+    return Link::open(socket, nodes.near_credentials, {.side = Side::kDial, .admit = only(nodes.far)});
+  };
+  StreamSenderOptions options{.name = "bench", .connect = dial};
+  options.max_messages = 1 << 20;
+  options.max_bytes = std::size_t{4} << 30;
+  const std::shared_ptr<StreamSender> sender = StreamSender::make(std::move(options)).value();
+  const auto body = std::make_shared<std::vector<std::byte>>(bytes, std::byte{1});
+  return [=](std::int64_t messages) {
+    for (std::int64_t i = 0; i < messages; ++i) sender->send({.body = *body, .owner = body}).value();
+  };
 }
-
-void small_message(benchmark::State& state) {
-  state.counters["value"] = static_cast<double>(kSmallMessages) / seconds(carry(state, 0, kSmallMessages));
-  state.SetLabel("messages/s");
-}
-void frame_64_kib(benchmark::State& state) { frames(state, 64 << 10); }
-void frame_1_mib(benchmark::State& state) { frames(state, 1 << 20); }
-void frame_16_mib(benchmark::State& state) { frames(state, 16 << 20); }
-void frame_64_mib(benchmark::State& state) { frames(state, 64 << 20); }
-BENCHMARK(small_message)->UseManualTime()->Iterations(1);
-BENCHMARK(frame_64_kib)->UseManualTime()->Iterations(1);
-BENCHMARK(frame_1_mib)->UseManualTime()->Iterations(1);
-BENCHMARK(frame_16_mib)->UseManualTime()->Iterations(1);
-BENCHMARK(frame_64_mib)->UseManualTime()->Iterations(1);
 
 }  // namespace
 }  // namespace troupe::transport
 
-BENCHMARK_MAIN();
+int main(int argc, char** argv) {
+  using namespace troupe::transport;
+  const HostNodes nodes;
+  return link_bench_main(
+      argc, argv,
+      {.small_bytes = 0,
+       .receive = [&](const FarHost& host, std::int64_t, std::int64_t all,
+                      const std::function<void()>& arrived) { receive(nodes, host, all, arrived); },
+       .connect = [&](const FarHost& far, std::int64_t bytes) { return connect(nodes, far, bytes); }});
+}

@@ -33,8 +33,6 @@ inline std::array<int, 2> loopback_connection() {
   for (const int fd : {dialled, accepted}) {
     const int on = 1;
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
-    if (const char* cc = getenv("CC"))
-      TROUPE_CHECK(setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, cc, strlen(cc)) == 0, "cc");
   }
   return {dialled, accepted};
 }

@@ -1,7 +1,6 @@
 // The rival of link_bench.cpp: what TLS 1.3 itself costs. OpenSSL in its plainest form, with blocking sockets, mutual
-// certificates and the cipher that links use; one thread writes a 16-byte header and the payload, another reads both
+// certificates and the cipher that links use; one host writes a 16-byte header and the payload, the other reads both
 // into one buffer that it has touched before. No limits, no deadlines, no acknowledgements, no buffer for each frame.
-#include <benchmark/benchmark.h>
 #include <openssl/opensslv.h>
 #include <openssl/pem.h>
 #include <openssl/ssl.h>
@@ -9,19 +8,12 @@
 #include <array>
 #include <memory>
 #include <span>
-#include <thread>
 #include <vector>
 
-#include <troupe/bench/transport/loopback.hpp>
-#include <troupe/core/clock.hpp>
+#include <troupe/bench/transport/link_rows.hpp>
 
 namespace troupe::transport {
 namespace {
-
-// As in link_bench.cpp.
-constexpr std::int64_t kBytes = std::int64_t{1} << 30;
-constexpr std::int64_t kSmallMessages = 400'000;
-constexpr std::int64_t kWarmUpShare = 4;
 
 struct Free {
   void operator()(SSL_CTX* context) const { SSL_CTX_free(context); }
@@ -81,72 +73,42 @@ class End {
   std::unique_ptr<SSL, Free> ssl_;
 };
 
-/// Carries `count` payloads of `bytes`; returns how long it took.
-Duration carry(benchmark::State& state, std::int64_t bytes, std::int64_t count) {
-  const LoopbackNodes nodes;
-  const auto connection = loopback_connection();
-  const std::int64_t warm_up = count / kWarmUpShare;
-  std::jthread receiving([&] {
-    End end(connection[1], nodes.right_credentials);
-    end.accept();
-    std::array<std::byte, 16> header{};
-    std::vector<std::byte> buffer(bytes);
-    for (std::int64_t i = 0; i < warm_up + count; ++i) {
-      end.read(header);
-      end.read(buffer);
-      if (i + 1 == warm_up || i + 1 == warm_up + count) end.write(header);
-    }
-  });
-  End end(connection[0], nodes.left_credentials);
-  end.dial();
+void receive(const HostNodes& nodes, const FarHost& host, std::int64_t bytes, std::int64_t all,
+             const std::function<void()>& arrived) {
+  End end(host.accept_one(), nodes.far_credentials);
+  end.accept();
   std::array<std::byte, 16> header{};
-  const std::vector<std::byte> payload(bytes, std::byte{1});
-  const auto run = [&](std::int64_t messages) {
-    const SteadyClock clock;
-    const Duration begin = clock.now();
-    for (std::int64_t i = 0; i < messages; ++i) {
-      end.write(header);
-      end.write(payload);
-    }
+  std::vector<std::byte> buffer(bytes);
+  for (std::int64_t i = 0; i < all; ++i) {
     end.read(header);
-    return clock.now() - begin;
-  };
-  run(warm_up);
-  Duration took{};
-  for (auto _ : state) {
-    took = run(count);
-    state.SetIterationTime(seconds(took));
+    end.read(buffer);
+    arrived();
   }
-  return took;
+  pause();  // the connection goes with the near host's end
 }
 
-void frames(benchmark::State& state, std::int64_t bytes) {
-  const Duration cpu = process_cpu();
-  state.counters["value"] = static_cast<double>(kBytes) / 1e6 / seconds(carry(state, bytes, kBytes / bytes));
-  const double gigabytes = static_cast<double>(kBytes + kBytes / kWarmUpShare) / 1e9;
-  state.counters["cpu_s_per_gb"] = seconds(process_cpu() - cpu) / gigabytes;
-  state.SetLabel("MB/s");
+LinkSide::Send connect(const HostNodes& nodes, const FarHost& far, std::int64_t bytes) {
+  const auto end = std::make_shared<End>(far.dial(), nodes.near_credentials);
+  end->dial();
+  return [end, header = std::array<std::byte, 16>{},
+          payload = std::vector<std::byte>(bytes, std::byte{1})](std::int64_t messages) {
+    for (std::int64_t i = 0; i < messages; ++i) {
+      end->write(header);
+      end->write(payload);
+    }
+  };
 }
-
-void small_message(benchmark::State& state) {
-  state.counters["value"] = static_cast<double>(kSmallMessages) / seconds(carry(state, 64, kSmallMessages));
-  state.SetLabel("messages/s");
-}
-void frame_64_kib(benchmark::State& state) { frames(state, 64 << 10); }
-void frame_1_mib(benchmark::State& state) { frames(state, 1 << 20); }
-void frame_16_mib(benchmark::State& state) { frames(state, 16 << 20); }
-void frame_64_mib(benchmark::State& state) { frames(state, 64 << 20); }
-BENCHMARK(small_message)->UseManualTime()->Iterations(1);
-BENCHMARK(frame_64_kib)->UseManualTime()->Iterations(1);
-BENCHMARK(frame_1_mib)->UseManualTime()->Iterations(1);
-BENCHMARK(frame_16_mib)->UseManualTime()->Iterations(1);
-BENCHMARK(frame_64_mib)->UseManualTime()->Iterations(1);
 
 }  // namespace
 }  // namespace troupe::transport
 
 int main(int argc, char** argv) {
-  benchmark::AddCustomContext("version", OPENSSL_VERSION_STR);
-  benchmark::Initialize(&argc, argv);
-  benchmark::RunSpecifiedBenchmarks();
+  using namespace troupe::transport;
+  const HostNodes nodes;
+  return link_bench_main(
+      argc, argv,
+      {.version = OPENSSL_VERSION_STR,
+       .receive = [&](const FarHost& host, std::int64_t bytes, std::int64_t all,
+                      const std::function<void()>& arrived) { receive(nodes, host, bytes, all, arrived); },
+       .connect = [&](const FarHost& far, std::int64_t bytes) { return connect(nodes, far, bytes); }});
 }

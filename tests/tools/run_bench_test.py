@@ -26,13 +26,21 @@ def run(*sides, better="higher", repeats=1):
 class Report(unittest.TestCase):
     def test_ratio_above_one_means_troupe_is_ahead(self):
         sides = script("troupe", ("step", 6, "s")), script("rival", ("step", 3, "s"))
-        self.assertEqual(run(*sides)[0]["rivals"]["rival"], {"version": "1.2", "value": 3, "ratio": 2})
+        wanted = {"version": "1.2", "value": 3, "low": 3, "high": 3, "ratio": 2}
+        self.assertEqual(run(*sides)[0]["rivals"]["rival"], wanted)
         self.assertEqual(run(*sides, better="lower")[0]["rivals"]["rival"]["ratio"], 0.5)
 
     def test_row_has_the_keys_of_the_format(self):
         (row,) = run(script("troupe", ("step", 6, "steps/s")), repeats=2)
-        wanted = {"name": "step", "value": 6, "unit": "steps/s", "better": "higher", "repeats": 2, "rivals": {}}
+        wanted = {"name": "step", "value": 6, "low": 6, "high": 6, "unit": "steps/s"}
+        wanted |= {"better": "higher", "repeats": 2, "rivals": {}}
         self.assertEqual(row, wanted)
+
+    def test_limit_that_the_program_knows_is_a_rival(self):
+        entry = {"benchmarks": [{"name": "a", "value": 6.0, "vs_bound": 8.0, "label": "MiB"}]}
+        code = f"import sys; open(sys.argv[1].split('=')[1], 'w').write({json.dumps(entry)!r})"
+        (row,) = run(bench_run.Side("troupe", [sys.executable, "-c", code], {}, True, 20), better="lower")
+        self.assertEqual(row["rivals"], {"bound": {"version": "", "value": 8, "low": 8, "high": 8, "ratio": 8 / 6}})
 
     def test_rival_may_cover_some_rows(self):
         rows = run(script("troupe", ("a", 1, "x"), ("b", 1, "x")), script("rival", ("b", 1, "x")))

@@ -1,0 +1,126 @@
+#pragma once
+// Runs a topology over processes of this host, for benches: a node in each, with certificates, links and shared memory,
+// as `troupe train --processes` has them, without files and restarts. What roles measure goes back by memory that all
+// processes share.
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <csignal>
+#include <fstream>
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+#include <type_traits>
+#include <vector>
+
+#include <troupe/actors/node_network.hpp>
+#include <troupe/actors/runtime.hpp>
+#include <troupe/core/check.hpp>
+#include <troupe/core/clock.hpp>
+#include <troupe/core/log.hpp>
+#include <troupe/transport/authority.hpp>
+
+namespace troupe::actors {
+
+/// A T, made of zeros, that the processes forked later have in common. SteadyClock is the same in all of them.
+template <typename T>
+class InAllProcesses {
+ public:
+  static_assert(std::is_standard_layout_v<T>);
+  InAllProcesses() {
+    void* const memory = mmap(nullptr, sizeof(T), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    TROUPE_CHECK(memory != MAP_FAILED, "no shared memory");
+    value_ = static_cast<T*>(memory);
+  }
+  ~InAllProcesses() { munmap(value_, sizeof(T)); }
+  InAllProcesses(const InAllProcesses&) = delete;
+  InAllProcesses& operator=(const InAllProcesses&) = delete;
+  T* operator->() const { return value_; }
+
+ private:
+  T* value_;
+};
+
+/// Memory of this process that is resident, now ("VmRSS") or at most so far ("VmHWM"), in bytes.
+inline std::int64_t resident_bytes(const std::string& which) {
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);) {
+    if (line.starts_with(which + ":")) return std::stoll(line.substr(which.size() + 1)) << 10;
+  }
+  TROUPE_CHECK(false, "no {} in /proc/self/status", which);
+}
+
+/// Runs `topology` until a role completes it; `placement` names the processes, the chief's first.
+inline void run_in_processes(const Topology& topology, const std::vector<PlacedNode>& placement) {
+  struct Meeting {
+    std::atomic<int> port;
+  };
+  const InAllProcesses<Meeting> meeting;
+  const auto now = std::chrono::system_clock::now();
+  const auto authority = transport::Authority::create("bench", now).value();
+  const auto node = [&](const PlacedNode& placed) {
+    NodeNetworkOptions network_options;
+    network_options.self = {"bench", {}, placed.name};
+    const bool leads = placed.name == kChiefNode;
+    if (leads) network_options.self.roles.push_back("chief");
+    for (const auto& share : placed.shares) network_options.self.roles.push_back(share.role);
+    network_options.credentials = authority.issue(network_options.self, now, std::chrono::hours(1)).value();
+    network_options.listen = {"127.0.0.1", 0};
+    network_options.topology = &topology;
+    while (!leads && meeting->port == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    if (!leads) network_options.chief = {"127.0.0.1", static_cast<std::uint16_t>(meeting->port)};
+    const std::vector<std::string> roles = network_options.self.roles;
+    const auto network = NodeNetwork::make(std::move(network_options)).value();
+    if (leads) meeting->port = network->address().port;
+
+    RuntimeOptions options;
+    options.node.emplace();
+    options.node->name = placed.name;
+    options.node->network = network.get();
+    options.node->birth = static_cast<std::uint64_t>(getpid());
+    options.node->address = {placed.name, 0, network->address().host, network->address().port};
+    options.node->roles = roles;
+    options.node->run = "bench";
+    options.node->placement = placement;
+    const auto runtime = Runtime::make(topology, std::move(options)).value();
+    const auto ended = runtime->run([] { return false; });
+    TROUPE_CHECK(ended.ok(), "{}: {}", placed.name, ended.error().message);
+    runtime->stop();
+  };
+  std::vector<pid_t> children;
+  for (const PlacedNode& placed : placement) {
+    children.push_back(fork());
+    if (children.back() != 0) continue;
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    log::set_level(log::Level::kWarn);
+    node(placed);
+    _exit(0);
+  }
+  for (const pid_t child : children) {
+    int status = 0;
+    TROUPE_CHECK(waitpid(child, &status, 0) == child && status == 0, "a node ended with status {}", status);
+  }
+}
+
+/// A process for each role, and one for the chief alone.
+inline std::vector<PlacedNode> one_process_each(const Topology& topology) {
+  std::vector<PlacedNode> placement = {{kChiefNode, {}}};
+  for (const RoleSpec& role : topology.roles) {
+    for (std::uint32_t index = 0; index < static_cast<std::uint32_t>(role.count); ++index) {
+      placement.push_back({role.name + "-" + std::to_string(index), {{role.name, {index}}}});
+    }
+  }
+  return placement;
+}
+
+template <typename Make>
+RoleFactory factory(Make make) {
+  return [make](const RoleIdentity&) -> Result<std::unique_ptr<Role>> { return {make()}; };
+}
+
+}  // namespace troupe::actors
