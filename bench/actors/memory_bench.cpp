@@ -161,4 +161,9 @@ int main(int argc, char** argv) {
     })->Iterations(1);
   }
   benchmark::RunSpecifiedBenchmarks();
+  for (std::size_t index = 0; index < kPairs.size(); ++index) {
+    const std::int64_t grown = measured.grown[index][0] + measured.grown[index][1];
+    TROUPE_CHECK(grown <= kPairs[index].bound(), "{}: {} bytes, at most {} allowed", kPairs[index].name, grown,
+                 kPairs[index].bound());
+  }
 }
