@@ -330,13 +330,14 @@ InstanceStatus RoleActor::status() const {
   status.paused = paused_;
   status.done = done_;
   Report report;  // as of now: the versions of several instances are compared
-  role_->report(report);
+  if (role_ != nullptr) role_->report(report);
   for (const Scalar& gauge : report.gauges) {
     if (gauge.name == "version") status.version = static_cast<std::int64_t>(gauge.value);
   }
   const bool idle = running_ && !done_ && idle_since_ >= Duration::zero();
   if (idle) status.idle_s = seconds(options_.clock->now() - idle_since_);
-  if (idle) status.why = role_->waiting_for();
+  // Busy or not: replay may take what comes while its limiter lets nobody draw.
+  if (running_ && !done_) status.why = role_->waiting_for();
   auto port_status = [&](const auto& port, bool inlet, std::int64_t depth) {
     const PortCounts& counts = port.counts();
     status.ports.push_back({port.spec().name, inlet, depth, counts.frames, counts.bytes, seconds(counts.waited)});

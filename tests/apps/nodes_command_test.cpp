@@ -40,7 +40,9 @@ evaluator.nodes = 0
 
   /// A shell script in the test's directory; "troupe" is the program. Killed after 100 s, with all that it started.
   ProgramResult run_script(const std::string& script) const {
-    std::ofstream(path() / "script.sh") << "troupe() { exec " TROUPE_BINARY_DIR "/bin/troupe \"$@\"; }\n" << script;
+    std::ofstream(path() / "script.sh") << "troupe() { exec " TROUPE_BINARY_DIR "/bin/troupe \"$@\"; }\n"
+                                        << "wall_clock=" TROUPE_WALL_CLOCK_LIBRARY "\n"
+                                        << script;
     const std::string line =
         fmt::format("cd '{}' && timeout -s KILL 100 bash script.sh >.stdout 2>.stderr", path().string());
     const int status = std::system(line.c_str());
@@ -109,7 +111,11 @@ TEST_F(NodesCommand, NodesOfAClusterFileAndSomeThatJoinAreOneRun) {
   };
   std::ofstream(path() / "cluster.toml") << cluster("actors", "evaluator = [0]", "actor = [0, 1]");
   std::ofstream(path() / "other.toml") << cluster("stranger", "actor = [0, 1]", "evaluator = [0]");
+  const std::int64_t early_s = -2 * 3600, late_s = 40 * 86400;  // of clocks that are wrong
+  std::ofstream(path() / "early").write(reinterpret_cast<const char*>(&early_s), sizeof(early_s));
+  std::ofstream(path() / "late").write(reinterpret_cast<const char*>(&late_s), sizeof(late_s));
   const ProgramResult ended = run_script(R"(
+clock() { export ASAN_OPTIONS=verify_asan_link_order=0 LD_PRELOAD=$wall_clock TROUPE_WALL_CLOCK=$1; }
 troupe node small.toml --cluster cluster.toml --name chief --run-dir a --set max_env_steps=0 >chief 2>&1 & chief=$!
 troupe node small.toml --cluster cluster.toml --name actors --run-dir a --set max_env_steps=0 >actors 2>&1 & actors=$!
 until grep -q 'node actors has joined' chief; do sleep 0.1; done
@@ -127,6 +133,8 @@ until grep -q 'node bearer has joined' chief; do sleep 0.1; done
 echo "exit code $?" >>wrong
 (troupe node --join a --name late --port $(cut -d: -f2 a/chief.address)) >>wrong 2>&1; echo "exit code $?" >>wrong
 (troupe node a/config.toml --token join.token --run-dir b) >>wrong 2>&1; echo "exit code $?" >>wrong
+(clock early; troupe node a/config.toml --token join.token --run-dir b) >>wrong 2>&1; echo "exit code $?" >>wrong
+(clock late; troupe node a/config.toml --token join.token --run-dir b) >>wrong 2>&1; echo "exit code $?" >>wrong
 kill $extra $bearer
 wait $extra || exit 3
 wait $bearer || exit 6
@@ -148,7 +156,10 @@ wait $bearer || exit 8
                                      "expected [0-9a-f]+.: start it with the run's config.toml\nexit code 78\n"
                                      ".*TRP-E163 node stranger is not part of this run\nexit code 78\n"
                                      "troupe: listen on 127.0.0.1:[0-9]+: Address already in use\nexit code 1\n"
-                                     "troupe: join: .* says: TRP-S712 join token was used .*\nexit code 1\n$"));
+                                     "troupe: join: .* says: TRP-S712 join token was used .*\nexit code 1\n"
+                                     "troupe: TRP-S710 peer certificate rejected: not valid before .*: are the clocks "
+                                     "right. .*\nexit code 1\n"
+                                     "TRP-S712 join token expired at .*\nexit code 78\n$"));
 }
 
 TEST_F(NodesCommand, WhatIsWrongIsOneClearError) {
@@ -174,7 +185,8 @@ TEST_F(NodesCommand, WhatIsWrongIsOneClearError) {
   EXPECT_EQ(say("token none --role learner"),
             "1: troupe: --role: got learner, expected actor: only env actors may join a run that goes on\n");
   std::ofstream(path() / "no.token") << "none";
-  EXPECT_THAT(say("node small.toml --token no.token"), HasSubstr("78: no.token: mode 0644 opens it to others, expected 0600: run chmod 600 no.token\n"));
+  EXPECT_THAT(say("node small.toml --token no.token"),
+              HasSubstr("78: no.token: mode 0644 opens it to others, expected 0600: run chmod 600 no.token\n"));
   std::ofstream(path() / "start") << R"--({"program": "0.0.9 (f00)"})--";
   EXPECT_THAT(say("node --from-launcher --name chief --run-dir c <start"),
               testing::ContainsRegex("^78: TRP-E160 the launcher is troupe 0.0.9 .f00., this host has troupe .*: build "
