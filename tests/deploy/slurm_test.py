@@ -93,8 +93,8 @@ class Run(unittest.TestCase):
         self.assertEqual(self.slurm.await_end(job, 30), ("FAILED", 5))
         self.await_files("failing", [f"arguments.{rank}" for rank in range(6)])
 
-    def train(self, run, end):
-        """A run of the real program, which `end` ends once it learns; what it said."""
+    def train(self, run, end, state):
+        """A run of the real program, which `end` ends once it learns, the job with `state`; what it said."""
         job = self.submit(run, "--set", "actors.count=2", "--set", "replay.min_items=300", "--set", "evaluator.episodes=1",
                           troupe=TROUPE, config=ROOT / "apps/configs/pendulum_swingup.toml")
         log = self.folder / f"{run}.log"
@@ -103,7 +103,7 @@ class Run(unittest.TestCase):
         end(job)
         ended = self.slurm.await_end(job, 60)
         text = log.read_text(encoding="utf-8")
-        self.assertEqual(ended, ("COMPLETED", 0), text)
+        self.assertEqual(ended[0], state, text)
         summary = json.loads((self.folder / run / "summary.json").read_text(encoding="utf-8"))
         self.assertEqual(summary["stop_reason"], "stop requested", text)
         self.assertTrue((self.folder / run / "checkpoints/cut.json").exists())
@@ -112,11 +112,11 @@ class Run(unittest.TestCase):
         return text
 
     def test_a_run_trains_until_its_batch_script_is_asked_to_end(self):
-        text = self.train("stopped", lambda job: self.slurm.cancel("--batch", "--signal=TERM", job))
+        text = self.train("stopped", lambda job: self.slurm.cancel("--batch", "--signal=TERM", job), "COMPLETED")
         self.assertIn("stopping: asked by troupe stop", text)
 
     def test_a_run_whose_nodes_are_all_asked_to_end_at_once_makes_its_checkpoint(self):
-        self.train("ended", lambda job: self.slurm.cancel("--signal=TERM", job))
+        self.train("cancelled", self.slurm.cancel, "CANCELLED")
 
 
 if __name__ == "__main__":
