@@ -197,10 +197,11 @@ void NodeNetwork::Impl::joins(const std::shared_ptr<PeerNode>& from, const Ident
 
 /// As refuse(), and who does it again and again is shut out for a while: it is broken, or worse.
 void NodeNetwork::Impl::senseless(const std::shared_ptr<PeerNode>& from, const Error& error) {
-  refuse(error);
   {
     const std::lock_guard lock(from->mutex);
     const Duration now = clock.now();
+    if (now < from->shut_out_until) return;  // its lanes are about to end
+    refuse(error);
     if (from->senseless == 0 || now - from->senseless_since > kSenselessWindow) {
       from->senseless = 0;
       from->senseless_since = now;

@@ -117,8 +117,8 @@ struct StreamHello {
 /// Says hello on a connection that has just been dialled, for services that are no streams; StreamSender does it
 /// itself. Errors: as of Link::send().
 Status send_hello(Link& link, const StreamHello& hello, Duration timeout);
-/// The answer to the hello of a sender that may not go on: its down() gets this reason, and it tries again. Does not
-/// wait.
+/// The answer to the hello of a sender that may not go on: its stats and down() say this reason. It tries again later,
+/// unless the code is kCancelled. Does not wait.
 void send_refusal(Link& link, const Error& reason);
 /// The hello of a connection that has just been accepted. Errors: kCorrupt when it is none; otherwise as of
 /// Link::receive().

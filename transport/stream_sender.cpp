@@ -114,13 +114,18 @@ void StreamSender::Impl::run(const std::stop_token& stop) {
     const Status ended = connect_and_serve(stop);
     if (stop.stop_requested()) break;
     lose(ended.error());
+    if (ended.error().code == Code::kCancelled) break;  // another process has our place: there is none to go back to
     // A connection that was of use is made again at once; one that breaks whenever it is made is not.
     if (first != first_before || clock.now() - start > options.retry_most) pause = options.retry_least;
     std::unique_lock lock(mutex);
     retry.wait_for(lock, stop, pause * (1.0 - 0.5 * rng.uniform()), [] { return false; });
     pause = std::min(2 * pause, options.retry_most);
   }
-  take_queued();  // send() refuses from here on
+  {
+    const std::lock_guard lock(mutex);
+    stopped = true;
+  }
+  take_queued();
   window.clear();
 }
 
@@ -144,7 +149,8 @@ void StreamSender::Impl::lose(const Error& reason) {
     if (std::exchange(stats.connected, false)) down_since = clock.now();
     stats.last_error = reason.message;
   }
-  if (!std::exchange(lost, true) && options.down) options.down(reason);
+  const bool known = std::exchange(lost, true);
+  if (options.down && (!known || reason.code == Code::kCancelled)) options.down(reason);
 }
 
 Status StreamSender::Impl::serve(Link& link) {
