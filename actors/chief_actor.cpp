@@ -294,7 +294,9 @@ void ChiefActor::join(const std::string& node, const Control& message) {
           return id.role == instance.id.role && id.index == instance.id.index;
         });
     if (running == message.instances.end()) continue;
-    instance.id.incarnation = std::max(instance.id.incarnation, running->incarnation);
+    // A chief that has just come back would spawn it with the next incarnation, but it lives: it keeps its own.
+    const bool adopted = !instance.resumed && running->incarnation + 1 == instance.id.incarnation;
+    instance.id.incarnation = adopted ? running->incarnation : std::max(instance.id.incarnation, running->incarnation);
     instance.id.number = running->number;
     instance.id.done = running->done;
     instance.resumed = true;
@@ -312,6 +314,7 @@ void ChiefActor::join(const std::string& node, const Control& message) {
     });
     if (runs) {
       came_up(instance);
+      if (instance.id.done) finished(instance);
     } else if (instance.state == State::kWaitingForNode || instance.state == State::kStarting) {
       spawn(instance);
     } else if (instance.state == State::kUp) {

@@ -134,7 +134,10 @@ void NodeActor::to_chief(Control control) {
   control.term = term_;
   control.incarnation = incarnation_;
   if (chief_) return send(chief_, control_atom::value, options_.name, std::move(control));
-  if (member_ || control.kind == ControlKind::kJoin) options_.network->send(kChiefNode, std::move(control));
+  if (member_ || control.kind == ControlKind::kJoin) return options_.network->send(kChiefNode, std::move(control));
+  const bool matters =
+      control.kind == ControlKind::kUp || control.kind == ControlKind::kDone || control.kind == ControlKind::kFailed;
+  if (matters) unsent_.push_back(std::move(control));
 }
 
 void NodeActor::join() {
@@ -207,6 +210,7 @@ void NodeActor::control(const Control& message) {
       term_ = message.term;
       incarnation_ = message.incarnation;
       member_ = true;
+      for (Control& report : std::exchange(unsent_, {})) to_chief(std::move(report));
       return;
     case ControlKind::kRefuse:
       if (message.fenced) return end(Error{Code::kCancelled, message.text});

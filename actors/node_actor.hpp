@@ -120,6 +120,9 @@ class NodeActor final : public caf::event_based_actor {
   std::uint32_t incarnation_ = 0;
   bool connected_ = false;  ///< to the chief
   bool member_ = false;     ///< the chief has welcomed this connection
+  /// What became of instances while the chief was away, for when it is back: at most three of one instance, since only
+  /// a chief starts another.
+  std::vector<messages::Control> unsent_;
   std::uint64_t beats_ = 0;
   Duration chief_heard_{};
   Duration last_tick_{-1};

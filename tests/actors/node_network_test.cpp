@@ -2,12 +2,8 @@
 // works within a process works between several, whichever of them dies, sleeps or comes late.
 #include <troupe/actors/node_network.hpp>
 
-#include <arpa/inet.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <netinet/in.h>
-#include <poll.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include <array>
@@ -15,7 +11,6 @@
 #include <cstring>
 #include <filesystem>
 #include <future>
-#include <map>
 #include <thread>
 
 #include <troupe/actors/authorization.hpp>
@@ -23,10 +18,10 @@
 #include <troupe/messages/parameters.hpp>
 #include <troupe/messages/reports.hpp>
 #include <troupe/transport/authority.hpp>
-#include <troupe/transport/dial.hpp>
 #include <troupe/transport/join.hpp>
 
 #include <troupe/tests/actors/test_roles.hpp>
+#include <troupe/tests/transport/relay.hpp>
 
 namespace troupe::actors {
 namespace {
@@ -116,71 +111,6 @@ class Collector final : public Role {
 
   std::shared_ptr<Traffic> traffic_;
   bool large_;
-};
-
-/// Forwards TCP connections, until it is told to forward nothing: to both sides the other one seems to sleep.
-class Relay {
- public:
-  explicit Relay(transport::Address target) : target_(std::move(target)) {
-    listener_ = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    socklen_t size = sizeof(address);
-    auto* const generic = reinterpret_cast<sockaddr*>(&address);
-    EXPECT_EQ(bind(listener_, generic, size) | listen(listener_, 16) | getsockname(listener_, generic, &size), 0);
-    port_ = ntohs(address.sin_port);
-    thread_ = std::jthread([this](const std::stop_token& stop) { run(stop); });
-  }
-  ~Relay() {
-    thread_ = {};
-    for (const auto& [from, to] : pairs_) close(from);
-    close(listener_);
-  }
-  transport::Address address() const { return {"127.0.0.1", port_}; }
-  void sleep(bool asleep) { asleep_ = asleep; }
-
- private:
-  void run(const std::stop_token& stop) {
-    std::vector<std::byte> buffer(64 * 1024);
-    while (!stop.stop_requested()) {
-      if (asleep_) {
-        std::this_thread::sleep_for(std::chrono::milliseconds(5));
-        continue;
-      }
-      std::vector<pollfd> entries{{listener_, POLLIN, 0}};
-      for (const auto& [from, to] : pairs_) entries.push_back({from, POLLIN, 0});
-      if (poll(entries.data(), entries.size(), 20) <= 0) continue;
-      for (const pollfd& entry : entries) {
-        if (entry.revents == 0 || entry.fd == listener_) continue;
-        const auto got = read(entry.fd, buffer.data(), buffer.size());
-        if (got > 0 && send(pairs_[entry.fd], buffer.data(), static_cast<std::size_t>(got), MSG_NOSIGNAL) == got)
-          continue;
-        const int other = pairs_[entry.fd];  // one side has closed
-        close(entry.fd);
-        close(other);
-        pairs_.erase(entry.fd);
-        pairs_.erase(other);
-        break;
-      }
-      if (entries[0].revents == 0) continue;
-      const int near = accept(listener_, nullptr, nullptr);
-      const auto far = transport::dial(target_, std::chrono::seconds(1));
-      if (!far.ok()) {
-        close(near);
-        continue;
-      }
-      pairs_[near] = *far;
-      pairs_[*far] = near;
-    }
-  }
-
-  const transport::Address target_;
-  int listener_ = -1;
-  std::uint16_t port_ = 0;
-  std::atomic<bool> asleep_ = false;
-  std::map<int, int> pairs_;
-  std::jthread thread_;
 };
 
 /// A node, on a thread of its own.
@@ -424,10 +354,11 @@ TEST_F(Nodes, ANodeWithAnotherConfigurationIsRefused) {
 TEST_F(Nodes, ANodeThatNapsGoesOnAndOneThatSleepsTooLongMustEnd) {
   const Topology plan = topology();
   const transport::Address at = start_chief(plan);
-  Relay to_chief(at);
-  std::unique_ptr<Relay> to_worker;
+  transport::testing::Relay to_chief(at);
+  std::unique_ptr<transport::testing::Relay> to_worker;
   const auto worker = process(plan, "worker", {"sender"}, to_chief.address(), [&](NodeOptions& options) {
-    to_worker = std::make_unique<Relay>(transport::Address{options.address.host, options.address.port});
+    to_worker =
+        std::make_unique<transport::testing::Relay>(transport::Address{options.address.host, options.address.port});
     options.address.port = to_worker->address().port;
   });
   ASSERT_TRUE(goes_on());
