@@ -27,8 +27,8 @@ def monotone_versions(snapshots):
 
 
 def one_owner(snapshots):
-    """An incarnation of an instance lives on one incarnation of one node; incarnations and the chief's term never
-    fall."""
+    """An incarnation of an instance lives on one incarnation of one node; incarnations of what is up and the chief's
+    term never fall."""
     wrong, owner, newest, term = [], {}, {}, 0
     for snapshot in snapshots:
         at = f"at {snapshot.at_s:.2f} s"
@@ -36,12 +36,14 @@ def one_owner(snapshots):
             wrong.append(f"term fell from {term} to {snapshot.term} {at}")
         term = max(term, snapshot.term)
         for instance in snapshot.instances.values():
+            if instance.state != "up":
+                continue  # a chief that has just come back does not know yet which one runs
             if instance.incarnation < newest.get(instance.name, 0):
                 wrong.append(f"incarnation of {instance.name} fell from {newest[instance.name]} to "
                              f"{instance.incarnation} {at}")
-            newest[instance.name] = max(instance.incarnation, newest.get(instance.name, 0))
+            newest[instance.name] = instance.incarnation
             node = snapshot.nodes.get(instance.node)
-            if node is None or instance.state != "up":
+            if node is None:
                 continue
             here = (node.name, node.incarnation)
             before = owner.setdefault((instance.name, instance.incarnation), here)
@@ -125,8 +127,11 @@ class Counter:
         return self.values[index - 1] if index > 0 else 0
 
     def rate(self, begin_s, end_s):
-        """Growth a second, between the first samples at or after both times."""
-        begin, end = (min(bisect.bisect_left(self.at_s, at), len(self.at_s) - 1) for at in (begin_s, end_s))
+        """Growth a second, from the last sample before the time to the first one after it."""
+        if not self.at_s:
+            return 0.0
+        begin = max(bisect.bisect_right(self.at_s, begin_s) - 1, 0)
+        end = min(bisect.bisect_left(self.at_s, end_s), len(self.at_s) - 1)
         seconds = self.at_s[end] - self.at_s[begin]
         return (self.values[end] - self.values[begin]) / seconds if seconds > 0 else 0.0
 

@@ -223,6 +223,9 @@ class Actions:
     def start_second(self, target):
         self.second = self._training.second(target)
 
+    def end_second(self, _target):
+        self.second.signal(signal.SIGKILL)
+
     def heal(self, _target):
         self._network.heal()
 
