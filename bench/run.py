@@ -10,9 +10,9 @@ ratio above 1 always means that Troupe is ahead. A side that fails ends the run 
 Troupe's side is a google-benchmark program: a row is named by the benchmark's name up to the first '/', its value is the
 counter "value" or else items_per_second, its unit is the label. Where one program run cannot measure the row (training),
 it is a script. Scripts, and so most rivals, print one JSON object a line, {"name", "value", "unit", "version"}, one for
-each row that they cover. A rival in C++ is a program like Troupe's, with its version in the context. What Troupe's
-program knows as a limit of a row by itself (a bound, a multiple of another row) is its counter "vs_NAME", and is shown
-as a rival called NAME.
+each row that they cover. A rival in C++ is a program like Troupe's, with its version in the context. What Troupe's side
+knows as a limit of a row by itself (a bound, a multiple of another row) is a counter "vs_NAME" of its program or "limits"
+{NAME: value} of its script, and is shown as a rival called NAME.
 """
 
 import argparse
@@ -112,6 +112,12 @@ BENCHES = {
         repeats=1,
         seconds=20,
     ),
+    "faults": Bench(
+        "how soon a process that was killed or hangs is noticed, and its work goes on",
+        "apps/faults.py",
+        {},
+        better="lower",
+    ),
     "shared_memory": Bench(
         "frames between roles in two processes of one host, read by the other",
         "shared_memory_bench",
@@ -180,7 +186,8 @@ def parse_script(text):
     for line in text.splitlines():
         if line.startswith("{"):
             row = json.loads(line)
-            samples[row["name"]] = Sample(float(row["value"]), row["unit"], row["version"])
+            limits = {name: float(limit) for name, limit in row.get("limits", {}).items()}
+            samples[row["name"]] = Sample(float(row["value"]), row["unit"], row["version"], limits)
     return samples
 
 

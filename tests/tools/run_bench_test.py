@@ -41,6 +41,8 @@ class Report(unittest.TestCase):
         code = f"import sys; open(sys.argv[1].split('=')[1], 'w').write({json.dumps(entry)!r})"
         (row,) = run(bench_run.Side("troupe", [sys.executable, "-c", code], {}, True, 20), better="lower")
         self.assertEqual(row["rivals"], {"bound": {"version": "", "value": 8, "low": 8, "high": 8, "ratio": 8 / 6}})
+        line = '{"name": "a", "value": 1, "unit": "s", "version": "", "limits": {"limit": 2}}'
+        self.assertEqual(bench_run.parse_script(line)["a"].limits, {"limit": 2})
 
     def test_rival_may_cover_some_rows(self):
         rows = run(script("troupe", ("a", 1, "x"), ("b", 1, "x")), script("rival", ("b", 1, "x")))
