@@ -12,8 +12,10 @@ when something did not, 77 when the only scenario was skipped because the machin
 """
 
 import argparse
+import math
 import os
 import pathlib
+import statistics
 import subprocess
 import sys
 import time
@@ -71,6 +73,19 @@ def commit():
     return done.stdout.strip() or "unknown"
 
 
+def print_table(rows):
+    """Medians and worst cases of (scenario, measurement), and how busy the machine was."""
+    grouped = {}
+    for name, one in rows:
+        grouped.setdefault((name, one.what, one.limit_s), []).append(math.inf if one.seconds is None else one.seconds)
+    if grouped:
+        print("\n| scenario | what | median | worst | limit | runs |\n|---|---|---|---|---|---|")
+        for (name, what, limit_s), seconds in grouped.items():
+            print(f"| {name} | {what} | {statistics.median(seconds):.2f} s | {max(seconds):.2f} s | {limit_s:g} s | "
+                  f"{len(seconds)} |")
+        print(f"{os.cpu_count()} processors, load {os.getloadavg()[1]:.1f} in the last 5 minutes")
+
+
 def main(argv=None):
     options = parse(argv)
     if options.list:
@@ -100,12 +115,8 @@ def main(argv=None):
         for line in trial.wrong:
             print(f"  WRONG: {line}")
         print(f"  {'ok' if good else f'FAILED, see {folder}'}", flush=True)
-        rows += [(scenario.name, schedule.seed, one) for one in trial.measurements]
-    if rows:
-        print("\n| scenario | seed | what | measured | limit |\n|---|---|---|---|---|")
-        for name, seed, one in rows:
-            measured = "never" if one.seconds is None else f"{one.seconds:.2f} s"
-            print(f"| {name} | {seed} | {one.what} | {measured} | {one.limit_s:g} s |")
+        rows += [(scenario.name, one) for one in trial.measurements]
+    print_table(rows)
     print(f"{len(trials) - failed - skipped} held, {failed} failed, {skipped} skipped")
     return 1 if failed else SKIPPED if skipped == len(trials) == 1 else 0
 

@@ -157,6 +157,7 @@ class Actions:
     def __init__(self, training, observer):
         self._training, self._observer = training, observer
         self._network = training.network
+        self.happened_s = None  # when the last one did, where that is long after it was asked for
         self.second = None  # the Program of start_second
         self.attacked = []  # by bad_peers: what it prints, and the host, port and process attacked
 
@@ -171,7 +172,11 @@ class Actions:
 
     def _signal(self, target, number):
         host, process = self._process(target)
-        host.signal(process.inner_pid, number)
+        self.happened_s = time.monotonic()  # finding it took a while
+        if target == "launcher":
+            host.signal(process.inner_pid, number)
+        else:
+            os.kill(process.pid, number)
 
     def kill(self, target):
         self._signal(target, signal.SIGKILL)

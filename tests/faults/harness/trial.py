@@ -3,6 +3,7 @@ has settled, it is stopped; then the oracles and the scenario's own checks judge
 
 import dataclasses
 import json
+import os
 import pathlib
 import shutil
 import time
@@ -15,6 +16,7 @@ from harness.training import Actions, Training, wait_until
 
 STEADY_TIMEOUT_S = 60
 STEADY_VERSIONS = 20  # learner steps after which a run counts as steady
+SLACK_MAX = 4.0
 EVERY_TRIAL = ("checkpoint.every_s=2",)  # the first one before most faults; connections for it are made once
 
 
@@ -44,9 +46,8 @@ class Measurement:
     seconds: float | None  # None: it did not happen
     limit_s: float
 
-    @property
-    def good(self):
-        return self.seconds is not None and self.seconds <= self.limit_s
+    def good(self, slack):
+        return self.seconds is not None and self.seconds <= self.limit_s * slack
 
     def __str__(self):
         got = "never" if self.seconds is None else f"{self.seconds:.2f} s"
@@ -60,6 +61,8 @@ class Trial:
         self.fault_s = []  # when each fault of the schedule did happen
         self.measurements, self.wrong = [], []
         self.exit_status = None
+        # Limits hold for a machine that is ours: others' programs that wait for its processors count.
+        self.slack = min(max(os.getloadavg()[0] / os.cpu_count(), 1.0), SLACK_MAX)
         self.steady_s = self.end_s = 0.0
 
     # --- the run ---
@@ -87,7 +90,8 @@ class Trial:
                 self.wrong.append(f"still there after the end: {', '.join(left)}")
         if self.steady_s and self.fault_s:
             self._judge()
-        self.wrong += [f"too late: {measurement}" for measurement in self.measurements if not measurement.good]
+        self.wrong += [f"too late: {measurement}" for measurement in self.measurements
+                       if not measurement.good(self.slack)]
         self._write_result()
         return not self.wrong
 
@@ -110,8 +114,10 @@ class Trial:
             wait_until(self.steady_s + fault.at_s)
             self._say(f"    {fault}")
             self.fault_s.append(time.monotonic())
+            actions.happened_s = None
             try:
                 getattr(actions, fault.action)(fault.target, **fault.arguments)
+                self.fault_s[-1] = actions.happened_s or self.fault_s[-1]
             except Exception as error:  # pylint: disable=broad-except; a fault that cannot be done is a finding
                 self.wrong.append(f"{fault} could not be done: {error}")
                 return
@@ -130,6 +136,7 @@ class Trial:
 
     def _write_result(self):
         result = {"scenario": self.scenario.name, "seed": self.schedule.seed, "exit_status": self.exit_status,
+                  "slack": self.slack,
                   "faults": [{"fault": str(fault), "at_s": at_s - self.steady_s}
                              for fault, at_s in zip(self.schedule.faults, self.fault_s)],
                   "measurements": [dataclasses.asdict(one) for one in self.measurements], "wrong": self.wrong}
