@@ -6,6 +6,8 @@
 #include <charconv>
 #include <cmath>
 #include <numeric>
+#include <optional>
+#include <string_view>
 
 namespace troupe::actors {
 namespace {
@@ -148,10 +150,27 @@ bool MetricsActor::has_progress() const {
   return reported(options_.actor_role) && reported(options_.learner_role);
 }
 
+std::int64_t MetricsActor::versions_ahead() const {
+  const auto learner = instances_.lower_bound({options_.learner_role, 0});
+  if (learner == instances_.end() || learner->first.first != options_.learner_role) return 0;
+  const Report& report = learner->second.newest;
+  const auto value = [](const std::vector<Scalar>& scalars, std::string_view name) -> std::optional<double> {
+    for (const Scalar& scalar : scalars) {
+      if (scalar.name == name) return scalar.value;
+    }
+    return {};
+  };
+  const auto version = value(report.gauges, "version");
+  const auto steps = value(report.counters, kSteps);
+  return version && steps ? static_cast<std::int64_t>(*version - *steps) : 0;
+}
+
 Status MetricsActor::write_evaluations() {
   if (!has_progress()) return {};
   for (Evaluation& evaluation : evaluations_) {
     evaluation.env_steps = row_at(evaluation.wall_s).env_steps;
+    // A smaller version is one of the learner's earlier incarnation.
+    if (const auto ahead = versions_ahead(); evaluation.learner_steps >= ahead) evaluation.learner_steps -= ahead;
     TROUPE_TRY(options_.sink->write(evaluation_row(evaluation)));
   }
   evaluations_.clear();

@@ -59,6 +59,8 @@ class MetricsActor final : public Role {
   void take_episode(const messages::EpisodeReport& episode, double wall_s);
   /// Env actors and the learner have reported: there is progress to write a row with.
   bool has_progress() const;
+  /// By how much versions run ahead of the learner's steps: a learner that was restarted never gives one out twice.
+  std::int64_t versions_ahead() const;
   Status write_evaluations();
   Status write_row(double wall_s);
   /// Counters by "<role>/<name>", summed over instances and incarnations.

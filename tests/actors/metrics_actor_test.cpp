@@ -178,6 +178,18 @@ TEST_F(MetricsActorTest, AnEvaluationIsARowOfItsOwnOnceAllEpisodesAreIn) {
   EXPECT_NEAR(sink.scalar(0, "evaluator/return_std"), 8.16496580927726, 1e-12);
 }
 
+TEST_F(MetricsActorTest, AnEvaluationSaysTheLearnersStepsAlsoWhenVersionsRunAhead) {
+  MetricsActor metrics = make(1);
+  report("actor", 0, 700, 0);
+  InstanceReport learner{"learner", 0, {{{"steps", 45}}, {{"version", 10'045}}, {}}};
+  context.in("reports").frames.push_back(make_instance_report(context.pool(), learner).value());
+  context.in("episodes")
+      .frames.push_back(messages::make_episode(context.pool(), {"evaluator", 0, 1.0, 1000, 10'040}).value());
+  ASSERT_TRUE(metrics.step(context).ok());
+  ASSERT_EQ(sink.rows.size(), 1u);
+  EXPECT_EQ(sink.rows[0].learner_steps, 40);
+}
+
 TEST_F(MetricsActorTest, ASinkThatFailsEndsTheRole) {
   MetricsActor metrics = make(1);
   sink.result = Error{Code::kIo, "disk full"};
