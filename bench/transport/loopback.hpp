@@ -8,7 +8,6 @@
 
 #include <array>
 #include <chrono>
-#include <ctime>
 
 #include <troupe/core/check.hpp>
 #include <troupe/core/clock.hpp>
@@ -35,13 +34,6 @@ inline std::array<int, 2> loopback_connection() {
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
   }
   return {dialled, accepted};
-}
-
-/// CPU time of all threads of this process: what a busy machine distorts least.
-inline Duration process_cpu() {
-  timespec now{};
-  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
-  return std::chrono::seconds(now.tv_sec) + std::chrono::nanoseconds(now.tv_nsec);
 }
 
 struct LoopbackNodes {
