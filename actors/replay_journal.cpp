@@ -114,8 +114,8 @@ Status ReplayJournal::recover(replay::Table& table) {
   journal_ = std::move(opened.journal);
   recovery_s_ = seconds(clock.now() - start);
   if (opened.recovery.rows > 0) {
-    log::info("TRP-I301 {}: {} items recovered in {:.2f} s from a journal of {} MiB", name_, table.info().items,
-              recovery_s_, opened.recovery.bytes >> 20);
+    log::info("TRP-I301 {}: {} items recovered in {:.2f} s from a journal of {} KiB", name_, table.info().items,
+              recovery_s_, opened.recovery.bytes >> 10);
   }
   return {};
 }
