@@ -16,7 +16,9 @@ using replay::Durability;
 using replay::Journal;
 using replay::Key;
 
+/// A table is copied into a new journal in pieces of about so many bytes, each of which gets this long on the disk.
 constexpr std::size_t kCopyBytes = std::size_t{1} << 20;
+constexpr Duration kCopyPatience = std::chrono::seconds(60);
 
 replay::ProducerSequence id_of(const messages::TrajectoryInfo& info) {
   return {info.producer, info.incarnation, info.sequence};
@@ -157,8 +159,14 @@ Status ReplayJournal::adopt(const replay::Table& table) {
     TROUPE_TRY(table.read(key, rows.mutable_view(), priorities));
     TROUPE_TRY(journal_->append({.samples = info.samples, .rows = rows.view(), .priorities = priorities}));
     // Nothing may be lost or refused here, so the disk sets the pace.
+    const SteadyClock clock;
+    const Duration give_up = clock.now() + kCopyPatience;
     while (journal_->healthy() && journal_->stats().unsynced_bytes > options_.max_unsynced_bytes / 2) {
-      journal_->advance(now_ += options_.sync_period);
+      journal_->advance(now_);
+      if (clock.now() >= give_up) {
+        return Error{Code::kDeadlineExceeded, fmt::format("journal {}: no sync came to an end within {:.0f} s",
+                                                          folder_.string(), seconds(kCopyPatience))};
+      }
       if (options_.background) std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
     if (!journal_->healthy()) return Error{Code::kIo, journal_->waiting_for(now_)};
