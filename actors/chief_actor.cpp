@@ -19,20 +19,18 @@ constexpr Duration kStatusPeriod = std::chrono::seconds(1);
 /// How long a chief that ends waits for the nodes to have heard of it.
 constexpr Duration kLeaveDeadline = std::chrono::seconds(3);
 
-Control order(ControlKind kind) {
+std::string declared_dead(const std::string& node, std::uint32_t incarnation) {
+  return fmt::format("TRP-F111 this process was declared dead (incarnation {} of {}); exiting so that it cannot write",
+                     incarnation, node);
+}
+
+}  // namespace
+
+Control ChiefActor::order(ControlKind kind) {
   Control control;
   control.kind = kind;
   return control;
 }
-
-Control refusal(Code code, std::string text) {
-  Control control = order(ControlKind::kRefuse);
-  control.code = code;
-  control.text = std::move(text);
-  return control;
-}
-
-}  // namespace
 
 ChiefActor::ChiefActor(caf::actor_config& config, ChiefOptions options, caf::actor listener)
     : caf::event_based_actor(config),
@@ -50,10 +48,17 @@ ChiefActor::ChiefActor(caf::actor_config& config, ChiefOptions options, caf::act
       for (const std::uint32_t index : share.indices) add_instance(share.role, index, node.name);
     }
   }
+  planned_ = static_cast<std::uint32_t>(instances_.size());
+  for (const auto& [node, index] : journal_.joined) {
+    const auto known = journal_.nodes.find(node);
+    membership_.expect(node, known == journal_.nodes.end() ? 0 : known->second);
+    add_instance(options_.elastic_role, index, node);
+  }
 }
 
 caf::behavior ChiefActor::make_behavior() {
   save_journal_now();
+  last_tick_ = options_.clock->now();
   if (options_.checkpoint_period > Duration::zero()) {
     delayed_send(this, options_.checkpoint_period, checkpoint_atom::value, true);
   }
@@ -63,11 +68,14 @@ caf::behavior ChiefActor::make_behavior() {
   }
   return {
       [this](control_atom, const std::string& node, const Control& message) { from_node(node, message); },
-      [this](lost_atom, const std::string& node) {
-        membership_.lost(node, options_.clock->now());
-        has_left(node);
+      [this](lost_atom, const std::string& node, std::uint64_t birth) {
+        if (membership_.lost(node, birth, options_.clock->now())) has_left(node);
       },
-      [this](found_atom, const std::string&) {},  // it joins
+      [this](found_atom, const std::string& node, std::uint64_t birth) {
+        if (!membership_.found(node, birth)) return;
+        if (!ended_) return bring_up_to_date(node);
+        if (stopping_) to_node(node, order(ControlKind::kEnd));
+      },
       [this](tick_atom) { tick(); },
       [this](retry_atom, std::uint32_t number) { restart(number); },
       [this](retry_atom, std::uint64_t cut, bool) {
@@ -101,6 +109,7 @@ caf::behavior ChiefActor::make_behavior() {
         return promise;
       },
       [this](status_atom, bool) {
+        if (superseded()) return;
         if (status_due_.empty()) ask_status();
         delayed_send(this, kStatusPeriod, status_atom::value, true);
       },
@@ -131,10 +140,21 @@ void ChiefActor::on_exit() {
 }
 
 void ChiefActor::save_journal_now() {
-  if (options_.journal.empty()) return;
-  if (Status saved = save_journal(options_.journal, journal_); !saved.ok()) {
+  if (!options_.save_journal || superseded()) return;
+  if (Status saved = options_.save_journal(journal_); !saved.ok()) {
     log::error("TRP-E503 the chief's journal cannot be written: {}", saved.error().message);
   }
+}
+
+bool ChiefActor::superseded() {
+  if (!options_.load_journal) return false;
+  const auto kept = options_.load_journal();
+  if (!kept.ok() || kept->term <= journal_.term) return false;
+  end_run({Error{Code::kCancelled,
+                 fmt::format("TRP-F111 a chief of term {} leads this run now (this one: {}); exiting so that this one "
+                             "cannot write",
+                             kept->term, journal_.term)}});
+  return true;
 }
 
 void ChiefActor::end_run(RunEnded ended) {
@@ -148,6 +168,10 @@ void ChiefActor::end_run(RunEnded ended) {
 
 void ChiefActor::to_node(const std::string& node, Control message) {
   message.term = journal_.term;
+  // A new process may listen where the one before did: it must not take to heart what that one was told.
+  if (const Membership::Node* const known = membership_.find(node); known != nullptr && message.birth == 0) {
+    message.birth = known->birth;
+  }
   if (!remote(node)) {
     if (own_node_) send(own_node_, control_atom::value, options_.node, std::move(message));
   } else if (options_.network != nullptr) {
@@ -168,14 +192,17 @@ void ChiefActor::from_node(const std::string& node, const Control& message) {
     }
     return;
   }
+  // This process may have slept, and another chief may have taken over: then not one order more.
+  if (options_.network != nullptr && now - last_tick_ > options_.membership.dead_after && superseded()) return;
   if (message.kind == ControlKind::kJoin) return join(node, message);
   const Membership::Node* const known = membership_.find(node);
   if (known == nullptr || known->state != Membership::State::kUp || known->incarnation != message.incarnation) {
-    // It does not know yet that it was declared dead, or a newer process has its name.
-    if (known != nullptr && known->state == Membership::State::kDead && remote(node)) {
-      Control fenced = refusal(Code::kCancelled, fmt::format("TRP-F111 this process was declared dead (incarnation {} "
-                                                             "of {}); exiting so that it cannot write",
-                                                             message.incarnation, node));
+    // It does not know yet that it was declared dead.
+    if (known != nullptr && message.incarnation < known->incarnation && remote(node)) {
+      Control fenced = order(ControlKind::kRefuse);
+      fenced.birth = message.birth;
+      fenced.code = Code::kCancelled;
+      fenced.text = declared_dead(node, message.incarnation);
       fenced.fenced = true;
       to_node(node, std::move(fenced));
     }
@@ -235,38 +262,40 @@ void ChiefActor::from_node(const std::string& node, const Control& message) {
 
 void ChiefActor::join(const std::string& node, const Control& message) {
   const Duration now = options_.clock->now();
+  const auto refuse = [&](Code code, std::string text, bool fenced = false) {
+    Control refusal = order(ControlKind::kRefuse);
+    refusal.birth = message.birth;
+    refusal.code = code;
+    refusal.text = std::move(text);
+    refusal.fenced = fenced;
+    to_node(node, std::move(refusal));
+  };
   if (message.protocol != messages::kControlProtocol) {
-    return to_node(node, refusal(Code::kInvalidArgument,
-                                 fmt::format("TRP-E160 peer speaks protocol {}, this node {}: upgrade one of them",
-                                             message.protocol, messages::kControlProtocol)));
+    return refuse(Code::kInvalidArgument, fmt::format("TRP-E160 peer speaks protocol {}, this node {}: upgrade one of "
+                                                      "them",
+                                                      message.protocol, messages::kControlProtocol));
   }
   if (message.config_hash != options_.config_hash) {
-    return to_node(node, refusal(Code::kInvalidArgument,
-                                 fmt::format("TRP-E162 node {} has another configuration than the run (hash {:016x}, "
-                                             "expected {:016x}): start it with the run's config.toml",
-                                             node, message.config_hash, options_.config_hash)));
+    return refuse(Code::kInvalidArgument,
+                  fmt::format("TRP-E162 node {} has another configuration than the run (hash {:016x}, "
+                              "expected {:016x}): start it with the run's config.toml",
+                              node, message.config_hash, options_.config_hash));
   }
   const bool placed = std::any_of(options_.placement.begin(), options_.placement.end(),
                                   [&](const PlacedNode& p) { return p.name == node; });
   if (!placed && (options_.elastic_role.empty() || std::find(message.texts.begin(), message.texts.end(),
                                                              options_.elastic_role) == message.texts.end())) {
-    return to_node(node,
-                   refusal(Code::kInvalidArgument, fmt::format("TRP-E163 node {} is not part of this run", node)));
+    return refuse(Code::kInvalidArgument, fmt::format("TRP-E163 node {} is not part of this run", node));
   }
-  switch (membership_.join(node, message.birth, message.incarnation, now)) {
-    case Membership::Verdict::kFenced: {
-      Control fenced = refusal(Code::kCancelled,
-                               fmt::format("TRP-F111 this process was declared dead (incarnation {} of {}); exiting so "
-                                           "that it cannot write",
-                                           message.incarnation, node));
-      fenced.fenced = true;
-      return to_node(node, std::move(fenced));
-    }
+  const Membership::Verdict verdict = membership_.join(node, message.birth, message.incarnation, now);
+  switch (verdict) {
+    case Membership::Verdict::kFenced:
+      return refuse(Code::kCancelled, declared_dead(node, message.incarnation), true);
     case Membership::Verdict::kTaken: {
       const auto& holder = addresses_[node];
-      return to_node(node, refusal(Code::kUnavailable,
-                                   fmt::format("TRP-E161 node id {} is already in use by {}:{} (incarnation {})", node,
-                                               holder.host, holder.port, membership_.find(node)->incarnation)));
+      return refuse(Code::kUnavailable,
+                    fmt::format("TRP-E161 node id {} is already in use by {}:{} (incarnation {})", node, holder.host,
+                                holder.port, membership_.find(node)->incarnation));
     }
     case Membership::Verdict::kNew:
     case Membership::Verdict::kAgain:
@@ -280,49 +309,60 @@ void ChiefActor::join(const std::string& node, const Control& message) {
   journal_.nodes[node] = incarnation;
   if (!placed &&
       std::none_of(instances_.begin(), instances_.end(), [&](const Instance& i) { return i.node == node; })) {
-    // A node that was not planned: it gets the next free index of the elastic role.
-    std::uint32_t index = 0;
-    for (const Instance& instance : instances_) {
-      if (instance.id.role == options_.elastic_role) index = std::max(index, instance.id.index + 1);
-    }
-    add_instance(options_.elastic_role, index, node).elastic = true;
+    add_elastic(node);
   }
+  const auto running_of = [&](const Instance& instance) {
+    return std::find_if(message.instances.begin(), message.instances.end(), [&](const messages::ControlInstance& id) {
+      return id.role == instance.id.role && id.index == instance.id.index &&
+             (!instance.gone || id.incarnation > *instance.gone);
+    });
+  };
   for (Instance& instance : instances_) {
-    if (instance.node != node) continue;
-    const auto running =
-        std::find_if(message.instances.begin(), message.instances.end(), [&](const messages::ControlInstance& id) {
-          return id.role == instance.id.role && id.index == instance.id.index;
-        });
-    if (running == message.instances.end()) continue;
-    // A chief that has just come back would spawn it with the next incarnation, but it lives: it keeps its own.
-    const bool adopted = !instance.resumed && running->incarnation + 1 == instance.id.incarnation;
-    instance.id.incarnation = adopted ? running->incarnation : std::max(instance.id.incarnation, running->incarnation);
-    instance.id.number = running->number;
+    const auto running = running_of(instance);
+    if (instance.node != node || running == message.instances.end()) continue;
+    // An earlier chief started it: we know only that incarnations up to this one have been given.
+    instance.id.incarnation = running->incarnation;
     instance.id.done = running->done;
     instance.resumed = true;
     journal_.instances[instance.name] = instance.id.incarnation;
   }
   save_journal_now();
+  if (ended_) return;
   Control welcome = order(ControlKind::kWelcome);
   welcome.incarnation = incarnation;
   to_node(node, std::move(welcome));
   tell_nodes();
   for (Instance& instance : instances_) {
     if (instance.node != node) continue;
-    const bool runs = std::any_of(message.instances.begin(), message.instances.end(), [&](const auto& id) {
-      return id.role == instance.id.role && id.index == instance.id.index;
-    });
-    if (runs) {
-      came_up(instance);
-      if (instance.id.done) finished(instance);
-    } else if (instance.state == State::kWaitingForNode || instance.state == State::kStarting) {
-      spawn(instance);
+    const auto running = running_of(instance);
+    if (running != message.instances.end()) {
+      instance.state = State::kUp;
+      if (running->done) finished(instance);
+    } else if (instance.state == State::kWaitingForNode || (instance.elastic && verdict == Membership::Verdict::kNew)) {
+      instance.state = State::kStarting;
     } else if (instance.state == State::kUp) {
       // It died there while we did not hear of it.
       went_down(instance, Error{Code::kUnavailable, instance.name + ": ended while the chief was away"}, false);
     }
   }
+  bring_up_to_date(node);
   if (remote(node)) log::info("node {} has joined (incarnation {})", node, incarnation);
+}
+
+void ChiefActor::bring_up_to_date(const std::string& node) {
+  if (cut_ && cut_->ordered && cut_->writing.contains(node)) {
+    end_cut(Error{Code::kUnavailable, fmt::format("cut: the connection to node {} broke", node)});
+  }
+  Control resume = order(ControlKind::kResume);
+  resume.number = journal_.cuts_begun;
+  if (!cut_ || !cut_->ordered) to_node(node, std::move(resume));
+  tell_live();
+  to_node(node, live());
+  for (Instance& instance : instances_) {
+    if (instance.node != node) continue;
+    if (instance.state == State::kStarting) spawn(instance);
+    if (instance.state == State::kUp) introduce(instance);
+  }
 }
 
 void ChiefActor::has_left(const std::string& node) {
@@ -349,6 +389,8 @@ void ChiefActor::tick() {
   if (ended_) return;
   delayed_send(this, options_.membership.heartbeat, tick_atom::value);
   const Duration now = options_.clock->now();
+  if (now - last_tick_ > options_.membership.dead_after && superseded()) return;
+  last_tick_ = now;
   membership_.heard(options_.node, now);
   for (const Membership::Death& death : membership_.tick(now)) {
     const std::string why = death.closed ? std::string("its connection closed")
@@ -360,6 +402,10 @@ void ChiefActor::tick() {
     }
     log::warn("{} node {} is dead: {}; waiting for its next process to run {}", death.closed ? "TRP-E101" : "TRP-E110",
               death.name, why, names);
+    // The next chief must not take it back either.
+    journal_.nodes[death.name] = membership_.find(death.name)->incarnation;
+    save_journal_now();
+    if (ended_) return;
     node_gone(death.name, why);
   }
 }
@@ -373,185 +419,6 @@ void ChiefActor::node_gone(const std::string& node, const std::string& why) {
   if (cut_ && cut_->nodes.contains(node))
     end_cut(Error{Code::kUnavailable, fmt::format("cut: node {} went down", node)});
   tell_nodes();
-}
-
-// ---- instances ----
-
-ChiefActor::Instance& ChiefActor::add_instance(const std::string& role, std::uint32_t index, const std::string& node) {
-  const RoleSpec* const spec = options_.topology->find(role);
-  TROUPE_CHECK(spec != nullptr, "placement: no role {}", role);
-  Instance instance;
-  instance.id = {role, index, 0, static_cast<std::uint32_t>(instances_.size()), false};
-  instance.name = RoleIdentity{role, index, spec->count}.name();
-  instance.node = node;
-  instance.spec = spec;
-  const auto known = journal_.instances.find(instance.name);
-  if (known != journal_.instances.end()) instance.id.incarnation = known->second + 1;
-  instances_.push_back(std::move(instance));
-  return instances_.back();
-}
-
-ChiefActor::Instance* ChiefActor::find(const messages::ControlInstance& id) {
-  for (Instance& instance : instances_) {
-    if (instance.id.role == id.role && instance.id.index == id.index) return &instance;
-  }
-  return nullptr;
-}
-
-void ChiefActor::spawn(Instance& instance) {
-  instance.state = State::kStarting;
-  journal_.instances[instance.name] = instance.id.incarnation;
-  save_journal_now();
-  Control spawn = order(ControlKind::kSpawn);
-  spawn.instances = {instance.id};
-  if (options_.resume_cut != 0 && !instance.resumed) {
-    spawn.number = options_.resume_cut;
-    spawn.resume = true;
-  } else if (instance.id.incarnation > 0 && instance.spec->restart.from == RestartFrom::kLastCut) {
-    spawn.number = journal_.last_cut;
-  }
-  instance.resumed = true;
-  to_node(instance.node, std::move(spawn));
-}
-
-template <typename Each>
-void ChiefActor::for_each_edge(const Instance& self, Each each) const {
-  for (const Instance& other : instances_) {
-    if (other.state != State::kUp) continue;
-    for (std::uint32_t c = 0; c < options_.topology->channels.size(); ++c) {
-      const ChannelSpec& channel = options_.topology->channels[c];
-      if (channel.to_role == self.id.role && channel.from_role == other.id.role) {
-        each(other, EdgeId{c, other.id.index, self.id.index}, true);
-      }
-      if (channel.from_role == self.id.role && channel.to_role == other.id.role) {
-        each(other, EdgeId{c, self.id.index, other.id.index}, false);
-      }
-    }
-    if (const auto& reports = options_.topology->reports) {
-      if (self.id.role == reports->role) each(other, EdgeId{kReportChannel, other.id.number, 0}, true);
-      if (other.id.role == reports->role) each(other, EdgeId{kReportChannel, self.id.number, 0}, false);
-    }
-  }
-}
-
-namespace {
-
-messages::ControlEdge edge_to(const messages::ControlInstance& peer, const std::string& node, const EdgeId& edge,
-                              bool peer_produces) {
-  return {edge.channel, edge.producer, edge.consumer, peer_produces, peer.incarnation, node, peer.role};
-}
-
-}  // namespace
-
-void ChiefActor::wire(const Instance& instance) {
-  Control own = order(ControlKind::kWire);
-  own.instances = {instance.id};
-  for_each_edge(instance, [&](const Instance& other, const EdgeId& edge, bool other_produces) {
-    own.edges.push_back(edge_to(other.id, other.node, edge, other_produces));
-    if (&other == &instance) return;
-    Control theirs = order(ControlKind::kWire);
-    theirs.instances = {other.id};
-    theirs.edges = {edge_to(instance.id, instance.node, edge, !other_produces)};
-    to_node(other.node, std::move(theirs));
-  });
-  to_node(instance.node, std::move(own));
-}
-
-void ChiefActor::came_up(Instance& instance) {
-  instance.state = State::kUp;
-  wire(instance);
-  tell_live();
-  Control start = order(ControlKind::kStart);
-  start.instances = {instance.id};
-  to_node(instance.node, std::move(start));
-}
-
-void ChiefActor::went_down(Instance& instance, const Error& error, bool with_its_node) {
-  if (ended_) return;
-  const bool was_up = instance.state == State::kUp;
-  instance.state = State::kWaitingForNode;
-  instance.error = error.message;
-  instance.own.reset();
-  if (was_up) {
-    for_each_edge(instance, [&](const Instance& other, const EdgeId& edge, bool other_produces) {
-      Control theirs = order(ControlKind::kUnwire);
-      theirs.instances = {other.id};
-      theirs.edges = {edge_to(instance.id, instance.node, edge, !other_produces)};
-      to_node(other.node, std::move(theirs));
-    });
-    tell_live();
-  }
-  if (cut_ && cut_->ordered && !cut_->captured) {
-    end_cut(Error{Code::kUnavailable, fmt::format("cut: {} went down", instance.name)});
-  }
-  if (membership_.find(instance.node)->state == Membership::State::kLeft && instance.elastic) return;
-
-  const RestartPolicy& policy = instance.spec->restart;
-  const Duration now = options_.clock->now();
-  std::erase_if(instance.recent, [&](Duration at) { return now - at > policy.window; });
-  const int recent = static_cast<int>(instance.recent.size());
-  if (recent >= policy.max_restarts) {
-    const std::string budget = policy.max_restarts == 0 ? "" : fmt::format(" (after {} restarts)", recent);
-    const bool others = std::any_of(instances_.begin(), instances_.end(), [&](const Instance& other) {
-      return &other != &instance && other.id.role == instance.id.role && other.state != State::kQuarantined;
-    });
-    if (!policy.quarantine || !others) return end_run({Error{error.code, error.message + budget}});
-    instance.state = State::kQuarantined;
-    log::error("TRP-E151 {} is quarantined: {}{}; the run goes on without it", instance.name, error.message, budget);
-    return;
-  }
-  instance.recent.push_back(now);
-  ++instance.restarts;
-  ++instance.id.incarnation;
-  instance.id.done = false;
-  if (with_its_node) return;  // the node's next process runs it at once
-  // Doubling stops early, before it could overflow.
-  Duration backoff = policy.first_backoff;
-  for (int i = 0; i < recent && backoff < policy.max_backoff; ++i) backoff *= 2;
-  backoff = std::min(backoff, policy.max_backoff);
-  instance.state = State::kRestarting;
-  log::warn("TRP-E101 {}; restarting it as incarnation {} in {:.1f} s ({} of {})", error.message,
-            instance.id.incarnation, seconds(backoff), recent + 1, policy.max_restarts);
-  delayed_send(this, backoff, retry_atom::value, instance.id.number);
-}
-
-void ChiefActor::restart(std::uint32_t number) {
-  if (ended_) return;
-  const auto found = std::find_if(instances_.begin(), instances_.end(),
-                                  [&](const Instance& instance) { return instance.id.number == number; });
-  if (found == instances_.end() || found->state != State::kRestarting) return;
-  if (cut_ && cut_->ordered && !cut_->captured) {
-    // Coming up in the middle of a cut it would be neither paused nor saved: wait until the cut is over.
-    delayed_send(this, std::chrono::milliseconds(10), retry_atom::value, number);
-    return;
-  }
-  if (!membership_.up(found->node)) {
-    found->state = State::kWaitingForNode;
-    return;
-  }
-  spawn(*found);
-}
-
-void ChiefActor::finished(const Instance& instance) {
-  if (!instance.spec->completes_run) return;
-  const bool all = std::all_of(instances_.begin(), instances_.end(), [&](const Instance& other) {
-    return other.id.role != instance.id.role || other.id.done || other.elastic || other.state == State::kQuarantined;
-  });
-  if (all) end_run({});
-}
-
-void ChiefActor::tell_live() {
-  std::set<std::string> roles;
-  for (const Instance& instance : instances_) {
-    if (instance.state == State::kUp && !instance.id.done) roles.insert(instance.id.role);
-  }
-  Control live = order(ControlKind::kLive);
-  live.texts.assign(roles.begin(), roles.end());
-  if (live.texts == live_) return;
-  live_ = live.texts;
-  for (const auto& [name, node] : membership_.nodes()) {
-    if (node.state == Membership::State::kUp) to_node(name, live);
-  }
 }
 
 }  // namespace troupe::actors

@@ -6,7 +6,6 @@
 // It may die and come back: what it must not forget (term, incarnations, the last cut) is in its journal, and the nodes
 // tell the rest when they join again. Data goes on meanwhile.
 #include <cstdint>
-#include <filesystem>
 #include <functional>
 #include <map>
 #include <memory>
@@ -39,10 +38,12 @@ struct ChiefOptions {
   Duration cut_deadline = std::chrono::seconds(30);
   /// A disk that needs longer for one checkpoint has failed for all purposes.
   Duration write_deadline = std::chrono::minutes(10);
-  Duration checkpoint_period{};   ///< 0: only when asked
-  std::uint64_t resume_cut = 0;   ///< all instances start from it; 0: afresh
-  std::filesystem::path journal;  ///< empty: none is kept
-  ChiefJournal earlier;           ///< what the journal held
+  Duration checkpoint_period{};  ///< 0: only when asked
+  std::uint64_t resume_cut = 0;  ///< all instances start from it; 0: afresh
+  ChiefJournal earlier;          ///< what the journal held
+  /// Keep the journal, and say what is kept: a later term means that another chief leads the run. Empty: there is none.
+  std::function<Status(const ChiefJournal&)> save_journal;
+  std::function<Result<ChiefJournal>()> load_journal;
   /// Called when a cut is on every node's disk. Its error fails the cut. Empty: nothing more is to be done.
   std::function<Status(std::uint64_t number, const std::vector<std::string>& nodes)> commit;
 };
@@ -58,6 +59,8 @@ class ChiefActor final : public caf::event_based_actor {
   const char* name() const override { return "troupe.chief"; }
 
  private:
+  static messages::Control order(messages::ControlKind kind);
+
   enum class State { kWaitingForNode, kStarting, kUp, kRestarting, kQuarantined };
   struct Instance {
     messages::ControlInstance id;
@@ -69,7 +72,8 @@ class ChiefActor final : public caf::event_based_actor {
     std::vector<Duration> recent;  ///< times of the restarts that still count
     std::string error;
     bool elastic = false;
-    bool resumed = false;  ///< has been started from resume_cut
+    std::optional<std::uint32_t> gone;  ///< newest incarnation that went down under this chief
+    bool resumed = false;               ///< has been up in this run, so that resume_cut is behind it
     std::optional<InstanceStatus> own, before;
   };
   struct PendingCut {
@@ -83,6 +87,8 @@ class ChiefActor final : public caf::event_based_actor {
   };
 
   // Nodes.
+  /// Repeats all that a node may have missed while its connection was broken.
+  void bring_up_to_date(const std::string& node);
   void from_node(const std::string& node, const messages::Control& message);
   void join(const std::string& node, const messages::Control& message);
   void to_node(const std::string& node, messages::Control message);
@@ -95,12 +101,15 @@ class ChiefActor final : public caf::event_based_actor {
   // Instances.
   Instance* find(const messages::ControlInstance& id);
   Instance& add_instance(const std::string& role, std::uint32_t index, const std::string& node);
+  void add_elastic(const std::string& node);
   void spawn(Instance& instance);
   void came_up(Instance& instance);
-  void wire(const Instance& instance);
+  /// Wires an instance that is up to all others, and starts it. Repeating it does no harm.
+  void introduce(const Instance& instance);
   void went_down(Instance& instance, const Error& error, bool with_its_node);
   void restart(std::uint32_t number);
   void finished(const Instance& instance);
+  messages::Control live() const;
   void tell_live();
   template <typename Each>
   void for_each_edge(const Instance& self, Each each) const;
@@ -116,6 +125,8 @@ class ChiefActor final : public caf::event_based_actor {
   void finish_status();
   std::string status();
   void save_journal_now();
+  /// Whether another chief leads the run now; then this one has ended it for its own process.
+  bool superseded();
   void end_run(RunEnded ended);
 
   ChiefOptions options_;
@@ -125,6 +136,7 @@ class ChiefActor final : public caf::event_based_actor {
   caf::actor own_node_;  ///< the NodeActor of this process, once it has joined
   std::map<std::string, messages::ControlNode> addresses_;
   std::vector<Instance> instances_;
+  std::uint32_t planned_ = 0;      ///< how many of them are in the placement; those that joined follow
   std::vector<std::string> live_;  ///< as last told
   std::optional<PendingCut> cut_;
   std::vector<caf::response_promise> next_cut_;  ///< asked for during one; at most as many as there are callers
@@ -134,6 +146,7 @@ class ChiefActor final : public caf::event_based_actor {
   std::uint64_t status_round_ = 0;
   Duration status_at_{}, status_before_{};
   bool status_shifts_ = true;  ///< the round under way is late enough after the last for rates
+  Duration last_tick_{};
   bool ended_ = false;
   bool stopping_ = false;
   std::set<std::string> leaving_;  ///< nodes that may not have heard of the end yet

@@ -15,12 +15,6 @@ using messages::ControlKind;
 
 constexpr Duration kCutRetry = std::chrono::milliseconds(10);
 
-Control order(ControlKind kind) {
-  Control control;
-  control.kind = kind;
-  return control;
-}
-
 }  // namespace
 
 void ChiefActor::begin_cut(std::optional<caf::response_promise> promise) {
@@ -83,6 +77,7 @@ void ChiefActor::end_cut(std::optional<Error> error) {
   if (cut_->ordered && !cut_->captured) resume_nodes();
   PendingCut cut = std::move(*cut_);
   cut_.reset();
+  if (!error && superseded()) error = Error{Code::kCancelled, "cut: another chief leads the run"};
   if (!error && options_.commit) {
     std::vector<std::string> nodes(cut.nodes.begin(), cut.nodes.end());
     if (Status committed = options_.commit(cut.number, nodes); !committed.ok()) error = committed.error();

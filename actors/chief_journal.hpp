@@ -16,6 +16,7 @@ struct ChiefJournal {
   std::uint64_t cuts_begun = 0;                    ///< numbers up to here have been used
   std::map<std::string, std::uint32_t> nodes;      ///< incarnations, by name
   std::map<std::string, std::uint32_t> instances;  ///< incarnations, by name
+  std::map<std::string, std::uint32_t> joined;     ///< nodes that were not planned: index of their elastic instance
 };
 
 /// A journal that does not exist is an empty one. Errors: kCorrupt, kIo.

@@ -27,7 +27,8 @@ Membership::Verdict Membership::join(const std::string& name, std::uint64_t birt
   if (!known && node.state == State::kUp) return Verdict::kTaken;
   // A process that already has an incarnation, at a chief that has not met it: an earlier chief gave it that.
   const bool adopted = !known && running != 0;
-  if (!known) node.incarnation = adopted ? running : node.incarnation + 1;
+  if (!known && adopted) node.incarnation = running;
+  if (!known && !adopted && node.state != State::kDead) ++node.incarnation;
   node.birth = birth;
   node.state = State::kUp;
   node.last_heard = now;
@@ -40,11 +41,18 @@ void Membership::heard(const std::string& name, Duration now) {
   if (found != nodes_.end() && found->second.state == State::kUp) found->second.last_heard = now;
 }
 
-void Membership::lost(const std::string& name, Duration now) {
+bool Membership::lost(const std::string& name, std::uint64_t birth, Duration now) {
   const auto found = nodes_.find(name);
-  if (found != nodes_.end() && found->second.state == State::kUp && found->second.lost_at < Duration::zero()) {
-    found->second.lost_at = now;
-  }
+  if (found == nodes_.end() || found->second.state != State::kUp || found->second.birth != birth) return false;
+  if (found->second.lost_at < Duration::zero()) found->second.lost_at = now;
+  return true;
+}
+
+bool Membership::found(const std::string& name, std::uint64_t birth) {
+  const auto found = nodes_.find(name);
+  if (found == nodes_.end() || found->second.state != State::kUp || found->second.birth != birth) return false;
+  found->second.lost_at = Duration{-1};
+  return true;
 }
 
 void Membership::left(const std::string& name) {
@@ -66,6 +74,7 @@ std::vector<Membership::Death> Membership::tick(Duration now) {
     if (!closed && now - node.last_heard < options_.dead_after) continue;
     deaths.push_back({name, seconds(now - node.last_heard), closed});
     node.state = State::kDead;
+    ++node.incarnation;
     node.dead.push_back(node.birth);
     if (node.dead.size() > kDeadBirths) node.dead.erase(node.dead.begin());
   }

@@ -29,7 +29,7 @@ class Membership {
   struct Node {
     std::string name;
     State state = State::kExpected;
-    std::uint32_t incarnation = 0;
+    std::uint32_t incarnation = 0;    ///< of the dead: that of the process to come
     std::uint64_t birth = 0;
     Duration last_heard{};
     Duration lost_at{-1};             ///< < 0: its connection stands
@@ -51,7 +51,9 @@ class Membership {
   Verdict join(const std::string& name, std::uint64_t birth, std::uint32_t running, Duration now);
 
   void heard(const std::string& name, Duration now);
-  void lost(const std::string& name, Duration now);
+  /// The connection to this process is gone, or there again. False when it is not the one that serves the name.
+  bool lost(const std::string& name, std::uint64_t birth, Duration now);
+  bool found(const std::string& name, std::uint64_t birth);
   void left(const std::string& name);
 
   struct Death {

@@ -60,12 +60,12 @@ caf::behavior NodeActor::make_behavior() {
         newest = std::max(newest, number);
         advance_cut();
       },
-      [this](found_atom, const std::string& node) {
+      [this](found_atom, const std::string& node, std::uint64_t) {
         if (node != kChiefNode) return;
         connected_ = true;
         join();
       },
-      [this](lost_atom, const std::string& node) {
+      [this](lost_atom, const std::string& node, std::uint64_t) {
         if (node == kChiefNode) member_ = connected_ = false;
       },
       [this](tick_atom) { tick(); },
@@ -73,6 +73,7 @@ caf::behavior NodeActor::make_behavior() {
       [this](up_atom, const std::string& name) {
         const auto found = instances_.find(name);
         if (found == instances_.end()) return;
+        found->second.up = true;
         Control up;
         up.kind = ControlKind::kUp;
         up.instances = {found->second.id};
@@ -109,7 +110,12 @@ caf::behavior NodeActor::make_behavior() {
         Control written = with_error(ControlKind::kWritten, message.error);
         written.number = message.number;
         written.counters = message.counters;
-        to_chief(std::move(written));
+        // Only now does the chief know that this node stood still until all had captured: see spoil_cut().
+        if (cut_ && cut_->number == message.number) {
+          cut_->written = std::move(written);
+        } else if (cut_ended_ == message.number) {
+          to_chief(std::move(written));
+        }
       },
       [this](const InstanceStatus& message) { status(message); },
       [this](stop_atom) { leave(); },
@@ -131,13 +137,12 @@ void NodeActor::on_exit() {
 
 void NodeActor::to_chief(Control control) {
   control.node = options_.name;
+  control.birth = options_.birth;
   control.term = term_;
   control.incarnation = incarnation_;
   if (chief_) return send(chief_, control_atom::value, options_.name, std::move(control));
-  if (member_ || control.kind == ControlKind::kJoin) return options_.network->send(kChiefNode, std::move(control));
-  const bool matters =
-      control.kind == ControlKind::kUp || control.kind == ControlKind::kDone || control.kind == ControlKind::kFailed;
-  if (matters) unsent_.push_back(std::move(control));
+  // With the connection comes the join, so all that follows on it finds the chief informed, welcome or not yet.
+  if (connected_) options_.network->send(kChiefNode, std::move(control));
 }
 
 void NodeActor::join() {
@@ -145,12 +150,13 @@ void NodeActor::join() {
   last_join_ = options_.clock->now();
   Control join;
   join.kind = ControlKind::kJoin;
-  join.birth = options_.birth;
   join.protocol = messages::kControlProtocol;
   join.config_hash = options_.config_hash;
   join.nodes = {options_.address};
   join.texts = options_.roles;
-  for (const auto& [name, instance] : instances_) join.instances.push_back(instance.id);
+  for (const auto& [name, instance] : instances_) {
+    if (instance.up) join.instances.push_back(instance.id);
+  }
   to_chief(std::move(join));
 }
 
@@ -186,6 +192,7 @@ void NodeActor::tick() {
   }
   if (!missed && chief_missed_ && incarnation_ != 0) log::info("TRP-I502 the chief is back, term {}", term_);
   chief_missed_ = missed;
+  if (missed && cut_) spoil_cut(fmt::format("no word from the chief for {:.2f} s", seconds(silent)));
   if (member_) {
     Control alive;
     alive.kind = ControlKind::kAlive;
@@ -199,18 +206,23 @@ void NodeActor::tick() {
 }
 
 void NodeActor::control(const Control& message) {
-  if (ended_) return;
+  if (ended_ || message.birth != options_.birth) return;
   if (message.term < term_) {
     log::warn("TRP-W112 a chief of term {} speaks, but term {} has begun: ignored", message.term, term_);
     return;
   }
   chief_heard_ = options_.clock->now();
+  // Between a connection and the welcome on it orders may be missing: whatever comes is repeated after the welcome.
+  if (!member_ && message.kind != ControlKind::kWelcome && message.kind != ControlKind::kRefuse &&
+      message.kind != ControlKind::kEnd) {
+    return;
+  }
   switch (message.kind) {
     case ControlKind::kWelcome:
+      if (cut_) spoil_cut("the connection to the chief broke");
       term_ = message.term;
       incarnation_ = message.incarnation;
       member_ = true;
-      for (Control& report : std::exchange(unsent_, {})) to_chief(std::move(report));
       return;
     case ControlKind::kRefuse:
       if (message.fenced) return end(Error{Code::kCancelled, message.text});
@@ -237,7 +249,9 @@ void NodeActor::control(const Control& message) {
     case ControlKind::kCut:
       return begin_cut(message);
     case ControlKind::kResume:
-      return end_cut(message.number);
+      if (!cut_ || cut_->number > message.number) return;
+      cut_ended_ = cut_->number;
+      return end_cut();
     case ControlKind::kLive:
       live_ = std::make_shared<const std::vector<std::string>>(message.texts);
       for (const auto& [name, instance] : instances_) {
@@ -464,7 +478,7 @@ void NodeActor::captured(std::uint64_t number, std::optional<Error> error) {
   Control written;
   written.kind = ControlKind::kWritten;
   written.number = number;
-  to_chief(std::move(written));
+  cut_->written = std::move(written);
 }
 
 void NodeActor::cut_timed_out(std::uint64_t number) {
@@ -477,11 +491,24 @@ void NodeActor::cut_timed_out(std::uint64_t number) {
           : fmt::format("cut: no answer to {} within {:.1f} s from {}", cut_->save_asked ? "save" : "pause", deadline_s,
                         fmt::join(silent, ", "));
   captured(number, Error{Code::kDeadlineExceeded, std::move(text)});
+  end_cut();
 }
 
-void NodeActor::end_cut(std::uint64_t number) {
-  if (!cut_ || cut_->number != number) return;
+void NodeActor::spoil_cut(const std::string& why) {
+  // Other nodes may not have captured yet, and get what is sent from here now: with it their part does not fit ours.
+  Control written = with_error(ControlKind::kWritten,
+                               Error{Code::kUnavailable, fmt::format("cut: node {} went on: {}", options_.name, why)});
+  written.number = cut_->number;
+  cut_->written = std::move(written);
+  const std::uint64_t number = cut_->number;
+  end_cut();
+  cut_over(number);
+}
+
+void NodeActor::end_cut() {
+  const std::uint64_t number = cut_->number;
   const bool failed = !cut_->save_asked || !cut_->saving.empty();
+  if (cut_->written) to_chief(*std::move(cut_->written));
   cut_.reset();
   for (const auto& [name, instance] : instances_) send(instance.actor, resume_atom::value);
   if (failed) cut_over(number);

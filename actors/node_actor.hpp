@@ -69,6 +69,7 @@ class NodeActor final : public caf::event_based_actor {
   struct Instance {
     messages::ControlInstance id;
     caf::actor actor;
+    bool up = false;
     bool started = false;
     /// Other nodes that it has edges with, by the edge and whether it is from there.
     std::map<std::pair<EdgeId, bool>, std::string> peer_nodes;
@@ -83,6 +84,7 @@ class NodeActor final : public caf::event_based_actor {
     std::set<std::string> saving;
     bool save_asked = false;
     Cut cut;
+    std::optional<messages::Control> written;  ///< to be said when the chief has ended the cut
   };
 
   void to_chief(messages::Control control);
@@ -96,7 +98,9 @@ class NodeActor final : public caf::event_based_actor {
   void begin_cut(const messages::Control& order);
   void advance_cut();
   void instance_saved(const SavedMessage& message);
-  void end_cut(std::uint64_t number);
+  void end_cut();
+  /// Goes on although the chief has not ended the cut: it counts no more.
+  void spoil_cut(const std::string& why);
   void cut_timed_out(std::uint64_t number);
   void leave();
   void captured(std::uint64_t number, std::optional<Error> error);
@@ -114,15 +118,13 @@ class NodeActor final : public caf::event_based_actor {
   std::optional<PendingCut> cut_;
   std::uint64_t uncommitted_ = 0;  ///< cut that was ordered and may need us still; 0: none
   bool leaving_ = false;
+  std::uint64_t cut_ended_ = 0;                   ///< newest that the chief has ended
   std::map<std::string, std::uint64_t> markers_;  ///< newest cut that each node has sent a marker of
   LiveRoles live_;
   std::uint64_t term_ = 0;  ///< newest of a chief that we have heard; older ones are ignored
   std::uint32_t incarnation_ = 0;
   bool connected_ = false;  ///< to the chief
   bool member_ = false;     ///< the chief has welcomed this connection
-  /// What became of instances while the chief was away, for when it is back: at most three of one instance, since only
-  /// a chief starts another.
-  std::vector<messages::Control> unsent_;
   std::uint64_t beats_ = 0;
   Duration chief_heard_{};
   Duration last_tick_{-1};

@@ -218,15 +218,17 @@ std::shared_ptr<transport::StreamSender> NodeNetwork::Impl::sender(const std::sh
   };
   const std::weak_ptr<PeerNode> weak = to;
   if (lane == kControlLane) {
-    stream.up = [this, name = to->name](const transport::StreamUp&) { events.found(name); };
-    stream.down = [this, name = to->name](const Error& reason) {
+    const std::uint64_t birth = leads() ? to->birth : 0;
+    stream.up = [this, name = to->name, birth](const transport::StreamUp&) { events.found(name, birth); };
+    stream.down = [this, name = to->name, birth](const Error& reason) {
       const bool told = reason.message.starts_with("TRP-");
       told ? log::warn("{}", reason.message) : log::debug("control lane to {}: {}", name, reason.message);
-      events.lost(name);
+      events.lost(name, birth);
       if (leads() || reason.code != Code::kCancelled) return;
       // The chief has another process by our name: it took us for dead, and we are to exit.
       Control fenced;
       fenced.kind = ControlKind::kRefuse;
+      fenced.birth = own_birth;
       fenced.term = std::numeric_limits<std::uint64_t>::max();
       fenced.code = reason.code;
       fenced.text = reason.message;
@@ -322,6 +324,7 @@ void NodeNetwork::send(const std::string& node, RemoteMessage message) {
   std::string error_text;
   auto head = pack_head(message, frame, error_text);
   if (auto* control = std::get_if<Control>(&message)) {
+    if (!impl_->leads()) impl_->own_birth = control->birth;
     auto made = messages::make_control(impl_->frames, *control);
     if (!made.ok()) return log::error("to {}: {}", node, made.error().message);
     frame = std::move(made).value();

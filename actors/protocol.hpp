@@ -71,8 +71,8 @@ using retry_atom = caf::atom_constant<caf::atom("retry")>;    // back-off is ove
 // Between nodes and the chief, runtime and chief.
 using control_atom = caf::atom_constant<caf::atom("control")>;  // string: node it comes from, messages::Control
 using marker_atom = caf::atom_constant<caf::atom("marker")>;    // string: node it comes from, uint64_t: cut
-using lost_atom = caf::atom_constant<caf::atom("lost")>;        // string: the connection to this node is gone
-using found_atom = caf::atom_constant<caf::atom("found")>;      // string: there is a connection to this node (again)
+using lost_atom = caf::atom_constant<caf::atom("lost")>;        // string, uint64_t: NetworkEvents::lost
+using found_atom = caf::atom_constant<caf::atom("found")>;      // string, uint64_t: NetworkEvents::found
 using checkpoint_atom = caf::atom_constant<caf::atom("checkpoint")>;  // runtime to chief: one now
 using write_atom = caf::atom_constant<caf::atom("write")>;            // node to its writer: Cut
 using written_atom = caf::atom_constant<caf::atom("written")>;        // writer to its node: WrittenMessage

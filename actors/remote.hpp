@@ -71,9 +71,10 @@ using RemoteMessage =
 /// must not block.
 struct NetworkEvents {
   std::function<void(const std::string& from, RemoteMessage)> received;
-  /// Control to or from this node works (again), or does not any more. Data needs no such word: it waits.
-  std::function<void(const std::string& node)> found;
-  std::function<void(const std::string& node)> lost;
+  /// Control to this process of a node works (again), or does not any more. Data needs no such word: it waits. `birth`
+  /// is as the process said it when it joined; 0 of the chief.
+  std::function<void(const std::string& node, std::uint64_t birth)> found;
+  std::function<void(const std::string& node, std::uint64_t birth)> lost;
 };
 
 /// The name by which nodes address the chief.

@@ -122,6 +122,7 @@ caf::behavior RoleActor::make_behavior() {
         const std::uint32_t channel = message.route.edge.channel;
         if (channel == kReportChannel) return reports_->credit(message);
         find_port(outlets_, options_.topology->channels[channel].from_port, name_).credit(message);
+        answer_pause();
         poke();
       },
       [this](call_atom, CallMessage& message) {
@@ -153,6 +154,7 @@ caf::behavior RoleActor::make_behavior() {
       [this](wire_atom, const std::vector<Peer>& peers) { wire(peers); },
       [this](unwire_atom, const EdgeId& edge, bool peer_produces, std::uint32_t incarnation) {
         unwire(edge, peer_produces, incarnation);
+        answer_pause();
       },
       [this](live_atom, const LiveRoles& live) {
         live_ = live;
@@ -165,11 +167,11 @@ caf::behavior RoleActor::make_behavior() {
         poke();
       },
       [this](pause_atom) {
-        paused_ = true;
-        send(node_, paused_atom::value, name_);
+        paused_ = pause_due_ = true;
+        answer_pause();
       },
       [this](resume_atom) {
-        paused_ = false;
+        paused_ = pause_due_ = false;
         poke();
       },
       [this](save_atom) { save(); },
@@ -288,6 +290,13 @@ void RoleActor::fail(Error error) {
   error.message = name_ + ": " + error.message;
   send(node_, failed_atom::value, Failure{name_, std::move(error)});
   quit(caf::exit_reason::unhandled_exception);
+}
+
+void RoleActor::answer_pause() {
+  // What an earlier incarnation of a consumer had not taken would be missing from a cut: it is not on its way yet.
+  if (!pause_due_ || !std::all_of(outlets_.begin(), outlets_.end(), [](const auto& o) { return o->settled(); })) return;
+  pause_due_ = false;
+  send(node_, paused_atom::value, name_);
 }
 
 void RoleActor::save() {

@@ -62,6 +62,8 @@ class RoleActor final : public caf::event_based_actor, private RoleContext {
   void step();
   void count_waits();
   void fail(Error error);
+  /// Once all that was sent is on its way.
+  void answer_pause();
   void save();
   void report();
   InstanceStatus status() const;
@@ -83,6 +85,7 @@ class RoleActor final : public caf::event_based_actor, private RoleContext {
 
   bool running_ = false;
   bool paused_ = false;
+  bool pause_due_ = false;  ///< the node waits for the answer to `pause`
   bool done_ = false;
   bool step_coming_ = false;  ///< a step_atom is in the mailbox
   std::uint64_t wake_generation_ = 0;

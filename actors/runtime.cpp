@@ -73,10 +73,11 @@ struct Runtime::Impl {
         head.elastic_role = node->elastic_role;
         head.config_hash = node->config_hash;
         head.resume_cut = node->resume_cut;
-        head.journal = node->journal;
         head.commit = node->commit;
         if (!node->journal.empty()) {
           TROUPE_ASSIGN(head.earlier, load_journal(node->journal));
+          head.save_journal = [file = node->journal](const ChiefJournal& journal) { return save_journal(file, journal); };
+          head.load_journal = [file = node->journal] { return load_journal(file); };
         }
       } else {
         head.placement = all_on(kChiefNode, topology);
@@ -141,8 +142,12 @@ struct Runtime::Impl {
         routes.deliver(from, std::move(message));
       }
     };
-    events.found = [head](const std::string& name) { caf::anon_send(head, found_atom::value, name); };
-    events.lost = [head](const std::string& name) { caf::anon_send(head, lost_atom::value, name); };
+    events.found = [head](const std::string& name, std::uint64_t birth) {
+      caf::anon_send(head, found_atom::value, name, birth);
+    };
+    events.lost = [head](const std::string& name, std::uint64_t birth) {
+      caf::anon_send(head, lost_atom::value, name, birth);
+    };
     return events;
   }
 

@@ -3,8 +3,8 @@
 // Small and rare. One struct for all kinds, because most fields are shared; the table says which kind uses which.
 // Schema: control.capnp.
 //
-//   node -> chief
-//     kJoin      node, birth, protocol, config_hash, term (newest seen), incarnation (0: new process), nodes[0] (own
+//   node -> chief; each with birth, of the process that says it
+//     kJoin      node, protocol, config_hash, term (newest seen), incarnation (0: new process), nodes[0] (own
 //                address), instances (that run here already: the chief was lost, not the node)
 //     kAlive     late_ms; number = sequence; every heartbeat period
 //     kUp kDone  instances[0]
@@ -13,7 +13,7 @@
 //     kWritten   number (cut), counters, code and text when it failed
 //     kStatus    text (JSON)
 //     kLeave     text (why): the node ends in good order
-//   chief -> node
+//   chief -> node; each with birth: of the process that is meant
 //     kWelcome   term, incarnation
 //     kRefuse    code, text; fenced when the node was declared dead and must exit
 //     kHeard     number: the kAlive it answers

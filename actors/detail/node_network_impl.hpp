@@ -107,6 +107,7 @@ struct NodeNetwork::Impl {
   std::map<std::string, std::shared_ptr<PeerNode>> peers;
   std::map<std::string, std::uint64_t> refusals;
   std::atomic<std::uint64_t> shared = 0;
+  std::atomic<std::uint64_t> own_birth = 0;  ///< as this process says it to the chief
   std::deque<std::function<void()>> tasks;
   std::deque<std::unique_ptr<transport::Link>> visitors;   ///< have come with a token or a question
   std::deque<std::unique_ptr<transport::Link>> operators;  ///< wait for an answer

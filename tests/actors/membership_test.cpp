@@ -51,7 +51,7 @@ TEST_F(MembershipTest, AnExpectedNodeIsNeitherUpNorDeadBeforeItJoins) {
 
 TEST_F(MembershipTest, AProcessThatReconnectsKeepsItsIncarnation) {
   join(7);
-  members_.lost("worker", now_);
+  members_.lost("worker", 7, now_);
   now_ += milliseconds(50);
   EXPECT_EQ(join(7, 1), Verdict::kAgain);
   EXPECT_EQ(worker().incarnation, 1u);
@@ -115,7 +115,7 @@ TEST_F(MembershipTest, SilenceOfASecondIsDeathAndALittleLessIsNot) {
 TEST_F(MembershipTest, AClosedConnectionIsDeathUnlessItComesBackAtOnce) {
   join(7);
   pass(3, true);
-  members_.lost("worker", now_);
+  members_.lost("worker", 7, now_);
   EXPECT_TRUE(pass(1, false).empty());
   const auto deaths = pass(1, false);
   ASSERT_EQ(deaths.size(), 1u);
@@ -135,7 +135,7 @@ TEST_F(MembershipTest, NobodyIsBlamedForTheTimeInWhichThisNodeWasHeldUp) {  // F
 TEST_F(MembershipTest, AConnectionThatClosedWhileThisNodeWasHeldUpGetsItsTimeToComeBack) {
   join(7);
   pass(3, true);
-  members_.lost("worker", now_);
+  members_.lost("worker", 7, now_);
   now_ += milliseconds(2000);
   EXPECT_TRUE(members_.tick(now_).empty());
   EXPECT_EQ(join(7, 1), Verdict::kAgain);
@@ -154,7 +154,7 @@ TEST_F(MembershipTest, APeriodThatIsALittleLateChangesNothing) {
 
 TEST_F(MembershipTest, WhoIsNotUpIsNotHeard) {
   members_.heard("stranger", now_);
-  members_.lost("stranger", now_);
+  members_.lost("stranger", 7, now_);
   members_.left("stranger");
   EXPECT_EQ(members_.find("stranger"), nullptr);
   join(7);

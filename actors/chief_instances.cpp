@@ -1,0 +1,232 @@
+// The chief's part in the life of instances: places, introduces and restarts them.
+#include <troupe/actors/chief_actor.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include <troupe/core/check.hpp>
+#include <troupe/core/log.hpp>
+
+namespace troupe::actors {
+
+using messages::Control;
+using messages::ControlKind;
+
+ChiefActor::Instance& ChiefActor::add_instance(const std::string& role, std::uint32_t index, const std::string& node) {
+  const RoleSpec* const spec = options_.topology->find(role);
+  TROUPE_CHECK(spec != nullptr, "placement: no role {}", role);
+  Instance instance;
+  const auto count = static_cast<std::uint32_t>(spec->count);
+  instance.elastic = index >= count;
+  // The same for every chief of the run, in whatever order nodes join.
+  const auto number = instance.elastic ? planned_ + index - count : static_cast<std::uint32_t>(instances_.size());
+  instance.id = {role, index, 0, number, false};
+  instance.name = RoleIdentity{role, index, spec->count}.name();
+  instance.node = node;
+  instance.spec = spec;
+  const auto known = journal_.instances.find(instance.name);
+  if (known != journal_.instances.end()) instance.id.incarnation = known->second + 1;
+  instances_.push_back(std::move(instance));
+  return instances_.back();
+}
+
+void ChiefActor::add_elastic(const std::string& node) {
+  // The place of one that has gone, else the next index: those that come and go must not add up.
+  for (Instance& instance : instances_) {
+    const Membership::Node* const before = membership_.find(instance.node);
+    if (!instance.elastic || instance.state != State::kWaitingForNode || before == nullptr) continue;
+    if (before->state != Membership::State::kLeft && before->state != Membership::State::kDead) continue;
+    journal_.joined.erase(instance.node);
+    journal_.joined[node] = instance.id.index;
+    instance.node = node;
+    instance.recent.clear();
+    instance.restarts = 0;
+    return;
+  }
+  auto index = static_cast<std::uint32_t>(options_.topology->find(options_.elastic_role)->count);
+  for (const Instance& instance : instances_) {
+    if (instance.id.role == options_.elastic_role) index = std::max(index, instance.id.index + 1);
+  }
+  journal_.joined[node] = index;
+  add_instance(options_.elastic_role, index, node);
+}
+
+ChiefActor::Instance* ChiefActor::find(const messages::ControlInstance& id) {
+  for (Instance& instance : instances_) {
+    if (instance.id.role == id.role && instance.id.index == id.index) return &instance;
+  }
+  return nullptr;
+}
+
+void ChiefActor::spawn(Instance& instance) {
+  instance.state = State::kStarting;
+  journal_.instances[instance.name] = instance.id.incarnation;
+  save_journal_now();
+  Control spawn = order(ControlKind::kSpawn);
+  spawn.instances = {instance.id};
+  if (options_.resume_cut != 0 && !instance.resumed) {
+    spawn.number = options_.resume_cut;
+    spawn.resume = true;
+  } else if (instance.id.incarnation > 0 && instance.spec->restart.from == RestartFrom::kLastCut) {
+    spawn.number = journal_.last_cut;
+  }
+  to_node(instance.node, std::move(spawn));
+}
+
+template <typename Each>
+void ChiefActor::for_each_edge(const Instance& self, Each each) const {
+  for (const Instance& other : instances_) {
+    for (std::uint32_t c = 0; c < options_.topology->channels.size(); ++c) {
+      const ChannelSpec& channel = options_.topology->channels[c];
+      if (channel.to_role == self.id.role && channel.from_role == other.id.role) {
+        each(other, EdgeId{c, other.id.index, self.id.index}, true);
+      }
+      if (channel.from_role == self.id.role && channel.to_role == other.id.role) {
+        each(other, EdgeId{c, self.id.index, other.id.index}, false);
+      }
+    }
+    if (const auto& reports = options_.topology->reports) {
+      if (self.id.role == reports->role) each(other, EdgeId{kReportChannel, other.id.number, 0}, true);
+      if (other.id.role == reports->role) each(other, EdgeId{kReportChannel, self.id.number, 0}, false);
+    }
+  }
+}
+
+namespace {
+
+messages::ControlEdge edge_to(const messages::ControlInstance& peer, const std::string& node, const EdgeId& edge,
+                              bool peer_produces) {
+  return {edge.channel, edge.producer, edge.consumer, peer_produces, peer.incarnation, node, peer.role};
+}
+
+}  // namespace
+
+void ChiefActor::came_up(Instance& instance) {
+  instance.state = State::kUp;
+  instance.resumed = true;
+  tell_live();
+  introduce(instance);
+}
+
+void ChiefActor::introduce(const Instance& instance) {
+  Control own = order(ControlKind::kWire);
+  Control gone = order(ControlKind::kUnwire);
+  own.instances = gone.instances = {instance.id};
+  for_each_edge(instance, [&](const Instance& other, const EdgeId& edge, bool other_produces) {
+    if (other.gone) {
+      gone.edges.push_back(edge_to(other.id, other.node, edge, other_produces));
+      gone.edges.back().peer_incarnation = *other.gone;
+    }
+    if (other.state != State::kUp) return;
+    own.edges.push_back(edge_to(other.id, other.node, edge, other_produces));
+    if (&other == &instance) return;
+    Control theirs = order(ControlKind::kWire);
+    theirs.instances = {other.id};
+    theirs.edges = {edge_to(instance.id, instance.node, edge, !other_produces)};
+    to_node(other.node, std::move(theirs));
+  });
+  if (!gone.edges.empty()) to_node(instance.node, std::move(gone));
+  to_node(instance.node, std::move(own));
+  Control start = order(ControlKind::kStart);
+  start.instances = {instance.id};
+  to_node(instance.node, std::move(start));
+}
+
+void ChiefActor::went_down(Instance& instance, const Error& error, bool with_its_node) {
+  if (ended_) return;
+  const bool was_up = instance.state == State::kUp;
+  instance.state = State::kWaitingForNode;
+  instance.error = error.message;
+  instance.own.reset();
+  if (was_up) {
+    for_each_edge(instance, [&](const Instance& other, const EdgeId& edge, bool other_produces) {
+      if (other.state != State::kUp) return;
+      Control theirs = order(ControlKind::kUnwire);
+      theirs.instances = {other.id};
+      theirs.edges = {edge_to(instance.id, instance.node, edge, !other_produces)};
+      to_node(other.node, std::move(theirs));
+    });
+    tell_live();
+  }
+  if (cut_ && cut_->ordered && !cut_->captured) {
+    end_cut(Error{Code::kUnavailable, fmt::format("cut: {} went down", instance.name)});
+  }
+  instance.gone = instance.id.incarnation;
+  ++instance.id.incarnation;
+  instance.id.done = false;
+  if (instance.elastic && !membership_.up(instance.node)) return;  // it may come back, or not
+
+  const RestartPolicy& policy = instance.spec->restart;
+  const Duration now = options_.clock->now();
+  std::erase_if(instance.recent, [&](Duration at) { return now - at > policy.window; });
+  const int recent = static_cast<int>(instance.recent.size());
+  if (recent >= policy.max_restarts) {
+    const std::string budget = policy.max_restarts == 0 ? "" : fmt::format(" (after {} restarts)", recent);
+    const bool others = std::any_of(instances_.begin(), instances_.end(), [&](const Instance& other) {
+      return &other != &instance && other.id.role == instance.id.role && other.state != State::kQuarantined;
+    });
+    if (!(policy.quarantine || instance.elastic) || !others)
+      return end_run({Error{error.code, error.message + budget}});
+    instance.state = State::kQuarantined;
+    log::error("TRP-E151 {} is quarantined: {}{}; the run goes on without it", instance.name, error.message, budget);
+    return;
+  }
+  instance.recent.push_back(now);
+  ++instance.restarts;
+  if (with_its_node) return;  // the node's next process runs it at once
+  // Doubling stops early, before it could overflow.
+  Duration backoff = policy.first_backoff;
+  for (int i = 0; i < recent && backoff < policy.max_backoff; ++i) backoff *= 2;
+  backoff = std::min(backoff, policy.max_backoff);
+  instance.state = State::kRestarting;
+  log::warn("TRP-E101 {}; restarting it as incarnation {} in {:.1f} s ({} of {})", error.message,
+            instance.id.incarnation, seconds(backoff), recent + 1, policy.max_restarts);
+  delayed_send(this, backoff, retry_atom::value, instance.id.number);
+}
+
+void ChiefActor::restart(std::uint32_t number) {
+  if (ended_) return;
+  const auto found = std::find_if(instances_.begin(), instances_.end(),
+                                  [&](const Instance& instance) { return instance.id.number == number; });
+  if (found == instances_.end() || found->state != State::kRestarting) return;
+  if (cut_ && cut_->ordered && !cut_->captured) {
+    // Coming up in the middle of a cut it would be neither paused nor saved: wait until the cut is over.
+    delayed_send(this, std::chrono::milliseconds(10), retry_atom::value, number);
+    return;
+  }
+  if (!membership_.up(found->node)) {
+    found->state = State::kWaitingForNode;
+    return;
+  }
+  spawn(*found);
+}
+
+void ChiefActor::finished(const Instance& instance) {
+  if (!instance.spec->completes_run) return;
+  const bool all = std::all_of(instances_.begin(), instances_.end(), [&](const Instance& other) {
+    return other.id.role != instance.id.role || other.id.done || other.elastic || other.state == State::kQuarantined;
+  });
+  if (all) end_run({});
+}
+
+Control ChiefActor::live() const {
+  std::set<std::string> roles;
+  for (const Instance& instance : instances_) {
+    if (instance.state == State::kUp && !instance.id.done) roles.insert(instance.id.role);
+  }
+  Control live = order(ControlKind::kLive);
+  live.texts.assign(roles.begin(), roles.end());
+  return live;
+}
+
+void ChiefActor::tell_live() {
+  const Control now = live();
+  if (now.texts == live_) return;
+  live_ = now.texts;
+  for (const auto& [name, node] : membership_.nodes()) {
+    if (node.state == Membership::State::kUp) to_node(name, now);
+  }
+}
+
+}  // namespace troupe::actors

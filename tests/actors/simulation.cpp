@@ -1,0 +1,384 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include <troupe/actors/chief_actor.hpp>
+#include <troupe/actors/node_actor.hpp>
+#include <troupe/core/check.hpp>
+#include <troupe/tests/actors/simulation_impl.hpp>
+
+namespace troupe::actors::testing {
+namespace {
+
+constexpr Duration kLaunchLeast = std::chrono::milliseconds(50);
+constexpr Duration kLaunchMost = std::chrono::milliseconds(500);
+
+}  // namespace
+
+Simulation::Simulation(SimulationOptions options, SimulatedDisk disk)
+    : options_(std::move(options)), disk_(std::move(disk)), rng_(derive_seed(options_.seed, "simulation", 0)) {}
+
+Simulation::~Simulation() {
+  over_ = true;
+  for (auto& [birth, process] : processes_) {
+    if (process->alive) exit(*process);
+  }
+}
+
+// ---- time ----
+
+Duration Simulation::random(Duration least, Duration most) {
+  return least + Duration(rng_.below(static_cast<std::uint64_t>((most - least).count()) + 1));
+}
+
+void Simulation::note(std::string_view what, std::uint64_t a, std::uint64_t b) {
+  const auto mix = [this](std::uint64_t value) { trace_ = (trace_ ^ value) * 1099511628211ULL; };
+  for (const char c : what) mix(static_cast<unsigned char>(c));
+  mix(static_cast<std::uint64_t>(now_.count()));
+  mix(a);
+  mix(b);
+}
+
+void Simulation::at(Duration time, std::function<void()> event) {
+  events_.emplace(std::pair(std::max(time, now_), ++sequence_), std::move(event));
+}
+
+Duration Simulation::next_timer() {
+  Duration next = Duration::max();
+  for (auto& [birth, process] : processes_) {
+    if (!process->alive || process->stopped) continue;
+    const auto& schedule = process->scheduler().clock().schedule();
+    if (!schedule.empty()) next = std::min<Duration>(next, schedule.begin()->first.time_since_epoch());
+  }
+  return next;
+}
+
+void Simulation::run(Process& process) {
+  auto& scheduler = process.scheduler();
+  for (;;) {
+    auto& clock = scheduler.clock();
+    const Duration behind = now_ - clock.current_time.time_since_epoch();
+    const bool due = !clock.schedule().empty() && clock.schedule().begin()->first.time_since_epoch() <= now_;
+    if (behind > Duration::zero() || due) clock.advance_time(behind);
+    if (!scheduler.try_run_once()) {
+      if (!due) return;
+      continue;
+    }
+    while (scheduler.try_run_once()) {
+    }
+  }
+}
+
+void Simulation::settle() {
+  for (auto& [birth, process] : processes_) {
+    if (process->alive && !process->stopped) run(*process);
+  }
+}
+
+void Simulation::run_until(Duration time) {
+  for (;;) {
+    settle();
+    const Duration event = events_.empty() ? Duration::max() : events_.begin()->first.first;
+    const Duration next = std::min(event, next_timer());
+    if (next > time) break;
+    now_ = std::max(now_, next);
+    while (!events_.empty() && events_.begin()->first.first <= now_) {
+      const auto first = events_.begin();
+      const std::function<void()> happens = std::move(first->second);
+      events_.erase(first);
+      happens();
+    }
+  }
+  now_ = time;
+  settle();
+}
+
+// ---- processes ----
+
+Simulation::Process* Simulation::current(const std::string& node) {
+  const auto found = current_.find(node);
+  if (found == current_.end()) return nullptr;
+  Process& process = *processes_.at(found->second);
+  return process.alive ? &process : nullptr;
+}
+
+Simulation::Process* Simulation::at_port(const std::string& node, std::uint16_t port) {
+  Process* newest = nullptr;
+  for (auto& [birth, process] : processes_) {
+    if (process->alive && process->name == node && process->port == port) newest = process.get();
+  }
+  return newest;
+}
+
+std::size_t Simulation::alive(const std::string& node) const {
+  return static_cast<std::size_t>(std::count_if(processes_.begin(), processes_.end(), [&](const auto& entry) {
+    return entry.second->alive && entry.second->name == node;
+  }));
+}
+
+std::size_t Simulation::alive() const {
+  return static_cast<std::size_t>(
+      std::count_if(processes_.begin(), processes_.end(), [](const auto& entry) { return entry.second->alive; }));
+}
+
+std::vector<std::string> Simulation::nodes() const { return {wanted_.begin(), wanted_.end()}; }
+
+void Simulation::start(const std::string& node) {
+  wanted_.insert(node);
+  spawn(node);
+}
+
+void Simulation::spawn(const std::string& node) {
+  const bool leads = node == kChiefNode;
+  const std::uint64_t birth = ++sequence_;
+  std::uint16_t port = leads ? kChiefPort : ++next_port_;
+  if (!leads && options_.same_ports) {
+    for (const auto& [other_birth, other] : processes_) {
+      if (other->name == node && !other->alive) port = other->port;
+    }
+  }
+  auto made = std::make_unique<Process>(*this, node, birth, port);
+  Process* const process = made.get();
+  processes_[birth] = std::move(made);
+  current_[node] = birth;
+  note("start", birth, port);
+
+  process->listener = process->system.spawn([this, process](caf::event_based_actor* self) -> caf::behavior {
+    return {
+        [this, process](ended_atom, const RunEnded& message) {
+          note("ended", process->birth, message.error.has_value());
+          if (process->name == kChiefNode && !(message.error && message.error->code == Code::kCancelled)) {
+            if (message.error) findings_.push_back("the run ended: " + message.error->message);
+            ended_ = message;
+            end();
+            return;
+          }
+          at(now_, [this, birth = process->birth] {
+            Process& ended = *processes_.at(birth);
+            if (!ended.alive) return;
+            const bool again = current(ended.name) == &ended && wanted_.contains(ended.name);
+            exit(ended);
+            if (again && !over_) {
+              at(now_ + random(kLaunchLeast, kLaunchMost), [this, node = ended.name] {
+                if (wanted_.contains(node) && current(node) == nullptr && !over_) spawn(node);
+              });
+            }
+          });
+        },
+        [process](const CheckpointDone& message) {
+          if (process->checkpoint_done) process->checkpoint_done(message);
+        },
+        [process](const std::string& message) {
+          if (process->status_done) process->status_done(message);
+        },
+        [self, process](checkpoint_atom) { self->send(process->chief, checkpoint_atom::value); },
+        [self, process](status_atom) { self->send(process->chief, status_atom::value); },
+        [](stop_atom) {},
+    };
+  });
+
+  if (leads) {
+    ChiefOptions head;
+    head.run = "simulated";
+    head.topology = options_.topology;
+    head.clock = &process->clock;
+    head.placement = options_.placement;
+    head.network = &process->network;
+    head.membership = options_.membership;
+    head.elastic_role = options_.elastic_role;
+    head.cut_deadline = options_.cut_deadline;
+    head.checkpoint_period = options_.checkpoint_period;
+    head.resume_cut = resume ? disk_.committed : 0;
+    head.earlier = disk_.journal;
+    head.save_journal = [this, process](const ChiefJournal& journal) -> Status {
+      if (process->alive) disk_.journal = journal;
+      return {};
+    };
+    head.load_journal = [this]() -> Result<ChiefJournal> { return disk_.journal; };
+    head.commit = [this, process](std::uint64_t number, const std::vector<std::string>& nodes) -> Status {
+      if (!process->alive) return Error{Code::kCancelled, "dead"};
+      note("commit", number, process->birth);
+      if (number <= disk_.committed) {
+        findings_.push_back(fmt::format("cut {} was committed after cut {}", number, disk_.committed));
+      }
+      std::vector<std::shared_ptr<const Cut>> shards;
+      for (const std::string& node : nodes) {
+        const auto& all = disk_.shards[node];
+        const auto shard = all.find(number);
+        if (shard == all.end()) {
+          findings_.push_back(fmt::format("cut {} was committed without the shard of {}", number, node));
+          continue;
+        }
+        shards.push_back(shard->second);
+      }
+      disk_.committed = number;
+      if (on_commit) on_commit(shards);
+      return {};
+    };
+    process->chief = process->system.spawn<ChiefActor>(std::move(head), process->listener);
+    resume = false;  // its next process goes on with the run
+  }
+  NodeActorOptions hands;
+  hands.name = node;
+  hands.topology = options_.topology;
+  hands.clock = &process->clock;
+  hands.pool = &process->pool;
+  hands.seed = options_.seed;
+  hands.report_period = options_.report_period;
+  hands.single_threaded = true;
+  hands.write_cut = [this, process](std::shared_ptr<const Cut> cut) -> Status {
+    if (!process->alive || failing_disks_.contains(process->name)) {
+      return Error{Code::kIo, "no space left on the simulated disk"};
+    }
+    disk_.shards[process->name][cut->number] = std::move(cut);
+    return {};
+  };
+  hands.load = [this](const std::string& instance,
+                      std::uint64_t number) -> Result<std::shared_ptr<const InstanceState>> {
+    for (const auto& [name, shards] : disk_.shards) {
+      const auto shard = shards.find(number);
+      if (shard == shards.end()) continue;
+      for (const Cut::Instance& saved : shard->second->instances) {
+        if (saved.name == instance) return saved.state;
+      }
+    }
+    return std::shared_ptr<const InstanceState>();
+  };
+  hands.cut_deadline = options_.cut_deadline;
+  hands.network = &process->network;
+  hands.routes = &process->routes;
+  hands.heartbeat = options_.membership.heartbeat;
+  hands.chief_silence = options_.membership.dead_after;
+  hands.orphaned_after = options_.orphaned_after;
+  hands.birth = birth;
+  hands.address = {node, 0, node, port};
+  if (!options_.elastic_role.empty()) hands.roles = {options_.elastic_role};
+  process->hands = process->system.spawn<NodeActor>(std::move(hands), process->chief, process->listener);
+  if (!leads) line(*process, kChiefNode, kChiefPort, 0);
+  watch_all();
+}
+
+/// The process is gone at once; nobody hears a word of it any more but what was on its way.
+void Simulation::exit(Process& process) {
+  process.alive = false;
+  note("exit", process.birth, 0);
+  for (auto& [id, lane] : lanes_) {
+    if (lane->from != process.birth) continue;
+    lane->orphan = true;
+    lane->control = nullptr;
+    const std::size_t arrive = lane->queue.empty() ? 0 : rng_.below(lane->queue.size() + 1);
+    lane->queue.resize(arrive);
+  }
+  std::erase_if(lanes_, [](const auto& entry) { return entry.second->orphan && entry.second->queue.empty(); });
+  std::erase_if(lines_, [&](const auto& entry) { return entry.second->from == process.birth; });
+  if (process.chief) {
+    caf::anon_send(process.chief, stop_atom::value);
+    caf::anon_send(process.chief, stop_atom::value, true);
+  }
+  caf::anon_send(process.hands, stop_atom::value, true);
+  while (process.scheduler().try_run_once()) {
+  }
+  caf::anon_send_exit(process.listener, caf::exit_reason::user_shutdown);
+  process.chief = process.hands = process.listener = nullptr;
+  while (process.scheduler().try_run_once()) {
+  }
+  process.routes.clear();
+  process.system.clock().cancel_all();
+  watch_all();
+}
+
+void Simulation::kill(const std::string& node, Duration pause) {
+  Process* const process = current(node);
+  if (process == nullptr) return;
+  exit(*process);
+  if (pause < Duration::zero()) {
+    wanted_.erase(node);
+    return;
+  }
+  at(now_ + pause, [this, node] {
+    if (wanted_.contains(node) && current(node) == nullptr && !over_) spawn(node);
+  });
+}
+
+void Simulation::stop(const std::string& node) {
+  if (Process* const process = current(node)) {
+    process->stopped = true;
+    note("stop", process->birth, 0);
+    watch_all();
+  }
+}
+
+void Simulation::resume_process(const std::string& node) {
+  for (auto& [birth, process] : processes_) {
+    if (process->name == node) process->stopped = false;
+  }
+  watch_all();
+}
+
+void Simulation::replace(const std::string& node, Duration wake) {
+  Process* const process = current(node);
+  if (process == nullptr || over_) return;
+  process->stopped = true;
+  note("replace", process->birth, 0);
+  at(now_ + wake, [this, birth = process->birth] {
+    processes_.at(birth)->stopped = false;
+    watch_all();
+  });
+  spawn(node);
+}
+
+void Simulation::reap(const std::string& node) {
+  for (auto& [birth, process] : processes_) {
+    if (process->alive && process->name == node && process.get() != current(node)) exit(*process);
+  }
+}
+
+void Simulation::leave(const std::string& node) {
+  wanted_.erase(node);
+  if (Process* const process = current(node)) caf::anon_send(process->hands, stop_atom::value);
+}
+
+std::string Simulation::describe() const {
+  std::string text;
+  for (const auto& [birth, process] : processes_) {
+    if (!process->alive) continue;
+    text += fmt::format("{} (process {}{}) knows", process->name, birth, process->stopped ? ", stopped" : "");
+    for (const auto& [name, node] : process->known) text += fmt::format(" {}/{}:{}", name, node.incarnation, node.port);
+    text += fmt::format("; listens on {}\n", process->port);
+  }
+  for (const auto& [id, lane] : lanes_) {
+    if (lane->queue.empty()) continue;
+    text += fmt::format("lane {} of process {} to {}:{}: {} messages\n", id, lane->from, lane->node, lane->port,
+                        lane->queue.size());
+  }
+  return text;
+}
+
+// ---- the run ----
+
+void Simulation::checkpoint(std::function<void(const CheckpointDone&)> done) {
+  Process* const chief = current(kChiefNode);
+  if (chief == nullptr) return;
+  chief->checkpoint_done = std::move(done);
+  caf::anon_send(chief->listener, checkpoint_atom::value);
+}
+
+void Simulation::status(std::function<void(const std::string&)> done) {
+  Process* const chief = current(kChiefNode);
+  if (chief == nullptr) return;
+  chief->status_done = std::move(done);
+  caf::anon_send(chief->listener, status_atom::value);
+}
+
+void Simulation::end() {
+  over_ = true;
+  Process* const chief = current(kChiefNode);
+  if (chief == nullptr) return;
+  caf::anon_send(chief->chief, stop_atom::value);
+  // The process ends when its chief has told all nodes.
+  at(now_ + std::chrono::seconds(4), [this, birth = chief->birth] {
+    if (processes_.at(birth)->alive) exit(*processes_.at(birth));
+  });
+}
+
+}  // namespace troupe::actors::testing
