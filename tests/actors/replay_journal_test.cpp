@@ -28,6 +28,32 @@ using ::testing::HasSubstr;
 const Signature kSignature{{"value", DType::kF32, {}}};
 constexpr std::int64_t kRows = 3;  // of a trajectory
 
+/// What is logged while it lives.
+class Lines {
+ public:
+  Lines() {
+    log::set_level(log::Level::kInfo);
+    ::testing::internal::CaptureStderr();
+  }
+  ~Lines() {
+    if (!ended_) (void)end();
+  }
+  std::string end() {
+    ended_ = true;
+    log::set_level(log::Level::kOff);
+    return ::testing::internal::GetCapturedStderr();
+  }
+
+ private:
+  bool ended_ = false;
+};
+
+std::int64_t count(const std::string& text, const std::string& part) {
+  std::int64_t times = 0;
+  for (auto at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++times;
+  return times;
+}
+
 class ReplayJournalTest : public ::testing::Test {
  protected:
   ReplayJournalTest() : root(fs::path(::testing::TempDir()) / ("replay_journal_test_" + std::to_string(getpid()))) {
@@ -169,10 +195,14 @@ TEST_F(ReplayJournalTest, ANewIncarnationOfAProducerCountsFromZeroAgain) {
   send(0, 1);
   run();
   kill();
+  Lines lines;
   start(options("relaxed"));
   send(0, 0, 1);
   send(0, 1, 0);  // of the earlier one, late
   run();
+  const std::string said = lines.end();
+  EXPECT_THAT(said, HasSubstr("TRP-I301 replay: 6 items recovered in "));
+  EXPECT_THAT(said, HasSubstr("TRP-S707 replay: trajectory 1 of producer 0 is there already: dropped (1 so far)"));
   EXPECT_EQ(reported("items"), 9);
   EXPECT_EQ(reported("duplicates"), 1);
 }
@@ -238,6 +268,7 @@ TEST_F(ReplayJournalTest, OnAFullDiskADurableReplayHoldsTheCreditsUntilThereIsRo
   start(options("durable"));
   send(0, 0);
   run();
+  Lines lines;
   {
     const FullDisk full(300);
     for (std::uint64_t i = 1; i < 5; ++i) send(0, i);
@@ -261,6 +292,10 @@ TEST_F(ReplayJournalTest, OnAFullDiskADurableReplayHoldsTheCreditsUntilThereIsRo
   run();
   EXPECT_EQ(context.in("trajectories").held, 0);
   EXPECT_EQ(role->waiting_for(), "");
+  const std::string said = lines.end();
+  EXPECT_EQ(count(said, "TRP-E601 replay: journal failed: write "), 1) << said;
+  EXPECT_EQ(count(said, "inserts since row 3 are not acknowledged until it works again"), 1) << said;
+  EXPECT_EQ(count(said, "replay: journal works again after "), 1) << said;
   kill();
   start(options("durable"));
   EXPECT_EQ(reported("items"), 15);
@@ -311,7 +346,10 @@ TEST_F(ReplayJournalTest, ATornTailIsCutOffAndWhatItHeldIsSentAgain) {
     if (file.path().filename().string().starts_with("journal-")) newest = std::max(newest, file.path());
   }
   fs::resize_file(newest, fs::file_size(newest) - 5);
+  Lines lines;
   start(options("relaxed"));
+  EXPECT_THAT(lines.end(),
+              ::testing::ContainsRegex("TRP-I611 replay: journal .*: [0-9]+ bytes of an unfinished write"));
   EXPECT_EQ(reported("items"), 6);
   send(0, 2);
   run();
@@ -333,7 +371,7 @@ TEST_F(ReplayJournalTest, DamageBeforeTheTailIsRefusedNamingFileAndPlace) {
   const auto made = make(options("durable"));
   ASSERT_FALSE(made.ok());
   EXPECT_EQ(made.error().code, Code::kCorrupt);
-  EXPECT_THAT(made.error().message, HasSubstr((root / "replay" / "journal").string()));
+  EXPECT_THAT(made.error().message, HasSubstr("TRP-E610 replay: journal " + (root / "replay" / "journal").string()));
 }
 
 // ---- checkpoints ----
@@ -449,7 +487,10 @@ TEST_F(ReplayJournalTest, ACheckpointMovesBetweenReplaysWithAndWithoutJournal) {
   // Another node, which sees the first one's folder, and one that does not.
   fs::rename(root / "replay", root / "moved");
   start(options("relaxed"), true);
+  Lines lines;
   ASSERT_TRUE(role->restore(elsewhere).ok());
+  EXPECT_THAT(lines.end(),
+              HasSubstr("TRP-W302 replay: 9 items of the checkpoint are not in the journal any more; 0 are"));
   EXPECT_EQ(reported("items"), 0);
   fs::remove_all(root / "replay");
   fs::rename(root / "moved", root / "replay");
@@ -515,7 +556,9 @@ TEST_F(ReplayJournalTest, ATrajectoryOfAnotherKindIsDroppedAndItsCreditGivenBack
         messages::TrajectoryBuilder::make(context.pool(), {std::make_shared<const Signature>(other), 1, false}).value();
     context.in("trajectories").frames.push_back(std::move(builder).finish({}, 1));
     send(0, 0);
+    Lines lines;
     run();
+    EXPECT_THAT(lines.end(), HasSubstr("TRP-S706 replay: trajectory 0 of producer 0: "));
     EXPECT_EQ(reported("rejected"), 1);
     EXPECT_EQ(reported("items"), 3);
     EXPECT_EQ(context.in("trajectories").held, 0);
