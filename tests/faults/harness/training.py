@@ -187,8 +187,12 @@ class Actions:
     def go_on(self, target):
         self._signal(target, signal.SIGCONT)
 
-    def signal_launcher(self, _target, number):
-        self._training.launcher.signal(number)
+    def signal_launcher(self, _target, number, times=1):
+        process = self._training.launcher.process
+        self.happened_s = time.monotonic()
+        for _ in range(times):
+            os.kill(process.pid, number)
+            time.sleep(0.01)  # two that come at once are one
 
     def kill_host(self, target):
         self._network.hosts[target].kill()
