@@ -250,7 +250,7 @@ SCENARIOS = [
              degrade("signal_launcher", "host", number=int(signal.SIGINT), times=2), stops_at_once, ends_itself=True),
     Scenario("B_bad_peers", "hostile clients at every socket of every process",
              degrade("bad_peers", "host"), all_refused, needs=("root", "hosts", "openssl")),
-    Scenario("G7_many_kills", "kill -9 of a process at random every 15 s, 40 times", many_kills(40, 15.0, ONE_HOST_NODES),
+    Scenario("G7_many_kills", "kill -9 of a process at random every 15 s, 20 times", many_kills(20, 15.0, ONE_HOST_NODES),
              survives_all(stall_s=6.0), tier="long"),
 
     # Six hosts, with `troupe up`.
