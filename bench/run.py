@@ -134,7 +134,7 @@ BENCHES = {
     "control": Bench(
         "small messages there and back on the urgent lane, idle and beside 64 MiB frames",
         "control_bench",
-        {},
+        {"caf": "caf_control_bench"},
         better="lower",
     ),
     "train": Bench(

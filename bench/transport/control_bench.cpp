@@ -4,12 +4,11 @@
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
-#include <atomic>
 #include <semaphore>
 #include <thread>
 #include <vector>
 
-#include <troupe/bench/transport/streams.hpp>
+#include <troupe/bench/transport/bulk.hpp>
 #include <troupe/core/clock.hpp>
 
 namespace troupe::transport {
@@ -17,31 +16,6 @@ namespace {
 
 constexpr std::int64_t kRounds = 1000;
 constexpr std::int64_t kWarmUp = 200;
-constexpr std::size_t kFrameBytes = 64 << 20;
-constexpr std::int64_t kFramesUnderWay = 4;
-
-/// Sends frames until it is destroyed.
-class Bulk {
- public:
-  explicit Bulk(const LoopbackNodes& nodes)
-      : stream_(nodes, Lane::kBulk, [this](const StreamMessage&) { credits_.release(); }),
-        sending_([this](std::stop_token stop) {
-          const auto body = std::make_shared<std::vector<std::byte>>(kFrameBytes, std::byte{1});
-          while (!stop.stop_requested()) {
-            credits_.acquire();
-            stream_.sender().send({.body = *body, .owner = body}).value();
-            ++frames_;
-          }
-        }) {}
-  std::int64_t frames() const { return frames_; }
-
- private:
-  std::counting_semaphore<> credits_{kFramesUnderWay};
-  std::atomic<std::int64_t> frames_ = 0;
-  BenchStream stream_;
-  std::jthread sending_;
-};
-
 /// The 99th percentile of the round trips, in microseconds.
 double p99_us(const LoopbackNodes& nodes) {
   const SteadyClock clock;
