@@ -81,12 +81,13 @@ caf::behavior ChiefActor::make_behavior() {
       [this](retry_atom, std::uint64_t cut, bool) {
         if (cut_ && cut_->number == cut && !cut_->ordered) order_cut();
       },
-      [this](checkpoint_atom) {
+      [this](checkpoint_atom, caf::timespan patience) {
         auto promise = make_response_promise();
         if (cut_) {
           next_cut_.push_back(promise);
+          if (!cut_->ordered) cut_->give_up = std::min(cut_->give_up, options_.clock->now() + patience);
         } else {
-          begin_cut(promise);
+          begin_cut(promise, patience);
         }
         return promise;
       },
@@ -95,7 +96,7 @@ caf::behavior ChiefActor::make_behavior() {
         if (cut_ && cut_->captured)
           log::warn("TRP-W602 checkpoint {} is still being written; one is skipped", cut_->number);
         if (cut_) return;
-        begin_cut(std::nullopt);
+        begin_cut(std::nullopt, options_.cut_deadline);
       },
       [this](expire_atom, std::uint64_t number) {
         if (!cut_ || cut_->number != number) return;

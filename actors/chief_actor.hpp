@@ -115,7 +115,7 @@ class ChiefActor final : public caf::event_based_actor {
   void for_each_edge(const Instance& self, Each each) const;
 
   // Cuts.
-  void begin_cut(std::optional<caf::response_promise> promise);
+  void begin_cut(std::optional<caf::response_promise> promise, Duration patience);
   void order_cut();
   void cut_answer(const messages::Control& message, const std::string& node);
   void resume_nodes();

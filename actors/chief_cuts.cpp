@@ -17,12 +17,12 @@ constexpr Duration kCutRetry = std::chrono::milliseconds(10);
 
 }  // namespace
 
-void ChiefActor::begin_cut(std::optional<caf::response_promise> promise) {
+void ChiefActor::begin_cut(std::optional<caf::response_promise> promise, Duration patience) {
   cut_.emplace();
   cut_->number = ++journal_.cuts_begun;
   save_journal_now();  // a number that was used once must not be used again: old markers bear it
   if (promise) cut_->promises.push_back(std::move(*promise));
-  cut_->give_up = options_.clock->now() + options_.cut_deadline;
+  cut_->give_up = options_.clock->now() + patience;
   order_cut();
 }
 
@@ -99,7 +99,7 @@ void ChiefActor::end_cut(std::optional<Error> error) {
   next_cut_.clear();
   caf::response_promise first = std::move(next.front());
   next.erase(next.begin());
-  begin_cut(std::move(first));
+  begin_cut(std::move(first), options_.cut_deadline);
   if (cut_) {
     cut_->promises.insert(cut_->promises.end(), next.begin(), next.end());
   } else {

@@ -76,7 +76,9 @@ struct Runtime::Impl {
         head.commit = node->commit;
         if (!node->journal.empty()) {
           TROUPE_ASSIGN(head.earlier, load_journal(node->journal));
-          head.save_journal = [file = node->journal](const ChiefJournal& journal) { return save_journal(file, journal); };
+          head.save_journal = [file = node->journal](const ChiefJournal& journal) {
+            return save_journal(file, journal);
+          };
           head.load_journal = [file = node->journal] { return load_journal(file); };
         }
       } else {
@@ -242,10 +244,10 @@ Result<Runtime::Ended> Runtime::run(const std::function<bool()>& interrupt) {
   return Ended::kStopped;
 }
 
-Result<std::vector<messages::Counter>> Runtime::checkpoint() {
+Result<std::vector<messages::Counter>> Runtime::checkpoint(std::optional<Duration> patience) {
   TROUPE_CHECK(impl_->chief && impl_->options.write_cut, "checkpoint() before run(), without a writer or a chief");
   impl_->checkpoint_done.reset();
-  impl_->self->send(impl_->chief, checkpoint_atom::value);
+  impl_->self->send(impl_->chief, checkpoint_atom::value, patience.value_or(impl_->options.cut_deadline));
   // A cut may be under way, then comes this one, each with up to three deadlines; the rest is the disk's time.
   const Duration give_up = impl_->clock.now() + 6 * impl_->options.cut_deadline + kWriteDeadline;
   while (!impl_->checkpoint_done && !impl_->standstill && impl_->clock.now() < give_up) impl_->advance();

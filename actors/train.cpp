@@ -22,6 +22,9 @@ namespace troupe::actors {
 namespace {
 
 constexpr const char* kWallCounter = "run/wall_ms";
+/// The end waits for one that is being restarted, and tries again when a node goes down in the cut; schedulers give it
+/// 30 s.
+constexpr Duration kLastCutPatience = std::chrono::seconds(5);
 constexpr Duration kLastCutRetries = std::chrono::seconds(10);
 
 /// What this process wrote last. Over nodes the learner's part is another node's, and is read back from disk.
@@ -64,12 +67,11 @@ class Training {
 
  private:
   /// A node that dies during a cut, or leaves, makes it fail; the next one is without that node, or with its successor.
-  /// One that waited in vain for a successor took its whole deadline, and is not tried again.
   Result<std::vector<messages::Counter>> last_checkpoint() {
     const Duration give_up = runtime_->clock().now() + kLastCutRetries;
-    auto counters = runtime_->checkpoint();
+    auto counters = runtime_->checkpoint(kLastCutPatience);
     while (!counters.ok() && counters.error().code == Code::kUnavailable && runtime_->clock().now() < give_up) {
-      counters = runtime_->checkpoint();
+      counters = runtime_->checkpoint(kLastCutPatience);
     }
     return counters;
   }

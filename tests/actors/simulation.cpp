@@ -171,7 +171,7 @@ void Simulation::spawn(const std::string& node) {
         [process](const std::string& message) {
           if (process->status_done) process->status_done(message);
         },
-        [self, process](checkpoint_atom) { self->send(process->chief, checkpoint_atom::value); },
+        [self, process](checkpoint_atom) { self->send(process->chief, checkpoint_atom::value, caf::timespan(std::chrono::seconds(2))); },
         [self, process](status_atom) { self->send(process->chief, status_atom::value); },
         [](stop_atom) {},
     };
