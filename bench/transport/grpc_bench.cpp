@@ -17,7 +17,7 @@ namespace troupe::transport {
 namespace {
 
 constexpr const char* kMethod = "/bench.Frames/Carry";
-constexpr int kHttp2FrameBytes = 1 << 20;
+constexpr int kHttp2FrameBytes = 256 << 10;
 constexpr int kReadAheadBytes = 8 << 20;
 
 using grpc::ByteBuffer;

@@ -35,7 +35,7 @@ class End {
     BIO_free(bio);
     SSL_CTX* const context = context_.get();
     TROUPE_CHECK(SSL_CTX_set_min_proto_version(context, TLS1_3_VERSION) == 1 &&
-                     SSL_CTX_set_ciphersuites(context, "TLS_AES_256_GCM_SHA384") == 1 &&
+                     SSL_CTX_set_ciphersuites(context, "TLS_AES_128_GCM_SHA256") == 1 &&
                      SSL_CTX_use_certificate(context, certificate) == 1 && SSL_CTX_use_PrivateKey(context, key) == 1 &&
                      X509_STORE_add_cert(SSL_CTX_get_cert_store(context), authority) == 1,
                  "TLS set-up");

@@ -31,6 +31,11 @@ std::string rejection(X509_STORE_CTX* store) {
   }
 }
 
+/// AES-128 is as strong as the P-256 keys around it and takes a fifth less time than AES-256.
+constexpr const char* kCiphers = "TLS_AES_128_GCM_SHA256:TLS_AES_256_GCM_SHA384:TLS_CHACHA20_POLY1305_SHA256";
+/// Several records in one read.
+constexpr std::size_t kReadBufferBytes = 64 * 1024;
+
 /// OpenSSL's verdict stands; this only keeps its reason, which the error of the handshake does not say.
 int on_verified(int passed, X509_STORE_CTX* store) {
   const auto* const ssl =
@@ -47,8 +52,7 @@ Result<ContextPtr> make_context(const Credentials& credentials) {
   ContextPtr context(SSL_CTX_new(TLS_method()));
   if (context == nullptr) return bad_credentials("cannot make a context");
   SSL_CTX* const raw = context.get();
-  if (SSL_CTX_set_min_proto_version(raw, TLS1_3_VERSION) != 1 ||
-      SSL_CTX_set_ciphersuites(raw, "TLS_AES_256_GCM_SHA384:TLS_CHACHA20_POLY1305_SHA256") != 1) {
+  if (SSL_CTX_set_min_proto_version(raw, TLS1_3_VERSION) != 1 || SSL_CTX_set_ciphersuites(raw, kCiphers) != 1) {
     return bad_credentials("TLS 1.3 is not available");
   }
   SSL_CTX_set_verify(raw, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, on_verified);
@@ -57,7 +61,8 @@ Result<ContextPtr> make_context(const Credentials& credentials) {
   SSL_CTX_set_num_tickets(raw, 0);     // no resumption: every connection proves itself
   SSL_CTX_set_max_early_data(raw, 0);  // nothing before the handshake is done
   SSL_CTX_set_options(raw, SSL_OP_NO_COMPRESSION | SSL_OP_NO_RENEGOTIATION);
-  SSL_CTX_set_read_ahead(raw, 1);  // one read a record, instead of one for its header and one for the rest
+  SSL_CTX_set_read_ahead(raw, 1);  // instead of one read for a record's header and one for the rest
+  SSL_CTX_set_default_read_buffer_len(raw, kReadBufferBytes);
   SSL_CTX_set_mode(raw, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
 
   const X509Ptr authority = parse_certificate(credentials.authority);
