@@ -112,7 +112,13 @@ Status ReplayJournal::recover(replay::Table& table) {
   auto sink = [&](Key first, const replay::JournalRecord& record) {
     return table.recover(first, record.rows, record.priorities, record.samples);
   };
-  TROUPE_ASSIGN(auto opened, Journal::recover(std::move(folder), options_, now_, sink));
+  auto recovered = Journal::recover(std::move(folder), options_, now_, sink);
+  if (!recovered.ok() && recovered.error().code == Code::kCorrupt) {
+    // Nobody but the user can say that what is left of it is enough.
+    return Error{Code::kCorrupt, fmt::format("{}; refused: to go on without its rows, remove {}",
+                                             recovered.error().message, folder_.string())};
+  }
+  TROUPE_ASSIGN(auto opened, std::move(recovered));
   journal_ = std::move(opened.journal);
   recovery_s_ = seconds(clock.now() - start);
   if (opened.recovery.rows > 0) {

@@ -372,6 +372,10 @@ TEST_F(ReplayJournalTest, DamageBeforeTheTailIsRefusedNamingFileAndPlace) {
   ASSERT_FALSE(made.ok());
   EXPECT_EQ(made.error().code, Code::kCorrupt);
   EXPECT_THAT(made.error().message, HasSubstr("TRP-E610 replay: journal " + (root / "replay" / "journal").string()));
+  EXPECT_THAT(made.error().message, HasSubstr("refused: to go on without its rows, remove "));
+  fs::remove_all(root / "replay" / "journal");
+  start(options("durable"));
+  EXPECT_EQ(reported("items"), 0);
 }
 
 // ---- checkpoints ----
