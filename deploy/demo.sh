@@ -3,7 +3,7 @@
 # replay, a learner and two nodes of env actors. First nobody disturbs them; then, in a second run, each of the five dies
 # once by kill -9. Both are given the same number of environment steps and end with the same return.
 #
-#   sudo deploy/demo.sh [RUN_DIR]     about 5 minutes; default RUN_DIR: runs/demo-TIME
+#   sudo deploy/demo.sh [RUN_DIR]     about 5 minutes on a quiet machine; default RUN_DIR: runs/demo-TIME
 #   sudo deploy/demo.sh --short       only the second run and few steps: no return to speak of, half a minute, no RUN_DIR
 #
 # TROUPE: the program, default build/release/bin/troupe (`./troupe version` builds it). Whatever happens, no process and
@@ -14,7 +14,7 @@ root=$(dirname "$(dirname "$(readlink -f "$0")")")
 troupe=${TROUPE:-$root/build/release/bin/troupe}
 config=$root/apps/configs/cartpole_swingup.toml
 nodes=(chief replay learner actors-0 actors-1)
-env_steps=100000 goal=800 limit_s=600
+env_steps=150000 goal=800 limit_s=900
 short=
 run_dir=${1:-$root/runs/demo-$(date +%Y%m%d-%H%M%S)}
 if [ "${1:-}" = --short ]; then short=yes env_steps=25000 limit_s=120 run_dir=$(mktemp -d -t troupe-demo.XXXX); fi

@@ -12,7 +12,6 @@ when something did not, 77 when the only scenario was skipped because the machin
 """
 
 import argparse
-import math
 import os
 import pathlib
 import statistics
@@ -77,11 +76,13 @@ def print_table(rows):
     """Medians and worst cases of (scenario, measurement), and how busy the machine was."""
     grouped = {}
     for name, one in rows:
-        grouped.setdefault((name, one.what, one.limit_s), []).append(math.inf if one.seconds is None else one.seconds)
+        grouped.setdefault((name, one.what, one.limit_s), []).append(one.seconds)
     if grouped:
-        print("\n| scenario | what | median | worst | limit | runs |\n|---|---|---|---|---|---|")
+        print("\n| scenario | what | median | worst | never | limit | runs |\n|---|---|---|---|---|---|---|")
         for (name, what, limit_s), seconds in grouped.items():
-            print(f"| {name} | {what} | {statistics.median(seconds):.2f} s | {max(seconds):.2f} s | {limit_s:g} s | "
+            known = [one for one in seconds if one is not None]
+            middle, worst = (f"{statistics.median(known):.2f} s", f"{max(known):.2f} s") if known else ("-", "-")
+            print(f"| {name} | {what} | {middle} | {worst} | {len(seconds) - len(known) or '-'} | {limit_s:g} s | "
                   f"{len(seconds)} |")
         print(f"{os.cpu_count()} processors, load {os.getloadavg()[1]:.1f} in the last 5 minutes")
 
