@@ -82,7 +82,8 @@ Result<int> launch_run(const LaunchRun& run, const Config& config, const actors:
     command.command.insert(command.command.end(), {"node", "--name", node.name, "--run-dir", where, "--from-launcher"});
     command.input = [&, i](int start_number) -> Result<std::string> {
       const NodeSpec& self_node = cluster.nodes[i];
-      NodeStart start{.node = self_node.name,
+      NodeStart start{.program = run.program,
+                      .node = self_node.name,
                       .cluster = cluster_text,
                       .config = config.to_toml(),
                       .resume = run.resume && start_number == 0};

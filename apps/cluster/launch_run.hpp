@@ -14,6 +14,7 @@ struct LaunchRun {
   /// Where the run is recorded on the nodes' hosts; relative to the home folder on those that ssh reaches.
   std::string remote_directory;
   bool resume = false;
+  std::string program;  ///< its version: nodes of another refuse to start
 };
 
 /// The name of the run that is recorded in this directory: its last part, made fit for certificates.

@@ -2,8 +2,10 @@
 
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <cstddef>
 #include <cstring>
 #include <filesystem>
 #include <thread>
@@ -12,7 +14,6 @@
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
 
-#include <troupe/apps/version.hpp>
 #include <troupe/core/atomic_file.hpp>
 #include <troupe/core/clock.hpp>
 #include <troupe/core/text.hpp>
@@ -29,7 +30,7 @@ transport::WallTime now() { return std::chrono::system_clock::now(); }
 }  // namespace
 
 std::string to_text(const NodeStart& start) {
-  const Json json = {{"program", version()},
+  const Json json = {{"program", start.program},
                      {"node", start.node},
                      {"cluster", start.cluster},
                      {"config", start.config},
@@ -41,15 +42,16 @@ std::string to_text(const NodeStart& start) {
   return json.dump();
 }
 
-Result<NodeStart> parse_node_start(std::string_view text) {
+Result<NodeStart> parse_node_start(std::string_view text, std::string_view program) {
   try {
     const Json json = Json::parse(text);
-    if (const std::string other = json.at("program"); other != version()) {
+    if (const std::string other = json.at("program"); other != program) {
       return Error{Code::kInvalidArgument, fmt::format("TRP-E160 the launcher is troupe {}, this host has troupe {}: "
                                                        "build the same commit on both",
-                                                       printable(other), version())};
+                                                       printable(other), program)};
     }
     NodeStart start;
+    start.program = program;
     json.at("node").get_to(start.node);
     json.at("cluster").get_to(start.cluster);
     json.at("config").get_to(start.config);
@@ -105,7 +107,17 @@ Status keep_authority(const std::string& security, const std::string& text) {
     return Error{Code::kIo, fmt::format("{}: {}", security, std::strerror(errno))};
   }
   const std::string file = security + "/authority.key";
-  if (std::filesystem::exists(file, error)) return {};
+  if (std::filesystem::exists(file, error)) {
+    TROUPE_ASSIGN(const auto there, read_file(file, 1 << 16));
+    if (std::equal(there.begin(), there.end(), text.begin(), text.end(),
+                   [](std::byte a, char b) { return a == static_cast<std::byte>(b); })) {
+      return {};
+    }
+    return Error{Code::kInvalidArgument,
+                 fmt::format("{}: another authority than the launcher's: one of the two belongs to another run, or was "
+                             "deleted and made anew; delete this one to go on with the launcher's",
+                             file)};
+  }
   TROUPE_TRY(write_file_atomic(file, text, 0600));
   const Result<transport::Authority> good = transport::Authority::load(security, now());
   return good.ok() ? Status() : good.error();

@@ -12,6 +12,7 @@
 namespace troupe::apps {
 
 struct NodeStart {
+  std::string program;  ///< version of the launcher's
   std::string node;     ///< its name
   std::string cluster;  ///< a cluster file's text
   std::string config;   ///< the resolved configuration's text
@@ -21,8 +22,8 @@ struct NodeStart {
 };
 
 std::string to_text(const NodeStart& start);
-/// Errors: kInvalidArgument, also when another build of the program wrote it.
-Result<NodeStart> parse_node_start(std::string_view text);
+/// `program`: version of this one. Errors: kInvalidArgument, also when another version wrote the text.
+Result<NodeStart> parse_node_start(std::string_view text, std::string_view program);
 
 /// Who a node of a cluster is: its roles, and "chief" on the first.
 transport::Identity identity_of(const ClusterSpec& cluster, const NodeSpec& node);
@@ -35,7 +36,8 @@ Result<transport::Authority> open_authority(const std::string& security, const s
 /// Authority; kDeadlineExceeded.
 Result<transport::Authority> await_authority(const std::string& security);
 
-/// Puts an authority's file, as it was handed over, into the folder if there is none. Errors: kInvalidArgument, kIo.
+/// Puts an authority's file, as it was handed over, into the folder if there is none. Errors: kInvalidArgument
+/// (damaged, or there is another), kIo.
 Status keep_authority(const std::string& security, const std::string& text);
 
 }  // namespace troupe::apps

@@ -32,6 +32,7 @@
 #include <troupe/apps/commands/run_arguments.hpp>
 #include <troupe/apps/run/stop_request.hpp>
 #include <troupe/apps/run/train_schema.hpp>
+#include <troupe/apps/version.hpp>
 #include <troupe/core/atomic_file.hpp>
 #include <troupe/core/log.hpp>
 #include <troupe/envs/environment.hpp>
@@ -81,7 +82,7 @@ Result<std::string> read_input() {
 
 Result<Node> from_launcher(const Arguments& arguments) {
   TROUPE_ASSIGN(const std::string text, read_input());
-  TROUPE_ASSIGN(NodeStart start, parse_node_start(text));
+  TROUPE_ASSIGN(NodeStart start, parse_node_start(text, version()));
   TROUPE_ASSIGN(Config config, parse_config(start.config, "config", {}, train_schema(envs::environment_names())));
   TROUPE_ASSIGN(actors::TrainOptions options, to_train_options(config));
   TROUPE_ASSIGN(const ClusterSpec cluster, parse_cluster(start.cluster, "cluster", options));

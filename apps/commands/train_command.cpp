@@ -7,6 +7,7 @@
 #include <troupe/apps/commands/commands.hpp>
 #include <troupe/apps/commands/record_run.hpp>
 #include <troupe/apps/commands/run_arguments.hpp>
+#include <troupe/apps/version.hpp>
 
 namespace troupe::apps {
 namespace {
@@ -25,7 +26,8 @@ int run(const Arguments& arguments) {
   const bool resume = !arguments.run.resume.empty();
   if (arguments.processes) {
     const HostsFile here{.port = 0, .hosts = {Host{}}};
-    const Result<int> ended = launch_run({*directory, "", resume}, loaded->config, loaded->options, here);
+    const Result<int> ended =
+        launch_run({*directory, "", resume, std::string(version())}, loaded->config, loaded->options, here);
     return ended.ok() ? *ended : fail_run(ended.error());
   }
   const Status done =

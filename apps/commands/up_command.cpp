@@ -10,6 +10,7 @@
 #include <troupe/apps/cluster/launch_run.hpp>
 #include <troupe/apps/commands/commands.hpp>
 #include <troupe/apps/commands/run_arguments.hpp>
+#include <troupe/apps/version.hpp>
 
 namespace troupe::apps {
 namespace {
@@ -27,8 +28,8 @@ int run(const Arguments& arguments) {
   const Result<RunDirectory> directory = directory_of(arguments.run, loaded->options);
   if (!directory.ok()) return fail(directory.error());
   const bool resume = !arguments.run.resume.empty();
-  const Result<int> ended =
-      launch_run({*directory, directory->path.string(), resume}, loaded->config, loaded->options, *hosts);
+  const Result<int> ended = launch_run({*directory, directory->path.string(), resume, std::string(version())},
+                                       loaded->config, loaded->options, *hosts);
   return ended.ok() ? *ended : fail_run(ended.error());
 }
 

@@ -1,12 +1,17 @@
-// The two files that say where nodes are: a cluster, and the hosts of `troupe up`.
+// The two files that say where nodes are, a cluster and the hosts of `troupe up`, and what the launcher hands over.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <string>
 #include <vector>
 
 #include <troupe/apps/cluster/cluster_file.hpp>
 #include <troupe/apps/cluster/hosts_file.hpp>
+#include <troupe/apps/cluster/node_start.hpp>
 #include <troupe/apps/cluster/place.hpp>
+#include <troupe/tests/apps/test_directory.hpp>
+#include <troupe/transport/authority.hpp>
 
 namespace troupe::apps {
 namespace {
@@ -209,6 +214,24 @@ TEST(HostsFile, BadFilesAreRefused) {
   ASSERT_TRUE(file.ok());
   EXPECT_EQ(place_on_hosts(options(1), "r", *file).error().message,
             "host a has more nodes than ports above 65535: use a lower port");
+}
+
+class NodeStartTest : public TestDirectory {};
+
+TEST_F(NodeStartTest, TheAuthorityThatIsHandedOverIsKeptAndNoOtherTakesItsPlace) {
+  const auto now = std::chrono::system_clock::now();
+  const auto text = [&](const std::string& run) {
+    const std::string folder = path() / run;
+    EXPECT_TRUE(transport::Authority::create(run, now)->save(folder).ok());
+    return text_of(folder + "/authority.key");
+  };
+  const std::string security = path() / "run/security", ours = text("ours");
+  ASSERT_TRUE(keep_authority(security, ours).ok());
+  EXPECT_EQ(transport::Authority::load(security, now)->run(), "ours");
+  EXPECT_TRUE(keep_authority(security, ours).ok());
+  EXPECT_THAT(keep_authority(security, text("others")).error().message,
+              testing::HasSubstr("security/authority.key: another authority than the launcher's"));
+  EXPECT_EQ(transport::Authority::load(security, now)->run(), "ours");
 }
 
 }  // namespace
