@@ -297,7 +297,12 @@ class Host:
 
     def processes(self):
         """All processes of the host but process 1."""
-        space = os.readlink(f"/proc/{self._init_pid}/ns/pid") if self.is_up else None
+        if not self.is_up:
+            return []
+        try:
+            space = os.readlink(f"/proc/{self._init_pid}/ns/pid")
+        except FileNotFoundError:
+            return []  # it ended just now
         found = []
         for pid, status in _all_status():
             with contextlib.suppress(OSError):
