@@ -29,6 +29,8 @@ constexpr std::size_t kOperatorsMax = 16;
 /// A node whose control lane has said something within this time lives, and nobody else gets its name (F20). Its
 /// heartbeats are ten times as frequent.
 constexpr Duration kLivesFor = std::chrono::seconds(1);
+/// Processes of a node's earlier life that are remembered; one that was forgotten would have to wait, not end.
+constexpr std::size_t kReplacedMax = 64;
 /// Who sends so many messages that make no sense within this time is shut out for as long (B6).
 constexpr std::size_t kSenselessMax = 100;
 constexpr Duration kSenselessWindow = std::chrono::seconds(10);
@@ -97,6 +99,10 @@ void NodeNetwork::Impl::greet(std::unique_ptr<Link> link, transport::StreamHello
       inbound.receiver = std::move(made).value();
     }
     inbound.identity = identity;
+    if (inbound.session != hello.session && inbound.session != transport::StreamId{}) {
+      inbound.replaced.push_back(inbound.session);
+      if (inbound.replaced.size() > kReplacedMax) inbound.replaced.pop_front();
+    }
     inbound.session = hello.session;
     inbound.receiver->attach(std::move(link), std::move(hello));
   }
@@ -112,6 +118,11 @@ Status NodeNetwork::Impl::admit(PeerNode& from, std::size_t lane, const transpor
                                                  seconds(from.shut_out_until - now))};
   }
   const Inbound& holder = from.in[lane];
+  if (std::ranges::find(holder.replaced, hello.session) != holder.replaced.end()) {
+    return Error{Code::kCancelled, fmt::format("TRP-F111 another process has taken the place of this one as {}; it "
+                                               "must end",
+                                               from.name)};
+  }
   const bool lives = lane == kControlLane && holder.receiver != nullptr && holder.session != hello.session &&
                      from.heard && now - *from.heard < kLivesFor && holder.receiver->stats().connected;
   if (!lives) return {};

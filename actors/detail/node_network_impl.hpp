@@ -40,8 +40,9 @@ inline std::size_t lane_of(const RemoteMessage& message) {
 /// A lane from another node.
 struct Inbound {
   std::shared_ptr<transport::StreamReceiver> receiver;
-  transport::Identity identity;   ///< what its messages may be
-  transport::StreamId session{};  ///< of the process that sends
+  transport::Identity identity;              ///< what its messages may be
+  transport::StreamId session{};             ///< of the process that sends
+  std::deque<transport::StreamId> replaced;  ///< of those before it, which must not come back
 };
 
 /// Another node, as far as this one has to do with it.

@@ -65,8 +65,8 @@ class Ears {
       changed_.notify_all();
       if (blocks) changed_.wait(lock, [&] { return !blocked_; });
     };
-    events.found = [this](const std::string& node) { add(found_, node); };
-    events.lost = [this](const std::string& node) { add(lost_, node); };
+    events.found = [this](const std::string& node, std::uint64_t) { add(found_, node); };
+    events.lost = [this](const std::string& node, std::uint64_t) { add(lost_, node); };
     return events;
   }
   ~Ears() { block(false); }
@@ -317,7 +317,11 @@ TEST_F(Lanes, TheNameOfANodeThatLivesIsNobodyElses) {
 
   silent = true;  // a second of silence, and it is dead: its name is free
   EXPECT_TRUE(eventually([&] { return second->ears.found("chief") == 1; }));
-  EXPECT_TRUE(eventually([&] { return !first->ears.all<Control>("chief").empty(); }));
+  EXPECT_TRUE(eventually([&] {
+    second->network->send("chief", order(ControlKind::kAlive));
+    return !first->ears.all<Control>("chief").empty();
+  })) << "the first is told to end while the second lives";
+  EXPECT_EQ(second->ears.lost("chief"), 1u) << "only when it was refused";
   const Control fenced = first->ears.all<Control>("chief").front();
   EXPECT_EQ(fenced.kind, ControlKind::kRefuse);
   EXPECT_TRUE(fenced.fenced);
