@@ -39,6 +39,7 @@ ChiefActor::ChiefActor(caf::actor_config& config, ChiefOptions options, caf::act
       membership_(options_.membership),
       journal_(options_.earlier) {
   ++journal_.term;
+  journal_.over.clear();
   journal_.last_cut = std::max(journal_.last_cut, options_.resume_cut);
   journal_.cuts_begun = std::max(journal_.cuts_begun, journal_.last_cut);
   for (const PlacedNode& node : options_.placement) {
@@ -119,9 +120,12 @@ caf::behavior ChiefActor::make_behavior() {
       },
       [this](stop_atom) {
         if (std::exchange(stopping_, true)) return;
+        const bool leads = !superseded();
         ended_ = true;
+        journal_.over = over_;
+        save_journal_now();
         for (const auto& [name, node] : membership_.nodes()) {
-          if (node.state != Membership::State::kUp) continue;
+          if (node.state != Membership::State::kUp || (remote(name) && !leads)) continue;
           to_node(name, order(ControlKind::kEnd));
           if (remote(name)) leaving_.insert(name);
         }
@@ -161,6 +165,7 @@ bool ChiefActor::superseded() {
 void ChiefActor::end_run(RunEnded ended) {
   if (ended_) return;
   ended_ = true;
+  over_ = ended.error ? ended.error->message : "complete";
   if (cut_ && ended.error) end_cut(Error{Code::kCancelled, "cut: the run has failed"});
   send(listener_, ended_atom::value, std::move(ended));
 }

@@ -147,6 +147,7 @@ class ChiefActor final : public caf::event_based_actor {
   Duration status_at_{}, status_before_{};
   bool status_shifts_ = true;  ///< the round under way is late enough after the last for rates
   Duration last_tick_{};
+  std::string over_ = "stopped";  ///< for the journal, once the nodes are told of the end
   bool ended_ = false;
   bool stopping_ = false;
   std::set<std::string> leaving_;  ///< nodes that may not have heard of the end yet

@@ -45,6 +45,7 @@ Result<ChiefJournal> load_journal(const std::filesystem::path& file) {
     journal.cuts_begun = content.at("cuts_begun");
     journal.nodes = content.at("nodes").get<std::map<std::string, std::uint32_t>>();
     journal.instances = content.at("instances").get<std::map<std::string, std::uint32_t>>();
+    journal.over = content.at("over");
     journal.joined = content.at("joined").get<std::map<std::string, std::uint32_t>>();
   } catch (const nlohmann::json::exception& exception) {
     return corrupt(exception.what());
@@ -54,7 +55,8 @@ Result<ChiefJournal> load_journal(const std::filesystem::path& file) {
 
 Status save_journal(const std::filesystem::path& file, const ChiefJournal& journal) {
   const Json content = {{"term", journal.term},   {"last_cut", journal.last_cut},   {"cuts_begun", journal.cuts_begun},
-                        {"nodes", journal.nodes}, {"instances", journal.instances}, {"joined", journal.joined}};
+                        {"nodes", journal.nodes}, {"instances", journal.instances}, {"joined", journal.joined},
+                        {"over", journal.over}};
   const Json json = {{"version", kVersion}, {"crc32c", checksum(content)}, {"journal", content}};
   return write_file_atomic(file.string(), json.dump(2) + "\n");
 }

@@ -14,6 +14,7 @@ struct ChiefJournal {
   std::uint64_t term = 0;                          ///< of the newest chief
   std::uint64_t last_cut = 0;                      ///< committed: on every node's disk
   std::uint64_t cuts_begun = 0;                    ///< numbers up to here have been used
+  std::string over;                                ///< how the run has ended; empty: it goes on
   std::map<std::string, std::uint32_t> nodes;      ///< incarnations, by name
   std::map<std::string, std::uint32_t> instances;  ///< incarnations, by name
   std::map<std::string, std::uint32_t> joined;     ///< nodes that were not planned: index of their elastic instance

@@ -73,11 +73,10 @@ using control_atom = caf::atom_constant<caf::atom("control")>;  // string: node 
 using marker_atom = caf::atom_constant<caf::atom("marker")>;    // string: node it comes from, uint64_t: cut
 using lost_atom = caf::atom_constant<caf::atom("lost")>;        // string, uint64_t: NetworkEvents::lost
 using found_atom = caf::atom_constant<caf::atom("found")>;      // string, uint64_t: NetworkEvents::found
-using checkpoint_atom =
-    caf::atom_constant<caf::atom("checkpoint")>;                // runtime to chief: one now; timespan: its patience
-using write_atom = caf::atom_constant<caf::atom("write")>;      // node to its writer: Cut
-using written_atom = caf::atom_constant<caf::atom("written")>;  // writer to its node: WrittenMessage
-using ended_atom = caf::atom_constant<caf::atom("ended")>;      // chief or node to runtime: the run is over
+using checkpoint_atom = caf::atom_constant<caf::atom("checkpoint")>;  // runtime to chief: timespan, its patience
+using write_atom = caf::atom_constant<caf::atom("write")>;            // node to its writer: Cut
+using written_atom = caf::atom_constant<caf::atom("written")>;        // writer to its node: WrittenMessage
+using ended_atom = caf::atom_constant<caf::atom("ended")>;            // chief or node to runtime: the run is over
 
 /// Where an instance is: an actor of this node, or the name of another node.
 struct Address {

@@ -2,6 +2,8 @@
 
 #include <caf/scheduler/test_coordinator.hpp>
 
+#include <fmt/format.h>
+
 #include <chrono>
 #include <thread>
 
@@ -76,6 +78,12 @@ struct Runtime::Impl {
         head.commit = node->commit;
         if (!node->journal.empty()) {
           TROUPE_ASSIGN(head.earlier, load_journal(node->journal));
+          // Whoever looks after this process started it again, but the nodes have been told of the end.
+          if (const std::string& over = head.earlier.over; !over.empty() && node->resume_cut == 0) {
+            return Error{
+                Code::kInvalidArgument,
+                fmt::format("TRP-E504 this run has ended ({}); go on from its last checkpoint with --resume", over)};
+          }
           head.save_journal = [file = node->journal](const ChiefJournal& journal) {
             return save_journal(file, journal);
           };

@@ -115,6 +115,17 @@ TEST_F(D4pgNodes, TrainsOverNodesAndGoesOnFromItsCheckpoint) {
   EXPECT_GT(sink.rows, 2);
   EXPECT_EQ(open_run_checkpoint(directory / "checkpoints").value().size(), 6u);
 
+  // Whoever looks after the chief's process starts it again: there are no nodes to lead any more.
+  NodePlace again = place("chief", {"chief", kMetricsRole});
+  TrainHooks hooks;
+  hooks.metrics = &sink;
+  hooks.checkpoint_dir = directory / "checkpoints";
+  hooks.place = &again;
+  const auto over = train(options, hooks);
+  ASSERT_FALSE(over.ok());
+  EXPECT_EQ(over.error().code, Code::kInvalidArgument);
+  EXPECT_THAT(over.error().message, ::testing::HasSubstr("TRP-E504 this run has ended (complete)"));
+
   options.max_learner_steps = 600;
   const auto second = run(true);
   ASSERT_TRUE(second.ok()) << second.error().message;
