@@ -220,8 +220,7 @@ ConfigSchema train_schema(std::vector<std::string> environments) {
        .max = 10},
       {.path = "replay.durability",
        .default_value = d.replay.durability,
-       .doc = "Journal of inserts. relaxed: a killed process loses none, a power cut at most the last second; durable: "
-              "neither any; auto: relaxed over processes and nodes, off in one process",
+       .doc = "Inserts that a death may cost. relaxed: 1 s at a power cut; auto: by placement",
        .choices = {"auto", "off", "relaxed", "durable"}},
 
       {.path = "learner.batch_size",
