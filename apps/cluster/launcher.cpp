@@ -225,7 +225,11 @@ class Launcher {
     node.tether.reset();
     node.input.clear();
     const bool fine = !ending.signalled && ending.number == kNodeDone;
-    if (&node == chief_ && (fine || stopping_ || result_)) return end_run(ending.exit_code());
+    // A chief that dies of the signal that is to stop it had not begun to listen for it: there was nothing to save.
+    const bool too_early = stopping_ && ending.signalled && ending.number == SIGTERM;
+    if (&node == chief_ && (fine || stopping_ || result_)) {
+      return end_run(too_early ? 128 + stopped_by_ : ending.exit_code());
+    }
     if (fine || result_) return;
     if (stopping_) return say(fmt::format("TRP-E101 {}; the run is stopping", died));
     if (is_pointless(ending)) return stays_down(node, died, ending);
@@ -288,6 +292,7 @@ class Launcher {
       return;
     }
     stopping_ = true;
+    stopped_by_ = signal;
     if (result_) return;  // the run is ending already
     for (const auto& node : nodes_) node->start_at.reset();
     if (chief_->pid < 0) return end_run(128 + signal);
@@ -319,6 +324,7 @@ class Launcher {
   std::vector<std::unique_ptr<Node>> nodes_;
   Node* chief_ = nullptr;
   bool stopping_ = false;         ///< somebody asked for it
+  int stopped_by_ = 0;            ///< the signal that asked
   std::optional<int> result_;     ///< the chief's exit code, once it is gone for good
   std::optional<int> killed_by_;  ///< the second signal
   std::optional<Duration> kill_at_;
