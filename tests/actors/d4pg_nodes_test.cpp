@@ -51,7 +51,7 @@ class D4pgNodes : public ::testing::Test {
     options.learner.atoms = 11;
     options.evaluator = {2, 100};
     options.checkpoint.every_s = 1;
-    options.metrics.every_s = 0.1;
+    options.metrics.every_s = 0.02;
   }
   ~D4pgNodes() override { std::filesystem::remove_all(directory); }
 
