@@ -17,6 +17,7 @@
 #include <troupe/actors/authorization.hpp>
 #include <troupe/messages/parameters.hpp>
 #include <troupe/messages/reports.hpp>
+#include <troupe/tests/transport/eventually.hpp>
 #include <troupe/transport/authority.hpp>
 #include <troupe/transport/dial.hpp>
 #include <troupe/transport/join.hpp>
@@ -32,19 +33,10 @@ using ::testing::HasSubstr;
 using transport::Address;
 using transport::Identity;
 using transport::Link;
+using troupe::testing::eventually;
 
 constexpr auto kPatience = 20s;  // of what must come
 constexpr auto kPromptly = 2s;   // of what must not wait for somebody else; alone it takes milliseconds
-
-template <typename Condition>
-bool eventually(Condition condition, std::chrono::nanoseconds timeout = kPatience) {
-  const auto deadline = std::chrono::steady_clock::now() + timeout;
-  while (!condition()) {
-    if (std::chrono::steady_clock::now() > deadline) return false;
-    std::this_thread::sleep_for(1ms);
-  }
-  return true;
-}
 
 Control order(ControlKind kind, std::uint64_t number = 0) {
   Control control;
@@ -211,15 +203,17 @@ TEST_F(Lanes, FramesTakeSharedMemoryOnOneHostAndArriveInOrderWithTheOthers) {
   worker->network->know({leader->as("chief", 1)});
   std::vector<std::int64_t> expected;
   // The memory is offered on the first connection; until it has been taken up, frames go over the link.
-  const bool shared = eventually([&] {
-    const auto number = static_cast<std::int64_t>(expected.size());
-    worker->network->send("chief", number % 2 == 0 ? large(number) : use(number));
-    expected.push_back(number);
-    std::this_thread::sleep_for(5ms);
-    return worker->network->shared() >= 10;
-  });
+  const bool shared = eventually(
+      [&] {
+        const auto number = static_cast<std::int64_t>(expected.size());
+        worker->network->send("chief", number % 2 == 0 ? large(number) : use(number));
+        expected.push_back(number);
+        std::this_thread::sleep_for(5ms);
+        return worker->network->shared() >= 10;
+      },
+      kPatience);
   EXPECT_TRUE(shared);
-  EXPECT_TRUE(eventually([&] { return leader->ears.versions("worker").size() == expected.size(); }));
+  EXPECT_TRUE(eventually([&] { return leader->ears.versions("worker").size() == expected.size(); }, kPatience));
   EXPECT_EQ(leader->ears.versions("worker"), expected);
   EXPECT_TRUE(leader->network->refused().empty());
 }
@@ -234,11 +228,12 @@ TEST_F(Lanes, APeerThatStopsReadingHoldsUpNobodyElseAndMissesNothing) {
   stuck->ears.block(true);
   constexpr std::int64_t kFrames = 150;  // of 1 MiB: more than all the buffers on the way
   for (std::int64_t i = 0; i < kFrames; ++i) source->network->send("stuck", large(i));
-  ASSERT_TRUE(eventually([&] { return stuck->ears.versions("source").size() == 1; }));
+  ASSERT_TRUE(eventually([&] { return stuck->ears.versions("source").size() == 1; }, kPatience));
   for (std::int64_t i = 0; i < 20; ++i) {
     source->network->send("quick", use(i));
     const auto begin = std::chrono::steady_clock::now();
-    ASSERT_TRUE(eventually([&] { return quick->ears.versions("source").size() == static_cast<std::size_t>(i) + 1; }));
+    ASSERT_TRUE(eventually([&] { return quick->ears.versions("source").size() == static_cast<std::size_t>(i) + 1; },
+                           kPatience));
     EXPECT_LT(std::chrono::steady_clock::now() - begin, kPromptly);
   }
   source->network->send("stuck",
@@ -247,7 +242,7 @@ TEST_F(Lanes, APeerThatStopsReadingHoldsUpNobodyElseAndMissesNothing) {
       << "credits do not wait behind frames";
   EXPECT_EQ(stuck->ears.versions("source").size(), 1u) << "it was stopped all the time";
   stuck->ears.block(false);
-  ASSERT_TRUE(eventually([&] { return stuck->ears.versions("source").size() == kFrames; }));
+  ASSERT_TRUE(eventually([&] { return stuck->ears.versions("source").size() == kFrames; }, kPatience));
   std::vector<std::int64_t> expected(kFrames);
   std::iota(expected.begin(), expected.end(), 0);
   EXPECT_EQ(stuck->ears.versions("source"), expected);
@@ -258,19 +253,19 @@ TEST_F(Lanes, ANodeThatComesBackOnAnotherPortGetsWhatIsForItAndNothingOlder) {
   auto worker = node("worker", {"store"}, source->network->address());
   source->network->know({worker->as("worker", 1)});
   source->network->send("worker", use(1));
-  ASSERT_TRUE(eventually([&] { return worker->ears.versions("chief").size() == 1; }));
+  ASSERT_TRUE(eventually([&] { return worker->ears.versions("chief").size() == 1; }, kPatience));
   worker.reset();
   source->network->send("worker", use(2));  // for a process that is gone
   worker = node("worker", {"store"}, source->network->address());
   source->network->know({worker->as("worker", 2)});
   source->network->send("worker", use(3));
-  ASSERT_TRUE(eventually([&] { return !worker->ears.versions("chief").empty(); }));
+  ASSERT_TRUE(eventually([&] { return !worker->ears.versions("chief").empty(); }, kPatience));
   EXPECT_EQ(worker->ears.versions("chief"), std::vector<std::int64_t>{3});
   source->network->know({});
   source->network->send("worker", use(4));
   source->network->know({worker->as("worker", 3)});
   source->network->send("worker", use(5));
-  ASSERT_TRUE(eventually([&] { return worker->ears.versions("chief").size() == 2; }));
+  ASSERT_TRUE(eventually([&] { return worker->ears.versions("chief").size() == 2; }, kPatience));
   EXPECT_EQ(worker->ears.versions("chief").back(), 5) << "to a node that is not in the list nothing is sent";
 }
 
@@ -281,9 +276,9 @@ TEST_F(Lanes, ANodeThatDiesIsLostAtOnceAndAnotherProcessOfItMayCome) {
   join.birth = 1;
   join.nodes = {worker->as("worker", 0)};
   worker->network->send("chief", join);
-  ASSERT_TRUE(eventually([&] { return leader->ears.all<Control>("worker").size() == 1; }));
+  ASSERT_TRUE(eventually([&] { return leader->ears.all<Control>("worker").size() == 1; }, kPatience));
   leader->network->send("worker", order(ControlKind::kWelcome));
-  ASSERT_TRUE(eventually([&] { return leader->ears.found("worker") == 1; }));
+  ASSERT_TRUE(eventually([&] { return leader->ears.found("worker") == 1; }, kPatience));
   worker.reset();
   EXPECT_TRUE(eventually([&] { return leader->ears.lost("worker") == 1; }, kPromptly));
   worker = node("worker", {"actor"}, leader->network->address());
@@ -300,15 +295,15 @@ TEST_F(Lanes, TheNameOfANodeThatLivesIsNobodyElses) {
       std::this_thread::sleep_for(50ms);
     }
   });
-  ASSERT_TRUE(eventually([&] { return leader->ears.all<Control>("worker").size() > 2; }));
+  ASSERT_TRUE(eventually([&] { return leader->ears.all<Control>("worker").size() > 2; }, kPatience));
   leader->network->know({{"worker", 3, "10.0.0.2", 7000}});
   ::testing::internal::CaptureStderr();
   const auto second = node("worker", {"actor"}, leader->network->address());
-  EXPECT_TRUE(eventually([&] { return second->ears.lost("chief") > 0; }));
-  EXPECT_TRUE(eventually([&] { return leader->network->refused()["TRP-E161"] >= 3; })) << "it asks again";
+  EXPECT_TRUE(eventually([&] { return second->ears.lost("chief") > 0; }, kPatience));
+  EXPECT_TRUE(eventually([&] { return leader->network->refused()["TRP-E161"] >= 3; }, kPatience)) << "it asks again";
   EXPECT_EQ(second->ears.found("chief"), 0u);
   const std::size_t before = leader->ears.all<Control>("worker").size();
-  EXPECT_TRUE(eventually([&] { return leader->ears.all<Control>("worker").size() > before + 5; }))
+  EXPECT_TRUE(eventually([&] { return leader->ears.all<Control>("worker").size() > before + 5; }, kPatience))
       << "the first goes on";
   const auto beats = leader->ears.all<Control>("worker");
   for (std::size_t i = 1; i < beats.size(); ++i) EXPECT_EQ(beats[i].number, beats[i - 1].number + 1);
@@ -316,11 +311,14 @@ TEST_F(Lanes, TheNameOfANodeThatLivesIsNobodyElses) {
               HasSubstr("TRP-E161 node id worker is already in use by 10.0.0.2:7000 (incarnation 3)"));
 
   silent = true;  // a second of silence, and it is dead: its name is free
-  EXPECT_TRUE(eventually([&] { return second->ears.found("chief") == 1; }));
-  EXPECT_TRUE(eventually([&] {
-    second->network->send("chief", order(ControlKind::kAlive));
-    return !first->ears.all<Control>("chief").empty();
-  })) << "the first is told to end while the second lives";
+  EXPECT_TRUE(eventually([&] { return second->ears.found("chief") == 1; }, kPatience));
+  EXPECT_TRUE(eventually(
+      [&] {
+        second->network->send("chief", order(ControlKind::kAlive));
+        return !first->ears.all<Control>("chief").empty();
+      },
+      kPatience))
+      << "the first is told to end while the second lives";
   EXPECT_EQ(second->ears.lost("chief"), 1u) << "only when it was refused";
   const Control fenced = first->ears.all<Control>("chief").front();
   EXPECT_EQ(fenced.kind, ControlKind::kRefuse);
@@ -337,7 +335,7 @@ TEST_F(Lanes, WhoANodeIsComesFromItsCertificate) {
   join.texts = {"store", "chief"};
   join.nodes = {{"learner", 9, "127.0.0.1", worker->network->address().port}};
   worker->network->send("chief", join);
-  ASSERT_TRUE(eventually([&] { return leader->ears.all<Control>("worker").size() == 1; }));
+  ASSERT_TRUE(eventually([&] { return leader->ears.all<Control>("worker").size() == 1; }, kPatience));
   const Control heard = leader->ears.all<Control>("worker").front();
   EXPECT_EQ(heard.node, "worker");
   EXPECT_EQ(heard.texts, std::vector<std::string>{"actor"});
@@ -355,10 +353,12 @@ TEST_F(Lanes, WhatARoleMayNotSendIsDroppedAndCountedAndTheConnectionStays) {
   worker->network->send("chief", AnswerMessage{{{0, 0, 0}, 1, 1}, 1, Error{Code::kIo, "x"}, {}});
   worker->network->send("chief", use(2));
   worker->network->send("chief", order(ControlKind::kAlive));
-  ASSERT_TRUE(eventually([&] {
-    return leader->ears.versions("worker").size() == 2 && leader->ears.all<Control>("worker").size() == 1 &&
-           leader->network->refused()["TRP-S711"] + leader->network->refused()["TRP-S705"] == 4;
-  }));
+  ASSERT_TRUE(eventually(
+      [&] {
+        return leader->ears.versions("worker").size() == 2 && leader->ears.all<Control>("worker").size() == 1 &&
+               leader->network->refused()["TRP-S711"] + leader->network->refused()["TRP-S705"] == 4;
+      },
+      kPatience));
   EXPECT_EQ(leader->ears.versions("worker"), (std::vector<std::int64_t>{1, 2}));
   EXPECT_EQ(leader->network->refused()["TRP-S705"], 1u) << "an order to spawn that names no instance";
   EXPECT_EQ(leader->ears.lost("worker") + worker->ears.lost("chief"), 0u);
@@ -373,9 +373,10 @@ TEST_F(Lanes, WhoSendsOnlyNonsenseIsShutOutAndNobodyElseNotices) {
   nonsense.head.fill(std::byte{99});
   nonsense.head[1] = std::byte{0};  // no reference
   for (int i = 0; i < 300; ++i) ASSERT_TRUE(bad->send(nonsense).ok());
-  EXPECT_TRUE(eventually([&] { return leader->network->refused()["TRP-S715"] > 0; })) << "it came again";
+  EXPECT_TRUE(eventually([&] { return leader->network->refused()["TRP-S715"] > 0; }, kPatience)) << "it came again";
   EXPECT_EQ(leader->network->refused()["TRP-S705"], 100u);
-  EXPECT_TRUE(eventually([&] { return bad->stats().last_error.starts_with("TRP-S715 node bad is shut out"); }));
+  EXPECT_TRUE(
+      eventually([&] { return bad->stats().last_error.starts_with("TRP-S715 node bad is shut out"); }, kPatience));
   good->network->send("chief", use(1));
   EXPECT_TRUE(eventually([&] { return leader->ears.versions("good").size() == 1; }, kPromptly));
 }
@@ -386,9 +387,9 @@ TEST_F(Lanes, MessagesOnTheWrongLaneAreRefused) {
   transport::StreamMessage marker;
   marker.head[0] = std::byte{5};
   ASSERT_TRUE(bad->send(marker).ok());
-  EXPECT_TRUE(eventually([&] { return leader->network->refused()["TRP-S705"] == 1; }));
+  EXPECT_TRUE(eventually([&] { return leader->network->refused()["TRP-S705"] == 1; }, kPatience));
   const auto other = stream({"test", {"actor"}, "bad"}, leader->network->address(), "nonsense");
-  EXPECT_TRUE(eventually([&] { return leader->network->refused()["TRP-S711"] > 0; }));
+  EXPECT_TRUE(eventually([&] { return leader->network->refused()["TRP-S711"] > 0; }, kPatience));
 }
 
 TEST_F(Lanes, HostileBytesAfterTheHandshakeEndTheirLinkOnly) {
@@ -423,7 +424,8 @@ TEST_F(Lanes, StrangersToTheirPartAreTurnedAway) {
   EXPECT_EQ(ask(asks, where, ControlKind::kSpawn), Code::kUnavailable) << "operators only ask";
   EXPECT_EQ(ask(asks, worker->network->address(), ControlKind::kAskStatus), Code::kInvalidArgument) << "not the chief";
   const auto lanes = stream(asks, where, "control");
-  EXPECT_TRUE(eventually([&] { return leader->network->refused()["TRP-S711"] >= 2; })) << "operators have no lanes";
+  EXPECT_TRUE(eventually([&] { return leader->network->refused()["TRP-S711"] >= 2; }, kPatience))
+      << "operators have no lanes";
   const auto bearer = link({"test", {"join"}, "new"}, worker->network->address());
   EXPECT_EQ(bearer->receive(5s).error().code, Code::kUnavailable) << "tokens are for the chief";
 }
@@ -438,7 +440,7 @@ TEST_F(Lanes, EndingTakesAMomentWhateverIsUnderWay) {
       std::this_thread::yield();
     }
   });
-  ASSERT_TRUE(eventually([&] { return leader->ears.versions("worker").size() > 100; }));
+  ASSERT_TRUE(eventually([&] { return leader->ears.versions("worker").size() > 100; }, kPatience));
   const auto begin = std::chrono::steady_clock::now();
   worker->network->stop();
   EXPECT_LT(std::chrono::steady_clock::now() - begin, kPromptly);

@@ -21,6 +21,7 @@
 #include <troupe/transport/join.hpp>
 
 #include <troupe/tests/actors/test_roles.hpp>
+#include <troupe/tests/transport/eventually.hpp>
 #include <troupe/tests/transport/relay.hpp>
 
 namespace troupe::actors {
@@ -28,20 +29,11 @@ namespace {
 
 using testing::factory;
 using ::testing::HasSubstr;
+using troupe::testing::eventually;
 
 constexpr std::chrono::seconds kPatience{60};  // of what must come
 constexpr Duration kDeadAfter = std::chrono::seconds(2);
 constexpr std::int64_t kCapacity = 8;  // of the channel
-
-template <typename Condition>
-bool eventually(Condition condition) {
-  const auto deadline = std::chrono::steady_clock::now() + kPatience;
-  while (!condition()) {
-    if (std::chrono::steady_clock::now() > deadline) return false;
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
-  }
-  return true;
-}
 
 /// What the roles of a test do, seen from outside while they do it.
 struct Traffic {
@@ -224,12 +216,12 @@ class Nodes : public ::testing::Test {
     return answer.ok() ? answer->text : "";
   }
   bool eventually_says(const std::string& part) {
-    return eventually([&] { return status().find(part) != std::string::npos; });
+    return eventually([&] { return status().find(part) != std::string::npos; }, kPatience);
   }
   /// Some more messages get through.
   bool goes_on() {
     const std::int64_t before = traffic->taken;
-    return eventually([&] { return traffic->taken > before + 100; });
+    return eventually([&] { return traffic->taken > before + 100; }, kPatience);
   }
   /// Lets the run end and expects that it was a good one.
   void finish() {
@@ -326,7 +318,7 @@ TEST_F(Nodes, NodesJoinAndLeaveWhileTheRunGoesOn) {
   const auto worker = process(plan, "worker", {"sender"}, at);
   ASSERT_TRUE(goes_on());
   const auto extra = process(plan, "extra", {"sender"}, at);
-  EXPECT_TRUE(eventually([&] { return traffic->made[1] > 10 * kCapacity; })) << "its messages are taken";
+  EXPECT_TRUE(eventually([&] { return traffic->made[1] > 10 * kCapacity; }, kPatience)) << "its messages are taken";
   extra->leave();
   ASSERT_TRUE(extra->has_ended());
   EXPECT_TRUE(extra->ended().ok());

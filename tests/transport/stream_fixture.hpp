@@ -18,6 +18,7 @@
 #include <utility>
 #include <vector>
 
+#include <troupe/tests/transport/eventually.hpp>
 #include <troupe/transport/authority.hpp>
 #include <troupe/transport/stream.hpp>
 #include <troupe/transport/stream_acceptor.hpp>
@@ -25,21 +26,11 @@
 namespace troupe::transport::testing {
 
 using namespace std::chrono_literals;
+using troupe::testing::eventually;
 
 inline const Identity kSender{"run-1", {"actor"}, "node-0"};
 inline const Identity kReceiver{"run-1", {"replay"}, "node-1"};
 inline constexpr auto kPatience = 60s;  // of every wait that must succeed
-
-/// Waits until `condition` holds; false when it does not in time.
-template <typename Condition>
-bool eventually(Condition condition, std::chrono::nanoseconds timeout = kPatience) {
-  const auto deadline = std::chrono::steady_clock::now() + timeout;
-  while (!condition()) {
-    if (std::chrono::steady_clock::now() > deadline) return false;
-    std::this_thread::sleep_for(1ms);
-  }
-  return true;
-}
 
 inline std::uint64_t number_of(const StreamMessage& message) {
   std::uint64_t number;
@@ -213,10 +204,11 @@ class StreamTest : public ::testing::Test {
 
   /// Tries again while the sender is at its bound.
   void send(const StreamMessage& message) {
-    ASSERT_TRUE(eventually([&] { return sender_->send(message).ok(); }));
+    ASSERT_TRUE(eventually([&] { return sender_->send(message).ok(); }, kPatience));
   }
   bool arrived(std::uint64_t last) {
-    return eventually([&] { return ledger_.last() == last || !ledger_.wrong().empty(); }) && ledger_.wrong().empty();
+    return eventually([&] { return ledger_.last() == last || !ledger_.wrong().empty(); }, kPatience) &&
+           ledger_.wrong().empty();
   }
 
   const WallTime now_ = std::chrono::system_clock::now();

@@ -44,7 +44,8 @@ TEST_F(RawSender, DuplicatesAreDroppedAndCounted) {
 TEST_F(RawSender, GapsAndForeignFramesEndTheConnectionAndDeliverNothing) {
   make_receiver();
   const auto expect_end = [&](const std::unique_ptr<Link>& link, const char* reason) {
-    EXPECT_TRUE(eventually([&] { return receiver_->stats().last_error.find(reason) != std::string::npos; })) << reason;
+    EXPECT_TRUE(eventually([&] { return receiver_->stats().last_error.find(reason) != std::string::npos; }, kPatience))
+        << reason;
     while (link->receive(5s).ok()) continue;
   };
   auto link = dial(1);
@@ -148,9 +149,11 @@ TEST_F(StreamTest, AReceiverThatAcknowledgesTooMuchIsNotBelieved) {
   };
   make_sender(std::move(options));
   EXPECT_TRUE(sender_->send(make_message(1)).ok());
-  EXPECT_TRUE(eventually([&] {
-    return sender_->stats().last_error == "stream bulk: the peer acknowledges message 1, expected one from 0 to 0";
-  }));
+  EXPECT_TRUE(eventually(
+      [&] {
+        return sender_->stats().last_error == "stream bulk: the peer acknowledges message 1, expected one from 0 to 0";
+      },
+      kPatience));
   EXPECT_EQ(sender_->stats().messages, 1u) << "still kept";
 }
 

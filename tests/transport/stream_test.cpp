@@ -30,7 +30,7 @@ TEST_F(StreamTest, CarriesMessagesOfAllSizesInOrder) {
     bytes += size;
   }
   EXPECT_TRUE(arrived(number)) << ledger_.wrong();
-  EXPECT_TRUE(eventually([&] { return sender_->stats().messages == 0; })) << "acknowledged";
+  EXPECT_TRUE(eventually([&] { return sender_->stats().messages == 0; }, kPatience)) << "acknowledged";
   const StreamSenderStats sent = sender_->stats();
   EXPECT_EQ(sent.bytes, 0u);
   EXPECT_EQ(sent.sent, number);
@@ -75,7 +75,7 @@ TEST_F(StreamTest, TellsWhenItIsDownAndWhy) {
   fate({.bytes = 9000});
   make_receiver();
   make_sender(std::move(options));
-  EXPECT_TRUE(eventually([&] { return ups == 1; }));
+  EXPECT_TRUE(eventually([&] { return ups == 1; }, kPatience));
   EXPECT_EQ(downs, 1) << "once for both connections that were not made";
   for (std::uint64_t number = 1; number <= 100; ++number) send(make_message(number, 200));
   EXPECT_TRUE(arrived(100));
@@ -97,10 +97,10 @@ TEST_F(StreamTest, ANewSenderBeginsANewStreamAndTheOldOneStaysOut) {
   // A third takes over; then the second, which has not noticed, comes back.
   const auto second = std::move(sender_);
   make_sender();
-  ASSERT_TRUE(eventually([&] { return receiver_->stats().sessions == 3; }));
-  EXPECT_TRUE(eventually([&] { return !second->stats().connected; }));
+  ASSERT_TRUE(eventually([&] { return receiver_->stats().sessions == 3; }, kPatience));
+  EXPECT_TRUE(eventually([&] { return !second->stats().connected; }, kPatience));
   second->stop();
-  EXPECT_TRUE(eventually([&] { return sender_->stats().connected; }));
+  EXPECT_TRUE(eventually([&] { return sender_->stats().connected; }, kPatience));
   ledger_.expect_from(1);
   send(make_message(1));
   EXPECT_TRUE(arrived(1)) << ledger_.wrong();
@@ -114,7 +114,7 @@ TEST_F(StreamTest, ANewReceiverGetsWhatWasNotAcknowledged) {
   make_receiver();
   make_sender(std::move(options));
   for (std::uint64_t number = 1; number <= 10; ++number) send(make_message(number, 1000));
-  ASSERT_TRUE(eventually([&] { return sender_->stats().messages == 0; }));
+  ASSERT_TRUE(eventually([&] { return sender_->stats().messages == 0; }, kPatience));
   drop_receiver();
   for (std::uint64_t number = 11; number <= 20; ++number) send(make_message(number, 1000));
   make_receiver();
@@ -144,7 +144,7 @@ TEST_F(StreamTest, RefusesAtItsBoundsAndLosesNothing) {
   for (std::uint64_t number = 4; number <= 5; ++number) EXPECT_TRUE(sender_->send(make_message(number)).ok());
   EXPECT_EQ(sender_->send(make_message(99)).error().code, Code::kUnavailable);
   EXPECT_EQ(sender_->send(make_message(99, 901)).error().code, Code::kInvalidArgument);
-  EXPECT_TRUE(eventually([&] { return sender_->stats().last_error == "no road"; }));
+  EXPECT_TRUE(eventually([&] { return sender_->stats().last_error == "no road"; }, kPatience));
   EXPECT_GT(sender_->stats().down_for, 0ns);
   road = true;
   EXPECT_TRUE(arrived(5)) << ledger_.wrong();
@@ -157,7 +157,7 @@ TEST_F(StreamTest, ABodyIsHeldUntilItIsAcknowledgedAndNotLonger) {
   EXPECT_TRUE(sender_->send(std::move(message)).ok());
   EXPECT_FALSE(held.expired());
   make_receiver();
-  EXPECT_TRUE(eventually([&] { return held.expired(); }));
+  EXPECT_TRUE(eventually([&] { return held.expired(); }, kPatience));
   message = make_message(2, 100);
   drop_receiver();
   const std::weak_ptr<const void> dropped = message.owner;
@@ -197,11 +197,13 @@ TEST_F(StreamTest, ASlowConsumerHoldsTheSenderBackAndMemoryStaysWithinItsBound) 
     held.clear();
     waited = 0;
   }
-  EXPECT_TRUE(eventually([&] {
-    const std::lock_guard lock(mutex);
-    held.clear();
-    return ledger_.last() == 60;
-  }));
+  EXPECT_TRUE(eventually(
+      [&] {
+        const std::lock_guard lock(mutex);
+        held.clear();
+        return ledger_.last() == 60;
+      },
+      kPatience));
   EXPECT_EQ(ledger_.wrong(), "");
   EXPECT_LE(most, kBound);
   EXPECT_GT(most, kBound / 2);
@@ -228,7 +230,7 @@ TEST_F(StreamTest, ASenderWithoutAcknowledgementsReconnects) {
   auto options = sender_options();
   options.stall_timeout = 200ms;
   make_sender(std::move(options));
-  ASSERT_TRUE(eventually([&] { return sender_->stats().connected; }));
+  ASSERT_TRUE(eventually([&] { return sender_->stats().connected; }, kPatience));
   send(make_message(1, 20'000));
   EXPECT_TRUE(arrived(1)) << ledger_.wrong();
   EXPECT_THAT(sender_->stats().last_error, HasSubstr("1 messages sent, nothing acknowledged for 0.2 s"));
@@ -253,7 +255,7 @@ TEST_F(StreamTest, StopsPromptlyWhateverItIsDoing) {
   const EndsFirst ends_first{this};
   make_receiver();
   make_sender();
-  ASSERT_TRUE(eventually([&] { return sender_->stats().connected; }));
+  ASSERT_TRUE(eventually([&] { return sender_->stats().connected; }, kPatience));
   expect_prompt("idle receiver", *receiver_);
   expect_prompt("sender that has lost its receiver", *sender_);
 
@@ -263,7 +265,7 @@ TEST_F(StreamTest, StopsPromptlyWhateverItIsDoing) {
     return Link::open(dup(mute.fds[0]), dialler_, {.admit = only(kReceiver), .stop = std::move(stop)});
   };
   make_sender(std::move(options));
-  ASSERT_TRUE(eventually([&] { return attempts == 1; }));
+  ASSERT_TRUE(eventually([&] { return attempts == 1; }, kPatience));
   expect_prompt("sender in a handshake", *sender_);
 
   options = sender_options();
@@ -272,7 +274,7 @@ TEST_F(StreamTest, StopsPromptlyWhateverItIsDoing) {
     return Error{Code::kUnavailable, "no road"};
   };
   make_sender(std::move(options));
-  ASSERT_TRUE(eventually([&] { return !sender_->stats().last_error.empty(); }));
+  ASSERT_TRUE(eventually([&] { return !sender_->stats().last_error.empty(); }, kPatience));
   expect_prompt("sender between two attempts", *sender_);
 
   // The road freezes inside a message: the sender cannot send, the receiver cannot go on.
@@ -280,7 +282,7 @@ TEST_F(StreamTest, StopsPromptlyWhateverItIsDoing) {
   fate({.bytes = 500'000, .freeze = true});
   make_sender();
   send(make_message(1, 20 << 20));
-  ASSERT_TRUE(eventually([&] { return pool_->stats().in_use_bytes >= 262'144; }));
+  ASSERT_TRUE(eventually([&] { return pool_->stats().in_use_bytes >= 262'144; }, kPatience));
   expect_prompt("receiver inside a message", *receiver_);
   expect_prompt("sender inside a message", *sender_);
   close(mute.fds[0]);
@@ -304,14 +306,14 @@ TEST_F(StreamTest, CanBeStoppedFromItsOwnCallbacks) {
   make_sender(std::move(sending));
   sender = sender_.get();
   send(make_message(1));
-  EXPECT_TRUE(eventually([&] { return down.load(); }));
+  EXPECT_TRUE(eventually([&] { return down.load(); }, kPatience));
 }
 
 TEST_F(StreamTest, AnIdleStreamCostsNoCpu) {
   make_receiver();
   make_sender();
   send(make_message(1));
-  ASSERT_TRUE(eventually([&] { return sender_->stats().messages == 0; }));
+  ASSERT_TRUE(eventually([&] { return sender_->stats().messages == 0; }, kPatience));
   const auto cpu = [] {
     timespec now{};
     clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
@@ -339,7 +341,7 @@ TEST_F(StreamTest, AMillionSmallMessagesTakeSeconds) {
       StreamMessage message = make_message(number);
       while (!sender_->send(message).ok()) std::this_thread::sleep_for(100us);
     }
-    EXPECT_TRUE(eventually([&] { return last == kMessages; }));
+    EXPECT_TRUE(eventually([&] { return last == kMessages; }, kPatience));
   });
   EXPECT_FALSE(wrong);
   RecordProperty("messages_per_s", std::to_string(static_cast<double>(kMessages) / seconds(took)));
