@@ -22,6 +22,7 @@
 
 namespace troupe::actors {
 
+class GroupSeat;  // actors/group_seat.hpp
 using messages::Frame;
 
 /// Who an instance of a role is. Handed to the factory.
@@ -131,6 +132,9 @@ class RoleContext {
   virtual void wake_after(Duration delay) = 0;
   /// Whether an instance of `role` is up and not done, as far as this node knows; step() follows when it changes.
   virtual bool alive(std::string_view role) const = 0;
+  /// This instance's seat in the group of its role (RoleSpec::group). Asking for it in a role without a group is a bug
+  /// and aborts.
+  virtual GroupSeat& group() = 0;
 };
 
 /// A tensor of a role's state; copied, because the role goes on while a checkpoint is written.
@@ -169,7 +173,8 @@ class Role {
  public:
   virtual ~Role() = default;
 
-  /// Does one bounded slice of work (aim below 10 ms, so that control is never late). Must not block.
+  /// Does one bounded slice of work (aim below 10 ms, so that control is never late). Must not block, but for
+  /// collectives with the other instances of its group, which end when its node says so.
   /// An error ends this instance: its RestartPolicy says what follows.
   virtual Result<Progress> step(RoleContext& context) = 0;
 

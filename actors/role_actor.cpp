@@ -191,6 +191,11 @@ bool RoleActor::alive(std::string_view role) const {
   return live_ != nullptr && std::find(live_->begin(), live_->end(), role) != live_->end();
 }
 
+GroupSeat& RoleActor::group() {
+  TROUPE_CHECK(options_.seat != nullptr, "{} has no group: RoleSpec::group is not set", name_);
+  return *options_.seat;
+}
+
 void RoleActor::make_role() {
   auto made = spec_.make(options_.identity);
   if (!made.ok()) return fail(made.error());

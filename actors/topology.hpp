@@ -63,6 +63,9 @@ struct RoleSpec {
   RestartPolicy restart;
   /// The run is complete when every instance of some role with this mark is done.
   bool completes_run = false;
+  /// Its instances train together through collectives: each has a seat in their group (actors/group_seat.hpp). Needs
+  /// Execution::kThread when there are several, because ranks wait for each other inside of a step.
+  bool group = false;
 };
 
 /// An edge from every instance of one role to every instance of another; its kind is that of both ports.

@@ -7,12 +7,16 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
+#include <troupe/collectives/activity.hpp>
 #include <troupe/core/clock.hpp>
 #include <troupe/core/error.hpp>
+#include <troupe/core/tensor.hpp>
 
 namespace troupe::collectives {
 
@@ -21,18 +25,30 @@ enum class ReduceOp : std::uint8_t { kSum = 0, kMean = 1, kMin = 2, kMax = 3, kP
 /// "sum", "mean", "min", "max", "product".
 std::string_view to_string(ReduceOp op);
 
-/// One membership of a group, as one member sees it. Everybody agrees on epoch and size.
+/// Who holds a rank. A member keeps its id over epochs, while ranks are handed out anew in each.
+struct Member {
+  std::uint32_t id = 0;
+  std::string name = {};  ///< for people: "node B, learner-1"
+  std::string host = {};  ///< members with the same one share memory; empty: with nobody
+};
+
+/// One membership of a group, as one member sees it. Everybody agrees on all but the rank.
 struct GroupView {
   std::uint64_t epoch = 0;  ///< grows with every change of membership
   int rank = 0;             ///< 0..size-1
   int size = 1;
+  /// By rank; empty for threads of one process, which are named by their ranks and need no address.
+  std::vector<Member> members = {};
 };
 
 /// What every call says besides its values.
 struct CallOptions {
   std::string name;  ///< of the tensor; must be the same on all ranks
-  double weight =
-      1;  ///< of this rank's values in kMean, usually its samples; finite, >= 0. With 0 its values are unread
+  Shape shape = {};  ///< of the tensor, for the comparison of calls; empty: one dimension of as many elements
+  /// Of this rank's values in kMean, usually its samples; finite, >= 0. With 0 its values are unread.
+  double weight = 1;
+  /// How values travel between processes: kF32, or kBF16 for half the bytes; sums are float32 either way.
+  DType wire = DType::kF32;
   Duration timeout = std::chrono::seconds(30);  ///< from the call to its end, on real time
 };
 
@@ -61,6 +77,8 @@ class Communicator {
   virtual ~Communicator() = default;
 
   virtual const GroupView& view() const = 0;
+  /// What this rank does outside of collectives. Its owner says so here; the others read it when they wait for it.
+  virtual Activity& activity() = 0;
 
   /// values, of equal length everywhere, becomes the reduction over ranks, in place.
   virtual std::unique_ptr<Work> all_reduce(std::span<float> values, ReduceOp op, CallOptions options) = 0;
@@ -74,12 +92,13 @@ class Communicator {
   /// Done when every rank has called it.
   virtual std::unique_ptr<Work> barrier(CallOptions options) = 0;
 
-  /// Breaks the group with kCancelled and `reason`. Any thread, any number of times; returns within milliseconds.
-  virtual void abort(std::string_view reason) = 0;
+  /// Breaks the group with kCancelled and `reason`: the present epoch, or with `through` every one up to that, also one
+  /// that has not formed yet. Any thread, any number of times; returns within milliseconds.
+  virtual void abort(std::string_view reason, std::optional<std::uint64_t> through = std::nullopt) = 0;
 
   /// Leaves the present group, broken or not, for a newer one, and waits until all of its ranks have come.
   /// Errors: kInvalidArgument (rank, size, or an epoch that is not newer: nothing changed); kShapeMismatch (ranks
-  /// disagree about the group), kDeadlineExceeded: the new epoch is then broken too.
+  /// disagree about the group), kDeadlineExceeded, kCancelled (aborted): the new epoch is then broken too.
   virtual Status reform(const GroupView& view, Duration timeout) = 0;
 };
 

@@ -88,6 +88,7 @@ class InProcessCommunicator final : public Communicator {
   ~InProcessCommunicator() override { leave(); }
 
   const GroupView& view() const override { return view_; }
+  Activity& activity() override { return activity_; }
 
   std::unique_ptr<Work> all_reduce(std::span<float> values, ReduceOp op, CallOptions options) override {
     return call({.kind = CallKind::kAllReduce, .name = options.name, .count = values.size(), .op = op}, options, values,
@@ -113,9 +114,12 @@ class InProcessCommunicator final : public Communicator {
     return call({.kind = CallKind::kBarrier, .name = options.name}, options, {}, {});
   }
 
-  void abort(std::string_view reason) override {
+  void abort(std::string_view reason, std::optional<std::uint64_t> through) override {
     const std::lock_guard lock(mutex_);
-    if (group_) group_->fail({Code::kCancelled, fmt::format("collective: rank {} aborted: {}", view_.rank, reason)});
+    if (through && (!aborted_ || aborted_->first < *through)) aborted_.emplace(*through, reason);
+    if (group_ && view_.epoch <= through.value_or(view_.epoch)) {
+      group_->fail({Code::kCancelled, fmt::format("collective: rank {} aborted: {}", view_.rank, reason)});
+    }
   }
 
   Status reform(const GroupView& view, Duration timeout) override {
@@ -133,6 +137,9 @@ class InProcessCommunicator final : public Communicator {
       group_ = group;
       view_ = view;
       calls_ = 0;
+      if (aborted_ && view.epoch <= aborted_->first) {
+        group_->fail({Code::kCancelled, fmt::format("collective: rank {} aborted: {}", view.rank, aborted_->second)});
+      }
     }
     return group->await_all(deadline);
   }
@@ -165,7 +172,9 @@ class InProcessCommunicator final : public Communicator {
   std::mutex mutex_;  // guards group_ and view_ against abort(), which may come from another thread
   std::shared_ptr<InProcessGroup> group_;
   GroupView view_;
-  std::uint64_t calls_ = 0;  // made in this group
+  std::uint64_t calls_ = 0;                                       // made in this group
+  std::optional<std::pair<std::uint64_t, std::string>> aborted_;  // through which epoch, and why
+  Activity activity_;
 };
 
 InProcessHub::InProcessHub() : state_(std::make_unique<State>()) {}

@@ -1,0 +1,57 @@
+#pragma once
+// An instance's seat in the group of its role: where the chief's word on who belongs to the group (through the
+// instance's node) meets the role's collectives. The node writes from its own thread, so that it can end a wait in a
+// collective at any time; the role reads between two steps.
+//
+//   chief --view of a new epoch--> node --seat(view)--> role: communicator().reform(view), agree on the step, go on
+//   a member died or stopped, a cut pauses the run: --vacate(reason)--> the step under way ends with kCancelled,
+//   nothing has changed, and the next view says who goes on.
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string_view>
+#include <utility>
+
+#include <troupe/collectives/communicator.hpp>
+
+namespace troupe::actors {
+
+class GroupSeat {
+ public:
+  /// communicator: in no group yet; reform() puts it in one.
+  explicit GroupSeat(std::unique_ptr<collectives::Communicator> communicator)
+      : communicator_(std::move(communicator)) {}
+
+  // The role's side.
+
+  collectives::Communicator& communicator() { return *communicator_; }
+  /// The membership to be in now; empty while the group is not complete or the run pauses: the role is idle until its
+  /// step() is called again. Newer than communicator().view(): reform first.
+  std::optional<collectives::GroupView> view() const {
+    const std::lock_guard lock(mutex_);
+    return view_;
+  }
+
+  // The node's side; any thread.
+
+  void seat(collectives::GroupView view) {
+    const std::lock_guard lock(mutex_);
+    epoch_ = view.epoch;
+    view_ = std::move(view);
+    if (epoch_ > 0) communicator_->abort("the group has a new epoch", epoch_ - 1);
+  }
+  void vacate(std::string_view reason) {
+    const std::lock_guard lock(mutex_);
+    view_.reset();
+    communicator_->abort(reason, epoch_);
+  }
+
+ private:
+  const std::unique_ptr<collectives::Communicator> communicator_;
+  mutable std::mutex mutex_;
+  std::optional<collectives::GroupView> view_;
+  std::uint64_t epoch_ = 0;  // the newest that was ever seen here
+};
+
+}  // namespace troupe::actors
