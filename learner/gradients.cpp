@@ -57,6 +57,11 @@ std::vector<Var> Graph::gradients(Var loss, std::span<const Var> wrt) {
   const std::vector<bool> reached = reached_from(*data_, wrt);
   std::vector<Var> gradient(data_->values.size());
   const Var one = constant({}, {1.0F});
+  const auto device_of = [&](std::uint32_t id) {
+    const Value& value = data_->values[id];
+    return value.source == Source::kNode ? data_->nodes[static_cast<std::size_t>(value.index)].device : device_;
+  };
+  const DeviceScope at_loss(*this, device_of(loss.id));
   gradient[loss.id] = loss_spec.place == Place::kPartial ? one : as_partial(one);
 
   // Nodes are appended to data_ while this walks back over those that were there at the start.
@@ -77,6 +82,7 @@ std::vector<Var> Graph::gradients(Var loss, std::span<const Var> wrt) {
       needed |= needs[i];
     }
     if (!needed) continue;
+    const DeviceScope at_node(*this, node.device);
     if (node.op != nullptr && node.op->vjp == nullptr) {
       fail(Code::kInvalidArgument,
            fmt::format("gradients: {} has no gradient; put stop_gradient() behind it", node.op->name));

@@ -70,6 +70,11 @@ Var Graph::fail(Code code, std::string message) {
   return {};
 }
 
+void Graph::set_device(int device) {
+  if (device < 0) fail(Code::kOutOfRange, fmt::format("device {}, expected at least 0", device));
+  device_ = device;
+}
+
 const ValueSpec& Graph::spec(Var value) const {
   TROUPE_CHECK(value.graph == this, "a value of another graph, or an invalid one");
   return data_->values[value.id].spec;
@@ -206,7 +211,7 @@ void Graph::metric(std::string_view name, Var scalar) {
 std::vector<Var> Graph::emit(const OpDef& op, std::span<const Var> inputs, const Attr& attr) {
   if (!status_.ok()) return std::vector<Var>(8);  // more than any op's outputs: callers index what they know
   std::vector<ValueSpec> specs;
-  Node node{.op = &op, .attr = attr};
+  Node node{.op = &op, .attr = attr, .device = device_};
   for (const Var input : inputs) {
     if (input.graph != this) {
       fail(Code::kInvalidArgument, fmt::format("{}: operand {} belongs to another graph", op.name, specs.size()));
@@ -243,8 +248,10 @@ Var Graph::emit_joint(Var value, JointFn forward, JointFn backward) {
   }
   if (out.place == Place::kPartial) out.place = Place::kReplicated;
   Var made = add_value(*this, *data_, {out, Source::kNode, static_cast<std::int32_t>(data_->nodes.size())});
-  data_->nodes.push_back(
-      {.inputs = {value.id}, .outputs = {made.id}, .joint = static_cast<std::int32_t>(data_->joints.size())});
+  data_->nodes.push_back({.inputs = {value.id},
+                          .outputs = {made.id},
+                          .joint = static_cast<std::int32_t>(data_->joints.size()),
+                          .device = device_});
   data_->joints.push_back({std::move(forward), std::move(backward)});
   return made;
 }
@@ -258,7 +265,7 @@ std::string Graph::to_string() const {
     }
     text += fmt::format("= {}(", node.op == nullptr ? "joint" : node.op->name);
     for (const std::uint32_t id : node.inputs) text += fmt::format(" %{}", id);
-    text += " )\n";
+    text += node.device == 0 ? " )\n" : fmt::format(" ) @{}\n", node.device);
   }
   return text;
 }

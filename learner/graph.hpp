@@ -93,6 +93,10 @@ class Graph {
   Var emit1(const OpDef& op, std::initializer_list<Var> inputs, const Attr& attr = {});
   /// Adds a node that runs on one thread while all shards wait, see learner/ops/joint.hpp.
   Var emit_joint(Var value, JointFn forward, JointFn backward);
+  /// The logical device of what is emitted from now on; a gradient goes where its forward node is. Programs map it to
+  /// one of theirs (CompileOptions::devices). Users say it through DeviceScope. Errors: kOutOfRange when negative.
+  void set_device(int device);
+  int device() const { return device_; }
   /// Records an error unless there is one already. Returns an invalid Var.
   Var fail(Code code, std::string message);
   const Status& status() const { return status_; }
@@ -104,8 +108,22 @@ class Graph {
  private:
   friend struct GraphAccess;  // the planner's view (learner/graph_data.hpp)
   std::int64_t batch_;
+  int device_ = 0;
   Status status_;
   std::unique_ptr<struct GraphData, void (*)(struct GraphData*)> data_;
+};
+
+/// What is emitted while it lives is placed on a logical device; scopes nest. `{ const DeviceScope on(graph, 1); ... }`
+class [[nodiscard]] DeviceScope {
+ public:
+  DeviceScope(Graph& graph, int device) : graph_(graph), before_(graph.device()) { graph.set_device(device); }
+  ~DeviceScope() { graph_.set_device(before_); }
+  DeviceScope(const DeviceScope&) = delete;
+  DeviceScope& operator=(const DeviceScope&) = delete;
+
+ private:
+  Graph& graph_;
+  int before_;
 };
 
 }  // namespace troupe::learner

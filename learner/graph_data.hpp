@@ -26,6 +26,7 @@ struct Node {
   std::vector<std::uint32_t> outputs;
   Attr attr;
   std::int32_t joint = -1;
+  int device = 0;  ///< logical; programs with fewer devices take it modulo theirs
 };
 
 /// Sums a partial value over the shards; then `forward`, unless empty, changes it.

@@ -26,6 +26,7 @@ struct InputContext {
   int replica_count = 1;
   std::int64_t replica_batch = 0;  ///< rows of each batch of this replica
   std::int64_t global_batch = 0;   ///< rows of one step over all replicas
+  int devices = 1;                 ///< logical devices of each replica
 };
 
 /// A replica's stream of batches of one signature. Used by one thread.
@@ -83,6 +84,13 @@ class ReplicaContext {
   Graph& graph() { return graph_; }
   /// Which replica this is, of how many, and its share of the batch.
   const InputContext& input() const { return input_; }
+
+  /// Logical devices that this replica runs on, each on a thread of its own.
+  int devices() const { return input_.devices; }
+  /// Places what is built while the scope lives, and later its gradients, on logical device `index` modulo devices():
+  /// `{ const auto on = ctx.device(1); h = linear(...); }`. Devices run at the same time wherever values allow it
+  /// (model parallelism: TF-Replicator section 3.4), and change no bit of any result. Parameters are shared by all.
+  DeviceScope device(int index) { return {graph_, index}; }
 
   /// sum(x_i) over replicas; x has the same shape everywhere, and float32 at run time. Backward: sum(w_j dy_j) / w_i.
   /// Both collectives hold up all shards of the replica, so keep them few.

@@ -2,6 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <sstream>
+
 #include <troupe/learner/ops/categorical.hpp>
 #include <troupe/learner/ops/linear.hpp>
 #include <troupe/learner/ops/norm.hpp>
@@ -122,6 +124,51 @@ TEST(Graph, TakesOperationsOfUsers) {
     EXPECT_FLOAT_EQ((*program)->output("y")[i], std::sin(data[i]));
     EXPECT_NEAR((*program)->output("dx")[i], std::cos(data[i]), 1e-6);
   }
+}
+
+TEST(Graph, PlacesGradientsWhereTheirForwardNodesAre) {
+  Graph graph(2);
+  const Var x = graph.input("x", {3});
+  Var h, y;
+  {
+    const DeviceScope on(graph, 2);
+    h = tanh(x);
+    {
+      const DeviceScope inside(graph, 1);
+      h = square(h);
+    }
+    y = relu(h);
+  }
+  const Var loss = sum(y);
+  EXPECT_EQ(graph.device(), 0);
+  const std::string forward = graph.to_string();
+  graph.gradients(loss, std::array{x});
+  const std::string backward = graph.to_string().substr(forward.size());
+  const auto devices = [](const std::string& text) {
+    std::vector<std::pair<std::string, int>> list;
+    std::istringstream lines(text);
+    for (std::string line; std::getline(lines, line);) {
+      const std::size_t begin = line.find("= ") + 2, at = line.find('@');
+      list.emplace_back(line.substr(begin, line.find('(') - begin),
+                        at == std::string::npos ? 0 : std::stoi(line.substr(at + 1)));
+    }
+    return list;
+  };
+  const auto placed = devices(forward), gradients = devices(backward);
+  EXPECT_THAT(placed, testing::ElementsAre(testing::Pair("activation", 2), testing::Pair("mul", 1),
+                                           testing::Pair("activation", 2), testing::Pair("sum", 0)));
+  // What belongs to the sum comes first, then relu's, those of the square and tanh's.
+  std::vector<int> order;
+  for (const auto& [name, device] : gradients) {
+    if (order.empty() || order.back() != device) order.push_back(device);
+  }
+  EXPECT_THAT(order, testing::ElementsAre(0, 2, 1, 2)) << backward;
+}
+
+TEST(Graph, RefusesANegativeDevice) {
+  Graph graph(2);
+  { const DeviceScope on(graph, -1); }
+  EXPECT_THAT(error_of(graph), HasSubstr("device -1"));
 }
 
 }  // namespace
