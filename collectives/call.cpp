@@ -40,9 +40,12 @@ std::string_view to_string(CallKind kind) {
 
 std::string Call::describe() const {
   std::string text = fmt::format("{} \"{}\"", to_string(kind), name);
-  if (kind != CallKind::kBarrier) text += fmt::format(" float32[{}]", count);
+  if (kind != CallKind::kBarrier) {
+    text += " float32" + (shape.rank() > 0 ? shape : Shape{static_cast<std::int64_t>(count)}).to_string();
+  }
   if (kind == CallKind::kAllReduce || kind == CallKind::kReduceScatter) text += fmt::format(" {}", to_string(op));
   if (kind == CallKind::kBroadcast) text += fmt::format(" from rank {}", root);
+  if (wire != DType::kF32) text += fmt::format(" as {}", to_string(wire));
   return text;
 }
 
@@ -63,6 +66,11 @@ Status check_arguments(const Call& call, const CallOptions& options, const Group
     return invalid(fmt::format("weight is {}, expected a number >= 0", options.weight));
   }
   if (call.root < 0 || call.root >= view.size) return invalid(fmt::format("the group has {} ranks", view.size));
+  if (call.wire != DType::kF32 && call.wire != DType::kBF16) return invalid("values travel as float32 or bfloat16");
+  if (call.shape.rank() > 0 && call.shape.elements() != static_cast<std::int64_t>(call.count)) {
+    return invalid(fmt::format("shape {} has {} elements, expected {}", call.shape.to_string(), call.shape.elements(),
+                               call.count));
+  }
   const auto ranks = static_cast<std::size_t>(view.size);
   const std::size_t expected_in = call.kind == CallKind::kReduceScatter ? call.count * ranks : call.count;
   const std::size_t expected_out = call.kind == CallKind::kAllGather ? call.count * ranks : call.count;
@@ -71,6 +79,10 @@ Status check_arguments(const Call& call, const CallOptions& options, const Group
         fmt::format("buffers hold {} and {} elements, expected {} and {}", in, out, expected_in, expected_out));
   }
   return {};
+}
+
+Error no_group_yet(const Call& call) {
+  return {Code::kCancelled, fmt::format("collective: {}: no group yet", call.describe())};
 }
 
 Status check_view(const GroupView& view) {

@@ -23,8 +23,10 @@ struct Call {
   std::size_t count = 0;         ///< float32 elements that a rank contributes; of one row in reduce_scatter
   ReduceOp op = ReduceOp::kSum;  ///< of all_reduce and reduce_scatter
   int root = 0;                  ///< of broadcast
+  Shape shape = {};              ///< of those elements; empty: [count]
+  DType wire = DType::kF32;      ///< kF32 or kBF16
 
-  /// `all_reduce "critic/grad" float32[200] mean`.
+  /// `all_reduce "critic/grad" float32[20, 10] mean`, and ` as bfloat16` where they travel so.
   std::string describe() const;
   friend bool operator==(const Call&, const Call&) = default;
 };
@@ -42,6 +44,9 @@ Status check_same_call(const Call& first, int first_rank, const Call& second, in
 /// take them (in place: equal). Errors: kInvalidArgument, naming the rank.
 Status check_arguments(const Call& call, const CallOptions& options, const GroupView& view, std::size_t in,
                        std::size_t out);
+
+/// kCancelled: what a call gives of a communicator that is in no group yet.
+Error no_group_yet(const Call& call);
 
 /// Errors: kInvalidArgument unless 0 <= rank < size.
 Status check_view(const GroupView& view);

@@ -36,7 +36,7 @@ struct Member {
 struct GroupView {
   std::uint64_t epoch = 0;  ///< grows with every change of membership
   int rank = 0;             ///< 0..size-1
-  int size = 1;
+  int size = 1;             ///< 0: no group yet
   /// By rank; empty for threads of one process, which are named by their ranks and need no address.
   std::vector<Member> members = {};
 };
@@ -44,10 +44,12 @@ struct GroupView {
 /// What every call says besides its values.
 struct CallOptions {
   std::string name;  ///< of the tensor; must be the same on all ranks
-  Shape shape = {};  ///< of the tensor, for the comparison of calls; empty: one dimension of as many elements
+  /// Of what this rank contributes (in reduce_scatter: of one row), for the comparison of calls; empty: one dimension.
+  Shape shape = {};
   /// Of this rank's values in kMean, usually its samples; finite, >= 0. With 0 its values are unread.
   double weight = 1;
-  /// How values travel between processes: kF32, or kBF16 for half the bytes; sums are float32 either way.
+  /// How values travel between processes: kF32, or kBF16 for half the bytes. What travels is rounded to it, so threads
+  /// of one process round nothing; sums are float32, and all ranks get the same bits either way.
   DType wire = DType::kF32;
   Duration timeout = std::chrono::seconds(30);  ///< from the call to its end, on real time
 };
@@ -68,7 +70,8 @@ class Work {
 /// One rank's end of a group. All ranks must make the same calls in the same order; their number of unfinished works is
 /// at most kMaxPending. The first failure breaks the group: all unfinished and later calls of every rank give that same
 /// error, until reform(). Everything is called by the owning thread, except abort(). Results are the same bits on every
-/// rank, and the same bits in every run with the same inputs: reductions go in rank order.
+/// rank, and the same bits in every run with the same inputs: reductions go in one fixed tree over ranks (reduce.hpp).
+/// One that has joined no group yet has a view of size 0, and its calls give kCancelled.
 class Communicator {
  public:
   /// Unfinished works a rank; one more gives kUnavailable, is not a call to the others and breaks nothing.

@@ -91,27 +91,24 @@ class InProcessCommunicator final : public Communicator {
   Activity& activity() override { return activity_; }
 
   std::unique_ptr<Work> all_reduce(std::span<float> values, ReduceOp op, CallOptions options) override {
-    return call({.kind = CallKind::kAllReduce, .name = options.name, .count = values.size(), .op = op}, options, values,
-                values);
+    return call({.kind = CallKind::kAllReduce, .count = values.size(), .op = op}, options, values, values);
   }
 
   std::unique_ptr<Work> all_gather(std::span<const float> in, std::span<float> out, CallOptions options) override {
-    return call({.kind = CallKind::kAllGather, .name = options.name, .count = in.size()}, options, in, out);
+    return call({.kind = CallKind::kAllGather, .count = in.size()}, options, in, out);
   }
 
   std::unique_ptr<Work> reduce_scatter(std::span<const float> in, std::span<float> out, ReduceOp op,
                                        CallOptions options) override {
-    return call({.kind = CallKind::kReduceScatter, .name = options.name, .count = out.size(), .op = op}, options, in,
-                out);
+    return call({.kind = CallKind::kReduceScatter, .count = out.size(), .op = op}, options, in, out);
   }
 
   std::unique_ptr<Work> broadcast(std::span<float> values, int root, CallOptions options) override {
-    return call({.kind = CallKind::kBroadcast, .name = options.name, .count = values.size(), .root = root}, options,
-                values, values);
+    return call({.kind = CallKind::kBroadcast, .count = values.size(), .root = root}, options, values, values);
   }
 
   std::unique_ptr<Work> barrier(CallOptions options) override {
-    return call({.kind = CallKind::kBarrier, .name = options.name}, options, {}, {});
+    return call({.kind = CallKind::kBarrier}, options, {}, {});
   }
 
   void abort(std::string_view reason, std::optional<std::uint64_t> through) override {
@@ -152,6 +149,10 @@ class InProcessCommunicator final : public Communicator {
   }
 
   std::unique_ptr<Work> call(Call call, const CallOptions& options, std::span<const float> in, std::span<float> out) {
+    call.name = options.name;
+    call.shape = options.shape;
+    call.wire = options.wire;
+    if (!group_) return std::make_unique<InProcessWork>(no_group_yet(call));
     if (const Status status = check_arguments(call, options, view_, in.size(), out.size()); !status.ok()) {
       group_->fail(status.error());
       return std::make_unique<InProcessWork>(status.error());
@@ -171,7 +172,7 @@ class InProcessCommunicator final : public Communicator {
   InProcessHub::State& hub_;
   std::mutex mutex_;  // guards group_ and view_ against abort(), which may come from another thread
   std::shared_ptr<InProcessGroup> group_;
-  GroupView view_;
+  GroupView view_{.size = 0};
   std::uint64_t calls_ = 0;                                       // made in this group
   std::optional<std::pair<std::uint64_t, std::string>> aborted_;  // through which epoch, and why
   Activity activity_;
@@ -180,10 +181,12 @@ class InProcessCommunicator final : public Communicator {
 InProcessHub::InProcessHub() : state_(std::make_unique<State>()) {}
 InProcessHub::~InProcessHub() = default;
 
+std::unique_ptr<Communicator> InProcessHub::make() { return std::make_unique<InProcessCommunicator>(*state_); }
+
 Result<std::unique_ptr<Communicator>> InProcessHub::join(const GroupView& view, Duration timeout) {
-  auto communicator = std::make_unique<InProcessCommunicator>(*state_);
+  std::unique_ptr<Communicator> communicator = make();
   TROUPE_TRY(communicator->reform(view, timeout));
-  return std::unique_ptr<Communicator>(std::move(communicator));
+  return communicator;
 }
 
 }  // namespace troupe::collectives

@@ -17,8 +17,11 @@ class InProcessHub {
   InProcessHub(const InProcessHub&) = delete;
   InProcessHub& operator=(const InProcessHub&) = delete;
 
-  /// Joins the group of view.epoch as view.rank and waits until all view.size ranks have. The hub must outlive what it
-  /// returns. Errors: as Communicator::reform; kAlreadyExists when the rank has been taken.
+  /// A communicator that is in no group yet: reform() puts it in one. The hub must outlive it.
+  std::unique_ptr<Communicator> make();
+
+  /// The same in one step: joins the group of view.epoch as view.rank and waits until all view.size ranks have.
+  /// Errors: as Communicator::reform; kAlreadyExists when the rank has been taken.
   Result<std::unique_ptr<Communicator>> join(const GroupView& view, Duration timeout);
 
  private:

@@ -12,7 +12,6 @@ namespace troupe::collectives {
 namespace {
 
 constexpr std::size_t kChunk = 16384;  // elements: long against taking the lock, short against the second-level cache
-constexpr std::size_t kBlock = 2048;   // elements reduced at once into a buffer that stays in the first-level cache
 
 /// Elements over which a call's work is divided.
 std::size_t work_elements(const Call& call, int ranks) {
@@ -26,37 +25,29 @@ std::size_t work_elements(const Call& call, int ranks) {
   }
 }
 
-/// Calls body(begin, end) for pieces of [begin, end) no longer than kBlock that cross no multiple of `row`.
-template <typename Body>
-void for_blocks(std::size_t begin, std::size_t end, std::size_t row, Body body) {
-  while (begin < end) {
-    const std::size_t stop = std::min({end, begin + kBlock, (begin / row + 1) * row});
-    body(begin, stop);
-    begin = stop;
-  }
-}
-
 /// Elements [begin, end) of the call's work, for all ranks.
 void do_chunk(const Meeting& meeting, std::size_t begin, std::size_t end) {
   const Call& call = meeting.call;
   const std::size_t ranks = meeting.inputs.size();
-  auto reduce_block = [&](std::size_t from, std::size_t to, float* out) {
+  // [from, to) of every input into each of `outputs`.
+  const auto reduce_part = [&](std::size_t from, std::size_t to, std::span<float* const> outputs) {
     std::vector<const float*> inputs(ranks);
     for (std::size_t r = 0; r < ranks; ++r) inputs[r] = meeting.inputs[r] + from;
-    reduce(inputs, meeting.weights, call.op, to - from, out);
+    reduce_tree(inputs, meeting.shares, call.op, to - from, outputs);
   };
   switch (call.kind) {
-    case CallKind::kAllReduce:
-      for_blocks(begin, end, call.count, [&](std::size_t from, std::size_t to) {
-        std::array<float, kBlock> block;  // in place, so every input must be read before the first output is written
-        reduce_block(from, to, block.data());
-        for (float* output : meeting.outputs) std::copy_n(block.data(), to - from, output + from);
-      });
+    case CallKind::kAllReduce: {
+      std::vector<float*> outputs(ranks);
+      for (std::size_t r = 0; r < ranks; ++r) outputs[r] = meeting.outputs[r] + begin;
+      reduce_part(begin, end, outputs);
       return;
+    }
     case CallKind::kReduceScatter:
-      for_blocks(begin, end, call.count, [&](std::size_t from, std::size_t to) {
-        reduce_block(from, to, meeting.outputs[from / call.count] + from % call.count);
-      });
+      for (std::size_t to = 0; begin < end; begin = to) {  // a chunk may lie in more than one row
+        const std::size_t row = begin / call.count;
+        to = std::min(end, (row + 1) * call.count);
+        reduce_part(begin, to, std::array{meeting.outputs[row] + begin % call.count});
+      }
       return;
     case CallKind::kAllGather:
       for (std::size_t r = 0; r < ranks; ++r) {
@@ -146,7 +137,9 @@ Result<std::shared_ptr<Meeting>> InProcessGroup::arrive(const Arrival& arrival) 
     meetings_.erase(arrival.index);
     const double total = std::accumulate(kept->weights.begin(), kept->weights.end(), 0.0);
     const bool reduces = kept->call.kind == CallKind::kAllReduce || kept->call.kind == CallKind::kReduceScatter;
-    if (reduces && kept->call.op == ReduceOp::kMean && total == 0) {
+    const bool is_mean = reduces && kept->call.op == ReduceOp::kMean;
+    if (is_mean && total > 0) kept->shares = mean_shares(kept->weights);
+    if (is_mean && total == 0) {
       fail_locked({Code::kInvalidArgument,
                    fmt::format("collective: {}: the weights of all {} ranks are 0", kept->call.describe(), size_)});
     }

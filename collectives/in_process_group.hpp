@@ -27,6 +27,7 @@ struct Meeting {
   std::vector<const float*> inputs;  // [ranks]
   std::vector<float*> outputs;       // [ranks]
   std::vector<double> weights;       // [ranks]
+  std::vector<float> shares;         // [ranks] in kMean, else empty; there once all have arrived
   std::size_t chunks = 0;
   std::size_t chunks_taken = 0;
   std::size_t chunks_done = 0;

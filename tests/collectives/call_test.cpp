@@ -12,6 +12,9 @@ TEST(Call, DescribesItself) {
             "all_reduce \"grad\" float32[200] mean");
   EXPECT_EQ((Call{.kind = CallKind::kBroadcast, .name = "w", .count = 3, .root = 2}).describe(),
             "broadcast \"w\" float32[3] from rank 2");
+  EXPECT_EQ(
+      (Call{.kind = CallKind::kAllGather, .name = "x", .count = 6, .shape = {3, 2}, .wire = DType::kBF16}).describe(),
+      "all_gather \"x\" float32[3, 2] as bfloat16");
   EXPECT_EQ((Call{.kind = CallKind::kBarrier, .name = "start"}).describe(), "barrier \"start\"");
 }
 
@@ -40,6 +43,13 @@ TEST(Call, RefusesArgumentsThatCannotWork) {
     EXPECT_EQ(check_arguments(gather, {.weight = weight}, view, 4, 12).error().code, Code::kInvalidArgument);
   }
   EXPECT_FALSE(check_arguments({.kind = CallKind::kBroadcast, .root = 3}, {}, view, 0, 0).ok());
+  Call shaped = gather;
+  shaped.shape = {2, 3};
+  EXPECT_NE(check_arguments(shaped, {}, view, 4, 12).error().message.find("shape [2, 3] has 6 elements, expected 4"),
+            std::string::npos);
+  Call wired = gather;
+  wired.wire = DType::kF64;
+  EXPECT_FALSE(check_arguments(wired, {}, view, 4, 12).ok());
   EXPECT_TRUE(check_view(view).ok());
   EXPECT_FALSE(check_view({.rank = 3, .size = 3}).ok());
   EXPECT_FALSE(check_view({.rank = -1, .size = 3}).ok());

@@ -80,7 +80,7 @@ TYPED_TEST_P(CommunicatorConformance, AllReduceGivesEveryRankTheReduction) {
           std::vector<float> mine = this->values(rank, size);
           const Status status = communicator.all_reduce(mine, op, {.name = "x", .weight = this->weight(rank)})->wait();
           ASSERT_TRUE(status.ok()) << status.error().message;
-          // Rank order is promised, so the bits are those of the plain computation.
+          // The tree is promised, so the bits are those of the plain computation.
           ASSERT_EQ(mine, this->expected(ranks, size, op)) << ranks << " ranks, " << size << " " << to_string(op);
         }
       }
@@ -196,6 +196,14 @@ TYPED_TEST_P(CommunicatorConformance, MismatchGivesEveryRankTheSameError) {
          return c.all_reduce(x, ReduceOp::kMax, {.name = "grad", .timeout = 20s});
        },
        "rank 1 calls all_reduce \"grad\" float32[9] max"},
+      {[](Communicator& c, std::vector<float>& x) {
+         return c.all_reduce(x, ReduceOp::kSum, {.name = "grad", .shape = {3, 3}, .timeout = 20s});
+       },
+       "rank 1 calls all_reduce \"grad\" float32[3, 3] sum"},
+      {[](Communicator& c, std::vector<float>& x) {
+         return c.all_reduce(x, ReduceOp::kSum, {.name = "grad", .wire = DType::kBF16, .timeout = 20s});
+       },
+       "rank 1 calls all_reduce \"grad\" float32[9] sum as bfloat16"},
       {[](Communicator& c, std::vector<float>& x) { return c.broadcast(x, 0, {.name = "grad", .timeout = 20s}); },
        "rank 1 calls broadcast \"grad\" float32[9]"},
       {[](Communicator& c, std::vector<float>&) { return c.barrier({.name = "grad", .timeout = 20s}); },

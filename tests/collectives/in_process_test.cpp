@@ -17,6 +17,19 @@ TEST(InProcessHub, GivesASeatOnlyOnce) {
   EXPECT_EQ(hub.join({.epoch = 1, .rank = 0, .size = 1}, 1s).error().code, Code::kAlreadyExists);
 }
 
+TEST(InProcessHub, MakesCommunicatorsThatAreInNoGroupYet) {
+  InProcessHub hub;
+  const auto communicator = hub.make();
+  EXPECT_EQ(communicator->view().size, 0);
+  std::vector<float> x{1};
+  const Status status = communicator->all_reduce(x, ReduceOp::kSum, {.name = "x"})->wait();
+  EXPECT_EQ(status.error().code, Code::kCancelled);
+  EXPECT_NE(status.error().message.find("no group yet"), std::string::npos) << status.error().message;
+  communicator->abort("nothing to end");
+  ASSERT_TRUE(communicator->reform({.epoch = 0, .rank = 0, .size = 1}, 1s).ok());
+  EXPECT_TRUE(communicator->all_reduce(x, ReduceOp::kSum, {.name = "x"})->wait().ok());
+}
+
 TEST(InProcessHub, RanksThatDisagreeAboutTheSizeAllFail) {
   InProcessHub hub;
   auto first = hub.join({.epoch = 1, .rank = 0, .size = 1}, 1s);
