@@ -81,7 +81,7 @@ configure() {
 # Folders whose files make up the program; a build of it is up to date when none of them is newer than its stamp.
 program_is_current() {
   [ -x "$build/bin/troupe" ] && [ -e "$build/.program" ] &&
-    [ -z "$(cd "$root" && find CMakeLists.txt CMakePresets.json cmake core messages transport envs replay collectives \
+    [ -z "$(cd "$root" && find CMakeLists.txt CMakePresets.json cmake core messages transport envs data replay collectives \
       learner actors apps -newer "$build/.program" -print -quit)" ]
 }
 

@@ -18,11 +18,12 @@ MAY_INCLUDE = {
     "messages": {"core"},
     "transport": {"core"},
     "envs": {"core"},
+    "data": {"core"},
     "replay": {"core", "messages"},
     "collectives": {"core"},
     "learner": {"core", "messages", "collectives"},
-    "actors": {"core", "messages", "transport", "envs", "replay", "collectives", "learner"},
-    "apps": {"core", "messages", "transport", "envs", "replay", "collectives", "learner", "actors"},
+    "actors": {"core", "messages", "transport", "envs", "data", "replay", "collectives", "learner"},
+    "apps": {"core", "messages", "transport", "envs", "data", "replay", "collectives", "learner", "actors"},
 }
 EVERYTHING = set(MAY_INCLUDE)
 MAY_INCLUDE |= {"tests": EVERYTHING, "bench": EVERYTHING}
@@ -36,6 +37,7 @@ OWNERS = [
     (r"openssl/evp\.h$", ["core/", "transport/"]),  # digests
     (r"openssl/|sys/socket\.h|netinet/|arpa/|netdb\.h|sys/un\.h", ["transport/", "tests/system/"]),
     (r"mujoco/|EGL/", ["envs/"]),
+    (r"zlib\.h", ["data/"]),
     (r"nccl\.h", ["collectives/nccl"]),
     (r"cuda|cublas|cudnn|device_launch_parameters", ["learner/cuda/", "collectives/nccl"]),
     (r"dnnl|oneapi/|Eigen/|unsupported/Eigen", ["learner/"]),
