@@ -95,6 +95,12 @@ template const std::string& Config::get(std::string_view) const;
 template const std::vector<std::int64_t>& Config::get(std::string_view) const;
 template const std::vector<double>& Config::get(std::string_view) const;
 
+const std::vector<std::string>& Config::names(std::string_view section) const {
+  static const std::vector<std::string> kNone;
+  const auto found = names_.find(section);
+  return found == names_.end() ? kNone : found->second;
+}
+
 const std::string& Config::where(std::string_view path) const { return entry(path).where; }
 
 std::string Config::to_toml() const {

@@ -39,6 +39,8 @@ struct ConfigKey {
 };
 
 /// All keys, in the order in which they are printed. Keys without a dot come first, keys of a section stand together.
+/// "replicas.*.steps" stands for a key of every section [replicas.NAME] that the file has: any number of them, each
+/// with a name of its own and with all keys of that pattern.
 using ConfigSchema = std::vector<ConfigKey>;
 
 /// "1 .. 4096", ">= 0", "one of uniform, prioritized", or empty: the allowed values in words.
@@ -56,6 +58,8 @@ class Config {
   }
   const std::vector<double>& get_floats(std::string_view path) const { return get<std::vector<double>>(path); }
 
+  /// The NAMEs of the sections [section.NAME], in the order of the names.
+  const std::vector<std::string>& names(std::string_view section) const;
   /// Where the value was set: "run.toml:14", "--set learner.batch_size=64" or "default"; for checks across keys.
   const std::string& where(std::string_view path) const;
   /// The resolved configuration as a TOML file with each key's doc, unit and allowed values as comments. Loading it
@@ -79,7 +83,11 @@ class Config {
 
   ConfigSchema schema_;
   std::map<std::string, Entry, std::less<>> entries_;
+  std::map<std::string, std::vector<std::string>, std::less<>> names_;
 };
+
+/// More sections of one pattern than this are refused.
+inline constexpr std::size_t kConfigSectionsMax = 32;
 
 /// A file larger than this is refused before it is read: no configuration is that long.
 inline constexpr std::uintmax_t kConfigBytesMax = 1 << 20;

@@ -63,6 +63,8 @@ Result<std::string> to_string(const std::string& value, const ConfigKey& key) {
     return wrong(fmt::format("string too long: got {} bytes, expected at most {}", value.size(), kStringBytesMax));
   }
   if (printable(value) != value) return wrong(fmt::format("control character in \"{}\"", printable(value)));
+  const auto* otherwise = std::get_if<std::string>(&key.default_value);
+  if (otherwise != nullptr && value == *otherwise) return value;  // also where the default is none of the choices
   if (!key.choices.empty() && std::find(key.choices.begin(), key.choices.end(), value) == key.choices.end()) {
     return wrong(fmt::format("unknown value \"{}\"{}, expected {}", value, suggestion(value, key.choices, "\""),
                              allowed_values(key)));
@@ -120,12 +122,12 @@ Converted convert(const TomlValue& node, const ConfigKey& key) {
 class ConfigLoader {
  public:
   explicit ConfigLoader(const ConfigSchema& schema) {
-    config_.schema_ = schema;
-    for (const ConfigKey& key : config_.schema_) {
-      TROUPE_CHECK(keys_.emplace(key.path, &key).second, "config key {} appears twice", key.path);
-      paths_.push_back(key.path);
-      for (std::size_t dot = key.path.find('.'); dot != std::string::npos; dot = key.path.find('.', dot + 1)) {
-        sections_.insert(key.path.substr(0, dot));
+    for (const ConfigKey& key : schema) {
+      const std::size_t star = key.path.find(kPattern);
+      if (star == std::string::npos) {
+        config_.schema_.push_back(key);
+      } else {
+        patterns_[key.path.substr(0, star)].push_back(key);
       }
     }
   }
@@ -137,8 +139,11 @@ class ConfigLoader {
     const Result<TomlValue> file = parse_toml(text, name);
     if (!file.ok()) {
       unreadable_ = file.error().message;
+      index_keys();
       return;
     }
+    expand_patterns(*file);
+    index_keys();
     read_table(*file, "");
     for (const ConfigKey& key : config_.schema_) {
       if (key.required) required_.insert(key.path);
@@ -156,7 +161,8 @@ class ConfigLoader {
     const std::string value = text.substr(equals + 1);
     const auto found = keys_.find(path);
     if (found == keys_.end()) {
-      return fail(fmt::format("unknown key {}{}", printable(path), suggestion(path, paths_, "")));
+      if (!unreadable_.empty() && pattern_of(path) != nullptr) return;  // what sections there are is not known
+      return fail(unknown(path));
     }
     const Converted converted = convert_override(value, *found->second);
     if (!converted.ok()) return fail(converted.error().message);
@@ -181,12 +187,84 @@ class ConfigLoader {
   }
 
  private:
+  static constexpr std::string_view kPattern = ".*.";
+
+  /// The keys of a pattern, for each section that the file has of it.
+  void expand_patterns(const TomlValue& file) {
+    for (const auto& [section, keys] : patterns_) {
+      sections_.insert(section);
+      const TomlMember* const found = file.find(section);
+      const auto* const members = found == nullptr ? nullptr : std::get_if<TomlValue::Table>(&found->value.value);
+      if (members == nullptr) continue;
+      std::vector<std::string>& names = config_.names_[section];
+      for (const auto& [name, line, node] : *members) {
+        if (!std::holds_alternative<TomlValue::Table>(node.value)) continue;  // read_table() says what is wrong
+        if (!is_section_name(name)) {
+          fail(line,
+               fmt::format("[{}.{}]: expected a name of 1 .. {} lower-case letters, digits, '-' and '_', a letter "
+                           "first",
+                           section, printable(name), kSectionNameMax));
+          refused_.insert(section + "." + name);
+          continue;
+        }
+        if (names.size() == kConfigSectionsMax) {
+          fail(line, fmt::format("[{}.{}]: more than {} sections of this kind", section, name, kConfigSectionsMax));
+          refused_.insert(section + "." + name);
+          continue;
+        }
+        names.push_back(name);
+        for (ConfigKey key : keys) {
+          key.path.replace(section.size() + 1, 1, name);
+          config_.schema_.push_back(std::move(key));
+        }
+      }
+    }
+  }
+
+  static constexpr std::size_t kSectionNameMax = 32;
+  static bool is_section_name(std::string_view name) {
+    const auto lower = [](char c) { return c >= 'a' && c <= 'z'; };
+    return !name.empty() && name.size() <= kSectionNameMax && lower(name[0]) &&
+           std::all_of(name.begin(), name.end(),
+                       [&](char c) { return lower(c) || (c >= '0' && c <= '9') || c == '-' || c == '_'; });
+  }
+
+  void index_keys() {
+    for (const ConfigKey& key : config_.schema_) {
+      TROUPE_CHECK(keys_.emplace(key.path, &key).second, "config key {} appears twice", key.path);
+      paths_.push_back(key.path);
+      for (std::size_t dot = key.path.find('.'); dot != std::string::npos; dot = key.path.find('.', dot + 1)) {
+        sections_.insert(key.path.substr(0, dot));
+      }
+    }
+  }
+
+  /// The keys of the pattern in whose sections `path` lies.
+  const std::vector<ConfigKey>* pattern_of(std::string_view path) const {
+    const auto found = patterns_.find(path.substr(0, path.find('.')));
+    return found == patterns_.end() ? nullptr : &found->second;
+  }
+
+  std::string unknown(const std::string& path) const {
+    std::vector<std::string> known = paths_;
+    // What a pattern would be called here: [replica.cnn] was meant to be [replicas.cnn].
+    const std::size_t first = path.find('.'), second = first == std::string::npos ? first : path.find('.', first + 1);
+    for (const auto& [section, keys] : patterns_) {
+      if (second == std::string::npos || section == path.substr(0, first)) continue;
+      for (const ConfigKey& key : keys) {
+        known.push_back(section + path.substr(first, second - first) + key.path.substr(section.size() + 2));
+      }
+    }
+    return fmt::format("unknown key {}{}", printable(path), suggestion(path, known, ""));
+  }
+
   void fail(std::size_t line, std::string what) { file_mistakes_.emplace_back(line, std::move(what)); }
 
   void read_table(const TomlValue& table, const std::string& prefix) {
     for (const auto& [name, line, node] : std::get<TomlValue::Table>(table.value)) {
       const std::string path = prefix + name;
       const auto* members = std::get_if<TomlValue::Table>(&node.value);
+      if (refused_.contains(path)) continue;
       if (const auto found = keys_.find(path); found != keys_.end()) {
         read_value(path, *found->second, node, line);
       } else if (sections_.count(path) > 0) {
@@ -198,7 +276,7 @@ class ConfigLoader {
       } else if (members != nullptr && !members->empty()) {
         read_table(node, path + ".");  // every key in it is unknown and gets its own suggestion
       } else {
-        fail(line, fmt::format("unknown key {}{}", printable(path), suggestion(path, paths_, "")));
+        fail(line, unknown(path));
       }
     }
   }
@@ -228,9 +306,11 @@ class ConfigLoader {
   }
 
   Config config_;
+  std::map<std::string, std::vector<ConfigKey>, std::less<>> patterns_;  ///< by what stands before the star
   std::map<std::string, const ConfigKey*, std::less<>> keys_;
   std::vector<std::string> paths_;
   std::set<std::string, std::less<>> sections_;
+  std::set<std::string> refused_;   ///< sections whose names say that something is wrong already
   std::set<std::string> required_;  ///< checked only when the file could be parsed
   std::set<std::string> seen_;      ///< present in the file, though perhaps with a bad value
   std::string name_;

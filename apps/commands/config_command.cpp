@@ -28,7 +28,9 @@ void explain(const ConfigSchema& schema) {
     if (!key.unit.empty()) about += fmt::format(", {}", key.unit);
     if (const std::string allowed = allowed_values(key); !allowed.empty()) about += fmt::format(", {}", allowed);
     about += key.required ? "; required" : fmt::format("; default {}", to_toml(key.default_value));
-    fmt::print("{}\n    {}\n    {}\n", key.path, key.doc, about);
+    std::string path = key.path;
+    if (const std::size_t star = path.find('*'); star != std::string::npos) path.replace(star, 1, "NAME");
+    fmt::print("{}\n    {}\n    {}\n", path, key.doc, about);
   }
 }
 

@@ -255,5 +255,36 @@ TEST(ConfigErrors, AnOverrideDoesNotHideAMistakeInTheFile) {
   EXPECT_EQ(message_of("seed = -1", {"seed=1"}), "f:1: seed: out of range: got -1, expected >= 0");
 }
 
+/// Sections of which there may be any number.
+std::string pattern_message(const std::string& text, const std::vector<std::string>& overrides = {}) {
+  const ConfigSchema patterns = {
+      {.path = "seed", .default_value = std::int64_t{1}, .doc = "Seed"},
+      {.path = "groups.*.model", .default_value = std::string(), .doc = "What", .choices = {"mlp"}, .required = true},
+      {.path = "groups.*.steps", .default_value = std::int64_t{5}, .doc = "Length", .min = 1},
+  };
+  const Result<Config> config = parse_config(text, "f", overrides, patterns);
+  return config.ok() ? "loaded" : config.error().message;
+}
+
+TEST(ConfigErrors, InSectionsOfAPatternAreFoundAsElsewhere) {
+  const std::string good = "[groups.a]\nmodel = 'mlp'\n";
+  EXPECT_EQ(pattern_message(good), "loaded");
+  EXPECT_EQ(pattern_message(good + "stesp = 1"), "f:3: unknown key groups.a.stesp (did you mean groups.a.steps?)");
+  EXPECT_EQ(pattern_message(good + "steps = 0"), "f:3: groups.a.steps: out of range: got 0, expected >= 1");
+  EXPECT_EQ(pattern_message("[groups.a]\nsteps = 2"), "f: missing key groups.a.model: What");
+  EXPECT_EQ(pattern_message("[groups.a]\nmodel = 'mpl'"),
+            "f:2: groups.a.model: unknown value \"mpl\" (did you mean \"mlp\"?), expected one of mlp");
+  EXPECT_EQ(pattern_message("[group.a]\nsteps = 2"), "f:2: unknown key group.a.steps (did you mean groups.a.steps?)");
+  EXPECT_EQ(pattern_message("[groups]\nsteps = 2"), "f:2: unknown key groups.steps");
+  EXPECT_EQ(pattern_message("groups = 2"), "f:1: groups is a section: got an integer, expected [groups]");
+  EXPECT_EQ(pattern_message("[groups.'A b']\nsteps = 2"),
+            "f:1: [groups.A b]: expected a name of 1 .. 32 lower-case letters, digits, '-' and '_', a letter first");
+  EXPECT_EQ(pattern_message(good, {"groups.b.steps=1"}),
+            "--set groups.b.steps=1: unknown key groups.b.steps (did you mean groups.a.steps?)");
+  std::string many;
+  for (std::size_t i = 0; i <= kConfigSectionsMax; ++i) many += "[groups.a" + std::to_string(i) + "]\nmodel = 'mlp'\n";
+  EXPECT_EQ(pattern_message(many), "f:19: [groups.a9]: more than 32 sections of this kind");
+}
+
 }  // namespace
 }  // namespace troupe

@@ -169,5 +169,33 @@ TEST(LoadConfig, ReadsAFileAndRefusesWhatIsNotOne) {
   std::filesystem::remove_all(dir);
 }
 
+TEST(Config, HasAllKeysOfAPatternForEverySection) {
+  const ConfigSchema patterns = {
+      {.path = "seed", .default_value = std::int64_t{1}, .doc = "Seed"},
+      {.path = "groups.*.model", .default_value = std::string("mlp"), .doc = "What"},
+      {.path = "groups.*.steps", .default_value = std::int64_t{5}, .doc = "Length"},
+  };
+  const std::string text = "[groups.b]\nsteps = 7\n[groups.a]\nmodel = 'gan'\n";
+  const auto config = parse_config(text, "f", std::vector<std::string>{"groups.a.steps=9"}, patterns);
+  ASSERT_TRUE(config.ok()) << config.error().message;
+  EXPECT_EQ(config->names("groups"), (std::vector<std::string>{"a", "b"}));
+  EXPECT_TRUE(config->names("others").empty());
+  EXPECT_EQ(config->get_string("groups.a.model"), "gan");
+  EXPECT_EQ(config->get_int("groups.a.steps"), 9);
+  EXPECT_EQ(config->get_string("groups.b.model"), "mlp");
+  EXPECT_EQ(config->get_int("groups.b.steps"), 7);
+  const auto again = parse_config(config->to_toml(), "again", {}, patterns);
+  ASSERT_TRUE(again.ok()) << again.error().message;
+  EXPECT_EQ(again->hash(), config->hash());
+  EXPECT_EQ(again->to_toml(), config->to_toml());
+}
+
+TEST(Config, TakesADefaultThatIsNoneOfTheChoices) {
+  const ConfigSchema optional = {{.path = "env", .default_value = std::string(), .doc = "Env", .choices = {"a", "b"}}};
+  const auto config = parse_config("", "f", {}, optional);
+  ASSERT_TRUE(config.ok());
+  EXPECT_TRUE(parse_config(config->to_toml(), "f", {}, optional).ok());
+}
+
 }  // namespace
 }  // namespace troupe
