@@ -13,10 +13,10 @@ Result<std::unique_ptr<OneDevice>> OneDevice::make(Replica& replica, const OneDe
   if (options.batch < 1) {
     return Error{Code::kInvalidArgument, fmt::format("replicator: batch {} is not positive", options.batch)};
   }
-  InputContext context{.replica_batch = options.batch, .global_batch = options.batch};
+  InputContext context{.replica_batch = options.batch, .global_batch = options.batch, .first_step = options.first_step};
   if (options.communicator != nullptr) {
     const collectives::GroupView& view = options.communicator->view();
-    context = {view.rank, view.size, options.batch, options.global_batch};
+    context = {view.rank, view.size, options.batch, options.global_batch, options.first_step};
     if (context.global_batch < context.replica_batch) {
       return Error{Code::kInvalidArgument, fmt::format("replicator: global batch {} is below the replica's batch {}",
                                                        context.global_batch, context.replica_batch)};

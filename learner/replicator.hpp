@@ -31,6 +31,7 @@ struct OneDeviceOptions {
   /// Null: one replica on its own. Otherwise this is replica view().rank of view().size; outlives the replicator.
   collectives::Communicator* communicator = nullptr;
   std::int64_t global_batch = 0;  ///< with a communicator: rows over all members
+  std::int64_t first_step = 0;    ///< InputContext::first_step
 };
 
 class OneDevice final : public Replicator {
