@@ -52,7 +52,7 @@ class Compiler {
     impl.options = options_;
     impl.batch = batch_;
     impl.table = options_.compute == DType::kF64 ? &kernels_f64() : &kernels_f32();
-    plan_ = make_plan(data_, batch_, (batch_ + options_.shards - 1) / options_.shards, options_.compute);
+    plan_ = make_plan(data_, batch_, (batch_ + options_.shards - 1) / options_.shards, 1, options_.compute);
     make_parameters();
     make_values();
     for (std::size_t s = 0; s < impl.shards.size(); ++s) TROUPE_TRY(make_shard(s));

@@ -1,8 +1,10 @@
 #include <troupe/learner/plan.hpp>
 
 #include <algorithm>
+#include <functional>
 #include <limits>
 #include <map>
+#include <utility>
 
 #include <troupe/core/check.hpp>
 #include <troupe/learner/gemm.hpp>
@@ -19,14 +21,15 @@ namespace {
 
 class Planner {
  public:
-  Planner(const GraphData& data, std::int64_t batch, std::int64_t rows, DType compute)
-      : data_(data), batch_(batch), rows_(rows), compute_(compute) {}
+  Planner(const GraphData& data, std::int64_t batch, std::int64_t rows, int devices, DType compute)
+      : data_(data), batch_(batch), rows_(rows), devices_(devices), compute_(compute) {}
 
   Plan run() {
     place_sources();
     keep_live_nodes();
     place_results();
-    place_in_arena();
+    order_devices();
+    for (int device = 0; device < devices_; ++device) place_in_arena(device);
     return std::move(plan_);
   }
 
@@ -96,13 +99,13 @@ class Planner {
       plan_.values[node.outputs[0]].root = plan_.values[node.inputs[0]].root;
       return;
     }
-    PlanNode made{node.op, node.inputs, node.outputs, node.attr, node.joint};
+    PlanNode made{node.op, node.inputs, node.outputs, node.attr, node.joint, node.device % devices_};
     for (const std::uint32_t id : node.outputs) {
       if (read[id]) plan_.values[id].storage = Storage::kArena;
     }
     if (compute_ == DType::kBF16 && node.op != nullptr && node.op->gemm != nullptr && !is_skinny(gemm_of(node))) {
-      made.inputs[0] = as_bf16(made.inputs[0]);
-      made.inputs[1] = as_bf16(made.inputs[1]);
+      made.inputs[0] = as_bf16(made.inputs[0], made.device);
+      made.inputs[1] = as_bf16(made.inputs[1], made.device);
     }
     plan_.nodes.push_back(std::move(made));
   }
@@ -114,7 +117,7 @@ class Planner {
   }
 
   /// The bfloat16 copy of a value: parameters have one already; others get one at first use, for all uses.
-  std::uint32_t as_bf16(std::uint32_t id) {
+  std::uint32_t as_bf16(std::uint32_t id, int device) {
     const std::uint32_t from = plan_.values[id].root;
     auto [found, missing] = bf16_.try_emplace(from, 0);
     if (!missing) return with_shape(found->second, id);
@@ -126,7 +129,7 @@ class Planner {
       plan_.values[found->second].offset = plan_.values[from].offset;
     } else {
       found->second = new_value(spec, Storage::kArena);
-      plan_.nodes.push_back({.op = &cast_op(), .inputs = {from}, .outputs = {found->second}});
+      plan_.nodes.push_back({.op = &cast_op(), .inputs = {from}, .outputs = {found->second}, .device = device});
     }
     return with_shape(found->second, id);
   }
@@ -181,7 +184,11 @@ class Planner {
       return root(id);
     }
     const std::uint32_t copy = new_value(plan_.values[id].spec, storage);
-    plan_.nodes.push_back({.op = &identity_op(), .inputs = {id}, .outputs = {copy}});
+    const std::uint32_t from = plan_.values[id].root;
+    const auto maker = std::ranges::find_if(
+        plan_.nodes, [&](const PlanNode& node) { return std::ranges::count(node.outputs, from) > 0; });
+    const int device = maker == plan_.nodes.end() ? 0 : maker->device;
+    plan_.nodes.push_back({.op = &identity_op(), .inputs = {id}, .outputs = {copy}, .device = device});
     return plan_.values[copy];
   }
 
@@ -190,8 +197,46 @@ class Planner {
     return (local_shape(spec, batch_, rows_).elements() * element_bytes(spec.dtype, compute_) + 63) / 64 * 64;
   }
 
+  /// Where devices wait for each other. A value that crosses stays to the end, so no device waits to overwrite one.
+  /// Joint functions run in order, whichever devices they are on, because replicas meet in them.
+  void order_devices() {
+    if (devices_ == 1) return;
+    std::vector<std::int64_t> maker(plan_.values.size(), -1);
+    std::vector<std::vector<std::int64_t>> passed(static_cast<std::size_t>(devices_),
+                                                  std::vector<std::int64_t>(static_cast<std::size_t>(devices_), -1));
+    std::int64_t last_function = -1;
+    for (std::size_t i = 0; i < plan_.nodes.size(); ++i) {
+      PlanNode& node = plan_.nodes[i];
+      std::vector<std::int64_t> needed;
+      for (const std::uint32_t id : node.inputs) {
+        const std::uint32_t from = plan_.values[id].root;
+        needed.push_back(maker[from]);
+        if (maker[from] >= 0 && plan_.nodes[static_cast<std::size_t>(maker[from])].device != node.device) {
+          pinned_.push_back(from);
+        }
+      }
+      if (node.joint >= 0 && data_.joints[static_cast<std::size_t>(node.joint)].forward) {
+        needed.push_back(std::exchange(last_function, static_cast<std::int64_t>(i)));
+      }
+      std::ranges::sort(needed, std::greater());  // waiting for the last one of a device is waiting for all of them
+      for (const std::int64_t at : needed) {
+        if (at < 0) continue;
+        PlanNode& other = plan_.nodes[static_cast<std::size_t>(at)];
+        std::int64_t& before = passed[static_cast<std::size_t>(node.device)][static_cast<std::size_t>(other.device)];
+        if (other.device == node.device || before >= at) continue;
+        before = at;
+        node.waits.push_back({other.device, static_cast<std::uint32_t>(at)});
+        other.awaited = true;
+      }
+      for (const std::uint32_t id : node.outputs) maker[id] = static_cast<std::int64_t>(i);
+    }
+  }
+
   /// First-fit over the gaps between live values, in order of execution; an output may take over an input that dies.
-  void place_in_arena() {
+  /// The device's region begins where the one before it ends.
+  void place_in_arena(int device) {
+    blocks_.clear();
+    const std::int64_t region = plan_.arena_bytes;
     std::vector<std::size_t> last_use(plan_.values.size(), 0);
     for (std::size_t i = 0; i < plan_.nodes.size(); ++i) {
       for (const std::uint32_t id : plan_.nodes[i].inputs) last_use[plan_.values[id].root] = i;
@@ -201,10 +246,11 @@ class Planner {
 
     for (std::size_t i = 0; i < plan_.nodes.size(); ++i) {
       const PlanNode& node = plan_.nodes[i];
+      if (node.device != device) continue;
       for (std::size_t output = 0; output < node.outputs.size(); ++output) {
         const std::uint32_t id = node.outputs[output];
         if (plan_.values[id].storage != Storage::kArena) continue;
-        if (output != 0 || !take_over(node, id, i, last_use)) allocate(id);
+        if (output != 0 || !take_over(node, id, i, last_use)) allocate(id, region);
       }
       for (const auto& ids : {&node.inputs, &node.outputs}) {
         for (const std::uint32_t id : *ids) {
@@ -231,12 +277,12 @@ class Planner {
     return false;
   }
 
-  void allocate(std::uint32_t id) {
+  void allocate(std::uint32_t id, std::int64_t region) {
     const std::int64_t bytes = local_bytes(id);
     std::vector<std::pair<std::int64_t, std::int64_t>> taken;  // offset, bytes
     for (const auto& [value, size] : blocks_) taken.emplace_back(plan_.values[value].offset, size);
     std::ranges::sort(taken);
-    std::int64_t offset = 0;
+    std::int64_t offset = region;
     for (const auto& [at, size] : taken) {
       if (at - offset >= bytes) break;
       offset = std::max(offset, at + size);
@@ -248,17 +294,18 @@ class Planner {
 
   const GraphData& data_;
   const std::int64_t batch_, rows_;
+  const int devices_;
   const DType compute_;
   Plan plan_;
   std::map<std::uint32_t, std::uint32_t> bf16_;   // root -> its bfloat16 copy
-  std::vector<std::uint32_t> pinned_;             // read after the last node
-  std::map<std::uint32_t, std::int64_t> blocks_;  // live arena values -> bytes
+  std::vector<std::uint32_t> pinned_;             // read after the last node, or on another device than its maker's
+  std::map<std::uint32_t, std::int64_t> blocks_;  // live arena values of the present device -> bytes
 };
 
 }  // namespace
 
-Plan make_plan(const GraphData& data, std::int64_t batch, std::int64_t rows, DType compute) {
-  return Planner(data, batch, rows, compute).run();
+Plan make_plan(const GraphData& data, std::int64_t batch, std::int64_t rows, int devices, DType compute) {
+  return Planner(data, batch, rows, devices, compute).run();
 }
 
 }  // namespace troupe::learner

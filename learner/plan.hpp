@@ -1,6 +1,7 @@
 #pragma once
 // From a graph to what a program runs: the nodes that something reads, in order, and a place for every value. The same
-// for all shards; each shard has its own arena with the same offsets.
+// for all shards; each shard has its own arena with the same offsets. Devices run at the same time, each its own nodes
+// in order, so each has a region of the arena for what only it touches, and what another one reads stays to the end.
 #include <cstdint>
 #include <vector>
 
@@ -28,12 +29,21 @@ struct PlanValue {
   std::uint32_t root = 0;  ///< the value whose memory this is: itself, or what it is an alias of
 };
 
+/// Before a node runs, `device` must be past its node `node`. Always an earlier node, so waiting cannot go in a circle.
+struct PlanWait {
+  int device = 0;
+  std::uint32_t node = 0;
+};
+
 struct PlanNode {
   const OpDef* op = nullptr;  ///< null: joint
   std::vector<std::uint32_t> inputs;
   std::vector<std::uint32_t> outputs;
   Attr attr;
   std::int32_t joint = -1;
+  int device = 0;
+  std::vector<PlanWait> waits{};  ///< what the node needs of other devices, less what its device has waited for before
+  bool awaited = false;           ///< in a wait of another device
 };
 
 struct Plan {
@@ -44,8 +54,8 @@ struct Plan {
   std::int64_t arena_bytes = 0;
 };
 
-/// rows: examples of the largest shard. compute: kF32, kBF16 or kF64.
-Plan make_plan(const GraphData& data, std::int64_t batch, std::int64_t rows, DType compute);
+/// rows: examples of the largest shard. devices: logical ones are taken modulo it. compute: kF32, kBF16 or kF64.
+Plan make_plan(const GraphData& data, std::int64_t batch, std::int64_t rows, int devices, DType compute);
 /// Bytes of an element of a value in a program of this compute type.
 std::int64_t element_bytes(DType value, DType compute);
 
