@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <thread>
 
 #include <troupe/core/rng.hpp>
 #include <troupe/learner/program_impl.hpp>
@@ -57,6 +58,11 @@ class Compiler {
     make_values();
     for (std::size_t s = 0; s < impl.shards.size(); ++s) TROUPE_TRY(make_shard(s));
     make_results();
+    const std::vector<Call>& calls = impl.shards[0].calls;
+    for (std::size_t i = 0; i < calls.size(); ++i) {
+      if (calls[i].function == nullptr) impl.stops.push_back(i);
+    }
+    impl.stops.push_back(calls.size());
     return {};
   }
 
@@ -247,7 +253,8 @@ class Compiler {
       Minimized& made = impl_->minimized.emplace_back();
       made.group = static_cast<std::size_t>(def.group);
       made.spec = def.spec;
-      made.squares.resize(impl_->shards.size());
+      const std::int64_t elements = data_.groups[made.group].layout.elements;
+      made.squares.resize(static_cast<std::size_t>((elements + kNormBlock - 1) / kNormBlock));
       for (const Shard& shard : impl_->shards) {
         made.gradients.push_back(reinterpret_cast<const float*>(shard.gradients[made.group].get()));
       }
@@ -283,7 +290,12 @@ Result<std::unique_ptr<Program>> Program::compile(const Graph& graph, const Comp
         return Error{Code::kInvalidArgument, "compile: joint functions work on float32, not on float64"};
     }
   }
-  auto impl = std::make_unique<Impl>(options.shards);
+  if (options.threads < 0) {
+    return Error{Code::kInvalidArgument, fmt::format("compile: {} threads, expected at least 0", options.threads)};
+  }
+  const int processors = std::max(static_cast<int>(std::thread::hardware_concurrency()), 1);
+  const int threads = std::min(options.threads == 0 ? processors : options.threads, options.shards);
+  auto impl = std::make_unique<Impl>(options.shards, threads);
   TROUPE_TRY(Compiler(graph, options).run(*impl));
   std::unique_ptr<Program> program(new Program(std::move(impl)));
   program->parameters_changed();

@@ -1,33 +1,56 @@
-// One run: each shard walks its calls; joints and updates are where shards meet. Which barriers stand is the same for
-// all shards, because it depends only on the program and the phase.
+// One run: each thread walks the calls of its shards; joints and updates are where threads meet. Which barriers stand
+// is the same for all threads, because it depends only on the program and the phase.
 #include <algorithm>
 #include <cstring>
 
 #include <troupe/learner/program_impl.hpp>
+#include <troupe/learner/tree_sum.hpp>
 
 namespace troupe::learner {
 
-void Program::Impl::run_shard(int shard) {
-  if (phase != Phase::kUpdate) {
-    run_calls(shards[static_cast<std::size_t>(shard)]);
-    if (!failure.ok()) return;  // seen by all shards alike: it was written before a barrier that all have passed
-  }
-  update_shard(shard);
+std::pair<std::size_t, std::size_t> Program::Impl::shards_of(int thread) const {
+  const auto count = static_cast<std::size_t>(pool.shards()), t = static_cast<std::size_t>(thread);
+  return {shards.size() * t / count, shards.size() * (t + 1) / count};
 }
 
-void Program::Impl::run_calls(Shard& shard) {
-  const bool timed = timing && &shard == &shards[0];
-  for (Call& call : shard.calls) {
-    const auto begin = timed ? std::chrono::steady_clock::now() : std::chrono::steady_clock::time_point{};
-    if (call.function != nullptr) {
-      call.function(call.args);
-    } else {
-      pool.barrier();
-      if (&shard == &shards[0]) run_joint(joints[static_cast<std::size_t>(call.joint)]);
-      pool.barrier();
-      if (!failure.ok()) return;
+void Program::Impl::run_thread(int thread) {
+  if (phase != Phase::kUpdate) {
+    run_calls(thread);
+    if (!failure.ok()) return;  // seen by all threads alike: it was written before a barrier that all have passed
+  }
+  update(thread);
+}
+
+void Program::Impl::run_calls(int thread) {
+  const auto [first, last] = shards_of(thread);
+  std::size_t begin = 0;
+  for (const std::size_t stop : stops) {
+    for (std::size_t s = first; s < last; ++s) run_range(shards[s], begin, stop);
+    if (stop == shards[0].calls.size()) return;
+    pool.barrier();
+    if (thread == 0) {
+      Call& call = shards[0].calls[stop];
+      const auto from = std::chrono::steady_clock::now();
+      run_joint(joints[static_cast<std::size_t>(call.joint)]);
+      if (timing) call.elapsed_ns += (std::chrono::steady_clock::now() - from).count();
     }
-    if (timed) call.elapsed_ns += (std::chrono::steady_clock::now() - begin).count();
+    pool.barrier();
+    if (!failure.ok()) return;
+    begin = stop + 1;
+  }
+}
+
+void Program::Impl::run_range(Shard& shard, std::size_t begin, std::size_t end) {
+  const bool timed = timing && &shard == &shards[0];
+  for (std::size_t i = begin; i < end; ++i) {
+    Call& call = shard.calls[i];
+    if (!timed) {
+      call.function(call.args);
+      continue;
+    }
+    const auto from = std::chrono::steady_clock::now();
+    call.function(call.args);
+    call.elapsed_ns += (std::chrono::steady_clock::now() - from).count();
   }
 }
 
@@ -43,16 +66,15 @@ void gather(const JointCall& call) {
     return;
   }
   T* const sum = static_cast<T*>(call.to[0]);
-  std::copy_n(static_cast<const T*>(*call.from[0]), call.elements[0], sum);
-  for (std::size_t s = 1; s < shards && call.input.place == Place::kPartial; ++s) {
-    const T* const part = static_cast<const T*>(*call.from[s]);
-    for (std::int64_t i = 0; i < call.elements[0]; ++i) sum[i] += part[i];
+  for (std::int64_t i = 0; i < call.elements[0]; ++i) {
+    sum[i] = tree_sum(0, call.input.place == Place::kPartial ? shards : 1,
+                      [&](std::size_t s) { return static_cast<const T*>(*call.from[s])[i]; });
   }
 }
 
 }  // namespace
 
-// On shard 0's thread, between two barriers: all shards' inputs are complete, and nobody reads the outputs yet.
+// On thread 0, between two barriers: all shards' inputs are complete, and nobody reads the outputs yet.
 void Program::Impl::run_joint(JointCall& call) {
   const bool f64 = options.compute == DType::kF64;
   f64 ? gather<double>(call) : gather<float>(call);
@@ -73,11 +95,8 @@ namespace {
 
 template <typename T>
 double sum_parts(Place place, std::span<const void* const> parts, std::size_t index) {
-  double sum = static_cast<const T*>(parts[0])[index];
-  for (std::size_t s = 1; s < parts.size() && place == Place::kPartial; ++s) {
-    sum += static_cast<const T*>(parts[s])[index];
-  }
-  return sum;
+  return tree_sum(0, place == Place::kPartial ? parts.size() : 1,
+                  [&](std::size_t s) { return static_cast<double>(static_cast<const T*>(parts[s])[index]); });
 }
 
 template <typename T>

@@ -104,11 +104,14 @@ Status Program::run(Phase phase) {
   }
   impl_->phase = phase;
   impl_->failure = {};
-  impl_->pool.run([](void* impl, int shard) { static_cast<Impl*>(impl)->run_shard(shard); }, impl_.get());
+  impl_->skip = false;
+  impl_->pool.run([](void* impl, int shard) { static_cast<Impl*>(impl)->run_thread(shard); }, impl_.get());
   impl_->gradients_ready = phase == Phase::kGradients && impl_->failure.ok();
   TROUPE_TRY(impl_->failure);
   if (phase != Phase::kUpdate) impl_->collect();
-  if (phase != Phase::kGradients && !impl_->minimized.empty()) ++impl_->step;
+  if (phase == Phase::kGradients || impl_->minimized.empty()) return {};
+  ++(impl_->skip ? impl_->skipped : impl_->step);
+  impl_->skipped_in_a_row = impl_->skip ? impl_->skipped_in_a_row + 1 : 0;
   return {};
 }
 
@@ -165,6 +168,8 @@ std::span<float> Program::gradient(std::string_view group) {
 
 std::int64_t Program::step() const { return impl_->step; }
 void Program::set_step(std::int64_t step) { impl_->step = step; }
+std::int64_t Program::skipped() const { return impl_->skipped; }
+std::int64_t Program::skipped_in_a_row() const { return impl_->skipped_in_a_row; }
 
 std::string_view Program::gemm_backend_name() const {
   return to_string(impl_->options.compute == DType::kF64 ? GemmBackend::kEigen : resolve(impl_->options.gemm));

@@ -18,9 +18,13 @@
 namespace troupe::learner {
 
 struct CompileOptions {
-  /// Threads that split the batch, the calling one included; each gets batch / shards rows, the first ones one more.
-  /// Results repeat bit for bit for a fixed number; another number changes the order of sums.
+  /// Parts into which the batch is split; each gets batch / shards rows, the first ones one more. What is summed over
+  /// shards is added in the order of learner/tree_sum.hpp, so results are the same bits for a fixed number of shards,
+  /// and for several replicas with as many shards in all (a power of two each).
   int shards = 1;
+  /// Threads that run the shards, the calling one included; changes no bit. 0: one a shard, as far as there are
+  /// processors; never more than shards.
+  int threads = 0;
   /// kF32; kBF16: matrix products take bfloat16 operands and sum in float32, everything else is float32;
   /// kF64: for checking gradients, cannot update parameters or run joint functions.
   DType compute = DType::kF32;
@@ -51,6 +55,9 @@ class Program {
   Status bind(const BatchView& batch);
 
   /// Errors: an input was never bound, or a joint function or gradient reduction failed; parameters are then unchanged.
+  /// A step whose gradient is not finite (or too long for its square to be) is skipped: parameters, optimiser slots,
+  /// state and step() stay as they are, which is no error but counted. Replicas see the same reduced gradients, so all
+  /// skip together.
   Status run(Phase phase = Phase::kStep);
 
   /// The scalars of Graph::metric in order of registration, from the last run.
@@ -70,12 +77,16 @@ class Program {
   ParamBuffer& state();
   /// Refreshes what is derived from parameters (bfloat16 copies). Call after changing values() or load().
   void parameters_changed();
-  /// The flat gradient of the group after run(kGradients), summed over shards, padding zero; empty without minimize().
+  /// The flat gradient of the group after a run, summed over shards, padding zero; empty without minimize(). What is
+  /// changed after run(kGradients) is what kUpdate takes.
   std::span<float> gradient(std::string_view group);
 
   /// Updates done; saved and restored with a checkpoint, because Adam's bias correction and target copies depend on it.
   std::int64_t step() const;
   void set_step(std::int64_t step);
+  /// Steps that were skipped since compilation, and those since the last one that was not.
+  std::int64_t skipped() const;
+  std::int64_t skipped_in_a_row() const;
 
   /// "onednn" or "eigen", and "avx512", "avx2" or "generic": reported at start.
   std::string_view gemm_backend_name() const;

@@ -78,7 +78,7 @@ struct Minimized {
   std::size_t group = 0;
   OptimizerSpec spec;
   std::vector<const float*> gradients;                        ///< of the shards
-  std::vector<double> squares;                                ///< of each shard's range, for the global norm
+  std::vector<double> squares;                                ///< of each block of kNormBlock elements
   AlignedArray<float> gradient_f64 = make_aligned<float>(0);  ///< float64 programs: what gradient() shows
 };
 
@@ -88,8 +88,11 @@ struct Assign {
   std::int64_t elements = 0;
 };
 
+/// Elements of a flat gradient whose squares are added up by one thread: fixed, so that a norm depends on nothing else.
+inline constexpr std::int64_t kNormBlock = 4096;
+
 struct Program::Impl {
-  explicit Impl(int shards) : pool(shards), shards(static_cast<std::size_t>(shards)) {}
+  Impl(int shards, int threads) : pool(threads), shards(static_cast<std::size_t>(shards)) {}
 
   CompileOptions options;
   std::int64_t batch = 0;
@@ -107,24 +110,34 @@ struct Program::Impl {
   Group state;
   std::vector<Minimized> minimized;
   std::vector<Assign> assigns;
+  std::vector<std::size_t> stops;  ///< calls at which all shards meet (joints), and the end
   std::int64_t step = 0;
+  std::int64_t skipped = 0;
+  std::int64_t skipped_in_a_row = 0;
   std::size_t arena_bytes = 0;
   bool timing = false;
   bool gradients_ready = false;
 
   Phase phase = Phase::kStep;  ///< of the present run
-  Status failure;              ///< of a joint or reduction in the present run; written by shard 0 between barriers
+  Status failure;              ///< of a joint or reduction in the present run; written by thread 0 between barriers
+  bool skip = false;           ///< the present run's gradients are not finite; written by thread 0 at its end
 
-  void run_shard(int shard);
-  void run_calls(Shard& shard);
+  void run_thread(int thread);
+  void run_calls(int thread);
+  void run_range(Shard& shard, std::size_t begin, std::size_t end);
   void run_joint(JointCall& call);
-  void update_shard(int shard);
-  void sum_gradients(Minimized& minimized, int shard);
-  void apply(Minimized& minimized, int shard, bool summed);
-  void copy_targets(int shard);
+  void update(int thread);
+  void sum_gradients(Minimized& minimized, int thread);
+  void sum_squares(Minimized& minimized, int thread);
+  bool finite() const;
+  void apply(Minimized& minimized, int thread);
+  void copy_targets(int thread);
   void assign_states();
   void collect();
-  std::pair<std::int64_t, std::int64_t> range(std::int64_t elements, int shard) const;
+  /// The part of a thread: whole cache lines of a flat buffer; blocks of kNormBlock elements; shards.
+  std::pair<std::int64_t, std::int64_t> range(std::int64_t elements, int thread) const;
+  std::pair<std::int64_t, std::int64_t> blocks(std::int64_t elements, int thread) const;
+  std::pair<std::size_t, std::size_t> shards_of(int thread) const;
   template <typename T>
   static std::span<const T> as_span(const OutputBuffer& output) {
     return {reinterpret_cast<const T*>(output.data.get()), static_cast<std::size_t>(output.spec.shape.elements())};

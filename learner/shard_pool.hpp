@@ -1,5 +1,6 @@
 #pragma once
-// The threads of one program: shard 0 is the caller, each other shard has a thread that sleeps between runs.
+// The threads of one program: number 0 is the caller, each other one sleeps between runs. What it calls a shard is one
+// of these threads, which may run several shards of the program.
 #include <atomic>
 #include <cstdint>
 #include <thread>

@@ -1,77 +1,93 @@
-// The end of a step, on all shards: each takes a range of every flat buffer, so no two write the same line.
+// The end of a step, on all threads: each takes a range of every flat buffer, so no two write the same line.
 #include <algorithm>
 #include <cmath>
 
 #include <troupe/learner/program_impl.hpp>
+#include <troupe/learner/tree_sum.hpp>
 
 namespace troupe::learner {
 
-std::pair<std::int64_t, std::int64_t> Program::Impl::range(std::int64_t elements, int shard) const {
+std::pair<std::int64_t, std::int64_t> Program::Impl::range(std::int64_t elements, int thread) const {
   const std::int64_t lines = elements / 16, count = pool.shards();  // 64-byte lines; layouts are whole lines
-  return {lines * shard / count * 16, lines * (shard + 1) / count * 16};
+  return {lines * thread / count * 16, lines * (thread + 1) / count * 16};
 }
 
-void Program::Impl::sum_gradients(Minimized& minimized, int shard) {
+std::pair<std::int64_t, std::int64_t> Program::Impl::blocks(std::int64_t elements, int thread) const {
+  const std::int64_t all = (elements + kNormBlock - 1) / kNormBlock, count = pool.shards();
+  return {all * thread / count, all * (thread + 1) / count};
+}
+
+void Program::Impl::sum_gradients(Minimized& minimized, int thread) {
   const std::int64_t elements = groups[minimized.group].params->layout().elements;
-  const auto [begin, end] = range(elements, shard);
+  const auto [begin, end] = range(elements, thread);
   if (options.compute == DType::kF64) {
     for (std::int64_t i = begin; i < end; ++i) {
-      double sum = 0;
-      for (const float* gradient : minimized.gradients) sum += reinterpret_cast<const double*>(gradient)[i];
-      minimized.gradient_f64[static_cast<std::size_t>(i)] = static_cast<float>(sum);
+      minimized.gradient_f64[static_cast<std::size_t>(i)] =
+          static_cast<float>(tree_sum(0, minimized.gradients.size(), [&](std::size_t s) {
+            return reinterpret_cast<const double*>(minimized.gradients[s])[i];
+          }));
     }
     return;
   }
-  if (pool.shards() == 1) return;
-  table->sum_gradients(minimized.gradients.data(), pool.shards(), const_cast<float*>(minimized.gradients[0]), begin,
-                       end);
+  const auto count = static_cast<std::int64_t>(minimized.gradients.size());
+  if (count == 1) return;
+  table->sum_gradients(minimized.gradients.data(), count, const_cast<float*>(minimized.gradients[0]), begin, end);
 }
 
-void Program::Impl::update_shard(int shard) {
+void Program::Impl::sum_squares(Minimized& minimized, int thread) {
+  const std::int64_t elements = groups[minimized.group].params->layout().elements;
+  const auto [first, last] = blocks(elements, thread);
+  for (std::int64_t block = first; block < last; ++block) {
+    minimized.squares[static_cast<std::size_t>(block)] =
+        table->sum_squares(minimized.gradients[0], block * kNormBlock, std::min(elements, (block + 1) * kNormBlock));
+  }
+}
+
+bool Program::Impl::finite() const {
+  return std::ranges::all_of(minimized, [](const Minimized& m) {
+    return std::ranges::all_of(m.squares, [](double squares) { return std::isfinite(squares); });
+  });
+}
+
+// All that can fail comes before the first write, so a step is done whole or not at all.
+void Program::Impl::update(int thread) {
   if (minimized.empty() && assigns.empty()) return;
   const auto reduces = [](const Minimized& m) { return static_cast<bool>(m.spec.reduce); };
-  const auto clips = [](const Minimized& m) { return m.spec.max_global_norm > 0; };
-  const bool any_reduce = std::ranges::any_of(minimized, reduces);
-  const bool any_clip = std::ranges::any_of(minimized, clips);
-  const bool sum = phase == Phase::kGradients || (phase == Phase::kStep && (any_reduce || any_clip));
-
-  if (phase != Phase::kUpdate) pool.barrier();  // all gradients are there, and nobody reads parameters any more
-  if (sum) {
-    for (Minimized& m : minimized) sum_gradients(m, shard);
+  if (phase != Phase::kUpdate) {
+    pool.barrier();  // all gradients are there, and nobody reads parameters any more
+    for (Minimized& m : minimized) sum_gradients(m, thread);
   }
   if (phase == Phase::kGradients) return;
-  if (any_reduce) {
-    pool.barrier();
+  pool.barrier();
+  if (std::ranges::any_of(minimized, reduces)) {
     for (Minimized& m : minimized) {
-      if (shard != 0 || !reduces(m) || !failure.ok()) continue;
+      if (thread != 0 || !reduces(m) || !failure.ok()) continue;
       const auto elements = static_cast<std::size_t>(groups[m.group].params->layout().elements);
       failure = m.spec.reduce({const_cast<float*>(m.gradients[0]), elements});
     }
     pool.barrier();
     if (!failure.ok()) return;
   }
-  if (any_clip) {
-    for (Minimized& m : minimized) {
-      if (!clips(m)) continue;
-      const auto [begin, end] = range(groups[m.group].params->layout().elements, shard);
-      m.squares[static_cast<std::size_t>(shard)] = table->sum_squares(m.gradients[0], begin, end);
-    }
-    pool.barrier();
+  for (Minimized& m : minimized) sum_squares(m, thread);
+  pool.barrier();
+  if (!finite()) {
+    if (thread == 0) skip = true;
+    return;
   }
-  for (Minimized& m : minimized) apply(m, shard, sum || phase == Phase::kUpdate);
-  copy_targets(shard);
-  if (shard == 0) assign_states();
+  for (Minimized& m : minimized) apply(m, thread);
+  copy_targets(thread);
+  if (thread == 0) assign_states();
 }
 
-void Program::Impl::apply(Minimized& minimized, int shard, bool summed) {
+void Program::Impl::apply(Minimized& minimized, int thread) {
   Group& group = groups[minimized.group];
   ParamBuffer& params = *group.params;
-  const auto [begin, end] = range(params.layout().elements, shard);
+  const auto [begin, end] = range(params.layout().elements, thread);
   UpdateArgs args{.values = params.values().data(),
                   .slot0 = params.slots() > 0 ? params.slot(0).data() : nullptr,
                   .slot1 = params.slots() > 1 ? params.slot(1).data() : nullptr,
                   .gradients = minimized.gradients.data(),
-                  .gradient_count = summed ? 1 : pool.shards(),
+                  .gradient_count = 1,
                   .shadow = options.compute == DType::kBF16 ? group.shadow.get() : nullptr,
                   .begin = begin,
                   .end = end,
@@ -100,11 +116,11 @@ void Program::Impl::apply(Minimized& minimized, int shard, bool summed) {
   }
 }
 
-void Program::Impl::copy_targets(int shard) {
+void Program::Impl::copy_targets(int thread) {
   for (Group& group : groups) {
     if (group.online < 0 || (step + 1) % group.every_steps != 0) continue;
     Group& online = groups[static_cast<std::size_t>(group.online)];
-    const auto [begin, end] = range(group.params->layout().elements, shard);  // this thread has just updated it
+    const auto [begin, end] = range(group.params->layout().elements, thread);  // this thread has just updated it
     std::copy(online.params->values().data() + begin, online.params->values().data() + end,
               group.params->values().data() + begin);
     if (options.compute == DType::kBF16) {

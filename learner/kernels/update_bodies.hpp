@@ -7,11 +7,12 @@ namespace {
 using troupe::learner::UpdateArgs;
 
 struct Update {
-  /// Shards are added in order, so the sum does not depend on timing.
+  /// Shards are added in the order of learner/tree_sum.hpp, which is not included here (see simd.hpp).
   static Float gradient(const float* const* gradients, std::int64_t count, std::int64_t i, int n) {
-    Float sum = load<Float>(gradients[0], i, n);
-    for (std::int64_t g = 1; g < count; ++g) sum = sum + load<Float>(gradients[g], i, n);
-    return sum;
+    if (count == 1) return load<Float>(gradients[0], i, n);
+    std::int64_t half = 1;
+    while (2 * half < count) half *= 2;
+    return gradient(gradients, half, i, n) + gradient(gradients + half, count - half, i, n);
   }
   template <class F>
   static void over(std::int64_t begin, std::int64_t end, F&& f) {

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <limits>
 #include <vector>
 
 #include <troupe/core/rng.hpp>
@@ -111,6 +112,46 @@ TEST(Program, RepeatsBitForBit) {
     EXPECT_EQ(ends[0], ends[2]);
   }
   EXPECT_NE(values(*classifier({.seed = 5}, kAdam), "net"), values(*classifier({.seed = 6}, kAdam), "net"));
+}
+
+TEST(Program, GivesTheSameBitsForAnyNumberOfThreads) {
+  const Data data;
+  std::vector<float> reference;
+  for (const int threads : {1, 2, 3, 5, 9}) {
+    auto program = classifier({.shards = 5, .threads = threads}, kAdam);
+    data.bind(*program);
+    for (int step = 0; step < 10; ++step) program->run().value();
+    std::vector<float> end = values(*program, "net");
+    end.push_back(static_cast<float>(program->metrics()[0]));
+    if (reference.empty()) reference = end;
+    EXPECT_EQ(end, reference) << threads << " threads";
+  }
+}
+
+TEST(Program, SkipsAStepWhoseGradientIsNotFinite) {
+  for (const int shards : {1, 3}) {
+    Data data, broken;
+    broken.x[0] = std::numeric_limits<float>::infinity();
+    auto program = classifier({.shards = shards}, kAdam);
+    data.bind(*program);
+    program->run().value();
+    const std::vector<float> before = values(*program, "net");
+    const auto slot = program->params("net")->slot(1);
+    const std::vector<float> slot_before(slot.begin(), slot.end());
+    broken.bind(*program);
+    for (int i = 0; i < 2; ++i) program->run().value();
+    EXPECT_EQ(values(*program, "net"), before);
+    EXPECT_EQ(std::vector<float>(slot.begin(), slot.end()), slot_before);
+    EXPECT_EQ(program->step(), 1);
+    EXPECT_EQ(program->skipped(), 2);
+    EXPECT_EQ(program->skipped_in_a_row(), 2);
+    data.bind(*program);
+    program->run().value();
+    EXPECT_NE(values(*program, "net"), before);
+    EXPECT_EQ(program->step(), 2);
+    EXPECT_EQ(program->skipped(), 2);
+    EXPECT_EQ(program->skipped_in_a_row(), 0);
+  }
 }
 
 TEST(Program, TrainsInBfloat16NearlyAsInFloat32) {
