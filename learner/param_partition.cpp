@@ -39,17 +39,34 @@ class Pieces {
   std::size_t turn_ = 0;
 };
 
+/// Into how many parts a tensor of `rows` rows is cut.
+std::int64_t part_count(ParamPartition how, std::int64_t rows, std::int64_t row_elements, std::size_t shards,
+                        std::int64_t part_bytes) {
+  const auto most = static_cast<std::int64_t>(shards);
+  if (how == ParamPartition::kPartitioned) return std::min(rows, most);
+  const std::int64_t row_bytes = std::max<std::int64_t>(row_elements, 1) * std::int64_t{sizeof(float)};
+  if (how == ParamPartition::kMinSize) {
+    const std::int64_t least_rows = (part_bytes + row_bytes - 1) / row_bytes;
+    return std::clamp<std::int64_t>(rows / least_rows, 1, most);
+  }
+  const std::int64_t most_rows = std::max<std::int64_t>(part_bytes / row_bytes, 1);
+  return (rows + most_rows - 1) / most_rows;
+}
+
 }  // namespace
 
 std::optional<ParamPartition> param_partition(std::string_view name) {
   if (name == "round_robin") return ParamPartition::kRoundRobin;
   if (name == "greedy") return ParamPartition::kGreedy;
   if (name == "partitioned") return ParamPartition::kPartitioned;
+  if (name == "min_size") return ParamPartition::kMinSize;
+  if (name == "max_size") return ParamPartition::kMaxSize;
   return {};
 }
 
-std::vector<messages::ParametersPiece> partition(const ParamLayout& layout, std::size_t shards, ParamPartition how) {
-  TROUPE_CHECK(shards > 0, "partition over no shards");
+std::vector<messages::ParametersPiece> partition(const ParamLayout& layout, std::size_t shards, ParamPartition how,
+                                                 std::int64_t part_bytes) {
+  TROUPE_CHECK(shards > 0 && part_bytes > 0, "partition over {} shards in parts of {} bytes", shards, part_bytes);
   Pieces pieces(layout, shards);
   for (std::size_t i = 0; i < layout.entries.size(); ++i) {
     const ParamEntry& entry = layout.entries[i];
@@ -61,7 +78,7 @@ std::vector<messages::ParametersPiece> partition(const ParamLayout& layout, std:
     } else {
       const std::int64_t rows = entry.shape.rank() == 0 ? 1 : std::max<std::int64_t>(entry.shape[0], 1);
       const std::int64_t row_elements = entry.shape.elements() / rows;
-      const std::int64_t parts = std::min(rows, static_cast<std::int64_t>(shards));
+      const std::int64_t parts = part_count(how, rows, row_elements, shards, part_bytes);
       std::int64_t begin = entry.offset;
       for (std::int64_t part = 0; part < parts; ++part) {
         const std::int64_t part_rows = rows / parts + (part < rows % parts);

@@ -10,6 +10,7 @@ using Metrics = import "metrics.capnp";
 using Control = import "control.capnp";
 using Chunk = import "chunk.capnp";
 using Inference = import "inference.capnp";
+using Gradient = import "gradient.capnp";
 $Cxx.namespace("troupe::messages::schema");
 
 struct Envelope {
@@ -27,5 +28,8 @@ struct Envelope {
     parametersVersion @10 :Parameters.ParametersVersion;
     inferenceRequest @11 :Inference.InferenceRequest;
     inferenceAnswer @12 :Inference.InferenceAnswer;
+    gradient @13 :Gradient.Gradient;
+    gradientAnswer @14 :Gradient.GradientAnswer;
+    parametersPull @15 :Gradient.ParametersPull;
   }
 }

@@ -56,6 +56,12 @@ std::string_view to_string(Kind kind) {
       return "inference request";
     case Kind::kInferenceAnswer:
       return "inference answer";
+    case Kind::kGradient:
+      return "gradient";
+    case Kind::kGradientAnswer:
+      return "gradient answer";
+    case Kind::kParametersPull:
+      return "parameters pull";
   }
   return "unknown";
 }

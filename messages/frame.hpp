@@ -31,6 +31,9 @@ enum class Kind : std::uint16_t {
   kParametersVersion = 10,
   kInferenceRequest = 11,
   kInferenceAnswer = 12,
+  kGradient = 13,
+  kGradientAnswer = 14,
+  kParametersPull = 15,
 };
 
 /// "trajectory", "batch", ...

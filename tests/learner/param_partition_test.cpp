@@ -21,10 +21,10 @@ ParamLayout layout() {
 }
 
 TEST(ParamPartition, EveryElementIsInExactlyOnePieceWhateverTheRule) {
-  for (const ParamPartition how :
-       {ParamPartition::kRoundRobin, ParamPartition::kGreedy, ParamPartition::kPartitioned}) {
+  for (const ParamPartition how : {ParamPartition::kRoundRobin, ParamPartition::kGreedy, ParamPartition::kPartitioned,
+                                   ParamPartition::kMinSize, ParamPartition::kMaxSize}) {
     for (std::size_t shards : {1, 2, 3, 7}) {
-      const auto pieces = partition(layout(), shards, how);
+      const auto pieces = partition(layout(), shards, how, /*part_bytes=*/100);  // no multiple of any row
       ASSERT_EQ(pieces.size(), shards);
       std::vector<int> covered(128, 0);
       for (std::size_t s = 0; s < shards; ++s) {
@@ -62,10 +62,32 @@ TEST(ParamPartition, PartitionedCutsTensorsAlongTheirFirstAxis) {
   EXPECT_EQ(pieces[1].ranges, (Ranges{{48, 32}, {82, 14}, {112, 8}}));
 }
 
+TEST(ParamPartition, MinSizeCutsNothingBelowTheSizeThatWasAskedFor) {
+  // Rows of 64 bytes: two of them make 100, so 5 rows are cut into 2 parts; 2 rows of 32 stay whole.
+  const auto pieces = partition(layout(), 3, ParamPartition::kMinSize, 100);
+  EXPECT_EQ(pieces[0].ranges, (Ranges{{0, 48}, {96, 16}}));
+  EXPECT_EQ(pieces[1].ranges, (Ranges{{48, 32}, {112, 16}}));
+  EXPECT_EQ(pieces[2].ranges, (Ranges{{80, 16}}));
+  // tf's default of 256 KiB leaves tensors that small whole.
+  EXPECT_EQ(partition(layout(), 3, ParamPartition::kMinSize)[0].ranges,
+            partition(layout(), 3, ParamPartition::kRoundRobin)[0].ranges);
+}
+
+TEST(ParamPartition, MaxSizeMakesAsManyPartsAsThatTakes) {
+  // Two rows of 64 bytes fit into 128: parts of 2, 2 and 1 rows; the other tensors are below. The six parts go round.
+  const auto pieces = partition(layout(), 2, ParamPartition::kMaxSize, 128);
+  EXPECT_EQ(pieces[0].ranges, (Ranges{{0, 32}, {64, 16}, {96, 16}}));
+  EXPECT_EQ(pieces[1].ranges, (Ranges{{32, 32}, {80, 16}, {112, 16}}));
+  // A row is never cut, however small the parts should be.
+  EXPECT_EQ(partition(layout(), 100, ParamPartition::kMaxSize, 1)[4].ranges, (Ranges{{64, 16}}));
+}
+
 TEST(ParamPartition, ItsNamesAreThoseOfTheConfiguration) {
   EXPECT_EQ(param_partition("round_robin"), ParamPartition::kRoundRobin);
   EXPECT_EQ(param_partition("greedy"), ParamPartition::kGreedy);
   EXPECT_EQ(param_partition("partitioned"), ParamPartition::kPartitioned);
+  EXPECT_EQ(param_partition("min_size"), ParamPartition::kMinSize);
+  EXPECT_EQ(param_partition("max_size"), ParamPartition::kMaxSize);
   EXPECT_EQ(param_partition("Greedy"), std::nullopt);
 }
 

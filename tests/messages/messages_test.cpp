@@ -3,7 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
+#include <cstring>
 #include <limits>
+#include <vector>
 
 #include <troupe/tests/messages/samples.hpp>
 
@@ -221,6 +224,105 @@ TEST(Reports, RefuseToMakeWhatReadersWouldRefuse) {
   EXPECT_FALSE(make_episode(pool, {.episode_return = std::numeric_limits<double>::quiet_NaN()}).ok());
   EXPECT_FALSE(make_metrics(pool, {.env_steps = -1}).ok());
   EXPECT_FALSE(make_control(pool, {.text = std::string(kMaxControlBytes, 'x')}).ok());
+}
+
+std::vector<float> floats_of(std::span<const std::byte> bytes, DType dtype) {
+  std::vector<float> values(bytes.size() / dtype_bytes(dtype));
+  if (dtype == DType::kF32) {
+    std::memcpy(values.data(), bytes.data(), bytes.size());
+  } else {
+    from_bf16({reinterpret_cast<const std::uint16_t*>(bytes.data()), values.size()}, values);
+  }
+  return values;
+}
+
+TEST(Gradient, SurvivesBytes) {
+  FramePool pool;
+  for (const DType dtype : {DType::kF32, DType::kBF16}) {
+    const Frame frame = testing::sample_gradient(pool, dtype);
+    const GradientView view = read_gradient(pool.copy(frame.bytes()).value()).value();
+    EXPECT_EQ(view.dtype(), dtype);
+    EXPECT_EQ(view.info().worker, 3u);
+    EXPECT_EQ(view.info().version, 16);
+    EXPECT_EQ(view.info().samples, 32);
+    EXPECT_EQ(view.info().model_hash, 99u);
+    EXPECT_EQ(view.info().piece, 1u);
+    EXPECT_EQ(view.info().pieces, 2u);
+    // All of these are exact in bfloat16.
+    EXPECT_THAT(floats_of(view.dense(), dtype), ElementsAre(2, -4, 1, -2, 0.5));
+    ASSERT_EQ(view.sparse().size(), 2u);
+    EXPECT_THAT(view.sparse()[0].rows, ElementsAre(4u, 9u));
+    EXPECT_EQ(view.sparse()[0].columns, 3u);
+    EXPECT_THAT(floats_of(view.sparse()[0].values, dtype), ElementsAre(1, -2, 0.5, 3, -0.25, 8));
+    EXPECT_EQ(view.sparse()[1].table, 2u);
+    EXPECT_TRUE(view.sparse()[1].rows.empty());
+  }
+}
+
+TEST(Gradient, RoundsToTheNearestBfloat16AndTiesToEven) {
+  FramePool pool;
+  const std::array values = {1.00390625f, 1.01171875f, 1.0039064f, -3.3895314e38f};
+  auto builder = GradientBuilder::make(pool, DType::kBF16, 4).value();
+  ASSERT_TRUE(builder.write(values));
+  const GradientView view = read_gradient(std::move(builder).finish({})).value();
+  EXPECT_THAT(floats_of(view.dense(), DType::kBF16), ElementsAre(1.0f, 1.015625f, 1.0078125f, -3.3895314e38f));
+}
+
+TEST(Gradient, ABuilderSaysWhatIsNotFiniteAsItTravels) {
+  FramePool pool;
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  for (const float bad : {kInfinity, -kInfinity, std::numeric_limits<float>::quiet_NaN()}) {
+    for (const DType dtype : {DType::kF32, DType::kBF16}) {
+      const std::array values = {1.0f, bad, 2.0f};
+      EXPECT_FALSE(GradientBuilder::make(pool, dtype, 3)->write(values));
+    }
+  }
+  const std::array largest = {std::numeric_limits<float>::max()};
+  EXPECT_TRUE(GradientBuilder::make(pool, DType::kF32, 1)->write(largest));
+  EXPECT_FALSE(GradientBuilder::make(pool, DType::kF32, 1)->write(largest, 2));
+  EXPECT_FALSE(GradientBuilder::make(pool, DType::kBF16, 1)->write(largest)) << "rounds to infinity";
+}
+
+TEST(Gradient, OneThatIsNotFiniteIsRefusedAsAWhole) {
+  FramePool pool;
+  for (const DType dtype : {DType::kF32, DType::kBF16}) {
+    const Frame good = testing::sample_gradient(pool, dtype);
+    const GradientView view = read_gradient(good).value();
+    std::vector<std::byte> bytes(good.bytes().begin(), good.bytes().end());
+    for (const auto values : {view.dense(), view.sparse()[0].values}) {
+      auto bad = bytes;
+      const auto last = values.data() + values.size() - dtype_bytes(dtype) - good.bytes().data();
+      const std::uint32_t infinity = dtype == DType::kF32 ? 0x7f800000 : 0x7f80;
+      std::memcpy(bad.data() + last, &infinity, dtype_bytes(dtype));
+      EXPECT_THAT(read_gradient(pool.copy(bad).value()).error().message,
+                  HasSubstr("gradient of worker 3: got a value that is not finite"));
+    }
+  }
+}
+
+TEST(Gradient, RowsOutOfOrderAreNotBuilt) {
+  FramePool pool;
+  for (const std::array<std::uint32_t, 2> rows : {std::array{5u, 5u}, std::array{6u, 5u}}) {
+    const std::array sparse = {SparseRows{.table = 1, .columns = 2, .rows = rows, .values = {}}};
+    EXPECT_THAT(GradientBuilder::make(pool, DType::kF32, 0, sparse).error().message,
+                HasSubstr("expected ascending rows"));
+  }
+  const std::array same = {SparseRows{.table = 1}, SparseRows{.table = 1}};
+  EXPECT_THAT(GradientBuilder::make(pool, DType::kF32, 0, same).error().message, HasSubstr("ascending tables"));
+  EXPECT_THAT(GradientBuilder::make(pool, DType::kI32, 1).error().message, HasSubstr("int32"));
+}
+
+TEST(Gradient, AnswersAndPullsSurviveBytes) {
+  FramePool pool;
+  const Frame answer = make_gradient_answer(pool, {GradientOutcome::kStale, 17}).value();
+  EXPECT_EQ(read_gradient_answer(pool.copy(answer.bytes()).value())->outcome, GradientOutcome::kStale);
+  EXPECT_EQ(read_gradient_answer(answer)->version, 17);
+  const Frame pull = make_parameters_pull(pool, {2, 18, 99}).value();
+  const ParametersPull read = read_parameters_pull(pool.copy(pull.bytes()).value()).value();
+  EXPECT_EQ(read.reader, 2u);
+  EXPECT_EQ(read.at_least, 18);
+  EXPECT_EQ(read.model_hash, 99u);
+  EXPECT_FALSE(make_parameters_pull(pool, {2, -1, 99}).ok());
 }
 
 TEST(Inference, SurvivesBytes) {

@@ -100,6 +100,20 @@ Control sample_control() {
   return control;
 }
 
+Frame sample_gradient(FramePool& pool, DType dtype) {
+  constexpr std::array<std::uint32_t, 2> kRows = {4, 9};
+  const std::array sparse = {SparseRows{.table = 0, .columns = 3, .rows = kRows, .values = {}},
+                             SparseRows{.table = 2, .columns = 1, .rows = {}, .values = {}}};
+  GradientBuilder builder = GradientBuilder::make(pool, dtype, 5, sparse).value();
+  const std::array values = {1.0f, -2.0f, 0.5f, 3.0f, -0.25f, 8.0f};
+  if (!builder.write(std::span(values).first(2), 2) || !builder.write(std::span(values).first(3)) ||
+      !builder.write_rows(0, values)) {
+    std::abort();  // these are finite
+  }
+  return std::move(builder).finish(
+      {.worker = 3, .version = 16, .samples = 32, .model_hash = 99, .piece = 1, .pieces = 2});
+}
+
 constexpr std::array kObservation = {0.5f, -1.5f, 2.0f};
 constexpr std::array kAction = {0.25f, -0.75f};
 
@@ -115,6 +129,9 @@ std::vector<Frame> samples(FramePool& pool) {
           make_parameters_version(pool, {41}).value(),
           make_inference_request(pool, {3, kObservation}).value(),
           make_inference_answer(pool, {42, kAction}).value(),
+          sample_gradient(pool),
+          make_gradient_answer(pool, {GradientOutcome::kStale, 17}).value(),
+          make_parameters_pull(pool, {2, 18, 99}).value(),
           sample_parameters_piece(pool)};
 }
 
@@ -160,6 +177,19 @@ Status read_all(const Frame& frame, Kind kind) {
       touch(std::as_bytes(answer.action));
       return {};
     }
+    case Kind::kGradient: {
+      TROUPE_ASSIGN(const GradientView view, read_gradient(frame));
+      touch(view.dense());
+      for (const SparseRows& table : view.sparse()) {
+        touch(std::as_bytes(table.rows));
+        touch(table.values);
+      }
+      return {};
+    }
+    case Kind::kGradientAnswer:
+      return status_of(read_gradient_answer(frame));
+    case Kind::kParametersPull:
+      return status_of(read_parameters_pull(frame));
     case Kind::kMetrics:
       return status_of(read_metrics(frame));
     case Kind::kControl:

@@ -6,6 +6,7 @@
 #include <troupe/messages/batch.hpp>
 #include <troupe/messages/control.hpp>
 #include <troupe/messages/frame.hpp>
+#include <troupe/messages/gradient.hpp>
 #include <troupe/messages/inference.hpp>
 #include <troupe/messages/parameters.hpp>
 #include <troupe/messages/reports.hpp>
@@ -22,6 +23,8 @@ Frame sample_trajectory(FramePool& pool, std::int64_t max_rows = 4, std::int64_t
 Frame sample_batch(FramePool& pool);
 Frame sample_parameters(FramePool& pool);
 Frame sample_parameters_piece(FramePool& pool);
+/// Five dense values, two rows of a table and no row of another.
+Frame sample_gradient(FramePool& pool, DType dtype = DType::kF32);
 PriorityUpdate sample_update();
 EpisodeReport sample_episode();
 MetricRow sample_row();
