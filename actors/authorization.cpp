@@ -39,6 +39,7 @@ bool speaks(Speaker who, ControlKind kind) {
     case ControlKind::kResume:
     case ControlKind::kCommit:
     case ControlKind::kLive:
+    case ControlKind::kGroup:
       return who == Speaker::kChief;
     case ControlKind::kAskStatus:
     case ControlKind::kEnd:
@@ -149,6 +150,12 @@ Status may_send(const Topology& topology, const transport::Identity& sender, boo
   if (const auto* answer = std::get_if<AnswerMessage>(&message)) {
     return may_send_data(topology, sender,
                          {.edge = answer->route.edge, .from_producer = false, .request = true, .what = "answers"});
+  }
+  if (const auto* group = std::get_if<GroupMessage>(&message)) {
+    const bool exists = group->role < topology.roles.size() && topology.roles[group->role].group;
+    if (exists && sender.has_role(topology.roles[group->role].name)) return {};
+    return denied(sender, exists ? fmt::format("to the group of {}", topology.roles[group->role].name)
+                                 : fmt::format("to a group of role {}, which has none", group->role));
   }
   if (std::holds_alternative<MarkerMessage>(message) && takes_part(topology, sender)) return {};
   return denied(sender, "markers");

@@ -79,6 +79,9 @@ caf::behavior ChiefActor::make_behavior() {
       },
       [this](tick_atom) { tick(); },
       [this](retry_atom, std::uint32_t number) { restart(number); },
+      [this](group_atom, const std::string& role) {
+        if (!groups_[role].formed) regroup(*options_.topology->find(role));
+      },
       [this](retry_atom, std::uint64_t cut, bool) {
         if (cut_ && cut_->number == cut && !cut_->ordered) order_cut();
       },
@@ -309,6 +312,7 @@ void ChiefActor::join(const std::string& node, const Control& message) {
   }
   const std::uint32_t incarnation = membership_.find(node)->incarnation;
   if (!message.nodes.empty()) addresses_[node] = message.nodes.front();
+  hosts_[node] = message.text;
   addresses_[node].name = node;
   addresses_[node].incarnation = incarnation;
   if (!remote(node)) own_node_ = caf::actor_cast<caf::actor>(current_sender());
@@ -338,11 +342,13 @@ void ChiefActor::join(const std::string& node, const Control& message) {
   welcome.incarnation = incarnation;
   to_node(node, std::move(welcome));
   tell_nodes();
+  std::set<const RoleSpec*> adopted;
   for (Instance& instance : instances_) {
     if (instance.node != node) continue;
     const auto running = running_of(instance);
     if (running != message.instances.end()) {
       instance.state = State::kUp;
+      adopted.insert(instance.spec);
       if (running->done) finished(instance);
     } else if (instance.state == State::kWaitingForNode || (instance.elastic && verdict == Membership::Verdict::kNew)) {
       instance.state = State::kStarting;
@@ -352,6 +358,9 @@ void ChiefActor::join(const std::string& node, const Control& message) {
     }
   }
   bring_up_to_date(node);
+  for (const RoleSpec* const role : adopted) {
+    if (!groups_[role->name].formed) regroup(*role);
+  }
   if (remote(node)) log::info("node {} has joined (incarnation {})", node, incarnation);
 }
 
@@ -368,6 +377,10 @@ void ChiefActor::bring_up_to_date(const std::string& node) {
     if (instance.node != node) continue;
     if (instance.state == State::kStarting) spawn(instance);
     if (instance.state == State::kUp) introduce(instance);
+  }
+  for (const auto& [role, group] : groups_) {
+    const auto& nodes = group.view.nodes;
+    if (std::ranges::find(nodes, node, &messages::ControlNode::name) != nodes.end()) to_node(node, group.view);
   }
 }
 

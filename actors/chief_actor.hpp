@@ -114,6 +114,18 @@ class ChiefActor final : public caf::event_based_actor {
   template <typename Each>
   void for_each_edge(const Instance& self, Each each) const;
 
+  // Groups.
+  struct Group {
+    bool formed = false;  ///< under this chief
+    std::optional<Duration> first_up;
+    std::uint64_t epochs = 0;
+    messages::Control view;  ///< the newest
+  };
+  /// Gives the role's group a new epoch of those that are up, unless it has none, they are not all there yet at the
+  /// start, or a cut has them paused: resume_nodes() does it then.
+  void regroup(const RoleSpec& role);
+  void regroup_all();
+
   // Cuts.
   void begin_cut(std::optional<caf::response_promise> promise, Duration patience);
   void order_cut();
@@ -136,8 +148,10 @@ class ChiefActor final : public caf::event_based_actor {
   caf::actor own_node_;  ///< the NodeActor of this process, once it has joined
   std::map<std::string, messages::ControlNode> addresses_;
   std::vector<Instance> instances_;
-  std::uint32_t planned_ = 0;      ///< how many of them are in the placement; those that joined follow
-  std::vector<std::string> live_;  ///< as last told
+  std::uint32_t planned_ = 0;                 ///< how many of them are in the placement; those that joined follow
+  std::vector<std::string> live_;             ///< as last told
+  std::map<std::string, Group> groups_;       ///< by role
+  std::map<std::string, std::string> hosts_;  ///< by node: as in its kJoin's text
   std::optional<PendingCut> cut_;
   std::vector<caf::response_promise> next_cut_;  ///< asked for during one; at most as many as there are callers
   std::vector<caf::response_promise> status_promises_;

@@ -71,6 +71,8 @@ void ChiefActor::resume_nodes() {
   Control resume = order(ControlKind::kResume);
   resume.number = cut_->number;
   for (const std::string& node : cut_->nodes) to_node(node, resume);
+  cut_->captured = true;  // nobody is paused for it any more
+  regroup_all();
 }
 
 void ChiefActor::end_cut(std::optional<Error> error) {

@@ -107,6 +107,7 @@ void ChiefActor::came_up(Instance& instance) {
   instance.resumed = true;
   tell_live();
   introduce(instance);
+  regroup(*instance.spec);
 }
 
 void ChiefActor::introduce(const Instance& instance) {
@@ -155,6 +156,7 @@ void ChiefActor::went_down(Instance& instance, const Error& error, bool with_its
   instance.gone = instance.id.incarnation;
   ++instance.id.incarnation;
   instance.id.done = false;
+  if (was_up) regroup(*instance.spec);
   if (instance.elastic && !membership_.up(instance.node)) return;  // it may come back, or not
 
   const RestartPolicy& policy = instance.spec->restart;

@@ -11,6 +11,7 @@
 #include <troupe/actors/metrics_actor.hpp>
 #include <troupe/actors/parameter_store.hpp>
 #include <troupe/actors/replay_actor.hpp>
+#include <troupe/core/rng.hpp>
 
 namespace troupe::actors {
 namespace {
@@ -105,7 +106,7 @@ Result<Topology> d4pg_topology(const TrainOptions& options, const envs::EnvSpec&
   RoleSpec replay =
       ReplayActor::spec(kReplayRole, options.replay.shards,
                         {.table = std::move(table),
-                         .batch = options.learner.batch_size,
+                         .batch = options.learner.batch_size / options.learner.count,
                          .journal = {.durability = options.replay.durability, .background = !options.deterministic}});
 
   const auto partition = learner::param_partition(options.parameters.partition);
@@ -115,14 +116,20 @@ Result<Topology> d4pg_topology(const TrainOptions& options, const envs::EnvSpec&
   learner::CompileOptions compile;
   compile.shards = static_cast<int>(options.learner.threads);
   compile.compute = options.learner.compute == "bf16" ? DType::kBF16 : DType::kF32;
+  compile.seed = derive_seed(options.seed, kLearnerRole, 0);  // of all learners: they start equal
+  learner::d4pg::Options d4pg_of_one = d4pg;
+  d4pg_of_one.batch = options.learner.batch_size / options.learner.count;
   RoleSpec learner =
-      LearnerActor::spec(kLearnerRole, {.learner = {.d4pg = d4pg, .compile = compile},
+      LearnerActor::spec(kLearnerRole, {.learner = {.d4pg = d4pg_of_one, .compile = compile},
+                                        .count = options.learner.count,
                                         .publish_period = options.learner.publish_period,
                                         .max_steps = options.max_learner_steps,
                                         .replay_shards = static_cast<std::size_t>(options.replay.shards),
                                         .parameter_shards = static_cast<std::size_t>(options.parameters.shards),
                                         .partition = *partition});
   learner.completes_run = true;
+  // One alone is not replaced within a process: what it has learnt is gone. Of several, the others have it.
+  if (options.learner.count > 1) learner.restart = restart_policy(options);
 
   RoleSpec evaluator = Evaluator::spec(kEvaluatorRole, {.env = options.env,
                                                         .episodes = options.evaluator.episodes,
@@ -137,6 +144,7 @@ Result<Topology> d4pg_topology(const TrainOptions& options, const envs::EnvSpec&
                                                        .learner_role = kLearnerRole,
                                                        .evaluator_role = kEvaluatorRole,
                                                        .kept_roles = {kLearnerRole, kReplayRole},
+                                                       .group_roles = {kLearnerRole},
                                                        .evaluation_episodes = options.evaluator.episodes});
 
   // With several shards of replay there are as many pairs for the same data.

@@ -33,13 +33,14 @@ class GroupSeat {
     return view_;
   }
 
-  // The node's side; any thread.
+  // The node's side; any thread. Epochs begin with 1; one that was left is never entered again.
 
   void seat(collectives::GroupView view) {
     const std::lock_guard lock(mutex_);
+    if (view.epoch <= epoch_) return;  // repeated, because it might have been lost
     epoch_ = view.epoch;
     view_ = std::move(view);
-    if (epoch_ > 0) communicator_->abort("the group has a new epoch", epoch_ - 1);
+    communicator_->abort("the group has a new epoch", epoch_ - 1);
   }
   void vacate(std::string_view reason) {
     const std::lock_guard lock(mutex_);

@@ -14,7 +14,8 @@
 namespace troupe::actors {
 
 struct LearnerActorOptions {
-  learner::d4pg::LearnerOptions learner;  ///< compile.seed is replaced by one from the role's identity
+  learner::d4pg::LearnerOptions learner;
+  std::int64_t count = 1;                 ///< instances; several are a group, see d4pg::Learner::reform()
   std::int64_t publish_period = 1;        ///< learner steps between two publications of the parameters
   std::int64_t max_steps = 0;             ///< done after so many; 0: never
   std::size_t replay_shards = 1;          ///< instances of replay behind `batches` and `priorities`

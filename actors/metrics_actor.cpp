@@ -151,18 +151,20 @@ bool MetricsActor::has_progress() const {
 }
 
 std::int64_t MetricsActor::versions_ahead() const {
-  const auto learner = instances_.lower_bound({options_.learner_role, 0});
-  if (learner == instances_.end() || learner->first.first != options_.learner_role) return 0;
-  const Report& report = learner->second.newest;
   const auto value = [](const std::vector<Scalar>& scalars, std::string_view name) -> std::optional<double> {
     for (const Scalar& scalar : scalars) {
       if (scalar.name == name) return scalar.value;
     }
     return {};
   };
-  const auto version = value(report.gauges, "version");
-  const auto steps = value(report.counters, kSteps);
-  return version && steps ? static_cast<std::int64_t>(*version - *steps) : 0;
+  std::int64_t ahead = 0;
+  for (const auto& [key, instance] : instances_) {
+    if (key.first != options_.learner_role) continue;
+    const auto version = value(instance.newest.gauges, "version");
+    const auto steps = value(instance.newest.counters, kSteps);
+    if (version && steps) ahead = std::max(ahead, static_cast<std::int64_t>(*version - *steps));
+  }
+  return ahead;
 }
 
 Status MetricsActor::write_evaluations() {
@@ -180,7 +182,11 @@ Status MetricsActor::write_evaluations() {
 std::map<std::string, double> MetricsActor::totals() const {
   std::map<std::string, double> totals;
   for (const auto& [key, instance] : instances_) {
-    for (const Scalar& scalar : instance.newest.counters) totals[key.first + "/" + scalar.name] += scalar.value;
+    const bool together = options_.group_roles.contains(key.first);
+    for (const Scalar& scalar : instance.newest.counters) {
+      double& total = totals[key.first + "/" + scalar.name];
+      total = together ? std::max(total, scalar.value) : total + scalar.value;
+    }
     for (const auto& [name, value] : instance.carried) totals[key.first + "/" + name] += value;
   }
   return totals;

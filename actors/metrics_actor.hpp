@@ -35,6 +35,8 @@ struct MetricsActorOptions {
   /// Roles that go on from a checkpoint or a journal when they are restarted, and their counters with them; those of
   /// all others begin at zero with each incarnation.
   std::set<std::string> kept_roles;
+  /// Roles whose instances train together and so all count the same steps: of theirs the largest counts, not the sum.
+  std::set<std::string> group_roles;
   std::int64_t evaluation_episodes = 10;
 };
 
@@ -63,7 +65,7 @@ class MetricsActor final : public Role {
   std::int64_t versions_ahead() const;
   Status write_evaluations();
   Status write_row(double wall_s);
-  /// Counters by "<role>/<name>", summed over instances and incarnations.
+  /// Counters by "<role>/<name>", summed over instances and incarnations, of groups the largest.
   std::map<std::string, double> totals() const;
   MetricRow row_at(double wall_s) const;
 

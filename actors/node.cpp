@@ -17,6 +17,7 @@
 #include <troupe/core/atomic_file.hpp>
 #include <troupe/core/log.hpp>
 #include <troupe/envs/environment.hpp>
+#include <troupe/transport/shared_memory.hpp>
 
 namespace troupe::actors {
 namespace {
@@ -131,6 +132,11 @@ Result<RuntimeOptions> node_runtime(const NodePlace& place, const TrainOptions& 
   node.address = {place.self.node, 0, place.advertised_host.empty() ? network.address().host : place.advertised_host,
                   network.address().port};
   node.roles = place.self.roles;
+  if (const auto host = transport::host_identity(); host.ok()) {
+    node.host = *host;
+  } else {
+    log::warn("groups do not share memory: {}", host.error().message);
+  }
   node.directory = place.run_dir / "nodes" / place.self.node;
   node.step_timeout = kStepTimeout;
   node.on_hang = [](const std::string& instance) {

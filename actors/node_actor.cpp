@@ -154,6 +154,7 @@ void NodeActor::join() {
   join.config_hash = options_.config_hash;
   join.nodes = {options_.address};
   join.texts = options_.roles;
+  join.text = options_.host;
   for (const auto& [name, instance] : instances_) {
     if (instance.up) join.instances.push_back(instance.id);
   }
@@ -258,6 +259,12 @@ void NodeActor::control(const Control& message) {
         if (instance.started) send(instance.actor, live_atom::value, live_);
       }
       return;
+    case ControlKind::kGroup:
+      options_.groups->view(message);
+      for (const auto& id : message.instances) {
+        if (const Instance* instance = find(id.role, id.index)) send(instance->actor, group_atom::value);
+      }
+      return;
     case ControlKind::kAskStatus:
       statuses_.clear();
       status_asked_ = true;
@@ -288,6 +295,7 @@ void NodeActor::cut_over(std::uint64_t number) {
 void NodeActor::end(std::optional<Error> error) {
   if (ended_) return;
   ended_ = true;
+  options_.groups->vacate("the node ends");
   for (const auto& [name, instance] : instances_) send(instance.actor, stop_atom::value);
   if (options_.network != nullptr && !chief_) {
     Control leave;
@@ -339,6 +347,7 @@ void NodeActor::spawn_instance(const Control& order) {
   options.pool = options_.pool;
   options.network = options_.network;
   options.report_period = options_.report_period;
+  options.seat = options_.groups->join(id.role, id.index);
   options.step_began = instance.step_began;
   if (order.number != 0 && options_.load) {
     options.load = [load = options_.load, name, cut = order.number,
@@ -373,6 +382,7 @@ void NodeActor::went_down(const caf::actor_addr& address, const caf::error& reas
                      Error{Code::kInternal, fmt::format("{} went down: {}", found->first, system().render(reason))}));
   failed.instances = {instance.id};
   if (options_.routes != nullptr) options_.routes->remove(instance.id.role, instance.id.index);
+  options_.groups->leave(instance.id.role, instance.id.index);
   instances_.erase(found);
   to_chief(std::move(failed));
 }
@@ -434,6 +444,7 @@ void NodeActor::begin_cut(const Control& order) {
       if (members.contains(node)) cut_->markers_due.insert(node);
     }
   }
+  options_.groups->vacate("a cut pauses the run");  // who pauses would let the others wait in the middle of a step
   for (const auto& [name, instance] : instances_) send(instance.actor, pause_atom::value);
   delayed_send(this, options_.cut_deadline, expire_atom::value, cut_->number);
   advance_cut();

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include <troupe/actors/cut_writer.hpp>
+#include <troupe/actors/groups.hpp>
 #include <troupe/actors/protocol.hpp>
 #include <troupe/actors/role_actor.hpp>
 #include <troupe/actors/routes.hpp>
@@ -42,6 +43,8 @@ struct NodeActorOptions {
   Duration cut_deadline = std::chrono::seconds(30);
   Network* network = nullptr;  ///< null: there are no other nodes
   Routes* routes = nullptr;    ///< with a network
+  Groups* groups = nullptr;
+  std::string host;  ///< nodes with the same one share memory; empty: with nobody
   Duration heartbeat = std::chrono::milliseconds(100);
   Duration chief_silence = std::chrono::seconds(1);  ///< after which the chief counts as lost, in the log
   /// A node that has heard no chief for so long ends with an error: it must not run on for ever, unseen.

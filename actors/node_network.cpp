@@ -293,7 +293,7 @@ void NodeNetwork::know(const std::vector<messages::ControlNode>& nodes) {
                       peer->known->host == found->second.host && peer->known->port == found->second.port;
     if (same || (found == listed.end() && !peer->known)) continue;
     // Another process, or none: what waits for the one before means nothing to it.
-    for (const std::size_t lane : {kUrgentLane, kBulkLane}) old[lane] = std::exchange(peer->out[lane], nullptr);
+    for (const std::size_t lane : {kUrgentLane, kBulkLane, kGroupLane}) old[lane] = std::exchange(peer->out[lane], nullptr);
     peer->shared_out.reset();
     peer->known = found == listed.end() ? std::nullopt : std::optional(found->second);
     lock.unlock();

@@ -1,8 +1,8 @@
 #pragma once
 // The real network between nodes: TLS 1.3 links with certificates on both sides (transport/), and nothing else that
-// listens. Between two nodes there are up to three lanes in each direction, each a stream of its own, so that none
-// waits for another: "control" (chief and nodes: small messages, heartbeats), "urgent" (credits) and "bulk" (frames,
-// calls, answers, markers). Frames of 64 KiB and more pass through shared memory when both nodes are on one host.
+// listens. Between two nodes there are up to four lanes in each direction, each a stream of its own, so that none
+// waits for another: "control" (chief and nodes: small messages, heartbeats), "urgent" (credits), "bulk" (frames,
+// calls, answers, markers) and "group" (collectives). Frames of 64 KiB and more pass through shared memory when both nodes are on one host.
 //
 // Who a peer is comes from its certificate, and what it may send from authorization.hpp. A message that it may not send
 // is dropped and counted, and its connections stay; who sends 100 messages within 10 s that make no sense at all is

@@ -5,7 +5,7 @@
 //
 //   producer --frame--> consumer     consumer --credit--> producer          stream and latest channels
 //   caller --call--> server          server --answer--> caller              request channels
-//   node --wire, unwire, start, pause, resume, save, stop, live--> instance
+//   node --wire, unwire, start, pause, resume, save, stop, live, group--> instance
 //   instance --up, done, failed, paused, saved--> node
 //   chief <--control--> node                                                messages::Control
 //   runtime --checkpoint, stop--> chief --ended, checkpoint done--> runtime
@@ -51,6 +51,7 @@ using resume_atom = caf::atom_constant<caf::atom("resume")>;
 using save_atom = caf::atom_constant<caf::atom("save")>;  // while paused; answered with SavedMessage
 using stop_atom = caf::atom_constant<caf::atom("stop")>;  // ends the instance; also runtime to chief and node: the run
 using live_atom = caf::atom_constant<caf::atom("live")>;  // LiveRoles: which roles have an instance at work
+using group_atom = caf::atom_constant<caf::atom("group")>;  // its seat has a new view; chief: string, role to regroup
 
 // Instance to its node. Each carries the instance's name.
 using up_atom = caf::atom_constant<caf::atom("up")>;          // the role is made and restored

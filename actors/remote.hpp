@@ -64,8 +64,17 @@ struct MarkerMessage {
   std::uint64_t cut = 0;
 };
 
-using RemoteMessage =
-    std::variant<FrameMessage, CreditMessage, CallMessage, AnswerMessage, MarkerMessage, messages::Control>;
+/// From one member of a role's group to another, for their collectives (actors/groups.hpp). The frame holds their own
+/// bytes, not a Cap'n Proto message.
+struct GroupMessage {
+  std::uint32_t role = 0;  ///< index in Topology::roles
+  std::uint32_t from = 0;  ///< instance indices
+  std::uint32_t to = 0;
+  messages::Frame frame;
+};
+
+using RemoteMessage = std::variant<FrameMessage, CreditMessage, CallMessage, AnswerMessage, MarkerMessage,
+                                   messages::Control, GroupMessage>;
 
 /// What the network tells the node that owns it. Called on the network's threads, one call at a time for each peer;
 /// must not block.
@@ -93,9 +102,9 @@ class Network {
 
   /// Any thread; never blocks. Frames, calls, answers and markers to one node arrive in order and once, as long as both
   /// nodes live, however often the connection between them breaks; credits likewise among themselves, and never behind
-  /// frames. Control messages arrive in order or, when the connection breaks, not at all: who needs an answer asks
-  /// again. What is queued for a node is bounded by the credits of the channels; data for a node that nobody has told
-  /// us how to reach is dropped.
+  /// frames; what groups say as well. Control messages arrive in order or, when the connection breaks, not at all: who
+  /// needs an answer asks again. What is queued for a node is bounded by the credits of the channels; data for a node
+  /// that nobody has told us how to reach is dropped.
   virtual void send(const std::string& node, RemoteMessage message) = 0;
 
   /// Where the nodes are, and who of them is gone: to a node that is not in the list nothing is sent any more, and

@@ -160,6 +160,7 @@ caf::behavior RoleActor::make_behavior() {
         live_ = live;
         poke();
       },
+      [this](group_atom) { poke(); },
       [this](start_atom) {
         if (running_ || role_ == nullptr) return;
         running_ = true;

@@ -8,6 +8,7 @@
 #include <thread>
 
 #include <troupe/actors/chief_actor.hpp>
+#include <troupe/actors/groups.hpp>
 #include <troupe/actors/node_actor.hpp>
 #include <troupe/core/check.hpp>
 
@@ -54,6 +55,8 @@ struct Runtime::Impl {
         system(configure(config, options.deterministic)),
         clock(system.clock()),
         routes(topology),
+        groups(topology, options.node ? options.node->name : kChiefNode, options.node ? options.node->network : nullptr,
+               pool),
         self(system) {}
 
   bool leads() const { return !options.node || options.node->name == kChiefNode; }
@@ -103,6 +106,7 @@ struct Runtime::Impl {
     hands.seed = options.seed;
     hands.report_period = topology.reports ? options.report_period : Duration::zero();
     hands.single_threaded = options.deterministic;
+    hands.groups = &groups;
     hands.write_cut = options.write_cut;
     hands.cut_deadline = options.cut_deadline;
     if (const auto& own = options.node) {
@@ -119,6 +123,7 @@ struct Runtime::Impl {
       hands.config_hash = own->config_hash;
       hands.address = own->address;
       hands.roles = own->roles;
+      hands.host = own->host;
     } else if (options.resume_from) {
       hands.load = [cut = options.resume_from](const std::string& instance, std::uint64_t) {
         for (const Cut::Instance& saved : cut->instances) {
@@ -148,6 +153,8 @@ struct Runtime::Impl {
         caf::anon_send(head, control_atom::value, from, std::move(*control));
       } else if (const auto* marker = std::get_if<MarkerMessage>(&message)) {
         caf::anon_send(hands, marker_atom::value, from, marker->cut);
+      } else if (auto* group = std::get_if<GroupMessage>(&message)) {
+        groups.deliver(from, std::move(*group));
       } else {
         routes.deliver(from, std::move(message));
       }
@@ -196,6 +203,7 @@ struct Runtime::Impl {
   caf::actor_system system;
   RuntimeClock clock;
   Routes routes;
+  Groups groups;
   caf::scoped_actor self;
   caf::actor chief;  ///< invalid on other nodes
   caf::actor node;
@@ -209,6 +217,14 @@ Runtime::Runtime(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 
 Result<std::unique_ptr<Runtime>> Runtime::make(Topology topology, RuntimeOptions options) {
   TROUPE_TRY(check(topology));
+  for (const RoleSpec& role : topology.roles) {
+    if (options.deterministic && role.group && role.count > 1) {
+      return Error{Code::kInvalidArgument,
+                   fmt::format("topology: the {} instances of {} wait for each other within a step, which one thread "
+                               "cannot do: deterministic runs need one instance (of several replicas, if need be)",
+                               role.count, role.name)};
+    }
+  }
   if (options.node && options.node->name == kChiefNode) TROUPE_TRY(check(topology, options.node->placement));
   return std::unique_ptr<Runtime>(new Runtime(std::make_unique<Impl>(std::move(topology), std::move(options))));
 }

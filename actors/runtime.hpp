@@ -35,6 +35,7 @@ struct NodeOptions {
   std::uint64_t config_hash = 0;
   messages::ControlNode address;    ///< where other nodes reach this one
   std::vector<std::string> roles;   ///< that its certificate allows it to host
+  std::string host;                 ///< nodes with the same one share memory; empty: with nobody
   std::filesystem::path directory;  ///< instances' own durable folders are made in it
   MembershipOptions membership;
   Duration orphaned_after = std::chrono::seconds(60);  ///< a node without a chief for so long ends with an error

@@ -61,6 +61,10 @@ class Checker {
       if (role.name.empty()) find("a role has no name");
       if (!names.insert(role.name).second) find("role \"{}\" is declared twice", role.name);
       if (role.count < 1) find("role \"{}\": count is {}, expected 1 or more", role.name, role.count);
+      if (role.group && role.count > 1 && role.execution != Execution::kThread) {
+        find("role \"{}\": its {} instances wait for each other within a step: expected threads of their own", role.name,
+             role.count);
+      }
       if (!role.make) find("role \"{}\" has no factory", role.name);
       completes = completes || role.completes_run;
       std::set<std::string> ports;

@@ -164,8 +164,13 @@ class Training {
   void sum_up(const std::vector<messages::Counter>& counters) {
     env_steps_ = total_env_steps(counters, kActorRole, kMetricsRole);
     learner_steps_ = 0;
-    for (const messages::Counter& counter : counters) {
-      if (counter.name == fmt::format("{}/steps", kLearnerRole)) learner_steps_ = counter.value;
+    for (std::int64_t i = 0; i < options_.learner.count; ++i) {
+      const std::string name = RoleIdentity{kLearnerRole, i, options_.learner.count}.name();
+      for (const messages::Counter& counter : counters) {
+        if (counter.name != name + "/steps" || counter.value < learner_steps_) continue;
+        learner_steps_ = counter.value;
+        foremost_learner_ = name;
+      }
     }
   }
 
@@ -180,7 +185,7 @@ class Training {
       TROUPE_ASSIGN(parts, open_run_checkpoint(hooks_.checkpoint_dir));
       for (const auto& part : parts) tensors.insert(tensors.end(), part.tensors.begin(), part.tensors.end());
     }
-    TROUPE_ASSIGN(const auto values, group_values(tensors, kLearnerRole, policy->parameters().layout()));
+    TROUPE_ASSIGN(const auto values, group_values(tensors, foremost_learner_, policy->parameters().layout()));
     TROUPE_ASSIGN(auto runner, EpisodeRunner::make(options_.env, options_.evaluator.episodes, make_policy));
     TROUPE_TRY(runner->begin(values, policy->parameters().fingerprint(), derive_seed(options_.seed, "final", 0)));
     TROUPE_TRY(runner->advance(spec_.episode_steps));
@@ -201,6 +206,7 @@ class Training {
   double earlier_wall_s_ = 0;
   std::vector<std::string> damaged_;
   LastCut last_;
+  std::string foremost_learner_;  ///< of a group: the instance that had taken the most steps
   std::int64_t env_steps_ = 0;
   std::int64_t learner_steps_ = 0;
   std::unique_ptr<NodeNetwork> network_;

@@ -40,7 +40,9 @@ struct ReplayOptions {
 };
 
 struct LearnerOptions {
-  std::int64_t batch_size = 256;
+  /// Learners, which train the same parameters: each takes an equal part of a batch, and they all-reduce gradients.
+  std::int64_t count = 1;
+  std::int64_t batch_size = 256;  ///< of a step, over all learners
   std::vector<std::int64_t> policy_layers = {256, 256, 256};
   std::vector<std::int64_t> critic_layers = {512, 512, 256};
   std::int64_t atoms = 51;  ///< of the value distribution, evenly from v_min to v_max

@@ -5,7 +5,8 @@
 //
 //   node -> chief; each with birth, of the process that says it
 //     kJoin      node, protocol, config_hash, term (newest seen), incarnation (0: new process), nodes[0] (own
-//                address), instances (that run here already: the chief was lost, not the node)
+//                address), instances (that run here already: the chief was lost, not the node), text (which host it
+//                shares memory with; empty: none)
 //     kAlive     late_ms; number = sequence; every heartbeat period
 //     kUp kDone  instances[0]
 //     kFailed    instances[0], code, text
@@ -26,6 +27,7 @@
 //     kResume    number: the cut is over; code and text when it failed
 //     kCommit    number: the cut is on every node's disk
 //     kLive      texts: roles with an instance at work
+//     kGroup     number (epoch), instances (the members, by rank), nodes (of each: name; host as in its kJoin's text)
 //     kAskStatus
 //     kEnd       text (why): end in good order
 #include <cstdint>
@@ -63,8 +65,9 @@ enum class ControlKind : std::uint16_t {
   kLive = 20,
   kAskStatus = 21,
   kEnd = 22,
+  kGroup = 23,
 };
-inline constexpr std::uint16_t kControlKinds = 23;
+inline constexpr std::uint16_t kControlKinds = 24;
 std::string_view to_string(ControlKind kind);
 
 struct ControlInstance {

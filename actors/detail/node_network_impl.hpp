@@ -28,12 +28,13 @@
 
 namespace troupe::actors {
 
-enum Lane : std::size_t { kControlLane = 0, kUrgentLane = 1, kBulkLane = 2, kLanes = 3 };
-inline constexpr std::array<const char*, kLanes> kLaneNames = {"control", "urgent", "bulk"};
+enum Lane : std::size_t { kControlLane = 0, kUrgentLane = 1, kBulkLane = 2, kGroupLane = 3, kLanes = 4 };
+inline constexpr std::array<const char*, kLanes> kLaneNames = {"control", "urgent", "bulk", "group"};
 
 /// The lane on which a message travels.
 inline std::size_t lane_of(const RemoteMessage& message) {
   if (std::holds_alternative<messages::Control>(message)) return kControlLane;
+  if (std::holds_alternative<GroupMessage>(message)) return kGroupLane;
   return std::holds_alternative<CreditMessage>(message) ? kUrgentLane : kBulkLane;
 }
 

@@ -10,7 +10,7 @@ namespace {
 using transport::SharedReference;
 using transport::StreamHead;
 
-enum class Type : std::uint8_t { kFrame = 1, kCredit, kCall, kAnswer, kMarker, kControl, kOffer };
+enum class Type : std::uint8_t { kFrame = 1, kCredit, kCall, kAnswer, kMarker, kControl, kOffer, kGroup };
 constexpr std::uint8_t kShared = 1;  // flag: the body is where the reference says
 constexpr std::uint8_t kFailed = 2;  // flag: code and body are an error
 
@@ -61,7 +61,8 @@ Status check_shape(const Wire& wire, std::size_t body_bytes) {
   const bool flags = wire.flags <= (kShared | kFailed) && (!shared || data) &&
                      (!failed || (type == Type::kAnswer && !shared && body_bytes <= kErrorBytesMax));
   const bool code = failed ? wire.code <= static_cast<std::uint16_t>(Code::kInternal) : wire.code == 0;
-  if (flags && code && (body_bytes > 0) == (data || type == Type::kControl)) return {};
+  const bool body = data || type == Type::kControl || type == Type::kGroup;
+  if (flags && code && (body_bytes > 0) == body) return {};
   return Error{Code::kCorrupt, fmt::format("a message of type {}, flags {}, code {} and {} bytes makes no sense",
                                            wire.type, wire.flags, wire.code, body_bytes)};
 }
@@ -91,6 +92,12 @@ StreamHead pack_head(const RemoteMessage& message, messages::Frame& frame, std::
   } else if (const auto* marker = std::get_if<MarkerMessage>(&message)) {
     wire.type = static_cast<std::uint8_t>(Type::kMarker);
     wire.number = marker->cut;
+  } else if (const auto* group = std::get_if<GroupMessage>(&message)) {
+    wire.type = static_cast<std::uint8_t>(Type::kGroup);
+    wire.channel = group->role;
+    wire.producer = group->from;
+    wire.consumer = group->to;
+    frame = group->frame;
   } else {
     wire.type = static_cast<std::uint8_t>(Type::kControl);
   }
@@ -139,6 +146,8 @@ Result<RemoteMessage> unpack_message(const transport::StreamMessage& message) {
       TROUPE_ASSIGN(auto control, messages::read_control(frame));
       return RemoteMessage(std::move(control));
     }
+    case Type::kGroup:
+      return RemoteMessage(GroupMessage{wire.channel, wire.producer, wire.consumer, std::move(frame)});
     case Type::kOffer:
       break;
   }

@@ -19,7 +19,7 @@ const NodeSpec* ClusterSpec::find(std::string_view node) const {
 
 std::vector<RoleCount> role_counts(const actors::TrainOptions& options) {
   std::vector<RoleCount> counts = {{actors::kReplayRole, options.replay.shards},
-                                   {actors::kLearnerRole, 1},
+                                   {actors::kLearnerRole, options.learner.count},
                                    {actors::kParametersRole, options.parameters.shards},
                                    {actors::kEvaluatorRole, 1}};
   if (options.actors.inference == "server") counts.push_back({actors::kInferenceRole, options.inference.count});

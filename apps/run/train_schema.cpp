@@ -77,6 +77,15 @@ std::vector<std::string> mistakes_across_keys(const Config& config) {
          fmt::format("supervisor.backoff_first_s must not exceed supervisor.backoff_max_s: got {} and {}",
                      backoff_first, backoff_max));
 
+  const std::int64_t learners = config.get_int("learner.count");
+  demand(config.get_int("learner.batch_size") % learners == 0, {"learner.count", "learner.batch_size"},
+         fmt::format("learner.batch_size must be a multiple of learner.count: got {} and {}",
+                     config.get_int("learner.batch_size"), learners));
+  demand(learners == 1 || !config.get_bool("deterministic"), {"learner.count", "deterministic"},
+         fmt::format("deterministic = true runs on one thread, where {} learners cannot wait for each other: expected "
+                     "learner.count = 1",
+                     learners));
+
   const auto demand_instances = [&](std::string_view nodes_key, std::string_view count_key) {
     const std::int64_t nodes = config.get_int(nodes_key), count = config.get_int(count_key);
     demand(nodes <= count, {nodes_key, count_key},
@@ -86,6 +95,7 @@ std::vector<std::string> mistakes_across_keys(const Config& config) {
   demand_instances("placement.replay.nodes", "replay.shards");
   demand_instances("placement.parameters.nodes", "parameters.shards");
   demand_instances("placement.inference.nodes", "inference.count");
+  demand_instances("placement.learner.nodes", "learner.count");
   return mistakes;
 }
 
@@ -223,9 +233,14 @@ ConfigSchema train_schema(std::vector<std::string> environments) {
        .doc = "Inserts that a death may cost. relaxed: 1 s at a power cut; auto: by placement",
        .choices = {"auto", "off", "relaxed", "durable"}},
 
+      {.path = "learner.count",
+       .default_value = d.learner.count,
+       .doc = "Learners; each takes a part of the batch, and they all-reduce gradients",
+       .min = 1,
+       .max = 1024},
       {.path = "learner.batch_size",
        .default_value = d.learner.batch_size,
-       .doc = "Items in a learner step",
+       .doc = "Items in a learner step, over all learners",
        .unit = "items",
        .min = 1,
        .max = 65536},
@@ -419,7 +434,8 @@ Result<actors::TrainOptions> to_train_options(const Config& config) {
                  .sampler = config.get_string("replay.sampler"),
                  .priority_exponent = config.get_float("replay.priority_exponent"),
                  .durability = config.get_string("replay.durability")},
-      .learner = {.batch_size = config.get_int("learner.batch_size"),
+      .learner = {.count = config.get_int("learner.count"),
+                  .batch_size = config.get_int("learner.batch_size"),
                   .policy_layers = config.get_ints("learner.policy_layers"),
                   .critic_layers = config.get_ints("learner.critic_layers"),
                   .atoms = config.get_int("learner.atoms"),

@@ -35,6 +35,7 @@ Topology topology() {
                 role("store", {{"use", "ParametersUse"}}, {{"policy", "Parameters", ChannelKind::kLatest}}),
                 role("server", {{"ask", "ParametersUse", ChannelKind::kRequest}}, {}),
                 role("metrics", {{"reports", "Metrics"}}, {})};
+  made.roles[1].group = true;
   made.channels = {{"actor", "use", "store", "use", 8},
                    {"store", "policy", "actor", "policy", 1},
                    {"actor", "ask", "server", "ask", 4}};
@@ -99,6 +100,10 @@ class Authorization : public ::testing::Test {
       }
     }
     add("marker", MarkerMessage{1}, everyone);
+    for (const std::uint32_t role : {0u, 1u, 2u, 3u, 4u, 0xffffffffu}) {
+      add("to the group of role " + std::to_string(role), GroupMessage{role, 0, 1, use()},
+          role == 1 ? std::set<std::string>{"store"} : nobody);
+    }
     return cases;
   }
 
@@ -112,7 +117,7 @@ class Authorization : public ::testing::Test {
         {ControlKind::kNodes, "c"},      {ControlKind::kSpawn, "c"},  {ControlKind::kWire, "c"},
         {ControlKind::kUnwire, "c"},     {ControlKind::kStart, "c"},  {ControlKind::kCut, "c"},
         {ControlKind::kResume, "c"},     {ControlKind::kCommit, "c"}, {ControlKind::kLive, "c"},
-        {ControlKind::kAskStatus, "co"}, {ControlKind::kEnd, "co"},
+        {ControlKind::kAskStatus, "co"}, {ControlKind::kEnd, "co"},   {ControlKind::kGroup, "c"},
     };
     EXPECT_EQ(speakers.size(), messages::kControlKinds);
     std::vector<Case> cases;

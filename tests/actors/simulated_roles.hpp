@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include <troupe/actors/group_seat.hpp>
 #include <troupe/actors/protocol.hpp>
 #include <troupe/core/rng.hpp>
 #include <troupe/tests/actors/test_roles.hpp>
@@ -55,6 +56,36 @@ class Ledger {
     return static_cast<std::int64_t>(marks_.size()) - 1;
   }
 
+  /// Everybody who is in an epoch has the same members in mind, and nobody goes back to an older one.
+  void seated(const Source& member, const collectives::GroupView& view) {
+    std::vector<std::string> names;
+    for (const auto& other : view.members) names.push_back(other.name);
+    const auto [epoch, fresh] = epochs_.try_emplace(view.epoch, names);
+    if (!fresh && epoch->second != names) {
+      finding("{} has {} in epoch {}, others have {}", member.instance, fmt::join(names, "; "), view.epoch,
+              fmt::join(epoch->second, "; "));
+    }
+    if (view.rank < 0 || view.rank >= view.size || view.members.size() != static_cast<std::size_t>(view.size) ||
+        fmt::format("member-{}", view.members[static_cast<std::size_t>(view.rank)].id) != member.instance) {
+      finding("{} has rank {} of {} in epoch {}", member.instance, view.rank, view.size, view.epoch);
+    }
+    std::uint64_t& newest = newest_epoch_[member];
+    if (view.epoch < newest) finding("{} goes from epoch {} to {}", member.instance, newest, view.epoch);
+    newest = view.epoch;
+  }
+  /// Where the members of the group are; empty when all are in one epoch, and no other.
+  std::string scattered(std::int64_t count) {
+    std::set<std::uint64_t> newest;
+    std::string where;
+    for (std::int64_t i = 0; i < count; ++i) {
+      const std::string name = fmt::format("member-{}", i);
+      const std::uint64_t epoch = newest_epoch_[{name, live[name]}];
+      newest.insert(epoch);
+      where += fmt::format(" {}/{} in {}.{}", name, live[name], epoch >> 32, epoch & 0xffffffff);
+    }
+    return newest.size() == 1 && epochs_[*newest.begin()].size() == static_cast<std::size_t>(count) ? "" : where;
+  }
+
   void check_cut(const std::vector<std::shared_ptr<const Cut>>& shards);
   void check_end(std::int64_t under_way);
   /// A resumed producer goes on where its cut was.
@@ -92,6 +123,8 @@ class Ledger {
   std::map<std::pair<Source, std::string>, std::pair<std::uint32_t, std::uint64_t>> last_;
   std::map<std::string, std::map<Source, std::vector<std::uint64_t>>> taken_;
   std::vector<Mark> marks_;
+  std::map<std::uint64_t, std::vector<std::string>> epochs_;
+  std::map<Source, std::uint64_t> newest_epoch_;
 };
 
 struct Item {
@@ -293,6 +326,17 @@ class ServerRole final : public SimulatedRole {
   }
 };
 
+/// One of a group; says where it finds itself.
+class MemberRole final : public SimulatedRole {
+ public:
+  using SimulatedRole::SimulatedRole;
+  Result<Progress> work(RoleContext& context) override {
+    if (const auto view = context.group().view()) ledger_->seated(self_, *view);
+    context.wake_after(std::chrono::milliseconds(50));
+    return Progress::kIdle;
+  }
+};
+
 class ReportsRole final : public SimulatedRole {
  public:
   using SimulatedRole::SimulatedRole;
@@ -330,10 +374,13 @@ inline Topology make_topology(Rng& rng, const std::shared_ptr<Ledger>& ledger) {
   learner.completes_run = true;
   RoleSpec server = role<ServerRole>("server", 1, ledger);
   server.inlets = {{"ask", "Question", ChannelKind::kRequest}};
+  RoleSpec member = role<MemberRole>("member", 1 + static_cast<std::int64_t>(rng.below(3)), ledger);
+  member.group = true;
+  member.execution = Execution::kThread;
   RoleSpec reports = role<ReportsRole>("reports", 1, ledger);
   reports.inlets = {{"reports", "Metrics", ChannelKind::kStream}};
   Topology topology;
-  topology.roles = {source, sink, learner, server, reports};
+  topology.roles = {source, sink, learner, server, member, reports};
   topology.channels = {{"source", "items", "sink", "items", kCapacity},
                        {"sink", "batches", "learner", "batches", 2},
                        {"learner", "version", "source", "version", 1},

@@ -247,6 +247,7 @@ void Simulation::spawn(const std::string& node) {
   hands.cut_deadline = options_.cut_deadline;
   hands.network = &process->network;
   hands.routes = &process->routes;
+  hands.groups = &process->groups;
   hands.heartbeat = options_.membership.heartbeat;
   hands.chief_silence = options_.membership.dead_after;
   hands.orphaned_after = options_.orphaned_after;

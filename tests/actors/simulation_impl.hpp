@@ -5,6 +5,7 @@
 
 #include <caf/scheduler/test_coordinator.hpp>
 
+#include <troupe/actors/groups.hpp>
 #include <troupe/actors/routes.hpp>
 #include <troupe/tests/actors/simulation.hpp>
 
@@ -67,7 +68,8 @@ struct Simulation::Process {
         clock(simulation),
         system(config.set("scheduler.policy", caf::atom("testing")).set("logger.console", caf::atom("none"))),
         routes(*simulation.options_.topology),
-        network(simulation, *this) {
+        network(simulation, *this),
+        groups(*simulation.options_.topology, name, &network, pool) {
     scheduler().clock().current_time = caf::actor_clock::time_point(simulation.now_);
   }
   ~Process() { system.clock().cancel_all(); }
@@ -87,6 +89,7 @@ struct Simulation::Process {
   caf::actor_system system;
   Routes routes;
   ProcessNetwork network;
+  Groups groups;
   caf::actor chief, hands, listener;
   std::map<std::string, messages::ControlNode> known;
   std::map<std::pair<std::string, int>, std::uint64_t> lanes;            ///< of data

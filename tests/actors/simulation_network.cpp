@@ -11,10 +11,11 @@ constexpr Duration kConnectLeast = std::chrono::milliseconds(1);
 constexpr Duration kConnectMost = std::chrono::milliseconds(30);
 constexpr Duration kResetMost = std::chrono::milliseconds(2);
 
-enum Kind : int { kControlLane, kUrgentLane, kBulkLane };
+enum Kind : int { kControlLane, kUrgentLane, kBulkLane, kGroupLane };
 
 int lane_of(const RemoteMessage& message) {
   if (std::holds_alternative<messages::Control>(message)) return kControlLane;
+  if (std::holds_alternative<GroupMessage>(message)) return kGroupLane;
   return std::holds_alternative<CreditMessage>(message) ? kUrgentLane : kBulkLane;
 }
 
@@ -35,7 +36,7 @@ void Simulation::ProcessNetwork::know(const std::vector<messages::ControlNode>& 
     const auto known = process_.known.find(name);
     if (name == process_.name || (found != listed.end() && found->second.port == 0)) continue;
     if (found != listed.end() && known != process_.known.end() && found->second == known->second) continue;
-    for (const int kind : {kUrgentLane, kBulkLane}) {
+    for (const int kind : {kUrgentLane, kBulkLane, kGroupLane}) {
       const auto lane = process_.lanes.find({name, kind});
       if (lane == process_.lanes.end()) continue;
       simulation_.lanes_.erase(lane->second);
@@ -118,6 +119,8 @@ void Simulation::deliver(Process& to, const std::string& from, RemoteMessage mes
     caf::anon_send(to.chief ? to.chief : to.hands, control_atom::value, from, std::move(*control));
   } else if (const auto* marker = std::get_if<MarkerMessage>(&message)) {
     caf::anon_send(to.hands, marker_atom::value, from, marker->cut);
+  } else if (auto* group = std::get_if<GroupMessage>(&message)) {
+    to.groups.deliver(from, std::move(*group));
   } else {
     to.routes.deliver(from, std::move(message));
   }

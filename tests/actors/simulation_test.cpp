@@ -241,12 +241,21 @@ SimulatedDisk Scenario::run_with_faults() {
   }
   if (!status) ledger_->finding("a status was not answered");
   ledger_->check_end(2 * kCapacity * 2);
+  // A cut may be under way just now, and end with a new epoch.
+  const std::int64_t members = topology_.find("member")->count;
+  Duration together = kEnd;
+  while (!ledger_->scattered(members).empty() && together < kEnd + seconds(1)) {
+    simulation.run_until(together += milliseconds(20));
+  }
+  if (const std::string where = ledger_->scattered(members); !where.empty()) {
+    ledger_->finding("the {} members of a group are not together:{}", members, where);
+  }
   if (!ledger_->findings.empty()) schedule_.push_back(simulation.describe() + status.value_or("no status"));
 
   // The end, too, comes to all.
   SimulatedDisk disk;
   ledger_->finish = true;
-  simulation.run_until(kEnd + seconds(6));
+  simulation.run_until(kEnd + seconds(7));
   disk = simulation.disk();
   if (!simulation.ended()) ledger_->finding("the run has not ended");
   if (simulation.alive() != 0) ledger_->finding("{} processes live after the end", simulation.alive());

@@ -41,7 +41,8 @@ class WireHead : public ::testing::Test {
             AnswerMessage{kRoute, 7, std::nullopt, frame()},
             AnswerMessage{kRoute, 7, Error{Code::kInternal, "why not"}, {}},
             MarkerMessage{1ull << 40},
-            control};
+            control,
+            GroupMessage{3, 1, 2, frame()}};
   }
 
   /// As the network sends it.
@@ -95,6 +96,9 @@ TEST_F(WireHead, EveryMessageComesBackAsItWas) {
   EXPECT_EQ(failed.error->message, "why not");
   EXPECT_EQ(std::get<MarkerMessage>(back(5)).cut, 1ull << 40);
   EXPECT_EQ(std::get<Control>(back(6)), std::get<Control>(all[6]));
+  const auto group = std::get<GroupMessage>(back(7));
+  EXPECT_EQ(std::tuple(group.role, group.from, group.to), std::tuple(3u, 1u, 2u));
+  EXPECT_EQ(messages::read_parameters_use(group.frame)->version, 9);
 }
 
 TEST_F(WireHead, AnErrorsTextIsBoundedAndNeverEmpty) {
@@ -138,7 +142,7 @@ TEST_F(WireHead, TypesFlagsAndCodesThatNobodySendsAreRefused) {
       bad.head[at] = static_cast<std::byte>(value);
       return refusal(bad);
     };
-    for (const int type : {0, 7, 8, 255}) EXPECT_NE(with(0, type), "accepted") << type;  // 7 is an offer
+    for (const int type : {0, 7, 9, 255}) EXPECT_NE(with(0, type), "accepted") << type;  // 7 is an offer
     for (int flags = 4; flags < 256; ++flags) EXPECT_NE(with(kFlagsByte, flags), "accepted") << flags;
     EXPECT_NE(with(kFlagsByte, 3), "accepted") << "an error is not in shared memory";
     const bool failed = good.head[kFlagsByte] != std::byte{0};

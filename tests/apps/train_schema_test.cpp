@@ -70,6 +70,7 @@ TEST(TrainSchema, EveryKeyIsDocumentedAndReachesItsField) {
                                         "replay.priority_exponent=0.24",
                                         "replay.durability=durable",
                                         "learner.batch_size=25",
+                                        "learner.count=1",
                                         "learner.policy_layers=[26]",
                                         "learner.critic_layers=[27]",
                                         "learner.atoms=28",
@@ -183,6 +184,18 @@ TEST(TrainSchema, ReportsWhatOnlySeveralKeysTogetherGetWrong) {
             "block actors and learner for ever: expected at least 3312 for 23 replay.shards");
   EXPECT_EQ(message_of(env + "[placement]\nactors.nodes = 3\n[actors]\ncount = 2"),
             "f:3: placement.actors.nodes must not exceed actors.count: got 3 and 2");
+}
+
+TEST(TrainSchema, LearnersShareABatchEvenly) {
+  const std::string env = "env = 'cartpole-swingup'\n";
+  EXPECT_EQ(message_of(env + "[learner]\ncount = 4"), "ok");
+  EXPECT_EQ(message_of(env + "[learner]\ncount = 3"),
+            "f:3: learner.batch_size must be a multiple of learner.count: got 256 and 3");
+  EXPECT_EQ(message_of(env + "deterministic = true\n[learner]\ncount = 2"),
+            "f:4: deterministic = true runs on one thread, where 2 learners cannot wait for each other: expected "
+            "learner.count = 1");
+  EXPECT_EQ(message_of(env + "[learner]\ncount = 2\n[placement]\nlearner.nodes = 3"),
+            "f:5: placement.learner.nodes must not exceed learner.count: got 3 and 2");
 }
 
 TEST(TrainSchema, AnUnknownEnvironmentGetsTheNearestOne) {
