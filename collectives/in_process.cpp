@@ -25,7 +25,7 @@ Result<std::shared_ptr<InProcessGroup>> InProcessHub::State::group(const GroupVi
   std::erase_if(groups, [](const auto& entry) { return entry.second.expired(); });
   std::shared_ptr<InProcessGroup> group = groups[view.epoch].lock();
   if (!group) {
-    group = std::make_shared<InProcessGroup>(view.epoch, view.size);
+    group = std::make_shared<InProcessGroup>(view);
     groups[view.epoch] = group;
   }
   if (group->size() != view.size) {
@@ -44,38 +44,37 @@ class InProcessWork final : public Work {
   /// One that has failed at the call.
   explicit InProcessWork(Error error) : answer_(std::move(error)) {}
 
-  InProcessWork(std::shared_ptr<InProcessGroup> group, std::shared_ptr<Meeting> meeting, int rank, TimePoint deadline)
-      : group_(std::move(group)), meeting_(std::move(meeting)), rank_(rank), deadline_(deadline) {}
+  InProcessWork(std::shared_ptr<InProcessGroup> group, std::shared_ptr<Meeting> meeting, const Waiter& waiter)
+      : group_(std::move(group)), meeting_(std::move(meeting)), waiter_(waiter) {}
 
   ~InProcessWork() override {
     if (answer_) return;
-    group_->fail({Code::kCancelled,
-                  fmt::format("collective: rank {} dropped {} before it was done", rank_, meeting_->call.describe())});
+    group_->fail({Code::kCancelled, fmt::format("collective: rank {} dropped {} before it was done", waiter_.rank,
+                                                meeting_->call.describe())});
     (void)wait();  // until nobody touches the buffers; its answer interests nobody
   }
 
   bool done() override {
     if (!answer_) {
-      if (auto answer = group_->poll(*meeting_, deadline_)) keep(std::move(*answer));
+      if (auto answer = group_->poll(*meeting_, waiter_)) keep(std::move(*answer));
     }
     return answer_.has_value();
   }
 
   Status wait() override {
-    if (!answer_) keep(group_->wait(*meeting_, deadline_));
+    if (!answer_) keep(group_->wait(*meeting_, waiter_));
     return *answer_;
   }
 
  private:
   void keep(Status answer) {
     answer_ = std::move(answer);
-    group_->finish(rank_);
+    group_->finish(waiter_.rank);
   }
 
   std::shared_ptr<InProcessGroup> group_;
   std::shared_ptr<Meeting> meeting_;
-  int rank_ = 0;
-  TimePoint deadline_;
+  Waiter waiter_;
   std::optional<Status> answer_;
 };
 
@@ -128,7 +127,7 @@ class InProcessCommunicator final : public Communicator {
     const TimePoint deadline = std::chrono::steady_clock::now() + timeout;
     leave();
     TROUPE_ASSIGN(std::shared_ptr<InProcessGroup> group, hub_.group(view));
-    TROUPE_TRY(group->enter(view.rank));
+    TROUPE_TRY(group->enter(view.rank, activity_));
     {
       const std::lock_guard lock(mutex_);
       group_ = group;
@@ -142,10 +141,8 @@ class InProcessCommunicator final : public Communicator {
   }
 
  private:
-  /// The others must not wait for somebody who has gone.
   void leave() {
-    if (group_)
-      group_->fail({Code::kCancelled, fmt::format("collective: rank {} has left epoch {}", view_.rank, view_.epoch)});
+    if (group_) group_->leave(view_.rank);
   }
 
   std::unique_ptr<Work> call(Call call, const CallOptions& options, std::span<const float> in, std::span<float> out) {
@@ -165,8 +162,9 @@ class InProcessCommunicator final : public Communicator {
                                    .weight = options.weight});
     if (!meeting.ok()) return std::make_unique<InProcessWork>(meeting.error());
     ++calls_;
-    return std::make_unique<InProcessWork>(group_, std::move(*meeting), view_.rank,
-                                           std::chrono::steady_clock::now() + options.timeout);
+    const TimePoint now = std::chrono::steady_clock::now();
+    return std::make_unique<InProcessWork>(
+        group_, std::move(*meeting), Waiter{.rank = view_.rank, .called = now, .deadline = now + options.timeout});
   }
 
   InProcessHub::State& hub_;

@@ -5,8 +5,11 @@
 #include <algorithm>
 #include <array>
 #include <numeric>
+#include <utility>
 
 #include <troupe/collectives/reduce.hpp>
+#include <troupe/collectives/verdict.hpp>
+#include <troupe/core/log.hpp>
 
 namespace troupe::collectives {
 namespace {
@@ -79,18 +82,30 @@ std::string missing(const std::vector<bool>& here) {
 
 }  // namespace
 
-InProcessGroup::InProcessGroup(std::uint64_t epoch, int size)
-    : epoch_(epoch), size_(size), seats_(static_cast<std::size_t>(size)), unfinished_(static_cast<std::size_t>(size)) {}
+InProcessGroup::InProcessGroup(const GroupView& view)
+    : view_(view),
+      epoch_(view.epoch),
+      size_(view.size),
+      seats_(static_cast<std::size_t>(size_)),
+      activities_(static_cast<std::size_t>(size_)),
+      unfinished_(static_cast<std::size_t>(size_)) {}
 
-Status InProcessGroup::enter(int rank) {
+Status InProcessGroup::enter(int rank, Activity& activity) {
   const std::lock_guard lock(mutex_);
   if (failure_) return *failure_;
   if (seats_[static_cast<std::size_t>(rank)]) {
     return Error{Code::kAlreadyExists, fmt::format("group of epoch {}: rank {} has been taken", epoch_, rank)};
   }
   seats_[static_cast<std::size_t>(rank)] = true;
+  activities_[static_cast<std::size_t>(rank)] = &activity;
   if (++seated_ == size_) changed_.notify_all();
   return {};
+}
+
+void InProcessGroup::leave(int rank) {
+  const std::lock_guard lock(mutex_);
+  activities_[static_cast<std::size_t>(rank)] = nullptr;
+  fail_locked({Code::kCancelled, fmt::format("collective: rank {} has left epoch {}", rank, epoch_)});
 }
 
 Status InProcessGroup::await_all(TimePoint deadline) {
@@ -168,35 +183,62 @@ Status InProcessGroup::answer(const Meeting& meeting) const {
   return *failure_;
 }
 
-void InProcessGroup::fail_late(const Meeting& meeting) {
-  fail_locked({Code::kDeadlineExceeded,
-               meeting.arrived < size_
-                   ? fmt::format("collective: {} (call {} of epoch {}): {} did not come", meeting.call.describe(),
-                                 meeting.place.index, epoch_, missing(meeting.here))
-                   : fmt::format("collective: {} (call {} of epoch {}): {} of {} chunks done", meeting.call.describe(),
-                                 meeting.place.index, epoch_, meeting.chunks_done, meeting.chunks)});
+std::string InProcessGroup::verdict_on(const Meeting& meeting, const Waiter& waiter) const {
+  std::vector<MissingRank> missing;
+  for (int rank = 0; rank < size_; ++rank) {
+    if (meeting.here[static_cast<std::size_t>(rank)]) continue;
+    missing.push_back({.rank = rank});
+    if (const Activity* activity = activities_[static_cast<std::size_t>(rank)]) missing.back().now = activity->now();
+  }
+  const Activity* const own = activities_[static_cast<std::size_t>(waiter.rank)];
+  return verdict(own ? own->now().step : 0, view_, meeting.call, missing);
 }
 
-Status InProcessGroup::wait(Meeting& meeting, TimePoint deadline) {
+void InProcessGroup::fail_late(const Meeting& meeting, const Waiter& waiter) {
+  fail_locked({Code::kDeadlineExceeded,
+               fmt::format("collective: {} (call {} of epoch {}, {:.1f} s)",
+                           meeting.arrived < size_ ? verdict_on(meeting, waiter)
+                                                   : fmt::format("{}: {} of {} chunks done", activity_of(meeting.call),
+                                                                 meeting.chunks_done, meeting.chunks),
+                           meeting.place.index, epoch_, seconds(std::chrono::steady_clock::now() - waiter.called))});
+}
+
+Status InProcessGroup::wait(Meeting& meeting, const Waiter& waiter) {
   std::unique_lock lock(mutex_);
+  Activity* const activity = activities_[static_cast<std::size_t>(waiter.rank)];
+  std::optional<std::string> before;  // what this rank was at, once it says that it waits
   while (!done(meeting)) {
     if (work(meeting, lock)) continue;
+    if (activity && !before) {
+      before = activity->now().what;
+      activity->enter(activity_of(meeting.call));
+    }
     // A thread that is at work on a chunk is back soon and must be waited for, deadline or not.
     const auto may_go_on = [&] {
       return done(meeting) || (!failure_ && meeting.arrived == size_ && meeting.chunks_taken < meeting.chunks);
     };
     if (failure_) {
       changed_.wait(lock, may_go_on);
-    } else if (!changed_.wait_until(lock, deadline, [&] { return may_go_on() || failure_; })) {
-      fail_late(meeting);
+      continue;
+    }
+    const TimePoint until =
+        meeting.has_verdict ? waiter.deadline : std::min(waiter.deadline, waiter.called + kVerdictAfter);
+    if (changed_.wait_until(lock, until, [&] { return may_go_on() || failure_; })) continue;
+    if (std::chrono::steady_clock::now() >= waiter.deadline) {
+      fail_late(meeting, waiter);
+    } else if (!std::exchange(meeting.has_verdict, true) && meeting.arrived < size_) {
+      log::warn("{}", verdict_on(meeting, waiter));
     }
   }
+  if (before) activity->enter(*before);
   return answer(meeting);
 }
 
-std::optional<Status> InProcessGroup::poll(Meeting& meeting, TimePoint deadline) {
+std::optional<Status> InProcessGroup::poll(Meeting& meeting, const Waiter& waiter) {
   std::unique_lock lock(mutex_);
-  if (!done(meeting) && !work(meeting, lock) && std::chrono::steady_clock::now() >= deadline) fail_late(meeting);
+  if (!done(meeting) && !work(meeting, lock) && std::chrono::steady_clock::now() >= waiter.deadline) {
+    fail_late(meeting, waiter);
+  }
   if (!done(meeting)) return std::nullopt;
   return answer(meeting);
 }

@@ -1,0 +1,120 @@
+#pragma once
+// The memory in which the ranks of one group on one host meet, and how they wait for each other there. Private to the
+// shared-memory back end; shared_calls.hpp says what the ranks do with it.
+//
+// Every rank counts its publications; all ranks publish the same things in the same order, so "everybody has published
+// n things" says that all of them are there to be read. One word, the bell, is what sleepers sleep on: whoever
+// publishes last, or breaks the group, rings it. Nothing here can be left locked by a process that is killed.
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include <troupe/collectives/activity.hpp>
+#include <troupe/collectives/call.hpp>
+#include <troupe/core/error.hpp>
+
+namespace troupe::collectives::detail {
+
+using TimePoint = std::chrono::steady_clock::time_point;
+
+constexpr std::size_t kChunkBytes = std::size_t{256} << 10;   // that a rank publishes at once
+constexpr std::size_t kOneShotBytes = std::size_t{32} << 10;  // of an all-reduce, at most kChunkBytes
+constexpr std::size_t kBuffers = 4;  // of a rank: what is published n times may be overwritten after n + 4
+constexpr int kMaxSharedRanks = 256;
+constexpr int kSpins = 2000;  // some 50 us on a core of its own, then a rank sleeps
+constexpr int kYields = 4;    // of its core to others, where ranks outnumber cores, before it sleeps
+
+/// What a rank says that it calls. Plain memory: written before the publication that shows it.
+struct CallSlot {
+  std::uint64_t digest = 0;  ///< equal for equal calls
+  double weight = 1;
+  std::uint64_t count = 0;
+  std::array<std::int64_t, Shape::kMaxRank> dims{};
+  std::int32_t dim_count = 0;
+  std::int32_t root = 0;
+  CallKind kind = CallKind::kBarrier;
+  ReduceOp op = ReduceOp::kSum;
+  DType wire = DType::kF32;
+  std::uint16_t name_length = 0;
+  std::array<char, 200> name{};  ///< its beginning; the digest covers all of it
+
+  void write(const Call& call, double weight);
+  Call read() const;
+};
+
+/// One rank's lines. Those that others poll stand alone in their cache lines.
+struct alignas(128) RankLines {
+  std::atomic<std::uint64_t> published{0};
+  alignas(128) ActivityMirror activity;
+  std::atomic<std::uint32_t> taken{0};
+  alignas(128) std::array<CallSlot, 2> calls;  ///< of even and odd calls
+};
+
+class SharedRegion {
+ public:
+  /// For the group of the view, by its rank 0. Errors: kIo.
+  static Result<std::shared_ptr<SharedRegion>> create(const GroupView& view);
+  /// By the others. Errors: kUnavailable (it cannot be opened); kCorrupt (no ticket, or something else is there);
+  /// kShapeMismatch (rank 0 has another epoch or size), which breaks the group.
+  static Result<std::shared_ptr<SharedRegion>> open(std::string_view ticket, const GroupView& view);
+  ~SharedRegion();
+  SharedRegion(const SharedRegion&) = delete;
+  SharedRegion& operator=(const SharedRegion&) = delete;
+
+  const std::string& ticket() const { return ticket_; }
+  int size() const { return size_; }
+
+  RankLines& lines(int rank) { return lines_[rank]; }
+  const RankLines& lines(int rank) const { return lines_[rank]; }
+  /// Of kChunkBytes each.
+  float* input_buffer(int rank, std::uint64_t chunk) { return buffer(rank, chunk, 0); }
+  /// Of kChunkBytes / size, rounded up to a cache line.
+  float* result_buffer(int rank, std::uint64_t chunk) { return buffer(rank, chunk, 1); }
+  /// First element of `rank`'s slice of a chunk of `count` elements; of rank size(), count. Slices begin at cache
+  /// lines.
+  std::size_t slice_begin(std::size_t count, int rank) const;
+
+  /// Shows everything that was written before to the others.
+  void publish(int rank);
+  bool reached(int rank, std::uint64_t published) const {
+    return lines_[rank].published.load(std::memory_order_acquire) >= published;
+  }
+  bool all_reached(std::uint64_t published) const;
+  /// Both wait until all have published that much or the group is broken: the first for some microseconds without the
+  /// kernel's help where there is a core for each rank, and says whether that was enough; the second asleep, to
+  /// `until`.
+  bool await_briefly(std::uint64_t published) const;
+  void await(std::uint64_t published, TimePoint until);
+
+  /// Breaks the group; the first failure stays. Any thread of any rank.
+  void fail(const Error& error);
+  std::optional<Error> failure() const;
+  bool failed() const;
+  /// Whether this rank is the first that says who is missing from the call; there is one line a call.
+  bool claim_verdict(std::uint64_t call);
+
+ private:
+  struct Header;
+  SharedRegion(void* memory, std::size_t bytes, int size, int file);
+  static std::size_t bytes_for(int size);
+  float* buffer(int rank, std::uint64_t chunk, int kind);
+  void ring();
+
+  std::byte* const memory_;
+  const std::size_t bytes_;
+  const int size_;
+  const int file_;
+  const bool has_core_each_;
+  std::string ticket_;
+  Header* header_ = nullptr;
+  RankLines* lines_ = nullptr;
+  std::byte* buffers_ = nullptr;
+};
+
+}  // namespace troupe::collectives::detail

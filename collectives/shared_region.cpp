@@ -1,0 +1,282 @@
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <linux/futex.h>
+#include <sched.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <cstring>
+#include <thread>
+#include <vector>
+
+#include <troupe/collectives/detail/shared_region.hpp>
+
+namespace troupe::collectives::detail {
+namespace {
+
+constexpr std::uint64_t kMagic = 0x31454d4550555254;
+constexpr std::size_t kCacheLine = 64;
+constexpr std::size_t kPage = 4096;
+
+constexpr std::size_t round_up(std::size_t bytes, std::size_t unit) { return (bytes + unit - 1) / unit * unit; }
+constexpr std::size_t result_bytes(int size) {
+  return round_up(kChunkBytes / static_cast<std::size_t>(size) + kCacheLine, kPage);
+}
+constexpr std::size_t rank_bytes(int size) { return kBuffers * (kChunkBytes + result_bytes(size)); }
+
+Error system_error(std::string_view what, Code code) {
+  return {code, fmt::format("shared memory: {}: {}", what, std::strerror(errno))};
+}
+
+/// FNV-1a; the ranks are one user's, so it need not withstand anybody.
+struct Digest {
+  std::uint64_t value = 0xcbf29ce484222325;
+  void add(const void* bytes, std::size_t count) {
+    for (std::size_t i = 0; i < count; ++i) {
+      value = (value ^ static_cast<const unsigned char*>(bytes)[i]) * 0x100000001b3;
+    }
+  }
+  void add(std::uint64_t word) { value = (value ^ word) * 0x9e3779b97f4a7c15 + (value >> 29); }
+};
+
+void pause_core() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#endif
+}
+
+}  // namespace
+
+void CallSlot::write(const Call& call, double call_weight) {
+  Digest all;
+  all.add(call.name.data(), call.name.size());
+  for (const std::int64_t dim : call.shape.dims()) all.add(static_cast<std::uint64_t>(dim));
+  all.add(call.count);
+  all.add(static_cast<std::uint64_t>(call.shape.rank()));
+  all.add(static_cast<std::uint64_t>(call.kind) | static_cast<std::uint64_t>(call.op) << 8 |
+          static_cast<std::uint64_t>(call.wire) << 16 | static_cast<std::uint64_t>(call.root) << 32);
+  digest = all.value;
+  weight = call_weight;
+  count = call.count;
+  std::copy(call.shape.dims().begin(), call.shape.dims().end(), dims.begin());
+  dim_count = call.shape.rank();
+  root = call.root;
+  kind = call.kind;
+  op = call.op;
+  wire = call.wire;
+  name_length = static_cast<std::uint16_t>(std::min(call.name.size(), name.size()));
+  std::copy_n(call.name.data(), name_length, name.begin());
+}
+
+Call CallSlot::read() const {
+  return {.kind = kind,
+          .name = std::string(name.data(), name_length),
+          .count = count,
+          .op = op,
+          .root = root,
+          .shape = Shape(std::span(dims.data(), static_cast<std::size_t>(dim_count))),
+          .wire = wire};
+}
+
+struct SharedRegion::Header {
+  std::uint64_t magic;
+  std::uint64_t secret;
+  std::uint64_t epoch;
+  std::int32_t size;
+  alignas(128) std::atomic<std::uint32_t> bell;
+  std::atomic<std::uint32_t> sleepers;
+  alignas(128) std::atomic<std::uint32_t> failed;  // 0: no; 1: being written; 2: yes
+  std::int32_t failure_code;
+  std::uint32_t failure_length;
+  std::array<char, 1500> failure;
+  std::atomic<std::uint64_t> verdicts;  // calls up to this one have had theirs
+};
+
+std::size_t SharedRegion::bytes_for(int size) {
+  const auto ranks = static_cast<std::size_t>(size);
+  return round_up(sizeof(Header), kPage) + round_up(ranks * sizeof(RankLines), kPage) + ranks * rank_bytes(size);
+}
+
+SharedRegion::SharedRegion(void* memory, std::size_t bytes, int size, int file)
+    : memory_(static_cast<std::byte*>(memory)),
+      bytes_(bytes),
+      size_(size),
+      file_(file),
+      has_core_each_(static_cast<int>(std::thread::hardware_concurrency()) >= size),
+      header_(reinterpret_cast<Header*>(memory_)),
+      lines_(reinterpret_cast<RankLines*>(memory_ + round_up(sizeof(Header), kPage))),
+      buffers_(memory_ + bytes - static_cast<std::size_t>(size) * rank_bytes(size)) {}
+
+SharedRegion::~SharedRegion() {
+  munmap(memory_, bytes_);
+  if (file_ >= 0) close(file_);
+}
+
+Result<std::shared_ptr<SharedRegion>> SharedRegion::create(const GroupView& view) {
+  const int file = memfd_create("troupe-collectives", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+  if (file < 0) return system_error("memfd_create", Code::kIo);
+  const std::size_t bytes = bytes_for(view.size);
+  // Sealed: nobody can make it shorter under those who map it. Zero bytes are a valid region without ranks.
+  if (ftruncate(file, static_cast<off_t>(bytes)) != 0 ||
+      fcntl(file, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
+    const Error error = system_error(fmt::format("{} bytes", bytes), Code::kIo);
+    close(file);
+    return error;
+  }
+  void* const memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+  if (memory == MAP_FAILED) {
+    const Error error = system_error(fmt::format("mapping {} bytes", bytes), Code::kIo);
+    close(file);
+    return error;
+  }
+  std::shared_ptr<SharedRegion> region(new SharedRegion(memory, bytes, view.size, file));
+  Header& header = *region->header_;
+  std::uint64_t secret = 0;
+  if (getrandom(&secret, sizeof secret, 0) != sizeof secret) return system_error("getrandom", Code::kIo);
+  header.secret = secret;
+  header.epoch = view.epoch;
+  header.size = view.size;
+  header.magic = kMagic;
+  region->ticket_ = fmt::format("{} {} {} {}", getpid(), file, bytes, secret);
+  return region;
+}
+
+Result<std::shared_ptr<SharedRegion>> SharedRegion::open(std::string_view ticket, const GroupView& view) {
+  std::array<std::uint64_t, 4> numbers{};  // process, file, bytes, secret
+  const char* at = ticket.data();
+  const char* const end = at + ticket.size();
+  for (std::uint64_t& number : numbers) {
+    while (at != end && *at == ' ') ++at;
+    const auto [next, error] = std::from_chars(at, end, number);
+    if (error != std::errc{}) return Error{Code::kCorrupt, fmt::format("shared memory: \"{}\" is no ticket", ticket)};
+    at = next;
+  }
+  const auto [process, number, bytes, secret] = numbers;
+  const std::string path = fmt::format("/proc/{}/fd/{}", process, number);
+  const int file = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
+  if (file < 0) return system_error(path, Code::kUnavailable);
+  struct stat status {};
+  constexpr int kSealed = F_SEAL_SHRINK | F_SEAL_GROW;
+  const bool is_region = fstat(file, &status) == 0 && static_cast<std::uint64_t>(status.st_size) == bytes &&
+                         bytes >= sizeof(Header) && (fcntl(file, F_GET_SEALS) & kSealed) == kSealed;
+  void* const memory = is_region ? mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0) : MAP_FAILED;
+  close(file);  // the mapping stays
+  if (memory == MAP_FAILED) return Error{Code::kCorrupt, fmt::format("shared memory: {} is no group's memory", path)};
+  const Header& header = *static_cast<const Header*>(memory);
+  if (header.magic != kMagic || header.secret != secret || header.size < 1 || header.size > kMaxSharedRanks ||
+      bytes_for(header.size) != bytes) {
+    munmap(memory, bytes);
+    return Error{Code::kCorrupt, fmt::format("shared memory: {} is not the memory of the ticket", path)};
+  }
+  std::shared_ptr<SharedRegion> region(new SharedRegion(memory, bytes, header.size, -1));
+  region->ticket_ = ticket;
+  if (header.epoch != view.epoch || header.size != view.size) {
+    const Error error{Code::kShapeMismatch,
+                      fmt::format("group of epoch {}: rank {} says that it has {} ranks, rank 0 says {} in epoch {}",
+                                  view.epoch, view.rank, view.size, header.size, header.epoch)};
+    region->fail(error);
+    return error;
+  }
+  return region;
+}
+
+float* SharedRegion::buffer(int rank, std::uint64_t chunk, int kind) {
+  const std::size_t of_rank = static_cast<std::size_t>(rank) * rank_bytes(size_);
+  const std::size_t index = chunk % kBuffers;
+  const std::size_t within = kind == 0 ? index * kChunkBytes : kBuffers * kChunkBytes + index * result_bytes(size_);
+  return reinterpret_cast<float*>(buffers_ + of_rank + within);
+}
+
+std::size_t SharedRegion::slice_begin(std::size_t count, int rank) const {
+  constexpr std::size_t kLine = kCacheLine / sizeof(float);
+  const std::size_t lines = (count + kLine - 1) / kLine;
+  return std::min(count, lines * static_cast<std::size_t>(rank) / static_cast<std::size_t>(size_) * kLine);
+}
+
+bool SharedRegion::all_reached(std::uint64_t published) const {
+  for (int rank = 0; rank < size_; ++rank) {
+    if (!reached(rank, published)) return false;
+  }
+  return true;
+}
+
+void SharedRegion::publish(int rank) {
+  std::atomic<std::uint64_t>& mine = lines_[rank].published;
+  const std::uint64_t published = mine.load(std::memory_order_relaxed) + 1;
+  // Sequentially consistent with await(): either a sleeper is seen here, or it sees this. And of those who publish the
+  // same thing at once, one at least sees that all have.
+  mine.exchange(published, std::memory_order_seq_cst);
+  if (header_->sleepers.load(std::memory_order_seq_cst) > 0 && all_reached(published)) ring();
+}
+
+void SharedRegion::ring() {
+  header_->bell.fetch_add(1, std::memory_order_seq_cst);
+  syscall(SYS_futex, &header_->bell, FUTEX_WAKE, INT32_MAX, nullptr, nullptr, 0);
+}
+
+bool SharedRegion::await_briefly(std::uint64_t published) const {
+  const auto over = [&] { return all_reached(published) || failed(); };
+  if (over()) return true;
+  for (int spin = 0; has_core_each_ && spin < kSpins; ++spin) {
+    pause_core();
+    if (over()) return true;
+  }
+  for (int yield = 0; !has_core_each_ && yield < kYields; ++yield) {
+    sched_yield();
+    if (over()) return true;
+  }
+  return false;
+}
+
+void SharedRegion::await(std::uint64_t published, TimePoint until) {
+  header_->sleepers.fetch_add(1, std::memory_order_seq_cst);
+  for (;;) {
+    const std::uint32_t bell = header_->bell.load(std::memory_order_seq_cst);
+    if (all_reached(published) || failed()) break;
+    const auto left = std::chrono::duration_cast<std::chrono::nanoseconds>(until - std::chrono::steady_clock::now());
+    if (left.count() <= 0) break;
+    const timespec timeout{.tv_sec = left.count() / 1'000'000'000, .tv_nsec = left.count() % 1'000'000'000};
+    syscall(SYS_futex, &header_->bell, FUTEX_WAIT, bell, &timeout, nullptr, 0);
+  }
+  header_->sleepers.fetch_sub(1, std::memory_order_seq_cst);
+}
+
+void SharedRegion::fail(const Error& error) {
+  std::uint32_t expected = 0;
+  if (header_->failed.compare_exchange_strong(expected, 1)) {
+    header_->failure_code = static_cast<std::int32_t>(error.code);
+    header_->failure_length = static_cast<std::uint32_t>(std::min(error.message.size(), header_->failure.size()));
+    std::copy_n(error.message.data(), header_->failure_length, header_->failure.begin());
+    header_->failed.store(2);
+  }
+  ring();
+}
+
+bool SharedRegion::failed() const { return header_->failed.load(std::memory_order_acquire) != 0; }
+
+std::optional<Error> SharedRegion::failure() const {
+  if (!failed()) return std::nullopt;
+  // Whoever writes it needs well under a microsecond, unless it was killed or stopped just then.
+  const TimePoint until = std::chrono::steady_clock::now() + std::chrono::milliseconds(200);
+  while (header_->failed.load(std::memory_order_acquire) != 2) {
+    if (std::chrono::steady_clock::now() > until) {
+      return Error{Code::kCancelled, "collective: a rank broke the group and did not say why"};
+    }
+    sched_yield();
+  }
+  const std::size_t length = std::min<std::size_t>(header_->failure_length, header_->failure.size());
+  return Error{static_cast<Code>(header_->failure_code), std::string(header_->failure.data(), length)};
+}
+
+bool SharedRegion::claim_verdict(std::uint64_t call) {
+  std::uint64_t given = header_->verdicts.load();
+  return given <= call && header_->verdicts.compare_exchange_strong(given, call + 1);
+}
+
+}  // namespace troupe::collectives::detail

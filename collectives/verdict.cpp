@@ -1,0 +1,27 @@
+#include <troupe/collectives/verdict.hpp>
+
+#include <fmt/format.h>
+
+namespace troupe::collectives {
+
+std::string activity_of(const Call& call) { return fmt::format("{}({})", to_string(call.kind), call.name); }
+
+std::string verdict(std::int64_t step, const GroupView& view, const Call& call, std::span<const MissingRank> missing) {
+  std::string text = fmt::format("step {}:", step);
+  const char* separator = " ";
+  for (const MissingRank& one : missing) {
+    text += fmt::format("{}rank {}", separator, one.rank);
+    const auto member = static_cast<std::size_t>(one.rank);
+    if (member < view.members.size() && !view.members[member].name.empty()) {
+      text += fmt::format(" ({})", view.members[member].name);
+    }
+    text += fmt::format(" {} {}", one.has_entered ? "does not go on with" : "has not entered", activity_of(call));
+    if (one.now && !one.now->what.empty()) {
+      text += fmt::format("; it is in {} for {:.1f} s", one.now->what, seconds(one.now->since));
+    }
+    separator = "; ";
+  }
+  return text;
+}
+
+}  // namespace troupe::collectives
