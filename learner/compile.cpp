@@ -78,16 +78,18 @@ class Compiler {
       ParamLayout layout = online.layout;
       layout.group = def.name;
       for (ParamEntry& entry : layout.entries) entry.name.replace(0, online.name.size(), def.name);
-      group.params = std::make_unique<ParamBuffer>(
-          std::move(layout), minimized == data_.minimized.end() ? 0 : slot_count(minimized->spec));
+      std::vector<std::string> slots;
+      if (minimized != data_.minimized.end()) slots = slot_names(minimized->spec);
+      group.params = std::make_unique<ParamBuffer>(std::move(layout), std::move(slots));
       initialise(*group.params, online, options_.seed);  // the same seed for a target, which so starts equal
       group.online = def.online;
       group.every_steps = def.every_steps;
+      group.decay = def.decay;
       const auto elements = static_cast<std::size_t>(online.layout.elements);
       if (options_.compute == DType::kBF16) group.shadow = make_aligned<std::uint16_t>(elements);
       if (options_.compute == DType::kF64) group.values_f64 = make_aligned<double>(elements);
     }
-    impl_->state.params = std::make_unique<ParamBuffer>(data_.state.layout, 0);
+    impl_->state.params = std::make_unique<ParamBuffer>(data_.state.layout);
     initialise(*impl_->state.params, data_.state, options_.seed);
     if (options_.compute == DType::kF64) {
       impl_->state.values_f64 = make_aligned<double>(static_cast<std::size_t>(data_.state.layout.elements));

@@ -119,8 +119,13 @@ void Graph::minimize(Var loss, ParamGroup group, const OptimizerSpec& optimizer)
   if (!status_.ok()) return;
   const GroupDef& of = data_->groups[static_cast<std::size_t>(group.index)];
   if (of.online >= 0 || std::ranges::count(data_->minimized, group.index, &MinimizeDef::group) > 0) {
-    fail(Code::kInvalidArgument, fmt::format("minimize \"{}\": {}", of.name,
-                                             of.online >= 0 ? "a target is only copied to" : "is minimized already"));
+    fail(Code::kInvalidArgument,
+         fmt::format("minimize \"{}\": {}", of.name,
+                     of.online >= 0 ? "targets and averages follow another group" : "is minimized already"));
+    return;
+  }
+  if (const Status valid = validate(optimizer); !valid.ok()) {
+    fail(valid.error().code, fmt::format("minimize \"{}\": {}", of.name, valid.error().message));
     return;
   }
   std::vector<Var> wrt;

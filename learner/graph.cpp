@@ -126,23 +126,36 @@ ParamGroup Graph::group(std::string_view name) {
 }
 
 ParamGroup Graph::target(ParamGroup online, std::int64_t every_steps) {
+  if (status_.ok() && every_steps < 1) {
+    fail(Code::kInvalidArgument, fmt::format("target every {} steps: expected at least 1", every_steps));
+  }
+  return follower(online, "target", every_steps, 0);
+}
+
+ParamGroup Graph::average(ParamGroup online, double decay) {
+  if (status_.ok() && !(decay > 0 && decay < 1)) {
+    fail(Code::kInvalidArgument, fmt::format("average with decay {}: expected between 0 and 1", decay));
+  }
+  return follower(online, "average", 1, decay);
+}
+
+ParamGroup Graph::follower(ParamGroup online, std::string_view suffix, std::int64_t every_steps, double decay) {
   if (!status_.ok()) return {};
-  const GroupDef& source = data_->groups[static_cast<std::size_t>(online.index)];
-  if (source.online >= 0 || every_steps < 1) {
-    fail(Code::kInvalidArgument, fmt::format("target of \"{}\" every {} steps: expected an online group and at least 1",
-                                             source.name, every_steps));
+  const std::string name = data_->groups[static_cast<std::size_t>(online.index)].name;
+  if (data_->groups[static_cast<std::size_t>(online.index)].online >= 0) {
+    fail(Code::kInvalidArgument, fmt::format("{} of \"{}\": expected an online group", suffix, name));
     return {};
   }
-  const ParamGroup made = group(source.name + ".target");
+  const ParamGroup made = group(fmt::format("{}.{}", name, suffix));
   GroupDef& twin = data_->groups[static_cast<std::size_t>(made.index)];
-  if (twin.online >= 0 && twin.every_steps != every_steps) {
-    fail(Code::kAlreadyExists,
-         fmt::format("target of \"{}\" every {} steps: exists with every {}",
-                     data_->groups[static_cast<std::size_t>(online.index)].name, every_steps, twin.every_steps));
+  if (twin.online >= 0 && (twin.every_steps != every_steps || twin.decay != decay)) {
+    fail(Code::kAlreadyExists, fmt::format("{} of \"{}\" every {} steps with decay {}: exists with every {} and {}",
+                                           suffix, name, every_steps, decay, twin.every_steps, twin.decay));
     return {};
   }
   twin.online = online.index;
   twin.every_steps = every_steps;
+  twin.decay = decay;
   return made;
 }
 

@@ -64,6 +64,10 @@ class Graph {
   /// The target twin of `online`: same layout, starts equal, never optimised, and is overwritten with the online values
   /// after every `every_steps`-th update. Build the target network with the function that built the online one.
   ParamGroup target(ParamGroup online, std::int64_t every_steps);
+  /// The moving average of `online`, group "NAME.average": starts equal, never optimised, and after every update
+  /// becomes decay * average + (1 - decay) * online, 0 < decay < 1. Build a network with it to evaluate; a graph need
+  /// not.
+  ParamGroup average(ParamGroup online, double decay);
   /// The parameter `name` of the group, made at the first call; later calls return the same Var, which is how a network
   /// is applied twice with shared weights. Errors: kShapeMismatch when it exists with another shape.
   Var param(ParamGroup group, std::string_view name, const Shape& shape, Init init);
@@ -106,6 +110,8 @@ class Graph {
   std::string to_string() const;
 
  private:
+  ParamGroup follower(ParamGroup online, std::string_view suffix, std::int64_t every_steps, double decay);
+
   friend struct GraphAccess;  // the planner's view (learner/graph_data.hpp)
   std::int64_t batch_;
   int device_ = 0;

@@ -38,16 +38,16 @@ const ParamEntry* ParamLayout::find(std::string_view name) const {
   return found == entries.end() ? nullptr : &*found;
 }
 
-ParamBuffer::ParamBuffer(ParamLayout layout, int slots)
+ParamBuffer::ParamBuffer(ParamLayout layout, std::vector<std::string> slots)
     : layout_(std::move(layout)),
       fingerprint_(layout_.fingerprint()),
-      slots_(slots),
-      data_(make_aligned<float>(static_cast<std::size_t>(layout_.elements) * static_cast<std::size_t>(slots + 1))) {}
+      slots_(std::move(slots)),
+      data_(make_aligned<float>(static_cast<std::size_t>(layout_.elements) * (slots_.size() + 1))) {}
 
-std::span<float> ParamBuffer::section(int index) {
-  TROUPE_CHECK(index >= 0 && index <= slots_, "slot {} of {}", index - 1, slots_);
+std::span<float> ParamBuffer::section(std::size_t index) {
+  TROUPE_CHECK(index <= slots_.size(), "slot {} of {}", index - 1, slots_.size());
   const auto size = static_cast<std::size_t>(layout_.elements);
-  return {data_.get() + size * static_cast<std::size_t>(index), size};
+  return {data_.get() + size * index, size};
 }
 
 std::span<float> ParamBuffer::tensor(const ParamEntry& entry) {

@@ -33,7 +33,8 @@ struct ParamLayout {
 /// float32, 64-byte aligned. Neither copies nor moves: programs keep pointers into it.
 class ParamBuffer {
  public:
-  ParamBuffer(ParamLayout layout, int slots);
+  /// slots: the names of further spans, e.g. what an optimiser remembers; zero at first.
+  explicit ParamBuffer(ParamLayout layout, std::vector<std::string> slots = {});
   ParamBuffer(const ParamBuffer&) = delete;
   ParamBuffer& operator=(const ParamBuffer&) = delete;
 
@@ -42,9 +43,9 @@ class ParamBuffer {
 
   std::span<float> values() { return section(0); }
   std::span<const float> values() const { return const_cast<ParamBuffer*>(this)->section(0); }
-  int slots() const { return slots_; }
-  std::span<float> slot(int index) { return section(index + 1); }
-  std::span<const float> slot(int index) const { return const_cast<ParamBuffer*>(this)->section(index + 1); }
+  const std::vector<std::string>& slots() const { return slots_; }
+  std::span<float> slot(std::size_t index) { return section(index + 1); }
+  std::span<const float> slot(std::size_t index) const { return const_cast<ParamBuffer*>(this)->section(index + 1); }
 
   /// One tensor of values().
   std::span<float> tensor(const ParamEntry& entry);
@@ -52,11 +53,11 @@ class ParamBuffer {
   Status load(std::span<const float> values, std::uint64_t fingerprint);
 
  private:
-  std::span<float> section(int index);
+  std::span<float> section(std::size_t index);
 
   ParamLayout layout_;
   std::uint64_t fingerprint_;
-  int slots_;
+  std::vector<std::string> slots_;
   AlignedArray<float> data_;
 };
 

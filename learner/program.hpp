@@ -33,7 +33,7 @@ struct CompileOptions {
 };
 
 enum class Phase : std::uint8_t {
-  kStep,       ///< everything: forward, gradients, updates, target copies, state
+  kStep,       ///< everything: forward, gradients, updates, targets and averages, state
   kGradients,  ///< forward and gradients only; then gradient() is readable and may be changed
   kUpdate,     ///< the rest of the step that kGradients began
 };

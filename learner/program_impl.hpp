@@ -71,6 +71,7 @@ struct Group {
   AlignedArray<double> values_f64 = make_aligned<double>(0);            ///< float64 programs
   std::int32_t online = -1;
   std::int64_t every_steps = 0;
+  double decay = 0;  ///< of an average
 };
 
 /// One minimize(): what its update needs.
@@ -131,7 +132,7 @@ struct Program::Impl {
   void sum_squares(Minimized& minimized, int thread);
   bool finite() const;
   void apply(Minimized& minimized, int thread);
-  void copy_targets(int thread);
+  void follow_online(int thread);
   void assign_states();
   void collect();
   /// The part of a thread: whole cache lines of a flat buffer; blocks of kNormBlock elements; shards.

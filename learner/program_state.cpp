@@ -9,8 +9,6 @@
 #include <unordered_map>
 #include <utility>
 
-#include <troupe/core/check.hpp>
-
 namespace troupe::learner {
 namespace {
 
@@ -21,9 +19,7 @@ struct Section {
 
 std::vector<Section> sections(ParamBuffer& buffer) {
   std::vector<Section> result = {{"", buffer.values()}};
-  TROUPE_CHECK(buffer.slots() <= 2, "group \"{}\" has {} optimiser slots", buffer.layout().group, buffer.slots());
-  if (buffer.slots() == 1) result.push_back({".momentum", buffer.slot(0)});
-  if (buffer.slots() == 2) result.insert(result.end(), {{".adam_m", buffer.slot(0)}, {".adam_v", buffer.slot(1)}});
+  for (std::size_t i = 0; i < buffer.slots().size(); ++i) result.push_back({"." + buffer.slots()[i], buffer.slot(i)});
   return result;
 }
 

@@ -75,7 +75,7 @@ void Program::Impl::update(int thread) {
     return;
   }
   for (Minimized& m : minimized) apply(m, thread);
-  copy_targets(thread);
+  follow_online(thread);
   if (thread == 0) assign_states();
 }
 
@@ -84,8 +84,8 @@ void Program::Impl::apply(Minimized& minimized, int thread) {
   ParamBuffer& params = *group.params;
   const auto [begin, end] = range(params.layout().elements, thread);
   UpdateArgs args{.values = params.values().data(),
-                  .slot0 = params.slots() > 0 ? params.slot(0).data() : nullptr,
-                  .slot1 = params.slots() > 1 ? params.slot(1).data() : nullptr,
+                  .slot0 = !params.slots().empty() ? params.slot(0).data() : nullptr,
+                  .slot1 = params.slots().size() > 1 ? params.slot(1).data() : nullptr,
                   .gradients = minimized.gradients.data(),
                   .gradient_count = 1,
                   .shadow = options.compute == DType::kBF16 ? group.shadow.get() : nullptr,
@@ -100,9 +100,11 @@ void Program::Impl::apply(Minimized& minimized, int thread) {
       args.gradient_scale = static_cast<float>(minimized.spec.max_global_norm / norm);
     }
   }
+  const double rate = learning_rate(minimized.spec, step);
   if (const Adam* adam = std::get_if<Adam>(&minimized.spec.rule)) {
     const double t = static_cast<double>(step + 1);
-    args.step_size = static_cast<float>(adam->learning_rate / (1 - std::pow(adam->beta1, t)));
+    args.step_size = static_cast<float>(rate / (1 - std::pow(adam->beta1, t)));
+    args.weight_decay = static_cast<float>(rate * adam->weight_decay);
     args.inverse_sqrt_correction = static_cast<float>(1 / std::sqrt(1 - std::pow(adam->beta2, t)));
     args.beta1 = static_cast<float>(adam->beta1);
     args.beta2 = static_cast<float>(adam->beta2);
@@ -110,17 +112,24 @@ void Program::Impl::apply(Minimized& minimized, int thread) {
     table->adam(args);
   } else {
     const Sgd& sgd = std::get<Sgd>(minimized.spec.rule);
-    args.step_size = static_cast<float>(sgd.learning_rate);
+    args.step_size = static_cast<float>(rate);
     args.momentum = static_cast<float>(sgd.momentum);
+    args.nesterov = sgd.nesterov;
+    args.weight_decay = static_cast<float>(sgd.weight_decay);
     table->sgd(args);
   }
 }
 
-void Program::Impl::copy_targets(int thread) {
+void Program::Impl::follow_online(int thread) {
   for (Group& group : groups) {
     if (group.online < 0 || (step + 1) % group.every_steps != 0) continue;
     Group& online = groups[static_cast<std::size_t>(group.online)];
     const auto [begin, end] = range(group.params->layout().elements, thread);  // this thread has just updated it
+    if (group.decay > 0) {
+      table->average(online.params->values().data(), group.params->values().data(),
+                     options.compute == DType::kBF16 ? group.shadow.get() : nullptr, group.decay, begin, end);
+      continue;
+    }
     std::copy(online.params->values().data() + begin, online.params->values().data() + end,
               group.params->values().data() + begin);
     if (options.compute == DType::kBF16) {

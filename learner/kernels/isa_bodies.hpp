@@ -51,6 +51,7 @@ constexpr troupe::learner::KernelTable make_table(troupe::DType dtype, const cha
     table.adam = Update::adam;
     table.sgd = Update::sgd;
     table.sum_gradients = Update::sum_gradients;
+    table.average = Update::average;
     table.sum_squares = Update::sum_squares;
     table.to_bf16 = Update::to_bf16;
   }

@@ -25,6 +25,8 @@ struct UpdateArgs {
   float beta1, beta2, epsilon;
   float inverse_sqrt_correction;  ///< 1 / sqrt(1 - beta2^t)
   float momentum;
+  bool nesterov;
+  float weight_decay;  ///< SGD: added to the gradient, times the value; Adam: the value is first scaled by 1 minus this
 };
 
 /// c[m, n] = a[m, k] b[k, n], row-major, m at most 4.
@@ -52,6 +54,9 @@ struct KernelTable {
   /// out[i] = sum over gradients of gradients[g][i] for i in [begin, end); out may be gradients[0].
   void (*sum_gradients)(const float* const* gradients, std::int64_t count, float* out, std::int64_t begin,
                         std::int64_t end);
+  /// average[i] = decay * average[i] + (1 - decay) * values[i] for i in [begin, end); shadow as in UpdateArgs.
+  void (*average)(const float* values, float* average, std::uint16_t* shadow, double decay, std::int64_t begin,
+                  std::int64_t end);
   double (*sum_squares)(const float* x, std::int64_t begin, std::int64_t end);
   void (*to_bf16)(const float* x, std::uint16_t* out, std::int64_t begin, std::int64_t end);
   /// y = exp(x), expm1(x), tanh(x): what the kernels use, for the test of their error bounds.

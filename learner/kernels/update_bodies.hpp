@@ -23,12 +23,12 @@ struct Update {
     const Float beta1 = Float::set(a.beta1), beta2 = Float::set(a.beta2), scale = Float::set(a.gradient_scale);
     const Float rest1 = Float::set(1 - a.beta1), rest2 = Float::set(1 - a.beta2);
     const Float step = Float::set(a.step_size), epsilon = Float::set(a.epsilon);
-    const Float correction = Float::set(a.inverse_sqrt_correction);
+    const Float correction = Float::set(a.inverse_sqrt_correction), keep = Float::set(1 - a.weight_decay);
     over(a.begin, a.end, [&](std::int64_t i, int n) {
       const Float g = scale * gradient(a.gradients, a.gradient_count, i, n);
       const Float m = beta1 * load<Float>(a.slot0, i, n) + rest1 * g;
       const Float v = beta2 * load<Float>(a.slot1, i, n) + rest2 * (g * g);
-      const Float value = load<Float>(a.values, i, n) - step * m / (sqrt(v) * correction + epsilon);
+      const Float value = keep * load<Float>(a.values, i, n) - step * m / (sqrt(v) * correction + epsilon);
       store(m, a.slot0, i, n);
       store(v, a.slot1, i, n);
       store(value, a.values, i, n);
@@ -37,14 +37,16 @@ struct Update {
   }
   static void sgd(const UpdateArgs& a) {
     const Float momentum = Float::set(a.momentum), scale = Float::set(a.gradient_scale);
-    const Float step = Float::set(a.step_size);
+    const Float step = Float::set(a.step_size), decay = Float::set(a.weight_decay);
     over(a.begin, a.end, [&](std::int64_t i, int n) {
-      Float g = scale * gradient(a.gradients, a.gradient_count, i, n);
+      const Float old = load<Float>(a.values, i, n);
+      Float g = scale * gradient(a.gradients, a.gradient_count, i, n) + decay * old;
       if (a.slot0 != nullptr) {
-        g = momentum * load<Float>(a.slot0, i, n) + g;
-        store(g, a.slot0, i, n);
+        const Float velocity = momentum * load<Float>(a.slot0, i, n) + g;
+        store(velocity, a.slot0, i, n);
+        g = a.nesterov ? momentum * velocity + g : velocity;
       }
-      const Float value = load<Float>(a.values, i, n) - step * g;
+      const Float value = old - step * g;
       store(value, a.values, i, n);
       if (a.shadow != nullptr) store_bf16(value, a.shadow + i, n);
     });
@@ -52,6 +54,17 @@ struct Update {
   static void sum_gradients(const float* const* gradients, std::int64_t count, float* out, std::int64_t begin,
                             std::int64_t end) {
     over(begin, end, [&](std::int64_t i, int n) { store(gradient(gradients, count, i, n), out, i, n); });
+  }
+  static void average(const float* values, float* average, std::uint16_t* shadow, double decay, std::int64_t begin,
+                      std::int64_t end) {
+    const Float take =
+        Float::set(static_cast<float>(1 - decay));  // in this form the rounded factor moves no fixed point
+    over(begin, end, [&](std::int64_t i, int n) {
+      const Float old = load<Float>(average, i, n);
+      const Float mixed = old + take * (load<Float>(values, i, n) - old);
+      store(mixed, average, i, n);
+      if (shadow != nullptr) store_bf16(mixed, shadow + i, n);
+    });
   }
   /// Blocks in float32, their sums in float64.
   static double sum_squares(const float* x, std::int64_t begin, std::int64_t end) {

@@ -17,12 +17,12 @@ ParamLayout layout() {
 }
 
 TEST(ParamBuffer, AlignsEveryTensorAndSlotToCacheLines) {
-  ParamBuffer buffer(layout(), 2);
+  ParamBuffer buffer(layout(), {"adam_m", "adam_v"});
   EXPECT_EQ(buffer.values().size(), 48U);  // 21 padded to 32, 7 padded to 16
   for (const ParamEntry& entry : buffer.layout().entries) {
     EXPECT_EQ(reinterpret_cast<std::uintptr_t>(buffer.tensor(entry).data()) % 64, 0U);
   }
-  for (int slot = 0; slot < 2; ++slot) {
+  for (std::size_t slot = 0; slot < 2; ++slot) {
     EXPECT_EQ(reinterpret_cast<std::uintptr_t>(buffer.slot(slot).data()) % 64, 0U);
     EXPECT_THAT(buffer.slot(slot), testing::Each(0.0F));
   }
@@ -43,7 +43,7 @@ TEST(ParamBuffer, FingerprintTellsLayoutsApart) {
 }
 
 TEST(ParamBuffer, LoadsOnlyWhatHasItsLayout) {
-  ParamBuffer buffer(layout(), 0);
+  ParamBuffer buffer(layout());
   const std::vector<float> values(48, 2.0F), few(47, 3.0F);
   EXPECT_TRUE(buffer.load(values, buffer.fingerprint()).ok());
   EXPECT_THAT(buffer.values(), testing::Each(2.0F));

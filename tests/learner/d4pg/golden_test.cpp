@@ -5,27 +5,19 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <fstream>
-#include <iterator>
 #include <string>
 #include <vector>
 
 #include <troupe/learner/d4pg/learner.hpp>
 #include <troupe/learner/program_state.hpp>
-#include <troupe/messages/safetensors.hpp>
+#include <troupe/tests/learner/golden.hpp>
 
 namespace troupe::learner::d4pg {
 namespace {
 
-class Golden : public testing::Test {
+class D4pgGolden : public testing::Test {
  protected:
   void SetUp() override {
-    std::ifstream file(TROUPE_SOURCE_DIR "/tests/learner/golden/d4pg_step.safetensors", std::ios::binary);
-    const std::vector<char> characters(std::istreambuf_iterator<char>(file), {});
-    bytes_.resize(characters.size());
-    std::memcpy(bytes_.data(), characters.data(), characters.size());
-    tensors_ = messages::parse_safetensors(bytes_).value().tensors;
-
     options_.environment = {.observation_size = 5, .action_low = {-1, -0.5}, .action_high = {1, 2}};
     options_.policy_sizes = {16, 12};
     options_.critic_sizes = {16, 16, 12};
@@ -38,20 +30,12 @@ class Golden : public testing::Test {
     options_.importance_weights = true;
     signature_ = batch_signature(options_);
     batch_ = {&signature_, 8, {}};
-    for (const TensorSpec& column : signature_) batch_.columns.push_back(find("batch/" + column.name).bytes);
+    for (const TensorSpec& column : signature_) batch_.columns.push_back(golden_.find("batch/" + column.name).bytes);
   }
 
-  const messages::TensorBytes& find(const std::string& name) const {
-    const auto found = std::ranges::find(tensors_, name, &messages::TensorBytes::name);
-    if (found == tensors_.end()) throw std::out_of_range("no golden tensor " + name);
-    return *found;
-  }
   template <typename T>
   std::vector<T> values(const std::string& name) const {
-    const messages::TensorBytes& tensor = find(name);
-    std::vector<T> result(tensor.bytes.size() / sizeof(T));
-    std::memcpy(result.data(), tensor.bytes.data(), tensor.bytes.size());
-    return result;
+    return golden_.values<T>(name);
   }
   void load_initial(Program& program) const {
     for (std::size_t i = 0; i < program.group_count(); ++i) {
@@ -63,14 +47,13 @@ class Golden : public testing::Test {
     program.parameters_changed();
   }
 
-  std::vector<std::byte> bytes_;
-  std::vector<messages::TensorBytes> tensors_;
+  Golden golden_{"d4pg_step.safetensors"};
   Options options_;
   Signature signature_;
   BatchView batch_;
 };
 
-TEST_F(Golden, LossesAndGradientsInFloat64) {
+TEST_F(D4pgGolden, LossesAndGradientsInFloat64) {
   Graph graph(8);
   const Losses losses = build_losses(graph, options_, StepInputs(graph, signature_));
   graph.metric("critic_loss", losses.critic_loss);
@@ -108,7 +91,7 @@ TEST_F(Golden, LossesAndGradientsInFloat64) {
   for (const std::string& name : names) expect_near("gradient/" + name, program->output_f64("gradient/" + name));
 }
 
-TEST_F(Golden, ThreeStepsInFloat32) {
+TEST_F(D4pgGolden, ThreeStepsInFloat32) {
   for (const int shards : {1, 2}) {
     const std::unique_ptr<Learner> learner = Learner::make({.d4pg = options_, .compile = {.shards = shards}}).value();
     load_initial(learner->program());

@@ -1,0 +1,45 @@
+#pragma once
+// Tensors that a make_*_golden.py wrote, by name.
+#include <algorithm>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include <troupe/messages/safetensors.hpp>
+
+namespace troupe::learner {
+
+class Golden {
+ public:
+  /// file: its name in tests/learner/golden. Throws when it is missing, which fails the test.
+  explicit Golden(const std::string& file) {
+    std::ifstream stream(TROUPE_SOURCE_DIR "/tests/learner/golden/" + file, std::ios::binary);
+    const std::vector<char> characters(std::istreambuf_iterator<char>(stream), {});
+    if (characters.empty()) throw std::out_of_range("no golden file " + file);
+    bytes_.resize(characters.size());
+    std::memcpy(bytes_.data(), characters.data(), characters.size());
+    tensors_ = messages::parse_safetensors(bytes_).value().tensors;
+  }
+
+  const messages::TensorBytes& find(const std::string& name) const {
+    const auto found = std::ranges::find(tensors_, name, &messages::TensorBytes::name);
+    if (found == tensors_.end()) throw std::out_of_range("no golden tensor " + name);
+    return *found;
+  }
+  template <typename T>
+  std::vector<T> values(const std::string& name) const {
+    const messages::TensorBytes& tensor = find(name);
+    std::vector<T> result(tensor.bytes.size() / sizeof(T));
+    std::memcpy(result.data(), tensor.bytes.data(), tensor.bytes.size());
+    return result;
+  }
+
+ private:
+  std::vector<std::byte> bytes_;
+  std::vector<messages::TensorBytes> tensors_;  // views of bytes_
+};
+
+}  // namespace troupe::learner

@@ -1,0 +1,169 @@
+// Optimisers, schedules and averages against trajectories of PyTorch (make_optimizer_golden.py), for several shards,
+// and over a checkpoint in the middle.
+#include <troupe/learner/optimizer.hpp>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <map>
+#include <memory>
+
+#include <troupe/learner/ops/elementwise.hpp>
+#include <troupe/learner/ops/linear.hpp>
+#include <troupe/learner/ops/reduce.hpp>
+#include <troupe/learner/program.hpp>
+#include <troupe/learner/program_state.hpp>
+#include <troupe/tests/learner/golden.hpp>
+
+namespace troupe::learner {
+namespace {
+
+using testing::HasSubstr;
+
+const std::vector<float> kPull{1, -0.5F, 0.5F, 3, 0, 0.25F}, kGoal{0.5F, 1, -2, 0.25F, 3, -1};
+const std::vector<float> kStart{0.25F, -0.5F, 0.75F, -1, 1.5F, 2};
+constexpr int kSteps = 24;
+
+/// d loss / d w = pull * (w - goal), exactly; with the average of w beside it.
+std::unique_ptr<Program> tug(const OptimizerSpec& spec, const CompileOptions& options = {}) {
+  Graph graph(2);
+  const ParamGroup net = graph.group("net");
+  graph.average(net, 0.75);
+  const Var w = graph.param(net, "w", {3, 2}, {});
+  const Var offset = sub(w, graph.constant({3, 2}, kGoal));
+  const Var loss =
+      add(scale(sum(mul(graph.constant({3, 2}, kPull), square(offset))), 0.5), mean(graph.input("x", {1})));
+  graph.minimize(loss, net, spec);
+  auto program = Program::compile(graph, options).value();
+  for (const char* group : {"net", "net.average"}) std::ranges::copy(kStart, program->params(group)->values().begin());
+  program->parameters_changed();
+  static const std::vector<float> x{0, 0};
+  program->bind("x", std::span<const float>(x)).value();
+  return program;
+}
+
+const std::map<std::string, OptimizerSpec> kCases{
+    {"sgd_decay", {.rule = Sgd{.learning_rate = 0.1, .weight_decay = 0.05}}},
+    {"momentum_decay", {.rule = Sgd{.learning_rate = 0.05, .momentum = 0.9, .weight_decay = 0.05}}},
+    {"nesterov", {.rule = Sgd{.learning_rate = 0.05, .momentum = 0.9, .nesterov = true}}},
+    {"nesterov_decay_cosine",
+     {.rule = Sgd{.learning_rate = 0.05, .momentum = 0.8, .nesterov = true, .weight_decay = 0.1},
+      .schedule = {.kind = Schedule::Kind::kCosine, .warmup_steps = 4, .total_steps = 20, .final_factor = 0.1}}},
+    {"adamw", {.rule = Adam{.learning_rate = 0.1, .beta1 = 0.8, .beta2 = 0.95, .epsilon = 1e-4, .weight_decay = 0.2}}},
+    {"adamw_linear",
+     {.rule = Adam{.learning_rate = 0.1, .weight_decay = 0.3},
+      .schedule = {.kind = Schedule::Kind::kLinear, .warmup_steps = 5, .total_steps = 20, .final_factor = 0.25}}},
+    {"sgd_steps",
+     {.rule = Sgd{.learning_rate = 0.2},
+      .schedule = {.kind = Schedule::Kind::kStep, .boundaries = {6, 7, 15}, .step_factor = 0.5}}},
+    {"adam_no_schedule", {.rule = Adam{.learning_rate = 0.1, .beta1 = 0, .beta2 = 0.9}}},
+};
+
+TEST(Optimizer, FollowsPyTorchAlsoOverACheckpoint) {
+  const Golden golden("optimizers.safetensors");
+  for (const auto& [name, spec] : kCases) {
+    for (const int shards : {1, 2}) {
+      const std::vector<double> value = golden.values<double>(name + "/value");
+      const std::vector<double> average = golden.values<double>(name + "/average");
+      ASSERT_EQ(value.size(), kSteps * kStart.size());
+      std::unique_ptr<Program> program = tug(spec, {.shards = shards});
+      for (std::size_t step = 0; step < kSteps; ++step) {
+        if (step == 9) {  // another program takes over what a checkpoint holds
+          std::unique_ptr<Program> next = tug(spec, {.shards = shards});
+          restore_state(*next, save_state(*program), program->step()).value();
+          program = std::move(next);
+        }
+        program->run().value();
+        for (std::size_t i = 0; i < kStart.size(); ++i) {
+          // float32: 1e-7 of a value at each of 24 steps, which momentum and Adam's division make a few times larger.
+          const double got = program->params("net")->values()[i], expected = value[step * kStart.size() + i];
+          EXPECT_NEAR(got, expected, 1e-5 * (1 + std::abs(expected))) << name << " step " << step << " element " << i;
+          const double mean = program->params("net.average")->values()[i];
+          EXPECT_NEAR(mean, average[step * kStart.size() + i], 1e-5 * (1 + std::abs(expected))) << name << " average";
+        }
+      }
+    }
+  }
+}
+
+TEST(Optimizer, AverageOfAConstantStaysExactlyThatConstant) {
+  auto program = tug({.rule = Sgd{.learning_rate = 0}});
+  for (int step = 0; step < 200; ++step) program->run().value();
+  EXPECT_THAT(program->params("net.average")->values().first(6), testing::ElementsAreArray(kStart));
+}
+
+TEST(Average, IsWhatBfloat16ProductsRead) {
+  if (resolve(GemmBackend::kAuto) != GemmBackend::kOneDnn) GTEST_SKIP() << "bfloat16 products need oneDNN";
+  const auto output_of_fourth_step = [](bool refresh) {
+    Graph graph(8);
+    const ParamGroup net = graph.group("net"), average = graph.average(net, 0.5);
+    const Var x = graph.input("x", {16});
+    const auto product = [&](ParamGroup group) {
+      return matmul(x, graph.param(group, "w", {16, 16}, Init::uniform(1)));
+    };
+    graph.minimize(mean(square(product(net))), net, {.rule = Sgd{.learning_rate = 0.5}});
+    graph.output("y", product(average));
+    const auto program = Program::compile(graph, {.compute = DType::kBF16}).value();
+    const std::vector<float> data(8 * 16, 0.25F);
+    program->bind("x", std::span<const float>(data)).value();
+    for (int step = 0; step < 3; ++step) program->run().value();
+    if (refresh) program->parameters_changed();  // makes all bfloat16 copies anew
+    program->run().value();
+    return std::vector<float>(program->output("y").begin(), program->output("y").end());
+  };
+  EXPECT_EQ(output_of_fourth_step(false), output_of_fourth_step(true));
+}
+
+TEST(Schedule, CountsTheWarmUpFromOneAndStaysAtItsEnd) {
+  const Schedule cosine{.kind = Schedule::Kind::kCosine, .warmup_steps = 2, .total_steps = 6, .final_factor = 0.2};
+  const double expected[] = {
+      0.5, 1, 1, 0.2 + 0.8 * (1 + std::sqrt(0.5)) / 2, 0.6, 0.2 + 0.8 * (1 - std::sqrt(0.5)) / 2, 0.2, 0.2};
+  for (std::int64_t t = 0; t < 8; ++t) EXPECT_NEAR(cosine.factor(t), expected[t], 1e-12) << t;
+  EXPECT_EQ(Schedule{}.factor(1'000'000), 1);
+  const OptimizerSpec spec{.rule = Adam{.learning_rate = 3}, .schedule = cosine};
+  EXPECT_NEAR(learning_rate(spec, 4), 1.8, 1e-12);
+}
+
+TEST(Optimizer, RefusesWhatMakesNoSenseAndNamesTheField) {
+  const auto message = [](const OptimizerSpec& spec) {
+    const Status status = validate(spec);
+    return status.ok() ? std::string("valid") : status.error().message;
+  };
+  EXPECT_EQ(message({}), "valid");
+  EXPECT_THAT(message({.rule = Sgd{.nesterov = true}}), HasSubstr("momentum is 0, expected above 0 with nesterov"));
+  EXPECT_THAT(message({.rule = Sgd{.learning_rate = -1}}), HasSubstr("learning_rate is -1"));
+  EXPECT_THAT(message({.rule = Sgd{.weight_decay = -1}}), HasSubstr("weight_decay"));
+  EXPECT_THAT(message({.rule = Adam{.beta1 = 1}}), HasSubstr("beta1 is 1"));
+  EXPECT_THAT(message({.rule = Adam{.weight_decay = std::nan("")}}), HasSubstr("weight_decay is nan"));
+  EXPECT_THAT(message({.rule = Adam{}, .max_global_norm = -2}), HasSubstr("max_global_norm"));
+  EXPECT_THAT(message({.schedule = {.kind = Schedule::Kind::kCosine, .warmup_steps = 5, .total_steps = 5}}),
+              HasSubstr("total_steps is 5, expected above warmup_steps 5"));
+  EXPECT_THAT(message({.schedule = {.kind = Schedule::Kind::kStep, .boundaries = {3, 3}}}),
+              HasSubstr("boundaries is 3"));
+  EXPECT_THAT(message({.schedule = {.warmup_steps = -1}}), HasSubstr("warmup_steps"));
+  Graph graph(1);
+  const ParamGroup net = graph.group("net");
+  graph.minimize(sum(graph.param(net, "w", {2}, {})), net, {.rule = Sgd{.nesterov = true}});
+  EXPECT_THAT(graph.status().error().message, HasSubstr("minimize \"net\": optimiser: momentum is 0"));
+}
+
+TEST(Average, FollowsOnlineGroupsWithOneDecay) {
+  const auto message = [](auto build) {
+    Graph graph(1);
+    build(graph, graph.group("net"));
+    return graph.status().ok() ? std::string("fine") : graph.status().error().message;
+  };
+  EXPECT_EQ(message([](Graph& g, ParamGroup net) { EXPECT_EQ(g.average(net, 0.9), g.average(net, 0.9)); }), "fine");
+  EXPECT_THAT(message([](Graph& g, ParamGroup net) { g.average(net, 1); }), HasSubstr("decay 1: expected between"));
+  EXPECT_THAT(message([](Graph& g, ParamGroup net) { g.average(g.average(net, 0.9), 0.9); }),
+              HasSubstr("online group"));
+  EXPECT_THAT(message([](Graph& g, ParamGroup net) {
+                g.average(net, 0.9);
+                g.average(net, 0.8);
+              }),
+              HasSubstr("exists with"));
+}
+
+}  // namespace
+}  // namespace troupe::learner
