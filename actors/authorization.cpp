@@ -26,6 +26,7 @@ bool speaks(Speaker who, ControlKind kind) {
     case ControlKind::kWritten:
     case ControlKind::kStatus:
     case ControlKind::kLeave:
+    case ControlKind::kRegroup:
       return who == Speaker::kNode;
     case ControlKind::kWelcome:
     case ControlKind::kRefuse:

@@ -224,6 +224,14 @@ void ChiefActor::from_node(const std::string& node, const Control& message) {
       heard.number = message.number;
       return to_node(node, std::move(heard));
     }
+    case ControlKind::kRegroup: {
+      const std::string& role = message.instances.front().role;
+      const auto group = groups_.find(role);
+      if (group == groups_.end() || group->second.view.number != message.number) return;  // it has another one already
+      log::warn("group {}: epoch {}.{} broke at {}; another one follows", role, message.number >> 32,
+                message.number & 0xffffffff, message.node);
+      return regroup(*options_.topology->find(role));
+    }
     case ControlKind::kUp:
     case ControlKind::kDone:
     case ControlKind::kFailed: {

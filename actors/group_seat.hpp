@@ -33,6 +33,13 @@ class GroupSeat {
     return view_;
   }
 
+  /// This epoch is broken, and not because of the chief's next word: a deadline has passed, a peer cannot be reached.
+  /// The chief is asked for another one, unless it has spoken meanwhile.
+  void give_up(std::uint64_t epoch) {
+    const std::lock_guard lock(mutex_);
+    if (view_ && epoch == epoch_) broken_ = epoch;
+  }
+
   // The node's side; any thread. Epochs begin with 1; one that was left is never entered again.
 
   void seat(collectives::GroupView view) {
@@ -41,6 +48,11 @@ class GroupSeat {
     epoch_ = view.epoch;
     view_ = std::move(view);
     communicator_->abort("the group has a new epoch", epoch_ - 1);
+  }
+  /// What give_up() has said since the last call.
+  std::optional<std::uint64_t> take_broken() {
+    const std::lock_guard lock(mutex_);
+    return std::exchange(broken_, std::nullopt);
   }
   void vacate(std::string_view reason) {
     const std::lock_guard lock(mutex_);
@@ -53,6 +65,7 @@ class GroupSeat {
   mutable std::mutex mutex_;
   std::optional<collectives::GroupView> view_;
   std::uint64_t epoch_ = 0;  // the newest that was ever seen here
+  std::optional<std::uint64_t> broken_;
 };
 
 }  // namespace troupe::actors

@@ -23,6 +23,13 @@ std::string mix_counter(std::size_t shard, std::string_view what) {
 
 /// Versions that one write to disk covers: some seconds' worth.
 constexpr std::int64_t kVersionsReserved = 10'000;
+/// Members enter an epoch when they have finished what they were at; the chief replaces the dead sooner.
+constexpr Duration kReformTimeout = std::chrono::seconds(30);
+
+/// Whether the group, and not this learner, is why nothing was done: the chief's next view helps.
+bool epoch_is_over(const Error& error) {
+  return error.code == Code::kCancelled || error.code == Code::kDeadlineExceeded || error.code == Code::kUnavailable;
+}
 
 }  // namespace
 
@@ -32,19 +39,21 @@ RoleSpec LearnerActor::spec(std::string name, const LearnerActorOptions& options
   spec.inlets = {{"batches", "Batch"}};
   spec.outlets = {{"updates", "Parameters", ChannelKind::kLatest}, {"priorities", "Priorities"}};
   spec.execution = Execution::kThread;
+  spec.count = options.count;
+  spec.group = options.count > 1;
   spec.make = [options](const RoleIdentity& identity) { return make(options, identity); };
   return spec;
 }
 
 Result<std::unique_ptr<Role>> LearnerActor::make(const LearnerActorOptions& options, const RoleIdentity& identity) {
   learner::d4pg::LearnerOptions learner_options = options.learner;
-  learner_options.compile.seed = identity.seed;
+  if (identity.group != nullptr) learner_options.communicator = &identity.group->communicator();
   TROUPE_ASSIGN(auto learner, learner::d4pg::Learner::make(learner_options));
   const learner::Program& program = learner->program();
   log::info("{}: {} threads, {} products by {}, {} kernels", identity.name(), learner_options.compile.shards,
             learner_options.compile.compute == DType::kBF16 ? "bf16" : "fp32", program.gemm_backend_name(),
             program.instruction_set());
-  auto role = std::unique_ptr<LearnerActor>(new LearnerActor(options, std::move(learner)));
+  auto role = std::unique_ptr<LearnerActor>(new LearnerActor(options, identity.group, std::move(learner)));
   if (!identity.directory.empty()) {
     std::error_code failed;
     std::filesystem::create_directories(identity.directory, failed);
@@ -58,29 +67,83 @@ Result<std::unique_ptr<Role>> LearnerActor::make(const LearnerActorOptions& opti
   return std::unique_ptr<Role>(std::move(role));
 }
 
-LearnerActor::LearnerActor(const LearnerActorOptions& options, std::unique_ptr<learner::d4pg::Learner> learner)
+LearnerActor::LearnerActor(const LearnerActorOptions& options, std::shared_ptr<GroupSeat> seat,
+                           std::unique_ptr<learner::d4pg::Learner> learner)
     : options_(options),
+      seat_(std::move(seat)),
       learner_(std::move(learner)),
       mix_(options.replay_shards),
       pieces_(learner::partition(learner_->policy().layout(), options.parameter_shards, options.partition)) {}
 
 Result<Progress> LearnerActor::step(RoleContext& context) {
+  if (seat_ != nullptr) {
+    TROUPE_ASSIGN(const bool in_group, seated());
+    if (!in_group) return Progress::kIdle;
+  }
   Outlet& updates = context.out("updates");
   const bool finished = options_.max_steps > 0 && steps() >= options_.max_steps;
   TROUPE_ASSIGN(const bool published, publish_if_due(updates, context.pool(), finished ? 1 : options_.publish_period));
-  if (finished) return published ? Progress::kDone : Progress::kIdle;
-  TROUPE_ASSIGN(const auto shard, next_shard(context));
-  if (!shard) return Progress::kIdle;
-
-  TROUPE_ASSIGN(const auto batch, messages::read_batch(context.in("batches").take(*shard)));
+  if (finished) {
+    if (!published) return Progress::kIdle;
+    // Nobody of a group leaves while another may still be within the last step.
+    if (seat_ == nullptr || seat_->communicator().barrier({.name = "end"})->wait().ok()) return Progress::kDone;
+    seat_->give_up(seat_->communicator().view().epoch);
+    return Progress::kIdle;
+  }
+  if (!batch_) {
+    TROUPE_ASSIGN(const auto shard, next_shard(context));
+    if (!shard) return Progress::kIdle;
+    batch_ = context.in("batches").take(*shard);
+    batch_shard_ = *shard;
+  }
+  TROUPE_ASSIGN(const auto batch, messages::read_batch(batch_));
   const bool prioritised = options_.learner.d4pg.importance_weights;
-  TROUPE_ASSIGN(metrics_, learner_->step(prioritised ? with_weights(batch, mix_.share(*shard)) : batch.columns()));
+  const auto taken = learner_->step(prioritised ? with_weights(batch, mix_.share(batch_shard_)) : batch.columns());
+  if (!taken.ok()) {
+    if (seat_ == nullptr || !epoch_is_over(taken.error())) return taken.error();
+    seat_->give_up(seat_->communicator().view().epoch);
+    return Progress::kIdle;  // the next view wakes it
+  }
+  metrics_ = *taken;
   if (prioritised) {
     TROUPE_ASSIGN(Frame priorities, new_priorities(context.pool(), batch));
-    context.out("priorities").send_to(*shard, std::move(priorities));
+    context.out("priorities").send_to(batch_shard_, std::move(priorities));
   }
+  batch_ = {};
   TROUPE_TRY(publish_if_due(updates, context.pool(), options_.publish_period));
   return Progress::kMore;
+}
+
+Result<bool> LearnerActor::seated() {
+  const auto view = seat_->view();
+  if (!view) return false;
+  if (view->epoch == seat_->communicator().view().epoch) return true;
+  Status joined = learner_->reform(*view, kReformTimeout);
+  if (joined.ok()) joined = agree_on_versions();
+  if (joined.ok()) return true;
+  if (!epoch_is_over(joined.error())) return joined.error();
+  log::debug("the group's epoch {} did not begin: {}", view->epoch, joined.error().message);
+  seat_->give_up(view->epoch);
+  return false;
+}
+
+Status LearnerActor::agree_on_versions() {
+  // By how much versions run ahead of steps: in two halves, which are exact as floats. Who has just come knows only
+  // what it had reserved itself, which counts when nobody else knows more.
+  collectives::Communicator& group = seat_->communicator();
+  std::vector<float> all(3 * static_cast<std::size_t>(group.view().size));
+  const float own[] = {agreed_ ? 1.0F : 0.0F, static_cast<float>(version_offset_ >> 24),
+                       static_cast<float>(version_offset_ & 0xffffff)};
+  TROUPE_TRY(group.all_gather(own, all, {.name = "versions"})->wait());
+  float known = 0;
+  for (std::size_t i = 0; i < all.size(); i += 3) known = std::max(known, all[i]);
+  version_offset_ = 0;
+  for (std::size_t i = 0; i < all.size(); i += 3) {
+    const auto offset = (static_cast<std::int64_t>(all[i + 1]) << 24) + static_cast<std::int64_t>(all[i + 2]);
+    if (all[i] == known) version_offset_ = std::max(version_offset_, offset);
+  }
+  agreed_ = true;
+  return {};
 }
 
 Result<std::optional<std::size_t>> LearnerActor::next_shard(RoleContext& context) {
@@ -128,6 +191,7 @@ Result<Frame> LearnerActor::new_priorities(messages::FramePool& pool, const mess
 }
 
 Result<bool> LearnerActor::publish_if_due(Outlet& updates, messages::FramePool& pool, std::int64_t period) {
+  if (seat_ != nullptr && seat_->communicator().view().rank != 0) return true;  // the first of a group publishes
   if (published_ >= 0 && version() - published_ < period) return true;
   for (std::size_t store = 0; store < pieces_.size(); ++store) {
     if (!updates.ready(store)) return false;
@@ -139,6 +203,7 @@ Result<bool> LearnerActor::publish_if_due(Outlet& updates, messages::FramePool& 
 Status LearnerActor::publish(Outlet& updates, messages::FramePool& pool) {
   if (!reservation_.empty() && version() > reserved_) TROUPE_TRY(reserve(version() + kVersionsReserved));
   const learner::ParamBuffer& policy = learner_->policy();
+  if (seat_ != nullptr) publications_ = static_cast<std::uint64_t>(version());  // goes on with whoever publishes next
   const messages::ParametersInfo info{version(), policy.fingerprint(), 0, DType::kF32, publications_++};
   for (std::size_t store = 0; store < pieces_.size(); ++store) {
     TROUPE_ASSIGN(auto builder, messages::ParametersBuilder::make(pool, DType::kF32, pieces_[store]));

@@ -5,6 +5,7 @@
 #include <memory>
 #include <vector>
 
+#include <troupe/actors/group_seat.hpp>
 #include <troupe/actors/topology.hpp>
 #include <troupe/learner/d4pg/learner.hpp>
 #include <troupe/learner/param_partition.hpp>
@@ -15,11 +16,11 @@ namespace troupe::actors {
 
 struct LearnerActorOptions {
   learner::d4pg::LearnerOptions learner;
-  std::int64_t count = 1;                 ///< instances; several are a group, see d4pg::Learner::reform()
-  std::int64_t publish_period = 1;        ///< learner steps between two publications of the parameters
-  std::int64_t max_steps = 0;             ///< done after so many; 0: never
-  std::size_t replay_shards = 1;          ///< instances of replay behind `batches` and `priorities`
-  std::size_t parameter_shards = 1;       ///< instances behind `updates`; each gets its piece of every version
+  std::int64_t count = 1;            ///< instances; several are a group, each with d4pg.batch rows of a step
+  std::int64_t publish_period = 1;   ///< learner steps between two publications of the parameters
+  std::int64_t max_steps = 0;        ///< done after so many; 0: never
+  std::size_t replay_shards = 1;     ///< instances of replay behind `batches` and `priorities`
+  std::size_t parameter_shards = 1;  ///< instances behind `updates`; each gets its piece of every version
   learner::ParamPartition partition = learner::ParamPartition::kRoundRobin;  ///< of the variables over them
   /// Exponent of the importance weights w = (1 / (N P))^beta / max w, used when learner.d4pg.importance_weights is set
   /// (Schaul et al. 2016, section 3.4).
@@ -29,6 +30,8 @@ struct LearnerActorOptions {
 /// Ports: in batches (stream, Batch); out updates (latest, Parameters), priorities (stream, Priorities).
 /// The first parameters are published before the first batch comes, since nobody can act without them. A version is
 /// published when every parameter store has taken the one before, else a later one is: so all shards see the same ones.
+/// Of a group all take the same steps, each on batches of its own, and rank 0 publishes. A step that fails because a
+/// member has gone is taken again in the next epoch with the same batch.
 class LearnerActor final : public Role {
  public:
   static RoleSpec spec(std::string name, const LearnerActorOptions& options);
@@ -40,7 +43,13 @@ class LearnerActor final : public Role {
   Status restore(const RoleState& state) override;
 
  private:
-  LearnerActor(const LearnerActorOptions& options, std::unique_ptr<learner::d4pg::Learner> learner);
+  LearnerActor(const LearnerActorOptions& options, std::shared_ptr<GroupSeat> seat,
+               std::unique_ptr<learner::d4pg::Learner> learner);
+
+  /// Of a group: whether this learner is in the epoch that it should be in, which it enters if need be.
+  Result<bool> seated();
+  /// The same for versions: no two members may give out one twice, whichever of them publishes.
+  Status agree_on_versions();
 
   /// Publishes the version if it is due and every store has room. Whether there is nothing left to publish.
   Result<bool> publish_if_due(Outlet& updates, messages::FramePool& pool, std::int64_t period);
@@ -56,6 +65,10 @@ class LearnerActor final : public Role {
   Status reserve(std::int64_t version);
 
   LearnerActorOptions options_;
+  std::shared_ptr<GroupSeat> seat_;  ///< null: it learns alone
+  bool agreed_ = false;              ///< has been in an epoch
+  Frame batch_;                      ///< of the step under way, or of the one that is to be taken again
+  std::size_t batch_shard_ = 0;      ///< where it is from
   std::unique_ptr<learner::d4pg::Learner> learner_;
   replay::ShardMix mix_;
   Signature weighted_signature_;

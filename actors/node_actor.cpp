@@ -88,6 +88,15 @@ caf::behavior NodeActor::make_behavior() {
         done.instances = {found->second.id};
         to_chief(std::move(done));
       },
+      [this](group_atom, const std::string& name, std::uint64_t epoch) {
+        const auto found = instances_.find(name);
+        if (found == instances_.end()) return;
+        Control regroup;
+        regroup.kind = ControlKind::kRegroup;
+        regroup.instances = {found->second.id};
+        regroup.number = epoch;
+        to_chief(std::move(regroup));
+      },
       [this](failed_atom, const Failure& failure) {
         const auto found = instances_.find(failure.instance);
         if (found != instances_.end()) found->second.failure = failure.error;
@@ -340,14 +349,14 @@ void NodeActor::spawn_instance(const Control& order) {
                       id.incarnation,
                       derive_seed(options_.seed, id.role, id.index),
                       options_.directory.empty() ? std::filesystem::path() : options_.directory / name,
-                      order.resume};
+                      order.resume,
+                      options_.groups->join(id.role, id.index)};
   options.number = id.number;
   options.topology = options_.topology;
   options.clock = options_.clock;
   options.pool = options_.pool;
   options.network = options_.network;
   options.report_period = options_.report_period;
-  options.seat = options_.groups->join(id.role, id.index);
   options.step_began = instance.step_began;
   if (order.number != 0 && options_.load) {
     options.load = [load = options_.load, name, cut = order.number,

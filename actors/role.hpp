@@ -38,6 +38,8 @@ struct RoleIdentity {
   /// The whole run goes on from a checkpoint: restore() follows, and what is newer in `directory` does not count. When
   /// this instance alone is restarted, the opposite is true.
   bool resumes = false;
+  /// Its seat in the group of its role; null in a role without one (RoleSpec::group).
+  std::shared_ptr<GroupSeat> group = nullptr;
 
   std::string name() const { return count == 1 && index == 0 ? role : role + "-" + std::to_string(index); }
 };
@@ -132,9 +134,6 @@ class RoleContext {
   virtual void wake_after(Duration delay) = 0;
   /// Whether an instance of `role` is up and not done, as far as this node knows; step() follows when it changes.
   virtual bool alive(std::string_view role) const = 0;
-  /// This instance's seat in the group of its role (RoleSpec::group). Asking for it in a role without a group is a bug
-  /// and aborts.
-  virtual GroupSeat& group() = 0;
 };
 
 /// A tensor of a role's state; copied, because the role goes on while a checkpoint is written.

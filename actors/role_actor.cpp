@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include <troupe/actors/instance_report.hpp>
+#include <troupe/actors/group_seat.hpp>
 #include <troupe/core/check.hpp>
 #include <troupe/core/log.hpp>
 
@@ -192,11 +193,6 @@ bool RoleActor::alive(std::string_view role) const {
   return live_ != nullptr && std::find(live_->begin(), live_->end(), role) != live_->end();
 }
 
-GroupSeat& RoleActor::group() {
-  TROUPE_CHECK(options_.seat != nullptr, "{} has no group: RoleSpec::group is not set", name_);
-  return *options_.seat;
-}
-
 void RoleActor::make_role() {
   auto made = spec_.make(options_.identity);
   if (!made.ok()) return fail(made.error());
@@ -263,6 +259,9 @@ void RoleActor::step() {
   if (options_.step_began) options_.step_began->store(options_.clock->now().count(), std::memory_order_relaxed);
   Result<Progress> progress = role_->step(*this);
   if (options_.step_began) options_.step_began->store(-1, std::memory_order_relaxed);
+  if (const auto& seat = options_.identity.group) {
+    if (const auto epoch = seat->take_broken()) send(node_, group_atom::value, name_, *epoch);
+  }
   if (!progress.ok()) return fail(progress.error());
   switch (*progress) {
     case Progress::kMore:

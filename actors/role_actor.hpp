@@ -8,7 +8,6 @@
 #include <string>
 #include <vector>
 
-#include <troupe/actors/group_seat.hpp>
 #include <troupe/actors/ports.hpp>
 #include <troupe/actors/protocol.hpp>
 #include <troupe/actors/role.hpp>
@@ -25,7 +24,6 @@ struct InstanceOptions {
   messages::FramePool* pool = nullptr;
   Network* network = nullptr;  ///< null: there are no other nodes
   Duration report_period{};    ///< 0: no reports
-  std::shared_ptr<GroupSeat> seat;  ///< in the group of its role, if that has one
   /// The state to start from; called on the instance's own thread. Empty or null: a fresh start.
   std::function<Result<std::shared_ptr<const InstanceState>>()> load;
   /// When the step in progress began, in the clock's time; < 0: none is. For whoever watches for steps that hang.
@@ -52,7 +50,6 @@ class RoleActor final : public caf::event_based_actor, private RoleContext {
   messages::FramePool& pool() override { return *options_.pool; }
   void wake_after(Duration delay) override;
   bool alive(std::string_view role) const override;
-  GroupSeat& group() override;
 
   PortSender make_sender();
   /// Makes the role and gives it its state; says `up` or fails.

@@ -63,7 +63,7 @@ struct RoleSpec {
   RestartPolicy restart;
   /// The run is complete when every instance of some role with this mark is done.
   bool completes_run = false;
-  /// Its instances train together through collectives: each has a seat in their group (actors/group_seat.hpp). Needs
+  /// Its instances train together through collectives: each has a seat in their group (RoleIdentity::group). Needs
   /// Execution::kThread when there are several, because ranks wait for each other inside of a step.
   bool group = false;
 };

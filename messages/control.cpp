@@ -29,8 +29,8 @@ std::size_t words_of(const Control& control) {
 
 /// Those whose instances[0] says whom they are about.
 bool names_an_instance(ControlKind kind) {
-  constexpr std::array kThese = {ControlKind::kUp,   ControlKind::kDone, ControlKind::kFailed, ControlKind::kSpawn,
-                                 ControlKind::kWire, ControlKind::kUnwire, ControlKind::kGroup};
+  constexpr std::array kThese = {ControlKind::kUp,   ControlKind::kDone,   ControlKind::kFailed, ControlKind::kSpawn,
+                                 ControlKind::kWire, ControlKind::kUnwire, ControlKind::kGroup,  ControlKind::kRegroup};
   return std::ranges::find(kThese, kind) != kThese.end();
 }
 
@@ -51,7 +51,7 @@ std::string_view to_string(ControlKind kind) {
   static constexpr std::array<std::string_view, kControlKinds> kNames = {
       "join",  "alive",   "up",     "done",   "failed", "captured",   "written", "status",
       "leave", "welcome", "refuse", "heard",  "nodes",  "spawn",      "wire",    "unwire",
-      "start", "cut",     "resume", "commit", "live",   "ask_status", "end",     "group"};
+      "start", "cut",     "resume", "commit", "live",   "ask_status", "end",     "group",  "regroup"};
   const auto index = static_cast<std::size_t>(kind);
   return index < kNames.size() ? kNames[index] : "unknown";
 }

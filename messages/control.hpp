@@ -14,6 +14,7 @@
 //     kWritten   number (cut), counters, code and text when it failed
 //     kStatus    text (JSON)
 //     kLeave     text (why): the node ends in good order
+//     kRegroup   instances[0] (a member), number: the epoch of its group that has broken
 //   chief -> node; each with birth: of the process that is meant
 //     kWelcome   term, incarnation
 //     kRefuse    code, text; fenced when the node was declared dead and must exit
@@ -66,8 +67,9 @@ enum class ControlKind : std::uint16_t {
   kAskStatus = 21,
   kEnd = 22,
   kGroup = 23,
+  kRegroup = 24,
 };
-inline constexpr std::uint16_t kControlKinds = 24;
+inline constexpr std::uint16_t kControlKinds = 25;
 std::string_view to_string(ControlKind kind);
 
 struct ControlInstance {

@@ -15,15 +15,27 @@ Learner::Learner(const Signature& signature) : signature_(signature), slot_(sign
 Result<std::unique_ptr<Learner>> Learner::make(const LearnerOptions& options) {
   TROUPE_TRY(validate(options.d4pg));
   std::unique_ptr<Learner> learner(new Learner(batch_signature(options.d4pg)));
-  D4pgReplica replica(options.d4pg, [&slot = learner->slot_](const InputContext&) { return slot.pipeline(); });
-  const OneDeviceOptions device{.batch = options.d4pg.batch,
-                                .compile = options.compile,
-                                .communicator = options.communicator,
-                                .global_batch = options.global_batch};
-  TROUPE_ASSIGN(learner->replicator_, OneDevice::make(replica, device));
-  learner->policy_ = learner->program().params(kPolicyGroup);
+  learner->replica_ = std::make_unique<D4pgReplica>(
+      options.d4pg, [&slot = learner->slot_](const InputContext&) { return slot.pipeline(); });
+  if (options.communicator == nullptr) {
+    const OneDeviceOptions device{.batch = options.d4pg.batch, .compile = options.compile};
+    TROUPE_ASSIGN(learner->replicator_, OneDevice::make(*learner->replica_, device));
+  } else {
+    const MultiWorkerOptions worker{
+        .batch = options.d4pg.batch, .compile = options.compile, .communicator = options.communicator};
+    TROUPE_ASSIGN(auto group, MultiWorker::make(*learner->replica_, worker));
+    learner->group_ = group.get();
+    learner->replicator_ = std::move(group);
+  }
   return learner;
 }
+
+Status Learner::reform(const collectives::GroupView& view, Duration timeout) {
+  TROUPE_CHECK(group_ != nullptr, "d4pg: a learner without a communicator is in no group");
+  return group_->reform(view, timeout);
+}
+
+const ParamBuffer& Learner::policy() const { return *replicator_->program().params(kPolicyGroup); }
 
 Result<StepMetrics> Learner::step(const BatchView& batch) {
   TROUPE_TRY(slot_.offer(batch));

@@ -10,6 +10,7 @@
 #include <troupe/core/tensor.hpp>
 #include <troupe/learner/d4pg/options.hpp>
 #include <troupe/learner/d4pg/replica.hpp>
+#include <troupe/learner/multi_worker.hpp>
 #include <troupe/learner/param_buffer.hpp>
 #include <troupe/learner/policy.hpp>
 #include <troupe/learner/program.hpp>
@@ -20,9 +21,8 @@ namespace troupe::learner::d4pg {
 struct LearnerOptions {
   Options d4pg;            ///< d4pg.batch is that of this learner
   CompileOptions compile;  ///< threads, compute type, seed
-  /// Null: one learner. Otherwise one of view().size learners that train the same parameters, see OneDeviceOptions.
+  /// Null: one learner. Otherwise one of a group that trains the same parameters (multi_worker.hpp): reform() first.
   collectives::Communicator* communicator = nullptr;
-  std::int64_t global_batch = 0;
 };
 
 struct StepMetrics {
@@ -41,16 +41,19 @@ class Learner {
 
   /// Columns that step() takes.
   const Signature& signature() const { return signature_; }
-  /// One step. batch: options.batch rows of signature(), unchanged until the call returns.
+  /// With a communicator: joins an epoch of the group and agrees with its members on the state. Errors: as of
+  /// MultiWorker::reform().
+  Status reform(const collectives::GroupView& view, Duration timeout);
+  /// One step. batch: options.batch rows of signature(), unchanged until a call has succeeded with it.
   /// Errors: kShapeMismatch, naming the column; kInternal when a loss is not finite (the parameters are then of no use:
-  /// restore a checkpoint); with a communicator, its errors.
+  /// restore a checkpoint); with a communicator, those of MultiWorker::step(): the same batch comes again.
   Result<StepMetrics> step(const BatchView& batch);
   /// Rows' TD errors (cross-entropies) of the last step, >= 0: what prioritised replay takes as new priorities.
   std::span<const float> td_error() const;
 
   /// What env actors and the evaluator act with: values() is one contiguous span, fingerprint() its layout. A learner
   /// publishes a copy as version program().step().
-  const ParamBuffer& policy() const { return *policy_; }
+  const ParamBuffer& policy() const;
   Program& program() { return replicator_->program(); }
 
  private:
@@ -58,8 +61,9 @@ class Learner {
 
   Signature signature_;
   BatchSlot slot_;
-  std::unique_ptr<OneDevice> replicator_;
-  const ParamBuffer* policy_ = nullptr;
+  std::unique_ptr<D4pgReplica> replica_;  ///< a group builds its step anew when its size changes
+  std::unique_ptr<Replicator> replicator_;
+  MultiWorker* group_ = nullptr;  ///< the replicator, with a communicator
 };
 
 /// A policy network for `rows` rows, with initial parameters until load(): give it Learner::policy()'s values and

@@ -7,7 +7,6 @@
 #include <string>
 #include <vector>
 
-#include <troupe/actors/group_seat.hpp>
 #include <troupe/actors/role.hpp>
 #include <troupe/core/check.hpp>
 
@@ -108,12 +107,10 @@ class FakeContext final : public RoleContext {
   messages::FramePool& pool() override { return pool_; }
   void wake_after(Duration delay) override { woken_after = delay; }
   bool alive(std::string_view role) const override { return !dead.contains(std::string(role)); }
-  GroupSeat& group() override { return *seat; }
 
   ManualClock manual_clock;
   Duration woken_after{-1};
   std::set<std::string> dead;  ///< roles of which no instance is alive
-  std::unique_ptr<GroupSeat> seat;
 
  private:
   messages::FramePool pool_;

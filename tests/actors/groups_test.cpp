@@ -36,13 +36,12 @@ struct Seen {
 class Member final : public Role {
  public:
   Member(const RoleIdentity& identity, std::shared_ptr<Seen> seen, std::int64_t limit)
-      : index_(static_cast<int>(identity.index)), seen_(std::move(seen)), limit_(limit) {}
+      : seat_(identity.group), index_(static_cast<int>(identity.index)), seen_(std::move(seen)), limit_(limit) {}
 
-  Result<Progress> step(RoleContext& context) override {
-    GroupSeat& seat = context.group();
-    const auto view = seat.view();
+  Result<Progress> step(RoleContext&) override {
+    const auto view = seat_->view();
     if (!view) return Progress::kIdle;
-    collectives::Communicator& group = seat.communicator();
+    collectives::Communicator& group = seat_->communicator();
     if (view->epoch != group.view().epoch) {
       if (!group.reform(*view, 10s).ok()) return Progress::kMore;
       ++seen_->epochs;
@@ -81,6 +80,7 @@ class Member final : public Role {
   }
 
  private:
+  const std::shared_ptr<GroupSeat> seat_;
   const int index_;
   const std::shared_ptr<Seen> seen_;
   const std::int64_t limit_;

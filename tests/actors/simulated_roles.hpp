@@ -329,12 +329,16 @@ class ServerRole final : public SimulatedRole {
 /// One of a group; says where it finds itself.
 class MemberRole final : public SimulatedRole {
  public:
-  using SimulatedRole::SimulatedRole;
+  MemberRole(const RoleIdentity& identity, std::shared_ptr<Ledger> ledger)
+      : SimulatedRole(identity, std::move(ledger)), seat_(identity.group) {}
   Result<Progress> work(RoleContext& context) override {
-    if (const auto view = context.group().view()) ledger_->seated(self_, *view);
+    if (const auto view = seat_->view()) ledger_->seated(self_, *view);
     context.wake_after(std::chrono::milliseconds(50));
     return Progress::kIdle;
   }
+
+ private:
+  const std::shared_ptr<GroupSeat> seat_;
 };
 
 class ReportsRole final : public SimulatedRole {

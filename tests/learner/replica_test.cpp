@@ -77,9 +77,14 @@ std::vector<std::vector<float>> train_d4pg(const std::vector<std::int64_t>& shar
   d4pg::fill_random(rng, batch);
   std::vector<std::vector<float>> policies(shares.size());
   run_shares(shares, [&](collectives::Communicator* communicator, std::int64_t begin, std::int64_t rows) {
-    d4pg::LearnerOptions learner_options{.d4pg = options, .communicator = communicator, .global_batch = kRows};
+    d4pg::LearnerOptions learner_options{.d4pg = options, .communicator = communicator};
     learner_options.d4pg.batch = rows;
     const auto learner = d4pg::Learner::make(learner_options).value();
+    if (communicator != nullptr) {
+      collectives::GroupView view = communicator->view();
+      ++view.epoch;
+      ASSERT_TRUE(learner->reform(view, std::chrono::seconds(20)).ok());
+    }
     for (int step = 0; step < 5; ++step) learner->step(rows_of(batch.view(), begin, rows)).value();
     const int rank = communicator == nullptr ? 0 : communicator->view().rank;
     policies[static_cast<std::size_t>(rank)] = copy(learner->policy().values());

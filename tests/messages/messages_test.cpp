@@ -208,7 +208,7 @@ TEST(Reports, ControlAboutAnInstanceNamesOne) {
     Control control;
     control.kind = static_cast<ControlKind>(number);
     const std::string name(to_string(control.kind));
-    const bool needs = std::string("up done failed spawn wire unwire group").find(name) != std::string::npos;
+    const bool needs = std::string("up done failed spawn wire unwire group regroup").find(name) != std::string::npos;
     EXPECT_EQ(read_control(make_control(pool, control).value()).ok(), !needs) << name;
     control.instances = {{"actor", 0, 1, 4, false}};
     EXPECT_EQ(read_control(make_control(pool, control).value()).value(), control) << name;

@@ -1,0 +1,164 @@
+#include <troupe/learner/multi_worker.hpp>
+
+#include <fmt/format.h>
+
+#include <array>
+#include <cstring>
+#include <utility>
+#include <vector>
+
+#include <troupe/learner/program_state.hpp>
+
+namespace troupe::learner {
+namespace {
+
+using collectives::CallOptions;
+using collectives::ReduceOp;
+
+/// What one member says of its state. As floats on the way, 16 bits in each: those are exact.
+struct Standing {
+  std::int64_t step = -1;  ///< -1: not whole
+  std::uint64_t digest = 0;
+};
+constexpr std::size_t kStandingFloats = 8;
+
+void pack(std::uint64_t value, float* to) {
+  for (int i = 0; i < 4; ++i) to[i] = static_cast<float>(value >> (16 * i) & 0xffff);
+}
+
+std::uint64_t unpack(const float* from) {
+  std::uint64_t value = 0;
+  for (int i = 0; i < 4; ++i) value |= static_cast<std::uint64_t>(from[i]) << (16 * i);
+  return value;
+}
+
+/// FNV-1a over words of 8 bytes: equal states give equal digests, and two that differ hardly ever do.
+std::uint64_t digest(Program& program) {
+  std::uint64_t hash = 14695981039346656037ULL;
+  for (const messages::TensorBytes& tensor : save_state(program)) {
+    for (std::size_t at = 0; at < tensor.bytes.size(); at += 8) {
+      std::uint64_t word = 0;
+      std::memcpy(&word, tensor.bytes.data() + at, std::min<std::size_t>(8, tensor.bytes.size() - at));
+      hash = (hash ^ word) * 1099511628211ULL;
+    }
+  }
+  return hash;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<MultiWorker>> MultiWorker::make(Replica& replica, const MultiWorkerOptions& options) {
+  if ((options.batch > 0) == (options.global_batch > 0)) {
+    return Error{Code::kInvalidArgument,
+                 fmt::format("multi_worker: batch {} and global batch {}, expected one of them to be positive",
+                             options.batch, options.global_batch)};
+  }
+  std::unique_ptr<MultiWorker> made(new MultiWorker(replica, options));
+  const std::int64_t batch = std::max(options.batch, options.global_batch);
+  TROUPE_TRY(made->build({.replica_batch = batch, .global_batch = batch}));
+  return made;
+}
+
+Status MultiWorker::build(const InputContext& context) {
+  TROUPE_ASSIGN(std::unique_ptr<InputPipeline> input, replica_.input_fn(context));
+  Graph graph(context.replica_batch);
+  ReplicaContext replica_context(graph, context, options_.communicator);
+  replica_.step_fn(replica_context, StepInputs(graph, input->signature()));
+  TROUPE_ASSIGN(std::unique_ptr<Program> program, Program::compile(graph, options_.compile));
+  if (program_ != nullptr) TROUPE_TRY(restore_state(*program, save_state(*program_), program_->step()));
+  taken_.reset();  // it leads into the pipeline before
+  input_ = std::move(input);
+  inputs_ = context.first_step;
+  program_ = std::move(program);
+  context_ = context;
+  return {};
+}
+
+Status MultiWorker::reform(const collectives::GroupView& view, Duration timeout) {
+  collectives::Communicator& group = *options_.communicator;
+  group.activity().enter("reform");
+  TROUPE_TRY(group.reform(view, timeout));
+  InputContext context{.replica_id = view.rank, .replica_count = view.size};
+  if (options_.batch > 0) {
+    context.replica_batch = options_.batch;
+    context.global_batch = options_.batch * view.size;
+  } else {
+    const std::int64_t rows = options_.global_batch;
+    if (rows < view.size) {
+      return Error{Code::kInvalidArgument,
+                   fmt::format("multi_worker: a global batch of {} rows for {} members", rows, view.size)};
+    }
+    context.replica_batch = rows * (view.rank + 1) / view.size - rows * view.rank / view.size;
+    context.global_batch = rows;
+  }
+  TROUPE_TRY(agree());
+  context.first_step = program_->step();
+  const bool same = context.replica_id == context_.replica_id && context.replica_count == context_.replica_count &&
+                    context.replica_batch == context_.replica_batch && inputs_ == program_->step();
+  return same ? Status() : build(context);
+}
+
+Status MultiWorker::agree() {
+  collectives::Communicator& group = *options_.communicator;
+  std::array<float, kStandingFloats> own;
+  pack(static_cast<std::uint64_t>(whole_ ? program_->step() : -1), own.data());
+  pack(digest(*program_), own.data() + 4);
+  const auto size = static_cast<std::size_t>(group.view().size);
+  std::vector<float> all(size * kStandingFloats);
+  TROUPE_TRY(group.all_gather(own, all, {.name = "standing"})->wait());
+  std::vector<Standing> standings(size);
+  std::size_t best = 0;
+  bool differ = false;
+  for (std::size_t rank = 0; rank < size; ++rank) {
+    const float* const from = all.data() + rank * kStandingFloats;
+    standings[rank] = {static_cast<std::int64_t>(unpack(from)), unpack(from + 4)};
+    if (standings[rank].step > standings[best].step) best = rank;
+    differ |= standings[rank].step != standings[0].step || standings[rank].digest != standings[0].digest;
+  }
+  if (standings[best].step < 0) {
+    return Error{Code::kUnavailable,
+                 fmt::format("group of epoch {}: none of its {} members has a whole state", group.view().epoch, size)};
+  }
+  if (!differ) return {};
+  whole_ &= static_cast<std::size_t>(group.view().rank) == best;
+  TROUPE_TRY(receive_state(static_cast<int>(best)));
+  program_->set_step(standings[best].step);
+  program_->parameters_changed();
+  whole_ = true;
+  return {};
+}
+
+Status MultiWorker::receive_state(int from) {
+  const auto broadcast = [&](std::span<float> values, const std::string& name) -> Status {
+    if (values.empty()) return {};
+    return options_.communicator->broadcast(values, from, {.name = "state/" + name})->wait();
+  };
+  const auto all_of = [&](ParamBuffer& buffer) -> Status {
+    const std::string& name = buffer.layout().group;
+    TROUPE_TRY(broadcast(buffer.values(), name));
+    for (std::size_t slot = 0; slot < buffer.slots().size(); ++slot) {
+      TROUPE_TRY(broadcast(buffer.slot(slot), name + "." + buffer.slots()[slot]));
+    }
+    return {};
+  };
+  for (std::size_t group = 0; group < program_->group_count(); ++group) TROUPE_TRY(all_of(program_->group(group)));
+  return all_of(program_->state());
+}
+
+Status MultiWorker::step() {
+  collectives::Activity& activity = options_.communicator->activity();
+  activity.begin_step(program_->step());
+  if (!taken_) {
+    activity.enter("input_fn");
+    TROUPE_ASSIGN(taken_, input_->next());
+  }
+  activity.enter("compute");
+  TROUPE_TRY(program_->bind(*taken_));
+  TROUPE_TRY(program_->run());
+  taken_.reset();
+  ++inputs_;
+  activity.enter("between steps");
+  return {};
+}
+
+}  // namespace troupe::learner

@@ -1,0 +1,67 @@
+#pragma once
+// The replicator of a group over threads, processes and hosts: each member of the group runs one replica, and they
+// reduce through a Communicator whose membership changes while training goes on (MultiWorkerReplicator of
+// TF-Replicator; elastic as torchft is, per step). The learner and replica roles drive one each.
+//
+//   reform(view)  join the epoch; build the step for the new share of the batch; agree on the state
+//   step()        all or nothing: every reduction of a step precedes its first change, so a step that fails because a
+//                 member has gone has changed nothing here, and is taken again in the next epoch with the same input
+//
+// Members that stopped between the last reduction and the update are one step apart, and a new one is further behind:
+// whoever differs gets the whole state from the lowest rank among those with the most steps. From a peer, not from
+// disk.
+#include <cstdint>
+#include <memory>
+#include <optional>
+
+#include <troupe/collectives/communicator.hpp>
+#include <troupe/core/clock.hpp>
+#include <troupe/learner/replicator.hpp>
+
+namespace troupe::learner {
+
+struct MultiWorkerOptions {
+  /// Rows of this member's batches, whatever the size of the group; or 0: an even share of global_batch (members may
+  /// differ by one row, and a mean is exact all the same).
+  std::int64_t batch = 0;
+  std::int64_t global_batch = 0;  ///< rows of one step over all members, when `batch` is 0
+  CompileOptions compile;         ///< the seed must be the same on all members
+  /// In no group yet, or any. Outlives the replicator.
+  collectives::Communicator* communicator = nullptr;
+};
+
+class MultiWorker final : public Replicator {
+ public:
+  /// Builds the step as for a group of one, so that program() is there to be restored. `replica` outlives this.
+  /// Errors: kInvalidArgument (batches); what input_fn, the graph or its compilation say.
+  static Result<std::unique_ptr<MultiWorker>> make(Replica& replica, const MultiWorkerOptions& options);
+
+  /// Joins the epoch of `view` and agrees with its members on the state. program() may be another one afterwards.
+  /// Errors: those of Communicator::reform() and its calls (kCancelled, kDeadlineExceeded: wait for the next view);
+  /// kInvalidArgument (a global batch with fewer rows than members); kUnavailable when no member has a whole state.
+  Status reform(const collectives::GroupView& view, Duration timeout);
+
+  /// Errors: kUnavailable when there is no input yet; kCancelled and kDeadlineExceeded when the epoch is over: nothing
+  /// has changed, and the input is kept for the step in the next epoch, unless that has another share of the batch.
+  Status step() override;
+  Program& program() override { return *program_; }
+  const InputContext& context() const { return context_; }
+
+ private:
+  MultiWorker(Replica& replica, const MultiWorkerOptions& options) : replica_(replica), options_(options) {}
+  /// The step for this place in the group, with the state of the program before it.
+  Status build(const InputContext& context);
+  Status agree();
+  Status receive_state(int from);
+
+  Replica& replica_;
+  MultiWorkerOptions options_;
+  InputContext context_;
+  std::unique_ptr<InputPipeline> input_;
+  std::unique_ptr<Program> program_;
+  std::optional<BatchView> taken_;  ///< of the step that is to be taken again
+  std::int64_t inputs_ = 0;         ///< the step that the input of the next one belongs to
+  bool whole_ = true;               ///< false: a peer's state came in halves, and counts for nothing
+};
+
+}  // namespace troupe::learner
