@@ -228,8 +228,9 @@ void ChiefActor::from_node(const std::string& node, const Control& message) {
       const std::string& role = message.instances.front().role;
       const auto group = groups_.find(role);
       if (group == groups_.end() || group->second.view.number != message.number) return;  // it has another one already
-      log::warn("group {}: epoch {}.{} broke at {}; another one follows", role, message.number >> 32,
-                message.number & 0xffffffff, message.node);
+      if (cut_ && cut_->ordered && !cut_->captured) return;  // that is what broke it, and its end brings the next one
+      log::warn("group {}: epoch {}.{} broke at {}: {}; another one follows", role, message.number >> 32,
+                message.number & 0xffffffff, message.node, message.text);
       return regroup(*options_.topology->find(role));
     }
     case ControlKind::kUp:

@@ -10,6 +10,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <utility>
 
@@ -35,9 +36,9 @@ class GroupSeat {
 
   /// This epoch is broken, and not because of the chief's next word: a deadline has passed, a peer cannot be reached.
   /// The chief is asked for another one, unless it has spoken meanwhile.
-  void give_up(std::uint64_t epoch) {
+  void give_up(std::uint64_t epoch, const Error& reason) {
     const std::lock_guard lock(mutex_);
-    if (view_ && epoch == epoch_) broken_ = epoch;
+    if (view_ && epoch == epoch_) broken_ = {epoch, reason.message};
   }
 
   // The node's side; any thread. Epochs begin with 1; one that was left is never entered again.
@@ -50,7 +51,7 @@ class GroupSeat {
     communicator_->abort("the group has a new epoch", epoch_ - 1);
   }
   /// What give_up() has said since the last call.
-  std::optional<std::uint64_t> take_broken() {
+  std::optional<std::pair<std::uint64_t, std::string>> take_broken() {
     const std::lock_guard lock(mutex_);
     return std::exchange(broken_, std::nullopt);
   }
@@ -64,8 +65,8 @@ class GroupSeat {
   const std::unique_ptr<collectives::Communicator> communicator_;
   mutable std::mutex mutex_;
   std::optional<collectives::GroupView> view_;
-  std::uint64_t epoch_ = 0;  // the newest that was ever seen here
-  std::optional<std::uint64_t> broken_;
+  std::uint64_t epoch_ = 0;                                      // the newest that was ever seen here
+  std::optional<std::pair<std::uint64_t, std::string>> broken_;  // an epoch, and why
 };
 
 }  // namespace troupe::actors

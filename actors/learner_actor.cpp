@@ -86,8 +86,9 @@ Result<Progress> LearnerActor::step(RoleContext& context) {
   if (finished) {
     if (!published) return Progress::kIdle;
     // Nobody of a group leaves while another may still be within the last step.
-    if (seat_ == nullptr || seat_->communicator().barrier({.name = "end"})->wait().ok()) return Progress::kDone;
-    seat_->give_up(seat_->communicator().view().epoch);
+    const Status together = seat_ == nullptr ? Status() : seat_->communicator().barrier({.name = "end"})->wait();
+    if (together.ok()) return Progress::kDone;
+    seat_->give_up(seat_->communicator().view().epoch, together.error());
     return Progress::kIdle;
   }
   if (!batch_) {
@@ -101,7 +102,7 @@ Result<Progress> LearnerActor::step(RoleContext& context) {
   const auto taken = learner_->step(prioritised ? with_weights(batch, mix_.share(batch_shard_)) : batch.columns());
   if (!taken.ok()) {
     if (seat_ == nullptr || !epoch_is_over(taken.error())) return taken.error();
-    seat_->give_up(seat_->communicator().view().epoch);
+    seat_->give_up(seat_->communicator().view().epoch, taken.error());
     return Progress::kIdle;  // the next view wakes it
   }
   metrics_ = *taken;
@@ -123,7 +124,7 @@ Result<bool> LearnerActor::seated() {
   if (joined.ok()) return true;
   if (!epoch_is_over(joined.error())) return joined.error();
   log::debug("the group's epoch {} did not begin: {}", view->epoch, joined.error().message);
-  seat_->give_up(view->epoch);
+  seat_->give_up(view->epoch, joined.error());
   return false;
 }
 

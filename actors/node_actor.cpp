@@ -88,13 +88,14 @@ caf::behavior NodeActor::make_behavior() {
         done.instances = {found->second.id};
         to_chief(std::move(done));
       },
-      [this](group_atom, const std::string& name, std::uint64_t epoch) {
+      [this](group_atom, const std::string& name, std::uint64_t epoch, const std::string& why) {
         const auto found = instances_.find(name);
         if (found == instances_.end()) return;
         Control regroup;
         regroup.kind = ControlKind::kRegroup;
         regroup.instances = {found->second.id};
         regroup.number = epoch;
+        regroup.text = why;
         to_chief(std::move(regroup));
       },
       [this](failed_atom, const Failure& failure) {

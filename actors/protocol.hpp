@@ -52,7 +52,7 @@ using save_atom = caf::atom_constant<caf::atom("save")>;  // while paused; answe
 using stop_atom = caf::atom_constant<caf::atom("stop")>;  // ends the instance; also runtime to chief and node: the run
 using live_atom = caf::atom_constant<caf::atom("live")>;  // LiveRoles: which roles have an instance at work
 using group_atom = caf::atom_constant<caf::atom("group")>;  // its seat has a new view; chief: string, role to regroup;
-                                                            // node: string, uint64_t: an instance's broken epoch
+                                                            // node: instance, uint64_t, string: an epoch that broke
 
 // Instance to its node. Each carries the instance's name.
 using up_atom = caf::atom_constant<caf::atom("up")>;          // the role is made and restored

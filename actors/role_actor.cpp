@@ -260,7 +260,9 @@ void RoleActor::step() {
   Result<Progress> progress = role_->step(*this);
   if (options_.step_began) options_.step_began->store(-1, std::memory_order_relaxed);
   if (const auto& seat = options_.identity.group) {
-    if (const auto epoch = seat->take_broken()) send(node_, group_atom::value, name_, *epoch);
+    if (const auto broken = seat->take_broken()) {
+      send(node_, group_atom::value, name_, broken->first, broken->second);
+    }
   }
   if (!progress.ok()) return fail(progress.error());
   switch (*progress) {

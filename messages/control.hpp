@@ -14,7 +14,7 @@
 //     kWritten   number (cut), counters, code and text when it failed
 //     kStatus    text (JSON)
 //     kLeave     text (why): the node ends in good order
-//     kRegroup   instances[0] (a member), number: the epoch of its group that has broken
+//     kRegroup   instances[0] (a member), number: the epoch of its group that has broken, text (why)
 //   chief -> node; each with birth: of the process that is meant
 //     kWelcome   term, incarnation
 //     kRefuse    code, text; fenced when the node was declared dead and must exit
