@@ -53,13 +53,13 @@ class Compiler {
     impl.options = options_;
     impl.batch = batch_;
     impl.table = options_.compute == DType::kF64 ? &kernels_f64() : &kernels_f32();
-    plan_ = make_plan(data_, batch_, (batch_ + options_.shards - 1) / options_.shards, 1, options_.compute);
+    plan_ = make_plan(data_, batch_, (batch_ + options_.shards - 1) / options_.shards, impl.devices, options_.compute);
     make_parameters();
     make_values();
     for (std::size_t s = 0; s < impl.shards.size(); ++s) TROUPE_TRY(make_shard(s));
     make_results();
     const std::vector<Call>& calls = impl.shards[0].calls;
-    for (std::size_t i = 0; i < calls.size(); ++i) {
+    for (std::size_t i = 0; i < calls.size() && impl.shards.size() > 1; ++i) {
       if (calls[i].function == nullptr) impl.stops.push_back(i);
     }
     impl.stops.push_back(calls.size());
@@ -149,7 +149,13 @@ class Compiler {
     shard.operands.reserve(operands);  // calls keep pointers into these
     shard.attrs.reserve(plan_.nodes.size());
     shard.calls.reserve(plan_.nodes.size());
-    for (const PlanNode& node : plan_.nodes) TROUPE_TRY(make_call(index, node));
+    for (const PlanNode& node : plan_.nodes) {
+      TROUPE_TRY(make_call(index, node));
+      Call& call = shard.calls.back();
+      call.device = node.device;
+      call.waits = node.waits;
+      call.awaited = node.awaited;
+    }
     return {};
   }
 
@@ -295,9 +301,15 @@ Result<std::unique_ptr<Program>> Program::compile(const Graph& graph, const Comp
   if (options.threads < 0) {
     return Error{Code::kInvalidArgument, fmt::format("compile: {} threads, expected at least 0", options.threads)};
   }
+  if (options.devices < 1) {
+    return Error{Code::kInvalidArgument, fmt::format("compile: {} devices, expected at least 1", options.devices)};
+  }
+  int devices = 1;
+  for (const Node& node : GraphAccess::data(graph).nodes) devices = std::max(devices, node.device + 1);
+  devices = std::min(devices, options.devices);
   const int processors = std::max(static_cast<int>(std::thread::hardware_concurrency()), 1);
   const int threads = std::min(options.threads == 0 ? processors : options.threads, options.shards);
-  auto impl = std::make_unique<Impl>(options.shards, threads);
+  auto impl = std::make_unique<Impl>(options.shards, threads, devices);
   TROUPE_TRY(Compiler(graph, options).run(*impl));
   std::unique_ptr<Program> program(new Program(std::move(impl)));
   program->parameters_changed();

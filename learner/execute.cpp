@@ -1,56 +1,98 @@
-// One run: each thread walks the calls of its shards; joints and updates are where threads meet. Which barriers stand
-// is the same for all threads, because it depends only on the program and the phase.
+// One run: each thread walks the calls of its shards, those of its device; joints and updates are where threads meet.
+// Which barriers stand is the same for all threads, because it depends only on the program and the phase. Devices wait
+// for single calls of each other. No wait is in a circle: it is for a call that comes earlier, and all threads walk
+// stretches between stops, within them their shards, and within these the calls in the same order.
 #include <algorithm>
 #include <cstring>
+#include <limits>
 
 #include <troupe/learner/program_impl.hpp>
 #include <troupe/learner/tree_sum.hpp>
 
 namespace troupe::learner {
 
+namespace {
+
+/// Adds its lifetime to `sum`, unless null.
+class Timer {
+ public:
+  explicit Timer(std::int64_t* sum) : sum_(sum) {
+    if (sum_ != nullptr) begin_ = std::chrono::steady_clock::now();
+  }
+  ~Timer() {
+    if (sum_ != nullptr) *sum_ += (std::chrono::steady_clock::now() - begin_).count();
+  }
+  Timer(const Timer&) = delete;
+  Timer& operator=(const Timer&) = delete;
+
+ private:
+  std::int64_t* sum_;
+  std::chrono::steady_clock::time_point begin_;
+};
+
+}  // namespace
+
 std::pair<std::size_t, std::size_t> Program::Impl::shards_of(int thread) const {
-  const auto count = static_cast<std::size_t>(pool.shards()), t = static_cast<std::size_t>(thread);
+  const auto count = static_cast<std::size_t>(pool.shards() / devices), t = static_cast<std::size_t>(thread / devices);
   return {shards.size() * t / count, shards.size() * (t + 1) / count};
 }
 
 void Program::Impl::run_thread(int thread) {
   if (phase != Phase::kUpdate) {
     run_calls(thread);
-    if (!failure.ok()) return;  // seen by all threads alike: it was written before a barrier that all have passed
+    pool.barrier();       // all gradients are there, and nobody reads parameters any more
+    if (stopped) return;  // seen by all threads alike
   }
   update(thread);
 }
 
 void Program::Impl::run_calls(int thread) {
   const auto [first, last] = shards_of(thread);
+  const auto device = static_cast<std::size_t>(thread % devices);
   std::size_t begin = 0;
   for (const std::size_t stop : stops) {
-    for (std::size_t s = first; s < last; ++s) run_range(shards[s], begin, stop);
+    for (std::size_t s = first; s < last; ++s) run_range(s, device, begin, stop);
     if (stop == shards[0].calls.size()) return;
     pool.barrier();
-    if (thread == 0) {
-      Call& call = shards[0].calls[stop];
-      const auto from = std::chrono::steady_clock::now();
-      run_joint(joints[static_cast<std::size_t>(call.joint)]);
-      if (timing) call.elapsed_ns += (std::chrono::steady_clock::now() - from).count();
-    }
+    if (thread == 0) run_stop(stop);
     pool.barrier();
-    if (!failure.ok()) return;
+    if (stopped) return;
     begin = stop + 1;
   }
 }
 
-void Program::Impl::run_range(Shard& shard, std::size_t begin, std::size_t end) {
-  const bool timed = timing && &shard == &shards[0];
+void Program::Impl::run_range(std::size_t shard, std::size_t device, std::size_t begin, std::size_t end) {
+  const bool timed = timing && shard == 0;
+  Progress* const of_shard = &progress[shard * static_cast<std::size_t>(devices)];
+  Progress& own = of_shard[device];
   for (std::size_t i = begin; i < end; ++i) {
-    Call& call = shard.calls[i];
-    if (!timed) {
-      call.function(call.args);
-      continue;
+    Call& call = shards[shard].calls[i];
+    if (call.device != static_cast<int>(device)) continue;
+    if (!call.waits.empty()) {
+      const Timer timer(timed ? &own.waited_ns : nullptr);
+      for (const PlanWait& wait : call.waits) ShardPool::wait_until(of_shard[wait.device].calls, wait.node + 1);
+      if (stopped) break;
     }
-    const auto from = std::chrono::steady_clock::now();
-    call.function(call.args);
-    call.elapsed_ns += (std::chrono::steady_clock::now() - from).count();
+    {
+      const Timer timer(timed ? &call.elapsed_ns : nullptr);
+      call.function != nullptr ? call.function(call.args) : run_joint(joints[static_cast<std::size_t>(call.joint)]);
+    }
+    if (call.function == nullptr && stopped) break;
+    if (call.awaited) own.pass(static_cast<std::uint32_t>(i) + 1);
+  }
+  // Who has stopped releases those that wait for it, who then stop too.
+  if (stopped) own.pass(std::numeric_limits<std::uint32_t>::max());
+}
+
+void Program::Impl::run_stop(std::size_t stop) {
+  Call& call = shards[0].calls[stop];
+  {
+    const Timer timer(timing ? &call.elapsed_ns : nullptr);
+    run_joint(joints[static_cast<std::size_t>(call.joint)]);
+  }
+  for (std::size_t s = 0; s < shards.size() && call.awaited; ++s) {
+    progress[s * static_cast<std::size_t>(devices) + static_cast<std::size_t>(call.device)].pass(
+        static_cast<std::uint32_t>(stop) + 1);
   }
 }
 
@@ -74,7 +116,7 @@ void gather(const JointCall& call) {
 
 }  // namespace
 
-// On thread 0, between two barriers: all shards' inputs are complete, and nobody reads the outputs yet.
+// All shards' inputs are complete, and nobody reads the outputs yet: between two barriers, unless there is one shard.
 void Program::Impl::run_joint(JointCall& call) {
   const bool f64 = options.compute == DType::kF64;
   f64 ? gather<double>(call) : gather<float>(call);
@@ -85,6 +127,7 @@ void Program::Impl::run_joint(JointCall& call) {
       pieces.emplace_back(static_cast<float*>(call.to[s]), static_cast<std::size_t>(call.elements[s]));
     }
     failure = call.joint.forward(pieces);
+    if (!failure.ok()) stopped = true;
   }
   for (std::size_t s = 1; s < call.to.size() && !rows; ++s) {
     std::memcpy(call.to[s], call.to[0], static_cast<std::size_t>(call.elements[0]) * (f64 ? 8 : 4));

@@ -104,6 +104,8 @@ Status Program::run(Phase phase) {
   }
   impl_->phase = phase;
   impl_->failure = {};
+  impl_->stopped = false;
+  for (Progress& progress : impl_->progress) progress.calls = 0;  // no thread runs yet
   impl_->skip = false;
   impl_->pool.run([](void* impl, int shard) { static_cast<Impl*>(impl)->run_thread(shard); }, impl_.get());
   impl_->gradients_ready = phase == Phase::kGradients && impl_->failure.ok();
@@ -177,22 +179,33 @@ std::string_view Program::gemm_backend_name() const {
 std::string_view Program::instruction_set() const { return impl_->table->instruction_set; }
 std::size_t Program::arena_bytes() const { return impl_->arena_bytes; }
 
+int Program::devices() const { return impl_->devices; }
+
 void Program::set_timing(bool on) {
   impl_->timing = on;
+  for (Progress& progress : impl_->progress) progress.waited_ns = 0;
   for (Call& call : impl_->shards[0].calls) call.elapsed_ns = 0;
 }
 
 std::string Program::report() const {
-  std::map<std::string_view, std::pair<std::int64_t, std::int64_t>> by_name;  // ns, calls
-  for (const Call& call : impl_->shards[0].calls) {
-    by_name[call.name].first += call.elapsed_ns;
-    ++by_name[call.name].second;
-  }
-  std::vector<std::pair<std::string_view, std::pair<std::int64_t, std::int64_t>>> rows(by_name.begin(), by_name.end());
-  std::ranges::sort(rows, [](const auto& a, const auto& b) { return a.second.first > b.second.first; });
   std::string text;
-  for (const auto& [name, sum] : rows) {
-    text += fmt::format("{:28} {:4} calls {:10.1f} us\n", name, sum.second, static_cast<double>(sum.first) / 1000);
+  for (int device = 0; device < impl_->devices; ++device) {
+    std::map<std::string_view, std::pair<std::int64_t, std::int64_t>> by_name;  // ns, calls
+    for (const Call& call : impl_->shards[0].calls) {
+      if (call.device != device) continue;
+      by_name[call.name].first += call.elapsed_ns;
+      by_name[call.name].second += 1;
+    }
+    if (impl_->devices > 1) {
+      text += fmt::format("device {}\n", device);
+      by_name["(waiting for devices)"].first = impl_->progress[static_cast<std::size_t>(device)].waited_ns;
+    }
+    std::vector<std::pair<std::string_view, std::pair<std::int64_t, std::int64_t>>> rows(by_name.begin(),
+                                                                                         by_name.end());
+    std::ranges::sort(rows, [](const auto& a, const auto& b) { return a.second.first > b.second.first; });
+    for (const auto& [name, sum] : rows) {
+      text += fmt::format("{:28} {:4} calls {:10.1f} us\n", name, sum.second, static_cast<double>(sum.first) / 1000);
+    }
   }
   return text;
 }

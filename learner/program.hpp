@@ -22,9 +22,12 @@ struct CompileOptions {
   /// shards is added in the order of learner/tree_sum.hpp, so results are the same bits for a fixed number of shards,
   /// and for several replicas with as many shards in all (a power of two each).
   int shards = 1;
-  /// Threads that run the shards, the calling one included; changes no bit. 0: one a shard, as far as there are
-  /// processors; never more than shards.
+  /// Threads that run the shards of a device, the calling one included; changes no bit. 0: one a shard, as far as there
+  /// are processors; never more than shards.
   int threads = 0;
+  /// Devices that the graph's nodes are split over, by their logical device (Graph::set_device) modulo this number;
+  /// changes no bit. Each has threads of its own, and no more than the graph names are used.
+  int devices = 1;
   /// kF32; kBF16: matrix products take bfloat16 operands and sum in float32, everything else is float32;
   /// kF64: for checking gradients, cannot update parameters or run joint functions.
   DType compute = DType::kF32;
@@ -93,7 +96,10 @@ class Program {
   std::string_view instruction_set() const;
   /// Bytes of all arenas.
   std::size_t arena_bytes() const;
-  /// With timing on, each kernel call of shard 0 is timed; report() lists them by op, slowest first.
+  /// Devices in use: at most those compiled for, and those that the graph names.
+  int devices() const;
+  /// With timing on, each kernel call of shard 0 is timed; report() lists them by op, slowest first, for each device
+  /// and with the time that it waited for others.
   void set_timing(bool on);
   std::string report() const;
 

@@ -1,5 +1,6 @@
 #pragma once
 // The inside of Program: what compile.cpp makes, execute.cpp runs, update.cpp updates and program.cpp shows.
+#include <atomic>
 #include <chrono>
 #include <memory>
 #include <string>
@@ -21,6 +22,20 @@ struct Call {
   std::int32_t joint = -1;  ///< of the joint that runs here instead
   std::string_view name;
   std::int64_t elapsed_ns = 0;
+  int device = 0;
+  std::vector<PlanWait> waits{};  ///< for calls of other devices, by their index in Shard::calls
+  bool awaited = false;           ///< another device waits for this one
+};
+
+/// How far a device has come with a shard in the present run.
+struct alignas(64) Progress {
+  std::atomic<std::uint32_t> calls{0};  ///< what others wait for among this many first calls of the shard is done
+  std::int64_t waited_ns = 0;           ///< with timing on: for other devices
+
+  void pass(std::uint32_t count) {
+    calls.store(count, std::memory_order_release);
+    calls.notify_all();
+  }
 };
 
 struct Shard {
@@ -93,13 +108,20 @@ struct Assign {
 inline constexpr std::int64_t kNormBlock = 4096;
 
 struct Program::Impl {
-  Impl(int shards, int threads) : pool(threads), shards(static_cast<std::size_t>(shards)) {}
+  /// threads: of each device.
+  Impl(int shards, int threads, int devices)
+      : devices(devices),
+        pool(threads * devices),
+        shards(static_cast<std::size_t>(shards)),
+        progress(static_cast<std::size_t>(shards * devices)) {}
 
   CompileOptions options;
   std::int64_t batch = 0;
   const KernelTable* table = nullptr;
-  ShardPool pool;
+  int devices;
+  ShardPool pool;  ///< thread t of device d is number t * devices + d
   std::vector<Shard> shards;
+  std::vector<Progress> progress;  ///< of device d with shard s: s * devices + d
   std::vector<BoundInput> inputs;
   std::vector<OutputBuffer> outputs;
   std::vector<std::string> metric_names;
@@ -111,7 +133,7 @@ struct Program::Impl {
   Group state;
   std::vector<Minimized> minimized;
   std::vector<Assign> assigns;
-  std::vector<std::size_t> stops;  ///< calls at which all shards meet (joints), and the end
+  std::vector<std::size_t> stops;  ///< calls at which all shards meet (joints, of more than one), and the end
   std::int64_t step = 0;
   std::int64_t skipped = 0;
   std::int64_t skipped_in_a_row = 0;
@@ -119,13 +141,15 @@ struct Program::Impl {
   bool timing = false;
   bool gradients_ready = false;
 
-  Phase phase = Phase::kStep;  ///< of the present run
-  Status failure;              ///< of a joint or reduction in the present run; written by thread 0 between barriers
-  bool skip = false;           ///< the present run's gradients are not finite; written by thread 0 at its end
+  Phase phase = Phase::kStep;        ///< of the present run
+  Status failure;                    ///< of a joint or reduction in the present run; read behind a barrier
+  std::atomic<bool> stopped{false};  ///< a joint has failed in the present run
+  bool skip = false;                 ///< the present run's gradients are not finite; written by thread 0 at its end
 
   void run_thread(int thread);
   void run_calls(int thread);
-  void run_range(Shard& shard, std::size_t begin, std::size_t end);
+  void run_range(std::size_t shard, std::size_t device, std::size_t begin, std::size_t end);
+  void run_stop(std::size_t stop);
   void run_joint(JointCall& call);
   void update(int thread);
   void sum_gradients(Minimized& minimized, int thread);

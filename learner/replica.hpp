@@ -29,7 +29,7 @@ struct InputContext {
   /// Steps that were taken before: the first batch is that of this step. Not 0 when training goes on from a checkpoint
   /// or a group has a new size, so a pipeline without state of its own goes on where the last one was.
   std::int64_t first_step = 0;
-  int devices = 1;                 ///< logical devices of each replica
+  int devices = 1;  ///< logical devices of each replica
 };
 
 /// A replica's stream of batches of one signature. Used by one thread.

@@ -22,6 +22,7 @@ Result<std::unique_ptr<OneDevice>> OneDevice::make(Replica& replica, const OneDe
                                                        context.global_batch, context.replica_batch)};
     }
   }
+  context.devices = options.compile.devices;
   TROUPE_ASSIGN(std::unique_ptr<InputPipeline> input, replica.input_fn(context));
   Graph graph(options.batch);
   ReplicaContext replica_context(graph, context, options.communicator);

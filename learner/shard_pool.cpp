@@ -37,6 +37,13 @@ void ShardPool::wait_while(const std::atomic<std::uint32_t>& value, std::uint32_
   while (value.load(std::memory_order_acquire) == old) value.wait(old, std::memory_order_acquire);
 }
 
+void ShardPool::wait_until(const std::atomic<std::uint32_t>& value, std::uint32_t least) {
+  for (std::uint32_t now = value.load(std::memory_order_acquire); now < least;
+       now = value.load(std::memory_order_acquire)) {
+    wait_while(value, now);
+  }
+}
+
 void ShardPool::run(void (*job)(void*, int), void* context) {
   enter_compute_thread();  // the caller may be another thread each time
   if (shards_ == 1) return job(context, 0);

@@ -22,6 +22,8 @@ class ShardPool {
   void run(void (*job)(void* context, int shard), void* context);
   /// Inside of a job: returns when every shard has called it. Every shard must.
   void barrier();
+  /// Returns when `value`, which only grows and whose every change is notified, is at least `least`.
+  static void wait_until(const std::atomic<std::uint32_t>& value, std::uint32_t least);
 
  private:
   void work(int shard);

@@ -54,7 +54,6 @@ void Program::Impl::update(int thread) {
   if (minimized.empty() && assigns.empty()) return;
   const auto reduces = [](const Minimized& m) { return static_cast<bool>(m.spec.reduce); };
   if (phase != Phase::kUpdate) {
-    pool.barrier();  // all gradients are there, and nobody reads parameters any more
     for (Minimized& m : minimized) sum_gradients(m, thread);
   }
   if (phase == Phase::kGradients) return;
