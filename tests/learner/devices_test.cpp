@@ -73,8 +73,8 @@ std::map<std::string, std::vector<float>> everything(Program& program, std::span
   for (std::size_t i = 0; i < program.group_count(); ++i) {
     ParamBuffer& group = program.group(i);
     keep(fmt::format("params {}", group.layout().group), group.values());
-    for (int slot = 0; slot < group.slots(); ++slot) {
-      keep(fmt::format("slot {} {}", slot, group.layout().group), group.slot(slot));
+    for (std::size_t slot = 0; slot < group.slots().size(); ++slot) {
+      keep(fmt::format("{} {}", group.slots()[slot], group.layout().group), group.slot(slot));
     }
     keep(fmt::format("gradient {}", group.layout().group), program.gradient(group.layout().group));
   }
