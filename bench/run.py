@@ -126,6 +126,15 @@ BENCHES = {
             "memcpy": ("ray", "actors/rivals/memcpy_shared_memory.py"),
         },
     ),
+    "collectives": Bench(
+        "all-reduces between threads of one process and between processes of one host",
+        "collectives_bench",
+        {
+            "gloo": ("torch", "collectives/rivals/gloo_collectives.py"),
+            "openmpi": Packaged("openmpi_bench", "libopenmpi-dev openmpi-bin"),
+            "mpich": Packaged("mpich_bench", "libmpich-dev mpich"),
+        },
+    ),
     "link": Bench(
         "messages over a stream between nodes on two hosts (network namespaces)",
         "link_bench",

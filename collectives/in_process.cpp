@@ -10,7 +10,10 @@
 
 namespace troupe::collectives {
 
+using detail::Meeting;
+
 struct InProcessHub::State {
+  const InProcessAlgorithm algorithm;
   std::mutex mutex;
   // A group lives as long as one of its members does; its epoch can then be used again by nobody but latecomers, who
   // wait for the others until their deadline.
@@ -25,7 +28,7 @@ Result<std::shared_ptr<InProcessGroup>> InProcessHub::State::group(const GroupVi
   std::erase_if(groups, [](const auto& entry) { return entry.second.expired(); });
   std::shared_ptr<InProcessGroup> group = groups[view.epoch].lock();
   if (!group) {
-    group = std::make_shared<InProcessGroup>(view);
+    group = std::make_shared<InProcessGroup>(view, algorithm);
     groups[view.epoch] = group;
   }
   if (group->size() != view.size) {
@@ -176,7 +179,7 @@ class InProcessCommunicator final : public Communicator {
   Activity activity_;
 };
 
-InProcessHub::InProcessHub() : state_(std::make_unique<State>()) {}
+InProcessHub::InProcessHub(InProcessAlgorithm algorithm) : state_(new State{.algorithm = algorithm}) {}
 InProcessHub::~InProcessHub() = default;
 
 std::unique_ptr<Communicator> InProcessHub::make() { return std::make_unique<InProcessCommunicator>(*state_); }

@@ -9,10 +9,24 @@
 
 namespace troupe::collectives {
 
+/// How the ranks of a hub all-reduce N bytes each over P ranks, after tf.distribute's NcclAllReduce,
+/// HierarchicalCopyAllReduce and ReductionToOneDevice. All give the same bits.
+enum class InProcessAlgorithm : std::uint8_t {
+  /// 1 step: every waiting rank reduces chunks of all ranks' values and writes them to all. Reads and writes P N, on as
+  /// many cores as there are ranks: the fastest.
+  kCollective,
+  /// 2 ceil(log2 P) steps: the first of each pair adds the second's N bytes to its own, then pairs of pairs; the result
+  /// is
+  /// copied back down the same way. A rank reads only from its partners.
+  kHierarchicalCopy,
+  /// 2 steps: rank 0 reduces P N bytes into its own values, and the others copy these N bytes.
+  kReductionToOne,
+};
+
 /// Where the ranks of one set of replicas meet. Shared by all of them; safe to call from any thread.
 class InProcessHub {
  public:
-  InProcessHub();
+  explicit InProcessHub(InProcessAlgorithm algorithm = InProcessAlgorithm::kCollective);
   ~InProcessHub();
   InProcessHub(const InProcessHub&) = delete;
   InProcessHub& operator=(const InProcessHub&) = delete;

@@ -3,72 +3,25 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
-#include <numeric>
+#include <climits>
+#include <thread>
 #include <utility>
 
-#include <troupe/collectives/reduce.hpp>
 #include <troupe/collectives/verdict.hpp>
 #include <troupe/core/log.hpp>
 
 namespace troupe::collectives {
+
+using detail::Meeting;
+
 namespace {
 
-constexpr std::size_t kChunk = 16384;  // elements: long against taking the lock, short against the second-level cache
+constexpr int kSpins = 2000;  // some 50 us on a core of its own, then a rank sleeps
 
-/// Elements over which a call's work is divided.
-std::size_t work_elements(const Call& call, int ranks) {
-  switch (call.kind) {
-    case CallKind::kReduceScatter:
-      return call.count * static_cast<std::size_t>(ranks);
-    case CallKind::kBarrier:
-      return 0;
-    default:
-      return call.count;
-  }
-}
-
-/// Elements [begin, end) of the call's work, for all ranks.
-void do_chunk(const Meeting& meeting, std::size_t begin, std::size_t end) {
-  const Call& call = meeting.call;
-  const std::size_t ranks = meeting.inputs.size();
-  // [from, to) of every input into each of `outputs`.
-  const auto reduce_part = [&](std::size_t from, std::size_t to, std::span<float* const> outputs) {
-    std::vector<const float*> inputs(ranks);
-    for (std::size_t r = 0; r < ranks; ++r) inputs[r] = meeting.inputs[r] + from;
-    reduce_tree(inputs, meeting.shares, call.op, to - from, outputs);
-  };
-  switch (call.kind) {
-    case CallKind::kAllReduce: {
-      std::vector<float*> outputs(ranks);
-      for (std::size_t r = 0; r < ranks; ++r) outputs[r] = meeting.outputs[r] + begin;
-      reduce_part(begin, end, outputs);
-      return;
-    }
-    case CallKind::kReduceScatter:
-      for (std::size_t to = 0; begin < end; begin = to) {  // a chunk may lie in more than one row
-        const std::size_t row = begin / call.count;
-        to = std::min(end, (row + 1) * call.count);
-        reduce_part(begin, to, std::array{meeting.outputs[row] + begin % call.count});
-      }
-      return;
-    case CallKind::kAllGather:
-      for (std::size_t r = 0; r < ranks; ++r) {
-        for (float* output : meeting.outputs) {
-          std::copy(meeting.inputs[r] + begin, meeting.inputs[r] + end, output + r * call.count + begin);
-        }
-      }
-      return;
-    case CallKind::kBroadcast: {
-      const float* source = meeting.inputs[static_cast<std::size_t>(call.root)];
-      for (float* output : meeting.outputs) {
-        if (output != source) std::copy(source + begin, source + end, output + begin);
-      }
-      return;
-    }
-    case CallKind::kBarrier:
-      return;
-  }
+void pause_core() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#endif
 }
 
 /// "rank 1, 3": those not yet here.
@@ -82,10 +35,12 @@ std::string missing(const std::vector<bool>& here) {
 
 }  // namespace
 
-InProcessGroup::InProcessGroup(const GroupView& view)
+InProcessGroup::InProcessGroup(const GroupView& view, InProcessAlgorithm algorithm)
     : view_(view),
       epoch_(view.epoch),
       size_(view.size),
+      algorithm_(algorithm),
+      has_core_each_(static_cast<int>(std::thread::hardware_concurrency()) >= size_),
       seats_(static_cast<std::size_t>(size_)),
       activities_(static_cast<std::size_t>(size_)),
       unfinished_(static_cast<std::size_t>(size_)) {}
@@ -128,14 +83,7 @@ Result<std::shared_ptr<Meeting>> InProcessGroup::arrive(const Arrival& arrival) 
   }
   auto& meeting = meetings_[arrival.index];
   if (!meeting) {
-    const auto ranks = static_cast<std::size_t>(size_);
-    meeting = std::make_shared<Meeting>(Meeting{.call = arrival.call,
-                                                .first_rank = arrival.rank,
-                                                .place = {epoch_, arrival.index},
-                                                .here = std::vector<bool>(ranks),
-                                                .inputs = std::vector<const float*>(ranks),
-                                                .outputs = std::vector<float*>(ranks),
-                                                .weights = std::vector<double>(ranks)});
+    meeting = std::make_shared<Meeting>(arrival.call, arrival.rank, CallPlace{epoch_, arrival.index}, size_);
   }
   const Status same = check_same_call(meeting->call, meeting->first_rank, arrival.call, arrival.rank, meeting->place);
   if (!same.ok()) {
@@ -150,36 +98,44 @@ Result<std::shared_ptr<Meeting>> InProcessGroup::arrive(const Arrival& arrival) 
   std::shared_ptr<Meeting> kept = meeting;
   if (++kept->arrived == size_) {
     meetings_.erase(arrival.index);
-    const double total = std::accumulate(kept->weights.begin(), kept->weights.end(), 0.0);
-    const bool reduces = kept->call.kind == CallKind::kAllReduce || kept->call.kind == CallKind::kReduceScatter;
-    const bool is_mean = reduces && kept->call.op == ReduceOp::kMean;
-    if (is_mean && total > 0) kept->shares = mean_shares(kept->weights);
-    if (is_mean && total == 0) {
+    if (!kept->open(algorithm_)) {
       fail_locked({Code::kInvalidArgument,
                    fmt::format("collective: {}: the weights of all {} ranks are 0", kept->call.describe(), size_)});
     }
-    kept->chunks = (work_elements(kept->call, size_) + kChunk - 1) / kChunk;
-    kept->complete = kept->chunks == 0 && !failure_;
+    ++events_;
     changed_.notify_all();
   }
   return kept;
 }
 
-bool InProcessGroup::work(Meeting& meeting, std::unique_lock<std::mutex>& lock) {
-  if (failure_ || meeting.arrived < size_ || meeting.chunks_taken == meeting.chunks) return false;
-  const std::size_t begin = meeting.chunks_taken++ * kChunk;
-  const std::size_t end = std::min(begin + kChunk, work_elements(meeting.call, size_));
-  lock.unlock();
-  do_chunk(meeting, begin, end);
-  lock.lock();
-  ++meeting.chunks_done;
-  meeting.complete = meeting.chunks_done == meeting.chunks;
-  if (!meeting.busy()) changed_.notify_all();
-  return true;
+bool InProcessGroup::work(Meeting& meeting, int rank, int most) {
+  // Whoever breaks the group sees either that this rank is at work, and lets the others wait for it, or this rank sees
+  // that the group is broken.
+  if (!meeting.has_work()) return false;
+  at_work_.fetch_add(1);
+  Meeting::Did did = Meeting::Did::kNothing;
+  bool ends_stage = false;
+  bool has_worked = false;
+  for (int i = 0; i < most && !failed_; ++i) {
+    did = meeting.work(rank);
+    if (did == Meeting::Did::kNothing) break;
+    has_worked = true;
+    ends_stage |= did == Meeting::Did::kEndOfStage;
+  }
+  const bool is_last = at_work_.fetch_sub(1) == 1;
+  if (ends_stage || (failed_ && is_last)) wake_all();
+  return has_worked;
+}
+
+void InProcessGroup::wake_all() {
+  ++events_;
+  if (asleep_ == 0) return;                // then whoever is about to sleep sees the event
+  { const std::lock_guard lock(mutex_); }  // whoever has not seen it sleeps by now
+  changed_.notify_all();
 }
 
 Status InProcessGroup::answer(const Meeting& meeting) const {
-  if (meeting.complete) return {};
+  if (meeting.is_complete()) return {};
   return *failure_;
 }
 
@@ -195,50 +151,62 @@ std::string InProcessGroup::verdict_on(const Meeting& meeting, const Waiter& wai
 }
 
 void InProcessGroup::fail_late(const Meeting& meeting, const Waiter& waiter) {
-  fail_locked({Code::kDeadlineExceeded,
-               fmt::format("collective: {} (call {} of epoch {}, {:.1f} s)",
-                           meeting.arrived < size_ ? verdict_on(meeting, waiter)
-                                                   : fmt::format("{}: {} of {} chunks done", activity_of(meeting.call),
-                                                                 meeting.chunks_done, meeting.chunks),
-                           meeting.place.index, epoch_, seconds(std::chrono::steady_clock::now() - waiter.called))});
+  const std::string what = meeting.arrived < size_
+                               ? verdict_on(meeting, waiter)
+                               : fmt::format("{}: a rank does not do its part", activity_of(meeting.call));
+  fail_locked(
+      {Code::kDeadlineExceeded, fmt::format("collective: {} (call {} of epoch {}, {:.1f} s)", what, meeting.place.index,
+                                            epoch_, seconds(std::chrono::steady_clock::now() - waiter.called))});
 }
 
 Status InProcessGroup::wait(Meeting& meeting, const Waiter& waiter) {
+  for (int spin = 0; spin < kSpins && !meeting.is_complete() && !failed_; ++spin) {
+    if (work(meeting, waiter.rank, INT_MAX)) spin = 0;
+    if (!has_core_each_) break;
+    pause_core();
+  }
+  if (meeting.is_complete()) return {};
   std::unique_lock lock(mutex_);
   Activity* const activity = activities_[static_cast<std::size_t>(waiter.rank)];
   std::optional<std::string> before;  // what this rank was at, once it says that it waits
+  asleep_.fetch_add(1);
   while (!done(meeting)) {
-    if (work(meeting, lock)) continue;
+    const std::uint64_t seen = events_;
+    lock.unlock();
+    const bool has_worked = work(meeting, waiter.rank, INT_MAX);
+    lock.lock();
+    if (has_worked || done(meeting) || events_ != seen) continue;
     if (activity && !before) {
       before = activity->now().what;
       activity->enter(activity_of(meeting.call));
     }
-    // A thread that is at work on a chunk is back soon and must be waited for, deadline or not.
-    const auto may_go_on = [&] {
-      return done(meeting) || (!failure_ && meeting.arrived == size_ && meeting.chunks_taken < meeting.chunks);
-    };
+    // A thread that is at work is back soon and must be waited for, deadline or not.
     if (failure_) {
-      changed_.wait(lock, may_go_on);
+      changed_.wait_for(lock, std::chrono::milliseconds(1), [&] { return done(meeting); });
       continue;
     }
     const TimePoint until =
         meeting.has_verdict ? waiter.deadline : std::min(waiter.deadline, waiter.called + kVerdictAfter);
-    if (changed_.wait_until(lock, until, [&] { return may_go_on() || failure_; })) continue;
-    if (std::chrono::steady_clock::now() >= waiter.deadline) {
+    changed_.wait_until(lock, until);
+    if (done(meeting) || failure_) continue;
+    const TimePoint now = std::chrono::steady_clock::now();
+    if (now >= waiter.deadline) {
       fail_late(meeting, waiter);
-    } else if (!std::exchange(meeting.has_verdict, true) && meeting.arrived < size_) {
+    } else if (now >= waiter.called + kVerdictAfter && !std::exchange(meeting.has_verdict, true) &&
+               meeting.arrived < size_) {
       log::warn("{}", verdict_on(meeting, waiter));
     }
   }
+  asleep_.fetch_sub(1);
   if (before) activity->enter(*before);
   return answer(meeting);
 }
 
 std::optional<Status> InProcessGroup::poll(Meeting& meeting, const Waiter& waiter) {
-  std::unique_lock lock(mutex_);
-  if (!done(meeting) && !work(meeting, lock) && std::chrono::steady_clock::now() >= waiter.deadline) {
-    fail_late(meeting, waiter);
-  }
+  if (!failed_) work(meeting, waiter.rank, 1);
+  if (meeting.is_complete()) return Status{};
+  const std::lock_guard lock(mutex_);
+  if (!failed_ && std::chrono::steady_clock::now() >= waiter.deadline) fail_late(meeting, waiter);
   if (!done(meeting)) return std::nullopt;
   return answer(meeting);
 }
@@ -255,6 +223,8 @@ void InProcessGroup::fail(Error error) {
 
 void InProcessGroup::fail_locked(Error error) {
   if (!failure_) failure_ = std::move(error);
+  failed_ = true;
+  ++events_;
   meetings_.clear();  // nobody can arrive any more; those who are there hold their own
   changed_.notify_all();
 }

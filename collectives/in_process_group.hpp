@@ -1,7 +1,8 @@
 #pragma once
 // One membership of an in-process group: the memory in which its ranks meet. Private to the in-process back end.
-// One mutex guards everything but the values: those are touched chunk by chunk without it, by whichever ranks are
-// waiting, and only between the arrival of the last rank and the completion of the call.
+// One mutex guards who is there and what they call. Values are touched chunk by chunk without it, by whichever ranks
+// are waiting, and only between the arrival of the last rank and the completion of the call (detail/meeting.hpp).
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
@@ -14,31 +15,11 @@
 
 #include <troupe/collectives/activity.hpp>
 #include <troupe/collectives/call.hpp>
+#include <troupe/collectives/detail/meeting.hpp>
 
 namespace troupe::collectives {
 
 using TimePoint = std::chrono::steady_clock::time_point;
-
-/// One collective of a group. Fields are guarded by the group's mutex.
-struct Meeting {
-  Call call;
-  int first_rank = 0;  // the one that came first, with which all others are compared
-  CallPlace place;
-  int arrived = 0;
-  std::vector<bool> here;            // [ranks]
-  std::vector<const float*> inputs;  // [ranks]
-  std::vector<float*> outputs;       // [ranks]
-  std::vector<double> weights;       // [ranks]
-  std::vector<float> shares;         // [ranks] in kMean, else empty; there once all have arrived
-  std::size_t chunks = 0;
-  std::size_t chunks_taken = 0;
-  std::size_t chunks_done = 0;
-  bool complete = false;
-  bool has_verdict = false;  // somebody has said who is missing
-
-  /// Whether some thread may be touching buffers.
-  bool busy() const { return chunks_taken > chunks_done; }
-};
 
 /// What one rank brings to a meeting.
 struct Arrival {
@@ -60,7 +41,7 @@ struct Waiter {
 class InProcessGroup {
  public:
   /// view: some rank's, for the members' names.
-  explicit InProcessGroup(const GroupView& view);
+  InProcessGroup(const GroupView& view, InProcessAlgorithm algorithm);
 
   std::uint64_t epoch() const { return epoch_; }
   int size() const { return size_; }
@@ -74,12 +55,12 @@ class InProcessGroup {
 
   /// Registers a rank's call. Errors: kUnavailable (too many unfinished); the group's failure, also when this call
   /// causes it.
-  Result<std::shared_ptr<Meeting>> arrive(const Arrival& arrival);
+  Result<std::shared_ptr<detail::Meeting>> arrive(const Arrival& arrival);
   /// Works on the meeting until it is complete, the group has failed or the deadline has passed, which fails the group.
   /// When it returns, nobody touches this meeting's buffers any more.
-  Status wait(Meeting& meeting, const Waiter& waiter);
+  Status wait(detail::Meeting& meeting, const Waiter& waiter);
   /// The same for one step: an answer if wait() would return at once, else nothing. Does at most one chunk of work.
-  std::optional<Status> poll(Meeting& meeting, const Waiter& waiter);
+  std::optional<Status> poll(detail::Meeting& meeting, const Waiter& waiter);
   /// One unfinished call of the rank less.
   void finish(int rank);
 
@@ -87,26 +68,35 @@ class InProcessGroup {
   void fail(Error error);
 
  private:
-  bool done(const Meeting& meeting) const { return meeting.complete || (failure_ && !meeting.busy()); }
-  Status answer(const Meeting& meeting) const;
+  /// Complete, or failed and nobody is at work any more.
+  bool done(const detail::Meeting& meeting) const { return meeting.is_complete() || (failed_ && at_work_ == 0); }
+  Status answer(const detail::Meeting& meeting) const;
   void fail_locked(Error error);
-  void fail_late(const Meeting& meeting, const Waiter& waiter);
+  void fail_late(const detail::Meeting& meeting, const Waiter& waiter);
   /// Who is missing, and what they do instead.
-  std::string verdict_on(const Meeting& meeting, const Waiter& waiter) const;
-  /// Does one chunk if there is one to do, without the lock meanwhile.
-  bool work(Meeting& meeting, std::unique_lock<std::mutex>& lock);
+  std::string verdict_on(const detail::Meeting& meeting, const Waiter& waiter) const;
+  /// Does chunks of the meeting as long as there are any for this rank, at most `most`; whether it did one. Without the
+  /// lock.
+  bool work(detail::Meeting& meeting, int rank, int most);
+  void wake_all();
 
   const GroupView view_;
   const std::uint64_t epoch_;
   const int size_;
+  const InProcessAlgorithm algorithm_;
+  const bool has_core_each_;
   std::mutex mutex_;
   std::condition_variable changed_;
   std::vector<bool> seats_;            // those that were ever taken
   std::vector<Activity*> activities_;  // [ranks]; null: not there
   int seated_ = 0;
   std::optional<Error> failure_;
-  std::map<std::uint64_t, std::shared_ptr<Meeting>> meetings_;  // by index; those for which ranks are missing
-  std::vector<int> unfinished_;                                 // [ranks], each <= Communicator::kMaxPending
+  std::atomic<bool> failed_{false};                                     // whether failure_ is there
+  std::atomic<int> at_work_{0};                                         // ranks that may be touching buffers
+  std::atomic<int> asleep_{0};                                          // in wait()
+  std::atomic<std::uint64_t> events_{0};                                // after which a sleeper must look again
+  std::map<std::uint64_t, std::shared_ptr<detail::Meeting>> meetings_;  // by index; those for which ranks are missing
+  std::vector<int> unfinished_;                                         // [ranks], each <= Communicator::kMaxPending
 };
 
 }  // namespace troupe::collectives

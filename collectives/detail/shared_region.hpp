@@ -28,7 +28,7 @@ constexpr std::size_t kOneShotBytes = std::size_t{32} << 10;  // of an all-reduc
 constexpr std::size_t kBuffers = 4;  // of a rank: what is published n times may be overwritten after n + 4
 constexpr int kMaxSharedRanks = 256;
 constexpr int kSpins = 2000;  // some 50 us on a core of its own, then a rank sleeps
-constexpr int kYields = 4;    // of its core to others, where ranks outnumber cores, before it sleeps
+constexpr int kYields = 0;
 
 /// What a rank says that it calls. Plain memory: written before the publication that shows it.
 struct CallSlot {

@@ -229,6 +229,75 @@ TYPED_TEST_P(CommunicatorConformance, MismatchGivesEveryRankTheSameError) {
   }
 }
 
+TYPED_TEST_P(CommunicatorConformance, MismatchIsSaidBeforeTheLastRankComes) {
+  this->run(3, [&](int rank, Communicator& communicator) {
+    ASSERT_TRUE(communicator.barrier({.name = "start"})->wait().ok());
+    const auto start = std::chrono::steady_clock::now();
+    if (rank == 2) std::this_thread::sleep_for(3s);
+    std::vector<float> x(9, 1.0f);
+    const Status status = communicator.broadcast(x, rank == 1 ? 1 : 0, {.name = "w", .timeout = 20s})->wait();
+    if (rank < 2) {
+      EXPECT_LT(std::chrono::steady_clock::now() - start, 2s);  // milliseconds on a quiet machine
+    }
+    ASSERT_FALSE(status.ok());
+    EXPECT_NE(status.error().message.find("broadcast \"w\" float32[9] from rank 1"), std::string::npos)
+        << status.error().message;
+    EXPECT_NE(status.error().message.find("broadcast \"w\" float32[9] from rank 0"), std::string::npos)
+        << status.error().message;
+  });
+}
+
+TYPED_TEST_P(CommunicatorConformance, OrderOfCallsMustBeTheSame) {
+  this->run(2, [&](int rank, Communicator& communicator) {
+    std::vector<float> a(5, 1.0f);
+    std::vector<float> b(5, 1.0f);
+    auto first = communicator.all_reduce(a, ReduceOp::kSum, {.name = rank == 0 ? "a" : "b", .timeout = 20s});
+    auto second = communicator.all_reduce(b, ReduceOp::kSum, {.name = rank == 0 ? "b" : "a", .timeout = 20s});
+    const Status status = first->wait();
+    EXPECT_EQ(status.error().code, Code::kShapeMismatch);
+    EXPECT_EQ(second->wait().error().message, status.error().message);
+    EXPECT_EQ(a, std::vector<float>(5, 1.0f)) << "no value is touched";
+  });
+}
+
+TYPED_TEST_P(CommunicatorConformance, LargeValuesGoInPieces) {
+  constexpr std::size_t kSize = 300'001;  // more chunks than any back end has buffers
+  this->run(3, [&](int rank, Communicator& communicator) {
+    const std::vector<float> own = this->values(rank, kSize);
+    std::vector<float> x = own;
+    ASSERT_TRUE(communicator.all_reduce(x, ReduceOp::kMean, {.name = "x", .weight = this->weight(rank)})->wait().ok());
+    ASSERT_EQ(x, this->expected(3, kSize, ReduceOp::kMean));
+    std::vector<float> all(3 * kSize);
+    ASSERT_TRUE(communicator.all_gather(own, all, {.name = "x"})->wait().ok());
+    std::vector<float> row(kSize);
+    ASSERT_TRUE(communicator.reduce_scatter(all, row, ReduceOp::kMax, {.name = "x"})->wait().ok());
+    ASSERT_EQ(row, this->values(rank, kSize)) << "the maximum of three equal rows";
+    ASSERT_TRUE(communicator.broadcast(row, 2, {.name = "x"})->wait().ok());
+    ASSERT_EQ(row, this->values(2, kSize));
+  });
+}
+
+TYPED_TEST_P(CommunicatorConformance, Bfloat16OnTheWireGivesAllRanksTheSameBits) {
+  for (const std::size_t size : {std::size_t{7}, std::size_t{20'001}}) {
+    std::vector<std::vector<float>> results(3);
+    this->run(3, [&](int rank, Communicator& communicator) {
+      std::vector<float> x = this->values(rank, size);
+      ASSERT_TRUE(communicator.all_reduce(x, ReduceOp::kMean, {.name = "x", .wire = DType::kBF16})->wait().ok());
+      results[static_cast<std::size_t>(rank)] = x;
+    });
+    std::vector<float> wanted(size);
+    const auto a = this->values(0, size);
+    const auto b = this->values(1, size);
+    const auto c = this->values(2, size);
+    for (std::size_t i = 0; i < size; ++i) wanted[i] = (a[i] + b[i] + c[i]) / 3;
+    for (const std::vector<float>& result : results) {
+      ASSERT_EQ(result, results[0]);
+      // Values are below 1 and rounded at most twice for each rank, each time by at most 2^-9 of themselves.
+      for (std::size_t i = 0; i < size; ++i) ASSERT_NEAR(result[i], wanted[i], 3.0 / 256);
+    }
+  }
+}
+
 TYPED_TEST_P(CommunicatorConformance, BadArgumentsOfOneRankReachAllRanks) {
   this->run(3, [&](int rank, Communicator& communicator) {
     std::vector<float> x(4);
@@ -341,8 +410,10 @@ REGISTER_TYPED_TEST_SUITE_P(CommunicatorConformance, AllReduceGivesEveryRankTheR
                             AllGatherGivesEveryRankAllRows, ReduceScatterGivesEachRankItsRow,
                             BroadcastGivesEveryRankTheRootsValues, BarrierHoldsUntilTheLastRankComes,
                             WorksMayOverlapAndBeAwaitedInAnyOrder, MismatchGivesEveryRankTheSameError,
-                            BadArgumentsOfOneRankReachAllRanks, AMissingRankEndsTheWaitAtItsDeadlineByName,
-                            AbortFromAnotherThreadWakesEveryRank, DroppingAnUnfinishedWorkAbortsTheGroup,
-                            ReformsAfterAnAbortWithoutTheRankThatLeft, FormingAGroupEndsAtItsDeadlineByName);
+                            MismatchIsSaidBeforeTheLastRankComes, OrderOfCallsMustBeTheSame, LargeValuesGoInPieces,
+                            Bfloat16OnTheWireGivesAllRanksTheSameBits, BadArgumentsOfOneRankReachAllRanks,
+                            AMissingRankEndsTheWaitAtItsDeadlineByName, AbortFromAnotherThreadWakesEveryRank,
+                            DroppingAnUnfinishedWorkAbortsTheGroup, ReformsAfterAnAbortWithoutTheRankThatLeft,
+                            FormingAGroupEndsAtItsDeadlineByName);
 
 }  // namespace troupe::collectives

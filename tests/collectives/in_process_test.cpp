@@ -8,7 +8,16 @@
 namespace troupe::collectives {
 namespace {
 
-INSTANTIATE_TYPED_TEST_SUITE_P(InProcess, CommunicatorConformance, InProcessHub);
+struct HierarchicalCopyHub : InProcessHub {
+  HierarchicalCopyHub() : InProcessHub(InProcessAlgorithm::kHierarchicalCopy) {}
+};
+struct ReductionToOneHub : InProcessHub {
+  ReductionToOneHub() : InProcessHub(InProcessAlgorithm::kReductionToOne) {}
+};
+
+INSTANTIATE_TYPED_TEST_SUITE_P(Collective, CommunicatorConformance, InProcessHub);
+INSTANTIATE_TYPED_TEST_SUITE_P(HierarchicalCopy, CommunicatorConformance, HierarchicalCopyHub);
+INSTANTIATE_TYPED_TEST_SUITE_P(ReductionToOne, CommunicatorConformance, ReductionToOneHub);
 
 TEST(InProcessHub, GivesASeatOnlyOnce) {
   InProcessHub hub;
