@@ -142,7 +142,16 @@ class Compiler {
       shard.gradients.push_back(make_aligned<std::byte>(
           minimized ? static_cast<std::size_t>(data_.groups[g].layout.elements * bytes(DType::kF32)) : 0));
     }
-    for (const PlanValue& value : plan_.values) shard.shapes.push_back(local_shape(value.spec, batch_, shard.rows));
+    for (const PlanValue& value : plan_.values) {
+      if (value.spec.place == Place::kRows && value.spec.shape[0] * shard.rows % batch_ != 0) {
+        return Error{
+            Code::kInvalidArgument,
+            fmt::format("compile: rows of {} cannot be cut evenly for a shard of {} of {} rows; choose another "
+                        "number of shards",
+                        value.spec.shape.to_string(), shard.rows, batch_)};
+      }
+      shard.shapes.push_back(local_shape(value.spec, batch_, shard.rows));
+    }
 
     std::size_t operands = 0;
     for (const PlanNode& node : plan_.nodes) operands += node.inputs.size() + node.outputs.size();

@@ -24,7 +24,7 @@ std::string_view to_string(Place place) {
 Shape local_shape(const ValueSpec& spec, std::int64_t batch, std::int64_t rows) {
   if (spec.place != Place::kRows) return spec.shape;
   std::vector<std::int64_t> dims(spec.shape.dims().begin(), spec.shape.dims().end());
-  dims[0] = dims[0] / batch * rows;
+  dims[0] = dims[0] * rows / batch;  // compilation checks that it comes out even
   return Shape(dims);
 }
 
