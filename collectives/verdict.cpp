@@ -19,6 +19,7 @@ std::string verdict(std::int64_t step, const GroupView& view, const Call& call, 
     if (one.now && !one.now->what.empty()) {
       text += fmt::format("; it is in {} for {:.1f} s", one.now->what, seconds(one.now->since));
     }
+    if (one.silent) text += fmt::format("; it does not answer for {:.1f} s", seconds(*one.silent));
     separator = "; ";
   }
   return text;

@@ -1,0 +1,102 @@
+#pragma once
+// One collective between processes, from this rank's side: first everybody learns what everybody calls, by recursive
+// doubling, then, if all agree, the values move by the steps of schedule.hpp. Goes on whenever messages have come;
+// never waits. Private to the communicator over peers; only the rank's own thread touches it.
+#include <deque>
+#include <map>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include <troupe/collectives/detail/group_inbox.hpp>
+#include <troupe/collectives/detail/schedule.hpp>
+
+namespace troupe::collectives::detail {
+
+/// Up to this many bytes over all ranks, values ride with the heads of recursive doubling and nothing else is sent.
+constexpr std::size_t kSmallBytes = std::size_t{64} << 10;
+/// Groups of this many ranks and more reduce by the ring where the order of sums is free; smaller ones exchange
+/// directly, which has the same bytes and 2 steps.
+constexpr int kRingRanks = 9;
+
+/// What the rank brings, and where the result goes. In place (all_reduce, broadcast): the same memory.
+struct CallBuffers {
+  std::span<const float> input;
+  std::span<float> result;
+};
+
+class GroupCall {
+ public:
+  /// Sends through `inbox`, both of which must outlive the call; the buffers are touched until complete() or the last
+  /// advance().
+  GroupCall(GroupInbox& inbox, const GroupView& view, bool deterministic, CallPlace place, Call call, double weight,
+            CallBuffers buffers);
+
+  const Call& call() const { return call_; }
+  CallPlace place() const { return place_; }
+
+  /// A message of this call has come.
+  void take(Arrived arrived);
+  /// Goes as far as it can. Errors: kShapeMismatch (ranks call different things), kInvalidArgument (no rank has any
+  /// weight), kCorrupt (a message that is none of this call's); the same at every rank, for all but the last.
+  Status advance();
+  bool complete() const { return complete_; }
+  /// kShapeMismatch when some ranks have said that they call something else, though not all have spoken.
+  Status disagreement() const;
+  /// The ranks without which it does not go on: those whose calls are not known yet, then those that owe values.
+  std::vector<int> awaited() const;
+  /// Why the last message could not be sent, for now; empty when none waits to be sent.
+  const std::optional<Error>& unsent() const { return unsent_; }
+
+ private:
+  enum class Progress { kDone, kBlocked };
+
+  Result<Progress> gather_heads();
+  Status keep_heads(const DoublingLevel& level, const Arrived& arrived);
+  Status begin();
+  void finish_small();
+  std::vector<Step> plan() const;
+  Result<Progress> do_step(const Step& step);
+  bool send(const Step& step);
+  Result<std::optional<Arrived>> next_values(const Step& step);
+  Result<Progress> reduce_step(const Step& step);
+  /// The floats of a message; `scratch` holds them where they have to be unpacked.
+  const float* floats(const Arrived& arrived, std::size_t begin, std::size_t count, std::vector<float>& scratch) const;
+  bool reduces() const { return call_.kind == CallKind::kAllReduce || call_.kind == CallKind::kReduceScatter; }
+  bool rounds() const { return call_.wire == DType::kBF16; }
+  bool rides() const;
+  float share(int rank) const { return shares_.empty() ? 1.0f : shares_[static_cast<std::size_t>(rank)]; }
+  bool try_send(int rank, MessageHead head, std::span<const std::byte> body);
+
+  GroupInbox& inbox_;
+  const GroupView& view_;
+  const bool deterministic_;
+  const CallPlace place_;
+  const Call call_;
+  const double weight_;
+  const CallBuffers buffers_;
+
+  // Heads.
+  std::vector<DoublingLevel> levels_;
+  std::size_t level_ = 0;
+  std::size_t sent_ = 0;                          // of this level's send_to
+  std::vector<std::vector<std::byte>> heads_;     // by rank; empty: not known yet
+  std::map<std::uint64_t, Arrived> early_heads_;  // by level
+  std::vector<std::optional<RankHead>> known_;    // by rank
+
+  // Values.
+  std::vector<float> shares_;  // by rank in kMean, else empty
+  bool begun_ = false;
+  std::vector<Step> steps_;
+  std::size_t step_ = 0;
+  std::vector<std::deque<Arrived>> values_;  // by rank
+  std::vector<std::uint64_t> received_;      // messages of values, by rank
+  std::vector<std::uint64_t> sent_to_;       // messages of values, by rank
+  std::vector<std::uint16_t> packed_;
+  std::vector<float> rounded_;
+
+  bool complete_ = false;
+  std::optional<Error> unsent_;
+};
+
+}  // namespace troupe::collectives::detail

@@ -1,0 +1,319 @@
+#include <troupe/collectives/detail/group_core.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include <troupe/core/log.hpp>
+
+namespace troupe::collectives::detail {
+namespace {
+
+using std::chrono::steady_clock;
+
+constexpr Duration kAskAfter = std::chrono::seconds(1);             // the missing ranks, and again
+constexpr Duration kAskEvery = std::chrono::milliseconds(500);      // so often
+constexpr Duration kAnswerTime = std::chrono::milliseconds(500);    // for the first answer, on a busy machine
+constexpr Duration kSilence = std::chrono::seconds(1);              // without a sign of life, though asked
+constexpr Duration kDisagreement = std::chrono::milliseconds(500);  // for the ranks that have not spoken to speak
+constexpr Duration kRetry = std::chrono::milliseconds(2);           // after a peer's queue was full
+
+/// "rank 1, 3 of 4": those of a group's ranks.
+std::string some_ranks(const std::vector<int>& ranks, int size) {
+  return fmt::format("rank {} of {}", fmt::join(ranks, ", "), size);
+}
+
+}  // namespace
+
+GroupCore::GroupCore(Peers& peers, std::uint32_t own_id, bool deterministic)
+    : own_id_(own_id), deterministic_(deterministic), inbox_(peers, own_id, activity_) {
+  view_.size = 0;
+}
+
+Status GroupCore::reform(const GroupView& view, Duration timeout) {
+  const SteadyTime deadline = steady_clock::now() + timeout;
+  if (view_.size > 0 && view.epoch <= view_.epoch) {
+    return Error{Code::kInvalidArgument, fmt::format("reform: epoch {} is not newer than {}", view.epoch, view_.epoch)};
+  }
+  TROUPE_TRY(check_view(view));
+  std::set<std::uint32_t> ids;
+  for (const Member& member : view.members) ids.insert(member.id);
+  const auto size = static_cast<std::size_t>(view.size);
+  if (view.members.size() != size || ids.size() != size ||
+      view.members[static_cast<std::size_t>(view.rank)].id != own_id_) {
+    return Error{Code::kInvalidArgument,
+                 fmt::format("group of epoch {}: {} members with {} ids, expected {} and at rank {} id {}", view.epoch,
+                             view.members.size(), ids.size(), view.size, view.rank, own_id_)};
+  }
+  leave();
+  view_ = view;
+  calls_ = 0;
+  early_.clear();
+  if (auto aborted = inbox_.open(view)) return *aborted;
+  const Status formed = await_members(deadline);
+  if (formed.ok()) {
+    inbox_.formed();
+  } else {
+    inbox_.fail(formed.error());
+  }
+  return formed;
+}
+
+Status GroupCore::await_members(SteadyTime deadline) {
+  const Hello mine{static_cast<std::uint32_t>(view_.rank), static_cast<std::uint32_t>(view_.size), digest(view_)};
+  const MessageHead head{.kind = MessageKind::kHello, .index = MessageHead::kNoCall};
+  std::vector<bool> told(static_cast<std::size_t>(view_.size));
+  told[static_cast<std::size_t>(view_.rank)] = true;
+  for (;;) {
+    for (Arrived& arrived : inbox_.take()) early_.push_back(std::move(arrived));  // of ranks that are in already
+    std::vector<int> missing;
+    const auto hellos = inbox_.hellos();
+    bool all_told = true;
+    for (int rank = 0; rank < view_.size; ++rank) {
+      const auto r = static_cast<std::size_t>(rank);
+      if (!told[r]) told[r] = inbox_.send(rank, head, std::as_bytes(std::span(&mine, 1))).ok();
+      all_told = all_told && told[r];
+      if (rank != view_.rank && !hellos[r]) missing.push_back(rank);
+    }
+    TROUPE_TRY(check_hellos());
+    if (missing.empty() && all_told) return {};  // though a faster rank may have broken it since
+    if (const auto failure = inbox_.failure()) return *failure;
+    const SteadyTime now = steady_clock::now();
+    if (now >= deadline) {
+      std::vector<int> absent = missing;
+      for (int rank = 0; rank < view_.size; ++rank) {
+        if (!told[static_cast<std::size_t>(rank)] && absent.empty()) absent.push_back(rank);
+      }
+      return Error{Code::kDeadlineExceeded,
+                   fmt::format("group of epoch {}: {} did not come", view_.epoch, some_ranks(absent, view_.size))};
+    }
+    inbox_.wait(std::min(deadline, all_told ? deadline : now + kRetry));
+  }
+}
+
+Status GroupCore::check_hellos() const {
+  const auto disagree = [&](const std::string& who, const std::string& says) {
+    return Error{Code::kShapeMismatch, fmt::format("group of epoch {}: {} says that it {}, rank {} says {}",
+                                                   view_.epoch, who, says, view_.rank, view_.size)};
+  };
+  const auto hellos = inbox_.hellos();
+  for (std::size_t rank = 0; rank < hellos.size(); ++rank) {
+    if (!hellos[rank]) continue;
+    const Hello& hello = *hellos[rank];
+    if (hello.size != hellos.size()) {
+      return disagree(fmt::format("rank {}", hello.rank), fmt::format("has {} ranks", hello.size));
+    }
+    if (hello.rank != rank || hello.digest != digest(view_)) {
+      return Error{Code::kShapeMismatch,
+                   fmt::format("group of epoch {}: rank {} and rank {} disagree about who its {} members are",
+                               view_.epoch, view_.rank, hello.rank, view_.size)};
+    }
+  }
+  for (const std::uint32_t member : inbox_.strangers()) {
+    return Error{Code::kShapeMismatch,
+                 fmt::format("group of epoch {}: member {} says that it belongs to it, rank {} says that it does not",
+                             view_.epoch, member, view_.rank)};
+  }
+  return {};
+}
+
+void GroupCore::leave() {
+  if (view_.size == 0) return;
+  const std::uint64_t from = under_way_.empty() ? calls_ : under_way_.front()->call->place().index;
+  inbox_.fail({Code::kCancelled, fmt::format("collective: rank {} has left epoch {}", view_.rank, view_.epoch)}, from);
+  for (const auto& pending : under_way_) {
+    pending->answer = *inbox_.failure(pending->call->place().index);
+  }
+  under_way_.clear();
+}
+
+void GroupCore::close() {
+  leave();
+  inbox_.close();
+}
+
+Result<std::shared_ptr<PendingCall>> GroupCore::make(Call call, const CallOptions& options, CallBuffers buffers) {
+  if (view_.size == 0) return no_group_yet(call);
+  if (const Status status = check_arguments(call, options, view_, buffers.input.size(), buffers.result.size());
+      !status.ok()) {
+    inbox_.fail(status.error());
+    return status.error();
+  }
+  if (const auto failure = inbox_.failure(calls_)) return *failure;
+  if (unanswered_ == Communicator::kMaxPending) {
+    return Error{Code::kUnavailable, fmt::format("collective: rank {} has {} unfinished calls already, and calls {}",
+                                                 view_.rank, unanswered_, call.describe())};
+  }
+  const CallPlace place{view_.epoch, calls_++};
+  inbox_.enter_call();
+  const SteadyTime now = steady_clock::now();
+  auto pending = std::make_shared<PendingCall>(PendingCall{
+      .call =
+          std::make_unique<GroupCall>(inbox_, view_, deterministic_, place, std::move(call), options.weight, buffers),
+      .made = now,
+      .deadline = now + options.timeout,
+      .ask_at = now + std::min(kAskAfter, options.timeout / 2)});
+  ++unanswered_;
+  under_way_.push_back(pending);
+  const auto ours = std::stable_partition(early_.begin(), early_.end(),
+                                          [&](const Arrived& arrived) { return arrived.head.index != place.index; });
+  for (auto arrived = ours; arrived != early_.end(); ++arrived) pending->call->take(std::move(*arrived));
+  early_.erase(ours, early_.end());
+  progress();
+  return pending;
+}
+
+void GroupCore::progress() {
+  for (Arrived& arrived : inbox_.take()) {
+    const auto call = std::find_if(under_way_.begin(), under_way_.end(), [&](const auto& pending) {
+      return pending->call->place().index == arrived.head.index;
+    });
+    if (call != under_way_.end()) {
+      (*call)->call->take(std::move(arrived));
+    } else if (arrived.head.index >= calls_) {
+      early_.push_back(std::move(arrived));
+    } else {
+      inbox_.release(arrived);
+    }
+  }
+  std::size_t active = 0;
+  for (std::size_t i = 0; i < under_way_.size() && active < kMaxActive;) {
+    PendingCall& pending = *under_way_[i];
+    const std::uint64_t index = pending.call->place().index;
+    if (!inbox_.failure(index)) {
+      if (const Status status = pending.call->advance(); !status.ok()) inbox_.fail(status.error());
+    }
+    if (pending.call->complete()) {
+      pending.answer = Status{};
+    } else if (const auto failure = inbox_.failure(index)) {
+      pending.answer = Status{*failure};
+    } else {
+      ++active;
+      ++i;
+      continue;
+    }
+    under_way_.erase(under_way_.begin() + static_cast<std::ptrdiff_t>(i));
+  }
+}
+
+void GroupCore::check(PendingCall& pending, SteadyTime now) {
+  if (pending.answer) return;
+  if (!pending.disagreed && !pending.call->disagreement().ok()) pending.disagreed = now;
+  if (pending.disagreed && now >= *pending.disagreed + kDisagreement) {
+    inbox_.fail(pending.call->disagreement().error());
+  } else if (now >= pending.deadline) {
+    PendingCall& blocker = *under_way_.front();
+    ask(blocker, now);
+    if (knows_whom_to_blame(blocker, now)) inbox_.fail({Code::kDeadlineExceeded, late(blocker, now)});
+  }
+  if (const auto failure = inbox_.failure(pending.call->place().index)) {
+    pending.answer = Status{*failure};
+    std::erase_if(under_way_, [&](const auto& other) { return other.get() == &pending; });
+  }
+}
+
+void GroupCore::ask(PendingCall& pending, SteadyTime now) {
+  if (now < pending.ask_at && now < pending.deadline) return;
+  if (pending.asked && now < *pending.asked + kAskEvery) return;
+  for (const int rank : pending.call->awaited()) inbox_.ask(rank, pending.call->place().index);
+  if (!pending.first_asked) pending.first_asked = now;
+  pending.asked = now;
+}
+
+bool GroupCore::knows_whom_to_blame(const PendingCall& pending, SteadyTime now) const {
+  if (!pending.first_asked) return false;
+  if (now >= *pending.first_asked + kAnswerTime) return true;
+  const auto ranks = pending.call->awaited();
+  return std::all_of(ranks.begin(), ranks.end(), [&](int rank) {
+    const Heard heard = inbox_.heard(rank);
+    return heard.answer && heard.answered_index == pending.call->place().index;
+  });
+}
+
+SteadyTime GroupCore::watch(const PendingCall& pending, SteadyTime now) {
+  // Works advance in order, so the first is what is waited for.
+  PendingCall& first = *under_way_.front();
+  ask(first, now);
+  SteadyTime wake = first.asked ? *first.asked + kAskEvery : first.ask_at;
+  if (now < pending.deadline) wake = std::min(wake, pending.deadline);
+  if (!first.verdict_logged) {
+    if (now < first.made + kVerdictAfter) {
+      wake = std::min(wake, first.made + kVerdictAfter);
+    } else if (knows_whom_to_blame(first, now)) {
+      if (const auto blamed = missing(first, now); !blamed.empty()) {
+        log::warn("{}", verdict(activity_.now().step, view_, first.call->call(), blamed));
+        first.verdict_logged = true;
+      }
+    }
+  }
+  if (first.call->unsent()) wake = std::min(wake, now + kRetry);
+  if (pending.disagreed) wake = std::min(wake, *pending.disagreed + kDisagreement);
+  return wake;
+}
+
+std::vector<MissingRank> GroupCore::missing(const PendingCall& pending, SteadyTime now) const {
+  std::vector<MissingRank> ranks;
+  for (const int rank : pending.call->awaited()) {
+    const Heard heard = inbox_.heard(rank);
+    const bool answered = heard.answer && heard.answered_index == pending.call->place().index;
+    if (!answered || now - heard.at > kSilence + kAskEvery) {
+      ranks.push_back({.rank = rank,
+                       .has_entered = answered && heard.answer->entered,
+                       .silent = now - std::max(heard.at, pending.made)});
+    } else if (!heard.answer->entered) {
+      const Duration since = Duration(heard.answer->since_ns) + (now - heard.answered_at);
+      ranks.push_back({.rank = rank, .now = Activity::Now{heard.answer->step, heard.answer->what, since}});
+    }
+  }
+  return ranks;
+}
+
+std::string GroupCore::late(const PendingCall& pending, SteadyTime now) const {
+  const GroupCall& call = *pending.call;
+  const auto blamed = missing(pending, now);
+  std::string text = "collective: ";
+  if (blamed.empty()) {
+    text += fmt::format("{} waits for {}", activity_of(call.call()), some_ranks(call.awaited(), view_.size));
+  } else {
+    text += verdict(activity_.now().step, view_, call.call(), blamed);
+  }
+  if (call.unsent()) text += fmt::format("; cannot send: {}", call.unsent()->message);
+  return text + fmt::format(" (call {} of epoch {}, {:.1f} s)", call.place().index, call.place().epoch,
+                            seconds(now - pending.made));
+}
+
+Status GroupCore::wait(PendingCall& pending) {
+  std::optional<std::string> before;  // what this rank was at, once it says that it waits
+  for (;;) {
+    progress();
+    const SteadyTime now = steady_clock::now();
+    check(pending, now);
+    if (pending.answer) break;
+    if (!before) {
+      before = activity_.now().what;
+      activity_.enter(activity_of(pending.call->call()));
+    }
+    inbox_.wait(watch(pending, now));
+  }
+  if (before) activity_.enter(*before);
+  return *pending.answer;
+}
+
+bool GroupCore::done(PendingCall& pending) {
+  progress();
+  check(pending, steady_clock::now());
+  return pending.answer.has_value();
+}
+
+void GroupCore::drop(PendingCall& pending) {
+  if (!pending.answer) {
+    inbox_.fail({Code::kCancelled, fmt::format("collective: rank {} dropped {} before it was done", view_.rank,
+                                               pending.call->call().describe())});
+    std::erase_if(under_way_, [&](const auto& other) { return other.get() == &pending; });
+  }
+  answered();
+}
+
+}  // namespace troupe::collectives::detail
