@@ -128,6 +128,26 @@ std::vector<Var> on_each(ReplicaContext& context, std::int64_t devices, const Ma
 
 Var MeshValue::whole() const { return axis_ < 0 ? pieces_[0] : join(pieces_, axis_); }
 
+Var pipeline(ReplicaContext& context, Var x, std::int64_t parts, std::span<const Stage> stages) {
+  Graph& graph = context.graph();
+  if (!x) return {};
+  if (parts < 1 || graph.batch() % parts != 0 || graph.spec(x).place != Place::kRows) {
+    return graph.fail(
+        Code::kInvalidArgument,
+        fmt::format("pipeline: {} parts of a {} value {}, expected rows and a divisor of the batch of {}", parts,
+                    to_string(graph.spec(x).place), graph.spec(x).shape.to_string(), graph.batch()));
+  }
+  // The order of nodes is each device's order: by parts, so that a stage passes one on before it takes the next.
+  std::vector<Var> pieces = parts == 1 ? std::vector{x} : split(x, 0, parts);
+  for (Var& piece : pieces) {
+    for (std::size_t i = 0; i < stages.size(); ++i) {
+      const DeviceScope on = context.device(static_cast<int>(i));
+      piece = stages[i](piece);
+    }
+  }
+  return parts == 1 ? pieces[0] : join(pieces, 0);
+}
+
 MeshValue mesh_linear(ReplicaContext& context, const MeshValue& x, const LinearLayer& layer, Split how) {
   Graph& graph = context.graph();
   if (!graph.status().ok() || !x.pieces_[0]) return Var{};

@@ -1,10 +1,13 @@
 #pragma once
-// Linear layers split over the devices of one replica, for layers that are too much for one (Mesh-TensorFlow,
-// arXiv 1811.02084; the alternation of columns and rows is Megatron-LM's, arXiv 1909.08053). Used in step_fn. However a
-// layer is split, its parameters have their full shapes, names and initial values, so that checkpoints fit every split
-// and number of devices, and results differ from the unsplit layer's by rounding only.
+// More than placing whole stages: linear layers split over the devices of one replica (Mesh-TensorFlow, arXiv
+// 1811.02084; the alternation of columns and rows is Megatron-LM's, arXiv 1909.08053), and stages in a pipeline. Used
+// in step_fn. However a network is split, its parameters have their full shapes, names and initial values, so that
+// checkpoints fit every split and number of devices, and results differ from the unsplit network's by rounding only.
 #include <cstdint>
+#include <functional>
+#include <span>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <troupe/learner/graph.hpp>
@@ -50,5 +53,17 @@ class MeshValue {
 /// when x was not, and whole when it was. With one device it is the unsplit layer, bit for bit.
 /// Errors (of the graph): kShapeMismatch. Of the compilation: a shard whose rows kBatch cannot cut evenly.
 MeshValue mesh_linear(ReplicaContext& context, const MeshValue& x, const LinearLayer& layer, Split split);
+
+/// One stage of a network: from the one before, [rows, ...], to the next. Called for each part of the batch, so it
+/// makes its parameters under the same names each time, and treats rows alone: nothing like batch norm, nothing
+/// assigned.
+using Stage = std::function<Var(Var)>;
+
+/// stages.back()(... stages[0](x)), stage i on device i. Alone, a chain of stages keeps one device busy at a time; so
+/// the batch is cut into `parts`, and while a stage has one part the next stage has the part before, forwards and
+/// backwards (GPipe, arXiv 1811.06965; the idle share is (S - 1) / (parts + S - 1) for S even stages). Parts are added
+/// up in the gradients of the parameters, so results differ from those of one part by rounding only. x: split by rows.
+/// Errors (of the graph): kInvalidArgument when parts does not divide the batch.
+Var pipeline(ReplicaContext& context, Var x, std::int64_t parts, std::span<const Stage> stages);
 
 }  // namespace troupe::learner

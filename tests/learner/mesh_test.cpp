@@ -179,6 +179,63 @@ TEST(Mesh, RefusesShardsThatCannotBeCutEvenly) {
   EXPECT_TRUE(network({.splits = kByBatch, .devices = 3}, 7).ok());
 }
 
+/// Two stages and a loss behind them.
+std::unique_ptr<Program> piped(std::int64_t parts, int devices, int shards, DType compute) {
+  Graph graph(kBatch);
+  ReplicaContext context(graph, {.replica_batch = kBatch, .global_batch = kBatch, .devices = devices}, nullptr);
+  const ParamGroup net = graph.group("net");
+  const auto layer = [&](Var x, const char* name, std::int64_t out, Activation kind) {
+    const LinearLayer made{.group = net,
+                           .name = name,
+                           .out = out,
+                           .activation = kind,
+                           .weight = Init::normal(0.4),
+                           .bias = Init::normal(1)};
+    return mesh_linear(context, x, made, Split::kNone).whole();
+  };
+  const std::array<Stage, 2> stages{
+      [&](Var x) { return layer(layer(x, "a", 20, Activation::kElu), "b", 11, Activation::kTanh); },
+      [&](Var x) { return layer(x, "c", 5, Activation::kNone); }};
+  const Var y = pipeline(context, graph.input("x", {7}), parts, stages);
+  const Var loss = mean(square(sub(y, graph.input("target", {5}))));
+  graph.output("y", y);
+  graph.metric("loss", loss);
+  graph.minimize(loss, net, {.rule = Sgd{.learning_rate = 0.05, .momentum = 0.9}});
+  auto program = Program::compile(graph, {.shards = shards, .devices = devices, .compute = compute});
+  EXPECT_TRUE(program.ok()) << program.error().message;
+  return std::move(program).value();
+}
+
+TEST(Mesh, APipelineOfPartsIsTheNetworkItself) {
+  const Data data;
+  for (const int shards : {1, 2}) {
+    for (const std::int64_t parts : {1, 2, 3}) {
+      auto expected = piped(1, 1, shards, DType::kF64), exact = piped(parts, 2, shards, DType::kF64);
+      for (auto* each : {expected.get(), exact.get()}) {
+        data.bind(*each);
+        each->run(Phase::kGradients).value();
+      }
+      // gradient() rounds the float64 to float32, so a last bit may differ: 6e-8.
+      EXPECT_LT(distance(exact->gradient("net"), expected->gradient("net")), 1e-7) << parts << " parts";
+      EXPECT_LT(distance(exact->output_f64("y"), expected->output_f64("y")), 1e-14) << parts << " parts";
+      auto one = piped(parts, 1, shards, DType::kF32), two = piped(parts, 2, shards, DType::kF32);
+      for (auto* each : {one.get(), two.get()}) {
+        data.bind(*each);
+        for (int step = 0; step < 5; ++step) each->run().value();
+      }
+      EXPECT_TRUE(std::ranges::equal(two->params("net")->values(), one->params("net")->values()))
+          << "devices change no bit of " << parts << " parts";
+    }
+  }
+}
+
+TEST(Mesh, APipelineRefusesPartsThatDoNotDivideTheBatch) {
+  Graph graph(kBatch);
+  ReplicaContext context(graph, {.replica_batch = kBatch, .global_batch = kBatch, .devices = 2}, nullptr);
+  pipeline(context, graph.input("x", {7}), 5, {});
+  EXPECT_THAT(graph.status().error().message, testing::AllOf(HasSubstr("5 parts"), HasSubstr("batch of 12")));
+}
+
 TEST(Mesh, NamesTheLayerOfAShapeThatDoesNotFit) {
   Graph graph(4);
   ReplicaContext context(graph, {.replica_batch = 4, .global_batch = 4, .devices = 2}, nullptr);
