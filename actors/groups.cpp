@@ -6,7 +6,7 @@
 #include <cstring>
 #include <utility>
 
-#include <troupe/core/check.hpp>
+#include <troupe/collectives/group_communicator.hpp>
 #include <troupe/core/log.hpp>
 
 namespace troupe::actors {
@@ -47,8 +47,6 @@ class Groups::Rank final : public collectives::Peers {
     if (waiting_.size() < kEarlyMax) waiting_.push_back(std::move(message));
   }
 
-  std::unique_ptr<GroupSeat> seat;
-
  private:
   Groups& groups_;
   Group& group_;
@@ -57,6 +55,9 @@ class Groups::Rank final : public collectives::Peers {
   std::shared_mutex mutex_;  // of what follows; shared while a message is handed over
   std::function<void(collectives::PeerMessage)> receiver_;
   std::deque<collectives::PeerMessage> waiting_;
+
+ public:
+  std::unique_ptr<GroupSeat> seat;  // the last, so the first to go: its communicator speaks to the very end
 };
 
 struct Groups::Group {
@@ -88,7 +89,10 @@ std::shared_ptr<GroupSeat> Groups::join(const std::string& role, std::uint32_t i
   leave(role, index);
   Group& group = *found->second;
   auto rank = std::make_shared<Rank>(*this, group, index);
-  rank->seat = std::make_unique<GroupSeat>(group.hub.make());
+  rank->seat = std::make_unique<GroupSeat>(
+      network_ == nullptr ? group.hub.make()
+                          : collectives::make_group_communicator(
+                                *rank, index, {.deterministic = topology_.roles[group.number].ordered_sums}));
   const std::lock_guard lock(group.mutex);
   group.ranks[index] = rank;
   return {rank, rank->seat.get()};
