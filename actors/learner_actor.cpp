@@ -228,7 +228,8 @@ Status LearnerActor::reserve(std::int64_t version) {
 
 void LearnerActor::report(Report& report) const {
   report.counters.push_back({"steps", static_cast<double>(steps())});
-  report.gauges.push_back({"version", static_cast<double>(version())});
+  // Before it has agreed with its group it knows no version that counts.
+  if (seat_ == nullptr || agreed_) report.gauges.push_back({"version", static_cast<double>(version())});
   report.gauges.push_back({"critic_loss", metrics_.critic_loss});
   report.gauges.push_back({"policy_loss", metrics_.policy_loss});
   report.gauges.push_back({"q_mean", metrics_.q_mean});

@@ -61,11 +61,21 @@ class D4pgNodes : public ::testing::Test {
     place.self = {"test", std::move(roles), name};
     place.credentials = authority.issue(place.self, std::chrono::system_clock::now(), std::chrono::hours(1)).value();
     place.listen = {"127.0.0.1", 0};
-    place.placement = {{"chief", {{kMetricsRole, {0}}}},       {"replay", {{kReplayRole, {0}}}},
-                       {"learner", {{kLearnerRole, {0}}}},     {"parameters", {{kParametersRole, {0}}}},
-                       {"evaluator", {{kEvaluatorRole, {0}}}}, {"actors", {{kActorRole, {0, 1}}}}};
+    place.placement = {{"chief", {{kMetricsRole, {0}}}},
+                       {"replay", {{kReplayRole, {0}}}},
+                       {"parameters", {{kParametersRole, {0}}}},
+                       {"evaluator", {{kEvaluatorRole, {0}}}},
+                       {"actors", {{kActorRole, {0, 1}}}}};
+    for (std::uint32_t i = 0; i < static_cast<std::uint32_t>(options.learner.count); ++i) {
+      place.placement.push_back({learner_node(i), {{kLearnerRole, {i}}}});
+    }
     if (server()) place.placement.push_back({"inference", {{kInferenceRole, {0}}}});
     return place;
+  }
+
+  /// "learner", or "learner-0", "learner-1" ... of a group.
+  std::string learner_node(std::int64_t index) const {
+    return RoleIdentity{kLearnerRole, index, options.learner.count}.name();
   }
 
   bool server() const { return options.actors.inference == "server"; }
@@ -81,8 +91,9 @@ class D4pgNodes : public ::testing::Test {
   Result<TrainSummary> run(bool resume) {
     std::filesystem::remove(directory / "chief.address");
     std::map<std::string, std::future<Status>> nodes;
-    for (const char* role : {kReplayRole, kLearnerRole, kParametersRole, kEvaluatorRole}) {
-      nodes[role] = start_node(role, role);
+    for (const char* role : {kReplayRole, kParametersRole, kEvaluatorRole}) nodes[role] = start_node(role, role);
+    for (std::int64_t i = 0; i < options.learner.count; ++i) {
+      nodes[learner_node(i)] = start_node(learner_node(i), kLearnerRole);
     }
     nodes["actors"] = start_node("actors", kActorRole);
     if (server()) nodes[kInferenceRole] = start_node(kInferenceRole, kInferenceRole);
@@ -131,6 +142,34 @@ TEST_F(D4pgNodes, TrainsOverNodesAndGoesOnFromItsCheckpoint) {
   ASSERT_TRUE(second.ok()) << second.error().message;
   EXPECT_EQ(second->learner_steps, 600);
   EXPECT_GT(second->env_steps, first->env_steps);
+}
+
+TEST_F(D4pgNodes, LearnersOnSeveralNodesTakeTheSameSteps) {
+  options.learner.count = 3;
+  options.learner.batch_size = 24;
+  const auto first = run(false);
+  ASSERT_TRUE(first.ok()) << first.error().message;
+  EXPECT_EQ(first->learner_steps, 300);
+  std::map<std::string, std::map<std::string, std::vector<std::byte>>> states;  // by node and tensor
+  const auto parts = open_run_checkpoint(directory / "checkpoints");
+  ASSERT_TRUE(parts.ok()) << parts.error().message;
+  for (const auto& part : *parts) {
+    for (const auto& tensor : part.tensors) {
+      const std::size_t slash = tensor.name.find('/');
+      const std::string instance = tensor.name.substr(0, slash);
+      if (!instance.starts_with("learner")) continue;
+      states[instance][tensor.name.substr(slash)] = {tensor.bytes.begin(), tensor.bytes.end()};
+    }
+  }
+  ASSERT_EQ(states.size(), 3u);
+  EXPECT_FALSE(states["learner-0"].empty());
+  EXPECT_EQ(states["learner-1"], states["learner-0"]);
+  EXPECT_EQ(states["learner-2"], states["learner-0"]);
+
+  options.max_learner_steps = 450;
+  const auto second = run(true);
+  ASSERT_TRUE(second.ok()) << second.error().message;
+  EXPECT_EQ(second->learner_steps, 450);
 }
 
 TEST_F(D4pgNodes, ActsThroughAnInferenceServerWithTheNewestParametersOnly) {

@@ -13,6 +13,7 @@ from harness.training import ClusterTraining, MovedClockTraining, SmallDiskTrain
 from harness.trial import Scenario
 
 SEVERAL_ACTORS = ("actors.count=2", "placement.actors.nodes=2")
+TWO_LEARNERS = ("learner.count=2", "placement.learner.nodes=2")
 
 
 # --- plans ---
@@ -86,6 +87,7 @@ def degrade(action, target, **how):
 
 
 SEEN_CLOSED_S, SEEN_SILENT_S = 0.5, 1.5  # G1, and what a busy machine may add
+GROUP_GOES_ON_S = 1.7  # 0.5 s, and the second between two looks at the status
 
 
 def back(name, port, limit_s, steps_s=None, detected_s=SEEN_SILENT_S):
@@ -222,6 +224,14 @@ SCENARIOS = [
              kill("actor-0"), killed("actor-0", "trajectories", 2.0), tier="ci", settings=SEVERAL_ACTORS),
     Scenario("F2_learner_killed", "kill -9 of the learner: back from its checkpoint within 5 s, versions monotone",
              kill("learner"), killed("learner", "batches", 5.0), tier="ci"),
+    Scenario("F2_learner_of_a_group_killed", "kill -9 of one of two learners: the other goes on at once, it comes back",
+             kill("learner-0"), back("learner-0", "batches", 5.0, steps_s=GROUP_GOES_ON_S, detected_s=SEEN_CLOSED_S),
+             tier="ci", settings=TWO_LEARNERS),
+    Scenario("F2_learner_of_a_group_stopped", "SIGSTOP of one of two learners: the other goes on when it is declared dead",
+             stop("learner-1", 10.0), back("learner-1", "batches", 5.0, steps_s=1.0 + GROUP_GOES_ON_S),
+             settings=TWO_LEARNERS),
+    Scenario("F2_learners_of_a_group_killed", "kill -9 of one of two learners every 3 s, 6 times",
+             many_kills(6, 3.0, ("learner-0", "learner-1")), survives_all(stall_s=4.0), settings=TWO_LEARNERS),
     Scenario("F3_replay_killed", "kill -9 of replay: back within 5 s, at most the last second's items are lost",
              kill("replay"), keeps_items(killed("replay", "trajectories", 5.0), window_s=1.0), tier="ci"),
     Scenario("F4_parameter_store_killed", "kill -9 of the parameter store: rebuilt from the learner, version monotone",
