@@ -70,6 +70,7 @@ BENCHES = {
             "torch_jit": ("torch", "learner/rivals/torch_jit_inference.py"),
         },
     ),
+    "devices": Bench("one replica over two devices: branches, a pipeline, split layers", "devices_bench", {}),
     "envs": Bench(
         "environment steps, cheetah-run",
         "envs_bench",
