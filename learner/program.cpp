@@ -145,6 +145,8 @@ ParamBuffer* Program::params(std::string_view group) {
 const ParamBuffer* Program::params(std::string_view group) const { return const_cast<Program*>(this)->params(group); }
 ParamBuffer& Program::state() { return *impl_->state.params; }
 
+void Program::assign_states() { impl_->assign_states(); }
+
 void Program::parameters_changed() {
   const auto refresh = [this](Group& group) {
     const std::span<const float> values = group.params->values();

@@ -78,6 +78,8 @@ class Program {
   ParamBuffer* params(std::string_view group);
   const ParamBuffer* params(std::string_view group) const;
   ParamBuffer& state();
+  /// What run(kUpdate) does to the state, for a step whose gradients are applied elsewhere.
+  void assign_states();
   /// Refreshes what is derived from parameters (bfloat16 copies). Call after changing values() or load().
   void parameters_changed();
   /// The flat gradient of the group after a run, summed over shards, padding zero; empty without minimize(). What is

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include <troupe/learner/apply_update.hpp>
 #include <troupe/learner/program_impl.hpp>
 #include <troupe/learner/tree_sum.hpp>
 
@@ -99,24 +100,7 @@ void Program::Impl::apply(Minimized& minimized, int thread) {
       args.gradient_scale = static_cast<float>(minimized.spec.max_global_norm / norm);
     }
   }
-  const double rate = learning_rate(minimized.spec, step);
-  if (const Adam* adam = std::get_if<Adam>(&minimized.spec.rule)) {
-    const double t = static_cast<double>(step + 1);
-    args.step_size = static_cast<float>(rate / (1 - std::pow(adam->beta1, t)));
-    args.weight_decay = static_cast<float>(rate * adam->weight_decay);
-    args.inverse_sqrt_correction = static_cast<float>(1 / std::sqrt(1 - std::pow(adam->beta2, t)));
-    args.beta1 = static_cast<float>(adam->beta1);
-    args.beta2 = static_cast<float>(adam->beta2);
-    args.epsilon = static_cast<float>(adam->epsilon);
-    table->adam(args);
-  } else {
-    const Sgd& sgd = std::get<Sgd>(minimized.spec.rule);
-    args.step_size = static_cast<float>(rate);
-    args.momentum = static_cast<float>(sgd.momentum);
-    args.nesterov = sgd.nesterov;
-    args.weight_decay = static_cast<float>(sgd.weight_decay);
-    table->sgd(args);
-  }
+  UpdateRule(minimized.spec, step).apply(args);
 }
 
 void Program::Impl::follow_online(int thread) {

@@ -38,7 +38,7 @@ struct GradientAnswer {
 }
 
 struct ParametersPull {
-  reader @0 :UInt32;            # index of the worker in its role; of who reads and is no worker 0xffffffff
+  worker @0 :UInt32;            # index in its role
   atLeast @1 :Int64;            # the version to wait for
   modelHash @2 :UInt64;
 }

@@ -315,7 +315,7 @@ Result<Frame> make_parameters_pull(FramePool& pool, const ParametersPull& pull) 
   TROUPE_TRY(check_version(pull.at_least, "parameters pull"));
   TROUPE_ASSIGN(MessageWriter writer, MessageWriter::make(pool, kSmallWords, 0, 0));
   auto message = writer.root().initParametersPull();
-  message.setReader(pull.reader);
+  message.setWorker(pull.worker);
   message.setAtLeast(pull.at_least);
   message.setModelHash(pull.model_hash);
   return std::move(writer).finish(nullptr);
@@ -326,7 +326,7 @@ Result<ParametersPull> read_parameters_pull(const Frame& frame) {
                       [](schema::Envelope::Reader root) -> Result<ParametersPull> {
                         const auto message = root.getParametersPull();
                         TROUPE_TRY(check_version(message.getAtLeast(), "parameters pull"));
-                        return ParametersPull{message.getReader(), message.getAtLeast(), message.getModelHash()};
+                        return ParametersPull{message.getWorker(), message.getAtLeast(), message.getModelHash()};
                       });
 }
 

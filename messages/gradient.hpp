@@ -92,12 +92,9 @@ struct GradientAnswer {
   std::int64_t version = 0;  ///< of the shard, after it; >= 0
 };
 
-/// The number of who reads parameters and is no worker.
-inline constexpr std::uint32_t kOtherReader = 0xffffffff;
-
 struct ParametersPull {
-  std::uint32_t reader = kOtherReader;  ///< index of the worker in its role
-  std::int64_t at_least = 0;            ///< the version to wait for; >= 0
+  std::uint32_t worker = 0;   ///< index in its role
+  std::int64_t at_least = 0;  ///< the version to wait for; >= 0
   std::uint64_t model_hash = 0;
 };
 

@@ -319,7 +319,7 @@ TEST(Gradient, AnswersAndPullsSurviveBytes) {
   EXPECT_EQ(read_gradient_answer(answer)->version, 17);
   const Frame pull = make_parameters_pull(pool, {2, 18, 99}).value();
   const ParametersPull read = read_parameters_pull(pool.copy(pull.bytes()).value()).value();
-  EXPECT_EQ(read.reader, 2u);
+  EXPECT_EQ(read.worker, 2u);
   EXPECT_EQ(read.at_least, 18);
   EXPECT_EQ(read.model_hash, 99u);
   EXPECT_FALSE(make_parameters_pull(pool, {2, -1, 99}).ok());

@@ -1,0 +1,27 @@
+#pragma once
+// One update of an optimiser on any part of a parameter group: Program runs it over its own buffers at the end of a
+// step, a shard of a parameter server (learner/parameter_server) over the part that it holds, block by block.
+#include <cstdint>
+
+#include <troupe/learner/kernels/kernel_table.hpp>
+#include <troupe/learner/optimizer.hpp>
+
+namespace troupe::learner {
+
+/// The rule of one update with all of its constants computed: cheap to apply to many parts.
+class UpdateRule {
+ public:
+  /// update: how many came before, for Adam's bias correction and the schedule. rate_factor multiplies the learning
+  /// rate.
+  UpdateRule(const OptimizerSpec& spec, std::int64_t update, double rate_factor = 1);
+
+  /// Updates args.values and slots in [begin, end). The caller sets the pointers, the range, gradient_scale and shadow;
+  /// the rest of `args` is unread.
+  void apply(UpdateArgs args) const;
+
+ private:
+  UpdateArgs constants_{};
+  bool adam_;
+};
+
+}  // namespace troupe::learner

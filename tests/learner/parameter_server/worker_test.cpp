@@ -1,0 +1,153 @@
+// Workers and shards without messages between them: one worker trains as OneDevice does, with one shard bit for
+// bit; and what it refuses to push.
+#include <troupe/learner/parameter_server/worker.hpp>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cmath>
+
+#include <troupe/learner/parameter_server/shard.hpp>
+#include <troupe/learner/replicator.hpp>
+#include <troupe/tests/learner/parameter_server/line.hpp>
+
+namespace troupe::learner {
+namespace {
+
+using ::testing::HasSubstr;
+using testing::LineReplica;
+
+ParameterServerPlan plan_of(std::size_t shards, ParamPartition how = ParamPartition::kPartitioned) {
+  ParameterServerPlan plan;
+  plan.input = {.replica_batch = 16, .global_batch = 16};
+  plan.compile.seed = 3;
+  plan.shards = shards;
+  plan.partition = how;
+  plan.part_bytes = 8;
+  return plan;
+}
+
+std::vector<std::unique_ptr<ParameterShard>> shards_of(Replica& replica, const ParameterServerPlan& plan,
+                                                       const ParameterShardOptions& options) {
+  ServedReplica served = build_served(replica, plan).value();
+  std::vector<std::unique_ptr<ParameterShard>> shards;
+  for (const ShardPlan& shard : served.plans) {
+    shards.push_back(std::make_unique<ParameterShard>(served.model, shard, options));
+    for (std::size_t g = 0; g < served.model->groups.size(); ++g) {
+      shards.back()->load(g, served.program->params(served.model->groups[g].name)->values());
+    }
+  }
+  return shards;
+}
+
+void pull(ParameterServerWorker& worker, std::vector<std::unique_ptr<ParameterShard>>& shards) {
+  for (auto& shard : shards) {
+    ASSERT_TRUE(worker.load(messages::read_parameters(shard->parameters().value()).value()).ok());
+  }
+}
+
+std::vector<float> values(Program& program, std::string_view group) {
+  const auto span = program.params(group)->values();
+  return {span.begin(), span.end()};
+}
+
+TEST(ParameterServerWorker, AloneItTrainsAsOneDevice) {
+  const auto more = [](Graph& graph, ParamGroup line) {
+    graph.target(line, 3);
+    graph.average(line, 0.9);
+  };
+  for (const OptimizerSpec& optimizer :
+       {OptimizerSpec{.rule = Adam{.learning_rate = 0.05, .weight_decay = 0.01}, .schedule = {.warmup_steps = 5}},
+        OptimizerSpec{.rule = Sgd{.learning_rate = 0.1, .momentum = 0.9, .nesterov = true}}}) {
+    LineReplica replica(optimizer, more);
+    OneDeviceOptions one{.batch = 16};
+    one.compile.seed = 3;
+    const auto device = OneDevice::make(replica, one).value();
+    for (int i = 0; i < 20; ++i) ASSERT_TRUE(device->step().ok());
+
+    for (const std::size_t count : {1, 2, 3, 8}) {
+      for (const ParamPartition how : {ParamPartition::kPartitioned, ParamPartition::kMaxSize}) {
+        auto shards = shards_of(replica, plan_of(count, how), {});
+        const auto worker = ParameterServerWorker::make(replica, plan_of(count, how), DType::kF32).value();
+        messages::FramePool pool;
+        for (int i = 0; i < 20; ++i) {
+          pull(*worker, shards);
+          ASSERT_TRUE(worker->compute().ok());
+          const auto frames = worker->gradients(pool).value();
+          ASSERT_EQ(frames.size(), count);
+          for (std::size_t s = 0; s < count; ++s) {
+            ASSERT_TRUE(shards[s]->push(messages::read_gradient(frames[s]).value()).ok());
+          }
+        }
+        pull(*worker, shards);
+        EXPECT_EQ(worker->version(), 20);
+        for (const char* group : {"line", "line.target", "line.average"}) {
+          const auto got = values(worker->program(), group), expected = values(device->program(), group);
+          if (count == 1) {
+            EXPECT_EQ(got, expected) << group;
+          }
+          for (std::size_t i = 0; i < got.size(); ++i) {
+            // The last lanes of a part go through another loop of the kernel, in which other products may be fused.
+            EXPECT_NEAR(got[i], expected[i], 1e-6) << group;
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(ParameterServerWorker, ClipsItsOwnGradientAsOneDeviceDoes) {
+  const OptimizerSpec optimizer{.rule = Sgd{.learning_rate = 0.1}, .max_global_norm = 0.25};
+  LineReplica replica(optimizer);
+  OneDeviceOptions one{.batch = 16};
+  one.compile.seed = 3;
+  const auto device = OneDevice::make(replica, one).value();
+  auto shards = shards_of(replica, plan_of(2), {});
+  const auto worker = ParameterServerWorker::make(replica, plan_of(2), DType::kF32).value();
+  messages::FramePool pool;
+  for (int i = 0; i < 5; ++i) {
+    ASSERT_TRUE(device->step().ok());
+    pull(*worker, shards);
+    ASSERT_TRUE(worker->compute().ok());
+    const auto frames = worker->gradients(pool).value();
+    for (std::size_t s = 0; s < 2; ++s) {
+      ASSERT_TRUE(shards[s]->push(messages::read_gradient(frames[s]).value()).ok());
+    }
+  }
+  pull(*worker, shards);
+  const auto got = values(worker->program(), "line"), expected = values(device->program(), "line");
+  // The norm is one sum here and a sum of blocks there.
+  for (std::size_t i = 0; i < got.size(); ++i) EXPECT_NEAR(got[i], expected[i], 1e-6);
+}
+
+TEST(ParameterServerWorker, PushesNoPartOfAGradientThatIsNotFinite) {
+  const OptimizerSpec optimizer{.rule = Sgd{}};
+  LineReplica replica(optimizer);
+  auto shards = shards_of(replica, plan_of(2), {});
+  const auto worker = ParameterServerWorker::make(replica, plan_of(2), DType::kF32).value();
+  pull(*worker, shards);
+  worker->program().params("line")->values()[0] = std::nanf("");
+  messages::FramePool pool;
+  for (int i = 1; i < ParameterServerWorker::kMaxNotFinite; ++i) {
+    ASSERT_TRUE(worker->compute().ok());
+    EXPECT_TRUE(worker->gradients(pool)->empty());
+    EXPECT_EQ(worker->not_finite(), i);
+  }
+  ASSERT_TRUE(worker->compute().ok());
+  EXPECT_THAT(worker->gradients(pool).error().message, HasSubstr("10 batches in a row are not finite"));
+}
+
+TEST(ParameterServerWorker, RefusesParametersOfAnotherModelOrPlan) {
+  LineReplica replica({.rule = Sgd{}});
+  LineReplica other({.rule = Sgd{}}, [](Graph& graph, ParamGroup line) { graph.target(line, 3); });
+  const auto worker = ParameterServerWorker::make(replica, plan_of(2), DType::kF32).value();
+  for (const auto& shards : std::array{shards_of(other, plan_of(2), {}), shards_of(replica, plan_of(3), {})}) {
+    const auto view = messages::read_parameters(shards[0]->parameters().value()).value();
+    EXPECT_EQ(worker->load(view).error().code, Code::kShapeMismatch);
+  }
+  EXPECT_EQ(worker->version(), -1);
+}
+
+}  // namespace
+}  // namespace troupe::learner
