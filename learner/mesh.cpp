@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include <troupe/learner/graph_data.hpp>
 #include <troupe/learner/ops/elementwise.hpp>
 #include <troupe/learner/ops/internal.hpp>
 
@@ -128,6 +129,26 @@ std::vector<Var> on_each(ReplicaContext& context, std::int64_t devices, const Ma
 
 Var MeshValue::whole() const { return axis_ < 0 ? pieces_[0] : join(pieces_, axis_); }
 
+namespace {
+
+/// What a stage has emitted since there were `nodes` nodes and `assigns` assignments must treat each row alone.
+Status check_stage(const GraphData& data, std::size_t nodes, std::size_t assigns) {
+  for (std::size_t i = nodes; i < data.nodes.size(); ++i) {
+    const Node& node = data.nodes[i];
+    const bool rows_in =
+        std::ranges::any_of(node.inputs, [&](std::uint32_t id) { return data.values[id].spec.place == Place::kRows; });
+    const bool rows_out =
+        std::ranges::all_of(node.outputs, [&](std::uint32_t id) { return data.values[id].spec.place == Place::kRows; });
+    if (rows_in && (!rows_out || node.op == nullptr)) {
+      return Error{Code::kInvalidArgument, fmt::format("has {}", node.op == nullptr ? "joint" : node.op->name)};
+    }
+  }
+  if (data.assigns.size() > assigns) return Error{Code::kInvalidArgument, "assigns a state"};
+  return {};
+}
+
+}  // namespace
+
 Var pipeline(ReplicaContext& context, Var x, std::int64_t parts, std::span<const Stage> stages) {
   Graph& graph = context.graph();
   if (!x) return {};
@@ -142,7 +163,15 @@ Var pipeline(ReplicaContext& context, Var x, std::int64_t parts, std::span<const
   for (Var& piece : pieces) {
     for (std::size_t i = 0; i < stages.size(); ++i) {
       const DeviceScope on = context.device(static_cast<int>(i));
+      const std::size_t nodes = GraphAccess::data(graph).nodes.size(),
+                        assigns = GraphAccess::data(graph).assigns.size();
       piece = stages[i](piece);
+      const Status alone = check_stage(GraphAccess::data(graph), nodes, assigns);
+      if (parts > 1 && !alone.ok()) {
+        return graph.fail(
+            Code::kInvalidArgument,
+            fmt::format("pipeline: stage {} {}, expected one that treats rows alone", i, alone.error().message));
+      }
     }
   }
   return parts == 1 ? pieces[0] : join(pieces, 0);

@@ -63,7 +63,8 @@ using Stage = std::function<Var(Var)>;
 /// the batch is cut into `parts`, and while a stage has one part the next stage has the part before, forwards and
 /// backwards (GPipe, arXiv 1811.06965; the idle share is (S - 1) / (parts + S - 1) for S even stages). Parts are added
 /// up in the gradients of the parameters, so results differ from those of one part by rounding only. x: split by rows.
-/// Errors (of the graph): kInvalidArgument when parts does not divide the batch.
+/// Errors (of the graph): kInvalidArgument when parts does not divide the batch, or a stage sums over rows, has a joint
+/// or assigns a state.
 Var pipeline(ReplicaContext& context, Var x, std::int64_t parts, std::span<const Stage> stages);
 
 }  // namespace troupe::learner

@@ -236,6 +236,27 @@ TEST(Mesh, APipelineRefusesPartsThatDoNotDivideTheBatch) {
   EXPECT_THAT(graph.status().error().message, testing::AllOf(HasSubstr("5 parts"), HasSubstr("batch of 12")));
 }
 
+TEST(Mesh, APipelineRefusesStagesThatDoNotTreatRowsAlone) {
+  const auto error = [](const Stage& second) {
+    Graph graph(kBatch);
+    ReplicaContext context(graph, {.replica_batch = kBatch, .global_batch = kBatch, .devices = 2}, nullptr);
+    pipeline(context, graph.input("x", {7}), 2, std::array<Stage, 2>{[](Var x) { return tanh(x); }, second});
+    return graph.status().ok() ? "" : graph.status().error().message;
+  };
+  EXPECT_EQ(error([](Var x) { return square(x); }), "");
+  EXPECT_THAT(error([](Var x) {
+                mean(x);
+                return x;
+              }),
+              HasSubstr("stage 1 has sum"));
+  EXPECT_THAT(error([](Var x) {
+                const Var seen = x.graph->state("seen", {}, {});
+                x.graph->assign(seen, affine(seen, 1, 1));
+                return x;
+              }),
+              HasSubstr("stage 1 assigns a state"));
+}
+
 TEST(Mesh, NamesTheLayerOfAShapeThatDoesNotFit) {
   Graph graph(4);
   ReplicaContext context(graph, {.replica_batch = 4, .global_batch = 4, .devices = 2}, nullptr);
