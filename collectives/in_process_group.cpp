@@ -74,7 +74,7 @@ Status InProcessGroup::await_all(TimePoint deadline) {
 }
 
 Result<std::shared_ptr<Meeting>> InProcessGroup::arrive(const Arrival& arrival) {
-  const std::lock_guard lock(mutex_);
+  std::unique_lock lock(mutex_);
   if (failure_) return *failure_;
   const auto rank = static_cast<std::size_t>(arrival.rank);
   if (unfinished_[rank] == Communicator::kMaxPending) {
@@ -103,6 +103,7 @@ Result<std::shared_ptr<Meeting>> InProcessGroup::arrive(const Arrival& arrival) 
                    fmt::format("collective: {}: the weights of all {} ranks are 0", kept->call.describe(), size_)});
     }
     ++events_;
+    lock.unlock();  // else those who wake up would wait for it
     changed_.notify_all();
   }
   return kept;

@@ -15,9 +15,12 @@ namespace troupe::collectives::detail {
 namespace {
 
 constexpr std::size_t kChunkElements = kChunkBytes / sizeof(float);
-constexpr std::size_t kOneShotElements = kOneShotBytes / sizeof(float);
 
-bool is_mixed(const Call& call) { return call.kind == CallKind::kAllReduce && call.count > kOneShotElements; }
+/// Whether each rank reduces a slice of the values for all, and not everything for itself.
+bool is_mixed(const Call& call, int ranks) {
+  return call.kind == CallKind::kAllReduce &&
+         call.count * sizeof(float) * static_cast<std::size_t>(ranks - 1) > kOneShotBytes;
+}
 bool reduces(const Call& call) { return call.kind == CallKind::kAllReduce || call.kind == CallKind::kReduceScatter; }
 
 /// Copies, rounding on the way when the values travel as bfloat16.
@@ -188,7 +191,7 @@ void SharedCalls::compare(SharedCall& call) {
 }
 
 std::optional<std::uint64_t> SharedCalls::advance(SharedCall& call) {
-  const bool mixes = is_mixed(call.call);
+  const bool mixes = is_mixed(call.call, view_.size);
   if (!call.begun) {
     const auto ranks = static_cast<std::size_t>(view_.size);
     call.chunk_elements = call.call.kind == CallKind::kReduceScatter ? kChunkElements / ranks : kChunkElements;
@@ -236,7 +239,7 @@ void SharedCalls::put(SharedCall& call, std::size_t chunk) {
   const bool rounds = what.wire == DType::kBF16;  // then a rank reads its own rounded values there, too
   switch (what.kind) {
     case CallKind::kAllReduce:
-      if (is_mixed(what) && !rounds) {
+      if (is_mixed(what, view_.size) && !rounds) {
         const std::size_t mine = region_->slice_begin(count, view_.rank);
         const std::size_t next = region_->slice_begin(count, view_.rank + 1);
         copy(what, call.in + begin, mine, buffer);
@@ -297,7 +300,7 @@ void SharedCalls::take(SharedCall& call, std::size_t chunk) {
   const bool rounds = what.wire == DType::kBF16;
   switch (what.kind) {
     case CallKind::kAllReduce:
-      if (is_mixed(what)) {
+      if (is_mixed(what, view_.size)) {
         for (int turn = 1; turn < view_.size; ++turn) {  // not all from the same rank at once
           const int rank = (view_.rank + turn) % view_.size;
           const std::size_t slice = region_->slice_begin(count, rank);

@@ -227,10 +227,6 @@ bool SharedRegion::await_briefly(std::uint64_t published) const {
     pause_core();
     if (over()) return true;
   }
-  for (int yield = 0; !has_core_each_ && yield < kYields; ++yield) {
-    sched_yield();
-    if (over()) return true;
-  }
   return false;
 }
 

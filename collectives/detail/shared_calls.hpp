@@ -4,13 +4,14 @@
 // chunks of at most kChunkBytes; each goes through two or three steps, and a rank publishes after all but the last:
 //
 //   call                          steps                                                 bytes that a rank copies
-//   all_reduce <= kOneShotBytes   put N, take (reduce all P)                            N in, P N read
+//   all_reduce, (P-1) N small     put N, take (reduce all P)                            N in, P N read
 //   all_reduce                    put others' slices, mix (reduce own slice), take      2 (P-1)/P N copied, N reduced
 //   reduce_scatter                put others' rows, take (reduce own row over P)        (P-1)/P N copied, N reduced
 //   all_gather                    put N, take P N                                       N in, P N out
 //   broadcast                     root puts N, others take N                            N in or N out
 //   barrier                       put nothing, take nothing
 //
+// Small: up to kOneShotBytes (measured: there one meeting of all costs more than the bytes that it saves).
 // The steps of neighbouring chunks overlap: put(c), mix(c-1), take(c-2). That is also why kBuffers are enough: when a
 // rank puts chunk c, it has seen that all have put c-2, and who has put c-2 has taken c-4.
 #include <array>
