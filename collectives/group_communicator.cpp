@@ -54,20 +54,25 @@ class GroupCommunicator final : public Communicator {
   Activity& activity() override { return core_->activity(); }
 
   std::unique_ptr<Work> all_reduce(std::span<float> values, ReduceOp op, CallOptions options) override {
+    if (auto* local = core_->all_local()) return local->all_reduce(values, op, std::move(options));
     return call({.kind = CallKind::kAllReduce, .count = values.size(), .op = op}, std::move(options), values, values);
   }
   std::unique_ptr<Work> all_gather(std::span<const float> in, std::span<float> out, CallOptions options) override {
+    if (auto* local = core_->all_local()) return local->all_gather(in, out, std::move(options));
     return call({.kind = CallKind::kAllGather, .count = in.size()}, std::move(options), in, out);
   }
   std::unique_ptr<Work> reduce_scatter(std::span<const float> in, std::span<float> out, ReduceOp op,
                                        CallOptions options) override {
+    if (auto* local = core_->all_local()) return local->reduce_scatter(in, out, op, std::move(options));
     return call({.kind = CallKind::kReduceScatter, .count = out.size(), .op = op}, std::move(options), in, out);
   }
   std::unique_ptr<Work> broadcast(std::span<float> values, int root, CallOptions options) override {
+    if (auto* local = core_->all_local()) return local->broadcast(values, root, std::move(options));
     return call({.kind = CallKind::kBroadcast, .count = values.size(), .root = root}, std::move(options), values,
                 values);
   }
   std::unique_ptr<Work> barrier(CallOptions options) override {
+    if (auto* local = core_->all_local()) return local->barrier(std::move(options));
     return call({.kind = CallKind::kBarrier}, std::move(options), {}, {});
   }
 

@@ -27,29 +27,31 @@ void unpack(const std::uint16_t* values, std::size_t count, float* out) {
 
 }  // namespace
 
-GroupCall::GroupCall(GroupInbox& inbox, const GroupView& view, bool deterministic, CallPlace place, Call call,
-                     double weight, CallBuffers buffers)
-    : inbox_(inbox),
-      view_(view),
-      deterministic_(deterministic),
+GroupCall::GroupCall(const GroupContext& context, CallPlace place, Call call, double weight, SteadyTime deadline,
+                     CallBuffers buffers)
+    : context_(context),
+      inbox_(context.inbox),
+      view_(context.view),
       place_(place),
       call_(std::move(call)),
       weight_(weight),
+      deadline_(deadline),
       buffers_(buffers),
-      levels_(doubling(view.rank, view.size)),
-      heads_(static_cast<std::size_t>(view.size)),
-      known_(static_cast<std::size_t>(view.size)),
-      values_(static_cast<std::size_t>(view.size)),
-      received_(static_cast<std::size_t>(view.size)),
-      sent_to_(static_cast<std::size_t>(view.size)) {
+      levels_(doubling(view_.rank, view_.size)),
+      heads_(static_cast<std::size_t>(view_.size)),
+      known_(static_cast<std::size_t>(view_.size)),
+      values_(static_cast<std::size_t>(view_.size)),
+      received_(static_cast<std::size_t>(view_.size)),
+      sent_to_(static_cast<std::size_t>(view_.size)) {
   const bool unread = reduces() && call_.op == ReduceOp::kMean && weight_ == 0;
   const bool speaks = call_.kind != CallKind::kBroadcast || call_.root == view_.rank;
-  const auto own = static_cast<std::size_t>(view.rank);
+  const auto own = static_cast<std::size_t>(view_.rank);
   heads_[own] = write_head(call_, weight_, rides() && !unread && speaks ? buffers_.input : std::span<const float>{});
   known_[own] = read_head(heads_[own]);
 }
 
 bool GroupCall::rides() const {
+  if (view_.size == 1) return true;
   const auto ranks = static_cast<std::size_t>(view_.size);
   std::size_t bytes = call_.count * sizeof(float);
   if (call_.kind == CallKind::kReduceScatter) bytes *= ranks;
@@ -73,13 +75,42 @@ Status GroupCall::advance() {
     TROUPE_TRY(begin());
     begun_ = true;
   }
+  if (up_) {
+    TROUPE_ASSIGN(const Progress up, do_local(false));
+    if (up == Progress::kBlocked) return {};
+    up_ = false;
+  }
   while (step_ < steps_.size()) {
     TROUPE_ASSIGN(const Progress progress, do_step(steps_[step_]));
     if (progress == Progress::kBlocked) return {};
     ++step_;
   }
+  if (down_) {
+    TROUPE_ASSIGN(const Progress down, do_local(true));
+    if (down == Progress::kBlocked) return {};
+    down_ = false;
+  }
   complete_ = true;
   return {};
+}
+
+Result<GroupCall::Progress> GroupCall::do_local(bool down) {
+  if (!local_work_) {
+    // From now on a failure of this call ends the wait; one from before is seen here.
+    context_.in_local = place_.index + 1;
+    if (const auto failure = inbox_.failure(place_.index)) return *failure;
+    const auto left = std::max<Duration>(deadline_ - std::chrono::steady_clock::now(), std::chrono::milliseconds(1));
+    CallOptions options{.name = call_.name, .shape = call_.shape, .timeout = left};
+    const ReduceOp op = call_.op == ReduceOp::kMean ? ReduceOp::kSum : call_.op;
+    local_work_ = down ? context_.local->broadcast(buffers_.result, 0, std::move(options))
+                       : context_.local->all_reduce(buffers_.result, op, std::move(options));
+  }
+  if (!local_work_->done()) return Progress::kBlocked;
+  const Status status = local_work_->wait();
+  local_work_.reset();
+  context_.in_local = 0;
+  TROUPE_TRY(status);
+  return Progress::kDone;
 }
 
 bool GroupCall::try_send(int rank, MessageHead head, std::span<const std::byte> body) {
@@ -173,7 +204,7 @@ Status GroupCall::begin() {
   } else if (call_.kind == CallKind::kBroadcast && call_.root == view_.rank && rounds()) {
     round_bf16(buffers_.result.data(), 1, call_.count, buffers_.result.data());
   }
-  steps_ = plan();
+  plan();
   return {};
 }
 
@@ -216,36 +247,57 @@ void GroupCall::finish_small() {
   }
 }
 
-std::vector<Step> GroupCall::plan() const {
-  Place place{.rank = view_.rank, .size = view_.size};
-  bool all = true;
-  if (!shares_.empty()) {
-    for (const float one : shares_) place.contributes.push_back(one != 0);
-    all = std::all_of(place.contributes.begin(), place.contributes.end(), [](bool one) { return one; });
+void GroupCall::plan() {
+  const GroupHosts& hosts = context_.hosts;
+  const bool hierarchical = call_.kind == CallKind::kAllReduce &&
+                            static_cast<int>(hosts.speakers.size()) < view_.size &&
+                            (hosts.keeps_tree || !context_.deterministic);
+  if (hierarchical) {
+    parts_ = hosts.speakers;
+    up_ = down_ = hosts.is_shared();
+  } else {
+    parts_.resize(static_cast<std::size_t>(view_.size));
+    std::iota(parts_.begin(), parts_.end(), 0);
   }
+  Place place{.rank = -1, .size = static_cast<int>(parts_.size())};
+  for (std::size_t part = 0; part < parts_.size(); ++part) {
+    if (parts_[part] == view_.rank) place.rank = static_cast<int>(part);
+    if (!shares_.empty()) place.contributes.push_back(share(parts_[part]) != 0);
+  }
+  const bool all = std::find(place.contributes.begin(), place.contributes.end(), false) == place.contributes.end();
+  const bool ring =
+      call_.kind == CallKind::kAllReduce && !context_.deterministic && !rounds() && all && place.size >= kRingRanks;
+  if ((hierarchical || ring) && !shares_.empty()) {
+    // Sums of sums know no shares, so the values are multiplied first; the bits are those of the tree.
+    const std::array<const float*, 1> mine{buffers_.result.data()};
+    reduce_tree(mine, std::array{share(view_.rank)}, ReduceOp::kMean, call_.count, std::array{buffers_.result.data()});
+    shares_.clear();
+    place.contributes.clear();
+  }
+  if (place.rank < 0 || place.size == 1) return;
   switch (call_.kind) {
     case CallKind::kAllReduce:
-      if (!deterministic_ && !rounds() && all && view_.size >= kRingRanks) {
-        if (!shares_.empty()) {
-          const std::array<const float*, 1> mine{buffers_.result.data()};
-          const std::array<float*, 1> output{buffers_.result.data()};
-          reduce_tree(mine, std::array{share(view_.rank)}, ReduceOp::kMean, call_.count, output);
-        }
+      if (ring) {
         // What may lie unread grows with the square of P; shorter segments make that P.
-        place.segment = kSegment * 8 / static_cast<std::size_t>(std::max(8, view_.size));
-        return ring_all_reduce(place, call_.count);
+        place.segment = kSegment * 8 / static_cast<std::size_t>(std::max(8, place.size));
+        steps_ = ring_all_reduce(place, call_.count);
+      } else {
+        steps_ = direct_all_reduce(place, call_.count);
       }
-      return direct_all_reduce(place, call_.count);
+      break;
     case CallKind::kReduceScatter:
-      return direct_reduce_scatter(place, call_.count);
+      steps_ = direct_reduce_scatter(place, call_.count);
+      break;
     case CallKind::kAllGather:
-      return direct_all_gather(place, call_.count);
+      steps_ = direct_all_gather(place, call_.count);
+      break;
     case CallKind::kBroadcast:
-      return tree_broadcast(place, call_.root, call_.count);
+      steps_ = tree_broadcast(place, call_.root, call_.count);
+      break;
     case CallKind::kBarrier:
       break;
   }
-  return {};
+  for (Step& step : steps_) step.peer = parts_[static_cast<std::size_t>(step.peer)];
 }
 
 bool GroupCall::send(const Step& step) {
@@ -331,36 +383,39 @@ Result<GroupCall::Progress> GroupCall::do_step(const Step& step) {
   return Progress::kDone;
 }
 
+bool GroupCall::owes(int rank) const { return rank != view_.rank && share(rank) != 0; }
+
 Result<GroupCall::Progress> GroupCall::reduce_step(const Step& step) {
-  const auto ranks = static_cast<std::size_t>(view_.size);
-  for (std::size_t rank = 0; rank < ranks; ++rank) {
-    const bool comes = static_cast<int>(rank) != view_.rank && share(static_cast<int>(rank)) != 0;
-    if (comes && values_[rank].empty()) return Progress::kBlocked;
+  for (const int rank : parts_) {
+    if (owes(rank) && values_[static_cast<std::size_t>(rank)].empty()) return Progress::kBlocked;
   }
-  std::vector<std::optional<Arrived>> arrived(ranks);
-  for (std::size_t rank = 0; rank < ranks; ++rank) {
-    if (static_cast<int>(rank) == view_.rank || share(static_cast<int>(rank)) == 0) continue;
-    TROUPE_ASSIGN(arrived[rank], next_values({Step::Kind::kReceive, static_cast<int>(rank), 0, 0, step.count}));
+  std::vector<std::optional<Arrived>> arrived(parts_.size());
+  std::vector<float> shares;
+  for (std::size_t part = 0; part < parts_.size(); ++part) {
+    if (!shares_.empty() && !rounds()) shares.push_back(share(parts_[part]));
+    if (!owes(parts_[part])) continue;
+    TROUPE_ASSIGN(arrived[part], next_values({Step::Kind::kReceive, parts_[part], 0, 0, step.count}));
   }
   const float* mine = buffers_.input.data() + step.input;
   float* result = buffers_.result.data() + step.result;
-  std::vector<std::vector<float>> scratch(ranks);
-  std::vector<const float*> inputs(ranks);
+  std::vector<std::vector<float>> scratch(parts_.size());
+  std::vector<const float*> inputs(parts_.size());
   for (std::size_t begin = 0; begin < step.count; begin += kBlock) {
     const std::size_t count = std::min(kBlock, step.count - begin);
-    for (std::size_t rank = 0; rank < ranks; ++rank) {
-      if (arrived[rank]) {
-        inputs[rank] = floats(*arrived[rank], begin, count, scratch[rank]);
+    for (std::size_t part = 0; part < parts_.size(); ++part) {
+      if (arrived[part]) {
+        inputs[part] = floats(*arrived[part], begin, count, scratch[part]);
       } else if (rounds()) {  // this rank, and those without values
-        scratch[rank].resize(kBlock);
-        round_bf16(mine + begin, share(static_cast<int>(rank)), count, scratch[rank].data());
-        inputs[rank] = scratch[rank].data();
+        scratch[part].resize(kBlock);
+        round_bf16(mine + begin, share(parts_[part]), count, scratch[part].data());
+        inputs[part] = scratch[part].data();
       } else {
-        inputs[rank] = mine + begin;  // of a rank whose share is 0 it is not read
+        inputs[part] = mine + begin;  // of a rank whose share is 0 it is not read
       }
     }
     float* const output = result + begin;
-    reduce_tree(inputs, rounds() ? std::span<const float>{} : shares_, call_.op, count, std::array{output});
+    const ReduceOp op = call_.op == ReduceOp::kMean && shares.empty() ? ReduceOp::kSum : call_.op;
+    reduce_tree(inputs, shares, op, count, std::array{output});
     if (rounds()) round_bf16(output, 1, count, output);
   }
   return Progress::kDone;
@@ -368,6 +423,12 @@ Result<GroupCall::Progress> GroupCall::reduce_step(const Step& step) {
 
 std::vector<int> GroupCall::awaited() const {
   std::vector<int> ranks;
+  if (is_local()) {
+    for (const int rank : context_.hosts.own) {
+      if (rank != view_.rank) ranks.push_back(rank);
+    }
+    return ranks;
+  }
   if (level_ < levels_.size()) {
     for (std::size_t rank = 0; rank < known_.size(); ++rank) {
       if (!known_[rank]) ranks.push_back(static_cast<int>(rank));
@@ -375,10 +436,8 @@ std::vector<int> GroupCall::awaited() const {
   } else if (step_ < steps_.size()) {
     const Step& step = steps_[step_];
     if (step.kind != Step::Kind::kReduce) return {step.peer};
-    for (std::size_t rank = 0; rank < values_.size(); ++rank) {
-      if (static_cast<int>(rank) != view_.rank && share(static_cast<int>(rank)) != 0 && values_[rank].empty()) {
-        ranks.push_back(static_cast<int>(rank));
-      }
+    for (const int rank : parts_) {
+      if (owes(rank) && values_[static_cast<std::size_t>(rank)].empty()) ranks.push_back(rank);
     }
   }
   return ranks;

@@ -1,13 +1,18 @@
 #pragma once
 // One collective between processes, from this rank's side: first everybody learns what everybody calls, by recursive
 // doubling, then, if all agree, the values move by the steps of schedule.hpp. Goes on whenever messages have come;
-// never waits. Private to the communicator over peers; only the rank's own thread touches it.
+// never waits, but in wait_local(). Where ranks share memory, a large all-reduce is hierarchical: first within each
+// host, then one rank of each host between hosts, then within each host again: over links 2 (H-1)/H N bytes from each
+// of H hosts. Private to the communicator over peers; only the rank's own thread touches it.
+#include <atomic>
 #include <deque>
 #include <map>
+#include <memory>
 #include <optional>
 #include <span>
 #include <vector>
 
+#include <troupe/collectives/detail/group_hosts.hpp>
 #include <troupe/collectives/detail/group_inbox.hpp>
 #include <troupe/collectives/detail/schedule.hpp>
 
@@ -25,11 +30,20 @@ struct CallBuffers {
   std::span<float> result;
 };
 
+/// What all calls of an epoch share.
+struct GroupContext {
+  GroupInbox& inbox;
+  const GroupView& view;
+  const GroupHosts& hosts;
+  Communicator* local = nullptr;         ///< between hosts.own, if they share memory
+  std::atomic<std::uint64_t>& in_local;  ///< index + 1 of the call that waits there: a failure of it must end the wait
+  bool deterministic = false;
+};
+
 class GroupCall {
  public:
-  /// Sends through `inbox`, both of which must outlive the call; the buffers are touched until complete() or the last
-  /// advance().
-  GroupCall(GroupInbox& inbox, const GroupView& view, bool deterministic, CallPlace place, Call call, double weight,
+  /// The context must outlive the call; the buffers are touched until complete() or the last advance().
+  GroupCall(const GroupContext& context, CallPlace place, Call call, double weight, SteadyTime deadline,
             CallBuffers buffers);
 
   const Call& call() const { return call_; }
@@ -41,6 +55,12 @@ class GroupCall {
   /// weight), kCorrupt (a message that is none of this call's); the same at every rank, for all but the last.
   Status advance();
   bool complete() const { return complete_; }
+  /// Whether it waits for the ranks of this host, in their memory and not for messages: then wait_local() sleeps until
+  /// that is over.
+  bool is_local() const { return local_work_ != nullptr; }
+  void wait_local() { (void)local_work_->wait(); }
+  /// It has failed: touches the buffers no more.
+  void end() { local_work_.reset(); }
   /// kShapeMismatch when some ranks have said that they call something else, though not all have spoken.
   Status disagreement() const;
   /// The ranks without which it does not go on: those whose calls are not known yet, then those that owe values.
@@ -55,7 +75,8 @@ class GroupCall {
   Status keep_heads(const DoublingLevel& level, const Arrived& arrived);
   Status begin();
   void finish_small();
-  std::vector<Step> plan() const;
+  void plan();
+  Result<Progress> do_local(bool down);
   Result<Progress> do_step(const Step& step);
   bool send(const Step& step);
   Result<std::optional<Arrived>> next_values(const Step& step);
@@ -65,15 +86,18 @@ class GroupCall {
   bool reduces() const { return call_.kind == CallKind::kAllReduce || call_.kind == CallKind::kReduceScatter; }
   bool rounds() const { return call_.wire == DType::kBF16; }
   bool rides() const;
+  /// Whether a reduction needs a message of that rank.
+  bool owes(int rank) const;
   float share(int rank) const { return shares_.empty() ? 1.0f : shares_[static_cast<std::size_t>(rank)]; }
   bool try_send(int rank, MessageHead head, std::span<const std::byte> body);
 
+  const GroupContext& context_;
   GroupInbox& inbox_;
   const GroupView& view_;
-  const bool deterministic_;
   const CallPlace place_;
   const Call call_;
   const double weight_;
+  const SteadyTime deadline_;
   const CallBuffers buffers_;
 
   // Heads.
@@ -85,8 +109,12 @@ class GroupCall {
   std::vector<std::optional<RankHead>> known_;    // by rank
 
   // Values.
-  std::vector<float> shares_;  // by rank in kMean, else empty
+  std::vector<float> shares_;  // by rank in kMean, else empty; then values are multiplied already
   bool begun_ = false;
+  std::vector<int> parts_;  // the ranks that exchange by steps_
+  bool up_ = false;         // to be reduced within the host first
+  bool down_ = false;       // to be brought back within the host at the end
+  std::unique_ptr<Work> local_work_;
   std::vector<Step> steps_;
   std::size_t step_ = 0;
   std::vector<std::deque<Arrived>> values_;  // by rank

@@ -6,6 +6,7 @@
 #include <set>
 #include <utility>
 
+#include <troupe/collectives/shared_memory.hpp>
 #include <troupe/core/log.hpp>
 
 namespace troupe::collectives::detail {
@@ -28,8 +29,23 @@ std::string some_ranks(const std::vector<int>& ranks, int size) {
 }  // namespace
 
 GroupCore::GroupCore(Peers& peers, std::uint32_t own_id, bool deterministic)
-    : own_id_(own_id), deterministic_(deterministic), inbox_(peers, own_id, activity_) {
+    : own_id_(own_id),
+      deterministic_(deterministic),
+      local_(
+          make_shared_memory_communicator([this](const GroupView& host, std::string mine,
+                                                 SteadyTime deadline) { return exchange_ticket(host, mine, deadline); },
+                                          &activity_)),
+      inbox_(peers, own_id, activity_) {
   view_.size = 0;
+}
+
+void GroupCore::abort(std::string_view reason, std::optional<std::uint64_t> through) {
+  if (in_local_ == kAlways) local_->abort(reason, through);  // which names this rank, and tells all
+  inbox_.abort(reason, through);
+}
+
+void GroupCore::end_local(const FailedNote& note) {
+  if (note.from <= in_local_) local_->abort(note.error.message);
 }
 
 Status GroupCore::reform(const GroupView& view, Duration timeout) {
@@ -47,12 +63,16 @@ Status GroupCore::reform(const GroupView& view, Duration timeout) {
                  fmt::format("group of epoch {}: {} members with {} ids, expected {} and at rank {} id {}", view.epoch,
                              view.members.size(), ids.size(), view.size, view.rank, own_id_)};
   }
+  if (all_local()) local_->abort(fmt::format("left epoch {}", view_.epoch));
   leave();
   view_ = view;
   calls_ = 0;
   early_.clear();
-  if (auto aborted = inbox_.open(view)) return *aborted;
-  const Status formed = await_members(deadline);
+  context_.reset();
+  in_local_ = 0;
+  if (auto aborted = inbox_.open(view, [this](const FailedNote& note) { end_local(note); })) return *aborted;
+  Status formed = await_members(deadline);
+  if (formed.ok()) formed = form_hosts(deadline);
   if (formed.ok()) {
     inbox_.formed();
   } else {
@@ -93,6 +113,85 @@ Status GroupCore::await_members(SteadyTime deadline) {
   }
 }
 
+Result<std::string> GroupCore::exchange_ticket(const GroupView& host, const std::string& mine, SteadyTime deadline) {
+  if (host.rank == 0) {
+    Writer text;
+    text.text(mine);
+    for (const int rank : hosts_.own) {
+      if (rank != view_.rank) TROUPE_TRY(inbox_.send(rank, {.kind = MessageKind::kTicket}, text.written()));
+    }
+    return mine;
+  }
+  for (;;) {
+    for (Arrived& arrived : inbox_.take()) early_.push_back(std::move(arrived));
+    if (auto ticket = inbox_.ticket()) return *ticket;
+    if (const auto failure = inbox_.failure()) return *failure;
+    for (const auto& local : inbox_.locals()) {
+      if (local && !local->empty()) return Error{Code::kUnavailable, *local};
+    }
+    if (steady_clock::now() >= deadline) {
+      return Error{Code::kDeadlineExceeded,
+                   fmt::format("group of epoch {}: no word from rank {} about the memory of this "
+                               "host",
+                               view_.epoch, hosts_.own.front())};
+    }
+    inbox_.wait(deadline);
+  }
+}
+
+Status GroupCore::form_hosts(SteadyTime deadline) {
+  const std::vector<bool> everybody(static_cast<std::size_t>(view_.size), true);
+  hosts_ = group_hosts(view_, everybody);
+  if (static_cast<int>(hosts_.speakers.size()) < view_.size) {
+    std::string why;
+    if (hosts_.is_shared()) {
+      const Status met = local_->reform(view_of_ranks(view_, hosts_.own), deadline - steady_clock::now());
+      if (const auto failure = inbox_.failure()) return *failure;
+      if (!met.ok()) {
+        why = met.error().message;
+        log::warn("group of epoch {}: rank {} shares no memory with its host's ranks and uses links: {}", view_.epoch,
+                  view_.rank, why);
+      }
+    }
+    Writer text;
+    text.text(why);
+    std::vector<bool> told(static_cast<std::size_t>(view_.size));
+    told[static_cast<std::size_t>(view_.rank)] = true;
+    std::vector<bool> shares(static_cast<std::size_t>(view_.size));
+    for (;;) {
+      for (Arrived& arrived : inbox_.take()) early_.push_back(std::move(arrived));
+      const auto locals = inbox_.locals();
+      bool all_told = true;
+      std::vector<int> missing;
+      for (int rank = 0; rank < view_.size; ++rank) {
+        const auto r = static_cast<std::size_t>(rank);
+        if (!told[r]) told[r] = inbox_.send(rank, {.kind = MessageKind::kLocal}, text.written()).ok();
+        all_told = all_told && told[r];
+        shares[r] = rank == view_.rank ? why.empty() : locals[r] && locals[r]->empty();
+        if (rank != view_.rank && !locals[r]) missing.push_back(rank);
+      }
+      if (missing.empty() && all_told) break;
+      if (const auto failure = inbox_.failure()) return *failure;
+      const SteadyTime now = steady_clock::now();
+      if (now >= deadline) {
+        return Error{Code::kDeadlineExceeded,
+                     fmt::format("group of epoch {}: {} did not say whether memory is shared on its host", view_.epoch,
+                                 some_ranks(missing, view_.size))};
+      }
+      inbox_.wait(std::min(deadline, all_told ? deadline : now + kRetry));
+    }
+    hosts_ = group_hosts(view_, shares);
+  }
+  if (hosts_.all_shared(view_.size) && view_.size > 1) in_local_ = kAlways;
+  context_.emplace(GroupContext{.inbox = inbox_,
+                                .view = view_,
+                                .hosts = hosts_,
+                                .local = local_.get(),
+                                .in_local = in_local_,
+                                .deterministic = deterministic_});
+  return {};
+}
+
 Status GroupCore::check_hellos() const {
   const auto disagree = [&](const std::string& who, const std::string& says) {
     return Error{Code::kShapeMismatch, fmt::format("group of epoch {}: {} says that it {}, rank {} says {}",
@@ -125,6 +224,7 @@ void GroupCore::leave() {
   inbox_.fail({Code::kCancelled, fmt::format("collective: rank {} has left epoch {}", view_.rank, view_.epoch)}, from);
   for (const auto& pending : under_way_) {
     pending->answer = *inbox_.failure(pending->call->place().index);
+    pending->call->end();
   }
   under_way_.clear();
 }
@@ -132,10 +232,16 @@ void GroupCore::leave() {
 void GroupCore::close() {
   leave();
   inbox_.close();
+  context_.reset();
+  local_.reset();
 }
 
 Result<std::shared_ptr<PendingCall>> GroupCore::make(Call call, const CallOptions& options, CallBuffers buffers) {
   if (view_.size == 0) return no_group_yet(call);
+  if (!context_) {
+    if (const auto failure = inbox_.failure()) return *failure;
+    return no_group_yet(call);
+  }
   if (const Status status = check_arguments(call, options, view_, buffers.input.size(), buffers.result.size());
       !status.ok()) {
     inbox_.fail(status.error());
@@ -149,12 +255,12 @@ Result<std::shared_ptr<PendingCall>> GroupCore::make(Call call, const CallOption
   const CallPlace place{view_.epoch, calls_++};
   inbox_.enter_call();
   const SteadyTime now = steady_clock::now();
-  auto pending = std::make_shared<PendingCall>(PendingCall{
-      .call =
-          std::make_unique<GroupCall>(inbox_, view_, deterministic_, place, std::move(call), options.weight, buffers),
-      .made = now,
-      .deadline = now + options.timeout,
-      .ask_at = now + std::min(kAskAfter, options.timeout / 2)});
+  auto pending = std::make_shared<PendingCall>(
+      PendingCall{.call = std::make_unique<GroupCall>(*context_, place, std::move(call), options.weight,
+                                                      now + options.timeout, buffers),
+                  .made = now,
+                  .deadline = now + options.timeout,
+                  .ask_at = now + std::min(kAskAfter, options.timeout / 2)});
   ++unanswered_;
   under_way_.push_back(pending);
   const auto ours = std::stable_partition(early_.begin(), early_.end(),
@@ -178,8 +284,10 @@ void GroupCore::progress() {
       inbox_.release(arrived);
     }
   }
+  const bool hierarchical = context_ && static_cast<int>(hosts_.speakers.size()) < view_.size;
+  const std::size_t most = hierarchical ? 1 : kMaxActive;
   std::size_t active = 0;
-  for (std::size_t i = 0; i < under_way_.size() && active < kMaxActive;) {
+  for (std::size_t i = 0; i < under_way_.size() && active < most;) {
     PendingCall& pending = *under_way_[i];
     const std::uint64_t index = pending.call->place().index;
     if (!inbox_.failure(index)) {
@@ -189,6 +297,7 @@ void GroupCore::progress() {
       pending.answer = Status{};
     } else if (const auto failure = inbox_.failure(index)) {
       pending.answer = Status{*failure};
+      pending.call->end();
     } else {
       ++active;
       ++i;
@@ -210,6 +319,7 @@ void GroupCore::check(PendingCall& pending, SteadyTime now) {
   }
   if (const auto failure = inbox_.failure(pending.call->place().index)) {
     pending.answer = Status{*failure};
+    pending.call->end();
     std::erase_if(under_way_, [&](const auto& other) { return other.get() == &pending; });
   }
 }
@@ -295,7 +405,12 @@ Status GroupCore::wait(PendingCall& pending) {
       before = activity_.now().what;
       activity_.enter(activity_of(pending.call->call()));
     }
-    inbox_.wait(watch(pending, now));
+    GroupCall& first = *under_way_.front()->call;
+    if (first.is_local()) {
+      first.wait_local();
+    } else {
+      inbox_.wait(watch(pending, now));
+    }
   }
   if (before) activity_.enter(*before);
   return *pending.answer;

@@ -15,7 +15,8 @@ namespace troupe::collectives::detail {
 
 /// Calls that exchange messages at a time. More would not be faster, and each may have many segments of every
 /// peer unread.
-constexpr int kMaxActive = 2;
+/// One where hosts reduce first: the calls in their memory must come in one order.
+constexpr std::size_t kMaxActive = 2;
 
 /// A call that was made, until its work is gone.
 struct PendingCall {
@@ -36,9 +37,13 @@ class GroupCore {
 
   const GroupView& view() const { return view_; }
   Activity& activity() { return activity_; }
+  /// Between the group's ranks where all of them share memory: then it makes all calls, and no message is sent.
+  Communicator* all_local() {
+    return context_ && hosts_.all_shared(view_.size) && view_.size > 1 ? local_.get() : nullptr;
+  }
 
   Status reform(const GroupView& view, Duration timeout);
-  void abort(std::string_view reason, std::optional<std::uint64_t> through) { inbox_.abort(reason, through); }
+  void abort(std::string_view reason, std::optional<std::uint64_t> through);
   /// Begins a call. Errors: kUnavailable (too many unfinished); the group's failure, also when this call causes it.
   Result<std::shared_ptr<PendingCall>> make(Call call, const CallOptions& options, CallBuffers buffers);
   Status wait(PendingCall& pending);
@@ -66,7 +71,15 @@ class GroupCore {
   std::vector<MissingRank> missing(const PendingCall& pending, SteadyTime now) const;
   std::string late(const PendingCall& pending, SteadyTime now) const;
   Status await_members(SteadyTime deadline);
+  /// Meets the other ranks of this host in memory, as far as they can, and learns from all ranks who does.
+  Status form_hosts(SteadyTime deadline);
+  /// TicketExchange, within this host.
+  Result<std::string> exchange_ticket(const GroupView& host, const std::string& mine, SteadyTime deadline);
+  /// Ends what waits in local_ if `note` breaks it. Any thread.
+  void end_local(const FailedNote& note);
   Status check_hellos() const;
+
+  static constexpr std::uint64_t kAlways = ~std::uint64_t{0};
 
   Activity activity_;
   const std::uint32_t own_id_;
@@ -76,7 +89,11 @@ class GroupCore {
   int unanswered_ = 0;                                  // works that nobody has got the answer of
   std::deque<std::shared_ptr<PendingCall>> under_way_;  // by index
   std::vector<Arrived> early_;                          // messages of calls not made here yet
-  GroupInbox inbox_;                                    // the last member: its deliveries end first
+  GroupHosts hosts_;
+  std::atomic<std::uint64_t> in_local_{0};  // index + 1 of the call that waits in local_; kAlways: all do
+  std::unique_ptr<Communicator> local_;
+  std::optional<GroupContext> context_;  // once the epoch has formed
+  GroupInbox inbox_;                     // the last member: its deliveries end first
 };
 
 }  // namespace troupe::collectives::detail

@@ -23,12 +23,14 @@ void GroupInbox::close() {
   peers_.deliver_to(nullptr);
 }
 
-std::optional<Error> GroupInbox::open(const GroupView& view, std::function<void(const Error&)> on_failure) {
+std::optional<Error> GroupInbox::open(const GroupView& view, std::function<void(const FailedNote&)> on_failure) {
   const std::lock_guard lock(mutex_);
   const auto size = static_cast<std::size_t>(view.size);
   view_ = view;
   on_failure_ = std::move(on_failure);
   hellos_.clear();
+  ticket_.reset();
+  locals_.assign(size, std::nullopt);
   unread_.clear();
   unread_bytes_.assign(size, 0);
   heard_.assign(size, Heard{.at = std::chrono::steady_clock::now()});
@@ -66,6 +68,16 @@ std::vector<std::uint32_t> GroupInbox::strangers() const {
     if (!rank_of(member)) members.push_back(member);
   }
   return members;
+}
+
+std::optional<std::string> GroupInbox::ticket() const {
+  const std::lock_guard lock(mutex_);
+  return ticket_;
+}
+
+std::vector<std::optional<std::string>> GroupInbox::locals() const {
+  const std::lock_guard lock(mutex_);
+  return locals_;
 }
 
 std::vector<Arrived> GroupInbox::take() {
@@ -109,13 +121,9 @@ Status GroupInbox::send(int rank, MessageHead head, std::span<const std::byte> b
 bool GroupInbox::note_failure(const FailedNote& note) {
   news_ = true;
   changed_.notify_all();
-  if (failed_) {
-    const bool wider = note.from < failed_->from;
-    failed_->from = std::min(failed_->from, note.from);
-    return wider;
-  }
-  failed_ = note;
-  if (on_failure_) on_failure_(note.error);
+  if (failed_ && failed_->from <= note.from) return false;
+  failed_ = FailedNote{note.from, failed_ ? failed_->error : note.error};
+  if (on_failure_) on_failure_(*failed_);
   return true;
 }
 
@@ -231,6 +239,22 @@ bool GroupInbox::deliver_here(PeerMessage& message, const ParsedMessage& parsed)
         heard.answered_index = parsed.head.index;
       }
       return false;
+    case MessageKind::kTicket:
+    case MessageKind::kLocal: {
+      if (!rank) return false;
+      Reader reader(parsed.payload);
+      const std::string text = reader.text();
+      if (parsed.head.kind == MessageKind::kTicket) {
+        ticket_ = text;
+        return false;
+      }
+      locals_[static_cast<std::size_t>(*rank)] = text;
+      const auto host = [&](int of) { return view_.members[static_cast<std::size_t>(of)].host; };
+      if (!text.empty() && host(*rank) == host(view_.rank) && on_failure_) {
+        on_failure_({0, {Code::kUnavailable, text}});
+      }
+      return false;
+    }
     case MessageKind::kHeads:
     case MessageKind::kValues:
       // After a failure nobody reads any more.

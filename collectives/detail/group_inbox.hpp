@@ -58,15 +58,19 @@ class GroupInbox {
 
   /// Takes and sends nothing more.
   void close();
-  /// Begins a newer epoch, with whatever has come for it already. `on_failure` is called once, by any thread, when it
-  /// breaks; it must not call back. Returns the failure when abort() has been called for it before.
-  std::optional<Error> open(const GroupView& view, std::function<void(const Error&)> on_failure = {});
+  /// Begins a newer epoch, with whatever has come for it already. `on_failure` is called by any thread when it breaks,
+  /// or when a member of this host shares no memory; it must not call back. Returns the failure when abort() has been
+  /// called for the epoch before.
+  std::optional<Error> open(const GroupView& view, std::function<void(const FailedNote&)> on_failure);
   /// All have come: what fails from now on are calls, and no rank that is still forming the group gives up for it.
   void formed();
   /// By rank, what has come so far.
   std::vector<std::optional<Hello>> hellos() const;
   /// Member ids that have said hello to this epoch though our view does not have them.
   std::vector<std::uint32_t> strangers() const;
+  /// The text of the ticket that has come; by rank, whether it shares its host's memory: empty, or why not.
+  std::optional<std::string> ticket() const;
+  std::vector<std::optional<std::string>> locals() const;
   /// Messages since the last take(), in the order of each sender.
   std::vector<Arrived> take();
   /// The bytes of a taken message are not needed any more.
@@ -104,7 +108,7 @@ class GroupInbox {
   bool deliver_here(PeerMessage& message, const ParsedMessage& parsed);
   void answer(std::uint32_t member, const MessageHead& question);
   std::optional<int> rank_of(std::uint32_t member) const;
-  /// Whether this is news. Calls on_failure_ when it is the first.
+  /// Whether this is news; calls on_failure_ if so.
   bool note_failure(const FailedNote& note);
   void tell_all(const FailedNote& note);
 
@@ -117,8 +121,10 @@ class GroupInbox {
   bool closed_ = false;
   bool news_ = false;
   GroupView view_;  // size 0: in no group yet
-  std::function<void(const Error&)> on_failure_;
+  std::function<void(const FailedNote&)> on_failure_;
   std::map<std::uint32_t, Hello> hellos_;  // by member id
+  std::optional<std::string> ticket_;
+  std::vector<std::optional<std::string>> locals_;  // by rank
   std::vector<Arrived> unread_;
   std::vector<std::size_t> unread_bytes_;  // by rank, also of what was taken and not released
   std::vector<Heard> heard_;               // by rank

@@ -13,7 +13,7 @@ std::optional<ParsedMessage> parse(std::span<const std::byte> bytes) {
   Reader reader(bytes);
   const auto head = reader.get<MessageHead>();
   if (!reader.ok() || head.magic != MessageHead::kMagic) return std::nullopt;
-  if (head.kind < MessageKind::kHello || head.kind > MessageKind::kAnswer) return std::nullopt;
+  if (head.kind < MessageKind::kHello || head.kind > MessageKind::kLocal) return std::nullopt;
   if (head.wire != DType::kF32 && head.wire != DType::kBF16) return std::nullopt;
   return ParsedMessage{head, bytes.subspan(sizeof(MessageHead))};
 }

@@ -23,6 +23,8 @@ enum class MessageKind : std::uint8_t {
   kFailed = 4,  ///< the epoch is broken: FailedNote
   kAsk = 5,     ///< have you come to this call, and what are you doing?
   kAnswer = 6,  ///< AnswerNote
+  kTicket = 7,  ///< where the memory of the sender's host is: its text
+  kLocal = 8,   ///< whether the sender shares that memory: empty, or why not
 };
 
 /// The first bytes of every message.

@@ -6,6 +6,7 @@
 
 #include <array>
 
+#include <troupe/collectives/detail/group_hosts.hpp>
 #include <troupe/collectives/detail/group_message.hpp>
 #include <troupe/tests/collectives/conformance.hpp>
 #include <troupe/tests/collectives/memory_peers.hpp>
@@ -74,7 +75,8 @@ class MemberCommunicator final : public Communicator {
   std::unique_ptr<Communicator> inner_;
 };
 
-template <bool kDeterministic>
+/// kPerHost: how many ranks, one after the other, say that they share memory; 0: nobody does.
+template <bool kDeterministic, int kPerHost>
 struct MemoryWorld {
   MemoryNetwork network;
   MemberCommunicator::Chief chief;
@@ -84,12 +86,23 @@ struct MemoryWorld {
     for (int rank = 0; rank < view.size; ++rank) ids.push_back(static_cast<std::uint32_t>(rank));
     auto communicator = std::make_unique<MemberCommunicator>(network, chief, static_cast<std::uint32_t>(view.rank),
                                                              GroupCommunicatorOptions{kDeterministic});
-    TROUPE_TRY(communicator->reform(view_of(view.epoch, view.rank, ids), timeout));
+    GroupView named = view_of(view.epoch, view.rank, ids);
+    if constexpr (kPerHost > 0) {
+      for (Member& member : named.members) member.host = "host " + std::to_string(member.id / kPerHost);
+    }
+    TROUPE_TRY(communicator->reform(named, timeout));
     return std::unique_ptr<Communicator>(std::move(communicator));
   }
 };
 
-INSTANTIATE_TYPED_TEST_SUITE_P(Group, CommunicatorConformance, MemoryWorld<true>);
+using Links = MemoryWorld<true, 0>;
+using Pairs = MemoryWorld<true, 2>;   // up to four hosts of two
+using Uneven = MemoryWorld<true, 3>;  // 3 + 2, 3 + 3 + 2: reduced flat, to keep the tree
+using OneHost = MemoryWorld<true, 8>;
+INSTANTIATE_TYPED_TEST_SUITE_P(Links, CommunicatorConformance, Links);
+INSTANTIATE_TYPED_TEST_SUITE_P(Pairs, CommunicatorConformance, Pairs);
+INSTANTIATE_TYPED_TEST_SUITE_P(Uneven, CommunicatorConformance, Uneven);
+INSTANTIATE_TYPED_TEST_SUITE_P(OneHost, CommunicatorConformance, OneHost);
 
 /// Members 0..size-1, each with its end, not in a group yet.
 class GroupTest : public testing::Test {
@@ -407,6 +420,63 @@ TEST_F(GroupTest, WhoLeavesAfterACallDoesNotBreakItForTheOthers) {
       EXPECT_EQ(next.error().message, "collective: rank 0 has left epoch 1");
     }
   });
+}
+
+TEST(GroupHosts, SaysWhoSpeaksForWhom) {
+  using detail::group_hosts;
+  const auto hosts = [](int rank, const std::vector<std::string>& names, std::vector<bool> shares = {}) {
+    GroupView view{.rank = rank, .size = static_cast<int>(names.size())};
+    for (const std::string& name : names) view.members.push_back({.host = name});
+    if (shares.empty()) shares.assign(names.size(), true);
+    return group_hosts(view, shares);
+  };
+  const auto pairs = hosts(3, {"a", "a", "b", "b", "c"});
+  EXPECT_EQ(pairs.speakers, (std::vector{0, 2, 4}));
+  EXPECT_EQ(pairs.own, (std::vector{2, 3}));
+  EXPECT_TRUE(pairs.keeps_tree);
+  EXPECT_FALSE(hosts(0, {"a", "a", "a", "b"}).keeps_tree);  // (0+1)+2 is no subtree of four
+  EXPECT_FALSE(hosts(0, {"a", "b", "a", "b"}).keeps_tree);  // blocks that are not of neighbours
+  EXPECT_FALSE(hosts(0, {"a", "b", "b", "c"}).keeps_tree);  // not aligned
+  EXPECT_TRUE(hosts(0, {"a", "a", "a"}).all_shared(3));
+  EXPECT_EQ(hosts(1, {"", "", ""}).speakers, (std::vector{0, 1, 2}));
+  const auto apart = hosts(0, {"a", "a", "b", "b"}, {true, false, true, true});
+  EXPECT_EQ(apart.speakers, (std::vector{0, 1, 2}));
+  EXPECT_FALSE(apart.is_shared());
+}
+
+TEST_F(GroupTest, HostsReduceFirstAndSendLess) {
+  for (const std::vector<std::string>& names :
+       {std::vector<std::string>{"a", "a", "b", "b"}, std::vector<std::string>{"a", "a", "a", "b"}}) {
+    make(4);
+    std::size_t bytes = 0;
+    std::vector<std::thread> threads;
+    std::vector<std::vector<float>> results(4);
+    for (int rank = 0; rank < 4; ++rank) {
+      threads.emplace_back([&, rank] {
+        GroupView view = view_of(1, rank, first(4));
+        for (std::size_t r = 0; r < 4; ++r) view.members[r].host = names[r];
+        Communicator& mine = member(static_cast<std::size_t>(rank));
+        ASSERT_TRUE(mine.reform(view, 20s).ok());
+        ASSERT_TRUE(mine.barrier({.name = "start"})->wait().ok());
+        if (rank == 0) bytes = network_.bytes();
+        ASSERT_TRUE(mine.barrier({.name = "counted"})->wait().ok());
+        std::vector<float> x = numbers(rank, kLarge);
+        for (int i = 0; i < 2; ++i) {
+          x = numbers(rank, kLarge);
+          const CallOptions options{.name = "x", .weight = rank + 1.0};
+          const Status status = mine.all_reduce(x, i == 0 ? ReduceOp::kSum : ReduceOp::kMean, options)->wait();
+          ASSERT_TRUE(status.ok()) << status.error().message;
+          // 10 (1 + 2 + 3 + 4), or 10 (1 + 4 + 9 + 16) / 10 with a few roundings of float32.
+          ASSERT_NEAR(x[1], i == 0 ? 100 : 30, 1e-5);
+        }
+        results[static_cast<std::size_t>(rank)] = x;
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    for (const auto& result : results) EXPECT_EQ(result, results[0]);
+    // Two hosts: 2 (H-1)/H N bytes each, where four ranks would send 2 * 3/4 N each; and the heads.
+    EXPECT_LT(network_.bytes() - bytes, 2 * (2 * kLarge * sizeof(float)) + 50'000);
+  }
 }
 
 TEST_F(GroupTest, GivesNoCallWithoutAGroup) {
