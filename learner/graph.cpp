@@ -185,12 +185,17 @@ Var Graph::param(ParamGroup group, std::string_view name, const Shape& shape, In
 Var Graph::state(std::string_view name, const Shape& shape, Init init) {
   if (!status_.ok()) return {};
   const std::string full_name = fmt::format("state/{}", name);
-  if (data_->state.layout.find(full_name) != nullptr) {
-    return fail(Code::kAlreadyExists, fmt::format("state \"{}\" exists", name));
+  const ParamEntry* entry = data_->state.layout.find(full_name);
+  if (entry == nullptr) {
+    data_->state.layout.add(full_name, shape);
+    data_->state.inits.push_back(init);
+    entry = &data_->state.layout.entries.back();
+  } else if (entry->shape != shape) {
+    return fail(Code::kShapeMismatch, fmt::format("state \"{}\": exists with shape {}, got {}", name,
+                                                  entry->shape.to_string(), shape.to_string()));
   }
-  data_->state.layout.add(full_name, shape);
-  data_->state.inits.push_back(init);
-  return entry_value(*this, *data_, data_->state, shape, Source::kState, 0, data_->state.inits.size() - 1);
+  const auto index = static_cast<std::size_t>(entry - data_->state.layout.entries.data());
+  return entry_value(*this, *data_, data_->state, shape, Source::kState, 0, index);
 }
 
 void Graph::assign(Var state, Var value) {
@@ -203,7 +208,21 @@ void Graph::assign(Var state, Var value) {
                      learner::to_string(from.place), from.shape.to_string(), spec(state).shape.to_string()));
     return;
   }
+  for (auto& [of, last] : data_->assigns) {
+    if (of == state.id) {
+      last = value.id;
+      return;
+    }
+  }
   data_->assigns.emplace_back(state.id, value.id);
+}
+
+Var Graph::latest(Var state) {
+  if (!status_.ok()) return {};
+  for (const auto& [of, last] : data_->assigns) {
+    if (of == state.id) return {this, last};
+  }
+  return state;
 }
 
 void Graph::output(std::string_view name, Var value) {

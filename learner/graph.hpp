@@ -73,10 +73,12 @@ class Graph {
   Var param(ParamGroup group, std::string_view name, const Shape& shape, Init init);
 
   /// Replica state: not optimised, kept in Program::state() and in checkpoints (batch-norm statistics, spectral-norm
-  /// u).
+  /// u). Made at the first call, later ones return the same Var. Errors: kShapeMismatch when it has another shape.
   Var state(std::string_view name, const Shape& shape, Init init);
-  /// At the end of each step `state` becomes `value`, which must be replicated.
+  /// At the end of each step `state` becomes `value`, which must be replicated; of several calls the last one counts.
   void assign(Var state, Var value);
+  /// What was assigned last in this step, else the state itself: for what moves a state several times in a step.
+  Var latest(Var state);
 
   /// Makes `value` readable after a run as Program::output(name).
   void output(std::string_view name, Var value);

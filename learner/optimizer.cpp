@@ -69,6 +69,7 @@ double Schedule::factor(std::int64_t update) const {
 Status validate(const OptimizerSpec& spec) {
   TROUPE_TRY(std::visit([](const auto& rule) { return validate_rule(rule); }, spec.rule));
   TROUPE_TRY(validate_schedule(spec.schedule));
+  TROUPE_TRY(check(spec.every_steps >= 1, "every_steps", static_cast<double>(spec.every_steps), ">= 1"));
   return check(spec.max_global_norm >= 0, "max_global_norm", spec.max_global_norm, ">= 0");
 }
 

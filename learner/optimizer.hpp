@@ -60,6 +60,9 @@ using ReduceGradient = std::function<Status(std::span<float> gradient)>;
 struct OptimizerSpec {
   std::variant<Adam, Sgd> rule;
   Schedule schedule;
+  /// The group is updated in every so-many-th step only, with that step's gradient: a GAN's generator after n_dis
+  /// updates of its discriminator. Schedule and bias correction count the group's own updates.
+  std::int64_t every_steps = 1;
   /// The whole group's gradient is scaled down to this L2 norm when it is longer, after `reduce`. 0: never.
   double max_global_norm = 0;
   /// Set by the replica API's wrap_optimizer; empty for one replica.
@@ -69,7 +72,7 @@ struct OptimizerSpec {
 /// Errors: kInvalidArgument naming the field, got and expected.
 Status validate(const OptimizerSpec& spec);
 
-/// The rule's learning rate times the schedule's factor.
+/// The rule's learning rate times the schedule's factor, at the group's update number `update`, which counts from 0.
 double learning_rate(const OptimizerSpec& spec, std::int64_t update);
 
 /// What the rule remembers for each parameter, as checkpoints call it: "adam_m" and "adam_v"; "momentum" for SGD with

@@ -157,6 +157,8 @@ struct Program::Impl {
   bool finite() const;
   void apply(Minimized& minimized, int thread);
   void follow_online(int thread);
+  /// Whether the present step updates the group.
+  bool updates(std::size_t group) const;
   void assign_states();
   void collect();
   /// The part of a thread: whole cache lines of a flat buffer; blocks of kNormBlock elements; shards.

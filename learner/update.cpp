@@ -80,6 +80,8 @@ void Program::Impl::update(int thread) {
 }
 
 void Program::Impl::apply(Minimized& minimized, int thread) {
+  if (!updates(minimized.group)) return;
+  const std::int64_t update = step / minimized.spec.every_steps;  // whole periods that came before
   Group& group = groups[minimized.group];
   ParamBuffer& params = *group.params;
   const auto [begin, end] = range(params.layout().elements, thread);
@@ -100,12 +102,18 @@ void Program::Impl::apply(Minimized& minimized, int thread) {
       args.gradient_scale = static_cast<float>(minimized.spec.max_global_norm / norm);
     }
   }
-  UpdateRule(minimized.spec, step).apply(args);
+  UpdateRule(minimized.spec, update).apply(args);
+}
+
+bool Program::Impl::updates(std::size_t group) const {
+  const auto found = std::ranges::find(minimized, group, &Minimized::group);
+  return found != minimized.end() && (step + 1) % found->spec.every_steps == 0;
 }
 
 void Program::Impl::follow_online(int thread) {
   for (Group& group : groups) {
     if (group.online < 0 || (step + 1) % group.every_steps != 0) continue;
+    if (group.decay > 0 && !updates(static_cast<std::size_t>(group.online))) continue;
     Group& online = groups[static_cast<std::size_t>(group.online)];
     const auto [begin, end] = range(group.params->layout().elements, thread);  // this thread has just updated it
     if (group.decay > 0) {

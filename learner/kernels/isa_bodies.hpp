@@ -2,6 +2,7 @@
 // Fills a table with this translation unit's bodies.
 #include <troupe/learner/kernels/gemm_bodies.hpp>
 #include <troupe/learner/kernels/kernel_bodies.hpp>
+#include <troupe/learner/kernels/norm_bodies.hpp>
 #include <troupe/learner/kernels/update_bodies.hpp>
 
 namespace {
@@ -9,6 +10,7 @@ namespace {
 template <class V>
 constexpr troupe::learner::KernelTable make_table(troupe::DType dtype, const char* instruction_set) {
   using K = Kernels<V>;
+  using N = NormKernels<V>;
   troupe::learner::KernelTable table{
       .dtype = dtype,
       .instruction_set = instruction_set,
@@ -24,6 +26,21 @@ constexpr troupe::learner::KernelTable make_table(troupe::DType dtype, const cha
       .matmul = K::matmul,
       .layer_norm = K::layer_norm,
       .layer_norm_grad = K::layer_norm_grad,
+      .batch_sums = N::batch_sums,
+      .batch_sums_grad = N::batch_sums_grad,
+      .batch_moments = N::batch_moments,
+      .batch_moments_grad = N::batch_moments_grad,
+      .inverse_root = N::inverse_root,
+      .normalise = N::normalise,
+      .normalise_grad = N::normalise_grad,
+      .direction = N::direction,
+      .spectral_scale = N::spectral_scale,
+      .spectral_scale_grad = N::spectral_scale_grad,
+      .embedding = N::embedding,
+      .embedding_grad = N::embedding_grad,
+      .label_cross_entropy = N::label_cross_entropy,
+      .label_cross_entropy_grad = N::label_cross_entropy_grad,
+      .is_correct = N::is_correct,
       .concat = K::concat,
       .slice = K::slice,
       .pad = K::pad,

@@ -112,6 +112,14 @@ struct Kernels {
     static V forward(V x) { return max(V::set(0), x); }
     static V backward(V g, V y) { return if_greater(y, V::set(0), g, V::set(0)); }
   };
+  struct Sigmoid {
+    static V forward(V x) { return V::set(1) / (V::set(1) + exp(V::set(0) - x)); }
+    static V backward(V g, V y) { return g * (y - y * y); }
+  };
+  struct LeakyRelu {
+    static V forward(V x) { return max(V::set(T(0.1)) * x, x); }
+    static V backward(V g, V y) { return if_greater(y, V::set(0), g, V::set(T(0.1)) * g); }
+  };
   template <class F>
   static void with_activation(const KernelArgs& args, F&& f) {
     switch (args.attr->integer[0]) {
@@ -121,6 +129,10 @@ struct Kernels {
         return f(Elu{});
       case 3:
         return f(Relu{});
+      case 4:
+        return f(Sigmoid{});
+      case 5:
+        return f(LeakyRelu{});
       default:
         return f(None{});
     }

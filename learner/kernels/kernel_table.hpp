@@ -39,6 +39,9 @@ struct KernelTable {
   KernelFn add, sub, mul, affine, clip, clip_grad;
   KernelFn bias_activation, bias_activation_grad, linear, matmul;
   KernelFn layer_norm, layer_norm_grad;
+  KernelFn batch_sums, batch_sums_grad, batch_moments, batch_moments_grad, inverse_root, normalise, normalise_grad;
+  KernelFn direction, spectral_scale, spectral_scale_grad;
+  KernelFn embedding, embedding_grad, label_cross_entropy, label_cross_entropy_grad, is_correct;
   KernelFn concat, slice, pad, copy, fill, as_partial;
   KernelFn sum_all, sum_last, broadcast_last;
   KernelFn softmax, softmax_grad, log_softmax, log_softmax_grad;

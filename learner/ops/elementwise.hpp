@@ -7,8 +7,9 @@
 
 namespace troupe::learner {
 
-/// Fused into linear() and layer_norm(). ELU has alpha 1. Gradients are computed from outputs alone.
-enum class Activation : std::uint8_t { kNone, kTanh, kElu, kRelu };
+/// Fused into linear() and the norms. ELU has alpha 1, leaky ReLU a slope of 0.1 below 0 (Miyato et al. 2018).
+/// Gradients are computed from outputs alone.
+enum class Activation : std::uint8_t { kNone, kTanh, kElu, kRelu, kSigmoid, kLeakyRelu };
 
 Var add(Var a, Var b);
 Var sub(Var a, Var b);
@@ -23,5 +24,7 @@ Var activation(Var x, Activation kind);
 inline Var tanh(Var x) { return activation(x, Activation::kTanh); }
 inline Var elu(Var x) { return activation(x, Activation::kElu); }
 inline Var relu(Var x) { return activation(x, Activation::kRelu); }
+inline Var sigmoid(Var x) { return activation(x, Activation::kSigmoid); }
+inline Var leaky_relu(Var x) { return activation(x, Activation::kLeakyRelu); }
 
 }  // namespace troupe::learner

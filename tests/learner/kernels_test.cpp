@@ -23,7 +23,8 @@ struct Size {
   std::int64_t rows, cols;
 };
 
-enum class Extent { kFull, kRow, kColumn, kOne, kDouble };  // [rows, cols], [cols], [rows], one element, [rows, 2 cols]
+// [rows, cols], [cols], [rows], one element, [rows, 2 cols], [2 cols + 1]
+enum class Extent { kFull, kRow, kColumn, kOne, kDouble, kSums };
 
 struct KernelCase {
   const char* name;
@@ -48,6 +49,8 @@ Size size_of(Extent extent, Size size) {
       return {1, 1};
     case Extent::kDouble:
       return {size.rows, 2 * size.cols};
+    case Extent::kSums:
+      return {1, 2 * size.cols + 1};
   }
   return size;
 }
@@ -114,12 +117,47 @@ std::vector<KernelCase> kernel_cases() {
        {E::kFull},
        {.real = {-10, 0.5}}},
       {"clip_row_norm", &K::clip_row_norm, {E::kFull}, {E::kFull}, {.real = {2}}},
+      {"batch_sums", &K::batch_sums, {E::kFull, E::kRow}, {E::kSums}},
+      {"batch_sums_grad", &K::batch_sums_grad, {E::kSums, E::kFull, E::kRow}, {E::kFull}},
+      {"batch_moments",
+       &K::batch_moments,
+       {E::kSums, E::kRow, E::kRow},
+       {E::kRow, E::kRow, E::kRow, E::kRow},
+       {.real = {0.1, 0.2}},
+       0.5},
+      {"batch_moments_grad", &K::batch_moments_grad, {E::kRow, E::kRow, E::kSums, E::kRow}, {E::kSums}, {}, 0.5},
+      {"inverse_root", &K::inverse_root, {E::kRow}, {E::kRow}, {.real = {0.1}}, 0},
+      {"normalise_relu", &K::normalise, {E::kFull, E::kRow, E::kRow, E::kRow, E::kRow}, {E::kFull}, {.integer = {3}}},
+      {"normalise_grad_tanh",
+       &K::normalise_grad,
+       {E::kFull, E::kFull, E::kFull, E::kRow, E::kRow, E::kRow},
+       {E::kFull, E::kRow, E::kRow},
+       {.integer = {1}},
+       -0.9,
+       0.9},
+      {"direction", &K::direction, {E::kFull, E::kRow}, {E::kColumn}, {.real = {1e-12}}, 0.5},
+      {"direction_transposed",
+       &K::direction,
+       {E::kFull, E::kColumn},
+       {E::kRow},
+       {.real = {1e-12}, .integer = {1}},
+       0.5},
+      {"spectral_scale", &K::spectral_scale, {E::kFull, E::kColumn, E::kRow}, {E::kFull, E::kOne}, {}, 0.5},
+      {"spectral_scale_grad",
+       &K::spectral_scale_grad,
+       {E::kFull, E::kFull, E::kColumn, E::kRow, E::kOne},
+       {E::kFull},
+       {},
+       0.5,
+       1.5},
   };
   const char* const names[][3] = {{"bias_none", "bias_grad_none", "layer_norm_none"},
                                   {"bias_tanh", "bias_grad_tanh", "layer_norm_tanh"},
                                   {"bias_elu", "bias_grad_elu", "layer_norm_elu"},
-                                  {"bias_relu", "bias_grad_relu", "layer_norm_relu"}};
-  for (std::int64_t kind = 0; kind < 4; ++kind) {
+                                  {"bias_relu", "bias_grad_relu", "layer_norm_relu"},
+                                  {"bias_sigmoid", "bias_grad_sigmoid", "layer_norm_sigmoid"},
+                                  {"bias_leaky", "bias_grad_leaky", "layer_norm_leaky"}};
+  for (std::int64_t kind = 0; kind < 6; ++kind) {
     const auto& name = names[kind];
     const Attr attr{.real = {1e-5}, .integer = {kind, 1}};
     list.push_back({name[0], &K::bias_activation, {E::kFull, E::kRow}, {E::kFull}, attr});

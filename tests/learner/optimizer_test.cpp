@@ -87,6 +87,24 @@ TEST(Optimizer, FollowsPyTorchAlsoOverACheckpoint) {
   }
 }
 
+TEST(Optimizer, UpdatesAGroupInEveryFewStepsOnlyAndCountsThose) {
+  for (const char* name : {"adamw_linear", "nesterov_decay_cosine"}) {
+    OptimizerSpec spec = kCases.at(name);
+    const auto every = tug(spec);
+    spec.every_steps = 3;
+    const auto third = tug(spec);
+    for (int step = 1; step <= kSteps; ++step) {
+      third->run().value();
+      if (step % 3 == 0) every->run().value();
+      // The gradient is a function of the parameters, so dropped ones leave no trace: the same bits.
+      for (const char* group : {"net", "net.average"}) {
+        EXPECT_THAT(third->params(group)->values(), testing::ElementsAreArray(every->params(group)->values()))
+            << name << " step " << step;
+      }
+    }
+  }
+}
+
 TEST(Optimizer, AverageOfAConstantStaysExactlyThatConstant) {
   auto program = tug({.rule = Sgd{.learning_rate = 0}});
   for (int step = 0; step < 200; ++step) program->run().value();
@@ -141,6 +159,7 @@ TEST(Optimizer, RefusesWhatMakesNoSenseAndNamesTheField) {
               HasSubstr("total_steps is 5, expected above warmup_steps 5"));
   EXPECT_THAT(message({.schedule = {.kind = Schedule::Kind::kStep, .boundaries = {3, 3}}}),
               HasSubstr("boundaries is 3"));
+  EXPECT_THAT(message({.every_steps = 0}), HasSubstr("every_steps is 0"));
   EXPECT_THAT(message({.schedule = {.warmup_steps = -1}}), HasSubstr("warmup_steps"));
   Graph graph(1);
   const ParamGroup net = graph.group("net");

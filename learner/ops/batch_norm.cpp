@@ -1,0 +1,137 @@
+#include <troupe/learner/ops/batch_norm.hpp>
+
+#include <fmt/format.h>
+
+#include <array>
+
+#include <troupe/learner/ops/internal.hpp>
+#include <troupe/learner/ops/joint.hpp>
+
+namespace troupe::learner {
+
+namespace {
+
+ValueSpec column(std::int64_t n, Place place) { return {Shape{n}, DType::kF32, place}; }
+std::int64_t last(const Shape& shape) { return shape[shape.rank() - 1]; }
+
+/// All but operand 0 replicated and of shape [n], n being the last dimension of operand 0.
+Status check_columns(Specs in) {
+  if (in[0].shape.rank() < 2) return shape_error(in, "[rows, ..., n] and columns of [n]");
+  for (const ValueSpec& each : in.subspan(1)) {
+    if (each.shape != Shape{last(in[0].shape)} || each.place != Place::kReplicated) {
+      return shape_error(in, fmt::format("[rows, ..., n] and replicated columns of [{}]", last(in[0].shape)));
+    }
+  }
+  return {};
+}
+
+constexpr OpDef kSumsGrad{
+    .name = "batch_sums_grad",
+    .infer = [](Specs in, const Attr&) -> Inferred { return std::vector<ValueSpec>{in[1]}; },
+    .kernel = [](const KernelTable& table) { return table.batch_sums_grad; },
+};
+// x, shift -> sums of x - shift, of its square, and the number of rows: [2 n + 1]. The shift, which all replicas know,
+// keeps the difference of large numbers small; the result does not depend on it, so it has no gradient.
+constexpr OpDef kSums{
+    .name = "batch_sums",
+    .infer = [](Specs in, const Attr&) -> Inferred {
+      TROUPE_TRY(check_real(in, 2));
+      TROUPE_TRY(check_columns(in));
+      if (in[0].place != Place::kRows) return shape_error(in, "x split by rows");
+      return std::vector<ValueSpec>{column(2 * last(in[0].shape) + 1, Place::kPartial)};
+    },
+    .kernel = [](const KernelTable& table) { return table.batch_sums; },
+    .vjp = [](const VjpArgs& args) -> std::vector<Var> {
+      return {args.graph.emit1(kSumsGrad, {args.out_grads[0], args.inputs[0], args.inputs[1]})};
+    },
+};
+
+constexpr OpDef kMomentsGrad{
+    .name = "batch_moments_grad",
+    .infer = [](Specs in, const Attr&) -> Inferred {
+      return std::vector<ValueSpec>{column(in[2].shape[0], in[0].place)};
+    },
+    .kernel = [](const KernelTable& table) { return table.batch_moments_grad; },
+};
+// sums, running mean, running variance -> mean, 1 / standard deviation, new running mean, new running variance.
+constexpr OpDef kMoments{
+    .name = "batch_moments",
+    .infer = [](Specs in, const Attr&) -> Inferred {
+      return std::vector<ValueSpec>(4, column(in[1].shape[0], Place::kReplicated));
+    },
+    .kernel = [](const KernelTable& table) { return table.batch_moments; },
+    .vjp = [](const VjpArgs& args) -> std::vector<Var> {
+      return {args.graph.emit1(kMomentsGrad, {args.out_grads[0], args.out_grads[1], args.inputs[0], args.outputs[1]})};
+    },
+};
+
+constexpr OpDef kInverseRoot{
+    .name = "inverse_root",
+    .infer = [](Specs in, const Attr&) -> Inferred { return same_shape(in, 0); },
+    .kernel = [](const KernelTable& table) { return table.inverse_root; },
+};
+
+constexpr OpDef kNormaliseGrad{
+    .name = "normalise_grad",
+    .infer = [](Specs in, const Attr&) -> Inferred {
+      const Place summed = in[0].place == Place::kRows ? Place::kPartial : in[0].place;
+      const ValueSpec sum = column(last(in[2].shape), summed);
+      return std::vector<ValueSpec>{in[0], sum, sum};
+    },
+    .kernel = [](const KernelTable& table) { return table.normalise_grad; },
+    .overwrites = 1,
+};
+std::vector<Var> normalise_vjp(const VjpArgs& args) {
+  const Var x = args.inputs[0], mean = args.inputs[1], inverse = args.inputs[2], gain = args.inputs[3];
+  const std::vector<Var> made = args.graph.emit(
+      kNormaliseGrad, std::array{args.out_grads[0], args.outputs[0], x, mean, inverse, gain}, args.attr);
+  const Var sum = made[1], product = made[2];  // of d, and of d (x - mean)
+  std::vector<Var> grads(5);
+  grads[0] = made[0];
+  if (args.needs[1]) grads[1] = scale(mul(sum, mul(gain, inverse)), -1);
+  if (args.needs[2]) grads[2] = mul(product, gain);
+  if (args.needs[3]) grads[3] = mul(product, inverse);
+  grads[4] = sum;
+  return grads;
+}
+constexpr OpDef kNormalise{
+    .name = "normalise",
+    .infer = [](Specs in, const Attr&) -> Inferred {
+      TROUPE_TRY(check_real(in, 5));
+      TROUPE_TRY(check_columns(in));
+      return same_shape(in.first(1), 0);
+    },
+    .kernel = [](const KernelTable& table) { return table.normalise; },
+    .vjp = normalise_vjp,
+};
+
+}  // namespace
+
+Var batch_norm(Var x, Var gain, Var offset, Var running_mean, Var running_variance, const BatchNormOptions& options) {
+  if (!x || !gain || !offset || !running_mean || !running_variance) return {};
+  Graph& graph = *x.graph;
+  if (!(options.momentum >= 0 && options.momentum <= 1) || !(options.epsilon > 0)) {
+    return graph.fail(Code::kInvalidArgument,
+                      fmt::format("batch_norm: momentum {} and epsilon {}, expected 0 to 1 and above 0",
+                                  options.momentum, options.epsilon));
+  }
+  const Var old_mean = graph.latest(running_mean), old_variance = graph.latest(running_variance);
+  Var mean = old_mean, inverse;
+  if (options.training) {
+    const Var sums = graph.emit1(kSums, {x, old_mean});
+    if (!sums) return {};
+    const std::vector<Var> moments = graph.emit(
+        kMoments, std::array{options.all_sum ? options.all_sum(sums) : sum_shards(sums), old_mean, old_variance},
+        {.real = {options.epsilon, options.momentum}});
+    mean = moments[0];
+    inverse = moments[1];
+    graph.assign(running_mean, moments[2]);
+    graph.assign(running_variance, moments[3]);
+  } else {
+    inverse = graph.emit1(kInverseRoot, {old_variance}, {.real = {options.epsilon}});
+  }
+  return graph.emit1(kNormalise, {x, mean, inverse, gain, offset},
+                     {.integer = {static_cast<std::int64_t>(options.activation)}});
+}
+
+}  // namespace troupe::learner
