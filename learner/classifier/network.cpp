@@ -1,0 +1,43 @@
+#include <troupe/learner/classifier/network.hpp>
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <string>
+
+#include <troupe/learner/ops/batch_norm.hpp>
+#include <troupe/learner/ops/linear.hpp>
+
+namespace troupe::learner::classifier {
+
+Var network(Graph& graph, ParamGroup group, const Options& options, Var image, const NetworkMode& mode) {
+  Var x = image;
+  std::int64_t width = options.features;
+  const auto layers = static_cast<std::int64_t>(options.sizes.size()) + 1;
+  for (std::int64_t layer = 0; layer < layers; ++layer) {
+    const DeviceScope stage(graph, static_cast<int>(layer * mode.devices / layers));
+    const bool head = layer + 1 == layers;
+    const std::int64_t size = head ? options.classes : options.sizes[static_cast<std::size_t>(layer)];
+    const auto param = [&](const char* name, const Shape& shape, Init init) {
+      return graph.param(group, fmt::format("layer{}/{}", layer, name), shape, init);
+    };
+    // He et al. 2015, Eq. 10 (fan in); the head has no ReLU behind it, so half of that variance.
+    const double deviation = std::sqrt((head ? 1.0 : 2.0) / static_cast<double>(width));
+    const Var weight = param("weight", Shape{width, size}, Init::normal(deviation));
+    if (!head && options.batch_norm) {
+      const auto state = [&](const char* name, double start) {
+        return graph.state(fmt::format("{}/layer{}/{}", kGroup, layer, name), Shape{size}, Init::constant(start));
+      };
+      const Var gain = param("gain", Shape{size}, Init::constant(1)), offset = param("offset", Shape{size}, {});
+      const Var running_mean = state("mean", 0), running_variance = state("variance", 1);
+      x = batch_norm(matmul(x, weight), gain, offset, running_mean, running_variance,
+                     {.training = mode.training, .activation = Activation::kRelu, .all_sum = mode.all_sum});
+    } else {
+      x = linear(x, weight, param("bias", Shape{size}, {}), head ? Activation::kNone : Activation::kRelu);
+    }
+    width = size;
+  }
+  return x;
+}
+
+}  // namespace troupe::learner::classifier

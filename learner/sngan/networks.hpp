@@ -1,0 +1,40 @@
+#pragma once
+// The SN-GAN's two networks.
+#include <functional>
+#include <vector>
+
+#include <troupe/learner/graph.hpp>
+#include <troupe/learner/sngan/options.hpp>
+
+namespace troupe::learner::sngan {
+
+/// The parameter groups; with options.average_decay "generator.average" beside them.
+inline constexpr const char* kGeneratorGroup = "generator";
+inline constexpr const char* kDiscriminatorGroup = "discriminator";
+
+struct GeneratorMode {
+  bool training = true;             ///< of batch norm
+  std::function<Var(Var)> all_sum;  ///< of batch norm in training; empty: statistics of this replica alone
+};
+
+/// noise: [rows, noise_size]. Returns images in [-1, 1]: [rows, pixels].
+Var generator(Graph& graph, ParamGroup group, const Options& options, Var noise, const GeneratorMode& mode);
+
+/// Its weights are normalised once, when it is made, and then serve all passes of the step: the power iterations of a
+/// step are those of one update, as in Alg. 1 of the paper.
+class Discriminator {
+ public:
+  /// training: spectral norm's u moves.
+  Discriminator(Graph& graph, ParamGroup group, const Options& options, bool training);
+
+  /// image: [rows, pixels]. Returns logits, higher for real ones: [rows, 1].
+  Var operator()(Var image) const;
+
+ private:
+  struct Layer {
+    Var weight, bias;
+  };
+  std::vector<Layer> layers_;
+};
+
+}  // namespace troupe::learner::sngan

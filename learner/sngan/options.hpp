@@ -1,0 +1,34 @@
+#pragma once
+// Settings of the SN-GAN (Miyato et al. 2018, arXiv 1802.05957) with linear layers: optimiser and losses are the
+// paper's, the networks multi-layer perceptrons.
+#include <cstdint>
+#include <vector>
+
+#include <troupe/core/error.hpp>
+#include <troupe/core/tensor.hpp>
+#include <troupe/learner/optimizer.hpp>
+
+namespace troupe::learner::sngan {
+
+struct Options {
+  std::int64_t pixels = 784;  ///< of an image, in [-1, 1]
+  std::int64_t noise_size = 64;
+  std::vector<std::int64_t> generator_sizes = {256, 512};      ///< hidden layers: batch norm and ReLU
+  std::vector<std::int64_t> discriminator_sizes = {512, 256};  ///< hidden layers: spectral norm and leaky ReLU
+  /// Batch norm with the statistics of the global batch; false: of each replica's own share.
+  bool sync_batch_norm = true;
+  /// The generator is updated in every n_dis-th step, the discriminator in each.
+  std::int64_t n_dis = 1;
+  Adam optimizer = {.learning_rate = 2e-4, .beta1 = 0, .beta2 = 0.9};  ///< of both
+  Schedule schedule = {};                                              ///< of both; the paper's falls linearly to 0
+  double average_decay = 0;  ///< of the moving average of the generator; 0: none
+};
+
+/// Errors: kInvalidArgument naming the option, got and expected.
+Status validate(const Options& options);
+
+/// Columns of a batch: image, float32 [pixels]; noise, float32 [noise_size], standard normal. Noise comes with the data
+/// so that runs repeat and do not depend on how many replicas share a batch. An input may have others too.
+Signature batch_signature(const Options& options);
+
+}  // namespace troupe::learner::sngan
