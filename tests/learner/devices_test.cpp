@@ -12,6 +12,7 @@
 #include <map>
 #include <thread>
 
+#include <troupe/collectives/in_process.hpp>
 #include <troupe/core/rng.hpp>
 #include <troupe/learner/ops/categorical.hpp>
 #include <troupe/learner/ops/joint.hpp>
@@ -395,6 +396,50 @@ TEST(Devices, AReportSaysWhatEachDeviceDidAndHowLongItWaited) {
   EXPECT_THAT(report, testing::StartsWith("device 0\ndawdle"));
   EXPECT_THAT(second, testing::AllOf(HasSubstr("(waiting for devices)"), HasSubstr("activation"),
                                      testing::Not(HasSubstr("dawdle"))));
+}
+
+/// Parameters of two replicas, each over several devices, that meet in collectives on all of these.
+std::vector<std::vector<float>> train_pair(int devices) {
+  collectives::InProcessHub hub;
+  std::vector<std::vector<float>> params(2);
+  std::vector<std::jthread> threads;
+  for (int rank = 0; rank < 2; ++rank) {
+    threads.emplace_back([&, rank] {
+      const auto communicator = hub.join({1, rank, 2}, std::chrono::seconds(20)).value();
+      Graph graph(kBatch);
+      const InputContext input{.replica_id = rank,
+                               .replica_count = 2,
+                               .replica_batch = kBatch,
+                               .global_batch = 2 * kBatch,
+                               .devices = devices};
+      ReplicaContext context(graph, input, communicator.get());
+      const ParamGroup net = graph.group("net");
+      Var h = graph.input("x", {4}), loss = mean(square(h));
+      for (int device = 0; device < 3; ++device) {
+        const auto on = context.device(device);
+        h = linear(h, graph.param(net, fmt::format("w{}", device), {4, 4}, Init::normal(0.5)),
+                   graph.param(net, fmt::format("b{}", device), {4}, {}), Activation::kTanh);
+        const Var here = dawdle(h, 100 * (2 - device));  // early ones late
+        const Var average = context.all_mean(mean(square(here)));
+        loss = add(loss, mul(average, context.all_sum(mean(here))));
+      }
+      graph.minimize(loss, net, context.wrap_optimizer({.rule = Adam{.learning_rate = 0.01}}));
+      auto program = compile(graph, {.devices = devices});
+      const std::vector<float> x = normal(static_cast<std::uint64_t>(rank), kBatch * 4);
+      program->bind("x", std::span<const float>(x)).value();
+      for (int step = 0; step < 5; ++step) program->run().value();
+      const auto values = program->params("net")->values();
+      params[static_cast<std::size_t>(rank)].assign(values.begin(), values.end());
+    });
+  }
+  threads.clear();
+  return params;
+}
+
+TEST(Devices, ReplicasThatMeetFromSeveralDevicesKeepTheOrderOfTheirCollectives) {
+  const auto one = train_pair(1);
+  EXPECT_EQ(one[0], one[1]);
+  for (const int devices : {2, 3}) EXPECT_EQ(train_pair(devices), one) << devices << " devices";
 }
 
 TEST(Devices, AReplicaIsToldHowManyAndPlacesItsStages) {
