@@ -206,10 +206,15 @@ void ChiefActor::restart(std::uint32_t number) {
 
 void ChiefActor::finished(const Instance& instance) {
   if (!instance.spec->completes_run) return;
-  const bool all = std::all_of(instances_.begin(), instances_.end(), [&](const Instance& other) {
-    return other.id.role != instance.id.role || other.id.done || other.elastic || other.state == State::kQuarantined;
-  });
-  if (all) end_run({});
+  std::map<std::string, bool> parts;  // whether some role has completed it
+  for (const RoleSpec& role : options_.topology->roles) {
+    if (!role.completes_run) continue;
+    const bool all = std::all_of(instances_.begin(), instances_.end(), [&](const Instance& other) {
+      return other.id.role != role.name || other.id.done || other.elastic || other.state == State::kQuarantined;
+    });
+    parts[role.part] = parts[role.part] || all;
+  }
+  if (std::all_of(parts.begin(), parts.end(), [](const auto& part) { return part.second; })) end_run({});
 }
 
 Control ChiefActor::live() const {

@@ -78,6 +78,24 @@ learner::d4pg::Options d4pg_options(const TrainOptions& options, const envs::Env
   return d4pg;
 }
 
+RoleSpec metrics_role(const TrainOptions& options, MetricSink& sink, double wall_s) {
+  MetricsActorOptions metrics{.sink = &sink, .period = from_seconds(options.metrics.every_s), .wall_s = wall_s};
+  if (has_d4pg(options)) {
+    metrics.actor_role = kActorRole;
+    metrics.learner_role = kLearnerRole;
+    metrics.evaluator_role = kEvaluatorRole;
+    metrics.kept_roles = {kLearnerRole, kReplayRole};
+    metrics.group_roles = {kLearnerRole};
+    metrics.evaluation_episodes = options.evaluator.episodes;
+  }
+  for (const ReplicaRun& run : options.replicas) {
+    metrics.kept_roles.insert(run.group.name);
+    metrics.group_roles.insert(run.group.name);
+    metrics.replica_roles.push_back(run.group.name);
+  }
+  return MetricsActor::spec(kMetricsRole, metrics);
+}
+
 Result<Topology> d4pg_topology(const TrainOptions& options, const envs::EnvSpec& env, MetricSink& sink, double wall_s) {
   const learner::d4pg::Options d4pg = d4pg_options(options, env);
   TROUPE_TRY(learner::d4pg::validate(d4pg));
@@ -137,16 +155,6 @@ Result<Topology> d4pg_topology(const TrainOptions& options, const envs::EnvSpec&
                                                         .make_policy = make_policy});
   evaluator.restart = actor.restart;
 
-  RoleSpec metrics = MetricsActor::spec(kMetricsRole, {.sink = &sink,
-                                                       .period = from_seconds(options.metrics.every_s),
-                                                       .wall_s = wall_s,
-                                                       .actor_role = kActorRole,
-                                                       .learner_role = kLearnerRole,
-                                                       .evaluator_role = kEvaluatorRole,
-                                                       .kept_roles = {kLearnerRole, kReplayRole},
-                                                       .group_roles = {kLearnerRole},
-                                                       .evaluation_episodes = options.evaluator.episodes});
-
   // With several shards of replay there are as many pairs for the same data.
   const auto ahead = [&](std::int64_t frames, std::int64_t least) {
     return std::max(frames / options.replay.shards, least);
@@ -154,7 +162,7 @@ Result<Topology> d4pg_topology(const TrainOptions& options, const envs::EnvSpec&
   Topology topology;
   topology.roles = {std::move(actor),     std::move(replay),
                     std::move(learner),   ParameterStore::spec(kParametersRole, options.parameters.shards),
-                    std::move(evaluator), std::move(metrics)};
+                    std::move(evaluator), metrics_role(options, sink, wall_s)};
   topology.channels = {
       {kActorRole, "trajectories", kReplayRole, "trajectories", ahead(kTrajectoriesAhead, 1)},
       {kReplayRole, "batches", kLearnerRole, "batches", ahead(kBatchesAhead, 2)},

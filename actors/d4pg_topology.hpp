@@ -23,6 +23,9 @@ inline constexpr const char* kMetricsRole = "metrics";
 /// What the networks are, for everyone who builds them: learner, env actors, evaluator, whoever renders.
 learner::d4pg::Options d4pg_options(const TrainOptions& options, const envs::EnvSpec& env);
 
+/// The metrics role of a run, with or without D4PG: it takes the reports of all roles. sink, wall_s: as below.
+RoleSpec metrics_role(const TrainOptions& options, MetricSink& sink, double wall_s);
+
 /// sink outlives the topology's roles; wall_s: seconds that earlier starts of the run took.
 /// Errors: kInvalidArgument or those of the parts, naming the option.
 Result<Topology> d4pg_topology(const TrainOptions& options, const envs::EnvSpec& env, MetricSink& sink, double wall_s);

@@ -84,8 +84,10 @@ std::int64_t total_env_steps(std::span<const messages::Counter> counters, const 
 RoleSpec MetricsActor::spec(std::string name, const MetricsActorOptions& options) {
   RoleSpec spec;
   spec.name = std::move(name);
-  spec.inlets = {{.name = "reports", .type = "Metrics", .always_drained = true},
-                 {.name = "episodes", .type = "Episode", .always_drained = true}};
+  spec.inlets = {{.name = "reports", .type = "Metrics", .always_drained = true}};
+  if (!options.actor_role.empty()) {
+    spec.inlets.push_back({.name = "episodes", .type = "Episode", .always_drained = true});
+  }
   spec.execution = Execution::kThread;  // sinks write files
   spec.make = [options](const RoleIdentity&) -> Result<std::unique_ptr<Role>> {
     return {std::make_unique<MetricsActor>(options)};
@@ -101,9 +103,8 @@ Result<Progress> MetricsActor::step(RoleContext& context) {
     TROUPE_ASSIGN(InstanceReport report, read_instance_report(reports.take()));
     take_report(std::move(report));
   }
-  Inlet& episodes = context.in("episodes");
-  while (!episodes.empty()) {
-    TROUPE_ASSIGN(const auto episode, messages::read_episode(episodes.take()));
+  while (!options_.actor_role.empty() && !context.in("episodes").empty()) {
+    TROUPE_ASSIGN(const auto episode, messages::read_episode(context.in("episodes").take()));
     take_episode(episode, wall_s);
   }
   TROUPE_TRY(write_evaluations());
@@ -147,6 +148,8 @@ bool MetricsActor::has_progress() const {
     return std::any_of(instances_.begin(), instances_.end(),
                        [&](const auto& entry) { return entry.first.first == role; });
   };
+  if (options_.actor_role.empty())
+    return std::all_of(options_.replica_roles.begin(), options_.replica_roles.end(), reported);
   return reported(options_.actor_role) && reported(options_.learner_role);
 }
 
@@ -198,7 +201,11 @@ MetricRow MetricsActor::row_at(double wall_s) const {
     const auto found = sums.find(role + "/" + kSteps);
     return found == sums.end() ? 0 : static_cast<std::int64_t>(found->second);
   };
-  return {wall_s, steps(options_.actor_role), steps(options_.learner_role), {}};
+  MetricRow row{wall_s, steps(options_.actor_role), steps(options_.learner_role), {}};
+  if (options_.actor_role.empty()) {
+    for (const std::string& role : options_.replica_roles) row.learner_steps += steps(role);
+  }
+  return row;
 }
 
 Status MetricsActor::write_row(double wall_s) {

@@ -30,8 +30,9 @@ std::int64_t total_env_steps(std::span<const messages::Counter> counters, const 
 struct MetricsActorOptions {
   MetricSink* sink = nullptr;  ///< outlives the role; one thread at a time
   Duration period = std::chrono::seconds(1);
-  double wall_s = 0;  ///< of earlier starts of the run; added to every row
-  std::string actor_role, learner_role, evaluator_role;
+  double wall_s = 0;                                     ///< of earlier starts of the run; added to every row
+  std::string actor_role, learner_role, evaluator_role;  ///< empty: there is no D4PG in the run
+  std::vector<std::string> replica_roles;                ///< without D4PG their steps are the run's learner steps
   /// Roles that go on from a checkpoint or a journal when they are restarted, and their counters with them; those of
   /// all others begin at zero with each incarnation.
   std::set<std::string> kept_roles;
@@ -40,11 +41,11 @@ struct MetricsActorOptions {
   std::int64_t evaluation_episodes = 10;
 };
 
-/// Ports: in reports (stream, Metrics), episodes (stream, Episode); both always drained.
+/// Ports: in reports (stream, Metrics) and, with D4PG, episodes (stream, Episode); both always drained.
 /// A row a period: from counters their rates "<role>/<name>_per_s", summed over instances; from gauges "<role>/<name>",
 /// averaged, and from sums the same, summed; "actor/episode_return", averaged over the period's episodes. An evaluation
-/// is a row of its own. Rows wait for the first reports of env actors and learner, so that a resumed run's progress
-/// does not start at zero.
+/// is a row of its own. Rows wait for the first reports of env actors and learner, or of all replica groups, so that a
+/// resumed run's progress does not start at zero.
 class MetricsActor final : public Role {
  public:
   static RoleSpec spec(std::string name, const MetricsActorOptions& options);

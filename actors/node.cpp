@@ -13,10 +13,10 @@
 #include <troupe/actors/node_network.hpp>
 #include <troupe/actors/protocol.hpp>
 #include <troupe/actors/run_checkpoint.hpp>
+#include <troupe/actors/run_topology.hpp>
 #include <troupe/actors/runtime.hpp>
 #include <troupe/core/atomic_file.hpp>
 #include <troupe/core/log.hpp>
-#include <troupe/envs/environment.hpp>
 #include <troupe/transport/shared_memory.hpp>
 
 namespace troupe::actors {
@@ -51,7 +51,7 @@ void restart_all(Topology& topology, const TrainOptions& options) {
     role.restart.first_backoff = from_seconds(options.supervisor.backoff_first_s);
     role.restart.max_backoff = from_seconds(options.supervisor.backoff_max_s);
     const bool kept = role.name == kLearnerRole || role.name == kReplayRole || role.name == kMetricsRole;
-    role.restart.from = kept ? RestartFrom::kLastCut : RestartFrom::kNothing;
+    if (kept) role.restart.from = RestartFrom::kLastCut;
   }
 }
 
@@ -77,7 +77,7 @@ Result<transport::Address> wait_for_chief(const std::filesystem::path& run_dir, 
 }
 
 Result<Topology> node_topology(const TrainOptions& options, const envs::EnvSpec& env, MetricSink& sink, double wall_s) {
-  TROUPE_ASSIGN(Topology topology, d4pg_topology(options, env, sink, wall_s));
+  TROUPE_ASSIGN(Topology topology, run_topology(options, env, sink, wall_s));
   restart_all(topology, options);
   return topology;
 }
@@ -162,9 +162,9 @@ Result<RuntimeOptions> node_runtime(const NodePlace& place, const TrainOptions& 
 }
 
 Status run_node(const TrainOptions& options, const NodePlace& place, const std::atomic<bool>* stop) {
-  TROUPE_ASSIGN(const auto environment, envs::make_environment(options.env, options.seed));
+  TROUPE_ASSIGN(const envs::EnvSpec environment, run_environment(options));
   NoMetrics sink;
-  TROUPE_ASSIGN(const Topology topology, node_topology(options, environment->spec(), sink, 0));
+  TROUPE_ASSIGN(const Topology topology, node_topology(options, environment, sink, 0));
   TROUPE_ASSIGN(const auto network, make_network(place, topology));
   TROUPE_ASSIGN(RuntimeOptions runtime_options, node_runtime(place, options, topology, *network, nullptr));
   TROUPE_ASSIGN(const auto runtime, Runtime::make(topology, std::move(runtime_options)));

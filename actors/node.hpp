@@ -57,7 +57,7 @@ Status run_node(const TrainOptions& options, const NodePlace& place, const std::
 /// The chief's address as it wrote it. Waits for it, at most `timeout`. Errors: kDeadlineExceeded, kCorrupt.
 Result<transport::Address> wait_for_chief(const std::filesystem::path& run_dir, Duration timeout);
 
-// What train() and run_node() have in common: the D4PG topology with restarts for all roles, a listening network for
+// What train() and run_node() have in common: the topology with restarts for all roles, a listening network for
 // the place, and what the runtime must know about it. `topology` and the network outlive the runtime.
 
 Result<Topology> node_topology(const TrainOptions& options, const envs::EnvSpec& env, MetricSink& sink, double wall_s);

@@ -61,8 +61,11 @@ struct RoleSpec {
   RoleFactory make;
   Execution execution = Execution::kShared;
   RestartPolicy restart;
-  /// The run is complete when every instance of some role with this mark is done.
+  /// The run is complete when, in each of its parts that has roles with this mark, every instance of one of them is
+  /// done.
   bool completes_run = false;
+  /// What this role is for, when a topology does several things at once: a replica group's name, say.
+  std::string part = {};
   /// Its instances train together through collectives: each has a seat in their group (RoleIdentity::group). Needs
   /// Execution::kThread when there are several, because ranks wait for each other inside of a step.
   bool group = false;

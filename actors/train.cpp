@@ -12,6 +12,7 @@
 #include <troupe/actors/node_network.hpp>
 #include <troupe/actors/protocol.hpp>
 #include <troupe/actors/run_checkpoint.hpp>
+#include <troupe/actors/run_topology.hpp>
 #include <troupe/actors/runtime.hpp>
 #include <troupe/core/check.hpp>
 #include <troupe/core/log.hpp>
@@ -40,14 +41,16 @@ class Training {
   Training(const TrainOptions& options, const TrainHooks& hooks) : options_(options), hooks_(hooks) {}
 
   Result<TrainSummary> run() {
-    TROUPE_ASSIGN(const auto environment, envs::make_environment(options_.env, options_.seed));
-    spec_ = environment->spec();
+    TROUPE_ASSIGN(spec_, run_environment(options_));
     TROUPE_TRY(open());
     TROUPE_ASSIGN(const std::optional<StopReason> interrupted, train());
     TROUPE_ASSIGN(const auto counters, last_checkpoint());
     sum_up(counters);
     const bool learned = options_.max_learner_steps > 0 && learner_steps_ >= options_.max_learner_steps;
-    const StopReason reason = interrupted.value_or(learned ? StopReason::kMaxLearnerSteps : StopReason::kMaxEnvSteps);
+    const StopReason complete = !has_d4pg(options_) ? StopReason::kReplicaSteps
+                                : learned            ? StopReason::kMaxLearnerSteps
+                                                     : StopReason::kMaxEnvSteps;
+    const StopReason reason = interrupted.value_or(complete);
     if (interrupted == StopReason::kRequested) log::info("TRP-I001 stopping; checkpoint {} committed", newest());
     const double wall_s = earlier_wall_s_ + seconds(runtime_->stop());
     runtime_.reset();  // the sink is ours alone from here
@@ -58,7 +61,10 @@ class Training {
     summary.wall_s = wall_s;
     summary.env_steps = env_steps_;
     summary.learner_steps = learner_steps_;
-    if (reason != StopReason::kRequested) {
+    for (const ReplicaRun& run : options_.replicas) {
+      summary.replicas.push_back(replica_summary(run.group.name, counters));
+    }
+    if (reason != StopReason::kRequested && has_d4pg(options_)) {
       TROUPE_ASSIGN(summary.final_evaluation, evaluate(summary));
       TROUPE_TRY(hooks_.metrics->write(evaluation_row(*summary.final_evaluation)));
     }
@@ -90,7 +96,7 @@ class Training {
       earlier_wall_s_ = static_cast<double>(wall_ms) / 1000;
     }
     if (hooks_.place != nullptr) return open_place();
-    TROUPE_ASSIGN(topology_, d4pg_topology(options_, spec_, *hooks_.metrics, earlier_wall_s_));
+    TROUPE_ASSIGN(topology_, run_topology(options_, spec_, *hooks_.metrics, earlier_wall_s_));
     RuntimeOptions runtime;
     runtime.seed = options_.seed;
     runtime.deterministic = options_.deterministic;
@@ -141,9 +147,7 @@ class Training {
     messages::CheckpointContents contents = to_contents(topology_, *cut, {{kWallCounter, wall_ms()}});
     contents.run_id = hooks_.checkpoint_dir.parent_path().filename().string();
     last_ = {};
-    for (const messages::Counter& counter : contents.counters) {
-      if (counter.name == fmt::format("{}/steps", kLearnerRole)) contents.learner_step = counter.value;
-    }
+    contents.learner_step = learner_steps(contents.counters);
     last_.tensors = contents.tensors;
     last_.cut = std::move(cut);
     messages::CheckpointWriteOptions where{hooks_.checkpoint_dir.string(), static_cast<int>(options_.checkpoint.keep),
@@ -163,15 +167,25 @@ class Training {
   /// Totals of the run, from the counters of all instances in the last checkpoint.
   void sum_up(const std::vector<messages::Counter>& counters) {
     env_steps_ = total_env_steps(counters, kActorRole, kMetricsRole);
-    learner_steps_ = 0;
+    learner_steps_ = learner_steps(counters, &foremost_learner_);
+  }
+
+  /// The run's; foremost: which learner of several is furthest.
+  std::int64_t learner_steps(std::span<const messages::Counter> counters, std::string* foremost = nullptr) const {
+    std::int64_t steps = 0;
+    if (!has_d4pg(options_)) {
+      for (const ReplicaRun& run : options_.replicas) steps += replica_summary(run.group.name, counters).steps;
+      return steps;
+    }
     for (std::int64_t i = 0; i < options_.learner.count; ++i) {
       const std::string name = RoleIdentity{kLearnerRole, i, options_.learner.count}.name();
       for (const messages::Counter& counter : counters) {
-        if (counter.name != name + "/steps" || counter.value < learner_steps_) continue;
-        learner_steps_ = counter.value;
-        foremost_learner_ = name;
+        if (counter.name != name + "/steps" || counter.value < steps) continue;
+        steps = counter.value;
+        if (foremost != nullptr) *foremost = name;
       }
     }
+    return steps;
   }
 
   /// Of the parameters in the last checkpoint, with start states of their own.

@@ -1,12 +1,14 @@
 #pragma once
-// One training run from start to end: builds the D4PG topology for the options, runs it until a limit is met or
+// One training run from start to end: builds the topology for the options, runs it until a limit is met or
 // somebody asks for a stop, and leaves a checkpoint. The one call between apps/ and the actors.
 #include <atomic>
 #include <cstdint>
 #include <filesystem>
 #include <optional>
 #include <string_view>
+#include <vector>
 
+#include <troupe/actors/replica_results.hpp>
 #include <troupe/actors/train_options.hpp>
 #include <troupe/core/error.hpp>
 #include <troupe/core/metrics.hpp>
@@ -25,7 +27,7 @@ struct Evaluation {
   std::int64_t episodes = 0;
 };
 
-enum class StopReason { kMaxMinutes, kMaxEnvSteps, kMaxLearnerSteps, kRequested };
+enum class StopReason { kMaxMinutes, kMaxEnvSteps, kMaxLearnerSteps, kReplicaSteps, kRequested };
 
 constexpr std::string_view to_string(StopReason reason) {
   switch (reason) {
@@ -35,6 +37,8 @@ constexpr std::string_view to_string(StopReason reason) {
       return "max_env_steps";
     case StopReason::kMaxLearnerSteps:
       return "max_learner_steps";
+    case StopReason::kReplicaSteps:
+      return "replica steps";
     case StopReason::kRequested:
       return "stop requested";
   }
@@ -46,9 +50,10 @@ struct TrainSummary {
   /// Counted over all starts of the run, so a resumed run goes on from its checkpoint's numbers.
   double wall_s = 0;
   std::int64_t env_steps = 0;
-  std::int64_t learner_steps = 0;
+  std::int64_t learner_steps = 0;  ///< without D4PG: the steps of all replica groups
   /// Of the last parameters; when a stop was requested, the last periodic one, if there was any.
   std::optional<Evaluation> final_evaluation;
+  std::vector<ReplicaSummary> replicas;  ///< one for each group, in the order of the options
 };
 
 /// What the caller lends to the run. All pointers must outlive the call.

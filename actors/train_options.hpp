@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include <troupe/actors/replica_options.hpp>
+
 namespace troupe::actors {
 
 struct ActorOptions {
@@ -94,9 +96,17 @@ struct PlacementOptions {
   std::int64_t inference = 1;  ///< when actors.inference is "server"
 };
 
+/// A group of replicas that trains one of the shipped models.
+struct ReplicaRun {
+  ReplicaGroupOptions group;
+  ReplicaModelOptions model;
+  std::int64_t nodes = 1;     ///< as in PlacementOptions, of the group's own role; its evaluator is with the chief
+  std::int64_t ps_nodes = 1;  ///< and of its parameter servers
+};
+
 struct TrainOptions {
   std::string name;  ///< of the run, for its directory
-  std::string env;   ///< a name that envs::make_environment() knows
+  std::string env;   ///< a name that envs::make_environment() knows; empty: no D4PG, only replica groups
   std::uint64_t seed = 1;
   bool deterministic = false;  ///< one thread and virtual time: two runs give the same bits
   /// Whichever limit is met first ends the run; 0 is no limit.
@@ -117,6 +127,10 @@ struct TrainOptions {
   MetricsOptions metrics;
   SupervisorOptions supervisor;
   PlacementOptions placement;
+  std::vector<ReplicaRun> replicas;
 };
+
+/// D4PG is part of a run unless it is one of replica groups alone.
+inline bool has_d4pg(const TrainOptions& options) { return !options.env.empty() || options.replicas.empty(); }
 
 }  // namespace troupe::actors

@@ -36,6 +36,8 @@ int run(int argc, char** argv) {
   add_node_command(app, &chosen);
   add_tether_command(app, &chosen);
   add_render_command(app, &chosen);
+  add_graph_command(app, &chosen);
+  add_verify_command(app, &chosen);
   add_envs_command(app, &chosen);
   add_config_command(app, &chosen);
   add_version_command(app, &chosen);

@@ -58,6 +58,8 @@ class Config {
   }
   const std::vector<double>& get_floats(std::string_view path) const { return get<std::vector<double>>(path); }
 
+  /// What the file was called: the place of what is missing.
+  const std::string& file() const { return file_; }
   /// The NAMEs of the sections [section.NAME], in the order of the names.
   const std::vector<std::string>& names(std::string_view section) const;
   /// Where the value was set: "run.toml:14", "--set learner.batch_size=64" or "default"; for checks across keys.
@@ -81,6 +83,7 @@ class Config {
   template <typename T>
   const T& get(std::string_view path) const;
 
+  std::string file_;
   ConfigSchema schema_;
   std::map<std::string, Entry, std::less<>> entries_;
   std::map<std::string, std::vector<std::string>, std::less<>> names_;

@@ -136,6 +136,7 @@ class ConfigLoader {
 
   void read_text(std::string_view text, const std::string& name) {
     name_ = printable(name);
+    config_.file_ = name_;
     const Result<TomlValue> file = parse_toml(text, name);
     if (!file.ok()) {
       unreadable_ = file.error().message;

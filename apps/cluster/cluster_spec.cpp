@@ -3,7 +3,10 @@
 #include <algorithm>
 #include <cctype>
 
+#include <fmt/core.h>
+
 #include <troupe/actors/d4pg_topology.hpp>
+#include <troupe/actors/replica_topology.hpp>
 
 namespace troupe::apps {
 namespace {
@@ -18,12 +21,32 @@ const NodeSpec* ClusterSpec::find(std::string_view node) const {
 }
 
 std::vector<RoleCount> role_counts(const actors::TrainOptions& options) {
-  std::vector<RoleCount> counts = {{actors::kReplayRole, options.replay.shards},
-                                   {actors::kLearnerRole, options.learner.count},
-                                   {actors::kParametersRole, options.parameters.shards},
-                                   {actors::kEvaluatorRole, 1}};
-  if (options.actors.inference == "server") counts.push_back({actors::kInferenceRole, options.inference.count});
-  counts.push_back({actors::kActorRole, options.actors.count});
+  const actors::PlacementOptions& p = options.placement;
+  std::vector<RoleCount> counts;
+  for (const actors::ReplicaRun& run : options.replicas) {
+    const actors::ReplicaGroupOptions& group = run.group;
+    counts.push_back(
+        {group.name, actors::instances(group), fmt::format("replicas.{}.nodes", group.name), group.name, run.nodes});
+    if (actors::has_parameter_server(group)) {
+      const std::string servers = actors::parameter_server_name(group);
+      counts.push_back(
+          {servers, group.ps_shards, fmt::format("replicas.{}.ps_nodes", group.name), servers, run.ps_nodes});
+    }
+    if (actors::has_evaluation(run.model)) {
+      counts.push_back({actors::evaluator_name(group), 1, "", actors::evaluator_name(group), 0});
+    }
+  }
+  if (!actors::has_d4pg(options)) return counts;
+  counts.push_back({actors::kReplayRole, options.replay.shards, "placement.replay.nodes", "replay", p.replay});
+  counts.push_back({actors::kLearnerRole, options.learner.count, "placement.learner.nodes", "learner", p.learner});
+  counts.push_back(
+      {actors::kParametersRole, options.parameters.shards, "placement.parameters.nodes", "parameters", p.parameters});
+  counts.push_back({actors::kEvaluatorRole, 1, "placement.evaluator.nodes", "evaluator", p.evaluator});
+  if (options.actors.inference == "server") {
+    counts.push_back(
+        {actors::kInferenceRole, options.inference.count, "placement.inference.nodes", "inference", p.inference});
+  }
+  counts.push_back({actors::kActorRole, options.actors.count, "placement.actors.nodes", "actors", p.actors});
   return counts;
 }
 

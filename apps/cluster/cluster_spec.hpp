@@ -45,10 +45,13 @@ struct OwnPlace {
   std::string node;
 };
 
-/// How many instances of a role a run has.
+/// How many instances of a role a run has, and how many nodes its configuration gives them.
 struct RoleCount {
   std::string role;
   std::int64_t count = 0;
+  std::string key;         ///< of the configuration, that says how many nodes; empty: always with the chief
+  std::string node;        ///< what its nodes are called
+  std::int64_t nodes = 0;  ///< 0: with the chief
 };
 
 /// The roles of a run besides metrics (which is always the chief's), in the order in which nodes are made for them.

@@ -9,32 +9,6 @@
 #include <troupe/actors/d4pg_topology.hpp>
 
 namespace troupe::apps {
-namespace {
-
-/// What [placement] says of a role.
-struct RoleNodes {
-  std::string role;
-  std::string key;  ///< of the section, and what its nodes are called
-  std::int64_t count = 0;
-  std::int64_t nodes = 0;
-};
-
-std::vector<RoleNodes> role_nodes(const actors::TrainOptions& options) {
-  const actors::PlacementOptions& p = options.placement;
-  std::vector<RoleNodes> all;
-  for (const auto& [role, count] : role_counts(options)) {
-    if (role == actors::kActorRole) all.push_back({role, "actors", count, p.actors});
-    if (role == actors::kReplayRole) all.push_back({role, "replay", count, p.replay});
-    if (role == actors::kLearnerRole) all.push_back({role, "learner", count, p.learner});
-    if (role == actors::kParametersRole) all.push_back({role, "parameters", count, p.parameters});
-    if (role == actors::kEvaluatorRole) all.push_back({role, "evaluator", count, p.evaluator});
-    if (role == actors::kInferenceRole) all.push_back({role, "inference", count, p.inference});
-  }
-  return all;
-}
-
-}  // namespace
-
 std::vector<std::vector<std::int64_t>> deal(std::int64_t count, std::size_t hands) {
   std::vector<std::vector<std::int64_t>> dealt(hands);
   for (std::int64_t i = 0; i < count; ++i) dealt[static_cast<std::size_t>(i) % hands].push_back(i);
@@ -57,10 +31,10 @@ Result<ClusterSpec> place(const actors::TrainOptions& options, std::string run) 
   NodeSpec chief;
   chief.name = kChiefName;
   add_role(chief, actors::kMetricsRole, {0});
-  for (const RoleNodes& role : role_nodes(options)) {
+  for (const RoleCount& role : role_counts(options)) {
     if (role.nodes > role.count) {
-      return Error{Code::kInvalidArgument, fmt::format("placement.{}.nodes is {}, expected at most {}, the number of "
-                                                       "instances of role {}",
+      return Error{Code::kInvalidArgument, fmt::format("{} is {}, expected at most {}, the number of instances of "
+                                                       "role {}",
                                                        role.key, role.nodes, role.count, role.role)};
     }
     if (role.nodes == 0) {
@@ -70,7 +44,7 @@ Result<ClusterSpec> place(const actors::TrainOptions& options, std::string run) 
     const auto shares = deal(role.count, static_cast<std::size_t>(role.nodes));
     for (std::size_t i = 0; i < shares.size(); ++i) {
       NodeSpec node;
-      node.name = shares.size() == 1 ? role.key : fmt::format("{}-{}", role.key, i);
+      node.name = shares.size() == 1 ? role.node : fmt::format("{}-{}", role.node, i);
       add_role(node, role.role, shares[i]);
       cluster.nodes.push_back(std::move(node));
     }
@@ -83,16 +57,17 @@ Result<ClusterSpec> place_on(const actors::TrainOptions& options, std::string ru
                              const std::vector<transport::Address>& places, const std::string& whose) {
   std::int64_t others = 1;
   std::vector<std::string> needs = {"chief 1"};
-  for (const RoleNodes& role : role_nodes(options)) {
+  for (const RoleCount& role : role_counts(options)) {
     if (role.role == actors::kActorRole || role.nodes == 0) continue;
     others += role.nodes;
-    needs.push_back(fmt::format("{} {}", role.key, role.nodes));
+    needs.push_back(fmt::format("{} {}", role.node, role.nodes));
   }
   const auto range = [](std::int64_t least, std::int64_t most) {
     return least == most ? std::to_string(least) : fmt::format("{} .. {}", least, most);
   };
-  const std::int64_t least_actors = options.placement.actors > 0 ? 1 : 0;
-  const std::int64_t most_actors = options.placement.actors > 0 ? options.actors.count : 0;
+  const bool acting = actors::has_d4pg(options) && options.placement.actors > 0;
+  const std::int64_t least_actors = acting ? 1 : 0;
+  const std::int64_t most_actors = acting ? options.actors.count : 0;
   needs.push_back("actors " + range(least_actors, most_actors));
   const auto got = static_cast<std::int64_t>(places.size());
   if (got < others + least_actors || got > others + most_actors) {

@@ -32,6 +32,13 @@ int terminal_columns() {
   return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
 }
 
+/// "cartpole-swingup, classifier": the environment, and the groups by name.
+std::string what_is_trained(const actors::TrainOptions& options) {
+  std::string what = options.env;
+  for (const actors::ReplicaRun& run : options.replicas) what += (what.empty() ? "" : ", ") + run.group.name;
+  return what;
+}
+
 /// The evaluations of the run's earlier starts.
 Result<std::vector<actors::Evaluation>> earlier_evaluations(const RunDirectory& run) {
   std::vector<actors::Evaluation> evaluations;
@@ -60,13 +67,21 @@ Status record_run(const RunDirectory& run, const Config& config, const actors::T
                           std::move(earlier));
   const SteadyClock clock;
   const ProgressStyle style = isatty(STDOUT_FILENO) != 0 ? ProgressStyle::kLive : ProgressStyle::kPlain;
-  const RunLimits limits = {options.max_minutes, options.max_env_steps, options.max_learner_steps};
+  const bool learns_env = actors::has_d4pg(options);
+  const std::string what = what_is_trained(options);
+  RunLimits limits = {.max_minutes = options.max_minutes};
+  if (learns_env) {
+    limits.max_env_steps = options.max_env_steps;
+    limits.max_learner_steps = options.max_learner_steps;
+  }
+  for (const actors::ReplicaRun& group : options.replicas) limits.replicas[group.group.name] = group.group.steps;
   ProgressSink progress(stdout, style, terminal_columns(), limits, clock);
-  std::vector<MetricSink*> sinks = {&csv, &tensorboard, &curve};
+  std::vector<MetricSink*> sinks = {&csv, &tensorboard};
+  if (learns_env) sinks.push_back(&curve);
   if (!how.quiet) sinks.push_back(&progress);
   FanOut metrics(std::move(sinks));
 
-  if (!how.quiet) fmt::print("{} {} in {}\n", how.resume ? "resuming" : "training on", options.env, run.path.string());
+  if (!how.quiet) fmt::print("{} {} in {}\n", how.resume ? "resuming" : "training on", what, run.path.string());
   const StopRequest stop;
   const Result<actors::TrainSummary> trained = actors::train(options, {.stop = &stop.flag(),
                                                                        .metrics = &metrics,

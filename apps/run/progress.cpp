@@ -40,14 +40,35 @@ double ProgressState::left_s() const {
   const auto limit = [&](double remaining, double rate) {
     if (rate > 0) left = std::min(left, std::max(remaining, 0.0) / rate);
   };
-  if (limits_.max_minutes > 0) limit(limits_.max_minutes * 60 - last_.wall_s, 1);
   if (limits_.max_env_steps > 0) {
     limit(static_cast<double>(limits_.max_env_steps - last_.env_steps), value("actor/steps_per_s", 0));
   }
   if (limits_.max_learner_steps > 0) {
     limit(static_cast<double>(limits_.max_learner_steps - last_.learner_steps), value("learner/steps_per_s", 0));
   }
+  // Whatever the run trains must end, the groups as well as D4PG.
+  double groups = 0;
+  for (const auto& [name, steps] : limits_.replicas) {
+    const double rate = value(name + "/steps_per_s", 0);
+    const double still = std::max(static_cast<double>(steps) - value(name + "/step", 0), 0.0);
+    if (still > 0) groups = std::max(groups, rate > 0 ? still / rate : std::numeric_limits<double>::infinity());
+  }
+  if (!limits_.replicas.empty()) left = last_.env_steps > 0 ? std::max(left, groups) : groups;
+  if (limits_.max_minutes > 0) limit(limits_.max_minutes * 60 - last_.wall_s, 1);
   return left;
+}
+
+std::string ProgressState::replica_part(const std::string& name, std::int64_t steps) const {
+  std::string part =
+      fmt::format("{} {}/{}", name, format_count(value(name + "/step", 0)), format_count(static_cast<double>(steps)));
+  if (const double rate = value(name + "/steps_per_s", kUnknown); rate != kUnknown) {
+    part += fmt::format(" ({}/s)", format_count(rate));
+  }
+  const std::string prefix = name + "-evaluator/";
+  for (auto at = values_.lower_bound(prefix); at != values_.end() && at->first.starts_with(prefix); ++at) {
+    if (at->first != prefix + "step") part += fmt::format(" {} {:.3g}", at->first.substr(prefix.size()), at->second);
+  }
+  return part;
 }
 
 std::string ProgressState::line(std::size_t columns_max) const {
@@ -62,8 +83,11 @@ std::string ProgressState::line(std::size_t columns_max) const {
                   (limited ? fmt::format(" ({} left)", format_duration(left_s())) : ""));
   if (values_.count("evaluator/return") > 0)
     parts.push_back(fmt::format("return {:.1f}", values_.at("evaluator/return")));
-  counted("env", last_.env_steps, value("actor/steps_per_s", kUnknown));
-  counted("learner", last_.learner_steps, value("learner/steps_per_s", kUnknown));
+  if (limits_.replicas.empty() || last_.env_steps > 0) {
+    counted("env", last_.env_steps, value("actor/steps_per_s", kUnknown));
+    counted("learner", last_.learner_steps, value("learner/steps_per_s", kUnknown));
+  }
+  for (const auto& [name, steps] : limits_.replicas) parts.push_back(replica_part(name, steps));
   if (values_.count("replay/items") > 0)
     parts.push_back(fmt::format("replay {}", format_count(values_.at("replay/items"))));
   if (values_.count("parameters/staleness_mean") > 0) {

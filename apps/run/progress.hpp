@@ -16,6 +16,7 @@ struct RunLimits {
   double max_minutes = 0;
   std::int64_t max_env_steps = 0;
   std::int64_t max_learner_steps = 0;
+  std::map<std::string, std::int64_t> replicas = {};  ///< steps of each replica group; the run lasts until all are done
 };
 
 /// The newest value of every scalar, put into words. Pure.
@@ -24,6 +25,7 @@ class ProgressState {
   explicit ProgressState(RunLimits limits) : limits_(limits) {}
   void update(const MetricRow& row);
   /// "1m05s (3m10s left)  return 812.3  env 12.3k (1.20k/s)  learner 1.54k (150/s)  replay 12.3k  staleness 4.2".
+  /// A run of replica groups has a part for each: "classifier 1.20k/2.00k (150/s) accuracy 0.882".
   /// A part appears when a row had its scalars; the last parts are left out if the line were longer than columns_max.
   std::string line(std::size_t columns_max) const;
   /// Seconds until the nearest limit at the present rates; infinite without one.
@@ -31,6 +33,7 @@ class ProgressState {
 
  private:
   double value(const std::string& name, double otherwise) const;
+  std::string replica_part(const std::string& name, std::int64_t steps) const;
 
   RunLimits limits_;
   MetricRow last_;

@@ -31,6 +31,24 @@ std::string json_string(std::string_view text) {
   return out + '"';
 }
 
+std::string json_object(std::span<const Scalar> scalars) {
+  std::vector<std::string> fields;
+  for (const Scalar& scalar : scalars) {
+    fields.push_back(fmt::format("{}: {}", json_string(scalar.name), json_number(scalar.value)));
+  }
+  return fmt::format("{{{}}}", fmt::join(fields, ", "));
+}
+
+std::string json_replicas(std::span<const actors::ReplicaSummary> replicas) {
+  std::vector<std::string> groups;
+  for (const actors::ReplicaSummary& group : replicas) {
+    groups.push_back(fmt::format("{}: {{\"steps\": {}, \"evaluated_step\": {}, \"metrics\": {}, \"evaluation\": {}}}",
+                                 json_string(group.name), group.steps, group.evaluated_step, json_object(group.metrics),
+                                 json_object(group.evaluation)));
+  }
+  return fmt::format("{{{}}}", fmt::join(groups, ", "));
+}
+
 }  // namespace
 
 std::string summary_json(const RunSummary& summary) {
@@ -56,6 +74,7 @@ std::string summary_json(const RunSummary& summary) {
       fmt::format("\"learner_steps\": {}", train.learner_steps),
       fmt::format("\"final_return\": {}", final_return),
       fmt::format("\"first_reached\": {{{}}}", fmt::join(reached, ", ")),
+      fmt::format("\"replicas\": {}", json_replicas(train.replicas)),
   };
   return fmt::format("{{\n  {}\n}}\n", fmt::join(fields, ",\n  "));
 }
@@ -66,9 +85,17 @@ std::string summary_table(const RunSummary& summary) {
   const auto line = [&](std::string_view name, const std::string& value) {
     table += fmt::format("  {:<14} {}\n", name, value);
   };
-  line("environment", summary.env);
+  if (!summary.env.empty()) line("environment", summary.env);
   line("ended by", std::string(actors::to_string(train.stop_reason)));
   line("wall time", format_duration(train.wall_s));
+  for (const actors::ReplicaSummary& group : train.replicas) {
+    std::string text = fmt::format("{} steps", format_count(static_cast<double>(group.steps)));
+    for (const Scalar& scalar : group.evaluation.empty() ? group.metrics : group.evaluation) {
+      text += fmt::format(", {} {:.4g}", scalar.name, scalar.value);
+    }
+    line(group.name, text);
+  }
+  if (summary.env.empty()) return table;
   line("env steps", format_count(static_cast<double>(train.env_steps)));
   line("learner steps", format_count(static_cast<double>(train.learner_steps)));
   if (train.final_evaluation) {

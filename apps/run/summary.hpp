@@ -8,7 +8,7 @@
 namespace troupe::apps {
 
 struct RunSummary {
-  std::string env;
+  std::string env;  ///< empty in a run of replica groups alone
   std::uint64_t seed = 0;
   std::string version;      ///< of the program, with its commit
   std::string config_hash;  ///< Config::hash()
@@ -17,7 +17,8 @@ struct RunSummary {
 };
 
 /// {"env", "seed", "version", "config_hash", "stop_reason", "wall_s", "env_steps", "learner_steps",
-///  "final_return": {"mean", "std", "episodes"} or null, "first_reached": {"100": wall_s, ...}}; ends in a line end.
+///  "final_return": {"mean", "std", "episodes"} or null, "first_reached": {"100": wall_s, ...},
+///  "replicas": {NAME: {"steps", "evaluated_step", "metrics": {...}, "evaluation": {...}}, ...}}; ends in a line end.
 /// first_reached has the thresholds that were reached, by the mean of an evaluation.
 std::string summary_json(const RunSummary& summary);
 

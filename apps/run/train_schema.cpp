@@ -10,6 +10,8 @@
 #include <fmt/core.h>
 #include <fmt/ranges.h>
 
+#include <troupe/apps/run/replica_schema.hpp>
+
 namespace troupe::apps {
 namespace {
 
@@ -40,6 +42,9 @@ std::vector<std::string> mistakes_across_keys(const Config& config) {
   const auto demand = [&](bool holds, std::initializer_list<std::string_view> paths, const std::string& what) {
     if (!holds) mistakes.push_back(fmt::format("{}: {}", where_set(config, paths), what));
   };
+  if (config.get_string("env").empty() && config.names("replicas").empty()) {
+    mistakes.push_back(config.file() + ": missing key env: the environment that D4PG learns, or a [replicas.NAME]");
+  }
   const std::string& name = config.get_string("name");
   demand(name.empty() || is_plain_name(name), {"name"},
          fmt::format("name \"{}\" cannot be part of a directory name: expected 1 .. 100 letters, digits, '-', '_' or "
@@ -96,6 +101,7 @@ std::vector<std::string> mistakes_across_keys(const Config& config) {
   demand_instances("placement.parameters.nodes", "parameters.shards");
   demand_instances("placement.inference.nodes", "inference.count");
   demand_instances("placement.learner.nodes", "learner.count");
+  for (std::string& mistake : replica_mistakes(config)) mistakes.push_back(std::move(mistake));
   return mistakes;
 }
 
@@ -103,15 +109,14 @@ std::vector<std::string> mistakes_across_keys(const Config& config) {
 
 ConfigSchema train_schema(std::vector<std::string> environments) {
   const actors::TrainOptions d;
-  return {
+  ConfigSchema schema = {
       {.path = "name",
        .default_value = std::string(),
        .doc = "Begins the run directory's name; empty: the file's name"},
       {.path = "env",
        .default_value = std::string(),
-       .doc = "Environment, one of `troupe envs`",
-       .choices = std::move(environments),
-       .required = true},
+       .doc = "Environment that D4PG learns, one of `troupe envs`; none in a run of replica groups alone",
+       .choices = std::move(environments)},
       {.path = "seed",
        .default_value = static_cast<std::int64_t>(d.seed),
        .doc = "Everything random in the run follows from it",
@@ -403,6 +408,8 @@ ConfigSchema train_schema(std::vector<std::string> environments) {
        .min = 0,
        .max = 1024},
   };
+  for (ConfigKey& key : replica_schema()) schema.push_back(std::move(key));
+  return schema;
 }
 
 Result<actors::TrainOptions> to_train_options(const Config& config) {
@@ -464,6 +471,7 @@ Result<actors::TrainOptions> to_train_options(const Config& config) {
                     .parameters = config.get_int("placement.parameters.nodes"),
                     .evaluator = config.get_int("placement.evaluator.nodes"),
                     .inference = config.get_int("placement.inference.nodes")},
+      .replicas = to_replica_runs(config),
   };
 }
 

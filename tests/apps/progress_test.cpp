@@ -33,6 +33,19 @@ TEST(ProgressState, PutsEverythingInOneLine) {
       "1m05s (3m55s left)  return 812.3  env 12.3k (1.20k/s)  learner 1.54k (150/s)  replay 12.3k  staleness 4.2");
 }
 
+TEST(ProgressState, ShowsReplicaGroupsAndLastsUntilTheSlowestIsDone) {
+  ProgressState state({.replicas = {{"gan", 1000}, {"mlp", 2000}}});
+  state.update({.wall_s = 65,
+                .learner_steps = 1500,
+                .scalars = {{"gan/step", 500},
+                            {"gan/steps_per_s", 50},
+                            {"mlp/step", 1000},
+                            {"mlp/steps_per_s", 20},
+                            {"mlp-evaluator/accuracy", 0.8817},
+                            {"mlp-evaluator/step", 900}}});
+  EXPECT_EQ(state.line(kWide), "1m05s (50.0s left)  gan 500/1.00k (50/s)  mlp 1.00k/2.00k (20/s) accuracy 0.882");
+}
+
 TEST(ProgressState, KeepsValuesThatTheNewestRowLacks) {
   ProgressState state({});
   state.update(full_row());

@@ -35,7 +35,8 @@ TEST(SummaryJson, HasTheFieldsThatScriptsReadInAFixedOrder) {
   "env_steps": 100000,
   "learner_steps": 12345,
   "final_return": {"mean": 850, "std": 1.5, "episodes": 10},
-  "first_reached": {"100": 10, "200": 61.5, "300": 61.5, "400": 61.5, "500": 61.5, "600": 61.5, "700": 61.5, "800": 61.5}
+  "first_reached": {"100": 10, "200": 61.5, "300": 61.5, "400": 61.5, "500": 61.5, "600": 61.5, "700": 61.5, "800": 61.5},
+  "replicas": {}
 }
 )json";
   EXPECT_EQ(summary_json(summary()), expected);
@@ -96,6 +97,22 @@ TEST(Units, TicksAreShort) {
   EXPECT_EQ(format_tick(1000), "1000");
   EXPECT_EQ(format_tick(50000), "50k");
   EXPECT_EQ(format_tick(1.5e6), "1.5M");
+}
+
+TEST(Summary, HasEveryReplicaGroup) {
+  RunSummary summary;
+  summary.train.stop_reason = actors::StopReason::kReplicaSteps;
+  summary.train.replicas = {{"mlp", 400, {{"loss", 0.5}}, 400, {{"accuracy", 0.875}, {"loss", 0.25}}},
+                            {"gan", 90, {{"generator_loss", std::nan("")}}, -1, {}}};
+  EXPECT_NE(summary_json(summary).find(
+                "\"replicas\": {\"mlp\": {\"steps\": 400, \"evaluated_step\": 400, \"metrics\": {\"loss\": 0.5}, "
+                "\"evaluation\": {\"accuracy\": 0.875, \"loss\": 0.25}}, \"gan\": {\"steps\": 90, "
+                "\"evaluated_step\": -1, \"metrics\": {\"generator_loss\": null}, \"evaluation\": {}}}"),
+            std::string::npos)
+      << summary_json(summary);
+  const std::string table = summary_table(summary);
+  EXPECT_NE(table.find("mlp            400 steps, accuracy 0.875, loss 0.25\n"), std::string::npos) << table;
+  EXPECT_EQ(table.find("env steps"), std::string::npos) << table;
 }
 
 }  // namespace

@@ -39,11 +39,12 @@ TEST(TrainSchema, DefaultsAreThoseOfTheOptionsAndPassTheirOwnChecks) {
 
 TEST(TrainSchema, EveryKeyIsDocumentedAndReachesItsField) {
   std::string text = "env = 'reacher-easy'\n";
-  const ConfigSchema schema = train_schema(kEnvironments);
+  ConfigSchema schema = train_schema(kEnvironments);
   for (const ConfigKey& key : schema) {
     EXPECT_GT(key.doc.size(), 8u) << key.path;
     EXPECT_LT(key.doc.size(), 80u) << key.path;
   }
+  std::erase_if(schema, [](const ConfigKey& key) { return key.path.starts_with("replicas."); });  // see below
   // Values that no default has, each its own: a key wired to a neighbour's field shows.
   const std::vector<std::string> set = {"name=n",
                                         "seed=11",
@@ -218,6 +219,99 @@ TEST(TrainSchema, ShippedConfigsAreGood) {
     ++files;
   }
   EXPECT_EQ(files, 5);
+}
+
+TEST(TrainSchema, EveryKeyOfAReplicaGroupReachesItsField) {
+  const std::vector<std::string> set = {"model=sngan",
+                                        "data=synthetic",
+                                        "replicator=sync_replicas",
+                                        "count=5",
+                                        "devices=1",
+                                        "reduce=collective",
+                                        "batch_size=11",
+                                        "steps=12",
+                                        "deterministic=true",
+                                        "wire=bf16",
+                                        "layers=[13, 14]",
+                                        "optimizer=sgd",
+                                        "learning_rate=0.15",
+                                        "momentum=0.16",
+                                        "weight_decay=0.17",
+                                        "schedule=cosine",
+                                        "warmup_steps=18",
+                                        "ema_decay=0.19",
+                                        "ps_shards=20",
+                                        "ps_partition=max_size",
+                                        "staleness=scale",
+                                        "max_staleness=21",
+                                        "backup_workers=2",
+                                        "evaluate_every_steps=22",
+                                        "nodes=3",
+                                        "ps_nodes=4"};
+  std::size_t keys = 0;
+  for (const ConfigKey& key : train_schema(kEnvironments)) keys += key.path.starts_with("replicas.*.");
+  EXPECT_EQ(set.size(), keys) << "a key is missing from this test";
+  std::vector<std::string> overrides;
+  for (const std::string& one : set) overrides.push_back("replicas.g." + one);
+  const auto config = parse_config("[replicas.g]\nmodel = 'classifier'", "f", overrides, train_schema(kEnvironments));
+  ASSERT_TRUE(config.ok()) << config.error().message;
+  const auto made = to_train_options(*config);
+  ASSERT_TRUE(made.ok()) << made.error().message;
+  EXPECT_FALSE(actors::has_d4pg(*made));
+  ASSERT_EQ(made->replicas.size(), 1U);
+  const auto& [group, model, nodes, ps_nodes] = made->replicas[0];
+  EXPECT_EQ(group.name, "g");
+  EXPECT_EQ(group.replicator, "sync_replicas");
+  EXPECT_EQ(group.count, 5);
+  EXPECT_EQ(group.devices, 1);
+  EXPECT_EQ(group.reduce, "collective");
+  EXPECT_EQ(group.batch_size, 11);
+  EXPECT_EQ(group.steps, 12);
+  EXPECT_TRUE(group.deterministic);
+  EXPECT_EQ(group.wire, "bf16");
+  EXPECT_EQ(group.ps_shards, 20);
+  EXPECT_EQ(group.ps_partition, "max_size");
+  EXPECT_EQ(group.staleness, "scale");
+  EXPECT_EQ(group.max_staleness, 21);
+  EXPECT_EQ(group.backup_workers, 2);
+  EXPECT_EQ(group.evaluate_every_steps, 22);
+  EXPECT_EQ(model.model, "sngan");
+  EXPECT_EQ(model.data, "synthetic");
+  EXPECT_EQ(model.layers, (std::vector<std::int64_t>{13, 14}));
+  EXPECT_EQ(model.optimizer, "sgd");
+  EXPECT_EQ(model.learning_rate, 0.15);
+  EXPECT_EQ(model.momentum, 0.16);
+  EXPECT_EQ(model.weight_decay, 0.17);
+  EXPECT_EQ(model.schedule, "cosine");
+  EXPECT_EQ(model.warmup_steps, 18);
+  EXPECT_EQ(model.ema_decay, 0.19);
+  EXPECT_EQ(nodes, 3);
+  EXPECT_EQ(ps_nodes, 4);
+}
+
+TEST(TrainSchema, MistakesInReplicaGroupsNameLineAndKey) {
+  const std::string model = "[replicas.g]\nmodel = 'classifier'\n";
+  EXPECT_EQ(message_of(""), "f: missing key env: the environment that D4PG learns, or a [replicas.NAME]");
+  EXPECT_EQ(message_of(model), "ok");
+  EXPECT_EQ(message_of(model + "replicator = 'multi_wroker'"),
+            "f:3: replicas.g.replicator: unknown value \"multi_wroker\" (did you mean \"multi_worker\"?), expected one "
+            "of one_device, multi_device, multi_worker, central_storage, parameter_server, sync_replicas, "
+            "model_parallel");
+  EXPECT_EQ(message_of(model + "bach_size = 3"),
+            "f:3: unknown key replicas.g.bach_size (did you mean replicas.g.batch_size?)");
+  EXPECT_EQ(message_of(model + "count = 2"),
+            "f:3: replicas.g.count: got 2, but replicator \"one_device\" runs one replica");
+  EXPECT_EQ(message_of(model + "nodes = 2"), "f:3: replicas.g.nodes: got 2 for 1 instance, expected no more");
+  EXPECT_EQ(message_of(model + "replicator = 'multi_worker'\ncount = 2\nbatch_size = 1\nbackup_workers = 1"),
+            "f:5: replicas.g.batch_size: got 1 for 2 replicas\n"
+            "f:6: replicas.g.backup_workers: got 1, but replicator \"multi_worker\" has none");
+  EXPECT_EQ(message_of("deterministic = true\n" + model + "replicator = 'multi_worker'\ncount = 2"),
+            "f:4: replicas.g.replicator: replicator \"multi_worker\" needs a thread for each replica, but "
+            "deterministic runs have one: take \"multi_device\"");
+  for (const std::string name : {"learner", "x-ps", "x-evaluator", "x-3"}) {
+    EXPECT_EQ(message_of("[replicas." + name + "]\nmodel = 'sngan'"),
+              "f:2: replicas." + name + ".model: the group is called like another role, or like an instance of one");
+  }
 }
 
 }  // namespace

@@ -131,5 +131,23 @@ TEST(PlaceOn, SaysHowManyPlacesAreNeededForWhat) {
       "their number, actors.count = 4 or [placement]");
 }
 
+TEST(Place, GivesReplicaGroupsTheirNodes) {
+  actors::TrainOptions o;
+  o.replicas = {
+      {.group = {.name = "gan", .replicator = "multi_worker", .count = 3}, .nodes = 2},
+      {.group = {.name = "mlp", .replicator = "parameter_server", .count = 2, .ps_shards = 2}, .ps_nodes = 0}};
+  const Result<ClusterSpec> alone = place(o, "r");
+  ASSERT_TRUE(alone.ok()) << alone.error().message;
+  EXPECT_EQ(in_words(*alone), (Words{"chief: gan-evaluator 0 metrics 0 mlp-evaluator 0 mlp-ps 0 1", "gan-0: gan 0 2",
+                                     "gan-1: gan 1", "mlp: mlp 0 1"}));
+  o.env = "cartpole-swingup";
+  const Result<ClusterSpec> mixed = place(o, "r");
+  ASSERT_TRUE(mixed.ok()) << mixed.error().message;
+  EXPECT_EQ(mixed->nodes.size(), alone->nodes.size() + 5);
+  o.replicas[0].nodes = 4;
+  EXPECT_EQ(place(o, "r").error().message,
+            "replicas.gan.nodes is 4, expected at most 3, the number of instances of role gan");
+}
+
 }  // namespace
 }  // namespace troupe::apps

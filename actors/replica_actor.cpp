@@ -1,0 +1,158 @@
+#include <troupe/actors/replica_actor.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include <troupe/actors/make_replicator.hpp>
+#include <troupe/actors/replica_results.hpp>
+#include <troupe/core/log.hpp>
+#include <troupe/learner/program_state.hpp>
+
+namespace troupe::actors {
+namespace {
+
+/// Until an input pipeline that had nothing is asked again.
+constexpr Duration kInputPatience = std::chrono::milliseconds(5);
+/// For all members of a new epoch to come and agree.
+constexpr Duration kReformTimeout = std::chrono::seconds(20);
+
+/// Whether the group, and not this replica, is why nothing was done: the chief's next view helps.
+bool epoch_is_over(const Error& error) {
+  return error.code == Code::kCancelled || error.code == Code::kDeadlineExceeded;
+}
+
+}  // namespace
+
+RoleSpec ReplicaActor::spec(const ReplicaActorOptions& options) {
+  RoleSpec spec;
+  spec.name = options.group.name;
+  spec.count = instances(options.group);
+  if (options.model.make_evaluation) spec.outlets = {{kPublishPort, "Parameters", ChannelKind::kLatest}};
+  spec.execution = Execution::kThread;
+  spec.restart.from = RestartFrom::kLastCut;
+  spec.group = options.group.replicator == "multi_worker";
+  spec.make = [options](const RoleIdentity& identity) { return make(options, identity); };
+  return spec;
+}
+
+Result<std::unique_ptr<Role>> ReplicaActor::make(const ReplicaActorOptions& options, const RoleIdentity& identity) {
+  TROUPE_ASSIGN(auto replica, options.model.make());
+  TROUPE_ASSIGN(auto publisher,
+                ReplicaPublisher::make(options.model, options.group.evaluate_every_steps, options.group.steps));
+  return std::unique_ptr<Role>(new ReplicaActor(options, identity, std::move(replica), std::move(publisher)));
+}
+
+ReplicaActor::ReplicaActor(ReplicaActorOptions options, const RoleIdentity& identity,
+                           std::unique_ptr<learner::Replica> replica, ReplicaPublisher publisher)
+    : options_(std::move(options)),
+      name_(identity.name()),
+      directory_(identity.directory),
+      seat_(identity.group),
+      replica_(std::move(replica)),
+      publisher_(std::move(publisher)) {}
+
+Status ReplicaActor::start() {
+  std::int64_t first_step = 0;
+  if (!restored_.counters.empty()) {
+    TROUPE_ASSIGN(first_step, restored_.counter("steps"));
+  }
+  if (seat_ != nullptr) {
+    learner::MultiWorkerOptions members;
+    members.global_batch = options_.group.batch_size;
+    members.compile = compile_options(options_.group);
+    members.communicator = &seat_->communicator();
+    TROUPE_ASSIGN(auto group, learner::MultiWorker::make(*replica_, members));
+    members_ = group.get();
+    replicator_ = std::move(group);
+  } else {
+    TROUPE_ASSIGN(replicator_, make_replicator(*replica_, options_.group, first_step));
+  }
+  const learner::Program& program = replicator_->program();
+  log::info("{}: {}, products by {}, {} kernels", name_, options_.group.replicator, program.gemm_backend_name(),
+            program.instruction_set());
+  if (restored_.counters.empty()) return {};
+  std::vector<messages::TensorBytes> tensors;
+  for (const StateTensor& tensor : restored_.tensors) {
+    tensors.push_back({tensor.name, tensor.dtype, tensor.shape, tensor.bytes});
+  }
+  TROUPE_TRY(learner::restore_state(replicator_->program(), tensors, first_step));
+  restored_ = {};
+  return {};
+}
+
+Result<bool> ReplicaActor::seated() {
+  const auto view = seat_->view();
+  if (!view) return false;
+  if (view->epoch == seat_->communicator().view().epoch) return true;
+  const Status joined = members_->reform(*view, kReformTimeout);
+  if (joined.ok()) return true;
+  if (!epoch_is_over(joined.error())) return joined.error();
+  log::debug("{}: the group's epoch {} did not begin: {}", name_, view->epoch, joined.error().message);
+  seat_->give_up(view->epoch, joined.error());
+  return false;
+}
+
+Progress ReplicaActor::leave_epoch(const Error& reason) {
+  seat_->give_up(seat_->communicator().view().epoch, reason);
+  return Progress::kIdle;  // the next view wakes it
+}
+
+Result<Progress> ReplicaActor::step(RoleContext& context) {
+  if (replicator_ == nullptr) TROUPE_TRY(start());
+  if (seat_ != nullptr) {
+    TROUPE_ASSIGN(const bool in_group, seated());
+    if (!in_group) return Progress::kIdle;
+  }
+  if (steps() < options_.group.steps) {
+    const Status stepped = replicator_->step();
+    if (!stepped.ok() && stepped.error().code == Code::kUnavailable) {
+      waiting_ = stepped.error().message;
+      context.wake_after(kInputPatience);
+      return Progress::kIdle;
+    }
+    if (!stepped.ok() && seat_ != nullptr && epoch_is_over(stepped.error())) return leave_epoch(stepped.error());
+    TROUPE_TRY(stepped);
+    waiting_.clear();
+  }
+  const bool publishes = seat_ == nullptr || seat_->communicator().view().rank == 0;
+  if (publishes) TROUPE_TRY(publisher_.publish_if_due(context, replicator_->program(), steps()));
+  return steps() < options_.group.steps ? Progress::kMore : finish();
+}
+
+Result<Progress> ReplicaActor::finish() {
+  if (seat_ == nullptr) return Progress::kDone;
+  // Nobody of a group leaves while another may still be within the last step.
+  const Status together = seat_->communicator().barrier({.name = "end"})->wait();
+  return together.ok() ? Progress::kDone : leave_epoch(together.error());
+}
+
+void ReplicaActor::report(Report& report) const {
+  if (replicator_ == nullptr) return;
+  report.counters.push_back({"steps", static_cast<double>(steps())});
+  report.gauges.push_back({"step", static_cast<double>(steps())});
+  learner::Program& program = replicator_->program();
+  for (Scalar& metric : scalars(program.metric_names(), program.metrics())) {
+    report.gauges.push_back(std::move(metric));
+  }
+}
+
+Result<RoleState> ReplicaActor::save() const {
+  if (replicator_ == nullptr) return restored_;
+  RoleState state;
+  learner::Program& program = replicator_->program();
+  for (const messages::TensorBytes& tensor : learner::save_state(program)) {
+    state.tensors.push_back({tensor.name, tensor.dtype, tensor.shape, {tensor.bytes.begin(), tensor.bytes.end()}});
+  }
+  state.counters = metric_counters(scalars(program.metric_names(), program.metrics()));
+  state.counters.push_back({"steps", steps()});
+  return state;
+}
+
+Status ReplicaActor::restore(const RoleState& state) {
+  restored_ = state;
+  return {};
+}
+
+}  // namespace troupe::actors

@@ -1,0 +1,68 @@
+#pragma once
+// The role of a replica group: a shell around a replicator (learner/replicator.hpp). It takes a step at a time, reports
+// the model's metrics and publishes what the group's evaluator judges.
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <string>
+
+#include <troupe/actors/group_seat.hpp>
+#include <troupe/actors/replica_model.hpp>
+#include <troupe/actors/replica_options.hpp>
+#include <troupe/actors/replica_publisher.hpp>
+#include <troupe/actors/topology.hpp>
+#include <troupe/learner/multi_worker.hpp>
+#include <troupe/learner/replicator.hpp>
+
+namespace troupe::actors {
+
+struct ReplicaActorOptions {
+  ReplicaModel model;
+  ReplicaGroupOptions group;
+};
+
+/// Port, when the model has an evaluation: out parameters (latest, Parameters; see ReplicaPublisher). Done after the
+/// group's steps. Its counters in a checkpoint are "steps" and the metrics of the newest step
+/// (actors/replica_results.hpp).
+///
+/// In a group (RoleSpec::group) it idles without a seat in it, reforms when there is a new view, and steps otherwise; a
+/// step that ends because a member has gone has changed nothing and is taken again in the next epoch.
+class ReplicaActor final : public Role {
+ public:
+  /// The role of all of the group's replicators but those of a parameter server.
+  static RoleSpec spec(const ReplicaActorOptions& options);
+  static Result<std::unique_ptr<Role>> make(const ReplicaActorOptions& options, const RoleIdentity& identity);
+
+  Result<Progress> step(RoleContext& context) override;
+  std::string waiting_for() const override { return waiting_; }
+  void report(Report& report) const override;
+  Result<RoleState> save() const override;
+  Status restore(const RoleState& state) override;
+
+ private:
+  ReplicaActor(ReplicaActorOptions options, const RoleIdentity& identity, std::unique_ptr<learner::Replica> replica,
+               ReplicaPublisher publisher);
+
+  /// The replicator, from the restored state if there is one. Not in make(), because where its input begins is known
+  /// only after restore().
+  Status start();
+  /// Whether this member is in the group of the newest view.
+  Result<bool> seated();
+  /// The group's epoch is over for this member: the chief makes a new one.
+  Progress leave_epoch(const Error& reason);
+  Result<Progress> finish();
+  std::int64_t steps() const { return replicator_->program().step(); }
+
+  ReplicaActorOptions options_;
+  std::string name_;
+  std::filesystem::path directory_;
+  std::shared_ptr<GroupSeat> seat_;  ///< null: not in a group
+  std::unique_ptr<learner::Replica> replica_;
+  std::unique_ptr<learner::Replicator> replicator_;
+  learner::MultiWorker* members_ = nullptr;  ///< replicator_, in a group
+  ReplicaPublisher publisher_;
+  RoleState restored_;  ///< until the start
+  std::string waiting_;
+};
+
+}  // namespace troupe::actors

@@ -1,0 +1,99 @@
+#include <troupe/actors/replica_evaluator.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include <troupe/actors/replica_results.hpp>
+#include <troupe/core/log.hpp>
+#include <troupe/messages/parameters.hpp>
+
+namespace troupe::actors {
+
+RoleSpec ReplicaEvaluator::spec(const ReplicaEvaluatorOptions& options) {
+  RoleSpec spec;
+  spec.name = options.name;
+  spec.inlets = {{"parameters", "Parameters", ChannelKind::kLatest}};
+  spec.execution = Execution::kThread;
+  spec.restart.from = RestartFrom::kLastCut;
+  spec.make = [options](const RoleIdentity&) { return make(options); };
+  return spec;
+}
+
+Result<std::unique_ptr<Role>> ReplicaEvaluator::make(const ReplicaEvaluatorOptions& options) {
+  auto role = std::unique_ptr<ReplicaEvaluator>(new ReplicaEvaluator(options));
+  const ReplicaModel& model = options.model;
+  if (model.evaluation_batch < 1 || model.evaluation_rows < 1) {
+    return Error{Code::kInvalidArgument, fmt::format("{}: {} rows in batches of {}", options.name,
+                                                     model.evaluation_rows, model.evaluation_batch)};
+  }
+  TROUPE_ASSIGN(role->replica_, model.make_evaluation());
+  TROUPE_ASSIGN(role->replicator_, learner::OneDevice::make(*role->replica_, {.batch = model.evaluation_batch}));
+  role->parameters_ = std::make_unique<ReplicaParameters>(role->replicator_->program());
+  return std::unique_ptr<Role>(std::move(role));
+}
+
+Result<bool> ReplicaEvaluator::begin(Inlet& inlet) {
+  while (!inlet.empty()) {
+    TROUPE_ASSIGN(const auto view, messages::read_parameters(inlet.take()));
+    // What comes over the link is another program's word about this one's tensors.
+    const auto expected = static_cast<std::size_t>(parameters_->elements()) * sizeof(float);
+    if (view.info().layout_hash != parameters_->layout_hash() || view.data().size() != expected) {
+      return Error{Code::kShapeMismatch, fmt::format("{}: got parameters of another network", options_.name)};
+    }
+    if (view.info().version <= evaluated_) continue;
+    parameters_->scatter({reinterpret_cast<const float*>(view.data().data()), expected / sizeof(float)},
+                         replicator_->program());
+    evaluating_ = view.info().version;
+    rows_left_ = options_.model.evaluation_rows;
+    sums_.assign(replicator_->program().metric_names().size(), 0);
+    return true;
+  }
+  return false;
+}
+
+Result<Progress> ReplicaEvaluator::step(RoleContext& context) {
+  if (evaluated_ >= options_.last_step) return Progress::kDone;
+  if (rows_left_ == 0) {
+    TROUPE_ASSIGN(const bool begun, begin(context.in("parameters")));
+    return begun ? Progress::kMore : Progress::kIdle;
+  }
+  TROUPE_TRY(replicator_->step());
+  learner::Program& program = replicator_->program();
+  const std::int64_t rows = std::min(options_.model.evaluation_batch, rows_left_);
+  for (std::size_t i = 0; i < sums_.size(); ++i) sums_[i] += program.metrics()[i] * static_cast<double>(rows);
+  rows_left_ -= rows;
+  if (rows_left_ > 0) return Progress::kMore;
+  for (double& sum : sums_) sum /= static_cast<double>(options_.model.evaluation_rows);
+  results_ = scalars(program.metric_names(), sums_);
+  evaluated_ = evaluating_;
+  std::string text;
+  for (const Scalar& result : results_) text += fmt::format(" {} {:.4g}", result.name, result.value);
+  log::info("{}: step {}:{}", options_.name, evaluated_, text);
+  return Progress::kMore;
+}
+
+void ReplicaEvaluator::report(Report& report) const {
+  if (evaluated_ < 0) return;
+  report.gauges.push_back({"step", static_cast<double>(evaluated_)});
+  for (const Scalar& result : results_) report.gauges.push_back(result);
+}
+
+Result<RoleState> ReplicaEvaluator::save() const {
+  // An evaluation under way is not kept.
+  RoleState state;
+  state.counters = metric_counters(results_);
+  state.counters.push_back({"steps", evaluated_});
+  return state;
+}
+
+Status ReplicaEvaluator::restore(const RoleState& state) {
+  TROUPE_ASSIGN(evaluated_, state.counter("steps"));
+  std::vector<messages::Counter> named;
+  for (const messages::Counter& counter : state.counters)
+    named.push_back({options_.name + "/" + counter.name, counter.value});
+  results_ = replica_summary(options_.name, named).metrics;
+  return {};
+}
+
+}  // namespace troupe::actors

@@ -1,0 +1,52 @@
+#include <troupe/actors/replica_options.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+
+namespace troupe::actors {
+namespace {
+
+constexpr std::array<std::string_view, 7> kReplicators = {"one_device",      "multi_device",     "multi_worker",
+                                                          "central_storage", "parameter_server", "sync_replicas",
+                                                          "model_parallel"};
+
+}  // namespace
+
+bool has_evaluation(const ReplicaModelOptions& model) { return model.model != "sngan"; }
+
+bool has_parameter_server(const ReplicaGroupOptions& options) {
+  return options.replicator == "parameter_server" || options.replicator == "sync_replicas";
+}
+
+std::int64_t instances(const ReplicaGroupOptions& options) {
+  return options.replicator == "multi_worker" || has_parameter_server(options) ? options.count : 1;
+}
+
+Status check(const ReplicaGroupOptions& o) {
+  std::vector<std::string> mistakes;
+  const auto demand = [&](bool holds, std::string what) {
+    if (!holds) mistakes.push_back(std::move(what));
+  };
+  demand(std::find(kReplicators.begin(), kReplicators.end(), o.replicator) != kReplicators.end(),
+         fmt::format("replicator: unknown \"{}\", expected one of {}", o.replicator, fmt::join(kReplicators, ", ")));
+  demand(o.count >= 1, fmt::format("count: got {}, expected at least 1", o.count));
+  demand(o.steps >= 1, fmt::format("steps: got {}, expected at least 1", o.steps));
+  const bool single = o.replicator == "one_device" || o.replicator == "model_parallel";
+  demand(!single || o.count == 1,
+         fmt::format("count: got {}, but replicator \"{}\" runs one replica", o.count, o.replicator));
+  demand(o.devices == 1 || o.replicator == "model_parallel",
+         fmt::format("devices: got {}, but replicator \"{}\" gives each replica one", o.devices, o.replicator));
+  demand(o.batch_size >= o.count, fmt::format("batch_size: got {} for {} replicas", o.batch_size, o.count));
+  demand(o.backup_workers == 0 || o.replicator == "sync_replicas",
+         fmt::format("backup_workers: got {}, but replicator \"{}\" has none", o.backup_workers, o.replicator));
+  demand(o.backup_workers < std::max<std::int64_t>(o.count, 1),
+         fmt::format("backup_workers: got {} of {} replicas, expected fewer", o.backup_workers, o.count));
+  if (mistakes.empty()) return {};
+  for (std::string& mistake : mistakes) mistake = fmt::format("replicas.{}.{}", o.name, mistake);
+  return Error{Code::kInvalidArgument, fmt::format("{}", fmt::join(mistakes, "\n"))};
+}
+
+}  // namespace troupe::actors

@@ -1,0 +1,59 @@
+#pragma once
+// A group of replicas that train one model together, as plain values: which replicator runs them, over how much, and
+// what a shipped model learns. The section [replicas.NAME] of a configuration has the same names
+// (apps/run/replica_schema.cpp); train_replica() takes the first part from a user's own program. No invariants:
+// check() says what does not fit together.
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <troupe/core/error.hpp>
+
+namespace troupe::actors {
+
+struct ReplicaGroupOptions {
+  std::string name = "replica";  ///< of its role; "NAME-evaluator" and "NAME-ps" follow from it
+  /// "one_device", "multi_device", "central_storage", "model_parallel": one instance of the role runs all replicas.
+  /// "multi_worker", "parameter_server", "sync_replicas": an instance a replica.
+  std::string replicator = "one_device";
+  std::int64_t count = 1;             ///< replicas
+  std::int64_t devices = 1;           ///< of each replica, for "model_parallel"
+  std::string reduce = "collective";  ///< "multi_device": or "hierarchical_copy", "reduction_to_one"
+  std::int64_t batch_size = 128;      ///< rows of a step over all replicas
+  std::int64_t steps = 2000;          ///< the group is done after so many
+  bool deterministic = false;         ///< the same bits for 1, 2, 4 and 8 replicas
+  std::string wire = "fp32";          ///< "bf16": half the bytes between processes, sums in float32
+  std::uint64_t seed = 1;             ///< of parameters and data
+  // "parameter_server" and "sync_replicas".
+  std::int64_t ps_shards = 1;          ///< instances that hold the parameters
+  std::string ps_partition = "fixed";  ///< of variables over them: or "min_size", "max_size"
+  std::string staleness = "none";   ///< of gradients: "drop" those older than max_staleness, "scale" by 1 / staleness
+  std::int64_t max_staleness = 8;   ///< versions
+  std::int64_t backup_workers = 0;  ///< "sync_replicas": a step ends without the latest so many of `count` gradients
+  std::int64_t evaluate_every_steps = 500;  ///< when there is something to evaluate
+};
+
+/// What the shipped models need to know; a model takes what it has a use for.
+struct ReplicaModelOptions {
+  std::string model = "classifier";    ///< or "sngan"
+  std::string data = "fashion_mnist";  ///< or "synthetic", made up in a moment, for tests
+  std::vector<std::int64_t> layers = {256, 128};
+  std::string optimizer = "adam";  ///< or "sgd", with Nesterov's momentum
+  double learning_rate = 1e-3;
+  double momentum = 0.9;
+  double weight_decay = 0;
+  std::string schedule = "constant";  ///< or "step", "cosine": over the group's steps
+  std::int64_t warmup_steps = 0;
+  double ema_decay = 0;  ///< of the parameters that are evaluated; 0: the newest are
+};
+
+/// Errors: kInvalidArgument, one line a mistake, naming the option.
+Status check(const ReplicaGroupOptions& options);
+
+/// How many instances of the group's own role there are.
+std::int64_t instances(const ReplicaGroupOptions& options);
+/// Whether the shipped model is evaluated: a GAN has no data to be right about.
+bool has_evaluation(const ReplicaModelOptions& model);
+bool has_parameter_server(const ReplicaGroupOptions& options);
+
+}  // namespace troupe::actors

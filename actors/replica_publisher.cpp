@@ -1,0 +1,35 @@
+#include <troupe/actors/replica_publisher.hpp>
+
+#include <algorithm>
+
+#include <troupe/learner/replicator.hpp>
+#include <troupe/messages/parameters.hpp>
+
+namespace troupe::actors {
+
+Result<ReplicaPublisher> ReplicaPublisher::make(const ReplicaModel& model, std::int64_t every_steps,
+                                                std::int64_t last_step) {
+  ReplicaPublisher publisher(every_steps, last_step);
+  if (!model.make_evaluation) return publisher;
+  TROUPE_ASSIGN(const auto evaluation, model.make_evaluation());
+  TROUPE_ASSIGN(const auto one, learner::OneDevice::make(*evaluation, {.batch = model.evaluation_batch}));
+  publisher.parameters_.emplace(one->program());
+  return publisher;
+}
+
+Status ReplicaPublisher::publish_if_due(RoleContext& context, learner::Program& trained, std::int64_t step) {
+  if (!parameters_ || step < next_step_) return {};
+  TROUPE_ASSIGN(auto builder, messages::ParametersBuilder::make(context.pool(), DType::kF32, parameters_->elements()));
+  const std::span<std::byte> data = builder.data();
+  TROUPE_TRY(parameters_->gather(trained, {reinterpret_cast<float*>(data.data()), data.size() / sizeof(float)}));
+  messages::ParametersInfo info;
+  info.version = step;
+  info.layout_hash = parameters_->layout_hash();
+  info.publication = static_cast<std::uint64_t>(step);
+  context.out(kPublishPort).send(std::move(builder).finish(info));
+  // Steps may be passed over, where other workers take them too.
+  next_step_ = step < last_step_ ? std::min((step / every_steps_ + 1) * every_steps_, last_step_) : step + 1;
+  return {};
+}
+
+}  // namespace troupe::actors

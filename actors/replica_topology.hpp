@@ -1,0 +1,19 @@
+#pragma once
+// A replica group as roles and channels of a topology, next to whatever else is in it:
+//
+//   NAME x n --parameters (latest)--> NAME-evaluator
+#include <troupe/actors/replica_model.hpp>
+#include <troupe/actors/replica_options.hpp>
+#include <troupe/actors/topology.hpp>
+#include <troupe/core/error.hpp>
+
+namespace troupe::actors {
+
+std::string evaluator_name(const ReplicaGroupOptions& group);
+std::string parameter_server_name(const ReplicaGroupOptions& group);
+
+/// Appends the group. It completes its part of the run (RoleSpec::part) when the parameters of its last step are
+/// evaluated or, without an evaluator, when they are there. Errors: kInvalidArgument, see check().
+Status add_replica_group(Topology& topology, const ReplicaGroupOptions& group, const ReplicaModel& model);
+
+}  // namespace troupe::actors

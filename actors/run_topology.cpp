@@ -1,0 +1,32 @@
+#include <troupe/actors/run_topology.hpp>
+
+#include <utility>
+
+#include <troupe/actors/d4pg_topology.hpp>
+#include <troupe/actors/replica_topology.hpp>
+#include <troupe/actors/shipped_models.hpp>
+
+namespace troupe::actors {
+
+Result<Topology> run_topology(const TrainOptions& options, const envs::EnvSpec& env, MetricSink& sink, double wall_s) {
+  Topology topology;
+  if (!has_d4pg(options)) {
+    topology.roles = {metrics_role(options, sink, wall_s)};
+    topology.reports = PortName{kMetricsRole, "reports"};
+  } else {
+    TROUPE_ASSIGN(topology, d4pg_topology(options, env, sink, wall_s));
+  }
+  for (const ReplicaRun& run : options.replicas) {
+    TROUPE_ASSIGN(const ReplicaModel model, shipped_model(run.model, run.group));
+    TROUPE_TRY(add_replica_group(topology, run.group, model));
+  }
+  return topology;
+}
+
+Result<envs::EnvSpec> run_environment(const TrainOptions& options) {
+  if (!has_d4pg(options)) return envs::EnvSpec{};
+  TROUPE_ASSIGN(const auto environment, envs::make_environment(options.env, options.seed));
+  return environment->spec();
+}
+
+}  // namespace troupe::actors

@@ -1,0 +1,19 @@
+#pragma once
+// The whole topology of a run as its options ask for it: D4PG when there is an environment, every replica group beside
+// it, and the metrics role that hears of all of them. What `troupe train` runs and `troupe graph` draws.
+#include <troupe/actors/topology.hpp>
+#include <troupe/actors/train_options.hpp>
+#include <troupe/core/error.hpp>
+#include <troupe/core/metrics.hpp>
+#include <troupe/envs/environment.hpp>
+
+namespace troupe::actors {
+
+/// env: of options.env; unused when that is empty. sink outlives the topology's roles; wall_s: seconds that earlier
+/// starts of the run took. Errors: kInvalidArgument or those of the parts, naming the option.
+Result<Topology> run_topology(const TrainOptions& options, const envs::EnvSpec& env, MetricSink& sink, double wall_s);
+
+/// What the environment of the run is like; nothing when it has none. Errors: those of envs::make_environment().
+Result<envs::EnvSpec> run_environment(const TrainOptions& options);
+
+}  // namespace troupe::actors

@@ -1,0 +1,95 @@
+// `troupe graph CONFIG`: the topology that a configuration makes, as a picture by Graphviz.
+#include <CLI/CLI.hpp>
+
+#include <fmt/core.h>
+#include <sys/wait.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <memory>
+#include <string>
+
+#include <troupe/actors/run_topology.hpp>
+#include <troupe/actors/topology_dot.hpp>
+#include <troupe/apps/commands/commands.hpp>
+#include <troupe/apps/commands/run_arguments.hpp>
+#include <troupe/core/atomic_file.hpp>
+
+namespace troupe::apps {
+namespace {
+
+struct Arguments {
+  RunArguments run;
+  std::string output;
+};
+
+/// A topology that is only looked at has nothing to write.
+class NoMetrics final : public MetricSink {
+ public:
+  Status write(const MetricRow&) override { return {}; }
+  Status flush() override { return {}; }
+};
+
+/// Runs `dot` on the text; it reads it from a file beside the picture, so no name of the user's reaches a shell.
+Result<std::string> draw(const std::string& dot) {
+  std::string folder = (std::filesystem::temp_directory_path() / "troupe-graph-XXXXXX").string();
+  if (mkdtemp(folder.data()) == nullptr) return Error{Code::kIo, folder + ": cannot make a temporary folder"};
+  const std::string text = folder + "/topology.dot", picture = folder + "/topology.svg";
+  Status drawn = write_file_atomic(text, dot);
+  if (drawn.ok()) {
+    const int state = std::system(fmt::format("dot -Tsvg -o {} {}", picture, text).c_str());
+    if (!WIFEXITED(state) || WEXITSTATUS(state) == 127) {
+      drawn = Error{Code::kNotFound, "dot is not there: install Debian's graphviz, or take the text with -o FILE.dot"};
+    } else if (WEXITSTATUS(state) != 0) {
+      drawn = Error{Code::kInternal, fmt::format("dot failed with status {}", WEXITSTATUS(state))};
+    }
+  }
+  Result<std::vector<std::byte>> bytes = drawn.ok() ? read_file(picture, 64 << 20) : drawn.error();
+  std::error_code ignored;
+  std::filesystem::remove_all(folder, ignored);
+  if (!bytes.ok()) return bytes.error();
+  return std::string(reinterpret_cast<const char*>(bytes->data()), bytes->size());
+}
+
+Result<std::string> graph(const actors::TrainOptions& options, bool as_text) {
+  NoMetrics sink;
+  TROUPE_ASSIGN(const envs::EnvSpec environment, actors::run_environment(options));
+  TROUPE_ASSIGN(const actors::Topology topology, actors::run_topology(options, environment, sink, 0));
+  TROUPE_TRY(actors::check(topology));
+  const std::string dot = actors::to_dot(topology);
+  return as_text ? dot : draw(dot);
+}
+
+int run(const Arguments& arguments) {
+  const Result<LoadedRun> loaded = load_run(arguments.run);
+  if (!loaded.ok()) return fail_config(loaded.error());
+  const std::string output = arguments.output.empty() ? loaded->options.name + ".svg" : arguments.output;
+  const Result<std::string> drawn = graph(loaded->options, output == "-" || output.ends_with(".dot"));
+  if (!drawn.ok()) return fail_run(drawn.error());
+  if (output == "-") {
+    fmt::print("{}", *drawn);
+    return kExitOk;
+  }
+  if (const Status written = write_file_atomic(output, *drawn); !written.ok()) return fail(written.error());
+  fmt::print("{}\n", output);
+  return kExitOk;
+}
+
+}  // namespace
+
+void add_graph_command(CLI::App& app, Command* chosen) {
+  CLI::App* command = app.add_subcommand("graph", "Draw a configuration's roles, channels and groups");
+  const auto arguments = std::make_shared<Arguments>();
+  command->add_option("config", arguments->run.config, "Configuration file, see apps/configs")
+      ->required()
+      ->type_name("CONFIG");
+  command->add_option("-o,--output", arguments->output, "FILE.svg, FILE.dot, or - for DOT; by default NAME.svg")
+      ->type_name("FILE");
+  command->add_option("--set", arguments->run.overrides, "Override a key of the configuration; may be repeated")
+      ->type_name("KEY=VALUE")
+      ->allow_extra_args(false);
+  command->callback([arguments, chosen] { *chosen = [arguments] { return run(*arguments); }; });
+}
+
+}  // namespace troupe::apps

@@ -1,0 +1,116 @@
+// `troupe verify CONFIG --replicas 1,2,4`: whether N replicas compute what one does on the same global batch.
+#include <CLI/CLI.hpp>
+
+#include <fmt/core.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <troupe/actors/d4pg_topology.hpp>
+#include <troupe/actors/run_topology.hpp>
+#include <troupe/actors/shipped_models.hpp>
+#include <troupe/apps/commands/commands.hpp>
+#include <troupe/apps/commands/run_arguments.hpp>
+#include <troupe/learner/d4pg/replica.hpp>
+#include <troupe/learner/verify.hpp>
+
+namespace troupe::apps {
+namespace {
+
+struct Arguments {
+  RunArguments run;
+  std::vector<int> replicas = {1, 2, 4};
+  int steps = 3;
+  double tolerance = 1e-3;
+};
+
+/// What is verified: the D4PG learner, or a replica group.
+struct Subject {
+  std::string name;
+  learner::ReplicaFactory make;
+  learner::VerifyOptions options;
+};
+
+Result<std::vector<Subject>> subjects(const actors::TrainOptions& options, const Arguments& arguments) {
+  std::vector<Subject> all;
+  const auto add = [&](std::string name, learner::ReplicaFactory make, std::int64_t batch, std::uint64_t seed) {
+    learner::VerifyOptions verify{.replicas = arguments.replicas, .global_batch = batch, .steps = arguments.steps};
+    verify.compile.seed = seed;
+    all.push_back({std::move(name), std::move(make), verify});
+  };
+  if (actors::has_d4pg(options)) {
+    TROUPE_ASSIGN(const envs::EnvSpec environment, actors::run_environment(options));
+    const learner::d4pg::Options d4pg = actors::d4pg_options(options, environment);
+    TROUPE_TRY(learner::d4pg::validate(d4pg));
+    // Nobody has acted yet, so the batches are made up; what is compared does not depend on what is in them.
+    const auto input = learner::random_batches(learner::d4pg::batch_signature(d4pg), options.seed);
+    add(
+        actors::kLearnerRole,
+        [d4pg, input] {
+          return Result<std::unique_ptr<learner::Replica>>(std::make_unique<learner::d4pg::D4pgReplica>(d4pg, input));
+        },
+        options.learner.batch_size, options.seed);
+  }
+  for (const actors::ReplicaRun& run : options.replicas) {
+    TROUPE_ASSIGN(const actors::ReplicaModel model, actors::shipped_model(run.model, run.group));
+    add(run.group.name, model.make, run.group.batch_size, run.group.seed);
+  }
+  return all;
+}
+
+/// Whether all differences are within the tolerance. NaN never is.
+bool print(const std::string& name, const std::vector<learner::Equivalence>& all, double tolerance) {
+  bool good = true;
+  for (const learner::Equivalence& equivalence : all) {
+    const bool within = equivalence.largest() <= tolerance;
+    good = good && within;
+    fmt::print("{}, {} replica{} against one: {} (largest difference {:.2g}, tolerance {:.2g})\n", name,
+               equivalence.replicas, equivalence.replicas == 1 ? "" : "s", within ? "equal" : "DIFFERENT",
+               equivalence.largest(), tolerance);
+    for (const learner::VariableDifference& variable : equivalence.variables) {
+      fmt::print("  {:<40} gradient {:<9.2g} parameter {:<9.2g}\n", variable.name, variable.gradient,
+                 variable.parameter);
+    }
+  }
+  return good;
+}
+
+int run(const Arguments& arguments) {
+  const Result<LoadedRun> loaded = load_run(arguments.run);
+  if (!loaded.ok()) return fail_config(loaded.error());
+  const auto all = subjects(loaded->options, arguments);
+  if (!all.ok()) return fail_run(all.error());
+  bool good = true;
+  for (const Subject& subject : *all) {
+    const auto verified = learner::verify_equivalence(subject.make, subject.options);
+    if (!verified.ok()) return fail(Error{verified.error().code, subject.name + ": " + verified.error().message});
+    good = print(subject.name, *verified, arguments.tolerance) && good;
+  }
+  return good ? kExitOk : kExitFailure;
+}
+
+}  // namespace
+
+void add_verify_command(CLI::App& app, Command* chosen) {
+  CLI::App* command = app.add_subcommand("verify", "Compare N replicas with one on the same global batches");
+  const auto arguments = std::make_shared<Arguments>();
+  Arguments& a = *arguments;
+  command->add_option("config", a.run.config, "Configuration file, see apps/configs")->required()->type_name("CONFIG");
+  command->add_option("--replicas", a.replicas, "Numbers of replicas")
+      ->delimiter(',')
+      ->check(CLI::Range(1, 64))
+      ->capture_default_str();
+  command->add_option("--steps", a.steps, "Updates before parameters are compared")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
+  command->add_option("--tolerance", a.tolerance, "Largest relative difference; beyond it the exit status is 1")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  command->add_option("--set", a.run.overrides, "Override a key of the configuration; may be repeated")
+      ->type_name("KEY=VALUE")
+      ->allow_extra_args(false);
+  command->callback([arguments, chosen] { *chosen = [arguments] { return run(*arguments); }; });
+}
+
+}  // namespace troupe::apps

@@ -1,0 +1,238 @@
+#include <troupe/apps/run/replica_schema.hpp>
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+
+#include <troupe/core/rng.hpp>
+
+namespace troupe::apps {
+namespace {
+
+constexpr double kCountMax = 1e15;
+/// Roles that a run has besides: a group of such a name would be mistaken for them.
+constexpr std::array<std::string_view, 7> kTaken = {"actor",      "inference", "replay", "learner",
+                                                    "parameters", "evaluator", "metrics"};
+
+/// "classifier-1": the second instance of "classifier".
+bool is_numbered(std::string_view name) {
+  const std::size_t end = name.find_last_not_of("0123456789");
+  return end + 1 < name.size() && name[end] == '-';
+}
+
+std::string path(std::string_view name, std::string_view key) { return fmt::format("replicas.{}.{}", name, key); }
+
+}  // namespace
+
+ConfigSchema replica_schema() {
+  const actors::ReplicaGroupOptions g;
+  const actors::ReplicaModelOptions m;
+  const actors::ReplicaRun r;
+  return {
+      {.path = "replicas.*.model",
+       .default_value = m.model,
+       .doc = "What the group trains; each [replicas.NAME] is a group of its own",
+       .choices = {"classifier", "sngan"},
+       .required = true},
+      {.path = "replicas.*.data",
+       .default_value = m.data,
+       .doc = "What it learns from; synthetic: made up, small, for trials",
+       .choices = {"fashion_mnist", "synthetic"}},
+      {.path = "replicas.*.replicator",
+       .default_value = g.replicator,
+       .doc = "How its replicas run, see docs/replicas.md",
+       .choices = {"one_device", "multi_device", "multi_worker", "central_storage", "parameter_server", "sync_replicas",
+                   "model_parallel"}},
+      {.path = "replicas.*.count", .default_value = g.count, .doc = "Replicas", .min = 1, .max = 256},
+      {.path = "replicas.*.devices",
+       .default_value = g.devices,
+       .doc = "Devices of each replica, for model_parallel",
+       .min = 1,
+       .max = 64},
+      {.path = "replicas.*.reduce",
+       .default_value = g.reduce,
+       .doc = "How multi_device adds up gradients",
+       .choices = {"collective", "hierarchical_copy", "reduction_to_one"}},
+      {.path = "replicas.*.batch_size",
+       .default_value = g.batch_size,
+       .doc = "Rows of a step, over all replicas",
+       .unit = "rows",
+       .min = 1,
+       .max = 65536},
+      {.path = "replicas.*.steps",
+       .default_value = g.steps,
+       .doc = "Steps of the group; the run ends when all groups, and D4PG, are done",
+       .unit = "steps",
+       .min = 1,
+       .max = kCountMax},
+      {.path = "replicas.*.deterministic",
+       .default_value = g.deterministic,
+       .doc = "The same bits for 1, 2, 4 and 8 replicas of one batch"},
+      {.path = "replicas.*.wire",
+       .default_value = g.wire,
+       .doc = "Gradients between processes; sums are fp32 either way",
+       .choices = {"fp32", "bf16"}},
+      {.path = "replicas.*.layers",
+       .default_value = m.layers,
+       .doc = "Hidden layers",
+       .unit = "units",
+       .min = 1,
+       .max = 16384},
+      {.path = "replicas.*.optimizer",
+       .default_value = m.optimizer,
+       .doc = "sgd has Nesterov's momentum",
+       .choices = {"adam", "sgd"}},
+      {.path = "replicas.*.learning_rate",
+       .default_value = m.learning_rate,
+       .doc = "Step size of the optimiser",
+       .min = 0,
+       .max = 10},
+      {.path = "replicas.*.momentum", .default_value = m.momentum, .doc = "Of sgd", .min = 0, .max = 1},
+      {.path = "replicas.*.weight_decay",
+       .default_value = m.weight_decay,
+       .doc = "Decoupled from the gradient",
+       .min = 0,
+       .max = 1},
+      {.path = "replicas.*.schedule",
+       .default_value = m.schedule,
+       .doc = "Of the learning rate, over the group's steps",
+       .choices = {"constant", "step", "cosine"}},
+      {.path = "replicas.*.warmup_steps",
+       .default_value = m.warmup_steps,
+       .doc = "Over which the learning rate rises to its value",
+       .unit = "steps",
+       .min = 0,
+       .max = kCountMax},
+      {.path = "replicas.*.ema_decay",
+       .default_value = m.ema_decay,
+       .doc = "Of the average of the parameters that is evaluated; 0: the newest are",
+       .min = 0,
+       .max = 1},
+      {.path = "replicas.*.ps_shards",
+       .default_value = g.ps_shards,
+       .doc = "Parameter servers, each with a part of the variables",
+       .min = 1,
+       .max = 64},
+      {.path = "replicas.*.ps_partition",
+       .default_value = g.ps_partition,
+       .doc = "Variables over parameter servers: whole in turn, or cut up by size",
+       .choices = {"fixed", "min_size", "max_size"}},
+      {.path = "replicas.*.staleness",
+       .default_value = g.staleness,
+       .doc = "Of late gradients: keep, drop beyond max_staleness, or scale by 1 / staleness",
+       .choices = {"none", "drop", "scale"}},
+      {.path = "replicas.*.max_staleness",
+       .default_value = g.max_staleness,
+       .doc = "Beyond which gradients are dropped",
+       .unit = "versions",
+       .min = 0,
+       .max = 1e6},
+      {.path = "replicas.*.backup_workers",
+       .default_value = g.backup_workers,
+       .doc = "Latest gradients of each step that sync_replicas does without",
+       .min = 0,
+       .max = 255},
+      {.path = "replicas.*.evaluate_every_steps",
+       .default_value = g.evaluate_every_steps,
+       .doc = "Between two evaluations; one more is made at the end",
+       .unit = "steps",
+       .min = 1,
+       .max = kCountMax},
+      {.path = "replicas.*.nodes",
+       .default_value = r.nodes,
+       .doc = "Processes that share the replicas; 0: with the chief",
+       .min = 0,
+       .max = 256},
+      {.path = "replicas.*.ps_nodes",
+       .default_value = r.ps_nodes,
+       .doc = "Processes that share the parameter servers; 0: with the chief",
+       .min = 0,
+       .max = 64},
+  };
+}
+
+std::vector<actors::ReplicaRun> to_replica_runs(const Config& config) {
+  std::vector<actors::ReplicaRun> runs;
+  const auto seed = static_cast<std::uint64_t>(config.get_int("seed"));
+  for (const std::string& name : config.names("replicas")) {
+    const auto integer = [&](std::string_view key) { return config.get_int(path(name, key)); };
+    const auto number = [&](std::string_view key) { return config.get_float(path(name, key)); };
+    const auto text = [&](std::string_view key) { return config.get_string(path(name, key)); };
+    runs.push_back({
+        .group = {.name = name,
+                  .replicator = text("replicator"),
+                  .count = integer("count"),
+                  .devices = integer("devices"),
+                  .reduce = text("reduce"),
+                  .batch_size = integer("batch_size"),
+                  .steps = integer("steps"),
+                  .deterministic = config.get_bool(path(name, "deterministic")),
+                  .wire = text("wire"),
+                  .seed = derive_seed(seed, name, 0),
+                  .ps_shards = integer("ps_shards"),
+                  .ps_partition = text("ps_partition"),
+                  .staleness = text("staleness"),
+                  .max_staleness = integer("max_staleness"),
+                  .backup_workers = integer("backup_workers"),
+                  .evaluate_every_steps = integer("evaluate_every_steps")},
+        .model = {.model = text("model"),
+                  .data = text("data"),
+                  .layers = config.get_ints(path(name, "layers")),
+                  .optimizer = text("optimizer"),
+                  .learning_rate = number("learning_rate"),
+                  .momentum = number("momentum"),
+                  .weight_decay = number("weight_decay"),
+                  .schedule = text("schedule"),
+                  .warmup_steps = integer("warmup_steps"),
+                  .ema_decay = number("ema_decay")},
+        .nodes = integer("nodes"),
+        .ps_nodes = integer("ps_nodes"),
+    });
+  }
+  return runs;
+}
+
+std::vector<std::string> replica_mistakes(const Config& config) {
+  std::vector<std::string> mistakes;
+  for (const actors::ReplicaRun& run : to_replica_runs(config)) {
+    const std::string& name = run.group.name;
+    // What check() says begins with the key that is wrong.
+    const auto place = [&](std::string_view what) -> std::string {
+      const std::string key(what.substr(0, what.find(':')));
+      const std::string where = config.where(key);
+      return where == "default" ? config.where(path(name, "model")) : where;
+    };
+    const auto add = [&](const std::string& what) { mistakes.push_back(fmt::format("{}: {}", place(what), what)); };
+    if (const Status checked = actors::check(run.group); !checked.ok()) {
+      std::string_view lines = checked.error().message;
+      for (std::size_t end = 0; end != std::string_view::npos;
+           lines.remove_prefix(std::min(end, lines.size() - 1) + 1)) {
+        end = lines.find('\n');
+        add(std::string(lines.substr(0, end)));
+      }
+    }
+    const bool taken = std::find(kTaken.begin(), kTaken.end(), name) != kTaken.end() || name.ends_with("-evaluator") ||
+                       name.ends_with("-ps") || is_numbered(name);
+    if (taken) add(path(name, "model") + ": the group is called like another role, or like an instance of one");
+    const std::int64_t instances = actors::instances(run.group);
+    if (run.nodes > instances) {
+      add(fmt::format("{}: got {} for {} instance{}, expected no more", path(name, "nodes"), run.nodes, instances,
+                      instances == 1 ? "" : "s"));
+    }
+    if (actors::has_parameter_server(run.group) && run.ps_nodes > run.group.ps_shards) {
+      add(fmt::format("{}: got {} for {} ps_shards, expected no more", path(name, "ps_nodes"), run.ps_nodes,
+                      run.group.ps_shards));
+    }
+    if (config.get_bool("deterministic") && instances > 1) {
+      add(
+          fmt::format("{}: replicator \"{}\" needs a thread for each replica, but deterministic runs have one: take "
+                      "\"multi_device\"",
+                      path(name, "replicator"), run.group.replicator));
+    }
+  }
+  return mistakes;
+}
+
+}  // namespace troupe::apps

@@ -1,0 +1,21 @@
+#pragma once
+// The keys of [replicas.NAME], the sections of groups of replicas that train together, and the options they become.
+// Part of the schema of a training run (apps/run/train_schema.hpp).
+#include <string>
+#include <vector>
+
+#include <troupe/actors/train_options.hpp>
+#include <troupe/core/config.hpp>
+
+namespace troupe::apps {
+
+/// Patterns "replicas.*.KEY", with the defaults of actors::ReplicaGroupOptions and actors::ReplicaModelOptions.
+ConfigSchema replica_schema();
+
+/// One for each section, in the order of their names; seeds follow from the run's.
+std::vector<actors::ReplicaRun> to_replica_runs(const Config& config);
+
+/// What only several keys together can get wrong, one line a mistake, each beginning with the place of a key.
+std::vector<std::string> replica_mistakes(const Config& config);
+
+}  // namespace troupe::apps
