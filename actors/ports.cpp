@@ -287,10 +287,25 @@ void OutletPort::credit(const CreditMessage& message) {
 void CallerPort::call(Frame request, Duration deadline, Reply reply) {
   TROUPE_CHECK(ready(), "call on {} beyond its capacity of {} or without a server", spec_.name, capacity_);
   turn_ %= servers_.size();
-  const Peer& server = servers_[turn_++];
+  start(servers_[turn_++], std::move(request), deadline, std::move(reply));
+}
+
+bool CallerPort::ready(std::size_t server) const {
+  return ready() &&
+         std::any_of(servers_.begin(), servers_.end(), [&](const Peer& p) { return p.edge.consumer == server; });
+}
+
+void CallerPort::call_to(std::size_t server, Frame request, Duration deadline, Reply reply) {
+  TROUPE_CHECK(ready(server), "call on {} to server {}, which is not ready", spec_.name, server);
+  const auto to =
+      std::find_if(servers_.begin(), servers_.end(), [&](const Peer& peer) { return peer.edge.consumer == server; });
+  start(*to, std::move(request), deadline, std::move(reply));
+}
+
+void CallerPort::start(const Peer& server, Frame request, Duration deadline, Reply reply) {
   const std::uint64_t ticket = next_ticket_++;
   const Duration due = sender_.now() + deadline;
-  open_.emplace(ticket, Open{std::move(reply), due});
+  open_.emplace(ticket, Open{std::move(reply), due, server.edge, server.incarnation});
   deadlines_.emplace(due, ticket);
   sender_.expire_at(due);
   const Route route{server.edge, sender_.incarnation, server.incarnation};
@@ -302,7 +317,17 @@ void CallerPort::wire(Peer peer, std::int64_t capacity) {
   capacity_ = capacity;
 }
 
-void CallerPort::unwire(const EdgeId& edge, std::uint32_t incarnation) { remove(servers_, edge, incarnation); }
+void CallerPort::unwire(const EdgeId& edge, std::uint32_t incarnation) {
+  remove(servers_, edge, incarnation);
+  std::vector<std::uint64_t> lost;  // in the order of the calls, so that virtual time repeats
+  for (const auto& [ticket, open] : open_) {
+    if (open.edge == edge && open.incarnation <= incarnation) lost.push_back(ticket);
+  }
+  std::sort(lost.begin(), lost.end());
+  for (const std::uint64_t ticket : lost) {
+    finish(ticket, Error{Code::kUnavailable, "call on " + spec_.name + ": the server went without an answer"});
+  }
+}
 
 bool CallerPort::finish(std::uint64_t ticket, Result<Frame> result) {
   auto found = open_.find(ticket);

@@ -152,10 +152,12 @@ class CallerPort final : public Caller {
 
   bool ready() const override { return !servers_.empty() && static_cast<std::int64_t>(open_.size()) < capacity_; }
   void call(Frame request, Duration deadline, Reply reply) override;
+  bool ready(std::size_t server) const override;
+  void call_to(std::size_t server, Frame request, Duration deadline, Reply reply) override;
 
   const Port& spec() const { return spec_; }
   void wire(Peer peer, std::int64_t capacity);
-  /// Calls that are open on this incarnation of the server, or an earlier one, end at their deadlines.
+  /// Calls that are open on this incarnation of the server, or an earlier one, end with kUnavailable.
   void unwire(const EdgeId& edge, std::uint32_t incarnation);
   /// Whether the call was still open; late answers, and those of servers that are gone, are dropped.
   bool answer(AnswerMessage message);
@@ -163,11 +165,14 @@ class CallerPort final : public Caller {
   bool expire();
 
  private:
+  void start(const Peer& server, Frame request, Duration deadline, Reply reply);
   bool finish(std::uint64_t ticket, Result<Frame> result);
 
   struct Open {
     Reply reply;
     Duration deadline{};
+    EdgeId edge;
+    std::uint32_t incarnation = 0;  ///< of the server
   };
 
   Port spec_;

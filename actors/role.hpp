@@ -105,9 +105,15 @@ class Caller {
   /// Whether fewer than `capacity` calls are under way.
   virtual bool ready() const = 0;
   /// Sends a request to the server in turn. `reply` runs once, on this role's thread: with the answer, with
-  /// kDeadlineExceeded after `deadline` (also when the server is gone), or with kUnavailable when its queue is full.
+  /// kDeadlineExceeded after `deadline`, with kUnavailable when its queue is full or it goes without an answer.
   /// step() follows it.
   virtual void call(Frame request, Duration deadline, Reply reply) = 0;
+
+  // By server, for roles to which it matters who is asked; numbered by index in the serving role.
+
+  /// Whether it is there, and fewer than `capacity` calls are under way.
+  virtual bool ready(std::size_t server) const = 0;
+  virtual void call_to(std::size_t server, Frame request, Duration deadline, Reply reply) = 0;
 };
 
 /// The serving end: requests wait in a queue of at most capacity x callers; more are refused with kUnavailable.

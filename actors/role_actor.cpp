@@ -156,6 +156,7 @@ caf::behavior RoleActor::make_behavior() {
       [this](unwire_atom, const EdgeId& edge, bool peer_produces, std::uint32_t incarnation) {
         unwire(edge, peer_produces, incarnation);
         answer_pause();
+        poke();  // calls to a server that is gone have ended
       },
       [this](live_atom, const LiveRoles& live) {
         live_ = live;

@@ -4,7 +4,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
+#include <mutex>
 #include <thread>
 
 #include <troupe/actors/chief_actor.hpp>
@@ -47,6 +49,13 @@ caf::actor_system_config& configure(caf::actor_system_config& config, bool deter
 }
 
 }  // namespace
+
+/// Of a run within one process: what single instances are restarted from. Written by the writer of cuts, read by the
+/// instances that start.
+struct NewestCut {
+  std::mutex mutex;
+  std::shared_ptr<const Cut> cut;
+};
 
 struct Runtime::Impl {
   Impl(Topology topology_in, RuntimeOptions options_in)
@@ -107,7 +116,7 @@ struct Runtime::Impl {
     hands.report_period = topology.reports ? options.report_period : Duration::zero();
     hands.single_threaded = options.deterministic;
     hands.groups = &groups;
-    hands.write_cut = options.write_cut;
+    if (options.write_cut) hands.write_cut = options.node ? options.write_cut : keeping_newest(options.write_cut);
     hands.cut_deadline = options.cut_deadline;
     if (const auto& own = options.node) {
       hands.directory = own->directory;
@@ -124,17 +133,38 @@ struct Runtime::Impl {
       hands.address = own->address;
       hands.roles = own->roles;
       hands.host = own->host;
-    } else if (options.resume_from) {
-      hands.load = [cut = options.resume_from](const std::string& instance, std::uint64_t) {
-        for (const Cut::Instance& saved : cut->instances) {
+    } else {
+      newest->cut = options.resume_from;
+      hands.load = [newest = newest](const std::string& instance, std::uint64_t) {
+        const std::lock_guard lock(newest->mutex);
+        if (newest->cut == nullptr) return Result<std::shared_ptr<const InstanceState>>(nullptr);
+        for (const Cut::Instance& saved : newest->cut->instances) {
           if (saved.name == instance) return Result<std::shared_ptr<const InstanceState>>(saved.state);
         }
-        return Result<std::shared_ptr<const InstanceState>>(std::shared_ptr<const InstanceState>());
+        return Result<std::shared_ptr<const InstanceState>>(nullptr);
       };
     }
     node = spawn<NodeActor>(std::move(hands), chief, listener);
     if (options.node) options.node->network->start(events());
     return {};
+  }
+
+  /// Writes a cut, and then keeps what roles that go on from the last cut would be restarted from.
+  std::function<Status(std::shared_ptr<const Cut>)> keeping_newest(
+      std::function<Status(std::shared_ptr<const Cut>)> write) const {
+    return [write = std::move(write), newest = newest, &topology = topology](std::shared_ptr<const Cut> cut) -> Status {
+      TROUPE_TRY(write(cut));
+      auto kept = std::make_shared<Cut>(*cut);
+      std::erase_if(kept->instances, [&](const Cut::Instance& instance) {
+        return std::ranges::none_of(topology.roles, [&](const RoleSpec& role) {
+          const bool of_role = instance.name == role.name || instance.name.starts_with(role.name + "-");
+          return of_role && role.restart.from == RestartFrom::kLastCut;
+        });
+      });
+      const std::lock_guard lock(newest->mutex);
+      newest->cut = std::move(kept);
+      return {};
+    };
   }
 
   /// In real time chief and node have threads of their own: no role's slice delays them.
@@ -207,6 +237,7 @@ struct Runtime::Impl {
   caf::scoped_actor self;
   caf::actor chief;  ///< invalid on other nodes
   caf::actor node;
+  const std::shared_ptr<NewestCut> newest = std::make_shared<NewestCut>();
   std::optional<RunEnded> ended;
   bool standstill = false;
   std::optional<CheckpointDone> checkpoint_done;

@@ -66,9 +66,14 @@ class FakeOutlet final : public Outlet {
 
 class FakeCaller final : public Caller {
  public:
-  bool ready() const override { return wired && calls.empty(); }
+  bool ready() const override { return wired && calls.size() < capacity; }
   void call(Frame request, Duration deadline, Reply reply) override {
     calls.push_back({std::move(request), deadline, std::move(reply)});
+  }
+  bool ready(std::size_t server) const override { return ready() && !gone.contains(server); }
+  void call_to(std::size_t server, Frame request, Duration deadline, Reply reply) override {
+    TROUPE_CHECK(ready(server), "called a server that is not ready");
+    calls.push_back({std::move(request), deadline, std::move(reply), server});
   }
   /// Ends the oldest call.
   void finish(Result<Frame> answer) {
@@ -80,8 +85,11 @@ class FakeCaller final : public Caller {
     Frame request;
     Duration deadline;
     Reply reply;
+    std::size_t server = 0;
   };
   bool wired = true;
+  std::size_t capacity = 1;
+  std::set<std::size_t> gone;  ///< servers that are not there
   std::deque<Call> calls;
 };
 

@@ -557,6 +557,27 @@ TEST_F(Calls, GoToTheServersInTurn) {
   EXPECT_THAT(servers, ElementsAre(0, 1, 2, 0, 1, 2));
 }
 
+TEST_F(Calls, CanNameTheServerThatTheyAreFor) {
+  caller_.wire(consumer(0, {0, 0, 3}), 2);
+  EXPECT_FALSE(caller_.ready(1));
+  ASSERT_TRUE(caller_.ready(3));
+  caller_.call_to(3, from_.frame(1), std::chrono::seconds(1), [](Result<Frame>) {});
+  ASSERT_TRUE(caller_.ready(0));
+  caller_.call_to(0, from_.frame(2), std::chrono::seconds(1), [](Result<Frame>) {});
+  EXPECT_EQ(from_.calls[0].route.edge.consumer, 3u);
+  EXPECT_EQ(from_.calls[1].route.edge.consumer, 0u);
+  EXPECT_FALSE(caller_.ready(3)) << "the capacity is of all calls";
+}
+
+TEST_F(Calls, EndWhenTheirServerGoes) {
+  call(1);
+  caller_.wire(consumer(0, {0, 0, 1}), 2);
+  call(2);
+  caller_.unwire(kEdge, 0);
+  EXPECT_THAT(replies_, ElementsAre("unavailable"));
+  EXPECT_TRUE(caller_.ready(1)) << "the other one is still there, and its call is under way";
+}
+
 TEST_F(Calls, ThatTheServerDropsAreCancelled) {
   call(1);
   carry();
