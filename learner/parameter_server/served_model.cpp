@@ -1,8 +1,11 @@
 #include <troupe/learner/parameter_server/served_model.hpp>
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include <troupe/learner/graph_data.hpp>
+#include <troupe/learner/ops/embedding.hpp>
 
 namespace troupe::learner {
 
@@ -45,11 +48,23 @@ Result<ServedModel> ServedModel::of(const Graph& graph) {
     } else {
       const auto minimized = std::ranges::find(data.minimized, static_cast<std::int32_t>(g), &MinimizeDef::group);
       if (minimized == data.minimized.end()) continue;
+      if (minimized->spec.every_steps != 1) {
+        return Error{Code::kInvalidArgument,
+                     fmt::format("parameter server: group \"{}\" is updated in every {}th step, expected in each",
+                                 def.name, minimized->spec.every_steps)};
+      }
       group.optimizer = minimized->spec;
     }
     place[g] = model.groups.size();
     model.add(std::move(group));
   }
+  for (const EmbeddingTable& table : embedding_tables(graph)) {
+    if (place[table.group] == data.groups.size()) continue;
+    const ParamEntry& entry = data.groups[table.group].layout.entries[table.entry];
+    const std::size_t group = place[table.group];
+    model.tables.push_back({group, model.groups[group].offset + entry.offset, entry.shape[0], entry.shape[1]});
+  }
+  std::ranges::sort(model.tables, {}, &SparseTable::offset);
   return model;
 }
 

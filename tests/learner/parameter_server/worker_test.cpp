@@ -8,6 +8,7 @@
 #include <array>
 #include <cmath>
 
+#include <troupe/learner/ops/embedding.hpp>
 #include <troupe/learner/parameter_server/shard.hpp>
 #include <troupe/learner/replicator.hpp>
 #include <troupe/tests/learner/parameter_server/line.hpp>
@@ -95,6 +96,77 @@ TEST(ParameterServerWorker, AloneItTrainsAsOneDevice) {
       }
     }
   }
+}
+
+/// Batch i looks up rows 7, 30, 7 and i mod 3.
+class TableInput final : public InputPipeline {
+ public:
+  const Signature& signature() const override { return *batch_.view().signature; }
+  Result<BatchView> next() override {
+    const auto rows = batch_.mutable_view().as<std::int32_t>(0);
+    rows[0] = rows[2] = 7;
+    rows[1] = 30;
+    rows[3] = next_++ % 3;
+    return batch_.view();
+  }
+
+ private:
+  std::int32_t next_ = 0;
+  BatchBuffer batch_{{{"row", DType::kI32, {}}}, 4};
+};
+
+class TableReplica final : public Replica {
+ public:
+  Result<std::unique_ptr<InputPipeline>> input_fn(const InputContext&) override {
+    return std::unique_ptr<InputPipeline>(std::make_unique<TableInput>());
+  }
+  void step_fn(ReplicaContext& context, const StepInputs& inputs) override {
+    Graph& graph = context.graph();
+    const ParamGroup net = graph.group("net");
+    const Var table = graph.param(net, "table", {40, 3}, Init::uniform(1));
+    const Var head = graph.param(net, "head", {3, 1}, Init::uniform(1));
+    graph.minimize(mean(square(matmul(embedding(table, inputs["row"]), head))), net,
+                   context.wrap_optimizer({.rule = Sgd{.learning_rate = 0.5}}));
+  }
+};
+
+TEST(ParameterServerWorker, PushesTheRowsOfAnEmbeddingThatItsBatchLookedUp) {
+  TableReplica replica;
+  OneDeviceOptions one{.batch = 4};
+  one.compile.seed = 3;
+  const auto device = OneDevice::make(replica, one).value();
+  for (const std::size_t count : {1, 3}) {
+    ParameterServerPlan plan = plan_of(count);
+    plan.input = {.replica_batch = 4, .global_batch = 4};
+    auto shards = shards_of(replica, plan, {});
+    const auto worker = ParameterServerWorker::make(replica, plan, DType::kF32).value();
+    messages::FramePool pool;
+    for (std::uint32_t i = 0; i < 5; ++i) {
+      if (count == 1) {
+        ASSERT_TRUE(device->step().ok());
+      }
+      pull(*worker, shards);
+      ASSERT_TRUE(worker->compute().ok());
+      const auto frames = worker->gradients(pool).value();
+      std::vector<std::uint32_t> rows;
+      for (std::size_t s = 0; s < count; ++s) {
+        const auto view = messages::read_gradient(frames[s]).value();
+        for (const messages::SparseRows& table : view.sparse())
+          rows.insert(rows.end(), table.rows.begin(), table.rows.end());
+        ASSERT_TRUE(shards[s]->push(view).ok());
+      }
+      EXPECT_THAT(rows, ::testing::ElementsAre(i % 3, 7, 30));
+    }
+    pull(*worker, shards);
+    const auto got = values(worker->program(), "net"), expected = values(device->program(), "net");
+    // The rule is applied to rows of three here, and to whole vectors there: other products may be fused.
+    for (std::size_t i = 0; i < got.size(); ++i) EXPECT_NEAR(got[i], expected[i], 1e-6);
+  }
+}
+
+TEST(ParameterServerWorker, RefusesAGroupThatIsNotUpdatedInEachStep) {
+  LineReplica replica({.rule = Sgd{}, .every_steps = 2});
+  EXPECT_THAT(build_served(replica, plan_of(1)).error().message, HasSubstr("\"line\" is updated in every 2th step"));
 }
 
 TEST(ParameterServerWorker, ClipsItsOwnGradientAsOneDeviceDoes) {
