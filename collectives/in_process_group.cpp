@@ -40,7 +40,7 @@ InProcessGroup::InProcessGroup(const GroupView& view, InProcessAlgorithm algorit
       epoch_(view.epoch),
       size_(view.size),
       algorithm_(algorithm),
-      has_core_each_(static_cast<int>(std::thread::hardware_concurrency()) >= size_),
+      cores_(static_cast<int>(std::thread::hardware_concurrency())),
       seats_(static_cast<std::size_t>(size_)),
       activities_(static_cast<std::size_t>(size_)),
       unfinished_(static_cast<std::size_t>(size_)) {}
@@ -103,8 +103,15 @@ Result<std::shared_ptr<Meeting>> InProcessGroup::arrive(const Arrival& arrival) 
                    fmt::format("collective: {}: the weights of all {} ranks are 0", kept->call.describe(), size_)});
     }
     ++events_;
+    // As many helpers as there are cores besides this rank's; the others wake once, when all is done. But a sleeper who
+    // waits for another call could not help, and where nothing is to be done nobody else wakes them.
+    const bool wakes_all = kept->is_complete() || asleep_ != kept->asleep || cores_ >= size_;
     lock.unlock();  // else those who wake up would wait for it
-    changed_.notify_all();
+    if (wakes_all) {
+      changed_.notify_all();
+    } else {
+      for (int i = 0; i < std::max(1, cores_ - 1); ++i) changed_.notify_one();
+    }
   }
   return kept;
 }
@@ -163,7 +170,7 @@ void InProcessGroup::fail_late(const Meeting& meeting, const Waiter& waiter) {
 Status InProcessGroup::wait(Meeting& meeting, const Waiter& waiter) {
   for (int spin = 0; spin < kSpins && !meeting.is_complete() && !failed_; ++spin) {
     if (work(meeting, waiter.rank, INT_MAX)) spin = 0;
-    if (!has_core_each_) break;
+    if (cores_ < size_) break;
     pause_core();
   }
   if (meeting.is_complete()) return {};
@@ -171,6 +178,7 @@ Status InProcessGroup::wait(Meeting& meeting, const Waiter& waiter) {
   Activity* const activity = activities_[static_cast<std::size_t>(waiter.rank)];
   std::optional<std::string> before;  // what this rank was at, once it says that it waits
   asleep_.fetch_add(1);
+  ++meeting.asleep;
   while (!done(meeting)) {
     const std::uint64_t seen = events_;
     lock.unlock();
@@ -198,6 +206,7 @@ Status InProcessGroup::wait(Meeting& meeting, const Waiter& waiter) {
       log::warn("{}", verdict_on(meeting, waiter));
     }
   }
+  --meeting.asleep;
   asleep_.fetch_sub(1);
   if (before) activity->enter(*before);
   return answer(meeting);

@@ -84,7 +84,7 @@ class InProcessGroup {
   const std::uint64_t epoch_;
   const int size_;
   const InProcessAlgorithm algorithm_;
-  const bool has_core_each_;
+  const int cores_;  // of this machine; 0: unknown
   std::mutex mutex_;
   std::condition_variable changed_;
   std::vector<bool> seats_;            // those that were ever taken

@@ -18,6 +18,8 @@ class Meeting {
  public:
   Meeting(const Call& call, int first_rank, CallPlace place, int ranks);
 
+  int asleep = 0;  // ranks that wait for it; guarded by the group's mutex
+
   // Written under the group's mutex, and by nobody once all ranks have arrived.
   const Call call;
   const int first_rank;  // the one that came first, with which all others are compared

@@ -23,8 +23,8 @@ namespace troupe::collectives::detail {
 
 using TimePoint = std::chrono::steady_clock::time_point;
 
-constexpr std::size_t kChunkBytes = std::size_t{256} << 10;  // that a rank publishes at once
-constexpr std::size_t kOneShotBytes = kChunkBytes;           // of others' values, that a rank reduces all by itself
+constexpr std::size_t kChunkBytes = std::size_t{512} << 10;    // that a rank publishes at once
+constexpr std::size_t kOneShotBytes = std::size_t{256} << 10;  // of others' values, that a rank reduces all by itself
 constexpr std::size_t kBuffers = 4;  // of a rank: what is published n times may be overwritten after n + 4
 constexpr int kMaxSharedRanks = 256;
 constexpr int kSpins = 2000;  // some 50 us on a core of its own, then a rank sleeps
