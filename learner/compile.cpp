@@ -102,7 +102,7 @@ class Compiler {
       input.name = def.name;
       input.spec = data_.values[def.value].spec;
       if (options_.compute == DType::kF64 && input.spec.dtype == DType::kF32) {
-        input.staging = make_aligned<double>(static_cast<std::size_t>(input.spec.shape.elements()));
+        input.staging = make_aligned<std::byte>(static_cast<std::size_t>(input.spec.shape.elements()) * 8);
       }
     }
     for (const std::vector<float>& values : data_.constants) {
@@ -184,6 +184,8 @@ class Compiler {
     Call call{.function = node.op->kernel(*impl_->table), .name = node.op->name};
     call.args.attr = &shard.attrs.back();
     call.args.shard = static_cast<int>(index);
+    call.args.shards = static_cast<int>(impl_->shards.size());
+    call.args.valid = &shard.valid;
     const std::size_t first = shard.operands.size();
     for (const std::uint32_t id : node.inputs) add_operand(index, id);
     for (const std::uint32_t id : node.outputs) add_operand(index, id);
@@ -320,6 +322,7 @@ Result<std::unique_ptr<Program>> Program::compile(const Graph& graph, const Comp
   const int threads = std::min(options.threads == 0 ? processors : options.threads, options.shards);
   auto impl = std::make_unique<Impl>(options.shards, threads, devices);
   TROUPE_TRY(Compiler(graph, options).run(*impl));
+  impl->set_rows(graph.batch());
   std::unique_ptr<Program> program(new Program(std::move(impl)));
   program->parameters_changed();
   return program;

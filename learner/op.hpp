@@ -61,13 +61,29 @@ struct Operand {
   std::int64_t elements() const { return rows * cols; }
 };
 
+/// How much of a step's rows is data. A batch may be shorter than the graph's; the rows behind its end are then copies
+/// of one of its own: kernels compute them as they do all others, but what is reduced over rows must leave them out.
+/// Gradients of such rows are zero, because the reductions' gradients start so; hence sums over rows of gradients need
+/// no care.
+struct ValidRows {
+  std::int64_t rows = 0;     ///< of this shard
+  std::int64_t shard = 0;    ///< the first ones of these that are data
+  std::int64_t replica = 0;  ///< those of all shards together; may be 0
+  std::int64_t batch = 0;    ///< rows of the graph
+
+  /// How many elements of a value that is split by rows, with `elements` on this shard, are data: the first ones.
+  std::int64_t elements_of(std::int64_t elements) const { return rows == 0 ? 0 : elements / rows * shard; }
+};
+
 class GemmPlan;
 struct KernelArgs {
   const Operand* in;
   const Operand* out;
   const Attr* attr;
   const GemmPlan* gemm;  ///< what OpDef::gemm asked for, or null
-  int shard;
+  int shard = 0;
+  int shards = 1;
+  const ValidRows* valid = nullptr;  ///< null: all rows
 };
 
 /// Computes one shard's part of one node on the calling thread. No allocation, no lock, no exception; every output that

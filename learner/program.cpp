@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstring>
 #include <map>
 
 #include <troupe/learner/program_impl.hpp>
@@ -26,6 +27,24 @@ void point_at(std::span<Shard> shards, BoundInput& input, const std::byte* data,
   input.bound = true;
 }
 
+/// Copies the rows and fills up with the last one, which is as harmless to compute with as they are. Without any, what
+/// was there before stays.
+void bind_short(BoundInput& input, std::span<const std::byte> data, std::int64_t rows, std::int64_t batch,
+                DType compute) {
+  const std::int64_t elements = input.spec.shape.elements() / batch;  // of a row
+  const auto row = static_cast<std::size_t>(elements * element_bytes(input.spec.dtype, compute));
+  if (!input.staging) input.staging = make_aligned<std::byte>(row * static_cast<std::size_t>(batch));
+  std::byte* const to = input.staging.get();
+  if (input.spec.dtype == DType::kF32 && compute == DType::kF64) {
+    std::copy_n(reinterpret_cast<const float*>(data.data()), rows * elements, reinterpret_cast<double*>(to));
+  } else {
+    std::copy_n(data.data(), static_cast<std::size_t>(rows) * row, to);
+  }
+  for (std::int64_t r = rows; r < batch && rows > 0; ++r) {
+    std::memcpy(to + static_cast<std::size_t>(r) * row, to + static_cast<std::size_t>(rows - 1) * row, row);
+  }
+}
+
 Result<BoundInput*> find_input(std::vector<BoundInput>& inputs, std::string_view name, DType dtype, std::size_t size) {
   const auto found = std::ranges::find(inputs, name, &BoundInput::name);
   if (found == inputs.end()) return Error{Code::kNotFound, fmt::format("bind: no input \"{}\"", name)};
@@ -42,11 +61,18 @@ Result<BoundInput*> find_input(std::vector<BoundInput>& inputs, std::string_view
 
 }  // namespace
 
+void Program::Impl::set_rows(std::int64_t valid) {
+  rows = valid;
+  for (Shard& shard : shards) {
+    shard.valid = {shard.rows, std::clamp<std::int64_t>(valid - shard.first_row, 0, shard.rows), valid, batch};
+  }
+}
+
 Status Program::bind(std::string_view name, std::span<const float> data) {
   TROUPE_ASSIGN(BoundInput* const input, find_input(impl_->inputs, name, DType::kF32, data.size()));
   if (impl_->options.compute == DType::kF64) {
-    std::ranges::copy(data, input->staging.get());
-    point_at(impl_->shards, *input, reinterpret_cast<const std::byte*>(input->staging.get()), impl_->batch, 8);
+    std::ranges::copy(data, reinterpret_cast<double*>(input->staging.get()));
+    point_at(impl_->shards, *input, input->staging.get(), impl_->batch, 8);
   } else {
     point_at(impl_->shards, *input, reinterpret_cast<const std::byte*>(data.data()), impl_->batch, 4);
   }
@@ -65,16 +91,17 @@ Status Program::bind(std::string_view name, std::span<const double> data) {
                  fmt::format("bind \"{}\": got float64, expected float32 unless compiled for float64", name)};
   }
   TROUPE_ASSIGN(BoundInput* const input, find_input(impl_->inputs, name, DType::kF32, data.size()));
-  std::ranges::copy(data, input->staging.get());
-  point_at(impl_->shards, *input, reinterpret_cast<const std::byte*>(input->staging.get()), impl_->batch, 8);
+  std::ranges::copy(data, reinterpret_cast<double*>(input->staging.get()));
+  point_at(impl_->shards, *input, input->staging.get(), impl_->batch, 8);
   return {};
 }
 
 Status Program::bind(const BatchView& batch) {
-  if (batch.rows != impl_->batch) {
-    return Error{Code::kShapeMismatch, fmt::format("bind: got {} rows, expected {}", batch.rows, impl_->batch)};
+  if (batch.rows < 0 || batch.rows > impl_->batch) {
+    return Error{Code::kShapeMismatch,
+                 fmt::format("bind: got {} rows, expected {} or fewer", batch.rows, impl_->batch)};
   }
-  for (const BoundInput& input : impl_->inputs) {
+  for (BoundInput& input : impl_->inputs) {
     const int column = batch.find(input.name);
     if (column < 0) continue;
     const auto index = static_cast<std::size_t>(column);
@@ -84,11 +111,20 @@ Status Program::bind(const BatchView& batch) {
                    fmt::format("bind: column {}, expected {} rows of an input {}{}", got.to_string(), impl_->batch,
                                troupe::to_string(input.spec.dtype), input.spec.shape.to_string())};
     }
+    if (batch.rows < impl_->batch) {
+      bind_short(input, batch.columns[index], batch.rows, impl_->batch, impl_->options.compute);
+      point_at(impl_->shards, input, input.staging.get(), impl_->batch,
+               element_bytes(input.spec.dtype, impl_->options.compute));
+      continue;
+    }
     TROUPE_TRY(got.dtype == DType::kI32 ? bind(input.name, batch.as<std::int32_t>(index))
                                         : bind(input.name, batch.as<float>(index)));
   }
+  impl_->set_rows(batch.rows);
   return {};
 }
+
+std::int64_t Program::rows() const { return impl_->rows; }
 
 Status Program::run(Phase phase) {
   for (const BoundInput& input : impl_->inputs) {
@@ -123,13 +159,13 @@ std::span<const double> Program::metrics() const { return impl_->metric_values; 
 std::span<const float> Program::output(std::string_view name) const {
   const auto found = std::ranges::find(impl_->outputs, name, &OutputBuffer::name);
   if (found == impl_->outputs.end() || impl_->options.compute == DType::kF64) return {};
-  return Impl::as_span<float>(*found);
+  return impl_->as_span<float>(*found);
 }
 
 std::span<const double> Program::output_f64(std::string_view name) const {
   const auto found = std::ranges::find(impl_->outputs, name, &OutputBuffer::name);
   if (found == impl_->outputs.end() || impl_->options.compute != DType::kF64) return {};
-  return Impl::as_span<double>(*found);
+  return impl_->as_span<double>(*found);
 }
 
 std::size_t Program::group_count() const { return impl_->groups.size(); }

@@ -54,8 +54,12 @@ class Program {
   Status bind(std::string_view input, std::span<const float> data);
   Status bind(std::string_view input, std::span<const std::int32_t> data);
   Status bind(std::string_view input, std::span<const double> data);  ///< float64 programs only
-  /// Binds every graph input that is a column of the batch, by name.
+  /// Binds every graph input that is a column of the batch, by name. A batch may have fewer rows than the graph, down
+  /// to 0: reductions over rows then count those that there are, and the others are filled up with copies (a copy of
+  /// the batch is made). So the gradients are those of a graph for that many rows.
   Status bind(const BatchView& batch);
+  /// Rows of the batch bound last: those of the graph unless it was a short one.
+  std::int64_t rows() const;
 
   /// Errors: an input was never bound, or a joint function or gradient reduction failed; parameters are then unchanged.
   /// A step whose gradient is not finite (or too long for its square to be) is skipped: parameters, optimiser slots,
@@ -66,7 +70,8 @@ class Program {
   /// The scalars of Graph::metric in order of registration, from the last run.
   std::span<const std::string> metric_names() const;
   std::span<const double> metrics() const;
-  /// The value of Graph::output from the last run, all rows; empty for an unknown name. Valid until the next run.
+  /// The value of Graph::output from the last run, the rows of its batch; empty for an unknown name. Valid until the
+  /// next run.
   std::span<const float> output(std::string_view name) const;
   std::span<const double> output_f64(std::string_view name) const;  ///< the same for float64 programs
 

@@ -41,6 +41,7 @@ struct alignas(64) Progress {
 struct Shard {
   std::int64_t first_row = 0;
   std::int64_t rows = 0;
+  ValidRows valid;
   AlignedArray<std::byte> arena = make_aligned<std::byte>(0);
   std::vector<AlignedArray<std::byte>> gradients;  ///< for each group, empty unless minimized
   std::vector<Shape> shapes;                       ///< local shape of each plan value
@@ -56,7 +57,7 @@ struct BoundInput {
   bool used = false;
   bool bound = false;
   std::vector<std::pair<std::size_t, std::size_t>> operands;  ///< shard, index into its operands
-  AlignedArray<double> staging = make_aligned<double>(0);     ///< float64 programs: the converted data
+  AlignedArray<std::byte> staging{nullptr, nullptr};          ///< data that had to be converted or filled up
 };
 
 struct OutputBuffer {
@@ -134,6 +135,7 @@ struct Program::Impl {
   std::vector<Minimized> minimized;
   std::vector<Assign> assigns;
   std::vector<std::size_t> stops;  ///< calls at which all shards meet (joints, of more than one), and the end
+  std::int64_t rows = 0;           ///< of the present batch that are data
   std::int64_t step = 0;
   std::int64_t skipped = 0;
   std::int64_t skipped_in_a_row = 0;
@@ -146,6 +148,7 @@ struct Program::Impl {
   std::atomic<bool> stopped{false};  ///< a joint has failed in the present run
   bool skip = false;                 ///< the present run's gradients are not finite; written by thread 0 at its end
 
+  void set_rows(std::int64_t valid);
   void run_thread(int thread);
   void run_calls(int thread);
   void run_range(std::size_t shard, std::size_t device, std::size_t begin, std::size_t end);
@@ -165,9 +168,12 @@ struct Program::Impl {
   std::pair<std::int64_t, std::int64_t> range(std::int64_t elements, int thread) const;
   std::pair<std::int64_t, std::int64_t> blocks(std::int64_t elements, int thread) const;
   std::pair<std::size_t, std::size_t> shards_of(int thread) const;
+  /// Of an output that is split by rows, those that are data.
   template <typename T>
-  static std::span<const T> as_span(const OutputBuffer& output) {
-    return {reinterpret_cast<const T*>(output.data.get()), static_cast<std::size_t>(output.spec.shape.elements())};
+  std::span<const T> as_span(const OutputBuffer& output) const {
+    const std::int64_t elements = output.spec.shape.elements();
+    const std::int64_t valid = output.spec.place == Place::kRows ? elements / batch * rows : elements;
+    return {reinterpret_cast<const T*>(output.data.get()), static_cast<std::size_t>(valid)};
   }
 };
 

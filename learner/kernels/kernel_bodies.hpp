@@ -10,6 +10,7 @@ namespace {
 
 using troupe::learner::KernelArgs;
 using troupe::learner::Operand;
+using troupe::learner::ValidRows;
 
 /// Calls f(offset, lanes) for whole vectors and then for the rest; load and store below take that pair.
 template <class V, class F>
@@ -294,8 +295,44 @@ struct Kernels {
     T* out = args.out[0].as<T>();
     for_vectors<V>(args.out[0].elements(), [&](std::int64_t i, int n) { store(value, out, i, n); });
   }
+  /// What a mean over rows multiplies its sum with. attr: real: the factor for a whole batch; integer 1: elements of a
+  /// row, or 0 where the factor is fixed.
+  static T row_factor(const KernelArgs& args) {
+    const std::int64_t per_row = args.attr->integer[1];
+    if (per_row == 0 || args.valid == nullptr || args.valid->replica == args.valid->batch) {
+      return static_cast<T>(args.attr->real[0]);
+    }
+    const std::int64_t count = per_row * args.valid->replica;
+    return count == 0 ? T(0) : static_cast<T>(1.0 / static_cast<double>(count));
+  }
+  /// Elements that count, when attr.integer[0] says that the value is split by rows.
+  static std::int64_t counted(const KernelArgs& args, std::int64_t elements) {
+    return args.attr->integer[0] == 0 || args.valid == nullptr ? elements : args.valid->elements_of(elements);
+  }
+  static void fill_rows(const KernelArgs& args) {
+    const V value = V::set(row_factor(args) * *args.in[0].as<T>());
+    T* out = args.out[0].as<T>();
+    const std::int64_t count = counted(args, args.out[0].elements());
+    for_vectors<V>(count, [&](std::int64_t i, int n) { store(value, out, i, n); });
+    zero(out + count, args.out[0].elements() - count);
+  }
+  static void mask_rows(const KernelArgs& args) {
+    const std::int64_t elements = args.in[0].elements();
+    const std::int64_t count = args.valid == nullptr ? elements : args.valid->elements_of(elements);
+    T* out = args.out[0].as<T>();
+    if (out != args.in[0].as<T>()) copy(args);
+    zero(out + count, elements - count);
+  }
+  static void count_rows(const KernelArgs& args) { *args.out[0].as<T>() = static_cast<T>(args.valid->shard); }
+  /// Spread over the shards where that is exact, so that the sum has the same bits for several replicas with fewer
+  /// shards each; else on the first one.
   static void as_partial(const KernelArgs& args) {
-    if (args.shard == 0) {
+    if ((args.shards & (args.shards - 1)) == 0) {
+      const V share = V::set(T(1) / static_cast<T>(args.shards));
+      const T* x = args.in[0].as<T>();
+      T* out = args.out[0].as<T>();
+      for_vectors<V>(args.in[0].elements(), [&](std::int64_t i, int n) { store(share * load<V>(x, i, n), out, i, n); });
+    } else if (args.shard == 0) {
       copy(args);
     } else {
       zero(args.out[0].as<T>(), args.out[0].elements());
@@ -324,8 +361,8 @@ struct Kernels {
   /// real[0] * sum.
   static void sum_all(const KernelArgs& args) {
     const T* x = args.in[0].as<T>();
-    *args.out[0].as<T>() = static_cast<T>(args.attr->real[0]) *
-                           reduce_sum(args.in[0].elements(), [&](std::int64_t i, int n) { return load<V>(x, i, n); });
+    *args.out[0].as<T>() = row_factor(args) * reduce_sum(counted(args, args.in[0].elements()),
+                                                         [&](std::int64_t i, int n) { return load<V>(x, i, n); });
   }
   static void sum_last(const KernelArgs& args) {
     const T* x = args.in[0].as<T>();
@@ -505,7 +542,10 @@ struct Kernels {
   /// Rows longer than real[0] are scaled down to it.
   static void clip_row_norm(const KernelArgs& args) {
     const std::int64_t cols = args.in[0].cols;
-    const T limit = static_cast<T>(args.attr->real[0]);
+    const ValidRows* valid = args.valid;
+    const bool whole = valid == nullptr || valid->replica == valid->batch || valid->replica == 0;
+    const double share = whole ? 1 : static_cast<double>(valid->batch) / static_cast<double>(valid->replica);
+    const T limit = static_cast<T>(args.attr->real[0] * share);
     const T* x = args.in[0].as<T>();
     T* out = args.out[0].as<T>();
     for (std::int64_t row = 0; row < args.in[0].rows; ++row, x += cols, out += cols) {

@@ -42,7 +42,7 @@ struct KernelTable {
   KernelFn batch_sums, batch_sums_grad, batch_moments, batch_moments_grad, inverse_root, normalise, normalise_grad;
   KernelFn direction, spectral_scale, spectral_scale_grad;
   KernelFn embedding, embedding_grad, label_cross_entropy, label_cross_entropy_grad, is_correct;
-  KernelFn concat, slice, pad, copy, fill, as_partial;
+  KernelFn concat, slice, pad, copy, fill, fill_rows, mask_rows, count_rows, as_partial;
   KernelFn sum_all, sum_last, broadcast_last;
   KernelFn softmax, softmax_grad, log_softmax, log_softmax_grad;
   KernelFn softmax_cross_entropy, softmax_cross_entropy_grad;

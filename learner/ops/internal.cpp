@@ -71,6 +71,27 @@ constexpr OpDef kFill{
     .kernel = [](const KernelTable& table) { return table.fill; },
 };
 
+// integer: 1 where the result is split by rows, elements of a row or 0, place. real: factor.
+constexpr OpDef kFillRows{
+    .name = "fill_rows",
+    .infer = [](Specs in, const Attr& attr) -> Inferred {
+      return std::vector<ValueSpec>{{attr.shape, in[0].dtype, static_cast<Place>(attr.integer[2])}};
+    },
+    .kernel = [](const KernelTable& table) { return table.fill_rows; },
+};
+
+constexpr OpDef kMaskRows{
+    .name = "mask_rows",
+    .infer = [](Specs in, const Attr&) -> Inferred {
+      TROUPE_TRY(check_real(in, 1));
+      if (in[0].place != Place::kRows) return shape_error(in, "a value split by rows");
+      return std::vector<ValueSpec>{in[0]};
+    },
+    .kernel = [](const KernelTable& table) { return table.mask_rows; },
+    .vjp = [](const VjpArgs& args) -> std::vector<Var> { return {mask_rows(args.out_grads[0])}; },
+    .overwrites = 1,
+};
+
 std::vector<Var> as_partial_vjp(const VjpArgs& args);
 constexpr OpDef kAsPartial{
     .name = "as_partial",
@@ -81,7 +102,7 @@ constexpr OpDef kAsPartial{
     .kernel = [](const KernelTable& table) { return table.as_partial; },
     .vjp = as_partial_vjp,
 };
-// y_s = [s = 0] x on shard s, and the gradient of the sum is replicated: dx as a sum over shards is again [s = 0] dy.
+// The gradient of the sum is replicated, and that of x a sum over shards.
 std::vector<Var> as_partial_vjp(const VjpArgs& args) { return {as_partial(args.out_grads[0])}; }
 
 constexpr OpDef kIdentity{
@@ -109,6 +130,17 @@ Var fill(Var scalar, const Shape& shape, Place place) {
   attr.integer[0] = static_cast<std::int64_t>(place);
   return scalar.graph->emit1(kFill, {scalar}, attr);
 }
+
+Var fill_rows(Var scalar, const ValueSpec& like, Place place, double factor, std::int64_t per_row) {
+  if (!scalar) return {};
+  Attr attr;
+  attr.shape = like.shape;
+  attr.integer = {place == Place::kRows ? 1 : 0, per_row, static_cast<std::int64_t>(place)};
+  attr.real = {factor};
+  return scalar.graph->emit1(kFillRows, {scalar}, attr);
+}
+
+Var mask_rows(Var x) { return x ? x.graph->emit1(kMaskRows, {x}) : Var{}; }
 
 const OpDef& identity_op() { return kIdentity; }
 const OpDef& cast_op() { return kCast; }

@@ -29,10 +29,15 @@ Status check_real(Specs operands, std::size_t count);
 /// spec with the last dimension removed.
 Shape without_last(const Shape& shape);
 
-/// The value is kept on the first shard and zero on the others: a replicated value as a sum over shards.
+/// A replicated value as a sum over shards.
 Var as_partial(Var x);
 /// `shape` filled with the scalar.
 Var fill(Var scalar, const Shape& shape, Place place);
+/// `like`'s shape and place filled with factor times the scalar, and zero in rows that are no data: the gradient of a
+/// sum. per_row: for means over rows, the elements of a row; factor is then that of a whole batch. Else 0.
+Var fill_rows(Var scalar, const ValueSpec& like, Place place, double factor, std::int64_t per_row);
+/// Zero in rows that are no data: for products that sum over rows.
+Var mask_rows(Var x);
 /// A copy, for values that must lie at a given place.
 const OpDef& identity_op();
 /// To bfloat16, for the operands of products.

@@ -43,12 +43,15 @@ GemmShape gemm_of(std::span<const Shape> in, const Attr& attr) {
   return {.m = in[0][ta ? 1 : 0], .n = in[1][tb ? 0 : 1], .k = in[0][ta ? 0 : 1], .transpose_a = ta, .transpose_b = tb};
 }
 
+Var product(Var a, Var b, bool transpose_a, bool transpose_b);
+
+// Of rows that are no data, what comes in is zero, so the products that sum over rows leave them out by themselves.
 std::vector<Var> matmul_vjp(const VjpArgs& args) {
   const bool ta = args.attr.integer[0] != 0, tb = args.attr.integer[1] != 0;
   const Var a = args.inputs[0], b = args.inputs[1], g = args.out_grads[0];
   std::vector<Var> grads(2);
-  if (args.needs[0]) grads[0] = ta ? matmul(b, g, tb, true) : matmul(g, b, false, !tb);
-  if (args.needs[1]) grads[1] = tb ? matmul(g, a, true, ta) : matmul(a, g, !ta, false);
+  if (args.needs[0]) grads[0] = ta ? product(b, g, tb, true) : product(g, b, false, !tb);
+  if (args.needs[1]) grads[1] = tb ? product(g, a, true, ta) : product(a, g, !ta, false);
   return grads;
 }
 
@@ -59,6 +62,10 @@ constexpr OpDef kMatmul{
     .vjp = matmul_vjp,
     .gemm = gemm_of,
 };
+
+Var product(Var a, Var b, bool transpose_a, bool transpose_b) {
+  return a && b ? a.graph->emit1(kMatmul, {a, b}, {.integer = {transpose_a, transpose_b}}) : Var{};
+}
 
 // ---- bias and activation ----
 
@@ -120,7 +127,7 @@ std::vector<Var> linear_vjp(const VjpArgs& args) {
   const std::vector<Var> before = bias_activation_grad(args);
   // Without activation the gradient passes unchanged, so its copy is left out.
   const Var dz = args.attr.integer[0] == 0 ? args.out_grads[0] : before[0];
-  return {args.needs[0] ? matmul(dz, weight, false, true) : Var{}, args.needs[1] ? matmul(x, dz, true, false) : Var{},
+  return {args.needs[0] ? product(dz, weight, false, true) : Var{}, args.needs[1] ? product(x, dz, true, false) : Var{},
           args.needs[2] ? before[1] : Var{}};
 }
 
@@ -146,7 +153,9 @@ constexpr OpDef kLinear{
 }  // namespace
 
 Var matmul(Var a, Var b, bool transpose_a, bool transpose_b) {
-  return a && b ? a.graph->emit1(kMatmul, {a, b}, {.integer = {transpose_a, transpose_b}}) : Var{};
+  if (!a || !b) return {};
+  const auto by_rows = [&](Var x) { return x.graph->spec(x).place == Place::kRows; };
+  return product(transpose_a && by_rows(a) && by_rows(b) ? mask_rows(a) : a, b, transpose_a, transpose_b);
 }
 Var linear(Var x, Var weight, Var bias, Activation kind) {
   return x && weight && bias

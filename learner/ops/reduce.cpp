@@ -1,5 +1,6 @@
 #include <troupe/learner/ops/reduce.hpp>
 
+#include <troupe/learner/graph.hpp>
 #include <troupe/learner/ops/elementwise.hpp>
 #include <troupe/learner/ops/internal.hpp>
 
@@ -7,6 +8,7 @@ namespace troupe::learner {
 
 namespace {
 
+// integer: 1 where x is split by rows; elements of a row for a mean over rows, else 0. real: factor.
 constexpr OpDef kSumAll{
     .name = "sum",
     .infer = [](Specs in, const Attr&) -> Inferred {
@@ -18,8 +20,16 @@ constexpr OpDef kSumAll{
     .vjp = [](const VjpArgs& args) -> std::vector<Var> {
       const ValueSpec x = args.graph.spec(args.inputs[0]);
       const Place place = x.place == Place::kRows ? x.place : args.graph.spec(args.out_grads[0]).place;
-      return {fill(scale(args.out_grads[0], args.attr.real[0]), x.shape, place)};
+      return {fill_rows(args.out_grads[0], x, place, args.attr.real[0], args.attr.integer[1])};
     },
+};
+
+constexpr OpDef kCountRows{
+    .name = "count_rows",
+    .infer = [](Specs, const Attr&) -> Inferred {
+      return std::vector<ValueSpec>{{Shape{}, DType::kF32, Place::kPartial}};
+    },
+    .kernel = [](const KernelTable& table) { return table.count_rows; },
 };
 
 std::vector<Var> sum_last_vjp(const VjpArgs& args);
@@ -48,9 +58,18 @@ std::vector<Var> sum_last_vjp(const VjpArgs& args) {
 
 Var mean(Var x) {
   if (!x) return {};
-  return x.graph->emit1(kSumAll, {x}, {.real = {1.0 / static_cast<double>(x.graph->spec(x).shape.elements())}});
+  const ValueSpec& spec = x.graph->spec(x);
+  const bool rows = spec.place == Place::kRows;
+  const std::int64_t elements = spec.shape.elements();
+  return x.graph->emit1(kSumAll, {x},
+                        {.real = {1.0 / static_cast<double>(elements)},
+                         .integer = {rows ? 1 : 0, rows ? elements / x.graph->batch() : 0}});
 }
-Var sum(Var x) { return x ? x.graph->emit1(kSumAll, {x}, {.real = {1}}) : Var{}; }
+Var sum(Var x) {
+  if (!x) return {};
+  return x.graph->emit1(kSumAll, {x}, {.real = {1}, .integer = {x.graph->spec(x).place == Place::kRows ? 1 : 0}});
+}
+Var count_rows(Graph& graph) { return graph.emit1(kCountRows, {}); }
 Var sum_last(Var x) { return x ? x.graph->emit1(kSumLast, {x}) : Var{}; }
 
 }  // namespace troupe::learner

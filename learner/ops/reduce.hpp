@@ -5,9 +5,13 @@
 
 namespace troupe::learner {
 
-/// Over all elements, to a scalar. Of the global batch whatever the number of shards.
+/// Over all elements, to a scalar. Of this replica's batch whatever the number of shards; rows behind the end of a
+/// short batch do not count, so a mean is that of the rows that there are (0 for none).
 Var mean(Var x);
 Var sum(Var x);
+/// The rows of this step's batch that are data: a scalar, and a sum over shards. What sums over rows by other means
+/// than these divides by it.
+Var count_rows(Graph& graph);
 /// Over the last dimension: [rows, n] -> [rows].
 Var sum_last(Var x);
 

@@ -126,7 +126,7 @@ Var clip_gradient_by_row_norm(Var x, double max_norm) {
     return x.graph->fail(Code::kInvalidArgument,
                          fmt::format("clip_gradient_by_row_norm: max_norm {}, expected above 0", max_norm));
   }
-  // A mean over the batch has divided what arrives here by the batch.
+  // A mean over the batch has divided what arrives here by the batch; the kernel knows when that was a short one.
   return x.graph->emit1(kClipGradient, {x}, {.real = {max_norm / static_cast<double>(x.graph->batch())}});
 }
 

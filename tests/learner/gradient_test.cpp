@@ -181,6 +181,7 @@ const std::set<std::string> kElsewhere{
     "stop_gradient",              // StopGradient.*
     "clip_gradient_by_row_norm",  // ClipGradient.*
     "categorical_projection",     // has no gradient; categorical_test.cpp
+    "count_rows",                 // has no gradient; program_test.cpp
     "joint",                      // joint_test.cpp: its function is the caller's
     "is_correct",                 // has no gradient; losses_test.cpp
 };

@@ -234,6 +234,70 @@ TEST(Program, SplitsAStepIntoGradientsAndUpdate) {
   }
 }
 
+/// A step with all that reduces over rows, for a batch of `batch` rows: means, sums, products, clipped gradients,
+/// joints.
+std::unique_ptr<Program> reductions(std::int64_t batch, int shards, DType compute) {
+  Graph graph(batch);
+  const ParamGroup net = graph.group("net");
+  const Var x = graph.input("x", {5});
+  const Var labels = graph.input("labels", {7});
+  const Var h = clip_gradient_by_row_norm(network(graph, net, x, 7), 0.05);
+  const Var gram = sum_shards(matmul(h, labels, true, false));
+  const Var rows = sum_shards(count_rows(graph));
+  const Var error = softmax_cross_entropy(h, labels);
+  const Var loss = add(add(mean(error), scale(mean(square(h)), 0.1)), scale(mean(square(gram)), 0.01));
+  graph.metric("sum", sum(error));
+  graph.metric("loss", loss);
+  graph.metric("rows", rows);
+  graph.output("h", h);
+  graph.minimize(loss, net, {.rule = Sgd{.learning_rate = 0.1}});
+  auto program = Program::compile(graph, {.shards = shards, .compute = compute});
+  EXPECT_TRUE(program.ok()) << program.error().message;
+  return std::move(program).value();
+}
+
+TEST(Program, AShortBatchGivesWhatAGraphOfItsSizeGives) {
+  const Data data;
+  const Signature signature = {{"x", DType::kF32, {5}}, {"labels", DType::kF32, {7}}};
+  const auto bytes = [](const std::vector<float>& values) { return std::as_bytes(std::span(values)); };
+  const BatchView whole{&signature, kBatch, {bytes(data.x), bytes(data.labels)}};
+  for (const DType compute : {DType::kF32, DType::kF64}) {
+    for (const int shards : {1, 3}) {
+      auto padded = reductions(kBatch, shards, compute);
+      for (const std::int64_t rows : {kBatch, std::int64_t{4}, std::int64_t{1}, std::int64_t{9}}) {
+        auto exact = reductions(rows, 1, compute);
+        for (Program* program : {padded.get(), exact.get()}) {
+          program->bind(whole.slice(0, rows)).value();
+          program->run(Phase::kGradients).value();
+        }
+        const auto got = padded->gradient("net"), expected = exact->gradient("net");
+        // Sums of float32 in another order; of float64 rounded to float32.
+        EXPECT_LT(distance({got.begin(), got.end()}, {expected.begin(), expected.end()}), 2e-6)
+            << rows << " rows, " << shards << " shards";
+        EXPECT_EQ(padded->rows(), rows);
+        EXPECT_EQ(padded->metrics()[2], static_cast<double>(rows));
+        EXPECT_NEAR(padded->metrics()[0], exact->metrics()[0], 1e-5 * exact->metrics()[0]);
+        EXPECT_NEAR(padded->metrics()[1], exact->metrics()[1], 1e-5 * exact->metrics()[1]);
+        const std::size_t readable =
+            compute == DType::kF64 ? padded->output_f64("h").size() : padded->output("h").size();
+        EXPECT_EQ(readable, static_cast<std::size_t>(rows) * 7) << "padding is not readable";
+      }
+    }
+  }
+}
+
+TEST(Program, ABatchWithoutRowsHasNoLossAndNoGradient) {
+  const Data data;
+  const Signature signature = {{"x", DType::kF32, {5}}, {"labels", DType::kF32, {7}}};
+  auto program = reductions(kBatch, 2, DType::kF32);
+  program->bind(BatchView{&signature, 0, {{}, {}}}).value();
+  program->run(Phase::kGradients).value();
+  EXPECT_THAT(program->gradient("net"), testing::Each(0.0F));
+  EXPECT_EQ(program->metrics()[1], 0);
+  EXPECT_TRUE(program->output("h").empty());
+  EXPECT_EQ(program->bind(BatchView{&signature, kBatch + 1, {{}, {}}}).error().code, Code::kShapeMismatch);
+}
+
 TEST(Program, GradientsMatchFloat64) {
   const Data data;
   auto single = classifier({.shards = 2}, kAdam), exact = classifier({.compute = DType::kF64}, kAdam);
