@@ -62,6 +62,7 @@ BENCHES = {
             "torch": ("torch", "learner/rivals/torch_learner.py"),
         },
     ),
+    "replicators": Bench("one D4PG learner step, batch 256, under each replicator", "replicators_bench", {}),
     "inference": Bench(
         "the policy's forward pass at batch 1, 16 and 256",
         "inference_bench",

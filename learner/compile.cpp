@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <thread>
 
 #include <troupe/core/rng.hpp>
@@ -58,6 +59,7 @@ class Compiler {
     make_values();
     for (std::size_t s = 0; s < impl.shards.size(); ++s) TROUPE_TRY(make_shard(s));
     make_results();
+    make_exchange();
     const std::vector<Call>& calls = impl.shards[0].calls;
     for (std::size_t i = 0; i < calls.size() && impl.shards.size() > 1; ++i) {
       if (calls[i].function == nullptr) impl.stops.push_back(i);
@@ -79,7 +81,7 @@ class Compiler {
       layout.group = def.name;
       for (ParamEntry& entry : layout.entries) entry.name.replace(0, online.name.size(), def.name);
       std::vector<std::string> slots;
-      if (minimized != data_.minimized.end()) slots = slot_names(minimized->spec);
+      if (minimized != data_.minimized.end() && options_.update) slots = slot_names(minimized->spec);
       group.params = std::make_unique<ParamBuffer>(std::move(layout), std::move(slots));
       initialise(*group.params, online, options_.seed);  // the same seed for a target, which so starts equal
       group.online = def.online;
@@ -173,10 +175,20 @@ class Compiler {
     if (node.op == nullptr) {
       JointCall& joint = impl_->joints[static_cast<std::size_t>(node.joint)];
       joint.input = plan_.values[node.inputs[0]].spec;
+      joint.output = plan_.values[node.outputs[0]].spec;
       const std::size_t input = add_operand(index, node.inputs[0]), output = add_operand(index, node.outputs[0]);
       joint.from.push_back(&shard.operands[input].data);
       joint.to.push_back(shard.operands[output].data);
-      joint.elements.push_back(shard.operands[output].elements());
+      joint.in_elements.push_back(shard.operands[input].elements());
+      joint.out_elements.push_back(shard.operands[output].elements());
+      const auto whole = [&](const ValueSpec& spec) {
+        return make_aligned<std::byte>(static_cast<std::size_t>(spec.shape.elements() * bytes(DType::kF32)));
+      };
+      if (index == 1 && joint.input.place != Place::kReplicated && joint.joint.forward) {
+        joint.whole_in = whole(joint.input);
+      }
+      if (index == 1 && joint.output.place == Place::kRows && joint.joint.forward)
+        joint.whole_out = whole(joint.output);
       shard.calls.push_back({.joint = node.joint, .name = "joint"});
       return {};
     }
@@ -272,8 +284,7 @@ class Compiler {
       Minimized& made = impl_->minimized.emplace_back();
       made.group = static_cast<std::size_t>(def.group);
       made.spec = def.spec;
-      const std::int64_t elements = data_.groups[made.group].layout.elements;
-      made.squares.resize(static_cast<std::size_t>((elements + kNormBlock - 1) / kNormBlock));
+      make_stretches(made, data_.groups[made.group].layout);
       for (const Shard& shard : impl_->shards) {
         made.gradients.push_back(reinterpret_cast<const float*>(shard.gradients[made.group].get()));
       }
@@ -281,6 +292,72 @@ class Compiler {
         made.gradient_f64 = make_aligned<float>(static_cast<std::size_t>(data_.groups[made.group].layout.elements));
       }
     }
+  }
+
+  /// Where entry i ends: padding goes with it.
+  static std::int64_t end_of(const ParamLayout& layout, std::size_t i) {
+    return i + 1 < layout.entries.size() ? layout.entries[i + 1].offset : layout.elements;
+  }
+
+  static void make_stretches(Minimized& made, const ParamLayout& layout) {
+    for (std::size_t i = 0; i < layout.entries.size(); ++i) {
+      const ParamEntry& entry = layout.entries[i];
+      auto& list = entry.policy == VariablePolicy::kSync ? made.shared : made.own;
+      if (!list.empty() && list.back().end == entry.offset) {
+        list.back().end = end_of(layout, i);
+      } else {
+        list.push_back({entry.offset, end_of(layout, i)});
+      }
+    }
+    for (const auto* list : {&made.shared, &made.own}) {
+      for (const Stretch& stretch : *list) {
+        for (std::int64_t begin = stretch.begin; begin < stretch.end; begin += kNormBlock) {
+          made.blocks.push_back({begin, std::min(begin + kNormBlock, stretch.end)});
+        }
+      }
+      if (made.norm_blocks == 0) made.norm_blocks = made.blocks.size();
+    }
+    made.squares.resize(made.blocks.size());
+  }
+
+  /// Cuts the gradients that replicas reduce into buckets, from the last layer on, and has a thread of its own reduce
+  /// them; unless they are small, or a replica's own gradients must be looked at before the first of them.
+  void make_exchange() {
+    std::int64_t elements = 0;
+    for (const Minimized& m : impl_->minimized) {
+      if (!m.spec.reduce) continue;
+      if (!m.own.empty()) return;
+      elements += data_.groups[m.group].layout.elements;
+    }
+    if (options_.bucket_bytes <= 0 || elements * 4 < 2 * options_.bucket_bytes || !options_.update) return;
+    std::map<std::pair<std::int32_t, std::int64_t>, std::size_t> written;  // group, offset: by the call
+    for (std::size_t i = 0; i < plan_.nodes.size(); ++i) {
+      for (const std::uint32_t id : plan_.nodes[i].outputs) {
+        const PlanValue& value = plan_.values[plan_.values[id].root];
+        if (value.storage == Storage::kGradient) written[{value.index, value.offset}] = i;
+      }
+    }
+    std::vector<GradientExchange::Bucket> buckets;
+    for (std::size_t m = 0; m < impl_->minimized.size(); ++m) {
+      if (!impl_->minimized[m].spec.reduce) continue;
+      const auto group = static_cast<std::int32_t>(impl_->minimized[m].group);
+      const ParamLayout& layout = data_.groups[impl_->minimized[m].group].layout;
+      GradientExchange::Bucket next{.minimized = m, .end = layout.elements};
+      for (std::size_t i = layout.entries.size(); i-- > 0;) {
+        next.begin = layout.entries[i].offset;
+        next.ready = std::max(next.ready, written.at({group, next.begin}));
+        if (i > 0 && (next.end - next.begin) * 4 < options_.bucket_bytes) continue;
+        buckets.push_back(next);
+        next = {.minimized = m, .end = next.begin};
+      }
+    }
+    std::ranges::stable_sort(buckets, {}, &GradientExchange::Bucket::ready);
+    for (std::size_t b = 0; b < buckets.size(); ++b) {
+      buckets[b].name = fmt::format("{}/{}", data_.groups[impl_->minimized[buckets[b].minimized].group].name, b);
+    }
+    impl_->exchange = std::make_unique<GradientExchange>(
+        std::move(buckets), impl_->pool.shards(),
+        [impl = impl_](const GradientExchange::Bucket& bucket) { return impl->reduce_bucket(bucket); });
   }
 
   const GraphData& data_;

@@ -40,18 +40,19 @@ std::pair<std::size_t, std::size_t> Program::Impl::shards_of(int thread) const {
 void Program::Impl::run_thread(int thread) {
   if (phase != Phase::kUpdate) {
     run_calls(thread);
-    pool.barrier();       // all gradients are there, and nobody reads parameters any more
-    if (stopped) return;  // seen by all threads alike
+    pool.barrier();  // all gradients are there, and nobody reads parameters any more
+    if (stopped) {   // seen by all threads alike
+      if (exchange) exchange->cancel();
+      return;
+    }
   }
   update(thread);
 }
 
 void Program::Impl::run_calls(int thread) {
-  const auto [first, last] = shards_of(thread);
-  const auto device = static_cast<std::size_t>(thread % devices);
-  std::size_t begin = 0;
+  std::size_t begin = 0, bucket = 0;
   for (const std::size_t stop : stops) {
-    for (std::size_t s = first; s < last; ++s) run_range(s, device, begin, stop);
+    run_stretch(thread, begin, stop, &bucket);
     if (stop == shards[0].calls.size()) return;
     pool.barrier();
     if (thread == 0) run_stop(stop);
@@ -59,6 +60,24 @@ void Program::Impl::run_calls(int thread) {
     if (stopped) return;
     begin = stop + 1;
   }
+}
+
+/// Calls [begin, end) of the thread's shards. In the last shard, which completes gradients, the buckets that become
+/// ready are handed over; *bucket counts them.
+void Program::Impl::run_stretch(int thread, std::size_t begin, std::size_t end, std::size_t* bucket) {
+  const auto [first, last] = shards_of(thread);
+  const auto device = static_cast<std::size_t>(thread % devices);
+  for (std::size_t s = first; s + 1 < last; ++s) run_range(s, device, begin, end);
+  if (exchange && phase == Phase::kStep) {
+    for (; *bucket < exchange->buckets().size() && exchange->buckets()[*bucket].ready < end; ++*bucket) {
+      const std::size_t next = std::max(begin, exchange->buckets()[*bucket].ready + 1);
+      run_range(last - 1, device, begin, next);
+      if (stopped) return;
+      exchange->arrive(*bucket);
+      begin = next;
+    }
+  }
+  run_range(last - 1, device, begin, end);
 }
 
 void Program::Impl::run_range(std::size_t shard, std::size_t device, std::size_t begin, std::size_t end) {
@@ -75,7 +94,7 @@ void Program::Impl::run_range(std::size_t shard, std::size_t device, std::size_t
     }
     {
       const Timer timer(timed ? &call.elapsed_ns : nullptr);
-      call.function != nullptr ? call.function(call.args) : run_joint(joints[static_cast<std::size_t>(call.joint)]);
+      call.function != nullptr ? call.function(call.args) : run_joint(joints[static_cast<std::size_t>(call.joint)], i);
     }
     if (call.function == nullptr && stopped) break;
     if (call.awaited) own.pass(static_cast<std::uint32_t>(i) + 1);
@@ -88,7 +107,7 @@ void Program::Impl::run_stop(std::size_t stop) {
   Call& call = shards[0].calls[stop];
   {
     const Timer timer(timing ? &call.elapsed_ns : nullptr);
-    run_joint(joints[static_cast<std::size_t>(call.joint)]);
+    run_joint(joints[static_cast<std::size_t>(call.joint)], stop);
   }
   for (std::size_t s = 0; s < shards.size() && call.awaited; ++s) {
     progress[s * static_cast<std::size_t>(devices) + static_cast<std::size_t>(call.device)].pass(
@@ -98,40 +117,59 @@ void Program::Impl::run_stop(std::size_t stop) {
 
 namespace {
 
+/// The whole of what the shards have, at `to`.
 template <typename T>
-void gather(const JointCall& call) {
-  const std::size_t shards = call.to.size();
+void gather(const JointCall& call, T* to) {
   if (call.input.place == Place::kRows) {
-    for (std::size_t s = 0; s < shards; ++s) {
-      std::copy_n(static_cast<const T*>(*call.from[s]), call.elements[s], static_cast<T*>(call.to[s]));
+    for (std::size_t s = 0; s < call.from.size(); ++s) {
+      to = std::copy_n(static_cast<const T*>(*call.from[s]), call.in_elements[s], to);
     }
     return;
   }
-  T* const sum = static_cast<T*>(call.to[0]);
-  for (std::int64_t i = 0; i < call.elements[0]; ++i) {
-    sum[i] = tree_sum(0, call.input.place == Place::kPartial ? shards : 1,
-                      [&](std::size_t s) { return static_cast<const T*>(*call.from[s])[i]; });
+  const std::size_t parts = call.input.place == Place::kPartial ? call.from.size() : 1;
+  for (std::int64_t i = 0; i < call.in_elements[0]; ++i) {
+    to[i] = tree_sum(0, parts, [&](std::size_t s) { return static_cast<const T*>(*call.from[s])[i]; });
   }
+}
+
+/// Each shard's part of the whole.
+void scatter(const JointCall& call, const std::byte* from, std::size_t element) {
+  const bool rows = call.output.place == Place::kRows;
+  for (std::size_t s = 0; s < call.to.size(); ++s) {
+    const std::size_t bytes = static_cast<std::size_t>(call.out_elements[s]) * element;
+    if (call.to[s] != from) std::memcpy(call.to[s], from, bytes);
+    if (rows) from += bytes;
+  }
+}
+
+Status call_function(JointCall& call, std::int64_t rows) {
+  const auto span = [](void* data, const ValueSpec& spec) {
+    return std::span<float>(static_cast<float*>(data), static_cast<std::size_t>(spec.shape.elements()));
+  };
+  void* in = *call.from[0];
+  if (call.whole_in) {
+    in = call.whole_in.get();
+    gather(call, static_cast<float*>(in));
+  }
+  void* const out = call.whole_out ? call.whole_out.get() : call.to[0];
+  TROUPE_TRY(call.joint.forward({span(in, call.input), span(out, call.output), rows}));
+  scatter(call, static_cast<const std::byte*>(out), sizeof(float));
+  return {};
 }
 
 }  // namespace
 
 // All shards' inputs are complete, and nobody reads the outputs yet: between two barriers, unless there is one shard.
-void Program::Impl::run_joint(JointCall& call) {
-  const bool f64 = options.compute == DType::kF64;
-  f64 ? gather<double>(call) : gather<float>(call);
-  const bool rows = call.input.place == Place::kRows;
+void Program::Impl::run_joint(JointCall& call, std::size_t index) {
   if (call.joint.forward) {
-    std::vector<std::span<float>> pieces;
-    for (std::size_t s = 0; s < (rows ? call.to.size() : 1); ++s) {
-      pieces.emplace_back(static_cast<float*>(call.to[s]), static_cast<std::size_t>(call.elements[s]));
-    }
-    failure = call.joint.forward(pieces);
+    if (exchange && phase == Phase::kStep) exchange->await_before(index);
+    failure = call_function(call, rows);
     if (!failure.ok()) stopped = true;
+    return;
   }
-  for (std::size_t s = 1; s < call.to.size() && !rows; ++s) {
-    std::memcpy(call.to[s], call.to[0], static_cast<std::size_t>(call.elements[0]) * (f64 ? 8 : 4));
-  }
+  const bool f64 = options.compute == DType::kF64;
+  f64 ? gather(call, static_cast<double*>(call.to[0])) : gather(call, static_cast<float*>(call.to[0]));
+  scatter(call, static_cast<const std::byte*>(call.to[0]), f64 ? 8 : 4);
 }
 
 namespace {

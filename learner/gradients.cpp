@@ -39,7 +39,8 @@ std::vector<bool> reached_from(const GraphData& data, std::span<const Var> wrt) 
 }
 
 std::vector<Var> joint_vjp(Graph& graph, const Joint& joint, const ValueSpec& input, Var out_grad) {
-  const Var made = graph.emit_joint(out_grad, joint.backward, joint.forward);
+  const ValueSpec whole{input.shape, DType::kF32, input.place == Place::kRows ? Place::kRows : Place::kReplicated};
+  const Var made = graph.emit_joint(out_grad, joint.backward, joint.forward, &whole);
   return {made && input.place == Place::kReplicated ? as_partial(made) : made};
 }
 

@@ -188,6 +188,7 @@ Var Graph::state(std::string_view name, const Shape& shape, Init init) {
   const ParamEntry* entry = data_->state.layout.find(full_name);
   if (entry == nullptr) {
     data_->state.layout.add(full_name, shape);
+    data_->state.layout.entries.back().policy = VariablePolicy::kLocal;  // until the replica API says otherwise
     data_->state.inits.push_back(init);
     entry = &data_->state.layout.entries.back();
   } else if (entry->shape != shape) {
@@ -272,9 +273,9 @@ Var Graph::emit1(const OpDef& op, std::initializer_list<Var> inputs, const Attr&
   return emit(op, std::span<const Var>(inputs.begin(), inputs.size()), attr)[0];
 }
 
-Var Graph::emit_joint(Var value, JointFn forward, JointFn backward) {
+Var Graph::emit_joint(Var value, JointFn forward, JointFn backward, const ValueSpec* made_as) {
   if (!status_.ok()) return {};
-  ValueSpec out = spec(value);
+  ValueSpec out = made_as == nullptr ? spec(value) : *made_as;
   if (out.dtype != DType::kF32) {
     return fail(Code::kInvalidArgument, fmt::format("joint: {}, expected float32", troupe::to_string(out.dtype)));
   }

@@ -97,8 +97,9 @@ class Graph {
   std::vector<Var> emit(const OpDef& op, std::span<const Var> inputs, const Attr& attr = {});
   /// The same for operations with one output.
   Var emit1(const OpDef& op, std::initializer_list<Var> inputs, const Attr& attr = {});
-  /// Adds a node that runs on one thread while all shards wait, see learner/ops/joint.hpp.
-  Var emit_joint(Var value, JointFn forward, JointFn backward);
+  /// Adds a node that runs on one thread while all shards wait, see learner/ops/joint.hpp. out: null for the shape and
+  /// place of `value` (a sum over shards comes out replicated); otherwise what `forward` makes, not a sum over shards.
+  Var emit_joint(Var value, JointFn forward, JointFn backward, const ValueSpec* out = nullptr);
   /// The logical device of what is emitted from now on; a gradient goes where its forward node is. Programs map it to
   /// one of theirs (CompileOptions::devices). Users say it through DeviceScope. Errors: kOutOfRange when negative.
   void set_device(int device);

@@ -29,7 +29,7 @@ struct Node {
   int device = 0;  ///< logical; programs with fewer devices take it modulo theirs
 };
 
-/// Sums a partial value over the shards; then `forward`, unless empty, changes it.
+/// Makes the whole value out of the shards' parts; `forward`, unless empty, makes another one of it.
 struct Joint {
   JointFn forward;
   JointFn backward;

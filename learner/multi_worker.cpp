@@ -2,11 +2,13 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <utility>
 #include <vector>
 
+#include <troupe/learner/make_replicator.hpp>
 #include <troupe/learner/program_state.hpp>
 
 namespace troupe::learner {
@@ -32,19 +34,6 @@ std::uint64_t unpack(const float* from) {
   return value;
 }
 
-/// FNV-1a over words of 8 bytes: equal states give equal digests, and two that differ hardly ever do.
-std::uint64_t digest(Program& program) {
-  std::uint64_t hash = 14695981039346656037ULL;
-  for (const messages::TensorBytes& tensor : save_state(program)) {
-    for (std::size_t at = 0; at < tensor.bytes.size(); at += 8) {
-      std::uint64_t word = 0;
-      std::memcpy(&word, tensor.bytes.data() + at, std::min<std::size_t>(8, tensor.bytes.size() - at));
-      hash = (hash ^ word) * 1099511628211ULL;
-    }
-  }
-  return hash;
-}
-
 }  // namespace
 
 Result<std::unique_ptr<MultiWorker>> MultiWorker::make(Replica& replica, const MultiWorkerOptions& options) {
@@ -64,7 +53,13 @@ Status MultiWorker::build(const InputContext& context) {
   Graph graph(context.replica_batch);
   ReplicaContext replica_context(graph, context, options_.communicator);
   replica_.step_fn(replica_context, StepInputs(graph, input->signature()));
-  TROUPE_ASSIGN(std::unique_ptr<Program> program, Program::compile(graph, options_.compile));
+  CompileOptions compile = options_.compile;
+  if (options_.deterministic) {
+    const auto shards = virtual_shards(compile, context.replica_count, context.global_batch);
+    const std::int64_t own = shards.ok() ? shards->shards : kVirtualShards / context.replica_count;
+    compile.shards = static_cast<int>(std::clamp<std::int64_t>(own, 1, context.replica_batch));
+  }
+  TROUPE_ASSIGN(std::unique_ptr<Program> program, Program::compile(graph, compile));
   if (program_ != nullptr) TROUPE_TRY(restore_state(*program, save_state(*program_), program_->step()));
   taken_.reset();  // it leads into the pipeline before
   input_ = std::move(input);
@@ -102,7 +97,7 @@ Status MultiWorker::agree() {
   collectives::Communicator& group = *options_.communicator;
   std::array<float, kStandingFloats> own;
   pack(static_cast<std::uint64_t>(whole_ ? program_->step() : -1), own.data());
-  pack(digest(*program_), own.data() + 4);
+  pack(shared_digest(*program_), own.data() + 4);
   const auto size = static_cast<std::size_t>(group.view().size);
   std::vector<float> all(size * kStandingFloats);
   TROUPE_TRY(group.all_gather(own, all, {.name = "standing"})->wait());
@@ -120,8 +115,15 @@ Status MultiWorker::agree() {
                  fmt::format("group of epoch {}: none of its {} members has a whole state", group.view().epoch, size)};
   }
   if (!differ) return {};
+  // Who is up to date keeps what is only its own.
+  const bool behind = standings[static_cast<std::size_t>(group.view().rank)].step != standings[best].step;
+  std::vector<std::pair<std::span<float>, std::vector<float>>> kept;
+  for (const std::span<float> values : behind ? std::vector<std::span<float>>() : own_variables(*program_)) {
+    kept.emplace_back(values, std::vector<float>(values.begin(), values.end()));
+  }
   whole_ &= static_cast<std::size_t>(group.view().rank) == best;
   TROUPE_TRY(receive_state(static_cast<int>(best)));
+  for (const auto& [to, values] : kept) std::ranges::copy(values, to.begin());
   program_->set_step(standings[best].step);
   program_->parameters_changed();
   whole_ = true;
@@ -148,17 +150,35 @@ Status MultiWorker::receive_state(int from) {
 Status MultiWorker::step() {
   collectives::Activity& activity = options_.communicator->activity();
   activity.begin_step(program_->step());
-  if (!taken_) {
-    activity.enter("input_fn");
-    TROUPE_ASSIGN(taken_, input_->next());
-  }
+  TROUPE_TRY(take_input());
   activity.enter("compute");
+  if (context_.replica_count > 1)
+    TROUPE_TRY(keep_consistent(*program_, *options_.communicator, options_.check_every_steps));
   TROUPE_TRY(program_->bind(*taken_));
   TROUPE_TRY(program_->run());
   taken_.reset();
   ++inputs_;
   activity.enter("between steps");
-  return {};
+  return check_skipped(*program_);
+}
+
+Status MultiWorker::take_input() {
+  collectives::Communicator& group = *options_.communicator;
+  if (!taken_) {
+    group.activity().enter("input_fn");
+    Result<BatchView> next = input_->next();
+    if (!next.ok() && (next.error().code != Code::kOutOfRange || !input_->ends())) return next.error();
+    const Signature& signature = input_->signature();
+    taken_ = next.ok() ? *next : BatchView{&signature, 0, std::vector<std::span<const std::byte>>(signature.size())};
+    last_ = *taken_;
+  }
+  if (!input_->ends()) return {};
+  auto rows = static_cast<float>(taken_->rows);
+  if (context_.replica_count > 1) {
+    TROUPE_TRY(group.all_reduce({&rows, 1}, ReduceOp::kSum, {.name = "rows"})->wait());
+  }
+  if (rows > 0) return {};
+  return Error{Code::kOutOfRange, "step: the input of all replicas has ended"};
 }
 
 }  // namespace troupe::learner

@@ -16,6 +16,7 @@
 
 #include <troupe/collectives/communicator.hpp>
 #include <troupe/core/clock.hpp>
+#include <troupe/learner/consistency.hpp>
 #include <troupe/learner/replicator.hpp>
 
 namespace troupe::learner {
@@ -25,7 +26,10 @@ struct MultiWorkerOptions {
   /// differ by one row, and a mean is exact all the same).
   std::int64_t batch = 0;
   std::int64_t global_batch = 0;  ///< rows of one step over all members, when `batch` is 0
-  CompileOptions compile;         ///< the seed must be the same on all members
+  /// As ReplicatorOptions::deterministic, where the size of the group allows; a group of 3 has bits of its own.
+  bool deterministic = false;
+  CompileOptions compile;                             ///< the seed must be the same on all members
+  std::int64_t check_every_steps = kCheckEverySteps;  ///< see keep_consistent()
   /// In no group yet, or any. Outlives the replicator.
   collectives::Communicator* communicator = nullptr;
 };
@@ -41,10 +45,12 @@ class MultiWorker final : public Replicator {
   /// kInvalidArgument (a global batch with fewer rows than members); kUnavailable when no member has a whole state.
   Status reform(const collectives::GroupView& view, Duration timeout);
 
-  /// Errors: kUnavailable when there is no input yet; kCancelled and kDeadlineExceeded when the epoch is over: nothing
+  /// Errors: kUnavailable when there is no input yet; kOutOfRange when that of all members has ended; kInternal after
+  /// kMaxSkippedInARow, on all members alike; kCancelled and kDeadlineExceeded when the epoch is over: nothing
   /// has changed, and the input is kept for the step in the next epoch, unless that has another share of the batch.
   Status step() override;
   Program& program() override { return *program_; }
+  BatchView batch() const override { return last_; }
   const InputContext& context() const { return context_; }
 
  private:
@@ -53,6 +59,7 @@ class MultiWorker final : public Replicator {
   Status build(const InputContext& context);
   Status agree();
   Status receive_state(int from);
+  Status take_input();
 
   Replica& replica_;
   MultiWorkerOptions options_;
@@ -60,8 +67,9 @@ class MultiWorker final : public Replicator {
   std::unique_ptr<InputPipeline> input_;
   std::unique_ptr<Program> program_;
   std::optional<BatchView> taken_;  ///< of the step that is to be taken again
-  std::int64_t inputs_ = 0;         ///< the step that the input of the next one belongs to
-  bool whole_ = true;               ///< false: a peer's state came in halves, and counts for nothing
+  BatchView last_;
+  std::int64_t inputs_ = 0;  ///< the step that the input of the next one belongs to
+  bool whole_ = true;        ///< false: a peer's state came in halves, and counts for nothing
 };
 
 }  // namespace troupe::learner

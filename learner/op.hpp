@@ -128,8 +128,14 @@ struct OpDef {
   bool alias = false;
 };
 
-/// Runs on one thread while all shards wait. Replicated values and sums over shards: one piece, the whole value. Rows:
-/// one piece for each shard, in order. In place. An error stops the step and is returned by Program::run.
-using JointFn = std::function<Status(std::span<const std::span<float>> pieces)>;
+/// What the function of a joint works on: whole values, of all shards.
+struct JointArgs {
+  std::span<const float> in;  ///< a sum over shards is added up, rows follow each other
+  std::span<float> out;       ///< to be written completely; does not overlap `in`
+  std::int64_t rows = 0;      ///< of this step's batch that are data
+};
+
+/// Runs on one thread while all shards wait. An error stops the step and is returned by Program::run.
+using JointFn = std::function<Status(const JointArgs&)>;
 
 }  // namespace troupe::learner

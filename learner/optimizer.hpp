@@ -5,6 +5,7 @@
 #include <functional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <variant>
 #include <vector>
 
@@ -53,9 +54,16 @@ struct Schedule {
   double factor(std::int64_t update) const;
 };
 
-/// Called once a step on one thread with the flat gradient of the group, already summed over shards (padding is zero);
-/// replaces it, e.g. with the mean over replicas. An error stops the step before anything is updated.
-using ReduceGradient = std::function<Status(std::span<float> gradient)>;
+/// What a reduction replaces: a stretch of a group's flat gradient, already summed over shards (padding is zero).
+struct GradientPart {
+  std::span<float> values;
+  std::string_view name;  ///< "critic", or "critic/2" of several; the same on all replicas
+  std::int64_t rows = 0;  ///< of this step's batch that are data
+};
+
+/// Called on one thread for every part of the group's gradient, in the same order on all replicas; replaces it, e.g.
+/// with the mean over replicas. An error stops the step before anything is updated.
+using ReduceGradient = std::function<Status(const GradientPart& part)>;
 
 struct OptimizerSpec {
   std::variant<Adam, Sgd> rule;

@@ -12,10 +12,18 @@
 
 namespace troupe::learner {
 
+/// What the replicas of a group share of a variable: a parameter, or a tensor of replica state.
+enum class VariablePolicy : std::uint8_t {
+  kSync,       ///< all hold the same bits; of parameters each step reduces the gradient
+  kBroadcast,  ///< each changes its own, and every so many steps all take rank 0's
+  kLocal,      ///< each has its own
+};
+
 struct ParamEntry {
   std::string name;  ///< "critic/0/weight": group first
   Shape shape;
   std::int64_t offset = 0;  ///< elements from the start of every flat span; a multiple of 16 (64 bytes)
+  VariablePolicy policy = VariablePolicy::kSync;  ///< not part of the layout's fingerprint
 };
 
 /// The named tensors of a group in one flat space. Gaps between tensors are zero and stay zero.

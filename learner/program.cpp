@@ -143,7 +143,10 @@ Status Program::run(Phase phase) {
   impl_->stopped = false;
   for (Progress& progress : impl_->progress) progress.calls = 0;  // no thread runs yet
   impl_->skip = false;
+  const bool exchanging = impl_->exchange && phase == Phase::kStep;
+  if (exchanging) impl_->exchange->begin();
   impl_->pool.run([](void* impl, int shard) { static_cast<Impl*>(impl)->run_thread(shard); }, impl_.get());
+  if (exchanging && impl_->failure.ok()) impl_->failure = impl_->exchange->finish();
   impl_->gradients_ready = phase == Phase::kGradients && impl_->failure.ok();
   TROUPE_TRY(impl_->failure);
   if (phase != Phase::kUpdate) impl_->collect();

@@ -17,6 +17,10 @@
 
 namespace troupe::learner {
 
+/// PyTorch's DDP has 25 MB for links between hosts; smaller ones begin earlier and cost little where a call takes
+/// microseconds (bench/learner/replicators_bench.cpp).
+inline constexpr std::int64_t kBucketBytes = std::int64_t{4} << 20;
+
 struct CompileOptions {
   /// Parts into which the batch is split; each gets batch / shards rows, the first ones one more. What is summed over
   /// shards is added in the order of learner/tree_sum.hpp, so results are the same bits for a fixed number of shards,
@@ -33,6 +37,12 @@ struct CompileOptions {
   DType compute = DType::kF32;
   GemmBackend gemm = GemmBackend::kAuto;
   std::uint64_t seed = 0;  ///< for the initial parameters
+  /// Gradients that replicas reduce go in buckets of at least as many bytes, each as soon as the backward pass has
+  /// written it (learner/gradient_exchange.hpp); programs with fewer than two buckets, and 0: one call a group at the
+  /// end. Changes no bit. The same on all replicas.
+  std::int64_t bucket_bytes = kBucketBytes;
+  /// False: run(kUpdate) assigns state but updates no parameters, whose owner is another program; no optimiser slots.
+  bool update = true;
 };
 
 enum class Phase : std::uint8_t {

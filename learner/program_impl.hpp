@@ -7,6 +7,7 @@
 #include <vector>
 
 #include <troupe/learner/aligned.hpp>
+#include <troupe/learner/gradient_exchange.hpp>
 #include <troupe/learner/graph_data.hpp>
 #include <troupe/learner/kernels/kernel_table.hpp>
 #include <troupe/learner/plan.hpp>
@@ -76,9 +77,11 @@ struct Metric {
 struct JointCall {
   Joint joint;
   ValueSpec input;
+  ValueSpec output;
   std::vector<void* const*> from;  ///< where the address stands, since inputs are bound later
   std::vector<void*> to;
-  std::vector<std::int64_t> elements;
+  std::vector<std::int64_t> in_elements, out_elements;
+  AlignedArray<std::byte> whole_in{nullptr, nullptr}, whole_out{nullptr, nullptr};  ///< null where a shard has it all
 };
 
 struct Group {
@@ -90,12 +93,19 @@ struct Group {
   double decay = 0;  ///< of an average
 };
 
+struct Stretch {
+  std::int64_t begin = 0, end = 0;
+};
+
 /// One minimize(): what its update needs.
 struct Minimized {
   std::size_t group = 0;
   OptimizerSpec spec;
-  std::vector<const float*> gradients;                        ///< of the shards
-  std::vector<double> squares;                                ///< of each block of kNormBlock elements
+  std::vector<const float*> gradients;  ///< of the shards
+  std::vector<Stretch> shared, own;     ///< of the flat gradient: what replicas reduce, and the rest
+  std::vector<Stretch> blocks;  ///< all of it in stretches of at most kNormBlock elements, the shared ones first
+  std::size_t norm_blocks = 0;  ///< those of which the global norm is made
+  std::vector<double> squares;  ///< of each block
   AlignedArray<float> gradient_f64 = make_aligned<float>(0);  ///< float64 programs: what gradient() shows
 };
 
@@ -136,6 +146,7 @@ struct Program::Impl {
   std::vector<Assign> assigns;
   std::vector<std::size_t> stops;  ///< calls at which all shards meet (joints, of more than one), and the end
   std::int64_t rows = 0;           ///< of the present batch that are data
+  std::unique_ptr<GradientExchange> exchange;  ///< of large models with replicas; else null
   std::int64_t step = 0;
   std::int64_t skipped = 0;
   std::int64_t skipped_in_a_row = 0;
@@ -151,10 +162,13 @@ struct Program::Impl {
   void set_rows(std::int64_t valid);
   void run_thread(int thread);
   void run_calls(int thread);
+  void run_stretch(int thread, std::size_t begin, std::size_t end, std::size_t* bucket);
   void run_range(std::size_t shard, std::size_t device, std::size_t begin, std::size_t end);
   void run_stop(std::size_t stop);
-  void run_joint(JointCall& call);
+  void run_joint(JointCall& call, std::size_t index);
   void update(int thread);
+  Status reduce_gradients();
+  Status reduce_bucket(const GradientExchange::Bucket& bucket);
   void sum_gradients(Minimized& minimized, int thread);
   void sum_squares(Minimized& minimized, int thread);
   bool finite() const;
@@ -164,9 +178,8 @@ struct Program::Impl {
   bool updates(std::size_t group) const;
   void assign_states();
   void collect();
-  /// The part of a thread: whole cache lines of a flat buffer; blocks of kNormBlock elements; shards.
+  /// The part of a thread: whole cache lines of a flat buffer; shards.
   std::pair<std::int64_t, std::int64_t> range(std::int64_t elements, int thread) const;
-  std::pair<std::int64_t, std::int64_t> blocks(std::int64_t elements, int thread) const;
   std::pair<std::size_t, std::size_t> shards_of(int thread) const;
   /// Of an output that is split by rows, those that are data.
   template <typename T>

@@ -17,6 +17,7 @@
 #include <troupe/core/tensor.hpp>
 #include <troupe/learner/graph.hpp>
 #include <troupe/learner/optimizer.hpp>
+#include <troupe/learner/param_buffer.hpp>
 
 namespace troupe::learner {
 
@@ -37,9 +38,13 @@ class InputPipeline {
  public:
   virtual ~InputPipeline() = default;
   virtual const Signature& signature() const = 0;
-  /// The next batch, borrowed until the next call; InputContext::replica_batch rows. Never blocks.
-  /// Errors: kUnavailable when there is none yet (the step is not taken and may be tried again); others end training.
+  /// The next batch, borrowed until the next call; InputContext::replica_batch rows, or fewer: then the means of the
+  /// step are over those that there are. Never blocks. Errors: kUnavailable when there is none yet (the step is not
+  /// taken and may be tried again); kOutOfRange when the input has ended; others end training.
   virtual Result<BatchView> next() = 0;
+  /// Whether next() may say kOutOfRange; the same on all replicas. One whose input has ended goes on without rows, and
+  /// replicas in several processes agree before each step on whether anybody has some.
+  virtual bool ends() const { return false; }
 };
 
 using InputFn = std::function<Result<std::unique_ptr<InputPipeline>>(const InputContext&)>;
@@ -77,8 +82,14 @@ class StepInputs {
 };
 
 /// What step_fn builds into, and how its replica meets the others. All replicas of a group must build the same step.
-/// Values are weighted by each replica's rows, so the gradients are exact for uneven batches. With L = sum(w_i L_i) /
-/// sum(w_i) over replicas' losses, every gradient rule below makes wrap_optimizer's mean gradient that of L.
+/// Values are weighted by the rows that each replica has in the step at hand, so the gradients are exact for uneven and
+/// short batches. With L = sum(w_i L_i) / sum(w_i) over replicas' losses, every gradient rule below makes
+/// wrap_optimizer's mean gradient that of L. A replica without rows takes part, but its values have no weight.
+///
+/// Every collective holds up all shards of the replica, so keep them few. x: float32 at run time, of the same shape on
+/// all replicas; where it is a sum over shards, that is added up first, where it is split by rows, row i meets row i.
+/// `name` is what errors call it ("D/block2/conv1"); without one, its place in the step. One replica on its own gets
+/// the value itself.
 class ReplicaContext {
  public:
   /// communicator: null for a replica on its own; otherwise it outlives every program compiled from the graph.
@@ -95,22 +106,56 @@ class ReplicaContext {
   /// (model parallelism: TF-Replicator section 3.4), and change no bit of any result. Parameters are shared by all.
   DeviceScope device(int index) { return {graph_, index}; }
 
-  /// sum(x_i) over replicas; x has the same shape everywhere, and float32 at run time. Backward: sum(w_j dy_j) / w_i.
-  /// Both collectives hold up all shards of the replica, so keep them few.
-  Var all_sum(Var x);
+  /// kSum, kMean, kMin or kMax over replicas, element by element. Backward: of the minimum and maximum to the replicas
+  /// that hold it, in equal parts; see below for the others. A replica without rows holds no extremum.
+  Var all_reduce(Var x, collectives::ReduceOp op, std::string_view name = {});
+  /// sum(x_i) over replicas. Backward: sum(w_j dy_j) / w_i.
+  Var all_sum(Var x, std::string_view name = {}) { return all_reduce(x, collectives::ReduceOp::kSum, name); }
   /// sum(w_i x_i) / sum(w_i) over replicas. Backward: the same of the gradients.
-  Var all_mean(Var x);
+  Var all_mean(Var x, std::string_view name = {}) { return all_reduce(x, collectives::ReduceOp::kMean, name); }
+  /// [replicas, shape of x], replica i's x at row i. Of a value split by rows, those that are no data are zero.
+  /// Backward: sum(w_j dy_j[i]) / w_i.
+  Var all_gather(Var x, std::string_view name = {});
+  /// Row i of the kSum or kMean over replicas of x, [replicas, ...], on replica i; x is not split by rows.
+  /// Backward: replica j's gradient at row j, times w_j / w_i for the sum, w_j / sum(w) for the mean.
+  Var reduce_scatter(Var x, collectives::ReduceOp op, std::string_view name = {});
+  /// x of replica `root`. Backward: sum(w_j dy_j) / w_root there, zero elsewhere (so without rows, root has none).
+  Var broadcast(Var x, int root, std::string_view name = {});
 
-  /// The same optimiser, but it first replaces its group's flat gradient by the replicas' mean: one all-reduce.
+  /// fn(items[i]) for all i, divided over replicas: replica r computes those with i mod replicas = r. Results must not
+  /// be split by rows and are of one shape; they end everywhere, as [items, shape] or reduced over items (kSum, kMean
+  /// without weights, kMin, kMax) in an order that does not depend on the number of replicas. fn makes no parameters
+  /// and calls no collective, since not every replica runs it on every item.
+  Var map_gather(std::span<const Var> items, const std::function<Var(Var)>& fn, std::string_view name = {});
+  Var map_reduce(std::span<const Var> items, const std::function<Var(Var)>& fn, collectives::ReduceOp op,
+                 std::string_view name = {});
+
+  /// What replicas share of a parameter (kSync until this is called) or of state (kLocal). A target or average has its
+  /// online group's policies. The gradient norm that clips is that of the kSync parameters, if there are any, so that
+  /// these stay equal. Replicators compare what is kSync every so many steps, and give all rank 0's kBroadcast.
+  void set_policy(Var variable, VariablePolicy policy);
+  /// Graph::assign(), but state of policy kSync becomes the replicas' mean of `value`.
+  void assign(Var state, Var value);
+
+  /// The same optimiser, but it first replaces its group's flat gradient by the replicas' mean.
   OptimizerSpec wrap_optimizer(OptimizerSpec optimizer);
+  /// How gradients travel: kF32 (the default), or kBF16 for half the bytes, which rounds them. Before wrap_optimizer.
+  void set_gradient_wire(DType wire) { wire_ = wire; }
+  /// For replicators that reduce gradients themselves: wrap_optimizer() leaves them as they are.
+  void leave_gradients() { leave_gradients_ = true; }
 
  private:
-  /// All-reduces over replicas, then multiplies by `factor`.
-  JointFn all_reduce(collectives::ReduceOp op, double factor);
+  struct Exchange;
+  std::shared_ptr<Exchange> exchange(std::string_view kind, std::string_view name);
+  ParamEntry* entry(Var variable);
+  Var map(std::span<const Var> items, const std::function<Var(Var)>& fn, const collectives::ReduceOp* op,
+          std::string_view name);
 
   Graph& graph_;
   InputContext input_;
   collectives::Communicator* communicator_;
+  DType wire_ = DType::kF32;
+  bool leave_gradients_ = false;
   int calls_ = 0;  // names the collectives; equal on all replicas, since all build the same step
 };
 

@@ -3,6 +3,10 @@
 #include <fmt/format.h>
 
 #include <utility>
+#include <vector>
+
+#include <troupe/core/atomic_file.hpp>
+#include <troupe/messages/safetensors.hpp>
 
 namespace troupe::learner {
 
@@ -33,11 +37,32 @@ Result<std::unique_ptr<OneDevice>> OneDevice::make(Replica& replica, const OneDe
 
 Status OneDevice::step() {
   TROUPE_ASSIGN(const BatchView batch, input_->next());
-  if (batch.rows != batch_) {
-    return Error{Code::kShapeMismatch, fmt::format("step: the input has {} rows, expected {}", batch.rows, batch_)};
+  last_ = batch;
+  if (batch.rows > batch_) {
+    return Error{Code::kShapeMismatch,
+                 fmt::format("step: the input has {} rows, expected {} or fewer", batch.rows, batch_)};
   }
   TROUPE_TRY(program_->bind(batch));
-  return program_->run();
+  TROUPE_TRY(program_->run());
+  return check_skipped(*program_);
+}
+
+Status check_skipped(const Program& program) {
+  const std::int64_t skipped = program.skipped_in_a_row();
+  if (skipped < kMaxSkippedInARow) return {};
+  return Error{Code::kInternal, fmt::format("step {}: the gradient was not finite {} times in a row ({} steps skipped)",
+                                            program.step(), skipped, program.skipped())};
+}
+
+Status save_batch(const BatchView& batch, const std::string& path) {
+  if (batch.signature == nullptr) return Error{Code::kInvalidArgument, "save_batch: no batch"};
+  std::vector<messages::TensorBytes> tensors;
+  for (std::size_t c = 0; c < batch.columns.size(); ++c) {
+    const TensorSpec& column = (*batch.signature)[c];
+    tensors.push_back({column.name, column.dtype, column.shape.with_leading(batch.rows), batch.columns[c]});
+  }
+  TROUPE_ASSIGN(const std::vector<std::byte> file, messages::encode_safetensors(tensors, {}));
+  return write_file_atomic(path, file);
 }
 
 }  // namespace troupe::learner

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 
 #include <troupe/collectives/communicator.hpp>
 #include <troupe/core/error.hpp>
@@ -23,7 +24,21 @@ class Replicator {
   /// The compiled step of the first replica on this process: parameters, metrics, outputs, step count. Replicas agree
   /// on parameters bit for bit, since they start equal and apply the same reduced gradients.
   virtual Program& program() = 0;
+  /// The batch of the last step on this process, of the first replica; borrowed until the next step() and empty before
+  /// the first: for save_batch() when a step fails.
+  virtual BatchView batch() const { return {}; }
 };
+
+/// So many steps in a row without a finite gradient are a run that is broken, not one bad batch.
+inline constexpr std::int64_t kMaxSkippedInARow = 10;
+
+/// kInternal, naming step and count, once program.skipped_in_a_row() has reached kMaxSkippedInARow. Replicas of a group
+/// skip the same steps, so they all say so at the same one. The last checkpoint is then what is good.
+Status check_skipped(const Program& program);
+
+/// Writes a batch as a safetensors file, column by column, for people who look for what was wrong with it.
+/// Errors: kIo naming the path; kInvalidArgument for a batch without a signature.
+Status save_batch(const BatchView& batch, const std::string& path);
 
 struct OneDeviceOptions {
   std::int64_t batch = 0;  ///< rows that this replica takes at each step
@@ -41,12 +56,14 @@ class OneDevice final : public Replicator {
 
   Status step() override;
   Program& program() override { return *program_; }
+  BatchView batch() const override { return last_; }
 
  private:
   OneDevice(std::unique_ptr<InputPipeline> input, std::unique_ptr<Program> program, std::int64_t batch);
   std::unique_ptr<InputPipeline> input_;
   std::unique_ptr<Program> program_;
   std::int64_t batch_;
+  BatchView last_;
 };
 
 }  // namespace troupe::learner

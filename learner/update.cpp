@@ -1,6 +1,10 @@
 // The end of a step, on all threads: each takes a range of every flat buffer, so no two write the same line.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
+#include <limits>
+#include <utility>
 
 #include <troupe/learner/apply_update.hpp>
 #include <troupe/learner/program_impl.hpp>
@@ -11,11 +15,6 @@ namespace troupe::learner {
 std::pair<std::int64_t, std::int64_t> Program::Impl::range(std::int64_t elements, int thread) const {
   const std::int64_t lines = elements / 16, count = pool.shards();  // 64-byte lines; layouts are whole lines
   return {lines * thread / count * 16, lines * (thread + 1) / count * 16};
-}
-
-std::pair<std::int64_t, std::int64_t> Program::Impl::blocks(std::int64_t elements, int thread) const {
-  const std::int64_t all = (elements + kNormBlock - 1) / kNormBlock, count = pool.shards();
-  return {all * thread / count, all * (thread + 1) / count};
 }
 
 void Program::Impl::sum_gradients(Minimized& minimized, int thread) {
@@ -36,11 +35,11 @@ void Program::Impl::sum_gradients(Minimized& minimized, int thread) {
 }
 
 void Program::Impl::sum_squares(Minimized& minimized, int thread) {
-  const std::int64_t elements = groups[minimized.group].params->layout().elements;
-  const auto [first, last] = blocks(elements, thread);
-  for (std::int64_t block = first; block < last; ++block) {
-    minimized.squares[static_cast<std::size_t>(block)] =
-        table->sum_squares(minimized.gradients[0], block * kNormBlock, std::min(elements, (block + 1) * kNormBlock));
+  const auto count = static_cast<std::size_t>(pool.shards()), t = static_cast<std::size_t>(thread);
+  const std::size_t all = minimized.blocks.size();
+  for (std::size_t b = all * t / count; b < all * (t + 1) / count; ++b) {
+    const Stretch& block = minimized.blocks[b];
+    minimized.squares[b] = table->sum_squares(minimized.gradients[0], block.begin, block.end);
   }
 }
 
@@ -50,32 +49,68 @@ bool Program::Impl::finite() const {
   });
 }
 
+namespace {
+
+bool reduces(const Minimized& minimized) { return static_cast<bool>(minimized.spec.reduce); }
+
+}  // namespace
+
+Status Program::Impl::reduce_gradients() {
+  // What only this replica has may be infinite here alone, but all must skip the step: so it spoils what they share.
+  const bool own_finite = std::ranges::all_of(minimized, [&](const Minimized& m) {
+    return std::ranges::all_of(m.own, [&](const Stretch& own) {
+      return std::isfinite(table->sum_squares(m.gradients[0], own.begin, own.end));
+    });
+  });
+  bool spoilt = own_finite;
+  for (const Minimized& m : minimized) {
+    if (!reduces(m)) continue;
+    const std::string& group = groups[m.group].params->layout().group;
+    float* const gradient = const_cast<float*>(m.gradients[0]);
+    for (std::size_t i = 0; i < m.shared.size(); ++i) {
+      const auto [begin, end] = m.shared[i];
+      if (!std::exchange(spoilt, true)) gradient[begin] = std::numeric_limits<float>::quiet_NaN();
+      const std::string name = m.shared.size() == 1 ? group : fmt::format("{}/{}", group, i);
+      TROUPE_TRY(m.spec.reduce({{gradient + begin, gradient + end}, name, rows}));
+    }
+  }
+  return {};
+}
+
+Status Program::Impl::reduce_bucket(const GradientExchange::Bucket& bucket) {
+  const Minimized& m = minimized[bucket.minimized];
+  float* const gradient = const_cast<float*>(m.gradients[0]);
+  const auto count = static_cast<std::int64_t>(m.gradients.size());
+  if (count > 1) table->sum_gradients(m.gradients.data(), count, gradient, bucket.begin, bucket.end);
+  return m.spec.reduce({{gradient + bucket.begin, gradient + bucket.end}, bucket.name, rows});
+}
+
 // All that can fail comes before the first write, so a step is done whole or not at all.
 void Program::Impl::update(int thread) {
   if (minimized.empty() && assigns.empty()) return;
-  const auto reduces = [](const Minimized& m) { return static_cast<bool>(m.spec.reduce); };
+  const bool exchanged = exchange && phase == Phase::kStep;
   if (phase != Phase::kUpdate) {
-    for (Minimized& m : minimized) sum_gradients(m, thread);
+    for (Minimized& m : minimized) {
+      if (!exchanged || !reduces(m)) sum_gradients(m, thread);
+    }
   }
   if (phase == Phase::kGradients) return;
   pool.barrier();
   if (std::ranges::any_of(minimized, reduces)) {
-    for (Minimized& m : minimized) {
-      if (thread != 0 || !reduces(m) || !failure.ok()) continue;
-      const auto elements = static_cast<std::size_t>(groups[m.group].params->layout().elements);
-      failure = m.spec.reduce({const_cast<float*>(m.gradients[0]), elements});
-    }
+    if (thread == 0) failure = exchanged ? exchange->finish() : reduce_gradients();
     pool.barrier();
     if (!failure.ok()) return;
   }
-  for (Minimized& m : minimized) sum_squares(m, thread);
-  pool.barrier();
-  if (!finite()) {
-    if (thread == 0) skip = true;
-    return;
+  if (options.update) {
+    for (Minimized& m : minimized) sum_squares(m, thread);
+    pool.barrier();
+    if (!finite()) {
+      if (thread == 0) skip = true;
+      return;
+    }
+    for (Minimized& m : minimized) apply(m, thread);
+    follow_online(thread);
   }
-  for (Minimized& m : minimized) apply(m, thread);
-  follow_online(thread);
   if (thread == 0) assign_states();
 }
 
@@ -96,7 +131,7 @@ void Program::Impl::apply(Minimized& minimized, int thread) {
                   .gradient_scale = 1};
   if (minimized.spec.max_global_norm > 0) {
     double squares = 0;
-    for (const double part : minimized.squares) squares += part;
+    for (std::size_t b = 0; b < minimized.norm_blocks; ++b) squares += minimized.squares[b];
     const double norm = std::sqrt(squares);
     if (norm > minimized.spec.max_global_norm) {
       args.gradient_scale = static_cast<float>(minimized.spec.max_global_norm / norm);

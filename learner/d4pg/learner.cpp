@@ -1,7 +1,5 @@
 #include <troupe/learner/d4pg/learner.hpp>
 
-#include <fmt/format.h>
-
 #include <cmath>
 #include <utility>
 
@@ -42,15 +40,16 @@ Result<StepMetrics> Learner::step(const BatchView& batch) {
   TROUPE_TRY(replicator_->step());
   const std::span<const double> values = program().metrics();
   TROUPE_CHECK(values.size() == 3, "d4pg: {} metrics", values.size());
-  const StepMetrics metrics{.critic_loss = values[0], .policy_loss = values[1], .q_mean = values[2]};
-  if (!std::isfinite(metrics.critic_loss) || !std::isfinite(metrics.policy_loss)) {
-    return Error{Code::kInternal, fmt::format("d4pg: losses of step {} are not finite: critic {}, policy {}",
-                                              program().step(), metrics.critic_loss, metrics.policy_loss)};
+  const std::span<const float> td_error = program().output("td_error");
+  td_error_.assign(td_error.begin(), td_error.end());
+  metrics_.skipped = program().skipped_in_a_row() > 0;
+  if (metrics_.skipped) {
+    for (float& error : td_error_) error = std::isfinite(error) ? error : 0;
+  } else {
+    metrics_ = {.critic_loss = values[0], .policy_loss = values[1], .q_mean = values[2]};
   }
-  return metrics;
+  return metrics_;
 }
-
-std::span<const float> Learner::td_error() const { return replicator_->program().output("td_error"); }
 
 Result<std::unique_ptr<Policy>> make_policy(const Options& options, const PolicyOptions& policy_options) {
   TROUPE_TRY(validate(options));

@@ -4,6 +4,7 @@
 // Checkpoints: learner/program_state.hpp over program(). Acting: d4pg::make_policy() over policy()'s values.
 #include <memory>
 #include <span>
+#include <vector>
 
 #include <troupe/collectives/communicator.hpp>
 #include <troupe/core/error.hpp>
@@ -29,6 +30,7 @@ struct StepMetrics {
   double critic_loss = 0;
   double policy_loss = 0;
   double q_mean = 0;
+  bool skipped = false;  ///< the gradient was not finite, so nothing has changed; the numbers are of the step before
 };
 
 /// One thread at a time.
@@ -45,11 +47,12 @@ class Learner {
   /// MultiWorker::reform().
   Status reform(const collectives::GroupView& view, Duration timeout);
   /// One step. batch: options.batch rows of signature(), unchanged until a call has succeeded with it.
-  /// Errors: kShapeMismatch, naming the column; kInternal when a loss is not finite (the parameters are then of no use:
-  /// restore a checkpoint); with a communicator, those of MultiWorker::step(): the same batch comes again.
+  /// Errors: kShapeMismatch, naming the column; kInternal after kMaxSkippedInARow (the last checkpoint is what is
+  /// good); with a communicator, those of MultiWorker::step(): the same batch comes again.
   Result<StepMetrics> step(const BatchView& batch);
-  /// Rows' TD errors (cross-entropies) of the last step, >= 0: what prioritised replay takes as new priorities.
-  std::span<const float> td_error() const;
+  /// Rows' TD errors (cross-entropies) of the last step, >= 0: what prioritised replay takes as new priorities. Of a
+  /// skipped step 0 for rows that are not finite, which so are not drawn again.
+  std::span<const float> td_error() const { return td_error_; }
 
   /// What env actors and the evaluator act with: values() is one contiguous span, fingerprint() its layout. A learner
   /// publishes a copy as version program().step().
@@ -60,6 +63,8 @@ class Learner {
   explicit Learner(const Signature& signature);
 
   Signature signature_;
+  StepMetrics metrics_;
+  std::vector<float> td_error_;
   BatchSlot slot_;
   std::unique_ptr<D4pgReplica> replica_;  ///< a group builds its step anew when its size changes
   std::unique_ptr<Replicator> replicator_;

@@ -20,4 +20,10 @@ Var joint(Var x, JointFn forward, JointFn backward) {
   return x ? x.graph->emit_joint(x, std::move(forward), std::move(backward)) : Var{};
 }
 
+Var joint(Var x, const Shape& shape, JointFn forward, JointFn backward) {
+  if (!x) return {};
+  const ValueSpec out{shape, DType::kF32, Place::kReplicated};
+  return x.graph->emit_joint(x, std::move(forward), std::move(backward), &out);
+}
+
 }  // namespace troupe::learner

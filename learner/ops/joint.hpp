@@ -6,9 +6,11 @@ namespace troupe::learner {
 
 /// The sum of a partial value over this program's shards, replicated: afterwards any operation may use it.
 Var sum_shards(Var x);
-/// `forward` changes the value in place on one thread while the shards wait, `backward` does so with its gradient (for
-/// an all-reduce over replicas both are that all-reduce). Same shape and place as x, but partial sums come out
-/// replicated. x must be float32 at run time. The replica API's all_reduce and friends are made of this.
+/// `forward` makes another value of x on one thread while the shards wait, `backward` makes the gradient of x of that
+/// of the result. Same shape and place as x, but partial sums come out replicated. x must be float32 at run time.
 Var joint(Var x, JointFn forward, JointFn backward);
+/// The same with a result of another shape, which is replicated. The replica API's all_gather and friends are made of
+/// these.
+Var joint(Var x, const Shape& shape, JointFn forward, JointFn backward);
 
 }  // namespace troupe::learner

@@ -144,11 +144,9 @@ class RandomStep {
   }
   JointFn function() {
     const int id = next_function_++;
-    return [this, id](std::span<const std::span<float>> pieces) -> Status {
+    return [this, id](const JointArgs& args) -> Status {
       functions_run.push_back(id);  // a race unless joints run one after the other
-      for (const std::span<float> piece : pieces) {
-        for (float& x : piece) x *= 0.75F;
-      }
+      for (std::size_t i = 0; i < args.in.size(); ++i) args.out[i] = 0.75F * args.in[i];
       return {};
     };
   }
@@ -345,8 +343,9 @@ TEST(Devices, AnErrorInAJointStopsAllAndChangesNothing) {
       h = linear(h, graph.param(net, fmt::format("w{}", device), {3, 3}, Init::normal(1)),
                  graph.param(net, fmt::format("b{}", device), {3}, {}), Activation::kTanh);
       side = dawdle(side, 200);
-      const JointFn function = [&, device](std::span<const std::span<float>>) -> Status {
+      const JointFn function = [&, device](const JointArgs& args) -> Status {
         ran.push_back(device);
+        std::ranges::copy(args.in, args.out.begin());
         if (fail && device == failing) return Error{Code::kUnavailable, "peer 3 is gone"};
         return {};
       };

@@ -336,9 +336,11 @@ TEST(Program, ReducesGradientsBeforeTheUpdateAndStopsOnItsError) {
     std::size_t seen = 0;
     OptimizerSpec spec{.rule = Sgd{.learning_rate = 0.5}};
     auto plain = classifier({.shards = shards}, spec);
-    spec.reduce = [&](std::span<float> gradient) -> Status {
-      seen = gradient.size();
-      for (float& g : gradient) g *= 2;
+    spec.reduce = [&](const GradientPart& part) -> Status {
+      seen = part.values.size();
+      EXPECT_EQ(part.name, "net");
+      EXPECT_EQ(part.rows, kBatch);
+      for (float& g : part.values) g *= 2;
       if (fail) return Error{Code::kUnavailable, "peer 3 is gone"};
       return {};
     };
@@ -362,13 +364,11 @@ TEST(Program, ReducesGradientsBeforeTheUpdateAndStopsOnItsError) {
 
 TEST(Program, RunsJointFunctionsForwardsAndBackwards) {
   for (const int shards : {1, 3}) {
-    std::size_t pieces_seen = 0;
+    std::size_t seen = 0;
     bool fail = false;
-    const JointFn triple = [&](std::span<const std::span<float>> pieces) -> Status {
-      pieces_seen = pieces.size();
-      for (const auto piece : pieces) {
-        for (float& x : piece) x *= 3;
-      }
+    const JointFn triple = [&](const JointArgs& args) -> Status {
+      seen = args.in.size();
+      for (std::size_t i = 0; i < args.in.size(); ++i) args.out[i] = 3 * args.in[i];
       return fail ? Status(Error{Code::kCancelled, "stopped"}) : Status();
     };
     Graph graph(kBatch);
@@ -383,7 +383,7 @@ TEST(Program, RunsJointFunctionsForwardsAndBackwards) {
     const std::vector<float> data(kBatch * 2, 0.5F);
     (*program)->bind("x", std::span<const float>(data)).value();
     (*program)->run().value();
-    EXPECT_EQ(pieces_seen, static_cast<std::size_t>(shards)) << "the last one works on rows, backwards";
+    EXPECT_EQ(seen, kBatch * 2U) << "the last one works on rows, backwards";
     EXPECT_THAT((*program)->output("rows"), testing::Each(1.5F));
     EXPECT_FLOAT_EQ(static_cast<float>((*program)->metrics()[0]), 9 * 13);
     EXPECT_THAT((*program)->output("dx"), testing::Each(81.0F * 13));

@@ -152,19 +152,31 @@ TEST(D4pgLearner, NamesTheColumnThatDoesNotFit) {
   EXPECT_EQ(result.error().code, Code::kShapeMismatch);
   EXPECT_NE(result.error().message.find("action"), std::string::npos) << result.error().message;
 
+  BatchBuffer large(learner->signature(), 65);
+  EXPECT_EQ(learner->step(large.view()).error().code, Code::kShapeMismatch);
   BatchBuffer small(learner->signature(), 63);
-  EXPECT_EQ(learner->step(small.view()).error().code, Code::kShapeMismatch);
+  EXPECT_TRUE(learner->step(small.view()).ok());
+  EXPECT_EQ(learner->td_error().size(), 63U);
 }
 
-TEST(D4pgLearner, StopsAtALossThatIsNotFinite) {
+TEST(D4pgLearner, SkipsABatchThatIsNotFiniteAndStopsAfterTen) {
   const std::unique_ptr<Learner> learner = make_learner(steering_options());
   Rng rng(8);
   BatchBuffer batch(learner->signature(), 64);
   fill_steering(rng, batch);
+  const StepMetrics good = learner->step(batch.view()).value();
+  EXPECT_FALSE(good.skipped);
+  const std::vector<float> before(learner->policy().values().begin(), learner->policy().values().end());
   batch.mutable_view().as<float>(0)[5] = std::numeric_limits<float>::quiet_NaN();
-  const Result<StepMetrics> result = learner->step(batch.view());
-  ASSERT_FALSE(result.ok());
-  EXPECT_EQ(result.error().code, Code::kInternal);
+  for (int i = 0; i < kMaxSkippedInARow - 1; ++i) {
+    const StepMetrics skipped = learner->step(batch.view()).value();
+    EXPECT_TRUE(skipped.skipped);
+    EXPECT_EQ(skipped.critic_loss, good.critic_loss);
+    EXPECT_EQ(learner->td_error()[5], 0);
+  }
+  EXPECT_TRUE(std::equal(before.begin(), before.end(), learner->policy().values().begin()));
+  EXPECT_EQ(learner->program().step(), 1);
+  EXPECT_EQ(learner->step(batch.view()).error().code, Code::kInternal);
 }
 
 }  // namespace

@@ -1,0 +1,118 @@
+// What a replicator costs: the D4PG step of learner_bench.cpp, global batch 256, float32, one thread a replica. The row
+// multi_worker_1 has vs_one_device, measured in the same row, turn by turn; it may not fall below 0.97. The value is
+// steps per second.
+#include <benchmark/benchmark.h>
+
+#include <algorithm>
+#include <chrono>
+#include <memory>
+#include <vector>
+
+#include <troupe/collectives/in_process.hpp>
+#include <troupe/core/rng.hpp>
+#include <troupe/learner/d4pg/replica.hpp>
+#include <troupe/learner/make_replicator.hpp>
+#include <troupe/learner/multi_worker.hpp>
+
+namespace troupe::learner {
+namespace {
+
+constexpr std::int64_t kBatch = 256;
+
+d4pg::Options options() {
+  d4pg::Options made;
+  made.environment = {
+      .observation_size = 17, .action_low = {-1, -1, -1, -1, -1, -1}, .action_high = {1, 1, 1, 1, 1, 1}};
+  return made;
+}
+
+/// The same random rows again and again.
+class Rows final : public InputPipeline {
+ public:
+  explicit Rows(const InputContext& context) : batch_(d4pg::batch_signature(options()), context.replica_batch) {
+    Rng rng(1);
+    for (std::size_t column = 0; column < signature().size(); ++column) {
+      for (float& x : batch_.mutable_view().as<float>(column)) x = static_cast<float>(2 * rng.uniform() - 1);
+    }
+  }
+  const Signature& signature() const override { return *batch_.view().signature; }
+  Result<BatchView> next() override { return batch_.view(); }
+
+ private:
+  BatchBuffer batch_;
+};
+
+struct Trained {
+  d4pg::D4pgReplica replica{options(), [](const InputContext& context) {
+                              return Result<std::unique_ptr<InputPipeline>>(std::make_unique<Rows>(context));
+                            }};
+  std::unique_ptr<Replicator> replicator;
+
+  explicit Trained(const ReplicatorOptions& with) {
+    replicator = make_replicator(replica, with).value();
+    if (auto* const worker = dynamic_cast<MultiWorker*>(replicator.get())) {
+      worker->reform({.epoch = 1, .rank = 0, .size = 1}, std::chrono::seconds(5)).value();
+    }
+    for (int i = 0; i < 20; ++i) replicator->step().value();
+  }
+};
+
+ReplicatorOptions of(ReplicatorKind kind, int replicas, bool deterministic) {
+  return {.kind = kind,
+          .global_batch = kBatch,
+          .replicas = replicas,
+          .deterministic = deterministic,
+          .compile = {.threads = 1}};
+}
+
+void step(benchmark::State& state, ReplicatorKind kind, int replicas, bool deterministic) {
+  Trained trained(of(kind, replicas, deterministic));
+  for ([[maybe_unused]] auto _ : state) trained.replicator->step().value();
+  state.SetItemsProcessed(state.iterations());
+  state.SetLabel("steps/s");
+}
+
+void multi_worker_alone(benchmark::State& state) {
+  collectives::InProcessHub hub;
+  const auto communicator = hub.make();
+  ReplicatorOptions with = of(ReplicatorKind::kMultiWorker, 1, false);
+  with.communicator = communicator.get();
+  Trained one(of(ReplicatorKind::kOneDevice, 1, false)), group(with);
+  using Clock = std::chrono::steady_clock;
+  std::vector<double> ratios;
+  double seconds = 0;
+  const auto time = [](Replicator& replicator) {
+    const auto begin = Clock::now();
+    for (int i = 0; i < 10; ++i) replicator.step().value();
+    return std::chrono::duration<double>(Clock::now() - begin).count();
+  };
+  for ([[maybe_unused]] auto _ : state) {
+    const double alone = time(*one.replicator), grouped = time(*group.replicator);
+    ratios.push_back(alone / grouped);
+    seconds += grouped;
+  }
+  std::ranges::nth_element(ratios, ratios.begin() + static_cast<std::ptrdiff_t>(ratios.size() / 2));
+  state.counters["value"] = 10 * static_cast<double>(state.iterations()) / seconds;
+  state.counters["vs_one_device"] = state.counters["value"] / ratios[ratios.size() / 2];
+  state.SetLabel("steps/s");
+}
+
+void register_rows() {
+  const auto add = [](const char* name, ReplicatorKind kind, int replicas, bool deterministic = false) {
+    benchmark::RegisterBenchmark(name, step, kind, replicas, deterministic)->UseRealTime()->MinTime(2);
+  };
+  add("one_device", ReplicatorKind::kOneDevice, 1);
+  add("one_device_deterministic", ReplicatorKind::kOneDevice, 1, true);
+  benchmark::RegisterBenchmark("multi_worker_1", multi_worker_alone)->UseRealTime()->MinTime(4);
+  add("multi_device_2", ReplicatorKind::kMultiDevice, 2);
+  add("central_storage_2", ReplicatorKind::kCentralStorage, 2);
+}
+
+}  // namespace
+}  // namespace troupe::learner
+
+int main(int argc, char** argv) {
+  troupe::learner::register_rows();
+  benchmark::Initialize(&argc, argv);
+  benchmark::RunSpecifiedBenchmarks();
+}

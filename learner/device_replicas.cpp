@@ -1,0 +1,171 @@
+#include <troupe/learner/device_replicas.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include <troupe/collectives/reduce.hpp>
+
+namespace troupe::learner {
+
+namespace {
+
+constexpr Duration kJoinTimeout = std::chrono::seconds(30);  // threads of this process, which only have to wake up
+
+Status check(const DeviceReplicasOptions& options) {
+  if (options.replicas < 1 || options.global_batch < options.replicas) {
+    return Error{Code::kInvalidArgument,
+                 fmt::format("replicator: {} replicas for a global batch of {}, expected 1 to as many as rows",
+                             options.replicas, options.global_batch)};
+  }
+  return {};
+}
+
+}  // namespace
+
+Status DeviceReplicas::build(Replica& replica, Updates updates) {
+  const std::int64_t rows = options_.global_batch, count = options_.replicas;
+  for (std::int64_t r = 0; r < count; ++r) {
+    OneReplica& made = replicas_[static_cast<std::size_t>(r)];
+    const InputContext context{.replica_id = static_cast<int>(r),
+                               .replica_count = static_cast<int>(count),
+                               .replica_batch = rows * (r + 1) / count - rows * r / count,
+                               .global_batch = rows,
+                               .first_step = options_.first_step};
+    made.communicator = hub_.make();
+    TROUPE_ASSIGN(made.input, replica.input_fn(context));
+    Graph graph(context.replica_batch);
+    ReplicaContext replica_context(graph, context, made.communicator.get());
+    if (updates == Updates::kCentral) replica_context.leave_gradients();
+    replica.step_fn(replica_context, StepInputs(graph, made.input->signature()));
+    CompileOptions compile = options_.compile;
+    compile.update = updates == Updates::kMirrored || r == 0;
+    TROUPE_ASSIGN(made.program, Program::compile(graph, compile));
+  }
+  return {};
+}
+
+Status DeviceReplicas::on_all(const std::function<Status(std::size_t)>& job) {
+  struct Context {
+    DeviceReplicas& self;
+    const std::function<Status(std::size_t)>& job;
+  } context{*this, job};
+  threads_.run(
+      [](void* at, int thread) {
+        const auto& [self, job] = *static_cast<Context*>(at);
+        OneReplica& own = self.replicas_[static_cast<std::size_t>(thread)];
+        own.status = job(static_cast<std::size_t>(thread));
+        if (!own.status.ok() && own.communicator->view().size > 1) {
+          own.communicator->abort(fmt::format("replica {}: {}", thread, own.status.error().message));
+        }
+      },
+      &context);
+  const OneReplica* failed = nullptr;
+  for (const OneReplica& each : replicas_) {
+    if (each.status.ok()) continue;
+    if (failed == nullptr || failed->status.error().code == Code::kCancelled) failed = &each;  // not the followers'
+  }
+  if (failed == nullptr) return {};
+  joined_ = false;
+  return failed->status;
+}
+
+Status DeviceReplicas::join() {
+  if (joined_ || replicas_.size() == 1) return {};
+  ++epoch_;
+  TROUPE_TRY(on_all([this](std::size_t r) {
+    return replicas_[r].communicator->reform(
+        {.epoch = epoch_, .rank = static_cast<int>(r), .size = static_cast<int>(replicas_.size())}, kJoinTimeout);
+  }));
+  joined_ = true;
+  return {};
+}
+
+Status DeviceReplicas::take_inputs() {
+  bool any = false;
+  for (OneReplica& each : replicas_) {
+    if (!each.fresh) {
+      Result<BatchView> next = each.input->next();
+      if (!next.ok() && next.error().code != Code::kOutOfRange) return next.error();
+      each.batch = next.ok() ? *next : BatchView{&each.input->signature(), 0, {}};
+      if (!next.ok()) each.batch->columns.resize(each.input->signature().size());
+      each.fresh = true;
+    }
+    any |= each.batch->rows > 0;
+  }
+  if (any) return {};
+  for (OneReplica& each : replicas_) each.fresh = false;
+  return Error{Code::kOutOfRange, "step: the input of all replicas has ended"};
+}
+
+Status DeviceReplicas::step() {
+  TROUPE_TRY(take_inputs());
+  TROUPE_TRY(join());
+  TROUPE_TRY(train());
+  for (OneReplica& each : replicas_) each.fresh = false;
+  return check_skipped(program());
+}
+
+Result<std::unique_ptr<MultiDevice>> MultiDevice::make(Replica& replica, const DeviceReplicasOptions& options) {
+  TROUPE_TRY(check(options));
+  std::unique_ptr<MultiDevice> made(new MultiDevice(options));
+  TROUPE_TRY(made->build(replica, Updates::kMirrored));
+  return made;
+}
+
+Status MultiDevice::train() {
+  return on_all([this](std::size_t r) -> Status {
+    TROUPE_TRY(keep_consistent(*all()[r].program, *all()[r].communicator, options().check_every_steps));
+    TROUPE_TRY(all()[r].program->bind(*all()[r].batch));
+    return all()[r].program->run();
+  });
+}
+
+Result<std::unique_ptr<CentralStorage>> CentralStorage::make(Replica& replica, const DeviceReplicasOptions& options) {
+  TROUPE_TRY(check(options));
+  std::unique_ptr<CentralStorage> made(new CentralStorage(options));
+  TROUPE_TRY(made->build(replica, Updates::kCentral));
+  return made;
+}
+
+void CentralStorage::pull(std::size_t replica) {
+  Program &from = *all()[0].program, &to = *all()[replica].program;
+  for (std::size_t g = 0; g < from.group_count(); ++g) {
+    std::ranges::copy(from.group(g).values(), to.group(g).values().begin());
+  }
+  to.parameters_changed();
+}
+
+void CentralStorage::reduce_gradients() {
+  std::vector<double> weights;
+  for (const OneReplica& each : all()) weights.push_back(static_cast<double>(each.program->rows()));
+  const std::vector<float> shares = collectives::mean_shares(weights);
+  for (std::size_t g = 0; g < program().group_count(); ++g) {
+    std::vector<const float*> parts;
+    std::span<float> sum;
+    for (const OneReplica& each : all()) {
+      const std::span<float> part = each.program->gradient(each.program->group(g).layout().group);
+      if (parts.empty()) sum = part;
+      parts.push_back(part.data());
+    }
+    if (sum.empty()) continue;
+    float* const out = sum.data();
+    collectives::reduce_tree(parts, shares, collectives::ReduceOp::kMean, sum.size(), {&out, 1});
+  }
+}
+
+Status CentralStorage::train() {
+  TROUPE_TRY(on_all([this](std::size_t r) -> Status {
+    if (r != 0) pull(r);
+    TROUPE_TRY(all()[r].program->bind(*all()[r].batch));
+    return all()[r].program->run(Phase::kGradients);
+  }));
+  if (all().size() > 1) reduce_gradients();
+  const std::int64_t skipped = program().skipped();
+  TROUPE_TRY(program().run(Phase::kUpdate));
+  if (program().skipped() != skipped) return {};
+  return on_all([this](std::size_t r) -> Status { return r == 0 ? Status() : all()[r].program->run(Phase::kUpdate); });
+}
+
+}  // namespace troupe::learner
