@@ -160,6 +160,7 @@ void ChiefActor::went_down(Instance& instance, const Error& error, bool with_its
   if (instance.elastic && !membership_.up(instance.node)) return;  // it may come back, or not
 
   const RestartPolicy& policy = instance.spec->restart;
+  if (policy.ends_run == error.code) return end_run({error});
   const Duration now = options_.clock->now();
   std::erase_if(instance.recent, [&](Duration at) { return now - at > policy.window; });
   const int recent = static_cast<int>(instance.recent.size());

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include <troupe/actors/bad_gradient.hpp>
 #include <troupe/actors/env_actor.hpp>
 #include <troupe/actors/evaluator.hpp>
 #include <troupe/actors/inference_actor.hpp>
@@ -147,7 +148,10 @@ Result<Topology> d4pg_topology(const TrainOptions& options, const envs::EnvSpec&
                                         .partition = *partition});
   learner.completes_run = true;
   // One alone is not replaced within a process: what it has learnt is gone. Of several, the others have it.
-  if (options.learner.count > 1) learner.restart = restart_policy(options);
+  if (options.learner.count > 1) {
+    learner.restart = restart_policy(options);
+    learner.restart.ends_run = kBadGradient;
+  }
 
   RoleSpec evaluator = Evaluator::spec(kEvaluatorRole, {.env = options.env,
                                                         .episodes = options.evaluator.episodes,

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <fstream>
 
+#include <troupe/actors/bad_gradient.hpp>
 #include <troupe/core/atomic_file.hpp>
 #include <troupe/core/log.hpp>
 #include <troupe/learner/program_state.hpp>
@@ -41,6 +42,7 @@ RoleSpec LearnerActor::spec(std::string name, const LearnerActorOptions& options
   spec.execution = Execution::kThread;
   spec.count = options.count;
   spec.group = options.count > 1;
+  spec.restart.ends_run = kBadGradient;
   spec.make = [options](const RoleIdentity& identity) { return make(options, identity); };
   return spec;
 }
@@ -54,6 +56,8 @@ Result<std::unique_ptr<Role>> LearnerActor::make(const LearnerActorOptions& opti
             learner_options.compile.compute == DType::kBF16 ? "bf16" : "fp32", program.gemm_backend_name(),
             program.instruction_set());
   auto role = std::unique_ptr<LearnerActor>(new LearnerActor(options, identity.group, std::move(learner)));
+  role->name_ = identity.name();
+  role->run_directory_ = identity.run_directory;
   if (!identity.directory.empty()) {
     std::error_code failed;
     std::filesystem::create_directories(identity.directory, failed);
@@ -99,9 +103,12 @@ Result<Progress> LearnerActor::step(RoleContext& context) {
   }
   TROUPE_ASSIGN(const auto batch, messages::read_batch(batch_));
   const bool prioritised = options_.learner.d4pg.importance_weights;
-  const auto taken = learner_->step(prioritised ? with_weights(batch, mix_.share(batch_shard_)) : batch.columns());
+  const BatchView columns = prioritised ? with_weights(batch, mix_.share(batch_shard_)) : batch.columns();
+  const auto taken = learner_->step(columns);
   if (!taken.ok()) {
-    if (seat_ == nullptr || !epoch_is_over(taken.error())) return taken.error();
+    if (seat_ == nullptr || !epoch_is_over(taken.error())) {
+      return bad_gradient(taken.error(), learner_->program(), columns, run_directory_, name_);
+    }
     seat_->give_up(seat_->communicator().view().epoch, taken.error());
     return Progress::kIdle;  // the next view wakes it
   }

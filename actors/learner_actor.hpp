@@ -65,6 +65,8 @@ class LearnerActor final : public Role {
   Status reserve(std::int64_t version);
 
   LearnerActorOptions options_;
+  std::string name_;
+  std::filesystem::path run_directory_;
   std::shared_ptr<GroupSeat> seat_;  ///< null: it learns alone
   bool agreed_ = false;              ///< has been in an epoch
   Frame batch_;                      ///< of the step under way, or of the one that is to be taken again

@@ -110,6 +110,7 @@ Result<RuntimeOptions> node_runtime(const NodePlace& place, const TrainOptions& 
                                     NodeNetwork& network, std::function<std::vector<messages::Counter>()> more) {
   RuntimeOptions runtime;
   runtime.seed = options.seed;
+  runtime.run_directory = place.run_dir;
   runtime.report_period = from_seconds(options.metrics.every_s);
   runtime.checkpoint_period = from_seconds(options.checkpoint.every_s);
   const std::filesystem::path checkpoints = place.run_dir / "checkpoints";

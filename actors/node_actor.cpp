@@ -351,6 +351,7 @@ void NodeActor::spawn_instance(const Control& order) {
                       derive_seed(options_.seed, id.role, id.index),
                       options_.directory.empty() ? std::filesystem::path() : options_.directory / name,
                       order.resume,
+                      options_.run_directory,
                       options_.groups->join(id.role, id.index)};
   options.number = id.number;
   options.topology = options_.topology;

@@ -37,6 +37,7 @@ struct NodeActorOptions {
   /// No threads: everything on the scheduler that the runtime drives.
   bool single_threaded = false;
   std::filesystem::path directory;  ///< instances' own folders are made in it; empty: they have none
+  std::filesystem::path run_directory;
   CutWriterFunction write_cut;      ///< empty: cuts are taken but not written
   StateLoader load;                 ///< empty: there is nothing to restore from
   /// How long the instances here may take to pause and save; then the cut fails naming who did not answer.

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include <troupe/actors/bad_gradient.hpp>
 #include <troupe/actors/make_replicator.hpp>
 #include <troupe/actors/replica_results.hpp>
 #include <troupe/core/log.hpp>
@@ -32,6 +33,7 @@ RoleSpec ReplicaActor::spec(const ReplicaActorOptions& options) {
   if (options.model.make_evaluation) spec.outlets = {{kPublishPort, "Parameters", ChannelKind::kLatest}};
   spec.execution = Execution::kThread;
   spec.restart.from = RestartFrom::kLastCut;
+  spec.restart.ends_run = kBadGradient;
   spec.group = options.group.replicator == "multi_worker";
   spec.make = [options](const RoleIdentity& identity) { return make(options, identity); };
   return spec;
@@ -48,7 +50,7 @@ ReplicaActor::ReplicaActor(ReplicaActorOptions options, const RoleIdentity& iden
                            std::unique_ptr<learner::Replica> replica, ReplicaPublisher publisher)
     : options_(std::move(options)),
       name_(identity.name()),
-      directory_(identity.directory),
+      run_directory_(identity.run_directory),
       seat_(identity.group),
       replica_(std::move(replica)),
       publisher_(std::move(publisher)) {}
@@ -113,7 +115,9 @@ Result<Progress> ReplicaActor::step(RoleContext& context) {
       return Progress::kIdle;
     }
     if (!stepped.ok() && seat_ != nullptr && epoch_is_over(stepped.error())) return leave_epoch(stepped.error());
-    TROUPE_TRY(stepped);
+    if (!stepped.ok()) {
+      return bad_gradient(stepped.error(), replicator_->program(), replicator_->batch(), run_directory_, name_);
+    }
     waiting_.clear();
   }
   const bool publishes = seat_ == nullptr || seat_->communicator().view().rank == 0;

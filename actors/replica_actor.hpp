@@ -55,7 +55,7 @@ class ReplicaActor final : public Role {
 
   ReplicaActorOptions options_;
   std::string name_;
-  std::filesystem::path directory_;
+  std::filesystem::path run_directory_;
   std::shared_ptr<GroupSeat> seat_;  ///< null: not in a group
   std::unique_ptr<learner::Replica> replica_;
   std::unique_ptr<learner::Replicator> replicator_;

@@ -38,6 +38,8 @@ struct RoleIdentity {
   /// The whole run goes on from a checkpoint: restore() follows, and what is newer in `directory` does not count. When
   /// this instance alone is restarted, the opposite is true.
   bool resumes = false;
+  /// The run's folder, for what people should find there; empty: the run leaves nothing behind.
+  std::filesystem::path run_directory = {};
   /// Its seat in the group of its role; null in a role without one (RoleSpec::group).
   std::shared_ptr<GroupSeat> group = nullptr;
 

@@ -116,6 +116,7 @@ struct Runtime::Impl {
     hands.report_period = topology.reports ? options.report_period : Duration::zero();
     hands.single_threaded = options.deterministic;
     hands.groups = &groups;
+    hands.run_directory = options.run_directory;
     if (options.write_cut) hands.write_cut = options.node ? options.write_cut : keeping_newest(options.write_cut);
     hands.cut_deadline = options.cut_deadline;
     if (const auto& own = options.node) {

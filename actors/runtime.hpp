@@ -57,7 +57,8 @@ struct NodeOptions {
 
 struct RuntimeOptions {
   std::uint64_t seed = 0;
-  bool deterministic = false;  ///< one thread, virtual time
+  bool deterministic = false;           ///< one thread, virtual time
+  std::filesystem::path run_directory;  ///< RoleIdentity::run_directory
   Duration report_period = std::chrono::seconds(1);
   Duration cut_deadline = std::chrono::seconds(30);
   std::shared_ptr<const Cut> resume_from;  ///< null: a fresh run; only when this process is the whole run

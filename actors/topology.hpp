@@ -44,6 +44,8 @@ struct RestartPolicy {
   RestartFrom from = RestartFrom::kNothing;
   /// An instance that fails too often is given up while others of its role live; else the whole run fails.
   bool quarantine = false;
+  /// An error of this code ends the run at once, as its last checkpoint has it: another try would only repeat it.
+  std::optional<Code> ends_run = std::nullopt;
   Duration first_backoff = std::chrono::milliseconds(100);
   Duration max_backoff = std::chrono::seconds(5);  ///< doubles from first_backoff up to this
 };

@@ -100,6 +100,7 @@ class Training {
     RuntimeOptions runtime;
     runtime.seed = options_.seed;
     runtime.deterministic = options_.deterministic;
+    runtime.run_directory = hooks_.checkpoint_dir.parent_path();
     runtime.report_period = from_seconds(options_.metrics.every_s);
     runtime.checkpoint_period = from_seconds(options_.checkpoint.every_s);
     runtime.write_cut = [this](std::shared_ptr<const Cut> cut) { return write(std::move(cut)); };

@@ -1,0 +1,23 @@
+#include <troupe/actors/bad_gradient.hpp>
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include <troupe/learner/replicator.hpp>
+
+namespace troupe::actors {
+
+Error bad_gradient(Error error, const learner::Program& program, const BatchView& batch,
+                   const std::filesystem::path& run_directory, const std::string& instance) {
+  if (program.skipped_in_a_row() < learner::kMaxSkippedInARow) return error;
+  error.code = kBadGradient;
+  if (run_directory.empty() || batch.signature == nullptr) return error;
+  const std::string file = (run_directory / fmt::format("bad_batch-{}.safetensors", instance)).string();
+  const Status saved = learner::save_batch(batch, file);
+  error.message += saved.ok() ? fmt::format("; the last batch is in {}", file)
+                              : fmt::format("; the last batch could not be kept: {}", saved.error().message);
+  return error;
+}
+
+}  // namespace troupe::actors

@@ -1,0 +1,22 @@
+#pragma once
+// What follows when a gradient was not finite in too many steps in a row: the run ends as its last checkpoint has it,
+// and the batch is kept for whoever looks for the cause. For the roles that train; the skipping itself is the
+// program's (learner/program.hpp), so the parameters are still those before the first of these steps.
+#include <filesystem>
+#include <string>
+
+#include <troupe/actors/role.hpp>
+#include <troupe/core/tensor.hpp>
+#include <troupe/learner/program.hpp>
+
+namespace troupe::actors {
+
+/// RestartPolicy::ends_run of the roles that train.
+inline constexpr Code kBadGradient = Code::kOutOfRange;
+
+/// `error` of a step as it is, unless the step was the last of kMaxSkippedInARow that were skipped: then `batch` is
+/// written to RUN/bad_batch-INSTANCE.safetensors, and the error has the code kBadGradient and names that file.
+Error bad_gradient(Error error, const learner::Program& program, const BatchView& batch,
+                   const std::filesystem::path& run_directory, const std::string& instance);
+
+}  // namespace troupe::actors
