@@ -24,7 +24,7 @@ class ClusterReader {
  public:
   ClusterReader(const std::string& name, const actors::TrainOptions& options)
       : mistakes_(printable(name, 4096)), counts_{{actors::kMetricsRole, 1}} {
-    for (const auto& [role, count] : role_counts(options)) counts_[role] = count;
+    for (const RoleCount& role : role_counts(options)) counts_[role.role] = role.count;
     for (const auto& [role, count] : counts_) role_names_.push_back(role);
   }
 

@@ -183,12 +183,12 @@ class TfConfig {
                                                         {actors::kInferenceRole, "ps"},
                                                         {actors::kEvaluatorRole, "evaluator"},
                                                         {actors::kActorRole, "worker"}};
-    for (const auto& [role, count] : role_counts(options)) {
-      const auto type = task_of.find(role);
+    for (const RoleCount& role : role_counts(options)) {
+      const auto type = task_of.find(role.role);
       const std::size_t hands = type == task_of.end() ? 0 : tasks(type->second).size();
-      const auto shares = deal(count, std::max<std::size_t>(hands, 1));
+      const auto shares = deal(role.count, std::max<std::size_t>(hands, 1));
       for (std::size_t i = 0; i < shares.size(); ++i) {
-        add_role(hands == 0 ? cluster.nodes[0] : *node(node_name(type->second, i)), role, shares[i]);
+        add_role(hands == 0 ? cluster.nodes[0] : *node(node_name(type->second, i)), role.role, shares[i]);
       }
     }
     for (const NodeSpec& idle : cluster.nodes) {
@@ -202,7 +202,7 @@ class TfConfig {
 
   static std::vector<std::string> counts_in_words(const actors::TrainOptions& options) {
     std::vector<std::string> words;
-    for (const auto& [role, count] : role_counts(options)) words.push_back(fmt::format("{} {}", count, role));
+    for (const RoleCount& role : role_counts(options)) words.push_back(fmt::format("{} {}", role.count, role.role));
     return words;
   }
 
