@@ -11,7 +11,9 @@ struct NormKernels {
   using K = Kernels<V>;
 
   /// Rows of this shard's part of `x` that are data.
-  static std::int64_t counted_rows(const KernelArgs&, const Operand& x) { return x.rows; }
+  static std::int64_t counted_rows(const KernelArgs& args, const Operand& x) {
+    return args.valid == nullptr ? x.rows : args.valid->elements_of(x.rows);
+  }
 
   // ---- sums over rows, of each column ----
 

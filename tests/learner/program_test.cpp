@@ -7,6 +7,7 @@
 #include <vector>
 
 #include <troupe/core/rng.hpp>
+#include <troupe/learner/ops/batch_norm.hpp>
 #include <troupe/learner/ops/categorical.hpp>
 #include <troupe/learner/ops/gradient.hpp>
 #include <troupe/learner/ops/joint.hpp>
@@ -245,7 +246,11 @@ std::unique_ptr<Program> reductions(std::int64_t batch, int shards, DType comput
   const Var gram = sum_shards(matmul(h, labels, true, false));
   const Var rows = sum_shards(count_rows(graph));
   const Var error = softmax_cross_entropy(h, labels);
-  const Var loss = add(add(mean(error), scale(mean(square(h)), 0.1)), scale(mean(square(gram)), 0.01));
+  const Var normal =
+      batch_norm(h, graph.constant({7}, std::vector<float>(7, 1)), graph.constant({7}, std::vector<float>(7)),
+                 graph.state("mean", {7}, {}), graph.state("variance", {7}, Init::constant(1)));
+  const Var loss = add(add(mean(error), scale(mean(square(h)), 0.1)),
+                       add(scale(mean(square(gram)), 0.01), scale(mean(mul(square(normal), labels)), 0.1)));
   graph.metric("sum", sum(error));
   graph.metric("loss", loss);
   graph.metric("rows", rows);
