@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <troupe/learner/make_replicator.hpp>
+
 namespace troupe::actors {
 
 learner::CompileOptions compile_options(const ReplicaGroupOptions& options) {
@@ -13,16 +15,27 @@ learner::CompileOptions compile_options(const ReplicaGroupOptions& options) {
 
 Result<std::unique_ptr<learner::Replicator>> make_replicator(learner::Replica& replica,
                                                              const ReplicaGroupOptions& options,
-                                                             std::int64_t first_step) {
-  const learner::CompileOptions compile = compile_options(options);
+                                                             std::int64_t first_step,
+                                                             collectives::Communicator* communicator) {
   // A replica on several devices is one replica: its step_fn places its stages by ReplicaContext::device().
-  if (options.replicator == "one_device" || options.replicator == "model_parallel") {
-    TROUPE_ASSIGN(auto one, learner::OneDevice::make(
-                                replica, {.batch = options.batch_size, .compile = compile, .first_step = first_step}));
-    return std::unique_ptr<learner::Replicator>(std::move(one));
+  const bool one = options.replicator == "model_parallel";
+  const auto kind = learner::replicator_kind(one ? "one_device" : options.replicator);
+  if (!kind) {
+    return Error{Code::kInvalidArgument, fmt::format("replicas.{}.replicator: \"{}\" runs no replicas by itself",
+                                                     options.name, options.replicator)};
   }
-  return Error{Code::kInvalidArgument, fmt::format("replicas.{}.replicator: \"{}\" runs no replicas by itself",
-                                                   options.name, options.replicator)};
+  learner::ReplicatorOptions how;
+  how.kind = *kind;
+  how.global_batch = options.batch_size;
+  how.replicas = static_cast<int>(options.count);
+  how.reduce = options.reduce == "hierarchical_copy"  ? collectives::InProcessAlgorithm::kHierarchicalCopy
+               : options.reduce == "reduction_to_one" ? collectives::InProcessAlgorithm::kReductionToOne
+                                                      : collectives::InProcessAlgorithm::kCollective;
+  how.deterministic = options.deterministic;
+  how.compile = compile_options(options);
+  how.first_step = first_step;
+  how.communicator = communicator;
+  return learner::make_replicator(replica, how);
 }
 
 }  // namespace troupe::actors

@@ -1,9 +1,10 @@
 #pragma once
-// From a group's options to the replicator that runs its replicas: the one list of them by name.
+// From a group's options to the replicator that runs its replicas (learner/make_replicator.hpp).
 #include <cstdint>
 #include <memory>
 
 #include <troupe/actors/replica_options.hpp>
+#include <troupe/collectives/communicator.hpp>
 #include <troupe/core/error.hpp>
 #include <troupe/learner/replicator.hpp>
 
@@ -12,10 +13,11 @@ namespace troupe::actors {
 /// How a group's programs are compiled, the same for all of its members.
 learner::CompileOptions compile_options(const ReplicaGroupOptions& options);
 
-/// `replica` outlives what is returned. Errors: those of the replicator; kInvalidArgument for one that does not run its
-/// replicas by itself.
+/// `replica` outlives what is returned, and so does the communicator, which "multi_worker" needs. Errors: those of the
+/// replicator; kInvalidArgument for one whose replicas are run by roles of their own.
 Result<std::unique_ptr<learner::Replicator>> make_replicator(learner::Replica& replica,
                                                              const ReplicaGroupOptions& options,
-                                                             std::int64_t first_step);
+                                                             std::int64_t first_step,
+                                                             collectives::Communicator* communicator);
 
 }  // namespace troupe::actors

@@ -40,7 +40,7 @@ Status check(const ParameterServerOptions& options) {
 }
 
 learner::ParameterServerPlan plan(const ParameterServerOptions& options, std::int64_t worker, std::int64_t first_step) {
-  const std::int64_t rows = options.batch / options.workers + (worker < options.batch % options.workers);
+  const std::int64_t rows = (worker + 1) * options.batch / options.workers - worker * options.batch / options.workers;
   return {.input = {.replica_id = static_cast<int>(worker),
                     .replica_count = static_cast<int>(options.workers),
                     .replica_batch = rows,

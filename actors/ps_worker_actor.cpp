@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include <troupe/actors/replica_results.hpp>
+
 namespace troupe::actors {
 namespace {
 
@@ -196,6 +198,7 @@ std::string PsWorkerActor::waiting_for() const {
 
 void PsWorkerActor::report(Report& report) const {
   if (worker_ == nullptr) return;
+  report.counters.push_back({"steps", static_cast<double>(std::max<std::int64_t>(worker_->version(), 0))});
   report.counters.push_back({"batches", static_cast<double>(worker_->batches())});
   report.counters.push_back({"lost_pushes", static_cast<double>(lost_)});
   report.counters.push_back({"not_finite", static_cast<double>(worker_->not_finite())});
@@ -214,7 +217,10 @@ Result<RoleState> PsWorkerActor::save() const {
     const auto bytes = std::as_bytes(state.tensor(entry));
     saved.tensors.push_back({entry.name, DType::kF32, entry.shape, {bytes.begin(), bytes.end()}});
   }
-  saved.counters = {{"batches", worker_->batches()}, {"steps", std::max<std::int64_t>(worker_->version(), 0)}};
+  const learner::Program& program = worker_->program();
+  saved.counters = metric_counters(scalars(program.metric_names(), program.metrics()));
+  saved.counters.push_back({"batches", worker_->batches()});
+  saved.counters.push_back({"steps", std::max<std::int64_t>(worker_->version(), 0)});
   return saved;
 }
 

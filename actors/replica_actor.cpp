@@ -35,6 +35,7 @@ RoleSpec ReplicaActor::spec(const ReplicaActorOptions& options) {
   spec.restart.from = RestartFrom::kLastCut;
   spec.restart.ends_run = kBadGradient;
   spec.group = options.group.replicator == "multi_worker";
+  spec.ordered_sums = options.group.deterministic;
   spec.make = [options](const RoleIdentity& identity) { return make(options, identity); };
   return spec;
 }
@@ -60,17 +61,9 @@ Status ReplicaActor::start() {
   if (!restored_.counters.empty()) {
     TROUPE_ASSIGN(first_step, restored_.counter("steps"));
   }
-  if (seat_ != nullptr) {
-    learner::MultiWorkerOptions members;
-    members.global_batch = options_.group.batch_size;
-    members.compile = compile_options(options_.group);
-    members.communicator = &seat_->communicator();
-    TROUPE_ASSIGN(auto group, learner::MultiWorker::make(*replica_, members));
-    members_ = group.get();
-    replicator_ = std::move(group);
-  } else {
-    TROUPE_ASSIGN(replicator_, make_replicator(*replica_, options_.group, first_step));
-  }
+  collectives::Communicator* const members = seat_ == nullptr ? nullptr : &seat_->communicator();
+  TROUPE_ASSIGN(replicator_, make_replicator(*replica_, options_.group, first_step, members));
+  if (members != nullptr) members_ = static_cast<learner::MultiWorker*>(replicator_.get());
   const learner::Program& program = replicator_->program();
   log::info("{}: {}, products by {}, {} kernels", name_, options_.group.replicator, program.gemm_backend_name(),
             program.instruction_set());

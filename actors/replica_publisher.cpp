@@ -17,17 +17,21 @@ Result<ReplicaPublisher> ReplicaPublisher::make(const ReplicaModel& model, std::
   return publisher;
 }
 
-Status ReplicaPublisher::publish_if_due(RoleContext& context, learner::Program& trained, std::int64_t step) {
-  if (!parameters_ || step < next_step_) return {};
-  TROUPE_ASSIGN(auto builder, messages::ParametersBuilder::make(context.pool(), DType::kF32, parameters_->elements()));
+Result<Frame> ReplicaPublisher::frame(messages::FramePool& pool, learner::Program& trained, std::int64_t step) const {
+  TROUPE_ASSIGN(auto builder, messages::ParametersBuilder::make(pool, DType::kF32, parameters_->elements()));
   const std::span<std::byte> data = builder.data();
   TROUPE_TRY(parameters_->gather(trained, {reinterpret_cast<float*>(data.data()), data.size() / sizeof(float)}));
   messages::ParametersInfo info;
   info.version = step;
   info.layout_hash = parameters_->layout_hash();
   info.publication = static_cast<std::uint64_t>(step);
-  context.out(kPublishPort).send(std::move(builder).finish(info));
-  // Steps may be passed over, where other workers take them too.
+  return std::move(builder).finish(info);
+}
+
+Status ReplicaPublisher::publish_if_due(RoleContext& context, learner::Program& trained, std::int64_t step) {
+  if (!parameters_ || step < next_step_) return {};
+  TROUPE_ASSIGN(Frame published, frame(context.pool(), trained, step));
+  context.out(kPublishPort).send(std::move(published));
   next_step_ = step < last_step_ ? std::min((step / every_steps_ + 1) * every_steps_, last_step_) : step + 1;
   return {};
 }

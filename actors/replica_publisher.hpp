@@ -20,6 +20,8 @@ class ReplicaPublisher {
   /// what is published.
   static Result<ReplicaPublisher> make(const ReplicaModel& model, std::int64_t every_steps, std::int64_t last_step);
 
+  /// The trained program's values as those of `step`. Must not be called without an evaluation.
+  Result<Frame> frame(messages::FramePool& pool, learner::Program& trained, std::int64_t step) const;
   /// Publishes the trained program's values as those of `step`, if they are due and were not published before.
   Status publish_if_due(RoleContext& context, learner::Program& trained, std::int64_t step);
 

@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include <troupe/actors/make_replicator.hpp>
+#include <troupe/actors/parameter_server.hpp>
 #include <troupe/actors/replica_actor.hpp>
 #include <troupe/actors/replica_evaluator.hpp>
 
@@ -10,19 +12,60 @@ namespace troupe::actors {
 std::string evaluator_name(const ReplicaGroupOptions& group) { return group.name + "-evaluator"; }
 std::string parameter_server_name(const ReplicaGroupOptions& group) { return group.name + "-ps"; }
 
+namespace {
+
+/// Under a parameter server the roles are its own (actors/parameter_server.hpp).
+Status add_served_group(Topology& topology, const ReplicaGroupOptions& group, const ReplicaModel& model) {
+  ParameterServerOptions server;
+  server.name = group.name;
+  server.make_replica = model.make;
+  server.workers = group.count;
+  server.batch = group.batch_size;
+  server.compile = compile_options(group);
+  server.shards = group.ps_shards;
+  server.partition = group.ps_partition == "min_size"   ? learner::ParamPartition::kMinSize
+                     : group.ps_partition == "max_size" ? learner::ParamPartition::kMaxSize
+                                                        : learner::ParamPartition::kPartitioned;
+  server.transfer = group.wire == "bf16" ? DType::kBF16 : DType::kF32;
+  server.stale = group.staleness == "drop"    ? learner::StalePolicy::kDrop
+                 : group.staleness == "scale" ? learner::StalePolicy::kScale
+                                              : learner::StalePolicy::kNone;
+  server.max_staleness = group.max_staleness;
+  server.synchronous = group.replicator == "sync_replicas";
+  server.backup_workers = group.backup_workers;
+  server.updates = group.steps;
+  if (model.make_evaluation) {
+    server.publish_every = group.evaluate_every_steps;
+    server.make_publish = [model, group]() -> Result<PublishParameters> {
+      TROUPE_ASSIGN(auto publisher, ReplicaPublisher::make(model, group.evaluate_every_steps, group.steps));
+      return PublishParameters(
+          [publisher = std::move(publisher)](messages::FramePool& pool, learner::Program& program,
+                                             std::int64_t version) { return publisher.frame(pool, program, version); });
+    };
+  }
+  return add_parameter_server(topology, server);
+}
+
+}  // namespace
+
 Status add_replica_group(Topology& topology, const ReplicaGroupOptions& group, const ReplicaModel& model) {
   TROUPE_TRY(check(group));
-  RoleSpec replicas = ReplicaActor::spec({.model = model, .group = group});
-  replicas.part = group.name;
-  replicas.completes_run = !model.make_evaluation;
-  topology.roles.push_back(std::move(replicas));
-  if (!model.make_evaluation) return {};
-  RoleSpec evaluator =
-      ReplicaEvaluator::spec({.name = evaluator_name(group), .model = model, .last_step = group.steps});
-  evaluator.part = group.name;
-  evaluator.completes_run = true;
-  topology.channels.push_back({group.name, "parameters", evaluator.name, "parameters", 1});
-  topology.roles.push_back(std::move(evaluator));
+  const std::size_t before = topology.roles.size();
+  if (has_parameter_server(group)) {
+    TROUPE_TRY(add_served_group(topology, group, model));
+  } else {
+    topology.roles.push_back(ReplicaActor::spec({.model = model, .group = group}));
+  }
+  const std::string evaluator = evaluator_name(group);
+  if (model.make_evaluation) {
+    topology.roles.push_back(ReplicaEvaluator::spec({.name = evaluator, .model = model, .last_step = group.steps}));
+    topology.channels.push_back({group.name, kPublishPort, evaluator, "parameters", 1});
+  }
+  for (std::size_t i = before; i < topology.roles.size(); ++i) {
+    RoleSpec& role = topology.roles[i];
+    role.part = group.name;
+    role.completes_run = role.name == (model.make_evaluation ? evaluator : group.name);
+  }
   return {};
 }
 

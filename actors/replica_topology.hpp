@@ -2,6 +2,9 @@
 // A replica group as roles and channels of a topology, next to whatever else is in it:
 //
 //   NAME x n --parameters (latest)--> NAME-evaluator
+//            --pull, push (request)--> NAME-ps x shards, for parameter servers (actors/parameter_server.hpp)
+#include <string>
+
 #include <troupe/actors/replica_model.hpp>
 #include <troupe/actors/replica_options.hpp>
 #include <troupe/actors/topology.hpp>

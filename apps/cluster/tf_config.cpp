@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include <troupe/actors/d4pg_topology.hpp>
+#include <troupe/actors/replica_topology.hpp>
 #include <troupe/apps/cluster/detail/mistakes.hpp>
 #include <troupe/apps/cluster/environment.hpp>
 #include <troupe/apps/cluster/place.hpp>
@@ -178,17 +179,22 @@ class TfConfig {
     const auto chief = node(kChiefName);
     std::rotate(cluster.nodes.begin(), chief, chief + 1);
     add_role(cluster.nodes[0], actors::kMetricsRole, {0});
-    const std::map<std::string, std::string> task_of = {{actors::kReplayRole, "ps"},
-                                                        {actors::kParametersRole, "ps"},
-                                                        {actors::kInferenceRole, "ps"},
-                                                        {actors::kEvaluatorRole, "evaluator"},
-                                                        {actors::kActorRole, "worker"}};
-    for (const RoleCount& role : role_counts(options)) {
-      const auto type = task_of.find(role.role);
+    std::map<std::string, std::string> task_of = {{actors::kReplayRole, "ps"},
+                                                  {actors::kParametersRole, "ps"},
+                                                  {actors::kInferenceRole, "ps"},
+                                                  {actors::kEvaluatorRole, "evaluator"},
+                                                  {actors::kActorRole, "worker"}};
+    for (const actors::ReplicaRun& run : options.replicas) {
+      task_of[run.group.name] = "worker";
+      task_of[actors::parameter_server_name(run.group)] = "ps";
+      task_of[actors::evaluator_name(run.group)] = "evaluator";
+    }
+    for (const RoleCount& hosted : role_counts(options)) {
+      const auto type = task_of.find(hosted.role);
       const std::size_t hands = type == task_of.end() ? 0 : tasks(type->second).size();
-      const auto shares = deal(role.count, std::max<std::size_t>(hands, 1));
+      const auto shares = deal(hosted.count, std::max<std::size_t>(hands, 1));
       for (std::size_t i = 0; i < shares.size(); ++i) {
-        add_role(hands == 0 ? cluster.nodes[0] : *node(node_name(type->second, i)), role.role, shares[i]);
+        add_role(hands == 0 ? cluster.nodes[0] : *node(node_name(type->second, i)), hosted.role, shares[i]);
       }
     }
     for (const NodeSpec& idle : cluster.nodes) {
@@ -202,7 +208,8 @@ class TfConfig {
 
   static std::vector<std::string> counts_in_words(const actors::TrainOptions& options) {
     std::vector<std::string> words;
-    for (const RoleCount& role : role_counts(options)) words.push_back(fmt::format("{} {}", role.count, role.role));
+    for (const RoleCount& hosted : role_counts(options))
+      words.push_back(fmt::format("{} {}", hosted.count, hosted.role));
     return words;
   }
 

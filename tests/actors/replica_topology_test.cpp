@@ -28,15 +28,17 @@ TEST_P(TrainReplica, ReachesTheLineUnderEveryReplicator) {
   const auto& [replicator, count] = GetParam();
   const auto trained = train_replica(line_model(), group(replicator, count));
   ASSERT_TRUE(trained.ok()) << trained.error().message;
-  EXPECT_EQ(trained->steps, 60);
-  EXPECT_EQ(trained->evaluated_step, 60);
+  EXPECT_GE(trained->steps, 60);  // a parameter server's workers may make some more while the last ones are on the way
+  EXPECT_GE(trained->evaluated_step, 60);
   ASSERT_EQ(trained->evaluation.size(), 1U);
   EXPECT_LT(trained->evaluation[0].value, 1e-4);  // 60 steps of 0.1 shrink the error by about 0.8 each
 }
 
 INSTANTIATE_TEST_SUITE_P(Replicators, TrainReplica,
                          ::testing::Values(std::pair("one_device", 1), std::pair("model_parallel", 1),
-                                           std::pair("multi_worker", 1), std::pair("multi_worker", 2)),
+                                           std::pair("multi_device", 2), std::pair("central_storage", 2),
+                                           std::pair("multi_worker", 1), std::pair("multi_worker", 2),
+                                           std::pair("parameter_server", 2), std::pair("sync_replicas", 2)),
                          [](const auto& info) {
                            return std::string(info.param.first) + "_" + std::to_string(info.param.second);
                          });

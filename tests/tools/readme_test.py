@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
-"""The README shows apps/hello_topology.cpp whole: fails when one of the two was changed without the other."""
+"""The README shows the examples of apps/ whole: fails when one of them was changed without the other."""
 import pathlib
 import sys
 
 root = pathlib.Path(__file__).resolve().parents[2]
-example = (root / "apps/hello_topology.cpp").read_text().rstrip()
-if f"```cpp\n{example}\n```" not in (root / "README.md").read_text():
-    sys.exit("README.md does not quote apps/hello_topology.cpp word for word: copy it again")
-if len(example.splitlines()) >= 100:
-    sys.exit(f"apps/hello_topology.cpp has {len(example.splitlines())} lines, expected under 100: it is one page")
+readme = (root / "README.md").read_text()
+for name, lines in {"hello_topology": 100, "hello_replica": 80}.items():
+    example = (root / f"apps/{name}.cpp").read_text().rstrip()
+    if f"```cpp\n{example}\n```" not in readme:
+        sys.exit(f"README.md does not quote apps/{name}.cpp word for word: copy it again")
+    if len(example.splitlines()) >= lines:
+        sys.exit(f"apps/{name}.cpp has {len(example.splitlines())} lines, expected under {lines}: it is one page")

@@ -1,0 +1,68 @@
+// Runs of replica groups, pictures of topologies and the comparison of N replicas with one, with the built program.
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <string>
+
+#include <nlohmann/json.hpp>
+
+#include <troupe/tests/apps/program.hpp>
+#include <troupe/tests/apps/test_directory.hpp>
+
+namespace troupe::apps {
+namespace {
+
+class ReplicaCommand : public TestDirectory {
+ protected:
+  ProgramResult run(const std::string& arguments) { return run_program(path(), arguments); }
+  void write(const std::string& name, const std::string& text) { std::ofstream(path() / name) << text; }
+  std::string read(const std::string& name) { return text_of(path() / name); }
+  /// 4000 made-up images of 8 x 8 in ten classes, which overlap.
+  void write_config(const std::string& more = "") {
+    write("c.toml",
+          "[replicas.mlp]\nmodel = 'classifier'\ndata = 'synthetic'\nlayers = [32]\nbatch_size = 40\nsteps = 400\n"
+          "evaluate_every_steps = 200\n" +
+              more);
+  }
+};
+
+TEST_F(ReplicaCommand, TrainRecordsARunOfAReplicaGroupAlone) {
+  write_config();
+  const ProgramResult result = run("train c.toml --run-dir r");
+  ASSERT_EQ(result.exit_code, 0) << result.out << result.err;
+  EXPECT_NE(result.out.find("training on mlp in "), std::string::npos) << result.out;
+  const auto summary = nlohmann::json::parse(read("r/summary.json"));
+  EXPECT_EQ(summary["stop_reason"], "replica steps");
+  EXPECT_EQ(summary["learner_steps"], 400);
+  EXPECT_EQ(summary["replicas"]["mlp"]["evaluated_step"], 400);
+  EXPECT_GT(summary["replicas"]["mlp"]["evaluation"]["accuracy"], 0.9);
+  EXPECT_NE(read("r/metrics.csv").find("mlp-evaluator/accuracy"), std::string::npos);
+  // What has ended goes on as what it is: ended.
+  const ProgramResult resumed = run("train c.toml --resume r");
+  EXPECT_EQ(resumed.exit_code, 0) << resumed.err;
+}
+
+TEST_F(ReplicaCommand, GraphDrawsAConfiguration) {
+  write_config("replicator = 'multi_worker'\ncount = 2\n");
+  const ProgramResult text = run("graph c.toml -o -");
+  ASSERT_EQ(text.exit_code, 0) << text.err;
+  EXPECT_NE(text.out.find("\"mlp\" -> \"mlp-evaluator\""), std::string::npos) << text.out;
+  const ProgramResult drawn = run("graph c.toml -o c.svg");
+  if (drawn.err.find("dot is not there") != std::string::npos) GTEST_SKIP() << "graphviz is not installed";
+  ASSERT_EQ(drawn.exit_code, 0) << drawn.err;
+  EXPECT_NE(read("c.svg").find("mlp x 2"), std::string::npos);
+  EXPECT_NE(run("graph absent.toml").exit_code, 0);
+}
+
+TEST_F(ReplicaCommand, VerifyTellsEqualFromDifferent) {
+  write_config();
+  const ProgramResult good = run("verify c.toml --replicas 1,2,4");
+  EXPECT_EQ(good.exit_code, 0) << good.out << good.err;
+  EXPECT_NE(good.out.find("mlp, 4 replicas against one: equal"), std::string::npos) << good.out;
+  // No two sums in another order are the same to the last bit in every variable.
+  const ProgramResult strict = run("verify c.toml --replicas 4 --tolerance 0");
+  EXPECT_EQ(strict.exit_code, 1) << strict.out;
+}
+
+}  // namespace
+}  // namespace troupe::apps
