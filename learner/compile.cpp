@@ -69,6 +69,7 @@ class Compiler {
   }
 
  private:
+  bool accumulates() const { return options_.accumulate > 1 && options_.update; }
   std::int64_t bytes(DType dtype) const { return element_bytes(dtype, options_.compute); }
 
   void make_parameters() {
@@ -82,6 +83,7 @@ class Compiler {
       for (ParamEntry& entry : layout.entries) entry.name.replace(0, online.name.size(), def.name);
       std::vector<std::string> slots;
       if (minimized != data_.minimized.end() && options_.update) slots = slot_names(minimized->spec);
+      if (minimized != data_.minimized.end() && accumulates()) slots.push_back("accumulated");
       group.params = std::make_unique<ParamBuffer>(std::move(layout), std::move(slots));
       initialise(*group.params, online, options_.seed);  // the same seed for a target, which so starts equal
       group.online = def.online;
@@ -90,6 +92,12 @@ class Compiler {
       const auto elements = static_cast<std::size_t>(online.layout.elements);
       if (options_.compute == DType::kBF16) group.shadow = make_aligned<std::uint16_t>(elements);
       if (options_.compute == DType::kF64) group.values_f64 = make_aligned<double>(elements);
+    }
+    if (accumulates()) {
+      ParamLayout layout{.group = "accumulation"};
+      layout.add("accumulation/runs", Shape{});
+      layout.add("accumulation/rows", Shape{});
+      impl_->accumulation = std::make_unique<ParamBuffer>(std::move(layout));
     }
     impl_->state.params = std::make_unique<ParamBuffer>(data_.state.layout);
     initialise(*impl_->state.params, data_.state, options_.seed);
@@ -321,8 +329,10 @@ class Compiler {
   }
 
   /// Cuts the gradients that replicas reduce into buckets, from the last layer on, and has a thread of its own reduce
-  /// them; unless they are small, or a replica's own gradients must be looked at before the first of them.
+  /// them; unless they are small, or a replica's own gradients must be looked at before the first of them, or several
+  /// runs make a gradient.
   void make_exchange() {
+    if (accumulates()) return;
     std::int64_t elements = 0;
     for (const Minimized& m : impl_->minimized) {
       if (!m.spec.reduce) continue;
@@ -375,6 +385,10 @@ Result<std::unique_ptr<Program>> Program::compile(const Graph& graph, const Comp
   if (compute != DType::kF32 && compute != DType::kBF16 && compute != DType::kF64) {
     return Error{Code::kInvalidArgument, fmt::format("compile: compute type {}, expected float32, bfloat16 or float64",
                                                      troupe::to_string(compute))};
+  }
+  if (options.accumulate < 1) {
+    return Error{Code::kInvalidArgument,
+                 fmt::format("compile: accumulate is {}, expected at least 1", options.accumulate)};
   }
   if (options.shards < 1 || options.shards > graph.batch()) {
     return Error{Code::kInvalidArgument, fmt::format("compile: {} shards for a batch of {}, expected 1 to the batch",

@@ -124,6 +124,10 @@ Status MultiDevice::train() {
 
 Result<std::unique_ptr<CentralStorage>> CentralStorage::make(Replica& replica, const DeviceReplicasOptions& options) {
   TROUPE_TRY(check(options));
+  if (options.compile.accumulate != 1) {  // it reduces every run's gradients, and their weights may differ
+    return Error{Code::kInvalidArgument,
+                 fmt::format("central storage: accumulate is {}, expected 1", options.compile.accumulate)};
+  }
   std::unique_ptr<CentralStorage> made(new CentralStorage(options));
   TROUPE_TRY(made->build(replica, Updates::kCentral));
   return made;

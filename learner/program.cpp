@@ -150,7 +150,7 @@ Status Program::run(Phase phase) {
   impl_->gradients_ready = phase == Phase::kGradients && impl_->failure.ok();
   TROUPE_TRY(impl_->failure);
   if (phase != Phase::kUpdate) impl_->collect();
-  if (phase == Phase::kGradients || impl_->minimized.empty()) return {};
+  if (phase == Phase::kGradients || impl_->minimized.empty() || !impl_->count_run()) return {};
   ++(impl_->skip ? impl_->skipped : impl_->step);
   impl_->skipped_in_a_row = impl_->skip ? impl_->skipped_in_a_row + 1 : 0;
   return {};
@@ -183,6 +183,7 @@ ParamBuffer* Program::params(std::string_view group) {
 }
 const ParamBuffer* Program::params(std::string_view group) const { return const_cast<Program*>(this)->params(group); }
 ParamBuffer& Program::state() { return *impl_->state.params; }
+ParamBuffer* Program::accumulation() { return impl_->accumulation.get(); }
 
 void Program::assign_states() { impl_->assign_states(); }
 

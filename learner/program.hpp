@@ -36,6 +36,10 @@ struct CompileOptions {
   /// kF64: for checking gradients, cannot update parameters or run joint functions.
   DType compute = DType::kF32;
   GemmBackend gemm = GemmBackend::kAuto;
+  /// Gradient accumulation: an update is made of so many runs, with the mean of their gradients by rows, which is that
+  /// of one batch of all their rows. Only the last run reduces over replicas and counts as a step. State (batch norm's)
+  /// moves in every run.
+  int accumulate = 1;
   std::uint64_t seed = 0;  ///< for the initial parameters
   /// Gradients that replicas reduce go in buckets of at least as many bytes, each as soon as the backward pass has
   /// written it (learner/gradient_exchange.hpp); programs with fewer than two buckets, and 0: one call a group at the
@@ -93,6 +97,9 @@ class Program {
   ParamBuffer* params(std::string_view group);
   const ParamBuffer* params(std::string_view group) const;
   ParamBuffer& state();
+  /// With CompileOptions::accumulate above 1: how many runs, and rows, the present update has; the sums of gradients
+  /// are a slot of each group. So a checkpoint may fall between two runs. Else null.
+  ParamBuffer* accumulation();
   /// What run(kUpdate) does to the state, for a step whose gradients are applied elsewhere.
   void assign_states();
   /// Refreshes what is derived from parameters (bfloat16 copies). Call after changing values() or load().

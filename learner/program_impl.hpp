@@ -142,6 +142,7 @@ struct Program::Impl {
   std::vector<AlignedArray<std::byte>> constants;
   std::vector<Group> groups;
   Group state;
+  std::unique_ptr<ParamBuffer> accumulation;  ///< runs, rows; null without
   std::vector<Minimized> minimized;
   std::vector<Assign> assigns;
   std::vector<std::size_t> stops;  ///< calls at which all shards meet (joints, of more than one), and the end
@@ -173,6 +174,20 @@ struct Program::Impl {
   void sum_squares(Minimized& minimized, int thread);
   bool finite() const;
   void apply(Minimized& minimized, int thread);
+  /// Adds the present run's gradient, times its rows, to those of the runs before; in the last run of an update the
+  /// gradient becomes their mean.
+  void accumulate(Minimized& minimized, int thread);
+  void clear_accumulated(Minimized& minimized, int thread);
+  /// Runs and rows before the present one in its update.
+  float& accumulated_runs() { return accumulation->values()[0]; }
+  float& accumulated_rows() { return accumulation->tensor(accumulation->layout().entries[1])[0]; }
+  /// Rows that the gradient stands for, and whether the present run ends an update.
+  std::int64_t gradient_rows();
+  bool updates_now() {
+    return accumulation == nullptr || static_cast<int>(accumulated_runs()) + 1 >= options.accumulate;
+  }
+  /// After a run: counts it, and says whether it ended an update.
+  bool count_run();
   void follow_online(int thread);
   /// Whether the present step updates the group.
   bool updates(std::size_t group) const;

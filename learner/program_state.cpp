@@ -37,6 +37,7 @@ void for_each_tensor(Program& program, const Visit& visit) {
   };
   for (std::size_t i = 0; i < program.group_count(); ++i) visit_buffer(program.group(i));
   visit_buffer(program.state());
+  if (ParamBuffer* const accumulation = program.accumulation()) visit_buffer(*accumulation);
 }
 
 std::string describe(DType dtype, const Shape& shape) {

@@ -71,7 +71,7 @@ Status Program::Impl::reduce_gradients() {
       const auto [begin, end] = m.shared[i];
       if (!std::exchange(spoilt, true)) gradient[begin] = std::numeric_limits<float>::quiet_NaN();
       const std::string name = m.shared.size() == 1 ? group : fmt::format("{}/{}", group, i);
-      TROUPE_TRY(m.spec.reduce({{gradient + begin, gradient + end}, name, rows}));
+      TROUPE_TRY(m.spec.reduce({{gradient + begin, gradient + end}, name, gradient_rows()}));
     }
   }
   return {};
@@ -82,7 +82,7 @@ Status Program::Impl::reduce_bucket(const GradientExchange::Bucket& bucket) {
   float* const gradient = const_cast<float*>(m.gradients[0]);
   const auto count = static_cast<std::int64_t>(m.gradients.size());
   if (count > 1) table->sum_gradients(m.gradients.data(), count, gradient, bucket.begin, bucket.end);
-  return m.spec.reduce({{gradient + bucket.begin, gradient + bucket.end}, bucket.name, rows});
+  return m.spec.reduce({{gradient + bucket.begin, gradient + bucket.end}, bucket.name, gradient_rows()});
 }
 
 // All that can fail comes before the first write, so a step is done whole or not at all.
@@ -96,6 +96,14 @@ void Program::Impl::update(int thread) {
   }
   if (phase == Phase::kGradients) return;
   pool.barrier();
+  if (accumulation) {
+    for (Minimized& m : minimized) accumulate(m, thread);
+    pool.barrier();
+    if (!updates_now()) {
+      if (thread == 0) assign_states();
+      return;
+    }
+  }
   if (std::ranges::any_of(minimized, reduces)) {
     if (thread == 0) failure = exchanged ? exchange->finish() : reduce_gradients();
     pool.barrier();
@@ -105,13 +113,52 @@ void Program::Impl::update(int thread) {
     for (Minimized& m : minimized) sum_squares(m, thread);
     pool.barrier();
     if (!finite()) {
+      for (Minimized& m : minimized) clear_accumulated(m, thread);
       if (thread == 0) skip = true;
       return;
     }
-    for (Minimized& m : minimized) apply(m, thread);
+    for (Minimized& m : minimized) {
+      apply(m, thread);
+      clear_accumulated(m, thread);
+    }
     follow_online(thread);
   }
   if (thread == 0) assign_states();
+}
+
+// The sums stay as they are in the last run of an update, so that it can be tried again when a reduction fails.
+void Program::Impl::accumulate(Minimized& minimized, int thread) {
+  ParamBuffer& params = *groups[minimized.group].params;
+  const auto [begin, end] = range(params.layout().elements, thread);
+  float* const gradient = const_cast<float*>(minimized.gradients[0]);
+  float* const sum = params.slot(params.slots().size() - 1).data();
+  const float weight = static_cast<float>(rows);
+  if (!updates_now()) {
+    for (std::int64_t i = begin; i < end; ++i) sum[i] += weight * gradient[i];
+    return;
+  }
+  const float share = 1 / static_cast<float>(std::max<std::int64_t>(gradient_rows(), 1));
+  for (std::int64_t i = begin; i < end; ++i) gradient[i] = share * (sum[i] + weight * gradient[i]);
+}
+
+void Program::Impl::clear_accumulated(Minimized& minimized, int thread) {
+  if (!accumulation) return;
+  ParamBuffer& params = *groups[minimized.group].params;
+  const auto [begin, end] = range(params.layout().elements, thread);
+  float* const sum = params.slot(params.slots().size() - 1).data();
+  std::fill(sum + begin, sum + end, 0.0F);
+}
+
+std::int64_t Program::Impl::gradient_rows() {
+  return rows + (accumulation ? static_cast<std::int64_t>(accumulated_rows()) : 0);
+}
+
+bool Program::Impl::count_run() {
+  if (!accumulation) return true;
+  const bool last = updates_now();
+  accumulated_runs() = last ? 0 : accumulated_runs() + 1;
+  accumulated_rows() = last ? 0 : accumulated_rows() + static_cast<float>(rows);
+  return last;
 }
 
 void Program::Impl::apply(Minimized& minimized, int thread) {
@@ -119,10 +166,11 @@ void Program::Impl::apply(Minimized& minimized, int thread) {
   const std::int64_t update = step / minimized.spec.every_steps;  // whole periods that came before
   Group& group = groups[minimized.group];
   ParamBuffer& params = *group.params;
+  const std::size_t slots = params.slots().size() - (accumulation ? 1 : 0);  // the rule's own
   const auto [begin, end] = range(params.layout().elements, thread);
   UpdateArgs args{.values = params.values().data(),
-                  .slot0 = !params.slots().empty() ? params.slot(0).data() : nullptr,
-                  .slot1 = params.slots().size() > 1 ? params.slot(1).data() : nullptr,
+                  .slot0 = slots > 0 ? params.slot(0).data() : nullptr,
+                  .slot1 = slots > 1 ? params.slot(1).data() : nullptr,
                   .gradients = minimized.gradients.data(),
                   .gradient_count = 1,
                   .shadow = options.compute == DType::kBF16 ? group.shadow.get() : nullptr,

@@ -9,6 +9,7 @@
 #include <map>
 #include <memory>
 
+#include <troupe/core/rng.hpp>
 #include <troupe/learner/ops/elementwise.hpp>
 #include <troupe/learner/ops/linear.hpp>
 #include <troupe/learner/ops/reduce.hpp>
@@ -131,6 +132,109 @@ TEST(Average, IsWhatBfloat16ProductsRead) {
     return std::vector<float>(program->output("y").begin(), program->output("y").end());
   };
   EXPECT_EQ(output_of_fourth_step(false), output_of_fourth_step(true));
+}
+
+/// A little regression over batches of `rows` rows.
+std::unique_ptr<Program> regression(std::int64_t rows, const OptimizerSpec& spec, const CompileOptions& options) {
+  Graph graph(rows);
+  const ParamGroup net = graph.group("net");
+  graph.average(net, 0.5);
+  const Var h = linear(graph.input("x", {3}), graph.param(net, "w", {3, 4}, Init::uniform(1)),
+                       graph.param(net, "b", {4}, Init::uniform(1)), Activation::kTanh);
+  graph.minimize(mean(square(sub(h, graph.input("y", {4})))), net, spec);
+  return Program::compile(graph, options).value();
+}
+
+TEST(Accumulation, OfSeveralRunsIsOneStepOfAllTheirRows) {
+  constexpr std::int64_t kRows = 4, kRuns = 3, kUpdates = 5;
+  Rng rng(2);
+  std::vector<float> x(kRows * kRuns * 3), y(kRows * kRuns * 4);
+  for (auto* values : {&x, &y}) {
+    for (float& value : *values) value = static_cast<float>(rng.normal());
+  }
+  const auto bind = [&](Program& program, std::int64_t run, std::int64_t rows) {
+    const auto part = [&](const std::vector<float>& values, std::int64_t width) {
+      return std::span<const float>(values).subspan(static_cast<std::size_t>(run * rows * width),
+                                                    static_cast<std::size_t>(rows * width));
+    };
+    program.bind("x", part(x, 3)).value();
+    program.bind("y", part(y, 4)).value();
+  };
+  for (const OptimizerSpec& rule :
+       {OptimizerSpec{.rule = Sgd{.learning_rate = 0.2, .momentum = 0.9}, .max_global_norm = 0.3},
+        OptimizerSpec{.rule = Adam{.learning_rate = 0.05, .epsilon = 1e-3}}}) {
+    for (const int shards : {1, 2}) {
+      OptimizerSpec spec = rule;
+      int reductions = 0;
+      spec.reduce = [&](auto&&...) -> Status {
+        ++reductions;
+        return {};
+      };
+      auto whole = regression(kRows * kRuns, rule, {.shards = shards});
+      const CompileOptions options{.shards = shards, .accumulate = kRuns};
+      auto parts = regression(kRows, spec, options);
+      for (int update = 0; update < kUpdates; ++update) {
+        bind(*whole, 0, kRows * kRuns);
+        whole->run().value();
+        for (std::int64_t run = 0; run < kRuns; ++run) {
+          if (update == 2 && run == 2) {  // a checkpoint between two runs
+            auto next = regression(kRows, spec, options);
+            restore_state(*next, save_state(*parts), parts->step()).value();
+            parts = std::move(next);
+          }
+          EXPECT_EQ(parts->step(), update);
+          bind(*parts, run, kRows);
+          parts->run().value();
+        }
+      }
+      EXPECT_EQ(parts->step(), kUpdates);
+      EXPECT_EQ(reductions, kUpdates) << "only whole updates are reduced";
+      for (const char* group : {"net", "net.average"}) {
+        // The same sums of float32 in another order, over a few updates.
+        EXPECT_THAT(parts->params(group)->values(),
+                    testing::Pointwise(testing::FloatNear(1e-5F), whole->params(group)->values()));
+      }
+    }
+  }
+}
+
+TEST(Accumulation, AFailedReductionOrANanCostsOneUpdateAtMost) {
+  bool fail = false;
+  OptimizerSpec spec{.rule = Sgd{.learning_rate = 0.2}};
+  spec.reduce = [&](auto&&...) { return fail ? Status(Error{Code::kUnavailable, "gone"}) : Status(); };
+  const std::vector<float> y(16, 0.5F);
+  std::vector<float> x(12, 0.25F);
+  const auto make = [&] {
+    auto program = regression(4, spec, {.accumulate = 2});
+    program->bind("x", std::span<const float>(x)).value();
+    program->bind("y", std::span<const float>(y)).value();
+    return program;
+  };
+  const auto good = make(), program = make();
+  good->run().value();
+  good->run().value();
+
+  program->run().value();
+  fail = true;
+  EXPECT_EQ(program->run().error().code, Code::kUnavailable);
+  fail = false;
+  program->run().value();  // the same run again
+  EXPECT_EQ(program->step(), 1);
+  EXPECT_THAT(program->params("net")->values(), testing::ElementsAreArray(good->params("net")->values()));
+
+  x[0] = std::nanf("");
+  program->run().value();
+  x[0] = 0.25F;
+  program->run().value();
+  EXPECT_EQ(program->step(), 1) << "a step with a NaN in one of its runs is skipped";
+  EXPECT_EQ(program->skipped(), 1);
+  for (const auto& each : {good.get(), program.get()}) {
+    each->run().value();
+    each->run().value();
+  }
+  EXPECT_THAT(program->params("net")->values(), testing::ElementsAreArray(good->params("net")->values()));
+  Graph graph(1);
+  EXPECT_THAT(Program::compile(graph, {.accumulate = 0}).error().message, HasSubstr("accumulate is 0"));
 }
 
 TEST(Schedule, CountsTheWarmUpFromOneAndStaysAtItsEnd) {
