@@ -152,7 +152,6 @@ void PsActor::report(Report& report) const {
   const auto count = [&](const char* name, std::int64_t value) {
     report.counters.push_back({name, static_cast<double>(value)});
   };
-  count("updates", shard_->version());
   count("applied", counts.applied);
   count("dropped_stale", counts.stale);
   count("dropped_unknown", counts.unknown);

@@ -204,9 +204,7 @@ void PsWorkerActor::report(Report& report) const {
   report.counters.push_back({"not_finite", static_cast<double>(worker_->not_finite())});
   report.gauges.push_back({"step", static_cast<double>(worker_->version())});
   const learner::Program& program = worker_->program();
-  for (std::size_t i = 0; i < program.metric_names().size(); ++i) {
-    report.gauges.push_back({program.metric_names()[i], program.metrics()[i]});
-  }
+  for (Scalar& metric : scalars(program.metric_names(), program.metrics())) report.gauges.push_back(std::move(metric));
 }
 
 Result<RoleState> PsWorkerActor::save() const {

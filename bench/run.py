@@ -96,6 +96,11 @@ BENCHES = {
         "shards_bench",
         {},
     ),
+    "parameter_server": Bench(
+        "push and pull of 25 million parameters by 1, 2 and 4 workers, in one process and over processes",
+        "parameter_server_bench",
+        {},
+    ),
     "replay_nodes": Bench(
         "inserts and batches of 256 with replay in a process of its own, state and pixels",
         "replay_nodes_bench",

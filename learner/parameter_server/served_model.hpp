@@ -29,9 +29,9 @@ struct ServedGroup {
   double decay = 0;                ///< or, above 0: decay * its own + (1 - decay) * those, after each
 };
 
-/// A tensor of rows of which a batch touches few: its gradient travels as those rows, and the others' slots stay as
-/// they are too ("lazy" momentum and Adam: a row that no batch has touched for long does not drift, unlike in a dense
-/// update).
+/// A tensor of rows of which a batch touches few (learner/ops/embedding.hpp): its gradient travels as those rows, and
+/// the others' slots stay as they are too ("lazy" momentum and Adam: a row that no batch has touched for long does not
+/// drift, unlike in a dense update).
 struct SparseTable {
   std::size_t group = 0;
   std::int64_t offset = 0;  ///< in the model's flat space

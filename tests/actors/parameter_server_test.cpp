@@ -160,7 +160,7 @@ TEST_F(PsActorTest, WhatIsNotForItIsRefusedAndCounted) {
   context.server("push").requests[0] = context.pool().copy(bytes).value();
   step();
   EXPECT_EQ(counter("refused"), 4);
-  EXPECT_EQ(counter("updates"), 0);
+  EXPECT_EQ(counter("applied"), 0);
   EXPECT_EQ(pulled().size(), 1u);
 }
 
