@@ -32,7 +32,8 @@ Status DeviceReplicas::build(Replica& replica, Updates updates) {
                                .replica_count = static_cast<int>(count),
                                .replica_batch = rows * (r + 1) / count - rows * r / count,
                                .global_batch = rows,
-                               .first_step = options_.first_step};
+                               .first_step = options_.first_step,
+                               .devices = options_.compile.devices};
     made.communicator = hub_.make();
     TROUPE_ASSIGN(made.input, replica.input_fn(context));
     Graph graph(context.replica_batch);

@@ -44,7 +44,7 @@ Result<std::unique_ptr<MultiWorker>> MultiWorker::make(Replica& replica, const M
   }
   std::unique_ptr<MultiWorker> made(new MultiWorker(replica, options));
   const std::int64_t batch = std::max(options.batch, options.global_batch);
-  TROUPE_TRY(made->build({.replica_batch = batch, .global_batch = batch}));
+  TROUPE_TRY(made->build({.replica_batch = batch, .global_batch = batch, .devices = options.compile.devices}));
   return made;
 }
 
@@ -73,7 +73,7 @@ Status MultiWorker::reform(const collectives::GroupView& view, Duration timeout)
   collectives::Communicator& group = *options_.communicator;
   group.activity().enter("reform");
   TROUPE_TRY(group.reform(view, timeout));
-  InputContext context{.replica_id = view.rank, .replica_count = view.size};
+  InputContext context{.replica_id = view.rank, .replica_count = view.size, .devices = options_.compile.devices};
   if (options_.batch > 0) {
     context.replica_batch = options_.batch;
     context.global_batch = options_.batch * view.size;
