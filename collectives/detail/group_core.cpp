@@ -44,8 +44,8 @@ void GroupCore::abort(std::string_view reason, std::optional<std::uint64_t> thro
   inbox_.abort(reason, through);
 }
 
-void GroupCore::end_local(const FailedNote& note) {
-  if (note.from <= in_local_) local_->abort(note.error.message);
+void GroupCore::end_local(const FailedNote& note, std::uint64_t epoch) {
+  if (note.from <= in_local_) local_->abort(note.error.message, epoch);
 }
 
 Status GroupCore::reform(const GroupView& view, Duration timeout) {
@@ -70,7 +70,8 @@ Status GroupCore::reform(const GroupView& view, Duration timeout) {
   early_.clear();
   context_.reset();
   in_local_ = 0;
-  if (auto aborted = inbox_.open(view, [this](const FailedNote& note) { end_local(note); })) return *aborted;
+  const auto on_failure = [this, epoch = view.epoch](const FailedNote& note) { end_local(note, epoch); };
+  if (auto aborted = inbox_.open(view, on_failure)) return *aborted;
   Status formed = await_members(deadline);
   if (formed.ok()) formed = form_hosts(deadline);
   if (formed.ok()) {

@@ -75,8 +75,8 @@ class GroupCore {
   Status form_hosts(SteadyTime deadline);
   /// TicketExchange, within this host.
   Result<std::string> exchange_ticket(const GroupView& host, const std::string& mine, SteadyTime deadline);
-  /// Ends what waits in local_ if `note` breaks it. Any thread.
-  void end_local(const FailedNote& note);
+  /// Ends what waits in local_, or is to meet there in this epoch, if `note` breaks it. Any thread.
+  void end_local(const FailedNote& note, std::uint64_t epoch);
   Status check_hellos() const;
 
   static constexpr std::uint64_t kAlways = ~std::uint64_t{0};
