@@ -142,6 +142,11 @@ BENCHES = {
             "mpich": Packaged("mpich_bench", "libmpich-dev mpich"),
         },
     ),
+    "collectives_hosts": Bench(
+        "all-reduces between hosts (network namespaces) over TLS, against the links' own rate",
+        "collectives_hosts_bench",
+        {},
+    ),
     "link": Bench(
         "messages over a stream between nodes on two hosts (network namespaces)",
         "link_bench",
