@@ -65,6 +65,8 @@ class GroupCall {
   Status disagreement() const;
   /// The ranks without which it does not go on: those whose calls are not known yet, then those that owe values.
   std::vector<int> awaited() const;
+  /// Whether that rank is known to have made this call.
+  bool has_come(int rank) const { return known_[static_cast<std::size_t>(rank)].has_value(); }
   /// Why the last message could not be sent, for now; empty when none waits to be sent.
   const std::optional<Error>& unsent() const { return unsent_; }
 

@@ -369,10 +369,13 @@ std::vector<MissingRank> GroupCore::missing(const PendingCall& pending, SteadyTi
   for (const int rank : pending.call->awaited()) {
     const Heard heard = inbox_.heard(rank);
     const bool answered = heard.answer && heard.answered_index == pending.call->place().index;
+    const Duration silent = now - std::max(heard.at, pending.made);
+    // Values come from it, and its answer will behind them.
+    if (!answered && silent < kAnswerTime) continue;
     if (!answered || now - heard.at > kSilence + kAskEvery) {
       ranks.push_back({.rank = rank,
-                       .has_entered = answered && heard.answer->entered,
-                       .silent = now - std::max(heard.at, pending.made)});
+                       .has_entered = pending.call->has_come(rank) || (answered && heard.answer->entered),
+                       .silent = silent});
     } else if (!heard.answer->entered) {
       const Duration since = Duration(heard.answer->since_ns) + (now - heard.answered_at);
       ranks.push_back({.rank = rank, .now = Activity::Now{heard.answer->step, heard.answer->what, since}});
