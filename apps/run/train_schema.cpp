@@ -115,7 +115,7 @@ ConfigSchema train_schema(std::vector<std::string> environments) {
        .doc = "Begins the run directory's name; empty: the file's name"},
       {.path = "env",
        .default_value = std::string(),
-       .doc = "Environment that D4PG learns, one of `troupe envs`; none in a run of replica groups alone",
+       .doc = "Environment that D4PG learns, one of `troupe envs`; none without D4PG",
        .choices = std::move(environments)},
       {.path = "seed",
        .default_value = static_cast<std::int64_t>(d.seed),

@@ -80,7 +80,7 @@ TEST_F(Cli, ExplainNamesEveryKeyWithItsMeaning) {
   const ProgramResult result = run("config --explain");
   EXPECT_EQ(result.exit_code, 0);
   EXPECT_NE(
-      result.out.find("learner.batch_size\n    Items in a learner step\n    an integer, items, 1 .. 65536; default "
+      result.out.find("learner.batch_size\n    Items in a learner step, over all learners\n    an integer, items, 1 .. 65536; default "
                       "256\n"),
       std::string::npos)
       << result.out;
