@@ -127,12 +127,7 @@ bool GroupInbox::note_failure(const FailedNote& note) {
   return true;
 }
 
-void GroupInbox::tell_all(const FailedNote& note) {
-  GroupView view;
-  {
-    const std::lock_guard lock(mutex_);
-    view = view_;
-  }
+void GroupInbox::tell_all(const FailedNote& note, const GroupView& view) {
   const MessageHead head{.kind = MessageKind::kFailed, .epoch = view.epoch};
   const std::vector<std::byte> body = write_failed(note);
   for (const Member& member : view.members) {
@@ -141,26 +136,31 @@ void GroupInbox::tell_all(const FailedNote& note) {
   }
 }
 
-void GroupInbox::fail(const Error& error, std::optional<std::uint64_t> from) {
+void GroupInbox::fail(const Error& error, std::optional<std::uint64_t> from, std::optional<std::uint64_t> epoch) {
   FailedNote note{0, error};
+  GroupView view;
   {
     const std::lock_guard lock(mutex_);
+    if (view_.epoch != epoch.value_or(view_.epoch)) return;
     if (formed_) note.from = from.value_or(0) + 1;
     if (view_.size == 0 || !note_failure(note)) return;
     note.error = failed_->error;
+    view = view_;
   }
-  tell_all(note);
+  tell_all(note, view);
 }
 
 void GroupInbox::abort(std::string_view reason, std::optional<std::uint64_t> through) {
   Error error;
+  std::uint64_t epoch = 0;
   {
     const std::lock_guard lock(mutex_);
     if (through && (!aborted_ || aborted_->first < *through)) aborted_.emplace(*through, reason);
     if (view_.size == 0 || view_.epoch > through.value_or(view_.epoch)) return;
     error = {Code::kCancelled, fmt::format("collective: rank {} aborted: {}", view_.rank, reason)};
+    epoch = view_.epoch;
   }
-  fail(error);
+  fail(error, std::nullopt, epoch);
 }
 
 std::optional<Error> GroupInbox::failure(std::optional<std::uint64_t> index) const {
@@ -189,16 +189,21 @@ void GroupInbox::deliver(PeerMessage message) {
   }
   std::optional<Error> broken;
   std::optional<FailedNote> relayed;
+  GroupView view;
   {
     const std::lock_guard lock(mutex_);
     if (view_.size > 0 && parsed->head.epoch < view_.epoch) return;
     if (view_.size > 0 && parsed->head.epoch == view_.epoch) {
-      if (deliver_here(message, *parsed)) relayed = failed_;
+      if (deliver_here(message, *parsed)) {
+        relayed = failed_;
+        view = view_;
+      }
       if (const auto rank = rank_of(message.from)) {
         const auto r = static_cast<std::size_t>(*rank);
         if (unread_bytes_[r] > kMaxUnreadBytes) {
           broken = {Code::kUnavailable, fmt::format("collective: rank {} has {} MiB unread of rank {}, at most {} fit",
                                                     view_.rank, unread_bytes_[r] >> 20, *rank, kMaxUnreadBytes >> 20)};
+          view.epoch = view_.epoch;
         }
       }
     } else if (parsed->head.kind == MessageKind::kHello || parsed->head.kind == MessageKind::kFailed) {
@@ -212,8 +217,8 @@ void GroupInbox::deliver(PeerMessage message) {
       if (newer_.size() > kMaxNewer) newer_.erase(newer_.begin());
     }
   }
-  if (relayed) tell_all(*relayed);
-  if (broken) fail(*broken);
+  if (relayed) tell_all(*relayed, view);
+  if (broken) fail(*broken, std::nullopt, view.epoch);
 }
 
 bool GroupInbox::deliver_here(PeerMessage& message, const ParsedMessage& parsed) {

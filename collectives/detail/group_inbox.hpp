@@ -89,7 +89,9 @@ class GroupInbox {
   // Any thread.
 
   /// The epoch is broken, or with `from` only calls from that index on. The first error stays. The others are told.
-  void fail(const Error& error, std::optional<std::uint64_t> from = std::nullopt);
+  /// `epoch`: of which that is true, where another thread may have opened the next one meanwhile; then nothing happens.
+  void fail(const Error& error, std::optional<std::uint64_t> from = std::nullopt,
+            std::optional<std::uint64_t> epoch = std::nullopt);
   /// fail() of this epoch if it is at most `through` (this one when empty), and of all up to that which are yet to be
   /// opened.
   void abort(std::string_view reason, std::optional<std::uint64_t> through);
@@ -110,7 +112,8 @@ class GroupInbox {
   std::optional<int> rank_of(std::uint32_t member) const;
   /// Whether this is news; calls on_failure_ if so.
   bool note_failure(const FailedNote& note);
-  void tell_all(const FailedNote& note);
+  /// `view`: the one that has failed, which may not be the present one any more.
+  void tell_all(const FailedNote& note, const GroupView& view);
 
   Peers& peers_;
   const std::uint32_t own_id_;

@@ -393,7 +393,8 @@ TYPED_TEST_P(CommunicatorConformance, ReformsAfterAnAbortWithoutTheRankThatLeft)
     EXPECT_EQ(communicator.view().epoch, next);
     EXPECT_EQ(communicator.view().rank, rank_now);
     x = this->values(rank_now, 10);
-    ASSERT_TRUE(communicator.all_reduce(x, ReduceOp::kSum, {.name = "grad"})->wait().ok());
+    const Status again = communicator.all_reduce(x, ReduceOp::kSum, {.name = "grad"})->wait();
+    ASSERT_TRUE(again.ok()) << again.error().message;
     EXPECT_EQ(x, this->expected(3, 10, ReduceOp::kSum));
   });
 }
