@@ -66,7 +66,9 @@ std::string ProgressState::replica_part(const std::string& name, std::int64_t st
   }
   const std::string prefix = name + "-evaluator/";
   for (auto at = values_.lower_bound(prefix); at != values_.end() && at->first.starts_with(prefix); ++at) {
-    if (at->first != prefix + "step") part += fmt::format(" {} {:.3g}", at->first.substr(prefix.size()), at->second);
+    const std::string scalar = at->first.substr(prefix.size());
+    if (scalar != "step" && scalar.find('/') == std::string::npos)
+      part += fmt::format(" {} {:.3g}", scalar, at->second);
   }
   return part;
 }

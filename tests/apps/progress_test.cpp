@@ -42,6 +42,7 @@ TEST(ProgressState, ShowsReplicaGroupsAndLastsUntilTheSlowestIsDone) {
                             {"mlp/step", 1000},
                             {"mlp/steps_per_s", 20},
                             {"mlp-evaluator/accuracy", 0.8817},
+                            {"mlp-evaluator/depth/parameters", 1},
                             {"mlp-evaluator/step", 900}}});
   EXPECT_EQ(state.line(kWide), "1m05s (50.0s left)  gan 500/1.00k (50/s)  mlp 1.00k/2.00k (20/s) accuracy 0.882");
 }
