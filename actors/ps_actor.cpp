@@ -10,7 +10,7 @@
 namespace troupe::actors {
 namespace {
 
-/// Until a pull is tried again that the shard had no memory for: readers give theirs back meanwhile.
+/// Until what the shard had no memory for is tried again: readers give theirs back meanwhile.
 constexpr Duration kMemoryPatience = std::chrono::milliseconds(10);
 
 }  // namespace
@@ -61,22 +61,26 @@ Result<Progress> PsActor::step(RoleContext& context) {
 }
 
 Result<bool> PsActor::take_gradient(RoleContext& context) {
-  Server& pushes = context.server("push");
-  if (pushes.empty()) return false;
-  auto [frame, answer] = pushes.take();
-  const auto gradient = messages::read_gradient(frame);
-  if (!gradient.ok()) {
-    refuse(gradient.error());
-    return true;
+  if (!push_) {
+    Server& pushes = context.server("push");
+    if (pushes.empty()) return false;
+    auto [frame, answer] = pushes.take();
+    push_ = Push{std::move(frame), std::move(answer)};
   }
-  const auto outcome = shard_->push(*gradient);
+  const auto gradient = messages::read_gradient(push_->frame);
+  const auto outcome = gradient.ok() ? shard_->push(*gradient) : gradient.error();
+  if (!outcome.ok() && outcome.error().code == Code::kUnavailable) {
+    context.wake_after(kMemoryPatience);
+    return false;
+  }
+  const Push push = *std::exchange(push_, std::nullopt);
   if (!outcome.ok()) {
     refuse(outcome.error());
     return true;
   }
-  push_bytes_ += static_cast<std::int64_t>(frame.size());
+  push_bytes_ += static_cast<std::int64_t>(push.frame.size());
   TROUPE_ASSIGN(Frame reply, messages::make_gradient_answer(context.pool(), {*outcome, shard_->version()}));
-  answer(std::move(reply));
+  push.answer(std::move(reply));
   return true;
 }
 
@@ -95,14 +99,21 @@ Status PsActor::end_late_step(RoleContext& context) {
   if (!step_began_) step_began_ = now;
   const Duration left = *step_began_ + options_.straggler_timeout - now;
   if (left > Duration::zero()) {
-    context.wake_after(left);
+    context.wake_after(push_ ? std::min(left, kMemoryPatience) : left);
     return {};
   }
-  log::info("{}: step {} ends with {} gradients after {:.1f} s", identity_.name(), shard_->version(), shard_->taken(),
+  const std::size_t taken = shard_->taken();
+  const Status closed = shard_->close_step();
+  if (!closed.ok() && closed.error().code == Code::kUnavailable) {
+    context.wake_after(kMemoryPatience);
+    return {};
+  }
+  TROUPE_TRY(closed);
+  log::info("{}: step {} ends with {} gradients after {:.1f} s", identity_.name(), shard_->version() - 1, taken,
             seconds(options_.straggler_timeout));
   ++late_steps_;
   step_began_.reset();
-  return shard_->close_step();
+  return {};
 }
 
 void PsActor::take_pulls(RoleContext& context) {

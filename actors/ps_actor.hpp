@@ -29,7 +29,7 @@ class PsActor final : public Role {
   PsActor(const ParameterServerOptions& options, const RoleIdentity& identity,
           std::unique_ptr<learner::ParameterShard> shard);
 
-  /// Takes one gradient; whether there was one.
+  /// Takes one gradient; whether it is done with one. Not while the shard has no memory for another version.
   Result<bool> take_gradient(RoleContext& context);
   void take_pulls(RoleContext& context);
   void answer_pulls(RoleContext& context);
@@ -37,6 +37,10 @@ class PsActor final : public Role {
   Status end_late_step(RoleContext& context);
   void refuse(const Error& error);
 
+  struct Push {
+    Frame frame;
+    std::function<void(Frame)> answer;
+  };
   struct Pull {
     messages::ParametersPull request;
     std::function<void(Frame)> answer;
@@ -45,6 +49,7 @@ class PsActor final : public Role {
   ParameterServerOptions options_;
   RoleIdentity identity_;
   std::unique_ptr<learner::ParameterShard> shard_;
+  std::optional<Push> push_;            ///< waits for memory
   std::vector<Pull> pulls_;             ///< in the order of arrival
   std::optional<Duration> step_began_;  ///< synchronous: when the first gradient of the step came
   std::int64_t refused_ = 0;

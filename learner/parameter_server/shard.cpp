@@ -15,11 +15,14 @@ namespace {
 constexpr std::int64_t kBlock = 2048;
 
 constexpr std::size_t kSpareVersions = 4;
+/// Besides: between nodes messages are kept until the other end has acknowledged them, and of small ones many.
+constexpr std::size_t kUnacknowledgedBytes = std::size_t{64} << 20;
 
 messages::FramePoolOptions pool_options(std::int64_t elements, std::size_t workers) {
   const std::size_t bytes = static_cast<std::size_t>(elements) * sizeof(float) + 4096;
   // Size classes waste up to a quarter.
-  return {.max_frame_bytes = 2 * bytes, .max_bytes = (bytes + bytes / 4) * (2 * workers + kSpareVersions)};
+  return {.max_frame_bytes = 2 * bytes,
+          .max_bytes = (bytes + bytes / 4) * (2 * workers + kSpareVersions) + kUnacknowledgedBytes};
 }
 
 }  // namespace
@@ -161,8 +164,10 @@ Result<messages::GradientOutcome> ParameterShard::push(const messages::GradientV
     }
     const std::size_t there = options_.workers - std::min(absent_.size(), options_.workers - 1);
     if (taken_.size() < std::min(options_.gradients_per_update, there)) return GradientOutcome::kTaken;
-    TROUPE_TRY(close_step());
-    return GradientOutcome::kApplied;
+    const Status closed = close_step();
+    if (closed.ok()) return GradientOutcome::kApplied;
+    std::erase_if(taken_, [&](const auto& view) { return view.info().worker == info.worker; });
+    return closed.error();
   }
   if (options_.stale == StalePolicy::kDrop && staleness > options_.max_staleness) {
     ++counts_.stale;

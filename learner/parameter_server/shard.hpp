@@ -55,7 +55,7 @@ struct ParameterShardCounts {
 };
 
 /// Not thread-safe. Memory: the piece with its slots, one copy for each version that somebody still holds (at most two
-/// a worker and four more, else the pool says kUnavailable), in synchronous mode the gradients of the step.
+/// a worker, four and 64 MiB more, else the pool says kUnavailable), in synchronous mode the gradients of the step.
 class ParameterShard {
  public:
   /// Values start at zero: load() or restore() follows.
@@ -68,7 +68,8 @@ class ParameterShard {
 
   /// Takes a gradient. One that is refused, or dropped, has changed nothing. In synchronous mode a second one of a
   /// worker takes the place of its first, which that worker has given up. Errors: kInvalidArgument or kShapeMismatch:
-  /// it is not one of this shard; kUnavailable: the pool's bound.
+  /// it is not one of this shard; kUnavailable: the pool's bound, to be
+  /// tried again when readers have given versions back.
   Result<messages::GradientOutcome> push(const messages::GradientView& gradient);
 
   /// The parameters of the present version: one immutable copy, however many ask. O(1) after the first call for a

@@ -253,20 +253,33 @@ TEST(ParameterShard, OneCopyOfAVersionIsSharedAndNeverChanges) {
   EXPECT_THAT(floats_of(messages::read_parameters(second)->data().first(8), DType::kF32), ElementsAre(-2, -4));
 }
 
-TEST(ParameterShard, VersionsThatNobodyGivesBackAreBounded) {
-  Server server(pair_model(), {.workers = 1});
-  std::vector<messages::Frame> kept;
-  Result<messages::Frame> frame = server[0].parameters();
-  while (frame.ok() && kept.size() < 100) {
-    kept.push_back(std::move(frame).value());
-    const std::vector<float> zero(16);
-    const auto pushed = server[0].push(server.gradient(0, zero, 0, server[0].version()));
-    frame = pushed.ok() ? server[0].parameters() : pushed.error();
+TEST(ParameterShard, VersionsThatNobodyGivesBackAreBoundedAndAGradientBeyondChangesNothing) {
+  for (const bool synchronous : {false, true}) {
+    ServedModel model;
+    ServedGroup group{.name = "wide"};
+    group.layout.group = "wide";
+    group.layout.add("wide/values", {2 << 20});
+    group.optimizer = {.rule = Sgd{.learning_rate = 1}};
+    model.add(std::move(group));
+    Server server(std::move(model), {.workers = 1, .gradients_per_update = synchronous ? 1u : 0u});
+    const std::vector<float> ones(2 << 20, 1);
+    const auto push = [&] { return server[0].push(server.gradient(0, ones, 0, server[0].version())); };
+    std::vector<messages::Frame> kept;
+    Result<GradientOutcome> pushed = GradientOutcome::kApplied;
+    while (pushed.ok() && kept.size() < 100) {
+      kept.push_back(server[0].parameters().value());
+      pushed = push();
+    }
+    ASSERT_FALSE(pushed.ok());
+    EXPECT_EQ(pushed.error().code, Code::kUnavailable);
+    EXPECT_GE(kept.size(), 6u);
+    EXPECT_EQ(server[0].version(), std::ssize(kept) - 1);
+    EXPECT_EQ(server[0].taken(), 0u);
+    EXPECT_EQ(messages::read_parameters(server[0].parameters().value())->info().version, server[0].version());
+    kept.clear();
+    EXPECT_EQ(push().value(), GradientOutcome::kApplied);
+    EXPECT_EQ(server.flat()[0], -static_cast<float>(server[0].version()));
   }
-  EXPECT_EQ(frame.error().code, Code::kUnavailable);
-  EXPECT_GE(kept.size(), 4u);
-  kept.clear();
-  EXPECT_TRUE(server[0].parameters().ok()) << "the version that it could not leave is still there";
 }
 
 class Tables : public ::testing::TestWithParam<std::tuple<std::size_t, ParamPartition>> {
