@@ -63,6 +63,7 @@ class Training {
     summary.learner_steps = learner_steps_;
     for (const ReplicaRun& run : options_.replicas) {
       summary.replicas.push_back(replica_summary(run.group.name, counters));
+      TROUPE_TRY(report(summary.replicas.back(), wall_s));
     }
     if (reason != StopReason::kRequested && has_d4pg(options_)) {
       TROUPE_ASSIGN(summary.final_evaluation, evaluate(summary));
@@ -187,6 +188,16 @@ class Training {
       }
     }
     return steps;
+  }
+
+  /// What a group's evaluator has found last, which a short run ends before the next row would have had.
+  Status report(const ReplicaSummary& group, double wall_s) {
+    if (group.evaluated_step < 0) return {};
+    MetricRow row{wall_s, env_steps_, learner_steps_, {}};
+    for (const Scalar& metric : group.evaluation) {
+      row.scalars.push_back({fmt::format("{}-evaluator/{}", group.name, metric.name), metric.value});
+    }
+    return hooks_.metrics->write(row);
   }
 
   /// Of the parameters in the last checkpoint, with start states of their own.
