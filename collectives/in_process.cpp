@@ -6,6 +6,7 @@
 #include <mutex>
 #include <utility>
 
+#include <troupe/collectives/detail/calling_communicator.hpp>
 #include <troupe/collectives/in_process_group.hpp>
 
 namespace troupe::collectives {
@@ -83,7 +84,7 @@ class InProcessWork final : public Work {
 
 }  // namespace
 
-class InProcessCommunicator final : public Communicator {
+class InProcessCommunicator final : public detail::CallingCommunicator {
  public:
   explicit InProcessCommunicator(InProcessHub::State& hub) : hub_(hub) {}
 
@@ -91,27 +92,6 @@ class InProcessCommunicator final : public Communicator {
 
   const GroupView& view() const override { return view_; }
   Activity& activity() override { return activity_; }
-
-  std::unique_ptr<Work> all_reduce(std::span<float> values, ReduceOp op, CallOptions options) override {
-    return call({.kind = CallKind::kAllReduce, .count = values.size(), .op = op}, options, values, values);
-  }
-
-  std::unique_ptr<Work> all_gather(std::span<const float> in, std::span<float> out, CallOptions options) override {
-    return call({.kind = CallKind::kAllGather, .count = in.size()}, options, in, out);
-  }
-
-  std::unique_ptr<Work> reduce_scatter(std::span<const float> in, std::span<float> out, ReduceOp op,
-                                       CallOptions options) override {
-    return call({.kind = CallKind::kReduceScatter, .count = out.size(), .op = op}, options, in, out);
-  }
-
-  std::unique_ptr<Work> broadcast(std::span<float> values, int root, CallOptions options) override {
-    return call({.kind = CallKind::kBroadcast, .count = values.size(), .root = root}, options, values, values);
-  }
-
-  std::unique_ptr<Work> barrier(CallOptions options) override {
-    return call({.kind = CallKind::kBarrier}, options, {}, {});
-  }
 
   void abort(std::string_view reason, std::optional<std::uint64_t> through) override {
     const std::lock_guard lock(mutex_);
@@ -148,10 +128,8 @@ class InProcessCommunicator final : public Communicator {
     if (group_) group_->leave(view_.rank);
   }
 
-  std::unique_ptr<Work> call(Call call, const CallOptions& options, std::span<const float> in, std::span<float> out) {
-    call.name = options.name;
-    call.shape = options.shape;
-    call.wire = options.wire;
+  std::unique_ptr<Work> call(Call call, const CallOptions& options, std::span<const float> in,
+                             std::span<float> out) override {
     if (!group_) return std::make_unique<InProcessWork>(no_group_yet(call));
     if (const Status status = check_arguments(call, options, view_, in.size(), out.size()); !status.ok()) {
       group_->fail(status.error());

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include <troupe/collectives/detail/calling_communicator.hpp>
 #include <troupe/collectives/detail/nccl_library.hpp>
 #include <troupe/collectives/reduce.hpp>
 #include <troupe/collectives/verdict.hpp>
@@ -358,36 +359,18 @@ class NcclWork final : public Work {
   std::shared_ptr<NcclCall> call_;
 };
 
-class NcclCommunicator final : public Communicator {
+class NcclCommunicator final : public detail::CallingCommunicator {
  public:
   explicit NcclCommunicator(std::shared_ptr<NcclRank> rank) : rank_(std::move(rank)) {}
 
   const GroupView& view() const override { return rank_->control().view(); }
   Activity& activity() override { return rank_->control().activity(); }
-  std::unique_ptr<Work> all_reduce(std::span<float> values, ReduceOp op, CallOptions options) override {
-    return call({.kind = CallKind::kAllReduce, .count = values.size(), .op = op}, options, values, values);
-  }
-  std::unique_ptr<Work> all_gather(std::span<const float> in, std::span<float> out, CallOptions options) override {
-    return call({.kind = CallKind::kAllGather, .count = in.size()}, options, in, out);
-  }
-  std::unique_ptr<Work> reduce_scatter(std::span<const float> in, std::span<float> out, ReduceOp op,
-                                       CallOptions options) override {
-    return call({.kind = CallKind::kReduceScatter, .count = out.size(), .op = op}, options, in, out);
-  }
-  std::unique_ptr<Work> broadcast(std::span<float> values, int root, CallOptions options) override {
-    return call({.kind = CallKind::kBroadcast, .count = values.size(), .root = root}, options, values, values);
-  }
-  std::unique_ptr<Work> barrier(CallOptions options) override {
-    return call({.kind = CallKind::kBarrier}, options, {}, {});
-  }
   void abort(std::string_view reason, std::optional<std::uint64_t> through) override { rank_->abort(reason, through); }
   Status reform(const GroupView& view, Duration timeout) override { return rank_->reform(view, timeout); }
 
  private:
-  std::unique_ptr<Work> call(Call call, const CallOptions& options, std::span<const float> in, std::span<float> out) {
-    call.name = options.name;
-    call.shape = options.shape;
-    call.wire = options.wire;
+  std::unique_ptr<Work> call(Call call, const CallOptions& options, std::span<const float> in,
+                             std::span<float> out) override {
     return std::make_unique<NcclWork>(rank_, rank_->make(std::move(call), options, in, out));
   }
 

@@ -6,6 +6,7 @@
 #include <optional>
 #include <utility>
 
+#include <troupe/collectives/detail/calling_communicator.hpp>
 #include <troupe/collectives/detail/shared_calls.hpp>
 
 namespace troupe::collectives {
@@ -58,7 +59,7 @@ class SharedWork final : public Work {
   std::shared_ptr<SharedCall> call_;
 };
 
-class SharedMemoryCommunicator final : public Communicator {
+class SharedMemoryCommunicator final : public detail::CallingCommunicator {
  public:
   SharedMemoryCommunicator(TicketExchange exchange, Activity* activity)
       : exchange_(std::move(exchange)), activity_(activity ? *activity : own_activity_) {}
@@ -66,23 +67,6 @@ class SharedMemoryCommunicator final : public Communicator {
 
   const GroupView& view() const override { return view_; }
   Activity& activity() override { return activity_; }
-
-  std::unique_ptr<Work> all_reduce(std::span<float> values, ReduceOp op, CallOptions options) override {
-    return call({.kind = CallKind::kAllReduce, .count = values.size(), .op = op}, options, values, values);
-  }
-  std::unique_ptr<Work> all_gather(std::span<const float> in, std::span<float> out, CallOptions options) override {
-    return call({.kind = CallKind::kAllGather, .count = in.size()}, options, in, out);
-  }
-  std::unique_ptr<Work> reduce_scatter(std::span<const float> in, std::span<float> out, ReduceOp op,
-                                       CallOptions options) override {
-    return call({.kind = CallKind::kReduceScatter, .count = out.size(), .op = op}, options, in, out);
-  }
-  std::unique_ptr<Work> broadcast(std::span<float> values, int root, CallOptions options) override {
-    return call({.kind = CallKind::kBroadcast, .count = values.size(), .root = root}, options, values, values);
-  }
-  std::unique_ptr<Work> barrier(CallOptions options) override {
-    return call({.kind = CallKind::kBarrier}, options, {}, {});
-  }
 
   void abort(std::string_view reason, std::optional<std::uint64_t> through) override {
     const std::lock_guard lock(mutex_);
@@ -142,10 +126,8 @@ class SharedMemoryCommunicator final : public Communicator {
     }
   }
 
-  std::unique_ptr<Work> call(Call call, const CallOptions& options, std::span<const float> in, std::span<float> out) {
-    call.name = options.name;
-    call.shape = options.shape;
-    call.wire = options.wire;
+  std::unique_ptr<Work> call(Call call, const CallOptions& options, std::span<const float> in,
+                             std::span<float> out) override {
     if (!calls_) return std::make_unique<SharedWork>(no_group_yet(call));
     if (const Status status = check_arguments(call, options, view_, in.size(), out.size()); !status.ok()) {
       region_->fail(status.error());
