@@ -48,8 +48,8 @@ class InProcessWork final : public Work {
   /// One that has failed at the call.
   explicit InProcessWork(Error error) : answer_(std::move(error)) {}
 
-  InProcessWork(std::shared_ptr<InProcessGroup> group, std::shared_ptr<Meeting> meeting, const Waiter& waiter)
-      : group_(std::move(group)), meeting_(std::move(meeting)), waiter_(waiter) {}
+  InProcessWork(std::shared_ptr<InProcessGroup> group, Meeting& meeting, const Waiter& waiter)
+      : group_(std::move(group)), meeting_(&meeting), waiter_(waiter) {}
 
   ~InProcessWork() override {
     if (answer_) return;
@@ -73,11 +73,11 @@ class InProcessWork final : public Work {
  private:
   void keep(Status answer) {
     answer_ = std::move(answer);
-    group_->finish(waiter_.rank);
+    group_->finish(*meeting_, waiter_.rank);
   }
 
   std::shared_ptr<InProcessGroup> group_;
-  std::shared_ptr<Meeting> meeting_;
+  Meeting* meeting_ = nullptr;  // the group's
   Waiter waiter_;
   std::optional<Status> answer_;
 };
@@ -145,7 +145,7 @@ class InProcessCommunicator final : public detail::CallingCommunicator {
     ++calls_;
     const TimePoint now = std::chrono::steady_clock::now();
     return std::make_unique<InProcessWork>(
-        group_, std::move(*meeting), Waiter{.rank = view_.rank, .called = now, .deadline = now + options.timeout});
+        group_, **meeting, Waiter{.rank = view_.rank, .called = now, .deadline = now + options.timeout});
   }
 
   InProcessHub::State& hub_;

@@ -1,10 +1,11 @@
 #include <troupe/collectives/in_process_group.hpp>
 
 #include <fmt/format.h>
+#include <sched.h>
 
 #include <algorithm>
 #include <climits>
-#include <thread>
+#include <iterator>
 #include <utility>
 
 #include <troupe/collectives/verdict.hpp>
@@ -16,12 +17,20 @@ using detail::Meeting;
 
 namespace {
 
-constexpr int kSpins = 2000;  // some 50 us on a core of its own, then a rank sleeps
+constexpr int kLooks = 100;  // some 3 us
 
-void pause_core() {
-#if defined(__x86_64__)
-  __builtin_ia32_pause();
-#endif
+/// The numbers of the cores on which this process may run.
+std::vector<int> allowed_cores() {
+  std::vector<int> cores;
+  cpu_set_t allowed;
+  CPU_ZERO(&allowed);
+  if (sched_getaffinity(0, sizeof allowed, &allowed) == 0) {
+    for (int core = 0; core < CPU_SETSIZE; ++core) {
+      if (CPU_ISSET(core, &allowed)) cores.push_back(core);
+    }
+  }
+  if (cores.empty()) cores.push_back(0);  // more cores than the set can say
+  return cores;
 }
 
 /// "rank 1, 3": those not yet here.
@@ -40,9 +49,10 @@ InProcessGroup::InProcessGroup(const GroupView& view, InProcessAlgorithm algorit
       epoch_(view.epoch),
       size_(view.size),
       algorithm_(algorithm),
-      cores_(static_cast<int>(std::thread::hardware_concurrency())),
+      cores_(allowed_cores()),
       seats_(static_cast<std::size_t>(size_)),
       activities_(static_cast<std::size_t>(size_)),
+      brief_waits_(static_cast<std::size_t>(size_), detail::BriefWait(size_)),
       unfinished_(static_cast<std::size_t>(size_)) {}
 
 Status InProcessGroup::enter(int rank, Activity& activity) {
@@ -73,47 +83,69 @@ Status InProcessGroup::await_all(TimePoint deadline) {
   return *failure_;
 }
 
-Result<std::shared_ptr<Meeting>> InProcessGroup::arrive(const Arrival& arrival) {
-  std::unique_lock lock(mutex_);
+Meeting& InProcessGroup::meeting_of(const Arrival& arrival) {
+  Meeting* spent = nullptr;
+  for (const auto& meeting : meetings_) {
+    if (meeting->arrived < size_) {
+      if (meeting->place.index == arrival.index) return *meeting;
+    } else if (meeting->users.load(std::memory_order_acquire) == 0) {
+      spent = meeting.get();
+    }
+  }
+  if (spent == nullptr) spent = meetings_.emplace_back(std::make_unique<Meeting>(size_)).get();
+  spent->begin(arrival.call, arrival.rank, {epoch_, arrival.index});
+  return *spent;
+}
+
+Result<Meeting*> InProcessGroup::arrive(const Arrival& arrival) {
+  std::unique_lock lock(mutex_, std::try_to_lock);
+  // All ranks come at once, and none holds it for long: without this half of them would fall asleep here.
+  for (int look = 0; !lock.owns_lock() && look < kLooks; ++look) {
+    detail::BriefWait::pause();
+    (void)lock.try_lock();
+  }
+  if (!lock.owns_lock()) lock.lock();
   if (failure_) return *failure_;
   const auto rank = static_cast<std::size_t>(arrival.rank);
   if (unfinished_[rank] == Communicator::kMaxPending) {
     return Error{Code::kUnavailable, fmt::format("collective: rank {} has {} unfinished calls already, and calls {}",
                                                  rank, unfinished_[rank], arrival.call.describe())};
   }
-  auto& meeting = meetings_[arrival.index];
-  if (!meeting) {
-    meeting = std::make_shared<Meeting>(arrival.call, arrival.rank, CallPlace{epoch_, arrival.index}, size_);
-  }
-  const Status same = check_same_call(meeting->call, meeting->first_rank, arrival.call, arrival.rank, meeting->place);
+  Meeting& meeting = meeting_of(arrival);
+  const Status same = check_same_call(meeting.call, meeting.first_rank, arrival.call, arrival.rank, meeting.place);
   if (!same.ok()) {
     fail_locked(same.error());
     return *failure_;
   }
-  meeting->here[rank] = true;
-  meeting->inputs[rank] = arrival.input;
-  meeting->outputs[rank] = arrival.output;
-  meeting->weights[rank] = arrival.weight;
+  meeting.here[rank] = true;
+  meeting.inputs[rank] = arrival.input;
+  meeting.outputs[rank] = arrival.output;
+  meeting.weights[rank] = arrival.weight;
   ++unfinished_[rank];
-  std::shared_ptr<Meeting> kept = meeting;
-  if (++kept->arrived == size_) {
-    meetings_.erase(arrival.index);
-    if (!kept->open(algorithm_)) {
+  meeting.users.fetch_add(1, std::memory_order_relaxed);
+  if (++meeting.arrived == size_) {
+    if (!meeting.open(algorithm_, std::min(size_, static_cast<int>(cores_.size())))) {
       fail_locked({Code::kInvalidArgument,
-                   fmt::format("collective: {}: the weights of all {} ranks are 0", kept->call.describe(), size_)});
+                   fmt::format("collective: {}: the weights of all {} ranks are 0", meeting.call.describe(), size_)});
     }
     ++events_;
     // As many helpers as there are cores besides this rank's; the others wake once, when all is done. But a sleeper who
     // waits for another call could not help, and where nothing is to be done nobody else wakes them.
-    const bool wakes_all = kept->is_complete() || asleep_ != kept->asleep || cores_ >= size_;
+    const bool wakes_all = meeting.is_complete() || asleep_ != meeting.asleep || std::ssize(cores_) >= size_;
     lock.unlock();  // else those who wake up would wait for it
     if (wakes_all) {
       changed_.notify_all();
     } else {
-      for (int i = 0; i < std::max(1, cores_ - 1); ++i) changed_.notify_one();
+      for (int i = 0; i < std::max<std::ptrdiff_t>(1, std::ssize(cores_) - 1); ++i) changed_.notify_one();
     }
   }
-  return kept;
+  return &meeting;
+}
+
+int InProcessGroup::own_part(const Meeting& meeting, int rank) const {
+  if (std::ssize(cores_) >= size_ || !meeting.is_collective()) return rank;
+  const auto core = std::ranges::find(cores_, sched_getcpu());
+  return core == cores_.end() ? rank : static_cast<int>(core - cores_.begin());
 }
 
 bool InProcessGroup::work(Meeting& meeting, int rank, int most) {
@@ -124,8 +156,9 @@ bool InProcessGroup::work(Meeting& meeting, int rank, int most) {
   Meeting::Did did = Meeting::Did::kNothing;
   bool ends_stage = false;
   bool has_worked = false;
+  const int own = own_part(meeting, rank);
   for (int i = 0; i < most && !failed_; ++i) {
-    did = meeting.work(rank);
+    did = meeting.work(own, most == INT_MAX);
     if (did == Meeting::Did::kNothing) break;
     has_worked = true;
     ends_stage |= did == Meeting::Did::kEndOfStage;
@@ -168,11 +201,10 @@ void InProcessGroup::fail_late(const Meeting& meeting, const Waiter& waiter) {
 }
 
 Status InProcessGroup::wait(Meeting& meeting, const Waiter& waiter) {
-  for (int spin = 0; spin < kSpins && !meeting.is_complete() && !failed_; ++spin) {
-    if (work(meeting, waiter.rank, INT_MAX)) spin = 0;
-    if (cores_ < size_) break;
-    pause_core();
-  }
+  brief_waits_[static_cast<std::size_t>(waiter.rank)].until([&] {
+    work(meeting, waiter.rank, INT_MAX);
+    return meeting.is_complete() || failed_;
+  });
   if (meeting.is_complete()) return {};
   std::unique_lock lock(mutex_);
   Activity* const activity = activities_[static_cast<std::size_t>(waiter.rank)];
@@ -221,9 +253,9 @@ std::optional<Status> InProcessGroup::poll(Meeting& meeting, const Waiter& waite
   return answer(meeting);
 }
 
-void InProcessGroup::finish(int rank) {
-  const std::lock_guard lock(mutex_);
+void InProcessGroup::finish(Meeting& meeting, int rank) {
   --unfinished_[static_cast<std::size_t>(rank)];
+  meeting.users.fetch_sub(1, std::memory_order_release);
 }
 
 void InProcessGroup::fail(Error error) {
@@ -235,7 +267,6 @@ void InProcessGroup::fail_locked(Error error) {
   if (!failure_) failure_ = std::move(error);
   failed_ = true;
   ++events_;
-  meetings_.clear();  // nobody can arrive any more; those who are there hold their own
   changed_.notify_all();
 }
 

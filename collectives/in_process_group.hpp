@@ -6,7 +6,6 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -15,6 +14,7 @@
 
 #include <troupe/collectives/activity.hpp>
 #include <troupe/collectives/call.hpp>
+#include <troupe/collectives/detail/brief_wait.hpp>
 #include <troupe/collectives/detail/meeting.hpp>
 
 namespace troupe::collectives {
@@ -55,14 +55,15 @@ class InProcessGroup {
 
   /// Registers a rank's call. Errors: kUnavailable (too many unfinished); the group's failure, also when this call
   /// causes it.
-  Result<std::shared_ptr<detail::Meeting>> arrive(const Arrival& arrival);
+  /// The meeting is the group's, and its own until finish().
+  Result<detail::Meeting*> arrive(const Arrival& arrival);
   /// Works on the meeting until it is complete, the group has failed or the deadline has passed, which fails the group.
   /// When it returns, nobody touches this meeting's buffers any more.
   Status wait(detail::Meeting& meeting, const Waiter& waiter);
   /// The same for one step: an answer if wait() would return at once, else nothing. Does at most one chunk of work.
   std::optional<Status> poll(detail::Meeting& meeting, const Waiter& waiter);
-  /// One unfinished call of the rank less.
-  void finish(int rank);
+  /// The rank has its answer: one unfinished call less. By the rank's own thread, as arrive() is.
+  void finish(detail::Meeting& meeting, int rank);
 
   /// Makes `error` the answer to all unfinished and later calls; the first failure stays.
   void fail(Error error);
@@ -78,25 +79,31 @@ class InProcessGroup {
   /// Does chunks of the meeting as long as there are any for this rank, at most `most`; whether it did one. Without the
   /// lock.
   bool work(detail::Meeting& meeting, int rank, int most);
+  /// With which part of the work a rank begins: its own, or where ranks outnumber cores that of the core that it runs
+  /// on now.
+  int own_part(const detail::Meeting& meeting, int rank) const;
   void wake_all();
+  /// The meeting of the call with this index; for the first rank that comes, a new or a spent one.
+  detail::Meeting& meeting_of(const Arrival& arrival);
 
   const GroupView view_;
   const std::uint64_t epoch_;
   const int size_;
   const InProcessAlgorithm algorithm_;
-  const int cores_;  // of this machine; 0: unknown
+  const std::vector<int> cores_;  // their numbers; at least one
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::vector<bool> seats_;            // those that were ever taken
-  std::vector<Activity*> activities_;  // [ranks]; null: not there
+  std::vector<bool> seats_;                     // those that were ever taken
+  std::vector<Activity*> activities_;           // [ranks]; null: not there
+  std::vector<detail::BriefWait> brief_waits_;  // [ranks]
   int seated_ = 0;
   std::optional<Error> failure_;
-  std::atomic<bool> failed_{false};                                     // whether failure_ is there
-  std::atomic<int> at_work_{0};                                         // ranks that may be touching buffers
-  std::atomic<int> asleep_{0};                                          // in wait()
-  std::atomic<std::uint64_t> events_{0};                                // after which a sleeper must look again
-  std::map<std::uint64_t, std::shared_ptr<detail::Meeting>> meetings_;  // by index; those for which ranks are missing
-  std::vector<int> unfinished_;                                         // [ranks], each <= Communicator::kMaxPending
+  std::atomic<bool> failed_{false};                         // whether failure_ is there
+  std::atomic<int> at_work_{0};                             // ranks that may be touching buffers
+  std::atomic<int> asleep_{0};                              // in wait()
+  std::atomic<std::uint64_t> events_{0};                    // after which a sleeper must look again
+  std::vector<std::unique_ptr<detail::Meeting>> meetings_;  // as many as were ever under way at once
+  std::vector<int> unfinished_;                             // [ranks], each <= Communicator::kMaxPending
 };
 
 }  // namespace troupe::collectives

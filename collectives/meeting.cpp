@@ -10,7 +10,13 @@
 namespace troupe::collectives::detail {
 namespace {
 
-constexpr std::size_t kChunk = 8192;  // elements: long against taking one, short against the second-level cache
+constexpr std::size_t kChunk = 16384;  // elements: long against taking one, short against the second-level cache
+/// Chunks that must be left of a part that somebody is at for others to help.
+constexpr std::uint32_t kWorthHelp = 4;
+
+constexpr std::uint32_t front_of(std::uint64_t left) { return static_cast<std::uint32_t>(left >> 32); }
+constexpr std::uint32_t end_of(std::uint64_t left) { return static_cast<std::uint32_t>(left); }
+constexpr std::uint64_t pack(std::uint64_t front, std::uint32_t end) { return front << 32 | end; }
 
 /// Elements over which a call's work is divided.
 std::size_t work_elements(const Call& call, std::size_t ranks) {
@@ -26,17 +32,28 @@ std::size_t work_elements(const Call& call, std::size_t ranks) {
 
 }  // namespace
 
-Meeting::Meeting(const Call& c, int first, CallPlace at, int ranks)
-    : call(c),
-      first_rank(first),
-      place(at),
-      here(static_cast<std::size_t>(ranks)),
+Meeting::Meeting(int ranks)
+    : here(static_cast<std::size_t>(ranks)),
       inputs(static_cast<std::size_t>(ranks)),
       outputs(static_cast<std::size_t>(ranks)),
       weights(static_cast<std::size_t>(ranks)),
-      portions_(std::make_unique<Portion[]>(static_cast<std::size_t>(ranks))) {}
+      parts_(std::make_unique<Part[]>(static_cast<std::size_t>(ranks))) {}
 
-bool Meeting::open(InProcessAlgorithm algorithm) {
+void Meeting::begin(const Call& c, int first, CallPlace at) {
+  call = c;
+  first_rank = first;
+  place = at;
+  arrived = 0;
+  has_verdict = false;
+  here.assign(here.size(), false);
+  shares_.clear();
+  algorithm_ = InProcessAlgorithm::kCollective;
+  stage_ = 0;
+  is_open_.store(false, std::memory_order_relaxed);
+  is_complete_.store(false, std::memory_order_relaxed);
+}
+
+bool Meeting::open(InProcessAlgorithm algorithm, int parts) {
   const bool reduces = call.kind == CallKind::kAllReduce || call.kind == CallKind::kReduceScatter;
   if (reduces && call.op == ReduceOp::kMean) {
     if (std::accumulate(weights.begin(), weights.end(), 0.0) == 0) return false;
@@ -50,6 +67,7 @@ bool Meeting::open(InProcessAlgorithm algorithm) {
   stages_ = algorithm_ == InProcessAlgorithm::kHierarchicalCopy ? 2 * levels
             : algorithm_ == InProcessAlgorithm::kReductionToOne ? (ranks > 1 ? 2 : 0)
                                                                 : 1;
+  part_count_ = is_collective() ? static_cast<std::size_t>(parts) : ranks;
   if (chunks_ == 0 || stages_ == 0) {
     is_complete_.store(true, std::memory_order_release);
   } else {
@@ -72,45 +90,65 @@ bool Meeting::takes_part(int rank, int stage) const {
 }
 
 void Meeting::lay_out_stage() {
-  const std::size_t ranks = inputs.size();
-  const bool is_collective = algorithm_ == InProcessAlgorithm::kCollective;
-  std::vector<std::size_t> sizes(ranks);
-  for (std::size_t r = 0; r < ranks; ++r) {
-    portions_[r].end = is_collective ? chunks_ * (r + 1) / ranks : chunks_;
-    sizes[r] = is_collective ? portions_[r].end - chunks_ * r / ranks
-                             : (takes_part(static_cast<int>(r), stage_) ? chunks_ : 0);
+  const auto end_of_part = [&](std::size_t p) {
+    if (is_collective()) return chunks_ * (p + 1) / part_count_;
+    return takes_part(static_cast<int>(p), stage_) ? chunks_ : 0;
+  };
+  std::size_t all = 0;
+  for (std::size_t p = 0; p < part_count_; ++p) {
+    parts_[p].first = is_collective() ? chunks_ * p / part_count_ : 0;
+    all += end_of_part(p) - parts_[p].first;
   }
-  unfinished_.store(std::accumulate(sizes.begin(), sizes.end(), std::size_t{0}), std::memory_order_relaxed);
-  for (std::size_t r = 0; r < ranks; ++r) {
-    portions_[r].left.store(static_cast<std::int64_t>(sizes[r]), std::memory_order_release);
+  unfinished_.store(all, std::memory_order_relaxed);  // before anybody can take one
+  for (std::size_t p = 0; p < part_count_; ++p) {
+    const auto size = static_cast<std::uint32_t>(end_of_part(p) - parts_[p].first);
+    parts_[p].left.store(pack(0, size), std::memory_order_release);
   }
 }
 
-std::optional<std::size_t> Meeting::take(Portion& portion) {
-  if (portion.left.load(std::memory_order_relaxed) <= 0) return std::nullopt;
-  const std::int64_t left = portion.left.fetch_sub(1, std::memory_order_acq_rel);
-  if (left <= 0) return std::nullopt;
-  return portion.end - static_cast<std::size_t>(left);
+bool Meeting::Part::is_empty() const {
+  const std::uint64_t now = left.load(std::memory_order_relaxed);
+  return front_of(now) >= end_of(now);
+}
+
+std::optional<std::size_t> Meeting::Part::take_front() {
+  std::uint64_t now = left.load(std::memory_order_relaxed);
+  while (front_of(now) < end_of(now)) {
+    const std::uint64_t next = pack(front_of(now) + 1, end_of(now));
+    if (left.compare_exchange_weak(now, next, std::memory_order_acq_rel)) return first + front_of(now);
+  }
+  return std::nullopt;
+}
+
+std::optional<std::size_t> Meeting::Part::take_back() {
+  std::uint64_t now = left.load(std::memory_order_relaxed);
+  const std::uint32_t least = owners.load(std::memory_order_relaxed) > 0 ? kWorthHelp : 1;
+  while (front_of(now) + least <= end_of(now)) {
+    const std::uint64_t next = pack(front_of(now), end_of(now) - 1);
+    if (left.compare_exchange_weak(now, next, std::memory_order_acq_rel)) return first + end_of(now) - 1;
+  }
+  return std::nullopt;
 }
 
 bool Meeting::has_work() const {
   if (!is_open() || is_complete()) return false;
-  return std::any_of(portions_.get(), portions_.get() + inputs.size(),
-                     [](const Portion& portion) { return portion.left.load(std::memory_order_relaxed) > 0; });
+  return std::any_of(parts_.get(), parts_.get() + part_count_, [](const Part& part) { return !part.is_empty(); });
 }
 
-Meeting::Did Meeting::work(int rank) {
+Meeting::Did Meeting::work(int own, bool stays) {
   if (!is_open() || is_complete()) return Did::kNothing;
-  const auto own = static_cast<std::size_t>(rank);
   // Its own part first. Others may be asleep or at work on something else: whoever is here does theirs.
-  std::optional<std::size_t> chunk;
-  std::size_t part = own;
-  for (std::size_t turn = 0; !chunk && turn < inputs.size(); ++turn) {
-    part = (own + turn) % inputs.size();
-    chunk = take(portions_[part]);
+  std::size_t part = static_cast<std::size_t>(own) % part_count_;
+  Part& mine = parts_[part];
+  if (stays) mine.owners.fetch_add(1, std::memory_order_relaxed);
+  std::optional<std::size_t> chunk = mine.take_front();
+  for (std::size_t turn = 1; !chunk && turn < part_count_; ++turn) {
+    part = (static_cast<std::size_t>(own) + turn) % part_count_;
+    chunk = parts_[part].take_back();
   }
+  if (chunk) do_chunk(static_cast<int>(part), *chunk * kChunk, std::min(elements_, (*chunk + 1) * kChunk));
+  if (stays) mine.owners.fetch_sub(1, std::memory_order_relaxed);
   if (!chunk) return Did::kNothing;
-  do_chunk(static_cast<int>(part), *chunk * kChunk, std::min(elements_, (*chunk + 1) * kChunk));
   if (unfinished_.fetch_sub(1, std::memory_order_acq_rel) > 1) return Did::kChunk;
   if (++stage_ == stages_) {
     is_complete_.store(true, std::memory_order_release);
@@ -127,7 +165,7 @@ void Meeting::reduce(std::size_t from, std::size_t to, std::span<float* const> o
 }
 
 void Meeting::do_chunk(int rank, std::size_t begin, std::size_t end) const {
-  if (algorithm_ == InProcessAlgorithm::kCollective) return do_collective(begin, end);
+  if (is_collective()) return do_collective(begin, end);
   float* const own = outputs[static_cast<std::size_t>(rank)] + begin;
   const auto copy_from = [&](int other) {
     std::copy_n(outputs[static_cast<std::size_t>(other)] + begin, end - begin, own);

@@ -45,12 +45,6 @@ struct Digest {
   void add(std::uint64_t word) { value = (value ^ word) * 0x9e3779b97f4a7c15 + (value >> 29); }
 };
 
-void pause_core() {
-#if defined(__x86_64__)
-  __builtin_ia32_pause();
-#endif
-}
-
 }  // namespace
 
 void CallSlot::write(const Call& call, double call_weight) {
@@ -108,7 +102,7 @@ SharedRegion::SharedRegion(void* memory, std::size_t bytes, int size, int file)
       bytes_(bytes),
       size_(size),
       file_(file),
-      has_core_each_(static_cast<int>(std::thread::hardware_concurrency()) >= size),
+      brief_wait_(size),
       header_(reinterpret_cast<Header*>(memory_)),
       lines_(reinterpret_cast<RankLines*>(memory_ + round_up(sizeof(Header), kPage))),
       buffers_(memory_ + bytes - static_cast<std::size_t>(size) * rank_bytes(size)) {}
@@ -220,14 +214,8 @@ void SharedRegion::ring() {
   syscall(SYS_futex, &header_->bell, FUTEX_WAKE, INT32_MAX, nullptr, nullptr, 0);
 }
 
-bool SharedRegion::await_briefly(std::uint64_t published) const {
-  const auto over = [&] { return all_reached(published) || failed(); };
-  if (over()) return true;
-  for (int spin = 0; has_core_each_ && spin < kSpins; ++spin) {
-    pause_core();
-    if (over()) return true;
-  }
-  return false;
+bool SharedRegion::await_briefly(std::uint64_t published) {
+  return brief_wait_.until([&] { return all_reached(published) || failed(); });
 }
 
 void SharedRegion::await(std::uint64_t published, TimePoint until) {

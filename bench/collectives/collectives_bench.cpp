@@ -1,12 +1,14 @@
 // All-reduces (sum of float32, in place) between threads of one process and between processes of one host.
 //
-// in_process_P_SIZE: P threads. Its limit, vs_memory, is what as many threads reach that only read every rank's values
-// once and write them once, in place and without anybody waiting for anybody: the bytes that an all-reduce cannot
-// avoid. processes_P_SIZE: P processes through shared memory; the rivals measure the same (rows.hpp).
+// in_process_P_SIZE: P threads. Its limit, vs_memory, is what threads on all cores reach that only read every rank's
+// values once and write them once, in place, with vector instructions and without anybody waiting for anybody: the
+// bytes that an all-reduce cannot avoid. processes_P_SIZE: P processes through shared memory; the rivals measure
+// the same (rows.hpp).
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
 #include <atomic>
 #include <barrier>
 #include <cstring>
@@ -14,6 +16,7 @@
 
 #include <troupe/bench/collectives/rows.hpp>
 #include <troupe/collectives/in_process.hpp>
+#include <troupe/collectives/reduce.hpp>
 #include <troupe/collectives/shared_memory.hpp>
 
 namespace troupe::collectives {
@@ -45,31 +48,34 @@ double measure_threads(int ranks, std::size_t bytes) {
   return result;
 }
 
-/// The same bytes, read and written once by as many threads: each multiplies its own values by a number.
+/// The same bytes, all ranks' values, read and written once by as many threads as can run at once: each multiplies its
+/// part by a number, again and again.
 double measure_memory(int ranks, std::size_t bytes) {
-  std::barrier<> together(ranks);
-  double result = 0;
-  std::vector<std::thread> threads;
-  for (int rank = 0; rank < ranks; ++rank) {
-    threads.emplace_back([&, rank] {
-      // An all-reduce of one value keeps measure_row's rounds in step, as it does for the others.
-      static std::atomic<float> flag;
-      const double measured = measure_row(rank, bytes, [&](float* values, std::size_t count) {
-        if (count == 1) {
-          if (rank == 0) flag = *values;
-          together.arrive_and_wait();
-          *values = flag;
-          together.arrive_and_wait();
-          return;
-        }
-        for (std::size_t i = 0; i < count; ++i) values[i] *= 0.5f;
-        benchmark::DoNotOptimize(values);
+  const int cores = std::max(1, std::min(ranks, static_cast<int>(std::thread::hardware_concurrency())));
+  const std::size_t count = static_cast<std::size_t>(ranks) * bytes / sizeof(float) / static_cast<std::size_t>(cores);
+  constexpr float kHalf = 0.5f;
+  double took = 0;
+  int calls = 1;
+  for (; took < kRowSeconds; calls *= 2) {
+    std::barrier<> together(cores + 1);
+    std::vector<std::thread> threads;
+    for (int core = 0; core < cores; ++core) {
+      threads.emplace_back([&] {
+        std::vector<float> values(count, 0.0f);
+        const std::array<const float*, 1> in{values.data()};
+        const std::array<float*, 1> out{values.data()};
+        together.arrive_and_wait();
+        for (int i = 0; i < calls; ++i) reduce_tree(in, {&kHalf, 1}, ReduceOp::kMean, count, out);
+        together.arrive_and_wait();
       });
-      if (rank == 0) result = measured;
-    });
+    }
+    together.arrive_and_wait();
+    const auto begin = std::chrono::steady_clock::now();
+    together.arrive_and_wait();
+    took = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    for (std::thread& thread : threads) thread.join();
   }
-  for (std::thread& thread : threads) thread.join();
-  return result;
+  return static_cast<double>(bytes) / 1e6 * (calls / 2) / took;
 }
 
 struct Meeting {

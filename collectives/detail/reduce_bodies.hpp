@@ -61,16 +61,20 @@ void run(const float* const* given_inputs, const float* given_shares, std::size_
       store(v);
     }
   };
-  if (output_count == 1) {
-    float* const first = outputs[0];
-    vectors([&](const Vector& v) __attribute__((always_inline)) { __builtin_memcpy(first + i, &v, sizeof v); });
-  } else if (output_count == 2) {
-    float* const first = outputs[0];
-    float* const second = outputs[1];
+  // As many outputs as are usual, in registers: one, one more for the others to read, or every rank's.
+  const auto store_to = [&]<int kOutputs>() __attribute__((always_inline)) {
+    float* to[kOutputs];
+    for (int o = 0; o < kOutputs; ++o) to[o] = outputs[o];
     vectors([&](const Vector& v) __attribute__((always_inline)) {
-      __builtin_memcpy(first + i, &v, sizeof v);
-      __builtin_memcpy(second + i, &v, sizeof v);
+      for (int o = 0; o < kOutputs; ++o) __builtin_memcpy(to[o] + i, &v, sizeof v);
     });
+  };
+  if (output_count == 1) {
+    store_to.template operator()<1>();
+  } else if (output_count == 2) {
+    store_to.template operator()<2>();
+  } else if (output_count == kRanks) {
+    store_to.template operator()<kRanks>();
   } else {
     vectors([&](const Vector& v) __attribute__((always_inline)) {
       for (std::size_t o = 0; o < output_count; ++o) __builtin_memcpy(outputs[o] + i, &v, sizeof v);

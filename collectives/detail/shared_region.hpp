@@ -17,6 +17,7 @@
 
 #include <troupe/collectives/activity.hpp>
 #include <troupe/collectives/call.hpp>
+#include <troupe/collectives/detail/brief_wait.hpp>
 #include <troupe/core/error.hpp>
 
 namespace troupe::collectives::detail {
@@ -27,7 +28,6 @@ constexpr std::size_t kChunkBytes = std::size_t{512} << 10;    // that a rank pu
 constexpr std::size_t kOneShotBytes = std::size_t{256} << 10;  // of others' values, that a rank reduces all by itself
 constexpr std::size_t kBuffers = 4;  // of a rank: what is published n times may be overwritten after n + 4
 constexpr int kMaxSharedRanks = 256;
-constexpr int kSpins = 2000;  // some 50 us on a core of its own, then a rank sleeps
 
 /// What a rank says that it calls. Plain memory: written before the publication that shows it.
 struct CallSlot {
@@ -85,10 +85,9 @@ class SharedRegion {
     return lines_[rank].published.load(std::memory_order_acquire) >= published;
   }
   bool all_reached(std::uint64_t published) const;
-  /// Both wait until all have published that much or the group is broken: the first for some microseconds without the
-  /// kernel's help where there is a core for each rank, and says whether that was enough; the second asleep, to
-  /// `until`.
-  bool await_briefly(std::uint64_t published) const;
+  /// Both wait until all have published that much or the group is broken: the first awake (BriefWait), and says whether
+  /// that was enough; the second asleep, to `until`.
+  bool await_briefly(std::uint64_t published);
   void await(std::uint64_t published, TimePoint until);
 
   /// Breaks the group; the first failure stays. Any thread of any rank.
@@ -109,7 +108,7 @@ class SharedRegion {
   const std::size_t bytes_;
   const int size_;
   const int file_;
-  const bool has_core_each_;
+  BriefWait brief_wait_;
   std::string ticket_;
   Header* header_ = nullptr;
   RankLines* lines_ = nullptr;
