@@ -30,6 +30,10 @@ Var network(Graph& graph, ParamGroup group, const Options& options, Var image, c
       };
       const Var gain = param("gain", Shape{size}, Init::constant(1)), offset = param("offset", Shape{size}, {});
       const Var running_mean = state("mean", 0), running_variance = state("variance", 1);
+      if (mode.all_sum && mode.shared) {  // averages over all replicas' rows
+        mode.shared(running_mean);
+        mode.shared(running_variance);
+      }
       x = batch_norm(matmul(x, weight), gain, offset, running_mean, running_variance,
                      {.training = mode.training, .activation = Activation::kRelu, .all_sum = mode.all_sum});
     } else {

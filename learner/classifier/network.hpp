@@ -13,6 +13,7 @@ inline constexpr const char* kGroup = "classifier";
 struct NetworkMode {
   bool training = true;             ///< of batch norm
   std::function<Var(Var)> all_sum;  ///< of batch norm in training; empty: statistics of this replica alone
+  std::function<void(Var)> shared;  ///< called with each state that is equal on all replicas; may be empty
   int devices = 1;                  ///< logical devices over which the layers are spread in order, as even stages
 };
 

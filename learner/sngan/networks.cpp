@@ -31,6 +31,10 @@ Var generator(Graph& graph, ParamGroup group, const Options& options, Var noise,
     const Var weight = param("weight", Shape{width, size}, glorot(width, size));
     const Var gain = param("gain", Shape{size}, Init::constant(1)), offset = param("offset", Shape{size}, {});
     const Var running_mean = state("mean", 0), running_variance = state("variance", 1);
+    if (mode.all_sum && mode.shared) {  // averages over all replicas' rows
+      mode.shared(running_mean);
+      mode.shared(running_variance);
+    }
     x = batch_norm(matmul(x, weight), gain, offset, running_mean, running_variance,
                    {.training = mode.training, .activation = Activation::kRelu, .all_sum = mode.all_sum});
     width = size;
@@ -48,9 +52,15 @@ Discriminator::Discriminator(Graph& graph, ParamGroup group, const Options& opti
     const std::string name = fmt::format("layer{}", layers_.size());
     const Var weight = graph.param(group, name + "/weight", Shape{width, size}, glorot(width, size));
     const Var u = graph.state(fmt::format("{}/{}/u", kDiscriminatorGroup, name), Shape{size}, Init::normal(1));
-    layers_.push_back({spectral_norm(weight, u, training), graph.param(group, name + "/bias", Shape{size}, {})});
+    layers_.push_back({spectral_norm(weight, u, training), graph.param(group, name + "/bias", Shape{size}, {}), u});
     width = size;
   }
+}
+
+std::vector<Var> Discriminator::state() const {
+  std::vector<Var> all;
+  for (const Layer& layer : layers_) all.push_back(layer.u);
+  return all;
 }
 
 Var Discriminator::operator()(Var image) const {

@@ -15,6 +15,7 @@ inline constexpr const char* kDiscriminatorGroup = "discriminator";
 struct GeneratorMode {
   bool training = true;             ///< of batch norm
   std::function<Var(Var)> all_sum;  ///< of batch norm in training; empty: statistics of this replica alone
+  std::function<void(Var)> shared;  ///< called with each state that is equal on all replicas; may be empty
 };
 
 /// noise: [rows, noise_size]. Returns images in [-1, 1]: [rows, pixels].
@@ -27,12 +28,14 @@ class Discriminator {
   /// training: spectral norm's u moves.
   Discriminator(Graph& graph, ParamGroup group, const Options& options, bool training);
 
+  /// The u of each layer. It follows from the weights alone, so it is equal on all replicas.
+  std::vector<Var> state() const;
   /// image: [rows, pixels]. Returns logits, higher for real ones: [rows, 1].
   Var operator()(Var image) const;
 
  private:
   struct Layer {
-    Var weight, bias;
+    Var weight, bias, u;
   };
   std::vector<Layer> layers_;
 };

@@ -22,8 +22,10 @@ void SnganReplica::step_fn(ReplicaContext& context, const StepInputs& inputs) {
   const ParamGroup discriminator_group = graph.group(kDiscriminatorGroup);
   GeneratorMode mode;
   if (options_.sync_batch_norm) mode.all_sum = [&](Var x) { return context.all_sum(x); };
+  mode.shared = [&](Var state) { context.set_policy(state, VariablePolicy::kSync); };
 
   const Discriminator discriminator(graph, discriminator_group, options_, true);
+  for (const Var u : discriminator.state()) mode.shared(u);
   const Var real = discriminator(inputs["image"]);
   const Var fake = discriminator(generator(graph, generator_group, options_, inputs["noise"], mode));
   const Var discriminator_loss = hinge_discriminator(real, fake), generator_loss = hinge_generator(fake);

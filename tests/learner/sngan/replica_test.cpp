@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <troupe/core/rng.hpp>
+#include <troupe/learner/device_replicas.hpp>
 #include <troupe/tests/learner/models.hpp>
 
 namespace troupe::learner::sngan {
@@ -72,6 +73,55 @@ TEST(Sngan, SeveralReplicasTrainAsOne) {
   for (const std::vector<std::int64_t>& shares : {std::vector<std::int64_t>{12, 12}, {7, 17}, {5, 11, 8}}) {
     EXPECT_LT(largest_difference(train(maker(options()), batches, shares, 2), one), 2e-5) << shares.size();
   }
+}
+
+/// What is said of a replica whose copy of a state is no longer that of the others.
+std::string said_of_drifted(const Options& options, const std::string& state) {
+  const Signature signature = batch_signature(options);
+  const auto input = [&](const InputContext& context) -> Result<std::unique_ptr<InputPipeline>> {
+    class Noise final : public InputPipeline {
+     public:
+      Noise(const Signature& signature, const InputContext& context)
+          : signature_(signature),
+            batch_(signature_, context.replica_batch),
+            rng_(derive_seed(8, "noise", static_cast<std::uint64_t>(context.replica_id))) {}
+      const Signature& signature() const override { return signature_; }
+      Result<BatchView> next() override {
+        for (std::size_t column : {0U, 1U}) {
+          for (float& x : batch_.mutable_view().as<float>(column)) x = static_cast<float>(rng_.normal());
+        }
+        return batch_.view();
+      }
+
+     private:
+      const Signature signature_;
+      BatchBuffer batch_;
+      Rng rng_;
+    };
+    return {std::make_unique<Noise>(signature, context)};
+  };
+  SnganReplica replica(options, input);
+  const auto devices = MultiDevice::make(replica, {.replicas = 3, .global_batch = 12, .check_every_steps = 1}).value();
+  for (int step = 0; step < 3; ++step) devices->step().value();  // equal this far, by the check
+  ParamBuffer& of_two = devices->program(2).state();
+  for (const ParamEntry& entry : of_two.layout().entries) {
+    if (entry.name == "state/" + state) of_two.tensor(entry)[0] += 1e-6F;
+  }
+  const Status checked = devices->step();
+  return checked.ok() ? std::string() : checked.error().message;
+}
+
+TEST(Sngan, FindsStateThatHasDrifted) {
+  for (const std::string state :
+       {"discriminator/layer0/u", "discriminator/layer2/u", "generator/layer0/mean", "generator/layer0/variance"}) {
+    EXPECT_EQ(said_of_drifted(options(), state),
+              "step 3: variable \"state/" + state + "\" of rank 2 is not that of rank 0, expected equal");
+  }
+  // Its own statistics are a replica's own business.
+  Options apart = options();
+  apart.sync_batch_norm = false;
+  EXPECT_EQ(said_of_drifted(apart, "generator/layer0/mean"), "");
+  EXPECT_NE(said_of_drifted(apart, "discriminator/layer1/u"), "");
 }
 
 TEST(Sngan, RefusesOptionsThatMakeNoSense) {
