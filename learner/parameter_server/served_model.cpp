@@ -48,11 +48,6 @@ Result<ServedModel> ServedModel::of(const Graph& graph) {
     } else {
       const auto minimized = std::ranges::find(data.minimized, static_cast<std::int32_t>(g), &MinimizeDef::group);
       if (minimized == data.minimized.end()) continue;
-      if (minimized->spec.every_steps != 1) {
-        return Error{Code::kInvalidArgument,
-                     fmt::format("parameter server: group \"{}\" is updated in every {}th step, expected in each",
-                                 def.name, minimized->spec.every_steps)};
-      }
       group.optimizer = minimized->spec;
     }
     place[g] = model.groups.size();

@@ -26,7 +26,7 @@ struct ServedGroup {
   // Without an optimiser it follows a group before it:
   std::size_t online = 0;
   std::int64_t every_updates = 1;  ///< becomes that group's values after every so many updates,
-  double decay = 0;                ///< or, above 0: decay * its own + (1 - decay) * those, after each
+  double decay = 0;                ///< or, above 0: decay * its own + (1 - decay) * those, when they change
 };
 
 /// A tensor of rows of which a batch touches few (learner/ops/embedding.hpp): its gradient travels as those rows, and

@@ -233,9 +233,13 @@ Status ParameterShard::apply(std::span<const Part> parts, double rate_factor) {
     }
     if (segment.group != group) {
       group = segment.group;
-      rule.emplace(*model_->groups[group].optimizer, version_, rate_factor);
+      const OptimizerSpec& optimizer = *model_->groups[group].optimizer;
+      rule.emplace(optimizer, version_ / optimizer.every_steps, rate_factor);
     }
-    if (segment.kind == ShardSegment::Kind::kDense) {
+    if (!moves(group)) {
+      if (from != to) std::copy_n(from + segment.local_offset, segment.elements, to + segment.local_offset);
+      if (segment.kind == ShardSegment::Kind::kDense) dense_offset += segment.elements;
+    } else if (segment.kind == ShardSegment::Kind::kDense) {
       update_dense(segment, dense_offset, parts, *rule, from, to);
       dense_offset += segment.elements;
     } else {
@@ -247,6 +251,11 @@ Status ParameterShard::apply(std::span<const Part> parts, double rate_factor) {
   published_.reset();
   ++version_;
   return {};
+}
+
+bool ParameterShard::moves(std::size_t group) const {
+  const std::optional<OptimizerSpec>& optimizer = model_->groups[group].optimizer;
+  return optimizer && (version_ + 1) % optimizer->every_steps == 0;
 }
 
 void ParameterShard::update(const ShardSegment& segment, std::int64_t offset, std::int64_t count, const float* gradient,
@@ -341,7 +350,8 @@ void ParameterShard::follow(const ShardSegment& segment, const float* from, floa
     return;
   }
   if (from != to) std::copy_n(from + segment.local_offset, segment.elements, own);
-  if (group.decay > 0) kernels_f32().average(online, own, nullptr, group.decay, 0, segment.elements);
+  if (group.decay > 0 && moves(group.online))
+    kernels_f32().average(online, own, nullptr, group.decay, 0, segment.elements);
 }
 
 std::uint64_t ParameterShard::fingerprint() const {

@@ -2,7 +2,8 @@
 // One shard of a parameter server (DistBelief, Dean et al. 2012; tf.distribute's ParameterServerStrategy): holds its
 // piece of a model's parameters and optimiser slots, applies the gradients that workers push and hands out immutable
 // versions. Passive: actors/ps_actor gives it a mailbox. Its version counts its updates; a step of Adam's bias
-// correction, of a learning-rate schedule or of a target is one update.
+// correction, of a learning-rate schedule or of a target is one update. A group that is trained in every n-th step
+// (OptimizerSpec::every_steps: a GAN's generator) takes the gradient of every n-th update.
 //
 // Asynchronous: each gradient is an update. It was computed at an older version, by its staleness = version now -
 // version it was computed at; StalePolicy says what follows from that.
@@ -109,8 +110,9 @@ class ParameterShard {
   };
 
   Status check(const messages::GradientView& gradient) const;
-  Status finish_step_if_complete();
   Status apply(std::span<const Part> parts, double rate_factor);
+  /// Whether the next update changes a group: one with OptimizerSpec::every_steps n changes in each n-th.
+  bool moves(std::size_t group) const;
   void update_dense(const ShardSegment& segment, std::int64_t dense_offset, std::span<const Part> parts,
                     const UpdateRule& rule, const float* from, float* to);
   void update_sparse(const ShardSegment& segment, std::span<const Part> parts, const UpdateRule& rule, float* to);

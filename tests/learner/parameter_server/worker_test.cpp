@@ -11,6 +11,8 @@
 #include <troupe/learner/ops/embedding.hpp>
 #include <troupe/learner/parameter_server/shard.hpp>
 #include <troupe/learner/replicator.hpp>
+#include <troupe/learner/sngan/networks.hpp>
+#include <troupe/learner/sngan/replica.hpp>
 #include <troupe/tests/learner/parameter_server/line.hpp>
 
 namespace troupe::learner {
@@ -60,7 +62,8 @@ TEST(ParameterServerWorker, AloneItTrainsAsOneDevice) {
   };
   for (const OptimizerSpec& optimizer :
        {OptimizerSpec{.rule = Adam{.learning_rate = 0.05, .weight_decay = 0.01}, .schedule = {.warmup_steps = 5}},
-        OptimizerSpec{.rule = Sgd{.learning_rate = 0.1, .momentum = 0.9, .nesterov = true}}}) {
+        OptimizerSpec{.rule = Sgd{.learning_rate = 0.1, .momentum = 0.9, .nesterov = true}},
+        OptimizerSpec{.rule = Adam{.learning_rate = 0.05}, .schedule = {.warmup_steps = 5}, .every_steps = 3}}) {
     LineReplica replica(optimizer, more);
     OneDeviceOptions one{.batch = 16};
     one.compile.seed = 3;
@@ -164,9 +167,44 @@ TEST(ParameterServerWorker, PushesTheRowsOfAnEmbeddingThatItsBatchLookedUp) {
   }
 }
 
-TEST(ParameterServerWorker, RefusesAGroupThatIsNotUpdatedInEachStep) {
-  LineReplica replica({.rule = Sgd{}, .every_steps = 2});
-  EXPECT_THAT(build_served(replica, plan_of(1)).error().message, HasSubstr("\"line\" is updated in every 2th step"));
+TEST(ParameterServerWorker, TrainsAGanWhoseGeneratorMovesInEverySecondStep) {
+  sngan::Options options{
+      .pixels = 6, .noise_size = 3, .generator_sizes = {8}, .discriminator_sizes = {9, 5}, .n_dis = 2};
+  options.average_decay = 0.9;
+  const Signature signature = sngan::batch_signature(options);
+  BatchBuffer batch(signature, 16);
+  Rng rng(5);
+  for (const std::size_t column : {0U, 1U}) {
+    for (float& x : batch.mutable_view().as<float>(column)) x = static_cast<float>(rng.normal());
+  }
+  class Repeated final : public InputPipeline {
+   public:
+    explicit Repeated(const BatchBuffer& batch) : batch_(batch) {}
+    const Signature& signature() const override { return *batch_.view().signature; }
+    Result<BatchView> next() override { return batch_.view(); }
+
+   private:
+    const BatchBuffer& batch_;
+  };
+  sngan::SnganReplica replica(options, [&](const InputContext&) -> Result<std::unique_ptr<InputPipeline>> {
+    return {std::make_unique<Repeated>(batch)};
+  });
+  const auto device = OneDevice::make(replica, {.batch = 16, .compile = {.seed = 3}}).value();
+  auto shards = shards_of(replica, plan_of(1), {});
+  const auto worker = ParameterServerWorker::make(replica, plan_of(1), DType::kF32).value();
+  messages::FramePool pool;
+  for (int step = 0; step < 5; ++step) {
+    const std::vector<float> generator = values(worker->program(), sngan::kGeneratorGroup);
+    ASSERT_TRUE(device->step().ok());
+    pull(*worker, shards);
+    ASSERT_TRUE(worker->compute().ok());
+    ASSERT_TRUE(shards[0]->push(messages::read_gradient(worker->gradients(pool).value()[0]).value()).ok());
+    pull(*worker, shards);
+    EXPECT_EQ(values(worker->program(), sngan::kGeneratorGroup) != generator, step % 2 == 1) << step;
+    for (const std::string group : {"generator", "discriminator", "generator.average"}) {
+      EXPECT_EQ(values(worker->program(), group), values(device->program(), group)) << group << " after step " << step;
+    }
+  }
 }
 
 TEST(ParameterServerWorker, ClipsItsOwnGradientAsOneDeviceDoes) {
