@@ -67,6 +67,13 @@ class Work {
   virtual Status wait() = 0;
 };
 
+/// Whether a communicator's error says that its epoch is over because of who is in the group: a rank has left, was
+/// stopped or did not come in time. The next epoch helps. Any other error is of what the ranks call, and would come
+/// again there.
+inline bool epoch_is_over(const Error& error) {
+  return error.code == Code::kCancelled || error.code == Code::kDeadlineExceeded;
+}
+
 /// One rank's end of a group. All ranks must make the same calls in the same order; their number of unfinished works is
 /// at most kMaxPending. The first failure breaks the group: all unfinished and later calls of every rank give that same
 /// error, until reform(). Everything is called by the owning thread, except abort(). Results are the same bits on every

@@ -88,7 +88,9 @@ class NcclRank {
 
  private:
   Error error_of(ncclResult_t result, std::string_view what) const {
-    const Code code = result == ncclUnhandledCudaError ? Code::kUnavailable : Code::kInternal;
+    const Code code = result == ncclRemoteError          ? Code::kCancelled
+                      : result == ncclUnhandledCudaError ? Code::kUnavailable
+                                                         : Code::kInternal;
     return {code, fmt::format("nccl: rank {} on device {}: {}: {}", control_->view().rank, device_, what,
                               library_->error_string(result))};
   }

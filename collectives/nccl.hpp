@@ -29,7 +29,8 @@ struct NcclOptions {
 /// - a mean is ncclRedOpCreatePreMulSum with the rank's share; in reduce_scatter values of weight 0 must be finite;
 /// - wire must be kF32: kInvalidArgument;
 /// - whoever ends a group must call abort() at every member (the chief does): a GPU that waits hears of nothing else;
-/// - NCCL's and CUDA's own errors are kUnavailable (no driver, no device) or kInternal, with their words.
+/// - NCCL's and CUDA's own errors are kUnavailable (no driver, no device), kCancelled (a rank's process has gone) or
+///   kInternal, with their words.
 /// Errors: kUnavailable (built without NCCL, or a library that cannot be opened or lacks a function).
 Result<std::unique_ptr<Communicator>> make_nccl_communicator(std::unique_ptr<Communicator> control,
                                                              NcclOptions options = {});

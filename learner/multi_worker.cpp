@@ -21,6 +21,7 @@ using collectives::ReduceOp;
 struct Standing {
   std::int64_t step = -1;  ///< -1: not whole
   std::uint64_t digest = 0;
+  friend bool operator==(const Standing&, const Standing&) = default;
 };
 constexpr std::size_t kStandingFloats = 8;
 
@@ -32,6 +33,25 @@ std::uint64_t unpack(const float* from) {
   std::uint64_t value = 0;
   for (int i = 0; i < 4; ++i) value |= static_cast<std::uint64_t>(from[i]) << (16 * i);
   return value;
+}
+
+/// Back to the beginning of an update, if some of its runs have been made.
+void drop_accumulated(Program& program) {
+  ParamBuffer* const accumulation = program.accumulation();
+  if (accumulation == nullptr) return;
+  std::ranges::fill(accumulation->values(), 0.0F);
+  for (std::size_t g = 0; g < program.group_count(); ++g) {
+    ParamBuffer& group = program.group(g);
+    for (std::size_t s = 0; s < group.slots().size(); ++s) {
+      if (group.slots()[s] == "accumulated") std::ranges::fill(group.slot(s), 0.0F);
+    }
+  }
+}
+
+/// kUnavailable means that there is no input; of a collective it is a mistake in the step.
+Status of_run(Status run) {
+  if (run.ok() || run.error().code != Code::kUnavailable) return run;
+  return Error{Code::kInternal, run.error().message};
 }
 
 }  // namespace
@@ -86,10 +106,11 @@ Status MultiWorker::reform(const collectives::GroupView& view, Duration timeout)
     context.replica_batch = rows * (view.rank + 1) / view.size - rows * view.rank / view.size;
     context.global_batch = rows;
   }
+  drop_accumulated(*program_);
   TROUPE_TRY(agree());
-  context.first_step = program_->step();
+  context.first_step = batches();
   const bool same = context.replica_id == context_.replica_id && context.replica_count == context_.replica_count &&
-                    context.replica_batch == context_.replica_batch && inputs_ == program_->step();
+                    context.replica_batch == context_.replica_batch && inputs_ == batches();
   return same ? Status() : build(context);
 }
 
@@ -103,29 +124,33 @@ Status MultiWorker::agree() {
   TROUPE_TRY(group.all_gather(own, all, {.name = "standing"})->wait());
   std::vector<Standing> standings(size);
   std::size_t best = 0;
-  bool differ = false;
   for (std::size_t rank = 0; rank < size; ++rank) {
     const float* const from = all.data() + rank * kStandingFloats;
     standings[rank] = {static_cast<std::int64_t>(unpack(from)), unpack(from + 4)};
     if (standings[rank].step > standings[best].step) best = rank;
-    differ |= standings[rank].step != standings[0].step || standings[rank].digest != standings[0].digest;
   }
   if (standings[best].step < 0) {
-    return Error{Code::kUnavailable,
-                 fmt::format("group of epoch {}: none of its {} members has a whole state", group.view().epoch, size)};
+    return Error{Code::kCorrupt,
+                 fmt::format("group of epoch {}: none of its {} members has a whole state, because the last one that "
+                             "had left while it handed it on",
+                             group.view().epoch, size)};
   }
-  if (!differ) return {};
+  const auto is_best = [&](const Standing& standing) { return standing == standings[best]; };
+  if (std::ranges::all_of(standings, is_best)) return {};
+  const Standing& mine = standings[static_cast<std::size_t>(group.view().rank)];
   // Who is up to date keeps what is only its own.
-  const bool behind = standings[static_cast<std::size_t>(group.view().rank)].step != standings[best].step;
   std::vector<std::pair<std::span<float>, std::vector<float>>> kept;
-  for (const std::span<float> values : behind ? std::vector<std::span<float>>() : own_variables(*program_)) {
-    kept.emplace_back(values, std::vector<float>(values.begin(), values.end()));
+  if (mine.step == standings[best].step) {
+    for (const std::span<float> values : own_variables(*program_)) {
+      kept.emplace_back(values, std::vector<float>(values.begin(), values.end()));
+    }
   }
-  whole_ &= static_cast<std::size_t>(group.view().rank) == best;
-  TROUPE_TRY(receive_state(static_cast<int>(best)));
+  whole_ = is_best(mine);  // then what comes is what there is
+  const Status received = receive_state(static_cast<int>(best));
   for (const auto& [to, values] : kept) std::ranges::copy(values, to.begin());
-  program_->set_step(standings[best].step);
   program_->parameters_changed();
+  TROUPE_TRY(received);
+  program_->set_step(standings[best].step);
   whole_ = true;
   return {};
 }
@@ -155,7 +180,7 @@ Status MultiWorker::step() {
   if (context_.replica_count > 1)
     TROUPE_TRY(keep_consistent(*program_, *options_.communicator, options_.check_every_steps));
   TROUPE_TRY(program_->bind(*taken_));
-  TROUPE_TRY(program_->run());
+  TROUPE_TRY(of_run(program_->run()));
   taken_.reset();
   ++inputs_;
   activity.enter("between steps");

@@ -9,7 +9,8 @@
 //
 // Members that stopped between the last reduction and the update are one step apart, and a new one is further behind:
 // whoever differs gets the whole state from the lowest rank among those with the most steps. From a peer, not from
-// disk.
+// disk. Gradients that were being accumulated (CompileOptions::accumulate) are each member's own and in part of members
+// that have gone, so a new epoch begins with a whole update.
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -41,13 +42,14 @@ class MultiWorker final : public Replicator {
   static Result<std::unique_ptr<MultiWorker>> make(Replica& replica, const MultiWorkerOptions& options);
 
   /// Joins the epoch of `view` and agrees with its members on the state. program() may be another one afterwards.
-  /// Errors: those of Communicator::reform() and its calls (kCancelled, kDeadlineExceeded: wait for the next view);
-  /// kInvalidArgument (a global batch with fewer rows than members); kUnavailable when no member has a whole state.
+  /// Errors: those of Communicator::reform() and its calls (collectives::epoch_is_over(): wait for the next view);
+  /// kInvalidArgument (a global batch with fewer rows than members); kCorrupt on all members when none of them has a
+  /// whole state, because the last one that had left while it handed it on: they must be restored from a checkpoint.
   Status reform(const collectives::GroupView& view, Duration timeout);
 
-  /// Errors: kUnavailable when there is no input yet; kOutOfRange when that of all members has ended; kInternal after
-  /// kMaxSkippedInARow, on all members alike; kCancelled and kDeadlineExceeded when the epoch is over: nothing
-  /// has changed, and the input is kept for the step in the next epoch, unless that has another share of the batch.
+  /// Errors: kUnavailable when there is no input yet, and for nothing else; kOutOfRange when that of all members has
+  /// ended; kInternal after kMaxSkippedInARow, on all members alike; collectives::epoch_is_over(): nothing has changed,
+  /// and the input is kept for the step in the next epoch, unless that has another share of the batch.
   Status step() override;
   Program& program() override { return *program_; }
   BatchView batch() const override { return last_; }
@@ -57,6 +59,8 @@ class MultiWorker final : public Replicator {
   MultiWorker(Replica& replica, const MultiWorkerOptions& options) : replica_(replica), options_(options) {}
   /// The step for this place in the group, with the state of the program before it.
   Status build(const InputContext& context);
+  /// How many batches the steps taken have used.
+  std::int64_t batches() const { return program_->step() * options_.compile.accumulate; }
   Status agree();
   Status receive_state(int from);
   Status take_input();
@@ -68,7 +72,7 @@ class MultiWorker final : public Replicator {
   std::unique_ptr<Program> program_;
   std::optional<BatchView> taken_;  ///< of the step that is to be taken again
   BatchView last_;
-  std::int64_t inputs_ = 0;  ///< the step that the input of the next one belongs to
+  std::int64_t inputs_ = 0;  ///< batches taken in all: where the input is
   bool whole_ = true;        ///< false: a peer's state came in halves, and counts for nothing
 };
 

@@ -28,7 +28,8 @@ struct InputContext {
   std::int64_t replica_batch = 0;  ///< rows of each batch of this replica
   std::int64_t global_batch = 0;   ///< rows of one step over all replicas
   /// Steps that were taken before: the first batch is that of this step. Not 0 when training goes on from a checkpoint
-  /// or a group has a new size, so a pipeline without state of its own goes on where the last one was.
+  /// or a group has a new size, so a pipeline without state of its own goes on where the last one was. (With gradient
+  /// accumulation: runs, since each takes a batch.)
   std::int64_t first_step = 0;
   int devices = 1;  ///< logical devices of each replica
 };

@@ -201,8 +201,8 @@ void GroupInbox::deliver(PeerMessage message) {
       if (const auto rank = rank_of(message.from)) {
         const auto r = static_cast<std::size_t>(*rank);
         if (unread_bytes_[r] > kMaxUnreadBytes) {
-          broken = {Code::kUnavailable, fmt::format("collective: rank {} has {} MiB unread of rank {}, at most {} fit",
-                                                    view_.rank, unread_bytes_[r] >> 20, *rank, kMaxUnreadBytes >> 20)};
+          broken = {Code::kInternal, fmt::format("collective: rank {} has {} MiB unread of rank {}, at most {} fit",
+                                                 view_.rank, unread_bytes_[r] >> 20, *rank, kMaxUnreadBytes >> 20)};
           view.epoch = view_.epoch;
         }
       }

@@ -83,10 +83,12 @@ std::vector<float> parameters(Program& program) {
   return all;
 }
 
-std::vector<float> alone(std::int64_t steps) {
+/// Of one replica after `steps` updates, each of `accumulate` batches.
+std::vector<float> alone(std::int64_t steps, int accumulate = 1) {
   Regression replica;
-  const auto device = OneDevice::make(replica, {.batch = kRows, .compile = {.seed = 3}}).value();
-  for (std::int64_t step = 0; step < steps; ++step) EXPECT_TRUE(device->step().ok());
+  const auto device =
+      OneDevice::make(replica, {.batch = kRows, .compile = {.accumulate = accumulate, .seed = 3}}).value();
+  for (std::int64_t step = 0; step < steps * accumulate; ++step) EXPECT_TRUE(device->step().ok());
   return parameters(device->program());
 }
 
@@ -99,10 +101,11 @@ double distance(const std::vector<float>& a, const std::vector<float>& b) {
 constexpr double kTolerance = 2e-5;
 
 struct Worker {
-  explicit Worker(collectives::InProcessHub& hub)
+  explicit Worker(collectives::InProcessHub& hub, int accumulate = 1)
       : communicator(hub.make()),
-        group(MultiWorker::make(replica,
-                                {.global_batch = kRows, .compile = {.seed = 3}, .communicator = communicator.get()})
+        group(MultiWorker::make(replica, {.global_batch = kRows,
+                                          .compile = {.accumulate = accumulate, .seed = 3},
+                                          .communicator = communicator.get()})
                   .value()) {}
   Regression replica;
   std::unique_ptr<Communicator> communicator;
@@ -215,6 +218,64 @@ TEST(MultiWorker, AnEpochThatIsOverLeavesEverythingAsItWas) {
   EXPECT_THAT(taken.error().message, HasSubstr("rank 1 has died"));
   EXPECT_EQ(parameters(a.group->program()), before);
   EXPECT_EQ(a.group->program().step(), 3);
+}
+
+/// Rank 0 of `size`, played by hand: says that it is where `standing` says, and leaves before it hands anything on.
+void vanish_after_standing(collectives::InProcessHub& hub, std::uint64_t epoch, int size, std::int64_t step,
+                           std::uint64_t digest) {
+  const auto communicator = hub.make();
+  ASSERT_TRUE(communicator->reform({epoch, 0, size}, 20s).ok());
+  std::vector<float> own(8), all(8 * static_cast<std::size_t>(size));
+  for (std::size_t i = 0; i < 4; ++i) {
+    own[i] = static_cast<float>(static_cast<std::uint64_t>(step) >> (16 * i) & 0xffff);
+    own[4 + i] = static_cast<float>(digest >> (16 * i) & 0xffff);
+  }
+  ASSERT_TRUE(communicator->all_gather(own, all, {.name = "standing"})->wait().ok());
+}
+
+TEST(MultiWorker, AGroupWithoutAWholeStateSaysSoAndDoesNotTrain) {
+  collectives::InProcessHub hub;
+  Worker late(hub);
+  std::jthread last([&] { vanish_after_standing(hub, 1, 2, 5, 17); });
+  const Status halved = late.group->reform({1, 1, 2}, 20s);
+  ASSERT_FALSE(halved.ok());
+  EXPECT_TRUE(collectives::epoch_is_over(halved.error())) << halved.error().message;
+  const Status alone_now = late.group->reform({2, 0, 1}, 20s);
+  ASSERT_FALSE(alone_now.ok());
+  EXPECT_EQ(alone_now.error().code, Code::kCorrupt);
+  EXPECT_FALSE(collectives::epoch_is_over(alone_now.error()));
+  EXPECT_THAT(alone_now.error().message, HasSubstr("group of epoch 2: none of its 1 members has a whole state"));
+  // Somebody who comes from a checkpoint makes it whole again.
+  Worker restored(hub);
+  train(3, {&late, &restored}, 4);
+  EXPECT_LT(distance(parameters(late.group->program()), alone(4)), kTolerance);
+}
+
+TEST(MultiWorker, WhoHasWhatIsHandedOnStaysWholeWhenThatBreaksOff) {
+  collectives::InProcessHub hub;
+  Worker whole(hub), late(hub);
+  train(1, {&whole}, 3);
+  std::jthread first([&] { vanish_after_standing(hub, 2, 3, 3, shared_digest(whole.group->program())); });
+  {
+    std::jthread other([&] { EXPECT_FALSE(late.group->reform({2, 2, 3}, 20s).ok()); });
+    EXPECT_FALSE(whole.group->reform({2, 1, 3}, 20s).ok());
+  }
+  train(3, {&late, &whole}, 2);
+  EXPECT_LT(distance(parameters(late.group->program()), alone(5)), kTolerance);
+}
+
+TEST(MultiWorker, ANewEpochBeginsWithAWholeUpdate) {
+  constexpr int kRuns = 4;  // an update
+  collectives::InProcessHub hub;
+  Worker a(hub, kRuns), b(hub, kRuns), late(hub, kRuns);
+  train(1, {&a, &b}, kRuns + 2);  // two runs of the second update are lost
+  train(2, {&late, &a}, 2 * kRuns + 3);
+  EXPECT_EQ(a.group->program().step(), 3);
+  train(3, {&b, &late, &a}, kRuns);
+  EXPECT_EQ(parameters(a.group->program()), parameters(late.group->program()));
+  EXPECT_EQ(parameters(a.group->program()), parameters(b.group->program()));
+  EXPECT_EQ(b.group->program().step(), 4);
+  EXPECT_LT(distance(parameters(a.group->program()), alone(4, kRuns)), kTolerance);
 }
 
 TEST(MultiWorker, BatchesThatCannotBeSharedAreRefused) {
