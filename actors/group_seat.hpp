@@ -28,8 +28,8 @@ class GroupSeat {
 
   collectives::Communicator& communicator() { return *communicator_; }
   /// The membership to be in now; empty while the group is not complete or the run pauses: the role is idle until its
-  /// step() is called again. Newer than communicator().view(): reform first.
-  std::optional<collectives::GroupView> view() const {
+  /// step() is called again. Newer than communicator().view(): reform first (actors/group_member.hpp does).
+  std::shared_ptr<const collectives::GroupView> view() const {
     const std::lock_guard lock(mutex_);
     return view_;
   }
@@ -47,7 +47,7 @@ class GroupSeat {
     const std::lock_guard lock(mutex_);
     if (view.epoch <= epoch_) return;  // repeated, because it might have been lost
     epoch_ = view.epoch;
-    view_ = std::move(view);
+    view_ = std::make_shared<const collectives::GroupView>(std::move(view));
     communicator_->abort("the group has a new epoch", epoch_ - 1);
   }
   /// What give_up() has said since the last call.
@@ -64,7 +64,7 @@ class GroupSeat {
  private:
   const std::unique_ptr<collectives::Communicator> communicator_;
   mutable std::mutex mutex_;
-  std::optional<collectives::GroupView> view_;
+  std::shared_ptr<const collectives::GroupView> view_;
   std::uint64_t epoch_ = 0;                                      // the newest that was ever seen here
   std::optional<std::pair<std::uint64_t, std::string>> broken_;  // an epoch, and why
 };

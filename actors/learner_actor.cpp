@@ -24,13 +24,6 @@ std::string mix_counter(std::size_t shard, std::string_view what) {
 
 /// Versions that one write to disk covers: some seconds' worth.
 constexpr std::int64_t kVersionsReserved = 10'000;
-/// Members enter an epoch when they have finished what they were at; the chief replaces the dead sooner.
-constexpr Duration kReformTimeout = std::chrono::seconds(30);
-
-/// Whether the group, and not this learner, is why nothing was done: the chief's next view helps.
-bool epoch_is_over(const Error& error) {
-  return error.code == Code::kCancelled || error.code == Code::kDeadlineExceeded || error.code == Code::kUnavailable;
-}
 
 }  // namespace
 
@@ -74,26 +67,24 @@ Result<std::unique_ptr<Role>> LearnerActor::make(const LearnerActorOptions& opti
 LearnerActor::LearnerActor(const LearnerActorOptions& options, std::shared_ptr<GroupSeat> seat,
                            std::unique_ptr<learner::d4pg::Learner> learner)
     : options_(options),
-      seat_(std::move(seat)),
+      member_(std::move(seat)),
       learner_(std::move(learner)),
       mix_(options.replay_shards),
       pieces_(learner::partition(learner_->policy().layout(), options.parameter_shards, options.partition)) {}
 
 Result<Progress> LearnerActor::step(RoleContext& context) {
-  if (seat_ != nullptr) {
-    TROUPE_ASSIGN(const bool in_group, seated());
-    if (!in_group) return Progress::kIdle;
-  }
+  TROUPE_ASSIGN(const bool may_step,
+                member_.enter([this](const collectives::GroupView& view, Duration timeout) -> Status {
+                  TROUPE_TRY(learner_->reform(view, timeout));
+                  return agree_on_versions();
+                }));
+  if (!may_step) return Progress::kIdle;
   Outlet& updates = context.out("updates");
   const bool finished = options_.max_steps > 0 && steps() >= options_.max_steps;
   TROUPE_ASSIGN(const bool published, publish_if_due(updates, context.pool(), finished ? 1 : options_.publish_period));
   if (finished) {
     if (!published) return Progress::kIdle;
-    // Nobody of a group leaves while another may still be within the last step.
-    const Status together = seat_ == nullptr ? Status() : seat_->communicator().barrier({.name = "end"})->wait();
-    if (together.ok()) return Progress::kDone;
-    seat_->give_up(seat_->communicator().view().epoch, together.error());
-    return Progress::kIdle;
+    return member_.finish();
   }
   if (!batch_) {
     TROUPE_ASSIGN(const auto shard, next_shard(context));
@@ -106,11 +97,8 @@ Result<Progress> LearnerActor::step(RoleContext& context) {
   const BatchView columns = prioritised ? with_weights(batch, mix_.share(batch_shard_)) : batch.columns();
   const auto taken = learner_->step(columns);
   if (!taken.ok()) {
-    if (seat_ == nullptr || !epoch_is_over(taken.error())) {
-      return bad_gradient(taken.error(), learner_->program(), columns, run_directory_, name_);
-    }
-    seat_->give_up(seat_->communicator().view().epoch, taken.error());
-    return Progress::kIdle;  // the next view wakes it
+    if (member_.epoch_ended(taken.error())) return Progress::kIdle;
+    return bad_gradient(taken.error(), learner_->program(), columns, run_directory_, name_);
   }
   metrics_ = *taken;
   if (prioritised) {
@@ -122,23 +110,10 @@ Result<Progress> LearnerActor::step(RoleContext& context) {
   return Progress::kMore;
 }
 
-Result<bool> LearnerActor::seated() {
-  const auto view = seat_->view();
-  if (!view) return false;
-  if (view->epoch == seat_->communicator().view().epoch) return true;
-  Status joined = learner_->reform(*view, kReformTimeout);
-  if (joined.ok()) joined = agree_on_versions();
-  if (joined.ok()) return true;
-  if (!epoch_is_over(joined.error())) return joined.error();
-  log::debug("the group's epoch {} did not begin: {}", view->epoch, joined.error().message);
-  seat_->give_up(view->epoch, joined.error());
-  return false;
-}
-
 Status LearnerActor::agree_on_versions() {
   // By how much versions run ahead of steps: in two halves, which are exact as floats. Who has just come knows only
   // what it had reserved itself, which counts when nobody else knows more.
-  collectives::Communicator& group = seat_->communicator();
+  collectives::Communicator& group = member_.communicator();
   std::vector<float> all(3 * static_cast<std::size_t>(group.view().size));
   const float own[] = {agreed_ ? 1.0F : 0.0F, static_cast<float>(version_offset_ >> 24),
                        static_cast<float>(version_offset_ & 0xffffff)};
@@ -199,7 +174,7 @@ Result<Frame> LearnerActor::new_priorities(messages::FramePool& pool, const mess
 }
 
 Result<bool> LearnerActor::publish_if_due(Outlet& updates, messages::FramePool& pool, std::int64_t period) {
-  if (seat_ != nullptr && seat_->communicator().view().rank != 0) return true;  // the first of a group publishes
+  if (!member_.is_first()) return true;
   if (published_ >= 0 && version() - published_ < period) return true;
   for (std::size_t store = 0; store < pieces_.size(); ++store) {
     if (!updates.ready(store)) return false;
@@ -211,7 +186,7 @@ Result<bool> LearnerActor::publish_if_due(Outlet& updates, messages::FramePool& 
 Status LearnerActor::publish(Outlet& updates, messages::FramePool& pool) {
   if (!reservation_.empty() && version() > reserved_) TROUPE_TRY(reserve(version() + kVersionsReserved));
   const learner::ParamBuffer& policy = learner_->policy();
-  if (seat_ != nullptr) publications_ = static_cast<std::uint64_t>(version());  // goes on with whoever publishes next
+  if (member_.in_group()) publications_ = static_cast<std::uint64_t>(version());  // goes on with whoever publishes next
   const messages::ParametersInfo info{version(), policy.fingerprint(), 0, DType::kF32, publications_++};
   for (std::size_t store = 0; store < pieces_.size(); ++store) {
     TROUPE_ASSIGN(auto builder, messages::ParametersBuilder::make(pool, DType::kF32, pieces_[store]));
@@ -236,7 +211,7 @@ Status LearnerActor::reserve(std::int64_t version) {
 void LearnerActor::report(Report& report) const {
   report.counters.push_back({"steps", static_cast<double>(steps())});
   // Before it has agreed with its group it knows no version that counts.
-  if (seat_ == nullptr || agreed_) report.gauges.push_back({"version", static_cast<double>(version())});
+  if (!member_.in_group() || agreed_) report.gauges.push_back({"version", static_cast<double>(version())});
   report.gauges.push_back({"critic_loss", metrics_.critic_loss});
   report.gauges.push_back({"policy_loss", metrics_.policy_loss});
   report.gauges.push_back({"q_mean", metrics_.q_mean});

@@ -5,7 +5,7 @@
 #include <memory>
 #include <vector>
 
-#include <troupe/actors/group_seat.hpp>
+#include <troupe/actors/group_member.hpp>
 #include <troupe/actors/topology.hpp>
 #include <troupe/learner/d4pg/learner.hpp>
 #include <troupe/learner/param_partition.hpp>
@@ -46,9 +46,7 @@ class LearnerActor final : public Role {
   LearnerActor(const LearnerActorOptions& options, std::shared_ptr<GroupSeat> seat,
                std::unique_ptr<learner::d4pg::Learner> learner);
 
-  /// Of a group: whether this learner is in the epoch that it should be in, which it enters if need be.
-  Result<bool> seated();
-  /// The same for versions: no two members may give out one twice, whichever of them publishes.
+  /// Of a new epoch: no two members may give out a version twice, whichever of them publishes.
   Status agree_on_versions();
 
   /// Publishes the version if it is due and every store has room. Whether there is nothing left to publish.
@@ -67,10 +65,10 @@ class LearnerActor final : public Role {
   LearnerActorOptions options_;
   std::string name_;
   std::filesystem::path run_directory_;
-  std::shared_ptr<GroupSeat> seat_;  ///< null: it learns alone
-  bool agreed_ = false;              ///< has been in an epoch
-  Frame batch_;                      ///< of the step under way, or of the one that is to be taken again
-  std::size_t batch_shard_ = 0;      ///< where it is from
+  GroupMember member_;
+  bool agreed_ = false;          ///< has been in an epoch
+  Frame batch_;                  ///< of the step under way, or of the one that is to be taken again
+  std::size_t batch_shard_ = 0;  ///< where it is from
   std::unique_ptr<learner::d4pg::Learner> learner_;
   replay::ShardMix mix_;
   Signature weighted_signature_;

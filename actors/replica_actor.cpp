@@ -16,13 +16,6 @@ namespace {
 
 /// Until an input pipeline that had nothing is asked again.
 constexpr Duration kInputPatience = std::chrono::milliseconds(5);
-/// For all members of a new epoch to come and agree.
-constexpr Duration kReformTimeout = std::chrono::seconds(20);
-
-/// Whether the group, and not this replica, is why nothing was done: the chief's next view helps.
-bool epoch_is_over(const Error& error) {
-  return error.code == Code::kCancelled || error.code == Code::kDeadlineExceeded;
-}
 
 }  // namespace
 
@@ -52,7 +45,7 @@ ReplicaActor::ReplicaActor(ReplicaActorOptions options, const RoleIdentity& iden
     : options_(std::move(options)),
       name_(identity.name()),
       run_directory_(identity.run_directory),
-      seat_(identity.group),
+      member_(identity.group),
       replica_(std::move(replica)),
       publisher_(std::move(publisher)) {}
 
@@ -61,7 +54,7 @@ Status ReplicaActor::start() {
   if (!restored_.counters.empty()) {
     TROUPE_ASSIGN(first_step, restored_.counter("steps"));
   }
-  collectives::Communicator* const members = seat_ == nullptr ? nullptr : &seat_->communicator();
+  collectives::Communicator* const members = member_.in_group() ? &member_.communicator() : nullptr;
   TROUPE_ASSIGN(replicator_, make_replicator(*replica_, options_.group, first_step, members));
   if (members != nullptr) members_ = static_cast<learner::MultiWorker*>(replicator_.get());
   const learner::Program& program = replicator_->program();
@@ -77,29 +70,12 @@ Status ReplicaActor::start() {
   return {};
 }
 
-Result<bool> ReplicaActor::seated() {
-  const auto view = seat_->view();
-  if (!view) return false;
-  if (view->epoch == seat_->communicator().view().epoch) return true;
-  const Status joined = members_->reform(*view, kReformTimeout);
-  if (joined.ok()) return true;
-  if (!epoch_is_over(joined.error())) return joined.error();
-  log::debug("{}: the group's epoch {} did not begin: {}", name_, view->epoch, joined.error().message);
-  seat_->give_up(view->epoch, joined.error());
-  return false;
-}
-
-Progress ReplicaActor::leave_epoch(const Error& reason) {
-  seat_->give_up(seat_->communicator().view().epoch, reason);
-  return Progress::kIdle;  // the next view wakes it
-}
-
 Result<Progress> ReplicaActor::step(RoleContext& context) {
   if (replicator_ == nullptr) TROUPE_TRY(start());
-  if (seat_ != nullptr) {
-    TROUPE_ASSIGN(const bool in_group, seated());
-    if (!in_group) return Progress::kIdle;
-  }
+  TROUPE_ASSIGN(const bool may_step, member_.enter([this](const collectives::GroupView& view, Duration timeout) {
+    return members_->reform(view, timeout);
+  }));
+  if (!may_step) return Progress::kIdle;
   if (steps() < options_.group.steps) {
     const Status stepped = replicator_->step();
     if (!stepped.ok() && stepped.error().code == Code::kUnavailable) {
@@ -107,22 +83,14 @@ Result<Progress> ReplicaActor::step(RoleContext& context) {
       context.wake_after(kInputPatience);
       return Progress::kIdle;
     }
-    if (!stepped.ok() && seat_ != nullptr && epoch_is_over(stepped.error())) return leave_epoch(stepped.error());
     if (!stepped.ok()) {
+      if (member_.epoch_ended(stepped.error())) return Progress::kIdle;
       return bad_gradient(stepped.error(), replicator_->program(), replicator_->batch(), run_directory_, name_);
     }
     waiting_.clear();
   }
-  const bool publishes = seat_ == nullptr || seat_->communicator().view().rank == 0;
-  if (publishes) TROUPE_TRY(publisher_.publish_if_due(context, replicator_->program(), steps()));
-  return steps() < options_.group.steps ? Progress::kMore : finish();
-}
-
-Result<Progress> ReplicaActor::finish() {
-  if (seat_ == nullptr) return Progress::kDone;
-  // Nobody of a group leaves while another may still be within the last step.
-  const Status together = seat_->communicator().barrier({.name = "end"})->wait();
-  return together.ok() ? Progress::kDone : leave_epoch(together.error());
+  if (member_.is_first()) TROUPE_TRY(publisher_.publish_if_due(context, replicator_->program(), steps()));
+  return steps() < options_.group.steps ? Progress::kMore : member_.finish();
 }
 
 void ReplicaActor::report(Report& report) const {

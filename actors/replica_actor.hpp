@@ -6,7 +6,7 @@
 #include <memory>
 #include <string>
 
-#include <troupe/actors/group_seat.hpp>
+#include <troupe/actors/group_member.hpp>
 #include <troupe/actors/replica_model.hpp>
 #include <troupe/actors/replica_options.hpp>
 #include <troupe/actors/replica_publisher.hpp>
@@ -25,8 +25,8 @@ struct ReplicaActorOptions {
 /// group's steps. Its counters in a checkpoint are "steps" and the metrics of the newest step
 /// (actors/replica_results.hpp).
 ///
-/// In a group (RoleSpec::group) it idles without a seat in it, reforms when there is a new view, and steps otherwise; a
-/// step that ends because a member has gone has changed nothing and is taken again in the next epoch.
+/// In a group (RoleSpec::group) a step that ends because a member has gone has changed nothing and is taken again in
+/// the next epoch (actors/group_member.hpp).
 class ReplicaActor final : public Role {
  public:
   /// The role of all of the group's replicators but those of a parameter server.
@@ -46,17 +46,12 @@ class ReplicaActor final : public Role {
   /// The replicator, from the restored state if there is one. Not in make(), because where its input begins is known
   /// only after restore().
   Status start();
-  /// Whether this member is in the group of the newest view.
-  Result<bool> seated();
-  /// The group's epoch is over for this member: the chief makes a new one.
-  Progress leave_epoch(const Error& reason);
-  Result<Progress> finish();
   std::int64_t steps() const { return replicator_->program().step(); }
 
   ReplicaActorOptions options_;
   std::string name_;
   std::filesystem::path run_directory_;
-  std::shared_ptr<GroupSeat> seat_;  ///< null: not in a group
+  GroupMember member_;
   std::unique_ptr<learner::Replica> replica_;
   std::unique_ptr<learner::Replicator> replicator_;
   learner::MultiWorker* members_ = nullptr;  ///< replicator_, in a group
