@@ -13,6 +13,8 @@ learner::CompileOptions compile_options(const ReplicaGroupOptions& options) {
   return compile;
 }
 
+DType wire_type(const ReplicaGroupOptions& options) { return options.wire == "bf16" ? DType::kBF16 : DType::kF32; }
+
 Result<std::unique_ptr<learner::Replicator>> make_replicator(learner::Replica& replica,
                                                              const ReplicaGroupOptions& options,
                                                              std::int64_t first_step,
@@ -34,6 +36,7 @@ Result<std::unique_ptr<learner::Replicator>> make_replicator(learner::Replica& r
   how.deterministic = options.deterministic;
   how.compile = compile_options(options);
   how.first_step = first_step;
+  how.wire = wire_type(options);
   how.communicator = communicator;
   return learner::make_replicator(replica, how);
 }

@@ -6,12 +6,16 @@
 #include <troupe/actors/replica_options.hpp>
 #include <troupe/collectives/communicator.hpp>
 #include <troupe/core/error.hpp>
+#include <troupe/core/tensor.hpp>
 #include <troupe/learner/replicator.hpp>
 
 namespace troupe::actors {
 
 /// How a group's programs are compiled, the same for all of its members.
 learner::CompileOptions compile_options(const ReplicaGroupOptions& options);
+
+/// How its gradients travel between processes.
+DType wire_type(const ReplicaGroupOptions& options);
 
 /// `replica` outlives what is returned, and so does the communicator, which "multi_worker" needs. Errors: those of the
 /// replicator; kInvalidArgument for one whose replicas are run by roles of their own.

@@ -44,6 +44,8 @@ Status check(const ReplicaGroupOptions& o) {
          fmt::format("backup_workers: got {}, but replicator \"{}\" has none", o.backup_workers, o.replicator));
   demand(o.backup_workers < std::max<std::int64_t>(o.count, 1),
          fmt::format("backup_workers: got {} of {} replicas, expected fewer", o.backup_workers, o.count));
+  demand(!o.deterministic || o.wire == "fp32",
+         fmt::format("wire: got \"{}\", but with deterministic no bit may depend on what travels", o.wire));
   if (mistakes.empty()) return {};
   for (std::string& mistake : mistakes) mistake = fmt::format("replicas.{}.{}", o.name, mistake);
   return Error{Code::kInvalidArgument, fmt::format("{}", fmt::join(mistakes, "\n"))};

@@ -26,7 +26,7 @@ Status add_served_group(Topology& topology, const ReplicaGroupOptions& group, co
   server.partition = group.ps_partition == "min_size"   ? learner::ParamPartition::kMinSize
                      : group.ps_partition == "max_size" ? learner::ParamPartition::kMaxSize
                                                         : learner::ParamPartition::kPartitioned;
-  server.transfer = group.wire == "bf16" ? DType::kBF16 : DType::kF32;
+  server.transfer = wire_type(group);
   server.stale = group.staleness == "drop"    ? learner::StalePolicy::kDrop
                  : group.staleness == "scale" ? learner::StalePolicy::kScale
                                               : learner::StalePolicy::kNone;

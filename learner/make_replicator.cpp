@@ -70,6 +70,7 @@ Result<std::unique_ptr<Replicator>> make_replicator(Replica& replica, const Repl
     case ReplicatorKind::kMultiWorker:
       return as_replicator(MultiWorker::make(replica, {.global_batch = options.global_batch,
                                                        .deterministic = options.deterministic,
+                                                       .wire = options.wire,
                                                        .compile = options.compile,
                                                        .communicator = options.communicator}));
   }

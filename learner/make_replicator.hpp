@@ -28,6 +28,7 @@ struct ReplicatorOptions {
   bool deterministic = false;
   CompileOptions compile;  ///< of each replica; with `deterministic`, shards is made
   std::int64_t first_step = 0;
+  DType wire = DType::kF32;                           ///< of gradients between the members of kMultiWorker
   collectives::Communicator* communicator = nullptr;  ///< of kMultiWorker; outlives the replicator
 };
 

@@ -72,6 +72,7 @@ Status MultiWorker::build(const InputContext& context) {
   TROUPE_ASSIGN(std::unique_ptr<InputPipeline> input, replica_.input_fn(context));
   Graph graph(context.replica_batch);
   ReplicaContext replica_context(graph, context, options_.communicator);
+  replica_context.set_gradient_wire(options_.wire);
   replica_.step_fn(replica_context, StepInputs(graph, input->signature()));
   CompileOptions compile = options_.compile;
   if (options_.deterministic) {

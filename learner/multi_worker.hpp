@@ -29,6 +29,7 @@ struct MultiWorkerOptions {
   std::int64_t global_batch = 0;  ///< rows of one step over all members, when `batch` is 0
   /// As ReplicatorOptions::deterministic, where the size of the group allows; a group of 3 has bits of its own.
   bool deterministic = false;
+  DType wire = DType::kF32;                           ///< of gradients, see ReplicaContext::set_gradient_wire()
   CompileOptions compile;                             ///< the seed must be the same on all members
   std::int64_t check_every_steps = kCheckEverySteps;  ///< see keep_consistent()
   /// In no group yet, or any. Outlives the replicator.

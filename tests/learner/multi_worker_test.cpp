@@ -13,11 +13,13 @@
 #include <thread>
 #include <vector>
 
+#include <troupe/collectives/group_communicator.hpp>
 #include <troupe/collectives/in_process.hpp>
 #include <troupe/core/rng.hpp>
 #include <troupe/learner/ops/elementwise.hpp>
 #include <troupe/learner/ops/linear.hpp>
 #include <troupe/learner/ops/reduce.hpp>
+#include <troupe/tests/collectives/memory_peers.hpp>
 
 namespace troupe::learner {
 namespace {
@@ -101,9 +103,11 @@ double distance(const std::vector<float>& a, const std::vector<float>& b) {
 constexpr double kTolerance = 2e-5;
 
 struct Worker {
-  explicit Worker(collectives::InProcessHub& hub, int accumulate = 1)
-      : communicator(hub.make()),
+  explicit Worker(collectives::InProcessHub& hub, int accumulate = 1) : Worker(hub.make(), DType::kF32, accumulate) {}
+  Worker(std::unique_ptr<Communicator> made, DType wire, int accumulate = 1)
+      : communicator(std::move(made)),
         group(MultiWorker::make(replica, {.global_batch = kRows,
+                                          .wire = wire,
                                           .compile = {.accumulate = accumulate, .seed = 3},
                                           .communicator = communicator.get()})
                   .value()) {}
@@ -113,11 +117,12 @@ struct Worker {
 };
 
 /// Every worker of `members` takes `steps` steps as rank 0, 1, ... of the epoch.
-void train(std::uint64_t epoch, const std::vector<Worker*>& members, std::int64_t steps) {
+void train(std::uint64_t epoch, const std::vector<Worker*>& members, std::int64_t steps,
+           const std::vector<collectives::Member>& names = {}) {
   std::vector<std::jthread> threads;
   for (std::size_t rank = 0; rank < members.size(); ++rank) {
     threads.emplace_back([&, rank] {
-      const GroupView view{epoch, static_cast<int>(rank), static_cast<int>(members.size())};
+      const GroupView view{epoch, static_cast<int>(rank), static_cast<int>(members.size()), names};
       const Status joined = members[rank]->group->reform(view, 20s);
       ASSERT_TRUE(joined.ok()) << joined.error().message;
       for (std::int64_t step = 0; step < steps; ++step) {
@@ -276,6 +281,32 @@ TEST(MultiWorker, ANewEpochBeginsWithAWholeUpdate) {
   EXPECT_EQ(parameters(a.group->program()), parameters(b.group->program()));
   EXPECT_EQ(b.group->program().step(), 4);
   EXPECT_LT(distance(parameters(a.group->program()), alone(4, kRuns)), kTolerance);
+}
+
+TEST(MultiWorker, GradientsMayTravelAsBfloat16) {
+  constexpr std::int64_t kSteps = 50;
+  for (const DType wire : {DType::kF32, DType::kBF16}) {
+    collectives::MemoryNetwork network;
+    std::vector<collectives::Member> names;
+    std::vector<std::unique_ptr<collectives::Peers>> peers;
+    std::vector<std::unique_ptr<Worker>> workers;
+    std::vector<Worker*> members;
+    for (std::uint32_t id = 0; id < 3; ++id) {
+      names.push_back({.id = id, .name = "worker " + std::to_string(id)});  // each on a host of its own
+      peers.push_back(network.join(id));
+      workers.push_back(std::make_unique<Worker>(collectives::make_group_communicator(*peers.back(), id), wire));
+      members.push_back(workers.back().get());
+    }
+    train(1, members, kSteps, names);
+    const std::vector<float> got = parameters(workers[0]->group->program());
+    for (const auto& worker : workers) EXPECT_EQ(parameters(worker->group->program()), got);
+    const double off = distance(got, alone(kSteps));
+    // Gradients below 1, of which a bfloat16 keeps 8 bits, times a rate of 0.05 and momentum, over 50 steps.
+    EXPECT_LT(off, wire == DType::kBF16 ? 1e-2 : kTolerance);
+    if (wire == DType::kBF16) {
+      EXPECT_GT(off, kTolerance) << "they were not rounded";
+    }
+  }
 }
 
 TEST(MultiWorker, BatchesThatCannotBeSharedAreRefused) {
