@@ -228,9 +228,12 @@ void ChiefActor::from_node(const std::string& node, const Control& message) {
       const std::string& role = message.instances.front().role;
       const auto group = groups_.find(role);
       if (group == groups_.end() || group->second.view.number != message.number) return;  // it has another one already
-      if (ended_ || (cut_ && cut_->ordered && !cut_->captured)) return;  // that is what broke it, and its end brings the next one
+      if (ended_ || (cut_ && cut_->ordered && !cut_->captured))
+        return;  // that is what broke it, and its end brings the next one
       log::warn("group {}: epoch {}.{} broke at {}: {}; another one follows", role, message.number >> 32,
                 message.number & 0xffffffff, message.node, message.text);
+      group->second.broke =
+          fmt::format("epoch {}.{}: {}", message.number >> 32, message.number & 0xffffffff, message.text);
       return regroup(*options_.topology->find(role));
     }
     case ControlKind::kUp:

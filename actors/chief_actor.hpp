@@ -120,6 +120,7 @@ class ChiefActor final : public caf::event_based_actor {
     std::optional<Duration> first_up;
     std::uint64_t epochs = 0;
     messages::Control view;  ///< the newest
+    std::string broke;       ///< what the members said of the last epoch that failed
   };
   /// Gives the role's group a new epoch of those that are up, unless it has none, they are not all there yet at the
   /// start, or a cut has them paused: resume_nodes() does it then.

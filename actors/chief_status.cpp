@@ -99,6 +99,22 @@ std::string ChiefActor::status() {
                                 instance.id.incarnation, instance.restarts, instance.spec->restart.max_restarts,
                                 instance.error, instance.own, instance.before});
   }
+  for (const RoleSpec& role : options_.topology->roles) {
+    if (!role.group) continue;
+    RunStatus::Group& group = status.groups.emplace_back();
+    group.role = role.name;
+    const auto known = groups_.find(role.name);
+    if (known == groups_.end() || known->second.epochs == 0) continue;
+    const messages::Control& view = known->second.view;
+    group.epoch = fmt::format("{}.{}", view.number >> 32, view.number & 0xffffffff);
+    group.broke = known->second.broke;
+    for (const messages::ControlInstance& member : view.instances) {
+      const Instance* const instance = find(member);
+      const bool is_in =
+          instance != nullptr && instance->state == State::kUp && instance->id.incarnation == member.incarnation;
+      if (is_in) group.members.push_back(instance->name);
+    }
+  }
   return to_json(*options_.topology, status);
 }
 

@@ -112,6 +112,19 @@ void Groups::leave(const std::string& role, std::uint32_t index) {
   rank->seat->vacate(fmt::format("{}-{} ends", role, index));
 }
 
+std::optional<collectives::Activity::Now> Groups::activity(const std::string& role, std::uint32_t index) const {
+  const auto found = groups_.find(role);
+  if (found == groups_.end()) return std::nullopt;
+  std::shared_ptr<Rank> rank;
+  {
+    const std::lock_guard lock(found->second->mutex);
+    const auto here = found->second->ranks.find(index);
+    if (here == found->second->ranks.end()) return std::nullopt;
+    rank = here->second;
+  }
+  return rank->seat->communicator().activity().now();
+}
+
 void Groups::view(const messages::Control& order) {
   const auto found = groups_.find(order.instances.front().role);
   if (found == groups_.end() || order.nodes.size() != order.instances.size()) {

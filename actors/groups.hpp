@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <shared_mutex>
 #include <string>
 #include <string_view>
@@ -35,6 +36,8 @@ class Groups {
   std::shared_ptr<GroupSeat> join(const std::string& role, std::uint32_t index);
   /// Ends all waits of the instance in its group.
   void leave(const std::string& role, std::uint32_t index);
+  /// What an instance here does in its group right now, whatever its thread waits for; empty for one without a group.
+  std::optional<collectives::Activity::Now> activity(const std::string& role, std::uint32_t index) const;
   /// The chief's word on a group (ControlKind::kGroup): seats those of its members that are here.
   void view(const messages::Control& group);
   /// The same end of all waits for everyone here, until the next view: the run pauses, or is over.

@@ -17,6 +17,8 @@ using messages::ControlKind;
 constexpr Duration kJoinAgain = std::chrono::milliseconds(200);
 /// A chief that starts at the same time is there by then.
 constexpr Duration kFirstWord = std::chrono::seconds(5);
+/// How long instances have to say what they do; the chief waits longer (chief_status.cpp).
+constexpr Duration kStatusPatience = std::chrono::milliseconds(200);
 /// How long a node that is asked to leave stays for a cut under way. Runtime::stop() waits longer.
 constexpr Duration kLeaveWithin = std::chrono::seconds(50);
 
@@ -128,6 +130,9 @@ caf::behavior NodeActor::make_behavior() {
         }
       },
       [this](const InstanceStatus& message) { status(message); },
+      [this](status_atom, std::uint64_t round) {
+        if (round == status_round_) answer_status();
+      },
       [this](stop_atom) { leave(); },
       [this](stop_atom, bool) { end(std::nullopt); },
   };
@@ -276,9 +281,12 @@ void NodeActor::control(const Control& message) {
       }
       return;
     case ControlKind::kAskStatus:
-      statuses_.clear();
-      status_asked_ = true;
-      for (const auto& [name, instance] : instances_) send(instance.actor, status_atom::value);
+      status_due_.clear();
+      delayed_send(this, kStatusPatience, status_atom::value, ++status_round_);
+      for (const auto& [name, instance] : instances_) {
+        status_due_.insert(name);
+        send(instance.actor, status_atom::value);
+      }
       return;
     case ControlKind::kCommit:
       return cut_over(message.number);
@@ -539,15 +547,25 @@ void NodeActor::end_cut() {
 // ---- status ----
 
 void NodeActor::status(const InstanceStatus& status) {
-  if (!status_asked_) return;
   statuses_[status.instance] = status;
+  if (status_due_.erase(status.instance) > 0 && status_due_.empty()) answer_status();
+}
+
+void NodeActor::answer_status() {
   std::vector<InstanceStatus> all;
   for (const auto& [name, instance] : instances_) {
-    const auto answered = statuses_.find(name);
-    if (answered == statuses_.end()) return;
-    all.push_back(answered->second);
+    InstanceStatus& status = statuses_[name];
+    if (status_due_.contains(name)) {
+      status.instance = name;
+      status.idle_s = -1;
+      status.waits_for.clear();
+      status.why.clear();
+      if (const auto now = options_.groups->activity(instance.id.role, instance.id.index)) set_activity(status, *now);
+    }
+    all.push_back(status);
   }
-  status_asked_ = false;
+  status_due_.clear();
+  ++status_round_;  // its deadline means nothing any more
   Control answer;
   answer.kind = ControlKind::kStatus;
   answer.text = to_json(all);

@@ -38,8 +38,8 @@ struct NodeActorOptions {
   bool single_threaded = false;
   std::filesystem::path directory;  ///< instances' own folders are made in it; empty: they have none
   std::filesystem::path run_directory;
-  CutWriterFunction write_cut;      ///< empty: cuts are taken but not written
-  StateLoader load;                 ///< empty: there is nothing to restore from
+  CutWriterFunction write_cut;  ///< empty: cuts are taken but not written
+  StateLoader load;             ///< empty: there is nothing to restore from
   /// How long the instances here may take to pause and save; then the cut fails naming who did not answer.
   Duration cut_deadline = std::chrono::seconds(30);
   Network* network = nullptr;  ///< null: there are no other nodes
@@ -109,6 +109,8 @@ class NodeActor final : public caf::event_based_actor {
   void leave();
   void captured(std::uint64_t number, std::optional<Error> error);
   void status(const InstanceStatus& status);
+  /// Answers the chief, for those who are in a long step as well: they could not say anything themselves.
+  void answer_status();
   void cut_over(std::uint64_t number);
   void end(std::optional<Error> error);
   Instance* find(const std::string& role, std::uint32_t index);
@@ -135,8 +137,9 @@ class NodeActor final : public caf::event_based_actor {
   Duration last_join_{-1};
   bool chief_missed_ = false;
   bool unanswered_ = false;  ///< somebody has been told that no chief has answered yet
-  bool status_asked_ = false;
-  std::map<std::string, InstanceStatus> statuses_;  ///< answers to the request under way
+  std::uint64_t status_round_ = 0;
+  std::set<std::string> status_due_;                ///< who has not answered the request under way
+  std::map<std::string, InstanceStatus> statuses_;  ///< the newest of each
   bool ended_ = false;
 };
 

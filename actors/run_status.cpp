@@ -13,6 +13,11 @@ using Json = nlohmann::ordered_json;
 
 /// An instance that waits for less is only between two messages.
 constexpr double kWorthALine = 0.5;
+/// A collective that takes longer has somebody to wait for.
+constexpr double kHang = 2;
+/// How InstanceStatus::why begins for a member of a group in the middle of a step.
+constexpr std::string_view kCollective = "group in ";
+constexpr std::string_view kAtWork = "is in ";
 /// Reasons that one line gives; of more it says how many there are.
 constexpr std::size_t kReasonsMax = 8;
 
@@ -135,7 +140,55 @@ std::vector<std::string> waits(const Topology& topology, const RunStatus& status
   return lines;
 }
 
+void set_activity(InstanceStatus& status, const collectives::Activity::Now& now) {
+  if (now.what.empty()) return;
+  // Collectives are named by what they are called with (collectives/verdict.hpp); nothing else has a parenthesis.
+  if (now.what.find('(') != std::string::npos) {
+    status.idle_s = seconds(now.since);
+    status.why = fmt::format("{}{} of step {}", kCollective, now.what, now.step);
+  } else {
+    status.why = fmt::format("{}{} of step {} for {:.1f} s", kAtWork, now.what, now.step, seconds(now.since));
+  }
+}
+
+std::string hang(const RunStatus& status, const RunStatus::Group& group) {
+  std::string waiting, others;
+  for (const RunStatus::Instance& instance : status.instances) {
+    if (std::find(group.members.begin(), group.members.end(), instance.name) == group.members.end()) continue;
+    if (!instance.own) {
+      others += fmt::format("; {} does not say what it does", instance.name);
+    } else if (instance.own->why.starts_with(kCollective)) {
+      if (instance.own->idle_s < kHang) continue;
+      waiting += fmt::format("; {} waits {:.1f} s for {}", instance.name, instance.own->idle_s,
+                             instance.own->why.substr(kCollective.size()));
+    } else if (!instance.own->why.empty()) {
+      others += fmt::format("; {} {}", instance.name,
+                            instance.own->why.starts_with(kAtWork) ? instance.own->why : "waits: " + instance.own->why);
+    }
+  }
+  return waiting.empty() ? "" : (waiting + others).substr(2);
+}
+
+namespace {
+
+Json group_json(const Topology& topology, const RunStatus& status, const RunStatus::Group& group) {
+  const RoleSpec* const role = topology.find(group.role);
+  Json missing = Json::array();
+  for (const RunStatus::Instance& instance : status.instances) {
+    const bool is_member = std::find(group.members.begin(), group.members.end(), instance.name) != group.members.end();
+    if (instance.role != group.role || is_member || instance.state == "done") continue;
+    missing.push_back({{"name", instance.name}, {"state", instance.state}});
+  }
+  return {{"name", group.role},       {"epoch", group.epoch},          {"seats", role == nullptr ? 0 : role->count},
+          {"members", group.members}, {"missing", std::move(missing)}, {"hang", hang(status, group)},
+          {"broke", group.broke}};
+}
+
+}  // namespace
+
 std::string to_json(const Topology& topology, const RunStatus& status) {
+  Json groups = Json::array();
+  for (const RunStatus::Group& group : status.groups) groups.push_back(group_json(topology, status, group));
   Json nodes = Json::array();
   for (const auto& node : status.nodes) {
     nodes.push_back({{"name", node.name},
@@ -190,6 +243,7 @@ std::string to_json(const Topology& topology, const RunStatus& status) {
                     {"last_cut", status.last_cut},
                     {"nodes", std::move(nodes)},
                     {"instances", std::move(instances)},
+                    {"groups", std::move(groups)},
                     {"waits", waits(topology, status)},
                     {"versions", std::move(versions)},
                     {"staleness", std::move(staleness)}};

@@ -8,6 +8,8 @@
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include <troupe/apps/cluster/operator.hpp>
 #include <troupe/apps/commands/commands.hpp>
@@ -19,6 +21,23 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr Duration kAskTimeout = std::chrono::seconds(5);
+
+/// "group gan: epoch 1.3, 3 of 4 members: gan-0, gan-1, gan-3; missing: gan-2 (restarting)", and what is wrong with it.
+void print_group(const Json& group) {
+  const auto members = group["members"].get<std::vector<std::string>>();
+  const std::string epoch = group["epoch"];
+  fmt::print("\ngroup {}: {}, {} of {} members", group["name"].get<std::string>(),
+             epoch.empty() ? "no epoch yet" : "epoch " + epoch, members.size(), group["seats"].get<std::int64_t>());
+  if (!members.empty()) fmt::print(": {}", fmt::join(members, ", "));
+  const char* separator = "; missing: ";
+  for (const Json& missing : group["missing"]) {
+    fmt::print("{}{} ({})", std::exchange(separator, ", "), missing["name"].get<std::string>(),
+               missing["state"].get<std::string>());
+  }
+  fmt::print("\n");
+  if (const std::string hang = group["hang"]; !hang.empty()) fmt::print("  {}\n", hang);
+  if (const std::string broke = group["broke"]; !broke.empty()) fmt::print("  last failure: {}\n", broke);
+}
 
 /// The table for people; every column is in the JSON too.
 void print(const Json& status) {
@@ -41,6 +60,7 @@ void print(const Json& status) {
                versioned ? std::to_string(status["versions"][name].get<std::int64_t>()) : "",
                versioned ? std::to_string(status["staleness"][name].get<std::int64_t>()) : "");
   }
+  for (const Json& group : status["groups"]) print_group(group);
   fmt::print("\n{:<32}{:<5}{:>8}{:>12}{:>12}{:>12}\n", "channel end", "", "depth", "frames/s", "MB/s", "waited s");
   for (const Json& instance : status["instances"]) {
     if (!instance.contains("ports")) continue;

@@ -4,6 +4,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 
 #include <atomic>
 #include <chrono>
@@ -30,6 +31,7 @@ struct Seen {
   std::atomic<std::int64_t> epochs{0};  ///< in which some member has been
   std::atomic<int> fail{-1};            ///< the member that is to fail next
   std::atomic<int> stuck{-1};           ///< the member that is to stop in the middle of a step
+  std::atomic<int> stuck_ms{300};       ///< for how long
 };
 
 /// Takes steps with its group: each is two sums, of which all or nothing counts.
@@ -55,7 +57,11 @@ class Member final : public Role {
     int own = index_;
     if (seen_->fail.compare_exchange_strong(own, -1)) return Error{Code::kInternal, "told to fail"};
     own = index_;
-    if (seen_->stuck.compare_exchange_strong(own, -1)) std::this_thread::sleep_for(300ms);
+    if (seen_->stuck.compare_exchange_strong(own, -1)) {
+      group.activity().begin_step(steps_);
+      group.activity().enter("input_fn");
+      std::this_thread::sleep_for(std::chrono::milliseconds(seen_->stuck_ms));
+    }
     for (const char* name : {"first", "second"}) {
       float sum = static_cast<float>(steps_);
       if (!group.all_reduce({&sum, 1}, collectives::ReduceOp::kSum, {.name = name})->wait().ok()) {
@@ -159,6 +165,32 @@ TEST(Groups, CutsPauseAGroupWithoutHarm) {
   EXPECT_LT(std::chrono::steady_clock::now(), until) << cuts << " cuts, " << seen->steps << " steps";
   EXPECT_EQ(apart, 0);
   EXPECT_EQ(seen->wrong, 0);
+  runtime->stop();
+}
+
+TEST(Groups, TheStatusNamesMembersAndWhoHoldsThemUp) {
+  auto seen = std::make_shared<Seen>();
+  seen->stuck_ms = 3500;
+  auto runtime = Runtime::make(members(3, seen, std::numeric_limits<std::int64_t>::max()), {}).value();
+  EXPECT_EQ(runtime->run([&] { return seen->steps > 20; }).value(), Runtime::Ended::kInterrupted);
+  const auto group = [&] { return nlohmann::json::parse(runtime->status().value())["groups"][0]; };
+  auto whole = group();
+  EXPECT_EQ(whole["name"], "member");
+  EXPECT_EQ(whole["epoch"], "1.1");
+  EXPECT_EQ(whole["seats"], 3);
+  EXPECT_EQ(whole["members"], (nlohmann::json{"member-0", "member-1", "member-2"}));
+  EXPECT_EQ(whole["missing"], nlohmann::json::array());
+  EXPECT_EQ(whole["hang"], "");
+  seen->stuck = 1;
+  std::string hang;
+  const auto until = std::chrono::steady_clock::now() + 20s;
+  while (hang.empty() && std::chrono::steady_clock::now() < until) {
+    hang = group()["hang"];
+    std::this_thread::sleep_for(50ms);
+  }
+  EXPECT_THAT(hang, HasSubstr("member-0 waits "));
+  EXPECT_THAT(hang, HasSubstr(" s for all_reduce(first) of step "));
+  EXPECT_THAT(hang, HasSubstr("member-1 is in input_fn of step "));
   runtime->stop();
 }
 

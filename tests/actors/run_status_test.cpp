@@ -142,6 +142,50 @@ TEST(RunStatus, ALineHasABound) {
             "starting; and 193 more");
 }
 
+/// A member of a group in the middle of a step.
+RunStatus::Instance member(const std::string& name, const std::string& what, std::chrono::milliseconds since) {
+  RunStatus::Instance instance = up(name, "learner");
+  set_activity(*instance.own, {.step = 412, .what = what, .since = since});
+  return instance;
+}
+
+TEST(RunStatus, AGroupHasItsEpochItsMembersAndWhoIsMissing) {
+  RunStatus status = at_work();
+  status.instances[5].state = "restarting";
+  status.instances[5].own.reset();
+  status.groups = {
+      {.role = "learner", .epoch = "2.7", .members = {"learner-0"}, .broke = "epoch 2.6: rank 1 has left"}};
+  const auto group = nlohmann::json::parse(to_json(topology(), status))["groups"][0];
+  EXPECT_EQ(group["name"], "learner");
+  EXPECT_EQ(group["epoch"], "2.7");
+  EXPECT_EQ(group["seats"], 2);
+  EXPECT_EQ(group["members"], (nlohmann::json{"learner-0"}));
+  EXPECT_EQ(group["missing"], (nlohmann::json{{{"name", "learner-1"}, {"state", "restarting"}}}));
+  EXPECT_EQ(group["hang"], "");
+  EXPECT_EQ(group["broke"], "epoch 2.6: rank 1 has left");
+  // Who has done its part is not missed.
+  status.instances[5].state = "done";
+  EXPECT_EQ(nlohmann::json::parse(to_json(topology(), status))["groups"][0]["missing"], nlohmann::json::array());
+}
+
+TEST(RunStatus, AHangInAGroupNamesWhoWaitsAndForWhat) {
+  RunStatus status;
+  status.groups = {{.role = "learner", .members = {"learner-0", "learner-1", "learner-2", "learner-3"}}};
+  status.instances = {member("learner-0", "all_reduce(critic)", std::chrono::milliseconds(7100)),
+                      member("learner-1", "input_fn", std::chrono::milliseconds(7150)),
+                      member("learner-2", "all_reduce(critic)", std::chrono::milliseconds(300)),
+                      up("learner-3", "learner"), member("other-0", "input_fn", std::chrono::milliseconds(9000))};
+  status.instances[3].own.reset();
+  EXPECT_EQ(hang(status, status.groups[0]),
+            "learner-0 waits 7.1 s for all_reduce(critic) of step 412; learner-1 is in input_fn of step 412 for 7.2 s; "
+            "learner-3 does not say what it does");
+  EXPECT_THAT(waits(topology(), status),
+              ElementsAre("learner-0 waits 7.1 s: its group in all_reduce(critic) of step 412"));
+  // Nobody waits for long.
+  status.instances[0] = member("learner-0", "all_reduce(critic)", std::chrono::milliseconds(900));
+  EXPECT_EQ(hang(status, status.groups[0]), "");
+}
+
 TEST(RunStatus, ANodesAnswerSurvivesItsTravel) {
   InstanceStatus one;
   one.instance = "actor-1";
