@@ -6,6 +6,7 @@
 
 #include <fmt/core.h>
 
+#include <troupe/actors/replica_topology.hpp>
 #include <troupe/apps/cluster/detail/mistakes.hpp>
 #include <troupe/apps/cluster/place.hpp>
 #include <troupe/core/text.hpp>
@@ -16,16 +17,22 @@ namespace {
 constexpr std::size_t kHostsMax = 4096;
 constexpr const char* kActors = "actors";
 
-/// The fields of [placement] by their keys.
-std::map<std::string, std::int64_t*> placement_keys(actors::PlacementOptions& p) {
-  return {{kActors, &p.actors},          {"replay", &p.replay},       {"learner", &p.learner},
-          {"parameters", &p.parameters}, {"evaluator", &p.evaluator}, {"inference", &p.inference}};
+/// How many nodes each role has that a host may name, by what its nodes are called.
+std::map<std::string, std::int64_t*> node_counts(actors::TrainOptions& options) {
+  actors::PlacementOptions& p = options.placement;
+  std::map<std::string, std::int64_t*> counts = {{kActors, &p.actors},        {"replay", &p.replay},
+                                                 {"learner", &p.learner},     {"parameters", &p.parameters},
+                                                 {"evaluator", &p.evaluator}, {"inference", &p.inference}};
+  for (actors::ReplicaRun& run : options.replicas) {
+    counts[run.group.name] = &run.nodes;
+    if (actors::has_parameter_server(run.group)) counts[actors::parameter_server_name(run.group)] = &run.ps_nodes;
+  }
+  return counts;
 }
 
-std::vector<std::string> placement_names() {
-  actors::PlacementOptions any;
+std::vector<std::string> names_of_nodes(actors::TrainOptions options) {
   std::vector<std::string> names;
-  for (const auto& [name, field] : placement_keys(any)) names.push_back(name);
+  for (const auto& [name, count] : node_counts(options)) names.push_back(name);
   return names;
 }
 
@@ -37,7 +44,8 @@ bool is_destination(std::string_view text) {
 
 class HostsReader {
  public:
-  explicit HostsReader(const std::string& name) : mistakes_(printable(name, 4096)) {}
+  HostsReader(const std::string& name, const actors::TrainOptions& options)
+      : mistakes_(printable(name, 4096)), roles_(names_of_nodes(options)) {}
 
   Result<HostsFile> read(const TomlValue& file) {
     mistakes_.is_table(file, "a list of hosts", {"hosts", "port"});
@@ -101,7 +109,7 @@ class HostsReader {
   }
 
   void read_nodes(const TomlValue& nodes, Host& host) {
-    if (!mistakes_.is_table(nodes, "nodes", placement_names())) return;
+    if (!mistakes_.is_table(nodes, "nodes", roles_)) return;
     for (const TomlMember& member : std::get<TomlValue::Table>(nodes.value)) {
       const std::int64_t* count = mistakes_.integer(nodes, member.name);
       if (count == nullptr) continue;
@@ -113,26 +121,27 @@ class HostsReader {
   }
 
   detail::Mistakes mistakes_;
+  const std::vector<std::string> roles_;
   HostsFile out_;
 };
 
 }  // namespace
 
-Result<HostsFile> parse_hosts(std::string_view text, const std::string& name) {
+Result<HostsFile> parse_hosts(std::string_view text, const std::string& name, const actors::TrainOptions& options) {
   TROUPE_ASSIGN(const TomlValue file, parse_toml(text, name));
-  return HostsReader(name).read(file);
+  return HostsReader(name, options).read(file);
 }
 
-Result<HostsFile> load_hosts(const std::filesystem::path& file) {
+Result<HostsFile> load_hosts(const std::filesystem::path& file, const actors::TrainOptions& options) {
   TROUPE_ASSIGN(const std::string text, read_config_text(file));
-  return parse_hosts(text, file.string());
+  return parse_hosts(text, file.string(), options);
 }
 
 Result<HostedCluster> place_on_hosts(actors::TrainOptions options, std::string run, const HostsFile& file) {
   const std::vector<Host>& hosts = file.hosts;
   // For each role the host of each of its nodes, in turns; named roles follow `nodes`, the others the default.
   std::map<std::string, std::vector<std::size_t>> where;
-  for (const auto& [key, count] : placement_keys(options.placement)) {
+  for (const auto& [key, count] : node_counts(options)) {
     std::vector<std::size_t>& list = where[key];
     bool named = false;
     for (std::size_t h = 0; h < hosts.size(); ++h) {
@@ -153,13 +162,15 @@ Result<HostedCluster> place_on_hosts(actors::TrainOptions options, std::string r
   HostedCluster out;
   TROUPE_ASSIGN(out.cluster, place(options, std::move(run)));
   std::vector<std::int64_t> on_host(hosts.size());
+  std::map<std::string, std::string> nodes_of;  // what a role's nodes are called
+  for (const RoleCount& role : role_counts(options)) nodes_of[role.role] = role.node;
   for (NodeSpec& node : out.cluster.nodes) {
     // place() numbers the nodes of a role in order: take that role's hosts in order too.
-    const auto role = where.find(node.name.substr(0, node.name.rfind('-')));
     std::size_t host = 0;
-    if (role != where.end() && !role->second.empty()) {
-      host = role->second.front();
-      role->second.erase(role->second.begin());
+    if (node.name != kChiefName) {
+      std::vector<std::size_t>& list = where[nodes_of[node.roles.front().role]];
+      host = list.front();
+      list.erase(list.begin());
     }
     const std::int64_t port = file.port == 0 ? 0 : file.port + on_host[host]++;
     if (port > 65535) {

@@ -11,10 +11,11 @@
 //     [[hosts]]
 //     ssh = "alice@gpu-1"                             # absent: this host, without ssh
 //     address = "10.0.0.1"                            # as the nodes reach it; absent: the host of `ssh`
-//     nodes = { learner = 1, replay = 2 }             # nodes of these roles, instead of [placement]
+//     nodes = { learner = 1, replay = 2, gan = 2 }    # nodes of these roles, instead of [placement] and replicas.gan
 //     troupe = "/opt/troupe/bin/troupe"               # the program there; absent: where it is here
 //
-// A role that no host names goes where it would go without `nodes`; the chief is on the first host, always.
+// The keys of `nodes` are those of [placement], and the names of replica groups, with "-ps" behind for their parameter
+// servers. A role that no host names goes where it would go without `nodes`; the chief is on the first host, always.
 #include <cstdint>
 #include <filesystem>
 #include <map>
@@ -30,7 +31,7 @@ struct Host {
   std::string ssh;  ///< [user@]host; empty: this host
   std::string address = "127.0.0.1";
   std::string troupe;                         ///< the program there; empty: at the same place as this one
-  std::map<std::string, std::int64_t> nodes;  ///< by the key of [placement]
+  std::map<std::string, std::int64_t> nodes;  ///< by role
 };
 
 struct HostsFile {
@@ -38,9 +39,10 @@ struct HostsFile {
   std::vector<Host> hosts;
 };
 
-/// Errors: kInvalidArgument with one line a mistake ("hosts.toml:7: ..."); kNotFound, kIo.
-Result<HostsFile> load_hosts(const std::filesystem::path& file);
-Result<HostsFile> parse_hosts(std::string_view text, const std::string& name);
+/// options: of the run, whose roles the hosts may name. Errors: kInvalidArgument with one line a mistake
+/// ("hosts.toml:7: ..."); kNotFound, kIo.
+Result<HostsFile> load_hosts(const std::filesystem::path& file, const actors::TrainOptions& options);
+Result<HostsFile> parse_hosts(std::string_view text, const std::string& name, const actors::TrainOptions& options = {});
 
 /// A cluster, and for each of its nodes the index of its host.
 struct HostedCluster {

@@ -21,10 +21,10 @@ struct Arguments {
 };
 
 int run(const Arguments& arguments) {
-  const Result<HostsFile> hosts = load_hosts(arguments.hosts);
-  if (!hosts.ok()) return fail_config(hosts.error());
   const Result<LoadedRun> loaded = load_run(arguments.run);
   if (!loaded.ok()) return fail_config(loaded.error());
+  const Result<HostsFile> hosts = load_hosts(arguments.hosts, loaded->options);
+  if (!hosts.ok()) return fail_config(hosts.error());
   const Result<RunDirectory> directory = directory_of(arguments.run, loaded->options);
   if (!directory.ok()) return fail(directory.error());
   const bool resume = !arguments.run.resume.empty();

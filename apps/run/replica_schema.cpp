@@ -13,8 +13,9 @@ namespace {
 
 constexpr double kCountMax = 1e15;
 /// Roles that a run has besides: a group of such a name would be mistaken for them.
-constexpr std::array<std::string_view, 7> kTaken = {"actor",      "inference", "replay", "learner",
-                                                    "parameters", "evaluator", "metrics"};
+/// Roles, and nodes that are called otherwise.
+constexpr std::array<std::string_view, 9> kTaken = {"actor",     "inference", "replay", "learner", "parameters",
+                                                    "evaluator", "metrics",   "actors", "chief"};
 
 /// "classifier-1": the second instance of "classifier".
 bool is_numbered(std::string_view name) {

@@ -76,6 +76,23 @@ TEST(TfConfig, ShardsAreDealtToThePs) {
                                    "*ps-1@q:1 parameters 1", "worker-0@a:1 actor 0"}));
 }
 
+TEST(TfConfig, MembersOfGroupsAreWorkersAndTheirParametersAreWithThePs) {
+  actors::TrainOptions o = options(2);
+  o.env = "cartpole-swingup";
+  o.learner.count = 2;
+  o.replicas = {{.group = {.name = "gan", .replicator = "multi_worker", .count = 3}, .model = {.model = "sngan"}},
+                {.group = {.name = "mlp", .replicator = "parameter_server", .count = 2, .ps_shards = 2}}};
+  const Result<OwnPlace> own =
+      own_place({{"TF_CONFIG", R"({"cluster": {"ps": ["p:1", "q:1"], "worker": ["a:1", "b:1"], "chief": ["c:1"]},
+                                   "task": {"type": "worker", "index": 1}})"}},
+                o, "r");
+  ASSERT_TRUE(own.ok()) << own.error().message;
+  EXPECT_EQ(in_words(*own),
+            (Words{"chief@c:1 evaluator 0 metrics 0 mlp-evaluator 0", "ps-0@p:1 mlp-ps 0 parameters 0 replay 0",
+                   "ps-1@q:1 mlp-ps 1", "worker-0@a:1 actor 0 gan 0 2 learner 0 mlp 0",
+                   "*worker-1@b:1 actor 1 gan 1 learner 1 mlp 1"}));
+}
+
 TEST(TfConfig, WithoutAChiefWorkerZeroIsIt) {
   const Result<OwnPlace> own =
       tf(R"({"cluster": {"ps": ["p:1"], "worker": ["a:1", "b:1"]}, "task": {"type": "worker", "index": 0}})");

@@ -187,6 +187,43 @@ nodes = { actors = 2 }
                                       "actors-0@cpu-1:9000", "actors-1@cpu-1:9001"}));
 }
 
+TEST(HostsFile, ReplicaGroupsAndTheirServersMayBeNamed) {
+  actors::TrainOptions o;
+  o.replicas = {{.group = {.name = "gan", .replicator = "multi_worker", .count = 3}, .nodes = 3},
+                {.group = {.name = "mlp", .replicator = "parameter_server", .count = 2, .ps_shards = 2},
+                 .nodes = 1,
+                 .ps_nodes = 1}};
+  const std::string text = R"(
+[[hosts]]
+ssh = "a"
+nodes = { gan = 1, mlp-ps = 2 }
+[[hosts]]
+ssh = "b"
+nodes = { gan = 1 }
+[[hosts]]
+ssh = "c"
+nodes = { mlp = 2 }
+)";
+  const Result<HostsFile> file = parse_hosts(text, "f", o);
+  ASSERT_TRUE(file.ok()) << file.error().message;
+  const Result<HostedCluster> hosted = place_on_hosts(o, "r", *file);
+  ASSERT_TRUE(hosted.ok()) << hosted.error().message;
+  EXPECT_EQ(in_words(*hosted), (Words{"chief@a:7600", "gan-0@a:7601", "gan-1@b:7600", "mlp-0@c:7600", "mlp-1@c:7601",
+                                      "mlp-ps-0@a:7602", "mlp-ps-1@a:7603"}));
+  EXPECT_EQ(hosted->cluster.nodes[1].roles[0].instances, (std::vector<std::int64_t>{0, 2}));
+  // Whom no host names has the nodes of the configuration, on the first host; "mlp-ps" is no numbered "mlp".
+  const Result<HostedCluster> unnamed = place_on_hosts(o, "r", *parse_hosts("hosts = ['a', 'b']", "f", o));
+  ASSERT_TRUE(unnamed.ok()) << unnamed.error().message;
+  EXPECT_EQ(in_words(*unnamed),
+            (Words{"chief@a:7600", "gan-0@a:7601", "gan-1@a:7602", "gan-2@a:7603", "mlp@a:7604", "mlp-ps@a:7605"}));
+  EXPECT_EQ(
+      parse_hosts("[[hosts]]\nssh = 'a'\nnodes = {gam = 1, gan-ps = 1}", "f", o).error().message,
+      "f:3: unknown key gam of nodes (did you mean gan?), expected actors, evaluator, gan, inference, learner, mlp, "
+      "mlp-ps, parameters, replay\n"
+      "f:3: unknown key gan-ps of nodes (did you mean gan?), expected actors, evaluator, gan, inference, learner, "
+      "mlp, mlp-ps, parameters, replay");
+}
+
 TEST(HostsFile, BadFilesAreRefused) {
   const std::vector<Case> cases = {
       {"", "f: missing key hosts: a list of hosts, or tables [[hosts]]"},
