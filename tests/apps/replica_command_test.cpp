@@ -1,11 +1,14 @@
 // Runs of replica groups, pictures of topologies and the comparison of N replicas with one, with the built program.
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <fstream>
 #include <string>
+#include <vector>
 
 #include <nlohmann/json.hpp>
 
+#include <troupe/messages/checkpoint.hpp>
 #include <troupe/tests/apps/program.hpp>
 #include <troupe/tests/apps/test_directory.hpp>
 
@@ -40,6 +43,44 @@ TEST_F(ReplicaCommand, TrainRecordsARunOfAReplicaGroupAlone) {
   // What has ended goes on as what it is: ended.
   const ProgramResult resumed = run("train c.toml --resume r");
   EXPECT_EQ(resumed.exit_code, 0) << resumed.err;
+}
+
+/// All tensors of a run's newest checkpoint that belong to one instance.
+std::vector<std::byte> tensors_of(const std::filesystem::path& run, const std::string& instance) {
+  const auto checkpoint = messages::open_newest_checkpoint((run / "checkpoints").string()).value();
+  std::vector<std::byte> all;
+  for (const auto& tensor : checkpoint.tensors) {
+    if (tensor.name.starts_with(instance + "/")) all.insert(all.end(), tensor.bytes.begin(), tensor.bytes.end());
+  }
+  return all;
+}
+
+TEST_F(ReplicaCommand, DeterministicGroupsOfAnySizeComeToTheSameBits) {
+  write_config("replicator = 'multi_worker'\ndeterministic = true\n");
+  const auto train = [&](const std::string& run_dir, const std::string& count) {
+    const ProgramResult result =
+        run("train c.toml --run-dir " + run_dir + " --quiet --set replicas.mlp.steps=60 --set " +
+            "replicas.mlp.evaluate_every_steps=30 --set replicas.mlp.count=" + count);
+    ASSERT_EQ(result.exit_code, 0) << result.out << result.err;
+  };
+  const auto evaluation = [&](const std::string& run_dir) {
+    return nlohmann::json::parse(read(run_dir + "/summary.json"))["replicas"]["mlp"]["evaluation"];
+  };
+  train("one", "1");
+  const auto expected = tensors_of(path() / "one", "mlp");
+  ASSERT_FALSE(expected.empty());
+  for (const std::string count : {"2", "4"}) {
+    train(count, count);
+    for (int member = 0; member < std::stoi(count); ++member) {
+      EXPECT_EQ(tensors_of(path() / count, "mlp-" + std::to_string(member)), expected) << member << " of " << count;
+    }
+    EXPECT_EQ(evaluation(count), evaluation("one")) << count;
+  }
+  const ProgramResult bf16 = run("train c.toml --run-dir no --set replicas.mlp.count=2 --set replicas.mlp.wire=bf16");
+  EXPECT_NE(bf16.exit_code, 0);
+  EXPECT_NE(bf16.err.find("replicas.mlp.wire: got \"bf16\", but with deterministic no bit may depend on what travels"),
+            std::string::npos)
+      << bf16.err;
 }
 
 TEST_F(ReplicaCommand, GraphDrawsAConfiguration) {
