@@ -21,7 +21,7 @@ namespace troupe::collectives::detail {
 /// Up to this many bytes over all ranks, values ride with the heads of recursive doubling and nothing else is sent.
 constexpr std::size_t kSmallBytes = std::size_t{64} << 10;
 /// Groups of this many ranks and more reduce by the ring where the order of sums is free; smaller ones exchange
-/// directly, which has the same bytes and 2 steps.
+/// directly, which has the same bytes and 2 steps, and is as fast (measured: 4 hosts, 1 to 100 MB).
 constexpr int kRingRanks = 9;
 
 /// What the rank brings, and where the result goes. In place (all_reduce, broadcast): the same memory.

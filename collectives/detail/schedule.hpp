@@ -50,7 +50,9 @@ struct Step {
   friend bool operator==(const Step&, const Step&) = default;
 };
 
-constexpr std::size_t kSegment = std::size_t{64} << 10;  ///< elements of a message at most: 256 KiB of float32
+/// Elements of a message at most: 256 KiB of float32. Between 64 and 512 KiB, and with a lag of 2 or 4, nothing differs
+/// by more than the noise from 1 MiB up (measured: 2 and 4 hosts, TLS); more on its way helps where hosts are far apart.
+constexpr std::size_t kSegment = std::size_t{64} << 10;
 constexpr std::size_t kLag = 4;
 constexpr std::size_t kRingLag = 1;  // its many stages keep enough under way
 
