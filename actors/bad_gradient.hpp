@@ -14,8 +14,11 @@ namespace troupe::actors {
 /// RestartPolicy::ends_run of the roles that train.
 inline constexpr Code kBadGradient = Code::kOutOfRange;
 
-/// `error` of a step as it is, unless the step was the last of kMaxSkippedInARow that were skipped: then `batch` is
-/// written to RUN/bad_batch-INSTANCE.safetensors, and the error has the code kBadGradient and names that file.
+/// Writes `batch` to RUN/bad_batch-INSTANCE.safetensors, and gives `error` the code kBadGradient and that file's name.
+Error keep_bad_batch(Error error, const BatchView& batch, const std::filesystem::path& run_directory,
+                     const std::string& instance);
+
+/// The same, if the step was the last of kMaxSkippedInARow that `program` skipped; else `error` as it is.
 Error bad_gradient(Error error, const learner::Program& program, const BatchView& batch,
                    const std::filesystem::path& run_directory, const std::string& instance);
 

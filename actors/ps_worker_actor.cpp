@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include <troupe/actors/bad_gradient.hpp>
 #include <troupe/actors/replica_results.hpp>
 
 namespace troupe::actors {
@@ -24,7 +25,7 @@ RoleSpec PsWorkerActor::spec(const ParameterServerOptions& options) {
   spec.outlets = {{"pull", "ParametersPull", ChannelKind::kRequest}, {"push", "Gradient", ChannelKind::kRequest}};
   if (options.make_publish) spec.outlets.push_back({"parameters", "Parameters", ChannelKind::kLatest});
   spec.execution = Execution::kThread;
-  spec.restart = {.max_restarts = 5, .from = RestartFrom::kLastCut, .quarantine = true};
+  spec.restart = {.max_restarts = 5, .from = RestartFrom::kLastCut, .quarantine = true, .ends_run = kBadGradient};
   spec.make = [options](const RoleIdentity& identity) { return make(options, identity); };
   return spec;
 }
@@ -173,7 +174,11 @@ Result<Progress> PsWorkerActor::compute(RoleContext& context) {
   }
   TROUPE_TRY(computed);
   waiting_.clear();
-  TROUPE_ASSIGN(std::vector<Frame> gradients, worker_->gradients(context.pool()));
+  auto packed = worker_->gradients(context.pool());
+  if (!packed.ok() && packed.error().code == Code::kInternal) {
+    return keep_bad_batch(packed.error(), worker_->batch(), identity_.run_directory, identity_.name());
+  }
+  TROUPE_ASSIGN(std::vector<Frame> gradients, std::move(packed));
   for (std::size_t s = 0; s < shards_.size(); ++s) {
     shards_[s].at_least = 0;
     shards_[s].answered = context.clock().now();

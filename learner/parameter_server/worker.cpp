@@ -85,7 +85,7 @@ Status ParameterServerWorker::compute() {
   program().parameters_changed();
   program().set_step(version());
   TROUPE_TRY(program().run(Phase::kGradients));
-  samples_ = static_cast<double>(batch.rows);
+  batch_ = batch;
   ++batches_;
   return {};
 }
@@ -171,7 +171,7 @@ Result<messages::Frame> ParameterServerWorker::pack(messages::FramePool& pool, c
   }
   return std::move(builder).finish({.worker = static_cast<std::uint32_t>(input_.replica_id),
                                     .version = versions_[plan.piece.index],
-                                    .samples = samples_,
+                                    .samples = static_cast<double>(batch_.rows),
                                     .model_hash = model_hash_,
                                     .piece = plan.piece.index,
                                     .pieces = plan.piece.count});

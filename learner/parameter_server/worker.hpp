@@ -66,6 +66,7 @@ class ParameterServerWorker {
   Result<std::vector<messages::Frame>> gradients(messages::FramePool& pool);
 
   Program& program() { return *replica_.program; }
+  const BatchView& batch() const { return batch_; }        ///< of the last compute()
   std::int64_t batches() const { return batches_; }        ///< computed; begins at InputContext::first_step
   std::int64_t not_finite() const { return not_finite_; }  ///< gradients that were not pushed
 
@@ -88,7 +89,7 @@ class ParameterServerWorker {
   std::uint64_t model_hash_;
   std::vector<std::int64_t> versions_;
   std::vector<float> scales_;  ///< by group
-  double samples_ = 0;         ///< rows of the batch
+  BatchView batch_;
   std::int64_t batches_ = 0;
   std::int64_t not_finite_ = 0, not_finite_in_a_row_ = 0;
 };

@@ -83,6 +83,21 @@ TEST_F(ReplicaCommand, DeterministicGroupsOfAnySizeComeToTheSameBits) {
       << bf16.err;
 }
 
+TEST_F(ReplicaCommand, GradientsThatStayNotFiniteEndTheRunAndLeaveTheirBatch) {
+  write_config("optimizer = 'sgd'\nlearning_rate = 10.0\n");
+  for (const std::string replicas :
+       {"one_device", "multi_worker --set replicas.mlp.count=2", "parameter_server --set replicas.mlp.count=2"}) {
+    const std::string folder = "r_" + replicas.substr(0, replicas.find(' '));
+    const ProgramResult result = run("train c.toml --run-dir " + folder + " --set replicas.mlp.replicator=" + replicas);
+    EXPECT_EQ(result.exit_code, 1) << replicas;
+    const auto file = result.err.find("the last batch is in ");
+    ASSERT_NE(file, std::string::npos) << replicas << ": " << result.err;
+    EXPECT_NE(result.err.find("in a row"), std::string::npos) << result.err;
+    const std::string path_said = result.err.substr(file + 21, result.err.find('\n', file) - file - 21);
+    EXPECT_TRUE(std::filesystem::exists(path() / path_said)) << path_said;
+  }
+}
+
 TEST_F(ReplicaCommand, GraphDrawsAConfiguration) {
   write_config("replicator = 'multi_worker'\ncount = 2\n");
   const ProgramResult text = run("graph c.toml -o -");
