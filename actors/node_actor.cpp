@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include <troupe/actors/run_status.hpp>
+#include <troupe/collectives/verdict.hpp>
 #include <troupe/core/log.hpp>
 #include <troupe/core/rng.hpp>
 
@@ -465,6 +466,10 @@ void NodeActor::begin_cut(const Control& order) {
   }
   options_.groups->vacate("a cut pauses the run");  // who pauses would let the others wait in the middle of a step
   for (const auto& [name, instance] : instances_) send(instance.actor, pause_atom::value);
+  cut_->give_up = options_.clock->now() + options_.cut_deadline;
+  if (options_.cut_deadline > collectives::kVerdictAfter) {
+    delayed_send(this, collectives::kVerdictAfter, expire_atom::value, cut_->number);  // a hang has a name by then
+  }
   delayed_send(this, options_.cut_deadline, expire_atom::value, cut_->number);
   advance_cut();
 }
@@ -513,13 +518,15 @@ void NodeActor::captured(std::uint64_t number, std::optional<Error> error) {
 
 void NodeActor::cut_timed_out(std::uint64_t number) {
   if (!cut_ || cut_->number != number || (cut_->save_asked && cut_->saving.empty())) return;
-  const double deadline_s = seconds(options_.cut_deadline);
+  const Duration left = cut_->give_up - options_.clock->now();
+  const double waited_s = seconds(options_.cut_deadline - std::max(left, Duration::zero()));
   const auto& silent = cut_->save_asked ? cut_->saving : cut_->pausing;
   std::string text =
       silent.empty()
-          ? fmt::format("cut: no marker within {:.1f} s from node {}", deadline_s, fmt::join(cut_->markers_due, ", "))
-          : fmt::format("cut: no answer to {} within {:.1f} s from {}", cut_->save_asked ? "save" : "pause", deadline_s,
+          ? fmt::format("cut: no marker within {:.1f} s from node {}", waited_s, fmt::join(cut_->markers_due, ", "))
+          : fmt::format("cut: no answer to {} within {:.1f} s from {}", cut_->save_asked ? "save" : "pause", waited_s,
                         fmt::join(silent, ", "));
+  if (left > Duration::zero()) return log::warn("checkpoint {}: {}", number, text);
   captured(number, Error{Code::kDeadlineExceeded, std::move(text)});
   end_cut();
 }

@@ -87,6 +87,7 @@ class NodeActor final : public caf::event_based_actor {
     std::set<std::string> markers_due;  ///< nodes whose marker has not come
     std::set<std::string> saving;
     bool save_asked = false;
+    Duration give_up{};  ///< when the cut fails
     Cut cut;
     std::optional<messages::Control> written;  ///< to be said when the chief has ended the cut
   };

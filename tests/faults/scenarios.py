@@ -162,6 +162,19 @@ def fenced(name, port):
     return check
 
 
+def hang_has_a_name(name, limit_s):
+    """The others of the group, or a checkpoint, wait for the instance, whose process answers: the log says for whom,
+    nobody is taken for dead, and all go on when it does."""
+    def check(trial):
+        began_s, ended_s = trial.fault_s
+        verdicts = (f"{name}) has not entered", f"{name}) does not go on with", f" s from {name}")
+        said = [trial.said(verdict, began_s) for verdict in verdicts]
+        trial.expect("the hang has a name", min((at_s for at_s in said if at_s), default=None), began_s, limit_s)
+        trial.expect_no_deaths()
+        trial.expect_progress(ended_s, limit_s=2.0)
+    return check
+
+
 def disk_was_full(trial):
     """Checkpoints fail and say so, all else goes on, and when there is room again so do the checkpoints."""
     full_s, room_s = trial.fault_s
@@ -232,6 +245,13 @@ SCENARIOS = [
              settings=TWO_LEARNERS),
     Scenario("F2_learners_of_a_group_killed", "kill -9 of one of two learners every 3 s, 6 times",
              many_kills(6, 3.0, ("learner-0", "learner-1")), survives_all(stall_s=4.0), settings=TWO_LEARNERS),
+    Scenario("F2_hang_in_a_group", "the working thread of one of two learners stands still for 4 s: the log names it",
+             for_a_time("stop_thread", "thread_goes_on", "learner-1", 4.0), hang_has_a_name("learner-1", limit_s=3.0),
+             tier="ci", settings=(*TWO_LEARNERS, "checkpoint.every_s=60"), needs=("root", "hosts", "ptrace"),
+             settle_s=3.0),
+    Scenario("F2_hang_in_a_cut", "the same for 6 s, while checkpoints ask for a pause",
+             for_a_time("stop_thread", "thread_goes_on", "learner-1", 6.0), hang_has_a_name("learner-1", limit_s=5.0),
+             settings=TWO_LEARNERS, needs=("root", "hosts", "ptrace"), settle_s=3.0),
     Scenario("F3_replay_killed", "kill -9 of replay: back within 5 s, at most the last second's items are lost",
              kill("replay"), keeps_items(killed("replay", "trajectories", 5.0), window_s=1.0), tier="ci"),
     Scenario("F4_parameter_store_killed", "kill -9 of the parameter store: rebuilt from the learner, version monotone",

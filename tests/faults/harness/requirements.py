@@ -5,6 +5,8 @@ import pathlib
 import shutil
 import subprocess
 
+from harness.stopped_thread import StoppedThread
+
 CGROUPS = pathlib.Path("/sys/fs/cgroup")  # version 1: one folder a controller
 
 # Debian keeps administrators' tools in folders that a user's PATH leaves out.
@@ -29,6 +31,18 @@ def _controller(name):
     return None if (CGROUPS / name).is_dir() else f"no control group (version 1) {name}"
 
 
+def _ptrace():
+    """Containers may forbid it."""
+    with subprocess.Popen(["sleep", "10"]) as other:
+        try:
+            StoppedThread(other.pid).go_on()
+        except OSError as error:
+            return str(error)
+        finally:
+            other.kill()
+    return None
+
+
 NEEDS = {
     "root": lambda: os.geteuid() and "not root",
     "hosts": lambda: _tools("ip", "unshare", "nsenter", "setpriv", "mount"),
@@ -37,6 +51,7 @@ NEEDS = {
     "delay": lambda: not os.access("/dev/net/tun", os.R_OK | os.W_OK) and "no /dev/net/tun",
     "cpu": lambda: _controller("cpu"),
     "memory": lambda: _controller("memory"),
+    "ptrace": _ptrace,
     "openssl": lambda: _tools("openssl"),
 }
 

@@ -12,6 +12,7 @@ import time
 
 from harness.certificates import Forge
 from harness.remote_shell import PORT as SHELL_PORT
+from harness.stopped_thread import StoppedThread, busiest_thread
 
 STATUS_TIMEOUT_S = 5
 BAD_PEERS = [sys.executable, "-ISB", "-Wignore", str(pathlib.Path(__file__).with_name("bad_peers.py"))]
@@ -159,6 +160,7 @@ class Actions:
         self._network = training.network
         self.happened_s = None  # when the last one did, where that is long after it was asked for
         self.second = None  # the Program of start_second
+        self._stopped = {}  # by target: the thread of stop_thread
         self.attacked = []  # by bad_peers: what it prints, and the host, port and process attacked
 
     def _process(self, target):
@@ -186,6 +188,15 @@ class Actions:
 
     def go_on(self, target):
         self._signal(target, signal.SIGCONT)
+
+    def stop_thread(self, target):
+        """The thread that works stands still; the process answers as before."""
+        thread = busiest_thread(self._process(target)[1].pid)
+        self.happened_s = time.monotonic()
+        self._stopped[target] = StoppedThread(thread)
+
+    def thread_goes_on(self, target):
+        self._stopped.pop(target).go_on()
 
     def signal_launcher(self, _target, number, times=1):
         process = self._training.launcher.process
