@@ -174,6 +174,8 @@ Result<Frame> LearnerActor::new_priorities(messages::FramePool& pool, const mess
 }
 
 Result<bool> LearnerActor::publish_if_due(Outlet& updates, messages::FramePool& pool, std::int64_t period) {
+  // Of a group every member does so, not only the one that publishes: any of them may be the first to come back.
+  if (!reservation_.empty() && version() > reserved_) TROUPE_TRY(reserve(version() + kVersionsReserved));
   if (!member_.is_first()) return true;
   if (published_ >= 0 && version() - published_ < period) return true;
   for (std::size_t store = 0; store < pieces_.size(); ++store) {
@@ -184,7 +186,6 @@ Result<bool> LearnerActor::publish_if_due(Outlet& updates, messages::FramePool& 
 }
 
 Status LearnerActor::publish(Outlet& updates, messages::FramePool& pool) {
-  if (!reservation_.empty() && version() > reserved_) TROUPE_TRY(reserve(version() + kVersionsReserved));
   const learner::ParamBuffer& policy = learner_->policy();
   if (member_.in_group()) publications_ = static_cast<std::uint64_t>(version());  // goes on with whoever publishes next
   const messages::ParametersInfo info{version(), policy.fingerprint(), 0, DType::kF32, publications_++};

@@ -65,6 +65,14 @@ def many_kills(count, every_s, targets):
                            for turn in range(count)]
 
 
+def kill_both(first, second, after_s):
+    """The first comes back before the second."""
+    def plan(random):
+        begin = at(random)
+        return [Fault(begin, "kill", first), Fault(begin + after_s, "kill", second)]
+    return plan
+
+
 def flap(target, times, every_s=0.2):
     def plan(random):
         begin = at(random)
@@ -245,6 +253,8 @@ SCENARIOS = [
              settings=TWO_LEARNERS),
     Scenario("F2_learners_of_a_group_killed", "kill -9 of one of two learners every 3 s, 6 times",
              many_kills(6, 3.0, ("learner-0", "learner-1")), survives_all(stall_s=4.0), settings=TWO_LEARNERS),
+    Scenario("F2_whole_group_killed", "kill -9 of both learners, who publishes last: on from the checkpoint, versions monotone",
+             kill_both("learner-1", "learner-0", 0.8), works_again("learner-0", "batches", 6.0), settings=TWO_LEARNERS),
     Scenario("F2_hang_in_a_group", "the working thread of one of two learners stands still for 4 s: the log names it",
              for_a_time("stop_thread", "thread_goes_on", "learner-1", 4.0), hang_has_a_name("learner-1", limit_s=3.0),
              tier="ci", settings=(*TWO_LEARNERS, "checkpoint.every_s=60"), needs=("root", "hosts", "ptrace"),
