@@ -76,9 +76,9 @@ inline bool epoch_is_over(const Error& error) {
 
 /// One rank's end of a group. All ranks must make the same calls in the same order; their number of unfinished works is
 /// at most kMaxPending. The first failure breaks the group: all unfinished and later calls of every rank give that same
-/// error, until reform(). Everything is called by the owning thread, except abort(). Results are the same bits on every
-/// rank, and the same bits in every run with the same inputs: reductions go in one fixed tree over ranks (reduce.hpp).
-/// One that has joined no group yet has a view of size 0, and its calls give kCancelled.
+/// error, until reform(); in no group yet, view() has size 0 and calls give kCancelled. The owning thread calls all but
+/// abort(). Results are the same bits on every rank, and in every run with the same inputs: reductions go in one fixed
+/// tree over ranks (reduce.hpp), save where make_group_communicator() or make_nccl_communicator() say otherwise.
 class Communicator {
  public:
   /// Unfinished works a rank; one more gives kUnavailable, is not a call to the others and breaks nothing.

@@ -16,7 +16,9 @@
 namespace troupe::collectives {
 
 struct GroupCommunicatorOptions {
-  /// Every reduction goes in the fixed tree of reduce.hpp, whatever the size of group and tensor: never by the ring.
+  /// Every reduction goes in the fixed tree of reduce.hpp, whatever the size of group and tensor. Without it so do all
+  /// but these all-reduces of more than 64 KiB over all ranks: by the ring, from 9 ranks or hosts on, and hosts first
+  /// where their ranks are no aligned blocks of a power of two. Their sums too are the same bits on all ranks.
   bool deterministic = false;
 };
 
