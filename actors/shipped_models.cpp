@@ -22,25 +22,22 @@ constexpr data::SyntheticImages kSyntheticTest = {.count = 1000, .noise = 90};
 /// Images of a split, loaded when somebody asks for them first. Replicas ask
 /// from threads of their own.
 class LazyImages {
-public:
+ public:
   LazyImages(std::string source, data::Split split, std::uint64_t seed)
       : source_(std::move(source)), split_(split), seed_(seed) {}
 
   Result<std::shared_ptr<const data::Images>> get() {
     const std::lock_guard lock(mutex_);
-    if (images_ != nullptr)
-      return images_;
+    if (images_ != nullptr) return images_;
     if (source_ == "synthetic") {
-      images_ = data::synthetic_images(
-          split_ == data::Split::kTrain ? kSynthetic : kSyntheticTest, split_,
-          seed_);
+      images_ = data::synthetic_images(split_ == data::Split::kTrain ? kSynthetic : kSyntheticTest, split_, seed_);
     } else {
       TROUPE_ASSIGN(images_, data::load_fashion_mnist(split_));
     }
     return images_;
   }
 
-private:
+ private:
   const std::string source_;
   const data::Split split_;
   const std::uint64_t seed_;
@@ -48,38 +45,36 @@ private:
   std::shared_ptr<const data::Images> images_;
 };
 
-learner::InputFn images_of(const std::string &source, data::Split split,
-                           std::uint64_t seed,
-                           const ImageInputOptions &options) {
-  auto lazy = std::make_shared<LazyImages>(source, split,
-                                           derive_seed(seed, "images", 0));
-  return [lazy, options](const learner::InputContext &context)
-             -> Result<std::unique_ptr<learner::InputPipeline>> {
+learner::InputFn images_of(const std::string& source, data::Split split, std::uint64_t seed,
+                           const ImageInputOptions& options) {
+  auto lazy = std::make_shared<LazyImages>(source, split, derive_seed(seed, "images", 0));
+  return [lazy, options](const learner::InputContext& context) -> Result<std::unique_ptr<learner::InputPipeline>> {
     TROUPE_ASSIGN(auto images, lazy->get());
     return image_input(std::move(images), options, context);
   };
 }
 
+/// Of the images that evaluators look at.
+std::int64_t test_rows(const ReplicaModelOptions& options) {
+  return options.data == "synthetic" ? kSyntheticTest.count : 10'000;
+}
+
 /// The schedule of a group that takes `steps` steps.
-learner::Schedule schedule_of(const ReplicaModelOptions &options,
-                              std::int64_t steps) {
+learner::Schedule schedule_of(const ReplicaModelOptions& options, std::int64_t steps) {
   using Kind = learner::Schedule::Kind;
   learner::Schedule schedule;
   schedule.warmup_steps = std::min(options.warmup_steps, steps - 1);
   if (options.schedule == "cosine") {
     schedule.kind = Kind::kCosine;
     schedule.total_steps = steps;
-  } else if (options.schedule ==
-             "step") { // a tenth, and a hundredth, for the last two quarters
+  } else if (options.schedule == "step") {  // a tenth, and a hundredth, for the last two quarters
     schedule.kind = Kind::kStep;
-    schedule.boundaries = {std::max<std::int64_t>(steps / 2, 1),
-                           std::max<std::int64_t>(steps * 3 / 4, 2)};
+    schedule.boundaries = {std::max<std::int64_t>(steps / 2, 1), std::max<std::int64_t>(steps * 3 / 4, 2)};
   }
   return schedule;
 }
 
-learner::OptimizerSpec optimizer_of(const ReplicaModelOptions &options,
-                                    std::int64_t steps) {
+learner::OptimizerSpec optimizer_of(const ReplicaModelOptions& options, std::int64_t steps) {
   learner::OptimizerSpec spec;
   if (options.optimizer == "sgd") {
     spec.rule = learner::Sgd{.learning_rate = options.learning_rate,
@@ -87,76 +82,66 @@ learner::OptimizerSpec optimizer_of(const ReplicaModelOptions &options,
                              .nesterov = options.momentum > 0,
                              .weight_decay = options.weight_decay};
   } else {
-    spec.rule = learner::Adam{.learning_rate = options.learning_rate,
-                              .weight_decay = options.weight_decay};
+    spec.rule = learner::Adam{.learning_rate = options.learning_rate, .weight_decay = options.weight_decay};
   }
   spec.schedule = schedule_of(options, steps);
   return spec;
 }
 
-ReplicaModel classifier(const ReplicaModelOptions &options,
-                        const ReplicaGroupOptions &group) {
+ReplicaModel classifier(const ReplicaModelOptions& options, const ReplicaGroupOptions& group) {
   const bool synthetic = options.data == "synthetic";
   learner::classifier::Options network;
-  if (synthetic)
-    network.features = kSynthetic.height * kSynthetic.width;
+  if (synthetic) network.features = kSynthetic.height * kSynthetic.width;
   network.sizes = options.layers;
   network.optimizer = optimizer_of(options, group.steps);
   network.average_decay = options.ema_decay;
-  const auto train = images_of(options.data, data::Split::kTrain, group.seed,
-                               {.seed = group.seed});
-  const auto test = images_of(options.data, data::Split::kTest, group.seed,
-                              {.shuffle = false});
+  const auto train = images_of(options.data, data::Split::kTrain, group.seed, {.seed = group.seed});
+  const auto test = images_of(options.data, data::Split::kTest, group.seed, {.shuffle = false});
   ReplicaModel model;
   model.make = [network, train] {
     return Result<std::unique_ptr<learner::Replica>>(
-        std::make_unique<learner::classifier::ClassifierReplica>(network,
-                                                                 train));
+        std::make_unique<learner::classifier::ClassifierReplica>(network, train));
   };
   model.make_evaluation = [network, test] {
     return Result<std::unique_ptr<learner::Replica>>(
-        std::make_unique<learner::classifier::ClassifierEvaluation>(network,
-                                                                    test));
+        std::make_unique<learner::classifier::ClassifierEvaluation>(network, test));
   };
-  model.evaluation_rows = synthetic ? kSyntheticTest.count : 10'000;
+  model.evaluation_rows = test_rows(options);
   model.evaluation_batch = 500;
   return model;
 }
 
-ReplicaModel sngan(const ReplicaModelOptions &options,
-                   const ReplicaGroupOptions &group) {
+ReplicaModel sngan(const ReplicaModelOptions& options, const ReplicaGroupOptions& group) {
   learner::sngan::Options network;
-  if (options.data == "synthetic")
-    network.pixels = kSynthetic.height * kSynthetic.width;
+  if (options.data == "synthetic") network.pixels = kSynthetic.height * kSynthetic.width;
   network.generator_sizes = options.layers;
-  network.discriminator_sizes.assign(options.layers.rbegin(),
-                                     options.layers.rend());
+  network.discriminator_sizes.assign(options.layers.rbegin(), options.layers.rend());
   network.optimizer.learning_rate = options.learning_rate;
   network.schedule = schedule_of(options, group.steps);
   network.average_decay = options.ema_decay;
   const auto train = images_of(options.data, data::Split::kTrain, group.seed,
-                               {.seed = group.seed,
-                                .noise = {"noise"},
-                                .noise_size = network.noise_size});
+                               {.seed = group.seed, .noise = {"noise"}, .noise_size = network.noise_size});
   ReplicaModel model;
   model.make = [network, train] {
-    return Result<std::unique_ptr<learner::Replica>>(
-        std::make_unique<learner::sngan::SnganReplica>(network, train));
+    return Result<std::unique_ptr<learner::Replica>>(std::make_unique<learner::sngan::SnganReplica>(network, train));
   };
+  const auto test =
+      images_of(options.data, data::Split::kTest, group.seed,
+                {.seed = group.seed, .shuffle = false, .noise = {"noise"}, .noise_size = network.noise_size});
+  model.make_evaluation = [network, test] {
+    return Result<std::unique_ptr<learner::Replica>>(std::make_unique<learner::sngan::SnganEvaluation>(network, test));
+  };
+  model.evaluation_rows = test_rows(options);
+  model.evaluation_batch = 1000;
   return model;
 }
 
-} // namespace
+}  // namespace
 
-Result<ReplicaModel> shipped_model(const ReplicaModelOptions &options,
-                                   const ReplicaGroupOptions &group) {
-  if (options.model == "classifier")
-    return classifier(options, group);
-  if (options.model == "sngan")
-    return sngan(options, group);
-  return Error{Code::kInvalidArgument,
-               fmt::format("replicas.{}.model: unknown \"{}\"", group.name,
-                           options.model)};
+Result<ReplicaModel> shipped_model(const ReplicaModelOptions& options, const ReplicaGroupOptions& group) {
+  if (options.model == "classifier") return classifier(options, group);
+  if (options.model == "sngan") return sngan(options, group);
+  return Error{Code::kInvalidArgument, fmt::format("replicas.{}.model: unknown \"{}\"", group.name, options.model)};
 }
 
-} // namespace troupe::actors
+}  // namespace troupe::actors
