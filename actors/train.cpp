@@ -98,6 +98,7 @@ class Training {
     }
     if (hooks_.place != nullptr) return open_place();
     TROUPE_ASSIGN(topology_, run_topology(options_, spec_, *hooks_.metrics, earlier_wall_s_));
+    if (hooks_.change_topology) hooks_.change_topology(topology_);
     RuntimeOptions runtime;
     runtime.seed = options_.seed;
     runtime.deterministic = options_.deterministic;

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <string_view>
 #include <vector>
@@ -16,6 +17,7 @@
 namespace troupe::actors {
 
 struct NodePlace;
+struct Topology;
 
 /// The returns of one evaluation, in numbers. It is also reported as a metrics row (see below).
 struct Evaluation {
@@ -72,6 +74,8 @@ struct TrainHooks {
   bool resume = false;
   /// This process is the chief of a run over nodes; null: it is the whole run. With a place, place->resume decides.
   const NodePlace* place = nullptr;
+  /// Changes the topology of a run within this process before it is checked: tests put faults into roles.
+  std::function<void(Topology&)> change_topology = nullptr;
 };
 
 /// Runs. Blocks the calling thread until the end. Errors: kNotFound (environment; no checkpoint to resume from),

@@ -48,6 +48,7 @@ class Bench:
     better: str = "higher"
     repeats: int = 5
     timeout_s: int = 300  # for one run of one side
+    programs: tuple = ()  # further CMake targets that its script runs
     seconds: int = 0  # how long a row goes on, for benches where --seconds can say so
 
 
@@ -158,6 +159,14 @@ BENCHES = {
         {"caf": "caf_control_bench"},
         better="lower",
     ),
+    "learner_group": Bench(
+        "the return of D4PG with 1, 2 and 4 learners after equally many steps; one is lost on the way",
+        "apps/learner_group.py",
+        {},
+        repeats=3,  # each with another seed
+        timeout_s=3600,
+        programs=("learner_group_threads",),
+    ),
     "train": Bench(
         "wall time until cartpole-swingup returns 800",
         "apps/train.py",
@@ -222,11 +231,11 @@ class Side:
     is_program: bool
     timeout_s: int
 
-    def measure(self):
+    def measure(self, repeat):
         with tempfile.TemporaryDirectory() as folder:
             report = pathlib.Path(folder, "report.json")
             arguments = [f"--benchmark_out={report}", "--benchmark_out_format=json"] if self.is_program else []
-            environment = os.environ | self.environment
+            environment = os.environ | self.environment | {"TROUPE_BENCH_REPEAT": str(repeat)}
             try:
                 done = subprocess.run(
                     self.command + arguments, env=environment, capture_output=True, text=True, timeout=self.timeout_s
@@ -258,7 +267,7 @@ def run(bench, sides, repeats, say):
     for repeat in range(repeats):
         for side in sides:
             say(f"repeat {repeat + 1} of {repeats}: {side.name}")
-            results[side.name].append(side.measure())
+            results[side.name].append(side.measure(repeat))
     for name, samples in results.items():
         if any(sample.keys() != samples[0].keys() for sample in samples):
             raise BenchError(f"{name}: its rows differ between repeats")
@@ -338,7 +347,7 @@ def prepare(bench, with_rivals):
     rivals = bench.rivals if with_rivals else {}
     find_packages(rivals)
     programs = {n: r.target if isinstance(r, Packaged) else r for n, r in rivals.items() if not isinstance(r, tuple)}
-    targets = [bench.troupe if is_program else "troupe", *programs.values()] + ["mkl_shim"] * with_rivals
+    targets = [bench.troupe if is_program else "troupe", *bench.programs, *programs.values()] + ["mkl_shim"] * with_rivals
     built = subprocess.run(["cmake", "--build", BUILD, "--target", *targets], capture_output=True, text=True)
     if built.returncode != 0:
         raise BenchError(f"building {' and '.join(targets)} failed:\n" + "\n".join(built.stdout.splitlines()[-20:]))

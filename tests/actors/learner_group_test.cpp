@@ -12,11 +12,13 @@
 #include <troupe/actors/runtime.hpp>
 #include <troupe/actors/train.hpp>
 #include <troupe/messages/checkpoint.hpp>
+#include <troupe/tests/actors/breaking_role.hpp>
 
 namespace troupe::actors {
 namespace {
 
 using namespace std::chrono_literals;
+using testing::break_once;
 
 class RecordingSink final : public MetricSink {
  public:
@@ -104,24 +106,6 @@ TEST_F(LearnerGroup, GoesOnFromACheckpoint) {
   EXPECT_EQ(tensors_of("learner-0"), tensors_of("learner-1"));
 }
 
-/// A learner whose first incarnation breaks at some step.
-class Breaking final : public Role {
- public:
-  Breaking(std::unique_ptr<Role> inner, int at) : inner_(std::move(inner)), at_(at) {}
-  Result<Progress> step(RoleContext& context) override {
-    if (++steps_ == at_) return Error{Code::kInternal, "told to fail"};
-    return inner_->step(context);
-  }
-  void report(Report& report) const override { inner_->report(report); }
-  Result<RoleState> save() const override { return inner_->save(); }
-  Status restore(const RoleState& state) override { return inner_->restore(state); }
-
- private:
-  std::unique_ptr<Role> inner_;
-  int at_;  ///< 0: never
-  int steps_ = 0;
-};
-
 TEST_F(LearnerGroup, LosesLearnersAndGetsThemBackWithoutLosingSteps) {
   options.learner.count = 3;
   options.learner.batch_size = 15;
@@ -132,13 +116,8 @@ TEST_F(LearnerGroup, LosesLearnersAndGetsThemBackWithoutLosingSteps) {
   std::set<std::int64_t> restarted;
   for (RoleSpec& spec : topology.roles) {
     if (spec.name != kLearnerRole) continue;
-    spec.make = [make = spec.make, &restarted](const RoleIdentity& identity) -> Result<std::unique_ptr<Role>> {
-      TROUPE_ASSIGN(auto inner, make(identity));
-      if (identity.incarnation > 0) restarted.insert(identity.index);
-      // The one that publishes first, another one later; all three are never away at once.
-      const int at = identity.incarnation > 0 || identity.index == 2 ? 0 : identity.index == 0 ? 300 : 900;
-      return {std::make_unique<Breaking>(std::move(inner), at)};
-    };
+    // The one that publishes first, another one later; all three are never away at once.
+    break_once(spec, {{0, 300}, {1, 900}}, [&](std::int64_t index) { restarted.insert(index); });
   }
   std::vector<std::int64_t> steps;
   RuntimeOptions runtime_options;

@@ -1,0 +1,53 @@
+#pragma once
+// The classifier of apps/configs/classifier.toml under every replicator: what changes are words of the configuration.
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include <troupe/actors/shipped_models.hpp>
+#include <troupe/actors/train_replica.hpp>
+#include <troupe/apps/run/train_schema.hpp>
+#include <troupe/core/config.hpp>
+
+namespace troupe::apps {
+
+struct ReplicatorCase {
+  std::string name;
+  std::vector<std::string> keys;  ///< "KEY=VALUE" of [replicas.classifier]
+};
+inline std::ostream& operator<<(std::ostream& out, const ReplicatorCase& one) { return out << one.name; }
+
+/// Every row of the table in docs/replicas.md; multi_device once for each way to reduce.
+inline std::vector<ReplicatorCase> replicator_cases() {
+  return {
+      {"one_device", {}},
+      {"multi_device_collective", {"replicator=multi_device", "count=2", "reduce=collective"}},
+      {"multi_device_hierarchical_copy", {"replicator=multi_device", "count=2", "reduce=hierarchical_copy"}},
+      {"multi_device_reduction_to_one", {"replicator=multi_device", "count=2", "reduce=reduction_to_one"}},
+      {"multi_worker", {"replicator=multi_worker", "count=2"}},
+      {"central_storage", {"replicator=central_storage", "count=2"}},
+      {"parameter_server", {"replicator=parameter_server", "count=2", "ps_shards=2", "staleness=scale"}},
+      {"sync_replicas", {"replicator=sync_replicas", "count=3", "backup_workers=1"}},
+      {"model_parallel", {"replicator=model_parallel", "devices=2"}},
+  };
+}
+
+/// The test accuracy at the end. more: further keys.
+inline Result<double> accuracy_under(const ReplicatorCase& one, const std::vector<std::string>& more = {}) {
+  std::vector<std::string> overrides;
+  for (const auto& keys : {one.keys, more}) {
+    for (const std::string& key : keys) overrides.push_back("replicas.classifier." + key);
+  }
+  TROUPE_ASSIGN(const Config config,
+                load_config(TROUPE_SOURCE_DIR "/apps/configs/classifier.toml", overrides, train_schema({})));
+  TROUPE_ASSIGN(const actors::TrainOptions options, to_train_options(config));
+  const actors::ReplicaRun& run = options.replicas.at(0);
+  TROUPE_ASSIGN(const actors::ReplicaModel model, actors::shipped_model(run.model, run.group));
+  TROUPE_ASSIGN(const actors::ReplicaSummary trained, actors::train_replica(model, run.group));
+  for (const Scalar& metric : trained.evaluation) {
+    if (metric.name == "accuracy") return metric.value;
+  }
+  return Error{Code::kNotFound, "no evaluation has an accuracy"};
+}
+
+}  // namespace troupe::apps
