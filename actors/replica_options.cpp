@@ -15,8 +15,6 @@ constexpr std::array<std::string_view, 7> kReplicators = {"one_device",      "mu
 
 }  // namespace
 
-bool has_evaluation(const ReplicaModelOptions& model) { return model.model != "sngan"; }
-
 bool has_parameter_server(const ReplicaGroupOptions& options) {
   return options.replicator == "parameter_server" || options.replicator == "sync_replicas";
 }

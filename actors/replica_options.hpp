@@ -52,8 +52,6 @@ Status check(const ReplicaGroupOptions& options);
 
 /// How many instances of the group's own role there are.
 std::int64_t instances(const ReplicaGroupOptions& options);
-/// Whether the shipped model is evaluated: a GAN has no data to be right about.
-bool has_evaluation(const ReplicaModelOptions& model);
 bool has_parameter_server(const ReplicaGroupOptions& options);
 
 }  // namespace troupe::actors

@@ -32,9 +32,7 @@ std::vector<RoleCount> role_counts(const actors::TrainOptions& options) {
       counts.push_back(
           {servers, group.ps_shards, fmt::format("replicas.{}.ps_nodes", group.name), servers, run.ps_nodes});
     }
-    if (actors::has_evaluation(run.model)) {
-      counts.push_back({actors::evaluator_name(group), 1, "", actors::evaluator_name(group), 0});
-    }
+    counts.push_back({actors::evaluator_name(group), 1, "", actors::evaluator_name(group), 0});
   }
   if (!actors::has_d4pg(options)) return counts;
   counts.push_back({actors::kReplayRole, options.replay.shards, "placement.replay.nodes", "replay", p.replay});

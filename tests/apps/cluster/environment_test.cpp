@@ -88,9 +88,9 @@ TEST(TfConfig, MembersOfGroupsAreWorkersAndTheirParametersAreWithThePs) {
                 o, "r");
   ASSERT_TRUE(own.ok()) << own.error().message;
   EXPECT_EQ(in_words(*own),
-            (Words{"chief@c:1 evaluator 0 metrics 0 mlp-evaluator 0", "ps-0@p:1 mlp-ps 0 parameters 0 replay 0",
-                   "ps-1@q:1 mlp-ps 1", "worker-0@a:1 actor 0 gan 0 2 learner 0 mlp 0",
-                   "*worker-1@b:1 actor 1 gan 1 learner 1 mlp 1"}));
+            (Words{"chief@c:1 evaluator 0 gan-evaluator 0 metrics 0 mlp-evaluator 0",
+                   "ps-0@p:1 mlp-ps 0 parameters 0 replay 0", "ps-1@q:1 mlp-ps 1",
+                   "worker-0@a:1 actor 0 gan 0 2 learner 0 mlp 0", "*worker-1@b:1 actor 1 gan 1 learner 1 mlp 1"}));
 }
 
 TEST(TfConfig, WithoutAChiefWorkerZeroIsIt) {

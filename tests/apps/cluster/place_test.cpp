@@ -134,7 +134,7 @@ TEST(PlaceOn, SaysHowManyPlacesAreNeededForWhat) {
 TEST(Place, GivesReplicaGroupsTheirNodes) {
   actors::TrainOptions o;
   o.replicas = {
-      {.group = {.name = "gan", .replicator = "multi_worker", .count = 3}, .nodes = 2},
+      {.group = {.name = "gan", .replicator = "multi_worker", .count = 3}, .model = {.model = "sngan"}, .nodes = 2},
       {.group = {.name = "mlp", .replicator = "parameter_server", .count = 2, .ps_shards = 2}, .ps_nodes = 0}};
   const Result<ClusterSpec> alone = place(o, "r");
   ASSERT_TRUE(alone.ok()) << alone.error().message;
