@@ -18,9 +18,10 @@ if(NOT EXISTS "${TROUPE_TEST_PYTHON}")
   set(TROUPE_TEST_PYTHON "${found}" CACHE FILEPATH "" FORCE)
 endif()
 
-# troupe_test(NAME SOURCES ... LINK ... [LABELS slow]): one GoogleTest program; each TEST is one ctest entry.
+# troupe_test(NAME SOURCES ... LINK ... [LABELS slow] [CONFIGURATIONS Slow]): one GoogleTest program; each TEST is one
+# ctest entry. With a configuration the program is one entry, run only where `ctest -C` asks for it.
 function(troupe_test name)
-  cmake_parse_arguments(ARG "" "TIMEOUT" "SOURCES;LINK;LABELS" ${ARGN})
+  cmake_parse_arguments(ARG "" "TIMEOUT" "SOURCES;LINK;LABELS;CONFIGURATIONS" ${ARGN})
   if(NOT ARG_TIMEOUT)
     set(ARG_TIMEOUT 120)
   endif()
@@ -32,7 +33,12 @@ function(troupe_test name)
   if(ARG_LABELS)
     list(APPEND properties LABELS ${ARG_LABELS})
   endif()
-  gtest_discover_tests(${name} DISCOVERY_TIMEOUT 60 PROPERTIES ${properties})
+  if(ARG_CONFIGURATIONS)
+    add_test(NAME ${name} CONFIGURATIONS ${ARG_CONFIGURATIONS} COMMAND ${name})
+    set_tests_properties(${name} PROPERTIES ${properties})
+  else()
+    gtest_discover_tests(${name} DISCOVERY_TIMEOUT 60 PROPERTIES ${properties})
+  endif()
 endfunction()
 
 # troupe_bench(NAME SOURCES ... LINK ...): one google-benchmark program.

@@ -231,7 +231,6 @@ TEST(TrainSchema, EveryKeyOfAReplicaGroupReachesItsField) {
                                         "reduce=collective",
                                         "batch_size=11",
                                         "steps=12",
-                                        "deterministic=true",
                                         "wire=bf16",
                                         "layers=[13, 14]",
                                         "optimizer=sgd",
@@ -251,7 +250,7 @@ TEST(TrainSchema, EveryKeyOfAReplicaGroupReachesItsField) {
                                         "ps_nodes=4"};
   std::size_t keys = 0;
   for (const ConfigKey& key : train_schema(kEnvironments)) keys += key.path.starts_with("replicas.*.");
-  EXPECT_EQ(set.size(), keys) << "a key is missing from this test";
+  EXPECT_EQ(set.size() + 1, keys) << "a key is missing from this test";  // deterministic, which goes without bf16
   std::vector<std::string> overrides;
   for (const std::string& one : set) overrides.push_back("replicas.g." + one);
   const auto config = parse_config("[replicas.g]\nmodel = 'classifier'", "f", overrides, train_schema(kEnvironments));
@@ -268,7 +267,10 @@ TEST(TrainSchema, EveryKeyOfAReplicaGroupReachesItsField) {
   EXPECT_EQ(group.reduce, "collective");
   EXPECT_EQ(group.batch_size, 11);
   EXPECT_EQ(group.steps, 12);
-  EXPECT_TRUE(group.deterministic);
+  const auto same_bits =
+      parse_config("[replicas.g]\nmodel = 'classifier'\ndeterministic = true", "f", {}, train_schema(kEnvironments));
+  ASSERT_TRUE(same_bits.ok()) << same_bits.error().message;
+  EXPECT_TRUE(to_train_options(*same_bits)->replicas[0].group.deterministic);
   EXPECT_EQ(group.wire, "bf16");
   EXPECT_EQ(group.ps_shards, 20);
   EXPECT_EQ(group.ps_partition, "max_size");
