@@ -90,19 +90,25 @@ bool Meeting::takes_part(int rank, int stage) const {
 }
 
 void Meeting::lay_out_stage() {
-  const auto end_of_part = [&](std::size_t p) {
-    if (is_collective()) return chunks_ * (p + 1) / part_count_;
-    return takes_part(static_cast<int>(p), stage_) ? chunks_ : 0;
-  };
+  // All is known before the first part is shown: from then on others may finish this stage and lay out the next, when
+  // what this one wrote or read would be that one's. Parts without chunks are left as they are, with none.
+  std::vector<std::uint32_t> sizes(part_count_);
   std::size_t all = 0;
   for (std::size_t p = 0; p < part_count_; ++p) {
-    parts_[p].first = is_collective() ? chunks_ * p / part_count_ : 0;
-    all += end_of_part(p) - parts_[p].first;
+    std::size_t first = 0, end = 0;
+    if (is_collective()) {
+      first = chunks_ * p / part_count_;
+      end = chunks_ * (p + 1) / part_count_;
+    } else if (takes_part(static_cast<int>(p), stage_)) {
+      end = chunks_;
+    }
+    parts_[p].first = first;
+    sizes[p] = static_cast<std::uint32_t>(end - first);
+    all += sizes[p];
   }
-  unfinished_.store(all, std::memory_order_relaxed);  // before anybody can take one
-  for (std::size_t p = 0; p < part_count_; ++p) {
-    const auto size = static_cast<std::uint32_t>(end_of_part(p) - parts_[p].first);
-    parts_[p].left.store(pack(0, size), std::memory_order_release);
+  unfinished_.store(all, std::memory_order_relaxed);
+  for (std::size_t p = 0; p < sizes.size(); ++p) {
+    if (sizes[p] > 0) parts_[p].left.store(pack(0, sizes[p]), std::memory_order_release);
   }
 }
 
