@@ -12,6 +12,7 @@
 #include <troupe/actors/node.hpp>
 #include <troupe/actors/run_checkpoint.hpp>
 #include <troupe/actors/train.hpp>
+#include <troupe/tests/actors/small_d4pg.hpp>
 #include <troupe/transport/authority.hpp>
 
 namespace troupe::actors {
@@ -37,18 +38,8 @@ class D4pgNodes : public ::testing::Test {
                  std::to_string(getpid()));
     std::filesystem::remove_all(directory);
     std::filesystem::create_directories(directory);
-    options.name = "test";
-    options.env = "cartpole-swingup";
-    options.max_env_steps = 0;
+    options = testing::small_d4pg();
     options.max_learner_steps = 300;
-    options.actors.count = 2;
-    options.replay.min_items = 64;
-    options.replay.samples_per_insert = 4;
-    options.replay.tolerance = 1;
-    options.learner.batch_size = 16;
-    options.learner.policy_layers = {16, 16};
-    options.learner.critic_layers = {16, 16};
-    options.learner.atoms = 11;
     options.evaluator = {2, 100};
     options.checkpoint.every_s = 1;
     options.metrics.every_s = 0.02;

@@ -14,19 +14,13 @@
 #include <troupe/actors/runtime.hpp>
 #include <troupe/actors/train.hpp>
 #include <troupe/messages/checkpoint.hpp>
+#include <troupe/tests/actors/recording_sink.hpp>
+#include <troupe/tests/actors/small_d4pg.hpp>
 
 namespace troupe::actors {
 namespace {
 
-class RecordingSink final : public MetricSink {
- public:
-  Status write(const MetricRow& row) override {
-    rows.push_back(row);
-    return {};
-  }
-  Status flush() override { return {}; }
-  std::vector<MetricRow> rows;
-};
+using testing::RecordingSink;
 
 class D4pgTopology : public ::testing::Test {
  protected:
@@ -39,20 +33,9 @@ class D4pgTopology : public ::testing::Test {
   void TearDown() override { std::filesystem::remove_all(directory); }
 
   static TrainOptions small() {
-    TrainOptions options;
-    options.name = "test";
-    options.env = "cartpole-swingup";
+    TrainOptions options = testing::small_d4pg();
     options.deterministic = true;
-    options.max_env_steps = 0;
     options.max_learner_steps = 60;
-    options.actors.count = 2;
-    options.replay.min_items = 64;
-    options.replay.samples_per_insert = 4;
-    options.replay.tolerance = 1;
-    options.learner.batch_size = 16;
-    options.learner.policy_layers = {16, 16};
-    options.learner.critic_layers = {16, 16};
-    options.learner.atoms = 11;
     options.evaluator = {2, 30};
     options.checkpoint.every_s = 0.1;  // of virtual time
     options.metrics.every_s = 0.04;

@@ -13,22 +13,15 @@
 #include <troupe/actors/train.hpp>
 #include <troupe/messages/checkpoint.hpp>
 #include <troupe/tests/actors/breaking_role.hpp>
+#include <troupe/tests/actors/recording_sink.hpp>
+#include <troupe/tests/actors/small_d4pg.hpp>
 
 namespace troupe::actors {
 namespace {
 
 using namespace std::chrono_literals;
 using testing::break_once;
-
-class RecordingSink final : public MetricSink {
- public:
-  Status write(const MetricRow& row) override {
-    rows.push_back(row);
-    return {};
-  }
-  Status flush() override { return {}; }
-  std::vector<MetricRow> rows;
-};
+using testing::RecordingSink;
 
 class LearnerGroup : public ::testing::Test {
  protected:
@@ -36,18 +29,9 @@ class LearnerGroup : public ::testing::Test {
     directory = std::filesystem::path(::testing::TempDir()) /
                 ("learner_group_" + std::string(::testing::UnitTest::GetInstance()->current_test_info()->name()));
     std::filesystem::remove_all(directory);
-    options.name = "test";
-    options.env = "cartpole-swingup";
-    options.max_env_steps = 0;
+    options = testing::small_d4pg();
     options.max_learner_steps = 300;
-    options.actors.count = 2;
-    options.replay.min_items = 64;
     options.replay.samples_per_insert = 8;
-    options.replay.tolerance = 1;
-    options.learner.batch_size = 16;
-    options.learner.policy_layers = {16, 16};
-    options.learner.critic_layers = {16, 16};
-    options.learner.atoms = 11;
     options.evaluator = {2, 100};
     options.checkpoint.every_s = 0.1;
     options.metrics.every_s = 0.02;
