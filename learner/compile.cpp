@@ -7,6 +7,7 @@
 #include <thread>
 
 #include <troupe/core/rng.hpp>
+#include <troupe/learner/ops/internal.hpp>
 #include <troupe/learner/program_impl.hpp>
 
 namespace troupe::learner {
@@ -54,7 +55,11 @@ class Compiler {
     impl.options = options_;
     impl.batch = batch_;
     impl.table = options_.compute == DType::kF64 ? &kernels_f64() : &kernels_f32();
-    plan_ = make_plan(data_, batch_, (batch_ + options_.shards - 1) / options_.shards, impl.devices, options_.compute);
+    TROUPE_ASSIGN(plan_, make_plan(data_, {.batch = batch_,
+                                           .rows = (batch_ + options_.shards - 1) / options_.shards,
+                                           .devices = impl.devices,
+                                           .compute = options_.compute,
+                                           .backend = options_.gemm}));
     make_parameters();
     make_values();
     for (std::size_t s = 0; s < impl.shards.size(); ++s) TROUPE_TRY(make_shard(s));
@@ -175,6 +180,19 @@ class Compiler {
       call.waits = node.waits;
       call.awaited = node.awaited;
     }
+    // A device's calls follow one another, so one workspace serves them all.
+    for (int device = 0; device < impl_->devices; ++device) {
+      std::size_t most = 0;
+      for (const Call& call : shard.calls) {
+        if (call.device == device && call.args.conv != nullptr)
+          most = std::max(most, call.args.conv->workspace_bytes());
+      }
+      shard.workspaces.push_back(make_aligned<std::byte>(most));
+      impl_->arena_bytes += most;
+      for (Call& call : shard.calls) {
+        if (call.device == device) call.args.workspace = shard.workspaces.back().get();
+      }
+    }
     return {};
   }
 
@@ -201,7 +219,8 @@ class Compiler {
       return {};
     }
     shard.attrs.push_back(node.attr);
-    Call call{.function = node.op->kernel(*impl_->table), .name = node.op->name};
+    const bool narrow = options_.compute == DType::kBF16 && node.op->bf16_kernel != nullptr;
+    Call call{.function = (narrow ? node.op->bf16_kernel : node.op->kernel)(*impl_->table), .name = node.op->name};
     call.args.attr = &shard.attrs.back();
     call.args.shard = static_cast<int>(index);
     call.args.shards = static_cast<int>(impl_->shards.size());
@@ -214,11 +233,20 @@ class Compiler {
     if (node.op->gemm != nullptr) {
       std::vector<Shape> shapes;
       for (const std::uint32_t id : node.inputs) shapes.push_back(shard.shapes[id]);
-      const DType operand = plan_.values[node.inputs[0]].spec.dtype;
+      const DType operand = plan_.values[plan_.values[node.inputs[0]].root].spec.dtype;
       const DType dtype = operand == DType::kBF16 ? DType::kBF16 : impl_->table->dtype;
       TROUPE_ASSIGN(auto gemm, make_gemm(options_.gemm, node.op->gemm(shapes, node.attr), dtype));
       shard.gemms.push_back(std::move(gemm));
       call.args.gemm = shard.gemms.back().get();
+    }
+    if (node.conv.batch > 0) {
+      const bool packs = node.op == &pack_weight_op();
+      ConvShape shape = node.conv;
+      if (!packs) shape.batch = shard.shapes[node.inputs[0]][0];
+      TROUPE_ASSIGN(auto conv, packs ? make_pack(options_.gemm, shape, options_.compute)
+                                     : make_convolution(options_.gemm, shape, node.conv.batch, options_.compute));
+      shard.convs.push_back(std::move(conv));
+      call.args.conv = shard.convs.back().get();
     }
     if (call.function == nullptr) {
       return Error{Code::kUnavailable,

@@ -76,11 +76,15 @@ struct ValidRows {
 };
 
 class GemmPlan;
+class ConvPlan;
+struct ConvShape;  // learner/convolution.hpp
 struct KernelArgs {
   const Operand* in;
   const Operand* out;
   const Attr* attr;
-  const GemmPlan* gemm;  ///< what OpDef::gemm asked for, or null
+  const GemmPlan* gemm;            ///< what OpDef::gemm asked for, or null
+  const ConvPlan* conv = nullptr;  ///< what OpDef::conv asked for, or null
+  void* workspace = nullptr;       ///< for `conv`; shared with the shard's other calls
   int shard = 0;
   int shards = 1;
   const ValidRows* valid = nullptr;  ///< null: all rows
@@ -116,11 +120,16 @@ struct OpDef {
   Result<std::vector<ValueSpec>> (*infer)(std::span<const ValueSpec> inputs, const Attr& attr);
   /// The kernel out of the table for the compute type and instruction set; users' ops branch on table.dtype.
   KernelFn (*kernel)(const KernelTable& table);
+  /// The kernel for a bfloat16 program, where images (rank 4, split by rows) are stored as bfloat16 and all other
+  /// operands as float32. Null: images are converted to float32 before and after. (Convolutions need none.)
+  KernelFn (*bf16_kernel)(const KernelTable& table) = nullptr;
   /// One gradient for each input, invalid where not needed or zero. Null: has no gradient, which is an error only when
   /// a gradient has to pass. The rule must be linear in out_grads, since those may be partial sums.
   std::vector<Var> (*vjp)(const VjpArgs& args) = nullptr;
   /// For kernels that multiply matrices: the product, from local shapes. Operands are inputs 0 and 1, result output 0.
   GemmShape (*gemm)(std::span<const Shape> inputs, const Attr& attr) = nullptr;
+  /// For kernels that convolve, in the same way. Input 1 of a pass other than kWeightGrad is then a packed weight.
+  ConvShape (*conv)(std::span<const Shape> inputs, const Attr& attr) = nullptr;
   /// Output 0 may overwrite input i where that input dies here: bit i. Only for kernels that read an element before
   /// they write it at the same place, and then never again.
   std::uint8_t overwrites = 0;

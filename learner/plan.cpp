@@ -21,12 +21,17 @@ namespace {
 
 class Planner {
  public:
-  Planner(const GraphData& data, std::int64_t batch, std::int64_t rows, int devices, DType compute)
-      : data_(data), batch_(batch), rows_(rows), devices_(devices), compute_(compute) {}
+  Planner(const GraphData& data, const PlanOptions& options)
+      : data_(data),
+        batch_(options.batch),
+        rows_(options.rows),
+        devices_(options.devices),
+        compute_(options.compute),
+        backend_(options.backend) {}
 
-  Plan run() {
+  Result<Plan> run() {
     place_sources();
-    keep_live_nodes();
+    TROUPE_TRY(keep_live_nodes());
     place_results();
     order_devices();
     for (int device = 0; device < devices_; ++device) place_in_arena(device);
@@ -73,7 +78,7 @@ class Planner {
   }
 
   /// Nodes that lead to something readable. Outputs that nobody reads keep Storage::kNone, so kernels skip them.
-  void keep_live_nodes() {
+  Status keep_live_nodes() {
     std::vector<bool> read(data_.values.size(), false);
     for (const auto& list : {&data_.outputs, &data_.metrics}) {
       for (const NamedValue& value : *list) read[value.value] = true;
@@ -90,35 +95,91 @@ class Planner {
       for (const std::uint32_t id : node.inputs) read[id] = true;
     }
     for (std::size_t i = 0; i < data_.nodes.size(); ++i) {
-      if (live[i]) add_node(data_.nodes[i], read);
+      if (live[i]) TROUPE_TRY(add_node(data_.nodes[i], read));
     }
+    return {};
   }
 
-  void add_node(const Node& node, const std::vector<bool>& read) {
+  Status add_node(const Node& node, const std::vector<bool>& read) {
     if (node.op != nullptr && node.op->alias) {
       plan_.values[node.outputs[0]].root = plan_.values[node.inputs[0]].root;
-      return;
+      return {};
     }
     PlanNode made{node.op, node.inputs, node.outputs, node.attr, node.joint, node.device % devices_};
     for (const std::uint32_t id : node.outputs) {
       if (read[id]) plan_.values[id].storage = Storage::kArena;
     }
-    if (compute_ == DType::kBF16 && node.op != nullptr && node.op->gemm != nullptr && !is_skinny(gemm_of(node))) {
-      made.inputs[0] = as_bf16(made.inputs[0], made.device);
-      made.inputs[1] = as_bf16(made.inputs[1], made.device);
+    if (compute_ == DType::kBF16) choose_types(node, made);
+    if (node.op != nullptr && node.op->conv != nullptr) {
+      made.conv = node.op->conv(largest_shapes(node), node.attr);
+      if (made.conv.pass != ConvPass::kWeightGrad) {
+        TROUPE_ASSIGN(made.inputs[1], packed(made.inputs[1], made.conv, made.device));
+      }
     }
     plan_.nodes.push_back(std::move(made));
+    return {};
   }
 
-  GemmShape gemm_of(const Node& node) const {
+  std::vector<Shape> largest_shapes(const Node& node) const {
     std::vector<Shape> shapes;
     for (const std::uint32_t id : node.inputs) shapes.push_back(local_shape(data_.values[id].spec, batch_, rows_));
-    return node.op->gemm(shapes, node.attr);
+    return shapes;
   }
 
-  /// The bfloat16 copy of a value: parameters have one already; others get one at first use, for all uses.
+  static bool is_image(const ValueSpec& spec) { return spec.place == Place::kRows && spec.shape.rank() == 4; }
+
+  /// What of a node's operands is bfloat16.
+  void choose_types(const Node& node, PlanNode& made) {
+    const bool images = node.op != nullptr && (node.op->conv != nullptr || node.op->bf16_kernel != nullptr);
+    const bool product =
+        node.op != nullptr && node.op->gemm != nullptr && !is_skinny(node.op->gemm(largest_shapes(node), node.attr));
+    for (std::size_t i = 0; i < made.inputs.size(); ++i) {
+      std::uint32_t& id = made.inputs[i];
+      if (plan_.values[id].spec.dtype == DType::kI32) continue;
+      const bool wanted = product ? i < 2 : images && is_image(data_.values[id].spec);
+      id = wanted ? as_bf16(id, made.device) : as_f32(id, made.device);
+    }
+    for (const std::uint32_t id : made.outputs) {
+      if (images && is_image(data_.values[id].spec)) plan_.values[id].spec.dtype = DType::kBF16;
+    }
+  }
+
+  /// The weight in the order that a convolution wants: one copy for all that want the same.
+  Result<std::uint32_t> packed(std::uint32_t id, const ConvShape& conv, int device) {
+    TROUPE_ASSIGN(const std::size_t bytes, packed_bytes(backend_, conv, compute_));
+    if (bytes == 0) return id;
+    ConvShape same = conv;  // bias and activation do not change the order
+    same.bias = false;
+    same.activation = Activation::kNone;
+    auto [found, missing] = packed_.try_emplace({plan_.values[id].root, same}, 0);
+    if (missing) {
+      const ValueSpec spec{Shape{static_cast<std::int64_t>(bytes)}, DType::kU8, Place::kReplicated};
+      found->second = new_value(spec, Storage::kArena);
+      plan_.nodes.push_back({.op = &pack_weight_op(), .inputs = {id}, .outputs = {found->second}, .device = device});
+      plan_.nodes.back().conv = same;
+    }
+    return found->second;
+  }
+
+  /// The float32 copy of an image that is stored as bfloat16.
+  std::uint32_t as_f32(std::uint32_t id, int device) {
+    const std::uint32_t from = plan_.values[id].root;
+    if (plan_.values[from].spec.dtype != DType::kBF16) return id;
+    auto [found, missing] = f32_.try_emplace(from, 0);
+    if (missing) {
+      ValueSpec spec = plan_.values[from].spec;
+      spec.dtype = DType::kF32;
+      found->second = new_value(spec, Storage::kArena);
+      plan_.nodes.push_back({.op = &widen_op(), .inputs = {from}, .outputs = {found->second}, .device = device});
+    }
+    return with_shape(found->second, id);
+  }
+
+  /// The bfloat16 copy of a value that is not one: parameters have one already; others get one at first use, for all
+  /// uses.
   std::uint32_t as_bf16(std::uint32_t id, int device) {
     const std::uint32_t from = plan_.values[id].root;
+    if (plan_.values[from].spec.dtype == DType::kBF16) return id;
     auto [found, missing] = bf16_.try_emplace(from, 0);
     if (!missing) return with_shape(found->second, id);
     ValueSpec spec = plan_.values[from].spec;
@@ -138,7 +199,7 @@ class Planner {
   std::uint32_t with_shape(std::uint32_t copy, std::uint32_t like) {
     if (plan_.values[copy].spec.shape == plan_.values[like].spec.shape) return copy;
     ValueSpec spec = plan_.values[like].spec;
-    spec.dtype = DType::kBF16;
+    spec.dtype = plan_.values[copy].spec.dtype;
     const std::uint32_t made = new_value(spec, Storage::kNone);
     plan_.values[made].root = copy;
     return made;
@@ -172,23 +233,28 @@ class Planner {
   /// is the caller's again: of those a copy is kept.
   std::uint32_t readable_after_run(std::uint32_t id) {
     const Storage storage = root(id).storage;
-    if (storage != Storage::kArena && storage != Storage::kConstant) id = settle(id, Storage::kArena).root;
+    const bool stays = storage == Storage::kArena || storage == Storage::kConstant;
+    if (!stays || root(id).spec.dtype == DType::kBF16) id = settle(id, Storage::kArena).root;
     pinned_.push_back(id);
     return id;
   }
 
   /// Makes the value lie in `storage`, and returns the value that does.
   PlanValue& settle(std::uint32_t id, Storage storage) {
-    if (root(id).storage == Storage::kArena && storage != Storage::kArena) {
+    const bool narrow = root(id).spec.dtype == DType::kBF16;
+    if (root(id).storage == Storage::kArena && storage != Storage::kArena && !narrow) {
       root(id).storage = storage;
       return root(id);
     }
-    const std::uint32_t copy = new_value(plan_.values[id].spec, storage);
+    ValueSpec spec = plan_.values[id].spec;
+    if (narrow) spec.dtype = DType::kF32;
+    const std::uint32_t copy = new_value(spec, storage);
     const std::uint32_t from = plan_.values[id].root;
     const auto maker = std::ranges::find_if(
         plan_.nodes, [&](const PlanNode& node) { return std::ranges::count(node.outputs, from) > 0; });
     const int device = maker == plan_.nodes.end() ? 0 : maker->device;
-    plan_.nodes.push_back({.op = &identity_op(), .inputs = {id}, .outputs = {copy}, .device = device});
+    plan_.nodes.push_back(
+        {.op = narrow ? &widen_op() : &identity_op(), .inputs = {id}, .outputs = {copy}, .device = device});
     return plan_.values[copy];
   }
 
@@ -296,16 +362,16 @@ class Planner {
   const std::int64_t batch_, rows_;
   const int devices_;
   const DType compute_;
+  const GemmBackend backend_;
   Plan plan_;
-  std::map<std::uint32_t, std::uint32_t> bf16_;   // root -> its bfloat16 copy
+  std::map<std::uint32_t, std::uint32_t> bf16_, f32_;                    // root -> its copy of the other type
+  std::map<std::pair<std::uint32_t, ConvShape>, std::uint32_t> packed_;  // root, for what -> its packed copy
   std::vector<std::uint32_t> pinned_;             // read after the last node, or on another device than its maker's
   std::map<std::uint32_t, std::int64_t> blocks_;  // live arena values of the present device -> bytes
 };
 
 }  // namespace
 
-Plan make_plan(const GraphData& data, std::int64_t batch, std::int64_t rows, int devices, DType compute) {
-  return Planner(data, batch, rows, devices, compute).run();
-}
+Result<Plan> make_plan(const GraphData& data, const PlanOptions& options) { return Planner(data, options).run(); }
 
 }  // namespace troupe::learner

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include <troupe/learner/convolution.hpp>
 #include <troupe/learner/graph_data.hpp>
 
 namespace troupe::learner {
@@ -44,6 +45,15 @@ struct PlanNode {
   int device = 0;
   std::vector<PlanWait> waits{};  ///< what the node needs of other devices, less what its device has waited for before
   bool awaited = false;           ///< in a wait of another device
+  ConvShape conv{};  ///< for the largest shard: of a convolution, or of the one that pack_weight_op() packs for
+};
+
+struct PlanOptions {
+  std::int64_t batch = 0;
+  std::int64_t rows = 0;        ///< examples of the largest shard
+  int devices = 1;              ///< logical ones are taken modulo it
+  DType compute = DType::kF32;  ///< kF32, kBF16 or kF64
+  GemmBackend backend = GemmBackend::kAuto;
 };
 
 struct Plan {
@@ -54,8 +64,10 @@ struct Plan {
   std::int64_t arena_bytes = 0;
 };
 
-/// rows: examples of the largest shard. devices: logical ones are taken modulo it. compute: kF32, kBF16 or kF64.
-Plan make_plan(const GraphData& data, std::int64_t batch, std::int64_t rows, int devices, DType compute);
+/// In a bfloat16 program the operands of products are bfloat16 copies, and images (rank 4, split by rows) are stored as
+/// bfloat16 wherever their makers and readers know how; conversions stand between these and all others.
+/// Errors: those of convolutions, see packed_bytes().
+Result<Plan> make_plan(const GraphData& data, const PlanOptions& options);
 /// Bytes of an element of a value in a program of this compute type.
 std::int64_t element_bytes(DType value, DType compute);
 

@@ -49,6 +49,8 @@ struct Shard {
   std::vector<Operand> operands;                   ///< those of all calls
   std::vector<Attr> attrs;
   std::vector<std::unique_ptr<GemmPlan>> gemms;
+  std::vector<std::unique_ptr<ConvPlan>> convs;
+  std::vector<AlignedArray<std::byte>> workspaces;  ///< of each device, for convolutions
   std::vector<Call> calls;
 };
 

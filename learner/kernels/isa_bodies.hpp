@@ -68,6 +68,7 @@ constexpr troupe::learner::KernelTable make_table(troupe::DType dtype, const cha
   };
   if (dtype == troupe::DType::kF32) {
     table.cast_bf16 = Update::cast_bf16;
+    table.cast_f32 = Update::cast_f32;
     table.adam = Update::adam;
     table.sgd = Update::sgd;
     table.sum_gradients = Update::sum_gradients;

@@ -48,7 +48,7 @@ struct KernelTable {
   KernelFn softmax_cross_entropy, softmax_cross_entropy_grad;
   KernelFn categorical_mean, categorical_mean_grad, categorical_projection;
   KernelFn clip_row_norm;
-  KernelFn cast_bf16;
+  KernelFn cast_bf16, cast_f32;
 
   SkinnyFn skinny;
   // float32 only: null in the float64 table.

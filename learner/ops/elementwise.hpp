@@ -7,7 +7,9 @@
 
 namespace troupe::learner {
 
-/// Fused into linear() and the norms. ELU has alpha 1, leaky ReLU a slope of 0.1 below 0 (Miyato et al. 2018).
+inline constexpr double kLeakyReluSlope = 0.1;  ///< below 0 (Miyato et al. 2018)
+
+/// Fused into linear(), conv2d() and the norms. ELU has alpha 1.
 /// Gradients are computed from outputs alone.
 enum class Activation : std::uint8_t { kNone, kTanh, kElu, kRelu, kSigmoid, kLeakyRelu };
 

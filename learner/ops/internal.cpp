@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include <troupe/learner/convolution.hpp>
+
 namespace troupe::learner {
 
 std::string shapes_text(Specs specs) {
@@ -119,6 +121,23 @@ constexpr OpDef kCast{
     .kernel = [](const KernelTable& table) { return table.cast_bf16; },
 };
 
+constexpr OpDef kWiden{
+    .name = "cast_f32",
+    .infer = [](Specs in, const Attr&) -> Inferred {
+      return std::vector<ValueSpec>{{in[0].shape, DType::kF32, in[0].place}};
+    },
+    .kernel = [](const KernelTable& table) { return table.cast_f32; },
+};
+
+void pack(const KernelArgs& args) {
+  args.conv->run(args.in[0].data, nullptr, nullptr, args.out[0].data, args.workspace);
+}
+constexpr OpDef kPackWeight{
+    .name = "pack_weight",
+    .infer = [](Specs in, const Attr&) -> Inferred { return shape_error(in, "a planner, which knows the order"); },
+    .kernel = [](const KernelTable&) -> KernelFn { return &pack; },
+};
+
 }  // namespace
 
 Var as_partial(Var x) { return x ? x.graph->emit1(kAsPartial, {x}) : Var{}; }
@@ -144,5 +163,7 @@ Var mask_rows(Var x) { return x ? x.graph->emit1(kMaskRows, {x}) : Var{}; }
 
 const OpDef& identity_op() { return kIdentity; }
 const OpDef& cast_op() { return kCast; }
+const OpDef& widen_op() { return kWiden; }
+const OpDef& pack_weight_op() { return kPackWeight; }
 
 }  // namespace troupe::learner

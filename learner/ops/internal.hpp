@@ -9,6 +9,7 @@
 #include <troupe/learner/graph.hpp>
 #include <troupe/learner/kernels/kernel_table.hpp>
 #include <troupe/learner/op.hpp>
+#include <troupe/learner/ops/elementwise.hpp>
 
 namespace troupe::learner {
 
@@ -36,11 +37,17 @@ Var fill(Var scalar, const Shape& shape, Place place);
 /// `like`'s shape and place filled with factor times the scalar, and zero in rows that are no data: the gradient of a
 /// sum. per_row: for means over rows, the elements of a row; factor is then that of a whole batch. Else 0.
 Var fill_rows(Var scalar, const ValueSpec& like, Place place, double factor, std::int64_t per_row);
+/// Of kind(x + bias) with result y: {the gradient before the activation, its sum over all but the last dimension}.
+std::vector<Var> bias_activation_grad(Graph& graph, Var out_grad, Var y, Activation kind);
 /// Zero in rows that are no data: for products that sum over rows.
 Var mask_rows(Var x);
 /// A copy, for values that must lie at a given place.
 const OpDef& identity_op();
 /// To bfloat16, for the operands of products.
 const OpDef& cast_op();
+/// From bfloat16, for images whose reader takes float32.
+const OpDef& widen_op();
+/// A weight in the order that a convolution wants (ConvPlan).
+const OpDef& pack_weight_op();
 
 }  // namespace troupe::learner

@@ -83,9 +83,9 @@ constexpr OpDef kBiasActivationGrad{
     .overwrites = 1,
 };
 
-/// {gradient before the activation, its sum over rows}.
-std::vector<Var> bias_activation_grad(const VjpArgs& args) {
-  return args.graph.emit(kBiasActivationGrad, std::array{args.out_grads[0], args.outputs[0]}, args.attr);
+std::vector<Var> bias_activation_vjp(const VjpArgs& args) {
+  return bias_activation_grad(args.graph, args.out_grads[0], args.outputs[0],
+                              static_cast<Activation>(args.attr.integer[0]));
 }
 
 constexpr OpDef kActivation{
@@ -95,7 +95,7 @@ constexpr OpDef kActivation{
       return same_shape(in, 0);
     },
     .kernel = [](const KernelTable& table) { return table.bias_activation; },
-    .vjp = [](const VjpArgs& args) -> std::vector<Var> { return {bias_activation_grad(args)[0]}; },
+    .vjp = [](const VjpArgs& args) -> std::vector<Var> { return {bias_activation_vjp(args)[0]}; },
     .overwrites = 1,
 };
 
@@ -116,7 +116,7 @@ constexpr OpDef kBiasActivation{
       return same_shape(in.first(1), 0);
     },
     .kernel = [](const KernelTable& table) { return table.bias_activation; },
-    .vjp = bias_activation_grad,
+    .vjp = bias_activation_vjp,
     .overwrites = 1,
 };
 
@@ -124,7 +124,7 @@ constexpr OpDef kBiasActivation{
 
 std::vector<Var> linear_vjp(const VjpArgs& args) {
   const Var x = args.inputs[0], weight = args.inputs[1];
-  const std::vector<Var> before = bias_activation_grad(args);
+  const std::vector<Var> before = bias_activation_vjp(args);
   // Without activation the gradient passes unchanged, so its copy is left out.
   const Var dz = args.attr.integer[0] == 0 ? args.out_grads[0] : before[0];
   return {args.needs[0] ? product(dz, weight, false, true) : Var{}, args.needs[1] ? product(x, dz, true, false) : Var{},
@@ -152,6 +152,9 @@ constexpr OpDef kLinear{
 
 }  // namespace
 
+std::vector<Var> bias_activation_grad(Graph& graph, Var out_grad, Var y, Activation kind) {
+  return graph.emit(kBiasActivationGrad, std::array{out_grad, y}, {.integer = {static_cast<std::int64_t>(kind)}});
+}
 Var matmul(Var a, Var b, bool transpose_a, bool transpose_b) {
   if (!a || !b) return {};
   const auto by_rows = [&](Var x) { return x.graph->spec(x).place == Place::kRows; };

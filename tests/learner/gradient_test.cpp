@@ -12,6 +12,7 @@
 #include <troupe/core/rng.hpp>
 #include <troupe/learner/ops/batch_norm.hpp>
 #include <troupe/learner/ops/categorical.hpp>
+#include <troupe/learner/ops/convolution.hpp>
 #include <troupe/learner/ops/embedding.hpp>
 #include <troupe/learner/ops/gradient.hpp>
 #include <troupe/learner/ops/joint.hpp>
@@ -99,6 +100,20 @@ std::vector<Case> cases() {
        {{{7, 4}, true}, {{3, 7}, true}},
        [](auto& v) { return matmul(v[0], v[1], true, true); }},
       {"MatmulOverRows", "matmul", {row, {{2}}}, [](auto& v) { return matmul(v[0], v[1], true, false); }},
+      {"Conv2d",
+       "conv2d",
+       {{{5, 6, 3}}, {{3, 3, 3, 4}, true}},
+       [](auto& v) { return conv2d(v[0], v[1], {.padding = 1}); }},
+      {"Conv2dStrideBiasLeakyRelu",
+       "conv2d",
+       {{{6, 5, 2}}, {{3, 2, 2, 3}, true}, bias},
+       [](auto& v) {
+         return conv2d(v[0], v[1], v[2], {.stride = 2, .padding = 1, .activation = Activation::kLeakyRelu});
+       }},
+      {"Conv2dTanh",
+       "conv2d",
+       {{{3, 3, 2}}, {{1, 1, 2, 3}, true}, bias},
+       [](auto& v) { return conv2d(v[0], v[1], v[2], {.activation = Activation::kTanh}); }},
       {"SumLast", "sum_last", {row}, [](auto& v) { return sum_last(v[0]); }},
       {"Sum", "sum", {row}, [](auto& v) { return sum(square(v[0])); }},
       {"Mean", "mean", {row}, [](auto& v) { return mean(square(v[0])); }},

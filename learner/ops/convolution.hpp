@@ -1,0 +1,23 @@
+#pragma once
+// Convolutions of images, [n, height, width, channels].
+#include <troupe/learner/op.hpp>
+#include <troupe/learner/ops/elementwise.hpp>
+
+namespace troupe::learner {
+
+struct ConvOptions {
+  std::int64_t stride = 1;
+  std::int64_t padding = 0;  ///< zeros on each of the four sides
+  Activation activation = Activation::kNone;
+};
+
+/// activation(x * weight + bias), the cross-correlation that neural networks call convolution, without dilation or
+/// groups. x: [n, height, width, in], split by rows or replicated; weight: [kernel_h, kernel_w, in, out]; bias: [out],
+/// or none. Returns [n, (height + 2 padding - kernel_h) / stride + 1, ..., out], rounded down. PyTorch's Conv2d with
+/// another order of dimensions. Bias, ReLU and leaky ReLU cost no pass of their own. In a bfloat16 program images and
+/// the weight are bfloat16, sums float32, and so is the gradient of the weight.
+/// Errors: kShapeMismatch naming the shapes.
+Var conv2d(Var x, Var weight, const ConvOptions& options = {});
+Var conv2d(Var x, Var weight, Var bias, const ConvOptions& options = {});
+
+}  // namespace troupe::learner
