@@ -9,7 +9,7 @@ namespace {
 
 class ImageInput final : public learner::InputPipeline {
  public:
-  ImageInput(std::shared_ptr<const data::Images> images, data::ImageBatchOptions options, std::int64_t first_step)
+  ImageInput(std::shared_ptr<const data::Dataset> images, data::ImageBatchOptions options, std::int64_t first_step)
       : batches_(std::move(images), std::move(options)), step_(first_step) {}
   const Signature& signature() const override { return batches_.signature(); }
   Result<BatchView> next() override { return batches_.at(step_++); }
@@ -21,7 +21,7 @@ class ImageInput final : public learner::InputPipeline {
 
 }  // namespace
 
-Result<std::unique_ptr<learner::InputPipeline>> image_input(std::shared_ptr<const data::Images> images,
+Result<std::unique_ptr<learner::InputPipeline>> image_input(std::shared_ptr<const data::Dataset> images,
                                                             const ImageInputOptions& options,
                                                             const learner::InputContext& context) {
   const std::int64_t begin = context.replica_id * context.global_batch / context.replica_count;

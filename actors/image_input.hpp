@@ -17,7 +17,7 @@ struct ImageInputOptions {
 
 /// This replica's share of every global batch from context.first_step on. Errors: kInvalidArgument when its share is
 /// not context.replica_batch rows, because the global batch cannot be shared evenly.
-Result<std::unique_ptr<learner::InputPipeline>> image_input(std::shared_ptr<const data::Images> images,
+Result<std::unique_ptr<learner::InputPipeline>> image_input(std::shared_ptr<const data::Dataset> images,
                                                             const ImageInputOptions& options,
                                                             const learner::InputContext& context);
 

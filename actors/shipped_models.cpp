@@ -26,7 +26,7 @@ class LazyImages {
   LazyImages(std::string source, data::Split split, std::uint64_t seed)
       : source_(std::move(source)), split_(split), seed_(seed) {}
 
-  Result<std::shared_ptr<const data::Images>> get() {
+  Result<std::shared_ptr<const data::Dataset>> get() {
     const std::lock_guard lock(mutex_);
     if (images_ != nullptr) return images_;
     if (source_ == "synthetic") {
@@ -42,7 +42,7 @@ class LazyImages {
   const data::Split split_;
   const std::uint64_t seed_;
   std::mutex mutex_;
-  std::shared_ptr<const data::Images> images_;
+  std::shared_ptr<const data::Dataset> images_;
 };
 
 learner::InputFn images_of(const std::string& source, data::Split split, std::uint64_t seed,

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include <troupe/core/tensor.hpp>
-#include <troupe/data/images.hpp>
+#include <troupe/data/dataset.hpp>
 
 namespace troupe::data {
 
@@ -24,26 +24,28 @@ struct ImageBatchOptions {
   std::int64_t noise_size = 0;
 };
 
-/// Columns: "image" float32[height * width] in [-1, 1], "label" int32, and the noise. The last batch of an epoch has
-/// the rows that are left, so a share of it may have fewer rows than usual, or none.
+/// Columns: "image" float32[height, width, channels] in [-1, 1], "label" int32, and the noise. The last batch of an
+/// epoch has the rows that are left, so a share of it may have fewer rows than usual, or none.
 class ImageBatches {
  public:
-  /// options: global_batch >= shares >= 1, 0 <= share < shares; else a bug, and aborts.
-  ImageBatches(std::shared_ptr<const Images> images, ImageBatchOptions options);
+  /// images: all of one shape. options: global_batch >= shares >= 1, 0 <= share < shares. Else a bug, and aborts.
+  ImageBatches(std::shared_ptr<const Dataset> images, ImageBatchOptions options);
 
   const Signature& signature() const { return signature_; }
   /// This share's rows of step `step` >= 0, borrowed until the next call. O(rows), and O(images) where an epoch begins.
-  BatchView at(std::int64_t step);
+  /// Errors: the data set's.
+  Result<BatchView> at(std::int64_t step);
   std::int64_t steps_each_epoch() const;
 
  private:
   void begin_epoch(std::int64_t epoch);
 
-  std::shared_ptr<const Images> images_;
+  std::shared_ptr<const Dataset> images_;
   ImageBatchOptions options_;
   std::int64_t begin_ = 0, end_ = 0;  // of this share within a global batch
   Signature signature_;
   BatchBuffer buffer_;
+  Sample sample_;
   std::int64_t epoch_ = -1;
   std::vector<std::int32_t> order_;
 };

@@ -17,6 +17,16 @@ constexpr std::int64_t kFashionClasses = 10;
 
 }  // namespace
 
+Status Images::read(std::int64_t index, Sample& sample) const {
+  const auto at = static_cast<std::size_t>(index), each = static_cast<std::size_t>(shape().elements());
+  sample.label = labels[at];
+  sample.shape = shape();
+  sample.bytes = std::span(pixels).subspan(at * each, each);
+  return {};
+}
+
+std::string Images::name(std::int64_t index) const { return fmt::format("image {}", index); }
+
 Result<std::shared_ptr<const Images>> load_fashion_mnist(Split split, const std::filesystem::path& directory) {
   if (std::error_code error; !std::filesystem::is_directory(directory, error)) {
     return Error{Code::kNotFound,
@@ -42,10 +52,9 @@ Result<std::shared_ptr<const Images>> load_fashion_mnist(Split split, const std:
     }
   }
   auto images = std::make_shared<Images>();
-  images->count = pixels.shape[0];
   images->height = pixels.shape[1];
   images->width = pixels.shape[2];
-  images->classes = kFashionClasses;
+  images->class_count = kFashionClasses;
   images->pixels = std::move(pixels.values);
   images->labels.assign(labels.values.begin(), labels.values.end());
   return {std::shared_ptr<const Images>(std::move(images))};
@@ -53,11 +62,11 @@ Result<std::shared_ptr<const Images>> load_fashion_mnist(Split split, const std:
 
 std::shared_ptr<const Images> synthetic_images(const SyntheticImages& options, Split split, std::uint64_t seed) {
   auto images = std::make_shared<Images>();
-  images->count = options.count;
   images->height = options.height;
   images->width = options.width;
-  images->classes = options.classes;
-  const auto each = static_cast<std::size_t>(images->pixels_each());
+  images->channels = options.channels;
+  images->class_count = options.classes;
+  const auto each = static_cast<std::size_t>(images->shape().elements());
   Rng patterns(derive_seed(seed, "patterns", 0));
   std::vector<double> pattern(static_cast<std::size_t>(options.classes) * each);
   for (double& grey : pattern) grey = 48 + 160 * patterns.uniform();

@@ -1,26 +1,30 @@
 #pragma once
 // Labelled images in memory: Fashion-MNIST from the files of Debian's package dataset-fashion-mnist, and images made up
-// for tests. Immutable once made, so all replicas of a process share one.
+// for tests.
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include <troupe/core/error.hpp>
+#include <troupe/data/dataset.hpp>
 
 namespace troupe::data {
 
-struct Images {
-  std::int64_t count = 0;
-  std::int64_t height = 0, width = 0;
-  std::int64_t classes = 0;
-  std::vector<std::uint8_t> pixels;  ///< [count, height, width]; 0 is black
-  std::vector<std::int32_t> labels;  ///< [count], each below classes
+/// Filled by hand, then shared as const. Sizes must fit together.
+struct Images final : Dataset {
+  std::int64_t height = 0, width = 0, channels = 1;
+  std::int64_t class_count = 0;
+  std::vector<std::uint8_t> pixels;  ///< [count, height, width, channels]; 0 is black
+  std::vector<std::int32_t> labels;  ///< [count], each below class_count
 
-  std::int64_t pixels_each() const { return height * width; }
+  std::int64_t count() const override { return static_cast<std::int64_t>(labels.size()); }
+  std::int64_t classes() const override { return class_count; }
+  Shape shape() const override { return {height, width, channels}; }
+  Status read(std::int64_t index, Sample& sample) const override;  ///< never fails
+  std::string name(std::int64_t index) const override;
 };
-
-enum class Split : std::uint8_t { kTrain, kTest };
 
 /// Where the Debian package puts its files.
 inline constexpr const char* kFashionMnistDirectory = "/usr/share/datasets/fashion-mnist";
@@ -33,7 +37,7 @@ Result<std::shared_ptr<const Images>> load_fashion_mnist(
 
 struct SyntheticImages {
   std::int64_t count = 1;
-  std::int64_t height = 8, width = 8;
+  std::int64_t height = 8, width = 8, channels = 1;
   std::int64_t classes = 10;
   double noise = 60;  ///< standard deviation of a pixel around its class's, in steps of grey
 };

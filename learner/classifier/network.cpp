@@ -7,11 +7,12 @@
 
 #include <troupe/learner/ops/batch_norm.hpp>
 #include <troupe/learner/ops/linear.hpp>
+#include <troupe/learner/ops/shaping.hpp>
 
 namespace troupe::learner::classifier {
 
 Var network(Graph& graph, ParamGroup group, const Options& options, Var image, const NetworkMode& mode) {
-  Var x = image;
+  Var x = reshape(image, Shape{graph.batch(), options.features});
   std::int64_t width = options.features;
   const auto layers = static_cast<std::int64_t>(options.sizes.size()) + 1;
   for (std::int64_t layer = 0; layer < layers; ++layer) {

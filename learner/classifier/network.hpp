@@ -17,7 +17,7 @@ struct NetworkMode {
   int devices = 1;                  ///< logical devices over which the layers are spread in order, as even stages
 };
 
-/// image: [rows, features]. Returns logits: [rows, classes].
+/// image: [rows, ...] with options.features elements a row, which are flattened. Returns logits: [rows, classes].
 Var network(Graph& graph, ParamGroup group, const Options& options, Var image, const NetworkMode& mode);
 
 }  // namespace troupe::learner::classifier

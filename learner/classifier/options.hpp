@@ -24,7 +24,8 @@ struct Options {
 /// Errors: kInvalidArgument naming the option, got and expected.
 Status validate(const Options& options);
 
-/// Columns of a batch: image, float32 [features]; label, int32 []. An input may have others too.
+/// Columns of a batch: image, float32 [features], or any other shape of as many elements, such as
+/// [height, width, channels]; label, int32 []. An input may have others too.
 Signature batch_signature(const Options& options);
 
 }  // namespace troupe::learner::classifier

@@ -6,6 +6,7 @@
 
 #include <troupe/learner/ops/batch_norm.hpp>
 #include <troupe/learner/ops/linear.hpp>
+#include <troupe/learner/ops/shaping.hpp>
 #include <troupe/learner/ops/spectral_norm.hpp>
 
 namespace troupe::learner::sngan {
@@ -44,7 +45,8 @@ Var generator(Graph& graph, ParamGroup group, const Options& options, Var noise,
   return linear(x, weight, param("bias", Shape{options.pixels}, {}), Activation::kTanh);
 }
 
-Discriminator::Discriminator(Graph& graph, ParamGroup group, const Options& options, bool training) {
+Discriminator::Discriminator(Graph& graph, ParamGroup group, const Options& options, bool training)
+    : pixels_(options.pixels) {
   std::int64_t width = options.pixels;
   std::vector<std::int64_t> sizes = options.discriminator_sizes;
   sizes.push_back(1);
@@ -64,7 +66,7 @@ std::vector<Var> Discriminator::state() const {
 }
 
 Var Discriminator::operator()(Var image) const {
-  Var x = image;
+  Var x = image ? reshape(image, Shape{image.graph->batch(), pixels_}) : Var{};
   for (const Layer& layer : layers_) {
     const bool head = &layer == &layers_.back();
     x = linear(x, layer.weight, layer.bias, head ? Activation::kNone : Activation::kLeakyRelu);

@@ -30,13 +30,15 @@ class Discriminator {
 
   /// The u of each layer. It follows from the weights alone, so it is equal on all replicas.
   std::vector<Var> state() const;
-  /// image: [rows, pixels]. Returns logits, higher for real ones: [rows, 1].
+  /// image: [rows, ...] with options.pixels elements a row, which are flattened. Returns logits, higher for real ones:
+  /// [rows, 1].
   Var operator()(Var image) const;
 
  private:
   struct Layer {
     Var weight, bias, u;
   };
+  std::int64_t pixels_;
   std::vector<Layer> layers_;
 };
 

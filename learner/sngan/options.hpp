@@ -27,8 +27,9 @@ struct Options {
 /// Errors: kInvalidArgument naming the option, got and expected.
 Status validate(const Options& options);
 
-/// Columns of a batch: image, float32 [pixels]; noise, float32 [noise_size], standard normal. Noise comes with the data
-/// so that runs repeat and do not depend on how many replicas share a batch. An input may have others too.
+/// Columns of a batch: image, float32 [pixels], or any other shape of as many elements, such as [height, width,
+/// channels]; noise, float32 [noise_size], standard normal. Noise comes with the data so that runs repeat and do not
+/// depend on how many replicas share a batch. An input may have others too.
 Signature batch_signature(const Options& options);
 
 }  // namespace troupe::learner::sngan

@@ -78,7 +78,8 @@ void SnganEvaluation::step_fn(ReplicaContext& context, const StepInputs& inputs)
   const Var weight = random_constant(graph, Shape{options_.pixels, kFeatures}, deviation, 1);
   const Var bias = random_constant(graph, Shape{kFeatures}, 1, 2);
   const auto mean_features = [&](Var images) {
-    const Var features = linear(images, weight, bias, Activation::kRelu);
+    const Var flat = reshape(images, Shape{graph.batch(), options_.pixels});
+    const Var features = linear(flat, weight, bias, Activation::kRelu);
     const Var ones = affine(slice(features, 0, 1), 0, 1);
     const Var sums = sum_shards(matmul(features, ones, true));
     return affine(sums, 1 / static_cast<double>(graph.batch()));

@@ -31,8 +31,8 @@ TEST(Images, OfFilesThatFitTogetherAreRead) {
   const Files files("images-good");
   const auto set = load_fashion_mnist(Split::kTrain, files.folder.path);
   ASSERT_TRUE(set.ok()) << set.error().message;
-  EXPECT_EQ((*set)->count, 3);
-  EXPECT_EQ((*set)->pixels_each(), 4);
+  EXPECT_EQ((*set)->count(), 3);
+  EXPECT_EQ((*set)->shape(), (Shape{2, 2, 1}));
   EXPECT_EQ((*set)->labels, (std::vector<std::int32_t>{0, 9, 4}));
 }
 
@@ -59,11 +59,11 @@ TEST(Images, OfTheDebianPackageAreWhole) {
   for (const Split split : {Split::kTrain, Split::kTest}) {
     const auto set = load_fashion_mnist(split);
     ASSERT_TRUE(set.ok()) << set.error().message;
-    EXPECT_EQ((*set)->count, split == Split::kTrain ? 60000 : 10000);
-    EXPECT_EQ((*set)->pixels_each(), 784);
+    EXPECT_EQ((*set)->count(), split == Split::kTrain ? 60000 : 10000);
+    EXPECT_EQ((*set)->shape(), (Shape{28, 28, 1}));
     std::vector<std::int64_t> counts(10);
     for (const std::int32_t label : (*set)->labels) ++counts[static_cast<std::size_t>(label)];
-    EXPECT_EQ(counts, std::vector<std::int64_t>(10, (*set)->count / 10));  // the set is balanced
+    EXPECT_EQ(counts, std::vector<std::int64_t>(10, (*set)->count() / 10));  // the set is balanced
   }
 }
 

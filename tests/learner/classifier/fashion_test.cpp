@@ -5,6 +5,7 @@
 #include <span>
 
 #include <troupe/data/image_batches.hpp>
+#include <troupe/data/images.hpp>
 #include <troupe/learner/classifier/replica.hpp>
 #include <troupe/learner/replicator.hpp>
 
@@ -13,7 +14,7 @@ namespace {
 
 class Pipeline : public InputPipeline {
  public:
-  Pipeline(std::shared_ptr<const data::Images> images, std::int64_t batch, bool shuffle)
+  Pipeline(std::shared_ptr<const data::Dataset> images, std::int64_t batch, bool shuffle)
       : batches_(std::move(images), {.global_batch = batch, .seed = 3, .shuffle = shuffle}) {}
   const Signature& signature() const override { return batches_.signature(); }
   Result<BatchView> next() override { return batches_.at(step_++); }
