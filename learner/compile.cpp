@@ -179,6 +179,7 @@ class Compiler {
       call.device = node.device;
       call.waits = node.waits;
       call.awaited = node.awaited;
+      call.minimized = node.minimized;
     }
     // A device's calls follow one another, so one workspace serves them all.
     for (int device = 0; device < impl_->devices; ++device) {

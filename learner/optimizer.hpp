@@ -69,7 +69,8 @@ struct OptimizerSpec {
   std::variant<Adam, Sgd> rule;
   Schedule schedule;
   /// The group is updated in every so-many-th step only, with that step's gradient: a GAN's generator after n_dis
-  /// updates of its discriminator. Schedule and bias correction count the group's own updates.
+  /// updates of its discriminator. In other steps nothing is computed for it alone. Schedule and bias correction count
+  /// the group's own updates.
   std::int64_t every_steps = 1;
   /// The whole group's gradient is scaled down to this L2 norm when it is longer, after `reduce`. 0: never.
   double max_global_norm = 0;

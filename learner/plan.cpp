@@ -33,6 +33,7 @@ class Planner {
     place_sources();
     TROUPE_TRY(keep_live_nodes());
     place_results();
+    find_occasional();
     order_devices();
     for (int device = 0; device < devices_; ++device) place_in_arena(device);
     return std::move(plan_);
@@ -256,6 +257,34 @@ class Planner {
     plan_.nodes.push_back(
         {.op = narrow ? &widen_op() : &identity_op(), .inputs = {id}, .outputs = {copy}, .device = device});
     return plan_.values[copy];
+  }
+
+  /// Marks the nodes that serve the gradient of one group only, where not every step updates that group.
+  void find_occasional() {
+    constexpr std::int32_t kNobody = -2, kOthers = -1;
+    std::vector<std::int32_t> reader(plan_.values.size(), kNobody);  // of roots
+    const auto read = [&](std::uint32_t id, std::int32_t by) {
+      std::int32_t& now = reader[plan_.values[id].root];
+      now = now == kNobody || now == by ? by : kOthers;
+    };
+    for (const auto* results : {&plan_.outputs, &plan_.metrics, &plan_.assigned}) {
+      for (const std::uint32_t id : *results) read(id, kOthers);
+    }
+    for (std::size_t i = plan_.nodes.size(); i-- > 0;) {
+      PlanNode& node = plan_.nodes[i];
+      std::int32_t by = kNobody;
+      for (const std::uint32_t id : node.outputs) {
+        const PlanValue& value = plan_.values[id];
+        if (value.storage == Storage::kGradient) {
+          const auto of = std::ranges::find(data_.minimized, value.index, &MinimizeDef::group);
+          read(id, of->spec.every_steps > 1 ? static_cast<std::int32_t>(of - data_.minimized.begin()) : kOthers);
+        }
+        const std::int32_t needs = reader[id];
+        if (needs != kNobody) by = by == kNobody || by == needs ? needs : kOthers;
+      }
+      node.minimized = std::max(by, kOthers);
+      for (const std::uint32_t id : node.inputs) read(id, node.minimized);
+    }
   }
 
   std::int64_t local_bytes(std::uint32_t id) {

@@ -45,6 +45,7 @@ struct PlanNode {
   int device = 0;
   std::vector<PlanWait> waits{};  ///< what the node needs of other devices, less what its device has waited for before
   bool awaited = false;           ///< in a wait of another device
+  std::int32_t minimized = -1;  ///< the only one (of GraphData::minimized) whose gradient needs the node; -1: others do
   ConvShape conv{};  ///< for the largest shard: of a convolution, or of the one that pack_weight_op() packs for
 };
 

@@ -105,7 +105,8 @@ class Program {
   /// Refreshes what is derived from parameters (bfloat16 copies). Call after changing values() or load().
   void parameters_changed();
   /// The flat gradient of the group after a run, summed over shards, padding zero; empty without minimize(). What is
-  /// changed after run(kGradients) is what kUpdate takes.
+  /// changed after run(kGradients) is what kUpdate takes. run(kStep) computes none for a group that the step does not
+  /// update (OptimizerSpec::every_steps): then this is an older one.
   std::span<float> gradient(std::string_view group);
 
   /// Updates done; saved and restored with a checkpoint, because Adam's bias correction and target copies depend on it.

@@ -26,6 +26,7 @@ struct Call {
   int device = 0;
   std::vector<PlanWait> waits{};  ///< for calls of other devices, by their index in Shard::calls
   bool awaited = false;           ///< another device waits for this one
+  std::int32_t minimized = -1;    ///< only this one needs it, so runs where it is idle leave it out
 };
 
 /// How far a device has come with a shard in the present run.
@@ -190,6 +191,8 @@ struct Program::Impl {
   }
   /// After a run: counts it, and says whether it ended an update.
   bool count_run();
+  /// Whether the present run leaves the group's gradient out, because the step does not update it.
+  bool idle(const Minimized& minimized) const;
   void follow_online(int thread);
   /// Whether the present step updates the group.
   bool updates(std::size_t group) const;

@@ -44,8 +44,8 @@ void Program::Impl::sum_squares(Minimized& minimized, int thread) {
 }
 
 bool Program::Impl::finite() const {
-  return std::ranges::all_of(minimized, [](const Minimized& m) {
-    return std::ranges::all_of(m.squares, [](double squares) { return std::isfinite(squares); });
+  return std::ranges::all_of(minimized, [this](const Minimized& m) {
+    return idle(m) || std::ranges::all_of(m.squares, [](double squares) { return std::isfinite(squares); });
   });
 }
 
@@ -58,13 +58,13 @@ bool reduces(const Minimized& minimized) { return static_cast<bool>(minimized.sp
 Status Program::Impl::reduce_gradients() {
   // What only this replica has may be infinite here alone, but all must skip the step: so it spoils what they share.
   const bool own_finite = std::ranges::all_of(minimized, [&](const Minimized& m) {
-    return std::ranges::all_of(m.own, [&](const Stretch& own) {
-      return std::isfinite(table->sum_squares(m.gradients[0], own.begin, own.end));
-    });
+    return idle(m) || std::ranges::all_of(m.own, [&](const Stretch& own) {
+             return std::isfinite(table->sum_squares(m.gradients[0], own.begin, own.end));
+           });
   });
   bool spoilt = own_finite;
   for (const Minimized& m : minimized) {
-    if (!reduces(m)) continue;
+    if (!reduces(m) || idle(m)) continue;
     const std::string& group = groups[m.group].params->layout().group;
     float* const gradient = const_cast<float*>(m.gradients[0]);
     for (std::size_t i = 0; i < m.shared.size(); ++i) {
@@ -79,6 +79,7 @@ Status Program::Impl::reduce_gradients() {
 
 Status Program::Impl::reduce_bucket(const GradientExchange::Bucket& bucket) {
   const Minimized& m = minimized[bucket.minimized];
+  if (idle(m)) return {};
   float* const gradient = const_cast<float*>(m.gradients[0]);
   const auto count = static_cast<std::int64_t>(m.gradients.size());
   if (count > 1) table->sum_gradients(m.gradients.data(), count, gradient, bucket.begin, bucket.end);
@@ -91,13 +92,15 @@ void Program::Impl::update(int thread) {
   const bool exchanged = exchange && phase == Phase::kStep;
   if (phase != Phase::kUpdate) {
     for (Minimized& m : minimized) {
-      if (!exchanged || !reduces(m)) sum_gradients(m, thread);
+      if (!idle(m) && (!exchanged || !reduces(m))) sum_gradients(m, thread);
     }
   }
   if (phase == Phase::kGradients) return;
   pool.barrier();
   if (accumulation) {
-    for (Minimized& m : minimized) accumulate(m, thread);
+    for (Minimized& m : minimized) {
+      if (!idle(m)) accumulate(m, thread);
+    }
     pool.barrier();
     if (!updates_now()) {
       if (thread == 0) assign_states();
@@ -110,7 +113,9 @@ void Program::Impl::update(int thread) {
     if (!failure.ok()) return;
   }
   if (options.update) {
-    for (Minimized& m : minimized) sum_squares(m, thread);
+    for (Minimized& m : minimized) {
+      if (!idle(m)) sum_squares(m, thread);
+    }
     pool.barrier();
     if (!finite()) {
       for (Minimized& m : minimized) clear_accumulated(m, thread);
@@ -191,6 +196,10 @@ void Program::Impl::apply(Minimized& minimized, int thread) {
 bool Program::Impl::updates(std::size_t group) const {
   const auto found = std::ranges::find(minimized, group, &Minimized::group);
   return found != minimized.end() && (step + 1) % found->spec.every_steps == 0;
+}
+
+bool Program::Impl::idle(const Minimized& minimized) const {
+  return phase == Phase::kStep && (step + 1) % minimized.spec.every_steps != 0;
 }
 
 void Program::Impl::follow_online(int thread) {

@@ -5,12 +5,15 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <limits>
 #include <map>
 #include <memory>
 
 #include <troupe/core/rng.hpp>
 #include <troupe/learner/ops/elementwise.hpp>
+#include <troupe/learner/ops/joint.hpp>
 #include <troupe/learner/ops/linear.hpp>
 #include <troupe/learner/ops/reduce.hpp>
 #include <troupe/learner/program.hpp>
@@ -103,6 +106,49 @@ TEST(Optimizer, UpdatesAGroupInEveryFewStepsOnlyAndCountsThose) {
             << name << " step " << step;
       }
     }
+  }
+}
+
+TEST(Optimizer, ComputesNothingForAGroupThatAStepDoesNotUpdate) {
+  for (const int shards : {1, 2}) {
+    Graph graph(4);
+    const Var x = graph.input("x", {3});
+    const ParamGroup often = graph.group("often"), seldom = graph.group("seldom");
+    int passes = 0;
+    const auto through = [&](ParamGroup group) {
+      return sum_shards(mean(square(matmul(x, graph.param(group, "w", {3, 2}, Init::uniform(1))))));
+    };
+    const JointFn copy = [&passes](const JointArgs& args) -> Status {
+      ++passes;
+      std::ranges::copy(args.in, args.out.begin());
+      return {};
+    };
+    graph.minimize(through(often), often, {.rule = Sgd{.learning_rate = 0.1}});
+    graph.minimize(graph.emit_joint(through(seldom), copy, copy), seldom,
+                   {.rule = Sgd{.learning_rate = 0.1}, .every_steps = 3});
+    const auto program = Program::compile(graph, {.shards = shards}).value();
+    const std::vector<float> data(12, 0.5F);
+    program->bind("x", std::span<const float>(data)).value();
+    std::vector<float> before;
+    for (int step = 1; step <= 7; ++step) {
+      const std::span<const float> values = program->params("seldom")->values();
+      before.assign(values.begin(), values.end());
+      program->run().value();
+      EXPECT_EQ(passes, step / 3);  // backward: nobody reads the loss itself
+      EXPECT_EQ(std::ranges::equal(before, values), step % 3 != 0) << step;
+    }
+    // Who asks for gradients gets all of them.
+    program->run(Phase::kGradients).value();
+    EXPECT_EQ(passes, 3);
+    // A gradient that was not finite when it was computed does not stop the steps without it.
+    program->set_step(2);
+    program->params("seldom")->values()[0] = std::numeric_limits<float>::quiet_NaN();
+    program->run().value();
+    EXPECT_EQ(program->skipped(), 1);
+    program->set_step(3);
+    program->run().value();
+    EXPECT_EQ(program->skipped_in_a_row(), 0);
+    EXPECT_EQ(program->step(), 4);
   }
 }
 
