@@ -72,6 +72,7 @@ BENCHES = {
             "torch_jit": ("torch", "learner/rivals/torch_jit_inference.py"),
         },
     ),
+    "conv": Bench("one convolution layer, forward and both gradients, beside oneDNN alone", "convolution_bench", {}),
     "devices": Bench("one replica over two devices: branches, a pipeline, split layers", "devices_bench", {}),
     "envs": Bench(
         "environment steps, cheetah-run",
