@@ -10,6 +10,9 @@ learner::CompileOptions compile_options(const ReplicaGroupOptions& options) {
   learner::CompileOptions compile;
   compile.seed = options.seed;
   compile.devices = static_cast<int>(options.devices);
+  compile.compute = options.compute == "bf16" ? DType::kBF16 : DType::kF32;
+  compile.shards = static_cast<int>(options.threads);
+  compile.threads = static_cast<int>(options.threads);  // also of the fixed shards of a deterministic program
   return compile;
 }
 

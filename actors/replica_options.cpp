@@ -38,6 +38,11 @@ Status check(const ReplicaGroupOptions& o) {
   demand(o.devices == 1 || o.replicator == "model_parallel",
          fmt::format("devices: got {}, but replicator \"{}\" gives each replica one", o.devices, o.replicator));
   demand(o.batch_size >= o.count, fmt::format("batch_size: got {} for {} replicas", o.batch_size, o.count));
+  const std::int64_t rows = std::max<std::int64_t>(o.batch_size / std::max<std::int64_t>(o.count, 1), 1);
+  demand(o.threads >= 1 && o.threads <= rows,
+         fmt::format("threads: got {}, expected 1 to the rows of a replica's batch, which threads share", o.threads));
+  demand(o.compute == "fp32" || o.compute == "bf16",
+         fmt::format("compute: unknown \"{}\", expected fp32 or bf16", o.compute));
   demand(o.backup_workers == 0 || o.replicator == "sync_replicas",
          fmt::format("backup_workers: got {}, but replicator \"{}\" has none", o.backup_workers, o.replicator));
   demand(o.backup_workers < std::max<std::int64_t>(o.count, 1),

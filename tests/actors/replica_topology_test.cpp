@@ -55,6 +55,10 @@ TEST(TrainReplicaErrors, NameTheOption) {
   EXPECT_EQ(message(group("one_device", 2)),
             "replicas.line.count: got 2, but replicator \"one_device\" runs one replica");
   EXPECT_EQ(message(group("multi_worker", 17)), "replicas.line.batch_size: got 16 for 17 replicas");
+  ReplicaGroupOptions threads = group("multi_worker", 4);
+  threads.threads = 5;
+  EXPECT_EQ(message(threads),
+            "replicas.line.threads: got 5, expected 1 to the rows of a replica's batch, which threads share");
   ReplicaGroupOptions backup = group("multi_worker", 2);
   backup.backup_workers = 2;
   EXPECT_EQ(message(backup),

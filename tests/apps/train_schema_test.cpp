@@ -231,6 +231,8 @@ TEST(TrainSchema, EveryKeyOfAReplicaGroupReachesItsField) {
                                         "reduce=collective",
                                         "batch_size=11",
                                         "steps=12",
+                                        "compute=bf16",
+                                        "threads=2",
                                         "wire=bf16",
                                         "layers=[13, 14]",
                                         "optimizer=sgd",
@@ -272,6 +274,8 @@ TEST(TrainSchema, EveryKeyOfAReplicaGroupReachesItsField) {
   ASSERT_TRUE(same_bits.ok()) << same_bits.error().message;
   EXPECT_TRUE(to_train_options(*same_bits)->replicas[0].group.deterministic);
   EXPECT_EQ(group.wire, "bf16");
+  EXPECT_EQ(group.compute, "bf16");
+  EXPECT_EQ(group.threads, 2);
   EXPECT_EQ(group.ps_shards, 20);
   EXPECT_EQ(group.ps_partition, "max_size");
   EXPECT_EQ(group.staleness, "scale");
