@@ -1,5 +1,6 @@
 #include <troupe/learner/apply_update.hpp>
 
+#include <algorithm>
 #include <cmath>
 
 namespace troupe::learner {
@@ -24,9 +25,20 @@ UpdateRule::UpdateRule(const OptimizerSpec& spec, std::int64_t update, double ra
   }
 }
 
-void UpdateRule::apply(UpdateArgs args) const {
+void UpdateRule::apply(const UpdateArgs& args, std::span<const DecayStretch> decay, std::int64_t offset) const {
+  const bool all = std::ranges::all_of(decay, &DecayStretch::decays);
+  if (constants_.weight_decay == 0 || all) return apply_range(args, constants_.weight_decay);
+  for (const DecayStretch& stretch : decay) {
+    UpdateArgs part = args;
+    part.begin = std::max(args.begin, stretch.begin - offset);
+    part.end = std::min(args.end, stretch.end - offset);
+    if (part.begin < part.end) apply_range(part, stretch.decays ? constants_.weight_decay : 0);
+  }
+}
+
+void UpdateRule::apply_range(UpdateArgs args, float weight_decay) const {
   args.step_size = constants_.step_size;
-  args.weight_decay = constants_.weight_decay;
+  args.weight_decay = weight_decay;
   args.inverse_sqrt_correction = constants_.inverse_sqrt_correction;
   args.beta1 = constants_.beta1;
   args.beta2 = constants_.beta2;

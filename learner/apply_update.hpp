@@ -2,9 +2,11 @@
 // One update of an optimiser on any part of a parameter group: Program runs it over its own buffers at the end of a
 // step, a shard of a parameter server (learner/parameter_server) over the part that it holds, block by block.
 #include <cstdint>
+#include <span>
 
 #include <troupe/learner/kernels/kernel_table.hpp>
 #include <troupe/learner/optimizer.hpp>
+#include <troupe/learner/param_buffer.hpp>
 
 namespace troupe::learner {
 
@@ -17,9 +19,12 @@ class UpdateRule {
 
   /// Updates args.values and slots in [begin, end). The caller sets the pointers, the range, gradient_scale and shadow;
   /// the rest of `args` is unread.
-  void apply(UpdateArgs args) const;
+  /// decay: what of the parameter group weight decay applies to, of which args' element i is element `offset` + i.
+  void apply(const UpdateArgs& args, std::span<const DecayStretch> decay, std::int64_t offset = 0) const;
 
  private:
+  void apply_range(UpdateArgs args, float weight_decay) const;
+
   UpdateArgs constants_{};
   bool adam_;
 };

@@ -220,7 +220,9 @@ class Compiler {
       return {};
     }
     shard.attrs.push_back(node.attr);
-    const bool narrow = options_.compute == DType::kBF16 && node.op->bf16_kernel != nullptr;
+    const auto is_bf16 = [&](std::uint32_t id) { return plan_.values[id].spec.dtype == DType::kBF16; };
+    const bool narrow = node.op->bf16_kernel != nullptr &&
+                        (std::ranges::any_of(node.inputs, is_bf16) || std::ranges::any_of(node.outputs, is_bf16));
     Call call{.function = (narrow ? node.op->bf16_kernel : node.op->kernel)(*impl_->table), .name = node.op->name};
     call.args.attr = &shard.attrs.back();
     call.args.shard = static_cast<int>(index);
@@ -331,21 +333,17 @@ class Compiler {
     }
   }
 
-  /// Where entry i ends: padding goes with it.
-  static std::int64_t end_of(const ParamLayout& layout, std::size_t i) {
-    return i + 1 < layout.entries.size() ? layout.entries[i + 1].offset : layout.elements;
-  }
-
   static void make_stretches(Minimized& made, const ParamLayout& layout) {
     for (std::size_t i = 0; i < layout.entries.size(); ++i) {
       const ParamEntry& entry = layout.entries[i];
       auto& list = entry.policy == VariablePolicy::kSync ? made.shared : made.own;
       if (!list.empty() && list.back().end == entry.offset) {
-        list.back().end = end_of(layout, i);
+        list.back().end = layout.end(i);
       } else {
-        list.push_back({entry.offset, end_of(layout, i)});
+        list.push_back({entry.offset, layout.end(i)});
       }
     }
+    made.decay = layout.decay_stretches();
     for (const auto* list : {&made.shared, &made.own}) {
       for (const Stretch& stretch : *list) {
         for (std::int64_t begin = stretch.begin; begin < stretch.end; begin += kNormBlock) {

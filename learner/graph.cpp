@@ -182,6 +182,18 @@ Var Graph::param(ParamGroup group, std::string_view name, const Shape& shape, In
   return entry_value(*this, *data_, own, shape, Source::kParam, group.index, index);
 }
 
+void Graph::exempt_from_decay(Var param) {
+  if (!status_.ok() || !param) return;
+  const Value& value = data_->values[param.id];
+  if (value.source != Source::kParam) {
+    fail(Code::kInvalidArgument, "exempt_from_decay: expected a parameter");
+    return;
+  }
+  const GroupDef& own = data_->groups[static_cast<std::size_t>(value.index)];
+  GroupDef& online = data_->groups[static_cast<std::size_t>(own.online < 0 ? value.index : own.online)];
+  online.layout.entries[static_cast<std::size_t>(value.entry)].decays = false;
+}
+
 Var Graph::state(std::string_view name, const Shape& shape, Init init) {
   if (!status_.ok()) return {};
   const std::string full_name = fmt::format("state/{}", name);

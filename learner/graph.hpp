@@ -71,6 +71,8 @@ class Graph {
   /// The parameter `name` of the group, made at the first call; later calls return the same Var, which is how a network
   /// is applied twice with shared weights. Errors: kShapeMismatch when it exists with another shape.
   Var param(ParamGroup group, std::string_view name, const Shape& shape, Init init);
+  /// The optimiser's weight_decay leaves this parameter as it is, e.g. a bias, or a gain or offset of batch norm.
+  void exempt_from_decay(Var param);
 
   /// Replica state: not optimised, kept in Program::state() and in checkpoints (batch-norm statistics, spectral-norm
   /// u). Made at the first call, later ones return the same Var. Errors: kShapeMismatch when it has another shape.

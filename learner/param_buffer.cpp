@@ -38,6 +38,18 @@ const ParamEntry* ParamLayout::find(std::string_view name) const {
   return found == entries.end() ? nullptr : &*found;
 }
 
+std::vector<DecayStretch> ParamLayout::decay_stretches() const {
+  std::vector<DecayStretch> stretches;
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    if (!stretches.empty() && stretches.back().decays == entries[i].decays) {
+      stretches.back().end = end(i);
+    } else {
+      stretches.push_back({entries[i].offset, end(i), entries[i].decays});
+    }
+  }
+  return stretches;
+}
+
 ParamBuffer::ParamBuffer(ParamLayout layout, std::vector<std::string> slots)
     : layout_(std::move(layout)),
       fingerprint_(layout_.fingerprint()),

@@ -23,7 +23,15 @@ struct ParamEntry {
   std::string name;  ///< "critic/0/weight": group first
   Shape shape;
   std::int64_t offset = 0;  ///< elements from the start of every flat span; a multiple of 16 (64 bytes)
-  VariablePolicy policy = VariablePolicy::kSync;  ///< not part of the layout's fingerprint
+  // Not part of the layout's fingerprint:
+  VariablePolicy policy = VariablePolicy::kSync;
+  bool decays = true;  ///< what the optimiser's weight_decay, if any, applies to
+};
+
+/// Elements of a flat buffer that all decay, or none of which does.
+struct DecayStretch {
+  std::int64_t begin = 0, end = 0;
+  bool decays = true;
 };
 
 /// The named tensors of a group in one flat space. Gaps between tensors are zero and stay zero.
@@ -36,6 +44,10 @@ struct ParamLayout {
   /// Hash of group, names, shapes and offsets: equal exactly when flat spans mean the same. Stable over runs.
   std::uint64_t fingerprint() const;
   const ParamEntry* find(std::string_view name) const;
+  /// Where entry i ends: padding goes with it.
+  std::int64_t end(std::size_t i) const { return i + 1 < entries.size() ? entries[i + 1].offset : elements; }
+  /// All of it, in as few stretches as there can be.
+  std::vector<DecayStretch> decay_stretches() const;
 };
 
 /// float32, 64-byte aligned. Neither copies nor moves: programs keep pointers into it.

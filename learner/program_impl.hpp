@@ -106,6 +106,7 @@ struct Minimized {
   OptimizerSpec spec;
   std::vector<const float*> gradients;  ///< of the shards
   std::vector<Stretch> shared, own;     ///< of the flat gradient: what replicas reduce, and the rest
+  std::vector<DecayStretch> decay;      ///< of the flat buffers
   std::vector<Stretch> blocks;  ///< all of it in stretches of at most kNormBlock elements, the shared ones first
   std::size_t norm_blocks = 0;  ///< those of which the global norm is made
   std::vector<double> squares;  ///< of each block

@@ -190,7 +190,7 @@ void Program::Impl::apply(Minimized& minimized, int thread) {
       args.gradient_scale = static_cast<float>(minimized.spec.max_global_norm / norm);
     }
   }
-  UpdateRule(minimized.spec, update).apply(args);
+  UpdateRule(minimized.spec, update).apply(args, minimized.decay);
 }
 
 bool Program::Impl::updates(std::size_t group) const {

@@ -45,6 +45,7 @@ ParameterShard::ParameterShard(std::shared_ptr<const ServedModel> model, ShardPl
   for (std::size_t g = 0; g < model_->groups.size(); ++g) {
     Group& group = groups_.emplace_back();
     if (!model_->groups[g].optimizer) continue;
+    group.decay = model_->groups[g].layout.decay_stretches();
     group.slot_names = slot_names(*model_->groups[g].optimizer);
     for (std::size_t slot = 0; slot < group.slot_names.size(); ++slot) {
       group.slots.push_back(make_aligned<float>(static_cast<std::size_t>(plan_.group_elements[g])));
@@ -271,7 +272,8 @@ void ParameterShard::update(const ShardSegment& segment, std::int64_t offset, st
               .gradient_count = 1,
               .begin = 0,
               .end = count,
-              .gradient_scale = 1});
+              .gradient_scale = 1},
+             groups_[segment.group].decay, segment.model_offset + offset - model_->groups[segment.group].offset);
 }
 
 void ParameterShard::update_dense(const ShardSegment& segment, std::int64_t dense_offset, std::span<const Part> parts,

@@ -107,6 +107,7 @@ class ParameterShard {
   struct Group {
     std::vector<std::string> slot_names;
     std::vector<AlignedArray<float>> slots;
+    std::vector<DecayStretch> decay;  ///< of the whole group
   };
 
   Status check(const messages::GradientView& gradient) const;

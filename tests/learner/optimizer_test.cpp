@@ -283,6 +283,55 @@ TEST(Accumulation, AFailedReductionOrANanCostsOneUpdateAtMost) {
   EXPECT_THAT(Program::compile(graph, {.accumulate = 0}).error().message, HasSubstr("accumulate is 0"));
 }
 
+/// x -> x^2 / 2 over parameters of unequal sizes, some of which are left out of weight decay.
+std::unique_ptr<Program> decaying(const OptimizerSpec& spec, const std::vector<std::string>& exempt, int shards = 1) {
+  Graph graph(2);
+  const ParamGroup net = graph.group("net");
+  Var loss = scale(mean(graph.input("x", {})), 0);
+  for (const auto& [name, size] : {std::pair{"a", 3}, {"b", 40}, {"c", 1}, {"d", 16}, {"e", 5000}}) {
+    const Var value = graph.param(net, name, {size}, Init::uniform(1));
+    if (std::ranges::count(exempt, name) > 0) graph.exempt_from_decay(value);
+    loss = add(loss, scale(sum(square(value)), 0.5));
+  }
+  graph.minimize(loss, net, spec);
+  auto program = Program::compile(graph, {.shards = shards}).value();
+  static constexpr std::array<float, 2> kX{1, 1};
+  program->bind("x", std::span<const float>(kX)).value();
+  return program;
+}
+
+TEST(WeightDecay, LeavesOutWhatIsExempt) {
+  for (OptimizerSpec spec : {OptimizerSpec{.rule = Sgd{.learning_rate = 0.1, .momentum = 0.9, .weight_decay = 0.5}},
+                             OptimizerSpec{.rule = Adam{.learning_rate = 0.1, .weight_decay = 0.5}}}) {
+    const auto all = decaying(spec, {});
+    std::visit([](auto& rule) { rule.weight_decay = 0; }, spec.rule);
+    const auto none = decaying(spec, {});
+    std::visit([](auto& rule) { rule.weight_decay = 0.5; }, spec.rule);
+    for (const int shards : {1, 2}) {
+      const auto some = decaying(spec, {"b", "c", "e"}, shards), nothing = decaying(spec, {"a", "b", "c", "d", "e"});
+      EXPECT_EQ(some->params("net")->fingerprint(), all->params("net")->fingerprint()) << "checkpoints fit both ways";
+      for (int step = 0; step < 3; ++step) {
+        for (const auto& program : {some.get(), nothing.get()}) program->run().value();
+        if (shards == 1) {
+          all->run().value();
+          none->run().value();
+        }
+      }
+      EXPECT_THAT(nothing->params("net")->values(), testing::ElementsAreArray(none->params("net")->values()));
+      for (const ParamEntry& entry : some->params("net")->layout().entries) {
+        const bool decays = entry.name == "net/a" || entry.name == "net/d";
+        EXPECT_EQ(entry.decays, decays);
+        EXPECT_THAT(some->params("net")->tensor(entry),
+                    testing::ElementsAreArray((decays ? all : none)->params("net")->tensor(entry)))
+            << entry.name << " with " << shards << " shards";
+      }
+    }
+  }
+  Graph graph(1);
+  graph.exempt_from_decay(graph.input("x", {}));
+  EXPECT_THAT(graph.status().error().message, HasSubstr("expected a parameter"));
+}
+
 TEST(Schedule, CountsTheWarmUpFromOneAndStaysAtItsEnd) {
   const Schedule cosine{.kind = Schedule::Kind::kCosine, .warmup_steps = 2, .total_steps = 6, .final_factor = 0.2};
   const double expected[] = {

@@ -101,6 +101,38 @@ TEST(ParameterServerWorker, AloneItTrainsAsOneDevice) {
   }
 }
 
+TEST(ParameterServerWorker, LeavesOutOfWeightDecayWhatIsExempt) {
+  const OptimizerSpec optimizer{.rule = Sgd{.learning_rate = 0.1, .momentum = 0.9, .weight_decay = 0.3}};
+  LineReplica line(optimizer), replica(optimizer, [](Graph&graph, ParamGroup group) {
+    graph.exempt_from_decay(graph.param(group, "bias", {1}, {}));
+  });
+  OneDeviceOptions one{.batch = 16};
+  one.compile.seed = 3;
+  const auto with = OneDevice::make(line, one).value(), device = OneDevice::make(replica, one).value();
+  for (int i = 0; i < 5; ++i) {
+    ASSERT_TRUE(device->step().ok());
+    ASSERT_TRUE(with->step().ok());
+  }
+  const std::vector<float> expected = values(device->program(), "line");
+  EXPECT_NE(expected, values(with->program(), "line")) << "the exemption changes nothing here";
+  for (const std::size_t count : {1, 2}) {
+    auto shards = shards_of(replica, plan_of(count), {});
+    const auto worker = ParameterServerWorker::make(replica, plan_of(count), DType::kF32).value();
+    messages::FramePool pool;
+    for (int i = 0; i < 5; ++i) {
+      pull(*worker, shards);
+      ASSERT_TRUE(worker->compute().ok());
+      const auto frames = worker->gradients(pool).value();
+      for (std::size_t s = 0; s < count; ++s) {
+        ASSERT_TRUE(shards[s]->push(messages::read_gradient(frames[s]).value()).ok());
+      }
+    }
+    pull(*worker, shards);
+    const std::vector<float> got = values(worker->program(), "line");
+    for (std::size_t i = 0; i < got.size(); ++i) EXPECT_NEAR(got[i], expected[i], 1e-6);
+  }
+}
+
 /// Batch i looks up rows 7, 30, 7 and i mod 3.
 class TableInput final : public InputPipeline {
  public:
