@@ -68,7 +68,7 @@ std::vector<Var> Graph::gradients(Var loss, std::span<const Var> wrt) {
   // Nodes are appended to data_ while this walks back over those that were there at the start.
   for (std::size_t index = data_->nodes.size(); index-- > 0;) {
     const Node node = data_->nodes[index];
-    std::vector<Var> inputs, outputs, out_grads;
+    std::vector<Var> inputs, outputs, out_grads, collected;
     std::unique_ptr<bool[]> needs(new bool[node.inputs.size()]);
     bool has_grad = false, needed = false;
     for (const std::uint32_t id : node.outputs) {
@@ -79,6 +79,7 @@ std::vector<Var> Graph::gradients(Var loss, std::span<const Var> wrt) {
     }
     for (std::size_t i = 0; i < node.inputs.size(); ++i) {
       inputs.push_back({this, node.inputs[i]});
+      collected.push_back(gradient[node.inputs[i]]);
       needs[i] = has_grad && reached[node.inputs[i]];
       needed |= needs[i];
     }
@@ -92,7 +93,7 @@ std::vector<Var> Graph::gradients(Var loss, std::span<const Var> wrt) {
     const std::vector<Var> input_grads =
         node.op == nullptr
             ? joint_vjp(*this, data_->joints[static_cast<std::size_t>(node.joint)], spec(inputs[0]), out_grads[0])
-            : node.op->vjp({*this, inputs, outputs, out_grads, {needs.get(), inputs.size()}, node.attr});
+            : node.op->vjp({*this, inputs, outputs, out_grads, {needs.get(), inputs.size()}, node.attr, collected});
     for (std::size_t i = 0; i < inputs.size() && status_.ok(); ++i) {
       if (!needs[i] || i >= input_grads.size() || !input_grads[i]) continue;
       Var& sum = gradient[inputs[i].id];
@@ -105,7 +106,8 @@ std::vector<Var> Graph::gradients(Var loss, std::span<const Var> wrt) {
                          learner::to_string(got.place), learner::to_string(dual(of.place))));
         return result;
       }
-      sum = sum ? add(sum, input_grads[i]) : input_grads[i];
+      const bool whole = node.op != nullptr && (node.op->collects >> i & 1U) != 0;
+      sum = sum && !whole ? add(sum, input_grads[i]) : input_grads[i];
     }
     if (!status_.ok()) return result;
   }

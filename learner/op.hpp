@@ -42,7 +42,7 @@ struct ValueSpec {
 /// Constants of one node; the meaning of each entry is the op's.
 struct Attr {
   std::array<double, 4> real{};
-  std::array<std::int64_t, 4> integer{};
+  std::array<std::int64_t, 6> integer{};
   Shape shape;
 };
 
@@ -111,6 +111,7 @@ struct VjpArgs {
   std::span<const Var> out_grads;
   std::span<const bool> needs;  ///< for each input: whether its gradient is wanted
   const Attr& attr;
+  std::span<const Var> collected;  ///< for each input: its gradient by later uses, invalid where there is none so far
 };
 
 /// A kind of operation. Defined once as a constant (a graph keeps pointers to it) and stateless.
@@ -120,8 +121,8 @@ struct OpDef {
   Result<std::vector<ValueSpec>> (*infer)(std::span<const ValueSpec> inputs, const Attr& attr);
   /// The kernel out of the table for the compute type and instruction set; users' ops branch on table.dtype.
   KernelFn (*kernel)(const KernelTable& table);
-  /// The kernel for a bfloat16 program, where images (rank 4, split by rows) are stored as bfloat16 and all other
-  /// operands as float32. Null: images are converted to float32 before and after. (Convolutions need none.)
+  /// The kernel for operands with images (rank 4, split by rows) in a bfloat16 program: these are stored as bfloat16,
+  /// all others as float32. Null: images are converted to float32 before and after. (Convolutions need none.)
   KernelFn (*bf16_kernel)(const KernelTable& table) = nullptr;
   /// One gradient for each input, invalid where not needed or zero. Null: has no gradient, which is an error only when
   /// a gradient has to pass. The rule must be linear in out_grads, since those may be partial sums.
@@ -133,6 +134,9 @@ struct OpDef {
   /// Output 0 may overwrite input i where that input dies here: bit i. Only for kernels that read an element before
   /// they write it at the same place, and then never again.
   std::uint8_t overwrites = 0;
+  /// The rule adds what it is given in VjpArgs::collected for input i and returns the whole: bit i. Saves a pass over a
+  /// large gradient.
+  std::uint8_t collects = 0;
   /// No kernel runs: output 0 is input 0 under another shape.
   bool alias = false;
 };

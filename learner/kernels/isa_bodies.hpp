@@ -1,16 +1,47 @@
 #pragma once
 // Fills a table with this translation unit's bodies.
 #include <troupe/learner/kernels/gemm_bodies.hpp>
+#include <troupe/learner/kernels/image_bodies.hpp>
 #include <troupe/learner/kernels/kernel_bodies.hpp>
 #include <troupe/learner/kernels/norm_bodies.hpp>
 #include <troupe/learner/kernels/update_bodies.hpp>
 
 namespace {
 
+template <class V, class S>
+constexpr troupe::learner::ImageTable make_image_table() {
+  using I = ImageKernels<V, S>;
+  using B = BatchNormKernels<V, S>;
+  return {
+      .add = I::add,
+      .add_activation = I::add_activation,
+      .activation_grad = I::activation_grad,
+      .bias_activation = I::bias_activation,
+      .bias_activation_grad = I::bias_activation_grad,
+      .batch_sums = B::batch_sums,
+      .batch_sums_grad = B::batch_sums_grad,
+      .normalise = B::normalise,
+      .normalise_grad = B::normalise_grad,
+      .modulate = I::modulate,
+      .modulate_grad = I::modulate_grad,
+      .global_sum = I::global_sum,
+      .global_sum_grad = I::global_sum_grad,
+      .average_pool = I::average_pool,
+      .average_pool_grad = I::average_pool_grad,
+      .max_pool = I::max_pool,
+      .max_pool_grad = I::max_pool_grad,
+      .resize_nearest = I::resize_nearest,
+      .resize_nearest_grad = I::resize_nearest_grad,
+      .resize_bilinear = I::resize_bilinear,
+      .resize_bilinear_grad = I::resize_bilinear_grad,
+  };
+}
+
 template <class V>
 constexpr troupe::learner::KernelTable make_table(troupe::DType dtype, const char* instruction_set) {
   using K = Kernels<V>;
   using N = NormKernels<V>;
+  using B = BatchNormKernels<V, typename V::T>;
   troupe::learner::KernelTable table{
       .dtype = dtype,
       .instruction_set = instruction_set,
@@ -26,13 +57,9 @@ constexpr troupe::learner::KernelTable make_table(troupe::DType dtype, const cha
       .matmul = K::matmul,
       .layer_norm = K::layer_norm,
       .layer_norm_grad = K::layer_norm_grad,
-      .batch_sums = N::batch_sums,
-      .batch_sums_grad = N::batch_sums_grad,
-      .batch_moments = N::batch_moments,
-      .batch_moments_grad = N::batch_moments_grad,
-      .inverse_root = N::inverse_root,
-      .normalise = N::normalise,
-      .normalise_grad = N::normalise_grad,
+      .batch_moments = B::batch_moments,
+      .batch_moments_grad = B::batch_moments_grad,
+      .inverse_root = B::inverse_root,
       .direction = N::direction,
       .spectral_scale = N::spectral_scale,
       .spectral_scale_grad = N::spectral_scale_grad,
@@ -40,7 +67,7 @@ constexpr troupe::learner::KernelTable make_table(troupe::DType dtype, const cha
       .embedding_grad = N::embedding_grad,
       .label_cross_entropy = N::label_cross_entropy,
       .label_cross_entropy_grad = N::label_cross_entropy_grad,
-      .is_correct = N::is_correct,
+      .is_in_top = N::is_in_top,
       .concat = K::concat,
       .slice = K::slice,
       .pad = K::pad,
@@ -63,10 +90,12 @@ constexpr troupe::learner::KernelTable make_table(troupe::DType dtype, const cha
       .categorical_mean_grad = K::categorical_mean_grad,
       .categorical_projection = K::categorical_projection,
       .clip_row_norm = K::clip_row_norm,
+      .image = make_image_table<V, typename V::T>(),
       .skinny = Skinny<V>::run,
       .math = K::math,
   };
-  if (dtype == troupe::DType::kF32) {
+  if constexpr (sizeof(typename V::T) == 4) {
+    table.bf16 = make_image_table<V, std::uint16_t>();
     table.cast_bf16 = Update::cast_bf16;
     table.cast_f32 = Update::cast_f32;
     table.adam = Update::adam;

@@ -48,6 +48,12 @@ inline void store(V x, typename V::T* p, std::int64_t i, int n) {
     x.store(p + i, n);
   }
 }
+// The same for values that are stored as bfloat16: kernels whose images may be so have a storage type S beside V.
+template <class V>
+inline V load(const std::uint16_t* p, std::int64_t i, int n) {
+  return load_bf16(p + i, n);
+}
+inline void store(Float x, std::uint16_t* p, std::int64_t i, int n) { store_bf16(x, p + i, n); }
 
 template <class V>
 struct Kernels {

@@ -32,6 +32,16 @@ struct UpdateArgs {
 /// c[m, n] = a[m, k] b[k, n], row-major, m at most 4.
 using SkinnyFn = void (*)(std::int64_t m, std::int64_t n, std::int64_t k, const void* a, const void* b, void* c);
 
+/// Kernels whose images, the operands of rank 4 and gradients of those, are stored in one type; all their other
+/// operands have the table's.
+struct ImageTable {
+  KernelFn add, add_activation, activation_grad, bias_activation, bias_activation_grad;
+  KernelFn batch_sums, batch_sums_grad, normalise, normalise_grad;
+  KernelFn modulate, modulate_grad, global_sum, global_sum_grad;
+  KernelFn average_pool, average_pool_grad, max_pool, max_pool_grad;
+  KernelFn resize_nearest, resize_nearest_grad, resize_bilinear, resize_bilinear_grad;
+};
+
 struct KernelTable {
   DType dtype;  ///< kF32 or kF64
   std::string_view instruction_set;
@@ -39,9 +49,9 @@ struct KernelTable {
   KernelFn add, sub, mul, affine, clip, clip_grad;
   KernelFn bias_activation, bias_activation_grad, linear, matmul;
   KernelFn layer_norm, layer_norm_grad;
-  KernelFn batch_sums, batch_sums_grad, batch_moments, batch_moments_grad, inverse_root, normalise, normalise_grad;
+  KernelFn batch_moments, batch_moments_grad, inverse_root;
   KernelFn direction, spectral_scale, spectral_scale_grad;
-  KernelFn embedding, embedding_grad, label_cross_entropy, label_cross_entropy_grad, is_correct;
+  KernelFn embedding, embedding_grad, label_cross_entropy, label_cross_entropy_grad, is_in_top;
   KernelFn concat, slice, pad, copy, fill, fill_rows, mask_rows, count_rows, as_partial;
   KernelFn sum_all, sum_last, broadcast_last;
   KernelFn softmax, softmax_grad, log_softmax, log_softmax_grad;
@@ -49,6 +59,9 @@ struct KernelTable {
   KernelFn categorical_mean, categorical_mean_grad, categorical_projection;
   KernelFn clip_row_norm;
   KernelFn cast_bf16, cast_f32;
+
+  ImageTable image;  ///< stored as the table's dtype
+  ImageTable bf16;   ///< stored as bfloat16, rounded to nearest even, computed in float32; null in the float64 table
 
   SkinnyFn skinny;
   // float32 only: null in the float64 table.

@@ -1,6 +1,5 @@
 #pragma once
-// Kernels of batch normalisation, spectral normalisation, embeddings and integer labels over a vector type V; rules as
-// in kernel_bodies.hpp.
+// Kernels of spectral normalisation, embeddings and integer labels over a vector type V; rules as in kernel_bodies.hpp.
 #include <troupe/learner/kernels/kernel_bodies.hpp>
 
 namespace {
@@ -9,151 +8,6 @@ template <class V>
 struct NormKernels {
   using T = typename V::T;
   using K = Kernels<V>;
-
-  /// Rows of this shard's part of `x` that are data.
-  static std::int64_t counted_rows(const KernelArgs& args, const Operand& x) {
-    return args.valid == nullptr ? x.rows : args.valid->elements_of(x.rows);
-  }
-
-  // ---- sums over rows, of each column ----
-
-  /// Sums in first and second, where they are not null, what f(row, column, lanes) returns, over `rows` rows. Blocks of
-  /// rows are summed in registers and then added, so that the error grows with their number and not with that of the
-  /// rows.
-  template <class F>
-  static void column_sums(std::int64_t rows, std::int64_t cols, T* first, T* second, F&& f) {
-    constexpr std::int64_t kBlock = 64;
-    if (first != nullptr) K::zero(first, cols);
-    if (second != nullptr) K::zero(second, cols);
-    for (std::int64_t from = 0; from < rows; from += kBlock) {
-      const std::int64_t to = from + kBlock < rows ? from + kBlock : rows;
-      for_vectors<V>(cols, [&](std::int64_t i, int n) {
-        V a = V::set(0), b = V::set(0);
-        for (std::int64_t row = from; row < to; ++row) {
-          const auto [x, y] = f(row, i, n);
-          a = a + x;
-          b = b + y;
-        }
-        if (first != nullptr) store(load<V>(first, i, n) + a, first, i, n);
-        if (second != nullptr) store(load<V>(second, i, n) + b, second, i, n);
-      });
-    }
-  }
-  struct Two {
-    V first, second;
-  };
-
-  // ---- batch normalisation ----
-
-  /// in: x, shift; out: [2 cols + 1]: sums of x - shift, of its square, and the rows that counted.
-  static void batch_sums(const KernelArgs& args) {
-    const std::int64_t cols = args.in[0].cols, rows = counted_rows(args, args.in[0]);
-    const T *x = args.in[0].as<T>(), *shift = args.in[1].as<T>();
-    T* out = args.out[0].as<T>();
-    column_sums(rows, cols, out, out + cols, [&](std::int64_t row, std::int64_t i, int n) {
-      const V centred = load<V>(x + row * cols, i, n) - load<V>(shift, i, n);
-      return Two{centred, centred * centred};
-    });
-    out[2 * cols] = static_cast<T>(rows);
-  }
-  /// in: gradient of the sums, x, shift; out: gradient of x, zero in rows that did not count.
-  static void batch_sums_grad(const KernelArgs& args) {
-    const std::int64_t cols = args.in[1].cols, rows = counted_rows(args, args.in[1]);
-    const T *g = args.in[0].as<T>(), *x = args.in[1].as<T>(), *shift = args.in[2].as<T>();
-    T* dx = args.out[0].as<T>();
-    for (std::int64_t row = 0; row < rows; ++row, x += cols, dx += cols) {
-      for_vectors<V>(cols, [&](std::int64_t i, int n) {
-        const V slope = load<V>(g + cols, i, n);
-        store(load<V>(g, i, n) + (slope + slope) * (load<V>(x, i, n) - load<V>(shift, i, n)), dx, i, n);
-      });
-    }
-    K::zero(dx, (args.in[1].rows - rows) * cols);
-  }
-  static T atleast(T x, T bound) { return x < bound ? bound : x; }
-  /// in: sums, running mean, running variance; real: epsilon, momentum; out: mean, 1 / standard deviation, and the new
-  /// running mean and variance (unbiased; unchanged where no row or only one counted). The shift was the running mean.
-  static void batch_moments(const KernelArgs& args) {
-    const std::int64_t cols = args.in[1].elements();
-    const T *sums = args.in[0].as<T>(), *old_mean = args.in[1].as<T>(), *old_variance = args.in[2].as<T>();
-    const T epsilon = static_cast<T>(args.attr->real[0]), momentum = static_cast<T>(args.attr->real[1]);
-    const T count = sums[2 * cols], inverse_count = T(1) / atleast(count, 1);
-    const V unbias = V::set(count / atleast(count - 1, 1));
-    const V take_mean = V::set(count > 0 ? momentum : T(0)), take_variance = V::set(count > 1 ? momentum : T(0));
-    for_vectors<V>(cols, [&](std::int64_t i, int n) {
-      const V offset = V::set(inverse_count) * load<V>(sums, i, n), centre = load<V>(old_mean, i, n);
-      const V squares = V::set(inverse_count) * load<V>(sums + cols, i, n);
-      const V variance = max(V::set(0), squares - offset * offset), before = load<V>(old_variance, i, n);
-      const auto put = [&](int index, V value) {
-        if (args.out[index].data != nullptr) store(value, args.out[index].as<T>(), i, n);
-      };
-      put(0, centre + offset);
-      put(1, V::set(1) / sqrt(variance + V::set(epsilon)));
-      put(2, centre + take_mean * offset);
-      put(3, before + take_variance * (unbias * variance - before));
-    });
-  }
-  /// in: gradients of mean and 1 / standard deviation, sums, 1 / standard deviation; out: gradient of the sums.
-  static void batch_moments_grad(const KernelArgs& args) {
-    const std::int64_t cols = args.in[0].elements();
-    const T *dmean = args.in[0].as<T>(), *dinverse = args.in[1].as<T>();
-    const T *sums = args.in[2].as<T>(), *inverse = args.in[3].as<T>();
-    T* out = args.out[0].as<T>();
-    const V scale = V::set(T(1) / atleast(sums[2 * cols], 1));
-    for_vectors<V>(cols, [&](std::int64_t i, int n) {
-      const V root = load<V>(inverse, i, n);
-      const V dvariance = V::set(T(-0.5)) * load<V>(dinverse, i, n) * (root * root * root);
-      const V offset = scale * load<V>(sums, i, n);
-      store(scale * (load<V>(dmean, i, n) - (offset + offset) * dvariance), out, i, n);
-      store(scale * dvariance, out + cols, i, n);
-    });
-    out[2 * cols] = 0;
-  }
-  /// 1 / sqrt(x + real[0]).
-  static void inverse_root(const KernelArgs& args) {
-    const V epsilon = V::set(static_cast<T>(args.attr->real[0]));
-    const T* x = args.in[0].as<T>();
-    T* out = args.out[0].as<T>();
-    for_vectors<V>(args.out[0].elements(),
-                   [&](std::int64_t i, int n) { store(V::set(1) / sqrt(load<V>(x, i, n) + epsilon), out, i, n); });
-  }
-  /// in: x, mean, 1 / standard deviation, gain, offset; out: y.
-  static void normalise(const KernelArgs& args) {
-    K::with_activation(args, [&]<class A>(A) {
-      const std::int64_t rows = args.in[0].rows, cols = args.in[0].cols;
-      const T *x = args.in[0].as<T>(), *mean = args.in[1].as<T>(), *inverse = args.in[2].as<T>();
-      const T *gain = args.in[3].as<T>(), *offset = args.in[4].as<T>();
-      T* y = args.out[0].as<T>();
-      for (std::int64_t row = 0; row < rows; ++row, x += cols, y += cols) {
-        for_vectors<V>(cols, [&](std::int64_t i, int n) {
-          const V scale = load<V>(inverse, i, n) * load<V>(gain, i, n);
-          store(A::forward((load<V>(x, i, n) - load<V>(mean, i, n)) * scale + load<V>(offset, i, n)), y, i, n);
-        });
-      }
-    });
-  }
-  /// in: gradient, y, x, mean, 1 / standard deviation, gain; out: gradient of x with the statistics fixed; sums over
-  /// rows of the gradient d before the activation, and of d (x - mean).
-  static void normalise_grad(const KernelArgs& args) {
-    K::with_activation(args, [&]<class A>(A) {
-      const std::int64_t rows = args.in[0].rows, cols = args.in[0].cols;
-      const T *g = args.in[0].as<T>(), *y = args.in[1].as<T>(), *x = args.in[2].as<T>(), *mean = args.in[3].as<T>();
-      const T *inverse = args.in[4].as<T>(), *gain = args.in[5].as<T>();
-      T *dx = args.out[0].as<T>(), *sum = args.out[1].as<T>(), *product = args.out[2].as<T>();
-      if (sum != nullptr || product != nullptr) {
-        column_sums(rows, cols, sum, product, [&](std::int64_t row, std::int64_t i, int n) {
-          const V d = A::backward(load<V>(g + row * cols, i, n), load<V>(y + row * cols, i, n));
-          return Two{d, d * (load<V>(x + row * cols, i, n) - load<V>(mean, i, n))};
-        });
-      }
-      if (dx == nullptr) return;  // comes last, because it may lie where the gradient does
-      for (std::int64_t row = 0; row < rows; ++row, g += cols, y += cols, dx += cols) {
-        for_vectors<V>(cols, [&](std::int64_t i, int n) {
-          const V scale = load<V>(inverse, i, n) * load<V>(gain, i, n);
-          store(scale * A::backward(load<V>(g, i, n), load<V>(y, i, n)), dx, i, n);
-        });
-      }
-    });
-  }
 
   // ---- spectral normalisation ----
 
@@ -285,14 +139,18 @@ struct NormKernels {
       out[known ? label[row] : 0] -= known ? g[row] * (T(1) - smoothing) : not_a_number();
     }
   }
-  /// in: logits, labels; out: 1 where the first of the largest logits is the label's, else 0.
-  static void is_correct(const KernelArgs& args) {
+  /// in: logits, labels; out: 1 where fewer than integer[0] logits are larger than the label's, or as large and before
+  /// it, else 0, also for a label that is none.
+  static void is_in_top(const KernelArgs& args) {
     const std::int64_t cols = args.in[0].cols;
     const T* x = args.in[0].as<T>();
     for (std::int64_t row = 0; row < args.in[0].rows; ++row, x += cols) {
-      std::int64_t best = 0;
-      for (std::int64_t i = 1; i < cols; ++i) best = x[i] > x[best] ? i : best;
-      args.out[0].as<T>()[row] = best == args.in[1].as<std::int32_t>()[row] ? T(1) : T(0);
+      const std::int32_t label = args.in[1].as<std::int32_t>()[row];
+      const bool known = label >= 0 && label < cols && x[label] == x[label];  // and no NaN
+      std::int64_t ahead = known ? 0 : cols;
+      for (std::int64_t i = 0; ahead < cols && i < cols; ++i)
+        ahead += x[i] > x[label] || (x[i] == x[label] && i < label);
+      args.out[0].as<T>()[row] = known && ahead < args.attr->integer[0] ? T(1) : T(0);
     }
   }
 };

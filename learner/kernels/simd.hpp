@@ -146,6 +146,21 @@ inline Float tanh(Float x) {
   q = q * s + 4.89352518554385e-03F;
   return {c * p / q};
 }
+/// a > b, or a is NaN ? yes : no
+inline Float if_above(Float a, Float b, Float yes, Float no) { return {((a.v > b.v) | (a.v != a.v)) ? yes.v : no.v}; }
+/// a == b ? yes : no
+inline Float if_equal(Float a, Float b, Float yes, Float no) { return {a.v == b.v ? yes.v : no.v}; }
+
+/// The first n lanes, 0 < n <= kLanes; the others are zero. Exact.
+inline Float load_bf16(const std::uint16_t* p, int n) {
+  ShortVector half{};
+  if (n == Float::kLanes) {
+    __builtin_memcpy(&half, p, sizeof half);
+  } else {
+    for (int i = 0; i < n; ++i) half[i] = p[i];
+  }
+  return {(FloatVector)(__builtin_convertvector(half, UintVector) << 16)};
+}
 /// Round to nearest even. Every NaN stays one.
 inline void store_bf16(Float x, std::uint16_t* out, int n) {
   const UintVector bits = (UintVector)x.v;
@@ -180,6 +195,8 @@ inline Double operator/(Double a, Double b) { return {a.v / b.v}; }
 inline Double max(Double a, Double b) { return {a.v > b.v ? a.v : b.v}; }
 inline Double min(Double a, Double b) { return {a.v < b.v ? a.v : b.v}; }
 inline Double if_greater(Double a, Double b, Double yes, Double no) { return a.v > b.v ? yes : no; }
+inline Double if_above(Double a, Double b, Double yes, Double no) { return a.v > b.v || a.v != a.v ? yes : no; }
+inline Double if_equal(Double a, Double b, Double yes, Double no) { return a.v == b.v ? yes : no; }
 inline Double sqrt(Double a) { return {__builtin_sqrt(a.v)}; }
 inline Double exp(Double x) { return {__builtin_exp(x.v)}; }
 inline Double expm1(Double x) { return {__builtin_expm1(x.v)}; }

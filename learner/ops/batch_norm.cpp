@@ -28,7 +28,9 @@ Status check_columns(Specs in) {
 constexpr OpDef kSumsGrad{
     .name = "batch_sums_grad",
     .infer = [](Specs in, const Attr&) -> Inferred { return std::vector<ValueSpec>{in[1]}; },
-    .kernel = [](const KernelTable& table) { return table.batch_sums_grad; },
+    .kernel = [](const KernelTable& table) { return table.image.batch_sums_grad; },
+    .bf16_kernel = [](const KernelTable& table) { return table.bf16.batch_sums_grad; },
+    .overwrites = 8,
 };
 // x, shift -> sums of x - shift, of its square, and the number of rows: [2 n + 1]. The shift, which all replicas know,
 // keeps the difference of large numbers small; the result does not depend on it, so it has no gradient.
@@ -40,10 +42,14 @@ constexpr OpDef kSums{
       if (in[0].place != Place::kRows) return shape_error(in, "x split by rows");
       return std::vector<ValueSpec>{column(2 * last(in[0].shape) + 1, Place::kPartial)};
     },
-    .kernel = [](const KernelTable& table) { return table.batch_sums; },
+    .kernel = [](const KernelTable& table) { return table.image.batch_sums; },
+    .bf16_kernel = [](const KernelTable& table) { return table.bf16.batch_sums; },
     .vjp = [](const VjpArgs& args) -> std::vector<Var> {
-      return {args.graph.emit1(kSumsGrad, {args.out_grads[0], args.inputs[0], args.inputs[1]})};
+      std::vector<Var> operands{args.out_grads[0], args.inputs[0], args.inputs[1]};
+      if (args.collected[0]) operands.push_back(args.collected[0]);
+      return {args.graph.emit(kSumsGrad, operands, {.integer = {operands.size() == 4}})[0]};
     },
+    .collects = 1,
 };
 
 constexpr OpDef kMomentsGrad{
@@ -78,13 +84,16 @@ constexpr OpDef kNormaliseGrad{
       const ValueSpec sum = column(last(in[2].shape), summed);
       return std::vector<ValueSpec>{in[0], sum, sum};
     },
-    .kernel = [](const KernelTable& table) { return table.normalise_grad; },
+    .kernel = [](const KernelTable& table) { return table.image.normalise_grad; },
+    .bf16_kernel = [](const KernelTable& table) { return table.bf16.normalise_grad; },
     .overwrites = 1,
 };
 std::vector<Var> normalise_vjp(const VjpArgs& args) {
   const Var x = args.inputs[0], mean = args.inputs[1], inverse = args.inputs[2], gain = args.inputs[3];
-  const std::vector<Var> made = args.graph.emit(
-      kNormaliseGrad, std::array{args.out_grads[0], args.outputs[0], x, mean, inverse, gain}, args.attr);
+  // Without activation the kernel has no use for y, so nothing need keep it.
+  const Var y = args.attr.integer[0] == 0 ? args.out_grads[0] : args.outputs[0];
+  const std::vector<Var> made =
+      args.graph.emit(kNormaliseGrad, std::array{args.out_grads[0], y, x, mean, inverse, gain}, args.attr);
   const Var sum = made[1], product = made[2];  // of d, and of d (x - mean)
   std::vector<Var> grads(5);
   grads[0] = made[0];
@@ -101,7 +110,8 @@ constexpr OpDef kNormalise{
       TROUPE_TRY(check_columns(in));
       return same_shape(in.first(1), 0);
     },
-    .kernel = [](const KernelTable& table) { return table.normalise; },
+    .kernel = [](const KernelTable& table) { return table.image.normalise; },
+    .bf16_kernel = [](const KernelTable& table) { return table.bf16.normalise; },
     .vjp = normalise_vjp,
 };
 

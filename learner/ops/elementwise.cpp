@@ -20,6 +20,7 @@ constexpr OpDef kAdd{
     .name = "add",
     .infer = infer_sum,
     .kernel = [](const KernelTable& table) { return table.add; },
+    .bf16_kernel = [](const KernelTable& table) { return table.bf16.add; },
     .vjp = [](const VjpArgs& args) -> std::vector<Var> {
       return {args.out_grads[0], args.out_grads[0]};
     },

@@ -61,6 +61,12 @@ Inferred same_shape(Specs operands, unsigned linear) {
   return std::vector<ValueSpec>{{operands[0].shape, DType::kF32, place}};
 }
 
+Status check_image(const ValueSpec& image) {
+  TROUPE_TRY(check_real({&image, 1}, 1));
+  if (image.shape.rank() == 4 && image.place != Place::kPartial) return {};
+  return shape_error({&image, 1}, "an image [n, h, w, c], not a sum over shards");
+}
+
 Shape without_last(const Shape& shape) { return Shape(shape.dims().first(static_cast<std::size_t>(shape.rank() - 1))); }
 
 namespace {

@@ -27,6 +27,8 @@ Result<Place> combine_places(Specs operands, unsigned linear);
 Inferred same_shape(Specs operands, unsigned linear);
 /// A matrix or vector that is split by rows or replicated: for ops that work along the last dimension.
 Status check_real(Specs operands, std::size_t count);
+/// Real, [n, h, w, c], split by rows or replicated.
+Status check_image(const ValueSpec& image);
 /// spec with the last dimension removed.
 Shape without_last(const Shape& shape);
 

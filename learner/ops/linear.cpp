@@ -80,6 +80,7 @@ constexpr OpDef kBiasActivationGrad{
       return out;
     },
     .kernel = [](const KernelTable& table) { return table.bias_activation_grad; },
+    .bf16_kernel = [](const KernelTable& table) { return table.bf16.bias_activation_grad; },
     .overwrites = 1,
 };
 
@@ -95,6 +96,7 @@ constexpr OpDef kActivation{
       return same_shape(in, 0);
     },
     .kernel = [](const KernelTable& table) { return table.bias_activation; },
+    .bf16_kernel = [](const KernelTable& table) { return table.bf16.bias_activation; },
     .vjp = [](const VjpArgs& args) -> std::vector<Var> { return {bias_activation_vjp(args)[0]}; },
     .overwrites = 1,
 };
@@ -116,6 +118,7 @@ constexpr OpDef kBiasActivation{
       return same_shape(in.first(1), 0);
     },
     .kernel = [](const KernelTable& table) { return table.bias_activation; },
+    .bf16_kernel = [](const KernelTable& table) { return table.bf16.bias_activation; },
     .vjp = bias_activation_vjp,
     .overwrites = 1,
 };

@@ -36,13 +36,14 @@ constexpr OpDef kCrossEntropy{
     },
 };
 
-constexpr OpDef kIsCorrect{
-    .name = "is_correct",
+// integer: how many.
+constexpr OpDef kIsInTop{
+    .name = "is_in_top",
     .infer = [](Specs in, const Attr&) -> Inferred {
       TROUPE_TRY(check_labels(in));
       return std::vector<ValueSpec>{{in[1].shape, DType::kF32, in[0].place}};
     },
-    .kernel = [](const KernelTable& table) { return table.is_correct; },
+    .kernel = [](const KernelTable& table) { return table.is_in_top; },
 };
 
 }  // namespace
@@ -56,9 +57,13 @@ Var label_cross_entropy(Var logits, Var labels, double smoothing) {
   }
   return logits.graph->emit1(kCrossEntropy, {logits, labels}, {.real = {smoothing}});
 }
-Var is_correct(Var logits, Var labels) {
-  return logits && labels ? logits.graph->emit1(kIsCorrect, {logits, labels}) : Var{};
+Var is_in_top(Var logits, Var labels, std::int64_t count) {
+  if (logits && count < 1) {
+    return logits.graph->fail(Code::kInvalidArgument, fmt::format("is_in_top: {}, expected at least 1", count));
+  }
+  return logits && labels ? logits.graph->emit1(kIsInTop, {logits, labels}, {.integer = {count}}) : Var{};
 }
+Var is_correct(Var logits, Var labels) { return is_in_top(logits, labels, 1); }
 
 Var hinge_discriminator(Var real_logits, Var fake_logits) {
   return add(mean(relu(affine(real_logits, -1, 1))), mean(relu(affine(fake_logits, 1, 1))));

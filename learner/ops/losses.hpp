@@ -11,6 +11,9 @@ Var label_cross_entropy(Var logits, Var labels, double smoothing = 0);
 /// 1 in rows whose largest logit (the first of equal ones) is the label's, else 0: [rows, n], int32 [rows] -> [rows].
 /// Its mean is the accuracy. Has no gradient.
 Var is_correct(Var logits, Var labels);
+/// The same for the `count` largest logits, of equal ones the first: top-5 accuracy is the mean of is_in_top(.., ..,
+/// 5).
+Var is_in_top(Var logits, Var labels, std::int64_t count);
 
 /// mean(max(0, 1 - real)) + mean(max(0, 1 + fake)): the discriminator's loss (Miyato et al. 2018, Eq. 16). Logits of
 /// any shape, split by rows.

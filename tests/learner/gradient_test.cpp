@@ -15,11 +15,14 @@
 #include <troupe/learner/ops/convolution.hpp>
 #include <troupe/learner/ops/embedding.hpp>
 #include <troupe/learner/ops/gradient.hpp>
+#include <troupe/learner/ops/image.hpp>
 #include <troupe/learner/ops/joint.hpp>
 #include <troupe/learner/ops/linear.hpp>
 #include <troupe/learner/ops/losses.hpp>
 #include <troupe/learner/ops/norm.hpp>
+#include <troupe/learner/ops/pooling.hpp>
 #include <troupe/learner/ops/reduce.hpp>
+#include <troupe/learner/ops/resize.hpp>
 #include <troupe/learner/ops/shaping.hpp>
 #include <troupe/learner/ops/spectral_norm.hpp>
 #include <troupe/learner/program.hpp>
@@ -64,9 +67,15 @@ Var converged_spectral_norm(const std::vector<Var>& v) {
   return spectral_norm(v[0], u);
 }
 
+/// Images as rows of numbers, which weigh() takes.
+Var flat(Var image) {
+  const Shape& shape = image.graph->spec(image).shape;
+  return reshape(image, {kBatch, shape.elements() / kBatch});
+}
+
 std::vector<Case> cases() {
   const OperandSpec row{{7}}, weight{{7, 3}, true}, bias{{3}, true}, column{{7}, true},
-      label{{}, false, 0, 0, false, 7};
+      label{{}, false, 0, 0, false, 7}, image{{4, 5, 3}}, channels{{3}};
   std::vector<Case> list{
       {"Add", "add", {row, row}, [](auto& v) { return add(v[0], v[1]); }},
       {"Sub", "sub", {row, row}, [](auto& v) { return sub(v[0], v[1]); }},
@@ -164,6 +173,31 @@ std::vector<Case> cases() {
        [](auto& v) {
          return reshape(batch_norm_case(v, {}), {kBatch, 12});
        }},
+      {"BatchNormOfImages",
+       "batch_norm",
+       {image, bias, bias},
+       [](auto& v) { return flat(batch_norm_case(v, {.activation = Activation::kRelu})); }},
+      {"BatchNormBesideASkip",
+       "batch_norm",
+       {{{4, 3}}, bias, bias},
+       [](auto& v) { return flat(add(batch_norm_case(v, {}), square(v[0]))); }},
+      {"AveragePool", "average_pool", {image}, [](auto& v) { return flat(average_pool(v[0])); }},
+      {"AveragePoolOverlapping",
+       "average_pool",
+       {image},
+       [](auto& v) { return flat(average_pool(v[0], {.kernel = 3, .stride = 2, .padding = 1})); }},
+      {"MaxPool", "max_pool", {image}, [](auto& v) { return flat(max_pool(v[0])); }},
+      {"MaxPoolOverlapping",
+       "max_pool",
+       {image},
+       [](auto& v) { return flat(max_pool(v[0], {.kernel = 3, .stride = 2, .padding = 1})); }},
+      {"GlobalMean", "global_mean", {image}, [](auto& v) { return global_mean(v[0]); }},
+      {"GlobalSum", "global_sum", {image}, [](auto& v) { return global_sum(v[0]); }},
+      {"ResizeNearestUp", "resize_nearest", {image}, [](auto& v) { return flat(resize_nearest(v[0], 8, 10)); }},
+      {"ResizeNearestDown", "resize_nearest", {image}, [](auto& v) { return flat(resize_nearest(v[0], 2, 3)); }},
+      {"ResizeBilinearUp", "resize_bilinear", {image}, [](auto& v) { return flat(resize_bilinear(v[0], 8, 10)); }},
+      {"ResizeBilinearDown", "resize_bilinear", {image}, [](auto& v) { return flat(resize_bilinear(v[0], 2, 3)); }},
+      {"ResizeBilinearFar", "resize_bilinear", {image}, [](auto& v) { return flat(resize_bilinear(v[0], 17, 1)); }},
       {"SumShards", "sum_shards", {row}, [](auto& v) { return square(sum_shards(mean(v[0]))); }},
       {"SquareOfShared", "square", {weight}, [](auto& v) { return square(v[0]); }},
       {"SumOfPartialAndShared",
@@ -177,6 +211,12 @@ std::vector<Case> cases() {
                                    {"Relu", Activation::kRelu},
                                    {"Sigmoid", Activation::kSigmoid},
                                    {"LeakyRelu", Activation::kLeakyRelu}}) {
+    list.push_back({std::string("Modulate") + name, "modulate", {image, channels, channels}, [kind = kind](auto& v) {
+                      return flat(modulate(v[0], v[1], v[2], kind));
+                    }});
+    list.push_back({std::string("AddActivation") + name, "add_activation", {row, row}, [kind = kind](auto& v) {
+                      return add_activation(v[0], v[1], kind);
+                    }});
     list.push_back({std::string("BatchNorm") + name, "batch_norm", {row, column, column}, [kind = kind](auto& v) {
                       return batch_norm_case(v, {.epsilon = 1e-3, .activation = kind});
                     }});
@@ -199,6 +239,7 @@ const std::set<std::string> kElsewhere{
     "count_rows",                 // has no gradient; program_test.cpp
     "joint",                      // joint_test.cpp: its function is the caller's
     "is_correct",                 // has no gradient; losses_test.cpp
+    "is_in_top",                  // the same
 };
 
 /// Loss with unequal weights for all elements, so that transposed or permuted gradients show.

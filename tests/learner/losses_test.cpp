@@ -31,6 +31,8 @@ TEST(Losses, OfLabelsAreThoseOfTheirDistributions) {
     graph.output("loss", label_cross_entropy(logits, labels, smoothing));
     graph.output("reference", softmax_cross_entropy(logits, graph.input("target", {3})));
     graph.output("correct", is_correct(logits, labels));
+    graph.output("in_two", is_in_top(logits, labels, 2));
+    graph.output("in_all", is_in_top(logits, labels, 3));
     const auto program = Program::compile(graph, {.shards = 3}).value();
     std::vector<float> target(12, static_cast<float>(smoothing / 3));
     for (std::size_t row = 0; row < 4; ++row) {
@@ -44,6 +46,8 @@ TEST(Losses, OfLabelsAreThoseOfTheirDistributions) {
     EXPECT_THAT(output(*program, "loss"), testing::Pointwise(testing::FloatNear(1e-6F), output(*program, "reference")));
     // Row 0: of two equal logits the first counts; row 2: all are equal, and the label is not the first.
     EXPECT_THAT(output(*program, "correct"), testing::ElementsAre(1, 0, 0, 0));
+    EXPECT_THAT(output(*program, "in_two"), testing::ElementsAre(1, 0, 0, 1));
+    EXPECT_THAT(output(*program, "in_all"), testing::ElementsAre(1, 1, 1, 1));
   }
 }
 
