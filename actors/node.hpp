@@ -19,6 +19,7 @@
 #include <vector>
 
 #include <troupe/actors/placement.hpp>
+#include <troupe/actors/run_topology.hpp>
 #include <troupe/actors/topology.hpp>
 #include <troupe/actors/train_options.hpp>
 #include <troupe/core/error.hpp>
@@ -60,7 +61,7 @@ Result<transport::Address> wait_for_chief(const std::filesystem::path& run_dir, 
 // What train() and run_node() have in common: the topology with restarts for all roles, a listening network for
 // the place, and what the runtime must know about it. `topology` and the network outlive the runtime.
 
-Result<Topology> node_topology(const TrainOptions& options, const envs::EnvSpec& env, MetricSink& sink, double wall_s);
+Result<Topology> node_topology(const TrainOptions& options, const envs::EnvSpec& env, RunSinks sinks, double wall_s);
 Result<std::unique_ptr<NodeNetwork>> make_network(const NodePlace& place, const Topology& topology);
 /// `more`: counters to be written with this node's part of every cut.
 Result<RuntimeOptions> node_runtime(const NodePlace& place, const TrainOptions& options, const Topology& topology,

@@ -30,6 +30,11 @@ Result<std::unique_ptr<Role>> ReplicaEvaluator::make(const ReplicaEvaluatorOptio
   TROUPE_ASSIGN(role->replica_, model.make_evaluation());
   TROUPE_ASSIGN(role->replicator_, learner::OneDevice::make(*role->replica_, {.batch = model.evaluation_batch}));
   role->parameters_ = std::make_unique<ReplicaParameters>(role->replicator_->program());
+  if (model.make_judge) {
+    TROUPE_ASSIGN(role->judge_, model.make_judge());
+  } else {
+    role->judge_ = std::make_unique<learner::MeanJudge>();
+  }
   return std::unique_ptr<Role>(std::move(role));
 }
 
@@ -46,7 +51,6 @@ Result<bool> ReplicaEvaluator::begin(Inlet& inlet) {
                          replicator_->program());
     evaluating_ = view.info().version;
     rows_left_ = options_.model.evaluation_rows;
-    sums_.assign(replicator_->program().metric_names().size(), 0);
     return true;
   }
   return false;
@@ -54,21 +58,29 @@ Result<bool> ReplicaEvaluator::begin(Inlet& inlet) {
 
 Result<Progress> ReplicaEvaluator::step(RoleContext& context) {
   if (evaluated_ >= options_.last_step) return Progress::kDone;
+  if (!prepared_) {
+    TROUPE_ASSIGN(prepared_, judge_->prepare());
+    if (!prepared_) return Progress::kMore;
+  }
   if (rows_left_ == 0) {
     TROUPE_ASSIGN(const bool begun, begin(context.in("parameters")));
     return begun ? Progress::kMore : Progress::kIdle;
   }
   TROUPE_TRY(replicator_->step());
-  learner::Program& program = replicator_->program();
   const std::int64_t rows = std::min(options_.model.evaluation_batch, rows_left_);
-  for (std::size_t i = 0; i < sums_.size(); ++i) sums_[i] += program.metrics()[i] * static_cast<double>(rows);
+  TROUPE_TRY(judge_->take(replicator_->program(), rows));
   rows_left_ -= rows;
   if (rows_left_ > 0) return Progress::kMore;
-  for (double& sum : sums_) sum /= static_cast<double>(options_.model.evaluation_rows);
-  results_ = scalars(program.metric_names(), sums_);
+  TROUPE_ASSIGN(learner::Verdict verdict, judge_->verdict());
+  results_ = std::move(verdict.scalars);
   evaluated_ = evaluating_;
+  for (Picture& picture : verdict.pictures) {
+    picture.source = options_.group;
+    picture.step = evaluated_;
+    if (options_.pictures != nullptr) TROUPE_TRY(options_.pictures->write(picture));
+  }
   std::string text;
-  for (const Scalar& result : results_) text += fmt::format(" {} {:.4g}", result.name, result.value);
+  for (const Scalar& result : results_) text += fmt::format(" {} {:.5g}", result.name, result.value);
   log::info("{}: step {}:{}", options_.name, evaluated_, text);
   return Progress::kMore;
 }

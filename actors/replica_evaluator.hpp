@@ -1,6 +1,6 @@
 #pragma once
 // The evaluator of a replica group: runs the newest published parameters over the data of the evaluation, a batch a
-// step, and keeps the mean of every metric. It never holds anyone up.
+// step, and keeps what the model's judge says about them. It never holds anyone up.
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -9,6 +9,7 @@
 #include <troupe/actors/replica_model.hpp>
 #include <troupe/actors/replica_parameters.hpp>
 #include <troupe/actors/topology.hpp>
+#include <troupe/core/picture.hpp>
 #include <troupe/learner/replicator.hpp>
 
 namespace troupe::actors {
@@ -16,11 +17,13 @@ namespace troupe::actors {
 struct ReplicaEvaluatorOptions {
   std::string name;  ///< of the role
   ReplicaModel model;
-  std::int64_t last_step = 0;  ///< done when parameters of this step, or later ones, are evaluated
+  std::int64_t last_step = 0;       ///< done when parameters of this step, or later ones, are evaluated
+  std::string group;                ///< whose parameters they are: the source of pictures
+  PictureSink* pictures = nullptr;  ///< outlives the role; null: nobody wants them
 };
 
 /// Port: in parameters (latest, Parameters). Each version is evaluated on the whole data, in the same order. Gauges:
-/// the metrics, and "step", whose parameters they are of.
+/// what the judge says, and "step", whose parameters they are of.
 class ReplicaEvaluator final : public Role {
  public:
   static RoleSpec spec(const ReplicaEvaluatorOptions& options);
@@ -40,9 +43,10 @@ class ReplicaEvaluator final : public Role {
   std::unique_ptr<learner::Replica> replica_;
   std::unique_ptr<learner::Replicator> replicator_;
   std::unique_ptr<ReplicaParameters> parameters_;
+  std::unique_ptr<learner::Judge> judge_;
+  bool prepared_ = false;         ///< the judge is
   std::int64_t evaluating_ = -1;  ///< step whose parameters are loaded
   std::int64_t rows_left_ = 0;
-  std::vector<double> sums_;  ///< of metrics x rows
   std::int64_t evaluated_ = -1;
   std::vector<Scalar> results_;  ///< of `evaluated_`
 };

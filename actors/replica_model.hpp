@@ -6,18 +6,21 @@
 #include <memory>
 
 #include <troupe/core/error.hpp>
+#include <troupe/learner/judging/judge.hpp>
 #include <troupe/learner/replica.hpp>
 
 namespace troupe::actors {
 
 using MakeReplica = std::function<Result<std::unique_ptr<learner::Replica>>()>;
+using MakeJudge = std::function<Result<std::unique_ptr<learner::Judge>>()>;
 
 struct ReplicaModel {
   MakeReplica make;
-  /// The same networks in a step that updates nothing and whose metrics judge them, on data of its own, from
-  /// InputContext::first_step 0 on. Its parameter groups and states are looked up by name in the trained program.
+  /// The same networks in a step that updates nothing and whose metrics or outputs can be judged, on data of its own,
+  /// from InputContext::first_step 0 on. Its parameter groups and states are looked up by name in the trained program.
   /// Null: there is no evaluator.
   MakeReplica make_evaluation = nullptr;
+  MakeJudge make_judge = nullptr;    ///< of what make_evaluation's program says; null: a learner::MeanJudge
   std::int64_t evaluation_rows = 0;  ///< of that data in all
   std::int64_t evaluation_batch = 500;
 };

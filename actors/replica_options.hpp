@@ -47,6 +47,10 @@ struct ReplicaModelOptions {
   std::string schedule = "constant";  ///< or "step", "cosine": over the group's steps
   std::int64_t warmup_steps = 0;
   double ema_decay = 0;  ///< of the parameters that are evaluated; 0: the newest are
+  // "sngan".
+  std::int64_t noise_size = 64;
+  std::int64_t n_dis = 1;                   ///< discriminator steps for one of the generator
+  std::int64_t evaluation_images = 10'000;  ///< generated ones, and test images, that an evaluation compares
 };
 
 /// Errors: kInvalidArgument, one line a mistake, naming the option.

@@ -48,7 +48,8 @@ Status add_served_group(Topology& topology, const ReplicaGroupOptions& group, co
 
 }  // namespace
 
-Status add_replica_group(Topology& topology, const ReplicaGroupOptions& group, const ReplicaModel& model) {
+Status add_replica_group(Topology& topology, const ReplicaGroupOptions& group, const ReplicaModel& model,
+                         PictureSink* pictures) {
   TROUPE_TRY(check(group));
   const std::size_t before = topology.roles.size();
   if (has_parameter_server(group)) {
@@ -58,7 +59,8 @@ Status add_replica_group(Topology& topology, const ReplicaGroupOptions& group, c
   }
   const std::string evaluator = evaluator_name(group);
   if (model.make_evaluation) {
-    topology.roles.push_back(ReplicaEvaluator::spec({.name = evaluator, .model = model, .last_step = group.steps}));
+    topology.roles.push_back(ReplicaEvaluator::spec(
+        {.name = evaluator, .model = model, .last_step = group.steps, .group = group.name, .pictures = pictures}));
     topology.channels.push_back({group.name, kPublishPort, evaluator, "parameters", 1});
   }
   for (std::size_t i = before; i < topology.roles.size(); ++i) {

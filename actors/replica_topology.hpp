@@ -9,6 +9,7 @@
 #include <troupe/actors/replica_options.hpp>
 #include <troupe/actors/topology.hpp>
 #include <troupe/core/error.hpp>
+#include <troupe/core/picture.hpp>
 
 namespace troupe::actors {
 
@@ -16,7 +17,9 @@ std::string evaluator_name(const ReplicaGroupOptions& group);
 std::string parameter_server_name(const ReplicaGroupOptions& group);
 
 /// Appends the group. It completes its part of the run (RoleSpec::part) when the parameters of its last step are
-/// evaluated or, without an evaluator, when they are there. Errors: kInvalidArgument, see check().
-Status add_replica_group(Topology& topology, const ReplicaGroupOptions& group, const ReplicaModel& model);
+/// evaluated or, without an evaluator, when they are there. pictures: where what the evaluator shows goes; outlives the
+/// roles; null: nowhere. Errors: kInvalidArgument, see check().
+Status add_replica_group(Topology& topology, const ReplicaGroupOptions& group, const ReplicaModel& model,
+                         PictureSink* pictures = nullptr);
 
 }  // namespace troupe::actors

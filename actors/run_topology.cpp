@@ -8,17 +8,17 @@
 
 namespace troupe::actors {
 
-Result<Topology> run_topology(const TrainOptions& options, const envs::EnvSpec& env, MetricSink& sink, double wall_s) {
+Result<Topology> run_topology(const TrainOptions& options, const envs::EnvSpec& env, RunSinks sinks, double wall_s) {
   Topology topology;
   if (!has_d4pg(options)) {
-    topology.roles = {metrics_role(options, sink, wall_s)};
+    topology.roles = {metrics_role(options, sinks.metrics, wall_s)};
     topology.reports = PortName{kMetricsRole, "reports"};
   } else {
-    TROUPE_ASSIGN(topology, d4pg_topology(options, env, sink, wall_s));
+    TROUPE_ASSIGN(topology, d4pg_topology(options, env, sinks.metrics, wall_s));
   }
   for (const ReplicaRun& run : options.replicas) {
     TROUPE_ASSIGN(const ReplicaModel model, shipped_model(run.model, run.group));
-    TROUPE_TRY(add_replica_group(topology, run.group, model));
+    TROUPE_TRY(add_replica_group(topology, run.group, model, sinks.pictures));
   }
   return topology;
 }

@@ -11,6 +11,7 @@
 #include <troupe/core/rng.hpp>
 #include <troupe/data/images.hpp>
 #include <troupe/learner/classifier/replica.hpp>
+#include <troupe/learner/sngan/judge.hpp>
 #include <troupe/learner/sngan/replica.hpp>
 
 namespace troupe::actors {
@@ -113,7 +114,9 @@ ReplicaModel classifier(const ReplicaModelOptions& options, const ReplicaGroupOp
 
 ReplicaModel sngan(const ReplicaModelOptions& options, const ReplicaGroupOptions& group) {
   learner::sngan::Options network;
-  if (options.data == "synthetic") network.pixels = kSynthetic.height * kSynthetic.width;
+  if (options.data == "synthetic") network.image = {kSynthetic.height, kSynthetic.width, 1};
+  network.noise_size = options.noise_size;
+  network.n_dis = options.n_dis;
   network.generator_sizes = options.layers;
   network.discriminator_sizes.assign(options.layers.rbegin(), options.layers.rend());
   network.optimizer.learning_rate = options.learning_rate;
@@ -125,14 +128,21 @@ ReplicaModel sngan(const ReplicaModelOptions& options, const ReplicaGroupOptions
   model.make = [network, train] {
     return Result<std::unique_ptr<learner::Replica>>(std::make_unique<learner::sngan::SnganReplica>(network, train));
   };
-  const auto test =
-      images_of(options.data, data::Split::kTest, group.seed,
-                {.seed = group.seed, .shuffle = false, .noise = {"noise"}, .noise_size = network.noise_size});
-  model.make_evaluation = [network, test] {
-    return Result<std::unique_ptr<learner::Replica>>(std::make_unique<learner::sngan::SnganEvaluation>(network, test));
+  model.evaluation_rows = std::min(options.evaluation_images, test_rows(options));
+  model.evaluation_batch = 500;
+  model.make_evaluation = [network, images = model.evaluation_rows, seed = group.seed] {
+    return Result<std::unique_ptr<learner::Replica>>(
+        std::make_unique<learner::sngan::SnganEvaluation>(network, images, seed));
   };
-  model.evaluation_rows = test_rows(options);
-  model.evaluation_batch = 1000;
+  // Its own seed, so that runs of several seeds are judged alike.
+  const learner::sngan::JudgeOptions judge = {.classifier = {.image = network.image, .classes = 10, .seed = 1},
+                                              .images = model.evaluation_rows};
+  const auto judge_train = images_of(options.data, data::Split::kTrain, group.seed, {.seed = 1});
+  const auto judge_test = images_of(options.data, data::Split::kTest, group.seed, {.shuffle = false});
+  model.make_judge = [judge, judge_train, judge_test] {
+    return Result<std::unique_ptr<learner::Judge>>(
+        std::make_unique<learner::sngan::SnganJudge>(judge, judge_train, judge_test));
+  };
   return model;
 }
 

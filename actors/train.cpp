@@ -97,7 +97,7 @@ class Training {
       earlier_wall_s_ = static_cast<double>(wall_ms) / 1000;
     }
     if (hooks_.place != nullptr) return open_place();
-    TROUPE_ASSIGN(topology_, run_topology(options_, spec_, *hooks_.metrics, earlier_wall_s_));
+    TROUPE_ASSIGN(topology_, run_topology(options_, spec_, {*hooks_.metrics, hooks_.pictures}, earlier_wall_s_));
     if (hooks_.change_topology) hooks_.change_topology(topology_);
     RuntimeOptions runtime;
     runtime.seed = options_.seed;
@@ -120,7 +120,7 @@ class Training {
       TROUPE_ASSIGN(const std::int64_t wall_ms, part.counter(kWallCounter));
       earlier_wall_s_ = static_cast<double>(wall_ms) / 1000;
     }
-    TROUPE_ASSIGN(topology_, node_topology(options_, spec_, *hooks_.metrics, earlier_wall_s_));
+    TROUPE_ASSIGN(topology_, node_topology(options_, spec_, {*hooks_.metrics, hooks_.pictures}, earlier_wall_s_));
     TROUPE_ASSIGN(network_, make_network(*hooks_.place, topology_));
     log::info("the chief listens on {}", transport::to_string(network_->address()));
     auto more = [this] { return std::vector<messages::Counter>{{kWallCounter, wall_ms()}}; };

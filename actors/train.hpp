@@ -13,6 +13,7 @@
 #include <troupe/actors/train_options.hpp>
 #include <troupe/core/error.hpp>
 #include <troupe/core/metrics.hpp>
+#include <troupe/core/picture.hpp>
 
 namespace troupe::actors {
 
@@ -68,6 +69,8 @@ struct TrainHooks {
   ///   evaluator/return, evaluator/return_std, evaluator/episodes (these three together, in a row of their own).
   /// wall_s of a row counts over all starts of the run.
   MetricSink* metrics = nullptr;
+  /// Receives what evaluators show, on their threads; null: nobody wants it.
+  PictureSink* pictures = nullptr;
   /// Where checkpoints go; made if absent.
   std::filesystem::path checkpoint_dir;
   /// Go on from the newest good checkpoint in checkpoint_dir instead of starting afresh.

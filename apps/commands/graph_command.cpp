@@ -55,7 +55,7 @@ Result<std::string> draw(const std::string& dot) {
 Result<std::string> graph(const actors::TrainOptions& options, bool as_text) {
   NoMetrics sink;
   TROUPE_ASSIGN(const envs::EnvSpec environment, actors::run_environment(options));
-  TROUPE_ASSIGN(const actors::Topology topology, actors::run_topology(options, environment, sink, 0));
+  TROUPE_ASSIGN(const actors::Topology topology, actors::run_topology(options, environment, {sink}, 0));
   TROUPE_TRY(actors::check(topology));
   const std::string dot = actors::to_dot(topology);
   return as_text ? dot : draw(dot);

@@ -16,6 +16,7 @@
 #include <troupe/apps/run/fan_out.hpp>
 #include <troupe/apps/run/learning_curve.hpp>
 #include <troupe/apps/run/progress.hpp>
+#include <troupe/apps/run/samples.hpp>
 #include <troupe/apps/run/stop_request.hpp>
 #include <troupe/apps/run/summary.hpp>
 #include <troupe/apps/run/tensorboard.hpp>
@@ -65,6 +66,7 @@ Status record_run(const RunDirectory& run, const Config& config, const actors::T
   TROUPE_ASSIGN(std::vector<actors::Evaluation> earlier, earlier_evaluations(run));
   LearningCurveSink curve(run.learning_curve(), fmt::format("{}, seed {}", options.env, options.seed),
                           std::move(earlier));
+  SampleSink samples(run.samples(), tensorboard);
   const SteadyClock clock;
   const ProgressStyle style = isatty(STDOUT_FILENO) != 0 ? ProgressStyle::kLive : ProgressStyle::kPlain;
   const bool learns_env = actors::has_d4pg(options);
@@ -74,7 +76,9 @@ Status record_run(const RunDirectory& run, const Config& config, const actors::T
     limits.max_env_steps = options.max_env_steps;
     limits.max_learner_steps = options.max_learner_steps;
   }
-  for (const actors::ReplicaRun& group : options.replicas) limits.replicas[group.group.name] = group.group.steps;
+  for (const actors::ReplicaRun& group : options.replicas)
+    limits.replicas[group.group.name] = {.steps = group.group.steps, .batch_size = group.group.batch_size};
+
   ProgressSink progress(stdout, style, terminal_columns(), limits, clock);
   std::vector<MetricSink*> sinks = {&csv, &tensorboard};
   if (learns_env) sinks.push_back(&curve);
@@ -85,6 +89,7 @@ Status record_run(const RunDirectory& run, const Config& config, const actors::T
   const StopRequest stop;
   const Result<actors::TrainSummary> trained = actors::train(options, {.stop = &stop.flag(),
                                                                        .metrics = &metrics,
+                                                                       .pictures = &samples,
                                                                        .checkpoint_dir = run.checkpoints(),
                                                                        .resume = how.resume,
                                                                        .place = how.place});
@@ -92,6 +97,7 @@ Status record_run(const RunDirectory& run, const Config& config, const actors::T
   const Status flushed = metrics.flush();
   if (!trained.ok()) return trained.error();
   TROUPE_TRY(flushed);
+  TROUPE_TRY(animate_samples(run.samples()));
   if (how.resume) TROUPE_TRY(write_file_atomic(run.config().string(), config.to_toml()));
   const RunSummary summary = {.env = options.env,
                               .seed = options.seed,

@@ -6,6 +6,16 @@
 
 namespace troupe::apps {
 
+Image to_image(const Picture& picture) {
+  TROUPE_CHECK(picture.channels == 1 || picture.channels == 3, "a picture of {} channels", picture.channels);
+  Image image(static_cast<int>(picture.width), static_cast<int>(picture.height));
+  const auto repeat = static_cast<std::size_t>(3 / picture.channels);
+  TROUPE_CHECK(picture.pixels.size() * repeat == image.pixels.size(), "a picture of {} x {} x {} has {} bytes",
+               picture.height, picture.width, picture.channels, picture.pixels.size());
+  for (std::size_t i = 0; i < image.pixels.size(); ++i) image.pixels[i] = picture.pixels[i / repeat];
+  return image;
+}
+
 Image side_by_side(std::span<const Image> images, int gap) {
   TROUPE_CHECK(!images.empty(), "there are no pictures to join");
   const int height = images[0].height;

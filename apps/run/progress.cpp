@@ -48,9 +48,9 @@ double ProgressState::left_s() const {
   }
   // Whatever the run trains must end, the groups as well as D4PG.
   double groups = 0;
-  for (const auto& [name, steps] : limits_.replicas) {
+  for (const auto& [name, group] : limits_.replicas) {
     const double rate = value(name + "/steps_per_s", 0);
-    const double still = std::max(static_cast<double>(steps) - value(name + "/step", 0), 0.0);
+    const double still = std::max(static_cast<double>(group.steps) - value(name + "/step", 0), 0.0);
     if (still > 0) groups = std::max(groups, rate > 0 ? still / rate : std::numeric_limits<double>::infinity());
   }
   if (!limits_.replicas.empty()) left = last_.env_steps > 0 ? std::max(left, groups) : groups;
@@ -58,18 +58,24 @@ double ProgressState::left_s() const {
   return left;
 }
 
-std::string ProgressState::replica_part(const std::string& name, std::int64_t steps) const {
-  std::string part =
-      fmt::format("{} {}/{}", name, format_count(value(name + "/step", 0)), format_count(static_cast<double>(steps)));
+std::string ProgressState::replica_part(const std::string& name, const GroupLimits& limits) const {
+  std::string part = fmt::format("{} {}/{}", name, format_count(value(name + "/step", 0)),
+                                 format_count(static_cast<double>(limits.steps)));
   if (const double rate = value(name + "/steps_per_s", kUnknown); rate != kUnknown) {
-    part += fmt::format(" ({}/s)", format_count(rate));
+    part += fmt::format(" ({}/s", format_count(rate));
+    if (limits.batch_size > 0)
+      part += fmt::format(", {} images/s", format_count(rate * static_cast<double>(limits.batch_size)));
+    part += ')';
   }
-  const std::string prefix = name + "-evaluator/";
-  for (auto at = values_.lower_bound(prefix); at != values_.end() && at->first.starts_with(prefix); ++at) {
-    const std::string scalar = at->first.substr(prefix.size());
-    if (scalar != "step" && scalar.find('/') == std::string::npos)
-      part += fmt::format(" {} {:.3g}", scalar, at->second);
-  }
+  const auto add = [&](const std::string& prefix, const auto& wanted) {
+    for (auto at = values_.lower_bound(prefix); at != values_.end() && at->first.starts_with(prefix); ++at) {
+      const std::string_view scalar = std::string_view(at->first).substr(prefix.size());
+      if (scalar.find('/') == std::string_view::npos && wanted(scalar))
+        part += fmt::format(" {} {:.3g}", scalar, at->second);
+    }
+  };
+  add(name + "/", [](std::string_view scalar) { return scalar.ends_with("loss"); });
+  add(name + "-evaluator/", [](std::string_view scalar) { return scalar != "step" && !scalar.starts_with("judge_"); });
   return part;
 }
 
@@ -89,7 +95,7 @@ std::string ProgressState::line(std::size_t columns_max) const {
     counted("env", last_.env_steps, value("actor/steps_per_s", kUnknown));
     counted("learner", last_.learner_steps, value("learner/steps_per_s", kUnknown));
   }
-  for (const auto& [name, steps] : limits_.replicas) parts.push_back(replica_part(name, steps));
+  for (const auto& [name, group] : limits_.replicas) parts.push_back(replica_part(name, group));
   if (values_.count("replay/items") > 0)
     parts.push_back(fmt::format("replay {}", format_count(values_.at("replay/items"))));
   if (values_.count("parameters/staleness_mean") > 0) {

@@ -11,12 +11,18 @@
 
 namespace troupe::apps {
 
+/// Of a replica group.
+struct GroupLimits {
+  std::int64_t steps = 0;
+  std::int64_t batch_size = 0;  ///< images of a step; 0: not said
+};
+
 /// The limits of a run, for the time that is left; 0 is no limit.
 struct RunLimits {
   double max_minutes = 0;
   std::int64_t max_env_steps = 0;
   std::int64_t max_learner_steps = 0;
-  std::map<std::string, std::int64_t> replicas = {};  ///< steps of each replica group; the run lasts until all are done
+  std::map<std::string, GroupLimits> replicas = {};  ///< the run lasts until all groups are done
 };
 
 /// The newest value of every scalar, put into words. Pure.
@@ -25,15 +31,17 @@ class ProgressState {
   explicit ProgressState(RunLimits limits) : limits_(limits) {}
   void update(const MetricRow& row);
   /// "1m05s (3m10s left)  return 812.3  env 12.3k (1.20k/s)  learner 1.54k (150/s)  replay 12.3k  staleness 4.2".
-  /// A run of replica groups has a part for each: "classifier 1.20k/2.00k (150/s) accuracy 0.882".
-  /// A part appears when a row had its scalars; the last parts are left out if the line were longer than columns_max.
+  /// A run of replica groups has a part for each: "sngan 1.20k/2.00k (150/s, 9.60k images/s)
+  /// discriminator_loss 1.54 generator_loss 0.21 frechet_distance 12.1": its losses and what its evaluator says, but
+  /// for judge_..., which is about the judge. A part appears when a row had its scalars; the last parts are left out if
+  /// the line were longer than columns_max.
   std::string line(std::size_t columns_max) const;
   /// Seconds until the nearest limit at the present rates; infinite without one.
   double left_s() const;
 
  private:
   double value(const std::string& name, double otherwise) const;
-  std::string replica_part(const std::string& name, std::int64_t steps) const;
+  std::string replica_part(const std::string& name, const GroupLimits& limits) const;
 
   RunLimits limits_;
   MetricRow last_;

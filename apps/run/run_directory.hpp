@@ -1,6 +1,7 @@
 #pragma once
 // runs/<name>-<time>/: everything that a run leaves behind, by its fixed names.
 //   config.toml  metrics.csv  events.out.tfevents.*  learning_curve.svg  summary.json  log.txt  checkpoints/  render/
+//   samples/
 #include <filesystem>
 #include <string>
 #include <utility>
@@ -18,6 +19,7 @@ struct RunDirectory {
   std::filesystem::path summary() const { return path / "summary.json"; }
   std::filesystem::path log() const { return path / "log.txt"; }
   std::filesystem::path checkpoints() const { return path / "checkpoints"; }
+  std::filesystem::path samples() const { return path / "samples"; }
   std::filesystem::path render() const { return path / "render"; }
 };
 

@@ -8,6 +8,7 @@
 #include <span>
 #include <utility>
 
+#include <troupe/apps/pictures/png_writer.hpp>
 #include <troupe/core/crc32c.hpp>
 #include <troupe/core/text.hpp>
 
@@ -66,7 +67,9 @@ class Message {
 /// Field numbers of event.proto and summary.proto.
 enum EventField { kWallTime = 1, kStep = 2, kFileVersion = 3, kSummary = 5, kSessionLog = 7 };
 enum SummaryField { kValue = 1 };
-enum ValueField { kTag = 1, kSimpleValue = 2 };
+enum ValueField { kTag = 1, kSimpleValue = 2, kImage = 4 };
+enum ImageField { kHeight = 1, kWidth = 2, kColorspace = 3, kEncodedImage = 4 };
+constexpr std::uint64_t kRgb = 3;
 enum SessionLogField { kStatus = 1 };
 constexpr std::uint64_t kSessionStart = 1;
 
@@ -96,8 +99,9 @@ Result<TensorBoardSink> TensorBoardSink::create(const std::filesystem::path& dir
 }
 
 Status TensorBoardSink::write(const MetricRow& row) {
+  const std::lock_guard lock(*mutex_);
   if (!started_) first_wall_s_ = row.wall_s;
-  const double wall_time = start_unix_s_ + row.wall_s - first_wall_s_;
+  const double wall_time = last_wall_time_ = start_unix_s_ + row.wall_s - first_wall_s_;
   const auto step = static_cast<std::uint64_t>(row.learner_steps);
   if (!started_) {
     Message session;
@@ -114,6 +118,27 @@ Status TensorBoardSink::write(const MetricRow& row) {
   Message event;
   event.fixed64(kWallTime, wall_time).varint(kStep, step).text(kSummary, summary.bytes());
   TROUPE_TRY(file_.append(tf_record(event.bytes())));
+  return file_.flush();
+}
+
+Status TensorBoardSink::write(const Picture& picture, const Image& image) {
+  TROUPE_ASSIGN(const std::vector<std::byte> png, png_bytes(image));
+  Message content;
+  content.varint(kHeight, static_cast<std::uint64_t>(image.height))
+      .varint(kWidth, static_cast<std::uint64_t>(image.width));
+  content.varint(kColorspace, kRgb).text(kEncodedImage, {reinterpret_cast<const char*>(png.data()), png.size()});
+  Message entry, summary, event;
+  entry.text(kTag, printable(picture.source + "/" + picture.name)).text(kImage, content.bytes());
+  summary.text(kValue, entry.bytes());
+  const std::lock_guard lock(*mutex_);
+  event.fixed64(kWallTime, last_wall_time_).varint(kStep, static_cast<std::uint64_t>(picture.step));
+  event.text(kSummary, summary.bytes());
+  TROUPE_TRY(file_.append(tf_record(event.bytes())));
+  return file_.flush();
+}
+
+Status TensorBoardSink::flush() {
+  const std::lock_guard lock(*mutex_);
   return file_.flush();
 }
 

@@ -41,13 +41,15 @@ Var generator(Graph& graph, ParamGroup group, const Options& options, Var noise,
     width = size;
     ++layer;
   }
-  const Var weight = param("weight", Shape{width, options.pixels}, glorot(width, options.pixels));
-  return linear(x, weight, param("bias", Shape{options.pixels}, {}), Activation::kTanh);
+  const std::int64_t pixels = options.image.elements();
+  const Var weight = param("weight", Shape{width, pixels}, glorot(width, pixels));
+  const Var image = linear(x, weight, param("bias", Shape{pixels}, {}), Activation::kTanh);
+  return reshape(image, options.image.with_leading(graph.batch()));
 }
 
 Discriminator::Discriminator(Graph& graph, ParamGroup group, const Options& options, bool training)
-    : pixels_(options.pixels) {
-  std::int64_t width = options.pixels;
+    : pixels_(options.image.elements()) {
+  std::int64_t width = pixels_;
   std::vector<std::int64_t> sizes = options.discriminator_sizes;
   sizes.push_back(1);
   for (const std::int64_t size : sizes) {
@@ -66,7 +68,8 @@ std::vector<Var> Discriminator::state() const {
 }
 
 Var Discriminator::operator()(Var image) const {
-  Var x = image ? reshape(image, Shape{image.graph->batch(), pixels_}) : Var{};
+  if (!image) return {};
+  Var x = reshape(image, Shape{image.graph->batch(), pixels_});
   for (const Layer& layer : layers_) {
     const bool head = &layer == &layers_.back();
     x = linear(x, layer.weight, layer.bias, head ? Activation::kNone : Activation::kLeakyRelu);

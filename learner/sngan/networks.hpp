@@ -18,7 +18,7 @@ struct GeneratorMode {
   std::function<void(Var)> shared;  ///< called with each state that is equal on all replicas; may be empty
 };
 
-/// noise: [rows, noise_size]. Returns images in [-1, 1]: [rows, pixels].
+/// noise: [rows, noise_size]. Returns images in [-1, 1]: [rows, options.image].
 Var generator(Graph& graph, ParamGroup group, const Options& options, Var noise, const GeneratorMode& mode);
 
 /// Its weights are normalised once, when it is made, and then serve all passes of the step: the power iterations of a
@@ -30,8 +30,7 @@ class Discriminator {
 
   /// The u of each layer. It follows from the weights alone, so it is equal on all replicas.
   std::vector<Var> state() const;
-  /// image: [rows, ...] with options.pixels elements a row, which are flattened. Returns logits, higher for real ones:
-  /// [rows, 1].
+  /// image: [rows, options.image]. Returns logits, higher for real ones: [rows, 1].
   Var operator()(Var image) const;
 
  private:

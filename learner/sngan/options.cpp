@@ -21,7 +21,10 @@ Status check_sizes(std::string_view option, const std::vector<std::int64_t>& siz
 }  // namespace
 
 Status validate(const Options& options) {
-  TROUPE_TRY(check(options.pixels >= 1, "pixels", static_cast<double>(options.pixels), "at least 1"));
+  if (options.image.rank() != 3 || options.image.elements() < 1) {
+    return Error{Code::kInvalidArgument,
+                 fmt::format("sngan: image is {}, expected [height, width, channels]", options.image.to_string())};
+  }
   TROUPE_TRY(check(options.noise_size >= 1, "noise_size", static_cast<double>(options.noise_size), "at least 1"));
   TROUPE_TRY(check_sizes("generator_sizes", options.generator_sizes));
   TROUPE_TRY(check_sizes("discriminator_sizes", options.discriminator_sizes));
@@ -32,7 +35,7 @@ Status validate(const Options& options) {
 }
 
 Signature batch_signature(const Options& options) {
-  return {{"image", DType::kF32, Shape{options.pixels}}, {"noise", DType::kF32, Shape{options.noise_size}}};
+  return {{"image", DType::kF32, options.image}, {"noise", DType::kF32, Shape{options.noise_size}}};
 }
 
 }  // namespace troupe::learner::sngan

@@ -11,7 +11,7 @@
 namespace troupe::learner::sngan {
 
 struct Options {
-  std::int64_t pixels = 784;  ///< of an image, in [-1, 1]
+  Shape image = {28, 28, 1};  ///< height, width, channels; values in [-1, 1]
   std::int64_t noise_size = 64;
   std::vector<std::int64_t> generator_sizes = {256, 512};      ///< hidden layers: batch norm and ReLU
   std::vector<std::int64_t> discriminator_sizes = {512, 256};  ///< hidden layers: spectral norm and leaky ReLU
@@ -27,9 +27,9 @@ struct Options {
 /// Errors: kInvalidArgument naming the option, got and expected.
 Status validate(const Options& options);
 
-/// Columns of a batch: image, float32 [pixels], or any other shape of as many elements, such as [height, width,
-/// channels]; noise, float32 [noise_size], standard normal. Noise comes with the data so that runs repeat and do not
-/// depend on how many replicas share a batch. An input may have others too.
+/// Columns of a batch: image, float32 [height, width, channels]; noise, float32 [noise_size], standard normal. Noise
+/// comes with the data so that runs repeat and do not depend on how many replicas share a batch. An input may have
+/// others too.
 Signature batch_signature(const Options& options);
 
 }  // namespace troupe::learner::sngan

@@ -1,30 +1,37 @@
 #include <troupe/learner/sngan/replica.hpp>
 
-#include <cmath>
 #include <utility>
-#include <vector>
 
 #include <troupe/core/rng.hpp>
-#include <troupe/learner/ops/elementwise.hpp>
-#include <troupe/learner/ops/joint.hpp>
-#include <troupe/learner/ops/linear.hpp>
 #include <troupe/learner/ops/losses.hpp>
 #include <troupe/learner/ops/reduce.hpp>
-#include <troupe/learner/ops/shaping.hpp>
 #include <troupe/learner/sngan/networks.hpp>
 
 namespace troupe::learner::sngan {
 namespace {
 
-constexpr std::int64_t kFeatures = 256;
+/// Normal noise, the same again from the start after so many batches.
+class NoiseInput final : public InputPipeline {
+ public:
+  NoiseInput(const Options& options, std::int64_t images, std::uint64_t seed, std::int64_t batch)
+      : signature_({{"noise", DType::kF32, Shape{options.noise_size}}}),
+        buffer_(signature_, batch),
+        batches_((images + batch - 1) / batch),
+        seed_(seed) {}
+  const Signature& signature() const override { return signature_; }
+  Result<BatchView> next() override {
+    Rng rng(derive_seed(seed_, "evaluation noise", static_cast<std::uint64_t>(next_)));
+    for (float& value : buffer_.mutable_view().as<float>(0)) value = static_cast<float>(rng.normal());
+    next_ = (next_ + 1) % batches_;
+    return buffer_.view();
+  }
 
-/// Normal values of that deviation, the same in every evaluation there is.
-Var random_constant(Graph& graph, const Shape& shape, double deviation, std::uint64_t seed) {
-  Rng rng(seed);
-  std::vector<float> values(static_cast<std::size_t>(shape.elements()));
-  for (float& value : values) value = static_cast<float>(deviation * rng.normal());
-  return graph.constant(shape, std::move(values));
-}
+ private:
+  const Signature signature_;
+  BatchBuffer buffer_;
+  std::int64_t batches_, next_ = 0;
+  std::uint64_t seed_;
+};
 
 }  // namespace
 
@@ -61,31 +68,19 @@ void SnganReplica::step_fn(ReplicaContext& context, const StepInputs& inputs) {
   graph.minimize(generator_loss, generator_group, context.wrap_optimizer(optimizer));
 }
 
-SnganEvaluation::SnganEvaluation(Options options, InputFn input_fn)
-    : options_(std::move(options)), input_fn_(std::move(input_fn)) {}
+SnganEvaluation::SnganEvaluation(Options options, std::int64_t images, std::uint64_t seed)
+    : options_(std::move(options)), images_(images), seed_(seed) {}
 
 Result<std::unique_ptr<InputPipeline>> SnganEvaluation::input_fn(const InputContext& context) {
   TROUPE_TRY(validate(options_));
-  return input_fn_(context);
+  return std::unique_ptr<InputPipeline>(std::make_unique<NoiseInput>(options_, images_, seed_, context.replica_batch));
 }
 
 void SnganEvaluation::step_fn(ReplicaContext& context, const StepInputs& inputs) {
   Graph& graph = context.graph();
   ParamGroup group = graph.group(kGeneratorGroup);
   if (options_.average_decay > 0) group = graph.average(group, options_.average_decay);
-  // Pixels are about as far from 0 as 1, so projections have a deviation of some 1, and so have the biases.
-  const double deviation = 1 / std::sqrt(static_cast<double>(options_.pixels));
-  const Var weight = random_constant(graph, Shape{options_.pixels, kFeatures}, deviation, 1);
-  const Var bias = random_constant(graph, Shape{kFeatures}, 1, 2);
-  const auto mean_features = [&](Var images) {
-    const Var flat = reshape(images, Shape{graph.batch(), options_.pixels});
-    const Var features = linear(flat, weight, bias, Activation::kRelu);
-    const Var ones = affine(slice(features, 0, 1), 0, 1);
-    const Var sums = sum_shards(matmul(features, ones, true));
-    return affine(sums, 1 / static_cast<double>(graph.batch()));
-  };
-  const Var fake = generator(graph, group, options_, inputs["noise"], {.training = false});
-  graph.metric("feature_distance", mean(square(sub(mean_features(inputs["image"]), mean_features(fake)))));
+  graph.output(kImages, generator(graph, group, options_, inputs["noise"], {.training = false}));
 }
 
 }  // namespace troupe::learner::sngan

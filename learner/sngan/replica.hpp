@@ -1,6 +1,7 @@
 #pragma once
 // One step of the SN-GAN as a replica: both losses at the same parameters, two Adams. One pass of the generator and one
-// of the discriminator over its images serve both losses. And its judge, for evaluators.
+// of the discriminator over its images serve both losses. And what evaluators run instead.
+#include <cstdint>
 #include <memory>
 
 #include <troupe/learner/replica.hpp>
@@ -22,24 +23,25 @@ class SnganReplica final : public Replica {
   InputFn input_fn_;
 };
 
-/// How far generated images are from real ones, in a step that updates nothing: with the moving average where there is
-/// one, and batch norm's running statistics. Groups and states have the names that they have in training.
+/// The output of SnganEvaluation's program: [rows, options.image].
+inline constexpr const char* kImages = "images";
+
+/// Generates images for a judge (learner/sngan/judge.hpp), in a step that updates nothing: with the moving average
+/// where there is one, and batch norm's running statistics. Groups and states have the names that they have in
+/// training.
 class SnganEvaluation final : public Replica {
  public:
-  /// As of SnganReplica; batches are full.
-  SnganEvaluation(Options options, InputFn input_fn);
+  /// The noise of the first `images` rows follows from the seed; then it begins again, so that every evaluation sees
+  /// the same noise.
+  SnganEvaluation(Options options, std::int64_t images, std::uint64_t seed);
 
   Result<std::unique_ptr<InputPipeline>> input_fn(const InputContext& context) override;
-  /// Metric: feature_distance, the mean squared difference between the mean features of the batch's real images and of
-  /// as many generated ones. A feature is a rectified random projection (a random-feature kernel's mean discrepancy,
-  /// Rahimi & Recht 2007, Gretton et al. 2012), so images that are right on average but all alike are far off too.
-  /// About 2 / rows for two batches of real images, whose features have a variance of some 1. No Frechet distance:
-  /// those of one data set compare with each other, and with nothing else.
   void step_fn(ReplicaContext& context, const StepInputs& inputs) override;
 
  private:
   Options options_;
-  InputFn input_fn_;
+  std::int64_t images_;
+  std::uint64_t seed_;
 };
 
 }  // namespace troupe::learner::sngan

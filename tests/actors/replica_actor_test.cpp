@@ -126,6 +126,62 @@ TEST(ReplicaEvaluator, JudgesWhatWasPublishedOverAllOfItsData) {
   EXPECT_EQ((*again)->step(context).value(), Progress::kDone);  // what it had evaluated counts
 }
 
+/// Takes its time to prepare, counts what it is given and shows a picture of it.
+class CountingJudge final : public learner::Judge {
+ public:
+  Result<bool> prepare() override { return ++slices_ == 3; }
+  Status take(const learner::Program& program, std::int64_t rows) override {
+    EXPECT_EQ(slices_, 3);
+    EXPECT_EQ(program.metric_names().size(), 1U);
+    rows_.push_back(static_cast<double>(rows));
+    return {};
+  }
+  Result<learner::Verdict> verdict() override {
+    learner::Verdict verdict;
+    for (const double rows : rows_) verdict.scalars.push_back({"rows", rows});
+    verdict.pictures.push_back({.name = "samples", .height = 1, .width = 1, .pixels = {9}});
+    rows_.clear();
+    return verdict;
+  }
+
+ private:
+  int slices_ = 0;
+  std::vector<double> rows_;
+};
+
+class KeptPictures final : public PictureSink {
+ public:
+  Status write(const Picture& picture) override {
+    pictures.push_back(picture);
+    return {};
+  }
+  std::vector<Picture> pictures;
+};
+
+TEST(ReplicaEvaluator, LeavesTheVerdictToTheModelsJudge) {
+  FakeContext trained, context;
+  run(*make(line(8)), trained);
+  ReplicaModel model = line_model();
+  model.evaluation_rows = 80;  // 32, 32 and half of a batch
+  model.make_judge = [] { return Result<std::unique_ptr<learner::Judge>>(std::make_unique<CountingJudge>()); };
+  KeptPictures kept;
+  const auto evaluator = ReplicaEvaluator::make(
+      {.name = "line-evaluator", .model = model, .last_step = 8, .group = "line", .pictures = &kept});
+  context.in("parameters").frames.push_back(trained.out("parameters").sent.back());
+  EXPECT_EQ(run(**evaluator, context), 7);  // two slices, the last and the beginning, three batches, done
+  Report report;
+  (*evaluator)->report(report);
+  std::vector<double> rows;
+  for (const Scalar& gauge : report.gauges) {
+    if (gauge.name == "rows") rows.push_back(gauge.value);
+  }
+  EXPECT_EQ(rows, (std::vector<double>{32, 32, 16}));
+  ASSERT_EQ(kept.pictures.size(), 1U);
+  EXPECT_EQ(kept.pictures[0].source, "line");
+  EXPECT_EQ(kept.pictures[0].name, "samples");
+  EXPECT_EQ(kept.pictures[0].step, 8);
+}
+
 TEST(ReplicaEvaluator, RefusesParametersOfAnotherNetwork) {
   FakeContext context;
   auto evaluator = ReplicaEvaluator::make({.name = "line-evaluator", .model = line_model(), .last_step = 1});

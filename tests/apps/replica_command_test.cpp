@@ -45,6 +45,26 @@ TEST_F(ReplicaCommand, TrainRecordsARunOfAReplicaGroupAlone) {
   EXPECT_EQ(resumed.exit_code, 0) << resumed.err;
 }
 
+TEST_F(ReplicaCommand, TrainShowsAndJudgesWhatAGanDraws) {
+  write("g.toml",
+        "[replicas.gan]\nmodel = 'sngan'\ndata = 'synthetic'\nlayers = [32]\nbatch_size = 40\nsteps = 60\n"
+        "evaluate_every_steps = 30\nevaluation_images = 600\nreplicator = 'multi_worker'\ncount = 2\nn_dis = 2\n");
+  // A process for each of both replicas; the evaluator is with the chief.
+  for (const std::string how : {"--run-dir one", "--run-dir several --processes --set replicas.gan.nodes=2"}) {
+    const ProgramResult result = run("train g.toml " + how);
+    ASSERT_EQ(result.exit_code, 0) << result.out << result.err;
+    const std::filesystem::path folder = path() / (how.find("several") == std::string::npos ? "one" : "several");
+    const auto evaluation = nlohmann::json::parse(text_of(folder / "summary.json"))["replicas"]["gan"]["evaluation"];
+    EXPECT_GT(evaluation["frechet_distance"], 0) << evaluation;
+    EXPECT_GT(evaluation["inception_score"], 1) << evaluation;
+    EXPECT_GT(evaluation["judge_accuracy"], 0.9) << evaluation;
+    EXPECT_EQ(evaluation["judge_generated_images"], 600) << evaluation;
+    EXPECT_TRUE(std::filesystem::exists(folder / "samples/gan/step-000000060.png"));
+    EXPECT_TRUE(std::filesystem::exists(folder / "samples/gan/all.gif"));
+    EXPECT_NE(text_of(folder / "metrics.csv").find("gan-evaluator/frechet_distance"), std::string::npos);
+  }
+}
+
 /// All tensors of a run's newest checkpoint that belong to one instance.
 std::vector<std::byte> tensors_of(const std::filesystem::path& run, const std::string& instance) {
   const auto checkpoint = messages::open_newest_checkpoint((run / "checkpoints").string()).value();

@@ -5,6 +5,10 @@
 
 #include <troupe/apps/run/tensorboard.hpp>
 
+#include <fmt/core.h>
+
+#include <troupe/apps/pictures/png_writer.hpp>
+
 #include <troupe/tests/apps/test_directory.hpp>
 
 namespace troupe::apps {
@@ -66,6 +70,20 @@ TEST_F(TensorBoard, ItsReaderSeesEveryScalar) {
             "run/env_steps 300 1700000001.5 8.0\n"
             "run/wall_s 0 1700000000.5 0.5\n"
             "run/wall_s 300 1700000001.5 1.5\n");
+}
+
+TEST_F(TensorBoard, ItsReaderSeesPictures) {
+  SKIP_WITHOUT_PYTHON();
+  Result<TensorBoardSink> sink = TensorBoardSink::create(path(), 1000);
+  sink->write(row(0, 0, {})).value();
+  sink->write(row(2.5, 300, {})).value();
+  const Picture picture{.source = "gan", .name = "samples", .step = 250, .height = 1, .width = 2, .pixels = {0, 255}};
+  const Image image = to_image(picture);
+  sink->write(picture, image).value();
+  std::string expected = "gan/samples 250 1002.5 2 1 ";
+  const std::vector<std::byte> png = png_bytes(image).value();
+  for (const std::byte byte : png) expected += fmt::format("{:02x}", byte);
+  EXPECT_NE(read_events(path()).find(expected), std::string::npos) << read_events(path()) << expected;
 }
 
 TEST_F(TensorBoard, ItsReaderSeesTheNewValuesAfterAResume) {

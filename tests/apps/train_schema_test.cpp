@@ -242,6 +242,9 @@ TEST(TrainSchema, EveryKeyOfAReplicaGroupReachesItsField) {
                                         "schedule=cosine",
                                         "warmup_steps=18",
                                         "ema_decay=0.19",
+                                        "noise_size=23",
+                                        "n_dis=24",
+                                        "evaluation_images=25",
                                         "ps_shards=20",
                                         "ps_partition=max_size",
                                         "staleness=scale",
@@ -292,6 +295,9 @@ TEST(TrainSchema, EveryKeyOfAReplicaGroupReachesItsField) {
   EXPECT_EQ(model.schedule, "cosine");
   EXPECT_EQ(model.warmup_steps, 18);
   EXPECT_EQ(model.ema_decay, 0.19);
+  EXPECT_EQ(model.noise_size, 23);
+  EXPECT_EQ(model.n_dis, 24);
+  EXPECT_EQ(model.evaluation_images, 25);
   EXPECT_EQ(nodes, 3);
   EXPECT_EQ(ps_nodes, 4);
 }
