@@ -11,19 +11,24 @@ struct Two {
   V first, second;
 };
 
+/// Rows that are walked side by side, and elements up to which that is faster than one behind the other: several
+/// streams in one page keep the processor from fetching ahead.
+constexpr int kRows = 4;
+constexpr std::int64_t kShortRow = 64;
+
 /// Rows of this shard's part of `x` that are data.
 inline std::int64_t counted_rows(const KernelArgs& args, const Operand& x) {
   return args.valid == nullptr ? x.rows : args.valid->elements_of(x.rows);
 }
 
 /// Sums over `rows` rows, in first and second where they are not null, of the two values that f(row, column, lanes)
-/// returns. A few rows at a time are summed in registers, blocks of rows in a buffer that stays in the first-level
-/// cache, and blocks in the result: so memory is read in order, and the error grows with the number of blocks.
+/// returns. Blocks of rows are summed in a buffer that stays in the first-level cache and then added to the result: so
+/// memory is read in order, and the error grows with the number of blocks. Of short rows a few at a time are summed in
+/// registers, because the buffer would have to be read again too soon.
 template <class V, class F>
 inline void column_sums(std::int64_t rows, std::int64_t cols, typename V::T* first, typename V::T* second, F&& f) {
   using T = typename V::T;
-  constexpr std::int64_t kBlock = 256, kTile = 256;
-  constexpr int kRows = 4;
+  constexpr std::int64_t kBlock = 256, kTile = 1024;
   Kernels<V>::zero(first, first == nullptr ? 0 : cols);
   Kernels<V>::zero(second, second == nullptr ? 0 : cols);
   for (std::int64_t from = 0; from < rows; from += kBlock) {
@@ -34,7 +39,7 @@ inline void column_sums(std::int64_t rows, std::int64_t cols, typename V::T* fir
       Kernels<V>::zero(a, width);
       Kernels<V>::zero(b, width);
       std::int64_t row = from;
-      for (; row + kRows <= to; row += kRows) {
+      for (; cols <= kShortRow && row + kRows <= to; row += kRows) {
         for_vectors<V>(width, [&](std::int64_t i, int n) {
           Two<V> sum[kRows];
           for (int r = 0; r < kRows; ++r) sum[r] = f(row + r, tile + i, n);
@@ -61,9 +66,8 @@ inline void column_sums(std::int64_t rows, std::int64_t cols, typename V::T* fir
 /// is the same in all rows is loaded once for them.
 template <class V, class C, class F>
 inline void over_rows(std::int64_t rows, std::int64_t cols, C&& columns, F&& f) {
-  constexpr int kRows = 4;
   std::int64_t row = 0;
-  for (; row + kRows <= rows; row += kRows) {
+  for (; cols <= kShortRow && row + kRows <= rows; row += kRows) {
     for_vectors<V>(cols, [&](std::int64_t i, int n) {
       const auto same = columns(i, n);
       for (int r = 0; r < kRows; ++r) f(same, (row + r) * cols + i, n);

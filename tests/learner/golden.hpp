@@ -6,6 +6,7 @@
 #include <iterator>
 #include <stdexcept>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include <troupe/messages/safetensors.hpp>
@@ -29,9 +30,17 @@ class Golden {
     if (found == tensors_.end()) throw std::out_of_range("no golden tensor " + name);
     return *found;
   }
+  /// T: as it is stored; or double for what is stored as float.
   template <typename T>
   std::vector<T> values(const std::string& name) const {
     const messages::TensorBytes& tensor = find(name);
+    if constexpr (std::is_same_v<T, double>) {
+      if (tensor.dtype == DType::kF32) {
+        const std::vector<float> narrow = values<float>(name);
+        return {narrow.begin(), narrow.end()};
+      }
+    }
+    if (dtype_bytes(tensor.dtype) != sizeof(T)) throw std::out_of_range("golden tensor " + name + " has another type");
     std::vector<T> result(tensor.bytes.size() / sizeof(T));
     std::memcpy(result.data(), tensor.bytes.data(), tensor.bytes.size());
     return result;

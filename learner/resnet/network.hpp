@@ -1,0 +1,26 @@
+#pragma once
+// Residual networks, for training and for judging them.
+#include <functional>
+
+#include <troupe/learner/graph.hpp>
+#include <troupe/learner/resnet/options.hpp>
+
+namespace troupe::learner::resnet {
+
+/// The parameter group; with options.average_decay "resnet.average" beside it.
+inline constexpr const char* kGroup = "resnet";
+
+struct NetworkMode {
+  bool training = true;             ///< of batch norm
+  std::function<Var(Var)> all_sum;  ///< of batch norm in training; empty: statistics of this replica alone
+  std::function<void(Var)> shared;  ///< called with each state that is equal on all replicas; may be empty
+  int devices = 1;                  ///< logical devices over which the blocks are spread in order, as even stages
+};
+
+/// image: [rows, height, width, channels]. Returns logits: [rows, classes].
+/// Convolutions start as He et al. 2015 (arXiv 1502.01852, Eq. 14, fan out), the last layer with deviation 0.01 (Goyal
+/// et al. 2017, section 5.1). Tensors are called "stem", "stage1/block2/conv3", each with weight, gain and offset, and
+/// "stage2/block1/shortcut", "head".
+Var network(Graph& graph, ParamGroup group, const Options& options, Var image, const NetworkMode& mode);
+
+}  // namespace troupe::learner::resnet
