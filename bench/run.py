@@ -73,6 +73,22 @@ BENCHES = {
         },
     ),
     "conv": Bench("one convolution layer, forward and both gradients, beside oneDNN alone", "convolution_bench", {}),
+    "resnet50": Bench(
+        "one training step of ResNet-50 on 8 images of 224 x 224, and shared by two processes",
+        "resnet_bench",
+        {
+            "torch": ("torch", "learner/rivals/torch_resnet50.py"),
+            "torch_fp32": ("torch", "learner/rivals/torch_fp32_resnet50.py"),
+        },
+        timeout_s=600,
+    ),
+    "resnet50_memory": Bench(
+        "memory of a process that takes these steps",
+        "resnet_memory_bench",
+        {"torch": ("torch", "learner/rivals/torch_resnet50_memory.py")},
+        better="lower",
+        repeats=1,
+    ),
     "devices": Bench("one replica over two devices: branches, a pipeline, split layers", "devices_bench", {}),
     "envs": Bench(
         "environment steps, cheetah-run",

@@ -2,6 +2,7 @@
 
 The layers are those of learner/resnet/networks.cpp, in PyTorch's names: torchvision's models.resnet50, without that package.
 """
+import statistics
 import time
 
 import torch
@@ -72,11 +73,13 @@ def training_step(batch, size=224, bf16=False):
 
 
 def steps_per_second(step, threads, seconds):
+    """The median over at least five steps, after two that warm up."""
     torch.set_num_threads(threads)
     for _ in range(2):
         step()
-    count, begin = 0, time.perf_counter()
-    while time.perf_counter() - begin < seconds:
+    times = []
+    while sum(times) < seconds or len(times) < 5:
+        begin = time.perf_counter()
         step()
-        count += 1
-    return count / (time.perf_counter() - begin)
+        times.append(time.perf_counter() - begin)
+    return 1 / statistics.median(times)

@@ -1,0 +1,130 @@
+#pragma once
+// Training steps of image models on batches that stay the same, so that nothing but the step is measured: in this
+// process, and shared by processes that all-reduce through shared memory.
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <troupe/collectives/shared_memory.hpp>
+#include <troupe/core/check.hpp>
+#include <troupe/core/rng.hpp>
+#include <troupe/learner/multi_worker.hpp>
+#include <troupe/learner/replicator.hpp>
+
+namespace troupe::learner {
+
+/// Normal values, and labels below 10.
+class RandomBatch final : public InputPipeline {
+ public:
+  RandomBatch(const Signature& signature, const InputContext& context)
+      : signature_(signature), batch_(signature, context.replica_batch) {
+    Rng rng(1);
+    for (std::size_t column = 0; column < signature.size(); ++column) {
+      if (signature[column].dtype == DType::kI32) {
+        std::int32_t next = 0;
+        for (std::int32_t& label : batch_.mutable_view().as<std::int32_t>(column)) label = next++ % 10;
+      } else {
+        for (float& x : batch_.mutable_view().as<float>(column)) x = static_cast<float>(rng.normal());
+      }
+    }
+  }
+  const Signature& signature() const override { return signature_; }
+  Result<BatchView> next() override { return batch_.view(); }
+
+ private:
+  Signature signature_;
+  BatchBuffer batch_;
+};
+
+inline InputFn random_batch(Signature signature) {
+  return [signature = std::move(signature)](const InputContext& context) {
+    return Result<std::unique_ptr<InputPipeline>>(std::make_unique<RandomBatch>(signature, context));
+  };
+}
+
+using MakeReplica = std::function<std::unique_ptr<Replica>()>;
+
+/// The median over at least five steps, after two that warm up.
+inline double steps_per_second(Replicator& replicator, double seconds) {
+  for (int i = 0; i < 2; ++i) replicator.step().value();
+  std::vector<double> times;
+  double spent = 0;
+  while (spent < seconds || times.size() < 5) {
+    const auto begin = std::chrono::steady_clock::now();
+    replicator.step().value();
+    times.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
+    spent += times.back();
+  }
+  std::ranges::nth_element(times, times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2));
+  return 1 / times[times.size() / 2];
+}
+
+inline double on_threads(const MakeReplica& make, std::int64_t batch, int threads, DType compute, double seconds) {
+  const std::unique_ptr<Replica> replica = make();
+  const auto one = OneDevice::make(*replica, {.batch = batch, .compile = {.shards = threads, .compute = compute}});
+  return steps_per_second(*one.value(), seconds);
+}
+
+/// `processes` members of a group, a thread each, that share the batch. Called before this process has threads.
+inline double on_processes(const MakeReplica& make, std::int64_t batch, int processes, DType compute, int steps) {
+  struct Meeting {
+    std::atomic<int> has_ticket;
+    char ticket[128];
+    double result;
+  };
+  void* const memory = mmap(nullptr, sizeof(Meeting), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  TROUPE_CHECK(memory != MAP_FAILED, "mmap");
+  auto& meeting = *static_cast<Meeting*>(memory);
+  const auto member = [&](int rank) {
+    const auto communicator = collectives::make_shared_memory_communicator(
+        [&](const collectives::GroupView&, std::string mine, auto) -> Result<std::string> {
+          if (rank == 0) {
+            std::strncpy(meeting.ticket, mine.c_str(), sizeof meeting.ticket - 1);
+            meeting.has_ticket = 1;
+          }
+          while (meeting.has_ticket == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+          return std::string(meeting.ticket);
+        });
+    const std::unique_ptr<Replica> replica = make();
+    const auto worker = MultiWorker::make(
+        *replica, {.global_batch = batch, .compile = {.compute = compute}, .communicator = communicator.get()});
+    (*worker)->reform({.epoch = 1, .rank = rank, .size = processes}, std::chrono::seconds(60)).value();
+    std::vector<double> times;
+    for (int i = 0; i < steps + 2; ++i) {  // as many on all members
+      const auto begin = std::chrono::steady_clock::now();
+      (*worker)->step().value();
+      times.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
+    }
+    std::ranges::sort(times.begin() + 2, times.end());
+    if (rank == 0) meeting.result = 1 / times[2 + static_cast<std::size_t>(steps) / 2];
+  };
+  std::vector<pid_t> children;
+  for (int rank = 0; rank < processes; ++rank) {
+    const pid_t child = fork();
+    TROUPE_CHECK(child >= 0, "fork");
+    if (child == 0) {
+      member(rank);
+      _exit(0);
+    }
+    children.push_back(child);
+  }
+  for (const pid_t child : children) {
+    int status = 0;
+    TROUPE_CHECK(waitpid(child, &status, 0) == child && status == 0, "a member failed");
+  }
+  const double result = meeting.result;
+  munmap(memory, sizeof(Meeting));
+  return result;
+}
+
+}  // namespace troupe::learner
