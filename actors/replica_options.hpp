@@ -44,10 +44,13 @@ struct ReplicaModelOptions {
   double learning_rate = 1e-3;
   double momentum = 0.9;
   double weight_decay = 0;
-  std::string schedule = "constant";  ///< or "step", "cosine": over the group's steps
+  std::string schedule = "constant";  ///< or "step", "cosine", "linear": over the group's steps
   std::int64_t warmup_steps = 0;
   double ema_decay = 0;  ///< of the parameters that are evaluated; 0: the newest are
   // "sngan".
+  std::string network = "mlp";                          ///< of hidden layers `layers`, or "resnet"
+  std::int64_t width = 256, discriminator_width = 128;  ///< channels of "resnet"
+  bool conditional = false;                             ///< on the classes of the data
   std::int64_t noise_size = 64;
   std::int64_t n_dis = 1;                   ///< discriminator steps for one of the generator
   std::int64_t evaluation_images = 10'000;  ///< generated ones, and test images, that an evaluation compares

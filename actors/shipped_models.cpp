@@ -18,6 +18,7 @@ namespace troupe::actors {
 namespace {
 
 constexpr data::SyntheticImages kSynthetic = {.count = 4000, .noise = 90};
+constexpr std::int64_t kClasses = 10;  // of either set
 constexpr data::SyntheticImages kSyntheticTest = {.count = 1000, .noise = 90};
 
 /// Images of a split, loaded when somebody asks for them first. Replicas ask
@@ -65,8 +66,8 @@ learner::Schedule schedule_of(const ReplicaModelOptions& options, std::int64_t s
   using Kind = learner::Schedule::Kind;
   learner::Schedule schedule;
   schedule.warmup_steps = std::min(options.warmup_steps, steps - 1);
-  if (options.schedule == "cosine") {
-    schedule.kind = Kind::kCosine;
+  if (options.schedule == "cosine" || options.schedule == "linear") {
+    schedule.kind = options.schedule == "cosine" ? Kind::kCosine : Kind::kLinear;
     schedule.total_steps = steps;
   } else if (options.schedule == "step") {  // a tenth, and a hundredth, for the last two quarters
     schedule.kind = Kind::kStep;
@@ -115,6 +116,10 @@ ReplicaModel classifier(const ReplicaModelOptions& options, const ReplicaGroupOp
 ReplicaModel sngan(const ReplicaModelOptions& options, const ReplicaGroupOptions& group) {
   learner::sngan::Options network;
   if (options.data == "synthetic") network.image = {kSynthetic.height, kSynthetic.width, 1};
+  if (options.network == "resnet") network.network = learner::sngan::Network::kResnet;
+  network.classes = options.conditional ? kClasses : 0;
+  network.generator_width = options.width;
+  network.discriminator_width = options.discriminator_width;
   network.noise_size = options.noise_size;
   network.n_dis = options.n_dis;
   network.generator_sizes = options.layers;
@@ -135,7 +140,7 @@ ReplicaModel sngan(const ReplicaModelOptions& options, const ReplicaGroupOptions
         std::make_unique<learner::sngan::SnganEvaluation>(network, images, seed));
   };
   // Its own seed, so that runs of several seeds are judged alike.
-  const learner::sngan::JudgeOptions judge = {.classifier = {.image = network.image, .classes = 10, .seed = 1},
+  const learner::sngan::JudgeOptions judge = {.classifier = {.image = network.image, .classes = kClasses, .seed = 1},
                                               .images = model.evaluation_rows};
   const auto judge_train = images_of(options.data, data::Split::kTrain, group.seed, {.seed = 1});
   const auto judge_test = images_of(options.data, data::Split::kTest, group.seed, {.shuffle = false});

@@ -2,22 +2,15 @@
 
 #include <fmt/format.h>
 
-#include <cmath>
-
 #include <troupe/learner/ops/batch_norm.hpp>
 #include <troupe/learner/ops/linear.hpp>
 #include <troupe/learner/ops/shaping.hpp>
-#include <troupe/learner/ops/spectral_norm.hpp>
+#include <troupe/learner/sngan/resnet.hpp>
 
 namespace troupe::learner::sngan {
 namespace {
 
-/// Glorot & Bengio 2010, Eq. 16: the reference implementation's initialiser.
-Init glorot(std::int64_t in, std::int64_t out) { return Init::uniform(std::sqrt(6.0 / static_cast<double>(in + out))); }
-
-}  // namespace
-
-Var generator(Graph& graph, ParamGroup group, const Options& options, Var noise, const GeneratorMode& mode) {
+Var mlp_generator(Graph& graph, ParamGroup group, const Options& options, Var noise, const GeneratorMode& mode) {
   Var x = noise;
   std::int64_t width = options.noise_size, layer = 0;
   const auto param = [&](const char* name, const Shape& shape, Init init) {
@@ -29,7 +22,7 @@ Var generator(Graph& graph, ParamGroup group, const Options& options, Var noise,
                          Init::constant(start));
     };
     // No bias: batch norm takes the mean away.
-    const Var weight = param("weight", Shape{width, size}, glorot(width, size));
+    const Var weight = param("weight", Shape{width, size}, glorot({width, size}));
     const Var gain = param("gain", Shape{size}, Init::constant(1)), offset = param("offset", Shape{size}, {});
     const Var running_mean = state("mean", 0), running_variance = state("variance", 1);
     if (mode.all_sum && mode.shared) {  // averages over all replicas' rows
@@ -42,39 +35,34 @@ Var generator(Graph& graph, ParamGroup group, const Options& options, Var noise,
     ++layer;
   }
   const std::int64_t pixels = options.image.elements();
-  const Var weight = param("weight", Shape{width, pixels}, glorot(width, pixels));
+  const Var weight = param("weight", Shape{width, pixels}, glorot({width, pixels}));
   const Var image = linear(x, weight, param("bias", Shape{pixels}, {}), Activation::kTanh);
   return reshape(image, options.image.with_leading(graph.batch()));
 }
 
-Discriminator::Discriminator(Graph& graph, ParamGroup group, const Options& options, bool training)
-    : pixels_(options.image.elements()) {
-  std::int64_t width = pixels_;
-  std::vector<std::int64_t> sizes = options.discriminator_sizes;
-  sizes.push_back(1);
-  for (const std::int64_t size : sizes) {
-    const std::string name = fmt::format("layer{}", layers_.size());
-    const Var weight = graph.param(group, name + "/weight", Shape{width, size}, glorot(width, size));
-    const Var u = graph.state(fmt::format("{}/{}/u", kDiscriminatorGroup, name), Shape{size}, Init::normal(1));
-    layers_.push_back({spectral_norm(weight, u, training), graph.param(group, name + "/bias", Shape{size}, {}), u});
+Var mlp_discriminator(NormalisedLayers& layers, const Options& options, Var image) {
+  std::int64_t width = options.image.elements();
+  Var x = image ? reshape(image, Shape{image.graph->batch(), width}) : Var{};
+  for (std::size_t i = 0; i <= options.discriminator_sizes.size(); ++i) {
+    const bool head = i == options.discriminator_sizes.size();
+    const std::int64_t size = head ? 1 : options.discriminator_sizes[i];
+    const auto [weight, bias] = layers.at(fmt::format("layer{}", i), {width, size});
+    x = linear(x, weight, bias, head ? Activation::kNone : Activation::kLeakyRelu);
     width = size;
   }
-}
-
-std::vector<Var> Discriminator::state() const {
-  std::vector<Var> all;
-  for (const Layer& layer : layers_) all.push_back(layer.u);
-  return all;
-}
-
-Var Discriminator::operator()(Var image) const {
-  if (!image) return {};
-  Var x = reshape(image, Shape{image.graph->batch(), pixels_});
-  for (const Layer& layer : layers_) {
-    const bool head = &layer == &layers_.back();
-    x = linear(x, layer.weight, layer.bias, head ? Activation::kNone : Activation::kLeakyRelu);
-  }
   return x;
+}
+
+}  // namespace
+
+Var generator(Graph& graph, ParamGroup group, const Options& options, Var noise, Var label, const GeneratorMode& mode) {
+  if (options.network == Network::kMlp) return mlp_generator(graph, group, options, noise, mode);
+  return resnet_generator(graph, group, options, noise, label, mode);
+}
+
+Var discriminator(NormalisedLayers& layers, const Options& options, Var image, Var label) {
+  if (options.network == Network::kMlp) return mlp_discriminator(layers, options, image);
+  return resnet_discriminator(layers, options, image, label);
 }
 
 }  // namespace troupe::learner::sngan

@@ -1,9 +1,10 @@
 #pragma once
-// The SN-GAN's two networks.
+// The SN-GAN's two networks, of the kind that the options name: multi-layer perceptrons here, residual networks in
+// learner/sngan/resnet.hpp.
 #include <functional>
-#include <vector>
 
 #include <troupe/learner/graph.hpp>
+#include <troupe/learner/sngan/normalised_layers.hpp>
 #include <troupe/learner/sngan/options.hpp>
 
 namespace troupe::learner::sngan {
@@ -18,27 +19,12 @@ struct GeneratorMode {
   std::function<void(Var)> shared;  ///< called with each state that is equal on all replicas; may be empty
 };
 
-/// noise: [rows, noise_size]. Returns images in [-1, 1]: [rows, options.image].
-Var generator(Graph& graph, ParamGroup group, const Options& options, Var noise, const GeneratorMode& mode);
+/// noise: [rows, noise_size]; label: int32 [rows] where options.classes > 0, else not looked at. Returns images in
+/// [-1, 1]: [rows, options.image].
+Var generator(Graph& graph, ParamGroup group, const Options& options, Var noise, Var label, const GeneratorMode& mode);
 
-/// Its weights are normalised once, when it is made, and then serve all passes of the step: the power iterations of a
-/// step are those of one update, as in Alg. 1 of the paper.
-class Discriminator {
- public:
-  /// training: spectral norm's u moves.
-  Discriminator(Graph& graph, ParamGroup group, const Options& options, bool training);
-
-  /// The u of each layer. It follows from the weights alone, so it is equal on all replicas.
-  std::vector<Var> state() const;
-  /// image: [rows, options.image]. Returns logits, higher for real ones: [rows, 1].
-  Var operator()(Var image) const;
-
- private:
-  struct Layer {
-    Var weight, bias, u;
-  };
-  std::int64_t pixels_;
-  std::vector<Layer> layers_;
-};
+/// image: [rows, options.image]; label as above. Returns logits, higher for real ones: [rows, 1]. `layers` serves all
+/// passes of a step.
+Var discriminator(NormalisedLayers& layers, const Options& options, Var image, Var label);
 
 }  // namespace troupe::learner::sngan

@@ -4,6 +4,8 @@
 
 #include <string_view>
 
+#include <troupe/learner/sngan/resnet.hpp>
+
 namespace troupe::learner::sngan {
 namespace {
 
@@ -25,6 +27,16 @@ Status validate(const Options& options) {
     return Error{Code::kInvalidArgument,
                  fmt::format("sngan: image is {}, expected [height, width, channels]", options.image.to_string())};
   }
+  if (options.network == Network::kResnet) {
+    TROUPE_TRY(check(options.generator_width >= 1, "generator_width", static_cast<double>(options.generator_width),
+                     "at least 1"));
+    TROUPE_TRY(check(options.discriminator_width >= 1, "discriminator_width",
+                     static_cast<double>(options.discriminator_width), "at least 1"));
+    TROUPE_TRY(check(options.classes >= 0, "classes", static_cast<double>(options.classes), "at least 0"));
+    if (const auto plan = resnet_plan(options); !plan.ok()) return plan.error();
+  } else {
+    TROUPE_TRY(check(options.classes == 0, "classes", static_cast<double>(options.classes), "0 for perceptrons"));
+  }
   TROUPE_TRY(check(options.noise_size >= 1, "noise_size", static_cast<double>(options.noise_size), "at least 1"));
   TROUPE_TRY(check_sizes("generator_sizes", options.generator_sizes));
   TROUPE_TRY(check_sizes("discriminator_sizes", options.discriminator_sizes));
@@ -35,7 +47,9 @@ Status validate(const Options& options) {
 }
 
 Signature batch_signature(const Options& options) {
-  return {{"image", DType::kF32, options.image}, {"noise", DType::kF32, Shape{options.noise_size}}};
+  Signature signature = {{"image", DType::kF32, options.image}, {"noise", DType::kF32, Shape{options.noise_size}}};
+  if (options.classes > 0) signature.push_back({"label", DType::kI32, Shape{}});
+  return signature;
 }
 
 }  // namespace troupe::learner::sngan

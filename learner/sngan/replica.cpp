@@ -10,11 +10,12 @@
 namespace troupe::learner::sngan {
 namespace {
 
-/// Normal noise, the same again from the start after so many batches.
+/// Normal noise, and labels that go round, the same again from the start after so many batches.
 class NoiseInput final : public InputPipeline {
  public:
   NoiseInput(const Options& options, std::int64_t images, std::uint64_t seed, std::int64_t batch)
-      : signature_({{"noise", DType::kF32, Shape{options.noise_size}}}),
+      : signature_(columns(options)),
+        classes_(options.classes),
         buffer_(signature_, batch),
         batches_((images + batch - 1) / batch),
         seed_(seed) {}
@@ -22,12 +23,24 @@ class NoiseInput final : public InputPipeline {
   Result<BatchView> next() override {
     Rng rng(derive_seed(seed_, "evaluation noise", static_cast<std::uint64_t>(next_)));
     for (float& value : buffer_.mutable_view().as<float>(0)) value = static_cast<float>(rng.normal());
+    if (classes_ > 0) {
+      const auto label = buffer_.mutable_view().as<std::int32_t>(1);
+      std::int64_t image = next_ * buffer_.view().rows;
+      for (std::int32_t& of_row : label) of_row = static_cast<std::int32_t>(image++ % classes_);
+    }
     next_ = (next_ + 1) % batches_;
     return buffer_.view();
   }
 
  private:
+  static Signature columns(const Options& options) {
+    Signature columns = {{"noise", DType::kF32, Shape{options.noise_size}}};
+    if (options.classes > 0) columns.push_back({"label", DType::kI32, Shape{}});
+    return columns;
+  }
+
   const Signature signature_;
+  std::int64_t classes_;
   BatchBuffer buffer_;
   std::int64_t batches_, next_ = 0;
   std::uint64_t seed_;
@@ -51,10 +64,13 @@ void SnganReplica::step_fn(ReplicaContext& context, const StepInputs& inputs) {
   if (options_.sync_batch_norm) mode.all_sum = [&](Var x) { return context.all_sum(x); };
   mode.shared = [&](Var state) { context.set_policy(state, VariablePolicy::kSync); };
 
-  const Discriminator discriminator(graph, discriminator_group, options_, true);
-  for (const Var u : discriminator.state()) mode.shared(u);
-  const Var real = discriminator(inputs["image"]);
-  const Var fake = discriminator(generator(graph, generator_group, options_, inputs["noise"], mode));
+  // Fakes are of the classes that the real images are of, which come as often as in the data.
+  const Var label = options_.classes > 0 ? inputs["label"] : Var{};
+  NormalisedLayers layers(graph, discriminator_group, true);
+  const Var real = discriminator(layers, options_, inputs["image"], label);
+  const Var made = generator(graph, generator_group, options_, inputs["noise"], label, mode);
+  const Var fake = discriminator(layers, options_, made, label);
+  for (const Var u : layers.state()) mode.shared(u);
   const Var discriminator_loss = hinge_discriminator(real, fake), generator_loss = hinge_generator(fake);
   graph.metric("discriminator_loss", discriminator_loss);
   graph.metric("generator_loss", generator_loss);
@@ -80,7 +96,8 @@ void SnganEvaluation::step_fn(ReplicaContext& context, const StepInputs& inputs)
   Graph& graph = context.graph();
   ParamGroup group = graph.group(kGeneratorGroup);
   if (options_.average_decay > 0) group = graph.average(group, options_.average_decay);
-  graph.output(kImages, generator(graph, group, options_, inputs["noise"], {.training = false}));
+  const Var label = options_.classes > 0 ? inputs["label"] : Var{};
+  graph.output(kImages, generator(graph, group, options_, inputs["noise"], label, {.training = false}));
 }
 
 }  // namespace troupe::learner::sngan

@@ -31,8 +31,8 @@ inline constexpr const char* kImages = "images";
 /// training.
 class SnganEvaluation final : public Replica {
  public:
-  /// The noise of the first `images` rows follows from the seed; then it begins again, so that every evaluation sees
-  /// the same noise.
+  /// The noise of the first `images` rows follows from the seed, their labels are 0, 1, ..., classes - 1, 0, ...; then
+  /// it begins again, so that every evaluation sees the same noise.
   SnganEvaluation(Options options, std::int64_t images, std::uint64_t seed);
 
   Result<std::unique_ptr<InputPipeline>> input_fn(const InputContext& context) override;

@@ -1,5 +1,5 @@
 #pragma once
-// The classifier of apps/configs/classifier.toml under every replicator: what changes are words of the configuration.
+// The models of apps/configs under every replicator: what changes are words of the configuration.
 #include <ostream>
 #include <string>
 #include <vector>
@@ -13,7 +13,7 @@ namespace troupe::apps {
 
 struct ReplicatorCase {
   std::string name;
-  std::vector<std::string> keys;  ///< "KEY=VALUE" of [replicas.classifier]
+  std::vector<std::string> keys;  ///< "KEY=VALUE" of the group's section
 };
 inline std::ostream& operator<<(std::ostream& out, const ReplicatorCase& one) { return out << one.name; }
 
@@ -32,19 +32,26 @@ inline std::vector<ReplicatorCase> replicator_cases() {
   };
 }
 
-/// The test accuracy at the end. more: further keys.
-inline Result<double> accuracy_under(const ReplicatorCase& one, const std::vector<std::string>& more = {}) {
+/// What the evaluator of apps/configs/FILE.toml's group GROUP says at the end. more: further keys.
+inline Result<std::vector<Scalar>> evaluation_under(const std::string& file, const std::string& group,
+                                                    const ReplicatorCase& one, const std::vector<std::string>& more) {
   std::vector<std::string> overrides;
   for (const auto& keys : {one.keys, more}) {
-    for (const std::string& key : keys) overrides.push_back("replicas.classifier." + key);
+    for (const std::string& key : keys) overrides.push_back("replicas." + group + "." + key);
   }
-  TROUPE_ASSIGN(const Config config,
-                load_config(TROUPE_SOURCE_DIR "/apps/configs/classifier.toml", overrides, train_schema({})));
+  const std::string path = TROUPE_SOURCE_DIR "/apps/configs/" + file + ".toml";
+  TROUPE_ASSIGN(const Config config, load_config(path, overrides, train_schema({})));
   TROUPE_ASSIGN(const actors::TrainOptions options, to_train_options(config));
   const actors::ReplicaRun& run = options.replicas.at(0);
   TROUPE_ASSIGN(const actors::ReplicaModel model, actors::shipped_model(run.model, run.group));
   TROUPE_ASSIGN(const actors::ReplicaSummary trained, actors::train_replica(model, run.group));
-  for (const Scalar& metric : trained.evaluation) {
+  return trained.evaluation;
+}
+
+/// The classifier's test accuracy at the end. more: further keys.
+inline Result<double> accuracy_under(const ReplicatorCase& one, const std::vector<std::string>& more = {}) {
+  TROUPE_ASSIGN(const std::vector<Scalar> evaluation, evaluation_under("classifier", "classifier", one, more));
+  for (const Scalar& metric : evaluation) {
     if (metric.name == "accuracy") return metric.value;
   }
   return Error{Code::kNotFound, "no evaluation has an accuracy"};

@@ -219,7 +219,7 @@ TEST(TrainSchema, ShippedConfigsAreGood) {
     for (char& c : stem) c = c == '_' ? '-' : c;
     EXPECT_EQ(options->env, stem);
   }
-  EXPECT_EQ(files, 8);
+  EXPECT_EQ(files, 9);
 }
 
 TEST(TrainSchema, EveryKeyOfAReplicaGroupReachesItsField) {
@@ -242,6 +242,10 @@ TEST(TrainSchema, EveryKeyOfAReplicaGroupReachesItsField) {
                                         "schedule=cosine",
                                         "warmup_steps=18",
                                         "ema_decay=0.19",
+                                        "network=resnet",
+                                        "width=26",
+                                        "discriminator_width=27",
+                                        "conditional=true",
                                         "noise_size=23",
                                         "n_dis=24",
                                         "evaluation_images=25",
@@ -295,6 +299,10 @@ TEST(TrainSchema, EveryKeyOfAReplicaGroupReachesItsField) {
   EXPECT_EQ(model.schedule, "cosine");
   EXPECT_EQ(model.warmup_steps, 18);
   EXPECT_EQ(model.ema_decay, 0.19);
+  EXPECT_EQ(model.network, "resnet");
+  EXPECT_EQ(model.width, 26);
+  EXPECT_EQ(model.discriminator_width, 27);
+  EXPECT_TRUE(model.conditional);
   EXPECT_EQ(model.noise_size, 23);
   EXPECT_EQ(model.n_dis, 24);
   EXPECT_EQ(model.evaluation_images, 25);
