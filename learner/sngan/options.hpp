@@ -28,7 +28,7 @@ struct Options {
   /// The generator is updated in every n_dis-th step, the discriminator in each.
   std::int64_t n_dis = 1;
   Adam optimizer = {.learning_rate = 2e-4, .beta1 = 0, .beta2 = 0.9};  ///< of both
-  Schedule schedule = {};                                              ///< of both; the paper's falls linearly to 0
+  Schedule schedule = {};    ///< of both, over steps; the paper's falls linearly to 0
   double average_decay = 0;  ///< of the moving average of the generator; 0: none
 };
 

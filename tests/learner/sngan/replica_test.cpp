@@ -75,6 +75,33 @@ TEST(Sngan, SeveralReplicasTrainAsOne) {
   }
 }
 
+TEST(Sngan, TheGeneratorsScheduleEndsWithTheSteps) {
+  // The rate falls to 0 over as many steps as are taken, so the last of the generator's updates is a small one. With
+  // beta1 0 a step of Adam is the rate times the sign of the gradient, about.
+  Options falling = options();
+  falling.optimizer = {.learning_rate = 0.01, .beta1 = 0, .beta2 = 0.1, .epsilon = 1e-8};
+  falling.schedule = {.kind = Schedule::Kind::kLinear, .total_steps = 40};
+  BatchBuffer batch(batch_signature(falling), 12);
+  Rng rng(8);
+  for (std::size_t column : {0U, 1U}) {
+    for (float& x : batch.mutable_view().as<float>(column)) x = static_cast<float>(rng.normal());
+  }
+  std::vector<std::vector<float>> weights;
+  train(maker(falling), std::vector<BatchView>(40, batch.view()), {12}, 1, {},
+        [&](std::size_t, Program& program) { weights.push_back(state_of(program).at("generator/layer0/weight")); });
+  const auto moved = [&](std::size_t step) {
+    double largest = 0;
+    for (std::size_t i = 0; i < weights[step].size(); ++i) {
+      largest = std::max<double>(largest, std::abs(weights[step][i] - weights[step - 1][i]));
+    }
+    return largest;
+  };
+  EXPECT_GT(moved(1), 0.009);
+  EXPECT_EQ(moved(38), 0);  // n_dis is 2
+  EXPECT_GT(moved(39), 0);
+  EXPECT_LT(moved(39), 0.01 / 20 * 1.5);  // the last of 20 updates; beta2 lets it be somewhat more than the rate
+}
+
 /// What is said of a replica whose copy of a state is no longer that of the others.
 std::string said_of_drifted(const Options& options, const std::string& state) {
   const Signature signature = batch_signature(options);
