@@ -134,7 +134,8 @@ ReplicaModel sngan(const ReplicaModelOptions& options, const ReplicaGroupOptions
     return Result<std::unique_ptr<learner::Replica>>(std::make_unique<learner::sngan::SnganReplica>(network, train));
   };
   model.evaluation_rows = std::min(options.evaluation_images, test_rows(options));
-  model.evaluation_batch = 500;
+  model.evaluation_batch =
+      options.network == "resnet" ? 50 : 500;  // a batch a step of the evaluator, which stays short
   model.make_evaluation = [network, images = model.evaluation_rows, seed = group.seed] {
     return Result<std::unique_ptr<learner::Replica>>(
         std::make_unique<learner::sngan::SnganEvaluation>(network, images, seed));

@@ -86,6 +86,22 @@ TEST_P(SnganResnet, SeveralReplicasTrainAsOne) {
 
 INSTANTIATE_TEST_SUITE_P(Classes, SnganResnet, testing::Values(0, 2));
 
+TEST(SnganEvaluation, SeesTheSameNoiseAndLabelsEachTime) {
+  SnganEvaluation evaluation(small(3), 10, 7);
+  const auto input = evaluation.input_fn({.replica_batch = 4, .global_batch = 4}).value();
+  std::vector<std::vector<float>> noise;
+  for (int batch = 0; batch < 4; ++batch) {
+    const BatchView view = input->next().value();
+    noise.emplace_back(view.as<float>(0).begin(), view.as<float>(0).end());
+    for (std::size_t row = 0; row < 4; ++row) {
+      const int image = batch % 3 * 4 + static_cast<int>(row);  // three batches hold 10 images, then it begins again
+      EXPECT_EQ(view.as<std::int32_t>(1)[row], image % 3) << batch;
+    }
+  }
+  EXPECT_EQ(noise[3], noise[0]);
+  EXPECT_NE(noise[1], noise[0]);
+}
+
 TEST(SnganResnetPlan, IsThePapersForEachSize) {
   const auto plan = [](std::int64_t side) {
     return resnet_plan({.image = {side, side, 3}, .generator_width = 64, .discriminator_width = 32}).value();
