@@ -37,7 +37,7 @@ struct ReplicaGroupOptions {
 
 /// What the shipped models need to know; a model takes what it has a use for.
 struct ReplicaModelOptions {
-  std::string model = "classifier";    ///< or "sngan"
+  std::string model = "classifier";    ///< or "sngan", "resnet"
   std::string data = "fashion_mnist";  ///< or "synthetic", made up in a moment, for tests
   std::vector<std::int64_t> layers = {256, 128};
   std::string optimizer = "adam";  ///< or "sgd", with Nesterov's momentum
@@ -54,6 +54,11 @@ struct ReplicaModelOptions {
   std::int64_t noise_size = 64;
   std::int64_t n_dis = 1;                   ///< discriminator steps for one of the generator
   std::int64_t evaluation_images = 10'000;  ///< generated ones, and test images, that an evaluation compares
+  // "resnet".
+  std::int64_t depth = 50;       ///< layers: learner::resnet::of_depth()
+  std::string variant = "v1.5";  ///< or "v1"
+  bool sync_batch_norm = true;   ///< statistics of the global batch; false: of each replica's share
+  double label_smoothing = 0;
 };
 
 /// Errors: kInvalidArgument, one line a mistake, naming the option.

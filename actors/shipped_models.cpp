@@ -11,6 +11,7 @@
 #include <troupe/core/rng.hpp>
 #include <troupe/data/images.hpp>
 #include <troupe/learner/classifier/replica.hpp>
+#include <troupe/learner/resnet/replica.hpp>
 #include <troupe/learner/sngan/judge.hpp>
 #include <troupe/learner/sngan/replica.hpp>
 
@@ -152,11 +153,39 @@ ReplicaModel sngan(const ReplicaModelOptions& options, const ReplicaGroupOptions
   return model;
 }
 
+Result<ReplicaModel> resnet(const ReplicaModelOptions& options, const ReplicaGroupOptions& group) {
+  TROUPE_ASSIGN(learner::resnet::Options network, learner::resnet::of_depth(options.depth));
+  network.variant = options.variant == "v1" ? learner::resnet::Variant::kV1 : learner::resnet::Variant::kV1_5;
+  const bool synthetic = options.data == "synthetic";
+  network.height = synthetic ? kSynthetic.height : 28;
+  network.width = synthetic ? kSynthetic.width : 28;
+  network.channels = 1;
+  network.classes = 10;
+  network.sync_batch_norm = options.sync_batch_norm;
+  network.label_smoothing = options.label_smoothing;
+  network.optimizer = optimizer_of(options, group.steps);
+  network.average_decay = options.ema_decay;
+  const auto train = images_of(options.data, data::Split::kTrain, group.seed, {.seed = group.seed});
+  const auto test = images_of(options.data, data::Split::kTest, group.seed, {.shuffle = false});
+  ReplicaModel model;
+  model.make = [network, train] {
+    return Result<std::unique_ptr<learner::Replica>>(std::make_unique<learner::resnet::ResnetReplica>(network, train));
+  };
+  model.make_evaluation = [network, test] {
+    return Result<std::unique_ptr<learner::Replica>>(
+        std::make_unique<learner::resnet::ResnetEvaluation>(network, test));
+  };
+  model.evaluation_rows = test_rows(options);
+  model.evaluation_batch = network.imagenet ? 50 : 250;
+  return model;
+}
+
 }  // namespace
 
 Result<ReplicaModel> shipped_model(const ReplicaModelOptions& options, const ReplicaGroupOptions& group) {
   if (options.model == "classifier") return classifier(options, group);
   if (options.model == "sngan") return sngan(options, group);
+  if (options.model == "resnet") return resnet(options, group);
   return Error{Code::kInvalidArgument, fmt::format("replicas.{}.model: unknown \"{}\"", group.name, options.model)};
 }
 

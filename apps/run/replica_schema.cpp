@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include <troupe/core/rng.hpp>
+#include <troupe/learner/resnet/options.hpp>
 
 namespace troupe::apps {
 namespace {
@@ -35,7 +36,7 @@ ConfigSchema replica_schema() {
       {.path = "replicas.*.model",
        .default_value = m.model,
        .doc = "What the group trains; each [replicas.NAME] is a group of its own",
-       .choices = {"classifier", "sngan"},
+       .choices = {"classifier", "sngan", "resnet"},
        .required = true},
       {.path = "replicas.*.data",
        .default_value = m.data,
@@ -106,7 +107,7 @@ ConfigSchema replica_schema() {
       {.path = "replicas.*.momentum", .default_value = m.momentum, .doc = "Momentum of sgd", .min = 0, .max = 1},
       {.path = "replicas.*.weight_decay",
        .default_value = m.weight_decay,
-       .doc = "Decoupled from the gradient",
+       .doc = "L2 of sgd, decoupled in adam; resnet's norms and biases do not decay",
        .min = 0,
        .max = 1},
       {.path = "replicas.*.schedule",
@@ -160,6 +161,24 @@ ConfigSchema replica_schema() {
        .unit = "images",
        .min = 2,
        .max = 1e7},
+      {.path = "replicas.*.depth",
+       .default_value = m.depth,
+       .doc = "Layers of resnet: 18, 34, 50, 101, 152 (ImageNet), 20, 32, 44, 56, 110 (CIFAR)",
+       .unit = "layers",
+       .min = 18,
+       .max = 152},
+      {.path = "replicas.*.variant",
+       .default_value = m.variant,
+       .doc = "Of resnet: stride in a bottleneck's first (v1) or 3x3 convolution",
+       .choices = {"v1", "v1.5"}},
+      {.path = "replicas.*.sync_batch_norm",
+       .default_value = m.sync_batch_norm,
+       .doc = "Of resnet: statistics of the global batch, instead of each replica's share"},
+      {.path = "replicas.*.label_smoothing",
+       .default_value = m.label_smoothing,
+       .doc = "Of resnet: share of the target that is spread over all classes",
+       .min = 0,
+       .max = 0.99},
       {.path = "replicas.*.ps_shards",
        .default_value = g.ps_shards,
        .doc = "Parameter servers, each with a part of the variables",
@@ -245,7 +264,11 @@ std::vector<actors::ReplicaRun> to_replica_runs(const Config& config) {
                   .conditional = config.get_bool(path(name, "conditional")),
                   .noise_size = integer("noise_size"),
                   .n_dis = integer("n_dis"),
-                  .evaluation_images = integer("evaluation_images")},
+                  .evaluation_images = integer("evaluation_images"),
+                  .depth = integer("depth"),
+                  .variant = text("variant"),
+                  .sync_batch_norm = config.get_bool(path(name, "sync_batch_norm")),
+                  .label_smoothing = number("label_smoothing")},
         .nodes = integer("nodes"),
         .ps_nodes = integer("ps_nodes"),
     });
@@ -271,6 +294,9 @@ std::vector<std::string> replica_mistakes(const Config& config) {
         end = lines.find('\n');
         add(std::string(lines.substr(0, end)));
       }
+    }
+    if (const auto depth = learner::resnet::of_depth(run.model.depth); !depth.ok()) {
+      add(fmt::format("{}: {}", path(name, "depth"), depth.error().message));
     }
     const bool taken = std::find(kTaken.begin(), kTaken.end(), name) != kTaken.end() || name.ends_with("-evaluator") ||
                        name.ends_with("-ps") || is_numbered(name);

@@ -65,6 +65,17 @@ TEST_F(ReplicaCommand, TrainShowsAndJudgesWhatAGanDraws) {
   }
 }
 
+TEST_F(ReplicaCommand, TrainsAResidualNetworkOfItsName) {
+  write("c.toml",
+        "[replicas.net]\nmodel = 'resnet'\ndepth = 20\ndata = 'synthetic'\nbatch_size = 40\nsteps = 60\n"
+        "optimizer = 'sgd'\nlearning_rate = 0.05\nlabel_smoothing = 0.1\nevaluate_every_steps = 60\n");
+  const ProgramResult result = run("train c.toml --run-dir r");
+  ASSERT_EQ(result.exit_code, 0) << result.out << result.err;
+  const auto evaluation = nlohmann::json::parse(read("r/summary.json"))["replicas"]["net"]["evaluation"];
+  EXPECT_GT(evaluation["accuracy"], 0.25) << evaluation;  // of ten classes, after 60 steps
+  EXPECT_GT(evaluation["top5_accuracy"], evaluation["accuracy"]) << evaluation;
+}
+
 /// All tensors of a run's newest checkpoint that belong to one instance.
 std::vector<std::byte> tensors_of(const std::filesystem::path& run, const std::string& instance) {
   const auto checkpoint = messages::open_newest_checkpoint((run / "checkpoints").string()).value();
