@@ -1,8 +1,8 @@
 #pragma once
-// Batches of images (data/image_batches) as the input pipeline of a replica.
+// Batches of images (data/image_pipeline) as the input pipeline of a replica.
 #include <memory>
 
-#include <troupe/data/image_batches.hpp>
+#include <troupe/data/image_pipeline.hpp>
 #include <troupe/learner/replica.hpp>
 
 namespace troupe::actors {
@@ -13,11 +13,12 @@ struct ImageInputOptions {
   bool shuffle = true;
   std::vector<std::string> noise = {};
   std::int64_t noise_size = 0;
+  int threads = 0;  ///< data::ImagePipelineOptions::threads
 };
 
 /// This replica's share of every global batch from context.first_step on. Errors: kInvalidArgument when its share is
 /// not context.replica_batch rows, because the global batch cannot be shared evenly.
-Result<std::unique_ptr<learner::InputPipeline>> image_input(std::shared_ptr<const data::Dataset> images,
+Result<std::unique_ptr<learner::InputPipeline>> image_input(std::shared_ptr<const data::ImageReader> reader,
                                                             const ImageInputOptions& options,
                                                             const learner::InputContext& context);
 

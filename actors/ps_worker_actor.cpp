@@ -6,13 +6,12 @@
 #include <cstring>
 
 #include <troupe/actors/bad_gradient.hpp>
+#include <troupe/actors/replica_model.hpp>
 #include <troupe/actors/replica_results.hpp>
 
 namespace troupe::actors {
 namespace {
 
-/// Until an input pipeline that had nothing is asked again.
-constexpr Duration kInputPatience = std::chrono::milliseconds(5);
 /// Calls that are refused come back at once: without a pause they would be made in a tight loop.
 constexpr Duration kPauseAfterFailure = std::chrono::milliseconds(50);
 
@@ -210,6 +209,7 @@ void PsWorkerActor::report(Report& report) const {
   report.gauges.push_back({"step", static_cast<double>(worker_->version())});
   const learner::Program& program = worker_->program();
   for (Scalar& metric : scalars(program.metric_names(), program.metrics())) report.gauges.push_back(std::move(metric));
+  for (Scalar& gauge : worker_->input().gauges()) report.gauges.push_back(std::move(gauge));
 }
 
 Result<RoleState> PsWorkerActor::save() const {

@@ -12,12 +12,6 @@
 #include <troupe/learner/program_state.hpp>
 
 namespace troupe::actors {
-namespace {
-
-/// Until an input pipeline that had nothing is asked again.
-constexpr Duration kInputPatience = std::chrono::milliseconds(5);
-
-}  // namespace
 
 RoleSpec ReplicaActor::spec(const ReplicaActorOptions& options) {
   RoleSpec spec;
@@ -101,6 +95,7 @@ void ReplicaActor::report(Report& report) const {
   for (Scalar& metric : scalars(program.metric_names(), program.metrics())) {
     report.gauges.push_back(std::move(metric));
   }
+  for (Scalar& gauge : replicator_->input().gauges()) report.gauges.push_back(std::move(gauge));
 }
 
 Result<RoleState> ReplicaActor::save() const {

@@ -23,9 +23,10 @@ RoleSpec ReplicaEvaluator::spec(const ReplicaEvaluatorOptions& options) {
 Result<std::unique_ptr<Role>> ReplicaEvaluator::make(const ReplicaEvaluatorOptions& options) {
   auto role = std::unique_ptr<ReplicaEvaluator>(new ReplicaEvaluator(options));
   const ReplicaModel& model = options.model;
-  if (model.evaluation_batch < 1 || model.evaluation_rows < 1) {
-    return Error{Code::kInvalidArgument, fmt::format("{}: {} rows in batches of {}", options.name,
-                                                     model.evaluation_rows, model.evaluation_batch)};
+  TROUPE_ASSIGN(role->rows_, model.evaluation_rows());
+  if (model.evaluation_batch < 1 || role->rows_ < 1) {
+    return Error{Code::kInvalidArgument,
+                 fmt::format("{}: {} rows in batches of {}", options.name, role->rows_, model.evaluation_batch)};
   }
   TROUPE_ASSIGN(role->replica_, model.make_evaluation());
   TROUPE_ASSIGN(role->replicator_, learner::OneDevice::make(*role->replica_, {.batch = model.evaluation_batch}));
@@ -50,7 +51,7 @@ Result<bool> ReplicaEvaluator::begin(Inlet& inlet) {
     parameters_->scatter({reinterpret_cast<const float*>(view.data().data()), expected / sizeof(float)},
                          replicator_->program());
     evaluating_ = view.info().version;
-    rows_left_ = options_.model.evaluation_rows;
+    rows_left_ = rows_;
     return true;
   }
   return false;
@@ -66,7 +67,12 @@ Result<Progress> ReplicaEvaluator::step(RoleContext& context) {
     TROUPE_ASSIGN(const bool begun, begin(context.in("parameters")));
     return begun ? Progress::kMore : Progress::kIdle;
   }
-  TROUPE_TRY(replicator_->step());
+  const Status stepped = replicator_->step();
+  if (!stepped.ok() && stepped.error().code == Code::kUnavailable) {
+    context.wake_after(kInputPatience);
+    return Progress::kIdle;
+  }
+  TROUPE_TRY(stepped);
   const std::int64_t rows = std::min(options_.model.evaluation_batch, rows_left_);
   TROUPE_TRY(judge_->take(replicator_->program(), rows));
   rows_left_ -= rows;

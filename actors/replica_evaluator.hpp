@@ -46,6 +46,7 @@ class ReplicaEvaluator final : public Role {
   std::unique_ptr<learner::Judge> judge_;
   bool prepared_ = false;         ///< the judge is
   std::int64_t evaluating_ = -1;  ///< step whose parameters are loaded
+  std::int64_t rows_ = 0;         ///< of the evaluation's data
   std::int64_t rows_left_ = 0;
   std::int64_t evaluated_ = -1;
   std::vector<Scalar> results_;  ///< of `evaluated_`

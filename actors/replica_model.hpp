@@ -1,15 +1,21 @@
 #pragma once
 // What a replica group trains and how its result is judged: made by a user's program for train_replica(), or by name
 // for the models that ship (actors/shipped_models.hpp). Role factories call these functions on their own threads.
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
 
+#include <troupe/core/clock.hpp>
 #include <troupe/core/error.hpp>
 #include <troupe/learner/judging/judge.hpp>
 #include <troupe/learner/replica.hpp>
 
 namespace troupe::actors {
+
+/// Until an input pipeline that had nothing is asked again. Its threads make batches ahead, so this is met only where
+/// they cannot keep up, and then by less than what an image takes to be noticed.
+inline constexpr Duration kInputPatience = std::chrono::milliseconds(1);
 
 using MakeReplica = std::function<Result<std::unique_ptr<learner::Replica>>()>;
 using MakeJudge = std::function<Result<std::unique_ptr<learner::Judge>>()>;
@@ -20,8 +26,9 @@ struct ReplicaModel {
   /// from InputContext::first_step 0 on. Its parameter groups and states are looked up by name in the trained program.
   /// Null: there is no evaluator.
   MakeReplica make_evaluation = nullptr;
-  MakeJudge make_judge = nullptr;    ///< of what make_evaluation's program says; null: a learner::MeanJudge
-  std::int64_t evaluation_rows = 0;  ///< of that data in all
+  MakeJudge make_judge = nullptr;  ///< of what make_evaluation's program says; null: a learner::MeanJudge
+  /// Of that data in all; asked once it is there.
+  std::function<Result<std::int64_t>()> evaluation_rows = nullptr;
   std::int64_t evaluation_batch = 500;
 };
 

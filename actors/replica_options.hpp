@@ -37,8 +37,17 @@ struct ReplicaGroupOptions {
 
 /// What the shipped models need to know; a model takes what it has a use for.
 struct ReplicaModelOptions {
-  std::string model = "classifier";    ///< or "sngan", "resnet"
-  std::string data = "fashion_mnist";  ///< or "synthetic", made up in a moment, for tests
+  std::string model = "classifier";  ///< or "sngan", "resnet"
+  // Of what it learns: docs/data.md.
+  std::string data = "fashion_mnist";   ///< or "synthetic", made up in a moment, for tests
+  std::string data_dir = {};            ///< where its files lie; of fashion_mnist, empty: the Debian package's
+  std::int64_t image_size = 0;          ///< height and width that images are resized to; 0: as stored
+  std::int64_t channels = 0;            ///< 1 or 3; 0: as stored, and 3 for files of images
+  std::string crop = "none";            ///< or "center", "pad", "random_resized"
+  bool flip = false;                    ///< half of the images of training are mirrored
+  std::string normalize = "symmetric";  ///< to [-1, 1], or "imagenet": its mean and deviation
+  std::int64_t data_threads = 2;        ///< that decode and augment ahead of training; 0: training does it itself
+  bool skip_damaged = false;            ///< replace damaged images by the next whole one, instead of ending the run
   std::vector<std::int64_t> layers = {256, 128};
   std::string optimizer = "adam";  ///< or "sgd", with Nesterov's momentum
   double learning_rate = 1e-3;

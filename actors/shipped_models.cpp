@@ -3,13 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 #include <memory>
-#include <mutex>
 #include <utility>
 
-#include <troupe/actors/image_input.hpp>
-#include <troupe/core/rng.hpp>
-#include <troupe/data/images.hpp>
+#include <troupe/actors/image_source.hpp>
 #include <troupe/learner/classifier/replica.hpp>
 #include <troupe/learner/resnet/replica.hpp>
 #include <troupe/learner/sngan/judge.hpp>
@@ -18,48 +16,13 @@
 namespace troupe::actors {
 namespace {
 
-constexpr data::SyntheticImages kSynthetic = {.count = 4000, .noise = 90};
-constexpr std::int64_t kClasses = 10;  // of either set
-constexpr data::SyntheticImages kSyntheticTest = {.count = 1000, .noise = 90};
-
-/// Images of a split, loaded when somebody asks for them first. Replicas ask
-/// from threads of their own.
-class LazyImages {
- public:
-  LazyImages(std::string source, data::Split split, std::uint64_t seed)
-      : source_(std::move(source)), split_(split), seed_(seed) {}
-
-  Result<std::shared_ptr<const data::Dataset>> get() {
-    const std::lock_guard lock(mutex_);
-    if (images_ != nullptr) return images_;
-    if (source_ == "synthetic") {
-      images_ = data::synthetic_images(split_ == data::Split::kTrain ? kSynthetic : kSyntheticTest, split_, seed_);
-    } else {
-      TROUPE_ASSIGN(images_, data::load_fashion_mnist(split_));
-    }
-    return images_;
-  }
-
- private:
-  const std::string source_;
-  const data::Split split_;
-  const std::uint64_t seed_;
-  std::mutex mutex_;
-  std::shared_ptr<const data::Dataset> images_;
-};
-
-learner::InputFn images_of(const std::string& source, data::Split split, std::uint64_t seed,
-                           const ImageInputOptions& options) {
-  auto lazy = std::make_shared<LazyImages>(source, split, derive_seed(seed, "images", 0));
-  return [lazy, options](const learner::InputContext& context) -> Result<std::unique_ptr<learner::InputPipeline>> {
-    TROUPE_ASSIGN(auto images, lazy->get());
-    return image_input(std::move(images), options, context);
+/// How many images evaluators look at.
+std::function<Result<std::int64_t>()> test_rows(const std::shared_ptr<ImageSource>& images,
+                                                std::int64_t at_most = std::numeric_limits<std::int64_t>::max()) {
+  return [images, at_most]() -> Result<std::int64_t> {
+    TROUPE_ASSIGN(const auto reader, images->reader(data::Split::kTest));
+    return std::min(reader->dataset().count(), at_most);
   };
-}
-
-/// Of the images that evaluators look at.
-std::int64_t test_rows(const ReplicaModelOptions& options) {
-  return options.data == "synthetic" ? kSyntheticTest.count : 10'000;
 }
 
 /// The schedule of a group that takes `steps` steps.
@@ -91,34 +54,38 @@ learner::OptimizerSpec optimizer_of(const ReplicaModelOptions& options, std::int
   return spec;
 }
 
+using MadeReplica = Result<std::unique_ptr<learner::Replica>>;
+
 ReplicaModel classifier(const ReplicaModelOptions& options, const ReplicaGroupOptions& group) {
-  const bool synthetic = options.data == "synthetic";
   learner::classifier::Options network;
-  if (synthetic) network.features = kSynthetic.height * kSynthetic.width;
   network.sizes = options.layers;
   network.optimizer = optimizer_of(options, group.steps);
   network.average_decay = options.ema_decay;
-  const auto train = images_of(options.data, data::Split::kTrain, group.seed, {.seed = group.seed});
-  const auto test = images_of(options.data, data::Split::kTest, group.seed, {.shuffle = false});
+  const auto images = std::make_shared<ImageSource>(options, group.seed);
+  const auto fitted = [network, images](data::Split split) -> Result<learner::classifier::Options> {
+    TROUPE_ASSIGN(const auto reader, images->reader(split));
+    learner::classifier::Options made = network;
+    made.features = reader->shape().elements();
+    made.classes = reader->dataset().classes();
+    return made;
+  };
   ReplicaModel model;
-  model.make = [network, train] {
-    return Result<std::unique_ptr<learner::Replica>>(
-        std::make_unique<learner::classifier::ClassifierReplica>(network, train));
+  model.make = [fitted, images]() -> MadeReplica {
+    TROUPE_ASSIGN(auto made, fitted(data::Split::kTrain));
+    return {std::make_unique<learner::classifier::ClassifierReplica>(made, images->input(data::Split::kTrain))};
   };
-  model.make_evaluation = [network, test] {
-    return Result<std::unique_ptr<learner::Replica>>(
-        std::make_unique<learner::classifier::ClassifierEvaluation>(network, test));
+  model.make_evaluation = [fitted, images]() -> MadeReplica {
+    TROUPE_ASSIGN(auto made, fitted(data::Split::kTest));
+    return {std::make_unique<learner::classifier::ClassifierEvaluation>(made, images->input(data::Split::kTest))};
   };
-  model.evaluation_rows = test_rows(options);
+  model.evaluation_rows = test_rows(images);
   model.evaluation_batch = 500;
   return model;
 }
 
 ReplicaModel sngan(const ReplicaModelOptions& options, const ReplicaGroupOptions& group) {
   learner::sngan::Options network;
-  if (options.data == "synthetic") network.image = {kSynthetic.height, kSynthetic.width, 1};
   if (options.network == "resnet") network.network = learner::sngan::Network::kResnet;
-  network.classes = options.conditional ? kClasses : 0;
   network.generator_width = options.width;
   network.discriminator_width = options.discriminator_width;
   network.noise_size = options.noise_size;
@@ -128,27 +95,38 @@ ReplicaModel sngan(const ReplicaModelOptions& options, const ReplicaGroupOptions
   network.optimizer.learning_rate = options.learning_rate;
   network.schedule = schedule_of(options, group.steps);
   network.average_decay = options.ema_decay;
-  const auto train = images_of(options.data, data::Split::kTrain, group.seed,
-                               {.seed = group.seed, .noise = {"noise"}, .noise_size = network.noise_size});
+  const auto images = std::make_shared<ImageSource>(options, group.seed);
+  const auto fitted = [network, images,
+                       conditional = options.conditional](data::Split split) -> Result<learner::sngan::Options> {
+    TROUPE_ASSIGN(const auto reader, images->reader(split));
+    learner::sngan::Options made = network;
+    made.image = reader->shape();
+    made.classes = conditional ? reader->dataset().classes() : 0;
+    return made;
+  };
   ReplicaModel model;
-  model.make = [network, train] {
-    return Result<std::unique_ptr<learner::Replica>>(std::make_unique<learner::sngan::SnganReplica>(network, train));
+  model.make = [fitted, images]() -> MadeReplica {
+    TROUPE_ASSIGN(auto made, fitted(data::Split::kTrain));
+    auto input = images->input(data::Split::kTrain, {.noise_size = made.noise_size});
+    return {std::make_unique<learner::sngan::SnganReplica>(made, std::move(input))};
   };
-  model.evaluation_rows = std::min(options.evaluation_images, test_rows(options));
-  model.evaluation_batch =
-      options.network == "resnet" ? 50 : 500;  // a batch a step of the evaluator, which stays short
-  model.make_evaluation = [network, images = model.evaluation_rows, seed = group.seed] {
-    return Result<std::unique_ptr<learner::Replica>>(
-        std::make_unique<learner::sngan::SnganEvaluation>(network, images, seed));
+  model.evaluation_rows = test_rows(images, options.evaluation_images);
+  // A batch a step of the evaluator, which stays short.
+  model.evaluation_batch = options.network == "resnet" ? 50 : 500;
+  model.make_evaluation = [fitted, rows = model.evaluation_rows, seed = group.seed]() -> MadeReplica {
+    TROUPE_ASSIGN(auto made, fitted(data::Split::kTest));
+    TROUPE_ASSIGN(const std::int64_t count, rows());
+    return {std::make_unique<learner::sngan::SnganEvaluation>(made, count, seed)};
   };
-  // Its own seed, so that runs of several seeds are judged alike.
-  const learner::sngan::JudgeOptions judge = {.classifier = {.image = network.image, .classes = kClasses, .seed = 1},
-                                              .images = model.evaluation_rows};
-  const auto judge_train = images_of(options.data, data::Split::kTrain, group.seed, {.seed = 1});
-  const auto judge_test = images_of(options.data, data::Split::kTest, group.seed, {.shuffle = false});
-  model.make_judge = [judge, judge_train, judge_test] {
-    return Result<std::unique_ptr<learner::Judge>>(
-        std::make_unique<learner::sngan::SnganJudge>(judge, judge_train, judge_test));
+  model.make_judge = [images, rows = model.evaluation_rows]() -> Result<std::unique_ptr<learner::Judge>> {
+    TROUPE_ASSIGN(const auto reader, images->reader(data::Split::kTest));
+    TROUPE_ASSIGN(const std::int64_t count, rows());
+    // Its own seed, and images as they are, so that runs of several seeds are judged alike.
+    const learner::sngan::JudgeOptions judge = {
+        .classifier = {.image = reader->shape(), .classes = reader->dataset().classes(), .seed = 1}, .images = count};
+    auto train = images->input(data::Split::kTrain, {.seed = 1, .augment = false, .ahead = false});
+    auto test = images->input(data::Split::kTest, {.ahead = false});
+    return {std::make_unique<learner::sngan::SnganJudge>(judge, std::move(train), std::move(test))};
   };
   return model;
 }
@@ -156,26 +134,30 @@ ReplicaModel sngan(const ReplicaModelOptions& options, const ReplicaGroupOptions
 Result<ReplicaModel> resnet(const ReplicaModelOptions& options, const ReplicaGroupOptions& group) {
   TROUPE_ASSIGN(learner::resnet::Options network, learner::resnet::of_depth(options.depth));
   network.variant = options.variant == "v1" ? learner::resnet::Variant::kV1 : learner::resnet::Variant::kV1_5;
-  const bool synthetic = options.data == "synthetic";
-  network.height = synthetic ? kSynthetic.height : 28;
-  network.width = synthetic ? kSynthetic.width : 28;
-  network.channels = 1;
-  network.classes = 10;
   network.sync_batch_norm = options.sync_batch_norm;
   network.label_smoothing = options.label_smoothing;
   network.optimizer = optimizer_of(options, group.steps);
   network.average_decay = options.ema_decay;
-  const auto train = images_of(options.data, data::Split::kTrain, group.seed, {.seed = group.seed});
-  const auto test = images_of(options.data, data::Split::kTest, group.seed, {.shuffle = false});
+  const auto images = std::make_shared<ImageSource>(options, group.seed);
+  const auto fitted = [network, images](data::Split split) -> Result<learner::resnet::Options> {
+    TROUPE_ASSIGN(const auto reader, images->reader(split));
+    learner::resnet::Options made = network;
+    made.height = reader->shape()[0];
+    made.width = reader->shape()[1];
+    made.channels = reader->shape()[2];
+    made.classes = reader->dataset().classes();
+    return made;
+  };
   ReplicaModel model;
-  model.make = [network, train] {
-    return Result<std::unique_ptr<learner::Replica>>(std::make_unique<learner::resnet::ResnetReplica>(network, train));
+  model.make = [fitted, images]() -> MadeReplica {
+    TROUPE_ASSIGN(auto made, fitted(data::Split::kTrain));
+    return {std::make_unique<learner::resnet::ResnetReplica>(made, images->input(data::Split::kTrain))};
   };
-  model.make_evaluation = [network, test] {
-    return Result<std::unique_ptr<learner::Replica>>(
-        std::make_unique<learner::resnet::ResnetEvaluation>(network, test));
+  model.make_evaluation = [fitted, images]() -> MadeReplica {
+    TROUPE_ASSIGN(auto made, fitted(data::Split::kTest));
+    return {std::make_unique<learner::resnet::ResnetEvaluation>(made, images->input(data::Split::kTest))};
   };
-  model.evaluation_rows = test_rows(options);
+  model.evaluation_rows = test_rows(images);
   model.evaluation_batch = network.imagenet ? 50 : 250;
   return model;
 }

@@ -6,6 +6,7 @@ find_package(fmt 9 REQUIRED)
 find_package(tomlplusplus 3.3 REQUIRED)
 find_package(ZLIB REQUIRED)
 find_package(PNG REQUIRED)
+find_package(JPEG 62 REQUIRED)  # libjpeg-turbo, which decodes parts and reduced sizes
 find_package(GIF 5.2 REQUIRED)
 find_package(CLI11 2.1 REQUIRED)
 find_package(Eigen3 3.4 REQUIRED)

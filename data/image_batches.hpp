@@ -4,11 +4,12 @@
 // a group change its size, and lets a restart go on with the next batch without any state of its own.
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include <troupe/core/tensor.hpp>
-#include <troupe/data/dataset.hpp>
+#include <troupe/data/image_reader.hpp>
 
 namespace troupe::data {
 
@@ -24,30 +25,46 @@ struct ImageBatchOptions {
   std::int64_t noise_size = 0;
 };
 
-/// Columns: "image" float32[height, width, channels] in [-1, 1], "label" int32, and the noise. The last batch of an
-/// epoch has the rows that are left, so a share of it may have fewer rows than usual, or none.
+/// Columns: "image" float32[height, width, channels], "label" int32, and the noise. The last batch of an epoch has the
+/// rows that are left, so a share of it may have fewer rows than usual, or none.
 class ImageBatches {
  public:
-  /// images: all of one shape. options: global_batch >= shares >= 1, 0 <= share < shares. Else a bug, and aborts.
-  ImageBatches(std::shared_ptr<const Dataset> images, ImageBatchOptions options);
+  /// This share's rows of one step.
+  struct Rows {
+    std::int64_t epoch = 0;
+    std::int64_t first = 0;  ///< number of its first row among all rows of all steps
+    std::vector<std::int32_t> samples;
+  };
+
+  /// options: global_batch >= shares >= 1, 0 <= share < shares; else a bug, and aborts. So are more than 2^31 images.
+  ImageBatches(std::shared_ptr<const ImageReader> reader, ImageBatchOptions options);
 
   const Signature& signature() const { return signature_; }
-  /// This share's rows of step `step` >= 0, borrowed until the next call. O(rows), and O(images) where an epoch begins.
-  /// Errors: the data set's.
-  Result<BatchView> at(std::int64_t step);
+  const ImageReader& reader() const { return *reader_; }
   std::int64_t steps_each_epoch() const;
+  std::int64_t rows_max() const { return end_ - begin_; }  ///< of a step
+
+  /// Which rows step `step` >= 0 has. O(rows), and O(images) where an epoch begins.
+  void choose(std::int64_t step, Rows& rows);
+  /// Fills rows [begin, end) of `out`. Any thread, for different rows. Errors: the reader's.
+  Status fill(const Rows& rows, std::int64_t begin, std::int64_t end, ImageReader::Scratch& scratch,
+              const MutableBatchView& out) const;
+  /// Both on this thread: all rows of a step, borrowed until the next call.
+  Result<BatchView> at(std::int64_t step);
 
  private:
   void begin_epoch(std::int64_t epoch);
 
-  std::shared_ptr<const Dataset> images_;
+  std::shared_ptr<const ImageReader> reader_;
   ImageBatchOptions options_;
   std::int64_t begin_ = 0, end_ = 0;  // of this share within a global batch
   Signature signature_;
-  BatchBuffer buffer_;
-  Sample sample_;
   std::int64_t epoch_ = -1;
   std::vector<std::int32_t> order_;
+  // Of at().
+  Rows rows_;
+  ImageReader::Scratch scratch_;
+  std::optional<BatchBuffer> buffer_;
 };
 
 }  // namespace troupe::data

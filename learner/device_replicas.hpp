@@ -41,6 +41,7 @@ class DeviceReplicas : public Replicator {
   Status step() override;
   Program& program() override { return *replicas_[0].program; }
   BatchView batch() const override { return replicas_[0].batch.value_or(BatchView{}); }
+  const InputPipeline& input() const override { return *replicas_.front().input; }
 
   int replicas() const { return static_cast<int>(replicas_.size()); }
   Program& program(int replica) { return *replicas_[static_cast<std::size_t>(replica)].program; }

@@ -54,6 +54,7 @@ class MultiWorker final : public Replicator {
   Status step() override;
   Program& program() override { return *program_; }
   BatchView batch() const override { return last_; }
+  const InputPipeline& input() const override { return *input_; }
   const InputContext& context() const { return context_; }
 
  private:

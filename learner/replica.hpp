@@ -14,6 +14,7 @@
 
 #include <troupe/collectives/communicator.hpp>
 #include <troupe/core/error.hpp>
+#include <troupe/core/metrics.hpp>
 #include <troupe/core/tensor.hpp>
 #include <troupe/learner/graph.hpp>
 #include <troupe/learner/optimizer.hpp>
@@ -46,6 +47,8 @@ class InputPipeline {
   /// Whether next() may say kOutOfRange; the same on all replicas. One whose input has ended goes on without rows, and
   /// replicas in several processes agree before each step on whether anybody has some.
   virtual bool ends() const { return false; }
+  /// What it has to report about itself, such as the images that it could make in a second.
+  virtual std::vector<Scalar> gauges() const { return {}; }
 };
 
 using InputFn = std::function<Result<std::unique_ptr<InputPipeline>>(const InputContext&)>;

@@ -27,6 +27,8 @@ class Replicator {
   /// The batch of the last step on this process, of the first replica; borrowed until the next step() and empty before
   /// the first: for save_batch() when a step fails.
   virtual BatchView batch() const { return {}; }
+  /// The input pipeline of the first replica on this process.
+  virtual const InputPipeline& input() const = 0;
 };
 
 /// So many steps in a row without a finite gradient are a run that is broken, not one bad batch.
@@ -57,6 +59,7 @@ class OneDevice final : public Replicator {
   Status step() override;
   Program& program() override { return *program_; }
   BatchView batch() const override { return last_; }
+  const InputPipeline& input() const override { return *input_; }
 
  private:
   OneDevice(std::unique_ptr<InputPipeline> input, std::unique_ptr<Program> program, std::int64_t batch);

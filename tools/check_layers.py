@@ -37,7 +37,7 @@ OWNERS = [
     (r"openssl/evp\.h$", ["core/", "transport/"]),  # digests
     (r"openssl/|sys/socket\.h|netinet/|arpa/|netdb\.h|sys/un\.h", ["transport/", "tests/system/"]),
     (r"mujoco/|EGL/", ["envs/"]),
-    (r"zlib\.h", ["data/"]),
+    (r"zlib\.h|jpeglib\.h|jerror\.h", ["data/"]),
     (r"nccl\.h", ["collectives/nccl", "collectives/detail/nccl"]),
     (r"cuda|cublas|cudnn|device_launch_parameters", ["learner/cuda/", "collectives/nccl", "collectives/detail/nccl"]),
     (r"dnnl|oneapi/|Eigen/|unsupported/Eigen", ["learner/"]),

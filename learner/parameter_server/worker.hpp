@@ -66,7 +66,8 @@ class ParameterServerWorker {
   Result<std::vector<messages::Frame>> gradients(messages::FramePool& pool);
 
   Program& program() { return *replica_.program; }
-  const BatchView& batch() const { return batch_; }        ///< of the last compute()
+  const BatchView& batch() const { return batch_; }  ///< of the last compute()
+  const InputPipeline& input() const { return *replica_.input; }
   std::int64_t batches() const { return batches_; }        ///< computed; begins at InputContext::first_step
   std::int64_t not_finite() const { return not_finite_; }  ///< gradients that were not pushed
 

@@ -63,7 +63,10 @@ inline MakeReplica make_line(bool trains) {
 }
 
 inline ReplicaModel line_model() {
-  return {.make = make_line(true), .make_evaluation = make_line(false), .evaluation_rows = 64, .evaluation_batch = 32};
+  return {.make = make_line(true),
+          .make_evaluation = make_line(false),
+          .evaluation_rows = [] { return Result<std::int64_t>(64); },
+          .evaluation_batch = 32};
 }
 
 }  // namespace troupe::actors::testing

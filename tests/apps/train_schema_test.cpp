@@ -226,6 +226,14 @@ TEST(TrainSchema, ShippedConfigsAreGood) {
 TEST(TrainSchema, EveryKeyOfAReplicaGroupReachesItsField) {
   const std::vector<std::string> set = {"model=sngan",
                                         "data=synthetic",
+                                        "data_dir=/images",
+                                        "image_size=32",
+                                        "channels=3",
+                                        "crop=pad",
+                                        "flip=true",
+                                        "normalize=imagenet",
+                                        "data_threads=5",
+                                        "skip_damaged=true",
                                         "replicator=sync_replicas",
                                         "count=5",
                                         "devices=1",
@@ -296,6 +304,14 @@ TEST(TrainSchema, EveryKeyOfAReplicaGroupReachesItsField) {
   EXPECT_EQ(group.evaluate_every_steps, 22);
   EXPECT_EQ(model.model, "sngan");
   EXPECT_EQ(model.data, "synthetic");
+  EXPECT_EQ(model.data_dir, "/images");
+  EXPECT_EQ(model.image_size, 32);
+  EXPECT_EQ(model.channels, 3);
+  EXPECT_EQ(model.crop, "pad");
+  EXPECT_TRUE(model.flip);
+  EXPECT_EQ(model.normalize, "imagenet");
+  EXPECT_EQ(model.data_threads, 5);
+  EXPECT_TRUE(model.skip_damaged);
   EXPECT_EQ(model.layers, (std::vector<std::int64_t>{13, 14}));
   EXPECT_EQ(model.optimizer, "sgd");
   EXPECT_EQ(model.learning_rate, 0.15);

@@ -11,7 +11,7 @@ namespace troupe::data {
 namespace {
 
 /// 22 images of two pixels, the first of which tells which image it is.
-std::shared_ptr<const Images> numbered() {
+std::shared_ptr<const ImageReader> numbered() {
   auto images = std::make_shared<Images>();
   images->height = 1;
   images->width = 2;
@@ -20,7 +20,7 @@ std::shared_ptr<const Images> numbered() {
     images->pixels.insert(images->pixels.end(), {i, 255});
     images->labels.push_back(i);
   }
-  return images;
+  return ImageReader::make(std::move(images), {}).value();
 }
 
 ImageBatchOptions options(int share, int shares) {

@@ -14,7 +14,7 @@ namespace {
 
 class Pipeline : public InputPipeline {
  public:
-  Pipeline(std::shared_ptr<const data::Dataset> images, std::int64_t batch, bool shuffle)
+  Pipeline(std::shared_ptr<const data::ImageReader> images, std::int64_t batch, bool shuffle)
       : batches_(std::move(images), {.global_batch = batch, .seed = 3, .shuffle = shuffle}) {}
   const Signature& signature() const override { return batches_.signature(); }
   Result<BatchView> next() override { return batches_.at(step_++); }
@@ -29,7 +29,8 @@ constexpr std::int64_t kBatch = 120, kSteps = 4000;  // a divisor of 60000: no s
 double test_accuracy_of(const Options& options) {
   const auto input = [](data::Split split, std::int64_t batch) {
     return [=](const InputContext&) -> Result<std::unique_ptr<InputPipeline>> {
-      TROUPE_ASSIGN(auto images, data::load_fashion_mnist(split));
+      TROUPE_ASSIGN(auto set, data::load_fashion_mnist(split));
+      TROUPE_ASSIGN(auto images, data::ImageReader::make(std::move(set), {}));
       return std::unique_ptr<InputPipeline>(new Pipeline(images, batch, split == data::Split::kTrain));
     };
   };

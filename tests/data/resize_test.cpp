@@ -1,0 +1,89 @@
+#include <troupe/data/resize.hpp>
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include <troupe/core/rng.hpp>
+#include <troupe/tests/data/write_images.hpp>
+
+namespace troupe::data {
+namespace {
+
+using testing::picture;
+
+std::vector<float> resized(const Surface& from, const Region& region, const Resizer::To& to) {
+  std::vector<float> out(static_cast<std::size_t>(to.height * to.width * from.channels));
+  Resizer().resize(from.view(), region, to, out);
+  return out;
+}
+
+/// The definition, pixel by pixel: weights of a triangle as wide as the step, over the pixels that the region touches.
+double at(const Surface& from, const Region& region, const Resizer::To& to, std::int64_t y, std::int64_t x,
+          std::int64_t c) {
+  const auto weight = [](double begin, double length, std::int64_t size, std::int64_t out, std::int64_t pixel) {
+    const double scale = length / static_cast<double>(size);
+    const double middle = begin + (static_cast<double>(out) + 0.5) * scale;
+    if (static_cast<double>(pixel) + 1 <= begin || static_cast<double>(pixel) >= begin + length) return 0.0;
+    return std::max(0.0, 1 - std::abs(static_cast<double>(pixel) + 0.5 - middle) / std::max(scale, 1.0));
+  };
+  double sum = 0, weights = 0;
+  for (std::int64_t v = 0; v < from.height; ++v) {
+    for (std::int64_t u = 0; u < from.width; ++u) {
+      const double w = weight(region.top, region.height, to.height, y, v) *
+                       weight(region.left, region.width, to.width, to.mirror ? to.width - 1 - x : x, u);
+      sum += w * from.pixels[static_cast<std::size_t>((v * from.width + u) * from.channels + c)];
+      weights += w;
+    }
+  }
+  return sum / weights;
+}
+
+TEST(Resize, IsItsDefinition) {
+  Rng rng(4);
+  for (const std::int64_t channels : {1, 3}) {
+    const Surface from = picture(23, 31, channels);
+    for (int trial = 0; trial < 30; ++trial) {
+      Region region;
+      region.height = 1 + 22 * rng.uniform();
+      region.width = 1 + 30 * rng.uniform();
+      region.top = (23 - region.height) * rng.uniform();
+      region.left = (31 - region.width) * rng.uniform();
+      const Resizer::To to{static_cast<std::int64_t>(1 + rng.below(40)), static_cast<std::int64_t>(1 + rng.below(40)),
+                           trial % 2 == 1};
+      const std::vector<float> got = resized(from, region, to);
+      std::size_t i = 0;
+      for (std::int64_t y = 0; y < to.height; ++y) {
+        for (std::int64_t x = 0; x < to.width; ++x) {
+          for (std::int64_t c = 0; c < channels; ++c, ++i) {
+            ASSERT_NEAR(got[i], at(from, region, to, y, x, c), 1e-3) << trial;  // float32 of values up to 255
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(Resize, DoublesAsPyTorchDoes) {
+  // torch.nn.functional.interpolate(..., mode="bilinear", align_corners=False) of [[0, 100]].
+  EXPECT_EQ(resized({1, 2, 1, {0, 100}}, {0, 0, 1, 2}, {1, 4}), (std::vector<float>{0, 25, 75, 100}));
+}
+
+TEST(Resize, HalvesWithEveryPixelCounted) {
+  // Triangles of width 4 over pixels 0 .. 3, cut at the border: weights 3/4, 3/4, 1/4 of a sum of 7/4.
+  const std::vector<float> got = resized({1, 4, 1, {70, 0, 0, 0}}, {0, 0, 1, 4}, {1, 2});
+  EXPECT_FLOAT_EQ(got[0], 30);
+  EXPECT_FLOAT_EQ(got[1], 0);
+}
+
+TEST(Resize, LeavesAsItIsWhatHasTheSize) {
+  const Surface from = picture(9, 5, 3);
+  const std::vector<float> same = resized(from, {0, 0, 9, 5}, {9, 5});
+  EXPECT_TRUE(std::equal(same.begin(), same.end(), from.pixels.begin()));
+  const std::vector<float> mirrored = resized(from, {0, 0, 9, 5}, {9, 5, true});
+  for (std::size_t x = 0; x < 5; ++x) EXPECT_EQ(mirrored[3 * x], from.pixels[3 * (4 - x)]);
+}
+
+}  // namespace
+}  // namespace troupe::data
