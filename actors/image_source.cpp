@@ -2,10 +2,14 @@
 
 #include <fmt/format.h>
 
+#include <filesystem>
 #include <utility>
 
 #include <troupe/core/rng.hpp>
+#include <troupe/data/cifar10.hpp>
+#include <troupe/data/image_folder.hpp>
 #include <troupe/data/images.hpp>
+#include <troupe/data/tfrecords.hpp>
 
 namespace troupe::actors {
 namespace {
@@ -35,9 +39,25 @@ Result<std::shared_ptr<const data::Dataset>> ImageSource::open(data::Split split
     return {std::shared_ptr<const data::Dataset>(data::synthetic_images(
         split == data::Split::kTrain ? kSynthetic : kSyntheticTest, split, derive_seed(seed_, "images", 0)))};
   }
-  const std::string directory = options_.data_dir.empty() ? data::kFashionMnistDirectory : options_.data_dir;
-  TROUPE_ASSIGN(auto images, data::load_fashion_mnist(split, directory));
-  return {std::shared_ptr<const data::Dataset>(std::move(images))};
+  const auto opened = [](auto set) -> Result<std::shared_ptr<const data::Dataset>> {
+    if (!set.ok()) return set.error();
+    return {std::shared_ptr<const data::Dataset>(std::move(*set))};
+  };
+  const std::filesystem::path directory = options_.data_dir;
+  if (options_.data == "cifar10") return opened(data::load_cifar10(split, directory));
+  if (options_.data == "image_folder") {
+    if (split == data::Split::kTrain) return opened(data::ImageFolder::open(directory / "train"));
+    TROUPE_ASSIGN(const auto classes, data::ImageFolder::classes_of(directory / "train"));
+    return opened(data::ImageFolder::open(directory / "val", &classes));
+  }
+  if (options_.data == "tfrecord") {
+    const data::TfRecordOptions records{.classes = options_.classes, .skip_damaged = options_.skip_damaged};
+    return opened(data::TfRecords::open(directory, split, records));
+  }
+  if (options_.data == "fashion_mnist") {
+    return opened(data::load_fashion_mnist(split, directory.empty() ? data::kFashionMnistDirectory : directory));
+  }
+  return Error{Code::kInvalidArgument, fmt::format("data: unknown \"{}\"", options_.data)};
 }
 
 Result<std::shared_ptr<const data::ImageReader>> ImageSource::reader(data::Split split, bool augment) {
@@ -61,17 +81,17 @@ Result<std::shared_ptr<const data::ImageReader>> ImageSource::reader(data::Split
   return reader;
 }
 
-learner::InputFn ImageSource::input(data::Split split, const InputOptions& options) {
+learner::InputFn ImageSource::input(data::Split split, const ImageUse& use) {
   return [self = shared_from_this(), split,
-          options](const learner::InputContext& context) -> Result<std::unique_ptr<learner::InputPipeline>> {
+          use](const learner::InputContext& context) -> Result<std::unique_ptr<learner::InputPipeline>> {
     const bool train = split == data::Split::kTrain;
-    TROUPE_ASSIGN(auto reader, self->reader(split, train && options.augment));
-    ImageInputOptions input{.seed = options.seed.value_or(self->seed_), .shuffle = train};
-    if (options.noise_size > 0) {
+    TROUPE_ASSIGN(auto reader, self->reader(split, train && use.augment));
+    ImageInputOptions input{.seed = use.seed.value_or(self->seed_), .shuffle = train};
+    if (use.noise_size > 0) {
       input.noise = {"noise"};
-      input.noise_size = options.noise_size;
+      input.noise_size = use.noise_size;
     }
-    if (options.ahead && takes_work(*reader)) input.threads = static_cast<int>(self->options_.data_threads);
+    if (use.ahead && takes_work(*reader)) input.threads = static_cast<int>(self->options_.data_threads);
     return image_input(std::move(reader), input, context);
   };
 }

@@ -14,6 +14,14 @@
 
 namespace troupe::actors {
 
+/// Of one use of the images.
+struct ImageUse {
+  std::int64_t noise_size = 0;             ///< above 0: with a column "noise" of so many normal values
+  std::optional<std::uint64_t> seed = {};  ///< of shuffling; empty: the source's
+  bool augment = true;                     ///< of the images to train with
+  bool ahead = true;  ///< on threads, where images take work: next() may then say kUnavailable. false: it never does
+};
+
 /// Any thread. Keep one for all that a group makes.
 class ImageSource : public std::enable_shared_from_this<ImageSource> {
  public:
@@ -25,14 +33,8 @@ class ImageSource : public std::enable_shared_from_this<ImageSource> {
   /// Errors, naming file or option: as of the sets of data/, and of ImageReader::make().
   Result<std::shared_ptr<const data::ImageReader>> reader(data::Split split, bool augment = false);
 
-  struct InputOptions {
-    std::int64_t noise_size = 0;             ///< above 0: with a column "noise" of so many normal values
-    std::optional<std::uint64_t> seed = {};  ///< of shuffling; empty: the source's
-    bool augment = true;                     ///< of the images to train with
-    bool ahead = true;  ///< on threads, where images take work: next() may then say kUnavailable. false: it never does
-  };
   /// What a replica's input_fn returns: batches of a split, those to train with shuffled.
-  learner::InputFn input(data::Split split, const InputOptions& options = {});
+  learner::InputFn input(data::Split split, const ImageUse& use = {});
 
  private:
   Result<std::shared_ptr<const data::Dataset>> open(data::Split split) const;

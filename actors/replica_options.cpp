@@ -13,6 +13,12 @@ constexpr std::array<std::string_view, 7> kReplicators = {"one_device",      "mu
                                                           "central_storage", "parameter_server", "sync_replicas",
                                                           "model_parallel"};
 
+Status one_error(const std::string& group, std::vector<std::string> mistakes) {
+  if (mistakes.empty()) return {};
+  for (std::string& mistake : mistakes) mistake = fmt::format("replicas.{}.{}", group, mistake);
+  return Error{Code::kInvalidArgument, fmt::format("{}", fmt::join(mistakes, "\n"))};
+}
+
 }  // namespace
 
 bool has_parameter_server(const ReplicaGroupOptions& options) {
@@ -49,9 +55,23 @@ Status check(const ReplicaGroupOptions& o) {
          fmt::format("backup_workers: got {} of {} replicas, expected fewer", o.backup_workers, o.count));
   demand(!o.deterministic || o.wire == "fp32",
          fmt::format("wire: got \"{}\", but with deterministic no bit may depend on what travels", o.wire));
-  if (mistakes.empty()) return {};
-  for (std::string& mistake : mistakes) mistake = fmt::format("replicas.{}.{}", o.name, mistake);
-  return Error{Code::kInvalidArgument, fmt::format("{}", fmt::join(mistakes, "\n"))};
+  return one_error(o.name, std::move(mistakes));
+}
+
+Status check(const ReplicaModelOptions& o, const std::string& group) {
+  std::vector<std::string> mistakes;
+  const auto demand = [&](bool holds, std::string what) {
+    if (!holds) mistakes.push_back(std::move(what));
+  };
+  const bool files = o.data == "image_folder" || o.data == "tfrecord";
+  demand(!o.data_dir.empty() || !(files || o.data == "cifar10"),
+         fmt::format("data_dir: empty, expected the folder of \"{}\"", o.data));
+  demand(o.image_size > 0 || !files,
+         fmt::format("image_size: 0, but images of \"{}\" are of several sizes, expected theirs in training", o.data));
+  demand(o.model != "sngan" || o.normalize == "symmetric",
+         fmt::format("normalize: got \"{}\", but sngan makes images in [-1, 1]", o.normalize));
+  demand(o.channels != 2, "channels: got 2, expected 1, 3, or 0");
+  return one_error(group, std::move(mistakes));
 }
 
 }  // namespace troupe::actors

@@ -39,9 +39,11 @@ struct ReplicaGroupOptions {
 struct ReplicaModelOptions {
   std::string model = "classifier";  ///< or "sngan", "resnet"
   // Of what it learns: docs/data.md.
-  std::string data = "fashion_mnist";   ///< or "synthetic", made up in a moment, for tests
+  /// Or "cifar10", "image_folder", "tfrecord"; "synthetic": made up in a moment, for tests.
+  std::string data = "fashion_mnist";
   std::string data_dir = {};            ///< where its files lie; of fashion_mnist, empty: the Debian package's
   std::int64_t image_size = 0;          ///< height and width that images are resized to; 0: as stored
+  std::int64_t classes = 1000;          ///< of tfrecord; the others know theirs
   std::int64_t channels = 0;            ///< 1 or 3; 0: as stored, and 3 for files of images
   std::string crop = "none";            ///< or "center", "pad", "random_resized"
   bool flip = false;                    ///< half of the images of training are mirrored
@@ -72,6 +74,8 @@ struct ReplicaModelOptions {
 
 /// Errors: kInvalidArgument, one line a mistake, naming the option.
 Status check(const ReplicaGroupOptions& options);
+/// The same of what a model needs to know; `group`: its name, for the message.
+Status check(const ReplicaModelOptions& options, const std::string& group);
 
 /// How many instances of the group's own role there are.
 std::int64_t instances(const ReplicaGroupOptions& options);

@@ -33,6 +33,8 @@ class Dataset {
   virtual Status read(std::int64_t index, Sample& sample) const = 0;
   /// What people call sample `index`: its file, or file and record.
   virtual std::string name(std::int64_t index) const = 0;
+  /// Damaged places that were left out when it was opened, because that was asked for.
+  virtual std::int64_t damaged() const { return 0; }
 };
 
 }  // namespace troupe::data

@@ -205,7 +205,7 @@ void ImageReader::note_damaged(std::int64_t index, const Error& error) const {
 
 std::int64_t ImageReader::damaged() const {
   const std::lock_guard lock(mutex_);
-  return static_cast<std::int64_t>(damaged_.size());
+  return static_cast<std::int64_t>(damaged_.size()) + dataset_->damaged();
 }
 
 }  // namespace troupe::data

@@ -66,7 +66,7 @@ class ImageReader {
   /// set's and kCorrupt, naming the sample; with skip_damaged, kCorrupt when kDamagedInARowMax are damaged in a row.
   Status read(std::int64_t epoch, std::int64_t index, Scratch& scratch, std::span<float> image,
               std::int32_t& label) const;
-  /// Different samples that were found damaged so far.
+  /// Different samples that were found damaged so far, and places that the set left out.
   std::int64_t damaged() const;
 
   static constexpr std::int64_t kDamagedInARowMax = 1000;

@@ -41,7 +41,7 @@ ConfigSchema replica_schema() {
       {.path = "replicas.*.data",
        .default_value = m.data,
        .doc = "What it learns from, see docs/data.md; synthetic: made up, small, for trials",
-       .choices = {"fashion_mnist", "synthetic"}},
+       .choices = {"fashion_mnist", "cifar10", "image_folder", "tfrecord", "synthetic"}},
       {.path = "replicas.*.data_dir",
        .default_value = m.data_dir,
        .doc = "Where its files lie; of fashion_mnist, empty: the Debian package's"},
@@ -51,6 +51,11 @@ ConfigSchema replica_schema() {
        .unit = "pixels",
        .min = 0,
        .max = 4096},
+      {.path = "replicas.*.classes",
+       .default_value = m.classes,
+       .doc = "Of tfrecord, whose labels are 1 .. classes; other data knows its own",
+       .min = 1,
+       .max = 1e6},
       {.path = "replicas.*.channels",
        .default_value = m.channels,
        .doc = "1: grey, 3: RGB; 0: as stored, and 3 for files of images",
@@ -58,7 +63,7 @@ ConfigSchema replica_schema() {
        .max = 3},
       {.path = "replicas.*.crop",
        .default_value = m.crop,
-       .doc = "Of training: moved by up to 4 pixels (pad), ImageNet's (random_resized), the middle square (center)",
+       .doc = "Of images of training; what is tested is the whole, or the middle",
        .choices = {"none", "center", "pad", "random_resized"}},
       {.path = "replicas.*.flip",
        .default_value = m.flip,
@@ -69,12 +74,12 @@ ConfigSchema replica_schema() {
        .choices = {"symmetric", "imagenet"}},
       {.path = "replicas.*.data_threads",
        .default_value = m.data_threads,
-       .doc = "Decode and augment ahead of training, for each replica; 0: training does it itself",
+       .doc = "Decode and augment ahead of each replica; 0: training does it itself",
        .min = 0,
        .max = 256},
       {.path = "replicas.*.skip_damaged",
        .default_value = m.skip_damaged,
-       .doc = "Damaged images are counted and replaced by the next whole one, instead of ending the run"},
+       .doc = "Count damaged images and take the next whole one, instead of ending"},
       {.path = "replicas.*.replicator",
        .default_value = g.replicator,
        .doc = "How its replicas run, see docs/replicas.md",
@@ -285,6 +290,7 @@ std::vector<actors::ReplicaRun> to_replica_runs(const Config& config) {
                   .data = text("data"),
                   .data_dir = text("data_dir"),
                   .image_size = integer("image_size"),
+                  .classes = integer("classes"),
                   .channels = integer("channels"),
                   .crop = text("crop"),
                   .flip = config.get_bool(path(name, "flip")),
@@ -328,7 +334,8 @@ std::vector<std::string> replica_mistakes(const Config& config) {
       return where == "default" ? config.where(path(name, "model")) : where;
     };
     const auto add = [&](const std::string& what) { mistakes.push_back(fmt::format("{}: {}", place(what), what)); };
-    if (const Status checked = actors::check(run.group); !checked.ok()) {
+    for (const Status& checked : {actors::check(run.group), actors::check(run.model, name)}) {
+      if (checked.ok()) continue;
       std::string_view lines = checked.error().message;
       for (std::size_t end = 0; end != std::string_view::npos;
            lines.remove_prefix(std::min(end, lines.size() - 1) + 1)) {

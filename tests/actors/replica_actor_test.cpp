@@ -162,7 +162,7 @@ TEST(ReplicaEvaluator, LeavesTheVerdictToTheModelsJudge) {
   FakeContext trained, context;
   run(*make(line(8)), trained);
   ReplicaModel model = line_model();
-  model.evaluation_rows = 80;  // 32, 32 and half of a batch
+  model.evaluation_rows = [] { return Result<std::int64_t>(80); };  // 32, 32 and half of a batch
   model.make_judge = [] { return Result<std::unique_ptr<learner::Judge>>(std::make_unique<CountingJudge>()); };
   KeptPictures kept;
   const auto evaluator = ReplicaEvaluator::make(

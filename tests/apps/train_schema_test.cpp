@@ -228,10 +228,10 @@ TEST(TrainSchema, EveryKeyOfAReplicaGroupReachesItsField) {
                                         "data=synthetic",
                                         "data_dir=/images",
                                         "image_size=32",
+                                        "classes=33",
                                         "channels=3",
                                         "crop=pad",
                                         "flip=true",
-                                        "normalize=imagenet",
                                         "data_threads=5",
                                         "skip_damaged=true",
                                         "replicator=sync_replicas",
@@ -272,7 +272,8 @@ TEST(TrainSchema, EveryKeyOfAReplicaGroupReachesItsField) {
                                         "ps_nodes=4"};
   std::size_t keys = 0;
   for (const ConfigKey& key : train_schema(kEnvironments)) keys += key.path.starts_with("replicas.*.");
-  EXPECT_EQ(set.size() + 1, keys) << "a key is missing from this test";  // deterministic, which goes without bf16
+  // deterministic, which goes without bf16, and normalize, which sngan's images do not.
+  EXPECT_EQ(set.size() + 2, keys) << "a key is missing from this test";
   std::vector<std::string> overrides;
   for (const std::string& one : set) overrides.push_back("replicas.g." + one);
   const auto config = parse_config("[replicas.g]\nmodel = 'classifier'", "f", overrides, train_schema(kEnvironments));
@@ -290,9 +291,11 @@ TEST(TrainSchema, EveryKeyOfAReplicaGroupReachesItsField) {
   EXPECT_EQ(group.batch_size, 11);
   EXPECT_EQ(group.steps, 12);
   const auto same_bits =
-      parse_config("[replicas.g]\nmodel = 'classifier'\ndeterministic = true", "f", {}, train_schema(kEnvironments));
+      parse_config("[replicas.g]\nmodel = 'classifier'\ndeterministic = true\nnormalize = 'imagenet'", "f", {},
+                   train_schema(kEnvironments));
   ASSERT_TRUE(same_bits.ok()) << same_bits.error().message;
   EXPECT_TRUE(to_train_options(*same_bits)->replicas[0].group.deterministic);
+  EXPECT_EQ(to_train_options(*same_bits)->replicas[0].model.normalize, "imagenet");
   EXPECT_EQ(group.wire, "bf16");
   EXPECT_EQ(group.compute, "bf16");
   EXPECT_EQ(group.threads, 2);
@@ -306,10 +309,10 @@ TEST(TrainSchema, EveryKeyOfAReplicaGroupReachesItsField) {
   EXPECT_EQ(model.data, "synthetic");
   EXPECT_EQ(model.data_dir, "/images");
   EXPECT_EQ(model.image_size, 32);
+  EXPECT_EQ(model.classes, 33);
   EXPECT_EQ(model.channels, 3);
   EXPECT_EQ(model.crop, "pad");
   EXPECT_TRUE(model.flip);
-  EXPECT_EQ(model.normalize, "imagenet");
   EXPECT_EQ(model.data_threads, 5);
   EXPECT_TRUE(model.skip_damaged);
   EXPECT_EQ(model.layers, (std::vector<std::int64_t>{13, 14}));
@@ -337,6 +340,14 @@ TEST(TrainSchema, EveryKeyOfAReplicaGroupReachesItsField) {
 
 TEST(TrainSchema, MistakesInReplicaGroupsNameLineAndKey) {
   const std::string model = "[replicas.g]\nmodel = 'classifier'\n";
+  EXPECT_EQ(message_of(model + "data = 'cifar10'"),
+            "f:2: replicas.g.data_dir: empty, expected the folder of \"cifar10\"");
+  EXPECT_EQ(
+      message_of(model + "data = 'tfrecord'\ndata_dir = '/x'\nimage_size = 0"),
+      "f:5: replicas.g.image_size: 0, but images of \"tfrecord\" are of several sizes, expected theirs in training");
+  EXPECT_EQ(message_of("[replicas.g]\nmodel = 'sngan'\nnormalize = 'imagenet'\nchannels = 3"),
+            "f:3: replicas.g.normalize: got \"imagenet\", but sngan makes images in [-1, 1]");
+  EXPECT_EQ(message_of(model + "channels = 2"), "f:3: replicas.g.channels: got 2, expected 1, 3, or 0");
   EXPECT_EQ(message_of(""), "f: missing key env: the environment that D4PG learns, or a [replicas.NAME]");
   EXPECT_EQ(message_of(model), "ok");
   EXPECT_EQ(message_of(model + "replicator = 'multi_wroker'"),
