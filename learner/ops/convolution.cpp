@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 
 #include <troupe/learner/convolution.hpp>
@@ -31,18 +32,6 @@ void run_convolution(const KernelArgs& args) {
 }
 KernelFn kernel(const KernelTable&) { return &run_convolution; }
 
-constexpr OpDef kInputGrad{
-    .name = "conv2d_input_grad",  // dy, weight -> dx
-    .infer = [](Specs in, const Attr& attr) -> Inferred {
-      return std::vector<ValueSpec>{{attr.shape, DType::kF32, in[0].place}};
-    },
-    .kernel = kernel,
-    .conv =
-        [](std::span<const Shape> in, const Attr& attr) {
-          return conv_shape(ConvPass::kInputGrad, Shape{in[0][0], attr.shape[1], attr.shape[2], attr.shape[3]}, in[1],
-                            attr);
-        },
-};
 constexpr OpDef kWeightGrad{
     .name = "conv2d_weight_grad",  // x, dy -> dw
     .infer = [](Specs in, const Attr& attr) -> Inferred {
@@ -54,19 +43,42 @@ constexpr OpDef kWeightGrad{
                const Attr& attr) { return conv_shape(ConvPass::kWeightGrad, in[0], attr.shape, attr); },
 };
 
+/// dw [kernel_h, kernel_w, in, out] of images x and gradients dy of what they became.
+Var weight_grad(Var x, Var dy, const Shape& weight, const Attr& of) {
+  return x.graph->emit1(kWeightGrad, {x, dy}, {.integer = {of.integer[0], of.integer[1]}, .shape = weight});
+}
+Var plain(Var x, Var weight, const Attr& of);
+
+// dy, weight -> dx; by itself the transposed convolution.
+constexpr OpDef kInputGrad{
+    .name = "conv2d_input_grad",
+    .infer = [](Specs in, const Attr& attr) -> Inferred {
+      return std::vector<ValueSpec>{{attr.shape, DType::kF32, in[0].place}};
+    },
+    .kernel = kernel,
+    .vjp = [](const VjpArgs& args) -> std::vector<Var> {
+      const Var g = args.out_grads[0], dy = args.inputs[0], weight = args.inputs[1];
+      std::vector<Var> grads(2);
+      if (args.needs[0]) grads[0] = plain(g, weight, args.attr);
+      if (args.needs[1]) grads[1] = weight_grad(g, dy, args.graph.spec(weight).shape, args.attr);
+      return grads;
+    },
+    .conv =
+        [](std::span<const Shape> in, const Attr& attr) {
+          return conv_shape(ConvPass::kInputGrad, Shape{in[0][0], attr.shape[1], attr.shape[2], attr.shape[3]}, in[1],
+                            attr);
+        },
+};
+Var input_grad(Var dy, Var weight, const Shape& x, const Attr& of) {
+  return dy.graph->emit1(kInputGrad, {dy, weight}, {.integer = {of.integer[0], of.integer[1]}, .shape = x});
+}
+
 /// The gradients of x and weight from that before the activation.
 std::vector<Var> conv_grads(const VjpArgs& args, Var dy) {
   const Var x = args.inputs[0], weight = args.inputs[1];
-  Attr attr{.integer = {args.attr.integer[0], args.attr.integer[1]}};
   std::vector<Var> grads(args.inputs.size());
-  if (args.needs[0]) {
-    attr.shape = args.graph.spec(x).shape;
-    grads[0] = args.graph.emit1(kInputGrad, {dy, weight}, attr);
-  }
-  if (args.needs[1]) {
-    attr.shape = args.graph.spec(weight).shape;
-    grads[1] = args.graph.emit1(kWeightGrad, {x, dy}, attr);
-  }
+  if (args.needs[0]) grads[0] = input_grad(dy, weight, args.graph.spec(x).shape, args.attr);
+  if (args.needs[1]) grads[1] = weight_grad(x, dy, args.graph.spec(weight).shape, args.attr);
   return grads;
 }
 
@@ -112,6 +124,89 @@ constexpr OpDef kConv2d{
         },
 };
 
+Var plain(Var x, Var weight, const Attr& of) {
+  return x.graph->emit1(kConv2d, {x, weight}, {.integer = {of.integer[0], of.integer[1]}});
+}
+
+// ---- convolutions at half and twice the size ----
+
+/// Walks the terms of the 4x4 kernel that a 3x3 one and a 2x2 box make together: f(offset in it, offset in the 3x3
+/// one) for each row of `out` values. Mirrored and with its last two dimensions exchanged for a transposed convolution.
+template <typename F>
+void walk_kernel(std::int64_t in, std::int64_t out, bool transposed, F&& f) {
+  for (std::int64_t i = 0; i < 4; ++i) {
+    for (std::int64_t j = 0; j < 4; ++j) {
+      const std::int64_t to = (transposed ? (3 - i) * 4 + 3 - j : i * 4 + j) * in * out;
+      for (std::int64_t k = std::max<std::int64_t>(i - 1, 0); k <= std::min<std::int64_t>(i, 2); ++k) {
+        for (std::int64_t l = std::max<std::int64_t>(j - 1, 0); l <= std::min<std::int64_t>(j, 2); ++l) {
+          f(to, (k * 3 + l) * in * out);
+        }
+      }
+    }
+  }
+}
+/// integer[0]: transposed; real[0]: by what the box is multiplied; shape: the 3x3 kernel's.
+template <typename T, bool kGradient>
+void box_kernel(const KernelArgs& args) {
+  const bool transposed = args.attr->integer[0] != 0;
+  const std::int64_t in = args.attr->shape[2], out = args.attr->shape[3];
+  const T factor = static_cast<T>(args.attr->real[0]);
+  const T* const from = args.in[0].as<T>();
+  T* const to = args.out[0].as<T>();
+  std::fill_n(to, args.out[0].elements(), T(0));
+  walk_kernel(in, out, transposed, [&](std::int64_t large, std::int64_t small) {
+    for (std::int64_t i = 0; i < in; ++i) {
+      for (std::int64_t o = 0; o < out; ++o) {
+        const std::int64_t at = large + (transposed ? o * in + i : i * out + o), of = small + i * out + o;
+        kGradient ? to[of] += factor * from[at] : to[at] += factor * from[of];
+      }
+    }
+  });
+}
+template <bool kGradient>
+KernelFn box_kernel_of(const KernelTable& table) {
+  return table.dtype == DType::kF64 ? &box_kernel<double, kGradient> : &box_kernel<float, kGradient>;
+}
+
+constexpr OpDef kBoxKernelGrad{
+    .name = "box_kernel_grad",
+    .infer = [](Specs in, const Attr& attr) -> Inferred {
+      return std::vector<ValueSpec>{{attr.shape, DType::kF32, in[0].place}};
+    },
+    .kernel = box_kernel_of<true>,
+};
+constexpr OpDef kBoxKernel{
+    .name = "box_kernel",
+    .infer = [](Specs in, const Attr& attr) -> Inferred {
+      const Shape& w = attr.shape;
+      const bool transposed = attr.integer[0] != 0;
+      return std::vector<ValueSpec>{
+          {Shape{4, 4, w[transposed ? 3 : 2], w[transposed ? 2 : 3]}, DType::kF32, in[0].place}};
+    },
+    .kernel = box_kernel_of<false>,
+    .vjp = [](const VjpArgs& args) -> std::vector<Var> {
+      return {args.graph.emit1(kBoxKernelGrad, {args.out_grads[0]}, args.attr)};
+    },
+};
+
+/// The 4x4 kernel, or an error for what is not [3, 3, in, out] and images of [n, height, width, in].
+Var four_by_four(Var x, Var weight, bool transposed) {
+  Graph& graph = *x.graph;
+  const ValueSpec specs[] = {graph.spec(x), graph.spec(weight)};
+  const Shape &image = specs[0].shape, &w = specs[1].shape;
+  if (image.rank() != 4 || w.rank() != 4 || w[0] != 3 || w[1] != 3 || w[2] != image[3] ||
+      specs[1].place != Place::kReplicated || specs[0].place == Place::kPartial ||
+      (!transposed && (image[1] % 2 != 0 || image[2] % 2 != 0))) {
+    const Error error = shape_error(specs, transposed ? "[n, height, width, in] and a replicated [3, 3, in, out]"
+                                                      : "[n, height, width, in], both even, and a replicated "
+                                                        "[3, 3, in, out]");
+    return graph.fail(error.code,
+                      fmt::format("{}: {}", transposed ? "upsampled_conv2d" : "downsampled_conv2d", error.message));
+  }
+  return graph.emit1(kBoxKernel, {weight},
+                     {.real = {transposed ? 1 : 0.25}, .integer = {transposed ? 1 : 0}, .shape = w});
+}
+
 Var convolve(std::span<const Var> inputs, const ConvOptions& options) {
   for (const Var input : inputs) {
     if (!input) return {};
@@ -129,6 +224,20 @@ Var convolve(std::span<const Var> inputs, const ConvOptions& options) {
 Var conv2d(Var x, Var weight, const ConvOptions& options) { return convolve(std::array{x, weight}, options); }
 Var conv2d(Var x, Var weight, Var bias, const ConvOptions& options) {
   return convolve(std::array{x, weight, bias}, options);
+}
+
+Var upsampled_conv2d(Var x, Var weight) {
+  if (!x || !weight) return {};
+  const Var kernel_4x4 = four_by_four(x, weight, true);
+  if (!kernel_4x4) return {};
+  const Shape image = x.graph->spec(x).shape;
+  const Shape result = {image[0], 2 * image[1], 2 * image[2], x.graph->spec(weight).shape[3]};
+  return input_grad(x, kernel_4x4, result, {.integer = {2, 1}});
+}
+Var downsampled_conv2d(Var x, Var weight, Var bias) {
+  if (!x || !weight || !bias) return {};
+  const Var kernel_4x4 = four_by_four(x, weight, false);
+  return kernel_4x4 ? conv2d(x, kernel_4x4, bias, {.stride = 2, .padding = 1}) : Var{};
 }
 
 }  // namespace troupe::learner

@@ -61,10 +61,12 @@ class GeneratorLayers {
                     Activation::kRelu);
   }
 
-  /// Twice the size: out(relu(norm(conv(up(relu(norm(x))))))) + up(shortcut(x)).
+  /// Twice the size: conv1(relu(norm1(conv0(up(relu(norm0(x))))))) + up(shortcut(x)).
   Var block(const std::string& name, Var x, std::int64_t in, std::int64_t out, std::int64_t side) {
-    Var h = resize_nearest(norm(name + "/norm0", x, in), 2 * side, 2 * side);
-    h = convolution(name + "/conv0", h, in, out, 3, kBeforeRelu);
+    const Shape kernel = {3, 3, in, out};
+    Var h = upsampled_conv2d(norm(name + "/norm0", x, in),
+                             param(name + "/conv0/weight", kernel, glorot(kernel, kBeforeRelu)));
+    h = bias_activation(h, param(name + "/conv0/bias", Shape{out}, {}));
     h = convolution(name + "/conv1", norm(name + "/norm1", h, out), out, out, 3, kBeforeRelu);
     return add(h, resize_nearest(convolution(name + "/shortcut", x, in, out, 1, 1), 2 * side, 2 * side));
   }
@@ -144,7 +146,12 @@ Var resnet_discriminator(NormalisedLayers& layers, const Options& options, Var i
     // The first block sees pixels, which are not activated before it; the others keep as many channels within.
     const std::int64_t within = i == 0 ? out : width;
     Var h = convolution(layers, name + "/conv0", i == 0 ? x : relu(x), width, within, 3, Activation::kRelu);
-    h = half(convolution(layers, name + "/conv1", h, within, out, 3));
+    if (halves) {
+      const auto [weight, bias] = layers.at(name + "/conv1", {3, 3, within, out}, kBeforeRelu);
+      h = downsampled_conv2d(h, weight, bias);
+    } else {
+      h = convolution(layers, name + "/conv1", h, within, out, 3);
+    }
     const bool same = !halves && width == out;
     const Var shortcut = same ? x : convolution(layers, name + "/shortcut", half(x), width, out, 1);
     const bool last = i + 1 == plan->discriminator.size();

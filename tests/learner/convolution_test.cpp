@@ -6,12 +6,16 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <map>
 #include <memory>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include <troupe/core/rng.hpp>
+#include <troupe/learner/ops/pooling.hpp>
 #include <troupe/learner/ops/reduce.hpp>
+#include <troupe/learner/ops/resize.hpp>
 #include <troupe/learner/ops/spectral_norm.hpp>
 #include <troupe/learner/program.hpp>
 
@@ -164,6 +168,47 @@ TEST(Convolution, RefusesWhatDoesNotFit) {
   EXPECT_THAT(message({4, 3}, {3, 3, 3, 8}, {}), ::testing::HasSubstr("[n, height, width, in]"));
   EXPECT_THAT(message({2, 4, 3}, {3, 3, 3, 8}, {}), ::testing::HasSubstr("no smaller than the kernel"));
   EXPECT_THAT(message({4, 4, 3}, {3, 3, 3, 8}, {.stride = 0}), ::testing::HasSubstr("stride 0"));
+}
+
+TEST(Convolution, AtAnotherSizeIsAConvolutionAndAResize) {
+  for (const DType compute : {DType::kF32, DType::kBF16}) {
+    if (compute == DType::kBF16 && resolve(GemmBackend::kAuto) != GemmBackend::kOneDnn) continue;
+    Graph graph(3);
+    const Shape row{6, 8, 5};
+    const Var x = graph.input("x", row), w = graph.shared_input("w", {3, 3, 5, 7}), b = graph.shared_input("b", {7});
+    const auto compare = [&](const std::string& name, Var fast, Var slow) {
+      const Var wrt[] = {x, w};
+      const std::vector<Var> of_fast = graph.gradients(sum(square(fast)), wrt);
+      const std::vector<Var> of_slow = graph.gradients(sum(square(slow)), wrt);
+      for (const auto& [what, a, c] :
+           {std::tuple{"", fast, slow}, {"/dx", of_fast[0], of_slow[0]}, {"/dw", of_fast[1], of_slow[1]}}) {
+        graph.output(name + what + "/fast", a);
+        graph.output(name + what + "/slow", c);
+      }
+    };
+    compare("up", upsampled_conv2d(x, w), conv2d(resize_nearest(x, 12, 16), w, {.padding = 1}));
+    compare("down", downsampled_conv2d(x, w, b), average_pool(conv2d(x, w, b, {.padding = 1})));
+    const auto program = Program::compile(graph, {.shards = 2, .compute = compute}).value();
+    Rng rng(5);
+    std::map<std::string, std::vector<float>> values;
+    for (const auto& [name, count] : {std::pair{"x", 3 * 6 * 8 * 5}, {"w", 3 * 3 * 5 * 7}, {"b", 7}}) {
+      std::vector<float>& of = values[name];
+      for (int i = 0; i < count; ++i) of.push_back(static_cast<float>(rng.normal()));
+      program->bind(name, std::span<const float>(of)).value();
+    }
+    program->run().value();
+    for (const char* what : {"up", "up/dx", "up/dw", "down", "down/dx", "down/dw"}) {
+      const std::span<const float> slow = program->output(what + std::string("/slow"));
+      const std::vector<double> expected(slow.begin(), slow.end());
+      // Sums of 45 to 400 products; bfloat16 keeps 8 bits of what stands between.
+      EXPECT_LT(difference(program->output(what + std::string("/fast")), expected),
+                compute == DType::kF32 ? 1e-5 : 0.03)
+          << what;
+    }
+  }
+  Graph graph(2);
+  downsampled_conv2d(graph.input("x", {5, 4, 3}), graph.shared_input("w", {3, 3, 3, 8}), graph.shared_input("b", {8}));
+  EXPECT_THAT(graph.status().error().message, ::testing::HasSubstr("downsampled_conv2d: got [2, 5, 4, 3]"));
 }
 
 TEST(Convolution, PacksAWeightOnceForAllPassesOfAStep) {

@@ -119,6 +119,14 @@ std::vector<Case> cases() {
        [](auto& v) {
          return conv2d(v[0], v[1], v[2], {.stride = 2, .padding = 1, .activation = Activation::kLeakyRelu});
        }},
+      {"UpsampledConv2d",
+       "upsampled_conv2d",
+       {{{3, 2, 2}}, {{3, 3, 2, 4}, true}},
+       [](auto& v) { return upsampled_conv2d(v[0], v[1]); }},
+      {"DownsampledConv2d",
+       "downsampled_conv2d",
+       {{{4, 6, 2}}, {{3, 3, 2, 3}, true}, bias},
+       [](auto& v) { return downsampled_conv2d(v[0], v[1], v[2]); }},
       {"Conv2dTanh",
        "conv2d",
        {{{3, 3, 2}}, {{1, 1, 2, 3}, true}, bias},
