@@ -73,6 +73,15 @@ BENCHES = {
         },
     ),
     "conv": Bench("one convolution layer, forward and both gradients, beside oneDNN alone", "convolution_bench", {}),
+    "sngan": Bench(
+        "one training step of the paper's SN-GAN for CIFAR-10, batch 64, and shared by two processes",
+        "sngan_bench",
+        {
+            "torch": ("torch", "learner/rivals/torch_sngan_step.py"),
+            "torch_fp32": ("torch", "learner/rivals/torch_fp32_sngan_step.py"),
+        },
+        timeout_s=900,
+    ),
     "resnet50": Bench(
         "one training step of ResNet-50 on 8 images of 224 x 224, and shared by two processes",
         "resnet_bench",

@@ -54,12 +54,12 @@ inline InputFn random_batch(Signature signature) {
 
 using MakeReplica = std::function<std::unique_ptr<Replica>()>;
 
-/// The median over at least five steps, after two that warm up.
+/// The median over at least three steps, after one that warms up.
 inline double steps_per_second(Replicator& replicator, double seconds) {
-  for (int i = 0; i < 2; ++i) replicator.step().value();
+  replicator.step().value();
   std::vector<double> times;
   double spent = 0;
-  while (spent < seconds || times.size() < 5) {
+  while (spent < seconds || times.size() < 3) {
     const auto begin = std::chrono::steady_clock::now();
     replicator.step().value();
     times.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
@@ -100,13 +100,13 @@ inline double on_processes(const MakeReplica& make, std::int64_t batch, int proc
         *replica, {.global_batch = batch, .compile = {.compute = compute}, .communicator = communicator.get()});
     (*worker)->reform({.epoch = 1, .rank = rank, .size = processes}, std::chrono::seconds(60)).value();
     std::vector<double> times;
-    for (int i = 0; i < steps + 2; ++i) {  // as many on all members
+    for (int i = 0; i < steps + 1; ++i) {  // as many on all members
       const auto begin = std::chrono::steady_clock::now();
       (*worker)->step().value();
       times.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
     }
-    std::ranges::sort(times.begin() + 2, times.end());
-    if (rank == 0) meeting.result = 1 / times[2 + static_cast<std::size_t>(steps) / 2];
+    std::ranges::sort(times.begin() + 1, times.end());
+    if (rank == 0) meeting.result = 1 / times[1 + static_cast<std::size_t>(steps) / 2];
   };
   std::vector<pid_t> children;
   for (int rank = 0; rank < processes; ++rank) {

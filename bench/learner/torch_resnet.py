@@ -73,12 +73,11 @@ def training_step(batch, size=224, bf16=False):
 
 
 def steps_per_second(step, threads, seconds):
-    """The median over at least five steps, after two that warm up."""
+    """The median over at least three steps, after one that warms up."""
     torch.set_num_threads(threads)
-    for _ in range(2):
-        step()
+    step()
     times = []
-    while sum(times) < seconds or len(times) < 5:
+    while sum(times) < seconds or len(times) < 3:
         begin = time.perf_counter()
         step()
         times.append(time.perf_counter() - begin)

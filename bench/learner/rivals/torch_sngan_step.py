@@ -1,0 +1,42 @@
+#!/usr/bin/env python3
+"""The SN-GAN's training step in PyTorch, channels last: rival of bench/learner/sngan_bench.cpp."""
+import json
+import pathlib
+import sys
+
+import torch
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+import torch_resnet
+import torch_sngan
+
+BATCH, NOISE, SECONDS = 64, 128, 10.0
+ROWS = [(f"sngan{'_bf16' if bf16 else ''}_{threads}_thread{'s' * (threads > 1)}", threads, bf16)
+        for bf16 in (False, True) for threads in (1, 2)]
+
+
+def training_step(bf16):
+    torch.manual_seed(1)
+    generator = torch_sngan.Generator(32, 3, NOISE, 256).to(memory_format=torch.channels_last)
+    discriminator = torch_sngan.Discriminator(32, 3, 128).to(memory_format=torch.channels_last)
+    optimizers = [torch.optim.Adam(network.parameters(), lr=2e-4, betas=(0.0, 0.9), fused=True)
+                  for network in (discriminator, generator)]
+    image = torch.randn(BATCH, 3, 32, 32).to(memory_format=torch.channels_last)
+    noise = torch.randn(BATCH, NOISE)
+
+    def step():
+        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=bf16):
+            loss_d, loss_g = torch_sngan.losses(generator, discriminator, image, noise)
+        torch_sngan.update(loss_d, loss_g, discriminator, generator, *optimizers)
+
+    return step
+
+
+def main(rows):
+    for name, threads, bf16 in rows:
+        rate = torch_resnet.steps_per_second(training_step(bf16), threads, SECONDS)
+        print(json.dumps({"name": name, "value": rate, "unit": "steps/s", "version": torch.__version__}), flush=True)
+
+
+if __name__ == "__main__":
+    main(ROWS)
