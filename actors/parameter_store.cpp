@@ -3,19 +3,20 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <bit>
 
 #include <troupe/messages/parameters.hpp>
 #include <troupe/messages/reports.hpp>
 
 namespace troupe::actors {
 
-void StalenessHistogram::add(std::int64_t staleness, std::int64_t env_steps) {
-  const auto bucket = static_cast<std::size_t>(std::bit_width(static_cast<std::uint64_t>(staleness)));
-  buckets_[std::min(bucket, kBuckets - 1)] += env_steps;
-  steps_ += env_steps;
-  sum_ += static_cast<double>(staleness) * static_cast<double>(env_steps);
-  max_ = std::max(max_, staleness);
+void report_staleness(const StalenessHistogram& staleness, Report& report) {
+  report.gauges.push_back({"staleness_mean", staleness.mean()});
+  report.gauges.push_back({"staleness_max", static_cast<double>(staleness.max())});
+  const auto& buckets = staleness.buckets();
+  for (std::size_t i = 0; i < buckets.size(); ++i) {
+    const std::int64_t from = i == 0 ? 0 : std::int64_t{1} << (i - 1);
+    report.counters.push_back({fmt::format("staleness_from_{}", from), static_cast<double>(buckets[i])});
+  }
 }
 
 RoleSpec ParameterStore::spec(std::string name, std::int64_t count) {
@@ -72,14 +73,7 @@ void ParameterStore::send_pieces(Outlet& outlet) {
 
 void ParameterStore::report(Report& report) const {
   report.gauges.push_back({"version", static_cast<double>(version_)});
-  if (index_ != 0) return;
-  report.gauges.push_back({"staleness_mean", staleness_.mean()});
-  report.gauges.push_back({"staleness_max", static_cast<double>(staleness_.max())});
-  const auto& buckets = staleness_.buckets();
-  for (std::size_t i = 0; i < buckets.size(); ++i) {
-    const std::int64_t from = i == 0 ? 0 : std::int64_t{1} << (i - 1);
-    report.counters.push_back({fmt::format("staleness_from_{}", from), static_cast<double>(buckets[i])});
-  }
+  if (index_ == 0) report_staleness(staleness_, report);
 }
 
 }  // namespace troupe::actors

@@ -2,33 +2,18 @@
 // The parameter store: keeps the newest version of the parameters for everyone who acts, and knows how stale the
 // parameters were that data was made with. Last station of the flow learner -> parameter store -> actor. With several
 // instances each holds one piece of every version; actors/parameters_assembler.hpp says how readers get whole ones.
-#include <array>
 #include <memory>
 #include <optional>
 #include <vector>
 
 #include <troupe/actors/parameters_assembler.hpp>
 #include <troupe/actors/topology.hpp>
+#include <troupe/core/staleness_histogram.hpp>
 
 namespace troupe::actors {
 
-/// Counts of environment steps by staleness = newest version now - version that acted: bucket 0 holds staleness 0,
-/// bucket i staleness 2^(i-1) .. 2^i - 1, the last one everything above.
-class StalenessHistogram {
- public:
-  static constexpr std::size_t kBuckets = 16;
-
-  void add(std::int64_t staleness, std::int64_t env_steps);
-  const std::array<std::int64_t, kBuckets>& buckets() const { return buckets_; }
-  double mean() const { return steps_ == 0 ? 0 : sum_ / static_cast<double>(steps_); }
-  std::int64_t max() const { return max_; }
-
- private:
-  std::array<std::int64_t, kBuckets> buckets_{};
-  std::int64_t steps_ = 0;
-  double sum_ = 0;
-  std::int64_t max_ = 0;
-};
+/// Gauges staleness_mean and staleness_max, and a counter for each bucket, named by the least staleness in it.
+void report_staleness(const StalenessHistogram& staleness, Report& report);
 
 /// Ports: in updates (latest, Parameters), use (stream, ParametersUse; always drained); out versions (latest,
 /// ParametersVersion: ahead of the parameters themselves), parameters (latest, Parameters). Fails when a version is
@@ -52,7 +37,7 @@ class ParameterStore final : public Role {
   std::int64_t version_ = -1;
   std::optional<messages::ParametersView> newest_;  ///< a piece; for readers that come later
   std::vector<KeptPieces> missed_;                  ///< by reader: pieces that it has not been sent
-  StalenessHistogram staleness_;
+  StalenessHistogram staleness_;  ///< by environment steps
 };
 
 }  // namespace troupe::actors
