@@ -138,6 +138,8 @@ class ReplicaContext {
   /// online group's policies. The gradient norm that clips is that of the kSync parameters, if there are any, so that
   /// these stay equal. Replicators compare what is kSync every so many steps, and give all rank 0's kBroadcast.
   void set_policy(Var variable, VariablePolicy policy);
+  /// Of all parameters that the group has so far; it is an online one.
+  void set_policy(ParamGroup group, VariablePolicy policy);
   /// Graph::assign(), but state of policy kSync becomes the replicas' mean of `value`.
   void assign(Var state, Var value);
 

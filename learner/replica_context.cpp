@@ -354,6 +354,12 @@ void ReplicaContext::set_policy(Var variable, VariablePolicy policy) {
   if (ParamEntry* const of = entry(variable)) of->policy = policy;
 }
 
+void ReplicaContext::set_policy(ParamGroup group, VariablePolicy policy) {
+  if (!graph_.status().ok()) return;
+  GroupDef& def = GraphAccess::data(graph_).groups[static_cast<std::size_t>(group.index)];
+  for (ParamEntry& entry : def.layout.entries) entry.policy = policy;
+}
+
 void ReplicaContext::assign(Var state, Var value) {
   const ParamEntry* const of = entry(state);
   if (of == nullptr || !value) return;

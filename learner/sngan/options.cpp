@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <string_view>
 
 #include <troupe/learner/sngan/resnet.hpp>
@@ -18,6 +19,15 @@ Status check_sizes(std::string_view option, const std::vector<std::int64_t>& siz
   for (const std::int64_t size : sizes)
     TROUPE_TRY(check(size >= 1, option, static_cast<double>(size), "positive sizes"));
   return {};
+}
+
+/// A schedule over steps for a group that is updated in every n-th one, whose own schedule counts its updates.
+Schedule in_updates(Schedule schedule, std::int64_t n) {
+  schedule.warmup_steps /= n;
+  schedule.total_steps = std::max(schedule.total_steps / n, schedule.warmup_steps + 1);
+  std::int64_t before = 0;
+  for (std::int64_t& boundary : schedule.boundaries) before = boundary = std::max(boundary / n, before + 1);
+  return schedule;
 }
 
 }  // namespace
@@ -44,6 +54,15 @@ Status validate(const Options& options) {
   TROUPE_TRY(check(options.average_decay >= 0 && options.average_decay < 1, "average_decay", options.average_decay,
                    "at least 0 and below 1"));
   return learner::validate({.rule = options.optimizer, .schedule = options.schedule});
+}
+
+OptimizerSpec discriminator_optimizer(const Options& options) {
+  return {.rule = options.optimizer, .schedule = options.schedule};
+}
+
+OptimizerSpec generator_optimizer(const Options& options) {
+  return {
+      .rule = options.optimizer, .schedule = in_updates(options.schedule, options.n_dis), .every_steps = options.n_dis};
 }
 
 Signature batch_signature(const Options& options) {

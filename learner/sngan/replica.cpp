@@ -1,6 +1,5 @@
 #include <troupe/learner/sngan/replica.hpp>
 
-#include <algorithm>
 #include <utility>
 
 #include <troupe/core/rng.hpp>
@@ -47,15 +46,6 @@ class NoiseInput final : public InputPipeline {
   std::uint64_t seed_;
 };
 
-/// A schedule over steps for a group that is updated in every n-th one, whose own schedule counts its updates.
-Schedule in_updates(Schedule schedule, std::int64_t n) {
-  schedule.warmup_steps /= n;
-  schedule.total_steps = std::max(schedule.total_steps / n, schedule.warmup_steps + 1);
-  std::int64_t before = 0;
-  for (std::int64_t& boundary : schedule.boundaries) before = boundary = std::max(boundary / n, before + 1);
-  return schedule;
-}
-
 }  // namespace
 
 SnganReplica::SnganReplica(Options options, InputFn input_fn)
@@ -88,11 +78,8 @@ void SnganReplica::step_fn(ReplicaContext& context, const StepInputs& inputs) {
   graph.metric("fake_logit", mean(fake));
 
   if (options_.average_decay > 0) graph.average(generator_group, options_.average_decay);
-  OptimizerSpec optimizer{.rule = options_.optimizer, .schedule = options_.schedule};
-  graph.minimize(discriminator_loss, discriminator_group, context.wrap_optimizer(optimizer));
-  optimizer.every_steps = options_.n_dis;
-  optimizer.schedule = in_updates(options_.schedule, options_.n_dis);
-  graph.minimize(generator_loss, generator_group, context.wrap_optimizer(optimizer));
+  graph.minimize(discriminator_loss, discriminator_group, context.wrap_optimizer(discriminator_optimizer(options_)));
+  graph.minimize(generator_loss, generator_group, context.wrap_optimizer(generator_optimizer(options_)));
 }
 
 SnganEvaluation::SnganEvaluation(Options options, std::int64_t images, std::uint64_t seed)
