@@ -18,6 +18,10 @@ RoleSpec ReplicaActor::spec(const ReplicaActorOptions& options) {
   spec.name = options.group.name;
   spec.count = instances(options.group);
   if (options.model.make_evaluation) spec.outlets = {{kPublishPort, "Parameters", ChannelKind::kLatest}};
+  if (options.exchange) {
+    spec.inlets = options.exchange->inlets;
+    spec.outlets.insert(spec.outlets.end(), options.exchange->outlets.begin(), options.exchange->outlets.end());
+  }
   spec.execution = Execution::kThread;
   spec.restart.from = RestartFrom::kLastCut;
   spec.restart.ends_run = kBadGradient;
@@ -28,19 +32,22 @@ RoleSpec ReplicaActor::spec(const ReplicaActorOptions& options) {
 }
 
 Result<std::unique_ptr<Role>> ReplicaActor::make(const ReplicaActorOptions& options, const RoleIdentity& identity) {
-  TROUPE_ASSIGN(auto replica, options.model.make());
   TROUPE_ASSIGN(auto publisher,
                 ReplicaPublisher::make(options.model, options.group.evaluate_every_steps, options.group.steps));
-  return std::unique_ptr<Role>(new ReplicaActor(options, identity, std::move(replica), std::move(publisher)));
+  std::unique_ptr<ReplicaActor> role(new ReplicaActor(options, identity, std::move(publisher)));
+  if (options.exchange) {
+    TROUPE_ASSIGN(role->exchange_, options.exchange->make());
+  } else {
+    TROUPE_ASSIGN(role->replica_, options.model.make());
+  }
+  return std::unique_ptr<Role>(std::move(role));
 }
 
-ReplicaActor::ReplicaActor(ReplicaActorOptions options, const RoleIdentity& identity,
-                           std::unique_ptr<learner::Replica> replica, ReplicaPublisher publisher)
+ReplicaActor::ReplicaActor(ReplicaActorOptions options, const RoleIdentity& identity, ReplicaPublisher publisher)
     : options_(std::move(options)),
       name_(identity.name()),
       run_directory_(identity.run_directory),
       member_(identity.group),
-      replica_(std::move(replica)),
       publisher_(std::move(publisher)) {}
 
 Status ReplicaActor::start() {
@@ -49,7 +56,7 @@ Status ReplicaActor::start() {
     TROUPE_ASSIGN(first_step, restored_.counter("steps"));
   }
   collectives::Communicator* const members = member_.in_group() ? &member_.communicator() : nullptr;
-  TROUPE_ASSIGN(replicator_, make_replicator(*replica_, options_.group, first_step, members));
+  TROUPE_ASSIGN(replicator_, make_replicator(replica(), options_.group, first_step, members));
   if (members != nullptr) members_ = static_cast<learner::MultiWorker*>(replicator_.get());
   const learner::Program& program = replicator_->program();
   log::info("{}: {}, products by {}, {} kernels", name_, options_.group.replicator, program.gemm_backend_name(),
@@ -71,6 +78,10 @@ Result<Progress> ReplicaActor::step(RoleContext& context) {
   }));
   if (!may_step) return Progress::kIdle;
   if (steps() < options_.group.steps) {
+    if (exchange_ != nullptr) {
+      TROUPE_ASSIGN(const bool ready, exchange_->before_step(context, replicator_->program()));
+      if (!ready) return Progress::kIdle;
+    }
     const Status stepped = replicator_->step();
     if (!stepped.ok() && stepped.error().code == Code::kUnavailable) {
       waiting_ = stepped.error().message;
@@ -82,6 +93,9 @@ Result<Progress> ReplicaActor::step(RoleContext& context) {
       return bad_gradient(stepped.error(), replicator_->program(), replicator_->batch(), run_directory_, name_);
     }
     waiting_.clear();
+    if (exchange_ != nullptr) {
+      TROUPE_TRY(exchange_->after_step(context, replicator_->program(), replicator_->batch(), member_.is_first()));
+    }
   }
   if (member_.is_first()) TROUPE_TRY(publisher_.publish_if_due(context, replicator_->program(), steps()));
   return steps() < options_.group.steps ? Progress::kMore : member_.finish();
@@ -96,6 +110,7 @@ void ReplicaActor::report(Report& report) const {
     report.gauges.push_back(std::move(metric));
   }
   for (Scalar& gauge : replicator_->input().gauges()) report.gauges.push_back(std::move(gauge));
+  if (exchange_ != nullptr) exchange_->report(report);
 }
 
 Result<RoleState> ReplicaActor::save() const {

@@ -4,9 +4,11 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include <troupe/actors/group_member.hpp>
+#include <troupe/actors/replica_exchange.hpp>
 #include <troupe/actors/replica_model.hpp>
 #include <troupe/actors/replica_options.hpp>
 #include <troupe/actors/replica_publisher.hpp>
@@ -19,10 +21,12 @@ namespace troupe::actors {
 struct ReplicaActorOptions {
   ReplicaModel model;
   ReplicaGroupOptions group;
+  /// For a role with channels of its own: its replica is the exchange's, not the model's.
+  std::optional<ReplicaExchangeSpec> exchange = std::nullopt;
 };
 
-/// Port, when the model has an evaluation: out parameters (latest, Parameters; see ReplicaPublisher). Done after the
-/// group's steps. Its counters in a checkpoint are "steps" and the metrics of the newest step
+/// Ports: when the model has an evaluation, out parameters (latest, Parameters; see ReplicaPublisher); those of its
+/// exchange. Done after the group's steps. Its counters in a checkpoint are "steps" and the metrics of the newest step
 /// (actors/replica_results.hpp).
 ///
 /// In a group (RoleSpec::group) a step that ends because a member has gone has changed nothing and is taken again in
@@ -40,9 +44,9 @@ class ReplicaActor final : public Role {
   Status restore(const RoleState& state) override;
 
  private:
-  ReplicaActor(ReplicaActorOptions options, const RoleIdentity& identity, std::unique_ptr<learner::Replica> replica,
-               ReplicaPublisher publisher);
+  ReplicaActor(ReplicaActorOptions options, const RoleIdentity& identity, ReplicaPublisher publisher);
 
+  learner::Replica& replica() { return exchange_ != nullptr ? exchange_->replica() : *replica_; }
   /// The replicator, from the restored state if there is one. Not in make(), because where its input begins is known
   /// only after restore().
   Status start();
@@ -52,7 +56,8 @@ class ReplicaActor final : public Role {
   std::string name_;
   std::filesystem::path run_directory_;
   GroupMember member_;
-  std::unique_ptr<learner::Replica> replica_;
+  std::unique_ptr<ReplicaExchange> exchange_;  ///< null: it trains alone
+  std::unique_ptr<learner::Replica> replica_;  ///< null: it is the exchange's
   std::unique_ptr<learner::Replicator> replicator_;
   learner::MultiWorker* members_ = nullptr;  ///< replicator_, in a group
   ReplicaPublisher publisher_;

@@ -42,14 +42,8 @@ Result<std::unique_ptr<Role>> ReplicaEvaluator::make(const ReplicaEvaluatorOptio
 Result<bool> ReplicaEvaluator::begin(Inlet& inlet) {
   while (!inlet.empty()) {
     TROUPE_ASSIGN(const auto view, messages::read_parameters(inlet.take()));
-    // What comes over the link is another program's word about this one's tensors.
-    const auto expected = static_cast<std::size_t>(parameters_->elements()) * sizeof(float);
-    if (view.info().layout_hash != parameters_->layout_hash() || view.data().size() != expected) {
-      return Error{Code::kShapeMismatch, fmt::format("{}: got parameters of another network", options_.name)};
-    }
     if (view.info().version <= evaluated_) continue;
-    parameters_->scatter({reinterpret_cast<const float*>(view.data().data()), expected / sizeof(float)},
-                         replicator_->program());
+    TROUPE_TRY(parameters_->scatter(view, replicator_->program(), options_.name));
     evaluating_ = view.info().version;
     rows_left_ = rows_;
     return true;

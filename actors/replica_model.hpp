@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 
 #include <troupe/core/clock.hpp>
 #include <troupe/core/error.hpp>
@@ -20,6 +21,17 @@ inline constexpr Duration kInputPatience = std::chrono::milliseconds(1);
 using MakeReplica = std::function<Result<std::unique_ptr<learner::Replica>>()>;
 using MakeJudge = std::function<Result<std::unique_ptr<learner::Judge>>()>;
 
+/// Puts fakes beside the real images of a pipeline (learner/sngan/fakes.hpp).
+using AddFakes = std::function<std::unique_ptr<learner::InputPipeline>(std::unique_ptr<learner::InputPipeline> real)>;
+
+/// A GAN as two replicas, for roles of their own (actors/split_gan.hpp). See learner/sngan/adversaries.hpp.
+struct SplitModel {
+  MakeReplica make_generator;
+  std::function<Result<std::unique_ptr<learner::Replica>>(AddFakes)> make_discriminator;
+  std::function<Result<Signature>()> fakes;  ///< what travels from the one to the other
+  std::int64_t n_dis = 1;                    ///< steps of the generator's replica for one update of it
+};
+
 struct ReplicaModel {
   MakeReplica make;
   /// The same networks in a step that updates nothing and whose metrics or outputs can be judged, on data of its own,
@@ -30,6 +42,7 @@ struct ReplicaModel {
   /// Of that data in all; asked once it is there.
   std::function<Result<std::int64_t>()> evaluation_rows = nullptr;
   std::int64_t evaluation_batch = 500;
+  std::optional<SplitModel> split = std::nullopt;  ///< empty: the model has no two sides
 };
 
 }  // namespace troupe::actors

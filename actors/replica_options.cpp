@@ -9,9 +9,9 @@
 namespace troupe::actors {
 namespace {
 
-constexpr std::array<std::string_view, 7> kReplicators = {"one_device",      "multi_device",     "multi_worker",
+constexpr std::array<std::string_view, 8> kReplicators = {"one_device",      "multi_device",     "multi_worker",
                                                           "central_storage", "parameter_server", "sync_replicas",
-                                                          "model_parallel"};
+                                                          "model_parallel",  "split_gan"};
 
 Status one_error(const std::string& group, std::vector<std::string> mistakes) {
   if (mistakes.empty()) return {};
@@ -25,8 +25,11 @@ bool has_parameter_server(const ReplicaGroupOptions& options) {
   return options.replicator == "parameter_server" || options.replicator == "sync_replicas";
 }
 
+bool is_split_gan(const ReplicaGroupOptions& options) { return options.replicator == "split_gan"; }
+
 std::int64_t instances(const ReplicaGroupOptions& options) {
-  return options.replicator == "multi_worker" || has_parameter_server(options) ? options.count : 1;
+  const bool each = options.replicator == "multi_worker" || has_parameter_server(options) || is_split_gan(options);
+  return each ? options.count : 1;
 }
 
 Status check(const ReplicaGroupOptions& o) {
@@ -49,6 +52,11 @@ Status check(const ReplicaGroupOptions& o) {
          fmt::format("threads: got {}, expected 1 to the rows of a replica's batch, which threads share", o.threads));
   demand(o.compute == "fp32" || o.compute == "bf16",
          fmt::format("compute: unknown \"{}\", expected fp32 or bf16", o.compute));
+  demand(o.discriminators == 1 || is_split_gan(o),
+         fmt::format("discriminators: got {}, but replicator \"{}\" has no role for them", o.discriminators,
+                     o.replicator));
+  demand(o.discriminators >= 1 && o.batch_size >= o.discriminators,
+         fmt::format("discriminators: got {} for a batch of {} rows", o.discriminators, o.batch_size));
   demand(o.backup_workers == 0 || o.replicator == "sync_replicas",
          fmt::format("backup_workers: got {}, but replicator \"{}\" has none", o.backup_workers, o.replicator));
   demand(o.backup_workers < std::max<std::int64_t>(o.count, 1),

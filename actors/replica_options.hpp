@@ -12,11 +12,11 @@
 namespace troupe::actors {
 
 struct ReplicaGroupOptions {
-  std::string name = "replica";  ///< of its role; "NAME-evaluator" and "NAME-ps" follow from it
+  std::string name = "replica";  ///< of its role; "NAME-evaluator" and so on follow from it
   /// "one_device", "multi_device", "central_storage", "model_parallel": one instance of the role runs all replicas.
-  /// "multi_worker", "parameter_server", "sync_replicas": an instance a replica.
+  /// "multi_worker", "parameter_server", "sync_replicas", "split_gan": an instance a replica.
   std::string replicator = "one_device";
-  std::int64_t count = 1;             ///< replicas
+  std::int64_t count = 1;             ///< replicas; of "split_gan" the generator's
   std::int64_t devices = 1;           ///< of each replica, for "model_parallel"
   std::string reduce = "collective";  ///< "multi_device": or "hierarchical_copy", "reduction_to_one"
   std::int64_t batch_size = 128;      ///< rows of a step over all replicas
@@ -30,8 +30,9 @@ struct ReplicaGroupOptions {
   std::int64_t ps_shards = 1;          ///< instances that hold the parameters
   std::string ps_partition = "fixed";  ///< of variables over them: or "min_size", "max_size"
   std::string staleness = "none";   ///< of gradients: "drop" those older than max_staleness, "scale" by 1 / staleness
-  std::int64_t max_staleness = 8;   ///< versions
+  std::int64_t max_staleness = 8;   ///< versions; of "split_gan" the generator's, beyond which its images are dropped
   std::int64_t backup_workers = 0;  ///< "sync_replicas": a step ends without the latest so many of `count` gradients
+  std::int64_t discriminators = 1;  ///< "split_gan": replicas of the discriminator, beside `count` of the generator
   std::int64_t evaluate_every_steps = 500;  ///< when there is something to evaluate
 };
 
@@ -80,5 +81,7 @@ Status check(const ReplicaModelOptions& options, const std::string& group);
 /// How many instances of the group's own role there are.
 std::int64_t instances(const ReplicaGroupOptions& options);
 bool has_parameter_server(const ReplicaGroupOptions& options);
+/// Whether the group's own role is the generator of a GAN and the discriminator has another (actors/split_gan.hpp).
+bool is_split_gan(const ReplicaGroupOptions& options);
 
 }  // namespace troupe::actors

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include <troupe/learner/replicator.hpp>
-#include <troupe/messages/parameters.hpp>
 
 namespace troupe::actors {
 
@@ -18,14 +17,7 @@ Result<ReplicaPublisher> ReplicaPublisher::make(const ReplicaModel& model, std::
 }
 
 Result<Frame> ReplicaPublisher::frame(messages::FramePool& pool, learner::Program& trained, std::int64_t step) const {
-  TROUPE_ASSIGN(auto builder, messages::ParametersBuilder::make(pool, DType::kF32, parameters_->elements()));
-  const std::span<std::byte> data = builder.data();
-  TROUPE_TRY(parameters_->gather(trained, {reinterpret_cast<float*>(data.data()), data.size() / sizeof(float)}));
-  messages::ParametersInfo info;
-  info.version = step;
-  info.layout_hash = parameters_->layout_hash();
-  info.publication = static_cast<std::uint64_t>(step);
-  return std::move(builder).finish(info);
+  return parameters_->frame(pool, trained, step);
 }
 
 Status ReplicaPublisher::publish_if_due(RoleContext& context, learner::Program& trained, std::int64_t step) {

@@ -6,11 +6,13 @@
 #include <troupe/actors/parameter_server.hpp>
 #include <troupe/actors/replica_actor.hpp>
 #include <troupe/actors/replica_evaluator.hpp>
+#include <troupe/actors/split_gan.hpp>
 
 namespace troupe::actors {
 
 std::string evaluator_name(const ReplicaGroupOptions& group) { return group.name + "-evaluator"; }
 std::string parameter_server_name(const ReplicaGroupOptions& group) { return group.name + "-ps"; }
+std::string discriminator_name(const ReplicaGroupOptions& group) { return group.name + "-discriminator"; }
 
 namespace {
 
@@ -54,6 +56,8 @@ Status add_replica_group(Topology& topology, const ReplicaGroupOptions& group, c
   const std::size_t before = topology.roles.size();
   if (has_parameter_server(group)) {
     TROUPE_TRY(add_served_group(topology, group, model));
+  } else if (is_split_gan(group)) {
+    TROUPE_TRY(add_split_gan(topology, group, model));
   } else {
     topology.roles.push_back(ReplicaActor::spec({.model = model, .group = group}));
   }

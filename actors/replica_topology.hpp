@@ -3,6 +3,7 @@
 //
 //   NAME x n --parameters (latest)--> NAME-evaluator
 //            --pull, push (request)--> NAME-ps x shards, for parameter servers (actors/parameter_server.hpp)
+//            --fakes (stream)--> NAME-discriminator x n, for a GAN in two (actors/split_gan.hpp)
 #include <string>
 
 #include <troupe/actors/replica_model.hpp>
@@ -15,6 +16,7 @@ namespace troupe::actors {
 
 std::string evaluator_name(const ReplicaGroupOptions& group);
 std::string parameter_server_name(const ReplicaGroupOptions& group);
+std::string discriminator_name(const ReplicaGroupOptions& group);
 
 /// Appends the group. It completes its part of the run (RoleSpec::part) when the parameters of its last step are
 /// evaluated or, without an evaluator, when they are there. pictures: where what the evaluator shows goes; outlives the

@@ -10,6 +10,7 @@
 #include <troupe/actors/image_source.hpp>
 #include <troupe/learner/classifier/replica.hpp>
 #include <troupe/learner/resnet/replica.hpp>
+#include <troupe/learner/sngan/adversaries.hpp>
 #include <troupe/learner/sngan/judge.hpp>
 #include <troupe/learner/sngan/replica.hpp>
 
@@ -110,6 +111,26 @@ ReplicaModel sngan(const ReplicaModelOptions& options, const ReplicaGroupOptions
     auto input = images->input(data::Split::kTrain, {.noise_size = made.noise_size});
     return {std::make_unique<learner::sngan::SnganReplica>(made, std::move(input))};
   };
+  model.split = SplitModel{
+      .make_generator = [fitted, seed = group.seed]() -> MadeReplica {
+        TROUPE_ASSIGN(auto made, fitted(data::Split::kTrain));
+        auto noise = learner::sngan::noise_input(made, seed);
+        return {std::make_unique<learner::sngan::SnganGenerator>(made, std::move(noise))};
+      },
+      .make_discriminator = [fitted, images](const AddFakes& add_fakes) -> MadeReplica {
+        TROUPE_ASSIGN(auto made, fitted(data::Split::kTrain));
+        auto input = [real = images->input(data::Split::kTrain), add_fakes](
+                         const learner::InputContext& context) -> Result<std::unique_ptr<learner::InputPipeline>> {
+          TROUPE_ASSIGN(auto pipeline, real(context));
+          return add_fakes(std::move(pipeline));
+        };
+        return {std::make_unique<learner::sngan::SnganDiscriminator>(made, std::move(input))};
+      },
+      .fakes = [fitted]() -> Result<Signature> {
+        TROUPE_ASSIGN(const auto made, fitted(data::Split::kTrain));
+        return learner::sngan::fakes_signature(made);
+      },
+      .n_dis = options.n_dis};
   model.evaluation_rows = test_rows(images, options.evaluation_images);
   // A batch a step of the evaluator, which stays short.
   model.evaluation_batch = options.network == "resnet" ? 50 : 500;

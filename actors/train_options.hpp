@@ -102,6 +102,7 @@ struct ReplicaRun {
   ReplicaModelOptions model;
   std::int64_t nodes = 1;     ///< as in PlacementOptions, of the group's own role; its evaluator is with the chief
   std::int64_t ps_nodes = 1;  ///< and of its parameter servers
+  std::int64_t discriminator_nodes = 1;  ///< and of its discriminators
 };
 
 struct TrainOptions {

@@ -32,6 +32,12 @@ std::vector<RoleCount> role_counts(const actors::TrainOptions& options) {
       counts.push_back(
           {servers, group.ps_shards, fmt::format("replicas.{}.ps_nodes", group.name), servers, run.ps_nodes});
     }
+    if (actors::is_split_gan(group)) {
+      const std::string discriminators = actors::discriminator_name(group);
+      counts.push_back({discriminators, group.discriminators,
+                        fmt::format("replicas.{}.discriminator_nodes", group.name), discriminators,
+                        run.discriminator_nodes});
+    }
     counts.push_back({actors::evaluator_name(group), 1, "", actors::evaluator_name(group), 0});
   }
   if (!actors::has_d4pg(options)) return counts;

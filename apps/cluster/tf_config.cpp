@@ -188,6 +188,7 @@ class TfConfig {
     for (const actors::ReplicaRun& run : options.replicas) {
       task_of[run.group.name] = "worker";
       task_of[actors::parameter_server_name(run.group)] = "ps";
+      task_of[actors::discriminator_name(run.group)] = "worker";
       task_of[actors::evaluator_name(run.group)] = "evaluator";
     }
     for (const RoleCount& hosted : role_counts(options)) {

@@ -6,6 +6,7 @@
 #include <array>
 #include <string_view>
 
+#include <troupe/actors/split_gan.hpp>
 #include <troupe/core/rng.hpp>
 #include <troupe/learner/resnet/options.hpp>
 
@@ -84,10 +85,10 @@ ConfigSchema replica_schema() {
        .default_value = g.replicator,
        .doc = "How its replicas run, see docs/replicas.md",
        .choices = {"one_device", "multi_device", "multi_worker", "central_storage", "parameter_server", "sync_replicas",
-                   "model_parallel"}},
+                   "model_parallel", "split_gan"}},
       {.path = "replicas.*.count",
        .default_value = g.count,
-       .doc = "Replicas that train together",
+       .doc = "Replicas that train together; of split_gan those of the generator",
        .min = 1,
        .max = 256},
       {.path = "replicas.*.devices",
@@ -232,7 +233,7 @@ ConfigSchema replica_schema() {
        .choices = {"none", "drop", "scale"}},
       {.path = "replicas.*.max_staleness",
        .default_value = g.max_staleness,
-       .doc = "Beyond which gradients are dropped",
+       .doc = "Beyond which gradients, or split_gan's images, are dropped",
        .unit = "versions",
        .min = 0,
        .max = 1e6},
@@ -241,6 +242,11 @@ ConfigSchema replica_schema() {
        .doc = "Latest gradients of each step that sync_replicas does without",
        .min = 0,
        .max = 255},
+      {.path = "replicas.*.discriminators",
+       .default_value = g.discriminators,
+       .doc = "Replicas of the discriminator, for split_gan",
+       .min = 1,
+       .max = 256},
       {.path = "replicas.*.evaluate_every_steps",
        .default_value = g.evaluate_every_steps,
        .doc = "Between two evaluations; one more is made at the end",
@@ -257,6 +263,11 @@ ConfigSchema replica_schema() {
        .doc = "Processes that share the parameter servers; 0: with the chief",
        .min = 0,
        .max = 64},
+      {.path = "replicas.*.discriminator_nodes",
+       .default_value = r.discriminator_nodes,
+       .doc = "Processes that share the discriminators; 0: with the chief",
+       .min = 0,
+       .max = 256},
   };
 }
 
@@ -285,6 +296,7 @@ std::vector<actors::ReplicaRun> to_replica_runs(const Config& config) {
                   .staleness = text("staleness"),
                   .max_staleness = integer("max_staleness"),
                   .backup_workers = integer("backup_workers"),
+                  .discriminators = integer("discriminators"),
                   .evaluate_every_steps = integer("evaluate_every_steps")},
         .model = {.model = text("model"),
                   .data = text("data"),
@@ -318,6 +330,7 @@ std::vector<actors::ReplicaRun> to_replica_runs(const Config& config) {
                   .label_smoothing = number("label_smoothing")},
         .nodes = integer("nodes"),
         .ps_nodes = integer("ps_nodes"),
+        .discriminator_nodes = integer("discriminator_nodes"),
     });
   }
   return runs;
@@ -347,7 +360,7 @@ std::vector<std::string> replica_mistakes(const Config& config) {
       add(fmt::format("{}: {}", path(name, "depth"), depth.error().message));
     }
     const bool taken = std::find(kTaken.begin(), kTaken.end(), name) != kTaken.end() || name.ends_with("-evaluator") ||
-                       name.ends_with("-ps") || is_numbered(name);
+                       name.ends_with("-ps") || name.ends_with("-discriminator") || is_numbered(name);
     if (taken) add(path(name, "model") + ": the group is called like another role, or like an instance of one");
     const std::int64_t instances = actors::instances(run.group);
     if (run.nodes > instances) {
@@ -358,11 +371,24 @@ std::vector<std::string> replica_mistakes(const Config& config) {
       add(fmt::format("{}: got {} for {} ps_shards, expected no more", path(name, "ps_nodes"), run.ps_nodes,
                       run.group.ps_shards));
     }
-    if (config.get_bool("deterministic") && instances > 1) {
-      add(
-          fmt::format("{}: replicator \"{}\" needs a thread for each replica, but deterministic runs have one: take "
-                      "\"multi_device\"",
-                      path(name, "replicator"), run.group.replicator));
+    if (actors::is_split_gan(run.group)) {
+      if (run.model.model != "sngan") {
+        add(fmt::format("{}: got \"split_gan\" for model \"{}\", which has no generator and discriminator",
+                        path(name, "replicator"), run.model.model));
+      }
+      if (const auto capacity = actors::fakes_capacity(run.group, run.model.n_dis); !capacity.ok())
+        add(capacity.error().message);
+      if (run.discriminator_nodes > run.group.discriminators) {
+        add(fmt::format("{}: got {} for {} discriminator{}, expected no more", path(name, "discriminator_nodes"),
+                        run.discriminator_nodes, run.group.discriminators, run.group.discriminators == 1 ? "" : "s"));
+      }
+    }
+    if (config.get_bool("deterministic") && std::max(instances, run.group.discriminators) > 1) {
+      const bool split = actors::is_split_gan(run.group);
+      add(fmt::format(
+          "{}: replicator \"{}\" needs a thread for each replica{}, but deterministic runs have one: take {}",
+          path(name, "replicator"), run.group.replicator, split ? " of a side" : "",
+          split ? "one of each" : "\"multi_device\""));
     }
   }
   return mistakes;

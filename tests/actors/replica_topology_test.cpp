@@ -51,7 +51,7 @@ TEST(TrainReplicaErrors, NameTheOption) {
   };
   EXPECT_EQ(message(group("mirrored", 1)),
             "replicas.line.replicator: unknown \"mirrored\", expected one of one_device, multi_device, multi_worker, "
-            "central_storage, parameter_server, sync_replicas, model_parallel");
+            "central_storage, parameter_server, sync_replicas, model_parallel, split_gan");
   EXPECT_EQ(message(group("one_device", 2)),
             "replicas.line.count: got 2, but replicator \"one_device\" runs one replica");
   EXPECT_EQ(message(group("multi_worker", 17)), "replicas.line.batch_size: got 16 for 17 replicas");

@@ -267,9 +267,11 @@ TEST(TrainSchema, EveryKeyOfAReplicaGroupReachesItsField) {
                                         "staleness=scale",
                                         "max_staleness=21",
                                         "backup_workers=2",
+                                        "discriminators=1",
                                         "evaluate_every_steps=22",
                                         "nodes=3",
-                                        "ps_nodes=4"};
+                                        "ps_nodes=4",
+                                        "discriminator_nodes=5"};
   std::size_t keys = 0;
   for (const ConfigKey& key : train_schema(kEnvironments)) keys += key.path.starts_with("replicas.*.");
   // deterministic, which goes without bf16, and normalize, which sngan's images do not.
@@ -282,7 +284,7 @@ TEST(TrainSchema, EveryKeyOfAReplicaGroupReachesItsField) {
   ASSERT_TRUE(made.ok()) << made.error().message;
   EXPECT_FALSE(actors::has_d4pg(*made));
   ASSERT_EQ(made->replicas.size(), 1U);
-  const auto& [group, model, nodes, ps_nodes] = made->replicas[0];
+  const auto& [group, model, nodes, ps_nodes, discriminator_nodes] = made->replicas[0];
   EXPECT_EQ(group.name, "g");
   EXPECT_EQ(group.replicator, "sync_replicas");
   EXPECT_EQ(group.count, 5);
@@ -336,6 +338,7 @@ TEST(TrainSchema, EveryKeyOfAReplicaGroupReachesItsField) {
   EXPECT_EQ(model.label_smoothing, 0.18);
   EXPECT_EQ(nodes, 3);
   EXPECT_EQ(ps_nodes, 4);
+  EXPECT_EQ(discriminator_nodes, 5);
 }
 
 TEST(TrainSchema, MistakesInReplicaGroupsNameLineAndKey) {
@@ -353,7 +356,7 @@ TEST(TrainSchema, MistakesInReplicaGroupsNameLineAndKey) {
   EXPECT_EQ(message_of(model + "replicator = 'multi_wroker'"),
             "f:3: replicas.g.replicator: unknown value \"multi_wroker\" (did you mean \"multi_worker\"?), expected one "
             "of one_device, multi_device, multi_worker, central_storage, parameter_server, sync_replicas, "
-            "model_parallel");
+            "model_parallel, split_gan");
   EXPECT_EQ(message_of(model + "bach_size = 3"),
             "f:3: unknown key replicas.g.bach_size (did you mean replicas.g.batch_size?)");
   EXPECT_EQ(message_of(model + "count = 2"),
@@ -367,7 +370,18 @@ TEST(TrainSchema, MistakesInReplicaGroupsNameLineAndKey) {
   EXPECT_EQ(message_of("deterministic = true\n" + model + "replicator = 'multi_worker'\ncount = 2"),
             "f:4: replicas.g.replicator: replicator \"multi_worker\" needs a thread for each replica, but "
             "deterministic runs have one: take \"multi_device\"");
-  for (const std::string name : {"learner", "x-ps", "x-evaluator", "x-3"}) {
+  const std::string split = "[replicas.g]\nmodel = 'sngan'\nreplicator = 'split_gan'\n";
+  EXPECT_EQ(message_of(split + "count = 2\ndiscriminators = 2\ndiscriminator_nodes = 2"), "ok");
+  EXPECT_EQ(message_of(model + "replicator = 'split_gan'"),
+            "f:3: replicas.g.replicator: got \"split_gan\" for model \"classifier\", which has no generator and "
+            "discriminator");
+  EXPECT_EQ(message_of(split + "max_staleness = 2\ndiscriminator_nodes = 2"),
+            "f:4: replicas.g.max_staleness: got 2 with 1 discriminator and n_dis 1, expected at least 5\n"
+            "f:5: replicas.g.discriminator_nodes: got 2 for 1 discriminator, expected no more");
+  EXPECT_EQ(message_of("deterministic = true\n" + split + "discriminators = 2"),
+            "f:4: replicas.g.replicator: replicator \"split_gan\" needs a thread for each replica of a side, but "
+            "deterministic runs have one: take one of each");
+  for (const std::string name : {"learner", "x-ps", "x-evaluator", "x-discriminator", "x-3"}) {
     EXPECT_EQ(message_of("[replicas." + name + "]\nmodel = 'sngan'"),
               "f:2: replicas." + name + ".model: the group is called like another role, or like an instance of one");
   }

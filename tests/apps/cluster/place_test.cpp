@@ -140,6 +140,14 @@ TEST(Place, GivesReplicaGroupsTheirNodes) {
   ASSERT_TRUE(alone.ok()) << alone.error().message;
   EXPECT_EQ(in_words(*alone), (Words{"chief: gan-evaluator 0 metrics 0 mlp-evaluator 0 mlp-ps 0 1", "gan-0: gan 0 2",
                                      "gan-1: gan 1", "mlp: mlp 0 1"}));
+  actors::TrainOptions two_roles;
+  two_roles.replicas = {{.group = {.name = "gan", .replicator = "split_gan", .count = 2, .discriminators = 3},
+                         .model = {.model = "sngan"},
+                         .nodes = 0,
+                         .discriminator_nodes = 2}};
+  EXPECT_EQ(in_words(*place(two_roles, "r")),
+            (Words{"chief: gan 0 1 gan-evaluator 0 metrics 0", "gan-discriminator-0: gan-discriminator 0 2",
+                   "gan-discriminator-1: gan-discriminator 1"}));
   o.env = "cartpole-swingup";
   const Result<ClusterSpec> mixed = place(o, "r");
   ASSERT_TRUE(mixed.ok()) << mixed.error().message;
