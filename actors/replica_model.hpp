@@ -9,6 +9,7 @@
 
 #include <troupe/core/clock.hpp>
 #include <troupe/core/error.hpp>
+#include <troupe/learner/graph.hpp>
 #include <troupe/learner/judging/judge.hpp>
 #include <troupe/learner/replica.hpp>
 
@@ -42,6 +43,9 @@ struct ReplicaModel {
   /// Of that data in all; asked once it is there.
   std::function<Result<std::int64_t>()> evaluation_rows = nullptr;
   std::int64_t evaluation_batch = 500;
+  /// The network that users of the trained model run: inputs and outputs by name, the groups and states of the
+  /// evaluation, nothing of its data. Null: there is none to export.
+  std::function<void(learner::Graph&)> inference = nullptr;
   std::optional<SplitModel> split = std::nullopt;  ///< empty: the model has no two sides
 };
 

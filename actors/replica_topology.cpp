@@ -3,7 +3,6 @@
 #include <utility>
 
 #include <troupe/actors/make_replicator.hpp>
-#include <troupe/actors/parameter_server.hpp>
 #include <troupe/actors/replica_actor.hpp>
 #include <troupe/actors/replica_evaluator.hpp>
 #include <troupe/actors/split_gan.hpp>
@@ -14,10 +13,7 @@ std::string evaluator_name(const ReplicaGroupOptions& group) { return group.name
 std::string parameter_server_name(const ReplicaGroupOptions& group) { return group.name + "-ps"; }
 std::string discriminator_name(const ReplicaGroupOptions& group) { return group.name + "-discriminator"; }
 
-namespace {
-
-/// Under a parameter server the roles are its own (actors/parameter_server.hpp).
-Status add_served_group(Topology& topology, const ReplicaGroupOptions& group, const ReplicaModel& model) {
+ParameterServerOptions parameter_server_options(const ReplicaGroupOptions& group, const ReplicaModel& model) {
   ParameterServerOptions server;
   server.name = group.name;
   server.make_replica = model.make;
@@ -45,17 +41,16 @@ Status add_served_group(Topology& topology, const ReplicaGroupOptions& group, co
                                              std::int64_t version) { return publisher.frame(pool, program, version); });
     };
   }
-  return add_parameter_server(topology, server);
+  return server;
 }
-
-}  // namespace
 
 Status add_replica_group(Topology& topology, const ReplicaGroupOptions& group, const ReplicaModel& model,
                          PictureSink* pictures) {
   TROUPE_TRY(check(group));
   const std::size_t before = topology.roles.size();
   if (has_parameter_server(group)) {
-    TROUPE_TRY(add_served_group(topology, group, model));
+    // The roles are the parameter server's own.
+    TROUPE_TRY(add_parameter_server(topology, parameter_server_options(group, model)));
   } else if (is_split_gan(group)) {
     TROUPE_TRY(add_split_gan(topology, group, model));
   } else {

@@ -6,6 +6,7 @@
 //            --fakes (stream)--> NAME-discriminator x n, for a GAN in two (actors/split_gan.hpp)
 #include <string>
 
+#include <troupe/actors/parameter_server.hpp>
 #include <troupe/actors/replica_model.hpp>
 #include <troupe/actors/replica_options.hpp>
 #include <troupe/actors/topology.hpp>
@@ -17,6 +18,9 @@ namespace troupe::actors {
 std::string evaluator_name(const ReplicaGroupOptions& group);
 std::string parameter_server_name(const ReplicaGroupOptions& group);
 std::string discriminator_name(const ReplicaGroupOptions& group);
+
+/// What such a group's shards and workers build.
+ParameterServerOptions parameter_server_options(const ReplicaGroupOptions& group, const ReplicaModel& model);
 
 /// Appends the group. It completes its part of the run (RoleSpec::part) when the parameters of its last step are
 /// evaluated or, without an evaluator, when they are there. pictures: where what the evaluator shows goes; outlives the

@@ -8,10 +8,12 @@
 #include <utility>
 
 #include <troupe/actors/image_source.hpp>
+#include <troupe/learner/classifier/network.hpp>
 #include <troupe/learner/classifier/replica.hpp>
 #include <troupe/learner/resnet/replica.hpp>
 #include <troupe/learner/sngan/adversaries.hpp>
 #include <troupe/learner/sngan/judge.hpp>
+#include <troupe/learner/sngan/networks.hpp>
 #include <troupe/learner/sngan/replica.hpp>
 
 namespace troupe::actors {
@@ -81,6 +83,7 @@ ReplicaModel classifier(const ReplicaModelOptions& options, const ReplicaGroupOp
   };
   model.evaluation_rows = test_rows(images);
   model.evaluation_batch = 500;
+  model.inference = [network](learner::Graph& graph) { learner::classifier::inference(graph, network); };
   return model;
 }
 
@@ -149,6 +152,7 @@ ReplicaModel sngan(const ReplicaModelOptions& options, const ReplicaGroupOptions
     auto test = images->input(data::Split::kTest, {.ahead = false});
     return {std::make_unique<learner::sngan::SnganJudge>(judge, std::move(train), std::move(test))};
   };
+  model.inference = [network](learner::Graph& graph) { learner::sngan::inference(graph, network); };
   return model;
 }
 

@@ -36,6 +36,7 @@ int run(int argc, char** argv) {
   add_node_command(app, &chosen);
   add_tether_command(app, &chosen);
   add_render_command(app, &chosen);
+  add_export_command(app, &chosen);
   add_graph_command(app, &chosen);
   add_verify_command(app, &chosen);
   add_envs_command(app, &chosen);

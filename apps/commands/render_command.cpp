@@ -8,17 +8,14 @@
 #include <string>
 
 #include <troupe/actors/d4pg_topology.hpp>
-#include <troupe/actors/run_checkpoint.hpp>
+#include <troupe/actors/trained_part.hpp>
 #include <troupe/apps/commands/commands.hpp>
 #include <troupe/apps/pictures/film.hpp>
 #include <troupe/apps/pictures/gif_writer.hpp>
 #include <troupe/apps/pictures/png_writer.hpp>
-#include <troupe/apps/run/run_directory.hpp>
-#include <troupe/apps/run/train_schema.hpp>
-#include <troupe/core/config.hpp>
+#include <troupe/apps/run/trained_run.hpp>
 #include <troupe/envs/environment.hpp>
 #include <troupe/learner/d4pg/learner.hpp>
-#include <troupe/messages/checkpoint.hpp>
 
 namespace troupe::apps {
 namespace {
@@ -32,31 +29,18 @@ struct Arguments {
   int height = 240;
 };
 
-Result<std::unique_ptr<learner::Policy>> load_policy(const actors::TrainOptions& options, const envs::EnvSpec& spec,
-                                                     std::span<const messages::TensorBytes> tensors) {
+Result<std::unique_ptr<learner::Policy>> load_policy(const TrainedRun& run, const envs::EnvSpec& spec) {
   TROUPE_ASSIGN(std::unique_ptr<learner::Policy> policy,
-                learner::d4pg::make_policy(actors::d4pg_options(options, spec), {.rows = 1}));
-  TROUPE_ASSIGN(const std::vector<float> values,
-                actors::group_values(tensors, actors::kLearnerRole, policy->parameters().layout()));
+                learner::d4pg::make_policy(actors::d4pg_options(run.options, spec), {.rows = 1}));
+  TROUPE_ASSIGN(const std::vector<float> values, actors::group_values(run.part, policy->parameters().layout()));
   TROUPE_TRY(policy->load(values, policy->parameters().fingerprint()));
   return policy;
 }
 
 Status render(const Arguments& arguments) {
-  TROUPE_ASSIGN(const RunDirectory run, open_run_directory(arguments.run));
-  TROUPE_ASSIGN(const Config config, load_config(run.config(), {}, train_schema(envs::environment_names())));
-  TROUPE_ASSIGN(const actors::TrainOptions options, to_train_options(config));
-  TROUPE_ASSIGN(const auto environment, envs::make_environment(options.env, arguments.seed));
-  // Of a run over nodes the checkpoint is in parts, and one of them is the learner's.
-  TROUPE_ASSIGN(const auto parts, actors::open_run_checkpoint(run.checkpoints()));
-  std::vector<messages::TensorBytes> tensors;
-  std::int64_t learner_steps = 0;
-  for (const messages::OpenCheckpoint& part : parts) {
-    tensors.insert(tensors.end(), part.tensors.begin(), part.tensors.end());
-    if (const auto steps = part.counter(std::string(actors::kLearnerRole) + "/steps"); steps.ok())
-      learner_steps = *steps;
-  }
-  TROUPE_ASSIGN(const auto policy, load_policy(options, environment->spec(), tensors));
+  TROUPE_ASSIGN(const TrainedRun run, open_trained_run(arguments.run, actors::kLearnerRole));
+  TROUPE_ASSIGN(const auto environment, envs::make_environment(run.options.env, arguments.seed));
+  TROUPE_ASSIGN(const auto policy, load_policy(run, environment->spec()));
   const auto act = [&](std::span<const float> observation, std::span<float> action) {
     return policy->act(observation, action);
   };
@@ -65,14 +49,14 @@ Status render(const Arguments& arguments) {
   TROUPE_ASSIGN(const Film film, film_episode(*environment, act, film_options));
 
   std::error_code error;
-  std::filesystem::create_directories(run.render(), error);
-  if (error) return Error{Code::kIo, fmt::format("{}: {}", run.render().string(), error.message())};
-  const std::filesystem::path strip_path = run.render() / "strip.png";
-  const std::filesystem::path film_path = run.render() / "episode.gif";
+  std::filesystem::create_directories(run.directory.render(), error);
+  if (error) return Error{Code::kIo, fmt::format("{}: {}", run.directory.render().string(), error.message())};
+  const std::filesystem::path strip_path = run.directory.render() / "strip.png";
+  const std::filesystem::path film_path = run.directory.render() / "episode.gif";
   TROUPE_TRY(write_png(strip_path, strip(film.frames, kStripFrames)));
   TROUPE_TRY(write_gif(film_path, film.frames, film.frame_s));
   fmt::print("return {:.1f} in {} steps of {} with the policy of learner step {}\n{}\n{}\n", film.total_return,
-             film.steps, options.env, learner_steps, strip_path.string(), film_path.string());
+             film.steps, run.options.env, run.part.step, strip_path.string(), film_path.string());
   return {};
 }
 

@@ -20,4 +20,7 @@ struct NetworkMode {
 /// image: [rows, ...] with options.features elements a row, which are flattened. Returns logits: [rows, classes].
 Var network(Graph& graph, ParamGroup group, const Options& options, Var image, const NetworkMode& mode);
 
+/// What users run: input "image", output "logits", with the moving average where there is one.
+void inference(Graph& graph, const Options& options);
+
 }  // namespace troupe::learner::classifier

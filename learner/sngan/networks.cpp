@@ -60,6 +60,14 @@ Var generator(Graph& graph, ParamGroup group, const Options& options, Var noise,
   return resnet_generator(graph, group, options, noise, label, mode);
 }
 
+void inference(Graph& graph, const Options& options) {
+  ParamGroup group = graph.group(kGeneratorGroup);
+  if (options.average_decay > 0) group = graph.average(group, options.average_decay);
+  const Var noise = graph.input("noise", Shape{options.noise_size});
+  const Var label = options.classes > 0 ? graph.input("label", Shape{}, DType::kI32) : Var{};
+  graph.output("image", generator(graph, group, options, noise, label, {.training = false}));
+}
+
 Var discriminator(NormalisedLayers& layers, const Options& options, Var image, Var label) {
   if (options.network == Network::kMlp) return mlp_discriminator(layers, options, image);
   return resnet_discriminator(layers, options, image, label);

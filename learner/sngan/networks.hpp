@@ -23,6 +23,10 @@ struct GeneratorMode {
 /// [-1, 1]: [rows, options.image].
 Var generator(Graph& graph, ParamGroup group, const Options& options, Var noise, Var label, const GeneratorMode& mode);
 
+/// What users run: inputs "noise", standard normal, and with options.classes "label"; output "image", by the generator
+/// or its moving average.
+void inference(Graph& graph, const Options& options);
+
 /// image: [rows, options.image]; label as above. Returns logits, higher for real ones: [rows, 1]. `layers` serves all
 /// passes of a step.
 Var discriminator(NormalisedLayers& layers, const Options& options, Var image, Var label);

@@ -1,0 +1,39 @@
+#pragma once
+// A network run once on made-up inputs: for samples, and for whoever wants to see that another framework computes
+// alike.
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include <troupe/core/error.hpp>
+#include <troupe/core/tensor.hpp>
+#include <troupe/learner/graph.hpp>
+#include <troupe/learner/program.hpp>
+
+namespace troupe::learner {
+
+struct ExampleTensor {
+  std::string name;
+  Shape shape;
+  DType dtype = DType::kF32;      ///< or kI32
+  std::vector<float> reals = {};  ///< one of the two is filled
+  std::vector<std::int32_t> integers = {};
+};
+
+/// As many rows as the graph's batch.
+struct Example {
+  std::vector<ExampleTensor> inputs, outputs;
+};
+
+/// Runs `program`, which was compiled from `graph`, on standard normal values and on integers that look up rows of a
+/// table; chosen: inputs of integers, by name, that get one value in all rows instead.
+/// Errors: kNotFound: no such input of integers; kOutOfRange: the table has no such row; the program's.
+Result<Example> run_example(const Graph& graph, Program& program, std::uint64_t seed,
+                            const std::map<std::string, std::int64_t>& chosen = {});
+
+/// A safetensors file of "input/NAME" and "output/NAME".
+Result<std::vector<std::byte>> encode_example(const Example& example);
+
+}  // namespace troupe::learner
