@@ -103,6 +103,36 @@ std::string conv2d(const OnnxNode& n) {
   return to_nhwc(n.to, activate(n.to, y, n.attr.integer[2]));
 }
 
+/// y, weight [kernel_h, kernel_w, in, out]; integer: stride, padding; shape: of the result. The transposed convolution.
+std::string conv2d_input_grad(const OnnxNode& n) {
+  const std::int64_t stride = n.attr.integer[0], padding = n.attr.integer[1];
+  Ints more;  // rows and columns that no window of the convolution begins in
+  for (const int axis : {0, 1}) {
+    const std::int64_t windows = n.in_specs[0].shape[axis + 1] - 1, kernel = n.in_specs[1].shape[axis];
+    more.push_back(n.attr.shape[axis + 1] - (windows * stride + kernel - 2 * padding));
+  }
+  const std::string weight = n.to.node("Transpose", {n.in[1]}, {{"perm", Ints{3, 2, 0, 1}}});
+  return to_nhwc(n.to, n.to.node("ConvTranspose", {to_nchw(n.to, n.in[0]), weight},
+                                 {{"strides", Ints{stride, stride}},
+                                  {"pads", Ints{padding, padding, padding, padding}},
+                                  {"output_padding", more}}));
+}
+/// weight [3, 3, in, out] -> [4, 4, in, out]: the sum of its four places in there; integer[0]: for a transposed
+/// convolution, mirrored and with in and out exchanged; real[0]: factor. Runtimes fold it.
+std::string box_kernel(const OnnxNode& n) {
+  std::vector<std::string> places;
+  for (const std::int64_t down : {0, 1}) {
+    for (const std::int64_t right : {0, 1}) {
+      places.push_back(n.to.node("Pad", {n.in[0], n.to.ints({down, right, 0, 0, 1 - down, 1 - right, 0, 0})}));
+    }
+  }
+  std::string kernel = n.to.node("Sum", std::move(places));
+  if (n.attr.real[0] != 1) kernel = n.to.node("Mul", {kernel, n.to.scalar(n.attr.real[0])});
+  if (n.attr.integer[0] == 0) return kernel;
+  kernel = n.to.node("Slice", {kernel, n.to.ints({3, 3}), n.to.ints({-5, -5}), n.to.ints({0, 1}), n.to.ints({-1, -1})});
+  return n.to.node("Transpose", {kernel}, {{"perm", Ints{0, 1, 3, 2}}});
+}
+
 /// integer: h, w, kernel, stride, padding.
 std::string pool(const OnnxNode& n, std::string_view op, std::vector<OnnxAttribute> more) {
   const std::int64_t kernel = n.attr.integer[2], stride = n.attr.integer[3], padding = n.attr.integer[4];
@@ -175,10 +205,12 @@ constexpr auto kRules = std::to_array<std::pair<std::string_view, OnnxRule>>({
     {"affine", affine},
     {"average_pool", average_pool},
     {"bias_activation", bias_activation<0>},
+    {"box_kernel", box_kernel},
     {"clip", clip},
     {"clip_gradient_by_row_norm", same},
     {"concat", concat},
     {"conv2d", conv2d},
+    {"conv2d_input_grad", conv2d_input_grad},
     {"embedding", embedding},
     {"global_sum", global_sum},
     {"inverse_root", inverse_root},

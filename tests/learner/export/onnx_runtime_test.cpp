@@ -111,6 +111,8 @@ TEST_F(OnnxRuntime, ComputesWhatConvolutionsDo) {
   const Var first = out("conv", conv2d(image, param("w", {3, 3, 3, 8}), param("b", {8}),
                                        {.padding = 1, .activation = Activation::kRelu}));
   out("strided", conv2d(first, param("v", {3, 1, 8, 4}), {.stride = 2, .activation = Activation::kTanh}));
+  out("upsampled", upsampled_conv2d(image, param("u", {3, 3, 3, 5})));
+  out("downsampled", downsampled_conv2d(resize_nearest(image, 18, 14), param("d", {3, 3, 3, 5}), param("e", {5})));
   const Var mean = graph_.state("mean", {8}, Init::normal(1)),
             variance = graph_.state("variance", {8}, Init::constant(2));
   out("batch_norm", batch_norm(first, param("g", {8}), param("h", {8}), mean, variance, {.training = false}));
