@@ -201,7 +201,7 @@ TEST(ParameterServerWorker, PushesTheRowsOfAnEmbeddingThatItsBatchLookedUp) {
 
 TEST(ParameterServerWorker, TrainsAGanWhoseGeneratorMovesInEverySecondStep) {
   sngan::Options options{
-      .pixels = 6, .noise_size = 3, .generator_sizes = {8}, .discriminator_sizes = {9, 5}, .n_dis = 2};
+      .image = Shape{1, 6, 1}, .noise_size = 3, .generator_sizes = {8}, .discriminator_sizes = {9, 5}, .n_dis = 2};
   options.average_decay = 0.9;
   const Signature signature = sngan::batch_signature(options);
   BatchBuffer batch(signature, 16);
