@@ -83,7 +83,14 @@ ReplicaModel classifier(const ReplicaModelOptions& options, const ReplicaGroupOp
   };
   model.evaluation_rows = test_rows(images);
   model.evaluation_batch = 500;
-  model.inference = [network](learner::Graph& graph) { learner::classifier::inference(graph, network); };
+  model.inference = [fitted](learner::Graph& graph) {
+    const auto made = fitted(data::Split::kTest);
+    if (!made.ok()) {
+      graph.fail(made.error().code, made.error().message);
+      return;
+    }
+    learner::classifier::inference(graph, *made);
+  };
   return model;
 }
 
@@ -152,7 +159,14 @@ ReplicaModel sngan(const ReplicaModelOptions& options, const ReplicaGroupOptions
     auto test = images->input(data::Split::kTest, {.ahead = false});
     return {std::make_unique<learner::sngan::SnganJudge>(judge, std::move(train), std::move(test))};
   };
-  model.inference = [network](learner::Graph& graph) { learner::sngan::inference(graph, network); };
+  model.inference = [fitted](learner::Graph& graph) {
+    const auto made = fitted(data::Split::kTest);
+    if (!made.ok()) {
+      graph.fail(made.error().code, made.error().message);
+      return;
+    }
+    learner::sngan::inference(graph, *made);
+  };
   return model;
 }
 
