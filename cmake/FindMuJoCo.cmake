@@ -4,13 +4,8 @@
 # (suite/*.xml); both have defaults.
 include(FindPackageHandleStandardArgs)
 set(MuJoCo_VERSION 3.17.0)
-if(DEFINED ENV{XDG_CACHE_HOME})
-  set(_troupe_cache $ENV{XDG_CACHE_HOME}/troupe)
-else()
-  set(_troupe_cache $ENV{HOME}/.cache/troupe)
-endif()
-set(TROUPE_MUJOCO_DIR ${_troupe_cache}/mujoco-${MuJoCo_VERSION} CACHE PATH "Unpacked MuJoCo ${MuJoCo_VERSION}")
-set(TROUPE_DM_CONTROL_DIR ${_troupe_cache}/dm_control-1.0.50 CACHE PATH "Unpacked dm_control 1.0.50")
+set(TROUPE_MUJOCO_DIR ${TROUPE_CACHE}/mujoco-${MuJoCo_VERSION} CACHE PATH "Unpacked MuJoCo ${MuJoCo_VERSION}")
+set(TROUPE_DM_CONTROL_DIR ${TROUPE_CACHE}/dm_control-1.0.50 CACHE PATH "Unpacked dm_control 1.0.50")
 
 find_path(MuJoCo_INCLUDE_DIR mujoco/mujoco.h PATHS ${TROUPE_MUJOCO_DIR}/include NO_DEFAULT_PATH)
 find_file(MuJoCo_LIBRARY libmujoco.so.${MuJoCo_VERSION} PATHS ${TROUPE_MUJOCO_DIR} NO_DEFAULT_PATH)

@@ -16,6 +16,12 @@ find_package(nlohmann_json 3.11 REQUIRED)
 find_package(GTest 1.12 REQUIRED)
 find_package(benchmark 1.7 REQUIRED)
 find_package(CAF REQUIRED)
+# Where ./troupe unpacks what Debian has not, or has too old.
+if(DEFINED ENV{XDG_CACHE_HOME})
+  set(TROUPE_CACHE $ENV{XDG_CACHE_HOME}/troupe)
+else()
+  set(TROUPE_CACHE $ENV{HOME}/.cache/troupe)
+endif()
 # oneDNN is optional: without it Eigen multiplies matrices, and the program says so at start.
 find_package(OneDNN QUIET)
 find_package(MuJoCo REQUIRED)

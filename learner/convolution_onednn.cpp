@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include <array>
-#include <dnnl.hpp>
+#include <oneapi/dnnl/dnnl.hpp>
 
 #include <troupe/learner/convolution_backends.hpp>
 
@@ -36,33 +36,29 @@ struct Descriptions {
     attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
   }
 
-  memory::desc weight(memory::data_type of) const { return {plain.dims(), of, Tag::any}; }
+  static constexpr auto kAlgorithm = dnnl::algorithm::convolution_direct;
+
+  memory::desc weight(memory::data_type of) const { return {plain.get_dims(), of, Tag::any}; }
 
   dnnl::convolution_forward::primitive_desc forward(const ConvShape& s, const memory::desc& weights) const {
     dnnl::primitive_attr with = attr;
     if (s.activation != Activation::kNone) {
       dnnl::post_ops after_sum;
-      after_sum.append_eltwise(1, dnnl::algorithm::eltwise_relu,
+      after_sum.append_eltwise(dnnl::algorithm::eltwise_relu,
                                s.activation == Activation::kLeakyRelu ? kLeakyReluSlope : 0, 0);
       with.set_post_ops(after_sum);
     }
-    using Desc = dnnl::convolution_forward::desc;
     constexpr auto kind = dnnl::prop_kind::forward_training;
-    constexpr auto algorithm = dnnl::algorithm::convolution_direct;
-    return {s.bias ? Desc(kind, algorithm, image, weights, bias, out, strides, before, after)
-                   : Desc(kind, algorithm, image, weights, out, strides, before, after),
-            with, cpu()};
+    if (s.bias) return {cpu(), kind, kAlgorithm, image, weights, bias, out, strides, before, after, with};
+    return {cpu(), kind, kAlgorithm, image, weights, out, strides, before, after, with};
   }
   /// The pass of no bias and no activation, which those of gradients refer to.
   dnnl::convolution_forward::primitive_desc hint() const { return forward({}, weight(type)); }
   dnnl::convolution_backward_data::primitive_desc input_grad(const memory::desc& weights) const {
-    return {{dnnl::algorithm::convolution_direct, image, weights, out, strides, before, after}, attr, cpu(), hint()};
+    return {cpu(), kAlgorithm, image, weights, out, strides, before, after, hint(), attr};
   }
   dnnl::convolution_backward_weights::primitive_desc weight_grad() const {
-    return {{dnnl::algorithm::convolution_direct, image, weight(memory::data_type::f32), out, strides, before, after},
-            attr,
-            cpu(),
-            hint()};
+    return {cpu(), kAlgorithm, image, weight(memory::data_type::f32), out, strides, before, after, hint(), attr};
   }
   /// How the pass wants its weights.
   memory::desc packed(const ConvShape& s) const {

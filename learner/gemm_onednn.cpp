@@ -5,7 +5,7 @@
 #include <omp.h>
 
 #include <array>
-#include <dnnl.hpp>
+#include <oneapi/dnnl/dnnl.hpp>
 
 #include <troupe/learner/gemm_backends.hpp>
 
@@ -46,11 +46,7 @@ class MatmulPlan final : public GemmPlan {
     dnnl::primitive_attr attr;
     // Ours, because the library's own scratch memory belongs to the thread that made the primitive.
     attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
-#if DNNL_VERSION_MAJOR >= 3
     const dnnl::matmul::primitive_desc desc(cpu(), a, b, c, attr);
-#else
-    const dnnl::matmul::primitive_desc desc(dnnl::matmul::desc(a, b, c), attr, cpu());
-#endif
     primitive_ = dnnl::matmul(desc);
     a_ = dnnl::memory(a, cpu(), nullptr);
     b_ = dnnl::memory(b, cpu(), nullptr);

@@ -8,6 +8,7 @@
 # Fetched files are pinned by hash and shared by all checkouts of a user, in ${XDG_CACHE_HOME:-~/.cache}/troupe:
 #   mujoco-3.17.0/      include/mujoco/*.h, libmujoco.so.3.17.0, plugin/*.so   (from the wheel on PyPI; Apache-2.0)
 #   dm_control-1.0.50/  suite/*.xml, suite/common/*.xml                        (model files; Apache-2.0)
+#   onednn-3.2/         include/*, lib/libdnnl.so.3: Debian's 2.6 takes twice the time with matrix tiles (Apache-2.0)
 #   python/             environments for tests and rivals, see tools/python_env.sh
 # Several starts at once are safe: locks keep them apart, and a folder appears by a rename when it is complete.
 set -euo pipefail
@@ -46,35 +47,44 @@ install_packages() {
     die "cannot install ${missing[0]} ($((${#missing[@]} - 1)) more are missing); is there a network? log: $log"
 }
 
-# fetch_wheel NAME VERSION SHA256 MEMBER...: the named members of a wheel, as $cache/NAME-VERSION/ without their first
-# folder.
+# fetch_wheel TARGET PACKAGE==VERSION PLATFORM SHA256 FOLDER MEMBER...: the named members of a wheel that lie in FOLDER,
+# as $cache/TARGET.
 fetch_wheel() ( # a subshell, so that its trap is its own
-  local name=$1 version=$2 sha256=$3 work
-  local target=$cache/$name-$version
+  local target=$cache/$1 package=$2 platform=$3 sha256=$4 folder=$5 work
   [ -d "$target" ] && return
-  say "fetching $name $version"
-  work=$(mktemp -d "$cache/.fetch-$name.XXXXXX")
+  local log=$cache/${package%%=*}.log
+  say "fetching $package"
+  mkdir -p "$(dirname "$target")"
+  work=$(mktemp -d "$cache/.fetch.XXXXXX")
   trap 'rm -rf "$work"' EXIT
-  echo "$name==$version --hash=sha256:$sha256" >"$work/requirement.txt"
+  echo "$package --hash=sha256:$sha256" >"$work/requirement.txt"
   # The platform is named, so that the one pinned wheel is asked for whatever Python runs pip.
   /usr/bin/python3 -m pip download --quiet --disable-pip-version-check --no-deps --only-binary :all: --retries 2 \
-    --python-version 3.11 --platform manylinux_2_28_x86_64 --require-hashes \
-    -d "$work" -r "$work/requirement.txt" >"$cache/$name.log" 2>&1 ||
-    die "cannot fetch the package $name==$version; is there a network? log: $cache/$name.log"
-  unzip -q "$work"/*.whl "${@:4}" -d "$work" || die "unexpected contents of the package $name==$version"
-  mv "$work/$name" "$target"
+    --python-version 3.11 --platform "$platform" --require-hashes \
+    -d "$work" -r "$work/requirement.txt" >"$log" 2>&1 ||
+    die "cannot fetch the package $package; is there a network? log: $log"
+  unzip -q "$work"/*.whl "${@:6}" -d "$work" || die "unexpected contents of the package $package"
+  mv "$work/$folder" "$target"
 )
 
 fetch_files() {
-  fetch_wheel mujoco 3.17.0 d66928d86a2d1b601bbaa4dc11db50214d17d5301bb8afd84721313b67ff0874 \
+  fetch_wheel mujoco-3.17.0 mujoco==3.17.0 manylinux_2_28_x86_64 \
+    d66928d86a2d1b601bbaa4dc11db50214d17d5301bb8afd84721313b67ff0874 mujoco \
     'mujoco/include/*.h' 'mujoco/libmujoco.so.*' 'mujoco/plugin/*'
-  fetch_wheel dm_control 1.0.50 5434e1e51ff69016867426da7df6064b18d140e4d0a628f879bbcf0e7d0a586d \
+  fetch_wheel dm_control-1.0.50 dm_control==1.0.50 manylinux_2_28_x86_64 \
+    5434e1e51ff69016867426da7df6064b18d140e4d0a628f879bbcf0e7d0a586d dm_control \
     'dm_control/suite/*.xml' # `*` matches across folders
+  local data=2023.2.0.data/data # oneDNN 3.2 with GNU's OpenMP, as Intel releases it
+  fetch_wheel onednn-3.2/lib onednn-cpu-gomp==2023.2.0 manylinux1_x86_64 \
+    2f22a54d6a890ed14bfa185d42a4be65d8b5b1df85dc1f0f3a9abe31620416fb "onednn_cpu_gomp-$data/lib" '*/lib/libdnnl.so.3'
+  fetch_wheel onednn-3.2/include onednn-devel-cpu-gomp==2023.2.0 manylinux1_x86_64 \
+    9763c69e8c907e119056bd52ad918ca84ac9ba939d130a99dfa95ccca3e5e284 "onednn_devel_cpu_gomp-$data/include" \
+    '*/include/oneapi/dnnl/*'
 }
 
 configure() {
   cmake -S "$root" --preset release -DTROUPE_MUJOCO_DIR="$cache/mujoco-3.17.0" \
-    -DTROUPE_DM_CONTROL_DIR="$cache/dm_control-1.0.50" "$@" >"$build/configure.log" 2>&1 ||
+    -DTROUPE_DM_CONTROL_DIR="$cache/dm_control-1.0.50" -DTROUPE_ONEDNN_DIR="$cache/onednn-3.2" "$@" >"$build/configure.log" 2>&1 ||
     { cat "$build/configure.log" >&2; die "configuring failed (log: $build/configure.log)"; }
 }
 

@@ -5,9 +5,9 @@
 
 #include <algorithm>
 #include <chrono>
-#include <dnnl.hpp>
 #include <functional>
 #include <memory>
+#include <oneapi/dnnl/dnnl.hpp>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -122,12 +122,12 @@ class Library {
     const std::int64_t last = (layer.out_size() - 1) * layer.stride + layer.kernel - layer.size - layer.padding;
     const memory::dims after = {last, last};
     constexpr auto algorithm = dnnl::algorithm::convolution_direct;
-    const dnnl::convolution_forward::primitive_desc forward(
-        {dnnl::prop_kind::forward_training, algorithm, image, weight, result, strides, before, after}, cpu_);
-    const dnnl::convolution_backward_data::primitive_desc data(
-        {algorithm, image, weight, result, strides, before, after}, cpu_, forward);
-    const dnnl::convolution_backward_weights::primitive_desc weights(
-        {algorithm, image, weight_grad, result, strides, before, after}, cpu_, forward);
+    const dnnl::convolution_forward::primitive_desc forward(cpu_, dnnl::prop_kind::forward_training, algorithm, image,
+                                                            weight, result, strides, before, after);
+    const dnnl::convolution_backward_data::primitive_desc data(cpu_, algorithm, image, weight, result, strides, before,
+                                                               after, forward);
+    const dnnl::convolution_backward_weights::primitive_desc weights(cpu_, algorithm, image, weight_grad, result,
+                                                                     strides, before, after, forward);
     const memory x = make(image), dy = make(result);
     forward_ = {dnnl::convolution_forward(forward),
                 {{DNNL_ARG_SRC, x}, {DNNL_ARG_WEIGHTS, make(forward.weights_desc())}, {DNNL_ARG_DST, make(result)}}};
