@@ -26,16 +26,9 @@ Var network(Graph& graph, ParamGroup group, const Options& options, Var image, c
     const double deviation = std::sqrt((head ? 1.0 : 2.0) / static_cast<double>(width));
     const Var weight = param("weight", Shape{width, size}, Init::normal(deviation));
     if (!head && options.batch_norm) {
-      const auto state = [&](const char* name, double start) {
-        return graph.state(fmt::format("{}/layer{}/{}", kGroup, layer, name), Shape{size}, Init::constant(start));
-      };
       const Var gain = param("gain", Shape{size}, Init::constant(1)), offset = param("offset", Shape{size}, {});
-      const Var running_mean = state("mean", 0), running_variance = state("variance", 1);
-      if (mode.all_sum && mode.shared) {  // averages over all replicas' rows
-        mode.shared(running_mean);
-        mode.shared(running_variance);
-      }
-      x = batch_norm(matmul(x, weight), gain, offset, running_mean, running_variance,
+      const auto running = running_statistics(graph, fmt::format("{}/layer{}", kGroup, layer), size, mode);
+      x = batch_norm(matmul(x, weight), gain, offset, running.mean, running.variance,
                      {.training = mode.training, .activation = Activation::kRelu, .all_sum = mode.all_sum});
     } else {
       x = linear(x, weight, param("bias", Shape{size}, {}), head ? Activation::kNone : Activation::kRelu);

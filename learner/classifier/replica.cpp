@@ -35,9 +35,7 @@ Result<std::unique_ptr<InputPipeline>> ClassifierReplica::input_fn(const InputCo
 void ClassifierReplica::step_fn(ReplicaContext& context, const StepInputs& inputs) {
   Graph& graph = context.graph();
   const ParamGroup group = graph.group(kGroup);
-  NetworkMode mode{.devices = context.devices()};
-  if (options_.sync_batch_norm) mode.all_sum = [&](Var x) { return context.all_sum(x); };
-  mode.shared = [&](Var state) { context.set_policy(state, VariablePolicy::kSync); };
+  const NetworkMode mode = training_mode(context, options_.sync_batch_norm);
   const Var logits = network(graph, group, options_, inputs["image"], mode);
   if (options_.average_decay > 0) graph.average(group, options_.average_decay);
   const DeviceScope last = context.device(context.devices() - 1);

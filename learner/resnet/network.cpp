@@ -80,13 +80,9 @@ class Builder {
     const Var offset = graph_.param(group_, name + "/offset", Shape{of.out}, {});
     graph_.exempt_from_decay(gain);
     graph_.exempt_from_decay(offset);
-    const auto state = [&](const char* what, double start) {
-      const Var made = graph_.state(fmt::format("{}/{}/{}", kGroup, name, what), Shape{of.out}, Init::constant(start));
-      if (mode_.all_sum && mode_.shared) mode_.shared(made);  // averages over all replicas' rows
-      return made;
-    };
-    return batch_norm(conv2d(x, weight, {.stride = of.stride, .padding = of.kernel / 2}), gain, offset,
-                      state("mean", 0), state("variance", 1),
+    const auto running = running_statistics(graph_, fmt::format("{}/{}", kGroup, name), of.out, mode_);
+    return batch_norm(conv2d(x, weight, {.stride = of.stride, .padding = of.kernel / 2}), gain, offset, running.mean,
+                      running.variance,
                       {.training = mode_.training,
                        .momentum = options_.batch_norm_momentum,
                        .activation = of.activation,

@@ -1,21 +1,13 @@
 #pragma once
 // Residual networks, for training and for judging them.
-#include <functional>
-
 #include <troupe/learner/graph.hpp>
+#include <troupe/learner/network_mode.hpp>
 #include <troupe/learner/resnet/options.hpp>
 
 namespace troupe::learner::resnet {
 
 /// The parameter group; with options.average_decay "resnet.average" beside it.
 inline constexpr const char* kGroup = "resnet";
-
-struct NetworkMode {
-  bool training = true;             ///< of batch norm
-  std::function<Var(Var)> all_sum;  ///< of batch norm in training; empty: statistics of this replica alone
-  std::function<void(Var)> shared;  ///< called with each state that is equal on all replicas; may be empty
-  int devices = 1;                  ///< logical devices over which the blocks are spread in order, as even stages
-};
 
 /// image: [rows, height, width, channels]. Returns logits: [rows, classes].
 /// Convolutions start as He et al. 2015 (arXiv 1502.01852, Eq. 14, fan out), the last layer with deviation 0.01 (Goyal

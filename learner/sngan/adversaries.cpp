@@ -78,9 +78,7 @@ void SnganGenerator::step_fn(ReplicaContext& context, const StepInputs& inputs) 
   Graph& graph = context.graph();
   const ParamGroup generator_group = graph.group(kGeneratorGroup);
   const ParamGroup discriminator_group = graph.group(kDiscriminatorGroup);
-  GeneratorMode mode;
-  if (options_.sync_batch_norm) mode.all_sum = [&](Var x) { return context.all_sum(x); };
-  mode.shared = [&](Var state) { context.set_policy(state, VariablePolicy::kSync); };
+  const NetworkMode mode = training_mode(context, options_.sync_batch_norm);
 
   const Var label = options_.classes > 0 ? inputs["label"] : Var{};
   const Var fakes = generator(graph, generator_group, options_, inputs["noise"], label, mode);

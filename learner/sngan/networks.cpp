@@ -10,26 +10,18 @@
 namespace troupe::learner::sngan {
 namespace {
 
-Var mlp_generator(Graph& graph, ParamGroup group, const Options& options, Var noise, const GeneratorMode& mode) {
+Var mlp_generator(Graph& graph, ParamGroup group, const Options& options, Var noise, const NetworkMode& mode) {
   Var x = noise;
   std::int64_t width = options.noise_size, layer = 0;
   const auto param = [&](const char* name, const Shape& shape, Init init) {
     return graph.param(group, fmt::format("layer{}/{}", layer, name), shape, init);
   };
   for (const std::int64_t size : options.generator_sizes) {
-    const auto state = [&](const char* name, double start) {
-      return graph.state(fmt::format("{}/layer{}/{}", kGeneratorGroup, layer, name), Shape{size},
-                         Init::constant(start));
-    };
     // No bias: batch norm takes the mean away.
     const Var weight = param("weight", Shape{width, size}, glorot({width, size}));
     const Var gain = param("gain", Shape{size}, Init::constant(1)), offset = param("offset", Shape{size}, {});
-    const Var running_mean = state("mean", 0), running_variance = state("variance", 1);
-    if (mode.all_sum && mode.shared) {  // averages over all replicas' rows
-      mode.shared(running_mean);
-      mode.shared(running_variance);
-    }
-    x = batch_norm(matmul(x, weight), gain, offset, running_mean, running_variance,
+    const auto running = running_statistics(graph, fmt::format("{}/layer{}", kGeneratorGroup, layer), size, mode);
+    x = batch_norm(matmul(x, weight), gain, offset, running.mean, running.variance,
                    {.training = mode.training, .activation = Activation::kRelu, .all_sum = mode.all_sum});
     width = size;
     ++layer;
@@ -55,7 +47,7 @@ Var mlp_discriminator(NormalisedLayers& layers, const Options& options, Var imag
 
 }  // namespace
 
-Var generator(Graph& graph, ParamGroup group, const Options& options, Var noise, Var label, const GeneratorMode& mode) {
+Var generator(Graph& graph, ParamGroup group, const Options& options, Var noise, Var label, const NetworkMode& mode) {
   if (options.network == Network::kMlp) return mlp_generator(graph, group, options, noise, mode);
   return resnet_generator(graph, group, options, noise, label, mode);
 }

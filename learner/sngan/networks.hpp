@@ -1,9 +1,8 @@
 #pragma once
 // The SN-GAN's two networks, of the kind that the options name: multi-layer perceptrons here, residual networks in
 // learner/sngan/resnet.hpp.
-#include <functional>
-
 #include <troupe/learner/graph.hpp>
+#include <troupe/learner/network_mode.hpp>
 #include <troupe/learner/sngan/normalised_layers.hpp>
 #include <troupe/learner/sngan/options.hpp>
 
@@ -13,15 +12,9 @@ namespace troupe::learner::sngan {
 inline constexpr const char* kGeneratorGroup = "generator";
 inline constexpr const char* kDiscriminatorGroup = "discriminator";
 
-struct GeneratorMode {
-  bool training = true;             ///< of batch norm
-  std::function<Var(Var)> all_sum;  ///< of batch norm in training; empty: statistics of this replica alone
-  std::function<void(Var)> shared;  ///< called with each state that is equal on all replicas; may be empty
-};
-
 /// noise: [rows, noise_size]; label: int32 [rows] where options.classes > 0, else not looked at. Returns images in
 /// [-1, 1]: [rows, options.image].
-Var generator(Graph& graph, ParamGroup group, const Options& options, Var noise, Var label, const GeneratorMode& mode);
+Var generator(Graph& graph, ParamGroup group, const Options& options, Var noise, Var label, const NetworkMode& mode);
 
 /// What users run: inputs "noise", standard normal, and with options.classes "label"; output "image", by the generator
 /// or its moving average.

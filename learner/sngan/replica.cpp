@@ -60,9 +60,7 @@ void SnganReplica::step_fn(ReplicaContext& context, const StepInputs& inputs) {
   Graph& graph = context.graph();
   const ParamGroup generator_group = graph.group(kGeneratorGroup);
   const ParamGroup discriminator_group = graph.group(kDiscriminatorGroup);
-  GeneratorMode mode;
-  if (options_.sync_batch_norm) mode.all_sum = [&](Var x) { return context.all_sum(x); };
-  mode.shared = [&](Var state) { context.set_policy(state, VariablePolicy::kSync); };
+  const NetworkMode mode = training_mode(context, options_.sync_batch_norm);
 
   // Fakes are of the classes that the real images are of, which come as often as in the data.
   const Var label = options_.classes > 0 ? inputs["label"] : Var{};
@@ -70,7 +68,7 @@ void SnganReplica::step_fn(ReplicaContext& context, const StepInputs& inputs) {
   const Var real = discriminator(layers, options_, inputs["image"], label);
   const Var made = generator(graph, generator_group, options_, inputs["noise"], label, mode);
   const Var fake = discriminator(layers, options_, made, label);
-  for (const Var u : layers.state()) mode.shared(u);
+  for (const Var u : layers.state()) context.set_policy(u, VariablePolicy::kSync);
   const Var discriminator_loss = hinge_discriminator(real, fake), generator_loss = hinge_generator(fake);
   graph.metric("discriminator_loss", discriminator_loss);
   graph.metric("generator_loss", generator_loss);

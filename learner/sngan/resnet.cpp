@@ -24,7 +24,7 @@ constexpr double kBeforeRelu = std::numbers::sqrt2;
 /// Makes the generator's layers under their names.
 class GeneratorLayers {
  public:
-  GeneratorLayers(Graph& graph, ParamGroup group, const Options& options, Var label, const GeneratorMode& mode)
+  GeneratorLayers(Graph& graph, ParamGroup group, const Options& options, Var label, const NetworkMode& mode)
       : graph_(graph), group_(group), options_(options), label_(label), mode_(mode) {}
 
   Var param(const std::string& name, const Shape& shape, Init init) { return graph_.param(group_, name, shape, init); }
@@ -38,18 +38,12 @@ class GeneratorLayers {
 
   /// ReLU behind it.
   Var norm(const std::string& name, Var x, std::int64_t channels) {
-    const auto state = [&](const char* what, double start) {
-      const Var made =
-          graph_.state(fmt::format("{}/{}/{}", kGeneratorGroup, name, what), Shape{channels}, Init::constant(start));
-      if (mode_.all_sum && mode_.shared) mode_.shared(made);  // averages over all replicas' rows
-      return made;
-    };
-    const Var running_mean = state("mean", 0), running_variance = state("variance", 1);
+    const auto running = running_statistics(graph_, fmt::format("{}/{}", kGeneratorGroup, name), channels, mode_);
     BatchNormOptions how = {.training = mode_.training, .all_sum = mode_.all_sum};
     if (options_.classes == 0) {
       how.activation = Activation::kRelu;
       return batch_norm(x, param(name + "/gain", Shape{channels}, Init::constant(1)),
-                        param(name + "/offset", Shape{channels}, {}), running_mean, running_variance, how);
+                        param(name + "/offset", Shape{channels}, {}), running.mean, running.variance, how);
     }
     const auto constant = [&](float value) {
       return graph_.constant(Shape{channels}, std::vector<float>(static_cast<std::size_t>(channels), value));
@@ -57,7 +51,7 @@ class GeneratorLayers {
     const Shape table = {options_.classes, channels};
     const Var gain = embedding(param(name + "/gain", table, Init::constant(1)), label_);
     const Var offset = embedding(param(name + "/offset", table, {}), label_);
-    return modulate(batch_norm(x, constant(1), constant(0), running_mean, running_variance, how), gain, offset,
+    return modulate(batch_norm(x, constant(1), constant(0), running.mean, running.variance, how), gain, offset,
                     Activation::kRelu);
   }
 
@@ -76,7 +70,7 @@ class GeneratorLayers {
   ParamGroup group_;
   const Options& options_;
   Var label_;
-  const GeneratorMode& mode_;
+  const NetworkMode& mode_;
 };
 
 Var convolution(NormalisedLayers& layers, const std::string& name, Var x, std::int64_t in, std::int64_t out,
@@ -115,7 +109,7 @@ Result<ResnetPlan> resnet_plan(const Options& options) {
 }
 
 Var resnet_generator(Graph& graph, ParamGroup group, const Options& options, Var noise, Var label,
-                     const GeneratorMode& mode) {
+                     const NetworkMode& mode) {
   const Result<ResnetPlan> plan = resnet_plan(options);
   if (!plan.ok()) return graph.fail(plan.error().code, plan.error().message);
   GeneratorLayers layers(graph, group, options, label, mode);

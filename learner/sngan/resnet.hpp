@@ -28,7 +28,7 @@ Result<ResnetPlan> resnet_plan(const Options& options);
 /// A linear layer to the smallest size, blocks of two 3 x 3 convolutions with batch norm before each, and a last one to
 /// the image. With options.classes > 0 batch norm's gain and offset are the label's.
 Var resnet_generator(Graph& graph, ParamGroup group, const Options& options, Var noise, Var label,
-                     const GeneratorMode& mode);
+                     const NetworkMode& mode);
 
 /// Blocks of two 3 x 3 convolutions, the sum over all pixels, a linear layer. With options.classes > 0 the inner
 /// product of that sum and the label's embedding is added (projection).
