@@ -13,7 +13,7 @@ namespace {
 class NoiseInput final : public InputPipeline {
  public:
   NoiseInput(const Options& options, std::uint64_t seed, const InputContext& context)
-      : signature_(columns(options)),
+      : signature_(noise_signature(options)),
         classes_(options.classes),
         seed_(seed),
         context_(context),
@@ -38,12 +38,6 @@ class NoiseInput final : public InputPipeline {
   }
 
  private:
-  static Signature columns(const Options& options) {
-    Signature columns = {{"noise", DType::kF32, Shape{options.noise_size}}};
-    if (options.classes > 0) columns.push_back({"label", DType::kI32, Shape{}});
-    return columns;
-  }
-
   const Signature signature_;
   const std::int64_t classes_;
   const std::uint64_t seed_;

@@ -23,8 +23,7 @@ Signature fakes_signature(const Options& options);
 /// and each replica has its own copy (VariablePolicy::kLocal), since they may arrive at different times.
 class SnganGenerator final : public Replica {
  public:
-  /// input_fn's pipelines have the columns noise and, with classes, label of batch_signature(options), and may have
-  /// others.
+  /// input_fn's pipelines have the columns of noise_signature(options), and may have others.
   SnganGenerator(Options options, InputFn input_fn);
 
   Result<std::unique_ptr<InputPipeline>> input_fn(const InputContext& context) override;
@@ -52,8 +51,8 @@ class SnganDiscriminator final : public Replica {
   InputFn input_fn_;
 };
 
-/// The columns that SnganGenerator needs: standard normal noise and, with classes, labels of which each is as likely.
-/// The same for any number of replicas: each row follows from the seed and its number.
+/// The columns of noise_signature(options), of whose labels each is as likely. The same for any number of replicas:
+/// each row follows from the seed and its number.
 InputFn noise_input(const Options& options, std::uint64_t seed);
 
 }  // namespace troupe::learner::sngan

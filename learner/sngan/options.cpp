@@ -65,9 +65,15 @@ OptimizerSpec generator_optimizer(const Options& options) {
       .rule = options.optimizer, .schedule = in_updates(options.schedule, options.n_dis), .every_steps = options.n_dis};
 }
 
-Signature batch_signature(const Options& options) {
-  Signature signature = {{"image", DType::kF32, options.image}, {"noise", DType::kF32, Shape{options.noise_size}}};
+Signature noise_signature(const Options& options) {
+  Signature signature = {{"noise", DType::kF32, Shape{options.noise_size}}};
   if (options.classes > 0) signature.push_back({"label", DType::kI32, Shape{}});
+  return signature;
+}
+
+Signature batch_signature(const Options& options) {
+  Signature signature = noise_signature(options);
+  signature.insert(signature.begin(), {"image", DType::kF32, options.image});
   return signature;
 }
 

@@ -38,9 +38,11 @@ Status validate(const Options& options);
 OptimizerSpec discriminator_optimizer(const Options& options);
 OptimizerSpec generator_optimizer(const Options& options);
 
-/// Columns of a batch: image, float32 [height, width, channels]; noise, float32 [noise_size], standard normal; with
-/// classes label, int32 []. Noise comes with the data so that runs repeat and do not depend on how many replicas share
-/// a batch. An input may have others too.
+/// The generator's columns: noise, float32 [noise_size], standard normal; with classes label, int32 [].
+Signature noise_signature(const Options& options);
+
+/// Columns of a batch: image, float32 [height, width, channels], and the generator's. Noise comes with the data so that
+/// runs repeat and do not depend on how many replicas share a batch. An input may have others too.
 Signature batch_signature(const Options& options);
 
 }  // namespace troupe::learner::sngan

@@ -14,7 +14,7 @@ namespace {
 class NoiseInput final : public InputPipeline {
  public:
   NoiseInput(const Options& options, std::int64_t images, std::uint64_t seed, std::int64_t batch)
-      : signature_(columns(options)),
+      : signature_(noise_signature(options)),
         classes_(options.classes),
         buffer_(signature_, batch),
         batches_((images + batch - 1) / batch),
@@ -33,12 +33,6 @@ class NoiseInput final : public InputPipeline {
   }
 
  private:
-  static Signature columns(const Options& options) {
-    Signature columns = {{"noise", DType::kF32, Shape{options.noise_size}}};
-    if (options.classes > 0) columns.push_back({"label", DType::kI32, Shape{}});
-    return columns;
-  }
-
   const Signature signature_;
   std::int64_t classes_;
   BatchBuffer buffer_;
