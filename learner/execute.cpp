@@ -92,7 +92,7 @@ void Program::Impl::run_range(std::size_t shard, std::size_t device, std::size_t
       for (const PlanWait& wait : call.waits) ShardPool::wait_until(of_shard[wait.device].calls, wait.node + 1);
       if (stopped) break;
     }
-    if (call.minimized < 0 || !idle(minimized[static_cast<std::size_t>(call.minimized)])) {
+    if (!idle(call)) {
       const Timer timer(timed ? &call.elapsed_ns : nullptr);
       call.function != nullptr ? call.function(call.args) : run_joint(joints[static_cast<std::size_t>(call.joint)], i);
     }
@@ -105,7 +105,7 @@ void Program::Impl::run_range(std::size_t shard, std::size_t device, std::size_t
 
 void Program::Impl::run_stop(std::size_t stop) {
   Call& call = shards[0].calls[stop];
-  if (call.minimized < 0 || !idle(minimized[static_cast<std::size_t>(call.minimized)])) {
+  if (!idle(call)) {
     const Timer timer(timing ? &call.elapsed_ns : nullptr);
     run_joint(joints[static_cast<std::size_t>(call.joint)], stop);
   }

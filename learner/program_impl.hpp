@@ -192,8 +192,13 @@ struct Program::Impl {
   }
   /// After a run: counts it, and says whether it ended an update.
   bool count_run();
+  bool due(std::int64_t every_steps) const { return (step + 1) % every_steps == 0; }
   /// Whether the present run leaves the group's gradient out, because the step does not update it.
-  bool idle(const Minimized& minimized) const;
+  bool idle(const Minimized& of) const { return phase == Phase::kStep && !due(of.spec.every_steps); }
+  /// The same of a call that only such a gradient needs.
+  bool idle(const Call& call) const {
+    return call.minimized >= 0 && idle(minimized[static_cast<std::size_t>(call.minimized)]);
+  }
   void follow_online(int thread);
   /// Whether the present step updates the group.
   bool updates(std::size_t group) const;

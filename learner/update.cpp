@@ -167,7 +167,7 @@ bool Program::Impl::count_run() {
 }
 
 void Program::Impl::apply(Minimized& minimized, int thread) {
-  if (!updates(minimized.group)) return;
+  if (!due(minimized.spec.every_steps)) return;
   const std::int64_t update = step / minimized.spec.every_steps;  // whole periods that came before
   Group& group = groups[minimized.group];
   ParamBuffer& params = *group.params;
@@ -195,16 +195,12 @@ void Program::Impl::apply(Minimized& minimized, int thread) {
 
 bool Program::Impl::updates(std::size_t group) const {
   const auto found = std::ranges::find(minimized, group, &Minimized::group);
-  return found != minimized.end() && (step + 1) % found->spec.every_steps == 0;
-}
-
-bool Program::Impl::idle(const Minimized& minimized) const {
-  return phase == Phase::kStep && (step + 1) % minimized.spec.every_steps != 0;
+  return found != minimized.end() && due(found->spec.every_steps);
 }
 
 void Program::Impl::follow_online(int thread) {
   for (Group& group : groups) {
-    if (group.online < 0 || (step + 1) % group.every_steps != 0) continue;
+    if (group.online < 0 || !due(group.every_steps)) continue;
     if (group.decay > 0 && !updates(static_cast<std::size_t>(group.online))) continue;
     Group& online = groups[static_cast<std::size_t>(group.online)];
     const auto [begin, end] = range(group.params->layout().elements, thread);  // this thread has just updated it
