@@ -9,12 +9,6 @@
 namespace troupe::learner::classifier {
 namespace {
 
-Result<std::unique_ptr<InputPipeline>> open(const Options& options, const InputFn& input_fn,
-                                            const InputContext& context) {
-  TROUPE_TRY(validate(options));
-  return input_fn(context);  // graph operations check the columns that the step reads
-}
-
 /// The loss, with the metrics of both steps.
 Var judge(Graph& graph, const Options& options, Var logits, Var label) {
   const Var loss = mean(label_cross_entropy(logits, label, options.label_smoothing));
@@ -29,7 +23,8 @@ ClassifierReplica::ClassifierReplica(Options options, InputFn input_fn)
     : options_(std::move(options)), input_fn_(std::move(input_fn)) {}
 
 Result<std::unique_ptr<InputPipeline>> ClassifierReplica::input_fn(const InputContext& context) {
-  return open(options_, input_fn_, context);
+  TROUPE_TRY(validate(options_));
+  return input_fn_(context);  // graph operations check the columns that the step reads
 }
 
 void ClassifierReplica::step_fn(ReplicaContext& context, const StepInputs& inputs) {
@@ -46,7 +41,8 @@ ClassifierEvaluation::ClassifierEvaluation(Options options, InputFn input_fn)
     : options_(std::move(options)), input_fn_(std::move(input_fn)) {}
 
 Result<std::unique_ptr<InputPipeline>> ClassifierEvaluation::input_fn(const InputContext& context) {
-  return open(options_, input_fn_, context);
+  TROUPE_TRY(validate(options_));
+  return input_fn_(context);
 }
 
 void ClassifierEvaluation::step_fn(ReplicaContext& context, const StepInputs& inputs) {

@@ -7,21 +7,13 @@
 #include <troupe/learner/resnet/network.hpp>
 
 namespace troupe::learner::resnet {
-namespace {
-
-Result<std::unique_ptr<InputPipeline>> open(const Options& options, const InputFn& input_fn,
-                                            const InputContext& context) {
-  TROUPE_TRY(validate(options));
-  return input_fn(context);  // graph operations check the columns that the step reads
-}
-
-}  // namespace
 
 ResnetReplica::ResnetReplica(Options options, InputFn input_fn)
     : options_(std::move(options)), input_fn_(std::move(input_fn)) {}
 
 Result<std::unique_ptr<InputPipeline>> ResnetReplica::input_fn(const InputContext& context) {
-  return open(options_, input_fn_, context);
+  TROUPE_TRY(validate(options_));
+  return input_fn_(context);  // graph operations check the columns that the step reads
 }
 
 void ResnetReplica::step_fn(ReplicaContext& context, const StepInputs& inputs) {
@@ -41,7 +33,8 @@ ResnetEvaluation::ResnetEvaluation(Options options, InputFn input_fn)
     : options_(std::move(options)), input_fn_(std::move(input_fn)) {}
 
 Result<std::unique_ptr<InputPipeline>> ResnetEvaluation::input_fn(const InputContext& context) {
-  return open(options_, input_fn_, context);
+  TROUPE_TRY(validate(options_));
+  return input_fn_(context);
 }
 
 void ResnetEvaluation::step_fn(ReplicaContext& context, const StepInputs& inputs) {
