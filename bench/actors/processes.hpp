@@ -2,49 +2,25 @@
 // Runs a topology over processes of this host, for benches: a node in each, with certificates, links and shared memory,
 // as `troupe train --processes` has them, without files and restarts. What roles measure goes back by memory that all
 // processes share.
-#include <sys/mman.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <chrono>
-#include <csignal>
 #include <fstream>
-#include <functional>
 #include <memory>
 #include <string>
 #include <thread>
-#include <type_traits>
 #include <vector>
 
 #include <troupe/actors/node_network.hpp>
 #include <troupe/actors/runtime.hpp>
+#include <troupe/bench/processes.hpp>
 #include <troupe/core/check.hpp>
 #include <troupe/core/clock.hpp>
 #include <troupe/core/log.hpp>
 #include <troupe/transport/authority.hpp>
 
 namespace troupe::actors {
-
-/// A T, made of zeros, that the processes forked later have in common. SteadyClock is the same in all of them.
-template <typename T>
-class InAllProcesses {
- public:
-  static_assert(std::is_standard_layout_v<T>);
-  InAllProcesses() {
-    void* const memory = mmap(nullptr, sizeof(T), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    TROUPE_CHECK(memory != MAP_FAILED, "no shared memory");
-    value_ = static_cast<T*>(memory);
-  }
-  ~InAllProcesses() { munmap(value_, sizeof(T)); }
-  InAllProcesses(const InAllProcesses&) = delete;
-  InAllProcesses& operator=(const InAllProcesses&) = delete;
-  T* operator->() const { return value_; }
-
- private:
-  T* value_;
-};
 
 /// Memory of this process that is resident, now ("VmRSS") or at most so far ("VmHWM"), in bytes.
 inline std::int64_t resident_bytes(const std::string& which) {
@@ -92,19 +68,10 @@ inline void run_in_processes(const Topology& topology, const std::vector<PlacedN
     TROUPE_CHECK(ended.ok(), "{}: {}", placed.name, ended.error().message);
     runtime->stop();
   };
-  std::vector<pid_t> children;
-  for (const PlacedNode& placed : placement) {
-    children.push_back(fork());
-    if (children.back() != 0) continue;
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
+  in_processes(static_cast<int>(placement.size()), [&](int index) {
     log::set_level(log::Level::kWarn);
-    node(placed);
-    _exit(0);
-  }
-  for (const pid_t child : children) {
-    int status = 0;
-    TROUPE_CHECK(waitpid(child, &status, 0) == child && status == 0, "a node ended with status {}", status);
-  }
+    node(placement[static_cast<std::size_t>(index)]);
+  });
 }
 
 /// A process for each role, and one for the chief alone.

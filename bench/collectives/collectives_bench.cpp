@@ -4,20 +4,14 @@
 // values once and write them once, in place, with vector instructions and without anybody waiting for anybody: the
 // bytes that an all-reduce cannot avoid. processes_P_SIZE: P processes through shared memory; the rivals measure
 // the same (rows.hpp).
-#include <sys/mman.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include <array>
-#include <atomic>
 #include <barrier>
-#include <cstring>
 #include <thread>
 
 #include <troupe/bench/collectives/rows.hpp>
+#include <troupe/bench/processes.hpp>
 #include <troupe/collectives/in_process.hpp>
 #include <troupe/collectives/reduce.hpp>
-#include <troupe/collectives/shared_memory.hpp>
 
 namespace troupe::collectives {
 namespace {
@@ -78,51 +72,21 @@ double measure_memory(int ranks, std::size_t bytes) {
   return static_cast<double>(bytes) / 1e6 * (calls / 2) / took;
 }
 
-struct Meeting {
-  std::atomic<int> has_ticket;
-  char ticket[128];
-  double results[std::size(kRowSizes)];
-};
-
-void run_process(int rank, int ranks, Meeting& meeting) {
-  const auto communicator =
-      make_shared_memory_communicator([&](const GroupView&, std::string mine, auto) -> Result<std::string> {
-        if (rank == 0) {
-          std::strncpy(meeting.ticket, mine.c_str(), sizeof meeting.ticket - 1);
-          meeting.has_ticket = 1;
-        }
-        while (meeting.has_ticket == 0) std::this_thread::sleep_for(1ms);
-        return std::string(meeting.ticket);
-      });
-  const Status status = communicator->reform({.epoch = 1, .rank = rank, .size = ranks}, 10s);
-  TROUPE_CHECK(status.ok(), "{}", status.error().message);
-  for (std::size_t i = 0; i < std::size(kRowSizes); ++i) {
-    const double result = measure_row(rank, kRowSizes[i].second, sums(*communicator));
-    if (rank == 0) meeting.results[i] = result;
-  }
-}
-
 std::map<std::string, double> measure_processes(int ranks) {
-  void* const memory = mmap(nullptr, sizeof(Meeting), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-  TROUPE_CHECK(memory != MAP_FAILED, "mmap");
-  auto& meeting = *static_cast<Meeting*>(memory);
-  std::vector<pid_t> children;
-  for (int rank = 0; rank < ranks; ++rank) {
-    const pid_t child = fork();
-    TROUPE_CHECK(child >= 0, "fork");
-    if (child == 0) {
-      run_process(rank, ranks, meeting);
-      _exit(0);
+  struct Measured {
+    double results[std::size(kRowSizes)];
+  };
+  const InAllProcesses<Measured> measured;
+  in_group_of_processes(ranks, [&](int rank, Communicator& communicator) {
+    const Status status = communicator.reform({.epoch = 1, .rank = rank, .size = ranks}, 10s);
+    TROUPE_CHECK(status.ok(), "{}", status.error().message);
+    for (std::size_t i = 0; i < std::size(kRowSizes); ++i) {
+      const double result = measure_row(rank, kRowSizes[i].second, sums(communicator));
+      if (rank == 0) measured->results[i] = result;
     }
-    children.push_back(child);
-  }
-  for (const pid_t child : children) {
-    int status = 0;
-    TROUPE_CHECK(waitpid(child, &status, 0) == child && status == 0, "a rank failed");
-  }
+  });
   std::map<std::string, double> results;
-  for (std::size_t i = 0; i < std::size(kRowSizes); ++i) results[kRowSizes[i].first] = meeting.results[i];
-  munmap(memory, sizeof(Meeting));
+  for (std::size_t i = 0; i < std::size(kRowSizes); ++i) results[kRowSizes[i].first] = measured->results[i];
   return results;
 }
 

@@ -1,22 +1,13 @@
 #pragma once
 // Training steps of image models on batches that stay the same, so that nothing but the step is measured: in this
 // process, and shared by processes that all-reduce through shared memory.
-#include <sys/mman.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <atomic>
 #include <chrono>
-#include <cstring>
 #include <functional>
 #include <memory>
-#include <string>
-#include <thread>
 #include <vector>
 
-#include <troupe/collectives/shared_memory.hpp>
-#include <troupe/core/check.hpp>
+#include <troupe/bench/processes.hpp>
 #include <troupe/core/rng.hpp>
 #include <troupe/learner/multi_worker.hpp>
 #include <troupe/learner/replicator.hpp>
@@ -77,27 +68,14 @@ inline double on_threads(const MakeReplica& make, std::int64_t batch, int thread
 
 /// `processes` members of a group, a thread each, that share the batch. Called before this process has threads.
 inline double on_processes(const MakeReplica& make, std::int64_t batch, int processes, DType compute, int steps) {
-  struct Meeting {
-    std::atomic<int> has_ticket;
-    char ticket[128];
+  struct Measured {
     double result;
   };
-  void* const memory = mmap(nullptr, sizeof(Meeting), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-  TROUPE_CHECK(memory != MAP_FAILED, "mmap");
-  auto& meeting = *static_cast<Meeting*>(memory);
-  const auto member = [&](int rank) {
-    const auto communicator = collectives::make_shared_memory_communicator(
-        [&](const collectives::GroupView&, std::string mine, auto) -> Result<std::string> {
-          if (rank == 0) {
-            std::strncpy(meeting.ticket, mine.c_str(), sizeof meeting.ticket - 1);
-            meeting.has_ticket = 1;
-          }
-          while (meeting.has_ticket == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
-          return std::string(meeting.ticket);
-        });
+  const InAllProcesses<Measured> measured;
+  in_group_of_processes(processes, [&](int rank, collectives::Communicator& communicator) {
     const std::unique_ptr<Replica> replica = make();
     const auto worker = MultiWorker::make(
-        *replica, {.global_batch = batch, .compile = {.compute = compute}, .communicator = communicator.get()});
+        *replica, {.global_batch = batch, .compile = {.compute = compute}, .communicator = &communicator});
     (*worker)->reform({.epoch = 1, .rank = rank, .size = processes}, std::chrono::seconds(60)).value();
     std::vector<double> times;
     for (int i = 0; i < steps + 1; ++i) {  // as many on all members
@@ -106,25 +84,9 @@ inline double on_processes(const MakeReplica& make, std::int64_t batch, int proc
       times.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
     }
     std::ranges::sort(times.begin() + 1, times.end());
-    if (rank == 0) meeting.result = 1 / times[1 + static_cast<std::size_t>(steps) / 2];
-  };
-  std::vector<pid_t> children;
-  for (int rank = 0; rank < processes; ++rank) {
-    const pid_t child = fork();
-    TROUPE_CHECK(child >= 0, "fork");
-    if (child == 0) {
-      member(rank);
-      _exit(0);
-    }
-    children.push_back(child);
-  }
-  for (const pid_t child : children) {
-    int status = 0;
-    TROUPE_CHECK(waitpid(child, &status, 0) == child && status == 0, "a member failed");
-  }
-  const double result = meeting.result;
-  munmap(memory, sizeof(Meeting));
-  return result;
+    if (rank == 0) measured->result = 1 / times[1 + static_cast<std::size_t>(steps) / 2];
+  });
+  return measured->result;
 }
 
 }  // namespace troupe::learner

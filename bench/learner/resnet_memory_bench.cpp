@@ -1,6 +1,7 @@
 // The most memory that a process had resident which takes training steps of ResNet-50 v1.5, 8 images of 224 x 224, in
 // MiB. One row a process, so each row is a process of its own.
 #include <sys/resource.h>
+#include <sys/wait.h>
 
 #include <benchmark/benchmark.h>
 
