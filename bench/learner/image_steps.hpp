@@ -1,10 +1,14 @@
 #pragma once
 // Training steps of image models on batches that stay the same, so that nothing but the step is measured: in this
-// process, and shared by processes that all-reduce through shared memory.
+// process, and shared by processes that all-reduce through shared memory. And the rows that are made of them.
+#include <benchmark/benchmark.h>
+
 #include <algorithm>
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include <troupe/bench/processes.hpp>
@@ -87,6 +91,48 @@ inline double on_processes(const MakeReplica& make, std::int64_t batch, int proc
     if (rank == 0) measured->result = 1 / times[1 + static_cast<std::size_t>(steps) / 2];
   });
   return measured->result;
+}
+
+struct StepRows {
+  std::string model;
+  MakeReplica make;
+  std::int64_t batch;
+  int process_steps;  ///< that are measured where processes share the batch
+  std::string unit;   ///< a second
+  double each;        ///< of them in a step
+};
+
+/// main() of a bench: MODEL_2_processes, with one process of two threads as vs_threads, MODEL_1_thread and
+/// MODEL_2_threads, in float32 and as MODEL_bf16.
+inline int run_step_rows(int argc, char** argv, const StepRows& rows) {
+  constexpr double kSeconds = 10;
+  const auto threads = [&](int count, DType compute) {
+    return rows.each * on_threads(rows.make, rows.batch, count, compute, kSeconds);
+  };
+  const auto add = [&](DType compute, const std::string& name, auto measure) {
+    const std::string row = rows.model + (compute == DType::kBF16 ? "_bf16" : "") + name;
+    benchmark::RegisterBenchmark(row.c_str(),
+                                 [measure, compute, &rows](benchmark::State& state) {
+                                   for ([[maybe_unused]] auto _ : state) measure(state.counters, compute);
+                                   state.SetLabel(rows.unit);
+                                 })
+        ->Iterations(1)
+        ->UseRealTime();
+  };
+  // First: a process that has had threads cannot fork.
+  for (const DType compute : {DType::kF32, DType::kBF16}) {
+    add(compute, "_2_processes", [&](benchmark::UserCounters& counters, DType type) {
+      counters["value"] = rows.each * on_processes(rows.make, rows.batch, 2, type, rows.process_steps);
+      counters["vs_threads"] = threads(2, type);
+    });
+  }
+  for (const DType compute : {DType::kF32, DType::kBF16}) {
+    add(compute, "_1_thread", [&](auto& counters, DType type) { counters["value"] = threads(1, type); });
+    add(compute, "_2_threads", [&](auto& counters, DType type) { counters["value"] = threads(2, type); });
+  }
+  benchmark::Initialize(&argc, argv);
+  benchmark::RunSpecifiedBenchmarks();
+  return 0;
 }
 
 }  // namespace troupe::learner

@@ -2,9 +2,6 @@
 
 The layers are those of learner/resnet/networks.cpp, in PyTorch's names: torchvision's models.resnet50, without that package.
 """
-import statistics
-import time
-
 import torch
 from torch import nn
 
@@ -70,15 +67,3 @@ def training_step(batch, size=224, bf16=False):
         return loss
 
     return step
-
-
-def steps_per_second(step, threads, seconds):
-    """The median over at least three steps, after one that warms up."""
-    torch.set_num_threads(threads)
-    step()
-    times = []
-    while sum(times) < seconds or len(times) < 3:
-        begin = time.perf_counter()
-        step()
-        times.append(time.perf_counter() - begin)
-    return 1 / statistics.median(times)

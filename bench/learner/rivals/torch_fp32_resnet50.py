@@ -3,4 +3,4 @@
 import torch_resnet50
 
 if __name__ == "__main__":
-    torch_resnet50.main([(name, threads, False) for name, threads, bf16 in torch_resnet50.ROWS if bf16])
+    torch_resnet50.main(only_fp32=True)

@@ -3,4 +3,4 @@
 import torch_sngan_step
 
 if __name__ == "__main__":
-    torch_sngan_step.main([(name, threads, False) for name, threads, bf16 in torch_sngan_step.ROWS if bf16])
+    torch_sngan_step.main(only_fp32=True)

@@ -1,18 +1,15 @@
 #!/usr/bin/env python3
 """The SN-GAN's training step in PyTorch, channels last: rival of bench/learner/sngan_bench.cpp."""
-import json
 import pathlib
 import sys
 
 import torch
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
-import torch_resnet
 import torch_sngan
+import torch_steps
 
-BATCH, NOISE, SECONDS = 64, 128, 10.0
-ROWS = [(f"sngan{'_bf16' if bf16 else ''}_{threads}_thread{'s' * (threads > 1)}", threads, bf16)
-        for bf16 in (False, True) for threads in (1, 2)]
+BATCH, NOISE = 64, 128
 
 
 def training_step(bf16):
@@ -32,11 +29,9 @@ def training_step(bf16):
     return step
 
 
-def main(rows):
-    for name, threads, bf16 in rows:
-        rate = torch_resnet.steps_per_second(training_step(bf16), threads, SECONDS)
-        print(json.dumps({"name": name, "value": rate, "unit": "steps/s", "version": torch.__version__}), flush=True)
+def main(only_fp32=False):
+    torch_steps.print_rows("sngan", training_step, "steps/s", only_fp32=only_fp32)
 
 
 if __name__ == "__main__":
-    main(ROWS)
+    main()
