@@ -38,16 +38,8 @@ evaluator.nodes = 0
 )";
   }
 
-  /// A shell script in the test's directory; "troupe" is the program. Killed after 100 s, with all that it started.
   ProgramResult run_script(const std::string& script) const {
-    std::ofstream(path() / "script.sh") << "troupe() { exec " TROUPE_BINARY_DIR "/bin/troupe \"$@\"; }\n"
-                                        << "wall_clock=" TROUPE_WALL_CLOCK_LIBRARY "\n"
-                                        << script;
-    const std::string line =
-        fmt::format("cd '{}' && timeout -s KILL 100 bash script.sh >.stdout 2>.stderr", path().string());
-    const int status = std::system(line.c_str());
-    return {WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status), text_of(path() / ".stdout"),
-            text_of(path() / ".stderr")};
+    return apps::run_script(path(), "wall_clock=" TROUPE_WALL_CLOCK_LIBRARY "\n" + script);
   }
   std::string summary(const std::string& run) const { return text_of(path() / run / "summary.json"); }
 };

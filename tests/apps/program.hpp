@@ -22,14 +22,23 @@ inline std::string file_text(const std::filesystem::path& path) {
   return {std::istreambuf_iterator<char>(stream), {}};
 }
 
-/// Runs `troupe <arguments>` (as a shell takes them) in `directory`; it is killed after 100 s.
-inline ProgramResult run_program(const std::filesystem::path& directory, const std::string& arguments) {
-  const std::string program = TROUPE_BINARY_DIR "/bin/troupe";
+/// Runs a command (as a shell takes it) in `directory`; it is killed after 100 s.
+inline ProgramResult run_command(const std::filesystem::path& directory, const std::string& command) {
   const auto out = directory / ".stdout", err = directory / ".stderr";
-  const std::string command = "cd '" + directory.string() + "' && exec timeout -s KILL 100 '" + program + "' " +
-                              arguments + " >'" + out.string() + "' 2>'" + err.string() + "'";
-  const int status = std::system(command.c_str());
+  const std::string line = "cd '" + directory.string() + "' && exec timeout -s KILL 100 " + command + " >'" +
+                           out.string() + "' 2>'" + err.string() + "'";
+  const int status = std::system(line.c_str());
   return {WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status), file_text(out), file_text(err)};
+}
+
+inline ProgramResult run_program(const std::filesystem::path& directory, const std::string& arguments) {
+  return run_command(directory, "'" TROUPE_BINARY_DIR "/bin/troupe' " + arguments);
+}
+
+/// The same of a bash script, in which "troupe" is the program, and is killed with it.
+inline ProgramResult run_script(const std::filesystem::path& directory, const std::string& script) {
+  std::ofstream(directory / "script.sh") << "troupe() { exec " TROUPE_BINARY_DIR "/bin/troupe \"$@\"; }\n" << script;
+  return run_command(directory, "bash script.sh");
 }
 
 }  // namespace troupe::apps
