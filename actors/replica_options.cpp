@@ -78,6 +78,8 @@ Status check(const ReplicaModelOptions& o, const std::string& group) {
          fmt::format("image_size: 0, but images of \"{}\" are of several sizes, expected theirs in training", o.data));
   demand(o.model != "sngan" || o.normalize == "symmetric",
          fmt::format("normalize: got \"{}\", but sngan makes images in [-1, 1]", o.normalize));
+  demand(o.model != "sngan" || !o.conditional || o.network == "resnet",
+         fmt::format("conditional: true, but network \"{}\" does not look at labels, expected \"resnet\"", o.network));
   demand(o.channels != 2, "channels: got 2, expected 1, 3, or 0");
   return one_error(group, std::move(mistakes));
 }

@@ -350,6 +350,8 @@ TEST(TrainSchema, MistakesInReplicaGroupsNameLineAndKey) {
       "f:5: replicas.g.image_size: 0, but images of \"tfrecord\" are of several sizes, expected theirs in training");
   EXPECT_EQ(message_of("[replicas.g]\nmodel = 'sngan'\nnormalize = 'imagenet'\nchannels = 3"),
             "f:3: replicas.g.normalize: got \"imagenet\", but sngan makes images in [-1, 1]");
+  EXPECT_EQ(message_of("[replicas.g]\nmodel = 'sngan'\nconditional = true"),
+            "f:3: replicas.g.conditional: true, but network \"mlp\" does not look at labels, expected \"resnet\"");
   EXPECT_EQ(message_of(model + "channels = 2"), "f:3: replicas.g.channels: got 2, expected 1, 3, or 0");
   EXPECT_EQ(message_of(""), "f: missing key env: the environment that D4PG learns, or a [replicas.NAME]");
   EXPECT_EQ(message_of(model), "ok");
