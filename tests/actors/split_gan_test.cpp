@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <set>
 
 #include <troupe/actors/replica_actor.hpp>
 #include <troupe/actors/replica_results.hpp>
@@ -26,14 +27,19 @@ ReplicaGroupOptions group() {
   return {.name = "gan", .replicator = "split_gan", .batch_size = 20, .steps = 30, .evaluate_every_steps = 10};
 }
 
-ReplicaModel model(std::int64_t n_dis = 1) {
-  const ReplicaModelOptions options = {.model = "sngan", .data = "synthetic", .layers = {16}, .n_dis = n_dis};
-  return shipped_model(options, group()).value();
+ReplicaModel model(ReplicaModelOptions options = {}) {
+  options.model = "sngan";
+  options.data = "synthetic";
+  options.layers = {4};
+  options.evaluation_images = 500;
+  ReplicaModel made = shipped_model(options, group()).value();
+  made.make_judge = nullptr;  // which would have to learn first
+  return made;
 }
 
-Topology topology(const ReplicaGroupOptions& options = group(), std::int64_t n_dis = 1) {
+Topology topology(const ReplicaGroupOptions& options = group(), const ReplicaModelOptions& network = {}) {
   Topology both;
-  const Status added = add_replica_group(both, options, model(n_dis));
+  const Status added = add_replica_group(both, options, model(network));
   EXPECT_TRUE(added.ok()) << added.error().message;
   return both;
 }
@@ -73,7 +79,7 @@ std::vector<std::int64_t> versions_of_fakes(FakeContext& context) {
 }
 
 TEST(SplitGan, AGeneratorSendsWhatItMakesWithItsVersionAndWaitsForRoom) {
-  const auto role = make(topology(group(), 2), "gan");
+  const auto role = make(topology(group(), {.n_dis = 2}), "gan");
   FakeContext context;
   context.out("fakes").room = 5;
   for (int i = 0; i < 5; ++i) EXPECT_EQ(step(*role, context), Progress::kMore);
@@ -176,8 +182,9 @@ TEST(SplitGan, BothSidesGoOnFromTheirState) {
 }
 
 /// Runs the group to its end on threads; the counters of its last checkpoint.
-std::vector<messages::Counter> run(const ReplicaGroupOptions& options, std::int64_t n_dis, bool deterministic = false) {
-  Topology both = topology(options, n_dis);
+std::vector<messages::Counter> run(const ReplicaGroupOptions& options, const ReplicaModelOptions& network = {},
+                                   bool deterministic = false) {
+  Topology both = topology(options, network);
   const Status checked = check(both);
   EXPECT_TRUE(checked.ok()) << checked.error().message;
   RuntimeOptions how;
@@ -203,7 +210,7 @@ TEST_P(SplitGanRun, KeepsTheTwoSidesTogether) {
   options.count = generators;
   options.discriminators = discriminators;
   options.steps = 60;
-  const auto counters = run(options, n_dis);
+  const auto counters = run(options, {.n_dis = n_dis});
   const ReplicaSummary summary = replica_summary("gan", counters);
   EXPECT_EQ(summary.steps, 60);
   EXPECT_EQ(summary.evaluated_step, 60);
@@ -224,12 +231,34 @@ INSTANTIATE_TEST_SUITE_P(Sizes, SplitGanRun,
                          });
 
 TEST(SplitGan, OnOneThreadTwoRunsAreOne) {
-  const auto first = run(group(), 1, true), second = run(group(), 1, true);
+  const auto first = run(group(), {}, true), second = run(group(), {}, true);
   ASSERT_EQ(first.size(), second.size());
   for (std::size_t i = 0; i < first.size(); ++i) {
     EXPECT_EQ(first[i].name, second[i].name);
     EXPECT_EQ(first[i].value, second[i].value) << first[i].name;
   }
+}
+
+TEST(SplitGan, LabelsTravelWithTheImagesOfAConditionalOne) {
+  const ReplicaModelOptions network = {
+      .network = "resnet", .width = 3, .discriminator_width = 3, .conditional = true, .n_dis = 2};
+  const Topology both = topology(group(), network);
+  const auto generator = make(both, "gan"), discriminator = make(both, "gan-discriminator");
+  FakeContext out, in;
+  std::set<std::int32_t> labels;
+  for (int i = 0; i < 4; ++i) {
+    step(*generator, out);
+    in.in("fakes").frames.push_back(out.out("fakes").sent.back());
+    const auto batch = messages::read_batch(out.out("fakes").sent.back()).value();
+    ASSERT_EQ(batch.columns().find("fake_label"), 1);
+    for (const std::int32_t label : batch.columns().as<std::int32_t>(1)) labels.insert(label);
+    EXPECT_EQ(step(*discriminator, in), Progress::kMore);
+    out.in("discriminator").frames.push_back(in.out("parameters").sent.back());
+  }
+  EXPECT_THAT(labels, ElementsAre(0, 1, 2, 3, 4, 5, 6, 7, 8, 9));  // 80 of ten classes, which the noise draws
+  ReplicaGroupOptions options = group();
+  options.count = options.discriminators = 2;
+  EXPECT_EQ(replica_summary("gan", run(options, network)).evaluated_step, 30);
 }
 
 TEST(SplitGan, MistakesNameTheOption) {
@@ -243,7 +272,7 @@ TEST(SplitGan, MistakesNameTheOption) {
   options.max_staleness = 4;
   EXPECT_EQ(message(options, model()),
             "replicas.gan.max_staleness: got 4 with 1 discriminator and n_dis 1, expected at least 5");
-  EXPECT_EQ(message(options, model(5)), "ok");
+  EXPECT_EQ(message(options, model({.n_dis = 5})), "ok");
   options.discriminators = 21;
   EXPECT_EQ(message(options, model()), "replicas.gan.discriminators: got 21 for a batch of 20 rows");
   options.replicator = "one_device";

@@ -23,7 +23,17 @@ Options options() {
           .average_decay = 0.9};
 }
 
-/// Batches of normal values.
+/// Of residual networks on the smallest image that they take.
+Options residual(std::int64_t classes) {
+  Options made = options();
+  made.network = Network::kResnet;
+  made.image = {8, 8, 1};
+  made.classes = classes;
+  made.generator_width = made.discriminator_width = 3;
+  return made;
+}
+
+/// Batches of normal values, and labels below 5.
 class Batches {
  public:
   Batches(Signature signature, int count, std::uint64_t seed) : signature_(std::move(signature)) {
@@ -32,6 +42,10 @@ class Batches {
       buffers_.push_back(std::make_unique<BatchBuffer>(signature_, kRows));
       const MutableBatchView& batch = buffers_.back()->mutable_view();
       for (std::size_t column = 0; column < batch.columns.size(); ++column) {
+        if (signature_[column].dtype == DType::kI32) {
+          for (std::int32_t& x : batch.as<std::int32_t>(column)) x = static_cast<std::int32_t>(rng.below(5));
+          continue;
+        }
         for (float& x : batch.as<float>(column)) x = static_cast<float>(rng.normal());
       }
       views.push_back(buffers_.back()->view());
@@ -53,17 +67,17 @@ void copy_discriminator(Program& from, Program& to) {
   to.parameters_changed();
 }
 
-TEST(Adversaries, InTurnAreTheSynchronousStep) {
-  const Batches batches(batch_signature(options()), 6, 3);
+void expect_the_synchronous_step(const Options& options) {
+  const Batches batches(batch_signature(options), 6, 3);
   std::vector<State> expected;
-  train([](InputFn input) { return std::make_unique<SnganReplica>(options(), std::move(input)); }, batches.views,
+  train([&](InputFn input) { return std::make_unique<SnganReplica>(options, std::move(input)); }, batches.views,
         {kRows}, 1, {}, [&](std::size_t, Program& program) { expected.push_back(state_of(program)); });
 
-  Signature with_fake = batch_signature(options());
-  with_fake.push_back(fakes_signature(options())[0]);
-  BatchSlot noise(batch_signature(options())), images(with_fake);
-  SnganGenerator generator(options(), [&](const InputContext&) { return noise.pipeline(); });
-  SnganDiscriminator discriminator(options(), [&](const InputContext&) { return images.pipeline(); });
+  Signature with_fake = batch_signature(options);
+  for (const TensorSpec& column : fakes_signature(options)) with_fake.push_back(column);
+  BatchSlot noise(batch_signature(options)), images(with_fake);
+  SnganGenerator generator(options, [&](const InputContext&) { return noise.pipeline(); });
+  SnganDiscriminator discriminator(options, [&](const InputContext&) { return images.pipeline(); });
   const CompileOptions compile = {.seed = 11};  // that of train()
   const auto g = OneDevice::make(generator, {.batch = kRows, .compile = compile}).value();
   const auto d = OneDevice::make(discriminator, {.batch = kRows, .compile = compile}).value();
@@ -75,6 +89,7 @@ TEST(Adversaries, InTurnAreTheSynchronousStep) {
     BatchView both = batches.views[step];
     both.signature = &with_fake;
     both.columns.push_back(std::as_bytes(g->program().output(kFakes)));
+    if (options.classes > 0) both.columns.push_back(both.columns[static_cast<std::size_t>(both.find("label"))]);
     images.offer(both).value();
     d->step().value();
     State apart = state_of(g->program());
@@ -82,6 +97,10 @@ TEST(Adversaries, InTurnAreTheSynchronousStep) {
     EXPECT_LT(largest_difference(apart, expected[step]), 1e-6) << "step " << step;
   }
 }
+
+TEST(Adversaries, InTurnAreTheSynchronousStep) { expect_the_synchronous_step(options()); }
+TEST(Adversaries, ResidualOnesToo) { expect_the_synchronous_step(residual(0)); }
+TEST(Adversaries, ConditionalOnesToo) { expect_the_synchronous_step(residual(5)); }
 
 TEST(Adversaries, SeveralOfASideTrainAsOne) {
   const Batches noise({{"noise", DType::kF32, Shape{3}}}, 4, 5);
