@@ -8,6 +8,7 @@
 #include <optional>
 #include <span>
 #include <utility>
+#include <vector>
 
 #include <troupe/actors/parameter_store.hpp>
 #include <troupe/actors/replica_actor.hpp>
@@ -30,8 +31,8 @@ using learner::sngan::kDiscriminatorGroup;
 constexpr const char* kFakesPort = "fakes";
 constexpr const char* kVersionsPort = "versions";
 constexpr const char* kDiscriminatorPort = "discriminator";
-/// More would only make fakes older.
-constexpr std::int64_t kMaxCapacity = 4;
+/// A generator makes the next images while those of its last step are used: more would only make them older.
+constexpr std::int64_t kFakesCapacity = 1;
 
 class GeneratorExchange final : public ReplicaExchange {
  public:
@@ -51,20 +52,25 @@ class GeneratorExchange final : public ReplicaExchange {
       discriminator_step_ = newest.info().version;
     }
     version_ = program.step() / n_dis_;
-    return context.out(kFakesPort).ready();
+    const Outlet& fakes = context.out(kFakesPort);
+    present_.clear();
+    for (std::size_t consumer = 0; consumer < fakes.consumers(); ++consumer) {
+      if (!fakes.present(consumer)) continue;
+      if (!fakes.ready(consumer)) return false;
+      present_.push_back(consumer);
+    }
+    return !present_.empty();
   }
 
   Status after_step(RoleContext& context, learner::Program& program, const BatchView& batch, bool first) override {
-    TROUPE_ASSIGN(auto builder, messages::SampledBatchBuilder::make(context.pool(), columns_, batch.rows));
-    for (std::size_t c = 0; c < columns_->size(); ++c) {
-      const bool images = (*columns_)[c].name == learner::sngan::kFakes;  // the others are labels, of its input
-      const auto from = images ? std::as_bytes(program.output(learner::sngan::kFakes))
-                               : batch.columns[static_cast<std::size_t>(batch.find("label"))];
-      std::ranges::copy(from, builder.columns().columns[c].begin());
+    // Each discriminator gets its share of every step, as it uses them. Who gets the row that is left of an uneven
+    // division changes from step to step.
+    const auto shares = static_cast<std::int64_t>(present_.size());
+    for (std::int64_t share = 0; share < shares; ++share) {
+      const std::int64_t begin = share * batch.rows / shares, end = (share + 1) * batch.rows / shares;
+      const auto consumer = static_cast<std::size_t>((share + program.step()) % shares);
+      if (begin < end) TROUPE_TRY(send(context, program, batch, present_[consumer], begin, end));
     }
-    std::ranges::fill(builder.rows().probabilities, 1.0);
-    std::ranges::fill(builder.rows().parameters_versions, version_);
-    context.out(kFakesPort).send(std::move(builder).finish({.sequence = static_cast<std::uint64_t>(program.step())}));
     const std::int64_t newest = program.step() / n_dis_;
     if (!first || newest == announced_) return {};
     TROUPE_ASSIGN(Frame announcement, messages::make_parameters_version(context.pool(), {newest}));
@@ -78,6 +84,25 @@ class GeneratorExchange final : public ReplicaExchange {
   }
 
  private:
+  Status send(RoleContext& context, learner::Program& program, const BatchView& batch, std::size_t consumer,
+              std::int64_t begin, std::int64_t end) {
+    TROUPE_ASSIGN(auto builder, messages::SampledBatchBuilder::make(context.pool(), columns_, end - begin));
+    for (std::size_t c = 0; c < columns_->size(); ++c) {
+      const bool images = (*columns_)[c].name == learner::sngan::kFakes;  // the others are labels, of its input
+      const std::span<const std::byte> from = images ? std::as_bytes(program.output(learner::sngan::kFakes))
+                                                     : batch.columns[static_cast<std::size_t>(batch.find("label"))];
+      const std::size_t each = (*columns_)[c].bytes();
+      std::ranges::copy(
+          from.subspan(static_cast<std::size_t>(begin) * each, static_cast<std::size_t>(end - begin) * each),
+          builder.columns().columns[c].begin());
+    }
+    std::ranges::fill(builder.rows().probabilities, 1.0);
+    std::ranges::fill(builder.rows().parameters_versions, version_);
+    context.out(kFakesPort)
+        .send_to(consumer, std::move(builder).finish({.sequence = static_cast<std::uint64_t>(program.step())}));
+    return {};
+  }
+
   const std::unique_ptr<learner::Replica> replica_;
   const std::shared_ptr<const Signature> columns_;
   const std::int64_t n_dis_;
@@ -86,6 +111,7 @@ class GeneratorExchange final : public ReplicaExchange {
   std::int64_t discriminator_step_ = 0;  ///< of the parameters that are loaded
   std::int64_t version_ = 0;             ///< updates before the step that makes the images
   std::int64_t announced_ = -1;
+  std::vector<std::size_t> present_;  ///< the discriminators that have room for the images of the step under way
 };
 
 class DiscriminatorExchange final : public ReplicaExchange {
@@ -106,7 +132,7 @@ class DiscriminatorExchange final : public ReplicaExchange {
       TROUPE_ASSIGN(const auto newest, messages::read_parameters_version(versions.take()));
       fakes_.set_newest(newest.version);
     }
-    inlet_ = &context.in(kFakesPort);
+    fakes_inlet_ = &context.in(kFakesPort);
     return true;
   }
 
@@ -125,19 +151,21 @@ class DiscriminatorExchange final : public ReplicaExchange {
   }
 
  private:
-  /// Within a step, when the input has too few.
-  Result<bool> take_fakes() {
-    if (inlet_->empty()) return false;
-    TROUPE_ASSIGN(auto batch, messages::read_batch(inlet_->take()));
-    const auto owner = std::make_shared<const messages::SampledBatchView>(std::move(batch));
-    const std::int64_t version = owner->rows().parameters_versions.empty() ? 0 : owner->rows().parameters_versions[0];
-    TROUPE_TRY(fakes_.add(owner->columns(), version, owner));
-    return true;
+  /// When a step wants its batch: all that have come, also if they are too many, since a generator waits until each
+  /// discriminator has room. No earlier, or it would be further ahead than by one step.
+  Status take_fakes() {
+    while (!fakes_inlet_->empty()) {
+      TROUPE_ASSIGN(auto batch, messages::read_batch(fakes_inlet_->take()));
+      const auto owner = std::make_shared<const messages::SampledBatchView>(std::move(batch));
+      const std::int64_t version = owner->rows().parameters_versions.empty() ? 0 : owner->rows().parameters_versions[0];
+      TROUPE_TRY(fakes_.add(owner->columns(), version, owner));
+    }
+    return {};
   }
 
   learner::sngan::Fakes fakes_;
   std::unique_ptr<learner::Replica> replica_;
-  Inlet* inlet_ = nullptr;
+  Inlet* fakes_inlet_ = nullptr;
   std::optional<ReplicaParameters> parameters_;
 };
 
@@ -164,18 +192,15 @@ ReplicaExchangeSpec discriminator_exchange(const SplitModel& model, std::int64_t
 
 }  // namespace
 
-Result<std::int64_t> fakes_capacity(const ReplicaGroupOptions& group, std::int64_t n_dis) {
-  // Generators go on together, each by as many steps as it has credits: while a fake waits for its discriminator that
-  // is capacity x discriminators. A discriminator that has it may need those of some further steps to fill its batch,
-  // and what it leaves of the last one waits for its next step, so for as many again.
-  const std::int64_t steps = group.max_staleness * n_dis, d = group.discriminators;
-  if (const std::int64_t least = (3 * d + 2 + n_dis - 1) / n_dis; group.max_staleness < least) {
-    return Error{
-        Code::kInvalidArgument,
-        fmt::format("replicas.{}.max_staleness: got {} with {} discriminator{} and n_dis {}, expected at least {}",
-                    group.name, group.max_staleness, d, d == 1 ? "" : "s", n_dis, least)};
+Status check_staleness(const ReplicaGroupOptions& group, std::int64_t n_dis) {
+  // A step of the generator waits in the channel while another one is used, and its members may be one apart.
+  constexpr std::int64_t kSteps = 3;
+  if (const std::int64_t least = (kSteps + n_dis - 1) / n_dis; group.max_staleness < least) {
+    return Error{Code::kInvalidArgument,
+                 fmt::format("replicas.{}.max_staleness: got {} with n_dis {}, expected at least {}", group.name,
+                             group.max_staleness, n_dis, least)};
   }
-  return std::clamp<std::int64_t>((steps - d - 2) / (2 * d), 1, kMaxCapacity);
+  return {};
 }
 
 Status add_split_gan(Topology& topology, const ReplicaGroupOptions& group, const ReplicaModel& model) {
@@ -184,7 +209,7 @@ Status add_split_gan(Topology& topology, const ReplicaGroupOptions& group, const
         Code::kInvalidArgument,
         fmt::format("replicas.{}.replicator: got \"split_gan\" for a model that has no two sides", group.name)};
   }
-  TROUPE_ASSIGN(const std::int64_t capacity, fakes_capacity(group, model.split->n_dis));
+  TROUPE_TRY(check_staleness(group, model.split->n_dis));
   const auto members = [](std::int64_t count) { return count > 1 ? "multi_worker" : "one_device"; };
   ReplicaGroupOptions generators = group, discriminators = group;
   generators.replicator = members(group.count);
@@ -199,7 +224,7 @@ Status add_split_gan(Topology& topology, const ReplicaGroupOptions& group, const
   topology.roles.push_back(ReplicaActor::spec({.model = std::move(adversary),
                                                .group = discriminators,
                                                .exchange = discriminator_exchange(*model.split, group.max_staleness)}));
-  topology.channels.push_back({generators.name, kFakesPort, discriminators.name, kFakesPort, capacity});
+  topology.channels.push_back({generators.name, kFakesPort, discriminators.name, kFakesPort, kFakesCapacity});
   topology.channels.push_back({generators.name, kVersionsPort, discriminators.name, kVersionsPort, 1});
   topology.channels.push_back({discriminators.name, kPublishPort, generators.name, kDiscriminatorPort, 1});
   return {};

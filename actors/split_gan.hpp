@@ -7,14 +7,15 @@
 //                <-------parameters (latest)----
 //                --parameters (latest)----------> NAME-evaluator
 //
-// NAME holds the generator: each step makes a batch of images for the discriminators, and every n_dis-th one updates
-// the generator against the newest discriminator that has arrived. A discriminator takes as many real images, from the
-// data, as fakes from the channel, and updates in each step.
+// NAME holds the generator: each step makes a batch of images, of which each living discriminator gets its share, and
+// every n_dis-th one updates the generator against the newest discriminator that has arrived. A discriminator takes as
+// many real images, from the data, as fakes from the channel, and updates in each step.
 //
-// What holds the two together is the channel: a generator without credit waits, so it is never further ahead than what
-// the channel holds, and the discriminators make n_dis updates for one of the generator, whichever side is faster. The
-// channel is so short that no fake comes to be more than max_staleness generator versions old on its way. One that is
-// nevertheless (it waited for a discriminator that had died, say) is dropped and counted, and another takes its place.
+// What holds the two together is the channel, which has room for one step's images: a generator makes the next ones
+// while those of its last step are used, and then waits. So the discriminators make n_dis updates for one of the
+// generator, whichever side is faster, and learn from images of a step or two ago. Delay is what such training suffers
+// from most. An image that is more than max_staleness generator versions old (it waited for a discriminator that had
+// died, say) is dropped and counted, and another takes its place.
 // The generators count the steps: when they are done, so is the group, and what the discriminators lack to as many
 // steps is what was dropped or is still on its way.
 //
@@ -30,12 +31,11 @@
 
 namespace troupe::actors {
 
-/// Fakes under way or waiting between each generator and each discriminator, in steps of the generator.
-/// Errors: kInvalidArgument, naming the option, when max_staleness leaves room for none.
-Result<std::int64_t> fakes_capacity(const ReplicaGroupOptions& group, std::int64_t n_dis);
+/// Errors: kInvalidArgument, naming the option, when max_staleness would drop images in the ordinary course.
+Status check_staleness(const ReplicaGroupOptions& group, std::int64_t n_dis);
 
 /// Appends the generators' and the discriminators' role and the channels between them. Errors: those of
-/// fakes_capacity(); kInvalidArgument when the model is no GAN.
+/// check_staleness(); kInvalidArgument when the model is no GAN.
 Status add_split_gan(Topology& topology, const ReplicaGroupOptions& group, const ReplicaModel& model);
 
 }  // namespace troupe::actors

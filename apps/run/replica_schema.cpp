@@ -376,8 +376,9 @@ std::vector<std::string> replica_mistakes(const Config& config) {
         add(fmt::format("{}: got \"split_gan\" for model \"{}\", which has no generator and discriminator",
                         path(name, "replicator"), run.model.model));
       }
-      if (const auto capacity = actors::fakes_capacity(run.group, run.model.n_dis); !capacity.ok())
-        add(capacity.error().message);
+      if (const Status fresh = actors::check_staleness(run.group, run.model.n_dis); !fresh.ok()) {
+        add(fresh.error().message);
+      }
       if (run.discriminator_nodes > run.group.discriminators) {
         add(fmt::format("{}: got {} for {} discriminator{}, expected no more", path(name, "discriminator_nodes"),
                         run.discriminator_nodes, run.group.discriminators, run.group.discriminators == 1 ? "" : "s"));

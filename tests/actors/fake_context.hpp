@@ -50,7 +50,8 @@ class FakeOutlet final : public Outlet {
   bool ready() const override { return room > 0; }
   void send(Frame frame) override { send_to(0, std::move(frame)); }
   std::size_t consumers() const override { return consumer_count; }
-  bool ready(std::size_t consumer) const override { return room > 0 && !full.contains(consumer); }
+  bool present(std::size_t consumer) const override { return !absent.contains(consumer); }
+  bool ready(std::size_t consumer) const override { return present(consumer) && room > 0 && !full.contains(consumer); }
   void send_to(std::size_t consumer, Frame frame) override {
     TROUPE_CHECK(ready(consumer), "sent without credit");
     --room;
@@ -60,6 +61,7 @@ class FakeOutlet final : public Outlet {
   std::size_t consumer_count = 1;
   std::int64_t room = 1000;    ///< over all consumers
   std::set<std::size_t> full;  ///< consumers without room
+  std::set<std::size_t> absent;
   std::vector<Frame> sent;
   std::vector<std::size_t> receivers;  ///< of `sent`, frame by frame
 };

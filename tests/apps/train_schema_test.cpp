@@ -378,7 +378,7 @@ TEST(TrainSchema, MistakesInReplicaGroupsNameLineAndKey) {
             "f:3: replicas.g.replicator: got \"split_gan\" for model \"classifier\", which has no generator and "
             "discriminator");
   EXPECT_EQ(message_of(split + "max_staleness = 2\ndiscriminator_nodes = 2"),
-            "f:4: replicas.g.max_staleness: got 2 with 1 discriminator and n_dis 1, expected at least 5\n"
+            "f:4: replicas.g.max_staleness: got 2 with n_dis 1, expected at least 3\n"
             "f:5: replicas.g.discriminator_nodes: got 2 for 1 discriminator, expected no more");
   EXPECT_EQ(message_of("deterministic = true\n" + split + "discriminators = 2"),
             "f:4: replicas.g.replicator: replicator \"split_gan\" needs a thread for each replica of a side, but "
