@@ -77,7 +77,8 @@ Status record_run(const RunDirectory& run, const Config& config, const actors::T
     limits.max_learner_steps = options.max_learner_steps;
   }
   for (const actors::ReplicaRun& group : options.replicas)
-    limits.replicas[group.group.name] = {.steps = group.group.steps, .batch_size = group.group.batch_size};
+    limits.replicas[group.group.name] = {
+        .steps = group.group.steps, .batch_size = group.group.batch_size, .replicas = group.group.count};
 
   ProgressSink progress(stdout, style, terminal_columns(), limits, clock);
   std::vector<MetricSink*> sinks = {&csv, &tensorboard};

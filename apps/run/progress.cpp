@@ -65,6 +65,8 @@ std::string ProgressState::replica_part(const std::string& name, const GroupLimi
     part += fmt::format(" ({}/s", format_count(rate));
     if (limits.batch_size > 0)
       part += fmt::format(", {} images/s", format_count(rate * static_cast<double>(limits.batch_size)));
+    if (const double input = value(name + "/input_images_per_second", kUnknown); input != kUnknown)
+      part += fmt::format(", input {}", format_count(input * static_cast<double>(limits.replicas)));
     part += ')';
   }
   const auto add = [&](const std::string& prefix, const auto& wanted) {

@@ -15,6 +15,7 @@ namespace troupe::apps {
 struct GroupLimits {
   std::int64_t steps = 0;
   std::int64_t batch_size = 0;  ///< images of a step; 0: not said
+  std::int64_t replicas = 1;    ///< each with an input of its own
 };
 
 /// The limits of a run, for the time that is left; 0 is no limit.
@@ -31,10 +32,10 @@ class ProgressState {
   explicit ProgressState(RunLimits limits) : limits_(limits) {}
   void update(const MetricRow& row);
   /// "1m05s (3m10s left)  return 812.3  env 12.3k (1.20k/s)  learner 1.54k (150/s)  replay 12.3k  staleness 4.2".
-  /// A run of replica groups has a part for each: "sngan 1.20k/2.00k (150/s, 9.60k images/s)
-  /// discriminator_loss 1.54 generator_loss 0.21 frechet_distance 12.1": its losses and what its evaluator says, but
-  /// for judge_..., which is about the judge. A part appears when a row had its scalars; the last parts are left out if
-  /// the line were longer than columns_max.
+  /// A run of replica groups has a part for each: "sngan 1.20k/2.00k (150/s, 9.60k images/s, input 31.0k)
+  /// discriminator_loss 1.54 generator_loss 0.21 frechet_distance 12.1": what it learns from in a second and what its
+  /// inputs alone could make, its losses and what its evaluator says, but for judge_..., which is about the judge. A
+  /// part appears when a row had its scalars; the last parts are left out if the line were longer than columns_max.
   std::string line(std::size_t columns_max) const;
   /// Seconds until the nearest limit at the present rates; infinite without one.
   double left_s() const;

@@ -34,12 +34,13 @@ TEST(ProgressState, PutsEverythingInOneLine) {
 }
 
 TEST(ProgressState, ShowsReplicaGroupsAndLastsUntilTheSlowestIsDone) {
-  ProgressState state({.replicas = {{"gan", {1000, 60}}, {"mlp", {2000}}}});
+  ProgressState state({.replicas = {{"gan", {1000, 60, 2}}, {"mlp", {2000}}}});
   state.update({.wall_s = 65,
                 .learner_steps = 1500,
                 .scalars = {{"gan/step", 500},
                             {"gan/steps_per_s", 50},
                             {"gan/generator_loss", -0.25},
+                            {"gan/input_images_per_second", 15500},
                             {"gan/real_logit", 3},
                             {"gan-evaluator/frechet_distance", 12.34},
                             {"gan-evaluator/judge_accuracy", 0.9},
@@ -49,7 +50,8 @@ TEST(ProgressState, ShowsReplicaGroupsAndLastsUntilTheSlowestIsDone) {
                             {"mlp-evaluator/depth/parameters", 1},
                             {"mlp-evaluator/step", 900}}});
   EXPECT_EQ(state.line(kWide),
-            "1m05s (50.0s left)  gan 500/1.00k (50/s, 3.00k images/s) generator_loss -0.25 frechet_distance 12.3  "
+            "1m05s (50.0s left)  gan 500/1.00k (50/s, 3.00k images/s, input 31.0k) generator_loss -0.25 "
+            "frechet_distance 12.3  "
             "mlp 1.00k/2.00k (20/s) accuracy 0.882");
 }
 
