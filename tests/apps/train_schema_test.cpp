@@ -220,7 +220,7 @@ TEST(TrainSchema, ShippedConfigsAreGood) {
     for (char& c : stem) c = c == '_' ? '-' : c;
     EXPECT_EQ(options->env, stem);
   }
-  EXPECT_GE(files, 10);
+  EXPECT_GE(files, 14);
 }
 
 TEST(TrainSchema, EveryKeyOfAReplicaGroupReachesItsField) {
