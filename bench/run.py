@@ -99,6 +99,14 @@ BENCHES = {
         repeats=1,
     ),
     "devices": Bench("one replica over two devices: branches, a pipeline, split layers", "devices_bench", {}),
+    "input": Bench(
+        "images for ResNet-50 read, decoded, augmented and put into batches",
+        "input_bench",
+        {
+            "pillow": ("torch", "data/rivals/torch_pillow_input.py"),
+            "torchvision": ("torch", "data/rivals/torch_tensor_input.py"),
+        },
+    ),
     "envs": Bench(
         "environment steps, cheetah-run",
         "envs_bench",
