@@ -10,6 +10,7 @@
 #include <troupe/actors/image_source.hpp>
 #include <troupe/learner/classifier/network.hpp>
 #include <troupe/learner/classifier/replica.hpp>
+#include <troupe/learner/resnet/network.hpp>
 #include <troupe/learner/resnet/replica.hpp>
 #include <troupe/learner/sngan/adversaries.hpp>
 #include <troupe/learner/sngan/judge.hpp>
@@ -59,6 +60,20 @@ learner::OptimizerSpec optimizer_of(const ReplicaModelOptions& options, std::int
 
 using MadeReplica = Result<std::unique_ptr<learner::Replica>>;
 
+/// The network that users run, in the size that its data asks for.
+template <typename Options>
+std::function<void(learner::Graph&)> inference_of(std::function<Result<Options>(data::Split)> fitted,
+                                                  void (*network)(learner::Graph&, const Options&)) {
+  return [fitted = std::move(fitted), network](learner::Graph& graph) {
+    const auto made = fitted(data::Split::kTest);
+    if (!made.ok()) {
+      graph.fail(made.error().code, made.error().message);
+      return;
+    }
+    network(graph, *made);
+  };
+}
+
 ReplicaModel classifier(const ReplicaModelOptions& options, const ReplicaGroupOptions& group) {
   learner::classifier::Options network;
   network.sizes = options.layers;
@@ -83,14 +98,7 @@ ReplicaModel classifier(const ReplicaModelOptions& options, const ReplicaGroupOp
   };
   model.evaluation_rows = test_rows(images);
   model.evaluation_batch = 500;
-  model.inference = [fitted](learner::Graph& graph) {
-    const auto made = fitted(data::Split::kTest);
-    if (!made.ok()) {
-      graph.fail(made.error().code, made.error().message);
-      return;
-    }
-    learner::classifier::inference(graph, *made);
-  };
+  model.inference = inference_of<learner::classifier::Options>(fitted, learner::classifier::inference);
   return model;
 }
 
@@ -159,14 +167,7 @@ ReplicaModel sngan(const ReplicaModelOptions& options, const ReplicaGroupOptions
     auto test = images->input(data::Split::kTest, {.ahead = false});
     return {std::make_unique<learner::sngan::SnganJudge>(judge, std::move(train), std::move(test))};
   };
-  model.inference = [fitted](learner::Graph& graph) {
-    const auto made = fitted(data::Split::kTest);
-    if (!made.ok()) {
-      graph.fail(made.error().code, made.error().message);
-      return;
-    }
-    learner::sngan::inference(graph, *made);
-  };
+  model.inference = inference_of<learner::sngan::Options>(fitted, learner::sngan::inference);
   return model;
 }
 
@@ -198,6 +199,7 @@ Result<ReplicaModel> resnet(const ReplicaModelOptions& options, const ReplicaGro
   };
   model.evaluation_rows = test_rows(images);
   model.evaluation_batch = network.imagenet ? 50 : 250;
+  model.inference = inference_of<learner::resnet::Options>(fitted, learner::resnet::inference);
   return model;
 }
 

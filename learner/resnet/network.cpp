@@ -130,4 +130,11 @@ Var network(Graph& graph, ParamGroup group, const Options& options, Var image, c
   return builder.head(x);
 }
 
+void inference(Graph& graph, const Options& options) {
+  ParamGroup group = graph.group(kGroup);
+  if (options.average_decay > 0) group = graph.average(group, options.average_decay);
+  const Var image = graph.input("image", Shape{options.height, options.width, options.channels});
+  graph.output("logits", network(graph, group, options, image, {.training = false}));
+}
+
 }  // namespace troupe::learner::resnet

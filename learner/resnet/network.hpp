@@ -15,4 +15,7 @@ inline constexpr const char* kGroup = "resnet";
 /// "stage2/block1/shortcut", "head".
 Var network(Graph& graph, ParamGroup group, const Options& options, Var image, const NetworkMode& mode);
 
+/// What users run: input "image", output "logits", with the moving average where there is one.
+void inference(Graph& graph, const Options& options);
+
 }  // namespace troupe::learner::resnet

@@ -1,5 +1,6 @@
 """Opens an exported safetensors file with PyTorch or NumPy, computes the network from it by hand and prints how far that
-is from the examples: python export_forward.py torch|numpy d4pg|sngan|classifier EXPORT EXAMPLES"""
+is from the examples, as a share of their largest value: python export_forward.py torch|numpy MODEL EXPORT EXAMPLES.
+Networks with convolutions only with PyTorch."""
 
 import json
 import sys
@@ -69,17 +70,79 @@ def batch_normed_mlp(t, x, group, head):
     return head(x @ t[f"{group}/layer{count - 1}/weight"] + t[f"{group}/layer{count - 1}/bias"])
 
 
+def convolve(t, x, name, stride=1):
+    """x and the result: [rows, channels, height, width]; sizes stay, but for the stride."""
+    weight = t[f"{name}/weight"].permute(3, 2, 0, 1)
+    return xp.conv2d(x, weight, t.get(f"{name}/bias"), stride=stride, padding=weight.shape[-1] // 2)
+
+
+def image_norm(t, x, group, name, label=None):
+    """Statistics as above; with a label gain and offset are those of its class."""
+    across = lambda columns: columns.reshape(-1, columns.shape[-1], 1, 1)  # noqa: E731
+    statistics = f"state/{group.removesuffix('.average')}/{name}"
+    x = (x - across(t[f"{statistics}/mean"])) / xp.sqrt(across(t[f"{statistics}/variance"]) + 1e-5)
+    gain, offset = t[f"{group}/{name}/gain"], t[f"{group}/{name}/offset"]
+    if label is not None:
+        gain, offset = gain[label.long()], offset[label.long()]
+    return x * across(gain) + across(offset)
+
+
+def doubled(x):
+    return x.repeat_interleave(2, 2).repeat_interleave(2, 3)
+
+
+def residual_generator(t, noise, label):
+    group = "generator.average"
+    norm = lambda x, name: relu(image_norm(t, x, group, name, label))  # noqa: E731
+    x = noise @ t[f"{group}/input/weight"] + t[f"{group}/input/bias"]
+    width = t[f"{group}/norm/gain"].shape[-1]  # small images: the same in all blocks
+    side = round((x.shape[1] // width) ** 0.5)
+    x = x.reshape(-1, side, side, width).permute(0, 3, 1, 2)
+    block = 0
+    while f"{group}/block{block}/conv0/weight" in t:
+        name = f"block{block}"
+        h = convolve(t, doubled(norm(x, f"{name}/norm0")), f"{group}/{name}/conv0")
+        h = convolve(t, norm(h, f"{name}/norm1"), f"{group}/{name}/conv1")
+        x = h + doubled(convolve(t, x, f"{group}/{name}/shortcut"))
+        block += 1
+    return xp.tanh(convolve(t, norm(x, "norm"), f"{group}/output")).permute(0, 2, 3, 1)
+
+
+def generator(t, noise, label=None):
+    if "generator.average/input/weight" in t:
+        return residual_generator(t, noise, label)
+    return batch_normed_mlp(t, noise, "generator.average", xp.tanh)
+
+
+def cifar_resnet(t, image):
+    """He et al. 2015, section 4.2: shortcuts without parameters."""
+    group = "resnet.average"
+    layer = lambda x, name, stride=1: image_norm(t, convolve(t, x, f"{group}/{name}", stride), group, name)  # noqa: E731
+    x = relu(layer(image.permute(0, 3, 1, 2), "stem"))
+    blocks = sorted({tuple(n.split("/")[1:3]) for n in t if n.startswith(f"{group}/stage")})
+    for stage, block in blocks:
+        stride = 2 if stage != "stage1" and block == "block1" else 1
+        h = relu(layer(x, f"{stage}/{block}/conv1", stride))
+        h = layer(h, f"{stage}/{block}/conv2")
+        kept = x[:, :, ::stride, ::stride]
+        more = xp.zeros(kept.shape[0], h.shape[1] - kept.shape[1], *kept.shape[2:])
+        x = relu(h + xp.cat([kept, more], 1))
+    return x.mean((2, 3)) @ t[f"{group}/head/weight"] + t[f"{group}/head/bias"]
+
+
+# What each network reads and makes.
 MODELS = {
-    "d4pg": ("observation", "action", policy),
-    "sngan": ("noise", "image", lambda t, x: batch_normed_mlp(t, x, "generator.average", xp.tanh)),
-    "classifier": ("image", "logits", lambda t, x: batch_normed_mlp(t, x, "classifier.average", lambda y: y)),
+    "d4pg": (["observation"], "action", policy),
+    "sngan": (["noise", "label"], "image", generator),
+    "classifier": (["image"], "logits", lambda t, x: batch_normed_mlp(t, x, "classifier.average", lambda y: y)),
+    "resnet": (["image"], "logits", cifar_resnet),
 }
 
 if __name__ == "__main__":
     kind, model, export, examples = sys.argv[1:]
     xp = __import__(kind)
     network, given = load(kind, export), load(kind, examples)
-    read, made, forward = MODELS[model]
-    expected, got = given[f"output/{made}"], forward(network, given[f"input/{read}"])
-    got = got.reshape(expected.shape)
-    print(float(abs(got - expected).max()))
+    reads, made, forward = MODELS[model]
+    inputs = [given[f"input/{name}"] for name in reads if f"input/{name}" in given]
+    expected, got = given[f"output/{made}"], forward(network, *inputs)
+    print(float(abs(got.reshape(expected.shape) - expected).max() / abs(expected).max()))
