@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-
 #include <troupe/actors/replica_results.hpp>
 #include <troupe/core/log.hpp>
 #include <troupe/messages/parameters.hpp>
@@ -22,20 +20,8 @@ RoleSpec ReplicaEvaluator::spec(const ReplicaEvaluatorOptions& options) {
 
 Result<std::unique_ptr<Role>> ReplicaEvaluator::make(const ReplicaEvaluatorOptions& options) {
   auto role = std::unique_ptr<ReplicaEvaluator>(new ReplicaEvaluator(options));
-  const ReplicaModel& model = options.model;
-  TROUPE_ASSIGN(role->rows_, model.evaluation_rows());
-  if (model.evaluation_batch < 1 || role->rows_ < 1) {
-    return Error{Code::kInvalidArgument,
-                 fmt::format("{}: {} rows in batches of {}", options.name, role->rows_, model.evaluation_batch)};
-  }
-  TROUPE_ASSIGN(role->replica_, model.make_evaluation());
-  TROUPE_ASSIGN(role->replicator_, learner::OneDevice::make(*role->replica_, {.batch = model.evaluation_batch}));
-  role->parameters_ = std::make_unique<ReplicaParameters>(role->replicator_->program());
-  if (model.make_judge) {
-    TROUPE_ASSIGN(role->judge_, model.make_judge());
-  } else {
-    role->judge_ = std::make_unique<learner::MeanJudge>();
-  }
+  TROUPE_ASSIGN(role->evaluation_, ReplicaEvaluation::make(options.model, options.name));
+  role->parameters_ = std::make_unique<ReplicaParameters>(role->evaluation_->program());
   return std::unique_ptr<Role>(std::move(role));
 }
 
@@ -43,9 +29,9 @@ Result<bool> ReplicaEvaluator::begin(Inlet& inlet) {
   while (!inlet.empty()) {
     TROUPE_ASSIGN(const auto view, messages::read_parameters(inlet.take()));
     if (view.info().version <= evaluated_) continue;
-    TROUPE_TRY(parameters_->scatter(view, replicator_->program(), options_.name));
+    TROUPE_TRY(parameters_->scatter(view, evaluation_->program(), options_.name));
     evaluating_ = view.info().version;
-    rows_left_ = rows_;
+    evaluation_->begin();
     return true;
   }
   return false;
@@ -53,25 +39,16 @@ Result<bool> ReplicaEvaluator::begin(Inlet& inlet) {
 
 Result<Progress> ReplicaEvaluator::step(RoleContext& context) {
   if (evaluated_ >= options_.last_step) return Progress::kDone;
-  if (!prepared_) {
-    TROUPE_ASSIGN(prepared_, judge_->prepare());
-    if (!prepared_) return Progress::kMore;
-  }
-  if (rows_left_ == 0) {
+  TROUPE_ASSIGN(const bool prepared, evaluation_->prepare());
+  if (!prepared) return Progress::kMore;
+  if (!evaluation_->under_way()) {
     TROUPE_ASSIGN(const bool begun, begin(context.in("parameters")));
     return begun ? Progress::kMore : Progress::kIdle;
   }
-  const Status stepped = replicator_->step();
-  if (!stepped.ok() && stepped.error().code == Code::kUnavailable) {
-    context.wake_after(kInputPatience);
-    return Progress::kIdle;
-  }
-  TROUPE_TRY(stepped);
-  const std::int64_t rows = std::min(options_.model.evaluation_batch, rows_left_);
-  TROUPE_TRY(judge_->take(replicator_->program(), rows));
-  rows_left_ -= rows;
-  if (rows_left_ > 0) return Progress::kMore;
-  TROUPE_ASSIGN(learner::Verdict verdict, judge_->verdict());
+  TROUPE_ASSIGN(const Progress advanced, evaluation_->advance());
+  if (advanced == Progress::kIdle) context.wake_after(kInputPatience);
+  if (advanced != Progress::kDone) return advanced;
+  TROUPE_ASSIGN(learner::Verdict verdict, evaluation_->verdict());
   results_ = std::move(verdict.scalars);
   evaluated_ = evaluating_;
   for (Picture& picture : verdict.pictures) {

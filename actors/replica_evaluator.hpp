@@ -6,11 +6,11 @@
 #include <string>
 #include <vector>
 
+#include <troupe/actors/replica_evaluation.hpp>
 #include <troupe/actors/replica_model.hpp>
 #include <troupe/actors/replica_parameters.hpp>
 #include <troupe/actors/topology.hpp>
 #include <troupe/core/picture.hpp>
-#include <troupe/learner/replicator.hpp>
 
 namespace troupe::actors {
 
@@ -40,14 +40,9 @@ class ReplicaEvaluator final : public Role {
   Result<bool> begin(Inlet& parameters);
 
   ReplicaEvaluatorOptions options_;
-  std::unique_ptr<learner::Replica> replica_;
-  std::unique_ptr<learner::Replicator> replicator_;
+  std::unique_ptr<ReplicaEvaluation> evaluation_;
   std::unique_ptr<ReplicaParameters> parameters_;
-  std::unique_ptr<learner::Judge> judge_;
-  bool prepared_ = false;         ///< the judge is
   std::int64_t evaluating_ = -1;  ///< step whose parameters are loaded
-  std::int64_t rows_ = 0;         ///< of the evaluation's data
-  std::int64_t rows_left_ = 0;
   std::int64_t evaluated_ = -1;
   std::vector<Scalar> results_;  ///< of `evaluated_`
 };

@@ -6,7 +6,7 @@
 #include <memory>
 
 #include <troupe/actors/d4pg_topology.hpp>
-#include <troupe/actors/episode_runner.hpp>
+#include <troupe/actors/evaluate_part.hpp>
 #include <troupe/actors/metrics_actor.hpp>
 #include <troupe/actors/node.hpp>
 #include <troupe/actors/node_network.hpp>
@@ -16,8 +16,6 @@
 #include <troupe/actors/runtime.hpp>
 #include <troupe/core/check.hpp>
 #include <troupe/core/log.hpp>
-#include <troupe/core/rng.hpp>
-#include <troupe/learner/d4pg/learner.hpp>
 
 namespace troupe::actors {
 namespace {
@@ -203,20 +201,16 @@ class Training {
 
   /// Of the parameters in the last checkpoint, with start states of their own.
   Result<Evaluation> evaluate(const TrainSummary& summary) {
-    const learner::d4pg::Options d4pg = d4pg_options(options_, spec_);
-    auto make_policy = [&d4pg](std::int64_t rows) { return learner::d4pg::make_policy(d4pg, {.rows = rows}); };
-    TROUPE_ASSIGN(const auto policy, make_policy(1));
     std::vector<messages::OpenCheckpoint> parts;
     std::vector<messages::TensorBytes> tensors = last_.tensors;
     if (hooks_.place != nullptr) {
       TROUPE_ASSIGN(parts, open_run_checkpoint(hooks_.checkpoint_dir));
       for (const auto& part : parts) tensors.insert(tensors.end(), part.tensors.begin(), part.tensors.end());
     }
-    TROUPE_ASSIGN(const auto values, group_values(tensors, foremost_learner_, policy->parameters().layout()));
-    TROUPE_ASSIGN(auto runner, EpisodeRunner::make(options_.env, options_.evaluator.episodes, make_policy));
-    TROUPE_TRY(runner->begin(values, policy->parameters().fingerprint(), derive_seed(options_.seed, "final", 0)));
-    TROUPE_TRY(runner->advance(spec_.episode_steps));
-    Evaluation evaluation = summarize(runner->returns());
+    const auto values = [&](const learner::ParamLayout& layout) {
+      return group_values(tensors, foremost_learner_, layout);
+    };
+    TROUPE_ASSIGN(Evaluation evaluation, evaluate_policy(options_, values));
     evaluation.wall_s = summary.wall_s;
     evaluation.env_steps = summary.env_steps;
     evaluation.learner_steps = summary.learner_steps;

@@ -1,0 +1,78 @@
+// `troupe eval RUN`: what a run has learnt, in the numbers that its own evaluators report.
+#include <CLI/CLI.hpp>
+
+#include <fmt/core.h>
+#include <nlohmann/json.hpp>
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <troupe/actors/d4pg_topology.hpp>
+#include <troupe/actors/evaluate_part.hpp>
+#include <troupe/apps/commands/commands.hpp>
+#include <troupe/apps/run/trained_run.hpp>
+
+namespace troupe::apps {
+namespace {
+
+constexpr std::int64_t kEpisodesMax = 1000;
+
+struct Arguments {
+  std::string run, what;
+  std::optional<std::int64_t> episodes;
+  std::optional<std::uint64_t> seed;
+  bool json = false;
+};
+
+void print(const actors::TrainedPart& part, const std::vector<Scalar>& scalars, bool json) {
+  if (json) {
+    nlohmann::ordered_json object = {{"part", part.name}, {"model", part.model}, {"step", part.step}};
+    for (const Scalar& scalar : scalars) object["evaluation"][scalar.name] = scalar.value;
+    fmt::print("{}\n", object.dump());
+    return;
+  }
+  fmt::print("{} ({}) at step {}\n", part.name, part.model, part.step);
+  for (const Scalar& scalar : scalars) fmt::print("  {:<22} {:.6g}\n", scalar.name, scalar.value);
+}
+
+Status evaluate(const Arguments& arguments) {
+  TROUPE_ASSIGN(TrainedRun run, open_trained_run(arguments.run, arguments.what));
+  if (run.part.name != actors::kLearnerRole && (arguments.episodes || arguments.seed)) {
+    return Error{Code::kInvalidArgument,
+                 fmt::format("{}: --{} is for D4PG's episodes, but {} ({}) is evaluated on its "
+                             "own data",
+                             arguments.run, arguments.episodes ? "episodes" : "seed", run.part.name, run.part.model)};
+  }
+  run.options.evaluator.episodes = arguments.episodes.value_or(run.options.evaluator.episodes);
+  run.options.seed = arguments.seed.value_or(run.options.seed);
+  TROUPE_ASSIGN(const std::vector<Scalar> scalars, actors::evaluate_part(run.options, run.part));
+  print(run.part, scalars, arguments.json);
+  return {};
+}
+
+}  // namespace
+
+void add_eval_command(CLI::App& app, Command* chosen) {
+  CLI::App* command = app.add_subcommand("eval", "Evaluate what a run has learnt, as its own evaluators do");
+  const auto arguments = std::make_shared<Arguments>();
+  Arguments& a = *arguments;
+  command->add_option("run", a.run, "Directory of the run; its newest good checkpoint is taken")
+      ->required()
+      ->type_name("RUN");
+  command->add_option("--what", a.what, "Part of the run: learner (D4PG) or the name of a replica group")
+      ->type_name("NAME");
+  command->add_option("--episodes", a.episodes, "Of D4PG; by default the run's evaluator.episodes")
+      ->check(CLI::Range(std::int64_t{1}, kEpisodesMax));
+  command->add_option("--seed", a.seed, "Of D4PG's start states; by default the run's");
+  command->add_flag("--json", a.json, "For programs");
+  command->callback([arguments, chosen] {
+    *chosen = [arguments] {
+      const Status done = evaluate(*arguments);
+      return done.ok() ? static_cast<int>(kExitOk) : fail(done.error());
+    };
+  });
+}
+
+}  // namespace troupe::apps

@@ -1,0 +1,171 @@
+// `troupe eval` with the built program, on one small run that has a part of every kind.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include <troupe/apps/run/csv_metrics.hpp>
+#include <troupe/tests/apps/program.hpp>
+
+namespace troupe::apps {
+namespace {
+
+// The averages of parameters differ from the newest ones, so that taking the wrong ones shows.
+constexpr const char* kConfig = R"(
+env = "cartpole-swingup"
+max_env_steps = 2000
+seed = 5
+
+[learner]
+batch_size = 16
+policy_layers = [16]
+critic_layers = [16]
+atoms = 11
+
+[replay]
+min_items = 100
+samples_per_insert = 2
+tolerance = 1
+
+[evaluator]
+episodes = 2
+
+[replicas.gan]
+model = "sngan"
+data = "synthetic"
+network = "resnet"
+conditional = true
+width = 8
+discriminator_width = 8
+noise_size = 8
+batch_size = 16
+steps = 20
+learning_rate = 0.01
+evaluation_images = 130
+ema_decay = 0.5
+
+[replicas.mlp]
+model = "classifier"
+data = "synthetic"
+replicator = "parameter_server"
+count = 2
+layers = [16]
+batch_size = 20
+steps = 60
+ema_decay = 0.9
+
+[replicas.net]
+model = "resnet"
+depth = 20
+data = "synthetic"
+batch_size = 16
+steps = 10
+ema_decay = 0.5
+)";
+
+class TrainedCommands : public testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    folder() = std::filesystem::path(testing::TempDir()) / ("troupe_TrainedCommands_" + std::to_string(getpid()));
+    std::filesystem::remove_all(folder());
+    std::filesystem::create_directories(folder());
+    std::ofstream(folder() / "c.toml") << kConfig;
+    const ProgramResult trained = run("train c.toml --run-dir r --quiet");
+    ASSERT_EQ(trained.exit_code, 0) << trained.out << trained.err;
+  }
+  static void TearDownTestSuite() { std::filesystem::remove_all(folder()); }
+
+  static std::filesystem::path& folder() {
+    static std::filesystem::path path;
+    return path;
+  }
+  static ProgramResult run(const std::string& arguments) { return run_program(folder(), arguments); }
+
+  /// The command fails with this one line.
+  static void refuses(const std::string& arguments, const std::string& message) {
+    const ProgramResult result = run(arguments);
+    EXPECT_EQ(result.exit_code, 1) << arguments;
+    EXPECT_EQ(result.err, "troupe: " + message + "\n");
+    EXPECT_EQ(result.out, "");
+  }
+
+  static nlohmann::json eval(const std::string& arguments) {
+    const ProgramResult result = run("eval r --json " + arguments);
+    EXPECT_EQ(result.exit_code, 0) << result.err;
+    return nlohmann::json::parse(result.out);
+  }
+};
+
+/// What the run's evaluator of a part has reported last, to the last bit.
+double last_reported(const std::vector<MetricRow>& rows, const std::string& name) {
+  double value = -1;
+  for (const MetricRow& row : rows) {
+    for (const Scalar& scalar : row.scalars) {
+      if (scalar.name == name) value = scalar.value;
+    }
+  }
+  return value;
+}
+
+TEST_F(TrainedCommands, EvalSaysWhatTheRunsEvaluatorsSaidOfTheSameParameters) {
+  const std::vector<MetricRow> rows = read_csv_metrics(folder() / "r/metrics.csv").value();
+  const auto summary = nlohmann::json::parse(file_text(folder() / "r/summary.json"));
+  struct Part {
+    std::string name, model, evaluator;
+    std::vector<std::string> scalars;
+  };
+  const std::vector<Part> parts = {
+      {"learner", "d4pg", "evaluator", {"return", "return_std", "episodes"}},
+      {"gan",
+       "sngan",
+       "gan-evaluator",
+       {"frechet_distance", "inception_score", "judge_accuracy", "judge_generated_images", "judge_real_images"}},
+      {"mlp", "classifier", "mlp-evaluator", {"loss", "accuracy"}},
+      {"net", "resnet", "net-evaluator", {"loss", "accuracy", "top5_accuracy"}}};
+  for (const Part& part : parts) {
+    SCOPED_TRACE(part.name);
+    const nlohmann::json said = eval("--what " + part.name);
+    EXPECT_EQ(said["part"], part.name);
+    EXPECT_EQ(said["model"], part.model);
+    EXPECT_EQ(said["step"],
+              part.model == "d4pg" ? summary["learner_steps"] : summary["replicas"][part.name]["evaluated_step"]);
+    EXPECT_EQ(said["evaluation"].size(), part.scalars.size()) << said;
+    for (const std::string& name : part.scalars) {
+      EXPECT_EQ(said["evaluation"][name], last_reported(rows, part.evaluator + "/" + name)) << name;
+    }
+  }
+}
+
+TEST_F(TrainedCommands, EvalPlaysOtherEpisodesWhenAsked) {
+  const nlohmann::json first = eval("--what learner --episodes 3 --seed 8")["evaluation"];
+  EXPECT_EQ(first["episodes"], 3);
+  EXPECT_GT(first["return"], 0);
+  EXPECT_EQ(eval("--what learner --episodes 3 --seed 8")["evaluation"], first);
+  EXPECT_NE(eval("--what learner --episodes 3 --seed 9")["evaluation"], first);
+}
+
+TEST_F(TrainedCommands, EvalPrintsATable) {
+  const ProgramResult result = run("eval r --what net");
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_EQ(result.out.substr(0, result.out.find("2.")), "net (resnet) at step 10\n  loss                   ");
+}
+
+TEST_F(TrainedCommands, BadInputGivesOneError) {
+  refuses("eval r",
+          "r: the run has several parts: choose one with --what learner or --what gan or --what mlp or --what net");
+  refuses("eval r --what critic", "r: the run has no part critic; it has: learner, gan, mlp, net");
+  refuses("eval r --what gan --seed 1",
+          "r: --seed is for D4PG's episodes, but gan (sngan) is evaluated on its own data");
+  refuses("eval r --what net --episodes 1",
+          "r: --episodes is for D4PG's episodes, but net (resnet) is evaluated on its own data");
+  EXPECT_EQ(run("eval r --what learner --episodes 0").exit_code, 64);
+  EXPECT_NE(run("eval absent").err.find("not the directory of a run"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace troupe::apps
