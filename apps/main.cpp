@@ -37,6 +37,7 @@ int run(int argc, char** argv) {
   add_tether_command(app, &chosen);
   add_render_command(app, &chosen);
   add_export_command(app, &chosen);
+  add_sample_command(app, &chosen);
   add_eval_command(app, &chosen);
   add_graph_command(app, &chosen);
   add_verify_command(app, &chosen);

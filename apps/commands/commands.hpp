@@ -31,6 +31,7 @@ void add_up_command(CLI::App& app, Command* chosen);
 void add_tether_command(CLI::App& app, Command* chosen);
 void add_render_command(CLI::App& app, Command* chosen);
 void add_export_command(CLI::App& app, Command* chosen);
+void add_sample_command(CLI::App& app, Command* chosen);
 void add_eval_command(CLI::App& app, Command* chosen);
 void add_graph_command(CLI::App& app, Command* chosen);
 void add_verify_command(CLI::App& app, Command* chosen);

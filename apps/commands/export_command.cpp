@@ -10,7 +10,6 @@
 #include <string>
 #include <vector>
 
-#include <troupe/actors/trained_part.hpp>
 #include <troupe/apps/commands/commands.hpp>
 #include <troupe/apps/run/trained_run.hpp>
 #include <troupe/apps/version.hpp>
@@ -50,36 +49,16 @@ Result<std::vector<std::byte>> safetensors(const TrainedRun& run) {
   return messages::encode_safetensors(tensors, metadata(run));
 }
 
-/// The network that users of the part run, with its trained values.
-struct Network {
-  std::unique_ptr<learner::Graph> graph;
-  std::unique_ptr<learner::Program> program;
-};
-
-Result<Network> trained_network(const TrainedRun& run) {
-  TROUPE_ASSIGN(const auto build, actors::inference_network(run.options, run.part.name));
-  Network network{.graph = std::make_unique<learner::Graph>(kExampleRows)};
-  build(*network.graph);
-  TROUPE_ASSIGN(network.program, learner::Program::compile(*network.graph, {}));
-  TROUPE_TRY(actors::load_part(run.part, *network.program));
-  return network;
-}
-
-std::filesystem::path output_path(const TrainedRun& run, const Arguments& arguments) {
-  if (!arguments.output.empty()) return arguments.output;
-  return run.directory.path / "export" / (run.part.name + "." + arguments.format);
-}
-
 Status write(const File& file) { return write_file_atomic(file.path.string(), file.bytes); }
 
 Status run_export(const Arguments& arguments) {
   TROUPE_ASSIGN(const TrainedRun run, open_trained_run(arguments.run, arguments.what));
-  File file{.path = output_path(run, arguments)}, examples{.path = arguments.examples};
+  File file, examples{.path = arguments.examples};
   if (arguments.format == "safetensors") {
     TROUPE_ASSIGN(file.bytes, safetensors(run));
   }
   if (arguments.format == "onnx" || !arguments.examples.empty()) {
-    TROUPE_ASSIGN(const Network network, trained_network(run));
+    TROUPE_ASSIGN(const TrainedNetwork network, trained_network(run, kExampleRows));
     if (arguments.format == "onnx") {
       TROUPE_ASSIGN(const std::string model, learner::to_onnx(*network.graph, *network.program,
                                                               {.name = run.part.name,
@@ -94,11 +73,7 @@ Status run_export(const Arguments& arguments) {
       TROUPE_ASSIGN(examples.bytes, learner::encode_example(example));
     }
   }
-  if (arguments.output.empty()) {
-    std::error_code error;
-    std::filesystem::create_directories(file.path.parent_path(), error);
-    if (error) return Error{Code::kIo, fmt::format("{}: {}", file.path.parent_path().string(), error.message())};
-  }
+  TROUPE_ASSIGN(file.path, output_file(run, arguments.output, arguments.format));
   TROUPE_TRY(write(file));
   if (!arguments.examples.empty()) TROUPE_TRY(write(examples));
   fmt::print("{} ({}) at step {}: {} bytes\n{}\n", run.part.name, run.part.model, run.part.step, file.bytes.size(),

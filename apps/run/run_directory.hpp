@@ -1,7 +1,7 @@
 #pragma once
 // runs/<name>-<time>/: everything that a run leaves behind, by its fixed names.
 //   config.toml  metrics.csv  events.out.tfevents.*  learning_curve.svg  summary.json  log.txt  checkpoints/  render/
-//   samples/
+//   samples/  export/
 #include <filesystem>
 #include <string>
 #include <utility>
@@ -21,6 +21,7 @@ struct RunDirectory {
   std::filesystem::path checkpoints() const { return path / "checkpoints"; }
   std::filesystem::path samples() const { return path / "samples"; }
   std::filesystem::path render() const { return path / "render"; }
+  std::filesystem::path exports() const { return path / "export"; }
 };
 
 /// Makes the directory of a new run: `requested` if it is not empty (kAlreadyExists when it holds anything), else

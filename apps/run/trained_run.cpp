@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -40,6 +41,25 @@ Result<TrainedRun> open_trained_run(const std::string& path, const std::string& 
   TROUPE_ASSIGN(const auto checkpoint, actors::open_run_checkpoint(run.directory.checkpoints()));
   TROUPE_ASSIGN(run.part, actors::read_part(run.options, checkpoint, name));
   return run;
+}
+
+Result<TrainedNetwork> trained_network(const TrainedRun& run, std::int64_t rows) {
+  TROUPE_ASSIGN(const auto build, actors::inference_network(run.options, run.part.name));
+  TrainedNetwork network{.graph = std::make_unique<learner::Graph>(rows)};
+  build(*network.graph);
+  TROUPE_ASSIGN(network.program, learner::Program::compile(*network.graph, {}));
+  TROUPE_TRY(actors::load_part(run.part, *network.program));
+  return network;
+}
+
+Result<std::filesystem::path> output_file(const TrainedRun& run, const std::string& requested,
+                                          const std::string& extension) {
+  if (!requested.empty()) return std::filesystem::path(requested);
+  const std::filesystem::path folder = run.directory.exports();
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  if (error) return Error{Code::kIo, fmt::format("{}: {}", folder.string(), error.message())};
+  return folder / (run.part.name + "." + extension);
 }
 
 }  // namespace troupe::apps

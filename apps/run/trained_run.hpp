@@ -1,11 +1,16 @@
 #pragma once
 // A part of a recorded run with what its newest good checkpoint has learnt: for the commands that use a run's networks.
+#include <cstdint>
+#include <filesystem>
+#include <memory>
 #include <string>
 
 #include <troupe/actors/train_options.hpp>
 #include <troupe/actors/trained_part.hpp>
 #include <troupe/apps/run/run_directory.hpp>
 #include <troupe/core/error.hpp>
+#include <troupe/learner/graph.hpp>
+#include <troupe/learner/program.hpp>
 
 namespace troupe::apps {
 
@@ -19,5 +24,18 @@ struct TrainedRun {
 /// recorded configuration and the checkpoint; changes nothing. Errors: kNotFound: no run, no checkpoint, no such part;
 /// kInvalidArgument: several parts to choose from; kCorrupt: no checkpoint is whole.
 Result<TrainedRun> open_trained_run(const std::string& path, const std::string& what, const std::string& model = "");
+
+/// The network that users of the part run, with its trained values.
+struct TrainedNetwork {
+  std::unique_ptr<learner::Graph> graph;
+  std::unique_ptr<learner::Program> program;
+};
+/// rows: of its batch. Errors: kNotFound: the part has none; those of the data that it has learnt from.
+Result<TrainedNetwork> trained_network(const TrainedRun& run, std::int64_t rows);
+
+/// Where a command writes what it made of the part: `requested`, or when that is empty RUN/export/NAME.EXTENSION, whose
+/// folder is made. Errors: kIo.
+Result<std::filesystem::path> output_file(const TrainedRun& run, const std::string& requested,
+                                          const std::string& extension);
 
 }  // namespace troupe::apps

@@ -11,7 +11,8 @@
 namespace troupe::learner {
 namespace {
 
-/// How many rows the smallest table has that is looked up by this input; 1 when none is.
+using Given = std::map<std::string, std::vector<std::int32_t>>;
+
 std::int64_t rows_to_choose(const GraphData& data, std::uint32_t input) {
   std::int64_t rows = 0;
   for (const Node& node : data.nodes) {
@@ -22,14 +23,16 @@ std::int64_t rows_to_choose(const GraphData& data, std::uint32_t input) {
   return std::max<std::int64_t>(rows, 1);
 }
 
-Status check_chosen(const GraphData& data, const std::map<std::string, std::int64_t>& chosen) {
-  for (const auto& [name, value] : chosen) {
-    const auto input = std::ranges::find(data.inputs, name, &InputDef::name);
-    if (input == data.inputs.end() || data.values[input->value].spec.dtype != DType::kI32) {
-      return Error{Code::kNotFound, fmt::format("the network has no input \"{}\" to choose", name)};
+Status check_given(const Graph& graph, const Given& given) {
+  const std::int64_t batch = graph.batch();
+  for (const auto& [name, values] : given) {
+    const std::int64_t rows = choices(graph, name);
+    if (rows == 0) return Error{Code::kNotFound, fmt::format("the network has no input of integers \"{}\"", name)};
+    if (static_cast<std::int64_t>(values.size()) != batch) {
+      return Error{Code::kShapeMismatch, fmt::format("{} has {} values, expected {}", name, values.size(), batch)};
     }
-    const std::int64_t rows = rows_to_choose(data, input->value);
-    if (value < 0 || value >= rows) {
+    for (const std::int32_t value : values) {
+      if (value >= 0 && value < rows) continue;
       return Error{Code::kOutOfRange, fmt::format("{} is {}, expected 0 to {}", name, value, rows - 1)};
     }
   }
@@ -38,10 +41,16 @@ Status check_chosen(const GraphData& data, const std::map<std::string, std::int6
 
 }  // namespace
 
-Result<Example> run_example(const Graph& graph, Program& program, std::uint64_t seed,
-                            const std::map<std::string, std::int64_t>& chosen) {
+std::int64_t choices(const Graph& graph, std::string_view input) {
   const GraphData& data = GraphAccess::data(graph);
-  TROUPE_TRY(check_chosen(data, chosen));
+  const auto found = std::ranges::find(data.inputs, input, &InputDef::name);
+  if (found == data.inputs.end() || data.values[found->value].spec.dtype != DType::kI32) return 0;
+  return rows_to_choose(data, found->value);
+}
+
+Result<Example> run_example(const Graph& graph, Program& program, std::uint64_t seed, const Given& given) {
+  const GraphData& data = GraphAccess::data(graph);
+  TROUPE_TRY(check_given(graph, given));
   Rng rng(seed);
   Example example;
   for (const InputDef& input : data.inputs) {
@@ -49,14 +58,12 @@ Result<Example> run_example(const Graph& graph, Program& program, std::uint64_t 
     const auto size = static_cast<std::size_t>(spec.shape.elements());
     ExampleTensor& tensor = example.inputs.emplace_back();
     tensor = {.name = input.name, .shape = spec.shape, .dtype = spec.dtype};
-    if (spec.dtype == DType::kI32) {
+    if (const auto own = given.find(input.name); own != given.end()) {
+      tensor.integers = own->second;
+    } else if (spec.dtype == DType::kI32) {
       const auto rows = static_cast<std::uint64_t>(rows_to_choose(data, input.value));
-      const auto fixed = chosen.find(input.name);
       tensor.integers.resize(size);
-      for (std::int32_t& value : tensor.integers) {
-        value = static_cast<std::int32_t>(fixed == chosen.end() ? static_cast<std::int64_t>(rng.below(rows))
-                                                                : fixed->second);
-      }
+      for (std::int32_t& value : tensor.integers) value = static_cast<std::int32_t>(rng.below(rows));
     } else {
       tensor.reals.resize(size);
       for (float& value : tensor.reals) value = static_cast<float>(rng.normal());

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <troupe/core/error.hpp>
@@ -27,11 +28,16 @@ struct Example {
   std::vector<ExampleTensor> inputs, outputs;
 };
 
+/// How many values an input of integers may have: the rows of the smallest table that it looks up, 1 when it looks up
+/// none. 0 when the graph has no such input.
+std::int64_t choices(const Graph& graph, std::string_view input);
+
 /// Runs `program`, which was compiled from `graph`, on standard normal values and on integers that look up rows of a
-/// table; chosen: inputs of integers, by name, that get one value in all rows instead.
-/// Errors: kNotFound: no such input of integers; kOutOfRange: the table has no such row; the program's.
+/// table; given: inputs of integers, by name, that have these values instead, one a row.
+/// Errors: kNotFound: no such input of integers; kShapeMismatch: not a value a row; kOutOfRange: the table has no such
+/// row; the program's.
 Result<Example> run_example(const Graph& graph, Program& program, std::uint64_t seed,
-                            const std::map<std::string, std::int64_t>& chosen = {});
+                            const std::map<std::string, std::vector<std::int32_t>>& given = {});
 
 /// A safetensors file of "input/NAME" and "output/NAME".
 Result<std::vector<std::byte>> encode_example(const Example& example);

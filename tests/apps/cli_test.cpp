@@ -29,7 +29,7 @@ TEST_F(Cli, WrongUsageExitsWith64AndSaysWhatIsWrong) {
 TEST_F(Cli, HelpExitsWith0AndNamesEveryCommand) {
   const ProgramResult help = run("--help");
   EXPECT_EQ(help.exit_code, 0);
-  for (const std::string name : {"train", "render", "export", "eval", "envs", "config", "version"}) {
+  for (const std::string name : {"train", "render", "export", "sample", "eval", "envs", "config", "version"}) {
     EXPECT_NE(help.out.find("\n  " + name), std::string::npos) << help.out;
     EXPECT_EQ(run(name + " --help").exit_code, 0);
   }

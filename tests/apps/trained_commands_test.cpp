@@ -1,7 +1,9 @@
-// `troupe eval` with the built program, on one small run that has a part of every kind.
+// `troupe eval` and `troupe sample` with the built program, on one small run that has a part of every kind.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -9,7 +11,13 @@
 
 #include <nlohmann/json.hpp>
 
+#include <troupe/apps/pictures/image.hpp>
+#include <troupe/apps/pictures/png_reader.hpp>
 #include <troupe/apps/run/csv_metrics.hpp>
+#include <troupe/apps/run/trained_run.hpp>
+#include <troupe/core/rng.hpp>
+#include <troupe/learner/export/examples.hpp>
+#include <troupe/learner/sngan/judge.hpp>
 #include <troupe/tests/apps/program.hpp>
 
 namespace troupe::apps {
@@ -99,6 +107,12 @@ class TrainedCommands : public testing::Test {
     EXPECT_EQ(result.exit_code, 0) << result.err;
     return nlohmann::json::parse(result.out);
   }
+
+  static Image sample(const std::string& name, const std::string& arguments) {
+    const ProgramResult result = run("sample r -o " + name + " " + arguments);
+    EXPECT_EQ(result.exit_code, 0) << result.err;
+    return read_png(folder() / name).value();
+  }
 };
 
 /// What the run's evaluator of a part has reported last, to the last bit.
@@ -155,7 +169,55 @@ TEST_F(TrainedCommands, EvalPrintsATable) {
   EXPECT_EQ(result.out.substr(0, result.out.find("2.")), "net (resnet) at step 10\n  loss                   ");
 }
 
-TEST_F(TrainedCommands, BadInputGivesOneError) {
+TEST_F(TrainedCommands, SampleDrawsAClassAColumn) {
+  const Image image = sample("a.png", "-n 25 --seed 7");
+  // The same noise, beside the labels that the columns stand for, by the network that is exported.
+  const TrainedRun trained = open_trained_run((folder() / "r").string(), "gan").value();
+  const TrainedNetwork network = trained_network(trained, 25).value();
+  const auto drawn_with = [&](const std::vector<std::int32_t>& labels) {
+    const auto example =
+        learner::run_example(*network.graph, *network.program, derive_seed(7, "sample", 0), {{"label", labels}});
+    return to_image(learner::sngan::picture_grid(example.value().outputs[0].reals, Shape{8, 8, 1}, 10));
+  };
+  /// The largest difference, in steps of grey.
+  const auto distance = [&image](const Image& other) {
+    int largest = 0;
+    for (std::size_t i = 0; i < image.pixels.size(); ++i)
+      largest = std::max(largest, std::abs(image.pixels[i] - other.pixels.at(i)));
+    return largest;
+  };
+  std::vector<std::int32_t> labels;
+  for (int i = 0; i < 25; ++i) labels.push_back(i % 10);
+  ASSERT_EQ(image.width, 10 * 9 + 1);
+  ASSERT_EQ(image.height, 3 * 9 + 1);
+  EXPECT_LE(distance(drawn_with(labels)), 1);  // products of another size may round otherwise
+  EXPECT_GT(distance(drawn_with(std::vector<std::int32_t>(25, 0))), 4) << "labels say nothing";
+}
+
+TEST_F(TrainedCommands, SampleRepeatsForASeedAndAnImageDoesNotDependOnTheOthers) {
+  const Image many = sample("a.png", "-n 40 --seed 3");
+  EXPECT_EQ(sample("b.png", "-n 40 --seed 3"), many);
+  EXPECT_NE(sample("c.png", "-n 40 --seed 4"), many);
+  const Image few = sample("d.png", "-n 33 --what gan --seed 3");
+  ASSERT_EQ(few.width, many.width);
+  ASSERT_EQ(few.height, many.height);
+  for (int y = 0; y < many.height; ++y) {
+    for (int x = 0; x < many.width; ++x) {
+      const bool drawn = y < 3 * 9 || x < 3 * 9;  // of the last row the first three
+      const auto at = static_cast<std::size_t>((y * many.width + x) * 3);
+      ASSERT_EQ(few.pixels[at], drawn ? many.pixels[at] : 0) << x << ", " << y;
+    }
+  }
+}
+
+TEST_F(TrainedCommands, SampleLiesInTheRunAndSaysWhatItIs) {
+  const ProgramResult result = run("sample r");
+  EXPECT_EQ(result.out,
+            "64 images of gan (sngan) at step 20, seed 0, 10 in a row, of classes 0 to 9 in turn\nr/export/gan.png\n");
+  EXPECT_TRUE(std::filesystem::exists(folder() / "r/export/gan.png"));
+}
+
+TEST_F(TrainedCommands, BadInputGivesOneErrorAndNoFile) {
   refuses("eval r",
           "r: the run has several parts: choose one with --what learner or --what gan or --what mlp or --what net");
   refuses("eval r --what critic", "r: the run has no part critic; it has: learner, gan, mlp, net");
@@ -163,8 +225,15 @@ TEST_F(TrainedCommands, BadInputGivesOneError) {
           "r: --seed is for D4PG's episodes, but gan (sngan) is evaluated on its own data");
   refuses("eval r --what net --episodes 1",
           "r: --episodes is for D4PG's episodes, but net (resnet) is evaluated on its own data");
+  refuses("sample r -o x.png --what mlp", "r: the run has no sngan part mlp; it has: gan");
+  std::filesystem::create_directories(folder() / "none");
+  std::ofstream(folder() / "none/config.toml") << "[replicas.mlp]\nmodel = 'classifier'\n";
+  refuses("sample none -o x.png", "none: the run trains no sngan");
+  EXPECT_EQ(run("sample r -o x.png -n 0").exit_code, 64);
+  EXPECT_EQ(run("sample r -o x.png -n 4097").exit_code, 64);
   EXPECT_EQ(run("eval r --what learner --episodes 0").exit_code, 64);
   EXPECT_NE(run("eval absent").err.find("not the directory of a run"), std::string::npos);
+  EXPECT_FALSE(std::filesystem::exists(folder() / "x.png"));
 }
 
 }  // namespace
