@@ -101,7 +101,10 @@ class OutletPort final : public Outlet {
   bool ready() const override;
   void send(Frame frame) override;
   std::size_t consumers() const override { return consumers_.size(); }
-  bool present(std::size_t consumer) const override { return consumers_.at(consumer).wired; }
+  std::int64_t credits(std::size_t consumer) const override {
+    const Consumer& receiver = consumers_.at(consumer);
+    return receiver.wired ? receiver.credits : 0;
+  }
   bool ready(std::size_t consumer) const override;
   void send_to(std::size_t consumer, Frame frame) override;
 

@@ -92,8 +92,9 @@ class Outlet {
   // the topology's order, so on an outlet with one channel the number is the index in the consuming role.
 
   virtual std::size_t consumers() const = 0;
-  /// Whether this consumer lives. What one that does not has not taken is sent again to its next incarnation.
-  virtual bool present(std::size_t consumer) const = 0;
+  /// stream: how many frames this consumer may be sent now: the channel's capacity when it has taken all; 0 when it
+  /// does not live.
+  virtual std::int64_t credits(std::size_t consumer) const = 0;
   /// Whether this consumer has room; of a `latest` channel: whether it has taken the frame before.
   virtual bool ready(std::size_t consumer) const = 0;
   /// send() to one consumer only. stream: sending when !ready(consumer) is a bug and aborts.

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <limits>
 #include <memory>
 #include <optional>
@@ -31,8 +32,12 @@ using learner::sngan::kDiscriminatorGroup;
 constexpr const char* kFakesPort = "fakes";
 constexpr const char* kVersionsPort = "versions";
 constexpr const char* kDiscriminatorPort = "discriminator";
-/// A generator makes the next images while those of its last step are used: more would only make them older.
-constexpr std::int64_t kFakesCapacity = 1;
+/// Steps of a generator that may wait for a discriminator. It makes the next images when all discriminators have taken
+/// what they were sent, so in the ordinary course one waits.
+constexpr std::int64_t kFakesCapacity = 2;
+/// When one has taken all and another has not for so long, the one may lack what was lost with a process, and the other
+/// wait for it in their all-reduce: then all get more, which is what the second place is for.
+constexpr Duration kPatience = std::chrono::milliseconds(200);
 
 class GeneratorExchange final : public ReplicaExchange {
  public:
@@ -53,23 +58,41 @@ class GeneratorExchange final : public ReplicaExchange {
     }
     version_ = program.step() / n_dis_;
     const Outlet& fakes = context.out(kFakesPort);
-    present_.clear();
+    receivers_.clear();
+    bool wanted = false, all = true;
     for (std::size_t consumer = 0; consumer < fakes.consumers(); ++consumer) {
-      if (!fakes.present(consumer)) continue;
-      if (!fakes.ready(consumer)) return false;
-      present_.push_back(consumer);
+      const std::int64_t credits = fakes.credits(consumer);
+      if (credits == 0) continue;
+      receivers_.push_back(consumer);
+      if (credits == kFakesCapacity) {
+        wanted = true;
+      } else {
+        all = false;
+      }
     }
-    return !present_.empty();
+    if (!wanted || all) {
+      wanted_since_.reset();
+      return wanted;
+    }
+    const Duration now = context.clock().now();
+    if (!wanted_since_) wanted_since_ = now;
+    if (const Duration left = *wanted_since_ + kPatience - now; left > Duration{}) {
+      context.wake_after(left);
+      return false;
+    }
+    wanted_since_.reset();
+    return true;
   }
 
   Status after_step(RoleContext& context, learner::Program& program, const BatchView& batch, bool first) override {
-    // Each discriminator gets its share of every step, as it uses them. Who gets the row that is left of an uneven
-    // division changes from step to step.
-    const auto shares = static_cast<std::int64_t>(present_.size());
+    // Each discriminator gets its share of every step, as it uses them; who has more than enough is left out, and so
+    // nobody starves while another one waits for it. Who gets the row that is left of an uneven division changes from
+    // step to step.
+    const auto shares = static_cast<std::int64_t>(receivers_.size());
     for (std::int64_t share = 0; share < shares; ++share) {
       const std::int64_t begin = share * batch.rows / shares, end = (share + 1) * batch.rows / shares;
       const auto consumer = static_cast<std::size_t>((share + program.step()) % shares);
-      if (begin < end) TROUPE_TRY(send(context, program, batch, present_[consumer], begin, end));
+      if (begin < end) TROUPE_TRY(send(context, program, batch, receivers_[consumer], begin, end));
     }
     const std::int64_t newest = program.step() / n_dis_;
     if (!first || newest == announced_) return {};
@@ -111,7 +134,8 @@ class GeneratorExchange final : public ReplicaExchange {
   std::int64_t discriminator_step_ = 0;  ///< of the parameters that are loaded
   std::int64_t version_ = 0;             ///< updates before the step that makes the images
   std::int64_t announced_ = -1;
-  std::vector<std::size_t> present_;  ///< the discriminators that have room for the images of the step under way
+  std::optional<Duration> wanted_since_;  ///< when some, but not all, discriminators had taken all
+  std::vector<std::size_t> receivers_;    ///< the discriminators that have room for the images of the step under way
 };
 
 class DiscriminatorExchange final : public ReplicaExchange {
@@ -151,16 +175,14 @@ class DiscriminatorExchange final : public ReplicaExchange {
   }
 
  private:
-  /// When a step wants its batch: all that have come, also if they are too many, since a generator waits until each
-  /// discriminator has room. No earlier, or it would be further ahead than by one step.
-  Status take_fakes() {
-    while (!fakes_inlet_->empty()) {
-      TROUPE_ASSIGN(auto batch, messages::read_batch(fakes_inlet_->take()));
-      const auto owner = std::make_shared<const messages::SampledBatchView>(std::move(batch));
-      const std::int64_t version = owner->rows().parameters_versions.empty() ? 0 : owner->rows().parameters_versions[0];
-      TROUPE_TRY(fakes_.add(owner->columns(), version, owner));
-    }
-    return {};
+  /// Within a step, when the input has too few.
+  Result<bool> take_fakes() {
+    if (fakes_inlet_->empty()) return false;
+    TROUPE_ASSIGN(auto batch, messages::read_batch(fakes_inlet_->take()));
+    const auto owner = std::make_shared<const messages::SampledBatchView>(std::move(batch));
+    const std::int64_t version = owner->rows().parameters_versions.empty() ? 0 : owner->rows().parameters_versions[0];
+    TROUPE_TRY(fakes_.add(owner->columns(), version, owner));
+    return true;
   }
 
   learner::sngan::Fakes fakes_;

@@ -27,12 +27,12 @@ class WithFakes final : public InputPipeline {
       TROUPE_ASSIGN(batch_, real_->next());
     }
     const std::int64_t rows = batch_->rows;
-    TROUPE_TRY(more_());
-    if (fakes_.rows() < rows) {
-      return Error{Code::kUnavailable, fmt::format("{} of {} generated images", fakes_.rows(), rows)};
+    while (fakes_.rows() < rows) {
+      TROUPE_ASSIGN(const bool came, more_());
+      if (!came) {
+        return Error{Code::kUnavailable, fmt::format("{} of {} generated images", fakes_.rows(), rows)};
+      }
     }
-    most_rows_ = std::max(most_rows_, rows);
-    fakes_.keep(rows + most_rows_);
     if (buffer_ == nullptr || rows > buffer_->view().rows) {
       buffer_ = std::make_unique<BatchBuffer>(fakes_.columns(), std::max<std::int64_t>(rows, 1));
     }
@@ -54,7 +54,6 @@ class WithFakes final : public InputPipeline {
   Fakes& fakes_;
   const MoreFakes more_;
   Signature signature_;
-  std::int64_t most_rows_ = 0;  ///< of a batch; the last one of an epoch is shorter
   std::unique_ptr<BatchBuffer> buffer_;
   std::optional<BatchView> batch_;  ///< real images that wait for as many fakes
 };
@@ -83,17 +82,6 @@ void Fakes::drop_stale() {
     rows_ -= part.rows.rows - part.first;
     return true;
   });
-}
-
-void Fakes::keep(std::int64_t most) {
-  while (rows_ > most) {
-    Part& part = parts_.front();
-    const std::int64_t count = std::min(rows_ - most, part.rows.rows - part.first);
-    dropped_ += count;
-    rows_ -= count;
-    part.first += count;
-    if (part.first == part.rows.rows) parts_.pop_front();
-  }
 }
 
 void Fakes::take(const MutableBatchView& to) {

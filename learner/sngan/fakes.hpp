@@ -16,7 +16,8 @@
 namespace troupe::learner::sngan {
 
 /// Rows in the order in which they came. As long as the generator's newest version is more than max_staleness above
-/// that of a row, the row is not given out but dropped. Not thread-safe. Holds what it was given, no copies.
+/// that of a row, the row is not given out but dropped. Not thread-safe. Holds what it was given, no copies, so it is
+/// for the caller to add no more than is wanted.
 class Fakes {
  public:
   Fakes(Signature columns, std::int64_t max_staleness) : columns_(std::move(columns)), max_staleness_(max_staleness) {}
@@ -27,8 +28,6 @@ class Fakes {
   /// owner: keeps the rows' memory. Errors: kShapeMismatch, naming the column.
   Status add(const BatchView& rows, std::int64_t version, std::shared_ptr<const void> owner);
   std::int64_t rows() const { return rows_; }
-  /// Drops the oldest rows beyond so many.
-  void keep(std::int64_t most);
   /// Moves the oldest to.rows rows there; there are as many. to: of columns().
   void take(const MutableBatchView& to);
 
@@ -55,12 +54,11 @@ class Fakes {
   StalenessHistogram staleness_;
 };
 
-/// Adds to the queue whatever has come in since.
-using MoreFakes = std::function<Status()>;
+/// Adds to the queue what has come in since. Returns whether there was anything.
+using MoreFakes = std::function<Result<bool>()>;
 
-/// Batches of `real` with the columns of `fakes`, which outlives the pipeline, behind its own, row by row. next() asks
-/// for more, is kUnavailable until there are enough, and leaves no more than another batch's: whoever has more than
-/// that has come to it while others of its group were away, and would be as far behind the generator ever after.
+/// Batches of `real` with the columns of `fakes` behind its own, row by row. `fakes` outlives the pipeline; `more` is
+/// asked while they do not suffice, and not beyond. next() is kUnavailable until there are enough.
 std::unique_ptr<InputPipeline> with_fakes(std::unique_ptr<InputPipeline> real, Fakes& fakes, MoreFakes more);
 
 }  // namespace troupe::learner::sngan

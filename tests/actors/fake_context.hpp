@@ -50,8 +50,11 @@ class FakeOutlet final : public Outlet {
   bool ready() const override { return room > 0; }
   void send(Frame frame) override { send_to(0, std::move(frame)); }
   std::size_t consumers() const override { return consumer_count; }
-  bool present(std::size_t consumer) const override { return !absent.contains(consumer); }
-  bool ready(std::size_t consumer) const override { return present(consumer) && room > 0 && !full.contains(consumer); }
+  std::int64_t credits(std::size_t consumer) const override {
+    const auto found = fewer.find(consumer);
+    return found != fewer.end() ? found->second : std::min(room, capacity);
+  }
+  bool ready(std::size_t consumer) const override { return credits(consumer) > 0 && !full.contains(consumer); }
   void send_to(std::size_t consumer, Frame frame) override {
     TROUPE_CHECK(ready(consumer), "sent without credit");
     --room;
@@ -59,9 +62,10 @@ class FakeOutlet final : public Outlet {
     receivers.push_back(consumer);
   }
   std::size_t consumer_count = 1;
-  std::int64_t room = 1000;    ///< over all consumers
-  std::set<std::size_t> full;  ///< consumers without room
-  std::set<std::size_t> absent;
+  std::int64_t room = 1000;                   ///< over all consumers
+  std::set<std::size_t> full;                 ///< consumers without room
+  std::int64_t capacity = 2;                  ///< of the channel
+  std::map<std::size_t, std::int64_t> fewer;  ///< credits of consumers that have not taken all
   std::vector<Frame> sent;
   std::vector<std::size_t> receivers;  ///< of `sent`, frame by frame
 };
