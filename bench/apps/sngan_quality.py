@@ -10,9 +10,7 @@ import argparse
 import copy
 import gzip
 import json
-import os
 import pathlib
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -22,14 +20,12 @@ import tomllib
 import numpy
 import torch
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-BIN = pathlib.Path(os.environ.get("TROUPE_BIN_DIR", ROOT / "build" / "release" / "bin"))
 FASHION = pathlib.Path("/usr/share/datasets/fashion-mnist")
 GROUP = "sngan"
-SCORES = ("frechet_distance", "inception_score")
 
-sys.path[:0] = [str(ROOT / "bench" / "learner"), str(ROOT / "tests" / "learner")]
+sys.path[:0] = [str(pathlib.Path(__file__).resolve().parents[2] / folder) for folder in ("bench/learner", "tests/learner")]
 from make_d4pg_golden import save_safetensors  # noqa: E402
+from sngan_variants import BIN, ROOT, table, train  # noqa: E402
 from torch_sngan import Discriminator, Generator, losses, update  # noqa: E402
 
 
@@ -89,13 +85,7 @@ def with_torch(o, seed, folder):
 
 
 def with_troupe(o, seed, folder):
-    run = folder / "run"
-    command = [BIN / "troupe", "train", o["config"], "--quiet", "--run-dir", run, "--set", f"seed={seed}", "--set",
-               f"replicas.{GROUP}.steps={o['steps']}", "--set", f"replicas.{GROUP}.evaluate_every_steps={o['steps']}"]
-    begun = time.monotonic()
-    subprocess.run(command, check=True)
-    seconds = time.monotonic() - begun
-    return json.loads((run / "summary.json").read_text())["replicas"][GROUP]["evaluation"], seconds
+    return train(o["config"], GROUP, {"steps": o["steps"]}, seed)
 
 
 def main():
@@ -118,12 +108,7 @@ def main():
                 scores, seconds = sides[side](o, seed, pathlib.Path(folder))
             results.setdefault(side, []).append((scores, seconds))
             print(f"# {side}, seed {seed}: {scores}, {seconds:.0f} s", file=sys.stderr, flush=True)
-    print(f"| {o['steps']} steps | " + " | ".join(SCORES) + " | wall time |\n|---|" + "---|" * (len(SCORES) + 1))
-    for side, runs in results.items():
-        values = lambda get: sorted(get(run) for run in runs)
-        shown = lambda v: f"{statistics.median(v):.2f} ({v[0]:.2f} to {v[-1]:.2f})"
-        cells = [shown(values(lambda run, s=s: run[0][s])) for s in SCORES]
-        print(f"| {side} | " + " | ".join(cells) + f" | {statistics.median(values(lambda run: run[1])):.0f} s |")
+    print(table(f"{o['steps']} steps", results))
 
 
 if __name__ == "__main__":
