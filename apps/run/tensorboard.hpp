@@ -7,7 +7,6 @@
 #include <memory>
 #include <mutex>
 #include <string>
-#include <string_view>
 #include <utility>
 
 #include <troupe/apps/pictures/image.hpp>
@@ -16,10 +15,6 @@
 #include <troupe/core/picture.hpp>
 
 namespace troupe::apps {
-
-/// Frames `data` as a TFRecord: length (8 bytes, little endian), masked CRC-32C of the length, data, masked CRC-32C of
-/// the data (tensorflow/core/lib/io/record_writer.cc).
-std::string tf_record(std::string_view data);
 
 /// A sink for rows and pictures, which may come from different threads. TensorBoard's step is the row's learner step;
 /// env steps are written as the scalar "run/env_steps" and wall time as "run/wall_s", so that curves over either can be

@@ -8,7 +8,6 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -17,8 +16,9 @@
 #include <jpeglib.h>
 
 #include <troupe/core/check.hpp>
-#include <troupe/core/crc32c.hpp>
+#include <troupe/core/proto_writer.hpp>
 #include <troupe/core/rng.hpp>
+#include <troupe/core/tf_record.hpp>
 #include <troupe/data/resize.hpp>
 
 namespace troupe::data {
@@ -75,30 +75,22 @@ inline std::string jpeg(const Surface& surface, int quality) {
 }
 
 /// A tf.train.Example with what data/tfrecords reads, framed as a record.
-inline std::string record(std::string_view encoded, std::uint64_t label) {
-  const auto varint = [](std::uint64_t value) {
-    std::string bytes;
-    for (; value >= 0x80; value >>= 7) bytes += static_cast<char>(value | 0x80);
-    return bytes + static_cast<char>(value);
+inline std::string record(std::string_view encoded, std::int64_t label) {
+  ProtoWriter bytes_list, bytes_feature, int64_list, int64_feature, features, example;
+  bytes_list.add_string(1, encoded);
+  bytes_feature.add_message(1, bytes_list);
+  int64_list.add_int(1, label);
+  int64_feature.add_message(3, int64_list);
+  const auto add = [&](std::string_view name, const ProtoWriter& feature) {
+    ProtoWriter entry;
+    entry.add_string(1, name);
+    entry.add_message(2, feature);
+    features.add_message(1, entry);
   };
-  const auto field = [&](std::uint64_t number, std::string_view bytes) {
-    return varint(number << 3 | 2) + varint(bytes.size()) + std::string(bytes);
-  };
-  const auto feature = [&](std::string_view name, std::string_view value) {
-    return field(1, field(1, name) + field(2, value));
-  };
-  const std::string example = field(1, feature("image/encoded", field(1, field(1, encoded))) +
-                                           feature("image/class/label", field(3, field(1, varint(label)))));
-  const auto little_endian = [](std::uint64_t value, int bytes) {
-    std::string out;
-    for (int i = 0; i < bytes; ++i) out += static_cast<char>(value >> (8 * i));
-    return out;
-  };
-  const auto checksum = [&](std::string_view of) {
-    return little_endian(masked_crc32c(crc32c(std::as_bytes(std::span(of.data(), of.size())))), 4);
-  };
-  const std::string length = little_endian(example.size(), 8);
-  return length + checksum(length) + example + checksum(example);
+  add("image/encoded", bytes_feature);
+  add("image/class/label", int64_feature);
+  example.add_message(1, features);
+  return tf_record(example.bytes());
 }
 
 /// Makes `folder` anew: train/0 .. train/7 with JPEGs, and train-0000i-of-00004 with the same images.
@@ -116,7 +108,7 @@ inline void write_input_files(const std::filesystem::path& folder) {
     std::ofstream file(folder / fmt::format("train/{}/{:03}.jpg", label, i), std::ios::binary);
     file << bytes;
     std::ofstream& shard = shards[static_cast<std::size_t>(i % kFileShards)];
-    shard << record(bytes, static_cast<std::uint64_t>(label) + 1);
+    shard << record(bytes, label + 1);
     TROUPE_CHECK(file.flush() && shard.flush(), "input bench: cannot write to {}", folder.string());
   }
 }

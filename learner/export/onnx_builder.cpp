@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include <troupe/core/check.hpp>
-#include <troupe/learner/export/proto_writer.hpp>
+#include <troupe/core/proto_writer.hpp>
 
 namespace troupe::learner {
 namespace {

@@ -8,6 +8,7 @@
 #include <fmt/core.h>
 
 #include <troupe/apps/pictures/png_writer.hpp>
+#include <troupe/core/tf_record.hpp>
 
 #include <troupe/tests/apps/test_directory.hpp>
 

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
+#include <troupe/core/proto_writer.hpp>
 #include <troupe/learner/export/onnx.hpp>
-#include <troupe/learner/export/proto_writer.hpp>
 #include <troupe/learner/ops/batch_norm.hpp>
 #include <troupe/learner/ops/categorical.hpp>
 #include <troupe/learner/ops/convolution.hpp>

@@ -1,13 +1,14 @@
 #pragma once
-// Writes protobuf's wire format (protobuf.dev/programming-guides/encoding) by field numbers: what ONNX files need of
-// it, without a compiler of .proto files and its library.
+// Writes protobuf's wire format (protobuf.dev/programming-guides/encoding) by field numbers: what ONNX files and
+// TensorBoard's events need of it, without a compiler of .proto files and its library.
 #include <bit>
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>
 
-namespace troupe::learner {
+namespace troupe {
 
 /// One message, field by field in the order of the calls. Messages within it are written apart and added whole.
 class ProtoWriter {
@@ -18,8 +19,11 @@ class ProtoWriter {
   }
   void add_float(int field, float value) {
     tag(field, kFixed32);
-    const auto bits = std::bit_cast<std::uint32_t>(value);
-    for (int shift = 0; shift < 32; shift += 8) bytes_.push_back(static_cast<char>(bits >> shift & 0xff));
+    fixed(std::bit_cast<std::uint32_t>(value));
+  }
+  void add_double(int field, double value) {
+    tag(field, kFixed64);
+    fixed(std::bit_cast<std::uint64_t>(value));
   }
   void add_string(int field, std::string_view value) {
     tag(field, kLengthDelimited);
@@ -34,7 +38,7 @@ class ProtoWriter {
   const std::string& bytes() const { return bytes_; }
 
  private:
-  enum WireType : unsigned { kVarint = 0, kLengthDelimited = 2, kFixed32 = 5 };
+  enum WireType : unsigned { kVarint = 0, kFixed64 = 1, kLengthDelimited = 2, kFixed32 = 5 };
 
   void tag(int field, WireType type) { varint(static_cast<std::uint64_t>(field) << 3 | type); }
   void varint(std::uint64_t value) {
@@ -42,7 +46,12 @@ class ProtoWriter {
     bytes_.push_back(static_cast<char>(value));
   }
 
+  template <typename Bits>
+  void fixed(Bits bits) {
+    for (std::size_t i = 0; i < sizeof(Bits); ++i) bytes_.push_back(static_cast<char>(bits >> (8 * i) & 0xff));
+  }
+
   std::string bytes_;
 };
 
-}  // namespace troupe::learner
+}  // namespace troupe
