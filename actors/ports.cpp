@@ -163,11 +163,6 @@ std::int64_t OutletPort::under_way() const {
   return frames;
 }
 
-bool OutletPort::ready(std::size_t consumer) const {
-  const Consumer& receiver = consumers_.at(consumer);
-  return receiver.wired && receiver.credits > 0;
-}
-
 void OutletPort::expect(const EdgeId& edge) { consumers_.emplace_back().peer.edge = edge; }
 
 void OutletPort::send(Frame frame) {

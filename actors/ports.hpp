@@ -105,7 +105,7 @@ class OutletPort final : public Outlet {
     const Consumer& receiver = consumers_.at(consumer);
     return receiver.wired ? receiver.credits : 0;
   }
-  bool ready(std::size_t consumer) const override;
+  bool ready(std::size_t consumer) const override { return credits(consumer) > 0; }
   void send_to(std::size_t consumer, Frame frame) override;
 
   const Port& spec() const { return spec_; }

@@ -57,6 +57,34 @@ class GeneratorExchange final : public ReplicaExchange {
       discriminator_step_ = newest.info().version;
     }
     version_ = program.step() / n_dis_;
+    return fakes_are_wanted(context);
+  }
+
+  Status after_step(RoleContext& context, learner::Program& program, const BatchView& batch, bool first) override {
+    // Each discriminator gets its share of every step, as it uses them; who has more than enough is left out, and so
+    // nobody starves while another one waits for it. Who gets the row that is left of an uneven division changes from
+    // step to step.
+    const auto shares = static_cast<std::int64_t>(receivers_.size());
+    for (std::int64_t share = 0; share < shares; ++share) {
+      const std::int64_t begin = share * batch.rows / shares, end = (share + 1) * batch.rows / shares;
+      const auto consumer = static_cast<std::size_t>((share + program.step()) % shares);
+      if (begin < end) TROUPE_TRY(send(context, program, batch, receivers_[consumer], begin, end));
+    }
+    const std::int64_t newest = program.step() / n_dis_;
+    if (!first || newest == announced_) return {};
+    TROUPE_ASSIGN(Frame announcement, messages::make_parameters_version(context.pool(), {newest}));
+    context.out(kVersionsPort).send(std::move(announcement));
+    announced_ = newest;
+    return {};
+  }
+
+  void report(Report& report) const override {
+    report.gauges.push_back({"discriminator_step", static_cast<double>(discriminator_step_)});
+  }
+
+ private:
+  /// Whether it is time for another step, and for whom.
+  bool fakes_are_wanted(RoleContext& context) {
     const Outlet& fakes = context.out(kFakesPort);
     receivers_.clear();
     bool wanted = false, all = true;
@@ -84,29 +112,6 @@ class GeneratorExchange final : public ReplicaExchange {
     return true;
   }
 
-  Status after_step(RoleContext& context, learner::Program& program, const BatchView& batch, bool first) override {
-    // Each discriminator gets its share of every step, as it uses them; who has more than enough is left out, and so
-    // nobody starves while another one waits for it. Who gets the row that is left of an uneven division changes from
-    // step to step.
-    const auto shares = static_cast<std::int64_t>(receivers_.size());
-    for (std::int64_t share = 0; share < shares; ++share) {
-      const std::int64_t begin = share * batch.rows / shares, end = (share + 1) * batch.rows / shares;
-      const auto consumer = static_cast<std::size_t>((share + program.step()) % shares);
-      if (begin < end) TROUPE_TRY(send(context, program, batch, receivers_[consumer], begin, end));
-    }
-    const std::int64_t newest = program.step() / n_dis_;
-    if (!first || newest == announced_) return {};
-    TROUPE_ASSIGN(Frame announcement, messages::make_parameters_version(context.pool(), {newest}));
-    context.out(kVersionsPort).send(std::move(announcement));
-    announced_ = newest;
-    return {};
-  }
-
-  void report(Report& report) const override {
-    report.gauges.push_back({"discriminator_step", static_cast<double>(discriminator_step_)});
-  }
-
- private:
   Status send(RoleContext& context, learner::Program& program, const BatchView& batch, std::size_t consumer,
               std::int64_t begin, std::int64_t end) {
     TROUPE_ASSIGN(auto builder, messages::SampledBatchBuilder::make(context.pool(), columns_, end - begin));

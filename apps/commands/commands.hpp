@@ -41,6 +41,8 @@ void add_version_command(CLI::App& app, Command* chosen);
 
 /// Prints "troupe: <message>" to stderr and returns `code`.
 int fail(const Error& error, int code = kExitFailure);
+/// kExitOk, or fail().
+int exit_code(const Status& done);
 /// Prints a configuration's mistakes, one a line as they are, and returns kExitConfig.
 int fail_config(const Error& error);
 /// Either of the two: what is invalid about a run is a mistake in its configuration.

@@ -67,12 +67,7 @@ void add_eval_command(CLI::App& app, Command* chosen) {
       ->check(CLI::Range(std::int64_t{1}, kEpisodesMax));
   command->add_option("--seed", a.seed, "Of D4PG's start states; by default the run's");
   command->add_flag("--json", a.json, "For programs");
-  command->callback([arguments, chosen] {
-    *chosen = [arguments] {
-      const Status done = evaluate(*arguments);
-      return done.ok() ? static_cast<int>(kExitOk) : fail(done.error());
-    };
-  });
+  command->callback([arguments, chosen] { *chosen = [arguments] { return exit_code(evaluate(*arguments)); }; });
 }
 
 }  // namespace troupe::apps

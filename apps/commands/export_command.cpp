@@ -104,12 +104,7 @@ void add_export_command(CLI::App& app, Command* chosen) {
       ->add_option("--examples", a.examples,
                    "Also write 16 rows of inputs and what Troupe makes of them, as safetensors, to compare with")
       ->type_name("FILE");
-  command->callback([arguments, chosen] {
-    *chosen = [arguments] {
-      const Status done = run_export(*arguments);
-      return done.ok() ? static_cast<int>(kExitOk) : fail(done.error());
-    };
-  });
+  command->callback([arguments, chosen] { *chosen = [arguments] { return exit_code(run_export(*arguments)); }; });
 }
 
 }  // namespace troupe::apps

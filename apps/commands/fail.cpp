@@ -11,6 +11,8 @@ int fail(const Error& error, int code) {
   return code;
 }
 
+int exit_code(const Status& done) { return done.ok() ? static_cast<int>(kExitOk) : fail(done.error()); }
+
 int fail_config(const Error& error) {
   fmt::print(stderr, "{}\n", error.message);
   return kExitConfig;

@@ -69,12 +69,7 @@ void add_render_command(CLI::App& app, Command* chosen) {
   command->add_option("--seed", arguments->seed, "Start state")->capture_default_str();
   command->add_option("--width", arguments->width, "Pixels")->check(CLI::Range(16, 1920))->capture_default_str();
   command->add_option("--height", arguments->height, "Pixels")->check(CLI::Range(16, 1080))->capture_default_str();
-  command->callback([arguments, chosen] {
-    *chosen = [arguments] {
-      const Status done = render(*arguments);
-      return done.ok() ? static_cast<int>(kExitOk) : fail(done.error());
-    };
-  });
+  command->callback([arguments, chosen] { *chosen = [arguments] { return exit_code(render(*arguments)); }; });
 }
 
 }  // namespace troupe::apps

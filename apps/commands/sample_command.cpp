@@ -97,12 +97,7 @@ void add_sample_command(CLI::App& app, Command* chosen) {
   command->add_option("-o,--output", a.output, "PNG; by default RUN/export/NAME.png")->type_name("FILE");
   command->add_option("--what", a.what, "Replica group, where several train a generator")->type_name("NAME");
   command->add_option("--seed", a.seed, "Of the noise")->capture_default_str();
-  command->callback([arguments, chosen] {
-    *chosen = [arguments] {
-      const Status done = sample(*arguments);
-      return done.ok() ? static_cast<int>(kExitOk) : fail(done.error());
-    };
-  });
+  command->callback([arguments, chosen] { *chosen = [arguments] { return exit_code(sample(*arguments)); }; });
 }
 
 }  // namespace troupe::apps

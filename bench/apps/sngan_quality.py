@@ -43,7 +43,7 @@ def batches(images, labels, size):
             yield images[rows].float() / 127.5 - 1, labels[rows].long()
 
 
-def with_torch(o, seed, folder):
+def with_torch(o, seed):
     """Trains and returns (scores, seconds of training)."""
     torch.manual_seed(seed)
     torch.set_num_threads(o["threads"])
@@ -78,13 +78,14 @@ def with_torch(o, seed, folder):
     with torch.no_grad():
         made = [average(torch.randn(500, o["noise_size"]), torch.arange(500) % classes if classes else None)
                 for _ in range(o["evaluation_images"] // 500)]
-    file = folder / "images.safetensors"
-    save_safetensors({"images": torch.cat(made).permute(0, 2, 3, 1).contiguous()}, file)
-    judged = subprocess.run([BIN / "judge_images", o["config"], file], capture_output=True, text=True, check=True)
+    with tempfile.TemporaryDirectory() as folder:
+        file = pathlib.Path(folder, "images.safetensors")
+        save_safetensors({"images": torch.cat(made).permute(0, 2, 3, 1).contiguous()}, file)
+        judged = subprocess.run([BIN / "judge_images", o["config"], file], capture_output=True, text=True, check=True)
     return json.loads(judged.stdout), seconds
 
 
-def with_troupe(o, seed, folder):
+def with_troupe(o, seed):
     return train(o["config"], GROUP, {"steps": o["steps"]}, seed)
 
 
@@ -104,8 +105,7 @@ def main():
     results = {}
     for seed in arguments.seeds:
         for side in [arguments.only] if arguments.only else sides:
-            with tempfile.TemporaryDirectory() as folder:
-                scores, seconds = sides[side](o, seed, pathlib.Path(folder))
+            scores, seconds = sides[side](o, seed)
             results.setdefault(side, []).append((scores, seconds))
             print(f"# {side}, seed {seed}: {scores}, {seconds:.0f} s", file=sys.stderr, flush=True)
     print(table(f"{o['steps']} steps", results))
