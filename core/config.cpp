@@ -55,8 +55,9 @@ std::string bound_text(double bound) { return fmt::format("{:.15g}", bound); }
 }  // namespace
 
 std::string_view type_name(const ConfigValue& value) {
-  static constexpr std::array<std::string_view, 6> kNames = {"a boolean", "an integer",         "a number",
-                                                             "a string",  "a list of integers", "a list of numbers"};
+  static constexpr std::array<std::string_view, 7> kNames = {
+      "a boolean",          "an integer",        "a number",         "a string",
+      "a list of integers", "a list of numbers", "a list of strings"};
   return kNames[value.index()];
 }
 
@@ -94,6 +95,7 @@ template const double& Config::get(std::string_view) const;
 template const std::string& Config::get(std::string_view) const;
 template const std::vector<std::int64_t>& Config::get(std::string_view) const;
 template const std::vector<double>& Config::get(std::string_view) const;
+template const std::vector<std::string>& Config::get(std::string_view) const;
 
 const std::vector<std::string>& Config::names(std::string_view section) const {
   static const std::vector<std::string> kNone;

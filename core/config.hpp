@@ -17,11 +17,11 @@
 
 namespace troupe {
 
-/// The types a key can have: bool, int, float, string, int list, float list.
-using ConfigValue =
-    std::variant<bool, std::int64_t, double, std::string, std::vector<std::int64_t>, std::vector<double>>;
+/// The types a key can have: bool, int, float, string, int list, float list, string list (a file may give one string).
+using ConfigValue = std::variant<bool, std::int64_t, double, std::string, std::vector<std::int64_t>,
+                                 std::vector<double>, std::vector<std::string>>;
 
-/// "a boolean", "an integer", "a number", "a string", "a list of integers", "a list of numbers".
+/// "a boolean", "an integer", "a number", "a string", "a list of integers", "a list of numbers", "a list of strings".
 std::string_view type_name(const ConfigValue& value);
 /// The value as TOML: 0.3, 1000000, "text", [256, 256]. Floats in the shortest form that reads back to the same bits.
 std::string to_toml(const ConfigValue& value);
@@ -57,6 +57,9 @@ class Config {
     return get<std::vector<std::int64_t>>(path);
   }
   const std::vector<double>& get_floats(std::string_view path) const { return get<std::vector<double>>(path); }
+  const std::vector<std::string>& get_strings(std::string_view path) const {
+    return get<std::vector<std::string>>(path);
+  }
 
   /// What the file was called: the place of what is missing.
   const std::string& file() const { return file_; }

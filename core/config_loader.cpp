@@ -104,11 +104,19 @@ Converted convert(const TomlValue& node, const ConfigKey& key) {
     TROUPE_ASSIGN(const double value, as_float(node));
     return ConfigValue(value);
   }
+  const auto as_string = [&](const TomlValue& n) -> Result<std::string> {
+    const auto* text = std::get_if<std::string>(&n.value);
+    if (text == nullptr) return wrong_type(n, expected);
+    return to_string(*text, key);
+  };
   if (std::holds_alternative<std::string>(key.default_value)) {
-    const auto* text = std::get_if<std::string>(&node.value);
-    if (text == nullptr) return wrong_type(node, expected);
-    TROUPE_ASSIGN(std::string value, to_string(*text, key));
+    TROUPE_ASSIGN(std::string value, as_string(node));
     return ConfigValue(std::move(value));
+  }
+  if (std::holds_alternative<std::vector<std::string>>(key.default_value)) {
+    if (!std::holds_alternative<std::string>(node.value)) return to_list<std::string>(node, expected, as_string);
+    TROUPE_ASSIGN(std::string value, as_string(node));
+    return ConfigValue(std::vector<std::string>{std::move(value)});
   }
   if (std::holds_alternative<std::vector<std::int64_t>>(key.default_value)) {
     return to_list<std::int64_t>(node, expected, as_int);
@@ -298,6 +306,10 @@ class ConfigLoader {
     if (std::holds_alternative<std::string>(key.default_value) && !quoted) {
       TROUPE_ASSIGN(std::string text, to_string(value, key));
       return ConfigValue(std::move(text));
+    }
+    if (std::holds_alternative<std::vector<std::string>>(key.default_value) && !quoted && !value.starts_with('[')) {
+      TROUPE_ASSIGN(std::string text, to_string(value, key));
+      return ConfigValue(std::vector<std::string>{std::move(text)});
     }
     const Error not_a_value =
         wrong(fmt::format("wrong type: got {}, expected {}", printable(value), type_name(key.default_value)));

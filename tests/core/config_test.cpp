@@ -45,6 +45,26 @@ TEST(Config, FillsInDefaultsAndSaysWhereEachValueCameFrom) {
   EXPECT_FALSE(config->get_bool("verbose"));
 }
 
+TEST(Config, AListOfStringsMayBeOneString) {
+  const ConfigSchema devices = {
+      {.path = "device", .default_value = std::vector<std::string>{"cpu"}, .doc = "Devices"},
+  };
+  const auto read = [&](const std::string& text, const std::vector<std::string>& overrides = {}) {
+    return parse_config(text, "run.toml", overrides, devices);
+  };
+  using Strings = std::vector<std::string>;
+  EXPECT_EQ(read("")->get_strings("device"), (Strings{"cpu"}));
+  EXPECT_EQ(read("device = \"cuda:0\"")->get_strings("device"), (Strings{"cuda:0"}));
+  EXPECT_EQ(read("device = [\"cuda:0\", \"cuda:1\"]")->get_strings("device"), (Strings{"cuda:0", "cuda:1"}));
+  EXPECT_EQ(read("", {"device=cuda:1"})->get_strings("device"), (Strings{"cuda:1"}));
+  EXPECT_EQ(read("", {"device=[\"a\", \"b\"]"})->get_strings("device"), (Strings{"a", "b"}));
+  EXPECT_EQ(to_toml(ConfigValue(Strings{"a", "b"})), "[\"a\", \"b\"]");
+  for (const char* const bad : {"device = 1", "device = [\"a\", 1]", "device = []"}) {
+    EXPECT_FALSE(read(bad).ok()) << bad;
+  }
+  EXPECT_NE(read("device = 1").error().message.find("got an integer, expected a list of strings"), std::string::npos);
+}
+
 TEST(Config, ReadsEveryType) {
   const Result<Config> config = parse(R"(env = "a"
 verbose = true
