@@ -533,6 +533,10 @@ struct Kernels {
       const T stride = discount[row] * step * inverse;
       for (std::int64_t i = 0; i < cols; ++i) {
         T b = start + static_cast<T>(i) * stride;
+        if (b != b) {  // of a reward or discount that is not finite: it has no atom, and must not look as if it had
+          out[0] = b;
+          continue;
+        }
         b = b < 0 ? 0 : b > last ? last : b;
         std::int64_t lower = static_cast<std::int64_t>(b);
         lower = lower > cols - 2 ? cols - 2 : lower;

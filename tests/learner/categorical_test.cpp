@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <limits>
 #include <vector>
 
 #include <troupe/core/rng.hpp>
@@ -58,6 +59,23 @@ TEST(CategoricalProjection, AgreesWithTheDenseFormAndKeepsTheMass) {
     }
     EXPECT_NEAR(mass, 1, 1e-5);
   }
+}
+
+TEST(CategoricalProjection, ARewardThatIsNotFiniteSpoilsItsRowAndNoOther) {
+  constexpr float kNan = std::numeric_limits<float>::quiet_NaN(), kInf = std::numeric_limits<float>::infinity();
+  const std::vector<float> rewards{0, kNan, 0, kInf}, discounts{1, 1, kNan, -kInf};
+  Graph graph(4);
+  graph.output("target", categorical_projection(graph.input("probs", {5}), graph.input("reward", {}),
+                                                graph.input("discount", {}), {-2, 2, 5}));
+  auto program = Program::compile(graph, {});
+  const std::vector<float> probs(20, 0.2F);
+  (*program)->bind("probs", std::span<const float>(probs)).value();
+  (*program)->bind("reward", std::span<const float>(rewards)).value();
+  (*program)->bind("discount", std::span<const float>(discounts)).value();
+  (*program)->run().value();
+  const auto got = (*program)->output("target");
+  for (std::size_t i = 0; i < 5; ++i) EXPECT_FLOAT_EQ(got[i], 0.2F);
+  for (std::size_t row = 1; row < 4; ++row) EXPECT_TRUE(std::isnan(got[row * 5])) << row;
 }
 
 TEST(SoftmaxCrossEntropy, StaysFiniteForLargeLogits) {
