@@ -38,7 +38,21 @@ std::string_view to_string(CallKind kind) {
   return "unknown";
 }
 
+namespace {
+
+constexpr char kInPlace = '\x01';  // begins no tensor's name
+
+}  // namespace
+
+std::string in_place_of(const Call& call) { return kInPlace + call.describe(); }
+
+std::optional<std::string_view> stood_for(std::string_view name) {
+  if (name.empty() || name.front() != kInPlace) return std::nullopt;
+  return name.substr(1);
+}
+
 std::string Call::describe() const {
+  if (const auto text = stood_for(name)) return std::string(*text);
   std::string text = fmt::format("{} \"{}\"", to_string(kind), name);
   if (kind != CallKind::kBarrier) {
     text += " float32" + (shape.rank() > 0 ? shape : Shape{static_cast<std::int64_t>(count)}).to_string();

@@ -3,6 +3,7 @@
 // end.
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -30,6 +31,13 @@ struct Call {
   std::string describe() const;
   friend bool operator==(const Call&, const Call&) = default;
 };
+
+/// The name of a call by which ranks agree that they are about to make `call` elsewhere: whatever is said of it, in a
+/// mismatch or in a verdict, is then said of `call`.
+std::string in_place_of(const Call& call);
+
+/// What is described by such a name; empty: it is a tensor's.
+std::optional<std::string_view> stood_for(std::string_view name);
 
 /// Where in a group's life a call stands; both count from 0.
 struct CallPlace {

@@ -106,6 +106,10 @@ class Communicator {
   /// that has not formed yet. Any thread, any number of times; returns within milliseconds.
   virtual void abort(std::string_view reason, std::optional<std::uint64_t> through = std::nullopt) = 0;
 
+  /// What has broken the group, if anything has: the error that the next call would give. For whoever waits for
+  /// something else than a Work of this group. Never blocks.
+  virtual std::optional<Error> failure() const = 0;
+
   /// Leaves the present group, broken or not, for a newer one, and waits until all of its ranks have come.
   /// Errors: kInvalidArgument (rank, size, or an epoch that is not newer: nothing changed); kShapeMismatch (ranks
   /// disagree about the group), kDeadlineExceeded, kCancelled (aborted): the new epoch is then broken too.

@@ -77,6 +77,7 @@ class GroupCommunicator final : public Communicator {
   }
 
   void abort(std::string_view reason, std::optional<std::uint64_t> through) override { core_->abort(reason, through); }
+  std::optional<Error> failure() const override { return core_->failure(); }
   Status reform(const GroupView& view, Duration timeout) override { return core_->reform(view, timeout); }
 
  private:

@@ -101,6 +101,8 @@ class InProcessCommunicator final : public detail::CallingCommunicator {
     }
   }
 
+  std::optional<Error> failure() const override { return group_ ? group_->failure() : std::nullopt; }
+
   Status reform(const GroupView& view, Duration timeout) override {
     if (group_ && view.epoch <= view_.epoch) {
       return Error{Code::kInvalidArgument,

@@ -263,6 +263,12 @@ void InProcessGroup::fail(Error error) {
   fail_locked(std::move(error));
 }
 
+std::optional<Error> InProcessGroup::failure() const {
+  if (!failed_) return std::nullopt;
+  const std::lock_guard lock(mutex_);
+  return failure_;
+}
+
 void InProcessGroup::fail_locked(Error error) {
   if (!failure_) failure_ = std::move(error);
   failed_ = true;

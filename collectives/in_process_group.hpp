@@ -67,6 +67,7 @@ class InProcessGroup {
 
   /// Makes `error` the answer to all unfinished and later calls; the first failure stays.
   void fail(Error error);
+  std::optional<Error> failure() const;
 
  private:
   /// Complete, or failed and nobody is at work any more.
@@ -91,7 +92,7 @@ class InProcessGroup {
   const int size_;
   const InProcessAlgorithm algorithm_;
   const std::vector<int> cores_;  // their numbers; at least one
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::vector<bool> seats_;                     // those that were ever taken
   std::vector<Activity*> activities_;           // [ranks]; null: not there

@@ -2,10 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
-#include <atomic>
+#include <cmath>
 #include <cstring>
 #include <deque>
+#include <limits>
 #include <mutex>
 #include <thread>
 #include <utility>
@@ -13,8 +15,10 @@
 
 #include <troupe/collectives/detail/calling_communicator.hpp>
 #include <troupe/collectives/detail/nccl_library.hpp>
+#include <troupe/collectives/detail/nccl_network.hpp>
 #include <troupe/collectives/reduce.hpp>
 #include <troupe/collectives/verdict.hpp>
+#include <troupe/core/log.hpp>
 
 namespace troupe::collectives {
 namespace {
@@ -23,7 +27,12 @@ using detail::NcclLibrary;
 using std::chrono::steady_clock;
 using SteadyTime = steady_clock::time_point;
 
-constexpr Duration kPoll = std::chrono::microseconds(50);  // of the GPU and of NCCL, by the thread that waits
+constexpr Duration kPoll = std::chrono::microseconds(50);       // of the GPU and of NCCL, by the thread that waits
+constexpr Duration kGrace = std::chrono::milliseconds(50);      // for a call that those who left have finished
+constexpr Duration kRollCall = std::chrono::milliseconds(100);  // control may take 0.5 s more to know who is silent
+constexpr Duration kRevoke = std::chrono::milliseconds(200);    // then it is aborted instead
+constexpr Duration kEnd = std::chrono::seconds(1);              // of what was ended, on the device
+constexpr const char* kInit = "ncclCommInitRankConfig";
 
 ncclRedOp_t nccl_op(ReduceOp op) {
   switch (op) {
@@ -38,27 +47,38 @@ ncclRedOp_t nccl_op(ReduceOp op) {
   }
 }
 
-/// One call on its way: all ranks agree by `control`, then the stream runs it.
+/// One call on its way: all ranks agree by `control`, NCCL launches it, then the stream runs it.
 struct NcclCall {
+  enum class Stage : std::uint8_t { kAgreeing, kLaunching, kRunning };
+
   Call call;
   std::span<const float> in;  // device memory
   std::span<float> out;       // device memory
   SteadyTime made;
   SteadyTime deadline;
-  std::array<float, 2> weight{};  // the bits of a double
+  Stage stage = Stage::kAgreeing;
+  std::array<float, 2> weight{};  // the bits of a double; not a number: the arguments cannot work
   std::vector<float> weights;     // of all ranks
-  std::unique_ptr<Work> control;  // until all ranks have agreed
+  std::optional<Error> invalid;   // what is wrong with this rank's arguments
+  std::unique_ptr<Work> control;  // while the ranks agree
+  std::optional<ncclRedOp_t> op;  // of its own, until NCCL has launched it
   cudaEvent_t done = nullptr;     // recorded behind it
+  std::unique_ptr<Work> roll_call;
   std::optional<Status> answer;
 };
 
 /// One rank's part. Only the owning thread calls it, except abort().
 class NcclRank {
  public:
-  NcclRank(std::unique_ptr<Communicator> control, std::shared_ptr<const NcclLibrary> library, int device)
-      : control_(std::move(control)), library_(std::move(library)), device_(device) {}
+  NcclRank(std::unique_ptr<Communicator> control, std::shared_ptr<const NcclLibrary> library, NcclOptions options)
+      : control_(std::move(control)),
+        library_(std::move(library)),
+        device_(options.device),
+        options_(std::move(options)) {}
   ~NcclRank() {
-    leave({Code::kCancelled, "nccl: the communicator is gone"});
+    if (ready_ && calls_.empty() && !failure_ && !aborted()) part();
+    end({Code::kCancelled, "nccl: the communicator is gone"});
+    free();
     if (stream_) library_->destroy_stream(stream_);
   }
 
@@ -70,16 +90,13 @@ class NcclRank {
     const std::uint64_t epoch = through.value_or(epoch_);
     if (!aborted_ || aborted_->first < epoch) aborted_.emplace(epoch, reason);
   }
+  std::optional<Error> failure() const { return failure_ ? failure_ : control_->failure(); }
 
   Status reform(const GroupView& view, Duration timeout);
   std::shared_ptr<NcclCall> make(Call call, const CallOptions& options, std::span<const float> in,
                                  std::span<float> out);
   void wait(NcclCall& call);
-  bool poll(NcclCall& call) {
-    pump();
-    if (!call.answer && steady_clock::now() >= call.deadline) fail(late(call));
-    return call.answer.has_value();
-  }
+  bool poll(NcclCall& call);
   void drop(NcclCall& call) {
     if (call.answer) return;
     fail({Code::kCancelled, fmt::format("collective: rank {} dropped {} before it was done", control_->view().rank,
@@ -87,17 +104,7 @@ class NcclRank {
   }
 
  private:
-  Error error_of(ncclResult_t result, std::string_view what) const {
-    const Code code = result == ncclRemoteError          ? Code::kCancelled
-                      : result == ncclUnhandledCudaError ? Code::kUnavailable
-                                                         : Code::kInternal;
-    return {code, fmt::format("nccl: rank {} on device {}: {}: {}", control_->view().rank, device_, what,
-                              library_->error_string(result))};
-  }
-  Status check(ncclResult_t result, std::string_view what) const {
-    if (result == ncclSuccess || result == ncclInProgress) return {};
-    return error_of(result, what);
-  }
+  Status check(ncclResult_t result, std::string_view what) const;
   Status check(cudaError_t error, std::string_view what) const {
     if (error == cudaSuccess) return {};
     return Error{Code::kInternal, fmt::format("nccl: rank {} on device {}: {}: {}", control_->view().rank, device_,
@@ -109,63 +116,87 @@ class NcclRank {
     return Error{Code::kCancelled,
                  fmt::format("collective: rank {} aborted: {}", control_->view().rank, aborted_->second)};
   }
-  /// Until what was begun on the communicator is no longer in progress.
-  Status settle(std::string_view what, SteadyTime deadline) const;
+
   Status connect(SteadyTime deadline);
+  Status await_init(SteadyTime deadline);
+
+  /// Lets calls go on as far as they can without waiting. Returns what breaks the group.
+  Status advance();
+  Status begin_calls();
+  Status agreed(NcclCall& call) const;
   Status launch(NcclCall& call);
-  void pump();
+  Status launched(NcclCall& call);
+  Status finish_calls();
+
+  /// Which ranks still answer, where this one's device does not come to an end.
+  std::unique_ptr<Work> call_the_roll() const { return control_->barrier({.name = "roll call", .timeout = kRollCall}); }
+  Error late(std::string_view what, SteadyTime since, const Status& roll) const;
+
   void fail(const Error& error);
-  void leave(const Error& error);
-  Error late(const NcclCall& call) const {
-    return {Code::kDeadlineExceeded,
-            fmt::format("collective: {} is not done on device {} after {:.1f} s", activity_of(call.call), device_,
-                        seconds(steady_clock::now() - call.made))};
+  /// All calls have this error, and nothing runs on the device any more. A communicator that could be revoked is left
+  /// for free().
+  void end(const Error& error);
+  bool is_quiet_within(Duration limit) const;
+  bool is_idle_within(Duration limit) const;
+  /// The orderly way, of a rank that has nothing under way.
+  void part();
+  void free() {
+    if (comm_) (void)library_->abort(comm_);  // frees it; whatever it says, there is nothing left to do
+    comm_ = nullptr;
+    ready_ = false;
+    revoked_ = false;
   }
 
   const std::unique_ptr<Communicator> control_;
   const std::shared_ptr<const NcclLibrary> library_;
   const int device_;
+  const NcclOptions options_;
   cudaStream_t stream_ = nullptr;
   ncclComm_t comm_ = nullptr;
+  bool ready_ = false;  // its init has succeeded
+  bool revoked_ = false;
   std::deque<std::shared_ptr<NcclCall>> calls_;  // without an answer, in their order
   std::optional<Error> failure_;
+  std::optional<Error> stuck_;                          // why no other call can begin
+  std::optional<std::pair<Error, SteadyTime>> broken_;  // while this device runs: by whom, and since when it is known
 
   mutable std::mutex mutex_;  // of what abort() writes
   std::uint64_t epoch_ = 0;
   std::optional<std::pair<std::uint64_t, std::string>> aborted_;  // through which epoch, and why
 };
 
-Status NcclRank::settle(std::string_view what, SteadyTime deadline) const {
-  for (;;) {
-    ncclResult_t state = ncclSuccess;
-    TROUPE_TRY(check(library_->async_error(comm_, &state), what));
-    if (state == ncclSuccess) return {};
-    TROUPE_TRY(check(state, what));
-    if (const auto error = aborted()) return *error;
-    if (steady_clock::now() >= deadline) {
-      return Error{Code::kDeadlineExceeded, fmt::format("nccl: rank {} on device {}: {} is not over by its deadline",
-                                                        control_->view().rank, device_, what)};
-    }
-    std::this_thread::sleep_for(kPoll);
-  }
+Status NcclRank::check(ncclResult_t result, std::string_view what) const {
+  if (result == ncclSuccess || result == ncclInProgress) return {};
+  const Code code = result == ncclRemoteError          ? Code::kCancelled
+                    : result == ncclUnhandledCudaError ? Code::kUnavailable
+                                                       : Code::kInternal;
+  const char* said = library_->last_error(comm_);  // of this process's latest trouble, which is this or its cause
+  return Error{code, fmt::format("nccl: rank {} on device {}: {}: {}{}{}", control_->view().rank, device_, what,
+                                 library_->error_string(result), said && *said ? ": " : "", said ? said : "")};
 }
 
 Status NcclRank::reform(const GroupView& view, Duration timeout) {
   const SteadyTime deadline = steady_clock::now() + timeout;
+  TROUPE_TRY(detail::check_hosts(view, options_.interface));
   const std::uint64_t before = control_->view().epoch;
   const Status formed = control_->reform(view, timeout);
   if (!formed.ok() && control_->view().epoch == before) return formed;  // nothing changed
-  leave({Code::kCancelled, fmt::format("collective: rank {} has left epoch {}", view.rank, before)});
+  end({Code::kCancelled, fmt::format("collective: rank {} has left epoch {}", view.rank, before)});
+  free();
   {
     const std::lock_guard lock(mutex_);
     epoch_ = view.epoch;
   }
   failure_.reset();
+  stuck_.reset();
+  broken_.reset();
   if (!formed.ok()) {
     failure_ = formed.error();
     return formed;
   }
+  const std::string activity = control_->activity().now().what;
   const Status connected = connect(deadline);
+  control_->activity().enter(activity);
   if (!connected.ok()) fail(connected.error());
   return connected;
 }
@@ -181,44 +212,39 @@ Status NcclRank::connect(SteadyTime deadline) {
   TROUPE_TRY(control_->broadcast(bits, 0, {.name = "nccl id", .timeout = left})->wait());
   std::memcpy(&id, bits.data(), sizeof(id));
 
+  control_->activity().enter(kInit);
   const cudaError_t chosen = library_->set_device(device_);  // without a driver, NCCL refuses below
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
   config.blocking = 0;
   const std::string name = fmt::format("troupe epoch {}", view.epoch);
   config.commName = name.c_str();
-  Status made = check(library_->init_rank(&comm_, view.size, id, view.rank, &config), "ncclCommInitRankConfig");
-  if (made.ok()) made = settle("ncclCommInitRankConfig", deadline);
+  Status made = check(library_->init_rank(&comm_, view.size, id, view.rank, &config), kInit);
+  if (made.ok()) made = await_init(deadline);
   if (!made.ok() && chosen != cudaSuccess) {
     return Error{made.error().code,
                  fmt::format("{} (cudaSetDevice: {})", made.error().message, library_->cuda_error_string(chosen))};
   }
   TROUPE_TRY(made);
+  ready_ = true;
   TROUPE_TRY(check(chosen, "cudaSetDevice"));
   if (!stream_) TROUPE_TRY(check(library_->create_stream(&stream_, cudaStreamNonBlocking), "cudaStreamCreate"));
   return {};
 }
 
-void NcclRank::leave(const Error& error) {
-  for (const auto& call : calls_) call->answer = failure_.value_or(error);
-  for (const auto& call : calls_) {
-    if (call->done) library_->destroy_event(call->done);
-    call->done = nullptr;
-    call->control.reset();
+Status NcclRank::await_init(SteadyTime deadline) {
+  const SteadyTime since = steady_clock::now();
+  for (;;) {
+    ncclResult_t state = ncclSuccess;
+    TROUPE_TRY(check(library_->async_error(comm_, &state), kInit));
+    if (state == ncclSuccess) return {};
+    TROUPE_TRY(check(state, kInit));
+    if (const auto error = aborted()) return *error;
+    const SteadyTime now = steady_clock::now();
+    if (const auto error = control_->failure(); error && !broken_) broken_.emplace(*error, now);
+    if (broken_ && now >= broken_->second + kGrace) return broken_->first;
+    if (now >= deadline) return late(kInit, since, call_the_roll()->wait());
+    std::this_thread::sleep_for(kPoll);
   }
-  calls_.clear();
-  if (!comm_) return;
-  // NCCL's order for a communicator that may be broken: revoke, which ends what is under way, then abort.
-  if (library_->revoke && library_->revoke(comm_, NCCL_REVOKE_DEFAULT) == ncclInProgress) {
-    (void)settle("ncclCommRevoke", steady_clock::now() + std::chrono::milliseconds(200));
-  }
-  (void)library_->abort(comm_);  // frees it; whatever it says, there is nothing left to do
-  comm_ = nullptr;
-}
-
-void NcclRank::fail(const Error& error) {
-  if (!failure_) failure_ = error;
-  control_->abort(failure_->message);
-  leave(*failure_);
 }
 
 std::shared_ptr<NcclCall> NcclRank::make(Call call, const CallOptions& options, std::span<const float> in,
@@ -230,12 +256,6 @@ std::shared_ptr<NcclCall> NcclRank::make(Call call, const CallOptions& options, 
     made->answer = no_group_yet(made->call);
     return made;
   }
-  Status good = check_arguments(made->call, options, view, in.size(), out.size());
-  if (good.ok() && made->call.wire != DType::kF32) {
-    good = Error{Code::kInvalidArgument,
-                 fmt::format("collective: rank {} calls {}: NCCL carries float32", view.rank, made->call.describe())};
-  }
-  if (!good.ok() && !failure_) fail(good.error());
   if (failure_) {
     made->answer = *failure_;
     return made;
@@ -246,26 +266,49 @@ std::shared_ptr<NcclCall> NcclRank::make(Call call, const CallOptions& options, 
                                               view.rank, calls_.size(), made->call.describe())};
     return made;
   }
+  Status good = check_arguments(made->call, options, view, in.size(), out.size());
+  if (good.ok() && made->call.wire != DType::kF32) {
+    good = Error{Code::kInvalidArgument,
+                 fmt::format("collective: rank {} calls {}: NCCL carries float32", view.rank, made->call.describe())};
+  }
+  // The others are to hear of it, so it is agreed on all the same.
+  if (!good.ok()) made->invalid = good.error();
+  const double weight = good.ok() ? options.weight : std::numeric_limits<double>::quiet_NaN();
   made->in = in;
   made->out = out;
   made->made = steady_clock::now();
   made->deadline = made->made + options.timeout;
-  std::memcpy(made->weight.data(), &options.weight, sizeof(options.weight));
+  std::memcpy(made->weight.data(), &weight, sizeof(weight));
   made->weights.resize(2 * static_cast<std::size_t>(view.size));
   // The name says all that must agree; what is gathered are the weights.
   made->control =
-      control_->all_gather(made->weight, made->weights, {.name = made->call.describe(), .timeout = options.timeout});
+      control_->all_gather(made->weight, made->weights, {.name = in_place_of(made->call), .timeout = options.timeout});
   calls_.push_back(made);
   return made;
+}
+
+Status NcclRank::agreed(NcclCall& call) const {
+  const Status status = call.control->wait();
+  if (call.invalid && (status.ok() || status.error().code != Code::kShapeMismatch)) return *call.invalid;
+  TROUPE_TRY(status);
+  for (std::size_t rank = 0; 2 * rank < call.weights.size(); ++rank) {
+    double weight = 0;
+    std::memcpy(&weight, call.weights.data() + 2 * rank, sizeof(weight));
+    if (!std::isnan(weight)) continue;
+    return Error{Code::kInvalidArgument,
+                 fmt::format("collective: rank {} calls {} with arguments that cannot work: its "
+                             "own error says which",
+                             rank, call.call.describe())};
+  }
+  return {};
 }
 
 Status NcclRank::launch(NcclCall& call) {
   const Call& what = call.call;
   const std::size_t count = what.count;
+  TROUPE_TRY(check(library_->set_device(device_), "cudaSetDevice"));
   ncclRedOp_t op = nccl_op(what.op);
-  const bool mean =
-      what.op == ReduceOp::kMean && (what.kind == CallKind::kAllReduce || what.kind == CallKind::kReduceScatter);
-  if (mean) {
+  if (what.op == ReduceOp::kMean && (what.kind == CallKind::kAllReduce || what.kind == CallKind::kReduceScatter)) {
     std::vector<double> weights(call.weights.size() / 2);
     std::memcpy(weights.data(), call.weights.data(), weights.size() * sizeof(double));
     double total = 0;
@@ -280,7 +323,9 @@ Status NcclRank::launch(NcclCall& call) {
     }
     TROUPE_TRY(check(library_->create_scaled_sum(&op, &share, ncclFloat, ncclScalarHostImmediate, comm_),
                      "ncclRedOpCreatePreMulSum"));
+    call.op = op;
   }
+  call.stage = NcclCall::Stage::kLaunching;
   ncclResult_t begun = ncclSuccess;
   switch (what.kind) {
     case CallKind::kAllReduce:
@@ -296,53 +341,189 @@ Status NcclRank::launch(NcclCall& call) {
       begun = library_->broadcast(call.in.data(), call.out.data(), count, ncclFloat, what.root, comm_, stream_);
       break;
     case CallKind::kBarrier:  // all ranks have agreed that they came
-      return {};
+      break;
   }
-  TROUPE_TRY(check(begun, activity_of(what)));
-  TROUPE_TRY(settle(activity_of(what), call.deadline));
-  if (mean) TROUPE_TRY(check(library_->destroy_op(op, comm_), "ncclRedOpDestroy"));
+  return check(begun, activity_of(what));
+}
+
+Status NcclRank::launched(NcclCall& call) {
+  call.stage = NcclCall::Stage::kRunning;
+  if (call.op) TROUPE_TRY(check(library_->destroy_op(*call.op, comm_), "ncclRedOpDestroy"));
+  call.op.reset();
+  if (call.call.kind == CallKind::kBarrier) return {};
   TROUPE_TRY(check(library_->create_event(&call.done, cudaEventDisableTiming), "cudaEventCreate"));
   return check(library_->record_event(call.done, stream_), "cudaEventRecord");
 }
 
-void NcclRank::pump() {
-  if (calls_.empty()) return;
-  if (const auto error = aborted()) return fail(*error);
-  ncclResult_t state = ncclSuccess;
-  if (const Status polled = check(library_->async_error(comm_, &state), "polling"); !polled.ok())
-    return fail(polled.error());
-  if (const Status healthy = check(state, "a collective"); !healthy.ok()) return fail(healthy.error());
+Status NcclRank::begin_calls() {
   for (const auto& call : calls_) {
-    if (!call->control) continue;  // launched
-    if (!call->control->done()) break;
-    const Status agreed = call->control->wait();
-    call->control.reset();
-    if (!agreed.ok()) return fail(agreed.error());
-    if (const Status launched = launch(*call); !launched.ok()) return fail(launched.error());
+    if (call->stage == NcclCall::Stage::kRunning) continue;
+    if (call->stage == NcclCall::Stage::kAgreeing) {
+      if (!call->control->done()) return {};
+      TROUPE_TRY(agreed(*call));
+    }
+    // While a launch is in progress, which may need the other ranks, NCCL takes no other call.
+    ncclResult_t state = ncclSuccess;
+    TROUPE_TRY(check(library_->async_error(comm_, &state), "polling"));
+    TROUPE_TRY(check(state, "a collective"));
+    if (state == ncclInProgress) return {};
+    if (call->stage == NcclCall::Stage::kAgreeing) {
+      call->control.reset();
+      TROUPE_TRY(launch(*call));
+      TROUPE_TRY(check(library_->async_error(comm_, &state), "polling"));
+      TROUPE_TRY(check(state, activity_of(call->call)));
+      if (state == ncclInProgress) return {};
+    }
+    TROUPE_TRY(launched(*call));
   }
-  while (!calls_.empty() && !calls_.front()->control) {
+  return {};
+}
+
+Status NcclRank::finish_calls() {
+  while (!calls_.empty() && calls_.front()->stage == NcclCall::Stage::kRunning) {
     NcclCall& front = *calls_.front();
     if (front.done) {
       const cudaError_t error = library_->query_event(front.done);
-      if (error == cudaErrorNotReady) return;
-      if (const Status ran = check(error, activity_of(front.call)); !ran.ok()) return fail(ran.error());
-      library_->destroy_event(front.done);
+      if (error == cudaErrorNotReady) return {};
+      TROUPE_TRY(check(error, activity_of(front.call)));
+      TROUPE_TRY(check(library_->destroy_event(front.done), "cudaEventDestroy"));
       front.done = nullptr;
     }
     front.answer = Status{};
     calls_.pop_front();
   }
+  return {};
+}
+
+Status NcclRank::advance() {
+  if (calls_.empty()) return {};
+  if (const auto error = aborted()) return *error;
+  ncclResult_t state = ncclSuccess;
+  TROUPE_TRY(check(library_->async_error(comm_, &state), "polling"));
+  TROUPE_TRY(check(state, "a collective"));
+  if (!stuck_) {
+    if (const Status begun = begin_calls(); !begun.ok()) stuck_ = begun.error();
+  }
+  TROUPE_TRY(finish_calls());  // those before the one that is stuck
+  if (calls_.empty()) return {};
+  const NcclCall::Stage stage = calls_.front()->stage;
+  if (stuck_ && stage != NcclCall::Stage::kRunning) return *stuck_;
+  if (stage == NcclCall::Stage::kAgreeing) return {};  // control has the word
+  // The device runs, and control would be heard only at the next call. A rank may have left because it is done, and
+  // then so will this one be.
+  const SteadyTime now = steady_clock::now();
+  if (!broken_ && stuck_) broken_.emplace(*stuck_, now);
+  if (!broken_) {
+    if (const auto error = control_->failure()) broken_.emplace(*error, now);
+  }
+  if (broken_ && now >= broken_->second + kGrace) return broken_->first;
+  return {};
+}
+
+bool NcclRank::poll(NcclCall& call) {
+  if (const Status status = advance(); !status.ok()) fail(status.error());
+  if (call.answer) return true;
+  if (steady_clock::now() < call.deadline) return false;
+  if (call.control) {
+    if (!call.control->done()) return false;  // it has the same deadline, and knows whom it waits for
+    if (const Status status = agreed(call); !status.ok()) {
+      fail(status.error());
+      return true;
+    }
+  }
+  if (!call.roll_call) call.roll_call = call_the_roll();
+  if (call.roll_call->done()) fail(late(activity_of(call.call), call.made, call.roll_call->wait()));
+  return call.answer.has_value();
 }
 
 void NcclRank::wait(NcclCall& call) {
-  while (!poll(call)) {
-    // While ranks have not agreed, control sleeps, and knows whom it waits for.
-    if (const auto& front = calls_.front(); front->control) {
+  if (poll(call)) return;
+  const std::string before = control_->activity().now().what;
+  control_->activity().enter(activity_of(call.call));
+  do {
+    // While ranks have not agreed, control sleeps; later calls' answers may be wanted before this one's.
+    const std::shared_ptr<NcclCall> front = calls_.front();
+    if (front->control && front->deadline <= call.deadline) {
       (void)front->control->wait();
     } else {
       std::this_thread::sleep_for(kPoll);
     }
+  } while (!poll(call));
+  control_->activity().enter(before);
+}
+
+Error NcclRank::late(std::string_view what, SteadyTime since, const Status& roll) const {
+  return {
+      Code::kDeadlineExceeded,
+      fmt::format("nccl: step {}: {}, which all ranks have entered, is not done on device {} of rank {} after {:.1f} "
+                  "s; {}",
+                  control_->activity().now().step, what, device_, control_->view().rank,
+                  seconds(steady_clock::now() - since), roll.ok() ? "all ranks answer" : roll.error().message)};
+}
+
+void NcclRank::fail(const Error& error) {
+  if (!failure_) failure_ = error;
+  control_->abort(failure_->message);
+  end(*failure_);
+}
+
+bool NcclRank::is_quiet_within(Duration limit) const {
+  const SteadyTime deadline = steady_clock::now() + limit;
+  for (;;) {
+    ncclResult_t state = ncclSuccess;
+    if (library_->async_error(comm_, &state) != ncclSuccess) return false;
+    if (state != ncclInProgress) return state == ncclSuccess;
+    if (steady_clock::now() >= deadline) return false;
+    std::this_thread::sleep_for(kPoll);
   }
+}
+
+bool NcclRank::is_idle_within(Duration limit) const {
+  const SteadyTime deadline = steady_clock::now() + limit;
+  while (stream_ && library_->query_stream(stream_) == cudaErrorNotReady) {
+    if (steady_clock::now() >= deadline) return false;
+    std::this_thread::sleep_for(kPoll);
+  }
+  return true;
+}
+
+void NcclRank::end(const Error& error) {
+  const auto calls = std::exchange(calls_, {});
+  for (const auto& call : calls) {
+    if (call->done) (void)library_->destroy_event(call->done);
+    call->done = nullptr;
+    call->control.reset();
+    call->roll_call.reset();
+  }
+  if (comm_ && !revoked_ && (failure_ || !calls.empty())) {
+    // One whose init is not over has nothing that could be revoked.
+    if (ready_ && library_->revoke) {
+      const ncclResult_t begun = library_->revoke(comm_, 0);  // NCCL_REVOKE_DEFAULT, which old headers lack
+      revoked_ = (begun == ncclSuccess || begun == ncclInProgress) && is_quiet_within(kRevoke);
+    }
+    if (!revoked_) free();
+    // The buffers are the callers' again with the answers, so nothing may run on them any more.
+    bool idle = is_idle_within(kEnd);
+    if (!idle && comm_) {
+      free();
+      idle = is_idle_within(kEnd);
+    }
+    if (!idle) {
+      log::error("nccl: rank {} on device {}: what was aborted still runs on the device", control_->view().rank,
+                 device_);
+      (void)library_->destroy_stream(stream_);  // the next epoch's calls must not wait behind it
+      stream_ = nullptr;
+    }
+  }
+  for (const auto& call : calls) call->answer = failure_.value_or(error);
+}
+
+void NcclRank::part() {
+  // An abort would take the ground from under ranks whose devices still read what this one has sent.
+  const ncclResult_t begun = library_->finalize(comm_);
+  if ((begun != ncclSuccess && begun != ncclInProgress) || !is_quiet_within(kEnd)) return;
+  (void)library_->destroy(comm_);
+  comm_ = nullptr;
 }
 
 class NcclWork final : public Work {
@@ -368,6 +549,7 @@ class NcclCommunicator final : public detail::CallingCommunicator {
   const GroupView& view() const override { return rank_->control().view(); }
   Activity& activity() override { return rank_->control().activity(); }
   void abort(std::string_view reason, std::optional<std::uint64_t> through) override { rank_->abort(reason, through); }
+  std::optional<Error> failure() const override { return rank_->failure(); }
   Status reform(const GroupView& view, Duration timeout) override { return rank_->reform(view, timeout); }
 
  private:
@@ -384,8 +566,18 @@ class NcclCommunicator final : public detail::CallingCommunicator {
 Result<std::unique_ptr<Communicator>> make_nccl_communicator(std::unique_ptr<Communicator> control,
                                                              NcclOptions options) {
   TROUPE_ASSIGN(std::shared_ptr<const NcclLibrary> library, NcclLibrary::open(options.library));
-  auto rank = std::make_shared<NcclRank>(std::move(control), std::move(library), options.device);
+  TROUPE_TRY(detail::confine_nccl(options.interface));
+  auto rank = std::make_shared<NcclRank>(std::move(control), std::move(library), std::move(options));
   return std::unique_ptr<Communicator>(std::make_unique<NcclCommunicator>(std::move(rank)));
+}
+
+Result<std::string> nccl_version() {
+  TROUPE_ASSIGN(const std::shared_ptr<const NcclLibrary> library, NcclLibrary::open({}));
+  int version = 0;
+  if (const ncclResult_t result = library->version(&version); result != ncclSuccess) {
+    return Error{Code::kUnavailable, fmt::format("nccl: ncclGetVersion: {}", library->error_string(result))};
+  }
+  return fmt::format("{}.{}.{}", version / 10000, version / 100 % 100, version % 100);
 }
 
 }  // namespace troupe::collectives

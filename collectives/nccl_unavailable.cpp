@@ -2,8 +2,14 @@
 
 namespace troupe::collectives {
 
-Result<std::unique_ptr<Communicator>> make_nccl_communicator(std::unique_ptr<Communicator>, NcclOptions) {
-  return Error{Code::kUnavailable, "nccl: built without NCCL: no nccl.h and CUDA toolkit were there"};
+namespace {
+const Error kUnavailable{Code::kUnavailable, "nccl: built without NCCL: no nccl.h and CUDA toolkit were there"};
 }
+
+Result<std::unique_ptr<Communicator>> make_nccl_communicator(std::unique_ptr<Communicator>, NcclOptions) {
+  return kUnavailable;
+}
+
+Result<std::string> nccl_version() { return kUnavailable; }
 
 }  // namespace troupe::collectives

@@ -74,6 +74,8 @@ class SharedMemoryCommunicator final : public detail::CallingCommunicator {
     if (region_ && view_.epoch <= through.value_or(view_.epoch)) region_->fail(abortion(view_.rank, reason));
   }
 
+  std::optional<Error> failure() const override { return region_ ? region_->failure() : std::nullopt; }
+
   Status reform(const GroupView& view, Duration timeout) override {
     if (region_ && view.epoch <= view_.epoch) {
       return Error{Code::kInvalidArgument,

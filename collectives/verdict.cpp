@@ -4,7 +4,15 @@
 
 namespace troupe::collectives {
 
-std::string activity_of(const Call& call) { return fmt::format("{}({})", to_string(call.kind), call.name); }
+std::string activity_of(const Call& call) {
+  const auto text = stood_for(call.name);
+  if (!text) return fmt::format("{}({})", to_string(call.kind), call.name);
+  // `all_reduce "critic/grad" float32[20, 10] mean`; behind the tensor's name there are no quotes.
+  const std::size_t first = text->find('"');
+  const std::size_t last = text->rfind('"');
+  if (first == std::string_view::npos || first == 0 || last == first) return std::string(*text);
+  return fmt::format("{}({})", text->substr(0, first - 1), text->substr(first + 1, last - first - 1));
+}
 
 std::string verdict(std::int64_t step, const GroupView& view, const Call& call, std::span<const MissingRank> missing) {
   std::string text = fmt::format("step {}:", step);

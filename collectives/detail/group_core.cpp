@@ -82,6 +82,12 @@ Status GroupCore::reform(const GroupView& view, Duration timeout) {
   return formed;
 }
 
+std::optional<Error> GroupCore::failure() const {
+  if (view_.size == 0) return std::nullopt;
+  if (const auto* local = all_local()) return local->failure();
+  return context_ ? inbox_.failure(calls_) : inbox_.failure();
+}
+
 Status GroupCore::await_members(SteadyTime deadline) {
   const Hello mine{static_cast<std::uint32_t>(view_.rank), static_cast<std::uint32_t>(view_.size), digest(view_)};
   const MessageHead head{.kind = MessageKind::kHello, .index = MessageHead::kNoCall};
@@ -315,7 +321,7 @@ void GroupCore::check(PendingCall& pending, SteadyTime now) {
     inbox_.fail(pending.call->disagreement().error());
   } else if (now >= pending.deadline) {
     PendingCall& blocker = *under_way_.front();
-    ask(blocker, now);
+    ask(blocker, now, true);
     if (knows_whom_to_blame(blocker, now)) inbox_.fail({Code::kDeadlineExceeded, late(blocker, now)});
   }
   if (const auto failure = inbox_.failure(pending.call->place().index)) {
@@ -325,8 +331,8 @@ void GroupCore::check(PendingCall& pending, SteadyTime now) {
   }
 }
 
-void GroupCore::ask(PendingCall& pending, SteadyTime now) {
-  if (now < pending.ask_at && now < pending.deadline) return;
+void GroupCore::ask(PendingCall& pending, SteadyTime now, bool at_once) {
+  if (!at_once && now < pending.ask_at && now < pending.deadline) return;
   if (pending.asked && now < *pending.asked + kAskEvery) return;
   for (const int rank : pending.call->awaited()) inbox_.ask(rank, pending.call->place().index);
   if (!pending.first_asked) pending.first_asked = now;

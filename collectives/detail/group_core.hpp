@@ -38,11 +38,12 @@ class GroupCore {
   const GroupView& view() const { return view_; }
   Activity& activity() { return activity_; }
   /// Between the group's ranks where all of them share memory: then it makes all calls, and no message is sent.
-  Communicator* all_local() {
+  Communicator* all_local() const {
     return context_ && hosts_.all_shared(view_.size) && view_.size > 1 ? local_.get() : nullptr;
   }
 
   Status reform(const GroupView& view, Duration timeout);
+  std::optional<Error> failure() const;
   void abort(std::string_view reason, std::optional<std::uint64_t> through);
   /// Begins a call. Errors: kUnavailable (too many unfinished); the group's failure, also when this call causes it.
   Result<std::shared_ptr<PendingCall>> make(Call call, const CallOptions& options, CallBuffers buffers);
@@ -62,8 +63,8 @@ class GroupCore {
   void progress();
   /// Gives the call its answer if there is one by now: the group's failure, or that it is late.
   void check(PendingCall& pending, SteadyTime now);
-  /// Asks whoever the call waits for what they do, when it is time.
-  void ask(PendingCall& pending, SteadyTime now);
+  /// Asks whoever the call waits for what they do, when it is time; at_once: a call behind it is late.
+  void ask(PendingCall& pending, SteadyTime now, bool at_once = false);
   bool knows_whom_to_blame(const PendingCall& pending, SteadyTime now) const;
   /// Finds out what `pending` waits for, and says so in the log when that takes long. Returns when to look again.
   SteadyTime watch(const PendingCall& pending, SteadyTime now);

@@ -13,7 +13,8 @@ Result<std::shared_ptr<void>> open_first(const std::vector<std::string>& names) 
   std::string why;
   for (const std::string& name : names) {
     if (name.empty()) continue;
-    if (void* handle = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL)) {
+    // Never unmapped: an aborted communicator is freed by a thread of the library, which nobody can wait for.
+    if (void* handle = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE)) {
       return std::shared_ptr<void>(handle, [](void* opened) { dlclose(opened); });
     }
     why += fmt::format("{}{}", why.empty() ? "" : "; ", dlerror());
@@ -24,7 +25,7 @@ Result<std::shared_ptr<void>> open_first(const std::vector<std::string>& names) 
 /// Keeps both open as long as the functions are known.
 struct Opened {
   std::shared_ptr<void> nccl;
-  std::shared_ptr<void> cuda;
+  std::shared_ptr<void> cuda;  // empty where the first is both
   NcclLibrary functions;
 };
 
@@ -35,8 +36,10 @@ Result<std::shared_ptr<const NcclLibrary>> NcclLibrary::open(const std::filesyst
   const std::string given = path.string();
   TROUPE_ASSIGN(opened->nccl, open_first(given.empty() ? std::vector<std::string>{TROUPE_NCCL_LIBRARY, "libnccl.so.2"}
                                                        : std::vector<std::string>{given}));
-  const std::string cudart = fmt::format("libcudart.so.{}", CUDART_VERSION / 1000);
-  TROUPE_ASSIGN(opened->cuda, open_first({TROUPE_CUDART_LIBRARY, cudart}));
+  if (!dlsym(opened->nccl.get(), "cudaSetDevice")) {
+    const std::string cudart = fmt::format("libcudart.so.{}", CUDART_VERSION / 1000);
+    TROUPE_ASSIGN(opened->cuda, open_first({TROUPE_CUDART_LIBRARY, cudart}));
+  }
   std::string missing;
   const auto find = [&](void* library, auto& function, const char* name, bool needed = true) {
     function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(dlsym(library, name));
@@ -44,21 +47,26 @@ Result<std::shared_ptr<const NcclLibrary>> NcclLibrary::open(const std::filesyst
   };
   NcclLibrary& all = opened->functions;
   void* const nccl = opened->nccl.get();
+  find(nccl, all.version, "ncclGetVersion");
   find(nccl, all.get_unique_id, "ncclGetUniqueId");
   find(nccl, all.init_rank, "ncclCommInitRankConfig");
   find(nccl, all.async_error, "ncclCommGetAsyncError");
+  find(nccl, all.finalize, "ncclCommFinalize");
+  find(nccl, all.destroy, "ncclCommDestroy");
   find(nccl, all.abort, "ncclCommAbort");
   find(nccl, all.revoke, "ncclCommRevoke", false);
   find(nccl, all.error_string, "ncclGetErrorString");
+  find(nccl, all.last_error, "ncclGetLastError");
   find(nccl, all.all_reduce, "ncclAllReduce");
   find(nccl, all.all_gather, "ncclAllGather");
   find(nccl, all.reduce_scatter, "ncclReduceScatter");
   find(nccl, all.broadcast, "ncclBroadcast");
   find(nccl, all.create_scaled_sum, "ncclRedOpCreatePreMulSum");
   find(nccl, all.destroy_op, "ncclRedOpDestroy");
-  void* const cuda = opened->cuda.get();
+  void* const cuda = opened->cuda ? opened->cuda.get() : nccl;
   find(cuda, all.set_device, "cudaSetDevice");
   find(cuda, all.create_stream, "cudaStreamCreateWithFlags");
+  find(cuda, all.query_stream, "cudaStreamQuery");
   find(cuda, all.destroy_stream, "cudaStreamDestroy");
   find(cuda, all.create_event, "cudaEventCreateWithFlags");
   find(cuda, all.record_event, "cudaEventRecord");

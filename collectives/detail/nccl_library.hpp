@@ -11,12 +11,16 @@
 namespace troupe::collectives::detail {
 
 struct NcclLibrary {
+  decltype(&ncclGetVersion) version = nullptr;
   decltype(&ncclGetUniqueId) get_unique_id = nullptr;
   decltype(&ncclCommInitRankConfig) init_rank = nullptr;
   decltype(&ncclCommGetAsyncError) async_error = nullptr;
+  decltype(&ncclCommFinalize) finalize = nullptr;
+  decltype(&ncclCommDestroy) destroy = nullptr;
   decltype(&ncclCommAbort) abort = nullptr;
   ncclResult_t (*revoke)(ncclComm_t, int) = nullptr;  ///< null before 2.28.7
   decltype(&ncclGetErrorString) error_string = nullptr;
+  decltype(&ncclGetLastError) last_error = nullptr;
   decltype(&ncclAllReduce) all_reduce = nullptr;
   decltype(&ncclAllGather) all_gather = nullptr;
   decltype(&ncclReduceScatter) reduce_scatter = nullptr;
@@ -26,6 +30,7 @@ struct NcclLibrary {
 
   decltype(&cudaSetDevice) set_device = nullptr;
   decltype(&cudaStreamCreateWithFlags) create_stream = nullptr;
+  decltype(&cudaStreamQuery) query_stream = nullptr;
   decltype(&cudaStreamDestroy) destroy_stream = nullptr;
   decltype(&cudaEventCreateWithFlags) create_event = nullptr;
   decltype(&cudaEventRecord) record_event = nullptr;
@@ -34,7 +39,8 @@ struct NcclLibrary {
   decltype(&cudaMemsetAsync) set_memory = nullptr;
   decltype(&cudaGetErrorString) cuda_error_string = nullptr;
 
-  /// path: libnccl.so.2, or empty. The libraries stay open as long as the result lives. Errors: kUnavailable.
+  /// path: libnccl.so.2, or empty. A library that has the CUDA runtime's functions itself, as the simulated NCCL of the
+  /// tests does, is both. The libraries stay open as long as the result lives. Errors: kUnavailable.
   static Result<std::shared_ptr<const NcclLibrary>> open(const std::filesystem::path& path);
 };
 

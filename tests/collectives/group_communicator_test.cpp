@@ -52,6 +52,8 @@ class MemberCommunicator final : public Communicator {
   std::unique_ptr<Work> barrier(CallOptions options) override { return inner_->barrier(std::move(options)); }
   void abort(std::string_view reason, std::optional<std::uint64_t> through) override { inner_->abort(reason, through); }
 
+  std::optional<Error> failure() const override { return inner_->failure(); }
+
   Status reform(const GroupView& view, Duration timeout) override {
     if (!view.members.empty() || view.rank >= view.size || view.epoch <= inner_->view().epoch) {
       return inner_->reform(view, timeout);

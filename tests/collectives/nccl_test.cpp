@@ -42,7 +42,10 @@ TEST(Nccl, WithoutADriverEveryRankIsToldSoAndNothingCrashes) {
       Communicator& communicator = **made;
       std::vector<float> none;
       EXPECT_EQ(communicator.all_reduce(none, ReduceOp::kSum, {.name = "x"})->wait().error().code, Code::kCancelled);
-      const GroupView view{.epoch = 1, .rank = static_cast<int>(id), .size = 2, .members = {{.id = 0}, {.id = 1}}};
+      const GroupView view{.epoch = 1,
+                           .rank = static_cast<int>(id),
+                           .size = 2,
+                           .members = {{.id = 0, .host = "here"}, {.id = 1, .host = "here"}}};
       formed[id] = communicator.reform(view, 30s);
       called[id] = communicator.all_reduce(none, ReduceOp::kMean, {.name = "x"})->wait();
       communicator.abort("over");
