@@ -17,8 +17,8 @@ namespace troupe::actors {
 class Acting {
  public:
   virtual ~Acting() = default;
-  /// Takes what has come in. Once in each step() of the env actor, also in one that cannot act: parameters that are left
-  /// waiting keep newer ones back.
+  /// Takes what has come in. Once in each step() of the env actor, also in one that cannot act: parameters that are
+  /// left waiting keep newer ones back.
   virtual Status refresh(RoleContext& context) = 0;
   /// Writes the policy's action for `observation`, without noise, and returns the version that chose it. Nullopt: there
   /// is none yet, step() will be called again when that may have changed; ask then again, for the same observation.

@@ -1,9 +1,9 @@
 #pragma once
 // What a node may send, by the roles in its certificate: deny by default. For data the table is the topology itself: a
 // channel's frames come from nodes of its producing role and hold its ports' type, its credits from nodes of its
-// consuming role; what collectives say comes from nodes of the group's role. For control it is the short table in the .cpp, and a node speaks only of instances of its own roles.
-// Which instance a node may speak for within a role is the chief's to say (routes.hpp, chief_actor.hpp). Asked by the
-// network for everything that comes in.
+// consuming role; what collectives say comes from nodes of the group's role. For control it is the short table in the
+// .cpp, and a node speaks only of instances of its own roles. Which instance a node may speak for within a role is the
+// chief's to say (routes.hpp, chief_actor.hpp). Asked by the network for everything that comes in.
 #include <string>
 
 #include <troupe/actors/remote.hpp>

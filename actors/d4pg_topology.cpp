@@ -44,9 +44,15 @@ Result<replay::TableOptions> table_options(const TrainOptions& options, const en
   return table;
 }
 
-RoleSpec inference_server(const TrainOptions& options,
-                          std::function<Result<std::unique_ptr<learner::Policy>>(std::int64_t rows)> make_policy,
-                          const StalenessContract& staleness) {
+/// Devices of the key `where`.
+Result<std::vector<learner::Device>> devices(const std::vector<std::string>& names, std::string_view where) {
+  auto parsed = learner::parse_devices(names);
+  if (parsed.ok()) return parsed;
+  return Error{parsed.error().code, fmt::format("{}: {}", where, parsed.error().message)};
+}
+
+RoleSpec inference_server(const TrainOptions& options, const learner::d4pg::Options& d4pg,
+                          std::vector<learner::Device> devices, const StalenessContract& staleness) {
   const InferenceOptions& inference = options.inference;
   // A batch of all the env actors there are, each of which has one call under way, need not wait for more.
   const std::int64_t callers = (options.actors.count + inference.count - 1) / inference.count;
@@ -54,8 +60,13 @@ RoleSpec inference_server(const TrainOptions& options,
                                          {.producers = options.actors.count,
                                           .batch_size = std::min(inference.batch_size, callers),
                                           .max_wait = from_seconds(inference.max_wait_ms / 1000),
-                                          .make_policy = std::move(make_policy),
-                                          .staleness = staleness});
+                                          .make_policy =
+                                              [d4pg](std::int64_t rows, learner::Device device) {
+                                                return learner::d4pg::make_policy(
+                                                    d4pg, {.rows = rows, .compile = {.device = device}});
+                                              },
+                                          .staleness = staleness,
+                                          .devices = std::move(devices)});
   server.restart = restart_policy(options);
   return server;
 }
@@ -133,13 +144,18 @@ Result<Topology> d4pg_topology(const TrainOptions& options, const envs::EnvSpec&
     return Error{Code::kInvalidArgument, "parameters.partition: unknown \"" + options.parameters.partition + "\""};
   }
   learner::CompileOptions compile;
-  compile.shards = static_cast<int>(options.learner.threads);
+  TROUPE_ASSIGN(const auto learner_devices, devices(options.learner.device, "learner.device"));
+  TROUPE_ASSIGN(auto inference_devices, devices(options.inference.device, "inference.device"));
+  compile.shards = 0;
+  compile.threads = static_cast<int>(options.learner.threads);
+  compile.tf32 = options.learner.compute == "tf32";
   compile.compute = options.learner.compute == "bf16" ? DType::kBF16 : DType::kF32;
   compile.seed = derive_seed(options.seed, kLearnerRole, 0);  // of all learners: they start equal
   learner::d4pg::Options d4pg_of_one = d4pg;
   d4pg_of_one.batch = options.learner.batch_size / options.learner.count;
   RoleSpec learner =
       LearnerActor::spec(kLearnerRole, {.learner = {.d4pg = d4pg_of_one, .compile = compile},
+                                        .devices = learner_devices,
                                         .count = options.learner.count,
                                         .publish_period = options.learner.publish_period,
                                         .max_steps = options.max_learner_steps,
@@ -181,7 +197,7 @@ Result<Topology> d4pg_topology(const TrainOptions& options, const envs::EnvSpec&
   topology.channels.push_back({kParametersRole, "versions", acts, "versions", 1});
   topology.channels.push_back({kParametersRole, "parameters", acts, "parameters", 1});
   if (server) {
-    topology.roles.push_back(inference_server(options, make_policy, staleness));
+    topology.roles.push_back(inference_server(options, d4pg, std::move(inference_devices), staleness));
     topology.channels.push_back({kActorRole, "inference", kInferenceRole, "requests", 1});
   }
   topology.reports = PortName{kMetricsRole, "reports"};

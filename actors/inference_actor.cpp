@@ -20,7 +20,8 @@ RoleSpec InferenceActor::spec(std::string name, std::int64_t count, const Infere
 }
 
 Result<std::unique_ptr<Role>> InferenceActor::make(const InferenceActorOptions& options, const RoleIdentity& identity) {
-  TROUPE_ASSIGN(auto policy, options.make_policy(options.batch_size));
+  TROUPE_ASSIGN(auto policy,
+                options.make_policy(options.batch_size, learner::device_of(options.devices, identity.index)));
   return std::unique_ptr<Role>(new InferenceActor(options, identity, std::move(policy)));
 }
 

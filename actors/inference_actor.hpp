@@ -18,8 +18,9 @@ struct InferenceActorOptions {
   std::int64_t producers = 1;   ///< instances of the role that calls
   std::int64_t batch_size = 1;  ///< a batch is run when it holds as many observations,
   Duration max_wait{};          ///< or when its first one has waited so long
-  std::function<Result<std::unique_ptr<learner::Policy>>(std::int64_t rows)> make_policy;
+  std::function<Result<std::unique_ptr<learner::Policy>>(std::int64_t rows, learner::Device device)> make_policy;
   StalenessContract staleness;
+  std::vector<learner::Device> devices = {};  ///< server i acts on the i-th modulo their count
 };
 
 /// Ports: in requests (request, InferenceRequest) and those of VersionedPolicy. Requests wait while there are no

@@ -42,10 +42,12 @@ RoleSpec LearnerActor::spec(std::string name, const LearnerActorOptions& options
 
 Result<std::unique_ptr<Role>> LearnerActor::make(const LearnerActorOptions& options, const RoleIdentity& identity) {
   learner::d4pg::LearnerOptions learner_options = options.learner;
+  learner_options.compile.device = learner::device_of(options.devices, identity.index);
   if (identity.group != nullptr) learner_options.communicator = &identity.group->communicator();
   TROUPE_ASSIGN(auto learner, learner::d4pg::Learner::make(learner_options));
   const learner::Program& program = learner->program();
-  log::info("{}: {} threads, {} products by {}, {} kernels", identity.name(), learner_options.compile.shards,
+  log::info("{}: on {}, {} threads, {} products by {}, {} kernels", identity.name(),
+            learner::to_string(program.device()), learner_options.compile.threads,
             learner_options.compile.compute == DType::kBF16 ? "bf16" : "fp32", program.gemm_backend_name(),
             program.instruction_set());
   auto role = std::unique_ptr<LearnerActor>(new LearnerActor(options, identity.group, std::move(learner)));
@@ -186,6 +188,7 @@ Result<bool> LearnerActor::publish_if_due(Outlet& updates, messages::FramePool& 
 }
 
 Status LearnerActor::publish(Outlet& updates, messages::FramePool& pool) {
+  TROUPE_TRY(learner_->program().fetch());
   const learner::ParamBuffer& policy = learner_->policy();
   if (member_.in_group()) publications_ = static_cast<std::uint64_t>(version());  // goes on with whoever publishes next
   const messages::ParametersInfo info{version(), policy.fingerprint(), 0, DType::kF32, publications_++};
@@ -220,6 +223,7 @@ void LearnerActor::report(Report& report) const {
 
 Result<RoleState> LearnerActor::save() const {
   RoleState state;
+  TROUPE_TRY(learner_->program().fetch());
   for (const messages::TensorBytes& tensor : learner::save_state(learner_->program())) {
     state.tensors.push_back({tensor.name, tensor.dtype, tensor.shape, {tensor.bytes.begin(), tensor.bytes.end()}});
   }

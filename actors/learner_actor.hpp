@@ -16,11 +16,12 @@ namespace troupe::actors {
 
 struct LearnerActorOptions {
   learner::d4pg::LearnerOptions learner;
-  std::int64_t count = 1;            ///< instances; several are a group, each with d4pg.batch rows of a step
-  std::int64_t publish_period = 1;   ///< learner steps between two publications of the parameters
-  std::int64_t max_steps = 0;        ///< done after so many; 0: never
-  std::size_t replay_shards = 1;     ///< instances of replay behind `batches` and `priorities`
-  std::size_t parameter_shards = 1;  ///< instances behind `updates`; each gets its piece of every version
+  std::vector<learner::Device> devices = {};  ///< instance i computes on the i-th modulo their count
+  std::int64_t count = 1;                     ///< instances; several are a group, each with d4pg.batch rows of a step
+  std::int64_t publish_period = 1;            ///< learner steps between two publications of the parameters
+  std::int64_t max_steps = 0;                 ///< done after so many; 0: never
+  std::size_t replay_shards = 1;              ///< instances of replay behind `batches` and `priorities`
+  std::size_t parameter_shards = 1;           ///< instances behind `updates`; each gets its piece of every version
   learner::ParamPartition partition = learner::ParamPartition::kRoundRobin;  ///< of the variables over them
   /// Exponent of the importance weights w = (1 / (N P))^beta / max w, used when learner.d4pg.importance_weights is set
   /// (Schaul et al. 2016, section 3.4).

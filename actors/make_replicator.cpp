@@ -6,12 +6,23 @@
 
 namespace troupe::actors {
 
-learner::CompileOptions compile_options(const ReplicaGroupOptions& options) {
+namespace {
+
+std::vector<learner::Device> devices_of(const ReplicaGroupOptions& options) {
+  auto devices = learner::parse_devices(options.device);
+  return devices.ok() ? std::move(devices).value() : std::vector<learner::Device>{};
+}
+
+}  // namespace
+
+learner::CompileOptions compile_options(const ReplicaGroupOptions& options, std::int64_t instance) {
   learner::CompileOptions compile;
   compile.seed = options.seed;
   compile.devices = static_cast<int>(options.devices);
   compile.compute = options.compute == "bf16" ? DType::kBF16 : DType::kF32;
-  compile.shards = static_cast<int>(options.threads);
+  compile.device = learner::device_of(devices_of(options), instance);
+  compile.tf32 = options.compute == "tf32";
+  compile.shards = 0;
   compile.threads = static_cast<int>(options.threads);  // also of the fixed shards of a deterministic program
   return compile;
 }
@@ -19,7 +30,7 @@ learner::CompileOptions compile_options(const ReplicaGroupOptions& options) {
 DType wire_type(const ReplicaGroupOptions& options) { return options.wire == "bf16" ? DType::kBF16 : DType::kF32; }
 
 Result<std::unique_ptr<learner::Replicator>> make_replicator(learner::Replica& replica,
-                                                             const ReplicaGroupOptions& options,
+                                                             const ReplicaGroupOptions& options, std::int64_t instance,
                                                              std::int64_t first_step,
                                                              collectives::Communicator* communicator) {
   // A replica on several devices is one replica: its step_fn places its stages by ReplicaContext::device().
@@ -37,7 +48,8 @@ Result<std::unique_ptr<learner::Replicator>> make_replicator(learner::Replica& r
                : options.reduce == "reduction_to_one" ? collectives::InProcessAlgorithm::kReductionToOne
                                                       : collectives::InProcessAlgorithm::kCollective;
   how.deterministic = options.deterministic;
-  how.compile = compile_options(options);
+  how.compile = compile_options(options, instance);
+  how.devices = devices_of(options);
   how.first_step = first_step;
   how.wire = wire_type(options);
   how.communicator = communicator;

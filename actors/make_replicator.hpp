@@ -11,8 +11,9 @@
 
 namespace troupe::actors {
 
-/// How a group's programs are compiled, the same for all of its members.
-learner::CompileOptions compile_options(const ReplicaGroupOptions& options);
+/// How a group's programs are compiled, the same for all of its members but the device, which is that of instance
+/// `instance`. The options are checked.
+learner::CompileOptions compile_options(const ReplicaGroupOptions& options, std::int64_t instance);
 
 /// How its gradients travel between processes.
 DType wire_type(const ReplicaGroupOptions& options);
@@ -20,7 +21,7 @@ DType wire_type(const ReplicaGroupOptions& options);
 /// `replica` outlives what is returned, and so does the communicator, which "multi_worker" needs. Errors: those of the
 /// replicator; kInvalidArgument for one whose replicas are run by roles of their own.
 Result<std::unique_ptr<learner::Replicator>> make_replicator(learner::Replica& replica,
-                                                             const ReplicaGroupOptions& options,
+                                                             const ReplicaGroupOptions& options, std::int64_t instance,
                                                              std::int64_t first_step,
                                                              collectives::Communicator* communicator);
 

@@ -29,7 +29,7 @@ class Membership {
   struct Node {
     std::string name;
     State state = State::kExpected;
-    std::uint32_t incarnation = 0;    ///< of the dead: that of the process to come
+    std::uint32_t incarnation = 0;  ///< of the dead: that of the process to come
     std::uint64_t birth = 0;
     Duration last_heard{};
     Duration lost_at{-1};             ///< < 0: its connection stands

@@ -37,6 +37,7 @@ struct ParameterServerOptions {
   std::int64_t workers = 1;
   std::int64_t batch = 0;  ///< rows of one batch of every worker, together; each takes an equal share, to one row
   learner::CompileOptions compile;
+  std::vector<learner::Device> devices = {};  ///< worker i computes on the i-th modulo their count
   std::int64_t shards = 1;
   learner::ParamPartition partition = learner::ParamPartition::kPartitioned;
   std::int64_t part_bytes = learner::kDefaultPartBytes;

@@ -39,8 +39,9 @@ Status PsWorkerActor::start() {
     TROUPE_ASSIGN(batches, restored_.counter("batches"));
   }
   TROUPE_ASSIGN(replica_, options_.make_replica());
-  TROUPE_ASSIGN(worker_, learner::ParameterServerWorker::make(*replica_, plan(options_, identity_.index, batches),
-                                                              options_.transfer));
+  learner::ParameterServerPlan own = plan(options_, identity_.index, batches);
+  own.compile.device = learner::device_of(options_.devices, identity_.index);
+  TROUPE_ASSIGN(worker_, learner::ParameterServerWorker::make(*replica_, own, options_.transfer));
   if (options_.make_publish) {
     TROUPE_ASSIGN(publish_, options_.make_publish());
   }
@@ -215,6 +216,7 @@ void PsWorkerActor::report(Report& report) const {
 Result<RoleState> PsWorkerActor::save() const {
   if (worker_ == nullptr) return restored_;
   RoleState saved;
+  TROUPE_TRY(worker_->program().fetch());
   learner::ParamBuffer& state = worker_->program().state();
   for (const learner::ParamEntry& entry : state.layout().entries) {
     const auto bytes = std::as_bytes(state.tensor(entry));

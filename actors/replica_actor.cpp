@@ -46,6 +46,7 @@ Result<std::unique_ptr<Role>> ReplicaActor::make(const ReplicaActorOptions& opti
 ReplicaActor::ReplicaActor(ReplicaActorOptions options, const RoleIdentity& identity, ReplicaPublisher publisher)
     : options_(std::move(options)),
       name_(identity.name()),
+      instance_(identity.index),
       run_directory_(identity.run_directory),
       member_(identity.group),
       publisher_(std::move(publisher)) {}
@@ -56,11 +57,11 @@ Status ReplicaActor::start() {
     TROUPE_ASSIGN(first_step, restored_.counter("steps"));
   }
   collectives::Communicator* const members = member_.in_group() ? &member_.communicator() : nullptr;
-  TROUPE_ASSIGN(replicator_, make_replicator(replica(), options_.group, first_step, members));
+  TROUPE_ASSIGN(replicator_, make_replicator(replica(), options_.group, instance_, first_step, members));
   if (members != nullptr) members_ = static_cast<learner::MultiWorker*>(replicator_.get());
   const learner::Program& program = replicator_->program();
-  log::info("{}: {}, products by {}, {} kernels", name_, options_.group.replicator, program.gemm_backend_name(),
-            program.instruction_set());
+  log::info("{}: {} on {}, products by {}, {} kernels", name_, options_.group.replicator,
+            learner::to_string(program.device()), program.gemm_backend_name(), program.instruction_set());
   if (restored_.counters.empty()) return {};
   std::vector<messages::TensorBytes> tensors;
   for (const StateTensor& tensor : restored_.tensors) {
@@ -117,6 +118,7 @@ Result<RoleState> ReplicaActor::save() const {
   if (replicator_ == nullptr) return restored_;
   RoleState state;
   learner::Program& program = replicator_->program();
+  TROUPE_TRY(program.fetch());
   for (const messages::TensorBytes& tensor : learner::save_state(program)) {
     state.tensors.push_back({tensor.name, tensor.dtype, tensor.shape, {tensor.bytes.begin(), tensor.bytes.end()}});
   }

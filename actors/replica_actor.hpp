@@ -54,6 +54,7 @@ class ReplicaActor final : public Role {
 
   ReplicaActorOptions options_;
   std::string name_;
+  std::int64_t instance_;
   std::filesystem::path run_directory_;
   GroupMember member_;
   std::unique_ptr<ReplicaExchange> exchange_;  ///< null: it trains alone

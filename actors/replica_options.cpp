@@ -6,6 +6,8 @@
 #include <array>
 #include <string_view>
 
+#include <troupe/learner/device.hpp>
+
 namespace troupe::actors {
 namespace {
 
@@ -50,8 +52,16 @@ Status check(const ReplicaGroupOptions& o) {
   const std::int64_t rows = std::max<std::int64_t>(o.batch_size / std::max<std::int64_t>(o.count, 1), 1);
   demand(o.threads >= 1 && o.threads <= rows,
          fmt::format("threads: got {}, expected 1 to the rows of a replica's batch, which threads share", o.threads));
-  demand(o.compute == "fp32" || o.compute == "bf16",
-         fmt::format("compute: unknown \"{}\", expected fp32 or bf16", o.compute));
+  demand(o.compute == "fp32" || o.compute == "bf16" || o.compute == "tf32",
+         fmt::format("compute: unknown \"{}\", expected fp32, tf32 or bf16", o.compute));
+  if (const auto devices = learner::parse_devices(o.device); !devices.ok()) {
+    mistakes.push_back(devices.error().message);
+  } else {
+    const bool gpu = std::ranges::any_of(*devices, [](learner::Device device) { return device != learner::Device{}; });
+    demand(!gpu || (!o.deterministic && o.devices == 1),
+           fmt::format("device: got {}, but {} is for the processor alone", fmt::join(o.device, ", "),
+                       o.deterministic ? "deterministic" : "model_parallel"));
+  }
   demand(o.discriminators == 1 || is_split_gan(o),
          fmt::format("discriminators: got {}, but replicator \"{}\" has no role for them", o.discriminators,
                      o.replicator));

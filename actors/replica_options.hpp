@@ -23,9 +23,13 @@ struct ReplicaGroupOptions {
   std::int64_t steps = 2000;          ///< the group is done after so many
   bool deterministic = false;         ///< the same bits for 1, 2, 4 and 8 replicas
   std::string wire = "fp32";          ///< "bf16": half the bytes between processes, sums in float32
-  std::string compute = "fp32";       ///< "bf16": products and images; weights, statistics and losses stay float32
-  std::int64_t threads = 1;           ///< that share a step of a replica, on each of its devices
-  std::uint64_t seed = 1;             ///< of parameters and data
+  /// "bf16": products and images; weights, statistics and losses stay float32. "tf32": on a GPU, products may round
+  /// their operands so.
+  std::string compute = "fp32";
+  /// "cpu", "cuda:N" or "auto"; of several, replica or instance i has the i-th modulo their count.
+  std::vector<std::string> device = {"cpu"};
+  std::int64_t threads = 1;  ///< that share a step of a replica, on each of its devices
+  std::uint64_t seed = 1;    ///< of parameters and data
   // "parameter_server" and "sync_replicas".
   std::int64_t ps_shards = 1;          ///< instances that hold the parameters
   std::string ps_partition = "fixed";  ///< of variables over them: or "min_size", "max_size"

@@ -38,6 +38,7 @@ ReplicaParameters::ReplicaParameters(Program& program, std::string_view only) {
 }
 
 Status ReplicaParameters::gather(Program& trained, std::span<float> out) const {
+  TROUPE_TRY(trained.fetch());
   for (const Tensor& tensor : tensors_) {
     if (!tensor.group.empty() && trained.params(tensor.group) == nullptr) {
       return Error{Code::kNotFound, fmt::format("no parameter group {} is trained", tensor.group)};

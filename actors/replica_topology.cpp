@@ -19,7 +19,11 @@ ParameterServerOptions parameter_server_options(const ReplicaGroupOptions& group
   server.make_replica = model.make;
   server.workers = group.count;
   server.batch = group.batch_size;
-  server.compile = compile_options(group);
+  server.compile = compile_options(group, 0);
+  server.compile.device = {};  // of the shards, which only add up
+  for (std::int64_t worker = 0; worker < group.count; ++worker) {
+    server.devices.push_back(compile_options(group, worker).device);
+  }
   server.shards = group.ps_shards;
   server.partition = group.ps_partition == "min_size"   ? learner::ParamPartition::kMinSize
                      : group.ps_partition == "max_size" ? learner::ParamPartition::kMaxSize

@@ -20,6 +20,7 @@ struct InferenceOptions {
   std::int64_t count = 1;        ///< servers
   std::int64_t batch_size = 32;  ///< observations in a batch at most; fewer when there are not as many env actors
   double max_wait_ms = 1;        ///< longest wait of a batch's first observation for the others
+  std::vector<std::string> device = {"cpu"};  ///< "cpu", "cuda:N" or "auto"; server i has the i-th modulo their count
 };
 
 struct StalenessOptions {
@@ -56,8 +57,11 @@ struct LearnerOptions {
   std::int64_t target_update_period = 100;  ///< learner steps between hard copies to the target networks
   double action_gradient_clip = 1;          ///< largest norm of dQ/da of a row in the policy's loss; 0: no clipping
   double gradient_norm_clip = 40;           ///< largest global norm of each network's gradient; 0: no clipping
-  std::string compute = "fp32";             ///< "fp32" or "bf16" (bfloat16 products, fp32 weights, targets and losses)
-  std::int64_t threads = 1;                 ///< CPU shards of a learner step
+  /// "fp32", "tf32" (as on a GPU, products may round their operands) or "bf16" (bfloat16 products, fp32 weights,
+  /// targets and losses).
+  std::string compute = "fp32";
+  std::vector<std::string> device = {"cpu"};  ///< "cpu", "cuda:N" or "auto"; learner i has the i-th modulo their count
+  std::int64_t threads = 1;                   ///< CPU shards of a learner step
 };
 
 struct ParametersOptions {

@@ -43,6 +43,7 @@ int run(int argc, char** argv) {
   add_verify_command(app, &chosen);
   add_envs_command(app, &chosen);
   add_config_command(app, &chosen);
+  add_doctor_command(app, &chosen);
   add_version_command(app, &chosen);
   if (argc > 1) {
     const Status known = check_command(app, argv[1]);

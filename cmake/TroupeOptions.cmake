@@ -30,6 +30,7 @@ if(CCACHE_PROGRAM)
   # Paths relative to the tree, so that several checkouts share what they compiled.
   set(CMAKE_CXX_COMPILER_LAUNCHER
       ${CMAKE_COMMAND} -E env CCACHE_BASEDIR=${CMAKE_SOURCE_DIR} CCACHE_NOHASHDIR=1 ${CCACHE_PROGRAM})
+  set(CMAKE_CUDA_COMPILER_LAUNCHER ${CMAKE_CXX_COMPILER_LAUNCHER})
 endif()
 
 # Everyone, inside and outside of the tree, includes <troupe/folder/file.hpp>: here `troupe` is a link to the tree.

@@ -22,6 +22,9 @@ class UpdateRule {
   /// decay: what of the parameter group weight decay applies to, of which args' element i is element `offset` + i.
   void apply(const UpdateArgs& args, std::span<const DecayStretch> decay, std::int64_t offset = 0) const;
 
+  /// For whoever applies it elsewhere: step_size and what follows it, the rest is not set.
+  const UpdateArgs& constants() const { return constants_; }
+
  private:
   void apply_range(UpdateArgs args, float weight_decay) const;
 

@@ -7,6 +7,7 @@
 #include <thread>
 
 #include <troupe/core/rng.hpp>
+#include <troupe/learner/cuda/cuda_program.hpp>
 #include <troupe/learner/ops/internal.hpp>
 #include <troupe/learner/program_impl.hpp>
 
@@ -59,9 +60,11 @@ class Compiler {
                                            .rows = (batch_ + options_.shards - 1) / options_.shards,
                                            .devices = impl.devices,
                                            .compute = options_.compute,
-                                           .backend = options_.gemm}));
+                                           .backend = options_.gemm,
+                                           .gpu = options_.device.is_gpu()}));
     make_parameters();
     make_values();
+    if (options_.device.is_gpu()) return make_on_gpu();
     for (std::size_t s = 0; s < impl.shards.size(); ++s) TROUPE_TRY(make_shard(s));
     make_results();
     make_exchange();
@@ -74,6 +77,20 @@ class Compiler {
   }
 
  private:
+  Status make_on_gpu() {
+    Shard& shard = impl_->shards[0];
+    shard.rows = batch_;
+    make_gradients(shard);
+    for (const auto& [state, value] : data_.assigns) {
+      const PlanValue& to = plan_.values[state];
+      impl_->assigns.push_back({nullptr, to.offset, to.spec.shape.elements()});
+    }
+    make_minimized();
+    TROUPE_ASSIGN(auto gpu, Gpu::open(options_.device.cuda));
+    TROUPE_ASSIGN(impl_->cuda, CudaProgram::make(std::move(gpu), data_, plan_, *impl_));
+    return {};
+  }
+
   bool accumulates() const { return options_.accumulate > 1 && options_.update; }
   std::int64_t bytes(DType dtype) const { return element_bytes(dtype, options_.compute); }
 
@@ -145,6 +162,14 @@ class Compiler {
     for (std::size_t i = 0; i < data_.joints.size(); ++i) impl_->joints[i].joint = data_.joints[i];
   }
 
+  void make_gradients(Shard& shard) {
+    for (std::size_t g = 0; g < data_.groups.size(); ++g) {
+      const bool minimized = std::ranges::count(data_.minimized, static_cast<std::int32_t>(g), &MinimizeDef::group) > 0;
+      shard.gradients.push_back(make_aligned<std::byte>(
+          minimized ? static_cast<std::size_t>(data_.groups[g].layout.elements * bytes(DType::kF32)) : 0));
+    }
+  }
+
   Status make_shard(std::size_t index) {
     Shard& shard = impl_->shards[index];
     const auto count = static_cast<std::int64_t>(impl_->shards.size()), s = static_cast<std::int64_t>(index);
@@ -152,11 +177,7 @@ class Compiler {
     shard.first_row = s * (batch_ / count) + std::min(s, batch_ % count);
     shard.arena = make_aligned<std::byte>(static_cast<std::size_t>(plan_.arena_bytes));
     impl_->arena_bytes += static_cast<std::size_t>(plan_.arena_bytes);
-    for (std::size_t g = 0; g < data_.groups.size(); ++g) {
-      const bool minimized = std::ranges::count(data_.minimized, static_cast<std::int32_t>(g), &MinimizeDef::group) > 0;
-      shard.gradients.push_back(make_aligned<std::byte>(
-          minimized ? static_cast<std::size_t>(data_.groups[g].layout.elements * bytes(DType::kF32)) : 0));
-    }
+    make_gradients(shard);
     for (const PlanValue& value : plan_.values) {
       if (value.spec.place == Place::kRows && value.spec.shape[0] * shard.rows % batch_ != 0) {
         return Error{
@@ -319,6 +340,10 @@ class Compiler {
       const PlanValue& state = plan_.values[data_.assigns[i].first];
       impl_->assigns.push_back({address(0, plan_.assigned[i]), state.offset, state.spec.shape.elements()});
     }
+    make_minimized();
+  }
+
+  void make_minimized() {
     for (const MinimizeDef& def : data_.minimized) {
       Minimized& made = impl_->minimized.emplace_back();
       made.group = static_cast<std::size_t>(def.group);
@@ -406,8 +431,14 @@ class Compiler {
 
 }  // namespace
 
-Result<std::unique_ptr<Program>> Program::compile(const Graph& graph, const CompileOptions& options) {
+Result<std::unique_ptr<Program>> Program::compile(const Graph& graph, const CompileOptions& asked) {
   TROUPE_TRY(graph.status());
+  CompileOptions options = asked;
+  options.device = resolve(asked.device);
+  if (options.shards == 0) {
+    const std::int64_t threads = std::min<std::int64_t>(options.threads, graph.batch());
+    options.shards = options.device.is_gpu() ? 1 : static_cast<int>(std::max<std::int64_t>(threads, 1));
+  }
   const DType compute = options.compute;
   if (compute != DType::kF32 && compute != DType::kBF16 && compute != DType::kF64) {
     return Error{Code::kInvalidArgument, fmt::format("compile: compute type {}, expected float32, bfloat16 or float64",
@@ -427,6 +458,11 @@ Result<std::unique_ptr<Program>> Program::compile(const Graph& graph, const Comp
         return Error{Code::kInvalidArgument, "compile: joint functions work on float32, not on float64"};
     }
   }
+  if (options.device.is_gpu() && (options.shards != 1 || options.devices != 1 || compute == DType::kF64)) {
+    return Error{Code::kInvalidArgument,
+                 fmt::format("compile: {} shards on {} devices in {}, expected 1, 1 and float32 or bfloat16 on {}",
+                             options.shards, options.devices, troupe::to_string(compute), to_string(options.device))};
+  }
   if (options.threads < 0) {
     return Error{Code::kInvalidArgument, fmt::format("compile: {} threads, expected at least 0", options.threads)};
   }
@@ -443,6 +479,7 @@ Result<std::unique_ptr<Program>> Program::compile(const Graph& graph, const Comp
   impl->set_rows(graph.batch());
   std::unique_ptr<Program> program(new Program(std::move(impl)));
   program->parameters_changed();
+  TROUPE_TRY(program->impl_->lost);
   return program;
 }
 

@@ -41,6 +41,7 @@ Status DeviceReplicas::build(Replica& replica, Updates updates) {
     if (updates == Updates::kCentral) replica_context.leave_gradients();
     replica.step_fn(replica_context, StepInputs(graph, made.input->signature()));
     CompileOptions compile = options_.compile;
+    if (!options_.devices.empty()) compile.device = device_of(options_.devices, r);
     compile.update = updates == Updates::kMirrored || r == 0;
     TROUPE_ASSIGN(made.program, Program::compile(graph, compile));
   }

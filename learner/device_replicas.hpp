@@ -1,5 +1,5 @@
 #pragma once
-// Replicators of one process with a replica per device; here a device is a thread, or several (CompileOptions).
+// Replicators of one process with a replica per device: a GPU, or a thread of the processor, or several of them.
 //
 //   MultiDevice     every replica has all parameters and makes the same update with the reduced gradient, so they stay
 //                   equal (MultiGpuReplicator, MirroredStrategy)
@@ -24,9 +24,10 @@ namespace troupe::learner {
 
 struct DeviceReplicasOptions {
   int replicas = 2;
-  std::int64_t global_batch = 0;  ///< divided evenly; some replicas have one row more when that leaves a rest
-  CompileOptions compile;         ///< of each replica
-  std::int64_t first_step = 0;    ///< InputContext::first_step
+  std::int64_t global_batch = 0;     ///< divided evenly; some replicas have one row more when that leaves a rest
+  CompileOptions compile;            ///< of each replica
+  std::vector<Device> devices = {};  ///< replica i has the i-th modulo their count; empty: all have compile.device
+  std::int64_t first_step = 0;       ///< InputContext::first_step
   std::int64_t check_every_steps = kCheckEverySteps;  ///< of MultiDevice, see keep_consistent()
   /// How they reduce what MultiDevice's optimisers and collectives in the step reduce; all give the same bits.
   collectives::InProcessAlgorithm reduce = collectives::InProcessAlgorithm::kCollective;

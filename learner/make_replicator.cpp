@@ -57,6 +57,7 @@ Result<std::unique_ptr<Replicator>> make_replicator(Replica& replica, const Repl
   const DeviceReplicasOptions of_devices{.replicas = replicas,
                                          .global_batch = options.global_batch,
                                          .compile = compile,
+                                         .devices = options.devices,
                                          .first_step = options.first_step,
                                          .reduce = options.reduce};
   switch (options.kind) {

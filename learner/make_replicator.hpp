@@ -26,7 +26,8 @@ struct ReplicatorOptions {
   collectives::InProcessAlgorithm reduce = collectives::InProcessAlgorithm::kCollective;  ///< of these
   /// Bitwise the same parameters for 1, 2, 4 and 8 replicas of one global batch; see virtual_shards().
   bool deterministic = false;
-  CompileOptions compile;  ///< of each replica; with `deterministic`, shards is made
+  CompileOptions compile;            ///< of each replica; with `deterministic`, shards is made
+  std::vector<Device> devices = {};  ///< of kMultiDevice and kCentralStorage, see device_of(); empty: compile.device
   std::int64_t first_step = 0;
   DType wire = DType::kF32;                           ///< of gradients between the members of kMultiWorker
   collectives::Communicator* communicator = nullptr;  ///< of kMultiWorker; outlives the replicator

@@ -81,7 +81,10 @@ Status MultiWorker::build(const InputContext& context) {
     compile.shards = static_cast<int>(std::clamp<std::int64_t>(own, 1, context.replica_batch));
   }
   TROUPE_ASSIGN(std::unique_ptr<Program> program, Program::compile(graph, compile));
-  if (program_ != nullptr) TROUPE_TRY(restore_state(*program, save_state(*program_), program_->step()));
+  if (program_ != nullptr) {
+    TROUPE_TRY(program_->fetch());
+    TROUPE_TRY(restore_state(*program, save_state(*program_), program_->step()));
+  }
   taken_.reset();  // it leads into the pipeline before
   input_ = std::move(input);
   inputs_ = context.first_step;

@@ -55,6 +55,7 @@ struct PlanOptions {
   int devices = 1;              ///< logical ones are taken modulo it
   DType compute = DType::kF32;  ///< kF32, kBF16 or kF64
   GemmBackend backend = GemmBackend::kAuto;
+  bool gpu = false;  ///< weights of convolutions are packed as the GPU's plug-in wants them, whatever `backend` says
 };
 
 struct Plan {

@@ -6,12 +6,20 @@
 #include <cstring>
 #include <map>
 
+#include <troupe/learner/cuda/cuda_program.hpp>
 #include <troupe/learner/program_impl.hpp>
 
 namespace troupe::learner {
 
 Program::Program(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Program::~Program() = default;
+
+Program::Impl::Impl(int shards, int threads, int devices)
+    : devices(devices),
+      pool(threads * devices),
+      shards(static_cast<std::size_t>(shards)),
+      progress(static_cast<std::size_t>(shards * devices)) {}
+Program::Impl::~Impl() = default;
 
 namespace {
 
@@ -24,6 +32,7 @@ void point_at(std::span<Shard> shards, BoundInput& input, const std::byte* data,
     shards[shard].operands[operand].data =
         const_cast<std::byte*>(data) + (rows ? shards[shard].first_row * row_bytes : 0);
   }
+  input.data = data;
   input.bound = true;
 }
 
@@ -141,19 +150,34 @@ Status Program::run(Phase phase) {
   impl_->phase = phase;
   impl_->failure = {};
   impl_->stopped = false;
-  for (Progress& progress : impl_->progress) progress.calls = 0;  // no thread runs yet
   impl_->skip = false;
-  const bool exchanging = impl_->exchange && phase == Phase::kStep;
-  if (exchanging) impl_->exchange->begin();
-  impl_->pool.run([](void* impl, int shard) { static_cast<Impl*>(impl)->run_thread(shard); }, impl_.get());
-  if (exchanging && impl_->failure.ok()) impl_->failure = impl_->exchange->finish();
+  impl_->cuda ? impl_->run_on_gpu() : impl_->run_on_threads();
   impl_->gradients_ready = phase == Phase::kGradients && impl_->failure.ok();
   TROUPE_TRY(impl_->failure);
-  if (phase != Phase::kUpdate) impl_->collect();
   if (phase == Phase::kGradients || impl_->minimized.empty() || !impl_->count_run()) return {};
   ++(impl_->skip ? impl_->skipped : impl_->step);
   impl_->skipped_in_a_row = impl_->skip ? impl_->skipped_in_a_row + 1 : 0;
   return {};
+}
+
+void Program::Impl::run_on_threads() {
+  for (Progress& device : progress) device.calls = 0;  // no thread runs yet
+  const bool exchanging = exchange && phase == Phase::kStep;
+  if (exchanging) exchange->begin();
+  pool.run([](void* impl, int shard) { static_cast<Impl*>(impl)->run_thread(shard); }, this);
+  if (exchanging && failure.ok()) failure = exchange->finish();
+  if (failure.ok() && phase != Phase::kUpdate) collect();
+}
+
+void Program::Impl::run_on_gpu() { failure = lost.ok() ? cuda->run() : lost; }
+
+void Program::Impl::fetch() {
+  if (cuda && lost.ok()) lost = cuda->fetch_parameters();
+}
+
+Status Program::fetch() {
+  impl_->fetch();
+  return impl_->lost;
 }
 
 std::span<const std::string> Program::metric_names() const { return impl_->metric_names; }
@@ -172,22 +196,39 @@ std::span<const double> Program::output_f64(std::string_view name) const {
 }
 
 std::size_t Program::group_count() const { return impl_->groups.size(); }
-ParamBuffer& Program::group(std::size_t index) { return *impl_->groups[index].params; }
-const ParamBuffer& Program::group(std::size_t index) const { return *impl_->groups[index].params; }
+ParamBuffer& Program::group(std::size_t index) {
+  impl_->fetch();
+  return *impl_->groups[index].params;
+}
+const ParamBuffer& Program::group(std::size_t index) const { return const_cast<Program*>(this)->group(index); }
 
 ParamBuffer* Program::params(std::string_view group) {
+  impl_->fetch();
   for (const Group& each : impl_->groups) {
     if (each.params->layout().group == group) return each.params.get();
   }
   return nullptr;
 }
 const ParamBuffer* Program::params(std::string_view group) const { return const_cast<Program*>(this)->params(group); }
-ParamBuffer& Program::state() { return *impl_->state.params; }
+ParamBuffer& Program::state() {
+  impl_->fetch();
+  return *impl_->state.params;
+}
 ParamBuffer* Program::accumulation() { return impl_->accumulation.get(); }
 
-void Program::assign_states() { impl_->assign_states(); }
+void Program::assign_states() {
+  if (impl_->cuda) {
+    if (impl_->lost.ok()) impl_->lost = impl_->cuda->assign_states();
+    return;
+  }
+  impl_->assign_states();
+}
 
 void Program::parameters_changed() {
+  if (impl_->cuda) {
+    if (impl_->lost.ok()) impl_->lost = impl_->cuda->send_parameters();
+    return;
+  }
   const auto refresh = [this](Group& group) {
     const std::span<const float> values = group.params->values();
     if (impl_->options.compute == DType::kF64) std::ranges::copy(values, group.values_f64.get());
@@ -203,6 +244,9 @@ std::span<float> Program::gradient(std::string_view group) {
   for (Minimized& minimized : impl_->minimized) {
     const ParamLayout& layout = impl_->groups[minimized.group].params->layout();
     if (layout.group != group) continue;
+    if (impl_->cuda && impl_->lost.ok()) {
+      impl_->lost = impl_->cuda->fetch_gradient(static_cast<std::size_t>(&minimized - impl_->minimized.data()));
+    }
     float* const data = impl_->options.compute == DType::kF64 ? minimized.gradient_f64.get()
                                                               : const_cast<float*>(minimized.gradients[0]);
     return {data, static_cast<std::size_t>(layout.elements)};
@@ -216,10 +260,12 @@ std::int64_t Program::skipped() const { return impl_->skipped; }
 std::int64_t Program::skipped_in_a_row() const { return impl_->skipped_in_a_row; }
 
 std::string_view Program::gemm_backend_name() const {
+  if (impl_->cuda) return "cublaslt";
   return to_string(impl_->options.compute == DType::kF64 ? GemmBackend::kEigen : resolve(impl_->options.gemm));
 }
 std::string_view Program::instruction_set() const { return impl_->table->instruction_set; }
-std::size_t Program::arena_bytes() const { return impl_->arena_bytes; }
+std::size_t Program::arena_bytes() const { return impl_->cuda ? impl_->cuda->bytes() : impl_->arena_bytes; }
+Device Program::device() const { return impl_->options.device; }
 
 int Program::devices() const { return impl_->devices; }
 

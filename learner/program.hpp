@@ -11,6 +11,7 @@
 
 #include <troupe/core/error.hpp>
 #include <troupe/core/tensor.hpp>
+#include <troupe/learner/device.hpp>
 #include <troupe/learner/gemm.hpp>
 #include <troupe/learner/graph.hpp>
 #include <troupe/learner/param_buffer.hpp>
@@ -25,6 +26,7 @@ struct CompileOptions {
   /// Parts into which the batch is split; each gets batch / shards rows, the first ones one more. What is summed over
   /// shards is added in the order of learner/tree_sum.hpp, so results are the same bits for a fixed number of shards,
   /// and for several replicas with as many shards in all (a power of two each).
+  /// 0: one for each of `threads`, and one on a GPU.
   int shards = 1;
   /// Threads that run the shards of a device, the calling one included; changes no bit. 0: one a shard, as far as there
   /// are processors; never more than shards.
@@ -32,6 +34,10 @@ struct CompileOptions {
   /// Devices that the graph's nodes are split over, by their logical device (Graph::set_device) modulo this number;
   /// changes no bit. Each has threads of its own, and no more than the graph names are used.
   int devices = 1;
+  /// The processor, or a GPU; then shards and devices are 1, and threads mean nothing.
+  Device device;
+  /// On a GPU: products and convolutions of float32 round their operands to TF32 (10 bits of mantissa) for speed.
+  bool tf32 = false;
   /// kF32; kBF16: matrix products take bfloat16 operands and sum in float32, everything else is float32;
   /// kF64: for checking gradients, cannot update parameters or run joint functions.
   DType compute = DType::kF32;
@@ -55,6 +61,10 @@ enum class Phase : std::uint8_t {
   kUpdate,     ///< the rest of the step that kGradients began
 };
 
+/// Parameters, state and gradients are the host's, below, whatever the device: of a GPU's program they are copies that
+/// the functions which give them bring up to date first, when a run has changed them. That can fail with the GPU, which
+/// fetch() and the next run() then say; whoever stores or sends parameters asks fetch().
+///
 /// Neither copies nor moves. One thread at a time may call it; different programs are independent.
 class Program {
  public:
@@ -93,6 +103,9 @@ class Program {
   std::size_t group_count() const;
   ParamBuffer& group(std::size_t index);
   const ParamBuffer& group(std::size_t index) const;
+  /// Brings the host's copies of a GPU's program up to date. Errors: kInternal, the GPU's; what groups hold is then
+  /// old.
+  Status fetch();
   /// Null for an unknown name. After writing values, call parameters_changed().
   ParamBuffer* params(std::string_view group);
   const ParamBuffer* params(std::string_view group) const;
@@ -116,15 +129,16 @@ class Program {
   std::int64_t skipped() const;
   std::int64_t skipped_in_a_row() const;
 
-  /// "onednn" or "eigen", and "avx512", "avx2" or "generic": reported at start.
+  /// "onednn", "eigen" or "cublaslt", and "avx512", "avx2" or "generic": reported at start.
   std::string_view gemm_backend_name() const;
   std::string_view instruction_set() const;
-  /// Bytes of all arenas.
+  Device device() const;
+  /// Bytes of all arenas, or of all that is on the GPU.
   std::size_t arena_bytes() const;
   /// Devices in use: at most those compiled for, and those that the graph names.
   int devices() const;
   /// With timing on, each kernel call of shard 0 is timed; report() lists them by op, slowest first, for each device
-  /// and with the time that it waited for others.
+  /// and with the time that it waited for others. A GPU's program has no times: its profilers tell more.
   void set_timing(bool on);
   std::string report() const;
 

@@ -55,12 +55,15 @@ struct Shard {
   std::vector<Call> calls;
 };
 
+class CudaProgram;
+
 struct BoundInput {
   std::string name;
   ValueSpec spec;
   bool used = false;
   bool bound = false;
   std::vector<std::pair<std::size_t, std::size_t>> operands;  ///< shard, index into its operands
+  const std::byte* data = nullptr;                            ///< of all rows, as bound
   AlignedArray<std::byte> staging{nullptr, nullptr};          ///< data that had to be converted or filled up
 };
 
@@ -124,11 +127,8 @@ inline constexpr std::int64_t kNormBlock = 4096;
 
 struct Program::Impl {
   /// threads: of each device.
-  Impl(int shards, int threads, int devices)
-      : devices(devices),
-        pool(threads * devices),
-        shards(static_cast<std::size_t>(shards)),
-        progress(static_cast<std::size_t>(shards * devices)) {}
+  Impl(int shards, int threads, int devices);
+  ~Impl();
 
   CompileOptions options;
   std::int64_t batch = 0;
@@ -152,6 +152,8 @@ struct Program::Impl {
   std::vector<std::size_t> stops;  ///< calls at which all shards meet (joints, of more than one), and the end
   std::int64_t rows = 0;           ///< of the present batch that are data
   std::unique_ptr<GradientExchange> exchange;  ///< of large models with replicas; else null
+  std::unique_ptr<CudaProgram> cuda;           ///< of a GPU's program, which has no calls; else null
+  Status lost;                                 ///< of the GPU, whose parameters are gone
   std::int64_t step = 0;
   std::int64_t skipped = 0;
   std::int64_t skipped_in_a_row = 0;
@@ -165,6 +167,11 @@ struct Program::Impl {
   bool skip = false;                 ///< the present run's gradients are not finite; written by thread 0 at its end
 
   void set_rows(std::int64_t valid);
+  /// Brings the host's copies up to date; a failure stays in `lost`.
+  void fetch();
+  /// A run's work, in `phase`; what fails is in `failure`.
+  void run_on_threads();
+  void run_on_gpu();
   void run_thread(int thread);
   void run_calls(int thread);
   void run_stretch(int thread, std::size_t begin, std::size_t end, std::size_t* bucket);

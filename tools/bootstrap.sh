@@ -9,6 +9,7 @@
 #   mujoco-3.17.0/      include/mujoco/*.h, libmujoco.so.3.17.0, plugin/*.so   (from the wheel on PyPI; Apache-2.0)
 #   dm_control-1.0.50/  suite/*.xml, suite/common/*.xml                        (model files; Apache-2.0)
 #   onednn-3.2/         include/*, lib/libdnnl.so.3: Debian's 2.6 takes twice the time with matrix tiles (Apache-2.0)
+#   cudnn-frontend-1.32.0/  include/*: headers of cuDNN's front end, only where nvcc is on PATH           (Apache-2.0)
 #   python/             environments for tests and rivals, see tools/python_env.sh
 # Several starts at once are safe: locks keep them apart, and a folder appears by a rename when it is complete.
 set -euo pipefail
@@ -80,11 +81,15 @@ fetch_files() {
   fetch_wheel onednn-3.2/include onednn-devel-cpu-gomp==2023.2.0 manylinux1_x86_64 \
     9763c69e8c907e119056bd52ad918ca84ac9ba939d130a99dfa95ccca3e5e284 "onednn_devel_cpu_gomp-$data/include" \
     '*/include/oneapi/dnnl/*'
+  command -v nvcc >/dev/null || return 0
+  fetch_wheel cudnn-frontend-1.32.0/include nvidia-cudnn-frontend==1.32.0 manylinux_2_28_x86_64 \
+    c6006556017a4d1c914c52a556c71b1267f2d6a0500f742e7b4edef539878df0 include 'include/*'
 }
 
 configure() {
   cmake -S "$root" --preset release -DTROUPE_MUJOCO_DIR="$cache/mujoco-3.17.0" \
-    -DTROUPE_DM_CONTROL_DIR="$cache/dm_control-1.0.50" -DTROUPE_ONEDNN_DIR="$cache/onednn-3.2" "$@" >"$build/configure.log" 2>&1 ||
+    -DTROUPE_DM_CONTROL_DIR="$cache/dm_control-1.0.50" -DTROUPE_ONEDNN_DIR="$cache/onednn-3.2" \
+    -DTROUPE_CUDNN_FRONTEND_DIR="$cache/cudnn-frontend-1.32.0" "$@" >"$build/configure.log" 2>&1 ||
     { cat "$build/configure.log" >&2; die "configuring failed (log: $build/configure.log)"; }
 }
 

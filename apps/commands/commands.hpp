@@ -37,6 +37,7 @@ void add_graph_command(CLI::App& app, Command* chosen);
 void add_verify_command(CLI::App& app, Command* chosen);
 void add_envs_command(CLI::App& app, Command* chosen);
 void add_config_command(CLI::App& app, Command* chosen);
+void add_doctor_command(CLI::App& app, Command* chosen);
 void add_version_command(CLI::App& app, Command* chosen);
 
 /// Prints "troupe: <message>" to stderr and returns `code`.

@@ -214,7 +214,8 @@ class InferenceServer : public ::testing::Test {
  protected:
   std::unique_ptr<Role> make(std::int64_t batch_size, Duration max_wait = milliseconds(2),
                              std::int64_t max_versions = -1) {
-    return InferenceActor::make({8, batch_size, max_wait, small_policy, {max_versions, {}}}, {"inference", 0, 1, 0, 1})
+    const auto policy = [](std::int64_t rows, learner::Device) { return small_policy(rows); };
+    return InferenceActor::make({8, batch_size, max_wait, policy, {max_versions, {}}}, {"inference", 0, 1, 0, 1})
         .value();
   }
   void publish(std::int64_t version) {

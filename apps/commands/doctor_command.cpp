@@ -1,0 +1,102 @@
+// What of a GPU's software this machine has, what is missing and what to do about it.
+#include <CLI/CLI.hpp>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <thread>
+
+#include <troupe/apps/commands/commands.hpp>
+#include <troupe/collectives/nccl.hpp>
+#include <troupe/learner/cuda/cuda_plugin.hpp>
+#include <troupe/learner/device.hpp>
+#include <troupe/learner/gemm.hpp>
+#include <troupe/learner/kernels/kernel_table.hpp>
+
+namespace troupe::apps {
+
+namespace {
+
+using learner::CudaDevice;
+using learner::CudaPlugin;
+using learner::CudnnPlugin;
+
+void line(std::string_view name, std::string_view what) { fmt::print("{:10} {}\n", name, what); }
+
+/// CUDA's way to write 13.0 in a number.
+std::string cuda_version(int version) { return fmt::format("{}.{}", version / 1000, version % 1000 / 10); }
+
+void show_device(const CudaPlugin& plugin, const CudaDevice& device) {
+  const Status usable = plugin.check_code_for(device);
+  line(fmt::format("cuda:{}", device.index),
+       fmt::format("{}, sm_{}{}, {:.0f} GiB{}", device.name, device.major, device.minor,
+                   static_cast<double>(device.total_bytes) / (1U << 30),
+                   usable.ok() ? "" : fmt::format("; {}", usable.error().message)));
+}
+
+void show_plugin(const CudaPlugin& plugin, const std::filesystem::path& path) {
+  int built = 0, count = 0;
+  const std::int32_t* list = nullptr;
+  std::string about = path.string();
+  if (plugin.api().runtime_version(&built) == 0) about += fmt::format(", CUDA {}", cuda_version(built));
+  if (plugin.api().architectures(&list, &count) == 0) {
+    about += ", code for";
+    for (int i = 0; i < count; ++i) about += fmt::format("{} sm_{}", i == 0 ? "" : ",", list[i]);
+  }
+  line("plug-in", about);
+}
+
+void show_driver(const CudaPlugin& plugin) {
+  int driver = 0, built = 0;
+  if (plugin.api().driver_version(&driver) != 0 || driver == 0) {
+    return line("driver", "none: install NVIDIA's driver, 580 or newer (nvidia-smi shows it); programs run on the cpu");
+  }
+  (void)plugin.api().runtime_version(&built);
+  line("driver", fmt::format("for CUDA {}{}", cuda_version(driver),
+                             driver / 1000 >= built / 1000
+                                 ? ""
+                                 : fmt::format("; the plug-in needs {}: install a newer driver", cuda_version(built))));
+}
+
+int doctor() {
+  line("processor", fmt::format("{} threads, {} kernels, products by {}", std::thread::hardware_concurrency(),
+                                learner::kernels_f32().instruction_set,
+                                learner::to_string(learner::resolve(learner::GemmBackend::kAuto))));
+  const std::filesystem::path path = learner::find_plugin("libtroupe_cuda.so");
+  const auto plugin = CudaPlugin::load(path);
+  if (!plugin.ok()) {
+    line("plug-in", fmt::format("{}; it is built where CMake finds nvcc, and looked for in $TROUPE_PLUGIN_PATH, beside "
+                                "the program and in lib/ beside that",
+                                plugin.error().message));
+  } else {
+    show_plugin(*plugin, path);
+    show_driver(*plugin);
+    if (const auto devices = plugin->devices(); devices.ok()) {
+      for (const CudaDevice& device : *devices) show_device(*plugin, device);
+    } else {
+      line("devices", devices.error().message);
+    }
+  }
+  const std::filesystem::path cudnn_path = learner::find_plugin("libtroupe_cudnn.so");
+  const auto cudnn = CudnnPlugin::load(cudnn_path);
+  int version = 0;
+  line("cuDNN",
+       !cudnn.ok() ? fmt::format("{}; only programs that convolve need it", cudnn.error().message)
+       : cudnn->api().version(&version) == 0
+           ? fmt::format("{}.{}.{}, {}", version / 10000, version / 100 % 100, version % 100, cudnn_path.string())
+           : std::string(cudnn->api().library_error()));
+  const auto nccl = collectives::nccl_version();
+  line("NCCL", nccl.ok() ? *nccl : fmt::format("{}; only groups of several GPUs need it", nccl.error().message));
+  line("auto", learner::to_string(learner::resolve({.cuda = learner::Device::kAuto})));
+  return kExitOk;
+}
+
+}  // namespace
+
+void add_doctor_command(CLI::App& app, Command* chosen) {
+  app.add_subcommand("doctor", "Show what this machine has for GPUs, what is missing and what to do")
+      ->callback([chosen] { *chosen = doctor; });
+}
+
+}  // namespace troupe::apps
