@@ -86,6 +86,8 @@ TEST(TrainSchema, EveryKeyIsDocumentedAndReachesItsField) {
                                         "learner.gradient_norm_clip=35",
                                         "learner.compute=bf16",
                                         "learner.threads=36",
+                                        "learner.device=cuda:3",
+                                        "inference.device=[\"cuda:4\", \"cpu\"]",
                                         "parameters.shards=46",
                                         "parameters.partition=greedy",
                                         "evaluator.episodes=37",
@@ -147,6 +149,8 @@ TEST(TrainSchema, EveryKeyIsDocumentedAndReachesItsField) {
   EXPECT_EQ(o.learner.gradient_norm_clip, 35);
   EXPECT_EQ(o.learner.compute, "bf16");
   EXPECT_EQ(o.learner.threads, 36);
+  EXPECT_EQ(o.learner.device, std::vector<std::string>{"cuda:3"});
+  EXPECT_EQ(o.inference.device, (std::vector<std::string>{"cuda:4", "cpu"}));
   EXPECT_EQ(o.parameters.shards, 46);
   EXPECT_EQ(o.parameters.partition, "greedy");
   EXPECT_EQ(o.evaluator.episodes, 37);
@@ -242,6 +246,7 @@ TEST(TrainSchema, EveryKeyOfAReplicaGroupReachesItsField) {
                                         "steps=12",
                                         "compute=bf16",
                                         "threads=2",
+                                        "device=auto",
                                         "wire=bf16",
                                         "layers=[13, 14]",
                                         "optimizer=sgd",
@@ -301,6 +306,7 @@ TEST(TrainSchema, EveryKeyOfAReplicaGroupReachesItsField) {
   EXPECT_EQ(group.wire, "bf16");
   EXPECT_EQ(group.compute, "bf16");
   EXPECT_EQ(group.threads, 2);
+  EXPECT_EQ(group.device, std::vector<std::string>{"auto"});
   EXPECT_EQ(group.ps_shards, 20);
   EXPECT_EQ(group.ps_partition, "max_size");
   EXPECT_EQ(group.staleness, "scale");

@@ -2,6 +2,7 @@
 // The kernels of images by file, for the table in image.cu. As in learner/kernels/image_bodies.hpp, images are values
 // [n, h, w, c] that are stored as float32 or as bfloat16, and gradients gather what an element gets.
 #include <troupe/learner/cuda/kernels/kernel.hpp>
+#include <troupe/learner/cuda/kernels/lanes.hpp>
 
 namespace troupe_cuda {
 
@@ -35,5 +36,18 @@ __device__ inline Pixel pixel_of(std::int64_t row, std::int64_t height, std::int
 struct Range {
   std::int64_t begin, end;
 };
+
+/// The sum over the pixels of some lines and columns of one image, of images [n, height, width, cols], for N channels
+/// from `column` on.
+template <int N, typename S>
+__device__ Lanes<N> sum_of_pixels(const S* images, std::int64_t image, std::int64_t height, std::int64_t width,
+                                  Range hs, Range ws, std::int64_t cols, std::int64_t column) {
+  Lanes<N> sum = all<N>(0);
+  for (std::int64_t h = hs.begin; h < hs.end; ++h) {
+    const std::int64_t line = (image * height + h) * width;
+    for (std::int64_t w = ws.begin; w < ws.end; ++w) sum = sum + load_lanes<N>(images, (line + w) * cols + column);
+  }
+  return sum;
+}
 
 }  // namespace troupe_cuda

@@ -44,11 +44,7 @@ struct AveragePool {
   __device__ void row(Nothing, const Spot& at) const {
     const Pixel out = pixel_of(at.row, window.out_h, window.out_w);
     const Range hs = window.reads(out.h, window.h), ws = window.reads(out.w, window.w);
-    Lanes<N> sum = all<N>(0);
-    for (std::int64_t h = hs.begin; h < hs.end; ++h) {
-      const std::int64_t line = (out.image * window.h + h) * window.w;
-      for (std::int64_t w = ws.begin; w < ws.end; ++w) sum = sum + load_lanes<N>(x, (line + w) * cols + at.column);
-    }
+    const Lanes<N> sum = sum_of_pixels<N>(x, out.image, window.h, window.w, hs, ws, cols, at.column);
     store_lanes(share * sum, y, at.element);
   }
 };
@@ -65,11 +61,7 @@ struct AveragePoolGrad {
   __device__ void row(Nothing, const Spot& at) const {
     const Pixel in = pixel_of(at.row, window.h, window.w);
     const Range hs = window.read_by(in.h, window.out_h), ws = window.read_by(in.w, window.out_w);
-    Lanes<N> sum = all<N>(0);
-    for (std::int64_t h = hs.begin; h < hs.end; ++h) {
-      const std::int64_t line = (in.image * window.out_h + h) * window.out_w;
-      for (std::int64_t w = ws.begin; w < ws.end; ++w) sum = sum + load_lanes<N>(g, (line + w) * cols + at.column);
-    }
+    const Lanes<N> sum = sum_of_pixels<N>(g, in.image, window.out_h, window.out_w, hs, ws, cols, at.column);
     store_lanes(share * sum, dx, at.element);
   }
 };

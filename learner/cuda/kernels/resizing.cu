@@ -78,12 +78,8 @@ struct NearestGrad {
   __device__ void row(Nothing, const Spot& at) const {
     const Pixel in = pixel_of(at.row, sizes.h.size, sizes.w.size);
     const Range hs = sizes.h.copies(in.h), ws = sizes.w.copies(in.w);
-    Lanes<N> sum = all<N>(0);
-    for (std::int64_t h = hs.begin; h < hs.end; ++h) {
-      const std::int64_t line = (in.image * sizes.h.out_size + h) * sizes.w.out_size;
-      for (std::int64_t w = ws.begin; w < ws.end; ++w) sum = sum + load_lanes<N>(g, (line + w) * cols + at.column);
-    }
-    store_lanes(sum, dx, at.element);
+    store_lanes(sum_of_pixels<N>(g, in.image, sizes.h.out_size, sizes.w.out_size, hs, ws, cols, at.column), dx,
+                at.element);
   }
 };
 
