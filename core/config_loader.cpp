@@ -72,6 +72,12 @@ Result<std::string> to_string(const std::string& value, const ConfigKey& key) {
   return value;
 }
 
+/// A string for a key that wants one, or a list of them.
+ConfigValue as_wanted(std::string value, const ConfigKey& key) {
+  if (std::holds_alternative<std::string>(key.default_value)) return value;
+  return std::vector<std::string>{std::move(value)};
+}
+
 template <typename T, typename Convert>
 Converted to_list(const TomlValue& node, std::string_view expected, Convert convert) {
   const auto* list = std::get_if<TomlValue::List>(&node.value);
@@ -109,14 +115,13 @@ Converted convert(const TomlValue& node, const ConfigKey& key) {
     if (text == nullptr) return wrong_type(n, expected);
     return to_string(*text, key);
   };
-  if (std::holds_alternative<std::string>(key.default_value)) {
-    TROUPE_ASSIGN(std::string value, as_string(node));
-    return ConfigValue(std::move(value));
+  const bool strings = std::holds_alternative<std::vector<std::string>>(key.default_value);
+  if (strings && !std::holds_alternative<std::string>(node.value)) {
+    return to_list<std::string>(node, expected, as_string);
   }
-  if (std::holds_alternative<std::vector<std::string>>(key.default_value)) {
-    if (!std::holds_alternative<std::string>(node.value)) return to_list<std::string>(node, expected, as_string);
+  if (strings || std::holds_alternative<std::string>(key.default_value)) {
     TROUPE_ASSIGN(std::string value, as_string(node));
-    return ConfigValue(std::vector<std::string>{std::move(value)});
+    return as_wanted(std::move(value), key);
   }
   if (std::holds_alternative<std::vector<std::int64_t>>(key.default_value)) {
     return to_list<std::int64_t>(node, expected, as_int);
@@ -303,13 +308,11 @@ class ConfigLoader {
   /// On the command line a string needs no quotes, since the shell takes them away.
   static Converted convert_override(const std::string& value, const ConfigKey& key) {
     const bool quoted = !value.empty() && (value[0] == '"' || value[0] == '\'');
-    if (std::holds_alternative<std::string>(key.default_value) && !quoted) {
+    const bool one_of_list =
+        std::holds_alternative<std::vector<std::string>>(key.default_value) && !value.starts_with('[');
+    if ((one_of_list || std::holds_alternative<std::string>(key.default_value)) && !quoted) {
       TROUPE_ASSIGN(std::string text, to_string(value, key));
-      return ConfigValue(std::move(text));
-    }
-    if (std::holds_alternative<std::vector<std::string>>(key.default_value) && !quoted && !value.starts_with('[')) {
-      TROUPE_ASSIGN(std::string text, to_string(value, key));
-      return ConfigValue(std::vector<std::string>{std::move(text)});
+      return as_wanted(std::move(text), key);
     }
     const Error not_a_value =
         wrong(fmt::format("wrong type: got {}, expected {}", printable(value), type_name(key.default_value)));
