@@ -33,6 +33,12 @@ struct LeakyRelu {
   static __device__ float backward(float g, float y) { return y > 0 ? g : 0.1F * g; }
 };
 
+/// For map().
+template <typename A>
+struct Activate {
+  __device__ float operator()(float x) const { return A::forward(x); }
+};
+
 /// f(A{}) with the activation that has this number in Activation (learner/ops/linear.hpp).
 template <typename F>
 cudaError_t with_activation(std::int64_t kind, F f) {

@@ -71,10 +71,6 @@ cudaError_t clip_grad(const Call& call, cudaStream_t stream) {
 // ---- activations: integer[0] is the kind ----
 
 template <typename A>
-struct Activate {
-  __device__ float operator()(float x) const { return A::forward(x); }
-};
-template <typename A>
 struct AddActivate {
   __device__ float operator()(float a, float b) const { return A::forward(a + b); }
 };
@@ -87,21 +83,16 @@ struct BiasActivate {
   __device__ float operator()(float x, float bias) const { return A::forward(x + bias); }
 };
 
-/// out[row, col] = f(x[row, col], bias[col]), `units` of one element or a pack each. The column is carried along,
-/// because a division for each element would cost more than the rest.
-template <typename F, typename S>
-__global__ void bias_kernel(std::int64_t units, std::int64_t units_per_row, bool packed, F f, S* out, const S* x,
+/// out[row, col] = f(x[row, col], bias[col]), `units` of N elements each. The column is carried along, because a
+/// division for each element would cost more than the rest.
+template <int N, typename F, typename S>
+__global__ void bias_kernel(std::int64_t units, std::int64_t units_per_row, F f, S* out, const S* x,
                             const float* bias) {
   const std::int64_t first = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
   const std::int64_t stride = std::int64_t{gridDim.x} * blockDim.x, step = stride % units_per_row;
   std::int64_t col = first % units_per_row;
   for (std::int64_t i = first; i < units; i += stride) {
-    if (packed) {
-      reinterpret_cast<Pack<S>*>(out)[i] =
-          map_pack<S>(f, reinterpret_cast<const Pack<S>*>(x)[i], reinterpret_cast<const Pack<float>*>(bias)[col]);
-    } else {
-      store(out, i, f(load(x, i), bias[col]));
-    }
+    store_lanes(map_lanes<N>(f, load_lanes<N>(x, i * N), load_lanes<N>(bias, col * N)), out, i * N);
     col += step;
     if (col >= units_per_row) col -= units_per_row;
   }
@@ -113,10 +104,10 @@ cudaError_t map_bias(const Call& call, cudaStream_t stream, F f) {
   const float* bias = data<const float>(call.in[1]);
   const std::int64_t cols = call.out[0].cols, count = elements(call.out[0]);
   if (count == 0) return cudaSuccess;
-  const bool packed = cols % kPack == 0 && is_aligned(out) && is_aligned(x) && is_aligned(bias);
-  const std::int64_t units = packed ? count / kPack : count;
-  return launch(bias_kernel<F, S>, blocks_for(units), kThreads, stream, units, packed ? cols / kPack : cols, packed, f,
-                out, x, bias);
+  const bool packed = cols % kLanes == 0 && is_aligned(out) && is_aligned(x) && is_aligned(bias);
+  const int width = packed ? kLanes : 1;
+  return launch(packed ? bias_kernel<kLanes, F, S> : bias_kernel<1, F, S>, blocks_for(count / width), kThreads, stream,
+                count / width, cols / width, f, out, x, bias);
 }
 
 /// in: x and, when integer[1], bias.
@@ -151,9 +142,6 @@ cudaError_t activation_grad(const Call& call, cudaStream_t stream) {
 
 // ---- casts ----
 
-struct Same {
-  __device__ float operator()(float x) const { return x; }
-};
 cudaError_t cast_bf16(const Call& call, cudaStream_t stream) {
   if (!is_f32(call.in[0]) || !is_type(call.out[0], TROUPE_CUDA_BF16)) return cudaErrorInvalidValue;
   return map(stream, elements(call.out[0]), Same{}, data<std::uint16_t>(call.out[0]), data<const float>(call.in[0]));

@@ -18,6 +18,11 @@ struct alignas(N * sizeof(S)) StoredLanes {
   S v[N];
 };
 
+template <typename S>
+bool is_aligned(const S* p) {
+  return reinterpret_cast<std::uintptr_t>(p) % sizeof(StoredLanes<S, kLanes>) == 0;
+}
+
 /// Elements i to i + N - 1, where i is a multiple of N and p is aligned (see wide()).
 template <int N, typename S>
 __device__ Lanes<N> load_lanes(const S* p, std::int64_t i) {
@@ -72,6 +77,23 @@ __device__ Lanes<N> backward(const Lanes<N>& g, const Lanes<N>& y) {
   Lanes<N> x;
   for (int j = 0; j < N; ++j) x.v[j] = A::backward(g.v[j], y.v[j]);
   return x;
+}
+
+template <int N>
+struct Width {
+  static constexpr int value = N;
+};
+/// f(Width<N>{}, i) for elements i to i + N - 1, by a thread each: `packs` times kLanes of them, then single ones.
+template <typename F>
+__device__ void over_elements(std::int64_t count, std::int64_t packs, F f) {
+  const std::int64_t first = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
+  const std::int64_t stride = std::int64_t{gridDim.x} * blockDim.x;
+  for (std::int64_t i = first; i < packs; i += stride) f(Width<kLanes>{}, i * kLanes);
+  for (std::int64_t i = packs * kLanes + first; i < count; i += stride) f(Width<1>{}, i);
+}
+/// The blocks for that.
+inline unsigned blocks_for_elements(std::int64_t count, std::int64_t packs) {
+  return blocks_for(packs > 0 ? packs : count);
 }
 
 /// Whether rows of `cols` elements that begin at these addresses may be read kLanes at a time.

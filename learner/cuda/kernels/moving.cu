@@ -47,9 +47,6 @@ cudaError_t broadcast_last(const Call& call, cudaStream_t stream) {
 
 // ---- copies ----
 
-struct Same {
-  __device__ float operator()(float x) const { return x; }
-};
 template <typename S>
 cudaError_t copy_of(const Call& call, cudaStream_t stream) {
   return map(stream, elements(call.out[0]), Same{}, data<S>(call.out[0]), data<const S>(call.in[0]));

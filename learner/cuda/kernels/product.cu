@@ -14,11 +14,6 @@ cudaError_t matmul(const Call& call, cudaStream_t stream) {
                      call.workspace, stream);
 }
 
-template <typename A>
-struct Activate {
-  __device__ float operator()(float x) const { return A::forward(x); }
-};
-
 /// in: x, weight, bias; the product has been prepared with a bias. integer[0]: the activation.
 cudaError_t linear(const Call& call, cudaStream_t stream) {
   constexpr std::int64_t kNone = 0, kRelu = 3;

@@ -2,7 +2,7 @@
 // a step in learner/update.cpp. A step that is skipped is known to the device alone, so every kernel looks for itself.
 #include <cmath>
 
-#include <troupe/learner/cuda/kernels/lanes.hpp>
+#include <troupe/learner/cuda/kernels/map.hpp>
 #include <troupe/learner/cuda/kernels/reduce.hpp>
 #include <troupe/learner/cuda/kernels/update.hpp>
 
@@ -12,20 +12,6 @@ namespace {
 /// How many groups of kLanes elements a pass over buffers at these addresses begins with; single ones are left.
 std::int64_t packs_of(std::int64_t count, std::initializer_list<const void*> addresses) {
   return wide(kLanes, addresses) ? count / kLanes : 0;
-}
-unsigned blocks_of(std::int64_t count, std::int64_t packs) { return blocks_for(packs > 0 ? packs : count); }
-
-template <int N>
-struct Width {
-  static constexpr int value = N;
-};
-/// f(Width<N>{}, i) for elements i to i + N - 1, by a thread each.
-template <typename F>
-__device__ void over_elements(std::int64_t count, std::int64_t packs, F f) {
-  const std::int64_t first = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
-  const std::int64_t stride = std::int64_t{gridDim.x} * blockDim.x;
-  for (std::int64_t i = first; i < packs; i += stride) f(Width<kLanes>{}, i * kLanes);
-  for (std::int64_t i = packs * kLanes + first; i < count; i += stride) f(Width<1>{}, i);
 }
 
 // ---- deciding ----
@@ -173,11 +159,6 @@ __global__ void accumulate_kernel(float* gradient, float* sum, std::int64_t coun
   });
 }
 
-__global__ void to_bf16_kernel(const float* from, std::uint16_t* to, std::int64_t count, std::int64_t packs) {
-  over_elements(count, packs,
-                [&](auto width, std::int64_t i) { store_lanes(load_lanes<decltype(width)::value>(from, i), to, i); });
-}
-
 }  // namespace
 
 cudaError_t sum_squares(const float* gradient, std::int64_t count, double* squares, cudaStream_t stream) {
@@ -201,7 +182,7 @@ cudaError_t update(const TroupeCudaUpdate* update, cudaStream_t stream) {
   if (buffers.count == 0) return cudaSuccess;
   const std::int64_t packs =
       packs_of(buffers.count, {buffers.values, buffers.slot0, buffers.slot1, buffers.gradient, buffers.shadow});
-  return launch(update_kernel, blocks_of(buffers.count, packs), kThreads, stream, buffers, packs);
+  return launch(update_kernel, blocks_for_elements(buffers.count, packs), kThreads, stream, buffers, packs);
 }
 
 cudaError_t follow(const float* values, float* average, std::uint16_t* shadow, double decay, std::int64_t count,
@@ -209,7 +190,7 @@ cudaError_t follow(const float* values, float* average, std::uint16_t* shadow, d
   if (count == 0) return cudaSuccess;
   const std::int64_t packs = packs_of(count, {values, average, shadow});
   // In this form the rounded factor moves no fixed point.
-  return launch(follow_kernel, blocks_of(count, packs), kThreads, stream, values, average, shadow,
+  return launch(follow_kernel, blocks_for_elements(count, packs), kThreads, stream, values, average, shadow,
                 static_cast<float>(1 - decay), decay == 0, count, packs, control);
 }
 
@@ -217,15 +198,15 @@ cudaError_t assign(const float* from, float* to, std::int64_t count, const Troup
                    cudaStream_t stream) {
   if (count == 0) return cudaSuccess;
   const std::int64_t packs = packs_of(count, {from, to});
-  return launch(assign_kernel, blocks_of(count, packs), kThreads, stream, from, to, count, packs, control);
+  return launch(assign_kernel, blocks_for_elements(count, packs), kThreads, stream, from, to, count, packs, control);
 }
 
 cudaError_t accumulate(float* gradient, float* sum, std::int64_t count, float weight, float share, std::int32_t last,
                        cudaStream_t stream) {
   if (count == 0) return cudaSuccess;
   const std::int64_t packs = packs_of(count, {gradient, sum});
-  return launch(accumulate_kernel, blocks_of(count, packs), kThreads, stream, gradient, sum, count, packs, weight,
-                share, last != 0);
+  return launch(accumulate_kernel, blocks_for_elements(count, packs), kThreads, stream, gradient, sum, count, packs,
+                weight, share, last != 0);
 }
 
 cudaError_t finish_step(TroupeCudaControl* control, cudaStream_t stream) {
@@ -233,9 +214,7 @@ cudaError_t finish_step(TroupeCudaControl* control, cudaStream_t stream) {
 }
 
 cudaError_t to_bf16(const float* from, std::uint16_t* to, std::int64_t count, cudaStream_t stream) {
-  if (count == 0) return cudaSuccess;
-  const std::int64_t packs = packs_of(count, {from, to});
-  return launch(to_bf16_kernel, blocks_of(count, packs), kThreads, stream, from, to, count, packs);
+  return map(stream, count, Same{}, to, from);
 }
 
 }  // namespace troupe_cuda
