@@ -37,11 +37,7 @@ every_learner_steps = 50
                                    "' '" TROUPE_BINARY_DIR "/bin/troupe' " + arguments);
   }
   /// Where no plug-in finds a GPU.
-  ProgramResult without(const std::string& arguments) {
-    return run_command(path(), "env TROUPE_PLUGIN_PATH=" EMULATED_PLUGINS
-                               " TROUPE_EMULATOR='driver=0' '" TROUPE_BINARY_DIR "/bin/troupe' " +
-                                   arguments);
-  }
+  ProgramResult without(const std::string& arguments) { return on_gpus(arguments, "driver=0"); }
 };
 
 TEST_F(GpuCommand, TrainsOnOneGpuAndActsOnAnother) {

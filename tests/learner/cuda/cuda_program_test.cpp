@@ -2,7 +2,6 @@
 // what is sent and read and when, what a step costs in allocations and launches, and what happens when the GPU fails.
 #include <troupe/learner/cuda/cuda_program.hpp>
 
-#include <dlfcn.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -32,14 +31,7 @@ using testing::HasSubstr;
 constexpr Device kGpu{.cuda = 0};
 constexpr double kRounding = 2e-5;  // of tensors after some steps, whose sums are made in other orders
 
-const TroupeEmulator& emulator() {
-  static const TroupeEmulator* const found = [] {
-    void* const library = dlopen(EMULATOR, RTLD_NOW | RTLD_LOCAL);
-    EXPECT_NE(library, nullptr) << dlerror();
-    return reinterpret_cast<const TroupeEmulator* (*)()>(dlsym(library, TROUPE_EMULATOR_ENTRY))();
-  }();
-  return *found;
-}
+const TroupeEmulator& emulator() { return *troupe_cuda_emulator(); }
 
 class CudaProgramTest : public testing::Test {
  protected:
