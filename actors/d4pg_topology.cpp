@@ -51,8 +51,10 @@ Result<std::vector<learner::Device>> devices(const std::vector<std::string>& nam
   return Error{parsed.error().code, fmt::format("{}: {}", where, parsed.error().message)};
 }
 
-RoleSpec inference_server(const TrainOptions& options, const learner::d4pg::Options& d4pg,
-                          std::vector<learner::Device> devices, const StalenessContract& staleness) {
+using MakePolicy = std::function<Result<std::unique_ptr<learner::Policy>>(std::int64_t rows, learner::Device device)>;
+
+RoleSpec inference_server(const TrainOptions& options, MakePolicy make_policy, std::vector<learner::Device> devices,
+                          const StalenessContract& staleness) {
   const InferenceOptions& inference = options.inference;
   // A batch of all the env actors there are, each of which has one call under way, need not wait for more.
   const std::int64_t callers = (options.actors.count + inference.count - 1) / inference.count;
@@ -60,11 +62,7 @@ RoleSpec inference_server(const TrainOptions& options, const learner::d4pg::Opti
                                          {.producers = options.actors.count,
                                           .batch_size = std::min(inference.batch_size, callers),
                                           .max_wait = from_seconds(inference.max_wait_ms / 1000),
-                                          .make_policy =
-                                              [d4pg](std::int64_t rows, learner::Device device) {
-                                                return learner::d4pg::make_policy(
-                                                    d4pg, {.rows = rows, .compile = {.device = device}});
-                                              },
+                                          .make_policy = std::move(make_policy),
                                           .staleness = staleness,
                                           .devices = std::move(devices)});
   server.restart = restart_policy(options);
@@ -115,7 +113,9 @@ Result<Topology> d4pg_topology(const TrainOptions& options, const envs::EnvSpec&
     return Error{Code::kInvalidArgument, fmt::format("max_env_steps is {}, expected at least one for each of {} actors",
                                                      options.max_env_steps, options.actors.count)};
   }
-  auto make_policy = [d4pg](std::int64_t rows) { return learner::d4pg::make_policy(d4pg, {.rows = rows}); };
+  auto make_policy = [d4pg](std::int64_t rows, learner::Device device = {}) {
+    return learner::d4pg::make_policy(d4pg, {.rows = rows, .compile = {.device = device}});
+  };
 
   const bool server = options.actors.inference == "server";
   const StalenessContract staleness{options.staleness.max_versions, {kLearnerRole, kParametersRole}};
@@ -197,7 +197,7 @@ Result<Topology> d4pg_topology(const TrainOptions& options, const envs::EnvSpec&
   topology.channels.push_back({kParametersRole, "versions", acts, "versions", 1});
   topology.channels.push_back({kParametersRole, "parameters", acts, "parameters", 1});
   if (server) {
-    topology.roles.push_back(inference_server(options, d4pg, std::move(inference_devices), staleness));
+    topology.roles.push_back(inference_server(options, make_policy, std::move(inference_devices), staleness));
     topology.channels.push_back({kActorRole, "inference", kInferenceRole, "requests", 1});
   }
   topology.reports = PortName{kMetricsRole, "reports"};

@@ -11,6 +11,7 @@
 #include <troupe/actors/bad_gradient.hpp>
 #include <troupe/core/atomic_file.hpp>
 #include <troupe/core/log.hpp>
+#include <troupe/learner/d4pg/networks.hpp>
 #include <troupe/learner/program_state.hpp>
 #include <troupe/messages/batch.hpp>
 #include <troupe/messages/reports.hpp>
@@ -188,7 +189,7 @@ Result<bool> LearnerActor::publish_if_due(Outlet& updates, messages::FramePool& 
 }
 
 Status LearnerActor::publish(Outlet& updates, messages::FramePool& pool) {
-  TROUPE_TRY(learner_->program().fetch());
+  TROUPE_TRY(learner_->program().fetch(learner::d4pg::kPolicyGroup));
   const learner::ParamBuffer& policy = learner_->policy();
   if (member_.in_group()) publications_ = static_cast<std::uint64_t>(version());  // goes on with whoever publishes next
   const messages::ParametersInfo info{version(), policy.fingerprint(), 0, DType::kF32, publications_++};

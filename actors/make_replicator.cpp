@@ -6,21 +6,15 @@
 
 namespace troupe::actors {
 
-namespace {
-
 std::vector<learner::Device> devices_of(const ReplicaGroupOptions& options) {
-  auto devices = learner::parse_devices(options.device);
-  return devices.ok() ? std::move(devices).value() : std::vector<learner::Device>{};
+  return learner::parse_devices(options.device).value();
 }
 
-}  // namespace
-
-learner::CompileOptions compile_options(const ReplicaGroupOptions& options, std::int64_t instance) {
+learner::CompileOptions compile_options(const ReplicaGroupOptions& options) {
   learner::CompileOptions compile;
   compile.seed = options.seed;
   compile.devices = static_cast<int>(options.devices);
   compile.compute = options.compute == "bf16" ? DType::kBF16 : DType::kF32;
-  compile.device = learner::device_of(devices_of(options), instance);
   compile.tf32 = options.compute == "tf32";
   compile.shards = 0;
   compile.threads = static_cast<int>(options.threads);  // also of the fixed shards of a deterministic program
@@ -48,8 +42,9 @@ Result<std::unique_ptr<learner::Replicator>> make_replicator(learner::Replica& r
                : options.reduce == "reduction_to_one" ? collectives::InProcessAlgorithm::kReductionToOne
                                                       : collectives::InProcessAlgorithm::kCollective;
   how.deterministic = options.deterministic;
-  how.compile = compile_options(options, instance);
+  how.compile = compile_options(options);
   how.devices = devices_of(options);
+  how.compile.device = learner::device_of(how.devices, instance);
   how.first_step = first_step;
   how.wire = wire_type(options);
   how.communicator = communicator;

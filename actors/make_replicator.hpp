@@ -11,9 +11,11 @@
 
 namespace troupe::actors {
 
-/// How a group's programs are compiled, the same for all of its members but the device, which is that of instance
-/// `instance`. The options are checked.
-learner::CompileOptions compile_options(const ReplicaGroupOptions& options, std::int64_t instance);
+/// How a group's programs are compiled, the same for all of its members; device apart, which is each one's.
+learner::CompileOptions compile_options(const ReplicaGroupOptions& options);
+
+/// What its members compute on, see learner::device_of(). The options are checked.
+std::vector<learner::Device> devices_of(const ReplicaGroupOptions& options);
 
 /// How its gradients travel between processes.
 DType wire_type(const ReplicaGroupOptions& options);

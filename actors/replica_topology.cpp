@@ -19,11 +19,7 @@ ParameterServerOptions parameter_server_options(const ReplicaGroupOptions& group
   server.make_replica = model.make;
   server.workers = group.count;
   server.batch = group.batch_size;
-  server.compile = compile_options(group, 0);
-  server.compile.device = {};  // of the shards, which only add up
-  for (std::int64_t worker = 0; worker < group.count; ++worker) {
-    server.devices.push_back(compile_options(group, worker).device);
-  }
+  server.compile = compile_options(group);
   server.shards = group.ps_shards;
   server.partition = group.ps_partition == "min_size"   ? learner::ParamPartition::kMinSize
                      : group.ps_partition == "max_size" ? learner::ParamPartition::kMaxSize
@@ -54,7 +50,9 @@ Status add_replica_group(Topology& topology, const ReplicaGroupOptions& group, c
   const std::size_t before = topology.roles.size();
   if (has_parameter_server(group)) {
     // The roles are the parameter server's own.
-    TROUPE_TRY(add_parameter_server(topology, parameter_server_options(group, model)));
+    ParameterServerOptions server = parameter_server_options(group, model);
+    server.devices = devices_of(group);
+    TROUPE_TRY(add_parameter_server(topology, server));
   } else if (is_split_gan(group)) {
     TROUPE_TRY(add_split_gan(topology, group, model));
   } else {

@@ -171,12 +171,17 @@ void Program::Impl::run_on_threads() {
 
 void Program::Impl::run_on_gpu() { failure = lost.ok() ? cuda->run() : lost; }
 
-void Program::Impl::fetch() {
-  if (cuda && lost.ok()) lost = cuda->fetch_parameters();
+void Program::Impl::fetch(std::size_t group) {
+  if (cuda && lost.ok()) lost = cuda->fetch_parameters(group);
 }
 
 Status Program::fetch() {
-  impl_->fetch();
+  for (std::size_t g = 0; g <= impl_->groups.size(); ++g) impl_->fetch(g);
+  return impl_->lost;
+}
+
+Status Program::fetch(std::string_view group) {
+  (void)params(group);
   return impl_->lost;
 }
 
@@ -197,21 +202,20 @@ std::span<const double> Program::output_f64(std::string_view name) const {
 
 std::size_t Program::group_count() const { return impl_->groups.size(); }
 ParamBuffer& Program::group(std::size_t index) {
-  impl_->fetch();
+  impl_->fetch(index);
   return *impl_->groups[index].params;
 }
 const ParamBuffer& Program::group(std::size_t index) const { return const_cast<Program*>(this)->group(index); }
 
 ParamBuffer* Program::params(std::string_view group) {
-  impl_->fetch();
-  for (const Group& each : impl_->groups) {
-    if (each.params->layout().group == group) return each.params.get();
+  for (std::size_t g = 0; g < impl_->groups.size(); ++g) {
+    if (impl_->groups[g].params->layout().group == group) return &this->group(g);
   }
   return nullptr;
 }
 const ParamBuffer* Program::params(std::string_view group) const { return const_cast<Program*>(this)->params(group); }
 ParamBuffer& Program::state() {
-  impl_->fetch();
+  impl_->fetch(impl_->groups.size());
   return *impl_->state.params;
 }
 ParamBuffer* Program::accumulation() { return impl_->accumulation.get(); }

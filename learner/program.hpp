@@ -106,6 +106,8 @@ class Program {
   /// Brings the host's copies of a GPU's program up to date. Errors: kInternal, the GPU's; what groups hold is then
   /// old.
   Status fetch();
+  /// The same of one group; of an unknown one nothing.
+  Status fetch(std::string_view group);
   /// Null for an unknown name. After writing values, call parameters_changed().
   ParamBuffer* params(std::string_view group);
   const ParamBuffer* params(std::string_view group) const;

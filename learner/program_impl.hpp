@@ -167,8 +167,8 @@ struct Program::Impl {
   bool skip = false;                 ///< the present run's gradients are not finite; written by thread 0 at its end
 
   void set_rows(std::int64_t valid);
-  /// Brings the host's copies up to date; a failure stays in `lost`.
-  void fetch();
+  /// Brings the host's copy of a group, or of the state after the last one, up to date; a failure stays in `lost`.
+  void fetch(std::size_t group);
   /// A run's work, in `phase`; what fails is in `failure`.
   void run_on_threads();
   void run_on_gpu();

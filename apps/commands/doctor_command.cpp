@@ -24,9 +24,6 @@ using learner::CudnnPlugin;
 
 void line(std::string_view name, std::string_view what) { fmt::print("{:10} {}\n", name, what); }
 
-/// CUDA's way to write 13.0 in a number.
-std::string cuda_version(int version) { return fmt::format("{}.{}", version / 1000, version % 1000 / 10); }
-
 void show_device(const CudaPlugin& plugin, const CudaDevice& device) {
   const Status usable = plugin.check_code_for(device);
   line(fmt::format("cuda:{}", device.index),
@@ -39,7 +36,7 @@ void show_plugin(const CudaPlugin& plugin, const std::filesystem::path& path) {
   int built = 0, count = 0;
   const std::int32_t* list = nullptr;
   std::string about = path.string();
-  if (plugin.api().runtime_version(&built) == 0) about += fmt::format(", CUDA {}", cuda_version(built));
+  if (plugin.api().runtime_version(&built) == 0) about += fmt::format(", CUDA {}", learner::cuda_version_text(built));
   if (plugin.api().architectures(&list, &count) == 0) {
     about += ", code for";
     for (int i = 0; i < count; ++i) about += fmt::format("{} sm_{}", i == 0 ? "" : ",", list[i]);
@@ -48,15 +45,11 @@ void show_plugin(const CudaPlugin& plugin, const std::filesystem::path& path) {
 }
 
 void show_driver(const CudaPlugin& plugin) {
-  int driver = 0, built = 0;
+  int driver = 0;
   if (plugin.api().driver_version(&driver) != 0 || driver == 0) {
     return line("driver", "none: install NVIDIA's driver, 580 or newer (nvidia-smi shows it); programs run on the cpu");
   }
-  (void)plugin.api().runtime_version(&built);
-  line("driver", fmt::format("for CUDA {}{}", cuda_version(driver),
-                             driver / 1000 >= built / 1000
-                                 ? ""
-                                 : fmt::format("; the plug-in needs {}: install a newer driver", cuda_version(built))));
+  line("driver", "for CUDA " + learner::cuda_version_text(driver));  // whether that is enough, devices() says
 }
 
 int doctor() {

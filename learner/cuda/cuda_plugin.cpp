@@ -54,9 +54,9 @@ Result<Opened<Api>> open(const fs::path& path, const char* entry_name) {
   return Opened<Api>{std::move(library), api};
 }
 
-std::string version_text(int version) { return fmt::format("{}.{}", version / 1000, version % 1000 / 10); }
-
 }  // namespace
+
+std::string cuda_version_text(int version) { return fmt::format("{}.{}", version / 1000, version % 1000 / 10); }
 
 fs::path find_plugin(std::string_view file) {
   std::vector<fs::path> folders;
@@ -94,9 +94,9 @@ Result<std::vector<CudaDevice>> CudaPlugin::devices() const {
       return Error{Code::kUnavailable,
                    fmt::format("cuda: the driver is for CUDA {}, the plug-in for {}: update the driver, or rebuild the "
                                "plug-in with an older CUDA ({})",
-                               version_text(driver), version_text(runtime), words)};
+                               cuda_version_text(driver), cuda_version_text(runtime), words)};
     }
-    return Error{Code::kUnavailable, fmt::format("cuda: driver {}: {}", version_text(driver), words)};
+    return Error{Code::kUnavailable, fmt::format("cuda: driver {}: {}", cuda_version_text(driver), words)};
   };
   int count = 0;
   if (int error = api_->device_count(&count)) return unavailable(error);

@@ -21,6 +21,9 @@ struct CudaDevice {
   std::int64_t total_bytes = 0;
 };
 
+/// "13.0" of 13000, as CUDA writes its versions in numbers.
+std::string cuda_version_text(int version);
+
 /// Where the shared object `file` is: in $TROUPE_PLUGIN_PATH (a folder), in the program's folder, in lib/ beside that;
 /// where it is in none of them, `file` itself, which load() leaves to the system's loader.
 std::filesystem::path find_plugin(std::string_view file);

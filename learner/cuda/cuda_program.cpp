@@ -52,22 +52,22 @@ Status CudaProgram::send_parameters() {
   };
   for (std::size_t g = 0; g < groups_.size(); ++g) TROUPE_TRY(send(*host_.groups[g].params, groups_[g]));
   TROUPE_TRY(send(*host_.state.params, state_));
-  fetched_ = true;
+  fetched_.assign(groups_.size() + 1, true);
   return synchronise();
 }
 
-Status CudaProgram::fetch_parameters() {
-  if (fetched_) return {};
-  TROUPE_TRY(gpu_->use());
-  const auto fetch = [&](ParamBuffer& params, const DeviceGroup& from) -> Status {
-    if (from.block.bytes() == 0) return {};
-    return check(gpu_->api().copy(params.values().data(), from.block.get(), block_bytes(params), stream_),
-                 "reading parameters");
-  };
-  for (std::size_t g = 0; g < groups_.size(); ++g) TROUPE_TRY(fetch(*host_.groups[g].params, groups_[g]));
-  TROUPE_TRY(fetch(*host_.state.params, state_));
-  TROUPE_TRY(synchronise());
-  fetched_ = true;
+Status CudaProgram::fetch_parameters(std::size_t group) {
+  if (fetched_[group]) return {};
+  const bool is_state = group == groups_.size();
+  ParamBuffer& params = is_state ? *host_.state.params : *host_.groups[group].params;
+  const DeviceGroup& from = is_state ? state_ : groups_[group];
+  if (from.block.bytes() > 0) {
+    TROUPE_TRY(gpu_->use());
+    TROUPE_TRY(check(gpu_->api().copy(params.values().data(), from.block.get(), block_bytes(params), stream_),
+                     "reading parameters"));
+    TROUPE_TRY(synchronise());
+  }
+  fetched_[group] = true;
   return {};
 }
 
@@ -87,7 +87,7 @@ Status CudaProgram::assign_states() {
   TROUPE_TRY(gpu_->use());
   TROUPE_TRY(check(gpu_->api().fill(rules_.get(), 0, sizeof(TroupeCudaControl), stream_), "assigning state"));
   TROUPE_TRY(enqueue_assigns());
-  fetched_ = false;
+  fetched_.back() = false;
   return synchronise();
 }
 
@@ -167,7 +167,7 @@ Status CudaProgram::run() {
       next = {};
     }
     next.update = true;
-    fetched_ = false;
+    fetched_.assign(groups_.size() + 1, false);
   }
   next.results = true;
   TROUPE_TRY(run_stretch(next, recorded, &index));
@@ -229,12 +229,9 @@ Status CudaProgram::enqueue_node(const Node& node) {
   }
   if (call.conv != nullptr) {
     const float* const bias = call.inputs > 2 ? static_cast<const float*>(call.in[2].data) : nullptr;
-    const int error =
-        cudnn_->run(call.conv, call.in[0].data, call.in[1].data, bias, call.out[0].data, call.workspace, stream_);
-    return error == TROUPE_CUDA_LIBRARY_ERROR
-               ? Status(Error{Code::kInternal,
-                              fmt::format("{}: {}: {}", gpu_->name(), node.name, cudnn_->library_error())})
-               : check(error, node.name);
+    return gpu_->check(
+        cudnn_->run(call.conv, call.in[0].data, call.in[1].data, bias, call.out[0].data, call.workspace, stream_),
+        node.name, cudnn_->library_error);
   }
   TroupeCudaCall with_rows = call;
   with_rows.valid = {host_.rows, host_.batch};

@@ -37,8 +37,8 @@ class CudaProgram {
   Status assign_states();
   /// The host's parameters, slots and state to the GPU.
   Status send_parameters();
-  /// And back, if a run has changed them since.
-  Status fetch_parameters();
+  /// And back those of one group, or of the state after the last one, if a run has changed them since.
+  Status fetch_parameters(std::size_t group);
   /// host.minimized[index]'s gradient for the host, which may change it before the next run of phase kUpdate.
   Status fetch_gradient(std::size_t index);
 
@@ -120,7 +120,7 @@ class CudaProgram {
   std::vector<std::byte> joint_in_, joint_out_;
   std::map<Variant, Recorded> recorded_;
   std::vector<bool> gradient_fetched_;  ///< since the last run: the host may have changed it
-  bool fetched_ = true;                 ///< the host's copies are what the GPU has
+  std::vector<bool> fetched_;           ///< of each group and the state: the host's copy is what the GPU has
   std::size_t bytes_ = 0;
 };
 

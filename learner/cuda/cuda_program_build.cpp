@@ -217,12 +217,7 @@ class CudaProgram::Builder {
                                     .bf16 = host_.options.compute == DType::kBF16,
                                     .tf32 = host_.options.tf32};
     TroupeCudaConv* made = nullptr;
-    const int error = made_.cudnn_->make_conv(&shape, &made);
-    if (error == TROUPE_CUDA_LIBRARY_ERROR) {
-      return Error{Code::kUnavailable,
-                   fmt::format("{}: {}: {}", gpu_.name(), node.op->name, made_.cudnn_->library_error())};
-    }
-    TROUPE_TRY(gpu_.check(error, node.op->name));
+    TROUPE_TRY(gpu_.check(made_.cudnn_->make_conv(&shape, &made), node.op->name, made_.cudnn_->library_error));
     made_.convs_.push_back(made);
     call.conv = made;
     workspace_ = std::max(workspace_, made_.cudnn_->workspace(made));

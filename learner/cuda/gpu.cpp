@@ -44,11 +44,11 @@ Result<std::shared_ptr<const Gpu>> Gpu::open(int index) {
 
 std::string Gpu::name() const { return fmt::format("cuda:{}", index()); }
 
-Status Gpu::check(int error, std::string_view what) const {
+Status Gpu::check(int error, std::string_view what, const char* (*library_error)()) const {
   if (error == 0) return {};
-  return Error{Code::kInternal,
-               fmt::format("{} ({}): {}: {}", name(), about_.name, what,
-                           error == TROUPE_CUDA_LIBRARY_ERROR ? api().library_error() : api().error_text(error))};
+  if (library_error == nullptr) library_error = api().library_error;
+  const char* const words = error == TROUPE_CUDA_LIBRARY_ERROR ? library_error() : api().error_text(error);
+  return Error{Code::kInternal, fmt::format("{} ({}): {}: {}", name(), about_.name, what, words)};
 }
 
 Result<GpuMemory> Gpu::allocate(std::size_t bytes, std::string_view what) const {

@@ -65,7 +65,8 @@ class Gpu : public std::enable_shared_from_this<Gpu> {
   Status use() const { return check(api().use_device(index()), "choosing it"); }
   /// Errors: kInternal, naming the GPU, what was done and CUDA's words. Most of them are for good: after a kernel that
   /// failed, or a GPU that was lost, every call of this process fails.
-  Status check(int error, std::string_view what) const;
+  /// library_error: of the table that was called; null: api()'s.
+  Status check(int error, std::string_view what, const char* (*library_error)() = nullptr) const;
   /// `what` is for the error, kUnavailable, which also says how much was free.
   Result<GpuMemory> allocate(std::size_t bytes, std::string_view what) const;
   Result<GpuMemory> allocate_pinned(std::size_t bytes, std::string_view what) const;
