@@ -29,6 +29,8 @@ std::string_view to_string(Code code) {
       return "io";
     case Code::kInternal:
       return "internal";
+    case Code::kLost:
+      return "lost";
   }
   return "unknown";
 }

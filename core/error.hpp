@@ -21,7 +21,9 @@ enum class Code {
   kCorrupt,           ///< stored or received bytes fail their checks
   kIo,                ///< the operating system refused a read or write
   kInternal,          ///< a third-party library failed in a way that it should not
+  kLost,  ///< a device is gone for this process, and with it what was there; a new process may have it again
 };
+inline constexpr Code kLastCode = Code::kLost;  ///< for whoever reads codes from bytes
 
 /// The stable name of a code, e.g. "shape_mismatch".
 std::string_view to_string(Code code);

@@ -86,7 +86,7 @@ class Compiler {
       impl_->assigns.push_back({nullptr, to.offset, to.spec.shape.elements()});
     }
     make_minimized();
-    TROUPE_ASSIGN(auto gpu, Gpu::open(options_.device.cuda));
+    TROUPE_ASSIGN(auto gpu, gpu::Gpu::open(options_.device.cuda));
     TROUPE_ASSIGN(impl_->cuda, CudaProgram::make(std::move(gpu), data_, plan_, *impl_));
     return {};
   }

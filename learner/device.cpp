@@ -6,7 +6,7 @@
 #include <mutex>
 
 #include <troupe/core/log.hpp>
-#include <troupe/learner/cuda/gpu.hpp>
+#include <troupe/gpu/gpu.hpp>
 
 namespace troupe::learner {
 
@@ -42,7 +42,7 @@ Device device_of(std::span<const Device> devices, std::int64_t index) {
 
 Device resolve(Device device) {
   if (device.cuda != Device::kAuto) return device;
-  const auto gpu = Gpu::open(0);
+  const auto gpu = gpu::Gpu::open(0);
   static std::once_flag told;
   std::call_once(told, [&gpu] {
     log::info("device auto: {}", gpu.ok() ? fmt::format("cuda:0 ({})", (*gpu)->about().name)

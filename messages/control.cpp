@@ -49,9 +49,9 @@ Result<std::string> name_of(capnp::Text::Reader name, std::string_view what) {
 
 std::string_view to_string(ControlKind kind) {
   static constexpr std::array<std::string_view, kControlKinds> kNames = {
-      "join",  "alive",   "up",     "done",   "failed", "captured",   "written", "status",
-      "leave", "welcome", "refuse", "heard",  "nodes",  "spawn",      "wire",    "unwire",
-      "start", "cut",     "resume", "commit", "live",   "ask_status", "end",     "group",  "regroup"};
+      "join",    "alive",  "up",    "done",       "failed", "captured", "written", "status", "leave",
+      "welcome", "refuse", "heard", "nodes",      "spawn",  "wire",     "unwire",  "start",  "cut",
+      "resume",  "commit", "live",  "ask_status", "end",    "group",    "regroup"};
   const auto index = static_cast<std::size_t>(kind);
   return index < kNames.size() ? kNames[index] : "unknown";
 }
@@ -136,7 +136,7 @@ Result<Control> read_control(const Frame& frame) {
     control.resume = message.getResume();
     control.fenced = message.getFenced();
     control.failed = message.getFailed();
-    if (message.getCode() > static_cast<std::uint16_t>(Code::kInternal)) {
+    if (message.getCode() > static_cast<std::uint16_t>(kLastCode)) {
       return Error{Code::kInvalidArgument, fmt::format("control: got unknown code {}", message.getCode())};
     }
     control.code = static_cast<Code>(message.getCode());

@@ -19,11 +19,12 @@ MAY_INCLUDE = {
     "transport": {"core"},
     "envs": {"core"},
     "data": {"core"},
-    "replay": {"core", "messages"},
+    "gpu": {"core"},
+    "replay": {"core", "messages", "gpu"},
     "collectives": {"core"},
-    "learner": {"core", "messages", "collectives"},
-    "actors": {"core", "messages", "transport", "envs", "data", "replay", "collectives", "learner"},
-    "apps": {"core", "messages", "transport", "envs", "data", "replay", "collectives", "learner", "actors"},
+    "learner": {"core", "messages", "gpu", "collectives"},
+    "actors": {"core", "messages", "transport", "envs", "data", "gpu", "replay", "collectives", "learner"},
+    "apps": {"core", "messages", "transport", "envs", "data", "gpu", "replay", "collectives", "learner", "actors"},
 }
 EVERYTHING = set(MAY_INCLUDE)
 MAY_INCLUDE |= {"tests": EVERYTHING, "bench": EVERYTHING}
@@ -40,7 +41,7 @@ OWNERS = [
     (r"zlib\.h|jpeglib\.h|jerror\.h", ["data/"]),
     (r"nccl\.h", ["collectives/nccl", "collectives/detail/nccl", "tests/collectives/simulated_nccl"]),
     (r"cuda|cublas|cudnn|device_launch_parameters",
-     ["learner/cuda/", "collectives/nccl", "collectives/detail/nccl", "tests/collectives/simulated_nccl"]),
+     ["gpu/", "collectives/nccl", "collectives/detail/nccl", "tests/collectives/simulated_nccl"]),
     (r"dnnl|oneapi/|Eigen/|unsupported/Eigen", ["learner/"]),
     (r"toml", ["core/"]),
     (r"CLI/", ["apps/"]),
@@ -48,7 +49,7 @@ OWNERS = [
     (r"benchmark/", ["bench/"]),
 ]
 # What device code may include besides CUDA and the standard library.
-DEVICE_CODE_MAY_INCLUDE = r"troupe/(core/device\.hpp|learner/cuda/api\.h|learner/cuda/(kernels|cudnn)/\w+\.hpp)$"
+DEVICE_CODE_MAY_INCLUDE = r"troupe/(core/device\.hpp|gpu/api\.h|gpu/(kernels|cudnn)/\w+\.hpp)$"
 
 MAX_LINES = 600
 SOURCES = {".hpp", ".cpp", ".h", ".c", ".cu", ".cuh"}
@@ -101,8 +102,8 @@ GOOD = {
     "core/digest.cpp": "#include <openssl/evp.h>",
     "messages/frame.cpp": '#include <capnp/message.h>\n#include "trajectory.capnp.h"\n#include <troupe/core/error.hpp>',
     "learner/replica.hpp": "#include <troupe/collectives/communicator.hpp>",
-    "learner/cuda/plugin.cu": "#include <cuda_runtime.h>\n#include <troupe/learner/cuda/api.h>",
-    "learner/cuda/kernels/image.cu": "#include <troupe/learner/cuda/kernels/launch.hpp>",
+    "gpu/plugin.cu": "#include <cuda_runtime.h>\n#include <troupe/gpu/api.h>",
+    "gpu/kernels/image.cu": "#include <troupe/gpu/kernels/launch.hpp>",
     "collectives/nccl_communicator.cpp": "#include <nccl.h>",
     "actors/system.cpp": "#include <caf/all.hpp>\n#include <troupe/learner/replica.hpp>",
     "tests/actors/system_test.cpp": "#include <caf/test/dsl.hpp>\n#include <gtest/gtest.h>",
@@ -116,8 +117,8 @@ BAD = {
     "replay/table.cpp": "#include <troupe/envs/environment.hpp>",  # sideways
     "learner/step.hpp": "#include <caf/all.hpp>",
     "learner/graph.cpp": "#include <cuda_runtime.h>",
-    "learner/cuda/bad.cu": "#include <troupe/learner/graph.hpp>",
-    "learner/cuda/kernels/host.cu": "#include <troupe/learner/cuda/cuda_plugin.hpp>",
+    "gpu/bad.cu": "#include <troupe/learner/graph.hpp>",
+    "gpu/kernels/host.cu": "#include <troupe/gpu/cuda_plugin.hpp>",
     "collectives/ring.cpp": "#include <sys/socket.h>",
     "collectives/gpu.cpp": "  #  include <nccl.h>",
     "actors/node.cpp": "#include <capnp/message.h>",

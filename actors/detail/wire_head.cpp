@@ -60,7 +60,7 @@ Status check_shape(const Wire& wire, std::size_t body_bytes) {
   const bool shared = (wire.flags & kShared) != 0;
   const bool flags = wire.flags <= (kShared | kFailed) && (!shared || data) &&
                      (!failed || (type == Type::kAnswer && !shared && body_bytes <= kErrorBytesMax));
-  const bool code = failed ? wire.code <= static_cast<std::uint16_t>(Code::kInternal) : wire.code == 0;
+  const bool code = failed ? wire.code <= static_cast<std::uint16_t>(kLastCode) : wire.code == 0;
   const bool body = data || type == Type::kControl || type == Type::kGroup;
   if (flags && code && (body_bytes > 0) == body) return {};
   return Error{Code::kCorrupt, fmt::format("a message of type {}, flags {}, code {} and {} bytes makes no sense",

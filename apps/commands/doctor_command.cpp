@@ -9,7 +9,7 @@
 
 #include <troupe/apps/commands/commands.hpp>
 #include <troupe/collectives/nccl.hpp>
-#include <troupe/learner/cuda/cuda_plugin.hpp>
+#include <troupe/gpu/cuda_plugin.hpp>
 #include <troupe/learner/device.hpp>
 #include <troupe/learner/gemm.hpp>
 #include <troupe/learner/kernels/kernel_table.hpp>
@@ -18,9 +18,9 @@ namespace troupe::apps {
 
 namespace {
 
-using learner::CudaDevice;
-using learner::CudaPlugin;
-using learner::CudnnPlugin;
+using gpu::CudaDevice;
+using gpu::CudaPlugin;
+using gpu::CudnnPlugin;
 
 void line(std::string_view name, std::string_view what) { fmt::print("{:10} {}\n", name, what); }
 
@@ -36,7 +36,7 @@ void show_plugin(const CudaPlugin& plugin, const std::filesystem::path& path) {
   int built = 0, count = 0;
   const std::int32_t* list = nullptr;
   std::string about = path.string();
-  if (plugin.api().runtime_version(&built) == 0) about += fmt::format(", CUDA {}", learner::cuda_version_text(built));
+  if (plugin.api().runtime_version(&built) == 0) about += fmt::format(", CUDA {}", gpu::cuda_version_text(built));
   if (plugin.api().architectures(&list, &count) == 0) {
     about += ", code for";
     for (int i = 0; i < count; ++i) about += fmt::format("{} sm_{}", i == 0 ? "" : ",", list[i]);
@@ -49,14 +49,14 @@ void show_driver(const CudaPlugin& plugin) {
   if (plugin.api().driver_version(&driver) != 0 || driver == 0) {
     return line("driver", "none: install NVIDIA's driver, 580 or newer (nvidia-smi shows it); programs run on the cpu");
   }
-  line("driver", "for CUDA " + learner::cuda_version_text(driver));  // whether that is enough, devices() says
+  line("driver", "for CUDA " + gpu::cuda_version_text(driver));  // whether that is enough, devices() says
 }
 
 int doctor() {
   line("processor", fmt::format("{} threads, {} kernels, products by {}", std::thread::hardware_concurrency(),
                                 learner::kernels_f32().instruction_set,
                                 learner::to_string(learner::resolve(learner::GemmBackend::kAuto))));
-  const std::filesystem::path path = learner::find_plugin("libtroupe_cuda.so");
+  const std::filesystem::path path = gpu::find_plugin("libtroupe_cuda.so");
   const auto plugin = CudaPlugin::load(path);
   if (!plugin.ok()) {
     line("plug-in", fmt::format("{}; it is built where CMake finds nvcc, and looked for in $TROUPE_PLUGIN_PATH, beside "
@@ -71,7 +71,7 @@ int doctor() {
       line("devices", devices.error().message);
     }
   }
-  const std::filesystem::path cudnn_path = learner::find_plugin("libtroupe_cudnn.so");
+  const std::filesystem::path cudnn_path = gpu::find_plugin("libtroupe_cudnn.so");
   const auto cudnn = CudnnPlugin::load(cudnn_path);
   int version = 0;
   line("cuDNN",

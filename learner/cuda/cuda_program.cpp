@@ -199,7 +199,7 @@ Status CudaProgram::run_stretch(const Stretch& stretch, Recorded& recorded, std:
 
 Status CudaProgram::enqueue(const Stretch& stretch) {
   const TroupeCudaApi& api = gpu_->api();
-  const auto copy = [&](const GpuMemory& to, const GpuMemory& from, std::string_view what) -> Status {
+  const auto copy = [&](const gpu::GpuMemory& to, const gpu::GpuMemory& from, std::string_view what) -> Status {
     return to.bytes() == 0 ? Status{} : check(api.copy(to.get(), from.get(), to.bytes(), stream_), what);
   };
   if (stretch.inputs) TROUPE_TRY(copy(inputs_, host_inputs_, "sending the batch"));
@@ -364,7 +364,7 @@ Status CudaProgram::send_changed_gradients() {
   for (std::size_t i = 0; i < host_.minimized.size(); ++i) {
     if (!gradient_fetched_[i]) continue;
     const Minimized& m = host_.minimized[i];
-    const GpuMemory& to = groups_[m.group].gradient;
+    const gpu::GpuMemory& to = groups_[m.group].gradient;
     TROUPE_TRY(check(gpu_->api().copy(to.get(), m.gradients[0], to.bytes(), stream_), "sending gradients"));
   }
   return synchronise();

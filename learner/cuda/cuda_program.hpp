@@ -13,7 +13,7 @@
 #include <memory>
 #include <vector>
 
-#include <troupe/learner/cuda/gpu.hpp>
+#include <troupe/gpu/gpu.hpp>
 #include <troupe/learner/program_impl.hpp>
 
 namespace troupe::learner {
@@ -23,7 +23,7 @@ class CudaProgram {
  public:
   /// plan: of one shard with all rows and one device. `host` has its groups, inputs, outputs and minimized groups
   /// already, and outlives this. Errors: kUnavailable for an operation without a kernel, or no memory; Gpu's.
-  static Result<std::unique_ptr<CudaProgram>> make(std::shared_ptr<const Gpu> gpu, const GraphData& data,
+  static Result<std::unique_ptr<CudaProgram>> make(std::shared_ptr<const gpu::Gpu> gpu, const GraphData& data,
                                                    const Plan& plan, Program::Impl& host);
   ~CudaProgram();
   CudaProgram(const CudaProgram&) = delete;
@@ -42,7 +42,7 @@ class CudaProgram {
   /// host.minimized[index]'s gradient for the host, which may change it before the next run of phase kUpdate.
   Status fetch_gradient(std::size_t index);
 
-  const Gpu& gpu() const { return *gpu_; }
+  const gpu::Gpu& gpu() const { return *gpu_; }
   std::size_t bytes() const { return bytes_; }  ///< of the GPU's memory that this program holds
 
  private:
@@ -56,7 +56,7 @@ class CudaProgram {
   };
   /// A group's flat buffers on the GPU, in the order of ParamBuffer: values, slots.
   struct DeviceGroup {
-    GpuMemory block, shadow, gradient;
+    gpu::GpuMemory block, shadow, gradient;
     float* section(const ParamBuffer& params, std::size_t index) const {
       return block.as<float>() + static_cast<std::int64_t>(index) * params.layout().elements;
     }
@@ -77,7 +77,7 @@ class CudaProgram {
     bool inputs = false, accumulate = false, update = false, results = false;
   };
 
-  CudaProgram(std::shared_ptr<const Gpu> gpu, Program::Impl& host) : gpu_(std::move(gpu)), host_(host) {}
+  CudaProgram(std::shared_ptr<const gpu::Gpu> gpu, Program::Impl& host) : gpu_(std::move(gpu)), host_(host) {}
 
   Status check(int error, std::string_view what) const { return gpu_->check(error, what); }
   Status synchronise() const { return check(gpu_->api().synchronise(stream_), "a step"); }
@@ -96,7 +96,7 @@ class CudaProgram {
   Status send_changed_gradients();
   void forget(Recorded& recorded);
 
-  std::shared_ptr<const Gpu> gpu_;
+  std::shared_ptr<const gpu::Gpu> gpu_;
   Program::Impl& host_;
   const TroupeCudnnApi* cudnn_ = nullptr;
   TroupeCudaStream* stream_ = nullptr;
@@ -106,14 +106,14 @@ class CudaProgram {
   std::vector<TroupeCudaConv*> convs_;
   std::vector<DeviceGroup> groups_;
   DeviceGroup state_;
-  std::vector<GpuMemory> constants_;
-  GpuMemory arena_, workspace_, squares_;
+  std::vector<gpu::GpuMemory> constants_;
+  gpu::GpuMemory arena_, workspace_, squares_;
   std::vector<double*> squares_of_;  ///< of each minimized group
   // Twice each: pinned on the host and on the GPU, copied as one.
-  GpuMemory inputs_, host_inputs_;    ///< the inputs that are used
-  GpuMemory rules_, host_rules_;      ///< TroupeCudaControl, then a TroupeCudaRule for each minimized group
-  GpuMemory results_, host_results_;  ///< TroupeCudaControl, outputs and metrics
-  std::vector<Slice> input_slices_;   ///< of host_.inputs
+  gpu::GpuMemory inputs_, host_inputs_;    ///< the inputs that are used
+  gpu::GpuMemory rules_, host_rules_;      ///< TroupeCudaControl, then a TroupeCudaRule for each minimized group
+  gpu::GpuMemory results_, host_results_;  ///< TroupeCudaControl, outputs and metrics
+  std::vector<Slice> input_slices_;        ///< of host_.inputs
   std::vector<Slice> output_slices_, metric_slices_;     ///< of host_.outputs and metrics, in results_
   std::vector<std::pair<Slice, const void*>> gathered_;  ///< results that lie elsewhere and are copied
   std::vector<float*> assigned_from_;                    ///< of host_.assigns

@@ -54,13 +54,13 @@ class CudaProgram::Builder {
   }
 
  private:
-  Status allocate(GpuMemory& memory, std::size_t bytes, std::string_view what) {
+  Status allocate(gpu::GpuMemory& memory, std::size_t bytes, std::string_view what) {
     TROUPE_ASSIGN(memory, gpu_.allocate(bytes, what));
     made_.bytes_ += bytes;
     return {};
   }
   /// A block on the GPU and its pinned twin on the host.
-  Status allocate_twins(GpuMemory& memory, GpuMemory& twin, std::size_t bytes, std::string_view what) {
+  Status allocate_twins(gpu::GpuMemory& memory, gpu::GpuMemory& twin, std::size_t bytes, std::string_view what) {
     TROUPE_TRY(allocate(memory, bytes, what));
     TROUPE_ASSIGN(twin, gpu_.allocate_pinned(bytes, what));
     if (bytes > 0) std::fill_n(twin.get(), bytes, std::byte{0});
@@ -93,14 +93,14 @@ class CudaProgram::Builder {
     return make(*host_.state.params, made_.state_);
   }
 
-  Status zero(const GpuMemory& memory) {
+  Status zero(const gpu::GpuMemory& memory) {
     return memory.bytes() == 0 ? Status{}
                                : gpu_.check(api_.fill(memory.get(), 0, memory.bytes(), made_.stream_), "clearing");
   }
 
   Status make_constants() {
     for (const std::vector<float>& values : data_.constants) {
-      GpuMemory& constant = made_.constants_.emplace_back();
+      gpu::GpuMemory& constant = made_.constants_.emplace_back();
       TROUPE_TRY(allocate(constant, values.size() * sizeof(float), "constants"));
       if (values.empty()) continue;
       TROUPE_TRY(gpu_.check(api_.copy(constant.get(), values.data(), constant.bytes(), made_.stream_), "constants"));
@@ -291,7 +291,7 @@ class CudaProgram::Builder {
   }
 
   CudaProgram& made_;
-  const Gpu& gpu_;
+  const gpu::Gpu& gpu_;
   const TroupeCudaApi& api_;
   Program::Impl& host_;
   const GraphData& data_;
@@ -301,7 +301,7 @@ class CudaProgram::Builder {
   std::vector<std::pair<Slice, std::uint32_t>> gathered_;
 };
 
-Result<std::unique_ptr<CudaProgram>> CudaProgram::make(std::shared_ptr<const Gpu> gpu, const GraphData& data,
+Result<std::unique_ptr<CudaProgram>> CudaProgram::make(std::shared_ptr<const gpu::Gpu> gpu, const GraphData& data,
                                                        const Plan& plan, Program::Impl& host) {
   std::unique_ptr<CudaProgram> made(new CudaProgram(std::move(gpu), host));
   TROUPE_TRY(Builder(*made, data, plan).run());

@@ -1,4 +1,4 @@
-// The program with learners and inference on GPUs: on the emulated device (tests/learner/cuda/emulator), and on a
+// The program with learners and inference on GPUs: on the emulated device (tests/gpu/emulator), and on a
 // machine that has none.
 #include <fstream>
 

@@ -98,7 +98,7 @@ Result<StreamResume> decode_resume(const ReceivedFrame& frame) {
   if (auto refusal = body_of(frame, Type::kRefusal, 1, 1 + kMaxRefusal); refusal.ok()) {
     const auto code = take<std::uint8_t>(*refusal);
     const std::string text(reinterpret_cast<const char*>(refusal->data()), refusal->size());
-    return Error{code <= static_cast<std::uint8_t>(Code::kInternal) ? static_cast<Code>(code) : Code::kCorrupt,
+    return Error{code <= static_cast<std::uint8_t>(kLastCode) ? static_cast<Code>(code) : Code::kCorrupt,
                  printable(text)};
   }
   TROUPE_ASSIGN(auto bytes, body_of(frame, Type::kResume, 24, 24));

@@ -9,7 +9,7 @@
 #include <cstdlib>
 #include <limits>
 
-#include <troupe/tests/learner/cuda/emulator/emulator.h>
+#include <troupe/tests/gpu/emulator/emulator.h>
 #include <troupe/core/rng.hpp>
 #include <troupe/learner/classifier/replica.hpp>
 #include <troupe/learner/d4pg/learner.hpp>

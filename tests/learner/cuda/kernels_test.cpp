@@ -14,15 +14,15 @@
 #include <regex>
 #include <set>
 
-#include <troupe/tests/learner/cuda/emulator/emulator.h>
+#include <troupe/tests/gpu/emulator/emulator.h>
 #include <troupe/core/rng.hpp>
+#include <troupe/gpu/cuda_plugin.hpp>
 #include <troupe/learner/convolution.hpp>
-#include <troupe/learner/cuda/cuda_plugin.hpp>
 #include <troupe/learner/gemm.hpp>
 #include <troupe/learner/graph_data.hpp>
 #include <troupe/learner/kernels/kernel_table.hpp>
 #include <troupe/learner/ops/internal.hpp>
-#include <troupe/tests/learner/cuda/gpu_under_test.hpp>
+#include <troupe/tests/gpu/gpu_under_test.hpp>
 #include <troupe/tests/learner/cuda/kernel_graphs.hpp>
 
 namespace troupe::learner {
@@ -202,7 +202,7 @@ struct Manner {
 
 class DeviceRun {
  public:
-  DeviceRun(GpuUnderTest& gpu, const NodeCase& node) : gpu_(gpu), node_(node) {}
+  DeviceRun(gpu::GpuUnderTest& gpu, const NodeCase& node) : gpu_(gpu), node_(node) {}
   ~DeviceRun() {
     if (product_ != nullptr) gpu_.api().destroy_product(product_);
     if (conv_ != nullptr) gpu_.cudnn().destroy_conv(conv_);
@@ -212,7 +212,7 @@ class DeviceRun {
 
   /// The outputs; empty after an error, and for an output that was left out.
   std::vector<std::vector<std::byte>> run(const Manner& manner) {
-    std::vector<DeviceBytes> memory;
+    std::vector<gpu::DeviceBytes> memory;
     TroupeCudaCall call{.inputs = static_cast<std::int32_t>(node_.in.size()),
                         .outputs = static_cast<std::int32_t>(node_.out.size())};
     for (std::size_t i = 0; i < node_.in.size(); ++i) {
@@ -272,7 +272,7 @@ class DeviceRun {
       if (!gpu_.check(api.make_product(&shape, &product_), "make_product")) return;
     }
     call.product = product_;
-    const DeviceBytes workspace = gpu_.poisoned(api.workspace(kernel, &call));
+    const gpu::DeviceBytes workspace = gpu_.poisoned(api.workspace(kernel, &call));
     call.workspace = workspace.get();
     gpu_.check(api.launch(kernel, &call, gpu_.stream()), "launch");
     gpu_.wait();
@@ -296,7 +296,7 @@ class DeviceRun {
                                     .bf16 = node_.bf16,
                                     .tf32 = 0};
     if (conv_ == nullptr && !gpu_.check(api.make_conv(&shape, &conv_), "make_conv")) return;
-    const DeviceBytes workspace = gpu_.poisoned(api.workspace(conv_));
+    const gpu::DeviceBytes workspace = gpu_.poisoned(api.workspace(conv_));
     gpu_.check(
         api.run(conv_, call.in[0].data, call.in[1].data, s.bias ? static_cast<const float*>(call.in[2].data) : nullptr,
                 call.out[0].data, workspace.get(), gpu_.stream()),
@@ -304,7 +304,7 @@ class DeviceRun {
     gpu_.wait();
   }
 
-  GpuUnderTest& gpu_;
+  gpu::GpuUnderTest& gpu_;
   const NodeCase& node_;
   TroupeCudaProduct* product_ = nullptr;
   TroupeCudaConv* conv_ = nullptr;
@@ -330,7 +330,7 @@ std::string difference(const Side& side, const std::vector<std::byte>& bytes) {
 }
 
 /// Runs the node in every manner that a program may, and says what is wrong.
-void check_node(GpuUnderTest& gpu, const NodeCase& node) {
+void check_node(gpu::GpuUnderTest& gpu, const NodeCase& node) {
   DeviceRun device(gpu, node);
   const auto differs = [&](const std::vector<std::vector<std::byte>>& outputs, std::string_view manner) {
     for (std::size_t o = 0; o < outputs.size(); ++o) {
@@ -464,7 +464,7 @@ TEST_P(KernelsOf, AgreeWithTheProcessors) {
     GetParam().build(graph, sizes);
     ASSERT_TRUE(graph.status().ok()) << to_string(sizes) << ": " << graph.status().error().message;
     const bool large = sizes.rows * sizes.cols > 100'000;
-    for (const auto& gpu : gpus_under_test()) {
+    for (const auto& gpu : gpu::gpus_under_test()) {
       for (const std::int64_t valid : {sizes.rows, sizes.rows * 3 / 4}) {
         for (const bool bf16 : {false, true}) {
           if (large && (bf16 || valid < sizes.rows)) continue;
@@ -495,7 +495,7 @@ TEST(PlannedKernels, CastToBfloat16AndBack) {
     NodeCase back{.op = &widen_op(), .batch = 1, .valid = 1};
     back.in = {{spec, DType::kBF16, narrow}};
     back.out = {{spec, DType::kF32, narrow}};
-    for (const auto& gpu : gpus_under_test()) {
+    for (const auto& gpu : gpu::gpus_under_test()) {
       check_node(*gpu, to);
       check_node(*gpu, back);
       if (HasFailure()) continue;
@@ -514,7 +514,7 @@ TEST(PlannedKernels, PackWeights) {
       NodeCase node{.op = &pack_weight_op(), .batch = 1, .valid = 1, .bf16 = dtype == DType::kBF16};
       node.in = {{{shape, DType::kF32, Place::kReplicated}, DType::kF32, weight}};
       node.out = {{{Shape{shape.elements()}, DType::kF32, Place::kReplicated}, dtype, expected}};
-      for (const auto& gpu : gpus_under_test()) check_node(*gpu, node);
+      for (const auto& gpu : gpu::gpus_under_test()) check_node(*gpu, node);
     }
   }
 }
@@ -526,7 +526,7 @@ TEST(PlannedKernels, CopyBfloat16) {
   NodeCase node{.op = &identity_op(), .batch = 1, .valid = 1, .bf16 = true};
   node.in = {{{Shape{1001}, DType::kF32, Place::kReplicated}, DType::kBF16, values}};
   node.out = node.in;
-  for (const auto& gpu : gpus_under_test()) check_node(*gpu, node);
+  for (const auto& gpu : gpu::gpus_under_test()) check_node(*gpu, node);
 }
 
 /// Names of the operations that the sources define.
@@ -561,12 +561,12 @@ TEST(Kernels, ThereIsOneForEveryOperationAndItIsTested) {
   for (const std::string& name : defined) {
     EXPECT_TRUE(tested.contains(name)) << name << " is in no graph of kernel_graphs.cpp";
     if (without_kernel.contains(name)) continue;
-    for (const auto& gpu : gpus_under_test()) {
+    for (const auto& gpu : gpu::gpus_under_test()) {
       EXPECT_NE(gpu->api().find_kernel(name.c_str()), nullptr) << gpu->name() << " has no kernel " << name;
     }
   }
   for (const std::string& name : without_kernel) {
-    for (const auto& gpu : gpus_under_test()) EXPECT_EQ(gpu->api().find_kernel(name.c_str()), nullptr) << name;
+    for (const auto& gpu : gpu::gpus_under_test()) EXPECT_EQ(gpu->api().find_kernel(name.c_str()), nullptr) << name;
   }
 }
 

@@ -9,7 +9,7 @@
 
 #include <troupe/core/rng.hpp>
 #include <troupe/learner/kernels/kernel_table.hpp>
-#include <troupe/tests/learner/cuda/gpu_under_test.hpp>
+#include <troupe/tests/gpu/gpu_under_test.hpp>
 
 namespace troupe::learner {
 namespace {
@@ -31,7 +31,7 @@ std::vector<float> numbers(std::int64_t count, std::uint64_t seed, double low = 
 template <typename T>
 class OnGpu {
  public:
-  OnGpu(GpuUnderTest& gpu, std::vector<T> values, std::size_t shift = 0)
+  OnGpu(gpu::GpuUnderTest& gpu, std::vector<T> values, std::size_t shift = 0)
       : gpu_(gpu), count_(values.size()), shift_(shift), memory_(upload(std::move(values))) {}
   T* get() const { return static_cast<T*>(memory_.get()) + shift_; }
   std::vector<T> read() const {
@@ -42,13 +42,13 @@ class OnGpu {
   }
 
  private:
-  DeviceBytes upload(std::vector<T> values) {
+  gpu::DeviceBytes upload(std::vector<T> values) {
     values.insert(values.begin(), shift_, T{});
     return gpu_.upload(std::as_bytes(std::span(values)));
   }
-  GpuUnderTest& gpu_;
+  gpu::GpuUnderTest& gpu_;
   std::size_t count_, shift_;
-  DeviceBytes memory_;
+  gpu::DeviceBytes memory_;
 };
 
 TroupeCudaControl control(bool skip, std::int32_t taken = 0) {
@@ -59,8 +59,8 @@ TroupeCudaControl control(bool skip, std::int32_t taken = 0) {
 
 class UpdateKernels : public testing::Test {
  protected:
-  void each(const std::function<void(GpuUnderTest&)>& test) {
-    for (const auto& gpu : gpus_under_test()) {
+  void each(const std::function<void(gpu::GpuUnderTest&)>& test) {
+    for (const auto& gpu : gpu::gpus_under_test()) {
       SCOPED_TRACE(gpu->name());
       test(*gpu);
       gpu->wait();
@@ -71,7 +71,7 @@ class UpdateKernels : public testing::Test {
 };
 
 TEST_F(UpdateKernels, AddUpSquaresByBlocks) {
-  each([](GpuUnderTest& gpu) {
+  each([](gpu::GpuUnderTest& gpu) {
     for (const std::int64_t count : kCounts) {
       for (const std::size_t shift : {0, 1}) {
         const std::vector<float> x = numbers(count, 1);
@@ -102,7 +102,7 @@ TEST_F(UpdateKernels, AddUpSquaresByBlocks) {
 }
 
 TEST_F(UpdateKernels, DecideWhetherAStepCounts) {
-  each([](GpuUnderTest& gpu) {
+  each([](gpu::GpuUnderTest& gpu) {
     const auto decide = [&](const std::vector<std::vector<double>>& squares, std::int64_t norm_blocks, float limit,
                             std::int32_t taken) {
       TroupeCudaRule none{}, rule{};
@@ -184,7 +184,7 @@ TEST_F(UpdateKernels, UpdateAsTheProcessorsDo) {
       {"momentum", {.step_size = 0.1F, .momentum = 0.9F, .weight_decay = 0.02F}, {true, false}, true},
       {"Nesterov", {.nesterov = 1, .step_size = 0.1F, .momentum = 0.9F}, {true, false}, true},
   };
-  each([&](GpuUnderTest& gpu) {
+  each([&](gpu::GpuUnderTest& gpu) {
     for (const RuleCase& c : cases) {
       for (const std::int64_t count : kCounts) {
         for (const bool skip : {false, true}) {
@@ -257,7 +257,7 @@ TEST_F(UpdateKernels, UpdateAsTheProcessorsDo) {
 }
 
 TEST_F(UpdateKernels, AveragesAndTargetsFollow) {
-  each([](GpuUnderTest& gpu) {
+  each([](gpu::GpuUnderTest& gpu) {
     for (const std::int64_t count : kCounts) {
       for (const double decay : {0.99, 0.0}) {
         for (const bool skip : {false, true}) {
@@ -290,7 +290,7 @@ TEST_F(UpdateKernels, AveragesAndTargetsFollow) {
 }
 
 TEST_F(UpdateKernels, StatesAreAssignedUnlessTheStepIsSkipped) {
-  each([](GpuUnderTest& gpu) {
+  each([](gpu::GpuUnderTest& gpu) {
     for (const std::int64_t count : kCounts) {
       for (const bool skip : {false, true}) {
         const std::vector<float> from = numbers(count, 1), to = numbers(count, 2);
@@ -304,7 +304,7 @@ TEST_F(UpdateKernels, StatesAreAssignedUnlessTheStepIsSkipped) {
 }
 
 TEST_F(UpdateKernels, GradientsOfSeveralRunsAreAddedUp) {
-  each([](GpuUnderTest& gpu) {
+  each([](gpu::GpuUnderTest& gpu) {
     for (const std::int64_t count : kCounts) {
       const std::vector<float> first = numbers(count, 1), second = numbers(count, 2);
       const OnGpu<float> sum(gpu, std::vector<float>(first.size(), 0.0F));
@@ -324,7 +324,7 @@ TEST_F(UpdateKernels, GradientsOfSeveralRunsAreAddedUp) {
 }
 
 TEST_F(UpdateKernels, StepsAreCounted) {
-  each([](GpuUnderTest& gpu) {
+  each([](gpu::GpuUnderTest& gpu) {
     const auto finish = [&](TroupeCudaControl state) {
       const OnGpu<TroupeCudaControl> on_gpu(gpu, {state});
       gpu.check(gpu.api().finish_step(on_gpu.get(), gpu.stream()), "finish_step");
@@ -337,7 +337,7 @@ TEST_F(UpdateKernels, StepsAreCounted) {
 }
 
 TEST_F(UpdateKernels, ShadowsAreRoundedToTheNearest) {
-  each([](GpuUnderTest& gpu) {
+  each([](gpu::GpuUnderTest& gpu) {
     for (const std::int64_t count : kCounts) {
       for (const std::size_t shift : {0, 1}) {
         const std::vector<float> x = numbers(count, 1);

@@ -1,0 +1,212 @@
+// The C interface between Troupe and its CUDA plug-in: one table of functions. The program links nothing of CUDA; it
+// opens the plug-in when somebody asks for a GPU (cuda_plugin.hpp), so one binary serves machines with and without one.
+// Both sides include this file and nothing else of each other. Plain C, so that compilers of any version agree on it.
+//
+// The plug-in is a thin layer: memory, streams, events and captured graphs as the CUDA runtime has them, and a kernel
+// for each operation of the graph under that operation's name (OpDef::name). What is run in which order, and what lies
+// where, is the program's affair (cuda_program.hpp).
+//
+// Every function returns 0 or a CUDA error number, which error_text() explains, and leaves the outputs alone on error.
+// Errors of the libraries (cuBLASLt, cuDNN) are told as TROUPE_CUDA_LIBRARY_ERROR, in words by library_error().
+// Any thread may call; calls on one stream must not overlap. What takes a stream returns before the work is done.
+#pragma once
+#include <stddef.h>
+#include <stdint.h>
+
+// Changes with every change below. The loader refuses another number.
+#define TROUPE_CUDA_ABI 2u
+// The one symbol that the plug-in exports: `const TroupeCudaApi* troupe_cuda_api(void)`.
+#define TROUPE_CUDA_ENTRY "troupe_cuda_api"
+// The same of the plug-in with cuDNN, which is large and opened only for programs that convolve.
+#define TROUPE_CUDNN_ENTRY "troupe_cudnn_api"
+#define TROUPE_CUDA_LIBRARY_ERROR (-1)
+
+enum { TROUPE_CUDA_MAX_RANK = 8, TROUPE_CUDA_MAX_OPERANDS = 8 };
+
+// The numbers of DType (core/tensor.hpp).
+enum { TROUPE_CUDA_F32 = 0, TROUPE_CUDA_BF16 = 2, TROUPE_CUDA_I32 = 3 };
+
+typedef struct {
+  int32_t rank;
+  int64_t dims[TROUPE_CUDA_MAX_RANK];
+} TroupeCudaShape;
+
+// As Operand (learner/op.hpp), in device memory. data is null for an output that nobody reads.
+typedef struct {
+  void* data;
+  int64_t rows, cols;  // all but the last dimension folded
+  int32_t dtype;       // bfloat16 only where the operation stores images so, or multiplies such
+  TroupeCudaShape shape;
+} TroupeCudaOperand;
+
+// As ValidRows (learner/op.hpp), of the one shard that a device has.
+typedef struct {
+  int64_t rows;   // of the batch that are data: the first ones
+  int64_t batch;  // of the graph
+} TroupeCudaRows;
+
+// One node of a graph. Constants are those of Attr (learner/op.hpp).
+typedef struct {
+  int32_t inputs, outputs;
+  TroupeCudaOperand in[TROUPE_CUDA_MAX_OPERANDS];
+  TroupeCudaOperand out[TROUPE_CUDA_MAX_OPERANDS];
+  double real[4];
+  int64_t integer[6];
+  TroupeCudaShape shape;
+  TroupeCudaRows valid;
+  const struct TroupeCudaProduct* product;  // of operations that multiply, else null
+  const struct TroupeCudaConv* conv;        // of operations that convolve, else null
+  void* workspace;                          // as many bytes as workspace() said
+} TroupeCudaCall;
+
+typedef struct TroupeCudaStream TroupeCudaStream;    // opaque: a cudaStream_t
+typedef struct TroupeCudaEvent TroupeCudaEvent;      // opaque: a cudaEvent_t
+typedef struct TroupeCudaGraph TroupeCudaGraph;      // opaque: a cudaGraphExec_t
+typedef struct TroupeCudaKernel TroupeCudaKernel;    // opaque, static storage
+typedef struct TroupeCudaProduct TroupeCudaProduct;  // opaque: a prepared matrix product
+typedef struct TroupeCudaConv TroupeCudaConv;        // opaque: a prepared convolution
+
+typedef struct {
+  char name[256];        // zero-terminated
+  int32_t major, minor;  // compute capability
+  int64_t total_bytes;
+} TroupeCudaDevice;
+
+// c[m, n] = op(a) op(b), row-major, as GemmShape (learner/gemm.hpp); a and b float32 or both bfloat16, c float32.
+typedef struct {
+  int64_t m, n, k;
+  int32_t transpose_a, transpose_b;
+  int32_t bf16;  // operands
+  int32_t tf32;  // float32 operands may be rounded to TF32 inside of the product
+  int32_t bias;  // of n values, added to every row
+} TroupeCudaProductShape;
+
+// As ConvShape (learner/convolution.hpp). Weights of passes 0 and 1 come packed: [out, kernel_h, kernel_w, in] in the
+// images' type, as the kernel "pack_weight" makes them; the gradient of pass 2 is float32 [kernel_h, kernel_w, in,
+// out].
+typedef struct {
+  int32_t pass;  // 0: forward, 1: gradient of the images, 2: gradient of the weight
+  int64_t batch, height, width, in, kernel_h, kernel_w, out, stride, padding;
+  int32_t bias;        // forward only
+  int32_t activation;  // forward only, the numbers of Activation: 0, 3 (ReLU) or 5 (leaky ReLU, slope 0.1)
+  int32_t bf16;        // images and packed weights
+  int32_t tf32;
+} TroupeCudaConvShape;
+
+// What an optimiser does at one update; one for each minimised group and step, in device memory.
+typedef struct {
+  int32_t adam;  // else SGD; as UpdateArgs (learner/kernels/kernel_table.hpp)
+  int32_t nesterov;
+  float step_size, beta1, beta2, epsilon, inverse_sqrt_correction, momentum, weight_decay;
+  float max_global_norm;  // 0: never clipped
+} TroupeCudaRule;
+
+// The end of a step, in device memory: what the kernels decide without asking the host.
+enum { TROUPE_CUDA_MAX_MINIMIZED = 8 };
+typedef struct {
+  int32_t skip;      // of the present step: a gradient is not finite, so nothing changes
+  int32_t taken;     // steps of this launch that were not skipped: the row of rules
+  int32_t skipped;   // and that were
+  int32_t in_a_row;  // skipped since the last that was not; kept from launch to launch by the host
+  float scale[TROUPE_CUDA_MAX_MINIMIZED];  // by which each minimised group's gradient is multiplied: clipping
+} TroupeCudaControl;
+
+// What a minimised group contributes to the decision.
+typedef struct {
+  const double* squares;        // of each block of TROUPE_CUDA_NORM_BLOCK elements
+  int64_t blocks;               // all must be finite
+  int64_t norm_blocks;          // the first ones make the global norm
+  const TroupeCudaRule* rules;  // a row for each step of a launch
+} TroupeCudaGradient;
+enum { TROUPE_CUDA_NORM_BLOCK = 4096 };
+
+// One pass of an optimiser over elements of flat buffers.
+typedef struct {
+  float* values;
+  float* slot0;  // Adam: m; SGD: momentum, or null
+  float* slot1;  // Adam: v
+  const float* gradient;
+  uint16_t* shadow;  // bfloat16 copy of values, or null
+  int64_t count;
+  int32_t decays;     // whether the rule's weight_decay applies here
+  int32_t minimized;  // which scale
+  const TroupeCudaRule* rules;
+  const TroupeCudaControl* control;
+} TroupeCudaUpdate;
+
+typedef struct {
+  uint32_t abi;  // first for ever, so that any loader can read it
+
+  const char* (*error_text)(int error);  // never null; static storage
+  const char* (*library_error)(void);    // of this thread's last call that failed so; never null
+  int (*driver_version)(int* version);   // 13000 means 13.0; 0 where no driver is installed
+  int (*runtime_version)(int* version);  // what the plug-in was built with
+  int (*device_count)(int* count);       // an error where no driver is installed
+  int (*device)(int device, TroupeCudaDevice* about);
+  int (*architectures)(const int32_t** list, int* count);  // compute capabilities with code in the plug-in: 80, 90, ...
+  int (*use_device)(int device);                           // of this thread's calls from now on
+  int (*free_memory)(size_t* bytes);
+
+  int (*allocate)(size_t bytes, void** memory);  // of the device, aligned to 256 bytes
+  int (*release)(void* memory);
+  int (*allocate_host)(size_t bytes, void** memory);  // pinned: copies of it need no staging
+  int (*release_host)(void* memory);
+  int (*copy)(void* to, const void* from, size_t bytes, TroupeCudaStream* stream);  // host or device, either way
+  int (*fill)(void* to, int byte, size_t bytes, TroupeCudaStream* stream);
+
+  int (*make_stream)(TroupeCudaStream** stream);
+  int (*destroy_stream)(TroupeCudaStream* stream);
+  int (*synchronise)(TroupeCudaStream* stream);  // tells errors of the kernels before it too
+  int (*make_event)(TroupeCudaEvent** event);
+  int (*destroy_event)(TroupeCudaEvent* event);
+  int (*record)(TroupeCudaEvent* event, TroupeCudaStream* stream);
+  int (*wait)(TroupeCudaStream* stream, TroupeCudaEvent* event);  // the stream waits, not the caller
+  int (*finished)(TroupeCudaEvent* event, int32_t* yes);
+
+  // What is begun on the stream between these two is recorded and not run. Only kernels and copies of pinned and device
+  // memory may be recorded.
+  int (*begin_capture)(TroupeCudaStream* stream);
+  int (*end_capture)(TroupeCudaStream* stream, TroupeCudaGraph** graph);  // must be called, whatever failed between
+  int (*launch_graph)(TroupeCudaGraph* graph, TroupeCudaStream* stream);
+  int (*destroy_graph)(TroupeCudaGraph* graph);
+
+  const TroupeCudaKernel* (*find_kernel)(const char* op);  // null: there is none
+  size_t (*workspace)(const TroupeCudaKernel* kernel, const TroupeCudaCall* call);
+  int (*launch)(const TroupeCudaKernel* kernel, const TroupeCudaCall* call, TroupeCudaStream* stream);
+
+  // Prepared on the device in use; may be run by calls on one stream at a time.
+  int (*make_product)(const TroupeCudaProductShape* shape, TroupeCudaProduct** product);
+  void (*destroy_product)(TroupeCudaProduct* product);
+
+  // squares[b] = sum of the squares of block b of `count` elements.
+  int (*sum_squares)(const float* gradient, int64_t count, double* squares, TroupeCudaStream* stream);
+  // Fills control->skip and scale from up to TROUPE_CUDA_MAX_MINIMIZED groups; `gradients` is host memory.
+  int (*decide)(const TroupeCudaGradient* gradients, int32_t count, TroupeCudaControl* control,
+                TroupeCudaStream* stream);
+  int (*update)(const TroupeCudaUpdate* update, TroupeCudaStream* stream);
+  // Unless the step is skipped: average += (1 - decay) * (values - average), and its shadow; decay 0 copies.
+  int (*follow)(const float* values, float* average, uint16_t* shadow, double decay, int64_t count,
+                const TroupeCudaControl* control, TroupeCudaStream* stream);
+  // Unless the step is skipped: to = from.
+  int (*assign)(const float* from, float* to, int64_t count, const TroupeCudaControl* control,
+                TroupeCudaStream* stream);
+  // sum += weight * gradient; when `last`: gradient = (sum + weight * gradient) * share.
+  int (*accumulate)(float* gradient, float* sum, int64_t count, float weight, float share, int32_t last,
+                    TroupeCudaStream* stream);
+  // Counts the step in control.
+  int (*finish_step)(TroupeCudaControl* control, TroupeCudaStream* stream);
+  int (*to_bf16)(const float* from, uint16_t* to, int64_t count, TroupeCudaStream* stream);
+} TroupeCudaApi;
+
+// The table of the plug-in with cuDNN. Streams and memory are the other one's.
+typedef struct {
+  uint32_t abi;
+  const char* (*library_error)(void);
+  int (*version)(int* version);  // 91900 means 9.19.0
+  int (*make_conv)(const TroupeCudaConvShape* shape, TroupeCudaConv** conv);
+  void (*destroy_conv)(TroupeCudaConv* conv);
+  size_t (*workspace)(const TroupeCudaConv* conv);
+  // a, b, bias, c: as ConvPlan::run (learner/convolution.hpp).
+  int (*run)(const TroupeCudaConv* conv, const void* a, const void* b, const float* bias, void* c, void* workspace,
+             TroupeCudaStream* stream);
+} TroupeCudnnApi;

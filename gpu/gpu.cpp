@@ -1,0 +1,85 @@
+#include <troupe/gpu/gpu.hpp>
+
+#include <fmt/format.h>
+
+#include <mutex>
+#include <optional>
+
+namespace troupe::gpu {
+
+namespace {
+
+/// Opens a plug-in once in a process; a failure is told to everybody who asks.
+template <typename Plugin>
+const Result<Plugin>& opened(std::string_view file) {
+  static std::mutex mutex;
+  static std::optional<Result<Plugin>> plugin;
+  const std::lock_guard lock(mutex);
+  if (!plugin) plugin.emplace(Plugin::load(find_plugin(file)));
+  return *plugin;
+}
+
+double gib(std::size_t bytes) { return static_cast<double>(bytes) / (1024.0 * 1024.0 * 1024.0); }
+
+}  // namespace
+
+GpuMemory::~GpuMemory() {
+  // The GPU may be lost by now, and nobody is left who could be told.
+  if (data_ == nullptr || !gpu_->use().ok()) return;
+  (void)(pinned_ ? gpu_->api().release_host(data_) : gpu_->api().release(data_));
+}
+
+Result<std::shared_ptr<const Gpu>> Gpu::open(int index) {
+  const Result<CudaPlugin>& plugin = opened<CudaPlugin>("libtroupe_cuda.so");
+  if (!plugin.ok()) return plugin.error();
+  TROUPE_ASSIGN(const std::vector<CudaDevice> devices, plugin->devices());
+  if (index < 0 || index >= static_cast<int>(devices.size())) {
+    return Error{Code::kNotFound, fmt::format("cuda:{}: this machine has {} GPU{}, expected 0 to {}", index,
+                                              devices.size(), devices.size() == 1 ? "" : "s", devices.size() - 1)};
+  }
+  const CudaDevice& device = devices[static_cast<std::size_t>(index)];
+  TROUPE_TRY(plugin->check_code_for(device));
+  return std::shared_ptr<const Gpu>(new Gpu(*plugin, device));
+}
+
+std::string Gpu::name() const { return fmt::format("cuda:{}", index()); }
+
+Status Gpu::check(int error, std::string_view what, const char* (*library_error)()) const {
+  if (error == 0) return {};
+  if (library_error == nullptr) library_error = api().library_error;
+  const char* const words = error == TROUPE_CUDA_LIBRARY_ERROR ? library_error() : api().error_text(error);
+  return Error{Code::kInternal, fmt::format("{} ({}): {}: {}", name(), about_.name, what, words)};
+}
+
+Result<GpuMemory> Gpu::allocate(std::size_t bytes, std::string_view what) const {
+  if (bytes == 0) return GpuMemory();
+  TROUPE_TRY(use());
+  void* data = nullptr;
+  if (const int error = api().allocate(bytes, &data)) {
+    std::size_t free = 0;
+    (void)api().free_memory(&free);
+    return Error{Code::kUnavailable, fmt::format("{} ({}): {:.2f} GiB for {}: {} ({:.2f} GiB of {:.2f} are free)",
+                                                 name(), about_.name, gib(bytes), what, api().error_text(error),
+                                                 gib(free), gib(static_cast<std::size_t>(about_.total_bytes)))};
+  }
+  return GpuMemory(shared_from_this(), data, bytes, false);
+}
+
+Result<GpuMemory> Gpu::allocate_pinned(std::size_t bytes, std::string_view what) const {
+  if (bytes == 0) return GpuMemory();
+  TROUPE_TRY(use());
+  void* data = nullptr;
+  if (const int error = api().allocate_host(bytes, &data)) {
+    return Error{Code::kUnavailable, fmt::format("{} ({}): {:.2f} GiB of the host's memory for {}: {}", name(),
+                                                 about_.name, gib(bytes), what, api().error_text(error))};
+  }
+  return GpuMemory(shared_from_this(), data, bytes, true);
+}
+
+Result<const TroupeCudnnApi*> Gpu::cudnn() const {
+  const Result<CudnnPlugin>& plugin = opened<CudnnPlugin>("libtroupe_cudnn.so");
+  if (!plugin.ok()) return plugin.error();
+  return &plugin->api();
+}
+
+}  // namespace troupe::gpu

@@ -1,0 +1,163 @@
+// Products by cuBLASLt, which has columns first: c^T = op(b)^T op(a)^T of the transposed views, which are the same
+// memory. A bias runs along the rows of c^T, as its epilogues want.
+#include <cublasLt.h>
+
+#include <cstdint>
+#include <memory>
+#include <new>
+
+#include <troupe/gpu/kernels/device_handle.hpp>
+#include <troupe/gpu/kernels/library_error.hpp>
+#include <troupe/gpu/kernels/product.hpp>
+
+namespace {
+
+using troupe_cuda::library_failed;
+
+cudaError_t check(cublasStatus_t status, const char* what) {
+  if (status == CUBLAS_STATUS_SUCCESS) return cudaSuccess;
+  return library_failed("cuBLASLt: %s: %s", what, cublasLtGetStatusString(status));
+}
+
+/// The library's functions may use one from several threads.
+struct LtHandle {
+  LtHandle() = default;
+  ~LtHandle() {
+    if (handle != nullptr) cublasLtDestroy(handle);
+  }
+  LtHandle(const LtHandle&) = delete;
+  LtHandle& operator=(const LtHandle&) = delete;
+
+  cudaError_t make() { return check(cublasLtCreate(&handle), "cublasLtCreate"); }
+  cublasLtHandle_t handle = nullptr;
+};
+
+/// A product with one of the library's epilogues.
+struct Form {
+  cublasLtMatmulDescOpaque_t desc;
+  cublasLtMatmulAlgo_t algorithm;
+};
+
+}  // namespace
+
+// The library takes descriptors as pointers to what it could change, hence mutable; what changes is the bias.
+struct TroupeCudaProduct {
+  std::shared_ptr<LtHandle> handle;
+  bool bias = false;
+  mutable cublasLtMatrixLayoutOpaque_t first, second, result;  // b, a and c as the library sees them
+  mutable Form plain, relu;                                    // relu only with a bias
+  std::size_t workspace = 0;
+};
+
+namespace {
+
+/// 16 bytes suit every type; pointers at run time are aligned to more.
+constexpr std::uint32_t kAlignment = 64;
+
+cudaError_t choose(const TroupeCudaProductShape& shape, cublasLtEpilogue_t epilogue, TroupeCudaProduct& product,
+                   Form* form) {
+  const cublasComputeType_t compute = shape.tf32 && !shape.bf16 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
+  const auto failed = [](cublasStatus_t status) { return status != CUBLAS_STATUS_SUCCESS; };
+  cublasStatus_t status = cublasLtMatmulDescInit(&form->desc, compute, CUDA_R_32F);
+  const auto describe = [&](cublasLtMatmulDescAttributes_t name, auto value) {
+    if (!failed(status)) status = cublasLtMatmulDescSetAttribute(&form->desc, name, &value, sizeof(value));
+  };
+  describe(CUBLASLT_MATMUL_DESC_TRANSA, shape.transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N);
+  describe(CUBLASLT_MATMUL_DESC_TRANSB, shape.transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N);
+  describe(CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue);
+  if (shape.bias) {  // any address that is aligned like the real ones, which come at run time
+    describe(CUBLASLT_MATMUL_DESC_BIAS_POINTER, reinterpret_cast<const void*>(std::uintptr_t{kAlignment}));
+  }
+  if (failed(status)) return check(status, "describing a product");
+
+  cublasLtMatmulPreferenceOpaque_t preference;
+  status = cublasLtMatmulPreferenceInit(&preference);
+  const auto prefer = [&](cublasLtMatmulPreferenceAttributes_t name, auto value) {
+    if (!failed(status)) status = cublasLtMatmulPreferenceSetAttribute(&preference, name, &value, sizeof(value));
+  };
+  prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, std::uint64_t{troupe_cuda::kProductWorkspace});
+  for (const auto operand : {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
+                             CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES}) {
+    prefer(operand, kAlignment);
+  }
+  if (failed(status)) return check(status, "preferences of a product");
+
+  cublasLtMatmulHeuristicResult_t found{};
+  int count = 0;
+  status = cublasLtMatmulAlgoGetHeuristic(product.handle->handle, &form->desc, &product.first, &product.second,
+                                          &product.result, &product.result, &preference, 1, &found, &count);
+  if (!failed(status)) status = count == 1 ? found.state : CUBLAS_STATUS_NOT_SUPPORTED;
+  if (failed(status)) {
+    return library_failed("cuBLASLt: no algorithm for a %s product of %lld x %lld%s by %lld x %lld%s%s: %s",
+                          shape.bf16   ? "bfloat16"
+                          : shape.tf32 ? "TF32"
+                                       : "float32",
+                          static_cast<long long>(shape.m), static_cast<long long>(shape.k),
+                          shape.transpose_a ? " (transposed)" : "", static_cast<long long>(shape.k),
+                          static_cast<long long>(shape.n), shape.transpose_b ? " (transposed)" : "",
+                          shape.bias ? " with a bias" : "", cublasLtGetStatusString(status));
+  }
+  form->algorithm = found.algo;
+  if (found.workspaceSize > product.workspace) product.workspace = found.workspaceSize;
+  return cudaSuccess;
+}
+
+cudaError_t prepare(const TroupeCudaProductShape& shape, TroupeCudaProduct& product) {
+  if (const cudaError_t error = troupe_cuda::share_handle(&product.handle)) return error;
+  product.bias = shape.bias != 0;
+  const cudaDataType_t operands = shape.bf16 ? CUDA_R_16BF : CUDA_R_32F;
+  // A row-major matrix [rows, cols] is one of `cols` rows for the library, each column behind the one before.
+  const auto view = [](cublasLtMatrixLayoutOpaque_t* layout, cudaDataType_t type, std::int64_t rows,
+                       std::int64_t cols) {
+    return check(cublasLtMatrixLayoutInit(layout, type, static_cast<std::uint64_t>(cols),
+                                          static_cast<std::uint64_t>(rows), cols),
+                 "cublasLtMatrixLayoutInit");
+  };
+  const std::int64_t m = shape.m, n = shape.n, k = shape.k;
+  if (const cudaError_t error = view(&product.first, operands, shape.transpose_b ? n : k, shape.transpose_b ? k : n)) {
+    return error;
+  }
+  if (const cudaError_t error = view(&product.second, operands, shape.transpose_a ? k : m, shape.transpose_a ? m : k)) {
+    return error;
+  }
+  if (const cudaError_t error = view(&product.result, CUDA_R_32F, m, n)) return error;
+  if (!shape.bias) return choose(shape, CUBLASLT_EPILOGUE_DEFAULT, product, &product.plain);
+  if (const cudaError_t error = choose(shape, CUBLASLT_EPILOGUE_BIAS, product, &product.plain)) return error;
+  return choose(shape, CUBLASLT_EPILOGUE_RELU_BIAS, product, &product.relu);
+}
+
+}  // namespace
+
+namespace troupe_cuda {
+
+cudaError_t make_product(const TroupeCudaProductShape& shape, TroupeCudaProduct** product) {
+  try {
+    auto made = std::make_unique<TroupeCudaProduct>();
+    if (const cudaError_t error = prepare(shape, *made)) return error;
+    *product = made.release();
+    return cudaSuccess;
+  } catch (const std::bad_alloc&) {
+    return library_failed("cuBLASLt: no memory of the host");
+  }
+}
+
+void destroy_product(TroupeCudaProduct* product) { delete product; }
+
+std::size_t product_workspace(const TroupeCudaProduct& product) { return product.workspace; }
+
+cudaError_t run_product(const TroupeCudaProduct& product, const void* a, const void* b, const float* bias, bool relu,
+                        float* c, void* workspace, cudaStream_t stream) {
+  Form& form = relu ? product.relu : product.plain;
+  if (product.bias) {
+    const cublasStatus_t status =
+        cublasLtMatmulDescSetAttribute(&form.desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof(bias));
+    if (status != CUBLAS_STATUS_SUCCESS) return check(status, "the bias of a product");
+  }
+  const float one = 1, zero = 0;
+  return check(
+      cublasLtMatmul(product.handle->handle, &form.desc, &one, b, &product.first, a, &product.second, &zero, c,
+                     &product.result, c, &product.result, &form.algorithm, workspace, product.workspace, stream),
+      "a product");
+}
+
+}  // namespace troupe_cuda

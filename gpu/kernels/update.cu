@@ -1,0 +1,220 @@
+// The passes over flat parameter buffers, and what decides about them: learner/kernels/update_bodies.hpp and the end of
+// a step in learner/update.cpp. A step that is skipped is known to the device alone, so every kernel looks for itself.
+#include <cmath>
+
+#include <troupe/gpu/kernels/map.hpp>
+#include <troupe/gpu/kernels/reduce.hpp>
+#include <troupe/gpu/kernels/update.hpp>
+
+namespace troupe_cuda {
+namespace {
+
+/// How many groups of kLanes elements a pass over buffers at these addresses begins with; single ones are left.
+std::int64_t packs_of(std::int64_t count, std::initializer_list<const void*> addresses) {
+  return wide(kLanes, addresses) ? count / kLanes : 0;
+}
+
+// ---- deciding ----
+
+constexpr int kNormThreads = 256;
+
+template <int N>
+__global__ void sum_squares_kernel(const float* gradient, std::int64_t count, double* squares) {
+  const std::int64_t begin = std::int64_t{blockIdx.x} * TROUPE_CUDA_NORM_BLOCK;
+  const std::int64_t end = begin + TROUPE_CUDA_NORM_BLOCK < count ? begin + TROUPE_CUDA_NORM_BLOCK : count;
+  float sum = 0;
+  for (std::int64_t i = begin + N * threadIdx.x; i < end; i += N * kNormThreads) {
+    if (i + N <= end) {
+      const Lanes<N> value = load_lanes<N>(gradient, i);
+      for (int j = 0; j < N; ++j) sum += value.v[j] * value.v[j];
+    } else {
+      for (std::int64_t j = i; j < end; ++j) sum += gradient[j] * gradient[j];
+    }
+  }
+  sum = block_sum(sum);
+  if (threadIdx.x == 0) squares[blockIdx.x] = static_cast<double>(sum);
+}
+
+constexpr int kDecideThreads = 1024;
+struct Gradients {
+  TroupeCudaGradient of[TROUPE_CUDA_MAX_MINIMIZED];
+};
+__global__ void __launch_bounds__(kDecideThreads)
+    decide_kernel(Gradients gradients, std::int32_t count, TroupeCudaControl* control) {
+  float broken = 0;
+  for (std::int32_t i = 0; i < count; ++i) {
+    const TroupeCudaGradient& gradient = gradients.of[i];
+    double sum = 0;
+    for (std::int64_t block = threadIdx.x; block < gradient.blocks; block += kDecideThreads) {
+      const double squares = gradient.squares[block];
+      if (!(squares - squares == 0)) broken = 1;  // infinite or no number
+      if (block < gradient.norm_blocks) sum += squares;
+    }
+    sum = block_sum(sum);
+    if (threadIdx.x != 0) continue;
+    const double most = gradient.norm_blocks > 0 ? gradient.rules[control->taken].max_global_norm : 0, norm = sqrt(sum);
+    control->scale[i] = most > 0 && norm > most ? static_cast<float>(most / norm) : 1;
+  }
+  broken = block_sum(broken);
+  if (threadIdx.x == 0) control->skip = broken > 0 ? 1 : 0;
+}
+
+__global__ void finish_step_kernel(TroupeCudaControl* control) {
+  if (control->skip != 0) {
+    ++control->skipped;
+    ++control->in_a_row;
+  } else {
+    ++control->taken;
+    control->in_a_row = 0;
+  }
+}
+
+// ---- optimisers ----
+
+struct Pass {
+  TroupeCudaUpdate buffers;
+  TroupeCudaRule rule;
+  float scale;
+
+  template <int N>
+  __device__ void finish(const Lanes<N>& value, std::int64_t i) const {
+    store_lanes(value, buffers.values, i);
+    if (buffers.shadow != nullptr) store_lanes(value, buffers.shadow, i);
+  }
+  /// Weight decay scales the value.
+  template <int N>
+  __device__ void adam(std::int64_t i, float weight_decay) const {
+    const Lanes<N> g = scale * load_lanes<N>(buffers.gradient, i), old = load_lanes<N>(buffers.values, i);
+    const Lanes<N> m = rule.beta1 * load_lanes<N>(buffers.slot0, i) + (1 - rule.beta1) * g;
+    const Lanes<N> v = rule.beta2 * load_lanes<N>(buffers.slot1, i) + (1 - rule.beta2) * (g * g);
+    Lanes<N> value;
+    for (int j = 0; j < N; ++j) {
+      const float step = rule.step_size * m.v[j] / (sqrtf(v.v[j]) * rule.inverse_sqrt_correction + rule.epsilon);
+      value.v[j] = (1 - weight_decay) * old.v[j] - step;
+    }
+    store_lanes(m, buffers.slot0, i);
+    store_lanes(v, buffers.slot1, i);
+    finish(value, i);
+  }
+  /// Weight decay is a part of the gradient.
+  template <int N>
+  __device__ void sgd(std::int64_t i, float weight_decay) const {
+    const Lanes<N> old = load_lanes<N>(buffers.values, i);
+    Lanes<N> g = scale * load_lanes<N>(buffers.gradient, i) + weight_decay * old;
+    if (buffers.slot0 != nullptr) {
+      const Lanes<N> velocity = rule.momentum * load_lanes<N>(buffers.slot0, i) + g;
+      store_lanes(velocity, buffers.slot0, i);
+      g = rule.nesterov != 0 ? rule.momentum * velocity + g : velocity;
+    }
+    finish(old - rule.step_size * g, i);
+  }
+};
+__global__ void update_kernel(TroupeCudaUpdate buffers, std::int64_t packs) {
+  if (buffers.control->skip != 0) return;
+  const Pass pass{buffers, buffers.rules[buffers.control->taken], buffers.control->scale[buffers.minimized]};
+  const float weight_decay = buffers.decays != 0 ? pass.rule.weight_decay : 0;
+  if (pass.rule.adam != 0) {
+    over_elements(buffers.count, packs,
+                  [&](auto width, std::int64_t i) { pass.adam<decltype(width)::value>(i, weight_decay); });
+  } else {
+    over_elements(buffers.count, packs,
+                  [&](auto width, std::int64_t i) { pass.sgd<decltype(width)::value>(i, weight_decay); });
+  }
+}
+
+// ---- copies and averages ----
+
+__global__ void follow_kernel(const float* values, float* average, std::uint16_t* shadow, float take, bool copies,
+                              std::int64_t count, std::int64_t packs, const TroupeCudaControl* control) {
+  if (control->skip != 0) return;
+  over_elements(count, packs, [&](auto width, std::int64_t i) {
+    constexpr int N = decltype(width)::value;
+    Lanes<N> mixed = load_lanes<N>(values, i);
+    if (!copies) {
+      const Lanes<N> old = load_lanes<N>(average, i);
+      mixed = old + take * (mixed - old);
+    }
+    store_lanes(mixed, average, i);
+    if (shadow != nullptr) store_lanes(mixed, shadow, i);
+  });
+}
+
+__global__ void assign_kernel(const float* from, float* to, std::int64_t count, std::int64_t packs,
+                              const TroupeCudaControl* control) {
+  if (control->skip != 0) return;
+  over_elements(count, packs,
+                [&](auto width, std::int64_t i) { store_lanes(load_lanes<decltype(width)::value>(from, i), to, i); });
+}
+
+__global__ void accumulate_kernel(float* gradient, float* sum, std::int64_t count, std::int64_t packs, float weight,
+                                  float share, bool last) {
+  over_elements(count, packs, [&](auto width, std::int64_t i) {
+    constexpr int N = decltype(width)::value;
+    const Lanes<N> total = load_lanes<N>(sum, i) + weight * load_lanes<N>(gradient, i);
+    if (last) {
+      store_lanes(share * total, gradient, i);
+    } else {
+      store_lanes(total, sum, i);
+    }
+  });
+}
+
+}  // namespace
+
+cudaError_t sum_squares(const float* gradient, std::int64_t count, double* squares, cudaStream_t stream) {
+  if (count == 0) return cudaSuccess;
+  const auto blocks = static_cast<unsigned>((count + TROUPE_CUDA_NORM_BLOCK - 1) / TROUPE_CUDA_NORM_BLOCK);
+  return launch(packs_of(count, {gradient}) > 0 ? sum_squares_kernel<kLanes> : sum_squares_kernel<1>, blocks,
+                kNormThreads, stream, gradient, count, squares);
+}
+
+cudaError_t decide(const TroupeCudaGradient* gradients, std::int32_t count, TroupeCudaControl* control,
+                   cudaStream_t stream) {
+  if (count < 0 || count > TROUPE_CUDA_MAX_MINIMIZED) return cudaErrorInvalidValue;
+  Gradients by_value{};
+  for (std::int32_t i = 0; i < count; ++i) by_value.of[i] = gradients[i];
+  return launch(decide_kernel, 1, kDecideThreads, stream, by_value, count, control);
+}
+
+cudaError_t update(const TroupeCudaUpdate* update, cudaStream_t stream) {
+  const TroupeCudaUpdate& buffers = *update;
+  if (buffers.minimized < 0 || buffers.minimized >= TROUPE_CUDA_MAX_MINIMIZED) return cudaErrorInvalidValue;
+  if (buffers.count == 0) return cudaSuccess;
+  const std::int64_t packs =
+      packs_of(buffers.count, {buffers.values, buffers.slot0, buffers.slot1, buffers.gradient, buffers.shadow});
+  return launch(update_kernel, blocks_for_elements(buffers.count, packs), kThreads, stream, buffers, packs);
+}
+
+cudaError_t follow(const float* values, float* average, std::uint16_t* shadow, double decay, std::int64_t count,
+                   const TroupeCudaControl* control, cudaStream_t stream) {
+  if (count == 0) return cudaSuccess;
+  const std::int64_t packs = packs_of(count, {values, average, shadow});
+  // In this form the rounded factor moves no fixed point.
+  return launch(follow_kernel, blocks_for_elements(count, packs), kThreads, stream, values, average, shadow,
+                static_cast<float>(1 - decay), decay == 0, count, packs, control);
+}
+
+cudaError_t assign(const float* from, float* to, std::int64_t count, const TroupeCudaControl* control,
+                   cudaStream_t stream) {
+  if (count == 0) return cudaSuccess;
+  const std::int64_t packs = packs_of(count, {from, to});
+  return launch(assign_kernel, blocks_for_elements(count, packs), kThreads, stream, from, to, count, packs, control);
+}
+
+cudaError_t accumulate(float* gradient, float* sum, std::int64_t count, float weight, float share, std::int32_t last,
+                       cudaStream_t stream) {
+  if (count == 0) return cudaSuccess;
+  const std::int64_t packs = packs_of(count, {gradient, sum});
+  return launch(accumulate_kernel, blocks_for_elements(count, packs), kThreads, stream, gradient, sum, count, packs,
+                weight, share, last != 0);
+}
+
+cudaError_t finish_step(TroupeCudaControl* control, cudaStream_t stream) {
+  return launch(finish_step_kernel, 1, 1, stream, control);
+}
+
+cudaError_t to_bf16(const float* from, std::uint16_t* to, std::int64_t count, cudaStream_t stream) {
+  return map(stream, count, Same{}, to, from);
+}
+
+}  // namespace troupe_cuda

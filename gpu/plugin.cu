@@ -1,0 +1,226 @@
+// The CUDA plug-in: the table of api.h over the CUDA runtime and the kernels of this folder.
+#include <cuda_runtime.h>
+
+#include <array>
+#include <cstdint>
+#include <cstring>
+
+#include <troupe/gpu/api.h>
+#include <troupe/gpu/kernels/kernel.hpp>
+#include <troupe/gpu/kernels/library_error.hpp>
+#include <troupe/gpu/kernels/product.hpp>
+#include <troupe/gpu/kernels/update.hpp>
+
+namespace {
+
+using troupe_cuda::Kernel;
+using troupe_cuda::told;
+
+cudaStream_t of(TroupeCudaStream* stream) { return reinterpret_cast<cudaStream_t>(stream); }
+cudaEvent_t of(TroupeCudaEvent* event) { return reinterpret_cast<cudaEvent_t>(event); }
+cudaGraphExec_t of(TroupeCudaGraph* graph) { return reinterpret_cast<cudaGraphExec_t>(graph); }
+const Kernel& of(const TroupeCudaKernel* kernel) { return *reinterpret_cast<const Kernel*>(kernel); }
+
+// ---- what there is ----
+
+const char* error_text(int error) {
+  if (error == TROUPE_CUDA_LIBRARY_ERROR) return "an error of a library, see library_error()";
+  return cudaGetErrorString(static_cast<cudaError_t>(error));
+}
+const char* library_error() { return troupe_cuda::library_error_text(); }
+int driver_version(int* version) { return told(cudaDriverGetVersion(version)); }
+int runtime_version(int* version) { return told(cudaRuntimeGetVersion(version)); }
+int device_count(int* count) { return told(cudaGetDeviceCount(count)); }
+
+int device(int index, TroupeCudaDevice* about) {
+  cudaDeviceProp properties;
+  if (const int error = told(cudaGetDeviceProperties(&properties, index))) return error;
+  static_assert(sizeof(properties.name) == sizeof(about->name));
+  std::memcpy(about->name, properties.name, sizeof(about->name));
+  about->major = properties.major;
+  about->minor = properties.minor;
+  about->total_bytes = static_cast<int64_t>(properties.totalGlobalMem);
+  return 0;
+}
+
+// The compiler tells its list as 800, 900, ...
+constexpr auto kArchitectures = [] {
+  std::array list = {__CUDA_ARCH_LIST__};
+  for (int& each : list) each /= 10;
+  return list;
+}();
+int architectures(const int32_t** list, int* count) {
+  *list = kArchitectures.data();
+  *count = static_cast<int>(kArchitectures.size());
+  return 0;
+}
+
+int use_device(int index) { return told(cudaSetDevice(index)); }
+int free_memory(size_t* bytes) {
+  size_t total = 0;
+  return told(cudaMemGetInfo(bytes, &total));
+}
+
+// ---- memory ----
+
+int allocate(size_t bytes, void** memory) { return told(cudaMalloc(memory, bytes)); }
+int release(void* memory) { return told(cudaFree(memory)); }
+int allocate_host(size_t bytes, void** memory) { return told(cudaMallocHost(memory, bytes)); }
+int release_host(void* memory) { return told(cudaFreeHost(memory)); }
+int copy(void* to, const void* from, size_t bytes, TroupeCudaStream* stream) {
+  return told(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, of(stream)));
+}
+int fill(void* to, int byte, size_t bytes, TroupeCudaStream* stream) {
+  return told(cudaMemsetAsync(to, byte, bytes, of(stream)));
+}
+
+// ---- streams and events ----
+
+// Non-blocking: no order with the default stream, on which libraries may work for themselves.
+int make_stream(TroupeCudaStream** stream) {
+  cudaStream_t made = nullptr;
+  if (const int error = told(cudaStreamCreateWithFlags(&made, cudaStreamNonBlocking))) return error;
+  *stream = reinterpret_cast<TroupeCudaStream*>(made);
+  return 0;
+}
+int destroy_stream(TroupeCudaStream* stream) { return told(cudaStreamDestroy(of(stream))); }
+int synchronise(TroupeCudaStream* stream) { return told(cudaStreamSynchronize(of(stream))); }
+
+int make_event(TroupeCudaEvent** event) {
+  cudaEvent_t made = nullptr;
+  if (const int error = told(cudaEventCreateWithFlags(&made, cudaEventDisableTiming))) return error;
+  *event = reinterpret_cast<TroupeCudaEvent*>(made);
+  return 0;
+}
+int destroy_event(TroupeCudaEvent* event) { return told(cudaEventDestroy(of(event))); }
+int record(TroupeCudaEvent* event, TroupeCudaStream* stream) { return told(cudaEventRecord(of(event), of(stream))); }
+int wait(TroupeCudaStream* stream, TroupeCudaEvent* event) {
+  return told(cudaStreamWaitEvent(of(stream), of(event), 0));
+}
+int finished(TroupeCudaEvent* event, int32_t* yes) {
+  const int error = told(cudaEventQuery(of(event)));
+  if (error != 0 && error != cudaErrorNotReady) return error;
+  *yes = error == 0;
+  return 0;
+}
+
+// ---- graphs ----
+
+// Relaxed: while this thread records, other threads may allocate, and the libraries may load their code at its first
+// use, which allocates too.
+int begin_capture(TroupeCudaStream* stream) {
+  return told(cudaStreamBeginCapture(of(stream), cudaStreamCaptureModeRelaxed));
+}
+int end_capture(TroupeCudaStream* stream, TroupeCudaGraph** graph) {
+  cudaGraph_t recorded = nullptr;
+  if (const int error = told(cudaStreamEndCapture(of(stream), &recorded))) return error;
+  cudaGraphExec_t made = nullptr;
+  const int error = told(cudaGraphInstantiate(&made, recorded, 0));
+  (void)told(cudaGraphDestroy(recorded));  // it has been copied, or is of no use
+  if (error == 0) *graph = reinterpret_cast<TroupeCudaGraph*>(made);
+  return error;
+}
+int launch_graph(TroupeCudaGraph* graph, TroupeCudaStream* stream) {
+  return told(cudaGraphLaunch(of(graph), of(stream)));
+}
+int destroy_graph(TroupeCudaGraph* graph) { return told(cudaGraphExecDestroy(of(graph))); }
+
+// ---- kernels ----
+
+const TroupeCudaKernel* find_kernel(const char* op) {
+  using namespace troupe_cuda;
+  for (const auto family : {elementwise_kernels(), moving_kernels(), reduction_kernels(), categorical_kernels(),
+                            image_kernels(), normalisation_kernels(), product_kernels()}) {
+    for (const Kernel& kernel : family) {
+      if (std::strcmp(kernel.name, op) == 0) return reinterpret_cast<const TroupeCudaKernel*>(&kernel);
+    }
+  }
+  return nullptr;
+}
+size_t workspace(const TroupeCudaKernel* kernel, const TroupeCudaCall* call) {
+  return of(kernel).workspace == nullptr ? 0 : of(kernel).workspace(*call);
+}
+int launch(const TroupeCudaKernel* kernel, const TroupeCudaCall* call, TroupeCudaStream* stream) {
+  return told(of(kernel).launch(*call, of(stream)));
+}
+
+int make_product(const TroupeCudaProductShape* shape, TroupeCudaProduct** product) {
+  return told(troupe_cuda::make_product(*shape, product));
+}
+
+// ---- the end of a step ----
+
+int sum_squares(const float* gradient, int64_t count, double* squares, TroupeCudaStream* stream) {
+  return told(troupe_cuda::sum_squares(gradient, count, squares, of(stream)));
+}
+int decide(const TroupeCudaGradient* gradients, int32_t count, TroupeCudaControl* control, TroupeCudaStream* stream) {
+  return told(troupe_cuda::decide(gradients, count, control, of(stream)));
+}
+int update(const TroupeCudaUpdate* update, TroupeCudaStream* stream) {
+  return told(troupe_cuda::update(update, of(stream)));
+}
+int follow(const float* values, float* average, uint16_t* shadow, double decay, int64_t count,
+           const TroupeCudaControl* control, TroupeCudaStream* stream) {
+  return told(troupe_cuda::follow(values, average, shadow, decay, count, control, of(stream)));
+}
+int assign(const float* from, float* to, int64_t count, const TroupeCudaControl* control, TroupeCudaStream* stream) {
+  return told(troupe_cuda::assign(from, to, count, control, of(stream)));
+}
+int accumulate(float* gradient, float* sum, int64_t count, float weight, float share, int32_t last,
+               TroupeCudaStream* stream) {
+  return told(troupe_cuda::accumulate(gradient, sum, count, weight, share, last, of(stream)));
+}
+int finish_step(TroupeCudaControl* control, TroupeCudaStream* stream) {
+  return told(troupe_cuda::finish_step(control, of(stream)));
+}
+int to_bf16(const float* from, uint16_t* to, int64_t count, TroupeCudaStream* stream) {
+  return told(troupe_cuda::to_bf16(from, to, count, of(stream)));
+}
+
+constexpr TroupeCudaApi kApi = {
+    .abi = TROUPE_CUDA_ABI,
+    .error_text = error_text,
+    .library_error = library_error,
+    .driver_version = driver_version,
+    .runtime_version = runtime_version,
+    .device_count = device_count,
+    .device = device,
+    .architectures = architectures,
+    .use_device = use_device,
+    .free_memory = free_memory,
+    .allocate = allocate,
+    .release = release,
+    .allocate_host = allocate_host,
+    .release_host = release_host,
+    .copy = copy,
+    .fill = fill,
+    .make_stream = make_stream,
+    .destroy_stream = destroy_stream,
+    .synchronise = synchronise,
+    .make_event = make_event,
+    .destroy_event = destroy_event,
+    .record = record,
+    .wait = wait,
+    .finished = finished,
+    .begin_capture = begin_capture,
+    .end_capture = end_capture,
+    .launch_graph = launch_graph,
+    .destroy_graph = destroy_graph,
+    .find_kernel = find_kernel,
+    .workspace = workspace,
+    .launch = launch,
+    .make_product = make_product,
+    .destroy_product = troupe_cuda::destroy_product,
+    .sum_squares = sum_squares,
+    .decide = decide,
+    .update = update,
+    .follow = follow,
+    .assign = assign,
+    .accumulate = accumulate,
+    .finish_step = finish_step,
+    .to_bf16 = to_bf16,
+};
+
+}  // namespace
+
+extern "C" __attribute__((visibility("default"))) const TroupeCudaApi* troupe_cuda_api(void) { return &kApi; }
