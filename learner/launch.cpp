@@ -1,5 +1,5 @@
-// Launches of several steps: what Program does about them. On a GPU they are CudaProgram's; a processor takes the one
-// step of a launch in begin().
+// Launches of several steps, and snapshots between them: what Program does about them. On a GPU they are CudaProgram's;
+// a processor takes the one step of a launch in begin().
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -114,7 +114,46 @@ Result<int> Program::finish() {
     impl.lost = impl.cuda->finish();
     TROUPE_TRY(impl.lost);
   }
-  return impl.count_steps();
+  const int updates = impl.count_steps();
+  if (std::exchange(impl.snapshot.awaits, false)) impl.snapshot.step = impl.step;
+  return updates;
+}
+
+// ---- snapshots ----
+
+Status Program::begin_snapshot(std::string_view group) {
+  Impl& impl = *impl_;
+  if (impl.snapshot.begun) {
+    return wrong(fmt::format("begin_snapshot: got \"{}\", but one of \"{}\" has begun; snapshot() comes first", group,
+                             impl.groups[impl.snapshot.group].params->layout().group));
+  }
+  const auto of_name = [group](const Group& each) { return each.params->layout().group == group; };
+  const auto found = std::ranges::find_if(impl.groups, of_name);
+  if (found == impl.groups.end()) {
+    return Error{Code::kNotFound, fmt::format("begin_snapshot: there is no group \"{}\"", group)};
+  }
+  const auto index = static_cast<std::size_t>(found - impl.groups.begin());
+  if (impl.cuda) {
+    TROUPE_TRY(impl.lost);
+    TROUPE_TRY(impl.cuda->begin_snapshot(index));
+  }
+  impl.snapshot = {.begun = true, .awaits = impl.under_way > 0, .group = index, .step = impl.step};
+  return {};
+}
+
+Result<std::optional<Snapshot>> Program::snapshot() {
+  Impl& impl = *impl_;
+  if (!impl.snapshot.begun) return wrong("snapshot: none has begun; begin_snapshot() comes first");
+  TROUPE_TRY(impl.lost);
+  if (!impl.cuda) {
+    if (impl.under_way > 0) return std::optional<Snapshot>();
+    impl.snapshot.begun = false;
+    return std::optional(Snapshot{impl.groups[impl.snapshot.group].params->values(), impl.step});
+  }
+  TROUPE_ASSIGN(const bool arrived, impl.cuda->snapshot_arrived());
+  if (!arrived || impl.snapshot.awaits) return std::optional<Snapshot>();
+  impl.snapshot.begun = false;
+  return std::optional(Snapshot{impl.cuda->snapshot(), impl.snapshot.step});
 }
 
 bool Program::skipped(int step) const {

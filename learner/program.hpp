@@ -4,6 +4,7 @@
 // starts no thread and waits for nobody.
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -66,6 +67,13 @@ struct CompileOptions {
 inline constexpr int kStepsPerLaunch = 16;
 /// And so many bytes of batches, or of results, at most: steps of large ones take long enough one by one.
 inline constexpr std::int64_t kLaunchBytes = std::int64_t{64} << 20;
+
+/// A group's values at some step.
+struct Snapshot {
+  std::span<const float>
+      values;             ///< valid until the next begin_snapshot(), on a processor until the next run or begin()
+  std::int64_t step = 0;  ///< Program::step() then
+};
 
 enum class Phase : std::uint8_t {
   kStep,       ///< everything: forward, gradients, updates, targets and averages, state
@@ -142,6 +150,15 @@ class Program {
   Result<DeviceSpan> device_input(std::string_view name) const;
   Result<DeviceSpan> device_output(std::string_view name) const;
   std::shared_ptr<const gpu::Gpu> gpu() const;  ///< null on a processor
+
+  /// Parameters for others while training goes on: orders a copy of the group's values as they are after what has been
+  /// run and begun so far. On a GPU neither launches nor the host wait for it; on a processor it is the parameters
+  /// themselves. One at a time: the next one may begin when snapshot() has given this one. Errors: kNotFound;
+  /// kInvalidArgument when one has begun already; the GPU's.
+  Status begin_snapshot(std::string_view group);
+  /// The snapshot that has begun, once it is there and the launch before it has been finished, which tells its step;
+  /// until then nothing, without waiting. Errors: kInvalidArgument when none has begun; the GPU's.
+  Result<std::optional<Snapshot>> snapshot();
 
   /// The scalars of Graph::metric in order of registration, from the last run, or the last step of a launch.
   std::span<const std::string> metric_names() const;

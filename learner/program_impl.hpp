@@ -180,6 +180,12 @@ struct Program::Impl {
   int under_way = 0;                 ///< steps of the launch that has begun; 0: none
   std::vector<bool> skips;           ///< of the steps of the last launch, or of the last run
   std::vector<double> step_metrics;  ///< of these, metrics of each
+  struct {
+    bool begun = false;   ///< and not yet given
+    bool awaits = false;  ///< the launch that is under way, to know its step
+    std::size_t group = 0;
+    std::int64_t step = 0;
+  } snapshot;
 
   void set_rows(std::int64_t valid);
   /// Errors: kInvalidArgument while a launch is under way, naming the call.

@@ -22,6 +22,7 @@
 
 #include <troupe/gpu/gpu.hpp>
 #include <troupe/gpu/handle.hpp>
+#include <troupe/learner/cuda/cuda_snapshot.hpp>
 #include <troupe/learner/program_impl.hpp>
 
 namespace troupe::learner {
@@ -78,9 +79,17 @@ class CudaProgram {
   /// host.minimized[index]'s gradient for the host, which may change it before the next run of phase kUpdate.
   Status fetch_gradient(std::size_t index);
 
+  /// A copy of a group's values as they are behind the launches begun so far; see CudaSnapshot.
+  Status begin_snapshot(std::size_t group) {
+    const auto elements = static_cast<std::size_t>(host_.groups[group].params->layout().elements);
+    return snapshot_.begin(gpu_, {groups_[group].block.as<float>(), elements}, stream_);
+  }
+  Result<bool> snapshot_arrived() const { return snapshot_.arrived(); }
+  std::span<const float> snapshot() const { return snapshot_.values(); }
+
   const gpu::Gpu& gpu() const { return *gpu_; }
   const std::shared_ptr<const gpu::Gpu>& shared_gpu() const { return gpu_; }
-  std::size_t bytes() const { return bytes_; }  ///< of the GPU's memory that this program holds
+  std::size_t bytes() const { return bytes_ + snapshot_.bytes(); }  ///< of the GPU's memory that this program holds
 
  private:
   class Builder;
@@ -190,6 +199,7 @@ class CudaProgram {
   std::vector<std::byte> joint_in_, joint_out_;
   Variant launch_{};  ///< under way, or the last one
   std::map<Variant, Recorded> recorded_;
+  CudaSnapshot snapshot_;
   std::vector<bool> gradient_fetched_;  ///< since the last run: the host may have changed it
   std::vector<bool> fetched_;           ///< of each group and the state: the host's copy is what the GPU has
   std::size_t bytes_ = 0;

@@ -494,6 +494,29 @@ TEST_F(LaunchesTest, AFeedFillsInputsAndTakesOutputsOnTheGpu) {
   EXPECT_EQ(fed->step(), 13 + 3 + 1);
 }
 
+class BrokenFeed : public DeviceFeed {
+ public:
+  Status before_launch(int, TroupeCudaStream*) override { return {}; }
+  Status enqueue_inputs(int step, TroupeCudaStream*) override {
+    return step < broken_at ? Status() : Status(Error{Code::kInternal, "a feed that is broken"});
+  }
+  Status enqueue_outputs(int, const TroupeCudaControl*, TroupeCudaStream*) override { return {}; }
+  int broken_at = kStepsPerLaunch;
+};
+
+TEST_F(LaunchesTest, AFeedThatFailsInTheMiddleOfALaunchIsTheEnd) {
+  const auto program = net({.device = kGpu}, {.rule = Adam{}});
+  const auto feed = std::make_shared<BrokenFeed>();
+  program->attach(feed).value();
+  program->begin(3).value();  // with whatever lies there
+  program->finish().value();
+  feed->broken_at = 2;
+  EXPECT_EQ(program->begin(3).error().message, "a feed that is broken") << "while it is recorded";
+  EXPECT_FALSE(program->under_way());
+  EXPECT_EQ(program->fetch().error().message, "a feed that is broken") << "how much of it was done nobody knows";
+  EXPECT_FALSE(program->begin(3).ok());
+}
+
 // ---- failures ----
 
 TEST_F(LaunchesTest, AKernelThatFailsInALaunchLosesTheGpu) {
