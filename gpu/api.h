@@ -24,7 +24,7 @@
 enum { TROUPE_CUDA_MAX_RANK = 8, TROUPE_CUDA_MAX_OPERANDS = 8 };
 
 // The numbers of DType (core/tensor.hpp).
-enum { TROUPE_CUDA_F32 = 0, TROUPE_CUDA_BF16 = 2, TROUPE_CUDA_I32 = 3 };
+enum { TROUPE_CUDA_F32 = 0, TROUPE_CUDA_F64 = 1, TROUPE_CUDA_BF16 = 2, TROUPE_CUDA_I32 = 3 };
 
 typedef struct {
   int32_t rank;
@@ -132,6 +132,45 @@ typedef struct {
   const TroupeCudaControl* control;
 } TroupeCudaUpdate;
 
+// The items of a replay table, in device memory (replay/gpu_items.hpp). Slots are 0 to *present - 1.
+enum { TROUPE_CUDA_REPLAY_LEVELS = 11, TROUPE_CUDA_REPLAY_COLUMNS = 16 };
+typedef struct {
+  int64_t capacity;        // slots
+  int64_t* present;        // how many of them are in use
+  double* priorities;      // of each slot
+  int32_t* times_sampled;  // of each slot
+  double exponent;         // a slot's weight is priority^exponent, and 0 for priority 0
+  // The sum tree of replay/selectors/sum_tree.hpp, as large as the capacity demands: level[0] are the slots' weights in
+  // nodes of 8, level[l + 1] the sums of level[l]'s nodes, the last level one node. levels 0: none, and draws bring
+  // their slots.
+  int32_t levels;
+  int32_t uniform;  // without a tree: a draw's probability is 1 / *present, else 1
+  double* level[TROUPE_CUDA_REPLAY_LEVELS];
+} TroupeCudaReplay;
+
+// What a table knows of a row that comes in.
+typedef struct {
+  double priority;
+  int32_t times_sampled;
+  int32_t unused;
+} TroupeCudaReplayItem;
+
+// Draws, in device memory.
+typedef struct {
+  const uint64_t* numbers;  // a random number for each draw, or its slot where the table has no tree
+  uint32_t* slots;
+  double* probabilities;
+  double* priorities;      // when drawn
+  int32_t* times_sampled;  // this draw included
+  int32_t* last;           // whether no later one of these draws has the same slot
+  float* weights;          // importance weights before they are divided by the largest
+} TroupeCudaDraws;
+
+typedef struct {
+  int64_t offset, bytes;  // within a row
+  void* to;               // the column of a batch: its rows without padding
+} TroupeCudaReplayColumn;
+
 typedef struct {
   uint32_t abi;  // first for ever, so that any loader can read it
 
@@ -160,6 +199,7 @@ typedef struct {
   int (*record)(TroupeCudaEvent* event, TroupeCudaStream* stream);
   int (*wait)(TroupeCudaStream* stream, TroupeCudaEvent* event);  // the stream waits, not the caller
   int (*finished)(TroupeCudaEvent* event, int32_t* yes);
+  int (*await)(TroupeCudaEvent* event);  // the caller waits
 
   // What is begun on the stream between these two is recorded and not run. Only kernels and copies of pinned and device
   // memory may be recorded.
@@ -194,6 +234,24 @@ typedef struct {
   int (*accumulate)(float* gradient, float* sum, int64_t count, float weight, float share, int32_t last,
                     TroupeCudaStream* stream);
   int (*to_bf16)(const float* from, uint16_t* to, int64_t count, TroupeCudaStream* stream);
+
+  // `count` items are in the slots from `first` on, modulo capacity, and `present` in the table. count <= capacity.
+  int (*replay_insert)(const TroupeCudaReplay* table, const TroupeCudaReplayItem* items, int64_t first, int64_t count,
+                       int64_t present, TroupeCudaStream* stream);
+  // Fills draws' outputs for `rows` draws and counts them in times_sampled. weights, unless null: importance weights,
+  // (1 / (*present * probability))^importance_exponent divided by the largest of these draws.
+  int (*replay_draw)(const TroupeCudaReplay* table, const TroupeCudaDraws* draws, int64_t rows, float* weights,
+                     double importance_exponent, TroupeCudaStream* stream);
+  // Copies up to TROUPE_CUDA_REPLAY_COLUMNS columns out of rows that are `stride` bytes apart, a multiple of 16; `rows`
+  // is aligned to 16 bytes, `columns` host memory.
+  int (*replay_gather)(const void* rows, int64_t stride, const uint32_t* slots, int64_t count,
+                       const TroupeCudaReplayColumn* columns, int32_t column_count, TroupeCudaStream* stream);
+  // Sets the priorities of those slots whose `last` is not 0, or, where that is null, of all, which are different then;
+  // unless control is given and says skip. What is no priority (negative, infinite, no number) becomes 0. priorities:
+  // TROUPE_CUDA_F32 or F64.
+  int (*replay_update)(const TroupeCudaReplay* table, const uint32_t* slots, const int32_t* last,
+                       const void* priorities, int32_t dtype, int64_t count, const TroupeCudaControl* control,
+                       TroupeCudaStream* stream);
 } TroupeCudaApi;
 
 // The table of the plug-in with cuDNN. Streams and memory are the other one's.

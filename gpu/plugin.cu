@@ -9,6 +9,7 @@
 #include <troupe/gpu/kernels/kernel.hpp>
 #include <troupe/gpu/kernels/library_error.hpp>
 #include <troupe/gpu/kernels/product.hpp>
+#include <troupe/gpu/kernels/replay.hpp>
 #include <troupe/gpu/kernels/update.hpp>
 
 namespace {
@@ -103,6 +104,7 @@ int finished(TroupeCudaEvent* event, int32_t* yes) {
   *yes = error == 0;
   return 0;
 }
+int await(TroupeCudaEvent* event) { return told(cudaEventSynchronize(of(event))); }
 
 // ---- graphs ----
 
@@ -174,6 +176,25 @@ int to_bf16(const float* from, uint16_t* to, int64_t count, TroupeCudaStream* st
   return told(troupe_cuda::to_bf16(from, to, count, of(stream)));
 }
 
+// ---- replay ----
+
+int replay_insert(const TroupeCudaReplay* table, const TroupeCudaReplayItem* items, int64_t first, int64_t count,
+                  int64_t present, TroupeCudaStream* stream) {
+  return told(troupe_cuda::replay_insert(*table, items, first, count, present, of(stream)));
+}
+int replay_draw(const TroupeCudaReplay* table, const TroupeCudaDraws* draws, int64_t rows, float* weights,
+                double importance_exponent, TroupeCudaStream* stream) {
+  return told(troupe_cuda::replay_draw(*table, *draws, rows, weights, importance_exponent, of(stream)));
+}
+int replay_gather(const void* rows, int64_t stride, const uint32_t* slots, int64_t count,
+                  const TroupeCudaReplayColumn* columns, int32_t column_count, TroupeCudaStream* stream) {
+  return told(troupe_cuda::replay_gather(rows, stride, slots, count, columns, column_count, of(stream)));
+}
+int replay_update(const TroupeCudaReplay* table, const uint32_t* slots, const int32_t* last, const void* priorities,
+                  int32_t dtype, int64_t count, const TroupeCudaControl* control, TroupeCudaStream* stream) {
+  return told(troupe_cuda::replay_update(*table, slots, last, priorities, dtype, count, control, of(stream)));
+}
+
 constexpr TroupeCudaApi kApi = {
     .abi = TROUPE_CUDA_ABI,
     .error_text = error_text,
@@ -199,6 +220,7 @@ constexpr TroupeCudaApi kApi = {
     .record = record,
     .wait = wait,
     .finished = finished,
+    .await = await,
     .begin_capture = begin_capture,
     .end_capture = end_capture,
     .launch_graph = launch_graph,
@@ -215,6 +237,10 @@ constexpr TroupeCudaApi kApi = {
     .assign = assign,
     .accumulate = accumulate,
     .to_bf16 = to_bf16,
+    .replay_insert = replay_insert,
+    .replay_draw = replay_draw,
+    .replay_gather = replay_gather,
+    .replay_update = replay_update,
 };
 
 }  // namespace
