@@ -14,7 +14,7 @@
 #include <stdint.h>
 
 // Changes with every change below. The loader refuses another number.
-#define TROUPE_CUDA_ABI 2u
+#define TROUPE_CUDA_ABI 3u
 // The one symbol that the plug-in exports: `const TroupeCudaApi* troupe_cuda_api(void)`.
 #define TROUPE_CUDA_ENTRY "troupe_cuda_api"
 // The same of the plug-in with cuDNN, which is large and opened only for programs that convolve.
@@ -138,6 +138,9 @@ typedef struct {
   uint32_t abi;  // first for ever, so that any loader can read it
 
   const char* (*error_text)(int error);  // never null; static storage
+  // Whether this error says that the GPU is lost to this process: what was on it is gone and every further call fails
+  // too, but a new process may have it again.
+  int32_t (*is_lost)(int error);
   const char* (*library_error)(void);    // of this thread's last call that failed so; never null
   int (*driver_version)(int* version);   // 13000 means 13.0; 0 where no driver is installed
   int (*runtime_version)(int* version);  // what the plug-in was built with
