@@ -27,6 +27,13 @@ typedef struct {
   int64_t (*alive)(void);  ///< allocations, streams, events and graphs that exist now, on all devices
   /// What was wrong with this thread's last call that failed, in words; never null.
   const char* (*fault)(void);
+
+  // The memory of devices as other libraries' work reaches it, at once, whatever waits on streams.
+  /// On which device all of these bytes lie in one allocation; -1: on none.
+  int (*device_of)(const void* memory, size_t bytes);
+  /// Between the host's memory and what device_of() knows.
+  void (*read)(void* to, const void* device_memory, size_t bytes);
+  void (*write)(void* device_memory, const void* from, size_t bytes);
 } TroupeEmulator;
 
 #ifdef __cplusplus
