@@ -252,6 +252,7 @@ Status LearnerActor::restore(const RoleState& state) {
   }
   TROUPE_TRY(learner::restore_state(learner_->program(), tensors, steps));
   version_offset_ = std::max<std::int64_t>(version_offset_ - steps, 0);
+  log::info("{}: goes on from step {}", name_, steps);
   return {};
 }
 

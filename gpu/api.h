@@ -175,6 +175,9 @@ typedef struct {
   uint32_t abi;  // first for ever, so that any loader can read it
 
   const char* (*error_text)(int error);  // never null; static storage
+  // Whether this error says that the GPU is lost to this process: what was on it is gone and every further call fails
+  // too, but a new process may have it again.
+  int32_t (*is_lost)(int error);
   const char* (*library_error)(void);    // of this thread's last call that failed so; never null
   int (*driver_version)(int* version);   // 13000 means 13.0; 0 where no driver is installed
   int (*runtime_version)(int* version);  // what the plug-in was built with

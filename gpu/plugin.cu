@@ -28,6 +28,31 @@ const char* error_text(int error) {
   if (error == TROUPE_CUDA_LIBRARY_ERROR) return "an error of a library, see library_error()";
   return cudaGetErrorString(static_cast<cudaError_t>(error));
 }
+int32_t is_lost(int error) {
+  switch (error) {
+    // A kernel did what it may not, or took too long: "the process must be terminated and relaunched".
+    case cudaErrorIllegalAddress:
+    case cudaErrorLaunchTimeout:
+    case cudaErrorAssert:
+    case cudaErrorHardwareStackError:
+    case cudaErrorIllegalInstruction:
+    case cudaErrorMisalignedAddress:
+    case cudaErrorInvalidAddressSpace:
+    case cudaErrorInvalidPc:
+    case cudaErrorLaunchFailure:
+    case 721:  // cudaErrorTensorMemoryLeak, which older versions do not name
+    // The hardware, or what stands between it and us. "Unknown" is what a GPU says that has fallen off the bus.
+    case cudaErrorECCUncorrectable:
+    case cudaErrorNvlinkUncorrectable:
+    case 226:  // cudaErrorContained, as above
+    case cudaErrorMpsClientTerminated:
+    case cudaErrorExternalDevice:
+    case cudaErrorUnknown:
+      return 1;
+    default:  // cudaErrorDevicesUnavailable too: who asks again may get the GPU, in the same process as well
+      return 0;
+  }
+}
 const char* library_error() { return troupe_cuda::library_error_text(); }
 int driver_version(int* version) { return told(cudaDriverGetVersion(version)); }
 int runtime_version(int* version) { return told(cudaRuntimeGetVersion(version)); }
@@ -198,6 +223,7 @@ int replay_update(const TroupeCudaReplay* table, const uint32_t* slots, const in
 constexpr TroupeCudaApi kApi = {
     .abi = TROUPE_CUDA_ABI,
     .error_text = error_text,
+    .is_lost = is_lost,
     .library_error = library_error,
     .driver_version = driver_version,
     .runtime_version = runtime_version,

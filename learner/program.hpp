@@ -177,7 +177,7 @@ class Program {
   std::size_t group_count() const;
   ParamBuffer& group(std::size_t index);
   const ParamBuffer& group(std::size_t index) const;
-  /// Brings the host's copies of a GPU's program up to date. Errors: kInternal, the GPU's; what groups hold is then
+  /// Brings the host's copies of a GPU's program up to date. Errors: the GPU's, mostly kLost; what groups hold is then
   /// old.
   Status fetch();
   /// The same of one group; of an unknown one nothing.

@@ -223,6 +223,17 @@ TEST_P(CudaPluginAt, SaysWhatItWasBuiltFor) {
   EXPECT_GE(runtime, 12000);
 }
 
+TEST_P(CudaPluginAt, KnowsTheErrorsAfterWhichOnlyANewProcessGetsTheGpuBack) {
+  // By their numbers, which are CUDA's for ever; 226 and 721 have names in CUDA 13.
+  for (const int error : {214, 220, 226, 700, 702, 710, 714, 715, 716, 717, 718, 719, 721, 810, 911, 999}) {
+    EXPECT_TRUE(cuda().is_lost(error)) << error << ": " << cuda().error_text(error);
+  }
+  // Among them: too little memory, all devices busy, no driver, no device, not ready, not supported, a spoilt capture.
+  for (const int error : {0, TROUPE_CUDA_LIBRARY_ERROR, 1, 2, 9, 35, 46, 100, 101, 209, 400, 600, 701, 801, 901}) {
+    EXPECT_FALSE(cuda().is_lost(error)) << error << ": " << cuda().error_text(error);
+  }
+}
+
 TEST_P(CudaPluginAt, FindsKernelsByTheNamesOfOperations) {
   for (const char* op : {"linear", "matmul"}) EXPECT_NE(cuda().find_kernel(op), nullptr) << op;
   EXPECT_EQ(cuda().find_kernel("no such operation"), nullptr);

@@ -1,7 +1,8 @@
 #pragma once
 // How tests steer the emulated device (cuda_runtime.h) and ask what it was told to do: the one symbol
 // `troupe_cuda_emulator` of its library, which the emulated plug-ins load. Any thread may call.
-// To programs $TROUPE_EMULATOR says the same: driver=N or fail_kernel=N.
+// To programs $TROUPE_EMULATOR says the same: driver=N or fail_kernel=N; or fail_when=FILE: the first process of a run
+// that is about to run a kernel while that file is there removes it, and the kernel fails.
 #include <stddef.h>
 #include <stdint.h>
 

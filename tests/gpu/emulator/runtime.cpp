@@ -117,8 +117,9 @@ const char* cudaGetErrorString(cudaError_t error) {
       return "attempt to terminate a thread-local capture sequence from another thread";
     case cudaErrorUnknown:
       return "unknown error";
+    default:  // no emulated device fails so
+      return "unrecognized error code";
   }
-  return "unrecognized error code";
 }
 
 cudaError_t cudaGetLastError() {
