@@ -14,7 +14,7 @@
 #include <stdint.h>
 
 // Changes with every change below. The loader refuses another number.
-#define TROUPE_CUDA_ABI 2u
+#define TROUPE_CUDA_ABI 3u
 // The one symbol that the plug-in exports: `const TroupeCudaApi* troupe_cuda_api(void)`.
 #define TROUPE_CUDA_ENTRY "troupe_cuda_api"
 // The same of the plug-in with cuDNN, which is large and opened only for programs that convolve.
@@ -93,7 +93,7 @@ typedef struct {
   int32_t tf32;
 } TroupeCudaConvShape;
 
-// What an optimiser does at one update; one for each minimised group and step, in device memory.
+// What an optimiser does at one update; one for each minimised group and step of a launch, in device memory.
 typedef struct {
   int32_t adam;  // else SGD; as UpdateArgs (learner/kernels/kernel_table.hpp)
   int32_t nesterov;
@@ -104,10 +104,8 @@ typedef struct {
 // The end of a step, in device memory: what the kernels decide without asking the host.
 enum { TROUPE_CUDA_MAX_MINIMIZED = 8 };
 typedef struct {
-  int32_t skip;      // of the present step: a gradient is not finite, so nothing changes
-  int32_t taken;     // steps of this launch that were not skipped: the row of rules
-  int32_t skipped;   // and that were
-  int32_t in_a_row;  // skipped since the last that was not; kept from launch to launch by the host
+  int32_t skip;   // of the present step: a gradient is not finite, so nothing changes
+  int32_t taken;  // steps of this launch before the present one that were not skipped: the row of rules; -1 at first
   float scale[TROUPE_CUDA_MAX_MINIMIZED];  // by which each minimised group's gradient is multiplied: clipping
 } TroupeCudaControl;
 
@@ -180,12 +178,14 @@ typedef struct {
 
   // squares[b] = sum of the squares of block b of `count` elements.
   int (*sum_squares)(const float* gradient, int64_t count, double* squares, TroupeCudaStream* stream);
-  // Fills control->skip and scale from up to TROUPE_CUDA_MAX_MINIMIZED groups; `gradients` is host memory.
+  // Counts the step before in control->taken, unless it was skipped, and fills skip and scale for the present one from
+  // up to TROUPE_CUDA_MAX_MINIMIZED groups; `gradients` is host memory. A launch begins with skip 0 and taken -1.
   int (*decide)(const TroupeCudaGradient* gradients, int32_t count, TroupeCudaControl* control,
                 TroupeCudaStream* stream);
   int (*update)(const TroupeCudaUpdate* update, TroupeCudaStream* stream);
-  // Unless the step is skipped: average += (1 - decay) * (values - average), and its shadow; decay 0 copies.
-  int (*follow)(const float* values, float* average, uint16_t* shadow, double decay, int64_t count,
+  // Unless the step is skipped, and if due[control->taken]: average += (1 - decay) * (values - average), and its
+  // shadow; decay 0 copies.
+  int (*follow)(const float* values, float* average, uint16_t* shadow, double decay, int64_t count, const int32_t* due,
                 const TroupeCudaControl* control, TroupeCudaStream* stream);
   // Unless the step is skipped: to = from.
   int (*assign)(const float* from, float* to, int64_t count, const TroupeCudaControl* control,
@@ -193,8 +193,6 @@ typedef struct {
   // sum += weight * gradient; when `last`: gradient = (sum + weight * gradient) * share.
   int (*accumulate)(float* gradient, float* sum, int64_t count, float weight, float share, int32_t last,
                     TroupeCudaStream* stream);
-  // Counts the step in control.
-  int (*finish_step)(TroupeCudaControl* control, TroupeCudaStream* stream);
   int (*to_bf16)(const float* from, uint16_t* to, int64_t count, TroupeCudaStream* stream);
 } TroupeCudaApi;
 

@@ -159,9 +159,9 @@ int decide(const TroupeCudaGradient* gradients, int32_t count, TroupeCudaControl
 int update(const TroupeCudaUpdate* update, TroupeCudaStream* stream) {
   return told(troupe_cuda::update(update, of(stream)));
 }
-int follow(const float* values, float* average, uint16_t* shadow, double decay, int64_t count,
+int follow(const float* values, float* average, uint16_t* shadow, double decay, int64_t count, const int32_t* due,
            const TroupeCudaControl* control, TroupeCudaStream* stream) {
-  return told(troupe_cuda::follow(values, average, shadow, decay, count, control, of(stream)));
+  return told(troupe_cuda::follow(values, average, shadow, decay, count, due, control, of(stream)));
 }
 int assign(const float* from, float* to, int64_t count, const TroupeCudaControl* control, TroupeCudaStream* stream) {
   return told(troupe_cuda::assign(from, to, count, control, of(stream)));
@@ -169,9 +169,6 @@ int assign(const float* from, float* to, int64_t count, const TroupeCudaControl*
 int accumulate(float* gradient, float* sum, int64_t count, float weight, float share, int32_t last,
                TroupeCudaStream* stream) {
   return told(troupe_cuda::accumulate(gradient, sum, count, weight, share, last, of(stream)));
-}
-int finish_step(TroupeCudaControl* control, TroupeCudaStream* stream) {
-  return told(troupe_cuda::finish_step(control, of(stream)));
 }
 int to_bf16(const float* from, uint16_t* to, int64_t count, TroupeCudaStream* stream) {
   return told(troupe_cuda::to_bf16(from, to, count, of(stream)));
@@ -217,7 +214,6 @@ constexpr TroupeCudaApi kApi = {
     .follow = follow,
     .assign = assign,
     .accumulate = accumulate,
-    .finish_step = finish_step,
     .to_bf16 = to_bf16,
 };
 
