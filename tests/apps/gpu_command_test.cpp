@@ -2,6 +2,7 @@
 // machine that has none.
 #include <fstream>
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 
 #include <troupe/tests/apps/program.hpp>
@@ -85,6 +86,28 @@ TEST_F(GpuCommand, TrainsOnOneGpuAndActsOnAnother) {
   const ProgramResult resumed =
       on_gpus("train small.toml --resume a --set learner.device=cuda:0 --set max_env_steps=4000");
   EXPECT_EQ(resumed.exit_code, 0) << resumed.err;
+}
+
+TEST_F(GpuCommand, ReplayLiesInTheLearnersGpu) {
+  for (const char* const sampler : {"uniform", "prioritized"}) {
+    const std::string common = fmt::format(
+        "--set learner.device=cuda:0 --set replay.device=cuda:0 --set replay.sampler={} "
+        "--set replay.max_items=900",  // evicts
+        sampler);
+    const std::string directory = std::string("in_") + sampler;
+    const ProgramResult run = on_gpus(fmt::format("train small.toml --run-dir {} {}", directory, common));
+    ASSERT_EQ(run.exit_code, 0) << run.err;
+    EXPECT_THAT(run.out, HasSubstr("ended by       max_env_steps"));
+    const std::string log = file_text(path() / directory / "log.txt");
+    EXPECT_THAT(log, HasSubstr("learner: on cuda:0"));
+    EXPECT_THAT(log, HasSubstr("replay on cuda:0"));
+    // All that was inserted came to the learner, and a checkpoint has it.
+    const std::string metrics = file_text(path() / directory / "metrics.csv");
+    EXPECT_THAT(metrics.substr(0, metrics.find('\n')), HasSubstr("learner/inserts"));
+    const ProgramResult resumed =
+        on_gpus(fmt::format("train small.toml --resume {} {} --set max_env_steps=4000", directory, common));
+    EXPECT_EQ(resumed.exit_code, 0) << resumed.err;
+  }
 }
 
 TEST_F(GpuCommand, AReplicaGroupHasAGpuForEachReplica) {
