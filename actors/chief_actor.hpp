@@ -70,6 +70,8 @@ class ChiefActor final : public caf::event_based_actor {
     State state = State::kWaitingForNode;
     int restarts = 0;              ///< in all, for the status
     std::vector<Duration> recent;  ///< times of the restarts that still count
+    int lost = 0;                  ///< how often in a row its device was lost, no cut having succeeded between
+    std::uint64_t lost_after = 0;  ///< the newest cut when it was lost last
     std::string error;
     bool elastic = false;
     std::optional<std::uint32_t> gone;  ///< newest incarnation that went down under this chief
@@ -106,6 +108,9 @@ class ChiefActor final : public caf::event_based_actor {
   void came_up(Instance& instance);
   /// Wires an instance that is up to all others, and starts it. Repeating it does no harm.
   void introduce(const Instance& instance);
+  /// Decides what follows, by the role's RestartPolicy. Of Code::kLost it is: the node's next process runs the
+  /// instance, unless the run has not got to another cut in several of them; on our own node, for which there is no
+  /// next process, the end of the run, or quarantine.
   void went_down(Instance& instance, const Error& error, bool with_its_node);
   void restart(std::uint32_t number);
   void finished(const Instance& instance);

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include <troupe/core/check.hpp>
 #include <troupe/core/log.hpp>
@@ -12,6 +13,14 @@ namespace troupe::actors {
 
 using messages::Control;
 using messages::ControlKind;
+
+namespace {
+
+/// How many new processes an instance may need for a lost device without getting as far as the next cut: they would all
+/// fail. Fewer than a launcher starts in its window, after which the run would wait for an instance that never comes.
+constexpr int kMaxLost = 3;
+
+}  // namespace
 
 ChiefActor::Instance& ChiefActor::add_instance(const std::string& role, std::uint32_t index, const std::string& node) {
   const RoleSpec* const spec = options_.topology->find(role);
@@ -163,9 +172,17 @@ void ChiefActor::went_down(Instance& instance, const Error& error, bool with_its
   if (policy.ends_run == error.code) return end_run({error});
   const Duration now = options_.clock->now();
   std::erase_if(instance.recent, [&](Duration at) { return now - at > policy.window; });
-  const int recent = static_cast<int>(instance.recent.size());
-  if (recent >= policy.max_restarts) {
-    const std::string budget = policy.max_restarts == 0 ? "" : fmt::format(" (after {} restarts)", recent);
+  int recent = static_cast<int>(instance.recent.size());
+  int most = policy.max_restarts;
+  const bool lost = error.code == Code::kLost;
+  if (lost) {
+    // Another node's process can be replaced; ours has the run, and the next run goes on from the same cut.
+    if (std::exchange(instance.lost_after, journal_.last_cut) != journal_.last_cut) instance.lost = 0;
+    recent = instance.lost++;
+    most = remote(instance.node) ? std::min(most, kMaxLost) : 0;
+  }
+  if (recent >= most) {
+    const std::string budget = most == 0 ? "" : fmt::format(" (after {} restarts)", recent);
     const bool others = std::any_of(instances_.begin(), instances_.end(), [&](const Instance& other) {
       return &other != &instance && other.id.role == instance.id.role && other.state != State::kQuarantined;
     });
@@ -178,13 +195,18 @@ void ChiefActor::went_down(Instance& instance, const Error& error, bool with_its
   instance.recent.push_back(now);
   ++instance.restarts;
   if (with_its_node) return;  // the node's next process runs it at once
+  if (lost) {
+    log::warn("TRP-E101 {}; the next process of node {} runs it as incarnation {} ({} of {})", error.message,
+              instance.node, instance.id.incarnation, recent + 1, most);
+    return;
+  }
   // Doubling stops early, before it could overflow.
   Duration backoff = policy.first_backoff;
   for (int i = 0; i < recent && backoff < policy.max_backoff; ++i) backoff *= 2;
   backoff = std::min(backoff, policy.max_backoff);
   instance.state = State::kRestarting;
   log::warn("TRP-E101 {}; restarting it as incarnation {} in {:.1f} s ({} of {})", error.message,
-            instance.id.incarnation, seconds(backoff), recent + 1, policy.max_restarts);
+            instance.id.incarnation, seconds(backoff), recent + 1, most);
   delayed_send(this, backoff, retry_atom::value, instance.id.number);
 }
 

@@ -133,11 +133,11 @@ Result<Topology> d4pg_topology(const TrainOptions& options, const envs::EnvSpec&
   actor.completes_run = true;
 
   TROUPE_ASSIGN(auto table, table_options(options, env));
-  RoleSpec replay =
-      ReplayActor::spec(kReplayRole, options.replay.shards,
-                        {.table = std::move(table),
-                         .batch = options.learner.batch_size / options.learner.count,
-                         .journal = {.durability = options.replay.durability, .background = !options.deterministic}});
+  const bool on_gpu = replay_on_gpu(options);
+  const ReplayActorOptions replay{
+      .table = std::move(table),
+      .batch = options.learner.batch_size / options.learner.count,
+      .journal = {.durability = options.replay.durability, .background = !options.deterministic}};
 
   const auto partition = learner::param_partition(options.parameters.partition);
   if (!partition) {
@@ -160,6 +160,7 @@ Result<Topology> d4pg_topology(const TrainOptions& options, const envs::EnvSpec&
                                         .publish_period = options.learner.publish_period,
                                         .max_steps = options.max_learner_steps,
                                         .replay_shards = static_cast<std::size_t>(options.replay.shards),
+                                        .gpu_replay = on_gpu ? std::optional(replay) : std::nullopt,
                                         .parameter_shards = static_cast<std::size_t>(options.parameters.shards),
                                         .partition = *partition});
   learner.completes_run = true;
@@ -175,24 +176,30 @@ Result<Topology> d4pg_topology(const TrainOptions& options, const envs::EnvSpec&
                                                         .make_policy = make_policy});
   evaluator.restart = actor.restart;
 
+  // A GPU takes several steps in one launch, and its next launch is gathered meanwhile.
+  const bool launches = std::ranges::any_of(learner_devices, [](learner::Device d) { return d != learner::Device{}; });
+  const std::int64_t batches_ahead = launches ? learner::kStepsPerLaunch : kBatchesAhead;
   // With several shards of replay there are as many pairs for the same data.
   const auto ahead = [&](std::int64_t frames, std::int64_t least) {
     return std::max(frames / options.replay.shards, least);
   };
   Topology topology;
-  topology.roles = {std::move(actor),     std::move(replay),
-                    std::move(learner),   ParameterStore::spec(kParametersRole, options.parameters.shards),
-                    std::move(evaluator), metrics_role(options, sink, wall_s)};
+  topology.roles = {std::move(actor), std::move(learner),
+                    ParameterStore::spec(kParametersRole, options.parameters.shards), std::move(evaluator),
+                    metrics_role(options, sink, wall_s)};
   topology.channels = {
-      {kActorRole, "trajectories", kReplayRole, "trajectories", ahead(kTrajectoriesAhead, 1)},
-      {kReplayRole, "batches", kLearnerRole, "batches", ahead(kBatchesAhead, 2)},
-      {kLearnerRole, "priorities", kReplayRole, "priorities", kBatchesAhead},
+      {kActorRole, "trajectories", on_gpu ? kLearnerRole : kReplayRole, "trajectories", ahead(kTrajectoriesAhead, 1)},
       {kLearnerRole, "updates", kParametersRole, "updates", 1},
       {kParametersRole, "parameters", kEvaluatorRole, "parameters", 1},
       {kActorRole, "use", kParametersRole, "use", kReportsAhead},
       {kActorRole, "episodes", kMetricsRole, "episodes", kReportsAhead},
       {kEvaluatorRole, "episodes", kMetricsRole, "episodes", kReportsAhead},
   };
+  if (!on_gpu) {
+    topology.roles.push_back(ReplayActor::spec(kReplayRole, options.replay.shards, replay));
+    topology.channels.push_back({kReplayRole, "batches", kLearnerRole, "batches", ahead(batches_ahead, 2)});
+    topology.channels.push_back({kLearnerRole, "priorities", kReplayRole, "priorities", kBatchesAhead});
+  }
   const char* const acts = server ? kInferenceRole : kActorRole;
   topology.channels.push_back({kParametersRole, "versions", acts, "versions", 1});
   topology.channels.push_back({kParametersRole, "parameters", acts, "parameters", 1});

@@ -3,36 +3,49 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <bit>
-#include <cmath>
 #include <cstring>
 #include <fstream>
+#include <limits>
 
 #include <troupe/actors/bad_gradient.hpp>
+#include <troupe/actors/gpu_replay.hpp>
 #include <troupe/core/atomic_file.hpp>
 #include <troupe/core/log.hpp>
 #include <troupe/learner/d4pg/networks.hpp>
 #include <troupe/learner/program_state.hpp>
-#include <troupe/messages/batch.hpp>
-#include <troupe/messages/reports.hpp>
 
 namespace troupe::actors {
 namespace {
 
-std::string mix_counter(std::size_t shard, std::string_view what) {
-  return fmt::format("replay_shard_{}_{}", shard, what);
-}
-
 /// Versions that one write to disk covers: some seconds' worth.
 constexpr std::int64_t kVersionsReserved = 10'000;
+
+Result<std::unique_ptr<LearnerInput>> make_input(const LearnerActorOptions& options, const RoleIdentity& identity,
+                                                 learner::d4pg::Learner& learner) {
+  const bool prioritised = options.learner.d4pg.importance_weights;
+  if (options.gpu_replay) {
+    TROUPE_ASSIGN(auto replay, GpuReplay::make(*options.gpu_replay, identity, learner,
+                                               prioritised ? options.importance_exponent : 0));
+    return std::unique_ptr<LearnerInput>(std::move(replay));
+  }
+  return std::unique_ptr<LearnerInput>(
+      std::make_unique<ReplayBatches>(ReplayBatchesOptions{.shards = options.replay_shards,
+                                                           .prioritised = prioritised,
+                                                           .importance_exponent = options.importance_exponent}));
+}
 
 }  // namespace
 
 RoleSpec LearnerActor::spec(std::string name, const LearnerActorOptions& options) {
   RoleSpec spec;
   spec.name = std::move(name);
-  spec.inlets = {{"batches", "Batch"}};
-  spec.outlets = {{"updates", "Parameters", ChannelKind::kLatest}, {"priorities", "Priorities"}};
+  spec.outlets = {{"updates", "Parameters", ChannelKind::kLatest}};
+  if (options.gpu_replay) {
+    spec.inlets = {{"trajectories", "Trajectory"}};
+  } else {
+    spec.inlets = {{"batches", "Batch"}};
+    spec.outlets.push_back({"priorities", "Priorities"});
+  }
   spec.execution = Execution::kThread;
   spec.count = options.count;
   spec.group = options.count > 1;
@@ -51,7 +64,9 @@ Result<std::unique_ptr<Role>> LearnerActor::make(const LearnerActorOptions& opti
             learner::to_string(program.device()), learner_options.compile.threads,
             learner_options.compile.compute == DType::kBF16 ? "bf16" : "fp32", program.gemm_backend_name(),
             program.instruction_set());
-  auto role = std::unique_ptr<LearnerActor>(new LearnerActor(options, identity.group, std::move(learner)));
+  TROUPE_ASSIGN(auto input, make_input(options, identity, *learner));
+  auto role =
+      std::unique_ptr<LearnerActor>(new LearnerActor(options, identity.group, std::move(learner), std::move(input)));
   role->name_ = identity.name();
   role->run_directory_ = identity.run_directory;
   if (!identity.directory.empty()) {
@@ -68,49 +83,65 @@ Result<std::unique_ptr<Role>> LearnerActor::make(const LearnerActorOptions& opti
 }
 
 LearnerActor::LearnerActor(const LearnerActorOptions& options, std::shared_ptr<GroupSeat> seat,
-                           std::unique_ptr<learner::d4pg::Learner> learner)
+                           std::unique_ptr<learner::d4pg::Learner> learner, std::unique_ptr<LearnerInput> input)
     : options_(options),
       member_(std::move(seat)),
       learner_(std::move(learner)),
-      mix_(options.replay_shards),
+      input_(std::move(input)),
       pieces_(learner::partition(learner_->policy().layout(), options.parameter_shards, options.partition)) {}
 
 Result<Progress> LearnerActor::step(RoleContext& context) {
   TROUPE_ASSIGN(const bool may_step,
                 member_.enter([this](const collectives::GroupView& view, Duration timeout) -> Status {
                   TROUPE_TRY(learner_->reform(view, timeout));
+                  copied_.reset();  // from a program that may be another one now
                   return agree_on_versions();
                 }));
   if (!may_step) return Progress::kIdle;
   Outlet& updates = context.out("updates");
+  TROUPE_TRY(send_parameters(updates, context.pool()));
+  const std::int64_t left =
+      options_.max_steps > 0 ? options_.max_steps - steps() - under_way_ : std::numeric_limits<std::int64_t>::max();
+  TROUPE_TRY(input_->take(context, *learner_, left));
+  TROUPE_ASSIGN(bool whole, collect());
+  if (!whole) return Progress::kIdle;
   const bool finished = options_.max_steps > 0 && steps() >= options_.max_steps;
-  TROUPE_ASSIGN(const bool published, publish_if_due(updates, context.pool(), finished ? 1 : options_.publish_period));
+  TROUPE_ASSIGN(bool published, publish_if_due(updates, context.pool(), finished ? 1 : options_.publish_period));
+  const auto idle = [&] { return copied_ ? Progress::kMore : Progress::kIdle; };
   if (finished) {
-    if (!published) return Progress::kIdle;
+    if (!published) return idle();
     return member_.finish();
   }
-  if (!batch_) {
-    TROUPE_ASSIGN(const auto shard, next_shard(context));
-    if (!shard) return Progress::kIdle;
-    batch_ = context.in("batches").take(*shard);
-    batch_shard_ = *shard;
-  }
-  TROUPE_ASSIGN(const auto batch, messages::read_batch(batch_));
-  const bool prioritised = options_.learner.d4pg.importance_weights;
-  const BatchView columns = prioritised ? with_weights(batch, mix_.share(batch_shard_)) : batch.columns();
-  const auto taken = learner_->step(columns);
-  if (!taken.ok()) {
-    if (member_.epoch_ended(taken.error())) return Progress::kIdle;
-    return bad_gradient(taken.error(), learner_->program(), columns, run_directory_, name_);
-  }
-  metrics_ = *taken;
-  if (prioritised) {
-    TROUPE_ASSIGN(Frame priorities, new_priorities(context.pool(), batch));
-    context.out("priorities").send_to(batch_shard_, std::move(priorities));
-  }
-  batch_ = {};
-  TROUPE_TRY(publish_if_due(updates, context.pool(), options_.publish_period));
+  const auto begun = input_->begin(*learner_, left);
+  if (!begun.ok()) return failed(begun.error());
+  if (*begun == 0) return idle();
+  under_way_ = *begun;
+  if (!learner_->finished()) return Progress::kMore;
+  TROUPE_ASSIGN(whole, collect());
+  if (!whole) return Progress::kIdle;
+  TROUPE_TRY(input_->take(context, *learner_, 0));
+  TROUPE_ASSIGN(published, publish_if_due(updates, context.pool(), options_.publish_period));
   return Progress::kMore;
+}
+
+Status LearnerActor::settle() const {
+  if (under_way_ == 0) return {};
+  under_way_ = 0;
+  TROUPE_ASSIGN(const auto done, learner_->finish());
+  metrics_ = done.back();
+  return input_->done(*learner_);
+}
+
+Result<bool> LearnerActor::collect() {
+  const Status settled = settle();
+  if (settled.ok()) return true;
+  TROUPE_TRY(failed(settled.error()));
+  return false;
+}
+
+Result<Progress> LearnerActor::failed(Error error) {
+  if (member_.epoch_ended(error)) return Progress::kIdle;
+  return bad_gradient(std::move(error), learner_->program(), input_->last_batch(), run_directory_, name_);
 }
 
 Status LearnerActor::agree_on_versions() {
@@ -132,78 +163,40 @@ Status LearnerActor::agree_on_versions() {
   return {};
 }
 
-Result<std::optional<std::size_t>> LearnerActor::next_shard(RoleContext& context) {
-  const Inlet& batches = context.in("batches");
-  const bool prioritised = options_.learner.d4pg.importance_weights;
-  std::vector<bool> available(options_.replay_shards, false);
-  for (std::size_t shard = 0; shard < available.size(); ++shard) {
-    const Frame* frame = batches.peek(shard);
-    if (frame == nullptr) continue;
-    TROUPE_ASSIGN(const auto batch, messages::read_batch(*frame));
-    mix_.observe(shard, batch.info().table_items, batch.info().table_mass);
-    available[shard] = !prioritised || context.out("priorities").ready(shard);
-  }
-  return mix_.pick(available);
-}
-
-BatchView LearnerActor::with_weights(const messages::SampledBatchView& batch, double share) {
-  const auto& rows = batch.rows();
-  const double items = static_cast<double>(mix_.items());
-  weights_.resize(rows.probabilities.size());
-  float largest = 0;
-  for (std::size_t i = 0; i < weights_.size(); ++i) {
-    weights_[i] =
-        static_cast<float>(std::pow(1 / (items * share * rows.probabilities[i]), options_.importance_exponent));
-    largest = std::max(largest, weights_[i]);
-  }
-  for (float& weight : weights_) weight /= largest;
-
-  BatchView view = batch.columns();
-  if (weighted_signature_.empty()) {
-    weighted_signature_ = *view.signature;
-    weighted_signature_.push_back({"weight", DType::kF32, {}});
-  }
-  view.signature = &weighted_signature_;
-  view.columns.push_back(std::as_bytes(std::span(weights_)));
-  return view;
-}
-
-Result<Frame> LearnerActor::new_priorities(messages::FramePool& pool, const messages::SampledBatchView& batch) const {
-  const auto errors = learner_->td_error();
-  messages::PriorityUpdate update;
-  update.keys.assign(batch.rows().keys.begin(), batch.rows().keys.end());
-  update.priorities.assign(errors.begin(), errors.end());
-  return messages::make_priorities(pool, update);
-}
-
 Result<bool> LearnerActor::publish_if_due(Outlet& updates, messages::FramePool& pool, std::int64_t period) {
   // Of a group every member does so, not only the one that publishes: any of them may be the first to come back.
   if (!reservation_.empty() && version() > reserved_) TROUPE_TRY(reserve(version() + kVersionsReserved));
   if (!member_.is_first()) return true;
+  TROUPE_TRY(send_parameters(updates, pool));
+  if (copied_) return false;
   if (published_ >= 0 && version() - published_ < period) return true;
   for (std::size_t store = 0; store < pieces_.size(); ++store) {
     if (!updates.ready(store)) return false;
   }
-  TROUPE_TRY(publish(updates, pool));
-  return true;
+  TROUPE_TRY(learner_->program().begin_snapshot(learner::d4pg::kPolicyGroup));
+  copied_ = version();
+  TROUPE_TRY(send_parameters(updates, pool));
+  return !copied_;
 }
 
-Status LearnerActor::publish(Outlet& updates, messages::FramePool& pool) {
-  TROUPE_TRY(learner_->program().fetch(learner::d4pg::kPolicyGroup));
-  const learner::ParamBuffer& policy = learner_->policy();
-  if (member_.in_group()) publications_ = static_cast<std::uint64_t>(version());  // goes on with whoever publishes next
-  const messages::ParametersInfo info{version(), policy.fingerprint(), 0, DType::kF32, publications_++};
+Status LearnerActor::send_parameters(Outlet& updates, messages::FramePool& pool) {
+  if (!copied_) return {};
+  TROUPE_ASSIGN(const auto snapshot, learner_->program().snapshot());
+  if (!snapshot) return {};
+  if (member_.in_group()) publications_ = static_cast<std::uint64_t>(*copied_);  // goes on with whoever publishes next
+  const messages::ParametersInfo info{*copied_, learner_->policy().fingerprint(), 0, DType::kF32, publications_++};
   for (std::size_t store = 0; store < pieces_.size(); ++store) {
     TROUPE_ASSIGN(auto builder, messages::ParametersBuilder::make(pool, DType::kF32, pieces_[store]));
     std::byte* to = builder.data().data();
     for (const messages::ParametersRange& range : pieces_[store].ranges) {
       const std::size_t bytes = static_cast<std::size_t>(range.count) * sizeof(float);
-      std::memcpy(to, policy.values().data() + range.offset, bytes);
+      std::memcpy(to, snapshot->values.data() + range.offset, bytes);
       to += bytes;
     }
     updates.send_to(store, std::move(builder).finish(info));
   }
-  published_ = info.version;
+  published_ = *copied_;
+  copied_.reset();
   return {};
 }
 
@@ -220,38 +213,31 @@ void LearnerActor::report(Report& report) const {
   report.gauges.push_back({"critic_loss", metrics_.critic_loss});
   report.gauges.push_back({"policy_loss", metrics_.policy_loss});
   report.gauges.push_back({"q_mean", metrics_.q_mean});
+  input_->report(report);
 }
 
 Result<RoleState> LearnerActor::save() const {
   RoleState state;
+  TROUPE_TRY(settle());
   TROUPE_TRY(learner_->program().fetch());
   for (const messages::TensorBytes& tensor : learner::save_state(learner_->program())) {
     state.tensors.push_back({tensor.name, tensor.dtype, tensor.shape, {tensor.bytes.begin(), tensor.bytes.end()}});
   }
   state.counters = {{"steps", steps()}};
-  for (std::size_t s = 0; s < mix_.shards().size() && mix_.shards().size() > 1; ++s) {
-    const replay::ShardMix::Shard& shard = mix_.shards()[s];
-    state.counters.push_back({mix_counter(s, "items"), shard.items});
-    state.counters.push_back({mix_counter(s, "mass_bits"), std::bit_cast<std::int64_t>(shard.mass)});
-    state.counters.push_back({mix_counter(s, "deficit_bits"), std::bit_cast<std::int64_t>(shard.deficit)});
-  }
+  input_->save(state);
   return state;
 }
 
 Status LearnerActor::restore(const RoleState& state) {
   TROUPE_ASSIGN(const std::int64_t steps, state.counter("steps"));
-  for (std::size_t s = 0; s < mix_.shards().size() && mix_.shards().size() > 1; ++s) {
-    TROUPE_ASSIGN(const std::int64_t items, state.counter(mix_counter(s, "items")));
-    TROUPE_ASSIGN(const std::int64_t mass, state.counter(mix_counter(s, "mass_bits")));
-    TROUPE_ASSIGN(const std::int64_t deficit, state.counter(mix_counter(s, "deficit_bits")));
-    mix_.shards()[s] = {items, std::bit_cast<double>(mass), std::bit_cast<double>(deficit)};
-  }
+  TROUPE_TRY(input_->restore(state));
   std::vector<messages::TensorBytes> tensors;
   for (const StateTensor& tensor : state.tensors) {
     tensors.push_back({tensor.name, tensor.dtype, tensor.shape, tensor.bytes});
   }
   TROUPE_TRY(learner::restore_state(learner_->program(), tensors, steps));
   version_offset_ = std::max<std::int64_t>(version_offset_ - steps, 0);
+  log::info("{}: goes on from step {}", name_, steps);
   return {};
 }
 

@@ -1,16 +1,19 @@
 #pragma once
-// The learner role: a shell around the D4PG learner. Takes batches from replay, steps, publishes the policy's
-// parameters and sends new priorities back, to the shard of replay that drew the batch, when replay is prioritised.
+// The learner role: a shell around the D4PG learner. Takes steps on what its input gives (actors/learner_input), and
+// publishes the policy's parameters.
 #include <filesystem>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include <troupe/actors/group_member.hpp>
+#include <troupe/actors/learner_input.hpp>
+#include <troupe/actors/replay_batches.hpp>
+#include <troupe/actors/replay_intake.hpp>
 #include <troupe/actors/topology.hpp>
 #include <troupe/learner/d4pg/learner.hpp>
 #include <troupe/learner/param_partition.hpp>
-#include <troupe/messages/batch.hpp>
-#include <troupe/replay/shards.hpp>
 
 namespace troupe::actors {
 
@@ -21,16 +24,17 @@ struct LearnerActorOptions {
   std::int64_t publish_period = 1;            ///< learner steps between two publications of the parameters
   std::int64_t max_steps = 0;                 ///< done after so many; 0: never
   std::size_t replay_shards = 1;              ///< instances of replay behind `batches` and `priorities`
-  std::size_t parameter_shards = 1;           ///< instances behind `updates`; each gets its piece of every version
+  /// Replay in the memory of the learner's GPU: no replay role then. Of one learner alone.
+  std::optional<ReplayActorOptions> gpu_replay = std::nullopt;
+  std::size_t parameter_shards = 1;  ///< instances behind `updates`; each gets its piece of every version
   learner::ParamPartition partition = learner::ParamPartition::kRoundRobin;  ///< of the variables over them
-  /// Exponent of the importance weights w = (1 / (N P))^beta / max w, used when learner.d4pg.importance_weights is set
-  /// (Schaul et al. 2016, section 3.4).
-  double importance_exponent = 0.4;
+  double importance_exponent = 0.4;  ///< used when learner.d4pg.importance_weights is set, see ReplayBatchesOptions
 };
 
-/// Ports: in batches (stream, Batch); out updates (latest, Parameters), priorities (stream, Priorities).
-/// The first parameters are published before the first batch comes, since nobody can act without them. A version is
-/// published when every parameter store has taken the one before, else a later one is: so all shards see the same ones.
+/// Ports: those of its input, ReplayBatches or GpuReplay; out updates (latest, Parameters).
+/// The first parameters are published before the first step, since nobody can act without them. A version is published
+/// when every parameter store has taken the one before, else a later one is: so all shards see the same ones. Of a GPU
+/// they are copied while the next launch runs, and sent when they are there.
 /// Of a group all take the same steps, each on batches of its own, and rank 0 publishes. A step that fails because a
 /// member has gone is taken again in the next epoch with the same batch.
 class LearnerActor final : public Role {
@@ -39,25 +43,28 @@ class LearnerActor final : public Role {
   static Result<std::unique_ptr<Role>> make(const LearnerActorOptions& options, const RoleIdentity& identity);
 
   Result<Progress> step(RoleContext& context) override;
+  std::string waiting_for() const override { return input_->waiting_for(); }
   void report(Report& report) const override;
   Result<RoleState> save() const override;
   Status restore(const RoleState& state) override;
 
  private:
   LearnerActor(const LearnerActorOptions& options, std::shared_ptr<GroupSeat> seat,
-               std::unique_ptr<learner::d4pg::Learner> learner);
+               std::unique_ptr<learner::d4pg::Learner> learner, std::unique_ptr<LearnerInput> input);
 
   /// Of a new epoch: no two members may give out a version twice, whichever of them publishes.
   Status agree_on_versions();
 
+  /// Waits for the launch under way, if there is one: before the next, and before a checkpoint.
+  Status settle() const;
+  /// The same. False when the epoch ended in it.
+  Result<bool> collect();
+  /// What an error of a step means.
+  Result<Progress> failed(Error error);
   /// Publishes the version if it is due and every store has room. Whether there is nothing left to publish.
   Result<bool> publish_if_due(Outlet& updates, messages::FramePool& pool, std::int64_t period);
-  Status publish(Outlet& updates, messages::FramePool& pool);
-  /// The replay shard whose batch is next, if a batch waits that may be taken.
-  Result<std::optional<std::size_t>> next_shard(RoleContext& context);
-  /// The batch's columns with the importance weights behind them. share: of its shard, see replay::ShardMix.
-  BatchView with_weights(const messages::SampledBatchView& batch, double share);
-  Result<Frame> new_priorities(messages::FramePool& pool, const messages::SampledBatchView& batch) const;
+  /// Sends the parameters that are being copied, if they are there.
+  Status send_parameters(Outlet& updates, messages::FramePool& pool);
   std::int64_t steps() const { return learner_->program().step(); }
   std::int64_t version() const { return version_offset_ + steps(); }
   /// Promises on disk that no version up to `version` is ever used again, whatever happens to this process.
@@ -67,22 +74,20 @@ class LearnerActor final : public Role {
   std::string name_;
   std::filesystem::path run_directory_;
   GroupMember member_;
-  bool agreed_ = false;          ///< has been in an epoch
-  Frame batch_;                  ///< of the step under way, or of the one that is to be taken again
-  std::size_t batch_shard_ = 0;  ///< where it is from
+  bool agreed_ = false;  ///< has been in an epoch
   std::unique_ptr<learner::d4pg::Learner> learner_;
-  replay::ShardMix mix_;
-  Signature weighted_signature_;
-  std::vector<float> weights_;
+  std::unique_ptr<LearnerInput> input_;            ///< after the learner, whose memory it may use
+  mutable std::int64_t under_way_ = 0;             ///< steps of the launch
   std::vector<messages::ParametersPiece> pieces_;  ///< by parameter store; of one store the whole
   std::int64_t published_ = -1;                    ///< version
+  std::optional<std::int64_t> copied_;             ///< the version that is being copied from the learner's device
   std::uint64_t publications_ = 0;
   // A learner that was restarted from a checkpoint repeats steps, but not versions: those that it had published since
   // are known to actors. So it goes on behind the last version that it had reserved in its own folder.
   std::filesystem::path reservation_;  ///< empty: it has no folder, and is never restarted alone
   std::int64_t reserved_ = 0;
-  std::int64_t version_offset_ = 0;  ///< version - steps
-  learner::d4pg::StepMetrics metrics_;
+  std::int64_t version_offset_ = 0;             ///< version - steps
+  mutable learner::d4pg::StepMetrics metrics_;  ///< of the last launch that ended
 };
 
 }  // namespace troupe::actors

@@ -24,7 +24,6 @@ namespace {
 
 /// An environment's step that takes longer hangs (reliability: F18).
 constexpr Duration kStepTimeout = std::chrono::seconds(30);
-constexpr int kExitHang = 70;
 
 std::filesystem::path address_file(const std::filesystem::path& run_dir) { return run_dir / "chief.address"; }
 
@@ -144,6 +143,10 @@ Result<RuntimeOptions> node_runtime(const NodePlace& place, const TrainOptions& 
     log::error("TRP-E150 {}: a step exceeded {:.0f} s; this process ends, to be started again", instance,
                seconds(kStepTimeout));
     std::_Exit(kExitHang);
+  };
+  node.on_lost = [](const std::string& why) {
+    log::error("TRP-E152 {}; this process ends, to be started again: only a new one may get the device back", why);
+    std::_Exit(kExitLost);  // without what ends in good order, which would ask the device
   };
   node.load = [&topology, checkpoints](const std::string& instance, std::uint64_t cut) {
     return load_instance(topology, checkpoints, instance, cut);

@@ -36,6 +36,10 @@ namespace troupe::actors {
 class NodeNetwork;
 struct RuntimeOptions;
 
+/// Exit codes of a process that has ended itself, so that another one takes its place.
+inline constexpr int kExitHang = 70;  ///< a step does not end (TRP-E150)
+inline constexpr int kExitLost = 71;  ///< a device is lost to the process (TRP-E152)
+
 /// Where this process stands in a run. Made by apps/ from a cluster file, the environment or a token.
 struct NodePlace {
   std::filesystem::path run_dir;

@@ -22,6 +22,8 @@ constexpr Duration kFirstWord = std::chrono::seconds(5);
 constexpr Duration kStatusPatience = std::chrono::milliseconds(200);
 /// How long a node that is asked to leave stays for a cut under way. Runtime::stop() waits longer.
 constexpr Duration kLeaveWithin = std::chrono::seconds(50);
+/// How long what was said last may take on its way, when this process is about to end at once.
+constexpr Duration kLastWords = std::chrono::milliseconds(200);
 
 std::optional<Error> error_of(const Control& control) {
   return control.failed ? std::optional<Error>(Error{control.code, control.text}) : std::nullopt;
@@ -103,7 +105,12 @@ caf::behavior NodeActor::make_behavior() {
       },
       [this](failed_atom, const Failure& failure) {
         const auto found = instances_.find(failure.instance);
-        if (found != instances_.end()) found->second.failure = failure.error;
+        if (found == instances_.end()) return;
+        found->second.failure = failure.error;
+        if (failure.error.code == Code::kLost) lose(failure.error.message);
+      },
+      [this](lost_atom, const std::string& why) {
+        options_.on_lost ? options_.on_lost(why) : end(Error{Code::kLost, why});
       },
       [this](paused_atom, const std::string& name) {
         if (!cut_) return;
@@ -343,7 +350,7 @@ std::string NodeActor::name_of(const messages::ControlInstance& id) const {
 void NodeActor::spawn_instance(const Control& order) {
   const messages::ControlInstance& id = order.instances.front();
   const RoleSpec* const role = options_.topology->find(id.role);
-  if (role == nullptr) return;
+  if (role == nullptr || lost_) return;
   if (const Instance* running = find(id.role, id.index)) {
     if (running->id.incarnation >= id.incarnation) return;
     send(running->actor, stop_atom::value);
@@ -405,6 +412,13 @@ void NodeActor::went_down(const caf::actor_addr& address, const caf::error& reas
   options_.groups->leave(instance.id.role, instance.id.index);
   instances_.erase(found);
   to_chief(std::move(failed));
+}
+
+void NodeActor::lose(const std::string& why) {
+  // The chief's own process is not replaced while the run goes on: the chief ends the run.
+  if (chief_ || std::exchange(lost_, true)) return;
+  // Not when the instance is gone: what it has of the device may take for ever to be given back.
+  delayed_send(this, kLastWords, lost_atom::value, why);
 }
 
 void NodeActor::wire(const Control& order) {

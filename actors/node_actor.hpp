@@ -53,6 +53,8 @@ struct NodeActorOptions {
   /// A step that takes longer hangs: `on_hang` is called with the instance's name. 0: nobody watches.
   Duration step_timeout{};
   std::function<void(const std::string& instance)> on_hang;
+  /// As NodeOptions::on_lost.
+  std::function<void(const std::string& why)> on_lost;
   std::uint64_t birth = 0;         ///< random, of this process; with a network
   std::uint64_t config_hash = 0;   ///< of the configuration; nodes of a run must agree
   messages::ControlNode address;   ///< where other nodes reach this one; with a network
@@ -100,6 +102,8 @@ class NodeActor final : public caf::event_based_actor {
   void wire(const messages::Control& order);
   void unwire(const messages::Control& order);
   void went_down(const caf::actor_addr& address, const caf::error& reason);
+  /// A device is lost to this process, which is to end once the chief has heard why.
+  void lose(const std::string& why);
   void begin_cut(const messages::Control& order);
   void advance_cut();
   void instance_saved(const SavedMessage& message);
@@ -125,6 +129,7 @@ class NodeActor final : public caf::event_based_actor {
   std::optional<PendingCut> cut_;
   std::uint64_t uncommitted_ = 0;  ///< cut that was ordered and may need us still; 0: none
   bool leaving_ = false;
+  bool lost_ = false;                             ///< see lose()
   std::uint64_t cut_ended_ = 0;                   ///< newest that the chief has ended
   std::map<std::string, std::uint64_t> markers_;  ///< newest cut that each node has sent a marker of
   LiveRoles live_;

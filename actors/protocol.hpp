@@ -73,7 +73,7 @@ using retry_atom = caf::atom_constant<caf::atom("retry")>;    // back-off is ove
 // Between nodes and the chief, runtime and chief.
 using control_atom = caf::atom_constant<caf::atom("control")>;  // string: node it comes from, messages::Control
 using marker_atom = caf::atom_constant<caf::atom("marker")>;    // string: node it comes from, uint64_t: cut
-using lost_atom = caf::atom_constant<caf::atom("lost")>;        // string, uint64_t: NetworkEvents::lost
+using lost_atom = caf::atom_constant<caf::atom("lost")>;        // string, uint64_t: NetworkEvents::lost; string: NodeActor::lose()
 using found_atom = caf::atom_constant<caf::atom("found")>;      // string, uint64_t: NetworkEvents::found
 using checkpoint_atom = caf::atom_constant<caf::atom("checkpoint")>;  // runtime to chief: timespan, its patience
 using write_atom = caf::atom_constant<caf::atom("write")>;            // node to its writer: Cut

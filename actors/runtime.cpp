@@ -129,6 +129,7 @@ struct Runtime::Impl {
       hands.orphaned_after = own->orphaned_after;
       hands.step_timeout = own->step_timeout;
       hands.on_hang = own->on_hang;
+      hands.on_lost = own->on_lost;
       hands.birth = own->birth;
       hands.config_hash = own->config_hash;
       hands.address = own->address;

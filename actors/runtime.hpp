@@ -42,6 +42,10 @@ struct NodeOptions {
   /// A step that takes longer hangs; `on_hang` should end the process, which its starter replaces. 0: nobody watches.
   Duration step_timeout{};
   std::function<void(const std::string& instance)> on_hang;
+  /// An instance failed with Code::kLost, for the reason `why`, and the chief has been told; this should end the
+  /// process as on_hang does. Empty: the node ends with that error. Not for the chief's node: there the run ends, or
+  /// goes on without the instance if its role has others (RestartPolicy::quarantine).
+  std::function<void(const std::string& why)> on_lost;
   /// The state of an instance in a committed cut; called on the instance's thread.
   std::function<Result<std::shared_ptr<const InstanceState>>(const std::string& instance, std::uint64_t cut)> load;
 

@@ -37,7 +37,8 @@ enum class RestartFrom {
   kLastCut,  ///< its state in the last checkpoint, if there is one
 };
 
-/// What follows when an instance fails: its step returns an error, it throws, or its node dies.
+/// What follows when an instance fails: its step returns an error, it throws, or its node dies. After Code::kLost it is
+/// only run again by another process of its node, and by few of those without a new cut (ChiefActor::went_down).
 struct RestartPolicy {
   int max_restarts = 0;  ///< of one instance within `window`; beyond, see quarantine
   Duration window = std::chrono::seconds(60);

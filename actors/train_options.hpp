@@ -40,6 +40,9 @@ struct ReplayOptions {
   /// What inserts survive. "off": what the last checkpoint has; "relaxed": a kill, and but for the last second a power
   /// cut; "durable": both; "auto": relaxed over processes and nodes, off within one process.
   std::string durability = "auto";
+  /// "cpu": a role of its own. "cuda:N": in the memory of the learner's GPU, which must be that one; then the learner's
+  /// node takes the trajectories.
+  std::string device = "cpu";
 };
 
 struct LearnerOptions {
@@ -136,6 +139,9 @@ struct TrainOptions {
 };
 
 /// D4PG is part of a run unless it is one of replica groups alone.
+/// Whether the learner holds replay, and there is no replay role.
+inline bool replay_on_gpu(const TrainOptions& options) { return options.replay.device != "cpu"; }
+
 inline bool has_d4pg(const TrainOptions& options) { return !options.env.empty() || options.replicas.empty(); }
 
 }  // namespace troupe::actors

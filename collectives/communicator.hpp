@@ -87,6 +87,12 @@ class Communicator {
   virtual ~Communicator() = default;
 
   virtual const GroupView& view() const = 0;
+  /// The GPU, by its index in this process, in whose memory the values of all calls lie; -1: the host's. NCCL's alone
+  /// has one, and only in an epoch that NCCL has formed; all ranks of an epoch have one, or none has.
+  virtual int device() const { return -1; }
+  /// The same ranks' communicator for values in the host's memory: this one, unless NCCL's. Calls of both are one
+  /// sequence, and break together.
+  virtual Communicator& host() { return *this; }
   /// What this rank does outside of collectives. Its owner says so here; the others read it when they wait for it.
   virtual Activity& activity() = 0;
 

@@ -70,12 +70,13 @@ struct NcclCall {
 /// One rank's part. Only the owning thread calls it, except abort().
 class NcclRank {
  public:
-  NcclRank(std::unique_ptr<Communicator> control, std::shared_ptr<const NcclLibrary> library, NcclOptions options)
+  NcclRank(std::shared_ptr<Communicator> control, std::shared_ptr<const NcclLibrary> library, NcclOptions options)
       : control_(std::move(control)),
         library_(std::move(library)),
         device_(options.device),
         options_(std::move(options)) {}
   ~NcclRank() {
+    (void)library_->set_device(device_);  // the owner may end it on another thread, after all calls
     if (ready_ && calls_.empty() && !failure_ && !aborted()) part();
     end({Code::kCancelled, "nccl: the communicator is gone"});
     free();
@@ -83,6 +84,7 @@ class NcclRank {
   }
 
   Communicator& control() { return *control_; }
+  int device() const { return connected_ && control_->view().epoch == epoch_ ? device_ : -1; }
 
   void abort(std::string_view reason, std::optional<std::uint64_t> through) {
     control_->abort(reason, through);
@@ -147,13 +149,14 @@ class NcclRank {
     revoked_ = false;
   }
 
-  const std::unique_ptr<Communicator> control_;
+  const std::shared_ptr<Communicator> control_;
   const std::shared_ptr<const NcclLibrary> library_;
   const int device_;
   const NcclOptions options_;
   cudaStream_t stream_ = nullptr;
   ncclComm_t comm_ = nullptr;
-  bool ready_ = false;  // its init has succeeded
+  bool ready_ = false;      // its init has succeeded
+  bool connected_ = false;  // the group of epoch_ has formed, whatever became of it
   bool revoked_ = false;
   std::deque<std::shared_ptr<NcclCall>> calls_;  // without an answer, in their order
   std::optional<Error> failure_;
@@ -179,10 +182,12 @@ Status NcclRank::reform(const GroupView& view, Duration timeout) {
   const SteadyTime deadline = steady_clock::now() + timeout;
   TROUPE_TRY(detail::check_hosts(view, options_.interface));
   const std::uint64_t before = control_->view().epoch;
-  const Status formed = control_->reform(view, timeout);
+  const bool is_there = control_->view().size > 0 && before == view.epoch && view.epoch > epoch_;
+  const Status formed = is_there ? Status{} : control_->reform(view, timeout);
   if (!formed.ok() && control_->view().epoch == before) return formed;  // nothing changed
-  end({Code::kCancelled, fmt::format("collective: rank {} has left epoch {}", view.rank, before)});
+  end({Code::kCancelled, fmt::format("collective: rank {} has left epoch {}", view.rank, epoch_)});
   free();
+  connected_ = false;
   {
     const std::lock_guard lock(mutex_);
     epoch_ = view.epoch;
@@ -198,6 +203,7 @@ Status NcclRank::reform(const GroupView& view, Duration timeout) {
   const Status connected = connect(deadline);
   control_->activity().enter(activity);
   if (!connected.ok()) fail(connected.error());
+  connected_ = connected.ok();
   return connected;
 }
 
@@ -547,6 +553,8 @@ class NcclCommunicator final : public detail::CallingCommunicator {
   explicit NcclCommunicator(std::shared_ptr<NcclRank> rank) : rank_(std::move(rank)) {}
 
   const GroupView& view() const override { return rank_->control().view(); }
+  int device() const override { return rank_->device(); }
+  Communicator& host() override { return rank_->control(); }
   Activity& activity() override { return rank_->control().activity(); }
   void abort(std::string_view reason, std::optional<std::uint64_t> through) override { rank_->abort(reason, through); }
   std::optional<Error> failure() const override { return rank_->failure(); }
@@ -561,23 +569,22 @@ class NcclCommunicator final : public detail::CallingCommunicator {
   std::shared_ptr<NcclRank> rank_;  // shared with works that outlive this
 };
 
-}  // namespace
-
-Result<std::unique_ptr<Communicator>> make_nccl_communicator(std::unique_ptr<Communicator> control,
-                                                             NcclOptions options) {
+Result<std::unique_ptr<Communicator>> make(std::shared_ptr<Communicator> control, NcclOptions options) {
   TROUPE_ASSIGN(std::shared_ptr<const NcclLibrary> library, NcclLibrary::open(options.library));
   TROUPE_TRY(detail::confine_nccl(options.interface));
   auto rank = std::make_shared<NcclRank>(std::move(control), std::move(library), std::move(options));
   return std::unique_ptr<Communicator>(std::make_unique<NcclCommunicator>(std::move(rank)));
 }
 
-Result<std::string> nccl_version() {
-  TROUPE_ASSIGN(const std::shared_ptr<const NcclLibrary> library, NcclLibrary::open({}));
-  int version = 0;
-  if (const ncclResult_t result = library->version(&version); result != ncclSuccess) {
-    return Error{Code::kUnavailable, fmt::format("nccl: ncclGetVersion: {}", library->error_string(result))};
-  }
-  return fmt::format("{}.{}.{}", version / 10000, version / 100 % 100, version % 100);
+}  // namespace
+
+Result<std::unique_ptr<Communicator>> make_nccl_communicator(std::unique_ptr<Communicator> control,
+                                                             NcclOptions options) {
+  return make(std::move(control), std::move(options));
+}
+
+Result<std::unique_ptr<Communicator>> make_nccl_communicator(Communicator& control, NcclOptions options) {
+  return make({&control, [](Communicator*) {}}, std::move(options));
 }
 
 }  // namespace troupe::collectives

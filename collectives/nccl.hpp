@@ -21,12 +21,14 @@
 #include <string>
 
 #include <troupe/collectives/communicator.hpp>
+#include <troupe/collectives/nccl_group.hpp>
 
 namespace troupe::collectives {
 
 struct NcclOptions {
-  int device = 0;                      ///< index of the GPU whose memory the values are in
-  std::filesystem::path library = {};  ///< libnccl.so.2; empty: the one built against, else the loader's
+  int device = 0;  ///< index of the GPU whose memory the values are in
+  /// libnccl.so.2; empty: that in the folder $TROUPE_PLUGIN_PATH, else the one built against, else the loader's.
+  std::filesystem::path library = {};
   /// Network interface for NCCL's sockets, by its exact name: whoever reaches it there can be a rank or change values,
   /// so its network must be trusted. Empty: loopback, and groups whose members are not all on one host are refused.
   /// NCCL chooses once a process: all its communicators must say the same, the first before threads are at work that
@@ -36,6 +38,10 @@ struct NcclOptions {
 
 /// A communicator that is in no group yet. Spans are DEVICE pointers, in the memory of options.device; what wrote them
 /// must be complete at the call, and wait() returns when the result is. Beyond what Communicator says:
+/// - host() is control, and what is in the host's memory goes there directly; device() is options.device from a
+///   reform() that has succeeded until control is in another epoch;
+/// - reform() with the epoch in which control is already forms only NCCL's group, for members who have first agreed by
+///   control whether they want it (nccl_group.hpp);
 /// - one thread owns it, from reform() to its end, and that device;
 /// - sums go in NCCL's order, which depends on its algorithm: the same bits on every rank, but not the tree's;
 /// - a mean is ncclRedOpCreatePreMulSum with the rank's share; in reduce_scatter values of weight 0 must be finite;
@@ -49,7 +55,14 @@ struct NcclOptions {
 Result<std::unique_ptr<Communicator>> make_nccl_communicator(std::unique_ptr<Communicator> control,
                                                              NcclOptions options = {});
 
+/// The same over a control that somebody else owns and that outlives it.
+Result<std::unique_ptr<Communicator>> make_nccl_communicator(Communicator& control, NcclOptions options = {});
+
 /// "2.28.9" of the library that would be used. Errors: as of make_nccl_communicator().
 Result<std::string> nccl_version();
+
+/// What a process with this GPU says of itself to its group (nccl_group.hpp). Errors: as of make_nccl_communicator();
+/// kUnavailable where CUDA does not know the GPU.
+Result<NcclMember> nccl_member(const NcclOptions& options);
 
 }  // namespace troupe::collectives

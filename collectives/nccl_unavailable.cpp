@@ -10,6 +10,10 @@ Result<std::unique_ptr<Communicator>> make_nccl_communicator(std::unique_ptr<Com
   return kUnavailable;
 }
 
+Result<std::unique_ptr<Communicator>> make_nccl_communicator(Communicator&, NcclOptions) { return kUnavailable; }
+
 Result<std::string> nccl_version() { return kUnavailable; }
+
+Result<NcclMember> nccl_member(const NcclOptions&) { return kUnavailable; }
 
 }  // namespace troupe::collectives

@@ -14,7 +14,7 @@
 #include <stdint.h>
 
 // Changes with every change below. The loader refuses another number.
-#define TROUPE_CUDA_ABI 2u
+#define TROUPE_CUDA_ABI 3u
 // The one symbol that the plug-in exports: `const TroupeCudaApi* troupe_cuda_api(void)`.
 #define TROUPE_CUDA_ENTRY "troupe_cuda_api"
 // The same of the plug-in with cuDNN, which is large and opened only for programs that convolve.
@@ -24,7 +24,7 @@
 enum { TROUPE_CUDA_MAX_RANK = 8, TROUPE_CUDA_MAX_OPERANDS = 8 };
 
 // The numbers of DType (core/tensor.hpp).
-enum { TROUPE_CUDA_F32 = 0, TROUPE_CUDA_BF16 = 2, TROUPE_CUDA_I32 = 3 };
+enum { TROUPE_CUDA_F32 = 0, TROUPE_CUDA_F64 = 1, TROUPE_CUDA_BF16 = 2, TROUPE_CUDA_I32 = 3 };
 
 typedef struct {
   int32_t rank;
@@ -93,7 +93,7 @@ typedef struct {
   int32_t tf32;
 } TroupeCudaConvShape;
 
-// What an optimiser does at one update; one for each minimised group and step, in device memory.
+// What an optimiser does at one update; one for each minimised group and step of a launch, in device memory.
 typedef struct {
   int32_t adam;  // else SGD; as UpdateArgs (learner/kernels/kernel_table.hpp)
   int32_t nesterov;
@@ -104,10 +104,8 @@ typedef struct {
 // The end of a step, in device memory: what the kernels decide without asking the host.
 enum { TROUPE_CUDA_MAX_MINIMIZED = 8 };
 typedef struct {
-  int32_t skip;      // of the present step: a gradient is not finite, so nothing changes
-  int32_t taken;     // steps of this launch that were not skipped: the row of rules
-  int32_t skipped;   // and that were
-  int32_t in_a_row;  // skipped since the last that was not; kept from launch to launch by the host
+  int32_t skip;   // of the present step: a gradient is not finite, so nothing changes
+  int32_t taken;  // steps of this launch before the present one that were not skipped: the row of rules; -1 at first
   float scale[TROUPE_CUDA_MAX_MINIMIZED];  // by which each minimised group's gradient is multiplied: clipping
 } TroupeCudaControl;
 
@@ -134,10 +132,52 @@ typedef struct {
   const TroupeCudaControl* control;
 } TroupeCudaUpdate;
 
+// The items of a replay table, in device memory (replay/gpu_items.hpp). Slots are 0 to *present - 1.
+enum { TROUPE_CUDA_REPLAY_LEVELS = 11, TROUPE_CUDA_REPLAY_COLUMNS = 16 };
+typedef struct {
+  int64_t capacity;        // slots
+  int64_t* present;        // how many of them are in use
+  double* priorities;      // of each slot
+  int32_t* times_sampled;  // of each slot
+  double exponent;         // a slot's weight is priority^exponent, and 0 for priority 0
+  // The sum tree of replay/selectors/sum_tree.hpp, as large as the capacity demands: level[0] are the slots' weights in
+  // nodes of 8, level[l + 1] the sums of level[l]'s nodes, the last level one node. levels 0: none, and draws bring
+  // their slots.
+  int32_t levels;
+  int32_t uniform;  // without a tree: a draw's probability is 1 / *present, else 1
+  double* level[TROUPE_CUDA_REPLAY_LEVELS];
+} TroupeCudaReplay;
+
+// What a table knows of a row that comes in.
+typedef struct {
+  double priority;
+  int32_t times_sampled;
+  int32_t unused;
+} TroupeCudaReplayItem;
+
+// Draws, in device memory.
+typedef struct {
+  const uint64_t* numbers;  // a random number for each draw, or its slot where the table has no tree
+  uint32_t* slots;
+  double* probabilities;
+  double* priorities;      // when drawn
+  int32_t* times_sampled;  // this draw included
+  int32_t* last;           // whether no later one of these draws has the same slot
+  float* weights;          // importance weights before they are divided by the largest
+} TroupeCudaDraws;
+
+typedef struct {
+  int64_t offset, bytes;  // within a row
+  void* to;               // the column of a batch: its rows without padding
+} TroupeCudaReplayColumn;
+
 typedef struct {
   uint32_t abi;  // first for ever, so that any loader can read it
 
   const char* (*error_text)(int error);  // never null; static storage
+  // Whether this error says that the GPU is lost to this process: what was on it is gone and every further call fails
+  // too, but a new process may have it again.
+  int32_t (*is_lost)(int error);
   const char* (*library_error)(void);    // of this thread's last call that failed so; never null
   int (*driver_version)(int* version);   // 13000 means 13.0; 0 where no driver is installed
   int (*runtime_version)(int* version);  // what the plug-in was built with
@@ -162,6 +202,7 @@ typedef struct {
   int (*record)(TroupeCudaEvent* event, TroupeCudaStream* stream);
   int (*wait)(TroupeCudaStream* stream, TroupeCudaEvent* event);  // the stream waits, not the caller
   int (*finished)(TroupeCudaEvent* event, int32_t* yes);
+  int (*await)(TroupeCudaEvent* event);  // the caller waits
 
   // What is begun on the stream between these two is recorded and not run. Only kernels and copies of pinned and device
   // memory may be recorded.
@@ -180,12 +221,14 @@ typedef struct {
 
   // squares[b] = sum of the squares of block b of `count` elements.
   int (*sum_squares)(const float* gradient, int64_t count, double* squares, TroupeCudaStream* stream);
-  // Fills control->skip and scale from up to TROUPE_CUDA_MAX_MINIMIZED groups; `gradients` is host memory.
+  // Counts the step before in control->taken, unless it was skipped, and fills skip and scale for the present one from
+  // up to TROUPE_CUDA_MAX_MINIMIZED groups; `gradients` is host memory. A launch begins with skip 0 and taken -1.
   int (*decide)(const TroupeCudaGradient* gradients, int32_t count, TroupeCudaControl* control,
                 TroupeCudaStream* stream);
   int (*update)(const TroupeCudaUpdate* update, TroupeCudaStream* stream);
-  // Unless the step is skipped: average += (1 - decay) * (values - average), and its shadow; decay 0 copies.
-  int (*follow)(const float* values, float* average, uint16_t* shadow, double decay, int64_t count,
+  // Unless the step is skipped, and if due[control->taken]: average += (1 - decay) * (values - average), and its
+  // shadow; decay 0 copies.
+  int (*follow)(const float* values, float* average, uint16_t* shadow, double decay, int64_t count, const int32_t* due,
                 const TroupeCudaControl* control, TroupeCudaStream* stream);
   // Unless the step is skipped: to = from.
   int (*assign)(const float* from, float* to, int64_t count, const TroupeCudaControl* control,
@@ -193,9 +236,25 @@ typedef struct {
   // sum += weight * gradient; when `last`: gradient = (sum + weight * gradient) * share.
   int (*accumulate)(float* gradient, float* sum, int64_t count, float weight, float share, int32_t last,
                     TroupeCudaStream* stream);
-  // Counts the step in control.
-  int (*finish_step)(TroupeCudaControl* control, TroupeCudaStream* stream);
   int (*to_bf16)(const float* from, uint16_t* to, int64_t count, TroupeCudaStream* stream);
+
+  // `count` items are in the slots from `first` on, modulo capacity, and `present` in the table. count <= capacity.
+  int (*replay_insert)(const TroupeCudaReplay* table, const TroupeCudaReplayItem* items, int64_t first, int64_t count,
+                       int64_t present, TroupeCudaStream* stream);
+  // Fills draws' outputs for `rows` draws and counts them in times_sampled. weights, unless null: importance weights,
+  // (1 / (*present * probability))^importance_exponent divided by the largest of these draws.
+  int (*replay_draw)(const TroupeCudaReplay* table, const TroupeCudaDraws* draws, int64_t rows, float* weights,
+                     double importance_exponent, TroupeCudaStream* stream);
+  // Copies up to TROUPE_CUDA_REPLAY_COLUMNS columns out of rows that are `stride` bytes apart, a multiple of 16; `rows`
+  // is aligned to 16 bytes, `columns` host memory.
+  int (*replay_gather)(const void* rows, int64_t stride, const uint32_t* slots, int64_t count,
+                       const TroupeCudaReplayColumn* columns, int32_t column_count, TroupeCudaStream* stream);
+  // Sets the priorities of those slots whose `last` is not 0, or, where that is null, of all, which are different then;
+  // unless control is given and says skip. What is no priority (negative, infinite, no number) becomes 0. priorities:
+  // TROUPE_CUDA_F32 or F64.
+  int (*replay_update)(const TroupeCudaReplay* table, const uint32_t* slots, const int32_t* last,
+                       const void* priorities, int32_t dtype, int64_t count, const TroupeCudaControl* control,
+                       TroupeCudaStream* stream);
 } TroupeCudaApi;
 
 // The table of the plug-in with cuDNN. Streams and memory are the other one's.

@@ -48,7 +48,16 @@ Status Gpu::check(int error, std::string_view what, const char* (*library_error)
   if (error == 0) return {};
   if (library_error == nullptr) library_error = api().library_error;
   const char* const words = error == TROUPE_CUDA_LIBRARY_ERROR ? library_error() : api().error_text(error);
-  return Error{Code::kInternal, fmt::format("{} ({}): {}: {}", name(), about_.name, what, words)};
+  return Error{is_lost(error) ? Code::kLost : Code::kInternal,
+               fmt::format("{} ({}): {}: {}", name(), about_.name, what, words)};
+}
+
+bool Gpu::is_lost(int error) const {
+  if (api().is_lost(error) != 0) return true;
+  // Libraries tell a lost GPU in words of their own, and a recording that it breaks has a number of its own; but any
+  // further call says it.
+  std::size_t free = 0;
+  return api().is_lost(api().free_memory(&free)) != 0;
 }
 
 Result<GpuMemory> Gpu::allocate(std::size_t bytes, std::string_view what) const {
@@ -56,6 +65,7 @@ Result<GpuMemory> Gpu::allocate(std::size_t bytes, std::string_view what) const 
   TROUPE_TRY(use());
   void* data = nullptr;
   if (const int error = api().allocate(bytes, &data)) {
+    if (is_lost(error)) return check(error, what).error();
     std::size_t free = 0;
     (void)api().free_memory(&free);
     return Error{Code::kUnavailable, fmt::format("{} ({}): {:.2f} GiB for {}: {} ({:.2f} GiB of {:.2f} are free)",
@@ -70,6 +80,7 @@ Result<GpuMemory> Gpu::allocate_pinned(std::size_t bytes, std::string_view what)
   TROUPE_TRY(use());
   void* data = nullptr;
   if (const int error = api().allocate_host(bytes, &data)) {
+    if (is_lost(error)) return check(error, what).error();
     return Error{Code::kUnavailable, fmt::format("{} ({}): {:.2f} GiB of the host's memory for {}: {}", name(),
                                                  about_.name, gib(bytes), what, api().error_text(error))};
   }

@@ -63,11 +63,11 @@ class Gpu : public std::enable_shared_from_this<Gpu> {
 
   /// This thread's calls from now on are meant for this GPU.
   Status use() const { return check(api().use_device(index()), "choosing it"); }
-  /// Errors: kInternal, naming the GPU, what was done and CUDA's words. Most of them are for good: after a kernel that
-  /// failed, or a GPU that was lost, every call of this process fails.
-  /// library_error: of the table that was called; null: api()'s.
+  /// Errors name the GPU, what was done and CUDA's words. kLost: after a kernel that failed, or a fault of the
+  /// hardware, every call of this process fails, and what was on the GPU is gone; kInternal: any other. library_error:
+  /// of the table that was called; null: api()'s.
   Status check(int error, std::string_view what, const char* (*library_error)() = nullptr) const;
-  /// `what` is for the error, kUnavailable, which also says how much was free.
+  /// `what` is for the error: kUnavailable, which also says how much was free, or kLost.
   Result<GpuMemory> allocate(std::size_t bytes, std::string_view what) const;
   Result<GpuMemory> allocate_pinned(std::size_t bytes, std::string_view what) const;
   /// The table of the plug-in with cuDNN, opened at the first call in a process. Errors: as open().
@@ -75,6 +75,7 @@ class Gpu : public std::enable_shared_from_this<Gpu> {
 
  private:
   Gpu(CudaPlugin plugin, CudaDevice about) : plugin_(std::move(plugin)), about_(std::move(about)) {}
+  bool is_lost(int error) const;
 
   CudaPlugin plugin_;
   CudaDevice about_;

@@ -9,6 +9,7 @@
 #include <troupe/gpu/kernels/kernel.hpp>
 #include <troupe/gpu/kernels/library_error.hpp>
 #include <troupe/gpu/kernels/product.hpp>
+#include <troupe/gpu/kernels/replay.hpp>
 #include <troupe/gpu/kernels/update.hpp>
 
 namespace {
@@ -26,6 +27,31 @@ const Kernel& of(const TroupeCudaKernel* kernel) { return *reinterpret_cast<cons
 const char* error_text(int error) {
   if (error == TROUPE_CUDA_LIBRARY_ERROR) return "an error of a library, see library_error()";
   return cudaGetErrorString(static_cast<cudaError_t>(error));
+}
+int32_t is_lost(int error) {
+  switch (error) {
+    // A kernel did what it may not, or took too long: "the process must be terminated and relaunched".
+    case cudaErrorIllegalAddress:
+    case cudaErrorLaunchTimeout:
+    case cudaErrorAssert:
+    case cudaErrorHardwareStackError:
+    case cudaErrorIllegalInstruction:
+    case cudaErrorMisalignedAddress:
+    case cudaErrorInvalidAddressSpace:
+    case cudaErrorInvalidPc:
+    case cudaErrorLaunchFailure:
+    case 721:  // cudaErrorTensorMemoryLeak, which older versions do not name
+    // The hardware, or what stands between it and us. "Unknown" is what a GPU says that has fallen off the bus.
+    case cudaErrorECCUncorrectable:
+    case cudaErrorNvlinkUncorrectable:
+    case 226:  // cudaErrorContained, as above
+    case cudaErrorMpsClientTerminated:
+    case cudaErrorExternalDevice:
+    case cudaErrorUnknown:
+      return 1;
+    default:  // cudaErrorDevicesUnavailable too: who asks again may get the GPU, in the same process as well
+      return 0;
+  }
 }
 const char* library_error() { return troupe_cuda::library_error_text(); }
 int driver_version(int* version) { return told(cudaDriverGetVersion(version)); }
@@ -103,6 +129,7 @@ int finished(TroupeCudaEvent* event, int32_t* yes) {
   *yes = error == 0;
   return 0;
 }
+int await(TroupeCudaEvent* event) { return told(cudaEventSynchronize(of(event))); }
 
 // ---- graphs ----
 
@@ -159,9 +186,9 @@ int decide(const TroupeCudaGradient* gradients, int32_t count, TroupeCudaControl
 int update(const TroupeCudaUpdate* update, TroupeCudaStream* stream) {
   return told(troupe_cuda::update(update, of(stream)));
 }
-int follow(const float* values, float* average, uint16_t* shadow, double decay, int64_t count,
+int follow(const float* values, float* average, uint16_t* shadow, double decay, int64_t count, const int32_t* due,
            const TroupeCudaControl* control, TroupeCudaStream* stream) {
-  return told(troupe_cuda::follow(values, average, shadow, decay, count, control, of(stream)));
+  return told(troupe_cuda::follow(values, average, shadow, decay, count, due, control, of(stream)));
 }
 int assign(const float* from, float* to, int64_t count, const TroupeCudaControl* control, TroupeCudaStream* stream) {
   return told(troupe_cuda::assign(from, to, count, control, of(stream)));
@@ -170,16 +197,33 @@ int accumulate(float* gradient, float* sum, int64_t count, float weight, float s
                TroupeCudaStream* stream) {
   return told(troupe_cuda::accumulate(gradient, sum, count, weight, share, last, of(stream)));
 }
-int finish_step(TroupeCudaControl* control, TroupeCudaStream* stream) {
-  return told(troupe_cuda::finish_step(control, of(stream)));
-}
 int to_bf16(const float* from, uint16_t* to, int64_t count, TroupeCudaStream* stream) {
   return told(troupe_cuda::to_bf16(from, to, count, of(stream)));
+}
+
+// ---- replay ----
+
+int replay_insert(const TroupeCudaReplay* table, const TroupeCudaReplayItem* items, int64_t first, int64_t count,
+                  int64_t present, TroupeCudaStream* stream) {
+  return told(troupe_cuda::replay_insert(*table, items, first, count, present, of(stream)));
+}
+int replay_draw(const TroupeCudaReplay* table, const TroupeCudaDraws* draws, int64_t rows, float* weights,
+                double importance_exponent, TroupeCudaStream* stream) {
+  return told(troupe_cuda::replay_draw(*table, *draws, rows, weights, importance_exponent, of(stream)));
+}
+int replay_gather(const void* rows, int64_t stride, const uint32_t* slots, int64_t count,
+                  const TroupeCudaReplayColumn* columns, int32_t column_count, TroupeCudaStream* stream) {
+  return told(troupe_cuda::replay_gather(rows, stride, slots, count, columns, column_count, of(stream)));
+}
+int replay_update(const TroupeCudaReplay* table, const uint32_t* slots, const int32_t* last, const void* priorities,
+                  int32_t dtype, int64_t count, const TroupeCudaControl* control, TroupeCudaStream* stream) {
+  return told(troupe_cuda::replay_update(*table, slots, last, priorities, dtype, count, control, of(stream)));
 }
 
 constexpr TroupeCudaApi kApi = {
     .abi = TROUPE_CUDA_ABI,
     .error_text = error_text,
+    .is_lost = is_lost,
     .library_error = library_error,
     .driver_version = driver_version,
     .runtime_version = runtime_version,
@@ -202,6 +246,7 @@ constexpr TroupeCudaApi kApi = {
     .record = record,
     .wait = wait,
     .finished = finished,
+    .await = await,
     .begin_capture = begin_capture,
     .end_capture = end_capture,
     .launch_graph = launch_graph,
@@ -217,8 +262,11 @@ constexpr TroupeCudaApi kApi = {
     .follow = follow,
     .assign = assign,
     .accumulate = accumulate,
-    .finish_step = finish_step,
     .to_bf16 = to_bf16,
+    .replay_insert = replay_insert,
+    .replay_draw = replay_draw,
+    .replay_gather = replay_gather,
+    .replay_update = replay_update,
 };
 
 }  // namespace

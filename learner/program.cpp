@@ -6,6 +6,7 @@
 #include <cstring>
 #include <map>
 
+#include <troupe/core/check.hpp>
 #include <troupe/learner/cuda/cuda_program.hpp>
 #include <troupe/learner/program_impl.hpp>
 
@@ -36,24 +37,6 @@ void point_at(std::span<Shard> shards, BoundInput& input, const std::byte* data,
   input.bound = true;
 }
 
-/// Copies the rows and fills up with the last one, which is as harmless to compute with as they are. Without any, what
-/// was there before stays.
-void bind_short(BoundInput& input, std::span<const std::byte> data, std::int64_t rows, std::int64_t batch,
-                DType compute) {
-  const std::int64_t elements = input.spec.shape.elements() / batch;  // of a row
-  const auto row = static_cast<std::size_t>(elements * element_bytes(input.spec.dtype, compute));
-  if (!input.staging) input.staging = make_aligned<std::byte>(row * static_cast<std::size_t>(batch));
-  std::byte* const to = input.staging.get();
-  if (input.spec.dtype == DType::kF32 && compute == DType::kF64) {
-    std::copy_n(reinterpret_cast<const float*>(data.data()), rows * elements, reinterpret_cast<double*>(to));
-  } else {
-    std::copy_n(data.data(), static_cast<std::size_t>(rows) * row, to);
-  }
-  for (std::int64_t r = rows; r < batch && rows > 0; ++r) {
-    std::memcpy(to + static_cast<std::size_t>(r) * row, to + static_cast<std::size_t>(rows - 1) * row, row);
-  }
-}
-
 Result<BoundInput*> find_input(std::vector<BoundInput>& inputs, std::string_view name, DType dtype, std::size_t size) {
   const auto found = std::ranges::find(inputs, name, &BoundInput::name);
   if (found == inputs.end()) return Error{Code::kNotFound, fmt::format("bind: no input \"{}\"", name)};
@@ -69,6 +52,20 @@ Result<BoundInput*> find_input(std::vector<BoundInput>& inputs, std::string_view
 }
 
 }  // namespace
+
+void copy_rows(const ValueSpec& input, std::span<const std::byte> data, std::int64_t rows, std::int64_t batch,
+               DType compute, std::byte* to) {
+  const std::int64_t elements = input.shape.elements() / batch;  // of a row
+  const auto row = static_cast<std::size_t>(elements * element_bytes(input.dtype, compute));
+  if (input.dtype == DType::kF32 && compute == DType::kF64) {
+    std::copy_n(reinterpret_cast<const float*>(data.data()), rows * elements, reinterpret_cast<double*>(to));
+  } else {
+    std::copy_n(data.data(), static_cast<std::size_t>(rows) * row, to);
+  }
+  for (std::int64_t r = rows; r < batch && rows > 0; ++r) {
+    std::memcpy(to + static_cast<std::size_t>(r) * row, to + static_cast<std::size_t>(rows - 1) * row, row);
+  }
+}
 
 void Program::Impl::set_rows(std::int64_t valid) {
   rows = valid;
@@ -105,29 +102,40 @@ Status Program::bind(std::string_view name, std::span<const double> data) {
   return {};
 }
 
-Status Program::bind(const BatchView& batch) {
-  if (batch.rows < 0 || batch.rows > impl_->batch) {
-    return Error{Code::kShapeMismatch,
-                 fmt::format("bind: got {} rows, expected {} or fewer", batch.rows, impl_->batch)};
+Status Program::Impl::check_batch(std::string_view call, const BatchView& of) const {
+  if (of.rows < 0 || of.rows > batch) {
+    return Error{Code::kShapeMismatch, fmt::format("{}: got {} rows, expected {} or fewer", call, of.rows, batch)};
   }
+  for (const BoundInput& input : inputs) {
+    const int column = of.find(input.name);
+    if (column < 0) continue;
+    const TensorSpec& got = (*of.signature)[static_cast<std::size_t>(column)];
+    if (got.dtype == input.spec.dtype && got.shape.with_leading(batch) == input.spec.shape) continue;
+    return Error{Code::kShapeMismatch,
+                 fmt::format("{}: column {}, expected {} rows of an input {}{}", call, got.to_string(), batch,
+                             troupe::to_string(input.spec.dtype), input.spec.shape.to_string())};
+  }
+  return {};
+}
+
+Status Program::bind(const BatchView& batch) {
+  TROUPE_TRY(impl_->check_batch("bind", batch));
+  const DType compute = impl_->options.compute;
   for (BoundInput& input : impl_->inputs) {
     const int column = batch.find(input.name);
     if (column < 0) continue;
     const auto index = static_cast<std::size_t>(column);
-    const TensorSpec& got = (*batch.signature)[index];
-    if (got.dtype != input.spec.dtype || got.shape.with_leading(impl_->batch) != input.spec.shape) {
-      return Error{Code::kShapeMismatch,
-                   fmt::format("bind: column {}, expected {} rows of an input {}{}", got.to_string(), impl_->batch,
-                               troupe::to_string(input.spec.dtype), input.spec.shape.to_string())};
-    }
     if (batch.rows < impl_->batch) {
-      bind_short(input, batch.columns[index], batch.rows, impl_->batch, impl_->options.compute);
-      point_at(impl_->shards, input, input.staging.get(), impl_->batch,
-               element_bytes(input.spec.dtype, impl_->options.compute));
+      const std::int64_t bytes = element_bytes(input.spec.dtype, compute);
+      if (!input.staging) {
+        input.staging = make_aligned<std::byte>(static_cast<std::size_t>(input.spec.shape.elements() * bytes));
+      }
+      copy_rows(input.spec, batch.columns[index], batch.rows, impl_->batch, compute, input.staging.get());
+      point_at(impl_->shards, input, input.staging.get(), impl_->batch, bytes);
       continue;
     }
-    TROUPE_TRY(got.dtype == DType::kI32 ? bind(input.name, batch.as<std::int32_t>(index))
-                                        : bind(input.name, batch.as<float>(index)));
+    TROUPE_TRY(input.spec.dtype == DType::kI32 ? bind(input.name, batch.as<std::int32_t>(index))
+                                               : bind(input.name, batch.as<float>(index)));
   }
   impl_->set_rows(batch.rows);
   return {};
@@ -135,29 +143,61 @@ Status Program::bind(const BatchView& batch) {
 
 std::int64_t Program::rows() const { return impl_->rows; }
 
-Status Program::run(Phase phase) {
-  for (const BoundInput& input : impl_->inputs) {
+Status Program::Impl::check_idle(std::string_view call) const {
+  if (under_way == 0) return {};
+  return Error{Code::kInvalidArgument,
+               fmt::format("{}: a launch of {} steps is under way; finish() comes first", call, under_way)};
+}
+
+Status Program::Impl::check_ready(std::string_view call, Phase of) const {
+  for (const BoundInput& input : inputs) {
     if (input.used && !input.bound) {
-      return Error{Code::kInvalidArgument, fmt::format("run: input \"{}\" was never bound", input.name)};
+      return Error{Code::kInvalidArgument, fmt::format("{}: input \"{}\" was never bound", call, input.name)};
     }
   }
-  if (impl_->options.compute == DType::kF64 && phase != Phase::kGradients && !impl_->minimized.empty()) {
-    return Error{Code::kInvalidArgument, "run: float64 programs compute gradients but do not update parameters"};
+  if (options.compute == DType::kF64 && of != Phase::kGradients && !minimized.empty()) {
+    return Error{Code::kInvalidArgument,
+                 fmt::format("{}: float64 programs compute gradients but do not update parameters", call)};
   }
+  return {};
+}
+
+void Program::Impl::enter(Phase entered) {
+  phase = entered;
+  failure = {};
+  stopped = false;
+  skip = false;
+}
+
+Status Program::run(Phase phase) {
+  TROUPE_TRY(impl_->check_idle("run"));
+  if (impl_->staged > 0 || (impl_->feed && phase != Phase::kUpdate)) {
+    return Error{Code::kInvalidArgument, fmt::format("run: {}; begin() runs that",
+                                                     impl_->feed ? "a feed fills the inputs" : "batches are staged")};
+  }
+  TROUPE_TRY(impl_->check_ready("run", phase));
   if (phase == Phase::kUpdate && !impl_->gradients_ready) {
     return Error{Code::kInvalidArgument, "run: update without gradients; run(kGradients) comes first"};
   }
-  impl_->phase = phase;
-  impl_->failure = {};
-  impl_->stopped = false;
-  impl_->skip = false;
+  impl_->enter(phase);
   impl_->cuda ? impl_->run_on_gpu() : impl_->run_on_threads();
   impl_->gradients_ready = phase == Phase::kGradients && impl_->failure.ok();
   TROUPE_TRY(impl_->failure);
-  if (phase == Phase::kGradients || impl_->minimized.empty() || !impl_->count_run()) return {};
-  ++(impl_->skip ? impl_->skipped : impl_->step);
-  impl_->skipped_in_a_row = impl_->skip ? impl_->skipped_in_a_row + 1 : 0;
+  if (!impl_->cuda) impl_->skips.assign(1, impl_->skip);
+  if (phase != Phase::kGradients) impl_->count_steps();
   return {};
+}
+
+int Program::Impl::count_steps() {
+  if (minimized.empty() || !count_run()) return 0;
+  const std::int64_t before = step;
+  skipped_in_a_row_max = 0;
+  for (const bool each : skips) {
+    ++(each ? skipped : step);
+    skipped_in_a_row = each ? skipped_in_a_row + 1 : 0;
+    skipped_in_a_row_max = std::max(skipped_in_a_row_max, skipped_in_a_row);
+  }
+  return static_cast<int>(step - before);
 }
 
 void Program::Impl::run_on_threads() {
@@ -172,15 +212,17 @@ void Program::Impl::run_on_threads() {
 void Program::Impl::run_on_gpu() { failure = lost.ok() ? cuda->run() : lost; }
 
 void Program::Impl::fetch(std::size_t group) {
-  if (cuda && lost.ok()) lost = cuda->fetch_parameters(group);
+  if (cuda && lost.ok() && under_way == 0) lost = cuda->fetch_parameters(group);
 }
 
 Status Program::fetch() {
+  TROUPE_TRY(impl_->check_idle("fetch"));
   for (std::size_t g = 0; g <= impl_->groups.size(); ++g) impl_->fetch(g);
   return impl_->lost;
 }
 
 Status Program::fetch(std::string_view group) {
+  TROUPE_TRY(impl_->check_idle("fetch"));
   (void)params(group);
   return impl_->lost;
 }
@@ -191,13 +233,13 @@ std::span<const double> Program::metrics() const { return impl_->metric_values; 
 std::span<const float> Program::output(std::string_view name) const {
   const auto found = std::ranges::find(impl_->outputs, name, &OutputBuffer::name);
   if (found == impl_->outputs.end() || impl_->options.compute == DType::kF64) return {};
-  return impl_->as_span<float>(*found);
+  return impl_->valid<float>(found->spec, found->data.get());
 }
 
 std::span<const double> Program::output_f64(std::string_view name) const {
   const auto found = std::ranges::find(impl_->outputs, name, &OutputBuffer::name);
   if (found == impl_->outputs.end() || impl_->options.compute != DType::kF64) return {};
-  return impl_->as_span<double>(*found);
+  return impl_->valid<double>(found->spec, found->data.get());
 }
 
 std::size_t Program::group_count() const { return impl_->groups.size(); }
@@ -221,6 +263,7 @@ ParamBuffer& Program::state() {
 ParamBuffer* Program::accumulation() { return impl_->accumulation.get(); }
 
 void Program::assign_states() {
+  TROUPE_CHECK(impl_->under_way == 0, "assign_states: a launch of {} steps is under way", impl_->under_way);
   if (impl_->cuda) {
     if (impl_->lost.ok()) impl_->lost = impl_->cuda->assign_states();
     return;
@@ -229,6 +272,7 @@ void Program::assign_states() {
 }
 
 void Program::parameters_changed() {
+  TROUPE_CHECK(impl_->under_way == 0, "parameters_changed: a launch of {} steps is under way", impl_->under_way);
   if (impl_->cuda) {
     if (impl_->lost.ok()) impl_->lost = impl_->cuda->send_parameters();
     return;
@@ -248,7 +292,7 @@ std::span<float> Program::gradient(std::string_view group) {
   for (Minimized& minimized : impl_->minimized) {
     const ParamLayout& layout = impl_->groups[minimized.group].params->layout();
     if (layout.group != group) continue;
-    if (impl_->cuda && impl_->lost.ok()) {
+    if (impl_->cuda && impl_->lost.ok() && impl_->under_way == 0) {
       impl_->lost = impl_->cuda->fetch_gradient(static_cast<std::size_t>(&minimized - impl_->minimized.data()));
     }
     float* const data = impl_->options.compute == DType::kF64 ? minimized.gradient_f64.get()
@@ -259,9 +303,13 @@ std::span<float> Program::gradient(std::string_view group) {
 }
 
 std::int64_t Program::step() const { return impl_->step; }
-void Program::set_step(std::int64_t step) { impl_->step = step; }
+void Program::set_step(std::int64_t step) {
+  TROUPE_CHECK(impl_->under_way == 0, "set_step: a launch of {} steps is under way", impl_->under_way);
+  impl_->step = step;
+}
 std::int64_t Program::skipped() const { return impl_->skipped; }
 std::int64_t Program::skipped_in_a_row() const { return impl_->skipped_in_a_row; }
+std::int64_t Program::skipped_in_a_row_max() const { return impl_->skipped_in_a_row_max; }
 
 std::string_view Program::gemm_backend_name() const {
   if (impl_->cuda) return "cublaslt";

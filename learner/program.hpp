@@ -4,6 +4,7 @@
 // starts no thread and waits for nobody.
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -16,7 +17,14 @@
 #include <troupe/learner/graph.hpp>
 #include <troupe/learner/param_buffer.hpp>
 
+namespace troupe::gpu {
+class Gpu;
+}
+
 namespace troupe::learner {
+
+class DeviceFeed;   // learner/device_feed.hpp
+struct DeviceSpan;  // the same
 
 /// PyTorch's DDP has 25 MB for links between hosts; smaller ones begin earlier and cost little where a call takes
 /// microseconds (bench/learner/replicators_bench.cpp).
@@ -55,6 +63,18 @@ struct CompileOptions {
   bool update = true;
 };
 
+/// Steps of one launch on a GPU, at most: what the host does between two launches is then little beside them.
+inline constexpr int kStepsPerLaunch = 16;
+/// And so many bytes of batches, or of results, at most: steps of large ones take long enough one by one.
+inline constexpr std::int64_t kLaunchBytes = std::int64_t{64} << 20;
+
+/// A group's values at some step.
+struct Snapshot {
+  std::span<const float>
+      values;             ///< valid until the next begin_snapshot(), on a processor until the next run or begin()
+  std::int64_t step = 0;  ///< Program::step() then
+};
+
 enum class Phase : std::uint8_t {
   kStep,       ///< everything: forward, gradients, updates, targets and averages, state
   kGradients,  ///< forward and gradients only; then gradient() is readable and may be changed
@@ -64,6 +84,17 @@ enum class Phase : std::uint8_t {
 /// Parameters, state and gradients are the host's, below, whatever the device: of a GPU's program they are copies that
 /// the functions which give them bring up to date first, when a run has changed them. That can fail with the GPU, which
 /// fetch() and the next run() then say; whoever stores or sends parameters asks fetch().
+///
+/// Steps are taken one by one with bind() and run(), or as a launch of several that a GPU takes without the host:
+///
+///   stage(batch), ... begin()   the launch; on a GPU begin() returns while it runs
+///   stage(batch), ...           the batches of the next launch go over meanwhile
+///   finish()                    waits for the launch; then its metrics and outputs are there, for each of its steps
+///
+/// A launch computes what run() would for one batch after another, bit for bit, also when steps are skipped in it. From
+/// begin() to finish() it is under way: run(), begin() and fetch() are then refused with kInvalidArgument, groups show
+/// what was fetched before, and nobody may change parameters, state or steps. step() is still that of before; metrics
+/// and outputs come with finish().
 ///
 /// Neither copies nor moves. One thread at a time may call it; different programs are independent.
 class Program {
@@ -91,19 +122,62 @@ class Program {
   /// skip together.
   Status run(Phase phase = Phase::kStep);
 
-  /// The scalars of Graph::metric in order of registration, from the last run.
+  /// How many steps one launch can take: 1 on a processor. On a GPU kStepsPerLaunch, or fewer by kLaunchBytes; 1 where
+  /// the host has something to do in a step (joint functions, reductions, accumulation) or steps differ from each other
+  /// (OptimizerSpec::every_steps).
+  int steps_per_launch() const;
+  /// Adds a batch to the next launch. On a GPU it is copied, behind whatever runs; on a processor it must stay valid
+  /// and unchanged until finish(). Inputs that are no column of it are as bind() left them. All batches of a launch
+  /// have equally many rows. Errors: those of bind(BatchView); kInvalidArgument when steps_per_launch() are staged
+  /// already, an input was never bound, or a feed fills the inputs; nothing is staged then. The GPU's.
+  Status stage(const BatchView& batch);
+  int staged() const;
+  /// Begins a step for each staged batch, and with an attached feed `steps` steps, 1 to steps_per_launch(); afterwards
+  /// nothing is staged. A processor takes the step here. Errors: kInvalidArgument when nothing is staged, a launch is
+  /// under way, or it is the other begin() that is meant; those of run(), after which none is under way.
+  Status begin();
+  Status begin(int steps);
+  bool under_way() const;
+  /// Whether finish() would return at once.
+  bool finished();
+  /// Ends the launch. Returns how many of its steps were updates, by which step() has grown; the others were skipped.
+  /// Errors: kInvalidArgument when none is under way; the GPU's, whose parameters are then gone.
+  Result<int> finish();
+  /// Programs on a GPU: from now on `feed` fills the inputs of launches; null: batches are staged and bound as before.
+  /// Errors: kInvalidArgument on a processor, while a launch is under way or something is staged.
+  Status attach(std::shared_ptr<DeviceFeed> feed);
+  /// What a feed has to know. Errors: kNotFound; kInvalidArgument on a processor.
+  Result<DeviceSpan> device_input(std::string_view name) const;
+  Result<DeviceSpan> device_output(std::string_view name) const;
+  std::shared_ptr<const gpu::Gpu> gpu() const;  ///< null on a processor
+
+  /// Parameters for others while training goes on: orders a copy of the group's values as they are after what has been
+  /// run and begun so far. On a GPU neither launches nor the host wait for it; on a processor it is the parameters
+  /// themselves. One at a time: the next one may begin when snapshot() has given this one. Errors: kNotFound;
+  /// kInvalidArgument when one has begun already; the GPU's.
+  Status begin_snapshot(std::string_view group);
+  /// The snapshot that has begun, once it is there and the launch before it has been finished, which tells its step;
+  /// until then nothing, without waiting. Errors: kInvalidArgument when none has begun; the GPU's.
+  Result<std::optional<Snapshot>> snapshot();
+
+  /// The scalars of Graph::metric in order of registration, from the last run, or the last step of a launch.
   std::span<const std::string> metric_names() const;
   std::span<const double> metrics() const;
-  /// The value of Graph::output from the last run, the rows of its batch; empty for an unknown name. Valid until the
-  /// next run.
+  /// The value of Graph::output from there, the rows of its batch; empty for an unknown name. Valid until the next run
+  /// or finish().
   std::span<const float> output(std::string_view name) const;
+  /// The same of step `step` of the last launch, from 0; empty for one that it did not have. Valid until the next run
+  /// or begin().
+  std::span<const double> metrics(int step) const;
+  std::span<const float> output(std::string_view name, int step) const;
+  bool skipped(int step) const;
   std::span<const double> output_f64(std::string_view name) const;  ///< the same for float64 programs
 
   /// Groups in order of their making, targets included ("critic", "critic.target").
   std::size_t group_count() const;
   ParamBuffer& group(std::size_t index);
   const ParamBuffer& group(std::size_t index) const;
-  /// Brings the host's copies of a GPU's program up to date. Errors: kInternal, the GPU's; what groups hold is then
+  /// Brings the host's copies of a GPU's program up to date. Errors: the GPU's, mostly kLost; what groups hold is then
   /// old.
   Status fetch();
   /// The same of one group; of an unknown one nothing.
@@ -130,6 +204,8 @@ class Program {
   /// Steps that were skipped since compilation, and those since the last one that was not.
   std::int64_t skipped() const;
   std::int64_t skipped_in_a_row() const;
+  /// The most that this was after any step of the last launch.
+  std::int64_t skipped_in_a_row_max() const;
 
   /// "onednn", "eigen" or "cublaslt", and "avx512", "avx2" or "generic": reported at start.
   std::string_view gemm_backend_name() const;

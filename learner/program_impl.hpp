@@ -7,6 +7,7 @@
 #include <vector>
 
 #include <troupe/learner/aligned.hpp>
+#include <troupe/learner/device_feed.hpp>
 #include <troupe/learner/gradient_exchange.hpp>
 #include <troupe/learner/graph_data.hpp>
 #include <troupe/learner/kernels/kernel_table.hpp>
@@ -125,6 +126,11 @@ struct Assign {
 /// Elements of a flat gradient whose squares are added up by one thread: fixed, so that a norm depends on nothing else.
 inline constexpr std::int64_t kNormBlock = 4096;
 
+/// The first `rows` rows of an input, from which those up to `batch` are filled up: as harmless to compute with as the
+/// last of them. Without any, what was there before stays. With float64, float32 data becomes that.
+void copy_rows(const ValueSpec& input, std::span<const std::byte> data, std::int64_t rows, std::int64_t batch,
+               DType compute, std::byte* to);
+
 struct Program::Impl {
   /// threads: of each device.
   Impl(int shards, int threads, int devices);
@@ -157,6 +163,7 @@ struct Program::Impl {
   std::int64_t step = 0;
   std::int64_t skipped = 0;
   std::int64_t skipped_in_a_row = 0;
+  std::int64_t skipped_in_a_row_max = 0;  ///< in the last launch
   std::size_t arena_bytes = 0;
   bool timing = false;
   bool gradients_ready = false;
@@ -166,7 +173,31 @@ struct Program::Impl {
   std::atomic<bool> stopped{false};  ///< a joint has failed in the present run
   bool skip = false;                 ///< the present run's gradients are not finite; written by thread 0 at its end
 
+  std::shared_ptr<DeviceFeed> feed;  ///< of the inputs; null: they are bound or staged
+  int staged = 0;                    ///< batches for the next launch
+  std::int64_t staged_rows = 0;      ///< of each
+  BatchView staged_batch;            ///< on a processor
+  int under_way = 0;                 ///< steps of the launch that has begun; 0: none
+  std::vector<bool> skips;           ///< of the steps of the last launch, or of the last run
+  std::vector<double> step_metrics;  ///< of these, metrics of each
+  struct {
+    bool begun = false;   ///< and not yet given
+    bool awaits = false;  ///< the launch that is under way, to know its step
+    std::size_t group = 0;
+    std::int64_t step = 0;
+  } snapshot;
+
   void set_rows(std::int64_t valid);
+  /// Errors: kInvalidArgument while a launch is under way, naming the call.
+  Status check_idle(std::string_view call) const;
+  /// Errors: kInvalidArgument when a used input was never bound, or a float64 program would update.
+  Status check_ready(std::string_view call, Phase phase) const;
+  /// Whether the batch fits; see Program::bind.
+  Status check_batch(std::string_view call, const BatchView& batch) const;
+  /// Before the work of a run or launch.
+  void enter(Phase phase);
+  /// After it, of those in `skips`: counts the steps. Returns how many were updates.
+  int count_steps();
   /// Brings the host's copy of a group, or of the state after the last one, up to date; a failure stays in `lost`.
   void fetch(std::size_t group);
   /// A run's work, in `phase`; what fails is in `failure`.
@@ -199,7 +230,8 @@ struct Program::Impl {
   }
   /// After a run: counts it, and says whether it ended an update.
   bool count_run();
-  bool due(std::int64_t every_steps) const { return (step + 1) % every_steps == 0; }
+  bool due(std::int64_t every_steps) const { return due(every_steps, step); }
+  static bool due(std::int64_t every_steps, std::int64_t step) { return (step + 1) % every_steps == 0; }
   /// Whether the present run leaves the group's gradient out, because the step does not update it.
   bool idle(const Minimized& of) const { return phase == Phase::kStep && !due(of.spec.every_steps); }
   /// The same of a call that only such a gradient needs.
@@ -207,8 +239,8 @@ struct Program::Impl {
     return call.minimized >= 0 && idle(minimized[static_cast<std::size_t>(call.minimized)]);
   }
   void follow_online(int thread);
-  /// Whether the present step updates the group.
-  bool updates(std::size_t group) const;
+  /// Whether `step` makes the target or average follow: an average only what is updated.
+  bool follows(const Group& group, std::int64_t step) const;
   void assign_states();
   void collect();
   /// The part of a thread: whole cache lines of a flat buffer; shards.
@@ -216,10 +248,10 @@ struct Program::Impl {
   std::pair<std::size_t, std::size_t> shards_of(int thread) const;
   /// Of an output that is split by rows, those that are data.
   template <typename T>
-  std::span<const T> as_span(const OutputBuffer& output) const {
-    const std::int64_t elements = output.spec.shape.elements();
-    const std::int64_t valid = output.spec.place == Place::kRows ? elements / batch * rows : elements;
-    return {reinterpret_cast<const T*>(output.data.get()), static_cast<std::size_t>(valid)};
+  std::span<const T> valid(const ValueSpec& output, const std::byte* values) const {
+    const std::int64_t elements = output.shape.elements();
+    const std::int64_t count = output.place == Place::kRows ? elements / batch * rows : elements;
+    return {reinterpret_cast<const T*>(values), static_cast<std::size_t>(count)};
   }
 };
 

@@ -55,6 +55,7 @@ std::vector<messages::TensorBytes> save_state(Program& program) {
 }
 
 Status restore_state(Program& program, std::span<const messages::TensorBytes> tensors, std::int64_t step) {
+  if (program.under_way()) return Error{Code::kInvalidArgument, "restore: a launch is under way; finish() comes first"};
   if (step < 0) return Error{Code::kOutOfRange, fmt::format("restore: step is {}, expected >= 0", step)};
   std::unordered_map<std::string_view, const messages::TensorBytes*> by_name;
   for (const messages::TensorBytes& tensor : tensors) by_name[tensor.name] = &tensor;

@@ -48,7 +48,7 @@ Status OneDevice::step() {
 }
 
 Status check_skipped(const Program& program) {
-  const std::int64_t skipped = program.skipped_in_a_row();
+  const std::int64_t skipped = program.skipped_in_a_row_max();
   if (skipped < kMaxSkippedInARow) return {};
   return Error{Code::kInternal, fmt::format("step {}: the gradient was not finite {} times in a row ({} steps skipped)",
                                             program.step(), skipped, program.skipped())};

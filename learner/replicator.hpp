@@ -34,7 +34,7 @@ class Replicator {
 /// So many steps in a row without a finite gradient are a run that is broken, not one bad batch.
 inline constexpr std::int64_t kMaxSkippedInARow = 10;
 
-/// kInternal, naming step and count, once program.skipped_in_a_row() has reached kMaxSkippedInARow. Replicas of a group
+/// kInternal, naming step and count, once program.skipped_in_a_row_max() has reached kMaxSkippedInARow. Replicas of a group
 /// skip the same steps, so they all say so at the same one. The last checkpoint is then what is good.
 Status check_skipped(const Program& program);
 

@@ -193,15 +193,16 @@ void Program::Impl::apply(Minimized& minimized, int thread) {
   UpdateRule(minimized.spec, update).apply(args, minimized.decay);
 }
 
-bool Program::Impl::updates(std::size_t group) const {
-  const auto found = std::ranges::find(minimized, group, &Minimized::group);
-  return found != minimized.end() && due(found->spec.every_steps);
+bool Program::Impl::follows(const Group& group, std::int64_t step) const {
+  if (group.online < 0 || !due(group.every_steps, step)) return false;
+  if (group.decay == 0) return true;
+  const auto online = std::ranges::find(minimized, static_cast<std::size_t>(group.online), &Minimized::group);
+  return online != minimized.end() && due(online->spec.every_steps, step);
 }
 
 void Program::Impl::follow_online(int thread) {
   for (Group& group : groups) {
-    if (group.online < 0 || !due(group.every_steps)) continue;
-    if (group.decay > 0 && !updates(static_cast<std::size_t>(group.online))) continue;
+    if (!follows(group, step)) continue;
     Group& online = groups[static_cast<std::size_t>(group.online)];
     const auto [begin, end] = range(group.params->layout().elements, thread);  // this thread has just updated it
     if (group.decay > 0) {

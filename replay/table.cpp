@@ -6,8 +6,10 @@
 #include <limits>
 
 #include <troupe/core/rng.hpp>
+#include <troupe/replay/fifo_rows.hpp>
 #include <troupe/replay/row_store.hpp>
 #include <troupe/replay/slot_map.hpp>
+#include <troupe/replay/table_checks.hpp>
 #include <troupe/replay/table_image.hpp>
 
 namespace troupe::replay {
@@ -24,6 +26,7 @@ class RowTable final : public Table {
       : options_(std::move(options)),
         capacity_(capacity),
         keys_follow_slots_(options_.remover.kind == SelectorKind::kFifo && options_.max_times_sampled == 0),
+        ring_(capacity),
         sampler_(std::move(sampler)),
         remover_(std::move(remover)),
         limiter_(std::move(limiter)),
@@ -64,20 +67,9 @@ class RowTable final : public Table {
   std::int64_t items() const { return sampler_->size(); }
   /// Keys count inserts.
   Key next_key() const { return static_cast<Key>(limiter_.counts().inserts); }
-  std::string blocker(std::string limiter) const {
-    return limiter.empty() ? limiter : fmt::format("table \"{}\": {}", options_.name, limiter);
-  }
-  template <typename View>
-  Status check_batch(const View& batch, std::string_view call) const;
-  Status check_rows(const BatchView& batch, std::span<const double> priorities) const;
+  std::string blocker(std::string_view limiter) const { return detail::blocker(options_, limiter); }
   Status check_in_order() const;
   Slot find(Key key) const;
-  Slot slot_of(Key key, Key shift) const { return static_cast<Slot>((key + shift) % static_cast<Key>(capacity_)); }
-  /// The shift with which `key` lies in slot 0.
-  Key shift_of(Key key) const {
-    const auto capacity = static_cast<Key>(capacity_);
-    return (capacity - key % capacity) % capacity;
-  }
   Status adopt(RowStore rows, std::size_t count, const RateLimiterCounts& counts, const Rng::State& rng);
   void insert_rows(const BatchView& batch, std::span<const double> priorities);
   void insert_row(Key key, double priority, const BatchView& batch, std::int64_t index);
@@ -88,10 +80,9 @@ class RowTable final : public Table {
 
   const TableOptions options_;
   const std::int64_t capacity_;
-  // With FIFO eviction alone, keys are consecutive and key k lies in slot (k + key_shift_) % capacity; otherwise slots_
-  // knows.
+  // With FIFO eviction alone ring_ knows where a key is, otherwise slots_.
   const bool keys_follow_slots_;
-  Key key_shift_ = 0;
+  KeyRing ring_;
   std::unique_ptr<Selector> sampler_;
   std::unique_ptr<Selector> remover_;
   RateLimiter limiter_;
@@ -105,28 +96,8 @@ class RowTable final : public Table {
   std::vector<double> updated_priorities_;
 };
 
-template <typename View>
-Status RowTable::check_batch(const View& batch, std::string_view call) const {
-  if (batch.signature != &options_.signature) {
-    TROUPE_TRY(check_same(*batch.signature, options_.signature, fmt::format("{} table \"{}\"", call, options_.name)));
-  }
-  if (batch.rows < 1) {
-    return Error{Code::kInvalidArgument,
-                 fmt::format("{} table \"{}\": {} rows, expected at least 1", call, options_.name, batch.rows)};
-  }
-  for (std::size_t c = 0; c < options_.signature.size(); ++c) {
-    const std::size_t expected = options_.signature[c].bytes() * static_cast<std::size_t>(batch.rows);
-    const std::size_t got = c < batch.columns.size() ? batch.columns[c].size() : 0;
-    if (got != expected) {
-      return Error{Code::kShapeMismatch, fmt::format("{} table \"{}\": column \"{}\" has {} bytes, expected {}", call,
-                                                     options_.name, options_.signature[c].name, got, expected)};
-    }
-  }
-  return {};
-}
-
 std::string RowTable::sample_blocker(std::int64_t rows) const {
-  if (std::string text = limiter_.sample_blocker(rows); !text.empty()) return blocker(std::move(text));
+  if (std::string text = limiter_.sample_blocker(rows); !text.empty()) return blocker(text);
   if (draws_left_ >= rows) return {};
   return blocker(fmt::format("sample of {} waits: its {} items may be sampled {} more times (max_times_sampled {})",
                              rows, items(), draws_left_, options_.max_times_sampled));
@@ -136,27 +107,11 @@ Slot RowTable::find(Key key) const {
   if (!keys_follow_slots_) return slots_.find(key);
   const Key next = next_key();
   if (key >= next || next - key > static_cast<Key>(items())) return SlotMap::kNone;
-  return slot_of(key, key_shift_);
-}
-
-Status RowTable::check_rows(const BatchView& batch, std::span<const double> priorities) const {
-  TROUPE_TRY(check_batch(batch, "insert into"));
-  if (!priorities.empty() && priorities.size() != static_cast<std::size_t>(batch.rows)) {
-    return Error{Code::kInvalidArgument, fmt::format("insert into table \"{}\": {} priorities for {} rows",
-                                                     options_.name, priorities.size(), batch.rows)};
-  }
-  for (std::size_t i = 0; i < priorities.size(); ++i) {
-    if (!valid_priority(priorities[i])) {
-      return Error{Code::kInvalidArgument,
-                   fmt::format("insert into table \"{}\": row {} has priority {}, expected 0..{}", options_.name, i,
-                               priorities[i], kMaxPriority)};
-    }
-  }
-  return {};
+  return ring_.slot_of(key);
 }
 
 Result<Key> RowTable::insert(const BatchView& batch, std::span<const double> priorities) {
-  TROUPE_TRY(check_rows(batch, priorities));
+  TROUPE_TRY(detail::check_insert(options_, batch, priorities));
   if (!limiter_.can_insert(batch.rows)) return Error{Code::kUnavailable, insert_blocker(batch.rows)};
   const Key first = next_key();
   insert_rows(batch, priorities);
@@ -176,7 +131,7 @@ void RowTable::insert_row(Key key, double priority, const BatchView& batch, std:
   Slot slot;
   if (items() < capacity_) {
     slot = static_cast<Slot>(items());
-    if (slot == 0) key_shift_ = shift_of(key);
+    if (slot == 0) ring_.start(key);
     rows_.add(slot);
     sampler_->append(priority);
     remover_->append(priority);
@@ -201,11 +156,7 @@ void RowTable::insert_row(Key key, double priority, const BatchView& batch, std:
 }
 
 Status RowTable::sample(const MutableBatchView& out, std::span<SampledItem> items) {
-  TROUPE_TRY(check_batch(out, "sample from"));
-  if (items.size() != static_cast<std::size_t>(out.rows)) {
-    return Error{Code::kInvalidArgument, fmt::format("sample from table \"{}\": room for {} items, expected {}",
-                                                     options_.name, items.size(), out.rows)};
-  }
+  TROUPE_TRY(detail::check_sample(options_, out, items.size()));
   if (sampleable(out.rows) < out.rows) return Error{Code::kUnavailable, sample_blocker(out.rows)};
 
   if (options_.max_times_sampled == 0) {
@@ -256,17 +207,7 @@ void RowTable::erase(Slot slot) {
 }
 
 Result<std::int64_t> RowTable::update_priorities(std::span<const Key> keys, std::span<const double> priorities) {
-  if (keys.size() != priorities.size()) {
-    return Error{Code::kInvalidArgument, fmt::format("update_priorities of table \"{}\": {} priorities for {} keys",
-                                                     options_.name, priorities.size(), keys.size())};
-  }
-  for (std::size_t i = 0; i < priorities.size(); ++i) {
-    if (!valid_priority(priorities[i])) {
-      return Error{Code::kInvalidArgument,
-                   fmt::format("update_priorities of table \"{}\": key {} gets priority {}, expected 0..{}",
-                               options_.name, keys[i], priorities[i], kMaxPriority)};
-    }
-  }
+  TROUPE_TRY(detail::check_update(options_, keys, priorities));
   updated_slots_.clear();
   updated_priorities_.clear();
   for (std::size_t i = 0; i < keys.size(); ++i) {
@@ -295,7 +236,9 @@ ImageHead RowTable::head() const {
           .rng = rng_.state()};
 }
 
-std::vector<std::vector<std::byte>> RowTable::save() const { return write_image(head(), rows_); }
+std::vector<std::vector<std::byte>> RowTable::save() const {
+  return write_image(head(), [this](Slot slot) { return ImageRow{rows_.header(slot), rows_.payload(slot)}; });
+}
 
 Status RowTable::restore(std::span<const std::vector<std::byte>> chunks) {
   TROUPE_ASSIGN(Image image, read_image(chunks, head()));
@@ -307,14 +250,15 @@ Status RowTable::adopt(RowStore rows, std::size_t count, const RateLimiterCounts
   std::vector<Key> keys(count);
   std::vector<double> priorities(count);
   SlotMap slots;
-  const Key shift = count > 0 ? shift_of(rows.header(0).key) : 0;
+  KeyRing ring = ring_;
+  if (count > 0) ring.start(rows.header(0).key);
   std::int64_t draws_left = options_.max_times_sampled > 0 ? 0 : std::numeric_limits<std::int64_t>::max();
   for (std::size_t slot = 0; slot < count; ++slot) {
     const ItemHeader& item = rows.header(static_cast<Slot>(slot));
     keys[slot] = item.key;
     priorities[slot] = item.priority;
     draws_left += options_.max_times_sampled > 0 ? options_.max_times_sampled - item.times_sampled : 0;
-    const bool misplaced = keys_follow_slots_ ? slot_of(item.key, shift) != slot ||
+    const bool misplaced = keys_follow_slots_ ? ring.slot_of(item.key) != slot ||
                                                     static_cast<std::size_t>(counts.inserts) - item.key > count
                                               : slots.find(item.key) != SlotMap::kNone;
     if (misplaced) {
@@ -329,7 +273,7 @@ Status RowTable::adopt(RowStore rows, std::size_t count, const RateLimiterCounts
   rng_.set_state(rng);
   rows_ = std::move(rows);
   slots_ = std::move(slots);
-  key_shift_ = shift;
+  ring_ = ring;
   draws_left_ = draws_left;
   return {};
 }
@@ -344,7 +288,7 @@ Status RowTable::check_in_order() const {
 }
 
 Status RowTable::recover(Key first, const BatchView& batch, std::span<const double> priorities, std::int64_t samples) {
-  TROUPE_TRY(check_rows(batch, priorities));
+  TROUPE_TRY(detail::check_insert(options_, batch, priorities));
   TROUPE_TRY(check_in_order());
   if (items() > 0 && first != next_key()) {
     return Error{Code::kInvalidArgument, fmt::format("recover into table \"{}\": first key is {}, expected {}",
@@ -360,11 +304,7 @@ Status RowTable::recover(Key first, const BatchView& batch, std::span<const doub
 }
 
 Status RowTable::read(Key first, const MutableBatchView& out, std::span<double> priorities) const {
-  TROUPE_TRY(check_batch(out, "read"));
-  if (priorities.size() != static_cast<std::size_t>(out.rows)) {
-    return Error{Code::kInvalidArgument, fmt::format("read table \"{}\": room for {} priorities, expected {}",
-                                                     options_.name, priorities.size(), out.rows)};
-  }
+  TROUPE_TRY(detail::check_read(options_, out, priorities.size()));
   for (std::int64_t i = 0; i < out.rows; ++i) {
     const Slot slot = find(first + static_cast<Key>(i));
     if (slot == SlotMap::kNone) {
@@ -377,57 +317,15 @@ Status RowTable::read(Key first, const MutableBatchView& out, std::span<double> 
   return {};
 }
 
-std::vector<std::vector<std::byte>> RowTable::save_items() const { return write_items(head(), rows_); }
+std::vector<std::vector<std::byte>> RowTable::save_items() const {
+  return write_items(head(), [this](Slot slot) -> const ItemHeader& { return rows_.header(slot); });
+}
 
 Result<std::int64_t> RowTable::restore_items(std::span<const std::vector<std::byte>> chunks, const RowSource& source) {
   TROUPE_TRY(check_in_order());
-  TROUPE_ASSIGN(const ItemsImage image, read_items(chunks, head()));
-  const std::size_t count = image.items.size();
-  RowStore rows(options_.signature, capacity_);
-  for (std::size_t slot = 0; slot < count; ++slot) {
-    rows.add(static_cast<Slot>(slot));
-    rows.header(static_cast<Slot>(slot)) = image.items[slot];
-  }
-  const Key shift = count > 0 ? shift_of(image.items[0].key) : 0;
-  const auto end = static_cast<Key>(image.head.counts.inserts);
-  Key first_taken = end - count;
-  Key end_taken = first_taken;
-  TROUPE_TRY(source([&](Key first, const BatchView& batch) -> Status {
-    TROUPE_TRY(check_batch(batch, "restore"));
-    for (std::int64_t i = 0; i < batch.rows; ++i) {
-      const Key key = first + static_cast<Key>(i);
-      if (key < end - count || key >= end) continue;
-      if (end_taken == first_taken) first_taken = end_taken = key;
-      if (key != end_taken) {
-        return Error{Code::kCorrupt, fmt::format("restore table \"{}\": got the row of item {}, expected {}",
-                                                 options_.name, key, end_taken)};
-      }
-      rows.write(slot_of(key, shift), batch, i);
-      ++end_taken;
-    }
-    return {};
-  }));
-  const std::size_t taken = end_taken - first_taken;
-  if (taken == count) {
-    TROUPE_TRY(adopt(std::move(rows), count, image.head.counts, image.head.rng));
-    return std::int64_t{0};
-  }
-  // Some are missing; the others move together.
-  RowStore dense(options_.signature, capacity_);
-  for (std::size_t slot = 0; slot < taken; ++slot) {
-    const Slot from = slot_of(first_taken + slot, shift);
-    dense.add(static_cast<Slot>(slot));
-    dense.header(static_cast<Slot>(slot)) = rows.header(from);
-    std::ranges::copy(rows.payload(from), dense.payload(static_cast<Slot>(slot)).begin());
-  }
-  // No row at all: keys go on where they stood.
-  if (taken == 0) first_taken = end_taken = end;
-  TROUPE_TRY(adopt(std::move(dense), taken,
-                   {.inserts = static_cast<std::int64_t>(end_taken),
-                    .samples = image.head.counts.samples,
-                    .deletes = static_cast<std::int64_t>(first_taken)},
-                   image.head.rng));
-  return static_cast<std::int64_t>(count - taken);
+  TROUPE_ASSIGN(FifoRows restored, collect_rows(options_, head(), chunks, source));
+  TROUPE_TRY(adopt(std::move(restored.rows), restored.count, restored.counts, restored.rng));
+  return restored.missing;
 }
 
 Status RowTable::restore_priorities(std::span<const std::vector<std::byte>> chunks) {
@@ -445,34 +343,7 @@ Status RowTable::restore_priorities(std::span<const std::vector<std::byte>> chun
 }  // namespace
 
 Result<std::unique_ptr<Table>> Table::make(TableOptions options) {
-  auto invalid = [&](std::string what) {
-    return Error{Code::kInvalidArgument, fmt::format("table \"{}\": {}", options.name, what)};
-  };
-  if (options.signature.empty() || row_bytes(options.signature) == 0) return invalid("signature has no bytes");
-  for (std::size_t c = 0; c < options.signature.size(); ++c) {
-    for (std::size_t d = 0; d < c; ++d) {
-      if (options.signature[c].name == options.signature[d].name) {
-        return invalid(fmt::format("columns {} and {} are both named \"{}\"", d, c, options.signature[c].name));
-      }
-    }
-  }
-  // Slots are 32 bits wide, and one value says that there is none.
-  if (options.max_items < 1 || options.max_items >= std::int64_t{SlotMap::kNone}) {
-    return invalid(fmt::format("max_items is {}, expected 1..{}", options.max_items, SlotMap::kNone - 1));
-  }
-  if (options.max_bytes < 0) return invalid(fmt::format("max_bytes is {}, expected >= 0", options.max_bytes));
-  if (options.max_times_sampled < 0 || options.max_times_sampled > std::numeric_limits<std::int32_t>::max()) {
-    return invalid(fmt::format("max_times_sampled is {}, expected 0..2^31-1", options.max_times_sampled));
-  }
-  const auto stride = static_cast<std::int64_t>(RowStore::row_stride(options.signature));
-  std::int64_t capacity = options.max_items;
-  if (options.max_bytes > 0) capacity = std::min(capacity, options.max_bytes / stride);
-  if (capacity < options.limiter.min_size_to_sample) {
-    return invalid(
-        fmt::format("room for {} items (max_items {}, max_bytes {}, {} bytes a row), but min_size_to_sample "
-                    "is {}: nothing could ever be sampled",
-                    capacity, options.max_items, options.max_bytes, stride, options.limiter.min_size_to_sample));
-  }
+  TROUPE_ASSIGN(const std::int64_t capacity, detail::check_options(options));
   TROUPE_ASSIGN(RateLimiter limiter, RateLimiter::make(options.limiter));
   TROUPE_ASSIGN(std::unique_ptr<Selector> sampler, make_selector(options.sampler));
   TROUPE_ASSIGN(std::unique_ptr<Selector> remover, make_selector(options.remover));

@@ -184,7 +184,8 @@ Status read_rows(std::span<const std::vector<std::byte>> chunks, const Layout& l
   return {};
 }
 
-std::vector<std::vector<std::byte>> write(const ImageHead& head, const RowStore& rows, const Layout& layout) {
+std::vector<std::vector<std::byte>> write(const ImageHead& head, const std::function<ImageRow(Slot)>& row,
+                                          const Layout& layout) {
   std::vector<std::vector<std::byte>> chunks{write_head(head, layout)};
   const std::int64_t per_chunk = rows_per_chunk(layout);
   const std::uint32_t count = chunk_count(head.items, layout);
@@ -194,11 +195,11 @@ std::vector<std::vector<std::byte>> write(const ImageHead& head, const RowStore&
     out.reserve(kPrefixBytes + static_cast<std::size_t>(here) * (kRowHeaderBytes + layout.payload_bytes));
     put_prefix(out, layout, static_cast<std::uint32_t>(chunks.size()), count, first, here);
     for (auto slot = static_cast<Slot>(first); slot < first + here; ++slot) {
-      const ItemHeader& item = rows.header(slot);
-      out.put(item.key);
-      out.put(item.priority);
-      out.put(item.times_sampled);
-      out.put_bytes(rows.payload(slot).first(layout.payload_bytes));
+      const ImageRow next = row(slot);
+      out.put(next.item.key);
+      out.put(next.item.priority);
+      out.put(next.item.times_sampled);
+      out.put_bytes(next.columns);
     }
     chunks.push_back(out.take());
   }
@@ -207,8 +208,8 @@ std::vector<std::vector<std::byte>> write(const ImageHead& head, const RowStore&
 
 }  // namespace
 
-std::vector<std::vector<std::byte>> write_image(const ImageHead& head, const RowStore& rows) {
-  return write(head, rows, with_rows(head.signature));
+std::vector<std::vector<std::byte>> write_image(const ImageHead& head, const std::function<ImageRow(Slot)>& row) {
+  return write(head, row, with_rows(head.signature));
 }
 
 Result<Image> read_image(std::span<const std::vector<std::byte>> chunks, const ImageHead& expected) {
@@ -225,8 +226,13 @@ Result<Image> read_image(std::span<const std::vector<std::byte>> chunks, const I
   return image;
 }
 
-std::vector<std::vector<std::byte>> write_items(const ImageHead& head, const RowStore& rows) {
-  return write(head, rows, kItemsAlone);
+std::vector<std::vector<std::byte>> write_items(const ImageHead& head, const std::function<ItemHeader(Slot)>& item) {
+  return write(
+      head,
+      [&](Slot slot) {
+        return ImageRow{item(slot), {}};
+      },
+      kItemsAlone);
 }
 
 Result<ItemsImage> read_items(std::span<const std::vector<std::byte>> chunks, const ImageHead& expected) {

@@ -6,6 +6,7 @@
 //   rows)
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -34,8 +35,14 @@ struct ImageHead {
   Rng::State rng{};
 };
 
-/// Rows 0..head.items-1 of `rows`, and the head.
-std::vector<std::vector<std::byte>> write_image(const ImageHead& head, const RowStore& rows);
+/// An item to be written; valid until the next one is asked for.
+struct ImageRow {
+  ItemHeader item;
+  std::span<const std::byte> columns;  ///< packed
+};
+
+/// The head, and what `row` gives for slots 0..head.items-1: it is asked for each once, in this order.
+std::vector<std::vector<std::byte>> write_image(const ImageHead& head, const std::function<ImageRow(Slot)>& row);
 
 struct Image {
   ImageHead head;
@@ -48,7 +55,7 @@ struct Image {
 Result<Image> read_image(std::span<const std::vector<std::byte>> chunks, const ImageHead& expected);
 
 /// The same without the rows' columns, which somebody else keeps.
-std::vector<std::vector<std::byte>> write_items(const ImageHead& head, const RowStore& rows);
+std::vector<std::vector<std::byte>> write_items(const ImageHead& head, const std::function<ItemHeader(Slot)>& item);
 
 struct ItemsImage {
   ImageHead head;

@@ -41,7 +41,9 @@ std::vector<RoleCount> role_counts(const actors::TrainOptions& options) {
     counts.push_back({actors::evaluator_name(group), 1, "", actors::evaluator_name(group), 0});
   }
   if (!actors::has_d4pg(options)) return counts;
-  counts.push_back({actors::kReplayRole, options.replay.shards, "placement.replay.nodes", "replay", p.replay});
+  if (!actors::replay_on_gpu(options)) {
+    counts.push_back({actors::kReplayRole, options.replay.shards, "placement.replay.nodes", "replay", p.replay});
+  }
   counts.push_back({actors::kLearnerRole, options.learner.count, "placement.learner.nodes", "learner", p.learner});
   counts.push_back(
       {actors::kParametersRole, options.parameters.shards, "placement.parameters.nodes", "parameters", p.parameters});

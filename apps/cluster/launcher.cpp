@@ -14,6 +14,7 @@
 
 #include <fmt/core.h>
 
+#include <troupe/actors/node.hpp>
 #include <troupe/apps/cluster/detail/child.hpp>
 #include <troupe/apps/cluster/detail/prefixed_output.hpp>
 #include <troupe/apps/cluster/tether.hpp>
@@ -39,6 +40,8 @@ constexpr Duration kAttemptMax = std::chrono::seconds(15);
 std::string in_words(const Ending& ending, bool by_ssh) {
   if (ending.signalled) return fmt::format("signal {}", ending.number);
   if (ending.number == kNodeFenced) return "exit code 75, it was fenced";
+  if (ending.number == actors::kExitHang) return "exit code 70, a step of it hung";
+  if (ending.number == actors::kExitLost) return "exit code 71, its device was lost";
   if (ending.number == kExitConfig) return "exit code 78, its configuration is wrong";
   if (ending.number == kExitUsage) return "exit code 64, its command line is wrong";
   if (by_ssh && ending.number == 127) return "exit code 127, there is no ssh here or no such program on its host";

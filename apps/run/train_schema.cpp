@@ -91,6 +91,15 @@ std::vector<std::string> mistakes_across_keys(const Config& config) {
                      "learner.count = 1",
                      learners));
 
+  const std::string replay_device = config.get_string("replay.device");
+  const std::vector<std::string> learner_device = config.get_strings("learner.device");
+  demand(replay_device == "cpu" || (replay_device.starts_with("cuda:") && learner_device.size() == 1 &&
+                                    learner_device[0] == replay_device && learners == 1 && shards == 1),
+         {"replay.device", "learner.device", "learner.count", "replay.shards"},
+         fmt::format("replay.device must be cpu, or cuda:N with that alone as learner.device, learner.count = 1 and "
+                     "replay.shards = 1: got \"{}\" with learner.device \"{}\", {} learners and {} shards",
+                     replay_device, fmt::join(learner_device, "\", \""), learners, shards));
+
   const auto demand_instances = [&](std::string_view nodes_key, std::string_view count_key) {
     const std::int64_t nodes = config.get_int(nodes_key), count = config.get_int(count_key);
     demand(nodes <= count, {nodes_key, count_key},
@@ -240,6 +249,9 @@ ConfigSchema train_schema(std::vector<std::string> environments) {
        .default_value = d.replay.durability,
        .doc = "Inserts that a death may cost. relaxed: 1 s at a power cut; auto: by placement",
        .choices = {"auto", "off", "relaxed", "durable"}},
+      {.path = "replay.device",
+       .default_value = d.replay.device,
+       .doc = "cpu, or the learner's cuda:N: items in its memory, drawn without the host"},
 
       {.path = "learner.count",
        .default_value = d.learner.count,
@@ -447,7 +459,8 @@ Result<actors::TrainOptions> to_train_options(const Config& config) {
                  .tolerance = config.get_float("replay.tolerance"),
                  .sampler = config.get_string("replay.sampler"),
                  .priority_exponent = config.get_float("replay.priority_exponent"),
-                 .durability = config.get_string("replay.durability")},
+                 .durability = config.get_string("replay.durability"),
+                 .device = config.get_string("replay.device")},
       .learner = {.count = config.get_int("learner.count"),
                   .batch_size = config.get_int("learner.batch_size"),
                   .policy_layers = config.get_ints("learner.policy_layers"),

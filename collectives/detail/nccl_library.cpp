@@ -3,11 +3,14 @@
 #include <dlfcn.h>
 #include <fmt/format.h>
 
+#include <cstdlib>
 #include <string>
 #include <vector>
 
 namespace troupe::collectives::detail {
 namespace {
+
+constexpr const char* kName = "libnccl.so.2";
 
 Result<std::shared_ptr<void>> open_first(const std::vector<std::string>& names) {
   std::string why;
@@ -19,7 +22,19 @@ Result<std::shared_ptr<void>> open_first(const std::vector<std::string>& names) 
     }
     why += fmt::format("{}{}", why.empty() ? "" : "; ", dlerror());
   }
-  return Error{Code::kUnavailable, fmt::format("nccl: cannot open its libraries: {}", why)};
+  return Error{Code::kUnavailable,
+               fmt::format("nccl: cannot open its libraries: {}; install NVIDIA's libnccl2, or put {} where "
+                           "$TROUPE_PLUGIN_PATH says",
+                           why, kName)};
+}
+
+/// NCCL in the folder that the user has named for what is opened at run time; empty: there is none.
+std::string beside_plugins() {
+  const char* const folder = std::getenv("TROUPE_PLUGIN_PATH");
+  if (folder == nullptr || *folder == '\0') return {};
+  const std::filesystem::path file = std::filesystem::path(folder) / kName;
+  std::error_code ignored;  // what cannot be looked at is not there
+  return std::filesystem::is_regular_file(file, ignored) ? std::filesystem::absolute(file).string() : std::string();
 }
 
 /// Keeps both open as long as the functions are known.
@@ -33,8 +48,8 @@ struct Opened {
 
 Result<std::shared_ptr<const NcclLibrary>> NcclLibrary::open(const std::filesystem::path& path) {
   auto opened = std::make_shared<Opened>();
-  const std::string given = path.string();
-  TROUPE_ASSIGN(opened->nccl, open_first(given.empty() ? std::vector<std::string>{TROUPE_NCCL_LIBRARY, "libnccl.so.2"}
+  const std::string given = path.empty() ? beside_plugins() : path.string();
+  TROUPE_ASSIGN(opened->nccl, open_first(given.empty() ? std::vector<std::string>{TROUPE_NCCL_LIBRARY, kName}
                                                        : std::vector<std::string>{given}));
   if (!dlsym(opened->nccl.get(), "cudaSetDevice")) {
     const std::string cudart = fmt::format("libcudart.so.{}", CUDART_VERSION / 1000);
@@ -65,6 +80,7 @@ Result<std::shared_ptr<const NcclLibrary>> NcclLibrary::open(const std::filesyst
   find(nccl, all.destroy_op, "ncclRedOpDestroy");
   void* const cuda = opened->cuda ? opened->cuda.get() : nccl;
   find(cuda, all.set_device, "cudaSetDevice");
+  find(cuda, all.pci_bus_id, "cudaDeviceGetPCIBusId");
   find(cuda, all.create_stream, "cudaStreamCreateWithFlags");
   find(cuda, all.query_stream, "cudaStreamQuery");
   find(cuda, all.destroy_stream, "cudaStreamDestroy");

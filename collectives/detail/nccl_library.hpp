@@ -29,6 +29,7 @@ struct NcclLibrary {
   decltype(&ncclRedOpDestroy) destroy_op = nullptr;
 
   decltype(&cudaSetDevice) set_device = nullptr;
+  cudaError_t (*pci_bus_id)(char*, int, int) = nullptr;
   decltype(&cudaStreamCreateWithFlags) create_stream = nullptr;
   decltype(&cudaStreamQuery) query_stream = nullptr;
   decltype(&cudaStreamDestroy) destroy_stream = nullptr;
@@ -39,8 +40,8 @@ struct NcclLibrary {
   decltype(&cudaMemsetAsync) set_memory = nullptr;
   decltype(&cudaGetErrorString) cuda_error_string = nullptr;
 
-  /// path: libnccl.so.2, or empty. A library that has the CUDA runtime's functions itself, as the simulated NCCL of the
-  /// tests does, is both. The libraries stay open as long as the result lives. Errors: kUnavailable.
+  /// path: as NcclOptions::library. A library that has the CUDA runtime's functions itself, as the simulated NCCL of
+  /// the tests does, is both. The libraries stay open as long as the result lives. Errors: kUnavailable.
   static Result<std::shared_ptr<const NcclLibrary>> open(const std::filesystem::path& path);
 };
 

@@ -41,6 +41,8 @@ struct Gradients {
 };
 __global__ void __launch_bounds__(kDecideThreads)
     decide_kernel(Gradients gradients, std::int32_t count, TroupeCudaControl* control) {
+  // Only thread 0 reads and writes it.
+  const std::int32_t taken = threadIdx.x == 0 ? control->taken + (control->skip == 0 ? 1 : 0) : 0;
   float broken = 0;
   for (std::int32_t i = 0; i < count; ++i) {
     const TroupeCudaGradient& gradient = gradients.of[i];
@@ -52,21 +54,13 @@ __global__ void __launch_bounds__(kDecideThreads)
     }
     sum = block_sum(sum);
     if (threadIdx.x != 0) continue;
-    const double most = gradient.norm_blocks > 0 ? gradient.rules[control->taken].max_global_norm : 0, norm = sqrt(sum);
+    const double most = gradient.norm_blocks > 0 ? gradient.rules[taken].max_global_norm : 0, norm = sqrt(sum);
     control->scale[i] = most > 0 && norm > most ? static_cast<float>(most / norm) : 1;
   }
   broken = block_sum(broken);
-  if (threadIdx.x == 0) control->skip = broken > 0 ? 1 : 0;
-}
-
-__global__ void finish_step_kernel(TroupeCudaControl* control) {
-  if (control->skip != 0) {
-    ++control->skipped;
-    ++control->in_a_row;
-  } else {
-    ++control->taken;
-    control->in_a_row = 0;
-  }
+  if (threadIdx.x != 0) return;
+  control->taken = taken;
+  control->skip = broken > 0 ? 1 : 0;
 }
 
 // ---- optimisers ----
@@ -125,8 +119,9 @@ __global__ void update_kernel(TroupeCudaUpdate buffers, std::int64_t packs) {
 // ---- copies and averages ----
 
 __global__ void follow_kernel(const float* values, float* average, std::uint16_t* shadow, float take, bool copies,
-                              std::int64_t count, std::int64_t packs, const TroupeCudaControl* control) {
-  if (control->skip != 0) return;
+                              std::int64_t count, std::int64_t packs, const std::int32_t* due,
+                              const TroupeCudaControl* control) {
+  if (control->skip != 0 || due[control->taken] == 0) return;
   over_elements(count, packs, [&](auto width, std::int64_t i) {
     constexpr int N = decltype(width)::value;
     Lanes<N> mixed = load_lanes<N>(values, i);
@@ -186,12 +181,12 @@ cudaError_t update(const TroupeCudaUpdate* update, cudaStream_t stream) {
 }
 
 cudaError_t follow(const float* values, float* average, std::uint16_t* shadow, double decay, std::int64_t count,
-                   const TroupeCudaControl* control, cudaStream_t stream) {
+                   const std::int32_t* due, const TroupeCudaControl* control, cudaStream_t stream) {
   if (count == 0) return cudaSuccess;
   const std::int64_t packs = packs_of(count, {values, average, shadow});
   // In this form the rounded factor moves no fixed point.
   return launch(follow_kernel, blocks_for_elements(count, packs), kThreads, stream, values, average, shadow,
-                static_cast<float>(1 - decay), decay == 0, count, packs, control);
+                static_cast<float>(1 - decay), decay == 0, count, packs, due, control);
 }
 
 cudaError_t assign(const float* from, float* to, std::int64_t count, const TroupeCudaControl* control,
@@ -207,10 +202,6 @@ cudaError_t accumulate(float* gradient, float* sum, std::int64_t count, float we
   const std::int64_t packs = packs_of(count, {gradient, sum});
   return launch(accumulate_kernel, blocks_for_elements(count, packs), kThreads, stream, gradient, sum, count, packs,
                 weight, share, last != 0);
-}
-
-cudaError_t finish_step(TroupeCudaControl* control, cudaStream_t stream) {
-  return launch(finish_step_kernel, 1, 1, stream, control);
 }
 
 cudaError_t to_bf16(const float* from, std::uint16_t* to, std::int64_t count, cudaStream_t stream) {

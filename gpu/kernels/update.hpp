@@ -14,12 +14,11 @@ cudaError_t decide(const TroupeCudaGradient* gradients, std::int32_t count, Trou
                    cudaStream_t stream);
 cudaError_t update(const TroupeCudaUpdate* update, cudaStream_t stream);
 cudaError_t follow(const float* values, float* average, std::uint16_t* shadow, double decay, std::int64_t count,
-                   const TroupeCudaControl* control, cudaStream_t stream);
+                   const std::int32_t* due, const TroupeCudaControl* control, cudaStream_t stream);
 cudaError_t assign(const float* from, float* to, std::int64_t count, const TroupeCudaControl* control,
                    cudaStream_t stream);
 cudaError_t accumulate(float* gradient, float* sum, std::int64_t count, float weight, float share, std::int32_t last,
                        cudaStream_t stream);
-cudaError_t finish_step(TroupeCudaControl* control, cudaStream_t stream);
 cudaError_t to_bf16(const float* from, std::uint16_t* to, std::int64_t count, cudaStream_t stream);
 
 }  // namespace troupe_cuda

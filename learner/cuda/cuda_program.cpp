@@ -12,9 +12,6 @@ namespace troupe::learner {
 
 namespace {
 
-// More than a run of any model has; only rows of batches that are short in ever new ways could make more.
-constexpr std::size_t kMaxVariants = 64;
-
 template <typename T>
 std::size_t bytes_of(const ParamBuffer& params) {
   return static_cast<std::size_t>(params.layout().elements) * sizeof(T);
@@ -26,11 +23,12 @@ std::size_t block_bytes(const ParamBuffer& params) { return bytes_of<float>(para
 CudaProgram::~CudaProgram() {
   if (!gpu_->use().ok()) return;
   const TroupeCudaApi& api = gpu_->api();
-  if (stream_ != nullptr) (void)api.synchronise(stream_);
+  for (const gpu::GpuStream* const stream : {&stream_, &copy_stream_}) {
+    if (*stream != nullptr) (void)api.synchronise(*stream);
+  }
   for (auto& [variant, recorded] : recorded_) forget(recorded);
   for (TroupeCudaProduct* const product : products_) api.destroy_product(product);
   for (TroupeCudaConv* const conv : convs_) cudnn_->destroy_conv(conv);
-  if (stream_ != nullptr) (void)api.destroy_stream(stream_);
 }
 
 void CudaProgram::forget(Recorded& recorded) {
@@ -85,139 +83,13 @@ Status CudaProgram::fetch_gradient(std::size_t index) {
 
 Status CudaProgram::assign_states() {
   TROUPE_TRY(gpu_->use());
-  TROUPE_TRY(check(gpu_->api().fill(rules_.get(), 0, sizeof(TroupeCudaControl), stream_), "assigning state"));
+  TROUPE_TRY(check(gpu_->api().fill(control(), 0, sizeof(TroupeCudaControl), stream_), "assigning state"));
   TROUPE_TRY(enqueue_assigns());
   fetched_.back() = false;
   return synchronise();
 }
 
-// ---- a step ----
-
-CudaProgram::Variant CudaProgram::variant() {
-  std::int64_t due = 0, bit = 1;
-  for (const Minimized& m : host_.minimized) {
-    if (host_.due(m.spec.every_steps)) due |= bit;
-    bit *= 2;
-  }
-  for (const Group& group : host_.groups) {
-    if (group.online >= 0 && host_.due(group.every_steps)) due |= bit;
-    bit *= 2;
-  }
-  const bool accumulates = host_.accumulation != nullptr && host_.phase != Phase::kGradients;
-  return {static_cast<std::int64_t>(host_.phase), host_.rows, due, accumulates && host_.updates_now() ? 1 : 0,
-          accumulates ? host_.gradient_rows() : 0};
-}
-
-void CudaProgram::fill_inputs() {
-  for (std::size_t i = 0; i < host_.inputs.size(); ++i) {
-    const Slice& slice = input_slices_[i];
-    if (slice.bytes > 0) std::memcpy(host_inputs_.get() + slice.offset, host_.inputs[i].data, slice.bytes);
-  }
-}
-
-void CudaProgram::fill_rules() {
-  std::memset(host_rules_.get(), 0, sizeof(TroupeCudaControl));
-  auto* const rules = reinterpret_cast<TroupeCudaRule*>(host_rules_.get() + sizeof(TroupeCudaControl));
-  for (std::size_t i = 0; i < host_.minimized.size(); ++i) {
-    const OptimizerSpec& spec = host_.minimized[i].spec;
-    const UpdateRule rule(spec, host_.step / spec.every_steps);
-    const UpdateArgs& args = rule.constants();
-    rules[i] = {.adam = std::holds_alternative<Adam>(spec.rule),
-                .nesterov = args.nesterov,
-                .step_size = args.step_size,
-                .beta1 = args.beta1,
-                .beta2 = args.beta2,
-                .epsilon = args.epsilon,
-                .inverse_sqrt_correction = args.inverse_sqrt_correction,
-                .momentum = args.momentum,
-                .weight_decay = args.weight_decay,
-                .max_global_norm = static_cast<float>(spec.max_global_norm)};
-  }
-}
-
-Status CudaProgram::run() {
-  TROUPE_TRY(gpu_->use());
-  if (host_.phase != Phase::kUpdate) fill_inputs();
-  fill_rules();
-  if (recorded_.size() > kMaxVariants) {
-    for (auto& [variant, recorded] : recorded_) forget(recorded);
-    recorded_.clear();
-  }
-  Recorded& recorded = recorded_[variant()];
-  ++recorded.runs;
-  std::size_t index = 0;
-  Stretch next;
-  if (host_.phase != Phase::kUpdate) {
-    next.inputs = true;
-    for (const std::size_t function : functions_) {
-      next.end = function;
-      TROUPE_TRY(run_stretch(next, recorded, &index));
-      TROUPE_TRY(run_joint(nodes_[function]));
-      next = {.begin = function + 1};
-    }
-    next.end = nodes_.size();
-  }
-  if (host_.phase == Phase::kUpdate) TROUPE_TRY(send_changed_gradients());
-  if (host_.phase != Phase::kGradients) {
-    next.accumulate = host_.accumulation != nullptr;
-    const auto reduces = [](const Minimized& m) { return static_cast<bool>(m.spec.reduce); };
-    if (host_.updates_now() && std::ranges::any_of(host_.minimized, reduces)) {
-      TROUPE_TRY(run_stretch(next, recorded, &index));
-      TROUPE_TRY(reduce());
-      next = {};
-    }
-    next.update = true;
-    fetched_.assign(groups_.size() + 1, false);
-  }
-  next.results = true;
-  TROUPE_TRY(run_stretch(next, recorded, &index));
-  TROUPE_TRY(synchronise());
-  gradient_fetched_.assign(host_.minimized.size(), false);
-  read_results();
-  return {};
-}
-
-/// The first time as it is, the second time recorded, then replayed.
-Status CudaProgram::run_stretch(const Stretch& stretch, Recorded& recorded, std::size_t* index) {
-  if (recorded.runs == 1) return enqueue(stretch);
-  const TroupeCudaApi& api = gpu_->api();
-  const std::size_t at = (*index)++;
-  if (at == recorded.graphs.size()) {
-    TROUPE_TRY(check(api.begin_capture(stream_), "recording a step"));
-    const Status enqueued = enqueue(stretch);
-    TroupeCudaGraph* graph = nullptr;
-    const Status ended = check(api.end_capture(stream_, &graph), "recording a step");
-    if (!enqueued.ok()) {  // half of a step
-      if (ended.ok()) (void)api.destroy_graph(graph);
-      return enqueued;
-    }
-    TROUPE_TRY(ended);
-    recorded.graphs.push_back(graph);
-  }
-  return check(api.launch_graph(recorded.graphs[at], stream_), "starting a step");
-}
-
-Status CudaProgram::enqueue(const Stretch& stretch) {
-  const TroupeCudaApi& api = gpu_->api();
-  const auto copy = [&](const gpu::GpuMemory& to, const gpu::GpuMemory& from, std::string_view what) -> Status {
-    return to.bytes() == 0 ? Status{} : check(api.copy(to.get(), from.get(), to.bytes(), stream_), what);
-  };
-  if (stretch.inputs) TROUPE_TRY(copy(inputs_, host_inputs_, "sending the batch"));
-  for (std::size_t i = stretch.begin; i < stretch.end; ++i) TROUPE_TRY(enqueue_node(nodes_[i]));
-  if (stretch.accumulate) TROUPE_TRY(enqueue_accumulation());
-  if (stretch.update) {
-    TROUPE_TRY(copy(rules_, host_rules_, "sending the optimisers' constants"));
-    TROUPE_TRY(enqueue_update());
-  }
-  if (stretch.results) {
-    for (const auto& [to, from] : gathered_) {
-      TROUPE_TRY(check(api.copy(results_.get() + to.offset, from, to.bytes, stream_), "gathering results"));
-    }
-    TROUPE_TRY(check(api.copy(results_.get(), rules_.get(), sizeof(TroupeCudaControl), stream_), "gathering results"));
-    TROUPE_TRY(copy(host_results_, results_, "reading results"));
-  }
-  return {};
-}
+// ---- what a step is ----
 
 Status CudaProgram::enqueue_node(const Node& node) {
   if (node.minimized >= 0 && host_.idle(host_.minimized[static_cast<std::size_t>(node.minimized)])) return {};
@@ -256,7 +128,7 @@ Status CudaProgram::enqueue_accumulation() {
 Status CudaProgram::enqueue_assigns() {
   for (std::size_t i = 0; i < host_.assigns.size(); ++i) {
     TROUPE_TRY(check(gpu_->api().assign(assigned_from_[i], state_.block.as<float>() + host_.assigns[i].offset,
-                                        host_.assigns[i].elements, rules_.as<TroupeCudaControl>(), stream_),
+                                        host_.assigns[i].elements, control(), stream_),
                      "assigning state"));
   }
   return {};
@@ -264,14 +136,16 @@ Status CudaProgram::enqueue_assigns() {
 
 Status CudaProgram::enqueue_update() {
   const TroupeCudaApi& api = gpu_->api();
-  auto* const control = rules_.as<TroupeCudaControl>();
-  const auto* const rules = reinterpret_cast<const TroupeCudaRule*>(rules_.get() + sizeof(TroupeCudaControl));
+  TroupeCudaControl* const control = this->control();
+  const auto rules = [this](std::size_t minimized) {
+    return reinterpret_cast<const TroupeCudaRule*>(end_.get() + rules_at(minimized));
+  };
   if (host_.minimized.empty() || !host_.updates_now() || !host_.options.update) return enqueue_assigns();
 
   std::array<TroupeCudaGradient, TROUPE_CUDA_MAX_MINIMIZED> judged{};
   for (std::size_t i = 0; i < host_.minimized.size(); ++i) {
     const Minimized& m = host_.minimized[i];
-    judged[i].rules = rules + i;
+    judged[i].rules = rules(i);
     judged[i].squares = squares_of_[i];
     if (host_.idle(m)) continue;
     double* squares = squares_of_[i];
@@ -302,7 +176,7 @@ Status CudaProgram::enqueue_update() {
           .count = end - begin,
           .decays = decays,
           .minimized = static_cast<std::int32_t>(i),
-          .rules = rules + i,
+          .rules = rules(i),
           .control = control};
       return check(api.update(&part, stream_), "updating parameters");
     };
@@ -320,16 +194,15 @@ Status CudaProgram::enqueue_update() {
   }
   for (std::size_t g = 0; g < host_.groups.size(); ++g) {
     const Group& group = host_.groups[g];
-    if (group.online < 0 || !host_.due(group.every_steps)) continue;
+    if (group.online < 0) continue;
     const auto online = static_cast<std::size_t>(group.online);
-    if (group.decay > 0 && !host_.updates(online)) continue;
     std::uint16_t* const shadow = groups_[g].shadow.bytes() > 0 ? groups_[g].shadow.as<std::uint16_t>() : nullptr;
     TROUPE_TRY(check(api.follow(groups_[online].block.as<float>(), groups_[g].block.as<float>(), shadow, group.decay,
-                                group.params->layout().elements, control, stream_),
+                                group.params->layout().elements,
+                                reinterpret_cast<const std::int32_t*>(end_.get() + due_at(g)), control, stream_),
                      "updating targets and averages"));
   }
-  TROUPE_TRY(enqueue_assigns());
-  return check(api.finish_step(control, stream_), "ending the step");
+  return enqueue_assigns();
 }
 
 // ---- between two graphs, on the host ----
@@ -368,20 +241,6 @@ Status CudaProgram::send_changed_gradients() {
     TROUPE_TRY(check(gpu_->api().copy(to.get(), m.gradients[0], to.bytes(), stream_), "sending gradients"));
   }
   return synchronise();
-}
-
-void CudaProgram::read_results() {
-  const auto* const control = host_results_.as<TroupeCudaControl>();
-  host_.skip = host_.phase != Phase::kGradients && control->skip != 0;
-  if (host_.phase == Phase::kUpdate) return;
-  for (std::size_t i = 0; i < host_.outputs.size(); ++i) {
-    std::memcpy(host_.outputs[i].data.get(), host_results_.get() + output_slices_[i].offset, output_slices_[i].bytes);
-  }
-  for (std::size_t i = 0; i < host_.metrics.size(); ++i) {
-    float value = 0;
-    std::memcpy(&value, host_results_.get() + metric_slices_[i].offset, sizeof(value));
-    host_.metric_values[i] = static_cast<double>(value);
-  }
 }
 
 }  // namespace troupe::learner

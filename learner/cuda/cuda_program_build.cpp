@@ -40,7 +40,10 @@ class CudaProgram::Builder {
 
   Status run() {
     TROUPE_TRY(gpu_.use());
-    TROUPE_TRY(gpu_.check(api_.make_stream(&made_.stream_), "making a stream"));
+    TROUPE_ASSIGN(made_.stream_, gpu::GpuStream::make(made_.gpu_));
+    TROUPE_ASSIGN(made_.copy_stream_, gpu::GpuStream::make(made_.gpu_));
+    TROUPE_ASSIGN(made_.copied_, gpu::GpuEvent::make(made_.gpu_));
+    TROUPE_ASSIGN(made_.done_, gpu::GpuEvent::make(made_.gpu_));
     TROUPE_TRY(make_groups());
     TROUPE_TRY(make_constants());
     TROUPE_TRY(make_inputs());
@@ -59,11 +62,9 @@ class CudaProgram::Builder {
     made_.bytes_ += bytes;
     return {};
   }
-  /// A block on the GPU and its pinned twin on the host.
-  Status allocate_twins(gpu::GpuMemory& memory, gpu::GpuMemory& twin, std::size_t bytes, std::string_view what) {
-    TROUPE_TRY(allocate(memory, bytes, what));
-    TROUPE_ASSIGN(twin, gpu_.allocate_pinned(bytes, what));
-    if (bytes > 0) std::fill_n(twin.get(), bytes, std::byte{0});
+  Status allocate_pinned(gpu::GpuMemory& memory, std::size_t bytes, std::string_view what) {
+    TROUPE_ASSIGN(memory, gpu_.allocate_pinned(bytes, what));
+    if (bytes > 0) std::fill_n(memory.get(), bytes, std::byte{0});
     return {};
   }
 
@@ -120,10 +121,26 @@ class CudaProgram::Builder {
       const auto bytes = static_cast<std::size_t>(input.spec.shape.elements()) * dtype_bytes(input.spec.dtype);
       made_.input_slices_.push_back(input.used ? Slice{block.add(bytes), bytes} : Slice{});
     }
-    return allocate_twins(made_.inputs_, made_.host_inputs_, block.bytes, "a batch");
+    TROUPE_TRY(allocate(made_.inputs_, block.bytes, "a batch"));
+    return allocate_pinned(made_.host_inputs_, block.bytes, "a batch");
   }
 
-  /// Where outputs and metrics end. Those that lie in the arena, and so to its end, are written there at once.
+  /// How many steps of one launch there may be, when each has so many bytes of results.
+  int steps_per_launch(std::size_t result_bytes) const {
+    const auto on_host = [this](const PlanNode& node) {
+      return node.op == nullptr && data_.joints[static_cast<std::size_t>(node.joint)].forward != nullptr;
+    };
+    const auto differs = [](const Minimized& m) { return m.spec.reduce != nullptr || m.spec.every_steps != 1; };
+    if (host_.accumulation != nullptr || std::ranges::any_of(plan_.nodes, on_host) ||
+        std::ranges::any_of(host_.minimized, differs)) {
+      return 1;
+    }
+    const auto bytes = static_cast<std::int64_t>(std::max(made_.inputs_.bytes(), result_bytes));
+    return static_cast<int>(std::clamp<std::int64_t>(kLaunchBytes / bytes, 1, kStepsPerLaunch));
+  }
+
+  /// Where outputs and metrics end, behind what a step's end reads. Those that lie in the arena, and so to its end, are
+  /// written there at once.
   Status make_results() {
     Block block;
     block.add(sizeof(TroupeCudaControl));
@@ -144,7 +161,17 @@ class CudaProgram::Builder {
       made_.output_slices_.push_back(add(plan_.outputs[i], host_.outputs[i].spec.shape.elements()));
     }
     for (const std::uint32_t id : plan_.metrics) made_.metric_slices_.push_back(add(id, 1));
-    return allocate_twins(made_.results_, made_.host_results_, block.bytes, "results");
+    made_.result_bytes_ = block.bytes;
+    made_.steps_per_launch_ = steps_per_launch(block.bytes);
+    Block before;
+    before.add(made_.due_at(host_.groups.size()));
+    made_.results_at_ = before.bytes;
+    const std::size_t rows = block.bytes * static_cast<std::size_t>(made_.steps_per_launch_);
+    TROUPE_TRY(allocate(made_.end_, made_.results_at_ + block.bytes, "the end of a step"));
+    TROUPE_TRY(zero(made_.end_));
+    TROUPE_TRY(allocate_pinned(made_.host_rules_, made_.results_at_ + sizeof(TroupeCudaControl), "the end of a step"));
+    TROUPE_TRY(allocate(made_.rows_, made_.steps_per_launch_ > 1 ? rows : 0, "results"));
+    return allocate_pinned(made_.host_results_, rows, "results");
   }
 
   Status make_node(const PlanNode& from) {
@@ -238,7 +265,7 @@ class CudaProgram::Builder {
   void* address(std::uint32_t id) {
     const std::uint32_t root = plan_.values[id].root;
     const PlanValue& value = plan_.values[root];
-    if (const auto found = results_.find(root); found != results_.end()) return made_.results_.get() + found->second;
+    if (const auto found = results_.find(root); found != results_.end()) return made_.results() + found->second;
     const auto i = static_cast<std::size_t>(value.index);
     switch (value.storage) {
       case Storage::kNone:
@@ -270,9 +297,6 @@ class CudaProgram::Builder {
   }
 
   Status make_end_of_step() {
-    const std::size_t rules = sizeof(TroupeCudaControl) + host_.minimized.size() * sizeof(TroupeCudaRule);
-    TROUPE_TRY(allocate_twins(made_.rules_, made_.host_rules_, rules, "the end of a step"));
-    TROUPE_TRY(zero(made_.rules_));
     std::size_t blocks = 0;
     for (const Minimized& m : host_.minimized) blocks += m.blocks.size();
     TROUPE_TRY(allocate(made_.squares_, blocks * sizeof(double), "the end of a step"));
@@ -297,7 +321,7 @@ class CudaProgram::Builder {
   const GraphData& data_;
   const Plan& plan_;
   std::size_t workspace_ = 0;
-  std::unordered_map<std::uint32_t, std::size_t> results_;  ///< where in made_.results_ a value lies
+  std::unordered_map<std::uint32_t, std::size_t> results_;  ///< where in made_.results() a value lies
   std::vector<std::pair<Slice, std::uint32_t>> gathered_;
 };
 

@@ -35,20 +35,70 @@ Status Learner::reform(const collectives::GroupView& view, Duration timeout) {
 
 const ParamBuffer& Learner::policy() const { return *replicator_->program().params(kPolicyGroup); }
 
-Result<StepMetrics> Learner::step(const BatchView& batch) {
+int Learner::steps_per_launch() const { return group_ != nullptr ? 1 : replicator_->program().steps_per_launch(); }
+
+Status Learner::stage(const BatchView& batch) {
+  TROUPE_TRY(check_same(*batch.signature, signature_, "d4pg batch"));
+  if (group_ == nullptr) return program().stage(batch);
+  if (group_staged_) return Error{Code::kInvalidArgument, "d4pg: a batch is staged already; begin() comes first"};
   TROUPE_TRY(slot_.offer(batch));
-  TROUPE_TRY(replicator_->step());
-  const std::span<const double> values = program().metrics();
-  TROUPE_CHECK(values.size() == 3, "d4pg: {} metrics", values.size());
-  const std::span<const float> td_error = program().output("td_error");
-  td_error_.assign(td_error.begin(), td_error.end());
-  metrics_.skipped = program().skipped_in_a_row() > 0;
-  if (metrics_.skipped) {
-    for (float& error : td_error_) error = std::isfinite(error) ? error : 0;
-  } else {
-    metrics_ = {.critic_loss = values[0], .policy_loss = values[1], .q_mean = values[2]};
+  group_staged_ = true;
+  return {};
+}
+
+Status Learner::begin() {
+  if (group_ == nullptr) return program().begin();
+  if (group_stepped_) return Error{Code::kInvalidArgument, "d4pg: a step is under way; finish() comes first"};
+  if (!std::exchange(group_staged_, false)) {
+    return Error{Code::kInvalidArgument, "d4pg: nothing is staged; stage() comes first"};
   }
-  return metrics_;
+  TROUPE_TRY(replicator_->step());
+  group_stepped_ = true;
+  return {};
+}
+
+Status Learner::begin(int steps) { return program().begin(steps); }
+
+bool Learner::finished() { return program().finished(); }
+
+Result<std::span<const StepMetrics>> Learner::finish() {
+  if (group_ == nullptr) {
+    TROUPE_TRY(program().finish());
+    TROUPE_TRY(check_skipped(program()));
+  } else if (!std::exchange(group_stepped_, false)) {
+    return Error{Code::kInvalidArgument, "d4pg: no step is under way; begin() comes first"};
+  }
+  metrics_.clear();
+  for (int step = 0; !program().metrics(step).empty(); ++step) collect(step);
+  return std::span<const StepMetrics>(metrics_);
+}
+
+void Learner::collect(int step) {
+  const std::span<const double> values = program().metrics(step);
+  TROUPE_CHECK(values.size() == 3, "d4pg: {} metrics", values.size());
+  const auto index = static_cast<std::size_t>(step);
+  if (td_error_.size() <= index) td_error_.resize(index + 1);
+  const std::span<const float> td_error = program().output("td_error", step);
+  td_error_[index].assign(td_error.begin(), td_error.end());
+  if (program().skipped(step)) {
+    for (float& error : td_error_[index]) error = std::isfinite(error) ? error : 0;
+  } else {
+    last_ = {.critic_loss = values[0], .policy_loss = values[1], .q_mean = values[2]};
+  }
+  metrics_.push_back(last_);
+  metrics_.back().skipped = program().skipped(step);
+}
+
+std::span<const float> Learner::td_error(int step) const {
+  if (step < 0 || step >= static_cast<int>(metrics_.size())) return {};
+  return td_error_[static_cast<std::size_t>(step)];
+}
+
+Result<StepMetrics> Learner::step(const BatchView& batch) {
+  TROUPE_TRY(stage(batch));
+  TROUPE_TRY(begin());
+  TROUPE_ASSIGN(const std::span<const StepMetrics> metrics, finish());
+  return metrics.back();
 }
 
 Result<std::unique_ptr<Policy>> make_policy(const Options& options, const PolicyOptions& policy_options) {

@@ -46,13 +46,25 @@ class Learner {
   /// With a communicator: joins an epoch of the group and agrees with its members on the state. Errors: as of
   /// MultiWorker::reform().
   Status reform(const collectives::GroupView& view, Duration timeout);
-  /// One step. batch: options.batch rows of signature(), unchanged until a call has succeeded with it.
-  /// Errors: kShapeMismatch, naming the column; kInternal after kMaxSkippedInARow (the last checkpoint is what is
-  /// good); with a communicator, those of MultiWorker::step(): the same batch comes again.
+  /// As those of Program, which says how launches of several steps go (learner/program.hpp). batch: options.batch rows
+  /// of signature(), unchanged until finish(), or on a GPU until stage() has returned. With a communicator a launch is
+  /// one step, which begin() takes: after an error the batch is kept for the next epoch, and staged again by the
+  /// caller. Errors: theirs; of stage() kShapeMismatch, naming the column; of finish(), and of begin() with a
+  /// communicator, kInternal after kMaxSkippedInARow (the last checkpoint is what is good); with one, those of
+  /// MultiWorker::step().
+  int steps_per_launch() const;
+  Status stage(const BatchView& batch);
+  Status begin();
+  Status begin(int steps);  ///< with a feed attached to program()
+  bool finished();
+  /// What each step of the launch gave; valid until the next finish().
+  Result<std::span<const StepMetrics>> finish();
+  /// All of it for one batch.
   Result<StepMetrics> step(const BatchView& batch);
-  /// Rows' TD errors (cross-entropies) of the last step, >= 0: what prioritised replay takes as new priorities. Of a
-  /// skipped step 0 for rows that are not finite, which so are not drawn again.
-  std::span<const float> td_error() const { return td_error_; }
+  /// Rows' TD errors (cross-entropies) of a step of the last launch, >= 0: what prioritised replay takes as new
+  /// priorities. Of a skipped step 0 for rows that are not finite, which so are not drawn again. Empty for a step that
+  /// it did not have.
+  std::span<const float> td_error(int step = 0) const;
 
   /// What env actors and the evaluator act with: values() is one contiguous span, fingerprint() its layout. A learner
   /// publishes a copy as version program().step().
@@ -61,10 +73,13 @@ class Learner {
 
  private:
   explicit Learner(const Signature& signature);
+  void collect(int step);
 
   Signature signature_;
-  StepMetrics metrics_;
-  std::vector<float> td_error_;
+  std::vector<StepMetrics> metrics_;          ///< of the steps of the last launch
+  StepMetrics last_;                          ///< of the last step that was not skipped
+  std::vector<std::vector<float>> td_error_;  ///< of the steps of the last launch, and behind them memory
+  bool group_staged_ = false, group_stepped_ = false;
   BatchSlot slot_;
   std::unique_ptr<D4pgReplica> replica_;  ///< a group builds its step anew when its size changes
   std::unique_ptr<Replicator> replicator_;

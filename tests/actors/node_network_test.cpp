@@ -285,6 +285,23 @@ TEST_F(Nodes, ANodeThatIsKilledIsReplacedByItsNextProcess) {
   finish();
 }
 
+TEST_F(Nodes, ANodeThatLosesADeviceEndsWithThatErrorAndItsNextProcessGoesOn) {
+  Topology plan = topology();
+  plan.roles[0].make = [sender = plan.roles[0].make](const RoleIdentity& who) -> Result<std::unique_ptr<Role>> {
+    if (who.incarnation == 0) return Error{Code::kLost, "the GPU is gone"};
+    return sender(who);
+  };
+  const transport::Address at = start_chief(plan);
+  const auto worker = process(plan, "worker", {"sender"}, at);
+  ASSERT_TRUE(worker->has_ended());
+  const Status ended = worker->ended();
+  EXPECT_EQ(ended.error().code, Code::kLost);
+  EXPECT_EQ(ended.error().message, "sender: the GPU is gone");
+  const auto next = process(plan, "worker", {"sender"}, at);
+  EXPECT_TRUE(goes_on());
+  finish();
+}
+
 TEST_F(Nodes, AChiefIsReplacedFromItsJournalWhileAStreamGoesOn) {
   const Topology plan = topology();
   const std::string journal = ::testing::TempDir() + "/chief_" + std::to_string(getpid()) + ".json";

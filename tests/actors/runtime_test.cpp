@@ -291,6 +291,20 @@ TEST_P(BothModes, OneFailureMoreThanTheBudgetEndsTheRunNamingTheInstance) {
   EXPECT_EQ(ended.error().message, "counter: the environment exploded (after 2 restarts)");
 }
 
+TEST_P(BothModes, ALostDeviceEndsTheRunAtOnceBecauseThisProcessWillNotGetItBack) {
+  Topology topology = counting(1, 50, 4, std::make_shared<Collected>());
+  topology.roles[0].make = [](const RoleIdentity& identity) -> Result<std::unique_ptr<Role>> {
+    EXPECT_EQ(identity.incarnation, 0);
+    return Error{Code::kLost, "the GPU is gone"};
+  };
+  topology.roles[0].restart.max_restarts = 5;
+  auto runtime = make(std::move(topology), {.deterministic = GetParam()});
+  const auto ended = runtime->run(never);
+  ASSERT_FALSE(ended.ok());
+  EXPECT_EQ(ended.error().code, Code::kLost);
+  EXPECT_EQ(ended.error().message, "counter: the GPU is gone");
+}
+
 TEST(Runtime, AFactoryThatFailsEndsTheRun) {
   Topology topology = counting(1, 10, 1, std::make_shared<Collected>());
   topology.roles[0].make = [](const RoleIdentity&) -> Result<std::unique_ptr<Role>> {

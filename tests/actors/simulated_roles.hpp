@@ -112,6 +112,7 @@ class Ledger {
   std::map<std::string, std::uint64_t> seen;        ///< by source, the newest version that it has got
   std::map<std::string, std::int64_t> by_instance;  ///< frames taken of each source
   std::set<std::string> fail_next;                  ///< instances whose next step fails
+  std::map<std::string, int> lose;                  ///< how many times an instance is yet to lose its device
   std::map<std::string, std::uint32_t> live;        ///< newest incarnation of each instance
   std::set<std::string> planned;                    ///< instances that do not leave while the run goes on
   bool finish = false;
@@ -215,6 +216,10 @@ class SimulatedRole : public Role {
 
   Result<Progress> step(RoleContext& context) final {
     if (ledger_->fail_next.erase(self_.instance) > 0) return Error{Code::kInternal, "told to fail"};
+    if (int& times = ledger_->lose[self_.instance]; times > 0) {
+      --times;
+      return Error{Code::kLost, "its GPU is gone"};
+    }
     return work(context);
   }
 

@@ -153,17 +153,7 @@ void Simulation::spawn(const std::string& node) {
             end();
             return;
           }
-          at(now_, [this, birth = process->birth] {
-            Process& ended = *processes_.at(birth);
-            if (!ended.alive) return;
-            const bool again = current(ended.name) == &ended && wanted_.contains(ended.name);
-            exit(ended);
-            if (again && !over_) {
-              at(now_ + random(kLaunchLeast, kLaunchMost), [this, node = ended.name] {
-                if (wanted_.contains(node) && current(node) == nullptr && !over_) spawn(node);
-              });
-            }
-          });
+          end_by_itself(process->birth);
         },
         [process](const CheckpointDone& message) {
           if (process->checkpoint_done) process->checkpoint_done(message);
@@ -171,7 +161,9 @@ void Simulation::spawn(const std::string& node) {
         [process](const std::string& message) {
           if (process->status_done) process->status_done(message);
         },
-        [self, process](checkpoint_atom) { self->send(process->chief, checkpoint_atom::value, caf::timespan(std::chrono::seconds(2))); },
+        [self, process](checkpoint_atom) {
+          self->send(process->chief, checkpoint_atom::value, caf::timespan(std::chrono::seconds(2)));
+        },
         [self, process](status_atom) { self->send(process->chief, status_atom::value); },
         [](stop_atom) {},
     };
@@ -251,6 +243,7 @@ void Simulation::spawn(const std::string& node) {
   hands.heartbeat = options_.membership.heartbeat;
   hands.chief_silence = options_.membership.dead_after;
   hands.orphaned_after = options_.orphaned_after;
+  hands.on_lost = [this, birth](const std::string&) { end_by_itself(birth); };
   hands.birth = birth;
   hands.address = {node, 0, node, port};
   if (!options_.elastic_role.empty()) hands.roles = {options_.elastic_role};
@@ -286,6 +279,19 @@ void Simulation::exit(Process& process) {
   process.routes.clear();
   process.system.clock().cancel_all();
   watch_all();
+}
+
+void Simulation::end_by_itself(std::uint64_t birth) {
+  at(now_, [this, birth] {
+    Process& ended = *processes_.at(birth);
+    if (!ended.alive) return;
+    const bool again = current(ended.name) == &ended && wanted_.contains(ended.name);
+    exit(ended);
+    if (!again || over_) return;
+    at(now_ + random(kLaunchLeast, kLaunchMost), [this, node = ended.name] {
+      if (wanted_.contains(node) && current(node) == nullptr && !over_) spawn(node);
+    });
+  });
 }
 
 void Simulation::kill(const std::string& node, Duration pause) {

@@ -115,6 +115,8 @@ class Simulation {
   Process* at_port(const std::string& node, std::uint16_t port);
   void spawn(const std::string& node);
   void exit(Process& process);
+  /// A process ends by itself, in a moment; whoever looks after it starts another one.
+  void end_by_itself(std::uint64_t birth);
   void run(Process& process);
   void settle();
   void send(Process& from, const std::string& node, RemoteMessage message);

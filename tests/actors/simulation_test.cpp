@@ -9,6 +9,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdlib>
 
 #include <troupe/core/log.hpp>
@@ -87,6 +88,11 @@ class Scenario {
         fmt::format("{:7.3f} s {}", troupe::seconds(simulation.now()), fmt::format(text, std::forward<Args>(args)...)));
   }
 
+  bool on_chief(const std::string& instance) const {
+    return std::ranges::any_of(options_.placement.front().shares, [&](const PlacedNode::Share& share) {
+      return instance == fmt::format("{}-{}", share.role, share.indices.front());
+    });
+  }
   void fault(Simulation& simulation);
   SimulatedDisk run_with_faults();
   void run_again(SimulatedDisk disk);
@@ -158,6 +164,11 @@ void Scenario::fault(Simulation& simulation) {
       std::vector<std::string> names;
       for (const auto& [name, incarnation] : ledger_->live) names.push_back(name);
       const std::string name = names[rng_.below(names.size())];
+      if (rng_.below(2) == 0 && !on_chief(name)) {  // there it would be the end of the run
+        log(simulation, "the device of {} is lost", name);
+        ledger_->lose[name] = 1;
+        return;
+      }
       log(simulation, "fail {}", name);
       ledger_->fail_next.insert(name);
       return;
@@ -203,6 +214,7 @@ SimulatedDisk Scenario::run_with_faults() {
     log(simulation, "heal");
     simulation.heal();
     ledger_->fail_next.clear();
+    ledger_->lose.clear();
   });
   simulation.run_until(kQuiet);
 

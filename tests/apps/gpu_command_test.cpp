@@ -2,6 +2,7 @@
 // machine that has none.
 #include <fstream>
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 
 #include <troupe/tests/apps/program.hpp>
@@ -10,7 +11,12 @@
 namespace troupe::apps {
 namespace {
 
+using testing::ContainsRegex;
 using testing::HasSubstr;
+using testing::Not;
+
+/// One line matches, from its beginning on.
+auto HasLine(const std::string& pattern) { return ContainsRegex("\n" + pattern); }
 
 class GpuCommand : public TestDirectory {
  protected:
@@ -38,6 +44,35 @@ every_learner_steps = 50
   }
   /// Where no plug-in finds a GPU.
   ProgramResult without(const std::string& arguments) { return on_gpus(arguments, "driver=0"); }
+  /// What a run over processes says of which a kernel fails once there are checkpoints and learned steps. It goes on
+  /// until a second process of a node named so (a pattern) has joined and there are two more checkpoints.
+  std::string lose_gpu_of(const std::string& node, const std::string& arguments) {
+    std::string script = R"--(
+says() { until grep -q "$1" out; do sleep 0.05; done; }
+newer_cut() {
+  local before="$(cat a/checkpoints/cut.json)"
+  while [ "$(cat a/checkpoints/cut.json)" = "$before" ]; do sleep 0.05; done
+}
+export TROUPE_PLUGIN_PATH=PLUGINS TROUPE_EMULATOR=fail_when=$PWD/fail
+troupe train small.toml --processes --run-dir a --set max_env_steps=0 --set checkpoint.every_s=1 ARGUMENTS >out 2>&1 &
+says 'learner [1-9]'
+until [ -e a/checkpoints/cut.json ]; do sleep 0.05; done
+newer_cut
+touch fail
+says 'node NODE has joined (incarnation 2)'
+newer_cut
+newer_cut
+kill -INT $!
+wait $!
+)--";
+    for (const auto& [name, value] :
+         {std::pair{"PLUGINS", std::string(EMULATED_PLUGINS)}, {"ARGUMENTS", arguments}, {"NODE", node}}) {
+      script.replace(script.find(name), std::string(name).size(), value);
+    }
+    const ProgramResult run = run_script(path(), script);
+    EXPECT_EQ(run.exit_code, 0) << text_of(path() / "out");
+    return text_of(path() / "out");
+  }
 };
 
 TEST_F(GpuCommand, TrainsOnOneGpuAndActsOnAnother) {
@@ -51,6 +86,28 @@ TEST_F(GpuCommand, TrainsOnOneGpuAndActsOnAnother) {
   const ProgramResult resumed =
       on_gpus("train small.toml --resume a --set learner.device=cuda:0 --set max_env_steps=4000");
   EXPECT_EQ(resumed.exit_code, 0) << resumed.err;
+}
+
+TEST_F(GpuCommand, ReplayLiesInTheLearnersGpu) {
+  for (const char* const sampler : {"uniform", "prioritized"}) {
+    const std::string common = fmt::format(
+        "--set learner.device=cuda:0 --set replay.device=cuda:0 --set replay.sampler={} "
+        "--set replay.max_items=900",  // evicts
+        sampler);
+    const std::string directory = std::string("in_") + sampler;
+    const ProgramResult run = on_gpus(fmt::format("train small.toml --run-dir {} {}", directory, common));
+    ASSERT_EQ(run.exit_code, 0) << run.err;
+    EXPECT_THAT(run.out, HasSubstr("ended by       max_env_steps"));
+    const std::string log = file_text(path() / directory / "log.txt");
+    EXPECT_THAT(log, HasSubstr("learner: on cuda:0"));
+    EXPECT_THAT(log, HasSubstr("replay on cuda:0"));
+    // All that was inserted came to the learner, and a checkpoint has it.
+    const std::string metrics = file_text(path() / directory / "metrics.csv");
+    EXPECT_THAT(metrics.substr(0, metrics.find('\n')), HasSubstr("learner/inserts"));
+    const ProgramResult resumed =
+        on_gpus(fmt::format("train small.toml --resume {} {} --set max_env_steps=4000", directory, common));
+    EXPECT_EQ(resumed.exit_code, 0) << resumed.err;
+  }
 }
 
 TEST_F(GpuCommand, AReplicaGroupHasAGpuForEachReplica) {
@@ -97,6 +154,48 @@ TEST_F(GpuCommand, AKernelThatFailsEndsTheLearnerWithItsName) {
   EXPECT_THAT(run.err, HasSubstr("learner"));
   EXPECT_THAT(run.err, HasSubstr("cuda:0"));
   EXPECT_THAT(run.err, HasSubstr("illegal memory access"));
+  EXPECT_THAT(run.err, Not(HasSubstr("restart"))) << "which this process would do in vain";
+}
+
+TEST_F(GpuCommand, ALearnerThatLosesItsGpuGoesOnInANewProcessFromTheLastCheckpoint) {
+  const std::string out = lose_gpu_of("learner", "--set learner.device=cuda:0");
+  EXPECT_THAT(out,
+              HasLine("learner . [^\n]*TRP-E152 learner: cuda:0 [^\n]*illegal memory access[^\n]*; this process ends"));
+  EXPECT_THAT(out, HasLine("chief . [^\n]*TRP-E101 learner: cuda:0 [^\n]*illegal memory access[^\n]*; the next process "
+                           "of node learner runs it as incarnation 1 .1 of 3."));
+  EXPECT_THAT(out, HasSubstr("died: exit code 71, its device was lost; restarting it in 0.1 s (1 of 5 in 60 s)"));
+  EXPECT_THAT(out, HasLine("learner . [^\n]* learner: goes on from step [1-9]"));
+  for (const char* const other : {"actors", "replay", "parameters", "evaluator", "inference"}) {
+    EXPECT_THAT(out, HasSubstr(std::string("node ") + other + " has joined (incarnation 1)"));
+    EXPECT_THAT(out, Not(HasSubstr(std::string("node ") + other + " has joined (incarnation 2)")));
+  }
+}
+
+TEST_F(GpuCommand, AnInferenceServerThatLosesItsGpuIsReplaced) {
+  const std::string out = lose_gpu_of("inference", "--set inference.device=cuda:0");
+  EXPECT_THAT(out, HasLine("inference . [^\n]*TRP-E152 inference: cuda:0 "));
+  for (const char* const other : {"learner", "actors", "replay"}) {
+    EXPECT_THAT(out, Not(HasSubstr(std::string("node ") + other + " has joined (incarnation 2)")));
+  }
+}
+
+TEST_F(GpuCommand, OneOfTwoLearnersLosesItsGpuAndTheOtherGoesOn) {
+  const std::string out = lose_gpu_of("learner-[01]",
+                                      "--set learner.count=2 --set placement.learner.nodes=2 "
+                                      "--set 'learner.device=[\"cuda:0\", \"cuda:1\"]'");
+  EXPECT_THAT(out, HasLine("learner-[01] . [^\n]*TRP-E152 learner-[01]: cuda:[01] "));
+  EXPECT_THAT(out, ContainsRegex("group learner: epoch 1.[0-9]+ of learner-0, learner-1\n(.|\n)*"
+                                 "group learner: epoch 1.[0-9]+ of learner-[01]\n(.|\n)*"
+                                 "group learner: epoch 1.[0-9]+ of learner-0, learner-1\n"));
+}
+
+TEST_F(GpuCommand, AGpuThatNewProcessesLoseTooEndsTheRun) {
+  const ProgramResult run =
+      on_gpus("train small.toml --processes --run-dir a --set learner.device=cuda:0 --set checkpoint.every_s=1000",
+              "fail_kernel=500");
+  EXPECT_NE(run.exit_code, 0);
+  EXPECT_THAT(run.out, HasLine("chief . troupe: learner: cuda:0 [^\n]*illegal memory access[^\n]* .after 3 restarts."));
+  EXPECT_THAT(run.out, Not(HasSubstr("goes on without it"))) << "nobody waits for a learner that never comes";
 }
 
 TEST_F(GpuCommand, DoctorShowsWhatThereIsAndWhatIsMissing) {

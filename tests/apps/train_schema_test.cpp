@@ -71,6 +71,7 @@ TEST(TrainSchema, EveryKeyIsDocumentedAndReachesItsField) {
                                         "replay.sampler=prioritized",
                                         "replay.priority_exponent=0.24",
                                         "replay.durability=durable",
+                                        "replay.device=cpu",
                                         "learner.batch_size=25",
                                         "learner.count=1",
                                         "learner.policy_layers=[26]",
@@ -135,6 +136,7 @@ TEST(TrainSchema, EveryKeyIsDocumentedAndReachesItsField) {
   EXPECT_EQ(o.replay.sampler, "prioritized");
   EXPECT_EQ(o.replay.priority_exponent, 0.24);
   EXPECT_EQ(o.replay.durability, "durable");
+  EXPECT_EQ(o.replay.device, "cpu");
   EXPECT_EQ(o.learner.batch_size, 25);
   EXPECT_EQ(o.learner.policy_layers, std::vector<std::int64_t>{26});
   EXPECT_EQ(o.learner.critic_layers, std::vector<std::int64_t>{27});
@@ -188,6 +190,10 @@ TEST(TrainSchema, ReportsWhatOnlySeveralKeysTogetherGetWrong) {
   EXPECT_EQ(message_of(env + "[replay]\nshards = 23"),
             "f:3: replay.min_items * replay.tolerance * replay.samples_per_insert = 3200 samples of error buffer would "
             "block actors and learner for ever: expected at least 3312 for 23 replay.shards");
+  EXPECT_EQ(message_of(env + "[replay]\ndevice = 'cuda:1'\n[learner]\ndevice = 'cuda:1'"), "ok");
+  EXPECT_EQ(message_of(env + "[replay]\ndevice = 'cuda:1'\n[learner]\ndevice = ['cuda:0', 'cuda:1']\ncount = 2"),
+            "f:3: replay.device must be cpu, or cuda:N with that alone as learner.device, learner.count = 1 and "
+            "replay.shards = 1: got \"cuda:1\" with learner.device \"cuda:0\", \"cuda:1\", 2 learners and 1 shards");
   EXPECT_EQ(message_of(env + "[placement]\nactors.nodes = 3\n[actors]\ncount = 2"),
             "f:3: placement.actors.nodes must not exceed actors.count: got 3 and 2");
 }

@@ -1,5 +1,5 @@
-// Tables of every sampler, remover and max_times_sampled against a plain model, under random operations. Where chance
-// decides what leaves, the model asks the table which key is gone and checks that it may have been that one.
+// Tables of every kind, sampler, remover and max_times_sampled against a plain model, under random operations. Where
+// chance decides what leaves, the model asks the table which key is gone and checks that it may have been that one.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -7,7 +7,7 @@
 #include <map>
 #include <tuple>
 
-#include <troupe/tests/replay/table_fixture.hpp>
+#include <troupe/tests/replay/tables_under_test.hpp>
 
 namespace troupe::replay {
 namespace {
@@ -51,19 +51,20 @@ std::vector<Key> missing(Table& table, const Model& model) {
   return gone;
 }
 
-class TableModel : public testing::TestWithParam<std::tuple<SelectorKind, SelectorKind, int>> {
+class TableModel : public testing::TestWithParam<std::tuple<Where, SelectorKind, SelectorKind, int>> {
  protected:
-  const SelectorKind sampler_ = std::get<0>(GetParam());
-  const SelectorKind remover_ = std::get<1>(GetParam());
-  const int max_times_ = std::get<2>(GetParam());
+  const SelectorKind sampler_ = std::get<1>(GetParam());
+  const SelectorKind remover_ = std::get<2>(GetParam());
+  const int max_times_ = std::get<3>(GetParam());
   Rng rng_{11};
   Model model_;
   Key next_ = 0;
-  std::unique_ptr<Table> table_ = make_table({.max_items = kCapacity,
-                                              .sampler = {.kind = sampler_, .priority_exponent = kExponent},
-                                              .remover = {.kind = remover_, .priority_exponent = kExponent},
-                                              .max_times_sampled = max_times_,
-                                              .seed = 3});
+  std::unique_ptr<Table> table_ =
+      make_table(std::get<0>(GetParam()), {.max_items = kCapacity,
+                                           .sampler = {.kind = sampler_, .priority_exponent = kExponent},
+                                           .remover = {.kind = remover_, .priority_exponent = kExponent},
+                                           .max_times_sampled = max_times_,
+                                           .seed = 3});
 
   void insert() {
     const double priority = static_cast<double>(rng_.below(4));
@@ -133,13 +134,19 @@ TEST_P(TableModel, AgreesUnderRandomOperations) {
 }
 
 constexpr auto kAll = {SelectorKind::kUniform, SelectorKind::kPrioritized, SelectorKind::kFifo, SelectorKind::kLifo};
-INSTANTIATE_TEST_SUITE_P(All, TableModel,
-                         testing::Combine(testing::ValuesIn(kAll), testing::ValuesIn(kAll), testing::Values(0, 1, 3)),
-                         [](const auto& info) {
-                           return std::string(to_string(std::get<0>(info.param))) + "_out_" +
-                                  std::string(to_string(std::get<1>(info.param))) + "_times_" +
-                                  std::to_string(std::get<2>(info.param));
-                         });
+std::string name(const testing::TestParamInfo<TableModel::ParamType>& info) {
+  const auto [where, sampler, remover, times] = info.param;
+  return to_string(where) + "_" + std::string(to_string(sampler)) + "_out_" + std::string(to_string(remover)) +
+         "_times_" + std::to_string(times);
+}
+INSTANTIATE_TEST_SUITE_P(Host, TableModel,
+                         testing::Combine(testing::Values(Where::kHost), testing::ValuesIn(kAll),
+                                          testing::ValuesIn(kAll), testing::Values(0, 1, 3)),
+                         name);
+INSTANTIATE_TEST_SUITE_P(Gpu, TableModel,
+                         testing::Combine(testing::Values(Where::kGpu), testing::ValuesIn(kAll),
+                                          testing::Values(SelectorKind::kFifo), testing::Values(0)),
+                         name);
 
 }  // namespace
 }  // namespace troupe::replay

@@ -1,4 +1,4 @@
-// What a table promises, one promise a test.
+// What every table promises, one promise a test.
 #include <troupe/replay/table.hpp>
 
 #include <gtest/gtest.h>
@@ -7,13 +7,13 @@
 #include <map>
 #include <set>
 
-#include <troupe/tests/replay/table_fixture.hpp>
+#include <troupe/tests/replay/tables_under_test.hpp>
 
 namespace troupe::replay {
 namespace {
 
-TEST(Table, GivesBackWhatWasInserted) {
-  auto table = make_table({.max_items = 100});
+TEST_P(EveryTable, GivesBackWhatWasInserted) {
+  auto table = make({.max_items = 100});
   const auto first = table->insert(TestBatch({10, 11, 12}).view(), {});
   ASSERT_TRUE(first.ok());
   EXPECT_EQ(*insert_one(*table, 13, 2.5), *first + 3);
@@ -28,8 +28,8 @@ TEST(Table, GivesBackWhatWasInserted) {
   EXPECT_EQ(ids.size(), 4u);
 }
 
-TEST(Table, EvictsTheOldestWhenFull) {
-  auto table = make_table({.max_items = 3});
+TEST_P(EveryTable, EvictsTheOldestWhenFull) {
+  auto table = make({.max_items = 3});
   for (std::int64_t id = 0; id < 10; ++id) ASSERT_TRUE(insert_one(*table, id).ok());
   EXPECT_EQ(table->info().items, 3);
   EXPECT_EQ(table->info().inserts, 10);
@@ -39,16 +39,16 @@ TEST(Table, EvictsTheOldestWhenFull) {
   EXPECT_EQ(ids, (std::set<std::int64_t>{7, 8, 9}));
 }
 
-TEST(Table, TakesABatchLargerThanItself) {
-  auto table = make_table({.max_items = 2});
+TEST_P(EveryTable, TakesABatchLargerThanItself) {
+  auto table = make({.max_items = 2});
   ASSERT_TRUE(table->insert(TestBatch({0, 1, 2, 3, 4}).view(), {}).ok());
   std::set<std::int64_t> ids;
   for (const Drawn& drawn : must_sample(*table, 50)) ids.insert(drawn.id);
   EXPECT_EQ(ids, (std::set<std::int64_t>{3, 4}));
 }
 
-TEST(Table, KeepsWithinItsBytes) {
-  auto table = make_table({.max_items = 1000, .max_bytes = 1000});
+TEST_P(EveryTable, KeepsWithinItsBytes) {
+  auto table = make({.max_items = 1000, .max_bytes = 1000});
   for (std::int64_t id = 0; id < 50; ++id) {
     ASSERT_TRUE(insert_one(*table, id).ok());
     ASSERT_LE(table->info().bytes, 1000);
@@ -56,42 +56,13 @@ TEST(Table, KeepsWithinItsBytes) {
   // Header and columns are 24 + 37 bytes, so at least 1000 / 128 rows must fit.
   EXPECT_GE(table->info().items, 7);
   EXPECT_LT(table->info().items, 50);
-  const auto refused = Table::make({.signature = test_signature(), .max_items = 10, .max_bytes = 10});
+  const auto refused = try_table(GetParam(), {.signature = test_signature(), .max_items = 10, .max_bytes = 10});
   ASSERT_FALSE(refused.ok());
   EXPECT_NE(refused.error().message.find("max_bytes 10"), std::string::npos) << refused.error().message;
 }
 
-TEST(Table, DropsItemsAfterMaxTimesSampled) {
-  auto table = make_table({.max_items = 10, .max_times_sampled = 2});
-  ASSERT_TRUE(table->insert(TestBatch({0, 1, 2}).view(), {}).ok());
-  EXPECT_EQ(table->sampleable(100), 6);
-  EXPECT_EQ(table->sample_blocker(7),
-            "table \"replay\": sample of 7 waits: its 3 items may be sampled 6 more times "
-            "(max_times_sampled 2)");
-  EXPECT_EQ(sample(*table, 7).error().code, Code::kUnavailable);
-  std::map<std::int64_t, int> times;
-  for (const Drawn& drawn : must_sample(*table, 6)) EXPECT_EQ(drawn.item.times_sampled, ++times[drawn.id]);
-  EXPECT_EQ(times, (std::map<std::int64_t, int>{{0, 2}, {1, 2}, {2, 2}}));
-  EXPECT_EQ(table->info().items, 0);
-  EXPECT_EQ(table->info().evictions, 3);
-  EXPECT_EQ(table->sampleable(1), 0);
-}
-
-TEST(Table, ServesAsAQueue) {
-  auto table = make_table(
-      {.max_items = 3, .sampler = {.kind = SelectorKind::kFifo}, .limiter = queue(3), .max_times_sampled = 1});
-  std::int64_t in = 0;
-  std::int64_t out = 0;
-  for (int round = 0; round < 50; ++round) {
-    while (table->insertable(1) == 1) ASSERT_TRUE(insert_one(*table, in++).ok());
-    EXPECT_EQ(table->info().items, 3);
-    EXPECT_FALSE(insert_one(*table, 99).ok());
-    for (const Drawn& drawn : must_sample(*table, 1 + round % 3)) EXPECT_EQ(drawn.id, out++);
-  }
-}
-
-TEST(Table, UpdatesPrioritiesAndCountsUnknownKeys) {
-  auto table = make_table({.max_items = 4, .sampler = {.kind = SelectorKind::kPrioritized}});
+TEST_P(EveryTable, UpdatesPrioritiesAndCountsUnknownKeys) {
+  auto table = make({.max_items = 4, .sampler = {.kind = SelectorKind::kPrioritized}});
   for (std::int64_t id = 0; id < 6; ++id) ASSERT_TRUE(insert_one(*table, id).ok());
   const std::vector<Key> keys{0, 1, 2, 3, 4, 5, 6, ~Key{0}};
   const std::vector<double> priorities{9, 9, 0, 3, 0, 1, 9, 9};
@@ -105,8 +76,8 @@ TEST(Table, UpdatesPrioritiesAndCountsUnknownKeys) {
   EXPECT_NEAR(threes, 3000, 137);  // 5 standard deviations of a binomial
 }
 
-TEST(Table, RefusesBadRowsAndStaysAsItWas) {
-  auto table = make_table({.name = "main", .max_items = 4, .sampler = {.kind = SelectorKind::kPrioritized}});
+TEST_P(EveryTable, RefusesBadRowsAndStaysAsItWas) {
+  auto table = make({.name = "main", .max_items = 4, .sampler = {.kind = SelectorKind::kPrioritized}});
   ASSERT_TRUE(insert_one(*table, 1).ok());
   const auto before = table->save();
   const TestBatch two({1, 2});
@@ -140,9 +111,8 @@ TEST(Table, RefusesBadRowsAndStaysAsItWas) {
   EXPECT_EQ(table->save(), before);
 }
 
-TEST(Table, WaitsForItsLimiterWithAReason) {
-  auto table =
-      make_table({.name = "main", .max_items = 100, .limiter = std::move(sample_to_insert_ratio(4, 2, 8)).value()});
+TEST_P(EveryTable, WaitsForItsLimiterWithAReason) {
+  auto table = make({.name = "main", .max_items = 100, .limiter = std::move(sample_to_insert_ratio(4, 2, 8)).value()});
   EXPECT_EQ(table->sampleable(1), 0);
   EXPECT_EQ(sample(*table, 1).error().message,
             "table \"main\": sample of 1 waits: 2 more items (0 of min_size_to_sample 2)");
@@ -159,7 +129,7 @@ TEST(Table, WaitsForItsLimiterWithAReason) {
   EXPECT_EQ(table->insertable(100), 4);
 }
 
-TEST(Table, RefusesOptionsThatCannotWork) {
+TEST_P(EveryTable, RefusesOptionsThatCannotWork) {
   const Signature signature = test_signature();
   Signature twice = signature;
   twice.push_back(signature[0]);
@@ -172,15 +142,15 @@ TEST(Table, RefusesOptionsThatCannotWork) {
                                       TableOptions{.signature = signature,
                                       .max_items = 1,
                                       .sampler = {.kind = SelectorKind::kPrioritized, .priority_exponent = -1}}}) {
-    const auto result = Table::make(options);
+    const auto result = try_table(GetParam(), options);
     ASSERT_FALSE(result.ok());
     EXPECT_EQ(result.error().code, Code::kInvalidArgument);
   }
 }
 
-TEST(Table, RepeatsItselfForASeedAndOnlyForThat) {
-  auto run = [](std::uint64_t seed) {
-    auto table = make_table({.max_items = 50, .seed = seed});
+TEST_P(EveryTable, RepeatsItselfForASeedAndOnlyForThat) {
+  auto run = [this](std::uint64_t seed) {
+    auto table = make({.max_items = 50, .seed = seed});
     for (std::int64_t id = 0; id < 80; ++id) EXPECT_TRUE(insert_one(*table, id).ok());
     std::vector<std::int64_t> ids;
     for (const Drawn& drawn : must_sample(*table, 64)) ids.push_back(drawn.id);
@@ -188,6 +158,39 @@ TEST(Table, RepeatsItselfForASeedAndOnlyForThat) {
   };
   EXPECT_EQ(run(1), run(1));
   EXPECT_NE(run(1), run(2));
+}
+
+INSTANTIATE_TEST_SUITE_P(Where, EveryTable, testing::ValuesIn(kEverywhere), table_name);
+
+// ---- what a table on a GPU refuses (gpu_table_test.cpp) ----
+
+TEST(HostTable, DropsItemsAfterMaxTimesSampled) {
+  auto table = make_table({.max_items = 10, .max_times_sampled = 2});
+  ASSERT_TRUE(table->insert(TestBatch({0, 1, 2}).view(), {}).ok());
+  EXPECT_EQ(table->sampleable(100), 6);
+  EXPECT_EQ(table->sample_blocker(7),
+            "table \"replay\": sample of 7 waits: its 3 items may be sampled 6 more times "
+            "(max_times_sampled 2)");
+  EXPECT_EQ(sample(*table, 7).error().code, Code::kUnavailable);
+  std::map<std::int64_t, int> times;
+  for (const Drawn& drawn : must_sample(*table, 6)) EXPECT_EQ(drawn.item.times_sampled, ++times[drawn.id]);
+  EXPECT_EQ(times, (std::map<std::int64_t, int>{{0, 2}, {1, 2}, {2, 2}}));
+  EXPECT_EQ(table->info().items, 0);
+  EXPECT_EQ(table->info().evictions, 3);
+  EXPECT_EQ(table->sampleable(1), 0);
+}
+
+TEST(HostTable, ServesAsAQueue) {
+  auto table = make_table(
+      {.max_items = 3, .sampler = {.kind = SelectorKind::kFifo}, .limiter = queue(3), .max_times_sampled = 1});
+  std::int64_t in = 0;
+  std::int64_t out = 0;
+  for (int round = 0; round < 50; ++round) {
+    while (table->insertable(1) == 1) ASSERT_TRUE(insert_one(*table, in++).ok());
+    EXPECT_EQ(table->info().items, 3);
+    EXPECT_FALSE(insert_one(*table, 99).ok());
+    for (const Drawn& drawn : must_sample(*table, 1 + round % 3)) EXPECT_EQ(drawn.id, out++);
+  }
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 // The CUDA runtime's part: devices, streams, events.
 #include <algorithm>
+#include <cstdio>
 
 #include <troupe/tests/collectives/simulated_nccl/world.hpp>
 
@@ -26,6 +27,12 @@ CUstream_st* known(cudaStream_t stream) {
 EXPORTED cudaError_t cudaSetDevice(int device) {
   if (device < 0 || device >= kDevices) return cudaErrorInvalidDevice;
   current_device = device;
+  return cudaSuccess;
+}
+
+EXPORTED cudaError_t cudaDeviceGetPCIBusId(char* id, int bytes, int device) {
+  if (device < 0 || device >= kDevices) return cudaErrorInvalidDevice;
+  std::snprintf(id, static_cast<std::size_t>(bytes), "0000:%02x:00.0", device);
   return cudaSuccess;
 }
 

@@ -2,10 +2,12 @@
 #include <troupe/tests/collectives/simulated_nccl/simulated_nccl.hpp>
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <cstdlib>
 #include <cstring>
 
+#include <troupe/tests/collectives/simulated_nccl/memory.hpp>
 #include <troupe/tests/collectives/simulated_nccl/world.hpp>
 
 using namespace troupe::collectives::simulated_nccl;
@@ -25,6 +27,16 @@ const std::string& interface_of_this_process() {
     return std::string(set ? set : "");
   }();
   return interface;
+}
+
+/// This process's, since ranks are its threads.
+ncclUniqueId id_of(std::uint64_t number) {
+  ncclUniqueId id{};
+  std::memset(&id, 0xff, sizeof(id));  // as floats: not numbers, and still to be carried as they are
+  const pid_t process = getpid();
+  std::memcpy(id.internal + 8, &number, sizeof(number));
+  std::memcpy(id.internal + 16, &process, sizeof(process));
+  return id;
 }
 
 ncclResult_t refuse(ncclResult_t result, std::string why) {
@@ -149,6 +161,13 @@ ncclResult_t enqueue(ncclComm_t comm, Signature what, const void* in, void* out,
     return fail(*comm, "the stream is of another device");
   }
   if (what.count == 0) return ncclSuccess;  // NCCL discards those
+  const auto ranks = static_cast<std::size_t>(comm->clique->size);
+  const std::size_t bytes = what.count * sizeof(float);
+  if (!is_memory_of(comm->device, in, what.kind == Kind::kReduceScatter ? ranks * bytes : bytes) ||
+      !is_memory_of(comm->device, out, what.kind == Kind::kAllGather ? ranks * bytes : bytes)) {
+    ++world().misuses;
+    return fail(*comm, "a buffer is not in the device's memory");
+  }
   auto kernel = std::make_shared<Kernel>();
   kernel->comm = comm;
   kernel->index = comm->collectives++;
@@ -176,8 +195,7 @@ EXPORTED ncclResult_t ncclGetUniqueId(ncclUniqueId* id) {
   static std::uint64_t last = 0;
   const std::lock_guard lock(world_mutex());
   (void)interface_of_this_process();
-  std::memset(id, 0xff, sizeof(*id));  // as floats: not numbers, and still to be carried as they are
-  std::memcpy(id->internal + 8, &++last, sizeof(last));
+  *id = id_of(++last);
   world().cliques[last] = std::make_shared<Clique>();
   return ncclSuccess;
 }
@@ -191,12 +209,12 @@ EXPORTED ncclResult_t ncclCommInitRankConfig(ncclComm_t* made, int size, ncclUni
     return refuse(ncclInvalidArgument, "the simulation has communicators with blocking = 0 only");
   }
   if (size < 1 || rank < 0 || rank >= size) return refuse(ncclInvalidArgument, fmt::format("invalid rank {}", rank));
+  Device& device = world().devices[static_cast<std::size_t>(device_of_this_thread())];
+  if (std::exchange(device.refuses_init, false)) return refuse(ncclSystemError, "a test wanted no init");
   std::uint64_t number = 0;
   std::memcpy(&number, id.internal + 8, sizeof(number));
   const auto found = world().cliques.find(number);
-  ncclUniqueId whole{};
-  std::memset(&whole, 0xff, sizeof(whole));
-  std::memcpy(whole.internal + 8, &number, sizeof(number));
+  const ncclUniqueId whole = id_of(number);
   if (found == world().cliques.end() || std::memcmp(&whole, &id, sizeof(id)) != 0) {
     return refuse(ncclSystemError, "nobody answers at the address of this id");
   }

@@ -1,9 +1,11 @@
 #pragma once
 // A simulated NCCL and CUDA runtime in host memory: a shared library with the functions that the NCCL back end opens,
-// for tests on machines without GPUs. Ranks are threads of one process, and each has a device of its own. It keeps
-// NCCL's rules, also the unkind ones:
+// for tests on machines without GPUs. Ranks are threads of one process, and each has a device of its own; in a process
+// with emulated GPUs (tests/gpu/emulator) that is one of these, whose memory the values must be in. It keeps NCCL's
+// rules, also the unkind ones:
 // - an init is in progress until all ranks of the id have come, for ever if one does not; two ranks on one device are
-//   refused (ncclInvalidUsage, to those two alone);
+//   refused (ncclInvalidUsage, to those two alone); so are those of other processes than the id's (ncclSystemError),
+//   for which the real one is made;
 // - the first collective of a communicator is in progress until all ranks have called theirs; while anything is in
 //   progress, nothing but polling, revoking and aborting is allowed;
 // - collectives run in the order of their stream, and are done some time after all ranks have begun the same; where
@@ -47,6 +49,8 @@ void deafen_device(int device);
 void refuse_revoke();
 /// The next collective on the device is refused.
 void refuse_next_collective(int device);
+/// The next init on the device is.
+void refuse_next_init(int device);
 
 /// Kernels that stand on a device and are not done.
 int waiting(int device);

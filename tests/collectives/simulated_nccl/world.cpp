@@ -2,7 +2,9 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <span>
 
+#include <troupe/tests/collectives/simulated_nccl/memory.hpp>
 #include <troupe/tests/collectives/simulated_nccl/simulated_nccl.hpp>
 #include <troupe/tests/collectives/simulated_nccl/world.hpp>
 
@@ -24,12 +26,20 @@ float combine(ncclRedOp_t op, float a, float b) {
   }
 }
 
+std::vector<float> values(const float* from, std::size_t count) {
+  std::vector<float> values(count);
+  load(values, from);
+  return values;
+}
+
 /// Element i of all ranks' inputs, along the ring from rank `first`.
-float reduced(const std::vector<std::shared_ptr<Kernel>>& kernels, std::size_t i, std::size_t first) {
+float reduced(const std::vector<std::shared_ptr<Kernel>>& kernels, const std::vector<std::vector<float>>& inputs,
+              std::size_t i, std::size_t first) {
   float sum = 0;
   for (std::size_t step = 0; step < kernels.size(); ++step) {
-    const Kernel& kernel = *kernels[(first + step) % kernels.size()];
-    const float value = kernel.signature.scaled ? kernel.share * kernel.in[i] : kernel.in[i];
+    const std::size_t rank = (first + step) % kernels.size();
+    const Kernel& kernel = *kernels[rank];
+    const float value = kernel.signature.scaled ? kernel.share * inputs[rank][i] : inputs[rank][i];
     sum = step == 0 ? value : combine(kernel.signature.op, sum, value);
   }
   return sum;
@@ -43,24 +53,28 @@ void compute(const std::vector<std::shared_ptr<Kernel>>& kernels) {
   std::vector<float> result;
   switch (what.kind) {
     case Kind::kAllReduce:
-    case Kind::kReduceScatter:
+    case Kind::kReduceScatter: {
       result.resize(scatters ? count * ranks : count);
+      std::vector<std::vector<float>> inputs;
+      for (const auto& kernel : kernels) inputs.push_back(values(kernel->in, result.size()));
       for (std::size_t i = 0; i < result.size(); ++i) {
-        result[i] = reduced(kernels, i, (i * ranks / result.size() + 1) % ranks);
+        result[i] = reduced(kernels, inputs, i, (i * ranks / result.size() + 1) % ranks);
       }
       break;
-    case Kind::kAllGather:
-      for (const auto& kernel : kernels) result.insert(result.end(), kernel->in, kernel->in + count);
-      break;
-    case Kind::kBroadcast: {
-      const float* root = kernels[index_of(what.root)]->in;
-      result.assign(root, root + count);
-      break;
     }
+    case Kind::kAllGather:
+      for (const auto& kernel : kernels) {
+        const std::vector<float> row = values(kernel->in, count);
+        result.insert(result.end(), row.begin(), row.end());
+      }
+      break;
+    case Kind::kBroadcast:
+      result = values(kernels[index_of(what.root)]->in, count);
+      break;
   }
   for (std::size_t rank = 0; rank < ranks; ++rank) {
-    const float* from = result.data() + (scatters ? rank * count : 0);
-    std::memcpy(kernels[rank]->out, from, (scatters ? count : result.size()) * sizeof(float));
+    const std::span<const float> whole(result);
+    store(scatters ? whole.subspan(rank * count, count) : whole, kernels[rank]->out);
     kernels[rank]->done = true;
   }
 }
@@ -86,7 +100,7 @@ bool World::step(const std::shared_ptr<Kernel>& kernel, Time now) {
     if (now < *comm.told_to_end + kExit) return false;
     // It was at work on these buffers until now, and leaves them anyhow.
     const std::size_t rows = kernel->signature.kind == Kind::kAllGather ? index_of(comm.clique->size) : 1;
-    std::fill_n(kernel->out, rows * kernel->signature.count, std::numeric_limits<float>::quiet_NaN());
+    store(std::vector<float>(rows * kernel->signature.count, std::numeric_limits<float>::quiet_NaN()), kernel->out);
     return true;
   }
   Clique& clique = *comm.clique;
@@ -114,7 +128,11 @@ bool World::step(CUstream_st& stream, Time now) {
   const StreamItem& item = stream.items.front();
   if (item.kernel) return step(item.kernel, now);
   if (item.event) item.event->done = true;
-  if (item.fill) std::memset(item.fill->at, item.fill->value, item.fill->bytes);
+  if (item.fill) {
+    std::vector<float> filled(item.fill->bytes / sizeof(float));
+    std::memset(filled.data(), item.fill->value, item.fill->bytes);
+    store(filled, static_cast<float*>(item.fill->at));
+  }
   return true;
 }
 
@@ -199,6 +217,11 @@ void deafen_device(int device) {
 void refuse_revoke() {
   const std::lock_guard lock(world_mutex());
   world().refuse_revoke = true;
+}
+
+void refuse_next_init(int device) {
+  const std::lock_guard lock(world_mutex());
+  world().devices[index_of(device)].refuses_init = true;
 }
 
 void refuse_next_collective(int device) {

@@ -88,6 +88,7 @@ struct Device {
   bool stopped = false;
   bool deaf = false;
   bool refuses_next = false;
+  bool refuses_init = false;
   std::optional<Time> told;  // when the others hear that it was killed
 };
 

@@ -39,15 +39,26 @@ enum cudaError_t : int {
   cudaErrorInsufficientDriver = 35,
   cudaErrorNoDevice = 100,
   cudaErrorInvalidDevice = 101,
+  cudaErrorECCUncorrectable = 214,
+  cudaErrorNvlinkUncorrectable = 220,
   cudaErrorIllegalState = 401,
   cudaErrorInvalidResourceHandle = 400,
   cudaErrorNotReady = 600,
   cudaErrorIllegalAddress = 700,
+  cudaErrorLaunchTimeout = 702,
+  cudaErrorAssert = 710,
+  cudaErrorHardwareStackError = 714,
+  cudaErrorIllegalInstruction = 715,
+  cudaErrorMisalignedAddress = 716,
+  cudaErrorInvalidAddressSpace = 717,
+  cudaErrorInvalidPc = 718,
   cudaErrorLaunchFailure = 719,
+  cudaErrorMpsClientTerminated = 810,
   cudaErrorStreamCaptureUnsupported = 900,
   cudaErrorStreamCaptureInvalidated = 901,
   cudaErrorStreamCaptureUnmatched = 903,
   cudaErrorStreamCaptureWrongThread = 908,
+  cudaErrorExternalDevice = 911,
   cudaErrorUnknown = 999,
 };
 const char* cudaGetErrorString(cudaError_t error);
@@ -210,3 +221,5 @@ T __shfl_up_sync(unsigned mask, T value, unsigned lanes, int width = 32, const c
 }
 
 inline float rsqrtf(float x) { return 1 / std::sqrt(x); }
+/// Rounded, where the compiler could otherwise make one operation of it and a sum behind it.
+inline double __dmul_rn(double x, double y) { return x * y; }

@@ -5,12 +5,14 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
+#include <string_view>
 
 namespace troupe_emulator {
 
 namespace {
 
-/// What $TROUPE_EMULATOR says to a program that no test can call: "driver=0", or "fail_kernel=1000".
+/// What $TROUPE_EMULATOR says to a program that no test can call.
 void obey_environment(Machine& made) {
   const char* const told = std::getenv("TROUPE_EMULATOR");
   if (told == nullptr || *told == '\0') return;
@@ -19,8 +21,10 @@ void obey_environment(Machine& made) {
     made.driver = static_cast<int>(number);
   } else if (std::sscanf(told, "fail_kernel=%lld", &number) == 1) {
     made.until_failure = number;
+  } else if (constexpr std::string_view kWhen = "fail_when="; std::string_view(told).starts_with(kWhen)) {
+    made.fail_when = told + kWhen.size();
   } else {
-    fmt::print(stderr, "TROUPE_EMULATOR is \"{}\", expected driver=N or fail_kernel=N\n", told);
+    fmt::print(stderr, "TROUPE_EMULATOR is \"{}\", expected driver=N, fail_kernel=N or fail_when=FILE\n", told);
     std::abort();
   }
 }
@@ -41,6 +45,7 @@ void Machine::reset() {
   driver = 13000;
   device_count = 2;
   until_failure = -1;
+  fail_when.clear();
   allocations = launches = kernels = graph_launches = 0;
   for (Device& device : devices) {
     device.failed = cudaSuccess;
@@ -115,12 +120,17 @@ void Machine::run(const Work& work, int device) {
   }
 }
 
+bool Machine::fails_now() {
+  std::error_code ignored;  // of several processes one gets to remove it
+  if (!fail_when.empty() && std::filesystem::remove(fail_when, ignored)) return true;
+  if (until_failure < 0) return false;
+  return until_failure-- == 0;
+}
+
 void Machine::run(const KernelWork& kernel) {
-  if (until_failure == 0) {
-    until_failure = -1;
+  if (fails_now()) {
     return fail(kernel.device, cudaErrorIllegalAddress, "the kernel that a test wanted to fail");
   }
-  if (until_failure > 0) --until_failure;
   // Memory of other devices is as far away as the host's.
   for (int i = 0; i < kMostDevices; ++i) {
     if (i != kernel.device && devices[static_cast<std::size_t>(i)].memory.is_open()) {

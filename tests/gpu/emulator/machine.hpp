@@ -78,6 +78,7 @@ struct Machine {
   BlockRunner runner;
 
   std::int64_t until_failure = -1;  // kernels
+  std::string fail_when;            // a file: while it is there the next kernel fails, and takes it away
   std::int64_t allocations = 0, launches = 0, kernels = 0, graph_launches = 0;
 
   void reset();
@@ -87,6 +88,8 @@ struct Machine {
   /// Whether the range lies in one allocation of a device, or pinned one.
   bool is_known(const void* memory, std::size_t bytes) const;
   bool idle(int device) const;
+  /// Whether a test wants the next kernel to fail.
+  bool fails_now();
 
   /// Runs the first of what waits on the stream. Errors stay with the device, whose other work then vanishes.
   void step(CUstream_st& stream);

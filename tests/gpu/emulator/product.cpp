@@ -62,10 +62,11 @@ cudaError_t run_product(const TroupeCudaProduct& product, const void* a, const v
   if (device != product.device) {
     return library_failed("emulated product: prepared on device %d, run on %d", product.device, device);
   }
-  for (const void* memory : {a, b, static_cast<const void*>(c)}) {
-    if (memory == nullptr || !is_aligned_to(memory, 64)) {
-      return library_failed("emulated product: an operand is not aligned to 64 bytes");
-    }
+  // Parameters are aligned to 64 bytes, and so their bfloat16 copies, which have the same offsets, to half of that.
+  const std::uintptr_t aligned = s.bf16 != 0 ? 32 : 64;
+  if (!is_aligned_to(a, aligned) || !is_aligned_to(b, aligned) || !is_aligned_to(c, 64) || a == nullptr ||
+      b == nullptr || c == nullptr) {
+    return library_failed("emulated product: an operand is not aligned to %d bytes", static_cast<int>(aligned));
   }
   if (workspace == nullptr || !is_aligned_to(workspace, 256)) {
     return library_failed("emulated product: the workspace is not aligned to 256 bytes");

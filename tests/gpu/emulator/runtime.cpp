@@ -2,6 +2,9 @@
 #include <cuda_runtime.h>
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cstring>
+
 #include <troupe/tests/gpu/emulator/emulator.h>
 #include <troupe/tests/gpu/emulator/machine.hpp>
 #include <troupe/tests/gpu/emulator/rules.hpp>
@@ -114,8 +117,9 @@ const char* cudaGetErrorString(cudaError_t error) {
       return "attempt to terminate a thread-local capture sequence from another thread";
     case cudaErrorUnknown:
       return "unknown error";
+    default:  // no emulated device fails so
+      return "unrecognized error code";
   }
-  return "unrecognized error code";
 }
 
 cudaError_t cudaGetLastError() {
@@ -268,6 +272,17 @@ std::int64_t count() {
   return m.*Member;
 }
 
+/// Copies to or from what is at `there` on some device.
+void move(void* to, const void* from, const void* there, std::size_t bytes) {
+  Machine& m = machine();
+  const std::lock_guard hold(m.lock);
+  for (Device& device : m.devices) {
+    if (device.memory.contains(there)) device.memory.open();
+  }
+  std::memcpy(to, from, bytes);
+  m.settle();
+}
+
 constexpr TroupeEmulator kControl = {
     .reset =
         [] {
@@ -304,6 +319,16 @@ constexpr TroupeEmulator kControl = {
           return machine().alive();
         },
     .fault = [] { return last_why.c_str(); },
+    .device_of =
+        [](const void* memory, std::size_t bytes) {
+          const std::lock_guard hold(machine().lock);
+          const auto& devices = machine().devices;
+          const auto found = std::ranges::find_if(
+              devices, [&](const Device& device) { return device.memory.holds(memory, bytes) >= 0; });
+          return found == devices.end() ? -1 : static_cast<int>(found - devices.begin());
+        },
+    .read = [](void* to, const void* from, std::size_t bytes) { move(to, from, from, bytes); },
+    .write = [](void* to, const void* from, std::size_t bytes) { move(to, from, to, bytes); },
 };
 
 }  // namespace

@@ -6,20 +6,16 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <cstdlib>
 #include <limits>
 
-#include <troupe/tests/gpu/emulator/emulator.h>
 #include <troupe/core/rng.hpp>
 #include <troupe/learner/classifier/replica.hpp>
 #include <troupe/learner/d4pg/learner.hpp>
-#include <troupe/learner/ops/gradient.hpp>
-#include <troupe/learner/ops/joint.hpp>
 #include <troupe/learner/ops/linear.hpp>
-#include <troupe/learner/ops/reduce.hpp>
 #include <troupe/learner/program_state.hpp>
 #include <troupe/learner/resnet/replica.hpp>
 #include <troupe/learner/sngan/replica.hpp>
+#include <troupe/tests/learner/cuda/cuda_programs.hpp>
 #include <troupe/tests/learner/d4pg/batches.hpp>
 #include <troupe/tests/learner/models.hpp>
 
@@ -28,45 +24,7 @@ namespace {
 
 using testing::HasSubstr;
 
-constexpr Device kGpu{.cuda = 0};
 constexpr double kRounding = 2e-5;  // of tensors after some steps, whose sums are made in other orders
-
-const TroupeEmulator& emulator() { return *troupe_cuda_emulator(); }
-
-class CudaProgramTest : public testing::Test {
- protected:
-  static void SetUpTestSuite() { setenv("TROUPE_PLUGIN_PATH", EMULATED_PLUGINS, 1); }
-  void SetUp() override {
-    emulator().reset();
-    before_ = emulator().alive();
-  }
-  void TearDown() override {
-    if (lost_) return;
-    EXPECT_EQ(emulator().alive(), before_) << "left behind on the device";
-  }
-  bool lost_ = false;  ///< the device, from which CUDA then takes nothing back
-
- private:
-  std::int64_t before_ = 0;
-};
-
-/// A batch that owns its numbers: normal ones, or classes for int32 columns.
-struct Data {
-  Data(const Signature& signature, std::int64_t rows, std::uint64_t seed, std::int64_t classes = 5)
-      : buffer(signature, rows) {
-    Rng rng(seed);
-    const MutableBatchView& view = buffer.mutable_view();
-    for (std::size_t c = 0; c < view.columns.size(); ++c) {
-      if (signature[c].dtype == DType::kI32) {
-        for (std::int32_t& x : view.as<std::int32_t>(c))
-          x = static_cast<std::int32_t>(rng.uniform() * static_cast<double>(classes));
-      } else {
-        for (float& x : view.as<float>(c)) x = static_cast<float>(rng.normal());
-      }
-    }
-  }
-  BatchBuffer buffer;
-};
 
 /// Trains on the processor and on the GPU, and compares metrics after every step and everything at the end.
 void expect_same(const MakeReplica& make, const Signature& signature, std::int64_t rows, std::size_t steps,
@@ -165,46 +123,6 @@ TEST_F(CudaProgramTest, ResidualGanTakesTheSameStepsAndLeavesOutWhatIsIdle) {
 }
 
 // ---- single programs ----
-
-constexpr std::int64_t kRows = 12;
-
-struct NetOptions {
-  JointFn forward;
-  ReduceGradient reduce;
-};
-
-/// logits = relu(x w0 + b0) w1 + b1 -> squares; a state counts steps.
-std::unique_ptr<Program> net(const CompileOptions& options, const OptimizerSpec& optimizer,
-                             const NetOptions& with = {}) {
-  Graph graph(kRows);
-  const ParamGroup group = graph.group("net");
-  const Var x = graph.input("x", {6});
-  const auto param = [&](const char* name, Shape shape) { return graph.param(group, name, shape, Init::normal(0.3)); };
-  Var h = linear(x, param("0/weight", {6, 17}), param("0/bias", {17}), Activation::kRelu);
-  if (with.forward) {
-    h = graph.emit_joint(h, with.forward, [](const JointArgs& args) -> Status {
-      std::ranges::copy(args.in, args.out.begin());
-      return {};
-    });
-  }
-  const Var y = linear(h, param("1/weight", {17, 3}), param("1/bias", {3}), Activation::kTanh);
-  const Var loss = mean(mul(y, y));
-  const Var count = graph.state("count", {1}, Init::constant(0));
-  graph.assign(count, affine(count, 1, 1));
-  graph.metric("loss", loss);
-  graph.output("y", y);
-  OptimizerSpec spec = optimizer;
-  spec.reduce = with.reduce;
-  graph.minimize(loss, group, spec);
-  auto program = Program::compile(graph, options);
-  EXPECT_TRUE(program.ok()) << program.error().message;
-  return std::move(program).value();
-}
-
-const Signature& x_signature() {
-  static const Signature signature{{"x", DType::kF32, Shape{6}}};
-  return signature;
-}
 
 /// Both programs step on the same batch.
 struct Twins {
@@ -392,14 +310,25 @@ TEST_F(CudaProgramTest, AKernelThatFailsLosesTheGpuButNotTheHost) {
   program->bind(data.buffer.view()).value();
   for (int step = 0; step < 3; ++step) program->run().value();
   const State saved = state_of(*program);
+  const auto gpu = gpu::Gpu::open(0).value();
+  const auto of_a_library = [&] { return gpu->check(TROUPE_CUDA_LIBRARY_ERROR, "a product").error().code; };
+  EXPECT_EQ(of_a_library(), Code::kInternal);
   emulator().fail_kernel(5);
   const Status failed = program->run();
   ASSERT_FALSE(failed.ok());
-  EXPECT_EQ(failed.error().code, Code::kInternal);
+  EXPECT_EQ(failed.error().code, Code::kLost);
   EXPECT_THAT(failed.error().message, HasSubstr("cuda:0"));
   EXPECT_THAT(failed.error().message, HasSubstr("illegal"));
-  EXPECT_FALSE(program->fetch().ok()) << "what the GPU had is gone, and nobody may save the old copy as new";
+  const Status fetched = program->fetch();
+  ASSERT_FALSE(fetched.ok()) << "what the GPU had is gone, and nobody may save the old copy as new";
+  EXPECT_EQ(fetched.error().code, Code::kLost);
   EXPECT_FALSE(program->run().ok());
+  EXPECT_EQ(of_a_library(), Code::kLost) << "which knows no more than that its call failed";
+  Graph graph(4);
+  graph.output("y", affine(graph.input("x", {3}), 2, 0));
+  const auto another = Program::compile(graph, {.device = kGpu});
+  ASSERT_FALSE(another.ok());
+  EXPECT_EQ(another.error().code, Code::kLost) << "of memory there would be enough";
   EXPECT_EQ(program->step(), 3);
   EXPECT_EQ(state_of(*program), saved) << "the copy of the last fetch";
   lost_ = true;

@@ -146,6 +146,26 @@ TEST_F(UpdateKernels, DecideWhetherAStepCounts) {
   });
 }
 
+TEST_F(UpdateKernels, DecideCountsTheStepBefore) {
+  each([](gpu::GpuUnderTest& gpu) {
+    const OnGpu<double> good(gpu, {4}), bad(gpu, {NAN});
+    std::vector<TroupeCudaRule> rows(3);
+    for (std::size_t row = 0; row < rows.size(); ++row) rows[row].max_global_norm = row == 1 ? 1.0F : 0.5F;
+    const OnGpu<TroupeCudaRule> rules(gpu, rows);
+    const OnGpu<TroupeCudaControl> state(gpu, {control(false, -1)});
+    const auto decide = [&](const OnGpu<double>& squares) {
+      const TroupeCudaGradient group{.squares = squares.get(), .blocks = 1, .norm_blocks = 1, .rules = rules.get()};
+      gpu.check(gpu.api().decide(&group, 1, state.get(), gpu.stream()), "decide");
+      const TroupeCudaControl got = state.read()[0];
+      return std::vector<float>{static_cast<float>(got.taken), static_cast<float>(got.skip), got.scale[0]};
+    };
+    EXPECT_THAT(decide(good), ElementsAre(0, 0, 0.25F));
+    EXPECT_THAT(decide(good), ElementsAre(1, 0, 0.5F)) << "the rule of row 1";
+    EXPECT_EQ(decide(bad)[0], 2);
+    EXPECT_THAT(decide(good), ElementsAre(2, 0, 0.25F)) << "the skipped step has used no row";
+  });
+}
+
 struct RuleCase {
   const char* name;
   TroupeCudaRule rule;
@@ -260,27 +280,29 @@ TEST_F(UpdateKernels, AveragesAndTargetsFollow) {
   each([](gpu::GpuUnderTest& gpu) {
     for (const std::int64_t count : kCounts) {
       for (const double decay : {0.99, 0.0}) {
-        for (const bool skip : {false, true}) {
+        for (const auto& [skip, due] : {std::pair{false, true}, {true, true}, {false, false}}) {
+          const bool stays = skip || !due;
           for (const std::size_t shift : {0, 1}) {
-            if (count > 100'000 && (skip || shift != 0)) continue;  // once is enough there
+            if (count > 100'000 && (stays || shift != 0)) continue;  // once is enough there
             const std::vector<float> values = numbers(count, 1);
             std::vector<float> average = numbers(count, 2);
             std::vector<std::uint16_t> shadow(values.size(), 0x4242);
             const OnGpu<float> on_values(gpu, values, shift), on_average(gpu, average, shift);
             const OnGpu<std::uint16_t> on_shadow(gpu, shadow, shift);
-            const OnGpu<TroupeCudaControl> state(gpu, {control(skip)});
+            const OnGpu<TroupeCudaControl> state(gpu, {control(skip, 1)});
+            const OnGpu<std::int32_t> flags(gpu, {due ? 0 : 1, due ? 1 : 0});
             gpu.check(gpu.api().follow(on_values.get(), on_average.get(), shift == 0 ? on_shadow.get() : nullptr, decay,
-                                       count, state.get(), gpu.stream()),
+                                       count, flags.get(), state.get(), gpu.stream()),
                       "follow");
-            if (!skip) {
+            if (!stays) {
               kernels_f32().average(values.data(), average.data(), nullptr, decay, 0, count);
               if (decay == 0) average = values;  // every bit
             }
             const std::vector<float> got = on_average.read();
             for (std::size_t i = 0; i < got.size(); ++i) {
-              ASSERT_NEAR(got[i], average[i], skip || decay == 0 ? 0 : 5e-7) << i << " of " << count;
+              ASSERT_NEAR(got[i], average[i], stays || decay == 0 ? 0 : 5e-7) << i << " of " << count;
             }
-            if (!skip && shift == 0) kernels_f32().to_bf16(got.data(), shadow.data(), 0, count);
+            if (!stays && shift == 0) kernels_f32().to_bf16(got.data(), shadow.data(), 0, count);
             ASSERT_EQ(on_shadow.read(), shadow) << count << " elements";
           }
         }
@@ -320,19 +342,6 @@ TEST_F(UpdateKernels, GradientsOfSeveralRunsAreAddedUp) {
         ASSERT_NEAR(got[i], (5 * first[i] + 3 * second[i]) * 0.125F, 1e-6) << i << " of " << count;
       }
     }
-  });
-}
-
-TEST_F(UpdateKernels, StepsAreCounted) {
-  each([](gpu::GpuUnderTest& gpu) {
-    const auto finish = [&](TroupeCudaControl state) {
-      const OnGpu<TroupeCudaControl> on_gpu(gpu, {state});
-      gpu.check(gpu.api().finish_step(on_gpu.get(), gpu.stream()), "finish_step");
-      const TroupeCudaControl got = on_gpu.read()[0];
-      return std::vector<int>{got.taken, got.skipped, got.in_a_row};
-    };
-    EXPECT_THAT(finish({.skip = 0, .taken = 3, .skipped = 2, .in_a_row = 2}), ElementsAre(4, 2, 0));
-    EXPECT_THAT(finish({.skip = 1, .taken = 3, .skipped = 2, .in_a_row = 2}), ElementsAre(3, 3, 3));
   });
 }
 

@@ -1,0 +1,58 @@
+#include <troupe/replay/fifo_rows.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include <troupe/replay/table_checks.hpp>
+
+namespace troupe::replay {
+
+Result<FifoRows> collect_rows(const TableOptions& options, const ImageHead& head,
+                              std::span<const std::vector<std::byte>> chunks, const RowSource& source) {
+  TROUPE_ASSIGN(const ItemsImage image, read_items(chunks, head));
+  const std::size_t count = image.items.size();
+  RowStore rows(options.signature, head.capacity);
+  for (std::size_t slot = 0; slot < count; ++slot) {
+    rows.add(static_cast<Slot>(slot));
+    rows.header(static_cast<Slot>(slot)) = image.items[slot];
+  }
+  KeyRing ring(head.capacity);
+  if (count > 0) ring.start(image.items[0].key);
+  const auto end = static_cast<Key>(image.head.counts.inserts);
+  Key first_taken = end - count;
+  Key end_taken = first_taken;
+  TROUPE_TRY(source([&](Key first, const BatchView& batch) -> Status {
+    TROUPE_TRY(detail::check_columns(options, batch, "restore"));
+    for (std::int64_t i = 0; i < batch.rows; ++i) {
+      const Key key = first + static_cast<Key>(i);
+      if (key < end - count || key >= end) continue;
+      if (end_taken == first_taken) first_taken = end_taken = key;
+      if (key != end_taken) {
+        return Error{Code::kCorrupt, fmt::format("restore table \"{}\": got the row of item {}, expected {}",
+                                                 options.name, key, end_taken)};
+      }
+      rows.write(ring.slot_of(key), batch, i);
+      ++end_taken;
+    }
+    return {};
+  }));
+  const std::size_t taken = end_taken - first_taken;
+  if (taken == count) return FifoRows{std::move(rows), count, image.head.counts, image.head.rng, 0};
+  // Some are missing; the others move together.
+  RowStore dense(options.signature, head.capacity);
+  for (std::size_t slot = 0; slot < taken; ++slot) {
+    const Slot from = ring.slot_of(first_taken + slot);
+    dense.add(static_cast<Slot>(slot));
+    dense.header(static_cast<Slot>(slot)) = rows.header(from);
+    std::ranges::copy(rows.payload(from), dense.payload(static_cast<Slot>(slot)).begin());
+  }
+  // No row at all: keys go on where they stood.
+  if (taken == 0) first_taken = end_taken = end;
+  const RateLimiterCounts counts{.inserts = static_cast<std::int64_t>(end_taken),
+                                 .samples = image.head.counts.samples,
+                                 .deletes = static_cast<std::int64_t>(first_taken)};
+  return FifoRows{std::move(dense), taken, counts, image.head.rng, static_cast<std::int64_t>(count - taken)};
+}
+
+}  // namespace troupe::replay

@@ -1,0 +1,48 @@
+#pragma once
+// Tables whose items leave in the order in which they came: there keys are consecutive and lie in consecutive slots,
+// modulo capacity, so that neither needs to be looked up, and somebody else can keep the rows as they come. Used by
+// both kinds of tables.
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include <troupe/core/error.hpp>
+#include <troupe/core/rng.hpp>
+#include <troupe/replay/rate_limiter.hpp>
+#include <troupe/replay/row_store.hpp>
+#include <troupe/replay/table.hpp>
+#include <troupe/replay/table_image.hpp>
+
+namespace troupe::replay {
+
+/// Which key lies in which slot.
+class KeyRing {
+ public:
+  explicit KeyRing(std::int64_t capacity) : capacity_(static_cast<Key>(capacity)) {}
+
+  /// `key` lies in slot 0, and its successors in those that follow.
+  void start(Key key) { shift_ = (capacity_ - key % capacity_) % capacity_; }
+  Slot slot_of(Key key) const { return static_cast<Slot>((key + shift_) % capacity_); }
+  /// The key in a slot, of those from `oldest` on.
+  Key key_in(Slot slot, Key oldest) const { return oldest + (slot + capacity_ - slot_of(oldest)) % capacity_; }
+
+ private:
+  Key capacity_;
+  Key shift_ = 0;
+};
+
+/// A table as it shall become: rows in slots 0..count-1.
+struct FifoRows {
+  RowStore rows;
+  std::size_t count = 0;
+  RateLimiterCounts counts;
+  Rng::State rng{};
+  std::int64_t missing = 0;  ///< items without rows
+};
+
+/// What Table::restore_items() makes of an image and the rows for it, for a table with this head.
+/// Errors: as restore_items().
+Result<FifoRows> collect_rows(const TableOptions& options, const ImageHead& head,
+                              std::span<const std::vector<std::byte>> chunks, const RowSource& source);
+
+}  // namespace troupe::replay
