@@ -133,8 +133,9 @@ class Planner {
   /// What of a node's operands is bfloat16.
   void choose_types(const Node& node, PlanNode& made) {
     const bool images = node.op != nullptr && (node.op->conv != nullptr || node.op->bf16_kernel != nullptr);
-    const bool product =
-        node.op != nullptr && node.op->gemm != nullptr && !is_skinny(node.op->gemm(largest_shapes(node), node.attr));
+    // The processor's own kernel for products of few rows takes float32; a GPU's library has no such exception.
+    const bool product = node.op != nullptr && node.op->gemm != nullptr &&
+                         (gpu_ || !is_skinny(node.op->gemm(largest_shapes(node), node.attr)));
     for (std::size_t i = 0; i < made.inputs.size(); ++i) {
       std::uint32_t& id = made.inputs[i];
       if (plan_.values[id].spec.dtype == DType::kI32) continue;

@@ -55,7 +55,9 @@ struct PlanOptions {
   int devices = 1;              ///< logical ones are taken modulo it
   DType compute = DType::kF32;  ///< kF32, kBF16 or kF64
   GemmBackend backend = GemmBackend::kAuto;
-  bool gpu = false;  ///< weights of convolutions are packed as the GPU's plug-in wants them, whatever `backend` says
+  /// Weights of convolutions are packed as the GPU's plug-in wants them, whatever `backend` says, and bfloat16 products
+  /// of few rows are no exception.
+  bool gpu = false;
 };
 
 struct Plan {
@@ -66,8 +68,9 @@ struct Plan {
   std::int64_t arena_bytes = 0;
 };
 
-/// In a bfloat16 program the operands of products are bfloat16 copies, and images (rank 4, split by rows) are stored as
-/// bfloat16 wherever their makers and readers know how; conversions stand between these and all others.
+/// In a bfloat16 program the operands of products are bfloat16 copies (on the processor not of is_skinny() ones), and
+/// images (rank 4, split by rows) are stored as bfloat16 wherever their makers and readers know how; conversions stand
+/// between these and all others.
 /// Errors: those of convolutions, see packed_bytes().
 Result<Plan> make_plan(const GraphData& data, const PlanOptions& options);
 /// Bytes of an element of a value in a program of this compute type.

@@ -234,42 +234,70 @@ cudaError_t categorical_mean_grad(const Call& call, cudaStream_t stream) {
   });
 }
 
-/// in: probs, reward, discount. Bellemare et al. 2017, Alg. 1, seen from the target's atoms: each collects what falls
-/// to it, in the order of the atoms that it comes from, so nothing is written twice.
-cudaError_t categorical_projection(const Call& call, cudaStream_t stream) {
-  const float* probs = data<const float>(call.in[0]);
-  const float *reward = data<const float>(call.in[1]), *discount = data<const float>(call.in[2]);
-  float* out = data<float>(call.out[0]);
+/// in: logits, next logits, reward, discount; out: loss of each row, its gradient by the logits. Bellemare et al. 2017,
+/// Alg. 1, seen from the target's atoms: a lane collects what falls to those that are its own, in the order of the next
+/// atoms that it comes from, so nothing is written twice. Where an atom falls is computed in float64: the shares are
+/// what a large number is above a whole one.
+cudaError_t categorical_td(const Call& call, cudaStream_t stream) {
+  const float *x = data<const float>(call.in[0]), *next = data<const float>(call.in[1]);
+  const float *reward = data<const float>(call.in[2]), *discount = data<const float>(call.in[3]);
+  float *loss = data<float>(call.out[0]), *gradient = data<float>(call.out[1]);
   const std::int64_t cols = call.in[0].cols;
-  const auto low = static_cast<float>(call.real[0]), step = static_cast<float>(call.real[1]);
-  const auto inverse = static_cast<float>(1 / call.real[1]), last = static_cast<float>(cols - 1);
+  const double low = call.real[0], step = call.real[1], last = static_cast<double>(cols - 1);
   return for_each_row(stream, call.in[0].rows, [=] __device__(std::int64_t row, int lane) {
     constexpr int kAtoms = 2;  // of each lane at once
-    const float* from = probs + row * cols;
-    // In units of atoms: b = (reward + discount * z_i - low) / step, clipped to the support.
-    const float start = (reward[row] + discount[row] * low - low) * inverse;
-    const float stride = discount[row] * step * inverse;
-    for (std::int64_t first = lane; first < cols; first += kAtoms * kWarp) {
-      float target[kAtoms], sum[kAtoms];
-      for (int k = 0; k < kAtoms; ++k) {
-        target[k] = static_cast<float>(first + k * kWarp);
-        sum[k] = 0;
+    constexpr unsigned kAll = 0xffffffffU;
+    const float *from = x + row * cols, *next_from = next + row * cols;
+    // Atom i falls to start + i * stride, in units of atoms: (reward + discount * z_i - low) / step.
+    const double stride = discount[row], start = (reward[row] + stride * low - low) / step;
+    // Of a reward or discount that has no place on any support the row must not look as if it had a target.
+    const bool known = start == start && stride - stride == 0;
+    const Normaliser now = normaliser(lane, cols, from), then = normaliser(lane, cols, next_from);
+    const float shift = known ? now.shift() : NAN, scale = known ? 1 / now.total : NAN, next_scale = 1 / then.total;
+    float sum = 0;
+    for (std::int64_t first = lane; first - lane < cols; first += kAtoms * kWarp) {
+      float target[kAtoms] = {};
+      for (std::int64_t begin = 0; begin < cols; begin += kWarp) {
+        // Each lane has one of the next atoms, which all of them then look at.
+        const std::int64_t own = begin + lane;
+        const float weight = own < cols ? then.exp_of(next_from[own]) * next_scale : 0;
+        double at = start + static_cast<double>(own) * stride;
+        at = at < 0 ? 0 : at > last ? last : at;  // clipped to the support
+        const double below = at < last ? floor(at) : last - 1;
+        const auto place = static_cast<float>(below), upper_share = static_cast<float>(at - below);
+        const float lower_part = weight * (1 - upper_share), upper_part = weight * upper_share;
+        const int count = cols - begin < kWarp ? static_cast<int>(cols - begin) : kWarp;
+        for (int source = 0; source < count; ++source) {
+          const float place_of = __shfl_sync(kAll, place, source);
+          const float lower = __shfl_sync(kAll, lower_part, source), upper = __shfl_sync(kAll, upper_part, source);
+          for (int k = 0; k < kAtoms; ++k) {
+            const float above = static_cast<float>(first + k * kWarp) - place_of;
+            target[k] += above == 0 ? lower : above == 1 ? upper : 0;
+          }
+        }
       }
-      fetch_ahead(
-          0, cols, 1, [&](std::int64_t i) { return from[i]; },
-          [&](std::int64_t i, float p) {
-            float b = start + static_cast<float>(i) * stride;
-            b = b < 0 ? 0 : b > last ? last : b;
-            for (int k = 0; k < kAtoms; ++k) {
-              // What falls to the atom below b, or to the one above it; else it is not above zero. A NaN stays one.
-              const float share = target[k] <= b ? 1 - (b - target[k]) : b - (target[k] - 1);
-              sum[k] += p * (share < 0 ? 0 : share);
-            }
-          });
       for (int k = 0; k < kAtoms; ++k) {
-        if (first + k * kWarp < cols) out[row * cols + first + k * kWarp] = sum[k];
+        const std::int64_t i = first + k * kWarp;
+        if (i >= cols) continue;
+        sum += target[k] * (shift - from[i]);
+        if (gradient != nullptr) gradient[row * cols + i] = now.exp_of(from[i]) * scale - target[k];
       }
     }
+    sum = warp_sum(sum);
+    if (loss != nullptr && lane == 0) loss[row] = sum;
+  });
+}
+/// in: gradient of each row's loss, the loss's own by the logits.
+cudaError_t categorical_td_grad(const Call& call, cudaStream_t stream) {
+  const float *g = data<const float>(call.in[0]), *gradient = data<const float>(call.in[1]);
+  float* out = data<float>(call.out[0]);
+  const std::int64_t cols = call.in[1].cols;
+  return for_each_row(stream, call.in[1].rows, [=] __device__(std::int64_t row, int lane) {
+    const std::int64_t at = row * cols;
+    const float factor = g[row];
+    over_row(
+        lane, cols, [&](std::int64_t i) { return gradient[at + i]; },
+        [&](std::int64_t i, float value) { out[at + i] = factor * value; });
   });
 }
 
@@ -285,7 +313,8 @@ constexpr Kernel kKernels[] = {
     {"is_in_top", f32_only<is_in_top, 1>},
     {"categorical_mean", f32_only<categorical_mean>},
     {"categorical_mean_grad", f32_only<categorical_mean_grad>},
-    {"categorical_projection", f32_only<categorical_projection>},
+    {"categorical_td", f32_only<categorical_td>},
+    {"categorical_td_grad", f32_only<categorical_td_grad>},
 };
 
 }  // namespace

@@ -22,9 +22,7 @@ Losses build_losses(Graph& graph, const Options& options, const StepInputs& inpu
   const Var action = policy_network(graph, policy, options, next_observation);
   const Var next_action = policy_network(graph, policy_target, options, next_observation);
   const Var next_logits = critic_network(graph, critic_target, options, next_observation, next_action);
-  const Var target_probs =
-      categorical_projection(softmax(next_logits), inputs["reward"], inputs["discount"], options.support);
-  const Var td_error = softmax_cross_entropy(logits, target_probs);
+  const Var td_error = categorical_td(logits, next_logits, inputs["reward"], inputs["discount"], options.support);
   const Var critic_loss = mean(options.importance_weights ? mul(td_error, inputs["weight"]) : td_error);
 
   // Policy: ascends the critic's mean along dQ/da, clipped in each row (rlax's dpg_loss).

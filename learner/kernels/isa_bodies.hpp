@@ -1,5 +1,6 @@
 #pragma once
 // Fills a table with this translation unit's bodies.
+#include <troupe/learner/kernels/categorical_bodies.hpp>
 #include <troupe/learner/kernels/gemm_bodies.hpp>
 #include <troupe/learner/kernels/image_bodies.hpp>
 #include <troupe/learner/kernels/kernel_bodies.hpp>
@@ -40,6 +41,7 @@ constexpr troupe::learner::ImageTable make_image_table() {
 template <class V>
 constexpr troupe::learner::KernelTable make_table(troupe::DType dtype, const char* instruction_set) {
   using K = Kernels<V>;
+  using C = CategoricalKernels<V>;
   using N = NormKernels<V>;
   using B = BatchNormKernels<V, typename V::T>;
   troupe::learner::KernelTable table{
@@ -86,9 +88,10 @@ constexpr troupe::learner::KernelTable make_table(troupe::DType dtype, const cha
       .log_softmax_grad = K::log_softmax_grad,
       .softmax_cross_entropy = K::softmax_cross_entropy,
       .softmax_cross_entropy_grad = K::softmax_cross_entropy_grad,
-      .categorical_mean = K::categorical_mean,
-      .categorical_mean_grad = K::categorical_mean_grad,
-      .categorical_projection = K::categorical_projection,
+      .categorical_mean = C::categorical_mean,
+      .categorical_mean_grad = C::categorical_mean_grad,
+      .categorical_td = C::categorical_td,
+      .categorical_td_grad = C::categorical_td_grad,
       .clip_row_norm = K::clip_row_norm,
       .image = make_image_table<V, typename V::T>(),
       .skinny = Skinny<V>::run,

@@ -400,12 +400,27 @@ struct Kernels {
   static void scale_row(T* x, std::int64_t cols, T factor) {
     for_vectors<V>(cols, [&](std::int64_t i, int n) { store(load<V>(x, i, n) * V::set(factor), x, i, n); });
   }
+  /// The softmax of a row is exp(x - maximum) / total.
+  struct Normaliser {
+    T maximum, total;
+    /// What is subtracted from a logit to make it the logarithm of a probability.
+    T shift() const { return maximum + log_of(total); }
+  };
+  /// Of a row, whose softmax goes to `probs` unless that is null.
+  static Normaliser softmax_row(const T* x, T* probs, std::int64_t cols) {
+    const T maximum = reduce_max(x, cols);
+    if (probs == nullptr) {
+      return {maximum,
+              reduce_sum(cols, [&](std::int64_t i, int n) { return exp(load<V>(x, i, n) - V::set(maximum)); })};
+    }
+    const T total = exp_row(x, probs, cols, maximum);
+    scale_row(probs, cols, T(1) / total);
+    return {maximum, total};
+  }
   static void softmax(const KernelArgs& args) {
     const std::int64_t cols = args.in[0].cols;
-    const T* x = args.in[0].as<T>();
-    T* out = args.out[0].as<T>();
-    for (std::int64_t row = 0; row < args.in[0].rows; ++row, x += cols, out += cols) {
-      scale_row(out, cols, T(1) / exp_row(x, out, cols, reduce_max(x, cols)));
+    for (std::int64_t row = 0; row < args.in[0].rows; ++row) {
+      softmax_row(args.in[0].as<T>() + row * cols, args.out[0].as<T>() + row * cols, cols);
     }
   }
   /// in: gradient, output. y * (g - sum(g y)).
@@ -425,9 +440,7 @@ struct Kernels {
     const T* x = args.in[0].as<T>();
     T* out = args.out[0].as<T>();
     for (std::int64_t row = 0; row < args.in[0].rows; ++row, x += cols, out += cols) {
-      const T maximum = reduce_max(x, cols);
-      const T total = reduce_sum(cols, [&](std::int64_t i, int n) { return exp(load<V>(x, i, n) - V::set(maximum)); });
-      const V shift = V::set(maximum + log_of(total));
+      const V shift = V::set(softmax_row(x, nullptr, cols).shift());
       for_vectors<V>(cols, [&](std::int64_t i, int n) { store(load<V>(x, i, n) - shift, out, i, n); });
     }
   }
@@ -448,17 +461,9 @@ struct Kernels {
     const T *x = args.in[0].as<T>(), *target = args.in[1].as<T>();
     T *loss = args.out[0].as<T>(), *probs = args.out[1].as<T>();
     for (std::int64_t row = 0; row < args.in[0].rows; ++row, x += cols, target += cols) {
-      const T maximum = reduce_max(x, cols);
-      T total;
-      if (probs != nullptr) {
-        total = exp_row(x, probs, cols, maximum);
-        scale_row(probs, cols, T(1) / total);
-        probs += cols;
-      } else {
-        total = reduce_sum(cols, [&](std::int64_t i, int n) { return exp(load<V>(x, i, n) - V::set(maximum)); });
-      }
+      const Normaliser of = softmax_row(x, probs == nullptr ? nullptr : probs + row * cols, cols);
       if (loss == nullptr) continue;
-      const V shift = V::set(maximum + log_of(total));
+      const V shift = V::set(of.shift());
       loss[row] =
           reduce_sum(cols, [&](std::int64_t i, int n) { return load<V>(target, i, n) * (shift - load<V>(x, i, n)); });
     }
@@ -476,77 +481,6 @@ struct Kernels {
       });
     }
   }
-  /// The value of atom i: real[0] + i * real[1].
-  static V atoms(const KernelArgs& args, std::int64_t first) {
-    T lane[V::kLanes];
-    for (int i = 0; i < V::kLanes; ++i) {
-      lane[i] = static_cast<T>(args.attr->real[0] + static_cast<double>(first + i) * args.attr->real[1]);
-    }
-    return V::load(lane);
-  }
-  /// in: logits; out: mean over the atoms, softmax of the logits.
-  static void categorical_mean(const KernelArgs& args) {
-    const std::int64_t cols = args.in[0].cols;
-    const T* x = args.in[0].as<T>();
-    T* probs = args.out[1].as<T>();
-    for (std::int64_t row = 0; row < args.in[0].rows; ++row, x += cols) {
-      const T maximum = reduce_max(x, cols);
-      V sum = V::set(0), weighted = V::set(0);
-      for_vectors<V>(cols, [&](std::int64_t i, int n) {
-        V value = exp(load<V>(x, i, n) - V::set(maximum));
-        if (n != V::kLanes) value = value.keep(n, 0);
-        if (probs != nullptr) store(value, probs, i, n);
-        sum = sum + value;
-        weighted = weighted + value * atoms(args, i);
-      });
-      const T scale = T(1) / sum.sum();
-      if (args.out[0].data != nullptr) args.out[0].as<T>()[row] = weighted.sum() * scale;
-      if (probs != nullptr) {
-        scale_row(probs, cols, scale);
-        probs += cols;
-      }
-    }
-  }
-  /// in: gradient of each row's mean, softmax of the logits, mean. g p (z - mean).
-  static void categorical_mean_grad(const KernelArgs& args) {
-    const std::int64_t cols = args.in[1].cols;
-    const T *g = args.in[0].as<T>(), *probs = args.in[1].as<T>(), *mean = args.in[2].as<T>();
-    T* out = args.out[0].as<T>();
-    for (std::int64_t row = 0; row < args.in[1].rows; ++row, probs += cols, out += cols) {
-      const V factor = V::set(g[row]), centre = V::set(mean[row]);
-      for_vectors<V>(cols, [&](std::int64_t i, int n) {
-        store(factor * load<V>(probs, i, n) * (atoms(args, i) - centre), out, i, n);
-      });
-    }
-  }
-  /// in: probs, reward, discount. real[0]: lowest atom, real[1]: distance of atoms. Bellemare et al. 2017, Alg. 1.
-  static void categorical_projection(const KernelArgs& args) {
-    const std::int64_t cols = args.in[0].cols;
-    const T *probs = args.in[0].as<T>(), *reward = args.in[1].as<T>(), *discount = args.in[2].as<T>();
-    T* out = args.out[0].as<T>();
-    const T low = static_cast<T>(args.attr->real[0]), inverse = static_cast<T>(1 / args.attr->real[1]);
-    const T step = static_cast<T>(args.attr->real[1]), last = static_cast<T>(cols - 1);
-    zero(out, args.out[0].elements());
-    for (std::int64_t row = 0; row < args.in[0].rows; ++row, probs += cols, out += cols) {
-      // In units of atoms: b = (reward + discount * z_i - low) / step, clipped to the support.
-      const T start = (reward[row] + discount[row] * low - low) * inverse;
-      const T stride = discount[row] * step * inverse;
-      for (std::int64_t i = 0; i < cols; ++i) {
-        T b = start + static_cast<T>(i) * stride;
-        if (b != b) {  // of a reward or discount that is not finite: it has no atom, and must not look as if it had
-          out[0] = b;
-          continue;
-        }
-        b = b < 0 ? 0 : b > last ? last : b;
-        std::int64_t lower = static_cast<std::int64_t>(b);
-        lower = lower > cols - 2 ? cols - 2 : lower;
-        const T upper_share = b - static_cast<T>(lower);
-        out[lower] += probs[i] * (1 - upper_share);
-        out[lower + 1] += probs[i] * upper_share;
-      }
-    }
-  }
-
   // ---- gradients ----
 
   /// Rows longer than real[0] are scaled down to it.

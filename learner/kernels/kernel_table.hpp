@@ -56,7 +56,7 @@ struct KernelTable {
   KernelFn sum_all, sum_last, broadcast_last;
   KernelFn softmax, softmax_grad, log_softmax, log_softmax_grad;
   KernelFn softmax_cross_entropy, softmax_cross_entropy_grad;
-  KernelFn categorical_mean, categorical_mean_grad, categorical_projection;
+  KernelFn categorical_mean, categorical_mean_grad, categorical_td, categorical_td_grad;
   KernelFn clip_row_norm;
   KernelFn cast_bf16, cast_f32;
 

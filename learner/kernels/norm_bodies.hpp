@@ -103,17 +103,9 @@ struct NormKernels {
     T *loss = args.out[0].as<T>(), *probs = args.out[1].as<T>();
     const T smoothing = static_cast<T>(args.attr->real[0]);
     for (std::int64_t row = 0; row < args.in[0].rows; ++row, x += cols) {
-      const T maximum = K::reduce_max(x, cols);
-      T total;
-      if (probs != nullptr) {
-        total = K::exp_row(x, probs, cols, maximum);
-        K::scale_row(probs, cols, T(1) / total);
-        probs += cols;
-      } else {
-        total = K::reduce_sum(cols, [&](std::int64_t i, int n) { return exp(load<V>(x, i, n) - V::set(maximum)); });
-      }
+      const auto of = K::softmax_row(x, probs == nullptr ? nullptr : probs + row * cols, cols);
       if (loss == nullptr) continue;
-      const T shift = maximum + K::log_of(total);
+      const T shift = of.shift();
       const bool known = label[row] >= 0 && label[row] < cols;
       T value = known ? (T(1) - smoothing) * (shift - x[label[row]]) : not_a_number();
       if (smoothing != 0) {

@@ -36,6 +36,8 @@ struct Float {
   FloatVector v;
 
   static Float set(T x) { return {x - FloatVector{}}; }
+  /// first, first + 1, ...
+  static Float count_from(T first) { return {first + __builtin_convertvector(kLaneIndex, FloatVector)}; }
   static Float load(const T* p) {
     Float x;
     __builtin_memcpy(&x.v, p, sizeof x.v);
@@ -99,6 +101,12 @@ inline Float sqrt(Float a) {
   for (int i = 0; i < Float::kLanes; ++i) a.v[i] = __builtin_sqrtf(a.v[i]);
   return a;
 #endif
+}
+
+/// To a whole number, ties to even, for |x| up to 2^22.
+inline Float round(Float x) {
+  const FloatVector magic = Float::set(12582912.0F).v;  // 1.5 * 2^23, where the last digit is 1
+  return {(x.v + magic) - magic};
 }
 
 /// x = n ln 2 + r with |r| <= ln 2 / 2: returns r and 2^n. Cody-Waite in two steps, Cephes' constants.
@@ -180,6 +188,7 @@ struct Double {
   double v;
 
   static Double set(T x) { return {x}; }
+  static Double count_from(T first) { return {first}; }
   static Double load(const T* p) { return {*p}; }
   void store(T* p) const { *p = v; }
   static Double load(const T* p, int) { return {*p}; }
@@ -197,6 +206,7 @@ inline Double min(Double a, Double b) { return {a.v < b.v ? a.v : b.v}; }
 inline Double if_greater(Double a, Double b, Double yes, Double no) { return a.v > b.v ? yes : no; }
 inline Double if_above(Double a, Double b, Double yes, Double no) { return a.v > b.v || a.v != a.v ? yes : no; }
 inline Double if_equal(Double a, Double b, Double yes, Double no) { return a.v == b.v ? yes : no; }
+inline Double round(Double a) { return {__builtin_rint(a.v)}; }
 inline Double sqrt(Double a) { return {__builtin_sqrt(a.v)}; }
 inline Double exp(Double x) { return {__builtin_exp(x.v)}; }
 inline Double expm1(Double x) { return {__builtin_expm1(x.v)}; }

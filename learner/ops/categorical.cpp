@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include <troupe/learner/ops/internal.hpp>
 
 namespace troupe::learner {
@@ -42,7 +44,7 @@ constexpr OpDef kLogSoftmax{
     },
 };
 
-/// Gradients of ops that give a number for each row and keep the softmax: that number's gradient, softmax, one more.
+/// Gradients of ops that give a number for each row and keep a matrix: that number's gradient, the matrix, maybe more.
 Inferred infer_row_grad(Specs in, const Attr&) {
   TROUPE_ASSIGN(const Place place, combine_places(in, 1));
   return std::vector<ValueSpec>{{in[1].shape, DType::kF32, place}};
@@ -95,19 +97,35 @@ constexpr OpDef kCategoricalMean{
     },
 };
 
-constexpr OpDef kProjection{
-    .name = "categorical_projection",
+constexpr OpDef kTdGrad{
+    .name = "categorical_td_grad",
+    .infer = infer_row_grad,
+    .kernel = [](const KernelTable& table) { return table.categorical_td_grad; },
+    .overwrites = 2,
+};
+// real: lowest atom, distance of atoms. Outputs: loss of each row; its gradient by the logits.
+constexpr OpDef kTd{
+    .name = "categorical_td",
     .infer = [](Specs in, const Attr& attr) -> Inferred {
-      TROUPE_TRY(check_real(in, 3));
-      const Shape& probs = in[0].shape;
-      const bool fits = probs.rank() == 2 && probs[1] == attr.integer[0] && in[1].shape == Shape{probs[0]} &&
-                        in[2].shape == Shape{probs[0]};
-      if (!fits || in[1].place != in[0].place || in[2].place != in[0].place) {
-        return shape_error(in, fmt::format("[rows, {}], [rows] and [rows], split alike", attr.integer[0]));
+      TROUPE_TRY(check_real(in, 4));
+      const ValueSpec& logits = in[0];
+      const bool fits = logits.shape.rank() == 2 && logits.shape[1] == attr.integer[0] && in[1].shape == logits.shape &&
+                        in[2].shape == Shape{logits.shape[0]} && in[3].shape == in[2].shape;
+      if (!fits || std::ranges::count(in, logits.place, &ValueSpec::place) != 4) {
+        return shape_error(in, fmt::format("two of [rows, {}] and two of [rows], split alike", attr.integer[0]));
       }
-      return same_shape(in.first(1), 0);
+      TROUPE_ASSIGN(const std::vector<ValueSpec> gradient, same_shape(in.first(1), 0));
+      return std::vector<ValueSpec>{{in[2].shape, DType::kF32, logits.place}, gradient[0]};
     },
-    .kernel = [](const KernelTable& table) { return table.categorical_projection; },
+    .kernel = [](const KernelTable& table) { return table.categorical_td; },
+    .vjp = [](const VjpArgs& args) -> std::vector<Var> {
+      if (args.needs[1] || args.needs[2] || args.needs[3]) {
+        args.graph.fail(Code::kInvalidArgument,
+                        "categorical_td: next_logits, reward and discount have no gradient; use stop_gradient()");
+        return {};
+      }
+      return {args.graph.emit1(kTdGrad, {args.out_grads[0], args.outputs[1]})};
+    },
 };
 
 /// Atoms as the kernels read them. False, after reporting, for a support that is none.
@@ -135,10 +153,10 @@ Var categorical_mean(Var logits, const Support& support) {
   if (!logits || !support_attr(*logits.graph, support, &attr)) return {};
   return logits.graph->emit1(kCategoricalMean, {logits}, attr);
 }
-Var categorical_projection(Var probs, Var reward, Var discount, const Support& support) {
+Var categorical_td(Var logits, Var next_logits, Var reward, Var discount, const Support& support) {
   Attr attr;
-  if (!probs || !reward || !discount || !support_attr(*probs.graph, support, &attr)) return {};
-  return probs.graph->emit1(kProjection, {probs, reward, discount}, attr);
+  if (!logits || !next_logits || !reward || !discount || !support_attr(*logits.graph, support, &attr)) return {};
+  return logits.graph->emit1(kTd, {logits, next_logits, reward, discount}, attr);
 }
 
 }  // namespace troupe::learner

@@ -18,9 +18,11 @@ Var log_softmax(Var logits);
 Var softmax_cross_entropy(Var logits, Var target_probs);
 /// Mean of the distribution softmax(logits) over the support: [rows, count] -> [rows].
 Var categorical_mean(Var logits, const Support& support);
-/// The projection of reward + discount * z onto the support (Bellemare et al. 2017, Alg. 1; also the L2 projection of
-/// D4PG's Eq. 3). probs: [rows, count], rows sum to 1; reward, discount: [rows], discount is gamma^n and 0 at the end
-/// of an episode. Returns [rows, count] with rows that sum to 1. Has no gradient: it makes targets.
-Var categorical_projection(Var probs, Var reward, Var discount, const Support& support);
+/// The loss of C51 (Bellemare et al. 2017, Alg. 1) and D4PG (Eq. 3): the cross-entropy of softmax(logits) to the
+/// distribution of reward + discount * z, z by softmax(next_logits), projected onto the support. logits, next_logits:
+/// [rows, count]; reward, discount: [rows], discount is gamma^n and 0 at the end of an episode. Returns [rows], never
+/// negative; NaN where reward or discount is one or the discount is infinite, so that the step is skipped and counted.
+/// Only the logits have a gradient.
+Var categorical_td(Var logits, Var next_logits, Var reward, Var discount, const Support& support);
 
 }  // namespace troupe::learner

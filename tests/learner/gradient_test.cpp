@@ -150,6 +150,10 @@ std::vector<Case> cases() {
        {row, {{7}, false, 0, 1, false}},
        [](auto& v) { return softmax_cross_entropy(v[0], v[1]); }},
       {"CategoricalMean", "categorical_mean", {row}, [](auto& v) { return categorical_mean(v[0], kSupport); }},
+      {"CategoricalTd",
+       "categorical_td",
+       {row, {{7}, false, -2, 2, false}, {{}, false, -1, 1, false}, {{}, false, 0, 1, false}},
+       [](auto& v) { return categorical_td(v[0], v[1], v[2], v[3], kSupport); }},
       {"LabelCrossEntropy",
        "label_cross_entropy",
        {row, label},
@@ -243,7 +247,6 @@ std::vector<Case> cases() {
 const std::set<std::string> kElsewhere{
     "stop_gradient",              // StopGradient.*
     "clip_gradient_by_row_norm",  // ClipGradient.*
-    "categorical_projection",     // has no gradient; categorical_test.cpp
     "count_rows",                 // has no gradient; program_test.cpp
     "joint",                      // joint_test.cpp: its function is the caller's
     "is_correct",                 // has no gradient; losses_test.cpp

@@ -5,7 +5,9 @@
 #include <sstream>
 
 #include <troupe/learner/ops/categorical.hpp>
+#include <troupe/learner/ops/gradient.hpp>
 #include <troupe/learner/ops/linear.hpp>
+#include <troupe/learner/ops/losses.hpp>
 #include <troupe/learner/ops/norm.hpp>
 #include <troupe/learner/ops/reduce.hpp>
 #include <troupe/learner/ops/shaping.hpp>
@@ -63,10 +65,20 @@ TEST(Graph, ReportsEachKindOfMistake) {
   EXPECT_THAT(error([](Graph& g, Var) { g.constant({2}, {1}); }), HasSubstr("1 values for shape [2]"));
   EXPECT_THAT(error([](Graph& g, Var) { g.target(g.target(g.group("a"), 1), 1); }), HasSubstr("online group"));
   EXPECT_THAT(error([](Graph& g, Var x) {
-                const Var reward = reshape(slice(x, 0, 1), {4});
-                g.gradients(mean(categorical_projection(x, reward, reward, {0, 1, 3})), std::array{x});
+                g.gradients(mean(is_correct(x, g.input("label", {}, DType::kI32))), std::array{x});
               }),
-              HasSubstr("categorical_projection has no gradient"));
+              HasSubstr("is_in_top has no gradient"));
+  EXPECT_THAT(error([](Graph&, Var x) {
+                const Var reward = reshape(slice(x, 0, 1), {4});
+                categorical_td(x, x, x, reward, {0, 1, 3});
+              }),
+              HasSubstr("two of [rows, 3] and two of [rows], split alike"));
+  EXPECT_THAT(
+      error([](Graph& g, Var x) {
+        const Var reward = reshape(slice(x, 0, 1), {4});
+        g.gradients(mean(categorical_td(x, stop_gradient(x), reward, stop_gradient(reward), {0, 1, 3})), std::array{x});
+      }),
+      HasSubstr("next_logits, reward and discount have no gradient; use stop_gradient()"));
   Graph other(4);
   const Var foreign = other.input("x", {3});
   EXPECT_THAT(error([&](Graph&, Var x) { add(x, foreign); }), HasSubstr("another graph"));

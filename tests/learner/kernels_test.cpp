@@ -1,5 +1,6 @@
 // Every kernel of every instruction set that this machine runs, against the float64 body, on sizes around the vector
 // widths. Outputs lie between guards, because tails are written with masks.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -116,6 +117,12 @@ std::vector<KernelCase> kernel_cases() {
        {E::kColumn, E::kFull, E::kColumn},
        {E::kFull},
        {.real = {-10, 0.5}}},
+      {"categorical_td",
+       &K::categorical_td,
+       {E::kFull, E::kFull, E::kColumn, E::kColumn},
+       {E::kColumn, E::kFull},
+       {.real = {-10, 0.5}}},
+      {"categorical_td_grad", &K::categorical_td_grad, {E::kColumn, E::kFull}, {E::kFull}},
       {"clip_row_norm", &K::clip_row_norm, {E::kFull}, {E::kFull}, {.real = {2}}},
       {"batch_moments",
        &K::batch_moments,
@@ -195,6 +202,47 @@ TEST_P(KernelOf, AgreesWithFloat64OnEveryInstructionSet) {
 
 INSTANTIATE_TEST_SUITE_P(Kernels, KernelOf, testing::ValuesIn(kernel_cases()),
                          [](const auto& info) { return info.param.name; });
+
+/// The atoms' places follow from data, so what data might say must not lead out of a row.
+TEST(CategoricalTd, StaysWithinItsRowsWhateverRewardAndDiscountAre) {
+  const double values[] = {0, 1, -1, 3.3e38, -3.3e38, 1e-40, INFINITY, -INFINITY, NAN};
+  constexpr auto kValues = static_cast<std::int64_t>(std::size(values));
+  for (const Size size : {Size{kValues * kValues, 2}, {kValues * kValues, 17}, {kValues * kValues, 51}}) {
+    std::vector<std::vector<double>> inputs(4);
+    Rng rng(3);
+    for (std::size_t i = 0; i < 2; ++i) {
+      for (std::int64_t k = 0; k < size.rows * size.cols; ++k) inputs[i].push_back(static_cast<float>(rng.normal()));
+    }
+    for (const double reward : values) {
+      for (const double discount : values) {
+        inputs[2].push_back(reward);
+        inputs[3].push_back(discount);
+      }
+    }
+    const KernelCase c{"categorical_td",
+                       nullptr,
+                       {Extent::kFull, Extent::kFull, Extent::kColumn, Extent::kColumn},
+                       {Extent::kColumn, Extent::kFull},
+                       {.real = {-10, 0.5}}};
+    for (const KernelTable* table : tables()) {
+      const auto got = run<float>(table->categorical_td, c, size, inputs);  // which looks at the guards
+      for (std::size_t row = 0; row < got[0].size(); ++row) {
+        const double reward = inputs[2][row], discount = inputs[3][row];
+        const bool known = !std::isnan(reward) && std::isfinite(static_cast<float>(discount * 1e3));
+        const std::string which = fmt::format("{} atoms, reward {}, discount {}", size.cols, reward, discount);
+        EXPECT_TRUE(!known || got[0][row] >= 0) << which;
+        EXPECT_TRUE((std::isfinite(discount) && !std::isnan(reward)) || std::isnan(got[0][row])) << which;
+        double sum = 0;
+        for (std::size_t i = 0; i < static_cast<std::size_t>(size.cols); ++i) {
+          const float gradient = got[1][row * static_cast<std::size_t>(size.cols) + i];
+          EXPECT_EQ(std::isnan(gradient), std::isnan(got[0][row])) << which;
+          sum += gradient;
+        }
+        EXPECT_TRUE(!known || std::abs(sum) < 5e-6) << which << ": two distributions, a rounding for each atom";
+      }
+    }
+  }
+}
 
 TEST(KernelMath, StaysWithinTheStatedErrorBounds) {
   struct Function {

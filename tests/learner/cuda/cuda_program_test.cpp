@@ -260,6 +260,21 @@ TEST_F(CudaProgramTest, Bfloat16StaysWithinItsRounding) {
   EXPECT_LT(largest_difference(state_of(*twins.gpu), state_of(*twins.cpu)), 1e-3);
 }
 
+TEST_F(CudaProgramTest, Bfloat16OperandsAreThoseOfProductsOfFewRowsToo) {
+  const std::vector<float> x{1.001953125F, 3};  // the first lies between two numbers of bfloat16, nearer to 1
+  for (const Device device : {Device{}, kGpu}) {
+    Graph graph(2);
+    const Var weight = graph.param(graph.group("net"), "weight", {1, 1}, Init::constant(1));
+    graph.output("y", matmul(graph.input("x", {1}), weight));
+    const auto program = Program::compile(graph, {.device = device, .compute = DType::kBF16}).value();
+    program->bind("x", std::span<const float>(x)).value();
+    program->run().value();
+    // The processor has a float32 kernel for these.
+    EXPECT_EQ(program->output("y")[0], device.is_gpu() ? 1 : x[0]) << to_string(device);
+    EXPECT_EQ(program->output("y")[1], 3);
+  }
+}
+
 TEST_F(CudaProgramTest, StateGoesToTheHostAndBack) {
   const auto program = net({.device = kGpu, .seed = 3}, {.rule = Adam{.learning_rate = 0.01}});
   const Data data(x_signature(), kRows, 1);

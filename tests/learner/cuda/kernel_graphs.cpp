@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
 #include <ostream>
 
 #include <troupe/learner/ops/batch_norm.hpp>
@@ -165,15 +166,19 @@ void reductions(Graph& graph, const Sizes& sizes) {
 void distributions(Graph& graph, const Sizes& sizes) {
   Build build(graph, sizes);
   const Var a = build.x(), deep = build.input({3, sizes.cols});
-  const Var probs = softmax(build.x());
+  const Var probs = softmax(build.x()), next = build.x();
   build.differentiate(softmax(a), {a});
   build.differentiate(log_softmax(a), {a});
   build.differentiate(log_softmax(deep), {deep});
   build.differentiate(softmax_cross_entropy(a, stop_gradient(probs)), {a});
   const Support support{-2, 3, sizes.cols};
   build.differentiate(categorical_mean(a, support), {a});
-  categorical_projection(probs, build.input({}), build.input({}, "positive"), support);
-  categorical_projection(probs, build.input({}), affine(build.input({}), 0, 0), support);
+  const Var reward = build.input({}), discount = build.input({}, "positive");
+  build.differentiate(categorical_td(a, next, reward, discount, support), {a});
+  categorical_td(a, next, reward, affine(discount, 0), support);         // ends of episodes
+  categorical_td(a, next, affine(reward, 100), discount, support);       // beyond the support
+  categorical_td(a, next, affine(reward, INFINITY), discount, support);  // far beyond it
+  categorical_td(a, next, reward, affine(discount, INFINITY), support);  // NaN
   for (const double smoothing : {0.0, 0.1}) {
     build.differentiate(label_cross_entropy(a, build.integers({}, sizes.cols), smoothing), {a});
   }
