@@ -31,20 +31,30 @@ build_targets() {
 }
 
 # Names of shared libraries that only a machine with a GPU should bring, or that belong to its system.
-left_to_the_machine='/(ld-linux|libc|libm|libdl|librt|libpthread|libresolv|libcublas|libcudnn|libnvrtc|libnccl|libcuda)[-.a-zA-Z0-9_]*\.so'
+left_to_the_machine='/(ld-linux|libc|libm|libdl|librt|libpthread|libresolv|libstdc\+\+|libgcc_s|libcublas|libcudnn|libnvrtc|libnccl|libcuda)[-.a-zA-Z0-9_]*\.so'
 
 pack() {
   local archive=${1:?usage: tools/gpu_checks.sh pack ARCHIVE.tar.gz} work target
   build_targets
   work=$(mktemp -d) && trap 'rm -rf "$work"' EXIT
   local tree=$work/troupe
-  mkdir -p "$tree/build/release/bin" "$tree/build/release/lib/needed"
+  mkdir -p "$tree/build/release/bin" "$tree/build/release/programs" "$tree/build/release/lib/needed"
   for target in "${targets[@]}"; do
     [ -x "$bin/$target" ] || die "there is no $bin/$target"
-    cp "$bin/$target" "$tree/build/release/bin/"
+    cp "$bin/$target" "$tree/build/release/programs/"
   done
   cp -r "$build"/lib/*.so "$build/lib/emulated" "$tree/build/release/lib/"
   find "$tree" -type f -exec strip --strip-unneeded {} +
+  # Programs find their libraries by a script of their name: the rivals' Python must not find them.
+  for target in "${targets[@]}"; do
+    cat >"$tree/build/release/bin/$target" <<'SCRIPT'
+#!/bin/sh
+build=$(dirname "$(dirname "$(readlink -f "$0")")")
+export LD_LIBRARY_PATH="$build/lib/needed:$TROUPE_CUDA_FOLDERS:$LD_LIBRARY_PATH"
+exec "$build/programs/$(basename "$0")" "$@"
+SCRIPT
+    chmod +x "$tree/build/release/bin/$target"
+  done
   # Of the libraries of the processor's side; the plug-ins need CUDA's alone.
   for target in "${targets[@]}"; do ldd "$bin/$target"; done | sed -n 's/.*=> \(\/[^ ]*\).*/\1/p' | sort -u |
     grep -Ev "$left_to_the_machine|^$build/" | xargs -r cp -L -t "$tree/build/release/lib/needed"
@@ -89,16 +99,15 @@ PYTHON
   [ -z "$found" ] || dirname "$found"
 }
 
+# Where a packed build finds CUDA's libraries; one that was made here knows it.
 find_libraries() {
   local library folder
-  export TROUPE_PLUGIN_PATH=$build/lib
-  LD_LIBRARY_PATH=${LD_LIBRARY_PATH:-}
-  [ ! -d "$build/lib/needed" ] || LD_LIBRARY_PATH=$build/lib/needed:$LD_LIBRARY_PATH
+  export TROUPE_PLUGIN_PATH=$build/lib TROUPE_CUDA_FOLDERS=
+  [ -d "$build/programs" ] || return 0
   for library in libcublasLt.so.13 libcudnn.so.9 libnvrtc.so.13 libnccl.so.2; do
     folder=$(folder_of "$library")
-    if [ -n "$folder" ]; then LD_LIBRARY_PATH=$LD_LIBRARY_PATH:$folder; else say "no $library is to be found here"; fi
+    if [ -n "$folder" ]; then TROUPE_CUDA_FOLDERS+=$folder:; else say "no $library is to be found here"; fi
   done
-  export LD_LIBRARY_PATH
 }
 
 declare -a results=()
@@ -141,7 +150,7 @@ sanitizer() {
   fi
   local tool
   for tool in memcheck racecheck; do
-    check "$tool" "$found" --tool "$tool" --error-exitcode 9 "$bin/cuda_kernels_test"
+    check "$tool" "$found" --tool "$tool" --target-processes all --error-exitcode 9 "$bin/cuda_kernels_test"
   done
 }
 
