@@ -6,7 +6,8 @@
 // A step is one launch: rules and inputs go over, kernels run, gradients are judged and applied, metrics and outputs
 // come back, all recorded once as a CUDA graph and then replayed. What a step consists of depends on few numbers
 // (Variant below), and each combination has graphs of its own; the first step of each runs without one, which also
-// loads its kernels. Functions of joints and reductions over replicas run on the host between two graphs.
+// loads its kernels. Functions of joints and reductions over replicas run between two graphs: called by the host, on
+// copies in its memory or, where the replicas' group has its values on this GPU, on what is there (cuda_meeting.cpp).
 #include <array>
 #include <cstdint>
 #include <map>
@@ -47,6 +48,7 @@ class CudaProgram {
 
  private:
   class Builder;
+  class Memory;
   struct Node {
     std::string_view name;
     const TroupeCudaKernel* kernel = nullptr;  ///< null: a convolution or a joint
@@ -92,7 +94,11 @@ class CudaProgram {
   Status enqueue_assigns();
   Status enqueue_update();
   Status run_joint(const Node& node);
+  Status run_joint_here(const Node& node);
   Status reduce();
+  bool reduces_here() const;
+  Status reduce_here();
+  Result<bool> own_gradients_are_finite();
   Status send_changed_gradients();
   void forget(Recorded& recorded);
 
