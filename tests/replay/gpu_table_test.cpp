@@ -179,7 +179,7 @@ TEST_F(GpuTableTest, WorksWhateverGpuTheThreadUsedLast) {
         [&] { return table->begin_launch(1, 4, stream).ok(); },
         [&] { return table->enqueue_draw(0, batch.columns(), nullptr, 0, stream).ok(); },
         [&] { return table->enqueue_update(0, priorities.as<float>(), nullptr, stream).ok(); },
-        [&] { return table->info().mass > 0; },
+        [&] { return table->mass().value() > 0; },
         [&] { return sample(*table, 3).ok(); },
         [&] { return insert_one(*table, 20).ok(); },
         [&] { return table->update_priorities(std::vector<Key>{15}, std::vector<double>{1}).ok(); },
