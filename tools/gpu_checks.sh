@@ -36,7 +36,8 @@ left_to_the_machine='/(ld-linux|libc|libm|libdl|librt|libpthread|libresolv|libst
 pack() {
   local archive=${1:?usage: tools/gpu_checks.sh pack ARCHIVE.tar.gz} work target
   build_targets
-  work=$(mktemp -d) && trap 'rm -rf "$work"' EXIT
+  work=$(mktemp -d)
+  trap "rm -rf '$work'" EXIT # now, as it is gone when the trap runs
   local tree=$work/troupe
   mkdir -p "$tree/build/release/bin" "$tree/build/release/programs" "$tree/build/release/lib/needed"
   for target in "${targets[@]}"; do
