@@ -14,7 +14,7 @@
 #include <stdint.h>
 
 // Changes with every change below. The loader refuses another number.
-#define TROUPE_CUDA_ABI 3u
+#define TROUPE_CUDA_ABI 4u
 // The one symbol that the plug-in exports: `const TroupeCudaApi* troupe_cuda_api(void)`.
 #define TROUPE_CUDA_ENTRY "troupe_cuda_api"
 // The same of the plug-in with cuDNN, which is large and opened only for programs that convolve.
@@ -118,7 +118,8 @@ typedef struct {
 } TroupeCudaGradient;
 enum { TROUPE_CUDA_NORM_BLOCK = 4096 };
 
-// One pass of an optimiser over elements of flat buffers.
+// One pass of an optimiser over elements of flat buffers. What follows the values, if anything does, is moved in the
+// same pass: as by follow().
 typedef struct {
   float* values;
   float* slot0;  // Adam: m; SGD: momentum, or null
@@ -126,8 +127,12 @@ typedef struct {
   const float* gradient;
   uint16_t* shadow;  // bfloat16 copy of values, or null
   int64_t count;
-  int32_t decays;     // whether the rule's weight_decay applies here
-  int32_t minimized;  // which scale
+  int32_t decays;             // whether the rule's weight_decay applies here
+  int32_t minimized;          // which scale
+  float* follower;            // a target or an average; null: none, and the next three are not read
+  uint16_t* follower_shadow;  // or null
+  double decay;
+  const int32_t* due;
   const TroupeCudaRule* rules;
   const TroupeCudaControl* control;
 } TroupeCudaUpdate;

@@ -63,10 +63,43 @@ __global__ void __launch_bounds__(kDecideThreads)
   control->skip = broken > 0 ? 1 : 0;
 }
 
+// ---- copies and averages ----
+
+/// A target or an average, on its way to the values it follows.
+struct Follower {
+  float* values;
+  std::uint16_t* shadow;
+  float take;
+  bool copies;
+
+  /// In this form the rounded factor moves no fixed point.
+  static Follower of(float* values, std::uint16_t* shadow, double decay) {
+    return {values, shadow, static_cast<float>(1 - decay), decay == 0};
+  }
+  template <int N>
+  __device__ void move(Lanes<N> value, std::int64_t i) const {
+    if (!copies) {
+      const Lanes<N> old = load_lanes<N>(values, i);
+      value = old + take * (value - old);
+    }
+    store_lanes(value, values, i);
+    if (shadow != nullptr) store_lanes(value, shadow, i);
+  }
+};
+
+__global__ void follow_kernel(const float* values, Follower follower, std::int64_t count, std::int64_t packs,
+                              const std::int32_t* due, const TroupeCudaControl* control) {
+  if (control->skip != 0 || due[control->taken] == 0) return;
+  over_elements(count, packs,
+                [&](auto width, std::int64_t i) { follower.move(load_lanes<decltype(width)::value>(values, i), i); });
+}
+
 // ---- optimisers ----
 
 struct Pass {
   TroupeCudaUpdate buffers;
+  Follower follower;
+  bool follows;
   TroupeCudaRule rule;
   float scale;
 
@@ -74,6 +107,7 @@ struct Pass {
   __device__ void finish(const Lanes<N>& value, std::int64_t i) const {
     store_lanes(value, buffers.values, i);
     if (buffers.shadow != nullptr) store_lanes(value, buffers.shadow, i);
+    if (follows) follower.move(value, i);
   }
   /// Weight decay scales the value.
   template <int N>
@@ -103,9 +137,11 @@ struct Pass {
     finish(old - rule.step_size * g, i);
   }
 };
-__global__ void update_kernel(TroupeCudaUpdate buffers, std::int64_t packs) {
-  if (buffers.control->skip != 0) return;
-  const Pass pass{buffers, buffers.rules[buffers.control->taken], buffers.control->scale[buffers.minimized]};
+__global__ void update_kernel(TroupeCudaUpdate buffers, Follower follower, std::int64_t packs) {
+  const TroupeCudaControl& control = *buffers.control;
+  if (control.skip != 0) return;
+  const bool follows = buffers.follower != nullptr && buffers.due[control.taken] != 0;
+  const Pass pass{buffers, follower, follows, buffers.rules[control.taken], control.scale[buffers.minimized]};
   const float weight_decay = buffers.decays != 0 ? pass.rule.weight_decay : 0;
   if (pass.rule.adam != 0) {
     over_elements(buffers.count, packs,
@@ -116,23 +152,7 @@ __global__ void update_kernel(TroupeCudaUpdate buffers, std::int64_t packs) {
   }
 }
 
-// ---- copies and averages ----
-
-__global__ void follow_kernel(const float* values, float* average, std::uint16_t* shadow, float take, bool copies,
-                              std::int64_t count, std::int64_t packs, const std::int32_t* due,
-                              const TroupeCudaControl* control) {
-  if (control->skip != 0 || due[control->taken] == 0) return;
-  over_elements(count, packs, [&](auto width, std::int64_t i) {
-    constexpr int N = decltype(width)::value;
-    Lanes<N> mixed = load_lanes<N>(values, i);
-    if (!copies) {
-      const Lanes<N> old = load_lanes<N>(average, i);
-      mixed = old + take * (mixed - old);
-    }
-    store_lanes(mixed, average, i);
-    if (shadow != nullptr) store_lanes(mixed, shadow, i);
-  });
-}
+// ---- states and gradients ----
 
 __global__ void assign_kernel(const float* from, float* to, std::int64_t count, std::int64_t packs,
                               const TroupeCudaControl* control) {
@@ -175,18 +195,18 @@ cudaError_t update(const TroupeCudaUpdate* update, cudaStream_t stream) {
   const TroupeCudaUpdate& buffers = *update;
   if (buffers.minimized < 0 || buffers.minimized >= TROUPE_CUDA_MAX_MINIMIZED) return cudaErrorInvalidValue;
   if (buffers.count == 0) return cudaSuccess;
-  const std::int64_t packs =
-      packs_of(buffers.count, {buffers.values, buffers.slot0, buffers.slot1, buffers.gradient, buffers.shadow});
-  return launch(update_kernel, blocks_for_elements(buffers.count, packs), kThreads, stream, buffers, packs);
+  const std::int64_t packs = packs_of(buffers.count, {buffers.values, buffers.slot0, buffers.slot1, buffers.gradient,
+                                                      buffers.shadow, buffers.follower, buffers.follower_shadow});
+  return launch(update_kernel, blocks_for_elements(buffers.count, packs), kThreads, stream, buffers,
+                Follower::of(buffers.follower, buffers.follower_shadow, buffers.decay), packs);
 }
 
 cudaError_t follow(const float* values, float* average, std::uint16_t* shadow, double decay, std::int64_t count,
                    const std::int32_t* due, const TroupeCudaControl* control, cudaStream_t stream) {
   if (count == 0) return cudaSuccess;
   const std::int64_t packs = packs_of(count, {values, average, shadow});
-  // In this form the rounded factor moves no fixed point.
-  return launch(follow_kernel, blocks_for_elements(count, packs), kThreads, stream, values, average, shadow,
-                static_cast<float>(1 - decay), decay == 0, count, packs, due, control);
+  return launch(follow_kernel, blocks_for_elements(count, packs), kThreads, stream, values,
+                Follower::of(average, shadow, decay), count, packs, due, control);
 }
 
 cudaError_t assign(const float* from, float* to, std::int64_t count, const TroupeCudaControl* control,

@@ -134,6 +134,11 @@ Status CudaProgram::enqueue_assigns() {
   return {};
 }
 
+std::size_t CudaProgram::first_follower(std::size_t online) const {
+  const auto found = std::ranges::find(host_.groups, static_cast<std::int32_t>(online), &Group::online);
+  return static_cast<std::size_t>(found - host_.groups.begin());
+}
+
 Status CudaProgram::enqueue_update() {
   const TroupeCudaApi& api = gpu_->api();
   TroupeCudaControl* const control = this->control();
@@ -161,11 +166,14 @@ Status CudaProgram::enqueue_update() {
   }
   TROUPE_TRY(check(api.decide(judged.data(), static_cast<std::int32_t>(host_.minimized.size()), control, stream_),
                    "judging gradients"));
+  std::vector<bool> moved(groups_.size(), false);  // targets and averages, in an optimiser's pass
   for (std::size_t i = 0; i < host_.minimized.size(); ++i) {
     const Minimized& m = host_.minimized[i];
     const ParamBuffer& params = *host_.groups[m.group].params;
     const DeviceGroup& group = groups_[m.group];
     const std::size_t slots = params.slots().size() - (host_.accumulation ? 1 : 0);
+    const std::size_t f = first_follower(m.group);
+    const DeviceGroup* const follower = f < groups_.size() ? &groups_[f] : nullptr;
     const auto update = [&](std::int64_t begin, std::int64_t end, bool decays) -> Status {
       const TroupeCudaUpdate part{
           .values = group.section(params, 0) + begin,
@@ -176,6 +184,12 @@ Status CudaProgram::enqueue_update() {
           .count = end - begin,
           .decays = decays,
           .minimized = static_cast<std::int32_t>(i),
+          .follower = follower != nullptr ? follower->block.as<float>() + begin : nullptr,
+          .follower_shadow = follower != nullptr && follower->shadow.bytes() > 0
+                                 ? follower->shadow.as<std::uint16_t>() + begin
+                                 : nullptr,
+          .decay = follower != nullptr ? host_.groups[f].decay : 0,
+          .due = follower != nullptr ? due_of(f) : nullptr,
           .rules = rules(i),
           .control = control};
       return check(api.update(&part, stream_), "updating parameters");
@@ -186,6 +200,7 @@ Status CudaProgram::enqueue_update() {
       } else {
         for (const DecayStretch& part : m.decay) TROUPE_TRY(update(part.begin, part.end, part.decays));
       }
+      if (follower != nullptr) moved[f] = true;
     }
     if (host_.accumulation) {
       TROUPE_TRY(check(api.fill(group.section(params, params.slots().size()), 0, bytes_of<float>(params), stream_),
@@ -194,12 +209,11 @@ Status CudaProgram::enqueue_update() {
   }
   for (std::size_t g = 0; g < host_.groups.size(); ++g) {
     const Group& group = host_.groups[g];
-    if (group.online < 0) continue;
+    if (group.online < 0 || moved[g]) continue;
     const auto online = static_cast<std::size_t>(group.online);
     std::uint16_t* const shadow = groups_[g].shadow.bytes() > 0 ? groups_[g].shadow.as<std::uint16_t>() : nullptr;
     TROUPE_TRY(check(api.follow(groups_[online].block.as<float>(), groups_[g].block.as<float>(), shadow, group.decay,
-                                group.params->layout().elements,
-                                reinterpret_cast<const std::int32_t*>(end_.get() + due_at(g)), control, stream_),
+                                group.params->layout().elements, due_of(g), control, stream_),
                      "updating targets and averages"));
   }
   return enqueue_assigns();

@@ -147,6 +147,12 @@ class CudaProgram {
     return rules_at(host_.minimized.size()) +
            group * static_cast<std::size_t>(steps_per_launch_) * sizeof(std::int32_t);
   }
+  /// A row for each step of a launch.
+  const std::int32_t* due_of(std::size_t group) const {
+    return reinterpret_cast<const std::int32_t*>(end_.get() + due_at(group));
+  }
+  /// The target or average that moves in the pass of the group's optimiser; beyond the last group: there is none.
+  std::size_t first_follower(std::size_t online) const;
   Variant variant();
   Status make_staging();
   void fill_bound_inputs();

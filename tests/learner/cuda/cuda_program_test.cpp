@@ -168,6 +168,36 @@ TEST_F(CudaProgramTest, ClippingSchedulesAndDecayAreTheSame) {
   twins.expect_equal();
 }
 
+TEST_F(CudaProgramTest, TargetsAndAveragesFollow) {
+  const NetOptions followers{.forward = {}, .reduce = {}, .followers = true};
+  for (const std::int64_t every_steps : {1, 2}) {  // where the target's third step updates nothing, it copies even so
+    for (const bool exempt : {false, true}) {
+      NetOptions with = followers;
+      with.exempt_bias = exempt;  // then an update is several passes
+      Twins twins({}, {.rule = Adam{.learning_rate = 0.02, .weight_decay = 0.1}, .every_steps = every_steps}, with);
+      for (std::uint64_t step = 0; step < 7; ++step) {
+        twins.step(step);
+        twins.expect_equal();
+      }
+    }
+  }
+  Twins narrow({.compute = DType::kBF16}, {.rule = Sgd{.learning_rate = 0.1}}, followers);
+  for (std::uint64_t step = 0; step < 4; ++step) narrow.step(step);
+  EXPECT_LT(largest_difference(state_of(*narrow.gpu), state_of(*narrow.cpu)), 1e-3);  // as below
+}
+
+TEST_F(CudaProgramTest, WhatFollowsFirstCostsNoKernelOfItsOwn) {
+  const auto kernels_of_a_step = [](bool followers) {
+    const auto program = net({.device = kGpu}, {.rule = Adam{}}, {.forward = {}, .reduce = {}, .followers = followers});
+    const Data data(x_signature(), kRows, 1);
+    program->bind(data.buffer.view()).value();
+    const std::int64_t before = emulator().kernels();
+    program->run().value();
+    return emulator().kernels() - before;
+  };
+  EXPECT_EQ(kernels_of_a_step(true), kernels_of_a_step(false) + 1) << "of a target and an average";
+}
+
 TEST_F(CudaProgramTest, AccumulatesGradientsOverRuns) {
   Twins twins({.accumulate = 3}, {.rule = Sgd{.learning_rate = 0.1, .momentum = 0.5}});
   for (std::uint64_t run = 0; run < 9; ++run) twins.step(run, run == 4 ? 7 : kRows);

@@ -62,7 +62,8 @@ inline constexpr std::int64_t kRows = 12;
 struct NetOptions {
   JointFn forward;
   ReduceGradient reduce;
-  bool followers = false;  ///< a target every three steps, and an average
+  bool followers = false;    ///< a target every three steps, and an average
+  bool exempt_bias = false;  ///< from weight decay
 };
 
 /// logits = relu(x w0 + b0) w1 + b1 -> squares; a state counts steps.
@@ -88,6 +89,7 @@ inline std::unique_ptr<Program> net(const CompileOptions& options, const Optimiz
   OptimizerSpec spec = optimizer;
   spec.reduce = with.reduce;
   graph.minimize(loss, group, spec);
+  if (with.exempt_bias) graph.exempt_from_decay(param("0/bias", {17}));
   if (with.followers) {
     graph.target(group, 3);
     graph.average(group, 0.9);

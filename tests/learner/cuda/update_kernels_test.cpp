@@ -311,6 +311,61 @@ TEST_F(UpdateKernels, AveragesAndTargetsFollow) {
   });
 }
 
+TEST_F(UpdateKernels, AnUpdateMovesWhatFollowsInTheSamePass) {
+  const TroupeCudaRule adam{
+      .adam = 1, .step_size = 1e-2F, .beta1 = 0.9F, .beta2 = 0.999F, .epsilon = 1e-8F, .inverse_sqrt_correction = 2};
+  const TroupeCudaRule sgd{.step_size = 0.1F};
+  struct Case {
+    TroupeCudaRule rule;
+    double decay;
+    bool skip, due, shadowed;
+    std::size_t shift;  // of the follower: its address allows no packs
+  };
+  const Case cases[] = {{adam, 0, false, true, true, 0},     {adam, 0.99, false, true, true, 0},
+                        {adam, 0.99, false, true, false, 1}, {sgd, 0, false, true, false, 0},
+                        {adam, 0, true, true, true, 0},      {adam, 0, false, false, true, 0}};
+  each([&](gpu::GpuUnderTest& gpu) {
+    for (const std::int64_t count : kCounts) {
+      for (const Case& c : cases) {
+        if (count > 100'000 && &c != &cases[1]) continue;  // once is enough there
+        const auto size = static_cast<std::size_t>(count);
+        const std::vector<float> old = numbers(count, 5);
+        const OnGpu<float> values(gpu, numbers(count, 1)), gradient(gpu, numbers(count, 4));
+        const OnGpu<float> slot0(gpu, numbers(count, 2)), slot1(gpu, numbers(count, 3, 0, 1));
+        const OnGpu<std::uint16_t> shadow(gpu, std::vector<std::uint16_t>(size, 0x4242), c.shift);
+        const OnGpu<float> follower(gpu, old, c.shift);
+        const OnGpu<TroupeCudaRule> rules(gpu, {TroupeCudaRule{}, c.rule});
+        const OnGpu<TroupeCudaControl> state(gpu, {control(c.skip, 1)});
+        const OnGpu<std::int32_t> due(gpu, {c.due ? 0 : 1, c.due ? 1 : 0});
+        const TroupeCudaUpdate update{.values = values.get(),
+                                      .slot0 = c.rule.adam != 0 ? slot0.get() : nullptr,
+                                      .slot1 = c.rule.adam != 0 ? slot1.get() : nullptr,
+                                      .gradient = gradient.get(),
+                                      .count = count,
+                                      .follower = follower.get(),
+                                      .follower_shadow = c.shadowed ? shadow.get() : nullptr,
+                                      .decay = c.decay,
+                                      .due = due.get(),
+                                      .rules = rules.get(),
+                                      .control = state.get()};
+        gpu.check(gpu.api().update(&update, gpu.stream()), "update");
+        const std::vector<float> now = values.read(), got = follower.read();
+        EXPECT_EQ(now == numbers(count, 1), c.skip) << "the update itself";
+        const bool moves = !c.skip && c.due;
+        std::vector<float> expected = old;
+        if (moves && c.decay == 0) expected = now;
+        if (moves && c.decay > 0) kernels_f32().average(now.data(), expected.data(), nullptr, c.decay, 0, count);
+        for (std::size_t i = 0; i < size; ++i) {
+          ASSERT_NEAR(got[i], expected[i], moves && c.decay > 0 ? 5e-7 : 0) << i << " of " << count;
+        }
+        std::vector<std::uint16_t> expected_shadow(size, 0x4242);
+        if (moves && c.shadowed) kernels_f32().to_bf16(got.data(), expected_shadow.data(), 0, count);
+        ASSERT_EQ(shadow.read(), expected_shadow) << count << " elements";
+      }
+    }
+  });
+}
+
 TEST_F(UpdateKernels, StatesAreAssignedUnlessTheStepIsSkipped) {
   each([](gpu::GpuUnderTest& gpu) {
     for (const std::int64_t count : kCounts) {
