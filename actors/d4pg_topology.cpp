@@ -153,16 +153,17 @@ Result<Topology> d4pg_topology(const TrainOptions& options, const envs::EnvSpec&
   compile.seed = derive_seed(options.seed, kLearnerRole, 0);  // of all learners: they start equal
   learner::d4pg::Options d4pg_of_one = d4pg;
   d4pg_of_one.batch = options.learner.batch_size / options.learner.count;
-  RoleSpec learner =
-      LearnerActor::spec(kLearnerRole, {.learner = {.d4pg = d4pg_of_one, .compile = compile},
-                                        .devices = learner_devices,
-                                        .count = options.learner.count,
-                                        .publish_period = options.learner.publish_period,
-                                        .max_steps = options.max_learner_steps,
-                                        .replay_shards = static_cast<std::size_t>(options.replay.shards),
-                                        .gpu_replay = on_gpu ? std::optional(replay) : std::nullopt,
-                                        .parameter_shards = static_cast<std::size_t>(options.parameters.shards),
-                                        .partition = *partition});
+  RoleSpec learner = LearnerActor::spec(
+      kLearnerRole,
+      {.learner = {.d4pg = d4pg_of_one, .compile = compile, .nccl_interface = options.security.nccl_interface},
+       .devices = learner_devices,
+       .count = options.learner.count,
+       .publish_period = options.learner.publish_period,
+       .max_steps = options.max_learner_steps,
+       .replay_shards = static_cast<std::size_t>(options.replay.shards),
+       .gpu_replay = on_gpu ? std::optional(replay) : std::nullopt,
+       .parameter_shards = static_cast<std::size_t>(options.parameters.shards),
+       .partition = *partition});
   learner.completes_run = true;
   // One alone is not replaced within a process: what it has learnt is gone. Of several, the others have it.
   if (options.learner.count > 1) {

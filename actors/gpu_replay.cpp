@@ -66,7 +66,12 @@ Result<std::unique_ptr<GpuReplay>> GpuReplay::make(const ReplayActorOptions& opt
   TROUPE_TRY(feed->connect(learner.program(), importance_exponent));
   TROUPE_TRY(learner.program().attach(std::move(feed)));
   log::info("{}: replay on {}, for {} items", identity.name(), gpu->name(), table->options().max_items);
-  return std::unique_ptr<GpuReplay>(new GpuReplay(options.batch, std::move(intake)));
+  return std::unique_ptr<GpuReplay>(new GpuReplay(learner, options.batch, std::move(intake)));
+}
+
+GpuReplay::~GpuReplay() {
+  (void)learner_.finish();  // says that none is under way, or that the GPU is lost; both end it
+  (void)learner_.program().attach(nullptr);
 }
 
 Status GpuReplay::take(RoleContext& context, learner::d4pg::Learner&, std::int64_t) {

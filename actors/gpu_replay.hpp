@@ -18,10 +18,13 @@ namespace troupe::actors {
 class GpuReplay final : public LearnerInput {
  public:
   /// importance_exponent: of the weights for the learner's input "weight", see ReplayBatchesOptions; without such an
-  /// input, priorities stay as they came. Errors: those of ReplayIntake::make() and replay::GpuTable::make();
-  /// kInvalidArgument when the learner is not on a GPU.
+  /// input, priorities stay as they came. `learner` outlives what is returned. Errors: those of ReplayIntake::make()
+  /// and replay::GpuTable::make(); kInvalidArgument when the learner is not on a GPU.
   static Result<std::unique_ptr<GpuReplay>> make(const ReplayActorOptions& options, const RoleIdentity& identity,
                                                  learner::d4pg::Learner& learner, double importance_exponent);
+
+  /// Waits for the launch under way, which uses the table.
+  ~GpuReplay() override;
 
   Status take(RoleContext& context, learner::d4pg::Learner& learner, std::int64_t most) override;
   Result<std::int64_t> begin(learner::d4pg::Learner& learner, std::int64_t most) override;
@@ -34,8 +37,10 @@ class GpuReplay final : public LearnerInput {
 
  private:
   class Feed;
-  GpuReplay(std::int64_t batch, std::unique_ptr<ReplayIntake> intake) : batch_(batch), intake_(std::move(intake)) {}
+  GpuReplay(learner::d4pg::Learner& learner, std::int64_t batch, std::unique_ptr<ReplayIntake> intake)
+      : learner_(learner), batch_(batch), intake_(std::move(intake)) {}
 
+  learner::d4pg::Learner& learner_;
   const std::int64_t batch_;
   std::unique_ptr<ReplayIntake> intake_;
 };

@@ -138,7 +138,7 @@ void Groups::view(const messages::Control& order) {
     const std::uint32_t index = order.instances[rank].index;
     const std::string& node = order.nodes[rank].name;
     view.members.push_back({index, fmt::format("node {}, {}", node, RoleIdentity{group.role, index, count}.name()),
-                            order.nodes[rank].host});
+                            network_ == nullptr ? "this process" : order.nodes[rank].host});
   }
   std::map<std::uint32_t, std::shared_ptr<Rank>> here;
   std::deque<std::pair<std::string, GroupMessage>> early;

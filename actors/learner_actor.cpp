@@ -58,6 +58,7 @@ Result<std::unique_ptr<Role>> LearnerActor::make(const LearnerActorOptions& opti
   learner::d4pg::LearnerOptions learner_options = options.learner;
   learner_options.compile.device = learner::device_of(options.devices, identity.index);
   if (identity.group != nullptr) learner_options.communicator = &identity.group->communicator();
+  learner_options.name = identity.name();
   TROUPE_ASSIGN(auto learner, learner::d4pg::Learner::make(learner_options));
   const learner::Program& program = learner->program();
   log::info("{}: on {}, {} threads, {} products by {}, {} kernels", identity.name(),

@@ -25,7 +25,7 @@ DType wire_type(const ReplicaGroupOptions& options) { return options.wire == "bf
 
 Result<std::unique_ptr<learner::Replicator>> make_replicator(learner::Replica& replica,
                                                              const ReplicaGroupOptions& options, std::int64_t instance,
-                                                             std::int64_t first_step,
+                                                             const std::string& name, std::int64_t first_step,
                                                              collectives::Communicator* communicator) {
   // A replica on several devices is one replica: its step_fn places its stages by ReplicaContext::device().
   const bool one = options.replicator == "model_parallel";
@@ -48,6 +48,8 @@ Result<std::unique_ptr<learner::Replicator>> make_replicator(learner::Replica& r
   how.first_step = first_step;
   how.wire = wire_type(options);
   how.communicator = communicator;
+  how.nccl_interface = options.nccl_interface;
+  how.name = name;
   return learner::make_replicator(replica, how);
 }
 

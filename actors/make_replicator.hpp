@@ -2,6 +2,7 @@
 // From a group's options to the replicator that runs its replicas (learner/make_replicator.hpp).
 #include <cstdint>
 #include <memory>
+#include <string>
 
 #include <troupe/actors/replica_options.hpp>
 #include <troupe/collectives/communicator.hpp>
@@ -20,11 +21,11 @@ std::vector<learner::Device> devices_of(const ReplicaGroupOptions& options);
 /// How its gradients travel between processes.
 DType wire_type(const ReplicaGroupOptions& options);
 
-/// `replica` outlives what is returned, and so does the communicator, which "multi_worker" needs. Errors: those of the
-/// replicator; kInvalidArgument for one whose replicas are run by roles of their own.
+/// `replica` outlives what is returned, and so does the communicator, which "multi_worker" needs. name: the instance's,
+/// for the log. Errors: those of the replicator; kInvalidArgument for one whose replicas are run by roles of their own.
 Result<std::unique_ptr<learner::Replicator>> make_replicator(learner::Replica& replica,
                                                              const ReplicaGroupOptions& options, std::int64_t instance,
-                                                             std::int64_t first_step,
+                                                             const std::string& name, std::int64_t first_step,
                                                              collectives::Communicator* communicator);
 
 }  // namespace troupe::actors

@@ -44,7 +44,8 @@ Result<bool> ReplayActor::sample(RoleContext& context) {
   replay::Table& table = intake_->table();
   if (!outlet.ready() || table.sampleable(batch_) < batch_) return false;
   TROUPE_ASSIGN(auto builder, messages::SampledBatchBuilder::make(context.pool(), intake_->signature(), batch_));
-  const replay::TableInfo info = table.info();
+  const std::int64_t items = table.info().items;
+  TROUPE_ASSIGN(const double mass, table.mass());
   TROUPE_TRY(table.sample(builder.columns(), items_));
   const auto& rows = builder.rows();
   for (std::size_t i = 0; i < items_.size(); ++i) {
@@ -53,7 +54,7 @@ Result<bool> ReplayActor::sample(RoleContext& context) {
     rows.priorities[i] = items_[i].priority;
     rows.times_sampled[i] = items_[i].times_sampled;
   }
-  outlet.send(std::move(builder).finish({batches_++, info.items, info.mass}));
+  outlet.send(std::move(builder).finish({batches_++, items, mass}));
   return true;
 }
 

@@ -57,7 +57,7 @@ Status ReplicaActor::start() {
     TROUPE_ASSIGN(first_step, restored_.counter("steps"));
   }
   collectives::Communicator* const members = member_.in_group() ? &member_.communicator() : nullptr;
-  TROUPE_ASSIGN(replicator_, make_replicator(replica(), options_.group, instance_, first_step, members));
+  TROUPE_ASSIGN(replicator_, make_replicator(replica(), options_.group, instance_, name_, first_step, members));
   if (members != nullptr) members_ = static_cast<learner::MultiWorker*>(replicator_.get());
   const learner::Program& program = replicator_->program();
   log::info("{}: {} on {}, products by {}, {} kernels", name_, options_.group.replicator,

@@ -28,8 +28,9 @@ struct ReplicaGroupOptions {
   std::string compute = "fp32";
   /// "cpu", "cuda:N" or "auto"; of several, replica or instance i has the i-th modulo their count.
   std::vector<std::string> device = {"cpu"};
-  std::int64_t threads = 1;  ///< that share a step of a replica, on each of its devices
-  std::uint64_t seed = 1;    ///< of parameters and data
+  std::int64_t threads = 1;         ///< that share a step of a replica, on each of its devices
+  std::string nccl_interface = {};  ///< TrainOptions::security's
+  std::uint64_t seed = 1;           ///< of parameters and data
   // "parameter_server" and "sync_replicas".
   std::int64_t ps_shards = 1;          ///< instances that hold the parameters
   std::string ps_partition = "fixed";  ///< of variables over them: or "min_size", "max_size"

@@ -92,6 +92,12 @@ struct SupervisorOptions {
   double backoff_max_s = 10;
 };
 
+struct SecurityOptions {
+  /// Network interface for NCCL, whose sockets authenticate nobody: whoever reaches its network is trusted. Empty: NCCL
+  /// stays on loopback, and gradients between hosts go over Troupe's own links (docs/security.md).
+  std::string nccl_interface = {};
+};
+
 /// Nodes that each role is spread over when a run is more than one process; apps/cluster makes nodes of it. The one
 /// part of a configuration that changes nothing about what is computed. 0: with the chief.
 struct PlacementOptions {
@@ -134,6 +140,7 @@ struct TrainOptions {
   CheckpointOptions checkpoint;
   MetricsOptions metrics;
   SupervisorOptions supervisor;
+  SecurityOptions security;
   PlacementOptions placement;
   std::vector<ReplicaRun> replicas;
 };

@@ -2,7 +2,7 @@
 """Runs a bench of Troupe, with --rivals in turn with its rivals in the same run, and prints medians and ratios.
 
     ./troupe bench --list
-    ./troupe bench NAME [--rivals] [--json FILE] [--repeats N] [--seconds S]
+    ./troupe bench NAME [--rivals] [--without RIVAL] [--device cuda] [--json FILE] [--repeats N] [--seconds S]
 
 One repeat runs every side once, one after the other, so that a change in the load of the machine meets all of them. A
 ratio above 1 always means that Troupe is ahead. A side that fails ends the run with one error: no row is dropped.
@@ -13,6 +13,12 @@ it is a script. Scripts, and so most rivals, print one JSON object a line, {"nam
 each row that they cover. A rival in C++ is a program like Troupe's, with its version in the context. What Troupe's side
 knows as a limit of a row by itself (a bound, a multiple of another row) is a counter "vs_NAME" of its program or "limits"
 {NAME: value} of its script, and is shown as a rival called NAME.
+
+With --device every side runs on that GPU, which the environment variable TROUPE_BENCH_DEVICE names; rows and rivals are
+those of the bench's `gpu`. Three more variables are for machines that cannot build or install:
+  TROUPE_BIN_DIR         a folder with the programs, for instance one that was copied; nothing is built
+  TROUPE_RIVALS_PYTHON   an interpreter that has the rivals' packages; nothing is installed
+  TROUPE_BENCH_TRIAL=1   tiny sizes, in rows called trial_..., with the rivals on the processor: shows that all of it runs
 """
 
 import argparse
@@ -30,6 +36,7 @@ import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 BUILD = ROOT / "build" / "release"
+BIN = pathlib.Path(os.environ.get("TROUPE_BIN_DIR", BUILD / "bin"))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -50,6 +57,17 @@ class Bench:
     timeout_s: int = 300  # for one run of one side
     programs: tuple = ()  # further CMake targets that its script runs
     seconds: int = 0  # how long a row goes on, for benches where --seconds can say so
+    gpu: "OnGpu | None" = None
+
+
+@dataclasses.dataclass(frozen=True)
+class OnGpu:
+    """What a bench has instead with --device; the same meanings."""
+
+    troupe: str
+    rivals: dict
+    timeout_s: int = 1800  # rivals compile, and at first tune, for minutes
+    repeats: int = 5
 
 
 # Every bench there is. What a row measures stands in the program that measures it.
@@ -62,6 +80,27 @@ BENCHES = {
             "jax_bf16": ("jax", "learner/rivals/jax_bf16_learner.py"),
             "torch": ("torch", "learner/rivals/torch_learner.py"),
         },
+        gpu=OnGpu(
+            "learner_gpu_bench",
+            {
+                "jax": ("gpu", "learner/rivals/jax_gpu_learner.py"),
+                "torch": ("gpu", "learner/rivals/torch_gpu_learner.py"),
+                "jax_cpprb": ("gpu", "learner/rivals/jax_gpu_host_replay.py"),
+                "torch_cpprb": ("gpu", "learner/rivals/torch_gpu_host_replay.py"),
+            },
+        ),
+    ),
+    "pixels": Bench(
+        "one D4PG learner step from images of 84 x 84 x 9, batch 256",
+        "",
+        {},
+        gpu=OnGpu(
+            "pixels_gpu_bench",
+            {
+                "jax": ("gpu", "learner/rivals/jax_gpu_pixels.py"),
+                "torch": ("gpu", "learner/rivals/torch_gpu_pixels.py"),
+            },
+        ),
     ),
     "replicators": Bench("one D4PG learner step, batch 256, under each replicator", "replicators_bench", {}),
     "inference": Bench(
@@ -81,6 +120,7 @@ BENCHES = {
             "torch_fp32": ("torch", "learner/rivals/torch_fp32_sngan_step.py"),
         },
         timeout_s=900,
+        gpu=OnGpu("sngan_bench", {"torch": ("gpu", "learner/rivals/torch_gpu_sngan.py")}),
     ),
     "resnet50": Bench(
         "one training step of ResNet-50 on 8 images of 224 x 224, and shared by two processes",
@@ -90,6 +130,7 @@ BENCHES = {
             "torch_fp32": ("torch", "learner/rivals/torch_fp32_resnet50.py"),
         },
         timeout_s=600,
+        gpu=OnGpu("resnet_bench", {"torch": ("gpu", "learner/rivals/torch_gpu_resnet50.py")}),
     ),
     "resnet50_memory": Bench(
         "memory of a process that takes these steps",
@@ -119,6 +160,13 @@ BENCHES = {
         "inserts, samples and priority updates in process",
         "replay_bench",
         {"reverb": ("reverb", "replay/rivals/reverb_replay.py"), "cpprb": ("torch", "replay/rivals/cpprb_replay.py")},
+        gpu=OnGpu(
+            "replay_gpu_bench",
+            {
+                "torchrl": ("gpu", "replay/rivals/torchrl_gpu_replay.py"),
+                "torch": ("gpu", "replay/rivals/torch_gpu_replay.py"),
+            },
+        ),
     ),
     "journal": Bench("what replay's journal costs an insert, and how fast 1 GiB is back after a kill", "journal_bench", {}),
     "actors": Bench(
@@ -208,6 +256,7 @@ BENCHES = {
         better="lower",
         repeats=1,
         timeout_s=4000,  # the sides give up by themselves after an hour
+        gpu=OnGpu("apps/train_gpu.py", {}, timeout_s=4000, repeats=1),
     ),
 }
 
@@ -363,6 +412,45 @@ def table(rows):
     return "\n".join("| " + " | ".join(cell.ljust(width) for cell, width in zip(line, widths)) + " |" for line in lines)
 
 
+def parse_device(text):
+    """"cuda" or "cuda:1" as Troupe's configurations name it, "cuda:1"."""
+    found = re.fullmatch(r"cuda(:\d+)?", text)
+    if not found:
+        raise argparse.ArgumentTypeError(f"{text!r}: expected cuda, cuda:0, cuda:1, ...")
+    return text if found[1] else "cuda:0"
+
+
+def on_gpu(name, bench, device):
+    """The bench as it is on a GPU."""
+    if bench.gpu is None:
+        have = ", ".join(other for other, about in BENCHES.items() if about.gpu)
+        raise BenchError(f"--device {device}: {name} runs on the processor alone; for a GPU there are {have}")
+    gpu = bench.gpu
+    return dataclasses.replace(
+        bench, troupe=gpu.troupe, rivals=gpu.rivals, timeout_s=gpu.timeout_s, repeats=gpu.repeats, programs=()
+    )
+
+
+def chosen_rivals(bench, options):
+    unknown = [name for name in options.without if name not in bench.rivals]
+    if unknown or (options.without and not options.rivals):
+        raise BenchError(f"--without {' '.join(options.without)}: needs --rivals, which are {', '.join(bench.rivals) or 'none'}")
+    if not bench.troupe:
+        raise BenchError("this bench is for GPUs alone: --device cuda")
+    return {name: rival for name, rival in bench.rivals.items() if options.rivals and name not in options.without}
+
+
+def find_gpu(doctor, device):
+    """What `troupe doctor` has printed about the device: its name and the versions below it, or an error in its words."""
+    lines = dict(re.findall(r"^(\S+) +(.*)$", doctor, re.MULTILINE))
+    if device not in lines:
+        words = [f"{name}: {lines[name]}" for name in ("plug-in", "driver", "devices") if name in lines]
+        found = [f"{name}: {about}" for name, about in lines.items() if name.startswith("cuda:")]
+        raise BenchError(f"{device}: no such GPU; `troupe doctor` says: " + "; ".join(found or words))
+    known = [lines[device]] + [f"{name} {lines[name]}" for name in ("driver", "cuDNN") if name in lines]
+    return "; ".join(known)
+
+
 def find_packages(rivals):
     """Packages of rivals that are not there end the run: a rival must not be missing from a table unnoticed."""
     needed = {rival.target: rival.package for rival in rivals.values() if isinstance(rival, Packaged)}
@@ -375,28 +463,47 @@ def find_packages(rivals):
         raise BenchError(f"for its rivals it needs the packages: apt-get install {' '.join(missing)}")
 
 
-def prepare(bench, with_rivals):
-    """Builds and installs what the sides need, and returns them; the first is Troupe's."""
-    is_program = not bench.troupe.endswith(".py")
-    rivals = bench.rivals if with_rivals else {}
-    find_packages(rivals)
-    programs = {n: r.target if isinstance(r, Packaged) else r for n, r in rivals.items() if not isinstance(r, tuple)}
-    targets = [bench.troupe if is_program else "troupe", *bench.programs, *programs.values()] + ["mkl_shim"] * with_rivals
+def build(targets):
     built = subprocess.run(["cmake", "--build", BUILD, "--target", *targets], capture_output=True, text=True)
     if built.returncode != 0:
         raise BenchError(f"building {' and '.join(targets)} failed:\n" + "\n".join(built.stdout.splitlines()[-20:]))
-    command = [str(BUILD / "bin" / bench.troupe)] if is_program else [sys.executable, str(ROOT / "bench" / bench.troupe)]
-    sides = [Side("troupe", command, {}, is_program, bench.timeout_s)]
+
+
+def interpreter(name, environment):
+    """The Python of a rival."""
+    if given := os.environ.get("TROUPE_RIVALS_PYTHON"):
+        return given
+    made = subprocess.run([ROOT / "tools" / "python_env.sh", environment], stdout=subprocess.PIPE, text=True)
+    if made.returncode != 0:
+        raise BenchError(f"{name}: its Python environment could not be made")
+    return made.stdout.strip()
+
+
+def prepare(bench, rivals, device):
+    """Builds and installs what the sides need, and returns them, the first is Troupe's, and what is known of the GPU."""
+    is_program = not bench.troupe.endswith(".py")
+    programs = {n: r.target if isinstance(r, Packaged) else r for n, r in rivals.items() if not isinstance(r, tuple)}
+    if "TROUPE_BIN_DIR" not in os.environ:
+        find_packages(rivals)
+        targets = [bench.troupe] if is_program else []
+        targets += ["troupe"] if device or not is_program else []
+        build([*targets, *bench.programs, *programs.values()] + ["mkl_shim"] * bool(rivals))
+    gpu = None
+    if device:  # before anything is installed
+        doctor = subprocess.run([BIN / "troupe", "doctor"], capture_output=True, text=True)
+        gpu = find_gpu(doctor.stdout, device)
+    on_device = {"TROUPE_BENCH_DEVICE": device} if device else {}
+    command = [str(BIN / bench.troupe)] if is_program else [sys.executable, str(ROOT / "bench" / bench.troupe)]
+    sides = [Side("troupe", command, on_device, is_program, bench.timeout_s)]
     for name, target in programs.items():
-        sides.append(Side(name, [str(BUILD / "bin" / target)], {}, True, bench.timeout_s))
+        sides.append(Side(name, [str(BIN / target)], {}, True, bench.timeout_s))
     for name, (environment, script) in ((n, r) for n, r in rivals.items() if n not in programs):
-        made = subprocess.run([ROOT / "tools" / "python_env.sh", environment], stdout=subprocess.PIPE, text=True)
-        if made.returncode != 0:
-            raise BenchError(f"{name}: its Python environment could not be made")
+        python = interpreter(name, environment)
         # MKL inside PyTorch takes its AVX-512 paths on AMD processors only with this, and rivals are to run at their best.
         preload = {"LD_PRELOAD": str(BUILD / "bench" / "libmkl_shim.so")} if environment == "torch" else {}
-        sides.append(Side(name, [made.stdout.strip(), str(ROOT / "bench" / script)], preload, False, bench.timeout_s))
-    return sides
+        command = [python, str(ROOT / "bench" / script)]
+        sides.append(Side(name, command, on_device | preload, False, bench.timeout_s))
+    return sides, gpu
 
 
 def main():
@@ -404,6 +511,10 @@ def main():
     parser.add_argument("name", nargs="?", choices=BENCHES, help="which bench")
     parser.add_argument("--list", action="store_true", help="list the benches and their rivals")
     parser.add_argument("--rivals", action="store_true", help="run the rivals too (installs them when needed)")
+    parser.add_argument(
+        "--without", metavar="RIVAL", action="append", default=[], help="but not this one; the report says so"
+    )
+    parser.add_argument("--device", metavar="cuda[:N]", type=parse_device, help="run every side on this GPU")
     parser.add_argument("--json", metavar="FILE", type=pathlib.Path, help="write the result to FILE")
     parser.add_argument("--repeats", metavar="N", type=int, help="medians of N repeats (train: 1, others: 5)")
     parser.add_argument("--seconds", metavar="S", type=int, help="of a row, where the bench says for how long")
@@ -411,7 +522,9 @@ def main():
     if options.list:
         for name, bench in BENCHES.items():
             seconds = f", {bench.seconds} s" if bench.seconds else ""
-            print(f"{name:14} {bench.summary}{seconds} (rivals: {', '.join(bench.rivals) or 'none'})")
+            rivals = [f"rivals: {', '.join(bench.rivals) or 'none'}"] if bench.troupe else []
+            rivals += [f"on a GPU: {', '.join(bench.gpu.rivals) or 'none'}"] if bench.gpu else []
+            print(f"{name:14} {bench.summary}{seconds} ({'; '.join(rivals)})")
         return
     if options.name is None:
         parser.error("which bench? --list shows them")
@@ -429,13 +542,23 @@ def main():
         os.environ["TROUPE_BENCH_SECONDS"] = str(seconds)
         bench = dataclasses.replace(bench, timeout_s=bench.timeout_s + 4 * seconds)
     try:
-        rows = run(bench, prepare(bench, options.rivals), options.repeats or bench.repeats, say)
+        if options.device:
+            bench = on_gpu(options.name, bench, options.device)
+        rivals = chosen_rivals(bench, options)
+        sides, gpu = prepare(bench, rivals, options.device)
+        rows = run(bench, sides, options.repeats or bench.repeats, say)
     except BenchError as error:
         say(f"failed: {error}")
         sys.exit(1)
     date = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d %H:%M")
-    report = {"bench": options.name, "date": date, "machine": machine(), "rows": rows}
-    print(report["machine"], table(rows), sep="\n\n")
+    report = {"bench": options.name, "date": date, "machine": machine()}
+    if options.device:
+        report |= {"device": options.device, "gpu": gpu}
+    if options.without:
+        report |= {"without": options.without}
+    report |= {"rows": rows}
+    heading = "; ".join(filter(None, [report["machine"], gpu]))
+    print(heading, table(rows), sep="\n\n")
     if options.json:
         options.json.write_text(json.dumps(report, indent=2) + "\n")
 

@@ -10,12 +10,15 @@ namespace troupe::collectives {
 namespace {
 
 /// Whole numbers below 2^16 are exact as floats, whatever carries them.
-constexpr std::size_t kFloats = 8;
+constexpr std::size_t kFloats = 12;
 
 std::array<float, kFloats> pack(const NcclMember& member) {
   std::array<float, kFloats> floats{static_cast<float>(member.device), static_cast<float>(member.version >> 16),
                                     static_cast<float>(member.version & 0xffff), member.interface ? 1.0F : 0.0F};
-  for (std::size_t i = 0; i < 4; ++i) floats[4 + i] = static_cast<float>(member.gpu >> (16 * i) & 0xffff);
+  for (std::size_t i = 0; i < 4; ++i) {
+    floats[4 + i] = static_cast<float>(member.gpu >> (16 * i) & 0xffff);
+    floats[8 + i] = static_cast<float>(member.loopback >> (16 * i) & 0xffff);
+  }
   return floats;
 }
 
@@ -23,7 +26,10 @@ NcclMember unpack(const float* from) {
   NcclMember member{.device = static_cast<int>(from[0]),
                     .version = (static_cast<int>(from[1]) << 16) + static_cast<int>(from[2]),
                     .interface = from[3] != 0};
-  for (std::size_t i = 0; i < 4; ++i) member.gpu |= static_cast<std::uint64_t>(from[4 + i]) << (16 * i);
+  for (std::size_t i = 0; i < 4; ++i) {
+    member.gpu |= static_cast<std::uint64_t>(from[4 + i]) << (16 * i);
+    member.loopback |= static_cast<std::uint64_t>(from[8 + i]) << (16 * i);
+  }
   return member;
 }
 
@@ -74,12 +80,12 @@ std::string why_not_nccl(const GroupView& view, std::span<const NcclMember> memb
     }
   }
   for (std::size_t rank = 1; rank < members.size(); ++rank) {
-    if (on_one_host(view, 0, rank)) continue;
+    if (on_one_host(view, 0, rank) && members[rank].loopback == members[0].loopback) continue;
     for (std::size_t each = 0; each < members.size(); ++each) {
       if (members[each].interface) continue;
       return fmt::format(
-          "{} and {} are not known to be on one host, and between hosts NCCL's sockets, which authenticate nobody, "
-          "need a network that is trusted: security.nccl_interface names none",
+          "{} and {} are not known to share a loopback, and on a network NCCL's sockets, which authenticate nobody, "
+          "may only be where security.nccl_interface says that it is trusted: it names none",
           name_of(view, 0), name_of(view, rank));
     }
   }

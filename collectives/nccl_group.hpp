@@ -14,10 +14,11 @@ namespace troupe::collectives {
 
 /// What a member has for NCCL.
 struct NcclMember {
-  int device = -1;         ///< index of its GPU in its process; -1: it computes on the processor
-  int version = 0;         ///< as ncclGetVersion says it; 0: it has no NCCL, or will not use it
-  std::uint64_t gpu = 0;   ///< which GPU of its host that is, whatever index processes give it
-  bool interface = false;  ///< the user has named it a network interface for NCCL's sockets
+  int device = -1;             ///< index of its GPU in its process; -1: it computes on the processor
+  int version = 0;             ///< as ncclGetVersion says it; 0: it has no NCCL, or will not use it
+  std::uint64_t gpu = 0;       ///< which GPU of its host that is, whatever index processes give it
+  std::uint64_t loopback = 0;  ///< which of its host's, since containers have their own
+  bool interface = false;      ///< the user has named it a network interface for NCCL's sockets
   friend bool operator==(const NcclMember&, const NcclMember&) = default;
 };
 
@@ -28,8 +29,8 @@ std::string nccl_version_text(int version);
 Result<std::vector<NcclMember>> gather_nccl_members(Communicator& host, const NcclMember& own);
 
 /// Why the group's values cannot go by NCCL, in words that name ranks; empty: they can. The same on all members, since
-/// it depends on nothing else. NCCL wants a GPU for each rank, one version, and members that are known to be on one
-/// host, where its sockets stay on loopback, unless all of them name an interface.
+/// it depends on nothing else. NCCL wants a GPU for each rank, one version, and members that are known to have one
+/// loopback, where its sockets stay, unless all of them name an interface.
 std::string why_not_nccl(const GroupView& view, std::span<const NcclMember> members);
 
 /// "cuda:0, cuda:1": the members' GPUs by rank.

@@ -1,5 +1,6 @@
 // What a process knows of NCCL before it is in any group: the library's version, and which GPU is its own.
 #include <fmt/format.h>
+#include <sys/stat.h>
 
 #include <array>
 
@@ -40,6 +41,8 @@ Result<NcclMember> nccl_member(const NcclOptions& options) {
   for (const char* c = bus.data(); *c != '\0'; ++c) {
     member.gpu = (member.gpu ^ static_cast<unsigned char>(*c)) * 1099511628211ULL;  // as FNV-1a
   }
+  struct stat network {};
+  if (stat("/proc/self/ns/net", &network) == 0) member.loopback = network.st_ino;
   return member;
 }
 

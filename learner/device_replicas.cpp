@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <utility>
 
+#include <troupe/collectives/nccl.hpp>
 #include <troupe/collectives/reduce.hpp>
+#include <troupe/core/log.hpp>
 
 namespace troupe::learner {
 
@@ -24,8 +26,44 @@ Status check(const DeviceReplicasOptions& options) {
 
 }  // namespace
 
+DeviceReplicas::~DeviceReplicas() {
+  // All at once, since NCCL's ranks say goodbye to each other, and on the threads that have made them.
+  threads_.run([](void* at, int thread) { static_cast<OneReplica*>(at)[thread].communicator.reset(); },
+               replicas_.data());
+}
+
+bool DeviceReplicas::meet_on_gpus() const {
+  const auto through_host = [this](std::string_view why) {
+    log::info("{}: gradients go through the host: {}", options_.name, why);
+    return false;
+  };
+  std::vector<Device> devices;
+  for (std::int64_t r = 0; r < options_.replicas; ++r) {
+    devices.push_back(resolve(options_.devices.empty() ? options_.compile.device : device_of(options_.devices, r)));
+  }
+  if (devices.size() < 2 || std::ranges::none_of(devices, &Device::is_gpu)) return false;
+  if (options_.reduce != collectives::InProcessAlgorithm::kCollective) return through_host("that is how they reduce");
+  std::vector<collectives::NcclMember> members;
+  for (const Device device : devices) {
+    members.emplace_back();
+    if (!device.is_gpu()) continue;
+    const auto member = collectives::nccl_member({.device = device.cuda, .interface = options_.nccl_interface});
+    if (!member.ok()) {
+      log::warn("{}: {}; gradients go through the host", options_.name, member.error().message);
+      return false;
+    }
+    members.back() = *member;
+  }
+  const std::string why = collectives::why_not_nccl({.epoch = 1, .size = options_.replicas}, members);
+  if (!why.empty()) return through_host(why);
+  log::info("{}: gradients by NCCL {} on {}", options_.name, collectives::nccl_version_text(members[0].version),
+            collectives::devices_text(members));
+  return true;
+}
+
 Status DeviceReplicas::build(Replica& replica, Updates updates) {
   const std::int64_t rows = options_.global_batch, count = options_.replicas;
+  nccl_ = updates == Updates::kMirrored && meet_on_gpus();
   for (std::int64_t r = 0; r < count; ++r) {
     OneReplica& made = replicas_[static_cast<std::size_t>(r)];
     const InputContext context{.replica_id = static_cast<int>(r),
@@ -34,14 +72,18 @@ Status DeviceReplicas::build(Replica& replica, Updates updates) {
                                .global_batch = rows,
                                .first_step = options_.first_step,
                                .devices = options_.compile.devices};
+    CompileOptions compile = options_.compile;
+    if (!options_.devices.empty()) compile.device = device_of(options_.devices, r);
     made.communicator = hub_.make();
+    if (nccl_) {
+      const collectives::NcclOptions nccl{.device = resolve(compile.device).cuda, .interface = options_.nccl_interface};
+      TROUPE_ASSIGN(made.communicator, collectives::make_nccl_communicator(std::move(made.communicator), nccl));
+    }
     TROUPE_ASSIGN(made.input, replica.input_fn(context));
     Graph graph(context.replica_batch);
     ReplicaContext replica_context(graph, context, made.communicator.get());
     if (updates == Updates::kCentral) replica_context.leave_gradients();
     replica.step_fn(replica_context, StepInputs(graph, made.input->signature()));
-    CompileOptions compile = options_.compile;
-    if (!options_.devices.empty()) compile.device = device_of(options_.devices, r);
     compile.update = updates == Updates::kMirrored || r == 0;
     TROUPE_ASSIGN(made.program, Program::compile(graph, compile));
   }
@@ -75,13 +117,25 @@ Status DeviceReplicas::on_all(const std::function<Status(std::size_t)>& job) {
 
 Status DeviceReplicas::join() {
   if (joined_ || replicas_.size() == 1) return {};
-  ++epoch_;
-  TROUPE_TRY(on_all([this](std::size_t r) {
-    return replicas_[r].communicator->reform(
-        {.epoch = epoch_, .rank = static_cast<int>(r), .size = static_cast<int>(replicas_.size())}, kJoinTimeout);
-  }));
+  if (const Status formed = reform(nccl_); !formed.ok()) {
+    if (!nccl_) return formed;
+    // Threads of one process have only NCCL to wait for.
+    log::warn("{}: {}; gradients go through the host", options_.name, formed.error().message);
+    nccl_ = false;
+    TROUPE_TRY(reform(false));
+  }
   joined_ = true;
   return {};
+}
+
+Status DeviceReplicas::reform(bool by_nccl) {
+  ++epoch_;
+  return on_all([this, by_nccl](std::size_t r) {
+    collectives::Communicator& own = *replicas_[r].communicator;
+    return (by_nccl ? own : own.host())
+        .reform({.epoch = epoch_, .rank = static_cast<int>(r), .size = static_cast<int>(replicas_.size())},
+                kJoinTimeout);
+  });
 }
 
 Status DeviceReplicas::take_inputs() {
@@ -104,7 +158,11 @@ Status DeviceReplicas::take_inputs() {
 Status DeviceReplicas::step() {
   TROUPE_TRY(take_inputs());
   TROUPE_TRY(join());
-  TROUPE_TRY(train());
+  if (const Status trained = train(); !trained.ok()) {
+    // That there is no input, and nothing else, is kUnavailable.
+    const Error& error = trained.error();
+    return error.code == Code::kUnavailable ? Error{Code::kInternal, error.message} : error;
+  }
   for (OneReplica& each : replicas_) each.fresh = false;
   return check_skipped(program());
 }
@@ -118,7 +176,7 @@ Result<std::unique_ptr<MultiDevice>> MultiDevice::make(Replica& replica, const D
 
 Status MultiDevice::train() {
   return on_all([this](std::size_t r) -> Status {
-    TROUPE_TRY(keep_consistent(*all()[r].program, *all()[r].communicator, options().check_every_steps));
+    TROUPE_TRY(keep_consistent(*all()[r].program, all()[r].communicator->host(), options().check_every_steps));
     TROUPE_TRY(all()[r].program->bind(*all()[r].batch));
     return all()[r].program->run();
   });

@@ -11,6 +11,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include <troupe/collectives/in_process.hpp>
@@ -29,13 +30,17 @@ struct DeviceReplicasOptions {
   std::vector<Device> devices = {};  ///< replica i has the i-th modulo their count; empty: all have compile.device
   std::int64_t first_step = 0;       ///< InputContext::first_step
   std::int64_t check_every_steps = kCheckEverySteps;  ///< of MultiDevice, see keep_consistent()
-  /// How they reduce what MultiDevice's optimisers and collectives in the step reduce; all give the same bits.
+  /// How they reduce what MultiDevice's optimisers and collectives in the step reduce; all give the same bits. With
+  /// kCollective, MultiDevice's replicas that have a GPU each do it by NCCL, where there is NCCL: in its order of sums.
   collectives::InProcessAlgorithm reduce = collectives::InProcessAlgorithm::kCollective;
+  std::string nccl_interface = {};  ///< NcclOptions::interface: of all of this process's replicas on GPUs
+  std::string name = "replicas";    ///< in the log
 };
 
 /// What both have in common. Not thread-safe; its threads sleep between steps.
 class DeviceReplicas : public Replicator {
  public:
+  ~DeviceReplicas() override;
   /// Errors: kUnavailable when some pipeline had nothing: nothing happened, and what the others gave is kept; whatever
   /// a graph's run says, after which all replicas are where they were. A pipeline that says kOutOfRange has ended: its
   /// replica goes on without rows, until all have ended, which gives kOutOfRange. kInternal after kMaxSkippedInARow.
@@ -76,6 +81,9 @@ class DeviceReplicas : public Replicator {
  private:
   Status take_inputs();
   Status join();
+  /// Whether the replicas' values can meet on their GPUs; the log says so, and why they cannot.
+  bool meet_on_gpus() const;
+  Status reform(bool by_nccl);
 
   const DeviceReplicasOptions options_;
   collectives::InProcessHub hub_;
@@ -83,6 +91,7 @@ class DeviceReplicas : public Replicator {
   ShardPool threads_;
   std::uint64_t epoch_ = 0;
   bool joined_ = false;
+  bool nccl_ = false;  ///< communicators are NCCL's; their host()s are the hub's
 };
 
 class MultiDevice final : public DeviceReplicas {

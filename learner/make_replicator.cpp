@@ -59,7 +59,9 @@ Result<std::unique_ptr<Replicator>> make_replicator(Replica& replica, const Repl
                                          .compile = compile,
                                          .devices = options.devices,
                                          .first_step = options.first_step,
-                                         .reduce = options.reduce};
+                                         .reduce = options.reduce,
+                                         .nccl_interface = options.nccl_interface,
+                                         .name = options.name};
   switch (options.kind) {
     case ReplicatorKind::kOneDevice:
       return as_replicator(OneDevice::make(
@@ -73,7 +75,9 @@ Result<std::unique_ptr<Replicator>> make_replicator(Replica& replica, const Repl
                                                        .deterministic = options.deterministic,
                                                        .wire = options.wire,
                                                        .compile = options.compile,
-                                                       .communicator = options.communicator}));
+                                                       .communicator = options.communicator,
+                                                       .nccl_interface = options.nccl_interface,
+                                                       .name = options.name}));
   }
   return Error{Code::kInvalidArgument, "make_replicator: unknown kind"};
 }

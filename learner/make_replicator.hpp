@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 #include <string_view>
 
 #include <troupe/collectives/communicator.hpp>
@@ -31,6 +32,8 @@ struct ReplicatorOptions {
   std::int64_t first_step = 0;
   DType wire = DType::kF32;                           ///< of gradients between the members of kMultiWorker
   collectives::Communicator* communicator = nullptr;  ///< of kMultiWorker; outlives the replicator
+  std::string nccl_interface = {};                    ///< of kMultiDevice and kMultiWorker, as NcclOptions::interface
+  std::string name = "replicas";                      ///< in the log
 };
 
 /// Shards over all replicas in deterministic mode: what bits depend on, in place of the number of replicas.

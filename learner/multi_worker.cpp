@@ -8,6 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include <troupe/collectives/nccl.hpp>
+#include <troupe/core/log.hpp>
 #include <troupe/learner/make_replicator.hpp>
 #include <troupe/learner/program_state.hpp>
 
@@ -48,6 +50,9 @@ void drop_accumulated(Program& program) {
   }
 }
 
+/// Network trouble that comes again in every epoch must not keep the group from training.
+constexpr int kNcclDeadlines = 2;
+
 /// kUnavailable means that there is no input; of a collective it is a mistake in the step.
 Status of_run(Status run) {
   if (run.ok() || run.error().code != Code::kUnavailable) return run;
@@ -63,6 +68,7 @@ Result<std::unique_ptr<MultiWorker>> MultiWorker::make(Replica& replica, const M
                              options.batch, options.global_batch)};
   }
   std::unique_ptr<MultiWorker> made(new MultiWorker(replica, options));
+  TROUPE_TRY(made->find_nccl());
   const std::int64_t batch = std::max(options.batch, options.global_batch);
   TROUPE_TRY(made->build({.replica_batch = batch, .global_batch = batch, .devices = options.compile.devices}));
   return made;
@@ -71,7 +77,7 @@ Result<std::unique_ptr<MultiWorker>> MultiWorker::make(Replica& replica, const M
 Status MultiWorker::build(const InputContext& context) {
   TROUPE_ASSIGN(std::unique_ptr<InputPipeline> input, replica_.input_fn(context));
   Graph graph(context.replica_batch);
-  ReplicaContext replica_context(graph, context, options_.communicator);
+  ReplicaContext replica_context(graph, context, gpus_ ? gpus_.get() : options_.communicator);
   replica_context.set_gradient_wire(options_.wire);
   replica_.step_fn(replica_context, StepInputs(graph, input->signature()));
   CompileOptions compile = options_.compile;
@@ -94,6 +100,7 @@ Status MultiWorker::build(const InputContext& context) {
 }
 
 Status MultiWorker::reform(const collectives::GroupView& view, Duration timeout) {
+  const auto deadline = std::chrono::steady_clock::now() + timeout;
   collectives::Communicator& group = *options_.communicator;
   group.activity().enter("reform");
   TROUPE_TRY(group.reform(view, timeout));
@@ -112,10 +119,64 @@ Status MultiWorker::reform(const collectives::GroupView& view, Duration timeout)
   }
   drop_accumulated(*program_);
   TROUPE_TRY(agree());
+  TROUPE_TRY(meet_on_gpus(deadline));
   context.first_step = batches();
   const bool same = context.replica_id == context_.replica_id && context.replica_count == context_.replica_count &&
                     context.replica_batch == context_.replica_batch && inputs_ == batches();
   return same ? Status() : build(context);
+}
+
+Status MultiWorker::find_nccl() {
+  const Device device = resolve(options_.compile.device);
+  if (!device.is_gpu()) return {};
+  own_.device = device.cuda;
+  if (options_.wire != DType::kF32) {
+    no_nccl_ = "wire = \"bf16\" is how they travel on Troupe's own links";
+    return {};
+  }
+  const collectives::NcclOptions nccl{.device = device.cuda, .interface = options_.nccl_interface};
+  const auto member = collectives::nccl_member(nccl);
+  if (!member.ok()) {
+    no_nccl_ = member.error().message;
+    return {};
+  }
+  TROUPE_ASSIGN(gpus_, collectives::make_nccl_communicator(*options_.communicator, nccl));
+  own_ = *member;
+  return {};
+}
+
+Status MultiWorker::meet_on_gpus(std::chrono::steady_clock::time_point deadline) {
+  collectives::Communicator& group = *options_.communicator;
+  const collectives::GroupView& view = group.view();
+  if (view.size < 2) return {};
+  TROUPE_ASSIGN(const auto members, collectives::gather_nccl_members(group, own_));
+  if (std::ranges::all_of(members, [](const auto& member) { return member.device < 0; })) return {};
+  const std::string why = collectives::why_not_nccl(view, members);
+  if (why.empty()) {
+    const Duration left = std::max<Duration>(deadline - std::chrono::steady_clock::now(), std::chrono::seconds(1));
+    if (const Status met = gpus_->reform(view, left); !met.ok()) {
+      nccl_deadlines_ += met.error().code == Code::kDeadlineExceeded ? 1 : 0;
+      if (collectives::epoch_is_over(met.error()) && nccl_deadlines_ < kNcclDeadlines) return met;
+      no_nccl_ = met.error().message;
+      own_ = {.device = own_.device};
+      return Error{Code::kCancelled, fmt::format("epoch {} is over, because {}", view.epoch, no_nccl_)};
+    }
+    nccl_deadlines_ = 0;
+  }
+  // Each member says what is wrong with itself, and rank 0 what became of it all.
+  if (!no_nccl_.empty()) {
+    if (std::exchange(told_, no_nccl_) != no_nccl_) {
+      const std::string how = fmt::format("{}: {}; gradients go through the host", options_.name, no_nccl_);
+      options_.wire == DType::kF32 ? log::warn("{}", how) : log::info("{}", how);
+    }
+    return {};
+  }
+  const std::string how =
+      !why.empty() ? fmt::format("gradients go through the host: {}", why)
+                   : fmt::format("gradients by NCCL {} on {}", collectives::nccl_version_text(members[0].version),
+                                 collectives::devices_text(members));
+  if (view.rank == 0 && std::exchange(told_, how) != how) log::info("{}: {}", options_.name, how);
+  return {};
 }
 
 Status MultiWorker::agree() {

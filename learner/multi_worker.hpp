@@ -3,7 +3,8 @@
 // reduce through a Communicator whose membership changes while training goes on (MultiWorkerReplicator of
 // TF-Replicator; elastic as torchft is, per step). The learner and replica roles drive one each.
 //
-//   reform(view)  join the epoch; build the step for the new share of the batch; agree on the state
+//   reform(view)  join the epoch; agree on the state, and whether values meet on the members' GPUs (by NCCL) or on
+//                 their hosts; build the step for the new share of the batch
 //   step()        all or nothing: every reduction of a step precedes its first change, so a step that fails because a
 //                 member has gone has changed nothing here, and is taken again in the next epoch with the same input
 //
@@ -11,11 +12,14 @@
 // whoever differs gets the whole state from the lowest rank among those with the most steps. From a peer, not from
 // disk. Gradients that were being accumulated (CompileOptions::accumulate) are each member's own and in part of members
 // that have gone, so a new epoch begins with a whole update.
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 
 #include <troupe/collectives/communicator.hpp>
+#include <troupe/collectives/nccl_group.hpp>
 #include <troupe/core/clock.hpp>
 #include <troupe/learner/consistency.hpp>
 #include <troupe/learner/replicator.hpp>
@@ -32,20 +36,24 @@ struct MultiWorkerOptions {
   DType wire = DType::kF32;                           ///< of gradients, see ReplicaContext::set_gradient_wire()
   CompileOptions compile;                             ///< the seed must be the same on all members
   std::int64_t check_every_steps = kCheckEverySteps;  ///< see keep_consistent()
-  /// In no group yet, or any. Outlives the replicator.
+  /// Of the members' hosts; in no group yet, or any. Outlives the replicator.
   collectives::Communicator* communicator = nullptr;
+  std::string nccl_interface = {};    ///< NcclOptions::interface, for a member on a GPU; the same on all
+  std::string name = "multi_worker";  ///< in the log
 };
 
 class MultiWorker final : public Replicator {
  public:
   /// Builds the step as for a group of one, so that program() is there to be restored. `replica` outlives this.
-  /// Errors: kInvalidArgument (batches); what input_fn, the graph or its compilation say.
+  /// Errors: kInvalidArgument (batches, a network interface that is not there); what input_fn, the graph or its
+  /// compilation say.
   static Result<std::unique_ptr<MultiWorker>> make(Replica& replica, const MultiWorkerOptions& options);
 
   /// Joins the epoch of `view` and agrees with its members on the state. program() may be another one afterwards.
   /// Errors: those of Communicator::reform() and its calls (collectives::epoch_is_over(): wait for the next view);
   /// kInvalidArgument (a global batch with fewer rows than members); kCorrupt on all members when none of them has a
   /// whole state, because the last one that had left while it handed it on: they must be restored from a checkpoint.
+  /// Where NCCL fails by itself, this epoch is over, and this member says in the next one that it has no NCCL.
   Status reform(const collectives::GroupView& view, Duration timeout);
 
   /// Errors: kUnavailable when there is no input yet, and for nothing else; kOutOfRange when that of all members has
@@ -64,11 +72,20 @@ class MultiWorker final : public Replicator {
   /// How many batches the steps taken have used.
   std::int64_t batches() const { return program_->step() * options_.compile.accumulate; }
   Status agree();
+  /// Of a member on a GPU: the group between GPUs, or why there is none.
+  Status find_nccl();
+  /// Whether this epoch has it, which all members decide alike; then it forms.
+  Status meet_on_gpus(std::chrono::steady_clock::time_point deadline);
   Status receive_state(int from);
   Status take_input();
 
   Replica& replica_;
   MultiWorkerOptions options_;
+  std::unique_ptr<collectives::Communicator> gpus_;  ///< over options_.communicator; null: this member has none
+  collectives::NcclMember own_;                      ///< what it says of itself
+  std::string no_nccl_;                              ///< why it has none, of a member on a GPU
+  int nccl_deadlines_ = 0;                           ///< that NCCL has missed here while the hosts met in time
+  std::string told_;                                 ///< what the log said last
   InputContext context_;
   std::unique_ptr<InputPipeline> input_;
   std::unique_ptr<Program> program_;

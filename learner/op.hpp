@@ -2,10 +2,13 @@
 // What an operation is: shapes in and out, a rule that emits its gradient as further nodes, and kernels. All shipped
 // operations (learner/ops/) are written against this header, and so are users' own; there is no other way in.
 #include <array>
+#include <concepts>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <span>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <troupe/core/error.hpp>
@@ -141,14 +144,50 @@ struct OpDef {
   bool alias = false;
 };
 
+/// Memory that a joint's values lie in: the host's, or that of the GPU whose program it is part of.
+class JointMemory {
+ public:
+  virtual ~JointMemory() = default;
+  /// Index of the GPU; -1: the host.
+  virtual int gpu() const = 0;
+  /// Of equal lengths.
+  virtual Status copy(std::span<const float> from, std::span<float> to) = 0;
+  /// Each value becomes `by` times it; with 0 zero, whatever it was.
+  virtual Status scale(std::span<float> values, float by) = 0;
+  /// Until all of that is done, and the input of the joint is there. Before somebody else touches the values.
+  virtual Status wait() = 0;
+};
+/// The host's, where all is done at once.
+JointMemory* host_memory();
+
 /// What the function of a joint works on: whole values, of all shards.
 struct JointArgs {
-  std::span<const float> in;  ///< a sum over shards is added up, rows follow each other
-  std::span<float> out;       ///< to be written completely; does not overlap `in`
-  std::int64_t rows = 0;      ///< of this step's batch that are data
+  std::span<const float> in;            ///< a sum over shards is added up, rows follow each other
+  std::span<float> out;                 ///< to be written completely; does not overlap `in`
+  std::int64_t rows = 0;                ///< of this step's batch that are data
+  JointMemory* memory = host_memory();  ///< where `in` and `out` are
 };
 
 /// Runs on one thread while all shards wait. An error stops the step and is returned by Program::run.
-using JointFn = std::function<Status(const JointArgs&)>;
+class JointFn {
+ public:
+  using Run = std::function<Status(const JointArgs&)>;
+
+  JointFn() = default;
+  JointFn(std::nullptr_t) {}
+  template <typename F>
+  requires(std::convertible_to<F, Run> && !std::same_as<F, JointFn>) JointFn(F run) : run_(std::move(run)) {}
+  /// One that can work in a GPU's memory too. `gpu` says whose, before each run; -1: not in this one. The values of a
+  /// program that is on that GPU then stay there, else they are copied to the host.
+  JointFn(Run run, std::function<int()> gpu) : run_(std::move(run)), gpu_(std::move(gpu)) {}
+
+  explicit operator bool() const { return static_cast<bool>(run_); }
+  Status operator()(const JointArgs& args) const { return run_(args); }
+  int gpu() const { return gpu_ ? gpu_() : -1; }
+
+ private:
+  Run run_;
+  std::function<int()> gpu_;
+};
 
 }  // namespace troupe::learner

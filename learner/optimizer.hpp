@@ -59,6 +59,7 @@ struct GradientPart {
   std::span<float> values;
   std::string_view name;  ///< "critic", or "critic/2" of several; the same on all replicas
   std::int64_t rows = 0;  ///< of this step's batch that are data
+  int gpu = -1;           ///< in whose memory the values are; -1: the host's
 };
 
 /// Called on one thread for every part of the group's gradient, in the same order on all replicas; replaces it, e.g.
@@ -76,6 +77,8 @@ struct OptimizerSpec {
   double max_global_norm = 0;
   /// Set by the replica API's wrap_optimizer; empty for one replica.
   ReduceGradient reduce;
+  /// Of which GPU `reduce` takes parts where they are, asked before the parts of each step; -1 or empty: of none.
+  std::function<int()> reduce_gpu;
 };
 
 /// Errors: kInvalidArgument naming the field, got and expected.

@@ -70,8 +70,8 @@ inline constexpr std::int64_t kLaunchBytes = std::int64_t{64} << 20;
 
 /// A group's values at some step.
 struct Snapshot {
-  std::span<const float>
-      values;             ///< valid until the next begin_snapshot(), on a processor until the next run or begin()
+  /// Valid until the next begin_snapshot(), and on a processor until the next run() or begin().
+  std::span<const float> values;
   std::int64_t step = 0;  ///< Program::step() then
 };
 

@@ -2,6 +2,7 @@
 // The inside of Program: what compile.cpp makes, execute.cpp runs, update.cpp updates and program.cpp shows.
 #include <atomic>
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -211,6 +212,11 @@ struct Program::Impl {
   void run_joint(JointCall& call, std::size_t index);
   void update(int thread);
   Status reduce_gradients();
+  /// Calls the reductions of the present run for all that replicas share. gradient: the first element of one's flat
+  /// gradient, in the memory of `gpu`, or the host's (-1). spoil: makes the first element that is reduced infinite or
+  /// not a number, on a replica whose own gradients are not finite; else empty.
+  Status reduce_parts(int gpu, const std::function<float*(const Minimized&)>& gradient,
+                      std::function<Status(float*)> spoil);
   Status reduce_bucket(const GradientExchange::Bucket& bucket);
   void sum_gradients(Minimized& minimized, int thread);
   void sum_squares(Minimized& minimized, int thread);

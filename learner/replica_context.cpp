@@ -1,6 +1,8 @@
 // The collectives inside of a step, forward and backward. With f_i = w_i up to a factor that all replicas share, a
 // collective y = c(x) needs dx_i = sum_j f_j dy_j (dy_j / dx_i) / f_i, so that the weighted mean of the replicas'
-// gradients is the gradient of the weighted mean of their losses.
+// gradients is the gradient of the weighted mean of their losses. Sums, means, broadcasts and what gathers whole values
+// stay on the GPUs of a group whose values are there; what the function computes with others' values or with parts of
+// its own, it does on the host. Which of both, depends on nothing that differs between ranks.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -34,31 +36,45 @@ struct ReplicaContext::Exchange {
     return {.name = name + std::string(suffix), .weight = static_cast<double>(args.rows)};
   }
 
+  /// Which GPU's memory the functions of joints may work in now: that of the group's values, if these are on one.
+  std::function<int()> gpu() const {
+    return [group = communicator] { return group->device(); };
+  }
+  /// The group for values that lie where those of `args` do, once they are there.
+  Result<collectives::Communicator*> group(const JointArgs& args) const {
+    TROUPE_TRY(args.memory->wait());
+    return args.memory->gpu() < 0 ? &communicator->host() : communicator;
+  }
+  Status all_reduce(std::span<float> values, ReduceOp op, const JointArgs& args, std::string_view suffix) const {
+    TROUPE_ASSIGN(collectives::Communicator* const ranks, group(args));
+    return ranks->all_reduce(values, op, options(args, suffix))->wait();
+  }
+
   /// values becomes sum_j f_j values_j / f_i; of a replica without weight, zero.
   Status weigh(std::span<float> values, const JointArgs& args) {
     if (communicator == nullptr) return {};
     const float f = factor(args);
-    for (float& x : values) x = f == 0 ? 0 : f * x;
-    TROUPE_TRY(communicator->all_reduce(values, ReduceOp::kSum, options(args, "/gradient"))->wait());
-    for (float& x : values) x = f == 0 ? 0 : x / f;
-    return {};
+    if (f != 1) TROUPE_TRY(args.memory->scale(values, f));
+    TROUPE_TRY(all_reduce(values, ReduceOp::kSum, args, "/gradient"));
+    return f == 1 ? Status() : args.memory->scale(values, f == 0 ? 0 : 1 / f);
   }
   Status weigh_into_out(const JointArgs& args) {
-    std::ranges::copy(args.in, args.out.begin());
+    TROUPE_TRY(args.memory->copy(args.in, args.out));
     return weigh(args.out, args);
   }
 
-  Status reduce(const JointArgs& args, ReduceOp op) {
-    std::ranges::copy(args.in, args.out.begin());
-    if (op == ReduceOp::kMin || op == ReduceOp::kMax) return extremum(args, op);
-    return communicator->all_reduce(args.out, op, options(args, ""))->wait();
+  /// Of the sum or weighted mean.
+  Status reduce(const JointArgs& args, ReduceOp op, std::string_view suffix) {
+    TROUPE_TRY(args.memory->copy(args.in, args.out));
+    return all_reduce(args.out, op, args, suffix);
   }
   Status extremum(const JointArgs& args, ReduceOp op) {
+    std::ranges::copy(args.in, args.out.begin());
     if (args.rows == 0) {
       const float never = std::numeric_limits<float>::infinity() * (op == ReduceOp::kMax ? -1.0F : 1.0F);
       std::ranges::fill(args.out, never);
     }
-    TROUPE_TRY(communicator->all_reduce(args.out, op, options(args, ""))->wait());
+    TROUPE_TRY(all_reduce(args.out, op, args, ""));
     held.resize(args.in.size());
     for (std::size_t i = 0; i < held.size(); ++i) held[i] = args.rows > 0 && args.in[i] == args.out[i] ? 1 : 0;
     return {};
@@ -68,7 +84,7 @@ struct ReplicaContext::Exchange {
     const float f = factor(args);
     scratch.assign(held.begin(), held.end());  // then summed: how many hold it
     for (const float dy : args.in) scratch.push_back(f == 0 ? 0 : f * dy);
-    TROUPE_TRY(communicator->all_reduce(scratch, ReduceOp::kSum, options(args, "/gradient"))->wait());
+    TROUPE_TRY(all_reduce(scratch, ReduceOp::kSum, args, "/gradient"));
     for (std::size_t i = 0; i < n; ++i) args.out[i] = held[i] == 0 ? 0 : scratch[n + i] / (scratch[i] * f);
     return {};
   }
@@ -84,7 +100,8 @@ struct ReplicaContext::Exchange {
       std::ranges::copy(in, args.out.begin());
       return {};
     }
-    return communicator->all_gather(in, args.out, options(args, ""))->wait();
+    TROUPE_ASSIGN(collectives::Communicator* const ranks, group(args));
+    return ranks->all_gather(in, args.out, options(args, ""))->wait();
   }
   /// From gradients of [replicas, n] to this replica's row.
   Status scatter_gradient(std::span<const float> in, std::span<float> out, const JointArgs& args) {
@@ -95,13 +112,15 @@ struct ReplicaContext::Exchange {
     const float f = factor(args);
     std::vector<float> weighted(in.begin(), in.end());
     for (float& x : weighted) x = f == 0 ? 0 : f * x;
-    TROUPE_TRY(communicator->reduce_scatter(weighted, out, ReduceOp::kSum, options(args, "/gradient"))->wait());
+    TROUPE_ASSIGN(collectives::Communicator* const ranks, group(args));
+    TROUPE_TRY(ranks->reduce_scatter(weighted, out, ReduceOp::kSum, options(args, "/gradient"))->wait());
     for (float& x : out) x = f == 0 ? 0 : x / f;
     return {};
   }
 
   Status scatter(const JointArgs& args, ReduceOp op) {
-    return communicator->reduce_scatter(args.in, args.out, op, options(args, ""))->wait();
+    TROUPE_ASSIGN(collectives::Communicator* const ranks, group(args));
+    return ranks->reduce_scatter(args.in, args.out, op, options(args, ""))->wait();
   }
   Status gather_gradient(const JointArgs& args, ReduceOp op) {
     const std::size_t n = args.in.size();
@@ -109,7 +128,8 @@ struct ReplicaContext::Exchange {
     scratch.assign(args.in.begin(), args.in.end());
     scratch.push_back(own);
     std::vector<float> all(replicas * (n + 1));
-    TROUPE_TRY(communicator->all_gather(scratch, all, options(args, "/gradient"))->wait());
+    TROUPE_ASSIGN(collectives::Communicator* const ranks, group(args));
+    TROUPE_TRY(ranks->all_gather(scratch, all, options(args, "/gradient"))->wait());
     const float total = tree_sum(0, replicas, [&](std::size_t r) { return all[r * (n + 1) + n]; });
     const float divisor = op == ReduceOp::kMean ? total : own;
     for (std::size_t r = 0; r < replicas; ++r) {
@@ -158,17 +178,18 @@ Var ReplicaContext::all_reduce(Var x, ReduceOp op, std::string_view name) {
   if (op == ReduceOp::kProduct) return unknown_op(graph_, "all_reduce", op);
   if (communicator_ == nullptr) return whole(x);
   const auto call = exchange("all_reduce", name);
-  const JointFn forward = [call, op](const JointArgs& args) { return call->reduce(args, op); };
-  if (op == ReduceOp::kMean) {
-    return joint(x, forward, [call](const JointArgs& args) {
-      std::ranges::copy(args.in, args.out.begin());
-      return call->communicator->all_reduce(args.out, ReduceOp::kMean, call->options(args, "/gradient"))->wait();
-    });
+  if (op == ReduceOp::kMin || op == ReduceOp::kMax) {
+    return joint(
+        x, [call, op](const JointArgs& args) { return call->extremum(args, op); },
+        [call](const JointArgs& args) { return call->extremum_gradient(args); });
   }
+  const JointFn forward([call, op](const JointArgs& args) { return call->reduce(args, op, ""); }, call->gpu());
   if (op == ReduceOp::kSum) {
-    return joint(x, forward, [call](const JointArgs& args) { return call->weigh_into_out(args); });
+    return joint(x, forward, {[call](const JointArgs& args) { return call->weigh_into_out(args); }, call->gpu()});
   }
-  return joint(x, forward, [call](const JointArgs& args) { return call->extremum_gradient(args); });
+  return joint(
+      x, forward,
+      {[call](const JointArgs& args) { return call->reduce(args, ReduceOp::kMean, "/gradient"); }, call->gpu()});
 }
 
 Var ReplicaContext::all_gather(Var x, std::string_view name) {
@@ -182,13 +203,14 @@ Var ReplicaContext::all_gather(Var x, std::string_view name) {
   const auto data = [row](const JointArgs& args, std::size_t all) {
     return row == 0 ? all : row * static_cast<std::size_t>(args.rows);
   };
-  return joint(
-      x, shape, [=](const JointArgs& args) { return call->gather(args, data(args, args.in.size())); },
-      [=](const JointArgs& args) -> Status {
-        TROUPE_TRY(call->scatter_gradient(args.in, args.out, args));
-        std::ranges::fill(args.out.subspan(data(args, args.out.size())), 0.0F);
-        return {};
-      });
+  // Of rows, those that are no data are left out on the way, for which the host has the memory.
+  const auto gather = [=](const JointArgs& args) { return call->gather(args, data(args, args.in.size())); };
+  return joint(x, shape, rows || communicator_ == nullptr ? JointFn(gather) : JointFn(gather, call->gpu()),
+               [=](const JointArgs& args) -> Status {
+                 TROUPE_TRY(call->scatter_gradient(args.in, args.out, args));
+                 std::ranges::fill(args.out.subspan(data(args, args.out.size())), 0.0F);
+                 return {};
+               });
 }
 
 Var ReplicaContext::reduce_scatter(Var x, ReduceOp op, std::string_view name) {
@@ -215,17 +237,20 @@ Var ReplicaContext::broadcast(Var x, int root, std::string_view name) {
   }
   if (communicator_ == nullptr) return whole(x);
   const auto call = exchange("broadcast", name);
-  return joint(
-      x,
-      [call, root](const JointArgs& args) {
-        std::ranges::copy(args.in, args.out.begin());
-        return call->communicator->broadcast(args.out, root, call->options(args, ""))->wait();
+  JointFn forward(
+      [call, root](const JointArgs& args) -> Status {
+        TROUPE_TRY(args.memory->copy(args.in, args.out));
+        TROUPE_ASSIGN(collectives::Communicator* const ranks, call->group(args));
+        return ranks->broadcast(args.out, root, call->options(args, ""))->wait();
       },
+      call->gpu());
+  JointFn backward(
       [call, root](const JointArgs& args) -> Status {
         TROUPE_TRY(call->weigh_into_out(args));
-        if (call->rank != static_cast<std::size_t>(root)) std::ranges::fill(args.out, 0.0F);
-        return {};
-      });
+        return call->rank == static_cast<std::size_t>(root) ? Status() : args.memory->scale(args.out, 0);
+      },
+      call->gpu());
+  return joint(x, std::move(forward), std::move(backward));
 }
 
 Var ReplicaContext::map_gather(std::span<const Var> items, const std::function<Var(Var)>& fn, std::string_view name) {
@@ -277,7 +302,8 @@ Var ReplicaContext::map(std::span<const Var> items, const std::function<Var(Var)
       std::ranges::copy(args.in, call->scratch.begin());
       return {};
     }
-    return call->communicator->all_gather(args.in, call->scratch, call->options(args, ""))->wait();
+    TROUPE_ASSIGN(collectives::Communicator* const ranks, call->group(args));
+    return ranks->all_gather(args.in, call->scratch, call->options(args, ""))->wait();
   };
   if (reduce_op == nullptr) {
     return joint(
@@ -371,8 +397,11 @@ OptimizerSpec ReplicaContext::wrap_optimizer(OptimizerSpec optimizer) {
   optimizer.reduce = [communicator = communicator_, wire = wire_](const GradientPart& part) {
     const CallOptions options{
         .name = fmt::format("gradient/{}", part.name), .weight = static_cast<double>(part.rows), .wire = wire};
-    return communicator->all_reduce(part.values, ReduceOp::kMean, options)->wait();
+    collectives::Communicator& group = part.gpu < 0 ? communicator->host() : *communicator;
+    return group.all_reduce(part.values, ReduceOp::kMean, options)->wait();
   };
+  // Between GPUs values are float32; rounded they travel from host to host.
+  if (wire_ == DType::kF32) optimizer.reduce_gpu = [communicator = communicator_] { return communicator->device(); };
   return optimizer;
 }
 

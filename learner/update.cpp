@@ -62,16 +62,26 @@ Status Program::Impl::reduce_gradients() {
              return std::isfinite(table->sum_squares(m.gradients[0], own.begin, own.end));
            });
   });
-  bool spoilt = own_finite;
+  const auto spoil = [](float* shared) -> Status {
+    *shared = std::numeric_limits<float>::quiet_NaN();
+    return {};
+  };
+  return reduce_parts(
+      -1, [](const Minimized& m) { return const_cast<float*>(m.gradients[0]); },
+      own_finite ? nullptr : std::function<Status(float*)>(spoil));
+}
+
+Status Program::Impl::reduce_parts(int gpu, const std::function<float*(const Minimized&)>& gradient,
+                                   std::function<Status(float*)> spoil) {
   for (const Minimized& m : minimized) {
     if (!reduces(m) || idle(m)) continue;
     const std::string& group = groups[m.group].params->layout().group;
-    float* const gradient = const_cast<float*>(m.gradients[0]);
+    float* const first = gradient(m);
     for (std::size_t i = 0; i < m.shared.size(); ++i) {
       const auto [begin, end] = m.shared[i];
-      if (!std::exchange(spoilt, true)) gradient[begin] = std::numeric_limits<float>::quiet_NaN();
+      if (const auto spoil_now = std::exchange(spoil, nullptr)) TROUPE_TRY(spoil_now(first + begin));
       const std::string name = m.shared.size() == 1 ? group : fmt::format("{}/{}", group, i);
-      TROUPE_TRY(m.spec.reduce({{gradient + begin, gradient + end}, name, gradient_rows()}));
+      TROUPE_TRY(m.spec.reduce({{first + begin, first + end}, name, gradient_rows(), gpu}));
     }
   }
   return {};

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include <troupe/replay/table_checks.hpp>
 #include <troupe/replay/table_image.hpp>
@@ -110,7 +109,6 @@ Status GpuTable::begin_launch(std::int64_t steps, std::int64_t rows, TroupeCudaS
   limiter_.count_samples(draws);
   steps_ = steps;
   rows_ = rows;
-  mass_.reset();
   return {};
 }
 
@@ -134,7 +132,6 @@ Status GpuTable::enqueue_draw(std::int64_t step, DeviceColumns to, float* weight
 Status GpuTable::enqueue_update(std::int64_t step, const float* priorities, const TroupeCudaControl* control,
                                 TroupeCudaStream* stream) {
   TROUPE_TRY(check_step(step));
-  mass_.reset();
   return device_->update(step * rows_, rows_, priorities, control, stream);
 }
 
@@ -142,24 +139,19 @@ Status GpuTable::enqueue_update(std::int64_t step, const float* priorities, cons
 
 TableInfo GpuTable::info() const {
   const RateLimiterCounts& counts = limiter_.counts();
-  if (!mass_) {
-    mass_ = static_cast<double>(items());
-    if (options_.sampler.kind == SelectorKind::kPrioritized && items() > 0) {
-      const Status settled = device_->settle(device_->stream());
-      const Result<double> total = settled.ok() ? device_->total() : settled.error();
-      if (!total.ok()) {
-        mass_ = std::numeric_limits<double>::quiet_NaN();
-      } else if (*total != 0) {
-        mass_ = *total;
-      }
-    }
-  }
   return {.items = items(),
           .bytes = items() * static_cast<std::int64_t>(device_->stride()),
           .inserts = counts.inserts,
           .samples = counts.samples,
-          .evictions = counts.deletes,
-          .mass = *mass_};
+          .evictions = counts.deletes};
+}
+
+Result<double> GpuTable::mass() const {
+  const auto uniform = static_cast<double>(items());
+  if (options_.sampler.kind != SelectorKind::kPrioritized || items() == 0) return uniform;
+  TROUPE_TRY(device_->settle(device_->stream()));
+  TROUPE_ASSIGN(const double total, device_->total());
+  return total == 0 ? uniform : total;
 }
 
 std::string GpuTable::insert_blocker(std::int64_t rows) const {
@@ -185,7 +177,6 @@ Status GpuTable::insert_rows(const BatchView& batch, std::span<const double> pri
   const std::int64_t evicted = std::max<std::int64_t>(0, items() + batch.rows - capacity_);
   limiter_.count_inserts(batch.rows);
   limiter_.count_deletes(evicted);
-  mass_.reset();
   return {};
 }
 
@@ -228,7 +219,6 @@ Result<std::int64_t> GpuTable::update_priorities(std::span<const Key> keys, std:
   }
   TROUPE_TRY(device_->settle(device_->stream()));
   TROUPE_TRY(device_->update(slots, values));
-  mass_.reset();
   return unknown;
 }
 
@@ -317,7 +307,6 @@ Status GpuTable::adopt(const FifoRows& image) {
   // From here on nothing but the GPU can fail.
   ring_ = ring;
   rng_.set_state(image.rng);
-  mass_.reset();
   TROUPE_TRY(device_->clear());
   for (std::size_t slot = 0; slot < image.count; ++slot) {
     const ItemHeader& item = image.rows.header(static_cast<Slot>(slot));

@@ -5,7 +5,6 @@
 // with the same semantics, draws and images, so that a run can move between devices; there only the bytes travel.
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -29,11 +28,11 @@ using DeviceColumns = std::span<void* const>;
 /// remover is fifo and max_times_sampled 0.
 ///
 /// Everything that Table has waits for the GPU where it gives something back: sample(), update_priorities(), read(),
-/// save(), and info() of a prioritised table, for its mass, unless nothing has happened since the last time. insert()
-/// copies into pinned memory and waits only when that is full of rows for which launches under way must end first.
+/// save(), and mass() of a prioritised table. insert() copies into pinned memory and waits only when that is full of
+/// rows for which launches under way must end first.
 ///
 /// Errors: also Gpu's, of all calls. After a GPU has failed save() and save_items() give no chunks, which restore()
-/// refuses, info() has a mass that is no number, and every later call tells the error.
+/// refuses, and every later call tells the error.
 class GpuTable final : public Table {
  public:
   /// All memory is allocated here. Errors: kInvalidArgument naming the option; kUnavailable: too little memory, saying
@@ -70,6 +69,7 @@ class GpuTable final : public Table {
 
   const TableOptions& options() const override { return options_; }
   TableInfo info() const override;
+  Result<double> mass() const override;
   std::int64_t insertable(std::int64_t wanted) const override { return limiter_.insertable(wanted); }
   std::int64_t sampleable(std::int64_t wanted) const override { return items() == 0 ? 0 : limiter_.sampleable(wanted); }
   std::string insert_blocker(std::int64_t rows) const override;
@@ -106,7 +106,6 @@ class GpuTable final : public Table {
   std::unique_ptr<GpuItems> device_;
   std::int64_t steps_ = 0, rows_ = 0;  ///< of the last begin_launch()
   std::vector<std::uint64_t> numbers_;
-  mutable std::optional<double> mass_;  ///< if it is known
 };
 
 }  // namespace troupe::replay

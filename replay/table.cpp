@@ -41,9 +41,9 @@ class RowTable final : public Table {
             .bytes = items() * static_cast<std::int64_t>(rows_.stride()),
             .inserts = counts.inserts,
             .samples = counts.samples,
-            .evictions = counts.deletes,
-            .mass = sampler_->mass()};
+            .evictions = counts.deletes};
   }
+  Result<double> mass() const override { return sampler_->mass(); }
 
   std::int64_t insertable(std::int64_t wanted) const override { return limiter_.insertable(wanted); }
   std::int64_t sampleable(std::int64_t wanted) const override {

@@ -45,7 +45,6 @@ struct TableInfo {
   std::int64_t inserts = 0;  ///< since the table was made, surviving checkpoints
   std::int64_t samples = 0;
   std::int64_t evictions = 0;  ///< by the remover or by max_times_sampled
-  double mass = 0;             ///< of the sampler, see Selector::mass()
 };
 
 /// Gets consecutive rows, the first of which has this key.
@@ -61,6 +60,8 @@ class Table {
 
   virtual const TableOptions& options() const = 0;
   virtual TableInfo info() const = 0;
+  /// Of the sampler, see Selector::mass(). Errors: those of a table's device.
+  virtual Result<double> mass() const = 0;
 
   /// Number of rows that may be inserted or sampled in one call now, at most `wanted`.
   virtual std::int64_t insertable(std::int64_t wanted) const = 0;

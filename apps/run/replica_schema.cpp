@@ -294,6 +294,7 @@ std::vector<actors::ReplicaRun> to_replica_runs(const Config& config) {
                   .compute = text("compute"),
                   .device = config.get_strings(path(name, "device")),
                   .threads = integer("threads"),
+                  .nccl_interface = config.get_string("security.nccl_interface"),
                   .seed = derive_seed(seed, name, 0),
                   .ps_shards = integer("ps_shards"),
                   .ps_partition = text("ps_partition"),

@@ -24,6 +24,13 @@ bool is_plain_name(const std::string& name) {
                      [](unsigned char c) { return std::isalnum(c) != 0 || c == '-' || c == '_' || c == '.'; });
 }
 
+/// One name that the kernel may give an interface (less than IFNAMSIZ characters) and that NCCL takes for no list.
+bool is_interface_name(const std::string& name) {
+  return name.size() <= 15 && name != "." && name != ".." && std::all_of(name.begin(), name.end(), [](unsigned char c) {
+           return std::isalnum(c) != 0 || c == '-' || c == '_' || c == '.';
+         });
+}
+
 /// The error buffer in samples; see replay/rate_limiter.hpp, which demands at least as much.
 double error_buffer(double min_items, double tolerance, double samples_per_insert) {
   return min_items * tolerance * samples_per_insert;
@@ -81,6 +88,15 @@ std::vector<std::string> mistakes_across_keys(const Config& config) {
   demand(backoff_first <= backoff_max, {"supervisor.backoff_first_s", "supervisor.backoff_max_s"},
          fmt::format("supervisor.backoff_first_s must not exceed supervisor.backoff_max_s: got {} and {}",
                      backoff_first, backoff_max));
+
+  std::string interface = config.get_string("security.nccl_interface");
+  const bool is_name = interface.empty() || is_interface_name(interface);
+  std::replace_if(
+      interface.begin(), interface.end(), [](unsigned char c) { return std::iscntrl(c) != 0; }, '?');
+  demand(
+      is_name, {"security.nccl_interface"},
+      fmt::format("security.nccl_interface is \"{}\", expected the name of a network interface as `ip link` shows it",
+                  interface));
 
   const std::int64_t learners = config.get_int("learner.count");
   demand(config.get_int("learner.batch_size") % learners == 0, {"learner.count", "learner.batch_size"},
@@ -395,6 +411,10 @@ ConfigSchema train_schema(std::vector<std::string> environments) {
        .min = 0,
        .max = 3600},
 
+      {.path = "security.nccl_interface",
+       .default_value = d.security.nccl_interface,
+       .doc = "Network that is trusted with NCCL's sockets; empty: loopback alone"},
+
       {.path = "placement.actors.nodes",
        .default_value = d.placement.actors,
        .doc = "Processes that share the env actors; 0: with the chief",
@@ -486,6 +506,7 @@ Result<actors::TrainOptions> to_train_options(const Config& config) {
       .supervisor = {.max_restarts = config.get_int("supervisor.max_restarts"),
                      .backoff_first_s = config.get_float("supervisor.backoff_first_s"),
                      .backoff_max_s = config.get_float("supervisor.backoff_max_s")},
+      .security = {.nccl_interface = config.get_string("security.nccl_interface")},
       .placement = {.actors = config.get_int("placement.actors.nodes"),
                     .replay = config.get_int("placement.replay.nodes"),
                     .learner = config.get_int("placement.learner.nodes"),

@@ -5,7 +5,7 @@ import pathlib
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-PROGRAM = ROOT / "build" / "release" / "bin" / "troupe"
+PROGRAM = pathlib.Path(os.environ.get("TROUPE_BIN_DIR", ROOT / "build" / "release" / "bin")) / "troupe"
 CONFIG = ROOT / "apps" / "configs" / "cartpole_swingup.toml"
 LIMIT_S = 3600
 # Lower, one of 100, 200, ..., to try the bench out; it is part of the row's name.

@@ -23,25 +23,31 @@ def returns(metrics):
         return [float(row["evaluator/return"]) for row in csv.DictReader(file) if row.get("evaluator/return")]
 
 
+def until(threshold, config, arguments, folder, limit_s):
+    """Trains in `folder` until an evaluation has that mean return, or as long as is allowed: summary.json, and the best
+    mean return that there was, or None."""
+    run = pathlib.Path(folder, "run")
+    command = [task.PROGRAM, "train", config, "--quiet", "--run-dir", run, *arguments]
+    process = subprocess.Popen(command + ["--max-minutes", str(limit_s / 60)], stdout=sys.stderr)
+    try:
+        while process.poll() is None and max(returns(run / "metrics.csv"), default=0) < threshold:
+            time.sleep(POLL_S)
+        process.terminate()
+        process.wait(END_S)
+    finally:
+        process.kill()
+    if process.returncode != 0:
+        sys.exit(f"troupe train: exit status {process.returncode}")
+    return json.loads((run / "summary.json").read_text()), max(returns(run / "metrics.csv"), default=None)
+
+
 def main():
     with tempfile.TemporaryDirectory() as folder:
-        run = pathlib.Path(folder, "run")
-        command = [task.PROGRAM, "train", task.CONFIG, "--quiet", "--run-dir", run]
         start = time.monotonic()
-        process = subprocess.Popen(command + ["--max-minutes", str(task.LIMIT_S / 60)], stdout=sys.stderr)
-        try:
-            while process.poll() is None and max(returns(run / "metrics.csv"), default=0) < task.THRESHOLD:
-                time.sleep(POLL_S)
-            process.terminate()
-            process.wait(END_S)
-        finally:
-            process.kill()
-        if process.returncode != 0:
-            sys.exit(f"troupe train: exit status {process.returncode}")
-        summary = json.loads((run / "summary.json").read_text())
+        summary, best = until(task.THRESHOLD, task.CONFIG, [], folder, task.LIMIT_S)
         wall_s = summary["first_reached"].get(str(task.THRESHOLD))
         if wall_s is None:
-            task.not_reached(max(returns(run / "metrics.csv"), default=None), time.monotonic() - start)
+            task.not_reached(best, time.monotonic() - start)
         task.report(wall_s, summary["version"])
 
 

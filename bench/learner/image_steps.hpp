@@ -1,6 +1,6 @@
 #pragma once
 // Training steps of image models on batches that stay the same, so that nothing but the step is measured: in this
-// process, and shared by processes that all-reduce through shared memory. And the rows that are made of them.
+// process, shared by processes that all-reduce through shared memory, and on a GPU. And the rows that are made of them.
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
@@ -11,6 +11,8 @@
 #include <utility>
 #include <vector>
 
+#include <troupe/bench/gpu/device.hpp>
+#include <troupe/bench/learner/fed_steps.hpp>
 #include <troupe/bench/processes.hpp>
 #include <troupe/core/rng.hpp>
 #include <troupe/learner/multi_worker.hpp>
@@ -97,24 +99,58 @@ struct StepRows {
   std::string model;
   MakeReplica make;
   std::int64_t batch;
-  int process_steps;  ///< that are measured where processes share the batch
-  std::string unit;   ///< a second
-  double each;        ///< of them in a step
+  int process_steps;                      ///< that are measured where processes share the batch
+  bool in_images;                         ///< the value is images per second, else steps
+  std::vector<std::int64_t> gpu_batches;  ///< of the rows on a GPU
+  bool gpu_bf16_alone = false;            ///< on a GPU no rows in float32
+  std::string unit() const { return in_images ? "images/s" : "steps/s"; }
+  double units(std::int64_t rows) const { return in_images ? static_cast<double>(rows) : 1; }
 };
+
+inline double on_gpu(const MakeReplica& make, std::int64_t batch, const CompileOptions& compile) {
+  const std::unique_ptr<Replica> replica = make();
+  const auto one = OneDevice::make(*replica, {.batch = batch, .compile = compile}).value();
+  std::vector<std::string> inputs;
+  for (const TensorSpec& column : one->input().signature()) inputs.push_back(column.name);
+  attach_fixed_batch(one->program(), inputs);
+  return fed_steps_per_second(one->program());
+}
+
+/// main() of a bench with --device: MODEL_BATCH, with TF32 products _tf32, and in bfloat16 _bf16.
+inline int run_gpu_rows(int argc, char** argv, const StepRows& rows) {
+  bench::open_gpu();
+  struct Row {
+    const char* suffix;
+    bool tf32;
+    DType compute;
+  };
+  for (const std::int64_t batch : rows.gpu_batches) {
+    for (const Row& row :
+         {Row{"", false, DType::kF32}, Row{"_tf32", true, DType::kF32}, Row{"_bf16", true, DType::kBF16}}) {
+      if (rows.gpu_bf16_alone && row.compute != DType::kBF16) continue;
+      const CompileOptions compile{.device = {bench::device_index()}, .tf32 = row.tf32, .compute = row.compute};
+      bench::add_row(rows.model + "_" + std::to_string(batch) + row.suffix, rows.unit(), [=, &rows](auto& counters) {
+        counters["value"] = rows.units(batch) * on_gpu(rows.make, batch, compile);
+      });
+    }
+  }
+  return bench::run_rows(argc, argv);
+}
 
 /// main() of a bench: MODEL_2_processes, with one process of two threads as vs_threads, MODEL_1_thread and
 /// MODEL_2_threads, in float32 and as MODEL_bf16.
 inline int run_step_rows(int argc, char** argv, const StepRows& rows) {
+  if (bench::device_index() >= 0) return run_gpu_rows(argc, argv, rows);
   constexpr double kSeconds = 10;
   const auto threads = [&](int count, DType compute) {
-    return rows.each * on_threads(rows.make, rows.batch, count, compute, kSeconds);
+    return rows.units(rows.batch) * on_threads(rows.make, rows.batch, count, compute, kSeconds);
   };
   const auto add = [&](DType compute, const std::string& name, auto measure) {
     const std::string row = rows.model + (compute == DType::kBF16 ? "_bf16" : "") + name;
     benchmark::RegisterBenchmark(row.c_str(),
                                  [measure, compute, &rows](benchmark::State& state) {
                                    for ([[maybe_unused]] auto _ : state) measure(state.counters, compute);
-                                   state.SetLabel(rows.unit);
+                                   state.SetLabel(rows.unit());
                                  })
         ->Iterations(1)
         ->UseRealTime();
@@ -122,7 +158,7 @@ inline int run_step_rows(int argc, char** argv, const StepRows& rows) {
   // First: a process that has had threads cannot fork.
   for (const DType compute : {DType::kF32, DType::kBF16}) {
     add(compute, "_2_processes", [&](benchmark::UserCounters& counters, DType type) {
-      counters["value"] = rows.each * on_processes(rows.make, rows.batch, 2, type, rows.process_steps);
+      counters["value"] = rows.units(rows.batch) * on_processes(rows.make, rows.batch, 2, type, rows.process_steps);
       counters["vs_threads"] = threads(2, type);
     });
   }

@@ -48,8 +48,9 @@ class ResNet50(nn.Module):
         return self.head(self.blocks(self.stem(x)).mean((2, 3)))
 
 
-def training_step(batch, size=224, bf16=False):
-    """A function that takes one step of SGD with Nesterov's momentum on images that stay the same."""
+def training_step(batch, size=224, bf16=False, compiler=lambda function: function):
+    """A function that takes one step of SGD with Nesterov's momentum on images that stay the same, on the default device. compiler: what the
+    loss goes through."""
     torch.manual_seed(1)
     model = ResNet50().to(memory_format=torch.channels_last)
     images = torch.randn(batch, 3, size, size).to(memory_format=torch.channels_last)
@@ -57,11 +58,16 @@ def training_step(batch, size=224, bf16=False):
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9, nesterov=True, weight_decay=1e-4, foreach=True)
     criterion = nn.CrossEntropyLoss(label_smoothing=0.1)
 
+    def loss_of(images, labels):
+        with torch.autocast(images.device.type, dtype=torch.bfloat16, enabled=bf16):
+            logits = model(images)
+        return criterion(logits.float(), labels)
+
+    loss_of = compiler(loss_of)
+
     def step():
         optimizer.zero_grad(set_to_none=True)
-        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=bf16):
-            logits = model(images)
-        loss = criterion(logits.float(), labels)
+        loss = loss_of(images, labels)
         loss.backward()
         optimizer.step()
         return loss

@@ -223,6 +223,9 @@ Status CudaProgram::enqueue_update() {
 
 Status CudaProgram::run_joint(const Node& node) {
   if (node.minimized >= 0 && host_.idle(host_.minimized[static_cast<std::size_t>(node.minimized)])) return {};
+  if (host_.joints[static_cast<std::size_t>(node.joint)].joint.forward.gpu() == gpu_->index()) {
+    return run_joint_here(node);
+  }
   const TroupeCudaApi& api = gpu_->api();
   const auto values = [](const TroupeCudaOperand& of, std::vector<std::byte>& memory) -> std::span<float> {
     const auto count = static_cast<std::size_t>(of.rows * of.cols);
@@ -240,6 +243,7 @@ Status CudaProgram::run_joint(const Node& node) {
 
 Status CudaProgram::reduce() {
   gradient_fetched_.assign(host_.minimized.size(), false);
+  if (reduces_here()) return reduce_here();
   for (std::size_t i = 0; i < host_.minimized.size(); ++i) {
     if (!host_.idle(host_.minimized[i])) TROUPE_TRY(fetch_gradient(i));
   }

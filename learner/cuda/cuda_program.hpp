@@ -8,7 +8,9 @@
 // CUDA graph and then replayed. What differs from step to step lies in rows of memory, of which the GPU takes the next
 // one itself after a step that it has not skipped. What a launch consists of depends on few numbers (Variant below),
 // and each combination has graphs of its own; the first launch of each runs without one, which also loads its kernels.
-// Functions of joints and reductions over replicas run on the host between two graphs; then a launch is one step.
+// Functions of joints and reductions over replicas run between two graphs; then a launch is one step. The host calls
+// them, on copies in its memory or, where the replicas' group has its values on this GPU, on what is there
+// (cuda_meeting.cpp).
 //
 // Batches that are staged go over by a stream of their own into one of two blocks, while the launch before takes its
 // own from the other. Between two launches the host has seen the first one finish, so no block is written that is still
@@ -93,6 +95,7 @@ class CudaProgram {
 
  private:
   class Builder;
+  class Memory;
   struct Node {
     std::string_view name;
     const TroupeCudaKernel* kernel = nullptr;  ///< null: a convolution or a joint
@@ -168,7 +171,11 @@ class CudaProgram {
   Status enqueue_assigns();
   Status enqueue_update();
   Status run_joint(const Node& node);
+  Status run_joint_here(const Node& node);
   Status reduce();
+  bool reduces_here() const;
+  Status reduce_here();
+  Result<bool> own_gradients_are_finite();
   Status send_changed_gradients();
   void forget(Recorded& recorded);
 

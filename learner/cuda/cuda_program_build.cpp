@@ -128,7 +128,7 @@ class CudaProgram::Builder {
   /// How many steps of one launch there may be, when each has so many bytes of results.
   int steps_per_launch(std::size_t result_bytes) const {
     const auto on_host = [this](const PlanNode& node) {
-      return node.op == nullptr && data_.joints[static_cast<std::size_t>(node.joint)].forward != nullptr;
+      return node.op == nullptr && static_cast<bool>(data_.joints[static_cast<std::size_t>(node.joint)].forward);
     };
     const auto differs = [](const Minimized& m) { return m.spec.reduce != nullptr || m.spec.every_steps != 1; };
     if (host_.accumulation != nullptr || std::ranges::any_of(plan_.nodes, on_host) ||

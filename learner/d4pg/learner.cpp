@@ -19,8 +19,11 @@ Result<std::unique_ptr<Learner>> Learner::make(const LearnerOptions& options) {
     const OneDeviceOptions device{.batch = options.d4pg.batch, .compile = options.compile};
     TROUPE_ASSIGN(learner->replicator_, OneDevice::make(*learner->replica_, device));
   } else {
-    const MultiWorkerOptions worker{
-        .batch = options.d4pg.batch, .compile = options.compile, .communicator = options.communicator};
+    const MultiWorkerOptions worker{.batch = options.d4pg.batch,
+                                    .compile = options.compile,
+                                    .communicator = options.communicator,
+                                    .nccl_interface = options.nccl_interface,
+                                    .name = options.name};
     TROUPE_ASSIGN(auto group, MultiWorker::make(*learner->replica_, worker));
     learner->group_ = group.get();
     learner->replicator_ = std::move(group);

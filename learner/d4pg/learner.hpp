@@ -4,6 +4,7 @@
 // Checkpoints: learner/program_state.hpp over program(). Acting: d4pg::make_policy() over policy()'s values.
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 #include <troupe/collectives/communicator.hpp>
@@ -24,6 +25,8 @@ struct LearnerOptions {
   CompileOptions compile;  ///< threads, compute type, seed
   /// Null: one learner. Otherwise one of a group that trains the same parameters (multi_worker.hpp): reform() first.
   collectives::Communicator* communicator = nullptr;
+  std::string nccl_interface = {};  ///< of a group on GPUs: as NcclOptions::interface
+  std::string name = "learner";     ///< in the log
 };
 
 struct StepMetrics {

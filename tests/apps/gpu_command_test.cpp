@@ -1,9 +1,11 @@
 // The program with learners and inference on GPUs: on the emulated device (tests/gpu/emulator), and on a
 // machine that has none.
+#include <filesystem>
 #include <fstream>
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
+#include <nlohmann/json.hpp>
 
 #include <troupe/tests/apps/program.hpp>
 #include <troupe/tests/apps/test_directory.hpp>
@@ -17,6 +19,12 @@ using testing::Not;
 
 /// One line matches, from its beginning on.
 auto HasLine(const std::string& pattern) { return ContainsRegex("\n" + pattern); }
+
+#ifdef HAS_SIMULATED_NCCL
+constexpr bool kHasNccl = true;  ///< beside the emulated plug-ins
+#else
+constexpr bool kHasNccl = false;
+#endif
 
 class GpuCommand : public TestDirectory {
  protected:
@@ -110,21 +118,99 @@ TEST_F(GpuCommand, ReplayLiesInTheLearnersGpu) {
   }
 }
 
-TEST_F(GpuCommand, AReplicaGroupHasAGpuForEachReplica) {
-  std::ofstream(path() / "group.toml") << R"([replicas.classifier]
+/// A classifier in two replicas, each on a GPU of its own.
+class GpuGroup : public GpuCommand {
+ protected:
+  GpuGroup() {
+    std::ofstream(path() / "group.toml") << R"([replicas.classifier]
 model = "classifier"
 data = "synthetic"
 layers = [16]
 replicator = "multi_device"
 count = 2
-batch_size = 32
+batch_size = 33
 steps = 40
 evaluate_every_steps = 20
 device = ["cuda:0", "cuda:1"]
 )";
+  }
+  /// The accuracy of the run in the folder `run`.
+  double accuracy(const std::string& run) {
+    const auto summary = nlohmann::json::parse(file_text(path() / run / "summary.json"));
+    return summary["replicas"]["classifier"]["evaluation"]["accuracy"];
+  }
+  std::string log(const std::string& run) { return file_text(path() / run / "log.txt"); }
+  static constexpr const char* kWorkers = " --set replicas.classifier.replicator=multi_worker";
+};
+
+TEST_F(GpuGroup, ReplicasMeetByNcclOrThroughTheHostAndLearnTheSame) {
   const ProgramResult run = on_gpus("train group.toml --run-dir a");
   ASSERT_EQ(run.exit_code, 0) << run.err;
-  EXPECT_THAT(file_text(path() / "a/log.txt"), HasSubstr("classifier: multi_device on cuda:0"));
+  EXPECT_THAT(log("a"), HasSubstr("classifier: multi_device on cuda:0"));
+  const ProgramResult host = on_gpus("train group.toml --run-dir b --set replicas.classifier.reduce=reduction_to_one");
+  ASSERT_EQ(host.exit_code, 0) << host.err;
+  EXPECT_THAT(log("b"), HasSubstr("classifier: gradients go through the host: that is how they reduce"));
+  const ProgramResult shared = on_gpus("train group.toml --run-dir c --set replicas.classifier.device=cuda:1");
+  ASSERT_EQ(shared.exit_code, 0) << shared.err;
+  EXPECT_NEAR(accuracy("a"), accuracy("b"), 0.02);  // sums in another order
+  EXPECT_NEAR(accuracy("a"), accuracy("c"), 0.02);
+  if (!kHasNccl) return;
+  EXPECT_THAT(log("a"), ContainsRegex("classifier: gradients by NCCL [0-9.]+ on cuda:0, cuda:1"));
+  EXPECT_THAT(log("c"), HasSubstr("classifier: gradients go through the host: rank 0 and rank 1 share a GPU"));
+}
+
+TEST_F(GpuGroup, MembersOfAGroupMeetByNcclWithinAProcess) {
+  const ProgramResult run = on_gpus(std::string("train group.toml --run-dir a") + kWorkers);
+  ASSERT_EQ(run.exit_code, 0) << run.err;
+  const ProgramResult rounded =
+      on_gpus(std::string("train group.toml --run-dir b --set replicas.classifier.wire=bf16") + kWorkers);
+  ASSERT_EQ(rounded.exit_code, 0) << rounded.err;
+  EXPECT_THAT(log("b"),
+              HasSubstr("classifier-0: wire = \"bf16\" is how they travel on Troupe's own links; gradients go "
+                        "through the host"));
+  EXPECT_NEAR(accuracy("a"), accuracy("b"), 0.03);
+  if (!kHasNccl) return;
+  EXPECT_THAT(log("a"), ContainsRegex("classifier-0: gradients by NCCL [0-9.]+ on cuda:0, cuda:1"));
+}
+
+// The simulated NCCL knows the ranks of one process only, and refuses others: a library that does not work.
+TEST_F(GpuGroup, MembersOfSeveralProcessesGoOnThroughTheHostWhereNcclFails) {
+  const ProgramResult run =
+      on_gpus(std::string("train group.toml --run-dir a --processes --set replicas.classifier.nodes=2") + kWorkers);
+  ASSERT_EQ(run.exit_code, 0) << run.err;
+  EXPECT_GT(accuracy("a"), 0.5);
+  if (!kHasNccl) return;
+  EXPECT_THAT(run.out + run.err + log("a"), HasSubstr("nobody answers at the address of this id"));
+  EXPECT_THAT(run.out + run.err + log("a"), HasSubstr("gradients go through the host"));
+}
+
+TEST_F(GpuGroup, SaysWhatIsMissingForNccl) {
+  if (!kHasNccl) GTEST_SKIP() << "built without NCCL";
+  std::filesystem::create_directories(path() / "plugins");
+  for (const auto& entry : std::filesystem::directory_iterator(EMULATED_PLUGINS)) {
+    if (entry.path().filename() != "libnccl.so.2") {
+      std::filesystem::create_symlink(entry.path(), path() / "plugins" / entry.path().filename());
+    }
+  }
+  std::ofstream(path() / "plugins/libnccl.so.2") << "no library";
+  const ProgramResult run =
+      run_command(path(), "env TROUPE_PLUGIN_PATH='" + (path() / "plugins").string() +
+                              "' '" TROUPE_BINARY_DIR "/bin/troupe' train group.toml --run-dir a");
+  ASSERT_EQ(run.exit_code, 0) << run.err;
+  EXPECT_THAT(log("a"), ContainsRegex("classifier: nccl: cannot open its libraries: .*; install NVIDIA's libnccl2"));
+  EXPECT_THAT(log("a"), HasSubstr("; gradients go through the host"));
+  const ProgramResult nowhere = on_gpus("train group.toml --run-dir b --set security.nccl_interface=nowhere0");
+  EXPECT_NE(nowhere.exit_code, 0);
+  EXPECT_THAT(nowhere.err, HasSubstr("interface is \"nowhere0\", expected one of this host's: "));
+}
+
+TEST_F(GpuGroup, LearnersOfD4pgMeetTheSameWay) {
+  const ProgramResult run =
+      on_gpus("train small.toml --run-dir a --set learner.count=2 --set learner.device='[\"cuda:0\", \"cuda:1\"]'");
+  ASSERT_EQ(run.exit_code, 0) << run.err;
+  EXPECT_THAT(run.out, HasSubstr("ended by       max_env_steps"));
+  if (!kHasNccl) return;
+  EXPECT_THAT(log("a"), ContainsRegex("learner-0: gradients by NCCL [0-9.]+ on cuda:0, cuda:1"));
 }
 
 TEST_F(GpuCommand, AutoSaysWhatItHasChosenAndWhy) {

@@ -99,6 +99,7 @@ TEST(TrainSchema, EveryKeyIsDocumentedAndReachesItsField) {
                                         "supervisor.max_restarts=42",
                                         "supervisor.backoff_first_s=43",
                                         "supervisor.backoff_max_s=44",
+                                        "security.nccl_interface=ib0",
                                         "placement.actors.nodes=2",
                                         "placement.replay.nodes=3",
                                         "placement.learner.nodes=0",
@@ -163,6 +164,7 @@ TEST(TrainSchema, EveryKeyIsDocumentedAndReachesItsField) {
   EXPECT_EQ(o.supervisor.max_restarts, 42);
   EXPECT_EQ(o.supervisor.backoff_first_s, 43);
   EXPECT_EQ(o.supervisor.backoff_max_s, 44);
+  EXPECT_EQ(o.security.nccl_interface, "ib0");
   EXPECT_EQ(o.placement.actors, 2);
   EXPECT_EQ(o.placement.replay, 3);
   EXPECT_EQ(o.placement.learner, 0);
@@ -196,6 +198,25 @@ TEST(TrainSchema, ReportsWhatOnlySeveralKeysTogetherGetWrong) {
             "replay.shards = 1: got \"cuda:1\" with learner.device \"cuda:0\", \"cuda:1\", 2 learners and 1 shards");
   EXPECT_EQ(message_of(env + "[placement]\nactors.nodes = 3\n[actors]\ncount = 2"),
             "f:3: placement.actors.nodes must not exceed actors.count: got 3 and 2");
+}
+
+TEST(TrainSchema, NcclGetsTheNameOfOneInterface) {
+  const std::string env = "env = 'cheetah-run'\n";
+  for (const std::string good : {"", "eth0", "enp129s0f1np1.12", "br-lan_2"}) {
+    EXPECT_EQ(message_of(env + "[security]\nnccl_interface = '" + good + "'"), "ok");
+  }
+  EXPECT_EQ(
+      message_of(env + "[security]\nnccl_interface = 'eth0,eth1'"),
+      "f:3: security.nccl_interface is \"eth0,eth1\", expected the name of a network interface as `ip link` shows "
+      "it");
+  for (const std::string bad : {"^lo", "=eth0", "a name", "eth/0", "sixteen_letters_", "..", "lo\\u0007", "\\n"}) {
+    EXPECT_THAT(message_of(env + "[security]\nnccl_interface = \"" + bad + "\""),
+                testing::HasSubstr("f:3: security.nccl_interface is "))
+        << bad;
+  }
+  const auto config = parse_config("[security]\nnccl_interface = 'eth0'\n[replicas.g]\nmodel = 'classifier'", "f", {},
+                                   train_schema(kEnvironments));
+  EXPECT_EQ(to_train_options(*config)->replicas[0].group.nccl_interface, "eth0");
 }
 
 TEST(TrainSchema, LearnersShareABatchEvenly) {

@@ -63,12 +63,14 @@ TEST(NcclGroup, BetweenHostsAllNameANetwork) {
   std::vector<NcclMember> members = {on_gpu(0), on_gpu(1), on_gpu(2)};
   EXPECT_EQ(why_not_nccl(on_hosts({"a", "a", "a"}), members), "");
   const std::string expected =
-      "rank 0 (learner-0) and rank 2 (learner-2) are not known to be on one host, and between hosts NCCL's sockets, "
-      "which authenticate nobody, need a network that is trusted: security.nccl_interface names none";
+      "rank 0 (learner-0) and rank 2 (learner-2) are not known to share a loopback, and on a network NCCL's sockets, "
+      "which authenticate nobody, may only be where security.nccl_interface says that it is trusted: it names none";
   EXPECT_EQ(why_not_nccl(on_hosts({"a", "a", "b"}), members), expected);
   EXPECT_EQ(why_not_nccl(on_hosts({"", "a", "a"}), members).substr(0, 45),
             "rank 0 (learner-0) and rank 1 (learner-1) are");
   EXPECT_NE(why_not_nccl(on_hosts({"", "", ""}), members), "") << "an unknown host is nobody's";
+  members[2].loopback = 4026532;
+  EXPECT_EQ(why_not_nccl(on_hosts({"a", "a", "a"}), members), expected) << "two containers of a host";
   for (NcclMember& member : members) {
     EXPECT_EQ(why_not_nccl(on_hosts({"a", "a", "b"}), members), expected);
     member.interface = true;
@@ -78,7 +80,8 @@ TEST(NcclGroup, BetweenHostsAllNameANetwork) {
 
 TEST(NcclGroup, AllMembersHearWhatEachSays) {
   InProcessHub hub;
-  const std::vector<NcclMember> said = {on_gpu(3, true), {}, {.device = 15, .version = 99999, .gpu = ~0ULL}};
+  const std::vector<NcclMember> said = {
+      on_gpu(3, true), {}, {.device = 15, .version = 99999, .gpu = ~0ULL, .loopback = ~1ULL}};
   std::vector<std::thread> threads;
   for (int rank = 0; rank < 3; ++rank) {
     threads.emplace_back([&, rank] {

@@ -117,7 +117,7 @@ TEST_F(GpuLaunch, AGraphOfStepsDoesWhatCallsDo) {
         EXPECT_EQ(batches[step]->ids(*gpu_, stream_), expected.ids[step]);
         EXPECT_EQ(download<float>(weights[step].get(), kRows), expected.weights[step]);
       }
-      EXPECT_EQ(table->info().mass, host->info().mass);
+      EXPECT_EQ(table->mass().value(), host->mass().value());
       EXPECT_EQ(table->info().samples, host->info().samples);
     }
     EXPECT_TRUE(table->save() == host->save()) << "priorities, times sampled, generator";
@@ -156,7 +156,7 @@ TEST_F(GpuLaunch, TheLastDrawOfARowSaysItsPriority) {
   const DeviceBatch batch(*gpu_, 100);
   ASSERT_TRUE(table->begin_launch(1, 100, stream_).ok());
   enqueue(*table, 0, batch, nullptr, priorities.as<float>());
-  EXPECT_EQ(table->info().mass, 99);
+  EXPECT_EQ(table->mass().value(), 99);
   const Drawn drawn = must_sample(*table, 1)[0];
   EXPECT_EQ(drawn.item.priority, 99);
   EXPECT_EQ(drawn.item.times_sampled, 101);
@@ -166,17 +166,17 @@ TEST_F(GpuLaunch, ASkippedStepChangesNoPriority) {
   const auto table = make_on_gpu(options(10));
   Rng rng(1);
   insert_some(rng, 0, 10, std::vector<Table*>{table.get()});
-  const double before = table->info().mass;
+  const double before = table->mass().value();
   const gpu::GpuMemory priorities = upload(std::vector<float>(50, 9.0F));
   const gpu::GpuMemory skip = upload(std::vector{control_of(true)}), go_on = upload(std::vector{control_of(false)});
   const DeviceBatch batch(*gpu_, 50);
   ASSERT_TRUE(table->begin_launch(1, 50, stream_).ok());
   enqueue(*table, 0, batch, nullptr, priorities.as<float>(), skip.as<TroupeCudaControl>());
-  EXPECT_EQ(table->info().mass, before);
+  EXPECT_EQ(table->mass().value(), before);
   EXPECT_EQ(table->info().samples, 50) << "it has drawn";
   ASSERT_TRUE(table->begin_launch(1, 50, stream_).ok());
   enqueue(*table, 0, batch, nullptr, priorities.as<float>(), go_on.as<TroupeCudaControl>());
-  EXPECT_NE(table->info().mass, before);
+  EXPECT_NE(table->mass().value(), before);
 }
 
 TEST_F(GpuLaunch, WhatIsNoPriorityBecomesZero) {
@@ -188,7 +188,7 @@ TEST_F(GpuLaunch, WhatIsNoPriorityBecomesZero) {
     const DeviceBatch batch(*gpu_, 1);
     ASSERT_TRUE(table->begin_launch(1, 1, stream_).ok());
     enqueue(*table, 0, batch, nullptr, priorities.as<float>());
-    EXPECT_EQ(table->info().mass, 1) << "one item, of weight 0";
+    EXPECT_EQ(table->mass().value(), 1) << "one item, of weight 0";
     EXPECT_EQ(must_sample(*table, 1)[0].item.priority, 0);
   }
 }

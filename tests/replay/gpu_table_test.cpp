@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <numeric>
 #include <tuple>
 
@@ -56,7 +57,7 @@ TEST_P(GpuTableDraws, AreTheHostTablesBitForBit) {
       for (double& priority : priorities) priority = none || rng.below(4) == 0 ? 0 : rng.uniform();
       ASSERT_EQ(on_gpu->update_priorities(keys, priorities).value(), host->update_priorities(keys, priorities).value());
     }
-    ASSERT_EQ(on_gpu->info().mass, host->info().mass);
+    ASSERT_EQ(on_gpu->mass().value(), host->mass().value());
     ASSERT_EQ(on_gpu->info().items, host->info().items);
     ASSERT_EQ(on_gpu->info().evictions, host->info().evictions);
   }
@@ -85,7 +86,7 @@ TEST_F(GpuTableTest, DrawsUniformlyAndAsTheHostWhenAllPrioritiesAreZero) {
   }
   const auto expected = must_sample(*host, 500), got = must_sample(*on_gpu, 500);
   for (std::size_t i = 0; i < got.size(); ++i) expect_same(got[i].item, expected[i].item);
-  EXPECT_EQ(on_gpu->info().mass, 20);
+  EXPECT_EQ(on_gpu->mass().value(), 20);
 }
 
 TEST_F(GpuTableTest, DrawsInProportionToPriorityToTheExponent) {
@@ -132,6 +133,67 @@ TEST_F(GpuTableTest, TakesMoreRowsThanItsStagingMemoryHoldsAndGivesMoreThanATurn
   ASSERT_TRUE(on_gpu->sample(got.mutable_view(), items).ok());
   for (std::size_t c = 0; c < 2; ++c)
     EXPECT_TRUE(std::ranges::equal(got.view().columns[c], expected.view().columns[c]));
+}
+
+TEST_F(GpuTableTest, HasAnyNumberOfColumns) {
+  for (const std::size_t count : {16, 17, 40}) {
+    Signature signature;
+    for (std::size_t c = 0; c < count; ++c) {
+      signature.push_back({"column" + std::to_string(c),
+                           c % 3 == 0 ? DType::kU8 : DType::kF32,
+                           {static_cast<std::int64_t>(1 + c % 5)}});
+    }
+    const TableOptions options{.signature = signature, .max_items = 10};
+    const auto host = Table::make(options).value();
+    const auto on_gpu = make_on_gpu(options);
+    BatchBuffer in(signature, 7), expected(signature, 30), got(signature, 30);
+    std::vector<SampledItem> items(30);
+    Rng rng(count);
+    for (const auto& column : in.mutable_view().columns) {
+      for (std::byte& each : column) each = static_cast<std::byte>(rng());
+    }
+    for (Table* table : {host.get(), static_cast<Table*>(on_gpu.get())}) {
+      ASSERT_TRUE(table->insert(in.view(), {}).ok());
+      ASSERT_TRUE(table->sample((table == host.get() ? expected : got).mutable_view(), items).ok());
+    }
+    for (std::size_t c = 0; c < count; ++c) {
+      EXPECT_TRUE(std::ranges::equal(got.view().columns[c], expected.view().columns[c])) << c << " of " << count;
+    }
+  }
+}
+
+TEST_F(GpuTableTest, WorksWhateverGpuTheThreadUsedLast) {
+  const auto second = gpu::Gpu::open(1).value();
+  const TableOptions options{
+      .signature = test_signature(), .max_items = 10, .sampler = {.kind = SelectorKind::kPrioritized}};
+  {
+    const auto table = GpuTable::make(options, second).value();
+    TroupeCudaStream* stream = nullptr;
+    ASSERT_EQ(api().make_stream(&stream), 0);
+    const auto priorities = second->allocate(4 * sizeof(float), "a test").value();
+    const DeviceBatch batch(*second, 4);
+    ASSERT_TRUE(gpu_->use().ok());
+    Rng rng(1);
+    insert_some(rng, 0, 15, std::vector<Table*>{table.get()});
+    const std::function<bool()> calls[] = {
+        [&] { return table->begin_launch(1, 4, stream).ok(); },
+        [&] { return table->enqueue_draw(0, batch.columns(), nullptr, 0, stream).ok(); },
+        [&] { return table->enqueue_update(0, priorities.as<float>(), nullptr, stream).ok(); },
+        [&] { return table->mass().value() > 0; },
+        [&] { return sample(*table, 3).ok(); },
+        [&] { return insert_one(*table, 20).ok(); },
+        [&] { return table->update_priorities(std::vector<Key>{15}, std::vector<double>{1}).ok(); },
+        [&] { return table->restore(table->save()).ok(); },
+    };
+    for (const auto& call : calls) {
+      ASSERT_TRUE(gpu_->use().ok());
+      EXPECT_TRUE(call()) << &call - calls << ": " << emulator().fault();
+    }
+    ASSERT_TRUE(second->use().ok());
+    EXPECT_EQ(api().destroy_stream(stream), 0);
+    ASSERT_TRUE(gpu_->use().ok());
+  }
+  ASSERT_TRUE(gpu_->use().ok());
 }
 
 TEST_F(GpuTableTest, ItsImagesAreTheHostTables) {
@@ -228,7 +290,7 @@ TEST_F(GpuTableTest, TellsWhenTheGpuFails) {
     const Key key = 0;
     const double priority = 1;
     EXPECT_FALSE(table->update_priorities({&key, 1}, {&priority, 1}).ok());
-    EXPECT_TRUE(std::isnan(table->info().mass));
+    EXPECT_FALSE(table->mass().ok());
     EXPECT_TRUE(table->save().empty());
     EXPECT_TRUE(table->save_items().empty());
     EXPECT_EQ(table->info().samples, 0);

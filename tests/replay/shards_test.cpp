@@ -43,7 +43,7 @@ class Sharded {
     const std::vector<bool> available(tables_.size(), true);
     for (std::int64_t b = 0; b < batches; ++b) {
       for (std::size_t s = 0; s < tables_.size(); ++s) {
-        mix_.observe(s, tables_[s]->info().items, tables_[s]->info().mass);
+        mix_.observe(s, tables_[s]->info().items, tables_[s]->mass().value());
       }
       ASSERT_EQ(mix_.items(), static_cast<std::int64_t>(draws_.size()));
       const std::size_t shard = *mix_.pick(available);

@@ -29,12 +29,15 @@ std::vector<double> live(Table& table, std::uint64_t seed, int operations) {
       const auto id = static_cast<std::int64_t>(rng.below(1000));
       trace.push_back(static_cast<double>(*table.insert(TestBatch({id, id + 1}).view(), priorities)));
     } else if (table.sampleable(8) == 8) {
+      std::vector<Key> keys;
+      std::vector<double> priorities;
       for (const Drawn& drawn : must_sample(table, 8)) {
         trace.insert(trace.end(), {static_cast<double>(drawn.id), static_cast<double>(drawn.item.key),
                                    drawn.item.probability, static_cast<double>(drawn.item.times_sampled)});
-        const double priority = rng.uniform();
-        EXPECT_TRUE(table.update_priorities({&drawn.item.key, 1}, {&priority, 1}).ok());
+        keys.push_back(drawn.item.key);
+        priorities.push_back(rng.uniform());
       }
+      EXPECT_TRUE(table.update_priorities(keys, priorities).ok());
     }
   }
   return trace;

@@ -1,12 +1,16 @@
-"""Tests of bench/run.py: what counts as a row, how ratios come out, and that no failure passes silently."""
+"""Tests of bench/run.py and bench/gpu_results.py: what counts as a row, how ratios come out, and that no failure passes
+silently."""
 
+import argparse
 import json
 import pathlib
 import sys
+import tempfile
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "bench"))
 sys.dont_write_bytecode = True
+import gpu_results  # noqa: E402
 import run as bench_run  # noqa: E402
 
 
@@ -103,6 +107,150 @@ class Program(unittest.TestCase):
         }.items():
             with self.subTest(message), self.assertRaisesRegex(bench_run.BenchError, message):
                 self.parse(*entries)
+
+
+DOCTOR = """processor  16 threads, avx512 kernels, products by onednn
+plug-in    /p/libtroupe_cuda.so, CUDA 13.0, code for sm_80, sm_90, sm_100
+driver     for CUDA 13.0
+cuda:0     NVIDIA H200, sm_90, 140 GiB
+cuDNN      9.19.0, /p/libtroupe_cudnn.so
+auto       cuda:0
+"""
+WITHOUT_GPU = """processor  2 threads, avx512 kernels, products by onednn
+plug-in    /p/libtroupe_cuda.so, CUDA 13.0, code for sm_80, sm_90, sm_100
+driver     none: install NVIDIA's driver, 580 or newer (nvidia-smi shows it); programs run on the cpu
+devices    cuda: no NVIDIA driver on this machine
+auto       cpu
+"""
+
+
+class Device(unittest.TestCase):
+    def test_names_are_those_of_configurations(self):
+        self.assertEqual([bench_run.parse_device(name) for name in ("cuda", "cuda:0", "cuda:3")], ["cuda:0", "cuda:0", "cuda:3"])
+        for name in ("gpu", "cpu", "auto", "cuda:", "cuda:x", "cuda:-1", ""):
+            with self.subTest(name), self.assertRaisesRegex(argparse.ArgumentTypeError, "expected cuda, cuda:0"):
+                bench_run.parse_device(name)
+
+    def test_what_is_known_of_the_gpu(self):
+        known = bench_run.find_gpu(DOCTOR, "cuda:0")
+        self.assertEqual(
+            known, "NVIDIA H200, sm_90, 140 GiB; driver for CUDA 13.0; cuDNN 9.19.0, /p/libtroupe_cudnn.so")
+
+    def test_without_a_gpu_the_error_has_the_words_of_doctor(self):
+        with self.assertRaisesRegex(bench_run.BenchError, "cuda:0: no such GPU.*driver: none: install NVIDIA's driver"):
+            bench_run.find_gpu(WITHOUT_GPU, "cuda:0")
+
+    def test_a_gpu_that_is_not_there_is_told_those_that_are(self):
+        with self.assertRaisesRegex(bench_run.BenchError, "cuda:1: no such GPU.*cuda:0: NVIDIA H200"):
+            bench_run.find_gpu(DOCTOR, "cuda:1")
+
+    def test_a_bench_of_the_processor_names_those_of_gpus(self):
+        with self.assertRaisesRegex(bench_run.BenchError, "envs runs on the processor alone.*learner, pixels"):
+            bench_run.on_gpu("envs", bench_run.BENCHES["envs"], "cuda:0")
+
+    def test_its_program_and_rivals_take_the_place_of_the_others(self):
+        bench = bench_run.on_gpu("learner", bench_run.BENCHES["learner"], "cuda:0")
+        self.assertEqual(bench.troupe, "learner_gpu_bench")
+        self.assertEqual(set(bench.rivals), {"jax", "torch", "jax_cpprb", "torch_cpprb"})
+
+    def test_every_script_is_there(self):
+        folder = pathlib.Path(bench_run.__file__).parent
+        for name, bench in bench_run.BENCHES.items():
+            for side in (bench, bench.gpu):
+                scripts = [] if side is None else [rival[1] for rival in side.rivals.values() if isinstance(rival, tuple)]
+                for script in scripts:
+                    self.assertTrue((folder / script).exists(), f"{name}: {script}")
+
+    def chosen(self, bench, **options):
+        options = argparse.Namespace(**({"rivals": True, "without": []} | options))
+        return list(bench_run.chosen_rivals(bench, options))
+
+    def test_rivals_can_be_left_out_by_name(self):
+        bench = bench_run.on_gpu("replay", bench_run.BENCHES["replay"], "cuda:0")
+        self.assertEqual(self.chosen(bench), ["torchrl", "torch"])
+        self.assertEqual(self.chosen(bench, without=["torchrl"]), ["torch"])
+        self.assertEqual(self.chosen(bench, rivals=False), [])
+        for options in ({"without": ["reverb"]}, {"without": ["torchrl"], "rivals": False}):
+            with self.assertRaisesRegex(bench_run.BenchError, "needs --rivals, which are torchrl, torch"):
+                self.chosen(bench, **options)
+
+    def test_a_bench_for_gpus_alone_says_so(self):
+        with self.assertRaisesRegex(bench_run.BenchError, "for GPUs alone: --device cuda"):
+            self.chosen(bench_run.BENCHES["pixels"])
+
+
+class GpuResults(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+
+    def write(self, bench, *rows, **more):
+        """rows: (name, value, unit, {rival: value})."""
+        made = []
+        for name, value, unit, rivals in rows:
+            spread = lambda x: {"value": x, "low": x, "high": x}
+            compared = {n: {"version": "1.2", **spread(v), "ratio": value / v} for n, v in rivals.items()}
+            made.append({"name": name, **spread(value), "unit": unit, "better": "higher", "repeats": 5, "rivals": compared})
+        report = {"bench": bench, "date": "2026-11-22 10:00", "machine": "16 cores", "device": "cuda:0", "gpu": "NVIDIA H200, sm_90"}
+        (self.folder / f"{bench}.json").write_text(json.dumps(report | more | {"rows": made}))
+
+    def page(self):
+        return gpu_results.page(self.folder, self.folder)
+
+    def test_page_has_machine_rows_goals_and_what_is_missing(self):
+        self.write("learner", ("d4pg_step", 900, "steps/s", {"torch": 200, "jax": 500, "bound": 1500}))
+        page = self.page()
+        self.assertTrue(page.startswith("# On NVIDIA H200\n"))
+        self.assertIn("- 16 cores; NVIDIA H200, sm_90\n", page)
+        self.assertRegex(page, r"\| d4pg_step \| 900 \(900-900\) \| steps/s \| torch 1.2 +\| 200 ")
+        self.assertIn("- d4pg_step against torch: 4.50, asked for 3: reached\n", page)
+        self.assertIn("- d4pg_step against jax: 1.80, asked for 2: **not reached**\n", page)
+        self.assertIn("- d4pg_step against bound: 0.60, asked for 0.5: reached\n", page)
+        self.assertIn("`./troupe bench sngan --device cuda --rivals`: no report", page)
+
+    def test_goals_of_a_row_are_those_of_its_bench(self):
+        self.assertEqual(gpu_results.goal_of("learner", "d4pg_host_replay_tf32", "torch_cpprb"), 3)
+        self.assertEqual(gpu_results.goal_of("resnet50", "resnet50_256_bf16", "torch"), 1)
+        self.assertIsNone(gpu_results.goal_of("pixels", "d4pg_step", "torch"))
+        self.assertIsNone(gpu_results.goal_of("learner", "d4pg_step", "torch_cpprb"))
+
+    def test_rivals_left_out_are_named(self):
+        self.write("replay", ("gpu_sample_prioritized_256", 9, "items/s", {"torch": 1}), without=["torchrl"])
+        self.assertIn("left out, because this machine lacks them: torchrl", self.page())
+
+    def test_curves_come_along(self):
+        self.write("train", ("cartpole_swingup_to_800", 50, "s", {}))
+        (self.folder / "cartpole_swingup_to_800.svg").write_text("<svg/>")
+        summary = {"env": "cartpole-swingup", "wall_s": 50.0, "env_steps": 100_000, "learner_steps": 5000}
+        (self.folder / "cartpole_swingup_to_800.json").write_text(json.dumps(summary))
+        page = self.page()
+        self.assertIn("cartpole-swingup: 2,000 environment steps/s and 100 learner steps/s over 50 s.", page)
+        self.assertIn("![cartpole_swingup_to_800](gpu_cartpole_swingup_to_800.svg)", page)
+        self.assertTrue((self.folder / "gpu_cartpole_swingup_to_800.svg").exists())
+
+    def test_trials_are_no_measurements(self):
+        self.write("learner", ("trial_d4pg_step", 9, "steps/s", {}))
+        with self.assertRaisesRegex(SystemExit, "no measurements"):
+            self.page()
+
+    def test_an_emulated_device_is_no_measurement(self):
+        self.write("learner", ("d4pg_step", 9, "steps/s", {}), gpu="Emulated device, sm_90")
+        with self.assertRaisesRegex(SystemExit, "no measurements"):
+            self.page()
+
+    def test_reports_of_the_processor_are_refused(self):
+        self.write("learner", ("d4pg_step", 9, "steps/s", {}))
+        file = self.folder / "learner.json"
+        report = json.loads(file.read_text())
+        del report["device"]
+        file.write_text(json.dumps(report))
+        with self.assertRaisesRegex(SystemExit, "expected a report of --device"):
+            self.page()
+
+    def test_a_folder_without_reports_is_an_error(self):
+        with self.assertRaisesRegex(SystemExit, "no report of learner"):
+            self.page()
 
 
 if __name__ == "__main__":

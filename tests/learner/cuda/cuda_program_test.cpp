@@ -52,7 +52,9 @@ void expect_same(const MakeReplica& make, const Signature& signature, std::int64
     }
   }
   EXPECT_LT(largest_difference(states[1], states[0]), tolerance);
-  EXPECT_GT(emulator().graph_launches(), 0);
+  if (on_emulator()) {
+    EXPECT_GT(emulator().graph_launches(), 0);
+  }
 }
 
 TEST_F(CudaProgramTest, D4pgTakesTheSameSteps) {
@@ -318,7 +320,7 @@ TEST_F(CudaProgramTest, StateGoesToTheHostAndBack) {
   EXPECT_EQ(copy->state().values()[0], 4);
 }
 
-TEST_F(CudaProgramTest, AfterTheFirstStepsAStepIsOneLaunchAndAllocatesNothing) {
+TEST_F(EmulatedProgramTest, AfterTheFirstStepsAStepIsOneLaunchAndAllocatesNothing) {
   const auto program = net({.device = kGpu}, {.rule = Adam{}});
   const Data data(x_signature(), kRows, 1);
   program->bind(data.buffer.view()).value();
@@ -334,7 +336,7 @@ TEST_F(CudaProgramTest, AfterTheFirstStepsAStepIsOneLaunchAndAllocatesNothing) {
 
 // ---- failures ----
 
-TEST_F(CudaProgramTest, AKernelThatFailsLosesTheGpuButNotTheHost) {
+TEST_F(EmulatedProgramTest, AKernelThatFailsLosesTheGpuButNotTheHost) {
   auto program = net({.device = kGpu}, {.rule = Adam{.learning_rate = 0.01}});
   const Data data(x_signature(), kRows, 1);
   program->bind(data.buffer.view()).value();
@@ -364,7 +366,7 @@ TEST_F(CudaProgramTest, AKernelThatFailsLosesTheGpuButNotTheHost) {
   lost_ = true;
 }
 
-TEST_F(CudaProgramTest, TooLittleMemoryIsOneErrorThatSaysHowMuch) {
+TEST_F(EmulatedProgramTest, TooLittleMemoryIsOneErrorThatSaysHowMuch) {
   emulator().set_memory(std::size_t{64} << 20);
   Graph graph(4);
   const ParamGroup group = graph.group("large");

@@ -1,6 +1,7 @@
 #pragma once
 // Programs on the emulated device (tests/gpu/emulator), for the tests of what they compute and of how they are
-// launched.
+// launched. With TROUPE_TEST_GPU=1 in the environment they run on the first GPU of this machine instead, but for those
+// that ask the emulator.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -22,9 +23,13 @@ inline constexpr Device kGpu{.cuda = 0};
 
 inline const TroupeEmulator& emulator() { return *troupe_cuda_emulator(); }
 
+inline bool on_emulator() { return std::getenv("TROUPE_TEST_GPU") == nullptr; }
+
 class CudaProgramTest : public testing::Test {
  protected:
-  static void SetUpTestSuite() { setenv("TROUPE_PLUGIN_PATH", EMULATED_PLUGINS, 1); }
+  static void SetUpTestSuite() {
+    if (on_emulator()) setenv("TROUPE_PLUGIN_PATH", EMULATED_PLUGINS, 1);
+  }
   void SetUp() override {
     emulator().reset();
     before_ = emulator().alive();
@@ -37,6 +42,15 @@ class CudaProgramTest : public testing::Test {
 
  private:
   std::int64_t before_ = 0;
+};
+
+/// Of what the emulated device alone can count, or fail at.
+class EmulatedProgramTest : public CudaProgramTest {
+ protected:
+  void SetUp() override {
+    if (!on_emulator()) GTEST_SKIP() << "asks the emulated device, and TROUPE_TEST_GPU is set";
+    CudaProgramTest::SetUp();
+  }
 };
 
 /// A batch that owns its numbers: normal ones, or classes for int32 columns.

@@ -212,7 +212,7 @@ TEST_F(LaunchesTest, InputsThatAreNoColumnsAreTakenAsTheyAreBound) {
   EXPECT_EQ(program->output("y", 1)[0], first * first);
 }
 
-TEST_F(LaunchesTest, BeginReturnsBeforeTheLaunchHasRun) {
+TEST_F(EmulatedProgramTest, BeginReturnsBeforeTheLaunchHasRun) {
   const auto program = net({.device = kGpu}, {.rule = Adam{}});
   const Batches batches(x_signature(), kRows, 4);
   for (int launch = 0; launch < 3; ++launch) {
@@ -233,7 +233,7 @@ TEST_F(LaunchesTest, BeginReturnsBeforeTheLaunchHasRun) {
   }
 }
 
-TEST_F(LaunchesTest, AfterTheSecondOfAKindALaunchIsOneGraphAndAllocatesNothing) {
+TEST_F(EmulatedProgramTest, AfterTheSecondOfAKindALaunchIsOneGraphAndAllocatesNothing) {
   const auto program = net({.device = kGpu}, {.rule = Adam{}});
   const Batches batches(x_signature(), kRows, 4);
   const auto launch = [&] {
@@ -519,7 +519,7 @@ TEST_F(LaunchesTest, AFeedThatFailsInTheMiddleOfALaunchIsTheEnd) {
 
 // ---- failures ----
 
-TEST_F(LaunchesTest, AKernelThatFailsInALaunchLosesTheGpu) {
+TEST_F(EmulatedProgramTest, AKernelThatFailsInALaunchLosesTheGpu) {
   const auto program = net({.device = kGpu}, {.rule = Adam{.learning_rate = 0.01}});
   const Batches batches(x_signature(), kRows, 4);
   const auto stage = [&] {

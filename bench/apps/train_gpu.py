@@ -1,0 +1,61 @@
+#!/usr/bin/env python3
+"""Wall time of `troupe train` with the learner on a GPU until cartpole-swingup returns 800 and cheetah-run 600, as
+train.py measures it. All cores but two have an env actor; what the configurations say otherwise stays. `aim` is what is
+hoped for on 16 cores.
+
+Of each run its learning curve and summary.json, which has its env and learner steps, go to $TROUPE_BENCH_FILES, or else to
+build/release/bench/train_gpu.
+"""
+import json
+import os
+import pathlib
+import shutil
+import sys
+import tempfile
+import time
+
+import cartpole_task
+import train
+
+sys.path.insert(0, str(cartpole_task.ROOT / "bench"))
+from gpu_rows import TRIAL
+
+DEVICE = os.environ["TROUPE_BENCH_DEVICE"]
+CONFIGS = cartpole_task.ROOT / "apps" / "configs"
+FILES = pathlib.Path(os.environ.get("TROUPE_BENCH_FILES", cartpole_task.ROOT / "build" / "release" / "bench" / "train_gpu"))
+LIMIT_S = 1800  # of one run
+TASKS = (  # configuration, mean return, seconds that are aimed at
+    ("cartpole_swingup", 800, 60),
+    ("cheetah_run", 600, 600),
+)
+
+
+def settings():
+    cores = len(os.sched_getaffinity(0))
+    chosen = [f"learner.device={DEVICE}", f"actors.count={max(cores - 2, 1)}", "max_env_steps=0"]
+    if TRIAL:  # to the end of some steps instead of a return
+        chosen[1:] = ["actors.count=1", "max_env_steps=3000", "learner.batch_size=16", "learner.policy_layers=[16]",
+                      "learner.critic_layers=[16]", "replay.min_items=300", "replay.samples_per_insert=0.5",
+                      "evaluator.episodes=1", "evaluator.every_learner_steps=50"]
+    return [argument for setting in chosen for argument in ("--set", setting)]
+
+
+def main():
+    FILES.mkdir(parents=True, exist_ok=True)
+    for config, threshold, aim_s in TASKS:
+        name = f"{'trial_' * TRIAL}{config}_to_{threshold}"
+        with tempfile.TemporaryDirectory() as folder:
+            start = time.monotonic()
+            summary, best = train.until(threshold, CONFIGS / f"{config}.toml", settings(), folder, LIMIT_S)
+            for file, end in (("learning_curve.svg", "svg"), ("summary.json", "json")):
+                shutil.copy(pathlib.Path(folder, "run", file), FILES / f"{name}.{end}")
+        wall_s = summary["wall_s"] if TRIAL else summary["first_reached"].get(str(threshold))
+        if wall_s is None:
+            reached = "there was no evaluation" if best is None else f"the best evaluation had {best:.1f}"
+            sys.exit(f"{config}: a mean return of {threshold} was not reached in {time.monotonic() - start:.0f} s: {reached}")
+        row = {"name": name, "value": wall_s, "unit": "s", "version": summary["version"], "limits": {"aim": aim_s}}
+        print(json.dumps(row), flush=True)
+
+
+if __name__ == "__main__":
+    main()

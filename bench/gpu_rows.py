@@ -1,0 +1,35 @@
+"""What the rivals on a GPU share: the device, rows, rates. Needs neither PyTorch nor JAX.
+
+With TROUPE_BENCH_TRIAL=1 everything is tiny, rows are called trial_..., and rivals run on the processor: it shows on any
+machine that the scripts work.
+"""
+import json
+import os
+import time
+
+TRIAL = os.environ.get("TROUPE_BENCH_TRIAL") == "1"
+DEVICE = "cpu" if TRIAL else os.environ["TROUPE_BENCH_DEVICE"]  # "cuda:0"
+SECONDS = 0.2 if TRIAL else 3.0
+
+
+def tiny(real, trial):
+    return trial if TRIAL else real
+
+
+def report(name, value, unit, version):
+    row = {"name": f"trial_{name}" if TRIAL else name, "value": value, "unit": unit, "version": version}
+    print(json.dumps(row), flush=True)
+
+
+def rate(call, each, wait, calls_between=20):
+    """Units a second of `call`, which handles `each` at once; `wait` returns when all that was begun is done."""
+    for _ in range(3):
+        call()
+    wait()
+    calls, start = 0, time.perf_counter()
+    while time.perf_counter() - start < SECONDS:
+        for _ in range(calls_between):
+            call()
+        wait()
+        calls += calls_between
+    return each * calls / (time.perf_counter() - start)
