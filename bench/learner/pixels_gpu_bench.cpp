@@ -77,9 +77,8 @@ void build_step(Graph& graph, const d4pg::Options& options, const Torso& torso) 
 
   const Var next_seen = see(graph, critic_target, torso, next_observation);
   const Var next_logits = criticise(critic_target, next_seen, act(policy_target, next_seen));
-  const Var target = categorical_projection(softmax(next_logits), reward, discount, options.support);
   const Var seen = see(graph, critic, torso, observation);
-  const Var td_error = softmax_cross_entropy(criticise(critic, seen, action), target);
+  const Var td_error = categorical_td(criticise(critic, seen, action), next_logits, reward, discount, options.support);
   const Var critic_loss = mean(td_error);
 
   const Var policy_sees = stop_gradient(seen);
