@@ -265,6 +265,10 @@ class BenchError(Exception):
     """One line that says which side failed and how."""
 
 
+class NoGpu(BenchError):
+    """The machine has no such GPU: for no bench."""
+
+
 @dataclasses.dataclass(frozen=True)
 class Sample:
     value: float
@@ -432,7 +436,8 @@ def on_gpu(name, bench, device):
 
 
 def chosen_rivals(bench, options):
-    unknown = [name for name in options.without if name not in bench.rivals]
+    # Of all benches together each leaves out what it has.
+    unknown = [name for name in options.without if name not in bench.rivals and options.name is not None]
     if unknown or (options.without and not options.rivals):
         raise BenchError(f"--without {' '.join(options.without)}: needs --rivals, which are {', '.join(bench.rivals) or 'none'}")
     if not bench.troupe:
@@ -446,7 +451,7 @@ def find_gpu(doctor, device):
     if device not in lines:
         words = [f"{name}: {lines[name]}" for name in ("plug-in", "driver", "devices") if name in lines]
         found = [f"{name}: {about}" for name, about in lines.items() if name.startswith("cuda:")]
-        raise BenchError(f"{device}: no such GPU; `troupe doctor` says: " + "; ".join(found or words))
+        raise NoGpu(f"{device}: no such GPU; `troupe doctor` says: " + "; ".join(found or words))
     known = [lines[device]] + [f"{name} {lines[name]}" for name in ("driver", "cuDNN") if name in lines]
     return "; ".join(known)
 
@@ -508,7 +513,7 @@ def prepare(bench, rivals, device):
 
 def main():
     parser = argparse.ArgumentParser(prog="./troupe bench", description=__doc__.split("\n")[0])
-    parser.add_argument("name", nargs="?", choices=BENCHES, help="which bench")
+    parser.add_argument("name", nargs="?", choices=BENCHES, help="which bench; with --device, none: all that a GPU has")
     parser.add_argument("--list", action="store_true", help="list the benches and their rivals")
     parser.add_argument("--rivals", action="store_true", help="run the rivals too (installs them when needed)")
     parser.add_argument(
@@ -526,32 +531,44 @@ def main():
             rivals += [f"on a GPU: {', '.join(bench.gpu.rivals) or 'none'}"] if bench.gpu else []
             print(f"{name:14} {bench.summary}{seconds} ({'; '.join(rivals)})")
         return
-    if options.name is None:
+    if options.name is None and not options.device:
         parser.error("which bench? --list shows them")
+    if options.name is None and options.json:
+        parser.error("--json: expected a bench, whose result it is to hold")
     if options.repeats is not None and options.repeats < 1:
         parser.error(f"--repeats {options.repeats}: expected at least 1")
+    if options.name and options.seconds and not BENCHES[options.name].seconds:
+        parser.error(f"--seconds: {options.name} takes as long as it takes")
+    failed = False
+    for name in [options.name] if options.name else [name for name, bench in BENCHES.items() if bench.gpu]:
+        try:
+            measure(name, options)
+        except BenchError as error:
+            print(f"bench {name}: failed: {error}", file=sys.stderr, flush=True)
+            failed = True
+            if isinstance(error, NoGpu):
+                break
+    sys.exit(1 if failed else 0)
+
+
+def measure(name, options):
+    """Runs one bench with the rivals that were asked for, prints its table and writes its report."""
 
     def say(text):
-        print(f"bench {options.name}: {text}", file=sys.stderr, flush=True)
+        print(f"bench {name}: {text}", file=sys.stderr, flush=True)
 
-    bench = BENCHES[options.name]
-    if options.seconds and not bench.seconds:
-        parser.error(f"--seconds: {options.name} takes as long as it takes")
+    bench = BENCHES[name]
     if bench.seconds:
         seconds = options.seconds or bench.seconds
         os.environ["TROUPE_BENCH_SECONDS"] = str(seconds)
         bench = dataclasses.replace(bench, timeout_s=bench.timeout_s + 4 * seconds)
-    try:
-        if options.device:
-            bench = on_gpu(options.name, bench, options.device)
-        rivals = chosen_rivals(bench, options)
-        sides, gpu = prepare(bench, rivals, options.device)
-        rows = run(bench, sides, options.repeats or bench.repeats, say)
-    except BenchError as error:
-        say(f"failed: {error}")
-        sys.exit(1)
+    if options.device:
+        bench = on_gpu(name, bench, options.device)
+    rivals = chosen_rivals(bench, options)
+    sides, gpu = prepare(bench, rivals, options.device)
+    rows = run(bench, sides, options.repeats or bench.repeats, say)
     date = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d %H:%M")
-    report = {"bench": options.name, "date": date, "machine": machine()}
+    report = {"bench": name, "date": date, "machine": machine()}
     if options.device:
         report |= {"device": options.device, "gpu": gpu}
     if options.without:

@@ -2,11 +2,14 @@
 silently."""
 
 import argparse
+import contextlib
+import io
 import json
 import pathlib
 import sys
 import tempfile
 import unittest
+from unittest import mock
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "bench"))
 sys.dont_write_bytecode = True
@@ -162,7 +165,7 @@ class Device(unittest.TestCase):
                     self.assertTrue((folder / script).exists(), f"{name}: {script}")
 
     def chosen(self, bench, **options):
-        options = argparse.Namespace(**({"rivals": True, "without": []} | options))
+        options = argparse.Namespace(**({"name": "replay", "rivals": True, "without": []} | options))
         return list(bench_run.chosen_rivals(bench, options))
 
     def test_rivals_can_be_left_out_by_name(self):
@@ -173,6 +176,28 @@ class Device(unittest.TestCase):
         for options in ({"without": ["reverb"]}, {"without": ["torchrl"], "rivals": False}):
             with self.assertRaisesRegex(bench_run.BenchError, "needs --rivals, which are torchrl, torch"):
                 self.chosen(bench, **options)
+        self.assertEqual(self.chosen(bench, name=None, without=["jax", "torch"]), ["torchrl"])
+
+    def run_main(self, *arguments):
+        """Which benches a call measures, where the second one fails, and the exit code."""
+        measured = []
+
+        def measure(name, options):
+            measured.append(name)
+            if len(measured) == 2:
+                raise bench_run.BenchError("no memory")
+
+        with mock.patch.object(bench_run, "measure", measure), mock.patch("sys.argv", ["bench", *arguments]):
+            with contextlib.redirect_stderr(io.StringIO()), self.assertRaises(SystemExit) as ended:
+                bench_run.main()
+        return measured, ended.exception.code
+
+    def test_a_device_alone_means_all_that_a_gpu_has(self):
+        on_gpus = [name for name, bench in bench_run.BENCHES.items() if bench.gpu]
+        self.assertEqual(self.run_main("--device", "cuda"), (on_gpus, 1))
+        self.assertEqual(self.run_main("learner", "--device", "cuda"), (["learner"], 0))
+        self.assertEqual(self.run_main(), ([], 2))
+        self.assertEqual(self.run_main("--device", "cuda", "--json", "x"), ([], 2))
 
     def test_a_bench_for_gpus_alone_says_so(self):
         with self.assertRaisesRegex(bench_run.BenchError, "for GPUs alone: --device cuda"):
