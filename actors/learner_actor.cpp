@@ -92,23 +92,25 @@ LearnerActor::LearnerActor(const LearnerActorOptions& options, std::shared_ptr<G
       pieces_(learner::partition(learner_->policy().layout(), options.parameter_shards, options.partition)) {}
 
 Result<Progress> LearnerActor::step(RoleContext& context) {
-  TROUPE_ASSIGN(const bool may_step,
-                member_.enter([this](const collectives::GroupView& view, Duration timeout) -> Status {
-                  TROUPE_TRY(learner_->reform(view, timeout));
-                  copied_.reset();  // from a program that may be another one now
-                  return agree_on_versions();
-                }));
-  if (!may_step) return Progress::kIdle;
   Outlet& updates = context.out("updates");
+  TROUPE_ASSIGN(const bool may_step, member_.enter([&](const collectives::GroupView& view, Duration timeout) -> Status {
+    // A copy of some microseconds, of a program that may go.
+    while (copied_) TROUPE_TRY(send_parameters(updates, context.pool()));
+    TROUPE_TRY(learner_->reform(view, timeout));
+    return agree_on_versions();
+  }));
+  if (!may_step) return Progress::kIdle;
   TROUPE_TRY(send_parameters(updates, context.pool()));
   const std::int64_t left =
       options_.max_steps > 0 ? options_.max_steps - steps() - under_way_ : std::numeric_limits<std::int64_t>::max();
   TROUPE_TRY(input_->take(context, *learner_, left));
+  const bool was_under_way = under_way_ > 0;
   TROUPE_ASSIGN(bool whole, collect());
   if (!whole) return Progress::kIdle;
   const bool finished = options_.max_steps > 0 && steps() >= options_.max_steps;
   TROUPE_ASSIGN(bool published, publish_if_due(updates, context.pool(), finished ? 1 : options_.publish_period));
-  const auto idle = [&] { return copied_ ? Progress::kMore : Progress::kIdle; };
+  // A launch that has ended may have left more steps to take than `left` allowed for.
+  const auto idle = [&] { return copied_ || was_under_way ? Progress::kMore : Progress::kIdle; };
   if (finished) {
     if (!published) return idle();
     return member_.finish();
