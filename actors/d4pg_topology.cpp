@@ -92,6 +92,7 @@ RoleSpec metrics_role(const TrainOptions& options, MetricSink& sink, double wall
   MetricsActorOptions metrics{.sink = &sink, .period = from_seconds(options.metrics.every_s), .wall_s = wall_s};
   if (has_d4pg(options)) {
     metrics.actor_role = kActorRole;
+    metrics.actors = options.actors.count;
     metrics.learner_role = kLearnerRole;
     metrics.evaluator_role = kEvaluatorRole;
     metrics.kept_roles = {kLearnerRole, kReplayRole};

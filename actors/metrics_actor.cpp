@@ -13,6 +13,8 @@ namespace troupe::actors {
 namespace {
 
 constexpr const char* kSteps = "steps";
+/// That the first row waits for env actors which may never come: nodes that are not there.
+constexpr int kWaitPeriods = 3;
 
 double mean(std::span<const double> values) {
   return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
@@ -210,6 +212,9 @@ MetricRow MetricsActor::row_at(double wall_s) const {
 
 Status MetricsActor::write_row(double wall_s) {
   if (!has_progress()) return {};
+  const auto acts = [this](const auto& entry) { return entry.first.first == options_.actor_role; };
+  const bool all_act = options_.actor_role.empty() || std::ranges::count_if(instances_, acts) >= options_.actors;
+  if (previous_totals_.empty() && !all_act && ++waited_periods_ <= kWaitPeriods) return {};
   std::map<std::string, double> sums = totals();
   MetricRow row = row_at(wall_s);
   const double elapsed = wall_s - previous_wall_s_;

@@ -32,6 +32,7 @@ struct MetricsActorOptions {
   Duration period = std::chrono::seconds(1);
   double wall_s = 0;                                     ///< of earlier starts of the run; added to every row
   std::string actor_role, learner_role, evaluator_role;  ///< empty: there is no D4PG in the run
+  std::int64_t actors = 1;                               ///< instances of actor_role
   std::vector<std::string> replica_roles;                ///< without D4PG their steps are the run's learner steps
   /// Roles that go on from a checkpoint or a journal when they are restarted, and their counters with them; those of
   /// all others begin at zero with each incarnation.
@@ -44,8 +45,8 @@ struct MetricsActorOptions {
 /// Ports: in reports (stream, Metrics) and, with D4PG, episodes (stream, Episode); both always drained.
 /// A row a period: from counters their rates "<role>/<name>_per_s", summed over instances; from gauges "<role>/<name>",
 /// averaged, and from sums the same, summed; "actor/episode_return", averaged over the period's episodes. An evaluation
-/// is a row of its own. Rows wait for the first reports of env actors and learner, or of all replica groups, so that a
-/// resumed run's progress does not start at zero.
+/// is a row of its own. Rows wait for the first reports of env actors and learner, or of all replica groups, and the
+/// first one up to three periods more for those of all env actors: so a resumed run's progress does not go back.
 class MetricsActor final : public Role {
  public:
   static RoleSpec spec(std::string name, const MetricsActorOptions& options);
@@ -77,6 +78,7 @@ class MetricsActor final : public Role {
   };
   std::map<std::pair<std::string, std::int64_t>, Instance> instances_;  ///< by role and index
   std::map<std::string, double> previous_totals_;
+  int waited_periods_ = 0;  ///< with the first row
   double previous_wall_s_ = 0;
   Duration next_row_{-1};
   std::vector<double> episode_returns_;  ///< of env actors, since the last row
