@@ -89,12 +89,9 @@ std::vector<std::string> mistakes_across_keys(const Config& config) {
          fmt::format("supervisor.backoff_first_s must not exceed supervisor.backoff_max_s: got {} and {}",
                      backoff_first, backoff_max));
 
-  std::string interface = config.get_string("security.nccl_interface");
-  const bool is_name = interface.empty() || is_interface_name(interface);
-  std::replace_if(
-      interface.begin(), interface.end(), [](unsigned char c) { return std::iscntrl(c) != 0; }, '?');
+  const std::string interface = config.get_string("security.nccl_interface");
   demand(
-      is_name, {"security.nccl_interface"},
+      interface.empty() || is_interface_name(interface), {"security.nccl_interface"},
       fmt::format("security.nccl_interface is \"{}\", expected the name of a network interface as `ip link` shows it",
                   interface));
 

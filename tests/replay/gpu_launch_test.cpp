@@ -291,6 +291,7 @@ TEST_F(GpuLaunch, KeepsToTheLimiterAsOneOperation) {
   EXPECT_EQ(table->info().samples, 0) << "all or nothing";
   ASSERT_TRUE(table->begin_launch(2, 8, stream_).ok());
   EXPECT_EQ(table->info().samples, 16);
+  EXPECT_EQ(api().synchronise(stream_), 0) << "the table outlives the launch";
 }
 
 TEST_F(GpuLaunch, RefusesWhatCannotWork) {
