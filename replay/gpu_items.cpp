@@ -50,13 +50,12 @@ GpuItems::GpuItems(std::shared_ptr<const gpu::Gpu> gpu, const TableOptions& opti
 }
 
 Status GpuItems::open() {
-  const TroupeCudaApi& api = gpu_->api();
-  for (TroupeCudaStream** stream : {&stream_, &copy_stream_}) {
-    TROUPE_TRY(check(api.make_stream(stream), "a stream for replay"));
+  for (gpu::GpuStream* const stream : {&stream_, &copy_stream_}) {
+    TROUPE_ASSIGN(*stream, gpu::GpuStream::make(gpu_));
   }
-  for (TroupeCudaEvent** event :
+  for (gpu::GpuEvent* const event :
        {&ordered_, &copied_[0], &copied_[1], &moved_[0], &moved_[1], &taken_[0], &taken_[1]}) {
-    TROUPE_TRY(check(api.make_event(event), "an event for replay"));
+    TROUPE_ASSIGN(*event, gpu::GpuEvent::make(gpu_));
   }
   last_stream_ = stream_;
   view_.capacity = capacity_;
@@ -69,14 +68,8 @@ Status GpuItems::open() {
 
 GpuItems::~GpuItems() {
   if (!gpu_->use().ok()) return;  // lost, and with it all that is here
-  const TroupeCudaApi& api = gpu_->api();
-  for (TroupeCudaStream* stream : {stream_, copy_stream_}) {
-    if (stream == nullptr) continue;
-    (void)api.synchronise(stream);
-    (void)api.destroy_stream(stream);
-  }
-  for (TroupeCudaEvent* event : {ordered_, copied_[0], copied_[1], moved_[0], moved_[1], taken_[0], taken_[1]}) {
-    if (event != nullptr) (void)api.destroy_event(event);
+  for (const gpu::GpuStream* const stream : {&stream_, &copy_stream_}) {
+    if (*stream != nullptr) (void)gpu_->api().synchronise(*stream);
   }
 }
 

@@ -15,6 +15,7 @@
 #include <troupe/core/error.hpp>
 #include <troupe/core/tensor.hpp>
 #include <troupe/gpu/gpu.hpp>
+#include <troupe/gpu/handle.hpp>
 #include <troupe/replay/gpu_memory_plan.hpp>
 #include <troupe/replay/table.hpp>
 
@@ -111,13 +112,12 @@ class GpuItems {
   const GpuMemoryPlan plan_;
   gpu::GpuMemory device_, host_;
   TroupeCudaReplay view_{};
-  TroupeCudaStream* stream_ = nullptr;
-  TroupeCudaStream* copy_stream_ = nullptr;
+  gpu::GpuStream stream_, copy_stream_;
   TroupeCudaStream* last_stream_ = nullptr;   ///< the one that worked on the items last
-  TroupeCudaEvent* ordered_ = nullptr;        ///< of last_stream_, for another one to wait for
-  std::array<TroupeCudaEvent*, 2> copied_{};  ///< a half's rows are on the GPU
-  std::array<TroupeCudaEvent*, 2> moved_{};   ///< and from there in their slots
-  std::array<TroupeCudaEvent*, 2> taken_{};   ///< a launch's numbers are on the GPU
+  gpu::GpuEvent ordered_;                     ///< of last_stream_, for another one to wait for
+  std::array<gpu::GpuEvent, 2> copied_;       ///< a half's rows are on the GPU
+  std::array<gpu::GpuEvent, 2> moved_;        ///< and from there in their slots
+  std::array<gpu::GpuEvent, 2> taken_;        ///< a launch's numbers are on the GPU
   std::size_t half_ = 0;                      ///< that is filled now
   std::int64_t filled_ = 0, sent_ = 0;        ///< rows of it; those that the copy stream has been given
   std::int64_t next_slot_ = 0, present_ = 0;  ///< once all that is filled has been moved, less filled_
