@@ -8,6 +8,30 @@
 
 namespace troupe::replay {
 
+Status go_on_from(const TableOptions& options, RateLimiter& limiter, Key first, std::int64_t samples) {
+  const RateLimiterCounts counts = limiter.counts();
+  const bool empty = counts.inserts == counts.deletes;
+  if (!empty && first != static_cast<Key>(counts.inserts)) {
+    return Error{Code::kInvalidArgument, fmt::format("recover into table \"{}\": first key is {}, expected {}",
+                                                     options.name, first, counts.inserts)};
+  }
+  const auto inserts = static_cast<std::int64_t>(first);
+  return limiter.set_counts(
+      {.inserts = inserts, .samples = std::max(samples, counts.samples), .deletes = empty ? inserts : counts.deletes});
+}
+
+Status take_priorities(Table& table, const ImageHead& head, std::span<const std::vector<std::byte>> chunks) {
+  TROUPE_ASSIGN(const ItemsImage image, read_items(chunks, head));
+  std::vector<Key> keys;
+  std::vector<double> priorities;
+  for (const ItemHeader& item : image.items) {
+    keys.push_back(item.key);
+    priorities.push_back(item.priority);
+  }
+  TROUPE_TRY(table.update_priorities(keys, priorities));
+  return {};
+}
+
 Result<FifoRows> collect_rows(const TableOptions& options, const ImageHead& head,
                               std::span<const std::vector<std::byte>> chunks, const RowSource& source) {
   TROUPE_ASSIGN(const ItemsImage image, read_items(chunks, head));

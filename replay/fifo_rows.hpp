@@ -31,6 +31,13 @@ class KeyRing {
   Key shift_ = 0;
 };
 
+/// Table::recover()'s counts: `first` is the next key. Errors: kInvalidArgument when items are there that it does not
+/// follow; nothing changed.
+Status go_on_from(const TableOptions& options, RateLimiter& limiter, Key first, std::int64_t samples);
+
+/// Table::restore_priorities(), of a table with this head.
+Status take_priorities(Table& table, const ImageHead& head, std::span<const std::vector<std::byte>> chunks);
+
 /// A table as it shall become: rows in slots 0..count-1.
 struct FifoRows {
   RowStore rows;

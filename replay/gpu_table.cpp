@@ -224,15 +224,7 @@ Result<std::int64_t> GpuTable::update_priorities(std::span<const Key> keys, std:
 
 Status GpuTable::recover(Key first, const BatchView& batch, std::span<const double> priorities, std::int64_t samples) {
   TROUPE_TRY(detail::check_insert(options_, batch, priorities));
-  if (items() > 0 && first != next_key()) {
-    return Error{Code::kInvalidArgument, fmt::format("recover into table \"{}\": first key is {}, expected {}",
-                                                     options_.name, first, next_key())};
-  }
-  const RateLimiterCounts& counts = limiter_.counts();
-  const auto inserts = static_cast<std::int64_t>(first);
-  TROUPE_TRY(limiter_.set_counts({.inserts = inserts,
-                                  .samples = std::max(samples, counts.samples),
-                                  .deletes = items() > 0 ? counts.deletes : inserts}));
+  TROUPE_TRY(go_on_from(options_, limiter_, first, samples));
   return insert_rows(batch, priorities);
 }
 
@@ -257,16 +249,7 @@ Status GpuTable::read(Key first, const MutableBatchView& out, std::span<double> 
 
 // ---- images ----
 
-ImageHead GpuTable::head() const {
-  return {.signature = options_.signature,
-          .capacity = capacity_,
-          .max_times_sampled = options_.max_times_sampled,
-          .sampler = options_.sampler,
-          .remover = options_.remover,
-          .items = items(),
-          .counts = limiter_.counts(),
-          .rng = rng_.state()};
-}
+ImageHead GpuTable::head() const { return image_head(options_, capacity_, limiter_.counts(), rng_); }
 
 std::vector<std::vector<std::byte>> GpuTable::save() const {
   SlotReader reader(*device_, items(), row_bytes(options_.signature));
@@ -316,15 +299,7 @@ Status GpuTable::adopt(const FifoRows& image) {
 }
 
 Status GpuTable::restore_priorities(std::span<const std::vector<std::byte>> chunks) {
-  TROUPE_ASSIGN(const ItemsImage image, read_items(chunks, head()));
-  std::vector<Key> keys;
-  std::vector<double> priorities;
-  for (const ItemHeader& item : image.items) {
-    keys.push_back(item.key);
-    priorities.push_back(item.priority);
-  }
-  TROUPE_TRY(update_priorities(keys, priorities));
-  return {};
+  return take_priorities(*this, head(), chunks);
 }
 
 }  // namespace troupe::replay

@@ -225,16 +225,7 @@ Result<std::int64_t> RowTable::update_priorities(std::span<const Key> keys, std:
   return static_cast<std::int64_t>(keys.size() - updated_slots_.size());
 }
 
-ImageHead RowTable::head() const {
-  return {.signature = options_.signature,
-          .capacity = capacity_,
-          .max_times_sampled = options_.max_times_sampled,
-          .sampler = options_.sampler,
-          .remover = options_.remover,
-          .items = items(),
-          .counts = limiter_.counts(),
-          .rng = rng_.state()};
-}
+ImageHead RowTable::head() const { return image_head(options_, capacity_, limiter_.counts(), rng_); }
 
 std::vector<std::vector<std::byte>> RowTable::save() const {
   return write_image(head(), [this](Slot slot) { return ImageRow{rows_.header(slot), rows_.payload(slot)}; });
@@ -290,15 +281,7 @@ Status RowTable::check_in_order() const {
 Status RowTable::recover(Key first, const BatchView& batch, std::span<const double> priorities, std::int64_t samples) {
   TROUPE_TRY(detail::check_insert(options_, batch, priorities));
   TROUPE_TRY(check_in_order());
-  if (items() > 0 && first != next_key()) {
-    return Error{Code::kInvalidArgument, fmt::format("recover into table \"{}\": first key is {}, expected {}",
-                                                     options_.name, first, next_key())};
-  }
-  const RateLimiterCounts& counts = limiter_.counts();
-  const auto inserts = static_cast<std::int64_t>(first);
-  TROUPE_TRY(limiter_.set_counts({.inserts = inserts,
-                                  .samples = std::max(samples, counts.samples),
-                                  .deletes = items() > 0 ? counts.deletes : inserts}));
+  TROUPE_TRY(go_on_from(options_, limiter_, first, samples));
   insert_rows(batch, priorities);
   return {};
 }
@@ -329,15 +312,7 @@ Result<std::int64_t> RowTable::restore_items(std::span<const std::vector<std::by
 }
 
 Status RowTable::restore_priorities(std::span<const std::vector<std::byte>> chunks) {
-  TROUPE_ASSIGN(const ItemsImage image, read_items(chunks, head()));
-  std::vector<Key> keys;
-  std::vector<double> priorities;
-  for (const ItemHeader& item : image.items) {
-    keys.push_back(item.key);
-    priorities.push_back(item.priority);
-  }
-  TROUPE_TRY(update_priorities(keys, priorities));
-  return {};
+  return take_priorities(*this, head(), chunks);
 }
 
 }  // namespace

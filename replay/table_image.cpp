@@ -208,6 +208,18 @@ std::vector<std::vector<std::byte>> write(const ImageHead& head, const std::func
 
 }  // namespace
 
+ImageHead image_head(const TableOptions& options, std::int64_t capacity, const RateLimiterCounts& counts,
+                     const Rng& rng) {
+  return {.signature = options.signature,
+          .capacity = capacity,
+          .max_times_sampled = options.max_times_sampled,
+          .sampler = options.sampler,
+          .remover = options.remover,
+          .items = counts.inserts - counts.deletes,
+          .counts = counts,
+          .rng = rng.state()};
+}
+
 std::vector<std::vector<std::byte>> write_image(const ImageHead& head, const std::function<ImageRow(Slot)>& row) {
   return write(head, row, with_rows(head.signature));
 }

@@ -16,6 +16,7 @@
 #include <troupe/replay/rate_limiter.hpp>
 #include <troupe/replay/row_store.hpp>
 #include <troupe/replay/selector.hpp>
+#include <troupe/replay/table.hpp>
 
 namespace troupe::replay {
 
@@ -34,6 +35,10 @@ struct ImageHead {
   RateLimiterCounts counts;
   Rng::State rng{};
 };
+
+/// Of a table as it is now.
+ImageHead image_head(const TableOptions& options, std::int64_t capacity, const RateLimiterCounts& counts,
+                     const Rng& rng);
 
 /// An item to be written; valid until the next one is asked for.
 struct ImageRow {
