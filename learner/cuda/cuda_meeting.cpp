@@ -73,18 +73,13 @@ Status CudaProgram::reduce_here() {
 
 /// Of the gradients that replicas do not share.
 Result<bool> CudaProgram::own_gradients_are_finite() {
-  const TroupeCudaApi& api = gpu_->api();
   for (std::size_t i = 0; i < host_.minimized.size(); ++i) {
     const Minimized& m = host_.minimized[i];
     if (m.own.empty() || host_.idle(m)) continue;
     double* next = squares_of_[i];
-    for (const auto& [begin, end] : m.own) {
-      const float* const from = groups_[m.group].gradient.as<float>() + begin;
-      TROUPE_TRY(check(api.sum_squares(from, end - begin, next, stream_), "the length of a gradient"));
-      next += (end - begin + kNormBlock - 1) / kNormBlock;
-    }
+    TROUPE_TRY(sum_squares(m, m.own, &next));
     std::vector<double> squares(static_cast<std::size_t>(next - squares_of_[i]));
-    TROUPE_TRY(check(api.copy(squares.data(), squares_of_[i], squares.size() * sizeof(double), stream_),
+    TROUPE_TRY(check(gpu_->api().copy(squares.data(), squares_of_[i], squares.size() * sizeof(double), stream_),
                      "reading the length of a gradient"));
     TROUPE_TRY(synchronise());
     if (!std::ranges::all_of(squares, [](double each) { return std::isfinite(each); })) return false;

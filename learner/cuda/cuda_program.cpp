@@ -139,6 +139,15 @@ std::size_t CudaProgram::first_follower(std::size_t online) const {
   return static_cast<std::size_t>(found - host_.groups.begin());
 }
 
+Status CudaProgram::sum_squares(const Minimized& m, const std::vector<learner::Stretch>& of, double** squares) {
+  for (const auto& [begin, end] : of) {
+    const float* const from = groups_[m.group].gradient.as<float>() + begin;
+    TROUPE_TRY(check(gpu_->api().sum_squares(from, end - begin, *squares, stream_), "the length of a gradient"));
+    *squares += (end - begin + kNormBlock - 1) / kNormBlock;
+  }
+  return {};
+}
+
 Status CudaProgram::enqueue_update() {
   const TroupeCudaApi& api = gpu_->api();
   TroupeCudaControl* const control = this->control();
@@ -153,14 +162,8 @@ Status CudaProgram::enqueue_update() {
     judged[i].rules = rules(i);
     judged[i].squares = squares_of_[i];
     if (host_.idle(m)) continue;
-    double* squares = squares_of_[i];
-    for (const auto* list : {&m.shared, &m.own}) {
-      for (const auto& [begin, end] : *list) {
-        const float* const from = groups_[m.group].gradient.as<float>() + begin;
-        TROUPE_TRY(check(api.sum_squares(from, end - begin, squares, stream_), "the length of a gradient"));
-        squares += (end - begin + kNormBlock - 1) / kNormBlock;
-      }
-    }
+    double* next = squares_of_[i];
+    for (const auto* list : {&m.shared, &m.own}) TROUPE_TRY(sum_squares(m, *list, &next));
     judged[i].blocks = static_cast<std::int64_t>(m.blocks.size());
     judged[i].norm_blocks = static_cast<std::int64_t>(m.norm_blocks);
   }

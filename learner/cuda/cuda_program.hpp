@@ -169,6 +169,8 @@ class CudaProgram {
   Status enqueue_node(const Node& node);
   Status enqueue_accumulation();
   Status enqueue_assigns();
+  /// Of stretches of a flat gradient, block after block from *squares on, which then is behind them.
+  Status sum_squares(const Minimized& m, const std::vector<learner::Stretch>& of, double** squares);
   Status enqueue_update();
   Status run_joint(const Node& node);
   Status run_joint_here(const Node& node);
