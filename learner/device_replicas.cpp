@@ -158,11 +158,7 @@ Status DeviceReplicas::take_inputs() {
 Status DeviceReplicas::step() {
   TROUPE_TRY(take_inputs());
   TROUPE_TRY(join());
-  if (const Status trained = train(); !trained.ok()) {
-    // That there is no input, and nothing else, is kUnavailable.
-    const Error& error = trained.error();
-    return error.code == Code::kUnavailable ? Error{Code::kInternal, error.message} : error;
-  }
+  TROUPE_TRY(but_not_unavailable(train()));
   for (OneReplica& each : replicas_) each.fresh = false;
   return check_skipped(program());
 }

@@ -53,12 +53,6 @@ void drop_accumulated(Program& program) {
 /// Network trouble that comes again in every epoch must not keep the group from training.
 constexpr int kNcclDeadlines = 2;
 
-/// kUnavailable means that there is no input; of a collective it is a mistake in the step.
-Status of_run(Status run) {
-  if (run.ok() || run.error().code != Code::kUnavailable) return run;
-  return Error{Code::kInternal, run.error().message};
-}
-
 }  // namespace
 
 Result<std::unique_ptr<MultiWorker>> MultiWorker::make(Replica& replica, const MultiWorkerOptions& options) {
@@ -245,7 +239,7 @@ Status MultiWorker::step() {
   if (context_.replica_count > 1)
     TROUPE_TRY(keep_consistent(*program_, *options_.communicator, options_.check_every_steps));
   TROUPE_TRY(program_->bind(*taken_));
-  TROUPE_TRY(of_run(program_->run()));
+  TROUPE_TRY(but_not_unavailable(program_->run()));
   taken_.reset();
   ++inputs_;
   activity.enter("between steps");

@@ -54,6 +54,11 @@ Status check_skipped(const Program& program) {
                                             program.step(), skipped, program.skipped())};
 }
 
+Status but_not_unavailable(Status step) {
+  if (step.ok() || step.error().code != Code::kUnavailable) return step;
+  return Error{Code::kInternal, step.error().message};
+}
+
 Status save_batch(const BatchView& batch, const std::string& path) {
   if (batch.signature == nullptr) return Error{Code::kInvalidArgument, "save_batch: no batch"};
   std::vector<messages::TensorBytes> tensors;

@@ -38,6 +38,10 @@ inline constexpr std::int64_t kMaxSkippedInARow = 10;
 /// skip the same steps, so they all say so at the same one. The last checkpoint is then what is good.
 Status check_skipped(const Program& program);
 
+/// Of a step whose input is there: kUnavailable, by which Replicator::step() says that there is none, becomes kInternal,
+/// since of a collective it is a mistake in the step.
+Status but_not_unavailable(Status step);
+
 /// Writes a batch as a safetensors file, column by column, for people who look for what was wrong with it.
 /// Errors: kIo naming the path; kInvalidArgument for a batch without a signature.
 Status save_batch(const BatchView& batch, const std::string& path);
