@@ -88,10 +88,4 @@ Result<std::int64_t> GpuReplay::begin(learner::d4pg::Learner& learner, std::int6
   return steps;
 }
 
-std::string GpuReplay::waiting_for() const {
-  const std::string insert = intake_->waiting_for();
-  const std::string sample = intake_->table().sample_blocker(batch_);
-  return insert + (insert.empty() || sample.empty() ? "" : "; ") + sample;
-}
-
 }  // namespace troupe::actors

@@ -30,7 +30,7 @@ class GpuReplay final : public LearnerInput {
   Result<std::int64_t> begin(learner::d4pg::Learner& learner, std::int64_t most) override;
   Status done(const learner::d4pg::Learner&) override { return {}; }
   BatchView last_batch() const override { return {}; }
-  std::string waiting_for() const override;
+  std::string waiting_for() const override { return intake_->waiting_for(batch_); }
   void report(Report& report) const override { intake_->report(report); }
   void save(RoleState& state) const override { intake_->save(state); }
   Status restore(const RoleState& state) override { return intake_->restore(state); }

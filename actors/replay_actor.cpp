@@ -58,12 +58,6 @@ Result<bool> ReplayActor::sample(RoleContext& context) {
   return true;
 }
 
-std::string ReplayActor::waiting_for() const {
-  const std::string insert = intake_->waiting_for();
-  const std::string sample = intake_->table().sample_blocker(batch_);
-  return insert + (insert.empty() || sample.empty() ? "" : "; ") + sample;
-}
-
 void ReplayActor::report(Report& report) const {
   intake_->report(report);
   report.counters.push_back({"unknown_priorities", static_cast<double>(unknown_priorities_)});

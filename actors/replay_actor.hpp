@@ -19,7 +19,7 @@ class ReplayActor final : public Role {
   static Result<std::unique_ptr<Role>> make(const ReplayActorOptions& options, const RoleIdentity& identity);
 
   Result<Progress> step(RoleContext& context) override;
-  std::string waiting_for() const override;
+  std::string waiting_for() const override { return intake_->waiting_for(batch_); }
   void report(Report& report) const override;
   Result<RoleState> save() const override;
   Status restore(const RoleState& state) override;

@@ -118,10 +118,15 @@ Result<bool> ReplayIntake::insert(Inlet& inlet) {
   }
 }
 
-std::string ReplayIntake::waiting_for() const {
+std::string ReplayIntake::waiting_for(std::int64_t batch) const {
   const std::string insert = current_ ? table_->insert_blocker(1) : "";
+  const std::string sample = table_->sample_blocker(batch);
   const std::string journal = journal_ ? journal_->waiting_for() : "";
-  return insert + (insert.empty() || journal.empty() ? "" : "; ") + journal;
+  std::string all;
+  for (const std::string& reason : {insert, sample, journal}) {
+    all += (all.empty() || reason.empty() ? "" : "; ") + reason;
+  }
+  return all;
 }
 
 void ReplayIntake::report(Report& report) const {

@@ -39,7 +39,8 @@ class ReplayIntake {
   /// Inserts what the limiter admits of the trajectories that wait. True when anything was inserted.
   Result<bool> take(RoleContext& context);
 
-  std::string waiting_for() const;
+  /// Why nothing can be inserted, kept, or drawn as a batch of so many rows; empty: all can.
+  std::string waiting_for(std::int64_t batch) const;
   void report(Report& report) const;
   /// Adds the table, or where its rows are, and a trajectory of which only the first rows were admitted so far.
   void save(RoleState& state) const;
