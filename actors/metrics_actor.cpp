@@ -129,6 +129,7 @@ void MetricsActor::take_report(InstanceReport report) {
     }
   }
   instance.newest = std::move(report.content);
+  instance.reported = true;
 }
 
 void MetricsActor::take_episode(const messages::EpisodeReport& episode, double wall_s) {
@@ -148,7 +149,7 @@ void MetricsActor::take_episode(const messages::EpisodeReport& episode, double w
 bool MetricsActor::has_progress() const {
   auto reported = [this](const std::string& role) {
     return std::any_of(instances_.begin(), instances_.end(),
-                       [&](const auto& entry) { return entry.first.first == role; });
+                       [&](const auto& entry) { return entry.first.first == role && entry.second.reported; });
   };
   if (options_.actor_role.empty())
     return std::all_of(options_.replica_roles.begin(), options_.replica_roles.end(), reported);
@@ -212,7 +213,9 @@ MetricRow MetricsActor::row_at(double wall_s) const {
 
 Status MetricsActor::write_row(double wall_s) {
   if (!has_progress()) return {};
-  const auto acts = [this](const auto& entry) { return entry.first.first == options_.actor_role; };
+  const auto acts = [this](const auto& entry) {
+    return entry.first.first == options_.actor_role && entry.second.reported;
+  };
   const bool all_act = options_.actor_role.empty() || std::ranges::count_if(instances_, acts) >= options_.actors;
   if (previous_totals_.empty() && !all_act && ++waited_periods_ <= kWaitPeriods) return {};
   std::map<std::string, double> sums = totals();

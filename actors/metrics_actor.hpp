@@ -75,6 +75,7 @@ class MetricsActor final : public Role {
   struct Instance {
     Report newest;
     std::map<std::string, double> carried;  ///< counters of earlier incarnations, unless they went on
+    bool reported = false;                  ///< false: what it has is a checkpoint's, and may be less than its own
   };
   std::map<std::pair<std::string, std::int64_t>, Instance> instances_;  ///< by role and index
   std::map<std::string, double> previous_totals_;

@@ -32,13 +32,14 @@ class RecordingSink final : public MetricSink {
 
 class MetricsActorTest : public ::testing::Test {
  protected:
-  MetricsActor make(std::int64_t episodes = 3) {
+  MetricsActor make(std::int64_t episodes = 3, std::int64_t actors = 1) {
     return MetricsActor({.sink = &sink,
                          .period = std::chrono::seconds(1),
                          .wall_s = 100,
                          .actor_role = "actor",
                          .learner_role = "learner",
                          .evaluator_role = "evaluator",
+                         .actors = actors,
                          .kept_roles = {"learner"},
                          .evaluation_episodes = episodes});
   }
@@ -146,6 +147,34 @@ TEST(TotalEnvSteps, OfARunWithoutRestartsAreThoseOfItsActors) {
   const std::vector<messages::Counter> many{
       {"actor-0/env_steps", 7}, {"actor-12/env_steps", 5}, {"actor-x/env_steps", 9}};
   EXPECT_EQ(total_env_steps(many, "actor", "metrics"), 12);
+}
+
+TEST_F(MetricsActorTest, TheFirstRowOfARunThatGoesOnWaitsForAllActorsButNotForEver) {
+  MetricsActor before = make();
+  report("actor", 0, 40, 0);
+  report("actor", 1, 40, 0);
+  ASSERT_TRUE(before.step(context).ok());
+  const RoleState state = before.save().value();
+
+  // Each actor has done ten steps more than the state had heard of. Nobody else knows that before it says so.
+  for (const bool comes : {true, false}) {
+    sink.rows.clear();
+    MetricsActor after = make(3, 2);
+    ASSERT_TRUE(after.restore(state).ok());
+    report("learner", 0, 1, 0);
+    report("actor", 0, 50, 0);
+    ASSERT_TRUE(after.step(context).ok());
+    context.manual_clock.advance(std::chrono::seconds(1));
+    ASSERT_TRUE(after.step(context).ok());
+    EXPECT_TRUE(sink.rows.empty());
+    if (comes) report("actor", 1, 50, 0);
+    for (int period = 0; sink.rows.empty() && period < 3; ++period) {
+      context.manual_clock.advance(std::chrono::seconds(1));
+      ASSERT_TRUE(after.step(context).ok());
+    }
+    ASSERT_EQ(sink.rows.size(), 1u);
+    EXPECT_EQ(sink.rows[0].env_steps, comes ? 100 : 90);
+  }
 }
 
 TEST_F(MetricsActorTest, TheFirstRowWaitsForActorsAndLearner) {
