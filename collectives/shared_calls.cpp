@@ -15,12 +15,25 @@ namespace troupe::collectives::detail {
 namespace {
 
 constexpr std::size_t kChunkElements = kChunkBytes / sizeof(float);
+constexpr std::size_t kPieceElements = std::size_t{16} << 10;  // at most; those of all ranks fit a core's own cache
 
 /// Whether each rank reduces a slice of the values for all, and not everything for itself.
 bool is_mixed(const Call& call, int ranks) {
   return call.kind == CallKind::kAllReduce &&
          call.count * sizeof(float) * static_cast<std::size_t>(ranks - 1) > kOneShotBytes;
 }
+/// Whether such a call may take values where they lie. What travels as bfloat16 has to be rounded on the way.
+bool may_be_pieces(const Call& call) {
+  return (call.kind == CallKind::kAllReduce || call.kind == CallKind::kBroadcast) && call.wire == DType::kF32 &&
+         call.count > 0;
+}
+/// Of a call, in whole cache lines: enough of them for all cores, none so small that taking it is felt.
+std::size_t piece_elements(const Call& call) {
+  const std::size_t even = (call.count / 8 + 15) / 16 * 16;
+  return std::clamp(even, kPieceElements / 4, kPieceElements);
+}
+std::size_t piece_count(const Call& call) { return (call.count + piece_elements(call) - 1) / piece_elements(call); }
+
 bool reduces(const Call& call) { return call.kind == CallKind::kAllReduce || call.kind == CallKind::kReduceScatter; }
 
 /// Copies, rounding on the way when the values travel as bfloat16.
@@ -35,7 +48,7 @@ void copy(const Call& call, const float* from, std::size_t count, float* to) {
 }  // namespace
 
 SharedCalls::SharedCalls(std::shared_ptr<SharedRegion> region, const GroupView& view, Activity& activity)
-    : region_(std::move(region)), view_(view), activity_(activity) {}
+    : region_(std::move(region)), view_(view), activity_(activity), blocks_(view.rank) {}
 
 std::uint64_t SharedCalls::publish() {
   region_->publish(view_.rank);
@@ -44,7 +57,7 @@ std::uint64_t SharedCalls::publish() {
 
 Status SharedCalls::await_all(TimePoint deadline) {
   const std::uint64_t here = publish();
-  region_->await(here, deadline);
+  region_->await({.published = here}, deadline);
   if (region_->all_reached(here)) return {};  // it has formed, though a faster rank may have broken it since
   if (!region_->failed()) {
     std::vector<int> ranks;
@@ -76,19 +89,28 @@ Result<std::shared_ptr<SharedCall>> SharedCalls::add(SharedCall call) {
 
 void SharedCalls::advance_first() {
   const std::shared_ptr<SharedCall> first = queue_.front();
-  if (const auto blocked = advance(*first)) {
-    blocked_ = *blocked;
+  if (const auto awaited = advance(*first)) {
+    awaited_ = *awaited;
   } else {
     queue_.pop_front();
   }
 }
 
 bool SharedCalls::is_stuck() const {
-  return region_->failed() && (queue_.front()->differs || !region_->all_reached(blocked_));
+  return region_->failed() && (queue_.front()->differs || !region_->has(awaited_));
 }
 
 void SharedCalls::take_failure() {
   const Error failure = *region_->failure();
+  if (!queue_.empty() && queue_.front()->offers) {
+    SharedCall& first = *queue_.front();
+    if (!region_->await_stillness(view_.rank)) withdraw_block(first.out);
+    // It may have been over, and then is for all.
+    if (first.stage == SharedCall::Stage::kPieces && region_->done() >= first.last_piece) {
+      first.answer = Status{};
+      queue_.pop_front();
+    }
+  }
   for (const auto& call : queue_) call->answer = failure;
   queue_.clear();
 }
@@ -101,7 +123,7 @@ void SharedCalls::poll(SharedCall& call) {
     if (is_stuck()) {
       take_failure();
     } else if (!region_->failed() && std::chrono::steady_clock::now() >= call.deadline) {
-      fail(late(*first, blocked_));
+      fail(late(*first));
     } else {
       return;
     }
@@ -113,7 +135,7 @@ void SharedCalls::wait(SharedCall& call) {
   while (!call.answer) {
     const std::shared_ptr<SharedCall> first = queue_.front();
     advance_first();
-    if (first->answer || region_->await_briefly(blocked_)) {
+    if (first->answer || region_->await_briefly(awaited_)) {
       if (!first->answer && is_stuck()) take_failure();
       continue;
     }
@@ -122,29 +144,31 @@ void SharedCalls::wait(SharedCall& call) {
     const TimePoint deadline = std::min(first->deadline, call.deadline);
     const TimePoint verdict_at = first->called + kVerdictAfter;
     const bool verdict_due = std::chrono::steady_clock::now() >= verdict_at;
-    if (verdict_due && region_->claim_verdict(first->index)) log::warn("{}", missing(*first, blocked_));
-    region_->await(blocked_, verdict_due ? deadline : std::min(deadline, verdict_at));
-    const bool is_late = !region_->all_reached(blocked_) && std::chrono::steady_clock::now() >= deadline;
-    if (is_late && !region_->failed()) fail(late(*first, blocked_));
+    if (verdict_due && region_->claim_verdict(first->index)) log::warn("{}", missing(*first));
+    region_->await(awaited_, verdict_due ? deadline : std::min(deadline, verdict_at));
+    const bool is_late = !region_->has(awaited_) && std::chrono::steady_clock::now() >= deadline;
+    if (is_late && !region_->failed()) fail(late(*first));
     if (is_stuck()) take_failure();
   }
   if (before) activity_.enter(*before);
 }
 
-std::string SharedCalls::missing(const SharedCall& call, std::uint64_t blocked) const {
+std::string SharedCalls::missing(const SharedCall& call) const {
   std::vector<MissingRank> ranks;
   for (int rank = 0; rank < view_.size; ++rank) {
-    if (region_->reached(rank, blocked)) continue;
-    ranks.push_back({.rank = rank,
-                     .has_entered = region_->reached(rank, call.put[call.first_chunk % kBuffers]),
-                     .now = region_->lines(rank).activity.now()});
+    const RankLines& lines = region_->lines(rank);
+    const bool waits_for = call.stage == SharedCall::Stage::kPieces ? lines.at_work.load() != 0
+                                                                    : !region_->reached(rank, awaited_.published);
+    if (!waits_for) continue;
+    ranks.push_back(
+        {.rank = rank, .has_entered = region_->reached(rank, call.shown), .now = lines.activity.now()});
   }
   return verdict(activity_.now().step, view_, call.call, ranks);
 }
 
-Error SharedCalls::late(const SharedCall& call, std::uint64_t blocked) const {
+Error SharedCalls::late(const SharedCall& call) const {
   return {Code::kDeadlineExceeded,
-          fmt::format("collective: {} (call {} of epoch {}, {:.1f} s)", missing(call, blocked), call.index, view_.epoch,
+          fmt::format("collective: {} (call {} of epoch {}, {:.1f} s)", missing(call), call.index, view_.epoch,
                       seconds(std::chrono::steady_clock::now() - call.called))};
 }
 
@@ -155,12 +179,11 @@ bool SharedCalls::ready(SharedCall& call, std::uint64_t published) {
 }
 
 void SharedCalls::compare(SharedCall& call) {
-  const std::uint64_t shown = call.put[call.first_chunk % kBuffers];
-  const auto slot = [&](int rank) -> const CallSlot& { return region_->lines(rank).calls[call.index % 2]; };
+  const auto slot = [&](int rank) -> const CallSlot& { return this->slot(rank, call); };
   int first = -1;
   bool all = true;
   for (int rank = 0; rank < view_.size; ++rank) {
-    if (!region_->reached(rank, shown)) {
+    if (!region_->reached(rank, call.shown)) {
       all = false;
     } else if (first < 0) {
       first = rank;
@@ -190,17 +213,117 @@ void SharedCalls::compare(SharedCall& call) {
   call.compared = true;
 }
 
-std::optional<std::uint64_t> SharedCalls::advance(SharedCall& call) {
-  const bool mixes = is_mixed(call.call, view_.size);
-  if (!call.begun) {
-    const auto ranks = static_cast<std::size_t>(view_.size);
-    call.chunk_elements = call.call.kind == CallKind::kReduceScatter ? kChunkElements / ranks : kChunkElements;
-    call.chunks = std::max<std::size_t>(1, (call.call.count + call.chunk_elements - 1) / call.chunk_elements);
-    call.first_chunk = chunks_;
-    chunks_ += call.chunks;
-    region_->lines(view_.rank).calls[call.index % 2].write(call.call, call.weight);
-    call.begun = true;
+void SharedCalls::begin(SharedCall& call) {
+  using Stage = SharedCall::Stage;
+  const auto ranks = static_cast<std::size_t>(view_.size);
+  call.chunk_elements = call.call.kind == CallKind::kReduceScatter ? kChunkElements / ranks : kChunkElements;
+  call.chunks = std::max<std::size_t>(1, (call.call.count + call.chunk_elements - 1) / call.chunk_elements);
+  call.first_chunk = chunks_;
+  const bool may_offer = may_be_pieces(call.call) && has_blocks_ && view_.size > 1;
+  const SharedPlace place = may_offer ? find_shareable(call.out, call.call.count * sizeof(float)) : SharedPlace{};
+  call.offers = place.id != 0;
+  region_->lines(view_.rank).calls[call.index % 2].write(call.call, call.weight, place);
+  if (!call.offers) put(call, 0);
+  call.shown = publish();
+  call.put[call.first_chunk % kBuffers] = call.shown;
+  call.step = 1;  // of round 0
+  call.stage = may_offer ? Stage::kShown : Stage::kChunks;
+  if (!may_offer) chunks_ += call.chunks;
+}
+
+void SharedCalls::choose(SharedCall& call) {
+  int offering = 0;
+  places_.clear();
+  for (int rank = 0; rank < view_.size; ++rank) {
+    places_.push_back(slot(rank, call).place);
+    if (places_.back().id != 0) ++offering;
   }
+  if (offering == view_.size) {
+    if (blocks_.know(places_)) return begin_pieces(call);
+    const Status mapped = blocks_.learn(places_);
+    if (!mapped.ok()) {
+      log::warn("group of epoch {}: rank {} cannot reach all ranks' values, which are copied instead: {}", view_.epoch,
+                view_.rank, mapped.error().message);
+    }
+    region_->lines(view_.rank).has_mapped = mapped.ok() ? 1 : 0;
+    call.mapped = publish();
+    call.stage = SharedCall::Stage::kMapping;
+  } else if (offering > 0) {
+    put_after_all(call);
+  } else {
+    chunks_ += call.chunks;
+    call.stage = SharedCall::Stage::kChunks;
+  }
+}
+
+void SharedCalls::put_after_all(SharedCall& call) {
+  if (call.offers) put(call, 0);
+  call.put[call.first_chunk % kBuffers] = publish();
+  chunks_ += call.chunks;
+  call.stage = SharedCall::Stage::kChunks;
+}
+
+void SharedCalls::begin_pieces(SharedCall& call) {
+  values_.clear();
+  for (int rank = 0; rank < view_.size; ++rank) {
+    values_.push_back(rank == view_.rank ? call.out : blocks_.values(rank, places_[static_cast<std::size_t>(rank)]));
+  }
+  pieces_ += piece_count(call.call);
+  call.last_piece = pieces_;
+  call.stage = SharedCall::Stage::kPieces;
+}
+
+void SharedCalls::do_pieces(SharedCall& call) {
+  const std::size_t elements = piece_elements(call.call);
+  const std::uint64_t first = call.last_piece - piece_count(call.call);
+  while (const auto piece = region_->take_piece(view_.rank, call.last_piece)) {
+    const std::size_t begin = (*piece - first) * elements;
+    const std::size_t count = std::min(elements, call.call.count - begin);
+    piece_out_.assign(values_.begin(), values_.end());
+    for (float*& values : piece_out_) values += begin;
+    if (call.call.kind == CallKind::kAllReduce) {
+      piece_in_.assign(piece_out_.begin(), piece_out_.end());
+      reduce_tree(piece_in_, call.shares, call.call.op, count, piece_out_);
+    } else {
+      const float* const root = piece_out_[static_cast<std::size_t>(call.call.root)];
+      for (float* const values : piece_out_) copy(call.call, root, count, values);
+    }
+    region_->finish_piece(view_.rank, call.last_piece);
+  }
+}
+
+std::optional<Awaited> SharedCalls::advance(SharedCall& call) {
+  using Stage = SharedCall::Stage;
+  if (call.stage == Stage::kNew) begin(call);
+  if (call.stage == Stage::kShown) {
+    const std::uint64_t last_piece = call.offers ? pieces_ + piece_count(call.call) : Awaited::kNever;
+    if (region_->done() >= last_piece) {
+      // The others have agreed and done it all, with nothing to learn; their slots need not be read.
+      pieces_ = last_piece;
+      call.answer = Status{};
+      return std::nullopt;
+    }
+    if (!ready(call, call.shown)) return Awaited{.published = call.shown, .done = last_piece};
+    choose(call);
+  }
+  if (call.stage == Stage::kMapping) {
+    if (!region_->all_reached(call.mapped)) return Awaited{.published = call.mapped};
+    for (int rank = 0; rank < view_.size; ++rank) has_blocks_ &= region_->lines(rank).has_mapped != 0;
+    if (has_blocks_) {
+      begin_pieces(call);
+    } else {
+      put_after_all(call);
+    }
+  }
+  if (call.stage == Stage::kChunks) return advance_chunks(call);
+  do_pieces(call);
+  if (region_->done() < call.last_piece) return Awaited{.done = call.last_piece};
+  call.answer = Status{};
+  return std::nullopt;
+}
+
+std::optional<Awaited> SharedCalls::advance_chunks(SharedCall& call) {
+  const bool mixes = is_mixed(call.call, view_.size);
   const std::size_t lag = mixes ? 2 : 1;  // rounds between put and take of a chunk
   const auto at = [&](std::size_t chunk) { return (call.first_chunk + chunk) % kBuffers; };
   for (; call.round < call.chunks + lag; ++call.round, call.step = 0) {
@@ -214,7 +337,7 @@ std::optional<std::uint64_t> SharedCalls::advance(SharedCall& call) {
     if (call.step == 1) {
       if (mixes && call.round >= 1 && call.round <= call.chunks) {
         const std::uint64_t needed = call.put[at(call.round - 1)];
-        if (!ready(call, needed)) return needed;
+        if (!ready(call, needed)) return Awaited{.published = needed};
         mix(call, call.round - 1);
         call.mixed[at(call.round - 1)] = publish();
       }
@@ -223,7 +346,7 @@ std::optional<std::uint64_t> SharedCalls::advance(SharedCall& call) {
     if (call.round >= lag) {
       const std::size_t chunk = call.round - lag;
       const std::uint64_t needed = (mixes ? call.mixed : call.put)[at(chunk)];
-      if (!ready(call, needed)) return needed;
+      if (!ready(call, needed)) return Awaited{.published = needed};
       take(call, chunk);
     }
   }

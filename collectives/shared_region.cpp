@@ -1,10 +1,8 @@
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <linux/futex.h>
 #include <sched.h>
 #include <sys/mman.h>
 #include <sys/random.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -15,6 +13,7 @@
 #include <thread>
 #include <vector>
 
+#include <troupe/collectives/detail/sealed_file.hpp>
 #include <troupe/collectives/detail/shared_region.hpp>
 
 namespace troupe::collectives::detail {
@@ -23,16 +22,14 @@ namespace {
 constexpr std::uint64_t kMagic = 0x31454d4550555254;
 constexpr std::size_t kCacheLine = 64;
 constexpr std::size_t kPage = 4096;
+// For the pieces that ranks are at: far longer than the longest takes, also on a busy machine.
+constexpr auto kStillness = std::chrono::milliseconds(50);
 
 constexpr std::size_t round_up(std::size_t bytes, std::size_t unit) { return (bytes + unit - 1) / unit * unit; }
 constexpr std::size_t result_bytes(int size) {
   return round_up(kChunkBytes / static_cast<std::size_t>(size) + kCacheLine, kPage);
 }
 constexpr std::size_t rank_bytes(int size) { return kBuffers * (kChunkBytes + result_bytes(size)); }
-
-Error system_error(std::string_view what, Code code) {
-  return {code, fmt::format("shared memory: {}: {}", what, std::strerror(errno))};
-}
 
 /// FNV-1a; the ranks are one user's, so it need not withstand anybody.
 struct Digest {
@@ -47,7 +44,7 @@ struct Digest {
 
 }  // namespace
 
-void CallSlot::write(const Call& call, double call_weight) {
+void CallSlot::write(const Call& call, double call_weight, const SharedPlace& values) {
   Digest all;
   all.add(call.name.data(), call.name.size());
   for (const std::int64_t dim : call.shape.dims()) all.add(static_cast<std::uint64_t>(dim));
@@ -66,6 +63,7 @@ void CallSlot::write(const Call& call, double call_weight) {
   wire = call.wire;
   name_length = static_cast<std::uint16_t>(std::min(call.name.size(), name.size()));
   std::copy_n(call.name.data(), name_length, name.begin());
+  place = values;
 }
 
 Call CallSlot::read() const {
@@ -90,6 +88,8 @@ struct SharedRegion::Header {
   std::uint32_t failure_length;
   std::array<char, 1500> failure;
   std::atomic<std::uint64_t> verdicts;  // calls up to this one have had theirs
+  alignas(128) std::atomic<std::uint64_t> taken;  // pieces of work; in one line with
+  std::atomic<std::uint64_t> done;                // those, for a small call's only piece
 };
 
 std::size_t SharedRegion::bytes_for(int size) {
@@ -97,8 +97,8 @@ std::size_t SharedRegion::bytes_for(int size) {
   return round_up(sizeof(Header), kPage) + round_up(ranks * sizeof(RankLines), kPage) + ranks * rank_bytes(size);
 }
 
-SharedRegion::SharedRegion(void* memory, std::size_t bytes, int size, int file)
-    : memory_(static_cast<std::byte*>(memory)),
+SharedRegion::SharedRegion(std::byte* memory, std::size_t bytes, int size, int file)
+    : memory_(memory),
       bytes_(bytes),
       size_(size),
       file_(file),
@@ -113,31 +113,23 @@ SharedRegion::~SharedRegion() {
 }
 
 Result<std::shared_ptr<SharedRegion>> SharedRegion::create(const GroupView& view) {
-  const int file = memfd_create("troupe-collectives", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-  if (file < 0) return system_error("memfd_create", Code::kIo);
-  const std::size_t bytes = bytes_for(view.size);
-  // Sealed: nobody can make it shorter under those who map it. Zero bytes are a valid region without ranks.
-  if (ftruncate(file, static_cast<off_t>(bytes)) != 0 ||
-      fcntl(file, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
-    const Error error = system_error(fmt::format("{} bytes", bytes), Code::kIo);
-    close(file);
-    return error;
+  TROUPE_ASSIGN(const SealedFile file, make_sealed_file("troupe-collectives", bytes_for(view.size)));
+  const Result<std::byte*> memory = map_sealed_file(file);  // zero bytes are a valid region without ranks
+  if (!memory.ok()) {
+    close(file.file);
+    return memory.error();
   }
-  void* const memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
-  if (memory == MAP_FAILED) {
-    const Error error = system_error(fmt::format("mapping {} bytes", bytes), Code::kIo);
-    close(file);
-    return error;
-  }
-  std::shared_ptr<SharedRegion> region(new SharedRegion(memory, bytes, view.size, file));
+  std::shared_ptr<SharedRegion> region(new SharedRegion(*memory, file.bytes, view.size, file.file));
   Header& header = *region->header_;
   std::uint64_t secret = 0;
-  if (getrandom(&secret, sizeof secret, 0) != sizeof secret) return system_error("getrandom", Code::kIo);
+  if (getrandom(&secret, sizeof secret, 0) != sizeof secret) {
+    return Error{Code::kIo, fmt::format("shared memory: getrandom: {}", std::strerror(errno))};
+  }
   header.secret = secret;
   header.epoch = view.epoch;
   header.size = view.size;
   header.magic = kMagic;
-  region->ticket_ = fmt::format("{} {} {} {}", getpid(), file, bytes, secret);
+  region->ticket_ = fmt::format("{} {} {} {}", getpid(), file.file, file.bytes, secret);
   return region;
 }
 
@@ -152,21 +144,15 @@ Result<std::shared_ptr<SharedRegion>> SharedRegion::open(std::string_view ticket
     at = next;
   }
   const auto [process, number, bytes, secret] = numbers;
-  const std::string path = fmt::format("/proc/{}/fd/{}", process, number);
-  const int file = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
-  if (file < 0) return system_error(path, Code::kUnavailable);
-  struct stat status {};
-  constexpr int kSealed = F_SEAL_SHRINK | F_SEAL_GROW;
-  const bool is_region = fstat(file, &status) == 0 && static_cast<std::uint64_t>(status.st_size) == bytes &&
-                         bytes >= sizeof(Header) && (fcntl(file, F_GET_SEALS) & kSealed) == kSealed;
-  void* const memory = is_region ? mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0) : MAP_FAILED;
-  close(file);  // the mapping stays
-  if (memory == MAP_FAILED) return Error{Code::kCorrupt, fmt::format("shared memory: {} is no group's memory", path)};
-  const Header& header = *static_cast<const Header*>(memory);
+  const bool can_be = bytes >= sizeof(Header) && number <= INT32_MAX && process <= INT32_MAX;
+  if (!can_be) return Error{Code::kCorrupt, fmt::format("shared memory: \"{}\" is no ticket", ticket)};
+  TROUPE_ASSIGN(std::byte* const memory, map_peer_file(static_cast<std::int64_t>(process),
+                                                       {.file = static_cast<int>(number), .bytes = bytes}));
+  const Header& header = *reinterpret_cast<const Header*>(memory);
   if (header.magic != kMagic || header.secret != secret || header.size < 1 || header.size > kMaxSharedRanks ||
       bytes_for(header.size) != bytes) {
     munmap(memory, bytes);
-    return Error{Code::kCorrupt, fmt::format("shared memory: {} is not the memory of the ticket", path)};
+    return Error{Code::kCorrupt, fmt::format("shared memory: what is at \"{}\" is not the ticket's", ticket)};
   }
   std::shared_ptr<SharedRegion> region(new SharedRegion(memory, bytes, header.size, -1));
   region->ticket_ = ticket;
@@ -209,20 +195,51 @@ void SharedRegion::publish(int rank) {
   if (header_->sleepers.load(std::memory_order_seq_cst) > 0 && all_reached(published)) ring();
 }
 
+std::optional<std::uint64_t> SharedRegion::take_piece(int rank, std::uint64_t end) {
+  // Sequentially consistent with await_stillness(): either this rank sees that the group is broken, or it is seen.
+  std::atomic<std::uint32_t>& at_work = lines_[rank].at_work;
+  at_work.store(1, std::memory_order_seq_cst);
+  std::uint64_t next = header_->taken.load(std::memory_order_relaxed);
+  while (header_->failed.load(std::memory_order_seq_cst) == 0 && next < end) {
+    if (header_->taken.compare_exchange_weak(next, next + 1, std::memory_order_relaxed)) return next;
+  }
+  at_work.store(0, std::memory_order_release);
+  return std::nullopt;
+}
+
+void SharedRegion::finish_piece(int rank, std::uint64_t end) {
+  const std::uint64_t done = header_->done.fetch_add(1, std::memory_order_seq_cst) + 1;
+  lines_[rank].at_work.store(0, std::memory_order_release);
+  if (done == end && header_->sleepers.load(std::memory_order_seq_cst) > 0) ring();
+}
+
+std::uint64_t SharedRegion::done() const { return header_->done.load(std::memory_order_acquire); }
+
+bool SharedRegion::await_stillness(int rank) const {
+  const TimePoint until = std::chrono::steady_clock::now() + kStillness;
+  for (int other = 0; other < size_; ++other) {
+    while (other != rank && lines_[other].at_work.load(std::memory_order_seq_cst) != 0) {
+      if (std::chrono::steady_clock::now() > until) return false;
+      sched_yield();
+    }
+  }
+  return true;
+}
+
 void SharedRegion::ring() {
   header_->bell.fetch_add(1, std::memory_order_seq_cst);
   syscall(SYS_futex, &header_->bell, FUTEX_WAKE, INT32_MAX, nullptr, nullptr, 0);
 }
 
-bool SharedRegion::await_briefly(std::uint64_t published) {
-  return brief_wait_.until([&] { return all_reached(published) || failed(); });
+bool SharedRegion::await_briefly(const Awaited& awaited) {
+  return brief_wait_.until([&] { return has(awaited) || failed(); });
 }
 
-void SharedRegion::await(std::uint64_t published, TimePoint until) {
+void SharedRegion::await(const Awaited& awaited, TimePoint until) {
   header_->sleepers.fetch_add(1, std::memory_order_seq_cst);
   for (;;) {
     const std::uint32_t bell = header_->bell.load(std::memory_order_seq_cst);
-    if (all_reached(published) || failed()) break;
+    if (has(awaited) || failed()) break;
     const auto left = std::chrono::duration_cast<std::chrono::nanoseconds>(until - std::chrono::steady_clock::now());
     if (left.count() <= 0) break;
     const timespec timeout{.tv_sec = left.count() / 1'000'000'000, .tv_nsec = left.count() % 1'000'000'000};

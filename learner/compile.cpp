@@ -6,6 +6,7 @@
 #include <map>
 #include <thread>
 
+#include <troupe/collectives/shareable_memory.hpp>
 #include <troupe/core/rng.hpp>
 #include <troupe/learner/cuda/cuda_program.hpp>
 #include <troupe/learner/ops/internal.hpp>
@@ -162,11 +163,20 @@ class Compiler {
     for (std::size_t i = 0; i < data_.joints.size(); ++i) impl_->joints[i].joint = data_.joints[i];
   }
 
+  /// Memory for what this replica's joints or gradients are made of; those that others reduce with theirs can be reached
+  /// by the group's other processes.
+  static AlignedArray<std::byte> make_memory(std::int64_t bytes, bool others_reduce) {
+    const auto size = static_cast<std::size_t>(bytes);
+    return others_reduce && size > 0 ? collectives::make_shareable(size) : make_aligned<std::byte>(size);
+  }
+
   void make_gradients(Shard& shard) {
     for (std::size_t g = 0; g < data_.groups.size(); ++g) {
-      const bool minimized = std::ranges::count(data_.minimized, static_cast<std::int32_t>(g), &MinimizeDef::group) > 0;
-      shard.gradients.push_back(make_aligned<std::byte>(
-          minimized ? static_cast<std::size_t>(data_.groups[g].layout.elements * bytes(DType::kF32)) : 0));
+      const auto minimized = std::ranges::find(data_.minimized, static_cast<std::int32_t>(g), &MinimizeDef::group);
+      const bool has_gradient = minimized != data_.minimized.end();
+      const bool is_first = &shard == impl_->shards.data();  // whose gradient becomes the sum of all shards'
+      shard.gradients.push_back(make_memory(has_gradient ? data_.groups[g].layout.elements * bytes(DType::kF32) : 0,
+                                            has_gradient && minimized->spec.reduce && is_first));
     }
   }
 
@@ -175,7 +185,7 @@ class Compiler {
     const auto count = static_cast<std::int64_t>(impl_->shards.size()), s = static_cast<std::int64_t>(index);
     shard.rows = batch_ / count + (s < batch_ % count ? 1 : 0);
     shard.first_row = s * (batch_ / count) + std::min(s, batch_ % count);
-    shard.arena = make_aligned<std::byte>(static_cast<std::size_t>(plan_.arena_bytes));
+    shard.arena = make_memory(plan_.arena_bytes, !data_.joints.empty());
     impl_->arena_bytes += static_cast<std::size_t>(plan_.arena_bytes);
     make_gradients(shard);
     for (const PlanValue& value : plan_.values) {

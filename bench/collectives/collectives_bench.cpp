@@ -12,6 +12,7 @@
 #include <troupe/bench/processes.hpp>
 #include <troupe/collectives/in_process.hpp>
 #include <troupe/collectives/reduce.hpp>
+#include <troupe/collectives/shareable_memory.hpp>
 
 namespace troupe::collectives {
 namespace {
@@ -81,7 +82,11 @@ std::map<std::string, double> measure_processes(int ranks) {
     const Status status = communicator.reform({.epoch = 1, .rank = rank, .size = ranks}, 10s);
     TROUPE_CHECK(status.ok(), "{}", status.error().message);
     for (std::size_t i = 0; i < std::size(kRowSizes); ++i) {
-      const double result = measure_row(rank, kRowSizes[i].second, sums(communicator));
+      // Where a program's gradients lie, too.
+      const std::size_t bytes = kRowSizes[i].second;
+      const ShareableArray memory = make_shareable(bytes);
+      const std::span values(reinterpret_cast<float*>(memory.get()), bytes / sizeof(float));
+      const double result = measure_row(rank, values, sums(communicator));
       if (rank == 0) measured->results[i] = result;
     }
   });

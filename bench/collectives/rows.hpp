@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <functional>
 #include <map>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -25,10 +26,10 @@ constexpr double kRowSeconds = 0.3;
 /// Sums the values over all ranks, in place.
 using AllReduce = std::function<void(float* values, std::size_t count)>;
 
-/// Called by every rank at once: megabytes per second of all-reduces one after the other. They are made in rounds,
-/// after each of which the ranks agree by an all-reduce outside of the time whether there is another one.
-inline double measure_row(int rank, std::size_t bytes, const AllReduce& all_reduce) {
-  std::vector<float> values(bytes / sizeof(float), 0.0f);  // zeros stay zeros, however often they are summed
+/// Called by every rank at once with its values: megabytes per second of all-reduces one after the other. They are made
+/// in rounds, after each of which the ranks agree by an all-reduce outside of the time whether there is another one.
+inline double measure_row(int rank, std::span<float> values, const AllReduce& all_reduce) {
+  std::ranges::fill(values, 0.0f);  // zeros stay zeros, however often they are summed
   for (int i = 0; i < 3; ++i) all_reduce(values.data(), values.size());
   double best_s = 0;
   double all_s = 0;
@@ -40,8 +41,14 @@ inline double measure_row(int rank, std::size_t bytes, const AllReduce& all_redu
     all_s += took;
     float goes_on = rank == 0 && all_s < kRowSeconds ? 1.0f : 0.0f;
     all_reduce(&goes_on, 1);
-    if (goes_on == 0) return static_cast<double>(bytes) / 1e6 / best_s;
+    if (goes_on == 0) return static_cast<double>(values.size_bytes()) / 1e6 / best_s;
   }
+}
+
+/// The same of values in memory of its own.
+inline double measure_row(int rank, std::size_t bytes, const AllReduce& all_reduce) {
+  std::vector<float> values(bytes / sizeof(float));
+  return measure_row(rank, values, all_reduce);
 }
 
 /// "processes_2_4_kib" and so on. run: all rows of one number of ranks, by the sizes' names.

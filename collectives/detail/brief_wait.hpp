@@ -6,6 +6,7 @@
 #include <sched.h>
 
 #include <chrono>
+#include <optional>
 #include <thread>
 
 namespace troupe::collectives::detail {
@@ -26,13 +27,15 @@ class BriefWait {
       --sleeps_;
       return false;
     }
-    for (const auto begin = Clock::now();;) {
+    std::optional<Clock::time_point> begin;
+    for (;;) {
       for (int look = 0; look < looks_; ++look) {
         if (over()) return true;
         pause();
       }
       const auto gave_away = Clock::now();
-      if (gave_away - begin > kBrief) return false;
+      if (!begin) begin = gave_away;
+      if (gave_away - *begin > kBrief) return false;
       sched_yield();
       if (Clock::now() - gave_away > kLong) {
         sleeps_ = kSleeps;

@@ -1,7 +1,13 @@
 #pragma once
 // The calls of one rank of a group in shared memory: a queue, of which the first advances step by step as far as it can
-// without waiting. Private to the shared-memory back end. N: bytes of a rank's input; P: ranks. A call is cut into
-// chunks of at most kChunkBytes; each goes through two or three steps, and a rank publishes after all but the last:
+// without waiting. Private to the shared-memory back end. N: bytes of a rank's input; P: ranks.
+//
+// Where all ranks' values lie in shareable memory, an all-reduce or a broadcast takes them where they are: once all
+// have come, whoever is awake takes piece after piece and writes it to every rank; the call is over when all pieces are
+// done. No byte is copied, N is read and written once for each rank, and ranks that sleep need not wake up in between.
+//
+// Else a call is cut into chunks of at most kChunkBytes; each goes through two or three steps, and a rank publishes
+// after all but the last:
 //
 //   call                          steps                                                 bytes that a rank copies
 //   all_reduce, (P-1) N small     put N, take (reduce all P)                            N in, P N read
@@ -14,6 +20,10 @@
 // Small: up to kOneShotBytes (measured: there one meeting of all costs more than the bytes that it saves).
 // The steps of neighbouring chunks overlap: put(c), mix(c-1), take(c-2). That is also why kBuffers are enough: when a
 // rank puts chunk c, it has seen that all have put c-2, and who has put c-2 has taken c-4.
+//
+// Writing to others' values is safe in a group that breaks: nobody takes a piece any more, a rank waits for those under
+// way before it has its error, and withdraws its values from a rank that does not come back from one, for it may have
+// been stopped and go on years later.
 #include <array>
 #include <cstdint>
 #include <deque>
@@ -21,6 +31,7 @@
 #include <optional>
 #include <vector>
 
+#include <troupe/collectives/detail/shared_blocks.hpp>
 #include <troupe/collectives/detail/shared_region.hpp>
 
 namespace troupe::collectives::detail {
@@ -36,9 +47,14 @@ struct SharedCall {
   std::optional<Status> answer;  // once it is done
 
   // Where it stands, for SharedCalls alone.
-  bool begun = false;
-  bool differs = false;           // a rank calls something else, or no rank has any weight
-  bool compared = false;          // all ranks have come, and call the same
+  enum class Stage { kNew, kShown, kMapping, kPieces, kChunks };
+  Stage stage = Stage::kNew;
+  bool offers = false;           // the others may take this rank's values where they lie
+  bool differs = false;          // a rank calls something else, or no rank has any weight
+  bool compared = false;         // all ranks have come, and call the same
+  std::uint64_t shown = 0;       // what must be published that all have come
+  std::uint64_t mapped = 0;      // and that all have mapped each other's blocks
+  std::uint64_t last_piece = 0;  // and done that they have done this call, in the group's count of pieces
   std::uint64_t first_chunk = 0;  // of this call, in the group's count of chunks
   std::size_t chunks = 0;
   std::size_t chunk_elements = 0;               // in columns of the rows in reduce_scatter
@@ -67,11 +83,19 @@ class SharedCalls {
   void fail(const Error& error) { region_->fail(error); }
 
  private:
-  /// Advances one call as far as it goes. Returns what must be published before it can go on; empty: it has an answer.
-  std::optional<std::uint64_t> advance(SharedCall& call);
+  /// Advances one call as far as it goes. Returns what it waits for; empty: it has an answer.
+  std::optional<Awaited> advance(SharedCall& call);
+  std::optional<Awaited> advance_chunks(SharedCall& call);
   void advance_first();
   bool ready(SharedCall& call, std::uint64_t published);
+  void begin(SharedCall& call);
   void compare(SharedCall& call);
+  /// All have come: how the call goes on.
+  void choose(SharedCall& call);
+  void begin_pieces(SharedCall& call);
+  void do_pieces(SharedCall& call);
+  /// By chunks, though some ranks have not put their first, since they hoped to be spared it.
+  void put_after_all(SharedCall& call);
   std::uint64_t publish();
   void put(SharedCall& call, std::size_t chunk);
   void mix(SharedCall& call, std::size_t chunk);
@@ -82,8 +106,12 @@ class SharedCalls {
   /// before.
   bool is_stuck() const;
   void take_failure();
-  Error late(const SharedCall& call, std::uint64_t blocked) const;
-  std::string missing(const SharedCall& call, std::uint64_t blocked) const;
+  Error late(const SharedCall& call) const;
+  /// Of the first of the queue: for whom it waits.
+  std::string missing(const SharedCall& call) const;
+  const CallSlot& slot(int rank, const SharedCall& call) const {
+    return region_->lines(rank).calls[call.index % 2];
+  }
 
   const std::shared_ptr<SharedRegion> region_;
   const GroupView view_;
@@ -92,8 +120,16 @@ class SharedCalls {
   int unfinished_ = 0;           // <= Communicator::kMaxPending
   std::uint64_t calls_ = 0;      // added
   std::uint64_t chunks_ = 0;     // given to calls
+  std::uint64_t pieces_ = 0;     // given to calls
   std::uint64_t published_ = 0;  // by this rank
-  std::uint64_t blocked_ = 0;    // what the first of the queue waits for
+  Awaited awaited_;              // by the first of the queue
+  SharedBlocks blocks_;
+  bool has_blocks_ = true;  // false: one could not be mapped, and all calls go by chunks
+  // Of the first of the queue, by rank; kept, so that a call allocates nothing.
+  std::vector<SharedPlace> places_;
+  std::vector<float*> values_;         // that pieces are of
+  std::vector<const float*> piece_in_;
+  std::vector<float*> piece_out_;
 };
 
 }  // namespace troupe::collectives::detail

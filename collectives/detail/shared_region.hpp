@@ -3,8 +3,10 @@
 // shared-memory back end; shared_calls.hpp says what the ranks do with it.
 //
 // Every rank counts its publications; all ranks publish the same things in the same order, so "everybody has published
-// n things" says that all of them are there to be read. One word, the bell, is what sleepers sleep on: whoever
-// publishes last, or breaks the group, rings it. Nothing here can be left locked by a process that is killed.
+// n things" says that all of them are there to be read. Pieces of work that any rank may do for all are counted too,
+// over all calls: those that are taken, and those that are done. One word, the bell, is what sleepers sleep on: whoever
+// publishes last, does the last piece or breaks the group rings it. Nothing here can be left locked by a process that
+// is killed.
 #include <array>
 #include <atomic>
 #include <chrono>
@@ -18,6 +20,7 @@
 #include <troupe/collectives/activity.hpp>
 #include <troupe/collectives/call.hpp>
 #include <troupe/collectives/detail/brief_wait.hpp>
+#include <troupe/collectives/shareable_memory.hpp>
 #include <troupe/core/error.hpp>
 
 namespace troupe::collectives::detail {
@@ -30,9 +33,10 @@ constexpr std::size_t kBuffers = 4;  // of a rank: what is published n times may
 constexpr int kMaxSharedRanks = 256;
 
 /// What a rank says that it calls. Plain memory: written before the publication that shows it.
-struct CallSlot {
+struct alignas(64) CallSlot {
   std::uint64_t digest = 0;  ///< equal for equal calls
   double weight = 1;
+  SharedPlace place;  ///< of its values, if the others may reach them; not compared. Up to here, in one cache line
   std::uint64_t count = 0;
   std::array<std::int64_t, Shape::kMaxRank> dims{};
   std::int32_t dim_count = 0;
@@ -43,7 +47,7 @@ struct CallSlot {
   std::uint16_t name_length = 0;
   std::array<char, 200> name{};  ///< its beginning; the digest covers all of it
 
-  void write(const Call& call, double weight);
+  void write(const Call& call, double weight, const SharedPlace& place);
   Call read() const;
 };
 
@@ -52,7 +56,16 @@ struct alignas(128) RankLines {
   std::atomic<std::uint64_t> published{0};
   alignas(128) ActivityMirror activity;
   std::atomic<std::uint32_t> taken{0};
-  alignas(128) std::array<CallSlot, 2> calls;  ///< of even and odd calls
+  std::uint32_t has_mapped = 0;  ///< the others' new blocks, all of them; as plain as a CallSlot
+  alignas(128) std::atomic<std::uint32_t> at_work{0};  ///< it may be writing to others' values
+  alignas(128) std::array<CallSlot, 2> calls;          ///< of even and odd calls
+};
+
+/// What a call waits for: that all ranks have published so much, or that so many pieces of work are done.
+struct Awaited {
+  static constexpr std::uint64_t kNever = UINT64_MAX;
+  std::uint64_t published = kNever;
+  std::uint64_t done = kNever;
 };
 
 class SharedRegion {
@@ -85,10 +98,20 @@ class SharedRegion {
     return lines_[rank].published.load(std::memory_order_acquire) >= published;
   }
   bool all_reached(std::uint64_t published) const;
-  /// Both wait until all have published that much or the group is broken: the first awake (BriefWait), and says whether
-  /// that was enough; the second asleep, to `until`.
-  bool await_briefly(std::uint64_t published);
-  void await(std::uint64_t published, TimePoint until);
+  bool has(const Awaited& awaited) const { return done() >= awaited.done || all_reached(awaited.published); }
+  /// Both wait until that is so or the group is broken: the first awake (BriefWait), and says whether that was enough;
+  /// the second asleep, to `until`.
+  bool await_briefly(const Awaited& awaited);
+  void await(const Awaited& awaited, TimePoint until);
+
+  /// The next piece of work before `end`, for this rank to do, or nothing: none is left or the group is broken. Until
+  /// finish_piece() the rank counts as being at work; nobody takes a piece once await_stillness() has begun.
+  std::optional<std::uint64_t> take_piece(int rank, std::uint64_t end);
+  /// end: as above; the last of them to be done wakes everybody.
+  void finish_piece(int rank, std::uint64_t end);
+  std::uint64_t done() const;
+  /// In a broken group: waits for the others to finish the pieces that they are at, for some time; whether they have.
+  bool await_stillness(int rank) const;
 
   /// Breaks the group; the first failure stays. Any thread of any rank.
   void fail(const Error& error);
@@ -99,7 +122,7 @@ class SharedRegion {
 
  private:
   struct Header;
-  SharedRegion(void* memory, std::size_t bytes, int size, int file);
+  SharedRegion(std::byte* memory, std::size_t bytes, int size, int file);
   static std::size_t bytes_for(int size);
   float* buffer(int rank, std::uint64_t chunk, int kind);
   void ring();

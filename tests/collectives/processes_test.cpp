@@ -6,16 +6,20 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <chrono>
 #include <cstring>
+#include <filesystem>
 #include <functional>
+#include <span>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include <troupe/collectives/reduce.hpp>
+#include <troupe/collectives/shareable_memory.hpp>
 #include <troupe/collectives/shared_memory.hpp>
 
 namespace troupe::collectives {
@@ -38,7 +42,24 @@ struct Board {
   std::array<std::array<char, 128>, 8> ticket;
 };
 
-class SharedMemoryProcesses : public testing::Test {
+/// A rank's values: of its own, which are copied, or where the others can take them.
+class Values {
+ public:
+  Values(std::size_t count, float value, bool shareable)
+      : shareable_(make_shareable(shareable ? count * sizeof(float) : 0)),
+        own_(shareable ? 0 : count),
+        all_(shareable ? std::span(reinterpret_cast<float*>(shareable_.get()), count) : std::span(own_)) {
+    std::ranges::fill(all_, value);
+  }
+  std::span<float> all() { return all_; }
+
+ private:
+  ShareableArray shareable_;
+  std::vector<float> own_;
+  std::span<float> all_;
+};
+
+class GroupOfProcesses : public testing::Test {
  protected:
   using Body = std::function<void(int rank, Communicator&, Board::Rank& mine)>;
 
@@ -109,7 +130,22 @@ class SharedMemoryProcesses : public testing::Test {
   std::vector<pid_t> children_;
 };
 
-TEST_F(SharedMemoryProcesses, GiveEveryRankTheBitsOfTheTree) {
+/// The parameter: whether values lie in shareable memory.
+class SharedMemoryProcesses : public GroupOfProcesses, public testing::WithParamInterface<bool> {};
+
+/// What a rank's values lie in cannot be opened by the others.
+class SharedMemoryRefusals : public GroupOfProcesses {
+ protected:
+  static void close_shareable_files() {
+    for (const auto& file : std::filesystem::directory_iterator("/proc/self/fd")) {
+      std::error_code error;
+      const std::string path = std::filesystem::read_symlink(file.path(), error).string();
+      if (!error && path.starts_with("/memfd:troupe-values")) close(std::stoi(file.path().filename().string()));
+    }
+  }
+};
+
+TEST_P(SharedMemoryProcesses, GiveEveryRankTheBitsOfTheTree) {
   constexpr std::size_t kSizes[] = {1, 1000, 300'001};  // one step, three steps, and more chunks than buffers
   const auto value = [](int rank, std::size_t i) { return 1.0f / static_cast<float>(3 + rank + i % 977); };
   start(3, [&](int rank, Communicator& communicator, Board::Rank& mine) {
@@ -121,34 +157,41 @@ TEST_F(SharedMemoryProcesses, GiveEveryRankTheBitsOfTheTree) {
       std::vector<float> wanted(size);
       reduce(std::array<const float*, 3>{inputs[0].data(), inputs[1].data(), inputs[2].data()},
              std::array<double, 3>{1, 2, 3}, ReduceOp::kMean, size, wanted.data());
-      std::vector<float>& own = inputs[static_cast<std::size_t>(rank)];
-      if (!keep(communicator.all_reduce(own, ReduceOp::kMean, {.name = "x", .weight = 1.0 + rank})->wait(), mine)) {
+      Values own(size, 0, GetParam());
+      std::ranges::copy(inputs[static_cast<std::size_t>(rank)], own.all().begin());
+      if (!keep(communicator.all_reduce(own.all(), ReduceOp::kMean, {.name = "x", .weight = 1.0 + rank})->wait(),
+                mine)) {
         return;
       }
-      if (own == wanted) ++mine.calls;
+      if (std::ranges::equal(own.all(), wanted)) ++mine.calls;
+      std::ranges::fill(own.all(), static_cast<float>(rank));
+      if (!keep(communicator.broadcast(own.all(), 2, {.name = "y"})->wait(), mine)) return;
+      if (std::ranges::count(own.all(), 2.0f) == std::ssize(own.all())) ++mine.calls;
     }
     (void)communicator.barrier({.name = "end"})->wait();
   });
   for (std::size_t rank = 0; rank < 3; ++rank) {
     await_end(rank);
-    EXPECT_EQ(board_->ranks[rank].calls, 3) << board_->ranks[rank].message.data();
+    EXPECT_EQ(board_->ranks[rank].calls, 6) << board_->ranks[rank].message.data();
   }
 }
 
-TEST_F(SharedMemoryProcesses, GoOnWithoutARankThatWasKilled) {
+TEST_P(SharedMemoryProcesses, GoOnWithoutARankThatWasKilled) {
   start(3, [&](int rank, Communicator& communicator, Board::Rank& mine) {
-    std::vector<float> x(100'000, 1.0f);
+    Values x(100'000, 1.0f, GetParam());
     // What a node does when it hears of the death: it aborts the epoch from a thread of its own.
     std::thread node([&] {
       while (board_->has_ticket[7] == 0) std::this_thread::sleep_for(1ms);
       communicator.abort("a member died", 1);
     });
-    while (keep(communicator.all_reduce(x, ReduceOp::kMax, {.name = "x", .timeout = 20s})->wait(), mine)) ++mine.calls;
+    while (keep(communicator.all_reduce(x.all(), ReduceOp::kMax, {.name = "x", .timeout = 20s})->wait(), mine)) {
+      ++mine.calls;
+    }
     node.join();
     const Status reformed = communicator.reform({.epoch = 2, .rank = rank == 0 ? 0 : 1, .size = 2}, 10s);
-    float one = 1;
-    if (reformed.ok() && communicator.all_reduce({&one, 1}, ReduceOp::kSum, {.name = "y"})->wait().ok()) {
-      mine.result = static_cast<std::uint64_t>(one);
+    std::ranges::fill(x.all(), 1.0f);
+    if (reformed.ok() && communicator.all_reduce(x.all(), ReduceOp::kSum, {.name = "y"})->wait().ok()) {
+      mine.result = static_cast<std::uint64_t>(std::ranges::count(x.all(), 2.0f));
     }
     (void)communicator.barrier({.name = "end"})->wait();
   });
@@ -161,20 +204,21 @@ TEST_F(SharedMemoryProcesses, GoOnWithoutARankThatWasKilled) {
     await_end(rank);
     EXPECT_EQ(board_->ranks[rank].code, 1 + static_cast<int>(Code::kCancelled)) << board_->ranks[rank].message.data();
     EXPECT_NE(std::string(board_->ranks[rank].message.data()).find("a member died"), std::string::npos);
-    EXPECT_EQ(board_->ranks[rank].result, 2U) << "the two that are left work together";
+    EXPECT_EQ(board_->ranks[rank].result, 100'000U) << "the two that are left work together";
   }
   EXPECT_LT(std::chrono::steady_clock::now() - killed, 5s);  // milliseconds, and a slow machine's scheduling
 }
 
-TEST_F(SharedMemoryProcesses, NameARankThatIsStoppedAtTheDeadline) {
+TEST_P(SharedMemoryProcesses, NameARankThatIsStoppedAtTheDeadline) {
   start(2, [&](int rank, Communicator& communicator, Board::Rank& mine) {
-    std::vector<float> x(100'000, 1.0f);
+    Values x(100'000, 1.0f, GetParam());
     const auto timeout = rank == 0 ? Duration(300ms) : Duration(20s);
     for (;;) {
       communicator.activity().begin_step(mine.calls);
       communicator.activity().enter("input_fn");
       std::this_thread::sleep_for(1ms);
-      if (!keep(communicator.all_reduce(x, ReduceOp::kMax, {.name = "x", .timeout = timeout})->wait(), mine)) return;
+      const Status status = communicator.all_reduce(x.all(), ReduceOp::kMax, {.name = "x", .timeout = timeout})->wait();
+      if (!keep(status, mine)) return;
       ++mine.calls;
     }
   });
@@ -190,7 +234,73 @@ TEST_F(SharedMemoryProcesses, NameARankThatIsStoppedAtTheDeadline) {
   EXPECT_EQ(std::string(board_->ranks[1].message.data()), message);
 }
 
-TEST_F(SharedMemoryProcesses, RefuseTicketsThatLeadToNoGroup) {
+// Wherever it was stopped, in a call or between two: what it still writes when it comes back reaches nobody.
+TEST_P(SharedMemoryProcesses, KeepTheirValuesFromARankThatWasStopped) {
+  constexpr std::size_t kCount = 4'000'000;
+  constexpr int kTries = 6;
+  for (int turn = 0; turn < kTries; ++turn) {
+    SCOPED_TRACE(turn);
+    start(3, [&](int rank, Communicator& communicator, Board::Rank& mine) {
+      Values x(kCount, 1.0f, GetParam());
+      std::thread node([&] {
+        while (board_->has_ticket[7] == 0) std::this_thread::sleep_for(1ms);
+        communicator.abort("a member was stopped", 1);
+      });
+      // Soon infinite, which nothing that is done later makes good.
+      while (keep(communicator.all_reduce(x.all(), ReduceOp::kSum, {.name = "x", .timeout = 20s})->wait(), mine)) {
+        ++mine.calls;
+      }
+      node.join();
+      if (rank == 1) return;  // the one that was stopped
+      if (!communicator.reform({.epoch = 2, .rank = rank / 2, .size = 2}, 10s).ok()) return;
+      mine.result = 1;
+      while (board_->has_ticket[6] == 0) {
+        std::ranges::fill(x.all(), 3.0f);
+        if (!communicator.all_reduce(x.all(), ReduceOp::kSum, {.name = "y"})->wait().ok()) return;
+        if (std::ranges::count(x.all(), 6.0f) != static_cast<std::ptrdiff_t>(kCount)) mine.result = 1000;
+        // All leave in the same turn.
+        float ends = rank == 0 && board_->ranks[0].result >= 10 ? 1.0f : 0.0f;
+        if (!communicator.all_reduce({&ends, 1}, ReduceOp::kSum, {.name = "ends"})->wait().ok()) return;
+        if (ends != 0) return;
+        ++mine.result;
+      }
+    });
+    ASSERT_TRUE(await([&] { return board_->ranks[1].calls > 100; })) << board_->ranks[1].message.data();
+    std::this_thread::sleep_for(std::chrono::microseconds(700 * turn));
+    kill(children_[1], SIGSTOP);
+    board_->has_ticket[7] = 1;
+    ASSERT_TRUE(await([&] { return board_->ranks[2].result > 2; })) << board_->ranks[2].message.data();
+    kill(children_[1], SIGCONT);
+    for (const std::size_t rank : {1U, 0U, 2U}) await_end(rank);
+    for (const std::size_t rank : {0U, 2U}) {
+      EXPECT_GE(board_->ranks[rank].result, 9U);
+      EXPECT_LT(board_->ranks[rank].result, 1000U) << "another's values stood in them";
+    }
+    std::memset(static_cast<void*>(board_), 0, sizeof(Board));
+    children_.clear();
+  }
+}
+
+TEST_F(SharedMemoryRefusals, LetAllRanksCopy) {
+  start(3, [&](int rank, Communicator& communicator, Board::Rank& mine) {
+    Values x(50'000, 1.0f + static_cast<float>(rank), true);
+    if (rank == 1) close_shareable_files();
+    for (int i = 0; i < 3; ++i) {
+      if (!keep(communicator.all_reduce(x.all(), ReduceOp::kMax, {.name = "x"})->wait(), mine)) return;
+      if (std::ranges::count(x.all(), 3.0f) == std::ssize(x.all())) ++mine.calls;
+    }
+    (void)communicator.barrier({.name = "end"})->wait();
+  });
+  for (std::size_t rank = 0; rank < 3; ++rank) {
+    await_end(rank);
+    EXPECT_EQ(board_->ranks[rank].calls, 3) << board_->ranks[rank].message.data();
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Values, SharedMemoryProcesses, testing::Bool(),
+                         [](const auto& info) { return info.param ? "Shareable" : "Own"; });
+
+TEST(SharedMemoryTicket, IsRefusedWhenItLeadsToNoGroup) {
   const auto reform_with = [](const std::string& ticket) {
     const auto communicator = make_shared_memory_communicator(
         [&](const GroupView&, std::string, auto) -> Result<std::string> { return ticket; });

@@ -8,6 +8,7 @@
 #include <mutex>
 
 #include <troupe/tests/collectives/conformance.hpp>
+#include <troupe/tests/collectives/in_shareable_memory.hpp>
 
 namespace troupe::collectives {
 namespace {
@@ -39,7 +40,23 @@ class SharedMemoryWorld {
   std::map<std::uint64_t, std::string> tickets_;
 };
 
+/// Values in shareable memory, which ranks take where they lie: of every rank, or of every other one.
+template <int kEvery>
+class ShareableWorld {
+ public:
+  Result<std::unique_ptr<Communicator>> join(const GroupView& view, Duration timeout) {
+    TROUPE_ASSIGN(std::unique_ptr<Communicator> communicator, world_.join(view, timeout));
+    if (view.rank % kEvery == 0) communicator = std::make_unique<InShareableMemory>(std::move(communicator));
+    return communicator;
+  }
+
+ private:
+  SharedMemoryWorld world_;
+};
+
 INSTANTIATE_TYPED_TEST_SUITE_P(SharedMemory, CommunicatorConformance, SharedMemoryWorld);
+INSTANTIATE_TYPED_TEST_SUITE_P(ShareableMemory, CommunicatorConformance, ShareableWorld<1>);
+INSTANTIATE_TYPED_TEST_SUITE_P(PartlyShareableMemory, CommunicatorConformance, ShareableWorld<2>);
 
 }  // namespace
 }  // namespace troupe::collectives
