@@ -217,7 +217,7 @@ Status MetricsActor::write_row(double wall_s) {
     return entry.first.first == options_.actor_role && entry.second.reported;
   };
   const bool all_act = options_.actor_role.empty() || std::ranges::count_if(instances_, acts) >= options_.actors;
-  if (previous_totals_.empty() && !all_act && ++waited_periods_ <= kWaitPeriods) return {};
+  if (goes_on_ && previous_totals_.empty() && !all_act && ++waited_periods_ <= kWaitPeriods) return {};
   std::map<std::string, double> sums = totals();
   MetricRow row = row_at(wall_s);
   const double elapsed = wall_s - previous_wall_s_;
@@ -268,6 +268,7 @@ Status MetricsActor::restore(const RoleState& state) {
       instances_[{options_.actor_role, *index}].carried[kSteps] = value;
     }
   }
+  goes_on_ = !instances_.empty();
   return {};
 }
 

@@ -45,8 +45,8 @@ struct MetricsActorOptions {
 /// Ports: in reports (stream, Metrics) and, with D4PG, episodes (stream, Episode); both always drained.
 /// A row a period: from counters their rates "<role>/<name>_per_s", summed over instances; from gauges "<role>/<name>",
 /// averaged, and from sums the same, summed; "actor/episode_return", averaged over the period's episodes. An evaluation
-/// is a row of its own. Rows wait for the first reports of env actors and learner, or of all replica groups, and the
-/// first one up to three periods more for those of all env actors: so a resumed run's progress does not go back.
+/// is a row of its own. Rows wait for the first reports of env actors and learner, or of all replica groups, and a resumed
+/// run's first one up to three periods more for those of all env actors: so its progress does not go back.
 class MetricsActor final : public Role {
  public:
   static RoleSpec spec(std::string name, const MetricsActorOptions& options);
@@ -79,7 +79,8 @@ class MetricsActor final : public Role {
   };
   std::map<std::pair<std::string, std::int64_t>, Instance> instances_;  ///< by role and index
   std::map<std::string, double> previous_totals_;
-  int waited_periods_ = 0;  ///< with the first row
+  bool goes_on_ = false;    ///< with steps of before, which its env actors have restored too
+  int waited_periods_ = 0;  ///< with the first row of such a run, whose steps must not be fewer
   double previous_wall_s_ = 0;
   Duration next_row_{-1};
   std::vector<double> episode_returns_;  ///< of env actors, since the last row

@@ -22,10 +22,9 @@ bool is_mixed(const Call& call, int ranks) {
   return call.kind == CallKind::kAllReduce &&
          call.count * sizeof(float) * static_cast<std::size_t>(ranks - 1) > kOneShotBytes;
 }
-/// Whether such a call may take values where they lie. What travels as bfloat16 has to be rounded on the way.
+/// Whether such a call may take values where they lie.
 bool may_be_pieces(const Call& call) {
-  return (call.kind == CallKind::kAllReduce || call.kind == CallKind::kBroadcast) && call.wire == DType::kF32 &&
-         call.count > 0;
+  return (call.kind == CallKind::kAllReduce || call.kind == CallKind::kBroadcast) && call.count > 0;
 }
 /// Of a call, in whole cache lines: enough of them for all cores, none so small that taking it is felt.
 std::size_t piece_elements(const Call& call) {
@@ -70,7 +69,7 @@ Status SharedCalls::await_all(TimePoint deadline) {
   return *region_->failure();
 }
 
-Result<std::shared_ptr<SharedCall>> SharedCalls::add(SharedCall call) {
+Status SharedCalls::add(SharedCall& call) {
   if (const auto failure = region_->failure()) {
     take_failure();
     return *failure;
@@ -81,15 +80,13 @@ Result<std::shared_ptr<SharedCall>> SharedCalls::add(SharedCall call) {
   }
   call.index = calls_++;
   ++unfinished_;
-  queue_.push_back(std::make_shared<SharedCall>(std::move(call)));
-  const std::shared_ptr<SharedCall> added = queue_.back();
+  queue_.push_back(&call);
   if (queue_.size() == 1) advance_first();
-  return added;
+  return {};
 }
 
 void SharedCalls::advance_first() {
-  const std::shared_ptr<SharedCall> first = queue_.front();
-  if (const auto awaited = advance(*first)) {
+  if (const auto awaited = advance(*queue_.front())) {
     awaited_ = *awaited;
   } else {
     queue_.pop_front();
@@ -111,15 +108,15 @@ void SharedCalls::take_failure() {
       queue_.pop_front();
     }
   }
-  for (const auto& call : queue_) call->answer = failure;
+  for (SharedCall* const call : queue_) call->answer = failure;
   queue_.clear();
 }
 
 void SharedCalls::poll(SharedCall& call) {
   while (!call.answer) {
-    const SharedCall* const first = queue_.front().get();
+    const SharedCall* const first = queue_.front();
     advance_first();
-    if (call.answer || queue_.front().get() != first) continue;
+    if (call.answer || queue_.front() != first) continue;
     if (is_stuck()) {
       take_failure();
     } else if (!region_->failed() && std::chrono::steady_clock::now() >= call.deadline) {
@@ -133,7 +130,7 @@ void SharedCalls::poll(SharedCall& call) {
 void SharedCalls::wait(SharedCall& call) {
   std::optional<std::string> before;  // what this rank was at, once it says that it waits
   while (!call.answer) {
-    const std::shared_ptr<SharedCall> first = queue_.front();
+    const SharedCall* const first = queue_.front();
     advance_first();
     if (first->answer || region_->await_briefly(awaited_)) {
       if (!first->answer && is_stuck()) take_failure();
@@ -273,6 +270,15 @@ void SharedCalls::begin_pieces(SharedCall& call) {
   call.stage = SharedCall::Stage::kPieces;
 }
 
+void SharedCalls::round_piece(std::size_t count) {
+  rounded_.resize(piece_in_.size() * count);
+  float* to = rounded_.data();
+  for (const float*& values : piece_in_) {
+    round_bf16(values, 1, count, to);
+    values = std::exchange(to, to + count);
+  }
+}
+
 void SharedCalls::do_pieces(SharedCall& call) {
   const std::size_t elements = piece_elements(call.call);
   const std::uint64_t first = call.last_piece - piece_count(call.call);
@@ -283,7 +289,8 @@ void SharedCalls::do_pieces(SharedCall& call) {
     for (float*& values : piece_out_) values += begin;
     if (call.call.kind == CallKind::kAllReduce) {
       piece_in_.assign(piece_out_.begin(), piece_out_.end());
-      reduce_tree(piece_in_, call.shares, call.call.op, count, piece_out_);
+      if (call.call.wire == DType::kBF16) round_piece(count);
+      reduce_chunk(call, piece_in_, count, piece_out_);
     } else {
       const float* const root = piece_out_[static_cast<std::size_t>(call.call.root)];
       for (float* const values : piece_out_) copy(call.call, root, count, values);

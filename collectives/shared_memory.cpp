@@ -21,27 +21,27 @@ class SharedWork final : public Work {
  public:
   /// One that has failed at the call.
   explicit SharedWork(Error error) : answer_(std::move(error)) {}
-  SharedWork(std::shared_ptr<SharedCalls> calls, std::shared_ptr<SharedCall> call)
-      : calls_(std::move(calls)), call_(std::move(call)) {}
+  SharedWork(std::shared_ptr<SharedCalls> calls, SharedCall call) : calls_(std::move(calls)), call_(std::move(call)) {
+    if (const Status added = calls_->add(call_); !added.ok()) answer_ = added;
+  }
 
   ~SharedWork() override {
     if (is_over()) return;
-    calls_->fail(
-        {Code::kCancelled, fmt::format("collective: {} was dropped before it was done", call_->call.describe())});
+    calls_->fail({Code::kCancelled, fmt::format("collective: {} was dropped before it was done", call_.call.describe())});
     (void)wait();  // which is over at once, and touches the buffers no more
   }
 
   bool done() override {
     if (!is_over()) {
-      calls_->poll(*call_);
-      if (call_->answer) finish();
+      calls_->poll(call_);
+      if (call_.answer) finish();
     }
     return is_over();
   }
 
   Status wait() override {
     if (!is_over()) {
-      calls_->wait(*call_);
+      calls_->wait(call_);
       finish();
     }
     return *answer_;
@@ -50,13 +50,13 @@ class SharedWork final : public Work {
  private:
   bool is_over() const { return answer_.has_value(); }
   void finish() {
-    answer_ = *call_->answer;
+    answer_ = *call_.answer;
     calls_->finish();
   }
 
   std::optional<Status> answer_;
   std::shared_ptr<SharedCalls> calls_;
-  std::shared_ptr<SharedCall> call_;
+  SharedCall call_;
 };
 
 class SharedMemoryCommunicator final : public detail::CallingCommunicator {
@@ -136,14 +136,12 @@ class SharedMemoryCommunicator final : public detail::CallingCommunicator {
       return std::make_unique<SharedWork>(*region_->failure());
     }
     const TimePoint now = std::chrono::steady_clock::now();
-    auto added = calls_->add({.call = std::move(call),
-                              .in = in.data(),
-                              .out = out.data(),
-                              .weight = options.weight,
-                              .called = now,
-                              .deadline = now + options.timeout});
-    if (!added.ok()) return std::make_unique<SharedWork>(added.error());
-    return std::make_unique<SharedWork>(calls_, std::move(*added));
+    return std::make_unique<SharedWork>(calls_, SharedCall{.call = std::move(call),
+                                                           .in = in.data(),
+                                                           .out = out.data(),
+                                                           .weight = options.weight,
+                                                           .called = now,
+                                                           .deadline = now + options.timeout});
   }
 
   const TicketExchange exchange_;

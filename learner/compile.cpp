@@ -240,7 +240,7 @@ class Compiler {
       joint.in_elements.push_back(shard.operands[input].elements());
       joint.out_elements.push_back(shard.operands[output].elements());
       const auto whole = [&](const ValueSpec& spec) {
-        return make_aligned<std::byte>(static_cast<std::size_t>(spec.shape.elements() * bytes(DType::kF32)));
+        return make_memory(spec.shape.elements() * bytes(DType::kF32), true);
       };
       if (index == 1 && joint.input.place != Place::kReplicated && joint.joint.forward) {
         joint.whole_in = whole(joint.input);

@@ -72,8 +72,9 @@ class SharedCalls {
   /// Waits until all ranks have come. Errors: kDeadlineExceeded; the group's failure.
   Status await_all(TimePoint deadline);
 
-  /// Appends a call and begins it when it is the first. Errors: kUnavailable (too many); the group's failure.
-  Result<std::shared_ptr<SharedCall>> add(SharedCall call);
+  /// Appends a call, which must stay where it is until it has an answer, and begins it when it is the first. Errors:
+  /// kUnavailable (too many); the group's failure.
+  Status add(SharedCall& call);
   /// Advances until the call has an answer or its deadline has passed, which breaks the group.
   void wait(SharedCall& call);
   /// As far as it goes without waiting.
@@ -94,6 +95,8 @@ class SharedCalls {
   void choose(SharedCall& call);
   void begin_pieces(SharedCall& call);
   void do_pieces(SharedCall& call);
+  /// Puts the inputs of a piece aside, as they would have travelled.
+  void round_piece(std::size_t count);
   /// By chunks, though some ranks have not put their first, since they hoped to be spared it.
   void put_after_all(SharedCall& call);
   std::uint64_t publish();
@@ -116,7 +119,7 @@ class SharedCalls {
   const std::shared_ptr<SharedRegion> region_;
   const GroupView view_;
   Activity& activity_;
-  std::deque<std::shared_ptr<SharedCall>> queue_;
+  std::deque<SharedCall*> queue_;
   int unfinished_ = 0;           // <= Communicator::kMaxPending
   std::uint64_t calls_ = 0;      // added
   std::uint64_t chunks_ = 0;     // given to calls
@@ -130,6 +133,7 @@ class SharedCalls {
   std::vector<float*> values_;         // that pieces are of
   std::vector<const float*> piece_in_;
   std::vector<float*> piece_out_;
+  std::vector<float> rounded_;
 };
 
 }  // namespace troupe::collectives::detail

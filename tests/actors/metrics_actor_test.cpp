@@ -177,6 +177,17 @@ TEST_F(MetricsActorTest, TheFirstRowOfARunThatGoesOnWaitsForAllActorsButNotForEv
   }
 }
 
+TEST_F(MetricsActorTest, ANewRunsFirstRowWaitsForNoMoreThanOneActor) {
+  MetricsActor metrics = make(3, 2);
+  report("learner", 0, 1, 0);
+  report("actor", 0, 50, 0);
+  ASSERT_TRUE(metrics.step(context).ok());
+  context.manual_clock.advance(std::chrono::seconds(1));
+  ASSERT_TRUE(metrics.step(context).ok());
+  ASSERT_EQ(sink.rows.size(), 1u);
+  EXPECT_EQ(sink.rows[0].env_steps, 50);
+}
+
 TEST_F(MetricsActorTest, TheFirstRowWaitsForActorsAndLearner) {
   MetricsActor metrics = make();
   report("actor", 0, 100, 0);

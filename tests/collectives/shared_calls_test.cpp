@@ -38,30 +38,28 @@ class HeldRank : public testing::Test {
   /// An all-reduce, up to where rank 0 has done all pieces but the one that rank 1 has taken.
   void hold_a_piece() {
     const Call what{.kind = CallKind::kAllReduce, .name = "x", .count = kCount};
-    auto added = calls_->add(
-        {.call = what, .in = mine().data(), .out = mine().data(), .called = now(), .deadline = now() + 20s});
-    ASSERT_TRUE(added.ok());
-    call_ = *added;
+    call_ = {.call = what, .in = mine().data(), .out = mine().data(), .called = now(), .deadline = now() + 20s};
+    ASSERT_TRUE(calls_->add(call_).ok());
     place_ = find_shareable(mine().data(), kCount * sizeof(float));
     const SharedPlace their_place = find_shareable(theirs().data(), kCount * sizeof(float));
     ASSERT_NE(place_.id, 0U);
     other_->lines(1).calls[0].write(what, 1, their_place);
     other_->publish(1);
-    calls_->poll(*call_);  // sees a block that it does not know
+    calls_->poll(call_);  // sees a block that it does not know
     ASSERT_TRUE(blocks_.learn(std::array{place_, their_place}).ok());
     other_->lines(1).has_mapped = 1;
     other_->publish(1);
     piece_ = other_->take_piece(1, UINT64_MAX);
     ASSERT_EQ(piece_, 0U);
-    calls_->poll(*call_);
-    ASSERT_FALSE(call_->answer);
+    calls_->poll(call_);
+    ASSERT_FALSE(call_.answer);
     ASSERT_EQ(mine().back(), 3.0f);
     ASSERT_EQ(mine().front(), 1.0f);
   }
   void fail_call() {
     region_->fail({Code::kCancelled, "a member was stopped"});
-    calls_->poll(*call_);
-    ASSERT_TRUE(call_->answer);
+    calls_->poll(call_);
+    ASSERT_TRUE(call_.answer);
   }
 
   Activity activity_;
@@ -69,7 +67,7 @@ class HeldRank : public testing::Test {
   ShareableArray theirs_ = make_shareable(kCount * sizeof(float));
   std::shared_ptr<SharedRegion> region_, other_;
   std::unique_ptr<SharedCalls> calls_;
-  std::shared_ptr<SharedCall> call_;
+  SharedCall call_;
   SharedBlocks blocks_{1};
   SharedPlace place_;
   std::optional<std::uint64_t> piece_;
@@ -82,9 +80,9 @@ TEST_F(HeldRank, IsWaitedForUntilItsPieceIsDone) {
   const std::size_t length = kCount / 8 / 16 * 16 + 16;
   std::fill_n(values, length, 3.0f);
   other_->finish_piece(1, *piece_ + 8);
-  calls_->poll(*call_);
-  ASSERT_TRUE(call_->answer);
-  EXPECT_TRUE(call_->answer->ok());
+  calls_->poll(call_);
+  ASSERT_TRUE(call_.answer);
+  EXPECT_TRUE(call_.answer->ok());
   EXPECT_EQ(std::ranges::count(mine(), 3.0f), std::ssize(mine()));
 }
 
@@ -92,7 +90,7 @@ TEST_F(HeldRank, ReachesNobodyOnceTheGroupIsBroken) {
   hold_a_piece();
   const TimePoint began = now();
   fail_call();
-  EXPECT_EQ(call_->answer->error().code, Code::kCancelled);
+  EXPECT_EQ(call_.answer->error().code, Code::kCancelled);
   EXPECT_LT(now() - began, 400ms);
   blocks_.values(0, place_)[0] = 42;  // it goes on, hours later
   EXPECT_EQ(mine().front(), 1.0f);
@@ -107,21 +105,21 @@ TEST_F(HeldRank, MayFinishItsPieceAsTheGroupBreaks) {
   region_->fail({Code::kCancelled, "a member died"});
   other_->finish_piece(1, *piece_ + 8);
   EXPECT_FALSE(other_->take_piece(1, UINT64_MAX)) << "nobody begins another";
-  calls_->poll(*call_);
-  ASSERT_TRUE(call_->answer);
-  EXPECT_TRUE(call_->answer->ok()) << "for one rank it is over, so it is for all";
+  calls_->poll(call_);
+  ASSERT_TRUE(call_.answer);
+  EXPECT_TRUE(call_.answer->ok()) << "for one rank it is over, so it is for all";
   EXPECT_EQ(find_shareable(mine().data(), 4).id, place_.id);
 }
 
 TEST_F(HeldRank, IsNamedWhenItDoesNotGoOn) {
   hold_a_piece();
-  call_->deadline = now();
-  calls_->poll(*call_);
-  calls_->poll(*call_);
-  ASSERT_TRUE(call_->answer);
-  EXPECT_EQ(call_->answer->error().code, Code::kDeadlineExceeded);
-  EXPECT_NE(call_->answer->error().message.find("rank 1 does not go on with all_reduce(x)"), std::string::npos)
-      << call_->answer->error().message;
+  call_.deadline = now();
+  calls_->poll(call_);
+  calls_->poll(call_);
+  ASSERT_TRUE(call_.answer);
+  EXPECT_EQ(call_.answer->error().code, Code::kDeadlineExceeded);
+  EXPECT_NE(call_.answer->error().message.find("rank 1 does not go on with all_reduce(x)"), std::string::npos)
+      << call_.answer->error().message;
 }
 
 TEST(ShareableMemory, IsFoundByTheValuesInIt) {

@@ -6,6 +6,7 @@
 #include <limits>
 #include <vector>
 
+#include <troupe/collectives/shareable_memory.hpp>
 #include <troupe/core/rng.hpp>
 #include <troupe/learner/ops/batch_norm.hpp>
 #include <troupe/learner/ops/categorical.hpp>
@@ -345,6 +346,8 @@ TEST(Program, ReducesGradientsBeforeTheUpdateAndStopsOnItsError) {
       seen = part.values.size();
       EXPECT_EQ(part.name, "net");
       EXPECT_EQ(part.rows, kBatch);
+      EXPECT_NE(collectives::detail::find_shareable(part.values.data(), part.values.size_bytes()).id, 0U)
+          << "other processes can add theirs to it where it lies";
       for (float& g : part.values) g *= 2;
       if (fail) return Error{Code::kUnavailable, "peer 3 is gone"};
       return {};
@@ -373,6 +376,7 @@ TEST(Program, RunsJointFunctionsForwardsAndBackwards) {
     bool fail = false;
     const JointFn triple = [&](const JointArgs& args) -> Status {
       seen = args.in.size();
+      EXPECT_NE(collectives::detail::find_shareable(args.out.data(), args.out.size_bytes()).id, 0U);
       for (std::size_t i = 0; i < args.in.size(); ++i) args.out[i] = 3 * args.in[i];
       return fail ? Status(Error{Code::kCancelled, "stopped"}) : Status();
     };
