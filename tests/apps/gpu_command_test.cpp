@@ -100,7 +100,7 @@ TEST_F(GpuCommand, ReplayLiesInTheLearnersGpu) {
   for (const char* const sampler : {"uniform", "prioritized"}) {
     const std::string common = fmt::format(
         "--set learner.device=cuda:0 --set replay.device=cuda:0 --set replay.sampler={} "
-        "--set replay.max_items=900",  // evicts
+        "--set replay.max_items=900 --set max_env_steps=6000",  // evicts, and lasts for some rows of metrics
         sampler);
     const std::string directory = std::string("in_") + sampler;
     const ProgramResult run = on_gpus(fmt::format("train small.toml --run-dir {} {}", directory, common));
@@ -113,7 +113,7 @@ TEST_F(GpuCommand, ReplayLiesInTheLearnersGpu) {
     const std::string metrics = file_text(path() / directory / "metrics.csv");
     EXPECT_THAT(metrics.substr(0, metrics.find('\n')), HasSubstr("learner/items"));
     const ProgramResult resumed =
-        on_gpus(fmt::format("train small.toml --resume {} {} --set max_env_steps=4000", directory, common));
+        on_gpus(fmt::format("train small.toml --resume {} {} --set max_env_steps=6500", directory, common));
     EXPECT_EQ(resumed.exit_code, 0) << resumed.err;
   }
 }
