@@ -18,8 +18,7 @@ Error system_error(std::string_view what, Code code) {
 }
 
 Result<std::byte*> map(int file, std::size_t bytes, void* at, Code code) {
-  void* const memory =
-      mmap(at, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | (at == nullptr ? 0 : MAP_FIXED), file, 0);
+  void* const memory = mmap(at, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | (at == nullptr ? 0 : MAP_FIXED), file, 0);
   if (memory == MAP_FAILED) return system_error(fmt::format("mapping {} bytes", bytes), code);
   return static_cast<std::byte*>(memory);
 }

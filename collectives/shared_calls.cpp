@@ -24,7 +24,8 @@ bool is_mixed(const Call& call, int ranks) {
 }
 /// Whether such a call may take values where they lie.
 bool may_be_pieces(const Call& call) {
-  return (call.kind == CallKind::kAllReduce || call.kind == CallKind::kBroadcast) && call.count > 0;
+  return (call.kind == CallKind::kAllReduce || call.kind == CallKind::kBroadcast) && call.count > 0 &&
+         call.count <= Pieces::kMax * kPieceElements;
 }
 /// Of a call, in whole cache lines: enough of them for all cores, none so small that taking it is felt.
 std::size_t piece_elements(const Call& call) {
@@ -93,9 +94,7 @@ void SharedCalls::advance_first() {
   }
 }
 
-bool SharedCalls::is_stuck() const {
-  return region_->failed() && (queue_.front()->differs || !region_->has(awaited_));
-}
+bool SharedCalls::is_stuck() const { return region_->failed() && (queue_.front()->differs || !region_->has(awaited_)); }
 
 void SharedCalls::take_failure() {
   const Error failure = *region_->failure();
@@ -103,7 +102,7 @@ void SharedCalls::take_failure() {
     SharedCall& first = *queue_.front();
     if (!region_->await_stillness(view_.rank)) withdraw_block(first.out);
     // It may have been over, and then is for all.
-    if (first.stage == SharedCall::Stage::kPieces && region_->done() >= first.last_piece) {
+    if (first.stage == SharedCall::Stage::kPieces && region_->done() >= first.pieces.end()) {
       first.answer = Status{};
       queue_.pop_front();
     }
@@ -157,8 +156,7 @@ std::string SharedCalls::missing(const SharedCall& call) const {
     const bool waits_for = call.stage == SharedCall::Stage::kPieces ? lines.at_work.load() != 0
                                                                     : !region_->reached(rank, awaited_.published);
     if (!waits_for) continue;
-    ranks.push_back(
-        {.rank = rank, .has_entered = region_->reached(rank, call.shown), .now = lines.activity.now()});
+    ranks.push_back({.rank = rank, .has_entered = region_->reached(rank, call.shown), .now = lines.activity.now()});
   }
   return verdict(activity_.now().step, view_, call.call, ranks);
 }
@@ -265,8 +263,8 @@ void SharedCalls::begin_pieces(SharedCall& call) {
   for (int rank = 0; rank < view_.size; ++rank) {
     values_.push_back(rank == view_.rank ? call.out : blocks_.values(rank, places_[static_cast<std::size_t>(rank)]));
   }
-  pieces_ += piece_count(call.call);
-  call.last_piece = pieces_;
+  call.pieces = {.before = pieces_, .count = piece_count(call.call)};
+  pieces_ = call.pieces.end();
   call.stage = SharedCall::Stage::kPieces;
 }
 
@@ -281,9 +279,8 @@ void SharedCalls::round_piece(std::size_t count) {
 
 void SharedCalls::do_pieces(SharedCall& call) {
   const std::size_t elements = piece_elements(call.call);
-  const std::uint64_t first = call.last_piece - piece_count(call.call);
-  while (const auto piece = region_->take_piece(view_.rank, call.last_piece)) {
-    const std::size_t begin = (*piece - first) * elements;
+  while (const auto piece = region_->take_piece(view_.rank, call.pieces)) {
+    const std::size_t begin = *piece * elements;
     const std::size_t count = std::min(elements, call.call.count - begin);
     piece_out_.assign(values_.begin(), values_.end());
     for (float*& values : piece_out_) values += begin;
@@ -295,7 +292,7 @@ void SharedCalls::do_pieces(SharedCall& call) {
       const float* const root = piece_out_[static_cast<std::size_t>(call.call.root)];
       for (float* const values : piece_out_) copy(call.call, root, count, values);
     }
-    region_->finish_piece(view_.rank, call.last_piece);
+    region_->finish_piece(view_.rank, call.pieces);
   }
 }
 
@@ -324,7 +321,7 @@ std::optional<Awaited> SharedCalls::advance(SharedCall& call) {
   }
   if (call.stage == Stage::kChunks) return advance_chunks(call);
   do_pieces(call);
-  if (region_->done() < call.last_piece) return Awaited{.done = call.last_piece};
+  if (region_->done() < call.pieces.end()) return Awaited{.done = call.pieces.end()};
   call.answer = Status{};
   return std::nullopt;
 }

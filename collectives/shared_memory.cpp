@@ -27,7 +27,8 @@ class SharedWork final : public Work {
 
   ~SharedWork() override {
     if (is_over()) return;
-    calls_->fail({Code::kCancelled, fmt::format("collective: {} was dropped before it was done", call_.call.describe())});
+    calls_->fail(
+        {Code::kCancelled, fmt::format("collective: {} was dropped before it was done", call_.call.describe())});
     (void)wait();  // which is over at once, and touches the buffers no more
   }
 

@@ -31,6 +31,23 @@ constexpr std::size_t result_bytes(int size) {
 }
 constexpr std::size_t rank_bytes(int size) { return kBuffers * (kChunkBytes + result_bytes(size)); }
 
+// Which pieces of a call nobody has taken, in one word. The call is known by the pieces before it, counted from 1 (so
+// that a word of zero is no call's) and cut to what has room: neighbours differ by less than that.
+struct Left {
+  std::uint64_t call = 0, first = 0, end = 0;
+};
+constexpr int kPieceBits = 21;
+constexpr std::uint64_t kCalls = std::uint64_t{1} << (64 - 2 * kPieceBits);
+static_assert(Pieces::kMax < std::uint64_t{1} << kPieceBits && Pieces::kMax < kCalls);
+
+constexpr std::uint64_t pack(const Left& left) {
+  return left.call << (2 * kPieceBits) | left.first << kPieceBits | left.end;
+}
+constexpr Left unpack(std::uint64_t word) {
+  constexpr std::uint64_t kMask = (std::uint64_t{1} << kPieceBits) - 1;
+  return {.call = word >> (2 * kPieceBits), .first = word >> kPieceBits & kMask, .end = word & kMask};
+}
+
 /// FNV-1a; the ranks are one user's, so it need not withstand anybody.
 struct Digest {
   std::uint64_t value = 0xcbf29ce484222325;
@@ -87,9 +104,9 @@ struct SharedRegion::Header {
   std::int32_t failure_code;
   std::uint32_t failure_length;
   std::array<char, 1500> failure;
-  std::atomic<std::uint64_t> verdicts;  // calls up to this one have had theirs
-  alignas(128) std::atomic<std::uint64_t> taken;  // pieces of work; in one line with
-  std::atomic<std::uint64_t> done;                // those, for a small call's only piece
+  std::atomic<std::uint64_t> verdicts;           // calls up to this one have had theirs
+  alignas(128) std::atomic<std::uint64_t> left;  // pieces that nobody has taken; in one line with
+  std::atomic<std::uint64_t> done;               // those, for a small call's only piece
 };
 
 std::size_t SharedRegion::bytes_for(int size) {
@@ -146,8 +163,8 @@ Result<std::shared_ptr<SharedRegion>> SharedRegion::open(std::string_view ticket
   const auto [process, number, bytes, secret] = numbers;
   const bool can_be = bytes >= sizeof(Header) && number <= INT32_MAX && process <= INT32_MAX;
   if (!can_be) return Error{Code::kCorrupt, fmt::format("shared memory: \"{}\" is no ticket", ticket)};
-  TROUPE_ASSIGN(std::byte* const memory, map_peer_file(static_cast<std::int64_t>(process),
-                                                       {.file = static_cast<int>(number), .bytes = bytes}));
+  TROUPE_ASSIGN(std::byte* const memory,
+                map_peer_file(static_cast<std::int64_t>(process), {.file = static_cast<int>(number), .bytes = bytes}));
   const Header& header = *reinterpret_cast<const Header*>(memory);
   if (header.magic != kMagic || header.secret != secret || header.size < 1 || header.size > kMaxSharedRanks ||
       bytes_for(header.size) != bytes) {
@@ -195,22 +212,29 @@ void SharedRegion::publish(int rank) {
   if (header_->sleepers.load(std::memory_order_seq_cst) > 0 && all_reached(published)) ring();
 }
 
-std::optional<std::uint64_t> SharedRegion::take_piece(int rank, std::uint64_t end) {
+std::optional<std::uint64_t> SharedRegion::take_piece(int rank, const Pieces& pieces) {
   // Sequentially consistent with await_stillness(): either this rank sees that the group is broken, or it is seen.
   std::atomic<std::uint32_t>& at_work = lines_[rank].at_work;
   at_work.store(1, std::memory_order_seq_cst);
-  std::uint64_t next = header_->taken.load(std::memory_order_relaxed);
-  while (header_->failed.load(std::memory_order_seq_cst) == 0 && next < end) {
-    if (header_->taken.compare_exchange_weak(next, next + 1, std::memory_order_relaxed)) return next;
+  const std::uint64_t call = (pieces.before + 1) % kCalls;
+  const bool at_end = sched_getcpu() % 2 == 1;
+  std::uint64_t seen = header_->left.load(std::memory_order_relaxed);
+  while (header_->failed.load(std::memory_order_seq_cst) == 0) {
+    Left left = unpack(seen);
+    // All that an earlier call had is done, since its ranks have come to this one.
+    if (left.call != call) left = {.call = call, .first = 0, .end = pieces.count};
+    if (left.first == left.end) break;
+    const std::uint64_t piece = at_end ? --left.end : left.first++;
+    if (header_->left.compare_exchange_weak(seen, pack(left), std::memory_order_relaxed)) return piece;
   }
   at_work.store(0, std::memory_order_release);
   return std::nullopt;
 }
 
-void SharedRegion::finish_piece(int rank, std::uint64_t end) {
+void SharedRegion::finish_piece(int rank, const Pieces& pieces) {
   const std::uint64_t done = header_->done.fetch_add(1, std::memory_order_seq_cst) + 1;
   lines_[rank].at_work.store(0, std::memory_order_release);
-  if (done == end && header_->sleepers.load(std::memory_order_seq_cst) > 0) ring();
+  if (done == pieces.end() && header_->sleepers.load(std::memory_order_seq_cst) > 0) ring();
 }
 
 std::uint64_t SharedRegion::done() const { return header_->done.load(std::memory_order_acquire); }

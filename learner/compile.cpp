@@ -163,8 +163,8 @@ class Compiler {
     for (std::size_t i = 0; i < data_.joints.size(); ++i) impl_->joints[i].joint = data_.joints[i];
   }
 
-  /// Memory for what this replica's joints or gradients are made of; those that others reduce with theirs can be reached
-  /// by the group's other processes.
+  /// Memory for what this replica's joints or gradients are made of; those that others reduce with theirs can be
+  /// reached by the group's other processes.
   static AlignedArray<std::byte> make_memory(std::int64_t bytes, bool others_reduce) {
     const auto size = static_cast<std::size_t>(bytes);
     return others_reduce && size > 0 ? collectives::make_shareable(size) : make_aligned<std::byte>(size);

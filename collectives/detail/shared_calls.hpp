@@ -49,12 +49,12 @@ struct SharedCall {
   // Where it stands, for SharedCalls alone.
   enum class Stage { kNew, kShown, kMapping, kPieces, kChunks };
   Stage stage = Stage::kNew;
-  bool offers = false;           // the others may take this rank's values where they lie
-  bool differs = false;          // a rank calls something else, or no rank has any weight
-  bool compared = false;         // all ranks have come, and call the same
-  std::uint64_t shown = 0;       // what must be published that all have come
-  std::uint64_t mapped = 0;      // and that all have mapped each other's blocks
-  std::uint64_t last_piece = 0;  // and done that they have done this call, in the group's count of pieces
+  bool offers = false;       // the others may take this rank's values where they lie
+  bool differs = false;      // a rank calls something else, or no rank has any weight
+  bool compared = false;     // all ranks have come, and call the same
+  std::uint64_t shown = 0;   // what must be published that all have come
+  std::uint64_t mapped = 0;  // and that all have mapped each other's blocks
+  Pieces pieces;
   std::uint64_t first_chunk = 0;  // of this call, in the group's count of chunks
   std::size_t chunks = 0;
   std::size_t chunk_elements = 0;               // in columns of the rows in reduce_scatter
@@ -112,9 +112,7 @@ class SharedCalls {
   Error late(const SharedCall& call) const;
   /// Of the first of the queue: for whom it waits.
   std::string missing(const SharedCall& call) const;
-  const CallSlot& slot(int rank, const SharedCall& call) const {
-    return region_->lines(rank).calls[call.index % 2];
-  }
+  const CallSlot& slot(int rank, const SharedCall& call) const { return region_->lines(rank).calls[call.index % 2]; }
 
   const std::shared_ptr<SharedRegion> region_;
   const GroupView view_;
@@ -130,7 +128,7 @@ class SharedCalls {
   bool has_blocks_ = true;  // false: one could not be mapped, and all calls go by chunks
   // Of the first of the queue, by rank; kept, so that a call allocates nothing.
   std::vector<SharedPlace> places_;
-  std::vector<float*> values_;         // that pieces are of
+  std::vector<float*> values_;  // that pieces are of
   std::vector<const float*> piece_in_;
   std::vector<float*> piece_out_;
   std::vector<float> rounded_;

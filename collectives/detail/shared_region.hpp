@@ -3,10 +3,10 @@
 // shared-memory back end; shared_calls.hpp says what the ranks do with it.
 //
 // Every rank counts its publications; all ranks publish the same things in the same order, so "everybody has published
-// n things" says that all of them are there to be read. Pieces of work that any rank may do for all are counted too,
-// over all calls: those that are taken, and those that are done. One word, the bell, is what sleepers sleep on: whoever
-// publishes last, does the last piece or breaks the group rings it. Nothing here can be left locked by a process that
-// is killed.
+// n things" says that all of them are there to be read. Pieces of a call that any rank may do for all are taken from
+// both ends of it, and those that are done are counted, over all calls. One word, the bell, is what sleepers sleep on:
+// whoever publishes last, does the last piece or breaks the group rings it. Nothing here can be left locked by a
+// process that is killed.
 #include <array>
 #include <atomic>
 #include <chrono>
@@ -56,9 +56,17 @@ struct alignas(128) RankLines {
   std::atomic<std::uint64_t> published{0};
   alignas(128) ActivityMirror activity;
   std::atomic<std::uint32_t> taken{0};
-  std::uint32_t has_mapped = 0;  ///< the others' new blocks, all of them; as plain as a CallSlot
+  std::uint32_t has_mapped = 0;                        ///< the others' new blocks, all of them; as plain as a CallSlot
   alignas(128) std::atomic<std::uint32_t> at_work{0};  ///< it may be writing to others' values
   alignas(128) std::array<CallSlot, 2> calls;          ///< of even and odd calls
+};
+
+/// Those of a call.
+struct Pieces {
+  static constexpr std::uint64_t kMax = std::uint64_t{1} << 20;
+  std::uint64_t before = 0;  ///< of earlier calls
+  std::uint64_t count = 0;   ///< 1 to kMax
+  std::uint64_t end() const { return before + count; }
 };
 
 /// What a call waits for: that all ranks have published so much, or that so many pieces of work are done.
@@ -104,11 +112,13 @@ class SharedRegion {
   bool await_briefly(const Awaited& awaited);
   void await(const Awaited& awaited, TimePoint until);
 
-  /// The next piece of work before `end`, for this rank to do, or nothing: none is left or the group is broken. Until
-  /// finish_piece() the rank counts as being at work; nobody takes a piece once await_stillness() has begun.
-  std::optional<std::uint64_t> take_piece(int rank, std::uint64_t end);
-  /// end: as above; the last of them to be done wakes everybody.
-  void finish_piece(int rank, std::uint64_t end);
+  /// The number of a piece of a call, for this rank to do, or nothing: none is left, or the group is broken. Until
+  /// finish_piece() the rank counts as being at work; nobody takes a piece once await_stillness() has begun. Every
+  /// other core begins at the end, so that it has the same values in its cache at the next call.
+  std::optional<std::uint64_t> take_piece(int rank, const Pieces& pieces);
+  /// The last of a call's to be done wakes everybody.
+  void finish_piece(int rank, const Pieces& pieces);
+  /// Pieces of all calls.
   std::uint64_t done() const;
   /// In a broken group: waits for the others to finish the pieces that they are at, for some time; whether they have.
   bool await_stillness(int rank) const;
