@@ -7,13 +7,13 @@
 // ticket to the others, who open it and compare what they believe about the group with what rank 0 does.
 //
 // What an all-reduce of N bytes over P ranks does (detail/shared_calls.hpp has the others):
-// - while (P-1) N is at most 256 KiB, one step: every rank writes its N bytes where all see them, and reduces all P of
-//   them by itself.
+// - where all ranks' values lie in shareable memory (shareable_memory.hpp): the ranks that are awake take pieces of them
+//   until none is left; each is read and written once where it lies, 2 P N bytes in all.
+// - else, while (P-1) N is at most 256 KiB, one step: every rank writes its N bytes where all see them, and reduces all
+//   P of them by itself.
 // - above, in chunks that stay in the cache, three steps that overlap between chunks: a rank writes the (P-1)/P N bytes
 //   that others reduce, reduces its slice of N/P over all ranks, and reads the others' slices, (P-1)/P N bytes.
-// A waiting rank spins for some microseconds where there is a core for each rank, and then (elsewhere: at once) sleeps
-// until the last rank has come. Offering the core instead (sched_yield) was measured: on a machine with other work each
-// offer costs a time slice, milliseconds, while who sleeps is woken in microseconds.
+// A waiting rank gives its core away, and sleeps when that does not help (detail/brief_wait.hpp).
 #include <functional>
 #include <memory>
 #include <string>
