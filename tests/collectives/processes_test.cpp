@@ -236,17 +236,16 @@ TEST_P(SharedMemoryProcesses, NameARankThatIsStoppedAtTheDeadline) {
 
 // Wherever it was stopped, in a call or between two: what it still writes when it comes back reaches nobody.
 TEST_P(SharedMemoryProcesses, KeepTheirValuesFromARankThatWasStopped) {
-  constexpr std::size_t kCount = 4'000'000;
+  constexpr std::size_t kCount = 1'000'000;
   constexpr int kTries = 6;
   for (int turn = 0; turn < kTries; ++turn) {
     SCOPED_TRACE(turn);
     start(3, [&](int rank, Communicator& communicator, Board::Rank& mine) {
-      Values x(kCount, 1.0f, GetParam());
+      Values x(kCount, 1e38f, GetParam());  // soon infinite, which nothing that is done later makes good
       std::thread node([&] {
         while (board_->has_ticket[7] == 0) std::this_thread::sleep_for(1ms);
         communicator.abort("a member was stopped", 1);
       });
-      // Soon infinite, which nothing that is done later makes good.
       while (keep(communicator.all_reduce(x.all(), ReduceOp::kSum, {.name = "x", .timeout = 20s})->wait(), mine)) {
         ++mine.calls;
       }
@@ -265,7 +264,7 @@ TEST_P(SharedMemoryProcesses, KeepTheirValuesFromARankThatWasStopped) {
         ++mine.result;
       }
     });
-    ASSERT_TRUE(await([&] { return board_->ranks[1].calls > 100; })) << board_->ranks[1].message.data();
+    ASSERT_TRUE(await([&] { return board_->ranks[1].calls > 20; })) << board_->ranks[1].message.data();
     std::this_thread::sleep_for(std::chrono::microseconds(700 * turn));
     kill(children_[1], SIGSTOP);
     board_->has_ticket[7] = 1;
