@@ -151,8 +151,7 @@ class Compiler {
       OutputBuffer& output = impl_->outputs.emplace_back();
       output.name = data_.outputs[i].name;
       output.spec = data_.values[data_.outputs[i].value].spec;
-      output.data =
-          make_aligned<std::byte>(static_cast<std::size_t>(output.spec.shape.elements() * bytes(output.spec.dtype)));
+      output.data = make_memory(output.spec.shape.elements() * bytes(output.spec.dtype), !data_.joints.empty());
     }
     for (const NamedValue& metric : data_.metrics) {
       impl_->metric_names.push_back(metric.name);
