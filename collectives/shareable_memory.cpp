@@ -12,6 +12,7 @@
 #include <utility>
 
 #include <troupe/collectives/detail/sealed_file.hpp>
+#include <troupe/collectives/detail/shared_place.hpp>
 #include <troupe/core/check.hpp>
 #include <troupe/core/log.hpp>
 

@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include <troupe/collectives/shareable_memory.hpp>
+#include <troupe/collectives/detail/shared_place.hpp>
 #include <troupe/core/error.hpp>
 
 namespace troupe::collectives::detail {

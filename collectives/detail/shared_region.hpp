@@ -20,7 +20,7 @@
 #include <troupe/collectives/activity.hpp>
 #include <troupe/collectives/call.hpp>
 #include <troupe/collectives/detail/brief_wait.hpp>
-#include <troupe/collectives/shareable_memory.hpp>
+#include <troupe/collectives/detail/shared_place.hpp>
 #include <troupe/core/error.hpp>
 
 namespace troupe::collectives::detail {

@@ -7,6 +7,11 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include <troupe/collectives/shareable_memory.hpp>
 
 namespace troupe::collectives::detail {
 namespace {

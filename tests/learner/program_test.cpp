@@ -6,7 +6,7 @@
 #include <limits>
 #include <vector>
 
-#include <troupe/collectives/shareable_memory.hpp>
+#include <troupe/collectives/detail/shared_place.hpp>
 #include <troupe/core/rng.hpp>
 #include <troupe/learner/ops/batch_norm.hpp>
 #include <troupe/learner/ops/categorical.hpp>
