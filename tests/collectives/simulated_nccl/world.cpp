@@ -128,7 +128,7 @@ bool World::step(CUstream_st& stream, Time now) {
   const StreamItem& item = stream.items.front();
   if (item.kernel) return step(item.kernel, now);
   if (item.event) item.event->done = true;
-  if (item.fill) {
+  if (item.fill && item.fill->bytes > 0) {
     std::vector<float> filled(item.fill->bytes / sizeof(float));
     std::memset(filled.data(), item.fill->value, item.fill->bytes);
     store(filled, static_cast<float*>(item.fill->at));
