@@ -174,7 +174,6 @@ bool SharedCalls::ready(SharedCall& call, std::uint64_t published) {
 }
 
 void SharedCalls::compare(SharedCall& call) {
-  const auto slot = [&](int rank) -> const CallSlot& { return this->slot(rank, call); };
   int first = -1;
   bool all = true;
   for (int rank = 0; rank < view_.size; ++rank) {
@@ -182,14 +181,14 @@ void SharedCalls::compare(SharedCall& call) {
       all = false;
     } else if (first < 0) {
       first = rank;
-    } else if (slot(rank).digest != slot(first).digest) {
+    } else if (slot(rank, call).digest != slot(first, call).digest) {
       call.differs = true;
-      const Status same = check_same_call(slot(first).read(), first, slot(rank).read(), rank,
+      const Status same = check_same_call(slot(first, call).read(), first, slot(rank, call).read(), rank,
                                           {.epoch = view_.epoch, .index = call.index});
-      fail(same.ok() ? Error{Code::kShapeMismatch,
-                             fmt::format("collective: ranks {} and {} call tensors whose names "
-                                         "differ after {} characters: {}",
-                                         first, rank, slot(rank).name.size(), slot(first).read().describe())}
+      fail(same.ok() ? Error{Code::kShapeMismatch, fmt::format("collective: ranks {} and {} call tensors whose names "
+                                                               "differ after {} characters: {}",
+                                                               first, rank, slot(rank, call).name.size(),
+                                                               slot(first, call).read().describe())}
                      : same.error());
       return;
     }
@@ -197,7 +196,7 @@ void SharedCalls::compare(SharedCall& call) {
   if (!all) return;
   if (reduces(call.call) && call.call.op == ReduceOp::kMean) {
     std::vector<double> weights;
-    for (int rank = 0; rank < view_.size; ++rank) weights.push_back(slot(rank).weight);
+    for (int rank = 0; rank < view_.size; ++rank) weights.push_back(slot(rank, call).weight);
     if (std::accumulate(weights.begin(), weights.end(), 0.0) == 0) {
       call.differs = true;
       return fail({Code::kInvalidArgument,
@@ -209,7 +208,6 @@ void SharedCalls::compare(SharedCall& call) {
 }
 
 void SharedCalls::begin(SharedCall& call) {
-  using Stage = SharedCall::Stage;
   const auto ranks = static_cast<std::size_t>(view_.size);
   call.chunk_elements = call.call.kind == CallKind::kReduceScatter ? kChunkElements / ranks : kChunkElements;
   call.chunks = std::max<std::size_t>(1, (call.call.count + call.chunk_elements - 1) / call.chunk_elements);
@@ -222,8 +220,17 @@ void SharedCalls::begin(SharedCall& call) {
   call.shown = publish();
   call.put[call.first_chunk % kBuffers] = call.shown;
   call.step = 1;  // of round 0
-  call.stage = may_offer ? Stage::kShown : Stage::kChunks;
-  if (!may_offer) chunks_ += call.chunks;
+  if (call.offers) call.pieces = {.before = pieces_, .count = piece_count(call.call)};
+  if (may_offer) {
+    call.stage = SharedCall::Stage::kShown;
+  } else {
+    begin_chunks(call);
+  }
+}
+
+void SharedCalls::begin_chunks(SharedCall& call) {
+  chunks_ += call.chunks;
+  call.stage = SharedCall::Stage::kChunks;
 }
 
 void SharedCalls::choose(SharedCall& call) {
@@ -246,16 +253,14 @@ void SharedCalls::choose(SharedCall& call) {
   } else if (offering > 0) {
     put_after_all(call);
   } else {
-    chunks_ += call.chunks;
-    call.stage = SharedCall::Stage::kChunks;
+    begin_chunks(call);
   }
 }
 
 void SharedCalls::put_after_all(SharedCall& call) {
   if (call.offers) put(call, 0);
   call.put[call.first_chunk % kBuffers] = publish();
-  chunks_ += call.chunks;
-  call.stage = SharedCall::Stage::kChunks;
+  begin_chunks(call);
 }
 
 void SharedCalls::begin_pieces(SharedCall& call) {
@@ -263,7 +268,6 @@ void SharedCalls::begin_pieces(SharedCall& call) {
   for (int rank = 0; rank < view_.size; ++rank) {
     values_.push_back(rank == view_.rank ? call.out : blocks_.values(rank, places_[static_cast<std::size_t>(rank)]));
   }
-  call.pieces = {.before = pieces_, .count = piece_count(call.call)};
   pieces_ = call.pieces.end();
   call.stage = SharedCall::Stage::kPieces;
 }
@@ -300,14 +304,14 @@ std::optional<Awaited> SharedCalls::advance(SharedCall& call) {
   using Stage = SharedCall::Stage;
   if (call.stage == Stage::kNew) begin(call);
   if (call.stage == Stage::kShown) {
-    const std::uint64_t last_piece = call.offers ? pieces_ + piece_count(call.call) : Awaited::kNever;
-    if (region_->done() >= last_piece) {
+    const std::uint64_t all_done = call.offers ? call.pieces.end() : Awaited::kNever;
+    if (region_->done() >= all_done) {
       // The others have agreed and done it all, with nothing to learn; their slots need not be read.
-      pieces_ = last_piece;
+      pieces_ = all_done;
       call.answer = Status{};
       return std::nullopt;
     }
-    if (!ready(call, call.shown)) return Awaited{.published = call.shown, .done = last_piece};
+    if (!ready(call, call.shown)) return Awaited{.published = call.shown, .done = all_done};
     choose(call);
   }
   if (call.stage == Stage::kMapping) {

@@ -49,12 +49,12 @@ struct SharedCall {
   // Where it stands, for SharedCalls alone.
   enum class Stage { kNew, kShown, kMapping, kPieces, kChunks };
   Stage stage = Stage::kNew;
-  bool offers = false;       // the others may take this rank's values where they lie
-  bool differs = false;      // a rank calls something else, or no rank has any weight
-  bool compared = false;     // all ranks have come, and call the same
-  std::uint64_t shown = 0;   // what must be published that all have come
-  std::uint64_t mapped = 0;  // and that all have mapped each other's blocks
-  Pieces pieces;
+  bool offers = false;            // the others may take this rank's values where they lie
+  bool differs = false;           // a rank calls something else, or no rank has any weight
+  bool compared = false;          // all ranks have come, and call the same
+  std::uint64_t shown = 0;        // what must be published that all have come
+  std::uint64_t mapped = 0;       // and that all have mapped each other's blocks
+  Pieces pieces;                  // should all offer
   std::uint64_t first_chunk = 0;  // of this call, in the group's count of chunks
   std::size_t chunks = 0;
   std::size_t chunk_elements = 0;               // in columns of the rows in reduce_scatter
@@ -93,6 +93,7 @@ class SharedCalls {
   void compare(SharedCall& call);
   /// All have come: how the call goes on.
   void choose(SharedCall& call);
+  void begin_chunks(SharedCall& call);
   void begin_pieces(SharedCall& call);
   void do_pieces(SharedCall& call);
   /// Puts the inputs of a piece aside, as they would have travelled.

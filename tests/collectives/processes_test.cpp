@@ -121,6 +121,17 @@ class GroupOfProcesses : public testing::Test {
     }
     return true;
   }
+  /// All-reduces until the test says by has_ticket[7] that a member is gone: what a node does then is to abort the
+  /// epoch from a thread of its own.
+  void call_until_told(Communicator& communicator, std::span<float> values, ReduceOp op, const char* what,
+                       Board::Rank& mine) {
+    std::thread node([&] {
+      while (board_->has_ticket[7] == 0) std::this_thread::sleep_for(1ms);
+      communicator.abort(what, 1);
+    });
+    while (keep(communicator.all_reduce(values, op, {.name = "x", .timeout = 20s})->wait(), mine)) ++mine.calls;
+    node.join();
+  }
   void await_end(std::size_t rank) {
     ASSERT_TRUE(await([&] { return waitpid(children_[rank], nullptr, WNOHANG) == children_[rank]; })) << rank;
     children_[rank] = 0x7fffffff;  // nobody
@@ -179,15 +190,7 @@ TEST_P(SharedMemoryProcesses, GiveEveryRankTheBitsOfTheTree) {
 TEST_P(SharedMemoryProcesses, GoOnWithoutARankThatWasKilled) {
   start(3, [&](int rank, Communicator& communicator, Board::Rank& mine) {
     Values x(100'000, 1.0f, GetParam());
-    // What a node does when it hears of the death: it aborts the epoch from a thread of its own.
-    std::thread node([&] {
-      while (board_->has_ticket[7] == 0) std::this_thread::sleep_for(1ms);
-      communicator.abort("a member died", 1);
-    });
-    while (keep(communicator.all_reduce(x.all(), ReduceOp::kMax, {.name = "x", .timeout = 20s})->wait(), mine)) {
-      ++mine.calls;
-    }
-    node.join();
+    call_until_told(communicator, x.all(), ReduceOp::kMax, "a member died", mine);
     const Status reformed = communicator.reform({.epoch = 2, .rank = rank == 0 ? 0 : 1, .size = 2}, 10s);
     std::ranges::fill(x.all(), 1.0f);
     if (reformed.ok() && communicator.all_reduce(x.all(), ReduceOp::kSum, {.name = "y"})->wait().ok()) {
@@ -242,14 +245,7 @@ TEST_P(SharedMemoryProcesses, KeepTheirValuesFromARankThatWasStopped) {
     SCOPED_TRACE(turn);
     start(3, [&](int rank, Communicator& communicator, Board::Rank& mine) {
       Values x(kCount, 1e38f, GetParam());  // soon infinite, which nothing that is done later makes good
-      std::thread node([&] {
-        while (board_->has_ticket[7] == 0) std::this_thread::sleep_for(1ms);
-        communicator.abort("a member was stopped", 1);
-      });
-      while (keep(communicator.all_reduce(x.all(), ReduceOp::kSum, {.name = "x", .timeout = 20s})->wait(), mine)) {
-        ++mine.calls;
-      }
-      node.join();
+      call_until_told(communicator, x.all(), ReduceOp::kSum, "a member was stopped", mine);
       if (rank == 1) return;  // the one that was stopped
       if (!communicator.reform({.epoch = 2, .rank = rank / 2, .size = 2}, 10s).ok()) return;
       mine.result = 1;
