@@ -52,7 +52,7 @@ InProcessGroup::InProcessGroup(const GroupView& view, InProcessAlgorithm algorit
       cores_(allowed_cores()),
       seats_(static_cast<std::size_t>(size_)),
       activities_(static_cast<std::size_t>(size_)),
-      brief_waits_(static_cast<std::size_t>(size_), detail::BriefWait(size_)),
+      brief_waits_(static_cast<std::size_t>(size_)),
       unfinished_(static_cast<std::size_t>(size_)) {}
 
 Status InProcessGroup::enter(int rank, Activity& activity) {
@@ -201,10 +201,11 @@ void InProcessGroup::fail_late(const Meeting& meeting, const Waiter& waiter) {
 }
 
 Status InProcessGroup::wait(Meeting& meeting, const Waiter& waiter) {
-  brief_waits_[static_cast<std::size_t>(waiter.rank)].until([&] {
+  const auto over = [&] {
     work(meeting, waiter.rank, INT_MAX);
     return meeting.is_complete() || failed_;
-  });
+  };
+  brief_waits_[static_cast<std::size_t>(waiter.rank)].until(over, [&] { return std::ssize(cores_) < size_; });
   if (meeting.is_complete()) return {};
   std::unique_lock lock(mutex_);
   Activity* const activity = activities_[static_cast<std::size_t>(waiter.rank)];

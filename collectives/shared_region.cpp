@@ -24,6 +24,7 @@ constexpr std::size_t kCacheLine = 64;
 constexpr std::size_t kPage = 4096;
 // For the pieces that ranks are at: far longer than the longest takes, also on a busy machine.
 constexpr auto kStillness = std::chrono::milliseconds(50);
+constexpr int kHomeLooks = 20;  // some 1 us: what it takes to move a small call's values from another core's cache
 
 constexpr std::size_t round_up(std::size_t bytes, std::size_t unit) { return (bytes + unit - 1) / unit * unit; }
 constexpr std::size_t result_bytes(int size) {
@@ -106,7 +107,8 @@ struct SharedRegion::Header {
   std::array<char, 1500> failure;
   std::atomic<std::uint64_t> verdicts;           // calls up to this one have had theirs
   alignas(128) std::atomic<std::uint64_t> left;  // pieces that nobody has taken; in one line with
-  std::atomic<std::uint64_t> done;               // those, for a small call's only piece
+  std::atomic<std::uint64_t> done;               // those, for a small call's only piece, and
+  std::atomic<std::int32_t> home;                // the core that did the last of these
 };
 
 std::size_t SharedRegion::bytes_for(int size) {
@@ -119,7 +121,6 @@ SharedRegion::SharedRegion(std::byte* memory, std::size_t bytes, int size, int f
       bytes_(bytes),
       size_(size),
       file_(file),
-      brief_wait_(size),
       header_(reinterpret_cast<Header*>(memory_)),
       lines_(reinterpret_cast<RankLines*>(memory_ + round_up(sizeof(Header), kPage))),
       buffers_(memory_ + bytes - static_cast<std::size_t>(size) * rank_bytes(size)) {}
@@ -206,6 +207,7 @@ bool SharedRegion::all_reached(std::uint64_t published) const {
 void SharedRegion::publish(int rank) {
   std::atomic<std::uint64_t>& mine = lines_[rank].published;
   const std::uint64_t published = mine.load(std::memory_order_relaxed) + 1;
+  lines_[rank].core.store(sched_getcpu(), std::memory_order_relaxed);
   // Sequentially consistent with await(): either a sleeper is seen here, or it sees this. And of those who publish the
   // same thing at once, one at least sees that all have.
   mine.exchange(published, std::memory_order_seq_cst);
@@ -217,7 +219,9 @@ std::optional<std::uint64_t> SharedRegion::take_piece(int rank, const Pieces& pi
   std::atomic<std::uint32_t>& at_work = lines_[rank].at_work;
   at_work.store(1, std::memory_order_seq_cst);
   const std::uint64_t call = (pieces.before + 1) % kCalls;
-  const bool at_end = sched_getcpu() % 2 == 1;
+  const int core = sched_getcpu();
+  const bool at_end = core % 2 == 1;
+  if (pieces.count == 1 && header_->home.load(std::memory_order_relaxed) != core) leave_to_home(call);
   std::uint64_t seen = header_->left.load(std::memory_order_relaxed);
   while (header_->failed.load(std::memory_order_seq_cst) == 0) {
     Left left = unpack(seen);
@@ -225,10 +229,20 @@ std::optional<std::uint64_t> SharedRegion::take_piece(int rank, const Pieces& pi
     if (left.call != call) left = {.call = call, .first = 0, .end = pieces.count};
     if (left.first == left.end) break;
     const std::uint64_t piece = at_end ? --left.end : left.first++;
-    if (header_->left.compare_exchange_weak(seen, pack(left), std::memory_order_relaxed)) return piece;
+    if (header_->left.compare_exchange_weak(seen, pack(left), std::memory_order_relaxed)) {
+      if (pieces.count == 1) header_->home.store(core, std::memory_order_relaxed);
+      return piece;
+    }
   }
   at_work.store(0, std::memory_order_release);
   return std::nullopt;
+}
+
+void SharedRegion::leave_to_home(std::uint64_t call) const {
+  for (int look = 0; look < kHomeLooks; ++look) {
+    if (unpack(header_->left.load(std::memory_order_relaxed)).call == call) return;
+    BriefWait::pause();
+  }
 }
 
 void SharedRegion::finish_piece(int rank, const Pieces& pieces) {
@@ -256,7 +270,19 @@ void SharedRegion::ring() {
 }
 
 bool SharedRegion::await_briefly(const Awaited& awaited) {
-  return brief_wait_.until([&] { return has(awaited) || failed(); });
+  return brief_wait_.until([&] { return has(awaited) || failed(); }, [&] { return needs_this_core(awaited); });
+}
+
+bool SharedRegion::needs_this_core(const Awaited& awaited) const {
+  const int core = sched_getcpu();
+  for (int rank = 0; rank < size_; ++rank) {
+    const RankLines& lines = lines_[rank];
+    if (lines.core.load(std::memory_order_relaxed) != core) continue;
+    const bool is_awaited = awaited.published != Awaited::kNever ? !reached(rank, awaited.published)
+                                                                 : lines.at_work.load(std::memory_order_relaxed) != 0;
+    if (is_awaited) return true;
+  }
+  return false;
 }
 
 void SharedRegion::await(const Awaited& awaited, TimePoint until) {

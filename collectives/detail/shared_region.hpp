@@ -54,6 +54,7 @@ struct alignas(64) CallSlot {
 /// One rank's lines. Those that others poll stand alone in their cache lines.
 struct alignas(128) RankLines {
   std::atomic<std::uint64_t> published{0};
+  std::atomic<std::int32_t> core{0};  ///< on which it published that; others may read an older one, or a newer
   alignas(128) ActivityMirror activity;
   std::atomic<std::uint32_t> taken{0};
   std::uint32_t has_mapped = 0;                        ///< the others' new blocks, all of them; as plain as a CallSlot
@@ -114,7 +115,8 @@ class SharedRegion {
 
   /// The number of a piece of a call, for this rank to do, or nothing: none is left, or the group is broken. Until
   /// finish_piece() the rank counts as being at work; nobody takes a piece once await_stillness() has begun. Every
-  /// other core begins at the end, so that it has the same values in its cache at the next call.
+  /// other core begins at the end, and all leave a call's only piece to the core that did the last such piece, for a
+  /// microsecond: so a core has the same values in its cache at the next call.
   std::optional<std::uint64_t> take_piece(int rank, const Pieces& pieces);
   /// The last of a call's to be done wakes everybody.
   void finish_piece(int rank, const Pieces& pieces);
@@ -136,6 +138,9 @@ class SharedRegion {
   static std::size_t bytes_for(int size);
   float* buffer(int rank, std::uint64_t chunk, int kind);
   void ring();
+  /// Whether a rank that has not done its part of it was last seen on this core.
+  bool needs_this_core(const Awaited& awaited) const;
+  void leave_to_home(std::uint64_t call) const;
 
   std::byte* const memory_;
   const std::size_t bytes_;
