@@ -21,10 +21,14 @@ class Groups::Rank final : public collectives::Peers {
     std::byte* const to = buffer.bytes().data();
     std::memcpy(to, head.data(), head.size());
     if (!body.empty()) std::memcpy(to + head.size(), body.data(), body.size());
-    // Messages to one member keep their order, also those that another thread (an abort, an answer) sends. Recursive:
-    // a member of this process may answer at once.
-    const std::lock_guard lock(sending_);
-    return groups_.send(group_, index_, member, std::move(buffer).freeze(head.size() + body.size()));
+    return pass_on({.from = index_, .to = member, .frame = std::move(buffer).freeze(head.size() + body.size())});
+  }
+
+  Status lend(std::uint32_t member, std::span<const std::byte> head, std::shared_ptr<const LentBytes> body) override {
+    TROUPE_ASSIGN(messages::FrameBuffer buffer, groups_.pool_.allocate(head.size()));
+    std::memcpy(buffer.bytes().data(), head.data(), head.size());
+    return pass_on(
+        {.from = index_, .to = member, .frame = std::move(buffer).freeze(head.size()), .lent = std::move(body)});
   }
 
   void deliver_to(std::function<void(collectives::PeerMessage)> receiver) override {
@@ -48,6 +52,13 @@ class Groups::Rank final : public collectives::Peers {
   }
 
  private:
+  /// Messages to one member keep their order, also those that another thread (an abort, an answer) sends. Recursive: a
+  /// member of this process may answer at once.
+  Status pass_on(GroupMessage message) {
+    const std::lock_guard lock(sending_);
+    return groups_.send(group_, std::move(message));
+  }
+
   Groups& groups_;
   Group& group_;
   const std::uint32_t index_;
@@ -193,27 +204,43 @@ bool Groups::hand_over(Group& group, const std::string& from, const GroupMessage
   return true;
 }
 
-Status Groups::send(Group& group, std::uint32_t from, std::uint32_t to, messages::Frame frame) {
+/// As it arrives over a network.
+Result<messages::Frame> Groups::whole(GroupMessage message) {
+  if (!message.lent) return std::move(message.frame);
+  const std::span<const std::byte> head = message.frame.bytes();
+  const std::size_t bytes = head.size() + message.lent->size();
+  TROUPE_ASSIGN(messages::FrameBuffer buffer, pool_.allocate(bytes));
+  std::memcpy(buffer.bytes().data(), head.data(), head.size());
+  message.lent->with([&](std::span<const std::byte> lent) {
+    std::memcpy(buffer.bytes().data() + head.size(), lent.data(), lent.size());
+  });
+  return std::move(buffer).freeze(bytes);
+}
+
+Status Groups::send(Group& group, GroupMessage message) {
   std::string node;
   std::shared_ptr<Rank> rank;
   {
     const std::lock_guard lock(group.mutex);
-    const auto found = group.nodes.find(to);
+    const auto found = group.nodes.find(message.to);
     if (found == group.nodes.end()) {
-      return Error{Code::kUnavailable, fmt::format("group {}: nobody knows where member {} is", group.role, to)};
+      return Error{Code::kUnavailable,
+                   fmt::format("group {}: nobody knows where member {} is", group.role, message.to)};
     }
     node = found->second;
     if (node == node_) {
-      if (const auto here = group.ranks.find(to); here != group.ranks.end()) rank = here->second;
+      if (const auto here = group.ranks.find(message.to); here != group.ranks.end()) rank = here->second;
     }
   }
-  if (rank) {
-    rank->receive(from, std::move(frame));
-  } else if (node != node_) {
-    network_->send(node, GroupMessage{group.number, from, to, std::move(frame)});
-  } else {
-    return Error{Code::kUnavailable, fmt::format("group {}: member {} has ended", group.role, to)};
+  if (node != node_) {
+    message.role = group.number;
+    network_->send(node, std::move(message));
+    return {};
   }
+  if (!rank) return Error{Code::kUnavailable, fmt::format("group {}: member {} has ended", group.role, message.to)};
+  const std::uint32_t from = message.from;
+  TROUPE_ASSIGN(messages::Frame frame, whole(std::move(message)));
+  rank->receive(from, std::move(frame));
   return {};
 }
 

@@ -57,8 +57,9 @@ class Groups {
   struct Group;
   /// False when the member is not known to be on that node.
   bool hand_over(Group& group, const std::string& from, const GroupMessage& message);
-  /// To a member, wherever it is. Errors: as Peers::send().
-  Status send(Group& group, std::uint32_t from, std::uint32_t to, messages::Frame frame);
+  /// To a member of the group, wherever it is. Errors: as Peers::send().
+  Status send(Group& group, GroupMessage message);
+  Result<messages::Frame> whole(GroupMessage message);
 
   const Topology& topology_;
   const std::string node_;

@@ -330,6 +330,7 @@ void NodeNetwork::send(const std::string& node, RemoteMessage message) {
     frame = std::move(made).value();
   }
   transport::StreamMessage out;
+  if (auto* group = std::get_if<GroupMessage>(&message)) out.lent = std::move(group->lent);
   if (!error_text.empty()) {
     auto text = std::make_shared<std::string>(std::move(error_text));
     out.body = std::as_bytes(std::span(*text));

@@ -4,11 +4,13 @@
 // virtual time, faults from a seed) both stand behind it, and actors see neither.
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <variant>
 
 #include <troupe/core/error.hpp>
+#include <troupe/core/lent_bytes.hpp>
 #include <troupe/messages/control.hpp>
 #include <troupe/messages/frame.hpp>
 
@@ -71,6 +73,7 @@ struct GroupMessage {
   std::uint32_t from = 0;  ///< instance indices
   std::uint32_t to = 0;
   messages::Frame frame;
+  std::shared_ptr<const LentBytes> lent = {};  ///< what follows the frame on the way; what arrives is one frame
 };
 
 using RemoteMessage = std::variant<FrameMessage, CreditMessage, CallMessage, AnswerMessage, MarkerMessage,

@@ -9,6 +9,7 @@
 #include <span>
 
 #include <troupe/core/error.hpp>
+#include <troupe/core/lent_bytes.hpp>
 
 namespace troupe::collectives {
 
@@ -27,6 +28,9 @@ class Peers {
   /// arrive in order and once as long as both processes live, at most kMaxMessageBytes each. Any thread.
   /// Errors: kUnavailable when the member is not known (any more) or too much is queued for it.
   virtual Status send(std::uint32_t member, std::span<const std::byte> head, std::span<const std::byte> body) = 0;
+  /// The same with a body that is read when it is sent. Read again, too, while the member has not confirmed it, so who
+  /// lends it may overwrite it once the member is known to have got it, and else takes it back first.
+  virtual Status lend(std::uint32_t member, std::span<const std::byte> head, std::shared_ptr<const LentBytes> body) = 0;
 
   /// Where messages go, one call at a time for each sender, from threads of the carrier; must not block. What comes
   /// before it is set waits. Null ends the delivery: after the call has returned nobody is called any more.

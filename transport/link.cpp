@@ -75,10 +75,15 @@ struct Link::Impl {
   template <typename Call>
   Status drive(Call call, Patience& patience, std::string_view what);
 
+  template <typename Encrypt>
+  Result<std::size_t> write_some(const Encrypt& encrypt, Patience& patience);
   Status write_all(std::span<const std::byte> bytes, Patience& patience);
   Status put(std::span<const std::byte> bytes, Patience& patience);
+  Status stage(std::size_t count, Patience& patience);
+  Status put(const LentBytes& bytes, Patience& patience);
   Status send_gathered(Patience& patience);
-  Status queue(FrameKind kind, std::span<const std::span<const std::byte>> parts, Patience& patience);
+  Status queue(FrameKind kind, std::span<const std::span<const std::byte>> parts, const LentBytes* lent,
+               Patience& patience);
   Status flush(Patience& patience);
 
   Result<std::size_t> read_some(std::span<std::byte> bytes, Patience& patience);
@@ -157,16 +162,24 @@ Status Link::Impl::drive(Call call, Patience& patience, std::string_view what) {
   }
 }
 
+/// One call of OpenSSL, which may be made again; the plaintext that it took.
+template <typename Encrypt>
+Result<std::size_t> Link::Impl::write_some(const Encrypt& encrypt, Patience& patience) {
+  if (key_bytes >= rekey_bytes) {
+    SSL_key_update(ssl, SSL_KEY_UPDATE_NOT_REQUESTED);  // the next write sends it first
+    key_bytes = 0;
+  }
+  std::size_t written = 0;
+  TROUPE_TRY(drive([&] { return encrypt(&written); }, patience, "send"));
+  key_bytes += written;
+  return written;
+}
+
 Status Link::Impl::write_all(std::span<const std::byte> bytes, Patience& patience) {
   while (!bytes.empty()) {
-    if (key_bytes >= rekey_bytes) {
-      SSL_key_update(ssl, SSL_KEY_UPDATE_NOT_REQUESTED);  // the next write sends it first
-      key_bytes = 0;
-    }
-    std::size_t written = 0;
-    TROUPE_TRY(drive([&] { return SSL_write_ex(ssl, bytes.data(), bytes.size(), &written); }, patience, "send"));
+    const auto encrypt = [&](std::size_t* written) { return SSL_write_ex(ssl, bytes.data(), bytes.size(), written); };
+    TROUPE_ASSIGN(const std::size_t written, write_some(encrypt, patience));
     bytes = bytes.subspan(written);
-    key_bytes += written;
   }
   return {};
 }
@@ -182,12 +195,40 @@ Status Link::Impl::put(std::span<const std::byte> bytes, Patience& patience) {
     }
     const std::size_t count = std::min(bytes.size(), kRecordBytes - staged_bytes);
     std::memcpy(staged.data() + staged_bytes, bytes.data(), count);
-    staged_bytes += count;
     bytes = bytes.subspan(count);
-    if (staged_bytes == kRecordBytes) {
-      TROUPE_TRY(write_all(staged, patience));
-      staged_bytes = 0;
+    TROUPE_TRY(stage(count, patience));
+  }
+  return {};
+}
+
+/// So many bytes more are staged.
+Status Link::Impl::stage(std::size_t count, Patience& patience) {
+  staged_bytes += count;
+  if (staged_bytes < kRecordBytes) return {};
+  TROUPE_TRY(write_all(staged, patience));
+  staged_bytes = 0;
+  return {};
+}
+
+/// The same of bytes that are held only while they are copied or encrypted, and not while anybody is waited for.
+Status Link::Impl::put(const LentBytes& bytes, Patience& patience) {
+  for (std::size_t done = 0; done < bytes.size();) {
+    const std::size_t left = bytes.size() - done;
+    if (staged_bytes == 0 && left >= kRecordBytes) {
+      const auto encrypt = [&](std::size_t* written) {
+        return bytes.with([&](std::span<const std::byte> all) {
+          return SSL_write_ex(ssl, all.data() + done, kRecordBytes, written);
+        });
+      };
+      TROUPE_ASSIGN(const std::size_t written, write_some(encrypt, patience));
+      done += written;
+      continue;
     }
+    const std::size_t count = std::min(left, kRecordBytes - staged_bytes);
+    bytes.with(
+        [&](std::span<const std::byte> all) { std::memcpy(staged.data() + staged_bytes, all.data() + done, count); });
+    done += count;
+    TROUPE_TRY(stage(count, patience));
   }
   return {};
 }
@@ -209,8 +250,9 @@ Status Link::Impl::send_gathered(Patience& patience) {
   return {};
 }
 
-Status Link::Impl::queue(FrameKind kind, std::span<const std::span<const std::byte>> parts, Patience& patience) {
-  std::size_t total = 0;
+Status Link::Impl::queue(FrameKind kind, std::span<const std::span<const std::byte>> parts, const LentBytes* lent,
+                         Patience& patience) {
+  std::size_t total = lent ? lent->size() : 0;
   for (const auto& part : parts) total += part.size();
   const auto length = static_cast<std::uint32_t>(std::min<std::size_t>(total, UINT32_MAX));
   TROUPE_ASSIGN(const FrameHeaderBytes header, encode_header({kind, length, next_send}, limits));
@@ -218,6 +260,7 @@ Status Link::Impl::queue(FrameKind kind, std::span<const std::span<const std::by
   broken = true;  // until the whole frame is queued
   TROUPE_TRY(put(header, patience));
   for (const auto& part : parts) TROUPE_TRY(put(part, patience));
+  if (lent) TROUPE_TRY(put(*lent, patience));
   ++next_send;
   broken = false;
   return {};
@@ -359,9 +402,10 @@ Result<std::unique_ptr<Link>> Link::open(int fd, const Credentials& credentials,
 
 const Identity& Link::peer() const { return impl_->connection->peer; }
 
-Status Link::queue(FrameKind kind, std::span<const std::span<const std::byte>> parts, Duration timeout) {
+Status Link::queue(FrameKind kind, std::span<const std::span<const std::byte>> parts, Duration timeout,
+                   const LentBytes* lent) {
   Patience patience(impl_->clock, timeout);
-  return impl_->queue(kind, parts, patience);
+  return impl_->queue(kind, parts, lent, patience);
 }
 
 Status Link::flush(Duration timeout) {
@@ -371,7 +415,7 @@ Status Link::flush(Duration timeout) {
 
 Status Link::send(FrameKind kind, std::span<const std::span<const std::byte>> parts, Duration timeout) {
   Patience patience(impl_->clock, timeout);
-  TROUPE_TRY(impl_->queue(kind, parts, patience));
+  TROUPE_TRY(impl_->queue(kind, parts, nullptr, patience));
   return impl_->flush(patience);
 }
 

@@ -13,6 +13,7 @@
 
 #include <troupe/core/clock.hpp>
 #include <troupe/core/error.hpp>
+#include <troupe/core/lent_bytes.hpp>
 #include <troupe/transport/credentials.hpp>
 #include <troupe/transport/frame_header.hpp>
 #include <troupe/transport/identity.hpp>
@@ -68,9 +69,10 @@ class Link {
 
   /// Puts a frame behind those that were queued before; the parts make one payload, one after the other. Full records
   /// go to the system as they come together (hence the timeout), the rest with flush(): many small frames share one
-  /// record and one system call. Errors: kInvalidArgument (above the limit; nothing was queued); otherwise the link is
-  /// broken: kDeadlineExceeded, kUnavailable.
-  Status queue(FrameKind kind, std::span<const std::span<const std::byte>> parts, Duration timeout);
+  /// record and one system call. lent: the last part, held a record at a time. Errors: kInvalidArgument (above the
+  /// limit; nothing was queued); otherwise the link is broken: kDeadlineExceeded, kUnavailable.
+  Status queue(FrameKind kind, std::span<const std::span<const std::byte>> parts, Duration timeout,
+               const LentBytes* lent = nullptr);
   /// Hands everything that was queued to the system. Errors: as of queue().
   Status flush(Duration timeout);
   /// Queues one frame and flushes.

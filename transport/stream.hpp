@@ -38,6 +38,10 @@ struct StreamMessage {
   StreamHead head{};
   std::span<const std::byte> body;  ///< may be empty
   std::shared_ptr<const void> owner;
+  /// At the sender: the rest of the body, if any, read when it is sent, and again after a connection was lost.
+  std::shared_ptr<const LentBytes> lent = {};
+
+  std::size_t bytes() const { return body.size() + (lent ? lent->size() : 0); }
 };
 
 /// A connection has been made and the receiver has answered.

@@ -19,7 +19,7 @@ namespace {
 // An acknowledgement goes out when so much was delivered, or so long after the first message that it is for. The sender
 // holds its messages until then.
 constexpr std::uint64_t kAckMessages = 1024;
-constexpr std::size_t kAckBytes = 4 << 20;
+constexpr std::size_t kAckBytes = 1 << 20;
 constexpr Duration kAckDelay = std::chrono::milliseconds(20);
 
 constexpr Duration kForever = std::chrono::hours(24);

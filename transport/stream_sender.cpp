@@ -72,7 +72,7 @@ struct StreamSender::Impl {
 };
 
 Status StreamSender::Impl::send(StreamMessage message) {
-  const std::size_t bytes = message.body.size();
+  const std::size_t bytes = message.bytes();
   if (bytes > options.max_message_bytes) {
     return Error{Code::kInvalidArgument, fmt::format("stream {}: message of {} bytes, at most {} allowed", options.name,
                                                      bytes, options.max_message_bytes)};
@@ -201,7 +201,7 @@ void StreamSender::Impl::take_queued() {
 Status StreamSender::Impl::send_some(Link& link) {
   std::size_t end = sent;
   for (std::size_t bytes = 0; end < window.size() && bytes < kBatchBytes; ++end)
-    bytes += window[end].body.size() + kHeaderBytes;
+    bytes += window[end].bytes() + kHeaderBytes;
   const std::uint64_t last = first + end - 1;
   {
     // Before it is tried: what an attempt that fails had sent may arrive.
@@ -215,7 +215,7 @@ Status StreamSender::Impl::send_some(Link& link) {
     const StreamMessage& message = window[sent];
     const StreamPrefix prefix{first + sent, message.head};
     const std::span<const std::byte> parts[] = {std::as_bytes(std::span(&prefix, 1)), message.body};
-    TROUPE_TRY(link.queue(FrameKind::kData, parts, options.stall_timeout));
+    TROUPE_TRY(link.queue(FrameKind::kData, parts, options.stall_timeout, message.lent.get()));
   }
   TROUPE_TRY(link.flush(options.stall_timeout));
   progress = clock.now();
@@ -242,7 +242,7 @@ Status StreamSender::Impl::settle(std::uint64_t delivered) {
   const std::size_t count = delivered + 1 - first;
   std::size_t bytes = 0;
   for (std::size_t i = 0; i < count; ++i) {
-    bytes += window.front().body.size();
+    bytes += window.front().bytes();
     window.pop_front();
   }
   first += count;

@@ -85,6 +85,14 @@ class Links final : public Peers {
     return senders_.at({node(static_cast<int>(member)), kGroupLane})->send({.body = frame->bytes(), .owner = frame});
   }
 
+  Status lend(std::uint32_t member, std::span<const std::byte> head, std::shared_ptr<const LentBytes> body) override {
+    TROUPE_ASSIGN(messages::FrameBuffer buffer, frames_.allocate(head.size()));
+    std::memcpy(buffer.bytes().data(), head.data(), head.size());
+    auto frame = std::make_shared<messages::Frame>(std::move(buffer).freeze(head.size()));
+    return senders_.at({node(static_cast<int>(member)), kGroupLane})
+        ->send({.body = frame->bytes(), .owner = frame, .lent = std::move(body)});
+  }
+
   void deliver_to(std::function<void(PeerMessage)> receiver) override {
     const std::lock_guard lock(mutex_);
     receiver_ = std::move(receiver);

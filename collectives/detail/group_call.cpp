@@ -25,6 +25,8 @@ void unpack(const std::uint16_t* values, std::size_t count, float* out) {
   for (std::size_t i = 0; i < count; ++i) out[i] = std::bit_cast<float>(static_cast<std::uint32_t>(values[i]) << 16);
 }
 
+bool is_send(const Step& step) { return step.kind == Step::Kind::kSendInput || step.kind == Step::Kind::kSendResult; }
+
 }  // namespace
 
 GroupCall::GroupCall(const GroupContext& context, CallPlace place, Call call, double weight, SteadyTime deadline,
@@ -42,7 +44,8 @@ GroupCall::GroupCall(const GroupContext& context, CallPlace place, Call call, do
       known_(static_cast<std::size_t>(view_.size)),
       values_(static_cast<std::size_t>(view_.size)),
       received_(static_cast<std::size_t>(view_.size)),
-      sent_to_(static_cast<std::size_t>(view_.size)) {
+      sent_to_(static_cast<std::size_t>(view_.size)),
+      bytes_to_send_(static_cast<std::size_t>(view_.size)) {
   const bool unread = reduces() && call_.op == ReduceOp::kMean && weight_ == 0;
   const bool speaks = call_.kind != CallKind::kBroadcast || call_.root == view_.rank;
   const auto own = static_cast<std::size_t>(view_.rank);
@@ -90,8 +93,25 @@ Status GroupCall::advance() {
     if (down == Progress::kBlocked) return {};
     down_ = false;
   }
+  take_back();
   complete_ = true;
   return {};
+}
+
+void GroupCall::end() {
+  local_work_.reset();
+  take_back();
+}
+
+void GroupCall::take_back() {
+  for (const std::shared_ptr<LentBytes>& lent : lent_) {
+    if (lent.use_count() > 1) {
+      lent->take_back();
+    } else {
+      lent->with([](auto) {});  // the carrier needs it no more: what it read, it read before this
+    }
+  }
+  lent_.clear();
 }
 
 Result<GroupCall::Progress> GroupCall::do_local(bool down) {
@@ -115,9 +135,21 @@ Result<GroupCall::Progress> GroupCall::do_local(bool down) {
 
 bool GroupCall::try_send(int rank, MessageHead head, std::span<const std::byte> body) {
   head.index = place_.index;
-  const Status sent = inbox_.send(rank, head, body);
-  if (sent.ok()) return true;
-  unsent_ = sent.error();  // the peer's queue is full, or the way to it is not there yet: later
+  return is_sent(inbox_.send(rank, head, body));
+}
+
+/// Before the rank has got them, nothing that comes for this call overwrites these values, see schedule.hpp.
+bool GroupCall::try_lend(int rank, MessageHead head, std::span<const std::byte> body) {
+  head.index = place_.index;
+  auto lent = std::make_shared<LentBytes>(body);
+  if (!is_sent(inbox_.lend(rank, head, lent))) return false;
+  lent_.push_back(std::move(lent));
+  return true;
+}
+
+bool GroupCall::is_sent(const Status& status) {
+  if (status.ok()) return true;
+  unsent_ = status.error();  // the peer's queue is full, or the way to it is not there yet: later
   return false;
 }
 
@@ -297,7 +329,10 @@ void GroupCall::plan() {
     case CallKind::kBarrier:
       break;
   }
-  for (Step& step : steps_) step.peer = parts_[static_cast<std::size_t>(step.peer)];
+  for (Step& step : steps_) {
+    step.peer = parts_[static_cast<std::size_t>(step.peer)];
+    if (is_send(step)) bytes_to_send_[static_cast<std::size_t>(step.peer)] += step.count * dtype_bytes(call_.wire);
+  }
 }
 
 bool GroupCall::send(const Step& step) {
@@ -316,7 +351,9 @@ bool GroupCall::send(const Step& step) {
     pack(values, step.count, packed_.data());
     body = std::as_bytes(std::span<const std::uint16_t>(packed_));
   }
-  if (!try_send(step.peer, head, body)) return false;
+  const bool lends = !rounds() && bytes_to_send_[peer] >= kCopiedBytes + body.size();
+  if (!(lends ? try_lend(step.peer, head, body) : try_send(step.peer, head, body))) return false;
+  bytes_to_send_[peer] -= body.size();
   ++sent_to_[peer];
   return true;
 }

@@ -23,6 +23,9 @@ constexpr std::size_t kSmallBytes = std::size_t{64} << 10;
 /// Groups of this many ranks and more reduce by the ring where the order of sums is free; smaller ones exchange
 /// directly, which has the same bytes and 2 steps, and is as fast (measured: 4 hosts, 1 to 100 MB).
 constexpr int kRingRanks = 9;
+/// Values are lent to the carrier, and not copied, where this many bytes follow to the same rank: the last ones are
+/// hardly confirmed when the call ends, and would have to be taken back.
+constexpr std::size_t kCopiedBytes = std::size_t{1} << 20;
 
 /// What the rank brings, and where the result goes. In place (all_reduce, broadcast): the same memory.
 struct CallBuffers {
@@ -45,6 +48,9 @@ class GroupCall {
   /// The context must outlive the call; the buffers are touched until complete() or the last advance().
   GroupCall(const GroupContext& context, CallPlace place, Call call, double weight, SteadyTime deadline,
             CallBuffers buffers);
+  ~GroupCall() { end(); }
+  GroupCall(const GroupCall&) = delete;
+  GroupCall& operator=(const GroupCall&) = delete;
 
   const Call& call() const { return call_; }
   CallPlace place() const { return place_; }
@@ -60,7 +66,7 @@ class GroupCall {
   bool is_local() const { return local_work_ != nullptr; }
   void wait_local() { (void)local_work_->wait(); }
   /// It has failed: touches the buffers no more.
-  void end() { local_work_.reset(); }
+  void end();
   /// kShapeMismatch when some ranks have said that they call something else, though not all have spoken.
   Status disagreement() const;
   /// The ranks without which it does not go on: those whose calls are not known yet, then those that owe values.
@@ -92,6 +98,9 @@ class GroupCall {
   bool owes(int rank) const;
   float share(int rank) const { return shares_.empty() ? 1.0f : shares_[static_cast<std::size_t>(rank)]; }
   bool try_send(int rank, MessageHead head, std::span<const std::byte> body);
+  bool try_lend(int rank, MessageHead head, std::span<const std::byte> body);
+  bool is_sent(const Status& status);
+  void take_back();
 
   const GroupContext& context_;
   GroupInbox& inbox_;
@@ -122,6 +131,8 @@ class GroupCall {
   std::vector<std::deque<Arrived>> values_;  // by rank
   std::vector<std::uint64_t> received_;      // messages of values, by rank
   std::vector<std::uint64_t> sent_to_;       // messages of values, by rank
+  std::vector<std::size_t> bytes_to_send_;   // by rank
+  std::vector<std::shared_ptr<LentBytes>> lent_;
   std::vector<std::uint16_t> packed_;
   std::vector<float> rounded_;
 

@@ -118,6 +118,12 @@ Status GroupInbox::send(int rank, MessageHead head, std::span<const std::byte> b
   return peers_.send(view_.members[static_cast<std::size_t>(rank)].id, std::as_bytes(std::span(&head, 1)), body);
 }
 
+Status GroupInbox::lend(int rank, MessageHead head, std::shared_ptr<const LentBytes> body) {
+  head.epoch = view_.epoch;
+  return peers_.lend(view_.members[static_cast<std::size_t>(rank)].id, std::as_bytes(std::span(&head, 1)),
+                     std::move(body));
+}
+
 bool GroupInbox::note_failure(const FailedNote& note) {
   news_ = true;
   changed_.notify_all();

@@ -85,6 +85,7 @@ class GroupInbox {
 
   /// Sends to a rank of this epoch. Errors: as of Peers::send().
   Status send(int rank, MessageHead head, std::span<const std::byte> body);
+  Status lend(int rank, MessageHead head, std::shared_ptr<const LentBytes> body);
 
   // Any thread.
 

@@ -364,6 +364,28 @@ TEST_F(Lanes, WhatARoleMayNotSendIsDroppedAndCountedAndTheConnectionStays) {
   EXPECT_EQ(leader->ears.lost("worker") + worker->ears.lost("chief"), 0u);
 }
 
+TEST_F(Lanes, MessagesOfAGroupTravelWithWhatIsLentToThem) {
+  plan.roles[0].group = true;
+  const auto leader = chief();
+  const auto one = node("one", {"actor"}, leader->network->address());
+  const auto two = node("two", {"actor"}, leader->network->address());
+  one->network->know({two->as("two", 1)});
+  two->network->know({one->as("one", 1)});
+  std::vector<std::byte> values(300'000);
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<std::byte>(i % 251);
+  auto head = pool.allocate(32).value();
+  std::ranges::fill(head.bytes(), std::byte{7});
+  const auto lent = std::make_shared<LentBytes>(values);
+  one->network->send("two", GroupMessage{0, 0, 1, std::move(head).freeze(32), lent});
+  ASSERT_TRUE(eventually([&] { return two->ears.all<GroupMessage>("one").size() == 1; }, kPatience));
+  const GroupMessage message = two->ears.all<GroupMessage>("one").front();
+  EXPECT_EQ(message.lent, nullptr);
+  const std::span<const std::byte> bytes = message.frame.bytes();
+  ASSERT_EQ(bytes.size(), 300'032u);
+  EXPECT_TRUE(std::ranges::all_of(bytes.first(32), [](std::byte byte) { return byte == std::byte{7}; }));
+  EXPECT_TRUE(std::ranges::equal(bytes.subspan(32), values));
+}
+
 TEST_F(Lanes, WhoSendsOnlyNonsenseIsShutOutAndNobodyElseNotices) {
   const auto leader = chief();
   const auto good = node("good", {"actor"}, leader->network->address());

@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include <troupe/core/check.hpp>
 #include <troupe/tests/actors/simulation_impl.hpp>
 
 namespace troupe::actors::testing {
@@ -120,6 +121,7 @@ void Simulation::deliver(Process& to, const std::string& from, RemoteMessage mes
   } else if (const auto* marker = std::get_if<MarkerMessage>(&message)) {
     caf::anon_send(to.hands, marker_atom::value, from, marker->cut);
   } else if (auto* group = std::get_if<GroupMessage>(&message)) {
+    TROUPE_CHECK(group->lent == nullptr, "the simulation's collectives are too small to lend anything");
     to.groups.deliver(from, std::move(*group));
   } else {
     to.routes.deliver(from, std::move(message));

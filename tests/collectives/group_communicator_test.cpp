@@ -4,7 +4,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
+#include <cstring>
 
 #include <troupe/collectives/detail/group_hosts.hpp>
 #include <troupe/collectives/detail/group_message.hpp>
@@ -405,6 +407,80 @@ TEST_F(GroupTest, AFullQueueIsTriedAgain) {
     ASSERT_TRUE(communicator.all_reduce(x, ReduceOp::kSum, {.name = "x"})->wait().ok());
     EXPECT_EQ(x[0], 9);
   });
+}
+
+TEST_F(GroupTest, ValuesAreLentOnlyUntilTheCallIsOver) {
+  make(3);
+  for (const std::uint32_t id : {0u, 1u, 2u}) network_.delay(id, 20ms);  // what is lent is read as late as can be
+  run(1, first(3), [&](int rank, Communicator& communicator) {
+    std::vector<float> sums = numbers(rank, kLarge);
+    ASSERT_TRUE(communicator.all_reduce(sums, ReduceOp::kSum, {.name = "x"})->wait().ok());
+    const std::vector<float> sums_before = sums;
+    std::ranges::fill(sums, -1.0F);
+    std::vector<float> shared = numbers(1, kLarge);
+    if (rank != 1) std::ranges::fill(shared, 0.0F);
+    ASSERT_TRUE(communicator.broadcast(shared, 1, {.name = "y"})->wait().ok());
+    const std::vector<float> shared_before = shared;
+    std::ranges::fill(shared, -1.0F);
+    std::vector<float> row = numbers(rank, kLarge);
+    std::vector<float> rows(3 * kLarge);
+    ASSERT_TRUE(communicator.all_gather(row, rows, {.name = "z"})->wait().ok());
+    std::ranges::fill(row, -1.0F);
+    const std::vector<float> rows_before = rows;
+    std::ranges::fill(rows, -1.0F);
+    ASSERT_TRUE(communicator.barrier({.name = "b"})->wait().ok());
+    EXPECT_EQ(shared_before, numbers(1, kLarge));
+    for (std::size_t i = 0; i < kLarge; ++i) ASSERT_EQ(sums_before[i], static_cast<float>((i * 7 + 3) % 101) * 6);
+    for (int from = 0; from < 3; ++from) {
+      const auto begin = rows_before.begin() + from * static_cast<std::ptrdiff_t>(kLarge);
+      const std::vector<float> theirs = numbers(from, kLarge);
+      EXPECT_TRUE(std::equal(theirs.begin(), theirs.end(), begin)) << "row " << from;
+    }
+  });
+}
+
+/// Keeps what is lent to it, for ever.
+class KeepingPeers final : public Peers {
+ public:
+  explicit KeepingPeers(std::unique_ptr<Peers> inner) : inner_(std::move(inner)) {}
+  Status send(std::uint32_t member, std::span<const std::byte> head, std::span<const std::byte> body) override {
+    return inner_->send(member, head, body);
+  }
+  Status lend(std::uint32_t, std::span<const std::byte>, std::shared_ptr<const LentBytes> body) override {
+    kept.push_back(std::move(body));
+    return {};
+  }
+  void deliver_to(std::function<void(PeerMessage)> receiver) override { inner_->deliver_to(std::move(receiver)); }
+
+  std::vector<std::shared_ptr<const LentBytes>> kept;
+
+ private:
+  const std::unique_ptr<Peers> inner_;
+};
+
+TEST_F(GroupTest, ACallThatFailsTakesItsValuesBack) {
+  make(2);
+  members_[0].reset();
+  auto keeping = std::make_unique<KeepingPeers>(std::move(ends_[0]));
+  const KeepingPeers& peers = *keeping;
+  ends_[0] = std::move(keeping);
+  members_[0] = make_group_communicator(*ends_[0], 0, {});
+  run(1, first(2), [&](int rank, Communicator& communicator) {
+    std::vector<float> mine = numbers(rank, kLarge);
+    EXPECT_FALSE(communicator.all_reduce(mine, ReduceOp::kSum, {.name = "x", .timeout = 500ms})->wait().ok());
+    std::ranges::fill(mine, -1.0F);
+  });
+  ASSERT_GT(peers.kept.size(), 0u);
+  const std::vector<float> inputs = numbers(0, kLarge);
+  const std::vector<float> sums = numbers(2, kLarge);  // 3 times rank 0's, as the sum of both ranks'
+  for (const auto& lent : peers.kept) {
+    std::vector<float> values(lent->size() / sizeof(float));
+    lent->with([&](std::span<const std::byte> bytes) { std::memcpy(values.data(), bytes.data(), bytes.size()); });
+    const auto has = [&](const std::vector<float>& all) {
+      return std::search(all.begin(), all.end(), values.begin(), values.end()) != all.end();
+    };
+    EXPECT_TRUE(has(inputs) || has(sums)) << "they have been freed or overwritten";
+  }
 }
 
 TEST_F(GroupTest, WhoLeavesAfterACallDoesNotBreakItForTheOthers) {

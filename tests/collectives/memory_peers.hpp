@@ -58,7 +58,8 @@ class MemoryNetwork {
   class End;
   using Time = std::chrono::steady_clock::time_point;
 
-  Status send(std::uint32_t from, std::uint32_t to, std::span<const std::byte> head, std::span<const std::byte> body);
+  Status send(std::uint32_t from, std::uint32_t to, std::span<const std::byte> head, std::span<const std::byte> body,
+              std::shared_ptr<const LentBytes> lent);
 
   mutable std::mutex mutex_;
   std::map<std::uint32_t, End*> ends_;
@@ -87,7 +88,10 @@ class MemoryNetwork::End final : public Peers {
   }
 
   Status send(std::uint32_t member, std::span<const std::byte> head, std::span<const std::byte> body) override {
-    return network_.send(id_, member, head, body);
+    return network_.send(id_, member, head, body, nullptr);
+  }
+  Status lend(std::uint32_t member, std::span<const std::byte> head, std::shared_ptr<const LentBytes> body) override {
+    return network_.send(id_, member, head, {}, std::move(body));
   }
   void deliver_to(std::function<void(PeerMessage)> receiver) override {
     std::unique_lock lock(mutex_);
@@ -96,9 +100,10 @@ class MemoryNetwork::End final : public Peers {
     changed_.wait(lock, [&] { return !delivering_; });
   }
 
-  void put(std::uint32_t from, std::shared_ptr<std::vector<std::byte>> bytes, Duration delay) {
+  void put(std::uint32_t from, std::shared_ptr<std::vector<std::byte>> bytes, std::shared_ptr<const LentBytes> lent,
+           Duration delay) {
     const std::lock_guard lock(mutex_);
-    queue_.push_back({std::chrono::steady_clock::now() + delay, from, std::move(bytes)});
+    queue_.push_back({std::chrono::steady_clock::now() + delay, from, std::move(bytes), std::move(lent)});
     changed_.notify_all();
   }
   void stop(bool stopped) {
@@ -112,6 +117,7 @@ class MemoryNetwork::End final : public Peers {
     Time due;
     std::uint32_t from = 0;
     std::shared_ptr<std::vector<std::byte>> bytes;
+    std::shared_ptr<const LentBytes> lent;
   };
 
   void run() {
@@ -129,6 +135,12 @@ class MemoryNetwork::End final : public Peers {
       const auto receiver = receiver_;
       delivering_ = true;
       lock.unlock();
+      if (queued.lent) {  // as late as can be
+        queued.lent->with([&](std::span<const std::byte> lent) {
+          queued.bytes->insert(queued.bytes->end(), lent.begin(), lent.end());
+        });
+        queued.lent.reset();
+      }
       receiver({queued.from, *queued.bytes, queued.bytes});
       lock.lock();
       delivering_ = false;
@@ -161,8 +173,9 @@ inline void MemoryNetwork::stop(std::uint32_t id, bool stopped) {
 }
 
 inline Status MemoryNetwork::send(std::uint32_t from, std::uint32_t to, std::span<const std::byte> head,
-                                  std::span<const std::byte> body) {
-  if (head.size() + body.size() > Peers::kMaxMessageBytes) {
+                                  std::span<const std::byte> body, std::shared_ptr<const LentBytes> lent) {
+  const std::size_t size = head.size() + body.size() + (lent ? lent->size() : 0);
+  if (size > Peers::kMaxMessageBytes) {
     return Error{Code::kInvalidArgument, "peers: message too long"};
   }
   const std::lock_guard lock(mutex_);
@@ -176,8 +189,8 @@ inline Status MemoryNetwork::send(std::uint32_t from, std::uint32_t to, std::spa
   auto bytes = std::make_shared<std::vector<std::byte>>(head.begin(), head.end());
   bytes->insert(bytes->end(), body.begin(), body.end());
   ++messages_;
-  bytes_ += bytes->size();
-  end->second->put(from, std::move(bytes), delays_[to]);
+  bytes_ += size;
+  end->second->put(from, std::move(bytes), std::move(lent), delays_[to]);
   return {};
 }
 

@@ -52,6 +52,13 @@ inline StreamMessage make_message(std::uint64_t number, std::size_t bytes = 0) {
   return message;
 }
 
+/// The same message, whose bytes from `begin` on are lent.
+inline StreamMessage lend_from(std::size_t begin, StreamMessage message) {
+  message.lent = std::make_shared<LentBytes>(message.body.subspan(begin));
+  message.body = message.body.first(begin);
+  return message;
+}
+
 /// What arrived: expects 1, 2, 3, ... with the bodies of make_message().
 class Ledger {
  public:

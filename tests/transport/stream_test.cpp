@@ -55,12 +55,45 @@ TEST_F(StreamTest, DeliversExactlyOnceInOrderAcrossAHundredCuts) {
   options.max_messages = 40;
   make_sender(std::move(options));
   std::uint64_t number = 0;
-  while (fates_left() > 0) send(make_message(++number, rng.below(4) == 0 ? rng.below(150'000) : rng.below(200)));
+  while (fates_left() > 0) {
+    StreamMessage message = make_message(++number, rng.below(4) == 0 ? rng.below(150'000) : rng.below(200));
+    if (number % 2 == 0) message = lend_from(rng.below(message.body.size() + 1), std::move(message));
+    send(message);
+  }
   EXPECT_TRUE(arrived(number)) << ledger_.wrong() << sender_->stats().last_error << receiver_->stats().last_error;
   EXPECT_EQ(receiver_->stats().delivered, number);
   EXPECT_EQ(receiver_->stats().sessions, 1u);
   EXPECT_GT(sender_->stats().resent, 0u);
   EXPECT_GT(sender_->stats().connections, 60u);
+}
+
+TEST_F(StreamTest, WhatIsTakenBackArrivesAsItWas) {
+  std::atomic<bool> road = false;
+  const EndsFirst ends_first{this};
+  auto options = sender_options();
+  options.max_message_bytes = 100'000;
+  options.connect = [&](std::stop_token stop) -> Result<std::unique_ptr<Link>> {
+    if (!road) return Error{Code::kUnavailable, "no road"};
+    return connect(std::move(stop));
+  };
+  make_receiver();
+  make_sender(std::move(options));
+  std::vector<std::byte> values(100'000);
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = pattern(1, i);
+  StreamMessage message = make_message(1);
+  const auto lent = std::make_shared<LentBytes>(values);
+  message.lent = lent;
+  ASSERT_TRUE(sender_->send(message).ok());
+  EXPECT_EQ(sender_->stats().bytes, 100'000u);
+  message.body = std::span(values).first(1);
+  EXPECT_FALSE(sender_->send(message).ok()) << "one byte too many";
+  message = {};
+  lent->take_back();
+  values.assign(values.size(), std::byte{0});
+  road = true;
+  EXPECT_TRUE(arrived(1)) << ledger_.wrong();
+  EXPECT_TRUE(eventually([&] { return sender_->stats().bytes == 0; }, kPatience));
+  EXPECT_EQ(lent.use_count(), 1) << "acknowledged, and so forgotten";
 }
 
 TEST_F(StreamTest, TellsWhenItIsDownAndWhy) {
