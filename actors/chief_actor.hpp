@@ -170,6 +170,7 @@ class ChiefActor final : public caf::event_based_actor {
   std::string over_ = "stopped";  ///< for the journal, once the nodes are told of the end
   bool ended_ = false;
   bool stopping_ = false;
+  std::optional<Error> failed_since_end_;  ///< an instance that the last cut needs: the answer to every cut
   std::set<std::string> leaving_;  ///< nodes that may not have heard of the end yet
 };
 

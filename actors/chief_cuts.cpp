@@ -27,6 +27,7 @@ void ChiefActor::begin_cut(std::optional<caf::response_promise> promise, Duratio
 }
 
 void ChiefActor::order_cut() {
+  if (failed_since_end_) return end_cut(failed_since_end_);
   // Without one of them it would be no cut of the whole: wait for instances that are coming up, within the deadline.
   for (const Instance& instance : instances_) {
     if (instance.state == State::kUp || instance.state == State::kQuarantined || instance.elastic) continue;

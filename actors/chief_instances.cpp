@@ -144,7 +144,13 @@ void ChiefActor::introduce(const Instance& instance) {
 }
 
 void ChiefActor::went_down(Instance& instance, const Error& error, bool with_its_node) {
-  if (ended_) return;
+  if (ended_) {
+    if (with_its_node || instance.elastic || failed_since_end_) return;
+    // Nobody starts it again, so no later cut would be one of the whole.
+    failed_since_end_ = Error{error.code, "cut: " + error.message};
+    if (cut_ && cut_->ordered && !cut_->captured) end_cut(failed_since_end_);
+    return;
+  }
   const bool was_up = instance.state == State::kUp;
   instance.state = State::kWaitingForNode;
   instance.error = error.message;
