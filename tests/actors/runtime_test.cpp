@@ -372,6 +372,55 @@ TEST(Runtime, ACutThatSomebodyHoldsUpFailsNamingIt) {
   release->store(true);
 }
 
+/// Fails so long after it is told to.
+class FailsWhenTold final : public Role {
+ public:
+  struct Told {
+    std::atomic<bool> to_fail{false};
+    std::atomic<bool> fails{false};
+    Duration after{};
+  };
+  explicit FailsWhenTold(std::shared_ptr<Told> told) : told_(std::move(told)) {}
+  Result<Progress> step(RoleContext&) override {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    if (!told_->to_fail) return Progress::kMore;
+    std::this_thread::sleep_for(told_->after);
+    told_->fails = true;
+    return Error{Code::kInternal, "told to fail"};
+  }
+
+ private:
+  const std::shared_ptr<Told> told_;
+};
+
+TEST(Runtime, ACutAfterTheEndNamesWhoHasFailedSince) {
+  for (const bool in_the_cut : {false, true}) {
+    SCOPED_TRACE(in_the_cut ? "in the middle of the cut" : "before the cut");
+    auto told = std::make_shared<FailsWhenTold::Told>();
+    if (in_the_cut) told->after = std::chrono::milliseconds(300);
+    Topology topology = counting(1, 10, 1, std::make_shared<Collected>());
+    RoleSpec bystander;
+    bystander.name = "bystander";
+    bystander.execution = Execution::kThread;
+    bystander.make = factory([told](const RoleIdentity&) { return std::make_unique<FailsWhenTold>(told); });
+    topology.roles.push_back(bystander);
+    auto runtime = make(std::move(topology), {.write_cut = [](std::shared_ptr<const Cut>) { return Status(); }});
+    ASSERT_EQ(runtime->run(never).value(), Runtime::Ended::kComplete);
+    told->to_fail = true;
+    if (!in_the_cut) {
+      while (!told->fails) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    }
+    const auto begin = std::chrono::steady_clock::now();
+    for (int again = 0; again < 2; ++again) {
+      const auto cut = runtime->checkpoint();
+      ASSERT_FALSE(cut.ok());
+      EXPECT_EQ(cut.error().message, "cut: bystander: told to fail");
+    }
+    EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(5));
+  }
+}
+
 // ---- request channels
 // ------------------------------------------------------------------------------------------------
 
