@@ -146,9 +146,15 @@ void ChiefActor::introduce(const Instance& instance) {
 void ChiefActor::went_down(Instance& instance, const Error& error, bool with_its_node) {
   if (ended_) {
     if (with_its_node || instance.elastic || failed_since_end_) return;
-    // Nobody starts it again, so no later cut would be one of the whole.
-    failed_since_end_ = Error{error.code, "cut: " + error.message};
-    if (cut_ && cut_->ordered && !cut_->captured) end_cut(failed_since_end_);
+    // Nobody starts it again: cuts are without it where a run may be, else none would be one of the whole.
+    Error failed{error.code, "cut: " + error.message};
+    if (instance.spec->restart.quarantine) {
+      instance.state = State::kQuarantined;
+      failed.code = Code::kUnavailable;  // try again
+    } else {
+      failed_since_end_ = failed;
+    }
+    if (cut_ && cut_->ordered && !cut_->captured) end_cut(std::move(failed));
     return;
   }
   const bool was_up = instance.state == State::kUp;

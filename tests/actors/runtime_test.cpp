@@ -421,6 +421,26 @@ TEST(Runtime, ACutAfterTheEndNamesWhoHasFailedSince) {
   }
 }
 
+TEST(Runtime, ACutAfterTheEndIsWithoutWhoMayBeMissing) {
+  auto told = std::make_shared<FailsWhenTold::Told>();
+  told->after = std::chrono::milliseconds(300);
+  Topology topology = counting(1, 10, 1, std::make_shared<Collected>());
+  RoleSpec bystander;
+  bystander.name = "bystander";
+  bystander.execution = Execution::kThread;
+  bystander.restart.quarantine = true;
+  bystander.make = factory([told](const RoleIdentity&) { return std::make_unique<FailsWhenTold>(told); });
+  topology.roles.push_back(bystander);
+  auto runtime = make(std::move(topology), {.write_cut = [](std::shared_ptr<const Cut>) { return Status(); }});
+  ASSERT_EQ(runtime->run(never).value(), Runtime::Ended::kComplete);
+  told->to_fail = true;
+  const auto cut = runtime->checkpoint();
+  ASSERT_FALSE(cut.ok());
+  EXPECT_EQ(cut.error().code, Code::kUnavailable) << "so that it is tried again";
+  EXPECT_EQ(cut.error().message, "cut: bystander: told to fail");
+  EXPECT_TRUE(runtime->checkpoint().ok());
+}
+
 // ---- request channels
 // ------------------------------------------------------------------------------------------------
 
