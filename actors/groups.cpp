@@ -17,18 +17,13 @@ class Groups::Rank final : public collectives::Peers {
   Rank(Groups& groups, Group& group, std::uint32_t index) : groups_(groups), group_(group), index_(index) {}
 
   Status send(std::uint32_t member, std::span<const std::byte> head, std::span<const std::byte> body) override {
-    TROUPE_ASSIGN(messages::FrameBuffer buffer, groups_.pool_.allocate(head.size() + body.size()));
-    std::byte* const to = buffer.bytes().data();
-    std::memcpy(to, head.data(), head.size());
-    if (!body.empty()) std::memcpy(to + head.size(), body.data(), body.size());
-    return pass_on({.from = index_, .to = member, .frame = std::move(buffer).freeze(head.size() + body.size())});
+    TROUPE_ASSIGN(messages::Frame frame, groups_.frame_of(head, body));
+    return pass_on({.from = index_, .to = member, .frame = std::move(frame)});
   }
 
   Status lend(std::uint32_t member, std::span<const std::byte> head, std::shared_ptr<const LentBytes> body) override {
-    TROUPE_ASSIGN(messages::FrameBuffer buffer, groups_.pool_.allocate(head.size()));
-    std::memcpy(buffer.bytes().data(), head.data(), head.size());
-    return pass_on(
-        {.from = index_, .to = member, .frame = std::move(buffer).freeze(head.size()), .lent = std::move(body)});
+    TROUPE_ASSIGN(messages::Frame frame, groups_.frame_of(head, {}));
+    return pass_on({.from = index_, .to = member, .frame = std::move(frame), .lent = std::move(body)});
   }
 
   void deliver_to(std::function<void(collectives::PeerMessage)> receiver) override {
@@ -204,17 +199,12 @@ bool Groups::hand_over(Group& group, const std::string& from, const GroupMessage
   return true;
 }
 
-/// As it arrives over a network.
-Result<messages::Frame> Groups::whole(GroupMessage message) {
-  if (!message.lent) return std::move(message.frame);
-  const std::span<const std::byte> head = message.frame.bytes();
-  const std::size_t bytes = head.size() + message.lent->size();
-  TROUPE_ASSIGN(messages::FrameBuffer buffer, pool_.allocate(bytes));
-  std::memcpy(buffer.bytes().data(), head.data(), head.size());
-  message.lent->with([&](std::span<const std::byte> lent) {
-    std::memcpy(buffer.bytes().data() + head.size(), lent.data(), lent.size());
-  });
-  return std::move(buffer).freeze(bytes);
+Result<messages::Frame> Groups::frame_of(std::span<const std::byte> head, std::span<const std::byte> body) {
+  TROUPE_ASSIGN(messages::FrameBuffer buffer, pool_.allocate(head.size() + body.size()));
+  std::byte* const to = buffer.bytes().data();
+  std::memcpy(to, head.data(), head.size());
+  if (!body.empty()) std::memcpy(to + head.size(), body.data(), body.size());
+  return std::move(buffer).freeze(head.size() + body.size());
 }
 
 Status Groups::send(Group& group, GroupMessage message) {
@@ -238,9 +228,12 @@ Status Groups::send(Group& group, GroupMessage message) {
     return {};
   }
   if (!rank) return Error{Code::kUnavailable, fmt::format("group {}: member {} has ended", group.role, message.to)};
-  const std::uint32_t from = message.from;
-  TROUPE_ASSIGN(messages::Frame frame, whole(std::move(message)));
-  rank->receive(from, std::move(frame));
+  if (message.lent) {  // as it would arrive over a network
+    TROUPE_ASSIGN(message.frame, message.lent->with([&](std::span<const std::byte> lent) {
+      return frame_of(message.frame.bytes(), lent);
+    }));
+  }
+  rank->receive(message.from, std::move(message.frame));
   return {};
 }
 

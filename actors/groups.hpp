@@ -59,7 +59,8 @@ class Groups {
   bool hand_over(Group& group, const std::string& from, const GroupMessage& message);
   /// To a member of the group, wherever it is. Errors: as Peers::send().
   Status send(Group& group, GroupMessage message);
-  Result<messages::Frame> whole(GroupMessage message);
+  /// A copy of both, one after the other. Errors: as of the pool.
+  Result<messages::Frame> frame_of(std::span<const std::byte> head, std::span<const std::byte> body);
 
   const Topology& topology_;
   const std::string node_;

@@ -76,21 +76,21 @@ class Links final : public Peers {
   }
 
   Status send(std::uint32_t member, std::span<const std::byte> head, std::span<const std::byte> body) override {
+    return post(member, head, body, nullptr);
+  }
+  Status lend(std::uint32_t member, std::span<const std::byte> head, std::shared_ptr<const LentBytes> body) override {
+    return post(member, head, {}, std::move(body));
+  }
+  Status post(std::uint32_t member, std::span<const std::byte> head, std::span<const std::byte> body,
+              std::shared_ptr<const LentBytes> lent) {
     // As the nodes of a run do it (actors/groups.cpp): in a frame of a pool, since fresh memory costs as much as TLS.
     TROUPE_ASSIGN(messages::FrameBuffer buffer, frames_.allocate(head.size() + body.size()));
     std::byte* const to = buffer.bytes().data();
     std::memcpy(to, head.data(), head.size());
     if (!body.empty()) std::memcpy(to + head.size(), body.data(), body.size());
     auto frame = std::make_shared<messages::Frame>(std::move(buffer).freeze(head.size() + body.size()));
-    return senders_.at({node(static_cast<int>(member)), kGroupLane})->send({.body = frame->bytes(), .owner = frame});
-  }
-
-  Status lend(std::uint32_t member, std::span<const std::byte> head, std::shared_ptr<const LentBytes> body) override {
-    TROUPE_ASSIGN(messages::FrameBuffer buffer, frames_.allocate(head.size()));
-    std::memcpy(buffer.bytes().data(), head.data(), head.size());
-    auto frame = std::make_shared<messages::Frame>(std::move(buffer).freeze(head.size()));
     return senders_.at({node(static_cast<int>(member)), kGroupLane})
-        ->send({.body = frame->bytes(), .owner = frame, .lent = std::move(body)});
+        ->send({.body = frame->bytes(), .owner = frame, .lent = std::move(lent)});
   }
 
   void deliver_to(std::function<void(PeerMessage)> receiver) override {

@@ -138,7 +138,8 @@ bool GroupCall::try_send(int rank, MessageHead head, std::span<const std::byte> 
   return is_sent(inbox_.send(rank, head, body));
 }
 
-/// Before the rank has got them, nothing that comes for this call overwrites these values, see schedule.hpp.
+/// In every schedule values that were sent are overwritten only by a result that needs them, and so not before the rank
+/// has got them.
 bool GroupCall::try_lend(int rank, MessageHead head, std::span<const std::byte> body) {
   head.index = place_.index;
   auto lent = std::make_shared<LentBytes>(body);
