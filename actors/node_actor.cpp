@@ -368,7 +368,8 @@ void NodeActor::spawn_instance(const Control& order) {
                       options_.directory.empty() ? std::filesystem::path() : options_.directory / name,
                       order.resume,
                       options_.run_directory,
-                      options_.groups->join(id.role, id.index)};
+                      options_.groups->join(id.role, id.index),
+                      options_.network != nullptr ? options_.network->frame_memory() : nullptr};
   options.number = id.number;
   options.topology = options_.topology;
   options.clock = options_.clock;

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <iterator>
 #include <limits>
 #include <utility>
 
@@ -22,6 +24,10 @@ using transport::Link;
 constexpr Duration kDialTimeout = std::chrono::seconds(3);
 /// Lanes to be ended; beyond, an outgoing one is ended by whoever drops it.
 constexpr std::size_t kTasksMax = 1024;
+/// Frames that came back are also taken in when a peer gets no more of them, so that their memory can be used again.
+constexpr Duration kTakeBackEvery = std::chrono::milliseconds(50);
+
+bool nothing_lent(const std::shared_ptr<transport::SharedSender>& sender) { return sender->stats().lent_bytes == 0; }
 
 }  // namespace
 
@@ -32,6 +38,11 @@ NodeNetwork::~NodeNetwork() { stop(); }
 
 Result<std::unique_ptr<NodeNetwork>> NodeNetwork::make(NodeNetworkOptions options) {
   auto impl = std::make_unique<Impl>(std::move(options));
+  if (auto memory = LendableMemory::make(); memory.ok()) {
+    impl->memory = std::move(memory).value();
+  } else {
+    log::warn("{}: frames are copied on their way to other nodes of this host", memory.error().message);
+  }
   TROUPE_TRY(impl->listen());
   return std::unique_ptr<NodeNetwork>(new NodeNetwork(std::move(impl)));
 }
@@ -48,6 +59,8 @@ Status NodeNetwork::Impl::listen() {
 }
 
 const transport::Address& NodeNetwork::address() const { return impl_->listener->address(); }
+
+std::shared_ptr<LendableMemory> NodeNetwork::frame_memory() const { return impl_->memory; }
 
 void NodeNetwork::start(NetworkEvents events) {
   impl_->events = std::move(events);
@@ -95,6 +108,8 @@ void NodeNetwork::stop() {
     peer->closed = true;
     const auto out = std::exchange(peer->out, {});
     const auto in = std::exchange(peer->in, {});
+    Impl::retire_memory(*peer);
+    std::ranges::move(peer->former_out, std::back_inserter(impl_->still_lent));
     lock.unlock();
     for (const auto& lane : out) {
       if (lane) lane->stop();
@@ -141,9 +156,15 @@ void NodeNetwork::Impl::drop(std::shared_ptr<transport::StreamReceiver> lane) {
 void NodeNetwork::Impl::work() {
   std::unique_lock lock(mutex);
   for (;;) {
-    changed.wait(lock, [this] { return stopped || !tasks.empty() || !visitors.empty(); });
+    const auto there_is_work = [this] { return stopped || !tasks.empty() || !visitors.empty(); };
+    const bool work = changed.wait_for(lock, kTakeBackEvery, there_is_work);
     if (stopped) return;
-    if (!tasks.empty()) {
+    if (!work) {
+      std::vector<std::shared_ptr<PeerNode>> all;
+      for (const auto& [name, peer] : peers) all.push_back(peer);
+      lock.unlock();
+      for (const auto& peer : all) take_back_frames(*peer);
+    } else if (!tasks.empty()) {
       const std::function<void()> task = std::move(tasks.front());
       tasks.pop_front();
       lock.unlock();
@@ -160,6 +181,12 @@ void NodeNetwork::Impl::work() {
     }
     lock.lock();
   }
+}
+
+void NodeNetwork::Impl::take_back_frames(PeerNode& from) {
+  const std::lock_guard lock(from.mutex);
+  if (from.shared_out != nullptr) (void)from.shared_out->stats();
+  std::erase_if(from.former_out, nothing_lent);
 }
 
 void NodeNetwork::Impl::refuse(const Error& error) {
@@ -256,10 +283,11 @@ void NodeNetwork::Impl::offer_memory(PeerNode& to, bool new_receiver) {
     const std::lock_guard lock(to.mutex);
     if (to.shared_out != nullptr && !new_receiver) return;
   }
-  auto made = transport::SharedSender::make();
+  if (memory == nullptr) return;
+  auto made = transport::SharedSender::make({.memory = memory});
   if (!made.ok()) return log::debug("no shared memory: {}", made.error().message);
-  std::shared_ptr<transport::SharedSender> memory = std::move(made).value();
-  auto body = std::make_shared<std::string>(pack_offer(memory->offer()));
+  std::shared_ptr<transport::SharedSender> sender = std::move(made).value();
+  auto body = std::make_shared<std::string>(pack_offer(sender->offer()));
   transport::StreamMessage message;
   message.head = offer_head();
   message.body = std::as_bytes(std::span(*body));
@@ -267,10 +295,16 @@ void NodeNetwork::Impl::offer_memory(PeerNode& to, bool new_receiver) {
   std::shared_ptr<transport::StreamSender> bulk;
   {
     const std::lock_guard lock(to.mutex);
-    to.shared_out = std::move(memory);
+    retire_memory(to);
+    to.shared_out = std::move(sender);
     bulk = to.out[kBulkLane];
   }
   if (bulk) (void)bulk->send(std::move(message));
+}
+
+/// Lends nothing more to the peer as it was; what it has it may still read. With the peer's lock held.
+void NodeNetwork::Impl::retire_memory(PeerNode& to) {
+  if (to.shared_out != nullptr) to.former_out.push_back(std::exchange(to.shared_out, nullptr));
 }
 
 void NodeNetwork::know(const std::vector<messages::ControlNode>& nodes) {
@@ -293,8 +327,10 @@ void NodeNetwork::know(const std::vector<messages::ControlNode>& nodes) {
                       peer->known->host == found->second.host && peer->known->port == found->second.port;
     if (same || (found == listed.end() && !peer->known)) continue;
     // Another process, or none: what waits for the one before means nothing to it.
-    for (const std::size_t lane : {kUrgentLane, kBulkLane, kGroupLane}) old[lane] = std::exchange(peer->out[lane], nullptr);
-    peer->shared_out.reset();
+    for (const std::size_t lane : {kUrgentLane, kBulkLane, kGroupLane}) {
+      old[lane] = std::exchange(peer->out[lane], nullptr);
+    }
+    Impl::retire_memory(*peer);
     peer->known = found == listed.end() ? std::nullopt : std::optional(found->second);
     lock.unlock();
     for (auto& lane : old) impl_->drop(std::move(lane));
@@ -336,23 +372,22 @@ void NodeNetwork::send(const std::string& node, RemoteMessage message) {
     out.body = std::as_bytes(std::span(*text));
     out.owner = text;
   } else if (frame) {
-    if (lane == kBulkLane && frame.size() >= transport::kSharedSlotBytes) {
-      std::shared_ptr<transport::SharedSender> memory;
-      {
-        const std::lock_guard lock(to->mutex);
-        memory = to->shared_out;
-      }
-      if (memory) {
-        if (const auto reference = memory->place(frame.bytes())) {
-          set_reference(head, *reference);
-          ++impl_->shared;
-        }
-      }
+    auto owner = std::make_shared<messages::Frame>(std::move(frame));
+    out.body = owner->bytes();
+    out.owner = owner;
+  }
+  if (lane == kBulkLane && out.body.size() >= LendableMemory::kLeastBlock) {
+    std::shared_ptr<transport::SharedSender> memory;
+    {
+      const std::lock_guard lock(to->mutex);
+      memory = to->shared_out;
     }
-    if (!has_reference(head)) {
-      auto owner = std::make_shared<messages::Frame>(std::move(frame));
-      out.body = owner->bytes();
-      out.owner = owner;
+    const auto reference = memory ? memory->lend(out.body, out.owner) : std::nullopt;
+    if (reference) {
+      set_reference(head, *reference);
+      out.body = {};
+      out.owner = nullptr;
+      ++impl_->shared;
     }
   }
   out.head = head;

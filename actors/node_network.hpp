@@ -52,6 +52,7 @@ class NodeNetwork final : public Network {
   void start(NetworkEvents events) override;
   void send(const std::string& node, RemoteMessage message) override;
   void know(const std::vector<messages::ControlNode>& nodes) override;
+  std::shared_ptr<LendableMemory> frame_memory() const override;
   void stop() override;
 
   /// Messages that were refused since the start, by the code of the reason.

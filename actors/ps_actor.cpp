@@ -37,7 +37,8 @@ Result<std::unique_ptr<Role>> PsActor::make(const ParameterServerOptions& option
       .max_staleness = options.max_staleness,
       .gradients_per_update =
           options.synchronous ? static_cast<std::size_t>(options.workers - options.backup_workers) : 0,
-      .max_updates = options.updates};
+      .max_updates = options.updates,
+      .memory = identity.frame_memory};
   auto shard = std::make_unique<learner::ParameterShard>(
       served.model, served.plans[static_cast<std::size_t>(identity.index)], shard_options);
   for (std::size_t g = 0; g < served.model->groups.size(); ++g) {

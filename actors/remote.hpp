@@ -10,6 +10,7 @@
 #include <variant>
 
 #include <troupe/core/error.hpp>
+#include <troupe/core/lendable_memory.hpp>
 #include <troupe/core/lent_bytes.hpp>
 #include <troupe/messages/control.hpp>
 #include <troupe/messages/frame.hpp>
@@ -114,6 +115,9 @@ class Network {
   /// nothing that it says counts. A node in the list with a new incarnation is a new process: what waited for the old
   /// one is dropped. Of one with port 0 nothing new is known: what there is stays. The chief says so to all.
   virtual void know(const std::vector<messages::ControlNode>& nodes) = 0;
+
+  /// Where frames are best made: other nodes of this host read them there without a copy. Null: nowhere in particular.
+  virtual std::shared_ptr<LendableMemory> frame_memory() const { return nullptr; }
 
   /// Ends all traffic; no event comes after it has returned. Idempotent.
   virtual void stop() = 0;

@@ -42,6 +42,8 @@ struct RoleIdentity {
   std::filesystem::path run_directory = {};
   /// Its seat in the group of its role; null in a role without one (RoleSpec::group).
   std::shared_ptr<GroupSeat> group = nullptr;
+  /// Where frames of its own pools belong (Network::frame_memory); null: anywhere.
+  std::shared_ptr<LendableMemory> frame_memory = nullptr;
 
   std::string name() const { return count == 1 && index == 0 ? role : role + "-" + std::to_string(index); }
 };

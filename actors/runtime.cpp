@@ -61,6 +61,7 @@ struct Runtime::Impl {
   Impl(Topology topology_in, RuntimeOptions options_in)
       : topology(std::move(topology_in)),
         options(std::move(options_in)),
+        pool({.memory = options.node ? options.node->network->frame_memory() : nullptr}),
         system(configure(config, options.deterministic)),
         clock(system.clock()),
         routes(topology),

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
 
+#include <troupe/messages/detail/finite.hpp>
 #include <troupe/messages/detail/wire.hpp>
 
 namespace troupe::messages {
@@ -16,31 +16,6 @@ std::size_t saturated_bytes(DType dtype, std::span<const std::int64_t> dims, std
   Wide bytes = Wide{dtype_bytes(dtype)} * static_cast<std::uint64_t>(rows);
   for (std::int64_t dim : dims) bytes = std::min(bytes * static_cast<std::uint64_t>(dim), Wide{kMaxColumnBytes} + 1);
   return static_cast<std::size_t>(bytes);
-}
-
-/// A floating-point number is NaN or infinite exactly when all bits of its exponent are set.
-template <typename Bits>
-bool all_finite(std::span<const std::byte> bytes, Bits exponent) {
-  const std::span<const Bits> words{reinterpret_cast<const Bits*>(bytes.data()), bytes.size() / sizeof(Bits)};
-  bool finite = true;
-  for (Bits word : words) finite &= (word & exponent) != exponent;
-  return finite;
-}
-
-bool all_finite(DType dtype, std::span<const std::byte> bytes) {
-  switch (dtype) {
-    case DType::kF32:
-      return all_finite<std::uint32_t>(bytes, 0x7f800000u);
-    case DType::kF64:
-      return all_finite<std::uint64_t>(bytes, 0x7ff0000000000000u);
-    case DType::kBF16:
-      return all_finite<std::uint16_t>(bytes, std::uint16_t{0x7f80});
-    case DType::kI32:
-    case DType::kI64:
-    case DType::kU8:
-      return true;
-  }
-  return true;
 }
 
 Result<TensorSpec> read_spec(schema::TensorSpec::Reader spec, std::string_view where) {

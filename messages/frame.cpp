@@ -83,8 +83,8 @@ struct FramePool::State {
   bool closed = false;  // the pool is gone: nobody will reuse
 };
 
-/// Lives in the first bytes of its own allocation; the frame's bytes follow at a multiple of kAlign, unless they were
-/// adopted: then they are the owner's, and the block is of no pool.
+/// Lives in the first bytes of its own allocation; the frame's bytes follow at a multiple of kAlign, unless they lie in
+/// lendable memory, which others see, or were adopted: then they are the owner's, and the block is of no pool.
 struct FrameBlock {
   std::atomic<std::size_t> references{1};
   std::atomic<const Parsed*> parsed{nullptr};
@@ -93,9 +93,11 @@ struct FrameBlock {
   std::shared_ptr<FramePool::State> pool;  // null while idle, so that idle buffers do not keep their pool alive
   std::shared_ptr<const void> owner;       // of adopted bytes
   const std::byte* adopted = nullptr;
+  LendableArray lendable;
 
   std::byte* data();
-  static FrameBlock* make(std::size_t capacity);
+  /// Null when there is no memory.
+  static FrameBlock* make(std::size_t capacity, LendableMemory* memory = nullptr);
   static void free(FrameBlock* block);
   static void drop(FrameBlock* block);
 };
@@ -104,13 +106,19 @@ namespace {
 constexpr std::size_t kHeader = (sizeof(FrameBlock) + kAlign - 1) / kAlign * kAlign;
 }
 
-std::byte* FrameBlock::data() { return reinterpret_cast<std::byte*>(this) + kHeader; }
+std::byte* FrameBlock::data() {
+  return lendable != nullptr ? lendable.get() : reinterpret_cast<std::byte*>(this) + kHeader;
+}
 
-FrameBlock* FrameBlock::make(std::size_t capacity) {
-  void* memory = std::aligned_alloc(kAlign, kHeader + (capacity + kAlign - 1) / kAlign * kAlign);
-  if (memory == nullptr) return nullptr;
-  auto* block = new (memory) FrameBlock;
+FrameBlock* FrameBlock::make(std::size_t capacity, LendableMemory* memory) {
+  LendableArray lendable;
+  if (memory != nullptr && capacity >= LendableMemory::kLeastBlock) lendable = memory->take(capacity);
+  const std::size_t own = lendable != nullptr ? 0 : (capacity + kAlign - 1) / kAlign * kAlign;
+  void* const place = std::aligned_alloc(kAlign, kHeader + own);
+  if (place == nullptr) return nullptr;
+  auto* block = new (place) FrameBlock;
   block->capacity = capacity;
+  block->lendable = std::move(lendable);
   return block;
 }
 
@@ -149,7 +157,7 @@ FrameBlock* FramePool::State::acquire(std::size_t capacity) {
     if (stats.in_use_bytes + stats.idle_bytes + capacity > options.max_bytes) return nullptr;
     stats.in_use_bytes += capacity;  // reserved before the lock goes, so that the bound holds among threads
   }
-  FrameBlock* block = FrameBlock::make(capacity);
+  FrameBlock* block = FrameBlock::make(capacity, options.memory.get());
   const std::lock_guard lock(mutex);
   if (block == nullptr) {
     stats.in_use_bytes -= capacity;

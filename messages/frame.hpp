@@ -13,6 +13,7 @@
 #include <utility>
 
 #include <troupe/core/error.hpp>
+#include <troupe/core/lendable_memory.hpp>
 
 namespace troupe::messages {
 
@@ -119,6 +120,9 @@ struct FramePoolOptions {
   /// that does not make room, allocate() fails with kUnavailable. It never waits: frames in flight are bounded by the
   /// credits of the channels, so a run that hits the bound has its channels sized wrong and must be told.
   std::size_t max_bytes = std::size_t{2} << 30;
+  /// Where buffers of LendableMemory::kLeastBlock or more lie while it has room, so that other processes of this host
+  /// read their frames without a copy; null: there are none.
+  std::shared_ptr<LendableMemory> memory = nullptr;
 };
 
 struct FramePoolStats {

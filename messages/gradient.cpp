@@ -1,8 +1,8 @@
 #include <troupe/messages/gradient.hpp>
 
 #include <algorithm>
-#include <cstring>
 
+#include <troupe/messages/detail/finite.hpp>
 #include <troupe/messages/detail/wire.hpp>
 #include <troupe/messages/parameters.hpp>
 
@@ -71,47 +71,28 @@ Status check(std::span<const SparseRows> sparse, DType dtype, std::string_view w
   return {};
 }
 
-// Exponent bits that are all ones are infinities and NaNs. Integers, because their maximum is vectorised.
-bool all_finite(std::span<const std::byte> values, DType dtype) {
-  if (dtype == DType::kF32) {
-    std::uint32_t largest = 0;
-    for (std::size_t i = 0; i < values.size(); i += sizeof(std::uint32_t)) {
-      std::uint32_t bits;
-      std::memcpy(&bits, values.data() + i, sizeof(bits));
-      largest = std::max(largest, bits & 0x7fffffffU);
-    }
-    return largest < 0x7f800000U;
-  }
-  std::uint16_t largest = 0;
-  for (std::size_t i = 0; i < values.size(); i += sizeof(std::uint16_t)) {
-    std::uint16_t bits;
-    std::memcpy(&bits, values.data() + i, sizeof(bits));
-    largest = std::max<std::uint16_t>(largest, bits & 0x7fffU);
-  }
-  return largest < 0x7f80U;
-}
-
 bool write_f32(std::span<const float> from, float scale, float* to) {
-  std::uint32_t largest = 0;
+  FiniteF32 check;
   for (std::size_t i = 0; i < from.size(); ++i) {
     const float value = from[i] * scale;
     to[i] = value;
-    largest = std::max(largest, std::bit_cast<std::uint32_t>(value) & 0x7fffffffU);
+    check.see(std::bit_cast<std::uint32_t>(value));
   }
-  return largest < 0x7f800000U;
+  return check.all_finite();
 }
 
 /// Rounds to nearest, ties to even.
 bool write_bf16(std::span<const float> from, float scale, std::uint16_t* to) {
-  std::uint32_t largest = 0;
+  FiniteF32 check;
   for (std::size_t i = 0; i < from.size(); ++i) {
     const auto bits = std::bit_cast<std::uint32_t>(from[i] * scale);
     // A NaN whose bits would overflow when rounded is caught by its own bits.
     const std::uint32_t rounded = (bits + 0x7fffU + (bits >> 16 & 1U)) & 0xffff0000U;
     to[i] = static_cast<std::uint16_t>(rounded >> 16);
-    largest = std::max({largest, bits & 0x7fffffffU, rounded & 0x7fffffffU});
+    check.see(bits);
+    check.see(rounded);
   }
-  return largest < 0x7f800000U;
+  return check.all_finite();
 }
 
 Result<std::unique_ptr<const Parsed>> validate(schema::Envelope::Reader root) {
@@ -142,7 +123,7 @@ Result<std::unique_ptr<const Parsed>> validate(schema::Envelope::Reader root) {
     result->sparse.push_back(rows);
   }
   TROUPE_TRY(check(result->sparse, result->dtype, where));
-  bool finite = all_finite(result->dense, result->dtype);
+  bool finite = all_finite(result->dtype, result->dense);
   for (const SparseRows& table : result->sparse) {
     const std::size_t expected = table.rows.size() * table.columns * dtype_bytes(result->dtype);
     if (table.values.size() != expected) {
@@ -151,7 +132,7 @@ Result<std::unique_ptr<const Parsed>> validate(schema::Envelope::Reader root) {
                                "expected {}",
                                where, table.values.size(), table.rows.size(), table.columns, table.table, expected)};
     }
-    finite = finite && all_finite(table.values, result->dtype);
+    finite = finite && all_finite(result->dtype, table.values);
   }
   if (!finite) return Error{Code::kInvalidArgument, fmt::format("{}: got a value that is not finite", where)};
   return std::unique_ptr<const Parsed>(std::move(result));

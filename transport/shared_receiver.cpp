@@ -2,12 +2,11 @@
 #include <fmt/format.h>
 #include <sys/stat.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <deque>
 #include <mutex>
-#include <vector>
+#include <set>
 
 #include <troupe/transport/detail/shared_protocol.hpp>
 #include <troupe/transport/detail/unix_socket.hpp>
@@ -18,11 +17,8 @@ namespace {
 
 Error corrupt(std::string what) { return {Code::kCorrupt, "shared memory: " + std::move(what)}; }
 
-/// What this end remembers of a slot of the pool.
-struct Slot {
-  std::uint64_t sequence = 0;  ///< of the last payload that touched it
-  bool held = false;
-};
+/// References that may be on their way at once: threads that lend at the same time send in any order.
+constexpr std::uint64_t kMostMissing = 4096;
 
 }  // namespace
 
@@ -30,16 +26,19 @@ struct SharedReceiver::State {
   Status meet_sender();
   Status map(const Descriptor& memory);
   Status check(const SharedReference& reference) const;
+  /// Notes that it was opened. Errors: kCorrupt: it was before.
+  Status take(std::uint64_t sequence);
   void release(const SharedReference& reference);
   void say_released();
 
   std::mutex mutex;  // for everything below; the bytes of the pool are read without it
   Descriptor socket;
   std::string secret;
-  std::uint64_t pool = 0;
+  std::uint64_t id = 0;
   Mapping mapping;  // none until the sender has answered
-  std::vector<Slot> slots;
-  /// What the socket had no room for. At most one for each slot; the next call sends it, and until then the sender has
+  std::uint64_t newest = 0;
+  std::set<std::uint64_t> missing;  // sequences below `newest` that have not come
+  /// What the socket had no room for: no more than is lent. The next call sends it, and until then the sender has
   /// enough of the earlier ones to take in.
   std::deque<Release> unsaid;
   SharedReceiverStats stats;
@@ -54,7 +53,7 @@ Status SharedReceiver::State::meet_sender() {
   if (packet == Packet::kEnded) return Error{Code::kUnavailable, "shared memory: the sender is gone or not Troupe"};
   if (!token_matches(welcome.token, secret, sizeof(Token)))
     return corrupt("the sender does not know the link's secret");
-  pool = welcome.pool;
+  id = welcome.memory;
   return map(memory);
 }
 
@@ -66,47 +65,48 @@ Status SharedReceiver::State::map(const Descriptor& memory) {
     return corrupt(fmt::format("the sender's memory has seals {:#x}, expected {:#x} among them", seals, kNeeded));
   }
   const auto bytes = static_cast<std::size_t>(status.st_size);
-  if (bytes == 0 || bytes % kSharedSlotBytes != 0 || bytes > kSharedPoolMax) {
-    return corrupt(
-        fmt::format("a pool of {} bytes, expected a multiple of {} up to {}", bytes, kSharedSlotBytes, kSharedPoolMax));
+  if (bytes == 0 || bytes % LendableMemory::kGranule != 0 || bytes > LendableMemory::kMost) {
+    return corrupt(fmt::format("a memory of {} bytes, expected a multiple of {} up to {}", bytes,
+                               LendableMemory::kGranule, LendableMemory::kMost));
   }
   Mapping mapped(memory.fd(), bytes, PROT_READ);
   if (!mapped) {
     return Error{Code::kUnavailable,
                  fmt::format("shared memory: cannot map {} bytes: {}", bytes, std::strerror(errno))};
   }
-  slots.resize(bytes / kSharedSlotBytes);
   mapping = std::move(mapped);
   return {};
 }
 
 Status SharedReceiver::State::check(const SharedReference& reference) const {
   const auto& [from, sequence, offset, length] = reference;
-  if (from != pool) return corrupt(fmt::format("reference to pool {:x}, expected {:x}", from, pool));
-  if (offset % kSharedSlotBytes != 0) {
-    return corrupt(fmt::format("reference to offset {}, expected a multiple of {}", offset, kSharedSlotBytes));
+  if (from != id) return corrupt(fmt::format("reference to memory {:x}, expected {:x}", from, id));
+  if (offset % LendableMemory::kGranule != 0) {
+    return corrupt(fmt::format("reference to offset {}, expected a multiple of {}", offset, LendableMemory::kGranule));
   }
   if (length == 0 || length > mapping.size() || offset > mapping.size() - length) {
     return corrupt(
         fmt::format("reference to {} bytes at {}, expected some inside of {}", length, offset, mapping.size()));
   }
-  const auto run = std::span(slots).subspan(offset / kSharedSlotBytes, slots_of(length));
-  for (const Slot& slot : run) {
-    if (slot.held) return corrupt(fmt::format("reference to {} bytes at {}, which are still in use", length, offset));
-    if (slot.sequence >= sequence) {
-      return corrupt(
-          fmt::format("stale reference {} to offset {}, expected one after {}", sequence, offset, slot.sequence));
-    }
+  return {};
+}
+
+Status SharedReceiver::State::take(std::uint64_t sequence) {
+  if (sequence <= newest) {
+    if (missing.erase(sequence) > 0) return {};
+    return corrupt(fmt::format("stale reference {}, expected one after {}", sequence, newest));
   }
+  if (sequence - newest > kMostMissing - missing.size()) {
+    return corrupt(fmt::format("reference {} after {}, of which {} are missing", sequence, newest, missing.size()));
+  }
+  while (++newest < sequence) missing.insert(newest);
   return {};
 }
 
 void SharedReceiver::State::release(const SharedReference& reference) {
   const std::lock_guard lock(mutex);
-  const auto run = std::span(slots).subspan(reference.offset / kSharedSlotBytes, slots_of(reference.length));
-  for (Slot& slot : run) slot.held = false;
-  stats.held_bytes -= run.size() * kSharedSlotBytes;
-  unsaid.push_back({reference.sequence, reference.offset});
+  stats.held_bytes -= reference.length;
+  unsaid.push_back({reference.sequence});
   say_released();
 }
 
@@ -114,7 +114,7 @@ void SharedReceiver::State::say_released() {
   while (!unsaid.empty()) {
     const Packet packet = send_packet(socket, bytes_of(unsaid.front()));
     if (packet == Packet::kLater) return;
-    if (packet == Packet::kEnded) return unsaid.clear();  // the sender is gone and needs no slots
+    if (packet == Packet::kEnded) return unsaid.clear();  // the sender is gone and needs nothing back
     unsaid.pop_front();
   }
 }
@@ -146,7 +146,7 @@ Result<std::unique_ptr<SharedReceiver>> SharedReceiver::connect(const SharedOffe
 }
 
 Result<SharedBytes> SharedReceiver::open(const SharedReference& reference) {
-  /// Gives the slot back with the last copy of the shared_ptr.
+  /// Gives the payload back with the last copy of the shared_ptr.
   struct Hold {
     ~Hold() { state->release(reference); }
     const std::shared_ptr<State> state;
@@ -155,13 +155,13 @@ Result<SharedBytes> SharedReceiver::open(const SharedReference& reference) {
   const std::lock_guard lock(state_->mutex);
   if (!state_->mapping) TROUPE_TRY(state_->meet_sender());
   state_->say_released();
-  if (Status status = state_->check(reference); !status.ok()) {
+  Status good = state_->check(reference);
+  if (good.ok()) good = state_->take(reference.sequence);
+  if (!good.ok()) {
     ++state_->stats.refused;
-    return status.error();
+    return good.error();
   }
-  const auto run = std::span(state_->slots).subspan(reference.offset / kSharedSlotBytes, slots_of(reference.length));
-  std::fill(run.begin(), run.end(), Slot{reference.sequence, true});
-  state_->stats.held_bytes += run.size() * kSharedSlotBytes;
+  state_->stats.held_bytes += reference.length;
   ++state_->stats.opened;
   return SharedBytes{{state_->mapping.data() + reference.offset, reference.length},
                      std::make_shared<const Hold>(state_, reference)};

@@ -1,10 +1,6 @@
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <openssl/rand.h>
-#include <unistd.h>
 
-#include <algorithm>
-#include <cerrno>
 #include <cstring>
 #include <map>
 #include <mutex>
@@ -12,7 +8,6 @@
 
 #include <troupe/core/log.hpp>
 #include <troupe/transport/detail/shared_protocol.hpp>
-#include <troupe/transport/detail/slots.hpp>
 #include <troupe/transport/detail/unix_socket.hpp>
 #include <troupe/transport/shared_memory.hpp>
 
@@ -24,21 +19,11 @@ constexpr std::size_t kMostStrangers = 4;
 /// Packets taken in one call, so that a peer that floods the socket does not hold the caller; the rest waits.
 constexpr int kMostReleases = 1024;
 
-#ifdef MADV_POPULATE_WRITE
-constexpr int kPopulateWrite = MADV_POPULATE_WRITE;
-#else
-constexpr int kPopulateWrite = 23;
-#endif
-
-/// A slot run that the receiver has not given back.
-struct Use {
-  std::uint64_t sequence = 0;
-  std::size_t slots = 0;
+/// A payload that the receiver has not given back.
+struct Loan {
+  std::shared_ptr<const void> owner;
+  std::size_t bytes = 0;
 };
-
-Error failure(std::string_view what) {
-  return {Code::kIo, fmt::format("shared memory: {}: {}", what, std::strerror(errno))};
-}
 
 Result<std::string> random_bytes(std::size_t count) {
   std::string bytes(count, '\0');
@@ -49,8 +34,6 @@ Result<std::string> random_bytes(std::size_t count) {
 }  // namespace
 
 struct SharedSender::State {
-  explicit State(std::size_t slot_count) : slots(slot_count), touched(slot_count) {}
-
   void progress();
   void admit();
   void refuse(std::string_view why);
@@ -58,19 +41,17 @@ struct SharedSender::State {
   void take_in_releases();
   void release(const Release& release);
   void lose();
-  bool warm(std::size_t first, std::size_t count);
+  bool has_room(std::size_t bytes);
 
-  std::mutex mutex;  // for everything below but what lies in the pool
+  std::mutex mutex;  // for everything below but the bytes of the memory
   SharedOffer offer;
-  std::uint64_t pool = 0;
-  Descriptor memory;
-  Mapping mapping;
+  std::uint64_t id = 0;
+  std::shared_ptr<LendableMemory> memory;
+  std::size_t most_bytes = 0;
   std::optional<PrivateListener> listener;  // until the receiver is there
   std::vector<Descriptor> strangers;
   Descriptor receiver;
-  SlotRuns slots;
-  std::vector<bool> touched;        // by slot: its pages are there
-  std::map<std::size_t, Use> uses;  // by first slot
+  std::map<std::uint64_t, Loan> loans;  // by sequence
   std::uint64_t last_sequence = 0;
   SharedSenderStats stats;
 };
@@ -116,9 +97,9 @@ void SharedSender::State::refuse(std::string_view why) {
 void SharedSender::State::welcome(Descriptor stranger) {
   strangers.clear();
   listener.reset();
-  Welcome welcome{.pool = pool};
+  Welcome welcome{.memory = id};
   std::memcpy(welcome.token.data(), offer.secret.data() + sizeof(Token), sizeof(Token));
-  if (send_packet(stranger, bytes_of(welcome), memory.fd()) != Packet::kDone) return;  // it died; no other will come
+  if (send_packet(stranger, bytes_of(welcome), memory->file()) != Packet::kDone) return;  // it died; no other will come
   receiver = std::move(stranger);
 }
 
@@ -137,56 +118,46 @@ void SharedSender::State::take_in_releases() {
 }
 
 void SharedSender::State::release(const Release& release) {
-  const auto use = uses.find(release.offset / kSharedSlotBytes);
-  if (release.offset % kSharedSlotBytes != 0 || use == uses.end() || use->second.sequence != release.sequence) {
+  const auto loan = loans.find(release.sequence);
+  if (loan == loans.end()) {
     ++stats.false_releases;
     return;
   }
-  stats.in_use_bytes -= use->second.slots * kSharedSlotBytes;
-  slots.give_back(use->first, use->second.slots);
-  uses.erase(use);
+  stats.lent_bytes -= loan->second.bytes;
+  loans.erase(loan);
 }
 
-/// The memory stays until the sender goes: another thread may be copying into it.
+/// Its socket ends with the last payload that it holds, or with its process.
 void SharedSender::State::lose() {
   receiver = Descriptor();
-  for (const auto& [first, use] : uses) slots.give_back(first, use.slots);
-  uses.clear();
-  stats.in_use_bytes = 0;
+  loans.clear();
+  stats.lent_bytes = 0;
 }
 
-/// Has the pages made in one call, which took 60 % of the time of faulting them in one by one, and turns running out of
-/// memory into an answer instead of a SIGBUS. A kernel before 5.14 does not know the call and faults.
-bool SharedSender::State::warm(std::size_t first, std::size_t count) {
-  return madvise(mapping.data() + first * kSharedSlotBytes, count * kSharedSlotBytes, kPopulateWrite) == 0 ||
-         errno == EINVAL;
+/// Whether so many bytes can be lent now; counts why they cannot.
+bool SharedSender::State::has_room(std::size_t bytes) {
+  const bool fits = bytes <= most_bytes && stats.lent_bytes <= most_bytes - bytes;
+  if (!receiver.valid()) {
+    ++stats.not_connected;
+  } else if (!fits) {
+    ++stats.full;
+  }
+  return receiver.valid() && fits;
 }
 
 SharedSender::SharedSender(std::unique_ptr<State> state) : state_(std::move(state)) {}
 
 SharedSender::~SharedSender() = default;
 
-Result<std::unique_ptr<SharedSender>> SharedSender::make(const SharedSenderOptions& options) {
-  if (options.pool_bytes < kSharedSlotBytes || options.pool_bytes > kSharedPoolMax) {
-    return Error{Code::kInvalidArgument, fmt::format("shared memory: pool_bytes {}, expected {} to {}",
-                                                     options.pool_bytes, kSharedSlotBytes, kSharedPoolMax)};
-  }
-  const std::size_t bytes = options.pool_bytes / kSharedSlotBytes * kSharedSlotBytes;
-  auto state = std::make_unique<State>(bytes / kSharedSlotBytes);
-  state->memory = Descriptor(memfd_create("troupe", MFD_CLOEXEC | MFD_ALLOW_SEALING));
-  const int fd = state->memory.fd();
-  if (fd < 0 || ftruncate(fd, static_cast<off_t>(bytes)) != 0) return failure("cannot make the pool");
-  state->mapping = Mapping(fd, bytes, PROT_READ | PROT_WRITE);
-  if (!state->mapping) return failure("cannot map the pool");
-  // Only this mapping can ever write, and nobody can cut the file under a reader's feet.
-  if (fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL) != 0) {
-    return failure("cannot seal the pool");
-  }
-  (void)madvise(state->mapping.data(), bytes, MADV_HUGEPAGE);  // where the system allows it for shared memory
+Result<std::unique_ptr<SharedSender>> SharedSender::make(SharedSenderOptions options) {
+  if (options.memory == nullptr) return Error{Code::kInvalidArgument, "shared memory: there is none to lend"};
+  auto state = std::make_unique<State>();
+  state->memory = std::move(options.memory);
+  state->most_bytes = options.most_bytes;
   TROUPE_ASSIGN(state->offer.host, host_identity());
   TROUPE_ASSIGN(state->offer.secret, random_bytes(2 * sizeof(Token)));
-  TROUPE_ASSIGN(const std::string pool, random_bytes(sizeof(state->pool)));
-  std::memcpy(&state->pool, pool.data(), pool.size());
+  TROUPE_ASSIGN(const std::string id, random_bytes(sizeof(state->id)));
+  std::memcpy(&state->id, id.data(), id.size());
   TROUPE_ASSIGN(PrivateListener listener, PrivateListener::make(options.directory));
   state->offer.path = listener.path();
   state->listener.emplace(std::move(listener));
@@ -195,43 +166,28 @@ Result<std::unique_ptr<SharedSender>> SharedSender::make(const SharedSenderOptio
 
 const SharedOffer& SharedSender::offer() const { return state_->offer; }
 
-std::optional<SharedReference> SharedSender::place(std::span<const std::byte> bytes) {
-  if (bytes.size() < kSharedSlotBytes) return std::nullopt;
+std::optional<SharedReference> SharedSender::lend(std::span<const std::byte> bytes, std::shared_ptr<const void> owner) {
+  if (bytes.size() < LendableMemory::kLeastBlock) return std::nullopt;
   State& state = *state_;
-  const std::size_t count = slots_of(bytes.size());
-  SharedReference reference{.pool = state.pool, .length = bytes.size()};
-  std::size_t first = 0;
-  {
-    const std::lock_guard lock(state.mutex);
-    state.progress();
-    if (!state.receiver.valid()) {
-      ++state.stats.not_connected;
-      return std::nullopt;
-    }
-    const std::optional<std::size_t> run = state.slots.take(count);
-    if (!run) {
-      ++state.stats.full;
-      return std::nullopt;
-    }
-    first = *run;
-    const auto begin = state.touched.begin() + static_cast<std::ptrdiff_t>(first);
-    const auto end = begin + static_cast<std::ptrdiff_t>(count);
-    if (std::find(begin, end, false) != end) {
-      if (!state.warm(first, count)) {  // the system has no memory
-        state.slots.give_back(first, count);
-        ++state.stats.full;
-        return std::nullopt;
-      }
-      std::fill(begin, end, true);
-    }
-    reference.sequence = ++state.last_sequence;
-    reference.offset = first * kSharedSlotBytes;
-    state.uses[first] = {reference.sequence, count};
-    state.stats.in_use_bytes += count * kSharedSlotBytes;
-    ++state.stats.placed;
+  std::unique_lock lock(state.mutex);
+  state.progress();
+  if (!state.has_room(bytes.size())) return std::nullopt;
+  std::optional<std::size_t> offset = state.memory->offset_of(bytes);
+  if (!offset || *offset % LendableMemory::kGranule != 0) {
+    lock.unlock();
+    LendableArray copy = state.memory->take(bytes.size());
+    if (copy != nullptr) std::memcpy(copy.get(), bytes.data(), bytes.size());
+    lock.lock();
+    if (copy == nullptr) ++state.stats.full;
+    if (copy == nullptr || !state.has_room(bytes.size())) return std::nullopt;
+    offset = state.memory->offset_of({copy.get(), bytes.size()});
+    owner = std::move(copy);
+    ++state.stats.copied;
   }
-  std::memcpy(state.mapping.data() + reference.offset, bytes.data(), bytes.size());
-  return reference;
+  state.loans[++state.last_sequence] = {std::move(owner), bytes.size()};
+  state.stats.lent_bytes += bytes.size();
+  ++state.stats.lent;
+  return SharedReference{state.id, state.last_sequence, *offset, bytes.size()};
 }
 
 SharedSenderStats SharedSender::stats() {

@@ -57,6 +57,7 @@ struct PeerNode {
   std::array<std::shared_ptr<transport::StreamSender>, kLanes> out;
   std::array<Inbound, kLanes> in;
   std::shared_ptr<transport::SharedSender> shared_out;
+  std::vector<std::shared_ptr<transport::SharedSender>> former_out;  ///< that may still have something lent
   std::shared_ptr<transport::SharedReceiver> shared_in;
   std::optional<Duration> heard;  ///< when its control lane said something last
   std::size_t senseless = 0;      ///< messages that made no sense since `senseless_since`
@@ -80,6 +81,8 @@ struct NodeNetwork::Impl {
   std::shared_ptr<PeerNode> peer(const std::string& name);
   std::shared_ptr<transport::StreamSender> sender(const std::shared_ptr<PeerNode>& to, std::size_t lane);
   void offer_memory(PeerNode& to, bool new_receiver);
+  static void retire_memory(PeerNode& to);
+  static void take_back_frames(PeerNode& from);
   void post(std::function<void()> task);
   void drop(std::shared_ptr<transport::StreamSender> lane);
   void drop(std::shared_ptr<transport::StreamReceiver> lane);
@@ -100,6 +103,7 @@ struct NodeNetwork::Impl {
 
   const NodeNetworkOptions options;
   const SteadyClock clock{};
+  std::shared_ptr<LendableMemory> memory;  ///< null: the system has none, and everything goes over the links
   messages::FramePool frames;
   std::shared_ptr<transport::ReceivePool> receive_pool = std::make_shared<transport::ReceivePool>();
   NetworkEvents events;
@@ -115,6 +119,8 @@ struct NodeNetwork::Impl {
   std::deque<std::unique_ptr<transport::Link>> operators;  ///< wait for an answer
   std::vector<std::unique_ptr<transport::Link>> early;     ///< have come before start()
   bool stopped = false;
+  /// Of the time before stop(): roles here may fill other frames until the network goes, and peers read these.
+  std::vector<std::shared_ptr<transport::SharedSender>> still_lent;
 
   std::thread worker;  ///< ends lanes, serves visitors: what may take a moment, and then holds up only visitors
   std::unique_ptr<transport::StreamAcceptor> acceptor;  ///< from start() on

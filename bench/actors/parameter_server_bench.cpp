@@ -3,9 +3,9 @@
 // pulled a second, over all workers.
 //
 // The limit beside it is memory: what the same bytes take when bare loops move them, on as many threads as there are
-// workers, but at most one a core. In one process a gradient is copied into its message, applied (out of place, since
-// the version before is still held by readers), and the parameters are copied out of theirs; between processes each
-// message is copied once more, into the memory that both share.
+// workers, but at most one a core. A gradient is copied into its message, applied (out of place, since the version
+// before is still held by readers), and the parameters are copied out of theirs. Between processes too: messages are
+// read where they were made.
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
@@ -121,8 +121,8 @@ class Loop final : public Role {
   std::int64_t cycle_ = 0;
 };
 
-/// Bytes a second that `threads` bare loops push and pull with so many copies of each message.
-double bare_loops(std::size_t threads, int copies) {
+/// Bytes a second that `threads` bare loops push and pull.
+double bare_loops(std::size_t threads) {
   constexpr int kRounds = 6;
   const auto elements = static_cast<std::size_t>(kBytes) / sizeof(float);
   std::barrier meet(static_cast<std::ptrdiff_t>(threads));
@@ -138,9 +138,9 @@ double bare_loops(std::size_t threads, int copies) {
           meet.arrive_and_wait();
           began = clock.now();
         }
-        for (int copy = 0; copy < copies; ++copy) std::memcpy(message.data(), gradient.data(), kBytes);
+        std::memcpy(message.data(), gradient.data(), kBytes);
         for (std::size_t i = 0; i < elements; ++i) next[i] = values[i] - 0.1f * message[i];
-        for (int copy = 0; copy < copies; ++copy) std::memcpy(loaded.data(), next.data(), kBytes);
+        std::memcpy(loaded.data(), next.data(), kBytes);
         benchmark::DoNotOptimize(loaded.data());
         std::swap(values, next);
       }
@@ -157,7 +157,7 @@ void push_pull(benchmark::State& state, std::int64_t workers, bool processes) {
       std::min<std::int64_t>(workers, std::max<std::int64_t>(std::thread::hardware_concurrency(), 1)));
   double limit = 0;
   for (auto _ : state) {
-    limit += bare_loops(threads, processes ? 2 : 1);
+    limit += bare_loops(threads);
     const InAllProcesses<Measured> measured;
     ParameterServerOptions options;
     options.make_replica = []() -> Result<std::unique_ptr<learner::Replica>> { return {std::make_unique<Matrix>()}; };

@@ -18,11 +18,12 @@ constexpr std::size_t kSpareVersions = 4;
 /// Besides: between nodes messages are kept until the other end has acknowledged them, and of small ones many.
 constexpr std::size_t kUnacknowledgedBytes = std::size_t{64} << 20;
 
-messages::FramePoolOptions pool_options(std::int64_t elements, std::size_t workers) {
+messages::FramePoolOptions pool_options(std::int64_t elements, const ParameterShardOptions& options) {
   const std::size_t bytes = static_cast<std::size_t>(elements) * sizeof(float) + 4096;
   // Size classes waste up to a quarter.
   return {.max_frame_bytes = 2 * bytes,
-          .max_bytes = (bytes + bytes / 4) * (2 * workers + kSpareVersions) + kUnacknowledgedBytes};
+          .max_bytes = (bytes + bytes / 4) * (2 * options.workers + kSpareVersions) + kUnacknowledgedBytes,
+          .memory = options.memory};
 }
 
 }  // namespace
@@ -38,7 +39,7 @@ ParameterShard::ParameterShard(std::shared_ptr<const ServedModel> model, ShardPl
       plan_(std::move(plan)),
       options_(options),
       model_hash_(model_->hash()),
-      pool_(pool_options(plan_.elements, options.workers)),
+      pool_(pool_options(plan_.elements, options)),
       own_(make_aligned<float>(static_cast<std::size_t>(plan_.elements))) {
   TROUPE_CHECK(options_.gradients_per_update <= options_.workers, "{} gradients a step of {} workers",
                options_.gradients_per_update, options_.workers);

@@ -42,8 +42,9 @@ struct ParameterShardOptions {
   DType transfer = DType::kF32;  ///< of the parameters that are handed out: or kBF16. The shard's own are float32.
   StalePolicy stale = StalePolicy::kNone;
   std::int64_t max_staleness = 0;
-  std::size_t gradients_per_update = 0;  ///< 0: asynchronous; else synchronous, 1 .. workers
-  std::int64_t max_updates = 0;          ///< what comes after so many is dropped; 0: never
+  std::size_t gradients_per_update = 0;              ///< 0: asynchronous; else synchronous, 1 .. workers
+  std::int64_t max_updates = 0;                      ///< what comes after so many is dropped; 0: never
+  std::shared_ptr<LendableMemory> memory = nullptr;  ///< as FramePoolOptions::memory: of the versions
 };
 
 /// Since the shard was made.

@@ -69,6 +69,10 @@ class Ears {
     blocked_ = blocked;
     changed_.notify_all();
   }
+  void forget() {
+    const std::lock_guard lock(mutex_);
+    messages_.clear();
+  }
   std::size_t found(const std::string& node) const { return count(found_, node); }
   std::size_t lost(const std::string& node) const { return count(lost_, node); }
   template <typename T>
@@ -156,8 +160,9 @@ class Lanes : public ::testing::Test {
   RemoteMessage use(std::int64_t number) {
     return FrameMessage{{{0, 0, 0}, 1, 1}, messages::make_parameters_use(pool, {0, number, 1}).value()};
   }
-  RemoteMessage large(std::int64_t number) {
-    auto builder = messages::ParametersBuilder::make(pool, DType::kF32, 1 << 18).value();
+  RemoteMessage large(std::int64_t number) { return large(number, pool); }
+  static RemoteMessage large(std::int64_t number, messages::FramePool& from) {
+    auto builder = messages::ParametersBuilder::make(from, DType::kF32, 1 << 18).value();
     std::memset(builder.data().data(), static_cast<int>(number), builder.data().size());
     return FrameMessage{{{1, 0, 0}, 1, 1}, std::move(builder).finish({number, 1, 1, DType::kF32})};
   }
@@ -216,6 +221,44 @@ TEST_F(Lanes, FramesTakeSharedMemoryOnOneHostAndArriveInOrderWithTheOthers) {
   EXPECT_TRUE(eventually([&] { return leader->ears.versions("worker").size() == expected.size(); }, kPatience));
   EXPECT_EQ(leader->ears.versions("worker"), expected);
   EXPECT_TRUE(leader->network->refused().empty());
+}
+
+TEST_F(Lanes, FramesInItsMemoryStayAsLongAsOthersReadThemAndAreUsedAgainThen) {
+  const auto leader = chief();
+  const auto worker = node("worker", {"actor"}, leader->network->address());
+  messages::FramePool own({.memory = worker->network->frame_memory()});
+  worker->network->know({leader->as("chief", 1)});
+  std::int64_t sent = 0;
+  const auto send = [&] { worker->network->send("chief", large(sent++, own)); };
+  const auto arrived = [&] { return std::ssize(leader->ears.versions("worker")) == sent; };
+  ASSERT_TRUE(eventually(
+      [&] {
+        send();
+        std::this_thread::sleep_for(5ms);
+        return worker->network->shared() > 0;
+      },
+      kPatience));
+  ASSERT_TRUE(eventually(arrived, kPatience));
+  leader->ears.forget();
+  sent = 0;
+  EXPECT_TRUE(eventually([&] { return own.stats().in_use_bytes == 0; }, kPatience)) << "also when nothing follows";
+  constexpr std::int64_t kFrames = 3;
+  while (sent < kFrames) send();
+  ASSERT_TRUE(eventually(arrived, kPatience));
+  const std::size_t lent = own.stats().in_use_bytes;
+  EXPECT_GE(lent, kFrames << 20);
+  worker->network->know({});  // to those who are gone nothing is lent any more, but they may be reading
+  worker->network->know({leader->as("chief", 2)});
+  std::this_thread::sleep_for(200ms);
+  EXPECT_EQ(own.stats().in_use_bytes, lent);
+  { const RemoteMessage others[] = {large(7, own), large(8, own), large(9, own)}; }
+  for (std::int64_t i = 0; const FrameMessage& message : leader->ears.all<FrameMessage>("worker")) {
+    const auto parameters = messages::read_parameters(message.frame).value();
+    EXPECT_TRUE(std::ranges::all_of(parameters.data(), [&](std::byte value) { return value == std::byte(i); })) << i;
+    ++i;
+  }
+  leader->ears.forget();
+  EXPECT_TRUE(eventually([&] { return own.stats().in_use_bytes == 0; }, kPatience));
 }
 
 TEST_F(Lanes, APeerThatStopsReadingHoldsUpNobodyElseAndMissesNothing) {

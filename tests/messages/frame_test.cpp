@@ -74,6 +74,24 @@ TEST(FramePool, FramesOutliveIt) {
   EXPECT_EQ(frame.bytes()[1999], std::byte{7});
 }
 
+TEST(FramePool, MakesLargeFramesInLendableMemoryWhileThatHasRoom) {
+  constexpr std::size_t kLarge = LendableMemory::kLeastBlock;
+  const auto memory = LendableMemory::make(2 * kLarge).value();
+  FramePool pool({.memory = memory});
+  const auto lies_there = [&](const Frame& frame) { return memory->offset_of(frame.bytes()).has_value(); };
+  const std::vector<std::byte> bytes(kLarge, std::byte{7});
+  std::vector<Frame> frames;
+  for (const bool expected : {true, true, false}) {
+    frames.push_back(pool.copy(bytes).value());
+    EXPECT_EQ(lies_there(frames.back()), expected);
+    EXPECT_TRUE(std::ranges::equal(frames.back().bytes(), bytes));
+  }
+  EXPECT_FALSE(lies_there(pool.copy(std::span(bytes).first(kLarge / 2)).value())) << "small ones are sent anyway";
+  const std::byte* const place = frames[0].bytes().data();
+  frames.erase(frames.begin());
+  EXPECT_EQ(pool.copy(bytes)->bytes().data(), place);
+}
+
 TEST(FramePool, SurvivesManyThreadsPassingFrames) {
   FramePool pool({.max_frame_bytes = 1 << 16, .max_bytes = 1 << 20});
   const Frame shared = pool.copy(std::vector<std::byte>(3000, std::byte{9})).value();

@@ -13,8 +13,6 @@
 
 namespace troupe::transport {
 
-inline constexpr std::size_t kSharedPoolMax = std::size_t{64} << 30;
-
 /// Half of an offer's secret.
 using Token = std::array<std::byte, 32>;
 
@@ -23,16 +21,15 @@ struct Hello {
   Token token;
 };
 
-/// Sender to receiver, once, with the pool's descriptor: the second half.
+/// Sender to receiver, once, with the memory's descriptor: the second half.
 struct Welcome {
   Token token;
-  std::uint64_t pool = 0;
+  std::uint64_t memory = 0;
 };
 
 /// Receiver to sender: nobody reads the payload any more.
 struct Release {
   std::uint64_t sequence = 0;
-  std::uint64_t offset = 0;
 };
 
 template <typename T>
@@ -43,11 +40,7 @@ std::span<std::byte> bytes_of(T& packet) {
 /// The half of `secret` from byte `from` on equals `token`; in the same time wherever they differ.
 bool token_matches(const Token& token, std::string_view secret, std::size_t from);
 
-inline std::size_t slots_of(std::size_t bytes) {
-  return bytes / kSharedSlotBytes + (bytes % kSharedSlotBytes != 0 ? 1 : 0);
-}
-
-/// Shared memory mapped into this process until the object is gone.
+/// Another process's memory, mapped into this one until the object is gone.
 class Mapping {
  public:
   Mapping() = default;

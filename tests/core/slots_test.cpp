@@ -1,4 +1,4 @@
-#include <troupe/transport/detail/slots.hpp>
+#include <troupe/core/detail/slots.hpp>
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 
 #include <troupe/core/rng.hpp>
 
-namespace troupe::transport {
+namespace troupe {
 namespace {
 
 TEST(SlotRuns, NeverOverlapAndMergeWhenTheyComeBack) {
@@ -56,4 +56,4 @@ TEST(SlotRuns, ScatteredShortRunsLeaveRoomForLongOnes) {
 }
 
 }  // namespace
-}  // namespace troupe::transport
+}  // namespace troupe

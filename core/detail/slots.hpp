@@ -1,10 +1,10 @@
 #pragma once
-// Which runs of slots of a shared pool are free. Private to transport/: used by the sender of shared memory.
+// Which runs of slots of a memory are free. Private to core/lendable_memory.
 #include <cstddef>
 #include <map>
 #include <optional>
 
-namespace troupe::transport {
+namespace troupe {
 
 /// Runs of neighbouring slots, given out whole and merged when they come back. Short runs are taken from the low end
 /// and long ones from the high end, so that scattered small payloads do not cut up the room of the large ones; first
@@ -23,4 +23,4 @@ class SlotRuns {
   std::map<std::size_t, std::size_t> free_;  // first slot -> number of slots; neighbours are merged
 };
 
-}  // namespace troupe::transport
+}  // namespace troupe

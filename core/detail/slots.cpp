@@ -1,11 +1,11 @@
-#include <troupe/transport/detail/slots.hpp>
+#include <troupe/core/detail/slots.hpp>
 
 #include <algorithm>
 #include <iterator>
 
 #include <troupe/core/check.hpp>
 
-namespace troupe::transport {
+namespace troupe {
 namespace {
 constexpr std::size_t kLongRun = 16;
 }
@@ -42,4 +42,4 @@ void SlotRuns::give_back(std::size_t first, std::size_t count) {
   }
 }
 
-}  // namespace troupe::transport
+}  // namespace troupe
