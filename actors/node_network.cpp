@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <iterator>
 #include <limits>
 #include <utility>
 
@@ -24,7 +22,7 @@ using transport::Link;
 constexpr Duration kDialTimeout = std::chrono::seconds(3);
 /// Lanes to be ended; beyond, an outgoing one is ended by whoever drops it.
 constexpr std::size_t kTasksMax = 1024;
-/// Frames that came back are also taken in when a peer gets no more of them, so that their memory can be used again.
+/// Frames that came back are let go of also when nobody needs another one.
 constexpr Duration kTakeBackEvery = std::chrono::milliseconds(50);
 
 bool nothing_lent(const std::shared_ptr<transport::SharedSender>& sender) { return sender->stats().lent_bytes == 0; }
@@ -108,8 +106,6 @@ void NodeNetwork::stop() {
     peer->closed = true;
     const auto out = std::exchange(peer->out, {});
     const auto in = std::exchange(peer->in, {});
-    Impl::retire_memory(*peer);
-    std::ranges::move(peer->former_out, std::back_inserter(impl_->still_lent));
     lock.unlock();
     for (const auto& lane : out) {
       if (lane) lane->stop();
@@ -163,7 +159,11 @@ void NodeNetwork::Impl::work() {
       std::vector<std::shared_ptr<PeerNode>> all;
       for (const auto& [name, peer] : peers) all.push_back(peer);
       lock.unlock();
-      for (const auto& peer : all) take_back_frames(*peer);
+      if (memory != nullptr) memory->take_back();
+      for (const auto& peer : all) {
+        const std::lock_guard peers_lock(peer->mutex);
+        std::erase_if(peer->former_out, nothing_lent);
+      }
     } else if (!tasks.empty()) {
       const std::function<void()> task = std::move(tasks.front());
       tasks.pop_front();
@@ -181,12 +181,6 @@ void NodeNetwork::Impl::work() {
     }
     lock.lock();
   }
-}
-
-void NodeNetwork::Impl::take_back_frames(PeerNode& from) {
-  const std::lock_guard lock(from.mutex);
-  if (from.shared_out != nullptr) (void)from.shared_out->stats();
-  std::erase_if(from.former_out, nothing_lent);
 }
 
 void NodeNetwork::Impl::refuse(const Error& error) {

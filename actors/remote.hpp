@@ -119,7 +119,8 @@ class Network {
   /// Where frames are best made: other nodes of this host read them there without a copy. Null: nowhere in particular.
   virtual std::shared_ptr<LendableMemory> frame_memory() const { return nullptr; }
 
-  /// Ends all traffic; no event comes after it has returned. Idempotent.
+  /// Ends all traffic; no event comes after it has returned. What others of this host read here may then be written
+  /// over: no role may be left that does. Idempotent.
   virtual void stop() = 0;
 };
 

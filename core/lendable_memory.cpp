@@ -38,11 +38,12 @@ bool make_pages(std::byte* begin, std::size_t bytes) {
 
 }  // namespace
 
-struct LendableMemory::Blocks {
-  explicit Blocks(std::size_t count) : slots(count), touched(count) {}
-  std::mutex mutex;
+struct LendableMemory::State {
+  explicit State(std::size_t count) : slots(count), touched(count) {}
+  std::mutex mutex;  // of everything below
   SlotRuns slots;
   std::vector<bool> touched;  // by granule: its pages are there
+  std::vector<std::weak_ptr<Lender>> lenders;
 };
 
 void LendableDeleter::operator()(std::byte* block) const { memory->give_back(block, bytes); }
@@ -77,7 +78,7 @@ Result<std::shared_ptr<LendableMemory>> LendableMemory::make(std::size_t bytes) 
 }
 
 LendableMemory::LendableMemory(int file, std::byte* data, std::size_t size)
-    : file_(file), data_(data), size_(size), process_(getpid()), blocks_(std::make_unique<Blocks>(granules(size))) {}
+    : file_(file), data_(data), size_(size), process_(getpid()), state_(std::make_unique<State>(granules(size))) {}
 
 LendableMemory::~LendableMemory() {
   if (getpid() == process_) munmap(data_, size_);  // a child may have something else there by now
@@ -90,25 +91,42 @@ LendableArray LendableMemory::take(std::size_t bytes) {
   std::size_t first = 0;
   bool all_there = false;
   {
-    const std::lock_guard lock(blocks_->mutex);
-    const std::optional<std::size_t> run = blocks_->slots.take(count);
+    const std::lock_guard lock(state_->mutex);
+    const std::optional<std::size_t> run = state_->slots.take(count);
     if (!run) return {};
     first = *run;
-    const auto begin = blocks_->touched.begin() + static_cast<std::ptrdiff_t>(first);
+    const auto begin = state_->touched.begin() + static_cast<std::ptrdiff_t>(first);
     all_there = std::find(begin, begin + static_cast<std::ptrdiff_t>(count), false) ==
                 begin + static_cast<std::ptrdiff_t>(count);
   }
   LendableArray block(data_ + first * kGranule, LendableDeleter{shared_from_this(), bytes});
   if (all_there) return block;
   if (!make_pages(block.get(), count * kGranule)) return {};
-  const std::lock_guard lock(blocks_->mutex);
-  std::fill_n(blocks_->touched.begin() + static_cast<std::ptrdiff_t>(first), count, true);
+  const std::lock_guard lock(state_->mutex);
+  std::fill_n(state_->touched.begin() + static_cast<std::ptrdiff_t>(first), count, true);
   return block;
 }
 
 void LendableMemory::give_back(std::byte* block, std::size_t bytes) {
-  const std::lock_guard lock(blocks_->mutex);
-  blocks_->slots.give_back(static_cast<std::size_t>(block - data_) / kGranule, granules(bytes));
+  const std::lock_guard lock(state_->mutex);
+  state_->slots.give_back(static_cast<std::size_t>(block - data_) / kGranule, granules(bytes));
+}
+
+void LendableMemory::add(std::weak_ptr<Lender> lender) {
+  const std::lock_guard lock(state_->mutex);
+  std::erase_if(state_->lenders, [](const auto& old) { return old.expired(); });
+  state_->lenders.push_back(std::move(lender));
+}
+
+void LendableMemory::take_back() {
+  std::vector<std::weak_ptr<Lender>> lenders;
+  {
+    const std::lock_guard lock(state_->mutex);
+    lenders = state_->lenders;
+  }
+  for (const auto& lender : lenders) {
+    if (const auto there = lender.lock()) there->take_back();
+  }
 }
 
 std::optional<std::size_t> LendableMemory::offset_of(std::span<const std::byte> bytes) const {

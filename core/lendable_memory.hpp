@@ -23,6 +23,14 @@ struct LendableDeleter {
 /// A block, given back to its memory with the array, which keeps the memory.
 using LendableArray = std::unique_ptr<std::byte[], LendableDeleter>;
 
+/// Who lends blocks to others, and hears from them when they have been read.
+class Lender {
+ public:
+  virtual ~Lender() = default;
+  /// Lets go of what has come back until now. Any thread; must not wait.
+  virtual void take_back() = 0;
+};
+
 /// One file without a name: others map it for reading and nobody can cut it. Thread-safe. Pages are taken from the
 /// system as blocks first reach them, are kept for later blocks, and go back with the object and the last process that
 /// has mapped it: while it is written to, a sealed file gives none back. So it holds what its users needed at most.
@@ -46,6 +54,11 @@ class LendableMemory : public std::enable_shared_from_this<LendableMemory> {
   /// child, which has none of these pages.
   LendableArray take(std::size_t bytes);
 
+  void add(std::weak_ptr<Lender> lender);
+  /// Has all lenders let go of what has come back: for who would else take a new block, whose pages have to be made.
+  /// The owners of blocks may take locks as they are let go of; the caller must hold none of these.
+  void take_back();
+
   /// Bytes from the start to `bytes`, when all of them lie here.
   std::optional<std::size_t> offset_of(std::span<const std::byte> bytes) const;
 
@@ -61,8 +74,8 @@ class LendableMemory : public std::enable_shared_from_this<LendableMemory> {
   std::byte* const data_;
   const std::size_t size_;
   const pid_t process_;
-  struct Blocks;
-  const std::unique_ptr<Blocks> blocks_;
+  struct State;
+  const std::unique_ptr<State> state_;
 };
 
 }  // namespace troupe

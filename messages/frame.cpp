@@ -73,6 +73,7 @@ struct FramePool::State {
   ~State();
 
   FrameBlock* acquire(std::size_t capacity);
+  FrameBlock* reuse(std::size_t capacity);  // an idle one or null; with the mutex held
   void release(FrameBlock* block);
   void trim(std::size_t wanted);  // with the mutex held
 
@@ -96,7 +97,7 @@ struct FrameBlock {
   LendableArray lendable;
 
   std::byte* data();
-  /// Null when there is no memory.
+  /// In `memory` while that has room. Null when there is no memory at all.
   static FrameBlock* make(std::size_t capacity, LendableMemory* memory = nullptr);
   static void free(FrameBlock* block);
   static void drop(FrameBlock* block);
@@ -112,7 +113,7 @@ std::byte* FrameBlock::data() {
 
 FrameBlock* FrameBlock::make(std::size_t capacity, LendableMemory* memory) {
   LendableArray lendable;
-  if (memory != nullptr && capacity >= LendableMemory::kLeastBlock) lendable = memory->take(capacity);
+  if (memory != nullptr) lendable = memory->take(capacity);
   const std::size_t own = lendable != nullptr ? 0 : (capacity + kAlign - 1) / kAlign * kAlign;
   void* const place = std::aligned_alloc(kAlign, kHeader + own);
   if (place == nullptr) return nullptr;
@@ -141,23 +142,34 @@ FramePool::State::~State() {
   }
 }
 
+FrameBlock* FramePool::State::reuse(std::size_t capacity) {
+  const auto found = idle.find(capacity);
+  if (found == idle.end() || found->second.empty()) return nullptr;
+  FrameBlock* block = found->second.back();
+  found->second.pop_back();
+  stats.idle_bytes -= capacity;
+  stats.in_use_bytes += capacity;
+  ++stats.reused;
+  block->references.store(1, std::memory_order_relaxed);
+  return block;
+}
+
 FrameBlock* FramePool::State::acquire(std::size_t capacity) {
+  LendableMemory* const memory = capacity < LendableMemory::kLeastBlock ? nullptr : options.memory.get();
   {
-    const std::lock_guard lock(mutex);
-    if (const auto found = idle.find(capacity); found != idle.end() && !found->second.empty()) {
-      FrameBlock* block = found->second.back();
-      found->second.pop_back();
-      stats.idle_bytes -= capacity;
-      stats.in_use_bytes += capacity;
-      ++stats.reused;
-      block->references.store(1, std::memory_order_relaxed);
-      return block;
+    std::unique_lock lock(mutex);
+    if (FrameBlock* block = reuse(capacity)) return block;
+    if (memory != nullptr) {
+      lock.unlock();
+      memory->take_back();
+      lock.lock();
+      if (FrameBlock* block = reuse(capacity)) return block;
     }
     trim(capacity);
     if (stats.in_use_bytes + stats.idle_bytes + capacity > options.max_bytes) return nullptr;
     stats.in_use_bytes += capacity;  // reserved before the lock goes, so that the bound holds among threads
   }
-  FrameBlock* block = FrameBlock::make(capacity, options.memory.get());
+  FrameBlock* block = FrameBlock::make(capacity, memory);
   const std::lock_guard lock(mutex);
   if (block == nullptr) {
     stats.in_use_bytes -= capacity;

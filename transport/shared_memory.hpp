@@ -86,8 +86,8 @@ class SharedSender {
 
  private:
   struct State;
-  explicit SharedSender(std::unique_ptr<State> state);
-  std::unique_ptr<State> state_;
+  explicit SharedSender(std::shared_ptr<State> state);
+  std::shared_ptr<State> state_;  // known to the memory as a lender
 };
 
 /// A payload in the sender's memory: read-only, starting at a multiple of 4096.

@@ -33,7 +33,11 @@ Result<std::string> random_bytes(std::size_t count) {
 
 }  // namespace
 
-struct SharedSender::State {
+struct SharedSender::State final : Lender {
+  void take_back() override {
+    const std::lock_guard lock(mutex);
+    progress();
+  }
   void progress();
   void admit();
   void refuse(std::string_view why);
@@ -145,13 +149,13 @@ bool SharedSender::State::has_room(std::size_t bytes) {
   return receiver.valid() && fits;
 }
 
-SharedSender::SharedSender(std::unique_ptr<State> state) : state_(std::move(state)) {}
+SharedSender::SharedSender(std::shared_ptr<State> state) : state_(std::move(state)) {}
 
 SharedSender::~SharedSender() = default;
 
 Result<std::unique_ptr<SharedSender>> SharedSender::make(SharedSenderOptions options) {
   if (options.memory == nullptr) return Error{Code::kInvalidArgument, "shared memory: there is none to lend"};
-  auto state = std::make_unique<State>();
+  auto state = std::make_shared<State>();
   state->memory = std::move(options.memory);
   state->most_bytes = options.most_bytes;
   TROUPE_ASSIGN(state->offer.host, host_identity());
@@ -161,6 +165,7 @@ Result<std::unique_ptr<SharedSender>> SharedSender::make(SharedSenderOptions opt
   TROUPE_ASSIGN(PrivateListener listener, PrivateListener::make(options.directory));
   state->offer.path = listener.path();
   state->listener.emplace(std::move(listener));
+  state->memory->add(state);
   return std::unique_ptr<SharedSender>(new SharedSender(std::move(state)));
 }
 

@@ -82,7 +82,6 @@ struct NodeNetwork::Impl {
   std::shared_ptr<transport::StreamSender> sender(const std::shared_ptr<PeerNode>& to, std::size_t lane);
   void offer_memory(PeerNode& to, bool new_receiver);
   static void retire_memory(PeerNode& to);
-  static void take_back_frames(PeerNode& from);
   void post(std::function<void()> task);
   void drop(std::shared_ptr<transport::StreamSender> lane);
   void drop(std::shared_ptr<transport::StreamReceiver> lane);
@@ -119,8 +118,6 @@ struct NodeNetwork::Impl {
   std::deque<std::unique_ptr<transport::Link>> operators;  ///< wait for an answer
   std::vector<std::unique_ptr<transport::Link>> early;     ///< have come before start()
   bool stopped = false;
-  /// Of the time before stop(): roles here may fill other frames until the network goes, and peers read these.
-  std::vector<std::shared_ptr<transport::SharedSender>> still_lent;
 
   std::thread worker;  ///< ends lanes, serves visitors: what may take a moment, and then holds up only visitors
   std::unique_ptr<transport::StreamAcceptor> acceptor;  ///< from start() on

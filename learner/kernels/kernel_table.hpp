@@ -14,6 +14,9 @@ namespace troupe::learner {
 /// order, scaled, and applied.
 struct UpdateArgs {
   float* values;
+  /// What `values` were, when that stays as it is; null: they are updated where they are. Large ones are then written
+  /// past the caches.
+  const float* before = nullptr;
   float* slot0;  ///< Adam: m; SGD: momentum, or null
   float* slot1;  ///< Adam: v
   const float* const* gradients;

@@ -44,6 +44,18 @@ struct Float {
     return x;
   }
   void store(T* p) const { __builtin_memcpy(p, &v, sizeof v); }
+  // Past the caches, where that can be done, which saves reading what is written over. p is a multiple of the vector's
+  // size; fence() before others may look.
+#if defined(__AVX512F__)
+  void stream(T* p) const { _mm512_stream_ps(p, (__m512)v); }
+  static void fence() { _mm_sfence(); }
+#elif defined(__AVX2__)
+  void stream(T* p) const { _mm256_stream_ps(p, (__m256)v); }
+  static void fence() { _mm_sfence(); }
+#else
+  void stream(T* p) const { store(p); }
+  static void fence() {}
+#endif
 
   // The first n lanes, 0 < n < kLanes; the others are zero and are not written.
 #if defined(__AVX512F__)

@@ -19,36 +19,55 @@ struct Update {
     for_vectors<Float>(end - begin, [&](std::int64_t i, int n) { f(begin + i, n); });
   }
 
+  /// Values of which the caches would keep nothing until somebody reads them: 32 MiB.
+  static constexpr std::int64_t kStreamed = std::int64_t{8} << 20;
+
+  /// Makes each value f(what it was, i, n).
+  template <class F>
+  static void over_values(const UpdateArgs& a, F&& f) {
+    const float* const before = a.before != nullptr ? a.before : a.values;
+    const auto next = [&](std::int64_t i, int n) {
+      const Float value = f(load<Float>(before, i, n), i, n);
+      if (a.shadow != nullptr) store_bf16(value, a.shadow + i, n);
+      return value;
+    };
+    const auto write = [&](std::int64_t i, int n) { store(next(i, n), a.values, i, n); };
+    if (a.before == nullptr || a.end - a.begin < kStreamed) return over(a.begin, a.end, write);
+    constexpr auto kBytes = static_cast<std::int64_t>(sizeof(FloatVector));
+    const auto past = static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(a.values + a.begin)) % kBytes;
+    const std::int64_t first = a.begin + (kBytes - past) % kBytes / static_cast<std::int64_t>(sizeof(float));
+    const std::int64_t end = first + (a.end - first) / Float::kLanes * Float::kLanes;
+    over(a.begin, first, write);
+    over(first, end, [&](std::int64_t i, int n) { next(i, n).stream(a.values + i); });
+    Float::fence();
+    over(end, a.end, write);
+  }
+
   static void adam(const UpdateArgs& a) {
     const Float beta1 = Float::set(a.beta1), beta2 = Float::set(a.beta2), scale = Float::set(a.gradient_scale);
     const Float rest1 = Float::set(1 - a.beta1), rest2 = Float::set(1 - a.beta2);
     const Float step = Float::set(a.step_size), epsilon = Float::set(a.epsilon);
     const Float correction = Float::set(a.inverse_sqrt_correction), keep = Float::set(1 - a.weight_decay);
-    over(a.begin, a.end, [&](std::int64_t i, int n) {
+    over_values(a, [&](Float old, std::int64_t i, int n) {
       const Float g = scale * gradient(a.gradients, a.gradient_count, i, n);
       const Float m = beta1 * load<Float>(a.slot0, i, n) + rest1 * g;
       const Float v = beta2 * load<Float>(a.slot1, i, n) + rest2 * (g * g);
-      const Float value = keep * load<Float>(a.values, i, n) - step * m / (sqrt(v) * correction + epsilon);
       store(m, a.slot0, i, n);
       store(v, a.slot1, i, n);
-      store(value, a.values, i, n);
-      if (a.shadow != nullptr) store_bf16(value, a.shadow + i, n);
+      return keep * old - step * m / (sqrt(v) * correction + epsilon);
     });
   }
   static void sgd(const UpdateArgs& a) {
     const Float momentum = Float::set(a.momentum), scale = Float::set(a.gradient_scale);
     const Float step = Float::set(a.step_size), decay = Float::set(a.weight_decay);
-    over(a.begin, a.end, [&](std::int64_t i, int n) {
-      const Float old = load<Float>(a.values, i, n);
+    over_values(a, [&](Float old, std::int64_t i, int n) {
       Float g = scale * gradient(a.gradients, a.gradient_count, i, n) + decay * old;
       if (a.slot0 != nullptr) {
         const Float velocity = momentum * load<Float>(a.slot0, i, n) + g;
         store(velocity, a.slot0, i, n);
         g = a.nesterov ? momentum * velocity + g : velocity;
       }
-      const Float value = old - step * g;
-      store(value, a.values, i, n);
-      if (a.shadow != nullptr) store_bf16(value, a.shadow + i, n);
+      return old - step * g;
     });
   }
   static void sum_gradients(const float* const* gradients, std::int64_t count, float* out, std::int64_t begin,

@@ -11,7 +11,7 @@
 namespace troupe::learner {
 namespace {
 
-/// Elements that stay in the first-level cache while they are added up, copied and updated.
+/// Elements that stay in the first-level cache while they are added up and applied.
 constexpr std::int64_t kBlock = 2048;
 
 constexpr std::size_t kSpareVersions = 4;
@@ -261,12 +261,13 @@ bool ParameterShard::moves(std::size_t group) const {
 }
 
 void ParameterShard::update(const ShardSegment& segment, std::int64_t offset, std::int64_t count, const float* gradient,
-                            const UpdateRule& rule, float* to) {
+                            const UpdateRule& rule, const float* from, float* to) {
   std::vector<AlignedArray<float>>& slots = groups_[segment.group].slots;
   const auto slot = [&](std::size_t index) {
     return index < slots.size() ? slots[index].get() + segment.group_offset + offset : nullptr;
   };
   rule.apply({.values = to + segment.local_offset + offset,
+              .before = from != to ? from + segment.local_offset + offset : nullptr,
               .slot0 = slot(0),
               .slot1 = slot(1),
               .gradients = &gradient,
@@ -279,6 +280,10 @@ void ParameterShard::update(const ShardSegment& segment, std::int64_t offset, st
 
 void ParameterShard::update_dense(const ShardSegment& segment, std::int64_t dense_offset, std::span<const Part> parts,
                                   const UpdateRule& rule, const float* from, float* to) {
+  if (parts.size() == 1 && parts[0].gradient->dtype() == DType::kF32) {
+    const float* const gradient = as_floats(parts[0].gradient->dense(), DType::kF32, dense_offset, 0, nullptr);
+    return update(segment, 0, segment.elements, gradient, rule, from, to);
+  }
   std::vector<const float*> leaves(parts.size());
   for (std::int64_t begin = 0; begin < segment.elements; begin += kBlock) {
     const std::int64_t count = std::min(kBlock, segment.elements - begin);
@@ -296,10 +301,7 @@ void ParameterShard::update_dense(const ShardSegment& segment, std::int64_t dens
       kernels_f32().sum_gradients(leaves.data(), std::ssize(leaves), mean, 0, count);
       gradient = mean;
     }
-    if (from != to) {
-      std::copy_n(from + segment.local_offset + begin, count, to + segment.local_offset + begin);
-    }
-    update(segment, begin, count, gradient, rule, to);
+    update(segment, begin, count, gradient, rule, from, to);
   }
 }
 
@@ -339,7 +341,7 @@ void ParameterShard::update_sparse(const ShardSegment& segment, std::span<const 
           as_floats(cursor.rows->values, parts[p].gradient->dtype(), offset, columns, piece.data());
       for (std::size_t i = 0; i < mean.size(); ++i) mean[i] += parts[p].share * values[i];
     }
-    update(segment, (row - segment.first_row) * columns, columns, mean.data(), rule, to);
+    update(segment, (row - segment.first_row) * columns, columns, mean.data(), rule, to, to);
   }
 }
 

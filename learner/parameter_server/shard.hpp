@@ -121,7 +121,7 @@ class ParameterShard {
   void follow(const ShardSegment& segment, const float* from, float* to) const;
   /// Applies the rule to `count` elements of a segment.
   void update(const ShardSegment& segment, std::int64_t offset, std::int64_t count, const float* gradient,
-              const UpdateRule& rule, float* to);
+              const UpdateRule& rule, const float* from, float* to);
   const float* values() const;
   Result<messages::ParametersBuilder> new_message();
 

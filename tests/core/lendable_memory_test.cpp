@@ -115,6 +115,24 @@ TEST(LendableMemory, AForkedChildTakesNoneOfIt) {
   EXPECT_EQ(lent->take(kGranule + 1), nullptr);
 }
 
+TEST(LendableMemory, AsksThoseWhoLendAsLongAsTheyAreThere) {
+  struct Counter final : Lender {
+    void take_back() override { ++asked; }
+    int asked = 0;
+  };
+  const auto lent = memory(kGranule);
+  lent->take_back();
+  auto first = std::make_shared<Counter>();
+  const auto second = std::make_shared<Counter>();
+  lent->add(first);
+  lent->add(second);
+  lent->take_back();
+  EXPECT_EQ(first->asked, 1);
+  first.reset();
+  lent->take_back();
+  EXPECT_EQ(second->asked, 2);
+}
+
 TEST(LendableMemory, BadSizesAreErrors) {
   EXPECT_THAT(LendableMemory::make(kGranule - 1).error().message,
               HasSubstr("got 16383 bytes, expected 16384 to 68719476736"));

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstdint>
 #include <vector>
 
 #include <troupe/core/rng.hpp>
@@ -289,6 +290,64 @@ TEST(KernelMath, ConvertsToTheNearestBfloat16) {
     EXPECT_EQ(y[7], 0x7f80);
     EXPECT_EQ(y[9], 0x8000);
     EXPECT_EQ(y[18], 0x4150);
+  }
+}
+
+/// One update of values that lie one float past a vector's boundary, and lie apart from what they were or not.
+struct Updated {
+  std::vector<float> values, slot0, slot1;
+  std::vector<std::uint16_t> shadow;
+  friend bool operator==(const Updated&, const Updated&) = default;
+};
+Updated update(const KernelTable& table, bool adam, bool apart, std::int64_t begin, std::int64_t end) {
+  const auto count = static_cast<std::size_t>(end) + kGuard;
+  Rng rng(7);
+  const auto draw = [&](double low) {
+    std::vector<float> some(count);
+    for (float& x : some) x = static_cast<float>(low + (1 - low) * rng.uniform());
+    return some;
+  };
+  const std::vector<float> before = draw(-1), gradient = draw(-1);
+  Updated result{apart ? std::vector<float>(count, -7.0f) : before, draw(-1), draw(0),
+                 std::vector<std::uint16_t>(count)};
+  const float* gradients = gradient.data();
+  const UpdateArgs args{.values = result.values.data() + 1,
+                        .before = apart ? before.data() + 1 : nullptr,
+                        .slot0 = result.slot0.data(),
+                        .slot1 = result.slot1.data(),
+                        .gradients = &gradients,
+                        .gradient_count = 1,
+                        .shadow = result.shadow.data(),
+                        .begin = begin,
+                        .end = end,
+                        .gradient_scale = 0.5f,
+                        .step_size = 0.1f,
+                        .beta1 = 0.9f,
+                        .beta2 = 0.99f,
+                        .epsilon = 1e-8f,
+                        .inverse_sqrt_correction = 1.1f,
+                        .momentum = 0.9f,
+                        .nesterov = true,
+                        .weight_decay = 0.01f};
+  adam ? table.adam(args) : table.sgd(args);
+  for (std::size_t i = 0; i < count; ++i) {
+    const bool changed = i > static_cast<std::size_t>(begin) && i <= static_cast<std::size_t>(end);
+    if (changed || !apart) continue;
+    EXPECT_EQ(result.values[i], -7) << "outside, at " << i;
+    result.values[i] = before[i];
+  }
+  return result;
+}
+
+TEST(UpdateKernels, ValuesApartBecomeWhatTheyWouldHaveInPlace) {
+  constexpr std::int64_t kLarge = (std::int64_t{8} << 20) + 41;  // written past the caches
+  for (const KernelTable* table : tables()) {
+    for (const bool adam : {false, true}) {
+      for (const std::int64_t end : {std::int64_t{5}, std::int64_t{16}, std::int64_t{1000}, kLarge}) {
+        EXPECT_TRUE(update(*table, adam, true, 3, end) == update(*table, adam, false, 3, end))
+            << table->instruction_set << " " << adam << " " << end;
+      }
+    }
   }
 }
 

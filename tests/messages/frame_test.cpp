@@ -92,6 +92,22 @@ TEST(FramePool, MakesLargeFramesInLendableMemoryWhileThatHasRoom) {
   EXPECT_EQ(pool.copy(bytes)->bytes().data(), place);
 }
 
+TEST(FramePool, TakesBackWhatWasLentBeforeItMakesANewBuffer) {
+  struct Borrower final : Lender {
+    void take_back() override { frame = Frame(); }
+    Frame frame;
+  };
+  const auto memory = LendableMemory::make(4 * LendableMemory::kLeastBlock).value();
+  FramePool pool({.max_bytes = LendableMemory::kLeastBlock, .memory = memory});
+  const auto borrower = std::make_shared<Borrower>();
+  memory->add(borrower);
+  const std::vector<std::byte> bytes(LendableMemory::kLeastBlock);
+  for (int i = 0; i < 3; ++i) borrower->frame = pool.copy(bytes).value();
+  EXPECT_EQ(pool.stats().fresh, 1u);
+  const Frame kept = borrower->frame;
+  EXPECT_EQ(pool.copy(bytes).error().code, Code::kUnavailable) << "it is still read";
+}
+
 TEST(FramePool, SurvivesManyThreadsPassingFrames) {
   FramePool pool({.max_frame_bytes = 1 << 16, .max_bytes = 1 << 20});
   const Frame shared = pool.copy(std::vector<std::byte>(3000, std::byte{9})).value();

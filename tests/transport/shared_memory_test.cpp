@@ -162,8 +162,10 @@ TEST_F(SharedPair, WhatIsLentStaysUntilTheLastReaderHasGivenItBack) {
   EXPECT_EQ(sender_->stats().lent_bytes, 2 * kLeast);
   EXPECT_FALSE(kept.expired());
   readers.pop_back();
-  EXPECT_EQ(sender_->stats().lent_bytes, 0);
+  EXPECT_FALSE(kept.expired()) << "nobody has looked";
+  sender_.memory->take_back();
   EXPECT_TRUE(kept.expired());
+  EXPECT_EQ(sender_->stats().lent_bytes, 0);
 }
 
 TEST_F(SharedPair, WhatLiesElsewhereIsCopied) {
