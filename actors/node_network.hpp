@@ -2,7 +2,7 @@
 // The real network between nodes: TLS 1.3 links with certificates on both sides (transport/), and nothing else that
 // listens. Between two nodes there are up to four lanes in each direction, each a stream of its own, so that none
 // waits for another: "control" (chief and nodes: small messages, heartbeats), "urgent" (credits), "bulk" (frames,
-// calls, answers, markers) and "group" (collectives). Frames of 64 KiB and more pass through shared memory when both nodes are on one host.
+// calls, answers, markers) and "group" (collectives). Frames of 64 KiB and more are read where they were made when both nodes are on one host.
 //
 // Who a peer is comes from its certificate, and what it may send from authorization.hpp. A message that it may not send
 // is dropped and counted, and its connections stay; who sends 100 messages within 10 s that make no sense at all is
@@ -57,7 +57,7 @@ class NodeNetwork final : public Network {
 
   /// Messages that were refused since the start, by the code of the reason.
   std::map<std::string, std::uint64_t> refused() const;
-  /// Frames that passed to other nodes through shared memory since the start.
+  /// Frames that other nodes were lent since the start.
   std::uint64_t shared() const;
 
  private:

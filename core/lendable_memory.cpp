@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -50,7 +51,10 @@ void LendableDeleter::operator()(std::byte* block) const { memory->give_back(blo
 
 Result<std::shared_ptr<LendableMemory>> LendableMemory::make() {
   const auto pages = static_cast<std::size_t>(std::max(sysconf(_SC_PHYS_PAGES), 1L));
-  return make(std::clamp(pages * static_cast<std::size_t>(sysconf(_SC_PAGESIZE)), kGranule, kMost));
+  std::size_t bytes = std::min(pages * static_cast<std::size_t>(sysconf(_SC_PAGESIZE)), kMost);
+  rlimit files{};  // a larger one would end the process by a signal
+  if (getrlimit(RLIMIT_FSIZE, &files) == 0) bytes = std::min<rlim_t>(bytes, files.rlim_cur);
+  return make(bytes);
 }
 
 Result<std::shared_ptr<LendableMemory>> LendableMemory::make(std::size_t bytes) {

@@ -32,8 +32,8 @@ class Lender {
 };
 
 /// One file without a name: others map it for reading and nobody can cut it. Thread-safe. Pages are taken from the
-/// system as blocks first reach them, are kept for later blocks, and go back with the object and the last process that
-/// has mapped it: while it is written to, a sealed file gives none back. So it holds what its users needed at most.
+/// system as blocks first reach them and are kept for later blocks: a sealed file cannot give back some. All go with
+/// the object and the last process that has mapped it. So it holds what its users have needed at most.
 class LendableMemory : public std::enable_shared_from_this<LendableMemory> {
  public:
   static constexpr std::size_t kGranule = 16 * 1024;  ///< blocks start at multiples of it: pools' size classes fit
@@ -44,7 +44,7 @@ class LendableMemory : public std::enable_shared_from_this<LendableMemory> {
   /// Room for `bytes` (a granule to kMost; rounded down to granules) at most, of which none are taken yet.
   /// Errors: kInvalidArgument; kIo.
   static Result<std::shared_ptr<LendableMemory>> make(std::size_t bytes);
-  /// As make(), with room for as much as this machine has.
+  /// As make(), with room for as much as this machine has and its limit of files' sizes allows.
   static Result<std::shared_ptr<LendableMemory>> make();
   ~LendableMemory();
   LendableMemory(const LendableMemory&) = delete;

@@ -55,12 +55,12 @@ class SplitGanCommand : public TestDirectory {
 };
 
 TEST_F(SplitGanCommand, TrainsInProcessesAndSaysHowStaleImagesWere) {
-  const ProgramResult ended = run_program(path(), train_ + " --run-dir a --set replicas.gan.steps=6000");
+  const ProgramResult ended = run_program(path(), train_ + " --run-dir a --set replicas.gan.steps=20000");
   ASSERT_EQ(ended.exit_code, 0) << ended.out << ended.err;
   EXPECT_THAT(ended.out, HasSubstr("node gan-discriminator-1 has joined (incarnation 1)\n"));
   EXPECT_THAT(ended.out, HasSubstr("chief |   ended by       replica steps\n"));
   EXPECT_EQ(ended.out.find("TRP-E"), std::string::npos) << ended.out;
-  EXPECT_EQ(summary()["replicas"]["gan"]["evaluated_step"], 6000);
+  EXPECT_EQ(summary()["replicas"]["gan"]["evaluated_step"], 20000);
   ASSERT_FALSE(metric("gan-discriminator/fakes_used_per_s").empty());
   EXPECT_GT(std::ranges::max(metric("gan-discriminator/fakes_used_per_s")), 0);
   EXPECT_EQ(std::ranges::max(metric("gan-discriminator/fakes_dropped_per_s")), 0) << "nobody died";

@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -131,6 +132,18 @@ TEST(LendableMemory, AsksThoseWhoLendAsLongAsTheyAreThere) {
   first.reset();
   lent->take_back();
   EXPECT_EQ(second->asked, 2);
+}
+
+TEST(LendableMemory, IsNoLargerThanFilesMayBe) {
+  const pid_t child = fork();
+  if (child == 0) {
+    const rlimit small{4 * kGranule, 4 * kGranule};
+    const bool fits = setrlimit(RLIMIT_FSIZE, &small) == 0 && LendableMemory::make()->get()->size() == 4 * kGranule;
+    _exit(fits ? 0 : 1);
+  }
+  int status = -1;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
 }
 
 TEST(LendableMemory, BadSizesAreErrors) {
