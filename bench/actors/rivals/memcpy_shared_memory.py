@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The limit of bench/transport/shared_memory_bench.cpp: copying the same frame within one thread, which nobody reads.
+"""What a transport that copies once could reach: copying the same frame within one thread, which nobody reads.
 
 NumPy copies arrays of bytes by libc's memcpy. The copies reuse one destination, so small frames stay in the cache.
 """

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Ray actors on one machine: rival of bench/transport/shared_memory_bench.cpp, from actor to actor.
+"""Ray actors on one machine: rival of bench/actors/shared_memory_bench.cpp, from actor to actor.
 
 Ray runs every actor in a process of its own; large values pass through its object store in shared memory (up to 100 KiB
 they travel in the call). A frame is as on the other side: a new value at both ends of an array that is there already,
