@@ -39,7 +39,7 @@ Result<std::unique_ptr<NodeNetwork>> NodeNetwork::make(NodeNetworkOptions option
   if (auto memory = LendableMemory::make(); memory.ok()) {
     impl->memory = std::move(memory).value();
   } else {
-    log::warn("{}: frames are copied on their way to other nodes of this host", memory.error().message);
+    log::warn("{}: frames for other nodes of this host go over the links", memory.error().message);
   }
   TROUPE_TRY(impl->listen());
   return std::unique_ptr<NodeNetwork>(new NodeNetwork(std::move(impl)));
