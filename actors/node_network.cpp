@@ -121,7 +121,10 @@ void NodeNetwork::stop() {
     std::swap(tasks, impl_->tasks);
   }
   for (const auto& task : tasks) task();
-  impl_->peers.clear();
+  {
+    const std::lock_guard lock(impl_->mutex);  // somebody may be sending
+    impl_->peers.clear();
+  }
   impl_->visitors.clear();
   impl_->operators.clear();
   impl_->early.clear();
