@@ -2,7 +2,8 @@
 // The real network between nodes: TLS 1.3 links with certificates on both sides (transport/), and nothing else that
 // listens. Between two nodes there are up to four lanes in each direction, each a stream of its own, so that none
 // waits for another: "control" (chief and nodes: small messages, heartbeats), "urgent" (credits), "bulk" (frames,
-// calls, answers, markers) and "group" (collectives). Frames of 64 KiB and more are read where they were made when both nodes are on one host.
+// calls, answers, markers) and "group" (collectives). Frames of 64 KiB and more are read where they were made when both
+// nodes are on one host.
 //
 // Who a peer is comes from its certificate, and what it may send from authorization.hpp. A message that it may not send
 // is dropped and counted, and its connections stay; who sends 100 messages within 10 s that make no sense at all is
