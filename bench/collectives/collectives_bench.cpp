@@ -3,7 +3,8 @@
 // in_process_P_SIZE: P threads. Its limit, vs_memory, is what threads on all cores reach that only read every rank's
 // values once and write them once, in place, with vector instructions and without anybody waiting for anybody: the
 // bytes that an all-reduce cannot avoid. processes_P_SIZE: P processes through shared memory; the rivals measure
-// the same (rows.hpp).
+// the same (rows.hpp). All values lie on page boundaries, where a program's gradients do: 16 bytes past one, where a
+// vector's lie, each access of 64 bytes is two, which costs an eighth at 4 MiB.
 #include <array>
 #include <barrier>
 #include <thread>
@@ -35,7 +36,9 @@ double measure_threads(int ranks, std::size_t bytes) {
     threads.emplace_back([&, rank] {
       auto communicator = hub.join({.epoch = 1, .rank = rank, .size = ranks}, 10s);
       TROUPE_CHECK(communicator.ok(), "join");
-      const double measured = measure_row(rank, bytes, sums(**communicator));
+      const ShareableArray memory = make_shareable(bytes);
+      const std::span values(reinterpret_cast<float*>(memory.get()), bytes / sizeof(float));
+      const double measured = measure_row(rank, values, sums(**communicator));
       if (rank == 0) result = measured;
     });
   }
@@ -56,9 +59,10 @@ double measure_memory(int ranks, std::size_t bytes) {
     std::vector<std::thread> threads;
     for (int core = 0; core < cores; ++core) {
       threads.emplace_back([&] {
-        std::vector<float> values(count, 0.0f);
-        const std::array<const float*, 1> in{values.data()};
-        const std::array<float*, 1> out{values.data()};
+        const ShareableArray memory = make_shareable(count * sizeof(float));
+        auto* const values = reinterpret_cast<float*>(memory.get());
+        const std::array<const float*, 1> in{values};
+        const std::array<float*, 1> out{values};
         together.arrive_and_wait();
         for (int i = 0; i < calls; ++i) reduce_tree(in, {&kHalf, 1}, ReduceOp::kMean, count, out);
         together.arrive_and_wait();
@@ -82,7 +86,6 @@ std::map<std::string, double> measure_processes(int ranks) {
     const Status status = communicator.reform({.epoch = 1, .rank = rank, .size = ranks}, 10s);
     TROUPE_CHECK(status.ok(), "{}", status.error().message);
     for (std::size_t i = 0; i < std::size(kRowSizes); ++i) {
-      // Where a program's gradients lie, too.
       const std::size_t bytes = kRowSizes[i].second;
       const ShareableArray memory = make_shareable(bytes);
       const std::span values(reinterpret_cast<float*>(memory.get()), bytes / sizeof(float));
