@@ -96,12 +96,8 @@ void NodeNetwork::stop() {
   impl_->listener->stop();
   if (impl_->acceptor) impl_->acceptor->stop();
   if (impl_->worker.joinable()) impl_->worker.join();
-  std::map<std::string, std::shared_ptr<PeerNode>> peers;
-  {
-    const std::lock_guard lock(impl_->mutex);
-    peers = impl_->peers;
-  }
-  for (auto& [name, peer] : peers) {
+  const std::vector<std::shared_ptr<PeerNode>> peers = impl_->all_peers();
+  for (const auto& peer : peers) {
     std::unique_lock lock(peer->mutex);
     peer->closed = true;
     const auto out = std::exchange(peer->out, {});
@@ -159,11 +155,9 @@ void NodeNetwork::Impl::work() {
     const bool work = changed.wait_for(lock, kTakeBackEvery, there_is_work);
     if (stopped) return;
     if (!work) {
-      std::vector<std::shared_ptr<PeerNode>> all;
-      for (const auto& [name, peer] : peers) all.push_back(peer);
       lock.unlock();
       if (memory != nullptr) memory->take_back();
-      for (const auto& peer : all) {
+      for (const auto& peer : all_peers()) {
         const std::lock_guard peers_lock(peer->mutex);
         std::erase_if(peer->former_out, nothing_lent);
       }
@@ -211,6 +205,13 @@ std::shared_ptr<PeerNode> NodeNetwork::Impl::peer(const std::string& name) {
     peer->name = name;
   }
   return peer;
+}
+
+std::vector<std::shared_ptr<PeerNode>> NodeNetwork::Impl::all_peers() {
+  const std::lock_guard lock(mutex);
+  std::vector<std::shared_ptr<PeerNode>> all;
+  for (const auto& [name, peer] : peers) all.push_back(peer);
+  return all;
 }
 
 /// The lane to a peer, made when it is first needed. Null when nobody has said where the peer is.
@@ -310,12 +311,7 @@ void NodeNetwork::know(const std::vector<messages::ControlNode>& nodes) {
     if (node.name != impl_->options.self.node) listed[node.name] = node;
   }
   for (const auto& [name, node] : listed) (void)impl_->peer(name);
-  std::vector<std::shared_ptr<PeerNode>> all;
-  {
-    const std::lock_guard lock(impl_->mutex);
-    for (const auto& [name, peer] : impl_->peers) all.push_back(peer);
-  }
-  for (const auto& peer : all) {
+  for (const auto& peer : impl_->all_peers()) {
     const auto found = listed.find(peer->name);
     if (found != listed.end() && found->second.port == 0) continue;
     std::array<std::shared_ptr<transport::StreamSender>, kLanes> old;

@@ -84,19 +84,18 @@ struct FramePool::State {
   bool closed = false;  // the pool is gone: nobody will reuse
 };
 
-/// Lives in the first bytes of its own allocation; the frame's bytes follow at a multiple of kAlign, unless they lie in
-/// lendable memory, which others see, or were adopted: then they are the owner's, and the block is of no pool.
+/// Lives in the first bytes of its own allocation; the frame's bytes follow at a multiple of kAlign, unless they are an
+/// owner's: lie in lendable memory, which others see, or were adopted, when nobody writes to them and the block is of
+/// no pool.
 struct FrameBlock {
   std::atomic<std::size_t> references{1};
   std::atomic<const Parsed*> parsed{nullptr};
   std::size_t capacity = 0;
   std::size_t size = 0;
   std::shared_ptr<FramePool::State> pool;  // null while idle, so that idle buffers do not keep their pool alive
-  std::shared_ptr<const void> owner;       // of adopted bytes
-  const std::byte* adopted = nullptr;
-  LendableArray lendable;
+  std::shared_ptr<const void> owner;       // of bytes that lie elsewhere
+  std::byte* bytes = nullptr;
 
-  std::byte* data();
   /// In `memory` while that has room. Null when there is no memory at all.
   static FrameBlock* make(std::size_t capacity, LendableMemory* memory = nullptr);
   static void free(FrameBlock* block);
@@ -107,10 +106,6 @@ namespace {
 constexpr std::size_t kHeader = (sizeof(FrameBlock) + kAlign - 1) / kAlign * kAlign;
 }
 
-std::byte* FrameBlock::data() {
-  return lendable != nullptr ? lendable.get() : reinterpret_cast<std::byte*>(this) + kHeader;
-}
-
 FrameBlock* FrameBlock::make(std::size_t capacity, LendableMemory* memory) {
   LendableArray lendable;
   if (memory != nullptr) lendable = memory->take(capacity);
@@ -119,7 +114,8 @@ FrameBlock* FrameBlock::make(std::size_t capacity, LendableMemory* memory) {
   if (place == nullptr) return nullptr;
   auto* block = new (place) FrameBlock;
   block->capacity = capacity;
-  block->lendable = std::move(lendable);
+  block->bytes = lendable != nullptr ? lendable.get() : static_cast<std::byte*>(place) + kHeader;
+  block->owner = std::move(lendable);
   return block;
 }
 
@@ -209,7 +205,7 @@ Frame::~Frame() { FrameBlock::drop(block_); }
 
 std::span<const std::byte> Frame::bytes() const {
   if (block_ == nullptr) return {};
-  return {block_->adopted != nullptr ? block_->adopted : block_->data(), block_->size};
+  return {block_->bytes, block_->size};
 }
 
 Result<Frame> Frame::adopt(std::span<const std::byte> bytes, std::shared_ptr<const void> owner) {
@@ -219,7 +215,7 @@ Result<Frame> Frame::adopt(std::span<const std::byte> bytes, std::shared_ptr<con
   }
   FrameBlock* block = FrameBlock::make(0);
   TROUPE_CHECK(block != nullptr, "out of memory");
-  block->adopted = bytes.data();
+  block->bytes = const_cast<std::byte*>(bytes.data());  // a frame shows them as they came
   block->size = bytes.size();
   block->owner = std::move(owner);
   return Frame(block);
@@ -240,7 +236,7 @@ const Parsed* Frame::keep(std::unique_ptr<const Parsed> parsed) const {
 
 FrameBuffer::~FrameBuffer() { FrameBlock::drop(block_); }
 
-std::span<std::byte> FrameBuffer::bytes() { return {block_->data(), block_->capacity}; }
+std::span<std::byte> FrameBuffer::bytes() { return {block_->bytes, block_->capacity}; }
 
 Frame FrameBuffer::freeze(std::size_t size) && {
   TROUPE_CHECK(size <= block_->capacity, "frame of {} bytes in a buffer of {}", size, block_->capacity);

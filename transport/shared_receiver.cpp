@@ -31,7 +31,7 @@ struct SharedReceiver::State {
   void release(const SharedReference& reference);
   void say_released();
 
-  std::mutex mutex;  // for everything below; the bytes of the pool are read without it
+  std::mutex mutex;  // for everything below; the bytes of the memory are read without it
   Descriptor socket;
   std::string secret;
   std::uint64_t id = 0;

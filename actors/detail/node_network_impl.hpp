@@ -79,6 +79,7 @@ struct NodeNetwork::Impl {
 
   Status listen();
   std::shared_ptr<PeerNode> peer(const std::string& name);
+  std::vector<std::shared_ptr<PeerNode>> all_peers();
   std::shared_ptr<transport::StreamSender> sender(const std::shared_ptr<PeerNode>& to, std::size_t lane);
   void offer_memory(PeerNode& to, bool new_receiver);
   static void retire_memory(PeerNode& to);

@@ -281,7 +281,8 @@ void ParameterShard::update(const ShardSegment& segment, std::int64_t offset, st
 void ParameterShard::update_dense(const ShardSegment& segment, std::int64_t dense_offset, std::span<const Part> parts,
                                   const UpdateRule& rule, const float* from, float* to) {
   if (parts.size() == 1 && parts[0].gradient->dtype() == DType::kF32) {
-    const float* const gradient = as_floats(parts[0].gradient->dense(), DType::kF32, dense_offset, 0, nullptr);
+    const float* const gradient =
+        as_floats(parts[0].gradient->dense(), DType::kF32, dense_offset, segment.elements, nullptr);
     return update(segment, 0, segment.elements, gradient, rule, from, to);
   }
   std::vector<const float*> leaves(parts.size());

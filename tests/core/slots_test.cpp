@@ -43,7 +43,7 @@ TEST(SlotRuns, NeverOverlapAndMergeWhenTheyComeBack) {
 }
 
 TEST(SlotRuns, ScatteredShortRunsLeaveRoomForLongOnes) {
-  SlotRuns slots(4096);  // 256 MiB
+  SlotRuns slots(4096);  // 64 MiB
   std::vector<std::size_t> shorts;
   for (int round = 0; round < 3; ++round) {
     const auto long_run = slots.take(1024);

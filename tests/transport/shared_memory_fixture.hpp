@@ -109,7 +109,7 @@ inline SharedOffer unpack(const OfferPacket& packet) {
 }
 
 /// A sender with memory of its own, in which payloads are made as frames are.
-struct Lender {
+struct Source {
   std::shared_ptr<LendableMemory> memory;
   std::unique_ptr<SharedSender> sender;
 
@@ -131,7 +131,7 @@ class SharedMemory : public ::testing::Test {
   }
   void TearDown() override { std::filesystem::remove_all(folder_); }
 
-  Lender sender(std::size_t most_bytes = kMiB, std::size_t memory_bytes = 256 * kMiB) {
+  Source sender(std::size_t most_bytes = kMiB, std::size_t memory_bytes = 256 * kMiB) {
     const auto memory = LendableMemory::make(memory_bytes).value();
     return {memory, SharedSender::make({.memory = memory, .most_bytes = most_bytes, .directory = folder_}).value()};
   }
@@ -155,7 +155,7 @@ class SharedPair : public SharedMemory {
     return opened.ok() ? "opened" : opened.error().message;
   }
 
-  Lender sender_;
+  Source sender_;
   std::unique_ptr<SharedReceiver> receiver_;
 };
 

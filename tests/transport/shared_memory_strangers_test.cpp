@@ -50,12 +50,18 @@ TEST_F(SharedPair, RefusesFalseReferences) {
   EXPECT_THAT(refusal(good), HasSubstr("stale reference 2, expected one after 2"));
 }
 
+/// A peer that knows the secret and does as it likes from here on.
+Descriptor let_in(const SharedOffer& offer) {
+  Descriptor peer = connect_private(offer.path).value();
+  Hello hello;
+  std::memcpy(hello.token.data(), offer.secret.data(), sizeof(Token));
+  tell(peer, hello);
+  return peer;
+}
+
 TEST_F(SharedMemory, CountsFalseReleasesAndKeepsWhatIsLent) {
   const auto source = sender();
-  const Descriptor peer = connect_private(source->offer().path).value();
-  Hello hello;
-  std::memcpy(hello.token.data(), source->offer().secret.data(), sizeof(Token));
-  tell(peer, hello);
+  const Descriptor peer = let_in(source->offer());
   const SharedReference reference = source.lend(payload(2 * kLeast, 1)).value();
   const auto false_releases = [&](const Release& release) {
     tell(peer, release);
@@ -207,10 +213,7 @@ TEST_F(SharedPair, TheReceiverCanOnlyRead) {
 
 TEST_F(SharedMemory, TheMemoryCannotBeMappedForWritingOrCut) {
   const auto source = sender();
-  const Descriptor peer = connect_private(source->offer().path).value();
-  Hello hello;
-  std::memcpy(hello.token.data(), source->offer().secret.data(), sizeof(Token));
-  tell(peer, hello);
+  const Descriptor peer = let_in(source->offer());
   ASSERT_TRUE(source.lend(payload(kLeast, 1)));
   Welcome welcome;
   Descriptor memory;

@@ -217,7 +217,7 @@ TEST_F(SharedMemory, AThousandConnectionsLeaveNothingBehind) {
   };
   const std::size_t before = open_descriptors();
   for (std::uint64_t i = 0; i < 1000; ++i) {
-    const Lender source = sender(4 * kLeast);
+    const Source source = sender(4 * kLeast);
     auto receiver = SharedReceiver::connect(source->offer()).value();
     const auto reference = source.lend(payload(kLeast, i)).value();
     if (i % 4 == 0) continue;  // a reference on the way, a receiver that never heard of the sender
