@@ -9,6 +9,7 @@
 
 #include <troupe/tests/apps/program.hpp>
 #include <troupe/tests/apps/test_directory.hpp>
+#include <troupe/tests/paths.hpp>
 
 namespace troupe::apps {
 namespace {
@@ -48,7 +49,7 @@ every_learner_steps = 50
   /// On emulated GPUs; `emulator` is what they are told (emulator.h).
   ProgramResult on_gpus(const std::string& arguments, const std::string& emulator = "") {
     return run_command(path(), "env TROUPE_PLUGIN_PATH=" EMULATED_PLUGINS " TROUPE_EMULATOR='" + emulator +
-                                   "' '" TROUPE_BINARY_DIR "/bin/troupe' " + arguments);
+                                   "' '" + binary_dir() + "/bin/troupe' " + arguments);
   }
   /// Where no plug-in finds a GPU.
   ProgramResult without(const std::string& arguments) { return on_gpus(arguments, "driver=0"); }
@@ -197,7 +198,7 @@ TEST_F(GpuGroup, SaysWhatIsMissingForNccl) {
   std::ofstream(path() / "plugins/libnccl.so.2") << "no library";
   const ProgramResult run =
       run_command(path(), "env TROUPE_PLUGIN_PATH='" + (path() / "plugins").string() +
-                              "' '" TROUPE_BINARY_DIR "/bin/troupe' train group.toml --run-dir a");
+                              "' '" + binary_dir() + "/bin/troupe' train group.toml --run-dir a");
   ASSERT_EQ(run.exit_code, 0) << run.err;
   EXPECT_THAT(log("a"), ContainsRegex("classifier: nccl: cannot open its libraries: .*; install NVIDIA's libnccl2"));
   EXPECT_THAT(log("a"), HasSubstr("; gradients go through the host"));
@@ -299,7 +300,7 @@ TEST_F(GpuCommand, DoctorShowsWhatThereIsAndWhatIsMissing) {
   EXPECT_THAT(none.out, HasSubstr("driver     none: install NVIDIA's driver"));
   EXPECT_THAT(none.out, HasSubstr("\nauto       cpu\n"));
   const ProgramResult nowhere =
-      run_command(path(), "env TROUPE_PLUGIN_PATH=/nowhere '" TROUPE_BINARY_DIR "/bin/troupe' doctor");
+      run_command(path(), "env TROUPE_PLUGIN_PATH=/nowhere '" + binary_dir() + "/bin/troupe' doctor");
   EXPECT_EQ(nowhere.exit_code, 0) << nowhere.err;
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 // Runs the built program `troupe` as a user does.
+#include <troupe/tests/paths.hpp>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 
@@ -32,12 +33,12 @@ inline ProgramResult run_command(const std::filesystem::path& directory, const s
 }
 
 inline ProgramResult run_program(const std::filesystem::path& directory, const std::string& arguments) {
-  return run_command(directory, "'" TROUPE_BINARY_DIR "/bin/troupe' " + arguments);
+  return run_command(directory, "'" + binary_dir() + "/bin/troupe' " + arguments);
 }
 
 /// The same of a bash script, in which "troupe" is the program, and is killed with it.
 inline ProgramResult run_script(const std::filesystem::path& directory, const std::string& script) {
-  std::ofstream(directory / "script.sh") << "troupe() { exec " TROUPE_BINARY_DIR "/bin/troupe \"$@\"; }\n" << script;
+  std::ofstream(directory / "script.sh") << "troupe() { exec " + binary_dir() + "/bin/troupe \"$@\"; }\n" << script;
   return run_command(directory, "bash script.sh");
 }
 

@@ -8,6 +8,7 @@
 #include <troupe/actors/train_replica.hpp>
 #include <troupe/apps/run/train_schema.hpp>
 #include <troupe/core/config.hpp>
+#include <troupe/tests/paths.hpp>
 
 namespace troupe::apps {
 
@@ -39,7 +40,7 @@ inline Result<std::vector<Scalar>> evaluation_under(const std::string& file, con
   for (const auto& keys : {one.keys, more}) {
     for (const std::string& key : keys) overrides.push_back("replicas." + group + "." + key);
   }
-  const std::string path = TROUPE_SOURCE_DIR "/apps/configs/" + file + ".toml";
+  const std::string path = source_dir() + "/apps/configs/" + file + ".toml";
   TROUPE_ASSIGN(const Config config, load_config(path, overrides, train_schema({})));
   TROUPE_ASSIGN(const actors::TrainOptions options, to_train_options(config));
   const actors::ReplicaRun& run = options.replicas.at(0);

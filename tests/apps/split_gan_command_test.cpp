@@ -12,6 +12,7 @@
 
 #include <troupe/tests/apps/program.hpp>
 #include <troupe/tests/apps/test_directory.hpp>
+#include <troupe/tests/paths.hpp>
 
 namespace troupe::apps {
 namespace {
@@ -32,7 +33,7 @@ class SplitGanCommand : public TestDirectory {
     }
     return words;
   }
-  const std::string train_ = small("train " TROUPE_SOURCE_DIR "/apps/configs/gan_async.toml");
+  const std::string train_ = small("train " + source_dir() + "/apps/configs/gan_async.toml");
 
   nlohmann::json summary() const { return nlohmann::json::parse(text_of(path() / "a/summary.json")); }
 

@@ -11,6 +11,7 @@
 #include <troupe/core/tf_record.hpp>
 
 #include <troupe/tests/apps/test_directory.hpp>
+#include <troupe/tests/paths.hpp>
 
 namespace troupe::apps {
 namespace {
@@ -32,7 +33,7 @@ void write_all(const std::filesystem::path& directory, double start_unix_s, cons
 /// What TensorBoard reads; empty after a skip.
 std::string read_events(const std::filesystem::path& directory) {
   const std::string command = std::string(std::getenv("TROUPE_TEST_PYTHON")) +
-                              " " TROUPE_SOURCE_DIR "/tests/apps/read_events.py '" + directory.string() + "' 2>'" +
+                              " " + source_dir() + "/tests/apps/read_events.py '" + directory.string() + "' 2>'" +
                               (directory / "stderr").string() + "'";
   std::FILE* pipe = popen(command.c_str(), "r");
   std::string output;

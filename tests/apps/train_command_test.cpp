@@ -11,6 +11,7 @@
 #include <troupe/core/config.hpp>
 #include <troupe/tests/apps/program.hpp>
 #include <troupe/tests/apps/test_directory.hpp>
+#include <troupe/tests/paths.hpp>
 
 namespace troupe::apps {
 namespace {
@@ -79,7 +80,7 @@ TEST_F(TrainCommand, RecordsTheRunAndGoesOnWithIt) {
 }
 
 TEST_F(TrainCommand, ATermSignalMakesACheckpointAndExitsWith0) {
-  const std::string program = TROUPE_BINARY_DIR "/bin/troupe";
+  const std::string program = binary_dir() + "/bin/troupe";
   const std::string directory = path() / "b", config = path() / "small.toml";
   const pid_t child = fork();
   ASSERT_GE(child, 0);

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include <troupe/apps/run/train_schema.hpp>
+#include <troupe/tests/paths.hpp>
 
 namespace troupe::apps {
 namespace {
@@ -239,7 +240,7 @@ TEST(TrainSchema, AnUnknownEnvironmentGetsTheNearestOne) {
 
 TEST(TrainSchema, ShippedConfigsAreGood) {
   int files = 0;
-  for (const auto& entry : std::filesystem::directory_iterator(TROUPE_SOURCE_DIR "/apps/configs")) {
+  for (const auto& entry : std::filesystem::directory_iterator(source_dir() + "/apps/configs")) {
     const Result<Config> config = load_config(entry.path(), {}, train_schema(kEnvironments));
     ASSERT_TRUE(config.ok()) << config.error().message;
     const Result<actors::TrainOptions> options = to_train_options(*config);

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include <troupe/messages/safetensors.hpp>
+#include <troupe/tests/paths.hpp>
 
 namespace troupe::learner {
 
@@ -17,7 +18,7 @@ class Golden {
  public:
   /// file: its name in tests/learner/golden. Throws when it is missing, which fails the test.
   explicit Golden(const std::string& file) {
-    std::ifstream stream(TROUPE_SOURCE_DIR "/tests/learner/golden/" + file, std::ios::binary);
+    std::ifstream stream(source_dir() + "/tests/learner/golden/" + file, std::ios::binary);
     const std::vector<char> characters(std::istreambuf_iterator<char>(stream), {});
     if (characters.empty()) throw std::out_of_range("no golden file " + file);
     bytes_.resize(characters.size());

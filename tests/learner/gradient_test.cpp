@@ -26,6 +26,7 @@
 #include <troupe/learner/ops/shaping.hpp>
 #include <troupe/learner/ops/spectral_norm.hpp>
 #include <troupe/learner/program.hpp>
+#include <troupe/tests/paths.hpp>
 
 namespace troupe::learner {
 namespace {
@@ -357,7 +358,7 @@ TEST(GradientCases, CoverEveryDeclaredOperation) {
   for (const Case& c : cases()) covered.insert(c.operation);
   const std::regex declaration(R"(^(?:inline )?Var (\w+)\()");
   std::set<std::string> declared;
-  for (const auto& file : std::filesystem::directory_iterator(TROUPE_SOURCE_DIR "/learner/ops")) {
+  for (const auto& file : std::filesystem::directory_iterator(source_dir() + "/learner/ops")) {
     if (file.path().extension() != ".hpp" || file.path().stem() == "internal") continue;
     std::ifstream text(file.path());
     for (std::string line; std::getline(text, line);) {

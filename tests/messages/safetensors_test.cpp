@@ -12,6 +12,7 @@
 
 #include <troupe/core/atomic_file.hpp>
 #include <troupe/core/rng.hpp>
+#include <troupe/tests/paths.hpp>
 
 namespace troupe::messages {
 namespace {
@@ -158,7 +159,7 @@ TEST(Safetensors, ThePythonPackageReadsOursAndWeReadIts) {
   const std::string ours = (directory / "ours").string(), theirs = (directory / "theirs").string();
   ASSERT_TRUE(write_file_atomic(ours, encode_safetensors(sample_tensors(), {{"run_id", "r1"}}).value()).ok());
   const std::string command =
-      std::string(python) + " " TROUPE_SOURCE_DIR "/tests/messages/safetensors_peer.py " + ours + " " + theirs;
+      std::string(python) + " " + source_dir() + "/tests/messages/safetensors_peer.py " + ours + " " + theirs;
   EXPECT_EQ(std::system(command.c_str()), 0) << command;
   const std::vector<std::byte> file = read_file(theirs, 1 << 20).value();
   const SafetensorsFile parsed = parse_safetensors(file).value();

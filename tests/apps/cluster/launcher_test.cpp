@@ -20,6 +20,7 @@
 #include <vector>
 
 #include <troupe/tests/apps/test_directory.hpp>
+#include <troupe/tests/paths.hpp>
 
 namespace troupe::apps {
 namespace {
@@ -59,7 +60,7 @@ wait $!
 
   /// Starts the launcher; in the commands, @@ stands for the test's directory.
   void start(std::vector<std::string> arguments, int output = -1) {
-    arguments.insert(arguments.begin(), TROUPE_BINARY_DIR "/bin/launch_program");
+    arguments.insert(arguments.begin(), binary_dir() + "/bin/launch_program");
     std::vector<char*> argv;
     for (std::string& argument : arguments) {
       for (std::size_t at; (at = argument.find("@@")) != std::string::npos;) argument.replace(at, 2, path().string());
@@ -364,7 +365,7 @@ class Tether : public TestDirectory {
     std::ofstream(path() / "input", std::ios::binary) << input;
     const std::string line =
         fmt::format("(cat {0}/input; exec sleep {1}) | {2}/bin/launch_program tether {3} sh -c '{4}' >{0}/out 2>&1",
-                    path().string(), open_s, TROUPE_BINARY_DIR, options, command);
+                    path().string(), open_s, binary_dir(), options, command);
     const int status = std::system(line.c_str());
     return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
   }

@@ -24,6 +24,7 @@
 #include <troupe/learner/ops/internal.hpp>
 #include <troupe/tests/gpu/gpu_under_test.hpp>
 #include <troupe/tests/learner/cuda/kernel_graphs.hpp>
+#include <troupe/tests/paths.hpp>
 
 namespace troupe::learner {
 namespace {
@@ -538,7 +539,7 @@ TEST(PlannedKernels, CopyBfloat16) {
 std::set<std::string> defined_operations() {
   std::set<std::string> names;
   const std::regex definition("^    \\.name = \"([a-z0-9_]+)\",.*");
-  for (const auto& file : std::filesystem::directory_iterator(TROUPE_SOURCE_DIR "/learner/ops")) {
+  for (const auto& file : std::filesystem::directory_iterator(source_dir() + "/learner/ops")) {
     std::ifstream in(file.path());
     for (std::string line; std::getline(in, line);) {
       if (std::smatch match; std::regex_match(line, match, definition)) names.insert(match[1]);

@@ -22,6 +22,7 @@
 #include <troupe/learner/ops/reduce.hpp>
 #include <troupe/learner/ops/resize.hpp>
 #include <troupe/learner/ops/shaping.hpp>
+#include <troupe/tests/paths.hpp>
 
 namespace troupe::learner {
 namespace {
@@ -55,7 +56,7 @@ class OnnxRuntime : public ::testing::Test {
     const std::string model_file = folder_ / "ops.onnx", example_file = folder_ / "ops.safetensors";
     write_file_atomic(model_file, model).value();
     write_file_atomic(example_file, examples).value();
-    const std::string command = std::string(python) + " -IB " TROUPE_SOURCE_DIR "/tests/learner/export/onnx_peer.py " +
+    const std::string command = std::string(python) + " -IB " + source_dir() + "/tests/learner/export/onnx_peer.py " +
                                 model_file + " " + example_file + " 2>&1";
     std::string said;
     FILE* const pipe = popen(command.c_str(), "r");

@@ -17,6 +17,7 @@
 #include <troupe/learner/replicator.hpp>
 #include <troupe/learner/resnet/replica.hpp>
 #include <troupe/messages/safetensors.hpp>
+#include <troupe/tests/paths.hpp>
 
 namespace troupe::learner::resnet {
 namespace {
@@ -78,7 +79,7 @@ void write_inputs(Program& program, const std::string& path) {
 }
 
 TEST(ResnetTorchLosses, FollowPyTorchForFiftySteps) {
-  const std::string python = output_of(TROUPE_SOURCE_DIR "/tools/python_env.sh --find torch | tr -d '\\n'").first;
+  const std::string python = output_of(source_dir() + "/tools/python_env.sh --find torch | tr -d '\\n'").first;
   if (python.empty()) GTEST_SKIP() << "PyTorch is not installed (tools/python_env.sh torch)";
 
   data::ImageBatches source = batches();
@@ -88,7 +89,7 @@ TEST(ResnetTorchLosses, FollowPyTorchForFiftySteps) {
   const std::filesystem::path file = std::filesystem::path(testing::TempDir()) / "troupe-resnet50-losses.safetensors";
   write_inputs(device->program(), file);
   const auto [printed, status] =
-      output_of(python + " -B " TROUPE_SOURCE_DIR "/tests/learner/make_resnet50_losses.py " + file.string());
+      output_of(python + " -B " + source_dir() + "/tests/learner/make_resnet50_losses.py " + file.string());
   std::filesystem::remove(file);
   ASSERT_EQ(status, 0) << printed;
 
