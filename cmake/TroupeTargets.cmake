@@ -1,3 +1,9 @@
+# What runs once and is compiled often, tests and commands, is compiled for short builds also where the rest is compiled
+# for speed: it takes two thirds of the time.
+function(troupe_compiles_quickly target)
+  target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1 -g0>)
+endfunction()
+
 # troupe_library(NAME SOURCES ... LINK ...): the library of one folder, troupe_NAME.
 # LINK lists what its headers need; PRIVATE_LINK what only its sources need.
 function(troupe_library name)
@@ -27,6 +33,7 @@ function(troupe_test name)
   endif()
   add_executable(${name} ${ARG_SOURCES})
   target_link_libraries(${name} PRIVATE ${ARG_LINK} test_paths GTest::gmock GTest::gtest_main)
+  troupe_compiles_quickly(${name})
   set(properties TIMEOUT ${ARG_TIMEOUT} ENVIRONMENT TROUPE_TEST_PYTHON=${TROUPE_TEST_PYTHON})
   if(ARG_LABELS)
     list(APPEND properties LABELS ${ARG_LABELS})
