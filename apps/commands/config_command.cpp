@@ -15,7 +15,7 @@
 namespace troupe::apps {
 namespace {
 
-struct Arguments {
+struct ConfigArguments {
   std::string file;
   std::vector<std::string> overrides;
   bool explain = false;
@@ -34,7 +34,7 @@ void explain(const ConfigSchema& schema) {
   }
 }
 
-int run(const Arguments& arguments) {
+int run(const ConfigArguments& arguments) {
   const ConfigSchema schema = train_schema(envs::environment_names());
   if (arguments.explain) {
     explain(schema);
@@ -52,7 +52,7 @@ int run(const Arguments& arguments) {
 
 void add_config_command(CLI::App& app, Command* chosen) {
   CLI::App* command = app.add_subcommand("config", "Check a configuration, or explain every key");
-  const auto arguments = std::make_shared<Arguments>();
+  const auto arguments = std::make_shared<ConfigArguments>();
   CLI::Option_group* what = command->add_option_group("what");
   what->add_option("config", arguments->file, "File to check; its resolved form is printed")->type_name("CONFIG");
   what->add_flag("--explain", arguments->explain, "Print every key with type, default, range and meaning");

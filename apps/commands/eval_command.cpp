@@ -19,7 +19,7 @@ namespace {
 
 constexpr std::int64_t kEpisodesMax = 1000;
 
-struct Arguments {
+struct EvalArguments {
   std::string run, what;
   std::optional<std::int64_t> episodes;
   std::optional<std::uint64_t> seed;
@@ -37,7 +37,7 @@ void print(const actors::TrainedPart& part, const std::vector<Scalar>& scalars, 
   for (const Scalar& scalar : scalars) fmt::print("  {:<22} {:.6g}\n", scalar.name, scalar.value);
 }
 
-Status evaluate(const Arguments& arguments) {
+Status evaluate(const EvalArguments& arguments) {
   TROUPE_ASSIGN(TrainedRun run, open_trained_run(arguments.run, arguments.what));
   if (run.part.name != actors::kLearnerRole && (arguments.episodes || arguments.seed)) {
     return Error{Code::kInvalidArgument,
@@ -56,8 +56,8 @@ Status evaluate(const Arguments& arguments) {
 
 void add_eval_command(CLI::App& app, Command* chosen) {
   CLI::App* command = app.add_subcommand("eval", "Evaluate what a run has learnt, as its own evaluators do");
-  const auto arguments = std::make_shared<Arguments>();
-  Arguments& a = *arguments;
+  const auto arguments = std::make_shared<EvalArguments>();
+  EvalArguments& a = *arguments;
   command->add_option("run", a.run, "Directory of the run; its newest good checkpoint is taken")
       ->required()
       ->type_name("RUN");

@@ -23,7 +23,7 @@ namespace {
 
 constexpr std::int64_t kExampleRows = 16;
 
-struct Arguments {
+struct ExportArguments {
   std::string run, format, output, what, examples;
 };
 
@@ -51,7 +51,7 @@ Result<std::vector<std::byte>> safetensors(const TrainedRun& run) {
 
 Status write(const File& file) { return write_file_atomic(file.path.string(), file.bytes); }
 
-Status run_export(const Arguments& arguments) {
+Status run_export(const ExportArguments& arguments) {
   TROUPE_ASSIGN(const TrainedRun run, open_trained_run(arguments.run, arguments.what));
   File file, examples{.path = arguments.examples};
   if (arguments.format == "safetensors") {
@@ -86,8 +86,8 @@ Status run_export(const Arguments& arguments) {
 
 void add_export_command(CLI::App& app, Command* chosen) {
   CLI::App* command = app.add_subcommand("export", "Write what a run has learnt for other programs");
-  const auto arguments = std::make_shared<Arguments>();
-  Arguments& a = *arguments;
+  const auto arguments = std::make_shared<ExportArguments>();
+  ExportArguments& a = *arguments;
   command->add_option("run", a.run, "Directory of the run; its newest good checkpoint is taken")
       ->required()
       ->type_name("RUN");

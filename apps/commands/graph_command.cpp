@@ -19,7 +19,7 @@
 namespace troupe::apps {
 namespace {
 
-struct Arguments {
+struct GraphArguments {
   RunArguments run;
   std::string output;
 };
@@ -61,7 +61,7 @@ Result<std::string> graph(const actors::TrainOptions& options, bool as_text) {
   return as_text ? dot : draw(dot);
 }
 
-int run(const Arguments& arguments) {
+int run(const GraphArguments& arguments) {
   const Result<LoadedRun> loaded = load_run(arguments.run);
   if (!loaded.ok()) return fail_config(loaded.error());
   const std::string output = arguments.output.empty() ? loaded->options.name + ".svg" : arguments.output;
@@ -80,7 +80,7 @@ int run(const Arguments& arguments) {
 
 void add_graph_command(CLI::App& app, Command* chosen) {
   CLI::App* command = app.add_subcommand("graph", "Draw a configuration's roles, channels and groups");
-  const auto arguments = std::make_shared<Arguments>();
+  const auto arguments = std::make_shared<GraphArguments>();
   command->add_option("config", arguments->run.config, "Configuration file, see apps/configs")
       ->required()
       ->type_name("CONFIG");

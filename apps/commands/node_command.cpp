@@ -44,7 +44,7 @@ namespace {
 /// Kubernetes ask all at once, and the chief needs the others for its last checkpoint.
 constexpr Duration kAfterYou = std::chrono::seconds(8);
 
-struct Arguments {
+struct NodeArguments {
   RunArguments run;
   std::string cluster, name;  ///< a file, and this node in it
   std::string token;
@@ -80,7 +80,7 @@ Result<std::string> read_input() {
   return text;
 }
 
-Result<Node> from_launcher(const Arguments& arguments) {
+Result<Node> from_launcher(const NodeArguments& arguments) {
   TROUPE_ASSIGN(const std::string text, read_input());
   TROUPE_ASSIGN(NodeStart start, parse_node_start(text, version()));
   TROUPE_ASSIGN(Config config, parse_config(start.config, "config", {}, train_schema(envs::environment_names())));
@@ -100,14 +100,14 @@ Result<Node> from_launcher(const Arguments& arguments) {
 }
 
 /// Who joins a run that it can see takes the configuration from there.
-Result<LoadedRun> load(const Arguments& arguments) {
+Result<LoadedRun> load(const NodeArguments& arguments) {
   RunArguments run = arguments.run;
   if (run.config.empty()) run.config = RunDirectory{arguments.join}.config().string();
   return load_run(run);
 }
 
 /// Only what the arguments say, so that it is known before anything is touched.
-Result<OwnPlace> planned_place(const Arguments& arguments, const LoadedRun& loaded) {
+Result<OwnPlace> planned_place(const NodeArguments& arguments, const LoadedRun& loaded) {
   const RunDirectory directory{arguments.run.run_dir.empty() ? arguments.run.resume : arguments.run.run_dir};
   if (arguments.cluster.empty()) return own_place(process_environment(), loaded.options, run_name(directory));
   TROUPE_ASSIGN(ClusterSpec cluster, load_cluster(arguments.cluster, loaded.options));
@@ -118,7 +118,7 @@ Result<OwnPlace> planned_place(const Arguments& arguments, const LoadedRun& load
   return OwnPlace{std::move(cluster), arguments.name};
 }
 
-Result<Node> planned(const Arguments& arguments, LoadedRun loaded) {
+Result<Node> planned(const NodeArguments& arguments, LoadedRun loaded) {
   TROUPE_ASSIGN(const OwnPlace own, planned_place(arguments, loaded));
   Node node{.config = std::move(loaded.config), .options = std::move(loaded.options)};
   node.resume = !arguments.run.resume.empty();
@@ -133,7 +133,7 @@ Result<Node> planned(const Arguments& arguments, LoadedRun loaded) {
   return node;
 }
 
-Result<Node> joining(const Arguments& arguments, LoadedRun loaded) {
+Result<Node> joining(const NodeArguments& arguments, LoadedRun loaded) {
   Node node{.config = std::move(loaded.config), .options = std::move(loaded.options)};
   node.directory = {arguments.join};
   if (!arguments.token.empty()) {
@@ -150,7 +150,7 @@ Result<Node> joining(const Arguments& arguments, LoadedRun loaded) {
   return node;
 }
 
-Result<Node> find(const Arguments& arguments) {
+Result<Node> find(const NodeArguments& arguments) {
   if (arguments.from_launcher) return from_launcher(arguments);
   TROUPE_ASSIGN(LoadedRun loaded, load(arguments));
   if (!arguments.token.empty() || !arguments.join.empty()) return joining(arguments, std::move(loaded));
@@ -193,7 +193,7 @@ Status run_here(Node& node, const std::string& listen) {
 }
 
 /// This same command line without --keep-up, looked after by a launcher.
-int keep_up(const Arguments& arguments) {
+int keep_up(const NodeArguments& arguments) {
   const Result<LoadedRun> loaded = load(arguments);
   if (!loaded.ok()) return fail_config(loaded.error());
   std::string name = arguments.name;
@@ -211,7 +211,7 @@ int keep_up(const Arguments& arguments) {
   return ended.ok() ? *ended : fail(ended.error());
 }
 
-int run(const Arguments& arguments) {
+int run(const NodeArguments& arguments) {
   if (arguments.keep_up) return keep_up(arguments);
   std::setvbuf(stdout, nullptr, _IOLBF, 0);  // somebody reads along
   Result<Node> node = find(arguments);
@@ -230,8 +230,8 @@ int run(const Arguments& arguments) {
 void add_node_command(CLI::App& app, Command* chosen) {
   CLI::App* command = app.add_subcommand(
       "node", "Run one node; its place is in a cluster file, TF_CONFIG, Slurm's or Kubernetes' variables, or a token");
-  const auto arguments = std::make_shared<Arguments>();
-  Arguments& a = *arguments;
+  const auto arguments = std::make_shared<NodeArguments>();
+  NodeArguments& a = *arguments;
   add_run_arguments(*command, a.run);
   command->get_option("config")->required(false);
   CLI::Option* cluster =

@@ -22,7 +22,7 @@ namespace {
 
 constexpr std::size_t kStripFrames = 8;
 
-struct Arguments {
+struct RenderArguments {
   std::string run;
   std::uint64_t seed = 0;
   int width = 320;
@@ -37,7 +37,7 @@ Result<std::unique_ptr<learner::Policy>> load_policy(const TrainedRun& run, cons
   return policy;
 }
 
-Status render(const Arguments& arguments) {
+Status render(const RenderArguments& arguments) {
   TROUPE_ASSIGN(const TrainedRun run, open_trained_run(arguments.run, actors::kLearnerRole));
   TROUPE_ASSIGN(const auto environment, envs::make_environment(run.options.env, arguments.seed));
   TROUPE_ASSIGN(const auto policy, load_policy(run, environment->spec()));
@@ -64,7 +64,7 @@ Status render(const Arguments& arguments) {
 
 void add_render_command(CLI::App& app, Command* chosen) {
   CLI::App* command = app.add_subcommand("render", "Film an episode of a run's newest checkpoint");
-  const auto arguments = std::make_shared<Arguments>();
+  const auto arguments = std::make_shared<RenderArguments>();
   command->add_option("run", arguments->run, "Directory of the run")->required()->type_name("RUN");
   command->add_option("--seed", arguments->seed, "Start state")->capture_default_str();
   command->add_option("--width", arguments->width, "Pixels")->check(CLI::Range(16, 1920))->capture_default_str();

@@ -30,7 +30,7 @@ constexpr std::int64_t kRows = 32;
 /// More classes than that would make a picture too wide to look at: theirs go round in rows of another length.
 constexpr std::int64_t kColumnsOfClasses = 32;
 
-struct Arguments {
+struct SampleArguments {
   std::string run, output, what;
   std::int64_t count = 64;
   std::uint64_t seed = 0;
@@ -42,7 +42,7 @@ struct Drawn {
   std::int64_t classes = 0;  ///< which go round; 0: the generator has none
 };
 
-Result<Drawn> draw(const TrainedRun& run, const Arguments& arguments) {
+Result<Drawn> draw(const TrainedRun& run, const SampleArguments& arguments) {
   TROUPE_ASSIGN(const TrainedNetwork network, trained_network(run, kRows));
   Drawn drawn;
   drawn.classes = learner::choices(*network.graph, "label");
@@ -67,7 +67,7 @@ std::int64_t columns(const Drawn& drawn, std::int64_t count) {
   return static_cast<std::int64_t>(std::ceil(std::sqrt(static_cast<double>(count))));
 }
 
-Status sample(const Arguments& arguments) {
+Status sample(const SampleArguments& arguments) {
   TROUPE_ASSIGN(const TrainedRun run, open_trained_run(arguments.run, arguments.what, kModel));
   TROUPE_ASSIGN(const Drawn drawn, draw(run, arguments));
   const std::int64_t wide = columns(drawn, arguments.count);
@@ -86,8 +86,8 @@ Status sample(const Arguments& arguments) {
 
 void add_sample_command(CLI::App& app, Command* chosen) {
   CLI::App* command = app.add_subcommand("sample", "Draw images with the generator that a run has trained");
-  const auto arguments = std::make_shared<Arguments>();
-  Arguments& a = *arguments;
+  const auto arguments = std::make_shared<SampleArguments>();
+  SampleArguments& a = *arguments;
   command->add_option("run", a.run, "Directory of the run; its newest good checkpoint is taken")
       ->required()
       ->type_name("RUN");

@@ -20,7 +20,7 @@
 namespace troupe::apps {
 namespace {
 
-struct Arguments {
+struct TokenArguments {
   std::string run;
   std::string role = actors::kActorRole;
   std::string name;
@@ -33,7 +33,7 @@ struct MadeToken {
   transport::Address chief;
 };
 
-Result<MadeToken> make_token(const Arguments& arguments) {
+Result<MadeToken> make_token(const TokenArguments& arguments) {
   if (arguments.role != actors::kActorRole) {
     return Error{Code::kInvalidArgument, fmt::format("--role: got {}, expected {}: only env actors may join a run that "
                                                      "goes on",
@@ -63,7 +63,7 @@ Result<MadeToken> make_token(const Arguments& arguments) {
   return MadeToken{file, token.chief};
 }
 
-int run(const Arguments& arguments) {
+int run(const TokenArguments& arguments) {
   const auto made = make_token(arguments);
   if (!made.ok()) return fail(made.error());
   fmt::print("{}: good for one node, once, for {} minutes; there: troupe node config.toml --token {}, with {}\n",
@@ -78,8 +78,8 @@ int run(const Arguments& arguments) {
 
 void add_token_command(CLI::App& app, Command* chosen) {
   CLI::App* command = app.add_subcommand("token", "Let one more host join a run over nodes");
-  const auto arguments = std::make_shared<Arguments>();
-  Arguments& a = *arguments;
+  const auto arguments = std::make_shared<TokenArguments>();
+  TokenArguments& a = *arguments;
   command->add_option("run", a.run, "Directory of the run, on the chief's host")->required()->type_name("RUN");
   command->add_option("--role", a.role, "What the node will host: actor")->capture_default_str();
   command->add_option("--name", a.name, "Name of the node; by default the role and random digits");

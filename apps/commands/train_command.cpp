@@ -12,13 +12,13 @@
 namespace troupe::apps {
 namespace {
 
-struct Arguments {
+struct TrainArguments {
   RunArguments run;
   bool processes = false;
   bool quiet = false;
 };
 
-int run(const Arguments& arguments) {
+int run(const TrainArguments& arguments) {
   const Result<LoadedRun> loaded = load_run(arguments.run);
   if (!loaded.ok()) return fail_config(loaded.error());
   const Result<RunDirectory> directory = directory_of(arguments.run, loaded->options);
@@ -39,7 +39,7 @@ int run(const Arguments& arguments) {
 
 void add_train_command(CLI::App& app, Command* chosen) {
   CLI::App* command = app.add_subcommand("train", "Train an agent; Ctrl-C makes a checkpoint and ends");
-  const auto arguments = std::make_shared<Arguments>();
+  const auto arguments = std::make_shared<TrainArguments>();
   add_run_arguments(*command, arguments->run);
   command->add_flag("--processes", arguments->processes, "A process for each role, by [placement], on this host");
   command->add_flag("--quiet", arguments->quiet, "Print nothing but warnings and errors");

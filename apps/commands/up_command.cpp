@@ -15,12 +15,12 @@
 namespace troupe::apps {
 namespace {
 
-struct Arguments {
+struct UpArguments {
   std::string hosts;
   RunArguments run;
 };
 
-int run(const Arguments& arguments) {
+int run(const UpArguments& arguments) {
   const Result<LoadedRun> loaded = load_run(arguments.run);
   if (!loaded.ok()) return fail_config(loaded.error());
   const Result<HostsFile> hosts = load_hosts(arguments.hosts, loaded->options);
@@ -38,7 +38,7 @@ int run(const Arguments& arguments) {
 void add_up_command(CLI::App& app, Command* chosen) {
   CLI::App* command =
       app.add_subcommand("up", "Train on several hosts over ssh; Ctrl-C makes a checkpoint and ends all of it");
-  const auto arguments = std::make_shared<Arguments>();
+  const auto arguments = std::make_shared<UpArguments>();
   command->add_option("hosts", arguments->hosts, "File with the hosts, see docs/deploy.md")
       ->required()
       ->type_name("HOSTS");

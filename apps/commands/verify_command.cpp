@@ -18,7 +18,7 @@
 namespace troupe::apps {
 namespace {
 
-struct Arguments {
+struct VerifyArguments {
   RunArguments run;
   std::vector<int> replicas = {1, 2, 4};
   int steps = 3;
@@ -32,7 +32,7 @@ struct Subject {
   learner::VerifyOptions options;
 };
 
-Result<std::vector<Subject>> subjects(const actors::TrainOptions& options, const Arguments& arguments) {
+Result<std::vector<Subject>> subjects(const actors::TrainOptions& options, const VerifyArguments& arguments) {
   std::vector<Subject> all;
   const auto add = [&](std::string name, learner::ReplicaFactory make, std::int64_t batch, std::uint64_t seed) {
     learner::VerifyOptions verify{.replicas = arguments.replicas, .global_batch = batch, .steps = arguments.steps};
@@ -76,7 +76,7 @@ bool print(const std::string& name, const std::vector<learner::Equivalence>& all
   return good;
 }
 
-int run(const Arguments& arguments) {
+int run(const VerifyArguments& arguments) {
   const Result<LoadedRun> loaded = load_run(arguments.run);
   if (!loaded.ok()) return fail_config(loaded.error());
   const auto all = subjects(loaded->options, arguments);
@@ -94,8 +94,8 @@ int run(const Arguments& arguments) {
 
 void add_verify_command(CLI::App& app, Command* chosen) {
   CLI::App* command = app.add_subcommand("verify", "Compare N replicas with one on the same global batches");
-  const auto arguments = std::make_shared<Arguments>();
-  Arguments& a = *arguments;
+  const auto arguments = std::make_shared<VerifyArguments>();
+  VerifyArguments& a = *arguments;
   command->add_option("config", a.run.config, "Configuration file, see apps/configs")->required()->type_name("CONFIG");
   command->add_option("--replicas", a.replicas, "Numbers of replicas")
       ->delimiter(',')
