@@ -101,9 +101,9 @@ TEST(ImageFolder, NamesTheFileThatCannotBeRead) {
   EXPECT_EQ(error(1), (folder.path / "b.png").string() + ": no regular file, expected a file");
   std::filesystem::resize_file(folder.path / "c.png", ImageFolder::kFileBytesMax + 1);  // sparse
   EXPECT_EQ(error(2), (folder.path / "c.png").string() + ": 67108865 bytes, expected an image of at most 67108864");
-  if (geteuid() == 0) return;  // who may read everything
   std::filesystem::resize_file(folder.path / "c.png", 1);
   std::filesystem::permissions(folder.path / "c.png", std::filesystem::perms::none);
+  if (access((folder.path / "c.png").c_str(), R_OK) == 0) return;  // root may read everything
   EXPECT_EQ(error(2), (folder.path / "c.png").string() + ": open: Permission denied");
 }
 

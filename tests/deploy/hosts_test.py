@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """`troupe up` over a real ssh, a node that joins by token, and the commands of deploy/kubernetes/: four hosts in network
 namespaces of this machine, each with an sshd, an address, a name and a home folder of its own. Exit status 77 where sshd
-is missing, or without root."""
+is missing or hosts cannot be made."""
 
 import contextlib
 import os
@@ -21,8 +21,6 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 sys.dont_write_bytecode = True
 import isolation  # noqa: E402
 
-os.environ["PATH"] = os.environ.get("PATH", "/usr/bin:/bin") + ":/usr/sbin:/sbin"
-TOOLS = ["sshd", "ssh", "scp", "ssh-keygen", "ip", "unshare", "mount"]
 NAMES = ["n1", "n2", "n3", "n4"]
 ADDRESSES = {name: f"10.9.8.{10 + index}" for index, name in enumerate(NAMES)}
 CONFIG = """env = "cartpole-swingup"
@@ -291,10 +289,5 @@ class Up(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    missing = [tool for tool in TOOLS if shutil.which(tool) is None]
-    reason = "not root" if os.geteuid() else f"no {', '.join(missing)} (Debian: openssh-server)" if missing else None
-    if reason:
-        print(f"SKIPPED Up: {reason}")
-        sys.exit(77)
-    isolation.enter_namespaces()
+    isolation.enter_namespaces("Up", "root", "hosts", "sshd")
     unittest.main(verbosity=2)

@@ -2,13 +2,24 @@
 names are nobody else's."""
 
 import os
+import pathlib
 import sys
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "faults"))
+from harness.requirements import NAMESPACES, SKIPPED, reason_to_skip  # noqa: E402
 
-def enter_namespaces():
-    """Starts this script again as the first process of new namespaces, unless it is that."""
+
+def need(test, *needs):
+    """Ends the process with the exit status of a test that is skipped, and the reason, where a need is not met."""
+    if reason := reason_to_skip(needs):
+        print(f"SKIPPED {test}: {reason}")
+        sys.exit(SKIPPED)
+
+
+def enter_namespaces(test, *needs):
+    """Starts this script again as the first process of new namespaces, unless it is that. Skipped as need() says."""
     if os.environ.get("TROUPE_ISOLATED"):
         return
+    need(test, *needs)
     os.environ["TROUPE_ISOLATED"] = "yes"
-    inside = ["unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc", "--net", "--uts", "--ipc"]
-    os.execvp(inside[0], [*inside, sys.executable, "-SB", *sys.argv])
+    os.execvp(NAMESPACES[0], [*NAMESPACES, sys.executable, "-SB", *sys.argv])

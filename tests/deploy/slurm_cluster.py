@@ -4,22 +4,10 @@ so that they meet no other Slurm, need no free port and are all gone when the te
 import contextlib
 import os
 import pathlib
-import shutil
 import subprocess
 import time
 
-TOOLS = ["munged", "slurmctld", "slurmd", "sbatch", "srun", "scancel", "sinfo", "ip", "unshare", "mount"]
 CPUS = 8  # that each host claims to have
-
-os.environ["PATH"] = os.environ.get("PATH", "/usr/bin:/bin") + ":/usr/sbin:/sbin"
-
-
-def reason_to_skip():
-    if os.geteuid():
-        return "not root"
-    missing = [tool for tool in TOOLS if shutil.which(tool) is None]
-    return f"no {', '.join(missing)} (Debian: slurmctld slurmd slurm-client slurm-wlm-basic-plugins munge)" if missing else None
-
 
 class SlurmCluster:
     def __init__(self, folder):

@@ -2,7 +2,7 @@
 """deploy/slurm/troupe.sbatch: what a shell and shellcheck say of it, and (`run`) as a job of a real Slurm.
 
     slurm_test.py script     exit status 77 where shellcheck is missing
-    slurm_test.py run        exit status 77 where Slurm is missing, or without root
+    slurm_test.py run        exit status 77 where Slurm is missing or hosts cannot be made
 """
 
 import json
@@ -122,14 +122,9 @@ class Run(unittest.TestCase):
 if __name__ == "__main__":
     what = sys.argv.pop(1)
     if what == "script":
-        reason = None if shutil.which("shellcheck") else "no shellcheck"
+        isolation.need(what, "shellcheck")
     else:
-        reason = slurm_cluster.reason_to_skip()
-    if reason:
-        print(f"SKIPPED {what}: {reason}")
-        sys.exit(77)
-    if what == "run":
         sys.argv.insert(1, what)
-        isolation.enter_namespaces()
+        isolation.enter_namespaces(what, "root", "hosts", "slurm")
         sys.argv.pop(1)
     unittest.main(defaultTest=what.capitalize(), verbosity=2)

@@ -23,6 +23,7 @@ import os
 import pathlib
 import signal
 import subprocess
+import sys
 import threading
 import time
 
@@ -50,7 +51,8 @@ def tool(*argv, stdin=None):
 def add_namespace(name):
     """A network namespace whose devices speak no IPv6 and so send nothing by themselves."""
     tool("ip", "netns", "add", name)
-    tool("ip", "netns", "exec", name, "sh", "-c", "echo 1 >/proc/sys/net/ipv6/conf/default/disable_ipv6")
+    switch = "/proc/sys/net/ipv6/conf/default/disable_ipv6"  # absent from a kernel without IPv6
+    tool("ip", "netns", "exec", name, "sh", "-c", f"[ ! -e {switch} ] || echo 1 >{switch}")
 
 
 # --- names that no other run has, and what a crashed run left ---
@@ -77,9 +79,15 @@ class RunName:
         return f"{PREFIX}.{self.number}.{part}"
 
     def release(self):
-        remove_run(self.number)
-        self._path.unlink(missing_ok=True)
-        os.close(self._file)
+        """Removes what the run has made and gives the name up. It may be called again."""
+        if self._file is None:
+            return
+        try:
+            remove_run(self.number)
+            self._path.unlink(missing_ok=True)  # else it stays, so that the next Network removes the rest
+        finally:
+            os.close(self._file)
+            self._file = None
 
 
 def remove_run(number):
@@ -104,9 +112,14 @@ def remove_leftovers():
     """Removes what runs left behind whose process is gone. Their number."""
     removed = 0
     for path in LOCKS.glob("*") if LOCKS.is_dir() else ():
-        file = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+        try:
+            file = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+        except FileNotFoundError:
+            continue  # another cleaner was here first
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if os.fstat(file).st_nlink == 0:
+                continue  # the same, and by now the name may be a new run's
             remove_run(path.name)
             path.unlink(missing_ok=True)
             removed += 1
@@ -230,8 +243,9 @@ class Host:
         """Starts the host's process 1; programs do not come back by themselves. Call it on the main thread: the host
         ends with the thread that booted it."""
         self._set_plug("up")
+        self._init_pid = None
         # Process 1 ignores SIGCHLD, so the kernel buries orphans for it.
-        init = 'hostname "$1"; mount -t tmpfs none /run; echo up; exec env --ignore-signal=CHLD sleep infinity'
+        init = 'hostname "$1" && mount -t tmpfs none /run && echo up && exec env --ignore-signal=CHLD sleep infinity'
         self._init = subprocess.Popen(
             ["setpriv", "--pdeathsig", "KILL", "nsenter", f"--net={self._space}", "--no-fork",
              "unshare", "--pid", "--fork", "--kill-child", "--mount", "--mount-proc", "--uts",
@@ -239,6 +253,7 @@ class Host:
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
         said = self._init.stdout.readline()
         if said != b"up\n":
+            self._init.kill()
             raise NetworkError(f"host {self.name} does not start: {said.decode()}")
         self._init_pid = next(p for p, status in _all_status() if status["PPid"] == str(self._init.pid))
 
@@ -256,8 +271,9 @@ class Host:
             while program.wait(timeout_s=0.01) is None:  # ends: its program has ended
                 program.popen.send_signal(signal.SIGCONT)  # nsenter stops when its program is stopped
         self._programs.clear()
-        self._init.stdout.close()
-        self._init.wait(TOOL_TIMEOUT_S)
+        if self._init is not None:
+            self._init.stdout.close()
+            self._init.wait(TOOL_TIMEOUT_S)
 
     def freeze(self):
         """Every process stops where it is, as those of a virtual machine that is moved or swapped out."""
@@ -287,7 +303,8 @@ class Host:
                               timeout=timeout_s, check=False)
 
     def _inside(self, argv, cwd):
-        enter = ["nsenter", "-t", str(self._init_pid), "--net", "--pid", "--mount", "--uts",
+        # Without --root a mount namespace begins at the machine's own root, also for who is in a chroot.
+        enter = ["nsenter", "-t", str(self._init_pid), "--net", "--pid", "--mount", "--uts", "--root",
                  f"--wdns={os.path.abspath(cwd)}", "--", *argv]
         groups = [str(folder / "cgroup.procs") for folder in self._groups.values()]
         if not groups:
@@ -461,12 +478,15 @@ class Network:
         self.close()
 
     def close(self):
-        for host in self.hosts.values():
-            host.end()
-        for cable in self._cables.values():
-            cable.close()
+        """Ends and removes all. It may be called again, and after whatever went wrong it does what can be done: an error
+        in here would hide the one that matters, so it is a line of its own."""
+        for end in [host.end for host in self.hosts.values()] + [cable.close for cable in self._cables.values()] + [
+                self.run_name.release]:
+            try:
+                end()
+            except (NetworkError, OSError, subprocess.SubprocessError) as error:
+                print(f"clean-up of {self.run_name.of('*')}: {error}", file=sys.stderr)
         self._cables.clear()
-        self.run_name.release()
 
     def add_host(self, name, cable="fast"):
         """A host with the next address of the network. `cable`: "fast" (a virtual Ethernet pair), or "slow"."""
