@@ -32,7 +32,7 @@ constexpr std::int64_t kRows = 4;
 /// A graph whose parameters are all of a size of 1, exported and run by onnxruntime.
 class OnnxRuntime : public ::testing::Test {
  protected:
-  OnnxRuntime() : folder_(std::filesystem::temp_directory_path() / ("troupe-onnx-" + std::to_string(getpid()))) {
+  OnnxRuntime() : folder_(std::filesystem::path(testing::TempDir()) / "onnx") {
     std::filesystem::create_directories(folder_);
   }
   ~OnnxRuntime() override { std::filesystem::remove_all(folder_); }
