@@ -8,16 +8,37 @@
 # Fetched files are pinned by hash and shared by all checkouts of a user, in ${XDG_CACHE_HOME:-~/.cache}/troupe:
 #   mujoco-3.17.0/      include/mujoco/*.h, libmujoco.so.3.17.0, plugin/*.so   (from the wheel on PyPI; Apache-2.0)
 #   dm_control-1.0.50/  suite/*.xml, suite/common/*.xml                        (model files; Apache-2.0)
-#   onednn-3.2/         include/*, lib/libdnnl.so.3: Debian's 2.6 takes twice the time with matrix tiles (Apache-2.0)
+#   onednn-3.2/         include/*, lib/libdnnl.so.3: Debian's 2.6 takes twice the time with matrix tiles (Apache-2.0);
+#                       on aarch64 there is none, and Eigen multiplies
 #   cudnn-frontend-1.32.0/  include/*: headers of cuDNN's front end, only where nvcc is on PATH           (Apache-2.0)
 #   python/             environments for tests and rivals, see tools/python_env.sh
-# Several starts at once are safe: locks keep them apart, and a folder appears by a rename when it is complete.
+# Several starts at once are safe: locks keep them apart, and a folder appears by a rename when it is complete. What takes
+# long says every 15 s how far it is (tools/progress.sh).
 set -euo pipefail
 root=$(dirname "$(dirname "$(readlink -f "$0")")")
+export HOME="${HOME:-$(getent passwd "$(id -u)" | cut -d: -f6)}" # absent in some services
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/troupe
 build=$root/build/release
+. "$root/tools/progress.sh"
 say() { echo "troupe: $*" >&2; }
 die() { say "$*"; exit 1; }
+
+# own LOCK HINT: makes the folder of a lock, and ends with one clear line where this user cannot write there.
+own() {
+  local path=${1%/*}
+  mkdir -p "$path" 2>/dev/null || true
+  if [ -e "$1" ]; then path=$1; fi
+  [ -w "$path" ] ||
+    die "$(id -un 2>/dev/null || id -u) cannot write $path$(stat -c ', which belongs to %U' "$path" 2>/dev/null): $2"
+}
+
+# with_lock LOCK COMMAND...: one at a time.
+with_lock() {
+  exec 9>"$1"
+  flock -n 9 || { say "waiting for another ./troupe, which is at work in ${1%/*}"; flock 9; }
+  "${@:2}"
+  exec 9>&-
+}
 
 # Prints the packages of the list that are absent or have another version, as apt-get takes them (NAME or NAME=VERSION*).
 missing_packages() {
@@ -29,6 +50,9 @@ missing_packages() {
     <(dpkg-query -W -f '${db:Status-Status} ${Package} ${Version}\n') "$root/tools/apt-packages.txt"
 }
 
+# Without a terminal nobody can type a password.
+may_sudo() { command -v sudo >/dev/null && { sudo -n true 2>/dev/null || { [ -t 0 ] && sudo -v; }; }; }
+
 install_packages() {
   command -v dpkg-query >/dev/null ||
     die "this is not Debian: install what tools/apt-packages.txt lists by hand and build with CMake (CONTRIBUTING.md)"
@@ -36,15 +60,27 @@ install_packages() {
   mapfile -t missing < <(missing_packages)
   ((${#missing[@]})) || return 0
   if [ "$(id -u)" != 0 ]; then
-    command -v sudo >/dev/null || die "missing packages, neither root nor sudo: apt-get install ${missing[*]}"
+    if ! may_sudo; then
+      # What the tests alone want is no reason not to build: tests without it are skipped by name.
+      local wanted=$goal all=("${missing[@]}")
+      goal=program
+      mapfile -t missing < <(missing_packages)
+      goal=$wanted
+      ((${#missing[@]} == 0)) || die "Debian packages are missing, and this user is neither root nor may use sudo;" \
+        "an administrator installs them once for all users: apt-get install ${all[*]}"
+      say "tests that need these Debian packages are skipped, as this user cannot install them: ${all[*]}"
+      return 0
+    fi
     as_root=(sudo)
   fi
   say "installing ${#missing[@]} Debian packages: ${missing[*]}"
   local apt=("${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -q -y --no-install-recommends
     -o DPkg::Lock::Timeout=300 -o Acquire::Retries=1 -o Acquire::http::Timeout=20)
   # The package lists may be absent or out of date: then the first attempt fails at once, and the second has fresh ones.
-  "${apt[@]}" install "${missing[@]}" >"$log" 2>&1 ||
-    { "${apt[@]}" update && "${apt[@]}" install "${missing[@]}"; } >>"$log" 2>&1 ||
+  fetch_and_install() {
+    "${apt[@]}" install "${missing[@]}" || { "${apt[@]}" update && "${apt[@]}" install "${missing[@]}"; }
+  }
+  with_progress "installing Debian packages" "$log" fetch_and_install ||
     die "cannot install ${missing[0]} ($((${#missing[@]} - 1)) more are missing); is there a network? log: $log"
 }
 
@@ -60,21 +96,28 @@ fetch_wheel() ( # a subshell, so that its trap is its own
   trap 'rm -rf "$work"' EXIT
   echo "$package --hash=sha256:$sha256" >"$work/requirement.txt"
   # The platform is named, so that the one pinned wheel is asked for whatever Python runs pip.
-  /usr/bin/python3 -m pip download --quiet --disable-pip-version-check --no-deps --only-binary :all: --retries 2 \
-    --python-version 3.11 --platform "$platform" --require-hashes \
-    -d "$work" -r "$work/requirement.txt" >"$log" 2>&1 ||
+  with_progress "fetching $package" "$log" \
+    /usr/bin/python3 -m pip download --quiet --disable-pip-version-check --no-deps --only-binary :all: --retries 2 \
+    --python-version 3.11 --platform "$platform" --require-hashes -d "$work" -r "$work/requirement.txt" ||
     die "cannot fetch the package $package; is there a network? log: $log"
   unzip -q "$work"/*.whl "${@:6}" -d "$work" || die "unexpected contents of the package $package"
   mv "$work/$folder" "$target"
 )
 
 fetch_files() {
-  fetch_wheel mujoco-3.17.0 mujoco==3.17.0 manylinux_2_28_x86_64 \
-    d66928d86a2d1b601bbaa4dc11db50214d17d5301bb8afd84721313b67ff0874 mujoco \
+  local machine mujoco_sha256
+  machine=$(uname -m)
+  case $machine in
+    x86_64) mujoco_sha256=d66928d86a2d1b601bbaa4dc11db50214d17d5301bb8afd84721313b67ff0874 ;;
+    aarch64) mujoco_sha256=91a70ed9979c383ff1f5c03f25cc2e1280a8254c1a8e558d5dd7f4184f01efc9 ;;
+    *) die "Troupe is for x86-64 and aarch64, and this machine is $machine: there is no MuJoCo for it" ;;
+  esac
+  fetch_wheel mujoco-3.17.0 mujoco==3.17.0 "manylinux_2_28_$machine" "$mujoco_sha256" mujoco \
     'mujoco/include/*.h' 'mujoco/libmujoco.so.*' 'mujoco/plugin/*'
-  fetch_wheel dm_control-1.0.50 dm_control==1.0.50 manylinux_2_28_x86_64 \
+  fetch_wheel dm_control-1.0.50 dm_control==1.0.50 any \
     5434e1e51ff69016867426da7df6064b18d140e4d0a628f879bbcf0e7d0a586d dm_control \
     'dm_control/suite/*.xml' # `*` matches across folders
+  [ "$machine" = x86_64 ] || return 0 # nobody releases the rest for others
   local data=2023.2.0.data/data # oneDNN 3.2 with GNU's OpenMP, as Intel releases it
   fetch_wheel onednn-3.2/lib onednn-cpu-gomp==2023.2.0 manylinux1_x86_64 \
     2f22a54d6a890ed14bfa185d42a4be65d8b5b1df85dc1f0f3a9abe31620416fb "onednn_cpu_gomp-$data/lib" '*/lib/libdnnl.so.3'
@@ -90,49 +133,56 @@ configure() {
   cmake -S "$root" --preset release -DTROUPE_MUJOCO_DIR="$cache/mujoco-3.17.0" \
     -DTROUPE_DM_CONTROL_DIR="$cache/dm_control-1.0.50" -DTROUPE_ONEDNN_DIR="$cache/onednn-3.2" \
     -DTROUPE_CUDNN_FRONTEND_DIR="$cache/cudnn-frontend-1.32.0" "$@" >"$build/configure.log" 2>&1 ||
-    { cat "$build/configure.log" >&2; die "configuring failed (log: $build/configure.log)"; }
+    { grep -A12 '^CMake Error' "$build/configure.log" | head -40 >&2; die "configuring failed (log: $build/configure.log)"; }
 }
 
-# Folders whose files make up the program; a build of it is up to date when none of them is newer than its stamp.
+# A build of the program is up to date when nothing that makes it up is newer than its stamp.
 program_is_current() {
+  local folders
+  mapfile -t folders < <(sed -n 's/^add_subdirectory(\([a-z_]*\)).*/\1/p' "$root/CMakeLists.txt" | grep -vx -e tests -e bench)
   [ -x "$build/bin/troupe" ] && [ -e "$build/.program" ] &&
-    [ -z "$(cd "$root" && find CMakeLists.txt CMakePresets.json cmake core messages transport envs data replay collectives \
-      learner actors apps -newer "$build/.program" -print -quit)" ]
+    [ -z "$(cd "$root" && find CMakeLists.txt CMakePresets.json cmake "${folders[@]}" -newer "$build/.program" -print -quit)" ]
+}
+
+# build WHAT ARGUMENT...: of `cmake --build`.
+build() {
+  say "building $1"
+  if [ -t 2 ]; then
+    cmake --build "$build" "${@:2}" >&2 || die "building $1 failed" # ninja shows its progress on one line
+  else
+    with_progress "building $1" "$build/build.log" cmake --build "$build" "${@:2}" ||
+      { first_error "$build/build.log" >&2; die "building $1 failed (log: $build/build.log)"; }
+  fi
 }
 
 build_program() {
   touch "$build/.building"
   [ -e "$build/build.ninja" ] || { say "configuring"; configure; }
-  say "building the program"
-  if [ -t 2 ]; then
-    cmake --build "$build" --target troupe >&2 || die "the build failed" # ninja shows its progress on one line
-  else
-    cmake --build "$build" --target troupe >"$build/build.log" 2>&1 ||
-      { grep -A12 -E 'error|FAILED' "$build/build.log" | head -60 >&2; die "the build failed (log: $build/build.log)"; }
-  fi
+  build "the program" --target troupe
   mv "$build/.building" "$build/.program" # as old as the start of the build: edits made meanwhile are newer
 }
 
-goal=${1:?usage: tools/bootstrap.sh fetched|configured|program|tests}
-mkdir -p "$cache"
-(
-  flock 9
+build_tests() {
+  local python
+  python=$("$root/tools/python_env.sh" test)
+  [ -e "$build/build.ninja" ] || say "configuring"
+  configure -DTROUPE_TEST_PYTHON="$python"
+  build everything
+}
+
+fetch() {
   install_packages
   fetch_files
-) 9>"$cache/bootstrap.lock"
-[ "$goal" = fetched ] && exit
+}
 
-mkdir -p "$build"
-exec 9>"$build/.lock"
-flock 9
+goal=${1:?usage: tools/bootstrap.sh fetched|configured|program|tests}
+case $goal in fetched | configured | program | tests) ;; *) die "bootstrap: unknown goal '$goal'" ;; esac
+own "$cache/bootstrap.lock" "set XDG_CACHE_HOME to a folder of your own, or chown it if ./troupe was run there with sudo"
+with_lock "$cache/bootstrap.lock" fetch
+[ "$goal" != fetched ] || exit 0
+own "$build/.lock" "build in a clone of your own, or chown it if ./troupe was run there with sudo"
 case $goal in
-  configured) [ -e "$build/build.ninja" ] || configure ;;
-  program) program_is_current || build_program ;;
-  tests)
-    python=$("$root/tools/python_env.sh" test)
-    configure -DTROUPE_TEST_PYTHON="$python"
-    say "building everything"
-    cmake --build "$build"
-    ;;
-  *) die "bootstrap: unknown goal '$goal'" ;;
+  configured) [ -e "$build/build.ninja" ] || with_lock "$build/.lock" configure ;;
+  program) with_lock "$build/.lock" eval 'program_is_current || build_program' ;;
+  tests) with_lock "$build/.lock" build_tests ;;
 esac

@@ -6,6 +6,7 @@
 # the hash of its file, so a changed file makes a new one and checkouts share them. Virtual environments cannot be
 # renamed (their scripts hold the path), so a stamp written last says that one is complete; a lock keeps two makers apart.
 set -euo pipefail
+. "$(dirname "$(readlink -f "$0")")/progress.sh"
 die() { echo "python_env: $*" >&2; exit 1; }
 
 only_find=
@@ -28,8 +29,8 @@ if [ ! -e "$env/.complete" ]; then
     rm -rf "$env"
     "$python" -m venv "$env" >&2 || die "cannot make '$name': is the package python3-venv installed?"
     # Hashes pin what is fetched, --no-deps says that the file is complete.
-    if ! "$env/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps --only-binary :all: \
-      --require-hashes --retries 2 -r "$requirements" >"$env.log" 2>&1; then
+    if ! with_progress "making the Python environment '$name'" "$env.log" "$env/bin/python" -m pip install --quiet \
+      --disable-pip-version-check --no-deps --only-binary :all: --require-hashes --retries 2 -r "$requirements"; then
       package=$(sed -n 's/^ERROR: No matching distribution found for \([^ ]*\).*/\1/p' "$env.log")
       die "cannot make the Python environment '$name': package ${package:-?}; is there a network? log: $env.log"
     fi
