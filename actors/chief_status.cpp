@@ -13,7 +13,7 @@ namespace {
 using messages::Control;
 using messages::ControlKind;
 
-constexpr Duration kStatusDeadline = std::chrono::milliseconds(500);
+constexpr Duration kNodeStatusDeadline = std::chrono::milliseconds(500);
 /// Rates over less would be noise.
 constexpr Duration kRatesOver = std::chrono::milliseconds(500);
 
@@ -29,7 +29,7 @@ void ChiefActor::ask_status() {
   status_shifts_ = now - status_at_ >= kRatesOver;
   const Duration last = std::exchange(status_at_, now);
   if (status_shifts_) status_before_ = last;
-  delayed_send(this, kStatusDeadline, status_atom::value, status_round_);
+  delayed_send(this, kNodeStatusDeadline, status_atom::value, status_round_);
   for (const std::string& node : status_due_) {
     Control ask;
     ask.kind = ControlKind::kAskStatus;

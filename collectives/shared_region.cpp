@@ -15,6 +15,7 @@
 
 #include <troupe/collectives/detail/sealed_file.hpp>
 #include <troupe/collectives/detail/shared_region.hpp>
+#include <troupe/core/round_up.hpp>
 
 namespace troupe::collectives::detail {
 namespace {
@@ -26,7 +27,6 @@ constexpr std::size_t kPage = 4096;
 constexpr auto kStillness = std::chrono::milliseconds(50);
 constexpr int kHomeLooks = 20;  // some 1 us: what it takes to move a small call's values from another core's cache
 
-constexpr std::size_t round_up(std::size_t bytes, std::size_t unit) { return (bytes + unit - 1) / unit * unit; }
 constexpr std::size_t result_bytes(int size) {
   return round_up(kChunkBytes / static_cast<std::size_t>(size) + kCacheLine, kPage);
 }

@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::int64_t kClasses = 10;
 constexpr std::size_t kSide = 32, kPlane = kSide * kSide, kRecord = 1 + 3 * kPlane;
-constexpr std::uint64_t kFileBytesMax = 1ULL << 30;
+constexpr std::uint64_t kBatchBytesMax = 1ULL << 30;
 
 /// A record is a label and three planes, red first.
 Status append(const std::filesystem::path& path, Images& images) {
@@ -20,9 +20,9 @@ Status append(const std::filesystem::path& path, Images& images) {
     return Error{Code::kCorrupt, fmt::format("{}: {}", path.string(), what)};
   };
   TROUPE_ASSIGN(const detail::File file, detail::File::open(path));
-  if (file.bytes() == 0 || file.bytes() % kRecord != 0 || file.bytes() > kFileBytesMax) {
+  if (file.bytes() == 0 || file.bytes() % kRecord != 0 || file.bytes() > kBatchBytesMax) {
     return corrupt(fmt::format("{} bytes, expected a multiple of {}, one for each image, and at most {}", file.bytes(),
-                               kRecord, kFileBytesMax));
+                               kRecord, kBatchBytesMax));
   }
   std::vector<std::uint8_t> bytes(file.bytes());
   TROUPE_TRY(file.read_at(0, bytes));

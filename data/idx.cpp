@@ -13,7 +13,7 @@
 namespace troupe::data {
 namespace {
 
-constexpr std::uint64_t kFileBytesMax = 1ull << 30;
+constexpr std::uint64_t kIdxBytesMax = 1ull << 30;
 constexpr std::uint8_t kUnsignedBytes = 0x08;
 constexpr int kRankMax = 4;
 /// Deflate packs at most 258 bytes into 2 bits.
@@ -110,7 +110,7 @@ Result<IdxArray> parse(std::span<const std::byte> compressed) {
 }  // namespace
 
 Result<IdxArray> read_idx(const std::filesystem::path& file) {
-  TROUPE_ASSIGN(const std::vector<std::byte> compressed, read_file(file.string(), kFileBytesMax));
+  TROUPE_ASSIGN(const std::vector<std::byte> compressed, read_file(file.string(), kIdxBytesMax));
   Result<IdxArray> array = parse(compressed);
   if (!array.ok()) return Error{array.error().code, fmt::format("{}: {}", file.string(), array.error().message)};
   return array;

@@ -11,7 +11,7 @@
 namespace troupe::data {
 namespace {
 
-Error corrupt(std::string what) { return Error{Code::kCorrupt, std::move(what)}; }
+Error corrupt_image(std::string what) { return Error{Code::kCorrupt, std::move(what)}; }
 
 constexpr std::array<std::uint8_t, 8> kPngMagic = {0x89, 'P', 'N', 'G', '\r', '\n', 0x1a, '\n'};
 constexpr std::array<std::uint8_t, 3> kJpegMagic = {0xff, 0xd8, 0xff};
@@ -26,7 +26,7 @@ struct Png {
   ~Png() { png_image_free(&image); }
   Png(const Png&) = delete;
   Png& operator=(const Png&) = delete;
-  Error damaged() const { return corrupt(fmt::format("damaged PNG: {}", image.message)); }
+  Error damaged() const { return corrupt_image(fmt::format("damaged PNG: {}", image.message)); }
 };
 
 Result<Region> decode_png(std::span<const std::uint8_t> bytes, bool grey, const ChooseExcerpt& choose, Surface& out) {
@@ -55,19 +55,19 @@ Status detail::check_size(std::string_view format, std::uint64_t height, std::ui
       width <= static_cast<std::uint64_t>(kImagePixelsMax) / height) {
     return {};
   }
-  return corrupt(fmt::format("{} of {} x {} pixels, expected at least 1 x 1 and at most {} in all", format, height,
-                             width, kImagePixelsMax));
+  return corrupt_image(fmt::format("{} of {} x {} pixels, expected at least 1 x 1 and at most {} in all", format,
+                                   height, width, kImagePixelsMax));
 }
 
 Result<Region> decode_image(std::span<const std::uint8_t> bytes, bool grey, const ChooseExcerpt& choose, Surface& out) {
   if (begins_with(bytes, kPngMagic)) return decode_png(bytes, grey, choose, out);
   if (begins_with(bytes, kJpegMagic)) return detail::decode_jpeg(bytes, grey, choose, out);
-  if (bytes.empty()) return corrupt("an empty image");
+  if (bytes.empty()) return corrupt_image("an empty image");
   std::string begin;
   for (const std::uint8_t byte : bytes.first(std::min<std::size_t>(bytes.size(), 4))) {
     begin += fmt::format(" {:02x}", byte);
   }
-  return corrupt(fmt::format("neither JPEG nor PNG: begins with{}", begin));
+  return corrupt_image(fmt::format("neither JPEG nor PNG: begins with{}", begin));
 }
 
 }  // namespace troupe::data

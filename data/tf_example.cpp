@@ -10,7 +10,9 @@ namespace {
 
 using Bytes = std::span<const std::uint8_t>;
 
-Error corrupt(std::string_view what) { return Error{Code::kCorrupt, fmt::format("no tf.train.Example: {}", what)}; }
+Error corrupt_example(std::string_view what) {
+  return Error{Code::kCorrupt, fmt::format("no tf.train.Example: {}", what)};
+}
 
 /// The fields of one message, one after the other.
 class Fields {
@@ -28,7 +30,7 @@ class Fields {
   Result<Field> next() {
     TROUPE_ASSIGN(const std::uint64_t key, varint());
     Field field{.number = key >> 3};
-    if (field.number == 0) return corrupt("a field 0");
+    if (field.number == 0) return corrupt_example("a field 0");
     switch (key & 7) {
       case 0: {
         TROUPE_ASSIGN(field.value, varint());
@@ -49,24 +51,25 @@ class Fields {
         return field;
       }
       default:
-        return corrupt(fmt::format("wire type {}", key & 7));
+        return corrupt_example(fmt::format("wire type {}", key & 7));
     }
   }
   Result<std::uint64_t> varint() {
     std::uint64_t value = 0;
     for (std::size_t i = 0; i < 10; ++i) {
-      if (i == left_.size()) return corrupt("it ends within a number");
+      if (i == left_.size()) return corrupt_example("it ends within a number");
       value |= static_cast<std::uint64_t>(left_[i] & 0x7f) << (7 * i);
       if (left_[i] >= 0x80) continue;
       left_ = left_.subspan(i + 1);
       return value;
     }
-    return corrupt("a number of more than ten bytes");
+    return corrupt_example("a number of more than ten bytes");
   }
 
  private:
   Result<Bytes> take(std::uint64_t size) {
-    if (size > left_.size()) return corrupt(fmt::format("a field of {} bytes, where {} are left", size, left_.size()));
+    if (size > left_.size())
+      return corrupt_example(fmt::format("a field of {} bytes, where {} are left", size, left_.size()));
     const Bytes taken = left_.first(size);
     left_ = left_.subspan(size);
     return taken;
@@ -89,7 +92,7 @@ constexpr std::string_view kEncoded = "image/encoded", kLabel = "image/class/lab
 
 Status one(std::string_view name, std::int64_t count) {
   if (count == 1) return {};
-  return corrupt(fmt::format("{} values of {}, expected one", count, name));
+  return corrupt_example(fmt::format("{} values of {}, expected one", count, name));
 }
 
 Result<Bytes> bytes_value(std::string_view name, Bytes feature) {
@@ -153,7 +156,7 @@ Result<ImageExample> parse_image_example(Bytes bytes) {
   };
   TROUPE_TRY(each(bytes, 1, [&](Bytes features) { return each(features, 1, entry); }));
   for (const auto& [has, name] : {std::pair(has_image, kEncoded), std::pair(has_label, kLabel)}) {
-    if (!has) return corrupt(fmt::format("no feature {}", name));
+    if (!has) return corrupt_example(fmt::format("no feature {}", name));
   }
   return example;
 }

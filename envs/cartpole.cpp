@@ -71,12 +71,12 @@ constexpr TaskEntry entry(std::string_view name, std::unique_ptr<Task> (*make)(c
       .name = name, .model = "cartpole.xml", .time_limit_s = 10, .control_dt_s = .01, .prepare = nullptr, .make = make};
 }
 
-constexpr std::array kTasks = {
+constexpr std::array kCartpoleTasks = {
     entry("cartpole-balance", make<false, false>), entry("cartpole-balance_sparse", make<false, true>),
     entry("cartpole-swingup", make<true, false>), entry("cartpole-swingup_sparse", make<true, true>)};
 
 }  // namespace
 
-std::span<const TaskEntry> cartpole_tasks() { return kTasks; }
+std::span<const TaskEntry> cartpole_tasks() { return kCartpoleTasks; }
 
 }  // namespace troupe::envs

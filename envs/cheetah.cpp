@@ -51,7 +51,7 @@ class Cheetah final : public Task {
   int velocity_;  // of the torso's centre of mass, x, in sensordata
 };
 
-constexpr std::array kTasks = {
+constexpr std::array kCheetahTasks = {
     TaskEntry{.name = "cheetah-run",
               .model = "cheetah.xml",
               .time_limit_s = 10,
@@ -61,6 +61,6 @@ constexpr std::array kTasks = {
 
 }  // namespace
 
-std::span<const TaskEntry> cheetah_tasks() { return kTasks; }
+std::span<const TaskEntry> cheetah_tasks() { return kCheetahTasks; }
 
 }  // namespace troupe::envs

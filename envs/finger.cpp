@@ -70,7 +70,7 @@ void prepare_spin(mjModel& model) {
   model.dof_damping[model.jnt_dofadr[object_id(model, mjOBJ_JOINT, "hinge")]] = .03;
 }
 
-constexpr std::array kTasks = {TaskEntry{
+constexpr std::array kFingerTasks = {TaskEntry{
     .name = "finger-spin",
     .model = "finger.xml",
     .time_limit_s = 20,
@@ -80,6 +80,6 @@ constexpr std::array kTasks = {TaskEntry{
 
 }  // namespace
 
-std::span<const TaskEntry> finger_tasks() { return kTasks; }
+std::span<const TaskEntry> finger_tasks() { return kFingerTasks; }
 
 }  // namespace troupe::envs

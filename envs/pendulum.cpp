@@ -37,7 +37,7 @@ class Pendulum final : public Task {
   int pole_;
 };
 
-constexpr std::array kTasks = {
+constexpr std::array kPendulumTasks = {
     TaskEntry{.name = "pendulum-swingup",
               .model = "pendulum.xml",
               .time_limit_s = 20,
@@ -47,6 +47,6 @@ constexpr std::array kTasks = {
 
 }  // namespace
 
-std::span<const TaskEntry> pendulum_tasks() { return kTasks; }
+std::span<const TaskEntry> pendulum_tasks() { return kPendulumTasks; }
 
 }  // namespace troupe::envs

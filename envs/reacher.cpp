@@ -57,7 +57,7 @@ void set_target_radius(mjModel& model, double radius) {
   model.geom_size[3 * object_id(model, mjOBJ_GEOM, "target")] = radius;
 }
 
-constexpr TaskEntry entry(std::string_view name, void (*prepare)(mjModel&)) {
+constexpr TaskEntry reacher_entry(std::string_view name, void (*prepare)(mjModel&)) {
   return {.name = name,
           .model = "reacher.xml",
           .time_limit_s = 20,
@@ -66,11 +66,12 @@ constexpr TaskEntry entry(std::string_view name, void (*prepare)(mjModel&)) {
           .make = [](const mjModel& model) -> std::unique_ptr<Task> { return std::make_unique<Reacher>(model); }};
 }
 
-constexpr std::array kTasks = {entry("reacher-easy", [](mjModel& model) { set_target_radius(model, .05); }),
-                               entry("reacher-hard", [](mjModel& model) { set_target_radius(model, .015); })};
+constexpr std::array kReacherTasks = {
+    reacher_entry("reacher-easy", [](mjModel& model) { set_target_radius(model, .05); }),
+    reacher_entry("reacher-hard", [](mjModel& model) { set_target_radius(model, .015); })};
 
 }  // namespace
 
-std::span<const TaskEntry> reacher_tasks() { return kTasks; }
+std::span<const TaskEntry> reacher_tasks() { return kReacherTasks; }
 
 }  // namespace troupe::envs

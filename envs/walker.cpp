@@ -66,16 +66,16 @@ std::unique_ptr<Task> make(const mjModel& model) {
   return std::make_unique<Walker>(model, move_speed);
 }
 
-constexpr TaskEntry entry(std::string_view name, std::unique_ptr<Task> (*make)(const mjModel&)) {
+constexpr TaskEntry walker_entry(std::string_view name, std::unique_ptr<Task> (*make)(const mjModel&)) {
   return {
       .name = name, .model = "walker.xml", .time_limit_s = 25, .control_dt_s = .025, .prepare = nullptr, .make = make};
 }
 
-constexpr std::array kTasks = {entry("walker-stand", make<0>), entry("walker-walk", make<1>),
-                               entry("walker-run", make<8>)};
+constexpr std::array kWalkerTasks = {walker_entry("walker-stand", make<0>), walker_entry("walker-walk", make<1>),
+                               walker_entry("walker-run", make<8>)};
 
 }  // namespace
 
-std::span<const TaskEntry> walker_tasks() { return kTasks; }
+std::span<const TaskEntry> walker_tasks() { return kWalkerTasks; }
 
 }  // namespace troupe::envs

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include <troupe/core/round_up.hpp>
+
 namespace troupe::replay {
 
 namespace {
@@ -10,8 +12,6 @@ constexpr std::size_t kStagingBytes = std::size_t{2} << 20;
 constexpr std::size_t kAlignment = 256;
 constexpr std::size_t kWord = 16;  // bytes that a thread moves at a time
 constexpr std::size_t kFan = 8;    // of the sum tree
-
-std::size_t round_up(std::size_t bytes, std::size_t unit) { return (bytes + unit - 1) / unit * unit; }
 
 /// The offset of the next `count` elements of T, and they are taken.
 template <typename T>

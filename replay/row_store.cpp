@@ -8,14 +8,14 @@
 #include <cstring>
 #include <new>
 
+#include <troupe/core/round_up.hpp>
+
 namespace troupe::replay {
 namespace {
 
 constexpr std::size_t kChunkBytes = std::size_t{16} << 20;
 constexpr std::size_t kHugePage = std::size_t{2} << 20;
 constexpr std::size_t kPrefetchLimit = 512;  // beyond it the hardware's own prefetcher has seen the stream
-
-std::size_t round_up(std::size_t bytes, std::size_t unit) { return (bytes + unit - 1) / unit * unit; }
 
 /// memcpy, with the one size that is worth a plain move: a scalar float32 column.
 inline void copy_cell(std::byte* to, const std::byte* from, std::size_t bytes) {

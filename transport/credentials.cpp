@@ -17,9 +17,9 @@ namespace troupe::transport {
 namespace {
 
 /// Much more than a certificate and a key take.
-constexpr std::size_t kFileBytesMax = 64 * 1024;
+constexpr std::size_t kCredentialBytesMax = 64 * 1024;
 
-Error invalid(std::string message) { return Error{Code::kInvalidArgument, std::move(message)}; }
+Error invalid_credentials(std::string message) { return Error{Code::kInvalidArgument, std::move(message)}; }
 
 }  // namespace
 
@@ -31,34 +31,34 @@ Result<WallTime> parse_time(const std::string& text) {
   std::tm fields{};
   const char* const end = strptime(text.c_str(), "%Y-%m-%dT%H:%M:%SZ", &fields);
   if (end == nullptr || *end != '\0') {
-    return invalid(fmt::format("time: got \"{}\", expected YYYY-MM-DDTHH:MM:SSZ", printable(text, 64)));
+    return invalid_credentials(fmt::format("time: got \"{}\", expected YYYY-MM-DDTHH:MM:SSZ", printable(text, 64)));
   }
   return std::chrono::system_clock::from_time_t(timegm(&fields));
 }
 
 Result<CertificateInfo> read_certificate(std::string_view pem) {
   const X509Ptr certificate = parse_certificate(pem);
-  if (certificate == nullptr) return invalid("certificate: " + take_openssl_errors());
+  if (certificate == nullptr) return invalid_credentials("certificate: " + take_openssl_errors());
   return read_certificate(*certificate);
 }
 
 Result<CertificateInfo> check(const Credentials& credentials) {
   const X509Ptr authority = parse_certificate(credentials.authority);
-  if (authority == nullptr) return invalid("authority: no certificate: " + take_openssl_errors());
+  if (authority == nullptr) return invalid_credentials("authority: no certificate: " + take_openssl_errors());
   const X509Ptr certificate = parse_certificate(credentials.certificate);
   const KeyPtr key = parse_key(credentials.key);
   if (certificate == nullptr || key == nullptr || X509_check_private_key(certificate.get(), key.get()) != 1) {
-    return invalid("expected a certificate and its key: " + take_openssl_errors());
+    return invalid_credentials("expected a certificate and its key: " + take_openssl_errors());
   }
   if (X509_verify(certificate.get(), X509_get0_pubkey(authority.get())) != 1) {
-    return invalid("the certificate is not signed by the authority: " + take_openssl_errors());
+    return invalid_credentials("the certificate is not signed by the authority: " + take_openssl_errors());
   }
   return read_certificate(*certificate);
 }
 
 Result<std::string> fingerprint(std::string_view pem) {
   const X509Ptr certificate = parse_certificate(pem);
-  if (certificate == nullptr) return invalid("certificate: " + take_openssl_errors());
+  if (certificate == nullptr) return invalid_credentials("certificate: " + take_openssl_errors());
   unsigned char* der = nullptr;
   const int size = i2d_X509(certificate.get(), &der);
   TROUPE_CHECK(size > 0, "DER: {}", take_openssl_errors());
@@ -89,17 +89,17 @@ Status save_credentials(const Credentials& credentials, const std::string& folde
 
 Result<Credentials> load_credentials(const std::string& folder, WallTime now) {
   const CredentialFiles files = credential_files(folder);
-  TROUPE_ASSIGN(std::string authority, read_private_file(files.authority, kFileBytesMax));
-  TROUPE_ASSIGN(std::string node, read_private_file(files.node, kFileBytesMax));
+  TROUPE_ASSIGN(std::string authority, read_private_file(files.authority, kCredentialBytesMax));
+  TROUPE_ASSIGN(std::string node, read_private_file(files.node, kCredentialBytesMax));
   const X509Ptr certificate = parse_certificate(node);
   const KeyPtr key = parse_key(node);
   Credentials credentials{std::move(authority), certificate == nullptr ? "" : to_pem(certificate.get()),
                           key == nullptr ? "" : to_pem(key.get())};
   ERR_clear_error();
   const auto info = check(credentials);
-  if (!info.ok()) return invalid(fmt::format("{}: {}", folder, info.error().message));
+  if (!info.ok()) return invalid_credentials(fmt::format("{}: {}", folder, info.error().message));
   if (now < info->valid_from || now >= info->valid_until) {
-    return invalid(fmt::format("{}: valid from {} until {}, and it is {}: join again", files.node,
+    return invalid_credentials(fmt::format("{}: valid from {} until {}, and it is {}: join again", files.node,
                                format_time(info->valid_from), format_time(info->valid_until), format_time(now)));
   }
   return credentials;

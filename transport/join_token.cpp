@@ -25,7 +25,7 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::json;
 
-constexpr std::size_t kFileBytesMax = 32 * 1024;
+constexpr std::size_t kTokenBytesMax = 32 * 1024;
 constexpr int kFormat = 1;
 constexpr const char* kTokenKey = "troupe_join_token";
 constexpr const char* kEntryKey = "troupe_token_entry";
@@ -60,8 +60,8 @@ Status read_fields(std::string_view text, std::string_view origin, const char* f
   const auto malformed = [&](std::string_view what) {
     return Error{Code::kInvalidArgument, fmt::format("{}: {}", origin, what)};
   };
-  if (text.size() > kFileBytesMax) {
-    return malformed(fmt::format("{} bytes, expected at most {}", text.size(), kFileBytesMax));
+  if (text.size() > kTokenBytesMax) {
+    return malformed(fmt::format("{} bytes, expected at most {}", text.size(), kTokenBytesMax));
   }
   const Json object = Json::parse(text, nullptr, false);
   if (!object.is_object() || !object.contains(format_key)) {
@@ -103,7 +103,7 @@ Status write_entry(const std::string& path, const Entry& entry) {
 }
 
 Result<Entry> read_entry(const std::string& path) {
-  TROUPE_ASSIGN(const std::string text, read_private_file(path, kFileBytesMax));
+  TROUPE_ASSIGN(const std::string text, read_private_file(path, kTokenBytesMax));
   Entry entry;
   std::string node, expires;
   TROUPE_TRY(read_fields(text, path, kEntryKey, {{"digest", &entry.digest}, {"node", &node}, {"expires", &expires}}));
@@ -127,7 +127,7 @@ Status save_join_token(const JoinToken& token, const std::string& path) {
 }
 
 Result<JoinToken> load_join_token(const std::string& path, WallTime now) {
-  TROUPE_ASSIGN(const std::string text, read_private_file(path, kFileBytesMax));
+  TROUPE_ASSIGN(const std::string text, read_private_file(path, kTokenBytesMax));
   return parse_join_token(text, path, now);
 }
 

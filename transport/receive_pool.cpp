@@ -14,6 +14,7 @@
 #include <vector>
 
 #include <troupe/core/check.hpp>
+#include <troupe/core/round_up.hpp>
 
 namespace troupe::transport {
 namespace {
@@ -21,8 +22,6 @@ namespace {
 constexpr std::size_t kAlign = 64;
 /// Up to here a buffer is made in the size announced and not kept: the system's allocator is as fast.
 constexpr std::size_t kSmall = 64 * 1024;
-
-std::size_t round_up(std::size_t bytes, std::size_t to) { return (bytes + to - 1) / to * to; }
 
 /// Rounds up to a quarter of the power of two below, so that frames of nearly one size share their buffers.
 std::size_t reservation_of(std::size_t bytes) { return round_up(bytes, std::bit_floor(bytes - 1) / 4); }

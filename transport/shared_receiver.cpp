@@ -15,7 +15,7 @@
 namespace troupe::transport {
 namespace {
 
-Error corrupt(std::string what) { return {Code::kCorrupt, "shared memory: " + std::move(what)}; }
+Error corrupt_share(std::string what) { return {Code::kCorrupt, "shared memory: " + std::move(what)}; }
 
 /// References that may be on their way at once: threads that lend at the same time send in any order.
 constexpr std::uint64_t kMostMissing = 4096;
@@ -52,7 +52,7 @@ Status SharedReceiver::State::meet_sender() {
   if (packet == Packet::kLater) return Error{Code::kUnavailable, "shared memory: the sender has not answered yet"};
   if (packet == Packet::kEnded) return Error{Code::kUnavailable, "shared memory: the sender is gone or not Troupe"};
   if (!token_matches(welcome.token, secret, sizeof(Token)))
-    return corrupt("the sender does not know the link's secret");
+    return corrupt_share("the sender does not know the link's secret");
   id = welcome.memory;
   return map(memory);
 }
@@ -62,12 +62,12 @@ Status SharedReceiver::State::map(const Descriptor& memory) {
   struct stat status {};
   const int seals = fcntl(memory.fd(), F_GET_SEALS);
   if (seals < 0 || (seals & kNeeded) != kNeeded || fstat(memory.fd(), &status) != 0) {
-    return corrupt(fmt::format("the sender's memory has seals {:#x}, expected {:#x} among them", seals, kNeeded));
+    return corrupt_share(fmt::format("the sender's memory has seals {:#x}, expected {:#x} among them", seals, kNeeded));
   }
   const auto bytes = static_cast<std::size_t>(status.st_size);
   if (bytes == 0 || bytes % LendableMemory::kGranule != 0 || bytes > LendableMemory::kMost) {
-    return corrupt(fmt::format("a memory of {} bytes, expected a multiple of {} up to {}", bytes,
-                               LendableMemory::kGranule, LendableMemory::kMost));
+    return corrupt_share(fmt::format("a memory of {} bytes, expected a multiple of {} up to {}", bytes,
+                                     LendableMemory::kGranule, LendableMemory::kMost));
   }
   Mapping mapped(memory.fd(), bytes, PROT_READ);
   if (!mapped) {
@@ -80,12 +80,13 @@ Status SharedReceiver::State::map(const Descriptor& memory) {
 
 Status SharedReceiver::State::check(const SharedReference& reference) const {
   const auto& [from, sequence, offset, length] = reference;
-  if (from != id) return corrupt(fmt::format("reference to memory {:x}, expected {:x}", from, id));
+  if (from != id) return corrupt_share(fmt::format("reference to memory {:x}, expected {:x}", from, id));
   if (offset % LendableMemory::kGranule != 0) {
-    return corrupt(fmt::format("reference to offset {}, expected a multiple of {}", offset, LendableMemory::kGranule));
+    return corrupt_share(
+        fmt::format("reference to offset {}, expected a multiple of {}", offset, LendableMemory::kGranule));
   }
   if (length == 0 || length > mapping.size() || offset > mapping.size() - length) {
-    return corrupt(
+    return corrupt_share(
         fmt::format("reference to {} bytes at {}, expected some inside of {}", length, offset, mapping.size()));
   }
   return {};
@@ -94,10 +95,11 @@ Status SharedReceiver::State::check(const SharedReference& reference) const {
 Status SharedReceiver::State::take(std::uint64_t sequence) {
   if (sequence <= newest) {
     if (missing.erase(sequence) > 0) return {};
-    return corrupt(fmt::format("stale reference {}, expected one after {}", sequence, newest));
+    return corrupt_share(fmt::format("stale reference {}, expected one after {}", sequence, newest));
   }
   if (sequence - newest > kMostMissing - missing.size()) {
-    return corrupt(fmt::format("reference {} after {}, of which {} are missing", sequence, newest, missing.size()));
+    return corrupt_share(
+        fmt::format("reference {} after {}, of which {} are missing", sequence, newest, missing.size()));
   }
   while (++newest < sequence) missing.insert(newest);
   return {};

@@ -22,7 +22,6 @@ constexpr std::uint64_t kAckMessages = 1024;
 constexpr std::size_t kAckBytes = 1 << 20;
 constexpr Duration kAckDelay = std::chrono::milliseconds(20);
 
-constexpr Duration kForever = std::chrono::hours(24);
 constexpr Duration kWarnPause = std::chrono::seconds(1);
 /// Between two looks whether the pool has room again.
 constexpr Duration kMemoryPause = std::chrono::milliseconds(5);

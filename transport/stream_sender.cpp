@@ -20,7 +20,6 @@ namespace {
 /// Sent between two looks at the acknowledgements, headers and all.
 constexpr std::size_t kBatchBytes = 1 << 20;
 constexpr std::size_t kHeaderBytes = kFrameHeaderBytes + kStreamPrefixBytes;
-constexpr Duration kForever = std::chrono::hours(24);
 
 }  // namespace
 

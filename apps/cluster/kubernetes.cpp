@@ -13,7 +13,7 @@
 namespace troupe::apps {
 namespace {
 
-constexpr std::int64_t kNodesMax = 4096;
+constexpr std::int64_t kPodsMax = 4096;
 constexpr const char* kDefaultPort = "7600";
 
 Error wrong(std::string what) { return Error{Code::kInvalidArgument, "Kubernetes: " + std::move(what)}; }
@@ -35,9 +35,9 @@ std::optional<std::int64_t> to_number(std::string_view text) {
 Result<OwnPlace> kubernetes_place(const Environment& environment, const actors::TrainOptions& options) {
   const std::string nodes_text = variable(environment, "TROUPE_NODES", "");
   const auto nodes = to_number(nodes_text);
-  if (!nodes || *nodes < 1 || *nodes > kNodesMax) {
+  if (!nodes || *nodes < 1 || *nodes > kPodsMax) {
     return wrong(
-        fmt::format("TROUPE_NODES is \"{}\", expected the number of pods, 1 .. {}", printable(nodes_text), kNodesMax));
+        fmt::format("TROUPE_NODES is \"{}\", expected the number of pods, 1 .. {}", printable(nodes_text), kPodsMax));
   }
   const std::string host = variable(environment, "HOSTNAME", "");
   const std::string pod = host.substr(0, host.find('.'));

@@ -14,7 +14,7 @@
 namespace troupe::apps {
 namespace {
 
-constexpr std::size_t kHostsMax = 65536;
+constexpr std::size_t kSlurmHostsMax = 65536;
 /// Ports of a job: below the ones that Linux gives away by itself (from 32768), 64 for each job in turn.
 constexpr std::int64_t kFirstPort = 20000;
 constexpr std::int64_t kPorts = 12000;
@@ -49,8 +49,8 @@ Result<std::vector<std::string>> bracket_at(const std::string& text, std::size_t
       last = number_at(text, ++at);
       if (!last || *last < *first) return malformed(text, at, "the end of an ascending range");
     }
-    if (*last - *first >= static_cast<std::int64_t>(kHostsMax - parts.size())) {
-      return malformed(text, start, fmt::format("at most {} hosts", kHostsMax));
+    if (*last - *first >= static_cast<std::int64_t>(kSlurmHostsMax - parts.size())) {
+      return malformed(text, start, fmt::format("at most {} hosts", kSlurmHostsMax));
     }
     for (std::int64_t i = *first; i <= *last; ++i) parts.push_back(fmt::format("{:0{}}", i, width));
   } while (at < text.size() && text[at] == ',');
@@ -92,8 +92,8 @@ Result<std::vector<std::string>> expand_host_list(const std::string& text) {
     while (at < text.size() && text[at] != ',') {
       if (text[at] == '[') {
         TROUPE_ASSIGN(const std::vector<std::string> parts, bracket_at(text, at));
-        if (names.size() * parts.size() > kHostsMax)
-          return malformed(text, at, fmt::format("at most {} hosts", kHostsMax));
+        if (names.size() * parts.size() > kSlurmHostsMax)
+          return malformed(text, at, fmt::format("at most {} hosts", kSlurmHostsMax));
         std::vector<std::string> longer;
         for (const std::string& name : names) {
           for (const std::string& part : parts) longer.push_back(name + part);
@@ -106,7 +106,7 @@ Result<std::vector<std::string>> expand_host_list(const std::string& text) {
     }
     for (std::string& name : names) {
       if (!is_host(name)) return malformed(text, at, "a host name before it");
-      if (hosts.size() >= kHostsMax) return malformed(text, at, fmt::format("at most {} hosts", kHostsMax));
+      if (hosts.size() >= kSlurmHostsMax) return malformed(text, at, fmt::format("at most {} hosts", kSlurmHostsMax));
       hosts.push_back(std::move(name));
     }
   } while (at < text.size());
@@ -128,8 +128,8 @@ Result<std::vector<std::int64_t>> expand_counts(const std::string& text) {
       ++at;
       times = *repeat;
     }
-    if (times > static_cast<std::int64_t>(kHostsMax - counts.size())) {
-      return malformed(text, at, fmt::format("at most {} hosts", kHostsMax));
+    if (times > static_cast<std::int64_t>(kSlurmHostsMax - counts.size())) {
+      return malformed(text, at, fmt::format("at most {} hosts", kSlurmHostsMax));
     }
     counts.insert(counts.end(), static_cast<std::size_t>(times), *count);
     if (at < text.size() && text[at] != ',') return malformed(text, at, "\",\"");

@@ -13,7 +13,6 @@
 namespace troupe::apps {
 namespace {
 
-constexpr double kCountMax = 1e15;
 /// Roles that a run has besides: a group of such a name would be mistaken for them.
 /// Roles, and nodes that are called otherwise.
 constexpr std::array<std::string_view, 9> kTaken = {"actor",     "inference", "replay", "learner", "parameters",

@@ -9,6 +9,9 @@
 
 namespace troupe::apps {
 
+/// The most that a number of steps or bytes may be: far beyond any run, and exact in a double.
+inline constexpr double kCountMax = 1e15;
+
 /// Patterns "replicas.*.KEY", with the defaults of actors::ReplicaGroupOptions and actors::ReplicaModelOptions.
 ConfigSchema replica_schema();
 

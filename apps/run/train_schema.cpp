@@ -15,7 +15,6 @@
 namespace troupe::apps {
 namespace {
 
-constexpr double kCountMax = 1e15;  // far beyond any run, and exact in a double
 
 /// A name becomes part of a directory's name.
 bool is_plain_name(const std::string& name) {

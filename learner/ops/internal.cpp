@@ -61,6 +61,10 @@ Inferred same_shape(Specs operands, unsigned linear) {
   return std::vector<ValueSpec>{{operands[0].shape, DType::kF32, place}};
 }
 
+Inferred shape_of_attr(Specs operands, const Attr& attr) {
+  return std::vector<ValueSpec>{{attr.shape, operands[0].dtype, operands[0].place}};
+}
+
 Status check_image(const ValueSpec& image) {
   TROUPE_TRY(check_real({&image, 1}, 1));
   if (image.shape.rank() == 4 && image.place != Place::kPartial) return {};

@@ -25,6 +25,8 @@ Error shape_error(Specs got, std::string_view expected);
 Result<Place> combine_places(Specs operands, unsigned linear);
 /// All operands real and of one shape; the result has it too. `linear` as above.
 Inferred same_shape(Specs operands, unsigned linear);
+/// One value of attr.shape, split and of the type of the first operand: gradients of what loses its input's shape.
+Inferred shape_of_attr(Specs operands, const Attr& attr);
 /// A matrix or vector that is split by rows or replicated: for ops that work along the last dimension.
 Status check_real(Specs operands, std::size_t count);
 /// Real, [n, h, w, c], split by rows or replicated.

@@ -18,13 +18,13 @@ Status check_labels(Specs in) {
   return {};
 }
 
-constexpr OpDef kCrossEntropyGrad{
+constexpr OpDef kLabelCrossEntropyGrad{
     .name = "label_cross_entropy_grad",
     .infer = [](Specs in, const Attr&) -> Inferred { return std::vector<ValueSpec>{in[1]}; },
     .kernel = [](const KernelTable& table) { return table.label_cross_entropy_grad; },
 };
 // real: smoothing. Outputs: loss of each row; softmax of the logits, which the gradient needs.
-constexpr OpDef kCrossEntropy{
+constexpr OpDef kLabelCrossEntropy{
     .name = "label_cross_entropy",
     .infer = [](Specs in, const Attr&) -> Inferred {
       TROUPE_TRY(check_labels(in));
@@ -32,7 +32,8 @@ constexpr OpDef kCrossEntropy{
     },
     .kernel = [](const KernelTable& table) { return table.label_cross_entropy; },
     .vjp = [](const VjpArgs& args) -> std::vector<Var> {
-      return {args.graph.emit1(kCrossEntropyGrad, {args.out_grads[0], args.outputs[1], args.inputs[1]}, args.attr)};
+      return {
+          args.graph.emit1(kLabelCrossEntropyGrad, {args.out_grads[0], args.outputs[1], args.inputs[1]}, args.attr)};
     },
 };
 
@@ -55,7 +56,7 @@ Var label_cross_entropy(Var logits, Var labels, double smoothing) {
         Code::kInvalidArgument,
         fmt::format("label_cross_entropy: smoothing {}, expected 0 or more and below 1", smoothing));
   }
-  return logits.graph->emit1(kCrossEntropy, {logits, labels}, {.real = {smoothing}});
+  return logits.graph->emit1(kLabelCrossEntropy, {logits, labels}, {.real = {smoothing}});
 }
 Var is_in_top(Var logits, Var labels, std::int64_t count) {
   if (logits && count < 1) {

@@ -25,14 +25,9 @@ Inferred infer_pool(Specs in, const Attr& attr) {
   return std::vector<ValueSpec>{out};
 }
 
-/// Of gradients: the shape of the image.
-Inferred infer_image(Specs in, const Attr& attr) {
-  return std::vector<ValueSpec>{{attr.shape, in[0].dtype, in[0].place}};
-}
-
 constexpr OpDef kAveragePoolGrad{
     .name = "average_pool_grad",
-    .infer = infer_image,
+    .infer = shape_of_attr,
     .kernel = [](const KernelTable& table) { return table.image.average_pool_grad; },
     .bf16_kernel = [](const KernelTable& table) { return table.bf16.average_pool_grad; },
 };
@@ -50,7 +45,7 @@ constexpr OpDef kAveragePool{
 
 constexpr OpDef kMaxPoolGrad{
     .name = "max_pool_grad",
-    .infer = infer_image,
+    .infer = shape_of_attr,
     .kernel = [](const KernelTable& table) { return table.image.max_pool_grad; },
     .bf16_kernel = [](const KernelTable& table) { return table.bf16.max_pool_grad; },
 };
@@ -73,7 +68,7 @@ constexpr OpDef kMaxPool{
 
 constexpr OpDef kGlobalSumGrad{
     .name = "global_sum_grad",
-    .infer = infer_image,
+    .infer = shape_of_attr,
     .kernel = [](const KernelTable& table) { return table.image.global_sum_grad; },
     .bf16_kernel = [](const KernelTable& table) { return table.bf16.global_sum_grad; },
 };

@@ -15,19 +15,15 @@ Inferred infer_resize(Specs in, const Attr& attr) {
   out.shape = Shape{in[0].shape[0], attr.integer[2], attr.integer[3], in[0].shape[3]};
   return std::vector<ValueSpec>{out};
 }
-Inferred infer_image(Specs in, const Attr& attr) {
-  return std::vector<ValueSpec>{{attr.shape, in[0].dtype, in[0].place}};
-}
-
 constexpr OpDef kNearestGrad{
     .name = "resize_nearest_grad",
-    .infer = infer_image,
+    .infer = shape_of_attr,
     .kernel = [](const KernelTable& table) { return table.image.resize_nearest_grad; },
     .bf16_kernel = [](const KernelTable& table) { return table.bf16.resize_nearest_grad; },
 };
 constexpr OpDef kBilinearGrad{
     .name = "resize_bilinear_grad",
-    .infer = infer_image,
+    .infer = shape_of_attr,
     .kernel = [](const KernelTable& table) { return table.image.resize_bilinear_grad; },
     .bf16_kernel = [](const KernelTable& table) { return table.bf16.resize_bilinear_grad; },
 };

@@ -65,9 +65,9 @@ Result<ServedModel> ServedModel::of(const Graph& graph) {
 
 namespace {
 
-class Planner {
+class ShardPlanner {
  public:
-  Planner(const ServedModel& model, std::size_t shards) : model_(model), plans_(shards), places_(shards) {
+  ShardPlanner(const ServedModel& model, std::size_t shards) : model_(model), plans_(shards), places_(shards) {
     for (std::size_t s = 0; s < shards; ++s) {
       plans_[s].piece.index = static_cast<std::uint32_t>(s);
       plans_[s].piece.count = static_cast<std::uint32_t>(shards);
@@ -143,7 +143,7 @@ class Planner {
 
 std::vector<ShardPlan> plan_shards(const ServedModel& model, std::size_t shards, ParamPartition how,
                                    std::int64_t part_bytes) {
-  Planner planner(model, shards);
+  ShardPlanner planner(model, shards);
   std::vector<std::vector<messages::ParametersPiece>> pieces(model.groups.size());
   for (std::size_t g = 0; g < model.groups.size(); ++g) {
     const ServedGroup& group = model.groups[g];

@@ -11,9 +11,9 @@ namespace troupe::learner::sngan {
 namespace {
 
 /// Normal noise, and labels that go round, the same again from the start after so many batches.
-class NoiseInput final : public InputPipeline {
+class EvaluationNoise final : public InputPipeline {
  public:
-  NoiseInput(const Options& options, std::int64_t images, std::uint64_t seed, std::int64_t batch)
+  EvaluationNoise(const Options& options, std::int64_t images, std::uint64_t seed, std::int64_t batch)
       : signature_(noise_signature(options)),
         classes_(options.classes),
         buffer_(signature_, batch),
@@ -79,7 +79,8 @@ SnganEvaluation::SnganEvaluation(Options options, std::int64_t images, std::uint
 
 Result<std::unique_ptr<InputPipeline>> SnganEvaluation::input_fn(const InputContext& context) {
   TROUPE_TRY(validate(options_));
-  return std::unique_ptr<InputPipeline>(std::make_unique<NoiseInput>(options_, images_, seed_, context.replica_batch));
+  return std::unique_ptr<InputPipeline>(
+      std::make_unique<EvaluationNoise>(options_, images_, seed_, context.replica_batch));
 }
 
 void SnganEvaluation::step_fn(ReplicaContext& context, const StepInputs& inputs) {

@@ -17,7 +17,7 @@
 namespace troupe::transport {
 namespace {
 
-Error unavailable(std::string message) { return Error{Code::kUnavailable, std::move(message)}; }
+Error no_handshake(std::string message) { return Error{Code::kUnavailable, std::move(message)}; }
 
 /// All records of TLS begin with a type, of which a handshake uses two, and major version 3.
 bool looks_like_tls(std::span<const unsigned char> bytes) {
@@ -96,14 +96,14 @@ Result<bool> Handshake::first_bytes_came() {
 }
 
 Error Handshake::not_troupe() const {
-  return unavailable(fmt::format("TRP-S701 {}: not a Troupe connection (first bytes {:02x})", connection_->address,
+  return no_handshake(fmt::format("TRP-S701 {}: not a Troupe connection (first bytes {:02x})", connection_->address,
                                  fmt::join(std::span(first_).first(first_count_), " ")));
 }
 
 /// `error`: errno, 0 at the end of the stream.
 Error Handshake::broken_off(int error) const {
   const bool closed = error == 0 || error == ECONNRESET || error == EPIPE;
-  return unavailable(closed ? fmt::format("link: {} closed the connection", connection_->address)
+  return no_handshake(closed ? fmt::format("link: {} closed the connection", connection_->address)
                             : fmt::format("link: {}: {}", connection_->address, std::strerror(error)));
 }
 
@@ -134,7 +134,7 @@ Status Handshake::greet() {
     connection_->peer = std::move(info->identity);
     if (const Status admitted = options_.admit(connection_->peer); !admitted.ok()) refusal_ = admitted.error();
   } else {
-    refusal_ = unavailable(
+    refusal_ = no_handshake(
         fmt::format("TRP-S710 peer certificate rejected: {} ({})", info.error().message, connection_->address));
   }
   std::array<std::byte, 4> versions;
@@ -181,7 +181,7 @@ Result<bool> Handshake::read_welcome() {
   const auto payload = std::span<const std::byte>(welcome_).subspan(kFrameHeaderBytes, welcome_header_->length);
   if (welcome_header_->kind == FrameKind::kRefusal) {
     const std::string_view why(reinterpret_cast<const char*>(payload.data()), payload.size());
-    return unavailable(fmt::format("link: {} refused this node: {}", connection_->address, printable(why)));
+    return no_handshake(fmt::format("link: {} refused this node: {}", connection_->address, printable(why)));
   }
   ProtocolRange theirs;
   if (payload.size() < 4) {
@@ -210,13 +210,13 @@ Error Handshake::failed(int result) {
   const int reason = ERR_GET_REASON(ERR_peek_error());
   const std::string text = take_openssl_errors();
   if (!connection_->rejection.empty()) {
-    return unavailable(fmt::format("TRP-S710 peer certificate rejected: {} ({})", connection_->rejection, address));
+    return no_handshake(fmt::format("TRP-S710 peer certificate rejected: {} ({})", connection_->rejection, address));
   }
   switch (reason) {
     case SSL_R_PEER_DID_NOT_RETURN_A_CERTIFICATE:
-      return unavailable(fmt::format("TRP-S710 peer certificate rejected: none shown ({})", address));
+      return no_handshake(fmt::format("TRP-S710 peer certificate rejected: none shown ({})", address));
     case SSL_R_UNSUPPORTED_PROTOCOL:
-      return unavailable(fmt::format("TRP-S710 peer rejected: it offers no TLS 1.3 ({})", address));
+      return no_handshake(fmt::format("TRP-S710 peer rejected: it offers no TLS 1.3 ({})", address));
     case SSL_R_WRONG_VERSION_NUMBER:
     case SSL_R_HTTP_REQUEST:
       return not_troupe();
@@ -224,8 +224,8 @@ Error Handshake::failed(int result) {
       return broken_off(0);
     default:
       // Above the offset they are what the peer's alert says.
-      if (reason < SSL_AD_REASON_OFFSET) return unavailable(fmt::format("TRP-S701 {}: {}", address, text));
-      return unavailable(fmt::format("link: {} refused this node: {}", address, text));
+      if (reason < SSL_AD_REASON_OFFSET) return no_handshake(fmt::format("TRP-S701 {}: {}", address, text));
+      return no_handshake(fmt::format("link: {} refused this node: {}", address, text));
   }
 }
 

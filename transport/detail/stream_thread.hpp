@@ -14,9 +14,13 @@
 #include <thread>
 #include <utility>
 
+#include <troupe/core/clock.hpp>
 #include <troupe/core/error.hpp>
 
 namespace troupe::transport {
+
+/// How long a stream with nothing to wait for sleeps; what happens wakes it.
+inline constexpr Duration kForever = std::chrono::hours(24);
 
 /// Wakes a thread that polls a file descriptor.
 class WakeEvent {

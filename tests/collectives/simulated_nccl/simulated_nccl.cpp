@@ -18,7 +18,7 @@ namespace {
 
 using Doing = ncclComm::Doing;
 
-Time now() { return std::chrono::steady_clock::now(); }
+Time host_now() { return std::chrono::steady_clock::now(); }
 
 /// What NCCL reads once a process, whatever becomes of the world.
 const std::string& interface_of_this_process() {
@@ -99,7 +99,7 @@ void progress(ncclComm& comm, Time at) {
 }
 
 ncclResult_t state_of(ncclComm& comm) {
-  const Time at = now();
+  const Time at = host_now();
   progress(comm, at);
   if (comm.error != ncclSuccess) return comm.error;
   if (has_lost_a_rank(comm, at)) return ncclRemoteError;
@@ -126,10 +126,10 @@ ncclResult_t enter_ready(ncclComm_t comm) {
 }
 
 ncclResult_t leave(ncclComm& comm) {
-  comm.told_to_end = now();
+  comm.told_to_end = host_now();
   comm.gone = true;
   comm.operators.clear();
-  world().advance(now());
+  world().advance(host_now());
   return ncclSuccess;
 }
 
@@ -179,7 +179,7 @@ ncclResult_t enqueue(ncclComm_t comm, Signature what, const void* in, void* out,
   if (!comm->connected) {
     comm->doing = Doing::kConnect;
     Clique& clique = *comm->clique;
-    if (++clique.connecting == clique.size) clique.all_connected = now();
+    if (++clique.connecting == clique.size) clique.all_connected = host_now();
   }
   return state_of(*comm);
 }
@@ -234,7 +234,7 @@ EXPORTED ncclResult_t ncclCommInitRankConfig(ncclComm_t* made, int size, ncclUni
   // A process that has stopped has not got here.
   if (!device_of(*comm).stopped) {
     seat = comm.get();
-    if (++clique.came == size) clique.all_came = now();
+    if (++clique.came == size) clique.all_came = host_now();
   }
   world().comms.push_back(std::move(comm));
   return ncclInProgress;
@@ -277,7 +277,7 @@ EXPORTED ncclResult_t ncclCommRevoke(ncclComm_t comm, int flags) {
   }
   if (comm->doing == Doing::kInit) ++world().misuses;  // NCCL 2.28 does not look, and reads what is not there yet
   comm->revoked = true;
-  comm->told_to_end = now();
+  comm->told_to_end = host_now();
   comm->doing = Doing::kRevoke;
   return state_of(*comm);
 }
