@@ -3,8 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <charconv>
+#include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <functional>
 
 #include <troupe/core/atomic_file.hpp>
@@ -18,6 +21,17 @@ namespace troupe::messages {
 namespace {
 
 namespace fs = std::filesystem;
+
+constexpr std::string_view kReplaced = kReplacedPrefix;
+
+/// Where the checkpoint of this name is.
+fs::path path_of(const std::string& directory, const std::string& name) {
+  const fs::path path = fs::path(directory) / name;
+  const fs::path replaced = fs::path(directory) / (kReplacedPrefix + name);
+  std::error_code error;
+  return !fs::exists(fs::symlink_status(path, error)) && fs::exists(fs::symlink_status(replaced, error)) ? replaced
+                                                                                                        : path;
+}
 
 /// "step-000000200: replay.chunks: WHAT".
 Error damaged(std::string_view name, std::string_view file, std::string_view what) {
@@ -43,7 +57,7 @@ Result<std::vector<std::byte>> read_verified(const fs::path& directory, std::str
 
 }  // namespace
 
-std::string step_name(std::int64_t step) { return fmt::format("step-{:09}", step); }
+std::string checkpoint_name(std::int64_t step) { return fmt::format("step-{:09}", step); }
 
 std::optional<std::int64_t> parse_step_name(std::string_view name) {
   constexpr std::string_view kPrefix = "step-";
@@ -51,7 +65,7 @@ std::optional<std::int64_t> parse_step_name(std::string_view name) {
   std::int64_t step = 0;
   const char* const end = name.data() + name.size();
   const auto [stop, error] = std::from_chars(name.data() + kPrefix.size(), end, step);
-  if (error != std::errc() || stop != end || step_name(step) != name) return std::nullopt;
+  if (error != std::errc() || stop != end || checkpoint_name(step) != name) return std::nullopt;
   return step;
 }
 
@@ -60,42 +74,102 @@ CheckpointListing list_checkpoints(const std::string& directory) {
   std::error_code error;
   for (const auto& entry : fs::directory_iterator(directory, error)) {
     const std::string name = entry.path().filename().string();
-    if (const auto step = parse_step_name(name)) {
+    const bool replaced = name.starts_with(kReplacedPrefix);
+    if (const auto step = parse_step_name(std::string_view(name).substr(replaced ? kReplaced.size() : 0))) {
       listing.steps.push_back(*step);
     } else {
       listing.unknown.push_back(name);
     }
   }
   std::ranges::sort(listing.steps, std::greater());
+  const auto twice = std::ranges::unique(listing.steps);
+  listing.steps.erase(twice.begin(), twice.end());
   std::ranges::sort(listing.unknown);
   return listing;
 }
 
-Result<OpenCheckpoint> open_checkpoint(const std::string& directory, const std::string& name) {
+Result<std::string> checkpoint_id(const std::string& directory, const std::string& name) {
+  TROUPE_ASSIGN(const auto manifest, read_file((path_of(directory, name) / kManifestFile).string(), kMaxManifestBytes));
+  return sha256_hex(manifest);
+}
+
+namespace {
+
+/// A checkpoint's manifest, verified, and where it lies.
+struct Found {
+  fs::path path;
+  std::string id;
+  Manifest manifest;
+};
+
+Result<Found> find_checkpoint(const std::string& directory, const std::string& name) {
   const auto step = parse_step_name(name);
   if (!step) return Error{Code::kNotFound, fmt::format("\"{}\" is not the name of a checkpoint (step-NNN)", name)};
-  const fs::path path = fs::path(directory) / name;
+  Found found{.path = path_of(directory, name)};
   std::error_code error;
-  const fs::file_status status = fs::symlink_status(path, error);
+  const fs::file_status status = fs::symlink_status(found.path, error);
   if (status.type() == fs::file_type::not_found) {
-    return Error{Code::kNotFound, fmt::format("{}: no such checkpoint", path.string())};
+    return Error{Code::kNotFound, fmt::format("{}: no such checkpoint", found.path.string())};
   }
   if (status.type() != fs::file_type::directory) return damaged(name, ".", "is not a directory (links are refused)");
-
-  const auto manifest_bytes = read_file((path / kManifestFile).string(), kMaxManifestBytes);
-  if (!manifest_bytes.ok()) return damaged(name, kManifestFile, manifest_bytes.error().message);
-  const auto manifest = parse_manifest(*manifest_bytes);
+  const auto bytes = read_file((found.path / kManifestFile).string(), kMaxManifestBytes);
+  if (!bytes.ok()) return damaged(name, kManifestFile, bytes.error().message);
+  auto manifest = parse_manifest(*bytes);
   if (!manifest.ok()) return damaged(name, kManifestFile, manifest.error().message);
   if (manifest->learner_step != *step) {
     return damaged(name, kManifestFile, fmt::format("is of step {}", manifest->learner_step));
   }
+  found.id = sha256_hex(*bytes);
+  found.manifest = *std::move(manifest);
+  return found;
+}
+
+/// As read_verified(), without keeping the bytes.
+Status verify_file(const fs::path& directory, std::string_view name, const ManifestFile& file) {
+  const fs::path path = directory / file.name;
+  std::error_code error;
+  const fs::file_type type = fs::symlink_status(path, error).type();
+  if (type == fs::file_type::not_found) return damaged(name, file.name, "is missing");
+  if (type != fs::file_type::regular) return damaged(name, file.name, "is not a regular file");
+  std::ifstream stream(path, std::ios::binary);
+  if (!stream) return Error{Code::kIo, fmt::format("open {}: {}", path.string(), std::strerror(errno))};
+  std::vector<char> piece(std::size_t{1} << 20);
+  Sha256 hash;
+  std::uint64_t bytes = 0;
+  while (stream.read(piece.data(), static_cast<std::streamsize>(piece.size())), stream.gcount() > 0) {
+    const auto got = static_cast<std::size_t>(stream.gcount());
+    hash.update(std::as_bytes(std::span(piece).first(got)));
+    bytes += got;
+  }
+  if (stream.bad()) return Error{Code::kIo, fmt::format("read {}: {}", path.string(), std::strerror(errno))};
+  if (bytes != file.bytes) {
+    return damaged(name, file.name, fmt::format("got {} bytes, the manifest says {}", bytes, file.bytes));
+  }
+  if (const std::string sha256 = to_hex(hash.finish()); sha256 != file.sha256) {
+    return damaged(name, file.name, fmt::format("SHA-256 is {}, the manifest says {}", sha256, file.sha256));
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<std::string> verify_checkpoint(const std::string& directory, const std::string& name) {
+  TROUPE_ASSIGN(Found found, find_checkpoint(directory, name));
+  for (const ManifestFile& file : found.manifest.files) TROUPE_TRY(verify_file(found.path, name, file));
+  return std::move(found.id);
+}
+
+Result<OpenCheckpoint> open_checkpoint(const std::string& directory, const std::string& name) {
+  TROUPE_ASSIGN(Found found, find_checkpoint(directory, name));
+  const fs::path& path = found.path;
+  const Manifest& manifest = found.manifest;
 
   OpenCheckpoint checkpoint;
   checkpoint.path = path.string();
-  checkpoint.run_id = manifest->run_id;
-  checkpoint.learner_step = manifest->learner_step;
+  checkpoint.run_id = manifest.run_id;
+  checkpoint.learner_step = manifest.learner_step;
   bool tensors_found = false, counters_found = false;
-  for (const ManifestFile& file : manifest->files) {
+  for (const ManifestFile& file : manifest.files) {
     TROUPE_ASSIGN(std::vector<std::byte> bytes, read_verified(path, name, file));
     if (file.name == kTensorsFile) {
       tensors_found = true;
@@ -127,13 +201,13 @@ Result<OpenCheckpoint> open_newest_checkpoint(const std::string& directory) {
   if (listing.steps.empty()) return Error{Code::kNotFound, fmt::format("{}: there is no checkpoint", directory)};
   std::vector<RejectedCheckpoint> rejected;
   for (std::int64_t step : listing.steps) {
-    auto opened = open_checkpoint(directory, step_name(step));
+    auto opened = open_checkpoint(directory, checkpoint_name(step));
     if (opened.ok()) {
       opened->rejected = std::move(rejected);
       opened->unknown = std::move(listing.unknown);
       return opened;
     }
-    rejected.push_back({step_name(step), opened.error().message});
+    rejected.push_back({checkpoint_name(step), opened.error().message});
   }
   std::string message = fmt::format("{}: none of {} checkpoints is usable", directory, rejected.size());
   for (const RejectedCheckpoint& one : rejected) message += "; " + one.reason;

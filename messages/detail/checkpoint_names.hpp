@@ -6,6 +6,8 @@
 #include <string_view>
 #include <vector>
 
+#include <troupe/messages/checkpoint_files.hpp>
+
 namespace troupe::messages {
 
 inline constexpr const char* kManifestFile = "manifest.json";
@@ -13,11 +15,12 @@ inline constexpr const char* kTensorsFile = "tensors.safetensors";
 inline constexpr const char* kChunksSuffix = ".chunks";
 inline constexpr const char* kCountersRole = "counters";
 inline constexpr const char* kTemporaryPrefix = ".unfinished-";
+/// Of a checkpoint that is being replaced by one of the same step, where the two cannot be exchanged at once: it counts
+/// while the other has not got its name.
+inline constexpr const char* kReplacedPrefix = ".replaced-";
 inline constexpr std::size_t kMaxRoleBytes = 100;
 
-/// "step-000012345".
-std::string step_name(std::int64_t step);
-/// The step of such a name; nothing for every other name.
+/// The step of a name as of checkpoint_name(); nothing for every other name.
 std::optional<std::int64_t> parse_step_name(std::string_view name);
 
 struct CheckpointListing {
