@@ -151,6 +151,7 @@ Result<Topology> d4pg_topology(const TrainOptions& options, const envs::EnvSpec&
   compile.threads = static_cast<int>(options.learner.threads);
   compile.tf32 = options.learner.compute == "tf32";
   compile.compute = options.learner.compute == "bf16" ? DType::kBF16 : DType::kF32;
+  compile.plans = options.deterministic ? learner::PlanChoice::kByRule : learner::PlanChoice::kMeasured;
   compile.seed = derive_seed(options.seed, kLearnerRole, 0);  // of all learners: they start equal
   learner::d4pg::Options d4pg_of_one = d4pg;
   d4pg_of_one.batch = options.learner.batch_size / options.learner.count;

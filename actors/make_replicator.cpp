@@ -16,6 +16,7 @@ learner::CompileOptions compile_options(const ReplicaGroupOptions& options) {
   compile.devices = static_cast<int>(options.devices);
   compile.compute = options.compute == "bf16" ? DType::kBF16 : DType::kF32;
   compile.tf32 = options.compute == "tf32";
+  compile.plans = options.deterministic ? learner::PlanChoice::kByRule : learner::PlanChoice::kMeasured;
   compile.shards = 0;
   compile.threads = static_cast<int>(options.threads);  // also of the fixed shards of a deterministic program
   return compile;

@@ -10,6 +10,7 @@
 #include <troupe/apps/commands/commands.hpp>
 #include <troupe/core/nearest.hpp>
 #include <troupe/core/text.hpp>
+#include <troupe/learner/instruction_set.hpp>
 
 namespace troupe::apps {
 namespace {
@@ -54,7 +55,8 @@ int run(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? kExitOk : kExitUsage;  // --help comes this way too
   }
-  return chosen();
+  const auto& held_down = learner::max_instruction_set();
+  return held_down.ok() ? chosen() : fail(held_down.error(), kExitUsage);
 }
 
 }  // namespace

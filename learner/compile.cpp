@@ -9,6 +9,8 @@
 #include <troupe/collectives/shareable_memory.hpp>
 #include <troupe/core/rng.hpp>
 #include <troupe/learner/cuda/cuda_program.hpp>
+#include <troupe/learner/fastest.hpp>
+#include <troupe/learner/instruction_set.hpp>
 #include <troupe/learner/ops/internal.hpp>
 #include <troupe/learner/program_impl.hpp>
 
@@ -61,7 +63,7 @@ class Compiler {
                                            .rows = (batch_ + options_.shards - 1) / options_.shards,
                                            .devices = impl.devices,
                                            .compute = options_.compute,
-                                           .backend = options_.gemm,
+                                           .by = {options_.gemm, options_.plans},
                                            .gpu = options_.device.is_gpu()}));
     make_parameters();
     make_values();
@@ -215,8 +217,9 @@ class Compiler {
     for (int device = 0; device < impl_->devices; ++device) {
       std::size_t most = 0;
       for (const Call& call : shard.calls) {
-        if (call.device == device && call.args.conv != nullptr)
-          most = std::max(most, call.args.conv->workspace_bytes());
+        if (call.device != device) continue;
+        if (call.args.conv != nullptr) most = std::max(most, call.args.conv->workspace_bytes());
+        if (call.args.gemm != nullptr) most = std::max(most, call.args.gemm->workspace_bytes());
       }
       shard.workspaces.push_back(make_aligned<std::byte>(most));
       impl_->arena_bytes += most;
@@ -263,12 +266,13 @@ class Compiler {
     for (const std::uint32_t id : node.outputs) add_operand(index, id);
     call.args.in = shard.operands.data() + first;
     call.args.out = call.args.in + node.inputs.size();
+    const ComputeBy by{options_.gemm, options_.plans};
     if (node.op->gemm != nullptr) {
       std::vector<Shape> shapes;
       for (const std::uint32_t id : node.inputs) shapes.push_back(shard.shapes[id]);
       const DType operand = plan_.values[plan_.values[node.inputs[0]].root].spec.dtype;
       const DType dtype = operand == DType::kBF16 ? DType::kBF16 : impl_->table->dtype;
-      TROUPE_ASSIGN(auto gemm, make_gemm(options_.gemm, node.op->gemm(shapes, node.attr), dtype));
+      TROUPE_ASSIGN(auto gemm, make_gemm(by, node.op->gemm(shapes, node.attr), dtype));
       shard.gemms.push_back(std::move(gemm));
       call.args.gemm = shard.gemms.back().get();
     }
@@ -276,8 +280,8 @@ class Compiler {
       const bool packs = node.op == &pack_weight_op();
       ConvShape shape = node.conv;
       if (!packs) shape.batch = shard.shapes[node.inputs[0]][0];
-      TROUPE_ASSIGN(auto conv, packs ? make_pack(options_.gemm, shape, options_.compute)
-                                     : make_convolution(options_.gemm, shape, node.conv.batch, options_.compute));
+      TROUPE_ASSIGN(auto conv, packs ? make_pack(by, shape, options_.compute)
+                                     : make_convolution(by, shape, node.conv.batch, options_.compute));
       shard.convs.push_back(std::move(conv));
       call.args.conv = shard.convs.back().get();
     }
@@ -442,6 +446,7 @@ class Compiler {
 
 Result<std::unique_ptr<Program>> Program::compile(const Graph& graph, const CompileOptions& asked) {
   TROUPE_TRY(graph.status());
+  if (const auto& max = max_instruction_set(); !max.ok()) return max.error();
   CompileOptions options = asked;
   options.device = resolve(asked.device);
   if (options.shards == 0) {
@@ -485,6 +490,7 @@ Result<std::unique_ptr<Program>> Program::compile(const Graph& graph, const Comp
   const int threads = std::min(options.threads == 0 ? processors : options.threads, options.shards);
   auto impl = std::make_unique<Impl>(options.shards, threads, devices);
   TROUPE_TRY(Compiler(graph, options).run(*impl));
+  if (options.plans == PlanChoice::kMeasured) measurer().keep();
   impl->set_rows(graph.batch());
   std::unique_ptr<Program> program(new Program(std::move(impl)));
   program->parameters_changed();

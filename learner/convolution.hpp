@@ -48,15 +48,16 @@ class ConvPlan {
   std::size_t workspace_bytes_ = 0;
 };
 
-/// dtype: of the images: kF32, kBF16 (oneDNN only) or kF64 (Eigen whatever `backend` says). packed_for: the batch for
-/// which the weight was packed, because shards that differ by a row share one order.
+/// dtype: of the images: kF32, kBF16 (where the processor has no instructions for it by way of float32, see
+/// learner/widened.hpp) or kF64 (never oneDNN). packed_for: the batch for which the weight was packed, because shards
+/// that differ by a row share one order.
 /// Errors: kUnavailable when the back end is not built in; kInternal when it refuses.
-Result<std::unique_ptr<ConvPlan>> make_convolution(GemmBackend backend, const ConvShape& shape, std::int64_t packed_for,
+Result<std::unique_ptr<ConvPlan>> make_convolution(const ComputeBy& by, const ConvShape& shape, std::int64_t packed_for,
                                                    DType dtype);
 /// Bytes of the packed weight of a kForward or kInputGrad pass; 0: it takes the weight as it is. Errors: as above.
-Result<std::size_t> packed_bytes(GemmBackend backend, const ConvShape& shape, DType dtype);
+Result<std::size_t> packed_bytes(const ComputeBy& by, const ConvShape& shape, DType dtype);
 /// Brings a weight a, float32, into the order of that pass, c, once for all passes of a step. Only where packed_bytes()
-/// is above 0. Errors: as above.
-Result<std::unique_ptr<ConvPlan>> make_pack(GemmBackend backend, const ConvShape& shape, DType dtype);
+/// of the same shape is above 0. Errors: as above.
+Result<std::unique_ptr<ConvPlan>> make_pack(const ComputeBy& by, const ConvShape& shape, DType dtype);
 
 }  // namespace troupe::learner

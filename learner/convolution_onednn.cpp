@@ -3,20 +3,15 @@
 #include <fmt/format.h>
 
 #include <array>
-#include <oneapi/dnnl/dnnl.hpp>
 
 #include <troupe/learner/convolution_backends.hpp>
+#include <troupe/learner/detail/onednn.hpp>
 
 namespace troupe::learner {
 namespace {
 
 using dnnl::memory;
 using Tag = memory::format_tag;
-
-const dnnl::engine& cpu() {
-  static const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
-  return engine;
-}
 
 std::size_t aligned(std::size_t bytes) { return (bytes + 63) / 64 * 64; }
 
@@ -49,16 +44,16 @@ struct Descriptions {
       with.set_post_ops(after_sum);
     }
     constexpr auto kind = dnnl::prop_kind::forward_training;
-    if (s.bias) return {cpu(), kind, kAlgorithm, image, weights, bias, out, strides, before, after, with};
-    return {cpu(), kind, kAlgorithm, image, weights, out, strides, before, after, with};
+    if (s.bias) return {onednn_cpu(), kind, kAlgorithm, image, weights, bias, out, strides, before, after, with};
+    return {onednn_cpu(), kind, kAlgorithm, image, weights, out, strides, before, after, with};
   }
   /// The pass of no bias and no activation, which those of gradients refer to.
   dnnl::convolution_forward::primitive_desc hint() const { return forward({}, weight(type)); }
   dnnl::convolution_backward_data::primitive_desc input_grad(const memory::desc& weights) const {
-    return {cpu(), kAlgorithm, image, weights, out, strides, before, after, hint(), attr};
+    return {onednn_cpu(), kAlgorithm, image, weights, out, strides, before, after, hint(), attr};
   }
   dnnl::convolution_backward_weights::primitive_desc weight_grad() const {
-    return {cpu(), kAlgorithm, image, weight(memory::data_type::f32), out, strides, before, after, hint(), attr};
+    return {onednn_cpu(), kAlgorithm, image, weight(memory::data_type::f32), out, strides, before, after, hint(), attr};
   }
   /// How the pass wants its weights.
   memory::desc packed(const ConvShape& s) const {
@@ -77,9 +72,9 @@ class Call {
  public:
   Call() = default;
   Call(const dnnl::primitive& primitive, std::initializer_list<std::pair<int, memory::desc>> arguments)
-      : primitive_(primitive), stream_(cpu()) {
+      : primitive_(primitive), stream_(onednn_cpu()) {
     for (const auto& [name, desc] : arguments) {
-      memories_[count_] = memory(desc, cpu(), nullptr);
+      memories_[count_] = memory(desc, onednn_cpu(), nullptr);
       arguments_[count_] = {name, memories_[count_].get()};
       ++count_;
     }
@@ -101,7 +96,7 @@ class Call {
 
 Call reorder(const memory::desc& from, const memory::desc& to) {
   enter_compute_thread();
-  return {dnnl::reorder(dnnl::reorder::primitive_desc(cpu(), from, cpu(), to)),
+  return {dnnl::reorder(dnnl::reorder::primitive_desc(onednn_cpu(), from, onednn_cpu(), to)),
           {{DNNL_ARG_FROM, from}, {DNNL_ARG_TO, to}}};
 }
 
@@ -196,6 +191,20 @@ Result<std::unique_ptr<ConvPlan>> make_onednn_convolution(const ConvShape& shape
     return std::unique_ptr<ConvPlan>(std::make_unique<OneDnnConvolution>(shape, packed_for, dtype));
   } catch (const dnnl::error& error) {
     return refused(shape, dtype, error.what());
+  }
+}
+
+bool onednn_convolves(const ConvShape& shape, DType dtype) {
+  try {
+    const Descriptions d(shape, dtype);
+    if (shape.pass == ConvPass::kWeightGrad) {
+      d.weight_grad();
+    } else {
+      d.packed(shape);
+    }
+    return true;
+  } catch (const dnnl::error& error) {
+    return error.status != dnnl_unimplemented;  // others are said by who makes the plan
   }
 }
 

@@ -4,8 +4,11 @@
 
 namespace troupe::learner {
 
-/// kF32 or kBF16. Built only where oneDNN was found.
-Result<std::unique_ptr<GemmPlan>> make_onednn_gemm(const GemmShape& shape, DType dtype);
+// Built only where oneDNN was found.
+/// kF32.
+Result<std::unique_ptr<GemmPlan>> make_onednn_sgemm(const GemmShape& shape);
+/// kF32 or kBF16. Errors: kUnavailable where oneDNN has none for this processor; kInternal.
+Result<std::unique_ptr<GemmPlan>> make_onednn_matmul(const GemmShape& shape, DType dtype);
 /// kF32 or kF64.
 std::unique_ptr<GemmPlan> make_eigen_gemm(const GemmShape& shape, DType dtype);
 

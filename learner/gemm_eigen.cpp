@@ -15,7 +15,7 @@ class EigenPlan final : public GemmPlan {
   EigenPlan(const GemmShape& shape, EigenFn function) : GemmPlan(&run_eigen), shape_(shape), function_(function) {}
 
  private:
-  static void run_eigen(const GemmPlan& plan, const void* a, const void* b, void* c) {
+  static void run_eigen(const GemmPlan& plan, const void* a, const void* b, void* c, void*) {
     const auto& self = static_cast<const EigenPlan&>(plan);
     self.function_(self.shape_, a, b, c);
   }

@@ -41,6 +41,7 @@ Result<CompileOptions> virtual_shards(CompileOptions compile, int replicas, std:
                     replicas, global_batch, kVirtualShards)};
   }
   compile.shards = kVirtualShards / replicas;
+  compile.plans = PlanChoice::kByRule;  // replicas in other processes might measure otherwise
   return compile;
 }
 

@@ -79,6 +79,7 @@ Status MultiWorker::build(const InputContext& context) {
     const auto shards = virtual_shards(compile, context.replica_count, context.global_batch);
     const std::int64_t own = shards.ok() ? shards->shards : kVirtualShards / context.replica_count;
     compile.shards = static_cast<int>(std::clamp<std::int64_t>(own, 1, context.replica_batch));
+    compile.plans = PlanChoice::kByRule;
   }
   TROUPE_ASSIGN(std::unique_ptr<Program> program, Program::compile(graph, compile));
   if (program_ != nullptr) {

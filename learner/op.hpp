@@ -87,7 +87,7 @@ struct KernelArgs {
   const Attr* attr;
   const GemmPlan* gemm;            ///< what OpDef::gemm asked for, or null
   const ConvPlan* conv = nullptr;  ///< what OpDef::conv asked for, or null
-  void* workspace = nullptr;       ///< for `conv`; shared with the shard's other calls
+  void* workspace = nullptr;       ///< for `gemm` or `conv`; shared with the shard's other calls
   int shard = 0;
   int shards = 1;
   const ValidRows* valid = nullptr;  ///< null: all rows

@@ -27,7 +27,7 @@ class Planner {
         rows_(options.rows),
         devices_(options.devices),
         compute_(options.compute),
-        backend_(options.backend),
+        by_(options.by),
         gpu_(options.gpu) {}
 
   Result<Plan> run() {
@@ -151,18 +151,15 @@ class Planner {
   Result<std::uint32_t> packed(std::uint32_t id, const ConvShape& conv, int device) {
     ValueSpec spec{Shape{conv.out * conv.kernel_h * conv.kernel_w * conv.in}, compute_, Place::kReplicated};
     if (!gpu_) {
-      TROUPE_ASSIGN(const std::size_t bytes, packed_bytes(backend_, conv, compute_));
+      TROUPE_ASSIGN(const std::size_t bytes, packed_bytes(by_, conv, compute_));
       if (bytes == 0) return id;
       spec = {Shape{static_cast<std::int64_t>(bytes)}, DType::kU8, Place::kReplicated};
     }
-    ConvShape same = conv;  // bias and activation do not change the order
-    same.bias = false;
-    same.activation = Activation::kNone;
-    auto [found, missing] = packed_.try_emplace({plan_.values[id].root, same}, 0);
+    auto [found, missing] = packed_.try_emplace({plan_.values[id].root, conv}, 0);
     if (missing) {
       found->second = new_value(spec, Storage::kArena);
       plan_.nodes.push_back({.op = &pack_weight_op(), .inputs = {id}, .outputs = {found->second}, .device = device});
-      plan_.nodes.back().conv = same;
+      plan_.nodes.back().conv = conv;
     }
     return found->second;
   }
@@ -396,7 +393,7 @@ class Planner {
   const std::int64_t batch_, rows_;
   const int devices_;
   const DType compute_;
-  const GemmBackend backend_;
+  const ComputeBy by_;
   const bool gpu_;
   Plan plan_;
   std::map<std::uint32_t, std::uint32_t> bf16_, f32_;                    // root -> its copy of the other type

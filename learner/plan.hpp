@@ -54,8 +54,8 @@ struct PlanOptions {
   std::int64_t rows = 0;        ///< examples of the largest shard
   int devices = 1;              ///< logical ones are taken modulo it
   DType compute = DType::kF32;  ///< kF32, kBF16 or kF64
-  GemmBackend backend = GemmBackend::kAuto;
-  /// Weights of convolutions are packed as the GPU's plug-in wants them, whatever `backend` says, and bfloat16 products
+  ComputeBy by = GemmBackend::kAuto;
+  /// Weights of convolutions are packed as the GPU's plug-in wants them, whatever `by` says, and bfloat16 products
   /// of few rows are no exception.
   bool gpu = false;
 };

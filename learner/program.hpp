@@ -46,10 +46,14 @@ struct CompileOptions {
   Device device;
   /// On a GPU: products and convolutions of float32 round their operands to TF32 (10 bits of mantissa) for speed.
   bool tf32 = false;
-  /// kF32; kBF16: matrix products take bfloat16 operands and sum in float32, everything else is float32;
+  /// kF32; kBF16: matrix products take bfloat16 operands and sum in float32, everything else is float32, also where the
+  /// processor has no instructions for it, which the log then says once;
   /// kF64: for checking gradients, cannot update parameters or run joint functions.
   DType compute = DType::kF32;
   GemmBackend gemm = GemmBackend::kAuto;
+  /// On a processor: kMeasured takes at most two seconds of a process (learner/fastest.hpp) and gives bits that may
+  /// differ between processes; programs that train have it, unless they are to be deterministic.
+  PlanChoice plans = PlanChoice::kByRule;
   /// Gradient accumulation: an update is made of so many runs, with the mean of their gradients by rows, which is that
   /// of one batch of all their rows. Only the last run reduces over replicas and counts as a step. State (batch norm's)
   /// moves in every run.

@@ -53,7 +53,7 @@ struct Shard {
   std::vector<Attr> attrs;
   std::vector<std::unique_ptr<GemmPlan>> gemms;
   std::vector<std::unique_ptr<ConvPlan>> convs;
-  std::vector<AlignedArray<std::byte>> workspaces;  ///< of each device, for convolutions
+  std::vector<AlignedArray<std::byte>> workspaces;  ///< of each device, for products and convolutions
   std::vector<Call> calls;
 };
 

@@ -1,4 +1,4 @@
-// What of a GPU's software this machine has, what is missing and what to do about it.
+// How this machine computes, what of a GPU's software it has, what is missing and what to do about it.
 #include <CLI/CLI.hpp>
 
 #include <fmt/format.h>
@@ -6,12 +6,16 @@
 
 #include <algorithm>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include <troupe/apps/commands/commands.hpp>
 #include <troupe/collectives/nccl.hpp>
 #include <troupe/gpu/cuda_plugin.hpp>
 #include <troupe/learner/device.hpp>
+#include <troupe/learner/fastest.hpp>
 #include <troupe/learner/gemm.hpp>
+#include <troupe/learner/instruction_set.hpp>
 #include <troupe/learner/kernels/kernel_table.hpp>
 
 namespace troupe::apps {
@@ -52,10 +56,39 @@ void show_driver(const CudaPlugin& plugin) {
   line("driver", "for CUDA " + gpu::cuda_version_text(driver));  // whether that is enough, devices() says
 }
 
+void show_processor() {
+  const bool bf16 = learner::multiplies_bf16();
+  line("processor",
+       fmt::format("{} threads, {} kernels{}, products by {}, {}", std::thread::hardware_concurrency(),
+                   learner::kernels_f32().instruction_set,
+                   learner::may_use(learner::InstructionSet::kAll) ? "" : " (TROUPE_MAX_ISA holds them down)",
+                   learner::to_string(learner::resolve(learner::GemmBackend::kAuto)),
+                   bf16 ? "bf16 by its own instructions" : "bf16 by way of fp32"));
+}
+
+/// What was measured to be fastest, the longest shapes first.
+void show_plans() {
+  constexpr std::size_t kLines = 60;
+  const learner::PlanCache measured = learner::measurer().measured();
+  std::vector<std::pair<std::string, learner::MeasuredWays>> shapes(measured.all().begin(), measured.all().end());
+  std::ranges::sort(shapes,
+                    [](const auto& a, const auto& b) { return a.second.ways[0].micros > b.second.ways[0].micros; });
+  line("plans", measured.path().empty() ? "no cache folder of this user's own: each start measures what is fastest anew"
+                : shapes.empty()        ? "nothing measured yet; training measures what is fastest here"
+                                        : fmt::format("{} shapes measured, the first way is taken; to measure again, "
+                                                             "remove {}",
+                                                      shapes.size(), measured.path()));
+  for (std::size_t i = 0; i < std::min(shapes.size(), kLines); ++i) {
+    std::vector<std::string> ways;
+    for (const auto& way : shapes[i].second.ways) ways.push_back(fmt::format("{} {:.0f} us", way.name, way.micros));
+    line("", fmt::format("{}: {}", shapes[i].first, fmt::join(ways, ", ")));
+  }
+  if (shapes.size() > kLines) line("", fmt::format("and {} more", shapes.size() - kLines));
+}
+
 int doctor() {
-  line("processor", fmt::format("{} threads, {} kernels, products by {}", std::thread::hardware_concurrency(),
-                                learner::kernels_f32().instruction_set,
-                                learner::to_string(learner::resolve(learner::GemmBackend::kAuto))));
+  show_processor();
+  show_plans();
   const std::filesystem::path path = gpu::find_plugin("libtroupe_cuda.so");
   const auto plugin = CudaPlugin::load(path);
   if (!plugin.ok()) {
@@ -88,7 +121,8 @@ int doctor() {
 }  // namespace
 
 void add_doctor_command(CLI::App& app, Command* chosen) {
-  app.add_subcommand("doctor", "Show what this machine has for GPUs, what is missing and what to do")
+  app.add_subcommand("doctor",
+                     "Show how this machine computes and what it has for GPUs, what is missing and what to do")
       ->callback([chosen] { *chosen = doctor; });
 }
 

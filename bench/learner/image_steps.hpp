@@ -68,7 +68,8 @@ inline double steps_per_second(Replicator& replicator, double seconds) {
 
 inline double on_threads(const MakeReplica& make, std::int64_t batch, int threads, DType compute, double seconds) {
   const std::unique_ptr<Replica> replica = make();
-  const auto one = OneDevice::make(*replica, {.batch = batch, .compile = {.shards = threads, .compute = compute}});
+  const auto one = OneDevice::make(
+      *replica, {.batch = batch, .compile = {.shards = threads, .compute = compute, .plans = PlanChoice::kMeasured}});
   return steps_per_second(*one.value(), seconds);
 }
 
@@ -80,8 +81,9 @@ inline double on_processes(const MakeReplica& make, std::int64_t batch, int proc
   const InAllProcesses<Measured> measured;
   in_group_of_processes(processes, [&](int rank, collectives::Communicator& communicator) {
     const std::unique_ptr<Replica> replica = make();
-    const auto worker = MultiWorker::make(
-        *replica, {.global_batch = batch, .compile = {.compute = compute}, .communicator = &communicator});
+    const auto worker = MultiWorker::make(*replica, {.global_batch = batch,
+                                                     .compile = {.compute = compute, .plans = PlanChoice::kMeasured},
+                                                     .communicator = &communicator});
     (*worker)->reform({.epoch = 1, .rank = rank, .size = processes}, std::chrono::seconds(60)).value();
     std::vector<double> times;
     for (int i = 0; i < steps + 1; ++i) {  // as many on all members

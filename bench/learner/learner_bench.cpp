@@ -11,7 +11,7 @@ namespace troupe::learner {
 namespace {
 
 void d4pg_step(benchmark::State& state, DType compute, int shards) {
-  d4pg::LearnerOptions options{.compile = {.shards = shards, .compute = compute}};
+  d4pg::LearnerOptions options{.compile = {.shards = shards, .compute = compute, .plans = PlanChoice::kMeasured}};
   options.d4pg.environment = {
       .observation_size = 17, .action_low = {-1, -1, -1, -1, -1, -1}, .action_high = {1, 1, 1, 1, 1, 1}};
   const std::unique_ptr<d4pg::Learner> learner = d4pg::Learner::make(options).value();

@@ -107,6 +107,8 @@ constexpr troupe::learner::KernelTable make_table(troupe::DType dtype, const cha
     table.average = Update::average;
     table.sum_squares = Update::sum_squares;
     table.to_bf16 = Update::to_bf16;
+    table.from_bf16 = Update::from_bf16;
+    table.round_bf16 = Update::round_bf16;
   }
   return table;
 }

@@ -166,12 +166,14 @@ struct Kernels {
   /// in: x, weight, bias. The product goes to the output and is finished there.
   static void linear(const KernelArgs& args) {
     T* out = args.out[0].as<T>();
-    args.gemm->run(args.in[0].data, args.in[1].data, out);
+    args.gemm->run(args.in[0].data, args.in[1].data, out, args.workspace);
     with_activation(args, [&]<class A>(A) {
       bias_activation_rows<A>(out, args.in[2].as<T>(), out, args.out[0].rows, args.out[0].cols);
     });
   }
-  static void matmul(const KernelArgs& args) { args.gemm->run(args.in[0].data, args.in[1].data, args.out[0].data); }
+  static void matmul(const KernelArgs& args) {
+    args.gemm->run(args.in[0].data, args.in[1].data, args.out[0].data, args.workspace);
+  }
 
   /// in: gradient, output; out: gradient before the activation, its sum over rows (the gradient of the bias).
   static void bias_activation_grad(const KernelArgs& args) {

@@ -1,5 +1,7 @@
 #include <troupe/learner/kernels/kernel_table.hpp>
 
+#include <troupe/learner/instruction_set.hpp>
+
 namespace troupe::learner {
 
 extern const KernelTable kGenericTable, kF64Table;
@@ -12,15 +14,17 @@ const KernelTable& kernels_f32_generic() { return kGenericTable; }
 
 const KernelTable* kernels_f32_avx2() {
 #if defined(TROUPE_X86_KERNELS)
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return &kAvx2Table;
+  if (may_use(InstructionSet::kAvx2) && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) {
+    return &kAvx2Table;
+  }
 #endif
   return nullptr;
 }
 
 const KernelTable* kernels_f32_avx512() {
 #if defined(TROUPE_X86_KERNELS)
-  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
-      __builtin_cpu_supports("avx512vl")) {
+  if (may_use(InstructionSet::kAvx512) && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+      __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl")) {
     return &kAvx512Table;
   }
 #endif

@@ -78,16 +78,19 @@ struct KernelTable {
                   std::int64_t end);
   double (*sum_squares)(const float* x, std::int64_t begin, std::int64_t end);
   void (*to_bf16)(const float* x, std::uint16_t* out, std::int64_t begin, std::int64_t end);
+  void (*from_bf16)(const std::uint16_t* x, float* out, std::int64_t begin, std::int64_t end);
+  /// To bfloat16 and back; out may be x.
+  void (*round_bf16)(const float* x, float* out, std::int64_t begin, std::int64_t end);
   /// y = exp(x), expm1(x), tanh(x): what the kernels use, for the test of their error bounds.
   void (*math)(int function, const void* x, void* y, std::int64_t count);
 };
 
 const KernelTable& kernels_f64();
 const KernelTable& kernels_f32_generic();
-/// Null where this processor or platform lacks them.
+/// Null where this processor or platform lacks them, or they are held down (learner/instruction_set.hpp).
 const KernelTable* kernels_f32_avx2();
 const KernelTable* kernels_f32_avx512();
-/// The best one that this processor runs.
+/// The best one that this processor runs and that is not held down.
 const KernelTable& kernels_f32();
 
 }  // namespace troupe::learner

@@ -106,10 +106,18 @@ struct Update {
   static void cast_bf16(const KernelArgs& args) {
     to_bf16(args.in[0].as<float>(), args.out[0].as<std::uint16_t>(), 0, args.out[0].elements());
   }
+  static void from_bf16(const std::uint16_t* x, float* out, std::int64_t begin, std::int64_t end) {
+    over(begin, end, [&](std::int64_t i, int n) { store(load_bf16(x + i, n), out, i, n); });
+  }
+  static void round_bf16(const float* x, float* out, std::int64_t begin, std::int64_t end) {
+    over(begin, end, [&](std::int64_t i, int n) {
+      std::uint16_t half[Float::kLanes];
+      store_bf16(load<Float>(x, i, n), half, n);
+      store(load_bf16(half, n), out, i, n);
+    });
+  }
   static void cast_f32(const KernelArgs& args) {
-    const std::uint16_t* x = args.in[0].as<std::uint16_t>();
-    std::uint32_t* out = args.out[0].as<std::uint32_t>();  // a plain loop: compilers shift whole vectors
-    for (std::int64_t i = 0; i < args.out[0].elements(); ++i) out[i] = static_cast<std::uint32_t>(x[i]) << 16;
+    from_bf16(args.in[0].as<std::uint16_t>(), args.out[0].as<float>(), 0, args.out[0].elements());
   }
 };
 

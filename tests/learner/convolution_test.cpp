@@ -13,6 +13,7 @@
 #include <vector>
 
 #include <troupe/core/rng.hpp>
+#include <troupe/learner/kernels/kernel_table.hpp>
 #include <troupe/learner/ops/pooling.hpp>
 #include <troupe/learner/ops/reduce.hpp>
 #include <troupe/learner/ops/resize.hpp>
@@ -137,23 +138,69 @@ void check(const Case& c, bool bias, Activation activation, const CompileOptions
 }
 
 TEST(Convolution, GivesWhatItsDefinitionSaysInEachBackEnd) {
-  for (const GemmBackend backend : {GemmBackend::kAuto, GemmBackend::kEigen}) {
+  for (const ComputeBy by : {ComputeBy(GemmBackend::kAuto), ComputeBy(GemmBackend::kEigen),
+                             ComputeBy(GemmBackend::kAuto, PlanChoice::kMeasured)}) {
     for (const Case& c : kCases) {
       // A sum of up to 600 products: 1e-5 is 200 roundings of float32.
       for (const int shards : {1, 2}) {
         if (shards > c.batch) continue;
-        check(c, true, Activation::kLeakyRelu, {.shards = shards, .gemm = backend}, 1e-5);
-        check(c, false, Activation::kNone, {.shards = shards, .gemm = backend}, 1e-5);
+        const CompileOptions options{.shards = shards, .gemm = by.backend, .plans = by.choice};
+        check(c, true, Activation::kLeakyRelu, options, 1e-5);
+        check(c, false, Activation::kNone, options, 1e-5);
       }
     }
   }
 }
 
 TEST(Convolution, ComputesInBfloat16WithSumsInFloat32) {
-  if (resolve(GemmBackend::kAuto) != GemmBackend::kOneDnn) GTEST_SKIP() << "bfloat16 convolutions need oneDNN";
   // Operands have 8 bits, so has what is stored between: a few parts of 256 of the largest. Without an activation,
   // because where rounding changes a sign the slope is another one.
-  for (const Case& c : kCases) check(c, true, Activation::kNone, {.compute = DType::kBF16}, 0.02);
+  for (const GemmBackend backend : {GemmBackend::kAuto, GemmBackend::kEigen}) {
+    for (const Case& c : kCases) {
+      check(c, true, Activation::kNone, {.compute = DType::kBF16, .gemm = backend}, 0.02);
+      check(c, false, Activation::kNone, {.compute = DType::kBF16, .gemm = backend}, 0.02);
+    }
+  }
+}
+
+TEST(Convolution, RoundsItsOperandsToBfloat16BeforeItMultipliesThem) {
+  // One weight for two layers, with and without a bias: one of them may want it packed and the other as it is.
+  const auto results = [](const Case& c, GemmBackend backend, bool rounded) {
+    Graph graph(c.batch);
+    const Var x = graph.input("x", {c.height, c.width, c.in});
+    const Var w = graph.shared_input("w", {c.kernel_h, c.kernel_w, c.in, c.out}), b = graph.shared_input("b", {c.out});
+    const ConvOptions how{.stride = c.stride, .padding = c.padding};
+    const Var plain = conv2d(x, w, how), biased = conv2d(x, w, b, how);
+    const Var wrt[] = {x, w};
+    const std::vector<Var> grads = graph.gradients(add(sum(square(plain)), sum(biased)), wrt);
+    graph.output("plain", plain);
+    graph.output("biased", biased);
+    graph.output("dx", grads[0]);
+    graph.output("dw", grads[1]);
+    const auto program = Program::compile(graph, {.compute = DType::kBF16, .gemm = backend}).value();
+    Rng rng(3);
+    std::map<std::string, std::vector<float>> inputs;
+    for (const auto& [name, count] : {std::pair{"x", c.batch * c.height * c.width * c.in},
+                                      {"w", c.kernel_h * c.kernel_w * c.in * c.out},
+                                      {"b", c.out}}) {
+      std::vector<float>& values = inputs[name];
+      for (std::int64_t i = 0; i < count; ++i) values.push_back(static_cast<float>(rng.normal()));
+      if (rounded && name[0] != 'b') kernels_f32().round_bf16(values.data(), values.data(), 0, count);
+      program->bind(name, std::span<const float>(values)).value();
+    }
+    program->run().value();
+    std::vector<float> all;
+    for (const char* name : {"plain", "biased", "dx", "dw"}) {
+      const std::span<const float> values = program->output(name);
+      all.insert(all.end(), values.begin(), values.end());
+    }
+    return all;
+  };
+  for (const GemmBackend backend : {GemmBackend::kAuto, GemmBackend::kEigen}) {
+    for (const Case& c : kCases) {
+      EXPECT_EQ(results(c, backend, false), results(c, backend, true)) << c.height << "x" << c.kernel_h << "x" << c.in;
+    }
+  }
 }
 
 TEST(Convolution, RefusesWhatDoesNotFit) {
@@ -172,7 +219,6 @@ TEST(Convolution, RefusesWhatDoesNotFit) {
 
 TEST(Convolution, AtAnotherSizeIsAConvolutionAndAResize) {
   for (const DType compute : {DType::kF32, DType::kBF16}) {
-    if (compute == DType::kBF16 && resolve(GemmBackend::kAuto) != GemmBackend::kOneDnn) continue;
     Graph graph(3);
     const Shape row{6, 8, 5};
     const Var x = graph.input("x", row), w = graph.shared_input("w", {3, 3, 5, 7}), b = graph.shared_input("b", {7});

@@ -159,7 +159,6 @@ TEST(Optimizer, AverageOfAConstantStaysExactlyThatConstant) {
 }
 
 TEST(Average, IsWhatBfloat16ProductsRead) {
-  if (resolve(GemmBackend::kAuto) != GemmBackend::kOneDnn) GTEST_SKIP() << "bfloat16 products need oneDNN";
   const auto output_of_fourth_step = [](bool refresh) {
     Graph graph(8);
     const ParamGroup net = graph.group("net"), average = graph.average(net, 0.5);

@@ -137,7 +137,6 @@ TEST(Resnet, StagesOnSeveralDevicesChangeNoBit) {
 }
 
 TEST(Resnet, TrainsAsWellWithImagesStoredAsBfloat16) {
-  if (resolve(GemmBackend::kAuto) != GemmBackend::kOneDnn) GTEST_SKIP() << "bfloat16 needs oneDNN";
   for (const Options& options : {resnet20(), bottleneck(Variant::kV1_5)}) {
     const Data data(options);
     const auto losses = [&](DType compute) {

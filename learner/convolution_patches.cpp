@@ -1,26 +1,24 @@
-// The fallback without oneDNN, and all of float64: an image's patches as rows of a matrix, [out_h * out_w,
-// kernel_h * kernel_w * in], and Eigen's products with the weight, which lies as [kernel_h * kernel_w * in, out].
+// The fallback without oneDNN, all of float64, and what is fastest for some shapes: an image's patches as rows of a
+// matrix, [out_h * out_w, kernel_h * kernel_w * in], and products with the weight, which lies as
+// [kernel_h * kernel_w * in, out].
 #include <algorithm>
-#include <cstring>
+#include <utility>
 
 #include <troupe/learner/convolution_backends.hpp>
-#include <troupe/learner/gemm_backends.hpp>
 
 namespace troupe::learner {
 namespace {
 
 template <typename T>
-class EigenConvolution final : public ConvPlan {
+class PatchConvolution final : public ConvPlan {
  public:
-  EigenConvolution(const ConvShape& shape, DType dtype) : s_(shape) {
-    const std::int64_t places = s_.out_h() * s_.out_w(), patch = s_.kernel_h * s_.kernel_w * s_.in;
-    GemmShape product{.m = places, .n = s_.out, .k = patch};
-    if (s_.pass == ConvPass::kInputGrad) product = {.m = places, .n = patch, .k = s_.out, .transpose_b = true};
-    if (s_.pass == ConvPass::kWeightGrad) product = {.m = patch, .n = s_.out, .k = places, .transpose_a = true};
-    gemm_ = make_eigen_gemm(product, dtype);
-    patches_ = places * patch;
-    workspace_bytes_ = static_cast<std::size_t>(patches_) * sizeof(T);
-    if (s_.pass == ConvPass::kWeightGrad) workspace_bytes_ += static_cast<std::size_t>(patch * s_.out) * sizeof(T);
+  static Result<std::unique_ptr<ConvPlan>> make(const ConvShape& s, DType dtype, const ComputeBy& by) {
+    const std::int64_t places = s.out_h() * s.out_w(), patch = s.kernel_h * s.kernel_w * s.in;
+    GemmShape product{.m = places, .n = s.out, .k = patch};
+    if (s.pass == ConvPass::kInputGrad) product = {.m = places, .n = patch, .k = s.out, .transpose_b = true};
+    if (s.pass == ConvPass::kWeightGrad) product = {.m = patch, .n = s.out, .k = places, .transpose_a = true};
+    TROUPE_ASSIGN(auto gemm, make_gemm(by, product, dtype));
+    return std::unique_ptr<ConvPlan>(new PatchConvolution(s, std::move(gemm)));
   }
 
   void run(const void* a, const void* b, const void* bias, void* c, void* workspace) const override {
@@ -28,6 +26,7 @@ class EigenConvolution final : public ConvPlan {
     const std::int64_t weight = s_.kernel_h * s_.kernel_w * s_.in * s_.out;
     T* const patches = static_cast<T*>(workspace);
     T* const part = patches + patches_;
+    void* const rest = part + part_;
     const T* const left = static_cast<const T*>(a);
     T* const to = static_cast<T*>(c);
     if (s_.pass == ConvPass::kWeightGrad) std::fill_n(to, weight, T(0));
@@ -35,17 +34,17 @@ class EigenConvolution final : public ConvPlan {
       switch (s_.pass) {
         case ConvPass::kForward:
           gather(left + i * image, patches);
-          gemm_->run(patches, b, to + i * result);
+          gemm_->run(patches, b, to + i * result, rest);
           finish(static_cast<const T*>(bias), to + i * result);
           break;
         case ConvPass::kInputGrad:
-          gemm_->run(left + i * result, b, patches);
+          gemm_->run(left + i * result, b, patches, rest);
           std::fill_n(to + i * image, image, T(0));
           scatter(patches, to + i * image);
           break;
         case ConvPass::kWeightGrad:
           gather(left + i * image, patches);
-          gemm_->run(patches, static_cast<const T*>(b) + i * result, part);
+          gemm_->run(patches, static_cast<const T*>(b) + i * result, part, rest);
           for (std::int64_t e = 0; e < weight; ++e) to[e] += part[e];
           break;
       }
@@ -53,6 +52,15 @@ class EigenConvolution final : public ConvPlan {
   }
 
  private:
+  PatchConvolution(const ConvShape& shape, std::unique_ptr<GemmPlan> gemm) : s_(shape), gemm_(std::move(gemm)) {
+    const std::int64_t patch = s_.kernel_h * s_.kernel_w * s_.in;
+    patches_ = aligned(s_.out_h() * s_.out_w() * patch);
+    part_ = s_.pass == ConvPass::kWeightGrad ? aligned(patch * s_.out) : 0;
+    workspace_bytes_ = static_cast<std::size_t>(patches_ + part_) * sizeof(T) + gemm_->workspace_bytes();
+  }
+  /// So many elements that what follows lies on a cache line.
+  static std::int64_t aligned(std::int64_t elements) { return (elements + 15) / 16 * 16; }
+
   /// Calls inside(offset in the image, offset in the patches, elements) and outside(offset in the patches, elements)
   /// for every row of every patch.
   template <typename Inside, typename Outside>
@@ -103,14 +111,14 @@ class EigenConvolution final : public ConvPlan {
 
   ConvShape s_;
   std::unique_ptr<GemmPlan> gemm_;
-  std::int64_t patches_ = 0;
+  std::int64_t patches_ = 0, part_ = 0;  ///< elements of the workspace
 };
 
 }  // namespace
 
-std::unique_ptr<ConvPlan> make_eigen_convolution(const ConvShape& shape, DType dtype) {
-  if (dtype == DType::kF64) return std::make_unique<EigenConvolution<double>>(shape, dtype);
-  return std::make_unique<EigenConvolution<float>>(shape, dtype);
+Result<std::unique_ptr<ConvPlan>> make_patch_convolution(const ConvShape& shape, DType dtype, const ComputeBy& by) {
+  return dtype == DType::kF64 ? PatchConvolution<double>::make(shape, dtype, by)
+                              : PatchConvolution<float>::make(shape, dtype, by);
 }
 
 }  // namespace troupe::learner
