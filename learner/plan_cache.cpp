@@ -106,7 +106,12 @@ PlanCache::PlanCache(std::string folder, std::string processor)
     : folder_(std::move(folder)), processor_(std::move(processor)) {
   if (folder_.empty()) return;
   path_ = fmt::format("{}/{}.txt", folder_, checksum(processor_));
-  shapes_ = read();
+  auto kept = read();
+  if (kept.ok()) {
+    shapes_ = std::move(*kept);
+  } else {
+    log::warn("plans: {}; what is fastest here is measured again", kept.error().message);
+  }
 }
 
 const MeasuredWays* PlanCache::find(const std::string& shape) const {
@@ -120,16 +125,13 @@ void PlanCache::add(const std::string& shape, MeasuredWays ways) {
   changed_ = true;
 }
 
-std::map<std::string, MeasuredWays> PlanCache::read() const {
+Result<std::map<std::string, MeasuredWays>> PlanCache::read() const {
   const auto bytes = read_file(path_, kBytes);
-  if (!bytes.ok() && bytes.error().code == Code::kNotFound) return {};
-  if (bytes.ok()) {
-    auto shapes = parse({reinterpret_cast<const char*>(bytes->data()), bytes->size()}, processor_);
-    if (shapes) return std::move(*shapes);
-  }
-  log::warn("plans: {}; what is fastest here is measured again",
-            bytes.ok() ? path_ + " is damaged" : bytes.error().message);
-  return {};
+  if (!bytes.ok() && bytes.error().code == Code::kNotFound) return std::map<std::string, MeasuredWays>();
+  if (!bytes.ok()) return bytes.error();
+  auto shapes = parse({reinterpret_cast<const char*>(bytes->data()), bytes->size()}, processor_);
+  if (!shapes) return Error{Code::kCorrupt, path_ + " is damaged"};
+  return std::move(*shapes);
 }
 
 Status PlanCache::save() {
@@ -138,7 +140,7 @@ Status PlanCache::save() {
   std::filesystem::create_directories(folder_, error);
   if (error) return Error{Code::kIo, fmt::format("make {}: {}", folder_, error.message())};
   TROUPE_ASSIGN(const Lock lock, Lock::take(path_ + ".lock"));
-  shapes_.merge(read());
+  if (auto others = read(); others.ok()) shapes_.merge(*others);  // what is damaged was said and is replaced
   std::string text = processor_ + '\n';
   std::size_t count = 0;
   for (const auto& [shape, measured] : shapes_) {

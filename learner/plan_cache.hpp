@@ -39,7 +39,7 @@ class PlanCache {
   const std::string& processor() const { return processor_; }
 
  private:
-  std::map<std::string, MeasuredWays> read() const;
+  Result<std::map<std::string, MeasuredWays>> read() const;
   std::string folder_, processor_, path_;
   std::map<std::string, MeasuredWays> shapes_;
   bool changed_ = false;
