@@ -12,7 +12,7 @@ case $isa in
 esac
 for flag in $needs; do
   if ! grep -qw "$flag" /proc/cpuinfo; then
-    echo "skipped: this processor has no $flag, so it cannot be held down to $isa"
+    echo "SKIPPED ${1##*/}: this processor has no $flag, so it cannot be held down to $isa"
     exit 77
   fi
 done
