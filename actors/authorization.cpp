@@ -27,6 +27,7 @@ bool speaks(Speaker who, ControlKind kind) {
     case ControlKind::kStatus:
     case ControlKind::kLeave:
     case ControlKind::kRegroup:
+    case ControlKind::kChecked:
       return who == Speaker::kNode;
     case ControlKind::kWelcome:
     case ControlKind::kRefuse:
@@ -41,6 +42,7 @@ bool speaks(Speaker who, ControlKind kind) {
     case ControlKind::kCommit:
     case ControlKind::kLive:
     case ControlKind::kGroup:
+    case ControlKind::kCheck:
       return who == Speaker::kChief;
     case ControlKind::kAskStatus:
     case ControlKind::kEnd:

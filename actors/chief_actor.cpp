@@ -40,8 +40,12 @@ ChiefActor::ChiefActor(caf::actor_config& config, ChiefOptions options, caf::act
       journal_(options_.earlier) {
   ++journal_.term;
   journal_.over.clear();
-  journal_.last_cut = std::max(journal_.last_cut, options_.resume_cut);
-  journal_.cuts_begun = std::max(journal_.cuts_begun, journal_.last_cut);
+  // A chief that died between the commit of a cut and its journal has committed it all the same.
+  last_ = options_.resume_from.empty() ? options_.committed : options_.resume_from.front();
+  if (options_.kept) kept_ = options_.kept();
+  for (const std::uint64_t number : kept_) journal_.cuts_begun = std::max(journal_.cuts_begun, number);
+  journal_.cuts_begun = std::max({journal_.cuts_begun, journal_.last_cut, last_.number});
+  journal_.last_cut = last_.number;
   for (const PlacedNode& node : options_.placement) {
     const auto known = journal_.nodes.find(node.name);
     membership_.expect(node.name, known == journal_.nodes.end() ? 0 : known->second);
@@ -55,11 +59,13 @@ ChiefActor::ChiefActor(caf::actor_config& config, ChiefOptions options, caf::act
     membership_.expect(node, known == journal_.nodes.end() ? 0 : known->second);
     add_instance(options_.elastic_role, index, node);
   }
+  if (!options_.resume_from.empty()) begin_choice();
 }
 
 caf::behavior ChiefActor::make_behavior() {
   save_journal_now();
   last_tick_ = options_.clock->now();
+  if (!options_.resume_from.empty() && !choice_) choose();
   if (options_.checkpoint_period > Duration::zero()) {
     delayed_send(this, options_.checkpoint_period, checkpoint_atom::value, true);
   }
@@ -98,7 +104,7 @@ caf::behavior ChiefActor::make_behavior() {
       [this](checkpoint_atom, bool) {
         delayed_send(this, options_.checkpoint_period, checkpoint_atom::value, true);
         if (cut_ && cut_->captured)
-          log::warn("TRP-W602 checkpoint {} is still being written; one is skipped", cut_->number);
+          log::warn("TRP-W602 checkpoint {} is still being written; one is skipped", called(cut_->number));
         if (cut_) return;
         begin_cut(std::nullopt, options_.cut_deadline);
       },
@@ -256,6 +262,8 @@ void ChiefActor::from_node(const std::string& node, const Control& message) {
     case ControlKind::kCaptured:
     case ControlKind::kWritten:
       return cut_answer(message, node);
+    case ControlKind::kChecked:
+      return parts_checked(message, node);
     case ControlKind::kStatus: {
       auto statuses = statuses_from_json(message.text);
       if (!statuses.ok()) return log::warn("status of node {}: {}", node, statuses.error().message);
@@ -370,6 +378,7 @@ void ChiefActor::join(const std::string& node, const Control& message) {
     }
   }
   bring_up_to_date(node);
+  ask_parts(node);
   for (const RoleSpec* const role : adopted) {
     if (!groups_[role->name].formed) regroup(*role);
   }
@@ -383,6 +392,12 @@ void ChiefActor::bring_up_to_date(const std::string& node) {
   Control resume = order(ControlKind::kResume);
   resume.number = journal_.cuts_begun;
   if (!cut_ || !cut_->ordered) to_node(node, std::move(resume));
+  if (last_.number != 0 && remote(node)) {  // it may not have heard of the commit
+    Control commit = order(ControlKind::kCommit);
+    commit.number = last_.number;
+    add_kept(commit);
+    to_node(node, std::move(commit));
+  }
   tell_live();
   to_node(node, live());
   for (Instance& instance : instances_) {
@@ -423,6 +438,7 @@ void ChiefActor::tick() {
   if (now - last_tick_ > options_.membership.dead_after && superseded()) return;
   last_tick_ = now;
   membership_.heard(options_.node, now);
+  if (choice_ && now >= choice_->give_up) choose();
   for (const Membership::Death& death : membership_.tick(now)) {
     const std::string why = death.closed ? std::string("its connection closed")
                                          : fmt::format("silent for {:.2f} s (limit {:.2f} s)", death.silent_s,

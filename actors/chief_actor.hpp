@@ -15,6 +15,7 @@
 #include <vector>
 
 #include <troupe/actors/chief_journal.hpp>
+#include <troupe/actors/committed_cuts.hpp>
 #include <troupe/actors/membership.hpp>
 #include <troupe/actors/placement.hpp>
 #include <troupe/actors/protocol.hpp>
@@ -39,13 +40,19 @@ struct ChiefOptions {
   /// A disk that needs longer for one checkpoint has failed for all purposes.
   Duration write_deadline = std::chrono::minutes(10);
   Duration checkpoint_period{};  ///< 0: only when asked
-  std::uint64_t resume_cut = 0;  ///< all instances start from it; 0: afresh
-  ChiefJournal earlier;          ///< what the journal held
+  /// All instances start from the first of these that the nodes have whole, too; of whole_cuts(). Empty: afresh.
+  std::vector<CommittedCut> resume_from;
+  CommittedCut committed;  ///< of a run that goes on: the newest one; what the journal says of it may be older
+  ChiefJournal earlier;    ///< what the journal held
   /// Keep the journal, and say what is kept: a later term means that another chief leads the run. Empty: there is none.
   std::function<Status(const ChiefJournal&)> save_journal;
   std::function<Result<ChiefJournal>()> load_journal;
   /// Called when a cut is on every node's disk. Its error fails the cut. Empty: nothing more is to be done.
-  std::function<Status(std::uint64_t number, const std::vector<std::string>& nodes)> commit;
+  std::function<Status(const CommittedCut& cut)> commit;
+  /// Numbers of the cuts whose parts must stay: kept_cuts(). Empty: those of last_ alone.
+  std::function<std::vector<std::uint64_t>()> kept;
+  /// Called with the cut that the run goes on from: newer ones count no more. Its error ends the run.
+  std::function<Status(std::uint64_t number)> resumed_from;
 };
 
 /// Understands control_atom from nodes, checkpoint_atom (answered with CheckpointDone), status_atom (answered with
@@ -75,7 +82,8 @@ class ChiefActor final : public caf::event_based_actor {
     std::string error;
     bool elastic = false;
     std::optional<std::uint32_t> gone;  ///< newest incarnation that went down under this chief
-    bool resumed = false;               ///< has been up in this run, so that resume_cut is behind it
+    bool resumed = false;               ///< has been up in this run, so that resume_cut_ is behind it
+    bool from_cut = false;              ///< was told to start from one
     std::optional<InstanceStatus> own, before;
   };
   struct PendingCut {
@@ -86,6 +94,15 @@ class ChiefActor final : public caf::event_based_actor {
     bool ordered = false;  ///< the nodes have been told
     bool captured = false;
     std::vector<messages::Counter> counters;
+    Duration begun{};
+    std::vector<std::string> expected;  ///< instances without which it would be none of the whole
+    std::vector<CutPart> parts;
+  };
+  /// Which cut the run goes on from, while nodes have still to say whether they have their parts of it.
+  struct Choice {
+    std::set<std::string> due;            ///< nodes
+    std::map<std::uint64_t, std::string> damaged;  ///< why, by number
+    Duration give_up{};
   };
 
   // Nodes.
@@ -134,10 +151,23 @@ class ChiefActor final : public caf::event_based_actor {
 
   // Cuts.
   void begin_cut(std::optional<caf::response_promise> promise, Duration patience);
+  /// Whether a cut without this instance, which is not up, would do.
+  bool dispensable(const Instance& instance) const;
+  /// The instance that this cut must still wait for; null: none.
+  const Instance* missing_in_cut() const;
   void order_cut();
   void cut_answer(const messages::Control& message, const std::string& node);
   void resume_nodes();
   void end_cut(std::optional<Error> error);
+  Status commit(const PendingCut& cut);
+  /// As its parts are called on disk; of a run within one process, whose checkpoints have other names, its number.
+  std::string called(std::uint64_t cut) const;
+  /// kCut and kCommit also say which parts nodes are to keep.
+  void add_kept(messages::Control& order) const;
+  void begin_choice();
+  void ask_parts(const std::string& node);
+  void parts_checked(const messages::Control& message, const std::string& node);
+  void choose();
 
   void ask_status();
   void finish_status();
@@ -158,7 +188,12 @@ class ChiefActor final : public caf::event_based_actor {
   std::vector<std::string> live_;             ///< as last told
   std::map<std::string, Group> groups_;       ///< by role
   std::map<std::string, std::string> hosts_;  ///< by node: as in its kJoin's text
+  CommittedCut resume_cut_;  ///< that all instances start from; number 0: none
+  CommittedCut last_;        ///< the newest that is committed
+  std::vector<std::uint64_t> kept_;
+  std::optional<Choice> choice_;
   std::optional<PendingCut> cut_;
+  std::string without_;  ///< instances that the newest cut was taken without
   std::vector<caf::response_promise> next_cut_;  ///< asked for during one; at most as many as there are callers
   std::vector<caf::response_promise> status_promises_;
   bool operator_waits_ = false;

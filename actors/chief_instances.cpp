@@ -70,16 +70,19 @@ ChiefActor::Instance* ChiefActor::find(const messages::ControlInstance& id) {
 
 void ChiefActor::spawn(Instance& instance) {
   instance.state = State::kStarting;
+  if (choice_) return;  // choose() does it
   journal_.instances[instance.name] = instance.id.incarnation;
   save_journal_now();
   Control spawn = order(ControlKind::kSpawn);
   spawn.instances = {instance.id};
-  if (options_.resume_cut != 0 && !instance.resumed) {
-    spawn.number = options_.resume_cut;
-    spawn.resume = true;
+  // One that a cut was taken without starts afresh.
+  if (resume_cut_.number != 0 && !instance.resumed) {
+    if (resume_cut_.has(instance.name)) spawn.number = resume_cut_.number;
+    spawn.resume = spawn.number != 0;
   } else if (instance.id.incarnation > 0 && instance.spec->restart.from == RestartFrom::kLastCut) {
-    spawn.number = journal_.last_cut;
+    if (last_.has(instance.name)) spawn.number = last_.number;
   }
+  instance.from_cut = spawn.number != 0;
   to_node(instance.node, std::move(spawn));
 }
 
@@ -158,6 +161,9 @@ void ChiefActor::went_down(Instance& instance, const Error& error, bool with_its
     return;
   }
   const bool was_up = instance.state == State::kUp;
+  // What it was to start from will not be better the next time.
+  const bool futile = instance.state == State::kStarting && instance.from_cut &&
+                      (error.code == Code::kCorrupt || error.code == Code::kShapeMismatch);
   instance.state = State::kWaitingForNode;
   instance.error = error.message;
   instance.own.reset();
@@ -185,7 +191,7 @@ void ChiefActor::went_down(Instance& instance, const Error& error, bool with_its
   const Duration now = options_.clock->now();
   std::erase_if(instance.recent, [&](Duration at) { return now - at > policy.window; });
   int recent = static_cast<int>(instance.recent.size());
-  int most = policy.max_restarts;
+  int most = futile ? 0 : policy.max_restarts;
   const bool lost = error.code == Code::kLost;
   if (lost) {
     // Another node's process can be replaced; ours has the run, and the next run goes on from the same cut.

@@ -9,6 +9,7 @@
 #include <thread>
 
 #include <troupe/actors/authorization.hpp>
+#include <troupe/actors/committed_cuts.hpp>
 #include <troupe/actors/d4pg_topology.hpp>
 #include <troupe/actors/node_network.hpp>
 #include <troupe/actors/protocol.hpp>
@@ -17,6 +18,7 @@
 #include <troupe/actors/runtime.hpp>
 #include <troupe/core/atomic_file.hpp>
 #include <troupe/core/log.hpp>
+#include <troupe/messages/checkpoint_files.hpp>
 #include <troupe/transport/shared_memory.hpp>
 
 namespace troupe::actors {
@@ -105,22 +107,45 @@ Result<std::unique_ptr<NodeNetwork>> make_network(const NodePlace& place, const 
   return network;
 }
 
+Result<EarlierCuts> earlier_cuts(const NodePlace& place) {
+  const std::filesystem::path checkpoints = place.run_dir / "checkpoints";
+  EarlierCuts earlier;
+  if (place.resume) {
+    auto found = whole_cuts(checkpoints);
+    // Not kNotFound: whoever looks after this process would start it again, as the chief of a run that goes on.
+    if (!found.ok()) return Error{Code::kCorrupt, found.error().message};
+    WholeCuts& whole = *found;
+    for (const auto& one : whole.rejected) {
+      log::warn("TRP-W603 checkpoint {} is damaged and not used: {}", one.name, one.reason);
+    }
+    earlier.newest = whole.cuts.front();
+    earlier.resume_from = std::move(whole.cuts);
+    return earlier;
+  }
+  auto newest = newest_cut(checkpoints);
+  // Whoever starts from it is refused by name; until then the run needs none.
+  if (newest.ok()) earlier.newest = *std::move(newest);
+  if (!newest.ok() && newest.error().code != Code::kNotFound) log::error("TRP-E605 {}", newest.error().message);
+  return earlier;
+}
+
 Result<RuntimeOptions> node_runtime(const NodePlace& place, const TrainOptions& options, const Topology& topology,
-                                    NodeNetwork& network, std::function<std::vector<messages::Counter>()> more) {
+                                    NodeNetwork& network, EarlierCuts earlier,
+                                    std::function<std::vector<messages::Counter>()> more) {
   RuntimeOptions runtime;
   runtime.seed = options.seed;
   runtime.run_directory = place.run_dir;
   runtime.report_period = from_seconds(options.metrics.every_s);
   runtime.checkpoint_period = from_seconds(options.checkpoint.every_s);
   const std::filesystem::path checkpoints = place.run_dir / "checkpoints";
-  const std::string own = (checkpoints / place.self.node).string();
-  runtime.write_cut = [&topology, own, run = place.self.run, more = std::move(more),
-                       keep = static_cast<int>(options.checkpoint.keep)](std::shared_ptr<const Cut> cut) -> Status {
+  const std::string name = place.self.node;
+  runtime.write_cut = [&topology, own = (checkpoints / name).string(), run = place.self.run,
+                       more = std::move(more)](std::shared_ptr<const Cut> cut) -> Status {
     messages::CheckpointContents contents =
         to_contents(topology, *cut, more ? more() : std::vector<messages::Counter>());
     contents.run_id = run;
     contents.learner_step = static_cast<std::int64_t>(cut->number);  // names the shard; the same on all nodes
-    TROUPE_ASSIGN(const std::string path, messages::write_checkpoint({own, keep, {}}, contents));
+    TROUPE_ASSIGN(const std::string path, messages::write_checkpoint({own, messages::kKeepAll, {}}, contents));
     log::debug("checkpoint shard {}", path);
     return {};
   };
@@ -151,16 +176,26 @@ Result<RuntimeOptions> node_runtime(const NodePlace& place, const TrainOptions& 
   node.load = [&topology, checkpoints](const std::string& instance, std::uint64_t cut) {
     return load_instance(topology, checkpoints, instance, cut);
   };
+  node.parts.id = [checkpoints, name](std::uint64_t cut) {
+    return messages::checkpoint_id((checkpoints / name).string(), cut_name(cut));
+  };
+  node.parts.keep = [checkpoints, name](const std::vector<std::uint64_t>& cuts) {
+    keep_parts(checkpoints, name, cuts);
+  };
+  node.parts.check = [checkpoints, name](std::uint64_t cut, const std::string& id) {
+    return check_part(checkpoints, name, cut, id);
+  };
   node.run = place.self.run;
   node.placement = place.placement;
   node.elastic_role = kActorRole;
   node.journal = place.run_dir / "chief.json";
-  node.commit = [checkpoints](std::uint64_t cut, const std::vector<std::string>& nodes) {
-    return commit_cut(checkpoints, cut, nodes);
+  node.commit = [checkpoints, keep = static_cast<int>(options.checkpoint.keep)](const CommittedCut& cut) {
+    return commit_cut(checkpoints, cut, keep);
   };
-  if (place.resume && place.self.node == kChiefNode) {
-    TROUPE_ASSIGN(node.resume_cut, committed_cut(checkpoints));
-  }
+  node.kept = [checkpoints] { return kept_cuts(checkpoints); };
+  node.resumed_from = [checkpoints](std::uint64_t cut) { return set_aside_newer(checkpoints, cut); };
+  node.resume_from = std::move(earlier.resume_from);
+  node.committed = std::move(earlier.newest);
   runtime.node = std::move(node);
   return runtime;
 }
@@ -170,7 +205,7 @@ Status run_node(const TrainOptions& options, const NodePlace& place, const std::
   NoMetrics sink;
   TROUPE_ASSIGN(const Topology topology, node_topology(options, environment, {sink}, 0));
   TROUPE_ASSIGN(const auto network, make_network(place, topology));
-  TROUPE_ASSIGN(RuntimeOptions runtime_options, node_runtime(place, options, topology, *network, nullptr));
+  TROUPE_ASSIGN(RuntimeOptions runtime_options, node_runtime(place, options, topology, *network, {}, nullptr));
   TROUPE_ASSIGN(const auto runtime, Runtime::make(topology, std::move(runtime_options)));
   log::info("node {} listens on {}", place.self.node, transport::to_string(network->address()));
   TROUPE_TRY(runtime->run([&] { return stop != nullptr && stop->load(std::memory_order_relaxed); }));

@@ -7,7 +7,7 @@
 //   RUN/chief.address                  where it listens; its next process listens there again
 //   RUN/nodes/NODE/                    a node's credentials, and the folders of its instances
 //   RUN/checkpoints/NODE/step-CUT/     a node's part of the cut
-//   RUN/checkpoints/cut.json           the newest cut that all nodes have on disk
+//   RUN/checkpoints/cut.json           the newest cut that all nodes have on disk: actors/committed_cuts
 //
 // Nodes on hosts without a common disk keep their own parts under the same names.
 #include <atomic>
@@ -18,6 +18,7 @@
 #include <string>
 #include <vector>
 
+#include <troupe/actors/committed_cuts.hpp>
 #include <troupe/actors/placement.hpp>
 #include <troupe/actors/run_topology.hpp>
 #include <troupe/actors/topology.hpp>
@@ -67,8 +68,16 @@ Result<transport::Address> wait_for_chief(const std::filesystem::path& run_dir, 
 
 Result<Topology> node_topology(const TrainOptions& options, const envs::EnvSpec& env, RunSinks sinks, double wall_s);
 Result<std::unique_ptr<NodeNetwork>> make_network(const NodePlace& place, const Topology& topology);
-/// `more`: counters to be written with this node's part of every cut.
+/// The cuts that the chief's process finds.
+struct EarlierCuts {
+  std::vector<CommittedCut> resume_from;  ///< place.resume: ChiefOptions::resume_from
+  CommittedCut newest;                    ///< number 0: none
+};
+/// Errors: as whole_cuts(), when the run is to resume.
+Result<EarlierCuts> earlier_cuts(const NodePlace& place);
+/// `earlier`: on the chief. `more`: counters to be written with this node's part of every cut.
 Result<RuntimeOptions> node_runtime(const NodePlace& place, const TrainOptions& options, const Topology& topology,
-                                    NodeNetwork& network, std::function<std::vector<messages::Counter>()> more);
+                                    NodeNetwork& network, EarlierCuts earlier,
+                                    std::function<std::vector<messages::Counter>()> more);
 
 }  // namespace troupe::actors

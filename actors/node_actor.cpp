@@ -52,8 +52,8 @@ NodeActor::NodeActor(caf::actor_config& config, NodeActorOptions options, caf::a
 
 caf::behavior NodeActor::make_behavior() {
   if (options_.write_cut) {
-    writer_ = options_.single_threaded ? spawn<CutWriter>(options_.write_cut)
-                                       : spawn<CutWriter, caf::detached>(options_.write_cut);
+    writer_ = options_.single_threaded ? spawn<CutWriter>(options_.write_cut, options_.parts)
+                                       : spawn<CutWriter, caf::detached>(options_.write_cut, options_.parts);
   }
   chief_heard_ = options_.clock->now();
   if (options_.network != nullptr) delayed_send(this, options_.heartbeat, tick_atom::value);
@@ -130,12 +130,23 @@ caf::behavior NodeActor::make_behavior() {
         Control written = with_error(ControlKind::kWritten, message.error);
         written.number = message.number;
         written.counters = message.counters;
+        if (!message.error) written.text = message.part;
+        written.texts = message.instances;
         // Only now does the chief know that this node stood still until all had captured: see spoil_cut().
         if (cut_ && cut_->number == message.number) {
           cut_->written = std::move(written);
         } else if (cut_ended_ == message.number) {
           to_chief(std::move(written));
         }
+      },
+      [this](check_atom, const PartsChecked& message) {
+        Control checked;
+        checked.kind = ControlKind::kChecked;
+        for (const std::uint64_t number : message.whole) {
+          checked.counters.push_back({"", static_cast<std::int64_t>(number)});
+        }
+        checked.text = message.wrong;
+        to_chief(std::move(checked));
       },
       [this](const InstanceStatus& message) { status(message); },
       [this](status_atom, std::uint64_t round) {
@@ -271,6 +282,7 @@ void NodeActor::control(const Control& message) {
       }
       return;
     case ControlKind::kCut:
+      keep_parts(message);
       return begin_cut(message);
     case ControlKind::kResume:
       if (!cut_ || cut_->number > message.number) return;
@@ -297,7 +309,11 @@ void NodeActor::control(const Control& message) {
       }
       return;
     case ControlKind::kCommit:
+      keep_parts(message);
+      committed(message.number);
       return cut_over(message.number);
+    case ControlKind::kCheck:
+      return check_parts(message);
     case ControlKind::kEnd:
       return end(error_of(message));
     default:
@@ -498,6 +514,7 @@ void NodeActor::advance_cut() {
     cut_->saving.insert(name);
     send(instance.actor, save_atom::value);
   }
+  captured_ = cut_->number;
   if (cut_->saving.empty()) captured(cut_->number, std::nullopt);
 }
 
@@ -528,7 +545,31 @@ void NodeActor::captured(std::uint64_t number, std::optional<Error> error) {
   Control written;
   written.kind = ControlKind::kWritten;
   written.number = number;
+  for (const Cut::Instance& instance : cut_->cut.instances) written.texts.push_back(instance.name);
   cut_->written = std::move(written);
+}
+
+void NodeActor::committed(std::uint64_t number) {
+  if (number != captured_ || cut_) return;  // they have been saved once more since: that one decides
+  for (const auto& [name, instance] : instances_) send(instance.actor, committed_atom::value);
+}
+
+void NodeActor::keep_parts(const Control& order) {
+  std::vector<std::uint64_t> numbers = {order.number};
+  for (const messages::Counter& counter : order.counters) numbers.push_back(static_cast<std::uint64_t>(counter.value));
+  if (writer_) send(writer_, keep_atom::value, std::move(numbers));
+}
+
+void NodeActor::check_parts(const Control& order) {
+  PartNames parts;
+  for (const messages::Counter& counter : order.counters) {
+    parts.emplace_back(static_cast<std::uint64_t>(counter.value), counter.name);
+  }
+  if (writer_) return send(writer_, check_atom::value, std::move(parts));
+  // It has never written any.
+  Control checked;
+  checked.kind = ControlKind::kChecked;
+  to_chief(std::move(checked));
 }
 
 void NodeActor::cut_timed_out(std::uint64_t number) {

@@ -23,7 +23,7 @@
 
 namespace troupe::actors {
 
-/// The state of an instance in the cut `number`. Null: the cut has none for it.
+/// The state of an instance in the cut `number`, which has it. Null: it starts afresh all the same.
 using StateLoader =
     std::function<Result<std::shared_ptr<const InstanceState>>(const std::string& instance, std::uint64_t number)>;
 
@@ -39,6 +39,7 @@ struct NodeActorOptions {
   std::filesystem::path directory;  ///< instances' own folders are made in it; empty: they have none
   std::filesystem::path run_directory;
   CutWriterFunction write_cut;  ///< empty: cuts are taken but not written
+  CutParts parts;
   StateLoader load;             ///< empty: there is nothing to restore from
   /// How long the instances here may take to pause and save; then the cut fails naming who did not answer.
   Duration cut_deadline = std::chrono::seconds(30);
@@ -111,6 +112,11 @@ class NodeActor final : public caf::event_based_actor {
   /// Goes on although the chief has not ended the cut: it counts no more.
   void spoil_cut(const std::string& why);
   void cut_timed_out(std::uint64_t number);
+  /// The cut counts: the instances may let go of what only older ones need.
+  void committed(std::uint64_t number);
+  /// The chief says which cuts are to stay.
+  void keep_parts(const messages::Control& order);
+  void check_parts(const messages::Control& order);
   void leave();
   void captured(std::uint64_t number, std::optional<Error> error);
   void status(const InstanceStatus& status);
@@ -128,6 +134,7 @@ class NodeActor final : public caf::event_based_actor {
   std::map<std::string, Instance> instances_;  ///< by name
   std::optional<PendingCut> cut_;
   std::uint64_t uncommitted_ = 0;  ///< cut that was ordered and may need us still; 0: none
+  std::uint64_t captured_ = 0;     ///< cut that the instances were saved for last
   bool leaving_ = false;
   bool lost_ = false;                             ///< see lose()
   std::uint64_t cut_ended_ = 0;                   ///< newest that the chief has ended

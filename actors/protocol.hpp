@@ -5,7 +5,7 @@
 //
 //   producer --frame--> consumer     consumer --credit--> producer          stream and latest channels
 //   caller --call--> server          server --answer--> caller              request channels
-//   node --wire, unwire, start, pause, resume, save, stop, live, group--> instance
+//   node --wire, unwire, start, pause, resume, save, committed, stop, live, group--> instance
 //   instance --up, done, failed, paused, saved--> node
 //   chief <--control--> node                                                messages::Control
 //   runtime --checkpoint, stop--> chief --ended, checkpoint done--> runtime
@@ -78,6 +78,9 @@ using found_atom = caf::atom_constant<caf::atom("found")>;      // string, uint6
 using checkpoint_atom = caf::atom_constant<caf::atom("checkpoint")>;  // runtime to chief: timespan, its patience
 using write_atom = caf::atom_constant<caf::atom("write")>;            // node to its writer: Cut
 using written_atom = caf::atom_constant<caf::atom("written")>;        // writer to its node: WrittenMessage
+using keep_atom = caf::atom_constant<caf::atom("keep")>;    // node to its writer: vector<uint64_t>, cuts that are to stay
+using check_atom = caf::atom_constant<caf::atom("check")>;  // node to its writer: PartNames; back: PartsChecked
+using committed_atom = caf::atom_constant<caf::atom("committed")>;    // node to an instance: its last save counts
 using ended_atom = caf::atom_constant<caf::atom("ended")>;            // chief or node to runtime: the run is over
 
 /// Where an instance is: an actor of this node, or the name of another node.
@@ -124,7 +127,16 @@ struct Cut {
 struct WrittenMessage {
   std::uint64_t number = 0;
   std::optional<Error> error;
+  std::string part;                         ///< CutPart::id; empty: this node has none
+  std::vector<std::string> instances;       ///< that it holds
   std::vector<messages::Counter> counters;  ///< "<instance>/<counter>", for whoever sums up the run
+};
+
+/// A node's parts of cuts: numbers and CutPart::id.
+using PartNames = std::vector<std::pair<std::uint64_t, std::string>>;
+struct PartsChecked {
+  std::vector<std::uint64_t> whole;  ///< numbers of the parts that verify
+  std::string wrong;                 ///< what is wrong with the others, in words
 };
 
 /// What an instance says about itself when asked.
@@ -174,6 +186,9 @@ CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::Failure)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::SavedMessage)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(std::shared_ptr<const troupe::actors::Cut>)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::WrittenMessage)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(std::vector<std::uint64_t>)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::PartNames)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::PartsChecked)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::InstanceStatus)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::LiveRoles)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::CheckpointDone)

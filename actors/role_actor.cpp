@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include <troupe/actors/cut_listener.hpp>
 #include <troupe/actors/instance_report.hpp>
 #include <troupe/actors/group_seat.hpp>
 #include <troupe/core/check.hpp>
@@ -178,6 +179,9 @@ caf::behavior RoleActor::make_behavior() {
         poke();
       },
       [this](save_atom) { save(); },
+      [this](committed_atom) {
+        if (auto* const listener = dynamic_cast<CutListener*>(role_.get())) listener->committed();
+      },
       [this](status_atom) { return status(); },
       [this](stop_atom) { quit(); },
   };

@@ -1,20 +1,21 @@
 #include <troupe/actors/run_checkpoint.hpp>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <array>
 #include <cstring>
-#include <fstream>
 
+#include <troupe/actors/committed_cuts.hpp>
 #include <troupe/actors/protocol.hpp>
-#include <troupe/core/atomic_file.hpp>
+#include <troupe/core/log.hpp>
 
 namespace troupe::actors {
 namespace {
 
 constexpr const char* kTopologyCounter = "run/topology";
+/// And the name of each instance that the checkpoint holds: it may have no state at all.
+constexpr const char* kInstancePrefix = "run/instance/";
 constexpr const char* kWaiting = ".waiting";
 
 /// Names of all instances, in the topology's order.
@@ -78,6 +79,7 @@ messages::CheckpointContents to_contents(const Topology& topology, const Cut& cu
   for (const Cut::Instance& instance : cut.instances) {
     const std::string& name = instance.name;
     const InstanceState& state = *instance.state;
+    contents.counters.push_back({kInstancePrefix + name, 1});
     for (const StateTensor& tensor : state.role.tensors) {
       contents.tensors.push_back({name + "/" + tensor.name, tensor.dtype, tensor.shape, tensor.bytes});
     }
@@ -103,50 +105,54 @@ Status check_topology(const Topology& topology, const messages::OpenCheckpoint& 
                fmt::format("{}: the checkpoint has other roles, counts or channels than this run", checkpoint.path)};
 }
 
-/// Null when the checkpoint holds nothing of this instance.
+/// Null when the instance is not in the checkpoint.
 Result<std::shared_ptr<const InstanceState>> instance_state(const messages::OpenCheckpoint& checkpoint,
                                                             const std::string& name) {
+  // An older checkpoint does not say which instances it has: all of them.
+  const bool says = std::ranges::any_of(checkpoint.counters, [](const messages::Counter& counter) {
+    return counter.name.starts_with(kInstancePrefix);
+  });
+  if (says && !checkpoint.counter(kInstancePrefix + name).ok()) return std::shared_ptr<const InstanceState>();
   messages::FramePool pool;
   auto state = std::make_shared<InstanceState>();
-  bool any = false;
   for (const messages::TensorBytes& tensor : checkpoint.tensors) {
     if (auto local = local_name(tensor.name, name)) {
-      any = true;
       state->role.tensors.push_back(
           {std::move(*local), tensor.dtype, tensor.shape, {tensor.bytes.begin(), tensor.bytes.end()}});
     }
   }
   for (const messages::Counter& counter : checkpoint.counters) {
-    if (auto local = local_name(counter.name, name)) {
-      any = true;
-      state->role.counters.push_back({*local, counter.value});
-    }
+    if (auto local = local_name(counter.name, name)) state->role.counters.push_back({*local, counter.value});
   }
-  if (const auto* chunks = checkpoint.find_role(name)) {
-    any = true;
-    state->role.chunks = *chunks;
-  }
+  if (const auto* chunks = checkpoint.find_role(name)) state->role.chunks = *chunks;
   if (const auto* waiting = checkpoint.find_role(name + kWaiting)) {
-    any = true;
     for (const auto& chunk : *waiting) {
       TROUPE_ASSIGN(auto item, unpack_waiting(pool, chunk));
       state->waiting.push_back(std::move(item));
     }
   }
-  return any ? std::shared_ptr<const InstanceState>(std::move(state)) : nullptr;
+  return std::shared_ptr<const InstanceState>(std::move(state));
 }
 
-std::string shard_name(std::uint64_t cut) { return fmt::format("step-{:09}", cut); }
-
-/// Folders of nodes that have a part of the cut, sorted.
-std::vector<std::filesystem::path> shards(const std::filesystem::path& directory, std::uint64_t cut) {
-  std::vector<std::filesystem::path> found;
+/// Nodes whose part that holds the instance may be on this host, with the part's id where that is known.
+std::vector<std::pair<std::string, std::string>> parts_with(const std::filesystem::path& directory,
+                                                            const std::string& instance, std::uint64_t cut) {
+  std::vector<std::pair<std::string, std::string>> nodes;
+  if (const auto committed = find_cut(directory, cut); committed.ok()) {
+    for (const CutPart& part : committed->parts) {
+      const bool has = std::ranges::find(part.instances, instance) != part.instances.end();
+      if (has) nodes.emplace_back(part.node, part.id);
+    }
+    return nodes;
+  }
+  // The file is on the chief's host.
   std::error_code ignored;
   for (const auto& entry : std::filesystem::directory_iterator(directory, ignored)) {
-    if (std::filesystem::exists(entry.path() / shard_name(cut), ignored)) found.push_back(entry.path());
+    if (std::filesystem::exists(entry.path() / cut_name(cut), ignored)) {
+      nodes.emplace_back(entry.path().filename().string(), "");
+    }
   }
-  std::sort(found.begin(), found.end());
-  return found;
+  return nodes;
 }
 
 }  // namespace
@@ -156,62 +162,57 @@ Result<std::shared_ptr<const Cut>> to_cut(const Topology& topology, const messag
   auto cut = std::make_shared<Cut>();
   for (const std::string& name : instance_names(topology)) {
     TROUPE_ASSIGN(auto state, instance_state(checkpoint, name));
-    if (state == nullptr) state = std::make_shared<const InstanceState>();
-    cut->instances.push_back({name, std::move(state)});
+    if (state != nullptr) cut->instances.push_back({name, std::move(state)});
   }
   return std::shared_ptr<const Cut>(std::move(cut));
-}
-
-Status commit_cut(const std::filesystem::path& directory, std::uint64_t cut, const std::vector<std::string>& nodes) {
-  const nlohmann::ordered_json json = {{"cut", cut}, {"nodes", nodes}};
-  return write_file_atomic((directory / "cut.json").string(), json.dump() + "\n");
-}
-
-Result<std::uint64_t> committed_cut(const std::filesystem::path& directory) {
-  const std::filesystem::path file = directory / "cut.json";
-  std::ifstream stream(file);
-  if (!stream) {
-    return Error{Code::kNotFound, fmt::format("{}: no checkpoint of a run over nodes is here", file.string())};
-  }
-  const auto json = nlohmann::json::parse(stream, nullptr, false);
-  if (!json.is_object() || !json.contains("cut") || !json["cut"].is_number_unsigned()) {
-    return Error{Code::kCorrupt, fmt::format("{}: got no cut", file.string())};
-  }
-  return json["cut"].get<std::uint64_t>();
-}
-
-Result<messages::OpenCheckpoint> open_part(const std::filesystem::path& directory, const std::string& node,
-                                           std::uint64_t cut) {
-  return messages::open_checkpoint((directory / node).string(), shard_name(cut));
 }
 
 Result<std::shared_ptr<const InstanceState>> load_instance(const Topology& topology,
                                                            const std::filesystem::path& directory,
                                                            const std::string& instance, std::uint64_t cut) {
-  for (const std::filesystem::path& node : shards(directory, cut)) {
-    TROUPE_ASSIGN(const auto shard, open_part(directory, node.filename().string(), cut));
-    TROUPE_TRY(check_topology(topology, shard));
-    TROUPE_ASSIGN(auto state, instance_state(shard, instance));
+  for (const auto& [node, id] : parts_with(directory, instance, cut)) {
+    const auto part = open_part(directory, node, cut, id);
+    if (!part.ok()) {
+      return Error{part.error().code, fmt::format("its state in checkpoint {}: part of node {}: {}", cut_name(cut),
+                                                  node, part.error().message)};
+    }
+    TROUPE_TRY(check_topology(topology, *part));
+    TROUPE_ASSIGN(auto state, instance_state(*part, instance));
     if (state != nullptr) return state;
   }
-  return std::shared_ptr<const InstanceState>();
+  return Error{Code::kNotFound, fmt::format("its state in checkpoint {} is in no part on this host, in {}",
+                                            cut_name(cut), directory.string())};
 }
 
 Result<std::vector<messages::OpenCheckpoint>> open_run_checkpoint(const std::filesystem::path& directory) {
   std::vector<messages::OpenCheckpoint> parts;
-  auto cut = committed_cut(directory);
-  if (!cut.ok()) {
-    if (cut.error().code != Code::kNotFound) return cut.error();
-    TROUPE_ASSIGN(auto whole, messages::open_newest_checkpoint(directory.string()));
-    parts.push_back(std::move(whole));
-    return parts;
+  std::vector<messages::RejectedCheckpoint> rejected;
+  std::string used;
+  auto whole = whole_cuts(directory);
+  if (whole.ok()) {
+    const CommittedCut& cut = whole->cuts.front();
+    used = cut_name(cut.number);
+    rejected = std::move(whole->rejected);
+    for (const CutPart& part : cut.parts) {
+      auto opened = open_part(directory, part.node, cut.number, part.id);
+      if (!opened.ok() && !part.here) continue;  // it is on another host
+      TROUPE_ASSIGN(messages::OpenCheckpoint here, std::move(opened));
+      parts.push_back(std::move(here));
+    }
+    if (parts.empty()) {
+      return Error{Code::kNotFound, fmt::format("{}: no node's part of checkpoint {} is on this host",
+                                                directory.string(), used)};
+    }
+  } else if (whole.error().code == Code::kNotFound) {
+    TROUPE_ASSIGN(auto newest, messages::open_newest_checkpoint(directory.string()));
+    used = std::filesystem::path(newest.path).filename().string();
+    rejected = newest.rejected;
+    parts.push_back(std::move(newest));
+  } else {
+    return whole.error();
   }
-  for (const std::filesystem::path& node : shards(directory, *cut)) {
-    TROUPE_ASSIGN(auto shard, open_part(directory, node.filename().string(), *cut));
-    parts.push_back(std::move(shard));
-  }
-  if (parts.empty()) {
-    return Error{Code::kNotFound, fmt::format("{}: no node's part of cut {} is here", directory.string(), *cut)};
+  for (const auto& one : rejected) {
+    log::warn("TRP-W603 checkpoint {} is damaged and not used: {}; using {}", one.name, one.reason, used);
   }
   return parts;
 }

@@ -22,27 +22,18 @@ struct InstanceState;
 /// The contents borrow the cut's tensors. `more` are counters of the run itself.
 messages::CheckpointContents to_contents(const Topology& topology, const Cut& cut, std::vector<messages::Counter> more);
 
-/// Errors: kShapeMismatch when the checkpoint is of another topology (roles, counts or channels), kCorrupt when a frame
-/// does not parse. The roles check their own state when they restore it.
+/// With the instances that the checkpoint has. Errors: kShapeMismatch when it is of another topology (roles, counts or
+/// channels), kCorrupt when a frame does not parse. The roles check their own state when they restore it.
 Result<std::shared_ptr<const Cut>> to_cut(const Topology& topology, const messages::OpenCheckpoint& checkpoint);
 
-// Over nodes each node writes its part of a cut, DIRECTORY/NODE/step-CUT, and the chief then records the cut in
-// DIRECTORY/cut.json: only what is recorded there counts.
-
-/// Errors: kIo.
-Status commit_cut(const std::filesystem::path& directory, std::uint64_t cut, const std::vector<std::string>& nodes);
-/// The newest committed cut. Errors: kNotFound, kCorrupt.
-Result<std::uint64_t> committed_cut(const std::filesystem::path& directory);
-/// A node's part of a cut. Errors: as of open_checkpoint().
-Result<messages::OpenCheckpoint> open_part(const std::filesystem::path& directory, const std::string& node,
-                                           std::uint64_t cut);
-/// One instance's state in a cut, from whichever node wrote it. Null when no part that is here has it.
-/// Errors: as of to_cut(); kCorrupt when a part is damaged.
+/// One instance's state in a committed cut of a run over nodes, from whichever node's part on this host has it. Never
+/// null. Errors: kNotFound (no part that is here holds it), kCorrupt (that part is damaged); those of to_cut().
 Result<std::shared_ptr<const InstanceState>> load_instance(const Topology& topology,
                                                            const std::filesystem::path& directory,
                                                            const std::string& instance, std::uint64_t cut);
-/// Every verified part of the newest checkpoint under `directory`: one of a run within one process, several of a run
-/// over nodes. Errors: as of open_newest_checkpoint().
+/// Every verified part of the newest whole checkpoint under `directory`: one of a run within one process, several of a
+/// run over nodes, without those on other hosts. A newer one that is damaged is a warning in the log.
+/// Errors: as of open_newest_checkpoint() and whole_cuts().
 Result<std::vector<messages::OpenCheckpoint>> open_run_checkpoint(const std::filesystem::path& directory);
 
 /// The flat values of one parameter group, e.g. the policy's, from the tensors of a checkpoint.

@@ -50,6 +50,12 @@ caf::actor_system_config& configure(caf::actor_system_config& config, bool deter
 
 }  // namespace
 
+std::vector<std::string> instances_of(const Cut& cut) {
+  std::vector<std::string> names;
+  for (const Cut::Instance& instance : cut.instances) names.push_back(instance.name);
+  return names;
+}
+
 /// Of a run within one process: what single instances are restarted from. Written by the writer of cuts, read by the
 /// instances that start.
 struct NewestCut {
@@ -87,12 +93,15 @@ struct Runtime::Impl {
         head.membership = node->membership;
         head.elastic_role = node->elastic_role;
         head.config_hash = node->config_hash;
-        head.resume_cut = node->resume_cut;
+        head.resume_from = node->resume_from;
+        head.committed = node->committed;
         head.commit = node->commit;
+        head.kept = node->kept;
+        head.resumed_from = node->resumed_from;
         if (!node->journal.empty()) {
           TROUPE_ASSIGN(head.earlier, load_journal(node->journal));
           // Whoever looks after this process started it again, but the nodes have been told of the end.
-          if (const std::string& over = head.earlier.over; !over.empty() && node->resume_cut == 0) {
+          if (const std::string& over = head.earlier.over; !over.empty() && node->resume_from.empty()) {
             return Error{
                 Code::kInvalidArgument,
                 fmt::format("TRP-E504 this run has ended ({}); go on from its last checkpoint with --resume", over)};
@@ -104,7 +113,7 @@ struct Runtime::Impl {
         }
       } else {
         head.placement = all_on(kChiefNode, topology);
-        head.resume_cut = options.resume_from ? 1 : 0;
+        if (options.resume_from) head.resume_from = {{1, {{kChiefNode, "", instances_of(*options.resume_from)}}}};
       }
       chief = spawn<ChiefActor>(std::move(head), listener);
     }
@@ -123,6 +132,7 @@ struct Runtime::Impl {
     if (const auto& own = options.node) {
       hands.directory = own->directory;
       hands.load = own->load;
+      hands.parts = own->parts;
       hands.network = own->network;
       hands.routes = &routes;
       hands.heartbeat = own->membership.heartbeat;
@@ -138,13 +148,16 @@ struct Runtime::Impl {
       hands.host = own->host;
     } else {
       newest->cut = options.resume_from;
-      hands.load = [newest = newest](const std::string& instance, std::uint64_t) {
+      hands.load = [newest = newest](const std::string& instance,
+                                     std::uint64_t) -> Result<std::shared_ptr<const InstanceState>> {
         const std::lock_guard lock(newest->mutex);
-        if (newest->cut == nullptr) return Result<std::shared_ptr<const InstanceState>>(nullptr);
-        for (const Cut::Instance& saved : newest->cut->instances) {
-          if (saved.name == instance) return Result<std::shared_ptr<const InstanceState>>(saved.state);
+        if (newest->cut != nullptr) {
+          for (const Cut::Instance& saved : newest->cut->instances) {
+            if (saved.name == instance) return saved.state;
+          }
         }
-        return Result<std::shared_ptr<const InstanceState>>(nullptr);
+        // A newer one, without it, is about to be the last: then it starts afresh.
+        return Error{Code::kUnavailable, "the newest checkpoint was taken without it"};
       };
     }
     node = spawn<NodeActor>(std::move(hands), chief, listener);

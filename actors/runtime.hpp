@@ -13,6 +13,7 @@
 #include <vector>
 
 #include <troupe/actors/chief_journal.hpp>
+#include <troupe/actors/committed_cuts.hpp>
 #include <troupe/actors/membership.hpp>
 #include <troupe/actors/placement.hpp>
 #include <troupe/actors/remote.hpp>
@@ -46,17 +47,21 @@ struct NodeOptions {
   /// process as on_hang does. Empty: the node ends with that error. Not for the chief's node: there the run ends, or
   /// goes on without the instance if its role has others (RestartPolicy::quarantine).
   std::function<void(const std::string& why)> on_lost;
-  /// The state of an instance in a committed cut; called on the instance's thread.
+  CutParts parts;  ///< of this node, beside RuntimeOptions::write_cut
+  /// The state of an instance in a committed cut, which has it; called on the instance's thread.
   std::function<Result<std::shared_ptr<const InstanceState>>(const std::string& instance, std::uint64_t cut)> load;
 
   // The chief's node only.
   std::string run;                    ///< name of the run
   std::vector<PlacedNode> placement;  ///< of all instances
   std::string elastic_role;           ///< see ChiefOptions
-  std::uint64_t resume_cut = 0;       ///< 0: a fresh run, or the chief of a run that goes on
   std::filesystem::path journal;
-  /// Records that the cut is on every node's disk.
-  std::function<Status(std::uint64_t cut, const std::vector<std::string>& nodes)> commit;
+  // Of ChiefOptions.
+  std::vector<CommittedCut> resume_from;
+  CommittedCut committed;
+  std::function<Status(const CommittedCut& cut)> commit;
+  std::function<std::vector<std::uint64_t>()> kept;
+  std::function<Status(std::uint64_t number)> resumed_from;
 };
 
 struct RuntimeOptions {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <memory>
 
+#include <troupe/actors/committed_cuts.hpp>
 #include <troupe/actors/d4pg_topology.hpp>
 #include <troupe/actors/evaluate_part.hpp>
 #include <troupe/actors/metrics_actor.hpp>
@@ -85,9 +86,14 @@ class Training {
   Status open() {
     std::optional<messages::OpenCheckpoint> checkpoint;
     if (hooks_.resume && hooks_.place == nullptr) {
-      TROUPE_ASSIGN(checkpoint, messages::open_newest_checkpoint(hooks_.checkpoint_dir));
+      auto newest = messages::open_newest_checkpoint(hooks_.checkpoint_dir);
+      if (!newest.ok() && newest.error().code == Code::kNotFound && newest_cut(hooks_.checkpoint_dir).ok()) {
+        return Error{Code::kNotFound, newest.error().message + " of one process, only one of a run over nodes: go on from "
+                                                               "it in that way (--processes)"};
+      }
+      TROUPE_ASSIGN(checkpoint, std::move(newest));
       for (const auto& rejected : checkpoint->rejected) {
-        log::warn("checkpoint {} is damaged and not used: {}", rejected.name, rejected.reason);
+        log::warn("TRP-W603 checkpoint {} is damaged and not used: {}", rejected.name, rejected.reason);
         damaged_.push_back(rejected.name);
       }
       log::info("resuming from {}", checkpoint->path);
@@ -113,8 +119,9 @@ class Training {
 
   /// The same as the chief of a run over nodes. If the run is older than this process, its time goes on.
   Status open_place() {
-    if (const auto cut = committed_cut(hooks_.checkpoint_dir); cut.ok()) {
-      TROUPE_ASSIGN(const auto part, open_part(hooks_.checkpoint_dir, kChiefNode, *cut));
+    TROUPE_ASSIGN(EarlierCuts earlier, earlier_cuts(*hooks_.place));
+    if (const CommittedCut& cut = earlier.newest; cut.number != 0) {
+      TROUPE_ASSIGN(const auto part, open_part(hooks_.checkpoint_dir, kChiefNode, cut.number, ""));
       TROUPE_ASSIGN(const std::int64_t wall_ms, part.counter(kWallCounter));
       earlier_wall_s_ = static_cast<double>(wall_ms) / 1000;
     }
@@ -122,7 +129,7 @@ class Training {
     TROUPE_ASSIGN(network_, make_network(*hooks_.place, topology_));
     log::info("the chief listens on {}", transport::to_string(network_->address()));
     auto more = [this] { return std::vector<messages::Counter>{{kWallCounter, wall_ms()}}; };
-    TROUPE_ASSIGN(RuntimeOptions runtime, node_runtime(*hooks_.place, options_, topology_, *network_, more));
+    TROUPE_ASSIGN(RuntimeOptions runtime, node_runtime(*hooks_.place, options_, topology_, *network_, std::move(earlier), more));
     TROUPE_ASSIGN(runtime_, Runtime::make(topology_, std::move(runtime)));
     return {};
   }
@@ -158,11 +165,11 @@ class Training {
     return {};
   }
 
-  /// The newest checkpoint's name: its folder, or over nodes its number.
+  /// The newest checkpoint's name: its folder, or over nodes what its parts are called.
   std::string newest() const {
     if (hooks_.place == nullptr) return last_.path;
-    const auto cut = committed_cut(hooks_.checkpoint_dir);
-    return cut.ok() ? std::to_string(*cut) : cut.error().message;
+    const auto cut = newest_cut(hooks_.checkpoint_dir);
+    return cut.ok() ? cut_name(cut->number) : cut.error().message;
   }
 
   /// Totals of the run, from the counters of all instances in the last checkpoint.

@@ -11,9 +11,10 @@
 //     kUp kDone  instances[0]
 //     kFailed    instances[0], code, text
 //     kCaptured  number (cut), code and text when it failed there
-//     kWritten   number (cut), counters, code and text when it failed
+//     kWritten   number (cut), counters, text (CutPart::id), texts (instances in it); code and text when it failed
 //     kStatus    text (JSON)
 //     kLeave     text (why): the node ends in good order
+//     kChecked   the answer to kCheck: counters (values: numbers of the cuts whose part is whole), text (what is wrong)
 //     kRegroup   instances[0] (a member), number: the epoch of its group that has broken, text (why)
 //   chief -> node; each with birth: of the process that is meant
 //     kWelcome   term, incarnation
@@ -24,9 +25,10 @@
 //     kWire      instances[0] (whom), edges
 //     kUnwire    instances[0] (whom), edges
 //     kStart     instances[0]
-//     kCut       number, nodes (who takes part)
+//     kCut       number, nodes (who takes part), counters (values: numbers of the cuts whose parts are to stay)
 //     kResume    number: the cut is over; code and text when it failed
-//     kCommit    number: the cut is on every node's disk
+//     kCommit    number: the cut is on every node's disk; counters as in kCut
+//     kCheck     counters: of parts that the run may go on from, the cut's number and CutPart::id
 //     kLive      texts: roles with an instance at work
 //     kGroup     number (epoch), instances (the members, by rank), nodes (of each: name; host as in its kJoin's text)
 //     kAskStatus
@@ -68,8 +70,10 @@ enum class ControlKind : std::uint16_t {
   kEnd = 22,
   kGroup = 23,
   kRegroup = 24,
+  kCheck = 25,
+  kChecked = 26,
 };
-inline constexpr std::uint16_t kControlKinds = 25;
+inline constexpr std::uint16_t kControlKinds = 27;
 std::string_view to_string(ControlKind kind);
 
 struct ControlInstance {
@@ -124,7 +128,7 @@ struct Control {
 };
 
 /// Version of everything above and of the link's frames; nodes of one run must agree.
-inline constexpr std::uint32_t kControlProtocol = 1;
+inline constexpr std::uint32_t kControlProtocol = 2;
 /// Longest encoded control message: it shares the links' limit for control.
 inline constexpr std::size_t kMaxControlBytes = std::size_t{1} << 20;
 

@@ -31,7 +31,8 @@ constexpr const char* kSelf = "launcher";
 /// The exit codes after which another start would end in the same way.
 bool is_pointless(const Ending& ending) {
   return !ending.signalled &&
-         (ending.number == kExitUsage || ending.number == kExitConfig || ending.number == 126 || ending.number == 127);
+         (ending.number == kExitUsage || ending.number == kNodeData || ending.number == kExitConfig ||
+          ending.number == 126 || ending.number == 127);
 }
 
 /// Longer than ssh tries to connect, or takes to notice that a connection is dead.
@@ -43,6 +44,7 @@ std::string in_words(const Ending& ending, bool by_ssh) {
   if (ending.number == actors::kExitHang) return "exit code 70, a step of it hung";
   if (ending.number == actors::kExitLost) return "exit code 71, its device was lost";
   if (ending.number == kExitConfig) return "exit code 78, its configuration is wrong";
+  if (ending.number == kNodeData) return "exit code 65, what it would go on from is damaged or missing";
   if (ending.number == kExitUsage) return "exit code 64, its command line is wrong";
   if (by_ssh && ending.number == 127) return "exit code 127, there is no ssh here or no such program on its host";
   if (ending.number == 126 || ending.number == 127) {

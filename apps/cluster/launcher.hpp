@@ -48,6 +48,7 @@ struct LaunchOptions {
 /// Exit codes of a node that the launcher acts on.
 enum NodeExit {
   kNodeDone = 0,     ///< of the chief: the run is complete. Of another: nothing is left to do for it, it stays down.
+  kNodeData = 65,    ///< no checkpoint that it could go on from is whole, or a journal is damaged: it stays down
   kNodeFenced = 75,  ///< it was declared dead and must not write: it is started again at once
 };
 

@@ -221,6 +221,7 @@ int run(const NodeArguments& arguments) {
   // Whoever looks after this node starts it again, unless that is pointless: the chief has refused it for good.
   const Code code = done.error().code;
   return fail(done.error(), code == Code::kCancelled         ? static_cast<int>(kNodeFenced)
+                            : code == Code::kCorrupt         ? static_cast<int>(kNodeData)
                             : code == Code::kInvalidArgument ? static_cast<int>(kExitConfig)
                                                              : static_cast<int>(kExitFailure));
 }

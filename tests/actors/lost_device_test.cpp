@@ -51,7 +51,7 @@ class LostDevice : public ::testing::Test {
 TEST_F(LostDevice, GivesItsNodeANewProcessAndLeavesTheOthersAlone) {
   start();
   simulation->run_until(milliseconds(2500));
-  ASSERT_GT(simulation->disk().committed, 0U);
+  ASSERT_GT(simulation->disk().committed(), 0U);
   const std::uint64_t version = ledger->version;
   const std::int64_t sent = ledger->all_sent;
   ledger->lose["learner-0"] = 1;

@@ -180,21 +180,27 @@ void Simulation::spawn(const std::string& node) {
     head.elastic_role = options_.elastic_role;
     head.cut_deadline = options_.cut_deadline;
     head.checkpoint_period = options_.checkpoint_period;
-    head.resume_cut = resume ? disk_.committed : 0;
+    if (resume) {
+      head.resume_from = disk_.cuts;
+    } else if (!disk_.cuts.empty()) {
+      head.committed = disk_.cuts.front();
+    }
     head.earlier = disk_.journal;
     head.save_journal = [this, process](const ChiefJournal& journal) -> Status {
-      if (process->alive) disk_.journal = journal;
+      if (process->alive && !process->dying) disk_.journal = journal;
       return {};
     };
     head.load_journal = [this]() -> Result<ChiefJournal> { return disk_.journal; };
-    head.commit = [this, process](std::uint64_t number, const std::vector<std::string>& nodes) -> Status {
+    head.commit = [this, process](const CommittedCut& cut) -> Status {
+      const std::uint64_t number = cut.number;
       if (!process->alive) return Error{Code::kCancelled, "dead"};
       note("commit", number, process->birth);
-      if (number <= disk_.committed) {
-        findings_.push_back(fmt::format("cut {} was committed after cut {}", number, disk_.committed));
+      if (number <= disk_.committed()) {
+        findings_.push_back(fmt::format("cut {} was committed after cut {}", number, disk_.committed()));
       }
       std::vector<std::shared_ptr<const Cut>> shards;
-      for (const std::string& node : nodes) {
+      for (const CutPart& part : cut.parts) {
+        const std::string& node = part.node;
         const auto& all = disk_.shards[node];
         const auto shard = all.find(number);
         if (shard == all.end()) {
@@ -203,8 +209,23 @@ void Simulation::spawn(const std::string& node) {
         }
         shards.push_back(shard->second);
       }
-      disk_.committed = number;
+      disk_.cuts.insert(disk_.cuts.begin(), cut);
+      for (CutPart& part : disk_.cuts.front().parts) part.here = part.node == kChiefNode;  // a disk for each host
+      if (disk_.cuts.size() > 2) disk_.cuts.resize(2);
       if (on_commit) on_commit(shards);
+      if (dies_after_commit_) {
+        process->dying = true;
+        at(now_, [this, pause = *std::exchange(dies_after_commit_, std::nullopt)] { kill(kChiefNode, pause); });
+      }
+      return {};
+    };
+    head.kept = [this] {
+      std::vector<std::uint64_t> numbers;
+      for (const CommittedCut& cut : disk_.cuts) numbers.push_back(cut.number);
+      return numbers;
+    };
+    head.resumed_from = [this](std::uint64_t number) -> Status {
+      std::erase_if(disk_.cuts, [&](const CommittedCut& cut) { return cut.number > number; });
       return {};
     };
     process->chief = process->system.spawn<ChiefActor>(std::move(head), process->listener);
@@ -229,12 +250,25 @@ void Simulation::spawn(const std::string& node) {
                       std::uint64_t number) -> Result<std::shared_ptr<const InstanceState>> {
     for (const auto& [name, shards] : disk_.shards) {
       const auto shard = shards.find(number);
-      if (shard == shards.end()) continue;
+      if (shard == shards.end() || disk_.damaged.contains({name, number})) continue;
       for (const Cut::Instance& saved : shard->second->instances) {
-        if (saved.name == instance) return saved.state;
+        if (saved.name != instance) continue;
+        loads_.emplace_back(instance, number);
+        return saved.state;
       }
     }
-    return std::shared_ptr<const InstanceState>();
+    findings_.push_back(fmt::format("cut {} has no state of {}", number, instance));
+    return Error{Code::kCorrupt, "no state"};
+  };
+  hands.parts.keep = [this, process](const std::vector<std::uint64_t>& numbers) {
+    if (!process->alive) return;
+    std::erase_if(disk_.shards[process->name], [&](const auto& shard) {
+      return shard.first < std::ranges::max(numbers) && std::ranges::find(numbers, shard.first) == numbers.end();
+    });
+  };
+  hands.parts.check = [this, process](std::uint64_t number, const std::string&) -> Status {
+    if (disk_.shards[process->name].contains(number) && !disk_.damaged.contains({process->name, number})) return {};
+    return Error{Code::kCorrupt, "damaged on the simulated disk"};
   };
   hands.cut_deadline = options_.cut_deadline;
   hands.network = &process->network;

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include <troupe/actors/chief_journal.hpp>
+#include <troupe/actors/committed_cuts.hpp>
 #include <troupe/actors/membership.hpp>
 #include <troupe/actors/placement.hpp>
 #include <troupe/actors/protocol.hpp>
@@ -42,7 +43,9 @@ struct SimulationOptions {
 struct SimulatedDisk {
   ChiefJournal journal;
   std::map<std::string, std::map<std::uint64_t, std::shared_ptr<const Cut>>> shards;  ///< by node and number
-  std::uint64_t committed = 0;
+  std::vector<CommittedCut> cuts;                                ///< committed, newest first; two are kept
+  std::set<std::pair<std::string, std::uint64_t>> damaged = {};  ///< shards that do not verify
+  std::uint64_t committed() const { return cuts.empty() ? 0 : cuts.front().number; }
 };
 
 class Simulation {
@@ -58,8 +61,12 @@ class Simulation {
   const std::vector<std::string>& findings() const { return findings_; }
   /// Called with all shards of a cut when the chief commits it.
   std::function<void(const std::vector<std::shared_ptr<const Cut>>&)> on_commit;
-  /// All instances start from the committed cut.
+  /// All instances start from the newest cut that is whole.
   bool resume = false;
+  /// The cuts that instances were restored from, in order.
+  const std::vector<std::pair<std::string, std::uint64_t>>& loads() const { return loads_; }
+  /// The chief's process dies as soon as it has committed its next cut, before its journal says so.
+  void kill_chief_after_commit(Duration pause) { dies_after_commit_ = pause; }
 
   /// Lets time pass. Processes that end by themselves are started again after a moment, unless the run is over.
   void run_until(Duration time);
@@ -93,6 +100,7 @@ class Simulation {
 
   // The disk.
   void fail_writes(const std::string& node, bool fail);
+  void damage(const std::string& node, std::uint64_t cut) { disk_.damaged.insert({node, cut}); }
 
   // The run, at the chief's process of this moment.
   void checkpoint(std::function<void(const CheckpointDone&)> done);
@@ -147,6 +155,8 @@ class Simulation {
   std::set<std::string> failing_disks_;
   std::set<std::string> wanted_;  ///< nodes whose process is started again when it ends
   std::vector<std::string> findings_;
+  std::vector<std::pair<std::string, std::uint64_t>> loads_;
+  std::optional<Duration> dies_after_commit_;
   std::optional<RunEnded> ended_;
   std::uint16_t next_port_ = 1000;
   bool over_ = false;

@@ -83,6 +83,7 @@ struct Simulation::Process {
   const std::uint16_t port;
   bool alive = true;
   bool stopped = false;
+  bool dying = false;  ///< what it writes from now on is not written any more
   SimulatedClock clock;
   messages::FramePool pool;
   caf::actor_system_config config;

@@ -278,10 +278,10 @@ SimulatedDisk Scenario::run_with_faults() {
 
 /// From the last checkpoint, with nothing of the run before but its disk.
 void Scenario::run_again(SimulatedDisk disk) {
-  if (disk.committed == 0) return ledger_->finding("no cut was ever committed");
+  if (disk.committed() == 0) return ledger_->finding("no cut was ever committed");
   std::map<std::string, std::int64_t> next, waiting;
   for (const auto& [node, shards] : disk.shards) {
-    const auto shard = shards.find(disk.committed);
+    const auto shard = shards.find(disk.committed());
     if (shard == shards.end()) continue;
     for (const Cut::Instance& instance : shard->second->instances) {
       if (instance.name.starts_with("source")) next[instance.name] = instance.state->role.counter("next").value();
