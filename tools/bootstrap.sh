@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # Installs and builds what is missing, and nothing else: when all is there it costs some 0.1 s and prints nothing.
+#   tools/bootstrap.sh packages     all Debian packages of tools/apt-packages.txt: what an administrator does for all users
 #   tools/bootstrap.sh fetched      the Debian packages of tools/apt-packages.txt and the fetched files below
 #   tools/bootstrap.sh configured   also a configured build/release
 #   tools/bootstrap.sh program      also the program build/release/bin/troupe, not older than its sources
@@ -43,7 +44,7 @@ with_lock() {
 # Prints the packages of the list that are absent or have another version, as apt-get takes them (NAME or NAME=VERSION*).
 missing_packages() {
   awk -v goal="$goal" 'NR == FNR { if ($1 == "installed") version[$2] = $3; next }
-       /^# For the tests alone/ && goal != "tests" { exit }
+       /^# For the tests alone/ && goal != "tests" && goal != "packages" { exit }
        /^[a-z]/ { split($1, want, "=")
                   if (!(want[1] in version) || (want[2] && index(version[want[1]], want[2]) != 1))
                     print want[1] (want[2] ? "=" want[2] "*" : "") }' \
@@ -172,14 +173,14 @@ build_tests() {
 
 fetch() {
   install_packages
-  fetch_files
+  [ "$goal" = packages ] || fetch_files
 }
 
-goal=${1:?usage: tools/bootstrap.sh fetched|configured|program|tests}
-case $goal in fetched | configured | program | tests) ;; *) die "bootstrap: unknown goal '$goal'" ;; esac
+goal=${1:?usage: tools/bootstrap.sh packages|fetched|configured|program|tests}
+case $goal in packages | fetched | configured | program | tests) ;; *) die "bootstrap: unknown goal '$goal'" ;; esac
 own "$cache/bootstrap.lock" "set XDG_CACHE_HOME to a folder of your own, or chown it if ./troupe was run there with sudo"
 with_lock "$cache/bootstrap.lock" fetch
-[ "$goal" != fetched ] || exit 0
+case $goal in packages | fetched) exit ;; esac
 own "$build/.lock" "build in a clone of your own, or chown it if ./troupe was run there with sudo"
 case $goal in
   configured) [ -e "$build/build.ninja" ] || with_lock "$build/.lock" configure ;;
