@@ -140,8 +140,9 @@ joined() { # RUN NODE
 
 kill_node() { # RUN NODE
   local pid before end=$((SECONDS + 30)) begin_ms
-  read -r pid _ < <(cat "/proc/${keeper[$2]}/task/"*/children 2>/dev/null) ||
-    fail "$1" "the run ended before $2 was killed"
+  pid=$(cat "/proc/${keeper[$2]}/task/"*/children 2>/dev/null || true)
+  pid=${pid%% *}
+  [ -n "$pid" ] || fail "$1" "the run ended before $2 was killed"
   before=$(joined "$1" "$2")
   say "$(newest "$1" env_steps) environment steps, return $(newest "$1" evaluator/return): kill -9 of $2 (pid $pid)"
   begin_ms=$(date +%s%3N)
