@@ -34,6 +34,7 @@ class GpuReplay final : public LearnerInput {
   void report(Report& report) const override { intake_->report(report); }
   void save(RoleState& state) const override { intake_->save(state); }
   Status restore(const RoleState& state) override { return intake_->restore(state); }
+  void committed() override { intake_->committed(); }
 
  private:
   class Feed;

@@ -7,6 +7,7 @@
 #include <optional>
 #include <vector>
 
+#include <troupe/actors/cut_listener.hpp>
 #include <troupe/actors/group_member.hpp>
 #include <troupe/actors/learner_input.hpp>
 #include <troupe/actors/replay_batches.hpp>
@@ -37,7 +38,7 @@ struct LearnerActorOptions {
 /// they are copied while the next launch runs, and sent when they are there.
 /// Of a group all take the same steps, each on batches of its own, and rank 0 publishes. A step that fails because a
 /// member has gone is taken again in the next epoch with the same batch.
-class LearnerActor final : public Role {
+class LearnerActor final : public Role, public CutListener {
  public:
   static RoleSpec spec(std::string name, const LearnerActorOptions& options);
   static Result<std::unique_ptr<Role>> make(const LearnerActorOptions& options, const RoleIdentity& identity);
@@ -47,6 +48,7 @@ class LearnerActor final : public Role {
   void report(Report& report) const override;
   Result<RoleState> save() const override;
   Status restore(const RoleState& state) override;
+  void committed() override { input_->committed(); }
 
  private:
   LearnerActor(const LearnerActorOptions& options, std::shared_ptr<GroupSeat> seat,

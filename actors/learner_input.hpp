@@ -33,6 +33,7 @@ class LearnerInput {
   /// Adds its state to the role's, and takes it from there again.
   virtual void save(RoleState& state) const = 0;
   virtual Status restore(const RoleState& state) = 0;
+  virtual void committed() {}
 };
 
 }  // namespace troupe::actors

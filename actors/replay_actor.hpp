@@ -5,6 +5,7 @@
 #include <memory>
 #include <vector>
 
+#include <troupe/actors/cut_listener.hpp>
 #include <troupe/actors/replay_intake.hpp>
 #include <troupe/actors/topology.hpp>
 
@@ -12,7 +13,7 @@ namespace troupe::actors {
 
 /// Ports: in trajectories (stream, Trajectory), priorities (stream, Priorities; always drained); out batches (stream,
 /// Batch). Batches are sampled ahead as far as the learners have room for them.
-class ReplayActor final : public Role {
+class ReplayActor final : public Role, public CutListener {
  public:
   static RoleSpec spec(std::string name, std::int64_t count, const ReplayActorOptions& options);
   /// Errors: those of ReplayIntake::make().
@@ -23,6 +24,7 @@ class ReplayActor final : public Role {
   void report(Report& report) const override;
   Result<RoleState> save() const override;
   Status restore(const RoleState& state) override;
+  void committed() override { intake_->committed(); }
 
  private:
   ReplayActor(std::int64_t batch, std::unique_ptr<ReplayIntake> intake);

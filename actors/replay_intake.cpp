@@ -176,7 +176,10 @@ Status ReplayIntake::restore(const RoleState& state) {
   if (journal_ && journal_->open()) {
     // This instance alone was restarted: its journal's rows are newer, but have the priorities of their insertion.
     TROUPE_ASSIGN(const bool elsewhere, rows_are_elsewhere(state));
-    return elsewhere ? table_->restore_priorities(std::span(state.chunks).subspan(2)) : Status{};
+    if (!elsewhere) return {};
+    TROUPE_ASSIGN(const RowsElsewhere rows, decode_rows_elsewhere(state.chunks[1]));
+    journal_->keep(rows);
+    return table_->restore_priorities(std::span(state.chunks).subspan(2));
   }
   TROUPE_ASSIGN(const RestoredRows restored, restore_table(state));
   // It was inserted after the rows that are missing, or with them.
@@ -196,7 +199,11 @@ Result<RestoredRows> ReplayIntake::restore_table(const RoleState& state) {
     return RestoredRows{.begun_anew = true};
   }
   TROUPE_ASSIGN(const RowsElsewhere rows, decode_rows_elsewhere(chunks.front()));
-  if (journal_) return journal_->resume(*table_, chunks.subspan(1), rows);
+  if (journal_) {
+    TROUPE_ASSIGN(const RestoredRows restored, journal_->resume(*table_, chunks.subspan(1), rows));
+    if (!restored.begun_anew) journal_->keep(rows);  // it may be gone on from once more
+    return restored;
+  }
   return restore_elsewhere(*table_, chunks.subspan(1), rows, name_);
 }
 

@@ -45,6 +45,9 @@ class ReplayIntake {
   /// Adds the table, or where its rows are, and a trajectory of which only the first rows were admitted so far.
   void save(RoleState& state) const;
   Status restore(const RoleState& state);
+  void committed() {
+    if (journal_) journal_->committed();
+  }
 
  private:
   ReplayIntake(std::string name, std::unique_ptr<replay::Table> table, std::unique_ptr<ReplayJournal> journal);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <thread>
+#include <utility>
 
 #include <troupe/core/clock.hpp>
 #include <troupe/core/log.hpp>
@@ -46,6 +47,7 @@ std::vector<std::byte> encode(const RowsElsewhere& rows) {
   out.put_string(rows.folder);
   out.put(rows.position.generation);
   out.put(rows.position.row);
+  out.put(rows.rows);
   return out.take();
 }
 
@@ -55,6 +57,7 @@ Result<RowsElsewhere> decode_rows_elsewhere(std::span<const std::byte> bytes) {
   rows.folder = in.get_string();
   rows.position.generation = in.get<std::uint64_t>();
   rows.position.row = in.get<std::uint64_t>();
+  if (!in.finished()) rows.rows = in.get<std::uint64_t>();
   if (!in.finished()) return Error{Code::kCorrupt, "the place of the table's rows has another length than its fields"};
   return rows;
 }
@@ -101,6 +104,7 @@ Result<std::unique_ptr<ReplayJournal>> ReplayJournal::make(const ReplayJournalOp
   journal.signature = table.signature;
   journal.durability = options.durability == "durable" ? Durability::kDurable : Durability::kRelaxed;
   journal.background = options.background;
+  journal.segment_bytes = options.segment_bytes;
   return std::unique_ptr<ReplayJournal>(
       new ReplayJournal(identity.name(), identity.directory / "journal", std::move(journal)));
 }
@@ -199,8 +203,9 @@ Status ReplayJournal::append(const messages::TrajectoryView& trajectory, std::in
 void ReplayJournal::advance(RoleContext& context, Inlet& inlet, std::int64_t rows) {
   now_ = context.clock().now();
   // Rows of recent checkpoints stay, unless they would be more than those of the table once more.
-  const auto since_cut =
-      cut_rows_.empty() ? 0 : static_cast<std::int64_t>(journal_->appended() - *std::ranges::min_element(cut_rows_));
+  std::uint64_t oldest = saved_.value_or(journal_->appended());
+  for (const std::uint64_t row : cut_rows_) oldest = std::min(oldest, row);
+  const auto since_cut = static_cast<std::int64_t>(journal_->appended() - std::min(oldest, journal_->appended()));
   journal_->keep_newest(std::max(rows, std::min(since_cut, 2 * rows)));
   journal_->advance(now_);
   std::size_t free = 0;
@@ -217,9 +222,19 @@ void ReplayJournal::advance(RoleContext& context, Inlet& inlet, std::int64_t row
 std::optional<RowsElsewhere> ReplayJournal::save(std::int64_t rows) {
   const auto position = journal_->position();
   if (!position) return {};
-  cut_rows_.push_back(position->row - std::min(position->row, static_cast<std::uint64_t>(rows)));
+  const auto count = std::min(position->row, static_cast<std::uint64_t>(rows));
+  saved_ = position->row - count;
+  return RowsElsewhere{folder_.string(), *position, count};
+}
+
+void ReplayJournal::committed() {
+  if (!saved_) return;
+  cut_rows_.push_back(*std::exchange(saved_, std::nullopt));
   if (cut_rows_.size() > kCheckpoints) cut_rows_.pop_front();
-  return RowsElsewhere{folder_.string(), *position};
+}
+
+void ReplayJournal::keep(const RowsElsewhere& rows) {
+  cut_rows_.push_back(rows.position.row - std::min(rows.position.row, rows.rows));
 }
 
 void ReplayJournal::report(Report& report) const {

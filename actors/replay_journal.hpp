@@ -4,8 +4,8 @@
 //
 // A checkpoint of a table with a journal names a place in the journal and holds the items' priorities, so that a cut of
 // gigabytes takes milliseconds and no second copy of the rows lies on disk. The journal keeps the rows of the newest
-// kCheckpoints cuts, but never more than twice the table's: from an older checkpoint the oldest items may be missing.
-// While the disk fails, the checkpoint holds the rows itself.
+// kCheckpoints cuts that were committed and of the one under way, but never more than twice the table's: from an older
+// checkpoint the oldest items may be missing. While the disk fails, the checkpoint holds the rows itself.
 #include <cstdint>
 #include <deque>
 #include <filesystem>
@@ -25,13 +25,15 @@ namespace troupe::actors {
 struct ReplayJournalOptions {
   /// "relaxed" or "durable", see replay::Durability; "off"; "auto": relaxed where instances have folders of their own.
   std::string durability = "auto";
-  bool background = true;  ///< see replay::JournalOptions
+  bool background = true;                               ///< see replay::JournalOptions
+  std::int64_t segment_bytes = std::int64_t{64} << 20;  ///< the same
 };
 
 /// Where the rows of a saved table are: in a journal on this host.
 struct RowsElsewhere {
   std::string folder;
-  replay::JournalPosition position;
+  replay::JournalPosition position;  ///< behind the newest of them
+  std::uint64_t rows = 0;            ///< how many; 0: an older checkpoint does not say
 };
 std::vector<std::byte> encode(const RowsElsewhere& rows);
 /// Errors: kCorrupt.
@@ -75,6 +77,10 @@ class ReplayJournal {
 
   /// For a checkpoint of the newest `rows` rows. Nothing when it must hold them itself.
   std::optional<RowsElsewhere> save(std::int64_t rows);
+  /// The checkpoint of the newest save() counts.
+  void committed();
+  /// An earlier process has saved these rows for a checkpoint that counts.
+  void keep(const RowsElsewhere& rows);
   void report(Report& report) const;
   std::string waiting_for() const { return journal_->waiting_for(now_); }
 
@@ -87,7 +93,8 @@ class ReplayJournal {
   const replay::JournalOptions options_;
   std::unique_ptr<replay::Journal> journal_;
   std::deque<std::uint64_t> held_;      // of each frame held, the row that must be acknowledged first
-  std::deque<std::uint64_t> cut_rows_;  // oldest rows of the newest checkpoints
+  std::deque<std::uint64_t> cut_rows_;  // oldest rows of the newest checkpoints that count
+  std::optional<std::uint64_t> saved_;  // of the one under way
   double recovery_s_ = 0;
   Duration now_{};
   Duration wake_at_{-1};

@@ -517,6 +517,84 @@ TEST_F(ReplayJournalTest, ARunThatResumesWithoutStateOfReplayBeginsAnew) {
   EXPECT_EQ(values(), values_of({{0, 0}}));
 }
 
+/// A table of 300 rows whose journal has segments of a few hundred.
+class ReplayCheckpointRows : public ReplayJournalTest {
+ protected:
+  static ReplayActorOptions small() {
+    ReplayActorOptions made = options("durable");  // only what is synced is let go of
+    made.table.max_items = 300;
+    made.journal.segment_bytes = 4096;
+    return made;
+  }
+  void insert(int trajectories) {
+    for (int i = 0; i < trajectories; ++i) {
+      send(0, sequence++);
+      run();
+    }
+  }
+  /// How many of the checkpoint's 300 items a run that goes on from it has. It forgets what came later.
+  double resumed_items(const RoleState& cut) {
+    kill();
+    start(small(), true);
+    EXPECT_TRUE(role->restore(cut).ok());
+    return reported("items");
+  }
+  std::uint64_t sequence = 0;
+};
+
+TEST_F(ReplayCheckpointRows, StayWhenReplayAloneIsRestarted) {
+  start(small());
+  insert(150);
+  const RoleState cut = role->save().value();
+  dynamic_cast<CutListener&>(*role).committed();
+  insert(40);
+  kill();
+  start(small());
+  ASSERT_TRUE(role->restore(cut).ok());
+  insert(50);  // 270 rows since: without the checkpoint, all but one or two of its rows would be let go of
+  EXPECT_EQ(resumed_items(cut), 300);
+}
+
+TEST_F(ReplayCheckpointRows, StayWhenTheRunIsResumedAndTheNextCheckpointFails) {
+  start(small());
+  insert(150);
+  const RoleState cut = role->save().value();
+  dynamic_cast<CutListener&>(*role).committed();
+  insert(10);
+  EXPECT_EQ(resumed_items(cut), 300);
+  insert(50);
+  (void)role->save().value();  // which is not committed
+  insert(40);
+  EXPECT_EQ(resumed_items(cut), 300);
+}
+
+TEST_F(ReplayCheckpointRows, StayHoweverManyLaterOnesFail) {
+  start(small());
+  insert(150);
+  const RoleState cut = role->save().value();
+  dynamic_cast<CutListener&>(*role).committed();
+  for (int i = 0; i < 9; ++i) {
+    insert(10);
+    (void)role->save().value();
+  }
+  EXPECT_EQ(resumed_items(cut), 300);
+}
+
+TEST_F(ReplayCheckpointRows, GoWhenThreeLaterOnesAreCommitted) {
+  start(small());
+  insert(150);
+  const RoleState cut = role->save().value();
+  dynamic_cast<CutListener&>(*role).committed();
+  for (int i = 0; i < 4; ++i) {
+    insert(100);
+    (void)role->save().value();
+    dynamic_cast<CutListener&>(*role).committed();
+  }
+  insert(100);
+  EXPECT_LT(reported("journal_bytes"), 48 * 700 + 2 * 4096);
+  EXPECT_EQ(resumed_items(cut), 0);
+}
+
 TEST_F(ReplayJournalTest, PlacesThatAreNoneAreRefused) {
   start(options("relaxed"));
   send(0, 0);
