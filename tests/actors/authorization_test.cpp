@@ -118,7 +118,7 @@ class Authorization : public ::testing::Test {
         {ControlKind::kUnwire, "c"},     {ControlKind::kStart, "c"},  {ControlKind::kCut, "c"},
         {ControlKind::kResume, "c"},     {ControlKind::kCommit, "c"}, {ControlKind::kLive, "c"},
         {ControlKind::kAskStatus, "co"}, {ControlKind::kEnd, "co"},   {ControlKind::kGroup, "c"},
-        {ControlKind::kRegroup, "n"},
+        {ControlKind::kRegroup, "n"},    {ControlKind::kCheck, "c"},  {ControlKind::kChecked, "n"},
     };
     EXPECT_EQ(speakers.size(), messages::kControlKinds);
     std::vector<Case> cases;

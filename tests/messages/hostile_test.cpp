@@ -265,7 +265,7 @@ TEST(Hostile, UnknownEnumerantsAreRefused) {
   const auto control = static_cast<std::uint64_t>(Kind::kControl);
   EXPECT_EQ(refusal(read_control(from_words(
                 pool, {struct_pointer(0, 1, 1), control, struct_pointer(0, 1, 2), /*kind=*/kControlKinds, 0, 0}))),
-            "control: got unknown kind 25");
+            "control: got unknown kind " + std::to_string(kControlKinds));
   EXPECT_THAT(refusal(read_trajectory(from_words(pool, {struct_pointer(0, 1, 1), 999, 0}))), HasSubstr("kind 999"));
 }
 
