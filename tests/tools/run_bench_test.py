@@ -82,7 +82,7 @@ class Failures(unittest.TestCase):
         self.fails("row a is in y, Troupe's in x", script("troupe", ("a", 1, "x")), script("r", ("a", 1, "y")))
 
     def test_missing_command(self):
-        self.fails("troupe: .*No such file", bench_run.Side("troupe", ["/nonexistent"], {}, True, 20))
+        self.fails("troupe: .*No such file", bench_run.Side("troupe", ["/nonexistent/program"], {}, True, 20))
 
     def test_side_that_hangs(self):
         hanging = bench_run.Side("slow", [sys.executable, "-c", "import time; time.sleep(60)"], {}, False, 1)

@@ -186,6 +186,7 @@ TEST_F(SharedMemory, ProcessesOfOtherUsersAreRefusedByBothEnds) {
   const bool may = tried.wait() == 0 && give(kOther) && give(geteuid());
   if (geteuid() != 0 || !may) GTEST_SKIP() << "needs root: may not become another user (CAP_SETUID, CAP_CHOWN)";
   ASSERT_EQ(chmod(folder_.c_str(), 0777), 0);
+  ASSERT_EQ(chmod(::testing::TempDir().c_str(), 0711), 0) << "which is this program's own, and for its user alone";
   Child child([&](const Descriptor& parent) {
     if (setuid(kOther) != 0) return false;
     const auto source = sender();
