@@ -22,7 +22,7 @@ progress_of() {
 # with_progress WHAT LOG COMMAND...: runs the command, whose output goes to LOG. Every 15 s a line on standard error says
 # what, how far and how long still. The exit status is the command's.
 with_progress() {
-  local what=$1 log=$2 status=0 until_done
+  local what=$1 log=$2 status=0 until_done reporter
   shift 2
   : >"$log"
   # The reporter sleeps in `read` and ends with the pipe: no process outlives this shell, however that ends.
@@ -33,8 +33,10 @@ with_progress() {
       echo "troupe: $what: $(progress_of "$log" $((SECONDS - start)))" >&2
     done
   )
+  reporter=$!
   "$@" {until_done}>&- >>"$log" 2>&1 || status=$?
   exec {until_done}>&-
+  wait "$reporter" 2>/dev/null || true # so that its last line does not come after what is said next
   return "$status"
 }
 
