@@ -44,6 +44,7 @@ void print(const Json& status) {
   fmt::print("run {}, term {}, {:.0f} s, last checkpoint {}\n\n", status["run"].get<std::string>(),
              status["term"].get<std::uint64_t>(), status["seconds"].get<double>(),
              status["last_cut"].get<std::uint64_t>());
+  for (const Json& line : status["trouble"]) fmt::print("{}\n\n", line.get<std::string>());
   fmt::print("{:<16}{:<10}{:>5}  {:<24}{:>9}\n", "node", "state", "inc", "address", "silent s");
   for (const Json& node : status["nodes"]) {
     fmt::print("{:<16}{:<10}{:>5}  {:<24}{:>9.2f}\n", node["name"].get<std::string>(), node["state"].get<std::string>(),
