@@ -93,7 +93,8 @@ Status record_run(const RunDirectory& run, const Config& config, const actors::T
                                                                        .pictures = &samples,
                                                                        .checkpoint_dir = run.checkpoints(),
                                                                        .resume = how.resume,
-                                                                       .place = how.place});
+                                                                       .place = how.place,
+                                                                       .over = how.over});
   progress.finish();
   const Status flushed = metrics.flush();
   if (!trained.ok()) return trained.error();
