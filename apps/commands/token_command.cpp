@@ -12,6 +12,7 @@
 #include <troupe/actors/d4pg_topology.hpp>
 #include <troupe/actors/node.hpp>
 #include <troupe/apps/cluster/cluster_spec.hpp>
+#include <troupe/apps/cluster/node_place.hpp>
 #include <troupe/apps/commands/commands.hpp>
 #include <troupe/apps/run/run_directory.hpp>
 #include <troupe/core/clock.hpp>
@@ -53,6 +54,7 @@ Result<MadeToken> make_token(const TokenArguments& arguments) {
                                               "is recorded",
                                               arguments.run, chief->host)};
   }
+  if (!arguments.name.empty()) TROUPE_TRY(check_joining_name(run, arguments.name));
   TROUPE_ASSIGN(const auto authority, transport::Authority::load(security, now));
   const SteadyClock clock;
   transport::TokenLedger ledger(security, clock);
