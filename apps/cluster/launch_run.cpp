@@ -54,6 +54,10 @@ std::string run_name(const RunDirectory& directory) {
 Result<int> launch_run(const LaunchRun& run, const Config& config, const actors::TrainOptions& options,
                        const HostsFile& hosts) {
   const RunDirectory& directory = run.directory;
+  if (hosts.hosts.front().ssh.empty()) {
+    // The chief takes it for good. Before anything is written here: another run may be at work, or asleep.
+    TROUPE_ASSIGN(const RunLock probe, RunLock::take(directory));
+  }
   const std::string security = (directory.path / "security").string();
   TROUPE_ASSIGN(const transport::Authority authority, open_authority(security, run_name(directory)));
   TROUPE_ASSIGN(const HostedCluster hosted, place_on_hosts(options, authority.run(), hosts));

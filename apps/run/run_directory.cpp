@@ -11,6 +11,8 @@
 #include <cstring>
 #include <ctime>
 
+#include <troupe/core/log.hpp>
+
 namespace troupe::apps {
 namespace {
 
@@ -60,7 +62,12 @@ Result<RunLock> RunLock::take(const RunDirectory& run) {
   if (fd < 0) return Error{Code::kIo, fmt::format("{}: {}", run.path.string(), std::strerror(errno))};
   RunLock lock(fd);
   if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
-    return Error{Code::kUnavailable, fmt::format("{}: another process trains in this directory", run.path.string())};
+    if (errno == EWOULDBLOCK) {
+      return Error{Code::kUnavailable, fmt::format("{}: another process trains in this directory", run.path.string())};
+    }
+    // Some network file systems know no locks. A second chief is found out by its term.
+    log::warn("{}: this file system has no locks ({}): nothing keeps a second process from training here",
+              run.path.string(), std::strerror(errno));
   }
   return lock;
 }
