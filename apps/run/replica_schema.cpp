@@ -214,7 +214,7 @@ ConfigSchema replica_schema() {
        .choices = {"v1", "v1.5"}},
       {.path = "replicas.*.sync_batch_norm",
        .default_value = m.sync_batch_norm,
-       .doc = "Of resnet: statistics of the global batch, instead of each replica's share"},
+       .doc = "Of resnet and sngan: statistics of the global batch, instead of each replica's share"},
       {.path = "replicas.*.label_smoothing",
        .default_value = m.label_smoothing,
        .doc = "Of resnet: share of the target that is spread over all classes",
@@ -328,9 +328,9 @@ std::vector<actors::ReplicaRun> to_replica_runs(const Config& config) {
                   .noise_size = integer("noise_size"),
                   .n_dis = integer("n_dis"),
                   .evaluation_images = integer("evaluation_images"),
+                  .sync_batch_norm = config.get_bool(path(name, "sync_batch_norm")),
                   .depth = integer("depth"),
                   .variant = text("variant"),
-                  .sync_batch_norm = config.get_bool(path(name, "sync_batch_norm")),
                   .label_smoothing = number("label_smoothing")},
         .nodes = integer("nodes"),
         .ps_nodes = integer("ps_nodes"),
@@ -351,7 +351,7 @@ std::vector<std::string> replica_mistakes(const Config& config) {
       return where == "default" ? config.where(path(name, "model")) : where;
     };
     const auto add = [&](const std::string& what) { mistakes.push_back(fmt::format("{}: {}", place(what), what)); };
-    for (const Status& checked : {actors::check(run.group), actors::check(run.model, name)}) {
+    for (const Status& checked : {actors::check(run.group), actors::check(run.model, run.group)}) {
       if (checked.ok()) continue;
       std::string_view lines = checked.error().message;
       for (std::size_t end = 0; end != std::string_view::npos;
