@@ -7,6 +7,7 @@
 #include <troupe/apps/commands/commands.hpp>
 #include <troupe/apps/commands/record_run.hpp>
 #include <troupe/apps/commands/run_arguments.hpp>
+#include <troupe/apps/run/memory_check.hpp>
 #include <troupe/apps/version.hpp>
 
 namespace troupe::apps {
@@ -21,6 +22,10 @@ struct TrainArguments {
 int run(const TrainArguments& arguments) {
   const Result<LoadedRun> loaded = load_run(arguments.run);
   if (!loaded.ok()) return fail_config(loaded.error());
+  const actors::PlacementOptions& nodes = loaded->options.placement;
+  const std::int64_t others = nodes.actors + nodes.replay + nodes.learner + nodes.parameters + nodes.evaluator;
+  const Status fits = check_memory(loaded->options, arguments.processes ? 1 + others : 1, available_memory());
+  if (!fits.ok()) return fail(fits.error());
   const Result<RunDirectory> directory = directory_of(arguments.run, loaded->options);
   if (!directory.ok()) return fail(directory.error());
   const bool resume = !arguments.run.resume.empty();
