@@ -107,7 +107,8 @@ Status record_run(const RunDirectory& run, const Config& config, const actors::T
     return {};
   }
   // After a stop nobody waits for one more evaluation: the last is the run's.
-  if (!trained->final_evaluation && !curve.evaluations().empty()) trained->final_evaluation = curve.evaluations().back();
+  if (!trained->final_evaluation && !curve.evaluations().empty())
+    trained->final_evaluation = curve.evaluations().back();
   TROUPE_TRY(animate_samples(run.samples()));
   if (how.resume) TROUPE_TRY(write_file_atomic(run.config().string(), config.to_toml()));
   const RunSummary summary = {.env = options.env,
