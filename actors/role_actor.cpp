@@ -6,6 +6,7 @@
 #include <troupe/actors/group_seat.hpp>
 #include <troupe/core/check.hpp>
 #include <troupe/core/log.hpp>
+#include <troupe/core/thread_priority.hpp>
 
 namespace troupe::actors {
 namespace {
@@ -195,6 +196,7 @@ bool RoleActor::alive(std::string_view role) const {
 }
 
 void RoleActor::make_role() {
+  if (options_.goes_behind) go_behind();  // and whatever threads the role makes
   auto made = spec_.make(options_.identity);
   if (!made.ok()) return fail(made.error());
   role_ = std::move(made).value();

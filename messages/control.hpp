@@ -6,7 +6,7 @@
 //   node -> chief; each with birth, of the process that says it
 //     kJoin      node, protocol, config_hash, term (newest seen), incarnation (0: new process), nodes[0] (own
 //                address), instances (that run here already: the chief was lost, not the node), text (which host it
-//                shares memory with; empty: none)
+//                shares memory with; empty: none), number: grows with each request, and not when one is repeated
 //     kAlive     late_ms; number = sequence; every heartbeat period
 //     kUp kDone  instances[0]
 //     kFailed    instances[0], code, text
@@ -16,15 +16,16 @@
 //     kLeave     text (why): the node ends in good order
 //     kRegroup   instances[0] (a member), number: the epoch of its group that has broken, text (why)
 //   chief -> node; each with birth: of the process that is meant
-//     kWelcome   term, incarnation
+//     kWelcome   term, incarnation, number: the heartbeat period in ms
 //     kRefuse    code, text; fenced when the node was declared dead and must exit
-//     kHeard     number: the kAlive it answers
-//     kNodes     nodes: everyone in the run
+//     kHeard     number: the heartbeat period in ms, from now on
+//     kNodes     nodes: of those that it has something to do with; texts: the names of some that have gone; resume: that
+//                is all of them, and whoever is in neither list has gone too
 //     kSpawn     instances[0] (number, incarnation), number: cut to restore from (0: none), resume: also waiting frames
 //     kWire      instances[0] (whom), edges
 //     kUnwire    instances[0] (whom), edges
 //     kStart     instances[0]
-//     kCut       number, nodes (who takes part)
+//     kCut       number, nodes (names of those it has something to do with that take part)
 //     kResume    number: the cut is over; code and text when it failed
 //     kCommit    number: the cut is on every node's disk
 //     kLive      texts: roles with an instance at work
@@ -124,7 +125,7 @@ struct Control {
 };
 
 /// Version of everything above and of the link's frames; nodes of one run must agree.
-inline constexpr std::uint32_t kControlProtocol = 1;
+inline constexpr std::uint32_t kControlProtocol = 2;
 /// Longest encoded control message: it shares the links' limit for control.
 inline constexpr std::size_t kMaxControlBytes = std::size_t{1} << 20;
 
