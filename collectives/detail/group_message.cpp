@@ -1,11 +1,12 @@
 #include <troupe/collectives/detail/group_message.hpp>
 
+#include <cmath>
 #include <utility>
 
 namespace troupe::collectives::detail {
 namespace {
 
-constexpr auto kLastCode = Code::kInternal;
+bool travels_as(DType wire) { return wire == DType::kF32 || wire == DType::kBF16; }
 
 }  // namespace
 
@@ -14,7 +15,7 @@ std::optional<ParsedMessage> parse(std::span<const std::byte> bytes) {
   const auto head = reader.get<MessageHead>();
   if (!reader.ok() || head.magic != MessageHead::kMagic) return std::nullopt;
   if (head.kind < MessageKind::kHello || head.kind > MessageKind::kLocal) return std::nullopt;
-  if (head.wire != DType::kF32 && head.wire != DType::kBF16) return std::nullopt;
+  if (!travels_as(head.wire)) return std::nullopt;
   return ParsedMessage{head, bytes.subspan(sizeof(MessageHead))};
 }
 
@@ -98,12 +99,16 @@ std::optional<RankHead> read_head(std::span<const std::byte> bytes) {
   const auto dims = reader.get<std::uint8_t>();
   if (dims > Shape::kMaxRank) return std::nullopt;
   std::vector<std::int64_t> shape;
-  for (int axis = 0; axis < dims; ++axis) shape.push_back(reader.get<std::int64_t>());
+  for (int axis = 0; axis < dims; ++axis) {
+    shape.push_back(reader.get<std::int64_t>());
+    if (shape.back() < 0) return std::nullopt;
+  }
   head.call.shape = Shape(std::span<const std::int64_t>(shape));
   head.call.root = reader.get<std::int32_t>();
   head.call.count = reader.get<std::uint64_t>();
   head.call.name = reader.text();
-  if (!reader.ok() || head.call.kind > CallKind::kBarrier || head.call.op > ReduceOp::kProduct || !(head.weight >= 0)) {
+  if (!reader.ok() || head.call.kind > CallKind::kBarrier || head.call.op > ReduceOp::kProduct ||
+      !travels_as(head.call.wire) || !std::isfinite(head.weight) || head.weight < 0) {
     return std::nullopt;
   }
   std::vector<float> values;
