@@ -76,8 +76,7 @@ Status read_fields(std::string_view text, std::string_view origin, const char* f
     *value = object[key].get<std::string>();
   }
   for (const auto& [key, value] : object.items()) {
-    if (key == format_key || std::ranges::any_of(fields, [&](const auto& field) { return field.first == key; }))
-      continue;
+    if (key == format_key || std::ranges::find(fields, key, &Fields::value_type::first) != fields.end()) continue;
     return malformed(fmt::format("unknown field \"{}\"", printable(key, 64)));
   }
   return {};

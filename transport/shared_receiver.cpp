@@ -7,6 +7,7 @@
 #include <deque>
 #include <mutex>
 #include <set>
+#include <utility>
 
 #include <troupe/transport/detail/shared_protocol.hpp>
 #include <troupe/transport/detail/unix_socket.hpp>
@@ -150,6 +151,8 @@ Result<std::unique_ptr<SharedReceiver>> SharedReceiver::connect(const SharedOffe
 Result<SharedBytes> SharedReceiver::open(const SharedReference& reference) {
   /// Gives the payload back with the last copy of the shared_ptr.
   struct Hold {
+    Hold(std::shared_ptr<State> state_in, const SharedReference& reference_in)
+        : state(std::move(state_in)), reference(reference_in) {}
     ~Hold() { state->release(reference); }
     const std::shared_ptr<State> state;
     const SharedReference reference;
