@@ -20,6 +20,17 @@ bool begins_with(std::span<const std::uint8_t> bytes, std::span<const std::uint8
   return bytes.size() >= magic.size() && std::equal(magic.begin(), magic.end(), bytes.begin());
 }
 
+/// Deflate packs at most 258 bytes into 2 bits.
+constexpr std::uint64_t kDeflateRatioMax = 1032;
+
+/// Bits of a pixel in the file, which libpng's simple interface does not tell: in the first chunk, which it has
+/// checked, the depth of a sample and the kind of pixel follow the size.
+std::uint64_t stored_bits(std::span<const std::uint8_t> png) {
+  constexpr std::size_t kDepthAt = 24, kKindAt = 25;
+  constexpr std::array<std::uint64_t, 8> kSamples = {1, 1, 3, 1, 2, 1, 4, 1};
+  return png[kDepthAt] * kSamples[png[kKindAt] % kSamples.size()];
+}
+
 struct Png {
   png_image image{};
   Png() { image.version = PNG_IMAGE_VERSION; }
@@ -32,7 +43,10 @@ struct Png {
 Result<Region> decode_png(std::span<const std::uint8_t> bytes, bool grey, const ChooseExcerpt& choose, Surface& out) {
   Png png;
   if (png_image_begin_read_from_memory(&png.image, bytes.data(), bytes.size()) == 0) return png.damaged();
-  TROUPE_TRY(detail::check_size("PNG", png.image.height, png.image.width));
+  const std::uint64_t height = png.image.height, width = png.image.width;
+  TROUPE_TRY(detail::check_size("PNG", height, width));
+  TROUPE_TRY(detail::check_held("PNG", height, width, (width * stored_bits(bytes) + 7) / 8 * height / kDeflateRatioMax,
+                                bytes.size()));
   const bool colour = (png.image.format & PNG_FORMAT_FLAG_COLOR) != 0;
   png.image.format = colour && !grey ? PNG_FORMAT_RGB : PNG_FORMAT_GRAY;
   out.height = png.image.height;
@@ -57,6 +71,13 @@ Status detail::check_size(std::string_view format, std::uint64_t height, std::ui
   }
   return corrupt_image(fmt::format("{} of {} x {} pixels, expected at least 1 x 1 and at most {} in all", format,
                                    height, width, kImagePixelsMax));
+}
+
+Status detail::check_held(std::string_view format, std::uint64_t height, std::uint64_t width, std::uint64_t least,
+                          std::size_t bytes) {
+  if (bytes >= least) return {};
+  return corrupt(
+      fmt::format("{} of {} x {} pixels in {} bytes, expected at least {}", format, height, width, bytes, least));
 }
 
 Result<Region> decode_image(std::span<const std::uint8_t> bytes, bool grey, const ChooseExcerpt& choose, Surface& out) {

@@ -14,6 +14,12 @@
 namespace troupe::data::detail {
 namespace {
 
+/// A block of 8 x 8 pixels takes a bit at least.
+constexpr std::uint64_t kPixelsOfAByteMax = 512;
+/// Programs write some ten. Each goes over the whole image and may take a few bytes, so a small file of many could keep
+/// a decoder busy for hours.
+constexpr int kScansMax = 100;
+
 /// libjpeg reports errors by a call that must not return: here a jump back to run(). What run() is given may therefore
 /// hold nothing that has a destructor.
 class Jpeg {
@@ -26,6 +32,10 @@ class Jpeg {
       if (level < 0 && is_damage(info->err->msg_code)) fail(info);
     };
     run([&] { jpeg_create_decompress(&info_); });
+    progress_.progress_monitor = [](j_common_ptr info) {
+      if (reinterpret_cast<j_decompress_ptr>(info)->input_scan_number > kScansMax) end(info, "more than 100 scans");
+    };
+    info_.progress = &progress_;
   }
   ~Jpeg() { jpeg_destroy_decompress(&info_); }
   Jpeg(const Jpeg&) = delete;
@@ -48,13 +58,19 @@ class Jpeg {
            code != JWRN_TOO_MUCH_DATA;
   }
   [[noreturn]] static void fail(j_common_ptr info) {
+    std::array<char, JMSG_LENGTH_MAX> message{};
+    (*info->err->format_message)(info, message.data());
+    end(info, message.data());
+  }
+  [[noreturn]] static void end(j_common_ptr info, const char* why) {
     auto* const self = static_cast<Jpeg*>(info->client_data);
-    (*info->err->format_message)(info, self->message_.data());
+    std::snprintf(self->message_.data(), self->message_.size(), "%s", why);
     std::longjmp(self->jump_, 1);
   }
 
   jpeg_decompress_struct info_{};
   jpeg_error_mgr errors_{};
+  jpeg_progress_mgr progress_{};
   std::jmp_buf jump_{};
   std::array<char, JMSG_LENGTH_MAX> message_{};
 };
@@ -96,6 +112,8 @@ Result<Region> decode_jpeg(std::span<const std::uint8_t> bytes, bool grey, const
   });
   if (!has_header) return jpeg.damaged();
   TROUPE_TRY(check_size("JPEG", info.image_height, info.image_width));
+  const std::uint64_t pixels = std::uint64_t{info.image_height} * info.image_width;
+  TROUPE_TRY(check_held("JPEG", info.image_height, info.image_width, pixels / kPixelsOfAByteMax, bytes.size()));
   const Excerpt excerpt = choose(info.image_height, info.image_width);
   const unsigned by = reduction(excerpt);
   info.scale_num = 1;

@@ -2,9 +2,13 @@
 // wrong or too promising.
 #include <troupe/data/image_codec.hpp>
 
+#include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <zlib.h>
 
+#include <algorithm>
+#include <array>
 #include <cstdlib>
 
 #include <troupe/tests/data/write_images.hpp>
@@ -170,6 +174,50 @@ TEST(ImageCodec, RefusesSizesThatNobodyCanHave) {
     for (std::size_t byte = 5; byte < 9; ++byte) wide[i + byte] = 0xf0;
   }
   EXPECT_EQ(error_of(wide), "JPEG of 61680 x 61680 pixels, expected at least 1 x 1 and at most 67108864 in all");
+}
+
+/// libpng demands of the first chunk that its checksum, a CRC-32 of kind and content, is right.
+void repair_header(Bytes& png) {
+  const auto crc = crc32(0, &png[12], 17);
+  for (std::size_t i = 0; i < 4; ++i) png[29 + i] = static_cast<std::uint8_t>(crc >> (24 - 8 * i));
+}
+
+TEST(ImageCodec, TakesNoMemoryForPixelsThatTheBytesCannotHold) {
+  Bytes promising = png(picture(2, 2, 1));
+  promising[18] = promising[22] = 0x1f;  // 7,938 pixels each way: 60 MiB of a file of a hundred bytes
+  repair_header(promising);
+  EXPECT_EQ(error_of(promising),
+            fmt::format("PNG of 7938 x 7938 pixels in {} bytes, expected at least 61057", promising.size()));
+  Bytes wide = jpeg(picture(8, 8, 1));
+  for (std::size_t i = 0; i + 9 < wide.size(); ++i) {
+    if (wide[i] == 0xff && wide[i + 1] == 0xc0) wide[i + 5] = wide[i + 7] = 0x1f;  // 7,944 each way
+  }
+  EXPECT_EQ(error_of(wide),
+            fmt::format("JPEG of 7944 x 7944 pixels in {} bytes, expected at least 123256", wide.size()));
+}
+
+TEST(ImageCodec, ReadsImagesThatArePackedAsTightlyAsCanBe) {
+  for (const std::int64_t channels : {1, 3}) {
+    const Surface plain{1000, 2000, channels, Bytes(static_cast<std::size_t>(1000 * 2000 * channels), 0)};
+    for (const Bytes& bytes : {png(plain), jpeg(plain, 50), jpeg(plain, 50, true)}) {
+      EXPECT_EQ(decoded(bytes).pixels.size(), plain.pixels.size()) << bytes.size();
+    }
+  }
+}
+
+TEST(ImageCodec, RefusesMoreScansThanAnybodyWrites) {
+  const Bytes two = jpeg(picture(16, 16, 1), 90, false, {{1, {0}, 0, 0, 0, 0}, {1, {0}, 1, 63, 0, 0}});
+  const std::array<std::uint8_t, 2> scan = {0xff, 0xda}, finish = {0xff, 0xd9};
+  const auto last = std::find_end(two.begin(), two.end(), scan.begin(), scan.end());
+  const auto end = std::find_end(two.begin(), two.end(), finish.begin(), finish.end());
+  const auto scans = [&](int count) {
+    Bytes bytes(two.begin(), last);
+    for (int i = 1; i < count; ++i) bytes.insert(bytes.end(), last, end);
+    bytes.insert(bytes.end(), end, two.end());
+    return bytes;
+  };
+  EXPECT_EQ(decoded(scans(100)).pixels, decoded(two).pixels);
+  EXPECT_EQ(error_of(scans(101)), "damaged JPEG: more than 100 scans");
 }
 
 TEST(ImageCodec, FindsEveryCut) {

@@ -44,8 +44,9 @@ inline Bytes png(const Surface& surface) {
   return bytes;
 }
 
-/// 1 channel: grey; 3: RGB; 4: CMYK, as it is.
-inline Bytes jpeg(const Surface& surface, int quality = 95, bool progressive = false) {
+/// 1 channel: grey; 3: RGB; 4: CMYK, as it is. scans: empty, or how it is taken apart.
+inline Bytes jpeg(const Surface& surface, int quality = 95, bool progressive = false,
+                  const std::vector<jpeg_scan_info>& scans = {}) {
   jpeg_compress_struct info{};
   jpeg_error_mgr errors{};
   info.err = jpeg_std_error(&errors);
@@ -60,6 +61,10 @@ inline Bytes jpeg(const Surface& surface, int quality = 95, bool progressive = f
   jpeg_set_defaults(&info);
   jpeg_set_quality(&info, quality, TRUE);
   if (progressive) jpeg_simple_progression(&info);
+  if (!scans.empty()) {
+    info.scan_info = scans.data();
+    info.num_scans = static_cast<int>(scans.size());
+  }
   jpeg_start_compress(&info, TRUE);
   const auto stride = static_cast<std::size_t>(surface.width * surface.channels);
   while (info.next_scanline < info.image_height) {
