@@ -16,8 +16,9 @@
 namespace troupe {
 namespace {
 
-/// Bounds how deep a.b.c... can nest: toml++ frees its tables by recursion, so a deep one would overflow the stack.
 constexpr std::size_t kLineBytesMax = 4096;
+/// How many tables and lists may lie within each other: toml++ frees them, and to_value() reads them, by recursion.
+constexpr std::size_t kLevelsMax = 64;
 
 TomlValue to_value(const toml::node& node) {
   TomlValue out;
@@ -67,6 +68,59 @@ Status check_lines(std::string_view text, std::string_view name) {
   return {};
 }
 
+/// Bytes of the string at the front of `rest`, with its quotes; up to where it must have ended if it does not.
+std::size_t string_bytes(std::string_view rest) {
+  const char quote = rest[0];
+  const bool lines = rest.size() >= 3 && rest[1] == quote && rest[2] == quote;
+  const std::string_view mark = rest.substr(0, lines ? 3 : 1);
+  for (std::size_t i = mark.size(); i < rest.size(); ++i) {
+    if (rest[i] == '\n' && !lines) return i;
+    if (rest[i] == '\\' && quote == '"') {
+      ++i;
+    } else if (rest.substr(i).starts_with(mark)) {
+      std::size_t end = i + mark.size();
+      while (lines && end < rest.size() && end < i + 5 && rest[end] == quote) ++end;  // two more may belong to the text
+      return end;
+    }
+  }
+  return rest.size();
+}
+
+/// What nests is a bracket, and each dot of the name before it.
+Status check_levels(std::string_view text, std::string_view name) {
+  std::vector<std::size_t> dots = {0};  // of what stands before the place at hand, in each open bracket
+  std::size_t levels = 0;               // all brackets and dots together
+  const auto forget = [&] { levels -= std::exchange(dots.back(), 0); };
+  std::size_t line = 1;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (c == '"' || c == '\'') {
+      const std::string_view string = text.substr(i, string_bytes(text.substr(i)));
+      line += static_cast<std::size_t>(std::count(string.begin(), string.end(), '\n'));
+      i += string.size() - 1;
+    } else if (c == '#') {
+      i = std::min(text.find('\n', i), text.size()) - 1;
+    } else if (c == '.') {
+      ++dots.back();
+      ++levels;
+    } else if (c == '[' || c == '{') {
+      dots.push_back(0);
+      ++levels;
+    } else if ((c == ']' || c == '}') && dots.size() > 1) {
+      forget();
+      dots.pop_back();
+      --levels;
+    } else if (c == ',' || c == '\n') {
+      forget();
+      if (c == '\n') ++line;
+    }
+    if (levels > kLevelsMax) {
+      return Error{Code::kInvalidArgument, fmt::format("{}:{}: nested by more than {} levels", name, line, kLevelsMax)};
+    }
+  }
+  return {};
+}
+
 }  // namespace
 
 const TomlMember* TomlValue::find(std::string_view name) const {
@@ -85,6 +139,7 @@ std::string_view type_name(const TomlValue& value) {
 Result<TomlValue> parse_toml(std::string_view text, std::string_view name) {
   const std::string shown = printable(name, 4096);
   TROUPE_TRY(check_lines(text, shown));
+  TROUPE_TRY(check_levels(text, shown));
   try {
     return to_value(toml::parse(text, name));
   } catch (const toml::parse_error& error) {

@@ -35,7 +35,7 @@ struct TomlMember {
 std::string_view type_name(const TomlValue& value);
 
 /// `name` stands for the file in messages. Errors: kInvalidArgument, "file:3: syntax error: ..." (also for invalid
-/// UTF-8 and for lines that are too long, which bounds how deep names can nest).
+/// UTF-8, for lines that are too long, and for more tables and lists within each other than any file of ours has).
 Result<TomlValue> parse_toml(std::string_view text, std::string_view name);
 
 /// The text of a configuration file. Errors: kNotFound; kIo when it is not a regular file, cannot be read or is larger

@@ -212,6 +212,32 @@ TEST(ConfigErrors, SyntaxErrorsSayTheLine) {
   EXPECT_EQ(message_of("seed = 1\n" + deep + " = 1"), "f:2: line too long: got 1000005 bytes, expected at most 4096");
 }
 
+TEST(ConfigErrors, NestingBeyondAnyFileOfOursIsRefused) {
+  const auto repeated = [](std::string_view text, int times) {
+    std::string all;
+    for (int i = 0; i < times; ++i) all += text;
+    return all;
+  };
+  const std::string refused = ": nested by more than 64 levels";
+  const std::string name = repeated("a.", 200) + "a";
+  EXPECT_EQ(message_of("\n[" + name + "]"), "f:2" + refused);
+  EXPECT_EQ(message_of(name + " = 1"), "f:1" + refused);
+  EXPECT_EQ(message_of("a = " + repeated("[", 200)), "f:1" + refused);
+  EXPECT_EQ(message_of("a = " + repeated("{ a = ", 200)), "f:1" + refused);
+  // Each line within its limit, and each table in a list: half a million levels overflowed the stack.
+  EXPECT_EQ(message_of("a = [" + repeated("{" + repeated("a.", 2000) + "a=[\n", 250)), "f:1" + refused);
+  EXPECT_EQ(message_of("x = '''\n[[[[\n'''\n" + name + " = 1"), "f:4" + refused) << "lines of strings count";
+  EXPECT_EQ(message_of("x = \"\"\"\n\"\"\"\"\"\n" + name + " = 1"), "f:3" + refused) << "its last two quotes are text";
+  // What only looks like it: strings, comments, and many things beside each other.
+  const std::string brackets = repeated("[{.", 200);
+  for (const std::string& text :
+       {"# " + brackets, "env = \"" + brackets + "\\\"" + brackets + "\"", "env = '" + brackets + "\\'",
+        "env = \"\"\"" + brackets + "\"\n" + brackets + "\"\"\"\"\"", "env = '''" + brackets + "'\n" + brackets + "'''",
+        "a = [" + repeated("1.5, ", 200) + "]", repeated("[[x]]\ny = [[1.5]]\nz = {a.b = 1}\n", 100)}) {
+    EXPECT_EQ(message_of(text).find(refused), std::string::npos) << text;
+  }
+}
+
 TEST(ConfigErrors, OverridesNameTheOption) {
   const auto override_message = [](const std::string& text) { return message_of("", {text}); };
   const std::vector<Case> cases = {
