@@ -15,6 +15,7 @@
 
 #include <troupe/core/atomic_file.hpp>
 #include <troupe/core/check.hpp>
+#include <troupe/core/json_nesting.hpp>
 #include <troupe/core/sha256.hpp>
 #include <troupe/core/text.hpp>
 #include <troupe/transport/detail/private_files.hpp>
@@ -63,7 +64,8 @@ Status read_fields(std::string_view text, std::string_view origin, const char* f
   if (text.size() > kTokenBytesMax) {
     return malformed(fmt::format("{} bytes, expected at most {}", text.size(), kTokenBytesMax));
   }
-  const Json object = Json::parse(text, nullptr, false);
+  // Nothing in such an object nests; what does could end the process when it is quoted below.
+  const Json object = json_nests_beyond(text, 1) ? Json() : Json::parse(text, nullptr, false);
   if (!object.is_object() || !object.contains(format_key)) {
     return malformed(fmt::format("expected a JSON object with \"{}\"", format_key));
   }

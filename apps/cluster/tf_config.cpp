@@ -15,6 +15,7 @@
 #include <troupe/apps/cluster/detail/mistakes.hpp>
 #include <troupe/apps/cluster/environment.hpp>
 #include <troupe/apps/cluster/place.hpp>
+#include <troupe/core/json_nesting.hpp>
 #include <troupe/core/text.hpp>
 
 namespace troupe::apps {
@@ -25,6 +26,8 @@ using Json = nlohmann::json;
 /// What else TensorFlow's scripts and launchers put there; it has no meaning here.
 constexpr std::array<const char*, 4> kIgnored = {"environment", "job", "rpc_layer", "session_master"};
 constexpr std::size_t kTasksMax = 4096;
+/// The cluster takes three levels; what launchers add, a few.
+constexpr std::size_t kLevelsMax = 32;
 
 std::string shown(const Json& value) {
   return printable(value.dump(-1, ' ', false, Json::error_handler_t::replace), 80);
@@ -33,6 +36,10 @@ std::string shown(const Json& value) {
 class TfConfig {
  public:
   Result<OwnPlace> read(const std::string& text, const actors::TrainOptions& options, const std::string& run) {
+    if (json_nests_beyond(text, kLevelsMax)) {
+      return Error{Code::kInvalidArgument,
+                   fmt::format("TF_CONFIG: nested by more than {} levels: {}", kLevelsMax, printable(text, 80))};
+    }
     Json json;
     try {
       json = Json::parse(text);

@@ -72,6 +72,31 @@ TEST_F(ChiefJournalTest, EveryTruncationAndEveryFlippedBitIsDetectedAndNamesTheF
   }
 }
 
+TEST_F(ChiefJournalTest, NumbersAndNestingThatNoJournalHasAreRefused) {
+  ChiefJournal journal;
+  journal.term = 12;
+  journal.nodes = {{"chief", 3}};
+  ASSERT_TRUE(save_journal(file_, journal).ok());
+  std::ifstream stream(file_);
+  const std::string good{std::istreambuf_iterator<char>(stream), {}};
+  const auto refused = [&](const std::string& from, const std::string& to) {
+    std::string text = good;
+    text.replace(text.find(from), from.size(), to);
+    write(text);
+    const auto loaded = load_journal(file_);
+    return !loaded.ok() && loaded.error().code == Code::kCorrupt;
+  };
+  EXPECT_FALSE(refused("\"term\": 12", "\"term\":12"));
+  for (const char* number : {"12.0", "-12", "1e300", "18446744073709551628"}) {  // the last is 12 modulo 2^64
+    EXPECT_TRUE(refused("\"term\": 12", std::string("\"term\": ") + number)) << number;
+  }
+  EXPECT_TRUE(refused("\"chief\": 3", "\"chief\": 4294967299")) << "3 modulo 2^32";
+  // Such a version was quoted, and the checksum of such a journal taken, by recursion.
+  const std::string deep = std::string(1'000'000, '[') + std::string(1'000'000, ']');
+  EXPECT_TRUE(refused("\"version\": 1", "\"version\": " + deep));
+  EXPECT_TRUE(refused("\"term\": 12", "\"term\": " + deep));
+}
+
 TEST_F(ChiefJournalTest, AnotherVersionOrOtherJsonIsRefused) {
   for (const char* text : {"null", "[]", "{}", R"({"version": 2, "crc32c": 0, "journal": {}})",
                            R"({"version": 1, "crc32c": "0", "journal": {}})", R"({"version": 1, "crc32c": 0})"}) {

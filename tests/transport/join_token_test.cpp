@@ -197,6 +197,14 @@ TEST_F(JoinTokenTest, ATokenFileIsCheckedCompletely) {
   EXPECT_EQ(refusal("{", "{\"more\": 1,"), "join.token: unknown field \"more\"");
   EXPECT_EQ(refusal("\"troupe_join_token\": 1", "\"troupe_join_token\": 2"),
             "join.token: \"troupe_join_token\" is 2, expected 1");
+  for (const char* bracket : {"[", "{\"a\":"}) {  // quoted in the refusal, so many would have ended the process
+    std::string deep;
+    for (int i = 0; i < 5000; ++i) deep += bracket;
+    EXPECT_EQ(refusal("\"troupe_join_token\": 1", "\"troupe_join_token\": " + deep),
+              "join.token: expected a JSON object with \"troupe_join_token\"");
+  }
+  EXPECT_EQ(refusal("\"troupe_join_token\": 1", "\"troupe_join_token\": []"),
+            "join.token: expected a JSON object with \"troupe_join_token\"");
   EXPECT_THAT(refusal("BEGIN PRIVATE KEY", "BEGIN PUBLIC KEY"),
               HasSubstr("certificate: expected a certificate and its"));
   for (std::size_t size = 0; size + 2 < whole.size(); size += 13) {
