@@ -1,5 +1,6 @@
 // The Slurm reader of environment.hpp. The formats are those of `man srun`, OUTPUT ENVIRONMENT VARIABLES, and
 // `man scontrol`, show hostnames.
+#include <algorithm>
 #include <charconv>
 #include <numeric>
 #include <optional>
@@ -15,6 +16,8 @@ namespace troupe::apps {
 namespace {
 
 constexpr std::size_t kSlurmHostsMax = 65536;
+constexpr std::int64_t kSlurmTasksMax = 4096;   // as many as a cluster may have nodes
+constexpr std::size_t kHostNameBytesMax = 253;  // is_host()
 /// Ports of a job: below the ones that Linux gives away by itself (from 32768), 64 for each job in turn.
 constexpr std::int64_t kFirstPort = 20000;
 constexpr std::int64_t kPorts = 12000;
@@ -34,6 +37,14 @@ std::optional<std::int64_t> number_at(const std::string& text, std::size_t& at) 
   return value;
 }
 
+std::size_t longest(const std::vector<std::string>& names) {
+  return std::ranges::max_element(names, {}, &std::string::size)->size();
+}
+
+Error too_long(const std::string& text, std::size_t at) {
+  return malformed(text, at, fmt::format("a host name of at most {} characters", kHostNameBytesMax));
+}
+
 /// "[01-03,7]" from `at`, which is moved behind it: "01", "02", "03", "7". A number keeps the width of its range's
 /// first.
 Result<std::vector<std::string>> bracket_at(const std::string& text, std::size_t& at) {
@@ -44,6 +55,7 @@ Result<std::vector<std::string>> bracket_at(const std::string& text, std::size_t
     const auto first = number_at(text, at);
     if (!first) return malformed(text, at, "a number");
     const std::size_t width = at - start;
+    if (width > kHostNameBytesMax) return too_long(text, start);
     auto last = first;
     if (at < text.size() && text[at] == '-') {
       last = number_at(text, ++at);
@@ -52,7 +64,7 @@ Result<std::vector<std::string>> bracket_at(const std::string& text, std::size_t
     if (*last - *first >= static_cast<std::int64_t>(kSlurmHostsMax - parts.size())) {
       return malformed(text, start, fmt::format("at most {} hosts", kSlurmHostsMax));
     }
-    for (std::int64_t i = *first; i <= *last; ++i) parts.push_back(fmt::format("{:0{}}", i, width));
+    for (std::int64_t i = 0; i <= *last - *first; ++i) parts.push_back(fmt::format("{:0{}}", *first + i, width));
   } while (at < text.size() && text[at] == ',');
   if (at >= text.size() || text[at] != ']') return malformed(text, at, "\"]\" or \",\"");
   ++at;
@@ -94,12 +106,14 @@ Result<std::vector<std::string>> expand_host_list(const std::string& text) {
         TROUPE_ASSIGN(const std::vector<std::string> parts, bracket_at(text, at));
         if (names.size() * parts.size() > kSlurmHostsMax)
           return malformed(text, at, fmt::format("at most {} hosts", kSlurmHostsMax));
+        if (longest(names) + longest(parts) > kHostNameBytesMax) return too_long(text, at);
         std::vector<std::string> longer;
         for (const std::string& name : names) {
           for (const std::string& part : parts) longer.push_back(name + part);
         }
         names = std::move(longer);
       } else {
+        if (longest(names) == kHostNameBytesMax) return too_long(text, at);
         for (std::string& name : names) name += text[at];
         ++at;
       }
@@ -119,7 +133,9 @@ Result<std::vector<std::int64_t>> expand_counts(const std::string& text) {
   do {
     if (at > 0) ++at;  // the comma
     const auto count = number_at(text, at);
-    if (!count || *count < 1) return malformed(text, at, "a number of tasks");
+    if (!count || *count < 1 || *count > static_cast<std::int64_t>(kSlurmHostsMax)) {
+      return malformed(text, at, fmt::format("a number of tasks, at most {}", kSlurmHostsMax));
+    }
     std::int64_t times = 1;
     if (text.compare(at, 2, "(x") == 0) {
       at += 2;
@@ -156,11 +172,15 @@ Result<OwnPlace> slurm_place(const Environment& environment, const actors::Train
                              "SLURM_NTASKS and SLURM_STEP_NODELIST say",
                              printable(count_list), total, counts->size(), tasks, hosts->size())};
   }
+  if (tasks > kSlurmTasksMax) {
+    return Error{Code::kInvalidArgument,
+                 fmt::format("Slurm: SLURM_NTASKS is {}, expected at most {}", tasks, kSlurmTasksMax)};
+  }
   if (rank >= tasks) {
     return Error{Code::kInvalidArgument,
                  fmt::format("Slurm: SLURM_PROCID is {}, but there are only {} tasks", rank, tasks)};
   }
-  const std::int64_t first_port = kFirstPort + job * kPortsPerJob % kPorts;
+  const std::int64_t first_port = kFirstPort + job % kPorts * kPortsPerJob % kPorts;
   std::vector<transport::Address> places;
   for (std::size_t h = 0; h < hosts->size(); ++h) {
     for (std::int64_t i = 0; i < (*counts)[h]; ++i) {

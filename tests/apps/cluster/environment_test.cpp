@@ -156,6 +156,15 @@ TEST(TfConfig, EveryMalformedCaseIsOneClearError) {
   for (const Case& c : cases) EXPECT_EQ(message(tf(c.text)), c.message) << c.text;
 }
 
+TEST(TfConfig, NestingAsDeepAsAnEnvironmentCanHoldIsRefused) {
+  constexpr std::size_t kLevels = 60'000;  // a variable holds 128 KiB
+  const std::string deep = std::string(kLevels, '[') + std::string(kLevels, ']');
+  for (const std::string& text : {deep, R"({"task": )" + deep + "}", R"({"cluster": {"chief": [)" + deep + "]}}"}) {
+    EXPECT_EQ(message(tf(text)), "TF_CONFIG: nested by more than 32 levels: " + text.substr(0, 80) + "...");
+  }
+  EXPECT_EQ(message(tf("{\"job\": " + deep)).substr(0, 35), "TF_CONFIG: nested by more than 32 l");
+}
+
 Environment slurm(const Environment& changes) {
   Environment e = {{"SLURM_PROCID", "6"},
                    {"SLURM_NTASKS", "7"},
@@ -212,6 +221,9 @@ TEST(Slurm, HostListsAreExpanded) {
     EXPECT_EQ(*expanded, hosts) << text;
   }
   EXPECT_EQ(expand_host_list("n[0-65535]")->size(), 65536u);
+  EXPECT_EQ(*expand_host_list("n[9223372036854775806-9223372036854775807]"),
+            (Words{"n9223372036854775806", "n9223372036854775807"}))
+      << "a number that none follows";
 }
 
 TEST(Slurm, BadHostListsAreRefusedAtTheRightPlace) {
@@ -237,11 +249,49 @@ TEST(Slurm, BadHostListsAreRefusedAtTheRightPlace) {
   }
 }
 
+TEST(Slurm, NamesThatNoHostCanHaveAreRefusedBeforeThereAreManyOfThem) {
+  // Each of these was gigabytes.
+  const std::vector<Case> cases = {
+      {"n[" + std::string(300, '0') + "-65535]", "at character 3"},
+      {"[0-65535]" + std::string(300, 'n'), "at character 258"},
+      {"[0-1]" + std::string(252, 'n') + "[0-32767]", "at character 267"},
+      {"[1," + std::string(200, '0') + "][1," + std::string(200, '0') + "]", "at character 409"},
+  };
+  for (const Case& c : cases) {
+    const auto expanded = expand_host_list(c.text);
+    ASSERT_FALSE(expanded.ok()) << c.text;
+    const std::string& message = expanded.error().message;
+    EXPECT_NE(message.find(c.message + ": expected a host name of at most 253 characters"), std::string::npos)
+        << message;
+  }
+}
+
 TEST(Slurm, TasksPerHostAreExpanded) {
   EXPECT_EQ(*expand_counts("2(x3),1"), (std::vector<std::int64_t>{2, 2, 2, 1}));
   EXPECT_EQ(*expand_counts("16"), (std::vector<std::int64_t>{16}));
-  for (const std::string text : {"", "2,", "0", "-1", "2(x", "2(x0)", "2(x3", "2x3", "2(x99999)", "a"}) {
+  for (const std::string text : {"", "2,", "0", "-1", "2(x", "2(x0)", "2(x3", "2x3", "2(x99999)", "a", "65537",
+                                 "9223372036854775807", "9223372036854775807(x65536)"}) {
     EXPECT_FALSE(expand_counts(text).ok()) << text;
+  }
+}
+
+TEST(Slurm, NumbersThatNoClusterHasAreRefusedAndCostNothing) {
+  const auto say = [](const Environment& changes) { return message(slurm_place(slurm(changes), options(4))); };
+  // 10^18 tasks on one host were as many addresses, and their sum or the ports of the job an overflow.
+  EXPECT_EQ(
+      say({{"SLURM_NTASKS", "1000000000000000000"},
+           {"SLURM_STEP_NODELIST", "a"},
+           {"SLURM_STEP_TASKS_PER_NODE", "1000000000000000000"}}),
+      "Slurm: SLURM_STEP_TASKS_PER_NODE: \"1000000000000000000\": at character 20: expected a number of tasks, at "
+      "most 65536");
+  EXPECT_EQ(
+      say({{"SLURM_NTASKS", "131072"}, {"SLURM_STEP_NODELIST", "a,b"}, {"SLURM_STEP_TASKS_PER_NODE", "65536(x2)"}}),
+      "Slurm: SLURM_NTASKS is 131072, expected at most 4096");
+  for (const char* job : {"9223372036854775807", "144115188075855872"}) {
+    const auto own = slurm_place(slurm({{"SLURM_JOB_ID", job}}), options(2));
+    ASSERT_TRUE(own.ok()) << own.error().message;
+    EXPECT_GE(own->cluster.nodes[0].address.port, 20000) << job;
+    EXPECT_LT(own->cluster.nodes[6].address.port, 32768) << job;
   }
 }
 
