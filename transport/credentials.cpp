@@ -33,7 +33,7 @@ Result<WallTime> parse_time(const std::string& text) {
   if (end == nullptr || *end != '\0') {
     return invalid_credentials(fmt::format("time: got \"{}\", expected YYYY-MM-DDTHH:MM:SSZ", printable(text, 64)));
   }
-  return std::chrono::system_clock::from_time_t(timegm(&fields));
+  return to_wall_time(fields);
 }
 
 Result<CertificateInfo> read_certificate(std::string_view pem) {

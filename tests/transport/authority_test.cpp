@@ -58,6 +58,22 @@ TEST_F(AuthorityTest, NoCertificateOutlivesItsBounds) {
   EXPECT_EQ(until(end - 2h, 24h), end);
 }
 
+TEST_F(AuthorityTest, TimesThatAClockCannotHoldBecomeItsFirstOrLast) {
+  const auto back = [](const char* text) { return format_time(parse_time(text).value()); };
+  EXPECT_EQ(back("2026-11-23T12:00:00Z"), "2026-11-23T12:00:00Z");
+  EXPECT_EQ(back("2262-04-11T23:47:16Z"), "2262-04-11T23:47:16Z");
+  EXPECT_EQ(back("2262-04-11T23:47:17Z"), "2262-04-11T23:47:16Z");
+  EXPECT_EQ(back("9999-12-31T23:59:59Z"), "2262-04-11T23:47:16Z") << "without a bound it was 1816";
+  EXPECT_EQ(back("1677-09-21T00:12:43Z"), "1677-09-21T00:12:44Z");
+  EXPECT_EQ(back("0001-01-01T00:00:00Z"), "1677-09-21T00:12:44Z");
+}
+
+TEST_F(AuthorityTest, ACertificateThatNeverEndsIsValidNow) {
+  const X509Ptr certificate = parse_certificate(authority_.issue(kNode, kNow).value().certificate);
+  ASSERT_EQ(ASN1_TIME_set_string_X509(X509_getm_notAfter(certificate.get()), "99991231235959Z"), 1);
+  EXPECT_GT(read_certificate(*certificate)->valid_until, kNow + kAuthorityLifetime);
+}
+
 TEST_F(AuthorityTest, SerialNumbersAreRandom) {
   const auto serial = [&] {
     const X509Ptr certificate = parse_certificate(authority_.issue(kNode, kNow).value().certificate);

@@ -5,7 +5,8 @@
 #include <openssl/pem.h>
 #include <openssl/x509v3.h>
 
-#include <ctime>
+#include <algorithm>
+#include <chrono>
 
 #include <troupe/core/check.hpp>
 
@@ -67,12 +68,19 @@ KeyPtr make_key() {
   return key;
 }
 
+WallTime to_wall_time(std::tm fields) {
+  using std::chrono::seconds;
+  constexpr auto kFirst = std::chrono::ceil<seconds>(WallTime::min().time_since_epoch());
+  constexpr auto kLast = std::chrono::floor<seconds>(WallTime::max().time_since_epoch());
+  return WallTime(std::clamp(seconds(timegm(&fields)), kFirst, kLast));
+}
+
 Validity validity_of(const X509& certificate) {
   const auto time = [](const ASN1_TIME* asn1) {
     std::tm fields{};
     // A date that is none gives the epoch, which is long over: not valid.
     if (ASN1_TIME_to_tm(asn1, &fields) != 1) fields = std::tm{.tm_mday = 1, .tm_year = 70};
-    return std::chrono::system_clock::from_time_t(timegm(&fields));
+    return to_wall_time(fields);
   };
   return {time(X509_get0_notBefore(&certificate)), time(X509_get0_notAfter(&certificate))};
 }

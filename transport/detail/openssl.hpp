@@ -4,6 +4,7 @@
 #include <openssl/evp.h>
 #include <openssl/x509.h>
 
+#include <ctime>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -43,6 +44,10 @@ std::string to_pem(X509_REQ* request);
 
 /// A new P-256 key.
 KeyPtr make_key();
+
+/// The moment that these fields of UTC name; one that WallTime's nanoseconds cannot hold (before 1678, after 2262)
+/// becomes the first or the last that they can: "99991231235959Z" is how certificates say that they never end.
+WallTime to_wall_time(std::tm fields);
 
 struct Validity {
   WallTime from;
