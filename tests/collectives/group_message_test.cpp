@@ -50,7 +50,8 @@ TEST(GroupMessage, DimensionsBelowZeroAreRefused) {
 
 TEST(GroupMessage, WeightsThatNoMeanCanHaveAreRefused) {
   const auto good = write_head(sample(), 1, kValues);
-  for (const double weight : {-1.0, std::numeric_limits<double>::infinity(), std::numeric_limits<double>::quiet_NaN()}) {
+  for (const double weight :
+       {-1.0, std::numeric_limits<double>::infinity(), std::numeric_limits<double>::quiet_NaN()}) {
     EXPECT_FALSE(read_head(with(good, 0, weight)).has_value()) << weight;
   }
 }

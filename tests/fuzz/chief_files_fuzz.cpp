@@ -87,7 +87,8 @@ std::vector<std::string> seeds() {
                       .joined = {{"actors-9", 3}}})
       .value();
   commit_cut(scratch_folder(), 7, {"chief", "replay"}).value();
-  InstanceStatus status{.instance = "learner-0", .idle_s = 1.5, .waits_for = "batches", .why = "limiter", .version = 12};
+  InstanceStatus status{
+      .instance = "learner-0", .idle_s = 1.5, .waits_for = "batches", .why = "limiter", .version = 12};
   status.ports = {{"batches", true, 1, 20, 4000, 0.5}};
   const std::string journal = file_text(path);
   const std::size_t content = journal.find("{", 1);

@@ -52,8 +52,9 @@ void variables(Input input, const std::vector<const char*>& names) {
   place_of(environment);
 }
 
-const std::vector<const char*> kSlurm = {"SLURM_PROCID", "SLURM_NTASKS", "SLURM_JOB_ID", "SLURM_STEP_NODELIST",
-                                         "SLURM_STEP_TASKS_PER_NODE", "SLURMD_NODENAME"};
+const std::vector<const char*> kSlurm = {
+    "SLURM_PROCID",   "SLURM_NTASKS", "SLURM_JOB_ID", "SLURM_STEP_NODELIST", "SLURM_STEP_TASKS_PER_NODE",
+    "SLURMD_NODENAME"};
 const std::vector<const char*> kKubernetes = {"TROUPE_NODES", "HOSTNAME", "JOB_COMPLETION_INDEX", "TROUPE_SERVICE",
                                               "TROUPE_PORT"};
 
@@ -94,8 +95,9 @@ std::vector<std::string> seeds() {
   std::vector<std::string> all;
   all.push_back(std::string(1, '\0') + to_toml(place(options(), "run-1").value()));
   all.push_back("\1hosts = [\"gpu-1\", \"alice@cpu-2\"]\nport = 7600\n");
-  all.push_back("\1[[hosts]]\nssh = \"a@b\"\naddress = \"10.0.0.1\"\nnodes = { learner = 1, replay = 2 }\n[[hosts]]\n"
-                "address = \"h2\"\ntroupe = \"/opt/troupe\"\n");
+  all.push_back(
+      "\1[[hosts]]\nssh = \"a@b\"\naddress = \"10.0.0.1\"\nnodes = { learner = 1, replay = 2 }\n[[hosts]]\n"
+      "address = \"h2\"\ntroupe = \"/opt/troupe\"\n");
   all.push_back(R"({"cluster": {"worker": ["w0:1", "w1:1"], "ps": ["p0:1"], "chief": ["[::1]:5"], )"
                 R"("evaluator": ["e:1"]}, "task": {"type": "worker", "index": "1"}, "rpc_layer": "grpc"})");
   all.back().insert(0, "\2");
@@ -107,8 +109,11 @@ std::vector<std::string> seeds() {
   all.push_back(list("\3", {"1", "5", "4711", "n[01-02,7]", "2(x2),1", "n01"}));
   all.push_back(list("\4", {"4", "cartpole-3.svc", "3", "cartpole", "7600"}));
   all.push_back("\5n[01-03,7]-[1,2],gpu-a");
-  all.push_back("\6" "2(x3),1");
-  NodeStart start{.program = "1.0", .node = "actors-0", .cluster = "run = \"r\"", .config = "seed = 1", .credentials = {}};
+  all.push_back(
+      "\6"
+      "2(x3),1");
+  NodeStart start{
+      .program = "1.0", .node = "actors-0", .cluster = "run = \"r\"", .config = "seed = 1", .credentials = {}};
   all.push_back("\7" + to_text(start));
   return all;
 }

@@ -90,8 +90,8 @@ std::string sample_example() {
   const auto feature = [](std::string_view name, const std::string& value) {
     return varint_field(1, varint_field(1, name) + varint_field(2, value));
   };
-  return varint_field(1, feature("image/encoded", varint_field(1, varint_field(1, "jpeg"))) +
-                             feature("image/class/label", label));
+  return varint_field(
+      1, feature("image/encoded", varint_field(1, varint_field(1, "jpeg"))) + feature("image/class/label", label));
 }
 
 }  // namespace
@@ -117,12 +117,8 @@ void one_input(Bytes input) {
 std::vector<std::string> seeds() {
   const std::string records = tf_record(sample_example()) + tf_record("");
   const std::string header("\0\0\x08\3\0\0\0\2\0\0\0\1\0\0\0\2abcd", 20);
-  return {std::string(1, '\0') + records,
-          "\1" + records,
-          "\2" + sample_example(),
-          "\3" + gzip(bytes_of(header)),
-          "\4" + header,
-          "\5" + part("\4") + "\1\1"};
+  return {std::string(1, '\0') + records, "\1" + records, "\2" + sample_example(),
+          "\3" + gzip(bytes_of(header)),  "\4" + header,  "\5" + part("\4") + "\1\1"};
 }
 
 }  // namespace troupe::fuzz

@@ -37,7 +37,8 @@ void control(Input input) {
   const ReceivedFrame frame{input.choose(4) == 0 ? FrameKind::kData : FrameKind::kControl, input.rest()};
   const auto any = [](const auto& value) { return encode(value); };
   check_same(decode_hello(frame), any, frame.payload);
-  check_same(decode_ack(frame), [](std::uint64_t delivered) { return encode_ack(delivered); }, frame.payload);
+  check_same(
+      decode_ack(frame), [](std::uint64_t delivered) { return encode_ack(delivered); }, frame.payload);
   const auto resume = decode_resume(frame);
   check_same(resume, any, frame.payload);
   if (!resume.ok()) TROUPE_CHECK(resume.error().message.size() <= 4 * kMaxRefusal, "a long refusal");

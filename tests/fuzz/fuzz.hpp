@@ -1,8 +1,9 @@
 #pragma once
-// What the fuzz targets of this folder share. A target is one file, NAME_fuzz.cpp, with two functions: one_input() reads
-// one input as the program would and demands (TROUPE_CHECK) what must hold of everything that parses; seeds() are inputs
-// to begin with, made by our own writers. fuzz.cpp has libFuzzer's entry points, tools/fuzz.sh builds and runs the
-// targets with bounds on memory and time, so that a length that is only claimed and a loop over it are findings too.
+// What the fuzz targets of this folder share. A target is one file, NAME_fuzz.cpp, with two functions: one_input()
+// reads one input as the program would and demands (TROUPE_CHECK) what must hold of everything that parses; seeds() are
+// inputs to begin with, made by our own writers. fuzz.cpp has libFuzzer's entry points, tools/fuzz.sh builds and runs
+// the targets with bounds on memory and time, so that a length that is only claimed and a loop over it are findings
+// too.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -46,8 +47,8 @@ void store(std::span<std::byte> bytes, std::size_t at, const T& value) {
   if (at + sizeof(T) <= bytes.size()) std::memcpy(bytes.data() + at, &value, sizeof(T));
 }
 
-/// An input taken apart from the front: the first bytes choose what is done with the rest. Zeros and nothing once it has
-/// run out.
+/// An input taken apart from the front: the first bytes choose what is done with the rest. Zeros and nothing once it
+/// has run out.
 class Input {
  public:
   explicit Input(Bytes bytes) : rest_(bytes) {}

@@ -126,7 +126,9 @@ std::vector<std::string> seeds() {
   add(message_of({.kind = MessageKind::kValues, .epoch = 3, .index = 2, .step = 1}, std::as_bytes(std::span(values))));
   // Two ranks, an all-reduce of three values: what the other says, or that it has failed.
   const std::vector<std::vector<std::byte>> other = {write_head(plain, 1, values)};
-  const auto from_other = [](const std::vector<std::byte>& bytes) { return std::string(1, '\0') + part(to_string(bytes)); };
+  const auto from_other = [](const std::vector<std::byte>& bytes) {
+    return std::string(1, '\0') + part(to_string(bytes));
+  };
   const std::string choices("\1\0\0\0\1\3\0", 7);
   all.push_back(choices + from_other(message_of({.kind = MessageKind::kHeads, .epoch = 1}, write_block(other))));
   all.push_back(choices + from_other(message_of({.kind = MessageKind::kFailed, .epoch = 1},

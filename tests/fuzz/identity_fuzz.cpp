@@ -31,8 +31,9 @@ void texts(Bytes input) {
 
 std::string base64(Bytes bytes) {
   std::string out(bytes.size() / 3 * 4 + 8, '\0');
-  const int size = EVP_EncodeBlock(reinterpret_cast<unsigned char*>(out.data()),
-                                   reinterpret_cast<const unsigned char*>(bytes.data()), static_cast<int>(bytes.size()));
+  const int size =
+      EVP_EncodeBlock(reinterpret_cast<unsigned char*>(out.data()),
+                      reinterpret_cast<const unsigned char*>(bytes.data()), static_cast<int>(bytes.size()));
   out.resize(static_cast<std::size_t>(size));
   for (std::size_t at = 64; at < out.size(); at += 65) out.insert(at, 1, '\n');
   return out;

@@ -31,7 +31,8 @@ std::string jpeg(int quality, bool progressive, int components, int width, int h
   jpeg_start_compress(&info, TRUE);
   std::vector<unsigned char> row(static_cast<std::size_t>(width * components));
   for (int y = 0; y < height; ++y) {
-    for (std::size_t x = 0; x < row.size(); ++x) row[x] = static_cast<unsigned char>(x * 5 + static_cast<std::size_t>(y) * 9);
+    for (std::size_t x = 0; x < row.size(); ++x)
+      row[x] = static_cast<unsigned char>(x * 5 + static_cast<std::size_t>(y) * 9);
     JSAMPROW line = row.data();
     jpeg_write_scanlines(&info, &line, 1);
   }
@@ -62,7 +63,8 @@ void one_input(Bytes input) {
   const bool grey = choice.choose(2) == 1;
   // Of the image: where the part begins and ends, in 256ths, and how many pixels show it.
   const auto top = choice.take<std::uint8_t>(), left = choice.take<std::uint8_t>();
-  const auto height = choice.take<std::uint8_t>(), width = choice.take<std::uint8_t>(), side = choice.take<std::uint8_t>();
+  const auto height = choice.take<std::uint8_t>(), width = choice.take<std::uint8_t>(),
+             side = choice.take<std::uint8_t>();
   std::int64_t seen_height = 0, seen_width = 0;
   const auto choose = [&](std::int64_t full_height, std::int64_t full_width) {
     seen_height = full_height;
@@ -71,7 +73,8 @@ void one_input(Bytes input) {
     Excerpt excerpt;
     excerpt.region.top = of(full_height, top);
     excerpt.region.left = of(full_width, left);
-    excerpt.region.height = std::max(1e-3, (static_cast<double>(full_height) - excerpt.region.top) * (height + 1) / 256);
+    excerpt.region.height =
+        std::max(1e-3, (static_cast<double>(full_height) - excerpt.region.top) * (height + 1) / 256);
     excerpt.region.width = std::max(1e-3, (static_cast<double>(full_width) - excerpt.region.left) * (width + 1) / 256);
     excerpt.height = excerpt.width = side + 1;
     return excerpt;

@@ -141,10 +141,12 @@ std::vector<std::string> seeds() {
   hello.resize(static_cast<std::size_t>(std::max<ssize_t>(0, ::recv(sockets.fds[1], hello.data(), hello.size(), 0))));
   ::close(sockets.fds[1]);
   const auto frame = [](FrameKind kind, std::uint32_t sequence, std::string payload) {
-    return to_string(encode_header({kind, static_cast<std::uint32_t>(payload.size()), sequence}, kLimits).value()) + payload;
+    return to_string(encode_header({kind, static_cast<std::uint32_t>(payload.size()), sequence}, kLimits).value()) +
+           payload;
   };
   const std::string welcome = frame(FrameKind::kWelcome, 0, std::string("\1\0\1\0", 4));
-  const std::string more = welcome + frame(FrameKind::kControl, 1, "abc") + frame(FrameKind::kData, 2, std::string(40, 'x'));
+  const std::string more =
+      welcome + frame(FrameKind::kControl, 1, "abc") + frame(FrameKind::kData, 2, std::string(40, 'x'));
   return {std::string(1, '\0') + hello, std::string(1, '\0') + "GET / HTTP/1.1\r\n\r\n", "\1" + welcome, "\2" + more,
           "\2" + frame(FrameKind::kRefusal, 0, "TRP-E161 no")};
 }

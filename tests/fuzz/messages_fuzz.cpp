@@ -26,8 +26,9 @@ void round_trip(const Frame& frame, Read read, Make make) {
 Result<Frame> remake(FramePool& pool, const TrajectoryView& view) {
   const bool priorities = !view.priorities().empty();
   const auto signature = std::make_shared<const Signature>(*view.rows().signature);
-  TROUPE_ASSIGN(auto builder, TrajectoryBuilder::make(
-                                  pool, {.signature = signature, .max_rows = view.rows().rows, .priorities = priorities}));
+  TROUPE_ASSIGN(
+      auto builder,
+      TrajectoryBuilder::make(pool, {.signature = signature, .max_rows = view.rows().rows, .priorities = priorities}));
   for (std::size_t c = 0; c < signature->size(); ++c) {
     std::ranges::copy(view.rows().columns[c], builder.rows().columns[c].begin());
   }

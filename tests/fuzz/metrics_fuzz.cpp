@@ -96,7 +96,8 @@ std::vector<std::string> seeds() {
   actors::InstanceReport report{.role = "learner", .index = 2, .content = {}};
   report.content.counters = {{"steps", 12}};
   report.content.gauges = {{"version", 40}};
-  return {std::string(1, '\0') + "wall_s,env_steps,learner_steps,a/b,\"x,\"\"y\"\"\"\n0.5,10,2,0.25,\n1e300,11,3,nan,-inf\n0.",
+  return {std::string(1, '\0') +
+              "wall_s,env_steps,learner_steps,a/b,\"x,\"\"y\"\"\"\n0.5,10,2,0.25,\n1e300,11,3,nan,-inf\n0.",
           "\1" + to_string(actors::make_instance_report(pool, report)->bytes()),
           "\2" + std::string(12, '\1') + std::string(8, '\2') + part("a,\"b\"\n") + std::string(8, '\3') + part("c"),
           "\3one line\r\nand\x1b[31m \xc3\xa9 \xff\n"};

@@ -68,7 +68,8 @@ void journal(Input input) {
     const SegmentId id{static_cast<std::uint64_t>(which / 16 % 4), static_cast<std::uint64_t>(which % 16)};
     const bool claim = which >= 128;
     std::vector<std::byte> bytes(given.begin(), given.end());
-    if (repair && claim) store(bytes, 24, std::uint64_t{crc32c(Bytes(bytes).first(std::min<std::size_t>(24, bytes.size())))});
+    if (repair && claim)
+      store(bytes, 24, std::uint64_t{crc32c(Bytes(bytes).first(std::min<std::size_t>(24, bytes.size())))});
     if (repair && !claim) {
       const std::string good = repaired(given);
       bytes.assign(bytes_of(good).begin(), bytes_of(good).end());
@@ -120,7 +121,8 @@ std::string journal_seed() {
   for (const auto& column : batch.mutable_view().columns) std::ranges::fill(column, std::byte{0});
   const std::vector<double> priorities = {1, 2, 3};
   for (std::uint64_t i = 0; i < 2; ++i) {
-    journal->append({.producer = ProducerSequence{0, 1, i}, .samples = 2, .rows = batch.view(), .priorities = priorities})
+    journal
+        ->append({.producer = ProducerSequence{0, 1, i}, .samples = 2, .rows = batch.view(), .priorities = priorities})
         .value();
     journal->advance(std::chrono::seconds(i + 1));
   }

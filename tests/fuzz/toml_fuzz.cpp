@@ -52,9 +52,10 @@ void one_input(Bytes input) {
 }
 
 std::vector<std::string> seeds() {
-  return {part("learner.kind=bc") + "name = \"a\\u00e9\"\nseed = 0x1F\n[learner]\nrate = 1e-3\nsizes = [1, 2]\n",
-          part("learner.device=cuda:1") + "[learner]\nbetas = [0.5, inf]\ndevice = [\"cpu\"]\n[replicas.gan]\nsteps = 7\n",
-          part("") + "a = { b = [ { c.d = '''x\n''' } ] } # comment\nt = 1979-05-27T07:32:00Z\n[[x.y]]\nz=nan\n"};
+  return {
+      part("learner.kind=bc") + "name = \"a\\u00e9\"\nseed = 0x1F\n[learner]\nrate = 1e-3\nsizes = [1, 2]\n",
+      part("learner.device=cuda:1") + "[learner]\nbetas = [0.5, inf]\ndevice = [\"cpu\"]\n[replicas.gan]\nsteps = 7\n",
+      part("") + "a = { b = [ { c.d = '''x\n''' } ] } # comment\nt = 1979-05-27T07:32:00Z\n[[x.y]]\nz=nan\n"};
 }
 
 }  // namespace troupe::fuzz
