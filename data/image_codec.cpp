@@ -76,7 +76,7 @@ Status detail::check_size(std::string_view format, std::uint64_t height, std::ui
 Status detail::check_held(std::string_view format, std::uint64_t height, std::uint64_t width, std::uint64_t least,
                           std::size_t bytes) {
   if (bytes >= least) return {};
-  return corrupt(
+  return corrupt_image(
       fmt::format("{} of {} x {} pixels in {} bytes, expected at least {}", format, height, width, bytes, least));
 }
 

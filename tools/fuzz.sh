@@ -61,11 +61,11 @@ for target in "${targets[@]}"; do
   "$build/bin/${target}_fuzz" "${limits[@]}" -max_total_time="$mode" -print_final_stats=1 -reload=0 \
     -artifact_prefix="$build/findings/$target-" "$corpus" "$root/tests/fuzz/corpus/$target" >"$log" 2>&1 || status=$?
   executions=$(sed -n 's/^stat::number_of_executed_units: *//p' "$log")
-  edges=$(grep -o 'cov: [0-9]*' "$log" | tail -1 | cut -d' ' -f2)
+  edges=$(sed -n 's/.* cov: \([0-9]*\) .*/\1/p' "$log" | tail -1)
   result=ok
   if ((status != 0)); then
     found=1
-    result="FOUND $(grep -oE '(ERROR|SUMMARY): .*' "$log" | tail -1 | cut -c1-150) (log: $log)"
+    result="FOUND $(sed -nE 's/.*(check failed: |ERROR: |runtime error: )/\1/p' "$log" | head -1 | cut -c1-150) (log: $log)"
   fi
   printf '%-16s %10s executions %6s edges %5s inputs  %s\n' "$target" "${executions:-?}" "${edges:-?}" \
     "$(find "$corpus" -type f | wc -l)" "$result"

@@ -113,9 +113,10 @@ Result<std::vector<std::string>> expand_host_list(const std::string& text) {
         }
         names = std::move(longer);
       } else {
-        if (longest(names) == kHostNameBytesMax) return too_long(text, at);
-        for (std::string& name : names) name += text[at];
-        ++at;
+        const std::size_t end = std::min(text.find_first_of("[,", at), text.size());
+        if (longest(names) + (end - at) > kHostNameBytesMax) return too_long(text, at);
+        for (std::string& name : names) name.append(text, at, end - at);
+        at = end;
       }
     }
     for (std::string& name : names) {

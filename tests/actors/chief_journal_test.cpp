@@ -92,7 +92,7 @@ TEST_F(ChiefJournalTest, NumbersAndNestingThatNoJournalHasAreRefused) {
   }
   EXPECT_TRUE(refused("\"chief\": 3", "\"chief\": 4294967299")) << "3 modulo 2^32";
   // Such a version was quoted, and the checksum of such a journal taken, by recursion.
-  const std::string deep = std::string(1'000'000, '[') + std::string(1'000'000, ']');
+  const std::string deep = std::string(200'000, '[') + std::string(200'000, ']');
   EXPECT_TRUE(refused("\"version\": 1", "\"version\": " + deep));
   EXPECT_TRUE(refused("\"term\": 12", "\"term\": " + deep));
 }
