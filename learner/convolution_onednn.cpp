@@ -4,6 +4,7 @@
 
 #include <array>
 
+#include <troupe/core/round_up.hpp>
 #include <troupe/learner/convolution_backends.hpp>
 #include <troupe/learner/detail/onednn.hpp>
 
@@ -12,8 +13,6 @@ namespace {
 
 using dnnl::memory;
 using Tag = memory::format_tag;
-
-std::size_t aligned(std::size_t bytes) { return (bytes + 63) / 64 * 64; }
 
 /// The library's descriptions of a shape's operands and of its three passes.
 struct Descriptions {
@@ -140,7 +139,7 @@ class OneDnnConvolution final : public ConvPlan {
                                                                 {DNNL_ARG_DIFF_DST, d.out},
                                                                 {DNNL_ARG_DIFF_WEIGHTS, made},
                                                                 {DNNL_ARG_SCRATCHPAD, desc.scratchpad_desc()}});
-        scratch_ = aligned(desc.scratchpad_desc().get_size());
+        scratch_ = round_up(desc.scratchpad_desc().get_size(), 64);
         unpacks_ = made != d.plain;
         if (unpacks_) unpack_ = reorder(made, d.plain);
         workspace_bytes_ = scratch_ + (unpacks_ ? made.get_size() : 0);

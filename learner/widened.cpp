@@ -4,6 +4,7 @@
 #include <utility>
 
 #include <troupe/core/log.hpp>
+#include <troupe/core/round_up.hpp>
 #include <troupe/learner/kernels/kernel_table.hpp>
 
 namespace troupe::learner {
@@ -19,8 +20,7 @@ void say_once() {
 }
 
 /// Pieces of a workspace one after another.
-std::size_t aligned(std::size_t bytes) { return (bytes + 63) / 64 * 64; }
-std::size_t floats(std::int64_t elements) { return aligned(static_cast<std::size_t>(elements) * sizeof(float)); }
+std::size_t floats(std::int64_t elements) { return round_up(static_cast<std::size_t>(elements) * sizeof(float), 64); }
 
 const float* widened(const void* from, void* to, std::int64_t elements) {
   kernels_f32().from_bf16(static_cast<const std::uint16_t*>(from), static_cast<float*>(to), 0, elements);
