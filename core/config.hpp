@@ -36,6 +36,9 @@ struct ConfigKey {
   double max = std::numeric_limits<double>::infinity();   ///< inclusive
   std::vector<std::string> choices = {};                  ///< for strings: if not empty, the only ones allowed
   bool required = false;                                  ///< no default: a file without this key is an error
+  /// Whether what is made with one value can go on with another. kWhetherZero: with another one that is 0 too, or not.
+  enum class Fixed { kNo, kValue, kWhetherZero };
+  Fixed fixed = Fixed::kNo;
 };
 
 /// All keys, in the order in which they are printed. Keys without a dot come first, keys of a section stand together.
@@ -61,10 +64,15 @@ class Config {
     return get<std::vector<std::string>>(path);
   }
 
+  const ConfigValue& value(std::string_view path) const { return entry(path).value; }
+  /// The keys that this configuration has, those of all its sections among them.
+  const ConfigSchema& schema() const { return schema_; }
   /// What the file was called: the place of what is missing.
   const std::string& file() const { return file_; }
   /// The NAMEs of the sections [section.NAME], in the order of the names.
   const std::vector<std::string>& names(std::string_view section) const;
+  /// Whether the schema has this key.
+  bool has(std::string_view path) const { return entries_.contains(path); }
   /// Where the value was set: "run.toml:14", "--set learner.batch_size=64" or "default"; for checks across keys.
   const std::string& where(std::string_view path) const;
   /// The resolved configuration as a TOML file with each key's doc, unit and allowed values as comments. Loading it

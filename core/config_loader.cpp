@@ -19,6 +19,8 @@ namespace {
 
 constexpr std::size_t kListItemsMax = 64;
 constexpr std::size_t kStringBytesMax = 256;
+/// Mistakes that are listed; of more, only how many there are.
+constexpr std::size_t kMistakesMax = 20;
 
 std::string suggestion(std::string_view got, std::span<const std::string> known, std::string_view quote) {
   const std::vector<std::string> names = nearest(got, known, 1);
@@ -162,8 +164,7 @@ class ConfigLoader {
     for (const ConfigKey& key : config_.schema_) {
       if (key.required) required_.insert(key.path);
     }
-    std::stable_sort(file_mistakes_.begin(), file_mistakes_.end(),
-                     [](const auto& a, const auto& b) { return a.first < b.first; });
+    std::ranges::stable_sort(file_mistakes_, {}, &Mistake::line);
   }
 
   void read_override(const std::string& text) {
@@ -186,13 +187,27 @@ class ConfigLoader {
   Result<Config> finish() {
     std::vector<std::string> mistakes;
     if (!unreadable_.empty()) mistakes.push_back(unreadable_);
-    for (const auto& [line, what] : file_mistakes_) mistakes.push_back(fmt::format("{}:{}: {}", name_, line, what));
+    std::size_t more = 0;
+    for (const Mistake& mistake : file_mistakes_) {
+      if (mistakes.size() == kMistakesMax) {
+        more = file_mistakes_.size() - static_cast<std::size_t>(&mistake - file_mistakes_.data());
+        break;
+      }
+      mistakes.push_back(
+          fmt::format("{}:{}: {}", name_, mistake.line, mistake.unknown ? unknown(*mistake.unknown) : mistake.what));
+    }
+    if (more > 0) mistakes.push_back(fmt::format("{}: ... and {} more mistake{}", name_, more, more == 1 ? "" : "s"));
     for (const std::string& path : required_) {
       if (config_.entries_.count(path) == 0 && seen_.count(path) == 0) {
         mistakes.push_back(fmt::format("{}: missing key {}: {}", name_, path, keys_.find(path)->second->doc));
       }
     }
-    mistakes.insert(mistakes.end(), override_mistakes_.begin(), override_mistakes_.end());
+    const std::size_t listed = std::min(override_mistakes_.size(), kMistakesMax);
+    mistakes.insert(mistakes.end(), override_mistakes_.begin(),
+                    override_mistakes_.begin() + static_cast<std::ptrdiff_t>(listed));
+    if (listed < override_mistakes_.size()) {
+      mistakes.push_back(fmt::format("--set: ... and {} more mistakes", override_mistakes_.size() - listed));
+    }
     if (!mistakes.empty()) return Error{Code::kInvalidArgument, fmt::format("{}", fmt::join(mistakes, "\n"))};
     for (const ConfigKey& key : config_.schema_) {
       config_.entries_.try_emplace(key.path, Config::Entry{key.default_value, "default"});
@@ -272,7 +287,13 @@ class ConfigLoader {
     return fmt::format("unknown key {}{}", printable(path), suggestion(path, known, ""));
   }
 
-  void fail(std::size_t line, std::string what) { file_mistakes_.emplace_back(line, std::move(what)); }
+  struct Mistake {
+    std::size_t line;
+    std::string what;
+    std::optional<std::string> unknown =
+        {};  ///< a key: what to say of it takes a search, which only those that are listed are worth
+  };
+  void fail(std::size_t line, std::string what) { file_mistakes_.push_back({line, std::move(what), {}}); }
 
   void read_table(const TomlValue& table, const std::string& prefix) {
     for (const auto& [name, line, node] : std::get<TomlValue::Table>(table.value)) {
@@ -290,7 +311,7 @@ class ConfigLoader {
       } else if (members != nullptr && !members->empty()) {
         read_table(node, path + ".");  // every key in it is unknown and gets its own suggestion
       } else {
-        fail(line, unknown(path));
+        file_mistakes_.push_back({line, "", path});
       }
     }
   }
@@ -330,8 +351,8 @@ class ConfigLoader {
   std::set<std::string> required_;  ///< checked only when the file could be parsed
   std::set<std::string> seen_;      ///< present in the file, though perhaps with a bad value
   std::string name_;
-  std::string unreadable_;                                          ///< why the file's keys could not be looked at
-  std::vector<std::pair<std::size_t, std::string>> file_mistakes_;  ///< line, what
+  std::string unreadable_;  ///< why the file's keys could not be looked at
+  std::vector<Mistake> file_mistakes_;
   std::vector<std::string> override_mistakes_;
 };
 

@@ -4,8 +4,13 @@
 #include <spdlog/sinks/stdout_color_sinks.h>
 #include <spdlog/spdlog.h>
 
+#include <troupe/core/text.hpp>
+
 namespace troupe::log {
 namespace {
+
+/// Names in a message may hold anything, and a line must stay one.
+constexpr std::size_t kLogLineBytesMax = 16 << 10;
 
 spdlog::logger& logger() {
   // The one object with static lifetime: log lines come from every thread until the very end of the process.
@@ -48,6 +53,8 @@ void also_to_file(std::string_view path) {
   }
 }
 
-void write(Level level, std::string_view message) { logger().log(to_spdlog(level), message); }
+void write(Level level, std::string_view message) {
+  logger().log(to_spdlog(level), printable(message, kLogLineBytesMax));
+}
 
 }  // namespace troupe::log

@@ -2,8 +2,18 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
+#include <span>
+
+#include <troupe/core/sha256.hpp>
+
 namespace troupe {
 namespace {
+
+constexpr std::size_t kNameHashDigits = 12;
+
+bool is_letter_or_digit(char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9'); }
+bool is_in_safe_name(char c) { return is_letter_or_digit(c) || c == '.' || c == '_' || c == '-'; }
 
 /// Bytes of the well-formed UTF-8 character at the start of `text` (Unicode 15, table 3-7), or 0.
 std::size_t utf8_length(std::string_view text) {
@@ -55,6 +65,42 @@ std::string printable(std::string_view text, std::size_t bytes_max) {
     text.remove_prefix(character.size());
   }
   return out;
+}
+
+std::string safe_name(std::string_view text) {
+  if (!text.empty() && text.size() <= kSafeNameBytesMax && is_letter_or_digit(text.front()) &&
+      std::ranges::all_of(text, is_in_safe_name)) {
+    return std::string(text);
+  }
+  std::string name;
+  for (const char c : text) {
+    const char lower = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+    if (is_letter_or_digit(lower)) {
+      name += lower;
+    } else if (!name.empty() && name.back() != '-') {
+      name += is_in_safe_name(lower) ? lower : '-';
+    }
+    if (name.size() + 1 + kNameHashDigits == kSafeNameBytesMax) break;
+  }
+  if (!name.empty() && name.back() != '-') name += '-';
+  return name + sha256_hex(std::as_bytes(std::span(text))).substr(0, kNameHashDigits);
+}
+
+std::vector<std::string_view> lines(std::string_view text) {
+  std::vector<std::string_view> all;
+  while (!text.empty()) {
+    const std::size_t length = std::min(text.find('\n'), text.size());
+    all.push_back(text.substr(0, length));
+    text.remove_prefix(std::min(length + 1, text.size()));
+  }
+  return all;
+}
+
+std::string_view shortened(std::string_view text, std::size_t bytes_max) {
+  if (text.size() <= bytes_max) return text;
+  std::size_t end = bytes_max;
+  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) --end;
+  return text.substr(0, end == 0 ? bytes_max : end);  // all of it within characters: no UTF-8
 }
 
 }  // namespace troupe

@@ -121,6 +121,48 @@ Status check_levels(std::string_view text, std::string_view name) {
   return {};
 }
 
+std::string_view trimmed(std::string_view text) {
+  constexpr std::string_view kBlanks = " \t\r";
+  const std::size_t first = text.find_first_not_of(kBlanks);
+  if (first == std::string_view::npos) return {};
+  return text.substr(first, text.find_last_not_of(kBlanks) - first + 1);
+}
+
+/// The key that a line defines, as it is written: [key], [[key]] or key = value.
+std::string_view key_of(std::string_view line) {
+  line = trimmed(line);
+  const bool table = line.starts_with('[');
+  while (table && line.starts_with('[')) line.remove_prefix(1);
+  char quote = 0;
+  std::size_t end = 0;
+  for (; end < line.size(); ++end) {
+    const char c = line[end];
+    if (quote != 0) {
+      if (c == '\\' && quote == '"') ++end;
+      if (c == quote) quote = 0;
+    } else if (c == '"' || c == '\'') {
+      quote = c;
+    } else if (c == (table ? ']' : '=')) {
+      break;
+    }
+  }
+  return trimmed(line.substr(0, std::min(end, line.size())));
+}
+
+/// What toml++ says, but that of a key which comes twice it quotes the bytes in its buffer, which are not the key where
+/// that is quoted: then as the line has it.
+std::string description_of(const toml::parse_error& error, std::string_view text) {
+  const std::string description(error.description());
+  const std::size_t about = description.find("cannot redefine existing ");
+  const std::size_t begin = about == std::string::npos ? about : description.find('\'', about);
+  const std::size_t end = description.rfind('\'');
+  if (begin == std::string::npos || end == begin) return description;
+  const std::vector<std::string_view> all = lines(text);
+  const std::size_t line = error.source().begin.line;
+  if (line == 0 || line > all.size()) return description;
+  return fmt::format("{}'{}'{}", description.substr(0, begin), key_of(all[line - 1]), description.substr(end + 1));
+}
+
 }  // namespace
 
 const TomlMember* TomlValue::find(std::string_view name) const {
@@ -145,7 +187,7 @@ Result<TomlValue> parse_toml(std::string_view text, std::string_view name) {
   } catch (const toml::parse_error& error) {
     // toml++ quotes the offending text, which may hold anything.
     return Error{Code::kInvalidArgument, fmt::format("{}:{}: syntax error: {}", shown, error.source().begin.line,
-                                                     printable(error.description()))};
+                                                     printable(description_of(error, text)))};
   }
 }
 

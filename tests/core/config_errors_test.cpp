@@ -1,6 +1,7 @@
 // A table of bad configurations with the exact message of each: what a user sees is part of the interface.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -310,6 +311,44 @@ TEST(ConfigErrors, InSectionsOfAPatternAreFoundAsElsewhere) {
   std::string many;
   for (std::size_t i = 0; i <= kConfigSectionsMax; ++i) many += "[groups.a" + std::to_string(i) + "]\nmodel = 'mlp'\n";
   EXPECT_EQ(pattern_message(many), "f:19: [groups.a9]: more than 32 sections of this kind");
+}
+
+TEST(ConfigErrors, ListsTheFirstMistakesAndCountsTheOthers) {
+  const auto many = [](std::size_t count) {
+    std::string text = "seed = -1\n";
+    for (std::size_t i = 1; i < count; ++i) text += "unheard_of_" + std::to_string(i) + " = 1\n";
+    return message_of(text);
+  };
+  const auto lines_of = [](const std::string& message) { return std::ranges::count(message, '\n') + 1; };
+  EXPECT_EQ(lines_of(many(20)), 20);
+  EXPECT_EQ(many(20).find("more"), std::string::npos);
+  EXPECT_EQ(lines_of(many(21)), 21);
+  EXPECT_TRUE(many(21).ends_with("\nf: ... and 1 more mistake")) << many(21);
+  const std::string most = many(90'000);  // within the bytes of a file, and within a second
+  EXPECT_EQ(lines_of(most), 21);
+  EXPECT_TRUE(most.starts_with("f:1: seed: out of range: got -1, expected >= 0\nf:2: unknown key unheard_of_1\n"));
+  EXPECT_TRUE(most.ends_with("\nf: ... and 89980 more mistakes"));
+  EXPECT_EQ(lines_of(message_of("", std::vector<std::string>(100, "what=1"))), 21);
+}
+
+TEST(ConfigErrors, ShowNoControlCharactersOfKeys) {
+  for (const std::string text : {"\"a\\u001b[31m\" = 1\n", "[\"a\\u001b[31m\"]\nx = 1\n",
+                                 "\"a\\u001b[31m\" = 1\n\"a\\u001b[31m\" = 2\n", "\"\\u001b\".\"\\u0007\" = 1\n"}) {
+    const std::string message = message_of(text);
+    EXPECT_EQ(std::ranges::count_if(message, [](char c) { return static_cast<unsigned char>(c) < 0x20 && c != '\n'; }),
+              0)
+        << message;
+  }
+}
+
+TEST(ConfigErrors, NameAKeyThatComesTwiceAsItIsWritten) {
+  EXPECT_EQ(message_of("\"a b\" = 1\n\"a b\" = 2\n"),
+            "f:2: syntax error: Error while parsing key-value pair: cannot redefine existing integer '\"a b\"'");
+  EXPECT_EQ(
+      message_of("'learner'.rate = 1\n\"learner\".rate = 2\n"),
+      "f:2: syntax error: Error while parsing key-value pair: cannot redefine existing integer '\"learner\".rate'");
+  EXPECT_EQ(message_of("[\"a b\"]\n[\"a b\"]\n"),
+            "f:2: syntax error: Error while parsing table header: cannot redefine existing table '\"a b\"'");
 }
 
 }  // namespace
