@@ -13,6 +13,8 @@
 #include <troupe/actors/parameter_store.hpp>
 #include <troupe/actors/replay_actor.hpp>
 #include <troupe/core/rng.hpp>
+#include <troupe/replay/shards.hpp>
+#include <troupe/replay/table_checks.hpp>
 
 namespace troupe::actors {
 namespace {
@@ -41,6 +43,10 @@ Result<replay::TableOptions> table_options(const TrainOptions& options, const en
   table.sampler = {*sampler, replay.priority_exponent};
   const double buffer = static_cast<double>(replay.min_items) * replay.tolerance * replay.samples_per_insert;
   TROUPE_ASSIGN(table.limiter, replay::sample_to_insert_ratio(replay.samples_per_insert, replay.min_items, buffer));
+  for (std::int64_t shard = 0; shard < replay.shards; ++shard) {
+    const auto room = replay::detail::check_options(replay::shard_options(table, shard, replay.shards));
+    if (!room.ok()) return Error{room.error().code, "replay.max_bytes: " + room.error().message};
+  }
   return table;
 }
 
@@ -111,8 +117,9 @@ Result<Topology> d4pg_topology(const TrainOptions& options, const envs::EnvSpec&
   const learner::d4pg::Options d4pg = d4pg_options(options, env);
   TROUPE_TRY(learner::d4pg::validate(d4pg));
   if (options.max_env_steps > 0 && options.max_env_steps < options.actors.count) {
-    return Error{Code::kInvalidArgument, fmt::format("max_env_steps is {}, expected at least one for each of {} actors",
-                                                     options.max_env_steps, options.actors.count)};
+    return Error{Code::kInvalidArgument,
+                 fmt::format("max_env_steps: got {}, expected at least one for each of {} env actors",
+                             options.max_env_steps, options.actors.count)};
   }
   auto make_policy = [d4pg](std::int64_t rows, learner::Device device = {}) {
     return learner::d4pg::make_policy(d4pg, {.rows = rows, .compile = {.device = device}});

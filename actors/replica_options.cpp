@@ -55,7 +55,7 @@ Status check(const ReplicaGroupOptions& o) {
   demand(o.compute == "fp32" || o.compute == "bf16" || o.compute == "tf32",
          fmt::format("compute: unknown \"{}\", expected fp32, tf32 or bf16", o.compute));
   if (const auto devices = learner::parse_devices(o.device); !devices.ok()) {
-    mistakes.push_back(devices.error().message);
+    mistakes.push_back("device: " + devices.error().message);
   } else {
     const bool gpu = std::ranges::any_of(*devices, [](learner::Device device) { return device != learner::Device{}; });
     demand(!gpu || (!o.deterministic && o.devices == 1),

@@ -153,7 +153,7 @@ class Training {
   /// Runs on the checkpointer's thread; nobody else touches last_ until checkpoint() has returned.
   Status write(std::shared_ptr<const Cut> cut) {
     messages::CheckpointContents contents = to_contents(topology_, *cut, {{kWallCounter, wall_ms()}});
-    contents.run_id = hooks_.checkpoint_dir.parent_path().filename().string();
+    contents.run_id = hooks_.run_id;
     last_ = {};
     contents.learner_step = learner_steps(contents.counters);
     last_.tensors = contents.tensors;

@@ -73,6 +73,8 @@ struct TrainHooks {
   PictureSink* pictures = nullptr;
   /// Where checkpoints go; made if absent.
   std::filesystem::path checkpoint_dir;
+  /// The run's id in its checkpoints: a safe_name() (core/text.hpp).
+  std::string run_id = "run";
   /// Go on from the newest good checkpoint in checkpoint_dir instead of starting afresh.
   bool resume = false;
   /// This process is the chief of a run over nodes; null: it is the whole run. With a place, place->resume decides.

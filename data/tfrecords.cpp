@@ -33,7 +33,8 @@ T little_endian(const std::uint8_t* bytes) {
 std::uint32_t checksum(std::span<const std::uint8_t> bytes) { return masked_crc32c(crc32c(std::as_bytes(bytes))); }
 
 /// The shards of a split, all of them, in order.
-Result<std::vector<fs::path>> shards_of(const fs::path& directory, const std::string& prefix) {
+Result<std::vector<fs::path>> shards_of(const fs::path& directory, Split split) {
+  const std::string prefix = split == Split::kTrain ? "train" : "validation";
   const std::regex pattern(prefix + "-([0-9]{5,6})-of-([0-9]{5,6})");
   std::error_code error;
   fs::directory_iterator entries(directory, error);
@@ -72,11 +73,16 @@ Result<std::vector<fs::path>> shards_of(const fs::path& directory, const std::st
 
 }  // namespace
 
+Status TfRecords::find(const fs::path& directory, Split split) {
+  const auto shards = shards_of(directory, split);
+  return shards.ok() ? Status() : shards.error();
+}
+
 Result<std::shared_ptr<const TfRecords>> TfRecords::open(const fs::path& directory, Split split,
                                                          const TfRecordOptions& options) {
   auto set = std::make_shared<TfRecords>();
   set->options_ = options;
-  TROUPE_ASSIGN(set->shards_, shards_of(directory, split == Split::kTrain ? "train" : "validation"));
+  TROUPE_ASSIGN(set->shards_, shards_of(directory, split));
   for (std::uint32_t shard = 0; shard < set->shards_.size(); ++shard) {
     set->first_.push_back(set->count());
     const Status indexed = set->index(shard);

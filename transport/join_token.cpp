@@ -115,16 +115,21 @@ Result<Entry> read_entry(const std::string& path) {
 
 }  // namespace
 
-Status save_join_token(const JoinToken& token, const std::string& path) {
+Result<std::string> to_text(const JoinToken& token) {
   std::string chief = to_string(token.chief), id = token.id;
   TROUPE_ASSIGN(std::string node, to_uri(token.node));
   Credentials join = token.join;
-  return write_private_file(path, write_fields(kTokenKey, {{"chief", &chief},
-                                                           {"node", &node},
-                                                           {"id", &id},
-                                                           {"authority", &join.authority},
-                                                           {"certificate", &join.certificate},
-                                                           {"key", &join.key}}));
+  return write_fields(kTokenKey, {{"chief", &chief},
+                                  {"node", &node},
+                                  {"id", &id},
+                                  {"authority", &join.authority},
+                                  {"certificate", &join.certificate},
+                                  {"key", &join.key}});
+}
+
+Status save_join_token(const JoinToken& token, const std::string& path) {
+  TROUPE_ASSIGN(const std::string text, to_text(token));
+  return write_private_file(path, text);
 }
 
 Result<JoinToken> load_join_token(const std::string& path, WallTime now) {

@@ -31,6 +31,8 @@ struct JoinToken {
   Credentials join;
 };
 
+/// What load_join_token() reads. It is a secret. Errors: kInvalidArgument (identity).
+Result<std::string> to_text(const JoinToken& token);
 /// Writes a file of mode 0600. Errors: kIo.
 Status save_join_token(const JoinToken& token, const std::string& path);
 
