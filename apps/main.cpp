@@ -2,12 +2,15 @@
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
+#include <sstream>
 #include <string>
 #include <vector>
 
 #include <fmt/core.h>
 
 #include <troupe/apps/commands/commands.hpp>
+#include <troupe/apps/run/say.hpp>
+#include <troupe/apps/version.hpp>
 #include <troupe/core/nearest.hpp>
 #include <troupe/core/text.hpp>
 #include <troupe/learner/instruction_set.hpp>
@@ -25,9 +28,31 @@ Status check_command(const CLI::App& app, const std::string& given) {
                                             near.empty() ? "" : fmt::format(" (did you mean {}?)", near[0]))};
 }
 
+/// An empty value is a variable of a script that was not set, and never what somebody meant.
+void refuse_empty_values(CLI::App& app) {
+  for (CLI::Option* option : app.get_options()) {
+    if (option->get_type_size() == 0) continue;  // a flag
+    option->check([](const std::string& value) { return std::string(value.empty() ? "got an empty value" : ""); });
+  }
+  for (CLI::App* inner : app.get_subcommands({})) refuse_empty_values(*inner);  // commands, and groups of options
+}
+
+/// What the parser has to say: help and version for the standard output, mistakes for the standard error.
+int answer(const CLI::App& app, const CLI::ParseError& error) {
+  std::ostringstream out, complaint;
+  if (app.exit(error, out, complaint) == 0) {
+    say_text(out.str());
+    return kExitOk;
+  }
+  std::string command = "troupe";
+  for (const CLI::App* chosen : app.get_subcommands()) command += " " + chosen->get_name();
+  return fail(Error{Code::kInvalidArgument, fmt::format("{}; see {} --help", error.what(), command)}, kExitUsage);
+}
+
 int run(int argc, char** argv) {
   CLI::App app("Troupe: reinforcement learning on actors.", "troupe");
   app.require_subcommand(1);
+  app.set_version_flag("--version", fmt::format("troupe {}", version()), "Print the release and the commit");
   Command chosen;
   add_train_command(app, &chosen);
   add_status_command(app, &chosen);
@@ -46,6 +71,7 @@ int run(int argc, char** argv) {
   add_config_command(app, &chosen);
   add_doctor_command(app, &chosen);
   add_version_command(app, &chosen);
+  refuse_empty_values(app);
   if (argc > 1) {
     const Status known = check_command(app, argv[1]);
     if (!known.ok()) return fail(known.error(), kExitUsage);
@@ -53,7 +79,7 @@ int run(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? kExitOk : kExitUsage;  // --help comes this way too
+    return answer(app, error);
   }
   const auto& held_down = learner::max_instruction_set();
   return held_down.ok() ? chosen() : fail(held_down.error(), kExitUsage);
@@ -62,4 +88,8 @@ int run(int argc, char** argv) {
 }  // namespace
 }  // namespace troupe::apps
 
-int main(int argc, char** argv) { return troupe::apps::run(argc, argv); }
+int main(int argc, char** argv) {
+  const int code = troupe::apps::run(argc, argv);
+  const troupe::Status said = troupe::apps::finish_standard_output();
+  return said.ok() || code != troupe::apps::kExitOk ? code : troupe::apps::fail(said.error());
+}

@@ -1,7 +1,5 @@
 #include <troupe/apps/cluster/launch_run.hpp>
 
-#include <algorithm>
-#include <cctype>
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
@@ -38,24 +36,13 @@ std::filesystem::path place_of(const std::filesystem::path& program) {
 
 }  // namespace
 
-std::string run_name(const RunDirectory& directory) {
-  std::string name;
-  for (const char c : std::filesystem::absolute(directory.path / "").parent_path().filename().string()) {
-    const char lower = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-    const bool fine =
-        std::isalnum(static_cast<unsigned char>(lower)) != 0 || lower == '.' || lower == '_' || lower == '-';
-    if (name.empty() && (!fine || std::isalnum(static_cast<unsigned char>(lower)) == 0)) continue;
-    name += fine ? lower : '-';
-  }
-  name.resize(std::min(name.size(), transport::kNameBytesMax));
-  return transport::is_name(name) ? name : "run";
-}
-
 Result<int> launch_run(const LaunchRun& run, const Config& config, const actors::TrainOptions& options,
                        const HostsFile& hosts) {
   const RunDirectory& directory = run.directory;
   const std::string security = (directory.path / "security").string();
-  TROUPE_ASSIGN(const transport::Authority authority, open_authority(security, run_name(directory)));
+  // First of all: with it the directory is one of a run, whatever happens next.
+  if (!run.resume) TROUPE_TRY(write_file_atomic(directory.config().string(), config.to_toml()));
+  TROUPE_ASSIGN(const transport::Authority authority, open_authority(security, directory.id()));
   TROUPE_ASSIGN(const HostedCluster hosted, place_on_hosts(options, authority.run(), hosts));
   const ClusterSpec& cluster = hosted.cluster;
   const std::string cluster_text = to_toml(cluster);
@@ -64,7 +51,6 @@ Result<int> launch_run(const LaunchRun& run, const Config& config, const actors:
     TROUPE_TRY(write_file_atomic((directory.path / "chief.address").string(),
                                  transport::to_string(cluster.nodes.front().address) + "\n"));
   }
-  if (!run.resume) TROUPE_TRY(write_file_atomic(directory.config().string(), config.to_toml()));
   std::error_code error;
   const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", error);
   if (error) return Error{Code::kIo, fmt::format("/proc/self/exe: {}", error.message())};
@@ -79,7 +65,8 @@ Result<int> launch_run(const LaunchRun& run, const Config& config, const actors:
     command.tether = command.command;
     command.tether.push_back("tether");
     const std::string where = here ? directory.path.string() : run.remote_directory;
-    command.command.insert(command.command.end(), {"node", "--name", node.name, "--run-dir", where, "--from-launcher"});
+    command.command.insert(command.command.end(),
+                           {"node", "--name", node.name, "--run-dir=" + where, "--from-launcher"});
     command.input = [&, i](int start_number) -> Result<std::string> {
       const NodeSpec& self_node = cluster.nodes[i];
       NodeStart start{.program = run.program,

@@ -17,9 +17,6 @@ struct LaunchRun {
   std::string program;  ///< its version: nodes of another refuse to start
 };
 
-/// The name of the run that is recorded in this directory: its last part, made fit for certificates.
-std::string run_name(const RunDirectory& directory);
-
 /// Writes the configuration, the cluster (cluster.toml) and security/ to the directory and runs the nodes until the run
 /// has ended; returns the chief's exit code. Blocks the calling thread; see launch(). Errors: those of placing the
 /// nodes, of the authority, of launch(); kIo.

@@ -89,14 +89,16 @@ class Launcher {
     chief_ = nodes_.front().get();
   }
 
-  int run() {
+  Result<int> run() {
     for (const auto& node : nodes_) start(*node);
     while (!killed_by_ && !(result_ && std::none_of(nodes_.begin(), nodes_.end(), is_running))) turn();
     for (const auto& node : nodes_) {  // killed_by_ only: the others have ended
       if (node->pid >= 0) kill_and_wait(*node);
     }
     output_.write(std::chrono::seconds(1));
-    return killed_by_ ? 128 + *killed_by_ : *result_;
+    const int code = killed_by_ ? 128 + *killed_by_ : *result_;
+    if (code != kNodeDone || output_.failed() == 0) return code;
+    return Error{Code::kIo, fmt::format("the standard output cannot be written: {}", std::strerror(output_.failed()))};
   }
 
  private:

@@ -5,8 +5,13 @@
 #include <troupe/core/clock.hpp>
 #include <troupe/core/error.hpp>
 #include <troupe/messages/control.hpp>
+#include <troupe/transport/address.hpp>
 
 namespace troupe::apps {
+
+/// Where the run's chief listens, or last did. Errors: kNotFound when the run is not one over nodes; kUnavailable when
+/// its chief has not begun; kCorrupt.
+Result<transport::Address> chief_of(const RunDirectory& run);
 
 /// Asks the chief of the run recorded in `run` (kAskStatus or kEnd) and returns its answer. Errors: kNotFound when the
 /// run is not one over nodes, kUnavailable when no chief answers, kDeadlineExceeded, those of the authority.

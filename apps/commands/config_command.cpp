@@ -8,6 +8,8 @@
 #include <vector>
 
 #include <troupe/apps/commands/commands.hpp>
+#include <troupe/apps/run/check_begin.hpp>
+#include <troupe/apps/run/say.hpp>
 #include <troupe/apps/run/train_schema.hpp>
 #include <troupe/core/config.hpp>
 #include <troupe/envs/environment.hpp>
@@ -19,6 +21,7 @@ struct ConfigArguments {
   std::string file;
   std::vector<std::string> overrides;
   bool explain = false;
+  bool processes = false;
 };
 
 /// Two lines a key: what it is and may be, then what it means.
@@ -27,10 +30,11 @@ void explain(const ConfigSchema& schema) {
     std::string about = fmt::format("{}", type_name(key.default_value));
     if (!key.unit.empty()) about += fmt::format(", {}", key.unit);
     if (const std::string allowed = allowed_values(key); !allowed.empty()) about += fmt::format(", {}", allowed);
+    if (key.fixed != ConfigKey::Fixed::kNo) about += ", the same for all of a run";
     about += key.required ? "; required" : fmt::format("; default {}", to_toml(key.default_value));
     std::string path = key.path;
     if (const std::size_t star = path.find('*'); star != std::string::npos) path.replace(star, 1, "NAME");
-    fmt::print("{}\n    {}\n    {}\n", path, key.doc, about);
+    say("{}\n    {}\n    {}\n", path, key.doc, about);
   }
 }
 
@@ -44,7 +48,9 @@ int run(const ConfigArguments& arguments) {
   if (!config.ok()) return fail_config(config.error());
   const Result<actors::TrainOptions> options = to_train_options(*config);
   if (!options.ok()) return fail_config(options.error());
-  fmt::print("{}", config->to_toml());
+  const RunKind kind = arguments.processes ? RunKind::kProcesses : RunKind::kOneProcess;
+  if (const Status can = check_begin(*config, *options, kind); !can.ok()) return fail_config(can.error());
+  say("{}", config->to_toml());
   return kExitOk;
 }
 
@@ -60,6 +66,7 @@ void add_config_command(CLI::App& app, Command* chosen) {
   command->add_option("--set", arguments->overrides, "Override a key of the file")
       ->type_name("KEY=VALUE")
       ->allow_extra_args(false);
+  command->add_flag("--processes", arguments->processes, "As `troupe train --processes` would take it");
   command->callback([arguments, chosen] { *chosen = [arguments] { return run(*arguments); }; });
 }
 

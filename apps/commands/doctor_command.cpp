@@ -10,6 +10,7 @@
 #include <vector>
 
 #include <troupe/apps/commands/commands.hpp>
+#include <troupe/apps/run/say.hpp>
 #include <troupe/collectives/nccl.hpp>
 #include <troupe/gpu/cuda_plugin.hpp>
 #include <troupe/learner/device.hpp>
@@ -26,7 +27,27 @@ using gpu::CudaDevice;
 using gpu::CudaPlugin;
 using gpu::CudnnPlugin;
 
-void line(std::string_view name, std::string_view what) { fmt::print("{:10} {}\n", name, what); }
+constexpr std::size_t kColumns = 100, kIndent = 11;
+
+/// Broken between words, the further lines below the first.
+void line(std::string_view name, std::string_view what) {
+  std::string text = fmt::format("{:<{}}", name, kIndent);
+  std::size_t column = kIndent;
+  while (!what.empty()) {
+    const std::size_t length = std::min(what.find(' '), what.size());
+    if (column > kIndent && column + 1 + length > kColumns) {
+      text += fmt::format("\n{:{}}", "", kIndent);
+      column = kIndent;
+    } else if (column > kIndent) {
+      text += ' ';
+      ++column;
+    }
+    text += what.substr(0, length);
+    column += length;
+    what.remove_prefix(std::min(length + 1, what.size()));
+  }
+  say("{}\n", text);
+}
 
 void show_device(const CudaPlugin& plugin, const CudaDevice& device) {
   const Status usable = plugin.check_code_for(device);

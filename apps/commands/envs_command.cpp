@@ -9,21 +9,25 @@
 #include <vector>
 
 #include <troupe/apps/commands/commands.hpp>
+#include <troupe/apps/run/say.hpp>
 #include <troupe/envs/environment.hpp>
 
 namespace troupe::apps {
 namespace {
 
+std::string numbers(std::int64_t count) { return fmt::format("{} number{}", count, count == 1 ? "" : "s"); }
+
 void print_text(const std::vector<envs::EnvSpec>& specs) {
   for (const envs::EnvSpec& spec : specs) {
     std::vector<std::string> observation;
     for (const TensorSpec& tensor : spec.observation) {
-      observation.push_back(fmt::format("{} {}", tensor.name, tensor.shape.to_string()));
+      const bool one = tensor.shape.rank() == 0;
+      observation.push_back(one ? tensor.name : fmt::format("{} {}", tensor.name, tensor.shape.to_string()));
     }
-    fmt::print("{}\n  observation  {} numbers: {}\n", spec.name, spec.observation_size(), fmt::join(observation, ", "));
-    fmt::print("  action       {} numbers, from [{}] to [{}]\n", spec.action_size(), fmt::join(spec.action_low, ", "),
-               fmt::join(spec.action_high, ", "));
-    fmt::print("  episode      {} steps of {:g} s\n", spec.episode_steps, spec.control_dt);
+    say("{}\n  observation  {}: {}\n", spec.name, numbers(spec.observation_size()), fmt::join(observation, ", "));
+    say("  action       {}, from [{}] to [{}]\n", numbers(spec.action_size()), fmt::join(spec.action_low, ", "),
+        fmt::join(spec.action_high, ", "));
+    say("  episode      {} steps of {:g} s\n", spec.episode_steps, spec.control_dt);
   }
 }
 
@@ -41,7 +45,7 @@ void print_json(const std::vector<envs::EnvSpec>& specs) {
                     spec.name, fmt::join(observation, ", "), fmt::join(spec.action_low, ", "),
                     fmt::join(spec.action_high, ", "), spec.episode_steps, spec.control_dt));
   }
-  fmt::print("[\n{}\n]\n", fmt::join(entries, ",\n"));
+  say("[\n{}\n]\n", fmt::join(entries, ",\n"));
 }
 
 int run(bool json) {

@@ -12,6 +12,8 @@
 #include <troupe/actors/d4pg_topology.hpp>
 #include <troupe/actors/evaluate_part.hpp>
 #include <troupe/apps/commands/commands.hpp>
+#include <troupe/apps/commands/run_arguments.hpp>
+#include <troupe/apps/run/say.hpp>
 #include <troupe/apps/run/trained_run.hpp>
 
 namespace troupe::apps {
@@ -30,11 +32,11 @@ void print(const actors::TrainedPart& part, const std::vector<Scalar>& scalars, 
   if (json) {
     nlohmann::ordered_json object = {{"part", part.name}, {"model", part.model}, {"step", part.step}};
     for (const Scalar& scalar : scalars) object["evaluation"][scalar.name] = scalar.value;
-    fmt::print("{}\n", object.dump());
+    say("{}\n", object.dump());
     return;
   }
-  fmt::print("{} ({}) at step {}\n", part.name, part.model, part.step);
-  for (const Scalar& scalar : scalars) fmt::print("  {:<22} {:.6g}\n", scalar.name, scalar.value);
+  say("{} ({}) at step {}\n", part.name, part.model, part.step);
+  for (const Scalar& scalar : scalars) say("  {:<22} {:.6g}\n", scalar.name, scalar.value);
 }
 
 Status evaluate(const EvalArguments& arguments) {
@@ -65,7 +67,7 @@ void add_eval_command(CLI::App& app, Command* chosen) {
       ->type_name("NAME");
   command->add_option("--episodes", a.episodes, "Of D4PG; by default the run's evaluator.episodes")
       ->check(CLI::Range(std::int64_t{1}, kEpisodesMax));
-  command->add_option("--seed", a.seed, "Of D4PG's start states; by default the run's");
+  command->add_option("--seed", a.seed, "Of D4PG's start states; by default the run's")->check(check_seed);
   command->add_flag("--json", a.json, "For programs");
   command->callback([arguments, chosen] { *chosen = [arguments] { return exit_code(evaluate(*arguments)); }; });
 }

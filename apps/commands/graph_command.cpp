@@ -4,20 +4,30 @@
 #include <fmt/core.h>
 #include <sys/wait.h>
 
+#include <array>
+#include <climits>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include <troupe/actors/run_topology.hpp>
 #include <troupe/actors/topology_dot.hpp>
 #include <troupe/apps/commands/commands.hpp>
 #include <troupe/apps/commands/run_arguments.hpp>
+#include <troupe/apps/run/output.hpp>
+#include <troupe/apps/run/say.hpp>
 #include <troupe/core/atomic_file.hpp>
+#include <troupe/core/text.hpp>
 
 namespace troupe::apps {
 namespace {
+
+constexpr std::array<std::string_view, 4> kGraphFormats = {"svg", "png", "pdf", "dot"};
+/// Room for ".svg" and for what stands behind the name while the file is written.
+constexpr std::size_t kNameBytes = NAME_MAX - 32;
 
 struct GraphArguments {
   RunArguments run;
@@ -32,13 +42,13 @@ class NoMetrics final : public MetricSink {
 };
 
 /// Runs `dot` on the text; it reads it from a file beside the picture, so no name of the user's reaches a shell.
-Result<std::string> draw(const std::string& dot) {
+Result<std::string> draw(const std::string& dot, const std::string& format) {
   std::string folder = (std::filesystem::temp_directory_path() / "troupe-graph-XXXXXX").string();
   if (mkdtemp(folder.data()) == nullptr) return Error{Code::kIo, folder + ": cannot make a temporary folder"};
-  const std::string text = folder + "/topology.dot", picture = folder + "/topology.svg";
+  const std::string text = folder + "/topology.dot", picture = folder + "/picture";
   Status drawn = write_file_atomic(text, dot);
   if (drawn.ok()) {
-    const int state = std::system(fmt::format("dot -Tsvg -o {} {}", picture, text).c_str());
+    const int state = std::system(fmt::format("dot -T{} -o {} {}", format, picture, text).c_str());
     if (!WIFEXITED(state) || WEXITSTATUS(state) == 127) {
       drawn = Error{Code::kNotFound, "dot is not there: install Debian's graphviz, or take the text with -o FILE.dot"};
     } else if (WEXITSTATUS(state) != 0) {
@@ -52,27 +62,28 @@ Result<std::string> draw(const std::string& dot) {
   return std::string(reinterpret_cast<const char*>(bytes->data()), bytes->size());
 }
 
-Result<std::string> graph(const actors::TrainOptions& options, bool as_text) {
+Result<std::string> graph(const actors::TrainOptions& options, const std::string& format) {
   NoMetrics sink;
   TROUPE_ASSIGN(const envs::EnvSpec environment, actors::run_environment(options));
   TROUPE_ASSIGN(const actors::Topology topology, actors::run_topology(options, environment, {sink}, 0));
   TROUPE_TRY(actors::check(topology));
   const std::string dot = actors::to_dot(topology);
-  return as_text ? dot : draw(dot);
+  return format == "dot" ? dot : draw(dot, format);
 }
 
 int run(const GraphArguments& arguments) {
   const Result<LoadedRun> loaded = load_run(arguments.run);
   if (!loaded.ok()) return fail_config(loaded.error());
-  const std::string output = arguments.output.empty() ? loaded->options.name + ".svg" : arguments.output;
-  const Result<std::string> drawn = graph(loaded->options, output == "-" || output.ends_with(".dot"));
+  const std::string name =
+      arguments.output.empty() ? std::string(shortened(loaded->options.name, kNameBytes)) + ".svg" : arguments.output;
+  const Result<Output> output = Output::at(name, {.inputs = {arguments.run.config}});
+  if (!output.ok()) return fail(output.error());
+  const Result<std::string> format = output->format(kGraphFormats, "dot");
+  if (!format.ok()) return fail(format.error());
+  const Result<std::string> drawn = graph(loaded->options, *format);
   if (!drawn.ok()) return fail_run(drawn.error());
-  if (output == "-") {
-    fmt::print("{}", *drawn);
-    return kExitOk;
-  }
-  if (const Status written = write_file_atomic(output, *drawn); !written.ok()) return fail(written.error());
-  fmt::print("{}\n", output);
+  if (const Status written = output->write(*drawn); !written.ok()) return fail(written.error());
+  if (!output->is_stream()) say("{}\n", output->shown());
   return kExitOk;
 }
 
@@ -84,7 +95,9 @@ void add_graph_command(CLI::App& app, Command* chosen) {
   command->add_option("config", arguments->run.config, "Configuration file, see apps/configs")
       ->required()
       ->type_name("CONFIG");
-  command->add_option("-o,--output", arguments->output, "FILE.svg, FILE.dot, or - for DOT; by default NAME.svg")
+  command
+      ->add_option("-o,--output", arguments->output,
+                   "FILE.svg, .png, .pdf or .dot; - for DOT on the standard output; by default NAME.svg")
       ->type_name("FILE");
   command->add_option("--set", arguments->run.overrides, "Override a key of the configuration; may be repeated")
       ->type_name("KEY=VALUE")

@@ -109,7 +109,10 @@ Result<LoadedRun> load(const NodeArguments& arguments) {
 /// Only what the arguments say, so that it is known before anything is touched.
 Result<OwnPlace> planned_place(const NodeArguments& arguments, const LoadedRun& loaded) {
   const RunDirectory directory{arguments.run.run_dir.empty() ? arguments.run.resume : arguments.run.run_dir};
-  if (arguments.cluster.empty()) return own_place(process_environment(), loaded.options, run_name(directory));
+  if (directory.path.empty()) {
+    return Error{Code::kInvalidArgument, "--run-dir: missing, expected the run directory that all nodes share"};
+  }
+  if (arguments.cluster.empty()) return own_place(process_environment(), loaded.options, directory.id());
   TROUPE_ASSIGN(ClusterSpec cluster, load_cluster(arguments.cluster, loaded.options));
   if (cluster.find(arguments.name) == nullptr) {
     return Error{Code::kInvalidArgument,
@@ -123,9 +126,8 @@ Result<Node> planned(const NodeArguments& arguments, LoadedRun loaded) {
   Node node{.config = std::move(loaded.config), .options = std::move(loaded.options)};
   node.resume = !arguments.run.resume.empty();
   node.directory = {node.resume ? arguments.run.resume : arguments.run.run_dir};
-  if (node.directory.path.empty()) {
-    return Error{Code::kInvalidArgument, "--run-dir: expected the run directory that all nodes share"};
-  }
+  TROUPE_TRY(check_resume(arguments.run, node.config));
+  TROUPE_TRY(check_begin(node.config, node.options, RunKind::kHosts));
   const NodeSpec& self = *own.cluster.find(own.node);
   node.place = place_in(own.cluster, self, node.directory);
   node.cluster = to_toml(own.cluster);

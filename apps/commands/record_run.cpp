@@ -17,6 +17,7 @@
 #include <troupe/apps/run/learning_curve.hpp>
 #include <troupe/apps/run/progress.hpp>
 #include <troupe/apps/run/samples.hpp>
+#include <troupe/apps/run/say.hpp>
 #include <troupe/apps/run/stop_request.hpp>
 #include <troupe/apps/run/summary.hpp>
 #include <troupe/apps/run/tensorboard.hpp>
@@ -86,12 +87,13 @@ Status record_run(const RunDirectory& run, const Config& config, const actors::T
   if (!how.quiet) sinks.push_back(&progress);
   FanOut metrics(std::move(sinks));
 
-  if (!how.quiet) fmt::print("{} {} in {}\n", how.resume ? "resuming" : "training on", what, run.path.string());
+  if (!how.quiet) say("{} {} in {}\n", how.resume ? "resuming" : "training on", what, run.shown());
   const StopRequest stop;
   const Result<actors::TrainSummary> trained = actors::train(options, {.stop = &stop.flag(),
                                                                        .metrics = &metrics,
                                                                        .pictures = &samples,
                                                                        .checkpoint_dir = run.checkpoints(),
+                                                                       .run_id = run.id(),
                                                                        .resume = how.resume,
                                                                        .place = how.place});
   progress.finish();
@@ -108,8 +110,8 @@ Status record_run(const RunDirectory& run, const Config& config, const actors::T
                               .evaluations = curve.evaluations()};
   TROUPE_TRY(write_file_atomic(run.summary().string(), summary_json(summary)));
   if (!how.quiet) {
-    fmt::print("{}", summary_table(summary));
-    fmt::print("  {:<14} {}\n", "recorded in", run.path.string());
+    say("{}", summary_table(summary));
+    say("  {:<14} {}\n", "recorded in", run.shown());
   }
   return {};
 }

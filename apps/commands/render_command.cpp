@@ -10,9 +10,11 @@
 #include <troupe/actors/d4pg_topology.hpp>
 #include <troupe/actors/trained_part.hpp>
 #include <troupe/apps/commands/commands.hpp>
+#include <troupe/apps/commands/run_arguments.hpp>
 #include <troupe/apps/pictures/film.hpp>
 #include <troupe/apps/pictures/gif_writer.hpp>
 #include <troupe/apps/pictures/png_writer.hpp>
+#include <troupe/apps/run/say.hpp>
 #include <troupe/apps/run/trained_run.hpp>
 #include <troupe/envs/environment.hpp>
 #include <troupe/learner/d4pg/learner.hpp>
@@ -55,8 +57,8 @@ Status render(const RenderArguments& arguments) {
   const std::filesystem::path film_path = run.directory.render() / "episode.gif";
   TROUPE_TRY(write_png(strip_path, strip(film.frames, kStripFrames)));
   TROUPE_TRY(write_gif(film_path, film.frames, film.frame_s));
-  fmt::print("return {:.1f} in {} steps of {} with the policy of learner step {}\n{}\n{}\n", film.total_return,
-             film.steps, run.options.env, run.part.step, strip_path.string(), film_path.string());
+  say("return {:.1f} in {} steps of {} with the policy of learner step {}\n{}\n{}\n", film.total_return, film.steps,
+      run.options.env, run.part.step, strip_path.string(), film_path.string());
   return {};
 }
 
@@ -66,7 +68,7 @@ void add_render_command(CLI::App& app, Command* chosen) {
   CLI::App* command = app.add_subcommand("render", "Film an episode of a run's newest checkpoint");
   const auto arguments = std::make_shared<RenderArguments>();
   command->add_option("run", arguments->run, "Directory of the run")->required()->type_name("RUN");
-  command->add_option("--seed", arguments->seed, "Start state")->capture_default_str();
+  command->add_option("--seed", arguments->seed, "Start state")->check(check_seed)->capture_default_str();
   command->add_option("--width", arguments->width, "Pixels")->check(CLI::Range(16, 1920))->capture_default_str();
   command->add_option("--height", arguments->height, "Pixels")->check(CLI::Range(16, 1080))->capture_default_str();
   command->callback([arguments, chosen] { *chosen = [arguments] { return exit_code(render(*arguments)); }; });

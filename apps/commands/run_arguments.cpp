@@ -2,10 +2,17 @@
 
 #include <CLI/CLI.hpp>
 
+#include <fmt/core.h>
+
+#include <charconv>
 #include <chrono>
+#include <cstdint>
 #include <filesystem>
+#include <limits>
+#include <utility>
 
 #include <troupe/apps/run/train_schema.hpp>
+#include <troupe/core/text.hpp>
 #include <troupe/envs/environment.hpp>
 
 namespace troupe::apps {
@@ -41,9 +48,41 @@ Result<LoadedRun> load_run(const RunArguments& arguments) {
   return LoadedRun{std::move(config), std::move(options)};
 }
 
-Result<RunDirectory> directory_of(const RunArguments& arguments, const actors::TrainOptions& options) {
-  if (!arguments.resume.empty()) return open_run_directory(arguments.resume);
+Status check_old_run(const RunArguments& arguments) {
+  if (arguments.resume.empty()) return {};
+  const auto run = open_run_directory(arguments.resume);
+  return run.ok() ? Status() : run.error();
+}
+
+Status check_resume(const RunArguments& arguments, const Config& config) {
+  if (arguments.resume.empty()) return {};
+  TROUPE_ASSIGN(const RunDirectory run, open_run_directory(arguments.resume));
+  TROUPE_ASSIGN(const Config recorded, load_config(run.config(), {}, train_schema(envs::environment_names())));
+  return check_same_run(config, recorded, run.shown());
+}
+
+Result<LoadedRun> load_to_begin(const RunArguments& arguments, RunKind kind) {
+  TROUPE_ASSIGN(LoadedRun loaded, load_run(arguments));
+  TROUPE_TRY(check_resume(arguments, loaded.config));
+  TROUPE_TRY(check_begin(loaded.config, loaded.options, kind));
+  return loaded;
+}
+
+Result<ClaimedRun> claim_directory(const RunArguments& arguments, const actors::TrainOptions& options) {
+  if (!arguments.resume.empty()) {
+    TROUPE_ASSIGN(RunDirectory old, open_run_directory(arguments.resume));
+    return ClaimedRun(std::move(old));
+  }
   return make_run_directory(arguments.run_dir, options.name, static_cast<long long>(unix_s()));
+}
+
+std::string check_seed(const std::string& text) {
+  std::int64_t seed = -1;
+  const char* const end = text.data() + text.size();
+  const auto parsed = std::from_chars(text.data(), end, seed);
+  if (parsed.ec == std::errc() && parsed.ptr == end && seed >= 0) return "";
+  return fmt::format("got {}, expected a whole number from 0 to {}", printable(text),
+                     std::numeric_limits<std::int64_t>::max());
 }
 
 double unix_s() { return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count(); }

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include <troupe/actors/train_options.hpp>
+#include <troupe/apps/run/check_begin.hpp>
 #include <troupe/apps/run/run_directory.hpp>
 #include <troupe/core/config.hpp>
 #include <troupe/core/error.hpp>
@@ -37,9 +38,18 @@ struct LoadedRun {
 
 /// Errors: the configuration's mistakes, one a line, for fail_config().
 Result<LoadedRun> load_run(const RunArguments& arguments);
+/// The same for a run that is to begin, or to go on: also what check_begin.hpp says. Nothing is written.
+Result<LoadedRun> load_to_begin(const RunArguments& arguments, RunKind kind);
+/// That arguments.resume, if it was given, is the directory of a run. Errors: those of open_run_directory().
+Status check_old_run(const RunArguments& arguments);
+/// That the run in arguments.resume, if it was given, can go on with this configuration.
+Status check_resume(const RunArguments& arguments, const Config& config);
 
 /// The directory of the run to resume, or one for a new run.
-Result<RunDirectory> directory_of(const RunArguments& arguments, const actors::TrainOptions& options);
+Result<ClaimedRun> claim_directory(const RunArguments& arguments, const actors::TrainOptions& options);
+
+/// For CLI::Option::check(): what is wrong with a seed of a command, or nothing. It has the range of the key.
+std::string check_seed(const std::string& text);
 
 /// Seconds since 1970.
 double unix_s();

@@ -4,18 +4,20 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
-#include <filesystem>
 #include <map>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <troupe/apps/commands/commands.hpp>
+#include <troupe/apps/commands/run_arguments.hpp>
 #include <troupe/apps/pictures/image.hpp>
 #include <troupe/apps/pictures/png_writer.hpp>
+#include <troupe/apps/run/say.hpp>
 #include <troupe/apps/run/trained_run.hpp>
-#include <troupe/core/atomic_file.hpp>
 #include <troupe/core/rng.hpp>
 #include <troupe/learner/export/examples.hpp>
 #include <troupe/learner/sngan/judge.hpp>
@@ -69,16 +71,18 @@ std::int64_t columns(const Drawn& drawn, std::int64_t count) {
 
 Status sample(const SampleArguments& arguments) {
   TROUPE_ASSIGN(const TrainedRun run, open_trained_run(arguments.run, arguments.what, kModel));
+  TROUPE_ASSIGN(const Output output, output_of(run, arguments.output, "png"));
+  TROUPE_TRY(output.format(std::array<std::string_view, 1>{"png"}, "png"));
   TROUPE_ASSIGN(const Drawn drawn, draw(run, arguments));
   const std::int64_t wide = columns(drawn, arguments.count);
   const Image image = to_image(learner::sngan::picture_grid(drawn.images, drawn.image, wide));
   TROUPE_ASSIGN(const std::vector<std::byte> bytes, png_bytes(image));
-  TROUPE_ASSIGN(const std::filesystem::path path, output_file(run, arguments.output, "png"));
-  TROUPE_TRY(write_file_atomic(path.string(), bytes));
-  fmt::print("{} image{} of {} ({}) at step {}, seed {}, {} in a row", arguments.count, arguments.count == 1 ? "" : "s",
-             run.part.name, run.part.model, run.part.step, arguments.seed, wide);
-  if (drawn.classes > 0) fmt::print(", of classes 0 to {} in turn", drawn.classes - 1);
-  fmt::print("\n{}\n", path.string());
+  TROUPE_TRY(output.write(bytes));
+  std::string about =
+      fmt::format("{} image{} of {} ({}) at step {}, seed {}, {} in a row", arguments.count,
+                  arguments.count == 1 ? "" : "s", run.part.name, run.part.model, run.part.step, arguments.seed, wide);
+  if (drawn.classes > 0) about += fmt::format(", of classes 0 to {} in turn", drawn.classes - 1);
+  say_text(fmt::format("{}\n{}\n", about, output.shown()), output.messages());
   return {};
 }
 
@@ -94,9 +98,10 @@ void add_sample_command(CLI::App& app, Command* chosen) {
   command->add_option("-n,--count", a.count, "Images, in one picture")
       ->check(CLI::Range(std::int64_t{1}, kImagesMax))
       ->capture_default_str();
-  command->add_option("-o,--output", a.output, "PNG; by default RUN/export/NAME.png")->type_name("FILE");
+  command->add_option("-o,--output", a.output, "FILE.png, or - for the standard output; by default RUN/export/NAME.png")
+      ->type_name("FILE");
   command->add_option("--what", a.what, "Replica group, where several train a generator")->type_name("NAME");
-  command->add_option("--seed", a.seed, "Of the noise")->capture_default_str();
+  command->add_option("--seed", a.seed, "Of the noise")->check(check_seed)->capture_default_str();
   command->callback([arguments, chosen] { *chosen = [arguments] { return exit_code(sample(*arguments)); }; });
 }
 

@@ -13,7 +13,10 @@
 
 #include <troupe/apps/cluster/operator.hpp>
 #include <troupe/apps/commands/commands.hpp>
+#include <troupe/apps/run/run_directory.hpp>
+#include <troupe/apps/run/say.hpp>
 #include <troupe/core/clock.hpp>
+#include <troupe/core/text.hpp>
 
 namespace troupe::apps {
 namespace {
@@ -26,64 +29,88 @@ constexpr Duration kAskTimeout = std::chrono::seconds(5);
 void print_group(const Json& group) {
   const auto members = group["members"].get<std::vector<std::string>>();
   const std::string epoch = group["epoch"];
-  fmt::print("\ngroup {}: {}, {} of {} members", group["name"].get<std::string>(),
-             epoch.empty() ? "no epoch yet" : "epoch " + epoch, members.size(), group["seats"].get<std::int64_t>());
-  if (!members.empty()) fmt::print(": {}", fmt::join(members, ", "));
+  say("\ngroup {}: {}, {} of {} members", group["name"].get<std::string>(),
+      epoch.empty() ? "no epoch yet" : "epoch " + epoch, members.size(), group["seats"].get<std::int64_t>());
+  if (!members.empty()) say(": {}", fmt::join(members, ", "));
   const char* separator = "; missing: ";
   for (const Json& missing : group["missing"]) {
-    fmt::print("{}{} ({})", std::exchange(separator, ", "), missing["name"].get<std::string>(),
-               missing["state"].get<std::string>());
+    say("{}{} ({})", std::exchange(separator, ", "), missing["name"].get<std::string>(),
+        missing["state"].get<std::string>());
   }
-  fmt::print("\n");
-  if (const std::string hang = group["hang"]; !hang.empty()) fmt::print("  {}\n", hang);
-  if (const std::string broke = group["broke"]; !broke.empty()) fmt::print("  last failure: {}\n", broke);
+  say("\n");
+  if (const std::string hang = group["hang"]; !hang.empty()) say("  {}\n", hang);
+  if (const std::string broke = group["broke"]; !broke.empty()) say("  last failure: {}\n", broke);
 }
 
 /// The table for people; every column is in the JSON too.
 void print(const Json& status) {
-  fmt::print("run {}, term {}, {:.0f} s, last checkpoint {}\n\n", status["run"].get<std::string>(),
-             status["term"].get<std::uint64_t>(), status["seconds"].get<double>(),
-             status["last_cut"].get<std::uint64_t>());
-  fmt::print("{:<16}{:<10}{:>5}  {:<24}{:>9}\n", "node", "state", "inc", "address", "silent s");
+  say("run {}, term {}, {:.0f} s, last checkpoint {}\n\n", status["run"].get<std::string>(),
+      status["term"].get<std::uint64_t>(), status["seconds"].get<double>(), status["last_cut"].get<std::uint64_t>());
+  say("{:<16}{:<10}{:>5}  {:<24}{:>9}\n", "node", "state", "inc", "address", "silent s");
   for (const Json& node : status["nodes"]) {
-    fmt::print("{:<16}{:<10}{:>5}  {:<24}{:>9.2f}\n", node["name"].get<std::string>(), node["state"].get<std::string>(),
-               node["incarnation"].get<int>(), node["address"].get<std::string>(), node["silent_s"].get<double>());
+    say("{:<16}{:<10}{:>5}  {:<24}{:>9.2f}\n", node["name"].get<std::string>(), node["state"].get<std::string>(),
+        node["incarnation"].get<int>(), node["address"].get<std::string>(), node["silent_s"].get<double>());
   }
-  fmt::print("\n{:<16}{:<16}{:<22}{:>5}{:>10}{:>12}{:>11}\n", "instance", "node", "state", "inc", "restarts", "version",
-             "staleness");
+  say("\n{:<16}{:<16}{:<22}{:>5}{:>10}{:>12}{:>11}\n", "instance", "node", "state", "inc", "restarts", "version",
+      "staleness");
   for (const Json& instance : status["instances"]) {
     const std::string name = instance["name"];
     const bool versioned = status["versions"].contains(name);
-    fmt::print("{:<16}{:<16}{:<22}{:>5}{:>10}{:>12}{:>11}\n", name, instance["node"].get<std::string>(),
-               instance["state"].get<std::string>(), instance["incarnation"].get<int>(),
-               instance["restarts"].get<int>(),
-               versioned ? std::to_string(status["versions"][name].get<std::int64_t>()) : "",
-               versioned ? std::to_string(status["staleness"][name].get<std::int64_t>()) : "");
+    say("{:<16}{:<16}{:<22}{:>5}{:>10}{:>12}{:>11}\n", name, instance["node"].get<std::string>(),
+        instance["state"].get<std::string>(), instance["incarnation"].get<int>(), instance["restarts"].get<int>(),
+        versioned ? std::to_string(status["versions"][name].get<std::int64_t>()) : "",
+        versioned ? std::to_string(status["staleness"][name].get<std::int64_t>()) : "");
   }
   for (const Json& group : status["groups"]) print_group(group);
-  fmt::print("\n{:<32}{:<5}{:>8}{:>12}{:>12}{:>12}\n", "channel end", "", "depth", "frames/s", "MB/s", "waited s");
+  say("\n{:<32}{:<5}{:>8}{:>12}{:>12}{:>12}\n", "channel end", "", "depth", "frames/s", "MB/s", "waited s");
   for (const Json& instance : status["instances"]) {
     if (!instance.contains("ports")) continue;
     for (const Json& port : instance["ports"]) {
-      fmt::print("{:<32}{:<5}{:>8}{:>12.1f}{:>12.2f}{:>12.1f}\n",
-                 instance["name"].get<std::string>() + "." + port["name"].get<std::string>(),
-                 port["direction"].get<std::string>(), port["depth"].get<std::int64_t>(),
-                 port["frames_per_s"].get<double>(), port["bytes_per_s"].get<double>() / 1e6,
-                 port["waited_s"].get<double>());
+      say("{:<32}{:<5}{:>8}{:>12.1f}{:>12.2f}{:>12.1f}\n",
+          instance["name"].get<std::string>() + "." + port["name"].get<std::string>(),
+          port["direction"].get<std::string>(), port["depth"].get<std::int64_t>(), port["frames_per_s"].get<double>(),
+          port["bytes_per_s"].get<double>() / 1e6, port["waited_s"].get<double>());
     }
   }
   if (status["waits"].empty()) return;
-  fmt::print("\n");
-  for (const Json& line : status["waits"]) fmt::print("{}\n", line.get<std::string>());
+  say("\n");
+  for (const Json& line : status["waits"]) say("{}\n", line.get<std::string>());
+}
+
+/// What is true of a run within one process.
+int show_progress(const RunDirectory& run, bool json) {
+  const auto progress = progress_of(run);
+  if (!progress.ok()) return fail(progress.error());
+  if (json) {
+    const Json object = {{"run", run.id()},
+                         {"processes", 1},
+                         {"training", progress->training},
+                         {"ended", progress->ended},
+                         {"seconds", progress->wall_s},
+                         {"env_steps", progress->env_steps},
+                         {"learner_steps", progress->learner_steps},
+                         {"last_checkpoint", progress->checkpoint}};
+    say("{}\n", object.dump());
+    return kExitOk;
+  }
+  say("run {}, in one process, {}: {:.0f} s, {} env steps, {} learner steps, last checkpoint {}\n", run.shown(),
+      progress->training ? "which trains now"
+      : progress->ended  ? "which has ended"
+                         : "which is not there now",
+      progress->wall_s, progress->env_steps, progress->learner_steps,
+      progress->checkpoint.empty() ? "none yet" : progress->checkpoint);
+  return kExitOk;
 }
 
 int show_status(const std::string& run, bool json) {
+  const auto directory = open_run_directory(run);
+  if (directory.ok() && !has_nodes(*directory)) return show_progress(*directory, json);
   messages::Control question;
   question.kind = messages::ControlKind::kAskStatus;
   const auto answer = ask({run}, question, kAskTimeout);
   if (!answer.ok()) return fail(answer.error());
   if (json) {
-    fmt::print("{}\n", answer->text);
+    say("{}\n", answer->text);
     return kExitOk;
   }
   const Json status = Json::parse(answer->text, nullptr, false);
@@ -96,12 +123,22 @@ int show_status(const std::string& run, bool json) {
 }
 
 int stop(const std::string& run) {
+  const auto directory = open_run_directory(run);
+  if (directory.ok() && !has_nodes(*directory)) {
+    const auto progress = progress_of(*directory);
+    if (!progress.ok()) return fail(progress.error());
+    return fail(
+        Error{Code::kUnavailable, fmt::format("{}: a run within one process{}", directory->shown(),
+                                              progress->training ? " has no chief to ask: end it with Ctrl-C, or "
+                                                                   "with SIGTERM to that process"
+                                                                 : ", which is not there now")});
+  }
   messages::Control question;
   question.kind = messages::ControlKind::kEnd;
   question.text = "asked by troupe stop";
   const auto answer = ask({run}, question, kAskTimeout);
   if (!answer.ok()) return fail(answer.error());
-  fmt::print("the run {} makes its checkpoint and ends\n", run);
+  say("the run {} makes its checkpoint and ends\n", printable(run));
   return kExitOk;
 }
 
@@ -112,7 +149,7 @@ void add_status_command(CLI::App& app, Command* chosen) {
       app.add_subcommand("status", "Show the nodes, roles and channels of a run, and who waits for what");
   const auto run = std::make_shared<std::string>();
   const auto json = std::make_shared<bool>(false);
-  command->add_option("run", *run, "Directory of a run over nodes")->required()->type_name("RUN");
+  command->add_option("run", *run, "Directory of the run")->required()->type_name("RUN");
   command->add_flag("--json", *json, "For programs");
   command->callback([run, json, chosen] { *chosen = [run, json] { return show_status(*run, *json); }; });
 }

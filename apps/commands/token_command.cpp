@@ -8,13 +8,17 @@
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include <troupe/actors/d4pg_topology.hpp>
-#include <troupe/actors/node.hpp>
 #include <troupe/apps/cluster/cluster_spec.hpp>
+#include <troupe/apps/cluster/operator.hpp>
 #include <troupe/apps/commands/commands.hpp>
+#include <troupe/apps/run/output.hpp>
 #include <troupe/apps/run/run_directory.hpp>
+#include <troupe/apps/run/say.hpp>
 #include <troupe/core/clock.hpp>
+#include <troupe/core/text.hpp>
 #include <troupe/transport/join_token.hpp>
 
 namespace troupe::apps {
@@ -29,9 +33,14 @@ struct TokenArguments {
 };
 
 struct MadeToken {
-  std::string file;
+  Output file;
   transport::Address chief;
 };
+
+Result<Output> token_file(const TokenArguments& arguments, const std::string& name) {
+  return Output::at(arguments.output.empty() ? name + ".token" : arguments.output,
+                    {.option = "--output", .run = arguments.run, .secret = true});
+}
 
 Result<MadeToken> make_token(const TokenArguments& arguments) {
   if (arguments.role != actors::kActorRole) {
@@ -43,34 +52,36 @@ Result<MadeToken> make_token(const TokenArguments& arguments) {
   const std::filesystem::path run = arguments.run;
   const std::string security = (run / "security").string();
   const auto now = std::chrono::system_clock::now();
-  const auto chief = actors::wait_for_chief(run, Duration::zero());
-  if (!chief.ok()) {
-    return Error{Code::kNotFound,
-                 fmt::format("{} is not the directory of a run over nodes: {}", arguments.run, chief.error().message)};
-  }
+  TROUPE_ASSIGN(const transport::Address chief, chief_of({run}));
   if (std::error_code error; !std::filesystem::exists(run / "chief.json", error)) {
     return Error{Code::kNotFound, fmt::format("{} is not the chief's: make the token on its host, {}, where the run "
                                               "is recorded",
-                                              arguments.run, chief->host)};
+                                              RunDirectory{run}.shown(), chief.host)};
   }
+  if (!arguments.output.empty()) TROUPE_TRY(token_file(arguments, ""));  // before there is a token to lose
   TROUPE_ASSIGN(const auto authority, transport::Authority::load(security, now));
   const SteadyClock clock;
   transport::TokenLedger ledger(security, clock);
-  TROUPE_ASSIGN(const auto token, ledger.issue(authority, {authority.run(), {arguments.role}, arguments.name}, *chief,
+  TROUPE_ASSIGN(const auto token, ledger.issue(authority, {authority.run(), {arguments.role}, arguments.name}, chief,
                                                now, std::chrono::minutes(arguments.minutes)));
-  const std::string file = arguments.output.empty() ? token.node.node + ".token" : arguments.output;
-  TROUPE_TRY(transport::save_join_token(token, file));
-  return MadeToken{file, token.chief};
+  TROUPE_ASSIGN(Output file, token_file(arguments, token.node.node));
+  TROUPE_ASSIGN(const std::string text, transport::to_text(token));
+  TROUPE_TRY(file.write(text));
+  return MadeToken{std::move(file), token.chief};
 }
 
 int run(const TokenArguments& arguments) {
   const auto made = make_token(arguments);
   if (!made.ok()) return fail(made.error());
-  fmt::print("{}: good for one node, once, for {} minutes; there: troupe node config.toml --token {}, with {}\n",
-             made->file, arguments.minutes, made->file, RunDirectory{arguments.run}.config().string());
+  std::string about = fmt::format(
+      "{0}: good for one node, once, for {1} minutes; there: troupe node config.toml --token {2}, with {3}\n",
+      made->file.is_stream() ? "the token" : made->file.shown(), arguments.minutes,
+      made->file.is_stream() ? "FILE" : made->file.shown(), printable(RunDirectory{arguments.run}.config().string()));
   if (made->chief.host.starts_with("127.")) {
-    fmt::print("the chief listens on {}: this token is for a node of this host\n", transport::to_string(made->chief));
+    about += fmt::format("the chief listens on {}: this token is for a node of this host\n",
+                         transport::to_string(made->chief));
   }
+  say_text(about, made->file.messages());
   return kExitOk;
 }
 
@@ -83,7 +94,8 @@ void add_token_command(CLI::App& app, Command* chosen) {
   command->add_option("run", a.run, "Directory of the run, on the chief's host")->required()->type_name("RUN");
   command->add_option("--role", a.role, "What the node will host: actor")->capture_default_str();
   command->add_option("--name", a.name, "Name of the node; by default the role and random digits");
-  command->add_option("--output", a.output, "The file; by default NAME.token")->type_name("FILE");
+  command->add_option("-o,--output", a.output, "The file, or - for the standard output; by default NAME.token")
+      ->type_name("FILE");
   command->add_option("--minutes", a.minutes, "How long it is good")
       ->check(CLI::Range(1, 24 * 60))
       ->capture_default_str();

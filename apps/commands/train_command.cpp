@@ -3,6 +3,8 @@
 
 #include <memory>
 
+#include <fmt/core.h>
+
 #include <troupe/apps/cluster/launch_run.hpp>
 #include <troupe/apps/commands/commands.hpp>
 #include <troupe/apps/commands/record_run.hpp>
@@ -19,20 +21,33 @@ struct TrainArguments {
 };
 
 int run(const TrainArguments& arguments) {
-  const Result<LoadedRun> loaded = load_run(arguments.run);
+  const RunKind kind = arguments.processes ? RunKind::kProcesses : RunKind::kOneProcess;
+  if (const Status there = check_old_run(arguments.run); !there.ok()) return fail(there.error());
+  const Result<LoadedRun> loaded = load_to_begin(arguments.run, kind);
   if (!loaded.ok()) return fail_config(loaded.error());
-  const Result<RunDirectory> directory = directory_of(arguments.run, loaded->options);
-  if (!directory.ok()) return fail(directory.error());
+  Result<ClaimedRun> claimed = claim_directory(arguments.run, loaded->options);
+  if (!claimed.ok()) return fail(claimed.error());
+  const RunDirectory& directory = claimed->run();
   const bool resume = !arguments.run.resume.empty();
+  if (resume && !has_checkpoint(directory)) {
+    return fail(Error{Code::kNotFound, fmt::format("{0}: the run has no checkpoint to go on from; start it again with "
+                                                   "--run-dir {0}",
+                                                   directory.shown())});
+  }
+  const auto keep_if = [&](bool done) {
+    if (done || is_recorded(directory)) claimed->keep();
+  };
   if (arguments.processes) {
     const HostsFile here{.port = 0, .hosts = {Host{}}};
     const Result<int> ended =
-        launch_run({*directory, "", resume, std::string(version())}, loaded->config, loaded->options, here);
+        launch_run({directory, "", resume, std::string(version())}, loaded->config, loaded->options, here);
+    keep_if(ended.ok() && *ended == kExitOk);
     return ended.ok() ? *ended : fail_run(ended.error());
   }
   const Status done =
-      record_run(*directory, loaded->config, loaded->options, {.resume = resume, .quiet = arguments.quiet});
-  return done.ok() ? kExitOk : fail(done.error());
+      record_run(directory, loaded->config, loaded->options, {.resume = resume, .quiet = arguments.quiet});
+  keep_if(done.ok());
+  return exit_code(done);
 }
 
 }  // namespace

@@ -21,15 +21,18 @@ struct UpArguments {
 };
 
 int run(const UpArguments& arguments) {
-  const Result<LoadedRun> loaded = load_run(arguments.run);
+  if (const Status there = check_old_run(arguments.run); !there.ok()) return fail(there.error());
+  const Result<LoadedRun> loaded = load_to_begin(arguments.run, RunKind::kHosts);
   if (!loaded.ok()) return fail_config(loaded.error());
   const Result<HostsFile> hosts = load_hosts(arguments.hosts, loaded->options);
   if (!hosts.ok()) return fail_config(hosts.error());
-  const Result<RunDirectory> directory = directory_of(arguments.run, loaded->options);
-  if (!directory.ok()) return fail(directory.error());
+  Result<ClaimedRun> claimed = claim_directory(arguments.run, loaded->options);
+  if (!claimed.ok()) return fail(claimed.error());
+  const RunDirectory& directory = claimed->run();
   const bool resume = !arguments.run.resume.empty();
-  const Result<int> ended = launch_run({*directory, directory->path.string(), resume, std::string(version())},
+  const Result<int> ended = launch_run({directory, directory.path.string(), resume, std::string(version())},
                                        loaded->config, loaded->options, *hosts);
+  if (ended.ok()) claimed->keep();  // what came of it may be on other hosts
   return ended.ok() ? *ended : fail_run(ended.error());
 }
 

@@ -3,6 +3,8 @@
 
 #include <fmt/core.h>
 
+#include <charconv>
+#include <cmath>
 #include <memory>
 #include <string>
 #include <vector>
@@ -12,6 +14,8 @@
 #include <troupe/actors/shipped_models.hpp>
 #include <troupe/apps/commands/commands.hpp>
 #include <troupe/apps/commands/run_arguments.hpp>
+#include <troupe/apps/run/say.hpp>
+#include <troupe/core/text.hpp>
 #include <troupe/learner/d4pg/replica.hpp>
 #include <troupe/learner/verify.hpp>
 
@@ -65,12 +69,10 @@ bool print(const std::string& name, const std::vector<learner::Equivalence>& all
   for (const learner::Equivalence& equivalence : all) {
     const bool within = equivalence.largest() <= tolerance;
     good = good && within;
-    fmt::print("{}, {} replica{} against one: {} (largest difference {:.2g}, tolerance {:.2g})\n", name,
-               equivalence.replicas, equivalence.replicas == 1 ? "" : "s", within ? "equal" : "DIFFERENT",
-               equivalence.largest(), tolerance);
+    say("{}, {} replica{} against one: {} (largest difference {:.2g}, tolerance {:.2g})\n", name, equivalence.replicas,
+        equivalence.replicas == 1 ? "" : "s", within ? "equal" : "DIFFERENT", equivalence.largest(), tolerance);
     for (const learner::VariableDifference& variable : equivalence.variables) {
-      fmt::print("  {:<40} gradient {:<9.2g} parameter {:<9.2g}\n", variable.name, variable.gradient,
-                 variable.parameter);
+      say("  {:<40} gradient {:<9.2g} parameter {:<9.2g}\n", variable.name, variable.gradient, variable.parameter);
     }
   }
   return good;
@@ -90,6 +92,15 @@ int run(const VerifyArguments& arguments) {
   return good ? kExitOk : kExitFailure;
 }
 
+/// For CLI::Option::check(). Not a number is no bound at all.
+std::string check_tolerance(const std::string& text) {
+  double value = -1;
+  const char* const end = text.data() + text.size();
+  const auto parsed = std::from_chars(text.data(), end, value);
+  if (parsed.ec == std::errc() && parsed.ptr == end && std::isfinite(value) && value >= 0) return "";
+  return fmt::format("got {}, expected a number, 0 or more", printable(text));
+}
+
 }  // namespace
 
 void add_verify_command(CLI::App& app, Command* chosen) {
@@ -105,7 +116,7 @@ void add_verify_command(CLI::App& app, Command* chosen) {
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();
   command->add_option("--tolerance", a.tolerance, "Largest relative difference; beyond it the exit status is 1")
-      ->check(CLI::NonNegativeNumber)
+      ->check(check_tolerance)
       ->capture_default_str();
   command->add_option("--set", a.run.overrides, "Override a key of the configuration; may be repeated")
       ->type_name("KEY=VALUE")

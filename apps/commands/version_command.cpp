@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <troupe/apps/commands/commands.hpp>
+#include <troupe/apps/run/say.hpp>
 #include <troupe/apps/version.hpp>
 
 namespace troupe::apps {
@@ -10,7 +11,7 @@ namespace troupe::apps {
 void add_version_command(CLI::App& app, Command* chosen) {
   app.add_subcommand("version", "Print the release and the commit")->callback([chosen] {
     *chosen = [] {
-      fmt::print("troupe {}\n", version());
+      say("troupe {}\n", version());
       return static_cast<int>(kExitOk);
     };
   });

@@ -7,12 +7,16 @@
 #include <string_view>
 
 #include <troupe/actors/split_gan.hpp>
+#include <troupe/apps/run/check_begin.hpp>
 #include <troupe/core/rng.hpp>
+#include <troupe/core/text.hpp>
 #include <troupe/learner/resnet/options.hpp>
 
 namespace troupe::apps {
 namespace {
 
+/// Below 1, also in float32: an average that never moves is none.
+constexpr double kDecayMax = 0.9999999;
 /// Roles that a run has besides: a group of such a name would be mistaken for them.
 /// Roles, and nodes that are called otherwise.
 constexpr std::array<std::string_view, 9> kTaken = {"actor",     "inference", "replay", "learner", "parameters",
@@ -37,11 +41,13 @@ ConfigSchema replica_schema() {
        .default_value = m.model,
        .doc = "What the group trains; each [replicas.NAME] is a group of its own",
        .choices = {"classifier", "sngan", "resnet"},
-       .required = true},
+       .required = true,
+       .fixed = ConfigKey::Fixed::kValue},
       {.path = "replicas.*.data",
        .default_value = m.data,
        .doc = "What it learns from, see docs/data.md; synthetic: made up, small, for trials",
-       .choices = {"fashion_mnist", "cifar10", "image_folder", "tfrecord", "synthetic"}},
+       .choices = {"fashion_mnist", "cifar10", "image_folder", "tfrecord", "synthetic"},
+       .fixed = ConfigKey::Fixed::kValue},
       {.path = "replicas.*.data_dir",
        .default_value = m.data_dir,
        .doc = "Where its files lie; of fashion_mnist, empty: the Debian package's"},
@@ -50,17 +56,20 @@ ConfigSchema replica_schema() {
        .doc = "Height and width that images are resized to; 0: as stored",
        .unit = "pixels",
        .min = 0,
-       .max = 4096},
+       .max = 4096,
+       .fixed = ConfigKey::Fixed::kValue},
       {.path = "replicas.*.classes",
        .default_value = m.classes,
        .doc = "Of tfrecord, whose labels are 1 .. classes; other data knows its own",
        .min = 1,
-       .max = 1e6},
+       .max = 1e6,
+       .fixed = ConfigKey::Fixed::kValue},
       {.path = "replicas.*.channels",
        .default_value = m.channels,
        .doc = "1: grey, 3: RGB; 0: as stored, and 3 for files of images",
        .min = 0,
-       .max = 3},
+       .max = 3,
+       .fixed = ConfigKey::Fixed::kValue},
       {.path = "replicas.*.crop",
        .default_value = m.crop,
        .doc = "Of images of training; what is tested is the whole, or the middle",
@@ -71,7 +80,8 @@ ConfigSchema replica_schema() {
       {.path = "replicas.*.normalize",
        .default_value = m.normalize,
        .doc = "Pixels to [-1, 1], or by ImageNet's mean and deviation",
-       .choices = {"symmetric", "imagenet"}},
+       .choices = {"symmetric", "imagenet"},
+       .fixed = ConfigKey::Fixed::kValue},
       {.path = "replicas.*.data_threads",
        .default_value = m.data_threads,
        .doc = "Decode and augment ahead of each replica; 0: training does it itself",
@@ -84,17 +94,20 @@ ConfigSchema replica_schema() {
        .default_value = g.replicator,
        .doc = "How its replicas run, see docs/replicas.md",
        .choices = {"one_device", "multi_device", "multi_worker", "central_storage", "parameter_server", "sync_replicas",
-                   "model_parallel", "split_gan"}},
+                   "model_parallel", "split_gan"},
+       .fixed = ConfigKey::Fixed::kValue},
       {.path = "replicas.*.count",
        .default_value = g.count,
        .doc = "Replicas that train together; of split_gan those of the generator",
        .min = 1,
-       .max = 256},
+       .max = 256,
+       .fixed = ConfigKey::Fixed::kValue},
       {.path = "replicas.*.devices",
        .default_value = g.devices,
        .doc = "Devices of each replica, for model_parallel",
        .min = 1,
-       .max = 64},
+       .max = 64,
+       .fixed = ConfigKey::Fixed::kValue},
       {.path = "replicas.*.reduce",
        .default_value = g.reduce,
        .doc = "How multi_device adds up gradients",
@@ -135,17 +148,24 @@ ConfigSchema replica_schema() {
        .doc = "Hidden layers",
        .unit = "units",
        .min = 1,
-       .max = 16384},
+       .max = 16384,
+       .fixed = ConfigKey::Fixed::kValue},
       {.path = "replicas.*.optimizer",
        .default_value = m.optimizer,
        .doc = "sgd has Nesterov's momentum",
-       .choices = {"adam", "sgd"}},
+       .choices = {"adam", "sgd"},
+       .fixed = ConfigKey::Fixed::kValue},
       {.path = "replicas.*.learning_rate",
        .default_value = m.learning_rate,
        .doc = "Step size of the optimiser",
        .min = 0,
        .max = 10},
-      {.path = "replicas.*.momentum", .default_value = m.momentum, .doc = "Momentum of sgd", .min = 0, .max = 1},
+      {.path = "replicas.*.momentum",
+       .default_value = m.momentum,
+       .doc = "Momentum of sgd",
+       .min = 0,
+       .max = 1,
+       .fixed = ConfigKey::Fixed::kWhetherZero},
       {.path = "replicas.*.weight_decay",
        .default_value = m.weight_decay,
        .doc = "L2 of sgd, decoupled in adam; resnet's norms and biases do not decay",
@@ -165,31 +185,37 @@ ConfigSchema replica_schema() {
        .default_value = m.ema_decay,
        .doc = "Of the average of the parameters that is evaluated; 0: the newest are",
        .min = 0,
-       .max = 1},
+       .max = kDecayMax,
+       .fixed = ConfigKey::Fixed::kWhetherZero},
       {.path = "replicas.*.network",
        .default_value = m.network,
        .doc = "Of sngan: hidden layers, or residual blocks of convolutions",
-       .choices = {"mlp", "resnet"}},
+       .choices = {"mlp", "resnet"},
+       .fixed = ConfigKey::Fixed::kValue},
       {.path = "replicas.*.width",
        .default_value = m.width,
        .doc = "Of the blocks of sngan's resnet generator; above 32 pixels the last one's",
        .unit = "channels",
        .min = 1,
-       .max = 4096},
+       .max = 4096,
+       .fixed = ConfigKey::Fixed::kValue},
       {.path = "replicas.*.discriminator_width",
        .default_value = m.discriminator_width,
        .doc = "The same of its discriminator; above 32 pixels the first one's",
        .unit = "channels",
        .min = 1,
-       .max = 4096},
+       .max = 4096,
+       .fixed = ConfigKey::Fixed::kValue},
       {.path = "replicas.*.conditional",
        .default_value = m.conditional,
-       .doc = "sngan's resnet makes images of given classes"},
+       .doc = "sngan's resnet makes images of given classes",
+       .fixed = ConfigKey::Fixed::kValue},
       {.path = "replicas.*.noise_size",
        .default_value = m.noise_size,
        .doc = "Numbers that sngan makes an image of",
        .min = 1,
-       .max = 65536},
+       .max = 65536,
+       .fixed = ConfigKey::Fixed::kValue},
       {.path = "replicas.*.n_dis",
        .default_value = m.n_dis,
        .doc = "Steps of sngan's discriminator for one of its generator",
@@ -207,11 +233,13 @@ ConfigSchema replica_schema() {
        .doc = "Layers of resnet: 18, 34, 50, 101, 152 (ImageNet), 20, 32, 44, 56, 110 (CIFAR)",
        .unit = "layers",
        .min = 18,
-       .max = 152},
+       .max = 152,
+       .fixed = ConfigKey::Fixed::kValue},
       {.path = "replicas.*.variant",
        .default_value = m.variant,
        .doc = "Of resnet: stride in a bottleneck's first (v1) or 3x3 convolution",
-       .choices = {"v1", "v1.5"}},
+       .choices = {"v1", "v1.5"},
+       .fixed = ConfigKey::Fixed::kValue},
       {.path = "replicas.*.sync_batch_norm",
        .default_value = m.sync_batch_norm,
        .doc = "Of resnet: statistics of the global batch, instead of each replica's share"},
@@ -224,11 +252,13 @@ ConfigSchema replica_schema() {
        .default_value = g.ps_shards,
        .doc = "Parameter servers, each with a part of the variables",
        .min = 1,
-       .max = 64},
+       .max = 64,
+       .fixed = ConfigKey::Fixed::kValue},
       {.path = "replicas.*.ps_partition",
        .default_value = g.ps_partition,
        .doc = "Variables over parameter servers: whole in turn, or cut up by size",
-       .choices = {"fixed", "min_size", "max_size"}},
+       .choices = {"fixed", "min_size", "max_size"},
+       .fixed = ConfigKey::Fixed::kValue},
       {.path = "replicas.*.staleness",
        .default_value = g.staleness,
        .doc = "Of late gradients: keep, drop beyond max_staleness, or scale by 1 / staleness",
@@ -248,7 +278,8 @@ ConfigSchema replica_schema() {
        .default_value = g.discriminators,
        .doc = "Replicas of the discriminator, for split_gan",
        .min = 1,
-       .max = 256},
+       .max = 256,
+       .fixed = ConfigKey::Fixed::kValue},
       {.path = "replicas.*.evaluate_every_steps",
        .default_value = g.evaluate_every_steps,
        .doc = "Between two evaluations; one more is made at the end",
@@ -344,21 +375,12 @@ std::vector<std::string> replica_mistakes(const Config& config) {
   std::vector<std::string> mistakes;
   for (const actors::ReplicaRun& run : to_replica_runs(config)) {
     const std::string& name = run.group.name;
-    // What check() says begins with the key that is wrong.
-    const auto place = [&](std::string_view what) -> std::string {
-      const std::string key(what.substr(0, what.find(':')));
-      const std::string where = config.where(key);
-      return where == "default" ? config.where(path(name, "model")) : where;
+    const auto add = [&](std::string_view what) {
+      mistakes.push_back(fmt::format("{}: {}", place_of(config, what), what));
     };
-    const auto add = [&](const std::string& what) { mistakes.push_back(fmt::format("{}: {}", place(what), what)); };
     for (const Status& checked : {actors::check(run.group), actors::check(run.model, name)}) {
       if (checked.ok()) continue;
-      std::string_view lines = checked.error().message;
-      for (std::size_t end = 0; end != std::string_view::npos;
-           lines.remove_prefix(std::min(end, lines.size() - 1) + 1)) {
-        end = lines.find('\n');
-        add(std::string(lines.substr(0, end)));
-      }
+      for (const std::string_view line : lines(checked.error().message)) add(line);
     }
     if (const auto depth = learner::resnet::of_depth(run.model.depth); !depth.ok()) {
       add(fmt::format("{}: {}", path(name, "depth"), depth.error().message));

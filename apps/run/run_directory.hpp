@@ -1,7 +1,8 @@
 #pragma once
 // runs/<name>-<time>/: everything that a run leaves behind, by its fixed names.
 //   config.toml  metrics.csv  events.out.tfevents.*  learning_curve.svg  summary.json  log.txt  checkpoints/  render/
-//   samples/  export/
+//   samples/  export/, and of a run over nodes cluster.toml  chief.json  chief.address  nodes/  security/
+#include <cstdint>
 #include <filesystem>
 #include <string>
 #include <utility>
@@ -22,13 +23,68 @@ struct RunDirectory {
   std::filesystem::path samples() const { return path / "samples"; }
   std::filesystem::path render() const { return path / "render"; }
   std::filesystem::path exports() const { return path / "export"; }
+
+  /// The path as people may see it: on one line, see printable().
+  std::string shown() const;
+  /// The run's id, the one name that goes into its checkpoints, certificates and what other nodes are told: the
+  /// directory's own name, made safe (safe_name()). It depends on nothing that is in the directory.
+  std::string id() const;
 };
 
-/// Makes the directory of a new run: `requested` if it is not empty (kAlreadyExists when it holds anything), else
-/// runs/<name>-<YYYYMMDD-HHMMSS of unix_s, local time>, with -2, -3, ... appended while the name is taken.
-/// Errors: kAlreadyExists, kIo.
-Result<RunDirectory> make_run_directory(const std::filesystem::path& requested, const std::string& name,
-                                        long long unix_s);
+/// The directory that a command is about to train in. Of a new run nothing is worth keeping until it has been recorded:
+/// when this object goes before keep() was called, so does everything that the run left there, and every directory that
+/// was made for it. Another process that trains there meanwhile loses nothing.
+class ClaimedRun {
+ public:
+  /// Of a run that is there already and stays.
+  explicit ClaimedRun(RunDirectory old) : run_(std::move(old)), kept_(true) {}
+  ClaimedRun(ClaimedRun&& other) noexcept;
+  ClaimedRun& operator=(ClaimedRun&&) = delete;
+  ~ClaimedRun();
+
+  const RunDirectory& run() const { return run_; }
+  void keep() { kept_ = true; }
+
+ private:
+  friend Result<ClaimedRun> make_run_directory(const std::filesystem::path&, const std::string&, long long);
+  ClaimedRun(RunDirectory run, std::filesystem::path first_made)
+      : run_(std::move(run)), first_made_(std::move(first_made)) {}
+  RunDirectory run_;
+  std::filesystem::path first_made_;  ///< the topmost directory that was not there before; empty: all were
+  bool kept_ = false;
+};
+
+/// Makes the directory of a new run: `requested` if it is not empty, else runs/<name>-<YYYYMMDD-HHMMSS of unix_s, local
+/// time>, with -2, -3, ... appended while that is taken. A requested directory may hold an earlier start of a run that
+/// ended before its first checkpoint: what that one left is removed, but for its log.
+/// Errors: kAlreadyExists: it holds anything else; kUnavailable: another process trains in it; kInvalidArgument: the
+/// path is too long for files in it; kIo.
+Result<ClaimedRun> make_run_directory(const std::filesystem::path& requested, const std::string& name,
+                                      long long unix_s);
+
+/// What a run within one process has left so far, for people who ask from outside: it has no chief to answer.
+struct RunProgress {
+  bool training = false;  ///< a process trains in the directory now
+  bool ended = false;     ///< it has a summary
+  double wall_s = 0;      ///< of the newest row of metrics, like those below
+  std::int64_t env_steps = 0;
+  std::int64_t learner_steps = 0;
+  std::string checkpoint;  ///< name of the newest; empty: none yet
+};
+
+/// Whether there is a checkpoint of one process, or a cut of nodes that their chief has recorded.
+bool has_checkpoint(const RunDirectory& run);
+/// Whether nodes have ever trained in the directory.
+bool has_nodes(const RunDirectory& run);
+/// Errors: those of reading metrics.csv.
+Result<RunProgress> progress_of(const RunDirectory& run);
+
+/// Whether anything that is worth keeping came of the run: a row of metrics, or a checkpoint.
+bool is_recorded(const RunDirectory& run);
+
+/// Whether `file` is, or would be, something that the run itself writes and reads, and not one of the pictures and
+/// exports that were made of it.
+bool is_record_of(const RunDirectory& run, const std::filesystem::path& file);
 
 /// The directory of a run that was started before. Errors: kNotFound when it is none (it has no config.toml).
 Result<RunDirectory> open_run_directory(const std::filesystem::path& path);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <climits>
 #include <system_error>
 #include <utility>
 #include <vector>
@@ -36,6 +37,7 @@ Result<TrainedRun> open_trained_run(const std::string& path, const std::string& 
   TROUPE_ASSIGN(run.directory, open_run_directory(path));
   TROUPE_ASSIGN(const Config config, load_config(run.directory.config(), {}, train_schema(envs::environment_names())));
   TROUPE_ASSIGN(run.options, to_train_options(config));
+  if (run.options.name.empty()) run.options.name = run.directory.id();
   TROUPE_ASSIGN(const std::string name, chosen_part(path, actors::part_names(run.options, model), what, model));
   // Of a run over nodes the checkpoint is in pieces, one a node.
   TROUPE_ASSIGN(const auto checkpoint, actors::open_run_checkpoint(run.directory.checkpoints()));
@@ -52,14 +54,13 @@ Result<TrainedNetwork> trained_network(const TrainedRun& run, std::int64_t rows)
   return network;
 }
 
-Result<std::filesystem::path> output_file(const TrainedRun& run, const std::string& requested,
-                                          const std::string& extension) {
-  if (!requested.empty()) return std::filesystem::path(requested);
+Result<Output> output_of(const TrainedRun& run, const std::string& requested, const std::string& extension) {
+  if (!requested.empty()) return Output::at(requested, {.run = run.directory.path});
   const std::filesystem::path folder = run.directory.exports();
   std::error_code error;
   std::filesystem::create_directories(folder, error);
-  if (error) return Error{Code::kIo, fmt::format("{}: {}", folder.string(), error.message())};
-  return folder / (run.part.name + "." + extension);
+  if (error) return Error{Code::kIo, fmt::format("{}: {}", printable(folder.string(), PATH_MAX), error.message())};
+  return Output::at((folder / (run.part.name + "." + extension)).string());
 }
 
 }  // namespace troupe::apps

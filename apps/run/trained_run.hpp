@@ -7,6 +7,7 @@
 
 #include <troupe/actors/train_options.hpp>
 #include <troupe/actors/trained_part.hpp>
+#include <troupe/apps/run/output.hpp>
 #include <troupe/apps/run/run_directory.hpp>
 #include <troupe/core/error.hpp>
 #include <troupe/learner/graph.hpp>
@@ -34,8 +35,7 @@ struct TrainedNetwork {
 Result<TrainedNetwork> trained_network(const TrainedRun& run, std::int64_t rows);
 
 /// Where a command writes what it made of the part: `requested`, or when that is empty RUN/export/NAME.EXTENSION, whose
-/// folder is made. Errors: kIo.
-Result<std::filesystem::path> output_file(const TrainedRun& run, const std::string& requested,
-                                          const std::string& extension);
+/// folder is made. Errors: those of Output::at().
+Result<Output> output_of(const TrainedRun& run, const std::string& requested, const std::string& extension);
 
 }  // namespace troupe::apps

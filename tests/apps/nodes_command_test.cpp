@@ -166,14 +166,13 @@ TEST_F(NodesCommand, WhatIsWrongIsOneClearError) {
   EXPECT_EQ(say("train small.toml --processes --set placement.actors.nodes=3"),
             "78: --set placement.actors.nodes=3: placement.actors.nodes must not exceed actors.count: got 3 and 2\n");
   EXPECT_EQ(say("train small.toml --processes --deterministic --run-dir b"),
-            "78: deterministic = true is for a run in one process, not for several nodes\n");
+            "78: --set deterministic=true: deterministic: got true, but a run over processes or hosts has more than one "
+            "thread\n");
   EXPECT_EQ(say("up none.toml small.toml"), "78: none.toml: no such file\n");
   EXPECT_EQ(say("status none"),
-            "1: troupe: none is not the directory of a run over nodes: no chief has written "
-            "none/chief.address within 0 s\n");
+            "1: troupe: none: not the directory of a run over nodes: it has no chief.address\n");
   EXPECT_EQ(say("token none"),
-            "1: troupe: none is not the directory of a run over nodes: no chief has written "
-            "none/chief.address within 0 s\n");
+            "1: troupe: none: not the directory of a run over nodes: it has no chief.address\n");
   EXPECT_EQ(say("token none --role learner"),
             "1: troupe: --role: got learner, expected actor: only env actors may join a run that goes on\n");
   std::ofstream(path() / "no.token") << "none";

@@ -66,6 +66,7 @@ void PrefixedOutput::write(Duration patience) {
       }
     } else if (errno != EINTR && errno != EAGAIN) {
       closed_ = true;
+      if (errno != EPIPE) failed_ = errno;
       waiting_.clear();
     }
   }

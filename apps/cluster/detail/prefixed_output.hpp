@@ -37,10 +37,13 @@ class PrefixedOutput {
   /// Writes as much as the reader takes, and waits for it for up to `patience`. When nobody reads any more (EPIPE),
   /// everything is dropped from then on.
   void write(Duration patience);
+  /// The errno with which writing failed for good, a reader that has gone apart; 0: it has not.
+  int failed() const { return failed_; }
 
  private:
   int fd_;
   bool closed_ = false;
+  int failed_ = 0;
   std::string waiting_;
   std::size_t dropped_ = 0;
 };

@@ -1,0 +1,21 @@
+#include <troupe/apps/run/say.hpp>
+
+#include <cerrno>
+#include <cstring>
+
+namespace troupe::apps {
+
+void say_text(std::string_view text, std::FILE* out) {
+  // A short write shows in ferror(), which stays set.
+  [[maybe_unused]] const std::size_t written = std::fwrite(text.data(), 1, text.size(), out);
+}
+
+Status finish_standard_output() {
+  errno = 0;
+  const bool flushed = std::fflush(stdout) == 0;
+  if (flushed && std::ferror(stdout) == 0) return {};
+  return Error{Code::kIo, fmt::format("the standard output cannot be written{}{}", errno == 0 ? "" : ": ",
+                                      errno == 0 ? "" : std::strerror(errno))};
+}
+
+}  // namespace troupe::apps

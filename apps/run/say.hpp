@@ -1,0 +1,25 @@
+#pragma once
+// What commands print on the standard output. A full disk or a reader that has gone must neither end a run nor pass for
+// success: nothing is thrown, the stream remembers that it failed, and main() asks at the end.
+#include <cstdio>
+#include <string_view>
+#include <utility>
+
+#include <fmt/core.h>
+
+#include <troupe/core/error.hpp>
+
+namespace troupe::apps {
+
+void say_text(std::string_view text, std::FILE* out = stdout);
+
+/// fmt::print() to the standard output.
+template <typename... Args>
+void say(fmt::format_string<Args...> format, Args&&... args) {
+  say_text(fmt::format(format, std::forward<Args>(args)...));
+}
+
+/// Writes what is still in the buffer. Errors: kIo when something that was said could not be written, now or before.
+Status finish_standard_output();
+
+}  // namespace troupe::apps
