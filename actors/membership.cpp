@@ -25,20 +25,28 @@ Membership::Verdict Membership::join(const std::string& name, std::uint64_t birt
   const bool known = node.birth == birth && node.state == State::kUp;
   if (!known && running != 0 && running < node.incarnation) return Verdict::kFenced;
   if (!known && node.state == State::kUp) return Verdict::kTaken;
+  if (known && running == 0 && node.knows) {
+    // Overtaken by what came on another connection. What it lists is of a time before the process was let in.
+    node.last_heard = now;
+    return Verdict::kStale;
+  }
   // A process that already has an incarnation, at a chief that has not met it: an earlier chief gave it that.
   const bool adopted = !known && running != 0;
   if (!known && adopted) node.incarnation = running;
   if (!known && !adopted && node.state != State::kDead) ++node.incarnation;
   node.birth = birth;
+  node.knows = running != 0 && running == node.incarnation;
   node.state = State::kUp;
   node.last_heard = now;
   node.lost_at = Duration{-1};
   return known || adopted ? Verdict::kAgain : Verdict::kNew;
 }
 
-void Membership::heard(const std::string& name, Duration now) {
+void Membership::heard(const std::string& name, Duration now, std::uint32_t running) {
   const auto found = nodes_.find(name);
-  if (found != nodes_.end() && found->second.state == State::kUp) found->second.last_heard = now;
+  if (found == nodes_.end() || found->second.state != State::kUp) return;
+  found->second.last_heard = now;
+  found->second.knows |= running != 0 && running == found->second.incarnation;
 }
 
 bool Membership::lost(const std::string& name, std::uint64_t birth, Duration now) {

@@ -32,6 +32,7 @@ class Membership {
     std::uint32_t incarnation = 0;  ///< of the dead: that of the process to come
     std::uint64_t birth = 0;
     Duration last_heard{};
+    bool knows = false;               ///< the process has said something as this incarnation, so it has got our welcome
     Duration lost_at{-1};             ///< < 0: its connection stands
     std::vector<std::uint64_t> dead;  ///< births that were declared dead; the newest few
   };
@@ -46,11 +47,13 @@ class Membership {
     kAgain,   ///< the process that we know has a new connection, or an earlier chief knew it
     kFenced,  ///< it was declared dead: it must exit
     kTaken,   ///< another process holds the name and lives (F20)
+    kStale,   ///< said before the welcome that this process has answered since: it counts no more
   };
   /// `running` is the incarnation that the process says it has (0: none yet).
   Verdict join(const std::string& name, std::uint64_t birth, std::uint32_t running, Duration now);
 
-  void heard(const std::string& name, Duration now);
+  /// `running`: as which incarnation the process spoke.
+  void heard(const std::string& name, Duration now, std::uint32_t running = 0);
   /// The connection to this process is gone, or there again. False when it is not the one that serves the name.
   bool lost(const std::string& name, std::uint64_t birth, Duration now);
   bool found(const std::string& name, std::uint64_t birth);

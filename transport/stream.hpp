@@ -8,8 +8,9 @@
 // one thread at each end: the sender's sends what is queued and then looks for acknowledgements, the receiver's
 // acknowledges between two messages.
 //
-// Exactly once holds while both objects live. A new sender (its session says so) begins a new stream; a new receiver
-// gets again what the one before it had not acknowledged, and the sender is told (StreamUp).
+// Exactly once holds while both objects live, unless the sender forgets (StreamSenderOptions::forgets). A new sender
+// (its session says so) begins a new stream; a new receiver gets again what the one before it had not acknowledged, and
+// the sender is told (StreamUp).
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -52,6 +53,9 @@ struct StreamUp {
 struct StreamSenderOptions {
   std::string name;     ///< tells the accepting node which of its receivers is meant ("bulk"); at most 255 bytes
   bool urgent = false;  ///< a lane of few small messages: its thread does not wait for a busy CPU as long as others
+  /// What is not acknowledged when a connection is lost is dropped, for messages that mean nothing to whoever answers
+  /// next: up() says that it is time to say all anew. Else it is sent again.
+  bool forgets = false;
   /// Dials and does the handshake; called again whenever the connection is lost. It has a deadline of its own, and ends
   /// soon after the token asks for it (LinkOptions::stop).
   std::function<Result<std::unique_ptr<Link>>(std::stop_token)> connect;

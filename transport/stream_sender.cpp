@@ -36,10 +36,12 @@ struct StreamSender::Impl {
   Status resume(Link& link);
   Status send_some(Link& link);
   Status read_acknowledgements(Link& link);
-  Status settle(std::uint64_t delivered);
+  Status check_delivered(std::uint64_t delivered) const;
+  void settle(std::uint64_t delivered);
   Status wait(Link& link);
   void take_queued();
   void lose(const Error& reason);
+  void forget();
 
   const StreamSenderOptions options;
   const StreamId session;
@@ -143,13 +145,28 @@ Status StreamSender::Impl::connect_and_serve(const std::stop_token& stop) {
 
 /// The connection is gone, or was never made.
 void StreamSender::Impl::lose(const Error& reason) {
+  bool was_connected = false;
   {
     const std::lock_guard lock(mutex);
-    if (std::exchange(stats.connected, false)) down_since = clock.now();
+    was_connected = std::exchange(stats.connected, false);
+    if (was_connected) down_since = clock.now();
     stats.last_error = reason.message;
   }
+  if (was_connected && options.forgets) forget();
   const bool known = std::exchange(lost, true);
   if (options.down && (!known || reason.code == Code::kCancelled)) options.down(reason);
+}
+
+void StreamSender::Impl::forget() {
+  take_queued();
+  std::size_t bytes = 0;
+  for (const StreamMessage& message : window) bytes += message.bytes();
+  {
+    const std::lock_guard lock(mutex);  // somebody may have sent one more
+    stats.messages -= window.size();
+    stats.bytes -= bytes;
+  }
+  window.clear();
 }
 
 Status StreamSender::Impl::serve(Link& link) {
@@ -173,7 +190,14 @@ Status StreamSender::Impl::resume(Link& link) {
   TROUPE_ASSIGN(const StreamResume answer, decode_resume(frame));
   // What was sent on an earlier connection may have arrived.
   sent = ever_sent + 1 - first;
-  TROUPE_TRY(settle(answer.delivered));
+  TROUPE_TRY(check_delivered(answer.delivered));
+  if (options.forgets) {
+    // Nothing of it is left. The numbers of what has not arrived are given again.
+    first = answer.delivered + 1;
+    ever_sent = answer.delivered;
+  } else {
+    settle(answer.delivered);
+  }
   sent = 0;
   progress = clock.now();
   {
@@ -227,17 +251,20 @@ Status StreamSender::Impl::read_acknowledgements(Link& link) {
     if (!readable) return {};
     TROUPE_ASSIGN(const ReceivedFrame frame, link.receive(options.stall_timeout));
     TROUPE_ASSIGN(const std::uint64_t delivered, decode_ack(frame));
-    TROUPE_TRY(settle(delivered));
+    TROUPE_TRY(check_delivered(delivered));
+    settle(delivered);
     progress = clock.now();
   }
 }
 
+Status StreamSender::Impl::check_delivered(std::uint64_t delivered) const {
+  if (delivered + 1 >= first && delivered + 1 <= first + sent) return {};
+  return Error{Code::kCorrupt, fmt::format("stream {}: the peer acknowledges message {}, expected one from {} to {}",
+                                           options.name, delivered, first - 1, first + sent - 1)};
+}
+
 /// Lets go of what has been delivered.
-Status StreamSender::Impl::settle(std::uint64_t delivered) {
-  if (delivered + 1 < first || delivered + 1 > first + sent) {
-    return Error{Code::kCorrupt, fmt::format("stream {}: the peer acknowledges message {}, expected one from {} to {}",
-                                             options.name, delivered, first - 1, first + sent - 1)};
-  }
+void StreamSender::Impl::settle(std::uint64_t delivered) {
   const std::size_t count = delivered + 1 - first;
   std::size_t bytes = 0;
   for (std::size_t i = 0; i < count; ++i) {
@@ -249,7 +276,6 @@ Status StreamSender::Impl::settle(std::uint64_t delivered) {
   const std::lock_guard lock(mutex);
   stats.messages -= count;
   stats.bytes -= bytes;
-  return {};
 }
 
 /// Until there is something to send or an acknowledgement to read.

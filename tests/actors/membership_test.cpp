@@ -65,6 +65,32 @@ TEST_F(MembershipTest, AProcessThatAnEarlierChiefKnewKeepsItsIncarnation) {
   EXPECT_EQ(worker().birth, 7u);
 }
 
+TEST_F(MembershipTest, AJoinOfBeforeTheWelcomeCountsUntilTheWelcomeIsAnswered) {
+  EXPECT_EQ(join(7), Verdict::kNew);
+  EXPECT_EQ(join(7), Verdict::kAgain) << "the welcome may have been lost";
+  members_.heard("worker", now_);
+  EXPECT_EQ(join(7), Verdict::kAgain) << "that was nothing that only the welcomed say";
+  members_.heard("worker", now_, 1);
+  EXPECT_EQ(join(7), Verdict::kStale);
+  EXPECT_EQ(join(7, 1), Verdict::kAgain);
+  EXPECT_EQ(join(7), Verdict::kStale);
+  EXPECT_EQ(worker().incarnation, 1u);
+  EXPECT_EQ(pass(10, false).size(), 1u);
+  EXPECT_EQ(join(8), Verdict::kNew);
+  EXPECT_EQ(join(8), Verdict::kAgain) << "the next process has not answered yet";
+}
+
+TEST_F(MembershipTest, AtTheNextChiefAJoinOfBeforeTheWelcomeGetsTheNextIncarnationAndTheOneBehindItKeepsThat) {
+  members_.expect("worker", 1);
+  EXPECT_EQ(join(7), Verdict::kNew);
+  EXPECT_EQ(worker().incarnation, 2u);
+  EXPECT_EQ(join(7, 1), Verdict::kAgain);
+  EXPECT_EQ(worker().incarnation, 2u);
+  EXPECT_EQ(join(7), Verdict::kAgain) << "it has not said yet that it knows the second";
+  members_.heard("worker", now_, 2);
+  EXPECT_EQ(join(7), Verdict::kStale);
+}
+
 TEST_F(MembershipTest, WhoeverWasDeclaredDeadIsFencedWhenItWakesUp) {  // F7
   join(7);
   ASSERT_EQ(pass(20, false).size(), 1u);

@@ -9,6 +9,7 @@
 #include <array>
 #include <atomic>
 #include <cstring>
+#include <deque>
 #include <filesystem>
 #include <future>
 #include <thread>
@@ -18,6 +19,7 @@
 #include <troupe/messages/parameters.hpp>
 #include <troupe/messages/reports.hpp>
 #include <troupe/transport/authority.hpp>
+#include <troupe/transport/dial.hpp>
 #include <troupe/transport/join.hpp>
 
 #include <troupe/tests/actors/test_roles.hpp>
@@ -174,6 +176,7 @@ class Nodes : public ::testing::Test {
     options.listen = {"127.0.0.1", port};
     options.chief = chief;
     options.topology = &topology;
+    options.on_join = on_join;
     return NodeNetwork::make(std::move(options)).value();
   }
 
@@ -247,6 +250,7 @@ class Nodes : public ::testing::Test {
   std::shared_ptr<Traffic> traffic = std::make_shared<Traffic>();
   std::unique_ptr<Process> chief;
   std::uint64_t births = 0;
+  std::function<void(std::unique_ptr<transport::Link>)> on_join;
 };
 
 TEST_F(Nodes, AStreamBetweenTwoNodesDeliversEverythingOnceAndInOrder) { run_two_nodes(2000, false); }
@@ -331,6 +335,70 @@ TEST_F(Nodes, AChiefIsReplacedFromItsJournalWhileAStreamGoesOn) {
     ASSERT_EQ(traffic->seen[i], static_cast<std::int64_t>(i)) << "nothing was lost, repeated or begun again";
   }
   std::filesystem::remove(journal);
+}
+
+TEST_F(Nodes, ANodeWhoseChiefIsReplacedBeforeItCouldConfirmTheJoinKeepsItsIncarnation) {
+  // The first chief goes as soon as data flows: what the worker said when it joined is not acknowledged yet.
+  for (int round = 0; round < 5; ++round) {
+    SCOPED_TRACE(round);
+    traffic = std::make_shared<Traffic>();
+    const Topology fresh = topology();
+    const std::string journal = ::testing::TempDir() + "/early_" + std::to_string(getpid()) + ".json";
+    std::filesystem::remove(journal);
+    const auto elsewhere = [&](NodeOptions& options) {
+      options.journal = journal;
+      options.placement = {{"chief", {}}, {"taker", {{"collector", {0}}}}, {"worker", {{"sender", {0}}}}};
+    };
+    const transport::Address at = start_chief(fresh, elsewhere);
+    const auto taker = process(fresh, "taker", {"collector"}, at);
+    const auto worker = process(fresh, "worker", {"sender"}, at);
+    while (traffic->taken == 0) std::this_thread::yield();
+    const std::string kept = journal + ".kept";
+    std::filesystem::copy_file(journal, kept, std::filesystem::copy_options::overwrite_existing);
+    chief->die();
+    chief.reset();
+    std::filesystem::rename(kept, journal);
+    start_chief(fresh, elsewhere, at.port);
+    EXPECT_TRUE(eventually_says(R"("name":"worker","state":"up","incarnation":1)")) << status();
+    EXPECT_TRUE(eventually_says(R"("name":"taker","state":"up","incarnation":1)")) << status();
+    ASSERT_TRUE(goes_on());
+    finish();
+    chief.reset();
+    std::filesystem::remove(journal);
+  }
+}
+
+TEST_F(Nodes, BearersOfTokensWhoSayNothingOrStopInTheMiddleHoldUpNobody) {
+  on_join = [](std::unique_ptr<transport::Link> link) { (void)link->receive(std::chrono::milliseconds(500)); };
+  const Topology plan = topology();
+  const transport::Address at = start_chief(plan);
+  auto worker = process(plan, "worker", {"sender"}, at);
+  ASSERT_TRUE(goes_on());
+  const transport::Credentials theirs = credentials({"test", {"join"}, "token-1"});
+  std::atomic<int> came = 0;
+  const std::jthread loop([&](const std::stop_token& stop) {
+    std::deque<std::unique_ptr<transport::Link>> open;
+    for (; !stop.stop_requested(); ++came) {
+      const auto socket = transport::dial(at, std::chrono::seconds(5), stop);
+      if (!socket.ok()) continue;
+      const auto any = [](const transport::Identity&) -> Status { return {}; };
+      auto link = transport::Link::open(*socket, theirs, {.admit = any, .stop = stop});
+      if (!link.ok()) continue;
+      // The header of a frame that does not come.
+      const std::array<std::byte, 3> some{};
+      if (came % 2 == 0) (void)!::write((*link)->socket(), some.data(), some.size());
+      open.push_back(std::move(*link));
+      if (open.size() > 100) open.pop_front();
+    }
+  });
+  ASSERT_TRUE(eventually([&] { return came > 100; }, kPatience));
+  for (int i = 0; i < 5; ++i) EXPECT_NE(status(), "") << "an operator is answered within his five seconds";
+  worker->die();
+  const auto next = process(plan, "worker", {"sender"}, at);
+  EXPECT_TRUE(eventually_says(R"("name":"worker","state":"up","incarnation":2)")) << status();
+  worker.reset();
+  EXPECT_TRUE(goes_on());
+  finish();
 }
 
 TEST_F(Nodes, NodesJoinAndLeaveWhileTheRunGoesOn) {

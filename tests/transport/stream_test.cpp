@@ -67,6 +67,75 @@ TEST_F(StreamTest, DeliversExactlyOnceInOrderAcrossAHundredCuts) {
   EXPECT_GT(sender_->stats().connections, 60u);
 }
 
+TEST_F(StreamTest, WhoForgetsDoesNotTellAnotherReceiverWhatWasMeantForTheOneBefore) {
+  std::atomic<int> ups = 0, downs = 0;
+  const EndsFirst ends_first{this};
+  auto options = sender_options();
+  options.forgets = true;
+  options.up = [&](const StreamUp&) { ++ups; };
+  options.down = [&](const Error&) { ++downs; };
+  // Delivered, but the receiver goes before it has acknowledged: it would do so after 20 ms.
+  auto receiver = receiver_options();
+  std::atomic<bool> holds = true;
+  receiver.on_message = [&](const StreamMessage& message) {
+    ledger_.take(message);
+    while (holds) std::this_thread::sleep_for(1ms);
+  };
+  make_receiver(std::move(receiver));
+  make_sender(std::move(options));
+  send(make_message(1));
+  ASSERT_TRUE(arrived(1));
+  send(make_message(2));
+  send(make_message(3));
+  EXPECT_EQ(sender_->stats().messages, 3u);
+  const std::jthread release([&] {
+    std::this_thread::sleep_for(50ms);  // stop() waits for the callback
+    holds = false;
+  });
+  ledger_.expect_from(4);  // of the next one
+  drop_receiver();
+  ASSERT_TRUE(eventually([&] { return downs > 0; }, kPatience));
+  send(make_message(4));
+  make_receiver();
+  EXPECT_TRUE(arrived(4)) << ledger_.wrong() << " beside what was said since";
+  EXPECT_GE(ups, 2);
+  EXPECT_TRUE(eventually([&] { return sender_->stats().messages == 0; }, kPatience));
+  EXPECT_EQ(sender_->stats().bytes, 0u);
+}
+
+TEST_F(StreamTest, WhoForgetsGoesOnWithTheSameReceiverAcrossCuts) {
+  constexpr std::uint64_t kSeed = 20261123;
+  SCOPED_TRACE("seed " + std::to_string(kSeed));
+  Rng rng(kSeed);
+  for (int i = 0; i < 40; ++i) fate({.bytes = i % 5 == 0 ? rng.below(6000) : 6000 + rng.below(40'000)});
+  std::atomic<std::uint64_t> last = 0, wrong = 0;
+  const EndsFirst ends_first{this};
+  auto receiver = receiver_options();
+  receiver.on_message = [&](const StreamMessage& message) {
+    const std::uint64_t number = number_of(message);
+    if (number <= last) ++wrong;
+    last = number;
+  };
+  make_receiver(std::move(receiver));
+  auto options = sender_options();
+  options.forgets = true;
+  make_sender(std::move(options));
+  std::uint64_t number = 0;
+  for (; fates_left() > 0; ++number) send(make_message(number + 1, rng.below(2000)));
+  // Some are lost, none comes twice or late, and the stream stands.
+  EXPECT_TRUE(eventually(
+      [&] {
+        send(make_message(++number));
+        std::this_thread::sleep_for(5ms);
+        return last == number;
+      },
+      kPatience))
+      << sender_->stats().last_error << receiver_->stats().last_error;
+  EXPECT_EQ(wrong, 0u);
+  EXPECT_EQ(receiver_->stats().sessions, 1u);
+  EXPECT_EQ(sender_->stats().resent, 0u);
+}
+
 TEST_F(StreamTest, WhatIsTakenBackArrivesAsItWas) {
   std::atomic<bool> road = false;
   const EndsFirst ends_first{this};
