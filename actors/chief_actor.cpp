@@ -15,6 +15,10 @@ using messages::Control;
 using messages::ControlKind;
 
 constexpr Duration kStatusPeriod = std::chrono::seconds(1);
+/// After which a journal that cannot be written is tried again.
+constexpr Duration kJournalRetry = std::chrono::milliseconds(200);
+/// Lines of one node about what makes it slower.
+constexpr std::size_t kTroublesMax = 16;
 
 /// How long a chief that ends waits for the nodes to have heard of it.
 constexpr Duration kLeaveDeadline = std::chrono::seconds(3);
@@ -63,7 +67,7 @@ ChiefActor::ChiefActor(caf::actor_config& config, ChiefOptions options, caf::act
 }
 
 caf::behavior ChiefActor::make_behavior() {
-  save_journal_now();
+  keep_journal();
   last_tick_ = options_.clock->now();
   if (!options_.resume_from.empty() && !choice_) choose();
   if (options_.checkpoint_period > Duration::zero()) {
@@ -85,6 +89,9 @@ caf::behavior ChiefActor::make_behavior() {
       },
       [this](tick_atom) { tick(); },
       [this](retry_atom, std::uint32_t number) { restart(number); },
+      [this](journal_atom) {
+        if (!unkept_.empty()) write_journal();
+      },
       [this](group_atom, const std::string& role) {
         if (!groups_[role].formed) regroup(*options_.topology->find(role));
       },
@@ -97,7 +104,7 @@ caf::behavior ChiefActor::make_behavior() {
           next_cut_.push_back(promise);
           if (!cut_->ordered) cut_->give_up = std::min(cut_->give_up, options_.clock->now() + patience);
         } else {
-          begin_cut(promise, patience);
+          begin_cut({promise}, patience);
         }
         return promise;
       },
@@ -106,7 +113,7 @@ caf::behavior ChiefActor::make_behavior() {
         if (cut_ && cut_->captured)
           log::warn("TRP-W602 checkpoint {} is still being written; one is skipped", called(cut_->number));
         if (cut_) return;
-        begin_cut(std::nullopt, options_.cut_deadline);
+        begin_cut({}, options_.cut_deadline);
       },
       [this](expire_atom, std::uint64_t number) {
         if (!cut_ || cut_->number != number) return;
@@ -132,7 +139,7 @@ caf::behavior ChiefActor::make_behavior() {
         const bool leads = !superseded();
         ended_ = true;
         journal_.over = over_;
-        save_journal_now();
+        write_journal();
         for (const auto& [name, node] : membership_.nodes()) {
           if (node.state != Membership::State::kUp || (remote(name) && !leads)) continue;
           to_node(name, order(ControlKind::kEnd));
@@ -153,17 +160,34 @@ void ChiefActor::on_exit() {
   listener_ = nullptr;
 }
 
-void ChiefActor::save_journal_now() {
-  if (!options_.save_journal || superseded()) return;
-  if (Status saved = options_.save_journal(journal_); !saved.ok()) {
-    log::error("TRP-E503 the chief's journal cannot be written: {}", saved.error().message);
+bool ChiefActor::keep_journal() { return unkept_.empty() && write_journal(); }
+
+bool ChiefActor::write_journal() {
+  if (!options_.save_journal) return true;
+  if (superseded()) return false;
+  const Status saved = options_.save_journal(journal_);
+  const bool had_trouble = !unkept_.empty();
+  unkept_ = saved.ok() ? "" : saved.error().message;
+  term_kept_ |= saved.ok();
+  if (!saved.ok()) delayed_send(this, kJournalRetry, journal_atom::value);
+  if (saved.ok() && had_trouble) log::info("TRP-I503 the chief's journal is written again");
+  if (!saved.ok() && !had_trouble) {
+    log::error("{}; until it can, no node is let in, no instance is started and no checkpoint is taken",
+               journal_trouble());
   }
+  return saved.ok();
+}
+
+std::string ChiefActor::journal_trouble() const {
+  return unkept_.empty() ? "" : fmt::format("TRP-E503 the chief's journal cannot be written: {}", unkept_);
 }
 
 bool ChiefActor::superseded() {
   if (!options_.load_journal) return false;
   const auto kept = options_.load_journal();
-  if (!kept.ok() || kept->term <= journal_.term) return false;
+  // A term that we could not write yet may be another chief's by now.
+  const std::uint64_t ours = journal_.term - (term_kept_ ? 0 : 1);
+  if (!kept.ok() || kept->term <= ours) return false;
   end_run({Error{Code::kCancelled,
                  fmt::format("TRP-F111 a chief of term {} leads this run now (this one: {}); exiting so that this one "
                              "cannot write",
@@ -174,6 +198,7 @@ bool ChiefActor::superseded() {
 void ChiefActor::end_run(RunEnded ended) {
   if (ended_) return;
   ended_ = true;
+  failed_ = ended.error.has_value();
   over_ = ended.error ? ended.error->message : "complete";
   if (cut_ && ended.error) end_cut(Error{Code::kCancelled, "cut: the run has failed"});
   send(listener_, ended_atom::value, std::move(ended));
@@ -223,7 +248,7 @@ void ChiefActor::from_node(const std::string& node, const Control& message) {
     }
     return;
   }
-  membership_.heard(node, now);
+  membership_.heard(node, now, message.incarnation);
   switch (message.kind) {
     case ControlKind::kAlive: {
       Control heard = order(ControlKind::kHeard);
@@ -275,6 +300,8 @@ void ChiefActor::from_node(const std::string& node, const Control& message) {
           break;
         }
       }
+      troubles_[node] = message.texts;
+      troubles_[node].resize(std::min(message.texts.size(), kTroublesMax));
       status_due_.erase(node);
       if (status_due_.empty()) finish_status();
       return;
@@ -316,6 +343,20 @@ void ChiefActor::join(const std::string& node, const Control& message) {
                                                              options_.elastic_role) == message.texts.end())) {
     return refuse(Code::kInvalidArgument, fmt::format("TRP-E163 node {} is not part of this run", node));
   }
+  for (const Instance& instance : instances_) {
+    if (instance.node != node || !remote(node) ||
+        std::ranges::find(message.texts, instance.id.role) != message.texts.end()) {
+      continue;
+    }
+    return refuse(Code::kInvalidArgument,
+                  fmt::format("TRP-E164 node {} is to run {}, but its certificate is for the roles {}", node,
+                              instance.name, fmt::join(message.texts, "+")));
+  }
+  const auto wait = [&] {
+    membership_.heard(node, now, message.incarnation);
+    refuse(Code::kUnavailable, journal_trouble());
+  };
+  if (!unkept_.empty()) return wait();
   const Membership::Verdict verdict = membership_.join(node, message.birth, message.incarnation, now);
   switch (verdict) {
     case Membership::Verdict::kFenced:
@@ -326,6 +367,8 @@ void ChiefActor::join(const std::string& node, const Control& message) {
                     fmt::format("TRP-E161 node id {} is already in use by {}:{} (incarnation {})", node, holder.host,
                                 holder.port, membership_.find(node)->incarnation));
     }
+    case Membership::Verdict::kStale:
+      return;  // the join that counts is on its way
     case Membership::Verdict::kNew:
     case Membership::Verdict::kAgain:
       break;
@@ -336,15 +379,18 @@ void ChiefActor::join(const std::string& node, const Control& message) {
   addresses_[node].name = node;
   addresses_[node].incarnation = incarnation;
   if (!remote(node)) own_node_ = caf::actor_cast<caf::actor>(current_sender());
-  journal_.nodes[node] = incarnation;
+  bool news = std::exchange(journal_.nodes[node], incarnation) != incarnation;
   if (!placed &&
       std::none_of(instances_.begin(), instances_.end(), [&](const Instance& i) { return i.node == node; })) {
     add_elastic(node);
+    news = true;
   }
   const auto running_of = [&](const Instance& instance) {
     return std::find_if(message.instances.begin(), message.instances.end(), [&](const messages::ControlInstance& id) {
       return id.role == instance.id.role && id.index == instance.id.index &&
-             (!instance.gone || id.incarnation > *instance.gone);
+             (!instance.gone || id.incarnation > *instance.gone) &&
+             // What we have started ourselves is of one incarnation only: others are from before that order.
+             (instance.state == State::kWaitingForNode || id.incarnation == instance.id.incarnation);
     });
   };
   for (Instance& instance : instances_) {
@@ -354,10 +400,11 @@ void ChiefActor::join(const std::string& node, const Control& message) {
     instance.id.incarnation = running->incarnation;
     instance.id.done = running->done;
     instance.resumed = true;
-    journal_.instances[instance.name] = instance.id.incarnation;
+    std::uint32_t& kept = journal_.instances[instance.name];
+    news |= std::exchange(kept, instance.id.incarnation) != instance.id.incarnation;
   }
-  save_journal_now();
-  if (ended_) return;
+  if (news && !keep_journal()) return closing() ? void() : wait();
+  if (closing()) return;
   Control welcome = order(ControlKind::kWelcome);
   welcome.incarnation = incarnation;
   to_node(node, std::move(welcome));
@@ -432,7 +479,7 @@ void ChiefActor::tell_nodes() {
 }
 
 void ChiefActor::tick() {
-  if (ended_) return;
+  if (closing()) return;
   delayed_send(this, options_.membership.heartbeat, tick_atom::value);
   const Duration now = options_.clock->now();
   if (now - last_tick_ > options_.membership.dead_after && superseded()) return;
@@ -451,8 +498,8 @@ void ChiefActor::tick() {
               death.name, why, names);
     // The next chief must not take it back either.
     journal_.nodes[death.name] = membership_.find(death.name)->incarnation;
-    save_journal_now();
-    if (ended_) return;
+    keep_journal();
+    if (closing()) return;
     node_gone(death.name, why);
   }
 }
@@ -463,6 +510,7 @@ void ChiefActor::node_gone(const std::string& node, const std::string& why) {
     went_down(instance, Error{Code::kUnavailable, fmt::format("{}: its node died: {}", instance.name, why)}, true);
   }
   status_due_.erase(node);
+  troubles_.erase(node);
   if (cut_ && cut_->nodes.contains(node))
     end_cut(Error{Code::kUnavailable, fmt::format("cut: node {} went down", node)});
   tell_nodes();

@@ -148,9 +148,11 @@ class ChiefActor final : public caf::event_based_actor {
   /// start, or a cut has them paused: resume_nodes() does it then.
   void regroup(const RoleSpec& role);
   void regroup_all();
+  /// Says once, and keeps for the status, that members could share memory and do not see each other's.
+  void note_apart(const std::string& role, const std::vector<messages::ControlNode>& members);
 
   // Cuts.
-  void begin_cut(std::optional<caf::response_promise> promise, Duration patience);
+  void begin_cut(std::vector<caf::response_promise> promises, Duration patience);
   /// Whether a cut without this instance, which is not up, would do.
   bool dispensable(const Instance& instance) const;
   /// The instance that this cut must still wait for; null: none.
@@ -172,16 +174,26 @@ class ChiefActor final : public caf::event_based_actor {
   void ask_status();
   void finish_status();
   std::string status();
-  void save_journal_now();
+  /// Writes the journal. False: it is not written, and nothing that only it may promise (a term, an incarnation, the
+  /// number of a cut) may be said to anybody. Then it is tried again until it is written, and meanwhile each call is
+  /// false without a look at the disk.
+  bool keep_journal();
+  bool write_journal();
+  std::string journal_trouble() const;
   /// Whether another chief leads the run now; then this one has ended it for its own process.
   bool superseded();
   void end_run(RunEnded ended);
+  /// The run has failed, or its last checkpoint is there: nobody is let in or started any more. A run that is complete
+  /// still takes back who was down when it became so, for a last checkpoint of the whole.
+  bool closing() const { return stopping_ || failed_; }
 
   ChiefOptions options_;
   caf::actor listener_;
   Membership membership_;
   ChiefJournal journal_;
-  caf::actor own_node_;  ///< the NodeActor of this process, once it has joined
+  std::string unkept_;      ///< why the journal cannot be written; empty: it is
+  bool term_kept_ = false;  ///< our term is in the journal on disk
+  caf::actor own_node_;     ///< the NodeActor of this process, once it has joined
   std::map<std::string, messages::ControlNode> addresses_;
   std::vector<Instance> instances_;
   std::uint32_t planned_ = 0;                 ///< how many of them are in the placement; those that joined follow
@@ -192,6 +204,7 @@ class ChiefActor final : public caf::event_based_actor {
   CommittedCut last_;        ///< the newest that is committed
   std::vector<std::uint64_t> kept_;
   std::optional<Choice> choice_;
+  std::map<std::string, std::vector<std::string>> troubles_;  ///< by node or group: for the status
   std::optional<PendingCut> cut_;
   std::string without_;  ///< instances that the newest cut was taken without
   std::vector<caf::response_promise> next_cut_;  ///< asked for during one; at most as many as there are callers
@@ -204,9 +217,10 @@ class ChiefActor final : public caf::event_based_actor {
   Duration last_tick_{};
   std::string over_ = "stopped";  ///< for the journal, once the nodes are told of the end
   bool ended_ = false;
+  bool failed_ = false;  ///< and it has ended with an error
   bool stopping_ = false;
   std::optional<Error> failed_since_end_;  ///< an instance that the last cut needs: the answer to every cut
-  std::set<std::string> leaving_;  ///< nodes that may not have heard of the end yet
+  std::set<std::string> leaving_;          ///< nodes that may not have heard of the end yet
 };
 
 }  // namespace troupe::actors

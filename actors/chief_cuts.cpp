@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <set>
 #include <string_view>
+#include <utility>
 
 #include <troupe/core/log.hpp>
 
@@ -24,14 +25,15 @@ constexpr Duration kChoicePatience = std::chrono::seconds(30);
 
 }  // namespace
 
-void ChiefActor::begin_cut(std::optional<caf::response_promise> promise, Duration patience) {
+void ChiefActor::begin_cut(std::vector<caf::response_promise> promises, Duration patience) {
   cut_.emplace();
   cut_->number = ++journal_.cuts_begun;
-  save_journal_now();  // a number that was used once must not be used again: old markers bear it
-  if (promise) cut_->promises.push_back(std::move(*promise));
+  cut_->promises = std::move(promises);
   cut_->begun = options_.clock->now();
   cut_->give_up = cut_->begun + patience;
-  order_cut();
+  // A number that was used once must not be used again: old markers bear it.
+  if (keep_journal()) return order_cut();
+  if (cut_) end_cut(Error{Code::kUnavailable, "cut: " + journal_trouble()});
 }
 
 bool ChiefActor::dispensable(const Instance& instance) const {
@@ -68,7 +70,8 @@ void ChiefActor::order_cut() {
   if (failed_since_end_) return end_cut(failed_since_end_);
   if (const Instance* const missing = missing_in_cut()) {
     if (options_.clock->now() >= cut_->give_up) {
-      return end_cut(Error{Code::kUnavailable, fmt::format("cut: {} is being restarted", missing->name)});
+      const std::string why = missing->error.empty() ? "" : fmt::format(" ({})", missing->error);
+      return end_cut(Error{Code::kUnavailable, fmt::format("cut: {} is being restarted{}", missing->name, why)});
     }
     delayed_send(this, kCutRetry, retry_atom::value, cut_->number, true);
     return;
@@ -139,7 +142,7 @@ void ChiefActor::end_cut(std::optional<Error> error) {
     log::error("TRP-E601 checkpoint {} not written: {}; last good is {}", called(cut.number), error->message,
                last_.number == 0 ? "none" : called(last_.number));
   } else {
-    save_journal_now();
+    keep_journal();  // the cut itself is on disk already
     Control commit = order(ControlKind::kCommit);
     commit.number = cut.number;
     add_kept(commit);
@@ -147,16 +150,7 @@ void ChiefActor::end_cut(std::optional<Error> error) {
   }
   for (caf::response_promise& promise : cut.promises) promise.deliver(done);
   if (next_cut_.empty()) return;
-  std::vector<caf::response_promise> next = std::move(next_cut_);
-  next_cut_.clear();
-  caf::response_promise first = std::move(next.front());
-  next.erase(next.begin());
-  begin_cut(std::move(first), options_.cut_deadline);
-  if (cut_) {
-    cut_->promises.insert(cut_->promises.end(), next.begin(), next.end());
-  } else {
-    next_cut_ = std::move(next);
-  }
+  begin_cut(std::exchange(next_cut_, {}), options_.cut_deadline);
 }
 
 std::string ChiefActor::called(std::uint64_t cut) const {
@@ -249,7 +243,7 @@ void ChiefActor::choose() {
     if (const Status done = options_.resumed_from(last_.number); !done.ok()) return end_run({done.error()});
   }
   if (options_.kept) kept_ = options_.kept();
-  save_journal_now();
+  keep_journal();
   for (Instance& instance : instances_) {
     if (instance.state == State::kStarting && membership_.up(instance.node)) spawn(instance);
   }

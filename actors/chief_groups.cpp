@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include <troupe/core/log.hpp>
+#include <troupe/transport/shared_memory.hpp>
 
 namespace troupe::actors {
 namespace {
@@ -21,6 +22,22 @@ constexpr Duration kGroupPatience = std::chrono::seconds(10);
 
 void ChiefActor::regroup_all() {
   for (const RoleSpec& role : options_.topology->roles) regroup(role);
+}
+
+void ChiefActor::note_apart(const std::string& role, const std::vector<messages::ControlNode>& members) {
+  std::vector<std::string>& lines = troubles_["group " + role];
+  const bool noted = !lines.empty();
+  lines.clear();
+  for (const messages::ControlNode& member : members) {
+    const messages::ControlNode& first = members.front();
+    if (member.host == first.host || member.host.empty() || !transport::same_machine(member.host, first.host)) continue;
+    lines = {
+        fmt::format("TRP-W181 nodes {} and {} are on one machine, but in different namespaces: values of the group "
+                    "go over TLS",
+                    first.name, member.name)};
+    if (!noted) log::warn("group {}: {}", role, lines.front());
+    return;
+  }
 }
 
 void ChiefActor::regroup(const RoleSpec& role) {
@@ -55,6 +72,7 @@ void ChiefActor::regroup(const RoleSpec& role) {
   if (view.instances != group.view.instances) {
     log::info("group {}: epoch {}.{} of {}", role.name, journal_.term, group.epochs, names);
   }
+  if (view.instances != group.view.instances) note_apart(role.name, view.nodes);
   group.view = view;
   std::set<std::string> nodes;
   for (const messages::ControlNode& node : view.nodes) nodes.insert(node.name);

@@ -19,6 +19,8 @@ namespace {
 /// How many new processes an instance may need for a lost device without getting as far as the next cut: they would all
 /// fail. Fewer than a launcher starts in its window, after which the run would wait for an instance that never comes.
 constexpr int kMaxLost = 3;
+/// How long an instance waits that the journal has no room for.
+constexpr Duration kSpawnRetry = std::chrono::milliseconds(100);
 
 }  // namespace
 
@@ -69,10 +71,19 @@ ChiefActor::Instance* ChiefActor::find(const messages::ControlInstance& id) {
 }
 
 void ChiefActor::spawn(Instance& instance) {
+  if (choice_) {
+    instance.state = State::kStarting;  // choose() does it
+    return;
+  }
+  const auto [kept, fresh] = journal_.instances.try_emplace(instance.name, instance.id.incarnation);
+  const bool news = std::exchange(kept->second, instance.id.incarnation) != instance.id.incarnation || fresh;
+  if (news ? !keep_journal() : !unkept_.empty()) {
+    // The number would be given again by a chief that does not know of it. The journal has it when it is written.
+    instance.state = State::kRestarting;
+    delayed_send(this, kSpawnRetry, retry_atom::value, instance.id.number);
+    return;
+  }
   instance.state = State::kStarting;
-  if (choice_) return;  // choose() does it
-  journal_.instances[instance.name] = instance.id.incarnation;
-  save_journal_now();
   Control spawn = order(ControlKind::kSpawn);
   spawn.instances = {instance.id};
   // One that a cut was taken without starts afresh.
@@ -147,8 +158,8 @@ void ChiefActor::introduce(const Instance& instance) {
 }
 
 void ChiefActor::went_down(Instance& instance, const Error& error, bool with_its_node) {
-  if (ended_) {
-    if (with_its_node || instance.elastic || failed_since_end_) return;
+  if (ended_ && (closing() || !with_its_node || instance.spec->restart.quarantine || instance.elastic)) {
+    if (closing() || instance.elastic || failed_since_end_) return;
     // Nobody starts it again: cuts are without it where a run may be, else none would be one of the whole.
     Error failed{error.code, "cut: " + error.message};
     if (instance.spec->restart.quarantine) {
@@ -204,8 +215,10 @@ void ChiefActor::went_down(Instance& instance, const Error& error, bool with_its
     const bool others = std::any_of(instances_.begin(), instances_.end(), [&](const Instance& other) {
       return &other != &instance && other.id.role == instance.id.role && other.state != State::kQuarantined;
     });
-    if (!(policy.quarantine || instance.elastic) || !others)
+    if (!(policy.quarantine || instance.elastic) || !others) {
+      if (ended_) failed_since_end_ = Error{error.code, "cut: " + error.message + budget};
       return end_run({Error{error.code, error.message + budget}});
+    }
     instance.state = State::kQuarantined;
     log::error("TRP-E151 {} is quarantined: {}{}; the run goes on without it", instance.name, error.message, budget);
     return;
@@ -229,7 +242,7 @@ void ChiefActor::went_down(Instance& instance, const Error& error, bool with_its
 }
 
 void ChiefActor::restart(std::uint32_t number) {
-  if (ended_) return;
+  if (closing()) return;
   const auto found = std::find_if(instances_.begin(), instances_.end(),
                                   [&](const Instance& instance) { return instance.id.number == number; });
   if (found == instances_.end() || found->state != State::kRestarting) return;

@@ -59,6 +59,10 @@ std::string ChiefActor::status() {
   status.term = journal_.term;
   status.wall_s = seconds(now);
   status.last_cut = journal_.last_cut;
+  if (!unkept_.empty()) status.trouble.push_back(journal_trouble());
+  for (const auto& [who, lines] : troubles_) {
+    for (const std::string& line : lines) status.trouble.push_back(fmt::format("{}: {}", who, line));
+  }
   status.between_s = seconds(status_at_ - status_before_);
   auto state_name = [](Membership::State state) {
     switch (state) {

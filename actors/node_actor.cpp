@@ -8,6 +8,7 @@
 #include <troupe/actors/run_status.hpp>
 #include <troupe/core/log.hpp>
 #include <troupe/core/rng.hpp>
+#include <troupe/core/text.hpp>
 
 namespace troupe::actors {
 namespace {
@@ -24,6 +25,8 @@ constexpr Duration kStatusPatience = std::chrono::milliseconds(200);
 constexpr Duration kLeaveWithin = std::chrono::seconds(50);
 /// How long what was said last may take on its way, when this process is about to end at once.
 constexpr Duration kLastWords = std::chrono::milliseconds(200);
+/// Lines for the status about what makes this node slower.
+constexpr std::size_t kTroublesMax = 16;
 
 std::optional<Error> error_of(const Control& control) {
   return control.failed ? std::optional<Error>(Error{control.code, control.text}) : std::nullopt;
@@ -200,7 +203,10 @@ void NodeActor::tick() {
       options_.on_hang(name);
     }
   }
-  if (chief_) return;
+  if (chief_) {
+    if (!member_ && now - last_join_ >= kJoinAgain) join();  // the journal could not be written
+    return;
+  }
   const Duration silent = now - chief_heard_;
   if (silent > options_.orphaned_after) {
     return end(Error{Code::kUnavailable, fmt::format("TRP-E121 no chief for {:.0f} s; ending", seconds(silent))});
@@ -247,10 +253,14 @@ void NodeActor::control(const Control& message) {
       term_ = message.term;
       incarnation_ = message.incarnation;
       member_ = true;
+      put_off_ = false;
       return;
     case ControlKind::kRefuse:
       if (message.fenced) return end(Error{Code::kCancelled, message.text});
-      if (message.code == Code::kUnavailable) return;  // asked again soon
+      if (message.code == Code::kUnavailable) {  // asked again soon
+        if (!std::exchange(put_off_, true)) log::warn("node {} waits: {}", options_.name, message.text);
+        return;
+      }
       return end(Error{message.code, message.text});
     case ControlKind::kNodes:
       if (options_.network != nullptr) options_.network->know(message.nodes);
@@ -494,6 +504,9 @@ void NodeActor::answer_status() {
   Control answer;
   answer.kind = ControlKind::kStatus;
   answer.text = to_json(all);
+  if (options_.network != nullptr) answer.texts = options_.network->trouble();
+  answer.texts.resize(std::min(answer.texts.size(), kTroublesMax));
+  for (std::string& line : answer.texts) line = printable(line, messages::kMaxControlNameBytes - 16);
   to_chief(std::move(answer));
 }
 

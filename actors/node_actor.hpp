@@ -149,6 +149,7 @@ class NodeActor final : public caf::event_based_actor {
   Duration last_tick_{-1};
   Duration last_join_{-1};
   bool chief_missed_ = false;
+  bool put_off_ = false;     ///< the log says why the chief does not let this node in yet
   bool unanswered_ = false;  ///< somebody has been told that no chief has answered yet
   std::uint64_t status_round_ = 0;
   std::set<std::string> status_due_;                ///< who has not answered the request under way

@@ -63,18 +63,20 @@ using saved_atom = caf::atom_constant<caf::atom("saved")>;    // SavedMessage
 using status_atom = caf::atom_constant<caf::atom("status")>;  // asked: InstanceStatus; chief: the whole as JSON text
 
 // Within one actor.
-using step_atom = caf::atom_constant<caf::atom("step")>;      // go on stepping
-using wake_atom = caf::atom_constant<caf::atom("wake")>;      // the time of wake_after() is reached
-using report_atom = caf::atom_constant<caf::atom("report")>;  // a reporting period has passed
-using expire_atom = caf::atom_constant<caf::atom("expire")>;  // calls' deadlines may have passed
-using tick_atom = caf::atom_constant<caf::atom("tick")>;      // own timers
-using retry_atom = caf::atom_constant<caf::atom("retry")>;    // back-off is over: restart an instance
+using step_atom = caf::atom_constant<caf::atom("step")>;        // go on stepping
+using wake_atom = caf::atom_constant<caf::atom("wake")>;        // the time of wake_after() is reached
+using report_atom = caf::atom_constant<caf::atom("report")>;    // a reporting period has passed
+using expire_atom = caf::atom_constant<caf::atom("expire")>;    // calls' deadlines may have passed
+using tick_atom = caf::atom_constant<caf::atom("tick")>;        // own timers
+using retry_atom = caf::atom_constant<caf::atom("retry")>;      // back-off is over: restart an instance
+using journal_atom = caf::atom_constant<caf::atom("journal")>;  // chief: try again to write the journal
 
 // Between nodes and the chief, runtime and chief.
 using control_atom = caf::atom_constant<caf::atom("control")>;  // string: node it comes from, messages::Control
 using marker_atom = caf::atom_constant<caf::atom("marker")>;    // string: node it comes from, uint64_t: cut
-using lost_atom = caf::atom_constant<caf::atom("lost")>;        // string, uint64_t: NetworkEvents::lost; string: NodeActor::lose()
-using found_atom = caf::atom_constant<caf::atom("found")>;      // string, uint64_t: NetworkEvents::found
+using lost_atom =
+    caf::atom_constant<caf::atom("lost")>;  // string, uint64_t: NetworkEvents::lost; string: NodeActor::lose()
+using found_atom = caf::atom_constant<caf::atom("found")>;            // string, uint64_t: NetworkEvents::found
 using checkpoint_atom = caf::atom_constant<caf::atom("checkpoint")>;  // runtime to chief: timespan, its patience
 using write_atom = caf::atom_constant<caf::atom("write")>;            // node to its writer: Cut
 using written_atom = caf::atom_constant<caf::atom("written")>;        // writer to its node: WrittenMessage

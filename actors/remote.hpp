@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 #include <variant>
+#include <vector>
 
 #include <troupe/core/error.hpp>
 #include <troupe/core/lendable_memory.hpp>
@@ -118,6 +119,9 @@ class Network {
 
   /// Where frames are best made: other nodes of this host read them there without a copy. Null: nowhere in particular.
   virtual std::shared_ptr<LendableMemory> frame_memory() const { return nullptr; }
+
+  /// What makes the traffic slower than it could be, one line a reason; empty: nothing does. Any thread.
+  virtual std::vector<std::string> trouble() const { return {}; }
 
   /// Ends all traffic; no event comes after it has returned. What others of this host read here may then be written
   /// over: no role may be left that does. Idempotent.

@@ -241,6 +241,7 @@ std::string to_json(const Topology& topology, const RunStatus& status) {
                     {"term", status.term},
                     {"seconds", status.wall_s},
                     {"last_cut", status.last_cut},
+                    {"trouble", status.trouble},
                     {"nodes", std::move(nodes)},
                     {"instances", std::move(instances)},
                     {"groups", std::move(groups)},

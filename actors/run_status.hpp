@@ -11,7 +11,8 @@
 //                why the last epoch that failed did}],
 //    "waits": ["learner-0 waits 3.1 s on batches: replay's limiter needs 812 more inserts; actor-2 is restarting (2 of
 //              5)", ...],
-//    "versions": {"learner": 1200, "actor-0": 1197}, "staleness": {"learner": 0, "actor-0": 3}, "last_cut": 7}
+//    "versions": {"learner": 1200, "actor-0": 1197}, "staleness": {"learner": 0, "actor-0": 3}, "last_cut": 7,
+//    "trouble": ["TRP-E503 the chief's journal cannot be written: ..."]}
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -65,6 +66,7 @@ struct RunStatus {
   std::vector<Node> nodes;
   std::vector<Instance> instances;
   std::vector<Group> groups;
+  std::vector<std::string> trouble;  ///< what keeps the chief from its work, or makes the run slower than it could be
 };
 
 /// Who of a group waits in a collective for longer than a moment, and what the others do; empty when nobody does.

@@ -9,7 +9,6 @@ namespace troupe::messages {
 namespace {
 
 /// Longest name in a control message, and most entries of a list: both far above what a run has.
-constexpr std::size_t kMaxNameBytes = 256;
 constexpr std::size_t kMaxEntries = 4096;
 constexpr std::size_t kStructWords = 64;
 
@@ -42,7 +41,7 @@ Status check_count(const List& list, std::string_view what) {
 }
 
 Result<std::string> name_of(capnp::Text::Reader name, std::string_view what) {
-  return text_of(name, kMaxNameBytes, what);
+  return text_of(name, kMaxControlNameBytes, what);
 }
 
 }  // namespace

@@ -12,7 +12,7 @@
 //     kFailed    instances[0], code, text
 //     kCaptured  number (cut), code and text when it failed there
 //     kWritten   number (cut), counters, text (CutPart::id), texts (instances in it); code and text when it failed
-//     kStatus    text (JSON)
+//     kStatus    text (JSON), texts: what makes this node slower than it could be
 //     kLeave     text (why): the node ends in good order
 //     kChecked   the answer to kCheck: counters (values: numbers of the cuts whose part is whole), text (what is wrong)
 //     kRegroup   instances[0] (a member), number: the epoch of its group that has broken, text (why)
@@ -131,11 +131,13 @@ struct Control {
 inline constexpr std::uint32_t kControlProtocol = 2;
 /// Longest encoded control message: it shares the links' limit for control.
 inline constexpr std::size_t kMaxControlBytes = std::size_t{1} << 20;
+/// Longest name, host and each of `texts` in one.
+inline constexpr std::size_t kMaxControlNameBytes = 256;
 
 /// Errors: the pool's; kInvalidArgument when it would be longer than kMaxControlBytes.
 Result<Frame> make_control(FramePool& pool, const Control& control);
-/// Errors: kCorrupt (malformed bytes), kInvalidArgument (another kind of message, a value out of its bounds, no instance
-/// where the table above has one).
+/// Errors: kCorrupt (malformed bytes), kInvalidArgument (another kind of message, a value out of its bounds, no
+/// instance where the table above has one).
 Result<Control> read_control(const Frame& frame);
 
 }  // namespace troupe::messages

@@ -46,6 +46,7 @@ void print_group(const Json& group) {
 void print(const Json& status) {
   say("run {}, term {}, {:.0f} s, last checkpoint {}\n\n", status["run"].get<std::string>(),
       status["term"].get<std::uint64_t>(), status["seconds"].get<double>(), status["last_cut"].get<std::uint64_t>());
+  for (const Json& line : status["trouble"]) say("{}\n\n", line.get<std::string>());
   say("{:<16}{:<10}{:>5}  {:<24}{:>9}\n", "node", "state", "inc", "address", "silent s");
   for (const Json& node : status["nodes"]) {
     say("{:<16}{:<10}{:>5}  {:<24}{:>9.2f}\n", node["name"].get<std::string>(), node["state"].get<std::string>(),

@@ -281,6 +281,10 @@ void Simulation::spawn(const std::string& node) {
   hands.birth = birth;
   hands.address = {node, 0, node, port};
   if (!options_.elastic_role.empty()) hands.roles = {options_.elastic_role};
+  for (const PlacedNode& placed : options_.placement) {
+    if (placed.name != node) continue;
+    for (const PlacedNode::Share& share : placed.shares) hands.roles.push_back(share.role);
+  }
   process->hands = process->system.spawn<NodeActor>(std::move(hands), process->chief, process->listener);
   if (!leads) line(*process, kChiefNode, kChiefPort, 0);
   watch_all();
