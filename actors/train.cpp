@@ -26,6 +26,8 @@ constexpr const char* kWallCounter = "run/wall_ms";
 /// 30 s.
 constexpr Duration kLastCutPatience = std::chrono::seconds(5);
 constexpr Duration kLastCutRetries = std::chrono::seconds(10);
+/// A run that is complete has more time: a learner that was killed at its end starts anew and comes back.
+constexpr Duration kLastCutOfCompleteRun = std::chrono::seconds(60);
 
 /// What this process wrote last. Over nodes the learner's part is another node's, and is read back from disk.
 struct LastCut {
@@ -43,7 +45,7 @@ class Training {
     TROUPE_ASSIGN(spec_, run_environment(options_));
     TROUPE_TRY(open());
     TROUPE_ASSIGN(const std::optional<StopReason> interrupted, train());
-    TROUPE_ASSIGN(const auto counters, last_checkpoint());
+    TROUPE_ASSIGN(const auto counters, last_checkpoint(!interrupted));
     sum_up(counters);
     const bool learned = options_.max_learner_steps > 0 && learner_steps_ >= options_.max_learner_steps;
     const StopReason complete = !has_d4pg(options_) ? StopReason::kReplicaSteps
@@ -73,13 +75,16 @@ class Training {
 
  private:
   /// A node that dies during a cut, or leaves, makes it fail; the next one is without that node, or with its successor.
-  Result<std::vector<messages::Counter>> last_checkpoint() {
-    const Duration give_up = runtime_->clock().now() + kLastCutRetries;
+  Result<std::vector<messages::Counter>> last_checkpoint(bool complete) {
+    const Duration give_up = runtime_->clock().now() + (complete ? kLastCutOfCompleteRun : kLastCutRetries);
     auto counters = runtime_->checkpoint(kLastCutPatience);
     while (!counters.ok() && counters.error().code == Code::kUnavailable && runtime_->clock().now() < give_up) {
       counters = runtime_->checkpoint(kLastCutPatience);
     }
-    return counters;
+    if (counters.ok()) return counters;
+    return Error{counters.error().code,
+                 fmt::format("the run {}, but its last checkpoint could not be made: {}",
+                             complete ? "is complete" : "was to stop", counters.error().message)};
   }
 
   /// Builds the topology and the runtime, from the newest checkpoint if asked to.
@@ -138,14 +143,16 @@ class Training {
   Result<std::optional<StopReason>> train() {
     const double limit_s = options_.max_minutes * 60;
     std::optional<StopReason> interrupted;
-    TROUPE_ASSIGN(const Runtime::Ended ended, runtime_->run([&] {
+    const Result<Runtime::Ended> run = runtime_->run([&] {
       if (hooks_.stop != nullptr && hooks_.stop->load(std::memory_order_relaxed)) {
         interrupted = StopReason::kRequested;
       } else if (limit_s > 0 && wall() >= limit_s) {
         interrupted = StopReason::kMaxMinutes;
       }
       return interrupted.has_value();
-    }));
+    });
+    if (hooks_.over != nullptr) *hooks_.over = true;
+    TROUPE_ASSIGN(const Runtime::Ended ended, run);
     if (ended == Runtime::Ended::kStopped) return {StopReason::kRequested};
     return ended == Runtime::Ended::kInterrupted ? interrupted : std::nullopt;
   }

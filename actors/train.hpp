@@ -79,6 +79,8 @@ struct TrainHooks {
   bool resume = false;
   /// This process is the chief of a run over nodes; null: it is the whole run. With a place, place->resume decides.
   const NodePlace* place = nullptr;
+  /// Set when the run has ended, well or not: whatever train() returns then, starting it again would find it over.
+  bool* over = nullptr;
   /// Changes the topology of a run within this process before it is checked: tests put faults into roles.
   std::function<void(Topology&)> change_topology = nullptr;
 };

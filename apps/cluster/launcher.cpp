@@ -30,9 +30,8 @@ constexpr const char* kSelf = "launcher";
 
 /// The exit codes after which another start would end in the same way.
 bool is_pointless(const Ending& ending) {
-  return !ending.signalled &&
-         (ending.number == kExitUsage || ending.number == kNodeData || ending.number == kExitConfig ||
-          ending.number == 126 || ending.number == 127);
+  return !ending.signalled && (ending.number == kNodeOver || ending.number == kExitUsage || ending.number == kNodeData ||
+                               ending.number == kExitConfig || ending.number == 126 || ending.number == 127);
 }
 
 /// Longer than ssh tries to connect, or takes to notice that a connection is dead.
@@ -40,6 +39,7 @@ constexpr Duration kAttemptMax = std::chrono::seconds(15);
 
 std::string in_words(const Ending& ending, bool by_ssh) {
   if (ending.signalled) return fmt::format("signal {}", ending.number);
+  if (ending.number == kNodeOver) return "exit code 76, the run has ended with an error";
   if (ending.number == kNodeFenced) return "exit code 75, it was fenced";
   if (ending.number == actors::kExitHang) return "exit code 70, a step of it hung";
   if (ending.number == actors::kExitLost) return "exit code 71, its device was lost";
@@ -276,7 +276,7 @@ class Launcher {
 
   /// The chief is gone for good: the others are asked to end, and killed later.
   void end_run(int exit_code) {
-    result_ = exit_code;
+    result_ = exit_code == kNodeOver ? static_cast<int>(kExitFailure) : exit_code;
     kill_at_ = now() + options_.end_grace;
     for (const auto& node : nodes_) {
       node->start_at.reset();

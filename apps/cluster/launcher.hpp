@@ -49,19 +49,20 @@ struct LaunchOptions {
 enum NodeExit {
   kNodeDone = 0,     ///< of the chief: the run is complete. Of another: nothing is left to do for it, it stays down.
   kNodeData = 65,    ///< no checkpoint that it could go on from is whole, or a journal is damaged: it stays down
+  kNodeOver = 76,    ///< of the chief: the run has ended with the error that it has printed, and cannot be led again
   kNodeFenced = 75,  ///< it was declared dead and must not write: it is started again at once
 };
 
 /// Starts the commands, the first of which is the chief's, and returns when all have ended: the chief's exit code
-/// (128 + n if signal n ended it), or 130 / 143 when a second SIGINT / SIGTERM (or SIGHUP) killed everything.
-/// Every line that a node writes appears on `output` as "<name> | <line>"; so do, under the name "launcher", a line for
-/// each restart and why, and one for a node that stays down: after restarts_max, or at once when starting it again is
-/// pointless (its configuration or command line is wrong, or there is no such program). The chief's staying down ends
-/// the run.
-/// The first SIGINT, SIGTERM or SIGHUP asks the chief to stop (SIGTERM): it makes its checkpoint and ends; then the
-/// others are ended. Blocks the calling thread; takes these signals and SIGCHLD for itself meanwhile, so it is to be
-/// called before other threads are started. Errors: kInvalidArgument (no commands), kIo: no pipes or processes to be had,
-/// and nothing runs; or everything went well but the lines could not be written, as the disk is full.
+/// (1 for kNodeOver; 128 + n if signal n ended it), or 130 / 143 when a second SIGINT / SIGTERM (or SIGHUP) killed
+/// everything. Every line that a node writes appears on `output` as "<name> | <line>"; so do, under the name
+/// "launcher", a line for each restart and why, and one for a node that stays down: after restarts_max, or at once when
+/// starting it again is pointless (the run has ended, its configuration or command line is wrong, or there is no such
+/// program). The chief's staying down ends the run. The first SIGINT, SIGTERM or SIGHUP asks the chief to stop
+/// (SIGTERM): it makes its checkpoint and ends; then the others are ended. Blocks the calling thread; takes these
+/// signals and SIGCHLD for itself meanwhile, so it is to be called before other threads are started. Errors:
+/// kInvalidArgument (no commands), kIo: no pipes or processes to be had, and nothing runs; or everything went well but the
+/// lines could not be written, as the disk is full.
 Result<int> launch(std::vector<NodeCommand> commands, LaunchOptions options);
 
 }  // namespace troupe::apps

@@ -159,7 +159,8 @@ Result<Node> find(const NodeArguments& arguments) {
   return planned(arguments, std::move(loaded));
 }
 
-Status run_here(Node& node, const std::string& listen) {
+/// `over`: set when this was the chief and its run has ended.
+Status run_here(Node& node, const std::string& listen, bool& over) {
   std::error_code error;
   const std::filesystem::path folder = node.directory.path / "nodes" / node.place.self.node;
   std::filesystem::create_directories(folder, error);
@@ -177,7 +178,8 @@ Status run_here(Node& node, const std::string& listen) {
   node.place.resume = node.resume;
   if (chief) {
     TROUPE_TRY(write_file_atomic((node.directory.path / "cluster.toml").string(), node.cluster));
-    return record_run(node.directory, node.config, node.options, {.resume = node.resume, .place = &node.place});
+    return record_run(node.directory, node.config, node.options,
+                      {.resume = node.resume, .place = &node.place, .over = &over});
   }
   log::also_to_file((folder / "log.txt").string());
   const StopRequest stop;
@@ -218,12 +220,15 @@ int run(const NodeArguments& arguments) {
   std::setvbuf(stdout, nullptr, _IOLBF, 0);  // somebody reads along
   Result<Node> node = find(arguments);
   if (!node.ok()) return fail_run(node.error());
-  const Status done = run_here(*node, arguments.listen);
+  bool over = false;
+  const Status done = run_here(*node, arguments.listen, over);
   if (done.ok()) return kExitOk;
-  // Whoever looks after this node starts it again, unless that is pointless: the chief has refused it for good.
+  // Whoever looks after this node starts it again, unless that is pointless: the run has ended with an error, or the
+  // chief has refused this node for good.
   const Code code = done.error().code;
   return fail(done.error(), code == Code::kCancelled         ? static_cast<int>(kNodeFenced)
                             : code == Code::kCorrupt         ? static_cast<int>(kNodeData)
+                            : over                           ? static_cast<int>(kNodeOver)
                             : code == Code::kInvalidArgument ? static_cast<int>(kExitConfig)
                                                              : static_cast<int>(kExitFailure));
 }

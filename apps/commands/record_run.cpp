@@ -95,7 +95,8 @@ Status record_run(const RunDirectory& run, const Config& config, const actors::T
                                                                        .checkpoint_dir = run.checkpoints(),
                                                                        .run_id = run.id(),
                                                                        .resume = how.resume,
-                                                                       .place = how.place});
+                                                                       .place = how.place,
+                                                                       .over = how.over});
   progress.finish();
   const Status flushed = metrics.flush();
   if (!trained.ok()) return trained.error();

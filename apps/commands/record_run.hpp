@@ -12,6 +12,7 @@ struct RecordOptions {
   bool resume = false;
   bool quiet = false;
   const actors::NodePlace* place = nullptr;  ///< of the chief; null: this process is the whole run
+  bool* over = nullptr;                      ///< as TrainHooks::over
 };
 
 /// Trains until a limit is met or somebody asks for the end (SIGINT, SIGTERM), and leaves the files that

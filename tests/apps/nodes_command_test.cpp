@@ -73,6 +73,21 @@ wait $!
   EXPECT_TRUE(std::filesystem::exists(path() / "a/checkpoints/cut.json"));
 }
 
+TEST_F(NodesCommand, ARunThatEndsWithAnErrorEndsOnceAndSaysWhy) {
+  const ProgramResult ended = run_script(R"(
+troupe train small.toml --processes --run-dir a --set max_env_steps=0 --set supervisor.max_restarts=0 >out 2>&1 & run=$!
+until grep -q 'learner [1-9]' out; do sleep 0.1; done
+kill -9 $(pgrep -f -- "--name learner --run-dir $PWD/a|--name learner --run-dir a")
+wait $run
+)");
+  const std::string out = text_of(path() / "out");
+  EXPECT_EQ(ended.exit_code, 1) << out;
+  EXPECT_THAT(out, HasSubstr("chief | troupe: learner: its node died: "));
+  EXPECT_THAT(out, HasSubstr("died: exit code 76, the run has ended with an error; it stays down and the run ends"));
+  EXPECT_THAT(out, testing::Not(HasSubstr("TRP-E504")));
+  EXPECT_THAT(out, testing::Not(HasSubstr("its configuration is wrong")));
+}
+
 TEST_F(NodesCommand, NodesFindEachOtherByTfConfigAndMakeACheckpointWhenAllAreAskedToEndAtOnce) {
   const ProgramResult ended = run_script(R"(
 port=$((20000 + $$ % 10000))

@@ -203,6 +203,8 @@ TEST_F(Launcher, EndsTheRunWhenTheChiefKeepsDying) {
 TEST_F(Launcher, DoesNotStartAgainWhatWouldEndTheSameWay) {
   EXPECT_EQ(run({"chief=exit 78", runs("actors")}), 78);
   EXPECT_THAT(out(), HasSubstr("died: exit code 78, its configuration is wrong; it stays down and the run ends"));
+  EXPECT_EQ(run({"chief=exit 76", runs("actors")}), 1) << "as a run in one process";
+  EXPECT_THAT(out(), HasSubstr("died: exit code 76, the run has ended with an error; it stays down and the run ends"));
   EXPECT_EQ(run({"chief=exec @@/no-such-program"}), 127);
   EXPECT_THAT(out(), HasSubstr("exit code 127, its program cannot be started"));
 }
