@@ -54,7 +54,7 @@ Result<Progress> Evaluator::send_results(RoleContext& context) {
 }
 
 Result<Progress> Evaluator::wait_for_parameters(RoleContext& context) {
-  TROUPE_ASSIGN(const auto parameters, assembler_.take(context.in("parameters")));
+  const auto parameters = assembler_.take(context, "parameters");
   if (!parameters || parameters->version < next_version_) return Progress::kIdle;
   version_ = parameters->version;
   next_version_ = version_ + options_.every_learner_steps;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <charconv>
+#include <cmath>
 
 #include <troupe/messages/reports.hpp>
 
@@ -13,6 +14,7 @@ namespace {
 constexpr std::string_view kTotal = "total";
 constexpr std::string_view kNow = "now";
 constexpr std::string_view kSum = "sum";
+constexpr double kTotalMax = 9e18;
 
 }  // namespace
 
@@ -30,6 +32,10 @@ Result<Frame> make_instance_report(messages::FramePool& pool, const InstanceRepo
 Result<InstanceReport> read_instance_report(const Frame& frame) {
   TROUPE_ASSIGN(const MetricRow row, messages::read_metrics(frame));
   InstanceReport report;
+  if (row.scalars.size() > kReportScalarsMax) {
+    return Error{Code::kInvalidArgument,
+                 fmt::format("report: got {} scalars, expected at most {}", row.scalars.size(), kReportScalarsMax)};
+  }
   for (const Scalar& scalar : row.scalars) {
     const std::string_view name = scalar.name;
     const auto first = name.find('/');
@@ -37,10 +43,19 @@ Result<InstanceReport> read_instance_report(const Frame& frame) {
     const auto third = second == name.npos ? name.npos : name.find('/', second + 1);
     const std::string_view index = third == name.npos ? "" : name.substr(first + 1, second - first - 1);
     const std::string_view kind = third == name.npos ? "" : name.substr(second + 1, third - second - 1);
+    const std::int64_t index_before = report.index;
     const auto parsed = std::from_chars(index.data(), index.data() + index.size(), report.index);
     if (index.empty() || parsed.ec != std::errc{} || (kind != kTotal && kind != kNow && kind != kSum)) {
       return Error{Code::kInvalidArgument,
                    fmt::format("report: scalar is named \"{}\", expected ROLE/INDEX/(total|now|sum)/NAME", name)};
+    }
+    const bool same =
+        &scalar == &row.scalars.front() || (report.index == index_before && name.substr(0, first) == report.role);
+    // Totals become whole numbers.
+    if (!same || report.index < 0 || (kind == kTotal && !(std::abs(scalar.value) < kTotalMax))) {
+      return Error{Code::kInvalidArgument,
+                   fmt::format("report: scalar \"{}\" is {}, expected one of {}-{}, and a total below {:g}", name,
+                               scalar.value, same ? name.substr(0, first) : report.role, index_before, kTotalMax)};
     }
     report.role = name.substr(0, first);
     auto& list = kind == kTotal ? report.content.counters : kind == kNow ? report.content.gauges : report.content.sums;

@@ -19,7 +19,11 @@ struct InstanceReport {
 /// Errors: those of messages::make_metrics.
 Result<Frame> make_instance_report(messages::FramePool& pool, const InstanceReport& report);
 
-/// Errors: kCorrupt or kInvalidArgument when the frame is not such a report.
+/// Scalars of one report: many times what a role has.
+inline constexpr std::size_t kReportScalarsMax = 4096;
+
+/// Errors: kCorrupt or kInvalidArgument when the frame is not such a report: names, too many of them, of more than one
+/// instance, or a total that is no number of something.
 Result<InstanceReport> read_instance_report(const Frame& frame);
 
 }  // namespace troupe::actors

@@ -15,6 +15,9 @@ namespace {
 constexpr const char* kSteps = "steps";
 /// That the first row waits for env actors which may never come: nodes that are not there.
 constexpr int kWaitPeriods = 3;
+/// A run's instances have some dozens of names each and share them by role. Each is a column of the file for ever.
+constexpr std::size_t kNamesMax = 4096;
+constexpr std::size_t kInstancesMax = 65'536;
 
 double mean(std::span<const double> values) {
   return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
@@ -102,12 +105,13 @@ Result<Progress> MetricsActor::step(RoleContext& context) {
   const double wall_s = options_.wall_s + seconds(now);
   Inlet& reports = context.in("reports");
   while (!reports.empty()) {
-    TROUPE_ASSIGN(InstanceReport report, read_instance_report(reports.take()));
-    take_report(std::move(report));
+    auto report = read_instance_report(reports.take());
+    const Status good = report.ok() ? check_names(*report) : Status(report.error());
+    good.ok() ? take_report(std::move(report).value()) : context.refuse("reports", good.error());
   }
   while (!options_.actor_role.empty() && !context.in("episodes").empty()) {
-    TROUPE_ASSIGN(const auto episode, messages::read_episode(context.in("episodes").take()));
-    take_episode(episode, wall_s);
+    const auto episode = messages::read_episode(context.in("episodes").take());
+    episode.ok() ? take_episode(*episode, wall_s) : context.refuse("episodes", episode.error());
   }
   TROUPE_TRY(write_evaluations());
   if (next_row_ < Duration::zero()) next_row_ = now + options_.period;
@@ -117,6 +121,28 @@ Result<Progress> MetricsActor::step(RoleContext& context) {
   }
   context.wake_after(next_row_ - now);
   return Progress::kIdle;
+}
+
+Status MetricsActor::check_names(const InstanceReport& report) {
+  std::set<std::string> fresh;
+  for (const auto* list : {&report.content.counters, &report.content.gauges, &report.content.sums}) {
+    for (const Scalar& scalar : *list) {
+      std::string name = report.role + "/" + scalar.name;
+      if (!names_.contains(name)) fresh.insert(std::move(name));
+    }
+  }
+  if (names_.size() + fresh.size() > kNamesMax) {
+    return Error{Code::kInvalidArgument,
+                 fmt::format("report of {}-{}: {} new names beside {}, expected at most {} in a run", report.role,
+                             report.index, fresh.size(), names_.size(), kNamesMax)};
+  }
+  if (instances_.size() >= kInstancesMax && !instances_.contains({report.role, report.index})) {
+    return Error{Code::kInvalidArgument, fmt::format("report of {}-{}: {} other instances have reported, expected no "
+                                                     "more",
+                                                     report.role, report.index, instances_.size())};
+  }
+  names_.merge(fresh);
+  return {};
 }
 
 void MetricsActor::take_report(InstanceReport report) {

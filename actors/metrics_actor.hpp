@@ -45,8 +45,8 @@ struct MetricsActorOptions {
 /// Ports: in reports (stream, Metrics) and, with D4PG, episodes (stream, Episode); both always drained.
 /// A row a period: from counters their rates "<role>/<name>_per_s", summed over instances; from gauges "<role>/<name>",
 /// averaged, and from sums the same, summed; "actor/episode_return", averaged over the period's episodes. An evaluation
-/// is a row of its own. Rows wait for the first reports of env actors and learner, or of all replica groups, and a resumed
-/// run's first one up to three periods more for those of all env actors: so its progress does not go back.
+/// is a row of its own. Rows wait for the first reports of env actors and learner, or of all replica groups, and a
+/// resumed run's first one up to three periods more for those of all env actors: so its progress does not go back.
 class MetricsActor final : public Role {
  public:
   static RoleSpec spec(std::string name, const MetricsActorOptions& options);
@@ -59,6 +59,8 @@ class MetricsActor final : public Role {
   Status restore(const RoleState& state) override;
 
  private:
+  /// Whether there is room for the names in the report, which stay known from then on. Errors: kInvalidArgument.
+  Status check_names(const InstanceReport& report);
   void take_report(InstanceReport report);
   void take_episode(const messages::EpisodeReport& episode, double wall_s);
   /// Env actors and the learner have reported: there is progress to write a row with.
@@ -78,6 +80,7 @@ class MetricsActor final : public Role {
     bool reported = false;                  ///< false: what it has is a checkpoint's, and may be less than its own
   };
   std::map<std::pair<std::string, std::int64_t>, Instance> instances_;  ///< by role and index
+  std::set<std::string> names_;                                         ///< "<role>/<name>" of all reports
   std::map<std::string, double> previous_totals_;
   bool goes_on_ = false;    ///< with steps of before, which its env actors have restored too
   int waited_periods_ = 0;  ///< with the first row of such a run, whose steps must not be fewer

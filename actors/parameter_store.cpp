@@ -37,11 +37,12 @@ Result<Progress> ParameterStore::step(RoleContext& context) {
   Inlet& updates = context.in("updates");
   if (!updates.empty()) {
     Frame frame = updates.take();
-    TROUPE_ASSIGN(auto parameters, messages::read_parameters(frame));
-    if (parameters.info().version < version_) {
-      return Error{Code::kInvalidArgument,
-                   fmt::format("update: got version {}, expected {} or newer", parameters.info().version, version_)};
+    auto update = read_update(frame);
+    if (!update.ok()) {
+      context.refuse("updates", update.error());
+      return Progress::kMore;
     }
+    messages::ParametersView parameters = std::move(update).value();
     version_ = parameters.info().version;
     if (index_ == 0) {
       TROUPE_ASSIGN(Frame newest, messages::make_parameters_version(context.pool(), {version_}));
@@ -57,11 +58,22 @@ Result<Progress> ParameterStore::step(RoleContext& context) {
   if (newest_) send_pieces(context.out("parameters"));
   Inlet& uses = context.in("use");
   while (!uses.empty()) {
-    TROUPE_ASSIGN(const auto use, messages::read_parameters_use(uses.take()));
+    const auto use = messages::read_parameters_use(uses.take());
+    if (!use.ok()) {
+      context.refuse("use", use.error());
+      continue;
+    }
     // An actor cannot be ahead of the store, from which it has its parameters.
-    staleness_.add(std::max<std::int64_t>(version_ - use.version, 0), use.env_steps);
+    staleness_.add(std::max<std::int64_t>(version_ - use->version, 0), use->env_steps);
   }
   return Progress::kIdle;
+}
+
+Result<messages::ParametersView> ParameterStore::read_update(const Frame& frame) const {
+  TROUPE_ASSIGN(auto parameters, messages::read_parameters(frame));
+  if (parameters.info().version >= version_) return parameters;
+  return Error{Code::kInvalidArgument,
+               fmt::format("update: got version {}, expected {} or newer", parameters.info().version, version_)};
 }
 
 void ParameterStore::send_pieces(Outlet& outlet) {

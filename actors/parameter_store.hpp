@@ -30,6 +30,8 @@ class ParameterStore final : public Role {
   void report(Report& report) const override;
 
  private:
+  /// Errors: those of read_parameters(); kInvalidArgument: older than what was passed on.
+  Result<messages::ParametersView> read_update(const Frame& frame) const;
   /// Sends each reader that has taken the piece before the next that it should have.
   void send_pieces(Outlet& outlet);
 
@@ -37,7 +39,7 @@ class ParameterStore final : public Role {
   std::int64_t version_ = -1;
   std::optional<messages::ParametersView> newest_;  ///< a piece; for readers that come later
   std::vector<KeptPieces> missed_;                  ///< by reader: pieces that it has not been sent
-  StalenessHistogram staleness_;  ///< by environment steps
+  StalenessHistogram staleness_;                    ///< by environment steps
 };
 
 }  // namespace troupe::actors

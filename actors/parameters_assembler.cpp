@@ -48,24 +48,48 @@ ParametersView KeptPieces::take() {
 Result<std::optional<AssembledParameters>> ParametersAssembler::take(Inlet& inlet) {
   std::optional<AssembledParameters> newest;
   while (!inlet.empty()) {
-    TROUPE_ASSIGN(ParametersView piece, messages::read_parameters(inlet.take()));
-    if (piece.info().dtype != DType::kF32) {
-      return Error{Code::kInvalidArgument, fmt::format("parameters of version {}: got {}, expected float32",
-                                                       piece.info().version, to_string(piece.info().dtype))};
-    }
-    if (piece.info().version <= version_) continue;
-    if (piece.piece().count == 1) {
-      version_ = piece.info().version;
-      newest = AssembledParameters{version_, piece.info().layout_hash, floats(piece)};
-      whole_ = std::move(piece);
-      continue;
-    }
-    TROUPE_TRY(add(std::move(piece)));
-    if (const auto info = complete()) {
-      TROUPE_ASSIGN(newest, assemble(*info));
-    }
-    drop_hopeless();
+    TROUPE_ASSIGN(const auto complete, take_one(inlet.take()));
+    if (complete) newest = complete;
   }
+  return newest;
+}
+
+std::optional<AssembledParameters> ParametersAssembler::take(RoleContext& context, std::string_view port) {
+  std::optional<AssembledParameters> newest;
+  for (Inlet& inlet = context.in(port); !inlet.empty();) {
+    const auto complete = take_one(inlet.take());
+    if (!complete.ok()) context.refuse(port, complete.error());
+    if (complete.ok() && *complete) newest = *complete;
+  }
+  return newest;
+}
+
+Result<std::optional<AssembledParameters>> ParametersAssembler::take_one(messages::Frame frame) {
+  TROUPE_ASSIGN(ParametersView piece, messages::read_parameters(frame));
+  if (piece.info().dtype != DType::kF32) {
+    return Error{Code::kInvalidArgument, fmt::format("parameters of version {}: got {}, expected float32",
+                                                     piece.info().version, to_string(piece.info().dtype))};
+  }
+  std::optional<AssembledParameters> newest;
+  if (piece.info().version <= version_) return newest;
+  if (piece.piece().count == 1) {
+    version_ = piece.info().version;
+    newest = AssembledParameters{version_, piece.info().layout_hash, floats(piece)};
+    whole_ = std::move(piece);
+    return newest;
+  }
+  TROUPE_TRY(add(std::move(piece)));
+  if (const auto info = complete()) {
+    auto assembled = assemble(*info);
+    if (!assembled.ok()) {
+      for (KeptPieces& kept : shards_) {
+        kept.drop_if([&](const messages::ParametersInfo& one) { return one.version == info->version; });
+      }
+      return assembled.error();
+    }
+    newest = *assembled;
+  }
+  drop_hopeless();
   return newest;
 }
 

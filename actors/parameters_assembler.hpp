@@ -61,11 +61,16 @@ struct AssembledParameters {
 class ParametersAssembler {
  public:
   /// Takes all that waits in `inlet` (latest, Parameters). Returns the newest complete version if it is newer than all
-  /// that were returned before, valid until the next call. Errors: those of read_parameters; kInvalidArgument when a
-  /// frame is not float32 or when pieces do not belong together (count, size, layout, or ranges that overlap).
+  /// that were returned before, valid until the next call. Errors, after which the next call goes on behind the frame
+  /// that was taken last: those of read_parameters; kInvalidArgument when it is not float32 or when pieces do not
+  /// belong together (count, size, layout, or ranges that overlap).
   Result<std::optional<AssembledParameters>> take(Inlet& inlet);
+  /// The same of the inlet `port`, refusing what is an error.
+  std::optional<AssembledParameters> take(RoleContext& context, std::string_view port);
 
  private:
+  /// One frame's part in take(): what is complete with it, if anything.
+  Result<std::optional<AssembledParameters>> take_one(messages::Frame frame);
   Status add(messages::ParametersView piece);
   /// The newest publication of which every shard's piece is here. A version alone does not say which pieces belong
   /// together: a learner that was restarted publishes it anew, perhaps partitioned in another way.

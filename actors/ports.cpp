@@ -51,6 +51,7 @@ std::optional<std::size_t> InletPort::find(Predicate of) const {
 Frame InletPort::take_at(std::size_t position) {
   const auto at = queue_.begin() + static_cast<std::ptrdiff_t>(position);
   Frame frame = std::move(at->frame);
+  last_taken_ = at->edge;
   if (spec_.kind == ChannelKind::kLatest) {
     const EdgeId edge = at->edge;
     std::erase_if(queue_, [&](const Waiting& waiting) {
@@ -87,6 +88,7 @@ Frame InletPort::take_held() {
   Waiting oldest = std::move(queue_.front());
   queue_.pop_front();
   Frame frame = std::move(oldest.frame);
+  last_taken_ = oldest.edge;
   held_.push_back(std::move(oldest));
   return frame;
 }
@@ -105,6 +107,11 @@ const Peer* InletPort::producer(const EdgeId& edge) const {
     if (peer.edge == edge) return &peer;
   }
   return nullptr;
+}
+
+std::pair<EdgeId, std::string> InletPort::last_sender() const {
+  const Peer* const peer = producer(last_taken_);
+  return {last_taken_, peer == nullptr ? "" : peer->address.node};
 }
 
 void InletPort::give_back(const Waiting& waiting) {

@@ -60,6 +60,8 @@ class InletPort final : public Inlet {
   const Port& spec() const { return spec_; }
   PortCounts& counts() { return counts_; }
   const PortCounts& counts() const { return counts_; }
+  /// Whose frame was taken last: by which edge, and from which node; empty: from this one, or one that has gone.
+  std::pair<EdgeId, std::string> last_sender() const;
   std::int64_t depth() const { return static_cast<std::int64_t>(queue_.size()); }
   /// Wires a producer, or its new incarnation, and grants it its credits. Frames of the old one that have come stay.
   void wire(Peer peer, std::int64_t capacity);
@@ -91,6 +93,7 @@ class InletPort final : public Inlet {
   std::vector<Peer> producers_;
   std::deque<Waiting> queue_;
   std::deque<Waiting> held_;  ///< without their frames
+  EdgeId last_taken_{};
   PortCounts counts_;
 };
 

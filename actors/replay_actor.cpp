@@ -24,17 +24,24 @@ ReplayActor::ReplayActor(std::int64_t batch, std::unique_ptr<ReplayIntake> intak
     : batch_(batch), intake_(std::move(intake)), items_(static_cast<std::size_t>(batch)) {}
 
 Result<Progress> ReplayActor::step(RoleContext& context) {
-  TROUPE_TRY(take_priorities(context.in("priorities")));
+  TROUPE_TRY(take_priorities(context));
   TROUPE_ASSIGN(const bool inserted, intake_->take(context));
   TROUPE_ASSIGN(const bool sampled, sample(context));
   return inserted || sampled ? Progress::kMore : Progress::kIdle;
 }
 
-Status ReplayActor::take_priorities(Inlet& inlet) {
-  while (!inlet.empty()) {
-    TROUPE_ASSIGN(const auto update, messages::read_priorities(inlet.take()));
-    TROUPE_ASSIGN(const std::int64_t unknown, intake_->table().update_priorities(update.keys, update.priorities));
-    unknown_priorities_ += unknown;
+Status ReplayActor::take_priorities(RoleContext& context) {
+  for (Inlet& inlet = context.in("priorities"); !inlet.empty();) {
+    const auto update = messages::read_priorities(inlet.take());
+    const auto unknown = update.ok() ? intake_->table().update_priorities(update->keys, update->priorities)
+                                     : Result<std::int64_t>(update.error());
+    if (unknown.ok()) {
+      unknown_priorities_ += *unknown;
+    } else if (unknown.error().code == Code::kLost) {
+      return unknown.error();  // the table's device
+    } else {
+      context.refuse("priorities", unknown.error());
+    }
   }
   return {};
 }

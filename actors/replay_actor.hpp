@@ -29,7 +29,7 @@ class ReplayActor final : public Role, public CutListener {
  private:
   ReplayActor(std::int64_t batch, std::unique_ptr<ReplayIntake> intake);
 
-  Status take_priorities(Inlet& inlet);
+  Status take_priorities(RoleContext& context);
   /// Samples one batch if it is admitted and somebody has room. True when one was sent.
   Result<bool> sample(RoleContext& context);
 

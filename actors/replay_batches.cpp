@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <utility>
 
 namespace troupe::actors {
 namespace {
@@ -24,10 +25,23 @@ Status ReplayBatches::take(RoleContext& context, learner::d4pg::Learner& learner
   while (static_cast<std::int64_t>(taken_.size() - under_way_) < wanted) {
     TROUPE_ASSIGN(const auto shard, next_shard(context));
     if (!shard) return {};
-    TROUPE_ASSIGN(const auto batch, messages::read_batch(context.in("batches").take(*shard)));
-    last_batch_ = options_.prioritised ? with_weights(batch, mix_.share(*shard)) : batch.columns();
+    TROUPE_ASSIGN(const auto batch,
+                  messages::read_batch(context.in("batches").take(*shard)));  // next_shard() has read it
+    if (options_.prioritised && !(mix_.items() > 0 && mix_.share(*shard) > 0)) {
+      context.refuse("batches", Error{Code::kInvalidArgument, "batch: of a table without items or without mass"});
+      continue;
+    }
+    std::vector<float> weights = std::exchange(weights_, {});  // of the batch before, which may be needed again
+    const BatchView view = options_.prioritised ? with_weights(batch, mix_.share(*shard)) : batch.columns();
     taken_.push_back({batch, *shard});  // first: what is staged is the frame's
-    TROUPE_TRY(learner.stage(last_batch_));
+    if (const Status staged = learner.stage(view); !staged.ok()) {
+      taken_.pop_back();
+      weights_ = std::move(weights);
+      if (staged.error().code != Code::kShapeMismatch) return staged.error();
+      context.refuse("batches", staged.error());
+      continue;
+    }
+    last_batch_ = view;
   }
   return {};
 }
@@ -69,12 +83,17 @@ Status ReplayBatches::send_priorities(RoleContext& context) {
 }
 
 Result<std::optional<std::size_t>> ReplayBatches::next_shard(RoleContext& context) {
-  const Inlet& batches = context.in("batches");
+  Inlet& batches = context.in("batches");
   std::vector<bool> available(options_.shards, false);
   for (std::size_t shard = 0; shard < available.size(); ++shard) {
-    const Frame* frame = batches.peek(shard);
+    auto read = Result<messages::SampledBatchView>(Error{});
+    const Frame* frame = nullptr;
+    while ((frame = batches.peek(shard)) != nullptr && !(read = messages::read_batch(*frame)).ok()) {
+      (void)batches.take(shard);
+      context.refuse("batches", read.error());
+    }
     if (frame == nullptr) continue;
-    TROUPE_ASSIGN(const auto batch, messages::read_batch(*frame));
+    const messages::SampledBatchView& batch = *read;
     mix_.observe(shard, batch.info().table_items, batch.info().table_mass);
     available[shard] =
         !options_.prioritised || (priorities_[shard].keys.empty() && context.out("priorities").ready(shard));

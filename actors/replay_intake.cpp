@@ -51,27 +51,31 @@ ReplayIntake::ReplayIntake(std::string name, std::unique_ptr<replay::Table> tabl
 Result<bool> ReplayIntake::take(RoleContext& context) {
   if (journal_ && !journal_->open()) TROUPE_TRY(journal_->adopt(*table_));  // it resumes, but there was no state
   Inlet& trajectories = context.in("trajectories");
-  TROUPE_ASSIGN(const bool inserted, insert(trajectories));
+  TROUPE_ASSIGN(const bool inserted, insert(context));
   if (journal_) journal_->advance(context, trajectories, journaled_rows());
   return inserted;
 }
 
-Result<bool> ReplayIntake::take_trajectory(Inlet& inlet) {
+Result<bool> ReplayIntake::take_trajectory(RoleContext& context) {
+  Inlet& inlet = context.in("trajectories");
   while (!inlet.empty() && (!journal_ || journal_->accepts())) {
     auto view = messages::read_trajectory(journal_ ? inlet.take_held() : inlet.take());
-    const Status good = view.ok() ? check(*view) : Status(view.error());
+    Status good = view.ok() ? check(*view) : Status(view.error());
+    const bool seen = good.ok() && journal_ && journal_->seen(view->info());
+    if (good.ok() && journal_ && !seen) {
+      good = journal_->append(*view, 0, table_->info().samples);
+      // Of another error the disk is to blame. One that is too long for a record would come again for ever.
+      if (!good.ok() && good.error().code != Code::kInvalidArgument) return good.error();
+    }
     if (!good.ok()) {
-      // Whoever sends this again and again must not take replay down with it.
-      if (worth_a_line(++rejected_)) {
-        log::warn("TRP-S706 {}: {}: dropped ({} so far)", name_, good.error().message, rejected_);
-      }
-    } else if (journal_ && journal_->seen(view->info())) {
+      ++rejected_;
+      context.refuse("trajectories", good.error());
+    } else if (seen) {
       if (worth_a_line(++duplicates_)) {
         log::info("TRP-S707 {}: trajectory {} of producer {} is there already: dropped ({} so far)", name_,
                   view->info().sequence, view->info().producer, duplicates_);
       }
     } else {
-      if (journal_) TROUPE_TRY(journal_->append(*view, 0, table_->info().samples));
       current_ = std::move(*view);
       current_row_ = 0;
     }
@@ -95,11 +99,11 @@ Status ReplayIntake::check(const messages::TrajectoryView& trajectory) const {
                fmt::format("{}: expected a producer below {}", where, replay::kMaxJournalProducers)};
 }
 
-Result<bool> ReplayIntake::insert(Inlet& inlet) {
+Result<bool> ReplayIntake::insert(RoleContext& context) {
   bool inserted = false;
   for (;;) {
     if (!current_) {
-      TROUPE_ASSIGN(const bool taken, take_trajectory(inlet));
+      TROUPE_ASSIGN(const bool taken, take_trajectory(context));
       if (!taken) return inserted;
     }
     const std::int64_t left = current_->rows().rows - current_row_;

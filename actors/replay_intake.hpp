@@ -53,9 +53,9 @@ class ReplayIntake {
   ReplayIntake(std::string name, std::unique_ptr<replay::Table> table, std::unique_ptr<ReplayJournal> journal);
 
   /// The next trajectory to insert becomes current_. False when there is none.
-  Result<bool> take_trajectory(Inlet& inlet);
+  Result<bool> take_trajectory(RoleContext& context);
   Status check(const messages::TrajectoryView& trajectory) const;
-  Result<bool> insert(Inlet& inlet);
+  Result<bool> insert(RoleContext& context);
   Result<RestoredRows> restore_table(const RoleState& state);
   /// The newest rows of the journal that this role's state is made of.
   std::int64_t journaled_rows() const;

@@ -25,12 +25,17 @@ Result<std::unique_ptr<Role>> ReplicaEvaluator::make(const ReplicaEvaluatorOptio
   return std::unique_ptr<Role>(std::move(role));
 }
 
-Result<bool> ReplicaEvaluator::begin(Inlet& inlet) {
-  while (!inlet.empty()) {
-    TROUPE_ASSIGN(const auto view, messages::read_parameters(inlet.take()));
-    if (view.info().version <= evaluated_) continue;
-    TROUPE_TRY(parameters_->scatter(view, evaluation_->program(), options_.name));
-    evaluating_ = view.info().version;
+Result<bool> ReplicaEvaluator::begin(RoleContext& context) {
+  for (Inlet& inlet = context.in("parameters"); !inlet.empty();) {
+    const auto view = messages::read_parameters(inlet.take());
+    if (view.ok() && view->info().version <= evaluated_) continue;
+    const Status good =
+        view.ok() ? parameters_->scatter(*view, evaluation_->program(), options_.name) : Status(view.error());
+    if (!good.ok()) {
+      context.refuse("parameters", good.error());
+      continue;
+    }
+    evaluating_ = view->info().version;
     evaluation_->begin();
     return true;
   }
@@ -42,7 +47,7 @@ Result<Progress> ReplicaEvaluator::step(RoleContext& context) {
   TROUPE_ASSIGN(const bool prepared, evaluation_->prepare());
   if (!prepared) return Progress::kMore;
   if (!evaluation_->under_way()) {
-    TROUPE_ASSIGN(const bool begun, begin(context.in("parameters")));
+    TROUPE_ASSIGN(const bool begun, begin(context));
     return begun ? Progress::kMore : Progress::kIdle;
   }
   TROUPE_ASSIGN(const Progress advanced, evaluation_->advance());

@@ -37,7 +37,7 @@ class ReplicaEvaluator final : public Role {
  private:
   explicit ReplicaEvaluator(ReplicaEvaluatorOptions options) : options_(std::move(options)) {}
   /// Whether there were parameters to begin with.
-  Result<bool> begin(Inlet& parameters);
+  Result<bool> begin(RoleContext& context);
 
   ReplicaEvaluatorOptions options_;
   std::unique_ptr<ReplicaEvaluation> evaluation_;

@@ -147,6 +147,9 @@ class RoleContext {
   virtual void wake_after(Duration delay) = 0;
   /// Whether an instance of `role` is up and not done, as far as this node knows; step() follows when it changes.
   virtual bool alive(std::string_view role) const = 0;
+  /// The frame that was taken last from the inlet `port` is malformed or does not fit: it is dropped and counted, and
+  /// the log names its sender, the 1st, 2nd, 4th, ... time. What one peer says must not end the role for all others.
+  virtual void refuse(std::string_view port, const Error& why) = 0;
 };
 
 /// A tensor of a role's state; copied, because the role goes on while a checkpoint is written.

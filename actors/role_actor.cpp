@@ -1,10 +1,11 @@
 #include <troupe/actors/role_actor.hpp>
 
 #include <algorithm>
+#include <bit>
 
 #include <troupe/actors/cut_listener.hpp>
-#include <troupe/actors/instance_report.hpp>
 #include <troupe/actors/group_seat.hpp>
+#include <troupe/actors/instance_report.hpp>
 #include <troupe/core/check.hpp>
 #include <troupe/core/log.hpp>
 
@@ -198,6 +199,18 @@ bool RoleActor::alive(std::string_view role) const {
   return live_ != nullptr && std::find(live_->begin(), live_->end(), role) != live_->end();
 }
 
+void RoleActor::refuse(std::string_view port, const Error& why) {
+  if (!std::has_single_bit(++refused_)) return;
+  const auto& [edge, node] = find_port(inlets_, port, name_).last_sender();
+  std::string sender = fmt::format("instance {}", edge.producer);
+  if (edge.channel != kReportChannel) {
+    const RoleSpec* const role = options_.topology->find(options_.topology->channels[edge.channel].from_role);
+    sender = RoleIdentity{role->name, edge.producer, role->count}.name();
+  }
+  log::warn("TRP-S706 {}: a frame from {} ({}) on {} is refused ({} so far): {}", name_, sender,
+            node.empty() ? "this node" : "node " + node, port, refused_, why.message);
+}
+
 void RoleActor::make_role() {
   auto made = spec_.make(options_.identity);
   if (!made.ok()) return fail(made.error());
@@ -340,6 +353,7 @@ void RoleActor::report() {
     add_counts(content.content, inlet->spec().name, inlet->counts());
   }
   for (auto& outlet : outlets_) add_counts(content.content, outlet->spec().name, outlet->counts());
+  if (refused_ > 0) content.content.counters.push_back({"refused_frames", static_cast<double>(refused_)});
   auto frame = make_instance_report(*options_.pool, content);
   if (!frame.ok()) return log::warn("{}: report dropped: {}", name_, frame.error().message);
   reports_->send(std::move(frame).value());

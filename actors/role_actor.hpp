@@ -50,6 +50,7 @@ class RoleActor final : public caf::event_based_actor, private RoleContext {
   messages::FramePool& pool() override { return *options_.pool; }
   void wake_after(Duration delay) override;
   bool alive(std::string_view role) const override;
+  void refuse(std::string_view port, const Error& why) override;
 
   PortSender make_sender();
   /// Makes the role and gives it its state; says `up` or fails.
@@ -92,6 +93,7 @@ class RoleActor final : public caf::event_based_actor, private RoleContext {
   std::optional<Duration> expire_armed_;  ///< when the timer for calls' deadlines fires
   Duration idle_since_{-1};               ///< < 0: not idle
   Duration stall_warned_{-1};
+  std::uint64_t refused_ = 0;  ///< frames; see refuse()
 };
 
 }  // namespace troupe::actors

@@ -52,9 +52,9 @@ class GeneratorExchange final : public ReplicaExchange {
   Result<bool> before_step(RoleContext& context, learner::Program& program) override {
     if (!discriminator_) discriminator_.emplace(program, kDiscriminatorGroup);
     for (Inlet& inlet = context.in(kDiscriminatorPort); !inlet.empty();) {
-      TROUPE_ASSIGN(const auto newest, messages::read_parameters(inlet.take()));
-      TROUPE_TRY(discriminator_->scatter(newest, program, name_));
-      discriminator_step_ = newest.info().version;
+      const auto newest = messages::read_parameters(inlet.take());
+      const Status good = newest.ok() ? discriminator_->scatter(*newest, program, name_) : Status(newest.error());
+      good.ok() ? void(discriminator_step_ = newest->info().version) : context.refuse(kDiscriminatorPort, good.error());
     }
     version_ = program.step() / n_dis_;
     return fakes_are_wanted(context);
@@ -158,8 +158,8 @@ class DiscriminatorExchange final : public ReplicaExchange {
 
   Result<bool> before_step(RoleContext& context, learner::Program&) override {
     for (Inlet& versions = context.in(kVersionsPort); !versions.empty();) {
-      TROUPE_ASSIGN(const auto newest, messages::read_parameters_version(versions.take()));
-      fakes_.set_newest(newest.version);
+      const auto newest = messages::read_parameters_version(versions.take());
+      newest.ok() ? fakes_.set_newest(newest->version) : context.refuse(kVersionsPort, newest.error());
     }
     fakes_inlet_ = &context.in(kFakesPort);
     return true;

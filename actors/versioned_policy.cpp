@@ -17,13 +17,13 @@ VersionedPolicy::VersionedPolicy(std::unique_ptr<learner::Policy> policy, Stalen
 
 Result<bool> VersionedPolicy::refresh(RoleContext& context) {
   for (Inlet& versions = context.in("versions"); !versions.empty();) {
-    TROUPE_ASSIGN(const auto newest, messages::read_parameters_version(versions.take()));
-    newest_ = newest.version;
+    const auto newest = messages::read_parameters_version(versions.take());
+    newest.ok() ? void(newest_ = newest->version) : context.refuse("versions", newest.error());
   }
-  TROUPE_ASSIGN(const auto parameters, assembler_.take(context.in("parameters")));
-  if (parameters) {
-    TROUPE_TRY(policy_->load(parameters->values, parameters->layout_hash));
-    version_ = parameters->version;
+  if (const auto parameters = assembler_.take(context, "parameters")) {
+    const Status loaded = policy_->load(parameters->values, parameters->layout_hash);
+    if (!loaded.ok() && loaded.error().code == Code::kLost) return loaded.error();
+    loaded.ok() ? void(version_ = parameters->version) : context.refuse("parameters", loaded.error());
   }
   if (version_ < 0) return false;
   const bool stale = past_bound(context);

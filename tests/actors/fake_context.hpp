@@ -122,10 +122,14 @@ class FakeContext final : public RoleContext {
   messages::FramePool& pool() override { return pool_; }
   void wake_after(Duration delay) override { woken_after = delay; }
   bool alive(std::string_view role) const override { return !dead.contains(std::string(role)); }
+  void refuse(std::string_view port, const Error& why) override {
+    refused.push_back(std::string(port) + ": " + why.message);
+  }
 
   ManualClock manual_clock;
   Duration woken_after{-1};
   std::set<std::string> dead;  ///< roles of which no instance is alive
+  std::vector<std::string> refused;
 
  private:
   messages::FramePool pool_;

@@ -3,6 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <fmt/format.h>
+
+#include <cmath>
+
 #include <troupe/tests/actors/fake_context.hpp>
 
 namespace troupe::actors {
@@ -55,6 +59,60 @@ class MetricsActorTest : public ::testing::Test {
   RecordingSink sink;
   FakeContext context;
 };
+
+TEST_F(MetricsActorTest, WhatIsMalformedIsRefusedAndTheOthersAreCounted) {
+  MetricsActor metrics = make();
+  const std::vector<std::byte> noise(64, std::byte{0x5a});
+  for (const char* port : {"reports", "episodes"}) {
+    context.in(port).frames.push_back(context.pool().copy(noise).value());
+  }
+  // Legal metrics that are no report: no role, two instances in one, totals that no counter can have.
+  const std::vector<std::vector<Scalar>> wrong = {{{"loss", 1}},
+                                                  {{"actor/x/total/steps", 1}},
+                                                  {{"actor/0/total/steps", 1}, {"actor/1/total/steps", 1}},
+                                                  {{"actor/-1/total/steps", 1}},
+                                                  {{"actor/0/total/steps", 1e300}},
+                                                  {{"actor/0/total/steps", std::nan("")}}};
+  for (const auto& scalars : wrong) {
+    context.in("reports").frames.push_back(messages::make_metrics(context.pool(), {0, 0, 0, scalars}).value());
+  }
+  report("actor", 0, 100, 1);
+  report("learner", 0, 7, 5);
+  ASSERT_TRUE(metrics.step(context).ok());
+  EXPECT_EQ(context.refused.size(), wrong.size() + 2);
+  context.manual_clock.advance(std::chrono::seconds(1));
+  ASSERT_TRUE(metrics.step(context).ok());
+  ASSERT_EQ(sink.rows.size(), 1u);
+  EXPECT_EQ(sink.rows[0].env_steps, 100);
+}
+
+TEST_F(MetricsActorTest, ReportsWithTensOfThousandsOfNewNamesCostNothingForLong) {
+  MetricsActor metrics = make();
+  const auto flood = [&](int round, std::size_t names) {
+    InstanceReport report{"actor", 1, {}};
+    for (std::size_t i = 0; i < names; ++i) {
+      report.content.counters.push_back({fmt::format("n{}-{}", round, i), static_cast<double>(i)});
+    }
+    context.in("reports").frames.push_back(make_instance_report(context.pool(), report).value());
+  };
+  const auto begin = std::chrono::steady_clock::now();
+  for (int round = 0; round < 20; ++round) flood(round, 65'536);
+  for (int round = 20; round < 40; ++round) flood(round, 1000);
+  for (std::int64_t index = 0; index < 100; ++index) report("role-" + std::to_string(index), index, 1, 1);
+  report("actor", 0, 100, 1);
+  report("learner", 0, 7, 5);
+  ASSERT_TRUE(metrics.step(context).ok());
+  context.manual_clock.advance(std::chrono::seconds(1));
+  ASSERT_TRUE(metrics.step(context).ok());
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(20));
+  EXPECT_GE(context.refused.size(), 36u);
+  ASSERT_EQ(sink.rows.size(), 1u);
+  EXPECT_LT(sink.rows[0].scalars.size(), 5000u) << "columns of the file";
+  report("actor", 0, 200, 1);
+  context.manual_clock.advance(std::chrono::seconds(1));
+  ASSERT_TRUE(metrics.step(context).ok());
+  EXPECT_EQ(sink.rows.back().env_steps, 200) << "who was there before is heard on";
+}
 
 TEST_F(MetricsActorTest, SumsCountersAndSumsOverInstancesAndAveragesGauges) {
   MetricsActor metrics = make();

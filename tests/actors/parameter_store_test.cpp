@@ -44,13 +44,24 @@ TEST(ParameterStore, PassesNewVersionsOnByPointer) {
   EXPECT_EQ(messages::read_parameters_version(context.out("versions").sent[0]).value().version, 10);
 }
 
-TEST(ParameterStore, RefusesAnOlderVersion) {
+TEST(ParameterStore, RefusesAnOlderVersionAndWhatIsMalformedAndGoesOn) {
   FakeContext context;
   ParameterStore store(0);
   context.in("updates").frames.push_back(parameters(context, 10));
   ASSERT_TRUE(store.step(context).ok());
   context.in("updates").frames.push_back(parameters(context, 9));
-  EXPECT_EQ(store.step(context).error().message, "update: got version 9, expected 10 or newer");
+  ASSERT_TRUE(store.step(context).ok());
+  ASSERT_EQ(context.refused.size(), 1u);
+  EXPECT_EQ(context.refused[0], "updates: update: got version 9, expected 10 or newer");
+  const std::vector<std::byte> noise(64, std::byte{0x5a});
+  context.in("updates").frames.push_back(context.pool().copy(noise).value());
+  context.in("use").frames.push_back(context.pool().copy(noise).value());
+  for (int i = 0; i < 3; ++i) ASSERT_TRUE(store.step(context).ok());
+  EXPECT_EQ(context.refused.size(), 3u);
+  EXPECT_EQ(context.out("parameters").sent.size(), 1u);
+  context.in("updates").frames.push_back(parameters(context, 11));
+  ASSERT_TRUE(store.step(context).ok());
+  EXPECT_EQ(context.out("parameters").sent.size(), 2u);
 }
 
 TEST(ParameterStore, CountsHowStaleTheParametersWereThatActed) {

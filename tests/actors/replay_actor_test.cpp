@@ -63,6 +63,31 @@ TEST_F(ReplayActorTest, SamplesNothingBeforeTheLimiterAdmitsItAndSaysWhy) {
   EXPECT_THAT(role->waiting_for(), ::testing::HasSubstr("1 more items"));
 }
 
+TEST_F(ReplayActorTest, PrioritiesThatAreMalformedOrTooLargeAreRefusedAndReplayGoesOn) {
+  auto role = make(options());
+  trajectory(20);
+  run(*role);
+  const std::size_t sent = context.out("batches").sent.size();
+  const Frame good = messages::make_priorities(context.pool(), {{1, 2}, {0.5, 0.25}}).value();
+  // Every byte of it wrong in turn, and cut short at each word: some of these are another legal update.
+  for (std::size_t at = 0; at < good.size(); ++at) {
+    std::vector<std::byte> bytes(good.bytes().begin(), good.bytes().end());
+    bytes[at] ^= std::byte{0x81};
+    context.in("priorities").frames.push_back(context.pool().copy(bytes).value());
+    bytes.resize(at / 8 * 8);
+    context.in("priorities").frames.push_back(context.pool().copy(bytes).value());
+  }
+  context.in("priorities").frames.push_back(messages::make_priorities(context.pool(), {{1}, {1e200}}).value());
+  auto step = role->step(context);
+  ASSERT_TRUE(step.ok()) << step.error().message;
+  EXPECT_GT(context.refused.size(), good.size() / 2);
+  EXPECT_THAT(context.refused.back(), ::testing::StartsWith("priorities: "));
+  context.in("priorities").frames.push_back(good);
+  trajectory(20);
+  run(*role);
+  EXPECT_GT(context.out("batches").sent.size(), sent);
+}
+
 TEST_F(ReplayActorTest, SamplesAsManyBatchesAsTheRatioAndTheLearnerAllow) {
   auto role = make(options());
   context.out("batches").room = 3;

@@ -260,14 +260,37 @@ TEST_F(ReplayJournalTest, ATrajectoryOfAnotherKindIsDroppedAndItsCreditGivenBack
         messages::TrajectoryBuilder::make(context.pool(), {std::make_shared<const Signature>(other), 1, false}).value();
     context.in("trajectories").frames.push_back(std::move(builder).finish({}, 1));
     send(0, 0);
-    Lines lines;
+    context.refused.clear();
     run();
-    EXPECT_THAT(lines.end(), HasSubstr("TRP-S706 replay: trajectory 0 of producer 0: "));
+    ASSERT_EQ(context.refused.size(), 1u);
+    EXPECT_THAT(context.refused[0], HasSubstr("trajectories: trajectory 0 of producer 0: "));
     EXPECT_EQ(reported("rejected"), 1);
     EXPECT_EQ(reported("items"), 3);
     EXPECT_EQ(context.in("trajectories").held, 0);
     wipe();
   }
+}
+
+TEST_F(ReplayJournalTest, ATrajectoryThatIsTooLongForTheJournalIsRefusedAndNotSentAgainForEver) {
+  // A row of 1 MiB: 130 of them are a legal frame, and more than a record of the journal may hold.
+  const Signature wide{{"value", DType::kF32, {1 << 18}}};
+  ReplayActorOptions wide_options = options("relaxed");
+  wide_options.table.signature = wide;
+  wide_options.table.max_items = 200;
+  start(wide_options);
+  for (const std::int64_t rows : {130, 1}) {
+    auto builder =
+        messages::TrajectoryBuilder::make(context.pool(), {std::make_shared<const Signature>(wide), rows, false});
+    ASSERT_TRUE(builder.ok()) << builder.error().message;
+    std::ranges::fill(builder->rows().columns[0], std::byte{0});
+    context.in("trajectories").frames.push_back(std::move(*builder).finish({}, rows));
+  }
+  run();
+  ASSERT_EQ(context.refused.size(), 1u);
+  EXPECT_THAT(context.refused[0], HasSubstr("journal: a record of "));
+  EXPECT_EQ(reported("rejected"), 1);
+  EXPECT_EQ(reported("items"), 1) << "the role goes on with what comes next";
+  EXPECT_EQ(context.in("trajectories").held, 0);
 }
 
 }  // namespace
