@@ -31,9 +31,10 @@ Result<std::string> receive(Link& link, Duration timeout) {
   return std::string(reinterpret_cast<const char*>(frame.payload.data()), frame.payload.size());
 }
 
-Result<std::string> certify(std::string_view request, const Authority& authority, TokenLedger& tokens, WallTime now,
-                            Identity& node) {
-  TROUPE_ASSIGN(node, tokens.redeem(request.substr(0, kIdBytes), now));
+Result<std::string> certify(std::string_view request, std::string_view bearer, const Authority& authority,
+                            TokenLedger& tokens, WallTime now, const Admit& may_be, Identity& node) {
+  TROUPE_ASSIGN(node, tokens.redeem(request.substr(0, kIdBytes), bearer, now));
+  if (may_be) TROUPE_TRY(may_be(node));
   return authority.sign(request.substr(std::min(kIdBytes, request.size())), node, now);
 }
 
@@ -43,7 +44,6 @@ Result<Credentials> join(const JoinToken& token, Duration timeout, std::stop_tok
   const SteadyClock clock;
   const Duration deadline = clock.now() + timeout;
   const NodeRequest request = make_request();  // first, as it takes a moment, and the chief does not wait for long
-  TROUPE_ASSIGN(const int socket, dial(token.chief, timeout, stop));
   const auto admit = [&](const Identity& peer) -> Status {
     if (peer.run == token.node.run && peer.has_role(kChiefRole)) return {};
     return Error{Code::kUnavailable, fmt::format("TRP-S710 peer certificate rejected: it is of {}, expected the chief",
@@ -54,7 +54,7 @@ Result<Credentials> join(const JoinToken& token, Duration timeout, std::stop_tok
                             .handshake_timeout = deadline - clock.now(),
                             .limits = kLimits,
                             .stop = stop};
-  TROUPE_ASSIGN(const auto link, Link::open(socket, token.join, options));
+  TROUPE_ASSIGN(const auto link, dial_link(token.chief, token.join, options, timeout));
   const std::stop_callback on_stop(stop, [&] { link->close(); });
   TROUPE_TRY(send(*link, token.id, request.request, deadline - clock.now()));
   TROUPE_ASSIGN(const std::string answer, receive(*link, deadline - clock.now()));
@@ -71,10 +71,10 @@ Result<Credentials> join(const JoinToken& token, Duration timeout, std::stop_tok
 }
 
 Result<Identity> answer_join(Link& peer, const Authority& authority, TokenLedger& tokens, WallTime now,
-                             Duration timeout) {
+                             Duration timeout, const Admit& may_be) {
   TROUPE_ASSIGN(const std::string request, receive(peer, timeout));
   Identity node;
-  const auto certificate = certify(request, authority, tokens, now, node);
+  const auto certificate = certify(request, peer.peer().node, authority, tokens, now, may_be, node);
   if (!certificate.ok()) {
     (void)send(peer, kRefused, certificate.error().message, timeout);
     return certificate.error();

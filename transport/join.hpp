@@ -20,9 +20,10 @@ inline constexpr std::string_view kChiefRole = "chief";
 Result<Credentials> join(const JoinToken& token, Duration timeout, std::stop_token stop = {});
 
 /// Takes the request from `peer`, a link of the role "join", uses up its token and answers with a certificate, or with
-/// why not. Returns who was certified. Errors, which the peer was told as far as it listens: kInvalidArgument (token,
-/// request), kDeadlineExceeded, kUnavailable, kIo.
+/// why not, which may also be the error of `may_be`: whether a node like this one may join. Returns who was certified.
+/// Errors, which the peer was told as far as it listens: kInvalidArgument (token, request), kDeadlineExceeded,
+/// kUnavailable, kIo.
 Result<Identity> answer_join(Link& peer, const Authority& authority, TokenLedger& tokens, WallTime now,
-                             Duration timeout);
+                             Duration timeout, const Admit& may_be = {});
 
 }  // namespace troupe::transport

@@ -104,7 +104,7 @@ Status write_entry(const std::string& path, const Entry& entry) {
 }
 
 Result<Entry> read_entry(const std::string& path) {
-  TROUPE_ASSIGN(const std::string text, read_private_file(path, kTokenBytesMax));
+  TROUPE_ASSIGN(const std::string text, read_private_file(path, kTokenBytesMax, GroupMay::kClose));
   Entry entry;
   std::string node, expires;
   TROUPE_TRY(read_fields(text, path, kEntryKey, {{"digest", &entry.digest}, {"node", &node}, {"expires", &expires}}));
@@ -133,7 +133,7 @@ Status save_join_token(const JoinToken& token, const std::string& path) {
 }
 
 Result<JoinToken> load_join_token(const std::string& path, WallTime now) {
-  TROUPE_ASSIGN(const std::string text, read_private_file(path, kTokenBytesMax));
+  TROUPE_ASSIGN(const std::string text, read_private_file(path, kTokenBytesMax, GroupMay::kRefuse));
   return parse_join_token(text, path, now);
 }
 
@@ -193,16 +193,23 @@ Result<JoinToken> TokenLedger::issue(const Authority& authority, Identity node, 
   return token;
 }
 
-Result<Identity> TokenLedger::redeem(std::string_view id, WallTime now) {
+Result<Identity> TokenLedger::redeem(std::string_view id, std::string_view bearer, WallTime now) {
   const std::lock_guard lock(mutex_);
-  while (!failures_.empty() && clock_.now() >= failures_.front() + kFailureWindow) failures_.pop_front();
-  if (failures_.size() >= kFailuresMax) {
+  for (auto& [name, times] : failures_) {
+    while (!times.empty() && clock_.now() >= times.front() + kFailureWindow) times.pop_front();
+  }
+  std::erase_if(failures_, [](const auto& entry) { return entry.second.empty(); });
+  const auto known = failures_.find(bearer);
+  if (known != failures_.end() && known->second.size() >= kFailuresMax) {
+    const Duration left = known->second.front() + kFailureWindow - clock_.now();
     return Error{Code::kUnavailable,
                  fmt::format("TRP-S712 join token not looked at: {} wrong ones in a minute, try again in {:.0f} s",
-                             kFailuresMax, std::ceil(seconds(failures_.front() + kFailureWindow - clock_.now())))};
+                             kFailuresMax, std::ceil(seconds(left)))};
   }
   auto node = look_up(id, now);
-  if (!node.ok() && node.error().code == Code::kInvalidArgument) failures_.push_back(clock_.now());
+  if (!node.ok() && node.error().code == Code::kInvalidArgument) {
+    failures_[std::string(bearer)].push_back(clock_.now());
+  }
   return node;
 }
 

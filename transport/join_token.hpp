@@ -5,6 +5,8 @@
 // it a node may do nothing but trade the token for a certificate of its own. The chief keeps account in a TokenLedger.
 #include <chrono>
 #include <deque>
+#include <functional>
+#include <map>
 #include <mutex>
 #include <string>
 #include <string_view>
@@ -48,7 +50,8 @@ class TokenLedger {
  public:
   /// Tokens at a time; further ones are refused until some have been expired for a day.
   static constexpr std::size_t kTokensMax = 1000;
-  /// Wrong ids in a minute, from all peers together; then none is looked at until the minute is over.
+  /// Wrong ids in a minute from one bearer, which its certificate names; then none of its is looked at until the minute
+  /// is over. Other bearers, who may have a good token, do not wait for that.
   static constexpr std::size_t kFailuresMax = 10;
 
   /// `security_folder` is the authority's (Authority::save) and exists. `clock` counts the minute.
@@ -60,8 +63,9 @@ class TokenLedger {
                           std::chrono::seconds lifetime = kTokenLifetime);
 
   /// Uses a token up: of all calls with one id, on any chief and before or after a restart, exactly one succeeds, and
-  /// says who to certify. Errors: kInvalidArgument (unknown, used, expired), kUnavailable (too many wrong ones), kIo.
-  Result<Identity> redeem(std::string_view id, WallTime now);
+  /// says who to certify. `bearer`: the name in the certificate of who brings it. Errors: kInvalidArgument (unknown,
+  /// used, expired), kUnavailable (too many wrong ones), kIo.
+  Result<Identity> redeem(std::string_view id, std::string_view bearer, WallTime now);
 
  private:
   Result<Identity> look_up(std::string_view id, WallTime now) const;
@@ -72,7 +76,8 @@ class TokenLedger {
   const std::string folder_;
   const Clock& clock_;
   std::mutex mutex_;
-  std::deque<Duration> failures_;  // when, at most kFailuresMax
+  /// When, by bearer: at most kFailuresMax each, of at most kTokensMax bearers, since nobody else has a certificate.
+  std::map<std::string, std::deque<Duration>, std::less<>> failures_;
 };
 
 }  // namespace troupe::transport

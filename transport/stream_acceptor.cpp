@@ -33,6 +33,7 @@ struct StreamAcceptor::Impl {
   void run(const std::stop_token& stop);
   bool settled(Waiting& waiting);
   void wait_for_more();
+  static void drop_oldest(std::deque<Waiting>& links);
 
   const StreamAcceptorOptions options;
   const SteadyClock clock{};
@@ -48,17 +49,22 @@ struct StreamAcceptor::Impl {
 };
 
 void StreamAcceptor::Impl::take(std::unique_ptr<Link> link) {
-  Waiting oldest;
   {
     const std::lock_guard lock(mutex);
     if (stopped) return;
     arrived.push_back({std::move(link), clock.now() + options.timeout});
-    if (arrived.size() > kWaitingMax) {
-      oldest = std::move(arrived.front());
-      arrived.pop_front();
-    }
+    drop_oldest(arrived);
   }
   wake.set();
+}
+
+/// Closes those that are one too many: of the node that the newest is from, and of all.
+void StreamAcceptor::Impl::drop_oldest(std::deque<Waiting>& links) {
+  const std::string newest = links.back().link->peer().node;
+  const auto is_its = [&](const Waiting& one) { return one.link->peer().node == newest; };
+  if (std::ranges::count_if(links, is_its) > std::ptrdiff_t{kWaitingOfOne})
+    links.erase(std::ranges::find_if(links, is_its));
+  if (links.size() > kWaitingMax) links.pop_front();
 }
 
 void StreamAcceptor::Impl::stop() {
@@ -75,10 +81,12 @@ void StreamAcceptor::Impl::run(const std::stop_token& stop) {
   while (!stop.stop_requested()) {
     {
       const std::lock_guard lock(mutex);
-      std::ranges::move(arrived, std::back_inserter(waiting));
+      for (Waiting& one : arrived) {
+        waiting.push_back(std::move(one));
+        drop_oldest(waiting);
+      }
       arrived.clear();
     }
-    while (waiting.size() > kWaitingMax) waiting.pop_front();
     std::erase_if(waiting, [&](Waiting& one) { return settled(one); });
     wait_for_more();
     wake.clear();
@@ -93,6 +101,10 @@ bool StreamAcceptor::Impl::settled(Waiting& one) {
   const auto readable = one.link->wait(Duration::zero());
   if (!readable.ok()) return true;
   if (!*readable && clock.now() < one.deadline) return false;
+  if (options.on_word) {
+    if (*readable) options.on_word(std::move(one.link));
+    return true;
+  }
   auto hello = *readable
                    ? receive_hello(*one.link, kRestOfHello)
                    : Error{Code::kDeadlineExceeded, fmt::format("no hello in {:.1f} s", seconds(options.timeout))};
@@ -121,7 +133,9 @@ StreamAcceptor::StreamAcceptor(std::unique_ptr<Impl> impl) : impl_(std::move(imp
 StreamAcceptor::~StreamAcceptor() { stop(); }
 
 Result<std::unique_ptr<StreamAcceptor>> StreamAcceptor::make(StreamAcceptorOptions options) {
-  if (!options.on_hello) return Error{Code::kInvalidArgument, "stream acceptor: expected a function for hellos"};
+  if (static_cast<bool>(options.on_hello) == static_cast<bool>(options.on_word)) {
+    return Error{Code::kInvalidArgument, "stream acceptor: expected a function for hellos, or one for words"};
+  }
   auto impl = std::make_unique<Impl>(std::move(options));
   if (impl->wake.fd() < 0) return Error{Code::kUnavailable, "stream acceptor: the system has no event left"};
   TROUPE_TRY(impl->thread.start("accept streams", true, [raw = impl.get()](std::stop_token stop) { raw->run(stop); }));

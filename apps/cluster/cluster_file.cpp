@@ -154,6 +154,23 @@ Result<ClusterSpec> load_cluster(const std::filesystem::path& file, const actors
   return parse_cluster(text, file.string(), options);
 }
 
+Result<std::vector<std::string>> planned_names(const std::filesystem::path& file) {
+  std::vector<std::string> names;
+  const auto text = read_config_text(file);
+  if (!text.ok() && text.error().code == Code::kNotFound) return names;
+  if (!text.ok()) return text.error();
+  TROUPE_ASSIGN(const TomlValue cluster, parse_toml(*text, file.string()));
+  const TomlMember* const nodes = cluster.find("nodes");
+  const auto* const list = nodes == nullptr ? nullptr : std::get_if<TomlValue::List>(&nodes->value.value);
+  if (list == nullptr) return names;
+  for (const TomlValue& node : *list) {
+    const TomlMember* const name = node.find("name");
+    const auto* const text_of_name = name == nullptr ? nullptr : std::get_if<std::string>(&name->value.value);
+    if (text_of_name != nullptr) names.push_back(*text_of_name);
+  }
+  return names;
+}
+
 std::string to_toml(const ClusterSpec& cluster) {
   std::string text = fmt::format("run = \"{}\"\n", cluster.run);
   for (const NodeSpec& node : cluster.nodes) {

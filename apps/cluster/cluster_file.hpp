@@ -26,6 +26,10 @@ namespace troupe::apps {
 Result<ClusterSpec> load_cluster(const std::filesystem::path& file, const actors::TrainOptions& options);
 Result<ClusterSpec> parse_cluster(std::string_view text, const std::string& name, const actors::TrainOptions& options);
 
+/// The names of the nodes in a cluster file, without a look at the rest of it: for who joins the run beside them. None
+/// when there is no such file. Errors: kInvalidArgument, kIo.
+Result<std::vector<std::string>> planned_names(const std::filesystem::path& file);
+
 /// The text that reads back as the same value.
 std::string to_toml(const ClusterSpec& cluster);
 

@@ -1,13 +1,19 @@
 #include <troupe/apps/cluster/node_place.hpp>
 
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <memory>
+#include <optional>
+#include <set>
 #include <utility>
+#include <vector>
 
 #include <fmt/core.h>
+#include <fmt/ranges.h>
 
 #include <troupe/actors/d4pg_topology.hpp>
+#include <troupe/apps/cluster/cluster_file.hpp>
 #include <troupe/apps/cluster/node_start.hpp>
 #include <troupe/core/atomic_file.hpp>
 #include <troupe/core/log.hpp>
@@ -22,25 +28,36 @@ namespace fs = std::filesystem;
 constexpr Duration kChiefPatience = std::chrono::seconds(60);
 constexpr Duration kJoinTimeout = std::chrono::seconds(10);
 /// Others who join or ask for the status wait meanwhile.
-constexpr Duration kAnswerTimeout = std::chrono::seconds(2);
+constexpr Duration kAnswerTimeout = std::chrono::milliseconds(500);
 
 transport::WallTime now() { return std::chrono::system_clock::now(); }
 
 std::string security_folder(const fs::path& run_dir) { return (run_dir / "security").string(); }
 fs::path node_folder(const fs::path& run_dir, const std::string& node) { return run_dir / "nodes" / node; }
 
+Error is_planned(const std::string& what, const std::string& name) {
+  return Error{Code::kInvalidArgument,
+               fmt::format("{}: {} is a node that the run has planned, expected a new name", what, name)};
+}
+
 /// The chief's part of a join.
 std::function<void(std::unique_ptr<transport::Link>)> answer_joins(transport::Authority authority,
-                                                                   const std::string& security) {
+                                                                   const std::string& security,
+                                                                   const std::vector<actors::PlacedNode>& planned) {
   struct Office {
     transport::Authority authority;
+    std::set<std::string> planned;
     SteadyClock clock;
     transport::TokenLedger ledger;
     Office(transport::Authority a, const std::string& folder) : authority(std::move(a)), ledger(folder, clock) {}
   };
   const auto office = std::make_shared<Office>(std::move(authority), security);
+  for (const actors::PlacedNode& node : planned) office->planned.insert(node.name);
   return [office](std::unique_ptr<transport::Link> link) {
-    const auto joined = transport::answer_join(*link, office->authority, office->ledger, now(), kAnswerTimeout);
+    const auto may_be = [&](const transport::Identity& node) -> Status {
+      return office->planned.contains(node.node) ? is_planned("join token", node.node) : Status();
+    };
+    const auto joined = transport::answer_join(*link, office->authority, office->ledger, now(), kAnswerTimeout, may_be);
     if (joined.ok()) {
       log::info("node {} has traded its token for a certificate", joined->node);
     } else {
@@ -49,26 +66,55 @@ std::function<void(std::unique_ptr<transport::Link>)> answer_joins(transport::Au
   };
 }
 
-/// What an earlier start with a token left in `run_dir`.
+/// What a token that is gone was traded for. Errors: kNotFound, kInvalidArgument (of several nodes).
 Result<transport::Credentials> kept_credentials(const fs::path& run_dir) {
   std::error_code error;
+  std::vector<std::string> names;
+  transport::Credentials found;
   for (const auto& folder : fs::directory_iterator(run_dir / "nodes", error)) {
-    const auto kept = transport::load_credentials(folder.path().string(), now());
-    if (kept.ok() || kept.error().code != Code::kNotFound) return kept;
+    auto kept = transport::load_credentials(folder.path().string(), now());
+    if (!kept.ok()) continue;
+    names.push_back(folder.path().filename().string());
+    found = std::move(kept).value();
   }
-  return Error{Code::kNotFound, "no credentials"};
+  if (names.empty()) return Error{Code::kNotFound, "no valid credentials are kept"};
+  if (names.size() == 1) return found;
+  return Error{Code::kInvalidArgument, fmt::format("{}: credentials of the nodes {} are kept, expected those of one",
+                                                   run_dir.string(), fmt::join(names, ", "))};
+}
+
+/// The valid credentials that were kept of this token, or of an earlier one for the same node of the same run.
+std::optional<transport::Credentials> kept_for(const transport::JoinToken& token, const fs::path& folder) {
+  const auto kept = transport::load_credentials(folder.string(), now());
+  if (!kept.ok()) {
+    if (kept.error().code != Code::kNotFound) log::warn("{}: not used", kept.error().message);
+    return std::nullopt;
+  }
+  const auto certificate = transport::read_certificate(kept->certificate);
+  if (kept->authority == token.join.authority && certificate.ok() && certificate->identity == token.node) return *kept;
+  log::warn("{}: credentials of another run or authority are replaced", folder.string());
+  return std::nullopt;
 }
 
 Result<transport::Credentials> trade(const std::string& file, const fs::path& run_dir) {
-  const auto kept = kept_credentials(run_dir);
-  if (kept.ok() || kept.error().code != Code::kNotFound) return kept;
-  TROUPE_ASSIGN(const transport::JoinToken token, transport::load_join_token(file, now()));
-  TROUPE_ASSIGN(const transport::Credentials credentials, transport::join(token, kJoinTimeout));
-  std::error_code error;
-  fs::create_directories(run_dir / "nodes", error);
-  TROUPE_TRY(transport::save_credentials(credentials, node_folder(run_dir, token.node.node).string()));
-  TROUPE_TRY(write_file_atomic((run_dir / "chief.address").string(), transport::to_string(token.chief) + "\n"));
-  return credentials;
+  // It may have expired since it was used.
+  const auto token = transport::load_join_token(file, transport::WallTime::min());
+  if (!token.ok() && token.error().code == Code::kNotFound) {
+    auto kept = kept_credentials(run_dir);
+    if (kept.ok() || kept.error().code != Code::kNotFound) return kept;
+  }
+  if (!token.ok()) return token.error();
+  const std::string folder = node_folder(run_dir, token->node.node).string();
+  std::optional<transport::Credentials> credentials = kept_for(*token, folder);
+  if (!credentials) {
+    TROUPE_TRY(transport::load_join_token(file, now()));
+    TROUPE_ASSIGN(credentials, transport::join(*token, kJoinTimeout));
+    std::error_code error;
+    fs::create_directories(run_dir / "nodes", error);
+    TROUPE_TRY(transport::save_credentials(*credentials, folder));
+  }
+  TROUPE_TRY(write_file_atomic((run_dir / "chief.address").string(), transport::to_string(token->chief) + "\n"));
+  return *std::move(credentials);
 }
 
 }  // namespace
@@ -95,12 +141,17 @@ Status complete(actors::NodePlace& place) {
   const std::string security = security_folder(place.run_dir);
   if (place.self.node == kChiefName) {
     TROUPE_ASSIGN(transport::Authority authority, open_authority(security, place.self.run));
-    place.on_join = answer_joins(std::move(authority), security);
+    place.on_join = answer_joins(std::move(authority), security, place.placement);
     return {};
   }
   if (place.chief.port != 0) return {};
   TROUPE_ASSIGN(place.chief, actors::wait_for_chief(place.run_dir, kChiefPatience));
   return {};
+}
+
+Status check_joining_name(const fs::path& run_dir, const std::string& name) {
+  TROUPE_ASSIGN(const auto planned, planned_names(run_dir / "cluster.toml"));
+  return std::ranges::find(planned, name) == planned.end() ? Status() : is_planned("--name", name);
 }
 
 Result<actors::NodePlace> join_run(const Joining& joining, const RunDirectory& directory) {
@@ -118,6 +169,7 @@ Result<actors::NodePlace> join_run(const Joining& joining, const RunDirectory& d
                                                        "characters of a-z 0-9 . _ -, a letter or digit first",
                                                        printable(joining.name), transport::kNameBytesMax)};
     }
+    TROUPE_TRY(check_joining_name(place.run_dir, joining.name));
     TROUPE_ASSIGN(const transport::Authority authority, await_authority(security_folder(place.run_dir)));
     place.self = {authority.run(), {actors::kActorRole}, joining.name};
     TROUPE_ASSIGN(place.credentials, authority.issue(place.self, now()));

@@ -26,9 +26,14 @@ struct Joining {
   transport::Address listen;
 };
 
-/// A place for a further node of env actors. With a token, `directory` keeps what it was traded for, and from then on
-/// the token is not looked at. Errors: those of load_join_token(), join() and await_authority(); kInvalidArgument
-/// (name).
+/// Whether a node that joins may have this name: it is not one of those in RUN/cluster.toml. Errors: kInvalidArgument.
+Status check_joining_name(const std::filesystem::path& run_dir, const std::string& name);
+
+/// A place for a further node of env actors. With a token, `directory` keeps the credentials that it was traded for:
+/// they are used again as long as they are valid and of the token's authority and node, and those of another run,
+/// authority or node are as good as none. Without the file, which may have been deleted after it was used, whatever
+/// valid credentials lie there are used. Errors: those of load_join_token(), join() and await_authority();
+/// kInvalidArgument (name; credentials of several nodes).
 Result<actors::NodePlace> join_run(const Joining& joining, const RunDirectory& directory);
 
 }  // namespace troupe::apps

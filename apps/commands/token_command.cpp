@@ -12,6 +12,7 @@
 
 #include <troupe/actors/d4pg_topology.hpp>
 #include <troupe/apps/cluster/cluster_spec.hpp>
+#include <troupe/apps/cluster/node_place.hpp>
 #include <troupe/apps/cluster/operator.hpp>
 #include <troupe/apps/commands/commands.hpp>
 #include <troupe/apps/run/output.hpp>
@@ -58,6 +59,7 @@ Result<MadeToken> make_token(const TokenArguments& arguments) {
                                               "is recorded",
                                               RunDirectory{run}.shown(), chief.host)};
   }
+  if (!arguments.name.empty()) TROUPE_TRY(check_joining_name(run, arguments.name));
   if (!arguments.output.empty()) TROUPE_TRY(token_file(arguments, ""));  // before there is a token to lose
   TROUPE_ASSIGN(const auto authority, transport::Authority::load(security, now));
   const SteadyClock clock;

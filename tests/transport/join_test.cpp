@@ -86,6 +86,19 @@ TEST_F(JoinTest, WhatIsNoRequestIsRefusedWithTheReason) {
   EXPECT_EQ(answer(id + make_request().request), "-TRP-S712 join token was used already");
 }
 
+TEST_F(JoinTest, ATokenForANameThatIsTakenIsRefused) {
+  const auto admit = [](const Identity&) -> Status { return {}; };
+  const auto answer = [this](std::unique_ptr<Link> link) {
+    const auto taken = [](const Identity& node) -> Status {
+      return Error{Code::kInvalidArgument, "no " + node.node + " here"};
+    };
+    (void)answer_join(*link, authority_, tokens_, now_, 5s, taken);
+  };
+  const auto listener =
+      Listener::start({"127.0.0.1", 0}, authority_.issue(kChief, now_).value(), {.admit = admit}, answer).value();
+  EXPECT_THAT(join(token(*listener), 5s).error().message, HasSubstr("says: no actor-3 here"));
+}
+
 TEST_F(JoinTest, WaitsNoLongerThanItWasTold) {
   const auto admit = [](const Identity&) -> Status { return {}; };
   std::unique_ptr<Link> silent;  // lets in, and never answers
