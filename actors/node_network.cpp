@@ -24,6 +24,8 @@ constexpr Duration kDialTimeout = std::chrono::seconds(3);
 constexpr std::size_t kTasksMax = 1024;
 /// Frames that came back are let go of also when nobody needs another one.
 constexpr Duration kTakeBackEvery = std::chrono::milliseconds(50);
+/// Of who comes with a token or a question, to say it.
+constexpr Duration kVisitorTimeout = std::chrono::seconds(2);
 
 bool nothing_lent(const std::shared_ptr<transport::SharedSender>& sender) { return sender->stats().lent_bytes == 0; }
 
@@ -39,7 +41,7 @@ Result<std::unique_ptr<NodeNetwork>> NodeNetwork::make(NodeNetworkOptions option
   if (auto memory = LendableMemory::make(); memory.ok()) {
     impl->memory = std::move(memory).value();
   } else {
-    log::warn("{}: frames for other nodes of this host go over the links", memory.error().message);
+    impl->note_memory(impl->options.self.node, memory.error().message);
   }
   TROUPE_TRY(impl->listen());
   return std::unique_ptr<NodeNetwork>(new NodeNetwork(std::move(impl)));
@@ -67,13 +69,18 @@ void NodeNetwork::start(NetworkEvents events) {
       {.on_hello = [impl = impl_.get()](std::unique_ptr<Link> link, transport::StreamHello hello) {
         impl->greet(std::move(link), std::move(hello));
       }});
+  auto visitors = transport::StreamAcceptor::make(
+      {.on_word = [impl = impl_.get()](std::unique_ptr<Link> link) { impl->serve(std::move(link)); },
+       .timeout = kVisitorTimeout});
   std::vector<std::unique_ptr<Link>> early;
-  if (acceptor.ok()) {
+  if (acceptor.ok() && visitors.ok()) {
     const std::lock_guard lock(impl_->mutex);
     impl_->acceptor = std::move(acceptor).value();
+    impl_->visitors = std::move(visitors).value();
     std::swap(early, impl_->early);
   } else {
-    log::error("node {} cannot be reached: {}", impl_->options.self.node, acceptor.error().message);
+    log::error("node {} cannot be reached: {}", impl_->options.self.node,
+               acceptor.ok() ? visitors.error().message : acceptor.error().message);
   }
   for (auto& link : early) impl_->take(std::move(link));
   if (impl_->options.chief) {
@@ -95,6 +102,7 @@ void NodeNetwork::stop() {
   }
   impl_->listener->stop();
   if (impl_->acceptor) impl_->acceptor->stop();
+  if (impl_->visitors) impl_->visitors->stop();
   if (impl_->worker.joinable()) impl_->worker.join();
   const std::vector<std::shared_ptr<PeerNode>> peers = impl_->all_peers();
   for (const auto& peer : peers) {
@@ -121,7 +129,6 @@ void NodeNetwork::stop() {
     const std::lock_guard lock(impl_->mutex);  // somebody may be sending
     impl_->peers.clear();
   }
-  impl_->visitors.clear();
   impl_->operators.clear();
   impl_->early.clear();
   impl_->events = {};  // they hold actors, which could not end otherwise
@@ -151,7 +158,7 @@ void NodeNetwork::Impl::drop(std::shared_ptr<transport::StreamReceiver> lane) {
 void NodeNetwork::Impl::work() {
   std::unique_lock lock(mutex);
   for (;;) {
-    const auto there_is_work = [this] { return stopped || !tasks.empty() || !visitors.empty(); };
+    const auto there_is_work = [this] { return stopped || !tasks.empty(); };
     const bool work = changed.wait_for(lock, kTakeBackEvery, there_is_work);
     if (stopped) return;
     if (!work) {
@@ -161,20 +168,11 @@ void NodeNetwork::Impl::work() {
         const std::lock_guard peers_lock(peer->mutex);
         std::erase_if(peer->former_out, nothing_lent);
       }
-    } else if (!tasks.empty()) {
+    } else {
       const std::function<void()> task = std::move(tasks.front());
       tasks.pop_front();
       lock.unlock();
       task();
-    } else {
-      std::unique_ptr<Link> visitor = std::move(visitors.front());
-      visitors.pop_front();
-      lock.unlock();
-      if (visitor->peer().has_role(transport::kJoinRole)) {
-        options.on_join(std::move(visitor));
-      } else {
-        serve_operator(std::move(visitor));
-      }
     }
     lock.lock();
   }
@@ -194,6 +192,30 @@ void NodeNetwork::Impl::refuse(const Error& error) {
 }
 
 std::uint64_t NodeNetwork::shared() const { return impl_->shared; }
+
+void NodeNetwork::Impl::note_memory(const std::string& peer, const std::string& why) {
+  {
+    const std::lock_guard lock(mutex);
+    std::string& known = without_memory[peer];
+    if (known == why) return;
+    known = why;
+  }
+  if (peer == options.self.node) {
+    return log::warn("TRP-W180 large frames for nodes of this machine go over TLS, which is slower: {}", why);
+  }
+  if (why.empty()) return log::info("frames between nodes {} and {} go through shared memory", peer, options.self.node);
+  log::warn("TRP-W180 large frames between nodes {} and {} go over TLS, which is slower: {}", peer, options.self.node,
+            why);
+}
+
+std::vector<std::string> NodeNetwork::trouble() const {
+  std::vector<std::string> lines;
+  const std::lock_guard lock(impl_->mutex);
+  for (const auto& [peer, why] : impl_->without_memory) {
+    if (!why.empty()) lines.push_back(fmt::format("TRP-W180 large frames of node {} go over TLS: {}", peer, why));
+  }
+  return lines;
+}
 
 // ---- peers and lanes ----
 
@@ -232,17 +254,18 @@ std::shared_ptr<transport::StreamSender> NodeNetwork::Impl::sender(const std::sh
   stream.urgent = lane != kBulkLane;
   stream.seed = std::hash<std::string>()(options.self.node + to->name + stream.name);
   stream.connect = [this, address = *where, name = to->name](std::stop_token token) -> Result<std::unique_ptr<Link>> {
-    TROUPE_ASSIGN(const int socket, transport::dial(address, kDialTimeout, token));
     auto admit = [&](const Identity& peer) -> Status {
       if (peer.run == options.self.run && peer.node == name) return {};
       return Error{Code::kInvalidArgument,
                    fmt::format("TRP-S710 node {} of run {} answers at {}, expected {} of run {}", peer.node, peer.run,
                                transport::to_string(address), name, options.self.run)};
     };
-    return Link::open(socket, options.credentials, link_options(transport::Side::kDial, admit, token));
+    return transport::dial_link(address, options.credentials, link_options(transport::Side::kDial, admit, token),
+                                kDialTimeout);
   };
   const std::weak_ptr<PeerNode> weak = to;
   if (lane == kControlLane) {
+    stream.forgets = true;  // who answers next may be another process, to which a join or an order of before is false
     const std::uint64_t birth = leads() ? to->birth : 0;
     stream.up = [this, name = to->name, birth](const transport::StreamUp&) { events.found(name, birth); };
     stream.down = [this, name = to->name, birth](const Error& reason) {
@@ -283,7 +306,7 @@ void NodeNetwork::Impl::offer_memory(PeerNode& to, bool new_receiver) {
   }
   if (memory == nullptr) return;
   auto made = transport::SharedSender::make({.memory = memory});
-  if (!made.ok()) return log::debug("no shared memory: {}", made.error().message);
+  if (!made.ok()) return note_memory(to.name, made.error().message);
   std::shared_ptr<transport::SharedSender> sender = std::move(made).value();
   auto body = std::make_shared<std::string>(pack_offer(sender->offer()));
   transport::StreamMessage message;

@@ -37,8 +37,8 @@ struct NodeNetworkOptions {
   transport::Address listen;                ///< port 0: any free one
   std::optional<transport::Address> chief;  ///< where the chief listens; empty: this is the chief
   const Topology* topology = nullptr;       ///< outlives the network
-  /// Serves a link whose peer shows the certificate of a join token; on the chief. Called on a thread that it may hold
-  /// up for a second: only operators and other bearers wait meanwhile.
+  /// Serves a link whose peer shows the certificate of a join token, and has said something; on the chief. Called on a
+  /// thread that it may hold up for a second: only operators and other bearers wait meanwhile.
   std::function<void(std::unique_ptr<transport::Link>)> on_join;
 };
 
@@ -54,6 +54,8 @@ class NodeNetwork final : public Network {
   void send(const std::string& node, RemoteMessage message) override;
   void know(const std::vector<messages::ControlNode>& nodes) override;
   std::shared_ptr<LendableMemory> frame_memory() const override;
+  /// Nodes of this machine whose large frames go over TLS, and why.
+  std::vector<std::string> trouble() const override;
   void stop() override;
 
   /// Messages that were refused since the start, by the code of the reason.

@@ -23,8 +23,7 @@ using transport::Link;
 constexpr const char* kOperatorService = "operator";
 constexpr Duration kQuestionTimeout = std::chrono::milliseconds(500);
 constexpr Duration kAnswerTimeout = std::chrono::seconds(1);
-/// Visitors (bearers of tokens, operators) and operators that wait for an answer, at a time; beyond, the oldest goes.
-constexpr std::size_t kVisitorsMax = 16;
+/// Operators that wait for an answer, at a time; beyond, the oldest goes.
 constexpr std::size_t kOperatorsMax = 16;
 /// A node whose control lane has said something within this time lives, and nobody else gets its name (F20). Its
 /// heartbeats are ten times as frequent.
@@ -39,8 +38,8 @@ constexpr Duration kSenselessWindow = std::chrono::seconds(10);
 
 /// On the listener's thread.
 void NodeNetwork::Impl::take(std::unique_ptr<Link> link) {
-  if (link->peer().has_role(transport::kJoinRole)) {
-    if (options.on_join) return invite(std::move(link));
+  const bool bears_token = link->peer().has_role(transport::kJoinRole);
+  if (bears_token && !options.on_join) {
     return refuse(Error{Code::kInvalidArgument, "TRP-S711 the bearer of a token came to a node that is not the chief"});
   }
   {
@@ -51,22 +50,23 @@ void NodeNetwork::Impl::take(std::unique_ptr<Link> link) {
       return;
     }
   }
-  acceptor->take(std::move(link));
+  (bears_token ? visitors : acceptor)->take(std::move(link));
 }
 
-void NodeNetwork::Impl::invite(std::unique_ptr<Link> visitor) {
-  const std::lock_guard lock(mutex);
-  if (stopped) return;
-  if (visitors.size() >= kVisitorsMax) visitors.pop_front();
-  visitors.push_back(std::move(visitor));
-  changed.notify_all();
+/// On the visitors' own thread.
+void NodeNetwork::Impl::serve(std::unique_ptr<Link> visitor) {
+  if (visitor->peer().has_role(transport::kJoinRole)) {
+    options.on_join(std::move(visitor));
+  } else {
+    serve_operator(std::move(visitor));
+  }
 }
 
 /// On the acceptor's thread.
 void NodeNetwork::Impl::greet(std::unique_ptr<Link> link, transport::StreamHello hello) {
   const Identity identity = link->peer();
   const bool asks = identity.has_role(kOperatorRole);
-  if (asks && hello.name == kOperatorService) return invite(std::move(link));
+  if (asks && hello.name == kOperatorService) return visitors->take(std::move(link));
   const auto name = std::ranges::find(kLaneNames, hello.name);
   if (asks || name == kLaneNames.end()) {  // an operator is no node and has no lanes
     return refuse(Error{Code::kInvalidArgument,
@@ -144,7 +144,13 @@ void NodeNetwork::Impl::receive(const std::shared_ptr<PeerNode>& from, const Ide
     auto offer = unpack_offer(message.body);
     auto connected = offer.ok() ? transport::SharedReceiver::connect(*offer)
                                 : Result<std::unique_ptr<transport::SharedReceiver>>(offer.error());
-    if (!connected.ok()) return log::debug("shared memory of {}: {}", from->name, connected.error().message);
+    if (!connected.ok()) {
+      const auto here = transport::host_identity();
+      const bool expected = offer.ok() && here.ok() && !transport::same_machine(offer->host, *here);
+      return expected ? log::debug("shared memory of {}: {}", from->name, connected.error().message)
+                      : note_memory(from->name, connected.error().message);
+    }
+    note_memory(from->name, "");
     const std::lock_guard lock(from->mutex);
     from->shared_in = std::move(connected).value();
     return;
@@ -270,7 +276,6 @@ Result<Control> ask_chief(const transport::Address& chief, const Identity& self,
                           const transport::Credentials& credentials, const Control& question, Duration timeout) {
   const SteadyClock clock;
   const Duration deadline = clock.now() + timeout;
-  TROUPE_ASSIGN(const int socket, transport::dial(chief, timeout));
   transport::LinkOptions options;
   options.side = transport::Side::kDial;
   options.handshake_timeout = deadline - clock.now();
@@ -279,7 +284,7 @@ Result<Control> ask_chief(const transport::Address& chief, const Identity& self,
     return Error{Code::kInvalidArgument, fmt::format("node {} of run {} answers at {}, expected the chief of run {}",
                                                      peer.node, peer.run, transport::to_string(chief), self.run)};
   };
-  TROUPE_ASSIGN(const auto link, Link::open(socket, credentials, options));
+  TROUPE_ASSIGN(const auto link, transport::dial_link(chief, credentials, options, timeout));
   transport::StreamHello hello;
   hello.name = kOperatorService;
   TROUPE_TRY(transport::send_hello(*link, hello, deadline - clock.now()));

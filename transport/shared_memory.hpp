@@ -17,6 +17,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include <troupe/core/error.hpp>
 #include <troupe/core/lendable_memory.hpp>
@@ -39,9 +40,12 @@ struct SharedReference {
 };
 static_assert(sizeof(SharedReference) == 32);
 
-/// Which host this process is on: boot and network namespace, so that nodes that could not reach each other by loopback
-/// do not share memory either. Errors: kIo.
+/// Which host this process is on, and what it sees of it: boot, and the namespaces of network, process ids and mounts.
+/// Nodes that could not reach each other by loopback do not share memory, and neither do containers that do not see
+/// each other's /proc and files. Errors: kIo.
 Result<std::string> host_identity();
+/// Whether two identities are of one machine, whatever each sees of it.
+bool same_machine(std::string_view one, std::string_view other);
 
 struct SharedSenderOptions {
   std::shared_ptr<LendableMemory> memory;  ///< whose; not null

@@ -127,8 +127,11 @@ SharedReceiver::SharedReceiver(std::shared_ptr<State> state) : state_(std::move(
 Result<std::unique_ptr<SharedReceiver>> SharedReceiver::connect(const SharedOffer& offer) {
   TROUPE_ASSIGN(const std::string host, host_identity());
   if (offer.host != host) {
-    return Error{Code::kUnavailable,
-                 fmt::format("shared memory: the peer is on host {}, this is {}", offer.host, host)};
+    return Error{Code::kUnavailable, fmt::format("shared memory: the peer is {}, in {}; this is {}",
+                                                 same_machine(offer.host, host) ? "on this machine, but in namespaces "
+                                                                                  "of its own"
+                                                                                : "on another machine",
+                                                 offer.host, host)};
   }
   if (offer.secret.size() != 2 * sizeof(Token)) {
     return Error{Code::kInvalidArgument, fmt::format("shared memory: a secret of {} bytes, expected {}",

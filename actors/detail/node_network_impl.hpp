@@ -3,8 +3,8 @@
 // receives. Internal to these two.
 //
 // Threads: the listener's and the acceptor's take links in, each lane has one of its own, the worker does what takes a
-// moment. Locks: Impl::mutex and then nothing, or PeerNode::mutex and then Impl::mutex; neither is held while a lane is
-// stopped or a callback runs.
+// moment for us, and a second acceptor's what takes a moment for visitors. Locks: Impl::mutex and then nothing, or
+// PeerNode::mutex and then Impl::mutex; neither is held while a lane is stopped or a callback runs.
 #include <array>
 #include <atomic>
 #include <condition_variable>
@@ -89,7 +89,7 @@ struct NodeNetwork::Impl {
   void work();
   void take(std::unique_ptr<transport::Link> link);
   void greet(std::unique_ptr<transport::Link> link, transport::StreamHello hello);
-  void invite(std::unique_ptr<transport::Link> visitor);
+  void serve(std::unique_ptr<transport::Link> visitor);
   void serve_operator(std::unique_ptr<transport::Link> link);
   Status admit(PeerNode& from, std::size_t lane, const transport::StreamHello& hello);
   void receive(const std::shared_ptr<PeerNode>& from, const transport::Identity& identity, std::size_t lane,
@@ -99,6 +99,8 @@ struct NodeNetwork::Impl {
   void joins(const std::shared_ptr<PeerNode>& from, const transport::Identity& identity, messages::Control& join);
   void answer_operators(const messages::Control& answer);
   void refuse(const Error& error);
+  /// Frames of `peer`, or for it, do not go through shared memory: said once, and kept for trouble(). Empty: they do.
+  void note_memory(const std::string& peer, const std::string& why);
   void senseless(const std::shared_ptr<PeerNode>& from, const Error& error);
 
   const NodeNetworkOptions options;
@@ -112,16 +114,17 @@ struct NodeNetwork::Impl {
   std::condition_variable changed;
   std::map<std::string, std::shared_ptr<PeerNode>> peers;
   std::map<std::string, std::uint64_t> refusals;
+  std::map<std::string, std::string> without_memory;  ///< see note_memory(); by peer, or by own node's name
   std::atomic<std::uint64_t> shared = 0;
   std::atomic<std::uint64_t> own_birth = 0;  ///< as this process says it to the chief
   std::deque<std::function<void()>> tasks;
-  std::deque<std::unique_ptr<transport::Link>> visitors;   ///< have come with a token or a question
   std::deque<std::unique_ptr<transport::Link>> operators;  ///< wait for an answer
   std::vector<std::unique_ptr<transport::Link>> early;     ///< have come before start()
   bool stopped = false;
 
-  std::thread worker;  ///< ends lanes, serves visitors: what may take a moment, and then holds up only visitors
+  std::thread worker;                                   ///< ends lanes, answers operators: what may take a moment
   std::unique_ptr<transport::StreamAcceptor> acceptor;  ///< from start() on
+  std::unique_ptr<transport::StreamAcceptor> visitors;  ///< the same, of those who come with a token or a question
   std::unique_ptr<transport::Listener> listener;
 };
 

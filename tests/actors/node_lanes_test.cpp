@@ -15,12 +15,14 @@
 #include <thread>
 
 #include <troupe/actors/authorization.hpp>
+#include <troupe/actors/detail/wire_head.hpp>
 #include <troupe/messages/parameters.hpp>
 #include <troupe/messages/reports.hpp>
 #include <troupe/tests/transport/eventually.hpp>
 #include <troupe/transport/authority.hpp>
 #include <troupe/transport/dial.hpp>
 #include <troupe/transport/join.hpp>
+#include <troupe/transport/shared_memory.hpp>
 #include <troupe/transport/stream.hpp>
 
 namespace troupe::actors {
@@ -221,6 +223,34 @@ TEST_F(Lanes, FramesTakeSharedMemoryOnOneHostAndArriveInOrderWithTheOthers) {
   EXPECT_TRUE(eventually([&] { return leader->ears.versions("worker").size() == expected.size(); }, kPatience));
   EXPECT_EQ(leader->ears.versions("worker"), expected);
   EXPECT_TRUE(leader->network->refused().empty());
+}
+
+TEST_F(Lanes, FallingBackFromSharedMemoryIsSaidOnceAndKeptForTheStatus) {
+  const auto leader = chief();
+  // Nodes of other containers of this machine, of another machine, and one whose socket is not to be seen.
+  const std::string here = transport::host_identity().value();
+  const auto offer_from = [&](const std::string& name, const std::string& host) {
+    auto lane = stream({"test", {"actor"}, name}, leader->network->address(), "bulk");
+    auto body = std::make_shared<std::string>(pack_offer({host, "/tmp/troupe-none/socket", std::string(64, 's')}));
+    for (int i = 0; i < 3; ++i) {  // at each reconnection
+      transport::StreamMessage message;
+      message.head = offer_head();
+      message.body = std::as_bytes(std::span(*body));
+      message.owner = body;
+      EXPECT_TRUE(lane->send(std::move(message)).ok());
+    }
+    EXPECT_TRUE(eventually([&] { return lane->stats().messages == 0; }, kPatience)) << name;
+  };
+  EXPECT_TRUE(leader->network->trouble().empty());
+  offer_from("apart", here.substr(0, here.find("/pid")) + "/pid1/mnt1");
+  offer_from("elsewhere", "another-boot/net1/pid1/mnt1");
+  offer_from("unseen", here);
+  const auto trouble = leader->network->trouble();
+  ASSERT_EQ(trouble.size(), 2u) << "another machine is no fall-back";
+  EXPECT_THAT(trouble[0],
+              HasSubstr("TRP-W180 large frames of node apart go over TLS: shared memory: the peer is on this "
+                        "machine, but in namespaces of its own"));
+  EXPECT_THAT(trouble[1], HasSubstr("TRP-W180 large frames of node unseen go over TLS: shared memory: no folder"));
 }
 
 TEST_F(Lanes, FramesInItsMemoryStayAsLongAsOthersReadThemAndAreUsedAgainThen) {

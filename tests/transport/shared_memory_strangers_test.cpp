@@ -168,7 +168,14 @@ TEST_F(SharedMemory, PeersOnOtherHostsAndStrangePathsAreLeftAlone) {
     const auto connected = SharedReceiver::connect(offer);
     return connected.ok() ? "connected" : connected.error().message;
   };
-  EXPECT_THAT(refusal([](auto& offer) { offer.host = "elsewhere"; }), HasSubstr("the peer is on host elsewhere"));
+  EXPECT_THAT(refusal([](auto& offer) { offer.host = "elsewhere"; }), HasSubstr("the peer is on another machine"));
+  // Two containers of one machine.
+  const std::string here = host_identity().value();
+  const std::string apart = here.substr(0, here.find("/pid")) + "/pid1/mnt1";
+  EXPECT_THAT(refusal([&](auto& offer) { offer.host = apart; }),
+              HasSubstr("the peer is on this machine, but in namespaces of its own, in " + apart));
+  EXPECT_TRUE(same_machine(here, apart));
+  EXPECT_FALSE(same_machine(here, "elsewhere/net1/pid1/mnt1"));
   EXPECT_THAT(refusal([](auto& offer) { offer.secret.pop_back(); }), HasSubstr("a secret of 63 bytes, expected 64"));
   EXPECT_THAT(refusal([](auto& offer) { offer.path += "-gone"; }), HasSubstr("cannot connect to"));
   EXPECT_THAT(refusal([](auto& offer) { offer.path += std::string(200, 'x'); }), HasSubstr("at most 107 allowed"));

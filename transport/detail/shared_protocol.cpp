@@ -15,11 +15,19 @@ namespace troupe::transport {
 Result<std::string> host_identity() {
   std::string boot;
   std::ifstream("/proc/sys/kernel/random/boot_id") >> boot;
-  struct stat network {};
-  if (boot.empty() || stat("/proc/self/ns/net", &network) != 0) {
-    return Error{Code::kIo, "shared memory: cannot read the identity of this host from /proc"};
+  std::string identity = boot;
+  for (const char* const space : {"net", "pid", "mnt"}) {
+    struct stat status {};
+    if (boot.empty() || stat(fmt::format("/proc/self/ns/{}", space).c_str(), &status) != 0) {
+      return Error{Code::kIo, "shared memory: cannot read the identity of this host from /proc"};
+    }
+    identity += fmt::format("/{}{}", space, status.st_ino);
   }
-  return fmt::format("{}/{}", boot, network.st_ino);
+  return identity;
+}
+
+bool same_machine(std::string_view one, std::string_view other) {
+  return one.substr(0, one.find('/')) == other.substr(0, other.find('/'));
 }
 
 bool token_matches(const Token& token, std::string_view secret, std::size_t from) {
