@@ -103,7 +103,8 @@ Status Authority::save(const std::string& folder) const {
 
 Result<Authority> Authority::load(const std::string& folder, WallTime now) {
   const std::string path = key_file(folder);
-  TROUPE_ASSIGN(const std::string text, read_private_file(path, kFileBytesMax));
+  close_to_group(folder);
+  TROUPE_ASSIGN(const std::string text, read_private_file(path, kFileBytesMax, GroupMay::kClose));
   const X509Ptr certificate = parse_certificate(text);
   const KeyPtr key = parse_key(text);
   if (certificate == nullptr || key == nullptr || X509_check_private_key(certificate.get(), key.get()) != 1 ||

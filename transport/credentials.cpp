@@ -89,8 +89,9 @@ Status save_credentials(const Credentials& credentials, const std::string& folde
 
 Result<Credentials> load_credentials(const std::string& folder, WallTime now) {
   const CredentialFiles files = credential_files(folder);
-  TROUPE_ASSIGN(std::string authority, read_private_file(files.authority, kCredentialBytesMax));
-  TROUPE_ASSIGN(std::string node, read_private_file(files.node, kCredentialBytesMax));
+  close_to_group(folder);
+  TROUPE_ASSIGN(std::string authority, read_private_file(files.authority, kCredentialBytesMax, GroupMay::kClose));
+  TROUPE_ASSIGN(std::string node, read_private_file(files.node, kCredentialBytesMax, GroupMay::kClose));
   const X509Ptr certificate = parse_certificate(node);
   const KeyPtr key = parse_key(node);
   Credentials credentials{std::move(authority), certificate == nullptr ? "" : to_pem(certificate.get()),
@@ -100,7 +101,8 @@ Result<Credentials> load_credentials(const std::string& folder, WallTime now) {
   if (!info.ok()) return invalid_credentials(fmt::format("{}: {}", folder, info.error().message));
   if (now < info->valid_from || now >= info->valid_until) {
     return invalid_credentials(fmt::format("{}: valid from {} until {}, and it is {}: join again", files.node,
-                               format_time(info->valid_from), format_time(info->valid_until), format_time(now)));
+                                           format_time(info->valid_from), format_time(info->valid_until),
+                                           format_time(now)));
   }
   return credentials;
 }

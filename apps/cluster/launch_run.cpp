@@ -39,6 +39,10 @@ std::filesystem::path place_of(const std::filesystem::path& program) {
 Result<int> launch_run(const LaunchRun& run, const Config& config, const actors::TrainOptions& options,
                        const HostsFile& hosts) {
   const RunDirectory& directory = run.directory;
+  if (hosts.hosts.front().ssh.empty()) {
+    // The chief takes it for good. Before anything is written here: another run may be at work, or asleep.
+    TROUPE_ASSIGN(const RunLock probe, RunLock::take(directory));
+  }
   const std::string security = (directory.path / "security").string();
   // First of all: with it the directory is one of a run, whatever happens next.
   if (!run.resume) TROUPE_TRY(write_file_atomic(directory.config().string(), config.to_toml()));

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include <troupe/apps/run/csv_metrics.hpp>
+#include <troupe/core/log.hpp>
 #include <troupe/core/text.hpp>
 
 namespace troupe::apps {
@@ -209,7 +210,12 @@ Result<RunLock> RunLock::take(const RunDirectory& run) {
   if (fd < 0) return Error{Code::kIo, fmt::format("{}: {}", run.shown(), std::strerror(errno))};
   RunLock lock(fd);
   if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
-    return Error{Code::kUnavailable, fmt::format("{}: another process trains in this directory", run.shown())};
+    if (errno == EWOULDBLOCK) {
+      return Error{Code::kUnavailable, fmt::format("{}: another process trains in this directory", run.shown())};
+    }
+    // Some network file systems know no locks. A second chief is found out by its term.
+    log::warn("{}: this file system has no locks ({}): nothing keeps a second process from training here",
+              run.shown(), std::strerror(errno));
   }
   return lock;
 }

@@ -167,8 +167,8 @@ TEST_F(AuthorityTest, IsKeptInAFolderThatOnlyItsOwnerCanRead) {
 TEST_F(AuthorityTest, AKeyThatOthersCanReadIsRefused) {
   ASSERT_TRUE(authority_.save(folder()).ok());
   const std::string file = folder() + "/authority.key";
-  for (const auto open : {fs::perms::group_read, fs::perms::others_read, fs::perms::group_write}) {
-    fs::permissions(file, fs::perms::owner_read | fs::perms::owner_write | open);
+  for (const auto mode : {0604, 0602, 0644, 0666}) {
+    fs::permissions(file, fs::perms(mode));
     EXPECT_EQ(Authority::load(folder(), kNow).error().code, Code::kInvalidArgument);
   }
   fs::permissions(file, fs::perms(0644));
@@ -177,6 +177,21 @@ TEST_F(AuthorityTest, AKeyThatOthersCanReadIsRefused) {
   fs::remove(file);
   fs::permissions(folder(), fs::perms(0755));
   EXPECT_THAT(authority_.save(folder()).error().message, HasSubstr("mode 0755 opens it to others, expected 0700"));
+}
+
+TEST_F(AuthorityTest, WhatWasOpenedToAGroupSinceIsClosedAgain) {  // chmod -R g+rwX RUN, as by Kubernetes' fsGroup
+  ASSERT_TRUE(authority_.save(folder()).ok());
+  const std::string file = folder() + "/authority.key";
+  for (const auto& [of_folder, of_file] : {std::pair(0770, 0660), std::pair(02770, 0640), std::pair(0700, 0620)}) {
+    fs::permissions(folder(), fs::perms(of_folder));
+    fs::permissions(file, fs::perms(of_file));
+    ASSERT_TRUE(Authority::load(folder(), kNow).ok());
+    EXPECT_EQ(fs::status(file).permissions(), fs::perms(0600));
+    EXPECT_EQ(fs::status(folder()).permissions() & fs::perms(0777), fs::perms(0700));
+  }
+  fs::permissions(folder(), fs::perms(0770));
+  ASSERT_TRUE(save_credentials(authority_.issue(kNode, kNow).value(), folder()).ok());
+  EXPECT_EQ(fs::status(folder()).permissions(), fs::perms(0700));
 }
 
 TEST_F(AuthorityTest, AMissingDamagedOrOutdatedAuthorityIsSaidSo) {
@@ -234,8 +249,11 @@ TEST_F(AuthorityTest, CredentialsThatDoNotFitTogetherStopTheStart) {
   odd.authority.clear();
   EXPECT_THAT(refusal(odd, kNow), HasSubstr("security: authority: no certificate"));
   ASSERT_TRUE(save_credentials(node, folder()).ok());
+  fs::permissions(credential_files(folder()).node, fs::perms(0644));
+  EXPECT_THAT(load_credentials(folder(), kNow).error().message, HasSubstr("node.pem: mode 0644 opens it to others"));
   fs::permissions(credential_files(folder()).node, fs::perms(0640));
-  EXPECT_THAT(load_credentials(folder(), kNow).error().message, HasSubstr("node.pem: mode 0640 opens it to others"));
+  EXPECT_TRUE(load_credentials(folder(), kNow).ok()) << "closed again";
+  EXPECT_EQ(fs::status(credential_files(folder()).node).permissions(), fs::perms(0600));
   EXPECT_EQ(load_credentials(path() / "none", kNow).error().code, Code::kNotFound);
 }
 
