@@ -15,6 +15,7 @@
 
 #include <troupe/core/check.hpp>
 #include <troupe/transport/detail/handshake.hpp>
+#include <troupe/transport/dial.hpp>
 
 namespace troupe::transport {
 namespace {
@@ -378,14 +379,15 @@ Link::~Link() {
   }
 }
 
-Result<std::unique_ptr<Link>> Link::open(int fd, const Credentials& credentials, const LinkOptions& options) {
-  Descriptor socket(fd);
-  TROUPE_ASSIGN(const ContextPtr context, make_context(credentials));
+namespace {
+
+Result<std::unique_ptr<Link>> shake_hands(Descriptor socket, SSL_CTX& context, const LinkOptions& options) {
+  const int fd = socket.fd();
   const int flags = fcntl(fd, F_GETFL);
   if (flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) != 0) {
     return unavailable(fmt::format("cannot use socket {}: {}", fd, std::strerror(errno)));
   }
-  Handshake handshake(std::move(socket), *context, options);
+  Handshake handshake(std::move(socket), context, options);
   const std::stop_callback on_stop(options.stop, [&] { ::shutdown(fd, SHUT_RDWR); });  // wakes a poll in progress
   for (;;) {
     const auto next = handshake.step();
@@ -398,6 +400,21 @@ Result<std::unique_ptr<Link>> Link::open(int fd, const Credentials& credentials,
       return unavailable(fmt::format("poll: {}", std::strerror(errno)));
     }
   }
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Link>> Link::open(int fd, const Credentials& credentials, const LinkOptions& options) {
+  Descriptor socket(fd);
+  TROUPE_ASSIGN(const ContextPtr context, make_context(credentials));
+  return shake_hands(std::move(socket), *context, options);
+}
+
+Result<std::unique_ptr<Link>> dial_link(const Address& address, const Credentials& credentials,
+                                        const LinkOptions& options, Duration timeout) {
+  TROUPE_ASSIGN(const ContextPtr context, make_context(credentials));  // takes milliseconds
+  TROUPE_ASSIGN(const int socket, dial(address, timeout, options.stop));
+  return shake_hands(Descriptor(socket), *context, options);
 }
 
 const Identity& Link::peer() const { return impl_->connection->peer; }

@@ -12,6 +12,7 @@
 #include <cerrno>
 #include <cstring>
 #include <list>
+#include <map>
 #include <mutex>
 #include <thread>
 #include <vector>
@@ -20,6 +21,7 @@
 #include <troupe/core/log.hpp>
 #include <troupe/transport/detail/handshake.hpp>
 #include <troupe/transport/detail/socket_address.hpp>
+#include <troupe/transport/detail/stream_thread.hpp>
 
 namespace troupe::transport {
 namespace {
@@ -28,9 +30,14 @@ constexpr Duration kLookupTimeout = std::chrono::seconds(5);
 constexpr Duration kLogInterval = std::chrono::seconds(5);
 /// How long accepting rests when it fails: no descriptor or memory is left.
 constexpr Duration kAcceptPause = std::chrono::milliseconds(100);
-/// Connections accepted before the handshakes get their turn again.
-constexpr int kAcceptBatch = 32;
-constexpr int kBacklog = 1024;
+/// Connections accepted, and handshakes begun, before those that have begun get their turn again: to accept costs
+/// little, to begin a thousand times that.
+constexpr int kAcceptBatch = 512;
+constexpr int kBeginBatch = 16;
+constexpr int kBacklog = 4096;
+/// Of the descriptors that the process may have, those who say nothing get one in so many, and so those who have begun.
+constexpr rlim_t kShareOfSilent = 4, kShareOfBegun = 8;
+constexpr std::size_t kUnfinishedLeast = 4;
 /// Reasons that are counted apart; they come from this program's texts, so this many never occur.
 constexpr std::size_t kReasonsMax = 32;
 
@@ -46,6 +53,12 @@ void leave_loopback(const Address& asked, SocketAddress& address) {
   } else {
     reinterpret_cast<sockaddr_in6&>(address.storage).sin6_addr = in6addr_any;
   }
+}
+
+std::size_t share_of_descriptors(rlim_t share, std::size_t most) {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return most;
+  return std::clamp<rlim_t>(limit.rlim_cur / share, kUnfinishedLeast, most);
 }
 
 Result<Descriptor> listen_on(const Address& address) {
@@ -126,7 +139,8 @@ class Listener::Impl {
     TROUPE_CHECK(thread_.get_id() != std::this_thread::get_id(), "a listener cannot be stopped by its own callback");
     eventfd_write(stop_.fd(), 1);
     thread_.join();
-    unfinished_.clear();
+    silent_.clear();
+    begun_.clear();
     socket_ = Descriptor();
   }
 
@@ -135,16 +149,20 @@ class Listener::Impl {
 
  private:
   struct Unfinished {
-    Unfinished(Descriptor socket, SSL_CTX& context, const LinkOptions& options)
-        : handshake(std::move(socket), context, options) {}
+    Unfinished(Descriptor socket, SSL_CTX& context, const LinkOptions& options, std::string host)
+        : handshake(std::move(socket), context, options), from(std::move(host)) {}
     Handshake handshake;
+    std::string from;  ///< the peer's host
     Handshake::Next next = Handshake::Next::kRead;
   };
+  using Queue = std::list<Unfinished>;  // oldest first
 
   void run();
   void accept_some();
   void rest(int error);
   bool step(Unfinished& unfinished);
+  void step_due(const std::vector<pollfd>& entries, bool any_ready);
+  void make_room(Queue& queue);
 
   const SteadyClock clock_{};
   Descriptor socket_;
@@ -154,38 +172,60 @@ class Listener::Impl {
   const OnLink on_link_;
   Address address_;
   Rejections rejections_;
-  std::list<Unfinished> unfinished_;  // oldest first, which is also the order of their deadlines
+  const std::size_t silent_max_ = share_of_descriptors(kShareOfSilent, kSilentMax);
+  const std::size_t begun_max_ = share_of_descriptors(kShareOfBegun, kBegunMax);
+  Queue silent_;  // have said nothing
+  Queue begun_;
   Duration accept_again_{};
   std::thread thread_;
 };
 
 void Listener::Impl::run() {
+  ask_for_short_slices();
   std::vector<pollfd> entries;
   for (;;) {
     const bool accepting = clock_.now() >= accept_again_;
     entries.assign({{stop_.fd(), POLLIN, 0}, {accepting ? socket_.fd() : -1, POLLIN, 0}});
-    for (const Unfinished& unfinished : unfinished_) {
-      const short events = unfinished.next == Handshake::Next::kRead ? POLLIN : POLLOUT;
-      entries.push_back({unfinished.handshake.fd(), events, 0});
+    Duration wake = accepting ? Duration::max() : accept_again_;
+    for (const Queue* const queue : {&begun_, &silent_}) {
+      for (const Unfinished& unfinished : *queue) {
+        wake = std::min(wake, unfinished.handshake.deadline());
+        const short events = unfinished.next == Handshake::Next::kRead ? POLLIN : POLLOUT;
+        entries.push_back({unfinished.handshake.fd(), events, 0});
+      }
     }
-    Duration wake = Duration::max();
-    if (!unfinished_.empty()) wake = unfinished_.front().handshake.deadline();
-    if (!accepting) wake = std::min(wake, accept_again_);
     const Duration left = std::max(wake - clock_.now(), Duration::zero());
     const int timeout =
         wake == Duration::max() ? -1 : static_cast<int>(std::chrono::ceil<std::chrono::milliseconds>(left).count());
     const int ready = poll(entries.data(), entries.size(), timeout);
     TROUPE_CHECK(ready >= 0 || errno == EINTR || errno == ENOMEM, "poll: {}", std::strerror(errno));
     if (ready > 0 && entries[0].revents != 0) return;
-
-    const Duration now = clock_.now();
-    auto entry = entries.begin() + 2;
-    for (auto next = unfinished_.begin(); next != unfinished_.end(); ++entry) {
-      const auto current = next++;
-      const bool due = (ready > 0 && entry->revents != 0) || now >= current->handshake.deadline();
-      if (due && step(*current)) unfinished_.erase(current);
-    }
+    step_due(entries, ready > 0);
     if (ready > 0 && entries[1].revents != 0) accept_some();
+  }
+}
+
+/// Those that have begun first, then some of those that begin.
+void Listener::Impl::step_due(const std::vector<pollfd>& entries, bool any_ready) {
+  const Duration now = clock_.now();
+  auto entry = entries.begin() + 2;
+  const auto due = [&](const Unfinished& unfinished) {
+    const bool said = any_ready && entry->revents != 0;
+    ++entry;
+    return said || now >= unfinished.handshake.deadline();
+  };
+  std::erase_if(begun_, [&](Unfinished& unfinished) { return due(unfinished) && step(unfinished); });
+  int begun = 0;
+  for (auto next = silent_.begin(); next != silent_.end() && begun < kBeginBatch;) {
+    const auto current = next++;
+    if (!due(*current)) continue;
+    if (step(*current)) {
+      silent_.erase(current);
+    } else if (!current->handshake.silent()) {
+      ++begun;
+      if (begun_.size() >= begun_max_) make_room(begun_);
+      begun_.splice(begun_.end(), silent_, current);
+    }
   }
 }
 
@@ -202,24 +242,40 @@ bool Listener::Impl::step(Unfinished& unfinished) {
   return true;
 }
 
+/// Drops one, where there are any: of those that got least far, from the host that has most of these, the oldest.
+void Listener::Impl::make_room(Queue& queue) {
+  if (queue.empty()) return;
+  const auto progress = [](const Unfinished& one) {
+    return one.handshake.proven() ? 2 : one.handshake.answered() ? 1 : 0;
+  };
+  const int least = progress(*std::ranges::min_element(queue, {}, progress));
+  std::map<std::string_view, std::size_t> hosts;
+  for (const Unfinished& one : queue) hosts[one.from] += progress(one) == least ? 1 : 0;
+  const auto most = std::ranges::max_element(hosts, {}, [](const auto& host) { return host.second; });
+  const auto oldest = std::ranges::find_if(
+      queue, [&](const Unfinished& one) { return progress(one) == least && one.from == most->first; });
+  rejections_.add(fmt::format("TRP-S702 handshake dropped, the oldest of {} unfinished ones ({})", queue.size(),
+                              peer_address(oldest->handshake.fd())),
+                  clock_.now());
+  queue.erase(oldest);
+}
+
 void Listener::Impl::accept_some() {
   for (int i = 0; i < kAcceptBatch; ++i) {
-    Descriptor socket(accept4(socket_.fd(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+    SocketAddress peer;
+    Descriptor socket(accept4(socket_.fd(), peer.get(), &peer.size, SOCK_NONBLOCK | SOCK_CLOEXEC));
     if (!socket.valid()) {
       if (errno == EINTR || errno == ECONNABORTED) continue;
-      if (errno != EAGAIN && errno != EWOULDBLOCK) rest(errno);
-      return;
+      if (errno == EAGAIN || errno == EWOULDBLOCK) return;
+      if (errno != EMFILE || silent_.empty()) return rest(errno);
+      if (i > 0) return;   // those that have just come speak first
+      make_room(silent_);  // who says nothing must not keep the descriptors from who does
+      continue;
     }
     const int on = 1;
     setsockopt(socket.fd(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
-    if (unfinished_.size() >= kUnfinishedMax) {
-      rejections_.add(fmt::format("TRP-S702 handshake dropped, the oldest of {} unfinished ones ({})", kUnfinishedMax,
-                                  peer_address(unfinished_.front().handshake.fd())),
-                      clock_.now());
-      unfinished_.pop_front();
-    }
-    unfinished_.emplace_back(std::move(socket), *context_, options_);
-    if (step(unfinished_.back())) unfinished_.pop_back();  // the first bytes are often there already
+    if (silent_.size() >= silent_max_) make_room(silent_);
+    silent_.emplace_back(std::move(socket), *context_, options_, to_address(peer).host);
   }
 }
 

@@ -1,7 +1,9 @@
 #pragma once
 // Where a node is dialled: one TCP socket that hands out links. One thread accepts and takes all peers through their
 // handshakes at once, so that strangers who say nothing, or nonsense, or one byte a second, cost a bounded amount and
-// hold up nobody. What a peer may do once it is in is for its receiver to decide, by Link::peer().
+// hold up nobody. Nor do they push out who dials in earnest, however many they are: that one speaks at once and is done
+// within moments, while what makes room is the oldest that has said nothing or got nowhere. What a peer may do once it
+// is in is for its receiver to decide, by Link::peer().
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -17,8 +19,11 @@ namespace troupe::transport {
 
 class Listener {
  public:
-  /// Connections whose handshake is not done. When one more comes, the oldest is dropped.
-  static constexpr std::size_t kUnfinishedMax = 256;
+  /// Connections that have said nothing, and handshakes that have begun and are not done; fewer where the system allows
+  /// the process few descriptors. When one more comes, the oldest of its kind is dropped that got least far (no whole
+  /// hello, no certificate of the run), of the address that has the most of these.
+  static constexpr std::size_t kSilentMax = 1024;
+  static constexpr std::size_t kBegunMax = 256;
 
   /// Called on the listener's thread for each peer that was let in; must not block.
   using OnLink = std::function<void(std::unique_ptr<Link>)>;

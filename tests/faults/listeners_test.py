@@ -4,56 +4,29 @@ in. Needs neither root nor hosts of its own. The program's path comes in the env
 """
 
 import concurrent.futures
-import json
 import os
 import pathlib
 import random
 import signal
 import socket
 import stat
-import subprocess
 import sys
-import tempfile
 import time
-import unittest
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 sys.dont_write_bytecode = True
 from harness import bad_peers  # noqa: E402
 from harness.certificates import Forge  # noqa: E402
+from harness.small_run import PATIENCE_S, SmallRun, descendants  # noqa: E402
 from harness.testing import main, needs  # noqa: E402
 
-PROGRAM = os.environ.get("TROUPE_PROGRAM", "troupe")
 HANDSHAKE_LIMIT_S = 5.0
-PATIENCE_S = 240.0  # of what must come, on a busy machine
-CONFIG = """
-env = "cartpole-swingup"
-max_minutes = 10
-max_env_steps = 0
-[actors]
-count = 2
-[replay]
-min_items = 64
-[learner]
-batch_size = 16
-policy_layers = [16, 16]
-critic_layers = [16, 16]
-"""
 # Every role there is, one of them over two processes.
 ALL_ROLES = ("placement.actors.nodes=2", "actors.inference=server", "placement.inference.nodes=1")
 # Of bad_peers.py, which a scenario tries completely: strangers, and who is of the run but says nonsense.
 INPUTS = {"B1 random bytes", "B1 HTTP", "B1 a frame of 4 GiB without TLS", "B2 a byte now and then", "B8 no certificate",
           "B8 another authority's", "B8 expired", "B8 TLS 1.2", "B3 a frame of 4 GiB", "B4 17 bytes of a frame, then nothing"}
-
-
-def descendants(pid):
-    """The process and all that it has started."""
-    found = [pid]
-    for one in found:
-        for task in pathlib.Path(f"/proc/{one}/task").glob("*/children"):
-            found += map(int, task.read_text("ascii").split())
-    return found
 
 
 def sockets_of(pids):
@@ -93,46 +66,7 @@ def listeners(pids):
     return inet, local
 
 
-class ListenersTest(unittest.TestCase):
-    def start(self, *options):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = pathlib.Path(folder.name)
-        self.run_folder = self.folder / "run"
-        (self.folder / "small.toml").write_text(CONFIG, encoding="utf-8")
-        self.log = self.folder / "log.txt"
-        with open(self.log, "wb") as log:
-            self.launcher = subprocess.Popen(
-                [PROGRAM, "train", str(self.folder / "small.toml"), "--run-dir", str(self.run_folder), *options],
-                stdout=log, stderr=log, start_new_session=True)
-        self.addCleanup(self.end)
-
-    def end(self):
-        if self.launcher.poll() is None:
-            os.killpg(self.launcher.pid, signal.SIGKILL)
-            self.launcher.wait()
-
-    def fail_with_log(self, what):
-        self.fail(f"{what}\n{self.log.read_text(errors='replace')[-4000:]}")
-
-    def wait_for(self, what, condition):
-        deadline = time.monotonic() + PATIENCE_S
-        while not (found := condition()):
-            if time.monotonic() > deadline or self.launcher.poll() is not None:
-                self.fail_with_log(f"{what}: not within {PATIENCE_S:.0f} s, or the run has ended")
-            time.sleep(0.3)  # asking costs a process
-        return found
-
-    def status(self):
-        done = subprocess.run([PROGRAM, "status", str(self.run_folder), "--json"], capture_output=True, timeout=20,
-                              check=False)
-        return json.loads(done.stdout) if done.returncode == 0 else None
-
-    def all_up(self):
-        status = self.status()
-        up = status and all(one["state"] == "up" for one in status["nodes"] + status["instances"])
-        return status if up and status["versions"].get("learner", 0) > 0 else None
-
+class ListenersTest(SmallRun):
     def check_unix(self, local, seen):
         """What shared memory is offered on: a socket in a folder of this user's alone, which says nothing to a peer
         that does not know the secret of the offer."""

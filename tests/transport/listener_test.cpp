@@ -18,6 +18,7 @@
 #include <thread>
 
 #include <troupe/tests/transport/certificates.hpp>
+#include <troupe/tests/transport/eventually.hpp>
 #include <troupe/transport/detail/descriptor.hpp>
 #include <troupe/transport/detail/socket_address.hpp>
 #include <troupe/transport/dial.hpp>
@@ -28,6 +29,7 @@ namespace {
 using testing::dial_raw;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
+using troupe::testing::eventually;
 using namespace std::chrono_literals;
 
 const Identity kChief{"run-1", {"chief"}, "node-0"};
@@ -222,6 +224,10 @@ TEST_F(ListenerTest, LetsInOnlyCertificatesOfTheRunThatAreValidNow) {
 }
 
 TEST_F(ListenerTest, ThreeHundredSilentPeersHoldUpNobody) {
+  rlimit old{};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &old), 0);
+  const rlimit usual{std::min<rlim_t>(old.rlim_cur, 1024), old.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &usual), 0);
   const auto listener = listen({.handshake_timeout = 1s});
   const Duration bound = let_in_bound(*listener);
   std::deque<Descriptor> mute;
@@ -231,6 +237,66 @@ TEST_F(ListenerTest, ThreeHundredSilentPeersHoldUpNobody) {
   for (int i = 0; i < 44; ++i) EXPECT_TRUE(closes(mute[static_cast<std::size_t>(i)], 1s)) << i;
   for (const Descriptor& socket : mute) EXPECT_TRUE(closes(socket, 3s));
   EXPECT_EQ(rejected(*listener, "TRP-S702"), 300u);
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &old), 0);
+}
+
+/// Keeps so many connections to the listener, and dials again what is closed, as fast as it can.
+class Crowd {
+ public:
+  Crowd(const Listener& listener, std::size_t count, std::string words)
+      : thread_([address = listener.address(), count, words = std::move(words)](std::stop_token stop) {
+          std::deque<Descriptor> mute;
+          while (!stop.stop_requested()) {
+            const auto socket = dial(address, 5s, stop);
+            if (!socket.ok()) continue;
+            mute.emplace_back(*socket);
+            if (!words.empty()) (void)!::send(mute.back().fd(), words.data(), words.size(), MSG_NOSIGNAL);
+            if (mute.size() > count) mute.pop_front();
+          }
+        }) {}
+
+ private:
+  std::jthread thread_;
+};
+
+TEST_F(ListenerTest, ACrowdThatKeepsComingPushesOutNobodyWhoSpeaks) {
+  // The first bytes of a hello whose rest never comes.
+  const std::string half({0x16, 0x03, 0x01, 0x02, 0x00, 0x01, 0x00, 0x01, static_cast<char>(0xfc), 0x03, 0x03});
+  rlimit old{};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &old), 0);
+  for (const std::string& words : {std::string(), half}) {
+    const rlimit tight{std::min<rlim_t>(old.rlim_cur, 800), old.rlim_max};
+    ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &tight), 0);
+    const auto listener = listen();  // has room for 200 of them, or half as many that have begun
+    ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &old), 0);
+    const Crowd crowd(*listener, 150, words), more(*listener, 150, words);
+    ASSERT_TRUE(eventually([&] { return rejected(*listener, "TRP-S702") > 300; }, 60s));
+    // Hundreds of strangers come during each of them. Who was not scheduled for a moment dials again, as nodes do.
+    int failed = 0;
+    for (int i = 0; i < 20; ++i) {
+      auto link = dial_link(listener->address(), actor_, {.admit = only(kChief)}, 5s);
+      for (; !link.ok(); link = dial_link(listener->address(), actor_, {.admit = only(kChief)}, 5s)) {
+        ASSERT_LT(++failed, 10) << "words of " << words.size() << " bytes: " << link.error().message;
+      }
+      ASSERT_NE(inbox_.take(), nullptr);
+    }
+  }
+}
+
+TEST_F(ListenerTest, WithFewDescriptorsStrangersTakeFewOfThem) {
+  rlimit old{};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &old), 0);
+  const std::size_t own = open_descriptors();
+  const rlimit tight{std::min<rlim_t>(old.rlim_cur, 200), old.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &tight), 0);
+  const auto listener = listen();
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &old), 0);  // this process is the strangers' too
+  std::deque<Descriptor> mute;
+  for (int i = 0; i < 300; ++i) mute.push_back(knock(*listener));
+  EXPECT_TRUE(eventually([&] { return rejected(*listener, "TRP-S702") >= 300 - 50; }, 20s))
+      << rejected(*listener, "TRP-S702");
+  EXPECT_LT(open_descriptors(), own + 300 + 50 + 20);
+  let_in(*listener);
 }
 
 TEST_F(ListenerTest, ATricklingPeerMeetsTheDeadlineForAllOfTheHandshake) {

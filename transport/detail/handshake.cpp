@@ -80,6 +80,7 @@ Result<bool> Handshake::send_gathered() {
     const ssize_t sent = ::send(fd(), gathered.data(), gathered.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
     if (sent < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return false;
     if (sent < 0 && errno != EINTR) return broken_off(errno);
+    answered_ |= sent > 0;
     if (sent > 0) gathered.erase(gathered.begin(), gathered.begin() + sent);
   }
   return true;
@@ -97,14 +98,14 @@ Result<bool> Handshake::first_bytes_came() {
 
 Error Handshake::not_troupe() const {
   return no_handshake(fmt::format("TRP-S701 {}: not a Troupe connection (first bytes {:02x})", connection_->address,
-                                 fmt::join(std::span(first_).first(first_count_), " ")));
+                                  fmt::join(std::span(first_).first(first_count_), " ")));
 }
 
 /// `error`: errno, 0 at the end of the stream.
 Error Handshake::broken_off(int error) const {
   const bool closed = error == 0 || error == ECONNRESET || error == EPIPE;
   return no_handshake(closed ? fmt::format("link: {} closed the connection", connection_->address)
-                            : fmt::format("link: {}: {}", connection_->address, std::strerror(error)));
+                             : fmt::format("link: {}: {}", connection_->address, std::strerror(error)));
 }
 
 void Handshake::make_ssl() {

@@ -37,6 +37,12 @@ class Handshake {
   Result<Next> step();
 
   int fd() const { return connection_->socket.fd(); }
+  /// Nobody has said a word yet; who dials in earnest does so at once.
+  bool silent() const { return first_count_ == 0; }
+  /// The peer's hello was whole, and has been answered.
+  bool answered() const { return answered_; }
+  /// The peer has a certificate of the run.
+  bool proven() const { return greeted_; }
   Duration deadline() const { return deadline_; }
   /// After kDone. Both sides have sent one frame.
   std::unique_ptr<Connection> take() { return std::move(connection_); }
@@ -58,6 +64,7 @@ class Handshake {
   const LinkOptions& options_;
   const SteadyClock clock_{};
   const Duration deadline_;
+  bool answered_ = false;
   bool greeted_ = false;
   std::array<unsigned char, 4> first_{};  // what the peer said first
   std::size_t first_count_ = 0;

@@ -1,0 +1,148 @@
+#!/usr/bin/env python3
+"""What strangers at the ports, a changed mode of the run directory and a second chief do to a run of the real program.
+Needs neither root nor hosts of its own. The program's path comes in the environment variable TROUPE_PROGRAM.
+"""
+
+import os
+import pathlib
+import resource
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE))
+sys.dont_write_bytecode = True
+from harness.small_run import PATIENCE_S, PROGRAM, SmallRun, descendants  # noqa: E402
+from harness.testing import main  # noqa: E402
+
+HALF_OPEN = 900  # against each listener, four times over
+CROWDS = 4
+REJOIN_S = 2.0
+# The first bytes of a TLS hello whose rest never comes.
+HALF_A_HELLO = bytes.fromhex("16030102000100" "01fc0303")
+
+
+class Crowd:
+    """Strangers who connect and say nothing, or half a word, and come again as soon as they are turned away."""
+
+    def __init__(self, targets, count):
+        self.targets, self.count = targets, count
+        self.made = 0
+        self.over = threading.Event()
+        self.threads = [threading.Thread(target=self.come, args=(target, number)) for target in targets
+                        for number in range(2)]
+        for thread in self.threads:
+            thread.start()
+
+    def come(self, target, number):
+        sockets = []
+        while not self.over.is_set():
+            try:
+                one = socket.create_connection(target, timeout=5)
+                if number == 1:
+                    one.send(HALF_A_HELLO)
+                sockets.append(one)
+                self.made += 1
+            except OSError:
+                time.sleep(0.01)
+            while len(sockets) > self.count // 2:
+                sockets.pop(0).close()
+        for one in sockets:
+            one.close()
+
+    def end(self):
+        self.over.set()
+        for thread in self.threads:
+            thread.join()
+
+
+class HostileUseTest(SmallRun):
+    def node(self, name):
+        """The process of a node, and its incarnation."""
+        for pid in descendants(self.launcher.pid):
+            try:
+                words = pathlib.Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+            except OSError:
+                continue
+            if b"--name" in words and words[words.index(b"--name") + 1] == name.encode():
+                return pid
+        return None
+
+    def kill_and_time(self, name):
+        """Seconds from the death of a node's process until its next one is up."""
+        [before] = [one for one in self.status()["nodes"] if one["name"] == name]
+        os.kill(self.node(name), signal.SIGKILL)
+        start = time.monotonic()
+
+        def back():
+            status = self.status()
+            return status and any(one["name"] == name and one["state"] == "up" and
+                                  one["incarnation"] > before["incarnation"] for one in status["nodes"])
+
+        self.wait_for(f"{name} to be back", back)
+        return time.monotonic() - start
+
+    def test_half_open_connections_do_not_keep_a_killed_actor_out(self):
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        self.start("--processes", "--set", "placement.actors.nodes=2")
+        status = self.wait_for("all instances up", self.all_up)
+        targets = [(one["address"].rsplit(":", 1)[0], int(one["address"].rsplit(":", 1)[1]))
+                   for one in status["nodes"]]
+        count = min(HALF_OPEN, (hard - 200) // len(targets))
+        resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, max(soft, count * len(targets) + 200)), hard))
+        alone = min(self.kill_and_time("actors-0") for _ in range(2))
+        crowd = Crowd(targets, count)
+        try:
+            while crowd.made < CROWDS * count * len(targets):
+                time.sleep(0.1)
+            beside = [self.kill_and_time("actors-0") for _ in range(3)]
+        finally:
+            crowd.end()
+        print(f"back after {alone:.2f} s alone, {beside} s beside {count} half-open connections at each of "
+              f"{len(targets)} listeners, {crowd.made} made")
+        # On a machine that is slow by itself, and on which the crowd takes a processor, in proportion.
+        self.assertLess(sorted(beside)[1], max(REJOIN_S, 3 * alone))
+        self.assertEqual(self.wait_for("all up", self.all_up)["term"], 1)
+
+    def test_a_chief_comes_back_in_a_run_directory_that_was_opened_to_a_group(self):
+        self.start("--processes")
+        self.wait_for("all instances up", self.all_up)
+        subprocess.run(["chmod", "-R", "g+rwX", str(self.run_folder)], check=True)
+        os.kill(self.node("chief"), signal.SIGKILL)
+        self.wait_for("the next chief", lambda: (status := self.all_up()) and status["term"] == 2)
+        # By the chief, or by one of the questions for the status.
+        self.assertEqual((self.run_folder / "security/authority.key").stat().st_mode & 0o777, 0o600)
+
+    def test_a_second_start_in_the_directory_of_a_run_that_sleeps_changes_nothing(self):
+        self.start("--processes")
+        before = self.wait_for("all instances up", self.all_up)
+        asleep = descendants(self.launcher.pid)
+        for pid in asleep:
+            os.kill(pid, signal.SIGSTOP)
+        try:
+            files = {name: (self.run_folder / name).read_bytes()
+                     for name in ("cluster.toml", "config.toml", "chief.json", "chief.address")}
+            second = subprocess.run([PROGRAM, "train", "--processes", "--resume", str(self.run_folder)],
+                                    capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+            self.assertEqual(second.returncode, 1, second.stdout + second.stderr)
+            self.assertIn("another process trains in this directory", second.stdout + second.stderr)
+            self.assertEqual(second.stdout.count("\n") + second.stderr.count("\n"), 1, second.stdout + second.stderr)
+            for name, content in files.items():
+                self.assertEqual((self.run_folder / name).read_bytes(), content, name)
+        finally:
+            for pid in reversed(asleep):
+                os.kill(pid, signal.SIGCONT)
+
+        def goes_on():
+            status = self.all_up()
+            return status and status["versions"]["learner"] > before["versions"]["learner"]
+
+        self.wait_for("the first to go on", goes_on)
+
+
+if __name__ == "__main__":
+    main()
