@@ -99,6 +99,7 @@ RoleSpec metrics_role(const TrainOptions& options, MetricSink& sink, double wall
   if (has_d4pg(options)) {
     metrics.actor_role = kActorRole;
     metrics.actors = options.actors.count;
+    metrics.max_env_steps = options.max_env_steps;
     metrics.learner_role = kLearnerRole;
     metrics.evaluator_role = kEvaluatorRole;
     metrics.kept_roles = {kLearnerRole, kReplayRole};
@@ -116,11 +117,6 @@ RoleSpec metrics_role(const TrainOptions& options, MetricSink& sink, double wall
 Result<Topology> d4pg_topology(const TrainOptions& options, const envs::EnvSpec& env, MetricSink& sink, double wall_s) {
   const learner::d4pg::Options d4pg = d4pg_options(options, env);
   TROUPE_TRY(learner::d4pg::validate(d4pg));
-  if (options.max_env_steps > 0 && options.max_env_steps < options.actors.count) {
-    return Error{Code::kInvalidArgument,
-                 fmt::format("max_env_steps: got {}, expected at least one for each of {} env actors",
-                             options.max_env_steps, options.actors.count)};
-  }
   auto make_policy = [d4pg](std::int64_t rows, learner::Device device = {}) {
     return learner::d4pg::make_policy(d4pg, {.rows = rows, .compile = {.device = device}});
   };
@@ -135,8 +131,7 @@ Result<Topology> d4pg_topology(const TrainOptions& options, const envs::EnvSpec&
                                    .acting = server ? remote_acting() : local_acting(make_policy_of_one, staleness),
                                    .sigma = options.actors.sigma,
                                    .n_step = options.n_step,
-                                   .discount = options.discount,
-                                   .max_env_steps = options.max_env_steps});
+                                   .discount = options.discount});
   actor.restart = restart_policy(options);
   actor.completes_run = true;
 
@@ -203,6 +198,7 @@ Result<Topology> d4pg_topology(const TrainOptions& options, const envs::EnvSpec&
       {kParametersRole, "parameters", kEvaluatorRole, "parameters", 1},
       {kActorRole, "use", kParametersRole, "use", kReportsAhead},
       {kActorRole, "episodes", kMetricsRole, "episodes", kReportsAhead},
+      {kActorRole, "steps", kMetricsRole, "steps", 1},
       {kEvaluatorRole, "episodes", kMetricsRole, "episodes", kReportsAhead},
   };
   if (!on_gpu) {

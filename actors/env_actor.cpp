@@ -29,7 +29,8 @@ RoleSpec EnvActor::spec(std::string name, std::int64_t count, const EnvActorOpti
   spec.name = std::move(name);
   spec.count = count;
   spec.inlets = options.acting.inlets;
-  spec.outlets = {{"trajectories", "Trajectory"}, {"use", "ParametersUse"}, {"episodes", "Episode"}};
+  spec.outlets = {
+      {"trajectories", "Trajectory"}, {"use", "ParametersUse"}, {"episodes", "Episode"}, StepBudget::port()};
   spec.outlets.insert(spec.outlets.end(), options.acting.outlets.begin(), options.acting.outlets.end());
   spec.execution = Execution::kThread;
   spec.make = [options](const RoleIdentity& identity) { return make(options, identity); };
@@ -47,13 +48,8 @@ Result<std::unique_ptr<Role>> EnvActor::make(const EnvActorOptions& options, con
                                                       .action_size = spec.action_size(),
                                                       .n_step = options.n_step,
                                                       .discount = options.discount}));
-  EnvActorOptions own = options;
-  if (options.max_env_steps > 0) {
-    own.max_env_steps =
-        options.max_env_steps / identity.count + (identity.index < options.max_env_steps % identity.count);
-  }
   return std::unique_ptr<Role>(
-      new EnvActor(std::move(own), identity, std::move(environment), std::move(acting), std::move(adder)));
+      new EnvActor(options, identity, std::move(environment), std::move(acting), std::move(adder)));
 }
 
 EnvActor::EnvActor(EnvActorOptions options, const RoleIdentity& identity,
@@ -63,6 +59,7 @@ EnvActor::EnvActor(EnvActorOptions options, const RoleIdentity& identity,
       identity_(identity),
       environment_(std::move(environment)),
       acting_(std::move(acting)),
+      budget_(identity),
       adder_(std::move(adder)),
       rng_(derive_seed(identity.seed, "noise", static_cast<std::uint64_t>(identity.incarnation))) {
   const envs::EnvSpec& spec = environment_.spec();
@@ -74,25 +71,33 @@ EnvActor::EnvActor(EnvActorOptions options, const RoleIdentity& identity,
 
 Result<Progress> EnvActor::step(RoleContext& context) {
   TROUPE_TRY(acting_->refresh(context));
+  TROUPE_TRY(budget_.refresh(context));
   const Outlet& trajectories = context.out("trajectories");
   waiting_ = false;
-  while (!at_limit() && trajectories.ready()) {
+  while (budget_.may_step() && trajectories.ready()) {
     TROUPE_ASSIGN(const Acted acted, act(context));
     waiting_ = acted == Acted::kWaiting;
     if (waiting_ || acted == Acted::kFailed) break;
     if (acted == Acted::kEpisodeEnd) end_episode();
-    if (acted == Acted::kEpisodeEnd || trajectory_steps_ == kStepsPerTrajectory || at_limit()) {
+    if (acted == Acted::kEpisodeEnd || trajectory_steps_ == kStepsPerTrajectory || !budget_.may_step()) {
       send_trajectory(context);
       break;
     }
   }
+  if (budget_.over() && trajectory_steps_ > 0 && trajectories.ready()) {
+    // It was restored with steps that had not left yet, and there are no more to come.
+    if (!trajectory_) TROUPE_TRY(begin_trajectory(context));
+    send_trajectory(context);
+  }
   if (trajectory_steps_ == 0) TROUPE_TRY(send_observations(context));
-  if (at_limit()) {
+  if (budget_.over() && trajectory_steps_ == 0) {
     episodes_unreported_ += static_cast<std::int64_t>(finished_.size());
     finished_.clear();
     return Progress::kDone;
   }
-  return waiting_ || !trajectories.ready() ? Progress::kIdle : Progress::kMore;
+  // A last look at the budget: what it may still ask for must not wait until something else happens.
+  if (!budget_.may_step()) TROUPE_TRY(budget_.refresh(context));
+  return waiting_ || !trajectories.ready() || !budget_.may_step() ? Progress::kIdle : Progress::kMore;
 }
 
 Result<EnvActor::Acted> EnvActor::act(RoleContext& context) {
@@ -116,7 +121,7 @@ Result<EnvActor::Acted> EnvActor::act(RoleContext& context) {
                            trajectory_->rows(), trajectory_rows_));
   trajectory_rows_ += rows;
   ++trajectory_steps_;
-  ++env_steps_;
+  budget_.take();
   episode_return_ += result->reward;
   ++episode_steps_;
   count_use();
@@ -205,10 +210,11 @@ Status EnvActor::send_observations(RoleContext& context) {
   return {};
 }
 
-std::string EnvActor::waiting_for() const { return waiting_ ? acting_->waiting_for() : ""; }
+std::string EnvActor::waiting_for() const { return waiting_ ? acting_->waiting_for() : budget_.waiting_for(); }
 
 void EnvActor::report(Report& report) const {
-  report.counters.push_back({"steps", static_cast<double>(env_steps_)});
+  // Of all its incarnations; before it knows about earlier ones it has none of its own.
+  if (budget_.known()) report.counters.push_back({"steps", static_cast<double>(budget_.taken())});
   report.counters.push_back({"episodes", static_cast<double>(episodes_)});
   report.counters.push_back({"episodes_unreported", static_cast<double>(episodes_unreported_)});
   report.counters.push_back({"env_failures", static_cast<double>(environment_.failures())});
@@ -224,7 +230,7 @@ Result<RoleState> EnvActor::save() const {
     state.counters.push_back({kNoiseState[i], std::bit_cast<std::int64_t>(rng[i])});
   }
   state.counters.push_back({"in_episode", in_episode_});
-  state.counters.push_back({"env_steps", env_steps_});
+  state.counters.push_back({"env_steps", budget_.taken()});
   state.counters.push_back({"episodes", episodes_});
   state.counters.push_back({"sequence", static_cast<std::int64_t>(sequence_)});
   state.counters.push_back({"episode_return_bits", std::bit_cast<std::int64_t>(episode_return_)});
@@ -256,7 +262,7 @@ Status EnvActor::restore(const RoleState& state) {
     rng[i] = std::bit_cast<std::uint64_t>(word);
   }
   TROUPE_ASSIGN(const std::int64_t in_episode, state.counter("in_episode"));
-  TROUPE_ASSIGN(env_steps_, state.counter("env_steps"));
+  TROUPE_ASSIGN(const std::int64_t env_steps, state.counter("env_steps"));
   TROUPE_ASSIGN(episodes_, state.counter("episodes"));
   TROUPE_ASSIGN(const std::int64_t sequence, state.counter("sequence"));
   TROUPE_ASSIGN(const std::int64_t return_bits, state.counter("episode_return_bits"));
@@ -277,6 +283,7 @@ Status EnvActor::restore(const RoleState& state) {
   std::memcpy(observation_.data(), state.chunks[2].data(), state.chunks[2].size());
   restored_rows_ = state.chunks[3];
   rng_.set_state(rng);
+  budget_.restore(env_steps);
   in_episode_ = in_episode != 0;
   sequence_ = static_cast<std::uint64_t>(sequence);
   episode_return_ = std::bit_cast<double>(return_bits);

@@ -11,6 +11,7 @@
 
 #include <troupe/actors/acting.hpp>
 #include <troupe/actors/guarded_environment.hpp>
+#include <troupe/actors/step_budget.hpp>
 #include <troupe/actors/topology.hpp>
 #include <troupe/core/rng.hpp>
 #include <troupe/messages/reports.hpp>
@@ -26,11 +27,11 @@ struct EnvActorOptions {
   double sigma = 0.3;  ///< of the Gaussian noise, in units of half the action range (Acme: fixed, not annealed)
   std::int64_t n_step = 5;
   double discount = 0.99;
-  std::int64_t max_env_steps = 0;  ///< of all instances together, in equal shares; 0: no limit
 };
 
-/// Ports: out trajectories (stream, Trajectory), use (stream, ParametersUse), episodes (stream, Episode), and those of
-/// its acting. It waits for room for trajectories and for actions; uses and episodes are for people to look at, so when
+/// Ports: out trajectories (stream, Trajectory), use (stream, ParametersUse), episodes (stream, Episode), that of its
+/// StepBudget, and those of its acting. It waits for room for trajectories, for actions and for steps that it may take;
+/// it is done when the run has had all of its steps. Uses and episodes are for people to look at, so when
 /// nobody takes them they are merged and counted as unreported, and acting goes on. Use goes to the first
 /// parameter store, so that each step is counted once.
 /// An environment that fails is reset; see GuardedEnvironment for how often, and for the error that ends the instance.
@@ -58,7 +59,6 @@ class EnvActor final : public Role {
   /// Drops the episode; the next step begins another. kFailed, or the error that ends the instance.
   Result<Acted> environment_failed(RoleContext& context, const Error& cause);
   std::int64_t rows_at_most() const;
-  bool at_limit() const { return options_.max_env_steps > 0 && env_steps_ >= options_.max_env_steps; }
 
   Status begin_trajectory(RoleContext& context);
   void send_trajectory(RoleContext& context);
@@ -71,6 +71,7 @@ class EnvActor final : public Role {
   RoleIdentity identity_;
   GuardedEnvironment environment_;
   std::unique_ptr<Acting> acting_;
+  StepBudget budget_;
   replay::NStepAdder adder_;
   std::shared_ptr<const Signature> signature_;
   Rng rng_;
@@ -81,7 +82,6 @@ class EnvActor final : public Role {
   bool in_episode_ = false;
   bool waiting_ = false;       ///< for an action
   std::int64_t version_ = -1;  ///< that chose the last action
-  std::int64_t env_steps_ = 0;
   std::int64_t episodes_ = 0;
   std::int64_t dropped_steps_ = 0;  ///< whose transitions a failure of the environment cut off
   double episode_return_ = 0;

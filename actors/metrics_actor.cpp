@@ -3,11 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
+#include <bit>
 #include <cmath>
 #include <numeric>
 #include <optional>
 #include <string_view>
+
+#include <troupe/actors/step_budget.hpp>
+#include <troupe/core/log.hpp>
 
 namespace troupe::actors {
 namespace {
@@ -23,18 +26,6 @@ double mean(std::span<const double> values) {
   return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
 }
 
-// Of each env actor the state has two counters, "steps/INDEX" of the newest incarnation and "steps_before/INDEX".
-constexpr std::string_view kNewest = "steps/";
-constexpr std::string_view kCarried = "steps_before/";
-
-/// The number behind `prefix`, if that is all of the name.
-std::optional<std::int64_t> index_behind(std::string_view prefix, std::string_view name) {
-  std::int64_t index = 0;
-  if (!name.starts_with(prefix)) return {};
-  const auto [end, error] = std::from_chars(name.data() + prefix.size(), name.data() + name.size(), index);
-  return error == std::errc() && end == name.data() + name.size() ? std::optional(index) : std::nullopt;
-}
-
 }  // namespace
 
 Evaluation summarize(std::span<const double> returns) {
@@ -48,42 +39,14 @@ Evaluation summarize(std::span<const double> returns) {
   return evaluation;
 }
 
-MetricRow evaluation_row(const Evaluation& evaluation) {
+MetricRow evaluation_row(const Evaluation& evaluation, std::int64_t learner_steps) {
   return {evaluation.wall_s,
           evaluation.env_steps,
-          evaluation.learner_steps,
+          learner_steps,
           {{"evaluator/return", evaluation.mean},
            {"evaluator/return_std", evaluation.std},
-           {"evaluator/episodes", static_cast<double>(evaluation.episodes)}}};
-}
-
-std::int64_t total_env_steps(std::span<const messages::Counter> counters, const std::string& actor_role,
-                             const std::string& metrics_role) {
-  struct Steps {
-    std::int64_t before = 0;    // of earlier incarnations
-    std::int64_t reported = 0;  // the newest number that the metrics role has heard of
-    std::int64_t counted = 0;   // by the instance itself
-  };
-  std::map<std::int64_t, Steps> actors;
-  for (const messages::Counter& counter : counters) {
-    const std::string_view name = counter.name;
-    if (name == actor_role + "/env_steps") actors[0].counted = counter.value;
-    if (name.ends_with("/env_steps")) {
-      const auto instance = name.substr(0, name.size() - std::string_view("/env_steps").size());
-      if (const auto index = index_behind(actor_role + "-", instance)) actors[*index].counted = counter.value;
-    }
-    const auto own = [&](std::string_view prefix) {
-      return index_behind(fmt::format("{}/{}", metrics_role, prefix), name);
-    };
-    if (const auto index = own(kNewest)) actors[*index].reported = counter.value;
-    if (const auto index = own(kCarried)) actors[*index].before = counter.value;
-  }
-  std::int64_t total = 0;
-  for (const auto& [index, steps] : actors) {
-    // Fewer than were reported: it began anew and has not reported since, or it has left the run.
-    total += steps.before + steps.counted + (steps.counted < steps.reported ? steps.reported : 0);
-  }
-  return total;
+           {"evaluator/episodes", static_cast<double>(evaluation.episodes)},
+           {"evaluator/learner_steps", static_cast<double>(evaluation.learner_steps)}}};
 }
 
 RoleSpec MetricsActor::spec(std::string name, const MetricsActorOptions& options) {
@@ -92,6 +55,7 @@ RoleSpec MetricsActor::spec(std::string name, const MetricsActorOptions& options
   spec.inlets = {{.name = "reports", .type = "Metrics", .always_drained = true}};
   if (!options.actor_role.empty()) {
     spec.inlets.push_back({.name = "episodes", .type = "Episode", .always_drained = true});
+    spec.inlets.push_back(StepBudget::port());
   }
   spec.execution = Execution::kThread;  // sinks write files
   spec.make = [options](const RoleIdentity&) -> Result<std::unique_ptr<Role>> {
@@ -103,6 +67,7 @@ RoleSpec MetricsActor::spec(std::string name, const MetricsActorOptions& options
 Result<Progress> MetricsActor::step(RoleContext& context) {
   const Duration now = context.clock().now();
   const double wall_s = options_.wall_s + seconds(now);
+  if (!options_.actor_role.empty()) TROUPE_TRY(grant_steps(context));
   Inlet& reports = context.in("reports");
   while (!reports.empty()) {
     auto report = read_instance_report(reports.take());
@@ -145,8 +110,34 @@ Status MetricsActor::check_names(const InstanceReport& report) {
   return {};
 }
 
+Status MetricsActor::grant_steps(RoleContext& context) {
+  for (Server& server = context.server("steps"); !server.empty();) {
+    const auto [frame, answer] = server.take();
+    const auto request = messages::read_steps_request(frame);
+    const auto alive = [&](std::int64_t index) { return server.alive(static_cast<std::size_t>(index)); };
+    const auto grant = request.ok() ? account_.grant(*request, alive, context.clock().now()) : request.error();
+    if (!grant.ok()) {
+      // Whoever sends this again and again must not take the run's numbers down with it.
+      if (std::has_single_bit(++bad_requests_)) {
+        log::warn("TRP-S706 {}: dropped ({} so far)", grant.error().message, bad_requests_);
+      }
+      continue;
+    }
+    TROUPE_ASSIGN(Frame told, messages::make_steps_grant(context.pool(), *grant));
+    answer(std::move(told));
+  }
+  return {};
+}
+
 void MetricsActor::take_report(InstanceReport report) {
   Instance& instance = instances_[{report.role, report.index}];
+  if (report.role == options_.actor_role) {
+    // Its env steps are in the account, where those of its earlier incarnations are too.
+    std::erase_if(report.content.counters, [&](const Scalar& scalar) {
+      if (scalar.name == kSteps) account_.heard(report.index, static_cast<std::int64_t>(scalar.value));
+      return scalar.name == kSteps;
+    });
+  }
   const bool kept = options_.kept_roles.contains(report.role);
   for (const Scalar& before : instance.newest.counters) {
     if (kept) break;
@@ -202,10 +193,11 @@ std::int64_t MetricsActor::versions_ahead() const {
 Status MetricsActor::write_evaluations() {
   if (!has_progress()) return {};
   for (Evaluation& evaluation : evaluations_) {
-    evaluation.env_steps = row_at(evaluation.wall_s).env_steps;
+    const MetricRow row = row_at(evaluation.wall_s);
+    evaluation.env_steps = row.env_steps;
     // A smaller version is one of the learner's earlier incarnation.
     if (const auto ahead = versions_ahead(); evaluation.learner_steps >= ahead) evaluation.learner_steps -= ahead;
-    TROUPE_TRY(options_.sink->write(evaluation_row(evaluation)));
+    TROUPE_TRY(write(evaluation_row(evaluation, row.learner_steps)));
   }
   evaluations_.clear();
   return {};
@@ -220,6 +212,9 @@ std::map<std::string, double> MetricsActor::totals() const {
       total = together ? std::max(total, scalar.value) : total + scalar.value;
     }
     for (const auto& [name, value] : instance.carried) totals[key.first + "/" + name] += value;
+  }
+  if (!options_.actor_role.empty()) {
+    totals[fmt::format("{}/{}", options_.actor_role, kSteps)] = static_cast<double>(account_.taken());
   }
   return totals;
 }
@@ -267,34 +262,26 @@ Status MetricsActor::write_row(double wall_s) {
   }
   previous_totals_ = std::move(sums);
   previous_wall_s_ = wall_s;
+  return write(row);
+}
+
+Status MetricsActor::write(const MetricRow& row) {
+  newest_wall_s_ = std::max(newest_wall_s_, row.wall_s);
   return options_.sink->write(row);
 }
 
 Result<RoleState> MetricsActor::save() const {
   RoleState state;
-  for (const auto& [key, instance] : instances_) {
-    if (key.first != options_.actor_role) continue;
-    for (const Scalar& scalar : instance.newest.counters) {
-      if (scalar.name != kSteps) continue;
-      const auto carried = instance.carried.find(kSteps);
-      const double before = carried == instance.carried.end() ? 0 : carried->second;
-      state.counters.push_back({fmt::format("{}{}", kNewest, key.second), static_cast<std::int64_t>(scalar.value)});
-      state.counters.push_back({fmt::format("{}{}", kCarried, key.second), static_cast<std::int64_t>(before)});
-    }
-  }
+  account_.save(state.counters);
+  const MetricRow known = row_at(newest_wall_s_);
+  state.counters.push_back({kKnownLearnerSteps, known.learner_steps});
+  state.counters.push_back({kNewestRowMs, static_cast<std::int64_t>(known.wall_s * 1000)});
   return state;
 }
 
 Status MetricsActor::restore(const RoleState& state) {
-  for (const messages::Counter& counter : state.counters) {
-    const auto value = static_cast<double>(counter.value);
-    if (const auto index = index_behind(kNewest, counter.name)) {
-      instances_[{options_.actor_role, *index}].newest.counters = {{kSteps, value}};
-    } else if (const auto index = index_behind(kCarried, counter.name)) {
-      instances_[{options_.actor_role, *index}].carried[kSteps] = value;
-    }
-  }
-  goes_on_ = !instances_.empty();
+  account_.restore(state.counters);
+  goes_on_ = account_.taken() > 0;
   return {};
 }
 

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include <troupe/actors/instance_report.hpp>
+#include <troupe/actors/step_account.hpp>
 #include <troupe/actors/topology.hpp>
 #include <troupe/actors/train.hpp>
 #include <troupe/core/metrics.hpp>
@@ -19,13 +20,13 @@ namespace troupe::actors {
 
 /// Mean and population standard deviation of the returns; wall_s and counts are the caller's.
 Evaluation summarize(std::span<const double> returns);
-/// The row that an evaluation is reported as: evaluator/return, evaluator/return_std, evaluator/episodes.
-MetricRow evaluation_row(const Evaluation& evaluation);
+/// The row that an evaluation is reported as: evaluator/return, evaluator/return_std, evaluator/episodes, and
+/// evaluator/learner_steps, which may be fewer than the run's, `learner_steps`, when the evaluation is over.
+MetricRow evaluation_row(const Evaluation& evaluation, std::int64_t learner_steps);
 
-/// Environment steps of the whole run, from the counters of all instances in a checkpoint: what env actors have counted
-/// since their last restart, and what the metrics role had heard of before it.
-std::int64_t total_env_steps(std::span<const messages::Counter> counters, const std::string& actor_role,
-                             const std::string& metrics_role);
+// Counters of its state: how far it knew the run to be, and the run's clock at the newest row that is older.
+inline constexpr const char* kKnownLearnerSteps = "learner_steps";
+inline constexpr const char* kNewestRowMs = "newest_row_ms";
 
 struct MetricsActorOptions {
   MetricSink* sink = nullptr;  ///< outlives the role; one thread at a time
@@ -33,6 +34,7 @@ struct MetricsActorOptions {
   double wall_s = 0;                                     ///< of earlier starts of the run; added to every row
   std::string actor_role, learner_role, evaluator_role;  ///< empty: there is no D4PG in the run
   std::int64_t actors = 1;                               ///< instances of actor_role
+  std::int64_t max_env_steps = 0;                        ///< of all of them together; 0: no limit
   std::vector<std::string> replica_roles;                ///< without D4PG their steps are the run's learner steps
   /// Roles that go on from a checkpoint or a journal when they are restarted, and their counters with them; those of
   /// all others begin at zero with each incarnation.
@@ -42,7 +44,8 @@ struct MetricsActorOptions {
   std::int64_t evaluation_episodes = 10;
 };
 
-/// Ports: in reports (stream, Metrics) and, with D4PG, episodes (stream, Episode); both always drained.
+/// Ports: in reports (stream, Metrics) and, with D4PG, episodes (stream, Episode), both always drained, and steps
+/// (request, StepsRequest), by which env actors ask its StepAccount how many steps they may take.
 /// A row a period: from counters their rates "<role>/<name>_per_s", summed over instances; from gauges "<role>/<name>",
 /// averaged, and from sums the same, summed; "actor/episode_return", averaged over the period's episodes. An evaluation
 /// is a row of its own. Rows wait for the first reports of env actors and learner, or of all replica groups, and a
@@ -51,16 +54,21 @@ class MetricsActor final : public Role {
  public:
   static RoleSpec spec(std::string name, const MetricsActorOptions& options);
 
-  explicit MetricsActor(MetricsActorOptions options) : options_(std::move(options)) {}
+  explicit MetricsActor(MetricsActorOptions options)
+      : options_(std::move(options)),
+        account_(options_.max_env_steps, options_.actors),
+        newest_wall_s_(options_.wall_s) {}
 
   Result<Progress> step(RoleContext& context) override;
-  /// The env actors' steps, so that neither a restart of this role nor one of theirs takes the run's progress back.
+  /// The env actors' steps, so that neither a restart of this role nor one of theirs takes the run's progress back, and
+  /// which rows are older.
   Result<RoleState> save() const override;
   Status restore(const RoleState& state) override;
 
  private:
   /// Whether there is room for the names in the report, which stay known from then on. Errors: kInvalidArgument.
   Status check_names(const InstanceReport& report);
+  Status grant_steps(RoleContext& context);
   void take_report(InstanceReport report);
   void take_episode(const messages::EpisodeReport& episode, double wall_s);
   /// Env actors and the learner have reported: there is progress to write a row with.
@@ -69,15 +77,18 @@ class MetricsActor final : public Role {
   std::int64_t versions_ahead() const;
   Status write_evaluations();
   Status write_row(double wall_s);
+  Status write(const MetricRow& row);
   /// Counters by "<role>/<name>", summed over instances and incarnations, of groups the largest.
   std::map<std::string, double> totals() const;
   MetricRow row_at(double wall_s) const;
 
   MetricsActorOptions options_;
+  StepAccount account_;
+  std::uint64_t bad_requests_ = 0;
   struct Instance {
     Report newest;
     std::map<std::string, double> carried;  ///< counters of earlier incarnations, unless they went on
-    bool reported = false;                  ///< false: what it has is a checkpoint's, and may be less than its own
+    bool reported = false;
   };
   std::map<std::pair<std::string, std::int64_t>, Instance> instances_;  ///< by role and index
   std::set<std::string> names_;                                         ///< "<role>/<name>" of all reports
@@ -85,6 +96,7 @@ class MetricsActor final : public Role {
   bool goes_on_ = false;    ///< with steps of before, which its env actors have restored too
   int waited_periods_ = 0;  ///< with the first row of such a run, whose steps must not be fewer
   double previous_wall_s_ = 0;
+  double newest_wall_s_ = 0;  ///< of the rows that it has written
   Duration next_row_{-1};
   std::vector<double> episode_returns_;  ///< of env actors, since the last row
   std::vector<double> evaluation_;       ///< returns of the evaluation whose episodes are coming in

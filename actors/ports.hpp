@@ -12,6 +12,7 @@
 //
 // Each end listens to one incarnation of the other: the newest that it has been wired to, until that is unwired. What
 // an older one sent and is still under way then is dropped, since its successor may be at work already.
+#include <algorithm>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -198,6 +199,9 @@ class ServerPort final : public Server {
 
   bool empty() const override { return queue_.empty(); }
   std::pair<Frame, std::function<void(Frame)>> take() override;
+  bool alive(std::size_t caller) const override {
+    return std::ranges::any_of(callers_, [&](const Peer& peer) { return peer.edge.producer == caller; });
+  }
 
   const Port& spec() const { return spec_; }
   std::int64_t depth() const { return static_cast<std::int64_t>(queue_.size()); }

@@ -130,6 +130,9 @@ class Server {
   virtual bool empty() const = 0;
   /// Takes the oldest request. `answer` must be called once, now or later; a dropped one is answered kCancelled.
   virtual std::pair<Frame, std::function<void(Frame)>> take() = 0;
+  /// Whether the caller of this index in the calling role is up, as far as this node knows. On a server with one
+  /// channel only.
+  virtual bool alive(std::size_t caller) const = 0;
 };
 
 /// What a role may touch. Port names are those of its RoleSpec; another name is a bug and aborts.

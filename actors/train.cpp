@@ -15,6 +15,7 @@
 #include <troupe/actors/run_checkpoint.hpp>
 #include <troupe/actors/run_topology.hpp>
 #include <troupe/actors/runtime.hpp>
+#include <troupe/actors/step_account.hpp>
 #include <troupe/core/check.hpp>
 #include <troupe/core/log.hpp>
 
@@ -68,7 +69,7 @@ class Training {
     }
     if (reason != StopReason::kRequested && has_d4pg(options_)) {
       TROUPE_ASSIGN(summary.final_evaluation, evaluate(summary));
-      TROUPE_TRY(hooks_.metrics->write(evaluation_row(*summary.final_evaluation)));
+      TROUPE_TRY(hooks_.metrics->write(evaluation_row(*summary.final_evaluation, summary.learner_steps)));
     }
     return summary;
   }
@@ -104,7 +105,9 @@ class Training {
       log::info("resuming from {}", checkpoint->path);
       TROUPE_ASSIGN(const std::int64_t wall_ms, checkpoint->counter(kWallCounter));
       earlier_wall_s_ = static_cast<double>(wall_ms) / 1000;
+      TROUPE_TRY(rewind_metrics(checkpoint->counters));
     }
+    earlier_wall_s_ = std::max(earlier_wall_s_, hooks_.recorded_wall_s);
     if (hooks_.place != nullptr) return open_place();
     TROUPE_ASSIGN(topology_, run_topology(options_, spec_, {*hooks_.metrics, hooks_.pictures}, earlier_wall_s_));
     if (hooks_.change_topology) hooks_.change_topology(topology_);
@@ -128,7 +131,15 @@ class Training {
     if (const CommittedCut& cut = earlier.newest; cut.number != 0) {
       TROUPE_ASSIGN(const auto part, open_part(hooks_.checkpoint_dir, kChiefNode, cut.number, ""));
       TROUPE_ASSIGN(const std::int64_t wall_ms, part.counter(kWallCounter));
-      earlier_wall_s_ = static_cast<double>(wall_ms) / 1000;
+      earlier_wall_s_ = std::max(earlier_wall_s_, static_cast<double>(wall_ms) / 1000);
+      if (hooks_.place->resume) {
+        std::vector<messages::Counter> counters = part.counters;
+        // Where the other parts are on other hosts, the metrics role's numbers must do, which may be a moment older.
+        if (const auto parts = open_run_checkpoint(hooks_.checkpoint_dir); parts.ok()) {
+          for (const auto& other : *parts) counters.insert(counters.end(), other.counters.begin(), other.counters.end());
+        }
+        TROUPE_TRY(rewind_metrics(counters));
+      }
     }
     TROUPE_ASSIGN(topology_, node_topology(options_, spec_, {*hooks_.metrics, hooks_.pictures}, earlier_wall_s_));
     TROUPE_ASSIGN(network_, make_network(*hooks_.place, topology_));
@@ -137,6 +148,19 @@ class Training {
     TROUPE_ASSIGN(RuntimeOptions runtime, node_runtime(*hooks_.place, options_, topology_, *network_, std::move(earlier), more));
     TROUPE_ASSIGN(runtime_, Runtime::make(topology_, std::move(runtime)));
     return {};
+  }
+
+  /// The whole run goes on from the checkpoint with these counters: what was recorded of more is lost work.
+  Status rewind_metrics(std::span<const messages::Counter> counters) {
+    const auto of_metrics = [&](std::string_view name) {
+      const auto found = std::ranges::find(counters, fmt::format("{}/{}", kMetricsRole, name), &messages::Counter::name);
+      return found == counters.end() ? std::optional<std::int64_t>() : found->value;
+    };
+    MetricRow to{.wall_s = earlier_wall_s_};
+    if (const auto ms = of_metrics(kNewestRowMs)) to.wall_s = static_cast<double>(*ms) / 1000;
+    to.env_steps = total_env_steps(counters, kActorRole, kMetricsRole);
+    to.learner_steps = std::max(learner_steps(counters), of_metrics(kKnownLearnerSteps).value_or(0));
+    return hooks_.metrics->rewind(to);
   }
 
   /// Empty when a role has completed the run.

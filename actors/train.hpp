@@ -54,7 +54,7 @@ struct TrainSummary {
   double wall_s = 0;
   std::int64_t env_steps = 0;
   std::int64_t learner_steps = 0;  ///< without D4PG: the steps of all replica groups
-  /// Of the last parameters; when a stop was requested, the last periodic one, if there was any.
+  /// Of the last parameters. When a stop was requested there is none: nobody waits for it.
   std::optional<Evaluation> final_evaluation;
   std::vector<ReplicaSummary> replicas;  ///< one for each group, in the order of the options
 };
@@ -66,9 +66,14 @@ struct TrainHooks {
   /// Receives every row, from one thread at a time; an error that it returns ends the run. Scalars in use:
   ///   actor/steps_per_s, actor/episode_return, learner/steps_per_s, learner/critic_loss, learner/policy_loss,
   ///   replay/items, replay/bytes, parameters/staleness_mean, parameters/staleness_max,
-  ///   evaluator/return, evaluator/return_std, evaluator/episodes (these three together, in a row of their own).
-  /// wall_s of a row counts over all starts of the run.
+  ///   evaluator/return, evaluator/return_std, evaluator/episodes, evaluator/learner_steps (together, in a row of
+  ///   their own).
+  /// wall_s of a row counts over all starts of the run. When a whole run goes on from a checkpoint, rewind() comes
+  /// first: the rows of what is lost are to go. A chief that goes on with its run has lost nothing.
   MetricSink* metrics = nullptr;
+  /// The run's clock at the newest row of an earlier start. The clock goes on from there at least, however old the
+  /// checkpoint is.
+  double recorded_wall_s = 0;
   /// Receives what evaluators show, on their threads; null: nobody wants it.
   PictureSink* pictures = nullptr;
   /// Where checkpoints go; made if absent.

@@ -31,5 +31,7 @@ struct Envelope {
     gradient @13 :Gradient.Gradient;
     gradientAnswer @14 :Gradient.GradientAnswer;
     parametersPull @15 :Gradient.ParametersPull;
+    stepsRequest @16 :Metrics.StepsRequest;
+    stepsGrant @17 :Metrics.StepsGrant;
   }
 }

@@ -62,6 +62,10 @@ std::string_view to_string(Kind kind) {
       return "gradient answer";
     case Kind::kParametersPull:
       return "parameters pull";
+    case Kind::kStepsRequest:
+      return "steps request";
+    case Kind::kStepsGrant:
+      return "steps grant";
   }
   return "unknown";
 }

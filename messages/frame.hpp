@@ -35,6 +35,8 @@ enum class Kind : std::uint16_t {
   kGradient = 13,
   kGradientAnswer = 14,
   kParametersPull = 15,
+  kStepsRequest = 16,
+  kStepsGrant = 17,
 };
 
 /// "trajectory", "batch", ...

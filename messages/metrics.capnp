@@ -12,6 +12,20 @@ struct Episode {
   parametersVersion @4 :Int64;  # at the last action
 }
 
+# Env actor -> metrics, which keeps the account of the run's env steps, and the answer.
+struct StepsRequest {
+  producer @0 :UInt32;          # index of the env actor in its role
+  taken @1 :Int64;              # env steps of all its incarnations, as far as it knows
+  allowed @2 :Int64;            # how many it may take in all, as it was told last
+  wanted @3 :Int64;             # how many more than `taken` it asks for
+}
+
+struct StepsGrant {
+  taken @0 :Int64;              # as far as the account knows: a restarted env actor goes on from there
+  allowed @1 :Int64;            # in all, of this env actor
+  over @2 :Bool;                # the run has had all its env steps
+}
+
 struct Metrics {
   wallSeconds @0 :Float64;      # since the start of the run, by the run's clock
   envSteps @1 :Int64;           # over all env actors, since the first start of the run

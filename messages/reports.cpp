@@ -48,6 +48,22 @@ Status check(const ParametersUse& use) {
   return check_not_negative(use.env_steps, "parameters use: env_steps");
 }
 
+Status check_steps(std::int64_t value, std::string_view what) {
+  if (value >= 0 && value <= kMostSteps) return {};
+  return Error{Code::kInvalidArgument, fmt::format("{}: got {}, expected 0..{}", what, value, kMostSteps)};
+}
+
+Status check(const StepsRequest& request) {
+  TROUPE_TRY(check_steps(request.taken, "steps request: taken"));
+  TROUPE_TRY(check_steps(request.allowed, "steps request: allowed"));
+  return check_steps(request.wanted, "steps request: wanted");
+}
+
+Status check(const StepsGrant& grant) {
+  TROUPE_TRY(check_steps(grant.taken, "steps grant: taken"));
+  return check_steps(grant.allowed, "steps grant: allowed");
+}
+
 Status check(const MetricRow& row) {
   if (row.scalars.size() > kMaxScalars) {
     return Error{Code::kInvalidArgument,
@@ -146,6 +162,45 @@ Result<ParametersVersion> read_parameters_version(const Frame& frame) {
                         TROUPE_TRY(check_not_negative(newest.version, "parameters version: version"));
                         return newest;
                       });
+}
+
+Result<Frame> make_steps_request(FramePool& pool, const StepsRequest& request) {
+  TROUPE_TRY(check(request));
+  TROUPE_ASSIGN(MessageWriter writer, MessageWriter::make(pool, kStructWords, 0, 0));
+  auto message = writer.root().initStepsRequest();
+  message.setProducer(request.producer);
+  message.setTaken(request.taken);
+  message.setAllowed(request.allowed);
+  message.setWanted(request.wanted);
+  return std::move(writer).finish(nullptr);
+}
+
+Result<StepsRequest> read_steps_request(const Frame& frame) {
+  return open_message(frame.bytes(), Kind::kStepsRequest, [](schema::Envelope::Reader root) -> Result<StepsRequest> {
+    const auto message = root.getStepsRequest();
+    const StepsRequest request{message.getProducer(), message.getTaken(), message.getAllowed(), message.getWanted()};
+    TROUPE_TRY(check(request));
+    return request;
+  });
+}
+
+Result<Frame> make_steps_grant(FramePool& pool, const StepsGrant& grant) {
+  TROUPE_TRY(check(grant));
+  TROUPE_ASSIGN(MessageWriter writer, MessageWriter::make(pool, kStructWords, 0, 0));
+  auto message = writer.root().initStepsGrant();
+  message.setTaken(grant.taken);
+  message.setAllowed(grant.allowed);
+  message.setOver(grant.over);
+  return std::move(writer).finish(nullptr);
+}
+
+Result<StepsGrant> read_steps_grant(const Frame& frame) {
+  return open_message(frame.bytes(), Kind::kStepsGrant, [](schema::Envelope::Reader root) -> Result<StepsGrant> {
+    const auto message = root.getStepsGrant();
+    const StepsGrant grant{message.getTaken(), message.getAllowed(), message.getOver()};
+    TROUPE_TRY(check(grant));
+    return grant;
+  });
 }
 
 Result<Frame> make_metrics(FramePool& pool, const MetricRow& row) {

@@ -40,6 +40,24 @@ struct ParametersVersion {
   std::int64_t version = 0;  ///< learner step of the newest parameters; >= 0
 };
 
+/// Most env steps in one of the messages below: so many that no run takes them, so few that sums do not overflow.
+inline constexpr std::int64_t kMostSteps = std::int64_t{1} << 46;
+
+/// Env actor to metrics, which keeps the account of the run's env steps. Schema: metrics.capnp. All 0..kMostSteps.
+struct StepsRequest {
+  std::uint32_t producer = 0;  ///< index of the env actor in its role
+  std::int64_t taken = 0;      ///< env steps of all its incarnations, as far as it knows
+  std::int64_t allowed = 0;    ///< how many it may take in all, as it was told last
+  std::int64_t wanted = 0;     ///< how many more than `taken` it asks for
+};
+
+/// The answer.
+struct StepsGrant {
+  std::int64_t taken = 0;    ///< as far as the account knows: a restarted env actor goes on from there
+  std::int64_t allowed = 0;  ///< in all, of this env actor
+  bool over = false;         ///< the run has had all its env steps
+};
+
 /// Longest text in a message, in bytes: names and reasons.
 inline constexpr std::size_t kMaxTextBytes = 4096;
 
@@ -48,6 +66,8 @@ Result<Frame> make_priorities(FramePool& pool, const PriorityUpdate& update);
 Result<Frame> make_episode(FramePool& pool, const EpisodeReport& report);
 Result<Frame> make_parameters_use(FramePool& pool, const ParametersUse& use);
 Result<Frame> make_parameters_version(FramePool& pool, const ParametersVersion& newest);
+Result<Frame> make_steps_request(FramePool& pool, const StepsRequest& request);
+Result<Frame> make_steps_grant(FramePool& pool, const StepsGrant& grant);
 Result<Frame> make_metrics(FramePool& pool, const MetricRow& row);
 
 /// Errors of all: kCorrupt (malformed bytes), kInvalidArgument (another kind of message, or a value out of its bounds).
@@ -55,6 +75,8 @@ Result<PriorityUpdate> read_priorities(const Frame& frame);
 Result<EpisodeReport> read_episode(const Frame& frame);
 Result<ParametersUse> read_parameters_use(const Frame& frame);
 Result<ParametersVersion> read_parameters_version(const Frame& frame);
+Result<StepsRequest> read_steps_request(const Frame& frame);
+Result<StepsGrant> read_steps_grant(const Frame& frame);
 Result<MetricRow> read_metrics(const Frame& frame);
 
 }  // namespace troupe::messages

@@ -4,6 +4,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <string>
@@ -41,17 +42,6 @@ std::string what_is_trained(const actors::TrainOptions& options) {
   return what;
 }
 
-/// The evaluations of the run's earlier starts.
-Result<std::vector<actors::Evaluation>> earlier_evaluations(const RunDirectory& run) {
-  std::vector<actors::Evaluation> evaluations;
-  if (!std::filesystem::exists(run.metrics())) return evaluations;
-  TROUPE_ASSIGN(const std::vector<MetricRow> rows, read_csv_metrics(run.metrics()));
-  for (const MetricRow& row : rows) {
-    if (const auto evaluation = evaluation_of(row)) evaluations.push_back(*evaluation);
-  }
-  return evaluations;
-}
-
 }  // namespace
 
 Status record_run(const RunDirectory& run, const Config& config, const actors::TrainOptions& options,
@@ -64,7 +54,13 @@ Status record_run(const RunDirectory& run, const Config& config, const actors::T
 
   TROUPE_ASSIGN(CsvSink csv, CsvSink::open(run.metrics()));
   TROUPE_ASSIGN(TensorBoardSink tensorboard, TensorBoardSink::create(run.path, unix_s()));
-  TROUPE_ASSIGN(std::vector<actors::Evaluation> earlier, earlier_evaluations(run));
+  TROUPE_ASSIGN(const std::vector<MetricRow> before, read_csv_metrics(run.metrics()));  // of earlier starts
+  double recorded_wall_s = 0;
+  std::vector<actors::Evaluation> earlier;
+  for (const MetricRow& row : before) {
+    recorded_wall_s = std::max(recorded_wall_s, row.wall_s);
+    if (const auto evaluation = evaluation_of(row)) earlier.push_back(*evaluation);
+  }
   LearningCurveSink curve(run.learning_curve(), fmt::format("{}, seed {}", options.env, options.seed),
                           std::move(earlier));
   SampleSink samples(run.samples(), tensorboard);
@@ -89,8 +85,9 @@ Status record_run(const RunDirectory& run, const Config& config, const actors::T
 
   if (!how.quiet) say("{} {} in {}\n", how.resume ? "resuming" : "training on", what, run.shown());
   const StopRequest stop;
-  const Result<actors::TrainSummary> trained = actors::train(options, {.stop = &stop.flag(),
+  Result<actors::TrainSummary> trained = actors::train(options, {.stop = &stop.flag(),
                                                                        .metrics = &metrics,
+                                                                       .recorded_wall_s = recorded_wall_s,
                                                                        .pictures = &samples,
                                                                        .checkpoint_dir = run.checkpoints(),
                                                                        .run_id = run.id(),
@@ -101,6 +98,8 @@ Status record_run(const RunDirectory& run, const Config& config, const actors::T
   const Status flushed = metrics.flush();
   if (!trained.ok()) return trained.error();
   TROUPE_TRY(flushed);
+  // After a stop nobody waits for one more evaluation: the last is the run's.
+  if (!trained->final_evaluation && !curve.evaluations().empty()) trained->final_evaluation = curve.evaluations().back();
   TROUPE_TRY(animate_samples(run.samples()));
   if (how.resume) TROUPE_TRY(write_file_atomic(run.config().string(), config.to_toml()));
   const RunSummary summary = {.env = options.env,

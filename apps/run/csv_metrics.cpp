@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <limits>
 #include <optional>
 #include <string_view>
 #include <utility>
@@ -124,11 +123,9 @@ Result<Table> read_table(const std::filesystem::path& path) {
   }
 }
 
-Status write_table(const std::filesystem::path& path, const Table& table, double wall_s_end) {
+Status write_table(const std::filesystem::path& path, const Table& table) {
   std::string text = header_line(table.names);
-  for (const MetricRow& row : table.rows) {
-    if (row.wall_s < wall_s_end) text += row_line(row, table.names);
-  }
+  for (const MetricRow& row : table.rows) text += row_line(row, table.names);
   return write_file_atomic(path.string(), text);
 }
 
@@ -139,7 +136,7 @@ Result<CsvSink> CsvSink::open(std::filesystem::path path) {
   if (std::filesystem::exists(path)) {
     TROUPE_ASSIGN(table, read_table(path));
   }
-  TROUPE_TRY(write_table(path, table, std::numeric_limits<double>::infinity()));
+  TROUPE_TRY(write_table(path, table));
   TROUPE_ASSIGN(AppendFile file, AppendFile::open(path.string()));
   return CsvSink(std::move(path), std::move(file), std::move(table.names));
 }
@@ -149,21 +146,19 @@ Status CsvSink::write(const MetricRow& row) {
     std::string name = printable(scalar.name);
     if (std::find(names_.begin(), names_.end(), name) == names_.end()) names_.push_back(std::move(name));
   }
-  if (first_) {
-    TROUPE_TRY(rewrite(row.wall_s));
-    first_ = false;
-  } else if (names_.size() > columns_) {
-    TROUPE_TRY(rewrite(std::numeric_limits<double>::infinity()));
-  }
+  if (names_.size() > columns_) TROUPE_TRY(rewrite(nullptr));
   TROUPE_TRY(file_.append(row_line(row, names_)));
   return file_.flush();
 }
 
-Status CsvSink::rewrite(double wall_s_end) {
+Status CsvSink::rewind(const MetricRow& to) { return rewrite(&to); }
+
+Status CsvSink::rewrite(const MetricRow* to) {
   TROUPE_TRY(file_.flush());
   TROUPE_ASSIGN(Table table, read_table(path_));
   table.names = names_;
-  TROUPE_TRY(write_table(path_, table, wall_s_end));
+  if (to != nullptr) std::erase_if(table.rows, [&](const MetricRow& row) { return beyond(row, *to); });
+  TROUPE_TRY(write_table(path_, table));
   TROUPE_ASSIGN(file_, AppendFile::open(path_.string()));
   columns_ = names_.size();
   return {};

@@ -18,23 +18,22 @@ class CsvSink final : public MetricSink {
   /// Errors: kCorrupt (not a file that this sink wrote), kIo.
   static Result<CsvSink> open(std::filesystem::path path);
 
+  Status rewind(const MetricRow& to) override;
   /// The row survives the death of the process from here on.
   /// A scalar that no row had before makes a column, for which the file is rewritten (in a run's first seconds).
-  /// The first row after open() removes the rows that lie later than itself: they belong to the time between the
-  /// checkpoint and the crash, which the resumed run does again.
   Status write(const MetricRow& row) override;
   Status flush() override { return file_.flush(); }
 
  private:
   CsvSink(std::filesystem::path path, AppendFile file, std::vector<std::string> names)
       : path_(std::move(path)), file_(std::move(file)), names_(std::move(names)) {}
-  Status rewrite(double wall_s_end);
+  /// With a header of all names; `to`: without the rows beyond it.
+  Status rewrite(const MetricRow* to);
 
   std::filesystem::path path_;
   AppendFile file_;
   std::vector<std::string> names_;  ///< of the scalar columns
   std::size_t columns_ = 0;         ///< of them that the file has
-  bool first_ = true;
 };
 
 /// All rows of a metrics.csv. Scalars that a row lacks are left out. Errors: kNotFound, kIo, kCorrupt with the line.

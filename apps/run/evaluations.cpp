@@ -13,6 +13,8 @@ std::optional<actors::Evaluation> evaluation_of(const MetricRow& row) {
       found = true;
     } else if (scalar.name == "evaluator/return_std") {
       evaluation.std = scalar.value;
+    } else if (scalar.name == "evaluator/learner_steps") {
+      evaluation.learner_steps = std::llround(scalar.value);
     } else if (scalar.name == "evaluator/episodes") {
       evaluation.episodes = std::llround(scalar.value);
     }

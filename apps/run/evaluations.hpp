@@ -10,7 +10,8 @@
 
 namespace troupe::apps {
 
-/// The evaluation that a row reports (evaluator/return, evaluator/return_std and evaluator/episodes), if it does.
+/// The evaluation that a row reports (its scalars evaluator/...), if it does. Of rows of older versions, which lack
+/// evaluator/learner_steps, the row's learner steps are the evaluated ones.
 std::optional<actors::Evaluation> evaluation_of(const MetricRow& row);
 
 /// For each threshold that some evaluation's mean reached: the wall time of the first that did.

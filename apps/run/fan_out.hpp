@@ -14,6 +14,10 @@ class FanOut final : public MetricSink {
  public:
   explicit FanOut(std::vector<MetricSink*> sinks) : sinks_(std::move(sinks)) {}
 
+  /// The first error is returned.
+  Status rewind(const MetricRow& to) override {
+    return of_all([&](MetricSink& sink) { return sink.rewind(to); });
+  }
   /// All sinks get the row even when one fails; the first error but kIo is returned.
   Status write(const MetricRow& row) override {
     Status first;
@@ -33,15 +37,20 @@ class FanOut final : public MetricSink {
   }
   /// The first error is returned.
   Status flush() override {
+    return of_all([](MetricSink& sink) { return sink.flush(); });
+  }
+
+ private:
+  template <typename Call>
+  Status of_all(Call call) {
     Status first;
     for (MetricSink* sink : sinks_) {
-      Status status = sink->flush();
-      if (first.ok() && !status.ok()) first = status;
+      Status status = call(*sink);
+      if (first.ok() && !status.ok()) first = std::move(status);
     }
     return first;
   }
 
- private:
   std::vector<MetricSink*> sinks_;
   int rows_lost_ = 0;  ///< since a row last went to all sinks
 };

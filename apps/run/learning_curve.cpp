@@ -153,11 +153,14 @@ std::string learning_curve_svg(const std::string& title, std::span<const actors:
   return svg + "</svg>\n";
 }
 
+Status LearningCurveSink::rewind(const MetricRow& to) {
+  std::erase_if(evaluations_, [&](const actors::Evaluation& e) {
+    return beyond({e.wall_s, e.env_steps, e.learner_steps, {}}, to);
+  });
+  return {};
+}
+
 Status LearningCurveSink::write(const MetricRow& row) {
-  if (first_) {
-    first_ = false;
-    std::erase_if(evaluations_, [&](const actors::Evaluation& e) { return e.wall_s >= row.wall_s; });
-  }
   const std::optional<actors::Evaluation> evaluation = evaluation_of(row);
   if (!evaluation) return {};
   evaluations_.push_back(*evaluation);

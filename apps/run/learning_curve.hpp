@@ -25,7 +25,7 @@ class LearningCurveSink final : public MetricSink {
   LearningCurveSink(std::filesystem::path path, std::string title, std::vector<actors::Evaluation> earlier)
       : path_(std::move(path)), title_(std::move(title)), evaluations_(std::move(earlier)) {}
 
-  /// As with CsvSink, evaluations that lie later than the first row are dropped.
+  Status rewind(const MetricRow& to) override;
   Status write(const MetricRow& row) override;
   Status flush() override;
   std::span<const actors::Evaluation> evaluations() const { return evaluations_; }
@@ -34,7 +34,6 @@ class LearningCurveSink final : public MetricSink {
   std::filesystem::path path_;
   std::string title_;
   std::vector<actors::Evaluation> evaluations_;
-  bool first_ = true;
 };
 
 }  // namespace troupe::apps

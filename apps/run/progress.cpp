@@ -24,10 +24,7 @@ constexpr double kUnknown = -1;
 
 void ProgressState::update(const MetricRow& row) {
   for (const Scalar& scalar : row.scalars) values_[scalar.name] = scalar.value;
-  last_.wall_s = row.wall_s;
-  // The row of an evaluation has the learner step of the parameters that were evaluated, which is an earlier one.
-  last_.env_steps = std::max(last_.env_steps, row.env_steps);
-  last_.learner_steps = std::max(last_.learner_steps, row.learner_steps);
+  last_ = {row.wall_s, row.env_steps, row.learner_steps, {}};
 }
 
 double ProgressState::value(const std::string& name, double otherwise) const {

@@ -32,6 +32,12 @@ EnvActorOptions actor_options() {
 
 class EnvActorTest : public ::testing::Test {
  protected:
+  EnvActorTest() {
+    context.caller("steps").answer = [this](const Frame& request) -> Result<Frame> {
+      const auto asked = messages::read_steps_request(request).value();
+      return messages::make_steps_grant(context.pool(), {asked.taken, steps_allowed, asked.taken >= steps_allowed});
+    };
+  }
   std::unique_ptr<Role> make(const EnvActorOptions& options, std::int64_t index = 0, std::int64_t count = 1) {
     return EnvActor::make(options, {"actor", index, count, 0, 77 + static_cast<std::uint64_t>(index)}).value();
   }
@@ -70,6 +76,7 @@ class EnvActorTest : public ::testing::Test {
   }
 
   FakeContext context;
+  std::int64_t steps_allowed = messages::kMostSteps;
 };
 
 TEST_F(EnvActorTest, WaitsForTheFirstParameters) {
@@ -109,14 +116,34 @@ TEST_F(EnvActorTest, AnEpisodeGivesOneTransitionAStepAndOneReport) {
   EXPECT_GE(episode.episode_return, 0);
 }
 
-TEST_F(EnvActorTest, IsDoneAfterItsShareOfTheSteps) {
-  EnvActorOptions options = actor_options();
-  options.max_env_steps = 41;
-  auto first = make(options, 0, 2);
+TEST_F(EnvActorTest, IsDoneWhenTheRunHasHadItsSteps) {
+  steps_allowed = 21;
+  auto role = make(actor_options());
   publish(0);
-  while (first->step(context).value() != Progress::kDone) {
+  Progress progress = Progress::kMore;
+  for (int i = 0; i < 100 && progress != Progress::kDone; ++i) {
+    progress = role->step(context).value();
+    context.manual_clock.advance(std::chrono::milliseconds(20));
   }
-  EXPECT_EQ(uses()[0], 21);  // 41 = 21 + 20
+  EXPECT_EQ(progress, Progress::kDone);
+  EXPECT_EQ(uses()[0], 21);
+  std::int64_t sent = 0;
+  for (const Frame& frame : context.out("trajectories").sent) {
+    sent += messages::read_trajectory(frame).value().info().env_steps;
+  }
+  EXPECT_EQ(sent, 21);
+}
+
+TEST_F(EnvActorTest, TakesNoStepWithoutTheRunsAccountAndSaysSo) {
+  context.caller("steps").answer = nullptr;
+  auto role = make(actor_options());
+  publish(0);
+  EXPECT_EQ(role->step(context).value(), Progress::kIdle);
+  EXPECT_TRUE(context.out("trajectories").sent.empty());
+  EXPECT_THAT(role->waiting_for(), HasSubstr("account of env steps"));
+  context.caller("steps").finish(messages::make_steps_grant(context.pool(), {1000, 1064, false}).value());
+  EXPECT_EQ(role->step(context).value(), Progress::kMore);
+  EXPECT_EQ(counter(*role, "steps"), 1016) << "an earlier incarnation took 1000";
 }
 
 TEST_F(EnvActorTest, SavedStateContinuesWithTheSameTransitions) {

@@ -76,6 +76,7 @@ class FakeCaller final : public Caller {
   bool ready() const override { return wired && calls.size() < capacity; }
   void call(Frame request, Duration deadline, Reply reply) override {
     calls.push_back({std::move(request), deadline, std::move(reply)});
+    if (answer) finish(answer(calls.front().request));
   }
   bool ready(std::size_t server) const override { return ready() && !gone.contains(server); }
   void call_to(std::size_t server, Frame request, Duration deadline, Reply reply) override {
@@ -98,6 +99,7 @@ class FakeCaller final : public Caller {
   std::size_t capacity = 1;
   std::set<std::size_t> gone;  ///< servers that are not there
   std::deque<Call> calls;
+  std::function<Result<Frame>(const Frame& request)> answer;  ///< at once; empty: the test calls finish()
 };
 
 class FakeServer final : public Server {
@@ -108,8 +110,10 @@ class FakeServer final : public Server {
     requests.pop_front();
     return {std::move(frame), [this](Frame answer) { answers.push_back(std::move(answer)); }};
   }
+  bool alive(std::size_t caller) const override { return !gone.contains(caller); }
   std::deque<Frame> requests;
   std::vector<Frame> answers;
+  std::set<std::size_t> gone;  ///< callers that are not there
 };
 
 class FakeContext final : public RoleContext {

@@ -51,6 +51,10 @@ class MetricsActorTest : public ::testing::Test {
     InstanceReport report{role, index, {{{"steps", steps}}, {{"loss", loss}}, {{"items", 10 * loss}}}};
     context.in("reports").frames.push_back(make_instance_report(context.pool(), report).value());
   }
+  void ask_for_steps(std::uint32_t index, std::int64_t taken) {
+    context.server("steps").requests.push_back(
+        messages::make_steps_request(context.pool(), {index, taken, taken, 16}).value());
+  }
   void episode(const std::string& role, double episode_return) {
     context.in("episodes")
         .frames.push_back(messages::make_episode(context.pool(), {role, 0, episode_return, 1000, 40}).value());
@@ -141,10 +145,23 @@ TEST_F(MetricsActorTest, ARestartedInstanceDoesNotTakeTotalsBack) {
   report("learner", 0, 1, 0);
   report("actor", 0, 100, 0);
   ASSERT_TRUE(metrics.step(context).ok());
-  report("actor", 0, 10, 0);
+  ask_for_steps(0, 0);  // its next incarnation
+  ASSERT_TRUE(metrics.step(context).ok());
+  ASSERT_EQ(context.server("steps").answers.size(), 1u);
+  EXPECT_EQ(messages::read_steps_grant(context.server("steps").answers[0]).value().taken, 100);
+  ask_for_steps(0, 110);
   context.manual_clock.advance(std::chrono::seconds(1));
   ASSERT_TRUE(metrics.step(context).ok());
   EXPECT_EQ(sink.rows[0].env_steps, 110);
+}
+
+TEST_F(MetricsActorTest, AMalformedRequestForStepsIsDroppedAndNothingElse) {
+  MetricsActor metrics = make();
+  context.server("steps").requests.push_back(messages::make_steps_grant(context.pool(), {}).value());
+  context.server("steps").requests.push_back(messages::make_steps_request(context.pool(), {1u << 30, 0, 0, 0}).value());
+  ask_for_steps(3, 7);
+  ASSERT_TRUE(metrics.step(context).ok());
+  EXPECT_EQ(context.server("steps").answers.size(), 1u);
 }
 
 TEST_F(MetricsActorTest, ARestartedLearnerGoesBackToItsCheckpoint) {
@@ -161,50 +178,21 @@ TEST_F(MetricsActorTest, ARestartedLearnerGoesBackToItsCheckpoint) {
   EXPECT_EQ(sink.scalar(1, "learner/steps_per_s"), 0);
 }
 
-TEST_F(MetricsActorTest, TotalsOutliveTheirOwnRestartAndThoseOfTheActors) {
-  std::vector<messages::Counter> counters;
-  auto checkpoint = [&](const MetricsActor& metrics) {
-    RoleState state = metrics.save().value();
-    counters.clear();
-    for (const auto& counter : state.counters) counters.push_back({"metrics/" + counter.name, counter.value});
-    return state;
-  };
-  auto total = [&] { return total_env_steps(counters, "actor", "metrics"); };
-
+TEST_F(MetricsActorTest, EnvStepsOutliveItsOwnRestart) {
   MetricsActor metrics = make();
   report("learner", 0, 1, 0);
   report("actor", 0, 100, 0);
-  report("actor", 1, 30, 0);
+  ask_for_steps(1, 30);
   ASSERT_TRUE(metrics.step(context).ok());
-  report("actor", 0, 10, 0);  // restarted
-  ASSERT_TRUE(metrics.step(context).ok());
-  const RoleState state = checkpoint(metrics);
-  counters.push_back({"actor-0/env_steps", 15});
-  counters.push_back({"actor-1/env_steps", 35});
-  counters.push_back({"learner/env_steps", 1000});
-  EXPECT_EQ(total(), 100 + 15 + 35);
-
-  checkpoint(metrics);
-  counters.push_back({"actor-0/env_steps", 4});  // once more, and it has not reported yet; actor 1 has left
-  EXPECT_EQ(total(), 100 + 10 + 4 + 30);
 
   MetricsActor next = make();
-  ASSERT_TRUE(next.restore(state).ok());
+  ASSERT_TRUE(next.restore(metrics.save().value()).ok());
   report("learner", 0, 1, 0);
-  report("actor", 0, 3, 0);
   report("actor", 1, 40, 0);
   ASSERT_TRUE(next.step(context).ok());
   context.manual_clock.advance(std::chrono::seconds(1));
   ASSERT_TRUE(next.step(context).ok());
-  EXPECT_EQ(sink.rows[0].env_steps, 100 + 10 + 3 + 40);
-}
-
-TEST(TotalEnvSteps, OfARunWithoutRestartsAreThoseOfItsActors) {
-  const std::vector<messages::Counter> one{{"actor/env_steps", 7}};
-  EXPECT_EQ(total_env_steps(one, "actor", "metrics"), 7);
-  const std::vector<messages::Counter> many{
-      {"actor-0/env_steps", 7}, {"actor-12/env_steps", 5}, {"actor-x/env_steps", 9}};
-  EXPECT_EQ(total_env_steps(many, "actor", "metrics"), 12);
+  EXPECT_EQ(sink.rows[0].env_steps, 100 + 40);
 }
 
 TEST_F(MetricsActorTest, TheFirstRowOfARunThatGoesOnWaitsForAllActorsButNotForEver) {
@@ -271,7 +259,8 @@ TEST_F(MetricsActorTest, AnEvaluationIsARowOfItsOwnOnceAllEpisodesAreIn) {
   ASSERT_TRUE(metrics.step(context).ok());
   ASSERT_EQ(sink.rows.size(), 1u);
   EXPECT_EQ(sink.rows[0].env_steps, 700);
-  EXPECT_EQ(sink.rows[0].learner_steps, 40);
+  EXPECT_EQ(sink.rows[0].learner_steps, 41) << "when the row is made";
+  EXPECT_EQ(sink.scalar(0, "evaluator/learner_steps"), 40);
   EXPECT_DOUBLE_EQ(sink.scalar(0, "evaluator/return"), 20);
   EXPECT_NEAR(sink.scalar(0, "evaluator/return_std"), 8.16496580927726, 1e-12);
 }
@@ -285,7 +274,8 @@ TEST_F(MetricsActorTest, AnEvaluationSaysTheLearnersStepsAlsoWhenVersionsRunAhea
       .frames.push_back(messages::make_episode(context.pool(), {"evaluator", 0, 1.0, 1000, 10'040}).value());
   ASSERT_TRUE(metrics.step(context).ok());
   ASSERT_EQ(sink.rows.size(), 1u);
-  EXPECT_EQ(sink.rows[0].learner_steps, 40);
+  EXPECT_EQ(sink.rows[0].learner_steps, 45);
+  EXPECT_EQ(sink.scalar(0, "evaluator/learner_steps"), 40);
 }
 
 TEST_F(MetricsActorTest, ASinkThatFailsEndsTheRole) {

@@ -67,11 +67,25 @@ TEST_F(CsvMetrics, QuotesAndEscapesHostileNames) {
   EXPECT_EQ((*read)[0].scalars[2].value, 3);
 }
 
-TEST_F(CsvMetrics, GoesOnWithTheFileOfARunAndDropsWhatIsDoneAgain) {
+TEST_F(CsvMetrics, GoesOnWithTheFileOfARun) {
   const auto file = path() / "metrics.csv";
-  write_all(file, {row(1, {{"x", 1}}), row(2, {{"x", 2}}), row(3, {{"x", 3}})});
-  write_all(file, {row(2.5, {{"y", 25}}), row(3.5, {{"x", 35}})});  // resumed from a checkpoint at 2.2 s
+  write_all(file, {row(1, {{"x", 1}}), row(2, {{"x", 2}})});
+  write_all(file, {row(2.5, {{"y", 25}}), row(3.5, {{"x", 35}})});
   EXPECT_EQ(text_of(file), "wall_s,env_steps,learner_steps,x,y\n1,10,2,1,\n2,10,2,2,\n2.5,10,2,,25\n3.5,10,2,35,\n");
+}
+
+TEST_F(CsvMetrics, DropsTheRowsOfLostWorkAndNoOthers) {
+  const auto file = path() / "metrics.csv";
+  write_all(file, {{1, 100, 10, {}},
+                   {2, 200, 90, {}},   // a learner that died and went back: that was before the checkpoint
+                   {3, 300, 30, {}},   // the newest before the checkpoint of 310 and 33
+                   {3.1, 320, 32, {}},
+                   {3.2, 305, 34, {}},
+                   {3.3, 310, 33, {}}});  // the final evaluation of a run that ended with this checkpoint
+  Result<CsvSink> sink = CsvSink::open(file);
+  ASSERT_TRUE(sink->rewind({3, 310, 33, {}}).ok());
+  ASSERT_TRUE(sink->write({4, 330, 35, {}}).ok());
+  EXPECT_EQ(text_of(file), "wall_s,env_steps,learner_steps\n1,100,10\n2,200,90\n3,300,30\n3.3,310,33\n4,330,35\n");
 }
 
 TEST_F(CsvMetrics, DropsALineThatACrashCutShort) {

@@ -39,6 +39,10 @@ TEST(Evaluations, AreFoundInRows) {
   EXPECT_EQ(evaluation->std, 5);
   EXPECT_EQ(evaluation->episodes, 10);
   EXPECT_EQ(evaluation->env_steps, 2000);
+  EXPECT_EQ(evaluation->learner_steps, 20) << "of an older version's row";
+  MetricRow row = evaluation_row(2, 300);
+  row.scalars.push_back({"evaluator/learner_steps", 15});
+  EXPECT_EQ(evaluation_of(row)->learner_steps, 15);
   EXPECT_FALSE(evaluation_of({.scalars = {{"evaluator/return_std", 1}}}).has_value());
 }
 
@@ -79,8 +83,10 @@ using LearningCurveFile = TestDirectory;
 
 TEST_F(LearningCurveFile, IsRedrawnAfterEachEvaluationAndGoesOnAfterAResume) {
   const auto file = path() / "curve.svg";
-  LearningCurveSink sink(file, "title", {{.wall_s = 1, .mean = 1}, {.wall_s = 9, .mean = 9}});
-  sink.write({.wall_s = 5, .scalars = {{"x", 1}}}).value();  // what lies after 5 s is done again
+  LearningCurveSink sink(file, "title",
+                         {{.wall_s = 1, .env_steps = 10, .mean = 1}, {.wall_s = 9, .env_steps = 90, .mean = 9}});
+  sink.rewind({.wall_s = 5, .env_steps = 50}).value();  // what lies beyond is done again
+  sink.write({.wall_s = 5, .scalars = {{"x", 1}}}).value();
   EXPECT_FALSE(std::filesystem::exists(file));
   sink.write(evaluation_row(6, 100)).value();
   EXPECT_EQ(count(text_of(file), "<circle"), 4u);

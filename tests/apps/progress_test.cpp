@@ -63,11 +63,11 @@ TEST(ProgressState, KeepsValuesThatTheNewestRowLacks) {
             "1m06s  return 812.3  env 20.0k (1.20k/s)  learner 1.60k (150/s)  replay 12.3k  staleness 4.2");
 }
 
-TEST(ProgressState, DoesNotGoBackToTheStepOfAnEvaluation) {
+TEST(ProgressState, GoesBackWithALearnerThatBeganAgainFromItsCheckpoint) {
   ProgressState state({});
   state.update({.wall_s = 1, .env_steps = 10, .learner_steps = 5});
-  state.update({.wall_s = 2, .env_steps = 10, .learner_steps = 3, .scalars = {{"evaluator/return", 7}}});
-  EXPECT_EQ(state.line(kWide), "2.0s  return 7.0  env 10  learner 5");
+  state.update({.wall_s = 2, .env_steps = 11, .learner_steps = 3, .scalars = {{"evaluator/return", 7}}});
+  EXPECT_EQ(state.line(kWide), "2.0s  return 7.0  env 11  learner 3");
 }
 
 TEST(ProgressState, LeavesOutWhatNobodyReported) {

@@ -22,7 +22,8 @@ using testing::read_all;
 constexpr std::array kKinds = {
     Kind::kTrajectory,      Kind::kBatch,    Kind::kParameters,     Kind::kPriorities,        Kind::kEpisode,
     Kind::kMetrics,         Kind::kControl,  Kind::kParametersUse,  Kind::kParametersVersion, Kind::kInferenceRequest,
-    Kind::kInferenceAnswer, Kind::kGradient, Kind::kGradientAnswer, Kind::kParametersPull,    Kind::kParameters};
+    Kind::kInferenceAnswer, Kind::kGradient, Kind::kGradientAnswer, Kind::kParametersPull,    Kind::kStepsRequest,
+    Kind::kStepsGrant,      Kind::kParameters};
 
 std::vector<std::byte> bytes_of(const Frame& frame) { return {frame.bytes().begin(), frame.bytes().end()}; }
 

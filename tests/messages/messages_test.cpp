@@ -189,6 +189,15 @@ TEST(Reports, SurviveBytes) {
   EXPECT_EQ(use.version, 40);
   EXPECT_EQ(use.env_steps, 16);
   EXPECT_EQ(read_parameters_version(make_parameters_version(pool, {41}).value()).value().version, 41);
+  const StepsRequest request = read_steps_request(make_steps_request(pool, {2, 100, 164, 640}).value()).value();
+  EXPECT_EQ(request.producer, 2u);
+  EXPECT_EQ(request.taken, 100);
+  EXPECT_EQ(request.allowed, 164);
+  EXPECT_EQ(request.wanted, 640);
+  const StepsGrant grant = read_steps_grant(make_steps_grant(pool, {100, 740, true}).value()).value();
+  EXPECT_EQ(grant.taken, 100);
+  EXPECT_EQ(grant.allowed, 740);
+  EXPECT_TRUE(grant.over);
   MetricRow sent = testing::sample_row();
   sent.scalars.push_back({"learner/diverged", std::numeric_limits<double>::infinity()});
   const MetricRow row = read_metrics(make_metrics(pool, sent).value()).value();
@@ -221,6 +230,9 @@ TEST(Reports, RefuseToMakeWhatReadersWouldRefuse) {
   EXPECT_THAT(make_priorities(pool, {{1, 2}, {1}}).error().message, HasSubstr("2 keys and 1 priorities"));
   EXPECT_FALSE(make_parameters_use(pool, {.env_steps = -1}).ok());
   EXPECT_FALSE(make_parameters_version(pool, {.version = -1}).ok());
+  EXPECT_FALSE(make_steps_request(pool, {0, -1, 0, 0}).ok());
+  EXPECT_FALSE(make_steps_request(pool, {0, 0, 0, kMostSteps + 1}).ok());
+  EXPECT_FALSE(make_steps_grant(pool, {0, -1, false}).ok());
   EXPECT_FALSE(make_episode(pool, {.episode_return = std::numeric_limits<double>::quiet_NaN()}).ok());
   EXPECT_FALSE(make_metrics(pool, {.env_steps = -1}).ok());
   EXPECT_FALSE(make_control(pool, {.text = std::string(kMaxControlBytes, 'x')}).ok());

@@ -132,6 +132,8 @@ std::vector<Frame> samples(FramePool& pool) {
           sample_gradient(pool),
           make_gradient_answer(pool, {GradientOutcome::kStale, 17}).value(),
           make_parameters_pull(pool, {2, 18, 99}).value(),
+          make_steps_request(pool, {2, 100, 164, 640}).value(),
+          make_steps_grant(pool, {100, 740, false}).value(),
           sample_parameters_piece(pool)};
 }
 
@@ -190,6 +192,10 @@ Status read_all(const Frame& frame, Kind kind) {
       return status_of(read_gradient_answer(frame));
     case Kind::kParametersPull:
       return status_of(read_parameters_pull(frame));
+    case Kind::kStepsRequest:
+      return status_of(read_steps_request(frame));
+    case Kind::kStepsGrant:
+      return status_of(read_steps_grant(frame));
     case Kind::kMetrics:
       return status_of(read_metrics(frame));
     case Kind::kControl:
