@@ -76,7 +76,7 @@ Status check(const ReplicaGroupOptions& o) {
   return one_error(o.name, std::move(mistakes));
 }
 
-Status check(const ReplicaModelOptions& o, const std::string& group) {
+Status check(const ReplicaModelOptions& o, const ReplicaGroupOptions& group) {
   std::vector<std::string> mistakes;
   const auto demand = [&](bool holds, std::string what) {
     if (!holds) mistakes.push_back(std::move(what));
@@ -91,7 +91,12 @@ Status check(const ReplicaModelOptions& o, const std::string& group) {
   demand(o.model != "sngan" || !o.conditional || o.network == "resnet",
          fmt::format("conditional: true, but network \"{}\" does not look at labels, expected \"resnet\"", o.network));
   demand(o.channels != 2, "channels: got 2, expected 1, 3, or 0");
-  return one_error(group, std::move(mistakes));
+  const bool batch_norm = o.model == "sngan" || o.model == "resnet";
+  demand(!batch_norm || !o.sync_batch_norm || !has_parameter_server(group) || group.count == 1,
+         fmt::format("sync_batch_norm: true, but the {} workers of replicator \"{}\" do not meet within a step, "
+                     "expected false",
+                     group.count, group.replicator));
+  return one_error(group.name, std::move(mistakes));
 }
 
 }  // namespace troupe::actors

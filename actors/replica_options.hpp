@@ -71,17 +71,17 @@ struct ReplicaModelOptions {
   std::int64_t noise_size = 64;
   std::int64_t n_dis = 1;                   ///< discriminator steps for one of the generator
   std::int64_t evaluation_images = 10'000;  ///< generated ones, and test images, that an evaluation compares
-  // "resnet".
+  // "resnet", and the first also of "sngan".
+  bool sync_batch_norm = true;   ///< statistics of the global batch; false: of each replica's share
   std::int64_t depth = 50;       ///< layers: learner::resnet::of_depth()
   std::string variant = "v1.5";  ///< or "v1"
-  bool sync_batch_norm = true;   ///< statistics of the global batch; false: of each replica's share
   double label_smoothing = 0;
 };
 
 /// Errors: kInvalidArgument, one line a mistake, naming the option.
 Status check(const ReplicaGroupOptions& options);
-/// The same of what a model needs to know; `group`: its name, for the message.
-Status check(const ReplicaModelOptions& options, const std::string& group);
+/// The same of what a model needs to know, and of what its group can do.
+Status check(const ReplicaModelOptions& options, const ReplicaGroupOptions& group);
 
 /// How many instances of the group's own role there are.
 std::int64_t instances(const ReplicaGroupOptions& options);

@@ -109,6 +109,7 @@ ReplicaModel sngan(const ReplicaModelOptions& options, const ReplicaGroupOptions
   network.discriminator_width = options.discriminator_width;
   network.noise_size = options.noise_size;
   network.n_dis = options.n_dis;
+  network.sync_batch_norm = options.sync_batch_norm;
   network.generator_sizes = options.layers;
   network.discriminator_sizes.assign(options.layers.rbegin(), options.layers.rend());
   network.optimizer.learning_rate = options.learning_rate;

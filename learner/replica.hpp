@@ -93,10 +93,12 @@ class StepInputs {
 /// Every collective holds up all shards of the replica, so keep them few. x: float32 at run time, of the same shape on
 /// all replicas; where it is a sum over shards, that is added up first, where it is split by rows, row i meets row i.
 /// `name` is what errors call it ("D/block2/conv1"); without one, its place in the step. One replica on its own gets
-/// the value itself.
+/// the value itself. Several that cannot meet within a step (workers of a parameter server) cannot build one with
+/// collectives: the graph fails with kInvalidArgument, naming the first.
 class ReplicaContext {
  public:
-  /// communicator: null for a replica on its own; otherwise it outlives every program compiled from the graph.
+  /// communicator: null for a replica on its own, or whose gradients alone meet the others'; otherwise it outlives
+  /// every program compiled from the graph.
   ReplicaContext(Graph& graph, const InputContext& input, collectives::Communicator* communicator);
 
   Graph& graph() { return graph_; }
@@ -153,6 +155,8 @@ class ReplicaContext {
  private:
   struct Exchange;
   std::shared_ptr<Exchange> exchange(std::string_view kind, std::string_view name);
+  /// Fails the graph when there are other replicas and no way to meet them.
+  bool can_meet(std::string_view call, std::string_view name);
   ParamEntry* entry(Var variable);
   Var map(std::span<const Var> items, const std::function<Var(Var)>& fn, const collectives::ReduceOp* op,
           std::string_view name);

@@ -173,9 +173,19 @@ std::shared_ptr<ReplicaContext::Exchange> ReplicaContext::exchange(std::string_v
   return made;
 }
 
+bool ReplicaContext::can_meet(std::string_view call, std::string_view name) {
+  if (communicator_ != nullptr || input_.replica_count == 1) return true;
+  graph_.fail(Code::kInvalidArgument,
+              fmt::format("step_fn: {}{}: the {} workers of a parameter server do not meet within a step, expected one "
+                          "without collectives",
+                          call, name.empty() ? "" : fmt::format(" \"{}\"", name), input_.replica_count));
+  return false;
+}
+
 Var ReplicaContext::all_reduce(Var x, ReduceOp op, std::string_view name) {
   if (!x) return x;
   if (op == ReduceOp::kProduct) return unknown_op(graph_, "all_reduce", op);
+  if (!can_meet(fmt::format("all_{}", to_string(op)), name)) return {};
   if (communicator_ == nullptr) return whole(x);
   const auto call = exchange("all_reduce", name);
   if (op == ReduceOp::kMin || op == ReduceOp::kMax) {
@@ -193,7 +203,7 @@ Var ReplicaContext::all_reduce(Var x, ReduceOp op, std::string_view name) {
 }
 
 Var ReplicaContext::all_gather(Var x, std::string_view name) {
-  if (!x) return x;
+  if (!x || !can_meet("all_gather", name)) return {};
   const ValueSpec spec = graph_.spec(x);
   const bool rows = spec.place == Place::kRows;
   const Shape shape = spec.shape.with_leading(input_.replica_count);
@@ -216,6 +226,7 @@ Var ReplicaContext::all_gather(Var x, std::string_view name) {
 Var ReplicaContext::reduce_scatter(Var x, ReduceOp op, std::string_view name) {
   if (!x) return x;
   if (op != ReduceOp::kSum && op != ReduceOp::kMean) return unknown_op(graph_, "reduce_scatter", op);
+  if (!can_meet("reduce_scatter", name)) return {};
   const ValueSpec spec = graph_.spec(x);
   if (spec.place == Place::kRows || spec.shape.rank() == 0 || spec.shape[0] != input_.replica_count) {
     return graph_.fail(Code::kShapeMismatch,
@@ -231,7 +242,7 @@ Var ReplicaContext::reduce_scatter(Var x, ReduceOp op, std::string_view name) {
 }
 
 Var ReplicaContext::broadcast(Var x, int root, std::string_view name) {
-  if (!x) return x;
+  if (!x || !can_meet("broadcast", name)) return {};
   if (root < 0 || root >= input_.replica_count) {
     return graph_.fail(Code::kOutOfRange, fmt::format("broadcast: root {} of {} replicas", root, input_.replica_count));
   }
@@ -267,6 +278,7 @@ Var ReplicaContext::map_reduce(std::span<const Var> items, const std::function<V
 Var ReplicaContext::map(std::span<const Var> items, const std::function<Var(Var)>& fn, const ReduceOp* reduce_op,
                         std::string_view name) {
   if (items.empty()) return graph_.fail(Code::kInvalidArgument, "map: no items");
+  if (!can_meet(reduce_op == nullptr ? "map_gather" : "map_reduce", name)) return {};
   const auto call = exchange("map", name);
   const std::size_t count = items.size(), replicas = call->replicas, slots = (count + replicas - 1) / replicas;
   const std::size_t before = parameters(graph_);

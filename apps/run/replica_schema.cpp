@@ -242,7 +242,7 @@ ConfigSchema replica_schema() {
        .fixed = ConfigKey::Fixed::kValue},
       {.path = "replicas.*.sync_batch_norm",
        .default_value = m.sync_batch_norm,
-       .doc = "Of resnet: statistics of the global batch, instead of each replica's share"},
+       .doc = "Of resnet and sngan: statistics of the global batch, instead of each replica's share"},
       {.path = "replicas.*.label_smoothing",
        .default_value = m.label_smoothing,
        .doc = "Of resnet: share of the target that is spread over all classes",
@@ -359,9 +359,9 @@ std::vector<actors::ReplicaRun> to_replica_runs(const Config& config) {
                   .noise_size = integer("noise_size"),
                   .n_dis = integer("n_dis"),
                   .evaluation_images = integer("evaluation_images"),
+                  .sync_batch_norm = config.get_bool(path(name, "sync_batch_norm")),
                   .depth = integer("depth"),
                   .variant = text("variant"),
-                  .sync_batch_norm = config.get_bool(path(name, "sync_batch_norm")),
                   .label_smoothing = number("label_smoothing")},
         .nodes = integer("nodes"),
         .ps_nodes = integer("ps_nodes"),
@@ -378,7 +378,7 @@ std::vector<std::string> replica_mistakes(const Config& config) {
     const auto add = [&](std::string_view what) {
       mistakes.push_back(fmt::format("{}: {}", place_of(config, what), what));
     };
-    for (const Status& checked : {actors::check(run.group), actors::check(run.model, name)}) {
+    for (const Status& checked : {actors::check(run.group), actors::check(run.model, run.group)}) {
       if (checked.ok()) continue;
       for (const std::string_view line : lines(checked.error().message)) add(line);
     }

@@ -386,6 +386,13 @@ TEST(TrainSchema, MistakesInReplicaGroupsNameLineAndKey) {
             "f:3: replicas.g.normalize: got \"imagenet\", but sngan makes images in [-1, 1]");
   EXPECT_EQ(message_of("[replicas.g]\nmodel = 'sngan'\nconditional = true"),
             "f:3: replicas.g.conditional: true, but network \"mlp\" does not look at labels, expected \"resnet\"");
+  for (const std::string net : {"sngan", "resnet"}) {
+    const std::string group = "[replicas.g]\nmodel = '" + net + "'\nreplicator = 'sync_replicas'\ncount = 2\n";
+    EXPECT_EQ(message_of(group),
+              "f:2: replicas.g.sync_batch_norm: true, but the 2 workers of replicator \"sync_replicas\" do not meet "
+              "within a step, expected false");
+    EXPECT_EQ(message_of(group + "sync_batch_norm = false"), "ok");
+  }
   EXPECT_EQ(message_of(model + "channels = 2"), "f:3: replicas.g.channels: got 2, expected 1, 3, or 0");
   EXPECT_EQ(message_of(""), "f: missing key env: the environment that D4PG learns, or a [replicas.NAME]");
   EXPECT_EQ(message_of(model), "ok");

@@ -8,6 +8,7 @@
 #include <array>
 #include <cmath>
 
+#include <troupe/learner/network_mode.hpp>
 #include <troupe/learner/ops/embedding.hpp>
 #include <troupe/learner/parameter_server/shard.hpp>
 #include <troupe/learner/replicator.hpp>
@@ -278,6 +279,79 @@ TEST(ParameterServerWorker, PushesNoPartOfAGradientThatIsNotFinite) {
   }
   ASSERT_TRUE(worker->compute().ok());
   EXPECT_THAT(worker->gradients(pool).error().message, HasSubstr("10 batches in a row are not finite"));
+}
+
+/// A line whose step also asks something of the other replicas.
+class MeetingReplica final : public Replica {
+ public:
+  using Call = std::function<Var(ReplicaContext& context, Var weight)>;
+  explicit MeetingReplica(Call call) : call_(std::move(call)) {}
+  Result<std::unique_ptr<InputPipeline>> input_fn(const InputContext& context) override {
+    return std::unique_ptr<InputPipeline>(std::make_unique<testing::LineInput>(context));
+  }
+  void step_fn(ReplicaContext& context, const StepInputs& inputs) override {
+    Graph& graph = context.graph();
+    const ParamGroup line = graph.group("line");
+    const Var weight = graph.param(line, "weight", {testing::kFeatures, 1}, Init::uniform(0.5));
+    const Var loss = mean(square(sub(matmul(inputs["x"], weight), inputs["y"])));
+    graph.metric("met", call_(context, mean(weight)));
+    graph.minimize(loss, line, context.wrap_optimizer({.rule = Sgd{}}));
+  }
+
+ private:
+  Call call_;
+};
+
+TEST(ParameterServerWorker, RefusesCollectivesOfAStepByNameUnlessItIsAlone) {
+  using collectives::ReduceOp;
+  const std::vector<std::pair<std::string, MeetingReplica::Call>> calls = {
+      {"all_mean \"loss\"", [](ReplicaContext& c, Var x) { return c.all_mean(x, "loss"); }},
+      {"all_sum", [](ReplicaContext& c, Var x) { return c.all_sum(x); }},
+      {"all_max", [](ReplicaContext& c, Var x) { return c.all_reduce(x, ReduceOp::kMax); }},
+      {"all_gather", [](ReplicaContext& c, Var x) { return mean(c.all_gather(x)); }},
+      {"broadcast", [](ReplicaContext& c, Var x) { return c.broadcast(x, 0); }},
+      {"map_reduce",
+       [](ReplicaContext& c, Var x) {
+         return c.map_reduce(std::array{x, x}, [](Var item) { return item; }, ReduceOp::kSum);
+       }},
+      {"map_gather",
+       [](ReplicaContext& c, Var x) {
+         return mean(c.map_gather(std::array{x, x}, [](Var item) { return item; }));
+       }},
+      {"all_mean \"count\"",  // synchronised state
+       [](ReplicaContext& c, Var x) {
+         const Var count = c.graph().state("count", Shape{}, Init::constant(0));
+         c.set_policy(count, VariablePolicy::kSync);
+         c.assign(count, x);
+         return x;
+       }}};
+  for (const auto& [name, call] : calls) {
+    MeetingReplica replica(call);
+    ParameterServerPlan plan = plan_of(1);
+    EXPECT_TRUE(ParameterServerWorker::make(replica, plan, DType::kF32).ok()) << name;
+    plan.input.replica_count = 3;
+    plan.input.global_batch = 48;
+    const auto refused = ParameterServerWorker::make(replica, plan, DType::kF32);
+    ASSERT_FALSE(refused.ok()) << name;
+    EXPECT_EQ(refused.error().code, Code::kInvalidArgument);
+    EXPECT_THAT(refused.error().message,
+                HasSubstr("step_fn: " + name + ": the 3 workers of a parameter server do not meet within a step"));
+  }
+}
+
+TEST(ParameterServerWorker, RefusesBatchNormOfTheGlobalBatch) {
+  ParameterServerPlan plan = plan_of(1);
+  plan.input.replica_count = 2;
+  plan.input.global_batch = 32;
+  for (const bool sync : {true, false}) {
+    Graph graph(16);
+    ReplicaContext context(graph, plan.input, nullptr);
+    const NetworkMode mode = training_mode(context, sync);
+    const Var x = graph.input("x", Shape{4});
+    if (mode.all_sum) mode.all_sum(sum(x));
+    EXPECT_EQ(graph.status().ok(), !sync);
+    if (sync) EXPECT_THAT(graph.status().error().message, HasSubstr("step_fn: all_sum: the 2 workers"));
+  }
 }
 
 TEST(ParameterServerWorker, RefusesParametersOfAnotherModelOrPlan) {
