@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
@@ -10,6 +11,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <ctime>
 #include <filesystem>
 #include <utility>
 
@@ -39,12 +41,33 @@ struct Descriptor {
   }
 };
 
+/// A temporary file of a killed process is this old at least; whoever has just closed one renames it at once.
+constexpr std::time_t kLeftoverSeconds = 2;
+
+/// Removes the temporary files of `path` whose writers were killed: a living one holds the lock of its file.
+void remove_leftovers(const std::string& path) {
+  const std::string prefix = std::filesystem::path(path).filename().string() + ".tmp-";
+  std::error_code error;
+  std::filesystem::directory_iterator found(parent_of(path), error);
+  for (; !error && found != std::filesystem::directory_iterator(); found.increment(error)) {
+    const std::filesystem::path entry = found->path();
+    const std::string name = entry.filename().string();
+    if (!name.starts_with(prefix) || name.find_first_not_of("0123456789", prefix.size()) != std::string::npos) continue;
+    const Descriptor file{open(entry.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC)};
+    struct stat status;
+    if (file.fd < 0 || fstat(file.fd, &status) != 0 || !S_ISREG(status.st_mode)) continue;
+    if (std::time(nullptr) - status.st_mtime < kLeftoverSeconds || flock(file.fd, LOCK_EX | LOCK_NB) != 0) continue;
+    std::remove(entry.c_str());
+  }
+}
+
 }  // namespace
 
 Result<FileWriter> FileWriter::create(const std::string& path, unsigned mode) {
   const int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode);
   if (fd < 0 && errno == EEXIST) return Error{Code::kAlreadyExists, fmt::format("create {}: exists already", path)};
   if (fd < 0) return io_error("create", path, errno);
+  flock(fd, LOCK_EX | LOCK_NB);  // says that its writer lives, where the file system has locks
   return FileWriter(path, fd);
 }
 
@@ -86,6 +109,7 @@ Status fsync_directory(const std::string& path) {
 Status write_file_atomic(const std::string& path, std::span<const std::byte> bytes, unsigned mode) {
   const std::string temporary = fmt::format("{}.tmp-{}", path, getpid());
   std::remove(temporary.c_str());  // left by a killed process that had the same id
+  remove_leftovers(path);
   const auto write_all = [&]() -> Status {
     TROUPE_ASSIGN(FileWriter writer, FileWriter::create(temporary, mode));
     TROUPE_TRY(writer.append(bytes));

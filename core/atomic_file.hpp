@@ -46,6 +46,7 @@ class FileWriter {
 Status fsync_directory(const std::string& path);
 
 /// Replaces `path` by `bytes` atomically and durably; on error the old content is untouched. `mode` as in create().
+/// Temporary files that killed writers of `path` left behind go too.
 Status write_file_atomic(const std::string& path, std::span<const std::byte> bytes, unsigned mode = 0644);
 Status write_file_atomic(const std::string& path, std::string_view text, unsigned mode = 0644);
 

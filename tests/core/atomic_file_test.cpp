@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 
@@ -35,6 +36,26 @@ TEST_F(AtomicFile, ReplacesTheContentAndLeavesNothingElse) {
   ASSERT_TRUE(write_file_atomic(path("a"), "second, longer").ok());
   EXPECT_EQ(text_of(read_file(path("a"), 100).value()), "second, longer");
   EXPECT_EQ(entries(), 1u);
+}
+
+TEST_F(AtomicFile, RemovesWhatKilledWritersOfTheSameFileLeftAndNothingElse) {
+  const auto make = [&](const std::string& name, std::chrono::seconds age) {
+    std::ofstream(path(name)) << "half";
+    fs::last_write_time(path(name), fs::file_time_type::clock::now() - age);
+  };
+  make("a.tmp-4194304", std::chrono::seconds(10));
+  make("a.tmp-12", std::chrono::hours(10));
+  make("a.tmp-13", std::chrono::seconds(0));  // somebody is about to rename it
+  make("a.tmp-x", std::chrono::hours(1));
+  make("b.tmp-12", std::chrono::hours(1));
+  fs::create_directories(path("a.tmp-14"));
+  make("a.tmp-15", std::chrono::hours(1));
+  FileWriter writing = FileWriter::create(path("a.tmp-16")).value();  // slowly
+  fs::last_write_time(path("a.tmp-16"), fs::file_time_type::clock::now() - std::chrono::hours(1));
+  ASSERT_TRUE(write_file_atomic(path("a"), "text").ok());
+  std::vector<std::string> left;
+  for (const auto& entry : fs::directory_iterator(directory_)) left.push_back(entry.path().filename().string());
+  EXPECT_THAT(left, ::testing::UnorderedElementsAre("a", "a.tmp-13", "a.tmp-x", "b.tmp-12", "a.tmp-14", "a.tmp-16"));
 }
 
 TEST_F(AtomicFile, ASecretIsNeverWiderThanItsMode) {
