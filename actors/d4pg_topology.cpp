@@ -124,10 +124,9 @@ Result<Topology> d4pg_topology(const TrainOptions& options, const envs::EnvSpec&
   const bool server = options.actors.inference == "server";
   const StalenessContract staleness{options.staleness.max_versions, {kLearnerRole, kParametersRole}};
 
-  auto make_environment = [env = options.env](std::uint64_t seed) { return envs::make_environment(env, seed); };
   auto make_policy_of_one = [make_policy] { return make_policy(1); };
   RoleSpec actor = EnvActor::spec(kActorRole, options.actors.count,
-                                  {.make_environment = make_environment,
+                                  {.make_environment = envs::shared_environments(options.env),
                                    .acting = server ? remote_acting() : local_acting(make_policy_of_one, staleness),
                                    .sigma = options.actors.sigma,
                                    .n_step = options.n_step,

@@ -5,6 +5,7 @@
 // caller can have them write straight into a batch.
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -98,6 +99,10 @@ Result<std::unique_ptr<Environment>> make_environment(const std::string& name, s
 /// Makes one environment per seed. They share the immutable parts of one simulator model (mostly textures: 12 MB).
 Result<std::vector<std::unique_ptr<Environment>>> make_environments(const std::string& name,
                                                                     std::span<const std::uint64_t> seeds);
+
+/// make_environment() for many instances of one environment, one after the other and from any thread: they share as
+/// above, and the first call loads the model for all.
+std::function<Result<std::unique_ptr<Environment>>(std::uint64_t seed)> shared_environments(std::string name);
 
 /// Casts a packed observation to the flat float32 vector that networks take. out: spec.observation_size() floats.
 void flatten_observation(const EnvSpec& spec, std::span<const std::byte> observation, std::span<float> out);

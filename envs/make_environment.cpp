@@ -7,6 +7,8 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <mutex>
+#include <utility>
 
 #include <troupe/core/check.hpp>
 #include <troupe/core/nearest.hpp>
@@ -50,6 +52,19 @@ Result<std::filesystem::path> model_file(const TaskEntry& entry) {
   return file;
 }
 
+struct LoadedTask {
+  const TaskEntry* entry = nullptr;
+  SharedModel model;
+};
+
+Result<LoadedTask> load_task(const std::string& name) {
+  const TaskEntry* entry = find_entry(name);
+  if (entry == nullptr) return unknown_name(name);
+  TROUPE_ASSIGN(const std::filesystem::path file, model_file(*entry));
+  TROUPE_ASSIGN(SharedModel model, load_model(file, entry->prepare));
+  return LoadedTask{entry, std::move(model)};
+}
+
 }  // namespace
 
 std::vector<std::string> environment_names() {
@@ -63,13 +78,27 @@ std::vector<std::string> environment_names() {
 
 Result<std::vector<std::unique_ptr<Environment>>> make_environments(const std::string& name,
                                                                     std::span<const std::uint64_t> seeds) {
-  const TaskEntry* entry = find_entry(name);
-  if (entry == nullptr) return unknown_name(name);
-  TROUPE_ASSIGN(const std::filesystem::path file, model_file(*entry));
-  TROUPE_ASSIGN(const SharedModel model, load_model(file, entry->prepare));
+  TROUPE_ASSIGN(const LoadedTask task, load_task(name));
   std::vector<std::unique_ptr<Environment>> environments;
-  for (std::uint64_t seed : seeds) environments.push_back(std::make_unique<MujocoEnvironment>(*entry, model, seed));
+  for (std::uint64_t seed : seeds) {
+    environments.push_back(std::make_unique<MujocoEnvironment>(*task.entry, task.model, seed));
+  }
   return environments;
+}
+
+std::function<Result<std::unique_ptr<Environment>>(std::uint64_t seed)> shared_environments(std::string name) {
+  struct Shared {
+    std::mutex mutex;
+    LoadedTask task;  // until the first call: without a model
+  };
+  return [name = std::move(name),
+          shared = std::make_shared<Shared>()](std::uint64_t seed) -> Result<std::unique_ptr<Environment>> {
+    const std::lock_guard lock(shared->mutex);
+    if (shared->task.model == nullptr) {
+      TROUPE_ASSIGN(shared->task, load_task(name));
+    }
+    return {std::make_unique<MujocoEnvironment>(*shared->task.entry, shared->task.model, seed)};
+  };
 }
 
 Result<std::unique_ptr<Environment>> make_environment(const std::string& name, std::uint64_t seed) {
