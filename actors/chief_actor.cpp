@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include <troupe/actors/last_resort.hpp>
 #include <troupe/core/check.hpp>
 #include <troupe/core/log.hpp>
 
@@ -42,6 +43,7 @@ ChiefActor::ChiefActor(caf::actor_config& config, ChiefOptions options, caf::act
       listener_(std::move(listener)),
       membership_(options_.membership),
       journal_(options_.earlier) {
+  end_process_on_exception(*this);
   ++journal_.term;
   journal_.over.clear();
   // A chief that died between the commit of a cut and its journal has committed it all the same.

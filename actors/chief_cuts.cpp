@@ -70,6 +70,9 @@ void ChiefActor::order_cut() {
   if (failed_since_end_) return end_cut(failed_since_end_);
   if (const Instance* const missing = missing_in_cut()) {
     if (options_.clock->now() >= cut_->give_up) {
+      if (!missing->resumed && !missing->gone) {
+        return end_cut(Error{Code::kNotFound, fmt::format("cut: {} has not come up yet", missing->name)});
+      }
       const std::string why = missing->error.empty() ? "" : fmt::format(" ({})", missing->error);
       return end_cut(Error{Code::kUnavailable, fmt::format("cut: {} is being restarted{}", missing->name, why)});
     }

@@ -1,8 +1,11 @@
 #include <troupe/actors/cut_writer.hpp>
 
+#include <troupe/actors/last_resort.hpp>
+
 namespace troupe::actors {
 
 caf::behavior CutWriter::make_behavior() {
+  end_process_on_exception(*this);
   return {
       [this](write_atom, const std::shared_ptr<const Cut>& cut) {
         WrittenMessage answer;

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include <troupe/actors/detail/node_answers.hpp>
+#include <troupe/actors/last_resort.hpp>
 #include <troupe/actors/run_status.hpp>
 #include <troupe/core/log.hpp>
 #include <troupe/core/rng.hpp>
@@ -39,6 +40,7 @@ NodeActor::NodeActor(caf::actor_config& config, NodeActorOptions options, caf::a
       options_(std::move(options)),
       chief_(std::move(chief)),
       listener_(std::move(listener)) {
+  end_process_on_exception(*this);
   set_down_handler([this](const caf::down_msg& down) { went_down(down.source, down.reason); });
 }
 
@@ -336,6 +338,7 @@ void NodeActor::cut_over(std::uint64_t number) {
 void NodeActor::end(std::optional<Error> error) {
   if (ended_) return;
   ended_ = true;
+  *ending_ = true;
   options_.groups->vacate("the node ends");
   for (const auto& [name, instance] : instances_) send(instance.actor, stop_atom::value);
   if (options_.network != nullptr && !chief_) {
@@ -392,6 +395,7 @@ void NodeActor::spawn_instance(const Control& order) {
   options.network = options_.network;
   options.report_period = options_.report_period;
   options.step_began = instance.step_began;
+  options.ending = ending_;
   if (order.number != 0 && options_.load) {
     options.load = [load = options_.load, name, cut = order.number,
                     resume = order.resume]() -> Result<std::shared_ptr<const InstanceState>> {

@@ -155,6 +155,7 @@ class NodeActor final : public caf::event_based_actor {
   std::set<std::string> status_due_;                ///< who has not answered the request under way
   std::map<std::string, InstanceStatus> statuses_;  ///< the newest of each
   bool ended_ = false;
+  const std::shared_ptr<std::atomic<bool>> ending_ = std::make_shared<std::atomic<bool>>(false);  ///< for instances
 };
 
 }  // namespace troupe::actors

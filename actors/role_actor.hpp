@@ -26,6 +26,8 @@ struct InstanceOptions {
   Duration report_period{};    ///< 0: no reports
   /// The state to start from; called on the instance's own thread. Empty or null: a fresh start.
   std::function<Result<std::shared_ptr<const InstanceState>>()> load;
+  /// Set when the node ends: an instance that has not been made by then is not made any more.
+  std::shared_ptr<const std::atomic<bool>> ending;
   /// When the step in progress began, in the clock's time; < 0: none is. For whoever watches for steps that hang.
   std::shared_ptr<std::atomic<Duration::rep>> step_began;
 };

@@ -6,8 +6,11 @@
 
 #include <algorithm>
 #include <chrono>
+#include <exception>
+#include <iterator>
 #include <mutex>
 #include <thread>
+#include <vector>
 
 #include <troupe/actors/chief_actor.hpp>
 #include <troupe/actors/groups.hpp>
@@ -46,6 +49,42 @@ caf::actor_system_config& configure(caf::actor_system_config& config, bool deter
   config.set("scheduler.max-threads", std::size_t{2});
   config.set("logger.console", caf::atom("none"));
   return config;
+}
+
+/// Threads of this node: its instances that have one, and those that hold it together (CAF's, chief, node, writer).
+std::int64_t threads_needed(const Topology& topology, const RuntimeOptions& options) {
+  constexpr std::int64_t kOwn = 8;
+  std::int64_t count = kOwn;
+  for (const RoleSpec& role : topology.roles) {
+    if (role.execution != Execution::kThread) continue;
+    if (!options.node) count += role.count;
+    for (const PlacedNode& node : options.node ? options.node->placement : std::vector<PlacedNode>()) {
+      for (const PlacedNode::Share& share : node.shares) {
+        if (node.name == options.node->name && share.role == role.name) count += std::ssize(share.indices);
+      }
+    }
+  }
+  return count;
+}
+
+/// Whether so many threads can be had at once: in the middle of a start it would be too late to say no.
+Status check_threads(std::int64_t count) {
+  std::mutex held;
+  std::vector<std::thread> threads;
+  Status status;
+  {
+    const std::lock_guard lock(held);
+    try {
+      for (std::int64_t i = 0; i < count; ++i) threads.emplace_back([&held] { const std::lock_guard wait(held); });
+    } catch (const std::exception& exception) {
+      status = Error{Code::kUnavailable,
+                     fmt::format("this process needs {} threads, of which it got {}: {}; the limits are ulimit -u and "
+                                 "ulimit -v, and those of its container; fewer env actors (actors.count) need fewer",
+                                 count, threads.size(), exception.what())};
+    }
+  }
+  for (std::thread& thread : threads) thread.join();
+  return status;
 }
 
 }  // namespace
@@ -273,7 +312,12 @@ Result<std::unique_ptr<Runtime>> Runtime::make(Topology topology, RuntimeOptions
     }
   }
   if (options.node && options.node->name == kChiefNode) TROUPE_TRY(check(topology, options.node->placement));
-  return std::unique_ptr<Runtime>(new Runtime(std::make_unique<Impl>(std::move(topology), std::move(options))));
+  if (!options.deterministic) TROUPE_TRY(check_threads(threads_needed(topology, options)));
+  try {
+    return std::unique_ptr<Runtime>(new Runtime(std::make_unique<Impl>(std::move(topology), std::move(options))));
+  } catch (const std::exception& exception) {
+    return Error{Code::kUnavailable, fmt::format("the actor system cannot start: {}", exception.what())};
+  }
 }
 
 Runtime::~Runtime() { stop(); }

@@ -104,8 +104,8 @@ class Runtime {
   /// Pauses all instances, saves them and the frames between them, lets them go on, and returns when the checkpoint is
   /// on disk, with the counters of all instances, "<instance>/<counter>". Instances that are being restarted are waited
   /// for, at most for `patience` (none: the cut's deadline). On the chief's node only.
-  /// Errors: kDeadlineExceeded naming the silent instances; kUnavailable while one is being restarted; a role's own;
-  /// the writer's.
+  /// Errors: kDeadlineExceeded naming the silent instances; kUnavailable while one is being restarted; kNotFound while
+  /// one has not come up for the first time; a role's own; the writer's.
   Result<std::vector<messages::Counter>> checkpoint(std::optional<Duration> patience = std::nullopt);
 
   /// The run as `troupe status` shows it, as JSON (run_status.hpp). On the chief's node only. Errors:

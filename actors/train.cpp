@@ -23,6 +23,8 @@ namespace troupe::actors {
 namespace {
 
 constexpr const char* kWallCounter = "run/wall_ms";
+/// A stop while the run starts waits no longer for all instances to be there: there is nothing to save yet.
+constexpr Duration kStartPatience = std::chrono::seconds(2);
 /// The end waits for one that is being restarted, and tries again when a node goes down in the cut; schedulers give it
 /// 30 s.
 constexpr Duration kLastCutPatience = std::chrono::seconds(5);
@@ -46,7 +48,13 @@ class Training {
     TROUPE_ASSIGN(spec_, run_environment(options_));
     TROUPE_TRY(open());
     TROUPE_ASSIGN(const std::optional<StopReason> interrupted, train());
-    TROUPE_ASSIGN(const auto counters, last_checkpoint(!interrupted));
+    const auto saved = last_checkpoint(!interrupted);
+    if (!saved.ok() && saved.error().code == Code::kNotFound && interrupted) {
+      TrainSummary nothing{.stop_reason = *interrupted, .begun = false, .wall_s = earlier_wall_s_};
+      runtime_->stop();
+      return nothing;
+    }
+    TROUPE_ASSIGN(const auto counters, saved);
     sum_up(counters);
     const bool learned = options_.max_learner_steps > 0 && learner_steps_ >= options_.max_learner_steps;
     const StopReason complete = !has_d4pg(options_) ? StopReason::kReplicaSteps
@@ -78,8 +86,13 @@ class Training {
   /// A node that dies during a cut, or leaves, makes it fail; the next one is without that node, or with its successor.
   Result<std::vector<messages::Counter>> last_checkpoint(bool complete) {
     const Duration give_up = runtime_->clock().now() + (complete ? kLastCutOfCompleteRun : kLastCutRetries);
-    auto counters = runtime_->checkpoint(kLastCutPatience);
-    while (!counters.ok() && counters.error().code == Code::kUnavailable && runtime_->clock().now() < give_up) {
+    auto counters = runtime_->checkpoint(kStartPatience);
+    const auto may_come = [&] {
+      // A chief that goes on with its run has not met all nodes again yet; in a new run there is nothing to wait for.
+      const Code code = counters.error().code;
+      return code == Code::kUnavailable || (code == Code::kNotFound && hooks_.place != nullptr && earlier_wall_s_ > 0);
+    };
+    while (!counters.ok() && may_come() && runtime_->clock().now() < give_up) {
       counters = runtime_->checkpoint(kLastCutPatience);
     }
     if (counters.ok()) return counters;
@@ -231,6 +244,7 @@ class Training {
   Status report(const ReplicaSummary& group, double wall_s) {
     if (group.evaluated_step < 0) return {};
     MetricRow row{wall_s, env_steps_, learner_steps_, {}};
+    row.scalars.push_back({fmt::format("{}-evaluator/step", group.name), static_cast<double>(group.evaluated_step)});
     for (const Scalar& metric : group.evaluation) {
       row.scalars.push_back({fmt::format("{}-evaluator/{}", group.name, metric.name), metric.value});
     }

@@ -50,6 +50,8 @@ constexpr std::string_view to_string(StopReason reason) {
 
 struct TrainSummary {
   StopReason stop_reason = StopReason::kRequested;
+  /// False: it was stopped before all of it had come up; nothing was saved, and the rest says nothing.
+  bool begun = true;
   /// Counted over all starts of the run, so a resumed run goes on from its checkpoint's numbers.
   double wall_s = 0;
   std::int64_t env_steps = 0;

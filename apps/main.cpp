@@ -1,9 +1,18 @@
 // `troupe`: trains agents, shows what they do, and explains what can be configured.
 #include <CLI/CLI.hpp>
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <new>
 #include <sstream>
 #include <string>
+#include <system_error>
 #include <vector>
 
 #include <fmt/core.h>
@@ -49,6 +58,33 @@ int answer(const CLI::App& app, const CLI::ParseError& error) {
   return fail(Error{Code::kInvalidArgument, fmt::format("{}; see {} --help", error.what(), command)}, kExitUsage);
 }
 
+/// Whoever started the program may have closed them. The first files of a run would get their numbers, and what is
+/// meant for a person would be written into these.
+void open_standard_streams() {
+  for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    if (fcntl(stream, F_GETFD) == 0 || errno != EBADF) continue;
+    if (open("/dev/null", O_RDWR) != stream) _exit(kExitFailure);  // and there is nobody to be told
+  }
+}
+
+/// What nobody has caught: mostly that there is no memory or no thread to be had. Anything else is a bug, and worth a
+/// core dump.
+[[noreturn]] void end_with_one_error() {
+  try {
+    if (const std::exception_ptr thrown = std::current_exception()) std::rethrow_exception(thrown);
+  } catch (const std::bad_alloc&) {
+    std::fputs("troupe: TRP-E153 out of memory (is there a limit, ulimit -v?)\n", stderr);
+    _exit(kExitFailure);
+  } catch (const std::system_error& error) {
+    std::fprintf(stderr, "troupe: TRP-E153 the operating system refuses (ulimit -u, ulimit -n?): %s\n", error.what());
+    _exit(kExitFailure);
+  } catch (const std::exception& exception) {
+    std::fprintf(stderr, "troupe: uncaught exception: %s\n", exception.what());
+  } catch (...) {
+  }
+  std::abort();
+}
+
 int run(int argc, char** argv) {
   CLI::App app("Troupe: reinforcement learning on actors.", "troupe");
   app.require_subcommand(1);
@@ -89,6 +125,8 @@ int run(int argc, char** argv) {
 }  // namespace troupe::apps
 
 int main(int argc, char** argv) {
+  troupe::apps::open_standard_streams();
+  std::set_terminate(troupe::apps::end_with_one_error);
   const int code = troupe::apps::run(argc, argv);
   const troupe::Status said = troupe::apps::finish_standard_output();
   return said.ok() || code != troupe::apps::kExitOk ? code : troupe::apps::fail(said.error());

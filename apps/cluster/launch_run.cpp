@@ -1,7 +1,12 @@
 #include <troupe/apps/cluster/launch_run.hpp>
 
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <sstream>
 #include <utility>
@@ -34,6 +39,25 @@ std::filesystem::path place_of(const std::filesystem::path& program) {
   return inside.empty() || *inside.begin() == ".." ? program : inside;
 }
 
+/// Every node has links to all others, of up to four lanes in each direction, and some files of its own. With fewer
+/// descriptors new connections wait for ever; so the limit is raised as far as may be, and what is below is refused.
+Status allow_descriptors(std::size_t nodes) {
+  constexpr rlim_t kOwn = 32, kEachPeer = 8;
+  const rlim_t needed = kOwn + kEachPeer * nodes;
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return Error{Code::kIo, "the limit of open files cannot be read"};
+  if (limit.rlim_cur >= needed) return {};
+  if (limit.rlim_max < needed) {
+    return Error{Code::kUnavailable,
+                 fmt::format("ulimit -n: {} open files for each process, expected at least {} with {} nodes",
+                             limit.rlim_max, needed, nodes)};
+  }
+  limit.rlim_cur = limit.rlim_max;  // children inherit it
+  if (setrlimit(RLIMIT_NOFILE, &limit) == 0) return {};
+  return Error{Code::kUnavailable, fmt::format("ulimit -n: {} cannot be raised to {}: {}", limit.rlim_cur,
+                                               limit.rlim_max, std::strerror(errno))};
+}
+
 }  // namespace
 
 Result<int> launch_run(const LaunchRun& run, const Config& config, const actors::TrainOptions& options,
@@ -49,6 +73,7 @@ Result<int> launch_run(const LaunchRun& run, const Config& config, const actors:
   TROUPE_ASSIGN(const transport::Authority authority, open_authority(security, directory.id()));
   TROUPE_ASSIGN(const HostedCluster hosted, place_on_hosts(options, authority.run(), hosts));
   const ClusterSpec& cluster = hosted.cluster;
+  TROUPE_TRY(allow_descriptors(cluster.nodes.size()));
   const std::string cluster_text = to_toml(cluster);
   TROUPE_TRY(write_file_atomic((directory.path / "cluster.toml").string(), cluster_text));
   if (!hosts.hosts.front().ssh.empty()) {  // else the chief writes it

@@ -295,7 +295,8 @@ class Launcher {
 
   void stop(int signal) {
     if (stopping_) {
-      killed_by_ = signal == SIGHUP ? SIGTERM : signal;
+      // A closed terminal may say so several times, and nobody is impatient then.
+      if (signal != SIGHUP) killed_by_ = signal;
       return;
     }
     stopping_ = true;

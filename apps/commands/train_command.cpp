@@ -9,6 +9,7 @@
 #include <troupe/apps/commands/commands.hpp>
 #include <troupe/apps/commands/record_run.hpp>
 #include <troupe/apps/commands/run_arguments.hpp>
+#include <troupe/apps/run/memory_check.hpp>
 #include <troupe/apps/version.hpp>
 
 namespace troupe::apps {
@@ -25,6 +26,10 @@ int run(const TrainArguments& arguments) {
   if (const Status there = check_old_run(arguments.run); !there.ok()) return fail(there.error());
   const Result<LoadedRun> loaded = load_to_begin(arguments.run, kind);
   if (!loaded.ok()) return fail_config(loaded.error());
+  const actors::PlacementOptions& nodes = loaded->options.placement;
+  const std::int64_t others = nodes.actors + nodes.replay + nodes.learner + nodes.parameters + nodes.evaluator;
+  const Status fits = check_memory(loaded->options, arguments.processes ? 1 + others : 1, available_memory());
+  if (!fits.ok()) return fail(fits.error());
   Result<ClaimedRun> claimed = claim_directory(arguments.run, loaded->options);
   if (!claimed.ok()) return fail(claimed.error());
   const RunDirectory& directory = claimed->run();

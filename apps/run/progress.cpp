@@ -22,6 +22,10 @@ constexpr double kUnknown = -1;
 
 }  // namespace
 
+ProgressStyle progress_style(bool is_terminal, std::string_view term) {
+  return is_terminal && !term.empty() && term != "dumb" ? ProgressStyle::kLive : ProgressStyle::kPlain;
+}
+
 void ProgressState::update(const MetricRow& row) {
   for (const Scalar& scalar : row.scalars) values_[scalar.name] = scalar.value;
   last_ = {row.wall_s, row.env_steps, row.learner_steps, {}};

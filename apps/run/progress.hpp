@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <map>
 #include <string>
+#include <string_view>
 
 #include <troupe/core/clock.hpp>
 #include <troupe/core/metrics.hpp>
@@ -50,6 +51,8 @@ class ProgressState {
 };
 
 enum class ProgressStyle { kLive, kPlain };
+/// Live only on a terminal that can rewrite a line. `term`: the variable TERM.
+ProgressStyle progress_style(bool is_terminal, std::string_view term);
 
 /// Writes a ProgressState to a stream: at most 4 times a second when live, every 5 seconds when plain; both at once
 /// when an evaluation comes in. Errors of the stream (closed terminal) are ignored: a run goes on without onlookers.

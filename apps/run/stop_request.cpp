@@ -22,30 +22,30 @@ std::int64_t now_ms() {
 
 extern "C" void request_stop(int signal) {
   if (!stop_requested.exchange(true)) return requested_at_ms.store(now_ms());
-  if (now_ms() - requested_at_ms.load() < StopRequest::kSameRequest.count()) return;
+  if (signal == SIGHUP || now_ms() - requested_at_ms.load() < StopRequest::kSameRequest.count()) return;
   std::signal(signal, SIG_DFL);
   std::raise(signal);
-}
-
-void set_handler(int signal, void (*handler)(int), int flags) {
-  struct sigaction action = {};
-  action.sa_handler = handler;
-  action.sa_flags = flags;
-  sigaction(signal, &action, nullptr);
 }
 
 }  // namespace
 
 StopRequest::StopRequest() {
   stop_requested.store(false);
-  // SA_RESTART: no call fails with EINTR.
-  set_handler(SIGINT, request_stop, SA_RESTART);
-  set_handler(SIGTERM, request_stop, SA_RESTART);
-  set_handler(SIGPIPE, SIG_IGN, 0);
+  struct sigaction asks = {};
+  asks.sa_handler = request_stop;
+  asks.sa_flags = SA_RESTART;  // no call fails with EINTR
+  struct sigaction ignores = {};
+  ignores.sa_handler = SIG_IGN;
+  sigaction(SIGHUP, nullptr, &before_[0]);
+  const bool nohup = before_[0].sa_handler == SIG_IGN;
+  for (std::size_t i = 0; i < kSignals.size(); ++i) {
+    const bool ignored = kSignals[i] == SIGPIPE || (kSignals[i] == SIGHUP && nohup);
+    sigaction(kSignals[i], ignored ? &ignores : &asks, &before_[i]);
+  }
 }
 
 StopRequest::~StopRequest() {
-  for (const int signal : {SIGINT, SIGTERM, SIGPIPE}) set_handler(signal, SIG_DFL, 0);
+  for (std::size_t i = 0; i < kSignals.size(); ++i) sigaction(kSignals[i], &before_[i], nullptr);
 }
 
 const std::atomic<bool>& StopRequest::flag() const { return stop_requested; }

@@ -1,12 +1,16 @@
 #pragma once
-// Ctrl-C and SIGTERM as a request: the run sees a flag, checkpoints and ends by itself.
+// Ctrl-C, SIGTERM and a terminal that is closed (SIGHUP) as a request: the run sees a flag, checkpoints and ends by
+// itself.
+#include <array>
 #include <atomic>
 #include <chrono>
+#include <csignal>
 
 namespace troupe::apps {
 
-/// While it lives, the first SIGINT or SIGTERM sets the flag, and a later one ends the process at once. One at a time
-/// in a process. SIGPIPE is ignored meanwhile: a closed terminal or pipe must not end a run.
+/// While it lives, the first SIGINT, SIGTERM or SIGHUP sets the flag, and a later SIGINT or SIGTERM ends the process at
+/// once. (A closed terminal may say SIGHUP several times, and nobody is impatient then.) Under nohup SIGHUP stays
+/// ignored. One at a time in a process. SIGPIPE is ignored meanwhile: a closed terminal or pipe must not end a run.
 class StopRequest {
  public:
   /// What comes within this time is the same request: Slurm signals a whole tree of processes, in which the launcher
@@ -14,11 +18,15 @@ class StopRequest {
   static constexpr std::chrono::milliseconds kSameRequest{500};
 
   StopRequest();
-  ~StopRequest();  ///< Restores the default handling.
+  ~StopRequest();  ///< Restores the handling of before.
   StopRequest(const StopRequest&) = delete;
   StopRequest& operator=(const StopRequest&) = delete;
 
   const std::atomic<bool>& flag() const;
+
+ private:
+  static constexpr std::array kSignals = {SIGHUP, SIGINT, SIGTERM, SIGPIPE};
+  std::array<struct sigaction, kSignals.size()> before_ = {};
 };
 
 }  // namespace troupe::apps

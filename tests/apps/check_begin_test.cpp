@@ -72,8 +72,6 @@ TEST(CheckBegin, NumbersOutOfTheRangeOfWhatTakesThemAreRefused) {
   EXPECT_THAT(refusal(kD4pg + "[replay]\nmax_bytes = 65536"),
               StartsWith("f:3: replay.max_bytes: table \"replay\": room for "));
   EXPECT_THAT(refusal(kD4pg + "[replay]\nmax_bytes = 66000\nshards = 2\n"), StartsWith("f:3: replay.max_bytes: "));
-  EXPECT_THAT(refusal("max_env_steps = 3\n" + kD4pg + "[actors]\ncount = 4"),
-              StartsWith("f:1: max_env_steps: got 3, expected at least one for each of 4 env actors"));
 }
 
 TEST(CheckBegin, AnImageThatTheNetworkCannotTakeIsRefused) {

@@ -44,6 +44,15 @@ evaluator.nodes = 0
   std::string summary(const std::string& run) const { return text_of(path() / run / "summary.json"); }
 };
 
+TEST_F(NodesCommand, TooFewDescriptorsAreOneErrorAndASoftLimitIsRaised) {
+  const ProgramResult few = run_script("ulimit -n 40; troupe train small.toml --processes --run-dir few\n");
+  EXPECT_EQ(few.exit_code, 1) << few.out << few.err;
+  EXPECT_THAT(few.err, HasSubstr("ulimit -n: 40 open files for each process, expected at least 72 with 5 nodes"));
+  const ProgramResult soft =
+      run_script("ulimit -Sn 40; troupe train small.toml --processes --run-dir soft --set max_env_steps=600\n");
+  EXPECT_EQ(soft.exit_code, 0) << soft.out << soft.err;
+}
+
 TEST_F(NodesCommand, TrainsWithAProcessForEachRoleAndGoesOnInAnotherPlacement) {
   const ProgramResult first = run_program(path(), "train small.toml --processes --run-dir a");
   ASSERT_EQ(first.exit_code, 0) << first.out << first.err;

@@ -25,6 +25,13 @@ MetricRow full_row() {
                       {"parameters/staleness_mean", 4.24}}};
 }
 
+TEST(ProgressStyle, IsPlainWhereALineCannotBeRewritten) {
+  EXPECT_EQ(progress_style(true, "xterm-256color"), ProgressStyle::kLive);
+  EXPECT_EQ(progress_style(true, "dumb"), ProgressStyle::kPlain);
+  EXPECT_EQ(progress_style(true, ""), ProgressStyle::kPlain);
+  EXPECT_EQ(progress_style(false, "xterm"), ProgressStyle::kPlain);
+}
+
 TEST(ProgressState, PutsEverythingInOneLine) {
   ProgressState state({.max_minutes = 5});
   state.update(full_row());

@@ -190,6 +190,22 @@ TEST(StopRequest, TheFirstSignalAsksAndALaterOneEnds) {
     std::raise(SIGINT);
     EXPECT_TRUE(stop.flag());
   }
+  {
+    const StopRequest stop;
+    std::raise(SIGHUP);
+    std::this_thread::sleep_for(StopRequest::kSameRequest);
+    std::raise(SIGHUP);  // kernel and shell both say that the terminal is gone
+    EXPECT_TRUE(stop.flag());
+  }
+  {
+    const auto before = std::signal(SIGHUP, SIG_IGN);  // nohup
+    {
+      const StopRequest stop;
+      std::raise(SIGHUP);
+      EXPECT_FALSE(stop.flag());
+    }
+    EXPECT_EQ(std::signal(SIGHUP, before), SIG_IGN);
+  }
   EXPECT_EXIT(
       {
         const StopRequest stop;

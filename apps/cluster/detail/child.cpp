@@ -58,7 +58,12 @@ Result<Fd> memory_file(std::string_view text) {
 Result<SignalFd> SignalFd::make(const std::vector<int>& signals) {
   sigset_t mask, old_mask;
   sigemptyset(&mask);
-  for (const int signal : signals) sigaddset(&mask, signal);
+  for (const int signal : signals) {
+    // Blocked, an ignored signal would be delivered after all; under nohup SIGHUP is not to be.
+    struct sigaction now = {};
+    const bool nohup = signal == SIGHUP && sigaction(signal, nullptr, &now) == 0 && now.sa_handler == SIG_IGN;
+    if (!nohup) sigaddset(&mask, signal);
+  }
   if (pthread_sigmask(SIG_BLOCK, &mask, &old_mask) != 0) return system_error("sigmask");
   Fd fd(signalfd(-1, &mask, SFD_CLOEXEC | SFD_NONBLOCK));
   if (!fd.open()) {

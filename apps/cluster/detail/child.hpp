@@ -48,6 +48,7 @@ Result<Pipe> make_pipe(OurEnd ours);
 Result<Fd> memory_file(std::string_view text);
 
 /// Blocks signals for the whole time of its life and delivers them as reads of fd(); children get the old mask back.
+/// SIGHUP is left out where it is ignored (nohup).
 /// SIGPIPE is ignored meanwhile. Made on the thread that starts the children.
 class SignalFd {
  public:
