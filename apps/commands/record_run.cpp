@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <string>
 #include <utility>
@@ -13,7 +14,6 @@
 
 #include <troupe/apps/commands/run_arguments.hpp>
 #include <troupe/apps/run/csv_metrics.hpp>
-#include <troupe/apps/run/evaluations.hpp>
 #include <troupe/apps/run/fan_out.hpp>
 #include <troupe/apps/run/learning_curve.hpp>
 #include <troupe/apps/run/progress.hpp>
@@ -35,6 +35,13 @@ int terminal_columns() {
   return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
 }
 
+/// To whoever looks on; a terminal that is gone meanwhile is no error of the run.
+template <typename... Args>
+void say(fmt::format_string<Args...> text, Args&&... args) {
+  std::fputs(fmt::format(text, std::forward<Args>(args)...).c_str(), stdout);
+  std::fflush(stdout);
+}
+
 /// "cartpole-swingup, classifier": the environment, and the groups by name.
 std::string what_is_trained(const actors::TrainOptions& options) {
   std::string what = options.env;
@@ -54,20 +61,19 @@ Status record_run(const RunDirectory& run, const Config& config, const actors::T
 
   TROUPE_ASSIGN(CsvSink csv, CsvSink::open(run.metrics()));
   TROUPE_ASSIGN(TensorBoardSink tensorboard, TensorBoardSink::create(run.path, unix_s()));
+  const std::string what = what_is_trained(options);
+  LearningCurveSink curve(run.learning_curve(), fmt::format("{}, seed {}", what, options.seed));
   TROUPE_ASSIGN(const std::vector<MetricRow> before, read_csv_metrics(run.metrics()));  // of earlier starts
   double recorded_wall_s = 0;
-  std::vector<actors::Evaluation> earlier;
   for (const MetricRow& row : before) {
     recorded_wall_s = std::max(recorded_wall_s, row.wall_s);
-    if (const auto evaluation = evaluation_of(row)) earlier.push_back(*evaluation);
+    curve.add(row);
   }
-  LearningCurveSink curve(run.learning_curve(), fmt::format("{}, seed {}", options.env, options.seed),
-                          std::move(earlier));
   SampleSink samples(run.samples(), tensorboard);
   const SteadyClock clock;
-  const ProgressStyle style = isatty(STDOUT_FILENO) != 0 ? ProgressStyle::kLive : ProgressStyle::kPlain;
+  const char* const terminal = std::getenv("TERM");
+  const ProgressStyle style = progress_style(isatty(STDOUT_FILENO) != 0, terminal == nullptr ? "" : terminal);
   const bool learns_env = actors::has_d4pg(options);
-  const std::string what = what_is_trained(options);
   RunLimits limits = {.max_minutes = options.max_minutes};
   if (learns_env) {
     limits.max_env_steps = options.max_env_steps;
@@ -78,8 +84,7 @@ Status record_run(const RunDirectory& run, const Config& config, const actors::T
         .steps = group.group.steps, .batch_size = group.group.batch_size, .replicas = group.group.count};
 
   ProgressSink progress(stdout, style, terminal_columns(), limits, clock);
-  std::vector<MetricSink*> sinks = {&csv, &tensorboard};
-  if (learns_env) sinks.push_back(&curve);
+  std::vector<MetricSink*> sinks = {&csv, &tensorboard, &curve};
   if (!how.quiet) sinks.push_back(&progress);
   FanOut metrics(std::move(sinks));
 
@@ -98,6 +103,11 @@ Status record_run(const RunDirectory& run, const Config& config, const actors::T
   const Status flushed = metrics.flush();
   if (!trained.ok()) return trained.error();
   TROUPE_TRY(flushed);
+  if (!trained->begun) {
+    log::info("TRP-I001 stopping ({}); the run had not begun, so there is nothing to save",
+              actors::to_string(trained->stop_reason));
+    return {};
+  }
   // After a stop nobody waits for one more evaluation: the last is the run's.
   if (!trained->final_evaluation && !curve.evaluations().empty()) trained->final_evaluation = curve.evaluations().back();
   TROUPE_TRY(animate_samples(run.samples()));

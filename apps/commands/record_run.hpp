@@ -15,7 +15,7 @@ struct RecordOptions {
   bool* over = nullptr;                      ///< as TrainHooks::over
 };
 
-/// Trains until a limit is met or somebody asks for the end (SIGINT, SIGTERM), and leaves the files that
+/// Trains until a limit is met or somebody asks for the end (SIGINT, SIGTERM, SIGHUP), and leaves the files that
 /// run_directory.hpp lists. Errors: those of train(); kUnavailable when another process trains in the directory; kIo.
 Status record_run(const RunDirectory& run, const Config& config, const actors::TrainOptions& options,
                   const RecordOptions& how);

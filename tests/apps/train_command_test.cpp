@@ -1,10 +1,17 @@
 // A small training run from the command line, and everything that it leaves behind.
+#include <poll.h>
+#include <pty.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <csignal>
 #include <thread>
+#include <utility>
+#include <vector>
+
+#include <fmt/core.h>
 
 #include <troupe/apps/run/csv_metrics.hpp>
 #include <troupe/apps/run/evaluations.hpp>
@@ -91,7 +98,7 @@ TEST_F(TrainCommand, ATermSignalMakesACheckpointAndExitsWith0) {
   // Rows mean that the run is under way.
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
   while (!std::filesystem::exists(path() / "b/metrics.csv") ||
-         file_text(path() / "b/metrics.csv").find("learner/steps_per_s") == std::string::npos) {
+         file_text(path() / "b/metrics.csv").find("evaluator/return") == std::string::npos) {
     ASSERT_LT(std::chrono::steady_clock::now(), deadline);
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
   }
@@ -100,8 +107,124 @@ TEST_F(TrainCommand, ATermSignalMakesACheckpointAndExitsWith0) {
   ASSERT_EQ(waitpid(child, &status, 0), child);
   ASSERT_TRUE(WIFEXITED(status));
   EXPECT_EQ(WEXITSTATUS(status), 0);
-  EXPECT_NE(file_text(path() / "b/summary.json").find("\"stop_reason\": \"stop requested\""), std::string::npos);
+  const std::string summary = file_text(path() / "b/summary.json");
+  EXPECT_NE(summary.find("\"stop_reason\": \"stop requested\""), std::string::npos);
+  const std::vector<MetricRow> recorded = rows("b");
+  std::optional<actors::Evaluation> last;
+  for (const MetricRow& row : recorded) {
+    if (const auto evaluation = evaluation_of(row)) last = evaluation;
+  }
+  ASSERT_TRUE(last) << "the test stopped the run before its first evaluation";
+  EXPECT_NE(summary.find(fmt::format("\"final_return\": {{\"mean\": {}, ", last->mean)), std::string::npos) << summary;
   EXPECT_FALSE(std::filesystem::is_empty(path() / "b/checkpoints"));
+}
+
+/// A run on a terminal of its own, which the test can close.
+class Terminal {
+ public:
+  Terminal(const std::filesystem::path& directory, const std::vector<std::string>& arguments) {
+    pid_ = forkpty(&terminal_, nullptr, nullptr, nullptr);
+    if (pid_ != 0) return;
+    std::filesystem::current_path(directory);
+    const std::string program = binary_dir() + "/bin/troupe";
+    std::vector<char*> words = {const_cast<char*>(program.c_str())};
+    for (const std::string& argument : arguments) words.push_back(const_cast<char*>(argument.c_str()));
+    words.push_back(nullptr);
+    execv(program.c_str(), words.data());
+    _exit(127);
+  }
+  ~Terminal() {
+    hang_up();
+    if (pid_ > 0) kill(pid_, SIGKILL);
+  }
+  void hang_up() {
+    if (terminal_ >= 0) close(std::exchange(terminal_, -1));
+  }
+  /// Reads what was written, so that nobody waits for room. False at the end.
+  bool read_some(std::string* text = nullptr) {
+    char bytes[4096];
+    pollfd file{terminal_, POLLIN, 0};
+    if (poll(&file, 1, 50) <= 0) return true;
+    const ssize_t got = read(terminal_, bytes, sizeof bytes);
+    if (text != nullptr && got > 0) text->append(bytes, static_cast<std::size_t>(got));
+    return got > 0;
+  }
+  /// The status that waitpid() gives; -1 after 60 s.
+  int wait() {
+    int status = 0;
+    for (int i = 0; i < 1200; ++i) {
+      if (waitpid(pid_, &status, WNOHANG) == pid_) {
+        pid_ = -1;
+        return status;
+      }
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    }
+    return -1;
+  }
+
+ private:
+  int terminal_ = -1;
+  pid_t pid_ = -1;
+};
+
+class ClosedTerminal : public TrainCommand, public ::testing::WithParamInterface<const char*> {};
+INSTANTIATE_TEST_SUITE_P(, ClosedTerminal, ::testing::Values("--seed=1", "--processes"),
+                         [](const auto& info) { return info.index == 0 ? "InOneProcess" : "OverProcesses"; });
+
+TEST_P(ClosedTerminal, MakesALastCheckpoint) {
+  Terminal terminal(path(), {"train", "small.toml", "--run-dir", "t", "--set", "max_env_steps=0", GetParam()});
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  while (file_text(path() / "t/metrics.csv").find("learner/steps_per_s") == std::string::npos) {
+    ASSERT_TRUE(terminal.read_some()) << "it has ended";
+    ASSERT_LT(std::chrono::steady_clock::now(), deadline);
+  }
+  terminal.hang_up();
+  const int status = terminal.wait();
+  ASSERT_TRUE(WIFEXITED(status)) << "signal " << WTERMSIG(status);
+  EXPECT_EQ(WEXITSTATUS(status), 0);
+  EXPECT_NE(file_text(path() / "t/summary.json").find("\"stop_reason\": \"stop requested\""), std::string::npos);
+  EXPECT_FALSE(std::filesystem::is_empty(path() / "t/checkpoints"));
+}
+
+TEST_F(TrainCommand, ADumbTerminalGetsNoEscapes) {
+  for (const char* const term : {"dumb", "xterm"}) {
+    setenv("TERM", term, 1);
+    Terminal terminal(path(), {"train", "small.toml", "--run-dir", term, "--set", "max_env_steps=400"});
+    std::string text;
+    while (terminal.read_some(&text)) {
+    }
+    EXPECT_EQ(terminal.wait(), 0) << text;
+    EXPECT_NE(text.find("ended by"), std::string::npos) << text;
+    EXPECT_EQ(text.find('\x1b') == std::string::npos, term == std::string("dumb")) << text;
+  }
+}
+
+TEST_F(TrainCommand, LimitsOfTheSystemEndInOneError) {
+  struct Case {
+    std::string limit, arguments, expected;
+  };
+  // 8 MB of stack for each thread; a policy of 270 MB for each env actor.
+  for (const Case& c : {Case{"ulimit -v 3000000", "--set actors.count=400", "this process needs 4"},
+                        Case{"true", "--set actors.count=1024 --set learner.policy_layers=[8192,8192]",
+                             "env actors in 1 process need at least"}}) {
+    const ProgramResult result =
+        run_script(path(), c.limit + "; troupe train small.toml --run-dir x " + c.arguments + "\n");
+    EXPECT_EQ(result.exit_code, 1) << c.limit << result.err;
+    EXPECT_NE(result.err.find(c.expected), std::string::npos) << c.limit << result.err;
+    EXPECT_EQ(std::ranges::count(result.err, '\n'), 1) << result.err;
+  }
+}
+
+TEST_F(TrainCommand, ClosedStandardStreamsAreNoFilesOfTheRun) {
+  for (const std::string closed : {"<&- >&- 2>&-", "<&- 2>&-", ">&-", "<&-"}) {
+    std::filesystem::remove_all(path() / "n");
+    const ProgramResult result =
+        run_script(path(), "troupe train small.toml --run-dir n --set max_env_steps=400 " + closed);
+    EXPECT_EQ(result.exit_code, 0) << closed;
+    EXPECT_FALSE(rows("n").empty()) << closed;
+    EXPECT_EQ(file_text(path() / "n/metrics.csv").find("training on"), std::string::npos) << closed;
+    EXPECT_NE(file_text(path() / "n/summary.json").find("\"env_steps\": 400,"), std::string::npos) << closed;
+  }
 }
 
 TEST_F(TrainCommand, RendersTheTrainedPolicy) {
