@@ -22,9 +22,10 @@ inline void end_process_on_exception(caf::scheduled_actor& self) {
       what = exception.what();
     } catch (...) {
     }
-    log::error("TRP-E153 {}: {}; this process ends. Is there enough memory, and are more threads allowed (ulimit -v, "
-               "ulimit -u)?",
-               actor->name(), what);
+    log::error(
+        "TRP-E153 {}: {}; this process ends. Is there enough memory, and are more threads allowed (ulimit -v, "
+        "ulimit -u)?",
+        actor->name(), what);
     std::_Exit(EXIT_FAILURE);
   });
 }

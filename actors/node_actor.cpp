@@ -337,8 +337,7 @@ void NodeActor::cut_over(std::uint64_t number) {
 
 void NodeActor::end(std::optional<Error> error) {
   if (ended_) return;
-  ended_ = true;
-  *ending_ = true;
+  ended_ = *ending_ = true;
   options_.groups->vacate("the node ends");
   for (const auto& [name, instance] : instances_) send(instance.actor, stop_atom::value);
   if (options_.network != nullptr && !chief_) {

@@ -8,7 +8,7 @@ namespace {
 constexpr Duration kPeriod = std::chrono::milliseconds(100);
 /// Of each env actor's share in what the account is asked.
 constexpr Duration kPeriodOfOne = std::chrono::microseconds(2500);
-constexpr Duration kCallDeadline = std::chrono::seconds(2);
+constexpr Duration kAskDeadline = std::chrono::seconds(2);
 /// Between two questions of an env actor that has to wait for steps.
 constexpr Duration kPause = std::chrono::milliseconds(20);
 /// How long it may go on while nobody answers: longer than a chief needs to come back.
@@ -19,7 +19,8 @@ constexpr std::int64_t kLeastWanted = 64;
 }  // namespace
 
 StepBudget::StepBudget(const RoleIdentity& identity)
-    : producer_(static_cast<std::uint32_t>(identity.index)), period_(std::max(kPeriod, kPeriodOfOne * identity.count)) {}
+    : producer_(static_cast<std::uint32_t>(identity.index)),
+      period_(std::max(kPeriod, kPeriodOfOne * identity.count)) {}
 
 Status StepBudget::refresh(RoleContext& context) {
   Caller& account = context.caller("steps");
@@ -37,9 +38,8 @@ Status StepBudget::refresh(RoleContext& context) {
   const auto wanted = std::max(kLeastWanted, static_cast<std::int64_t>(std::min(rate, 1e9) * kAheadSeconds));
   TROUPE_ASSIGN(Frame request, messages::make_steps_request(context.pool(), {producer_, taken_, allowed_, wanted}));
   calling_ = true;
-  account.call(std::move(request), kCallDeadline, [this, &clock = context.clock()](Result<Frame> answer) {
-    answered(std::move(answer), clock.now());
-  });
+  account.call(std::move(request), kAskDeadline,
+               [this, &clock = context.clock()](Result<Frame> answer) { answered(std::move(answer), clock.now()); });
   return {};
 }
 

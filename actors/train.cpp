@@ -149,7 +149,8 @@ class Training {
         std::vector<messages::Counter> counters = part.counters;
         // Where the other parts are on other hosts, the metrics role's numbers must do, which may be a moment older.
         if (const auto parts = open_run_checkpoint(hooks_.checkpoint_dir); parts.ok()) {
-          for (const auto& other : *parts) counters.insert(counters.end(), other.counters.begin(), other.counters.end());
+          for (const auto& other : *parts)
+            counters.insert(counters.end(), other.counters.begin(), other.counters.end());
         }
         TROUPE_TRY(rewind_metrics(counters));
       }
@@ -166,7 +167,8 @@ class Training {
   /// The whole run goes on from the checkpoint with these counters: what was recorded of more is lost work.
   Status rewind_metrics(std::span<const messages::Counter> counters) {
     const auto of_metrics = [&](std::string_view name) {
-      const auto found = std::ranges::find(counters, fmt::format("{}/{}", kMetricsRole, name), &messages::Counter::name);
+      const auto found =
+          std::ranges::find(counters, fmt::format("{}/{}", kMetricsRole, name), &messages::Counter::name);
       return found == counters.end() ? std::optional<std::int64_t>() : found->value;
     };
     MetricRow to{.wall_s = earlier_wall_s_};

@@ -35,13 +35,6 @@ int terminal_columns() {
   return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
 }
 
-/// To whoever looks on; a terminal that is gone meanwhile is no error of the run.
-template <typename... Args>
-void say(fmt::format_string<Args...> text, Args&&... args) {
-  std::fputs(fmt::format(text, std::forward<Args>(args)...).c_str(), stdout);
-  std::fflush(stdout);
-}
-
 /// "cartpole-swingup, classifier": the environment, and the groups by name.
 std::string what_is_trained(const actors::TrainOptions& options) {
   std::string what = options.env;
@@ -89,6 +82,7 @@ Status record_run(const RunDirectory& run, const Config& config, const actors::T
   FanOut metrics(std::move(sinks));
 
   if (!how.quiet) say("{} {} in {}\n", how.resume ? "resuming" : "training on", what, run.shown());
+  std::fflush(stdout);  // a pipe shows it now, and not with the first row
   const StopRequest stop;
   Result<actors::TrainSummary> trained = actors::train(options, {.stop = &stop.flag(),
                                                                        .metrics = &metrics,
@@ -109,7 +103,8 @@ Status record_run(const RunDirectory& run, const Config& config, const actors::T
     return {};
   }
   // After a stop nobody waits for one more evaluation: the last is the run's.
-  if (!trained->final_evaluation && !curve.evaluations().empty()) trained->final_evaluation = curve.evaluations().back();
+  if (!trained->final_evaluation && !curve.evaluations().empty())
+    trained->final_evaluation = curve.evaluations().back();
   TROUPE_TRY(animate_samples(run.samples()));
   if (how.resume) TROUPE_TRY(write_file_atomic(run.config().string(), config.to_toml()));
   const RunSummary summary = {.env = options.env,

@@ -74,13 +74,14 @@ class Panel {
                        top_, bottom, left_ + kPanelWidth);
     svg += fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"middle\">{}</text>\n", left_ + kPanelWidth / 2,
                        bottom + 40, escaped(x_label));
-    svg += fmt::format("<text x=\"{0:.1f}\" y=\"{1:.1f}\" text-anchor=\"middle\" transform=\"rotate(-90 {0:.1f} {1:.1f})\">"
-                       "{2}</text>\n",
-                       left_ - 56, top_ + kPanelHeight / 2, escaped(y_label));
+    svg += fmt::format(
+        "<text x=\"{0:.1f}\" y=\"{1:.1f}\" text-anchor=\"middle\" transform=\"rotate(-90 {0:.1f} {1:.1f})\">"
+        "{2}</text>\n",
+        left_ - 56, top_ + kPanelHeight / 2, escaped(y_label));
     return svg;
   }
 
-  std::string draw(std::span<const Curve::Point> points, double Curve::Point::* x) const {
+  std::string draw(std::span<const Curve::Point> points, double Curve::Point::*x) const {
     std::string upper, lower, line, dots;
     bool band = false;
     for (const Curve::Point& point : points) {
@@ -121,7 +122,8 @@ std::string row_of_panels(const Curve& curve, double top) {
   }
   const double right = kLeft + kPanelWidth + kLeft;
   const Panel by_minutes(kLeft, top + kTop, minutes, y), by_steps(right, top + kTop, steps, y);
-  std::string svg = by_minutes.axes("wall time (minutes)", curve.value) + by_minutes.draw(points, &Curve::Point::minutes);
+  std::string svg =
+      by_minutes.axes("wall time (minutes)", curve.value) + by_minutes.draw(points, &Curve::Point::minutes);
   svg += by_steps.axes(curve.steps, curve.value) + by_steps.draw(points, &Curve::Point::steps);
   if (!curve.note.empty()) {
     svg += fmt::format("<text class=\"note\" x=\"{:.1f}\" y=\"{:.1f}\">{}</text>\n", kLeft,
@@ -173,7 +175,8 @@ bool LearningCurveSink::take(const MetricRow& row) {
   // What a group's evaluator has found is in every row until it finds something else.
   std::map<std::string, double> steps;
   for (const Scalar& scalar : row.scalars) {
-    if (scalar.name.ends_with("-evaluator/step")) steps[scalar.name.substr(0, scalar.name.rfind('/') + 1)] = scalar.value;
+    if (scalar.name.ends_with("-evaluator/step"))
+      steps[scalar.name.substr(0, scalar.name.rfind('/') + 1)] = scalar.value;
   }
   for (const Scalar& scalar : row.scalars) {
     const auto slash = scalar.name.find(kOfGroup);
@@ -221,9 +224,8 @@ std::vector<Curve> LearningCurveSink::curves() const {
     const std::string group = name.substr(0, slash);
     std::string value = name.substr(slash + kOfGroup.size());
     std::ranges::replace(value, '_', ' ');
-    Curve& curve = curves.emplace_back(Curve{.value = fmt::format("{}: {}", group, value),
-                                             .steps = fmt::format("steps of {}", group),
-                                             .note = ""});
+    Curve& curve = curves.emplace_back(
+        Curve{.value = fmt::format("{}: {}", group, value), .steps = fmt::format("steps of {}", group), .note = ""});
     for (const Found& one : found) curve.points.push_back({one.at.wall_s / 60, one.step, one.value, 0});
   }
   return curves;

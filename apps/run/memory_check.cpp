@@ -14,9 +14,9 @@ namespace troupe::apps {
 namespace {
 
 // Resident bytes, measured with cartpole-swingup, the smallest environment, on Debian 12.
-constexpr std::uint64_t kProcess = 40'000'000;   // of a run without env actors, and of each further process
-constexpr std::uint64_t kEnvActor = 1'500'000;   // its thread, simulation, ports and frames, without its policy
-constexpr std::uint64_t kPolicyCopies = 3;       // parameters as they come, as they are used, and packed
+constexpr std::uint64_t kProcess = 40'000'000;  // of a run without env actors, and of each further process
+constexpr std::uint64_t kEnvActor = 1'500'000;  // its thread, simulation, ports and frames, without its policy
+constexpr std::uint64_t kPolicyCopies = 3;      // parameters as they come, as they are used, and packed
 
 std::uint64_t number_in(const std::string& file) {
   std::ifstream stream(file);
@@ -49,7 +49,8 @@ std::uint64_t available_memory() {
   }
   const std::uint64_t group = number_in("/sys/fs/cgroup/memory.max");
   const std::uint64_t used = number_in("/sys/fs/cgroup/memory.current");
-  if (group != std::numeric_limits<std::uint64_t>::max() && used <= group) available = std::min(available, group - used);
+  if (group != std::numeric_limits<std::uint64_t>::max() && used <= group)
+    available = std::min(available, group - used);
   rlimit limit{};
   if (getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY) {
     available = std::min<std::uint64_t>(available, limit.rlim_cur);

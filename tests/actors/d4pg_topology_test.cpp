@@ -7,11 +7,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <chrono>
 #include <filesystem>
 #include <map>
 #include <stdexcept>
-#include <thread>
 
 #include <troupe/actors/runtime.hpp>
 #include <troupe/actors/train.hpp>
@@ -307,38 +305,6 @@ TEST_F(D4pgTopology, AStopRequestLeavesACheckpoint) {
   const auto summary = train(small(), hooks).value();
   EXPECT_EQ(summary.stop_reason, StopReason::kRequested);
   EXPECT_TRUE(messages::open_newest_checkpoint(hooks.checkpoint_dir.string()).ok());
-}
-
-TEST_F(D4pgTopology, AStopInTheMiddleOfTheStartEndsItAtOnceAndSavesNothing) {
-  for (const bool by_time : {false, true}) {
-    RecordingSink sink;
-    std::atomic<bool> stop{!by_time};
-    TrainOptions options = small();
-    options.deterministic = false;
-    options.actors.count = 30;
-    options.max_minutes = by_time ? 0.001 : 0;
-    TrainHooks hooks;
-    hooks.metrics = &sink;
-    hooks.stop = &stop;
-    hooks.checkpoint_dir = directory / "checkpoints";
-    hooks.change_topology = [](Topology& topology) {
-      for (RoleSpec& spec : topology.roles) {
-        if (spec.name != kActorRole) continue;
-        spec.execution = Execution::kShared;  // one after the other on two threads: 37 s in all
-        spec.make = [make = spec.make](const RoleIdentity& identity) {
-          std::this_thread::sleep_for(std::chrono::milliseconds(2500));
-          return make(identity);
-        };
-      }
-    };
-    const auto began = std::chrono::steady_clock::now();
-    const auto summary = train(options, hooks);
-    ASSERT_TRUE(summary.ok()) << summary.error().message;
-    EXPECT_FALSE(summary->begun);
-    EXPECT_EQ(summary->stop_reason, by_time ? StopReason::kMaxMinutes : StopReason::kRequested);
-    EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::seconds(15));
-    EXPECT_FALSE(messages::open_newest_checkpoint(hooks.checkpoint_dir.string()).ok());
-  }
 }
 
 TEST_F(D4pgTopology, AnUnknownEnvironmentIsNamed) {

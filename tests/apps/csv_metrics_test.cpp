@@ -77,8 +77,8 @@ TEST_F(CsvMetrics, GoesOnWithTheFileOfARun) {
 TEST_F(CsvMetrics, DropsTheRowsOfLostWorkAndNoOthers) {
   const auto file = path() / "metrics.csv";
   write_all(file, {{1, 100, 10, {}},
-                   {2, 200, 90, {}},   // a learner that died and went back: that was before the checkpoint
-                   {3, 300, 30, {}},   // the newest before the checkpoint of 310 and 33
+                   {2, 200, 90, {}},  // a learner that died and went back: that was before the checkpoint
+                   {3, 300, 30, {}},  // the newest before the checkpoint of 310 and 33
                    {3.1, 320, 32, {}},
                    {3.2, 305, 34, {}},
                    {3.3, 310, 33, {}}});  // the final evaluation of a run that ended with this checkpoint

@@ -55,7 +55,11 @@ TEST(Evaluations, FirstReachedTakesTheFirstTimeOfEachThreshold) {
 }
 
 Curve of_returns(std::vector<Curve::Point> points) {
-  return {.value = "evaluation return", .steps = "env steps", .note = "band: what", .top = 100, .points = std::move(points)};
+  return {.value = "evaluation return",
+          .steps = "env steps",
+          .note = "band: what",
+          .top = 100,
+          .points = std::move(points)};
 }
 
 TEST(LearningCurve, DrawsEveryEvaluationInBothPanelsAndSaysWhatIsWhat) {

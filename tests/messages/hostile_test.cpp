@@ -20,9 +20,9 @@ using ::testing::HasSubstr;
 using testing::read_all;
 
 constexpr std::array kKinds = {
-    Kind::kTrajectory,      Kind::kBatch,    Kind::kParameters,     Kind::kPriorities,        Kind::kEpisode,
-    Kind::kMetrics,         Kind::kControl,  Kind::kParametersUse,  Kind::kParametersVersion, Kind::kInferenceRequest,
-    Kind::kInferenceAnswer, Kind::kGradient, Kind::kGradientAnswer, Kind::kParametersPull,    Kind::kStepsRequest,
+    Kind::kTrajectory,      Kind::kBatch,     Kind::kParameters,     Kind::kPriorities,        Kind::kEpisode,
+    Kind::kMetrics,         Kind::kControl,   Kind::kParametersUse,  Kind::kParametersVersion, Kind::kInferenceRequest,
+    Kind::kInferenceAnswer, Kind::kGradient,  Kind::kGradientAnswer, Kind::kParametersPull,    Kind::kStepsRequest,
     Kind::kStepsGrant,      Kind::kParameters};
 
 std::vector<std::byte> bytes_of(const Frame& frame) { return {frame.bytes().begin(), frame.bytes().end()}; }
