@@ -109,9 +109,8 @@ Status check_topology(const Topology& topology, const messages::OpenCheckpoint& 
 Result<std::shared_ptr<const InstanceState>> instance_state(const messages::OpenCheckpoint& checkpoint,
                                                             const std::string& name) {
   // An older checkpoint does not say which instances it has: all of them.
-  const bool says = std::ranges::any_of(checkpoint.counters, [](const messages::Counter& counter) {
-    return counter.name.starts_with(kInstancePrefix);
-  });
+  const bool says = std::ranges::any_of(
+      checkpoint.counters, [](const messages::Counter& counter) { return counter.name.starts_with(kInstancePrefix); });
   if (says && !checkpoint.counter(kInstancePrefix + name).ok()) return std::shared_ptr<const InstanceState>();
   messages::FramePool pool;
   auto state = std::make_shared<InstanceState>();
@@ -184,6 +183,20 @@ Result<std::shared_ptr<const InstanceState>> load_instance(const Topology& topol
                                             cut_name(cut), directory.string())};
 }
 
+Result<std::vector<messages::OpenCheckpoint>> open_parts(const std::filesystem::path& directory,
+                                                         const CommittedCut& cut) {
+  std::vector<messages::OpenCheckpoint> parts;
+  for (const CutPart& part : cut.parts) {
+    auto opened = open_part(directory, part.node, cut.number, part.id);
+    if (!opened.ok() && !part.here) continue;  // it is on another host
+    TROUPE_ASSIGN(messages::OpenCheckpoint here, std::move(opened));
+    parts.push_back(std::move(here));
+  }
+  if (!parts.empty()) return parts;
+  return Error{Code::kNotFound, fmt::format("{}: no node's part of checkpoint {} is on this host", directory.string(),
+                                            cut_name(cut.number))};
+}
+
 Result<std::vector<messages::OpenCheckpoint>> open_run_checkpoint(const std::filesystem::path& directory) {
   std::vector<messages::OpenCheckpoint> parts;
   std::vector<messages::RejectedCheckpoint> rejected;
@@ -193,16 +206,7 @@ Result<std::vector<messages::OpenCheckpoint>> open_run_checkpoint(const std::fil
     const CommittedCut& cut = whole->cuts.front();
     used = cut_name(cut.number);
     rejected = std::move(whole->rejected);
-    for (const CutPart& part : cut.parts) {
-      auto opened = open_part(directory, part.node, cut.number, part.id);
-      if (!opened.ok() && !part.here) continue;  // it is on another host
-      TROUPE_ASSIGN(messages::OpenCheckpoint here, std::move(opened));
-      parts.push_back(std::move(here));
-    }
-    if (parts.empty()) {
-      return Error{Code::kNotFound, fmt::format("{}: no node's part of checkpoint {} is on this host",
-                                                directory.string(), used)};
-    }
+    TROUPE_ASSIGN(parts, open_parts(directory, cut));
   } else if (whole.error().code == Code::kNotFound) {
     TROUPE_ASSIGN(auto newest, messages::open_newest_checkpoint(directory.string()));
     used = std::filesystem::path(newest.path).filename().string();

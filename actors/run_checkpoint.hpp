@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include <troupe/actors/committed_cuts.hpp>
 #include <troupe/actors/topology.hpp>
 #include <troupe/core/error.hpp>
 #include <troupe/learner/param_buffer.hpp>
@@ -31,6 +32,10 @@ Result<std::shared_ptr<const Cut>> to_cut(const Topology& topology, const messag
 Result<std::shared_ptr<const InstanceState>> load_instance(const Topology& topology,
                                                            const std::filesystem::path& directory,
                                                            const std::string& instance, std::uint64_t cut);
+/// The parts of a cut, each verified, without those on other hosts.
+/// Errors: those of open_part(), and kNotFound: none is on this host.
+Result<std::vector<messages::OpenCheckpoint>> open_parts(const std::filesystem::path& directory,
+                                                         const CommittedCut& cut);
 /// Every verified part of the newest whole checkpoint under `directory`: one of a run within one process, several of a
 /// run over nodes, without those on other hosts. A newer one that is damaged is a warning in the log.
 /// Errors: as of open_newest_checkpoint() and whole_cuts().

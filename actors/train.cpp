@@ -107,8 +107,9 @@ class Training {
     if (hooks_.resume && hooks_.place == nullptr) {
       auto newest = messages::open_newest_checkpoint(hooks_.checkpoint_dir);
       if (!newest.ok() && newest.error().code == Code::kNotFound && newest_cut(hooks_.checkpoint_dir).ok()) {
-        return Error{Code::kNotFound, newest.error().message + " of one process, only one of a run over nodes: go on from "
-                                                               "it in that way (--processes)"};
+        return Error{Code::kNotFound, newest.error().message +
+                                          " of one process, only one of a run over nodes: go on from "
+                                          "it in that way (--processes)"};
       }
       TROUPE_ASSIGN(checkpoint, std::move(newest));
       for (const auto& rejected : checkpoint->rejected) {
@@ -148,7 +149,7 @@ class Training {
       if (hooks_.place->resume) {
         std::vector<messages::Counter> counters = part.counters;
         // Where the other parts are on other hosts, the metrics role's numbers must do, which may be a moment older.
-        if (const auto parts = open_run_checkpoint(hooks_.checkpoint_dir); parts.ok()) {
+        if (const auto parts = open_parts(hooks_.checkpoint_dir, cut); parts.ok()) {
           for (const auto& other : *parts)
             counters.insert(counters.end(), other.counters.begin(), other.counters.end());
         }
@@ -159,7 +160,8 @@ class Training {
     TROUPE_ASSIGN(network_, make_network(*hooks_.place, topology_));
     log::info("the chief listens on {}", transport::to_string(network_->address()));
     auto more = [this] { return std::vector<messages::Counter>{{kWallCounter, wall_ms()}}; };
-    TROUPE_ASSIGN(RuntimeOptions runtime, node_runtime(*hooks_.place, options_, topology_, *network_, std::move(earlier), more));
+    TROUPE_ASSIGN(RuntimeOptions runtime,
+                  node_runtime(*hooks_.place, options_, topology_, *network_, std::move(earlier), more));
     TROUPE_ASSIGN(runtime_, Runtime::make(topology_, std::move(runtime)));
     return {};
   }

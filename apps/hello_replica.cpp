@@ -59,7 +59,7 @@ class Classifier : public Replica {
     const Var hidden = layer(inputs["point"], "hidden", 2, 32, Activation::kElu);
     const Var logits = layer(layer(hidden, "more", 32, 32, Activation::kElu), "logits", 32, 3, Activation::kNone);
     const Var loss = mean(softmax_cross_entropy(logits, inputs["arm"]));
-    graph.metric("loss", context.all_mean(loss));
+    graph.metric("loss", loss);
     graph.minimize(loss, net, context.wrap_optimizer({.rule = Adam{.learning_rate = 1e-2}}));
   }
 };

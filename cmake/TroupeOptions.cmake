@@ -12,6 +12,7 @@ endif()
 set(CMAKE_CXX_FLAGS_RELEASE "-O3 -DNDEBUG -g1")
 
 option(TROUPE_WERROR "Treat warnings as errors" OFF)
+option(TROUPE_UNITY "Compile several sources of a target at once: the shortest full build" OFF)
 option(TROUPE_FUZZ "Make the targets of tests/fuzz, for which TROUPE_SANITIZE holds fuzzer-no-link" OFF)
 set(TROUPE_SANITIZE "" CACHE STRING "Sanitizers for the whole build, e.g. address,undefined or thread")
 

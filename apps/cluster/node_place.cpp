@@ -30,7 +30,7 @@ constexpr Duration kJoinTimeout = std::chrono::seconds(10);
 /// Others who join or ask for the status wait meanwhile.
 constexpr Duration kAnswerTimeout = std::chrono::milliseconds(500);
 
-transport::WallTime now() { return std::chrono::system_clock::now(); }
+transport::WallTime wall_now() { return std::chrono::system_clock::now(); }
 
 std::string security_folder(const fs::path& run_dir) { return (run_dir / "security").string(); }
 fs::path node_folder(const fs::path& run_dir, const std::string& node) { return run_dir / "nodes" / node; }
@@ -57,7 +57,8 @@ std::function<void(std::unique_ptr<transport::Link>)> answer_joins(transport::Au
     const auto may_be = [&](const transport::Identity& node) -> Status {
       return office->planned.contains(node.node) ? is_planned("join token", node.node) : Status();
     };
-    const auto joined = transport::answer_join(*link, office->authority, office->ledger, now(), kAnswerTimeout, may_be);
+    const auto joined =
+        transport::answer_join(*link, office->authority, office->ledger, wall_now(), kAnswerTimeout, may_be);
     if (joined.ok()) {
       log::info("node {} has traded its token for a certificate", joined->node);
     } else {
@@ -72,7 +73,7 @@ Result<transport::Credentials> kept_credentials(const fs::path& run_dir) {
   std::vector<std::string> names;
   transport::Credentials found;
   for (const auto& folder : fs::directory_iterator(run_dir / "nodes", error)) {
-    auto kept = transport::load_credentials(folder.path().string(), now());
+    auto kept = transport::load_credentials(folder.path().string(), wall_now());
     if (!kept.ok()) continue;
     names.push_back(folder.path().filename().string());
     found = std::move(kept).value();
@@ -85,7 +86,7 @@ Result<transport::Credentials> kept_credentials(const fs::path& run_dir) {
 
 /// The valid credentials that were kept of this token, or of an earlier one for the same node of the same run.
 std::optional<transport::Credentials> kept_for(const transport::JoinToken& token, const fs::path& folder) {
-  const auto kept = transport::load_credentials(folder.string(), now());
+  const auto kept = transport::load_credentials(folder.string(), wall_now());
   if (!kept.ok()) {
     if (kept.error().code != Code::kNotFound) log::warn("{}: not used", kept.error().message);
     return std::nullopt;
@@ -107,7 +108,7 @@ Result<transport::Credentials> trade(const std::string& file, const fs::path& ru
   const std::string folder = node_folder(run_dir, token->node.node).string();
   std::optional<transport::Credentials> credentials = kept_for(*token, folder);
   if (!credentials) {
-    TROUPE_TRY(transport::load_join_token(file, now()));
+    TROUPE_TRY(transport::load_join_token(file, wall_now()));
     TROUPE_ASSIGN(credentials, transport::join(*token, kJoinTimeout));
     std::error_code error;
     fs::create_directories(run_dir / "nodes", error);
@@ -172,7 +173,7 @@ Result<actors::NodePlace> join_run(const Joining& joining, const RunDirectory& d
     TROUPE_TRY(check_joining_name(place.run_dir, joining.name));
     TROUPE_ASSIGN(const transport::Authority authority, await_authority(security_folder(place.run_dir)));
     place.self = {authority.run(), {actors::kActorRole}, joining.name};
-    TROUPE_ASSIGN(place.credentials, authority.issue(place.self, now()));
+    TROUPE_ASSIGN(place.credentials, authority.issue(place.self, wall_now()));
   }
   TROUPE_ASSIGN(place.chief, actors::wait_for_chief(place.run_dir, kChiefPatience));
   return place;

@@ -31,7 +31,7 @@ void explain(const ConfigSchema& schema) {
     if (!key.unit.empty()) about += fmt::format(", {}", key.unit);
     if (const std::string allowed = allowed_values(key); !allowed.empty()) about += fmt::format(", {}", allowed);
     if (key.fixed != ConfigKey::Fixed::kNo) about += ", the same for all of a run";
-    about += key.required ? "; required" : fmt::format("; default {}", to_toml(key.default_value));
+    about += key.required ? "; required" : fmt::format("; default {}", troupe::to_toml(key.default_value));
     std::string path = key.path;
     if (const std::size_t star = path.find('*'); star != std::string::npos) path.replace(star, 1, "NAME");
     say("{}\n    {}\n    {}\n", path, key.doc, about);

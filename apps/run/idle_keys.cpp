@@ -67,9 +67,14 @@ const std::vector<Rule>& group_rules() {
       {{"width", "discriminator_width"},
        [](const Values& v) { return v.is("model", {"sngan"}) && v.is("network", {"resnet"}); },
        "only with model = \"sngan\" and network = \"resnet\""},
-      {{"depth", "sync_batch_norm", "label_smoothing"},
+      {{"depth", "label_smoothing"},
        [](const Values& v) { return v.is("model", {"resnet"}); },
        "only with model = \"resnet\""},
+      {{"sync_batch_norm"},
+       [](const Values& v) {
+         return v.is("model", {"resnet", "sngan"});
+       },
+       "only with model = \"resnet\" or \"sngan\""},
       {{"variant"},
        [](const Values& v) {
          const std::int64_t depth = v.integer("depth");

@@ -242,7 +242,7 @@ ConfigSchema replica_schema() {
        .fixed = ConfigKey::Fixed::kValue},
       {.path = "replicas.*.sync_batch_norm",
        .default_value = m.sync_batch_norm,
-       .doc = "Of resnet and sngan: statistics of the global batch, instead of each replica's share"},
+       .doc = "Of resnet and sngan: statistics of the global batch, not of each replica's"},
       {.path = "replicas.*.label_smoothing",
        .default_value = m.label_smoothing,
        .doc = "Of resnet: share of the target that is spread over all classes",

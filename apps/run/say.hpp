@@ -19,7 +19,11 @@ void say(fmt::format_string<Args...> format, Args&&... args) {
   say_text(fmt::format(format, std::forward<Args>(args)...));
 }
 
-/// Writes what is still in the buffer. Errors: kIo when something that was said could not be written, now or before.
+/// Whether `fd` was a terminal that somebody has closed: there is nobody to be told, and nothing to be lost.
+bool is_closed_terminal(int fd);
+
+/// Writes what is still in the buffer. Errors: kIo when something that was said could not be written, now or before,
+/// though somebody may look on.
 Status finish_standard_output();
 
 }  // namespace troupe::apps

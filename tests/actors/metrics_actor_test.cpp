@@ -14,7 +14,7 @@ namespace {
 
 using testing::FakeContext;
 
-class RecordingSink final : public MetricSink {
+class RowsSink final : public MetricSink {
  public:
   Status write(const MetricRow& row) override {
     rows.push_back(row);
@@ -60,7 +60,7 @@ class MetricsActorTest : public ::testing::Test {
         .frames.push_back(messages::make_episode(context.pool(), {role, 0, episode_return, 1000, 40}).value());
   }
 
-  RecordingSink sink;
+  RowsSink sink;
   FakeContext context;
 };
 
@@ -99,12 +99,12 @@ TEST_F(MetricsActorTest, ReportsWithTensOfThousandsOfNewNamesCostNothingForLong)
     }
     context.in("reports").frames.push_back(make_instance_report(context.pool(), report).value());
   };
+  report("actor", 0, 100, 1);
+  report("learner", 0, 7, 5);
   const auto begin = std::chrono::steady_clock::now();
   for (int round = 0; round < 20; ++round) flood(round, 65'536);
   for (int round = 20; round < 40; ++round) flood(round, 1000);
   for (std::int64_t index = 0; index < 100; ++index) report("role-" + std::to_string(index), index, 1, 1);
-  report("actor", 0, 100, 1);
-  report("learner", 0, 7, 5);
   ASSERT_TRUE(metrics.step(context).ok());
   context.manual_clock.advance(std::chrono::seconds(1));
   ASSERT_TRUE(metrics.step(context).ok());

@@ -278,9 +278,9 @@ TEST(ParameterServer, HalfTheBytesReachTheOptimumNearly) {
 }
 
 /// Counts what it is given, and knows whether the last was of the end.
-class Evaluating final : public Role {
+class EvaluatingServed final : public Role {
  public:
-  Evaluating(std::int64_t last, std::atomic<int>& seen) : last_(last), seen_(seen) {}
+  EvaluatingServed(std::int64_t last, std::atomic<int>& seen) : last_(last), seen_(seen) {}
   Result<Progress> step(RoleContext& context) override {
     Inlet& parameters = context.in("parameters");
     if (parameters.empty()) return Progress::kIdle;
@@ -311,7 +311,7 @@ TEST(ParameterServer, WorkersHandOnWhatIsToBeEvaluatedAndTheEndForSure) {
   training.topology.roles.push_back({.name = "evaluator",
                                      .inlets = {{"parameters", "Parameters", ChannelKind::kLatest}},
                                      .make = [&](const RoleIdentity&) -> Result<std::unique_ptr<Role>> {
-                                       return {std::make_unique<Evaluating>(options.updates, seen)};
+                                       return {std::make_unique<EvaluatingServed>(options.updates, seen)};
                                      },
                                      .completes_run = true});
   training.topology.channels.push_back({"line", "parameters", "evaluator", "parameters", 1});

@@ -13,7 +13,7 @@ using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
 /// Two workers send numbers to a sink and call a server; everybody reports to the sink.
-Topology topology() {
+Topology routed_topology() {
   RoleSpec worker;
   worker.name = "worker";
   worker.count = 2;
@@ -63,7 +63,7 @@ class RoutesTest : public ::testing::Test {
   caf::actor_system system_{config_};
   caf::scoped_actor self_;
   messages::FramePool pool_;
-  const Topology topology_ = topology();
+  const Topology topology_ = routed_topology();
   Routes routes_{topology_};
 };
 

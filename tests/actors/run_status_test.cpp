@@ -12,7 +12,7 @@ using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
 /// actor x 3 -> replay -> learner-0, learner-1; the learners' parameters go back to the actors.
-Topology topology() {
+Topology reporting_topology() {
   RoleSpec actor;
   actor.name = "actor";
   actor.count = 3;
@@ -68,7 +68,7 @@ void idle(RunStatus::Instance& instance, double for_s, const std::string& on, co
 TEST(RunStatus, WhoeverIsAtWorkOrHasOnlyJustStoppedDoesNotWait) {
   RunStatus status = at_work();
   idle(status.instances[4], 0.4, "batches");
-  EXPECT_THAT(waits(topology(), status), IsEmpty());
+  EXPECT_THAT(waits(reporting_topology(), status), IsEmpty());
 }
 
 TEST(RunStatus, TheLineNamesPortTimeAndThoseWhoHoldItUpThroughTheChannels) {
@@ -78,7 +78,7 @@ TEST(RunStatus, TheLineNamesPortTimeAndThoseWhoHoldItUpThroughTheChannels) {
   status.instances[2].state = "restarting";
   status.instances[2].restarts = 2;
   status.instances[2].own.reset();
-  EXPECT_THAT(waits(topology(), status),
+  EXPECT_THAT(waits(reporting_topology(), status),
               ElementsAre("learner-0 waits 3.1 s on batches: replay's limiter needs 812 more inserts; "
                           "actor-2 is restarting (2 of 5)"));
 }
@@ -90,7 +90,7 @@ TEST(RunStatus, AProducerWithoutRoomIsHeldUpByItsConsumers) {
   status.instances[4].state = "waiting for its node";
   status.instances[4].restarts = 1;
   status.instances[5].state = "quarantined";
-  EXPECT_THAT(waits(topology(), status),
+  EXPECT_THAT(waits(reporting_topology(), status),
               ElementsAre("actor-0 waits 2.0 s on trajectories: learner-0 is waiting for its node (1 of 5); "
                           "learner-1 is quarantined"));
 }
@@ -98,33 +98,34 @@ TEST(RunStatus, AProducerWithoutRoomIsHeldUpByItsConsumers) {
 TEST(RunStatus, AnInstanceMayBeHeldUpByItself) {
   RunStatus status = at_work();
   idle(status.instances[1], 12.34, "", "policy needs parameters newer than version 7");
-  EXPECT_THAT(waits(topology(), status),
+  EXPECT_THAT(waits(reporting_topology(), status),
               ElementsAre("actor-1 waits 12.3 s: its policy needs parameters newer than version 7"));
 }
 
 TEST(RunStatus, WithoutAReasonTheLineStillSaysOnWhat) {
   RunStatus status = at_work();
   idle(status.instances[5], 1.0, "batches");
-  EXPECT_THAT(waits(topology(), status), ElementsAre("learner-1 waits 1.0 s on batches"));
+  EXPECT_THAT(waits(reporting_topology(), status), ElementsAre("learner-1 waits 1.0 s on batches"));
 }
 
 TEST(RunStatus, WhoeverIsIdleAndContentDoesNotWait) {
   RunStatus status = at_work();
   idle(status.instances[0], 100, "");
-  EXPECT_THAT(waits(topology(), status), IsEmpty());
+  EXPECT_THAT(waits(reporting_topology(), status), IsEmpty());
 }
 
 TEST(RunStatus, TwoWhoWaitForEachOtherAreEachNamedOnce) {
   RunStatus status = at_work();
   idle(status.instances[3], 5, "batches", "limiter needs 8 more samples");
   idle(status.instances[4], 5, "batches");
-  EXPECT_THAT(waits(topology(), status), ElementsAre("replay waits 5.0 s on batches: its limiter needs 8 more samples",
-                                                     "learner-0 waits 5.0 s on batches: replay's limiter needs 8 more "
-                                                     "samples"));
+  EXPECT_THAT(waits(reporting_topology(), status),
+              ElementsAre("replay waits 5.0 s on batches: its limiter needs 8 more samples",
+                          "learner-0 waits 5.0 s on batches: replay's limiter needs 8 more "
+                          "samples"));
 }
 
 TEST(RunStatus, ALineHasABound) {
-  Topology many = topology();
+  Topology many = reporting_topology();
   many.roles[0].count = 200;
   RunStatus status = at_work();
   status.instances.erase(status.instances.begin(), status.instances.begin() + 3);
@@ -155,7 +156,7 @@ TEST(RunStatus, AGroupHasItsEpochItsMembersAndWhoIsMissing) {
   status.instances[5].own.reset();
   status.groups = {
       {.role = "learner", .epoch = "2.7", .members = {"learner-0"}, .broke = "epoch 2.6: rank 1 has left"}};
-  const auto group = nlohmann::json::parse(to_json(topology(), status))["groups"][0];
+  const auto group = nlohmann::json::parse(to_json(reporting_topology(), status))["groups"][0];
   EXPECT_EQ(group["name"], "learner");
   EXPECT_EQ(group["epoch"], "2.7");
   EXPECT_EQ(group["seats"], 2);
@@ -165,7 +166,8 @@ TEST(RunStatus, AGroupHasItsEpochItsMembersAndWhoIsMissing) {
   EXPECT_EQ(group["broke"], "epoch 2.6: rank 1 has left");
   // Who has done its part is not missed.
   status.instances[5].state = "done";
-  EXPECT_EQ(nlohmann::json::parse(to_json(topology(), status))["groups"][0]["missing"], nlohmann::json::array());
+  EXPECT_EQ(nlohmann::json::parse(to_json(reporting_topology(), status))["groups"][0]["missing"],
+            nlohmann::json::array());
 }
 
 TEST(RunStatus, AHangInAGroupNamesWhoWaitsAndForWhat) {
@@ -179,7 +181,7 @@ TEST(RunStatus, AHangInAGroupNamesWhoWaitsAndForWhat) {
   EXPECT_EQ(hang(status, status.groups[0]),
             "learner-0 waits 7.1 s for all_reduce(critic) of step 412; learner-1 is in input_fn of step 412 for 7.2 s; "
             "learner-3 does not say what it does");
-  EXPECT_THAT(waits(topology(), status),
+  EXPECT_THAT(waits(reporting_topology(), status),
               ElementsAre("learner-0 waits 7.1 s: its group in all_reduce(critic) of step 412"));
   // Nobody waits for long.
   status.instances[0] = member("learner-0", "all_reduce(critic)", std::chrono::milliseconds(900));
@@ -235,7 +237,7 @@ TEST(RunStatus, TheWholeHasRatesVersionsAndStaleness) {
   replay.before->ports[0].bytes = 10000;  // it was restarted: no negative rates
   status.instances[0].own->version = 95;
   status.instances[4].own->version = 100;
-  const auto json = nlohmann::json::parse(to_json(topology(), status));
+  const auto json = nlohmann::json::parse(to_json(reporting_topology(), status));
   EXPECT_EQ(json["nodes"][0]["address"], "10.0.0.1:7000");
   EXPECT_EQ(json["instances"][3]["ports"][0]["frames_per_s"], 20.0);
   EXPECT_EQ(json["instances"][3]["ports"][0]["bytes_per_s"], 0.0);

@@ -50,7 +50,7 @@ class Line final : public learner::Replica {
     const learner::Var weight = graph.param(line, "weight", {2, 1}, learner::Init::constant(0));
     const learner::Var bias = graph.param(line, "bias", {1}, learner::Init::constant(0));
     const learner::Var loss = mean(learner::square(sub(learner::linear(inputs["x"], weight, bias), inputs["y"])));
-    graph.metric("loss", context.all_mean(loss));
+    graph.metric("loss", loss);
     if (trains_) graph.minimize(loss, line, context.wrap_optimizer({.rule = learner::Sgd{.learning_rate = 0.1}}));
   }
 

@@ -49,9 +49,9 @@ class BeginCommand : public TestDirectory {
 };
 
 TEST_F(BeginCommand, WhatCannotBeginLeavesNothing) {
-  const std::vector<std::string> settings = {
-      "learner.device=gpu",        "learner.device=cuda:-1", "learner.policy_learning_rate=0",
-      "replay.durability=durable", "replay.max_bytes=65536 --set replay.min_items=5000", "max_env_steps=1 --set actors.count=2"};
+  const std::vector<std::string> settings = {"learner.device=gpu", "learner.device=cuda:-1",
+                                             "learner.policy_learning_rate=0", "replay.durability=durable",
+                                             "replay.max_bytes=65536 --set replay.min_items=5000"};
   for (const std::string& setting : settings) {
     for (const std::string how : {"", " --run-dir new/run"}) {
       const ProgramResult trained = run("train c.toml --set " + setting + how);

@@ -109,10 +109,11 @@ class ImageData : public TestDirectory {
     std::filesystem::remove_all(path() / "r");
     return run_program(path(), "train c.toml --run-dir r " + arguments);
   }
-  /// One error, which begins with the file.
-  void expect_error(const std::string& data, const std::string& file, const std::string& what) {
+  /// One error, which begins with the file; of the configuration (78) where a look at the set tells before anything is
+  /// made.
+  void expect_error(const std::string& data, const std::string& file, const std::string& what, int exit_code) {
     const ProgramResult result = train(data);
-    EXPECT_EQ(result.exit_code, 1) << result.out << result.err;
+    EXPECT_EQ(result.exit_code, exit_code) << result.out << result.err;
     EXPECT_THAT(result.err, HasSubstr("set/" + file + ": " + what));
     EXPECT_EQ(result.err.find("set/"), result.err.rfind("set/")) << result.err;
   }
@@ -149,11 +150,11 @@ TEST_F(ImageData, AMissingFileIsOneErrorThatNamesIt) {
   write_records();
   write_cifar();
   std::filesystem::remove_all(set() / "val");
-  expect_error(kFolder, "val", "no folder of images");
+  expect_error(kFolder, "val", "no folder of images", 78);
   std::filesystem::remove(set() / "train-00000-of-00002");
-  expect_error(kRecords, "train-00000-of-00002", "missing");
+  expect_error(kRecords, "train-00000-of-00002", "missing", 78);
   std::filesystem::remove(set() / "data_batch_3.bin");
-  expect_error(kCifar, "data_batch_3.bin", "open: No such file or directory");
+  expect_error(kCifar, "data_batch_3.bin", "open: No such file or directory", 78);
 }
 
 TEST_F(ImageData, ADamagedFileIsOneErrorThatNamesIt) {
@@ -161,11 +162,11 @@ TEST_F(ImageData, ADamagedFileIsOneErrorThatNamesIt) {
   write_records();
   write_cifar();
   cut("train/1/7.jpg");
-  expect_error(kFolder, "train/1/7.jpg", "damaged JPEG: ");
+  expect_error(kFolder, "train/1/7.jpg", "damaged JPEG: ", 1);
   flip_a_byte("train-00001-of-00002", 200);
-  expect_error(kRecords, "train-00001-of-00002", "record 0: its checksum is wrong");
+  expect_error(kRecords, "train-00001-of-00002", "record 0: its checksum is wrong", 1);
   cut("data_batch_3.bin");
-  expect_error(kCifar, "data_batch_3.bin", "10243 bytes, expected a multiple of 3073");
+  expect_error(kCifar, "data_batch_3.bin", "10243 bytes, expected a multiple of 3073", 78);
 }
 
 TEST_F(ImageData, DamagedImagesAreSkippedAndCountedWhenAsked) {

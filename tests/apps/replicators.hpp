@@ -15,6 +15,7 @@ namespace troupe::apps {
 struct ReplicatorCase {
   std::string name;
   std::vector<std::string> keys;  ///< "KEY=VALUE" of the group's section
+  bool meets = true;              ///< replicas do within a step, so that batch norm can be of all of them
 };
 inline std::ostream& operator<<(std::ostream& out, const ReplicatorCase& one) { return out << one.name; }
 
@@ -27,8 +28,8 @@ inline std::vector<ReplicatorCase> replicator_cases() {
       {"multi_device_reduction_to_one", {"replicator=multi_device", "count=2", "reduce=reduction_to_one"}},
       {"multi_worker", {"replicator=multi_worker", "count=2"}},
       {"central_storage", {"replicator=central_storage", "count=2"}},
-      {"parameter_server", {"replicator=parameter_server", "count=2", "ps_shards=2", "staleness=scale"}},
-      {"sync_replicas", {"replicator=sync_replicas", "count=3", "backup_workers=1"}},
+      {"parameter_server", {"replicator=parameter_server", "count=2", "ps_shards=2", "staleness=scale"}, false},
+      {"sync_replicas", {"replicator=sync_replicas", "count=3", "backup_workers=1"}, false},
       {"model_parallel", {"replicator=model_parallel", "devices=2"}},
   };
 }

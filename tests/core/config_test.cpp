@@ -11,7 +11,7 @@
 namespace troupe {
 namespace {
 
-ConfigSchema schema() {
+ConfigSchema config_schema() {
   return {
       {.path = "env", .default_value = std::string(), .doc = "The environment", .required = true},
       {.path = "seed", .default_value = std::int64_t{1}, .doc = "Seed", .min = 0},
@@ -28,7 +28,7 @@ ConfigSchema schema() {
 }
 
 Result<Config> parse(const std::string& text, const std::vector<std::string>& overrides = {}) {
-  return parse_config(text, "run.toml", overrides, schema());
+  return parse_config(text, "run.toml", overrides, config_schema());
 }
 
 TEST(Config, FillsInDefaultsAndSaysWhereEachValueCameFrom) {
@@ -169,12 +169,12 @@ TEST(LoadConfig, ReadsAFileAndRefusesWhatIsNotOne) {
   std::filesystem::create_directories(dir);
   const std::filesystem::path file = dir / "run.toml";
   std::ofstream(file) << "env = 'a'\n";
-  const Result<Config> config = load_config(file, {}, schema());
+  const Result<Config> config = load_config(file, {}, config_schema());
   ASSERT_TRUE(config.ok()) << config.error().message;
   EXPECT_EQ(config->where("env"), file.string() + ":1");
 
   const auto message = [&](const std::filesystem::path& path) {
-    const Result<Config> result = load_config(path, {}, schema());
+    const Result<Config> result = load_config(path, {}, config_schema());
     return result.ok() ? "loaded" : result.error().message;
   };
   EXPECT_EQ(message(dir / "absent.toml"), (dir / "absent.toml").string() + ": no such file");

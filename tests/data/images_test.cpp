@@ -12,8 +12,8 @@ using testing::Folder;
 using testing::gzip;
 using testing::idx;
 
-struct Files {
-  explicit Files(const std::string& name) : folder(name) {
+struct ImageFiles {
+  explicit ImageFiles(const std::string& name) : folder(name) {
     images(idx({3, 2, 2}, Bytes(12, 100)));
     labels(idx({3}, {0, 9, 4}));
   }
@@ -28,7 +28,7 @@ struct Files {
 };
 
 TEST(Images, OfFilesThatFitTogetherAreRead) {
-  const Files files("images-good");
+  const ImageFiles files("images-good");
   const auto set = load_fashion_mnist(Split::kTrain, files.folder.path);
   ASSERT_TRUE(set.ok()) << set.error().message;
   EXPECT_EQ((*set)->count(), 3);
@@ -37,7 +37,7 @@ TEST(Images, OfFilesThatFitTogetherAreRead) {
 }
 
 TEST(Images, AndLabelsMustFitTogether) {
-  Files files("images-bad");
+  ImageFiles files("images-bad");
   files.labels(idx({2}, {0, 1}));
   EXPECT_EQ(files.error(), "shape [2], expected [3], one for each image");
   files.labels(idx({3, 1}, {0, 1, 2}));

@@ -126,7 +126,8 @@ class HostileUseTest(SmallRun):
         try:
             files = {name: (self.run_folder / name).read_bytes()
                      for name in ("cluster.toml", "config.toml", "chief.json", "chief.address")}
-            second = subprocess.run([PROGRAM, "train", "--processes", "--resume", str(self.run_folder)],
+            second = subprocess.run([PROGRAM, "train", str(self.run_folder / "config.toml"), "--processes", "--resume",
+                                     str(self.run_folder)],
                                     capture_output=True, text=True, timeout=PATIENCE_S, check=False)
             self.assertEqual(second.returncode, 1, second.stdout + second.stderr)
             self.assertIn("another process trains in this directory", second.stdout + second.stderr)

@@ -17,15 +17,15 @@ namespace troupe::learner {
 namespace {
 
 constexpr std::int64_t kAtoms = 51;
-const Support kSupport{-10, 10, kAtoms};
+const Support kCategoricalSupport{-10, 10, kAtoms};
 // Far outside of the support, ends of episodes, exact atoms, and ordinary rewards.
 const std::vector<float> kRewards{-1000, 1000, 0, 0.4F, 3.3F, -7.77F, 10, -10};
 const std::vector<float> kDiscounts{0.99F, 0.99F, 1, 0, 0.95F, 0.99F, 0.99F, 0};
-constexpr std::int64_t kRows = 8;
+constexpr std::int64_t kCategoricalRows = 8;
 
 std::vector<float> random_logits(std::uint64_t seed) {
   Rng rng(seed);
-  std::vector<float> logits(kRows * kAtoms);
+  std::vector<float> logits(kCategoricalRows * kAtoms);
   for (float& x : logits) x = static_cast<float>(2 * rng.normal());
   return logits;
 }
@@ -75,14 +75,14 @@ void run(Program& program, const std::vector<float>& x, const std::vector<float>
 
 TEST(CategoricalTd, IsTheCrossEntropyToTheProjectionInItsDenseForm) {
   const std::vector<float> x = random_logits(5), next = random_logits(6);
-  const auto program = td_program(kRows, kSupport, {.shards = 3});
+  const auto program = td_program(kCategoricalRows, kCategoricalSupport, {.shards = 3});
   run(*program, x, next, kRewards, kDiscounts);
-  for (std::size_t row = 0; row < kRows; ++row) {
+  for (std::size_t row = 0; row < kCategoricalRows; ++row) {
     const auto row_of = [&](const std::vector<float>& logits) {
       return std::span(logits).subspan(row * kAtoms, kAtoms);
     };
     const std::vector<double> probs = softmax_of(row_of(x));
-    const auto target = dense_projection(softmax_of(row_of(next)), kRewards[row], kDiscounts[row], kSupport);
+    const auto target = dense_projection(softmax_of(row_of(next)), kRewards[row], kDiscounts[row], kCategoricalSupport);
     double loss = 0;
     for (std::size_t i = 0; i < kAtoms; ++i) {
       loss -= target[i] * std::log(probs[i]);
@@ -96,13 +96,13 @@ TEST(CategoricalTd, IsTheCrossEntropyToTheProjectionInItsDenseForm) {
 
 TEST(CategoricalTd, HasItsLossAlsoWhereNobodyWantsAGradient) {
   const std::vector<float> x = random_logits(5), next = random_logits(6);
-  const auto trains = td_program(kRows, kSupport, {});
-  Graph graph(kRows);
+  const auto trains = td_program(kCategoricalRows, kCategoricalSupport, {});
+  Graph graph(kCategoricalRows);
   graph.output("loss", categorical_td(graph.input("x", {kAtoms}), graph.input("next", {kAtoms}),
-                                      graph.input("reward", {}), graph.input("discount", {}), kSupport));
+                                      graph.input("reward", {}), graph.input("discount", {}), kCategoricalSupport));
   const auto judges = Program::compile(graph, {}).value();
   for (Program* const program : {trains.get(), judges.get()}) run(*program, x, next, kRewards, kDiscounts);
-  for (std::size_t row = 0; row < kRows; ++row) {
+  for (std::size_t row = 0; row < kCategoricalRows; ++row) {
     const float loss = trains->output("loss")[row];
     EXPECT_NEAR(judges->output("loss")[row], loss, 2e-6 * loss) << row;  // the same sum in another order
   }
@@ -137,7 +137,7 @@ TEST(CategoricalTd, LeavesRowsThatAreNoDataOutOfItsGradient) {
                             {"next", DType::kF32, {kAtoms}},
                             {"reward", DType::kF32, {}},
                             {"discount", DType::kF32, {}}};
-  BatchBuffer batch(signature, kRows);
+  BatchBuffer batch(signature, kCategoricalRows);
   std::ranges::copy(random_logits(5), batch.mutable_view().as<float>(0).begin());
   std::ranges::copy(random_logits(6), batch.mutable_view().as<float>(1).begin());
   std::ranges::copy(kRewards, batch.mutable_view().as<float>(2).begin());
@@ -147,7 +147,7 @@ TEST(CategoricalTd, LeavesRowsThatAreNoDataOutOfItsGradient) {
     const ParamGroup head = graph.group("head");
     const Var bias = graph.param(head, "bias", {kAtoms}, Init::normal(1));
     const Var loss = categorical_td(bias_activation(graph.input("x", {kAtoms}), bias), graph.input("next", {kAtoms}),
-                                    graph.input("reward", {}), graph.input("discount", {}), kSupport);
+                                    graph.input("reward", {}), graph.input("discount", {}), kCategoricalSupport);
     graph.minimize(mean(loss), head, {});
     const auto program = Program::compile(graph, {.shards = shards}).value();
     program->bind(batch.view().slice(0, 5)).value();
@@ -157,7 +157,7 @@ TEST(CategoricalTd, LeavesRowsThatAreNoDataOutOfItsGradient) {
   };
   const std::vector<float> exact = gradient_of(5, 1);
   for (const int shards : {1, 3}) {
-    const std::vector<float> got = gradient_of(kRows, shards);
+    const std::vector<float> got = gradient_of(kCategoricalRows, shards);
     for (std::size_t i = 0; i < kAtoms; ++i) EXPECT_NEAR(got[i], exact[i], 1e-6) << i << ", " << shards << " shards";
   }
 }

@@ -220,13 +220,13 @@ class RandomStep {
   int next_function_ = 0;
 };
 
-struct Split {
+struct SplitGraph {
   int threads, devices;
 };
 
 /// Compares what programs split so come to over several steps with one device and as many shards.
 void compare_random_steps(std::uint64_t first_seed, std::uint64_t count, DType compute, int shards,
-                          std::initializer_list<Split> splits) {
+                          std::initializer_list<SplitGraph> splits) {
   for (std::uint64_t seed = first_seed; seed < first_seed + count; ++seed) {
     RandomStep step(seed);
     const auto run = [&](Program& program, std::uint64_t round) {
@@ -248,7 +248,7 @@ void compare_random_steps(std::uint64_t first_seed, std::uint64_t count, DType c
       expected.push_back(run(*one, round));
       ASSERT_TRUE(std::isfinite(one->metrics()[0]));
     }
-    for (const Split split : splits) {
+    for (const SplitGraph split : splits) {
       auto program = compile(
           step.graph,
           {.shards = shards, .threads = split.threads, .devices = split.devices, .compute = compute, .seed = seed});
@@ -268,9 +268,7 @@ TEST(Devices, RandomGraphsOnRandomDevicesGiveTheBitsOfOneDevice) {
 
 TEST(Devices, TheyDoSoInShards) { compare_random_steps(300, 5, DType::kF32, 3, {{1, 2}, {2, 2}, {3, 4}}); }
 
-TEST(Devices, TheyDoSoInBfloat16) {
-  compare_random_steps(500, 3, DType::kBF16, 1, {{1, 2}, {1, 4}});
-}
+TEST(Devices, TheyDoSoInBfloat16) { compare_random_steps(500, 3, DType::kBF16, 1, {{1, 2}, {1, 4}}); }
 
 // ---- single properties ----
 

@@ -42,16 +42,16 @@ struct OperandSpec {
   std::int64_t classes = 0;  ///< above 0: integers below this instead
 };
 
-struct Case {
+struct GradientCase {
   std::string name;
   std::string operation;  ///< the declared function that it covers
   std::vector<OperandSpec> operands;
   std::function<Var(const std::vector<Var>&)> build;
 };
 
-void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
+void PrintTo(const GradientCase& c, std::ostream* out) { *out << c.name; }
 
-const Support kSupport{-1, 1.5, 7};
+const Support kGradientSupport{-1, 1.5, 7};
 
 Var batch_norm_case(const std::vector<Var>& v, const BatchNormOptions& options) {
   Graph& graph = *v[0].graph;
@@ -74,10 +74,10 @@ Var flat(Var image) {
   return reshape(image, {kBatch, shape.elements() / kBatch});
 }
 
-std::vector<Case> cases() {
+std::vector<GradientCase> cases() {
   const OperandSpec row{{7}}, weight{{7, 3}, true}, bias{{3}, true}, column{{7}, true},
       label{{}, false, 0, 0, false, 7}, image{{4, 5, 3}}, channels{{3}};
-  std::vector<Case> list{
+  std::vector<GradientCase> list{
       {"Add", "add", {row, row}, [](auto& v) { return add(v[0], v[1]); }},
       {"Sub", "sub", {row, row}, [](auto& v) { return sub(v[0], v[1]); }},
       {"Mul", "mul", {row, row}, [](auto& v) { return mul(v[0], v[1]); }},
@@ -150,11 +150,11 @@ std::vector<Case> cases() {
        "softmax_cross_entropy",
        {row, {{7}, false, 0, 1, false}},
        [](auto& v) { return softmax_cross_entropy(v[0], v[1]); }},
-      {"CategoricalMean", "categorical_mean", {row}, [](auto& v) { return categorical_mean(v[0], kSupport); }},
+      {"CategoricalMean", "categorical_mean", {row}, [](auto& v) { return categorical_mean(v[0], kGradientSupport); }},
       {"CategoricalTd",
        "categorical_td",
        {row, {{7}, false, -2, 2, false}, {{}, false, -1, 1, false}, {{}, false, 0, 1, false}},
-       [](auto& v) { return categorical_td(v[0], v[1], v[2], v[3], kSupport); }},
+       [](auto& v) { return categorical_td(v[0], v[1], v[2], v[3], kGradientSupport); }},
       {"LabelCrossEntropy",
        "label_cross_entropy",
        {row, label},
@@ -272,10 +272,10 @@ Var weigh(Graph& graph, Var y) {
   return sum(square(affine(matmul(column, graph.constant({flat.shape[1], 1}, weights)), 1, 0.3)));
 }
 
-class GradientOf : public testing::TestWithParam<Case> {};
+class GradientOf : public testing::TestWithParam<GradientCase> {};
 
 TEST_P(GradientOf, AgreesWithCentralDifferencesForOneAndTwoShards) {
-  const Case& c = GetParam();
+  const GradientCase& c = GetParam();
   for (const int shards : {1, 2}) {
     Graph graph(kBatch);
     std::vector<Var> operands, wrt;
@@ -355,7 +355,7 @@ INSTANTIATE_TEST_SUITE_P(Ops, GradientOf, testing::ValuesIn(cases()), [](const a
 
 TEST(GradientCases, CoverEveryDeclaredOperation) {
   std::set<std::string> covered = kElsewhere;
-  for (const Case& c : cases()) covered.insert(c.operation);
+  for (const GradientCase& c : cases()) covered.insert(c.operation);
   const std::regex declaration(R"(^(?:inline )?Var (\w+)\()");
   std::set<std::string> declared;
   for (const auto& file : std::filesystem::directory_iterator(source_dir() + "/learner/ops")) {

@@ -18,7 +18,7 @@ namespace {
 
 using testing::HasSubstr;
 
-constexpr std::int64_t kBatch = 12;
+constexpr std::int64_t kMeshBatch = 12;
 
 std::vector<float> normal(std::uint64_t seed, std::int64_t size) {
   Rng rng(seed);
@@ -35,7 +35,7 @@ struct Options {
 };
 
 /// Four layers 7 -> 33 -> 10 -> 15 -> 5, each split as asked for.
-Result<std::unique_ptr<Program>> network(const Options& options, std::int64_t batch = kBatch) {
+Result<std::unique_ptr<Program>> network(const Options& options, std::int64_t batch = kMeshBatch) {
   Graph graph(batch);
   ReplicaContext context(graph, {.replica_batch = batch, .global_batch = batch, .devices = options.devices}, nullptr);
   const ParamGroup net = graph.group("net");
@@ -73,7 +73,7 @@ const std::vector<Split> kUnsplit(4, Split::kNone), kByBatch(4, Split::kBatch),
     kByHidden(4, Split::kHidden), kMixed{Split::kBatch, Split::kHidden, Split::kHidden, Split::kBatch};
 
 struct Data {
-  std::vector<float> x = normal(1, kBatch * 7), target = normal(2, kBatch * 5);
+  std::vector<float> x = normal(1, kMeshBatch * 7), target = normal(2, kMeshBatch * 5);
   void bind(Program& program) const {
     program.bind("x", std::span<const float>(x)).value();
     program.bind("target", std::span<const float>(target)).value();
@@ -181,8 +181,8 @@ TEST(Mesh, RefusesShardsThatCannotBeCutEvenly) {
 
 /// Two stages and a loss behind them.
 std::unique_ptr<Program> piped(std::int64_t parts, int devices, int shards, DType compute) {
-  Graph graph(kBatch);
-  ReplicaContext context(graph, {.replica_batch = kBatch, .global_batch = kBatch, .devices = devices}, nullptr);
+  Graph graph(kMeshBatch);
+  ReplicaContext context(graph, {.replica_batch = kMeshBatch, .global_batch = kMeshBatch, .devices = devices}, nullptr);
   const ParamGroup net = graph.group("net");
   const auto layer = [&](Var x, const char* name, std::int64_t out, Activation kind) {
     const LinearLayer made{.group = net,
@@ -230,16 +230,16 @@ TEST(Mesh, APipelineOfPartsIsTheNetworkItself) {
 }
 
 TEST(Mesh, APipelineRefusesPartsThatDoNotDivideTheBatch) {
-  Graph graph(kBatch);
-  ReplicaContext context(graph, {.replica_batch = kBatch, .global_batch = kBatch, .devices = 2}, nullptr);
+  Graph graph(kMeshBatch);
+  ReplicaContext context(graph, {.replica_batch = kMeshBatch, .global_batch = kMeshBatch, .devices = 2}, nullptr);
   pipeline(context, graph.input("x", {7}), 5, {});
   EXPECT_THAT(graph.status().error().message, testing::AllOf(HasSubstr("5 parts"), HasSubstr("batch of 12")));
 }
 
 TEST(Mesh, APipelineRefusesStagesThatDoNotTreatRowsAlone) {
   const auto error = [](const Stage& second) {
-    Graph graph(kBatch);
-    ReplicaContext context(graph, {.replica_batch = kBatch, .global_batch = kBatch, .devices = 2}, nullptr);
+    Graph graph(kMeshBatch);
+    ReplicaContext context(graph, {.replica_batch = kMeshBatch, .global_batch = kMeshBatch, .devices = 2}, nullptr);
     pipeline(context, graph.input("x", {7}), 2, std::array<Stage, 2>{[](Var x) { return tanh(x); }, second});
     return graph.status().ok() ? "" : graph.status().error().message;
   };

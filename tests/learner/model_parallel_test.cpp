@@ -13,7 +13,7 @@
 namespace troupe::learner {
 namespace {
 
-constexpr std::int64_t kBatch = 24;
+constexpr std::int64_t kSplitBatch = 24;
 
 classifier::Options options() {
   return {.features = 8,
@@ -32,11 +32,12 @@ std::vector<float> train(int devices, int shards) {
     return slot.pipeline();
   });
   const auto made =
-      OneDevice::make(replica, {.batch = kBatch, .compile = {.shards = shards, .devices = devices, .seed = 2}}).value();
+      OneDevice::make(replica, {.batch = kSplitBatch, .compile = {.shards = shards, .devices = devices, .seed = 2}})
+          .value();
   Program& program = made->program();
   EXPECT_EQ(program.devices(), devices);
   Rng rng(5);
-  BatchBuffer batch(classifier::batch_signature(options()), kBatch);
+  BatchBuffer batch(classifier::batch_signature(options()), kSplitBatch);
   for (int step = 0; step < 7; ++step) {
     for (float& x : batch.mutable_view().as<float>(0)) x = static_cast<float>(rng.normal());
     for (std::int32_t& label : batch.mutable_view().as<std::int32_t>(1))

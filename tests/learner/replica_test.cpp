@@ -25,7 +25,7 @@
 namespace troupe::learner {
 namespace {
 
-constexpr std::int64_t kRows = 16;
+constexpr std::int64_t kReplicaRows = 16;
 
 /// Rows [begin, begin + rows) of a batch, without a copy.
 BatchView rows_of(const BatchView& batch, std::int64_t begin, std::int64_t rows) {
@@ -40,9 +40,9 @@ BatchView rows_of(const BatchView& batch, std::int64_t begin, std::int64_t rows)
 
 using Body = std::function<void(collectives::Communicator* communicator, std::int64_t begin, std::int64_t rows)>;
 
-/// Runs `body` once for each share of the kRows rows: in threads with a communicator, or alone with none.
+/// Runs `body` once for each share of the kReplicaRows rows: in threads with a communicator, or alone with none.
 void run_shares(const std::vector<std::int64_t>& shares, const Body& body) {
-  if (shares.size() == 1) return body(nullptr, 0, kRows);
+  if (shares.size() == 1) return body(nullptr, 0, kReplicaRows);
   collectives::InProcessHub hub;
   std::vector<std::jthread> threads;
   std::int64_t begin = 0;
@@ -73,7 +73,7 @@ std::vector<std::vector<float>> train_d4pg(const std::vector<std::int64_t>& shar
   d4pg::Options options = d4pg::steering_options();
   options.importance_weights = true;
   Rng rng(2);
-  BatchBuffer batch(d4pg::batch_signature(options), kRows);
+  BatchBuffer batch(d4pg::batch_signature(options), kReplicaRows);
   d4pg::fill_random(rng, batch);
   std::vector<std::vector<float>> policies(shares.size());
   run_shares(shares, [&](collectives::Communicator* communicator, std::int64_t begin, std::int64_t rows) {
@@ -93,7 +93,7 @@ std::vector<std::vector<float>> train_d4pg(const std::vector<std::int64_t>& shar
 }
 
 TEST(Replica, SeveralD4pgReplicasTrainAsOneOnTheWholeBatch) {
-  const std::vector<float> one = train_d4pg({kRows}).front();
+  const std::vector<float> one = train_d4pg({kReplicaRows}).front();
   for (const std::vector<std::int64_t>& shares : {std::vector<std::int64_t>{8, 8}, {5, 11}, {4, 6, 6}}) {
     const std::vector<std::vector<float>> policies = train_d4pg(shares);
     // Sums in another order: 1e-7 of a gradient, which Adam passes on undamped where a gradient is small.
@@ -137,14 +137,14 @@ struct VarianceResult {
 VarianceResult train_variance(const std::vector<std::int64_t>& shares, bool by_sum, int shards) {
   Rng rng(9);
   const Signature signature = {{"x", DType::kF32, Shape{3}}};
-  BatchBuffer batch(signature, kRows);
+  BatchBuffer batch(signature, kReplicaRows);
   for (float& x : batch.mutable_view().as<float>(0)) x = static_cast<float>(rng.normal());
   VarianceResult result;
   run_shares(shares, [&](collectives::Communicator* communicator, std::int64_t begin, std::int64_t rows) {
     BatchSlot slot(signature);
     VarianceReplica replica([&](const InputContext&) { return slot.pipeline(); }, by_sum);
     const OneDeviceOptions options{
-        .batch = rows, .compile = {.shards = shards}, .communicator = communicator, .global_batch = kRows};
+        .batch = rows, .compile = {.shards = shards}, .communicator = communicator, .global_batch = kReplicaRows};
     const auto device = OneDevice::make(replica, options).value();
     for (int step = 0; step < 5; ++step) {
       slot.offer(rows_of(batch.view(), begin, rows)).value();
@@ -157,9 +157,9 @@ VarianceResult train_variance(const std::vector<std::int64_t>& shares, bool by_s
 }
 
 TEST(Replica, CollectivesInsideTheStepAreExactForwardAndBackward) {
-  const VarianceResult one = train_variance({kRows}, false, 1);
+  const VarianceResult one = train_variance({kReplicaRows}, false, 1);
   for (const bool by_sum : {false, true}) {
-    for (const std::vector<std::int64_t>& shares : {std::vector<std::int64_t>{kRows}, {8, 8}, {5, 11}}) {
+    for (const std::vector<std::int64_t>& shares : {std::vector<std::int64_t>{kReplicaRows}, {8, 8}, {5, 11}}) {
       for (const int shards : {1, 2}) {
         const VarianceResult several = train_variance(shares, by_sum, shards);
         EXPECT_LT(relative_distance(several.w, one.w), 1e-5);  // SGD keeps rounding errors as they are
@@ -173,10 +173,10 @@ TEST(Replica, AStepWithoutInputDoesNothingAndMayBeTriedAgain) {
   const Signature signature = {{"x", DType::kF32, Shape{3}}};
   BatchSlot slot(signature);
   VarianceReplica replica([&](const InputContext&) { return slot.pipeline(); }, false);
-  const auto device = OneDevice::make(replica, {.batch = kRows}).value();
+  const auto device = OneDevice::make(replica, {.batch = kReplicaRows}).value();
   EXPECT_EQ(device->step().error().code, Code::kUnavailable);
   EXPECT_EQ(device->program().step(), 0);
-  BatchBuffer batch(signature, kRows);
+  BatchBuffer batch(signature, kReplicaRows);
   for (float& x : batch.mutable_view().as<float>(0)) x = 1;
   slot.offer(batch.view()).value();
   EXPECT_TRUE(device->step().ok());
@@ -187,7 +187,7 @@ TEST(Replica, AStepWithoutInputDoesNothingAndMayBeTriedAgain) {
 TEST(Replica, AnUnknownColumnIsNamed) {
   BatchSlot slot({{"y", DType::kF32, Shape{3}}});
   VarianceReplica replica([&](const InputContext&) { return slot.pipeline(); }, false);
-  const auto device = OneDevice::make(replica, {.batch = kRows});
+  const auto device = OneDevice::make(replica, {.batch = kReplicaRows});
   ASSERT_FALSE(device.ok());
   EXPECT_NE(device.error().message.find("\"x\""), std::string::npos) << device.error().message;
 }
@@ -203,12 +203,12 @@ TEST(Replica, InputFnIsToldItsShare) {
           return slot.pipeline();
         },
         false);
-    OneDevice::make(replica, {.batch = rows, .communicator = communicator, .global_batch = kRows}).value();
+    OneDevice::make(replica, {.batch = rows, .communicator = communicator, .global_batch = kReplicaRows}).value();
   });
   EXPECT_EQ(seen[1].replica_id, 1);
   EXPECT_EQ(seen[1].replica_count, 2);
   EXPECT_EQ(seen[1].replica_batch, 11);
-  EXPECT_EQ(seen[0].global_batch, kRows);
+  EXPECT_EQ(seen[0].global_batch, kReplicaRows);
 }
 
 }  // namespace

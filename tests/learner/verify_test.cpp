@@ -17,9 +17,9 @@ using ::testing::HasSubstr;
 enum class Mistake { kNone, kOptimizerNotWrapped, kLossIsASum, kOwnInput };
 
 /// Fits y to x, rightly or not.
-class Regression final : public Replica {
+class MistakenRegression final : public Replica {
  public:
-  explicit Regression(Mistake mistake) : mistake_(mistake) {}
+  explicit MistakenRegression(Mistake mistake) : mistake_(mistake) {}
   Result<std::unique_ptr<InputPipeline>> input_fn(const InputContext& context) override {
     InputContext own = context;
     if (mistake_ == Mistake::kOwnInput) own.replica_id = 0;  // every replica sees the same rows
@@ -44,7 +44,7 @@ class Regression final : public Replica {
 
 std::vector<Equivalence> verify(Mistake mistake) {
   const ReplicaFactory make = [mistake]() -> Result<std::unique_ptr<Replica>> {
-    return {std::make_unique<Regression>(mistake)};
+    return {std::make_unique<MistakenRegression>(mistake)};
   };
   return verify_equivalence(make, {.replicas = {1, 2, 3, 4}, .global_batch = 13, .compile = {.seed = 1}}).value();
 }
@@ -85,7 +85,7 @@ TEST(Verify, HoldsForD4pg) {
 
 TEST(Verify, RefusesWhatCannotBeCompared) {
   const ReplicaFactory make = []() -> Result<std::unique_ptr<Replica>> {
-    return {std::make_unique<Regression>(Mistake::kNone)};
+    return {std::make_unique<MistakenRegression>(Mistake::kNone)};
   };
   EXPECT_THAT(
       verify_equivalence(make, {.replicas = {1, 5}, .global_batch = 4}).error().message,

@@ -25,10 +25,10 @@ std::vector<std::byte> counting(std::size_t size) {
   return bytes;
 }
 
-const std::vector<std::byte> kBytes = counting(64);
+const std::vector<std::byte> kTwoBytes = counting(64);
 
 std::vector<TensorBytes> sample_tensors() {
-  const std::span<const std::byte> all(kBytes);
+  const std::span<const std::byte> all(kTwoBytes);
   return {{"policy/weights", DType::kF32, {2, 3}, all.first(24)},
           {"step", DType::kI64, {}, all.subspan(8, 8)},
           {"nothing", DType::kF64, {0, 4}, {}},
@@ -74,10 +74,10 @@ TEST(Safetensors, EqualInputInAnyOrderGivesEqualFiles) {
 }
 
 TEST(Safetensors, WriterRefusesWhatReadersWould) {
-  const std::vector<TensorBytes> twice = {{"a", DType::kU8, {1}, std::span(kBytes).first(1)},
-                                          {"a", DType::kU8, {1}, std::span(kBytes).first(1)}};
+  const std::vector<TensorBytes> twice = {{"a", DType::kU8, {1}, std::span(kTwoBytes).first(1)},
+                                          {"a", DType::kU8, {1}, std::span(kTwoBytes).first(1)}};
   EXPECT_THAT(encode_safetensors(twice, {}).error().message, HasSubstr("comes twice"));
-  const std::vector<TensorBytes> torn = {{"a", DType::kF32, {2}, std::span(kBytes).first(7)}};
+  const std::vector<TensorBytes> torn = {{"a", DType::kF32, {2}, std::span(kTwoBytes).first(7)}};
   EXPECT_THAT(encode_safetensors(torn, {}).error().message, HasSubstr("has 7 bytes, expected 8 for float32[2]"));
   const std::vector<TensorBytes> not_utf8 = {{"\xff\xfe", DType::kU8, {0}, {}}};
   EXPECT_EQ(encode_safetensors(not_utf8, {}).error().code, Code::kInvalidArgument);

@@ -18,7 +18,7 @@ namespace {
 using std::chrono::milliseconds;
 using ::testing::HasSubstr;
 
-JournalOptions options_of(Durability durability = Durability::kRelaxed) {
+JournalOptions journal_options_of(Durability durability = Durability::kRelaxed) {
   return {.owner = "run/replay-0",
           .signature = test_signature(),
           .durability = durability,
@@ -79,7 +79,7 @@ class JournalTest : public ::testing::Test {
 TEST_F(JournalTest, GivesBackWhatWasAppendedInOrder) {
   FakeDisk disk(1);
   {
-    auto journal = std::move(Journal::begin(disk.folder(), options_of(), {}, 100)).value();
+    auto journal = std::move(Journal::begin(disk.folder(), journal_options_of(), {}, 100)).value();
     ASSERT_TRUE(append(*journal, {0, 1, 2}, ProducerSequence{3, 1, 7}).ok());
     ASSERT_TRUE(append(*journal, {3}, ProducerSequence{4, 0, 0}).ok());
     journal->advance(milliseconds(1));
@@ -88,7 +88,7 @@ TEST_F(JournalTest, GivesBackWhatWasAppendedInOrder) {
     EXPECT_EQ(journal->acknowledged(), 4u);
   }
   Recovered rows;
-  auto opened = Journal::recover(disk.folder(), options_of(), {}, rows.sink());
+  auto opened = Journal::recover(disk.folder(), journal_options_of(), {}, rows.sink());
   ASSERT_TRUE(opened.ok()) << opened.error().message;
   EXPECT_EQ(rows.ids, numbers(0, 6));
   EXPECT_EQ(rows.first, 100u);
@@ -114,7 +114,7 @@ class Life {
   static constexpr std::uint32_t kProducers = 3;
 
   Life(std::uint64_t seed, Durability durability, bool bad_disk, bool background)
-      : rng_(seed), disk_(seed + 1), options_(options_of(durability)), bad_disk_(bad_disk) {
+      : rng_(seed), disk_(seed + 1), options_(journal_options_of(durability)), bad_disk_(bad_disk) {
     options_.max_unsynced_bytes = 4096;
     options_.background = background;
   }
@@ -372,7 +372,7 @@ struct SmallJournal {
   std::vector<std::pair<std::size_t, std::int64_t>> ends;
 
   SmallJournal() {
-    auto journal = std::move(Journal::begin(disk.folder(), options_of(), {}, 0)).value();
+    auto journal = std::move(Journal::begin(disk.folder(), journal_options_of(), {}, 0)).value();
     Duration now{};
     auto insert = [&](std::int64_t count, Duration wait) {
       const ProducerSequence id{1, 0, static_cast<std::uint64_t>(rows)};
@@ -395,7 +395,7 @@ struct SmallJournal {
 
   std::vector<std::byte>& last() { return disk.bytes(segments.back()); }
   Result<Journal::Opened> recover(Recovered& recovered) {
-    return Journal::recover(disk.folder(), options_of(), {}, recovered.sink());
+    return Journal::recover(disk.folder(), journal_options_of(), {}, recovered.sink());
   }
 };
 
@@ -495,17 +495,17 @@ TEST_F(JournalTest, RefusesMissingAndSwappedSegments) {
 TEST_F(JournalTest, RefusesAnotherOwnersAndAnotherSignatures) {
   SmallJournal small;
   Recovered recovered;
-  JournalOptions options = options_of();
+  JournalOptions options = journal_options_of();
   options.owner = "run/replay-1";
   auto opened = Journal::recover(small.disk.folder(), options, {}, recovered.sink());
   ASSERT_FALSE(opened.ok());
   EXPECT_THAT(opened.error().message, HasSubstr("belongs to \"run/replay-0\", expected \"run/replay-1\""));
-  options = options_of();
+  options = journal_options_of();
   options.signature.pop_back();
   opened = Journal::recover(small.disk.folder(), options, {}, recovered.sink());
   ASSERT_FALSE(opened.ok());
   EXPECT_EQ(opened.error().code, Code::kShapeMismatch);
-  options = options_of();
+  options = journal_options_of();
   options.segment_bytes = 100;
   opened = Journal::recover(small.disk.folder(), options, {}, recovered.sink());
   ASSERT_FALSE(opened.ok());
@@ -516,7 +516,7 @@ TEST_F(JournalTest, RefusesAnotherOwnersAndAnotherSignatures) {
 
 TEST_F(JournalTest, DeletesSegmentsWhoseRowsHaveLeftTheTable) {
   FakeDisk disk(3);
-  auto journal = std::move(Journal::begin(disk.folder(), options_of(), {}, 0)).value();
+  auto journal = std::move(Journal::begin(disk.folder(), journal_options_of(), {}, 0)).value();
   constexpr std::int64_t kTable = 100;
   std::int64_t most = 0;
   for (std::int64_t row = 0; row < 5000; row += 5) {
@@ -532,7 +532,7 @@ TEST_F(JournalTest, DeletesSegmentsWhoseRowsHaveLeftTheTable) {
   EXPECT_LE(on_disk, most + 4096);
   journal.reset();
   Recovered recovered;
-  ASSERT_TRUE(Journal::recover(disk.folder(), options_of(), {}, recovered.sink()).ok());
+  ASSERT_TRUE(Journal::recover(disk.folder(), journal_options_of(), {}, recovered.sink()).ok());
   ASSERT_GE(recovered.ids.size(), static_cast<std::size_t>(kTable));
   EXPECT_EQ(recovered.ids, numbers(5000 - static_cast<std::int64_t>(recovered.ids.size()), 5000));
   EXPECT_EQ(recovered.first, static_cast<Key>(recovered.ids.front()));
@@ -543,13 +543,13 @@ TEST_F(JournalTest, GoesBackToACheckpointForGood) {
   ASSERT_GT(small.rows, 100);
   auto recover = [&](std::optional<JournalPosition> until) {
     Recovered recovered;
-    auto opened = Journal::recover(small.disk.folder(), options_of(), {}, recovered.sink(), until);
+    auto opened = Journal::recover(small.disk.folder(), journal_options_of(), {}, recovered.sink(), until);
     EXPECT_TRUE(opened.ok()) << opened.error().message;
     small.disk.kill();
     return recovered.ids;
   };
   // Killed before anything is deleted: a journal that forgot all rows, and then one that wants some of them back.
-  ASSERT_TRUE(Journal::begin(small.disk.folder(), options_of(), {}, 0).ok());
+  ASSERT_TRUE(Journal::begin(small.disk.folder(), journal_options_of(), {}, 0).ok());
   small.disk.kill();
   EXPECT_EQ(recover(JournalPosition{1, 220}), numbers(0, 220));
   EXPECT_EQ(recover({}), numbers(0, 220));
@@ -561,7 +561,7 @@ TEST_F(JournalTest, GoesBackToACheckpointForGood) {
 TEST_F(JournalTest, BeginningAnewForgetsTheOldRows) {
   SmallJournal small;
   {
-    auto journal = std::move(Journal::begin(small.disk.folder(), options_of(), {}, 5000)).value();
+    auto journal = std::move(Journal::begin(small.disk.folder(), journal_options_of(), {}, 5000)).value();
     EXPECT_EQ(journal->appended(), 0u);
     ASSERT_TRUE(append(*journal, {7, 8}).ok());
     journal->advance(milliseconds(1));

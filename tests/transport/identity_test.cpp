@@ -8,11 +8,11 @@ namespace {
 
 using ::testing::HasSubstr;
 
-const Identity kNode{"run-1", {"actor", "evaluator"}, "node-3"};
+const Identity kIdentifiedNode{"run-1", {"actor", "evaluator"}, "node-3"};
 
 TEST(Identity, HasOneSpellingAsAUri) {
-  EXPECT_EQ(to_uri(kNode).value(), "troupe://run-1/actor+evaluator/node-3");
-  EXPECT_EQ(parse_identity("troupe://run-1/actor+evaluator/node-3").value(), kNode);
+  EXPECT_EQ(to_uri(kIdentifiedNode).value(), "troupe://run-1/actor+evaluator/node-3");
+  EXPECT_EQ(parse_identity("troupe://run-1/actor+evaluator/node-3").value(), kIdentifiedNode);
   const Identity longest{std::string(64, 'r'), {}, std::string(64, 'n')};
   Identity many = longest;
   for (std::size_t i = 0; i < kRolesMax; ++i) many.roles.push_back(std::string(63, 'x') + static_cast<char>('a' + i));
@@ -20,11 +20,11 @@ TEST(Identity, HasOneSpellingAsAUri) {
 }
 
 TEST(Identity, KnowsItsRoles) {
-  EXPECT_TRUE(kNode.has_role("actor"));
-  EXPECT_TRUE(kNode.has_role("evaluator"));
-  EXPECT_FALSE(kNode.has_role("act"));
-  EXPECT_FALSE(kNode.has_role("actor+evaluator"));
-  EXPECT_FALSE(kNode.has_role(""));
+  EXPECT_TRUE(kIdentifiedNode.has_role("actor"));
+  EXPECT_TRUE(kIdentifiedNode.has_role("evaluator"));
+  EXPECT_FALSE(kIdentifiedNode.has_role("act"));
+  EXPECT_FALSE(kIdentifiedNode.has_role("actor+evaluator"));
+  EXPECT_FALSE(kIdentifiedNode.has_role(""));
 }
 
 TEST(Identity, AnythingElseIsRefused) {

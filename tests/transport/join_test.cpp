@@ -18,7 +18,7 @@ using ::testing::HasSubstr;
 using namespace std::chrono_literals;
 
 const Identity kChief{"run-1", {"chief", "learner"}, "node-0"};
-const Identity kNode{"run-1", {"actor"}, "actor-3"};
+const Identity kJoiningNode{"run-1", {"actor"}, "actor-3"};
 
 /// A chief that answers every joining peer at once, on the listener's own thread, which only a test may do.
 class JoinTest : public apps::TestDirectory {
@@ -34,7 +34,9 @@ class JoinTest : public apps::TestDirectory {
     const Credentials credentials = authority_.issue(identity, now_).value();
     return Listener::start({"127.0.0.1", 0}, credentials, {.admit = admit}, answer).value();
   }
-  JoinToken token(const Listener& chief) { return tokens_.issue(authority_, kNode, chief.address(), now_).value(); }
+  JoinToken token(const Listener& chief) {
+    return tokens_.issue(authority_, kJoiningNode, chief.address(), now_).value();
+  }
 
   const SteadyClock clock_{};
   const WallTime now_ = std::chrono::system_clock::now();
@@ -48,7 +50,7 @@ TEST_F(JoinTest, ATokenBecomesACertificateOfTheNodesOwn) {
   const JoinToken ticket = token(*listener);
   const auto credentials = join(ticket, 5s);
   ASSERT_TRUE(credentials.ok()) << credentials.error().message;
-  EXPECT_EQ(check(*credentials).value().identity, kNode);
+  EXPECT_EQ(check(*credentials).value().identity, kJoiningNode);
   EXPECT_NE(credentials->key, ticket.join.key);
   EXPECT_THAT(join(ticket, 5s).error().message, HasSubstr("says: TRP-S712 join token was used already"));
   listener->stop();

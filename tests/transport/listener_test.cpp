@@ -32,7 +32,7 @@ using ::testing::StartsWith;
 using troupe::testing::eventually;
 using namespace std::chrono_literals;
 
-const Identity kChief{"run-1", {"chief"}, "node-0"};
+const Identity kListeningChief{"run-1", {"chief"}, "node-0"};
 const Identity kActor{"run-1", {"actor"}, "node-1"};
 
 /// What the listener hands out, for a test to wait for.
@@ -84,7 +84,7 @@ class ListenerTest : public ::testing::Test {
   Duration let_in(const Listener& listener) {
     const SteadyClock clock;
     const Duration start = clock.now();
-    auto link = Link::open(knock(listener).release(), actor_, {.admit = only(kChief)});
+    auto link = Link::open(knock(listener).release(), actor_, {.admit = only(kListeningChief)});
     EXPECT_TRUE(link.ok()) << link.error().message;
     EXPECT_NE(inbox_.take(), nullptr);
     return clock.now() - start;
@@ -122,7 +122,7 @@ class ListenerTest : public ::testing::Test {
 
   const WallTime now_ = std::chrono::system_clock::now();
   const Authority authority_ = Authority::create("run-1", now_).value();
-  const Credentials chief_ = authority_.issue(kChief, now_).value();
+  const Credentials chief_ = authority_.issue(kListeningChief, now_).value();
   const Credentials actor_ = authority_.issue(kActor, now_).value();
   Inbox inbox_;
 };
@@ -133,12 +133,12 @@ TEST_F(ListenerTest, HandsOutLinksThatCarryFrames) {
         Listener::start({host, 0}, chief_, {.admit = only(kActor)}, [&](auto link) { inbox_.put(std::move(link)); });
     if (!started.ok() && std::string_view(host) == "::1") continue;  // a machine without IPv6
     ASSERT_TRUE(started.ok()) << started.error().message;
-    const auto dialled = Link::open(dial((*started)->address(), 5s).value(), actor_, {.admit = only(kChief)});
+    const auto dialled = Link::open(dial((*started)->address(), 5s).value(), actor_, {.admit = only(kListeningChief)});
     ASSERT_TRUE(dialled.ok()) << dialled.error().message;
     const auto accepted = inbox_.take();
     ASSERT_NE(accepted, nullptr);
     EXPECT_EQ(accepted->peer(), kActor);
-    EXPECT_EQ((*dialled)->peer(), kChief);
+    EXPECT_EQ((*dialled)->peer(), kListeningChief);
     const auto text = std::as_bytes(std::span("hello"));
     ASSERT_TRUE((*dialled)->send(FrameKind::kData, text, 5s).ok());
     EXPECT_TRUE(std::ranges::equal(accepted->receive(5s).value().payload, text));
@@ -204,7 +204,7 @@ TEST_F(ListenerTest, ClosesOnStrangersAtOnceAndCountsWhy) {
 TEST_F(ListenerTest, LetsInOnlyCertificatesOfTheRunThatAreValidNow) {
   const auto listener = listen();
   const auto refusal = [&](const Credentials& credentials) {
-    return Link::open(knock(*listener).release(), credentials, {.admit = only(kChief)}).error().message;
+    return Link::open(knock(*listener).release(), credentials, {.admit = only(kListeningChief)}).error().message;
   };
   Credentials other = Authority::create("run-1", now_).value().issue(kActor, now_).value();
   other.authority = authority_.certificate();
@@ -274,8 +274,8 @@ TEST_F(ListenerTest, ACrowdThatKeepsComingPushesOutNobodyWhoSpeaks) {
     // Hundreds of strangers come during each of them. Who was not scheduled for a moment dials again, as nodes do.
     int failed = 0;
     for (int i = 0; i < 20; ++i) {
-      auto link = dial_link(listener->address(), actor_, {.admit = only(kChief)}, 5s);
-      for (; !link.ok(); link = dial_link(listener->address(), actor_, {.admit = only(kChief)}, 5s)) {
+      auto link = dial_link(listener->address(), actor_, {.admit = only(kListeningChief)}, 5s);
+      for (; !link.ok(); link = dial_link(listener->address(), actor_, {.admit = only(kListeningChief)}, 5s)) {
         ASSERT_LT(++failed, 10) << "words of " << words.size() << " bytes: " << link.error().message;
       }
       ASSERT_NE(inbox_.take(), nullptr);
@@ -353,7 +353,7 @@ TEST_F(ListenerTest, OutOfDescriptorsItWaitsWithoutSpinning) {
 
   all.clear();
   ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &old), 0);
-  EXPECT_TRUE(Link::open(client.release(), actor_, {.admit = only(kChief)}).ok());
+  EXPECT_TRUE(Link::open(client.release(), actor_, {.admit = only(kListeningChief)}).ok());
 }
 
 TEST_F(ListenerTest, StopsAtOnceWithHandshakesInTheAir) {

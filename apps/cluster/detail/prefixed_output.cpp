@@ -10,6 +10,7 @@
 
 #include <fmt/core.h>
 
+#include <troupe/apps/run/say.hpp>
 #include <troupe/core/text.hpp>
 
 namespace troupe::apps::detail {
@@ -66,7 +67,8 @@ void PrefixedOutput::write(Duration patience) {
       }
     } else if (errno != EINTR && errno != EAGAIN) {
       closed_ = true;
-      if (errno != EPIPE) failed_ = errno;
+      const int why = errno;
+      if (why != EPIPE && !is_closed_terminal(fd_)) failed_ = why;
       waiting_.clear();
     }
   }

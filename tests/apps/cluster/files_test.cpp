@@ -16,12 +16,12 @@
 namespace troupe::apps {
 namespace {
 
-struct Case {
+struct FileCase {
   std::string text;
   std::string message;
 };
 
-actors::TrainOptions options(std::int64_t actors, std::int64_t actor_nodes = 1) {
+actors::TrainOptions file_options(std::int64_t actors, std::int64_t actor_nodes = 1) {
   actors::TrainOptions o;
   o.actors.count = actors;
   o.placement.actors = actor_nodes;
@@ -29,7 +29,7 @@ actors::TrainOptions options(std::int64_t actors, std::int64_t actor_nodes = 1) 
 }
 
 std::string cluster_message(const std::string& text) {
-  const Result<ClusterSpec> cluster = parse_cluster(text, "f", options(2));
+  const Result<ClusterSpec> cluster = parse_cluster(text, "f", file_options(2));
   return cluster.ok() ? "good" : cluster.error().message;
 }
 
@@ -45,7 +45,7 @@ roles = { actor = [1, 0] }
 )";
 
 TEST(ClusterFile, IsReadInItsOrder) {
-  const Result<ClusterSpec> cluster = parse_cluster(kCluster, "f", options(2));
+  const Result<ClusterSpec> cluster = parse_cluster(kCluster, "f", file_options(2));
   ASSERT_TRUE(cluster.ok()) << cluster.error().message;
   EXPECT_EQ(cluster->run, "r");
   ASSERT_EQ(cluster->nodes.size(), 2u);
@@ -60,7 +60,7 @@ TEST(ClusterFile, IsReadInItsOrder) {
 
 TEST(ClusterFile, WhatIsWrittenReadsBackAsTheSameCluster) {
   for (const std::int64_t nodes : {0, 1, 3}) {
-    const actors::TrainOptions o = options(5, nodes);
+    const actors::TrainOptions o = file_options(5, nodes);
     Result<ClusterSpec> cluster = place(o, "cartpole-1");
     ASSERT_TRUE(cluster.ok()) << cluster.error().message;
     cluster->nodes.back().address = {"fe80::1", 7601};
@@ -113,7 +113,7 @@ roles = []
 }
 
 TEST(ClusterFile, BadFilesAreRefused) {
-  const std::vector<Case> cases = {
+  const std::vector<FileCase> cases = {
       {"", "f: missing key run: the name of the run\nf: no nodes: expected at least one [[nodes]]"},
       {"run = 'r'\nnodes = []", "f:2: got 0 nodes, expected 1 .. 4096"},
       {std::string(kCluster).replace(std::string(kCluster).find("chief"), 5, "head"),
@@ -125,8 +125,8 @@ TEST(ClusterFile, BadFilesAreRefused) {
        "explicitly "
        "prohibited"},
   };
-  for (const Case& c : cases) EXPECT_EQ(cluster_message(c.text), c.message) << c.text;
-  EXPECT_EQ(load_cluster("/nonexistent/c.toml", options(1)).error().message, "/nonexistent/c.toml: no such file");
+  for (const FileCase& c : cases) EXPECT_EQ(cluster_message(c.text), c.message) << c.text;
+  EXPECT_EQ(load_cluster("/nonexistent/c.toml", file_options(1)).error().message, "/nonexistent/c.toml: no such file");
 }
 
 /// "chief@gpu-1:7600", one a node.
@@ -142,7 +142,7 @@ TEST(HostsFile, APlainListPutsEnvActorsOnAllHostsButTheFirst) {
   const Result<HostsFile> file = parse_hosts("hosts = ['gpu-1', 'cpu-1', 'alice@cpu-2']", "f");
   ASSERT_TRUE(file.ok()) << file.error().message;
   EXPECT_EQ(file->hosts[2].ssh, "alice@cpu-2");
-  const Result<HostedCluster> hosted = place_on_hosts(options(4), "r", *file);
+  const Result<HostedCluster> hosted = place_on_hosts(file_options(4), "r", *file);
   ASSERT_TRUE(hosted.ok()) << hosted.error().message;
   EXPECT_EQ(in_words(*hosted),
             (Words{"chief@gpu-1:7600", "replay@gpu-1:7601", "learner@gpu-1:7602", "parameters@gpu-1:7603",
@@ -158,10 +158,10 @@ TEST(HostsFile, TheSpreadFitsWhatTheRunHas) {
   const auto last = [](const Result<HostedCluster>& hosted) {
     return hosted.ok() ? in_words(*hosted).back() : hosted.error().message;
   };
-  EXPECT_EQ(last(place_on_hosts(options(1), "r", *three)), "actors@b:7600");
-  EXPECT_EQ(last(place_on_hosts(options(6, 5), "r", *three)), "actors-4@b:7602");
-  EXPECT_EQ(last(place_on_hosts(options(6, 2), "r", *one)), "actors-1@a:7606");
-  EXPECT_EQ(place_on_hosts(options(6, 0), "r", *three)->cluster.nodes.size(), 5u);
+  EXPECT_EQ(last(place_on_hosts(file_options(1), "r", *three)), "actors@b:7600");
+  EXPECT_EQ(last(place_on_hosts(file_options(6, 5), "r", *three)), "actors-4@b:7602");
+  EXPECT_EQ(last(place_on_hosts(file_options(6, 2), "r", *one)), "actors-1@a:7606");
+  EXPECT_EQ(place_on_hosts(file_options(6, 0), "r", *three)->cluster.nodes.size(), 5u);
 }
 
 TEST(HostsFile, RolesGoWhereTheirHostsSay) {
@@ -181,7 +181,7 @@ nodes = { actors = 2 }
   ASSERT_TRUE(file.ok()) << file.error().message;
   EXPECT_EQ(file->hosts[0].ssh, "");
   EXPECT_EQ(file->hosts[1].troupe, "/opt/troupe");
-  const Result<HostedCluster> hosted = place_on_hosts(options(4), "r", *file);
+  const Result<HostedCluster> hosted = place_on_hosts(file_options(4), "r", *file);
   ASSERT_TRUE(hosted.ok()) << hosted.error().message;
   EXPECT_EQ(in_words(*hosted), (Words{"chief@10.0.0.1:9000", "replay@10.0.0.1:9001", "learner@10.0.0.2:9000",
                                       "actors-0@cpu-1:9000", "actors-1@cpu-1:9001"}));
@@ -225,7 +225,7 @@ nodes = { mlp = 2 }
 }
 
 TEST(HostsFile, BadFilesAreRefused) {
-  const std::vector<Case> cases = {
+  const std::vector<FileCase> cases = {
       {"", "f: missing key hosts: a list of hosts, or tables [[hosts]]"},
       {"hosts = []", "f:1: got 0 hosts, expected 1 .. 4096"},
       {"hosts = ['-oProxyCommand=x', 'a b', 'u@h@i']",
@@ -243,13 +243,13 @@ TEST(HostsFile, BadFilesAreRefused) {
       {"[[hosts]]\n[[hosts]]\nssh = 'a'",
        "f: the other hosts cannot reach 127.0.0.1: give every host an address of its own"},
   };
-  for (const Case& c : cases) {
+  for (const FileCase& c : cases) {
     const Result<HostsFile> file = parse_hosts(c.text, "f");
     EXPECT_EQ(file.ok() ? "good" : file.error().message, c.message) << c.text;
   }
   const Result<HostsFile> file = parse_hosts("port = 65535\nhosts = ['a']", "f");
   ASSERT_TRUE(file.ok());
-  EXPECT_EQ(place_on_hosts(options(1), "r", *file).error().message,
+  EXPECT_EQ(place_on_hosts(file_options(1), "r", *file).error().message,
             "host a has more nodes than ports above 65535: use a lower port");
 }
 

@@ -12,7 +12,7 @@
 namespace troupe::apps {
 namespace {
 
-actors::TrainOptions options(std::int64_t actors, std::int64_t actor_nodes = 1) {
+actors::TrainOptions placed_options(std::int64_t actors, std::int64_t actor_nodes = 1) {
   actors::TrainOptions o;
   o.actors.count = actors;
   o.placement.actors = actor_nodes;
@@ -41,7 +41,7 @@ std::vector<std::string> in_words(const ClusterSpec& cluster) {
 using Words = std::vector<std::string>;
 
 TEST(Place, GivesEveryRoleANodeOfItsOwnAndDealsOutTheEnvActors) {
-  const Result<ClusterSpec> cluster = place(options(5, 2), "r");
+  const Result<ClusterSpec> cluster = place(placed_options(5, 2), "r");
   ASSERT_TRUE(cluster.ok()) << cluster.error().message;
   EXPECT_EQ(cluster->run, "r");
   EXPECT_EQ(in_words(*cluster),
@@ -51,7 +51,7 @@ TEST(Place, GivesEveryRoleANodeOfItsOwnAndDealsOutTheEnvActors) {
 }
 
 TEST(Place, PutsWithTheChiefWhatGetsNoNode) {
-  actors::TrainOptions o = options(2, 0);
+  actors::TrainOptions o = placed_options(2, 0);
   o.placement.parameters = 0;
   o.placement.evaluator = 0;
   const Result<ClusterSpec> cluster = place(o, "r");
@@ -61,7 +61,7 @@ TEST(Place, PutsWithTheChiefWhatGetsNoNode) {
 }
 
 TEST(Place, InferenceServersHaveNodesWhenEnvActorsUseThem) {
-  actors::TrainOptions o = options(2, 1);
+  actors::TrainOptions o = placed_options(2, 1);
   o.actors.inference = "server";
   o.inference.count = 3;
   o.placement.inference = 2;
@@ -73,14 +73,14 @@ TEST(Place, InferenceServersHaveNodesWhenEnvActorsUseThem) {
 }
 
 TEST(Place, RefusesMoreNodesThanInstances) {
-  const Result<ClusterSpec> cluster = place(options(2, 3), "r");
+  const Result<ClusterSpec> cluster = place(placed_options(2, 3), "r");
   ASSERT_FALSE(cluster.ok());
   EXPECT_EQ(cluster.error().message,
             "placement.actors.nodes is 3, expected at most 2, the number of instances of role actor");
 }
 
 TEST(Place, RefusesADeterministicRun) {
-  actors::TrainOptions o = options(1);
+  actors::TrainOptions o = placed_options(1);
   o.deterministic = true;
   const Result<ClusterSpec> cluster = place(o, "r");
   ASSERT_FALSE(cluster.ok());
@@ -90,7 +90,7 @@ TEST(Place, RefusesADeterministicRun) {
 TEST(Place, EveryInstanceIsOnExactlyOneNodeWhateverTheNumbers) {
   for (std::int64_t count = 1; count <= 9; ++count) {
     for (std::int64_t nodes = 0; nodes <= count; ++nodes) {
-      const Result<ClusterSpec> cluster = place(options(count, nodes), "r");
+      const Result<ClusterSpec> cluster = place(placed_options(count, nodes), "r");
       ASSERT_TRUE(cluster.ok()) << cluster.error().message;
       std::map<std::pair<std::string, std::int64_t>, int> times;
       for (const NodeSpec& node : cluster->nodes) {
@@ -106,7 +106,7 @@ TEST(Place, EveryInstanceIsOnExactlyOneNodeWhateverTheNumbers) {
 }
 
 TEST(PlaceOn, EnvActorsTakeThePlacesThatAreLeft) {
-  const Result<ClusterSpec> cluster = place_on(options(4), "r", places(8), "tasks");
+  const Result<ClusterSpec> cluster = place_on(placed_options(4), "r", places(8), "tasks");
   ASSERT_TRUE(cluster.ok()) << cluster.error().message;
   EXPECT_EQ(in_words(*cluster),
             (Words{"chief: metrics 0", "replay: replay 0", "learner: learner 0", "parameters: parameters 0",
@@ -116,14 +116,14 @@ TEST(PlaceOn, EnvActorsTakeThePlacesThatAreLeft) {
 
 TEST(PlaceOn, SaysHowManyPlacesAreNeededForWhat) {
   for (const std::size_t count : {std::size_t{3}, std::size_t{5}, std::size_t{10}}) {
-    const Result<ClusterSpec> cluster = place_on(options(4), "r", places(count), "Slurm tasks");
+    const Result<ClusterSpec> cluster = place_on(placed_options(4), "r", places(count), "Slurm tasks");
     ASSERT_FALSE(cluster.ok()) << count;
     EXPECT_EQ(cluster.error().message,
               fmt::format("got {} Slurm tasks, but the run needs 6 .. 9: chief 1, replay 1, learner 1, parameters 1, "
                           "evaluator 1, actors 1 .. 4. Change their number, actors.count = 4 or [placement]",
                           count));
   }
-  const Result<ClusterSpec> without = place_on(options(4, 0), "r", places(6), "pods");
+  const Result<ClusterSpec> without = place_on(placed_options(4, 0), "r", places(6), "pods");
   ASSERT_FALSE(without.ok());
   EXPECT_EQ(
       without.error().message,

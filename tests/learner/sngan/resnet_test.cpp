@@ -21,7 +21,7 @@ Options small(std::int64_t classes) {
           .optimizer = {.learning_rate = 0.01, .beta1 = 0, .beta2 = 0.9, .epsilon = 1e-2}};
 }
 
-MakeReplica maker(const Options& options) {
+MakeReplica resnet_maker(const Options& options) {
   return [options](InputFn input_fn) { return std::make_unique<SnganReplica>(options, std::move(input_fn)); };
 }
 
@@ -36,7 +36,7 @@ TEST_P(SnganResnet, TakesPyTorchsSteps) {
   for (const TensorSpec& column : signature) batch.columns.push_back(golden.find(prefix + column.name).bytes);
   for (const int shards : {1, 3}) {
     const State state = train(
-        maker(small(classes)), {batch, batch}, {3}, shards,
+        resnet_maker(small(classes)), {batch, batch}, {3}, shards,
         [&](Program& program) { load_initial(program, golden, prefix + "initial"); },
         [&](std::size_t step, Program& program) {
           const auto expected = [&](const std::string& name) {
@@ -80,8 +80,8 @@ TEST_P(SnganResnet, SeveralReplicasTrainAsOne) {
     }
     batches.push_back(buffers.back()->view());
   }
-  const State one = train(maker(options), batches, {12}, 1);
-  EXPECT_LT(largest_difference(train(maker(options), batches, {5, 7}, 2), one), 1e-4);
+  const State one = train(resnet_maker(options), batches, {12}, 1);
+  EXPECT_LT(largest_difference(train(resnet_maker(options), batches, {5, 7}, 2), one), 1e-4);
 }
 
 INSTANTIATE_TEST_SUITE_P(Classes, SnganResnet, testing::Values(0, 2));
@@ -134,7 +134,7 @@ TEST(SnganResnetPlan, BuildsLargeNetworksToo) {
     options.generator_width = options.discriminator_width = 1;
     const Signature signature = batch_signature(options);
     BatchBuffer batch(signature, 2);
-    const State state = train(maker(options), {batch.view()}, {2}, 1);
+    const State state = train(resnet_maker(options), {batch.view()}, {2}, 1);
     EXPECT_TRUE(state.contains("generator/block3/conv0/weight"));
     EXPECT_TRUE(state.contains("discriminator/block4/conv1/weight"));
   }
