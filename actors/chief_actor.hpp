@@ -100,7 +100,7 @@ class ChiefActor final : public caf::event_based_actor {
   };
   /// Which cut the run goes on from, while nodes have still to say whether they have their parts of it.
   struct Choice {
-    std::set<std::string> due;            ///< nodes
+    std::set<std::string> due;                     ///< nodes
     std::map<std::uint64_t, std::string> damaged;  ///< why, by number
     Duration give_up{};
   };
@@ -200,13 +200,13 @@ class ChiefActor final : public caf::event_based_actor {
   std::vector<std::string> live_;             ///< as last told
   std::map<std::string, Group> groups_;       ///< by role
   std::map<std::string, std::string> hosts_;  ///< by node: as in its kJoin's text
-  CommittedCut resume_cut_;  ///< that all instances start from; number 0: none
-  CommittedCut last_;        ///< the newest that is committed
+  CommittedCut resume_cut_;                   ///< that all instances start from; number 0: none
+  CommittedCut last_;                         ///< the newest that is committed
   std::vector<std::uint64_t> kept_;
   std::optional<Choice> choice_;
   std::map<std::string, std::vector<std::string>> troubles_;  ///< by node or group: for the status
   std::optional<PendingCut> cut_;
-  std::string without_;  ///< instances that the newest cut was taken without
+  std::string without_;                          ///< instances that the newest cut was taken without
   std::vector<caf::response_promise> next_cut_;  ///< asked for during one; at most as many as there are callers
   std::vector<caf::response_promise> status_promises_;
   bool operator_waits_ = false;

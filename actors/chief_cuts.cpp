@@ -58,7 +58,8 @@ const ChiefActor::Instance* ChiefActor::missing_in_cut() const {
   const Duration now = options_.clock->now();
   for (const Instance& instance : instances_) {
     const bool node_up = membership_.up(instance.node);
-    if ((instance.state == State::kUp && node_up) || instance.state == State::kQuarantined || instance.elastic) continue;
+    if ((instance.state == State::kUp && node_up) || instance.state == State::kQuarantined || instance.elastic)
+      continue;
     const Duration until = node_up ? cut_->give_up : std::min(cut_->give_up, cut_->begun + kAwayPatience);
     if (now >= until && dispensable(instance)) continue;
     return &instance;
@@ -188,7 +189,8 @@ void ChiefActor::begin_choice() {
   Choice choice{{}, {}, options_.clock->now() + kChoicePatience};
   for (const CommittedCut& cut : options_.resume_from) {
     for (const CutPart& part : cut.parts) {
-      const bool placed = std::ranges::find(options_.placement, part.node, &PlacedNode::name) != options_.placement.end();
+      const bool placed =
+          std::ranges::find(options_.placement, part.node, &PlacedNode::name) != options_.placement.end();
       if (!part.here && placed && remote(part.node)) choice.due.insert(part.node);
     }
   }
@@ -214,8 +216,8 @@ void ChiefActor::parts_checked(const Control& message, const std::string& node) 
       return counter.value == static_cast<std::int64_t>(cut.number);
     });
     if (!has_part || whole) continue;
-    choice_->damaged.emplace(cut.number, fmt::format("part of node {}: {}", node,
-                                                     message.text.empty() ? "is not there" : message.text));
+    choice_->damaged.emplace(
+        cut.number, fmt::format("part of node {}: {}", node, message.text.empty() ? "is not there" : message.text));
   }
   if (choice_->due.empty()) choose();
 }

@@ -40,7 +40,7 @@ struct NodeActorOptions {
   std::filesystem::path run_directory;
   CutWriterFunction write_cut;  ///< empty: cuts are taken but not written
   CutParts parts;
-  StateLoader load;             ///< empty: there is nothing to restore from
+  StateLoader load;  ///< empty: there is nothing to restore from
   /// How long the instances here may take to pause and save; then the cut fails naming who did not answer.
   Duration cut_deadline = std::chrono::seconds(30);
   Network* network = nullptr;  ///< null: there are no other nodes

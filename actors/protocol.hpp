@@ -80,10 +80,10 @@ using found_atom = caf::atom_constant<caf::atom("found")>;            // string,
 using checkpoint_atom = caf::atom_constant<caf::atom("checkpoint")>;  // runtime to chief: timespan, its patience
 using write_atom = caf::atom_constant<caf::atom("write")>;            // node to its writer: Cut
 using written_atom = caf::atom_constant<caf::atom("written")>;        // writer to its node: WrittenMessage
-using keep_atom = caf::atom_constant<caf::atom("keep")>;    // node to its writer: vector<uint64_t>, cuts that are to stay
-using check_atom = caf::atom_constant<caf::atom("check")>;  // node to its writer: PartNames; back: PartsChecked
-using committed_atom = caf::atom_constant<caf::atom("committed")>;    // node to an instance: its last save counts
-using ended_atom = caf::atom_constant<caf::atom("ended")>;            // chief or node to runtime: the run is over
+using keep_atom = caf::atom_constant<caf::atom("keep")>;  // node to its writer: vector<uint64_t>, cuts that are to stay
+using check_atom = caf::atom_constant<caf::atom("check")>;          // node to its writer: PartNames; back: PartsChecked
+using committed_atom = caf::atom_constant<caf::atom("committed")>;  // node to an instance: its last save counts
+using ended_atom = caf::atom_constant<caf::atom("ended")>;          // chief or node to runtime: the run is over
 
 /// Where an instance is: an actor of this node, or the name of another node.
 struct Address {

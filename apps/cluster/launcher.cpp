@@ -30,8 +30,9 @@ constexpr const char* kSelf = "launcher";
 
 /// The exit codes after which another start would end in the same way.
 bool is_pointless(const Ending& ending) {
-  return !ending.signalled && (ending.number == kNodeOver || ending.number == kExitUsage || ending.number == kNodeData ||
-                               ending.number == kExitConfig || ending.number == 126 || ending.number == 127);
+  return !ending.signalled &&
+         (ending.number == kNodeOver || ending.number == kExitUsage || ending.number == kNodeData ||
+          ending.number == kExitConfig || ending.number == 126 || ending.number == 127);
 }
 
 /// Longer than ssh tries to connect, or takes to notice that a connection is dead.

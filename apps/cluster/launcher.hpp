@@ -61,8 +61,8 @@ enum NodeExit {
 /// program). The chief's staying down ends the run. The first SIGINT, SIGTERM or SIGHUP asks the chief to stop
 /// (SIGTERM): it makes its checkpoint and ends; then the others are ended. Blocks the calling thread; takes these
 /// signals and SIGCHLD for itself meanwhile, so it is to be called before other threads are started. Errors:
-/// kInvalidArgument (no commands), kIo: no pipes or processes to be had, and nothing runs; or everything went well but the
-/// lines could not be written, as the disk is full.
+/// kInvalidArgument (no commands), kIo: no pipes or processes to be had, and nothing runs; or everything went well but
+/// the lines could not be written, as the disk is full.
 Result<int> launch(std::vector<NodeCommand> commands, LaunchOptions options);
 
 }  // namespace troupe::apps

@@ -85,14 +85,14 @@ Status record_run(const RunDirectory& run, const Config& config, const actors::T
   std::fflush(stdout);  // a pipe shows it now, and not with the first row
   const StopRequest stop;
   Result<actors::TrainSummary> trained = actors::train(options, {.stop = &stop.flag(),
-                                                                       .metrics = &metrics,
-                                                                       .recorded_wall_s = recorded_wall_s,
-                                                                       .pictures = &samples,
-                                                                       .checkpoint_dir = run.checkpoints(),
-                                                                       .run_id = run.id(),
-                                                                       .resume = how.resume,
-                                                                       .place = how.place,
-                                                                       .over = how.over});
+                                                                 .metrics = &metrics,
+                                                                 .recorded_wall_s = recorded_wall_s,
+                                                                 .pictures = &samples,
+                                                                 .checkpoint_dir = run.checkpoints(),
+                                                                 .run_id = run.id(),
+                                                                 .resume = how.resume,
+                                                                 .place = how.place,
+                                                                 .over = how.over});
   progress.finish();
   const Status flushed = metrics.flush();
   if (!trained.ok()) return trained.error();

@@ -17,8 +17,9 @@ enum class RunKind {
   kHosts,      ///< several nodes; this host may have none of them, nor their data
 };
 
-/// That such a run can begin (actors/check_run.hpp), and that no key of it is idle (idle_keys.hpp). Looks for data and builds graphs, so it may take a second.
-/// Errors: kInvalidArgument, one line a mistake, each beginning with its place, as of to_train_options().
+/// That such a run can begin (actors/check_run.hpp), and that no key of it is idle (idle_keys.hpp). Looks for data and
+/// builds graphs, so it may take a second. Errors: kInvalidArgument, one line a mistake, each beginning with its place,
+/// as of to_train_options().
 Status check_begin(const Config& config, const actors::TrainOptions& options, RunKind kind);
 
 /// That a run which was recorded with one configuration can go on with another: the keys that its checkpoints depend on

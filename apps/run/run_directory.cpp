@@ -214,8 +214,8 @@ Result<RunLock> RunLock::take(const RunDirectory& run) {
       return Error{Code::kUnavailable, fmt::format("{}: another process trains in this directory", run.shown())};
     }
     // Some network file systems know no locks. A second chief is found out by its term.
-    log::warn("{}: this file system has no locks ({}): nothing keeps a second process from training here",
-              run.shown(), std::strerror(errno));
+    log::warn("{}: this file system has no locks ({}): nothing keeps a second process from training here", run.shown(),
+              std::strerror(errno));
   }
   return lock;
 }

@@ -37,9 +37,9 @@ TEST_F(RunDirectoryTest, NamesCarryTheTimeAndDoNotCollide) {
 
 TEST_F(RunDirectoryTest, ANameOfAnyLengthMakesADirectory) {
   for (const std::string& name : std::vector<std::string>{std::string(250, 'x'), std::string(255, 'x'),
-                                  "Gr\xC3\xB6\xC3\x9F"
-                                  "e (1)",
-                                  ".hidden", "-"}) {
+                                                          "Gr\xC3\xB6\xC3\x9F"
+                                                          "e (1)",
+                                                          ".hidden", "-"}) {
     const Result<ClaimedRun> made = make_run_directory({}, name, 1'700'000'000);
     ASSERT_TRUE(made.ok()) << made.error().message;
     EXPECT_TRUE(std::filesystem::is_directory(made->run().path)) << made->run().path;

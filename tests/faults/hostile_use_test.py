@@ -27,7 +27,8 @@ HALF_A_HELLO = bytes.fromhex("16030102000100" "01fc0303")
 
 
 class Crowd:
-    """Strangers who connect and say nothing, or half a word, and come again as soon as they are turned away."""
+    """Strangers who connect and say nothing, or half a word: as fast as they can until CROWDS times `count` have come to
+    each target, then 700 a second in place of the oldest. Faster, they would be a test of who gets the processors."""
 
     def __init__(self, targets, count):
         self.targets, self.count = targets, count
@@ -49,6 +50,8 @@ class Crowd:
                 self.made += 1
             except OSError:
                 time.sleep(0.01)
+            if self.made > CROWDS * self.count * len(self.targets):
+                time.sleep(0.02)
             while len(sockets) > self.count // 2:
                 sockets.pop(0).close()
         for one in sockets:
@@ -126,7 +129,7 @@ class HostileUseTest(SmallRun):
         try:
             files = {name: (self.run_folder / name).read_bytes()
                      for name in ("cluster.toml", "config.toml", "chief.json", "chief.address")}
-            second = subprocess.run([PROGRAM, "train", str(self.run_folder / "config.toml"), "--processes", "--resume",
+            second = subprocess.run([PROGRAM, "train", str(self.folder / "small.toml"), "--processes", "--run-dir",
                                      str(self.run_folder)],
                                     capture_output=True, text=True, timeout=PATIENCE_S, check=False)
             self.assertEqual(second.returncode, 1, second.stdout + second.stderr)
