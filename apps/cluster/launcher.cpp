@@ -199,6 +199,9 @@ class Launcher {
     const ssize_t got = read(node.output.get(), bytes.data(), bytes.size());
     if (got > 0) {
       node.lines.append({bytes.data(), static_cast<std::size_t>(got)}, emit(node));
+      if (&node == chief_ && stopping_ && !result_ && kill_at_) {
+        kill_at_ = std::min(now() + options_.stop_grace, stopped_at_ + options_.stop_most);
+      }
     } else if (got == 0 || (errno != EAGAIN && errno != EINTR)) {
       node.output.reset();  // it has closed its output; whether it has ended is another question
     }
@@ -306,7 +309,8 @@ class Launcher {
     for (const auto& node : nodes_) node->start_at.reset();
     if (chief_->pid < 0) return end_run(128 + signal);
     say("stopping: the chief makes its checkpoint; once more to kill everything at once");
-    kill_at_ = now() + options_.stop_grace;
+    stopped_at_ = now();
+    kill_at_ = stopped_at_ + options_.stop_grace;
     ask_to_end(*chief_);
   }
 
@@ -314,8 +318,8 @@ class Launcher {
     kill_at_.reset();
     for (const auto& node : nodes_) {
       if (node->pid < 0 || (!result_ && node.get() != chief_)) continue;
-      say(fmt::format("node {} (pid {}) did not end in {:g} s: killed", node->spec.name, node->pid,
-                      seconds(result_ ? options_.end_grace : options_.stop_grace)));
+      say(fmt::format("node {} (pid {}) did not end in {:.3g} s: killed", node->spec.name, node->pid,
+                      seconds(result_ ? options_.end_grace : now() - stopped_at_)));
       kill(-node->pid, SIGKILL);
     }
   }
@@ -332,8 +336,9 @@ class Launcher {
   detail::PrefixedOutput output_;
   std::vector<std::unique_ptr<Node>> nodes_;
   Node* chief_ = nullptr;
-  bool stopping_ = false;         ///< somebody asked for it
-  int stopped_by_ = 0;            ///< the signal that asked
+  bool stopping_ = false;  ///< somebody asked for it
+  int stopped_by_ = 0;     ///< the signal that asked
+  Duration stopped_at_{};
   std::optional<int> result_;     ///< the chief's exit code, once it is gone for good
   std::optional<int> killed_by_;  ///< the second signal
   std::optional<Duration> kill_at_;

@@ -41,8 +41,11 @@ struct LaunchOptions {
   /// A host that ssh does not reach (its exit code 255) may be booting: that costs no restart, and after max_backoff it
   /// is tried again, until it has been gone for so long.
   Duration unreachable_max = std::chrono::minutes(10);
-  Duration stop_grace = std::chrono::seconds(60);  ///< the chief's time to end a run that is to stop; then it is killed
-  Duration end_grace = std::chrono::seconds(10);   ///< a node's time to end when the run has ended; then it is killed
+  /// A run that is to stop has ended, or its chief has said something since, within so long; else the chief is killed.
+  /// A checkpoint of many nodes, or on a slow disk, takes what it takes, and the chief says how far it is.
+  Duration stop_grace = std::chrono::seconds(60);
+  Duration stop_most = std::chrono::minutes(15);  ///< and that is all of it
+  Duration end_grace = std::chrono::seconds(10);  ///< a node's time to end when the run has ended; then it is killed
 };
 
 /// Exit codes of a node that the launcher acts on.

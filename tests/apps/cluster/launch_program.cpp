@@ -53,6 +53,7 @@ int place(const char* actors) {
 int launch(int argc, char** argv) {
   apps::LaunchOptions options;
   const std::map<std::string, Duration*> durations = {{"--stop-grace", &options.stop_grace},
+                                                      {"--stop-most", &options.stop_most},
                                                       {"--end-grace", &options.end_grace},
                                                       {"--first-backoff", &options.first_backoff},
                                                       {"--max-backoff", &options.max_backoff},

@@ -250,6 +250,22 @@ TEST_F(Launcher, AChiefThatDoesNotStopIsKilled) {
   EXPECT_TRUE(nothing_left());
 }
 
+TEST_F(Launcher, AChiefThatSaysHowFarItIsHasMoreTimeToStop) {
+  const std::string busy =
+      "chief=trap 'for i in 1 2 3 4 5 6 7 8; do sleep 0.2; echo part $i; done; exit 0' TERM; echo runs; "
+      "while :; do sleep 0.05; done; : @@";
+  start({"--stop-grace", "0.8", busy, runs("actors")});
+  ASSERT_TRUE(says("chief | runs") && says("actors | runs"));
+  kill(pid_, SIGTERM);
+  EXPECT_EQ(wait_for_end(), 0);
+  EXPECT_THAT(out(), HasSubstr("chief | part 8\n"));
+  start({"--stop-grace", "0.8", "--stop-most", "1", busy, runs("actors")});
+  ASSERT_TRUE(says("chief | runs") && says("actors | runs"));
+  kill(pid_, SIGTERM);
+  EXPECT_EQ(wait_for_end(), 137) << "but not for ever";
+  EXPECT_TRUE(nothing_left());
+}
+
 TEST_F(Launcher, TheSecondSignalKillsEverythingAtOnce) {
   for (const int signal : {SIGINT, SIGTERM}) {
     start({"--ssh", "@@/ssh", stubborn("chief"), stubborn("here:actors")});
