@@ -8,6 +8,7 @@
 #include <troupe/actors/last_resort.hpp>
 #include <troupe/core/check.hpp>
 #include <troupe/core/log.hpp>
+#include <troupe/core/thread_priority.hpp>
 
 namespace troupe::actors {
 namespace {
@@ -15,11 +16,13 @@ namespace {
 using messages::Control;
 using messages::ControlKind;
 
+/// Between two rounds of questions for the status: so long for each node, but never less than a second.
 constexpr Duration kStatusPeriod = std::chrono::seconds(1);
 /// After which a journal that cannot be written is tried again.
 constexpr Duration kJournalRetry = std::chrono::milliseconds(200);
 /// Lines of one node about what makes it slower.
 constexpr std::size_t kTroublesMax = 16;
+constexpr Duration kStatusPerNode = std::chrono::milliseconds(8);
 
 /// How long a chief that ends waits for the nodes to have heard of it.
 constexpr Duration kLeaveDeadline = std::chrono::seconds(3);
@@ -27,6 +30,10 @@ constexpr Duration kLeaveDeadline = std::chrono::seconds(3);
 std::string declared_dead(const std::string& node, std::uint32_t incarnation) {
   return fmt::format("TRP-F111 this process was declared dead (incarnation {} of {}); exiting so that it cannot write",
                      incarnation, node);
+}
+
+std::uint64_t in_ms(Duration duration) {
+  return static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::milliseconds>(duration).count());
 }
 
 }  // namespace
@@ -55,6 +62,7 @@ ChiefActor::ChiefActor(caf::actor_config& config, ChiefOptions options, caf::act
   for (const PlacedNode& node : options_.placement) {
     const auto known = journal_.nodes.find(node.name);
     membership_.expect(node.name, known == journal_.nodes.end() ? 0 : known->second);
+    planned_nodes_.insert(node.name);
     for (const auto& share : node.shares) {
       for (const std::uint32_t index : share.indices) add_instance(share.role, index, node.name);
     }
@@ -69,6 +77,7 @@ ChiefActor::ChiefActor(caf::actor_config& config, ChiefOptions options, caf::act
 }
 
 caf::behavior ChiefActor::make_behavior() {
+  if (!options_.single_threaded) take_short_slices();
   keep_journal();
   last_tick_ = options_.clock->now();
   if (!options_.resume_from.empty() && !choice_) choose();
@@ -82,14 +91,17 @@ caf::behavior ChiefActor::make_behavior() {
   return {
       [this](control_atom, const std::string& node, const Control& message) { from_node(node, message); },
       [this](lost_atom, const std::string& node, std::uint64_t birth) {
-        if (membership_.lost(node, birth, options_.clock->now())) has_left(node);
+        if (!membership_.lost(node, birth, options_.clock->now())) return;
+        broken_.insert(node);
+        has_left(node);
       },
       [this](found_atom, const std::string& node, std::uint64_t birth) {
         if (!membership_.found(node, birth)) return;
-        if (!ended_) return bring_up_to_date(node);
+        if (!ended_ && broken_.contains(node)) return bring_up_to_date(node);
         if (stopping_) to_node(node, order(ControlKind::kEnd));
       },
       [this](tick_atom) { tick(); },
+      [this](write_atom) { let_in(); },
       [this](retry_atom, std::uint32_t number) { restart(number); },
       [this](journal_atom) {
         if (!unkept_.empty()) write_journal();
@@ -131,7 +143,8 @@ caf::behavior ChiefActor::make_behavior() {
       [this](status_atom, bool) {
         if (superseded()) return;
         if (status_due_.empty()) ask_status();
-        delayed_send(this, kStatusPeriod, status_atom::value, true);
+        const auto nodes = static_cast<std::int64_t>(membership_.up_count());
+        delayed_send(this, std::max(kStatusPeriod, nodes * kStatusPerNode), status_atom::value, true);
       },
       [this](status_atom, std::uint64_t round) {
         if (round == status_round_) finish_status();
@@ -186,6 +199,7 @@ std::string ChiefActor::journal_trouble() const {
 
 bool ChiefActor::superseded() {
   if (!options_.load_journal) return false;
+  checked_at_ = options_.clock->now();
   const auto kept = options_.load_journal();
   // A term that we could not write yet may be another chief's by now.
   const std::uint64_t ours = journal_.term - (term_kept_ ? 0 : 1);
@@ -235,8 +249,10 @@ void ChiefActor::from_node(const std::string& node, const Control& message) {
     return;
   }
   // This process may have slept, and another chief may have taken over: then not one order more.
-  if (options_.network != nullptr && now - last_tick_ > options_.membership.dead_after && superseded()) return;
+  const Duration awake = std::max(last_tick_, checked_at_);
+  if (options_.network != nullptr && now - awake > options_.membership.dead_after && superseded()) return;
   if (message.kind == ControlKind::kJoin) return join(node, message);
+  if (std::ranges::find(joining_, node, &Joining::node) != joining_.end()) let_in();  // what it says comes after that
   const Membership::Node* const known = membership_.find(node);
   if (known == nullptr || known->state != Membership::State::kUp || known->incarnation != message.incarnation) {
     // It does not know yet that it was declared dead.
@@ -250,11 +266,12 @@ void ChiefActor::from_node(const std::string& node, const Control& message) {
     }
     return;
   }
-  membership_.heard(node, now, message.incarnation);
+  membership_.heard(node, now, message.incarnation, std::chrono::milliseconds(message.late_ms));
   switch (message.kind) {
     case ControlKind::kAlive: {
+      unconfirmed_.erase(node);
       Control heard = order(ControlKind::kHeard);
-      heard.number = message.number;
+      heard.number = in_ms(membership_.heartbeat());
       return to_node(node, std::move(heard));
     }
     case ControlKind::kRegroup: {
@@ -295,8 +312,9 @@ void ChiefActor::from_node(const std::string& node, const Control& message) {
       auto statuses = statuses_from_json(message.text);
       if (!statuses.ok()) return log::warn("status of node {}: {}", node, statuses.error().message);
       for (InstanceStatus& status : *statuses) {
-        for (Instance& instance : instances_) {
-          if (instance.name != status.instance || instance.node != node) continue;
+        for (const std::size_t place : on_node(node)) {
+          Instance& instance = instances_[place];
+          if (instance.name != status.instance) continue;
           if (status_shifts_) instance.before = std::move(instance.own);
           instance.own = std::move(status);
           break;
@@ -319,14 +337,39 @@ void ChiefActor::from_node(const std::string& node, const Control& message) {
 }
 
 void ChiefActor::join(const std::string& node, const Control& message) {
+  if (joining_.empty()) send(this, write_atom::value);  // comes after all that has arrived already
+  std::erase_if(joining_,
+                [&](const Joining& other) { return other.node == node && other.request.birth == message.birth; });
+  joining_.push_back({node, message, remote(node) ? caf::actor() : caf::actor_cast<caf::actor>(current_sender())});
+}
+
+void ChiefActor::let_in() {
+  std::vector<Joining> all = std::exchange(joining_, {});
+  bool news = false;
+  std::erase_if(all, [&](Joining& joining) { return !admit(joining, news); });
+  const bool kept = !news || keep_journal();
+  for (const Joining& joining : all) {
+    if (closing()) return;
+    kept ? welcome(joining) : put_off(joining);
+  }
+}
+
+void ChiefActor::refuse(const Joining& joining, Code code, std::string text, bool fenced) {
+  Control refusal = order(ControlKind::kRefuse);
+  refusal.birth = joining.request.birth;
+  refusal.code = code;
+  refusal.text = std::move(text);
+  refusal.fenced = fenced;
+  to_node(joining.node, std::move(refusal));
+}
+
+bool ChiefActor::admit(Joining& joining, bool& news) {
+  const std::string& node = joining.node;
+  const Control& message = joining.request;
   const Duration now = options_.clock->now();
   const auto refuse = [&](Code code, std::string text, bool fenced = false) {
-    Control refusal = order(ControlKind::kRefuse);
-    refusal.birth = message.birth;
-    refusal.code = code;
-    refusal.text = std::move(text);
-    refusal.fenced = fenced;
-    to_node(node, std::move(refusal));
+    this->refuse(joining, code, std::move(text), fenced);
+    return false;
   };
   if (message.protocol != messages::kControlProtocol) {
     return refuse(Code::kInvalidArgument, fmt::format("TRP-E160 peer speaks protocol {}, this node {}: upgrade one of "
@@ -339,28 +382,28 @@ void ChiefActor::join(const std::string& node, const Control& message) {
                               "expected {:016x}): start it with the run's config.toml",
                               node, message.config_hash, options_.config_hash));
   }
-  const bool placed = std::any_of(options_.placement.begin(), options_.placement.end(),
-                                  [&](const PlacedNode& p) { return p.name == node; });
+  const bool placed = planned_nodes_.contains(node);
   if (!placed && (options_.elastic_role.empty() || std::find(message.texts.begin(), message.texts.end(),
                                                              options_.elastic_role) == message.texts.end())) {
     return refuse(Code::kInvalidArgument, fmt::format("TRP-E163 node {} is not part of this run", node));
   }
-  for (const Instance& instance : instances_) {
-    if (instance.node != node || !remote(node) ||
-        std::ranges::find(message.texts, instance.id.role) != message.texts.end()) {
-      continue;
+  if (remote(node)) {
+    for (const std::size_t place : on_node(node)) {
+      const Instance& instance = instances_[place];
+      if (std::ranges::find(message.texts, instance.id.role) != message.texts.end()) continue;
+      return refuse(Code::kInvalidArgument,
+                    fmt::format("TRP-E164 node {} is to run {}, but its certificate is for the roles {}", node,
+                                instance.name, fmt::join(message.texts, "+")));
     }
-    return refuse(Code::kInvalidArgument,
-                  fmt::format("TRP-E164 node {} is to run {}, but its certificate is for the roles {}", node,
-                              instance.name, fmt::join(message.texts, "+")));
   }
-  const auto wait = [&] {
-    membership_.heard(node, now, message.incarnation);
-    refuse(Code::kUnavailable, journal_trouble());
-  };
-  if (!unkept_.empty()) return wait();
-  const Membership::Verdict verdict = membership_.join(node, message.birth, message.incarnation, now);
-  switch (verdict) {
+  if (!unkept_.empty()) {
+    put_off(joining);
+    return false;
+  }
+  const Membership::Node* const before = membership_.find(node);
+  joining.again = before != nullptr && before->state == Membership::State::kUp && before->birth == message.birth;
+  joining.verdict = membership_.join(node, message.birth, message.incarnation, now);
+  switch (joining.verdict) {
     case Membership::Verdict::kFenced:
       return refuse(Code::kCancelled, declared_dead(node, message.incarnation), true);
     case Membership::Verdict::kTaken: {
@@ -370,56 +413,76 @@ void ChiefActor::join(const std::string& node, const Control& message) {
                                 holder.port, membership_.find(node)->incarnation));
     }
     case Membership::Verdict::kStale:
-      return;  // the join that counts is on its way
+      return false;  // the join that counts is on its way
     case Membership::Verdict::kNew:
     case Membership::Verdict::kAgain:
       break;
   }
+  // It asks again because we are slow, or it is. The answer is on its way; if that breaks, found_atom repeats it.
+  const std::pair request(message.birth, message.number);
+  const auto answered = answered_.find(node);
+  if (joining.again && answered != answered_.end() && answered->second == request && !broken_.contains(node)) {
+    return false;
+  }
+  answered_[node] = request;
+  unconfirmed_.insert(node);
   const std::uint32_t incarnation = membership_.find(node)->incarnation;
   if (!message.nodes.empty()) addresses_[node] = message.nodes.front();
   hosts_[node] = message.text;
   addresses_[node].name = node;
   addresses_[node].incarnation = incarnation;
-  if (!remote(node)) own_node_ = caf::actor_cast<caf::actor>(current_sender());
-  bool news = std::exchange(journal_.nodes[node], incarnation) != incarnation;
-  if (!placed &&
-      std::none_of(instances_.begin(), instances_.end(), [&](const Instance& i) { return i.node == node; })) {
+  if (!remote(node)) own_node_ = joining.hands;
+  news |= std::exchange(journal_.nodes[node], incarnation) != incarnation;
+  if (!placed && on_node(node).empty()) {
     add_elastic(node);
     news = true;
   }
-  const auto running_of = [&](const Instance& instance) {
-    return std::find_if(message.instances.begin(), message.instances.end(), [&](const messages::ControlInstance& id) {
-      return id.role == instance.id.role && id.index == instance.id.index &&
-             (!instance.gone || id.incarnation > *instance.gone) &&
-             // What we have started ourselves is of one incarnation only: others are from before that order.
-             (instance.state == State::kWaitingForNode || id.incarnation == instance.id.incarnation);
-    });
-  };
-  for (Instance& instance : instances_) {
-    const auto running = running_of(instance);
-    if (instance.node != node || running == message.instances.end()) continue;
-    // An earlier chief started it: we know only that incarnations up to this one have been given.
-    instance.id.incarnation = running->incarnation;
-    instance.id.done = running->done;
-    instance.resumed = true;
-    std::uint32_t& kept = journal_.instances[instance.name];
-    news |= std::exchange(kept, instance.id.incarnation) != instance.id.incarnation;
+  for (const std::size_t place : on_node(node)) {
+    Instance& instance = instances_[place];
+    if (const auto* const running = running_in(message, instance)) {
+      // An earlier chief started it: we know only that incarnations up to this one have been given.
+      instance.id.incarnation = running->incarnation;
+      instance.id.done = running->done;
+      instance.resumed = true;
+    }
+    news |= note_incarnation(instance);
   }
-  if (news && !keep_journal()) return closing() ? void() : wait();
-  if (closing()) return;
-  Control welcome = order(ControlKind::kWelcome);
-  welcome.incarnation = incarnation;
-  to_node(node, std::move(welcome));
-  tell_nodes();
+  return true;
+}
+
+void ChiefActor::put_off(const Joining& joining) {
+  membership_.heard(joining.node, options_.clock->now(), joining.request.incarnation);
+  answered_.erase(joining.node);
+  refuse(joining, Code::kUnavailable, journal_trouble());
+}
+
+const messages::ControlInstance* ChiefActor::running_in(const Control& join, const Instance& instance) {
+  const auto found = std::ranges::find_if(join.instances, [&](const messages::ControlInstance& id) {
+    return id.role == instance.id.role && id.index == instance.id.index &&
+           (!instance.gone || id.incarnation > *instance.gone) &&
+           // What we have started ourselves is of one incarnation only: others are from before that order.
+           (instance.state == State::kWaitingForNode || id.incarnation == instance.id.incarnation);
+  });
+  return found == join.instances.end() ? nullptr : &*found;
+}
+
+bool ChiefActor::note_incarnation(const Instance& instance) {
+  const auto [kept, fresh] = journal_.instances.try_emplace(instance.name, instance.id.incarnation);
+  return std::exchange(kept->second, instance.id.incarnation) != instance.id.incarnation || fresh;
+}
+
+void ChiefActor::welcome(const Joining& joining) {
+  const std::string& node = joining.node;
+  tell_neighbours_of(node);
   std::set<const RoleSpec*> adopted;
-  for (Instance& instance : instances_) {
-    if (instance.node != node) continue;
-    const auto running = running_of(instance);
-    if (running != message.instances.end()) {
+  for (const std::size_t place : on_node(node)) {
+    Instance& instance = instances_[place];
+    if (const auto* const running = running_in(joining.request, instance)) {
       instance.state = State::kUp;
       adopted.insert(instance.spec);
       if (running->done) finished(instance);
-    } else if (instance.state == State::kWaitingForNode || (instance.elastic && verdict == Membership::Verdict::kNew)) {
+    } else if (instance.state == State::kWaitingForNode ||
+               (instance.elastic && joining.verdict == Membership::Verdict::kNew)) {
       instance.state = State::kStarting;
     } else if (instance.state == State::kUp) {
       // It died there while we did not hear of it.
@@ -431,13 +494,23 @@ void ChiefActor::join(const std::string& node, const Control& message) {
   for (const RoleSpec* const role : adopted) {
     if (!groups_[role->name].formed) regroup(*role);
   }
-  if (remote(node)) log::info("node {} has joined (incarnation {})", node, incarnation);
+  if (!remote(node)) return;
+  joining.again ? log::debug("node {} is connected again", node)
+                : log::info("node {} has joined (incarnation {})", node, membership_.find(node)->incarnation);
 }
 
 void ChiefActor::bring_up_to_date(const std::string& node) {
   if (cut_ && cut_->ordered && cut_->writing.contains(node)) {
     end_cut(Error{Code::kUnavailable, fmt::format("cut: the connection to node {} broke", node)});
   }
+  broken_.erase(node);
+  if (unconfirmed_.contains(node)) {
+    Control welcome = order(ControlKind::kWelcome);
+    welcome.incarnation = membership_.find(node)->incarnation;
+    welcome.number = in_ms(membership_.heartbeat());
+    to_node(node, std::move(welcome));
+  }
+  tell_of_neighbours(node);
   Control resume = order(ControlKind::kResume);
   resume.number = journal_.cuts_begun;
   if (!cut_ || !cut_->ordered) to_node(node, std::move(resume));
@@ -449,8 +522,8 @@ void ChiefActor::bring_up_to_date(const std::string& node) {
   }
   tell_live();
   to_node(node, live());
-  for (Instance& instance : instances_) {
-    if (instance.node != node) continue;
+  for (const std::size_t place : on_node(node)) {
+    Instance& instance = instances_[place];
     if (instance.state == State::kStarting) spawn(instance);
     if (instance.state == State::kUp) introduce(instance);
   }
@@ -465,19 +538,57 @@ void ChiefActor::has_left(const std::string& node) {
   if (stopping_ && leaving_.empty()) quit();
 }
 
-void ChiefActor::tell_nodes() {
+std::set<std::string> ChiefActor::neighbours(const std::string& node) const {
+  std::set<std::string> names;
+  for (const std::size_t place : on_node(node)) {
+    const Instance& instance = instances_[place];
+    for_each_edge(instance, [&](const Instance& other, const EdgeId&, bool) { names.insert(other.node); });
+    if (!instance.spec->group) continue;
+    for (const auto& [index, member] : by_role_.at(instance.id.role)) names.insert(instances_[member].node);
+  }
+  names.erase(node);
+  return names;
+}
+
+std::optional<messages::ControlNode> ChiefActor::whereabouts(const std::string& name) const {
+  const Membership::Node* const node = membership_.find(name);
+  if (node == nullptr) return std::nullopt;
+  if (node->state == Membership::State::kUp) return addresses_.at(name);
+  // A chief that has just come back has not heard of all nodes yet: what they have among themselves must stay.
+  if (node->state == Membership::State::kExpected && node->incarnation > 0) {
+    return messages::ControlNode{name, node->incarnation, "", 0};
+  }
+  return std::nullopt;
+}
+
+void ChiefActor::tell_neighbours_of(const std::string& name) {
   if (options_.network == nullptr) return;
-  Control nodes = order(ControlKind::kNodes);
-  for (const auto& [name, node] : membership_.nodes()) {
-    if (node.state == Membership::State::kUp) nodes.nodes.push_back(addresses_[name]);
-    // A chief that has just come back has not heard of all nodes yet: what they have among themselves must stay.
-    if (node.state == Membership::State::kExpected && node.incarnation > 0) {
-      nodes.nodes.push_back({name, node.incarnation, "", 0});
-    }
+  Control change = order(ControlKind::kNodes);
+  if (const auto there = whereabouts(name)) {
+    change.nodes = {*there};
+  } else {
+    change.texts = {name};
   }
-  for (const messages::ControlNode& node : nodes.nodes) {
-    if (node.port != 0 || !remote(node.name)) to_node(node.name, nodes);
+  std::set<std::string> whom = neighbours(name);
+  if (remote(name)) whom.insert(options_.node);  // our own network knows all
+  for (const std::string& node : whom) {
+    if (membership_.up(node)) to_node(node, change);
   }
+}
+
+void ChiefActor::tell_of_neighbours(const std::string& node) {
+  if (options_.network == nullptr) return;
+  Control all = order(ControlKind::kNodes);
+  all.resume = true;
+  std::set<std::string> of = neighbours(node);
+  if (!remote(node)) {
+    for (const auto& [name, other] : membership_.nodes()) of.insert(name);
+    of.erase(node);
+  }
+  for (const std::string& name : of) {
+    if (auto there = whereabouts(name)) all.nodes.push_back(*std::move(there));
+  }
+  to_node(node, std::move(all));
 }
 
 void ChiefActor::tick() {
@@ -488,13 +599,14 @@ void ChiefActor::tick() {
   last_tick_ = now;
   membership_.heard(options_.node, now);
   if (choice_ && now >= choice_->give_up) choose();
+  say_how_far();
   for (const Membership::Death& death : membership_.tick(now)) {
-    const std::string why = death.closed ? std::string("its connection closed")
-                                         : fmt::format("silent for {:.2f} s (limit {:.2f} s)", death.silent_s,
-                                                       seconds(options_.membership.dead_after));
+    const std::string why = death.closed
+                                ? std::string("its connection closed")
+                                : fmt::format("silent for {:.2f} s (limit {:.2f} s)", death.silent_s, death.limit_s);
     std::string names;
-    for (const Instance& instance : instances_) {
-      if (instance.node == death.name) names += (names.empty() ? "" : ", ") + instance.name;
+    for (const std::size_t place : on_node(death.name)) {
+      names += (names.empty() ? "" : ", ") + instances_[place].name;
     }
     log::warn("{} node {} is dead: {}; waiting for its next process to run {}", death.closed ? "TRP-E101" : "TRP-E110",
               death.name, why, names);
@@ -507,15 +619,19 @@ void ChiefActor::tick() {
 }
 
 void ChiefActor::node_gone(const std::string& node, const std::string& why) {
-  for (Instance& instance : instances_) {
-    if (instance.node != node || instance.state == State::kWaitingForNode) continue;
+  broken_.erase(node);
+  answered_.erase(node);
+  unconfirmed_.erase(node);
+  for (const std::size_t place : on_node(node)) {
+    Instance& instance = instances_[place];
+    if (instance.state == State::kWaitingForNode) continue;
     went_down(instance, Error{Code::kUnavailable, fmt::format("{}: its node died: {}", instance.name, why)}, true);
   }
   status_due_.erase(node);
   troubles_.erase(node);
   if (cut_ && cut_->nodes.contains(node))
     end_cut(Error{Code::kUnavailable, fmt::format("cut: node {} went down", node)});
-  tell_nodes();
+  tell_neighbours_of(node);
 }
 
 }  // namespace troupe::actors

@@ -36,6 +36,7 @@ struct ChiefOptions {
   /// Nodes that are not in the placement may join and get an instance of this role each. Empty: they are refused.
   std::string elastic_role;
   std::uint64_t config_hash = 0;
+  bool single_threaded = false;  ///< on whatever thread drives the scheduler
   Duration cut_deadline = std::chrono::seconds(30);
   /// A disk that needs longer for one checkpoint has failed for all purposes.
   Duration write_deadline = std::chrono::minutes(10);
@@ -92,6 +93,7 @@ class ChiefActor final : public caf::event_based_actor {
     std::set<std::string> nodes, capturing, writing;
     Duration give_up{};    ///< when instances that are not up are not waited for any longer
     bool ordered = false;  ///< the nodes have been told
+    Duration said_at{};    ///< when somebody was told last how far it is
     bool captured = false;
     std::vector<messages::Counter> counters;
     Duration begun{};
@@ -106,19 +108,45 @@ class ChiefActor final : public caf::event_based_actor {
   };
 
   // Nodes.
-  /// Repeats all that a node may have missed while its connection was broken.
+  /// Says all that a node must know, and repeats what it may have missed while its connection was broken.
   void bring_up_to_date(const std::string& node);
   void from_node(const std::string& node, const messages::Control& message);
+  /// Those who ask to join at the same time are let in together, so that the journal is written once for all of them.
+  struct Joining {
+    std::string node;
+    messages::Control request;
+    caf::actor hands;    ///< the NodeActor when it is of this process
+    bool again = false;  ///< the process was in already
+    Membership::Verdict verdict = {};
+  };
   void join(const std::string& node, const messages::Control& message);
+  void let_in();
+  /// Whether the node is in; else it has been told why not. `news`: the journal has changed.
+  bool admit(Joining& joining, bool& news);
+  void refuse(const Joining& joining, Code code, std::string text, bool fenced = false);
+  /// The journal cannot be written: the node asks again.
+  void put_off(const Joining& joining);
+  void welcome(const Joining& joining);
+  /// The instance as the process that joins has it already; null: it has not.
+  static const messages::ControlInstance* running_in(const messages::Control& join, const Instance& instance);
+  /// Whether the journal has changed.
+  bool note_incarnation(const Instance& instance);
   void to_node(const std::string& node, messages::Control message);
   void node_gone(const std::string& node, const std::string& why);
   void has_left(const std::string& node);
-  void tell_nodes();
+  /// The nodes with instances that those of `node` exchange something with. No other node hears of it, so that what is
+  /// said grows with the edges, not with the square of the nodes.
+  std::set<std::string> neighbours(const std::string& node) const;
+  /// What is to be said of a node to its neighbours; none when it has gone.
+  std::optional<messages::ControlNode> whereabouts(const std::string& node) const;
+  void tell_neighbours_of(const std::string& node);
+  void tell_of_neighbours(const std::string& node);
   void tick();
   bool remote(const std::string& node) const { return node != options_.node; }
 
   // Instances.
   Instance* find(const messages::ControlInstance& id);
+  const std::vector<std::size_t>& on_node(const std::string& node) const;
   Instance& add_instance(const std::string& role, std::uint32_t index, const std::string& node);
   void add_elastic(const std::string& node);
   void spawn(Instance& instance);
@@ -133,6 +161,7 @@ class ChiefActor final : public caf::event_based_actor {
   void finished(const Instance& instance);
   messages::Control live() const;
   void tell_live();
+  /// Calls each(other instance, edge, whether the other one produces) for every edge of an instance.
   template <typename Each>
   void for_each_edge(const Instance& self, Each each) const;
 
@@ -160,6 +189,8 @@ class ChiefActor final : public caf::event_based_actor {
   void order_cut();
   void cut_answer(const messages::Control& message, const std::string& node);
   void resume_nodes();
+  /// A line about a cut that takes long: whoever looks after this process gives it time as long as there are some.
+  void say_how_far();
   void end_cut(std::optional<Error> error);
   Status commit(const PendingCut& cut);
   /// As its parts are called on disk; of a run within one process, whose checkpoints have other names, its number.
@@ -193,9 +224,17 @@ class ChiefActor final : public caf::event_based_actor {
   ChiefJournal journal_;
   std::string unkept_;      ///< why the journal cannot be written; empty: it is
   bool term_kept_ = false;  ///< our term is in the journal on disk
-  caf::actor own_node_;     ///< the NodeActor of this process, once it has joined
+  Duration checked_at_{};   ///< when superseded() looked last
+  std::vector<Joining> joining_;
+  caf::actor own_node_;  ///< the NodeActor of this process, once it has joined
   std::map<std::string, messages::ControlNode> addresses_;
+  std::map<std::string, std::pair<std::uint64_t, std::uint64_t>> answered_;  ///< by node: birth and number of its kJoin
+  std::set<std::string> unconfirmed_;  ///< nodes that may not have got their welcome: they have not been alive since
+  std::set<std::string> broken_;       ///< nodes whose connection was lost: what they were told since may not have come
   std::vector<Instance> instances_;
+  std::map<std::string, std::map<std::uint32_t, std::size_t>> by_role_;  ///< places in instances_, by role and index
+  std::map<std::string, std::vector<std::size_t>> on_node_;              ///< places in instances_
+  std::set<std::string> planned_nodes_;                                  ///< in the placement
   std::uint32_t planned_ = 0;                 ///< how many of them are in the placement; those that joined follow
   std::vector<std::string> live_;             ///< as last told
   std::map<std::string, Group> groups_;       ///< by role
@@ -222,5 +261,35 @@ class ChiefActor final : public caf::event_based_actor {
   std::optional<Error> failed_since_end_;  ///< an instance that the last cut needs: the answer to every cut
   std::set<std::string> leaving_;          ///< nodes that may not have heard of the end yet
 };
+
+template <typename Each>
+void ChiefActor::for_each_edge(const Instance& self, Each each) const {
+  const auto instances_of = [&](const std::string& role, auto call) {
+    const auto found = by_role_.find(role);
+    if (found == by_role_.end()) return;
+    for (const auto& [index, place] : found->second) call(instances_[place]);
+  };
+  for (std::uint32_t c = 0; c < options_.topology->channels.size(); ++c) {
+    const ChannelSpec& channel = options_.topology->channels[c];
+    if (channel.to_role == self.id.role) {
+      instances_of(channel.from_role, [&](const Instance& other) {
+        each(other, EdgeId{c, other.id.index, self.id.index}, true);
+      });
+    }
+    if (channel.from_role == self.id.role) {
+      instances_of(channel.to_role, [&](const Instance& other) {
+        each(other, EdgeId{c, self.id.index, other.id.index}, false);
+      });
+    }
+  }
+  const auto& reports = options_.topology->reports;
+  if (!reports) return;
+  if (self.id.role == reports->role) {
+    for (const Instance& other : instances_) each(other, EdgeId{kReportChannel, other.id.number, 0}, true);
+  }
+  instances_of(reports->role, [&](const Instance& other) {
+    each(other, EdgeId{kReportChannel, self.id.number, 0}, false);
+  });
+}
 
 }  // namespace troupe::actors

@@ -22,6 +22,8 @@ constexpr Duration kCutRetry = std::chrono::milliseconds(10);
 constexpr Duration kAwayPatience = std::chrono::seconds(2);
 /// How long a run that goes on waits for nodes to say which cuts they have whole.
 constexpr Duration kChoicePatience = std::chrono::seconds(30);
+constexpr Duration kSayEvery = std::chrono::seconds(10);
+constexpr std::size_t kNamesMost = 5;
 
 }  // namespace
 
@@ -93,19 +95,23 @@ void ChiefActor::order_cut() {
   }
   without_ = std::move(without);
   cut_->ordered = true;
-  Control cut = order(ControlKind::kCut);
-  cut.number = cut_->number;
+  cut_->said_at = options_.clock->now();
   for (const auto& [name, node] : membership_.nodes()) {
-    if (node.state != Membership::State::kUp) continue;
-    cut_->nodes.insert(name);
-    cut.nodes.push_back(addresses_[name]);
+    if (node.state == Membership::State::kUp) cut_->nodes.insert(name);
   }
-  add_kept(cut);
   cut_->capturing = cut_->nodes;
   cut_->writing = cut_->nodes;
   // The nodes have the shorter deadline and name who held them up; this one is for a node that is silent altogether.
   delayed_send(this, 2 * options_.cut_deadline, expire_atom::value, cut_->number);
-  for (const std::string& node : cut_->nodes) to_node(node, cut);
+  for (const std::string& node : cut_->nodes) {
+    Control cut = order(ControlKind::kCut);
+    cut.number = cut_->number;
+    add_kept(cut);
+    for (const std::string& name : neighbours(node)) {
+      if (cut_->nodes.contains(name)) cut.nodes.push_back({name, 0, "", 0});
+    }
+    to_node(node, std::move(cut));
+  }
 }
 
 void ChiefActor::cut_answer(const Control& message, const std::string& node) {
@@ -123,6 +129,19 @@ void ChiefActor::cut_answer(const Control& message, const std::string& node) {
     cut_->parts.push_back({node, message.text, message.texts});
   }
   if (cut_->captured && cut_->writing.empty()) end_cut(std::nullopt);
+}
+
+void ChiefActor::say_how_far() {
+  const Duration now = options_.clock->now();
+  if (!cut_ || !cut_->ordered || now - cut_->said_at < kSayEvery) return;
+  cut_->said_at = now;
+  const std::set<std::string>& due = cut_->captured ? cut_->writing : cut_->capturing;
+  std::vector<std::string> names(due.begin(), due.end());
+  const std::size_t more = names.size() - std::min(names.size(), kNamesMost);
+  names.resize(names.size() - more);
+  log::info("checkpoint {}: {} of {} nodes have {} their part; to come: {}{}", cut_->number,
+            cut_->nodes.size() - due.size(), cut_->nodes.size(), cut_->captured ? "written" : "captured",
+            fmt::join(names, ", "), more == 0 ? "" : fmt::format(" and {} more", more));
 }
 
 void ChiefActor::resume_nodes() {

@@ -22,6 +22,9 @@ constexpr int kMaxLost = 3;
 /// How long an instance waits that the journal has no room for.
 constexpr Duration kSpawnRetry = std::chrono::milliseconds(100);
 
+/// Far below what fits into a control message.
+constexpr std::size_t kEdgesMost = 1000;
+
 }  // namespace
 
 ChiefActor::Instance& ChiefActor::add_instance(const std::string& role, std::uint32_t index, const std::string& node) {
@@ -38,36 +41,45 @@ ChiefActor::Instance& ChiefActor::add_instance(const std::string& role, std::uin
   instance.spec = spec;
   const auto known = journal_.instances.find(instance.name);
   if (known != journal_.instances.end()) instance.id.incarnation = known->second + 1;
+  by_role_[role][index] = instances_.size();
+  on_node_[node].push_back(instances_.size());
   instances_.push_back(std::move(instance));
   return instances_.back();
 }
 
 void ChiefActor::add_elastic(const std::string& node) {
   // The place of one that has gone, else the next index: those that come and go must not add up.
-  for (Instance& instance : instances_) {
+  auto index = static_cast<std::uint32_t>(options_.topology->find(options_.elastic_role)->count);
+  for (const auto& [taken, place] : by_role_[options_.elastic_role]) {
+    Instance& instance = instances_[place];
+    index = std::max(index, taken + 1);
     const Membership::Node* const before = membership_.find(instance.node);
     if (!instance.elastic || instance.state != State::kWaitingForNode || before == nullptr) continue;
     if (before->state != Membership::State::kLeft && before->state != Membership::State::kDead) continue;
     journal_.joined.erase(instance.node);
     journal_.joined[node] = instance.id.index;
+    std::erase(on_node_[instance.node], place);
+    on_node_[node].push_back(place);
     instance.node = node;
     instance.recent.clear();
     instance.restarts = 0;
     return;
-  }
-  auto index = static_cast<std::uint32_t>(options_.topology->find(options_.elastic_role)->count);
-  for (const Instance& instance : instances_) {
-    if (instance.id.role == options_.elastic_role) index = std::max(index, instance.id.index + 1);
   }
   journal_.joined[node] = index;
   add_instance(options_.elastic_role, index, node);
 }
 
 ChiefActor::Instance* ChiefActor::find(const messages::ControlInstance& id) {
-  for (Instance& instance : instances_) {
-    if (instance.id.role == id.role && instance.id.index == id.index) return &instance;
-  }
-  return nullptr;
+  const auto role = by_role_.find(id.role);
+  if (role == by_role_.end()) return nullptr;
+  const auto found = role->second.find(id.index);
+  return found == role->second.end() ? nullptr : &instances_[found->second];
+}
+
+const std::vector<std::size_t>& ChiefActor::on_node(const std::string& node) const {
+  static const std::vector<std::size_t> kNone;
+  const auto found = on_node_.find(node);
+  return found == on_node_.end() ? kNone : found->second;
 }
 
 void ChiefActor::spawn(Instance& instance) {
@@ -75,9 +87,7 @@ void ChiefActor::spawn(Instance& instance) {
     instance.state = State::kStarting;  // choose() does it
     return;
   }
-  const auto [kept, fresh] = journal_.instances.try_emplace(instance.name, instance.id.incarnation);
-  const bool news = std::exchange(kept->second, instance.id.incarnation) != instance.id.incarnation || fresh;
-  if (news ? !keep_journal() : !unkept_.empty()) {
+  if (note_incarnation(instance) ? !keep_journal() : !unkept_.empty()) {
     // The number would be given again by a chief that does not know of it. The journal has it when it is written.
     instance.state = State::kRestarting;
     delayed_send(this, kSpawnRetry, retry_atom::value, instance.id.number);
@@ -97,30 +107,25 @@ void ChiefActor::spawn(Instance& instance) {
   to_node(instance.node, std::move(spawn));
 }
 
-template <typename Each>
-void ChiefActor::for_each_edge(const Instance& self, Each each) const {
-  for (const Instance& other : instances_) {
-    for (std::uint32_t c = 0; c < options_.topology->channels.size(); ++c) {
-      const ChannelSpec& channel = options_.topology->channels[c];
-      if (channel.to_role == self.id.role && channel.from_role == other.id.role) {
-        each(other, EdgeId{c, other.id.index, self.id.index}, true);
-      }
-      if (channel.from_role == self.id.role && channel.to_role == other.id.role) {
-        each(other, EdgeId{c, self.id.index, other.id.index}, false);
-      }
-    }
-    if (const auto& reports = options_.topology->reports) {
-      if (self.id.role == reports->role) each(other, EdgeId{kReportChannel, other.id.number, 0}, true);
-      if (other.id.role == reports->role) each(other, EdgeId{kReportChannel, self.id.number, 0}, false);
-    }
-  }
-}
-
 namespace {
 
 messages::ControlEdge edge_to(const messages::ControlInstance& peer, const std::string& node, const EdgeId& edge,
                               bool peer_produces) {
   return {edge.channel, edge.producer, edge.consumer, peer_produces, peer.incarnation, node, peer.role};
+}
+
+/// The same order about at most kEdgesMost edges each: one that everybody reports to has as many as there are nodes.
+std::vector<Control> in_parts(Control order) {
+  std::vector<Control> parts;
+  for (std::size_t begin = 0; begin < order.edges.size(); begin += kEdgesMost) {
+    const auto from = order.edges.begin() + static_cast<std::ptrdiff_t>(begin);
+    const auto to = order.edges.begin() + static_cast<std::ptrdiff_t>(std::min(begin + kEdgesMost, order.edges.size()));
+    Control& part = parts.emplace_back();
+    part.kind = order.kind;
+    part.instances = order.instances;
+    part.edges.assign(from, to);
+  }
+  return parts;
 }
 
 }  // namespace
@@ -150,8 +155,8 @@ void ChiefActor::introduce(const Instance& instance) {
     theirs.edges = {edge_to(instance.id, instance.node, edge, !other_produces)};
     to_node(other.node, std::move(theirs));
   });
-  if (!gone.edges.empty()) to_node(instance.node, std::move(gone));
-  to_node(instance.node, std::move(own));
+  for (Control& part : in_parts(std::move(gone))) to_node(instance.node, std::move(part));
+  for (Control& part : in_parts(std::move(own))) to_node(instance.node, std::move(part));
   Control start = order(ControlKind::kStart);
   start.instances = {instance.id};
   to_node(instance.node, std::move(start));
@@ -272,12 +277,14 @@ void ChiefActor::finished(const Instance& instance) {
 }
 
 Control ChiefActor::live() const {
-  std::set<std::string> roles;
-  for (const Instance& instance : instances_) {
-    if (instance.state == State::kUp && !instance.id.done) roles.insert(instance.id.role);
-  }
   Control live = order(ControlKind::kLive);
-  live.texts.assign(roles.begin(), roles.end());
+  for (const auto& [role, places] : by_role_) {
+    const bool works = std::ranges::any_of(places, [&](const auto& entry) {
+      const Instance& instance = instances_[entry.second];
+      return instance.state == State::kUp && !instance.id.done;
+    });
+    if (works) live.texts.push_back(role);
+  }
   return live;
 }
 

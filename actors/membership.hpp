@@ -16,8 +16,9 @@
 namespace troupe::actors {
 
 struct MembershipOptions {
+  /// Of a run of few nodes; see Membership::heartbeat().
   Duration heartbeat = std::chrono::milliseconds(100);
-  /// Silence after which a node is dead. Ten heartbeats, and see tick().
+  /// Silence after which a node is dead, at the least: see Membership::dead_after().
   Duration dead_after = std::chrono::seconds(1);
   /// How long a node whose connection was closed has to come back: a living one does so at once.
   Duration back_within = std::chrono::milliseconds(120);
@@ -33,6 +34,7 @@ class Membership {
     std::uint64_t birth = 0;
     Duration last_heard{};
     bool knows = false;               ///< the process has said something as this incarnation, so it has got our welcome
+    Duration delay{};                 ///< by which its heartbeats were late recently; see heard()
     Duration lost_at{-1};             ///< < 0: its connection stands
     std::vector<std::uint64_t> dead;  ///< births that were declared dead; the newest few
   };
@@ -52,8 +54,10 @@ class Membership {
   /// `running` is the incarnation that the process says it has (0: none yet).
   Verdict join(const std::string& name, std::uint64_t birth, std::uint32_t running, Duration now);
 
-  /// `running`: as which incarnation the process spoke.
-  void heard(const std::string& name, Duration now, std::uint32_t running = 0);
+  /// `running`: as which incarnation the process spoke. By how much a heartbeat came late is remembered for a while, and
+  /// the node is given so much more time, twice, before it counts as dead: on a machine that is too busy everybody is
+  /// late, and nobody is dead. `late`: by how much the node's own timers were late, as it says.
+  void heard(const std::string& name, Duration now, std::uint32_t running = 0, Duration late = {});
   /// The connection to this process is gone, or there again. False when it is not the one that serves the name.
   bool lost(const std::string& name, std::uint64_t birth, Duration now);
   bool found(const std::string& name, std::uint64_t birth);
@@ -62,20 +66,30 @@ class Membership {
   struct Death {
     std::string name;
     double silent_s = 0;
+    double limit_s = 0;   ///< what it had
     bool closed = false;  ///< its connection was closed: a crash, not silence
   };
   /// Called every heartbeat period: who has died since. When this call itself comes late, by more than a period, then
   /// this node was held up and nobody is blamed for the time in which it could not hear (F22).
   std::vector<Death> tick(Duration now);
 
+  /// The period of the nodes' heartbeats: with many nodes it grows, so that the chief's work for them does not.
+  Duration heartbeat() const;
+  /// Silence after which a node whose heartbeats come in time is dead: never less than five of them.
+  Duration dead_after() const;
+
   bool up(const std::string& name) const;
+  std::size_t up_count() const { return up_; }
   const Node* find(const std::string& name) const;
   const std::map<std::string, Node>& nodes() const { return nodes_; }
   const MembershipOptions& options() const { return options_; }
 
  private:
+  void set_state(Node& node, State state);
+
   MembershipOptions options_;
   std::map<std::string, Node> nodes_;
+  std::size_t up_ = 0;
   Duration last_tick_{-1};
 };
 

@@ -53,6 +53,8 @@ void restart_all(Topology& topology, const TrainOptions& options) {
     role.restart.max_backoff = from_seconds(options.supervisor.backoff_max_s);
     const bool kept = role.name == kLearnerRole || role.name == kReplayRole || role.name == kMetricsRole;
     if (kept) role.restart.from = RestartFrom::kLastCut;
+    // More busy threads than processors: the chief, the links and who waits for the data come first.
+    role.goes_behind = role.name == kActorRole && role.count > std::int64_t{std::thread::hardware_concurrency()};
   }
 }
 

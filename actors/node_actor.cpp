@@ -6,10 +6,9 @@
 
 #include <troupe/actors/detail/node_answers.hpp>
 #include <troupe/actors/last_resort.hpp>
-#include <troupe/actors/run_status.hpp>
 #include <troupe/core/log.hpp>
 #include <troupe/core/rng.hpp>
-#include <troupe/core/text.hpp>
+#include <troupe/core/thread_priority.hpp>
 
 namespace troupe::actors {
 namespace {
@@ -17,11 +16,16 @@ namespace {
 using messages::Control;
 using messages::ControlKind;
 
+/// A request to join is repeated after so long, then less and less often: a chief that is slow to answer many nodes
+/// must not get more to do by that. After kJoinAfresh it is a new request, which is answered even if an answer is under
+/// way.
 constexpr Duration kJoinAgain = std::chrono::milliseconds(200);
+constexpr Duration kJoinAgainMost = std::chrono::seconds(1);
+constexpr Duration kJoinAfresh = std::chrono::seconds(10);
+/// The chief counts as lost after that many heartbeats without an answer, at the least.
+constexpr int kMissedAnswers = 5;
 /// A chief that starts at the same time is there by then.
 constexpr Duration kFirstWord = std::chrono::seconds(5);
-/// How long instances have to say what they do; the chief waits longer (chief_status.cpp).
-constexpr Duration kStatusPatience = std::chrono::milliseconds(200);
 /// How long a node that is asked to leave stays for a cut under way. Runtime::stop() waits longer.
 constexpr Duration kLeaveWithin = std::chrono::seconds(50);
 /// How long what was said last may take on its way, when this process is about to end at once.
@@ -45,13 +49,15 @@ NodeActor::NodeActor(caf::actor_config& config, NodeActorOptions options, caf::a
 }
 
 caf::behavior NodeActor::make_behavior() {
+  if (!options_.single_threaded) take_short_slices();
+  period_ = options_.heartbeat;
   if (options_.write_cut) {
     writer_ = options_.single_threaded ? spawn<CutWriter>(options_.write_cut, options_.parts)
                                        : spawn<CutWriter, caf::detached>(options_.write_cut, options_.parts);
   }
   chief_heard_ = options_.clock->now();
   if (options_.network != nullptr) delayed_send(this, options_.heartbeat, tick_atom::value);
-  if (chief_) join();
+  if (chief_) request_join();
   return {
       [this](control_atom, const std::string&, const Control& message) { control(message); },
       [this](marker_atom, const std::string& from, std::uint64_t number) {
@@ -62,7 +68,7 @@ caf::behavior NodeActor::make_behavior() {
       [this](found_atom, const std::string& node, std::uint64_t) {
         if (node != kChiefNode) return;
         connected_ = true;
-        join();
+        request_join();
       },
       [this](lost_atom, const std::string& node, std::uint64_t) {
         if (node == kChiefNode) member_ = connected_ = false;
@@ -173,11 +179,19 @@ void NodeActor::to_chief(Control control) {
   if (connected_) options_.network->send(kChiefNode, std::move(control));
 }
 
+void NodeActor::request_join() {
+  ++joins_;
+  requested_ = options_.clock->now();
+  join_pause_ = kJoinAgain;
+  join();
+}
+
 void NodeActor::join() {
   member_ = false;
   last_join_ = options_.clock->now();
   Control join;
   join.kind = ControlKind::kJoin;
+  join.number = joins_;
   join.protocol = messages::kControlProtocol;
   join.config_hash = options_.config_hash;
   join.nodes = {options_.address};
@@ -217,7 +231,8 @@ void NodeActor::tick() {
     log::warn("TRP-E120 no chief has answered for {:.0f} s; trying on for {:.0f} s", seconds(silent),
               seconds(options_.orphaned_after - silent));
   }
-  const bool missed = silent > options_.chief_silence;
+  late_ = std::max(late_, late);
+  const bool missed = silent > std::max(options_.chief_silence, kMissedAnswers * period_) + 2 * late_;
   if (missed && !chief_missed_ && incarnation_ != 0) {
     log::warn("TRP-E501 chief lost (silent for {:.2f} s); training continues; control commands paused",
               seconds(silent));
@@ -226,15 +241,23 @@ void NodeActor::tick() {
   chief_missed_ = missed;
   if (missed && cut_) spoil_cut(fmt::format("no word from the chief for {:.2f} s", seconds(silent)));
   if (member_) {
+    if (now < next_beat_) return;
+    next_beat_ = now + period_ - options_.heartbeat / 2;  // the tick that comes next to it
     Control alive;
     alive.kind = ControlKind::kAlive;
     alive.number = ++beats_;
     alive.late_ms = static_cast<std::uint32_t>(
-        std::max<std::int64_t>(std::chrono::duration_cast<std::chrono::milliseconds>(late).count(), 0));
+        std::chrono::duration_cast<std::chrono::milliseconds>(std::exchange(late_, Duration::zero())).count());
     to_chief(std::move(alive));
-  } else if (connected_ && now - last_join_ >= kJoinAgain) {
+  } else if (connected_ && now - last_join_ >= join_pause_) {
+    if (now - requested_ >= kJoinAfresh) return request_join();
+    join_pause_ = std::min(2 * join_pause_, kJoinAgainMost);
     join();
   }
+}
+
+void NodeActor::set_heartbeat(std::uint64_t period_ms) {
+  period_ = std::max<Duration>(options_.heartbeat, std::chrono::milliseconds(period_ms));
 }
 
 void NodeActor::control(const Control& message) {
@@ -256,17 +279,21 @@ void NodeActor::control(const Control& message) {
       incarnation_ = message.incarnation;
       member_ = true;
       put_off_ = false;
-      return;
+      return set_heartbeat(message.number);
+    case ControlKind::kHeard:
+      return set_heartbeat(message.number);
     case ControlKind::kRefuse:
       if (message.fenced) return end(Error{Code::kCancelled, message.text});
-      if (message.code == Code::kUnavailable) {  // asked again soon
+      if (message.code == Code::kUnavailable) {
         if (!std::exchange(put_off_, true)) log::warn("node {} waits: {}", options_.name, message.text);
+        join_pause_ = kJoinAgain;
         return;
       }
       return end(Error{message.code, message.text});
     case ControlKind::kNodes:
-      if (options_.network != nullptr) options_.network->know(message.nodes);
-      return;
+      if (options_.network == nullptr) return;
+      return message.resume ? options_.network->know(message.nodes)
+                            : options_.network->know_more(message.nodes, message.texts);
     case ControlKind::kSpawn:
       return spawn_instance(message);
     case ControlKind::kWire:
@@ -302,13 +329,7 @@ void NodeActor::control(const Control& message) {
       }
       return;
     case ControlKind::kAskStatus:
-      status_due_.clear();
-      delayed_send(this, kStatusPatience, status_atom::value, ++status_round_);
-      for (const auto& [name, instance] : instances_) {
-        status_due_.insert(name);
-        send(instance.actor, status_atom::value);
-      }
-      return;
+      return ask_status();
     case ControlKind::kCommit:
       keep_parts(message);
       committed(message.number);
@@ -318,7 +339,7 @@ void NodeActor::control(const Control& message) {
     case ControlKind::kEnd:
       return end(error_of(message));
     default:
-      return;  // kHeard: nothing to do but to have heard the chief
+      return;
   }
 }
 
@@ -408,6 +429,7 @@ void NodeActor::spawn_instance(const Control& order) {
   }
   const caf::actor self = caf::actor_cast<caf::actor>(this);
   if (role->execution == Execution::kThread && !options_.single_threaded) {
+    options.goes_behind = role->goes_behind;
     instance.actor = spawn<RoleActor, caf::detached>(std::move(options), self);
   } else {
     instance.actor = spawn<RoleActor>(std::move(options), self);
@@ -482,35 +504,6 @@ void NodeActor::unwire(const Control& order) {
   }
 }
 
-// ---- status ----
-
-void NodeActor::status(const InstanceStatus& status) {
-  statuses_[status.instance] = status;
-  if (status_due_.erase(status.instance) > 0 && status_due_.empty()) answer_status();
-}
-
-void NodeActor::answer_status() {
-  std::vector<InstanceStatus> all;
-  for (const auto& [name, instance] : instances_) {
-    InstanceStatus& status = statuses_[name];
-    if (status_due_.contains(name)) {
-      status.instance = name;
-      status.idle_s = -1;
-      status.waits_for.clear();
-      status.why.clear();
-      if (const auto now = options_.groups->activity(instance.id.role, instance.id.index)) set_activity(status, *now);
-    }
-    all.push_back(status);
-  }
-  status_due_.clear();
-  ++status_round_;  // its deadline means nothing any more
-  Control answer;
-  answer.kind = ControlKind::kStatus;
-  answer.text = to_json(all);
-  if (options_.network != nullptr) answer.texts = options_.network->trouble();
-  answer.texts.resize(std::min(answer.texts.size(), kTroublesMax));
-  for (std::string& line : answer.texts) line = printable(line, messages::kMaxControlNameBytes - 16);
-  to_chief(std::move(answer));
 }
 
 }  // namespace troupe::actors

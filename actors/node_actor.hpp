@@ -46,9 +46,9 @@ struct NodeActorOptions {
   Network* network = nullptr;  ///< null: there are no other nodes
   Routes* routes = nullptr;    ///< with a network
   Groups* groups = nullptr;
-  std::string host;  ///< nodes with the same one share memory; empty: with nobody
-  Duration heartbeat = std::chrono::milliseconds(100);
-  Duration chief_silence = std::chrono::seconds(1);  ///< after which the chief counts as lost, in the log
+  std::string host;                                     ///< nodes with the same one share memory; empty: with nobody
+  Duration heartbeat = std::chrono::milliseconds(100);  ///< until the chief says another one
+  Duration chief_silence = std::chrono::seconds(1);     ///< after which the chief counts as lost, in the log
   /// A node that has heard no chief for so long ends with an error: it must not run on for ever, unseen.
   Duration orphaned_after = std::chrono::seconds(60);
   /// A step that takes longer hangs: `on_hang` is called with the instance's name. 0: nobody watches.
@@ -97,7 +97,11 @@ class NodeActor final : public caf::event_based_actor {
 
   void to_chief(messages::Control control);
   void control(const messages::Control& control);
+  /// Asks to be welcomed; repeated until the chief answers. It answers each request once.
   void join();
+  void request_join();
+  /// The chief says how often it wants to hear of us.
+  void set_heartbeat(std::uint64_t period_ms);
   void tick();
   void spawn_instance(const messages::Control& order);
   void wire(const messages::Control& order);
@@ -119,6 +123,7 @@ class NodeActor final : public caf::event_based_actor {
   void check_parts(const messages::Control& order);
   void leave();
   void captured(std::uint64_t number, std::optional<Error> error);
+  void ask_status();
   void status(const InstanceStatus& status);
   /// Answers the chief, for those who are in a long step as well: they could not say anything themselves.
   void answer_status();
@@ -147,7 +152,13 @@ class NodeActor final : public caf::event_based_actor {
   std::uint64_t beats_ = 0;
   Duration chief_heard_{};
   Duration last_tick_{-1};
+  Duration period_{};  ///< of our heartbeats
+  Duration next_beat_{};
+  Duration late_{};          ///< most that a tick was late since the last heartbeat
+  std::uint64_t joins_ = 0;  ///< requests
   Duration last_join_{-1};
+  Duration join_pause_{};  ///< until it is repeated
+  Duration requested_{};   ///< when the request was made first
   bool chief_missed_ = false;
   bool put_off_ = false;     ///< the log says why the chief does not let this node in yet
   bool unanswered_ = false;  ///< somebody has been told that no chief has answered yet

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <limits>
+#include <set>
 #include <utility>
 
 #include <troupe/actors/detail/node_network_impl.hpp>
@@ -328,29 +329,38 @@ void NodeNetwork::Impl::retire_memory(PeerNode& to) {
   if (to.shared_out != nullptr) to.former_out.push_back(std::exchange(to.shared_out, nullptr));
 }
 
-void NodeNetwork::know(const std::vector<messages::ControlNode>& nodes) {
-  std::map<std::string, messages::ControlNode> listed;
-  for (const messages::ControlNode& node : nodes) {
-    if (node.name != impl_->options.self.node) listed[node.name] = node;
-  }
-  for (const auto& [name, node] : listed) (void)impl_->peer(name);
-  for (const auto& peer : impl_->all_peers()) {
-    const auto found = listed.find(peer->name);
-    if (found != listed.end() && found->second.port == 0) continue;
-    std::array<std::shared_ptr<transport::StreamSender>, kLanes> old;
-    std::unique_lock lock(peer->mutex);
-    const bool same = found != listed.end() && peer->known && peer->known->incarnation == found->second.incarnation &&
-                      peer->known->host == found->second.host && peer->known->port == found->second.port;
-    if (same || (found == listed.end() && !peer->known)) continue;
+/// Where a peer is from now on; nullopt: it has gone.
+void NodeNetwork::Impl::learn(PeerNode& peer, const std::optional<messages::ControlNode>& where) {
+  if (where && where->port == 0) return;
+  std::array<std::shared_ptr<transport::StreamSender>, kLanes> old;
+  {
+    const std::lock_guard lock(peer.mutex);
+    if (peer.known == where) return;
     // Another process, or none: what waits for the one before means nothing to it.
     for (const std::size_t lane : {kUrgentLane, kBulkLane, kGroupLane}) {
-      old[lane] = std::exchange(peer->out[lane], nullptr);
+      old[lane] = std::exchange(peer.out[lane], nullptr);
     }
-    Impl::retire_memory(*peer);
-    peer->known = found == listed.end() ? std::nullopt : std::optional(found->second);
-    lock.unlock();
-    for (auto& lane : old) impl_->drop(std::move(lane));
+    retire_memory(peer);
+    peer.known = where;
   }
+  for (auto& lane : old) drop(std::move(lane));
+}
+
+void NodeNetwork::know(const std::vector<messages::ControlNode>& nodes) {
+  std::set<std::string> listed;
+  for (const messages::ControlNode& node : nodes) listed.insert(node.name);
+  std::vector<std::string> gone;
+  for (const auto& peer : impl_->all_peers()) {
+    if (!listed.contains(peer->name)) gone.push_back(peer->name);
+  }
+  know_more(nodes, gone);
+}
+
+void NodeNetwork::know_more(const std::vector<messages::ControlNode>& nodes, const std::vector<std::string>& gone) {
+  for (const messages::ControlNode& node : nodes) {
+    if (node.name != impl_->options.self.node) impl_->learn(*impl_->peer(node.name), node);
+  }
+  for (const std::string& name : gone) impl_->learn(*impl_->peer(name), std::nullopt);
 }
 
 // ---- sending ----

@@ -53,6 +53,7 @@ class NodeNetwork final : public Network {
   void start(NetworkEvents events) override;
   void send(const std::string& node, RemoteMessage message) override;
   void know(const std::vector<messages::ControlNode>& nodes) override;
+  void know_more(const std::vector<messages::ControlNode>& nodes, const std::vector<std::string>& gone) override;
   std::shared_ptr<LendableMemory> frame_memory() const override;
   /// Nodes of this machine whose large frames go over TLS, and why.
   std::vector<std::string> trouble() const override;

@@ -26,8 +26,9 @@ constexpr Duration kAnswerTimeout = std::chrono::seconds(1);
 /// Operators that wait for an answer, at a time; beyond, the oldest goes.
 constexpr std::size_t kOperatorsMax = 16;
 /// A node whose control lane has said something within this time lives, and nobody else gets its name (F20). Its
-/// heartbeats are ten times as frequent.
+/// heartbeats are ten times as frequent, but less so in a run of many nodes.
 constexpr Duration kLivesFor = std::chrono::seconds(1);
+constexpr int kLivesForHeartbeats = 4;
 /// Processes of a node's earlier life that are remembered; one that was forgotten would have to wait, not end.
 constexpr std::size_t kReplacedMax = 64;
 /// Who sends so many messages that make no sense within this time is shut out for as long (B6).
@@ -124,7 +125,8 @@ Status NodeNetwork::Impl::admit(PeerNode& from, std::size_t lane, const transpor
                                                from.name)};
   }
   const bool lives = lane == kControlLane && holder.receiver != nullptr && holder.session != hello.session &&
-                     from.heard && now - *from.heard < kLivesFor && holder.receiver->stats().connected;
+                     from.heard && now - *from.heard < std::max(kLivesFor, kLivesForHeartbeats * from.heard_within) &&
+                     holder.receiver->stats().connected;
   if (!lives) return {};
   const transport::Address where = from.known     ? transport::Address{from.known->host, from.known->port}
                                    : from.control ? *from.control
@@ -138,7 +140,9 @@ void NodeNetwork::Impl::receive(const std::shared_ptr<PeerNode>& from, const Ide
                                 transport::StreamMessage message) {
   if (lane == kControlLane) {
     const std::lock_guard lock(from->mutex);
-    from->heard = clock.now();
+    const Duration now = clock.now();
+    from->heard_within = now - from->heard.value_or(now);
+    from->heard = now;
   }
   if (lane == kBulkLane && is_offer(message.head)) {
     auto offer = unpack_offer(message.body);

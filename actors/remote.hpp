@@ -112,10 +112,13 @@ class Network {
   /// that nobody has told us how to reach is dropped.
   virtual void send(const std::string& node, RemoteMessage message) = 0;
 
-  /// Where the nodes are, and who of them is gone: to a node that is not in the list nothing is sent any more, and
-  /// nothing that it says counts. A node in the list with a new incarnation is a new process: what waited for the old
-  /// one is dropped. Of one with port 0 nothing new is known: what there is stays. The chief says so to all.
+  /// Where the nodes are that this one has to do with, and who of them is gone: to a node that is not in the list
+  /// nothing is sent any more, and nothing that it says counts. A node in the list with a new incarnation is a new
+  /// process: what waited for the old one is dropped. Of one with port 0 nothing new is known: what there is stays. The
+  /// chief says so.
   virtual void know(const std::vector<messages::ControlNode>& nodes) = 0;
+  /// The same of some nodes, and the names of some that have gone; of others nothing new is known.
+  virtual void know_more(const std::vector<messages::ControlNode>& nodes, const std::vector<std::string>& gone) = 0;
 
   /// Where frames are best made: other nodes of this host read them there without a copy. Null: nowhere in particular.
   virtual std::shared_ptr<LendableMemory> frame_memory() const { return nullptr; }

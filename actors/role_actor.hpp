@@ -30,6 +30,7 @@ struct InstanceOptions {
   std::shared_ptr<const std::atomic<bool>> ending;
   /// When the step in progress began, in the clock's time; < 0: none is. For whoever watches for steps that hang.
   std::shared_ptr<std::atomic<Duration::rep>> step_began;
+  bool goes_behind = false;  ///< as of RoleSpec; the instance has a thread of its own
 };
 
 class RoleActor final : public caf::event_based_actor, private RoleContext {

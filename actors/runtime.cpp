@@ -122,6 +122,7 @@ struct Runtime::Impl {
       ChiefOptions head;
       head.topology = &topology;
       head.clock = &clock;
+      head.single_threaded = options.deterministic;
       head.cut_deadline = options.cut_deadline;
       head.write_deadline = kWriteDeadline;
       head.checkpoint_period = options.write_cut ? options.checkpoint_period : Duration::zero();

@@ -63,6 +63,9 @@ struct RoleSpec {
   std::vector<Port> outlets;  ///< producing ends and, of kind kRequest, calling ends
   RoleFactory make;
   Execution execution = Execution::kShared;
+  /// Its threads have a smaller share of processors that are too few (core/thread_priority.hpp), so that many of them
+  /// cannot hold up what leads the run and carries its data. Of Execution::kThread.
+  bool goes_behind = false;
   RestartPolicy restart;
   /// The run is complete when, in each of its parts that has roles with this mark, every instance of one of them is
   /// done.

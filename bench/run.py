@@ -208,6 +208,14 @@ BENCHES = {
         {},
         better="lower",
     ),
+    "nodes": Bench(
+        "what 16 to 256 real and 4,096 simulated nodes cost that do next to nothing: all in, the chief, a checkpoint",
+        "nodes_bench",
+        {},
+        better="lower",
+        repeats=3,
+        timeout_s=900,
+    ),
     "shared_memory": Bench(
         "frames between roles in two processes of one host, read by the other",
         "shared_memory_bench",

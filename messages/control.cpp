@@ -9,7 +9,7 @@ namespace troupe::messages {
 namespace {
 
 /// Longest name in a control message, and most entries of a list: both far above what a run has.
-constexpr std::size_t kMaxEntries = 4096;
+constexpr std::size_t kMaxEntries = 16384;
 constexpr std::size_t kStructWords = 64;
 
 capnp::Text::Reader text(const std::string& value) { return {value.data(), value.size()}; }

@@ -6,7 +6,7 @@
 //   node -> chief; each with birth, of the process that says it
 //     kJoin      node, protocol, config_hash, term (newest seen), incarnation (0: new process), nodes[0] (own
 //                address), instances (that run here already: the chief was lost, not the node), text (which host it
-//                shares memory with; empty: none)
+//                shares memory with; empty: none), number: grows with each request, and not when one is repeated
 //     kAlive     late_ms; number = sequence; every heartbeat period
 //     kUp kDone  instances[0]
 //     kFailed    instances[0], code, text
@@ -17,15 +17,17 @@
 //     kChecked   the answer to kCheck: counters (values: numbers of the cuts whose part is whole), text (what is wrong)
 //     kRegroup   instances[0] (a member), number: the epoch of its group that has broken, text (why)
 //   chief -> node; each with birth: of the process that is meant
-//     kWelcome   term, incarnation
+//     kWelcome   term, incarnation, number: the heartbeat period in ms
 //     kRefuse    code, text; fenced when the node was declared dead and must exit
-//     kHeard     number: the kAlive it answers
-//     kNodes     nodes: everyone in the run
+//     kHeard     number: the heartbeat period in ms, from now on
+//     kNodes     nodes: of those that it has something to do with; texts: the names of some that have gone; resume: that
+//                is all of them, and whoever is in neither list has gone too
 //     kSpawn     instances[0] (number, incarnation), number: cut to restore from (0: none), resume: also waiting frames
 //     kWire      instances[0] (whom), edges
 //     kUnwire    instances[0] (whom), edges
 //     kStart     instances[0]
-//     kCut       number, nodes (who takes part), counters (values: numbers of the cuts whose parts are to stay)
+//     kCut       number, nodes (names of those it has something to do with that take part), counters (values: numbers of
+//                the cuts whose parts are to stay)
 //     kResume    number: the cut is over; code and text when it failed
 //     kCommit    number: the cut is on every node's disk; counters as in kCut
 //     kCheck     counters: of parts that the run may go on from, the cut's number and CutPart::id

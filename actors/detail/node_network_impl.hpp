@@ -60,6 +60,7 @@ struct PeerNode {
   std::vector<std::shared_ptr<transport::SharedSender>> former_out;  ///< that may still have something lent
   std::shared_ptr<transport::SharedReceiver> shared_in;
   std::optional<Duration> heard;  ///< when its control lane said something last
+  Duration heard_within{};        ///< that long after what it had said before
   std::size_t senseless = 0;      ///< messages that made no sense since `senseless_since`
   Duration senseless_since{};
   Duration shut_out_until{};
@@ -83,6 +84,7 @@ struct NodeNetwork::Impl {
   std::shared_ptr<transport::StreamSender> sender(const std::shared_ptr<PeerNode>& to, std::size_t lane);
   void offer_memory(PeerNode& to, bool new_receiver);
   static void retire_memory(PeerNode& to);
+  void learn(PeerNode& peer, const std::optional<messages::ControlNode>& where);
   void post(std::function<void()> task);
   void drop(std::shared_ptr<transport::StreamSender> lane);
   void drop(std::shared_ptr<transport::StreamReceiver> lane);

@@ -178,6 +178,62 @@ TEST_F(MembershipTest, APeriodThatIsALittleLateChangesNothing) {
   EXPECT_EQ(beats, 6) << "1.08 s of silence";
 }
 
+TEST_F(MembershipTest, PatienceFollowsTheDelayThatWasMeasured) {  // F22
+  join(7);
+  pass(10, true);
+  // The machine is busy: for 10 s heartbeats come late, but never by as much as a second.
+  for (int i = 0; i < 10; ++i) {
+    EXPECT_TRUE(pass(8, false).empty());
+    EXPECT_TRUE(pass(1, true).empty());
+  }
+  EXPECT_TRUE(pass(15, false).empty()) << "a second, and some more: they were late by 0.8 s before";
+  EXPECT_EQ(pass(15, false).size(), 1u) << "but not for ever";
+}
+
+TEST_F(MembershipTest, PatienceIsWhatItWasAWhileAfterTheDelays) {
+  join(7);
+  pass(9, false);
+  pass(600, true);
+  EXPECT_TRUE(pass(9, false).empty());
+  EXPECT_EQ(pass(2, false).size(), 1u);
+}
+
+TEST_F(MembershipTest, PatienceGrowsWithWhatTheNodeSaysOfItsOwnTimers) {
+  join(7);
+  members_.heard("worker", now_, milliseconds(700));
+  EXPECT_TRUE(pass(20, false).empty());
+  EXPECT_EQ(pass(5, false).size(), 1u);
+}
+
+TEST_F(MembershipTest, ANodeThatClaimsToBeLateForEverIsDeadAtSomeTime) {
+  join(7);
+  members_.heard("worker", now_, std::chrono::hours(1));
+  EXPECT_EQ(pass(120, false).size(), 1u);
+}
+
+TEST_F(MembershipTest, AClosedConnectionOfALateNodeMayComeBackLater) {
+  join(7);
+  members_.heard("worker", now_, milliseconds(500));
+  members_.lost("worker", 7, now_);
+  EXPECT_TRUE(pass(5, false).empty());
+  EXPECT_EQ(pass(3, false).size(), 1u);
+}
+
+TEST_F(MembershipTest, ManyNodesAreHeardOfLessOftenEach) {
+  for (int i = 0; i < 20; ++i) members_.join("n" + std::to_string(i), 1, 0, now_);
+  EXPECT_EQ(members_.heartbeat(), milliseconds(100));
+  EXPECT_EQ(members_.dead_after(), milliseconds(1000));
+  for (int i = 20; i < 256; ++i) members_.join("n" + std::to_string(i), 1, 0, now_);
+  EXPECT_EQ(members_.up_count(), 256u);
+  EXPECT_EQ(members_.heartbeat(), milliseconds(512));
+  EXPECT_EQ(members_.dead_after(), milliseconds(2560));
+  now_ += milliseconds(100);
+  members_.tick(now_);
+  for (int i = 0; i < 236; ++i) members_.left("n" + std::to_string(i));
+  EXPECT_EQ(members_.heartbeat(), milliseconds(100)) << "and again more often when they have gone";
+  EXPECT_EQ(members_.up_count(), 20u);
+}
+
 TEST_F(MembershipTest, WhoIsNotUpIsNotHeard) {
   members_.heard("stranger", now_);
   members_.lost("stranger", 7, now_);

@@ -43,14 +43,20 @@ void Simulation::at(Duration time, std::function<void()> event) {
   events_.emplace(std::pair(std::max(time, now_), ++sequence_), std::move(event));
 }
 
-Duration Simulation::next_timer() {
-  Duration next = Duration::max();
-  for (auto& [birth, process] : processes_) {
-    if (!process->alive || process->stopped) continue;
-    const auto& schedule = process->scheduler().clock().schedule();
-    if (!schedule.empty()) next = std::min<Duration>(next, schedule.begin()->first.time_since_epoch());
+void Simulation::wake(Process& process) {
+  if (process.alive) awake_.insert(process.birth);
+}
+
+void Simulation::note_timer(Process& process) {
+  std::optional<Duration> next;
+  if (process.alive && !process.stopped) {
+    const auto& schedule = process.scheduler().clock().schedule();
+    if (!schedule.empty()) next = schedule.begin()->first.time_since_epoch();
   }
-  return next;
+  if (next == process.timer) return;
+  if (process.timer) timers_.erase({*process.timer, process.birth});
+  if (next) timers_.emplace(*next, process.birth);
+  process.timer = next;
 }
 
 void Simulation::run(Process& process) {
@@ -70,8 +76,17 @@ void Simulation::run(Process& process) {
 }
 
 void Simulation::settle() {
-  for (auto& [birth, process] : processes_) {
-    if (process->alive && !process->stopped) run(*process);
+  while (!timers_.empty() && timers_.begin()->first <= now_) {
+    Process& process = *processes_.at(timers_.begin()->second);
+    timers_.erase(timers_.begin());
+    process.timer.reset();
+    wake(process);
+  }
+  while (!awake_.empty()) {
+    Process& process = *processes_.at(*awake_.begin());
+    awake_.erase(awake_.begin());
+    if (process.alive && !process.stopped) run(process);
+    note_timer(process);
   }
 }
 
@@ -79,7 +94,7 @@ void Simulation::run_until(Duration time) {
   for (;;) {
     settle();
     const Duration event = events_.empty() ? Duration::max() : events_.begin()->first.first;
-    const Duration next = std::min(event, next_timer());
+    const Duration next = std::min(event, timers_.empty() ? Duration::max() : timers_.begin()->first);
     if (next > time) break;
     now_ = std::max(now_, next);
     while (!events_.empty() && events_.begin()->first.first <= now_) {
@@ -103,11 +118,8 @@ Simulation::Process* Simulation::current(const std::string& node) {
 }
 
 Simulation::Process* Simulation::at_port(const std::string& node, std::uint16_t port) {
-  Process* newest = nullptr;
-  for (auto& [birth, process] : processes_) {
-    if (process->alive && process->name == node && process->port == port) newest = process.get();
-  }
-  return newest;
+  const auto found = ports_.find({node, port});
+  return found == ports_.end() ? nullptr : processes_.at(*found->second.rbegin()).get();
 }
 
 std::size_t Simulation::alive(const std::string& node) const {
@@ -140,7 +152,9 @@ void Simulation::spawn(const std::string& node) {
   auto made = std::make_unique<Process>(*this, node, birth, port);
   Process* const process = made.get();
   processes_[birth] = std::move(made);
+  ports_[{node, port}].insert(birth);
   current_[node] = birth;
+  wake(*process);
   note("start", birth, port);
 
   process->listener = process->system.spawn([this, process](caf::event_based_actor* self) -> caf::behavior {
@@ -174,6 +188,7 @@ void Simulation::spawn(const std::string& node) {
     head.run = "simulated";
     head.topology = options_.topology;
     head.clock = &process->clock;
+    head.single_threaded = true;
     head.placement = options_.placement;
     head.network = &process->network;
     head.membership = options_.membership;
@@ -193,7 +208,7 @@ void Simulation::spawn(const std::string& node) {
     head.load_journal = [this]() -> Result<ChiefJournal> { return disk_.journal; };
     head.commit = [this, process](const CommittedCut& cut) -> Status {
       const std::uint64_t number = cut.number;
-      if (!process->alive) return Error{Code::kCancelled, "dead"};
+      if (!process->alive || process->dying) return Error{Code::kCancelled, "dead"};
       note("commit", number, process->birth);
       if (number <= disk_.committed()) {
         findings_.push_back(fmt::format("cut {} was committed after cut {}", number, disk_.committed()));
@@ -239,7 +254,14 @@ void Simulation::spawn(const std::string& node) {
   hands.seed = options_.seed;
   hands.report_period = options_.report_period;
   hands.single_threaded = true;
+  if (!options_.directory.empty()) hands.directory = options_.directory / node;
   hands.write_cut = [this, process](std::shared_ptr<const Cut> cut) -> Status {
+    if (const auto dies = dies_in_write_.find(process->name); dies != dies_in_write_.end()) {
+      process->dying = true;
+      at(now_, [this, node = process->name, pause = dies->second] { kill(node, pause); });
+      dies_in_write_.erase(dies);
+      if (rng_.below(2) == 0) return Error{Code::kIo, "killed"};
+    }
     if (!process->alive || failing_disks_.contains(process->name)) {
       return Error{Code::kIo, "no space left on the simulated disk"};
     }
@@ -287,22 +309,32 @@ void Simulation::spawn(const std::string& node) {
   }
   process->hands = process->system.spawn<NodeActor>(std::move(hands), process->chief, process->listener);
   if (!leads) line(*process, kChiefNode, kChiefPort, 0);
-  watch_all();
+  watch_node(node);
 }
 
 /// The process is gone at once; nobody hears a word of it any more but what was on its way.
 void Simulation::exit(Process& process) {
   process.alive = false;
   note("exit", process.birth, 0);
-  for (auto& [id, lane] : lanes_) {
-    if (lane->from != process.birth) continue;
-    lane->orphan = true;
-    lane->control = nullptr;
-    const std::size_t arrive = lane->queue.empty() ? 0 : rng_.below(lane->queue.size() + 1);
-    lane->queue.resize(arrive);
+  note_timer(process);
+  const auto listens = ports_.find({process.name, process.port});
+  listens->second.erase(process.birth);
+  if (listens->second.empty()) ports_.erase(listens);
+  const std::set<std::uint64_t> lanes = lanes_of_[process.name];
+  for (const std::uint64_t id : lanes) {
+    Lane& lane = *lanes_.at(id);
+    if (lane.from != process.birth) continue;
+    lane.orphan = true;
+    lane.control = nullptr;
+    const std::size_t arrive = lane.queue.empty() ? 0 : rng_.below(lane.queue.size() + 1);
+    lane.queue.resize(arrive);
+    if (lane.queue.empty()) remove(lane);
   }
-  std::erase_if(lanes_, [](const auto& entry) { return entry.second->orphan && entry.second->queue.empty(); });
-  std::erase_if(lines_, [&](const auto& entry) { return entry.second->from == process.birth; });
+  for (const auto& [key, id] : process.lines) {
+    lines_of_[process.name].erase(id);
+    lines_of_[key.first].erase(id);
+    lines_.erase(id);
+  }
   if (process.chief) {
     caf::anon_send(process.chief, stop_atom::value);
     caf::anon_send(process.chief, stop_atom::value, true);
@@ -316,7 +348,7 @@ void Simulation::exit(Process& process) {
   }
   process.routes.clear();
   process.system.clock().cancel_all();
-  watch_all();
+  watch_node(process.name);
 }
 
 void Simulation::end_by_itself(std::uint64_t birth) {
@@ -349,25 +381,31 @@ void Simulation::stop(const std::string& node) {
   if (Process* const process = current(node)) {
     process->stopped = true;
     note("stop", process->birth, 0);
-    watch_all();
+    note_timer(*process);
+    watch_node(node);
   }
 }
 
 void Simulation::resume_process(const std::string& node) {
   for (auto& [birth, process] : processes_) {
-    if (process->name == node) process->stopped = false;
+    if (process->name != node) continue;
+    process->stopped = false;
+    wake(*process);
   }
-  watch_all();
+  watch_node(node);
 }
 
-void Simulation::replace(const std::string& node, Duration wake) {
+void Simulation::replace(const std::string& node, Duration pause) {
   Process* const process = current(node);
   if (process == nullptr || over_) return;
   process->stopped = true;
   note("replace", process->birth, 0);
-  at(now_ + wake, [this, birth = process->birth] {
-    processes_.at(birth)->stopped = false;
-    watch_all();
+  note_timer(*process);
+  at(now_ + pause, [this, birth = process->birth] {
+    Process& woken = *processes_.at(birth);
+    woken.stopped = false;
+    wake(woken);
+    watch_node(woken.name);
   });
   spawn(node);
 }
@@ -380,7 +418,10 @@ void Simulation::reap(const std::string& node) {
 
 void Simulation::leave(const std::string& node) {
   wanted_.erase(node);
-  if (Process* const process = current(node)) caf::anon_send(process->hands, stop_atom::value);
+  if (Process* const process = current(node)) {
+    caf::anon_send(process->hands, stop_atom::value);
+    wake(*process);
+  }
 }
 
 std::string Simulation::describe() const {
@@ -406,6 +447,7 @@ void Simulation::checkpoint(std::function<void(const CheckpointDone&)> done) {
   if (chief == nullptr) return;
   chief->checkpoint_done = std::move(done);
   caf::anon_send(chief->listener, checkpoint_atom::value);
+  wake(*chief);
 }
 
 void Simulation::status(std::function<void(const std::string&)> done) {
@@ -413,6 +455,7 @@ void Simulation::status(std::function<void(const std::string&)> done) {
   if (chief == nullptr) return;
   chief->status_done = std::move(done);
   caf::anon_send(chief->listener, status_atom::value);
+  wake(*chief);
 }
 
 void Simulation::end() {
@@ -420,6 +463,7 @@ void Simulation::end() {
   Process* const chief = current(kChiefNode);
   if (chief == nullptr) return;
   caf::anon_send(chief->chief, stop_atom::value);
+  wake(*chief);
   // The process ends when its chief has told all nodes.
   at(now_ + std::chrono::seconds(4), [this, birth = chief->birth] {
     if (processes_.at(birth)->alive) exit(*processes_.at(birth));

@@ -5,6 +5,7 @@
 //
 // What a process writes (shards of cuts, the chief's journal) outlives it; what it has sent may arrive after its death.
 #include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <map>
 #include <memory>
@@ -36,7 +37,15 @@ struct SimulationOptions {
   Duration report_period = std::chrono::seconds(1);
   Duration least_delay = std::chrono::microseconds(50);
   Duration most_delay = std::chrono::milliseconds(2);
-  bool same_ports = false;  ///< a node's next process listens where the one before did
+  bool same_ports = false;          ///< a node's next process listens where the one before did
+  std::filesystem::path directory;  ///< instances' own folders are made in it, real ones; empty: they have none
+};
+
+/// What processes have said to each other, in all.
+struct SimulatedTraffic {
+  std::uint64_t control = 0;  ///< messages between chief and nodes
+  std::uint64_t entries = 0;  ///< in their lists
+  std::uint64_t data = 0;     ///< messages between instances
 };
 
 /// What survives processes.
@@ -59,6 +68,7 @@ class Simulation {
   std::uint64_t trace() const { return trace_; }
   /// Violations that the simulation itself has seen, in words.
   const std::vector<std::string>& findings() const { return findings_; }
+  const SimulatedTraffic& traffic() const { return traffic_; }
   /// Called with all shards of a cut when the chief commits it.
   std::function<void(const std::vector<std::shared_ptr<const Cut>>&)> on_commit;
   /// All instances start from the newest cut that is whole.
@@ -79,8 +89,8 @@ class Simulation {
   /// SIGSTOP and SIGCONT.
   void stop(const std::string& node);
   void resume_process(const std::string& node);
-  /// A stopped process stays, and another one is started for its node. It wakes up after `wake`.
-  void replace(const std::string& node, Duration wake);
+  /// A stopped process stays, and another one is started for its node. It wakes up after `pause`.
+  void replace(const std::string& node, Duration pause);
   /// Kills what replace() has left alive of the node.
   void reap(const std::string& node);
   /// SIGTERM: the node leaves in good order.
@@ -101,6 +111,8 @@ class Simulation {
   // The disk.
   void fail_writes(const std::string& node, bool fail);
   void damage(const std::string& node, std::uint64_t cut) { disk_.damaged.insert({node, cut}); }
+  /// The node's process dies while it writes its next part of a cut, of which all or nothing is there then.
+  void kill_in_write(const std::string& node, Duration pause) { dies_in_write_[node] = pause; }
 
   // The run, at the chief's process of this moment.
   void checkpoint(std::function<void(const CheckpointDone&)> done);
@@ -133,12 +145,17 @@ class Simulation {
   void deliver(Process& to, const std::string& from, RemoteMessage message);
   ControlLine& line(Process& from, const std::string& node, std::uint16_t port, std::uint64_t birth);
   void watch(ControlLine& line);
-  void watch_all();
+  /// Of every connection of the node and what waits on it, after something about the node has changed.
+  void watch_node(const std::string& node);
+  /// The process has something to do at this moment.
+  void wake(Process& process);
+  /// When the process's next timer is due, after it has run.
+  void note_timer(Process& process);
+  void remove(const Lane& lane);
   bool blocked(const std::string& from, const std::string& to) const { return blocks_.contains({from, to}); }
   bool reachable(const Process& from, const Process* to) const;
   void note(std::string_view what, std::uint64_t a, std::uint64_t b);
   Duration random(Duration least, Duration most);
-  Duration next_timer();
 
   SimulationOptions options_;
   SimulatedDisk disk_;
@@ -149,15 +166,21 @@ class Simulation {
   std::map<std::pair<Duration, std::uint64_t>, std::function<void()>> events_;
   std::map<std::uint64_t, std::unique_ptr<Process>> processes_;  ///< by birth, so in the order of their starts
   std::map<std::string, std::uint64_t> current_;                 ///< newest process of a node
+  std::map<std::pair<std::string, std::uint16_t>, std::set<std::uint64_t>> ports_;  ///< who lives and listens there
+  std::set<std::uint64_t> awake_;                        ///< processes with something to do now
+  std::set<std::pair<Duration, std::uint64_t>> timers_;  ///< the next one of each process
   std::map<std::uint64_t, std::unique_ptr<Lane>> lanes_;
   std::map<std::uint64_t, std::unique_ptr<ControlLine>> lines_;
+  std::map<std::string, std::set<std::uint64_t>> lanes_of_, lines_of_;  ///< by the node at either end
   std::set<std::pair<std::string, std::string>> blocks_;
   std::set<std::string> failing_disks_;
+  std::map<std::string, Duration> dies_in_write_;
   std::set<std::string> wanted_;  ///< nodes whose process is started again when it ends
   std::vector<std::string> findings_;
   std::vector<std::pair<std::string, std::uint64_t>> loads_;
   std::optional<Duration> dies_after_commit_;
   std::optional<RunEnded> ended_;
+  SimulatedTraffic traffic_;
   std::uint16_t next_port_ = 1000;
   bool over_ = false;
 };

@@ -53,6 +53,7 @@ class Simulation::ProcessNetwork final : public Network {
   void start(NetworkEvents) override {}
   void send(const std::string& node, RemoteMessage message) override;
   void know(const std::vector<messages::ControlNode>& nodes) override;
+  void know_more(const std::vector<messages::ControlNode>& nodes, const std::vector<std::string>& gone) override;
   void stop() override {}
 
  private:
@@ -83,7 +84,8 @@ struct Simulation::Process {
   const std::uint16_t port;
   bool alive = true;
   bool stopped = false;
-  bool dying = false;  ///< what it writes from now on is not written any more
+  bool dying = false;             ///< what it says or writes from now on goes nowhere
+  std::optional<Duration> timer;  ///< as in timers_
   SimulatedClock clock;
   messages::FramePool pool;
   caf::actor_system_config config;

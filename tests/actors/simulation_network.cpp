@@ -23,36 +23,50 @@ int lane_of(const RemoteMessage& message) {
 }  // namespace
 
 void Simulation::ProcessNetwork::send(const std::string& node, RemoteMessage message) {
-  if (process_.alive) simulation_.send(process_, node, std::move(message));
+  if (process_.alive && !process_.dying) simulation_.send(process_, node, std::move(message));
 }
 
 void Simulation::ProcessNetwork::know(const std::vector<messages::ControlNode>& nodes) {
-  std::map<std::string, messages::ControlNode> listed;
-  for (const auto& node : nodes) listed[node.name] = node;
-  std::set<std::string> names;
-  for (const auto& [name, node] : listed) names.insert(name);
-  for (const auto& [name, node] : process_.known) names.insert(name);
-  for (const std::string& name : names) {
-    const auto found = listed.find(name);
-    const auto known = process_.known.find(name);
-    if (name == process_.name || (found != listed.end() && found->second.port == 0)) continue;
-    if (found != listed.end() && known != process_.known.end() && found->second == known->second) continue;
+  std::set<std::string> gone;
+  for (const auto& [name, node] : process_.known) gone.insert(name);
+  for (const auto& node : nodes) gone.erase(node.name);
+  know_more(nodes, {gone.begin(), gone.end()});
+}
+
+void Simulation::ProcessNetwork::know_more(const std::vector<messages::ControlNode>& nodes,
+                                           const std::vector<std::string>& gone) {
+  const auto drop_lanes = [this](const std::string& node) {
     for (const int kind : {kUrgentLane, kBulkLane, kGroupLane}) {
-      const auto lane = process_.lanes.find({name, kind});
+      const auto lane = process_.lanes.find({node, kind});
       if (lane == process_.lanes.end()) continue;
-      simulation_.lanes_.erase(lane->second);
+      if (const auto there = simulation_.lanes_.find(lane->second); there != simulation_.lanes_.end()) {
+        simulation_.remove(*there->second);
+      }
       process_.lanes.erase(lane);
     }
-    if (found == listed.end()) {
-      process_.known.erase(name);
-    } else {
-      process_.known[name] = found->second;
-    }
+  };
+  for (const messages::ControlNode& node : nodes) {
+    if (node.name == process_.name || node.port == 0) continue;
+    const auto known = process_.known.find(node.name);
+    if (known != process_.known.end() && known->second == node) continue;
+    drop_lanes(node.name);
+    process_.known[node.name] = node;
+  }
+  for (const std::string& name : gone) {
+    drop_lanes(name);
+    process_.known.erase(name);
   }
 }
 
 void Simulation::send(Process& from, const std::string& node, RemoteMessage message) {
   const int kind = lane_of(message);
+  if (const auto* control = std::get_if<messages::Control>(&message)) {
+    ++traffic_.control;
+    traffic_.entries +=
+        control->nodes.size() + control->edges.size() + control->instances.size() + control->texts.size();
+  } else {
+    ++traffic_.data;
+  }
   if (kind == kControlLane) {
     const auto found = from.lines.find({node, from.chief ? std::get<messages::Control>(message).birth : 0});
     if (found == from.lines.end()) return;
@@ -71,6 +85,8 @@ void Simulation::send(Process& from, const std::string& node, RemoteMessage mess
     lane->from_node = from.name;
     lane->node = node;
     lane->port = known->second.port;
+    lanes_of_[from.name].insert(id);
+    lanes_of_[node].insert(id);
     lanes_[id] = std::move(lane);
   }
   Lane& lane = *lanes_.at(id);
@@ -91,7 +107,7 @@ void Simulation::pump(std::uint64_t id) {
     if (found == lanes_.end()) return;
     Lane& lane = *found->second;
     if (lane.queue.empty()) {
-      if (lane.orphan) lanes_.erase(found);
+      if (lane.orphan) remove(lane);
       return;
     }
     if (lane.queue.front().first > now_ || blocked(lane.from_node, lane.node)) return;
@@ -113,6 +129,7 @@ void Simulation::pump(std::uint64_t id) {
 
 /// As the runtime and the real network do it.
 void Simulation::deliver(Process& to, const std::string& from, RemoteMessage message) {
+  wake(to);
   if (auto* control = std::get_if<messages::Control>(&message)) {
     if (to.chief && control->kind == messages::ControlKind::kJoin) {
       line(to, from, control->nodes.front().port, control->birth);
@@ -145,6 +162,10 @@ Simulation::ControlLine& Simulation::line(Process& from, const std::string& node
   made->birth = birth;
   made->lane = lane.get();
   lane->control = made.get();
+  for (const std::string& end : {from.name, node}) {
+    lanes_of_[end].insert(lane->id);
+    lines_of_[end].insert(made->id);
+  }
   lanes_[lane->id] = std::move(lane);
   from.lines[{node, birth}] = made->id;
   ControlLine& line = *made;
@@ -174,6 +195,7 @@ void Simulation::watch(ControlLine& line) {
       if (!reachable(from, to)) return;
       line.connected = to->birth;
       note("found", from.birth, to->birth);
+      wake(from);
       caf::anon_send(from.chief ? from.chief : from.hands, found_atom::value, line.node, line.birth);
       pump(line.lane->id);
     });
@@ -193,18 +215,26 @@ void Simulation::watch(ControlLine& line) {
     line.connected = 0;
     line.lane->queue.clear();
     note("lost", from.birth, line.id);
+    wake(from);
     caf::anon_send(from.chief ? from.chief : from.hands, lost_atom::value, line.node, line.birth);
     watch(line);
   });
 }
 
-void Simulation::watch_all() {
-  for (auto& [id, line] : lines_) watch(*line);
-  for (auto& [id, lane] : lanes_) {
-    if (!lane->queue.empty()) {
-      at(now_ + random(options_.least_delay, options_.most_delay), [this, lane = id] { pump(lane); });
-    }
+void Simulation::watch_node(const std::string& node) {
+  const std::set<std::uint64_t> lines = lines_of_[node];
+  for (const std::uint64_t id : lines) watch(*lines_.at(id));
+  for (const std::uint64_t id : lanes_of_[node]) {
+    if (lanes_.at(id)->queue.empty()) continue;
+    at(now_ + random(options_.least_delay, options_.most_delay), [this, id] { pump(id); });
   }
+}
+
+void Simulation::remove(const Lane& lane) {
+  const std::uint64_t id = lane.id;
+  lanes_of_[lane.from_node].erase(id);
+  lanes_of_[lane.node].erase(id);
+  lanes_.erase(id);
 }
 
 void Simulation::block(const std::string& from, const std::string& to, bool blocked) {
@@ -214,14 +244,19 @@ void Simulation::block(const std::string& from, const std::string& to, bool bloc
   } else {
     blocks_.erase({from, to});
   }
-  watch_all();
+  watch_node(from);
 }
 
 void Simulation::heal() {
   blocks_.clear();
-  for (auto& [birth, process] : processes_) process->stopped = false;
   failing_disks_.clear();
-  watch_all();
+  dies_in_write_.clear();
+  std::set<std::string> all;
+  for (auto& [birth, process] : processes_) {
+    all.insert(process->name);
+    if (std::exchange(process->stopped, false)) wake(*process);
+  }
+  for (const std::string& node : all) watch_node(node);
 }
 
 void Simulation::reset(const std::string& node) {
@@ -232,6 +267,7 @@ void Simulation::reset(const std::string& node) {
     // Each message was either still under way or had just arrived.
     line->lane->queue.clear();
     note("reset", from.birth, id);
+    wake(from);
     caf::anon_send(from.chief ? from.chief : from.hands, lost_atom::value, line->node, line->birth);
     watch(*line);
   }

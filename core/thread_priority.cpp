@@ -1,10 +1,20 @@
-#include <troupe/transport/detail/stream_thread.hpp>
+#include <troupe/core/thread_priority.hpp>
 
+#include <sys/resource.h>
 #include <sys/syscall.h>
+#include <unistd.h>
 
-namespace troupe::transport {
+#include <cstdint>
 
-void ask_for_short_slices() {
+namespace troupe {
+namespace {
+
+/// A step of niceness is a factor of 1.25.
+constexpr int kBehind = 5;
+
+}  // namespace
+
+void take_short_slices() {
   // The system's struct sched_attr in its first version, which the C library does not declare.
   struct {
     std::uint32_t size;
@@ -21,4 +31,10 @@ void ask_for_short_slices() {
   (void)::syscall(SYS_sched_setattr, 0, &attributes, 0);
 }
 
-}  // namespace troupe::transport
+void go_behind() {
+  const auto self = static_cast<id_t>(::syscall(SYS_gettid));
+  const int now = ::getpriority(PRIO_PROCESS, self);
+  (void)::setpriority(PRIO_PROCESS, self, now + kBehind);
+}
+
+}  // namespace troupe
