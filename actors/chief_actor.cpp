@@ -20,8 +20,6 @@ using messages::ControlKind;
 constexpr Duration kStatusPeriod = std::chrono::seconds(1);
 /// After which a journal that cannot be written is tried again.
 constexpr Duration kJournalRetry = std::chrono::milliseconds(200);
-/// Lines of one node about what makes it slower.
-constexpr std::size_t kTroublesMax = 16;
 constexpr Duration kStatusPerNode = std::chrono::milliseconds(8);
 
 /// How long a chief that ends waits for the nodes to have heard of it.

@@ -30,8 +30,6 @@ constexpr Duration kFirstWord = std::chrono::seconds(5);
 constexpr Duration kLeaveWithin = std::chrono::seconds(50);
 /// How long what was said last may take on its way, when this process is about to end at once.
 constexpr Duration kLastWords = std::chrono::milliseconds(200);
-/// Lines for the status about what makes this node slower.
-constexpr std::size_t kTroublesMax = 16;
 
 std::optional<Error> error_of(const Control& control) {
   return control.failed ? std::optional<Error>(Error{control.code, control.text}) : std::nullopt;

@@ -15,8 +15,6 @@ namespace {
 
 /// How long instances have to say what they do; the chief waits longer (chief_status.cpp).
 constexpr Duration kStatusPatience = std::chrono::milliseconds(200);
-/// Lines about what makes the node slower.
-constexpr std::size_t kTroublesMax = 16;
 
 }  // namespace
 

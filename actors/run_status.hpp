@@ -25,6 +25,9 @@
 
 namespace troupe::actors {
 
+/// Lines of one node about what makes it slower.
+inline constexpr std::size_t kTroublesMax = 16;
+
 /// A node's answer to kAskStatus.
 std::string to_json(const std::vector<InstanceStatus>& statuses);
 /// Errors: kCorrupt when the text is no such answer.
