@@ -502,6 +502,4 @@ void NodeActor::unwire(const Control& order) {
   }
 }
 
-}
-
 }  // namespace troupe::actors

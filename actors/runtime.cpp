@@ -26,7 +26,8 @@ namespace {
 constexpr Duration kVirtualSlice = std::chrono::microseconds(200);
 /// How often the waiting thread looks up in real time.
 constexpr Duration kPoll = std::chrono::milliseconds(50);
-constexpr Duration kNap = std::chrono::milliseconds(2);
+/// It naps longer and longer: hundreds of nodes on one host would keep a processor busy with looking up.
+constexpr Duration kFirstNap = std::chrono::milliseconds(1), kLongestNap = std::chrono::milliseconds(20);
 constexpr Duration kStopDeadline = std::chrono::seconds(60);
 constexpr Duration kStatusDeadline = std::chrono::seconds(5);
 /// A disk that needs longer for one checkpoint has failed for all purposes.
@@ -265,10 +266,12 @@ struct Runtime::Impl {
     auto on_status = [this](std::string& message) { status = std::move(message); };
     if (!options.deterministic) {
       // Not by CAF's own time-out: that is a time of the wall clock, and somebody may set it back by an hour.
-      for (Duration waited{}; !self->has_next_message() && waited < kPoll; waited += kNap) {
-        std::this_thread::sleep_for(kNap);
+      for (Duration waited{}; !self->has_next_message() && waited < kPoll; waited += nap) {
+        nap = std::min(2 * nap, kLongestNap);
+        std::this_thread::sleep_for(nap);
       }
       if (self->has_next_message()) {
+        nap = kFirstNap;
         self->receive(
             on_ended, on_done, on_status, caf::after(std::chrono::seconds(0)) >> [] {});
       }
@@ -296,6 +299,7 @@ struct Runtime::Impl {
   const std::shared_ptr<NewestCut> newest = std::make_shared<NewestCut>();
   std::optional<RunEnded> ended;
   bool standstill = false;
+  Duration nap = kFirstNap;  ///< the last one
   std::optional<CheckpointDone> checkpoint_done;
   std::optional<std::string> status;
 };
@@ -363,6 +367,7 @@ Result<Runtime::Ended> Runtime::run(const std::function<bool()>& interrupt) {
 Result<std::vector<messages::Counter>> Runtime::checkpoint(std::optional<Duration> patience) {
   TROUPE_CHECK(impl_->chief && impl_->options.write_cut, "checkpoint() before run(), without a writer or a chief");
   impl_->checkpoint_done.reset();
+  impl_->nap = kFirstNap;
   impl_->self->send(impl_->chief, checkpoint_atom::value, patience.value_or(impl_->options.cut_deadline));
   // A cut may be under way, then comes this one, each with up to three deadlines; the rest is the disk's time.
   const Duration give_up = impl_->clock.now() + 6 * impl_->options.cut_deadline + kWriteDeadline;
@@ -375,6 +380,7 @@ Result<std::vector<messages::Counter>> Runtime::checkpoint(std::optional<Duratio
 Result<std::string> Runtime::status() {
   TROUPE_CHECK(impl_->chief, "status() before run() or without a chief");
   impl_->status.reset();
+  impl_->nap = kFirstNap;
   impl_->self->send(impl_->chief, status_atom::value);
   const Duration give_up = impl_->clock.now() + kStatusDeadline;
   while (!impl_->status && !impl_->standstill && impl_->clock.now() < give_up) impl_->advance();

@@ -19,9 +19,9 @@
 
 #include <troupe/core/check.hpp>
 #include <troupe/core/log.hpp>
+#include <troupe/core/thread_priority.hpp>
 #include <troupe/transport/detail/handshake.hpp>
 #include <troupe/transport/detail/socket_address.hpp>
-#include <troupe/transport/detail/stream_thread.hpp>
 
 namespace troupe::transport {
 namespace {
@@ -181,7 +181,7 @@ class Listener::Impl {
 };
 
 void Listener::Impl::run() {
-  ask_for_short_slices();
+  take_short_slices();
   std::vector<pollfd> entries;
   for (;;) {
     const bool accepting = clock_.now() >= accept_again_;

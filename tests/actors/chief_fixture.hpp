@@ -97,6 +97,7 @@ class LoneChief {
       sent.emplace_back(node, std::get<messages::Control>(std::move(message)));
     }
     void know(const std::vector<messages::ControlNode>&) override {}
+    void know_more(const std::vector<messages::ControlNode>&, const std::vector<std::string>&) override {}
     void stop() override {}
     std::vector<std::pair<std::string, messages::Control>> sent;
   };

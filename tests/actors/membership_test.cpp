@@ -200,20 +200,20 @@ TEST_F(MembershipTest, PatienceIsWhatItWasAWhileAfterTheDelays) {
 
 TEST_F(MembershipTest, PatienceGrowsWithWhatTheNodeSaysOfItsOwnTimers) {
   join(7);
-  members_.heard("worker", now_, milliseconds(700));
+  members_.heard("worker", now_, 0, milliseconds(700));
   EXPECT_TRUE(pass(20, false).empty());
   EXPECT_EQ(pass(5, false).size(), 1u);
 }
 
 TEST_F(MembershipTest, ANodeThatClaimsToBeLateForEverIsDeadAtSomeTime) {
   join(7);
-  members_.heard("worker", now_, std::chrono::hours(1));
+  members_.heard("worker", now_, 0, std::chrono::hours(1));
   EXPECT_EQ(pass(120, false).size(), 1u);
 }
 
 TEST_F(MembershipTest, AClosedConnectionOfALateNodeMayComeBackLater) {
   join(7);
-  members_.heard("worker", now_, milliseconds(500));
+  members_.heard("worker", now_, 0, milliseconds(500));
   members_.lost("worker", 7, now_);
   EXPECT_TRUE(pass(5, false).empty());
   EXPECT_EQ(pass(3, false).size(), 1u);

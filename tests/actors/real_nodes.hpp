@@ -9,7 +9,6 @@
 //   w0, w1, ...     one worker each, which says a word once a second
 #include <sys/mman.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -17,6 +16,7 @@
 #include <atomic>
 #include <csignal>
 #include <cstdlib>
+#include <ctime>
 #include <filesystem>
 #include <functional>
 #include <map>
@@ -33,6 +33,7 @@
 #include <troupe/actors/runtime.hpp>
 #include <troupe/core/check.hpp>
 #include <troupe/core/log.hpp>
+#include <troupe/messages/reports.hpp>
 #include <troupe/tests/actors/test_roles.hpp>
 #include <troupe/transport/authority.hpp>
 
@@ -45,9 +46,8 @@ struct RealNodesBoard {
   std::atomic<int> port;  ///< of the chief
   std::atomic<bool> cut_asked;
   std::atomic<bool> finish;
-  std::atomic<Duration::rep> cut_took;   ///< < 0: it failed
-  std::atomic<Duration::rep> chief_cpu;  ///< that it has used so far
-  std::atomic<int> heard_of;             ///< workers of whom the hub has heard
+  std::atomic<Duration::rep> cut_took;  ///< < 0: it failed
+  std::atomic<int> heard_of;            ///< workers of whom the hub has heard
   struct Heard {
     std::atomic<Duration::rep> at;     ///< when the hub last got a word of this worker
     std::atomic<Duration::rep> gap;    ///< longest between two words of one process of it
@@ -117,10 +117,9 @@ class RealNodes {
 
   /// The part of a processor that the chief's process uses in the time to come.
   double chief_cpu(Duration time) {
-    const Duration::rep used = board_->chief_cpu;
-    const Duration start = now();
+    const Duration used = cpu_of(pids_.front()), start = now();
     wait(time);
-    return seconds(Duration(board_->chief_cpu - used)) / seconds(now() - start);
+    return seconds(cpu_of(pids_.front()) - used) / seconds(now() - start);
   }
 
   /// How long a checkpoint takes. < 0: it failed, or was not there after a minute.
@@ -162,7 +161,10 @@ class RealNodes {
     Result<Progress> step(RoleContext& context) override {
       const Duration now = context.clock().now();
       if (now >= at_ && context.out("words").ready()) {
-        context.out("words").send(number_frame(context.pool(), (std::int64_t{getpid()} << 16) | index_));
+        messages::EpisodeReport word{.role = "worker"};
+        word.parameters_version = (std::int64_t{getpid()} << 16) | index_;
+        TROUPE_ASSIGN(Frame frame, messages::make_episode(context.pool(), word));
+        context.out("words").send(std::move(frame));
         at_ = now + std::chrono::seconds(1);
       }
       context.wake_after(std::max(at_ - now, Duration(std::chrono::milliseconds(10))));
@@ -179,7 +181,8 @@ class RealNodes {
     explicit Hub(RealNodesBoard& board) : board_(board) {}
     Result<Progress> step(RoleContext& context) override {
       while (!context.in("words").empty()) {
-        const std::int64_t word = number_of(context.in("words").take());
+        TROUPE_ASSIGN(const auto report, messages::read_episode(context.in("words").take()));
+        const std::int64_t word = report.parameters_version;
         RealNodesBoard::Heard& worker = board_.heard[word & 0xffff];
         const Duration::rep now = clock_.now().count();
         const std::int64_t born = word >> 16;
@@ -211,9 +214,9 @@ class RealNodes {
   };
 
   Topology make_topology() {
-    RoleSpec worker{.name = "worker", .count = workers_, .outlets = {{"words", "Word"}}};
+    RoleSpec worker{.name = "worker", .count = workers_, .outlets = {{"words", "Episode"}}};
     worker.make = factory([](const RoleIdentity& who) { return std::make_unique<Worker>(who.index); });
-    RoleSpec hub{.name = "hub", .inlets = {{"words", "Word"}}};
+    RoleSpec hub{.name = "hub", .inlets = {{"words", "Episode"}}};
     hub.make = factory([board = board_](const RoleIdentity&) { return std::make_unique<Hub>(*board); });
     hub.completes_run = true;
     RoleSpec reports{.name = "reports", .inlets = {{"reports", "Metrics"}}};
@@ -235,6 +238,14 @@ class RealNodes {
       _exit(live(placement_[index]));
     }
     pids_[index] = pid;
+  }
+
+  /// What the process has used of processors so far.
+  static Duration cpu_of(pid_t pid) {
+    clockid_t clock{};
+    timespec used{};
+    TROUPE_CHECK(clock_getcpuclockid(pid, &clock) == 0 && clock_gettime(clock, &used) == 0, "no clock of {}", pid);
+    return std::chrono::seconds(used.tv_sec) + std::chrono::nanoseconds(used.tv_nsec);
   }
 
   void look_after() {
@@ -267,12 +278,9 @@ class RealNodes {
     const auto network = make_network(place, topology_).value();
     if (leads) board_->port = network->address().port;
     const auto runtime =
-        Runtime::make(topology_, node_runtime(place, options, topology_, *network, nullptr).value()).value();
+        Runtime::make(topology_, node_runtime(place, options, topology_, *network, {}, {}).value()).value();
     for (;;) {
-      const auto ended = runtime->run([&] {
-        if (leads) note_cpu();
-        return leads && board_->cut_asked.load();
-      });
+      const auto ended = runtime->run([&] { return leads && board_->cut_asked.load(); });
       if (!ended.ok() || *ended != Runtime::Ended::kInterrupted) {
         runtime->stop();
         return ended.ok() ? 0 : 1;
@@ -282,15 +290,6 @@ class RealNodes {
       const auto done = runtime->checkpoint();
       board_->cut_took = done.ok() ? (now() - start).count() : -1;
     }
-  }
-
-  void note_cpu() {
-    rusage used{};
-    getrusage(RUSAGE_SELF, &used);
-    const auto of = [](const timeval& time) {
-      return Duration(std::chrono::seconds(time.tv_sec)) + std::chrono::microseconds(time.tv_usec);
-    };
-    board_->chief_cpu = (of(used.ru_utime) + of(used.ru_stime)).count();
   }
 
   const int workers_;

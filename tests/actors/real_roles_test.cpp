@@ -15,6 +15,8 @@
 #include <troupe/actors/parameter_server.hpp>
 #include <troupe/actors/replay_actor.hpp>
 #include <troupe/actors/replay_journal.hpp>
+#include <troupe/actors/step_account.hpp>
+#include <troupe/actors/step_budget.hpp>
 #include <troupe/core/log.hpp>
 #include <troupe/messages/batch.hpp>
 #include <troupe/messages/parameters.hpp>
@@ -292,11 +294,20 @@ class ActingAndReplay final : public Scenario {
     Result<Progress> step(RoleContext& context) override {
       while (!context.in("use").empty()) (void)context.in("use").take();
       for (; !context.in("episodes").empty(); ++seen_->episodes) (void)context.in("episodes").take();
+      for (Server& server = context.server("steps"); !server.empty();) {
+        const auto [frame, answer] = server.take();
+        TROUPE_ASSIGN(const auto request, messages::read_steps_request(frame));
+        const auto alive = [&](std::int64_t index) { return server.alive(static_cast<std::size_t>(index)); };
+        TROUPE_ASSIGN(const auto grant, account_.grant(request, alive, context.clock().now()));
+        TROUPE_ASSIGN(Frame told, messages::make_steps_grant(context.pool(), grant));
+        answer(std::move(told));
+      }
       return Progress::kIdle;
     }
 
    private:
     const std::shared_ptr<Seen> seen_;
+    StepAccount account_{0, kActors};  // no limit
   };
 
   ReplayActorOptions replay_options() const {
@@ -325,7 +336,8 @@ class ActingAndReplay final : public Scenario {
     RoleSpec learner{.name = "learner", .inlets = {{"batches", "Batch"}}, .outlets = {{"priorities", "Priorities"}}};
     learner.make = testing::factory([seen = seen_](const RoleIdentity&) { return std::make_unique<Learner>(seen); });
     learner.completes_run = true;
-    RoleSpec people{.name = "people", .inlets = {{"use", "ParametersUse"}, {"episodes", "Episode"}}};
+    RoleSpec people{.name = "people",
+                    .inlets = {{"use", "ParametersUse"}, {"episodes", "Episode"}, StepBudget::port()}};
     people.make = testing::factory([seen = seen_](const RoleIdentity&) { return std::make_unique<People>(seen); });
     Topology topology;
     topology.roles = {actor, replay, learner, people};
@@ -337,7 +349,8 @@ class ActingAndReplay final : public Scenario {
                          {"replay", "batches", "learner", "batches", 2},
                          {"learner", "priorities", "replay", "priorities", 2},
                          {"actor", "use", "people", "use", 4},
-                         {"actor", "episodes", "people", "episodes", 4}};
+                         {"actor", "episodes", "people", "episodes", 4},
+                         {"actor", "steps", "people", "steps", 1}};
     return topology;
   }
 
