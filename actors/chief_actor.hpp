@@ -131,6 +131,9 @@ class ChiefActor final : public caf::event_based_actor {
   static const messages::ControlInstance* running_in(const messages::Control& join, const Instance& instance);
   /// Whether the journal has changed.
   bool note_incarnation(const Instance& instance);
+  static std::string declared_dead(const std::string& node, std::uint32_t incarnation);
+  /// What welcomed nodes are told.
+  std::uint64_t heartbeat_ms() const;
   void to_node(const std::string& node, messages::Control message);
   void node_gone(const std::string& node, const std::string& why);
   void has_left(const std::string& node);

@@ -1,7 +1,7 @@
 #pragma once
 // A run of many real nodes on this host, each a process with certificates, links, a journal and checkpoints as
 // `troupe train --processes` has them, but with roles that do next to nothing: what leading so many costs is all that
-// is to be seen. This process forks them, kills some and starts those that end again. Used by many_real_nodes_test.cpp
+// is to be seen. This process forks them, kills some and starts those that end again. Used by many_nodes_slow_test.cpp
 // and bench/actors/nodes_bench.cpp.
 //
 //   chief           leads, and hosts nothing else

@@ -283,9 +283,9 @@ class EverythingKilled(CheckpointCase):
             self.assertGreaterEqual(committed, floor, f"kill {kill}, seed {SEED}")
             floor = committed
             process, resumed = self.begin("--resume", "run", *words), True
-            self.wait_until(lambda: len(self.rows()) and self.rows()[-1] != (before or [None])[-1], "new rows")
+            fresh = self.wait_until(lambda: [row for row in self.rows() if row not in before], "new rows")
             if not self.checkpoints.joinpath("cut.json").exists():
-                self.assertGreaterEqual(int(float(self.rows()[-1]["learner_steps"])), floor, f"kill {kill}, seed {SEED}")
+                self.assertGreaterEqual(int(float(fresh[0]["learner_steps"])), floor, f"kill {kill}, seed {SEED}")
         self.assertTrue(resumed)
         self.wait_until(lambda: self.newest() > floor or process.poll() is not None, "a checkpoint after the last kill")
         process.send_signal(signal.SIGINT)
