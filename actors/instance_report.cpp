@@ -45,7 +45,8 @@ Result<InstanceReport> read_instance_report(const Frame& frame) {
     const std::string_view kind = third == name.npos ? "" : name.substr(second + 1, third - second - 1);
     const std::int64_t index_before = report.index;
     const auto parsed = std::from_chars(index.data(), index.data() + index.size(), report.index);
-    if (index.empty() || parsed.ec != std::errc{} || (kind != kTotal && kind != kNow && kind != kSum)) {
+    const bool whole = parsed.ec == std::errc{} && parsed.ptr == index.data() + index.size() && report.index >= 0;
+    if (index.empty() || !whole || (kind != kTotal && kind != kNow && kind != kSum)) {
       return Error{Code::kInvalidArgument,
                    fmt::format("report: scalar is named \"{}\", expected ROLE/INDEX/(total|now|sum)/NAME", name)};
     }

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <limits>
 #include <set>
 
 namespace troupe::actors {
@@ -33,6 +34,15 @@ Json status_json(const InstanceStatus& status) {
   return {{"instance", status.instance}, {"paused", status.paused},       {"done", status.done},
           {"idle_s", status.idle_s},     {"waits_for", status.waits_for}, {"why", status.why},
           {"version", status.version},   {"ports", std::move(ports)}};
+}
+
+/// A whole number, and no other that would be converted to one. Throws as Json::get() does.
+std::int64_t whole_number(const Json& number) {
+  constexpr std::uint64_t kMost = std::numeric_limits<std::int64_t>::max();
+  if (!number.is_number_integer() || (number.is_number_unsigned() && number.get<std::uint64_t>() > kMost)) {
+    throw Json::type_error::create(302, "type must be a whole number", &number);
+  }
+  return number.get<std::int64_t>();
 }
 
 /// Why an instance does not deliver what somebody waits for.
@@ -110,10 +120,10 @@ Result<std::vector<InstanceStatus>> statuses_from_json(const std::string& text) 
       status.idle_s = one.at("idle_s");
       status.waits_for = one.at("waits_for");
       status.why = one.at("why");
-      status.version = one.at("version");
+      status.version = whole_number(one.at("version"));
       for (const Json& port : one.at("ports")) {
-        status.ports.push_back({port.at("name"), port.at("direction") == "in", port.at("depth"), port.at("frames"),
-                                port.at("bytes"), port.at("waited_s")});
+        status.ports.push_back({port.at("name"), port.at("direction") == "in", whole_number(port.at("depth")),
+                                whole_number(port.at("frames")), whole_number(port.at("bytes")), port.at("waited_s")});
       }
       statuses.push_back(std::move(status));
     }

@@ -138,7 +138,9 @@ Result<ImageHead> read_head(std::span<const std::vector<std::byte>> chunks, cons
   for (std::uint64_t& word : head.rng) word = in.get<std::uint64_t>();
   if (!in.finished()) return corrupt(0, "has another length than its fields");
   TROUPE_TRY(check_kind(head, expected));
-  if (head.items < 0 || head.items > head.capacity || head.counts.inserts - head.counts.deletes != head.items) {
+  const bool counts_ok =
+      head.counts.inserts >= 0 && head.counts.deletes >= 0 && head.counts.inserts - head.counts.deletes == head.items;
+  if (head.items < 0 || head.items > head.capacity || !counts_ok) {
     return corrupt(0, fmt::format("{} items of {}, but {} inserts and {} deletes", head.items, head.capacity,
                                   head.counts.inserts, head.counts.deletes));
   }

@@ -226,6 +226,24 @@ TEST(RunStatus, AnAnswerOfAnotherShapeIsCorrupt) {
   EXPECT_EQ(statuses_from_json(text).error().code, Code::kCorrupt);
 }
 
+TEST(RunStatus, NumbersThatAreNotWholeAreNoneOfItsCounts) {
+  InstanceStatus status;
+  status.ports = {{"batches", true, 7, 7, 7, 0.5}};
+  const std::string good = to_json({status});
+  for (const std::string from : {"\"version\":-1", "\"depth\":7", "\"frames\":7", "\"bytes\":7"}) {
+    const std::size_t at = good.find(from);
+    ASSERT_NE(at, std::string::npos) << from;
+    const auto with = [&](const std::string& number) {
+      return statuses_from_json(
+          std::string(good).replace(at, from.size(), from.substr(0, from.find(':') + 1) + number));
+    };
+    EXPECT_TRUE(with("9223372036854775807").ok()) << from;
+    for (const char* number : {"1e300", "-1e300", "0.5", "9223372036854775808", "18446744073709551615", "true"}) {
+      EXPECT_FALSE(with(number).ok()) << from << " " << number;
+    }
+  }
+}
+
 TEST(RunStatus, TheWholeHasRatesVersionsAndStaleness) {
   RunStatus status = at_work();
   status.nodes.push_back({"chief", "up", 3, "10.0.0.1:7000", 0.05});

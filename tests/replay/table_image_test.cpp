@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <limits>
 
 #include <troupe/tests/replay/tables_under_test.hpp>
 
@@ -258,6 +259,9 @@ TEST_P(TableImage, RefusesDamageAndStaysAsItWas) {
   poke(1, kPrefix + kRow, std::uint64_t{0}, "key in another's slot");
   poke(1, kPrefix + 8, -1.0, "priority");
   poke(1, kPrefix + 16, std::int32_t{-1}, "times_sampled");
+  const std::size_t deletes = good[0].size() - sizeof(Rng::State) - sizeof(std::int64_t);
+  poke(0, deletes, std::numeric_limits<std::int64_t>::min(),
+       "deletes so far below zero that their difference overflows");
 }
 
 TEST_P(TableImage, RefusesAnotherKindOfTable) {
