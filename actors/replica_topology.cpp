@@ -9,10 +9,6 @@
 
 namespace troupe::actors {
 
-std::string evaluator_name(const ReplicaGroupOptions& group) { return group.name + "-evaluator"; }
-std::string parameter_server_name(const ReplicaGroupOptions& group) { return group.name + "-ps"; }
-std::string discriminator_name(const ReplicaGroupOptions& group) { return group.name + "-discriminator"; }
-
 ParameterServerOptions parameter_server_options(const ReplicaGroupOptions& group, const ReplicaModel& model) {
   ParameterServerOptions server;
   server.name = group.name;

@@ -219,17 +219,6 @@ ReplicaExchangeSpec discriminator_exchange(const SplitModel& model, std::int64_t
 
 }  // namespace
 
-Status check_staleness(const ReplicaGroupOptions& group, std::int64_t n_dis) {
-  // A step of the generator waits in the channel while another one is used, and its members may be one apart.
-  constexpr std::int64_t kSteps = 3;
-  if (const std::int64_t least = (kSteps + n_dis - 1) / n_dis; group.max_staleness < least) {
-    return Error{Code::kInvalidArgument,
-                 fmt::format("replicas.{}.max_staleness: got {} with n_dis {}, expected at least {}", group.name,
-                             group.max_staleness, n_dis, least)};
-  }
-  return {};
-}
-
 Status add_split_gan(Topology& topology, const ReplicaGroupOptions& group, const ReplicaModel& model) {
   if (!model.split) {
     return Error{

@@ -35,10 +35,10 @@ OWNERS = [
     (r"spdlog/", ["core/log.cpp"]),
     (r"caf/", ["actors/", "apps/", "tests/system/"]),
     (r"(capnp|kj)/|.*\.capnp\.h$", ["messages/"]),
-    (r"openssl/evp\.h$", ["core/", "transport/"]),  # digests
-    (r"openssl/|sys/socket\.h|netinet/|arpa/|netdb\.h|sys/un\.h", ["transport/", "tests/system/"]),
+    (r"openssl/evp\.h$", ["core/", "transport/", "tests/fuzz/"]),  # digests
+    (r"openssl/|sys/socket\.h|netinet/|arpa/|netdb\.h|sys/un\.h", ["transport/", "tests/system/", "tests/fuzz/"]),
     (r"mujoco/|EGL/", ["envs/"]),
-    (r"zlib\.h|jpeglib\.h|jerror\.h", ["data/"]),
+    (r"zlib\.h|jpeglib\.h|jerror\.h", ["data/", "tests/fuzz/"]),
     (r"nccl\.h", ["collectives/nccl", "collectives/detail/nccl", "tests/collectives/simulated_nccl"]),
     (r"cuda|cublas|cudnn|device_launch_parameters",
      ["gpu/", "collectives/nccl", "collectives/detail/nccl", "tests/collectives/simulated_nccl"]),
