@@ -107,14 +107,12 @@ std::vector<CutFile> cut_files(const fs::path& directory) {
     if (file.cut.ok()) file.number = file.cut->number;
     files.push_back(std::move(file));
   }
-  std::ranges::sort(files, std::greater(), [](const CutFile& file) {
-    return std::pair(file.number.value_or(UINT64_MAX), file.cut.ok());
-  });
+  const auto key = [](const CutFile& file) { return std::pair(file.number.value_or(UINT64_MAX), file.cut.ok()); };
+  std::ranges::sort(files, std::greater(), key);
   // A copy of what cut.json says still, made just before that was to be replaced.
-  const auto twice = std::ranges::unique(files, {}, [](const CutFile& file) {
-    return std::pair(file.number.value_or(UINT64_MAX), file.cut.ok());
-  });
-  files.erase(twice.begin(), twice.end());
+  // Clang 14 does not compile std::ranges::unique.
+  const auto same = [&](const CutFile& a, const CutFile& b) { return key(a) == key(b); };
+  files.erase(std::unique(files.begin(), files.end(), same), files.end());
   return files;
 }
 

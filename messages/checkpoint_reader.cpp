@@ -82,8 +82,8 @@ CheckpointListing list_checkpoints(const std::string& directory) {
     }
   }
   std::ranges::sort(listing.steps, std::greater());
-  const auto twice = std::ranges::unique(listing.steps);
-  listing.steps.erase(twice.begin(), twice.end());
+  // Clang 14 does not compile std::ranges::unique.
+  listing.steps.erase(std::unique(listing.steps.begin(), listing.steps.end()), listing.steps.end());
   std::ranges::sort(listing.unknown);
   return listing;
 }

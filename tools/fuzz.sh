@@ -46,7 +46,7 @@ trap 'rm -rf "$TMPDIR"' EXIT
 if [[ $mode == --seeds ]]; then
   for target in "${targets[@]}"; do
     corpus=$root/tests/fuzz/corpus/$target
-    rm -rf "$corpus" && mkdir -p "$corpus"
+    mkdir -p "$corpus" && rm -f "$corpus"/[0-9]* # what was found once has a name and stays
     "$build/bin/${target}_fuzz" --seeds "$corpus"
     echo "$target: $(find "$corpus" -type f | wc -l) seeds, $(du -bs "$corpus" | cut -f1) bytes"
   done

@@ -46,6 +46,8 @@ class TfConfig {
     } catch (const Json::parse_error& error) {
       return Error{Code::kInvalidArgument, fmt::format("TF_CONFIG: not JSON: error at byte {} of {}: {}", error.byte,
                                                        text.size(), printable(text, 80))};
+    } catch (const Json::exception& error) {  // a number beyond what there are
+      return Error{Code::kInvalidArgument, fmt::format("TF_CONFIG: not JSON: {}", printable(error.what(), 160))};
     }
     read_top(json);
     TROUPE_TRY(mistakes_.report());

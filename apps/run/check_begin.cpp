@@ -8,6 +8,7 @@
 
 #include <troupe/actors/check_run.hpp>
 #include <troupe/apps/run/idle_keys.hpp>
+#include <troupe/apps/run/mistake_place.hpp>
 #include <troupe/core/text.hpp>
 
 namespace troupe::apps {
@@ -34,15 +35,6 @@ std::string what_is_fixed(const ConfigKey& key, const ConfigValue& value) {
 }
 
 }  // namespace
-
-std::string place_of(const Config& config, std::string_view mistake) {
-  const std::string_view key = mistake.substr(0, mistake.find_first_of(": "));
-  if (config.has(key) && config.where(key) != "default") return config.where(key);
-  for (const std::string_view section : {key, key.substr(0, key.rfind('.'))}) {
-    if (const std::string model = fmt::format("{}.model", section); config.has(model)) return config.where(model);
-  }
-  return config.file();
-}
 
 Status check_begin(const Config& config, const actors::TrainOptions& options, RunKind kind) {
   std::vector<std::string> mistakes = idle_key_mistakes(config);

@@ -27,8 +27,4 @@ Status check_begin(const Config& config, const actors::TrainOptions& options, Ru
 ///     run.toml:4: discount: got 0.9, but runs/a has 0.99, which is the same for all of a run
 Status check_same_run(const Config& now, const Config& recorded, std::string_view run);
 
-/// "run.toml:9" for a mistake that begins with a key ("learner.atoms: got 1"): where that key was set. For one that has
-/// its default, where its [replicas.NAME] begins, or the file.
-std::string place_of(const Config& config, std::string_view mistake);
-
 }  // namespace troupe::apps

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include <troupe/core/atomic_file.hpp>
+#include <troupe/core/check.hpp>
 #include <troupe/core/text.hpp>
 
 namespace troupe::apps {
@@ -34,7 +35,8 @@ std::string header_line(const std::vector<std::string>& names) {
 std::string row_line(const MetricRow& row, const std::vector<std::string>& names) {
   std::vector<std::string> cells(names.size());
   for (const Scalar& scalar : row.scalars) {
-    const auto column = std::find(names.begin(), names.end(), printable(scalar.name));
+    const auto column = std::find(names.begin(), names.end(), scalar.name);
+    TROUPE_CHECK(column != names.end(), "{} has no column", scalar.name);
     // fmt prints the shortest digits that read back to the same bits.
     cells[static_cast<std::size_t>(column - names.begin())] = fmt::format("{}", scalar.value);
   }
@@ -141,10 +143,11 @@ Result<CsvSink> CsvSink::open(std::filesystem::path path) {
   return CsvSink(std::move(path), std::move(file), std::move(table.names));
 }
 
-Status CsvSink::write(const MetricRow& row) {
-  for (const Scalar& scalar : row.scalars) {
-    std::string name = printable(scalar.name);
-    if (std::find(names_.begin(), names_.end(), name) == names_.end()) names_.push_back(std::move(name));
+Status CsvSink::write(const MetricRow& from) {
+  MetricRow row = from;
+  for (Scalar& scalar : row.scalars) {
+    scalar.name = printable(scalar.name);  // a line break would end the header
+    if (std::find(names_.begin(), names_.end(), scalar.name) == names_.end()) names_.push_back(scalar.name);
   }
   if (names_.size() > columns_) TROUPE_TRY(rewrite(nullptr));
   TROUPE_TRY(file_.append(row_line(row, names_)));

@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include <troupe/actors/split_gan.hpp>
-#include <troupe/apps/run/check_begin.hpp>
+#include <troupe/apps/run/mistake_place.hpp>
 #include <troupe/core/rng.hpp>
 #include <troupe/core/text.hpp>
 #include <troupe/learner/resnet/options.hpp>

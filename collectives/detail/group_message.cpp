@@ -1,6 +1,7 @@
 #include <troupe/collectives/detail/group_message.hpp>
 
 #include <cmath>
+#include <limits>
 #include <utility>
 
 namespace troupe::collectives::detail {
@@ -108,7 +109,8 @@ std::optional<RankHead> read_head(std::span<const std::byte> bytes) {
   head.call.count = reader.get<std::uint64_t>();
   head.call.name = reader.text();
   if (!reader.ok() || head.call.kind > CallKind::kBarrier || head.call.op > ReduceOp::kProduct ||
-      !travels_as(head.call.wire) || !std::isfinite(head.weight) || head.weight < 0) {
+      !travels_as(head.call.wire) || !std::isfinite(head.weight) || head.weight < 0 ||
+      head.call.count > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max())) {
     return std::nullopt;
   }
   std::vector<float> values;

@@ -125,6 +125,8 @@ Result<std::vector<Counter>> parse_counters(std::span<const std::byte> file) {
     std::vector<Counter> counters;
     for (const auto counter : root.getCounters().getCounters()) {
       TROUPE_ASSIGN(std::string name, text_of(counter.getName(), kMaxCounterName, "counter"));
+      if (name.empty() || name.find('\0') != std::string::npos)
+        return Error{Code::kCorrupt, "a counter's name is empty or has a NUL"};
       counters.push_back({std::move(name), counter.getValue()});
     }
     return counters;

@@ -74,6 +74,18 @@ TEST_F(CsvMetrics, GoesOnWithTheFileOfARun) {
   EXPECT_EQ(text_of(file), "wall_s,env_steps,learner_steps,x,y\n1,10,2,1,\n2,10,2,2,\n2.5,10,2,,25\n3.5,10,2,35,\n");
 }
 
+TEST_F(CsvMetrics, GoesOnWithAFileWhoseNamesItWouldNotHaveWritten) {
+  const auto file = path() / "metrics.csv";
+  const std::string longest(300, 'n');  // names are cut to 256
+  const std::string begun =
+      "wall_s,env_steps,learner_steps,odd\x01"
+      "name," +
+      longest + "\n1,10,2,5,6\n";
+  std::ofstream(file) << begun;
+  write_all(file, {});
+  EXPECT_EQ(text_of(file), begun);
+}
+
 TEST_F(CsvMetrics, DropsTheRowsOfLostWorkAndNoOthers) {
   const auto file = path() / "metrics.csv";
   write_all(file, {{1, 100, 10, {}},

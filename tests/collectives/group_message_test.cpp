@@ -48,6 +48,13 @@ TEST(GroupMessage, DimensionsBelowZeroAreRefused) {
   }
 }
 
+TEST(GroupMessage, CountsBeyondWhatAShapeHoldsAreRefused) {
+  const auto good = write_head(sample(), 1, kValues);
+  constexpr std::size_t kCountAt = kDimensionAt + sizeof(std::int64_t) + sizeof(std::int32_t);  // behind shape and root
+  EXPECT_TRUE(read_head(with(good, kCountAt, std::uint64_t{4})).has_value()) << "that is where it stands";
+  EXPECT_FALSE(read_head(with(good, kCountAt, std::uint64_t{1} << 63)).has_value());
+}
+
 TEST(GroupMessage, WeightsThatNoMeanCanHaveAreRefused) {
   const auto good = write_head(sample(), 1, kValues);
   for (const double weight :

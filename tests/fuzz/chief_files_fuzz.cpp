@@ -10,6 +10,7 @@
 #include <troupe/actors/run_checkpoint.hpp>
 #include <troupe/actors/run_status.hpp>
 #include <troupe/core/crc32c.hpp>
+#include <troupe/core/sha256.hpp>
 #include <troupe/tests/fuzz/fuzz.hpp>
 
 namespace troupe::fuzz {
@@ -39,12 +40,22 @@ std::string summed(Bytes content) {
   return nlohmann::ordered_json{{"version", 1}, {"crc32c", crc32c(bytes_of(text))}, {"journal", json}}.dump();
 }
 
+/// The same of a cut.
+std::string summed_cut(Bytes manifest) {
+  const auto json = nlohmann::json::parse(text_of(manifest), nullptr, false);
+  if (json.is_discarded()) return to_string(manifest);
+  const std::string text = json.dump();
+  return nlohmann::json{{"manifest", json}, {"sha256", sha256_hex(bytes_of(text))}}.dump();
+}
+
 void cut(Bytes text) {
   scratch_file("cut.json", text);
-  const auto got = committed_cut(scratch_folder());
+  const auto got = newest_cut(scratch_folder());
   if (!got.ok()) return;
-  commit_cut(scratch_folder(), *got, {"chief"}).value();
-  TROUPE_CHECK(committed_cut(scratch_folder()).value() == *got, "the cut {} changed", *got);
+  CommittedCut written = *got;
+  for (CutPart& part : written.parts) part.here = false;  // as it is found to be when it is committed
+  commit_cut(scratch_folder(), *got, 1).value();
+  TROUPE_CHECK(newest_cut(scratch_folder()).value() == written, "the cut {} changed", got->number);
 }
 
 void status(Bytes text) {
@@ -64,13 +75,15 @@ std::string file_text(const std::string& path) {
 
 void one_input(Bytes input) {
   Input choice(input);
-  switch (choice.choose(4)) {
+  switch (choice.choose(5)) {
     case 0:
       return journal(choice.rest());
     case 1:
       return journal(bytes_of(summed(choice.rest())));
     case 2:
       return cut(choice.rest());
+    case 3:
+      return cut(bytes_of(summed_cut(choice.rest())));
     default:
       return status(choice.rest());
   }
@@ -86,14 +99,17 @@ std::vector<std::string> seeds() {
                       .instances = {{"actor-1", 4}},
                       .joined = {{"actors-9", 3}}})
       .value();
-  commit_cut(scratch_folder(), 7, {"chief", "replay"}).value();
+  const std::string id(64, 'a');
+  commit_cut(scratch_folder(), {7, {{"chief", id, {"metrics"}}, {"replay", id, {"replay-0"}}}}, 1).value();
   InstanceStatus status{
       .instance = "learner-0", .idle_s = 1.5, .waits_for = "batches", .why = "limiter", .version = 12};
   status.ports = {{"batches", true, 1, 20, 4000, 0.5}};
   const std::string journal = file_text(path);
   const std::size_t content = journal.find("{", 1);
-  return {std::string(1, '\0') + journal, "\1" + journal.substr(content, journal.rfind('}') - content),
-          "\2" + file_text(scratch_folder() + "/cut.json"), "\3" + to_json(std::vector<InstanceStatus>{status, {}})};
+  const std::string cut_file = file_text(scratch_folder() + "/cut.json");
+  return {std::string(1, '\0') + journal, "\1" + journal.substr(content, journal.rfind('}') - content), "\2" + cut_file,
+          "\3" + nlohmann::json::parse(cut_file)["manifest"].dump(),
+          "\4" + to_json(std::vector<InstanceStatus>{status, {}})};
 }
 
 }  // namespace troupe::fuzz

@@ -52,7 +52,7 @@ void ledger(Input input) {
   scratch_file("security/tokens/" + std::filesystem::path(run().open).filename().string(), input.part());
   TokenLedger fresh(run().folder, run().clock);  // wrong ids are counted
   const bool right = input.choose(2) == 1;
-  const auto node = fresh.redeem(right ? run().token.id : text_of(input.rest()), kNow);
+  const auto node = fresh.redeem(right ? run().token.id : text_of(input.rest()), "bearer", kNow);
   if (node.ok()) TROUPE_CHECK(to_uri(*node).ok(), "a node without a name");
 }
 

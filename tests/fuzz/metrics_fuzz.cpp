@@ -60,7 +60,7 @@ void row(Input input) {
   TROUPE_CHECK(back.ok() && back->size() == 1 && back->front().env_steps == row.env_steps, "a row changed: {}",
                back.ok() ? "" : back.error().message);
   for (const Scalar& scalar : back->front().scalars) {
-    TROUPE_CHECK(printable(scalar.name) == scalar.name, "the name {}", scalar.name);
+    TROUPE_CHECK(printable(scalar.name, 8192) == scalar.name, "the name {}", scalar.name);
   }
 }
 

@@ -109,6 +109,8 @@ TEST(TfConfig, EveryMalformedCaseIsOneClearError) {
       {"", "TF_CONFIG: not JSON: error at byte 1 of 0: "},
       {"{\"cluster\": ", "TF_CONFIG: not JSON: error at byte 13 of 12: {\"cluster\": "},
       {"\x1b[2J", "TF_CONFIG: not JSON: error at byte 1 of 4: \\x1b[2J"},
+      {"{\"task\": {\"index\": 2e99999}}",
+       "TF_CONFIG: not JSON: [json.exception.out_of_range.406] number overflow parsing '2e99999'"},
       {"[]", "TF_CONFIG: got [], expected an object"},
       {"{}", "TF_CONFIG: no cluster\nTF_CONFIG: no task"},
       {"{" + cluster + "}", "TF_CONFIG: no task"},
