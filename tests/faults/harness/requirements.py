@@ -115,6 +115,12 @@ def _ptrace():
     return None
 
 
+def _slurm():
+    if missing := _tools("munged", "slurmctld", "slurmd", "sbatch", "srun", "scancel", "sinfo"):
+        return missing
+    return None if CGROUPS.is_mount() else f"slurmd wants control groups, and none are mounted at {CGROUPS}"
+
+
 NEEDS = {
     "root": lambda: os.geteuid() and "not root",
     "hosts": _hosts,
@@ -128,7 +134,7 @@ NEEDS = {
     "setpriv": lambda: _tools("setpriv"),
     "shellcheck": lambda: _tools("shellcheck"),
     "sshd": lambda: _tools("sshd", "ssh", "scp", "ssh-keygen"),  # Debian: openssh-server
-    "slurm": lambda: _tools("munged", "slurmctld", "slurmd", "sbatch", "srun", "scancel", "sinfo"),
+    "slurm": _slurm,
 }
 
 
