@@ -20,7 +20,7 @@ using messages::ControlKind;
 constexpr Duration kStatusPeriod = std::chrono::seconds(1);
 /// After which a journal that cannot be written is tried again.
 constexpr Duration kJournalRetry = std::chrono::milliseconds(200);
-constexpr Duration kStatusPerNode = std::chrono::milliseconds(8);
+constexpr Duration kStatusPerNode = std::chrono::milliseconds(16);
 
 /// How long a chief that ends waits for the nodes to have heard of it.
 constexpr Duration kLeaveDeadline = std::chrono::seconds(3);

@@ -12,7 +12,7 @@ constexpr std::size_t kDeadBirths = 16;
 
 /// The chief hears a heartbeat once in so long, of all nodes together, unless each would then have a longer period than
 /// kHeartbeatMost.
-constexpr Duration kBetweenHeartbeats = std::chrono::milliseconds(4);
+constexpr Duration kBetweenHeartbeats = std::chrono::milliseconds(5);
 constexpr Duration kHeartbeatMost = std::chrono::seconds(2);
 constexpr int kMissedHeartbeats = 5;
 

@@ -225,8 +225,8 @@ TEST_F(MembershipTest, ManyNodesAreHeardOfLessOftenEach) {
   EXPECT_EQ(members_.dead_after(), milliseconds(1000));
   for (int i = 20; i < 256; ++i) members_.join("n" + std::to_string(i), 1, 0, now_);
   EXPECT_EQ(members_.up_count(), 256u);
-  EXPECT_EQ(members_.heartbeat(), milliseconds(1024));
-  EXPECT_EQ(members_.dead_after(), milliseconds(5120));
+  EXPECT_EQ(members_.heartbeat(), milliseconds(1280));
+  EXPECT_EQ(members_.dead_after(), milliseconds(6400));
   now_ += milliseconds(100);
   members_.tick(now_);
   for (int i = 0; i < 236; ++i) members_.left("n" + std::to_string(i));
