@@ -142,6 +142,7 @@ bool ChiefActor::admit(Joining& joining, bool& news) {
 void ChiefActor::put_off(const Joining& joining) {
   membership_.heard(joining.node, options_.clock->now(), joining.request.incarnation);
   answered_.erase(joining.node);
+  unconfirmed_.erase(joining.node);  // else it would be welcomed when its connection comes back
   refuse(joining, Code::kUnavailable, journal_trouble());
 }
 
