@@ -73,6 +73,8 @@ void round_trips(const Frame& frame) {
   round_trip(frame, read_inference_answer, make_inference_answer);
   round_trip(frame, read_gradient_answer, make_gradient_answer);
   round_trip(frame, read_parameters_pull, make_parameters_pull);
+  round_trip(frame, read_steps_request, make_steps_request);
+  round_trip(frame, read_steps_grant, make_steps_grant);
 }
 
 }  // namespace
