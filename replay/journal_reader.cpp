@@ -235,6 +235,10 @@ Result<bool> Reader::read_segment(const Source& source, bool last) {
       wrong = record.error().message;
     } else if (static_cast<std::uint64_t>(record->value.rows.rows) > source.end_row - row_) {
       wrong = fmt::format("a record of {} rows at row {} passes row {}", record->value.rows.rows, row_, source.end_row);
+    } else if (synced_row_ > row_ && static_cast<std::uint64_t>(record->value.rows.rows) > synced_row_ - row_) {
+      // A writer syncs whole records. What is behind that row is written anew, and would begin within this record.
+      wrong = fmt::format("a record of {} rows at row {} passes row {}, the last that was synced",
+                          record->value.rows.rows, row_, synced_row_);
     } else {
       TROUPE_TRY(take(source, record->value, bytes.subspan(offset, record->end - offset)));
       offset = record->end;

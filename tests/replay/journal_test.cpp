@@ -9,6 +9,7 @@
 
 #include <troupe/core/log.hpp>
 #include <troupe/core/rng.hpp>
+#include <troupe/replay/detail/journal_format.hpp>
 #include <troupe/tests/replay/fake_disk.hpp>
 #include <troupe/tests/replay/table_fixture.hpp>
 
@@ -490,6 +491,27 @@ TEST_F(JournalTest, RefusesMissingAndSwappedSegments) {
   EXPECT_TRUE(small.recover(recovered).ok());
   EXPECT_EQ(recovered.ids, numbers(0, small.ends[1].second));
   refuse([&] { small.disk.erase("synced"), small.last()[small.ends[0].first] ^= std::byte{1}; }, "record header");
+}
+
+TEST_F(JournalTest, RefusesASyncThatEndsWithinARecord) {
+  // Found by fuzzing: such a journal was recovered once, wrote the rest of that record anew and was refused then.
+  SmallJournal small;
+  ASSERT_EQ(small.rows - small.ends[1].second, 3);
+  for (std::int64_t behind = 0; behind <= 3; ++behind) {
+    small.disk.put_back(small.files);
+    const auto row = static_cast<std::uint64_t>(small.rows - behind);
+    small.disk.bytes(std::string(detail::kClaimName)) = detail::encode_claim({1, row, 0});
+    Recovered once, twice;
+    const auto opened = small.recover(once);
+    ASSERT_EQ(opened.ok(), behind == 0 || behind == 3) << behind;
+    if (!opened.ok()) {
+      EXPECT_THAT(opened.error().message, HasSubstr("passes row " + std::to_string(row) + ", the last"));
+      continue;
+    }
+    opened->journal->advance(milliseconds(1));
+    ASSERT_TRUE(small.recover(twice).ok());
+    EXPECT_EQ(twice.ids, numbers(0, small.rows));
+  }
 }
 
 TEST_F(JournalTest, RefusesAnotherOwnersAndAnotherSignatures) {
