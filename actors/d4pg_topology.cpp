@@ -194,6 +194,7 @@ Result<Topology> d4pg_topology(const TrainOptions& options, const envs::EnvSpec&
   topology.channels = {
       {kActorRole, "trajectories", on_gpu ? kLearnerRole : kReplayRole, "trajectories", ahead(kTrajectoriesAhead, 1)},
       {kLearnerRole, "updates", kParametersRole, "updates", 1},
+      {kParametersRole, "refused", kLearnerRole, "refused", 1},
       {kParametersRole, "parameters", kEvaluatorRole, "parameters", 1},
       {kActorRole, "use", kParametersRole, "use", kReportsAhead},
       {kActorRole, "episodes", kMetricsRole, "episodes", kReportsAhead},

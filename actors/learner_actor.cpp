@@ -13,6 +13,7 @@
 #include <troupe/core/log.hpp>
 #include <troupe/learner/d4pg/networks.hpp>
 #include <troupe/learner/program_state.hpp>
+#include <troupe/messages/reports.hpp>
 
 namespace troupe::actors {
 namespace {
@@ -46,6 +47,7 @@ RoleSpec LearnerActor::spec(std::string name, const LearnerActorOptions& options
     spec.inlets = {{"batches", "Batch"}};
     spec.outlets.push_back({"priorities", "Priorities"});
   }
+  spec.inlets.push_back({"refused", "ParametersVersion", ChannelKind::kLatest});
   spec.execution = Execution::kThread;
   spec.count = options.count;
   spec.group = options.count > 1;
@@ -101,6 +103,7 @@ Result<Progress> LearnerActor::step(RoleContext& context) {
   }));
   if (!may_step) return Progress::kIdle;
   TROUPE_TRY(send_parameters(updates, context.pool()));
+  if (!context.in("refused").empty()) go_behind(context);
   const std::int64_t left =
       options_.max_steps > 0 ? options_.max_steps - steps() - under_way_ : std::numeric_limits<std::int64_t>::max();
   TROUPE_TRY(input_->take(context, *learner_, left));
@@ -164,6 +167,15 @@ Status LearnerActor::agree_on_versions() {
   }
   agreed_ = true;
   return {};
+}
+
+void LearnerActor::go_behind(RoleContext& context) {
+  const auto reached = messages::read_parameters_version(context.in("refused").take());
+  if (!reached.ok()) return context.refuse("refused", reached.error());
+  if (reached->version < version()) return;  // of an update that was sent before the last time
+  log::warn("{}: version {} is older than the {} that others had published: goes on behind it, from step {}", name_,
+            version(), reached->version, steps());
+  version_offset_ = reached->version + 1 - steps();
 }
 
 Result<bool> LearnerActor::publish_if_due(Outlet& updates, messages::FramePool& pool, std::int64_t period) {

@@ -32,7 +32,8 @@ struct LearnerActorOptions {
   double importance_exponent = 0.4;  ///< used when learner.d4pg.importance_weights is set, see ReplayBatchesOptions
 };
 
-/// Ports: those of its input, ReplayBatches or GpuReplay; out updates (latest, Parameters).
+/// Ports: those of its input, ReplayBatches or GpuReplay; out updates (latest, Parameters); in refused (latest,
+/// ParametersVersion), behind which its versions go on then.
 /// The first parameters are published before the first step, since nobody can act without them. A version is published
 /// when every parameter store has taken the one before, else a later one is: so all shards see the same ones. Of a GPU
 /// they are copied while the next launch runs, and sent when they are there.
@@ -56,6 +57,9 @@ class LearnerActor final : public Role, public CutListener {
 
   /// Of a new epoch: no two members may give out a version twice, whichever of them publishes.
   Status agree_on_versions();
+
+  /// A parameter store knows newer versions: those of members that went on while this one was away, and are no more.
+  void go_behind(RoleContext& context);
 
   /// Waits for the launch under way, if there is one: before the next, and before a checkpoint.
   Status settle() const;

@@ -26,7 +26,8 @@ RoleSpec ParameterStore::spec(std::string name, std::int64_t count) {
   spec.inlets = {{"updates", "Parameters", ChannelKind::kLatest},
                  {.name = "use", .type = "ParametersUse", .always_drained = true}};
   spec.outlets = {{"versions", "ParametersVersion", ChannelKind::kLatest},
-                  {"parameters", "Parameters", ChannelKind::kLatest}};
+                  {"parameters", "Parameters", ChannelKind::kLatest},
+                  {"refused", "ParametersVersion", ChannelKind::kLatest}};
   spec.make = [](const RoleIdentity& identity) -> Result<std::unique_ptr<Role>> {
     return {std::make_unique<ParameterStore>(identity.index)};
   };
@@ -40,6 +41,8 @@ Result<Progress> ParameterStore::step(RoleContext& context) {
     auto update = read_update(frame);
     if (!update.ok()) {
       context.refuse("updates", update.error());
+      TROUPE_ASSIGN(Frame reached, messages::make_parameters_version(context.pool(), {version_}));
+      context.out("refused").send(std::move(reached));
       return Progress::kMore;
     }
     messages::ParametersView parameters = std::move(update).value();

@@ -16,8 +16,10 @@ namespace troupe::actors {
 void report_staleness(const StalenessHistogram& staleness, Report& report);
 
 /// Ports: in updates (latest, Parameters), use (stream, ParametersUse; always drained); out versions (latest,
-/// ParametersVersion: ahead of the parameters themselves), parameters (latest, Parameters). Fails when a version is
-/// older than one it has passed on: versions only grow.
+/// ParametersVersion: ahead of the parameters themselves), parameters (latest, Parameters), refused (latest,
+/// ParametersVersion). Versions only grow: an update that is older than what was passed on is refused, and `refused`
+/// says which version it has to reach. A learner that its group had left behind, and that has survived it, learns so
+/// how far the others had come.
 /// Instance 0 alone announces versions, is told of their use by env actors, and reports staleness.
 /// Holds at most two frames that a reader has missed, for each reader.
 class ParameterStore final : public Role {

@@ -207,6 +207,7 @@ void parameters(benchmark::State& state, std::int64_t shards) {
     Topology topology;
     topology.roles = {
         {.name = "publisher",
+         .inlets = {{"refused", "ParametersVersion", ChannelKind::kLatest}},
          .outlets = {{"updates", "Parameters", ChannelKind::kLatest}},
          .make = factory([shards] { return std::make_unique<Publisher>(static_cast<std::size_t>(shards)); }),
          .execution = Execution::kThread},
@@ -219,6 +220,7 @@ void parameters(benchmark::State& state, std::int64_t shards) {
          .completes_run = true},
     };
     topology.channels = {{"publisher", "updates", "parameters", "updates", 1},
+                         {"parameters", "refused", "publisher", "refused", 1},
                          {"parameters", "parameters", "reader", "parameters", 1},
                          {"reader", "use", "parameters", "use", 1}};
     return topology;

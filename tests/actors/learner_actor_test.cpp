@@ -153,6 +153,21 @@ TEST_F(LearnerActorTest, EachParameterStoreGetsItsPieceOfEveryVersionThatAllHave
   EXPECT_EQ(elements, messages::read_parameters(updates.sent[2])->piece().elements);
 }
 
+TEST_F(LearnerActorTest, GoesOnBehindTheVersionsOfOthersThatItHasNotHeardOf) {
+  auto role = make(options(1, false));
+  const auto step_to = [&](std::int64_t version) {
+    batch(0, 10, 10, {0.1, 0.1, 0.1, 0.1});
+    ASSERT_EQ(role->step(context).value(), Progress::kMore);
+    EXPECT_EQ(messages::read_parameters(context.out("updates").sent.back())->info().version, version);
+  };
+  step_to(1);
+  context.in("refused").frames.push_back(messages::make_parameters_version(context.pool(), {900}).value());
+  step_to(902);  // 901 has its first parameters
+  context.in("refused").frames.push_back(messages::make_parameters_version(context.pool(), {900}).value());
+  step_to(903);  // said of what was under way then
+  EXPECT_EQ(role->save()->counter("steps").value(), 3);
+}
+
 TEST_F(LearnerActorTest, SavedStateTakesShardsInTheSameOrder) {
   auto role = make(options(2, true));
   const auto feed = [&] {

@@ -53,6 +53,8 @@ TEST(ParameterStore, RefusesAnOlderVersionAndWhatIsMalformedAndGoesOn) {
   ASSERT_TRUE(store.step(context).ok());
   ASSERT_EQ(context.refused.size(), 1u);
   EXPECT_EQ(context.refused[0], "updates: update: got version 9, expected 10 or newer");
+  ASSERT_EQ(context.out("refused").sent.size(), 1u);
+  EXPECT_EQ(messages::read_parameters_version(context.out("refused").sent[0])->version, 10);
   const std::vector<std::byte> noise(64, std::byte{0x5a});
   context.in("updates").frames.push_back(context.pool().copy(noise).value());
   context.in("use").frames.push_back(context.pool().copy(noise).value());

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""What strangers at the ports, a changed mode of the run directory and a second chief do to a run of the real program.
-Needs neither root nor hosts of its own. The program's path comes in the environment variable TROUPE_PROGRAM.
+"""What strangers at the ports, few descriptors, a changed mode of the run directory and a second chief do to a run of
+the real program. Needs neither root nor hosts of its own. The program's path comes in the environment variable
+TROUPE_PROGRAM.
 """
 
 import os
@@ -146,6 +147,27 @@ class HostileUseTest(SmallRun):
             return status and status["versions"]["learner"] > before["versions"]["learner"]
 
         self.wait_for("the first to go on", goes_on)
+
+    def test_a_learner_with_few_descriptors_goes_on_while_its_peer_is_stopped_again_and_again(self):
+        self.start("--processes", "--set", "learner.count=2", "--set", "placement.learner.nodes=2")
+
+        def trains(more_than=0):
+            status = self.status()
+            up = status and all(one["state"] == "up" for one in status["nodes"] + status["instances"])
+            steps = [status["versions"].get(name, 0) for name in ("learner-0", "learner-1", "parameters")] if up else [0]
+            return status if min(steps) > more_than else None
+
+        status = self.wait_for("a group of two", trains)
+        poor = self.node("learner-0")
+        for seconds in (0.3, 3.0, 0.3, 3.0):  # too short to be taken for dead, and long enough
+            resource.prlimit(poor, resource.RLIMIT_NOFILE, (40, 40))
+            peer = self.node("learner-1")
+            os.kill(peer, signal.SIGSTOP)
+            time.sleep(seconds)
+            if self.node("learner-1") == peer:  # else its launcher has ended it
+                os.kill(peer, signal.SIGCONT)
+            status = self.wait_for("both to go on", lambda: trains(status["versions"]["parameters"]))
+        self.assertEqual(self.node("learner-0"), poor)
 
 
 if __name__ == "__main__":
