@@ -121,9 +121,9 @@ Error none_committed(const fs::path& directory) {
   const bool of_one_process = std::ranges::any_of(fs::directory_iterator(directory, ignored), [](const auto& entry) {
     return entry.path().filename().string().starts_with("step-");
   });
-  return {Code::kNotFound, fmt::format("{}: there is no checkpoint of a run over nodes{}", directory.string(),
-                                       of_one_process ? ", only of one within one process: go on from it in that way"
-                                                      : "")};
+  return {Code::kNotFound,
+          fmt::format("{}: there is no checkpoint of a run over nodes{}", directory.string(),
+                      of_one_process ? ", only of one within one process: go on from it in that way" : "")};
 }
 
 Error none_whole(const fs::path& directory, const std::vector<messages::RejectedCheckpoint>& rejected) {
@@ -157,9 +157,8 @@ Status check_here(const fs::path& directory, const CommittedCut& cut, bool& all_
 }  // namespace
 
 bool CommittedCut::has(std::string_view instance) const {
-  return std::ranges::any_of(parts, [&](const CutPart& part) {
-    return std::ranges::find(part.instances, instance) != part.instances.end();
-  });
+  return std::ranges::any_of(
+      parts, [&](const CutPart& part) { return std::ranges::find(part.instances, instance) != part.instances.end(); });
 }
 
 std::string cut_name(std::uint64_t number) { return messages::checkpoint_name(static_cast<std::int64_t>(number)); }
@@ -212,8 +211,8 @@ Result<CommittedCut> find_cut(const fs::path& directory, std::uint64_t number) {
   for (const CutFile& file : cut_files(directory)) {
     if (file.cut.ok() && file.number == number) return file.cut;
   }
-  return Error{Code::kNotFound, fmt::format("{}: there is no file of checkpoint {}", directory.string(),
-                                            cut_name(number))};
+  return Error{Code::kNotFound,
+               fmt::format("{}: there is no file of checkpoint {}", directory.string(), cut_name(number))};
 }
 
 Result<WholeCuts> whole_cuts(const fs::path& directory) {
@@ -240,8 +239,8 @@ Result<WholeCuts> whole_cuts(const fs::path& directory) {
 Status set_aside_newer(const fs::path& directory, std::uint64_t number) {
   for (bool any = false;; any = true) {
     const std::vector<CutFile> files = cut_files(directory);  // of two copies only one at a time
-    const auto newer = std::ranges::find_if(
-        files, [&](const CutFile& file) { return file.number.value_or(UINT64_MAX) > number; });
+    const auto newer =
+        std::ranges::find_if(files, [&](const CutFile& file) { return file.number.value_or(UINT64_MAX) > number; });
     if (newer == files.end()) return any ? fsync_directory(directory.string()) : Status{};
     const std::string name = newer->number ? file_name(*newer->number, kAside) : "cut" + std::string(kAside);
     std::error_code error;
@@ -271,7 +270,8 @@ void keep_parts(const fs::path& directory, const std::string& node, const std::v
   for (const auto& entry : fs::directory_iterator(directory / node, ignored)) {
     const std::string name = entry.path().filename().string();
     std::int64_t step = 0;
-    const auto [stop, error] = std::from_chars(name.data() + std::min<std::size_t>(5, name.size()), name.data() + name.size(), step);
+    const auto [stop, error] =
+        std::from_chars(name.data() + std::min<std::size_t>(5, name.size()), name.data() + name.size(), step);
     if (error == std::errc() && messages::checkpoint_name(step) == name && name > newest) steps.push_back(step);
   }
   messages::keep_checkpoints((directory / node).string(), steps);

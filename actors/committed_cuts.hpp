@@ -2,11 +2,11 @@
 // Which cuts of a run over nodes count. Each node writes its part, DIRECTORY/NODE/step-CUT; once all have, the chief
 // commits the cut: it writes DIRECTORY/cut.json, which has a checksum of its own and names every part by the SHA-256 of
 // the part's manifest, which names every file by its own. So one small file says what the whole cut is, byte for byte.
-// The cut before stays as DIRECTORY/cut-NUMBER.json. A cut whose file or one of whose parts is damaged or missing is not
-// used at all.
+// The cut before stays as DIRECTORY/cut-NUMBER.json. A cut whose file or one of whose parts is damaged or missing is
+// not used at all.
 //
-// Nothing of a committed cut is removed before `keep` newer ones are committed: nodes write their parts without removing
-// any, and the chief tells them which cuts to keep. Parts of a cut that failed go with the next one.
+// Nothing of a committed cut is removed before `keep` newer ones are committed: nodes write their parts without
+// removing any, and the chief tells them which cuts to keep. Parts of a cut that failed go with the next one.
 //
 // Used by the chief's process, for every other node by actors/node, and by the commands that read a run.
 #include <cstdint>
@@ -61,10 +61,11 @@ Result<CommittedCut> find_cut(const std::filesystem::path& directory, std::uint6
 
 /// What may be gone on from.
 struct WholeCuts {
-  /// Newest first, and at least one. No part that can be read here is damaged; the last one has all of them here, unless
-  /// every cut has parts elsewhere.
+  /// Newest first, and at least one. No part that can be read here is damaged; the last one has all of them here,
+  /// unless every cut has parts elsewhere.
   std::vector<CommittedCut> cuts;
-  std::vector<messages::RejectedCheckpoint> rejected;  ///< newer than the first of `cuts`, or between them; newest first
+  std::vector<messages::RejectedCheckpoint>
+      rejected;  ///< newer than the first of `cuts`, or between them; newest first
 };
 /// Reads every byte of the newest cut, and of older ones only where they are needed. Errors: kNotFound (no cut was
 /// committed), kCorrupt (none is whole: what is wrong with each), kIo.
@@ -80,8 +81,8 @@ std::vector<std::uint64_t> kept_cuts(const std::filesystem::path& directory);
 void keep_parts(const std::filesystem::path& directory, const std::string& node,
                 const std::vector<std::uint64_t>& numbers);
 
-/// A part, with every byte verified. `id`: empty where it is not known. Errors: as open_checkpoint(); kCorrupt when it is
-/// another one than `id` says.
+/// A part, with every byte verified. `id`: empty where it is not known. Errors: as open_checkpoint(); kCorrupt when it
+/// is another one than `id` says.
 Result<messages::OpenCheckpoint> open_part(const std::filesystem::path& directory, const std::string& node,
                                            std::uint64_t number, const std::string& id);
 

@@ -54,9 +54,9 @@ class Membership {
   /// `running` is the incarnation that the process says it has (0: none yet).
   Verdict join(const std::string& name, std::uint64_t birth, std::uint32_t running, Duration now);
 
-  /// `running`: as which incarnation the process spoke. By how much a heartbeat came late is remembered for a while, and
-  /// the node is given so much more time, twice, before it counts as dead: on a machine that is too busy everybody is
-  /// late, and nobody is dead. `late`: by how much the node's own timers were late, as it says.
+  /// `running`: as which incarnation the process spoke. By how much a heartbeat came late is remembered for a while,
+  /// and the node is given so much more time, twice, before it counts as dead: on a machine that is too busy everybody
+  /// is late, and nobody is dead. `late`: by how much the node's own timers were late, as it says.
   void heard(const std::string& name, Duration now, std::uint32_t running = 0, Duration late = {});
   /// The connection to this process is gone, or there again. False when it is not the one that serves the name.
   bool lost(const std::string& name, std::uint64_t birth, Duration now);

@@ -214,7 +214,7 @@ void RoleActor::refuse(std::string_view port, const Error& why) {
 
 void RoleActor::make_role() {
   if (options_.ending && *options_.ending) return;  // the word to stop is in the mailbox
-  if (options_.goes_behind) go_behind();  // and whatever threads the role makes
+  if (options_.goes_behind) go_behind();            // and whatever threads the role makes
   auto made = spec_.make(options_.identity);
   if (!made.ok()) return fail(made.error());
   role_ = std::move(made).value();

@@ -11,8 +11,8 @@
 // every n_dis-th one updates the generator against the newest discriminator that has arrived. A discriminator takes as
 // many real images, from the data, as fakes from the channel, and updates in each step.
 //
-// What holds the two together is the channel: a generator makes the next images when the discriminators have taken those
-// of its last step, while they are used, and else waits. So the discriminators make n_dis updates for one of the
+// What holds the two together is the channel: a generator makes the next images when the discriminators have taken
+// those of its last step, while they are used, and else waits. So the discriminators make n_dis updates for one of the
 // generator, whichever side is faster, and learn from images of a step or two ago. Delay is what such training suffers
 // from most. An image that is more than max_staleness generator versions old (it waited for a discriminator that had
 // died, say) is dropped and counted, and another takes its place.

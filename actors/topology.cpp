@@ -62,8 +62,8 @@ class Checker {
       if (!names.insert(role.name).second) find("role \"{}\" is declared twice", role.name);
       if (role.count < 1) find("role \"{}\": count is {}, expected 1 or more", role.name, role.count);
       if (role.group && role.count > 1 && role.execution != Execution::kThread) {
-        find("role \"{}\": its {} instances wait for each other within a step: expected threads of their own", role.name,
-             role.count);
+        find("role \"{}\": its {} instances wait for each other within a step: expected threads of their own",
+             role.name, role.count);
       }
       if (!role.make) find("role \"{}\" has no factory", role.name);
       completes = completes || role.completes_run;

@@ -75,8 +75,8 @@ struct RoleSpec {
   /// Its instances train together through collectives: each has a seat in their group (RoleIdentity::group). Needs
   /// Execution::kThread when there are several, because ranks wait for each other inside of a step.
   bool group = false;
-  /// Of a group: sums go in one order whatever its size, also where another would be faster (replicas whose results must
-  /// not depend on how many they are).
+  /// Of a group: sums go in one order whatever its size, also where another would be faster (replicas whose results
+  /// must not depend on how many they are).
   bool ordered_sums = false;
 };
 

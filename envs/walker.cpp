@@ -72,7 +72,7 @@ constexpr TaskEntry walker_entry(std::string_view name, std::unique_ptr<Task> (*
 }
 
 constexpr std::array kWalkerTasks = {walker_entry("walker-stand", make<0>), walker_entry("walker-walk", make<1>),
-                               walker_entry("walker-run", make<8>)};
+                                     walker_entry("walker-run", make<8>)};
 
 }  // namespace
 

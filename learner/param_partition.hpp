@@ -1,8 +1,8 @@
 #pragma once
 // Which shard of a parameter store or parameter server holds which part of a parameter group: tf.distribute's
-// placements (round-robin, greedy by bytes) and its partitioners (fixed, min-size, max-size), over one flat buffer. Used
-// by the learner actor, which publishes one piece for each shard (readers need not know the rule, since every piece says
-// what it is made of), and by learner/parameter_server.
+// placements (round-robin, greedy by bytes) and its partitioners (fixed, min-size, max-size), over one flat buffer.
+// Used by the learner actor, which publishes one piece for each shard (readers need not know the rule, since every
+// piece says what it is made of), and by learner/parameter_server.
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -15,8 +15,8 @@
 namespace troupe::learner {
 
 enum class ParamPartition {
-  kRoundRobin,   ///< tensor i goes to shard i mod shards
-  kGreedy,       ///< each tensor, in order, goes to the shard that has the fewest bytes so far
+  kRoundRobin,  ///< tensor i goes to shard i mod shards
+  kGreedy,      ///< each tensor, in order, goes to the shard that has the fewest bytes so far
   // Tensors are cut along their first axis, evenly; the parts go round, counting on over all tensors:
   kPartitioned,  ///< into as many parts as there are shards, or rows when they are fewer (FixedShardsPartitioner)
   kMinSize,      ///< into at most as many, none below `part_bytes` unless it is the whole (MinSizePartitioner)

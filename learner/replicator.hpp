@@ -34,12 +34,12 @@ class Replicator {
 /// So many steps in a row without a finite gradient are a run that is broken, not one bad batch.
 inline constexpr std::int64_t kMaxSkippedInARow = 10;
 
-/// kInternal, naming step and count, once program.skipped_in_a_row_max() has reached kMaxSkippedInARow. Replicas of a group
-/// skip the same steps, so they all say so at the same one. The last checkpoint is then what is good.
+/// kInternal, naming step and count, once program.skipped_in_a_row_max() has reached kMaxSkippedInARow. Replicas of a
+/// group skip the same steps, so they all say so at the same one. The last checkpoint is then what is good.
 Status check_skipped(const Program& program);
 
-/// Of a step whose input is there: kUnavailable, by which Replicator::step() says that there is none, becomes kInternal,
-/// since of a collective it is a mistake in the step.
+/// Of a step whose input is there: kUnavailable, by which Replicator::step() says that there is none, becomes
+/// kInternal, since of a collective it is a mistake in the step.
 Status but_not_unavailable(Status step);
 
 /// Writes a batch as a safetensors file, column by column, for people who look for what was wrong with it.

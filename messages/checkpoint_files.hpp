@@ -20,8 +20,8 @@ void keep_checkpoints(const std::string& directory, std::span<const std::int64_t
 /// "step-000012345": the name of a checkpoint's directory.
 std::string checkpoint_name(std::int64_t step);
 
-/// Says of which bytes a checkpoint consists: the SHA-256 of its manifest, which has that of every file. It only looks at
-/// the manifest. Errors: kNotFound, kIo.
+/// Says of which bytes a checkpoint consists: the SHA-256 of its manifest, which has that of every file. It only looks
+/// at the manifest. Errors: kNotFound, kIo.
 Result<std::string> checkpoint_id(const std::string& directory, const std::string& name);
 
 /// Whether every byte is what it was when it was written; reads the files piece by piece, whatever their size. Returns

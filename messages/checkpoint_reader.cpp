@@ -30,7 +30,7 @@ fs::path path_of(const std::string& directory, const std::string& name) {
   const fs::path replaced = fs::path(directory) / (kReplacedPrefix + name);
   std::error_code error;
   return !fs::exists(fs::symlink_status(path, error)) && fs::exists(fs::symlink_status(replaced, error)) ? replaced
-                                                                                                        : path;
+                                                                                                         : path;
 }
 
 /// "step-000000200: replay.chunks: WHAT".

@@ -20,13 +20,15 @@
 //     kWelcome   term, incarnation, number: the heartbeat period in ms
 //     kRefuse    code, text; fenced when the node was declared dead and must exit
 //     kHeard     number: the heartbeat period in ms, from now on
-//     kNodes     nodes: of those that it has something to do with; texts: the names of some that have gone; resume: that
+//     kNodes     nodes: of those that it has something to do with; texts: the names of some that have gone; resume:
+//     that
 //                is all of them, and whoever is in neither list has gone too
 //     kSpawn     instances[0] (number, incarnation), number: cut to restore from (0: none), resume: also waiting frames
 //     kWire      instances[0] (whom), edges
 //     kUnwire    instances[0] (whom), edges
 //     kStart     instances[0]
-//     kCut       number, nodes (names of those it has something to do with that take part), counters (values: numbers of
+//     kCut       number, nodes (names of those it has something to do with that take part), counters (values: numbers
+//     of
 //                the cuts whose parts are to stay)
 //     kResume    number: the cut is over; code and text when it failed
 //     kCommit    number: the cut is on every node's disk; counters as in kCut

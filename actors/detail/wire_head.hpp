@@ -1,8 +1,8 @@
 #pragma once
 // How a RemoteMessage stands in the head of a stream's message (transport/stream.hpp), 64 bytes that lie beside the
 // frame, so that the frame itself travels as it is. Internal to node_network.cpp.
-//   type u8, flags u8, code u16, channel, producer, consumer (of a group: role, from, to), producer incarnation, consumer incarnation u32,
-//   number u64 (ticket; cut; credits and taken), shared memory reference 32
+//   type u8, flags u8, code u16, channel, producer, consumer (of a group: role, from, to), producer incarnation,
+//   consumer incarnation u32, number u64 (ticket; cut; credits and taken), shared memory reference 32
 #include <array>
 #include <cstdint>
 #include <string>

@@ -50,9 +50,9 @@ struct Step {
   friend bool operator==(const Step&, const Step&) = default;
 };
 
-/// Elements of a message at most: 256 KiB of float32. Between 64 and 512 KiB nothing differs by more than the noise from
-/// 1 MiB up; a lag of 16 is up to a tenth faster than one of 4 (measured: 2 and 4 hosts, TLS), and more on its way helps
-/// where hosts are far apart.
+/// Elements of a message at most: 256 KiB of float32. Between 64 and 512 KiB nothing differs by more than the noise
+/// from 1 MiB up; a lag of 16 is up to a tenth faster than one of 4 (measured: 2 and 4 hosts, TLS), and more on its way
+/// helps where hosts are far apart.
 constexpr std::size_t kSegment = std::size_t{64} << 10;
 constexpr std::size_t kLag = 16;
 constexpr std::size_t kRingLag = 1;  // its many stages keep enough under way

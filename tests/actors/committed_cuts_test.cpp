@@ -138,7 +138,8 @@ TEST_F(CommittedCuts, TheOneBeforeIsUsedWhenAnyByteOfAnyFileIsFlipped) {
       ASSERT_EQ(whole->rejected.size(), 1U);
       EXPECT_THAT(whole->rejected[0].reason, HasSubstr(entry.path().filename().string()));
     }
-    for (const std::size_t size : {std::size_t{0}, good.size() / 2, good.size() - std::min<std::size_t>(1, good.size())}) {
+    for (const std::size_t size :
+         {std::size_t{0}, good.size() / 2, good.size() - std::min<std::size_t>(1, good.size())}) {
       if (good.empty()) continue;
       write(path, good.substr(0, size));
       ASSERT_EQ(newest_whole(), 1U) << path << " cut short to " << size;
@@ -186,7 +187,8 @@ TEST_F(CommittedCuts, OneErrorNamesAllWhenNoneIsWhole) {
   ASSERT_FALSE(none.ok());
   EXPECT_EQ(none.error().code, Code::kCorrupt);
   EXPECT_THAT(none.error().message, HasSubstr("no checkpoint is whole; step-000000002: part of node a: "));
-  EXPECT_THAT(none.error().message, HasSubstr("; step-000000001: part of node b: step-000000001: counters.chunks: got 0"));
+  EXPECT_THAT(none.error().message,
+              HasSubstr("; step-000000001: part of node b: step-000000001: counters.chunks: got 0"));
   EXPECT_EQ(open_run_checkpoint(directory).error().code, Code::kCorrupt);
 }
 

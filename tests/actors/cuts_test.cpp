@@ -13,13 +13,13 @@
 namespace troupe::actors {
 namespace {
 
-using ::testing::Contains;
-using ::testing::IsEmpty;
-using ::testing::Not;
-using ::testing::Pair;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
+using ::testing::Contains;
+using ::testing::IsEmpty;
 using testing::Ledger;
+using ::testing::Not;
+using ::testing::Pair;
 using testing::SimulatedDisk;
 using testing::Simulation;
 using testing::SimulationOptions;

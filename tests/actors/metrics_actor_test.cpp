@@ -293,8 +293,9 @@ TEST(InstanceReport, OtherScalarNamesAreRefused) {
     return read_instance_report(messages::make_metrics(pool, {0, 0, 0, {{name, 1}}}).value());
   };
   EXPECT_EQ(read("actor/12/now/loss")->index, 12);
-  for (const char* name : {"actor/loss", "actor/1/then/loss", "actor//now/loss", "actor/x/now/loss", "actor/1x/now/loss",
-                           "actor/-1/now/loss", "actor/ 1/now/loss", "actor/9223372036854775808/now/loss"}) {
+  for (const char* name :
+       {"actor/loss", "actor/1/then/loss", "actor//now/loss", "actor/x/now/loss", "actor/1x/now/loss",
+        "actor/-1/now/loss", "actor/ 1/now/loss", "actor/9223372036854775808/now/loss"}) {
     const auto got = read(name);
     ASSERT_FALSE(got.ok()) << name;
     EXPECT_EQ(got.error().code, Code::kInvalidArgument) << name;

@@ -345,12 +345,10 @@ class ActingAndReplay final : public Scenario {
       role.restart.max_restarts = 1000;
       role.restart.max_backoff = milliseconds(400);
     }
-    topology.channels = {{"actor", "trajectories", "replay", "trajectories", 2},
-                         {"replay", "batches", "learner", "batches", 2},
-                         {"learner", "priorities", "replay", "priorities", 2},
-                         {"actor", "use", "people", "use", 4},
-                         {"actor", "episodes", "people", "episodes", 4},
-                         {"actor", "steps", "people", "steps", 1}};
+    topology.channels = {
+        {"actor", "trajectories", "replay", "trajectories", 2}, {"replay", "batches", "learner", "batches", 2},
+        {"learner", "priorities", "replay", "priorities", 2},   {"actor", "use", "people", "use", 4},
+        {"actor", "episodes", "people", "episodes", 4},         {"actor", "steps", "people", "steps", 1}};
     return topology;
   }
 

@@ -48,8 +48,8 @@ every_learner_steps = 50
   }
   /// On emulated GPUs; `emulator` is what they are told (emulator.h).
   ProgramResult on_gpus(const std::string& arguments, const std::string& emulator = "") {
-    return run_command(path(), "env TROUPE_PLUGIN_PATH=" EMULATED_PLUGINS " TROUPE_EMULATOR='" + emulator +
-                                   "' '" + binary_dir() + "/bin/troupe' " + arguments);
+    return run_command(path(), "env TROUPE_PLUGIN_PATH=" EMULATED_PLUGINS " TROUPE_EMULATOR='" + emulator + "' '" +
+                                   binary_dir() + "/bin/troupe' " + arguments);
   }
   /// Where no plug-in finds a GPU.
   ProgramResult without(const std::string& arguments) { return on_gpus(arguments, "driver=0"); }
@@ -196,9 +196,8 @@ TEST_F(GpuGroup, SaysWhatIsMissingForNccl) {
     }
   }
   std::ofstream(path() / "plugins/libnccl.so.2") << "no library";
-  const ProgramResult run =
-      run_command(path(), "env TROUPE_PLUGIN_PATH='" + (path() / "plugins").string() +
-                              "' '" + binary_dir() + "/bin/troupe' train group.toml --run-dir a");
+  const ProgramResult run = run_command(path(), "env TROUPE_PLUGIN_PATH='" + (path() / "plugins").string() + "' '" +
+                                                    binary_dir() + "/bin/troupe' train group.toml --run-dir a");
   ASSERT_EQ(run.exit_code, 0) << run.err;
   EXPECT_THAT(log("a"), ContainsRegex("classifier: nccl: cannot open its libraries: .*; install NVIDIA's libnccl2"));
   EXPECT_THAT(log("a"), HasSubstr("; gradients go through the host"));

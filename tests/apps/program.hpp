@@ -1,8 +1,8 @@
 #pragma once
 // Runs the built program `troupe` as a user does.
-#include <troupe/tests/paths.hpp>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
+#include <troupe/tests/paths.hpp>
 
 #include <cstdlib>
 #include <filesystem>

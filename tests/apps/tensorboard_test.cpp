@@ -32,8 +32,8 @@ void write_all(const std::filesystem::path& directory, double start_unix_s, cons
 
 /// What TensorBoard reads; empty after a skip.
 std::string read_events(const std::filesystem::path& directory) {
-  const std::string command = std::string(std::getenv("TROUPE_TEST_PYTHON")) +
-                              " " + source_dir() + "/tests/apps/read_events.py '" + directory.string() + "' 2>'" +
+  const std::string command = std::string(std::getenv("TROUPE_TEST_PYTHON")) + " " + source_dir() +
+                              "/tests/apps/read_events.py '" + directory.string() + "' 2>'" +
                               (directory / "stderr").string() + "'";
   std::FILE* pipe = popen(command.c_str(), "r");
   std::string output;

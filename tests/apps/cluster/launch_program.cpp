@@ -52,12 +52,10 @@ int place(const char* actors) {
 
 int launch(int argc, char** argv) {
   apps::LaunchOptions options;
-  const std::map<std::string, Duration*> durations = {{"--stop-grace", &options.stop_grace},
-                                                      {"--stop-most", &options.stop_most},
-                                                      {"--end-grace", &options.end_grace},
-                                                      {"--first-backoff", &options.first_backoff},
-                                                      {"--max-backoff", &options.max_backoff},
-                                                      {"--unreachable-max", &options.unreachable_max}};
+  const std::map<std::string, Duration*> durations = {
+      {"--stop-grace", &options.stop_grace},   {"--stop-most", &options.stop_most},
+      {"--end-grace", &options.end_grace},     {"--first-backoff", &options.first_backoff},
+      {"--max-backoff", &options.max_backoff}, {"--unreachable-max", &options.unreachable_max}};
   std::vector<apps::NodeCommand> commands;
   for (int i = 1; i < argc; ++i) {
     const std::string argument = argv[i];
