@@ -65,6 +65,8 @@ class Training {
     const double wall_s = earlier_wall_s_ + seconds(runtime_->stop());
     runtime_.reset();  // the sink is ours alone from here
     network_.reset();
+    // Roles went on while it was written: rows of that are of lost work, like those behind a crash.
+    TROUPE_TRY(rewind_metrics(counters));
 
     TrainSummary summary;
     summary.stop_reason = reason;
@@ -166,7 +168,8 @@ class Training {
     return {};
   }
 
-  /// The whole run goes on from the checkpoint with these counters: what was recorded of more is lost work.
+  /// The whole run goes on from the checkpoint with these counters, or ends with it: what was recorded of more is lost
+  /// work.
   Status rewind_metrics(std::span<const messages::Counter> counters) {
     const auto of_metrics = [&](std::string_view name) {
       const auto found =

@@ -32,8 +32,8 @@ inline bool beyond(const MetricRow& row, const MetricRow& to) {
 class MetricSink {
  public:
   virtual ~MetricSink() = default;
-  /// The run goes on from a checkpoint with the counts of `to`: rows that lie beyond() it tell of lost work, which is
-  /// done again. Before the first write(). A sink that cannot take rows back does nothing.
+  /// The run goes on from a checkpoint with the counts of `to`, or ends with it: rows that lie beyond() it tell of lost
+  /// work, which is done again or not at all. A sink that cannot take rows back does nothing.
   virtual Status rewind(const MetricRow& /*to*/) { return {}; }
   virtual Status write(const MetricRow& row) = 0;
   /// Everything written so far is on its way to disk when this returns.

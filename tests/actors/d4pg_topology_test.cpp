@@ -307,6 +307,22 @@ TEST_F(D4pgTopology, AStopRequestLeavesACheckpoint) {
   EXPECT_TRUE(messages::open_newest_checkpoint(hooks.checkpoint_dir.string()).ok());
 }
 
+TEST_F(D4pgTopology, TheLastRowIsTheFurthest) {
+  RecordingSink sink;
+  TrainOptions options = small();
+  options.deterministic = false;  // so that roles go on while the last checkpoint is written
+  options.max_learner_steps = 0;
+  options.max_minutes = 0.02;
+  options.metrics.every_s = 0.001;
+  const auto summary = run(options, sink).value();
+  ASSERT_GT(sink.rows.size(), 10u);
+  EXPECT_EQ(sink.rows.back().learner_steps, summary.learner_steps);
+  for (const MetricRow& row : sink.rows) {
+    EXPECT_LE(row.env_steps, summary.env_steps) << "at " << row.wall_s;
+    EXPECT_LE(row.learner_steps, summary.learner_steps) << "at " << row.wall_s;
+  }
+}
+
 TEST_F(D4pgTopology, AnUnknownEnvironmentIsNamed) {
   RecordingSink sink;
   TrainOptions options = small();

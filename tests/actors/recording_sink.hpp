@@ -12,6 +12,10 @@ class RecordingSink final : public MetricSink {
     rows.push_back(row);
     return {};
   }
+  Status rewind(const MetricRow& to) override {
+    std::erase_if(rows, [&](const MetricRow& row) { return beyond(row, to); });
+    return {};
+  }
   Status flush() override { return {}; }
 
   std::vector<MetricRow> rows;
