@@ -6,6 +6,7 @@
 #include <array>
 #include <cmath>
 #include <mutex>
+#include <new>
 #include <utility>
 
 #include <troupe/core/check.hpp>
@@ -17,9 +18,12 @@ constexpr std::array<std::string_view, mjNWARNING> kWarningNames = {
     "inertia", "contact full", "constraints full", "bad qpos", "bad qvel", "bad qacc", "bad ctrl"};
 
 // MuJoCo's own handler prints warnings and appends them to a file in the working directory. Here they are counted in
-// mjData and returned as errors, so nothing is printed. Its errors are broken invariants.
+// mjData and returned as errors, so nothing is printed. Its errors are broken invariants, but for memory that it does
+// not get.
 void handle_log(const mjLogMessage* message) {
-  TROUPE_CHECK(message->level != mjLOG_ERROR, "MuJoCo: {}", message->subject);
+  if (message->level != mjLOG_ERROR) return;
+  if (std::string_view(message->subject).find("allocate memory") != std::string_view::npos) throw std::bad_alloc();
+  TROUPE_CHECK(false, "MuJoCo: {}", message->subject);
 }
 
 void install_log_handler() {
@@ -57,7 +61,7 @@ Physics::Physics(SharedModel model)
       model_(*shared_) {
   model_.geom_pos = geom_positions_.data();
   data_.reset(mj_makeData(&model_));
-  TROUPE_CHECK(data_ != nullptr, "mj_makeData failed: out of memory");
+  if (data_ == nullptr) throw std::bad_alloc();
 }
 
 std::span<double, 3> Physics::geom_position(int geom) {

@@ -15,9 +15,10 @@ namespace {
 
 // Resident bytes, measured with cartpole-swingup, the smallest environment, on Debian 12: 130, 190 and 352 MiB with 1,
 // 200 and 600 env actors in one process, of which the copies of its policy are half.
-constexpr std::uint64_t kProcess = 40'000'000;  // of a run without env actors, and of each further process
-constexpr std::uint64_t kEnvActor = 200'000;    // its thread, simulation, ports and frames, without its policy
-constexpr std::uint64_t kPolicyCopies = 3;      // parameters as they come, as they are used, and packed
+constexpr std::uint64_t kProcess = 40'000'000;        // of a run without env actors, and of each further process
+constexpr std::uint64_t kEnvActor = 200'000;          // its thread, simulation, ports and frames, without its policy
+constexpr std::uint64_t kEnvActorArena = 12'000'000;  // of addresses: 22 MB with a stack of 8
+constexpr std::uint64_t kPolicyCopies = 3;            // parameters as they come, as they are used, and packed
 
 std::uint64_t number_in(const std::string& file) {
   std::ifstream stream(file);
@@ -39,7 +40,7 @@ std::string in_gigabytes(std::uint64_t bytes) { return fmt::format("{:.1f} GB", 
 
 }  // namespace
 
-std::uint64_t available_memory() {
+AvailableMemory available_memory() {
   std::uint64_t available = std::numeric_limits<std::uint64_t>::max();
   std::ifstream meminfo("/proc/meminfo");
   for (std::string name, unit; meminfo >> name;) {
@@ -53,10 +54,8 @@ std::uint64_t available_memory() {
   if (group != std::numeric_limits<std::uint64_t>::max() && used <= group)
     available = std::min(available, group - used);
   rlimit limit{};
-  if (getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY) {
-    available = std::min<std::uint64_t>(available, limit.rlim_cur);
-  }
-  return available == std::numeric_limits<std::uint64_t>::max() ? 0 : available;
+  const bool limited = getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
+  return {available == std::numeric_limits<std::uint64_t>::max() ? 0 : available, limited ? limit.rlim_cur : 0};
 }
 
 std::uint64_t least_memory(const actors::TrainOptions& options, std::int64_t processes) {
@@ -66,17 +65,28 @@ std::uint64_t least_memory(const actors::TrainOptions& options, std::int64_t pro
          static_cast<std::uint64_t>(options.actors.count) * (kEnvActor + policy);
 }
 
-Status check_memory(const actors::TrainOptions& options, std::int64_t processes, std::uint64_t available) {
-  const std::uint64_t least = least_memory(options, processes);
-  if (available == 0 || least <= available / 2) return {};
-  const std::string needs =
-      fmt::format("{} env actors in {} {} need at least {} of memory, and {} are free", options.actors.count, processes,
-                  processes == 1 ? "process" : "processes", in_gigabytes(least), in_gigabytes(available));
-  if (least > available) {
-    return Error{Code::kUnavailable, needs + "; take fewer (actors.count), or actors.inference = \"server\""};
-  }
-  log::warn("TRP-W106 {}", needs);
-  return {};
+std::uint64_t least_addresses(const actors::TrainOptions& options, std::int64_t processes) {
+  if (!actors::has_d4pg(options) || processes != 1) return 0;
+  rlimit stack{};
+  const bool known = getrlimit(RLIMIT_STACK, &stack) == 0 && stack.rlim_cur != RLIM_INFINITY;
+  return static_cast<std::uint64_t>(options.actors.count) * (kEnvActorArena + (known ? stack.rlim_cur : 0));
+}
+
+Status check_memory(const actors::TrainOptions& options, std::int64_t processes, AvailableMemory available) {
+  const auto check = [&](std::uint64_t least, std::uint64_t most, std::string_view what,
+                         std::string_view are) -> Status {
+    if (most == 0 || least <= most / 2) return {};
+    const std::string needs =
+        fmt::format("{} env actors in {} {} need at least {} of {}, and {} are {}", options.actors.count, processes,
+                    processes == 1 ? "process" : "processes", in_gigabytes(least), what, in_gigabytes(most), are);
+    if (least > most) {
+      return Error{Code::kUnavailable, needs + "; take fewer (actors.count), or actors.inference = \"server\""};
+    }
+    log::warn("TRP-W106 {}", needs);
+    return {};
+  };
+  TROUPE_TRY(check(least_memory(options, processes), available.bytes, "memory", "free"));
+  return check(least_addresses(options, processes), available.addresses, "address space", "allowed (ulimit -v)");
 }
 
 }  // namespace troupe::apps

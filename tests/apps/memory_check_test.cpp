@@ -16,12 +16,16 @@ actors::TrainOptions run_of(std::int64_t env_actors) {
 }
 
 TEST(MemoryCheck, RefusesWhatCannotFitAndNamesWhatHelps) {
-  EXPECT_TRUE(check_memory(run_of(4), 1, 8'000'000'000).ok());
-  const Status refused = check_memory(run_of(100'000), 1, 8'000'000'000);
+  EXPECT_TRUE(check_memory(run_of(4), 1, {8'000'000'000, 0}).ok());
+  const Status refused = check_memory(run_of(100'000), 1, {8'000'000'000, 0});
   ASSERT_FALSE(refused.ok());
   EXPECT_THAT(refused.error().message, HasSubstr("100000 env actors in 1 process need at least"));
   EXPECT_THAT(refused.error().message, HasSubstr("8.0 GB are free; take fewer (actors.count)"));
-  EXPECT_TRUE(check_memory(run_of(100'000), 1, 0).ok()) << "nobody can tell";
+  EXPECT_TRUE(check_memory(run_of(100'000), 1, {}).ok()) << "nobody can tell";
+  const Status narrow = check_memory(run_of(1000), 1, {8'000'000'000, 4'000'000'000});
+  ASSERT_FALSE(narrow.ok());
+  EXPECT_THAT(narrow.error().message, HasSubstr("of address space, and 4.0 GB are allowed (ulimit -v); take fewer"));
+  EXPECT_TRUE(check_memory(run_of(1000), 20, {8'000'000'000, 4'000'000'000}).ok()) << "each process has as many";
 }
 
 TEST(MemoryCheck, CountsPoliciesThatEnvActorsHaveThemselvesAndProcesses) {
@@ -36,7 +40,7 @@ TEST(MemoryCheck, CountsPoliciesThatEnvActorsHaveThemselvesAndProcesses) {
 }
 
 TEST(MemoryCheck, ThisMachineHasSome) {
-  const std::uint64_t available = available_memory();
+  const std::uint64_t available = available_memory().bytes;
   EXPECT_GT(available, 10'000'000u);
   EXPECT_LT(available, std::uint64_t{1} << 50);
 }

@@ -206,16 +206,20 @@ TEST_F(TrainCommand, ADumbTerminalGetsNoEscapes) {
 TEST_F(TrainCommand, LimitsOfTheSystemEndInOneError) {
   struct Case {
     std::string limit, arguments, expected;
+    bool at_once = true;
   };
-  // 8 MB of stack for each thread; a policy of 270 MB for each env actor.
-  for (const Case& c : {Case{"ulimit -v 3000000", "--set actors.count=400", "this process needs 4"},
+  // Each env actor has 8 MB of stack and 12 of arena, each episode of an evaluation the latter. What shows only when
+  // roles are made is tried again for a while.
+  for (const Case& c : {Case{"ulimit -v 3000000", "--set actors.count=400", "env actors in 1 process need at least"},
                         Case{"true", "--set actors.count=1024 --set learner.policy_layers=[8192,8192]",
-                             "env actors in 1 process need at least"}}) {
+                             "env actors in 1 process need at least"},
+                        Case{"ulimit -v 3000000", "--set actors.count=140", "ulimit -v", false},
+                        Case{"ulimit -v 3000000", "--set evaluator.episodes=1000", "TRP-E153 out of memory", false}}) {
     const ProgramResult result =
         run_script(path(), c.limit + "; troupe train small.toml --run-dir x " + c.arguments + "\n");
     EXPECT_EQ(result.exit_code, 1) << c.limit << result.err;
     EXPECT_NE(result.err.find(c.expected), std::string::npos) << c.limit << result.err;
-    EXPECT_EQ(std::ranges::count(result.err, '\n'), 1) << result.err;
+    if (c.at_once) EXPECT_EQ(std::ranges::count(result.err, '\n'), 1) << result.err;
   }
 }
 
