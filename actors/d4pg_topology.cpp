@@ -129,6 +129,7 @@ Result<Topology> d4pg_topology(const TrainOptions& options, const envs::EnvSpec&
                                   {.make_environment = envs::shared_environments(options.env),
                                    .acting = server ? remote_acting() : local_acting(make_policy_of_one, staleness),
                                    .sigma = options.actors.sigma,
+                                   .noise_correlation = options.actors.noise_correlation,
                                    .n_step = options.n_step,
                                    .discount = options.discount});
   actor.restart = restart_policy(options);

@@ -67,6 +67,7 @@ EnvActor::EnvActor(EnvActorOptions options, const RoleIdentity& identity,
       std::make_shared<const Signature>(replay::transition_signature(spec.observation_size(), spec.action_size()));
   observation_.resize(static_cast<std::size_t>(spec.observation_size()));
   action_.resize(static_cast<std::size_t>(spec.action_size()));
+  noise_.resize(action_.size());
 }
 
 Result<Progress> EnvActor::step(RoleContext& context) {
@@ -130,13 +131,16 @@ Result<EnvActor::Acted> EnvActor::act(RoleContext& context) {
 
 Status EnvActor::add_noise() {
   const envs::EnvSpec& spec = environment_.spec();
+  const double kept = episode_steps_ == 0 ? 0 : options_.noise_correlation;
+  const double fresh = std::sqrt(1 - kept * kept);
   for (std::size_t i = 0; i < action_.size(); ++i) {
     if (!std::isfinite(action_[i])) {
       return Error{Code::kInternal, fmt::format("parameters of version {} gave action[{}] = {}, expected finite values",
                                                 version_, i, action_[i])};
     }
     const double half_range = (spec.action_high[i] - spec.action_low[i]) / 2;
-    const double noisy = action_[i] + options_.sigma * half_range * rng_.normal();
+    noise_[i] = kept * noise_[i] + fresh * rng_.normal();
+    const double noisy = action_[i] + options_.sigma * half_range * noise_[i];
     action_[i] = static_cast<float>(std::clamp(noisy, spec.action_low[i], spec.action_high[i]));
   }
   return {};
@@ -229,6 +233,9 @@ Result<RoleState> EnvActor::save() const {
   for (std::size_t i = 0; i < rng.size(); ++i) {
     state.counters.push_back({kNoiseState[i], std::bit_cast<std::int64_t>(rng[i])});
   }
+  for (std::size_t i = 0; i < noise_.size(); ++i) {
+    state.counters.push_back({fmt::format("noise/{}", i), std::bit_cast<std::int64_t>(noise_[i])});
+  }
   state.counters.push_back({"in_episode", in_episode_});
   state.counters.push_back({"env_steps", budget_.taken()});
   state.counters.push_back({"episodes", episodes_});
@@ -260,6 +267,14 @@ Status EnvActor::restore(const RoleState& state) {
   for (std::size_t i = 0; i < rng.size(); ++i) {
     TROUPE_ASSIGN(const std::int64_t word, state.counter(kNoiseState[i]));
     rng[i] = std::bit_cast<std::uint64_t>(word);
+  }
+  for (std::size_t i = 0; i < noise_.size(); ++i) {
+    // Checkpoints of versions whose noise was independent have none.
+    const auto bits = state.counter(fmt::format("noise/{}", i));
+    noise_[i] = bits.ok() ? std::bit_cast<double>(*bits) : 0;
+    if (!std::isfinite(noise_[i])) {
+      return Error{Code::kCorrupt, fmt::format("state has noise[{}] = {}, expected finite values", i, noise_[i])};
+    }
   }
   TROUPE_ASSIGN(const std::int64_t in_episode, state.counter("in_episode"));
   TROUPE_ASSIGN(const std::int64_t env_steps, state.counter("env_steps"));

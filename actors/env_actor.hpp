@@ -25,6 +25,9 @@ struct EnvActorOptions {
   std::function<Result<std::unique_ptr<envs::Environment>>(std::uint64_t seed)> make_environment;
   ActingSpec acting;
   double sigma = 0.3;  ///< of the Gaussian noise, in units of half the action range (Acme: fixed, not annealed)
+  /// Of the noise of two successive steps, in [0, 1): an AR(1) process, which DDPG's Ornstein-Uhlenbeck noise is
+  /// (Lillicrap et al. 2016, arXiv 1509.02971; 1 - theta dt). Its deviation stays sigma; each episode begins anew.
+  double noise_correlation = 0;
   std::int64_t n_step = 5;
   double discount = 0.99;
 };
@@ -78,6 +81,7 @@ class EnvActor final : public Role {
 
   std::vector<float> observation_;
   std::vector<float> action_;
+  std::vector<double> noise_;  ///< of the last step, of deviation 1
 
   bool in_episode_ = false;
   bool waiting_ = false;       ///< for an action

@@ -147,7 +147,9 @@ TEST_F(EnvActorTest, TakesNoStepWithoutTheRunsAccountAndSaysSo) {
 }
 
 TEST_F(EnvActorTest, SavedStateContinuesWithTheSameTransitions) {
-  auto role = make(actor_options());
+  EnvActorOptions options = actor_options();
+  options.noise_correlation = 0.9;
+  auto role = make(options);
   publish(0);
   for (int i = 0; i < 5; ++i) ASSERT_TRUE(role->step(context).ok());
   const RoleState state = role->save().value();
@@ -156,11 +158,15 @@ TEST_F(EnvActorTest, SavedStateContinuesWithTheSameTransitions) {
   const auto expected = transitions();
   context.out("trajectories").sent.clear();
 
-  auto restored = make(actor_options());
+  auto restored = make(options);
   ASSERT_TRUE(restored->restore(state).ok());
   publish(0);
   for (int i = 0; i < 5; ++i) ASSERT_TRUE(restored->step(context).ok());
   EXPECT_EQ(transitions(), expected);
+
+  RoleState other = state;
+  std::ranges::find(other.counters, "noise/0", &messages::Counter::name)->value = -1;  // not a number
+  EXPECT_THAT(make(options)->restore(other).error().message, HasSubstr("noise[0] = "));
 }
 
 TEST_F(EnvActorTest, StateOfAnotherEnvironmentIsRefused) {
@@ -201,7 +207,7 @@ class RemoteEnvActor : public EnvActorTest {
     return options;
   }
   /// One environment step: answers the open call, the answer depending on what was asked.
-  void act(Role& role, std::int64_t version) {
+  void act(Role& role, std::int64_t version, float of_observation = 0.25F) {
     auto& calls = context.caller("inference");
     if (calls.calls.empty()) {
       ASSERT_EQ(role.step(context).value(), Progress::kIdle);
@@ -209,7 +215,8 @@ class RemoteEnvActor : public EnvActorTest {
     ASSERT_EQ(calls.calls.size(), 1u);
     const auto request = messages::read_inference_request(calls.calls[0].request).value();
     calls.finish(
-        messages::make_inference_answer(context.pool(), {version, std::array{request.observation[0] / 4}}).value());
+        messages::make_inference_answer(context.pool(), {version, std::array{of_observation * request.observation[0]}})
+            .value());
     ASSERT_TRUE(role.step(context).ok());
   }
 };
@@ -225,6 +232,31 @@ TEST_F(RemoteEnvActor, GathersATrajectoryOverManyAnswersAndTellsWhichVersionsAct
   EXPECT_EQ(trajectory.info().env_steps, 16);
   EXPECT_EQ(trajectory.rows().rows, 16);
   EXPECT_THAT(uses(), ::testing::ElementsAre(std::pair(4, 10), std::pair(5, 5), std::pair(6, 1)));
+}
+
+TEST_F(RemoteEnvActor, ItsNoiseHasTheDeviationAndTheCorrelationThatWereAskedFor) {
+  for (const double correlation : {0.0, 0.9}) {
+    context.out("trajectories").sent.clear();
+    EnvActorOptions options = remote_options();
+    options.sigma = 0.1;
+    options.noise_correlation = correlation;
+    options.n_step = 1;
+    auto role = make(options);
+    for (int i = 0; i < 960; ++i) act(*role, 0, 0.0F);
+    std::vector<float> noise;
+    for (const Frame& frame : context.out("trajectories").sent) {
+      const auto view = messages::read_trajectory(frame).value();
+      for (const float action : view.rows().as<float>(1)) noise.push_back(action);
+    }
+    ASSERT_EQ(noise.size(), 960u);
+    double squares = 0, products = 0;
+    for (std::size_t i = 1; i < noise.size(); ++i) {
+      squares += noise[i] * noise[i];
+      products += noise[i] * noise[i - 1];
+    }
+    EXPECT_NEAR(std::sqrt(squares / 959), 0.1, 0.025);
+    EXPECT_NEAR(products / squares, correlation, 0.1);
+  }
 }
 
 TEST_F(RemoteEnvActor, AnEpisodeGoesOnWhenTheServerWasGone) {
