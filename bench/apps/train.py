@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Wall time of `troupe train` until the policy solves cartpole-swingup: from the start of the run to the end of the
-first evaluation of 10 episodes with a mean return of 800. The run is asked to end there; its summary has the time."""
+first evaluation with a mean return of 800. The run is asked to end there; its summary has the time."""
 import csv
 import json
 import pathlib

@@ -76,17 +76,21 @@ class Actor:
         self.environment = load_environment(config, seed)
         self.policy, self.replay = policy, replay
         self.random = np.random.default_rng(seed)
-        self.sigma, self.discount, self.n_step = config["actors"]["sigma"], config["discount"], config["n_step"]
+        self.sigma, self.kept = config["actors"]["sigma"], config["actors"]["noise_correlation"]
+        self.discount, self.n_step = config["discount"], config["n_step"]
         self.window = collections.deque()  # (observation, action, reward, discount), the oldest first
         self.start()
 
     def start(self):
         self.window.clear()
+        self.noise = None
         self.observation = flatten(self.environment.reset())
 
     def step(self):
         action = self.policy(torch.from_numpy(self.observation)[None]).numpy()[0]
-        action = np.clip(action + self.sigma * self.random.normal(size=action.shape), -1, 1).astype(np.float32)
+        fresh = self.random.normal(size=action.shape)
+        self.noise = fresh if self.noise is None else self.kept * self.noise + (1 - self.kept**2) ** 0.5 * fresh
+        action = np.clip(action + self.sigma * self.noise, -1, 1).astype(np.float32)
         time_step = self.environment.step(action)
         if len(self.window) == self.n_step:
             self.window.popleft()
