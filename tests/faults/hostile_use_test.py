@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""What strangers at the ports, few descriptors, a changed mode of the run directory and a second chief do to a run of
-the real program. Needs neither root nor hosts of its own. The program's path comes in the environment variable
+"""What strangers at the ports, few descriptors, namespaces, a changed mode of the run directory and a second chief do
+to a run of the real program. Needs no hosts of its own. The program's path comes in the environment variable
 TROUPE_PROGRAM.
 """
 
@@ -11,14 +11,16 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 sys.dont_write_bytecode = True
-from harness.small_run import PATIENCE_S, PROGRAM, SmallRun, descendants  # noqa: E402
-from harness.testing import main  # noqa: E402
+from harness.requirements import OWN_PROCESSES  # noqa: E402
+from harness.small_run import CONFIG, PATIENCE_S, PROGRAM, SmallRun, descendants  # noqa: E402
+from harness.testing import main, needs  # noqa: E402
 
 HALF_OPEN = 900  # against each listener, four times over
 CROWDS = 4
@@ -168,6 +170,38 @@ class HostileUseTest(SmallRun):
                 os.kill(peer, signal.SIGCONT)
             status = self.wait_for("both to go on", lambda: trains(status["versions"]["parameters"]))
         self.assertEqual(self.node("learner-0"), poor)
+
+    @needs("own_processes")
+    def test_a_learner_of_a_group_trains_in_namespaces_of_its_own(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.run_folder, self.log = pathlib.Path(folder.name, "run"), pathlib.Path(folder.name, "log.txt")
+        config = CONFIG.replace("max_env_steps = 0", "max_env_steps = 3000")
+        pathlib.Path(folder.name, "small.toml").write_text(config + "count = 2\n", encoding="utf-8")
+        with socket.create_server(("127.0.0.1", 0)) as one, socket.create_server(("127.0.0.1", 0)) as other:
+            ports = [one.getsockname()[1], other.getsockname()[1]]
+        nodes = [("chief", "metrics = [0], replay = [0], learner = [0], parameters = [0], evaluator = [0], actor = [0, 1]"),
+                 ("apart", "learner = [1]")]
+        pathlib.Path(folder.name, "cluster.toml").write_text('run = "apart"\n' + "".join(
+            f'[[nodes]]\nname = "{name}"\nhost = "127.0.0.1"\nport = {port}\nroles = {{ {roles} }}\n'
+            for (name, roles), port in zip(nodes, ports)), encoding="utf-8")
+
+        def start(name, *before):
+            with open(self.log, "ab") as log:
+                process = subprocess.Popen([*before, PROGRAM, "node", "small.toml", "--cluster", "cluster.toml", "--name",
+                                            name, "--run-dir", "run"], cwd=folder.name, stdout=log, stderr=log)
+            self.addCleanup(lambda: (process.kill(), process.wait()))
+            return process
+
+        both = [start("chief"), start("apart", *OWN_PROCESSES)]
+        for process in both:
+            try:
+                self.assertEqual(process.wait(PATIENCE_S), 0, self.log.read_text(errors="replace"))
+            except subprocess.TimeoutExpired:
+                self.fail(self.log.read_text(errors="replace")[-4000:])
+        # Said once by each side: frames that could have gone through memory go over TLS.
+        self.assertIn(self.log.read_text().count("TRP-W180"), (1, 2))
+        self.assertIn('"env_steps": 3000,', (self.run_folder / "summary.json").read_text())
 
 
 if __name__ == "__main__":

@@ -26,6 +26,9 @@ os.environ["PATH"] = os.environ.get("PATH", "/usr/bin:/bin") + ":/usr/sbin:/sbin
 PATIENCE_S = 60  # for a check, which takes milliseconds
 NAMESPACES = ("unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc", "--net", "--uts", "--ipc")
 
+# As a container on the host's network has them.
+OWN_PROCESSES = ("unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc")
+
 # A host and its cable to a switch as network.py, deploy/demo.sh and the tests of deploy/ make them, in namespaces that
 # end with the script. The first command that fails says why.
 A_HOST = """
@@ -121,9 +124,14 @@ def _slurm():
     return None if CGROUPS.is_mount() else f"slurmd wants control groups, and none are mounted at {CGROUPS}"
 
 
+def _own_processes():
+    return _tools("unshare") or _try([*OWN_PROCESSES, "true"])
+
+
 NEEDS = {
     "root": lambda: os.geteuid() and "not root",
     "hosts": _hosts,
+    "own_processes": _own_processes,
     "nft": _nft,
     "rate": _rate,
     "delay": _delay,
