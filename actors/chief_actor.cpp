@@ -62,6 +62,7 @@ ChiefActor::ChiefActor(caf::actor_config& config, ChiefOptions options, caf::act
     membership_.expect(node, known == journal_.nodes.end() ? 0 : known->second);
     add_instance(options_.elastic_role, index, node);
   }
+  for (const auto& [node, incarnation] : journal_.nodes) membership_.remember(node, incarnation);
   if (!options_.resume_from.empty()) begin_choice();
 }
 

@@ -42,6 +42,12 @@ void Membership::expect(const std::string& name, std::uint32_t incarnation) {
   node.incarnation = std::max(node.incarnation, incarnation);
 }
 
+void Membership::remember(const std::string& name, std::uint32_t incarnation) {
+  if (nodes_.contains(name)) return;
+  expect(name, incarnation);
+  set_state(nodes_[name], State::kLeft);
+}
+
 Membership::Verdict Membership::join(const std::string& name, std::uint64_t birth, std::uint32_t running,
                                      Duration now) {
   Node& node = nodes_[name];

@@ -43,6 +43,9 @@ class Membership {
 
   /// A node that is part of the plan; the journal of an earlier chief knows its incarnation.
   void expect(const std::string& name, std::uint32_t incarnation);
+  /// A node that the same journal knows and that has no place any more: a process of it that was declared dead, and has
+  /// not heard of it, must not be taken for one that lives.
+  void remember(const std::string& name, std::uint32_t incarnation);
 
   enum class Verdict {
     kNew,     ///< a new process: it has got the next incarnation

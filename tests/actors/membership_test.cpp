@@ -108,6 +108,14 @@ TEST_F(MembershipTest, WhoeverAnEarlierChiefDeclaredDeadIsFencedToo) {
   EXPECT_EQ(join(8), Verdict::kNew);
 }
 
+TEST_F(MembershipTest, WhoeverAnEarlierChiefDeclaredDeadIsFencedAlsoWhenItsPlaceIsAnothers) {
+  members_.remember("worker", 2);
+  EXPECT_EQ(members_.find("worker")->state, Membership::State::kLeft) << "nobody waits for it";
+  EXPECT_EQ(join(7, 1), Verdict::kFenced);
+  EXPECT_EQ(join(8), Verdict::kNew);
+  EXPECT_EQ(members_.find("worker")->incarnation, 3u);
+}
+
 TEST_F(MembershipTest, AnOldProcessIsFencedEvenWhenItsBirthIsForgotten) {
   for (std::uint64_t birth = 1; birth <= 40; ++birth) {
     ASSERT_EQ(join(birth), Verdict::kNew);
