@@ -450,10 +450,11 @@ TEST_F(Nodes, ANodeThatNapsGoesOnAndOneThatSleepsTooLongMustEnd) {
     to_chief.sleep(false);
     to_worker->sleep(false);
   };
-  sleep(std::chrono::milliseconds(300));
+  constexpr Duration kNap = std::chrono::milliseconds(300);
+  sleep(kNap);
   EXPECT_TRUE(goes_on());
   EXPECT_THAT(status(), HasSubstr(R"("name":"worker","state":"up","incarnation":1)"));
-  sleep(kDeadAfter + std::chrono::milliseconds(500));
+  sleep(kDeadAfter + 2 * kNap + std::chrono::seconds(1));  // whoever was late once is given twice as much more
   ASSERT_TRUE(worker->has_ended());
   const Status ended = worker->ended();
   EXPECT_EQ(ended.error().code, Code::kCancelled);

@@ -58,6 +58,7 @@ TEST(TrainSchema, EveryKeyIsDocumentedAndReachesItsField) {
                                         "discount=0.16",
                                         "actors.count=17",
                                         "actors.sigma=0.18",
+                                        "actors.noise_correlation=0.85",
                                         "actors.inference=server",
                                         "inference.count=46",
                                         "inference.batch_size=47",
@@ -124,6 +125,7 @@ TEST(TrainSchema, EveryKeyIsDocumentedAndReachesItsField) {
   EXPECT_EQ(o.discount, 0.16);
   EXPECT_EQ(o.actors.count, 17);
   EXPECT_EQ(o.actors.sigma, 0.18);
+  EXPECT_EQ(o.actors.noise_correlation, 0.85);
   EXPECT_EQ(o.actors.inference, "server");
   EXPECT_EQ(o.inference.count, 46);
   EXPECT_EQ(o.inference.batch_size, 47);
