@@ -193,8 +193,7 @@ ConfigSchema train_schema(std::vector<std::string> environments) {
        .max = 10},
       {.path = "actors.noise_correlation",
        .default_value = d.actors.noise_correlation,
-       .doc = "Correlation of the noise of two successive steps; 0: independent. It explores further where steps are "
-              "short",
+       .doc = "Correlation of the noise of two successive steps; 0: independent",
        .min = 0,
        .max = 0.9999},
       {.path = "actors.inference",
