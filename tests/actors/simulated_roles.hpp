@@ -4,6 +4,7 @@
 // every process.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstring>
 #include <map>
 #include <set>
@@ -211,7 +212,9 @@ class SimulatedRole : public Role {
         index_(static_cast<std::uint32_t>(identity.index)),
         ledger_(std::move(ledger)),
         rng_(identity.seed + static_cast<std::uint64_t>(identity.incarnation)) {
-    ledger_->live[self_.instance] = self_.incarnation;
+    // A process that was asleep may make one of an earlier incarnation after that.
+    std::uint32_t& live = ledger_->live[self_.instance];
+    live = std::max(live, self_.incarnation);
   }
 
   Result<Progress> step(RoleContext& context) final {

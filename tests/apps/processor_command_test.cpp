@@ -47,10 +47,10 @@ every_learner_steps = 1000
 )";
     std::filesystem::create_directory(path() / "cache");
   }
-  /// With a cache folder of this test's.
+  /// With a cache folder of this test's, and all that the processor has unless `variables` hold it down.
   ProgramResult run(const std::string& variables, const std::string& arguments) {
-    return run_command(path(), "env XDG_CACHE_HOME='" + (path() / "cache").string() + "' " + variables + " '" +
-                                   binary_dir() + "/bin/troupe' " + arguments);
+    return run_command(path(), "env -u TROUPE_MAX_ISA XDG_CACHE_HOME='" + (path() / "cache").string() + "' " +
+                                   variables + " '" + binary_dir() + "/bin/troupe' " + arguments);
   }
   std::filesystem::path kept() const {
     const auto folder = path() / "cache/troupe/plans";

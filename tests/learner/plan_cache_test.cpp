@@ -199,10 +199,8 @@ TEST_F(PlanCacheTest, LiesInTheUsersOwnCacheFolderOnly) {
   EXPECT_EQ(with(nullptr, nullptr), "");
   EXPECT_EQ(with(nullptr, "relative"), "");
   EXPECT_EQ(with(nullptr, (own + "/missing").c_str()), "");
-  if (geteuid() == 0) {
-    ASSERT_EQ(chown(own.c_str(), 65534, 65534), 0);  // sudo with another user's HOME
-    EXPECT_EQ(with(nullptr, own.c_str()), "");
-  }
+  // sudo with another user's HOME; not every root may give its files away.
+  if (chown(own.c_str(), 65534, 65534) == 0 && geteuid() == 0) EXPECT_EQ(with(nullptr, own.c_str()), "");
   PlanCache nowhere("", "a processor");
   nowhere.add("shape", ways());
   EXPECT_TRUE(nowhere.save().ok());

@@ -185,6 +185,8 @@ class BootstrapTest(unittest.TestCase):
     def test_a_folder_of_somebody_elses_is_one_clear_line(self):
         # Root may write everywhere, so it becomes somebody else.
         around = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups"] if os.geteuid() == 0 else []
+        if subprocess.run([*around, "true"], capture_output=True, check=False).returncode != 0:
+            self.skipTest("this root may not become somebody else (CAP_SETUID)")
         self.root.parent.chmod(0o755)
         for path in self.cache / "troupe", self.cache / "troupe/bootstrap.lock", self.root / "build/release":
             with self.subTest(path.name):
