@@ -20,6 +20,8 @@ namespace {
 
 /// Versions that one write to disk covers: some seconds' worth.
 constexpr std::int64_t kVersionsReserved = 10'000;
+/// Two halves of 24 bits, as members of a group tell them to each other. More than any run has.
+constexpr std::int64_t kVersionsMost = std::int64_t{1} << 48;
 
 Result<std::unique_ptr<LearnerInput>> make_input(const LearnerActorOptions& options, const RoleIdentity& identity,
                                                  learner::d4pg::Learner& learner) {
@@ -172,6 +174,10 @@ Status LearnerActor::agree_on_versions() {
 void LearnerActor::go_behind(RoleContext& context) {
   const auto reached = messages::read_parameters_version(context.in("refused").take());
   if (!reached.ok()) return context.refuse("refused", reached.error());
+  if (reached->version >= kVersionsMost) {
+    return context.refuse("refused", Error{Code::kOutOfRange, fmt::format("got version {}, expected one below {}",
+                                                                          reached->version, kVersionsMost)});
+  }
   if (reached->version < version()) return;  // of an update that was sent before the last time
   log::warn("{}: version {} is older than the {} that others had published: goes on behind it, from step {}", name_,
             version(), reached->version, steps());

@@ -166,6 +166,11 @@ TEST_F(LearnerActorTest, GoesOnBehindTheVersionsOfOthersThatItHasNotHeardOf) {
   context.in("refused").frames.push_back(messages::make_parameters_version(context.pool(), {900}).value());
   step_to(903);  // said of what was under way then
   EXPECT_EQ(role->save()->counter("steps").value(), 3);
+  context.in("refused").frames.push_back(
+      messages::make_parameters_version(context.pool(), {std::int64_t{1} << 60}).value());
+  step_to(904);
+  ASSERT_EQ(context.refused.size(), 1u);
+  EXPECT_THAT(context.refused[0], ::testing::HasSubstr("got version 1152921504606846976, expected one below"));
 }
 
 TEST_F(LearnerActorTest, SavedStateTakesShardsInTheSameOrder) {

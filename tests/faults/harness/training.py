@@ -48,7 +48,8 @@ class Training:
             done = self.chief_host.run(command, STATUS_TIMEOUT_S)
         except subprocess.TimeoutExpired:
             return None
-        return done.stdout if done.returncode == 0 else None
+        # Before the launcher has written who the nodes are, the run is taken for one within one process.
+        return done.stdout if done.returncode == 0 and '"nodes"' in done.stdout else None
 
     def node(self, name):
         """(host, process) of the node of that name; None when it has no process."""
