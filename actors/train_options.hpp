@@ -13,7 +13,7 @@ namespace troupe::actors {
 struct ActorOptions {
   std::int64_t count = 1;  ///< env actors; each has its own environment and random stream
   double sigma = 0.3;      ///< standard deviation of the Gaussian exploration noise, in units of half the action range
-  double noise_correlation = 0;  ///< of the noise of two successive steps, in [0, 1)
+  double noise_correlation = 0;     ///< of the noise of two successive steps, in [0, 1)
   std::string inference = "local";  ///< "local": each env actor has the policy; "server": the inference role does
 };
 
