@@ -64,8 +64,8 @@ struct WholeCuts {
   /// Newest first, and at least one. No part that can be read here is damaged; the last one has all of them here,
   /// unless every cut has parts elsewhere.
   std::vector<CommittedCut> cuts;
-  std::vector<messages::RejectedCheckpoint>
-      rejected;  ///< newer than the first of `cuts`, or between them; newest first
+  /// Newer than the first of `cuts`, or between them; newest first.
+  std::vector<messages::RejectedCheckpoint> rejected;
 };
 /// Reads every byte of the newest cut, and of older ones only where they are needed. Errors: kNotFound (no cut was
 /// committed), kCorrupt (none is whole: what is wrong with each), kIo.

@@ -7,8 +7,7 @@
 // ticket to the others, who open it and compare what they believe about the group with what rank 0 does.
 //
 // What an all-reduce of N bytes over P ranks does (detail/shared_calls.hpp has the others):
-// - where all ranks' values lie in shareable memory (shareable_memory.hpp): the ranks that are awake take pieces of
-// them
+// - where all ranks' values lie in shareable memory (shareable_memory.hpp): the ranks that are awake take pieces
 //   until none is left; each is read and written once where it lies, 2 P N bytes in all.
 // - else, while (P-1) N is at most 256 KiB, one step: every rank writes its N bytes where all see them, and reduces all
 //   P of them by itself.

@@ -21,13 +21,10 @@ CGROUPS = pathlib.Path("/sys/fs/cgroup")  # version 1: one folder a controller
 # Debian keeps administrators' tools in folders that a user's PATH leaves out.
 os.environ["PATH"] = os.environ.get("PATH", "/usr/bin:/bin") + ":/usr/sbin:/sbin"
 
-
-
 PATIENCE_S = 60  # for a check, which takes milliseconds
-NAMESPACES = ("unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc", "--net", "--uts", "--ipc")
-
 # As a container on the host's network has them.
 OWN_PROCESSES = ("unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc")
+NAMESPACES = (*OWN_PROCESSES, "--net", "--uts", "--ipc")
 
 # A host and its cable to a switch as network.py, deploy/demo.sh and the tests of deploy/ make them, in namespaces that
 # end with the script. The first command that fails says why.
