@@ -11,7 +11,9 @@
 //
 // Faults: a worker that dies is missing, no more. A shard that dies comes back from the last cut, with an older version
 // than the other shards, who need not know: versions count each shard's own updates. Gradients of versions that it
-// does not know (any more) are dropped, and workers go on from what it hands out.
+// does not know (any more) are dropped, and workers go on from what it hands out. Each shard makes `updates` updates
+// and stops, so one that comes back may make its last ones beside others that have stopped, perhaps where its first
+// ones have moved them. When it comes back after all workers are done, nobody trains it any more.
 // With fewer living workers than a synchronous step needs (tf's SyncReplicas would wait for ever): straggler_timeout
 // after its first gradient a step takes what it has, and later ones wait for as many as were there, until others are
 // heard of.
