@@ -120,6 +120,7 @@ bool ChiefActor::admit(Joining& joining, bool& news) {
   hosts_[node] = message.text;
   addresses_[node].name = node;
   addresses_[node].incarnation = incarnation;
+  addresses_[node].birth = message.birth;
   if (!remote(node)) own_node_ = joining.hands;
   news |= std::exchange(journal_.nodes[node], incarnation) != incarnation;
   if (!placed && on_node(node).empty()) {

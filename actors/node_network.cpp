@@ -63,7 +63,8 @@ const transport::Address& NodeNetwork::address() const { return impl_->listener-
 
 std::shared_ptr<LendableMemory> NodeNetwork::frame_memory() const { return impl_->memory; }
 
-void NodeNetwork::start(NetworkEvents events) {
+void NodeNetwork::start(std::uint64_t birth, NetworkEvents events) {
+  impl_->own_birth = birth;
   impl_->events = std::move(events);
   impl_->worker = std::thread([impl = impl_.get()] { impl->work(); });
   auto acceptor = transport::StreamAcceptor::make(
@@ -243,14 +244,15 @@ std::shared_ptr<transport::StreamSender> NodeNetwork::Impl::sender(const std::sh
   const std::lock_guard lock(to->mutex);
   if (to->closed) return nullptr;
   if (to->out[lane] != nullptr) return to->out[lane];
+  transport::StreamSenderOptions stream;
   std::optional<transport::Address> where;
   if (lane == kControlLane) {
     where = to->control;
   } else if (to->known) {
     where = transport::Address{to->known->host, to->known->port};
+    stream.to = to->known->birth;
   }
   if (!where) return nullptr;
-  transport::StreamSenderOptions stream;
   stream.name = kLaneNames[lane];
   stream.urgent = lane != kBulkLane;
   stream.seed = std::hash<std::string>()(options.self.node + to->name + stream.name);
@@ -386,7 +388,6 @@ void NodeNetwork::send(const std::string& node, RemoteMessage message) {
   std::string error_text;
   auto head = pack_head(message, frame, error_text);
   if (auto* control = std::get_if<Control>(&message)) {
-    if (!impl_->leads()) impl_->own_birth = control->birth;
     auto made = messages::make_control(impl_->frames, *control);
     if (!made.ok()) return log::error("to {}: {}", node, made.error().message);
     frame = std::move(made).value();

@@ -8,7 +8,8 @@
 // Who a peer is comes from its certificate, and what it may send from authorization.hpp. A message that it may not send
 // is dropped and counted, and its connections stay; who sends 100 messages within 10 s that make no sense at all is
 // shut out for 10 s. The name of a node that lives is nobody else's: a second process with it is told so (TRP-E161)
-// until the first has been silent for a second; the first, when it wakes after that, is told that it must end.
+// until the first has been silent for a second; the first, when it wakes after that, is told that it must end. Lanes
+// other than control lead to the process that the chief has let in: one that answers in its place refuses them.
 // Each lane has a thread at each end, so a peer that is slow, stopped or hostile holds up no other.
 //
 // Used by the runtime of a node; see docs/decisions/0001-control-on-the-links.md for why control does not go through
@@ -50,7 +51,7 @@ class NodeNetwork final : public Network {
 
   const transport::Address& address() const;
 
-  void start(NetworkEvents events) override;
+  void start(std::uint64_t birth, NetworkEvents events) override;
   void send(const std::string& node, RemoteMessage message) override;
   void know(const std::vector<messages::ControlNode>& nodes) override;
   void know_more(const std::vector<messages::ControlNode>& nodes, const std::vector<std::string>& gone) override;

@@ -75,6 +75,14 @@ void NodeNetwork::Impl::greet(std::unique_ptr<Link> link, transport::StreamHello
                                     fmt::join(identity.roles, "+"), printable(hello.name))});
   }
   const auto lane = static_cast<std::size_t>(name - kLaneNames.begin());
+  if (lane != kControlLane && hello.to != own_birth) {
+    // This process is not let in yet, or not any more. It would confirm the frames and drop them, and the one that they
+    // are for would never get them.
+    const Error other{Code::kUnavailable, fmt::format("node {}: the lane {} is for another process of this node",
+                                                      options.self.node, hello.name)};
+    log::debug("from {}: {}", identity.node, other.message);
+    return transport::send_refusal(*link, other);
+  }
   const auto from = peer(identity.node);
   std::shared_ptr<transport::StreamReceiver> old;
   {

@@ -102,8 +102,8 @@ class Network {
  public:
   virtual ~Network() = default;
 
-  /// From now on events arrive. Called once.
-  virtual void start(NetworkEvents events) = 0;
+  /// From now on events arrive. `birth` is that of this process. Called once.
+  virtual void start(std::uint64_t birth, NetworkEvents events) = 0;
 
   /// Any thread; never blocks. Frames, calls, answers and markers to one node arrive in order and once, as long as both
   /// nodes live, however often the connection between them breaks; credits likewise among themselves, and never behind
@@ -114,8 +114,9 @@ class Network {
 
   /// Where the nodes are that this one has to do with, and who of them is gone: to a node that is not in the list
   /// nothing is sent any more, and nothing that it says counts. A node in the list with a new incarnation is a new
-  /// process: what waited for the old one is dropped. Of one with port 0 nothing new is known: what there is stays. The
-  /// chief says so.
+  /// process: what waited for the old one is dropped. Data goes to the process with the birth in the list and to no
+  /// other one that answers at its address, where an earlier process may still live, or a later one wait to be let in.
+  /// Of one with port 0 nothing new is known: what there is stays. The chief says so.
   virtual void know(const std::vector<messages::ControlNode>& nodes) = 0;
   /// The same of some nodes, and the names of some that have gone; of others nothing new is known.
   virtual void know_more(const std::vector<messages::ControlNode>& nodes, const std::vector<std::string>& gone) = 0;

@@ -202,7 +202,7 @@ struct Runtime::Impl {
       };
     }
     node = spawn<NodeActor>(std::move(hands), chief, listener);
-    if (options.node) options.node->network->start(events());
+    if (options.node) options.node->network->start(options.node->birth, events());
     return {};
   }
 

@@ -48,6 +48,7 @@ struct Control {
     incarnation @1 : UInt32;
     host @2 : Text;
     port @3 : UInt16;
+    birth @4 : UInt64;
   }
 
   struct Counter {

@@ -107,6 +107,7 @@ Result<Frame> make_control(FramePool& pool, const Control& control) {
     nodes[i].setIncarnation(from.incarnation);
     nodes[i].setHost(text(from.host));
     nodes[i].setPort(from.port);
+    nodes[i].setBirth(from.birth);
   }
   auto counters = message.initCounters(static_cast<unsigned>(control.counters.size()));
   for (unsigned i = 0; i < counters.size(); ++i) {
@@ -165,7 +166,7 @@ Result<Control> read_control(const Frame& frame) {
     for (const auto one : message.getNodes()) {
       TROUPE_ASSIGN(std::string name, name_of(one.getName(), "control: name of a node"));
       TROUPE_ASSIGN(std::string host, name_of(one.getHost(), "control: host of a node"));
-      control.nodes.push_back({std::move(name), one.getIncarnation(), std::move(host), one.getPort()});
+      control.nodes.push_back({std::move(name), one.getIncarnation(), std::move(host), one.getPort(), one.getBirth()});
     }
     TROUPE_TRY(check_count(message.getCounters(), "counters"));
     for (const auto one : message.getCounters()) {

@@ -105,6 +105,7 @@ struct ControlNode {
   std::uint32_t incarnation = 0;
   std::string host;
   std::uint16_t port = 0;
+  std::uint64_t birth = 0;  ///< of the process that serves the name now
   friend bool operator==(const ControlNode&, const ControlNode&) = default;
 };
 
@@ -132,7 +133,7 @@ struct Control {
 };
 
 /// Version of everything above and of the link's frames; nodes of one run must agree.
-inline constexpr std::uint32_t kControlProtocol = 2;
+inline constexpr std::uint32_t kControlProtocol = 3;
 /// Longest encoded control message: it shares the links' limit for control.
 inline constexpr std::size_t kMaxControlBytes = std::size_t{1} << 20;
 /// Longest name, host and each of `texts` in one.

@@ -51,8 +51,9 @@ struct StreamUp {
 };
 
 struct StreamSenderOptions {
-  std::string name;     ///< tells the accepting node which of its receivers is meant ("bulk"); at most 255 bytes
-  bool urgent = false;  ///< a lane of few small messages: its thread does not wait for a busy CPU as long as others
+  std::string name;      ///< tells the accepting node which of its receivers is meant ("bulk"); at most 255 bytes
+  std::uint64_t to = 0;  ///< as of StreamHello
+  bool urgent = false;   ///< a lane of few small messages: its thread does not wait for a busy CPU as long as others
   /// What is not acknowledged when a connection is lost is dropped, for messages that mean nothing to whoever answers
   /// next: up() says that it is time to say all anew. Else it is sent again.
   bool forgets = false;
@@ -120,6 +121,7 @@ struct StreamHello {
   StreamId session{};       ///< this life of the sender
   std::uint64_t first = 1;  ///< number of its first message that is not acknowledged
   std::string name;         ///< StreamSenderOptions::name
+  std::uint64_t to = 0;     ///< the process that is meant, by a number of the caller's; 0: whoever answers
 };
 
 /// Says hello on a connection that has just been dialled, for services that are no streams; StreamSender does it

@@ -185,7 +185,7 @@ Status StreamSender::Impl::serve(Link& link) {
 /// Agrees with the receiver on where to go on.
 Status StreamSender::Impl::resume(Link& link) {
   sent = 0;
-  TROUPE_TRY(send_hello(link, {session, first, options.name}, options.stall_timeout));
+  TROUPE_TRY(send_hello(link, {session, first, options.name, options.to}, options.stall_timeout));
   TROUPE_ASSIGN(const ReceivedFrame frame, link.receive(options.stall_timeout));
   TROUPE_ASSIGN(const StreamResume answer, decode_resume(frame));
   // What was sent on an earlier connection may have arrived.

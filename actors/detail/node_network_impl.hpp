@@ -118,7 +118,7 @@ struct NodeNetwork::Impl {
   std::map<std::string, std::uint64_t> refusals;
   std::map<std::string, std::string> without_memory;  ///< see note_memory(); by peer, or by own node's name
   std::atomic<std::uint64_t> shared = 0;
-  std::atomic<std::uint64_t> own_birth = 0;  ///< as this process says it to the chief
+  std::uint64_t own_birth = 0;  ///< from start() on
   std::deque<std::function<void()>> tasks;
   std::deque<std::unique_ptr<transport::Link>> operators;  ///< wait for an answer
   std::vector<std::unique_ptr<transport::Link>> early;     ///< have come before start()

@@ -92,7 +92,7 @@ class LoneChief {
   };
   class RecordingNetwork final : public Network {
    public:
-    void start(NetworkEvents) override {}
+    void start(std::uint64_t, NetworkEvents) override {}
     void send(const std::string& node, RemoteMessage message) override {
       sent.emplace_back(node, std::get<messages::Control>(std::move(message)));
     }

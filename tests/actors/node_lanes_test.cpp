@@ -144,17 +144,17 @@ class Lanes : public ::testing::Test {
     return authority.issue(identity, std::chrono::system_clock::now(), std::chrono::hours(1)).value();
   }
   std::unique_ptr<Node> node(const std::string& name, const std::vector<std::string>& roles,
-                             std::optional<Address> chief = {}) {
+                             std::optional<Address> chief = {}, std::uint64_t birth = 0, std::uint16_t port = 0) {
     auto made = std::make_unique<Node>();
     const Identity identity{"test", roles, name};
     NodeNetworkOptions options;
     options.self = identity;
     options.credentials = credentials(identity);
-    options.listen = {"127.0.0.1", 0};
+    options.listen = {"127.0.0.1", port};
     options.chief = std::move(chief);
     options.topology = &plan;
     made->network = NodeNetwork::make(std::move(options)).value();
-    made->network->start(made->ears.events());
+    made->network->start(birth, made->ears.events());
     return made;
   }
   std::unique_ptr<Node> chief() { return node("chief", {"chief", "store"}); }
@@ -340,6 +340,23 @@ TEST_F(Lanes, ANodeThatComesBackOnAnotherPortGetsWhatIsForItAndNothingOlder) {
   source->network->send("worker", use(5));
   ASSERT_TRUE(eventually([&] { return worker->ears.versions("chief").size() == 2; }, kPatience));
   EXPECT_EQ(worker->ears.versions("chief").back(), 5) << "to a node that is not in the list nothing is sent";
+}
+
+// A name may lead to two hosts while one of them is lost: the process that waits there must confirm nothing.
+TEST_F(Lanes, FramesWaitForTheProcessThatTheyAreFor) {
+  const auto source = node("chief", {"chief", "actor"});
+  const Address chief = source->network->address();
+  auto other = node("worker", {"store"}, chief, 2);
+  const std::uint16_t port = other->network->address().port;
+  source->network->know({{"worker", 1, "127.0.0.1", port, 1}});
+  source->network->send("worker", use(1));
+  std::this_thread::sleep_for(300ms);  // a lane confirms what has come after 20 ms
+  EXPECT_TRUE(other->ears.versions("chief").empty());
+  other.reset();
+  const auto meant = node("worker", {"store"}, chief, 1, port);
+  source->network->send("worker", use(2));
+  ASSERT_TRUE(eventually([&] { return std::ranges::count(meant->ears.versions("chief"), 2) == 1; }, kPatience));
+  EXPECT_EQ(meant->ears.versions("chief"), (std::vector<std::int64_t>{1, 2}));
 }
 
 TEST_F(Lanes, ANodeThatDiesIsLostAtOnceAndAnotherProcessOfItMayCome) {

@@ -434,8 +434,7 @@ std::string Simulation::describe() const {
   }
   for (const auto& [id, lane] : lanes_) {
     if (lane->queue.empty()) continue;
-    text += fmt::format("lane {} of process {} to {}:{}: {} messages\n", id, lane->from, lane->node, lane->port,
-                        lane->queue.size());
+    text += fmt::format("lane {} of process {} to {}: {} messages\n", id, lane->from, lane->node, lane->queue.size());
   }
   return text;
 }

@@ -37,7 +37,7 @@ struct SimulationOptions {
   Duration report_period = std::chrono::seconds(1);
   Duration least_delay = std::chrono::microseconds(50);
   Duration most_delay = std::chrono::milliseconds(2);
-  bool same_ports = false;          ///< a node's next process listens where the one before did
+  bool same_ports = false;          ///< a node's next process has an earlier one's address, as of a name that moves
   std::filesystem::path directory;  ///< instances' own folders are made in it, real ones; empty: they have none
 };
 

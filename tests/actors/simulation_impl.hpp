@@ -22,15 +22,15 @@ class SimulatedClock final : public Clock {
   const Simulation& simulation_;
 };
 
-/// Messages from one process to whatever listens at a port: in order, and held back while that cannot be reached.
+/// Messages from one process to another: in order, and held back while that cannot be reached.
 struct Simulation::Lane {
   std::uint64_t id = 0;
   std::uint64_t from = 0;  ///< birth
   std::string from_node;
   std::string node;
-  std::uint16_t port = 0;
-  ControlLine* control = nullptr;
-  bool orphan = false;  ///< its process is dead: what was on its way may still arrive
+  std::uint64_t to = 0;            ///< birth; of control: see `control`
+  ControlLine* control = nullptr;  ///< of a control lane, which leads to whoever answers at a port
+  bool orphan = false;             ///< its process is dead: what was on its way may still arrive
   std::deque<std::pair<Duration, RemoteMessage>> queue;
 };
 
@@ -50,7 +50,7 @@ struct Simulation::ControlLine {
 class Simulation::ProcessNetwork final : public Network {
  public:
   ProcessNetwork(Simulation& simulation, Process& process) : simulation_(simulation), process_(process) {}
-  void start(NetworkEvents) override {}
+  void start(std::uint64_t, NetworkEvents) override {}
   void send(const std::string& node, RemoteMessage message) override;
   void know(const std::vector<messages::ControlNode>& nodes) override;
   void know_more(const std::vector<messages::ControlNode>& nodes, const std::vector<std::string>& gone) override;

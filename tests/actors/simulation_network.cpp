@@ -84,7 +84,7 @@ void Simulation::send(Process& from, const std::string& node, RemoteMessage mess
     lane->from = from.birth;
     lane->from_node = from.name;
     lane->node = node;
-    lane->port = known->second.port;
+    lane->to = known->second.birth;
     lanes_of_[from.name].insert(id);
     lanes_of_[node].insert(id);
     lanes_[id] = std::move(lane);
@@ -111,19 +111,14 @@ void Simulation::pump(std::uint64_t id) {
       return;
     }
     if (lane.queue.front().first > now_ || blocked(lane.from_node, lane.node)) return;
-    Process* to = at_port(lane.node, lane.port);
-    if (lane.control != nullptr) {
-      if (lane.control->connected == 0) return;
-      const auto peer = processes_.find(lane.control->connected);
-      to = peer->second->alive ? peer->second.get() : nullptr;
-    }
-    if (to == nullptr || to->stopped) return;
+    const auto to = processes_.find(lane.control == nullptr ? lane.to : lane.control->connected);
+    if (to == processes_.end() || !to->second->alive || to->second->stopped) return;
     if (!lane.orphan && processes_.at(lane.from)->stopped) return;
     RemoteMessage message = std::move(lane.queue.front().second);
     lane.queue.pop_front();
-    note("deliver", to->birth, (lane.from << 8) | message.index());
+    note("deliver", to->second->birth, (lane.from << 8) | message.index());
     const std::string from = lane.from_node;
-    deliver(*to, from, std::move(message));
+    deliver(*to->second, from, std::move(message));
   }
 }
 
@@ -153,7 +148,6 @@ Simulation::ControlLine& Simulation::line(Process& from, const std::string& node
   lane->from = from.birth;
   lane->from_node = from.name;
   lane->node = node;
-  lane->port = port;
   auto made = std::make_unique<ControlLine>();
   made->id = ++sequence_;
   made->from = from.birth;

@@ -95,7 +95,7 @@ Control sample_control() {
   control.texts = {"actor", "learner"};
   control.instances = {{"replay", 0, 1, 4, true}};
   control.edges = {{0, 2, 0, true, 5, "actor-2", "actor"}, {3, 0, 0, false, 0, "learner", "learner"}};
-  control.nodes = {{"chief", 1, "127.0.0.1", 4000}};
+  control.nodes = {{"chief", 1, "127.0.0.1", 4000, 77}};
   control.counters = {{"learner/steps", 60}};
   return control;
 }

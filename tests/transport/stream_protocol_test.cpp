@@ -75,12 +75,13 @@ TEST_F(RawSender, OnlyAHelloIsAHello) {
   const auto refusal = [](FrameKind kind, const std::vector<std::byte>& payload) {
     return decode_hello({kind, payload}).ok() ? "accepted" : decode_hello({kind, payload}).error().message;
   };
-  const StreamHello hello{session_, 1, std::string(255, 'x')};
+  const StreamHello hello{session_, 1, std::string(255, 'x'), 7};
   auto bytes = encode(hello);
   EXPECT_EQ(decode_hello({FrameKind::kControl, bytes})->name, hello.name);
+  EXPECT_EQ(decode_hello({FrameKind::kControl, bytes})->to, 7u);
   EXPECT_EQ(refusal(FrameKind::kControl, bytes), "accepted");
   EXPECT_THAT(refusal(FrameKind::kData, bytes), HasSubstr("expected a control frame of type 1"));
-  for (std::size_t size = 0; size < 25; ++size) {
+  for (std::size_t size = 0; size < 33; ++size) {
     EXPECT_NE(refusal(FrameKind::kControl, {bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(size)}),
               "accepted");
   }

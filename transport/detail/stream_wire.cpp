@@ -63,9 +63,10 @@ Result<std::span<const std::byte>> body_of(const ReceivedFrame& frame, Type type
 }  // namespace
 
 std::vector<std::byte> encode(const StreamHello& hello) {
-  return Writer(Type::kHello, 24 + hello.name.size())
+  return Writer(Type::kHello, 32 + hello.name.size())
       .value(hello.session)
       .value(hello.first)
+      .value(hello.to)
       .raw(hello.name.data(), hello.name.size())
       .done();
 }
@@ -85,10 +86,11 @@ std::vector<std::byte> encode_refusal(const Error& reason) {
 }
 
 Result<StreamHello> decode_hello(const ReceivedFrame& frame) {
-  TROUPE_ASSIGN(auto bytes, body_of(frame, Type::kHello, 24, 24 + kMaxStreamName));
+  TROUPE_ASSIGN(auto bytes, body_of(frame, Type::kHello, 32, 32 + kMaxStreamName));
   StreamHello hello;
   hello.session = take<StreamId>(bytes);
   hello.first = take<std::uint64_t>(bytes);
+  hello.to = take<std::uint64_t>(bytes);
   hello.name.assign(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   if (hello.first == 0) return Error{Code::kCorrupt, "stream: a hello that begins with message 0, expected 1 or more"};
   return hello;

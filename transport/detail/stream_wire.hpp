@@ -1,6 +1,6 @@
 #pragma once
 // The frames of a stream: control frames in both directions, and one data frame for each message. Little endian.
-//   hello   sender -> receiver, first   u8 1, session 16, first u64, name (the rest)
+//   hello   sender -> receiver, first   u8 1, session 16, first u64, to u64, name (the rest)
 //   resume  receiver -> sender, first   u8 2, receiver 16, delivered u64
 //   ack     receiver -> sender          u8 3, delivered u64
 //   refusal receiver -> sender, first   u8 4, code u8, text (the rest): instead of a resume
