@@ -18,11 +18,11 @@
 #include <fmt/core.h>
 
 #include <troupe/apps/commands/commands.hpp>
-#include <troupe/apps/run/say.hpp>
 #include <troupe/apps/version.hpp>
 #include <troupe/core/nearest.hpp>
 #include <troupe/core/text.hpp>
-#include <troupe/learner/instruction_set.hpp>
+#include <troupe/learner/engine/instruction_set.hpp>
+#include <troupe/run/say.hpp>
 
 namespace troupe::apps {
 namespace {

@@ -3,7 +3,7 @@
 option(TROUPE_CHECK_HEADERS "Compile each public header by itself" OFF)
 if(TROUPE_CHECK_HEADERS)
   set(checks "")
-  foreach(folder core messages transport envs data gpu replay collectives learner actors apps)
+  foreach(folder core messages transport envs data gpu replay collectives learner algorithms actors run apps)
     file(GLOB_RECURSE headers CONFIGURE_DEPENDS RELATIVE ${CMAKE_SOURCE_DIR} ${CMAKE_SOURCE_DIR}/${folder}/*.hpp)
     list(FILTER headers EXCLUDE REGEX "/detail/")  # private to their folder, and to its include paths
     list(FILTER headers EXCLUDE REGEX "^gpu/(kernels|cudnn)/")  # the plug-ins', for nvcc

@@ -1,7 +1,7 @@
 # `cmake --install build/release --prefix DIR`: headers to include/troupe/, so that users include them as the tree does,
 # the libraries and the program. Included after all targets.
 include(GNUInstallDirs)
-foreach(folder core messages transport envs data gpu replay collectives learner actors)
+foreach(folder core messages transport envs data gpu replay collectives learner algorithms actors run)
   install(DIRECTORY ${folder}/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/troupe/${folder} COMPONENT headers
           FILES_MATCHING PATTERN "*.hpp" PATTERN "*.h")
 endforeach()

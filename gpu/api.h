@@ -31,7 +31,7 @@ typedef struct {
   int64_t dims[TROUPE_CUDA_MAX_RANK];
 } TroupeCudaShape;
 
-// As Operand (learner/op.hpp), in device memory. data is null for an output that nobody reads.
+// As Operand (learner/graph/op.hpp), in device memory. data is null for an output that nobody reads.
 typedef struct {
   void* data;
   int64_t rows, cols;  // all but the last dimension folded
@@ -39,13 +39,13 @@ typedef struct {
   TroupeCudaShape shape;
 } TroupeCudaOperand;
 
-// As ValidRows (learner/op.hpp), of the one shard that a device has.
+// As ValidRows (learner/graph/op.hpp), of the one shard that a device has.
 typedef struct {
   int64_t rows;   // of the batch that are data: the first ones
   int64_t batch;  // of the graph
 } TroupeCudaRows;
 
-// One node of a graph. Constants are those of Attr (learner/op.hpp).
+// One node of a graph. Constants are those of Attr (learner/graph/op.hpp).
 typedef struct {
   int32_t inputs, outputs;
   TroupeCudaOperand in[TROUPE_CUDA_MAX_OPERANDS];
@@ -72,7 +72,7 @@ typedef struct {
   int64_t total_bytes;
 } TroupeCudaDevice;
 
-// c[m, n] = op(a) op(b), row-major, as GemmShape (learner/gemm.hpp); a and b float32 or both bfloat16, c float32.
+// c[m, n] = op(a) op(b), row-major, as GemmShape (learner/engine/gemm.hpp); a and b float32 or both bfloat16, c float32.
 typedef struct {
   int64_t m, n, k;
   int32_t transpose_a, transpose_b;
@@ -81,7 +81,7 @@ typedef struct {
   int32_t bias;  // of n values, added to every row
 } TroupeCudaProductShape;
 
-// As ConvShape (learner/convolution.hpp). Weights of passes 0 and 1 come packed: [out, kernel_h, kernel_w, in] in the
+// As ConvShape (learner/engine/convolution.hpp). Weights of passes 0 and 1 come packed: [out, kernel_h, kernel_w, in] in the
 // images' type, as the kernel "pack_weight" makes them; the gradient of pass 2 is float32 [kernel_h, kernel_w, in,
 // out].
 typedef struct {
@@ -95,7 +95,7 @@ typedef struct {
 
 // What an optimiser does at one update; one for each minimised group and step of a launch, in device memory.
 typedef struct {
-  int32_t adam;  // else SGD; as UpdateArgs (learner/kernels/kernel_table.hpp)
+  int32_t adam;  // else SGD; as UpdateArgs (learner/engine/kernels/kernel_table.hpp)
   int32_t nesterov;
   float step_size, beta1, beta2, epsilon, inverse_sqrt_correction, momentum, weight_decay;
   float max_global_norm;  // 0: never clipped
@@ -270,7 +270,7 @@ typedef struct {
   int (*make_conv)(const TroupeCudaConvShape* shape, TroupeCudaConv** conv);
   void (*destroy_conv)(TroupeCudaConv* conv);
   size_t (*workspace)(const TroupeCudaConv* conv);
-  // a, b, bias, c: as ConvPlan::run (learner/convolution.hpp).
+  // a, b, bias, c: as ConvPlan::run (learner/engine/convolution.hpp).
   int (*run)(const TroupeCudaConv* conv, const void* a, const void* b, const float* bias, void* c, void* workspace,
              TroupeCudaStream* stream);
 } TroupeCudnnApi;

@@ -1,6 +1,6 @@
 #pragma once
 // Checkpoints as directories, for those who have several of one moment: the nodes of a run write one each, none removes
-// any by itself, and what the whole consists of is said elsewhere (actors/committed_cuts.hpp).
+// any by itself, and what the whole consists of is said elsewhere (actors/control/committed_cuts.hpp).
 #include <cstdint>
 #include <limits>
 #include <span>

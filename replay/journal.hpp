@@ -1,7 +1,7 @@
 #pragma once
 // What a replay process keeps across a kill -9 or a power cut: a log of the inserts in a folder of its own, from which
-// its next incarnation fills the table again. The replay role (actors/replay_actor) appends every trajectory before it
-// gives the producer's credit back, and says which rows have left the table, so that their segments can go.
+// its next incarnation fills the table again. The replay role (actors/roles/replay_actor) appends every trajectory
+// before it gives the producer's credit back, and says which rows have left the table, so that their segments can go.
 //
 //   append() -> memory -> advance() writes it to the page cache -> a sync, off the caller's thread, makes it durable
 //

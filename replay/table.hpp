@@ -2,7 +2,7 @@
 // Replay's store: rows of a fixed signature, chosen by a sampler, evicted by a remover and paced by a rate limiter.
 // Third station of the flow env -> actor -> replay -> learner -> parameter store -> actor. Semantics are Reverb's
 // (reverb/cc/table.h), but a Table is passive: one owner calls it, nothing blocks; an operation that the limiter does
-// not admit now says who waits for what, and the owner (actors/replay_actor) tries again after the next change.
+// not admit now says who waits for what, and the owner (actors/roles/replay_actor) tries again after the next change.
 #include <cstddef>
 #include <cstdint>
 #include <functional>

@@ -23,8 +23,21 @@ MAY_INCLUDE = {
     "replay": {"core", "messages", "gpu"},
     "collectives": {"core"},
     "learner": {"core", "messages", "gpu", "collectives"},
-    "actors": {"core", "messages", "transport", "envs", "data", "gpu", "replay", "collectives", "learner"},
-    "apps": {"core", "messages", "transport", "envs", "data", "gpu", "replay", "collectives", "learner", "actors"},
+    "algorithms": {"core", "learner", "collectives"},
+    "actors": {"core", "messages", "transport", "envs", "gpu", "replay", "collectives", "learner", "algorithms"},
+    "run": {"core", "messages", "transport", "envs", "data", "gpu", "replay", "collectives", "learner", "algorithms",
+            "actors"},
+    "apps": {"core", "messages", "transport", "envs", "data", "gpu", "replay", "collectives", "learner", "algorithms",
+             "actors", "run"},
+}
+# The same within a folder, for its sub-folders; a folder that stands here has no sources beside them.
+INSIDE = {
+    # ops and engine know each other until an op states its rule for each engine beside its shape and gradient.
+    "learner": {"graph": set(), "ops": {"graph", "engine"}, "engine": {"graph", "ops"},
+                "replicate": {"graph", "ops", "engine"}, "judging": {"graph", "ops", "engine", "replicate"},
+                "export": {"graph", "ops", "engine"}},
+    "algorithms": {"classifier": set(), "d4pg": set(), "resnet": set(), "sngan": set()},
+    "actors": {"runtime": set(), "network": {"runtime"}, "control": {"runtime"}, "roles": {"runtime"}},
 }
 EVERYTHING = set(MAY_INCLUDE)
 MAY_INCLUDE |= {"tests": EVERYTHING, "bench": EVERYTHING | {"tests"}}  # runs that are tested and measured alike
@@ -68,6 +81,12 @@ def violation(path, quote, header):
         target = header.split("/")[1]
         if target not in MAY_INCLUDE[folder] | {folder}:
             return f"{folder}/ may not include {target}/"
+        if target == folder and folder in INSIDE:
+            inside, target = path.split("/")[1], header.split("/")[2]
+            if inside not in INSIDE[folder]:
+                return f"{folder}/{inside} is no sub-folder of {folder}/ that the table of sub-folders has"
+            if target not in INSIDE[folder][inside] | {inside}:
+                return f"{folder}/{inside} may not include {folder}/{target}"
         if suffix in {".cu", ".cuh"} and not re.match(DEVICE_CODE_MAY_INCLUDE, header):
             return "device code includes only CUDA, the standard library, core/device.hpp and the plug-ins' own headers"
     elif quote == '"' and not header.endswith(".capnp.h"):
@@ -101,11 +120,12 @@ GOOD = {
     "core/log.cpp": "#include <spdlog/spdlog.h>\n#include <troupe/core/log.hpp>",
     "core/digest.cpp": "#include <openssl/evp.h>",
     "messages/frame.cpp": '#include <capnp/message.h>\n#include "trajectory.capnp.h"\n#include <troupe/core/error.hpp>',
-    "learner/replica.hpp": "#include <troupe/collectives/communicator.hpp>",
+    "learner/replicate/replica.hpp": "#include <troupe/collectives/communicator.hpp>",
     "gpu/plugin.cu": "#include <cuda_runtime.h>\n#include <troupe/gpu/api.h>",
     "gpu/kernels/image.cu": "#include <troupe/gpu/kernels/launch.hpp>",
     "collectives/nccl_communicator.cpp": "#include <nccl.h>",
-    "actors/system.cpp": "#include <caf/all.hpp>\n#include <troupe/learner/replica.hpp>",
+    "actors/system.cpp": "#include <caf/all.hpp>\n#include <troupe/learner/replicate/replica.hpp>",
+    "actors/roles/good_role.cpp": "#include <troupe/actors/runtime/role.hpp>",
     "tests/actors/system_test.cpp": "#include <caf/test/dsl.hpp>\n#include <gtest/gtest.h>",
     "bench/envs/envs_bench.cpp": "#include <benchmark/benchmark.h>\n#include <mujoco/mujoco.h>",
     "envs/long.cpp": "\n" * MAX_LINES,
@@ -116,13 +136,16 @@ BAD = {
     "core/tls.cpp": "#include <openssl/ssl.h>",  # digests only
     "replay/table.cpp": "#include <troupe/envs/environment.hpp>",  # sideways
     "learner/step.hpp": "#include <caf/all.hpp>",
-    "learner/graph.cpp": "#include <cuda_runtime.h>",
-    "gpu/bad.cu": "#include <troupe/learner/graph.hpp>",
+    "learner/graph/graph.cpp": "#include <cuda_runtime.h>",
+    "gpu/bad.cu": "#include <troupe/learner/graph/graph.hpp>",
     "gpu/kernels/host.cu": "#include <troupe/gpu/cuda_plugin.hpp>",
     "collectives/ring.cpp": "#include <sys/socket.h>",
     "collectives/gpu.cpp": "  #  include <nccl.h>",
-    "actors/node.cpp": "#include <capnp/message.h>",
+    "run/node.cpp": "#include <capnp/message.h>",
     "apps/main.cpp": '#include "run.hpp"',
+    "actors/runtime/role.hpp": "#include <troupe/actors/control/runtime.hpp>",  # upwards, within a folder
+    "learner/loose.cpp": "#include <troupe/learner/graph/graph.hpp>",  # in no sub-folder
+    "algorithms/sac/step.cpp": "#include <troupe/algorithms/d4pg/options.hpp>",  # sideways, within a folder
     "tests/replay/table_test.cpp": "#include <mujoco/mujoco.h>",
     "envs/too_long.cpp": "\n" * (MAX_LINES + 1),
 }

@@ -1,7 +1,7 @@
 #pragma once
 // A lasting, ordered, exactly-once stream of messages from one node to another, over links that may break at any time.
-// The network of actors/remote.hpp has one StreamSender for each (peer, lane) and a StreamReceiver at the other end.
-// Lanes do not share anything, so that a lane of small urgent messages never waits behind one of large frames.
+// The network of actors/runtime/remote.hpp has one StreamSender for each (peer, lane) and a StreamReceiver at the other
+// end. Lanes do not share anything, so that a lane of small urgent messages never waits behind one of large frames.
 //
 // One connection at a time: the sender dials it and says hello; the receiver answers with the last message it has
 // delivered, from where the sender goes on. Messages flow one way and acknowledgements back, on the same connection, by

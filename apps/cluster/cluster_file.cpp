@@ -9,10 +9,10 @@
 #include <fmt/core.h>
 #include <fmt/ranges.h>
 
-#include <troupe/actors/d4pg_topology.hpp>
 #include <troupe/apps/cluster/detail/mistakes.hpp>
 #include <troupe/apps/cluster/place.hpp>
 #include <troupe/core/text.hpp>
+#include <troupe/run/d4pg_topology.hpp>
 #include <troupe/transport/identity.hpp>
 
 namespace troupe::apps {

@@ -5,8 +5,8 @@
 
 #include <fmt/core.h>
 
-#include <troupe/actors/d4pg_topology.hpp>
-#include <troupe/actors/replica_topology.hpp>
+#include <troupe/actors/roles/replica_topology.hpp>
+#include <troupe/run/d4pg_topology.hpp>
 
 namespace troupe::apps {
 namespace {

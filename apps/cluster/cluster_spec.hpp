@@ -7,8 +7,8 @@
 #include <string_view>
 #include <vector>
 
-#include <troupe/actors/train_options.hpp>
 #include <troupe/core/error.hpp>
+#include <troupe/run/train_options.hpp>
 #include <troupe/transport/address.hpp>
 
 namespace troupe::apps {

@@ -6,7 +6,7 @@
 
 #include <fmt/core.h>
 
-#include <troupe/actors/replica_topology.hpp>
+#include <troupe/actors/roles/replica_topology.hpp>
 #include <troupe/apps/cluster/detail/mistakes.hpp>
 #include <troupe/apps/cluster/place.hpp>
 #include <troupe/core/text.hpp>

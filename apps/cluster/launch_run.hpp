@@ -4,8 +4,8 @@
 #include <string>
 
 #include <troupe/apps/cluster/hosts_file.hpp>
-#include <troupe/apps/run/run_directory.hpp>
 #include <troupe/core/config.hpp>
+#include <troupe/run/run_directory.hpp>
 
 namespace troupe::apps {
 

@@ -14,11 +14,11 @@
 
 #include <fmt/core.h>
 
-#include <troupe/actors/node.hpp>
 #include <troupe/apps/cluster/detail/child.hpp>
 #include <troupe/apps/cluster/detail/prefixed_output.hpp>
 #include <troupe/apps/cluster/tether.hpp>
 #include <troupe/apps/commands/commands.hpp>
+#include <troupe/run/node.hpp>
 
 namespace troupe::apps {
 namespace {

@@ -12,12 +12,12 @@
 #include <fmt/core.h>
 #include <fmt/ranges.h>
 
-#include <troupe/actors/d4pg_topology.hpp>
 #include <troupe/apps/cluster/cluster_file.hpp>
 #include <troupe/apps/cluster/node_start.hpp>
 #include <troupe/core/atomic_file.hpp>
 #include <troupe/core/log.hpp>
 #include <troupe/core/text.hpp>
+#include <troupe/run/d4pg_topology.hpp>
 #include <troupe/transport/join.hpp>
 
 namespace troupe::apps {

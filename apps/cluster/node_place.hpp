@@ -4,10 +4,10 @@
 // such a directory or a join token.
 #include <string>
 
-#include <troupe/actors/node.hpp>
 #include <troupe/apps/cluster/cluster_spec.hpp>
-#include <troupe/apps/run/run_directory.hpp>
 #include <troupe/core/error.hpp>
+#include <troupe/run/node.hpp>
+#include <troupe/run/run_directory.hpp>
 
 namespace troupe::apps {
 

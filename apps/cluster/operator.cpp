@@ -2,8 +2,8 @@
 
 #include <fmt/format.h>
 
-#include <troupe/actors/node.hpp>
-#include <troupe/actors/node_network.hpp>
+#include <troupe/actors/network/node_network.hpp>
+#include <troupe/run/node.hpp>
 #include <troupe/transport/authority.hpp>
 
 namespace troupe::apps {

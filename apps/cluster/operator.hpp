@@ -1,10 +1,10 @@
 #pragma once
 // The operator's side of a run over nodes: `troupe status` and `troupe stop` ask its chief. Whoever can read the
 // authority in the run directory is an operator; a certificate is made for each question and forgotten.
-#include <troupe/apps/run/run_directory.hpp>
 #include <troupe/core/clock.hpp>
 #include <troupe/core/error.hpp>
 #include <troupe/messages/control.hpp>
+#include <troupe/run/run_directory.hpp>
 #include <troupe/transport/address.hpp>
 
 namespace troupe::apps {

@@ -6,7 +6,7 @@
 #include <fmt/core.h>
 #include <fmt/ranges.h>
 
-#include <troupe/actors/d4pg_topology.hpp>
+#include <troupe/run/d4pg_topology.hpp>
 
 namespace troupe::apps {
 std::vector<std::vector<std::int64_t>> deal(std::int64_t count, std::size_t hands) {

@@ -10,13 +10,13 @@
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
-#include <troupe/actors/d4pg_topology.hpp>
-#include <troupe/actors/replica_topology.hpp>
+#include <troupe/actors/roles/replica_topology.hpp>
 #include <troupe/apps/cluster/detail/mistakes.hpp>
 #include <troupe/apps/cluster/environment.hpp>
 #include <troupe/apps/cluster/place.hpp>
 #include <troupe/core/json_nesting.hpp>
 #include <troupe/core/text.hpp>
+#include <troupe/run/d4pg_topology.hpp>
 
 namespace troupe::apps {
 namespace {

@@ -8,11 +8,11 @@
 #include <vector>
 
 #include <troupe/apps/commands/commands.hpp>
-#include <troupe/apps/run/check_begin.hpp>
-#include <troupe/apps/run/say.hpp>
-#include <troupe/apps/run/train_schema.hpp>
 #include <troupe/core/config.hpp>
 #include <troupe/envs/environment.hpp>
+#include <troupe/run/check_begin.hpp>
+#include <troupe/run/say.hpp>
+#include <troupe/run/train_schema.hpp>
 
 namespace troupe::apps {
 namespace {

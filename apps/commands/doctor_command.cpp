@@ -10,14 +10,14 @@
 #include <vector>
 
 #include <troupe/apps/commands/commands.hpp>
-#include <troupe/apps/run/say.hpp>
 #include <troupe/collectives/nccl.hpp>
 #include <troupe/gpu/cuda_plugin.hpp>
-#include <troupe/learner/device.hpp>
-#include <troupe/learner/fastest.hpp>
-#include <troupe/learner/gemm.hpp>
-#include <troupe/learner/instruction_set.hpp>
-#include <troupe/learner/kernels/kernel_table.hpp>
+#include <troupe/learner/engine/device.hpp>
+#include <troupe/learner/engine/fastest.hpp>
+#include <troupe/learner/engine/gemm.hpp>
+#include <troupe/learner/engine/instruction_set.hpp>
+#include <troupe/learner/engine/kernels/kernel_table.hpp>
+#include <troupe/run/say.hpp>
 
 namespace troupe::apps {
 

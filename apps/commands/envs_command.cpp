@@ -9,8 +9,8 @@
 #include <vector>
 
 #include <troupe/apps/commands/commands.hpp>
-#include <troupe/apps/run/say.hpp>
 #include <troupe/envs/environment.hpp>
+#include <troupe/run/say.hpp>
 
 namespace troupe::apps {
 namespace {

@@ -9,12 +9,12 @@
 #include <string>
 #include <vector>
 
-#include <troupe/actors/d4pg_topology.hpp>
-#include <troupe/actors/evaluate_part.hpp>
 #include <troupe/apps/commands/commands.hpp>
 #include <troupe/apps/commands/run_arguments.hpp>
-#include <troupe/apps/run/say.hpp>
-#include <troupe/apps/run/trained_run.hpp>
+#include <troupe/run/d4pg_topology.hpp>
+#include <troupe/run/evaluate_part.hpp>
+#include <troupe/run/say.hpp>
+#include <troupe/run/trained_run.hpp>
 
 namespace troupe::apps {
 namespace {

@@ -15,13 +15,13 @@
 #include <vector>
 
 #include <troupe/apps/commands/commands.hpp>
-#include <troupe/apps/run/output.hpp>
-#include <troupe/apps/run/say.hpp>
-#include <troupe/apps/run/trained_run.hpp>
 #include <troupe/apps/version.hpp>
 #include <troupe/learner/export/examples.hpp>
 #include <troupe/learner/export/onnx.hpp>
 #include <troupe/messages/safetensors.hpp>
+#include <troupe/run/output.hpp>
+#include <troupe/run/say.hpp>
+#include <troupe/run/trained_run.hpp>
 
 namespace troupe::apps {
 namespace {

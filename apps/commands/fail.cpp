@@ -3,8 +3,8 @@
 #include <fmt/core.h>
 
 #include <troupe/apps/commands/commands.hpp>
-#include <troupe/apps/run/say.hpp>
 #include <troupe/core/text.hpp>
+#include <troupe/run/say.hpp>
 
 namespace troupe::apps {
 namespace {

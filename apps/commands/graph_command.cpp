@@ -13,14 +13,14 @@
 #include <string>
 #include <string_view>
 
-#include <troupe/actors/run_topology.hpp>
-#include <troupe/actors/topology_dot.hpp>
+#include <troupe/actors/runtime/topology_dot.hpp>
 #include <troupe/apps/commands/commands.hpp>
 #include <troupe/apps/commands/run_arguments.hpp>
-#include <troupe/apps/run/output.hpp>
-#include <troupe/apps/run/say.hpp>
 #include <troupe/core/atomic_file.hpp>
 #include <troupe/core/text.hpp>
+#include <troupe/run/output.hpp>
+#include <troupe/run/run_topology.hpp>
+#include <troupe/run/say.hpp>
 
 namespace troupe::apps {
 namespace {

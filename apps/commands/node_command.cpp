@@ -19,7 +19,6 @@
 
 #include <fmt/core.h>
 
-#include <troupe/actors/node.hpp>
 #include <troupe/apps/cluster/cluster_file.hpp>
 #include <troupe/apps/cluster/environment.hpp>
 #include <troupe/apps/cluster/launch_run.hpp>
@@ -30,12 +29,13 @@
 #include <troupe/apps/commands/commands.hpp>
 #include <troupe/apps/commands/record_run.hpp>
 #include <troupe/apps/commands/run_arguments.hpp>
-#include <troupe/apps/run/stop_request.hpp>
-#include <troupe/apps/run/train_schema.hpp>
 #include <troupe/apps/version.hpp>
 #include <troupe/core/atomic_file.hpp>
 #include <troupe/core/log.hpp>
 #include <troupe/envs/environment.hpp>
+#include <troupe/run/node.hpp>
+#include <troupe/run/stop_request.hpp>
+#include <troupe/run/train_schema.hpp>
 
 namespace troupe::apps {
 namespace {

@@ -13,19 +13,19 @@
 #include <vector>
 
 #include <troupe/apps/commands/run_arguments.hpp>
-#include <troupe/apps/run/csv_metrics.hpp>
-#include <troupe/apps/run/fan_out.hpp>
-#include <troupe/apps/run/learning_curve.hpp>
-#include <troupe/apps/run/progress.hpp>
-#include <troupe/apps/run/samples.hpp>
-#include <troupe/apps/run/say.hpp>
-#include <troupe/apps/run/stop_request.hpp>
-#include <troupe/apps/run/summary.hpp>
-#include <troupe/apps/run/tensorboard.hpp>
 #include <troupe/apps/version.hpp>
 #include <troupe/core/atomic_file.hpp>
 #include <troupe/core/clock.hpp>
 #include <troupe/core/log.hpp>
+#include <troupe/run/csv_metrics.hpp>
+#include <troupe/run/fan_out.hpp>
+#include <troupe/run/learning_curve.hpp>
+#include <troupe/run/progress.hpp>
+#include <troupe/run/samples.hpp>
+#include <troupe/run/say.hpp>
+#include <troupe/run/stop_request.hpp>
+#include <troupe/run/summary.hpp>
+#include <troupe/run/tensorboard.hpp>
 
 namespace troupe::apps {
 namespace {

@@ -1,10 +1,10 @@
 #pragma once
 // A training run with everything that it records: what `troupe train` does, and the chief of a run over nodes.
-#include <troupe/actors/train.hpp>
-#include <troupe/actors/train_options.hpp>
-#include <troupe/apps/run/run_directory.hpp>
 #include <troupe/core/config.hpp>
 #include <troupe/core/error.hpp>
+#include <troupe/run/run_directory.hpp>
+#include <troupe/run/train.hpp>
+#include <troupe/run/train_options.hpp>
 
 namespace troupe::apps {
 

@@ -7,17 +7,17 @@
 #include <memory>
 #include <string>
 
-#include <troupe/actors/d4pg_topology.hpp>
-#include <troupe/actors/trained_part.hpp>
+#include <troupe/algorithms/d4pg/learner.hpp>
 #include <troupe/apps/commands/commands.hpp>
 #include <troupe/apps/commands/run_arguments.hpp>
-#include <troupe/apps/pictures/film.hpp>
-#include <troupe/apps/pictures/gif_writer.hpp>
-#include <troupe/apps/pictures/png_writer.hpp>
-#include <troupe/apps/run/say.hpp>
-#include <troupe/apps/run/trained_run.hpp>
 #include <troupe/envs/environment.hpp>
-#include <troupe/learner/d4pg/learner.hpp>
+#include <troupe/run/d4pg_topology.hpp>
+#include <troupe/run/pictures/film.hpp>
+#include <troupe/run/pictures/gif_writer.hpp>
+#include <troupe/run/pictures/png_writer.hpp>
+#include <troupe/run/say.hpp>
+#include <troupe/run/trained_part.hpp>
+#include <troupe/run/trained_run.hpp>
 
 namespace troupe::apps {
 namespace {

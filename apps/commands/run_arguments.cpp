@@ -11,9 +11,9 @@
 #include <limits>
 #include <utility>
 
-#include <troupe/apps/run/train_schema.hpp>
 #include <troupe/core/text.hpp>
 #include <troupe/envs/environment.hpp>
+#include <troupe/run/train_schema.hpp>
 
 namespace troupe::apps {
 

@@ -4,11 +4,11 @@
 #include <string>
 #include <vector>
 
-#include <troupe/actors/train_options.hpp>
-#include <troupe/apps/run/check_begin.hpp>
-#include <troupe/apps/run/run_directory.hpp>
 #include <troupe/core/config.hpp>
 #include <troupe/core/error.hpp>
+#include <troupe/run/check_begin.hpp>
+#include <troupe/run/run_directory.hpp>
+#include <troupe/run/train_options.hpp>
 
 namespace CLI {
 class App;

@@ -12,15 +12,15 @@
 #include <string_view>
 #include <vector>
 
+#include <troupe/algorithms/sngan/judge.hpp>
 #include <troupe/apps/commands/commands.hpp>
 #include <troupe/apps/commands/run_arguments.hpp>
-#include <troupe/apps/pictures/image.hpp>
-#include <troupe/apps/pictures/png_writer.hpp>
-#include <troupe/apps/run/say.hpp>
-#include <troupe/apps/run/trained_run.hpp>
 #include <troupe/core/rng.hpp>
 #include <troupe/learner/export/examples.hpp>
-#include <troupe/learner/sngan/judge.hpp>
+#include <troupe/run/pictures/image.hpp>
+#include <troupe/run/pictures/png_writer.hpp>
+#include <troupe/run/say.hpp>
+#include <troupe/run/trained_run.hpp>
 
 namespace troupe::apps {
 namespace {

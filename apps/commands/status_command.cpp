@@ -13,10 +13,10 @@
 
 #include <troupe/apps/cluster/operator.hpp>
 #include <troupe/apps/commands/commands.hpp>
-#include <troupe/apps/run/run_directory.hpp>
-#include <troupe/apps/run/say.hpp>
 #include <troupe/core/clock.hpp>
 #include <troupe/core/text.hpp>
+#include <troupe/run/run_directory.hpp>
+#include <troupe/run/say.hpp>
 
 namespace troupe::apps {
 namespace {

@@ -10,16 +10,16 @@
 #include <string>
 #include <utility>
 
-#include <troupe/actors/d4pg_topology.hpp>
 #include <troupe/apps/cluster/cluster_spec.hpp>
 #include <troupe/apps/cluster/node_place.hpp>
 #include <troupe/apps/cluster/operator.hpp>
 #include <troupe/apps/commands/commands.hpp>
-#include <troupe/apps/run/output.hpp>
-#include <troupe/apps/run/run_directory.hpp>
-#include <troupe/apps/run/say.hpp>
 #include <troupe/core/clock.hpp>
 #include <troupe/core/text.hpp>
+#include <troupe/run/d4pg_topology.hpp>
+#include <troupe/run/output.hpp>
+#include <troupe/run/run_directory.hpp>
+#include <troupe/run/say.hpp>
 #include <troupe/transport/join_token.hpp>
 
 namespace troupe::apps {

@@ -9,8 +9,8 @@
 #include <troupe/apps/commands/commands.hpp>
 #include <troupe/apps/commands/record_run.hpp>
 #include <troupe/apps/commands/run_arguments.hpp>
-#include <troupe/apps/run/memory_check.hpp>
 #include <troupe/apps/version.hpp>
+#include <troupe/run/memory_check.hpp>
 
 namespace troupe::apps {
 namespace {

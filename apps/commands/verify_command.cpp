@@ -9,15 +9,15 @@
 #include <string>
 #include <vector>
 
-#include <troupe/actors/d4pg_topology.hpp>
-#include <troupe/actors/run_topology.hpp>
-#include <troupe/actors/shipped_models.hpp>
+#include <troupe/algorithms/d4pg/replica.hpp>
 #include <troupe/apps/commands/commands.hpp>
 #include <troupe/apps/commands/run_arguments.hpp>
-#include <troupe/apps/run/say.hpp>
 #include <troupe/core/text.hpp>
-#include <troupe/learner/d4pg/replica.hpp>
-#include <troupe/learner/verify.hpp>
+#include <troupe/learner/replicate/verify.hpp>
+#include <troupe/run/d4pg_topology.hpp>
+#include <troupe/run/run_topology.hpp>
+#include <troupe/run/say.hpp>
+#include <troupe/run/shipped_models.hpp>
 
 namespace troupe::apps {
 namespace {

@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include <troupe/actors/runtime.hpp>
+#include <troupe/actors/control/runtime.hpp>
 #include <troupe/core/check.hpp>
 
 namespace troupe::actors {

@@ -14,11 +14,11 @@
 #include <string>
 #include <thread>
 
-#include <troupe/actors/d4pg_topology.hpp>
-#include <troupe/actors/env_actor.hpp>
+#include <troupe/actors/roles/env_actor.hpp>
+#include <troupe/algorithms/d4pg/learner.hpp>
 #include <troupe/bench/actors/processes.hpp>
 #include <troupe/core/metrics.hpp>
-#include <troupe/learner/d4pg/learner.hpp>
+#include <troupe/run/d4pg_topology.hpp>
 
 namespace troupe::actors {
 namespace {

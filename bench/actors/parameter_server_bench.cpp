@@ -16,7 +16,7 @@
 #include <thread>
 #include <vector>
 
-#include <troupe/actors/parameter_server.hpp>
+#include <troupe/actors/roles/parameter_server.hpp>
 #include <troupe/bench/actors/processes.hpp>
 #include <troupe/core/log.hpp>
 #include <troupe/learner/ops/linear.hpp>

@@ -12,8 +12,8 @@
 #include <thread>
 #include <vector>
 
-#include <troupe/actors/node_network.hpp>
-#include <troupe/actors/runtime.hpp>
+#include <troupe/actors/control/runtime.hpp>
+#include <troupe/actors/network/node_network.hpp>
 #include <troupe/bench/processes.hpp>
 #include <troupe/core/check.hpp>
 #include <troupe/core/clock.hpp>

@@ -10,7 +10,7 @@
 #include <memory>
 #include <vector>
 
-#include <troupe/actors/replay_actor.hpp>
+#include <troupe/actors/roles/replay_actor.hpp>
 #include <troupe/bench/actors/processes.hpp>
 #include <troupe/core/rng.hpp>
 #include <troupe/messages/batch.hpp>

@@ -7,12 +7,12 @@
 #include <memory>
 #include <vector>
 
-#include <troupe/actors/parameter_store.hpp>
-#include <troupe/actors/parameters_assembler.hpp>
-#include <troupe/actors/replay_actor.hpp>
-#include <troupe/actors/runtime.hpp>
+#include <troupe/actors/control/runtime.hpp>
+#include <troupe/actors/roles/parameter_store.hpp>
+#include <troupe/actors/roles/parameters_assembler.hpp>
+#include <troupe/actors/roles/replay_actor.hpp>
 #include <troupe/core/check.hpp>
-#include <troupe/learner/param_partition.hpp>
+#include <troupe/learner/replicate/param_partition.hpp>
 #include <troupe/messages/batch.hpp>
 #include <troupe/messages/trajectory.hpp>
 #include <troupe/replay/n_step_adder.hpp>

@@ -10,15 +10,15 @@
 #include <string>
 #include <vector>
 
-#include <troupe/actors/shipped_models.hpp>
-#include <troupe/apps/run/train_schema.hpp>
+#include <troupe/algorithms/sngan/replica.hpp>
 #include <troupe/core/config.hpp>
 #include <troupe/core/log.hpp>
-#include <troupe/learner/graph.hpp>
+#include <troupe/learner/engine/program.hpp>
+#include <troupe/learner/graph/graph.hpp>
 #include <troupe/learner/ops/elementwise.hpp>
-#include <troupe/learner/program.hpp>
-#include <troupe/learner/sngan/replica.hpp>
 #include <troupe/messages/safetensors.hpp>
+#include <troupe/run/shipped_models.hpp>
+#include <troupe/run/train_schema.hpp>
 
 namespace troupe {
 namespace {

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """How good an SN-GAN's images are after equally many steps of Troupe and of PyTorch, by Troupe's judge: one model, one
 configuration, one data set, some seeds each. The networks, losses and updates of both are compared number by number in
-tests/learner/sngan/resnet_test.cpp; initial values, noise and the order of images are drawn by each on its own.
+tests/algorithms/sngan/resnet_test.cpp; initial values, noise and the order of images are drawn by each on its own.
 
     $(tools/python_env.sh torch) bench/apps/sngan_quality.py --seeds 1 2 3       a table, as Markdown
     ... --config apps/configs/sngan_fashion.toml --steps 500 --only torch        shorter, or one side

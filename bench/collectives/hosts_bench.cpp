@@ -83,7 +83,8 @@ class Links final : public Peers {
   }
   Status post(std::uint32_t member, std::span<const std::byte> head, std::span<const std::byte> body,
               std::shared_ptr<const LentBytes> lent) {
-    // As the nodes of a run do it (actors/groups.cpp): in a frame of a pool, since fresh memory costs as much as TLS.
+    // As the nodes of a run do it (actors/control/groups.cpp): in a frame of a pool, since fresh memory costs as much
+    // as TLS.
     TROUPE_ASSIGN(messages::FrameBuffer buffer, frames_.allocate(head.size() + body.size()));
     std::byte* const to = buffer.bytes().data();
     std::memcpy(to, head.data(), head.size());

@@ -7,12 +7,12 @@
 #include <memory>
 #include <thread>
 
+#include <troupe/algorithms/resnet/replica.hpp>
 #include <troupe/bench/data/input_files.hpp>
 #include <troupe/bench/learner/image_steps.hpp>
 #include <troupe/data/image_folder.hpp>
 #include <troupe/data/image_pipeline.hpp>
 #include <troupe/data/tfrecords.hpp>
-#include <troupe/learner/resnet/replica.hpp>
 
 namespace troupe::data {
 namespace {

@@ -15,8 +15,8 @@
 #include <utility>
 #include <vector>
 
-#include <troupe/learner/aligned.hpp>
-#include <troupe/learner/convolution.hpp>
+#include <troupe/learner/engine/convolution.hpp>
+#include <troupe/learner/graph/aligned.hpp>
 
 namespace troupe::learner {
 namespace {

@@ -2,9 +2,9 @@
 // What the D4PG rows on a GPU share: their sizes, and what a step costs at least.
 #include <vector>
 
+#include <troupe/algorithms/d4pg/options.hpp>
 #include <troupe/bench/gpu/device.hpp>
 #include <troupe/bench/gpu/limits.hpp>
-#include <troupe/learner/d4pg/options.hpp>
 
 namespace troupe::learner {
 

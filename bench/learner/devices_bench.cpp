@@ -8,9 +8,9 @@
 #include <vector>
 
 #include <troupe/core/rng.hpp>
-#include <troupe/learner/mesh.hpp>
+#include <troupe/learner/engine/program.hpp>
 #include <troupe/learner/ops/reduce.hpp>
-#include <troupe/learner/program.hpp>
+#include <troupe/learner/replicate/mesh.hpp>
 
 namespace troupe::learner {
 namespace {

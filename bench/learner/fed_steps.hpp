@@ -10,8 +10,8 @@
 #include <troupe/core/check.hpp>
 #include <troupe/core/rng.hpp>
 #include <troupe/gpu/gpu.hpp>
-#include <troupe/learner/device_feed.hpp>
-#include <troupe/learner/program.hpp>
+#include <troupe/learner/engine/device_feed.hpp>
+#include <troupe/learner/engine/program.hpp>
 
 namespace troupe::learner {
 

@@ -15,8 +15,8 @@
 #include <troupe/bench/learner/fed_steps.hpp>
 #include <troupe/bench/processes.hpp>
 #include <troupe/core/rng.hpp>
-#include <troupe/learner/multi_worker.hpp>
-#include <troupe/learner/replicator.hpp>
+#include <troupe/learner/replicate/multi_worker.hpp>
+#include <troupe/learner/replicate/replicator.hpp>
 
 namespace troupe::learner {
 

@@ -6,8 +6,8 @@
 #include <memory>
 #include <vector>
 
+#include <troupe/algorithms/d4pg/learner.hpp>
 #include <troupe/core/rng.hpp>
-#include <troupe/learner/d4pg/learner.hpp>
 
 namespace troupe::learner {
 namespace {

@@ -1,5 +1,5 @@
 """D4PG's networks and learner step in JAX, for the rivals of the learner and pixels benches: those of
-learner/d4pg/networks.cpp and replica.cpp, with the same losses and clipping.
+algorithms/d4pg/networks.cpp and replica.cpp, with the same losses and clipping.
 
 Imports JAX, which takes its threads from the process' affinity: pin the process first.
 """

@@ -4,8 +4,8 @@
 
 #include <memory>
 
+#include <troupe/algorithms/d4pg/learner.hpp>
 #include <troupe/core/rng.hpp>
-#include <troupe/learner/d4pg/learner.hpp>
 
 namespace troupe::learner {
 namespace {

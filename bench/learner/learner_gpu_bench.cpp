@@ -6,10 +6,10 @@
 #include <algorithm>
 #include <cmath>
 
+#include <troupe/algorithms/d4pg/learner.hpp>
 #include <troupe/bench/learner/d4pg_gpu.hpp>
 #include <troupe/bench/learner/fed_steps.hpp>
 #include <troupe/core/check.hpp>
-#include <troupe/learner/d4pg/learner.hpp>
 #include <troupe/replay/n_step_adder.hpp>
 #include <troupe/replay/table.hpp>
 

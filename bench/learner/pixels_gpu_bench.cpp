@@ -7,11 +7,11 @@
 #include <cmath>
 #include <string>
 
+#include <troupe/algorithms/d4pg/networks.hpp>
 #include <troupe/bench/learner/d4pg_gpu.hpp>
 #include <troupe/bench/learner/fed_steps.hpp>
 #include <troupe/core/check.hpp>
-#include <troupe/learner/d4pg/networks.hpp>
-#include <troupe/learner/graph.hpp>
+#include <troupe/learner/graph/graph.hpp>
 #include <troupe/learner/ops/categorical.hpp>
 #include <troupe/learner/ops/convolution.hpp>
 #include <troupe/learner/ops/elementwise.hpp>

@@ -9,14 +9,14 @@
 #include <memory>
 #include <vector>
 
+#include <troupe/algorithms/d4pg/replica.hpp>
 #include <troupe/collectives/in_process.hpp>
 #include <troupe/core/rng.hpp>
-#include <troupe/learner/d4pg/replica.hpp>
-#include <troupe/learner/make_replicator.hpp>
-#include <troupe/learner/multi_worker.hpp>
 #include <troupe/learner/ops/elementwise.hpp>
 #include <troupe/learner/ops/linear.hpp>
 #include <troupe/learner/ops/reduce.hpp>
+#include <troupe/learner/replicate/make_replicator.hpp>
+#include <troupe/learner/replicate/multi_worker.hpp>
 
 namespace troupe::learner {
 namespace {

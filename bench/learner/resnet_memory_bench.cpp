@@ -5,8 +5,8 @@
 
 #include <benchmark/benchmark.h>
 
+#include <troupe/algorithms/resnet/replica.hpp>
 #include <troupe/bench/learner/image_steps.hpp>
-#include <troupe/learner/resnet/replica.hpp>
 
 namespace troupe::learner {
 namespace {

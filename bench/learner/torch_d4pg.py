@@ -2,7 +2,7 @@
 
 Eager mode with one fused Adam per network and a scatter projection, which is PyTorch's fastest form on a processor
 (torch.compile was measured slower on a CPU step of this size); what it is on a GPU, torch_forms.py finds out. Networks,
-initial values, losses and clipping are those of learner/d4pg/networks.cpp and replica.cpp.
+initial values, losses and clipping are those of algorithms/d4pg/networks.cpp and replica.cpp.
 """
 import dataclasses
 import math

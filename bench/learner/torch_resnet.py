@@ -1,6 +1,6 @@
 """ResNet-50 v1.5 and its training step in PyTorch, for the rivals of the resnet50 bench and the tests' golden losses.
 
-The layers are those of learner/resnet/networks.cpp, in PyTorch's names: torchvision's models.resnet50, without that package.
+The layers are those of algorithms/resnet/networks.cpp, in PyTorch's names: torchvision's models.resnet50, without that package.
 """
 import torch
 from torch import nn

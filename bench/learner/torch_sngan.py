@@ -1,6 +1,6 @@
 """learner/sngan's residual networks in PyTorch: the rival of the benches and the oracle of tests/learner/make_sngan_golden.py.
 
-Layers, initial values and hyperparameters are the paper's (pfnet-research/sngan_projection), as in learner/sngan/resnet.hpp.
+Layers, initial values and hyperparameters are the paper's (pfnet-research/sngan_projection), as in algorithms/sngan/resnet.hpp.
 Real and fake images go through the discriminator in one call, because PyTorch iterates spectral norm's u once a call and
 we once a step. Both losses are taken at the same parameters, as in a step of ours.
 """

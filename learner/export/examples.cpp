@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include <troupe/core/rng.hpp>
-#include <troupe/learner/graph_data.hpp>
+#include <troupe/learner/graph/graph_data.hpp>
 #include <troupe/messages/safetensors.hpp>
 
 namespace troupe::learner {

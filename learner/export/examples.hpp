@@ -10,8 +10,8 @@
 
 #include <troupe/core/error.hpp>
 #include <troupe/core/tensor.hpp>
-#include <troupe/learner/graph.hpp>
-#include <troupe/learner/program.hpp>
+#include <troupe/learner/engine/program.hpp>
+#include <troupe/learner/graph/graph.hpp>
 
 namespace troupe::learner {
 

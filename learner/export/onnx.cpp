@@ -6,7 +6,7 @@
 #include <vector>
 
 #include <troupe/learner/export/onnx_ops.hpp>
-#include <troupe/learner/graph_data.hpp>
+#include <troupe/learner/graph/graph_data.hpp>
 
 namespace troupe::learner {
 namespace {

@@ -6,8 +6,8 @@
 #include <string_view>
 
 #include <troupe/core/error.hpp>
-#include <troupe/learner/graph.hpp>
-#include <troupe/learner/program.hpp>
+#include <troupe/learner/engine/program.hpp>
+#include <troupe/learner/graph/graph.hpp>
 
 namespace troupe::learner {
 

@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include <troupe/learner/export/onnx_builder.hpp>
-#include <troupe/learner/op.hpp>
+#include <troupe/learner/graph/op.hpp>
 
 namespace troupe::learner {
 

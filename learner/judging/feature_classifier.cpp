@@ -8,7 +8,7 @@
 #include <utility>
 
 #include <troupe/core/check.hpp>
-#include <troupe/learner/graph.hpp>
+#include <troupe/learner/graph/graph.hpp>
 #include <troupe/learner/ops/linear.hpp>
 #include <troupe/learner/ops/losses.hpp>
 #include <troupe/learner/ops/reduce.hpp>

@@ -9,8 +9,8 @@
 
 #include <troupe/core/error.hpp>
 #include <troupe/core/tensor.hpp>
-#include <troupe/learner/program.hpp>
-#include <troupe/learner/replica.hpp>
+#include <troupe/learner/engine/program.hpp>
+#include <troupe/learner/replicate/replica.hpp>
 
 namespace troupe::learner {
 

@@ -1,14 +1,14 @@
 #pragma once
 // How the parameters of a replica group are judged: an evaluation's program (a Replica whose step updates nothing) runs
 // batch by batch, a judge looks at what each batch came to, and says what all of them mean together. Used by the
-// evaluator of a replica group (actors/replica_evaluator.hpp).
+// evaluator of a replica group (actors/roles/replica_evaluator.hpp).
 #include <cstdint>
 #include <vector>
 
 #include <troupe/core/error.hpp>
 #include <troupe/core/metrics.hpp>
 #include <troupe/core/picture.hpp>
-#include <troupe/learner/program.hpp>
+#include <troupe/learner/engine/program.hpp>
 
 namespace troupe::learner {
 

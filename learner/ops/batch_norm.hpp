@@ -2,7 +2,7 @@
 // Batch normalisation (Ioffe & Szegedy 2015) over rows, within a replica or across all of them.
 #include <functional>
 
-#include <troupe/learner/op.hpp>
+#include <troupe/learner/graph/op.hpp>
 #include <troupe/learner/ops/elementwise.hpp>
 
 namespace troupe::learner {

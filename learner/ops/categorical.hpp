@@ -1,6 +1,6 @@
 #pragma once
 // Categorical distributions: classification losses and the distributional critic of C51 and D4PG.
-#include <troupe/learner/op.hpp>
+#include <troupe/learner/graph/op.hpp>
 
 namespace troupe::learner {
 

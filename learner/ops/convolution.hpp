@@ -1,6 +1,6 @@
 #pragma once
 // Convolutions of images, [n, height, width, channels].
-#include <troupe/learner/op.hpp>
+#include <troupe/learner/graph/op.hpp>
 #include <troupe/learner/ops/elementwise.hpp>
 
 namespace troupe::learner {

@@ -3,7 +3,7 @@
 // linear in it, anything else is an error at build time.
 #include <cstdint>
 
-#include <troupe/learner/op.hpp>
+#include <troupe/learner/graph/op.hpp>
 
 namespace troupe::learner {
 

@@ -1,6 +1,6 @@
 #include <troupe/learner/ops/embedding.hpp>
 
-#include <troupe/learner/graph_data.hpp>
+#include <troupe/learner/graph/graph_data.hpp>
 #include <troupe/learner/ops/internal.hpp>
 
 namespace troupe::learner {

@@ -3,7 +3,7 @@
 #include <cstddef>
 #include <vector>
 
-#include <troupe/learner/op.hpp>
+#include <troupe/learner/graph/op.hpp>
 
 namespace troupe::learner {
 

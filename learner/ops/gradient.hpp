@@ -1,6 +1,6 @@
 #pragma once
 // Operations that are the identity forwards and change what flows back.
-#include <troupe/learner/op.hpp>
+#include <troupe/learner/graph/op.hpp>
 
 namespace troupe::learner {
 

@@ -1,6 +1,6 @@
 #pragma once
 // What image networks do between their convolutions, each in one pass over memory.
-#include <troupe/learner/op.hpp>
+#include <troupe/learner/graph/op.hpp>
 #include <troupe/learner/ops/elementwise.hpp>
 
 namespace troupe::learner {

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include <troupe/learner/convolution.hpp>
+#include <troupe/learner/engine/convolution.hpp>
 
 namespace troupe::learner {
 

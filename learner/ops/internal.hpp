@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include <troupe/learner/graph.hpp>
-#include <troupe/learner/kernels/kernel_table.hpp>
-#include <troupe/learner/op.hpp>
+#include <troupe/learner/engine/kernels/kernel_table.hpp>
+#include <troupe/learner/graph/graph.hpp>
+#include <troupe/learner/graph/op.hpp>
 #include <troupe/learner/ops/elementwise.hpp>
 
 namespace troupe::learner {

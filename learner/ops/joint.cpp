@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include <troupe/learner/graph.hpp>
+#include <troupe/learner/graph/graph.hpp>
 
 namespace troupe::learner {
 namespace {

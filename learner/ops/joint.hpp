@@ -1,6 +1,6 @@
 #pragma once
 // Where shards, and through a Communicator replicas, meet in the middle of a step. Each one is a barrier of all shards.
-#include <troupe/learner/op.hpp>
+#include <troupe/learner/graph/op.hpp>
 
 namespace troupe::learner {
 

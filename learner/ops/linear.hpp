@@ -1,6 +1,6 @@
 #pragma once
 // Products of matrices, with the passes over their results that are worth fusing.
-#include <troupe/learner/op.hpp>
+#include <troupe/learner/graph/op.hpp>
 #include <troupe/learner/ops/elementwise.hpp>
 
 namespace troupe::learner {

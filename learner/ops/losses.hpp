@@ -1,6 +1,6 @@
 #pragma once
 // Losses of classifiers and of adversarial training, and how often a classifier is right.
-#include <troupe/learner/op.hpp>
+#include <troupe/learner/graph/op.hpp>
 
 namespace troupe::learner {
 

@@ -1,6 +1,6 @@
 #pragma once
 // Layer normalisation (Ba et al. 2016) over the last dimension.
-#include <troupe/learner/op.hpp>
+#include <troupe/learner/graph/op.hpp>
 #include <troupe/learner/ops/elementwise.hpp>
 
 namespace troupe::learner {

@@ -2,7 +2,7 @@
 // Pooling of images, [n, h, w, c] split by rows.
 #include <cstdint>
 
-#include <troupe/learner/op.hpp>
+#include <troupe/learner/graph/op.hpp>
 
 namespace troupe::learner {
 

@@ -1,6 +1,6 @@
 #include <troupe/learner/ops/reduce.hpp>
 
-#include <troupe/learner/graph.hpp>
+#include <troupe/learner/graph/graph.hpp>
 #include <troupe/learner/ops/elementwise.hpp>
 #include <troupe/learner/ops/internal.hpp>
 

@@ -1,7 +1,7 @@
 #pragma once
 // Reductions. The scalar ones end in a partial sum: each shard adds up its rows, and whoever reads it (a metric, an
 // optimiser) adds the shards in fixed order.
-#include <troupe/learner/op.hpp>
+#include <troupe/learner/graph/op.hpp>
 
 namespace troupe::learner {
 

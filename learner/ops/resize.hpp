@@ -2,7 +2,7 @@
 // Images, [n, h, w, c] split by rows, at another size: up or down, by any factor.
 #include <cstdint>
 
-#include <troupe/learner/op.hpp>
+#include <troupe/learner/graph/op.hpp>
 
 namespace troupe::learner {
 

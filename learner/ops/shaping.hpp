@@ -3,7 +3,7 @@
 #include <span>
 
 #include <troupe/core/tensor.hpp>
-#include <troupe/learner/op.hpp>
+#include <troupe/learner/graph/op.hpp>
 
 namespace troupe::learner {
 

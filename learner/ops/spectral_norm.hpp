@@ -1,6 +1,6 @@
 #pragma once
 // Spectral normalisation (Miyato et al. 2018, arXiv 1802.05957): bounds a layer's Lipschitz constant.
-#include <troupe/learner/op.hpp>
+#include <troupe/learner/graph/op.hpp>
 
 namespace troupe::learner {
 

@@ -6,7 +6,7 @@
 #include <memory>
 #include <utility>
 
-#include <troupe/actors/topology.hpp>
+#include <troupe/actors/runtime/topology.hpp>
 
 namespace troupe::actors::testing {
 

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include <troupe/actors/chief_actor.hpp>
+#include <troupe/actors/control/chief_actor.hpp>
 
 namespace troupe::actors::testing {
 

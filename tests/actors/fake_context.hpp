@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include <troupe/actors/role.hpp>
+#include <troupe/actors/runtime/role.hpp>
 #include <troupe/core/check.hpp>
 
 namespace troupe::actors::testing {

@@ -28,12 +28,12 @@
 
 #include <fmt/format.h>
 
-#include <troupe/actors/node.hpp>
-#include <troupe/actors/node_network.hpp>
-#include <troupe/actors/runtime.hpp>
+#include <troupe/actors/control/runtime.hpp>
+#include <troupe/actors/network/node_network.hpp>
 #include <troupe/core/check.hpp>
 #include <troupe/core/log.hpp>
 #include <troupe/messages/reports.hpp>
+#include <troupe/run/node.hpp>
 #include <troupe/tests/actors/test_roles.hpp>
 #include <troupe/transport/authority.hpp>
 

@@ -1,6 +1,6 @@
 #pragma once
 // The replay role with its journal, driven step by step: what the tests of its journal and of its checkpoints share.
-#include <troupe/actors/replay_journal.hpp>
+#include <troupe/actors/roles/replay_journal.hpp>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include <troupe/actors/replay_actor.hpp>
+#include <troupe/actors/roles/replay_actor.hpp>
 #include <troupe/core/log.hpp>
 #include <troupe/messages/batch.hpp>
 #include <troupe/messages/reports.hpp>

@@ -11,8 +11,8 @@
 #include <string>
 #include <vector>
 
-#include <troupe/actors/group_seat.hpp>
-#include <troupe/actors/protocol.hpp>
+#include <troupe/actors/runtime/group_seat.hpp>
+#include <troupe/actors/runtime/protocol.hpp>
 #include <troupe/core/rng.hpp>
 #include <troupe/tests/actors/test_roles.hpp>
 

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include <troupe/actors/chief_actor.hpp>
-#include <troupe/actors/node_actor.hpp>
+#include <troupe/actors/control/chief_actor.hpp>
+#include <troupe/actors/control/node_actor.hpp>
 #include <troupe/core/check.hpp>
 #include <troupe/tests/actors/simulation_impl.hpp>
 

@@ -15,12 +15,12 @@
 #include <utility>
 #include <vector>
 
-#include <troupe/actors/chief_journal.hpp>
-#include <troupe/actors/committed_cuts.hpp>
-#include <troupe/actors/membership.hpp>
-#include <troupe/actors/placement.hpp>
-#include <troupe/actors/protocol.hpp>
-#include <troupe/actors/topology.hpp>
+#include <troupe/actors/control/chief_journal.hpp>
+#include <troupe/actors/control/committed_cuts.hpp>
+#include <troupe/actors/control/membership.hpp>
+#include <troupe/actors/control/placement.hpp>
+#include <troupe/actors/runtime/protocol.hpp>
+#include <troupe/actors/runtime/topology.hpp>
 #include <troupe/core/rng.hpp>
 
 namespace troupe::actors::testing {

@@ -5,8 +5,8 @@
 
 #include <caf/scheduler/test_coordinator.hpp>
 
-#include <troupe/actors/groups.hpp>
-#include <troupe/actors/routes.hpp>
+#include <troupe/actors/control/groups.hpp>
+#include <troupe/actors/runtime/routes.hpp>
 #include <troupe/tests/actors/simulation.hpp>
 
 namespace troupe::actors::testing {

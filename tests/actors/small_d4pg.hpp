@@ -1,7 +1,7 @@
 #pragma once
 // D4PG so small that a test can run it whole. How long it runs, how often it evaluates and what it writes is each
 // test's own.
-#include <troupe/actors/train_options.hpp>
+#include <troupe/run/train_options.hpp>
 
 namespace troupe::actors::testing {
 

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <memory>
 
-#include <troupe/actors/replica_model.hpp>
+#include <troupe/actors/roles/replica_model.hpp>
 #include <troupe/core/rng.hpp>
 #include <troupe/learner/ops/elementwise.hpp>
 #include <troupe/learner/ops/linear.hpp>

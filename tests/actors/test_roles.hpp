@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include <troupe/actors/topology.hpp>
+#include <troupe/actors/runtime/topology.hpp>
 #include <troupe/core/check.hpp>
 
 namespace troupe::actors::testing {

@@ -10,7 +10,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include <troupe/apps/run/csv_metrics.hpp>
+#include <troupe/run/csv_metrics.hpp>
 #include <troupe/tests/apps/program.hpp>
 #include <troupe/tests/apps/test_directory.hpp>
 #include <troupe/tests/data/write_images.hpp>

@@ -13,14 +13,14 @@
 #include <string>
 #include <vector>
 
-#include <troupe/actors/d4pg_topology.hpp>
-#include <troupe/actors/topology.hpp>
-#include <troupe/actors/train.hpp>
-#include <troupe/apps/run/evaluations.hpp>
-#include <troupe/apps/run/train_schema.hpp>
+#include <troupe/actors/runtime/topology.hpp>
 #include <troupe/core/config.hpp>
 #include <troupe/core/log.hpp>
 #include <troupe/envs/environment.hpp>
+#include <troupe/run/d4pg_topology.hpp>
+#include <troupe/run/evaluations.hpp>
+#include <troupe/run/train.hpp>
+#include <troupe/run/train_schema.hpp>
 #include <troupe/tests/actors/breaking_role.hpp>
 
 namespace {

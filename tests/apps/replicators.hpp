@@ -4,10 +4,10 @@
 #include <string>
 #include <vector>
 
-#include <troupe/actors/shipped_models.hpp>
-#include <troupe/actors/train_replica.hpp>
-#include <troupe/apps/run/train_schema.hpp>
 #include <troupe/core/config.hpp>
+#include <troupe/run/shipped_models.hpp>
+#include <troupe/run/train_replica.hpp>
+#include <troupe/run/train_schema.hpp>
 #include <troupe/tests/paths.hpp>
 
 namespace troupe::apps {

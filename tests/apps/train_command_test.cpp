@@ -13,9 +13,9 @@
 
 #include <fmt/core.h>
 
-#include <troupe/apps/run/csv_metrics.hpp>
-#include <troupe/apps/run/evaluations.hpp>
 #include <troupe/core/config.hpp>
+#include <troupe/run/csv_metrics.hpp>
+#include <troupe/run/evaluations.hpp>
 #include <troupe/tests/apps/program.hpp>
 #include <troupe/tests/apps/test_directory.hpp>
 #include <troupe/tests/paths.hpp>

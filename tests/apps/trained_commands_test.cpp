@@ -11,13 +11,13 @@
 
 #include <nlohmann/json.hpp>
 
-#include <troupe/apps/pictures/image.hpp>
-#include <troupe/apps/pictures/png_reader.hpp>
-#include <troupe/apps/run/csv_metrics.hpp>
-#include <troupe/apps/run/trained_run.hpp>
+#include <troupe/algorithms/sngan/judge.hpp>
 #include <troupe/core/rng.hpp>
 #include <troupe/learner/export/examples.hpp>
-#include <troupe/learner/sngan/judge.hpp>
+#include <troupe/run/csv_metrics.hpp>
+#include <troupe/run/pictures/image.hpp>
+#include <troupe/run/pictures/png_reader.hpp>
+#include <troupe/run/trained_run.hpp>
 #include <troupe/tests/apps/program.hpp>
 
 namespace troupe::apps {

@@ -6,9 +6,9 @@
 
 #include <nlohmann/json.hpp>
 
-#include <troupe/actors/chief_journal.hpp>
-#include <troupe/actors/run_checkpoint.hpp>
-#include <troupe/actors/run_status.hpp>
+#include <troupe/actors/control/chief_journal.hpp>
+#include <troupe/actors/control/run_checkpoint.hpp>
+#include <troupe/actors/control/run_status.hpp>
 #include <troupe/core/crc32c.hpp>
 #include <troupe/core/sha256.hpp>
 #include <troupe/tests/fuzz/fuzz.hpp>

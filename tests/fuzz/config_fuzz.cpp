@@ -1,5 +1,5 @@
 // A run's configuration: what the schema takes becomes options or a list of mistakes.
-#include <troupe/apps/run/train_schema.hpp>
+#include <troupe/run/train_schema.hpp>
 #include <troupe/tests/fuzz/fuzz.hpp>
 
 namespace troupe::fuzz {

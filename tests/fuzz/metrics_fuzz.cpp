@@ -3,11 +3,11 @@
 #include <fstream>
 #include <iterator>
 
-#include <troupe/actors/instance_report.hpp>
+#include <troupe/actors/runtime/instance_report.hpp>
 #include <troupe/apps/cluster/detail/prefixed_output.hpp>
-#include <troupe/apps/run/csv_metrics.hpp>
 #include <troupe/core/text.hpp>
 #include <troupe/messages/reports.hpp>
+#include <troupe/run/csv_metrics.hpp>
 #include <troupe/tests/fuzz/fuzz.hpp>
 
 namespace troupe::fuzz {

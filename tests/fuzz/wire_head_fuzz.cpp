@@ -1,8 +1,8 @@
 // What stands beside a frame between two nodes, offers of shared memory, and whether a node may send what it sends.
 #include <array>
 
-#include <troupe/actors/authorization.hpp>
-#include <troupe/actors/detail/wire_head.hpp>
+#include <troupe/actors/network/authorization.hpp>
+#include <troupe/actors/network/detail/wire_head.hpp>
 #include <troupe/messages/parameters.hpp>
 #include <troupe/messages/reports.hpp>
 #include <troupe/tests/fuzz/fuzz.hpp>

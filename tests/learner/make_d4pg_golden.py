@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes golden/d4pg_step.safetensors: three whole D4PG steps in PyTorch, in float64 and in float32.
 
-The C++ test replays them through learner/d4pg and compares losses, gradients, parameters, targets and Adam's moments.
+The C++ test replays them through algorithms/d4pg and compares losses, gradients, parameters, targets and Adam's moments.
 The networks, losses, clipping and update order are Acme's (acme/agents/jax/d4pg/learning.py, rlax dpg_loss with a row's
 dq/da clipped to L2 norm 1); as in acme/tf/losses/dpg.py the policy loss sums over action dimensions. Limits are
 chosen so that every clip is active in some rows or steps and inactive in others; the script fails if that is not so.
@@ -118,7 +118,7 @@ def run(dtype, initial, batch, out, prefix):
         out[f"{prefix}/policy_loss/{step}"] = -q.detach().mean().reshape(1)
         out[f"{prefix}/q_mean/{step}"] = (logits.detach().softmax(-1) * atoms).sum(-1).mean().reshape(1)
         out[f"{prefix}/td_error/{step}"] = td_error.detach()
-    # Final state, under the names of learner/program_state.hpp.
+    # Final state, under the names of learner/engine/program_state.hpp.
     for net in online:
         for k in online[net]:
             out[f"{prefix}/final/{net}/{k}"] = online[net][k]

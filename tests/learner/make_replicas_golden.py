@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes golden/replicas.safetensors: a few whole steps of learner/classifier and learner/sngan in PyTorch, in float64.
+"""Writes golden/replicas.safetensors: a few whole steps of algorithms/classifier and algorithms/sngan in PyTorch, in float64.
 
 Built of PyTorch's own layers and optimisers: BatchNorm1d, CrossEntropyLoss with smoothing, SGD with Nesterov momentum
 under a cosine schedule; spectral_norm, Adam. Both losses of the GAN are taken at the same parameters, as in a step of
@@ -21,7 +21,7 @@ STEPS, ROWS = 4, 12
 
 
 class Exporter:
-    """Parameters, states and slots under the names of learner/program_state.hpp."""
+    """Parameters, states and slots under the names of learner/engine/program_state.hpp."""
 
     def __init__(self):
         self.out = {}

@@ -4,7 +4,7 @@
 Usage: make_resnet50_losses.py FILE [DTYPE]   (environment: tools/python_env.sh torch; DTYPE: float32, or float64 to see
 what float32 costs PyTorch)
 
-FILE is what tests/learner/resnet/torch_losses_test.cpp writes: Troupe's initial parameters by name; batches/grey
+FILE is what tests/algorithms/resnet/torch_losses_test.cpp writes: Troupe's initial parameters by name; batches/grey
 [steps, rows, 224, 224], a channel that stands for all three; batches/label [steps, rows]; optimiser [5]: learning rate,
 steps of its warm-up, momentum, weight decay, label smoothing. Images are in PyTorch's own order: with channels_last its
 batch norm is off from float64 by 4e-5, thirty times as much as without.

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes golden/resnet.safetensors: whole steps of learner/resnet in PyTorch, in float64, of layers and optimiser of
+"""Writes golden/resnet.safetensors: whole steps of algorithms/resnet in PyTorch, in float64, of layers and optimiser of
 PyTorch's own: a narrow ResNet-20, and short bottleneck networks of both variants with the stem of ImageNet.
 
 Usage: make_resnet_golden.py [OUTPUT]   (environment: tools/python_env.sh torch)

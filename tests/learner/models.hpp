@@ -13,8 +13,8 @@
 #include <vector>
 
 #include <troupe/collectives/in_process.hpp>
-#include <troupe/learner/program_state.hpp>
-#include <troupe/learner/replicator.hpp>
+#include <troupe/learner/engine/program_state.hpp>
+#include <troupe/learner/replicate/replicator.hpp>
 #include <troupe/tests/learner/golden.hpp>
 
 namespace troupe::learner {

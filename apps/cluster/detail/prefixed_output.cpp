@@ -10,8 +10,8 @@
 
 #include <fmt/core.h>
 
-#include <troupe/apps/run/say.hpp>
 #include <troupe/core/text.hpp>
+#include <troupe/run/say.hpp>
 
 namespace troupe::apps::detail {
 namespace {

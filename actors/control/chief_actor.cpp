@@ -1,0 +1,372 @@
+#include <troupe/actors/control/chief_actor.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include <troupe/actors/runtime/last_resort.hpp>
+#include <troupe/core/check.hpp>
+#include <troupe/core/log.hpp>
+#include <troupe/core/thread_priority.hpp>
+
+namespace troupe::actors {
+namespace {
+
+using messages::Control;
+using messages::ControlKind;
+
+/// Between two rounds of questions for the status: so long for each node, but never less than a second.
+constexpr Duration kStatusPeriod = std::chrono::seconds(1);
+/// After which a journal that cannot be written is tried again.
+constexpr Duration kJournalRetry = std::chrono::milliseconds(200);
+constexpr Duration kStatusPerNode = std::chrono::milliseconds(16);
+
+/// How long a chief that ends waits for the nodes to have heard of it.
+constexpr Duration kLeaveDeadline = std::chrono::seconds(3);
+
+}  // namespace
+
+Control ChiefActor::order(ControlKind kind) {
+  Control control;
+  control.kind = kind;
+  return control;
+}
+
+ChiefActor::ChiefActor(caf::actor_config& config, ChiefOptions options, caf::actor listener)
+    : caf::event_based_actor(config),
+      options_(std::move(options)),
+      listener_(std::move(listener)),
+      membership_(options_.membership),
+      journal_(options_.earlier) {
+  end_process_on_exception(*this);
+  ++journal_.term;
+  journal_.over.clear();
+  // A chief that died between the commit of a cut and its journal has committed it all the same.
+  last_ = options_.resume_from.empty() ? options_.committed : options_.resume_from.front();
+  if (options_.kept) kept_ = options_.kept();
+  for (const std::uint64_t number : kept_) journal_.cuts_begun = std::max(journal_.cuts_begun, number);
+  journal_.cuts_begun = std::max({journal_.cuts_begun, journal_.last_cut, last_.number});
+  journal_.last_cut = last_.number;
+  for (const PlacedNode& node : options_.placement) {
+    const auto known = journal_.nodes.find(node.name);
+    membership_.expect(node.name, known == journal_.nodes.end() ? 0 : known->second);
+    planned_nodes_.insert(node.name);
+    for (const auto& share : node.shares) {
+      for (const std::uint32_t index : share.indices) add_instance(share.role, index, node.name);
+    }
+  }
+  planned_ = static_cast<std::uint32_t>(instances_.size());
+  for (const auto& [node, index] : journal_.joined) {
+    const auto known = journal_.nodes.find(node);
+    membership_.expect(node, known == journal_.nodes.end() ? 0 : known->second);
+    add_instance(options_.elastic_role, index, node);
+  }
+  for (const auto& [node, incarnation] : journal_.nodes) membership_.remember(node, incarnation);
+  if (!options_.resume_from.empty()) begin_choice();
+}
+
+caf::behavior ChiefActor::make_behavior() {
+  if (!options_.single_threaded) take_short_slices();
+  keep_journal();
+  last_tick_ = options_.clock->now();
+  if (!options_.resume_from.empty() && !choice_) choose();
+  if (options_.checkpoint_period > Duration::zero()) {
+    delayed_send(this, options_.checkpoint_period, checkpoint_atom::value, true);
+  }
+  if (options_.network != nullptr) {
+    delayed_send(this, options_.membership.heartbeat, tick_atom::value);
+    delayed_send(this, kStatusPeriod, status_atom::value, true);
+  }
+  return {
+      [this](control_atom, const std::string& node, const Control& message) { from_node(node, message); },
+      [this](lost_atom, const std::string& node, std::uint64_t birth) {
+        if (!membership_.lost(node, birth, options_.clock->now())) return;
+        broken_.insert(node);
+        has_left(node);
+      },
+      [this](found_atom, const std::string& node, std::uint64_t birth) {
+        if (!membership_.found(node, birth)) return;
+        if (!ended_ && broken_.contains(node)) return bring_up_to_date(node);
+        if (stopping_) to_node(node, order(ControlKind::kEnd));
+      },
+      [this](tick_atom) { tick(); },
+      [this](write_atom) { let_in(); },
+      [this](retry_atom, std::uint32_t number) { restart(number); },
+      [this](journal_atom) {
+        if (!unkept_.empty()) write_journal();
+      },
+      [this](group_atom, const std::string& role) {
+        if (!groups_[role].formed) regroup(*options_.topology->find(role));
+      },
+      [this](retry_atom, std::uint64_t cut, bool) {
+        if (cut_ && cut_->number == cut && !cut_->ordered) order_cut();
+      },
+      [this](checkpoint_atom, caf::timespan patience) {
+        auto promise = make_response_promise();
+        if (cut_) {
+          next_cut_.push_back(promise);
+          if (!cut_->ordered) cut_->give_up = std::min(cut_->give_up, options_.clock->now() + patience);
+        } else {
+          begin_cut({promise}, patience);
+        }
+        return promise;
+      },
+      [this](checkpoint_atom, bool) {
+        delayed_send(this, options_.checkpoint_period, checkpoint_atom::value, true);
+        if (cut_ && cut_->captured)
+          log::warn("TRP-W602 checkpoint {} is still being written; one is skipped", called(cut_->number));
+        if (cut_) return;
+        begin_cut({}, options_.cut_deadline);
+      },
+      [this](expire_atom, std::uint64_t number) {
+        if (!cut_ || cut_->number != number) return;
+        const auto& due = cut_->captured ? cut_->writing : cut_->capturing;
+        end_cut(Error{Code::kDeadlineExceeded, fmt::format("cut: no answer from node {}", fmt::join(due, ", "))});
+      },
+      [this](status_atom) {
+        auto promise = make_response_promise();
+        status_promises_.push_back(promise);
+        ask_status();
+        return promise;
+      },
+      [this](status_atom, bool) {
+        if (superseded()) return;
+        if (status_due_.empty()) ask_status();
+        const auto nodes = static_cast<std::int64_t>(membership_.up_count());
+        delayed_send(this, std::max(kStatusPeriod, nodes * kStatusPerNode), status_atom::value, true);
+      },
+      [this](status_atom, std::uint64_t round) {
+        if (round == status_round_) finish_status();
+      },
+      [this](stop_atom) {
+        if (std::exchange(stopping_, true)) return;
+        const bool leads = !superseded();
+        ended_ = true;
+        journal_.over = over_;
+        write_journal();
+        for (const auto& [name, node] : membership_.nodes()) {
+          if (node.state != Membership::State::kUp || (remote(name) && !leads)) continue;
+          to_node(name, order(ControlKind::kEnd));
+          if (remote(name)) leaving_.insert(name);
+        }
+        // Until they have heard it, or are gone: the network ends with us.
+        delayed_send(this, kLeaveDeadline, stop_atom::value, true);
+        has_left({});
+      },
+      [this](stop_atom, bool) { quit(); },
+  };
+}
+
+void ChiefActor::on_exit() {
+  instances_.clear();
+  cut_.reset();
+  own_node_ = nullptr;
+  listener_ = nullptr;
+}
+
+bool ChiefActor::keep_journal() { return unkept_.empty() && write_journal(); }
+
+bool ChiefActor::write_journal() {
+  if (!options_.save_journal) return true;
+  if (superseded()) return false;
+  const Status saved = options_.save_journal(journal_);
+  const bool had_trouble = !unkept_.empty();
+  unkept_ = saved.ok() ? "" : saved.error().message;
+  term_kept_ |= saved.ok();
+  if (!saved.ok()) delayed_send(this, kJournalRetry, journal_atom::value);
+  if (saved.ok() && had_trouble) log::info("TRP-I503 the chief's journal is written again");
+  if (!saved.ok() && !had_trouble) {
+    log::error("{}; until it can, no node is let in, no instance is started and no checkpoint is taken",
+               journal_trouble());
+  }
+  return saved.ok();
+}
+
+std::string ChiefActor::journal_trouble() const {
+  return unkept_.empty() ? "" : fmt::format("TRP-E503 the chief's journal cannot be written: {}", unkept_);
+}
+
+bool ChiefActor::superseded() {
+  if (!options_.load_journal) return false;
+  checked_at_ = options_.clock->now();
+  const auto kept = options_.load_journal();
+  // A term that we could not write yet may be another chief's by now.
+  const std::uint64_t ours = journal_.term - (term_kept_ ? 0 : 1);
+  if (!kept.ok() || kept->term <= ours) return false;
+  end_run({Error{Code::kCancelled,
+                 fmt::format("TRP-F111 a chief of term {} leads this run now (this one: {}); exiting so that this one "
+                             "cannot write",
+                             kept->term, journal_.term)}});
+  return true;
+}
+
+void ChiefActor::end_run(RunEnded ended) {
+  if (ended_) return;
+  ended_ = true;
+  failed_ = ended.error.has_value();
+  over_ = ended.error ? ended.error->message : "complete";
+  if (cut_ && ended.error) end_cut(Error{Code::kCancelled, "cut: the run has failed"});
+  send(listener_, ended_atom::value, std::move(ended));
+}
+
+// ---- nodes ----
+
+void ChiefActor::to_node(const std::string& node, Control message) {
+  message.term = journal_.term;
+  // A new process may listen where the one before did: it must not take to heart what that one was told.
+  if (const Membership::Node* const known = membership_.find(node); known != nullptr && message.birth == 0) {
+    message.birth = known->birth;
+  }
+  if (!remote(node)) {
+    if (own_node_) send(own_node_, control_atom::value, options_.node, std::move(message));
+  } else if (options_.network != nullptr) {
+    options_.network->send(node, std::move(message));
+  }
+}
+
+void ChiefActor::from_node(const std::string& node, const Control& message) {
+  const Duration now = options_.clock->now();
+  if (node == kOperator) {
+    if (message.kind == ControlKind::kAskStatus) {
+      operator_waits_ = true;
+      ask_status();
+    } else if (message.kind == ControlKind::kEnd) {
+      log::info("TRP-I001 stopping: {}", message.text);
+      send(listener_, ended_atom::value, RunEnded{std::nullopt, true});
+      to_node(kOperator, order(ControlKind::kEnd));
+    }
+    return;
+  }
+  // This process may have slept, and another chief may have taken over: then not one order more.
+  const Duration awake = std::max(last_tick_, checked_at_);
+  if (options_.network != nullptr && now - awake > options_.membership.dead_after && superseded()) return;
+  if (message.kind == ControlKind::kJoin) return join(node, message);
+  if (std::ranges::find(joining_, node, &Joining::node) != joining_.end()) let_in();  // what it says comes after that
+  const Membership::Node* const known = membership_.find(node);
+  if (known == nullptr || known->state != Membership::State::kUp || known->incarnation != message.incarnation) {
+    // It does not know yet that it was declared dead.
+    if (known != nullptr && message.incarnation < known->incarnation && remote(node)) {
+      Control fenced = order(ControlKind::kRefuse);
+      fenced.birth = message.birth;
+      fenced.code = Code::kCancelled;
+      fenced.text = declared_dead(node, message.incarnation);
+      fenced.fenced = true;
+      to_node(node, std::move(fenced));
+    }
+    return;
+  }
+  membership_.heard(node, now, message.incarnation, std::chrono::milliseconds(message.late_ms));
+  switch (message.kind) {
+    case ControlKind::kAlive: {
+      unconfirmed_.erase(node);
+      Control heard = order(ControlKind::kHeard);
+      heard.number = heartbeat_ms();
+      return to_node(node, std::move(heard));
+    }
+    case ControlKind::kRegroup: {
+      const std::string& role = message.instances.front().role;
+      const auto group = groups_.find(role);
+      if (group == groups_.end() || group->second.view.number != message.number) return;  // it has another one already
+      if (ended_ || (cut_ && cut_->ordered && !cut_->captured))
+        return;  // that is what broke it, and its end brings the next one
+      log::warn("group {}: epoch {}.{} broke at {}: {}; another one follows", role, message.number >> 32,
+                message.number & 0xffffffff, message.node, message.text);
+      group->second.broke =
+          fmt::format("epoch {}.{}: {}", message.number >> 32, message.number & 0xffffffff, message.text);
+      return regroup(*options_.topology->find(role));
+    }
+    case ControlKind::kUp:
+    case ControlKind::kDone:
+    case ControlKind::kFailed: {
+      if (message.instances.empty()) return;
+      Instance* const instance = find(message.instances.front());
+      if (instance == nullptr || instance->node != node ||
+          instance->id.incarnation != message.instances.front().incarnation) {
+        return;
+      }
+      if (message.kind == ControlKind::kUp) return came_up(*instance);
+      if (message.kind == ControlKind::kFailed) {
+        return went_down(*instance, Error{message.code, message.text}, false);
+      }
+      instance->id.done = true;
+      tell_live();
+      return finished(*instance);
+    }
+    case ControlKind::kCaptured:
+    case ControlKind::kWritten:
+      return cut_answer(message, node);
+    case ControlKind::kChecked:
+      return parts_checked(message, node);
+    case ControlKind::kStatus: {
+      auto statuses = statuses_from_json(message.text);
+      if (!statuses.ok()) return log::warn("status of node {}: {}", node, statuses.error().message);
+      for (InstanceStatus& status : *statuses) {
+        for (const std::size_t place : on_node(node)) {
+          Instance& instance = instances_[place];
+          if (instance.name != status.instance) continue;
+          if (status_shifts_) instance.before = std::move(instance.own);
+          instance.own = std::move(status);
+          break;
+        }
+      }
+      troubles_[node] = message.texts;
+      troubles_[node].resize(std::min(message.texts.size(), kTroublesMax));
+      status_due_.erase(node);
+      if (status_due_.empty()) finish_status();
+      return;
+    }
+    case ControlKind::kLeave:
+      membership_.left(node);
+      has_left(node);
+      log::info("node {} has left", node);
+      return node_gone(node, "it has left");
+    default:
+      return;
+  }
+}
+
+void ChiefActor::tick() {
+  if (closing()) return;
+  delayed_send(this, options_.membership.heartbeat, tick_atom::value);
+  const Duration now = options_.clock->now();
+  if (now - last_tick_ > options_.membership.dead_after && superseded()) return;
+  last_tick_ = now;
+  membership_.heard(options_.node, now);
+  if (choice_ && now >= choice_->give_up) choose();
+  say_how_far();
+  for (const Membership::Death& death : membership_.tick(now)) {
+    const std::string why = death.closed
+                                ? std::string("its connection closed")
+                                : fmt::format("silent for {:.2f} s (limit {:.2f} s)", death.silent_s, death.limit_s);
+    std::string names;
+    for (const std::size_t place : on_node(death.name)) {
+      names += (names.empty() ? "" : ", ") + instances_[place].name;
+    }
+    log::warn("{} node {} is dead: {}; waiting for its next process to run {}", death.closed ? "TRP-E101" : "TRP-E110",
+              death.name, why, names);
+    // The next chief must not take it back either.
+    journal_.nodes[death.name] = membership_.find(death.name)->incarnation;
+    keep_journal();
+    if (closing()) return;
+    node_gone(death.name, why);
+  }
+}
+
+void ChiefActor::node_gone(const std::string& node, const std::string& why) {
+  broken_.erase(node);
+  answered_.erase(node);
+  unconfirmed_.erase(node);
+  for (const std::size_t place : on_node(node)) {
+    Instance& instance = instances_[place];
+    if (instance.state == State::kWaitingForNode) continue;
+    went_down(instance, Error{Code::kUnavailable, fmt::format("{}: its node died: {}", instance.name, why)}, true);
+  }
+  status_due_.erase(node);
+  troubles_.erase(node);
+  if (cut_ && cut_->nodes.contains(node))
+    end_cut(Error{Code::kUnavailable, fmt::format("cut: node {} went down", node)});
+  tell_neighbours_of(node);
+}
+
+}  // namespace troupe::actors

@@ -1,0 +1,391 @@
+#include <troupe/actors/control/runtime.hpp>
+
+#include <caf/scheduler/test_coordinator.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <exception>
+#include <iterator>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include <troupe/actors/control/chief_actor.hpp>
+#include <troupe/actors/control/groups.hpp>
+#include <troupe/actors/control/node_actor.hpp>
+#include <troupe/core/check.hpp>
+
+namespace troupe::actors {
+namespace {
+
+/// In virtual time every slice of an actor costs this much, so that periods pass while there is always work to do.
+/// About what a slice of a small D4PG run costs, so that limits and periods given in seconds mean the same in both
+/// times.
+constexpr Duration kVirtualSlice = std::chrono::microseconds(200);
+/// How often the waiting thread looks up in real time.
+constexpr Duration kPoll = std::chrono::milliseconds(50);
+/// It naps longer and longer: hundreds of nodes on one host would keep a processor busy with looking up.
+constexpr Duration kFirstNap = std::chrono::milliseconds(1), kLongestNap = std::chrono::milliseconds(20);
+constexpr Duration kStopDeadline = std::chrono::seconds(60);
+constexpr Duration kStatusDeadline = std::chrono::seconds(5);
+/// A disk that needs longer for one checkpoint has failed for all purposes.
+constexpr Duration kWriteDeadline = std::chrono::minutes(10);
+
+class RuntimeClock final : public Clock {
+ public:
+  explicit RuntimeClock(caf::actor_clock& clock) : clock_(clock), start_(clock.now()) {}
+  Duration now() const override { return clock_.now() - start_; }
+
+ private:
+  caf::actor_clock& clock_;
+  caf::actor_clock::time_point start_;
+};
+
+caf::actor_system_config& configure(caf::actor_system_config& config, bool deterministic) {
+  // `sharing` parks idle workers on a condition variable; the default, `stealing`, polls, and roles with long slices
+  // have threads of their own anyway.
+  config.set("scheduler.policy", deterministic ? caf::atom("testing") : caf::atom("sharing"));
+  config.set("scheduler.max-threads", std::size_t{2});
+  config.set("logger.console", caf::atom("none"));
+  return config;
+}
+
+/// Threads of this node: its instances that have one, and those that hold it together (CAF's, chief, node, writer).
+std::int64_t threads_needed(const Topology& topology, const RuntimeOptions& options) {
+  constexpr std::int64_t kOwn = 8;
+  std::int64_t count = kOwn;
+  for (const RoleSpec& role : topology.roles) {
+    if (role.execution != Execution::kThread) continue;
+    if (!options.node) count += role.count;
+    for (const PlacedNode& node : options.node ? options.node->placement : std::vector<PlacedNode>()) {
+      for (const PlacedNode::Share& share : node.shares) {
+        if (node.name == options.node->name && share.role == role.name) count += std::ssize(share.indices);
+      }
+    }
+  }
+  return count;
+}
+
+/// Whether so many threads can be had at once: in the middle of a start it would be too late to say no.
+Status check_threads(std::int64_t count) {
+  std::mutex held;
+  std::vector<std::thread> threads;
+  Status status;
+  {
+    const std::lock_guard lock(held);
+    try {
+      for (std::int64_t i = 0; i < count; ++i) threads.emplace_back([&held] { const std::lock_guard wait(held); });
+    } catch (const std::exception& exception) {
+      status = Error{Code::kUnavailable,
+                     fmt::format("this process needs {} threads, of which it got {}: {}; the limits are ulimit -u and "
+                                 "ulimit -v, and those of its container; fewer env actors (actors.count) need fewer",
+                                 count, threads.size(), exception.what())};
+    }
+  }
+  for (std::thread& thread : threads) thread.join();
+  return status;
+}
+
+}  // namespace
+
+std::vector<std::string> instances_of(const Cut& cut) {
+  std::vector<std::string> names;
+  for (const Cut::Instance& instance : cut.instances) names.push_back(instance.name);
+  return names;
+}
+
+/// Of a run within one process: what single instances are restarted from. Written by the writer of cuts, read by the
+/// instances that start.
+struct NewestCut {
+  std::mutex mutex;
+  std::shared_ptr<const Cut> cut;
+};
+
+struct Runtime::Impl {
+  Impl(Topology topology_in, RuntimeOptions options_in)
+      : topology(std::move(topology_in)),
+        options(std::move(options_in)),
+        pool({.memory = options.node ? options.node->network->frame_memory() : nullptr}),
+        system(configure(config, options.deterministic)),
+        clock(system.clock()),
+        routes(topology),
+        groups(topology, options.node ? options.node->name : kChiefNode, options.node ? options.node->network : nullptr,
+               pool),
+        self(system) {}
+
+  bool leads() const { return !options.node || options.node->name == kChiefNode; }
+
+  Status start() {
+    const caf::actor listener = caf::actor_cast<caf::actor>(self);
+    if (leads()) {
+      ChiefOptions head;
+      head.topology = &topology;
+      head.clock = &clock;
+      head.single_threaded = options.deterministic;
+      head.cut_deadline = options.cut_deadline;
+      head.write_deadline = kWriteDeadline;
+      head.checkpoint_period = options.write_cut ? options.checkpoint_period : Duration::zero();
+      if (const auto& node = options.node) {
+        head.run = node->run;
+        head.placement = node->placement;
+        head.network = node->network;
+        head.membership = node->membership;
+        head.elastic_role = node->elastic_role;
+        head.config_hash = node->config_hash;
+        head.resume_from = node->resume_from;
+        head.committed = node->committed;
+        head.commit = node->commit;
+        head.kept = node->kept;
+        head.resumed_from = node->resumed_from;
+        if (!node->journal.empty()) {
+          TROUPE_ASSIGN(head.earlier, load_journal(node->journal));
+          // Whoever looks after this process started it again, but the nodes have been told of the end.
+          if (const std::string& over = head.earlier.over; !over.empty() && node->resume_from.empty()) {
+            return Error{
+                Code::kInvalidArgument,
+                fmt::format("TRP-E504 this run has ended ({}); go on from its last checkpoint with --resume", over)};
+          }
+          head.save_journal = [file = node->journal](const ChiefJournal& journal) {
+            return save_journal(file, journal);
+          };
+          head.load_journal = [file = node->journal] { return load_journal(file); };
+        }
+      } else {
+        head.placement = all_on(kChiefNode, topology);
+        if (options.resume_from) head.resume_from = {{1, {{kChiefNode, "", instances_of(*options.resume_from)}}}};
+      }
+      chief = spawn<ChiefActor>(std::move(head), listener);
+    }
+    NodeActorOptions hands;
+    hands.name = options.node ? options.node->name : kChiefNode;
+    hands.topology = &topology;
+    hands.clock = &clock;
+    hands.pool = &pool;
+    hands.seed = options.seed;
+    hands.report_period = topology.reports ? options.report_period : Duration::zero();
+    hands.single_threaded = options.deterministic;
+    hands.groups = &groups;
+    hands.run_directory = options.run_directory;
+    if (options.write_cut) hands.write_cut = options.node ? options.write_cut : keeping_newest(options.write_cut);
+    hands.cut_deadline = options.cut_deadline;
+    if (const auto& own = options.node) {
+      hands.directory = own->directory;
+      hands.load = own->load;
+      hands.parts = own->parts;
+      hands.network = own->network;
+      hands.routes = &routes;
+      hands.heartbeat = own->membership.heartbeat;
+      hands.chief_silence = own->membership.dead_after;
+      hands.orphaned_after = own->orphaned_after;
+      hands.step_timeout = own->step_timeout;
+      hands.on_hang = own->on_hang;
+      hands.on_lost = own->on_lost;
+      hands.birth = own->birth;
+      hands.config_hash = own->config_hash;
+      hands.address = own->address;
+      hands.roles = own->roles;
+      hands.host = own->host;
+    } else {
+      newest->cut = options.resume_from;
+      hands.load = [newest = newest](const std::string& instance,
+                                     std::uint64_t) -> Result<std::shared_ptr<const InstanceState>> {
+        const std::lock_guard lock(newest->mutex);
+        if (newest->cut != nullptr) {
+          for (const Cut::Instance& saved : newest->cut->instances) {
+            if (saved.name == instance) return saved.state;
+          }
+        }
+        // A newer one, without it, is about to be the last: then it starts afresh.
+        return Error{Code::kUnavailable, "the newest checkpoint was taken without it"};
+      };
+    }
+    node = spawn<NodeActor>(std::move(hands), chief, listener);
+    if (options.node) options.node->network->start(options.node->birth, events());
+    return {};
+  }
+
+  /// Writes a cut, and then keeps what roles that go on from the last cut would be restarted from.
+  std::function<Status(std::shared_ptr<const Cut>)> keeping_newest(
+      std::function<Status(std::shared_ptr<const Cut>)> write) const {
+    return [write = std::move(write), newest = newest, &topology = topology](std::shared_ptr<const Cut> cut) -> Status {
+      TROUPE_TRY(write(cut));
+      auto kept = std::make_shared<Cut>(*cut);
+      std::erase_if(kept->instances, [&](const Cut::Instance& instance) {
+        return std::ranges::none_of(topology.roles, [&](const RoleSpec& role) {
+          const bool of_role = instance.name == role.name || instance.name.starts_with(role.name + "-");
+          return of_role && role.restart.from == RestartFrom::kLastCut;
+        });
+      });
+      const std::lock_guard lock(newest->mutex);
+      newest->cut = std::move(kept);
+      return {};
+    };
+  }
+
+  /// In real time chief and node have threads of their own: no role's slice delays them.
+  template <typename Actor, typename... Args>
+  caf::actor spawn(Args&&... args) {
+    return options.deterministic ? system.spawn<Actor>(std::forward<Args>(args)...)
+                                 : system.spawn<Actor, caf::detached>(std::forward<Args>(args)...);
+  }
+
+  /// What the network says goes to the chief, to the node or straight to an instance.
+  NetworkEvents events() {
+    NetworkEvents events;
+    const caf::actor head = chief ? chief : node;  // whom control is for: from nodes to the chief, from the chief to us
+    events.received = [this, head, hands = node](const std::string& from, RemoteMessage message) {
+      if (auto* control = std::get_if<messages::Control>(&message)) {
+        caf::anon_send(head, control_atom::value, from, std::move(*control));
+      } else if (const auto* marker = std::get_if<MarkerMessage>(&message)) {
+        caf::anon_send(hands, marker_atom::value, from, marker->cut);
+      } else if (auto* group = std::get_if<GroupMessage>(&message)) {
+        groups.deliver(from, std::move(*group));
+      } else {
+        routes.deliver(from, std::move(message));
+      }
+    };
+    events.found = [head](const std::string& name, std::uint64_t birth) {
+      caf::anon_send(head, found_atom::value, name, birth);
+    };
+    events.lost = [head](const std::string& name, std::uint64_t birth) {
+      caf::anon_send(head, lost_atom::value, name, birth);
+    };
+    return events;
+  }
+
+  caf::scheduler::test_coordinator& scheduler() {
+    return dynamic_cast<caf::scheduler::test_coordinator&>(system.scheduler());
+  }
+
+  /// Lets time pass: one slice of one actor in virtual time, up to kPoll in real time. Takes what the chief says.
+  void advance() {
+    auto on_ended = [this](ended_atom, RunEnded& message) { ended = std::move(message); };
+    auto on_done = [this](CheckpointDone& message) { checkpoint_done = std::move(message); };
+    auto on_status = [this](std::string& message) { status = std::move(message); };
+    if (!options.deterministic) {
+      // Not by CAF's own time-out: that is a time of the wall clock, and somebody may set it back by an hour.
+      for (Duration waited{}; !self->has_next_message() && waited < kPoll; waited += nap) {
+        nap = std::min(2 * nap, kLongestNap);
+        std::this_thread::sleep_for(nap);
+      }
+      if (self->has_next_message()) {
+        nap = kFirstNap;
+        self->receive(
+            on_ended, on_done, on_status, caf::after(std::chrono::seconds(0)) >> [] {});
+      }
+      return;
+    }
+    if (scheduler().try_run_once()) {
+      scheduler().clock().advance_time(kVirtualSlice);
+    } else {
+      standstill = !scheduler().clock().trigger_timeout();
+    }
+    if (self->has_next_message()) self->receive(on_ended, on_done, on_status);
+  }
+
+  caf::actor_system_config config;
+  Topology topology;
+  RuntimeOptions options;
+  messages::FramePool pool;
+  caf::actor_system system;
+  RuntimeClock clock;
+  Routes routes;
+  Groups groups;
+  caf::scoped_actor self;
+  caf::actor chief;  ///< invalid on other nodes
+  caf::actor node;
+  const std::shared_ptr<NewestCut> newest = std::make_shared<NewestCut>();
+  std::optional<RunEnded> ended;
+  bool standstill = false;
+  Duration nap = kFirstNap;  ///< the last one
+  std::optional<CheckpointDone> checkpoint_done;
+  std::optional<std::string> status;
+};
+
+Runtime::Runtime(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+
+Result<std::unique_ptr<Runtime>> Runtime::make(Topology topology, RuntimeOptions options) {
+  TROUPE_TRY(check(topology));
+  for (const RoleSpec& role : topology.roles) {
+    if (options.deterministic && role.group && role.count > 1) {
+      return Error{Code::kInvalidArgument,
+                   fmt::format("topology: the {} instances of {} wait for each other within a step, which one thread "
+                               "cannot do: deterministic runs need one instance (of several replicas, if need be)",
+                               role.count, role.name)};
+    }
+  }
+  if (options.node && options.node->name == kChiefNode) TROUPE_TRY(check(topology, options.node->placement));
+  if (!options.deterministic) TROUPE_TRY(check_threads(threads_needed(topology, options)));
+  try {
+    return std::unique_ptr<Runtime>(new Runtime(std::make_unique<Impl>(std::move(topology), std::move(options))));
+  } catch (const std::exception& exception) {
+    return Error{Code::kUnavailable, fmt::format("the actor system cannot start: {}", exception.what())};
+  }
+}
+
+Runtime::~Runtime() { stop(); }
+
+Duration Runtime::stop() {
+  if (!impl_->node) return impl_->clock.now();
+  // The chief passes it on to all nodes, this one among them.
+  impl_->self->send(impl_->leads() ? impl_->chief : impl_->node, stop_atom::value);
+  impl_->chief = nullptr;
+  impl_->node = nullptr;
+  if (impl_->options.deterministic) impl_->scheduler().run();
+  // Only the scoped actor of this thread remains. A thread that never returns from a step cannot be ended from outside.
+  const auto give_up = std::chrono::steady_clock::now() + kStopDeadline;
+  while (impl_->system.registry().running() > 1) {
+    TROUPE_CHECK(std::chrono::steady_clock::now() < give_up, "a role has not returned from its step for {} s",
+                 std::chrono::duration_cast<std::chrono::seconds>(kStopDeadline).count());
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  if (impl_->options.node) impl_->options.node->network->stop();
+  // Timers that are still set hold their actors, and the system would wait for those.
+  impl_->system.clock().cancel_all();
+  return impl_->clock.now();
+}
+
+const Clock& Runtime::clock() const { return impl_->clock; }
+
+Result<Runtime::Ended> Runtime::run(const std::function<bool()>& interrupt) {
+  if (!impl_->node) TROUPE_TRY(impl_->start());
+  while (!impl_->ended) {
+    if (interrupt()) return Ended::kInterrupted;
+    impl_->advance();
+    if (impl_->standstill && !impl_->ended) {
+      return Error{Code::kInternal, "standstill: every role waits for another and no time is set for any to wake"};
+    }
+  }
+  if (impl_->ended->error) return *impl_->ended->error;
+  if (!impl_->ended->stopped || !impl_->leads()) return Ended::kComplete;
+  impl_->ended.reset();
+  return Ended::kStopped;
+}
+
+Result<std::vector<messages::Counter>> Runtime::checkpoint(std::optional<Duration> patience) {
+  TROUPE_CHECK(impl_->chief && impl_->options.write_cut, "checkpoint() before run(), without a writer or a chief");
+  impl_->checkpoint_done.reset();
+  impl_->nap = kFirstNap;
+  impl_->self->send(impl_->chief, checkpoint_atom::value, patience.value_or(impl_->options.cut_deadline));
+  // A cut may be under way, then comes this one, each with up to three deadlines; the rest is the disk's time.
+  const Duration give_up = impl_->clock.now() + 6 * impl_->options.cut_deadline + kWriteDeadline;
+  while (!impl_->checkpoint_done && !impl_->standstill && impl_->clock.now() < give_up) impl_->advance();
+  if (!impl_->checkpoint_done) return Error{Code::kDeadlineExceeded, "checkpoint: the chief did not answer"};
+  if (impl_->checkpoint_done->error) return *impl_->checkpoint_done->error;
+  return std::move(impl_->checkpoint_done->counters);
+}
+
+Result<std::string> Runtime::status() {
+  TROUPE_CHECK(impl_->chief, "status() before run() or without a chief");
+  impl_->status.reset();
+  impl_->nap = kFirstNap;
+  impl_->self->send(impl_->chief, status_atom::value);
+  const Duration give_up = impl_->clock.now() + kStatusDeadline;
+  while (!impl_->status && !impl_->standstill && impl_->clock.now() < give_up) impl_->advance();
+  if (!impl_->status) return Error{Code::kDeadlineExceeded, "status: the chief did not answer"};
+  return *std::move(impl_->status);
+}
+
+}  // namespace troupe::actors

@@ -1,0 +1,25 @@
+#pragma once
+// What a node may send, by the roles in its certificate: deny by default. For data the table is the topology itself: a
+// channel's frames come from nodes of its producing role and hold its ports' type, its credits from nodes of its
+// consuming role; what collectives say comes from nodes of the group's role. For control it is the short table in the
+// .cpp, and a node speaks only of instances of its own roles. Which instance a node may speak for within a role is the
+// chief's to say (routes.hpp, chief_actor.hpp). Asked by the network for everything that comes in.
+#include <string>
+
+#include <troupe/actors/runtime/remote.hpp>
+#include <troupe/actors/runtime/topology.hpp>
+#include <troupe/core/error.hpp>
+#include <troupe/transport/identity.hpp>
+
+namespace troupe::actors {
+
+/// The role of who may ask for the status and for the end, and nothing else.
+inline constexpr const char* kOperatorRole = "operator";
+
+/// `to_chief`: the receiver is the chief. `topology` has passed check(). Errors: kInvalidArgument: "TRP-S711 node env-3
+/// (roles actor) may not send frames on learner.updates -> parameters.updates". The message is then dropped and
+/// counted; the connection stays.
+Status may_send(const Topology& topology, const transport::Identity& sender, bool to_chief,
+                const RemoteMessage& message);
+
+}  // namespace troupe::actors

@@ -1,0 +1,49 @@
+#pragma once
+// The evaluator: every so many learner steps it plays whole episodes with the newest parameters and no exploration
+// noise, and reports their returns. It never holds anyone up.
+#include <memory>
+#include <vector>
+
+#include <troupe/actors/roles/episode_runner.hpp>
+#include <troupe/actors/roles/parameters_assembler.hpp>
+#include <troupe/actors/runtime/topology.hpp>
+#include <troupe/learner/engine/policy.hpp>
+
+namespace troupe::actors {
+
+struct EvaluatorActorOptions {
+  std::string env;
+  std::int64_t episodes = 10;
+  std::int64_t every_learner_steps = 2500;
+  std::function<Result<std::unique_ptr<learner::Policy>>(std::int64_t rows)> make_policy;
+};
+
+/// Ports: in parameters (latest, Parameters); out episodes (stream, Episode). Evaluates the first version that is at
+/// least every_learner_steps newer than the one evaluated before; the untrained version 0 too.
+class Evaluator final : public Role {
+ public:
+  static RoleSpec spec(std::string name, const EvaluatorActorOptions& options);
+  static Result<std::unique_ptr<Role>> make(const EvaluatorActorOptions& options, const RoleIdentity& identity);
+
+  Result<Progress> step(RoleContext& context) override;
+  void report(Report& report) const override;
+  Result<RoleState> save() const override;
+  Status restore(const RoleState& state) override;
+
+ private:
+  Evaluator(EvaluatorActorOptions options, RoleIdentity identity, std::unique_ptr<EpisodeRunner> runner);
+  Result<Progress> wait_for_parameters(RoleContext& context);
+  Result<Progress> send_results(RoleContext& context);
+
+  EvaluatorActorOptions options_;
+  RoleIdentity identity_;
+  std::unique_ptr<EpisodeRunner> runner_;
+  ParametersAssembler assembler_;
+  bool playing_ = false;
+  std::size_t sent_ = 0;      ///< results of the finished evaluation that are sent
+  std::int64_t version_ = 0;  ///< being evaluated, or evaluated last
+  std::int64_t next_version_ = 0;
+  std::int64_t evaluations_ = 0;
+};
+
+}  // namespace troupe::actors

@@ -1,0 +1,57 @@
+#include <troupe/actors/roles/make_replicator.hpp>
+
+#include <fmt/format.h>
+
+#include <troupe/learner/replicate/make_replicator.hpp>
+
+namespace troupe::actors {
+
+std::vector<learner::Device> devices_of(const ReplicaGroupOptions& options) {
+  return learner::parse_devices(options.device).value();
+}
+
+learner::CompileOptions compile_options(const ReplicaGroupOptions& options) {
+  learner::CompileOptions compile;
+  compile.seed = options.seed;
+  compile.devices = static_cast<int>(options.devices);
+  compile.compute = options.compute == "bf16" ? DType::kBF16 : DType::kF32;
+  compile.tf32 = options.compute == "tf32";
+  compile.plans = options.deterministic ? learner::PlanChoice::kByRule : learner::PlanChoice::kMeasured;
+  compile.shards = 0;
+  compile.threads = static_cast<int>(options.threads);  // also of the fixed shards of a deterministic program
+  return compile;
+}
+
+DType wire_type(const ReplicaGroupOptions& options) { return options.wire == "bf16" ? DType::kBF16 : DType::kF32; }
+
+Result<std::unique_ptr<learner::Replicator>> make_replicator(learner::Replica& replica,
+                                                             const ReplicaGroupOptions& options, std::int64_t instance,
+                                                             const std::string& name, std::int64_t first_step,
+                                                             collectives::Communicator* communicator) {
+  // A replica on several devices is one replica: its step_fn places its stages by ReplicaContext::device().
+  const bool one = options.replicator == "model_parallel";
+  const auto kind = learner::replicator_kind(one ? "one_device" : options.replicator);
+  if (!kind) {
+    return Error{Code::kInvalidArgument, fmt::format("replicas.{}.replicator: \"{}\" runs no replicas by itself",
+                                                     options.name, options.replicator)};
+  }
+  learner::ReplicatorOptions how;
+  how.kind = *kind;
+  how.global_batch = options.batch_size;
+  how.replicas = static_cast<int>(options.count);
+  how.reduce = options.reduce == "hierarchical_copy"  ? collectives::InProcessAlgorithm::kHierarchicalCopy
+               : options.reduce == "reduction_to_one" ? collectives::InProcessAlgorithm::kReductionToOne
+                                                      : collectives::InProcessAlgorithm::kCollective;
+  how.deterministic = options.deterministic;
+  how.compile = compile_options(options);
+  how.devices = devices_of(options);
+  how.compile.device = learner::device_of(how.devices, instance);
+  how.first_step = first_step;
+  how.wire = wire_type(options);
+  how.communicator = communicator;
+  how.nccl_interface = options.nccl_interface;
+  how.name = name;
+  return learner::make_replicator(replica, how);
+}
+
+}  // namespace troupe::actors

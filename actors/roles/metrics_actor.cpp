@@ -1,0 +1,288 @@
+#include <troupe/actors/roles/metrics_actor.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <numeric>
+#include <optional>
+#include <string_view>
+
+#include <troupe/actors/roles/step_budget.hpp>
+#include <troupe/core/log.hpp>
+
+namespace troupe::actors {
+namespace {
+
+constexpr const char* kSteps = "steps";
+/// That the first row waits for env actors which may never come: nodes that are not there.
+constexpr int kWaitPeriods = 3;
+/// A run's instances have some dozens of names each and share them by role. Each is a column of the file for ever.
+constexpr std::size_t kNamesMax = 4096;
+constexpr std::size_t kInstancesMax = 65'536;
+
+double mean(std::span<const double> values) {
+  return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
+}
+
+}  // namespace
+
+Evaluation summarize(std::span<const double> returns) {
+  Evaluation evaluation;
+  evaluation.episodes = static_cast<std::int64_t>(returns.size());
+  if (returns.empty()) return evaluation;
+  evaluation.mean = mean(returns);
+  double squares = 0;
+  for (double value : returns) squares += (value - evaluation.mean) * (value - evaluation.mean);
+  evaluation.std = std::sqrt(squares / static_cast<double>(returns.size()));
+  return evaluation;
+}
+
+MetricRow evaluation_row(const Evaluation& evaluation, std::int64_t learner_steps) {
+  return {evaluation.wall_s,
+          evaluation.env_steps,
+          learner_steps,
+          {{"evaluator/return", evaluation.mean},
+           {"evaluator/return_std", evaluation.std},
+           {"evaluator/episodes", static_cast<double>(evaluation.episodes)},
+           {"evaluator/learner_steps", static_cast<double>(evaluation.learner_steps)}}};
+}
+
+RoleSpec MetricsActor::spec(std::string name, const MetricsActorOptions& options) {
+  RoleSpec spec;
+  spec.name = std::move(name);
+  spec.inlets = {{.name = "reports", .type = "Metrics", .always_drained = true}};
+  if (!options.actor_role.empty()) {
+    spec.inlets.push_back({.name = "episodes", .type = "Episode", .always_drained = true});
+    spec.inlets.push_back(StepBudget::port());
+  }
+  spec.execution = Execution::kThread;  // sinks write files
+  spec.make = [options](const RoleIdentity&) -> Result<std::unique_ptr<Role>> {
+    return {std::make_unique<MetricsActor>(options)};
+  };
+  return spec;
+}
+
+Result<Progress> MetricsActor::step(RoleContext& context) {
+  const Duration now = context.clock().now();
+  const double wall_s = options_.wall_s + seconds(now);
+  if (!options_.actor_role.empty()) TROUPE_TRY(grant_steps(context));
+  Inlet& reports = context.in("reports");
+  while (!reports.empty()) {
+    auto report = read_instance_report(reports.take());
+    const Status good = report.ok() ? check_names(*report) : Status(report.error());
+    good.ok() ? take_report(std::move(report).value()) : context.refuse("reports", good.error());
+  }
+  while (!options_.actor_role.empty() && !context.in("episodes").empty()) {
+    const auto episode = messages::read_episode(context.in("episodes").take());
+    episode.ok() ? take_episode(*episode, wall_s) : context.refuse("episodes", episode.error());
+  }
+  TROUPE_TRY(write_evaluations());
+  if (next_row_ < Duration::zero()) next_row_ = now + options_.period;
+  if (now >= next_row_) {
+    TROUPE_TRY(write_row(wall_s));
+    next_row_ = now + options_.period;
+  }
+  context.wake_after(next_row_ - now);
+  return Progress::kIdle;
+}
+
+Status MetricsActor::check_names(const InstanceReport& report) {
+  std::set<std::string> fresh;
+  for (const auto* list : {&report.content.counters, &report.content.gauges, &report.content.sums}) {
+    for (const Scalar& scalar : *list) {
+      std::string name = report.role + "/" + scalar.name;
+      if (!names_.contains(name)) fresh.insert(std::move(name));
+    }
+  }
+  if (names_.size() + fresh.size() > kNamesMax) {
+    return Error{Code::kInvalidArgument,
+                 fmt::format("report of {}-{}: {} new names beside {}, expected at most {} in a run", report.role,
+                             report.index, fresh.size(), names_.size(), kNamesMax)};
+  }
+  if (instances_.size() >= kInstancesMax && !instances_.contains({report.role, report.index})) {
+    return Error{Code::kInvalidArgument, fmt::format("report of {}-{}: {} other instances have reported, expected no "
+                                                     "more",
+                                                     report.role, report.index, instances_.size())};
+  }
+  names_.merge(fresh);
+  return {};
+}
+
+Status MetricsActor::grant_steps(RoleContext& context) {
+  for (Server& server = context.server("steps"); !server.empty();) {
+    const auto [frame, answer] = server.take();
+    const auto request = messages::read_steps_request(frame);
+    const auto alive = [&](std::int64_t index) { return server.alive(static_cast<std::size_t>(index)); };
+    const auto grant = request.ok() ? account_.grant(*request, alive, context.clock().now()) : request.error();
+    if (!grant.ok()) {
+      // Whoever sends this again and again must not take the run's numbers down with it.
+      if (std::has_single_bit(++bad_requests_)) {
+        log::warn("TRP-S706 {}: dropped ({} so far)", grant.error().message, bad_requests_);
+      }
+      continue;
+    }
+    TROUPE_ASSIGN(Frame told, messages::make_steps_grant(context.pool(), *grant));
+    answer(std::move(told));
+  }
+  return {};
+}
+
+void MetricsActor::take_report(InstanceReport report) {
+  Instance& instance = instances_[{report.role, report.index}];
+  if (report.role == options_.actor_role) {
+    // Its env steps are in the account, where those of its earlier incarnations are too.
+    std::erase_if(report.content.counters, [&](const Scalar& scalar) {
+      if (scalar.name == kSteps) account_.heard(report.index, static_cast<std::int64_t>(scalar.value));
+      return scalar.name == kSteps;
+    });
+  }
+  const bool kept = options_.kept_roles.contains(report.role);
+  for (const Scalar& before : instance.newest.counters) {
+    if (kept) break;
+    for (const Scalar& scalar : report.content.counters) {
+      if (scalar.name == before.name && scalar.value < before.value) instance.carried[scalar.name] += before.value;
+    }
+  }
+  instance.newest = std::move(report.content);
+  instance.reported = true;
+}
+
+void MetricsActor::take_episode(const messages::EpisodeReport& episode, double wall_s) {
+  if (episode.role != options_.evaluator_role) {
+    episode_returns_.push_back(episode.episode_return);
+    return;
+  }
+  evaluation_.push_back(episode.episode_return);
+  if (static_cast<std::int64_t>(evaluation_.size()) < options_.evaluation_episodes) return;
+  Evaluation evaluation = summarize(evaluation_);
+  evaluation_.clear();
+  evaluation.wall_s = wall_s;
+  evaluation.learner_steps = episode.parameters_version;
+  evaluations_.push_back(evaluation);
+}
+
+bool MetricsActor::has_progress() const {
+  auto reported = [this](const std::string& role) {
+    return std::any_of(instances_.begin(), instances_.end(),
+                       [&](const auto& entry) { return entry.first.first == role && entry.second.reported; });
+  };
+  if (options_.actor_role.empty())
+    return std::all_of(options_.replica_roles.begin(), options_.replica_roles.end(), reported);
+  return reported(options_.actor_role) && reported(options_.learner_role);
+}
+
+std::int64_t MetricsActor::versions_ahead() const {
+  const auto value = [](const std::vector<Scalar>& scalars, std::string_view name) -> std::optional<double> {
+    for (const Scalar& scalar : scalars) {
+      if (scalar.name == name) return scalar.value;
+    }
+    return {};
+  };
+  std::int64_t ahead = 0;
+  for (const auto& [key, instance] : instances_) {
+    if (key.first != options_.learner_role) continue;
+    const auto version = value(instance.newest.gauges, "version");
+    const auto steps = value(instance.newest.counters, kSteps);
+    if (version && steps) ahead = std::max(ahead, static_cast<std::int64_t>(*version - *steps));
+  }
+  return ahead;
+}
+
+Status MetricsActor::write_evaluations() {
+  if (!has_progress()) return {};
+  for (Evaluation& evaluation : evaluations_) {
+    const MetricRow row = row_at(evaluation.wall_s);
+    evaluation.env_steps = row.env_steps;
+    // A smaller version is one of the learner's earlier incarnation.
+    if (const auto ahead = versions_ahead(); evaluation.learner_steps >= ahead) evaluation.learner_steps -= ahead;
+    TROUPE_TRY(write(evaluation_row(evaluation, row.learner_steps)));
+  }
+  evaluations_.clear();
+  return {};
+}
+
+std::map<std::string, double> MetricsActor::totals() const {
+  std::map<std::string, double> totals;
+  for (const auto& [key, instance] : instances_) {
+    const bool together = options_.group_roles.contains(key.first);
+    for (const Scalar& scalar : instance.newest.counters) {
+      double& total = totals[key.first + "/" + scalar.name];
+      total = together ? std::max(total, scalar.value) : total + scalar.value;
+    }
+    for (const auto& [name, value] : instance.carried) totals[key.first + "/" + name] += value;
+  }
+  if (!options_.actor_role.empty()) {
+    totals[fmt::format("{}/{}", options_.actor_role, kSteps)] = static_cast<double>(account_.taken());
+  }
+  return totals;
+}
+
+MetricRow MetricsActor::row_at(double wall_s) const {
+  const auto sums = totals();
+  auto steps = [&](const std::string& role) {
+    const auto found = sums.find(role + "/" + kSteps);
+    return found == sums.end() ? 0 : static_cast<std::int64_t>(found->second);
+  };
+  MetricRow row{wall_s, steps(options_.actor_role), steps(options_.learner_role), {}};
+  if (options_.actor_role.empty()) {
+    for (const std::string& role : options_.replica_roles) row.learner_steps += steps(role);
+  }
+  return row;
+}
+
+Status MetricsActor::write_row(double wall_s) {
+  if (!has_progress()) return {};
+  const auto acts = [this](const auto& entry) {
+    return entry.first.first == options_.actor_role && entry.second.reported;
+  };
+  const bool all_act = options_.actor_role.empty() || std::ranges::count_if(instances_, acts) >= options_.actors;
+  if (goes_on_ && previous_totals_.empty() && !all_act && ++waited_periods_ <= kWaitPeriods) return {};
+  std::map<std::string, double> sums = totals();
+  MetricRow row = row_at(wall_s);
+  const double elapsed = wall_s - previous_wall_s_;
+  for (const auto& [name, value] : sums) {
+    const auto before = previous_totals_.find(name);
+    if (before == previous_totals_.end() || elapsed <= 0) continue;  // no rate without a row before
+    // A role that went back to a checkpoint has counted less than before.
+    row.scalars.push_back({name + "_per_s", std::max(value - before->second, 0.0) / elapsed});
+  }
+  std::map<std::string, std::vector<double>> gauges;
+  std::map<std::string, double> sums_of_now;
+  for (const auto& [key, instance] : instances_) {
+    for (const Scalar& scalar : instance.newest.gauges) gauges[key.first + "/" + scalar.name].push_back(scalar.value);
+    for (const Scalar& scalar : instance.newest.sums) sums_of_now[key.first + "/" + scalar.name] += scalar.value;
+  }
+  for (const auto& [name, values] : gauges) row.scalars.push_back({name, mean(values)});
+  for (const auto& [name, value] : sums_of_now) row.scalars.push_back({name, value});
+  if (!episode_returns_.empty()) {
+    row.scalars.push_back({options_.actor_role + "/episode_return", mean(episode_returns_)});
+    episode_returns_.clear();
+  }
+  previous_totals_ = std::move(sums);
+  previous_wall_s_ = wall_s;
+  return write(row);
+}
+
+Status MetricsActor::write(const MetricRow& row) {
+  newest_wall_s_ = std::max(newest_wall_s_, row.wall_s);
+  return options_.sink->write(row);
+}
+
+Result<RoleState> MetricsActor::save() const {
+  RoleState state;
+  account_.save(state.counters);
+  const MetricRow known = row_at(newest_wall_s_);
+  state.counters.push_back({kKnownLearnerSteps, known.learner_steps});
+  state.counters.push_back({kNewestRowMs, static_cast<std::int64_t>(known.wall_s * 1000)});
+  return state;
+}
+
+Status MetricsActor::restore(const RoleState& state) {
+  account_.restore(state.counters);
+  goes_on_ = account_.taken() > 0;
+  return {};
+}
+
+}  // namespace troupe::actors

@@ -1,0 +1,89 @@
+#include <troupe/actors/roles/replay_actor.hpp>
+
+#include <troupe/messages/batch.hpp>
+#include <troupe/messages/reports.hpp>
+
+namespace troupe::actors {
+
+RoleSpec ReplayActor::spec(std::string name, std::int64_t count, const ReplayActorOptions& options) {
+  RoleSpec spec;
+  spec.name = std::move(name);
+  spec.count = count;
+  spec.inlets = {{"trajectories", "Trajectory"}, {.name = "priorities", .type = "Priorities", .always_drained = true}};
+  spec.outlets = {{"batches", "Batch"}};
+  spec.make = [options](const RoleIdentity& identity) { return make(options, identity); };
+  return spec;
+}
+
+Result<std::unique_ptr<Role>> ReplayActor::make(const ReplayActorOptions& options, const RoleIdentity& identity) {
+  TROUPE_ASSIGN(auto intake, ReplayIntake::make(options, identity));
+  return std::unique_ptr<Role>(new ReplayActor(options.batch, std::move(intake)));
+}
+
+ReplayActor::ReplayActor(std::int64_t batch, std::unique_ptr<ReplayIntake> intake)
+    : batch_(batch), intake_(std::move(intake)), items_(static_cast<std::size_t>(batch)) {}
+
+Result<Progress> ReplayActor::step(RoleContext& context) {
+  TROUPE_TRY(take_priorities(context));
+  TROUPE_ASSIGN(const bool inserted, intake_->take(context));
+  TROUPE_ASSIGN(const bool sampled, sample(context));
+  return inserted || sampled ? Progress::kMore : Progress::kIdle;
+}
+
+Status ReplayActor::take_priorities(RoleContext& context) {
+  for (Inlet& inlet = context.in("priorities"); !inlet.empty();) {
+    const auto update = messages::read_priorities(inlet.take());
+    const auto unknown = update.ok() ? intake_->table().update_priorities(update->keys, update->priorities)
+                                     : Result<std::int64_t>(update.error());
+    if (unknown.ok()) {
+      unknown_priorities_ += *unknown;
+    } else if (unknown.error().code == Code::kLost) {
+      return unknown.error();  // the table's device
+    } else {
+      context.refuse("priorities", unknown.error());
+    }
+  }
+  return {};
+}
+
+Result<bool> ReplayActor::sample(RoleContext& context) {
+  Outlet& outlet = context.out("batches");
+  replay::Table& table = intake_->table();
+  if (!outlet.ready() || table.sampleable(batch_) < batch_) return false;
+  TROUPE_ASSIGN(auto builder, messages::SampledBatchBuilder::make(context.pool(), intake_->signature(), batch_));
+  const std::int64_t items = table.info().items;
+  TROUPE_ASSIGN(const double mass, table.mass());
+  TROUPE_TRY(table.sample(builder.columns(), items_));
+  const auto& rows = builder.rows();
+  for (std::size_t i = 0; i < items_.size(); ++i) {
+    rows.keys[i] = items_[i].key;
+    rows.probabilities[i] = items_[i].probability;
+    rows.priorities[i] = items_[i].priority;
+    rows.times_sampled[i] = items_[i].times_sampled;
+  }
+  outlet.send(std::move(builder).finish({batches_++, items, mass}));
+  return true;
+}
+
+void ReplayActor::report(Report& report) const {
+  intake_->report(report);
+  report.counters.push_back({"unknown_priorities", static_cast<double>(unknown_priorities_)});
+}
+
+Result<RoleState> ReplayActor::save() const {
+  RoleState state;
+  state.counters = {{"batches", static_cast<std::int64_t>(batches_)}, {"unknown_priorities", unknown_priorities_}};
+  intake_->save(state);
+  return state;
+}
+
+Status ReplayActor::restore(const RoleState& state) {
+  TROUPE_ASSIGN(const std::int64_t batches, state.counter("batches"));
+  TROUPE_ASSIGN(const std::int64_t unknown_priorities, state.counter("unknown_priorities"));
+  TROUPE_TRY(intake_->restore(state));
+  batches_ = static_cast<std::uint64_t>(batches);
+  unknown_priorities_ = unknown_priorities;
+  return {};
+}
+
+}  // namespace troupe::actors

@@ -1,0 +1,43 @@
+#pragma once
+// The replay role: a shell around replay::Table. Inserts what env actors send (actors/roles/replay_intake) and samples
+// batches for learners, as far as the table's rate limiter admits; whoever must wait is held back by the credits of its
+// channel. Several instances are one table in shards (replay/shards.hpp).
+#include <memory>
+#include <vector>
+
+#include <troupe/actors/roles/replay_intake.hpp>
+#include <troupe/actors/runtime/cut_listener.hpp>
+#include <troupe/actors/runtime/topology.hpp>
+
+namespace troupe::actors {
+
+/// Ports: in trajectories (stream, Trajectory), priorities (stream, Priorities; always drained); out batches (stream,
+/// Batch). Batches are sampled ahead as far as the learners have room for them.
+class ReplayActor final : public Role, public CutListener {
+ public:
+  static RoleSpec spec(std::string name, std::int64_t count, const ReplayActorOptions& options);
+  /// Errors: those of ReplayIntake::make().
+  static Result<std::unique_ptr<Role>> make(const ReplayActorOptions& options, const RoleIdentity& identity);
+
+  Result<Progress> step(RoleContext& context) override;
+  std::string waiting_for() const override { return intake_->waiting_for(batch_); }
+  void report(Report& report) const override;
+  Result<RoleState> save() const override;
+  Status restore(const RoleState& state) override;
+  void committed() override { intake_->committed(); }
+
+ private:
+  ReplayActor(std::int64_t batch, std::unique_ptr<ReplayIntake> intake);
+
+  Status take_priorities(RoleContext& context);
+  /// Samples one batch if it is admitted and somebody has room. True when one was sent.
+  Result<bool> sample(RoleContext& context);
+
+  const std::int64_t batch_;
+  std::unique_ptr<ReplayIntake> intake_;
+  std::vector<replay::SampledItem> items_;
+  std::uint64_t batches_ = 0;
+  std::int64_t unknown_priorities_ = 0;
+};
+
+}  // namespace troupe::actors

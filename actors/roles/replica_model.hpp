@@ -1,0 +1,52 @@
+#pragma once
+// What a replica group trains and how its result is judged: made by a user's program for train_replica(), or by name
+// for the models that ship (run/shipped_models.hpp). Role factories call these functions on their own threads.
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+
+#include <troupe/core/clock.hpp>
+#include <troupe/core/error.hpp>
+#include <troupe/learner/graph/graph.hpp>
+#include <troupe/learner/judging/judge.hpp>
+#include <troupe/learner/replicate/replica.hpp>
+
+namespace troupe::actors {
+
+/// Until an input pipeline that had nothing is asked again. Its threads make batches ahead, so this is met only where
+/// they cannot keep up, and then by less than what an image takes to be noticed.
+inline constexpr Duration kInputPatience = std::chrono::milliseconds(1);
+
+using MakeReplica = std::function<Result<std::unique_ptr<learner::Replica>>()>;
+using MakeJudge = std::function<Result<std::unique_ptr<learner::Judge>>()>;
+
+/// Puts fakes beside the real images of a pipeline (algorithms/sngan/fakes.hpp).
+using AddFakes = std::function<std::unique_ptr<learner::InputPipeline>(std::unique_ptr<learner::InputPipeline> real)>;
+
+/// A GAN as two replicas, for roles of their own (actors/roles/split_gan.hpp). See algorithms/sngan/adversaries.hpp.
+struct SplitModel {
+  MakeReplica make_generator;
+  std::function<Result<std::unique_ptr<learner::Replica>>(AddFakes)> make_discriminator;
+  std::function<Result<Signature>()> fakes;  ///< what travels from the one to the other
+  std::int64_t n_dis = 1;                    ///< steps of the generator's replica for one update of it
+};
+
+struct ReplicaModel {
+  MakeReplica make;
+  /// The same networks in a step that updates nothing and whose metrics or outputs can be judged, on data of its own,
+  /// from InputContext::first_step 0 on. Its parameter groups and states are looked up by name in the trained program.
+  /// Null: there is no evaluator.
+  MakeReplica make_evaluation = nullptr;
+  MakeJudge make_judge = nullptr;  ///< of what make_evaluation's program says; null: a learner::MeanJudge
+  /// Of that data in all; asked once it is there.
+  std::function<Result<std::int64_t>()> evaluation_rows = nullptr;
+  std::int64_t evaluation_batch = 500;
+  /// The network that users of the trained model run: inputs and outputs by name, the groups and states of the
+  /// evaluation, nothing of its data. Null: there is none to export.
+  std::function<void(learner::Graph&)> inference = nullptr;
+  std::optional<SplitModel> split = std::nullopt;  ///< empty: the model has no two sides
+};
+
+}  // namespace troupe::actors

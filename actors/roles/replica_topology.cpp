@@ -1,0 +1,71 @@
+#include <troupe/actors/roles/replica_topology.hpp>
+
+#include <utility>
+
+#include <troupe/actors/roles/make_replicator.hpp>
+#include <troupe/actors/roles/replica_actor.hpp>
+#include <troupe/actors/roles/replica_evaluator.hpp>
+#include <troupe/actors/roles/split_gan.hpp>
+
+namespace troupe::actors {
+
+ParameterServerOptions parameter_server_options(const ReplicaGroupOptions& group, const ReplicaModel& model) {
+  ParameterServerOptions server;
+  server.name = group.name;
+  server.make_replica = model.make;
+  server.workers = group.count;
+  server.batch = group.batch_size;
+  server.compile = compile_options(group);
+  server.shards = group.ps_shards;
+  server.partition = group.ps_partition == "min_size"   ? learner::ParamPartition::kMinSize
+                     : group.ps_partition == "max_size" ? learner::ParamPartition::kMaxSize
+                                                        : learner::ParamPartition::kPartitioned;
+  server.transfer = wire_type(group);
+  server.stale = group.staleness == "drop"    ? learner::StalePolicy::kDrop
+                 : group.staleness == "scale" ? learner::StalePolicy::kScale
+                                              : learner::StalePolicy::kNone;
+  server.max_staleness = group.max_staleness;
+  server.synchronous = group.replicator == "sync_replicas";
+  server.backup_workers = group.backup_workers;
+  server.updates = group.steps;
+  if (model.make_evaluation) {
+    server.publish_every = group.evaluate_every_steps;
+    server.make_publish = [model, group]() -> Result<PublishParameters> {
+      TROUPE_ASSIGN(auto publisher, ReplicaPublisher::make(model, group.evaluate_every_steps, group.steps));
+      return PublishParameters(
+          [publisher = std::move(publisher)](messages::FramePool& pool, learner::Program& program,
+                                             std::int64_t version) { return publisher.frame(pool, program, version); });
+    };
+  }
+  return server;
+}
+
+Status add_replica_group(Topology& topology, const ReplicaGroupOptions& group, const ReplicaModel& model,
+                         PictureSink* pictures) {
+  TROUPE_TRY(check(group));
+  const std::size_t before = topology.roles.size();
+  if (has_parameter_server(group)) {
+    // The roles are the parameter server's own.
+    ParameterServerOptions server = parameter_server_options(group, model);
+    server.devices = devices_of(group);
+    TROUPE_TRY(add_parameter_server(topology, server));
+  } else if (is_split_gan(group)) {
+    TROUPE_TRY(add_split_gan(topology, group, model));
+  } else {
+    topology.roles.push_back(ReplicaActor::spec({.model = model, .group = group}));
+  }
+  const std::string evaluator = evaluator_name(group);
+  if (model.make_evaluation) {
+    topology.roles.push_back(ReplicaEvaluator::spec(
+        {.name = evaluator, .model = model, .last_step = group.steps, .group = group.name, .pictures = pictures}));
+    topology.channels.push_back({group.name, kPublishPort, evaluator, "parameters", 1});
+  }
+  for (std::size_t i = before; i < topology.roles.size(); ++i) {
+    RoleSpec& role = topology.roles[i];
+    role.part = group.name;
+    role.completes_run = role.name == (model.make_evaluation ? evaluator : group.name);
+  }
+  return {};
+}
+
+}  // namespace troupe::actors

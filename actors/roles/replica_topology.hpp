@@ -1,0 +1,31 @@
+#pragma once
+// A replica group as roles and channels of a topology, next to whatever else is in it:
+//
+//   NAME x n --parameters (latest)--> NAME-evaluator
+//            --pull, push (request)--> NAME-ps x shards, for parameter servers (actors/roles/parameter_server.hpp)
+//            --fakes (stream)--> NAME-discriminator x n, for a GAN in two (actors/roles/split_gan.hpp)
+#include <string>
+
+#include <troupe/actors/roles/parameter_server.hpp>
+#include <troupe/actors/roles/replica_model.hpp>
+#include <troupe/actors/roles/replica_options.hpp>
+#include <troupe/actors/runtime/topology.hpp>
+#include <troupe/core/error.hpp>
+#include <troupe/core/picture.hpp>
+
+namespace troupe::actors {
+
+std::string evaluator_name(const ReplicaGroupOptions& group);
+std::string parameter_server_name(const ReplicaGroupOptions& group);
+std::string discriminator_name(const ReplicaGroupOptions& group);
+
+/// What such a group's shards and workers build.
+ParameterServerOptions parameter_server_options(const ReplicaGroupOptions& group, const ReplicaModel& model);
+
+/// Appends the group. It completes its part of the run (RoleSpec::part) when the parameters of its last step are
+/// evaluated or, without an evaluator, when they are there. pictures: where what the evaluator shows goes; outlives the
+/// roles; null: nowhere. Errors: kInvalidArgument, see check().
+Status add_replica_group(Topology& topology, const ReplicaGroupOptions& group, const ReplicaModel& model,
+                         PictureSink* pictures = nullptr);
+
+}  // namespace troupe::actors

@@ -1,0 +1,94 @@
+#include <troupe/algorithms/d4pg/networks.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include <troupe/learner/ops/linear.hpp>
+#include <troupe/learner/ops/norm.hpp>
+#include <troupe/learner/ops/shaping.hpp>
+
+namespace troupe::learner::d4pg {
+namespace {
+
+/// Builds the layers of one network in order, naming them layer0, layer1, ...
+struct LayerBuilder {
+  Graph& graph;
+  ParamGroup group;
+  std::int64_t width;
+  int layer = 0;
+
+  Var weight(std::int64_t size, Init init) {
+    return graph.param(group, fmt::format("layer{}/weight", layer), Shape{width, size}, init);
+  }
+  Var bias(std::int64_t size) {
+    return graph.param(group, fmt::format("layer{}/bias", layer), Shape{size}, Init::constant(0));
+  }
+  void next(std::int64_t size) {
+    width = size;
+    ++layer;
+  }
+};
+
+/// Sonnet's VarianceScaling(scale 0.333, fan_out, uniform), which Acme's LayerNormMLP uses for all of its layers.
+Init uniform_init(std::int64_t fan_out) { return Init::uniform(std::sqrt(3 * 0.333 / static_cast<double>(fan_out))); }
+
+/// All layers but the head.
+Var layer_norm_mlp(LayerBuilder& builder, const std::vector<std::int64_t>& sizes, Var x) {
+  Graph& graph = builder.graph;
+  for (const std::int64_t size : sizes) {
+    const Var weight = builder.weight(size, uniform_init(size));
+    const Var bias = builder.bias(size);
+    if (builder.layer == 0) {
+      const Var gain = graph.param(builder.group, "norm/gain", Shape{size}, Init::constant(1));
+      const Var offset = graph.param(builder.group, "norm/offset", Shape{size}, Init::constant(0));
+      x = layer_norm(matmul(x, weight), bias, gain, offset, Activation::kTanh);
+    } else {
+      x = linear(x, weight, bias, Activation::kElu);
+    }
+    builder.next(size);
+  }
+  return x;
+}
+
+/// low + (x + 1) / 2 * (high - low) for each action dimension; x in [-1, 1] (Acme's TanhToSpec).
+Var to_bounds(Graph& graph, const EnvironmentShape& environment, Var x) {
+  const auto is = [](double bound) { return [bound](double b) { return b == bound; }; };
+  const auto& [low, high] = std::tie(environment.action_low, environment.action_high);
+  if (std::all_of(low.begin(), low.end(), is(-1)) && std::all_of(high.begin(), high.end(), is(1))) return x;
+  const std::size_t n = low.size();
+  std::vector<float> diagonal(n * n), centre(n);
+  for (std::size_t i = 0; i < n; ++i) {
+    diagonal[i * n + i] = static_cast<float>((high[i] - low[i]) / 2);
+    centre[i] = static_cast<float>((high[i] + low[i]) / 2);
+  }
+  const std::int64_t size = environment.action_size();
+  return bias_activation(matmul(x, graph.constant(Shape{size, size}, std::move(diagonal))),
+                         graph.constant(Shape{size}, std::move(centre)));
+}
+
+}  // namespace
+
+Var policy_network(Graph& graph, ParamGroup group, const Options& options, Var observation) {
+  LayerBuilder builder{graph, group, options.environment.observation_size};
+  const Var features = layer_norm_mlp(builder, options.policy_sizes, observation);
+  const std::int64_t size = options.environment.action_size();
+  // Acme's NearZeroInitializedLinear: first actions lie in the middle of their range. VarianceScaling(1e-4, fan_in)
+  // draws from a normal truncated at two standard deviations, whose own deviation is 0.8796 of the full one.
+  const double stddev = std::sqrt(1e-4 / static_cast<double>(builder.width)) / 0.87962566103423978;
+  const Var weight = builder.weight(size, Init::truncated_normal(stddev));
+  return to_bounds(graph, options.environment, linear(features, weight, builder.bias(size), Activation::kTanh));
+}
+
+Var critic_network(Graph& graph, ParamGroup group, const Options& options, Var observation, Var action) {
+  LayerBuilder builder{graph, group, options.environment.observation_size + options.environment.action_size()};
+  const Var features = layer_norm_mlp(builder, options.critic_sizes, concat(observation, action));
+  const std::int64_t atoms = options.support.count;
+  const Var weight = builder.weight(atoms, uniform_init(atoms));
+  return linear(features, weight, builder.bias(atoms));
+}
+
+}  // namespace troupe::learner::d4pg

@@ -1,0 +1,67 @@
+#include <troupe/algorithms/d4pg/replica.hpp>
+
+#include <utility>
+
+#include <troupe/algorithms/d4pg/networks.hpp>
+#include <troupe/learner/ops/categorical.hpp>
+#include <troupe/learner/ops/elementwise.hpp>
+#include <troupe/learner/ops/gradient.hpp>
+#include <troupe/learner/ops/reduce.hpp>
+
+namespace troupe::learner::d4pg {
+
+Losses build_losses(Graph& graph, const Options& options, const StepInputs& inputs) {
+  const ParamGroup policy = graph.group(kPolicyGroup);
+  const ParamGroup critic = graph.group(kCriticGroup);
+  const ParamGroup policy_target = graph.target(policy, options.target_period);
+  const ParamGroup critic_target = graph.target(critic, options.target_period);
+  const Var next_observation = inputs["next_observation"];
+
+  // Critic: cross-entropy to the projected distribution of reward + discount * Z'(s', pi'(s')), D4PG's Eq. 3.
+  const Var logits = critic_network(graph, critic, options, inputs["observation"], inputs["action"]);
+  const Var action = policy_network(graph, policy, options, next_observation);
+  const Var next_action = policy_network(graph, policy_target, options, next_observation);
+  const Var next_logits = critic_network(graph, critic_target, options, next_observation, next_action);
+  const Var td_error = categorical_td(logits, next_logits, inputs["reward"], inputs["discount"], options.support);
+  const Var critic_loss = mean(options.importance_weights ? mul(td_error, inputs["weight"]) : td_error);
+
+  // Policy: ascends the critic's mean along dQ/da, clipped in each row (rlax's dpg_loss).
+  const Var clipped = options.dqda_max_norm > 0 ? clip_gradient_by_row_norm(action, options.dqda_max_norm) : action;
+  const Var value =
+      categorical_mean(critic_network(graph, critic, options, next_observation, clipped), options.support);
+
+  return {.policy = policy,
+          .critic = critic,
+          .critic_loss = critic_loss,
+          .policy_loss = scale(mean(value), -1),
+          .q_mean = mean(categorical_mean(logits, options.support)),
+          .td_error = td_error};
+}
+
+D4pgReplica::D4pgReplica(Options options, InputFn input_fn)
+    : options_(std::move(options)), input_fn_(std::move(input_fn)) {}
+
+Result<std::unique_ptr<InputPipeline>> D4pgReplica::input_fn(const InputContext& context) {
+  TROUPE_TRY(validate(options_));
+  TROUPE_ASSIGN(std::unique_ptr<InputPipeline> pipeline, input_fn_(context));
+  TROUPE_TRY(check_same(pipeline->signature(), batch_signature(options_), "d4pg input"));
+  return pipeline;
+}
+
+void D4pgReplica::step_fn(ReplicaContext& context, const StepInputs& inputs) {
+  Graph& graph = context.graph();
+  const Losses losses = build_losses(graph, options_, inputs);
+  graph.metric("critic_loss", losses.critic_loss);
+  graph.metric("policy_loss", losses.policy_loss);
+  graph.metric("q_mean", losses.q_mean);
+  graph.output("td_error", losses.td_error);
+
+  const auto optimizer = [&](double learning_rate) {
+    return context.wrap_optimizer(
+        {.rule = Adam{.learning_rate = learning_rate}, .max_global_norm = options_.max_gradient_norm});
+  };
+  graph.minimize(losses.critic_loss, losses.critic, optimizer(options_.critic_learning_rate));
+  graph.minimize(losses.policy_loss, losses.policy, optimizer(options_.policy_learning_rate));
+}
+
+}  // namespace troupe::learner::d4pg

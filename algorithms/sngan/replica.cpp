@@ -1,0 +1,94 @@
+#include <troupe/algorithms/sngan/replica.hpp>
+
+#include <utility>
+
+#include <troupe/algorithms/sngan/networks.hpp>
+#include <troupe/core/rng.hpp>
+#include <troupe/learner/ops/losses.hpp>
+#include <troupe/learner/ops/reduce.hpp>
+
+namespace troupe::learner::sngan {
+namespace {
+
+/// Normal noise, and labels that go round, the same again from the start after so many batches.
+class EvaluationNoise final : public InputPipeline {
+ public:
+  EvaluationNoise(const Options& options, std::int64_t images, std::uint64_t seed, std::int64_t batch)
+      : signature_(noise_signature(options)),
+        classes_(options.classes),
+        buffer_(signature_, batch),
+        batches_((images + batch - 1) / batch),
+        seed_(seed) {}
+  const Signature& signature() const override { return signature_; }
+  Result<BatchView> next() override {
+    Rng rng(derive_seed(seed_, "evaluation noise", static_cast<std::uint64_t>(next_)));
+    for (float& value : buffer_.mutable_view().as<float>(0)) value = static_cast<float>(rng.normal());
+    if (classes_ > 0) {
+      const auto label = buffer_.mutable_view().as<std::int32_t>(1);
+      std::int64_t image = next_ * buffer_.view().rows;
+      for (std::int32_t& of_row : label) of_row = static_cast<std::int32_t>(image++ % classes_);
+    }
+    next_ = (next_ + 1) % batches_;
+    return buffer_.view();
+  }
+
+ private:
+  const Signature signature_;
+  std::int64_t classes_;
+  BatchBuffer buffer_;
+  std::int64_t batches_, next_ = 0;
+  std::uint64_t seed_;
+};
+
+}  // namespace
+
+SnganReplica::SnganReplica(Options options, InputFn input_fn)
+    : options_(std::move(options)), input_fn_(std::move(input_fn)) {}
+
+Result<std::unique_ptr<InputPipeline>> SnganReplica::input_fn(const InputContext& context) {
+  TROUPE_TRY(validate(options_));
+  return input_fn_(context);  // graph operations check the columns that the step reads
+}
+
+void SnganReplica::step_fn(ReplicaContext& context, const StepInputs& inputs) {
+  Graph& graph = context.graph();
+  const ParamGroup generator_group = graph.group(kGeneratorGroup);
+  const ParamGroup discriminator_group = graph.group(kDiscriminatorGroup);
+  const NetworkMode mode = training_mode(context, options_.sync_batch_norm);
+
+  // Fakes are of the classes that the real images are of, which come as often as in the data.
+  const Var label = options_.classes > 0 ? inputs["label"] : Var{};
+  NormalisedLayers layers(graph, discriminator_group, true);
+  const Var real = discriminator(layers, options_, inputs["image"], label);
+  const Var made = generator(graph, generator_group, options_, inputs["noise"], label, mode);
+  const Var fake = discriminator(layers, options_, made, label);
+  for (const Var u : layers.state()) context.set_policy(u, VariablePolicy::kSync);
+  const Var discriminator_loss = hinge_discriminator(real, fake), generator_loss = hinge_generator(fake);
+  graph.metric("discriminator_loss", discriminator_loss);
+  graph.metric("generator_loss", generator_loss);
+  graph.metric("real_logit", mean(real));
+  graph.metric("fake_logit", mean(fake));
+
+  if (options_.average_decay > 0) graph.average(generator_group, options_.average_decay);
+  graph.minimize(discriminator_loss, discriminator_group, context.wrap_optimizer(discriminator_optimizer(options_)));
+  graph.minimize(generator_loss, generator_group, context.wrap_optimizer(generator_optimizer(options_)));
+}
+
+SnganEvaluation::SnganEvaluation(Options options, std::int64_t images, std::uint64_t seed)
+    : options_(std::move(options)), images_(images), seed_(seed) {}
+
+Result<std::unique_ptr<InputPipeline>> SnganEvaluation::input_fn(const InputContext& context) {
+  TROUPE_TRY(validate(options_));
+  return std::unique_ptr<InputPipeline>(
+      std::make_unique<EvaluationNoise>(options_, images_, seed_, context.replica_batch));
+}
+
+void SnganEvaluation::step_fn(ReplicaContext& context, const StepInputs& inputs) {
+  Graph& graph = context.graph();
+  ParamGroup group = graph.group(kGeneratorGroup);
+  if (options_.average_decay > 0) group = graph.average(group, options_.average_decay);
+  const Var label = options_.classes > 0 ? inputs["label"] : Var{};
+  graph.output(kImages, generator(graph, group, options_, inputs["noise"], label, {.training = false}));
+}
+
+}  // namespace troupe::learner::sngan

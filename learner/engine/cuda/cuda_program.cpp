@@ -1,0 +1,267 @@
+#include <troupe/learner/engine/cuda/cuda_program.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+#include <troupe/learner/engine/apply_update.hpp>
+
+namespace troupe::learner {
+
+namespace {
+
+template <typename T>
+std::size_t bytes_of(const ParamBuffer& params) {
+  return static_cast<std::size_t>(params.layout().elements) * sizeof(T);
+}
+std::size_t block_bytes(const ParamBuffer& params) { return bytes_of<float>(params) * (1 + params.slots().size()); }
+
+}  // namespace
+
+CudaProgram::~CudaProgram() {
+  if (!gpu_->use().ok()) return;
+  const TroupeCudaApi& api = gpu_->api();
+  for (const gpu::GpuStream* const stream : {&stream_, &copy_stream_}) {
+    if (*stream != nullptr) (void)api.synchronise(*stream);
+  }
+  for (auto& [variant, recorded] : recorded_) forget(recorded);
+  for (TroupeCudaProduct* const product : products_) api.destroy_product(product);
+  for (TroupeCudaConv* const conv : convs_) cudnn_->destroy_conv(conv);
+}
+
+void CudaProgram::forget(Recorded& recorded) {
+  for (TroupeCudaGraph* const graph : recorded.graphs) (void)gpu_->api().destroy_graph(graph);
+  recorded = {};
+}
+
+// ---- parameters ----
+
+Status CudaProgram::send_parameters() {
+  TROUPE_TRY(gpu_->use());
+  const TroupeCudaApi& api = gpu_->api();
+  const auto send = [&](const ParamBuffer& params, const DeviceGroup& to) -> Status {
+    if (to.block.bytes() == 0) return {};
+    TROUPE_TRY(check(api.copy(to.block.get(), params.values().data(), block_bytes(params), stream_), "parameters"));
+    if (to.shadow.bytes() == 0) return {};
+    return check(api.to_bf16(to.block.as<float>(), to.shadow.as<std::uint16_t>(), params.layout().elements, stream_),
+                 "bfloat16 parameters");
+  };
+  for (std::size_t g = 0; g < groups_.size(); ++g) TROUPE_TRY(send(*host_.groups[g].params, groups_[g]));
+  TROUPE_TRY(send(*host_.state.params, state_));
+  fetched_.assign(groups_.size() + 1, true);
+  return synchronise();
+}
+
+Status CudaProgram::fetch_parameters(std::size_t group) {
+  if (fetched_[group]) return {};
+  const bool is_state = group == groups_.size();
+  ParamBuffer& params = is_state ? *host_.state.params : *host_.groups[group].params;
+  const DeviceGroup& from = is_state ? state_ : groups_[group];
+  if (from.block.bytes() > 0) {
+    TROUPE_TRY(gpu_->use());
+    TROUPE_TRY(check(gpu_->api().copy(params.values().data(), from.block.get(), block_bytes(params), stream_),
+                     "reading parameters"));
+    TROUPE_TRY(synchronise());
+  }
+  fetched_[group] = true;
+  return {};
+}
+
+Status CudaProgram::fetch_gradient(std::size_t index) {
+  if (gradient_fetched_[index]) return {};
+  TROUPE_TRY(gpu_->use());
+  const Minimized& minimized = host_.minimized[index];
+  const DeviceGroup& group = groups_[minimized.group];
+  float* const to = const_cast<float*>(minimized.gradients[0]);
+  TROUPE_TRY(check(gpu_->api().copy(to, group.gradient.get(), group.gradient.bytes(), stream_), "reading a gradient"));
+  TROUPE_TRY(synchronise());
+  gradient_fetched_[index] = true;
+  return {};
+}
+
+Status CudaProgram::assign_states() {
+  TROUPE_TRY(gpu_->use());
+  TROUPE_TRY(check(gpu_->api().fill(control(), 0, sizeof(TroupeCudaControl), stream_), "assigning state"));
+  TROUPE_TRY(enqueue_assigns());
+  fetched_.back() = false;
+  return synchronise();
+}
+
+// ---- what a step is ----
+
+Status CudaProgram::enqueue_node(const Node& node) {
+  if (node.minimized >= 0 && host_.idle(host_.minimized[static_cast<std::size_t>(node.minimized)])) return {};
+  const TroupeCudaApi& api = gpu_->api();
+  const TroupeCudaCall& call = node.call;
+  if (node.joint >= 0) {  // the whole of what one shard has
+    const auto bytes = static_cast<std::size_t>(call.in[0].rows * call.in[0].cols) * sizeof(float);
+    return check(api.copy(call.out[0].data, call.in[0].data, bytes, stream_), node.name);
+  }
+  if (call.conv != nullptr) {
+    const float* const bias = call.inputs > 2 ? static_cast<const float*>(call.in[2].data) : nullptr;
+    return gpu_->check(
+        cudnn_->run(call.conv, call.in[0].data, call.in[1].data, bias, call.out[0].data, call.workspace, stream_),
+        node.name, cudnn_->library_error);
+  }
+  TroupeCudaCall with_rows = call;
+  with_rows.valid = {host_.rows, host_.batch};
+  return check(api.launch(node.kernel, &with_rows, stream_), node.name);
+}
+
+Status CudaProgram::enqueue_accumulation() {
+  const bool last = host_.updates_now();
+  const float share = 1 / static_cast<float>(std::max<std::int64_t>(host_.gradient_rows(), 1));
+  for (const Minimized& m : host_.minimized) {
+    if (host_.idle(m)) continue;
+    const ParamBuffer& params = *host_.groups[m.group].params;
+    const DeviceGroup& group = groups_[m.group];
+    TROUPE_TRY(
+        check(gpu_->api().accumulate(group.gradient.as<float>(), group.section(params, params.slots().size()),
+                                     params.layout().elements, static_cast<float>(host_.rows), share, last, stream_),
+              "accumulating gradients"));
+  }
+  return {};
+}
+
+Status CudaProgram::enqueue_assigns() {
+  for (std::size_t i = 0; i < host_.assigns.size(); ++i) {
+    TROUPE_TRY(check(gpu_->api().assign(assigned_from_[i], state_.block.as<float>() + host_.assigns[i].offset,
+                                        host_.assigns[i].elements, control(), stream_),
+                     "assigning state"));
+  }
+  return {};
+}
+
+std::size_t CudaProgram::first_follower(std::size_t online) const {
+  const auto found = std::ranges::find(host_.groups, static_cast<std::int32_t>(online), &Group::online);
+  return static_cast<std::size_t>(found - host_.groups.begin());
+}
+
+Status CudaProgram::sum_squares(const Minimized& m, const std::vector<learner::Stretch>& of, double** squares) {
+  for (const auto& [begin, end] : of) {
+    const float* const from = groups_[m.group].gradient.as<float>() + begin;
+    TROUPE_TRY(check(gpu_->api().sum_squares(from, end - begin, *squares, stream_), "the length of a gradient"));
+    *squares += (end - begin + kNormBlock - 1) / kNormBlock;
+  }
+  return {};
+}
+
+Status CudaProgram::enqueue_update() {
+  const TroupeCudaApi& api = gpu_->api();
+  TroupeCudaControl* const control = this->control();
+  const auto rules = [this](std::size_t minimized) {
+    return reinterpret_cast<const TroupeCudaRule*>(end_.get() + rules_at(minimized));
+  };
+  if (host_.minimized.empty() || !host_.updates_now() || !host_.options.update) return enqueue_assigns();
+
+  std::array<TroupeCudaGradient, TROUPE_CUDA_MAX_MINIMIZED> judged{};
+  for (std::size_t i = 0; i < host_.minimized.size(); ++i) {
+    const Minimized& m = host_.minimized[i];
+    judged[i].rules = rules(i);
+    judged[i].squares = squares_of_[i];
+    if (host_.idle(m)) continue;
+    double* next = squares_of_[i];
+    for (const auto* list : {&m.shared, &m.own}) TROUPE_TRY(sum_squares(m, *list, &next));
+    judged[i].blocks = static_cast<std::int64_t>(m.blocks.size());
+    judged[i].norm_blocks = static_cast<std::int64_t>(m.norm_blocks);
+  }
+  TROUPE_TRY(check(api.decide(judged.data(), static_cast<std::int32_t>(host_.minimized.size()), control, stream_),
+                   "judging gradients"));
+  std::vector<bool> moved(groups_.size(), false);  // targets and averages, in an optimiser's pass
+  for (std::size_t i = 0; i < host_.minimized.size(); ++i) {
+    const Minimized& m = host_.minimized[i];
+    const ParamBuffer& params = *host_.groups[m.group].params;
+    const DeviceGroup& group = groups_[m.group];
+    const std::size_t slots = params.slots().size() - (host_.accumulation ? 1 : 0);
+    const std::size_t f = first_follower(m.group);
+    const DeviceGroup* const follower = f < groups_.size() ? &groups_[f] : nullptr;
+    const auto update = [&](std::int64_t begin, std::int64_t end, bool decays) -> Status {
+      const TroupeCudaUpdate part{
+          .values = group.section(params, 0) + begin,
+          .slot0 = slots > 0 ? group.section(params, 1) + begin : nullptr,
+          .slot1 = slots > 1 ? group.section(params, 2) + begin : nullptr,
+          .gradient = group.gradient.as<float>() + begin,
+          .shadow = group.shadow.bytes() > 0 ? group.shadow.as<std::uint16_t>() + begin : nullptr,
+          .count = end - begin,
+          .decays = decays,
+          .minimized = static_cast<std::int32_t>(i),
+          .follower = follower != nullptr ? follower->block.as<float>() + begin : nullptr,
+          .follower_shadow = follower != nullptr && follower->shadow.bytes() > 0
+                                 ? follower->shadow.as<std::uint16_t>() + begin
+                                 : nullptr,
+          .decay = follower != nullptr ? host_.groups[f].decay : 0,
+          .due = follower != nullptr ? due_of(f) : nullptr,
+          .rules = rules(i),
+          .control = control};
+      return check(api.update(&part, stream_), "updating parameters");
+    };
+    if (host_.due(m.spec.every_steps)) {
+      if (std::ranges::all_of(m.decay, &DecayStretch::decays)) {
+        TROUPE_TRY(update(0, params.layout().elements, true));
+      } else {
+        for (const DecayStretch& part : m.decay) TROUPE_TRY(update(part.begin, part.end, part.decays));
+      }
+      if (follower != nullptr) moved[f] = true;
+    }
+    if (host_.accumulation) {
+      TROUPE_TRY(check(api.fill(group.section(params, params.slots().size()), 0, bytes_of<float>(params), stream_),
+                       "clearing accumulated gradients"));
+    }
+  }
+  for (std::size_t g = 0; g < host_.groups.size(); ++g) {
+    const Group& group = host_.groups[g];
+    if (group.online < 0 || moved[g]) continue;
+    const auto online = static_cast<std::size_t>(group.online);
+    std::uint16_t* const shadow = groups_[g].shadow.bytes() > 0 ? groups_[g].shadow.as<std::uint16_t>() : nullptr;
+    TROUPE_TRY(check(api.follow(groups_[online].block.as<float>(), groups_[g].block.as<float>(), shadow, group.decay,
+                                group.params->layout().elements, due_of(g), control, stream_),
+                     "updating targets and averages"));
+  }
+  return enqueue_assigns();
+}
+
+// ---- between two graphs, on the host ----
+
+Status CudaProgram::run_joint(const Node& node) {
+  if (node.minimized >= 0 && host_.idle(host_.minimized[static_cast<std::size_t>(node.minimized)])) return {};
+  if (host_.joints[static_cast<std::size_t>(node.joint)].joint.forward.gpu() == gpu_->index()) {
+    return run_joint_here(node);
+  }
+  const TroupeCudaApi& api = gpu_->api();
+  const auto values = [](const TroupeCudaOperand& of, std::vector<std::byte>& memory) -> std::span<float> {
+    const auto count = static_cast<std::size_t>(of.rows * of.cols);
+    memory.resize(count * sizeof(float));
+    return {reinterpret_cast<float*>(memory.data()), count};
+  };
+  const TroupeCudaOperand &from = node.call.in[0], &to = node.call.out[0];
+  const std::span<float> in = values(from, joint_in_), out = values(to, joint_out_);
+  TROUPE_TRY(check(api.copy(in.data(), from.data, in.size_bytes(), stream_), node.name));
+  TROUPE_TRY(synchronise());
+  TROUPE_TRY(host_.joints[static_cast<std::size_t>(node.joint)].joint.forward({in, out, host_.rows}));
+  TROUPE_TRY(check(api.copy(to.data, out.data(), out.size_bytes(), stream_), node.name));
+  return synchronise();
+}
+
+Status CudaProgram::reduce() {
+  gradient_fetched_.assign(host_.minimized.size(), false);
+  if (reduces_here()) return reduce_here();
+  for (std::size_t i = 0; i < host_.minimized.size(); ++i) {
+    if (!host_.idle(host_.minimized[i])) TROUPE_TRY(fetch_gradient(i));
+  }
+  TROUPE_TRY(host_.reduce_gradients());
+  return send_changed_gradients();
+}
+
+Status CudaProgram::send_changed_gradients() {
+  for (std::size_t i = 0; i < host_.minimized.size(); ++i) {
+    if (!gradient_fetched_[i]) continue;
+    const Minimized& m = host_.minimized[i];
+    const gpu::GpuMemory& to = groups_[m.group].gradient;
+    TROUPE_TRY(check(gpu_->api().copy(to.get(), m.gradients[0], to.bytes(), stream_), "sending gradients"));
+  }
+  return synchronise();
+}
+
+}  // namespace troupe::learner

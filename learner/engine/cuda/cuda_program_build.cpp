@@ -1,0 +1,335 @@
+// From a plan to addresses and kernels on a GPU: what compile.cpp does for the processor.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <unordered_map>
+
+#include <troupe/learner/engine/cuda/cuda_program.hpp>
+#include <troupe/learner/engine/gemm.hpp>
+
+namespace troupe::learner {
+
+namespace {
+
+static_assert(TROUPE_CUDA_F32 == static_cast<int>(DType::kF32) && TROUPE_CUDA_BF16 == static_cast<int>(DType::kBF16) &&
+              TROUPE_CUDA_I32 == static_cast<int>(DType::kI32) && TROUPE_CUDA_NORM_BLOCK == kNormBlock);
+static_assert(static_cast<int>(ConvPass::kInputGrad) == 1 && static_cast<int>(ConvPass::kWeightGrad) == 2);
+
+TroupeCudaShape cuda_shape(const Shape& shape) {
+  TroupeCudaShape made{.rank = shape.rank(), .dims = {}};
+  std::ranges::copy(shape.dims(), made.dims);
+  return made;
+}
+
+/// Slices of one block, each where every type and vector of values is aligned.
+struct Block {
+  std::size_t bytes = 0;
+  std::size_t add(std::size_t count) {
+    const std::size_t offset = bytes;
+    bytes += (count + 255) / 256 * 256;
+    return offset;
+  }
+};
+
+}  // namespace
+
+class CudaProgram::Builder {
+ public:
+  Builder(CudaProgram& made, const GraphData& data, const Plan& plan)
+      : made_(made), gpu_(*made.gpu_), api_(gpu_.api()), host_(made.host_), data_(data), plan_(plan) {}
+
+  Status run() {
+    TROUPE_TRY(gpu_.use());
+    TROUPE_ASSIGN(made_.stream_, gpu::GpuStream::make(made_.gpu_));
+    TROUPE_ASSIGN(made_.copy_stream_, gpu::GpuStream::make(made_.gpu_));
+    TROUPE_ASSIGN(made_.copied_, gpu::GpuEvent::make(made_.gpu_));
+    TROUPE_ASSIGN(made_.done_, gpu::GpuEvent::make(made_.gpu_));
+    TROUPE_TRY(make_groups());
+    TROUPE_TRY(make_constants());
+    TROUPE_TRY(make_inputs());
+    TROUPE_TRY(make_results());
+    TROUPE_TRY(allocate(made_.arena_, static_cast<std::size_t>(plan_.arena_bytes), "activations"));
+    for (const PlanNode& node : plan_.nodes) TROUPE_TRY(make_node(node));
+    TROUPE_TRY(make_workspace());
+    TROUPE_TRY(make_end_of_step());
+    find_results();
+    return {};
+  }
+
+ private:
+  Status allocate(gpu::GpuMemory& memory, std::size_t bytes, std::string_view what) {
+    TROUPE_ASSIGN(memory, gpu_.allocate(bytes, what));
+    made_.bytes_ += bytes;
+    return {};
+  }
+  Status allocate_pinned(gpu::GpuMemory& memory, std::size_t bytes, std::string_view what) {
+    TROUPE_ASSIGN(memory, gpu_.allocate_pinned(bytes, what));
+    if (bytes > 0) std::fill_n(memory.get(), bytes, std::byte{0});
+    return {};
+  }
+
+  Status make_groups() {
+    if (host_.minimized.size() > TROUPE_CUDA_MAX_MINIMIZED) {
+      return Error{Code::kInvalidArgument,
+                   fmt::format("{}: {} groups are minimized, expected at most {}", gpu_.name(), host_.minimized.size(),
+                               static_cast<int>(TROUPE_CUDA_MAX_MINIMIZED))};
+    }
+    const auto make = [&](const ParamBuffer& params, DeviceGroup& group) -> Status {
+      const auto bytes = static_cast<std::size_t>(params.layout().elements) * sizeof(float);
+      return allocate(group.block, bytes * (1 + params.slots().size()), params.layout().group);
+    };
+    made_.groups_.resize(host_.groups.size());
+    for (std::size_t g = 0; g < host_.groups.size(); ++g) {
+      const ParamBuffer& params = *host_.groups[g].params;
+      TROUPE_TRY(make(params, made_.groups_[g]));
+      const auto elements = static_cast<std::size_t>(params.layout().elements);
+      if (host_.options.compute == DType::kBF16) {
+        TROUPE_TRY(allocate(made_.groups_[g].shadow, elements * sizeof(std::uint16_t), "bfloat16 parameters"));
+      }
+      if (std::ranges::count(host_.minimized, g, &Minimized::group) > 0) {
+        TROUPE_TRY(allocate(made_.groups_[g].gradient, elements * sizeof(float), "gradients"));
+        TROUPE_TRY(zero(made_.groups_[g].gradient));  // padding stays so
+      }
+    }
+    return make(*host_.state.params, made_.state_);
+  }
+
+  Status zero(const gpu::GpuMemory& memory) {
+    return memory.bytes() == 0 ? Status{}
+                               : gpu_.check(api_.fill(memory.get(), 0, memory.bytes(), made_.stream_), "clearing");
+  }
+
+  Status make_constants() {
+    for (const std::vector<float>& values : data_.constants) {
+      gpu::GpuMemory& constant = made_.constants_.emplace_back();
+      TROUPE_TRY(allocate(constant, values.size() * sizeof(float), "constants"));
+      if (values.empty()) continue;
+      TROUPE_TRY(gpu_.check(api_.copy(constant.get(), values.data(), constant.bytes(), made_.stream_), "constants"));
+    }
+    return {};
+  }
+
+  Status make_inputs() {
+    for (const PlanNode& node : plan_.nodes) {
+      for (const std::uint32_t id : node.inputs) {
+        const PlanValue& root = plan_.values[plan_.values[id].root];
+        if (root.storage == Storage::kInput) host_.inputs[static_cast<std::size_t>(root.index)].used = true;
+      }
+    }
+    Block block;
+    for (const BoundInput& input : host_.inputs) {
+      const auto bytes = static_cast<std::size_t>(input.spec.shape.elements()) * dtype_bytes(input.spec.dtype);
+      made_.input_slices_.push_back(input.used ? Slice{block.add(bytes), bytes} : Slice{});
+    }
+    TROUPE_TRY(allocate(made_.inputs_, block.bytes, "a batch"));
+    return allocate_pinned(made_.host_inputs_, block.bytes, "a batch");
+  }
+
+  /// How many steps of one launch there may be, when each has so many bytes of results.
+  int steps_per_launch(std::size_t result_bytes) const {
+    const auto on_host = [this](const PlanNode& node) {
+      return node.op == nullptr && static_cast<bool>(data_.joints[static_cast<std::size_t>(node.joint)].forward);
+    };
+    const auto differs = [](const Minimized& m) { return m.spec.reduce != nullptr || m.spec.every_steps != 1; };
+    if (host_.accumulation != nullptr || std::ranges::any_of(plan_.nodes, on_host) ||
+        std::ranges::any_of(host_.minimized, differs)) {
+      return 1;
+    }
+    const auto bytes = static_cast<std::int64_t>(std::max(made_.inputs_.bytes(), result_bytes));
+    return static_cast<int>(std::clamp<std::int64_t>(kLaunchBytes / bytes, 1, kStepsPerLaunch));
+  }
+
+  /// Where outputs and metrics end, behind what a step's end reads. Those that lie in the arena, and so to its end, are
+  /// written there at once.
+  Status make_results() {
+    Block block;
+    block.add(sizeof(TroupeCudaControl));
+    const auto add = [&](std::uint32_t id, std::int64_t elements) {
+      const std::uint32_t root = plan_.values[id].root;
+      const Storage storage = plan_.values[root].storage;
+      const auto bytes = static_cast<std::size_t>(elements) * sizeof(float);
+      const bool direct = storage == Storage::kArena || storage == Storage::kOutput;
+      if (const auto found = results_.find(root); found != results_.end()) return Slice{found->second, bytes};
+      const Slice slice{block.add(bytes), bytes};
+      if (direct)
+        results_[root] = slice.offset;
+      else
+        gathered_.emplace_back(slice, id);
+      return slice;
+    };
+    for (std::size_t i = 0; i < plan_.outputs.size(); ++i) {
+      made_.output_slices_.push_back(add(plan_.outputs[i], host_.outputs[i].spec.shape.elements()));
+    }
+    for (const std::uint32_t id : plan_.metrics) made_.metric_slices_.push_back(add(id, 1));
+    made_.result_bytes_ = block.bytes;
+    made_.steps_per_launch_ = steps_per_launch(block.bytes);
+    Block before;
+    before.add(made_.due_at(host_.groups.size()));
+    made_.results_at_ = before.bytes;
+    const std::size_t rows = block.bytes * static_cast<std::size_t>(made_.steps_per_launch_);
+    TROUPE_TRY(allocate(made_.end_, made_.results_at_ + block.bytes, "the end of a step"));
+    TROUPE_TRY(zero(made_.end_));
+    TROUPE_TRY(allocate_pinned(made_.host_rules_, made_.results_at_ + sizeof(TroupeCudaControl), "the end of a step"));
+    TROUPE_TRY(allocate(made_.rows_, made_.steps_per_launch_ > 1 ? rows : 0, "results"));
+    return allocate_pinned(made_.host_results_, rows, "results");
+  }
+
+  Status make_node(const PlanNode& from) {
+    Node node{.name = from.op != nullptr ? from.op->name : "joint", .joint = from.joint, .minimized = from.minimized};
+    TroupeCudaCall& call = node.call;
+    if (from.inputs.size() > TROUPE_CUDA_MAX_OPERANDS || from.outputs.size() > TROUPE_CUDA_MAX_OPERANDS) {
+      return Error{Code::kUnavailable,
+                   fmt::format("{}: {} has {} inputs and {} outputs, expected at most {}", gpu_.name(), node.name,
+                               from.inputs.size(), from.outputs.size(), static_cast<int>(TROUPE_CUDA_MAX_OPERANDS))};
+    }
+    for (const std::uint32_t id : from.inputs) call.in[call.inputs++] = operand(id);
+    for (const std::uint32_t id : from.outputs) call.out[call.outputs++] = operand(id);
+    std::ranges::copy(from.attr.real, call.real);
+    std::ranges::copy(from.attr.integer, call.integer);
+    call.shape = cuda_shape(from.attr.shape);
+    call.valid = {host_.batch, host_.batch};
+    if (from.op == nullptr) {
+      if (data_.joints[static_cast<std::size_t>(from.joint)].forward) made_.functions_.push_back(made_.nodes_.size());
+    } else if (from.op->conv != nullptr) {
+      TROUPE_TRY(make_conv(from, call));
+    } else {
+      if (from.op->gemm != nullptr) TROUPE_TRY(make_product(from, call));
+      const std::string name(from.op->name);
+      node.kernel = api_.find_kernel(name.c_str());
+      if (node.kernel == nullptr) {
+        return Error{Code::kUnavailable, fmt::format("{}: the plug-in has no kernel for {}", gpu_.name(), name)};
+      }
+      workspace_ = std::max(workspace_, api_.workspace(node.kernel, &call));
+    }
+    made_.nodes_.push_back(node);
+    return {};
+  }
+
+  Status make_product(const PlanNode& node, TroupeCudaCall& call) {
+    std::vector<Shape> shapes;
+    for (const std::uint32_t id : node.inputs) shapes.push_back(plan_.values[id].spec.shape);
+    const GemmShape gemm = node.op->gemm(shapes, node.attr);
+    const TroupeCudaProductShape shape{.m = gemm.m,
+                                       .n = gemm.n,
+                                       .k = gemm.k,
+                                       .transpose_a = gemm.transpose_a,
+                                       .transpose_b = gemm.transpose_b,
+                                       .bf16 = call.in[0].dtype == TROUPE_CUDA_BF16,
+                                       .tf32 = host_.options.tf32,
+                                       .bias = call.inputs > 2};
+    TroupeCudaProduct* product = nullptr;
+    TROUPE_TRY(gpu_.check(api_.make_product(&shape, &product), node.op->name));
+    made_.products_.push_back(product);
+    call.product = product;
+    return {};
+  }
+
+  Status make_conv(const PlanNode& node, TroupeCudaCall& call) {
+    if (made_.cudnn_ == nullptr) {
+      TROUPE_ASSIGN(made_.cudnn_, gpu_.cudnn());
+    }
+    const ConvShape& conv = node.conv;
+    const TroupeCudaConvShape shape{.pass = static_cast<std::int32_t>(conv.pass),
+                                    .batch = conv.batch,
+                                    .height = conv.height,
+                                    .width = conv.width,
+                                    .in = conv.in,
+                                    .kernel_h = conv.kernel_h,
+                                    .kernel_w = conv.kernel_w,
+                                    .out = conv.out,
+                                    .stride = conv.stride,
+                                    .padding = conv.padding,
+                                    .bias = conv.bias,
+                                    .activation = static_cast<std::int32_t>(conv.activation),
+                                    .bf16 = host_.options.compute == DType::kBF16,
+                                    .tf32 = host_.options.tf32};
+    TroupeCudaConv* made = nullptr;
+    TROUPE_TRY(gpu_.check(made_.cudnn_->make_conv(&shape, &made), node.op->name, made_.cudnn_->library_error));
+    made_.convs_.push_back(made);
+    call.conv = made;
+    workspace_ = std::max(workspace_, made_.cudnn_->workspace(made));
+    return {};
+  }
+
+  TroupeCudaOperand operand(std::uint32_t id) {
+    const ValueSpec& spec = plan_.values[id].spec;
+    TroupeCudaOperand made{.data = address(id),
+                           .rows = 0,
+                           .cols = 0,
+                           .dtype = static_cast<std::int32_t>(spec.dtype),
+                           .shape = cuda_shape(spec.shape)};
+    fold(spec, spec.shape, &made.rows, &made.cols);
+    return made;
+  }
+
+  void* address(std::uint32_t id) {
+    const std::uint32_t root = plan_.values[id].root;
+    const PlanValue& value = plan_.values[root];
+    if (const auto found = results_.find(root); found != results_.end()) return made_.results() + found->second;
+    const auto i = static_cast<std::size_t>(value.index);
+    switch (value.storage) {
+      case Storage::kNone:
+      case Storage::kOutput:  // all are among the results
+        return nullptr;
+      case Storage::kInput:
+        return made_.inputs_.get() + made_.input_slices_[i].offset;
+      case Storage::kArena:
+        return made_.arena_.get() + value.offset;
+      case Storage::kConstant:
+        return made_.constants_[i].get();
+      case Storage::kParam:
+        return made_.groups_[i].block.as<float>() + value.offset;
+      case Storage::kShadow:
+        return made_.groups_[i].shadow.as<std::uint16_t>() + value.offset;
+      case Storage::kState:
+        return made_.state_.block.as<float>() + value.offset;
+      case Storage::kGradient:
+        return made_.groups_[i].gradient.as<float>() + value.offset;
+    }
+    return nullptr;
+  }
+
+  /// A stream's kernels follow one another, so one workspace serves them all.
+  Status make_workspace() {
+    TROUPE_TRY(allocate(made_.workspace_, workspace_, "a workspace"));
+    for (Node& node : made_.nodes_) node.call.workspace = made_.workspace_.get();
+    return {};
+  }
+
+  Status make_end_of_step() {
+    std::size_t blocks = 0;
+    for (const Minimized& m : host_.minimized) blocks += m.blocks.size();
+    TROUPE_TRY(allocate(made_.squares_, blocks * sizeof(double), "the end of a step"));
+    double* next = made_.squares_.as<double>();
+    for (const Minimized& m : host_.minimized) {
+      made_.squares_of_.push_back(next);
+      next += m.blocks.size();
+    }
+    for (const std::uint32_t id : plan_.assigned) made_.assigned_from_.push_back(static_cast<float*>(address(id)));
+    made_.gradient_fetched_.assign(host_.minimized.size(), false);
+    return {};
+  }
+
+  void find_results() {
+    for (const auto& [slice, id] : gathered_) made_.gathered_.emplace_back(slice, address(id));
+  }
+
+  CudaProgram& made_;
+  const gpu::Gpu& gpu_;
+  const TroupeCudaApi& api_;
+  Program::Impl& host_;
+  const GraphData& data_;
+  const Plan& plan_;
+  std::size_t workspace_ = 0;
+  std::unordered_map<std::uint32_t, std::size_t> results_;  ///< where in made_.results() a value lies
+  std::vector<std::pair<Slice, std::uint32_t>> gathered_;
+};
+
+Result<std::unique_ptr<CudaProgram>> CudaProgram::make(std::shared_ptr<const gpu::Gpu> gpu, const GraphData& data,
+                                                       const Plan& plan, Program::Impl& host) {
+  std::unique_ptr<CudaProgram> made(new CudaProgram(std::move(gpu), host));
+  TROUPE_TRY(Builder(*made, data, plan).run());
+  return made;
+}
+
+}  // namespace troupe::learner

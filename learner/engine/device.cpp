@@ -1,0 +1,54 @@
+#include <troupe/learner/engine/device.hpp>
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <mutex>
+
+#include <troupe/core/log.hpp>
+#include <troupe/gpu/gpu.hpp>
+
+namespace troupe::learner {
+
+std::string to_string(Device device) {
+  return device.is_gpu() ? fmt::format("cuda:{}", device.cuda) : device.cuda == Device::kAuto ? "auto" : "cpu";
+}
+
+Result<Device> parse_device(std::string_view text) {
+  if (text == "cpu") return Device{};
+  if (text == "auto") return Device{.cuda = Device::kAuto};
+  constexpr std::string_view kPrefix = "cuda:";
+  if (text.starts_with(kPrefix)) {
+    const std::string_view number = text.substr(kPrefix.size());
+    int index = -1;
+    const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), index);
+    if (error == std::errc() && end == number.data() + number.size() && index >= 0) return Device{.cuda = index};
+  }
+  return Error{Code::kInvalidArgument, fmt::format("device \"{}\", expected \"auto\", \"cpu\" or \"cuda:N\"", text)};
+}
+
+Result<std::vector<Device>> parse_devices(std::span<const std::string> texts) {
+  std::vector<Device> devices;
+  for (const std::string& text : texts) {
+    TROUPE_ASSIGN(const Device device, parse_device(text));
+    devices.push_back(device);
+  }
+  return devices;
+}
+
+Device device_of(std::span<const Device> devices, std::int64_t index) {
+  return devices.empty() ? Device{} : devices[static_cast<std::size_t>(index) % devices.size()];
+}
+
+Device resolve(Device device) {
+  if (device.cuda != Device::kAuto) return device;
+  const auto gpu = gpu::Gpu::open(0);
+  static std::once_flag told;
+  std::call_once(told, [&gpu] {
+    log::info("device auto: {}", gpu.ok() ? fmt::format("cuda:0 ({})", (*gpu)->about().name)
+                                          : fmt::format("cpu, because {}", gpu.error().message));
+  });
+  return gpu.ok() ? Device{.cuda = 0} : Device{};
+}
+
+}  // namespace troupe::learner

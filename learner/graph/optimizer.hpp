@@ -1,0 +1,94 @@
+#pragma once
+// How a parameter group is updated. The specs are data; the kernels walk the group's flat buffers once, sum the shards'
+// gradients in fixed order and update in the same pass (learner/engine/update.cpp).
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include <troupe/core/error.hpp>
+
+namespace troupe::learner {
+
+/// Kingma & Ba 2015, Alg. 1, with PyTorch's and Optax's placement of epsilon:
+/// theta -= learning_rate * m_hat / (sqrt(v_hat) + epsilon).
+struct Adam {
+  double learning_rate = 1e-4;
+  double beta1 = 0.9;
+  double beta2 = 0.999;
+  double epsilon = 1e-8;
+  /// Decoupled (AdamW, Loshchilov & Hutter 2019): before the step above, theta -= learning_rate * weight_decay * theta.
+  double weight_decay = 0;
+};
+
+/// momentum_t = momentum * momentum_{t-1} + g; theta -= learning_rate * momentum_t (PyTorch's form, dampening 0).
+struct Sgd {
+  double learning_rate = 1e-2;
+  double momentum = 0;
+  /// theta -= learning_rate * (g + momentum * momentum_t) instead; needs momentum > 0.
+  bool nesterov = false;
+  /// L2 penalty, as PyTorch's SGD: g += weight_decay * theta, after clipping and before momentum.
+  double weight_decay = 0;
+};
+
+/// By what the rule's learning rate is multiplied at each update. Data: it is evaluated from Program::step(), so a
+/// restored checkpoint goes on where it stopped. Updates count from 0; every count includes the warm-up.
+struct Schedule {
+  enum class Kind : std::uint8_t {
+    kConstant,  ///< 1
+    kStep,      ///< step_factor to the power of how many of `boundaries` are reached (torch MultiStepLR)
+    kCosine,    ///< from 1 at the end of the warm-up to final_factor at total_steps, half a cosine wave, then constant
+    kLinear,    ///< the same along a straight line
+  };
+  Kind kind = Kind::kConstant;
+  /// The first updates have (t + 1) / warmup_steps (Goyal et al. 2017, section 2.2); 0: none.
+  std::int64_t warmup_steps = 0;
+  std::int64_t total_steps = 0;          ///< cosine and linear: above warmup_steps
+  double final_factor = 0;               ///< cosine and linear: at least 0
+  std::vector<std::int64_t> boundaries;  ///< step: rising
+  double step_factor = 0.1;              ///< step: above 0
+
+  double factor(std::int64_t update) const;
+};
+
+/// What a reduction replaces: a stretch of a group's flat gradient, already summed over shards (padding is zero).
+struct GradientPart {
+  std::span<float> values;
+  std::string_view name;  ///< "critic", or "critic/2" of several; the same on all replicas
+  std::int64_t rows = 0;  ///< of this step's batch that are data
+  int gpu = -1;           ///< in whose memory the values are; -1: the host's
+};
+
+/// Called on one thread for every part of the group's gradient, in the same order on all replicas; replaces it, e.g.
+/// with the mean over replicas. An error stops the step before anything is updated.
+using ReduceGradient = std::function<Status(const GradientPart& part)>;
+
+struct OptimizerSpec {
+  std::variant<Adam, Sgd> rule;
+  Schedule schedule;
+  /// The group is updated in every so-many-th step only, with that step's gradient: a GAN's generator after n_dis
+  /// updates of its discriminator. In other steps nothing is computed for it alone. Schedule and bias correction count
+  /// the group's own updates.
+  std::int64_t every_steps = 1;
+  /// The whole group's gradient is scaled down to this L2 norm when it is longer, after `reduce`. 0: never.
+  double max_global_norm = 0;
+  /// Set by the replica API's wrap_optimizer; empty for one replica.
+  ReduceGradient reduce;
+  /// Of which GPU `reduce` takes parts where they are, asked before the parts of each step; -1 or empty: of none.
+  std::function<int()> reduce_gpu;
+};
+
+/// Errors: kInvalidArgument naming the field, got and expected.
+Status validate(const OptimizerSpec& spec);
+
+/// The rule's learning rate times the schedule's factor, at the group's update number `update`, which counts from 0.
+double learning_rate(const OptimizerSpec& spec, std::int64_t update);
+
+/// What the rule remembers for each parameter, as checkpoints call it: "adam_m" and "adam_v"; "momentum" for SGD with
+/// momentum, nothing without.
+std::vector<std::string> slot_names(const OptimizerSpec& spec);
+
+}  // namespace troupe::learner

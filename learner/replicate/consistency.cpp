@@ -1,0 +1,140 @@
+#include <troupe/learner/replicate/consistency.hpp>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include <troupe/learner/graph/param_buffer.hpp>
+
+namespace troupe::learner {
+
+namespace {
+
+constexpr std::uint64_t kSeed = 14695981039346656037ULL;
+
+/// FNV-1a over words: equal values give equal hashes, and two that differ hardly ever do.
+std::uint64_t hash(std::uint64_t hash, std::span<const float> values) {
+  for (const float value : values) {
+    std::uint32_t bits = 0;
+    std::memcpy(&bits, &value, sizeof bits);
+    hash = (hash ^ bits) * 1099511628211ULL;
+  }
+  return hash;
+}
+
+template <typename Visit>
+void for_each_variable(Program& program, VariablePolicy policy, const Visit& visit) {
+  for (std::size_t g = 0; g <= program.group_count(); ++g) {
+    ParamBuffer& buffer = g < program.group_count() ? program.group(g) : program.state();
+    for (const ParamEntry& entry : buffer.layout().entries) {
+      if (entry.policy == policy) visit(buffer, entry);
+    }
+  }
+}
+
+std::span<float> part(std::span<float> flat, const ParamEntry& entry) {
+  return flat.subspan(static_cast<std::size_t>(entry.offset), static_cast<std::size_t>(entry.shape.elements()));
+}
+
+/// 16 bits in each float: exact on the way.
+void pack(std::uint64_t value, std::vector<float>& to) {
+  for (int i = 0; i < 4; ++i) to.push_back(static_cast<float>(value >> (16 * i) & 0xffff));
+}
+
+Result<std::vector<float>> gather(collectives::Communicator& group, std::span<const float> own, std::string name) {
+  std::vector<float> all(own.size() * static_cast<std::size_t>(group.view().size));
+  TROUPE_TRY(group.all_gather(own, all, {.name = std::move(name)})->wait());
+  return all;
+}
+
+/// The ranks whose `count` floats from `at` on are not those of rank 0.
+std::vector<std::size_t> differing(const std::vector<float>& all, std::size_t ranks, std::size_t at,
+                                   std::size_t count) {
+  std::vector<std::size_t> found;
+  const std::size_t row = all.size() / ranks;
+  for (std::size_t rank = 1; rank < ranks; ++rank) {
+    if (!std::equal(all.begin() + static_cast<std::ptrdiff_t>(at),
+                    all.begin() + static_cast<std::ptrdiff_t>(at + count),
+                    all.begin() + static_cast<std::ptrdiff_t>(rank * row + at))) {
+      found.push_back(rank);
+    }
+  }
+  return found;
+}
+
+Status compare(Program& program, collectives::Communicator& group) {
+  std::vector<std::string> names;
+  std::vector<float> each, whole;
+  std::uint64_t all_of = kSeed;
+  for_each_variable(program, VariablePolicy::kSync, [&](ParamBuffer& buffer, const ParamEntry& entry) {
+    const std::span<float> values = part(buffer.values(), entry);
+    names.push_back(entry.name);
+    pack(hash(kSeed, values), each);
+    all_of = hash(all_of, values);
+  });
+  pack(all_of, whole);
+  const auto ranks = static_cast<std::size_t>(group.view().size);
+  TROUPE_ASSIGN(const std::vector<float> wholes, gather(group, whole, "variables"));
+  if (differing(wholes, ranks, 0, 4).empty()) return {};
+  TROUPE_ASSIGN(const std::vector<float> all, gather(group, each, "variables one by one"));
+  for (std::size_t v = 0; v < names.size(); ++v) {
+    const std::vector<std::size_t> found = differing(all, ranks, 4 * v, 4);
+    if (found.empty()) continue;
+    return Error{Code::kCorrupt,
+                 fmt::format("step {}: variable \"{}\" of rank {} is not that of rank 0, expected equal",
+                             program.step(), names[v], fmt::join(found, ", "))};
+  }
+  return {};
+}
+
+Status broadcast(Program& program, collectives::Communicator& group) {
+  std::vector<float> values;
+  std::vector<std::span<float>> to;
+  for_each_variable(program, VariablePolicy::kBroadcast, [&](ParamBuffer& buffer, const ParamEntry& entry) {
+    to.push_back(part(buffer.values(), entry));
+    values.insert(values.end(), to.back().begin(), to.back().end());
+  });
+  if (to.empty()) return {};
+  TROUPE_TRY(group.broadcast(values, 0, {.name = "broadcast variables"})->wait());
+  auto from = values.begin();
+  for (const std::span<float> each : to) {
+    std::copy_n(from, each.size(), each.begin());
+    from += static_cast<std::ptrdiff_t>(each.size());
+  }
+  program.parameters_changed();
+  return {};
+}
+
+}  // namespace
+
+Status keep_consistent(Program& program, collectives::Communicator& group, std::int64_t every_steps) {
+  if (every_steps <= 0 || program.step() == 0 || program.step() % every_steps != 0 || group.view().size < 2) return {};
+  TROUPE_TRY(compare(program, group));
+  return broadcast(program, group);
+}
+
+std::uint64_t shared_digest(Program& program) {
+  std::uint64_t digest = kSeed;
+  for_each_variable(program, VariablePolicy::kSync, [&](ParamBuffer& buffer, const ParamEntry& entry) {
+    digest = hash(digest, part(buffer.values(), entry));
+    for (std::size_t s = 0; s < buffer.slots().size(); ++s) digest = hash(digest, part(buffer.slot(s), entry));
+  });
+  return digest;
+}
+
+std::vector<std::span<float>> own_variables(Program& program) {
+  std::vector<std::span<float>> own;
+  for (const VariablePolicy policy : {VariablePolicy::kBroadcast, VariablePolicy::kLocal}) {
+    for_each_variable(program, policy, [&](ParamBuffer& buffer, const ParamEntry& entry) {
+      own.push_back(part(buffer.values(), entry));
+      for (std::size_t s = 0; s < buffer.slots().size(); ++s) own.push_back(part(buffer.slot(s), entry));
+    });
+  }
+  return own;
+}
+
+}  // namespace troupe::learner

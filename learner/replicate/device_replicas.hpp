@@ -1,0 +1,119 @@
+#pragma once
+// Replicators of one process with a replica per device: a GPU, or a thread of the processor, or several of them.
+//
+//   MultiDevice     every replica has all parameters and makes the same update with the reduced gradient, so they stay
+//                   equal (MultiGpuReplicator, MirroredStrategy)
+//   CentralStorage  parameters, optimiser slots and updates are replica 0's alone: gradients go there, and values come
+//                   from there before each step (CentralStorageStrategy)
+//
+// Both give the bits that one replica gives on the whole batch when the shards are the same in all (virtual_shards()).
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <troupe/collectives/in_process.hpp>
+#include <troupe/core/error.hpp>
+#include <troupe/learner/engine/program.hpp>
+#include <troupe/learner/engine/shard_pool.hpp>
+#include <troupe/learner/replicate/consistency.hpp>
+#include <troupe/learner/replicate/replicator.hpp>
+
+namespace troupe::learner {
+
+struct DeviceReplicasOptions {
+  int replicas = 2;
+  std::int64_t global_batch = 0;     ///< divided evenly; some replicas have one row more when that leaves a rest
+  CompileOptions compile;            ///< of each replica
+  std::vector<Device> devices = {};  ///< replica i has the i-th modulo their count; empty: all have compile.device
+  std::int64_t first_step = 0;       ///< InputContext::first_step
+  std::int64_t check_every_steps = kCheckEverySteps;  ///< of MultiDevice, see keep_consistent()
+  /// How they reduce what MultiDevice's optimisers and collectives in the step reduce; all give the same bits. With
+  /// kCollective, MultiDevice's replicas that have a GPU each do it by NCCL, where there is NCCL: in its order of sums.
+  collectives::InProcessAlgorithm reduce = collectives::InProcessAlgorithm::kCollective;
+  std::string nccl_interface = {};  ///< NcclOptions::interface: of all of this process's replicas on GPUs
+  std::string name = "replicas";    ///< in the log
+};
+
+/// What both have in common. Not thread-safe; its threads sleep between steps.
+class DeviceReplicas : public Replicator {
+ public:
+  ~DeviceReplicas() override;
+  /// Errors: kUnavailable when some pipeline had nothing: nothing happened, and what the others gave is kept; whatever
+  /// a graph's run says, after which all replicas are where they were. A pipeline that says kOutOfRange has ended: its
+  /// replica goes on without rows, until all have ended, which gives kOutOfRange. kInternal after kMaxSkippedInARow.
+  Status step() override;
+  Program& program() override { return *replicas_[0].program; }
+  BatchView batch() const override { return replicas_[0].batch.value_or(BatchView{}); }
+  const InputPipeline& input() const override { return *replicas_.front().input; }
+
+  int replicas() const { return static_cast<int>(replicas_.size()); }
+  Program& program(int replica) { return *replicas_[static_cast<std::size_t>(replica)].program; }
+
+ protected:
+  enum class Updates { kMirrored, kCentral };
+  struct OneReplica {
+    std::unique_ptr<collectives::Communicator> communicator;
+    std::unique_ptr<InputPipeline> input;
+    std::unique_ptr<Program> program;
+    std::optional<BatchView> batch;  ///< taken for the step at hand, or of the last one
+    bool fresh = false;              ///< not yet used by a step
+    Status status;
+  };
+
+  explicit DeviceReplicas(const DeviceReplicasOptions& options)
+      : options_(options),
+        hub_(options.reduce),
+        replicas_(static_cast<std::size_t>(options.replicas)),
+        threads_(options.replicas) {}
+  Status build(Replica& replica, Updates updates);
+  /// The step after inputs were bound: everything that may fail precedes every change.
+  virtual Status train() = 0;
+  /// job(replica) on each one's thread; the first failure breaks the collectives of the others, and is returned.
+  Status on_all(const std::function<Status(std::size_t replica)>& job);
+
+  const DeviceReplicasOptions& options() const { return options_; }
+  std::vector<OneReplica>& all() { return replicas_; }
+  ShardPool& threads() { return threads_; }
+
+ private:
+  Status take_inputs();
+  Status join();
+  /// Whether the replicas' values can meet on their GPUs; the log says so, and why they cannot.
+  bool meet_on_gpus() const;
+  Status reform(bool by_nccl);
+
+  const DeviceReplicasOptions options_;
+  collectives::InProcessHub hub_;
+  std::vector<OneReplica> replicas_;
+  ShardPool threads_;
+  std::uint64_t epoch_ = 0;
+  bool joined_ = false;
+  bool nccl_ = false;  ///< communicators are NCCL's; their host()s are the hub's
+};
+
+class MultiDevice final : public DeviceReplicas {
+ public:
+  /// Errors: kInvalidArgument (replicas, batch); what input_fn, the graph or its compilation say.
+  static Result<std::unique_ptr<MultiDevice>> make(Replica& replica, const DeviceReplicasOptions& options);
+
+ private:
+  using DeviceReplicas::DeviceReplicas;
+  Status train() override;
+};
+
+class CentralStorage final : public DeviceReplicas {
+ public:
+  /// Errors: as MultiDevice.
+  static Result<std::unique_ptr<CentralStorage>> make(Replica& replica, const DeviceReplicasOptions& options);
+
+ private:
+  using DeviceReplicas::DeviceReplicas;
+  Status train() override;
+  void pull(std::size_t replica);
+  void reduce_gradients();
+};
+
+}  // namespace troupe::learner

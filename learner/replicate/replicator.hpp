@@ -1,0 +1,76 @@
+#pragma once
+// How replicas are run. A replicator builds each replica's graph through the replica API, compiles it, and then feeds
+// and runs it step by step; the learner actor drives one. OneDevice runs a single replica on the calling thread, or is
+// one member of a group that trains together through a Communicator.
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+
+#include <troupe/collectives/communicator.hpp>
+#include <troupe/core/error.hpp>
+#include <troupe/learner/engine/program.hpp>
+#include <troupe/learner/replicate/replica.hpp>
+
+namespace troupe::learner {
+
+class Replicator {
+ public:
+  virtual ~Replicator() = default;
+  /// One synchronous step of all replicas. Blocks for as long as the step takes, and for the group at most as long as
+  /// its collectives' timeouts. Errors: kUnavailable when an input pipeline had nothing (nothing happened; try again);
+  /// after any other error the replicas must be restored from a checkpoint.
+  virtual Status step() = 0;
+  /// The compiled step of the first replica on this process: parameters, metrics, outputs, step count. Replicas agree
+  /// on parameters bit for bit, since they start equal and apply the same reduced gradients.
+  virtual Program& program() = 0;
+  /// The batch of the last step on this process, of the first replica; borrowed until the next step() and empty before
+  /// the first: for save_batch() when a step fails.
+  virtual BatchView batch() const { return {}; }
+  /// The input pipeline of the first replica on this process.
+  virtual const InputPipeline& input() const = 0;
+};
+
+/// So many steps in a row without a finite gradient are a run that is broken, not one bad batch.
+inline constexpr std::int64_t kMaxSkippedInARow = 10;
+
+/// kInternal, naming step and count, once program.skipped_in_a_row_max() has reached kMaxSkippedInARow. Replicas of a
+/// group skip the same steps, so they all say so at the same one. The last checkpoint is then what is good.
+Status check_skipped(const Program& program);
+
+/// Of a step whose input is there: kUnavailable, by which Replicator::step() says that there is none, becomes
+/// kInternal, since of a collective it is a mistake in the step.
+Status but_not_unavailable(Status step);
+
+/// Writes a batch as a safetensors file, column by column, for people who look for what was wrong with it.
+/// Errors: kIo naming the path; kInvalidArgument for a batch without a signature.
+Status save_batch(const BatchView& batch, const std::string& path);
+
+struct OneDeviceOptions {
+  std::int64_t batch = 0;  ///< rows that this replica takes at each step
+  CompileOptions compile;  ///< the seed must be the same on all members of a group
+  /// Null: one replica on its own. Otherwise this is replica view().rank of view().size; outlives the replicator.
+  collectives::Communicator* communicator = nullptr;
+  std::int64_t global_batch = 0;  ///< with a communicator: rows over all members
+  std::int64_t first_step = 0;    ///< InputContext::first_step
+};
+
+class OneDevice final : public Replicator {
+ public:
+  /// Errors: what input_fn, the graph or its compilation say.
+  static Result<std::unique_ptr<OneDevice>> make(Replica& replica, const OneDeviceOptions& options);
+
+  Status step() override;
+  Program& program() override { return *program_; }
+  BatchView batch() const override { return last_; }
+  const InputPipeline& input() const override { return *input_; }
+
+ private:
+  OneDevice(std::unique_ptr<InputPipeline> input, std::unique_ptr<Program> program, std::int64_t batch);
+  std::unique_ptr<InputPipeline> input_;
+  std::unique_ptr<Program> program_;
+  std::int64_t batch_;
+  BatchView last_;
+};
+
+}  // namespace troupe::learner

@@ -1,0 +1,177 @@
+#include <troupe/learner/replicate/verify.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <thread>
+#include <utility>
+
+#include <troupe/collectives/in_process.hpp>
+#include <troupe/core/rng.hpp>
+#include <troupe/learner/replicate/multi_worker.hpp>
+
+namespace troupe::learner {
+namespace {
+
+constexpr Duration kMeetingTimeout = std::chrono::seconds(60);
+
+/// What one run leaves of a variable.
+struct Trained {
+  std::string name;
+  std::vector<float> gradient, values;
+};
+
+/// Calls visit(entry, gradient, values) for every variable that is trained.
+template <typename Visit>
+void for_each_variable(Program& program, const Visit& visit) {
+  for (std::size_t g = 0; g < program.group_count(); ++g) {
+    ParamBuffer& group = program.group(g);
+    const std::span<float> gradient = program.gradient(group.layout().group);
+    if (gradient.empty()) continue;
+    for (const ParamEntry& entry : group.layout().entries) {
+      const auto at = static_cast<std::size_t>(entry.offset), count = static_cast<std::size_t>(entry.shape.elements());
+      visit(entry, gradient.subspan(at, count), group.values().subspan(at, count));
+    }
+  }
+}
+
+/// One replica of a run; the first one's result counts, since replicas agree bit for bit.
+Result<std::vector<Trained>> train(Replica& replica, collectives::Communicator& communicator, int rank, int replicas,
+                                   const VerifyOptions& options) {
+  TROUPE_ASSIGN(const auto worker, MultiWorker::make(replica, {.global_batch = options.global_batch,
+                                                               .compile = options.compile,
+                                                               .communicator = &communicator}));
+  TROUPE_TRY(worker->reform({.epoch = 1, .rank = rank, .size = replicas}, kMeetingTimeout));
+  std::vector<Trained> trained;
+  for (std::int64_t step = 0; step < options.steps; ++step) {
+    TROUPE_TRY(worker->step());
+    if (step > 0) continue;
+    for_each_variable(worker->program(), [&](const ParamEntry& entry, auto gradient, auto) {
+      trained.push_back({entry.name, {gradient.begin(), gradient.end()}, {}});
+    });
+  }
+  std::size_t index = 0;
+  for_each_variable(worker->program(), [&](const ParamEntry&, auto, auto values) {
+    trained[index++].values.assign(values.begin(), values.end());
+  });
+  return trained;
+}
+
+Result<std::vector<Trained>> train_with(int replicas, const ReplicaFactory& make, const VerifyOptions& options) {
+  collectives::InProcessHub hub;
+  std::vector<std::unique_ptr<Replica>> made;
+  std::vector<std::unique_ptr<collectives::Communicator>> communicators;
+  for (int rank = 0; rank < replicas; ++rank) {
+    TROUPE_ASSIGN(auto replica, make());
+    made.push_back(std::move(replica));
+    communicators.push_back(hub.make());
+  }
+  std::vector<Result<std::vector<Trained>>> results(made.size(), Error{Code::kInternal, "verify: did not run"});
+  {
+    std::vector<std::jthread> threads;
+    for (std::size_t r = 0; r < made.size(); ++r) {
+      threads.emplace_back([&, r] {
+        results[r] = train(*made[r], *communicators[r], static_cast<int>(r), replicas, options);
+        if (results[r].ok()) return;
+        for (const auto& communicator : communicators) communicator->abort(results[r].error().message, 1);
+      });
+    }
+  }
+  // The first cause, not the abort that it led to.
+  for (const auto& result : results) {
+    if (!result.ok() && result.error().code != Code::kCancelled) return result.error();
+  }
+  return std::move(results.front());
+}
+
+double relative(const std::vector<float>& got, const std::vector<float>& expected) {
+  double difference = 0, largest = 0;
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    difference = std::max(difference, std::abs(static_cast<double>(got[i]) - expected[i]));
+    largest = std::max(largest, std::abs(static_cast<double>(expected[i])));
+  }
+  if (difference == 0) return 0;
+  return std::isfinite(difference) && largest > 0 ? difference / largest : std::numeric_limits<double>::infinity();
+}
+
+class RandomBatches final : public InputPipeline {
+ public:
+  RandomBatches(Signature signature, std::uint64_t seed, const InputContext& context)
+      : signature_(std::move(signature)), seed_(seed), context_(context), step_(context.first_step) {
+    first_ = context.global_batch * context.replica_id / context.replica_count;
+    for (const TensorSpec& column : signature_) {
+      columns_.emplace_back(column.bytes() * static_cast<std::size_t>(context.replica_batch));
+    }
+  }
+  const Signature& signature() const override { return signature_; }
+  Result<BatchView> next() override {
+    BatchView batch{&signature_, context_.replica_batch, {}};
+    for (std::size_t c = 0; c < columns_.size(); ++c) {
+      if (signature_[c].dtype == DType::kF32) fill(c);
+      batch.columns.push_back(std::as_bytes(std::span(columns_[c])));
+    }
+    ++step_;
+    return batch;
+  }
+
+ private:
+  void fill(std::size_t column) {
+    auto* to = reinterpret_cast<float*>(columns_[column].data());
+    const std::int64_t elements = signature_[column].shape.elements();
+    for (std::int64_t row = 0; row < context_.replica_batch; ++row) {
+      const auto number = static_cast<std::uint64_t>(step_ * context_.global_batch + first_ + row);
+      Rng rng(derive_seed(derive_seed(seed_, "row", number), "column", column));
+      for (std::int64_t i = 0; i < elements; ++i) *to++ = static_cast<float>(rng.uniform());
+    }
+  }
+
+  const Signature signature_;
+  const std::uint64_t seed_;
+  const InputContext context_;
+  std::int64_t step_, first_ = 0;
+  std::vector<std::vector<std::byte>> columns_;
+};
+
+}  // namespace
+
+double Equivalence::largest() const {
+  double largest = 0;
+  for (const VariableDifference& variable : variables) {
+    largest = std::max({largest, variable.gradient, variable.parameter});
+  }
+  return largest;
+}
+
+Result<std::vector<Equivalence>> verify_equivalence(const ReplicaFactory& make, const VerifyOptions& options) {
+  const auto bad = std::ranges::find_if(options.replicas, [&](int n) { return n < 1 || n > options.global_batch; });
+  if (options.replicas.empty() || bad != options.replicas.end() || options.steps < 1) {
+    return Error{
+        Code::kInvalidArgument,
+        fmt::format("verify: {} replicas, {} steps, a global batch of {} rows: expected at least one step and "
+                    "1 to {} replicas",
+                    fmt::join(options.replicas, ","), options.steps, options.global_batch, options.global_batch)};
+  }
+  TROUPE_ASSIGN(const std::vector<Trained> one, train_with(1, make, options));
+  if (one.empty()) return Error{Code::kInvalidArgument, "verify: the replica trains nothing: no minimize()"};
+  std::vector<Equivalence> all;
+  for (const int replicas : options.replicas) {
+    TROUPE_ASSIGN(const std::vector<Trained> several, train_with(replicas, make, options));
+    Equivalence& found = all.emplace_back(Equivalence{replicas, {}});
+    for (std::size_t i = 0; i < one.size(); ++i) {
+      found.variables.push_back(
+          {one[i].name, relative(several[i].gradient, one[i].gradient), relative(several[i].values, one[i].values)});
+    }
+  }
+  return all;
+}
+
+InputFn random_batches(Signature signature, std::uint64_t seed) {
+  return
+      [signature = std::move(signature), seed](const InputContext& context) -> Result<std::unique_ptr<InputPipeline>> {
+        return {std::make_unique<RandomBatches>(signature, seed, context)};
+      };
+}
+
+}  // namespace troupe::learner

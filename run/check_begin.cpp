@@ -1,0 +1,79 @@
+#include <troupe/run/check_begin.hpp>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <set>
+#include <vector>
+
+#include <troupe/core/text.hpp>
+#include <troupe/run/check_run.hpp>
+#include <troupe/run/idle_keys.hpp>
+#include <troupe/run/mistake_place.hpp>
+
+namespace troupe::apps {
+namespace {
+
+Status one_error(const Config& config, const std::vector<std::string>& mistakes) {
+  if (mistakes.empty()) return {};
+  std::string message;
+  for (const std::string& mistake : mistakes) {
+    message += fmt::format("{}{}: {}", message.empty() ? "" : "\n", place_of(config, mistake), mistake);
+  }
+  return Error{Code::kInvalidArgument, std::move(message)};
+}
+
+bool is_zero(const ConfigValue& value) {
+  const double* number = std::get_if<double>(&value);
+  return number != nullptr && *number == 0;
+}
+
+/// The value in other words where only that matters.
+std::string what_is_fixed(const ConfigKey& key, const ConfigValue& value) {
+  if (key.fixed == ConfigKey::Fixed::kWhetherZero) return is_zero(value) ? "0" : "more than 0";
+  return to_toml(value);
+}
+
+}  // namespace
+
+Status check_begin(const Config& config, const actors::TrainOptions& options, RunKind kind) {
+  std::vector<std::string> mistakes = idle_key_mistakes(config);
+  const bool nodes = kind != RunKind::kOneProcess;
+  const std::string& durability = options.replay.durability;
+  if (!nodes && actors::has_d4pg(options) && (durability == "relaxed" || durability == "durable")) {
+    mistakes.push_back(fmt::format(
+        "replay.durability: got \"{}\", but in one process there is no journal, as the checkpoints hold the "
+        "table: expected \"auto\" or \"off\", or a run over processes",
+        durability));
+  }
+  if (nodes && options.deterministic) {
+    mistakes.push_back("deterministic: got true, but a run over processes or hosts has more than one thread");
+  }
+  if (const Status can = actors::check_run(options, {.data = kind != RunKind::kHosts}); !can.ok()) {
+    for (const std::string_view line : lines(can.error().message)) mistakes.emplace_back(line);
+  }
+  return one_error(config, mistakes);
+}
+
+Status check_same_run(const Config& now, const Config& recorded, std::string_view run) {
+  std::vector<std::string> mistakes;
+  std::set<std::string> groups;
+  for (const Config* config : {&now, &recorded}) {
+    for (const std::string& name : config->names("replicas")) groups.insert("replicas." + name);
+  }
+  for (const std::string& group : groups) {
+    const bool is = now.has(group + ".model"), was = recorded.has(group + ".model");
+    if (is && !was) mistakes.push_back(fmt::format("{}: a new group, but {} has none of this name", group, run));
+    if (was && !is) mistakes.push_back(fmt::format("{}: missing, but {} trains this group", group, run));
+  }
+  for (const ConfigKey& key : now.schema()) {
+    if (key.fixed == ConfigKey::Fixed::kNo || !recorded.has(key.path)) continue;
+    const std::string is = what_is_fixed(key, now.value(key.path)), was = what_is_fixed(key, recorded.value(key.path));
+    if (is == was) continue;
+    mistakes.push_back(
+        fmt::format("{}: got {}, but {} has {}, which is the same for all of a run", key.path, is, run, was));
+  }
+  return one_error(now, mistakes);
+}
+
+}  // namespace troupe::apps

@@ -1,0 +1,221 @@
+#include <troupe/run/d4pg_topology.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include <troupe/actors/roles/bad_gradient.hpp>
+#include <troupe/actors/roles/env_actor.hpp>
+#include <troupe/actors/roles/evaluator.hpp>
+#include <troupe/actors/roles/inference_actor.hpp>
+#include <troupe/actors/roles/learner_actor.hpp>
+#include <troupe/actors/roles/metrics_actor.hpp>
+#include <troupe/actors/roles/parameter_store.hpp>
+#include <troupe/actors/roles/replay_actor.hpp>
+#include <troupe/core/rng.hpp>
+#include <troupe/replay/shards.hpp>
+#include <troupe/replay/table_checks.hpp>
+
+namespace troupe::actors {
+namespace {
+
+/// Frames under way for each pair of instances. Enough that nobody waits for a message, few enough that data is fresh.
+constexpr std::int64_t kTrajectoriesAhead = 4;
+constexpr std::int64_t kBatchesAhead = 4;  // Acme's prefetch
+constexpr std::int64_t kReportsAhead = 16;
+
+RestartPolicy restart_policy(const TrainOptions& options) {
+  return {.max_restarts = static_cast<int>(options.supervisor.max_restarts),
+          .quarantine = true,
+          .first_backoff = from_seconds(options.supervisor.backoff_first_s),
+          .max_backoff = from_seconds(options.supervisor.backoff_max_s)};
+}
+
+Result<replay::TableOptions> table_options(const TrainOptions& options, const envs::EnvSpec& env) {
+  const ReplayOptions& replay = options.replay;
+  replay::TableOptions table;
+  table.name = kReplayRole;
+  table.signature = replay::transition_signature(env.observation_size(), env.action_size());
+  table.max_items = replay.max_items;
+  table.max_bytes = replay.max_bytes;
+  const auto sampler = replay::selector_kind(replay.sampler);
+  if (!sampler) return Error{Code::kInvalidArgument, "replay.sampler: unknown \"" + replay.sampler + "\""};
+  table.sampler = {*sampler, replay.priority_exponent};
+  const double buffer = static_cast<double>(replay.min_items) * replay.tolerance * replay.samples_per_insert;
+  TROUPE_ASSIGN(table.limiter, replay::sample_to_insert_ratio(replay.samples_per_insert, replay.min_items, buffer));
+  for (std::int64_t shard = 0; shard < replay.shards; ++shard) {
+    const auto room = replay::detail::check_options(replay::shard_options(table, shard, replay.shards));
+    if (!room.ok()) return Error{room.error().code, "replay.max_bytes: " + room.error().message};
+  }
+  return table;
+}
+
+/// Devices of the key `where`.
+Result<std::vector<learner::Device>> devices(const std::vector<std::string>& names, std::string_view where) {
+  auto parsed = learner::parse_devices(names);
+  if (parsed.ok()) return parsed;
+  return Error{parsed.error().code, fmt::format("{}: {}", where, parsed.error().message)};
+}
+
+using MakePolicy = std::function<Result<std::unique_ptr<learner::Policy>>(std::int64_t rows, learner::Device device)>;
+
+RoleSpec inference_server(const TrainOptions& options, MakePolicy make_policy, std::vector<learner::Device> devices,
+                          const StalenessContract& staleness) {
+  const InferenceOptions& inference = options.inference;
+  // A batch of all the env actors there are, each of which has one call under way, need not wait for more.
+  const std::int64_t callers = (options.actors.count + inference.count - 1) / inference.count;
+  RoleSpec server = InferenceActor::spec(kInferenceRole, inference.count,
+                                         {.producers = options.actors.count,
+                                          .batch_size = std::min(inference.batch_size, callers),
+                                          .max_wait = from_seconds(inference.max_wait_ms / 1000),
+                                          .make_policy = std::move(make_policy),
+                                          .staleness = staleness,
+                                          .devices = std::move(devices)});
+  server.restart = restart_policy(options);
+  return server;
+}
+
+}  // namespace
+
+learner::d4pg::Options d4pg_options(const TrainOptions& options, const envs::EnvSpec& env) {
+  const LearnerOptions& learner = options.learner;
+  learner::d4pg::Options d4pg;
+  d4pg.environment = {env.observation_size(), env.action_low, env.action_high};
+  d4pg.policy_sizes = learner.policy_layers;
+  d4pg.critic_sizes = learner.critic_layers;
+  d4pg.support = {learner.v_min, learner.v_max, learner.atoms};
+  d4pg.batch = learner.batch_size;
+  d4pg.policy_learning_rate = learner.policy_learning_rate;
+  d4pg.critic_learning_rate = learner.critic_learning_rate;
+  d4pg.target_period = learner.target_update_period;
+  d4pg.dqda_max_norm = learner.action_gradient_clip;
+  d4pg.max_gradient_norm = learner.gradient_norm_clip;
+  d4pg.importance_weights = options.replay.sampler == "prioritized";
+  return d4pg;
+}
+
+RoleSpec metrics_role(const TrainOptions& options, MetricSink& sink, double wall_s) {
+  MetricsActorOptions metrics{.sink = &sink, .period = from_seconds(options.metrics.every_s), .wall_s = wall_s};
+  if (has_d4pg(options)) {
+    metrics.actor_role = kActorRole;
+    metrics.actors = options.actors.count;
+    metrics.max_env_steps = options.max_env_steps;
+    metrics.learner_role = kLearnerRole;
+    metrics.evaluator_role = kEvaluatorRole;
+    metrics.kept_roles = {kLearnerRole, kReplayRole};
+    metrics.group_roles = {kLearnerRole};
+    metrics.evaluation_episodes = options.evaluator.episodes;
+  }
+  for (const ReplicaRun& run : options.replicas) {
+    metrics.kept_roles.insert(run.group.name);
+    metrics.group_roles.insert(run.group.name);
+    metrics.replica_roles.push_back(run.group.name);
+  }
+  return MetricsActor::spec(kMetricsRole, metrics);
+}
+
+Result<Topology> d4pg_topology(const TrainOptions& options, const envs::EnvSpec& env, MetricSink& sink, double wall_s) {
+  const learner::d4pg::Options d4pg = d4pg_options(options, env);
+  TROUPE_TRY(learner::d4pg::validate(d4pg));
+  auto make_policy = [d4pg](std::int64_t rows, learner::Device device = {}) {
+    return learner::d4pg::make_policy(d4pg, {.rows = rows, .compile = {.device = device}});
+  };
+
+  const bool server = options.actors.inference == "server";
+  const StalenessContract staleness{options.staleness.max_versions, {kLearnerRole, kParametersRole}};
+
+  auto make_policy_of_one = [make_policy] { return make_policy(1); };
+  RoleSpec actor = EnvActor::spec(kActorRole, options.actors.count,
+                                  {.make_environment = envs::shared_environments(options.env),
+                                   .acting = server ? remote_acting() : local_acting(make_policy_of_one, staleness),
+                                   .sigma = options.actors.sigma,
+                                   .noise_correlation = options.actors.noise_correlation,
+                                   .n_step = options.n_step,
+                                   .discount = options.discount});
+  actor.restart = restart_policy(options);
+  actor.completes_run = true;
+
+  TROUPE_ASSIGN(auto table, table_options(options, env));
+  const bool on_gpu = replay_on_gpu(options);
+  const ReplayActorOptions replay{
+      .table = std::move(table),
+      .batch = options.learner.batch_size / options.learner.count,
+      .journal = {.durability = options.replay.durability, .background = !options.deterministic}};
+
+  const auto partition = learner::param_partition(options.parameters.partition);
+  if (!partition) {
+    return Error{Code::kInvalidArgument, "parameters.partition: unknown \"" + options.parameters.partition + "\""};
+  }
+  learner::CompileOptions compile;
+  TROUPE_ASSIGN(const auto learner_devices, devices(options.learner.device, "learner.device"));
+  TROUPE_ASSIGN(auto inference_devices, devices(options.inference.device, "inference.device"));
+  compile.shards = 0;
+  compile.threads = static_cast<int>(options.learner.threads);
+  compile.tf32 = options.learner.compute == "tf32";
+  compile.compute = options.learner.compute == "bf16" ? DType::kBF16 : DType::kF32;
+  compile.plans = options.deterministic ? learner::PlanChoice::kByRule : learner::PlanChoice::kMeasured;
+  compile.seed = derive_seed(options.seed, kLearnerRole, 0);  // of all learners: they start equal
+  learner::d4pg::Options d4pg_of_one = d4pg;
+  d4pg_of_one.batch = options.learner.batch_size / options.learner.count;
+  RoleSpec learner = LearnerActor::spec(
+      kLearnerRole,
+      {.learner = {.d4pg = d4pg_of_one, .compile = compile, .nccl_interface = options.security.nccl_interface},
+       .devices = learner_devices,
+       .count = options.learner.count,
+       .publish_period = options.learner.publish_period,
+       .max_steps = options.max_learner_steps,
+       .replay_shards = static_cast<std::size_t>(options.replay.shards),
+       .gpu_replay = on_gpu ? std::optional(replay) : std::nullopt,
+       .parameter_shards = static_cast<std::size_t>(options.parameters.shards),
+       .partition = *partition});
+  learner.completes_run = true;
+  // One alone is not replaced within a process: what it has learnt is gone. Of several, the others have it.
+  if (options.learner.count > 1) {
+    learner.restart = restart_policy(options);
+    learner.restart.ends_run = kBadGradient;
+  }
+
+  RoleSpec evaluator = Evaluator::spec(kEvaluatorRole, {.env = options.env,
+                                                        .episodes = options.evaluator.episodes,
+                                                        .every_learner_steps = options.evaluator.every_learner_steps,
+                                                        .make_policy = make_policy});
+  evaluator.restart = actor.restart;
+
+  // A GPU takes several steps in one launch, and its next launch is gathered meanwhile.
+  const bool launches = std::ranges::any_of(learner_devices, [](learner::Device d) { return d != learner::Device{}; });
+  const std::int64_t batches_ahead = launches ? learner::kStepsPerLaunch : kBatchesAhead;
+  // With several shards of replay there are as many pairs for the same data.
+  const auto ahead = [&](std::int64_t frames, std::int64_t least) {
+    return std::max(frames / options.replay.shards, least);
+  };
+  Topology topology;
+  topology.roles = {std::move(actor), std::move(learner),
+                    ParameterStore::spec(kParametersRole, options.parameters.shards), std::move(evaluator),
+                    metrics_role(options, sink, wall_s)};
+  topology.channels = {
+      {kActorRole, "trajectories", on_gpu ? kLearnerRole : kReplayRole, "trajectories", ahead(kTrajectoriesAhead, 1)},
+      {kLearnerRole, "updates", kParametersRole, "updates", 1},
+      {kParametersRole, "refused", kLearnerRole, "refused", 1},
+      {kParametersRole, "parameters", kEvaluatorRole, "parameters", 1},
+      {kActorRole, "use", kParametersRole, "use", kReportsAhead},
+      {kActorRole, "episodes", kMetricsRole, "episodes", kReportsAhead},
+      {kActorRole, "steps", kMetricsRole, "steps", 1},
+      {kEvaluatorRole, "episodes", kMetricsRole, "episodes", kReportsAhead},
+  };
+  if (!on_gpu) {
+    topology.roles.push_back(ReplayActor::spec(kReplayRole, options.replay.shards, replay));
+    topology.channels.push_back({kReplayRole, "batches", kLearnerRole, "batches", ahead(batches_ahead, 2)});
+    topology.channels.push_back({kLearnerRole, "priorities", kReplayRole, "priorities", kBatchesAhead});
+  }
+  const char* const acts = server ? kInferenceRole : kActorRole;
+  topology.channels.push_back({kParametersRole, "versions", acts, "versions", 1});
+  topology.channels.push_back({kParametersRole, "parameters", acts, "parameters", 1});
+  if (server) {
+    topology.roles.push_back(inference_server(options, make_policy, std::move(inference_devices), staleness));
+    topology.channels.push_back({kActorRole, "inference", kInferenceRole, "requests", 1});
+  }
+  topology.reports = PortName{kMetricsRole, "reports"};
+  return topology;
+}
+
+}  // namespace troupe::actors

@@ -1,0 +1,92 @@
+#include <troupe/run/memory_check.hpp>
+
+#include <fmt/core.h>
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <fstream>
+#include <limits>
+#include <string>
+
+#include <troupe/core/log.hpp>
+
+namespace troupe::apps {
+namespace {
+
+// Resident bytes, measured with cartpole-swingup, the smallest environment, on Debian 12: 130, 190 and 352 MiB with 1,
+// 200 and 600 env actors in one process, of which the copies of its policy are half.
+constexpr std::uint64_t kProcess = 40'000'000;        // of a run without env actors, and of each further process
+constexpr std::uint64_t kEnvActor = 200'000;          // its thread, simulation, ports and frames, without its policy
+constexpr std::uint64_t kEnvActorArena = 12'000'000;  // of addresses: 22 MB with a stack of 8
+constexpr std::uint64_t kPolicyCopies = 3;            // parameters as they come, as they are used, and packed
+
+std::uint64_t number_in(const std::string& file) {
+  std::ifstream stream(file);
+  std::uint64_t value = 0;
+  return stream >> value ? value : std::numeric_limits<std::uint64_t>::max();  // absent, or "max"
+}
+
+/// Of hidden layers and what joins them; the first and the last are small.
+std::uint64_t policy_bytes(const actors::TrainOptions& options) {
+  std::uint64_t weights = 0, before = 0;
+  for (const std::int64_t size : options.learner.policy_layers) {
+    weights += (before + 1) * static_cast<std::uint64_t>(size);
+    before = static_cast<std::uint64_t>(size);
+  }
+  return weights * sizeof(float);
+}
+
+std::string in_gigabytes(std::uint64_t bytes) { return fmt::format("{:.1f} GB", static_cast<double>(bytes) / 1e9); }
+
+}  // namespace
+
+AvailableMemory available_memory() {
+  std::uint64_t available = std::numeric_limits<std::uint64_t>::max();
+  std::ifstream meminfo("/proc/meminfo");
+  for (std::string name, unit; meminfo >> name;) {
+    std::uint64_t kilobytes = 0;
+    meminfo >> kilobytes;
+    std::getline(meminfo, unit);
+    if (name == "MemAvailable:") available = kilobytes * 1024;
+  }
+  const std::uint64_t group = number_in("/sys/fs/cgroup/memory.max");
+  const std::uint64_t used = number_in("/sys/fs/cgroup/memory.current");
+  if (group != std::numeric_limits<std::uint64_t>::max() && used <= group)
+    available = std::min(available, group - used);
+  rlimit limit{};
+  const bool limited = getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
+  return {available == std::numeric_limits<std::uint64_t>::max() ? 0 : available, limited ? limit.rlim_cur : 0};
+}
+
+std::uint64_t least_memory(const actors::TrainOptions& options, std::int64_t processes) {
+  if (!actors::has_d4pg(options)) return 0;
+  const std::uint64_t policy = options.actors.inference == "local" ? kPolicyCopies * policy_bytes(options) : 0;
+  return static_cast<std::uint64_t>(processes) * kProcess +
+         static_cast<std::uint64_t>(options.actors.count) * (kEnvActor + policy);
+}
+
+std::uint64_t least_addresses(const actors::TrainOptions& options, std::int64_t processes) {
+  if (!actors::has_d4pg(options) || processes != 1) return 0;
+  rlimit stack{};
+  const bool known = getrlimit(RLIMIT_STACK, &stack) == 0 && stack.rlim_cur != RLIM_INFINITY;
+  return static_cast<std::uint64_t>(options.actors.count) * (kEnvActorArena + (known ? stack.rlim_cur : 0));
+}
+
+Status check_memory(const actors::TrainOptions& options, std::int64_t processes, AvailableMemory available) {
+  const auto check = [&](std::uint64_t least, std::uint64_t most, std::string_view what,
+                         std::string_view are) -> Status {
+    if (most == 0 || least <= most / 2) return {};
+    const std::string needs =
+        fmt::format("{} env actors in {} {} need at least {} of {}, and {} are {}", options.actors.count, processes,
+                    processes == 1 ? "process" : "processes", in_gigabytes(least), what, in_gigabytes(most), are);
+    if (least > most) {
+      return Error{Code::kUnavailable, needs + "; take fewer (actors.count), or actors.inference = \"server\""};
+    }
+    log::warn("TRP-W106 {}", needs);
+    return {};
+  };
+  TROUPE_TRY(check(least_memory(options, processes), available.bytes, "memory", "free"));
+  return check(least_addresses(options, processes), available.addresses, "address space", "allowed (ulimit -v)");
+}
+
+}  // namespace troupe::apps

@@ -1,0 +1,218 @@
+#include <troupe/run/node.hpp>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <fstream>
+#include <iterator>
+#include <random>
+#include <thread>
+
+#include <troupe/actors/control/committed_cuts.hpp>
+#include <troupe/actors/control/run_checkpoint.hpp>
+#include <troupe/actors/control/runtime.hpp>
+#include <troupe/actors/network/authorization.hpp>
+#include <troupe/actors/network/node_network.hpp>
+#include <troupe/actors/runtime/protocol.hpp>
+#include <troupe/core/atomic_file.hpp>
+#include <troupe/core/log.hpp>
+#include <troupe/messages/checkpoint_files.hpp>
+#include <troupe/run/d4pg_topology.hpp>
+#include <troupe/run/run_topology.hpp>
+#include <troupe/transport/shared_memory.hpp>
+
+namespace troupe::actors {
+namespace {
+
+/// An environment's step that takes longer hangs (reliability: F18).
+constexpr Duration kStepTimeout = std::chrono::seconds(30);
+
+std::filesystem::path address_file(const std::filesystem::path& run_dir) { return run_dir / "chief.address"; }
+
+Result<transport::Address> read_address(const std::filesystem::path& file) {
+  std::ifstream stream(file);
+  std::string text;
+  if (!stream || !std::getline(stream, text))
+    return Error{Code::kNotFound, fmt::format("{}: not there", file.string())};
+  return transport::parse_address(text);
+}
+
+/// For processes that have no metrics to write: those of a run are the chief's.
+class NoMetrics final : public MetricSink {
+ public:
+  Status write(const MetricRow&) override { return {}; }
+  Status flush() override { return {}; }
+};
+
+/// Over nodes every role outlives its process: what it goes on from is the last cut, its own folder, or what its
+/// neighbours send it.
+void restart_all(Topology& topology, const TrainOptions& options) {
+  for (RoleSpec& role : topology.roles) {
+    role.restart.max_restarts = static_cast<int>(options.supervisor.max_restarts);
+    role.restart.first_backoff = from_seconds(options.supervisor.backoff_first_s);
+    role.restart.max_backoff = from_seconds(options.supervisor.backoff_max_s);
+    const bool kept = role.name == kLearnerRole || role.name == kReplayRole || role.name == kMetricsRole;
+    if (kept) role.restart.from = RestartFrom::kLastCut;
+    // More busy threads than processors: the chief, the links and who waits for the data come first.
+    role.goes_behind = role.name == kActorRole && role.count > std::int64_t{std::thread::hardware_concurrency()};
+  }
+}
+
+std::uint64_t random_birth() {
+  std::random_device device;
+  return (std::uint64_t{device()} << 32) | device();
+}
+
+}  // namespace
+
+Result<transport::Address> wait_for_chief(const std::filesystem::path& run_dir, Duration timeout) {
+  const SteadyClock clock;
+  const Duration deadline = clock.now() + timeout;
+  for (;;) {
+    auto address = read_address(address_file(run_dir));
+    if (address.ok() || address.error().code != Code::kNotFound) return address;
+    if (clock.now() >= deadline) {
+      return Error{Code::kDeadlineExceeded, fmt::format("no chief has written {} within {:.0f} s",
+                                                        address_file(run_dir).string(), seconds(timeout))};
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+}
+
+Result<Topology> node_topology(const TrainOptions& options, const envs::EnvSpec& env, RunSinks sinks, double wall_s) {
+  TROUPE_ASSIGN(Topology topology, run_topology(options, env, sinks, wall_s));
+  restart_all(topology, options);
+  return topology;
+}
+
+Result<std::unique_ptr<NodeNetwork>> make_network(const NodePlace& place, const Topology& topology) {
+  const bool leads = place.self.node == kChiefNode;
+  NodeNetworkOptions options;
+  options.self = place.self;
+  options.credentials = place.credentials;
+  options.listen = place.listen;
+  options.topology = &topology;
+  options.on_join = place.on_join;
+  if (!leads) {
+    options.chief = place.chief;
+    return NodeNetwork::make(std::move(options));
+  }
+  const std::filesystem::path file = address_file(place.run_dir);
+  if (options.listen.port == 0) {
+    // The nodes of a run that goes on look for the chief where it was.
+    if (auto before = read_address(file); before.ok()) options.listen.port = before->port;
+  }
+  TROUPE_ASSIGN(auto network, NodeNetwork::make(std::move(options)));
+  transport::Address address = network->address();
+  if (!place.advertised_host.empty()) address.host = place.advertised_host;
+  TROUPE_TRY(write_file_atomic(file.string(), transport::to_string(address) + "\n"));
+  return network;
+}
+
+Result<EarlierCuts> earlier_cuts(const NodePlace& place) {
+  const std::filesystem::path checkpoints = place.run_dir / "checkpoints";
+  EarlierCuts earlier;
+  if (place.resume) {
+    auto found = whole_cuts(checkpoints);
+    // Not kNotFound: whoever looks after this process would start it again, as the chief of a run that goes on.
+    if (!found.ok()) return Error{Code::kCorrupt, found.error().message};
+    WholeCuts& whole = *found;
+    for (const auto& one : whole.rejected) {
+      log::warn("TRP-W603 checkpoint {} is damaged and not used: {}", one.name, one.reason);
+    }
+    earlier.newest = whole.cuts.front();
+    earlier.resume_from = std::move(whole.cuts);
+    return earlier;
+  }
+  auto newest = newest_cut(checkpoints);
+  // Whoever starts from it is refused by name; until then the run needs none.
+  if (newest.ok()) earlier.newest = *std::move(newest);
+  if (!newest.ok() && newest.error().code != Code::kNotFound) log::error("TRP-E605 {}", newest.error().message);
+  return earlier;
+}
+
+Result<RuntimeOptions> node_runtime(const NodePlace& place, const TrainOptions& options, const Topology& topology,
+                                    NodeNetwork& network, EarlierCuts earlier,
+                                    std::function<std::vector<messages::Counter>()> more) {
+  RuntimeOptions runtime;
+  runtime.seed = options.seed;
+  runtime.run_directory = place.run_dir;
+  runtime.report_period = from_seconds(options.metrics.every_s);
+  runtime.checkpoint_period = from_seconds(options.checkpoint.every_s);
+  const std::filesystem::path checkpoints = place.run_dir / "checkpoints";
+  const std::string name = place.self.node;
+  runtime.write_cut = [&topology, own = (checkpoints / name).string(), run = place.self.run,
+                       more = std::move(more)](std::shared_ptr<const Cut> cut) -> Status {
+    messages::CheckpointContents contents =
+        to_contents(topology, *cut, more ? more() : std::vector<messages::Counter>());
+    contents.run_id = run;
+    contents.learner_step = static_cast<std::int64_t>(cut->number);  // names the shard; the same on all nodes
+    TROUPE_ASSIGN(const std::string path, messages::write_checkpoint({own, messages::kKeepAll, {}}, contents));
+    log::debug("checkpoint shard {}", path);
+    return {};
+  };
+  NodeOptions node;
+  node.name = place.self.node;
+  node.network = &network;
+  node.birth = random_birth();
+  node.config_hash = place.config_hash;
+  node.address = {place.self.node, 0, place.advertised_host.empty() ? network.address().host : place.advertised_host,
+                  network.address().port};
+  node.roles = place.self.roles;
+  if (const auto host = transport::host_identity(); host.ok()) {
+    node.host = *host;
+  } else {
+    log::warn("groups do not share memory: {}", host.error().message);
+  }
+  node.directory = place.run_dir / "nodes" / place.self.node;
+  node.step_timeout = kStepTimeout;
+  node.on_hang = [](const std::string& instance) {
+    log::error("TRP-E150 {}: a step exceeded {:.0f} s; this process ends, to be started again", instance,
+               seconds(kStepTimeout));
+    std::_Exit(kExitHang);
+  };
+  node.on_lost = [](const std::string& why) {
+    log::error("TRP-E152 {}; this process ends, to be started again: only a new one may get the device back", why);
+    std::_Exit(kExitLost);  // without what ends in good order, which would ask the device
+  };
+  node.load = [&topology, checkpoints](const std::string& instance, std::uint64_t cut) {
+    return load_instance(topology, checkpoints, instance, cut);
+  };
+  node.parts.id = [checkpoints, name](std::uint64_t cut) {
+    return messages::checkpoint_id((checkpoints / name).string(), cut_name(cut));
+  };
+  node.parts.keep = [checkpoints, name](const std::vector<std::uint64_t>& cuts) {
+    keep_parts(checkpoints, name, cuts);
+  };
+  node.parts.check = [checkpoints, name](std::uint64_t cut, const std::string& id) {
+    return check_part(checkpoints, name, cut, id);
+  };
+  node.run = place.self.run;
+  node.placement = place.placement;
+  node.elastic_role = kActorRole;
+  node.journal = place.run_dir / "chief.json";
+  node.commit = [checkpoints, keep = static_cast<int>(options.checkpoint.keep)](const CommittedCut& cut) {
+    return commit_cut(checkpoints, cut, keep);
+  };
+  node.kept = [checkpoints] { return kept_cuts(checkpoints); };
+  node.resumed_from = [checkpoints](std::uint64_t cut) { return set_aside_newer(checkpoints, cut); };
+  node.resume_from = std::move(earlier.resume_from);
+  node.committed = std::move(earlier.newest);
+  runtime.node = std::move(node);
+  return runtime;
+}
+
+Status run_node(const TrainOptions& options, const NodePlace& place, const std::atomic<bool>* stop) {
+  TROUPE_ASSIGN(const envs::EnvSpec environment, run_environment(options));
+  NoMetrics sink;
+  TROUPE_ASSIGN(const Topology topology, node_topology(options, environment, {sink}, 0));
+  TROUPE_ASSIGN(const auto network, make_network(place, topology));
+  TROUPE_ASSIGN(RuntimeOptions runtime_options, node_runtime(place, options, topology, *network, {}, nullptr));
+  TROUPE_ASSIGN(const auto runtime, Runtime::make(topology, std::move(runtime_options)));
+  log::info("node {} listens on {}", place.self.node, transport::to_string(network->address()));
+  TROUPE_TRY(runtime->run([&] { return stop != nullptr && stop->load(std::memory_order_relaxed); }));
+  runtime->stop();
+  return {};
+}
+
+}  // namespace troupe::actors

@@ -1,0 +1,151 @@
+#include <troupe/run/progress.hpp>
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <troupe/run/evaluations.hpp>
+#include <troupe/run/units.hpp>
+
+namespace troupe::apps {
+namespace {
+
+using std::chrono::milliseconds;
+constexpr Duration kLivePeriod = milliseconds(250);
+constexpr Duration kPlainPeriod = milliseconds(5000);
+constexpr double kUnknown = -1;
+
+}  // namespace
+
+ProgressStyle progress_style(bool is_terminal, std::string_view term) {
+  return is_terminal && !term.empty() && term != "dumb" ? ProgressStyle::kLive : ProgressStyle::kPlain;
+}
+
+void ProgressState::update(const MetricRow& row) {
+  for (const Scalar& scalar : row.scalars) values_[scalar.name] = scalar.value;
+  last_ = {row.wall_s, row.env_steps, row.learner_steps, {}};
+}
+
+double ProgressState::value(const std::string& name, double otherwise) const {
+  const auto found = values_.find(name);
+  return found == values_.end() ? otherwise : found->second;
+}
+
+double ProgressState::left_s() const {
+  double left = std::numeric_limits<double>::infinity();
+  const auto limit = [&](double remaining, double rate) {
+    if (rate > 0) left = std::min(left, std::max(remaining, 0.0) / rate);
+  };
+  if (limits_.max_env_steps > 0) {
+    limit(static_cast<double>(limits_.max_env_steps - last_.env_steps), value("actor/steps_per_s", 0));
+  }
+  if (limits_.max_learner_steps > 0) {
+    limit(static_cast<double>(limits_.max_learner_steps - last_.learner_steps), value("learner/steps_per_s", 0));
+  }
+  // Whatever the run trains must end, the groups as well as D4PG.
+  double groups = 0;
+  for (const auto& [name, group] : limits_.replicas) {
+    const double rate = value(name + "/steps_per_s", 0);
+    const double still = std::max(static_cast<double>(group.steps) - value(name + "/step", 0), 0.0);
+    if (still > 0) groups = std::max(groups, rate > 0 ? still / rate : std::numeric_limits<double>::infinity());
+  }
+  if (!limits_.replicas.empty()) left = last_.env_steps > 0 ? std::max(left, groups) : groups;
+  if (limits_.max_minutes > 0) limit(limits_.max_minutes * 60 - last_.wall_s, 1);
+  return left;
+}
+
+std::string ProgressState::replica_part(const std::string& name, const GroupLimits& limits) const {
+  std::string part = fmt::format("{} {}/{}", name, format_count(value(name + "/step", 0)),
+                                 format_count(static_cast<double>(limits.steps)));
+  if (const double rate = value(name + "/steps_per_s", kUnknown); rate != kUnknown) {
+    part += fmt::format(" ({}/s", format_count(rate));
+    if (limits.batch_size > 0)
+      part += fmt::format(", {} images/s", format_count(rate * static_cast<double>(limits.batch_size)));
+    if (const double input = value(name + "/input_images_per_second", kUnknown); input != kUnknown)
+      part += fmt::format(", input {}", format_count(input * static_cast<double>(limits.replicas)));
+    part += ')';
+  }
+  const auto add = [&](const std::string& prefix, const auto& wanted) {
+    for (auto at = values_.lower_bound(prefix); at != values_.end() && at->first.starts_with(prefix); ++at) {
+      const std::string_view scalar = std::string_view(at->first).substr(prefix.size());
+      if (scalar.find('/') == std::string_view::npos && wanted(scalar))
+        part += fmt::format(" {} {:.3g}", scalar, at->second);
+    }
+  };
+  add(name + "/", [](std::string_view scalar) { return scalar.ends_with("loss"); });
+  add(name + "-evaluator/", [](std::string_view scalar) { return scalar != "step" && !scalar.starts_with("judge_"); });
+  return part;
+}
+
+std::string ProgressState::line(std::size_t columns_max) const {
+  std::vector<std::string> parts;  // most wanted first
+  const auto counted = [&](std::string_view name, std::int64_t count, double rate) {
+    std::string part = fmt::format("{} {}", name, format_count(static_cast<double>(count)));
+    if (rate != kUnknown) part += fmt::format(" ({}/s)", format_count(rate));
+    parts.push_back(std::move(part));
+  };
+  const bool limited = std::isfinite(left_s());
+  parts.push_back(format_duration(last_.wall_s) +
+                  (limited ? fmt::format(" ({} left)", format_duration(left_s())) : ""));
+  if (values_.count("evaluator/return") > 0)
+    parts.push_back(fmt::format("return {:.1f}", values_.at("evaluator/return")));
+  if (limits_.replicas.empty() || last_.env_steps > 0) {
+    counted("env", last_.env_steps, value("actor/steps_per_s", kUnknown));
+    counted("learner", last_.learner_steps, value("learner/steps_per_s", kUnknown));
+  }
+  for (const auto& [name, group] : limits_.replicas) parts.push_back(replica_part(name, group));
+  if (values_.count("replay/items") > 0)
+    parts.push_back(fmt::format("replay {}", format_count(values_.at("replay/items"))));
+  if (values_.count("parameters/staleness_mean") > 0) {
+    parts.push_back(fmt::format("staleness {:.1f}", values_.at("parameters/staleness_mean")));
+  }
+  std::string text = parts[0];
+  for (std::size_t i = 1; i < parts.size() && text.size() + 2 + parts[i].size() <= columns_max; ++i) {
+    text += fmt::format("  {}", parts[i]);
+  }
+  return text;
+}
+
+Status ProgressSink::write(const MetricRow& row) {
+  state_.update(row);
+  const Duration now = clock_.now();
+  const Duration period = style_ == ProgressStyle::kLive ? kLivePeriod : kPlainPeriod;
+  if (!drawn_ || now - drawn_at_ >= period || evaluation_of(row).has_value()) {
+    drawn_ = true;
+    drawn_at_ = now;
+    draw();
+  }
+  return {};
+}
+
+void ProgressSink::draw() {
+  std::string line;
+  if (style_ == ProgressStyle::kPlain) {
+    line = state_.line(std::numeric_limits<std::size_t>::max()) + '\n';
+  } else {
+    // One column stays free: writing into the last one would wrap on some terminals.
+    line =
+        fmt::format("\r{}\x1b[K", state_.line(static_cast<std::size_t>(std::max(columns_, 1) - 1)));  // erases the rest
+    line_open_ = true;
+  }
+  std::fputs(line.c_str(), out_);
+  std::fflush(out_);
+}
+
+Status ProgressSink::flush() {
+  std::fflush(out_);
+  return {};
+}
+
+void ProgressSink::finish() {
+  if (line_open_) std::fputs("\n", out_);
+  line_open_ = false;
+  std::fflush(out_);
+}
+
+}  // namespace troupe::apps

@@ -1,0 +1,227 @@
+#include <troupe/run/run_directory.hpp>
+
+#include <fmt/chrono.h>
+#include <fmt/core.h>
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <climits>
+#include <cstring>
+#include <ctime>
+#include <fstream>
+#include <string_view>
+#include <vector>
+
+#include <troupe/core/log.hpp>
+#include <troupe/core/text.hpp>
+#include <troupe/run/csv_metrics.hpp>
+
+namespace troupe::apps {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// The longest path in a run directory: nodes/<node>/<instance>/..., checkpoints/<node>/step-.../<instance>.chunks.
+constexpr std::size_t kInnerPathBytes = 320;
+/// "-20231114-221320" and "-999" behind a name.
+constexpr std::size_t kStampBytes = 20;
+constexpr const char* kRuns = "runs";
+
+/// What the start of a run leaves before its first checkpoint. The log is kept for whoever wonders how it ended.
+constexpr std::array<std::string_view, 11> kLeftByAStart = {
+    "config.toml", "metrics.csv",  "learning_curve.svg", "summary.json",  "checkpoints", "samples",
+    "nodes",       "cluster.toml", "chief.json",         "chief.address", "security"};
+constexpr std::string_view kLog = "log.txt", kEvents = "events.out.tfevents.";
+
+bool is_left_by_a_start(const std::string& name) {
+  const auto own = [&](std::string_view left) {  // also what was being written when it died: "metrics.csv.tmp-123"
+    return name == left || (name.starts_with(left) && std::string_view(name).substr(left.size()).starts_with(".tmp"));
+  };
+  return std::any_of(kLeftByAStart.begin(), kLeftByAStart.end(), own) || name.starts_with(kEvents);
+}
+
+Error cannot_make(const fs::path& path, const std::error_code& error) {
+  return {Code::kIo, fmt::format("run directory {}: cannot be made: {}", RunDirectory{path}.shown(), error.message())};
+}
+
+/// Removes what an unfinished start has left. Nothing that is not known to be of one is touched.
+void clear_start(const fs::path& directory) {
+  std::error_code ignored;
+  std::vector<fs::path> left;
+  for (const auto& entry : fs::directory_iterator(directory, ignored)) {
+    if (is_left_by_a_start(entry.path().filename().string())) left.push_back(entry.path());
+  }
+  for (const fs::path& path : left) fs::remove_all(path, ignored);
+}
+
+/// Makes room in a directory that holds something: nothing but an earlier start of a run that had no checkpoint yet.
+Status take_over(const RunDirectory& run) {
+  std::error_code error;
+  bool known = fs::is_regular_file(run.config(), error) && !has_checkpoint(run);
+  for (const auto& entry : fs::directory_iterator(run.path, error)) {
+    const std::string name = entry.path().filename().string();
+    known = known && (name == kLog || is_left_by_a_start(name));
+  }
+  if (error || !known) {
+    return Error{
+        Code::kAlreadyExists,
+        fmt::format("run directory {}: is not empty; go on from it with --resume, or name another", run.shown())};
+  }
+  TROUPE_ASSIGN(const RunLock lock, RunLock::take(run));
+  clear_start(run.path);
+  return {};
+}
+
+/// The topmost part of `path` that is not there.
+fs::path first_missing(fs::path path) {
+  std::error_code error;
+  fs::path missing;
+  for (path = fs::absolute(path, error).lexically_normal(); !path.empty() && !fs::exists(path, error);
+       path = path.parent_path()) {
+    missing = path;
+  }
+  return missing;
+}
+
+}  // namespace
+
+std::string RunDirectory::shown() const { return printable(path.string(), PATH_MAX); }
+
+std::string RunDirectory::id() const {
+  std::error_code error;
+  const fs::path absolute = (fs::absolute(path, error) / "").lexically_normal();
+  return safe_name(absolute.parent_path().filename().string());
+}
+
+ClaimedRun::ClaimedRun(ClaimedRun&& other) noexcept
+    : run_(std::move(other.run_)), first_made_(std::move(other.first_made_)), kept_(std::exchange(other.kept_, true)) {}
+
+ClaimedRun::~ClaimedRun() {
+  if (kept_) return;
+  const auto lock = RunLock::take(run_);
+  if (!lock.ok()) return;
+  std::error_code ignored;
+  clear_start(run_.path);
+  fs::remove(run_.log(), ignored);
+  if (first_made_.empty()) return;
+  // From the innermost out, and only what is empty: somebody else may have begun to use one of them.
+  fs::path path = fs::absolute(run_.path, ignored).lexically_normal();
+  if (!path.has_filename()) path = path.parent_path();
+  while (fs::remove(path, ignored) && path != first_made_) path = path.parent_path();
+}
+
+Result<ClaimedRun> make_run_directory(const fs::path& requested, const std::string& name, long long unix_s) {
+  std::error_code error;
+  if (!requested.empty()) {
+    if (const std::size_t bytes = requested.string().size(); bytes + kInnerPathBytes > PATH_MAX) {
+      return Error{Code::kInvalidArgument,
+                   fmt::format("run directory {}: the path has {} bytes, expected at most {}, as the files in it have "
+                               "longer ones",
+                               printable(requested.string()), bytes, PATH_MAX - kInnerPathBytes)};
+    }
+    const fs::path first_made = first_missing(requested);
+    fs::create_directories(requested, error);
+    if (error) return cannot_make(requested, error);
+    const RunDirectory run{requested};
+    if (!fs::is_empty(requested, error) || error) TROUPE_TRY(take_over(run));
+    return ClaimedRun(run, first_made);
+  }
+  const fs::path parent = kRuns;
+  const fs::path first_made = first_missing(parent);
+  fs::create_directories(parent, error);
+  if (error) return cannot_make(parent, error);
+  const std::string stem = fmt::format("{}-{:%Y%m%d-%H%M%S}", shortened(name, NAME_MAX - kStampBytes),
+                                       fmt::localtime(static_cast<std::time_t>(unix_s)));
+  for (int n = 1;; ++n) {
+    const fs::path path = parent / (n == 1 ? stem : fmt::format("{}-{}", stem, n));
+    // create_directory makes it or says that somebody else did: two runs started at once get two directories.
+    if (fs::create_directory(path, error)) {
+      return ClaimedRun(RunDirectory{path}, first_made.empty() ? fs::absolute(path, error) : first_made);
+    }
+    if (error) return cannot_make(path, error);
+  }
+}
+
+bool has_checkpoint(const RunDirectory& run) {
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator(run.checkpoints(), ignored)) {
+    const std::string name = entry.path().filename().string();
+    if (name.starts_with("step-") || name.starts_with("cut")) return true;
+  }
+  return false;
+}
+
+bool has_nodes(const RunDirectory& run) {
+  std::error_code ignored;
+  return fs::exists(run.path / "cluster.toml", ignored) || fs::exists(run.path / "chief.address", ignored);
+}
+
+Result<RunProgress> progress_of(const RunDirectory& run) {
+  RunProgress progress;
+  const auto lock = RunLock::take(run);
+  progress.training = !lock.ok() && lock.error().code == Code::kUnavailable;
+  std::error_code ignored;
+  progress.ended = !progress.training && fs::exists(run.summary(), ignored);
+  for (const auto& entry : fs::directory_iterator(run.checkpoints(), ignored)) {
+    const std::string name = entry.path().filename().string();
+    if (name.starts_with("step-")) progress.checkpoint = std::max(progress.checkpoint, name);
+  }
+  if (!fs::exists(run.metrics(), ignored)) return progress;
+  TROUPE_ASSIGN(const std::vector<MetricRow> rows, read_csv_metrics(run.metrics()));
+  if (rows.empty()) return progress;
+  progress.wall_s = rows.back().wall_s;
+  progress.env_steps = rows.back().env_steps;
+  progress.learner_steps = rows.back().learner_steps;
+  return progress;
+}
+
+bool is_recorded(const RunDirectory& run) {
+  if (has_checkpoint(run)) return true;
+  std::ifstream metrics(run.metrics());
+  std::string line;
+  return std::getline(metrics, line) && std::getline(metrics, line);  // the first names the columns
+}
+
+bool is_record_of(const RunDirectory& run, const fs::path& file) {
+  std::error_code error;
+  const fs::path inside = fs::weakly_canonical(fs::absolute(file, error), error)
+                              .lexically_relative(fs::weakly_canonical(fs::absolute(run.path, error), error));
+  if (error || inside.empty()) return false;
+  const std::string first = inside.begin()->string();
+  return first == kLog || is_left_by_a_start(first);
+}
+
+Result<RunDirectory> open_run_directory(const fs::path& path) {
+  const RunDirectory run{path};
+  std::error_code error;
+  if (!fs::is_regular_file(run.config(), error)) {
+    return Error{Code::kNotFound, fmt::format("{}: not the directory of a run: it has no config.toml", run.shown())};
+  }
+  return run;
+}
+
+Result<RunLock> RunLock::take(const RunDirectory& run) {
+  const int fd = open(run.path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0) return Error{Code::kIo, fmt::format("{}: {}", run.shown(), std::strerror(errno))};
+  RunLock lock(fd);
+  if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
+    if (errno == EWOULDBLOCK) {
+      return Error{Code::kUnavailable, fmt::format("{}: another process trains in this directory", run.shown())};
+    }
+    // Some network file systems know no locks. A second chief is found out by its term.
+    log::warn("{}: this file system has no locks ({}): nothing keeps a second process from training here", run.shown(),
+              std::strerror(errno));
+  }
+  return lock;
+}
+
+RunLock::~RunLock() {
+  if (fd_ >= 0) close(fd_);
+}
+
+}  // namespace troupe::apps

@@ -1,0 +1,115 @@
+#include <troupe/run/summary.hpp>
+
+#include <fmt/core.h>
+#include <fmt/ranges.h>
+
+#include <cmath>
+#include <map>
+#include <vector>
+
+#include <troupe/run/evaluations.hpp>
+#include <troupe/run/units.hpp>
+
+namespace troupe::apps {
+namespace {
+
+/// JSON has no NaN and no infinity.
+std::string json_number(double value) { return std::isfinite(value) ? fmt::format("{}", value) : "null"; }
+
+std::string json_string(std::string_view text) {
+  std::string out = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\') {
+      out += '\\';
+      out += c;
+    } else if (static_cast<unsigned char>(c) < 0x20) {
+      out += fmt::format("\\u{:04x}", static_cast<unsigned>(c));
+    } else {
+      out += c;
+    }
+  }
+  return out + '"';
+}
+
+std::string json_object(std::span<const Scalar> scalars) {
+  std::vector<std::string> fields;
+  for (const Scalar& scalar : scalars) {
+    fields.push_back(fmt::format("{}: {}", json_string(scalar.name), json_number(scalar.value)));
+  }
+  return fmt::format("{{{}}}", fmt::join(fields, ", "));
+}
+
+std::string json_replicas(std::span<const actors::ReplicaSummary> replicas) {
+  std::vector<std::string> groups;
+  for (const actors::ReplicaSummary& group : replicas) {
+    groups.push_back(fmt::format("{}: {{\"steps\": {}, \"evaluated_step\": {}, \"metrics\": {}, \"evaluation\": {}}}",
+                                 json_string(group.name), group.steps, group.evaluated_step, json_object(group.metrics),
+                                 json_object(group.evaluation)));
+  }
+  return fmt::format("{{{}}}", fmt::join(groups, ", "));
+}
+
+}  // namespace
+
+std::string summary_json(const RunSummary& summary) {
+  const actors::TrainSummary& train = summary.train;
+  std::string final_return = "null";
+  if (train.final_evaluation) {
+    final_return =
+        fmt::format("{{\"mean\": {}, \"std\": {}, \"episodes\": {}}}", json_number(train.final_evaluation->mean),
+                    json_number(train.final_evaluation->std), train.final_evaluation->episodes);
+  }
+  std::vector<std::string> reached;
+  for (const auto& [threshold, wall_s] : first_reached(summary.evaluations, kReturnThresholds)) {
+    reached.push_back(fmt::format("\"{}\": {}", threshold, json_number(wall_s)));
+  }
+  const std::vector<std::string> fields = {
+      fmt::format("\"env\": {}", json_string(summary.env)),
+      fmt::format("\"seed\": {}", summary.seed),
+      fmt::format("\"version\": {}", json_string(summary.version)),
+      fmt::format("\"config_hash\": {}", json_string(summary.config_hash)),
+      fmt::format("\"stop_reason\": {}", json_string(actors::to_string(train.stop_reason))),
+      fmt::format("\"wall_s\": {}", json_number(train.wall_s)),
+      fmt::format("\"env_steps\": {}", train.env_steps),
+      fmt::format("\"learner_steps\": {}", train.learner_steps),
+      fmt::format("\"final_return\": {}", final_return),
+      fmt::format("\"first_reached\": {{{}}}", fmt::join(reached, ", ")),
+      fmt::format("\"replicas\": {}", json_replicas(train.replicas)),
+  };
+  return fmt::format("{{\n  {}\n}}\n", fmt::join(fields, ",\n  "));
+}
+
+std::string summary_table(const RunSummary& summary) {
+  const actors::TrainSummary& train = summary.train;
+  std::string table;
+  const auto line = [&](std::string_view name, const std::string& value) {
+    table += fmt::format("  {:<14} {}\n", name, value);
+  };
+  if (!summary.env.empty()) line("environment", summary.env);
+  line("ended by", std::string(actors::to_string(train.stop_reason)));
+  line("wall time", format_duration(train.wall_s));
+  for (const actors::ReplicaSummary& group : train.replicas) {
+    std::string text = fmt::format("{} steps", format_count(static_cast<double>(group.steps)));
+    for (const Scalar& scalar : group.evaluation.empty() ? group.metrics : group.evaluation) {
+      text += fmt::format(", {} {:.4g}", scalar.name, scalar.value);
+    }
+    line(group.name, text);
+  }
+  if (summary.env.empty()) return table;
+  line("env steps", format_count(static_cast<double>(train.env_steps)));
+  line("learner steps", format_count(static_cast<double>(train.learner_steps)));
+  if (train.final_evaluation) {
+    line("final return", fmt::format("{:.1f} +- {:.1f} over {} episodes", train.final_evaluation->mean,
+                                     train.final_evaluation->std, train.final_evaluation->episodes));
+  } else {
+    line("final return", "no evaluation yet");
+  }
+  std::vector<std::string> reached;
+  for (const auto& [threshold, wall_s] : first_reached(summary.evaluations, kReturnThresholds)) {
+    reached.push_back(fmt::format("{} at {}", threshold, format_duration(wall_s)));
+  }
+  if (!reached.empty()) line("first reached", fmt::format("{}", fmt::join(reached, ", ")));
+  return table;
+}
+
+}  // namespace troupe::apps

@@ -1,0 +1,303 @@
+#include <troupe/run/train.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+
+#include <troupe/actors/control/committed_cuts.hpp>
+#include <troupe/actors/control/run_checkpoint.hpp>
+#include <troupe/actors/control/runtime.hpp>
+#include <troupe/actors/network/node_network.hpp>
+#include <troupe/actors/roles/metrics_actor.hpp>
+#include <troupe/actors/roles/step_account.hpp>
+#include <troupe/actors/runtime/protocol.hpp>
+#include <troupe/core/check.hpp>
+#include <troupe/core/log.hpp>
+#include <troupe/run/d4pg_topology.hpp>
+#include <troupe/run/evaluate_part.hpp>
+#include <troupe/run/node.hpp>
+#include <troupe/run/run_topology.hpp>
+
+namespace troupe::actors {
+namespace {
+
+constexpr const char* kWallCounter = "run/wall_ms";
+/// A stop while the run starts waits no longer for all instances to be there: there is nothing to save yet.
+constexpr Duration kStartPatience = std::chrono::seconds(2);
+/// The end waits for one that is being restarted, and tries again when a node goes down in the cut; schedulers give it
+/// 30 s.
+constexpr Duration kLastCutPatience = std::chrono::seconds(5);
+constexpr Duration kLastCutRetries = std::chrono::seconds(10);
+/// A run that is complete has more time: a learner that was killed at its end starts anew and comes back.
+constexpr Duration kLastCutOfCompleteRun = std::chrono::seconds(60);
+
+/// What this process wrote last. Over nodes the learner's part is another node's, and is read back from disk.
+struct LastCut {
+  std::string path;
+  std::vector<messages::TensorBytes> tensors;
+  std::shared_ptr<const Cut> cut;  ///< owns the tensors' bytes
+};
+
+/// One call of train(), in the order in which things happen.
+class Training {
+ public:
+  Training(const TrainOptions& options, const TrainHooks& hooks) : options_(options), hooks_(hooks) {}
+
+  Result<TrainSummary> run() {
+    TROUPE_ASSIGN(spec_, run_environment(options_));
+    TROUPE_TRY(open());
+    TROUPE_ASSIGN(const std::optional<StopReason> interrupted, train());
+    const auto saved = last_checkpoint(!interrupted);
+    if (!saved.ok() && saved.error().code == Code::kNotFound && interrupted) {
+      TrainSummary nothing{.stop_reason = *interrupted, .begun = false, .wall_s = earlier_wall_s_};
+      runtime_->stop();
+      return nothing;
+    }
+    TROUPE_ASSIGN(const auto counters, saved);
+    sum_up(counters);
+    const bool learned = options_.max_learner_steps > 0 && learner_steps_ >= options_.max_learner_steps;
+    const StopReason complete = !has_d4pg(options_) ? StopReason::kReplicaSteps
+                                : learned           ? StopReason::kMaxLearnerSteps
+                                                    : StopReason::kMaxEnvSteps;
+    const StopReason reason = interrupted.value_or(complete);
+    if (interrupted == StopReason::kRequested) log::info("TRP-I001 stopping; checkpoint {} committed", newest());
+    const double wall_s = earlier_wall_s_ + seconds(runtime_->stop());
+    runtime_.reset();  // the sink is ours alone from here
+    network_.reset();
+    // Roles went on while it was written: rows of that are of lost work, like those behind a crash.
+    TROUPE_TRY(rewind_metrics(counters));
+
+    TrainSummary summary;
+    summary.stop_reason = reason;
+    summary.wall_s = wall_s;
+    summary.env_steps = env_steps_;
+    summary.learner_steps = learner_steps_;
+    for (const ReplicaRun& run : options_.replicas) {
+      summary.replicas.push_back(replica_summary(run.group.name, counters));
+      TROUPE_TRY(report(summary.replicas.back(), wall_s));
+    }
+    if (reason != StopReason::kRequested && has_d4pg(options_)) {
+      TROUPE_ASSIGN(summary.final_evaluation, evaluate(summary));
+      TROUPE_TRY(hooks_.metrics->write(evaluation_row(*summary.final_evaluation, summary.learner_steps)));
+    }
+    return summary;
+  }
+
+ private:
+  /// A node that dies during a cut, or leaves, makes it fail; the next one is without that node, or with its successor.
+  Result<std::vector<messages::Counter>> last_checkpoint(bool complete) {
+    const Duration give_up = runtime_->clock().now() + (complete ? kLastCutOfCompleteRun : kLastCutRetries);
+    auto counters = runtime_->checkpoint(kStartPatience);
+    const auto may_come = [&] {
+      // A chief that goes on with its run has not met all nodes again yet; in a new run there is nothing to wait for.
+      const Code code = counters.error().code;
+      return code == Code::kUnavailable || (code == Code::kNotFound && hooks_.place != nullptr && earlier_wall_s_ > 0);
+    };
+    while (!counters.ok() && may_come() && runtime_->clock().now() < give_up) {
+      counters = runtime_->checkpoint(kLastCutPatience);
+    }
+    if (counters.ok()) return counters;
+    return Error{counters.error().code,
+                 fmt::format("the run {}, but its last checkpoint could not be made: {}",
+                             complete ? "is complete" : "was to stop", counters.error().message)};
+  }
+
+  /// Builds the topology and the runtime, from the newest checkpoint if asked to.
+  Status open() {
+    std::optional<messages::OpenCheckpoint> checkpoint;
+    if (hooks_.resume && hooks_.place == nullptr) {
+      auto newest = messages::open_newest_checkpoint(hooks_.checkpoint_dir);
+      if (!newest.ok() && newest.error().code == Code::kNotFound && newest_cut(hooks_.checkpoint_dir).ok()) {
+        return Error{Code::kNotFound, newest.error().message +
+                                          " of one process, only one of a run over nodes: go on from "
+                                          "it in that way (--processes)"};
+      }
+      TROUPE_ASSIGN(checkpoint, std::move(newest));
+      for (const auto& rejected : checkpoint->rejected) {
+        log::warn("TRP-W603 checkpoint {} is damaged and not used: {}", rejected.name, rejected.reason);
+        damaged_.push_back(rejected.name);
+      }
+      log::info("resuming from {}", checkpoint->path);
+      TROUPE_ASSIGN(const std::int64_t wall_ms, checkpoint->counter(kWallCounter));
+      earlier_wall_s_ = static_cast<double>(wall_ms) / 1000;
+      TROUPE_TRY(rewind_metrics(checkpoint->counters));
+    }
+    earlier_wall_s_ = std::max(earlier_wall_s_, hooks_.recorded_wall_s);
+    if (hooks_.place != nullptr) return open_place();
+    TROUPE_ASSIGN(topology_, run_topology(options_, spec_, {*hooks_.metrics, hooks_.pictures}, earlier_wall_s_));
+    if (hooks_.change_topology) hooks_.change_topology(topology_);
+    RuntimeOptions runtime;
+    runtime.seed = options_.seed;
+    runtime.deterministic = options_.deterministic;
+    runtime.run_directory = hooks_.checkpoint_dir.parent_path();
+    runtime.report_period = from_seconds(options_.metrics.every_s);
+    runtime.checkpoint_period = from_seconds(options_.checkpoint.every_s);
+    runtime.write_cut = [this](std::shared_ptr<const Cut> cut) { return write(std::move(cut)); };
+    if (checkpoint) {
+      TROUPE_ASSIGN(runtime.resume_from, to_cut(topology_, *checkpoint));
+    }
+    TROUPE_ASSIGN(runtime_, Runtime::make(topology_, std::move(runtime)));
+    return {};
+  }
+
+  /// The same as the chief of a run over nodes. If the run is older than this process, its time goes on.
+  Status open_place() {
+    TROUPE_ASSIGN(EarlierCuts earlier, earlier_cuts(*hooks_.place));
+    if (const CommittedCut& cut = earlier.newest; cut.number != 0) {
+      TROUPE_ASSIGN(const auto part, open_part(hooks_.checkpoint_dir, kChiefNode, cut.number, ""));
+      TROUPE_ASSIGN(const std::int64_t wall_ms, part.counter(kWallCounter));
+      earlier_wall_s_ = std::max(earlier_wall_s_, static_cast<double>(wall_ms) / 1000);
+      if (hooks_.place->resume) {
+        std::vector<messages::Counter> counters = part.counters;
+        // Where the other parts are on other hosts, the metrics role's numbers must do, which may be a moment older.
+        if (const auto parts = open_parts(hooks_.checkpoint_dir, cut); parts.ok()) {
+          for (const auto& other : *parts)
+            counters.insert(counters.end(), other.counters.begin(), other.counters.end());
+        }
+        TROUPE_TRY(rewind_metrics(counters));
+      }
+    }
+    TROUPE_ASSIGN(topology_, node_topology(options_, spec_, {*hooks_.metrics, hooks_.pictures}, earlier_wall_s_));
+    TROUPE_ASSIGN(network_, make_network(*hooks_.place, topology_));
+    log::info("the chief listens on {}", transport::to_string(network_->address()));
+    auto more = [this] { return std::vector<messages::Counter>{{kWallCounter, wall_ms()}}; };
+    TROUPE_ASSIGN(RuntimeOptions runtime,
+                  node_runtime(*hooks_.place, options_, topology_, *network_, std::move(earlier), more));
+    TROUPE_ASSIGN(runtime_, Runtime::make(topology_, std::move(runtime)));
+    return {};
+  }
+
+  /// The whole run goes on from the checkpoint with these counters, or ends with it: what was recorded of more is lost
+  /// work.
+  Status rewind_metrics(std::span<const messages::Counter> counters) {
+    const auto of_metrics = [&](std::string_view name) {
+      const auto found =
+          std::ranges::find(counters, fmt::format("{}/{}", kMetricsRole, name), &messages::Counter::name);
+      return found == counters.end() ? std::optional<std::int64_t>() : found->value;
+    };
+    MetricRow to{.wall_s = earlier_wall_s_};
+    if (const auto ms = of_metrics(kNewestRowMs)) to.wall_s = static_cast<double>(*ms) / 1000;
+    to.env_steps = total_env_steps(counters, kActorRole, kMetricsRole);
+    to.learner_steps = std::max(learner_steps(counters), of_metrics(kKnownLearnerSteps).value_or(0));
+    return hooks_.metrics->rewind(to);
+  }
+
+  /// Empty when a role has completed the run.
+  Result<std::optional<StopReason>> train() {
+    const double limit_s = options_.max_minutes * 60;
+    std::optional<StopReason> interrupted;
+    const Result<Runtime::Ended> run = runtime_->run([&] {
+      if (hooks_.stop != nullptr && hooks_.stop->load(std::memory_order_relaxed)) {
+        interrupted = StopReason::kRequested;
+      } else if (limit_s > 0 && wall() >= limit_s) {
+        interrupted = StopReason::kMaxMinutes;
+      }
+      return interrupted.has_value();
+    });
+    if (hooks_.over != nullptr) *hooks_.over = true;
+    TROUPE_ASSIGN(const Runtime::Ended ended, run);
+    if (ended == Runtime::Ended::kStopped) return {StopReason::kRequested};
+    return ended == Runtime::Ended::kInterrupted ? interrupted : std::nullopt;
+  }
+
+  /// Runs on the checkpointer's thread; nobody else touches last_ until checkpoint() has returned.
+  Status write(std::shared_ptr<const Cut> cut) {
+    messages::CheckpointContents contents = to_contents(topology_, *cut, {{kWallCounter, wall_ms()}});
+    contents.run_id = hooks_.run_id;
+    last_ = {};
+    contents.learner_step = learner_steps(contents.counters);
+    last_.tensors = contents.tensors;
+    last_.cut = std::move(cut);
+    messages::CheckpointWriteOptions where{hooks_.checkpoint_dir.string(), static_cast<int>(options_.checkpoint.keep),
+                                           damaged_};
+    TROUPE_ASSIGN(last_.path, messages::write_checkpoint(where, contents));
+    log::debug("checkpoint {}", last_.path);
+    return {};
+  }
+
+  /// The newest checkpoint's name: its folder, or over nodes what its parts are called.
+  std::string newest() const {
+    if (hooks_.place == nullptr) return last_.path;
+    const auto cut = newest_cut(hooks_.checkpoint_dir);
+    return cut.ok() ? cut_name(cut->number) : cut.error().message;
+  }
+
+  /// Totals of the run, from the counters of all instances in the last checkpoint.
+  void sum_up(const std::vector<messages::Counter>& counters) {
+    env_steps_ = total_env_steps(counters, kActorRole, kMetricsRole);
+    learner_steps_ = learner_steps(counters, &foremost_learner_);
+  }
+
+  /// The run's; foremost: which learner of several is furthest.
+  std::int64_t learner_steps(std::span<const messages::Counter> counters, std::string* foremost = nullptr) const {
+    std::int64_t steps = 0;
+    if (!has_d4pg(options_)) {
+      for (const ReplicaRun& run : options_.replicas) steps += replica_summary(run.group.name, counters).steps;
+      return steps;
+    }
+    for (std::int64_t i = 0; i < options_.learner.count; ++i) {
+      const std::string name = RoleIdentity{kLearnerRole, i, options_.learner.count}.name();
+      for (const messages::Counter& counter : counters) {
+        if (counter.name != name + "/steps" || counter.value < steps) continue;
+        steps = counter.value;
+        if (foremost != nullptr) *foremost = name;
+      }
+    }
+    return steps;
+  }
+
+  /// What a group's evaluator has found last, which a short run ends before the next row would have had.
+  Status report(const ReplicaSummary& group, double wall_s) {
+    if (group.evaluated_step < 0) return {};
+    MetricRow row{wall_s, env_steps_, learner_steps_, {}};
+    row.scalars.push_back({fmt::format("{}-evaluator/step", group.name), static_cast<double>(group.evaluated_step)});
+    for (const Scalar& metric : group.evaluation) {
+      row.scalars.push_back({fmt::format("{}-evaluator/{}", group.name, metric.name), metric.value});
+    }
+    return hooks_.metrics->write(row);
+  }
+
+  /// Of the parameters in the last checkpoint, with start states of their own.
+  Result<Evaluation> evaluate(const TrainSummary& summary) {
+    std::vector<messages::OpenCheckpoint> parts;
+    std::vector<messages::TensorBytes> tensors = last_.tensors;
+    if (hooks_.place != nullptr) {
+      TROUPE_ASSIGN(parts, open_run_checkpoint(hooks_.checkpoint_dir));
+      for (const auto& part : parts) tensors.insert(tensors.end(), part.tensors.begin(), part.tensors.end());
+    }
+    const auto values = [&](const learner::ParamLayout& layout) {
+      return group_values(tensors, foremost_learner_, layout);
+    };
+    TROUPE_ASSIGN(Evaluation evaluation, evaluate_policy(options_, values));
+    evaluation.wall_s = summary.wall_s;
+    evaluation.env_steps = summary.env_steps;
+    evaluation.learner_steps = summary.learner_steps;
+    return evaluation;
+  }
+
+  std::int64_t wall_ms() const { return static_cast<std::int64_t>(wall() * 1000); }
+  double wall() const { return earlier_wall_s_ + seconds(runtime_->clock().now()); }
+
+  const TrainOptions& options_;
+  const TrainHooks& hooks_;
+  envs::EnvSpec spec_;
+  Topology topology_;
+  double earlier_wall_s_ = 0;
+  std::vector<std::string> damaged_;
+  LastCut last_;
+  std::string foremost_learner_;  ///< of a group: the instance that had taken the most steps
+  std::int64_t env_steps_ = 0;
+  std::int64_t learner_steps_ = 0;
+  std::unique_ptr<NodeNetwork> network_;
+  std::unique_ptr<Runtime> runtime_;
+};
+
+}  // namespace
+
+Result<TrainSummary> train(const TrainOptions& options, const TrainHooks& hooks) {
+  TROUPE_CHECK(hooks.metrics != nullptr, "train: no metric sink");
+  return Training(options, hooks).run();
+}
+
+}  // namespace troupe::actors

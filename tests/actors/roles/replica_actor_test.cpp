@@ -1,0 +1,212 @@
+// The roles of a replica group by hand: steps, what is published, what is kept over a restart, how it is evaluated.
+#include <troupe/actors/roles/replica_actor.hpp>
+
+#include <gtest/gtest.h>
+
+#include <troupe/actors/roles/replica_evaluator.hpp>
+#include <troupe/actors/roles/replica_results.hpp>
+#include <troupe/messages/parameters.hpp>
+#include <troupe/tests/actors/fake_context.hpp>
+#include <troupe/tests/actors/small_replica.hpp>
+
+namespace troupe::actors {
+namespace {
+
+using testing::FakeContext;
+using testing::line_model;
+
+ReplicaActorOptions line(std::int64_t steps) {
+  return {.model = line_model(), .group = {.name = "line", .batch_size = 8, .steps = steps, .evaluate_every_steps = 4}};
+}
+
+std::unique_ptr<Role> make(const ReplicaActorOptions& options) {
+  auto role = ReplicaActor::make(options, {.role = "line"});
+  EXPECT_TRUE(role.ok()) << role.error().message;
+  return std::move(role).value();
+}
+
+/// Calls step() until it is done; returns how often.
+int run(Role& role, FakeContext& context, int limit = 1000) {
+  for (int calls = 1; calls <= limit; ++calls) {
+    const auto progress = role.step(context);
+    EXPECT_TRUE(progress.ok()) << progress.error().message;
+    if (!progress.ok() || *progress == Progress::kDone) return calls;
+  }
+  return limit;
+}
+
+std::vector<std::int64_t> versions(FakeContext& context) {
+  std::vector<std::int64_t> all;
+  for (const Frame& frame : context.out("parameters").sent) {
+    all.push_back(messages::read_parameters(frame).value().info().version);
+  }
+  return all;
+}
+
+TEST(ReplicaActor, TakesItsStepsAndPublishesWhatIsDueAndTheLast) {
+  FakeContext context;
+  const auto role = make(line(10));
+  EXPECT_EQ(run(*role, context), 10);
+  EXPECT_EQ(versions(context), (std::vector<std::int64_t>{1, 4, 8, 10}));
+  Report report;
+  role->report(report);
+  ASSERT_EQ(report.counters.size(), 1U);
+  EXPECT_EQ(report.counters[0].value, 10);
+}
+
+TEST(ReplicaActor, PublishesNothingWithoutAnEvaluation) {
+  FakeContext context;
+  ReplicaActorOptions options = line(3);
+  options.model.make_evaluation = nullptr;
+  EXPECT_TRUE(ReplicaActor::spec(options).outlets.empty());
+  const auto role = make(options);
+  EXPECT_EQ(run(*role, context), 3);
+}
+
+TEST(ReplicaActor, GoesOnFromItsStateBitForBit) {
+  FakeContext context;
+  const auto whole = make(line(10)), first = make(line(4)), second = make(line(10));
+  run(*whole, context);
+  run(*first, context);
+  const auto state = first->save();
+  ASSERT_TRUE(state.ok());
+  ASSERT_TRUE(second->restore(*state).ok());
+  EXPECT_EQ(second->save()->tensors.size(), state->tensors.size());  // a cut before its first step
+  EXPECT_EQ(run(*second, context), 6);
+  const auto expected = whole->save(), got = second->save();
+  ASSERT_EQ(got->tensors.size(), expected->tensors.size());
+  for (std::size_t i = 0; i < got->tensors.size(); ++i) EXPECT_EQ(got->tensors[i].bytes, expected->tensors[i].bytes);
+}
+
+TEST(ReplicaEvaluator, JudgesWhatWasPublishedOverAllOfItsData) {
+  FakeContext trained, context;
+  const auto role = make(line(60));
+  run(*role, trained);
+  const ReplicaEvaluatorOptions options{.name = "line-evaluator", .model = line_model(), .last_step = 60};
+  auto evaluator = ReplicaEvaluator::make(options);
+  ASSERT_TRUE(evaluator.ok()) << evaluator.error().message;
+  auto step = [&] { return (*evaluator)->step(context).value(); };
+  EXPECT_EQ(step(), Progress::kIdle);
+  context.in("parameters").frames.push_back(trained.out("parameters").sent.front());
+  EXPECT_EQ(step(), Progress::kMore);  // begins
+  EXPECT_EQ(step(), Progress::kMore);  // 32 rows
+  EXPECT_EQ(step(), Progress::kMore);  // and the other 32
+  EXPECT_EQ(step(), Progress::kIdle);
+  Report early;
+  (*evaluator)->report(early);
+  context.in("parameters").frames.push_back(trained.out("parameters").sent.back());
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(step(), Progress::kMore);
+  EXPECT_EQ(step(), Progress::kDone);
+  Report late;
+  (*evaluator)->report(late);
+  const auto value = [](const Report& report, const std::string& name) {
+    for (const Scalar& gauge : report.gauges) {
+      if (gauge.name == name) return gauge.value;
+    }
+    return -1.0;
+  };
+  EXPECT_EQ(value(late, "step"), 60);
+  EXPECT_GT(value(early, "loss"), 1);
+  EXPECT_LT(value(late, "loss"), 1e-6);  // 60 steps of 0.1 shrink the error by about 0.8 each
+
+  std::vector<messages::Counter> counters;
+  const auto saved = (*evaluator)->save();
+  for (const auto& counter : saved->counters) {
+    counters.push_back({"line-evaluator/" + counter.name, counter.value});
+  }
+  const auto trained_state = role->save();
+  for (const auto& counter : trained_state->counters) counters.push_back({"line/" + counter.name, counter.value});
+  const ReplicaSummary summary = replica_summary("line", counters);
+  EXPECT_EQ(summary.steps, 60);
+  EXPECT_EQ(summary.evaluated_step, 60);
+  ASSERT_EQ(summary.evaluation.size(), 1U);
+  EXPECT_EQ(summary.evaluation[0].value, value(late, "loss"));
+  auto again = ReplicaEvaluator::make(options);
+  ASSERT_TRUE((*again)->restore(*saved).ok());
+  EXPECT_EQ((*again)->step(context).value(), Progress::kDone);  // what it had evaluated counts
+}
+
+/// Takes its time to prepare, counts what it is given and shows a picture of it.
+class CountingJudge final : public learner::Judge {
+ public:
+  Result<bool> prepare() override { return ++slices_ == 3; }
+  Status take(const learner::Program& program, std::int64_t rows) override {
+    EXPECT_EQ(slices_, 3);
+    EXPECT_EQ(program.metric_names().size(), 1U);
+    rows_.push_back(static_cast<double>(rows));
+    return {};
+  }
+  Result<learner::Verdict> verdict() override {
+    learner::Verdict verdict;
+    for (const double rows : rows_) verdict.scalars.push_back({"rows", rows});
+    verdict.pictures.push_back({.name = "samples", .height = 1, .width = 1, .pixels = {9}});
+    rows_.clear();
+    return verdict;
+  }
+
+ private:
+  int slices_ = 0;
+  std::vector<double> rows_;
+};
+
+class KeptPictures final : public PictureSink {
+ public:
+  Status write(const Picture& picture) override {
+    pictures.push_back(picture);
+    return {};
+  }
+  std::vector<Picture> pictures;
+};
+
+TEST(ReplicaEvaluator, LeavesTheVerdictToTheModelsJudge) {
+  FakeContext trained, context;
+  run(*make(line(8)), trained);
+  ReplicaModel model = line_model();
+  model.evaluation_rows = [] { return Result<std::int64_t>(80); };  // 32, 32 and half of a batch
+  model.make_judge = [] { return Result<std::unique_ptr<learner::Judge>>(std::make_unique<CountingJudge>()); };
+  KeptPictures kept;
+  const auto evaluator = ReplicaEvaluator::make(
+      {.name = "line-evaluator", .model = model, .last_step = 8, .group = "line", .pictures = &kept});
+  context.in("parameters").frames.push_back(trained.out("parameters").sent.back());
+  EXPECT_EQ(run(**evaluator, context), 7);  // two slices, the last and the beginning, three batches, done
+  Report report;
+  (*evaluator)->report(report);
+  std::vector<double> rows;
+  for (const Scalar& gauge : report.gauges) {
+    if (gauge.name == "rows") rows.push_back(gauge.value);
+  }
+  EXPECT_EQ(rows, (std::vector<double>{32, 32, 16}));
+  ASSERT_EQ(kept.pictures.size(), 1U);
+  EXPECT_EQ(kept.pictures[0].source, "line");
+  EXPECT_EQ(kept.pictures[0].name, "samples");
+  EXPECT_EQ(kept.pictures[0].step, 8);
+}
+
+TEST(ReplicaEvaluator, RefusesParametersOfAnotherNetwork) {
+  FakeContext context;
+  auto evaluator = ReplicaEvaluator::make({.name = "line-evaluator", .model = line_model(), .last_step = 1});
+  auto builder = messages::ParametersBuilder::make(context.pool(), DType::kF32, 3).value();
+  std::ranges::fill(builder.data(), std::byte{0});
+  messages::ParametersInfo info;
+  info.version = 1;
+  info.layout_hash = 5;
+  context.in("parameters").frames.push_back(std::move(builder).finish(info));
+  ASSERT_TRUE((*evaluator)->step(context).ok());
+  ASSERT_EQ(context.refused.size(), 1u);
+  EXPECT_EQ(context.refused[0], "parameters: line-evaluator: got parameters of another network");
+}
+
+TEST(ReplicaSummary, IsOfTheInstanceThatIsFurthest) {
+  const std::vector<Scalar> metrics = {{"loss", 0.25}};
+  std::vector<messages::Counter> counters = {{"a-0/steps", 7}, {"a-1/steps", 8}, {"a-ps/steps", 99}, {"ab/steps", 50}};
+  for (auto& counter : metric_counters(metrics)) counters.push_back({"a-1/" + counter.name, counter.value});
+  const ReplicaSummary summary = replica_summary("a", counters);
+  EXPECT_EQ(summary.steps, 8);
+  EXPECT_EQ(summary.evaluated_step, -1);
+  ASSERT_EQ(summary.metrics.size(), 1U);
+  EXPECT_EQ(summary.metrics[0].name, "loss");
+  EXPECT_EQ(summary.metrics[0].value, 0.25);
+}
+
+}  // namespace
+}  // namespace troupe::actors

@@ -1,0 +1,124 @@
+// Runs with replica groups that go on from a checkpoint: every part at the step where it was, and where nothing depends
+// on time with the very bits of a run that was never interrupted.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include <troupe/messages/checkpoint.hpp>
+#include <troupe/run/train.hpp>
+#include <troupe/tests/actors/recording_sink.hpp>
+#include <troupe/tests/actors/small_d4pg.hpp>
+
+namespace troupe::actors {
+namespace {
+
+using testing::RecordingSink;
+
+/// Whether a row says that this scalar was less than that. A quick part may be done before the first row.
+bool was_below(const std::vector<MetricRow>& rows, const std::string& name, double limit) {
+  for (const MetricRow& row : rows) {
+    for (const Scalar& scalar : row.scalars) {
+      if (scalar.name == name && scalar.value < limit) return true;
+    }
+  }
+  return false;
+}
+
+class ReplicaResume : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    root = std::filesystem::path(::testing::TempDir()) /
+           ("replica_resume_" + std::string(::testing::UnitTest::GetInstance()->current_test_info()->name()));
+    std::filesystem::remove_all(root);
+    options = testing::small_d4pg();
+    options.env.clear();  // without one there is no D4PG
+    options.checkpoint.every_s = 0.1;
+    options.metrics.every_s = 0.02;
+  }
+  void TearDown() override { std::filesystem::remove_all(root); }
+
+  TrainSummary run(const std::string& directory, bool resume = false) {
+    sink.rows.clear();
+    TrainHooks hooks;
+    hooks.metrics = &sink;
+    hooks.checkpoint_dir = root / directory / "checkpoints";
+    hooks.resume = resume;
+    const auto summary = train(options, hooks);
+    EXPECT_TRUE(summary.ok()) << summary.error().message;
+    return summary.ok() ? *summary : TrainSummary{};
+  }
+  /// An instance's tensors in the newest checkpoint.
+  std::vector<std::byte> tensors_of(const std::string& directory, const std::string& instance) {
+    const auto checkpoint = messages::open_newest_checkpoint((root / directory / "checkpoints").string()).value();
+    std::vector<std::byte> all;
+    for (const auto& tensor : checkpoint.tensors) {
+      if (tensor.name.starts_with(instance + "/")) all.insert(all.end(), tensor.bytes.begin(), tensor.bytes.end());
+    }
+    EXPECT_FALSE(all.empty()) << instance;
+    return all;
+  }
+  static ReplicaRun classifier(const std::string& name, const std::string& replicator, std::int64_t steps) {
+    return {.group = {.name = name,
+                      .replicator = replicator,
+                      .count = 2,
+                      .batch_size = 40,
+                      .steps = steps,
+                      .evaluate_every_steps = 20},
+            .model = {.data = "synthetic", .layers = {16}}};
+  }
+
+  std::filesystem::path root;
+  TrainOptions options;
+  RecordingSink sink;
+};
+
+TEST_F(ReplicaResume, AGroupGoesOnAsIfItHadNeverStopped) {
+  options.replicas = {classifier("mlp", "multi_worker", 60)};
+  EXPECT_EQ(run("interrupted").replicas[0].steps, 60);
+  options.replicas[0].group.steps = 100;
+  const TrainSummary resumed = run("interrupted", true);
+  EXPECT_EQ(resumed.replicas[0].steps, 100);
+  EXPECT_EQ(resumed.replicas[0].evaluated_step, 100);
+  EXPECT_EQ(run("whole").replicas[0].steps, 100);
+  for (const std::string member : {"mlp-0", "mlp-1"}) {
+    EXPECT_EQ(tensors_of("interrupted", member), tensors_of("whole", "mlp-0")) << member;
+  }
+}
+
+TEST_F(ReplicaResume, AMixedRunGoesOnInAllOfItsParts) {
+  options.env = "cartpole-swingup";
+  options.max_learner_steps = 60;
+  options.actors.count = 1;
+  options.replay.samples_per_insert = 8;
+  options.learner.count = 2;
+  options.evaluator = {1, 1000};
+  options.replicas = {classifier("gan", "multi_worker", 50), classifier("mlp", "parameter_server", 40),
+                      classifier("late", "sync_replicas", 40)};
+  options.replicas[0].model.model = "sngan";
+  const TrainSummary first = run("r");
+  ASSERT_EQ(first.replicas.size(), 3U);
+  EXPECT_EQ(first.learner_steps, 60);
+  EXPECT_EQ(first.replicas[0].steps, 50);
+  options.max_learner_steps = 110;
+  options.replicas[0].group.steps = 90;
+  options.replicas[1].group.steps = 80;
+  options.replicas[2].group.steps = 70;
+  const TrainSummary second = run("r", true);
+  ASSERT_EQ(second.replicas.size(), 3U);
+  EXPECT_EQ(second.learner_steps, 110);
+  EXPECT_EQ(second.replicas[0].steps, 90);
+  EXPECT_EQ(second.replicas[1].evaluated_step, 80);
+  EXPECT_EQ(second.replicas[2].evaluated_step, 70);
+  EXPECT_GE(second.env_steps, first.env_steps);
+  EXPECT_GE(sink.rows.front().learner_steps, 60);
+  EXPECT_FALSE(was_below(sink.rows, "gan/step", 50));
+  EXPECT_EQ(tensors_of("r", "gan-0"), tensors_of("r", "gan-1"));
+  EXPECT_EQ(tensors_of("r", "learner-0"), tensors_of("r", "learner-1"));
+}
+
+}  // namespace
+}  // namespace troupe::actors

@@ -1,0 +1,86 @@
+#include <troupe/actors/runtime/topology.hpp>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <troupe/tests/actors/test_roles.hpp>
+
+namespace troupe::actors {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+Topology valid() { return testing::counting(2, 10, 4, std::make_shared<testing::Collected>()); }
+
+std::string finding(const Topology& topology) {
+  const Status status = check(topology);
+  return status.ok() ? "" : status.error().message;
+}
+
+TEST(Topology, AValidOnePasses) { EXPECT_EQ(finding(valid()), ""); }
+
+TEST(Topology, TypesThatDifferAreNamedWithRolesAndChannel) {
+  Topology topology = valid();
+  topology.roles[1].inlets[0].type = "Trajectory";
+  EXPECT_EQ(finding(topology),
+            "topology: channel counter.numbers -> collector.numbers: role \"counter\" sends Number, role \"collector\" "
+            "takes Trajectory");
+}
+
+TEST(Topology, KindsThatDifferAreRefused) {
+  Topology topology = valid();
+  topology.roles[1].inlets[0].kind = ChannelKind::kLatest;
+  EXPECT_THAT(finding(topology), HasSubstr("the outlet is of kind stream, the inlet of kind latest"));
+}
+
+TEST(Topology, EveryFindingIsReportedAtOnce) {
+  Topology topology = valid();
+  topology.roles[0].count = 0;
+  topology.channels[0].capacity = 0;
+  topology.channels[0].to_role = "colector";
+  topology.roles[1].completes_run = false;
+  EXPECT_THAT(finding(topology),
+              AllOf(HasSubstr("role \"counter\": count is 0"), HasSubstr("capacity is 0"),
+                    HasSubstr("there is no role \"colector\""), HasSubstr("inlet \"numbers\" has no channel"),
+                    HasSubstr("no role completes the run")));
+}
+
+TEST(Topology, DanglingAndDoublyUsedEndsAreRefused) {
+  Topology topology = valid();
+  topology.channels.clear();
+  EXPECT_THAT(finding(topology), AllOf(HasSubstr("role \"counter\": outlet \"numbers\" has no channel"),
+                                       HasSubstr("role \"collector\": inlet \"numbers\" has no channel")));
+  topology = valid();
+  topology.channels.push_back(topology.channels[0]);
+  EXPECT_THAT(finding(topology), HasSubstr("outlet \"numbers\" has 2 channels, expected 1"));
+}
+
+TEST(Topology, DuplicateNamesAreRefused) {
+  Topology topology = valid();
+  topology.roles.push_back(topology.roles[0]);
+  EXPECT_THAT(finding(topology), HasSubstr("role \"counter\" is declared twice"));
+}
+
+TEST(Topology, ACycleOfLosslessChannelsIsRefusedUnlessAnInletIsAlwaysDrained) {
+  Topology topology = valid();
+  topology.roles[0].inlets = {{"back", "Number"}};
+  topology.roles[1].outlets = {{"back", "Number"}};
+  topology.channels.push_back({"collector", "back", "counter", "back", 1});
+  EXPECT_THAT(finding(topology),
+              AllOf(HasSubstr("cycle of lossless channels"), HasSubstr("counter.numbers -> collector.numbers"),
+                    HasSubstr("collector.back -> counter.back")));
+  topology.roles[0].inlets[0].always_drained = true;
+  EXPECT_EQ(finding(topology), "");
+}
+
+TEST(Topology, ReportsNeedAStreamOfMetricsIntoOneInstance) {
+  Topology topology = valid();
+  topology.reports = PortName{"nobody", "reports"};
+  EXPECT_THAT(finding(topology), HasSubstr("reports: there is no role \"nobody\""));
+  topology.reports = PortName{"collector", "numbers"};
+  EXPECT_THAT(finding(topology), HasSubstr("expected a stream of Metrics"));
+}
+
+}  // namespace
+}  // namespace troupe::actors

@@ -1,0 +1,409 @@
+// Programs on a GPU against the same programs on the processor, on the emulated device (emulator/): what is computed,
+// what is sent and read and when, what a step costs in allocations and launches, and what happens when the GPU fails.
+#include <troupe/learner/engine/cuda/cuda_program.hpp>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include <troupe/algorithms/classifier/replica.hpp>
+#include <troupe/algorithms/d4pg/learner.hpp>
+#include <troupe/algorithms/resnet/replica.hpp>
+#include <troupe/algorithms/sngan/replica.hpp>
+#include <troupe/core/rng.hpp>
+#include <troupe/learner/engine/program_state.hpp>
+#include <troupe/learner/ops/linear.hpp>
+#include <troupe/tests/algorithms/d4pg/batches.hpp>
+#include <troupe/tests/learner/engine/cuda/cuda_programs.hpp>
+#include <troupe/tests/learner/models.hpp>
+
+namespace troupe::learner {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr double kRounding = 2e-5;  // of tensors after some steps, whose sums are made in other orders
+
+/// Trains on the processor and on the GPU, and compares metrics after every step and everything at the end.
+void expect_same(const MakeReplica& make, const Signature& signature, std::int64_t rows, std::size_t steps,
+                 std::int64_t classes, double tolerance = kRounding) {
+  std::vector<std::unique_ptr<Data>> data;
+  std::vector<BatchView> batches;
+  for (std::size_t step = 0; step < steps; ++step) {
+    data.push_back(std::make_unique<Data>(signature, rows, step, classes));
+    batches.push_back(data.back()->buffer.view());
+  }
+  std::vector<std::vector<double>> metrics[2];
+  State states[2];
+  for (const int gpu : {0, 1}) {
+    states[gpu] = train(
+        make, batches, {rows}, 1, {},
+        [&](std::size_t, Program& program) {
+          metrics[gpu].emplace_back(program.metrics().begin(), program.metrics().end());
+        },
+        1, gpu == 1 ? kGpu : Device{});
+  }
+  for (std::size_t step = 0; step < steps; ++step) {
+    for (std::size_t m = 0; m < metrics[0][step].size(); ++m) {
+      const double expected = metrics[0][step][m];
+      EXPECT_NEAR(metrics[1][step][m], expected, tolerance * std::max(1.0, std::abs(expected))) << step << ' ' << m;
+    }
+  }
+  EXPECT_LT(largest_difference(states[1], states[0]), tolerance);
+  if (on_emulator()) {
+    EXPECT_GT(emulator().graph_launches(), 0);
+  }
+}
+
+TEST_F(CudaProgramTest, D4pgTakesTheSameSteps) {
+  d4pg::Options options = d4pg::steering_options();
+  options.batch = 32;
+  options.target_period = 3;
+  Rng rng(4);
+  BatchBuffer batch(d4pg::batch_signature(options), options.batch);
+  std::unique_ptr<d4pg::Learner> learners[2];
+  for (const int gpu : {0, 1}) {
+    const CompileOptions compile{.device = gpu == 1 ? kGpu : Device{}, .seed = 5};
+    learners[gpu] = d4pg::Learner::make({.d4pg = options, .compile = compile}).value();
+  }
+  for (int step = 0; step < 7; ++step) {
+    d4pg::fill_steering(rng, batch);
+    const auto expected = learners[0]->step(batch.view()).value(), got = learners[1]->step(batch.view()).value();
+    EXPECT_NEAR(got.critic_loss, expected.critic_loss, kRounding) << step;
+    EXPECT_NEAR(got.policy_loss, expected.policy_loss, kRounding) << step;
+    for (std::size_t i = 0; i < learners[0]->td_error().size(); ++i) {
+      EXPECT_NEAR(learners[1]->td_error()[i], learners[0]->td_error()[i], kRounding) << step;
+    }
+  }
+  EXPECT_LT(largest_difference(state_of(learners[1]->program()), state_of(learners[0]->program())), kRounding);
+  EXPECT_EQ(learners[1]->program().step(), 7);
+}
+
+TEST_F(CudaProgramTest, ClassifierWithBatchNormAveragesAndDecayTakesTheSameSteps) {
+  classifier::Options options;
+  options.features = 11;
+  options.classes = 5;
+  options.sizes = {16, 9};
+  options.batch_norm = true;
+  options.optimizer.rule = Sgd{.learning_rate = 0.1, .momentum = 0.9, .nesterov = true, .weight_decay = 0.01};
+  options.average_decay = 0.9;
+  expect_same(
+      [options](InputFn input) { return std::make_unique<classifier::ClassifierReplica>(options, std::move(input)); },
+      classifier::batch_signature(options), 12, 4, options.classes);
+}
+
+TEST_F(CudaProgramTest, ResidualNetworkTakesTheSameSteps) {
+  for (const auto variant : {resnet::Variant::kV1, resnet::Variant::kV1_5}) {
+    resnet::Options options = resnet::of_depth(50).value();
+    options.variant = variant;
+    options.blocks = {1, 1};
+    options.filters = 2;
+    options.height = options.width = 16;
+    options.classes = 5;
+    options.optimizer.rule = Sgd{.learning_rate = 0.05, .momentum = 0.9, .nesterov = true, .weight_decay = 0.01};
+    expect_same([options](InputFn input) { return std::make_unique<resnet::ResnetReplica>(options, std::move(input)); },
+                resnet::batch_signature(options), 3, 3, options.classes, 1e-4);
+  }
+}
+
+TEST_F(CudaProgramTest, ResidualGanTakesTheSameStepsAndLeavesOutWhatIsIdle) {
+  for (const std::int64_t classes : {0, 5}) {
+    const sngan::Options options{.network = sngan::Network::kResnet,
+                                 .image = {32, 32, 3},
+                                 .classes = classes,
+                                 .noise_size = 5,
+                                 .generator_width = 3,
+                                 .discriminator_width = 4,
+                                 .n_dis = 2,
+                                 .optimizer = {.learning_rate = 0.01, .beta1 = 0, .beta2 = 0.9, .epsilon = 1e-2},
+                                 .average_decay = 0.5};
+    expect_same([options](InputFn input) { return std::make_unique<sngan::SnganReplica>(options, std::move(input)); },
+                sngan::batch_signature(options), 2, 5, 5, 2e-4);
+  }
+}
+
+// ---- single programs ----
+
+/// Both programs step on the same batch.
+struct Twins {
+  std::unique_ptr<Program> cpu, gpu;
+  explicit Twins(CompileOptions options, const OptimizerSpec& optimizer, const NetOptions& with = {}) {
+    options.seed = 3;
+    cpu = net(options, optimizer, with);
+    options.device = kGpu;
+    gpu = net(options, optimizer, with);
+  }
+  void step(std::uint64_t seed, std::int64_t rows = kRows) {
+    const Data data(x_signature(), rows, seed);
+    for (Program* const program : {cpu.get(), gpu.get()}) {
+      program->bind(data.buffer.view()).value();
+      program->run().value();
+    }
+  }
+  void expect_equal() {
+    EXPECT_LT(largest_difference(state_of(*gpu), state_of(*cpu)), kRounding);
+    EXPECT_NEAR(gpu->metrics()[0], cpu->metrics()[0], kRounding);
+    ASSERT_EQ(gpu->output("y").size(), cpu->output("y").size());
+    for (std::size_t i = 0; i < cpu->output("y").size(); ++i) {
+      EXPECT_NEAR(gpu->output("y")[i], cpu->output("y")[i], kRounding);
+    }
+    EXPECT_EQ(gpu->step(), cpu->step());
+    EXPECT_EQ(gpu->skipped(), cpu->skipped());
+  }
+};
+
+TEST_F(CudaProgramTest, ShortBatchesCountTheirRows) {
+  Twins twins({}, {.rule = Adam{.learning_rate = 0.01}});
+  for (const std::int64_t rows : {kRows, std::int64_t{5}, std::int64_t{5}, std::int64_t{1}, kRows, kRows}) {
+    twins.step(static_cast<std::uint64_t>(rows), rows);
+    twins.expect_equal();
+  }
+}
+
+TEST_F(CudaProgramTest, ClippingSchedulesAndDecayAreTheSame) {
+  Twins twins({}, {.rule = Adam{.learning_rate = 0.02, .weight_decay = 0.1},
+                   .schedule = {.kind = Schedule::Kind::kCosine, .warmup_steps = 2, .total_steps = 6},
+                   .max_global_norm = 1e-3});
+  for (std::uint64_t step = 0; step < 6; ++step) twins.step(step);
+  twins.expect_equal();
+}
+
+TEST_F(CudaProgramTest, TargetsAndAveragesFollow) {
+  const NetOptions followers{.forward = {}, .reduce = {}, .followers = true};
+  for (const std::int64_t every_steps : {1, 2}) {  // where the target's third step updates nothing, it copies even so
+    for (const bool exempt : {false, true}) {
+      NetOptions with = followers;
+      with.exempt_bias = exempt;  // then an update is several passes
+      Twins twins({}, {.rule = Adam{.learning_rate = 0.02, .weight_decay = 0.1}, .every_steps = every_steps}, with);
+      for (std::uint64_t step = 0; step < 7; ++step) {
+        twins.step(step);
+        twins.expect_equal();
+      }
+    }
+  }
+  Twins narrow({.compute = DType::kBF16}, {.rule = Sgd{.learning_rate = 0.1}}, followers);
+  for (std::uint64_t step = 0; step < 4; ++step) narrow.step(step);
+  EXPECT_LT(largest_difference(state_of(*narrow.gpu), state_of(*narrow.cpu)), 1e-3);  // as below
+}
+
+TEST_F(CudaProgramTest, WhatFollowsFirstCostsNoKernelOfItsOwn) {
+  const auto kernels_of_a_step = [](bool followers) {
+    const auto program = net({.device = kGpu}, {.rule = Adam{}}, {.forward = {}, .reduce = {}, .followers = followers});
+    const Data data(x_signature(), kRows, 1);
+    program->bind(data.buffer.view()).value();
+    const std::int64_t before = emulator().kernels();
+    program->run().value();
+    return emulator().kernels() - before;
+  };
+  EXPECT_EQ(kernels_of_a_step(true), kernels_of_a_step(false) + 1) << "of a target and an average";
+}
+
+TEST_F(CudaProgramTest, AccumulatesGradientsOverRuns) {
+  Twins twins({.accumulate = 3}, {.rule = Sgd{.learning_rate = 0.1, .momentum = 0.5}});
+  for (std::uint64_t run = 0; run < 9; ++run) twins.step(run, run == 4 ? 7 : kRows);
+  EXPECT_EQ(twins.gpu->step(), 3);
+  twins.expect_equal();
+}
+
+TEST_F(CudaProgramTest, ASeparateUpdateTakesTheGradientAsTheHostHasChangedIt) {
+  Twins twins({}, {.rule = Sgd{.learning_rate = 0.1}});
+  const Data data(x_signature(), kRows, 1);
+  for (int step = 0; step < 3; ++step) {
+    for (Program* const program : {twins.cpu.get(), twins.gpu.get()}) {
+      program->bind(data.buffer.view()).value();
+      program->run(Phase::kGradients).value();
+      for (float& x : program->gradient("net")) x *= 3;
+      program->run(Phase::kUpdate).value();
+    }
+  }
+  twins.expect_equal();
+}
+
+TEST_F(CudaProgramTest, ReductionsSeeTheGradientOnTheHost) {
+  int calls = 0;
+  const auto halve = [&calls](const GradientPart& part) -> Status {
+    ++calls;
+    for (float& x : part.values) x /= 2;
+    return {};
+  };
+  Twins twins({}, {.rule = Sgd{.learning_rate = 0.1}}, {.forward = {}, .reduce = halve});
+  for (std::uint64_t step = 0; step < 3; ++step) twins.step(step);
+  EXPECT_EQ(calls, 6);
+  twins.expect_equal();
+}
+
+TEST_F(CudaProgramTest, FunctionsOfJointsRunOnTheHostBetweenTwoGraphs) {
+  const auto doubled = [](const JointArgs& args) -> Status {
+    for (std::size_t i = 0; i < args.in.size(); ++i) args.out[i] = args.in[i] * 2;
+    return {};
+  };
+  Twins twins({}, {.rule = Sgd{.learning_rate = 0.1}}, {.forward = doubled, .reduce = {}});
+  for (std::uint64_t step = 0; step < 3; ++step) twins.step(step);
+  twins.expect_equal();
+}
+
+TEST_F(CudaProgramTest, AFunctionThatFailsChangesNothing) {
+  bool fail = false;
+  const auto maybe = [&fail](const JointArgs& args) -> Status {
+    if (fail) return Error{Code::kCancelled, "a peer has gone"};
+    std::ranges::copy(args.in, args.out.begin());
+    return {};
+  };
+  const auto program = net({.device = kGpu}, {.rule = Sgd{.learning_rate = 0.1}}, {.forward = maybe, .reduce = {}});
+  const Data data(x_signature(), kRows, 1);
+  program->bind(data.buffer.view()).value();
+  for (int step = 0; step < 3; ++step) program->run().value();
+  const State before = state_of(*program);
+  fail = true;
+  const Status failed = program->run();
+  ASSERT_FALSE(failed.ok());
+  EXPECT_EQ(failed.error().message, "a peer has gone");
+  EXPECT_EQ(state_of(*program), before);
+  EXPECT_EQ(program->step(), 3);
+  fail = false;
+  program->run().value();
+  EXPECT_EQ(program->step(), 4);
+}
+
+TEST_F(CudaProgramTest, AGradientThatIsNotFiniteIsSkippedWhole) {
+  Twins twins({}, {.rule = Adam{.learning_rate = 0.01}});
+  for (std::uint64_t step = 0; step < 3; ++step) twins.step(step);
+  const State before = state_of(*twins.gpu);
+  Data bad(x_signature(), kRows, 9);
+  bad.buffer.mutable_view().as<float>(0)[7] = std::numeric_limits<float>::quiet_NaN();
+  for (int times = 1; times <= 2; ++times) {
+    twins.gpu->bind(bad.buffer.view()).value();
+    twins.gpu->run().value();
+    EXPECT_EQ(twins.gpu->skipped_in_a_row(), times);
+  }
+  EXPECT_EQ(state_of(*twins.gpu), before);
+  EXPECT_EQ(twins.gpu->step(), 3);
+  twins.step(4);
+  EXPECT_EQ(twins.gpu->skipped_in_a_row(), 0);
+  EXPECT_LT(largest_difference(state_of(*twins.gpu), state_of(*twins.cpu)), kRounding);
+}
+
+TEST_F(CudaProgramTest, Bfloat16StaysWithinItsRounding) {
+  Twins twins({.compute = DType::kBF16}, {.rule = Sgd{.learning_rate = 0.1}});
+  for (std::uint64_t step = 0; step < 4; ++step) twins.step(step);
+  // Both round the same operands to 8 bits of mantissa and add in float32.
+  EXPECT_LT(largest_difference(state_of(*twins.gpu), state_of(*twins.cpu)), 1e-3);
+}
+
+TEST_F(CudaProgramTest, Bfloat16OperandsAreThoseOfProductsOfFewRowsToo) {
+  const std::vector<float> x{1.001953125F, 3};  // the first lies between two numbers of bfloat16, nearer to 1
+  for (const Device device : {Device{}, kGpu}) {
+    Graph graph(2);
+    const Var weight = graph.param(graph.group("net"), "weight", {1, 1}, Init::constant(1));
+    graph.output("y", matmul(graph.input("x", {1}), weight));
+    const auto program = Program::compile(graph, {.device = device, .compute = DType::kBF16}).value();
+    program->bind("x", std::span<const float>(x)).value();
+    program->run().value();
+    // The processor has a float32 kernel for these.
+    EXPECT_EQ(program->output("y")[0], device.is_gpu() ? 1 : x[0]) << to_string(device);
+    EXPECT_EQ(program->output("y")[1], 3);
+  }
+}
+
+TEST_F(CudaProgramTest, StateGoesToTheHostAndBack) {
+  const auto program = net({.device = kGpu, .seed = 3}, {.rule = Adam{.learning_rate = 0.01}});
+  const Data data(x_signature(), kRows, 1);
+  program->bind(data.buffer.view()).value();
+  for (int step = 0; step < 3; ++step) program->run().value();
+  const auto copy = net({.device = kGpu, .seed = 4}, {.rule = Adam{.learning_rate = 0.01}});
+  restore_state(*copy, save_state(*program), program->step()).value();
+  copy->bind(data.buffer.view()).value();
+  for (Program* const each : {program.get(), copy.get()}) each->run().value();
+  EXPECT_EQ(state_of(*copy), state_of(*program));
+  EXPECT_EQ(copy->state().values()[0], 4);
+}
+
+TEST_F(EmulatedProgramTest, AfterTheFirstStepsAStepIsOneLaunchAndAllocatesNothing) {
+  const auto program = net({.device = kGpu}, {.rule = Adam{}});
+  const Data data(x_signature(), kRows, 1);
+  program->bind(data.buffer.view()).value();
+  for (int step = 0; step < 2; ++step) program->run().value();
+  const std::int64_t allocations = emulator().allocations(), launches = emulator().launches();
+  const std::int64_t graphs = emulator().graph_launches(), kernels = emulator().kernels();
+  for (int step = 0; step < 10; ++step) program->run().value();
+  EXPECT_EQ(emulator().allocations(), allocations);
+  EXPECT_EQ(emulator().launches(), launches) << "a kernel was launched by itself";
+  EXPECT_EQ(emulator().graph_launches() - graphs, 10);
+  EXPECT_GT(emulator().kernels(), kernels);
+}
+
+// ---- failures ----
+
+TEST_F(EmulatedProgramTest, AKernelThatFailsLosesTheGpuButNotTheHost) {
+  auto program = net({.device = kGpu}, {.rule = Adam{.learning_rate = 0.01}});
+  const Data data(x_signature(), kRows, 1);
+  program->bind(data.buffer.view()).value();
+  for (int step = 0; step < 3; ++step) program->run().value();
+  const State saved = state_of(*program);
+  const auto gpu = gpu::Gpu::open(0).value();
+  const auto of_a_library = [&] { return gpu->check(TROUPE_CUDA_LIBRARY_ERROR, "a product").error().code; };
+  EXPECT_EQ(of_a_library(), Code::kInternal);
+  emulator().fail_kernel(5);
+  const Status failed = program->run();
+  ASSERT_FALSE(failed.ok());
+  EXPECT_EQ(failed.error().code, Code::kLost);
+  EXPECT_THAT(failed.error().message, HasSubstr("cuda:0"));
+  EXPECT_THAT(failed.error().message, HasSubstr("illegal"));
+  const Status fetched = program->fetch();
+  ASSERT_FALSE(fetched.ok()) << "what the GPU had is gone, and nobody may save the old copy as new";
+  EXPECT_EQ(fetched.error().code, Code::kLost);
+  EXPECT_FALSE(program->run().ok());
+  EXPECT_EQ(of_a_library(), Code::kLost) << "which knows no more than that its call failed";
+  Graph graph(4);
+  graph.output("y", affine(graph.input("x", {3}), 2, 0));
+  const auto another = Program::compile(graph, {.device = kGpu});
+  ASSERT_FALSE(another.ok());
+  EXPECT_EQ(another.error().code, Code::kLost) << "of memory there would be enough";
+  EXPECT_EQ(program->step(), 3);
+  EXPECT_EQ(state_of(*program), saved) << "the copy of the last fetch";
+  lost_ = true;
+}
+
+TEST_F(EmulatedProgramTest, TooLittleMemoryIsOneErrorThatSaysHowMuch) {
+  emulator().set_memory(std::size_t{64} << 20);
+  Graph graph(4);
+  const ParamGroup group = graph.group("large");
+  const Var x = graph.input("x", {4096});
+  const Var y = matmul(x, graph.param(group, "weight", {4096, 8192}, Init::constant(0)));
+  graph.output("y", y);
+  const auto program = Program::compile(graph, {.device = kGpu});
+  ASSERT_FALSE(program.ok());
+  EXPECT_EQ(program.error().code, Code::kUnavailable);
+  EXPECT_THAT(program.error().message, HasSubstr("0.12 GiB for large"));
+  EXPECT_THAT(program.error().message, HasSubstr("out of memory"));
+}
+
+TEST_F(CudaProgramTest, OptionsThatAGpuDoesNotHaveAreRefused) {
+  Graph graph(4);
+  graph.output("x", affine(graph.input("x", {3}), 2, 0));
+  for (const CompileOptions& options :
+       {CompileOptions{.shards = 2, .device = kGpu}, CompileOptions{.device = kGpu, .compute = DType::kF64}}) {
+    const auto program = Program::compile(graph, options);
+    ASSERT_FALSE(program.ok());
+    EXPECT_THAT(program.error().message, HasSubstr("on cuda:0"));
+  }
+  const auto other = Program::compile(graph, {.device = {.cuda = 7}});
+  ASSERT_FALSE(other.ok());
+  EXPECT_THAT(other.error().message, HasSubstr("cuda:7: this machine has 2 GPUs, expected 0 to 1"));
+}
+
+TEST_F(CudaProgramTest, DevicesAreNamedAsConfigurationsNameThem) {
+  EXPECT_EQ(parse_device("cpu").value(), Device{});
+  EXPECT_EQ(parse_device("cuda:12").value(), Device{.cuda = 12});
+  EXPECT_EQ(to_string(resolve(parse_device("auto").value())), "cuda:0");
+  for (const char* const bad : {"", "gpu", "cuda", "cuda:", "cuda:-1", "cuda:1x", "CPU"}) {
+    const auto device = parse_device(bad);
+    ASSERT_FALSE(device.ok()) << bad;
+    EXPECT_THAT(device.error().message, HasSubstr("expected \"auto\", \"cpu\" or \"cuda:N\""));
+  }
+}
+
+}  // namespace
+}  // namespace troupe::learner

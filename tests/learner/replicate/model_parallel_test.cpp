@@ -1,0 +1,66 @@
+// A whole replica under the model-parallel replicator, which is OneDevice compiled for several devices: the same bits.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <memory>
+
+#include <troupe/algorithms/classifier/replica.hpp>
+#include <troupe/core/rng.hpp>
+#include <troupe/learner/engine/program_state.hpp>
+#include <troupe/learner/replicate/replicator.hpp>
+
+namespace troupe::learner {
+namespace {
+
+constexpr std::int64_t kSplitBatch = 24;
+
+classifier::Options options() {
+  return {.features = 8,
+          .classes = 4,
+          .sizes = {16, 12, 9},
+          .batch_norm = true,
+          .optimizer = {.rule = Adam{.learning_rate = 1e-2}, .max_global_norm = 0.5},
+          .average_decay = 0.9};
+}
+
+/// Seven steps; every tensor of the state, one after the other, and the last metrics.
+std::vector<float> train(int devices, int shards) {
+  BatchSlot slot(classifier::batch_signature(options()));
+  classifier::ClassifierReplica replica(options(), [&](const InputContext& context) {
+    EXPECT_EQ(context.devices, devices);
+    return slot.pipeline();
+  });
+  const auto made =
+      OneDevice::make(replica, {.batch = kSplitBatch, .compile = {.shards = shards, .devices = devices, .seed = 2}})
+          .value();
+  Program& program = made->program();
+  EXPECT_EQ(program.devices(), devices);
+  Rng rng(5);
+  BatchBuffer batch(classifier::batch_signature(options()), kSplitBatch);
+  for (int step = 0; step < 7; ++step) {
+    for (float& x : batch.mutable_view().as<float>(0)) x = static_cast<float>(rng.normal());
+    for (std::int32_t& label : batch.mutable_view().as<std::int32_t>(1))
+      label = static_cast<std::int32_t>(rng.below(4));
+    slot.offer(batch.view()).value();
+    made->step().value();
+  }
+  std::vector<float> all;
+  for (const messages::TensorBytes& tensor : save_state(program)) {
+    const auto* values = reinterpret_cast<const float*>(tensor.bytes.data());
+    all.insert(all.end(), values, values + tensor.bytes.size() / sizeof(float));
+  }
+  for (const double metric : program.metrics()) all.push_back(static_cast<float>(metric));
+  return all;
+}
+
+TEST(ModelParallel, AClassifierTrainsToTheBitsOfOneDevice) {
+  for (const int shards : {1, 2}) {
+    const std::vector<float> one = train(1, shards);
+    EXPECT_THAT(one, testing::Each(testing::Truly([](float x) { return std::isfinite(x); })));
+    for (const int devices : {2, 3, 4}) EXPECT_EQ(train(devices, shards), one) << devices << " devices";
+  }
+}
+
+}  // namespace
+}  // namespace troupe::learner

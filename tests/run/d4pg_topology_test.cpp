@@ -1,0 +1,339 @@
+// The whole D4PG topology in virtual time on one thread, with small networks: it runs, repeats bit for bit, stops at
+// its limits and resumes from its checkpoints.
+#include <troupe/run/d4pg_topology.hpp>
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <stdexcept>
+
+#include <troupe/actors/control/runtime.hpp>
+#include <troupe/messages/checkpoint.hpp>
+#include <troupe/run/train.hpp>
+#include <troupe/tests/actors/recording_sink.hpp>
+#include <troupe/tests/actors/small_d4pg.hpp>
+
+namespace troupe::actors {
+namespace {
+
+using testing::RecordingSink;
+
+class D4pgTopology : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    std::string name = ::testing::UnitTest::GetInstance()->current_test_info()->name();
+    std::ranges::replace(name, '/', '_');
+    directory = std::filesystem::path(::testing::TempDir()) / ("d4pg_topology_" + name);
+    std::filesystem::remove_all(directory);
+  }
+  void TearDown() override { std::filesystem::remove_all(directory); }
+
+  static TrainOptions small() {
+    TrainOptions options = testing::small_d4pg();
+    options.deterministic = true;
+    options.max_learner_steps = 60;
+    options.evaluator = {2, 30};
+    options.checkpoint.every_s = 0.1;  // of virtual time
+    options.metrics.every_s = 0.04;
+    return options;
+  }
+  /// The same with every role in shards that can be.
+  static TrainOptions sharded() {
+    TrainOptions options = small();
+    options.replay.shards = 2;
+    options.replay.sampler = "prioritized";
+    options.parameters = {3, "partitioned"};
+    return options;
+  }
+  Result<TrainSummary> run(const TrainOptions& options, RecordingSink& sink, bool resume = false) {
+    TrainHooks hooks;
+    hooks.metrics = &sink;
+    hooks.checkpoint_dir = directory / "checkpoints";
+    hooks.resume = resume;
+    return train(options, hooks);
+  }
+  std::vector<std::byte> parameters() {
+    auto checkpoint = messages::open_newest_checkpoint((directory / "checkpoints").string()).value();
+    std::vector<std::byte> all;
+    for (const auto& tensor : checkpoint.tensors) all.insert(all.end(), tensor.bytes.begin(), tensor.bytes.end());
+    return all;
+  }
+
+  std::filesystem::path directory;
+};
+
+TEST_F(D4pgTopology, RunsToItsLimitAndReportsIt) {
+  RecordingSink sink;
+  const auto summary = run(small(), sink);
+  ASSERT_TRUE(summary.ok()) << summary.error().message;
+  EXPECT_EQ(summary->stop_reason, StopReason::kMaxLearnerSteps);
+  EXPECT_EQ(summary->learner_steps, 60);
+  EXPECT_GT(summary->env_steps, 64);
+  ASSERT_TRUE(summary->final_evaluation.has_value());
+  EXPECT_EQ(summary->final_evaluation->episodes, 2);
+  EXPECT_GE(sink.rows.size(), 3u);
+}
+
+TEST_F(D4pgTopology, TheRatioOfSamplesToInsertsHolds) {
+  for (std::int64_t shards : {1, 2, 4}) {
+    std::filesystem::remove_all(directory);
+    RecordingSink sink;
+    TrainOptions options = small();
+    options.max_learner_steps = 400;
+    options.replay.shards = shards;
+    const auto summary = run(options, sink).value();
+    const double sampled = 400.0 * 16;
+    // The limiter's error buffer (64 x 1 x 4) on each side, and what is under way in channels.
+    EXPECT_NEAR(sampled / static_cast<double>(summary.env_steps), 4, 1.0) << shards;
+  }
+}
+
+class D4pgTopologyInShards : public D4pgTopology, public ::testing::WithParamInterface<bool> {
+ protected:
+  static TrainOptions options() { return GetParam() ? sharded() : small(); }
+};
+INSTANTIATE_TEST_SUITE_P(, D4pgTopologyInShards, ::testing::Bool(),
+                         [](const auto& info) { return info.param ? "Sharded" : "Single"; });
+
+TEST_P(D4pgTopologyInShards, TwoRunsWithOneSeedGiveTheSameBits) {
+  std::vector<std::byte> bits[2];
+  RecordingSink sinks[2];
+  for (int i = 0; i < 2; ++i) {
+    std::filesystem::remove_all(directory);
+    ASSERT_TRUE(run(options(), sinks[i]).ok());
+    bits[i] = parameters();
+  }
+  EXPECT_EQ(bits[0], bits[1]);
+  ASSERT_EQ(sinks[0].rows.size(), sinks[1].rows.size());
+  for (std::size_t r = 0; r < sinks[0].rows.size(); ++r) {
+    const MetricRow& a = sinks[0].rows[r];
+    const MetricRow& b = sinks[1].rows[r];
+    EXPECT_EQ(a.wall_s, b.wall_s);
+    EXPECT_EQ(a.env_steps, b.env_steps);
+    ASSERT_EQ(a.scalars.size(), b.scalars.size());
+    for (std::size_t s = 0; s < a.scalars.size(); ++s) {
+      EXPECT_EQ(a.scalars[s].name, b.scalars[s].name);
+      EXPECT_EQ(a.scalars[s].value, b.scalars[s].value) << a.scalars[s].name;
+    }
+  }
+}
+
+TEST_F(D4pgTopology, AnotherSeedGivesOtherBits) {
+  RecordingSink sink;
+  ASSERT_TRUE(run(small(), sink).ok());
+  const auto first = parameters();
+  std::filesystem::remove_all(directory);
+  TrainOptions options = small();
+  options.seed = 2;
+  ASSERT_TRUE(run(options, sink).ok());
+  EXPECT_NE(parameters(), first);
+}
+
+TEST_P(D4pgTopologyInShards, ResumeGoesOnFromTheCheckpoint) {
+  RecordingSink sink;
+  const auto first = run(options(), sink).value();
+  TrainOptions more = options();
+  more.max_learner_steps = 100;
+  RecordingSink resumed;
+  const auto second = run(more, resumed, true).value();
+  EXPECT_EQ(second.learner_steps, 100);
+  EXPECT_GT(second.env_steps, first.env_steps);
+  EXPECT_GT(second.wall_s, first.wall_s);
+  ASSERT_FALSE(resumed.rows.empty());
+  EXPECT_GE(resumed.rows.front().env_steps, first.env_steps / 2);
+}
+
+TEST_F(D4pgTopology, PrioritisedReplayRunsToo) {
+  RecordingSink sink;
+  TrainOptions options = small();
+  options.replay.sampler = "prioritized";
+  const auto summary = run(options, sink);
+  ASSERT_TRUE(summary.ok()) << summary.error().message;
+  EXPECT_EQ(summary->learner_steps, 60);
+}
+
+TEST_F(D4pgTopology, ParametersThatTravelInPiecesReachTheActors) {
+  for (const char* partition : {"round_robin", "greedy", "partitioned"}) {
+    std::filesystem::remove_all(directory);
+    RecordingSink sink;
+    TrainOptions options = small();
+    options.parameters = {3, partition};
+    const auto summary = run(options, sink);
+    ASSERT_TRUE(summary.ok()) << partition << ": " << summary.error().message;
+    EXPECT_EQ(summary->learner_steps, 60);
+    double version = 0, staleness = 60;
+    for (const MetricRow& row : sink.rows) {
+      for (const Scalar& scalar : row.scalars) {
+        if (scalar.name == "parameters/version") version = scalar.value;
+        if (scalar.name == "parameters/staleness_max") staleness = scalar.value;
+      }
+    }
+    EXPECT_GT(version, 30) << partition;
+    EXPECT_LT(staleness, 10) << partition;  // the newest version comes to the actors
+  }
+}
+
+/// A role that breaks at some step of its first incarnation.
+class Breaking final : public Role {
+ public:
+  Breaking(std::unique_ptr<Role> inner, int breaks_at) : inner_(std::move(inner)), breaks_at_(breaks_at) {}
+  Result<Progress> step(RoleContext& context) override {
+    if (++steps_ == breaks_at_) throw std::runtime_error("the simulator crashed");
+    return inner_->step(context);
+  }
+  void report(Report& report) const override { inner_->report(report); }
+
+ private:
+  std::unique_ptr<Role> inner_;
+  int breaks_at_;  ///< 0: never
+  int steps_ = 0;
+};
+
+/// Makes the instances of a role break at a step of their first incarnations; counts the restarts.
+void break_once(Topology& topology, const char* role, int at, int& restarts) {
+  for (RoleSpec& spec : topology.roles) {
+    if (spec.name != role) continue;
+    spec.make = [make = spec.make, at, &restarts](const RoleIdentity& identity) -> Result<std::unique_ptr<Role>> {
+      TROUPE_ASSIGN(auto inner, make(identity));
+      restarts += identity.incarnation > 0;
+      return {std::make_unique<Breaking>(std::move(inner), identity.incarnation == 0 ? at : 0)};
+    };
+  }
+}
+
+TEST_F(D4pgTopology, ACrashedEnvActorIsRestartedAndTrainingGoesOn) {
+  RecordingSink sink;
+  TrainOptions options = small();
+  options.max_learner_steps = 200;
+  const auto environment = envs::make_environment(options.env, 1).value();
+  Topology topology = d4pg_topology(options, environment->spec(), sink, 0).value();
+  int restarts = 0;
+  break_once(topology, kActorRole, 5, restarts);
+  auto runtime = Runtime::make(std::move(topology), {.seed = 1, .deterministic = true}).value();
+  EXPECT_EQ(runtime->run([] { return false; }).value(), Runtime::Ended::kComplete);
+  runtime.reset();
+  EXPECT_EQ(restarts, 2);  // both instances
+}
+
+TEST_F(D4pgTopology, AStalenessBoundOfZeroNeverDeadlocks) {
+  // Metrics has timers, so roles that wait for each other for ever would run into the limit of virtual time instead of
+  // a standstill; a good run takes seconds of it. The limiter of the tight ones lets replay be ahead or behind by
+  // little more than a batch, so that env actors and the learner wait for each other all the time.
+  struct Case {
+    const char* inference;
+    std::int64_t publish_period;
+    double tolerance;
+    std::int64_t shards;
+  };
+  for (const Case& c : {Case{"local", 1, 1.0, 1},
+                        {"local", 1, 0.04, 1},
+                        {"local", 7, 0.04, 3},
+                        {"server", 1, 0.04, 3},
+                        {"server", 7, 0.04, 1}}) {
+    SCOPED_TRACE(fmt::format("{}, publish_period {}, tolerance {}, {} shards", c.inference, c.publish_period,
+                             c.tolerance, c.shards));
+    RecordingSink sink;
+    TrainOptions options = small();
+    options.max_learner_steps = 150;
+    options.max_minutes = 1;
+    options.checkpoint.every_s = 1000;
+    options.actors = {.count = 3, .inference = c.inference};
+    options.staleness.max_versions = 0;
+    options.learner.publish_period = c.publish_period;
+    options.replay.tolerance = c.tolerance;
+    options.parameters.shards = c.shards;
+    const auto summary = run(options, sink);
+    ASSERT_TRUE(summary.ok()) << summary.error().message;
+    EXPECT_EQ(summary->stop_reason, StopReason::kMaxLearnerSteps);
+    std::filesystem::remove_all(directory);
+  }
+}
+
+TEST_F(D4pgTopology, AnInferenceServerActsForAllEnvActors) {
+  RecordingSink sink;
+  TrainOptions options = small();
+  options.actors = {.count = 5, .inference = "server"};
+  options.inference = {.count = 2, .batch_size = 32, .max_wait_ms = 1};
+  options.max_learner_steps = 300;
+  const auto summary = run(options, sink);
+  ASSERT_TRUE(summary.ok()) << summary.error().message;
+  std::map<std::string, double> newest;
+  for (const MetricRow& row : sink.rows) {
+    for (const Scalar& scalar : row.scalars) newest[scalar.name] = std::max(newest[scalar.name], scalar.value);
+  }
+  EXPECT_GT(newest["inference/requests_per_s"], newest["inference/batches_per_s"]) << "no batch held more than one";
+  EXPECT_GT(newest["parameters/staleness_from_0_per_s"] + newest["parameters/staleness_from_1_per_s"], 0)
+      << "the versions that acted did not come back with the answers";
+  EXPECT_EQ(newest["actor/inference_calls_failed_per_s"], 0);
+
+  // From a checkpoint that was taken while calls were under way.
+  options.max_learner_steps = 350;
+  RecordingSink resumed;
+  const auto second = run(options, resumed, true);
+  ASSERT_TRUE(second.ok()) << second.error().message;
+  EXPECT_EQ(second->learner_steps, 350);
+}
+
+TEST_F(D4pgTopology, EpisodesGoOnWhenTheInferenceServerCrashes) {
+  RecordingSink sink;
+  TrainOptions options = small();
+  options.actors.inference = "server";
+  options.max_learner_steps = 200;
+  const auto environment = envs::make_environment(options.env, 1).value();
+  Topology topology = d4pg_topology(options, environment->spec(), sink, 0).value();
+  int server_restarts = 0, actor_restarts = 0;
+  break_once(topology, kInferenceRole, 40, server_restarts);
+  break_once(topology, kActorRole, 0, actor_restarts);
+  auto runtime = Runtime::make(std::move(topology), {.seed = 1, .deterministic = true}).value();
+  EXPECT_EQ(runtime->run([] { return false; }).value(), Runtime::Ended::kComplete);
+  runtime.reset();
+  EXPECT_EQ(server_restarts, 1);
+  EXPECT_EQ(actor_restarts, 0);
+}
+
+TEST_F(D4pgTopology, AStopRequestLeavesACheckpoint) {
+  RecordingSink sink;
+  std::atomic<bool> stop{true};
+  TrainHooks hooks;
+  hooks.metrics = &sink;
+  hooks.stop = &stop;
+  hooks.checkpoint_dir = directory / "checkpoints";
+  const auto summary = train(small(), hooks).value();
+  EXPECT_EQ(summary.stop_reason, StopReason::kRequested);
+  EXPECT_TRUE(messages::open_newest_checkpoint(hooks.checkpoint_dir.string()).ok());
+}
+
+TEST_F(D4pgTopology, TheLastRowIsTheFurthest) {
+  RecordingSink sink;
+  TrainOptions options = small();
+  options.deterministic = false;  // so that roles go on while the last checkpoint is written
+  options.max_learner_steps = 0;
+  options.max_minutes = 0.02;
+  options.metrics.every_s = 0.001;
+  const auto summary = run(options, sink).value();
+  ASSERT_GT(sink.rows.size(), 10u);
+  EXPECT_EQ(sink.rows.back().learner_steps, summary.learner_steps);
+  for (const MetricRow& row : sink.rows) {
+    EXPECT_LE(row.env_steps, summary.env_steps) << "at " << row.wall_s;
+    EXPECT_LE(row.learner_steps, summary.learner_steps) << "at " << row.wall_s;
+  }
+}
+
+TEST_F(D4pgTopology, AnUnknownEnvironmentIsNamed) {
+  RecordingSink sink;
+  TrainOptions options = small();
+  options.env = "cartpole-swingupp";
+  EXPECT_THAT(run(options, sink).error().message, ::testing::HasSubstr("cartpole-swingup"));
+}
+
+TEST_F(D4pgTopology, ResumingWithoutACheckpointIsAnError) {
+  RecordingSink sink;
+  EXPECT_EQ(run(small(), sink, true).error().code, Code::kNotFound);
+}
+
+}  // namespace
+}  // namespace troupe::actors

@@ -1,0 +1,49 @@
+#include <troupe/run/memory_check.hpp>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace troupe::apps {
+namespace {
+
+using ::testing::HasSubstr;
+
+actors::TrainOptions run_of(std::int64_t env_actors) {
+  actors::TrainOptions options;
+  options.env = "cartpole-swingup";
+  options.actors.count = env_actors;
+  return options;
+}
+
+TEST(MemoryCheck, RefusesWhatCannotFitAndNamesWhatHelps) {
+  EXPECT_TRUE(check_memory(run_of(4), 1, {8'000'000'000, 0}).ok());
+  const Status refused = check_memory(run_of(100'000), 1, {8'000'000'000, 0});
+  ASSERT_FALSE(refused.ok());
+  EXPECT_THAT(refused.error().message, HasSubstr("100000 env actors in 1 process need at least"));
+  EXPECT_THAT(refused.error().message, HasSubstr("8.0 GB are free; take fewer (actors.count)"));
+  EXPECT_TRUE(check_memory(run_of(100'000), 1, {}).ok()) << "nobody can tell";
+  const Status narrow = check_memory(run_of(1000), 1, {8'000'000'000, 4'000'000'000});
+  ASSERT_FALSE(narrow.ok());
+  EXPECT_THAT(narrow.error().message, HasSubstr("of address space, and 4.0 GB are allowed (ulimit -v); take fewer"));
+  EXPECT_TRUE(check_memory(run_of(1000), 20, {8'000'000'000, 4'000'000'000}).ok()) << "each process has as many";
+}
+
+TEST(MemoryCheck, CountsPoliciesThatEnvActorsHaveThemselvesAndProcesses) {
+  actors::TrainOptions options = run_of(100);
+  const std::uint64_t local = least_memory(options, 1);
+  EXPECT_GT(least_memory(options, 5), local);
+  options.learner.policy_layers = {4096, 4096};
+  EXPECT_GT(least_memory(options, 1), local + 100 * 4096 * 4096 * sizeof(float));
+  options.actors.inference = "server";
+  EXPECT_LT(least_memory(options, 1), local);
+  EXPECT_EQ(least_memory({.replicas = {{}}}, 1), 0u) << "there are no env actors";
+}
+
+TEST(MemoryCheck, ThisMachineHasSome) {
+  const std::uint64_t available = available_memory().bytes;
+  EXPECT_GT(available, 10'000'000u);
+  EXPECT_LT(available, std::uint64_t{1} << 50);
+}
+
+}  // namespace
+}  // namespace troupe::apps

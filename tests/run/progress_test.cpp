@@ -1,0 +1,195 @@
+#include <cmath>
+#include <memory>
+
+#include <troupe/run/fan_out.hpp>
+#include <troupe/run/progress.hpp>
+
+#include <troupe/tests/apps/test_directory.hpp>
+
+namespace troupe::apps {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+constexpr std::size_t kWide = 200;
+
+MetricRow full_row() {
+  return {.wall_s = 65,
+          .env_steps = 12345,
+          .learner_steps = 1540,
+          .scalars = {{"actor/steps_per_s", 1200},
+                      {"learner/steps_per_s", 150},
+                      {"evaluator/return", 812.34},
+                      {"replay/items", 12300},
+                      {"parameters/staleness_mean", 4.24}}};
+}
+
+TEST(ProgressStyle, IsPlainWhereALineCannotBeRewritten) {
+  EXPECT_EQ(progress_style(true, "xterm-256color"), ProgressStyle::kLive);
+  EXPECT_EQ(progress_style(true, "dumb"), ProgressStyle::kPlain);
+  EXPECT_EQ(progress_style(true, ""), ProgressStyle::kPlain);
+  EXPECT_EQ(progress_style(false, "xterm"), ProgressStyle::kPlain);
+}
+
+TEST(ProgressState, PutsEverythingInOneLine) {
+  ProgressState state({.max_minutes = 5});
+  state.update(full_row());
+  EXPECT_EQ(
+      state.line(kWide),
+      "1m05s (3m55s left)  return 812.3  env 12.3k (1.20k/s)  learner 1.54k (150/s)  replay 12.3k  staleness 4.2");
+}
+
+TEST(ProgressState, ShowsReplicaGroupsAndLastsUntilTheSlowestIsDone) {
+  ProgressState state({.replicas = {{"gan", {1000, 60, 2}}, {"mlp", {2000}}}});
+  state.update({.wall_s = 65,
+                .learner_steps = 1500,
+                .scalars = {{"gan/step", 500},
+                            {"gan/steps_per_s", 50},
+                            {"gan/generator_loss", -0.25},
+                            {"gan/input_images_per_second", 15500},
+                            {"gan/real_logit", 3},
+                            {"gan-evaluator/frechet_distance", 12.34},
+                            {"gan-evaluator/judge_accuracy", 0.9},
+                            {"mlp/step", 1000},
+                            {"mlp/steps_per_s", 20},
+                            {"mlp-evaluator/accuracy", 0.8817},
+                            {"mlp-evaluator/depth/parameters", 1},
+                            {"mlp-evaluator/step", 900}}});
+  EXPECT_EQ(state.line(kWide),
+            "1m05s (50.0s left)  gan 500/1.00k (50/s, 3.00k images/s, input 31.0k) generator_loss -0.25 "
+            "frechet_distance 12.3  "
+            "mlp 1.00k/2.00k (20/s) accuracy 0.882");
+}
+
+TEST(ProgressState, KeepsValuesThatTheNewestRowLacks) {
+  ProgressState state({});
+  state.update(full_row());
+  state.update({.wall_s = 66, .env_steps = 20000, .learner_steps = 1600});
+  EXPECT_EQ(state.line(kWide),
+            "1m06s  return 812.3  env 20.0k (1.20k/s)  learner 1.60k (150/s)  replay 12.3k  staleness 4.2");
+}
+
+TEST(ProgressState, GoesBackWithALearnerThatBeganAgainFromItsCheckpoint) {
+  ProgressState state({});
+  state.update({.wall_s = 1, .env_steps = 10, .learner_steps = 5});
+  state.update({.wall_s = 2, .env_steps = 11, .learner_steps = 3, .scalars = {{"evaluator/return", 7}}});
+  EXPECT_EQ(state.line(kWide), "2.0s  return 7.0  env 11  learner 3");
+}
+
+TEST(ProgressState, LeavesOutWhatNobodyReported) {
+  ProgressState state({.max_env_steps = 100});
+  state.update({.wall_s = 1, .env_steps = 10, .learner_steps = 0});
+  EXPECT_EQ(state.line(kWide), "1.0s  env 10  learner 0");  // no rate: the time left is unknown
+}
+
+TEST(ProgressState, LeavesOutTheLastPartsOfALineThatIsTooLong) {
+  ProgressState state({.max_minutes = 5});
+  state.update(full_row());
+  EXPECT_EQ(state.line(79), "1m05s (3m55s left)  return 812.3  env 12.3k (1.20k/s)  learner 1.54k (150/s)");
+  EXPECT_EQ(state.line(32), "1m05s (3m55s left)  return 812.3");
+  EXPECT_EQ(state.line(31), "1m05s (3m55s left)");
+  EXPECT_EQ(state.line(0), "1m05s (3m55s left)");
+}
+
+TEST(ProgressState, TimeLeftIsThatOfTheNearestLimit) {
+  const auto left = [](RunLimits limits) {
+    ProgressState state(limits);
+    state.update(full_row());
+    return state.left_s();
+  };
+  EXPECT_DOUBLE_EQ(left({.max_env_steps = 24345}), 10);
+  EXPECT_DOUBLE_EQ(left({.max_learner_steps = 3040}), 10);
+  EXPECT_DOUBLE_EQ(left({.max_minutes = 1.1, .max_env_steps = 24345, .max_learner_steps = 3040}), 1);
+  EXPECT_DOUBLE_EQ(left({.max_env_steps = 10}), 0);  // a step over the limit
+  EXPECT_TRUE(std::isinf(left({})));
+}
+
+class ProgressOutput : public TestDirectory {
+ protected:
+  /// What the sink wrote after rows at 0, 0.1, 0.3, 6 s and an evaluation at 6.1 s.
+  std::string output(ProgressStyle style, int columns) {
+    const auto file = path() / "out";
+    std::FILE* out = std::fopen(file.c_str(), "wb");
+    ManualClock clock;
+    ProgressSink sink(out, style, columns, {}, clock);
+    const auto write = [&](std::int64_t env_steps, std::vector<Scalar> scalars) {
+      sink.write({.env_steps = env_steps, .scalars = std::move(scalars)}).value();
+    };
+    write(1, {});
+    clock.advance(milliseconds(100));
+    write(2, {});
+    clock.advance(milliseconds(200));
+    write(3, {});
+    clock.advance(milliseconds(5700));
+    write(4, {});
+    clock.advance(milliseconds(100));
+    write(5, {{"evaluator/return", 9}});
+    sink.finish();
+    std::fclose(out);
+    return text_of(file);
+  }
+};
+
+TEST_F(ProgressOutput, LiveRewritesOneLineFourTimesASecond) {
+  EXPECT_EQ(output(ProgressStyle::kLive, 80),
+            "\r0.0s  env 1  learner 0\x1b[K"
+            "\r0.0s  env 3  learner 0\x1b[K"
+            "\r0.0s  env 4  learner 0\x1b[K"
+            "\r0.0s  return 9.0  env 5  learner 0\x1b[K\n");
+}
+
+TEST_F(ProgressOutput, LiveLinesFitTheTerminal) {
+  EXPECT_EQ(output(ProgressStyle::kLive, 12).substr(0, 15), "\r0.0s  env 1\x1b[K");
+}
+
+TEST_F(ProgressOutput, PlainWritesALineEveryFiveSecondsAndForEvaluations) {
+  EXPECT_EQ(output(ProgressStyle::kPlain, 80),
+            "0.0s  env 1  learner 0\n"
+            "0.0s  env 4  learner 0\n"
+            "0.0s  return 9.0  env 5  learner 0\n");
+}
+
+TEST(Progress, AClosedOutputDoesNotEndTheRun) {
+  std::FILE* full = std::fopen("/dev/full", "wb");
+  ManualClock clock;
+  ProgressSink sink(full, ProgressStyle::kPlain, 80, {}, clock);
+  EXPECT_TRUE(sink.write(full_row()).ok());
+  EXPECT_TRUE(sink.flush().ok());
+  std::fclose(full);
+}
+
+class CountingSink final : public MetricSink {
+ public:
+  explicit CountingSink(Status answer) : answer_(answer) {}
+  Status write(const MetricRow&) override { return ++writes, answer_; }
+  Status flush() override { return ++flushes, answer_; }
+  int writes = 0;
+  int flushes = 0;
+
+ private:
+  Status answer_;
+};
+
+TEST(FanOut, AFullDiskDoesNotEndTheRun) {
+  CountingSink bad(Error{Code::kIo, "disk full"}), last({});
+  FanOut fan_out({&bad, &last});
+  EXPECT_TRUE(fan_out.write({}).ok());
+  EXPECT_EQ(last.writes, 1);
+  EXPECT_EQ(fan_out.flush().error().message, "disk full");
+}
+
+TEST(FanOut, ReachesEverySinkAndReturnsTheFirstError) {
+  CountingSink good({}), full(Error{Code::kIo, "disk full"}), bad(Error{Code::kCorrupt, "broken"}),
+      worse(Error{Code::kCorrupt, "other"}), last({});
+  FanOut fan_out({&good, &full, &bad, &worse, &last});
+  EXPECT_EQ(fan_out.write({}).error().message, "broken");
+  EXPECT_EQ(fan_out.flush().error().message, "disk full");
+  for (const CountingSink* sink : {&good, &full, &bad, &worse, &last}) {
+    EXPECT_EQ(sink->writes, 1);
+    EXPECT_EQ(sink->flushes, 1);
+  }
+}
+
+}  // namespace
+}  // namespace troupe::apps

@@ -1,0 +1,220 @@
+#include <troupe/run/run_directory.hpp>
+
+#include <csignal>
+#include <iterator>
+#include <optional>
+#include <thread>
+#include <vector>
+
+#include <troupe/core/text.hpp>
+#include <troupe/run/stop_request.hpp>
+
+#include <troupe/tests/apps/test_directory.hpp>
+
+namespace troupe::apps {
+namespace {
+
+class RunDirectoryTest : public TestDirectory {
+ protected:
+  RunDirectoryTest() : before_(std::filesystem::current_path()) { std::filesystem::current_path(path()); }
+  ~RunDirectoryTest() override { std::filesystem::current_path(before_); }
+
+ private:
+  std::filesystem::path before_;
+};
+
+TEST_F(RunDirectoryTest, NamesCarryTheTimeAndDoNotCollide) {
+  const Result<ClaimedRun> first = make_run_directory({}, "cartpole", 1'700'000'000);
+  const Result<ClaimedRun> second = make_run_directory({}, "cartpole", 1'700'000'000);
+  ASSERT_TRUE(first.ok()) << first.error().message;
+  ASSERT_TRUE(second.ok()) << second.error().message;
+  const std::string name = first->run().path.string();
+  EXPECT_EQ(name.substr(0, 16), "runs/cartpole-20");
+  EXPECT_EQ(name.size(), std::string("runs/cartpole-20231114-221320").size());
+  EXPECT_EQ(second->run().path.string(), name + "-2");
+  EXPECT_TRUE(std::filesystem::is_directory(second->run().path));
+}
+
+TEST_F(RunDirectoryTest, ANameOfAnyLengthMakesADirectory) {
+  for (const std::string& name : std::vector<std::string>{std::string(250, 'x'), std::string(255, 'x'),
+                                                          "Gr\xC3\xB6\xC3\x9F"
+                                                          "e (1)",
+                                                          ".hidden", "-"}) {
+    const Result<ClaimedRun> made = make_run_directory({}, name, 1'700'000'000);
+    ASSERT_TRUE(made.ok()) << made.error().message;
+    EXPECT_TRUE(std::filesystem::is_directory(made->run().path)) << made->run().path;
+  }
+  const std::string long_path = std::string(200, 'a') + "/" + std::string(200, 'b');
+  EXPECT_TRUE(make_run_directory(long_path, "x", 0).ok());
+  const Result<ClaimedRun> too_long = make_run_directory(std::string(3900, '/') + "x", "x", 0);
+  EXPECT_EQ(too_long.error().code, Code::kInvalidArgument);
+  EXPECT_NE(too_long.error().message.find("the path has 3901 bytes, expected at most 3776"), std::string::npos)
+      << too_long.error().message;
+}
+
+TEST_F(RunDirectoryTest, TheIdIsTheDirectorysNameMadeSafe) {
+  EXPECT_EQ(RunDirectory{"runs/a-1"}.id(), "a-1");
+  EXPECT_EQ(RunDirectory{"runs/a-1/"}.id(), "a-1");
+  EXPECT_EQ(RunDirectory{"runs/a-1/../b"}.id(), "b");
+  EXPECT_EQ(RunDirectory{"./b/."}.id(), "b");
+  EXPECT_EQ(RunDirectory{"."}.id(), safe_name(path().filename().string()));
+  EXPECT_EQ(RunDirectory{"x/My run"}.id(), safe_name("My run"));
+  EXPECT_NE(RunDirectory{"x/My run"}.id(), RunDirectory{"x/my run"}.id());
+  EXPECT_FALSE(RunDirectory{""}.id().empty());
+  EXPECT_FALSE(RunDirectory{"/"}.id().empty());
+}
+
+TEST_F(RunDirectoryTest, ARequestedDirectoryMustBeEmpty) {
+  {
+    Result<ClaimedRun> made = make_run_directory("a/b", "x", 0);
+    ASSERT_TRUE(made.ok()) << made.error().message;
+    made->keep();
+  }
+  EXPECT_TRUE(make_run_directory("a/b", "x", 0).ok());  // there and empty
+  EXPECT_TRUE(std::filesystem::exists("a/b")) << "it was there before";
+  std::ofstream("a/b/file") << "x";
+  const Result<ClaimedRun> taken = make_run_directory("a/b", "x", 0);
+  ASSERT_FALSE(taken.ok());
+  EXPECT_EQ(taken.error().code, Code::kAlreadyExists);
+  EXPECT_EQ(taken.error().message, "run directory a/b: is not empty; go on from it with --resume, or name another");
+  std::ofstream("file") << "x";
+  EXPECT_EQ(make_run_directory("file/sub", "x", 0).error().code, Code::kIo);
+}
+
+TEST_F(RunDirectoryTest, OfARunThatNeverBeganNothingIsLeft) {
+  {
+    const Result<ClaimedRun> made = make_run_directory("a/b/c", "x", 0);
+    ASSERT_TRUE(made.ok());
+    for (const char* name :
+         {"config.toml", "log.txt", "metrics.csv", "events.out.tfevents.1.host", "config.toml.tmp-7"}) {
+      std::ofstream(made->run().path / name) << "x";
+    }
+    std::filesystem::create_directories(made->run().path / "nodes/chief");
+  }
+  EXPECT_FALSE(std::filesystem::exists("a"));
+  { const Result<ClaimedRun> made = make_run_directory({}, "x", 0); }
+  EXPECT_FALSE(std::filesystem::exists("runs"));
+  std::filesystem::create_directories("runs/other");
+  { const Result<ClaimedRun> made = make_run_directory({}, "x", 0); }
+  EXPECT_TRUE(std::filesystem::exists("runs/other"));
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator("runs"), {}), 1);
+  {
+    const Result<ClaimedRun> made = make_run_directory("d", "x", 0);
+    std::ofstream("d/notes.txt") << "somebody's";
+  }
+  EXPECT_TRUE(std::filesystem::exists("d/notes.txt"));
+}
+
+TEST_F(RunDirectoryTest, WhoeverTrainsInItLosesNothing) {
+  std::optional<RunLock> lock;
+  {
+    const Result<ClaimedRun> made = make_run_directory("a", "x", 0);
+    std::ofstream("a/config.toml") << "env = 'a'";
+    lock.emplace(RunLock::take({"a"}).value());
+  }
+  EXPECT_TRUE(std::filesystem::exists("a/config.toml"));
+  EXPECT_EQ(make_run_directory("a", "x", 0).error().code, Code::kUnavailable);
+}
+
+TEST_F(RunDirectoryTest, AStartBeforeItsFirstCheckpointMayBeRepeated) {
+  std::filesystem::create_directories("a/checkpoints/chief");
+  std::filesystem::create_directories("a/security");
+  for (const char* name : {"config.toml", "log.txt", "metrics.csv", "chief.json", "events.out.tfevents.1.host"}) {
+    std::ofstream(std::string("a/") + name) << "x";
+  }
+  {
+    Result<ClaimedRun> again = make_run_directory("a", "x", 0);
+    ASSERT_TRUE(again.ok()) << again.error().message;
+    again->keep();
+  }
+  EXPECT_TRUE(std::filesystem::exists("a/log.txt")) << "it may say why the first start ended";
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator("a"), {}), 1);
+
+  const auto refused = [] { return make_run_directory("a", "x", 0).error().code == Code::kAlreadyExists; };
+  EXPECT_TRUE(refused()) << "a log alone is no start of a run";
+  std::ofstream("a/config.toml") << "x";
+  std::filesystem::create_directories("a/checkpoints/step-000000001");
+  EXPECT_TRUE(refused()) << "there is a checkpoint";
+  std::filesystem::remove("a/checkpoints/step-000000001");
+  std::ofstream("a/checkpoints/cut.json") << "{}";
+  EXPECT_TRUE(refused()) << "there is a cut";
+  std::filesystem::remove("a/checkpoints/cut.json");
+  std::ofstream("a/thesis.tex") << "x";
+  EXPECT_TRUE(refused()) << "there is something else";
+  EXPECT_EQ(text_of("a/thesis.tex"), "x");
+}
+
+TEST_F(RunDirectoryTest, ItsRecordsAreKnown) {
+  std::filesystem::create_directories("a/checkpoints");
+  for (const char* name :
+       {"a/config.toml", "a/checkpoints/x", "a/log.txt", "a/../a/metrics.csv", "a/events.out.tfevents.7"}) {
+    EXPECT_TRUE(is_record_of({"a"}, name)) << name;
+  }
+  for (const char* name : {"a/export/x.onnx", "a/render/x.png", "a/x.png", "config.toml", "b/config.toml", "a"}) {
+    EXPECT_FALSE(is_record_of({"a"}, name)) << name;
+  }
+}
+
+TEST_F(RunDirectoryTest, OnlyARunCanBeOpened) {
+  EXPECT_EQ(open_run_directory("absent").error().message, "absent: not the directory of a run: it has no config.toml");
+  std::ofstream("config.toml") << "env = 'a'";
+  const Result<RunDirectory> run = open_run_directory(".");
+  ASSERT_TRUE(run.ok());
+  EXPECT_EQ(run->checkpoints(), "./checkpoints");
+}
+
+TEST_F(RunDirectoryTest, OneProcessAtATimeTrainsInIt) {
+  const RunDirectory run{"."};
+  {
+    const Result<RunLock> first = RunLock::take(run);
+    ASSERT_TRUE(first.ok()) << first.error().message;
+    const Result<RunLock> second = RunLock::take(run);
+    ASSERT_FALSE(second.ok());
+    EXPECT_EQ(second.error().message, ".: another process trains in this directory");
+  }
+  EXPECT_TRUE(RunLock::take(run).ok());
+  EXPECT_EQ(RunLock::take({"absent"}).error().code, Code::kIo);
+}
+
+TEST(StopRequest, TheFirstSignalAsksAndALaterOneEnds) {
+  {
+    const StopRequest stop;
+    EXPECT_FALSE(stop.flag());
+    std::raise(SIGTERM);
+    std::raise(SIGTERM);  // the same request, on another way
+    EXPECT_TRUE(stop.flag());
+  }
+  {
+    const StopRequest stop;
+    EXPECT_FALSE(stop.flag());  // a new request starts unset
+    std::raise(SIGINT);
+    EXPECT_TRUE(stop.flag());
+  }
+  {
+    const StopRequest stop;
+    std::raise(SIGHUP);
+    std::this_thread::sleep_for(StopRequest::kSameRequest);
+    std::raise(SIGHUP);  // kernel and shell both say that the terminal is gone
+    EXPECT_TRUE(stop.flag());
+  }
+  {
+    const auto before = std::signal(SIGHUP, SIG_IGN);  // nohup
+    {
+      const StopRequest stop;
+      std::raise(SIGHUP);
+      EXPECT_FALSE(stop.flag());
+    }
+    EXPECT_EQ(std::signal(SIGHUP, before), SIG_IGN);
+  }
+  EXPECT_EXIT(
+      {
+        const StopRequest stop;
+        std::raise(SIGINT);
+        std::this_thread::sleep_for(StopRequest::kSameRequest);
+        std::raise(SIGINT);
+      },
+      testing::KilledBySignal(SIGINT), "");
+}
+
+}  // namespace
+}  // namespace troupe::apps

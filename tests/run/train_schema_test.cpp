@@ -1,0 +1,436 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include <troupe/run/train_schema.hpp>
+#include <troupe/tests/paths.hpp>
+
+namespace troupe::apps {
+namespace {
+
+const std::vector<std::string> kEnvironments = {"cartpole-swingup", "cheetah-run", "finger-spin", "pendulum-swingup",
+                                                "reacher-easy"};
+
+std::string message_of(const std::string& text) {
+  const Result<Config> config = parse_config(text, "f", {}, train_schema(kEnvironments));
+  if (!config.ok()) return config.error().message;
+  const Result<actors::TrainOptions> options = to_train_options(*config);
+  return options.ok() ? "ok" : options.error().message;
+}
+
+TEST(TrainSchema, DefaultsAreThoseOfTheOptionsAndPassTheirOwnChecks) {
+  const Result<Config> config = parse_config("env = 'cartpole-swingup'", "f", {}, train_schema(kEnvironments));
+  ASSERT_TRUE(config.ok()) << config.error().message;
+  // The resolved file goes through every range check again.
+  const Result<Config> again = parse_config(config->to_toml(), "f", {}, train_schema(kEnvironments));
+  ASSERT_TRUE(again.ok()) << again.error().message;
+  const Result<actors::TrainOptions> options = to_train_options(*again);
+  ASSERT_TRUE(options.ok()) << options.error().message;
+  const actors::TrainOptions d;
+  EXPECT_EQ(options->env, "cartpole-swingup");
+  EXPECT_EQ(options->seed, d.seed);
+  EXPECT_EQ(options->discount, d.discount);
+  EXPECT_EQ(options->learner.critic_layers, d.learner.critic_layers);
+  EXPECT_EQ(options->learner.v_min, d.learner.v_min);
+  EXPECT_EQ(options->replay.samples_per_insert, d.replay.samples_per_insert);
+  EXPECT_EQ(options->supervisor.backoff_max_s, d.supervisor.backoff_max_s);
+}
+
+TEST(TrainSchema, EveryKeyIsDocumentedAndReachesItsField) {
+  std::string text = "env = 'reacher-easy'\n";
+  ConfigSchema schema = train_schema(kEnvironments);
+  for (const ConfigKey& key : schema) {
+    EXPECT_GT(key.doc.size(), 8u) << key.path;
+    EXPECT_LT(key.doc.size(), 80u) << key.path;
+  }
+  std::erase_if(schema, [](const ConfigKey& key) { return key.path.starts_with("replicas."); });  // see below
+  // Values that no default has, each its own: a key wired to a neighbour's field shows.
+  const std::vector<std::string> set = {"name=n",
+                                        "seed=11",
+                                        "deterministic=true",
+                                        "max_minutes=12",
+                                        "max_env_steps=13",
+                                        "max_learner_steps=14",
+                                        "n_step=15",
+                                        "discount=0.16",
+                                        "actors.count=17",
+                                        "actors.sigma=0.18",
+                                        "actors.noise_correlation=0.85",
+                                        "actors.inference=server",
+                                        "inference.count=46",
+                                        "inference.batch_size=47",
+                                        "inference.max_wait_ms=48",
+                                        "staleness.max_versions=49",
+                                        "replay.shards=5",
+                                        "replay.max_items=1900000",
+                                        "replay.max_bytes=2000000",
+                                        "replay.min_items=2100",
+                                        "replay.samples_per_insert=22",
+                                        "replay.tolerance=0.23",
+                                        "replay.sampler=prioritized",
+                                        "replay.priority_exponent=0.24",
+                                        "replay.durability=durable",
+                                        "replay.device=cpu",
+                                        "learner.batch_size=25",
+                                        "learner.count=1",
+                                        "learner.policy_layers=[26]",
+                                        "learner.critic_layers=[27]",
+                                        "learner.atoms=28",
+                                        "learner.v_min=-29",
+                                        "learner.v_max=30",
+                                        "learner.policy_learning_rate=0.31",
+                                        "learner.critic_learning_rate=0.32",
+                                        "learner.target_update_period=33",
+                                        "learner.publish_period=45",
+                                        "learner.action_gradient_clip=34",
+                                        "learner.gradient_norm_clip=35",
+                                        "learner.compute=bf16",
+                                        "learner.threads=36",
+                                        "learner.device=cuda:3",
+                                        "inference.device=[\"cuda:4\", \"cpu\"]",
+                                        "parameters.shards=46",
+                                        "parameters.partition=greedy",
+                                        "evaluator.episodes=37",
+                                        "evaluator.every_learner_steps=38",
+                                        "checkpoint.every_s=39",
+                                        "checkpoint.keep=40",
+                                        "metrics.every_s=41",
+                                        "supervisor.max_restarts=42",
+                                        "supervisor.backoff_first_s=43",
+                                        "supervisor.backoff_max_s=44",
+                                        "security.nccl_interface=ib0",
+                                        "placement.actors.nodes=2",
+                                        "placement.replay.nodes=3",
+                                        "placement.learner.nodes=0",
+                                        "placement.parameters.nodes=4",
+                                        "placement.evaluator.nodes=0",
+                                        "placement.inference.nodes=6"};
+  EXPECT_EQ(set.size() + 1, schema.size()) << "a key is missing from this test";
+  const Result<Config> config = parse_config(text, "f", set, schema);
+  ASSERT_TRUE(config.ok()) << config.error().message;
+  const Result<actors::TrainOptions> made = to_train_options(*config);
+  ASSERT_TRUE(made.ok()) << made.error().message;
+  const actors::TrainOptions& o = *made;
+  EXPECT_EQ(o.name, "n");
+  EXPECT_EQ(o.env, "reacher-easy");
+  EXPECT_EQ(o.seed, 11u);
+  EXPECT_TRUE(o.deterministic);
+  EXPECT_EQ(o.max_minutes, 12);
+  EXPECT_EQ(o.max_env_steps, 13);
+  EXPECT_EQ(o.max_learner_steps, 14);
+  EXPECT_EQ(o.n_step, 15);
+  EXPECT_EQ(o.discount, 0.16);
+  EXPECT_EQ(o.actors.count, 17);
+  EXPECT_EQ(o.actors.sigma, 0.18);
+  EXPECT_EQ(o.actors.noise_correlation, 0.85);
+  EXPECT_EQ(o.actors.inference, "server");
+  EXPECT_EQ(o.inference.count, 46);
+  EXPECT_EQ(o.inference.batch_size, 47);
+  EXPECT_EQ(o.inference.max_wait_ms, 48);
+  EXPECT_EQ(o.staleness.max_versions, 49);
+  EXPECT_EQ(o.replay.shards, 5);
+  EXPECT_EQ(o.replay.max_items, 1900000);
+  EXPECT_EQ(o.replay.max_bytes, 2000000);
+  EXPECT_EQ(o.replay.min_items, 2100);
+  EXPECT_EQ(o.replay.samples_per_insert, 22);
+  EXPECT_EQ(o.replay.tolerance, 0.23);
+  EXPECT_EQ(o.replay.sampler, "prioritized");
+  EXPECT_EQ(o.replay.priority_exponent, 0.24);
+  EXPECT_EQ(o.replay.durability, "durable");
+  EXPECT_EQ(o.replay.device, "cpu");
+  EXPECT_EQ(o.learner.batch_size, 25);
+  EXPECT_EQ(o.learner.policy_layers, std::vector<std::int64_t>{26});
+  EXPECT_EQ(o.learner.critic_layers, std::vector<std::int64_t>{27});
+  EXPECT_EQ(o.learner.atoms, 28);
+  EXPECT_EQ(o.learner.v_min, -29);
+  EXPECT_EQ(o.learner.v_max, 30);
+  EXPECT_EQ(o.learner.policy_learning_rate, 0.31);
+  EXPECT_EQ(o.learner.critic_learning_rate, 0.32);
+  EXPECT_EQ(o.learner.target_update_period, 33);
+  EXPECT_EQ(o.learner.publish_period, 45);
+  EXPECT_EQ(o.learner.action_gradient_clip, 34);
+  EXPECT_EQ(o.learner.gradient_norm_clip, 35);
+  EXPECT_EQ(o.learner.compute, "bf16");
+  EXPECT_EQ(o.learner.threads, 36);
+  EXPECT_EQ(o.learner.device, std::vector<std::string>{"cuda:3"});
+  EXPECT_EQ(o.inference.device, (std::vector<std::string>{"cuda:4", "cpu"}));
+  EXPECT_EQ(o.parameters.shards, 46);
+  EXPECT_EQ(o.parameters.partition, "greedy");
+  EXPECT_EQ(o.evaluator.episodes, 37);
+  EXPECT_EQ(o.evaluator.every_learner_steps, 38);
+  EXPECT_EQ(o.checkpoint.every_s, 39);
+  EXPECT_EQ(o.checkpoint.keep, 40);
+  EXPECT_EQ(o.metrics.every_s, 41);
+  EXPECT_EQ(o.supervisor.max_restarts, 42);
+  EXPECT_EQ(o.supervisor.backoff_first_s, 43);
+  EXPECT_EQ(o.supervisor.backoff_max_s, 44);
+  EXPECT_EQ(o.security.nccl_interface, "ib0");
+  EXPECT_EQ(o.placement.actors, 2);
+  EXPECT_EQ(o.placement.replay, 3);
+  EXPECT_EQ(o.placement.learner, 0);
+  EXPECT_EQ(o.placement.parameters, 4);
+  EXPECT_EQ(o.placement.evaluator, 0);
+  EXPECT_EQ(o.placement.inference, 6);
+}
+
+TEST(TrainSchema, ReportsWhatOnlySeveralKeysTogetherGetWrong) {
+  const std::string env = "env = 'cheetah-run'\n";
+  EXPECT_EQ(message_of(env + "name = '../x'"),
+            "f:2: name \"../x\" cannot be part of a directory name: expected 1 .. 100 letters, digits, '-', '_' or "
+            "'.', a letter or digit first");
+  EXPECT_EQ(message_of(env + "[learner]\nv_min = 150"),
+            "f:3: learner.v_min must be below learner.v_max: got 150 and 150");
+  EXPECT_EQ(message_of(env + "[replay]\nmin_items = 20\nmax_items = 10\n[supervisor]\nbackoff_first_s = 11"),
+            "f:3: replay.min_items must not exceed replay.max_items: got 20 and 10\n"
+            "f:3: replay.min_items * replay.tolerance * replay.samples_per_insert = 64 samples of error buffer "
+            "would block actors and learner for ever: expected at least 144\n"
+            "f:6: supervisor.backoff_first_s must not exceed supervisor.backoff_max_s: got 11 and 10");
+  EXPECT_EQ(message_of(env + "[replay]\nshards = 8\nmin_items = 7\ntolerance = 10\n"),
+            "f:3: replay.shards must not exceed replay.min_items: got 8 and 7");
+  // 3200 samples of buffer: 144 for each shard.
+  EXPECT_EQ(message_of(env + "[replay]\nshards = 22"), "ok");
+  EXPECT_EQ(message_of(env + "[replay]\nshards = 23"),
+            "f:3: replay.min_items * replay.tolerance * replay.samples_per_insert = 3200 samples of error buffer would "
+            "block actors and learner for ever: expected at least 3312 for 23 replay.shards");
+  EXPECT_EQ(message_of(env + "[replay]\ndevice = 'cuda:1'\n[learner]\ndevice = 'cuda:1'"), "ok");
+  EXPECT_EQ(message_of(env + "[replay]\ndevice = 'cuda:1'\n[learner]\ndevice = ['cuda:0', 'cuda:1']\ncount = 2"),
+            "f:3: replay.device must be cpu, or cuda:N with that alone as learner.device, learner.count = 1 and "
+            "replay.shards = 1: got \"cuda:1\" with learner.device \"cuda:0\", \"cuda:1\", 2 learners and 1 shards");
+  EXPECT_EQ(message_of(env + "[placement]\nactors.nodes = 3\n[actors]\ncount = 2"),
+            "f:3: placement.actors.nodes must not exceed actors.count: got 3 and 2");
+}
+
+TEST(TrainSchema, NcclGetsTheNameOfOneInterface) {
+  const std::string env = "env = 'cheetah-run'\n";
+  for (const std::string good : {"", "eth0", "enp129s0f1np1.2", "br-lan_2"}) {
+    EXPECT_EQ(message_of(env + "[security]\nnccl_interface = '" + good + "'"), "ok");
+  }
+  EXPECT_EQ(
+      message_of(env + "[security]\nnccl_interface = 'eth0,eth1'"),
+      "f:3: security.nccl_interface is \"eth0,eth1\", expected the name of a network interface as `ip link` shows "
+      "it");
+  for (const std::string bad : {"^lo", "=eth0", "a name", "eth/0", "sixteen_letters_", "..", "lo\\u0007", "\\n"}) {
+    EXPECT_THAT(message_of(env + "[security]\nnccl_interface = \"" + bad + "\""),
+                testing::HasSubstr("f:3: security.nccl_interface"))
+        << bad;
+  }
+  const auto config = parse_config("[security]\nnccl_interface = 'eth0'\n[replicas.g]\nmodel = 'classifier'", "f", {},
+                                   train_schema(kEnvironments));
+  EXPECT_EQ(to_train_options(*config)->replicas[0].group.nccl_interface, "eth0");
+}
+
+TEST(TrainSchema, LearnersShareABatchEvenly) {
+  const std::string env = "env = 'cartpole-swingup'\n";
+  EXPECT_EQ(message_of(env + "[learner]\ncount = 4"), "ok");
+  EXPECT_EQ(message_of(env + "[learner]\ncount = 3"),
+            "f:3: learner.batch_size must be a multiple of learner.count: got 256 and 3");
+  EXPECT_EQ(message_of(env + "deterministic = true\n[learner]\ncount = 2"),
+            "f:4: deterministic = true runs on one thread, where 2 learners cannot wait for each other: expected "
+            "learner.count = 1");
+  EXPECT_EQ(message_of(env + "[learner]\ncount = 2\n[placement]\nlearner.nodes = 3"),
+            "f:5: placement.learner.nodes must not exceed learner.count: got 3 and 2");
+}
+
+TEST(TrainSchema, AnUnknownEnvironmentGetsTheNearestOne) {
+  EXPECT_EQ(message_of("env = 'cheetah_run'"),
+            "f:1: env: unknown value \"cheetah_run\" (did you mean \"cheetah-run\"?), expected one of "
+            "cartpole-swingup, cheetah-run, finger-spin, pendulum-swingup, reacher-easy");
+}
+
+TEST(TrainSchema, ShippedConfigsAreGood) {
+  int files = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(source_dir() + "/apps/configs")) {
+    const Result<Config> config = load_config(entry.path(), {}, train_schema(kEnvironments));
+    ASSERT_TRUE(config.ok()) << config.error().message;
+    const Result<actors::TrainOptions> options = to_train_options(*config);
+    ASSERT_TRUE(options.ok()) << options.error().message;
+    ++files;
+    if (!options->replicas.empty()) continue;
+    // cartpole_swingup.toml trains cartpole-swingup.
+    std::string stem = entry.path().stem().string();
+    for (char& c : stem) c = c == '_' ? '-' : c;
+    EXPECT_EQ(options->env, stem);
+  }
+  EXPECT_GE(files, 14);
+}
+
+TEST(TrainSchema, EveryKeyOfAReplicaGroupReachesItsField) {
+  const std::vector<std::string> set = {"model=sngan",
+                                        "data=synthetic",
+                                        "data_dir=/images",
+                                        "image_size=32",
+                                        "classes=33",
+                                        "channels=3",
+                                        "crop=pad",
+                                        "flip=true",
+                                        "data_threads=5",
+                                        "skip_damaged=true",
+                                        "replicator=sync_replicas",
+                                        "count=5",
+                                        "devices=1",
+                                        "reduce=collective",
+                                        "batch_size=11",
+                                        "steps=12",
+                                        "compute=bf16",
+                                        "threads=2",
+                                        "device=auto",
+                                        "wire=bf16",
+                                        "layers=[13, 14]",
+                                        "optimizer=sgd",
+                                        "learning_rate=0.15",
+                                        "momentum=0.16",
+                                        "weight_decay=0.17",
+                                        "schedule=cosine",
+                                        "warmup_steps=18",
+                                        "ema_decay=0.19",
+                                        "network=resnet",
+                                        "width=26",
+                                        "discriminator_width=27",
+                                        "conditional=true",
+                                        "noise_size=23",
+                                        "n_dis=24",
+                                        "evaluation_images=25",
+                                        "depth=56",
+                                        "variant=v1",
+                                        "sync_batch_norm=false",
+                                        "label_smoothing=0.18",
+                                        "ps_shards=20",
+                                        "ps_partition=max_size",
+                                        "staleness=scale",
+                                        "max_staleness=21",
+                                        "backup_workers=2",
+                                        "discriminators=1",
+                                        "evaluate_every_steps=22",
+                                        "nodes=3",
+                                        "ps_nodes=4",
+                                        "discriminator_nodes=5"};
+  std::size_t keys = 0;
+  for (const ConfigKey& key : train_schema(kEnvironments)) keys += key.path.starts_with("replicas.*.");
+  // deterministic, which goes without bf16, and normalize, which sngan's images do not.
+  EXPECT_EQ(set.size() + 2, keys) << "a key is missing from this test";
+  std::vector<std::string> overrides;
+  for (const std::string& one : set) overrides.push_back("replicas.g." + one);
+  const auto config = parse_config("[replicas.g]\nmodel = 'classifier'", "f", overrides, train_schema(kEnvironments));
+  ASSERT_TRUE(config.ok()) << config.error().message;
+  const auto made = to_train_options(*config);
+  ASSERT_TRUE(made.ok()) << made.error().message;
+  EXPECT_FALSE(actors::has_d4pg(*made));
+  ASSERT_EQ(made->replicas.size(), 1U);
+  const auto& [group, model, nodes, ps_nodes, discriminator_nodes] = made->replicas[0];
+  EXPECT_EQ(group.name, "g");
+  EXPECT_EQ(group.replicator, "sync_replicas");
+  EXPECT_EQ(group.count, 5);
+  EXPECT_EQ(group.devices, 1);
+  EXPECT_EQ(group.reduce, "collective");
+  EXPECT_EQ(group.batch_size, 11);
+  EXPECT_EQ(group.steps, 12);
+  const auto same_bits =
+      parse_config("[replicas.g]\nmodel = 'classifier'\ndeterministic = true\nnormalize = 'imagenet'", "f", {},
+                   train_schema(kEnvironments));
+  ASSERT_TRUE(same_bits.ok()) << same_bits.error().message;
+  EXPECT_TRUE(to_train_options(*same_bits)->replicas[0].group.deterministic);
+  EXPECT_EQ(to_train_options(*same_bits)->replicas[0].model.normalize, "imagenet");
+  EXPECT_EQ(group.wire, "bf16");
+  EXPECT_EQ(group.compute, "bf16");
+  EXPECT_EQ(group.threads, 2);
+  EXPECT_EQ(group.device, std::vector<std::string>{"auto"});
+  EXPECT_EQ(group.ps_shards, 20);
+  EXPECT_EQ(group.ps_partition, "max_size");
+  EXPECT_EQ(group.staleness, "scale");
+  EXPECT_EQ(group.max_staleness, 21);
+  EXPECT_EQ(group.backup_workers, 2);
+  EXPECT_EQ(group.evaluate_every_steps, 22);
+  EXPECT_EQ(model.model, "sngan");
+  EXPECT_EQ(model.data, "synthetic");
+  EXPECT_EQ(model.data_dir, "/images");
+  EXPECT_EQ(model.image_size, 32);
+  EXPECT_EQ(model.classes, 33);
+  EXPECT_EQ(model.channels, 3);
+  EXPECT_EQ(model.crop, "pad");
+  EXPECT_TRUE(model.flip);
+  EXPECT_EQ(model.data_threads, 5);
+  EXPECT_TRUE(model.skip_damaged);
+  EXPECT_EQ(model.layers, (std::vector<std::int64_t>{13, 14}));
+  EXPECT_EQ(model.optimizer, "sgd");
+  EXPECT_EQ(model.learning_rate, 0.15);
+  EXPECT_EQ(model.momentum, 0.16);
+  EXPECT_EQ(model.weight_decay, 0.17);
+  EXPECT_EQ(model.schedule, "cosine");
+  EXPECT_EQ(model.warmup_steps, 18);
+  EXPECT_EQ(model.ema_decay, 0.19);
+  EXPECT_EQ(model.network, "resnet");
+  EXPECT_EQ(model.width, 26);
+  EXPECT_EQ(model.discriminator_width, 27);
+  EXPECT_TRUE(model.conditional);
+  EXPECT_EQ(model.noise_size, 23);
+  EXPECT_EQ(model.n_dis, 24);
+  EXPECT_EQ(model.evaluation_images, 25);
+  EXPECT_EQ(model.depth, 56);
+  EXPECT_EQ(model.variant, "v1");
+  EXPECT_FALSE(model.sync_batch_norm);
+  EXPECT_EQ(model.label_smoothing, 0.18);
+  EXPECT_EQ(nodes, 3);
+  EXPECT_EQ(ps_nodes, 4);
+  EXPECT_EQ(discriminator_nodes, 5);
+}
+
+TEST(TrainSchema, MistakesInReplicaGroupsNameLineAndKey) {
+  const std::string model = "[replicas.g]\nmodel = 'classifier'\n";
+  EXPECT_EQ(message_of(model + "data = 'cifar10'"),
+            "f:2: replicas.g.data_dir: empty, expected the folder of \"cifar10\"");
+  EXPECT_EQ(
+      message_of(model + "data = 'tfrecord'\ndata_dir = '/x'\nimage_size = 0"),
+      "f:5: replicas.g.image_size: 0, but images of \"tfrecord\" are of several sizes, expected theirs in training");
+  EXPECT_EQ(message_of("[replicas.g]\nmodel = 'sngan'\nnormalize = 'imagenet'\nchannels = 3"),
+            "f:3: replicas.g.normalize: got \"imagenet\", but sngan makes images in [-1, 1]");
+  EXPECT_EQ(message_of("[replicas.g]\nmodel = 'sngan'\nconditional = true"),
+            "f:3: replicas.g.conditional: true, but network \"mlp\" does not look at labels, expected \"resnet\"");
+  for (const std::string net : {"sngan", "resnet"}) {
+    const std::string group = "[replicas.g]\nmodel = '" + net + "'\nreplicator = 'sync_replicas'\ncount = 2\n";
+    EXPECT_EQ(message_of(group),
+              "f:2: replicas.g.sync_batch_norm: true, but the 2 workers of replicator \"sync_replicas\" do not meet "
+              "within a step, expected false");
+    EXPECT_EQ(message_of(group + "sync_batch_norm = false"), "ok");
+  }
+  EXPECT_EQ(message_of(model + "channels = 2"), "f:3: replicas.g.channels: got 2, expected 1, 3, or 0");
+  EXPECT_EQ(message_of(""), "f: missing key env: the environment that D4PG learns, or a [replicas.NAME]");
+  EXPECT_EQ(message_of(model), "ok");
+  EXPECT_EQ(message_of(model + "replicator = 'multi_wroker'"),
+            "f:3: replicas.g.replicator: unknown value \"multi_wroker\" (did you mean \"multi_worker\"?), expected one "
+            "of one_device, multi_device, multi_worker, central_storage, parameter_server, sync_replicas, "
+            "model_parallel, split_gan");
+  EXPECT_EQ(message_of(model + "bach_size = 3"),
+            "f:3: unknown key replicas.g.bach_size (did you mean replicas.g.batch_size?)");
+  EXPECT_EQ(message_of(model + "count = 2"),
+            "f:3: replicas.g.count: got 2, but replicator \"one_device\" runs one replica");
+  EXPECT_THAT(message_of(model + "depth = 21"),
+              testing::StartsWith("f:3: replicas.g.depth: resnet: depth is 21, expected 18, 34, 50"));
+  EXPECT_EQ(message_of(model + "nodes = 2"), "f:3: replicas.g.nodes: got 2 for 1 instance, expected no more");
+  EXPECT_EQ(message_of(model + "replicator = 'multi_worker'\ncount = 2\nbatch_size = 1\nbackup_workers = 1"),
+            "f:5: replicas.g.batch_size: got 1 for 2 replicas\n"
+            "f:6: replicas.g.backup_workers: got 1, but replicator \"multi_worker\" has none");
+  EXPECT_EQ(message_of("deterministic = true\n" + model + "replicator = 'multi_worker'\ncount = 2"),
+            "f:4: replicas.g.replicator: replicator \"multi_worker\" needs a thread for each replica, but "
+            "deterministic runs have one: take \"multi_device\"");
+  const std::string split = "[replicas.g]\nmodel = 'sngan'\nreplicator = 'split_gan'\n";
+  EXPECT_EQ(message_of(split + "count = 2\ndiscriminators = 2\ndiscriminator_nodes = 2"), "ok");
+  EXPECT_EQ(message_of(model + "replicator = 'split_gan'"),
+            "f:3: replicas.g.replicator: got \"split_gan\" for model \"classifier\", which has no generator and "
+            "discriminator");
+  EXPECT_EQ(message_of(split + "max_staleness = 2\ndiscriminator_nodes = 2"),
+            "f:4: replicas.g.max_staleness: got 2 with n_dis 1, expected at least 3\n"
+            "f:5: replicas.g.discriminator_nodes: got 2 for 1 discriminator, expected no more");
+  EXPECT_EQ(message_of("deterministic = true\n" + split + "discriminators = 2"),
+            "f:4: replicas.g.replicator: replicator \"split_gan\" needs a thread for each replica of a side, but "
+            "deterministic runs have one: take one of each");
+  for (const std::string name : {"learner", "x-ps", "x-evaluator", "x-discriminator", "x-3"}) {
+    EXPECT_EQ(message_of("[replicas." + name + "]\nmodel = 'sngan'"),
+              "f:2: replicas." + name + ".model: the group is called like another role, or like an instance of one");
+  }
+}
+
+}  // namespace
+}  // namespace troupe::apps
