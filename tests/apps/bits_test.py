@@ -1,0 +1,120 @@
+"""The bits that every shipped configuration learns with `--deterministic`: a hash of all its parameters after 200 steps,
+in bits.json. A change that is to leave what is computed as it is (another shape of the code, another way to run it)
+leaves these hashes as they are; one that is to change it records them anew and says why:
+
+    TROUPE_PROGRAM=build/release/bin/troupe python3 tests/apps/bits_test.py --record [CONFIG...]
+
+Held down to SSE4.1 (TROUPE_MAX_ISA), so that all processors of the platform compute the same. Sizes are those of tests:
+images that are made up, narrow networks, small batches; what a step computes, and in which order, is the configuration's.
+"""
+
+import hashlib
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+RECORDED = pathlib.Path(__file__).with_name("bits.json")
+
+D4PG = ["max_learner_steps=200", "learner.batch_size=32", "evaluator.episodes=1", "evaluator.every_learner_steps=100000"]
+PRIORITISED = D4PG + ["replay.sampler=prioritized"]
+
+
+def images(group, *more, steps=200, batch=16):
+    keys = [f"steps={steps}", f"batch_size={batch}", "data=synthetic", 'data_dir=""', "evaluate_every_steps=100000",
+            "deterministic=true", "threads=1", *more]
+    return [f"replicas.{group}.{key}" for key in keys]
+
+
+SMALL_GAN = ["width=16", "discriminator_width=16", "evaluation_images=100"]
+ONE_PROCESS = ["replicator=multi_device", "count=2"]  # a run of one thread has no groups of several instances
+# A case's name: its configuration, and what is other than there behind a dot.
+CASES = {
+    "cartpole_swingup": D4PG,
+    "cartpole_swingup.prioritized": PRIORITISED,
+    "cheetah_run": D4PG,
+    "finger_spin": D4PG,
+    "pendulum_swingup": D4PG,
+    "reacher_easy": D4PG,
+    "classifier": images("classifier"),
+    "classifier.multi_device": images("classifier", *ONE_PROCESS),
+    "classifier.central_storage": images("classifier", "replicator=central_storage", "count=2"),
+    "classifier.model_parallel": images("classifier", "replicator=model_parallel", "devices=2"),
+    "resnet20_fashion": images("resnet", steps=20),
+    "resnet50_imagenet": images("resnet", *ONE_PROCESS, "image_size=32", "data_threads=0", "compute=fp32", steps=3, batch=8),
+    "sngan_mlp": images("sngan", *ONE_PROCESS, "layers=[32,64]", "evaluation_images=100"),
+    "sngan_fashion": images("sngan", *SMALL_GAN, steps=20),
+    "sngan_cifar10": images("sngan", *SMALL_GAN, steps=20),
+    "sngan_imagenet128": images("sngan", *ONE_PROCESS, *SMALL_GAN, "image_size=32", "data_threads=0", "compute=fp32",
+                                steps=10, batch=8),
+    "gan_async": images("gan", "layers=[32,64]", "discriminators=1", "evaluation_images=100", steps=50),
+    "mixed": D4PG + ["learner.count=1", "actors.count=2"] + images("sngan", *ONE_PROCESS, "layers=[32,64]",
+                                                                    "evaluation_images=100")
+             + images("classifier", "replicator=multi_device", "count=2"),
+}
+
+
+def tensors(path):
+    """name -> bytes of a safetensors file."""
+    data = path.read_bytes()
+    length = int.from_bytes(data[:8], "little")
+    header = json.loads(data[8:8 + length])
+    return {name: data[8 + length + entry["data_offsets"][0]:8 + length + entry["data_offsets"][1]]
+            for name, entry in header.items() if name != "__metadata__"}
+
+
+def hash_of(path):
+    digest = hashlib.sha256()
+    for name, values in sorted(tensors(path).items()):
+        digest.update(name.encode() + b"\0" + values)
+    return digest.hexdigest()[:16]
+
+
+def parts(case):
+    """What the case's run learns: export asks for a name where there are several."""
+    return ["learner", "sngan", "classifier"] if case.split(".")[0] == "mixed" else [""]
+
+
+def run(program, case, folder):
+    config = ROOT / "apps/configs" / (case.split(".")[0] + ".toml")
+    environment = os.environ | {"TROUPE_MAX_ISA": "sse41", "XDG_CACHE_HOME": str(folder / "cache")}
+
+    def troupe(*arguments):
+        done = subprocess.run([program, *map(str, arguments)], env=environment, capture_output=True, text=True, timeout=300)
+        if done.returncode != 0:
+            sys.exit(f"{case}: troupe {' '.join(map(str, arguments))}: exit status {done.returncode}\n{done.stderr[-3000:]}")
+
+    settings = [word for key in CASES[case] for word in ("--set", key)]
+    troupe("train", config, "--deterministic", "--run-dir", folder / "run", *settings)
+    hashes = {}
+    for part in parts(case):
+        troupe("export", folder / "run", *(["--what", part] if part else []), "-o", folder / "out.safetensors")
+        hashes[part] = hash_of(folder / "out.safetensors")
+    return hashes
+
+
+def main():
+    record = sys.argv[1:2] == ["--record"]
+    cases = sys.argv[2:] if record else sys.argv[1:]
+    program = os.environ["TROUPE_PROGRAM"]
+    recorded = json.loads(RECORDED.read_text()) if RECORDED.exists() else {}
+    wrong = []
+    for case in cases or CASES:
+        with tempfile.TemporaryDirectory() as folder:
+            hashes = run(program, case, pathlib.Path(folder))
+        print(case, hashes, flush=True)
+        if record:
+            recorded[case] = hashes
+        elif recorded.get(case) != hashes:
+            wrong.append(f"{case}: got {hashes}, recorded {recorded.get(case)}")
+    if record:
+        RECORDED.write_text(json.dumps(recorded, indent=2, sort_keys=True) + "\n")
+    if wrong:
+        sys.exit("\n".join(wrong))
+
+
+if __name__ == "__main__":
+    main()
