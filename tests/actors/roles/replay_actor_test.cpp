@@ -12,13 +12,13 @@ namespace {
 
 using testing::FakeContext;
 
-const Signature kSignature{{"value", DType::kF32, {}}};
+const Signature kActorColumns{{"value", DType::kF32, {}}};
 
 class ReplayActorTest : public ::testing::Test {
  protected:
   static ReplayActorOptions options() {
     ReplayActorOptions options;
-    options.table.signature = kSignature;
+    options.table.signature = kActorColumns;
     options.table.max_items = 1000;
     options.table.limiter = replay::sample_to_insert_ratio(2, 4, 40).value();
     options.batch = 8;
@@ -29,7 +29,7 @@ class ReplayActorTest : public ::testing::Test {
   }
   void trajectory(std::int64_t rows) {
     auto builder =
-        messages::TrajectoryBuilder::make(context.pool(), {std::make_shared<const Signature>(kSignature), rows, false})
+        messages::TrajectoryBuilder::make(context.pool(), {std::make_shared<const Signature>(kActorColumns), rows, false})
             .value();
     for (float& value : builder.rows().as<float>(0)) value = static_cast<float>(next_++);
     context.in("trajectories").frames.push_back(std::move(builder).finish({}, rows));
