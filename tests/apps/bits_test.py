@@ -35,6 +35,10 @@ ONE_PROCESS = ["replicator=multi_device", "count=2"]  # a run of one thread has 
 CASES = {
     "cartpole_swingup": D4PG,
     "cartpole_swingup.prioritized": PRIORITISED,
+    # The same hash for every number of learners in one instance.
+    **{f"cartpole_swingup.{how}_{count}": D4PG + ["learner.deterministic=true", f"learner.count={count}",
+                                                  f"learner.replicator={how}"]
+       for how, count in (("multi_device", 1), ("multi_device", 2), ("multi_device", 8), ("central_storage", 4))},
     "cheetah_run": D4PG,
     "finger_spin": D4PG,
     "pendulum_swingup": D4PG,
@@ -50,10 +54,11 @@ CASES = {
     "sngan_cifar10": images("sngan", *SMALL_GAN, steps=20),
     "sngan_imagenet128": images("sngan", *ONE_PROCESS, *SMALL_GAN, "image_size=32", "data_threads=0", "compute=fp32",
                                 steps=10, batch=8),
-    "gan_async": images("gan", "layers=[32,64]", "discriminators=1", "evaluation_images=100", steps=50),
-    "mixed": D4PG + ["learner.count=1", "actors.count=2"] + images("sngan", *ONE_PROCESS, "layers=[32,64]",
-                                                                    "evaluation_images=100")
-             + images("classifier", "replicator=multi_device", "count=2"),
+    "gan_async": images("gan", "layers=[32,64]", "discriminators=1", "discriminator_nodes=1",
+                       "evaluation_images=100", steps=50),
+    "mixed": D4PG + ["learner.count=1", "actors.count=2"]
+             + images("sngan", *ONE_PROCESS, "nodes=1", "layers=[32,64]", "evaluation_images=100")
+             + images("classifier", "count=1", "nodes=1", "deterministic=false"),
 }
 
 
@@ -108,10 +113,9 @@ def main():
         print(case, hashes, flush=True)
         if record:
             recorded[case] = hashes
+            RECORDED.write_text(json.dumps(recorded, indent=2, sort_keys=True) + "\n")
         elif recorded.get(case) != hashes:
             wrong.append(f"{case}: got {hashes}, recorded {recorded.get(case)}")
-    if record:
-        RECORDED.write_text(json.dumps(recorded, indent=2, sort_keys=True) + "\n")
     if wrong:
         sys.exit("\n".join(wrong))
 
