@@ -7,11 +7,17 @@
 #include <troupe/actors/roles/bad_gradient.hpp>
 #include <troupe/actors/roles/env_actor.hpp>
 #include <troupe/actors/roles/evaluator.hpp>
+#include <troupe/actors/roles/gpu_replay_feed.hpp>
 #include <troupe/actors/roles/inference_actor.hpp>
-#include <troupe/actors/roles/learner_actor.hpp>
 #include <troupe/actors/roles/metrics_actor.hpp>
 #include <troupe/actors/roles/parameter_store.hpp>
+#include <troupe/actors/roles/policy_publication.hpp>
 #include <troupe/actors/roles/replay_actor.hpp>
+#include <troupe/actors/roles/replay_feed.hpp>
+#include <troupe/actors/roles/trainer.hpp>
+#include <troupe/algorithms/d4pg/networks.hpp>
+#include <troupe/algorithms/d4pg/policy.hpp>
+#include <troupe/algorithms/d4pg/replica.hpp>
 #include <troupe/core/rng.hpp>
 #include <troupe/replay/shards.hpp>
 #include <troupe/replay/table_checks.hpp>
@@ -23,6 +29,8 @@ namespace {
 constexpr std::int64_t kTrajectoriesAhead = 4;
 constexpr std::int64_t kBatchesAhead = 4;  // Acme's prefetch
 constexpr std::int64_t kReportsAhead = 16;
+/// Of the importance weights of prioritised replay (Schaul et al. 2016, section 3.4).
+constexpr double kImportanceExponent = 0.4;
 
 RestartPolicy restart_policy(const TrainOptions& options) {
   return {.max_restarts = static_cast<int>(options.supervisor.max_restarts),
@@ -139,7 +147,7 @@ Result<Topology> d4pg_topology(const TrainOptions& options, const envs::EnvSpec&
   const bool on_gpu = replay_on_gpu(options);
   const ReplayActorOptions replay{
       .table = std::move(table),
-      .batch = options.learner.batch_size / options.learner.count,
+      .batch = options.learner.batch_size / learner_instances(options),
       .journal = {.durability = options.replay.durability, .background = !options.deterministic}};
 
   const auto partition = learner::param_partition(options.parameters.partition);
@@ -153,24 +161,47 @@ Result<Topology> d4pg_topology(const TrainOptions& options, const envs::EnvSpec&
   compile.threads = static_cast<int>(options.learner.threads);
   compile.tf32 = options.learner.compute == "tf32";
   compile.compute = options.learner.compute == "bf16" ? DType::kBF16 : DType::kF32;
-  compile.plans = options.deterministic ? learner::PlanChoice::kByRule : learner::PlanChoice::kMeasured;
+  compile.plans = options.deterministic || options.learner.deterministic ? learner::PlanChoice::kByRule
+                                                                         : learner::PlanChoice::kMeasured;
   compile.seed = derive_seed(options.seed, kLearnerRole, 0);  // of all learners: they start equal
   learner::d4pg::Options d4pg_of_one = d4pg;
-  d4pg_of_one.batch = options.learner.batch_size / options.learner.count;
-  RoleSpec learner = LearnerActor::spec(
+  d4pg_of_one.batch = replay.batch;
+  const MakeFedReplica make_replica = [d4pg_of_one](learner::InputFn input) {
+    return Result<std::unique_ptr<learner::Replica>>(
+        std::make_unique<learner::d4pg::D4pgReplica>(d4pg_of_one, std::move(input)));
+  };
+  const Signature item = learner::d4pg::batch_signature(d4pg_of_one);
+  const auto several = learner::replicator_kind(options.learner.replicator);
+  if (!several)
+    return Error{Code::kInvalidArgument, "learner.replicator: unknown \"" + options.learner.replicator + "\""};
+  RoleSpec learner = Trainer::spec(
       kLearnerRole,
-      {.learner = {.d4pg = d4pg_of_one, .compile = compile, .nccl_interface = options.security.nccl_interface},
-       .devices = learner_devices,
-       .count = options.learner.count,
-       .publish_period = options.learner.publish_period,
-       .max_steps = options.max_learner_steps,
-       .replay_shards = static_cast<std::size_t>(options.replay.shards),
-       .gpu_replay = on_gpu ? std::optional(replay) : std::nullopt,
-       .parameter_shards = static_cast<std::size_t>(options.parameters.shards),
-       .partition = *partition});
+      {.feed = on_gpu ? gpu_replay_feed({.make_replica = make_replica,
+                                         .signature = item,
+                                         .replay = replay,
+                                         .importance_exponent = d4pg.importance_weights ? kImportanceExponent : 0})
+                      : replay_feed({.make_replica = make_replica,
+                                     .signature = item,
+                                     .shards = static_cast<std::size_t>(options.replay.shards),
+                                     .prioritised = d4pg.importance_weights,
+                                     .importance_exponent = kImportanceExponent}),
+       .publication = policy_publication({.group = learner::d4pg::kPolicyGroup,
+                                          .period = options.learner.publish_period,
+                                          .stores = static_cast<std::size_t>(options.parameters.shards),
+                                          .partition = *partition}),
+       .how = {.kind = options.learner.count > 1 ? *several : learner::ReplicatorKind::kOneDevice,
+               .global_batch = options.learner.batch_size,
+               .member_batch = d4pg_of_one.batch,
+               .replicas = static_cast<int>(options.learner.count),
+               .deterministic = options.learner.deterministic,
+               .compile = compile,
+               .devices = learner_devices,
+               .nccl_interface = options.security.nccl_interface},
+       .count = learner_instances(options),
+       .max_steps = options.max_learner_steps});
   learner.completes_run = true;
   // One alone is not replaced within a process: what it has learnt is gone. Of several, the others have it.
-  if (options.learner.count > 1) {
+  if (learner_instances(options) > 1) {
     learner.restart = restart_policy(options);
     learner.restart.ends_run = kBadGradient;
   }

@@ -7,7 +7,7 @@
 #include <troupe/actors/roles/episode_runner.hpp>
 #include <troupe/actors/roles/metrics_actor.hpp>
 #include <troupe/actors/roles/replica_evaluation.hpp>
-#include <troupe/algorithms/d4pg/learner.hpp>
+#include <troupe/algorithms/d4pg/policy.hpp>
 #include <troupe/core/rng.hpp>
 #include <troupe/run/d4pg_topology.hpp>
 #include <troupe/run/run_topology.hpp>

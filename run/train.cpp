@@ -236,8 +236,9 @@ class Training {
       for (const ReplicaRun& run : options_.replicas) steps += replica_summary(run.group.name, counters).steps;
       return steps;
     }
-    for (std::int64_t i = 0; i < options_.learner.count; ++i) {
-      const std::string name = RoleIdentity{kLearnerRole, i, options_.learner.count}.name();
+    const std::int64_t instances = learner_instances(options_);
+    for (std::int64_t i = 0; i < instances; ++i) {
+      const std::string name = RoleIdentity{kLearnerRole, i, instances}.name();
       for (const messages::Counter& counter : counters) {
         if (counter.name != name + "/steps" || counter.value < steps) continue;
         steps = counter.value;

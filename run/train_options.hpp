@@ -49,6 +49,10 @@ struct ReplayOptions {
 struct LearnerOptions {
   /// Learners, which train the same parameters: each takes an equal part of a batch, and they all-reduce gradients.
   std::int64_t count = 1;
+  /// How several run: "multi_worker", an instance of the role each, which may be on any node; or "multi_device",
+  /// "central_storage", all in one instance.
+  std::string replicator = "multi_worker";
+  bool deterministic = false;     ///< the same bits for 1, 2, 4 and 8 learners of one instance
   std::int64_t batch_size = 256;  ///< of a step, over all learners
   std::vector<std::int64_t> policy_layers = {256, 256, 256};
   std::vector<std::int64_t> critic_layers = {512, 512, 256};
@@ -146,10 +150,15 @@ struct TrainOptions {
   std::vector<ReplicaRun> replicas;
 };
 
-/// D4PG is part of a run unless it is one of replica groups alone.
+/// Instances of the learner's role.
+inline std::int64_t learner_instances(const TrainOptions& options) {
+  return options.learner.replicator == "multi_worker" ? options.learner.count : 1;
+}
+
 /// Whether the learner holds replay, and there is no replay role.
 inline bool replay_on_gpu(const TrainOptions& options) { return options.replay.device != "cpu"; }
 
+/// D4PG is part of a run unless it is one of replica groups alone.
 inline bool has_d4pg(const TrainOptions& options) { return !options.env.empty() || options.replicas.empty(); }
 
 }  // namespace troupe::actors

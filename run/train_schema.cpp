@@ -99,10 +99,18 @@ std::vector<std::string> mistakes_across_keys(const Config& config) {
   demand(config.get_int("learner.batch_size") % learners == 0, {"learner.count", "learner.batch_size"},
          fmt::format("learner.batch_size must be a multiple of learner.count: got {} and {}",
                      config.get_int("learner.batch_size"), learners));
-  demand(learners == 1 || !config.get_bool("deterministic"), {"learner.count", "deterministic"},
+  const bool instances = config.get_string("learner.replicator") == "multi_worker" && learners > 1;
+  demand(!instances || !config.get_bool("deterministic"), {"learner.count", "deterministic"},
          fmt::format("deterministic = true runs on one thread, where {} learners cannot wait for each other: expected "
-                     "learner.count = 1",
+                     "learner.count = 1 or learner.replicator = \"multi_device\"",
                      learners));
+  constexpr std::int64_t kShards = 8;  // learner::kVirtualShards
+  const std::int64_t rows = config.get_int("learner.batch_size");
+  demand(!config.get_bool("learner.deterministic") || (kShards % learners == 0 && rows % kShards == 0),
+         {"learner.deterministic", "learner.count", "learner.batch_size"},
+         fmt::format("learner.deterministic: got learner.count = {} and learner.batch_size = {}, expected 1, 2, 4 or 8 "
+                     "and a multiple of {}",
+                     learners, rows, kShards));
 
   const std::string replay_device = config.get_string("replay.device");
   const std::vector<std::string> learner_device = config.get_strings("learner.device");
@@ -123,6 +131,10 @@ std::vector<std::string> mistakes_across_keys(const Config& config) {
   demand_instances("placement.parameters.nodes", "parameters.shards");
   demand_instances("placement.inference.nodes", "inference.count");
   demand_instances("placement.learner.nodes", "learner.count");
+  demand(config.get_int("placement.learner.nodes") < 2 || config.get_string("learner.replicator") == "multi_worker",
+         {"placement.learner.nodes", "learner.replicator"},
+         fmt::format("placement.learner.nodes is {}, but learner.replicator = \"{}\" has all learners in one instance",
+                     config.get_int("placement.learner.nodes"), config.get_string("learner.replicator")));
   for (std::string& mistake : replica_mistakes(config)) mistakes.push_back(std::move(mistake));
   return mistakes;
 }
@@ -293,6 +305,14 @@ ConfigSchema train_schema(std::vector<std::string> environments) {
        .min = 1,
        .max = 1024,
        .fixed = ConfigKey::Fixed::kValue},
+      {.path = "learner.replicator",
+       .default_value = d.learner.replicator,
+       .doc = "How several learners run: an instance each, or all in one",
+       .choices = {"multi_worker", "multi_device", "central_storage"},
+       .fixed = ConfigKey::Fixed::kValue},
+      {.path = "learner.deterministic",
+       .default_value = d.learner.deterministic,
+       .doc = "The same bits for 1, 2, 4 and 8 learners of one instance"},
       {.path = "learner.batch_size",
        .default_value = d.learner.batch_size,
        .doc = "Items in a learner step, over all learners",
@@ -510,6 +530,8 @@ Result<actors::TrainOptions> to_train_options(const Config& config) {
                  .durability = config.get_string("replay.durability"),
                  .device = config.get_string("replay.device")},
       .learner = {.count = config.get_int("learner.count"),
+                  .replicator = config.get_string("learner.replicator"),
+                  .deterministic = config.get_bool("learner.deterministic"),
                   .batch_size = config.get_int("learner.batch_size"),
                   .policy_layers = config.get_ints("learner.policy_layers"),
                   .critic_layers = config.get_ints("learner.critic_layers"),

@@ -182,7 +182,7 @@ Result<TrainedPart> read_part(const TrainOptions& options, std::span<const OpenC
     }
     part.model = run->model.model;
   } else if (has_d4pg(options) && name == kLearnerRole) {
-    TROUPE_ASSIGN(const Instance instance, furthest(checkpoint, name, options.learner.count));
+    TROUPE_ASSIGN(const Instance instance, furthest(checkpoint, name, learner_instances(options)));
     TROUPE_ASSIGN(part, part_of(instance));
     part.model = kD4pgModel;
   } else {

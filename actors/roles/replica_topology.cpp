@@ -2,10 +2,12 @@
 
 #include <utility>
 
-#include <troupe/actors/roles/make_replicator.hpp>
-#include <troupe/actors/roles/replica_actor.hpp>
+#include <troupe/actors/roles/evaluation_publication.hpp>
+#include <troupe/actors/roles/input_feed.hpp>
 #include <troupe/actors/roles/replica_evaluator.hpp>
+#include <troupe/actors/roles/replicator_options.hpp>
 #include <troupe/actors/roles/split_gan.hpp>
+#include <troupe/actors/roles/trainer.hpp>
 
 namespace troupe::actors {
 
@@ -30,14 +32,21 @@ ParameterServerOptions parameter_server_options(const ReplicaGroupOptions& group
   server.updates = group.steps;
   if (model.make_evaluation) {
     server.publish_every = group.evaluate_every_steps;
-    server.make_publish = [model, group]() -> Result<PublishParameters> {
-      TROUPE_ASSIGN(auto publisher, ReplicaPublisher::make(model, group.evaluate_every_steps, group.steps));
-      return PublishParameters(
-          [publisher = std::move(publisher)](messages::FramePool& pool, learner::Program& program,
-                                             std::int64_t version) { return publisher.frame(pool, program, version); });
+    server.make_publish = [model]() -> Result<PublishParameters> {
+      TROUPE_ASSIGN(auto parameters, evaluated_parameters(model));
+      return PublishParameters([parameters = std::move(parameters)](messages::FramePool& pool,
+                                                                    learner::Program& program, std::int64_t version) {
+        return parameters.frame(pool, program, version);
+      });
     };
   }
   return server;
+}
+
+RoleSpec replica_trainer(std::string name, const TrainerOptions& options) {
+  RoleSpec spec = Trainer::spec(std::move(name), options);
+  spec.restart.from = RestartFrom::kLastCut;
+  return spec;
 }
 
 Status add_replica_group(Topology& topology, const ReplicaGroupOptions& group, const ReplicaModel& model,
@@ -52,7 +61,13 @@ Status add_replica_group(Topology& topology, const ReplicaGroupOptions& group, c
   } else if (is_split_gan(group)) {
     TROUPE_TRY(add_split_gan(topology, group, model));
   } else {
-    topology.roles.push_back(ReplicaActor::spec({.model = model, .group = group}));
+    TROUPE_ASSIGN(const learner::ReplicatorOptions how, replicator_options(group));
+    topology.roles.push_back(
+        replica_trainer(group.name, {.feed = input_feed(model.make),
+                                     .publication = evaluation_publication(model, group.evaluate_every_steps),
+                                     .how = how,
+                                     .count = instances(group),
+                                     .max_steps = group.steps}));
   }
   const std::string evaluator = evaluator_name(group);
   if (model.make_evaluation) {

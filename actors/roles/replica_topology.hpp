@@ -9,6 +9,7 @@
 #include <troupe/actors/roles/parameter_server.hpp>
 #include <troupe/actors/roles/replica_model.hpp>
 #include <troupe/actors/roles/replica_options.hpp>
+#include <troupe/actors/roles/trainer.hpp>
 #include <troupe/actors/runtime/topology.hpp>
 #include <troupe/core/error.hpp>
 #include <troupe/core/picture.hpp>
@@ -21,6 +22,9 @@ std::string discriminator_name(const ReplicaGroupOptions& group);
 
 /// What such a group's shards and workers build.
 ParameterServerOptions parameter_server_options(const ReplicaGroupOptions& group, const ReplicaModel& model);
+
+/// A role that trains a group's replicas, and goes on from the last cut when it is restarted.
+RoleSpec replica_trainer(std::string name, const TrainerOptions& options);
 
 /// Appends the group. It completes its part of the run (RoleSpec::part) when the parameters of its last step are
 /// evaluated or, without an evaluator, when they are there. pictures: where what the evaluator shows goes; outlives the

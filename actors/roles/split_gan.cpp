@@ -4,19 +4,20 @@
 
 #include <algorithm>
 #include <chrono>
-#include <limits>
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
+#include <troupe/actors/roles/evaluation_publication.hpp>
+#include <troupe/actors/roles/feed.hpp>
 #include <troupe/actors/roles/parameter_store.hpp>
-#include <troupe/actors/roles/replica_actor.hpp>
-#include <troupe/actors/roles/replica_exchange.hpp>
 #include <troupe/actors/roles/replica_parameters.hpp>
-#include <troupe/actors/roles/replica_publisher.hpp>
 #include <troupe/actors/roles/replica_topology.hpp>
+#include <troupe/actors/roles/replicator_options.hpp>
+#include <troupe/actors/roles/trainer.hpp>
 #include <troupe/algorithms/sngan/adversaries.hpp>
 #include <troupe/algorithms/sngan/fakes.hpp>
 #include <troupe/algorithms/sngan/networks.hpp>
@@ -39,9 +40,9 @@ constexpr std::int64_t kFakesCapacity = 2;
 /// wait for it in their all-reduce: then all get more, which is what the second place is for.
 constexpr Duration kPatience = std::chrono::milliseconds(200);
 
-class GeneratorExchange final : public ReplicaExchange {
+class GeneratorFeed final : public Feed {
  public:
-  GeneratorExchange(std::unique_ptr<learner::Replica> replica, Signature fakes, std::int64_t n_dis, std::string name)
+  GeneratorFeed(std::unique_ptr<learner::Replica> replica, Signature fakes, std::int64_t n_dis, std::string name)
       : replica_(std::move(replica)),
         columns_(std::make_shared<const Signature>(std::move(fakes))),
         n_dis_(n_dis),
@@ -49,7 +50,10 @@ class GeneratorExchange final : public ReplicaExchange {
 
   learner::Replica& replica() override { return *replica_; }
 
-  Result<bool> before_step(RoleContext& context, learner::Program& program) override {
+  Status take(RoleContext& context, learner::Replicator& replicator, std::int64_t most, bool first) override {
+    learner::Program& program = replicator.program();
+    if (std::exchange(made_, false)) TROUPE_TRY(send_fakes(context, program, replicator.batch(), first));
+    if (most == 0) return {};
     if (!discriminator_) discriminator_.emplace(program, kDiscriminatorGroup);
     for (Inlet& inlet = context.in(kDiscriminatorPort); !inlet.empty();) {
       const auto newest = messages::read_parameters(inlet.take());
@@ -57,10 +61,27 @@ class GeneratorExchange final : public ReplicaExchange {
       good.ok() ? void(discriminator_step_ = newest->info().version) : context.refuse(kDiscriminatorPort, good.error());
     }
     version_ = program.step() / n_dis_;
-    return fakes_are_wanted(context);
+    wanted_ = fakes_are_wanted(context);
+    return wanted_ && replicator.staged() == 0 ? replicator.stage() : Status();
   }
 
-  Status after_step(RoleContext& context, learner::Program& program, const BatchView& batch, bool first) override {
+  Result<std::int64_t> begin(learner::Replicator& replicator, std::int64_t) override {
+    if (!wanted_) return std::int64_t{0};
+    TROUPE_TRY(replicator.begin());
+    return std::int64_t{1};
+  }
+
+  Status done(learner::Replicator&) override {
+    made_ = true;
+    return {};
+  }
+
+  void report(const learner::Replicator&, Report& report) const override {
+    report.gauges.push_back({"discriminator_step", static_cast<double>(discriminator_step_)});
+  }
+
+ private:
+  Status send_fakes(RoleContext& context, learner::Program& program, const BatchView& batch, bool first) {
     // Each discriminator gets its share of every step, as it uses them; who has more than enough is left out, and so
     // nobody starves while another one waits for it. Who gets the row that is left of an uneven division changes from
     // step to step.
@@ -78,11 +99,6 @@ class GeneratorExchange final : public ReplicaExchange {
     return {};
   }
 
-  void report(Report& report) const override {
-    report.gauges.push_back({"discriminator_step", static_cast<double>(discriminator_step_)});
-  }
-
- private:
   /// Whether it is time for another step, and for whom.
   bool fakes_are_wanted(RoleContext& context) {
     const Outlet& fakes = context.out(kFakesPort);
@@ -139,13 +155,15 @@ class GeneratorExchange final : public ReplicaExchange {
   std::int64_t discriminator_step_ = 0;  ///< of the parameters that are loaded
   std::int64_t version_ = 0;             ///< updates before the step that makes the images
   std::int64_t announced_ = -1;
+  bool made_ = false;                     ///< images that are not sent yet
+  bool wanted_ = false;                   ///< it is time for another step
   std::optional<Duration> wanted_since_;  ///< when some, but not all, discriminators had taken all
   std::vector<std::size_t> receivers_;    ///< the discriminators that have room for the images of the step under way
 };
 
-class DiscriminatorExchange final : public ReplicaExchange {
+class DiscriminatorFeed final : public Feed {
  public:
-  DiscriminatorExchange(Signature fakes, std::int64_t max_staleness) : fakes_(std::move(fakes), max_staleness) {}
+  DiscriminatorFeed(Signature fakes, std::int64_t max_staleness) : fakes_(std::move(fakes), max_staleness) {}
 
   Status make_replica(const SplitModel& model) {
     TROUPE_ASSIGN(replica_, model.make_discriminator([this](std::unique_ptr<learner::InputPipeline> real) {
@@ -156,31 +174,48 @@ class DiscriminatorExchange final : public ReplicaExchange {
 
   learner::Replica& replica() override { return *replica_; }
 
-  Result<bool> before_step(RoleContext& context, learner::Program&) override {
+  Status take(RoleContext& context, learner::Replicator& replicator, std::int64_t most, bool first) override {
+    if (std::exchange(stepped_, false) && first) {
+      learner::Program& program = replicator.program();
+      if (!parameters_) parameters_.emplace(program, kDiscriminatorGroup);
+      TROUPE_ASSIGN(Frame newest, parameters_->frame(context.pool(), program, program.step()));
+      context.out(kPublishPort).send(std::move(newest));
+    }
+    if (most == 0 || replicator.staged() > 0) return {};
     for (Inlet& versions = context.in(kVersionsPort); !versions.empty();) {
       const auto newest = messages::read_parameters_version(versions.take());
       newest.ok() ? fakes_.set_newest(newest->version) : context.refuse(kVersionsPort, newest.error());
     }
     fakes_inlet_ = &context.in(kFakesPort);
-    return true;
-  }
-
-  Status after_step(RoleContext& context, learner::Program& program, const BatchView&, bool first) override {
-    if (!first) return {};
-    if (!parameters_) parameters_.emplace(program, kDiscriminatorGroup);
-    TROUPE_ASSIGN(Frame newest, parameters_->frame(context.pool(), program, program.step()));
-    context.out(kPublishPort).send(std::move(newest));
+    waiting_.clear();
+    Status staged = replicator.stage();
+    if (staged.ok() || staged.error().code != Code::kUnavailable) return staged;
+    waiting_ = staged.error().message;
+    context.wake_after(kInputPatience);
     return {};
   }
 
-  void report(Report& report) const override {
+  Result<std::int64_t> begin(learner::Replicator& replicator, std::int64_t) override {
+    if (replicator.staged() == 0) return std::int64_t{0};
+    TROUPE_TRY(replicator.begin());
+    return std::int64_t{1};
+  }
+
+  Status done(learner::Replicator&) override {
+    stepped_ = true;
+    return {};
+  }
+
+  std::string waiting_for() const override { return waiting_; }
+  void report(const learner::Replicator& replicator, Report& report) const override {
+    for (Scalar& gauge : replicator.input().gauges()) report.gauges.push_back(std::move(gauge));
     report_staleness(fakes_.staleness(), report);
     report.counters.push_back({"fakes_used", static_cast<double>(fakes_.staleness().uses())});
     report.counters.push_back({"fakes_dropped", static_cast<double>(fakes_.dropped())});
   }
 
  private:
-  /// Within a step, when the input has too few.
+  /// When a step is staged and the input has too few.
   Result<bool> take_fakes() {
     if (fakes_inlet_->empty()) return false;
     TROUPE_ASSIGN(auto batch, messages::read_batch(fakes_inlet_->take()));
@@ -194,27 +229,29 @@ class DiscriminatorExchange final : public ReplicaExchange {
   std::unique_ptr<learner::Replica> replica_;
   Inlet* fakes_inlet_ = nullptr;
   std::optional<ReplicaParameters> parameters_;
+  bool stepped_ = false;  ///< and the parameters are not sent yet
+  std::string waiting_;
 };
 
-ReplicaExchangeSpec generator_exchange(const SplitModel& model, const std::string& name) {
-  return {.make = [model, name]() -> Result<std::unique_ptr<ReplicaExchange>> {
+FeedSpec generator_feed(const SplitModel& model, const std::string& name) {
+  return {.inlets = {{kDiscriminatorPort, "Parameters", ChannelKind::kLatest}},
+          .outlets = {{kFakesPort, "Batch"}, {kVersionsPort, "ParametersVersion", ChannelKind::kLatest}},
+          .make = [model, name](const RoleIdentity&) -> Result<std::unique_ptr<Feed>> {
             TROUPE_ASSIGN(auto replica, model.make_generator());
             TROUPE_ASSIGN(Signature fakes, model.fakes());
-            return {std::make_unique<GeneratorExchange>(std::move(replica), std::move(fakes), model.n_dis, name)};
-          },
-          .inlets = {{kDiscriminatorPort, "Parameters", ChannelKind::kLatest}},
-          .outlets = {{kFakesPort, "Batch"}, {kVersionsPort, "ParametersVersion", ChannelKind::kLatest}}};
+            return {std::make_unique<GeneratorFeed>(std::move(replica), std::move(fakes), model.n_dis, name)};
+          }};
 }
 
-ReplicaExchangeSpec discriminator_exchange(const SplitModel& model, std::int64_t max_staleness) {
-  return {.make = [model, max_staleness]() -> Result<std::unique_ptr<ReplicaExchange>> {
+FeedSpec discriminator_feed(const SplitModel& model, std::int64_t max_staleness) {
+  return {.inlets = {{kFakesPort, "Batch"}, {kVersionsPort, "ParametersVersion", ChannelKind::kLatest}},
+          .outlets = {{kPublishPort, "Parameters", ChannelKind::kLatest}},
+          .make = [model, max_staleness](const RoleIdentity&) -> Result<std::unique_ptr<Feed>> {
             TROUPE_ASSIGN(Signature fakes, model.fakes());
-            auto exchange = std::make_unique<DiscriminatorExchange>(std::move(fakes), max_staleness);
-            TROUPE_TRY(exchange->make_replica(model));
-            return {std::move(exchange)};
-          },
-          .inlets = {{kFakesPort, "Batch"}, {kVersionsPort, "ParametersVersion", ChannelKind::kLatest}},
-          .outlets = {{kPublishPort, "Parameters", ChannelKind::kLatest}}};
+            auto feed = std::make_unique<DiscriminatorFeed>(std::move(fakes), max_staleness);
+            TROUPE_TRY(feed->make_replica(model));
+            return {std::move(feed)};
+          }};
 }
 
 }  // namespace
@@ -232,14 +269,19 @@ Status add_split_gan(Topology& topology, const ReplicaGroupOptions& group, const
   discriminators.name = discriminator_name(group);
   discriminators.count = group.discriminators;
   discriminators.replicator = members(group.discriminators);
-  discriminators.steps = std::numeric_limits<std::int64_t>::max();  // as many as there are fakes for
-  ReplicaModel adversary = model;
-  adversary.make_evaluation = nullptr;
-  topology.roles.push_back(ReplicaActor::spec(
-      {.model = model, .group = generators, .exchange = generator_exchange(*model.split, group.name)}));
-  topology.roles.push_back(ReplicaActor::spec({.model = std::move(adversary),
-                                               .group = discriminators,
-                                               .exchange = discriminator_exchange(*model.split, group.max_staleness)}));
+  TROUPE_ASSIGN(const auto how_generators, replicator_options(generators));
+  TROUPE_ASSIGN(const auto how_discriminators, replicator_options(discriminators));
+  topology.roles.push_back(
+      replica_trainer(generators.name, {.feed = generator_feed(*model.split, group.name),
+                                        .publication = evaluation_publication(model, group.evaluate_every_steps),
+                                        .how = how_generators,
+                                        .count = generators.count,
+                                        .max_steps = generators.steps}));
+  // Its steps are as many as there are fakes for.
+  topology.roles.push_back(
+      replica_trainer(discriminators.name, {.feed = discriminator_feed(*model.split, group.max_staleness),
+                                            .how = how_discriminators,
+                                            .count = discriminators.count}));
   topology.channels.push_back({generators.name, kFakesPort, discriminators.name, kFakesPort, kFakesCapacity});
   topology.channels.push_back({generators.name, kVersionsPort, discriminators.name, kVersionsPort, 1});
   topology.channels.push_back({discriminators.name, kPublishPort, generators.name, kDiscriminatorPort, 1});

@@ -19,7 +19,7 @@
 // The generators count the steps: when they are done, so is the group, and what the discriminators lack to as many
 // steps is what was dropped or is still on its way.
 //
-// Faults: the roles are groups like any other (actors/roles/replica_actor.hpp). A side of which no member lives comes
+// Faults: the roles are groups like any other (actors/roles/trainer.hpp). A side of which no member lives comes
 // back from the last cut; the other waits for it, the generators for credit, the discriminators for fakes. Neither
 // counts on versions that only grow.
 #include <cstdint>

@@ -1,6 +1,6 @@
 #pragma once
 // What a role does about its group: enters the epoch that its seat shows, leaves one that is over, stays until all have
-// finished. For the roles that train in groups (LearnerActor, ReplicaActor). The one rule for a failure is here:
+// finished. For the roles that train in groups (actors/roles/trainer.hpp). The one rule for a failure is here:
 //
 //   the epoch is over   what the communicator says of a member that has left, was stopped or did not come
 //                       (collectives::epoch_is_over): nothing has changed, the role idles, the next view wakes it

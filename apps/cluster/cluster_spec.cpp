@@ -44,7 +44,8 @@ std::vector<RoleCount> role_counts(const actors::TrainOptions& options) {
   if (!actors::replay_on_gpu(options)) {
     counts.push_back({actors::kReplayRole, options.replay.shards, "placement.replay.nodes", "replay", p.replay});
   }
-  counts.push_back({actors::kLearnerRole, options.learner.count, "placement.learner.nodes", "learner", p.learner});
+  counts.push_back(
+      {actors::kLearnerRole, actors::learner_instances(options), "placement.learner.nodes", "learner", p.learner});
   counts.push_back(
       {actors::kParametersRole, options.parameters.shards, "placement.parameters.nodes", "parameters", p.parameters});
   counts.push_back({actors::kEvaluatorRole, 1, "placement.evaluator.nodes", "evaluator", p.evaluator});

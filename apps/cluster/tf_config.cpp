@@ -193,7 +193,8 @@ class TfConfig {
                                                   {actors::kInferenceRole, "ps"},
                                                   {actors::kEvaluatorRole, "evaluator"},
                                                   {actors::kActorRole, "worker"}};
-    if (options.learner.count > 1) task_of[actors::kLearnerRole] = "worker";  // a group; one alone is the chief's
+    if (actors::learner_instances(options) > 1)
+      task_of[actors::kLearnerRole] = "worker";  // a group; one alone is the chief's
     for (const actors::ReplicaRun& run : options.replicas) {
       task_of[run.group.name] = "worker";
       task_of[actors::parameter_server_name(run.group)] = "ps";

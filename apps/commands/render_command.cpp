@@ -7,7 +7,7 @@
 #include <memory>
 #include <string>
 
-#include <troupe/algorithms/d4pg/learner.hpp>
+#include <troupe/algorithms/d4pg/policy.hpp>
 #include <troupe/apps/commands/commands.hpp>
 #include <troupe/apps/commands/run_arguments.hpp>
 #include <troupe/envs/environment.hpp>

@@ -15,7 +15,7 @@
 #include <thread>
 
 #include <troupe/actors/roles/env_actor.hpp>
-#include <troupe/algorithms/d4pg/learner.hpp>
+#include <troupe/algorithms/d4pg/policy.hpp>
 #include <troupe/bench/actors/processes.hpp>
 #include <troupe/core/metrics.hpp>
 #include <troupe/run/d4pg_topology.hpp>

@@ -4,17 +4,17 @@
 
 #include <memory>
 
-#include <troupe/algorithms/d4pg/learner.hpp>
 #include <troupe/core/rng.hpp>
+#include <troupe/tests/algorithms/d4pg/hand_fed.hpp>
 
 namespace troupe::learner {
 namespace {
 
 void d4pg_step(benchmark::State& state, DType compute, int shards) {
-  d4pg::LearnerOptions options{.compile = {.shards = shards, .compute = compute, .plans = PlanChoice::kMeasured}};
+  d4pg::HandFedOptions options{.compile = {.shards = shards, .compute = compute, .plans = PlanChoice::kMeasured}};
   options.d4pg.environment = {
       .observation_size = 17, .action_low = {-1, -1, -1, -1, -1, -1}, .action_high = {1, 1, 1, 1, 1, 1}};
-  const std::unique_ptr<d4pg::Learner> learner = d4pg::Learner::make(options).value();
+  const std::unique_ptr<d4pg::HandFed> learner = d4pg::HandFed::make(options).value();
   Rng rng(1);
   BatchBuffer batch(learner->signature(), options.d4pg.batch);
   for (std::size_t column = 0; column < learner->signature().size(); ++column) {

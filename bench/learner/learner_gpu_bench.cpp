@@ -6,12 +6,12 @@
 #include <algorithm>
 #include <cmath>
 
-#include <troupe/algorithms/d4pg/learner.hpp>
 #include <troupe/bench/learner/d4pg_gpu.hpp>
 #include <troupe/bench/learner/fed_steps.hpp>
 #include <troupe/core/check.hpp>
 #include <troupe/replay/n_step_adder.hpp>
 #include <troupe/replay/table.hpp>
+#include <troupe/tests/algorithms/d4pg/hand_fed.hpp>
 
 namespace troupe::learner {
 namespace {
@@ -20,8 +20,8 @@ constexpr double kPriorityExponent = 0.6, kImportanceExponent = 0.4;
 
 d4pg::Options sizes() { return gpu_bench_options(bench::tiny<std::int64_t>(17, 5)); }
 
-std::unique_ptr<d4pg::Learner> make_learner(const d4pg::Options& options, bool tf32) {
-  return d4pg::Learner::make({.d4pg = options, .compile = {.device = {bench::device_index()}, .tf32 = tf32}}).value();
+std::unique_ptr<d4pg::HandFed> make_learner(const d4pg::Options& options, bool tf32) {
+  return d4pg::HandFed::make({.d4pg = options, .compile = {.device = {bench::device_index()}, .tf32 = tf32}}).value();
 }
 
 void d4pg_step(benchmark::UserCounters& counters, bool tf32) {

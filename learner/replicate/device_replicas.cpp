@@ -138,7 +138,8 @@ Status DeviceReplicas::reform(bool by_nccl) {
   });
 }
 
-Status DeviceReplicas::take_inputs() {
+Status DeviceReplicas::stage() {
+  if (staged_) return Error{Code::kInvalidArgument, "stage: a step is staged already; begin() comes first"};
   bool any = false;
   for (OneReplica& each : replicas_) {
     if (!each.fresh) {
@@ -150,17 +151,35 @@ Status DeviceReplicas::take_inputs() {
     }
     any |= each.batch->rows > 0;
   }
-  if (any) return {};
   for (OneReplica& each : replicas_) each.fresh = false;
+  staged_ = any;
+  if (any) return {};
   return Error{Code::kOutOfRange, "step: the input of all replicas has ended"};
 }
 
-Status DeviceReplicas::step() {
-  TROUPE_TRY(take_inputs());
+Status DeviceReplicas::begin() {
+  if (!staged_) return Error{Code::kInvalidArgument, "begin: nothing is staged; stage() comes first"};
   TROUPE_TRY(join());
   TROUPE_TRY(but_not_unavailable(train()));
-  for (OneReplica& each : replicas_) each.fresh = false;
+  staged_ = false;
+  stepped_ = true;
+  return {};
+}
+
+Status DeviceReplicas::finish() {
+  if (!std::exchange(stepped_, false)) {
+    return Error{Code::kInvalidArgument, "finish: no step is under way; begin() comes first"};
+  }
   return check_skipped(program());
+}
+
+std::span<const float> DeviceReplicas::output(std::string_view name, int step) {
+  output_.clear();
+  for (const OneReplica& each : replicas_) {
+    const std::span<const float> rows = each.program->output(name, step);
+    output_.insert(output_.end(), rows.begin(), rows.end());
+  }
+  return output_;
 }
 
 Result<std::unique_ptr<MultiDevice>> MultiDevice::make(Replica& replica, const DeviceReplicasOptions& options) {

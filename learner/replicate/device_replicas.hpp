@@ -41,11 +41,14 @@ struct DeviceReplicasOptions {
 class DeviceReplicas : public Replicator {
  public:
   ~DeviceReplicas() override;
-  /// Errors: kUnavailable when some pipeline had nothing: nothing happened, and what the others gave is kept; whatever
-  /// a graph's run says, after which all replicas are where they were. A pipeline that says kOutOfRange has ended: its
-  /// replica goes on without rows, until all have ended, which gives kOutOfRange. kInternal after kMaxSkippedInARow.
-  Status step() override;
+  /// A pipeline that says kOutOfRange has ended: its replica goes on without rows, until all have ended.
+  Status stage() override;
+  int staged() const override { return staged_ ? 1 : 0; }
+  /// After an error all replicas are where they were, and the step is still staged.
+  Status begin() override;
+  Status finish() override;
   Program& program() override { return *replicas_[0].program; }
+  std::span<const float> output(std::string_view name, int step) override;
   BatchView batch() const override { return replicas_[0].batch.value_or(BatchView{}); }
   const InputPipeline& input() const override { return *replicas_.front().input; }
 
@@ -59,7 +62,7 @@ class DeviceReplicas : public Replicator {
     std::unique_ptr<InputPipeline> input;
     std::unique_ptr<Program> program;
     std::optional<BatchView> batch;  ///< taken for the step at hand, or of the last one
-    bool fresh = false;              ///< not yet used by a step
+    bool fresh = false;              ///< taken for a step that is not staged yet, because another had nothing
     Status status;
   };
 
@@ -79,7 +82,6 @@ class DeviceReplicas : public Replicator {
   ShardPool& threads() { return threads_; }
 
  private:
-  Status take_inputs();
   Status join();
   /// Whether the replicas' values can meet on their GPUs; the log says so, and why they cannot.
   bool meet_on_gpus() const;
@@ -91,7 +93,9 @@ class DeviceReplicas : public Replicator {
   ShardPool threads_;
   std::uint64_t epoch_ = 0;
   bool joined_ = false;
-  bool nccl_ = false;  ///< communicators are NCCL's; their host()s are the hub's
+  bool staged_ = false, stepped_ = false;
+  std::vector<float> output_;  ///< of all replicas, when somebody asked
+  bool nccl_ = false;          ///< communicators are NCCL's; their host()s are the hub's
 };
 
 class MultiDevice final : public DeviceReplicas {

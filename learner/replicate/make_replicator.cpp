@@ -72,13 +72,15 @@ Result<std::unique_ptr<Replicator>> make_replicator(Replica& replica, const Repl
     case ReplicatorKind::kCentralStorage:
       return as_replicator(CentralStorage::make(replica, of_devices));
     case ReplicatorKind::kMultiWorker:
-      return as_replicator(MultiWorker::make(replica, {.global_batch = options.global_batch,
-                                                       .deterministic = options.deterministic,
-                                                       .wire = options.wire,
-                                                       .compile = options.compile,
-                                                       .communicator = options.communicator,
-                                                       .nccl_interface = options.nccl_interface,
-                                                       .name = options.name}));
+      return as_replicator(
+          MultiWorker::make(replica, {.batch = options.member_batch,
+                                      .global_batch = options.member_batch > 0 ? 0 : options.global_batch,
+                                      .deterministic = options.deterministic,
+                                      .wire = options.wire,
+                                      .compile = options.compile,
+                                      .communicator = options.communicator,
+                                      .nccl_interface = options.nccl_interface,
+                                      .name = options.name}));
   }
   return Error{Code::kInvalidArgument, "make_replicator: unknown kind"};
 }

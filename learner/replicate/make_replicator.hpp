@@ -23,7 +23,9 @@ std::string_view to_string(ReplicatorKind kind);
 struct ReplicatorOptions {
   ReplicatorKind kind = ReplicatorKind::kOneDevice;
   std::int64_t global_batch = 0;  ///< rows of one step over all replicas
-  int replicas = 2;               ///< of kMultiDevice and kCentralStorage
+  /// Of kMultiWorker: rows of each member, however many there are, in place of a share of the global batch; 0: a share.
+  std::int64_t member_batch = 0;
+  int replicas = 2;  ///< of kMultiDevice and kCentralStorage
   collectives::InProcessAlgorithm reduce = collectives::InProcessAlgorithm::kCollective;  ///< of these
   /// Bitwise the same parameters for 1, 2, 4 and 8 replicas of one global batch; see virtual_shards().
   bool deterministic = false;

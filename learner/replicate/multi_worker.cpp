@@ -232,10 +232,24 @@ Status MultiWorker::receive_state(int from) {
   return all_of(program_->state());
 }
 
-Status MultiWorker::step() {
+Status MultiWorker::stage() {
+  if (taken_) return Error{Code::kInvalidArgument, "stage: a step is staged already; begin() comes first"};
   collectives::Activity& activity = options_.communicator->activity();
   activity.begin_step(program_->step());
-  TROUPE_TRY(take_input());
+  activity.enter("input_fn");
+  Result<BatchView> next = input_->next();
+  if (!next.ok() && (next.error().code != Code::kOutOfRange || !input_->ends())) return next.error();
+  const Signature& signature = input_->signature();
+  taken_ = next.ok() ? *next : BatchView{&signature, 0, std::vector<std::span<const std::byte>>(signature.size())};
+  last_ = *taken_;
+  return {};
+}
+
+Status MultiWorker::begin() {
+  if (!taken_) return Error{Code::kInvalidArgument, "begin: nothing is staged; stage() comes first"};
+  collectives::Activity& activity = options_.communicator->activity();
+  activity.begin_step(program_->step());
+  TROUPE_TRY(agree_on_rows());
   activity.enter("compute");
   if (context_.replica_count > 1)
     TROUPE_TRY(keep_consistent(*program_, *options_.communicator, options_.check_every_steps));
@@ -243,24 +257,23 @@ Status MultiWorker::step() {
   TROUPE_TRY(but_not_unavailable(program_->run()));
   taken_.reset();
   ++inputs_;
-  activity.enter("between steps");
+  stepped_ = true;
+  return {};
+}
+
+Status MultiWorker::finish() {
+  if (!std::exchange(stepped_, false)) {
+    return Error{Code::kInvalidArgument, "finish: no step is under way; begin() comes first"};
+  }
+  options_.communicator->activity().enter("between steps");
   return check_skipped(*program_);
 }
 
-Status MultiWorker::take_input() {
-  collectives::Communicator& group = *options_.communicator;
-  if (!taken_) {
-    group.activity().enter("input_fn");
-    Result<BatchView> next = input_->next();
-    if (!next.ok() && (next.error().code != Code::kOutOfRange || !input_->ends())) return next.error();
-    const Signature& signature = input_->signature();
-    taken_ = next.ok() ? *next : BatchView{&signature, 0, std::vector<std::span<const std::byte>>(signature.size())};
-    last_ = *taken_;
-  }
+Status MultiWorker::agree_on_rows() {
   if (!input_->ends()) return {};
   auto rows = static_cast<float>(taken_->rows);
   if (context_.replica_count > 1) {
-    TROUPE_TRY(group.all_reduce({&rows, 1}, ReduceOp::kSum, {.name = "rows"})->wait());
+    TROUPE_TRY(options_.communicator->all_reduce({&rows, 1}, ReduceOp::kSum, {.name = "rows"})->wait());
   }
   if (rows > 0) return {};
   return Error{Code::kOutOfRange, "step: the input of all replicas has ended"};

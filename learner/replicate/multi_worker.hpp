@@ -5,7 +5,7 @@
 //
 //   reform(view)  join the epoch; agree on the state, and whether values meet on the members' GPUs (by NCCL) or on
 //                 their hosts; build the step for the new share of the batch
-//   step()        all or nothing: every reduction of a step precedes its first change, so a step that fails because a
+//   begin()       all or nothing: every reduction of a step precedes its first change, so a step that fails because a
 //                 member has gone has changed nothing here, and is taken again in the next epoch with the same input
 //
 // Members that stopped between the last reduction and the update are one step apart, and a new one is further behind:
@@ -56,10 +56,12 @@ class MultiWorker final : public Replicator {
   /// Where NCCL fails by itself, this epoch is over, and this member says in the next one that it has no NCCL.
   Status reform(const collectives::GroupView& view, Duration timeout);
 
-  /// Errors: kUnavailable when there is no input yet, and for nothing else; kOutOfRange when that of all members has
-  /// ended; kInternal after kMaxSkippedInARow, on all members alike; collectives::epoch_is_over(): nothing has changed,
-  /// and the input is kept for the step in the next epoch, unless that has another share of the batch.
-  Status step() override;
+  Status stage() override;
+  int staged() const override { return taken_ ? 1 : 0; }
+  /// Errors: kOutOfRange when the input of all members has ended; collectives::epoch_is_over(): nothing has changed,
+  /// and the step stays staged for the next epoch, unless that has another share of the batch. Never kUnavailable.
+  Status begin() override;
+  Status finish() override;
   Program& program() override { return *program_; }
   BatchView batch() const override { return last_; }
   const InputPipeline& input() const override { return *input_; }
@@ -77,7 +79,8 @@ class MultiWorker final : public Replicator {
   /// Whether this epoch has it, which all members decide alike; then it forms.
   Status meet_on_gpus(std::chrono::steady_clock::time_point deadline);
   Status receive_state(int from);
-  Status take_input();
+  /// Of inputs that end: whether any member has rows, which all find out together.
+  Status agree_on_rows();
 
   Replica& replica_;
   MultiWorkerOptions options_;
@@ -89,7 +92,8 @@ class MultiWorker final : public Replicator {
   InputContext context_;
   std::unique_ptr<InputPipeline> input_;
   std::unique_ptr<Program> program_;
-  std::optional<BatchView> taken_;  ///< of the step that is to be taken again
+  std::optional<BatchView> taken_;  ///< of the step that is staged, perhaps to be taken again
+  bool stepped_ = false;            ///< begun and not finished
   BatchView last_;
   std::int64_t inputs_ = 0;  ///< batches taken in all: where the input is
   bool whole_ = true;        ///< false: a peer's state came in halves, and counts for nothing

@@ -8,25 +8,41 @@ namespace troupe::learner {
 
 class BatchSlot::Pipeline : public InputPipeline {
  public:
-  explicit Pipeline(BatchSlot& slot) : slot_(slot) {}
+  Pipeline(const BatchSlot& slot, const InputContext& context) : slot_(slot), context_(context), taken_(slot.offers_) {}
   const Signature& signature() const override { return slot_.signature_; }
   Result<BatchView> next() override {
-    if (!std::exchange(slot_.full_, false)) return Error{Code::kUnavailable, "batch slot: nothing was offered"};
-    return slot_.batch_;
+    if (std::exchange(taken_, slot_.offers_) == slot_.offers_) {
+      return Error{Code::kUnavailable, "batch slot: nothing was offered"};
+    }
+    BatchView batch = slot_.batch_;
+    if (context_.replica_count < 2 || batch.rows <= context_.replica_batch) return batch;
+    const std::int64_t first = batch.rows * context_.replica_id / context_.replica_count;
+    const std::int64_t end = batch.rows * (context_.replica_id + 1) / context_.replica_count;
+    for (std::size_t c = 0; c < batch.columns.size(); ++c) {
+      const std::size_t row = slot_.signature_[c].bytes();
+      batch.columns[c] =
+          batch.columns[c].subspan(static_cast<std::size_t>(first) * row, static_cast<std::size_t>(end - first) * row);
+    }
+    batch.rows = end - first;
+    return batch;
   }
 
  private:
-  BatchSlot& slot_;
+  const BatchSlot& slot_;
+  const InputContext context_;
+  std::int64_t taken_;  ///< of the offers, the newest that it has taken or come too late for
 };
 
 Status BatchSlot::offer(const BatchView& batch) {
   TROUPE_TRY(check_same(*batch.signature, signature_, "batch slot"));
   batch_ = batch;
-  full_ = true;
+  ++offers_;
   return {};
 }
 
-std::unique_ptr<InputPipeline> BatchSlot::pipeline() { return std::make_unique<Pipeline>(*this); }
+std::unique_ptr<InputPipeline> BatchSlot::pipeline(const InputContext& context) const {
+  return std::make_unique<Pipeline>(*this, context);
+}
 
 StepInputs::StepInputs(Graph& graph, const Signature& signature) : graph_(graph) {
   columns_.reserve(signature.size());

@@ -53,24 +53,25 @@ class InputPipeline {
 
 using InputFn = std::function<Result<std::unique_ptr<InputPipeline>>(const InputContext&)>;
 
-/// A pipeline that its owner fills by hand: whoever receives batches as messages offers one, then steps.
+/// Pipelines that their owner fills by hand: whoever receives batches as messages offers one, then steps.
 class BatchSlot {
  public:
   explicit BatchSlot(Signature signature) : signature_(std::move(signature)) {}
   BatchSlot(const BatchSlot&) = delete;
   BatchSlot& operator=(const BatchSlot&) = delete;
 
-  /// The pipeline's next batch. It borrows `batch` until the step that takes it has ended, and replaces one that was
-  /// not taken. Errors: kShapeMismatch naming the column.
+  /// The next batch of all pipelines. It borrows `batch` until the step that takes it has ended, and replaces one that
+  /// was not taken. Errors: kShapeMismatch naming the column.
   Status offer(const BatchView& batch);
-  /// A pipeline onto this slot, which must outlive it.
-  std::unique_ptr<InputPipeline> pipeline();
+  /// A pipeline onto this slot, which must outlive it; it gives what is offered from now on. A batch of more rows than
+  /// context.replica_batch is for all replicas of the process: each takes its share, rows [r B / N, (r + 1) B / N).
+  std::unique_ptr<InputPipeline> pipeline(const InputContext& context = {}) const;
 
  private:
   class Pipeline;
   Signature signature_;
   BatchView batch_;
-  bool full_ = false;
+  std::int64_t offers_ = 0;
 };
 
 /// The graph inputs of a step, one for each column of the pipeline's signature.

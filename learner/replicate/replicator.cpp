@@ -10,6 +10,16 @@
 
 namespace troupe::learner {
 
+Status Replicator::step() {
+  if (staged() == 0) TROUPE_TRY(stage());
+  TROUPE_TRY(begin());
+  return finish();
+}
+
+Status Replicator::begin(int) {
+  return Error{Code::kInvalidArgument, "begin: these replicas take their inputs from pipelines, not from a feed"};
+}
+
 OneDevice::OneDevice(std::unique_ptr<InputPipeline> input, std::unique_ptr<Program> program, std::int64_t batch)
     : input_(std::move(input)), program_(std::move(program)), batch_(batch) {}
 
@@ -35,15 +45,19 @@ Result<std::unique_ptr<OneDevice>> OneDevice::make(Replica& replica, const OneDe
   return std::unique_ptr<OneDevice>(new OneDevice(std::move(input), std::move(program), options.batch));
 }
 
-Status OneDevice::step() {
+Status OneDevice::stage() {
   TROUPE_ASSIGN(const BatchView batch, input_->next());
-  last_ = batch;
   if (batch.rows > batch_) {
     return Error{Code::kShapeMismatch,
                  fmt::format("step: the input has {} rows, expected {} or fewer", batch.rows, batch_)};
   }
-  TROUPE_TRY(program_->bind(batch));
-  TROUPE_TRY(program_->run());
+  TROUPE_TRY(program_->stage(batch));
+  last_ = batch;
+  return {};
+}
+
+Status OneDevice::finish() {
+  TROUPE_TRY(program_->finish());
   return check_skipped(*program_);
 }
 

@@ -6,6 +6,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include <troupe/collectives/communicator.hpp>
 #include <troupe/core/error.hpp>
@@ -14,18 +15,50 @@
 
 namespace troupe::learner {
 
+/// Steps are taken one by one with step(), or as launches that a GPU takes without the host (Program says how):
+///
+///   stage(), ... begin()   the launch: as many steps as are staged; on a GPU begin() returns while it runs
+///   stage(), ...           the inputs of the next launch go over meanwhile
+///   finish()               waits for the launch: metrics and outputs of each of its steps are program()'s then
+///
+/// One thread at a time.
 class Replicator {
  public:
   virtual ~Replicator() = default;
-  /// One synchronous step of all replicas. Blocks for as long as the step takes, and for the group at most as long as
-  /// its collectives' timeouts. Errors: kUnavailable when an input pipeline had nothing (nothing happened; try again);
-  /// after any other error the replicas must be restored from a checkpoint.
-  virtual Status step() = 0;
+
+  /// One synchronous step of all replicas: stage(), unless something is staged already, begin() and finish(). Errors:
+  /// theirs.
+  Status step();
+
+  /// How many steps a launch can take: more than one only on a GPU, see Program.
+  virtual int steps_per_launch() const { return 1; }
+  /// Takes the next batch of every replica's input for one more step of the next launch. Errors: kUnavailable when an
+  /// input pipeline had nothing (nothing happened, and what the others gave is kept; try again); kOutOfRange when the
+  /// inputs have ended; kInvalidArgument when steps_per_launch() are staged already; those of the pipelines.
+  virtual Status stage() = 0;
+  /// Steps that wait for begin(). After an error of begin() that another epoch of the group mends they still do.
+  virtual int staged() const = 0;
+  /// Begins the staged steps; a processor takes its one here. Blocks for as long as that takes, and for the group at
+  /// most as long as its collectives' timeouts. Errors: those of Program::run(); after one that no epoch mends, the
+  /// replicas must be restored from a checkpoint.
+  virtual Status begin() = 0;
+  /// The same with a feed attached to program(), which fills the inputs of `steps` steps on the GPU. Errors:
+  /// kInvalidArgument when replicas need their own inputs.
+  virtual Status begin(int steps);
+  /// Whether finish() would return at once.
+  virtual bool finished() { return true; }
+  /// Ends the launch. Errors: kInvalidArgument when none is under way; kInternal after kMaxSkippedInARow, on all
+  /// replicas alike; the GPU's.
+  virtual Status finish() = 0;
+
   /// The compiled step of the first replica on this process: parameters, metrics, outputs, step count. Replicas agree
   /// on parameters bit for bit, since they start equal and apply the same reduced gradients.
   virtual Program& program() = 0;
-  /// The batch of the last step on this process, of the first replica; borrowed until the next step() and empty before
-  /// the first: for save_batch() when a step fails.
+  /// The value of Graph::output(name) in step `step` of the last launch: the rows of all replicas on this process, one
+  /// replica's behind the other's. Empty for an unknown name or step. Valid until the next begin().
+  virtual std::span<const float> output(std::string_view name, int step = 0) { return program().output(name, step); }
+  /// The batch that was staged last on this process, of the first replica; borrowed until the next stage() and empty
+  /// before the first: for save_batch() when a step fails.
   virtual BatchView batch() const { return {}; }
   /// The input pipeline of the first replica on this process.
   virtual const InputPipeline& input() const = 0;
@@ -38,7 +71,7 @@ inline constexpr std::int64_t kMaxSkippedInARow = 10;
 /// group skip the same steps, so they all say so at the same one. The last checkpoint is then what is good.
 Status check_skipped(const Program& program);
 
-/// Of a step whose input is there: kUnavailable, by which Replicator::step() says that there is none, becomes
+/// Of a step whose input is there: kUnavailable, by which Replicator::stage() says that there is none, becomes
 /// kInternal, since of a collective it is a mistake in the step.
 Status but_not_unavailable(Status step);
 
@@ -60,7 +93,13 @@ class OneDevice final : public Replicator {
   /// Errors: what input_fn, the graph or its compilation say.
   static Result<std::unique_ptr<OneDevice>> make(Replica& replica, const OneDeviceOptions& options);
 
-  Status step() override;
+  int steps_per_launch() const override { return program_->steps_per_launch(); }
+  Status stage() override;
+  int staged() const override { return program_->staged(); }
+  Status begin() override { return but_not_unavailable(program_->begin()); }
+  Status begin(int steps) override { return program_->begin(steps); }
+  bool finished() override { return program_->finished(); }
+  Status finish() override;
   Program& program() override { return *program_; }
   BatchView batch() const override { return last_; }
   const InputPipeline& input() const override { return *input_; }

@@ -5,7 +5,7 @@
 #include <memory>
 #include <span>
 
-#include <troupe/algorithms/d4pg/learner.hpp>
+#include <troupe/algorithms/d4pg/policy.hpp>
 #include <troupe/messages/parameters.hpp>
 #include <troupe/messages/reports.hpp>
 

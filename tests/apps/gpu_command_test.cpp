@@ -90,7 +90,7 @@ TEST_F(GpuCommand, TrainsOnOneGpuAndActsOnAnother) {
       "--set inference.device=cuda:1");
   ASSERT_EQ(run.exit_code, 0) << run.err;
   EXPECT_THAT(run.out, HasSubstr("ended by       max_env_steps"));
-  EXPECT_THAT(file_text(path() / "a/log.txt"), HasSubstr("learner: on cuda:0"));
+  EXPECT_THAT(file_text(path() / "a/log.txt"), HasSubstr("learner: one_device on cuda:0"));
   EXPECT_THAT(file_text(path() / "a/config.toml"), HasSubstr("device = [\"cuda:0\"]"));
   const ProgramResult resumed =
       on_gpus("train small.toml --resume a --set learner.device=cuda:0 --set max_env_steps=4000");
@@ -108,7 +108,7 @@ TEST_F(GpuCommand, ReplayLiesInTheLearnersGpu) {
     ASSERT_EQ(run.exit_code, 0) << run.err;
     EXPECT_THAT(run.out, HasSubstr("ended by       max_env_steps"));
     const std::string log = file_text(path() / directory / "log.txt");
-    EXPECT_THAT(log, HasSubstr("learner: on cuda:0"));
+    EXPECT_THAT(log, HasSubstr("learner: one_device on cuda:0"));
     EXPECT_THAT(log, HasSubstr("replay on cuda:0"));
     // All that was inserted came to the learner, and a checkpoint has it.
     const std::string metrics = file_text(path() / directory / "metrics.csv");

@@ -23,7 +23,7 @@ TroupeCudaControl control_of(bool skip) {
   return control;
 }
 
-/// As LearnerActor weighs a batch of one table.
+/// As a trainer weighs a batch of one table.
 std::vector<float> weights_of(const std::vector<Drawn>& drawn, double exponent) {
   std::vector<float> weights;
   float largest = 0;

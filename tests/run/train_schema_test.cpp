@@ -74,8 +74,10 @@ TEST(TrainSchema, EveryKeyIsDocumentedAndReachesItsField) {
                                         "replay.priority_exponent=0.24",
                                         "replay.durability=durable",
                                         "replay.device=cpu",
-                                        "learner.batch_size=25",
+                                        "learner.batch_size=56",
                                         "learner.count=1",
+                                        "learner.replicator=central_storage",
+                                        "learner.deterministic=true",
                                         "learner.policy_layers=[26]",
                                         "learner.critic_layers=[27]",
                                         "learner.atoms=28",
@@ -141,7 +143,9 @@ TEST(TrainSchema, EveryKeyIsDocumentedAndReachesItsField) {
   EXPECT_EQ(o.replay.priority_exponent, 0.24);
   EXPECT_EQ(o.replay.durability, "durable");
   EXPECT_EQ(o.replay.device, "cpu");
-  EXPECT_EQ(o.learner.batch_size, 25);
+  EXPECT_EQ(o.learner.batch_size, 56);
+  EXPECT_EQ(o.learner.replicator, "central_storage");
+  EXPECT_TRUE(o.learner.deterministic);
   EXPECT_EQ(o.learner.policy_layers, std::vector<std::int64_t>{26});
   EXPECT_EQ(o.learner.critic_layers, std::vector<std::int64_t>{27});
   EXPECT_EQ(o.learner.atoms, 28);
@@ -229,7 +233,15 @@ TEST(TrainSchema, LearnersShareABatchEvenly) {
             "f:3: learner.batch_size must be a multiple of learner.count: got 256 and 3");
   EXPECT_EQ(message_of(env + "deterministic = true\n[learner]\ncount = 2"),
             "f:4: deterministic = true runs on one thread, where 2 learners cannot wait for each other: expected "
-            "learner.count = 1");
+            "learner.count = 1 or learner.replicator = \"multi_device\"");
+  EXPECT_EQ(message_of(env + "deterministic = true\n[learner]\ncount = 2\nreplicator = 'multi_device'"), "ok");
+  EXPECT_EQ(
+      message_of(env + "[learner]\ndeterministic = true\nbatch_size = 36\ncount = 4"),
+      "f:3: learner.deterministic: got learner.count = 4 and learner.batch_size = 36, expected 1, 2, 4 or 8 and a "
+      "multiple of 8");
+  EXPECT_EQ(message_of(env + "[learner]\ncount = 2\nreplicator = 'multi_device'\n[placement]\nlearner.nodes = 2"),
+            "f:6: placement.learner.nodes is 2, but learner.replicator = \"multi_device\" has all learners in one "
+            "instance");
   EXPECT_EQ(message_of(env + "[learner]\ncount = 2\n[placement]\nlearner.nodes = 3"),
             "f:5: placement.learner.nodes must not exceed learner.count: got 3 and 2");
 }

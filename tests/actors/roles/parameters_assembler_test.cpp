@@ -45,7 +45,7 @@ class Cluster {
   }
   std::size_t shards() const { return stores_.size(); }
 
-  /// As LearnerActor does: only when every store has taken the publication before. Whether it did.
+  /// As a trainer does: only when every store has taken the publication before. Whether it did.
   bool publish() {
     ++version_;
     for (const auto& store : stores_) {

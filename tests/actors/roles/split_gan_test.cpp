@@ -9,7 +9,6 @@
 #include <set>
 
 #include <troupe/actors/control/runtime.hpp>
-#include <troupe/actors/roles/replica_actor.hpp>
 #include <troupe/actors/roles/replica_results.hpp>
 #include <troupe/actors/roles/replica_topology.hpp>
 #include <troupe/messages/batch.hpp>

@@ -6,7 +6,8 @@
 
 #include <thread>
 
-#include <troupe/actors/roles/replica_actor.hpp>
+#include <troupe/actors/roles/input_feed.hpp>
+#include <troupe/actors/roles/trainer.hpp>
 #include <troupe/collectives/in_process.hpp>
 #include <troupe/tests/actors/fake_context.hpp>
 #include <troupe/tests/actors/small_replica.hpp>
@@ -118,21 +119,19 @@ class Hesitant final : public learner::Replica {
 struct Member {
   Member(collectives::InProcessHub& hub, std::uint32_t index, bool hesitates)
       : seat(std::make_shared<GroupSeat>(hub.make())) {
-    ReplicaActorOptions options{
-        .model = testing::line_model(),
-        .group = {.name = "line", .replicator = "multi_worker", .count = 2, .batch_size = 8, .steps = 20}};
-    options.model.make_evaluation = nullptr;
-    if (hesitates) {
-      options.model.make = [] { return Result<std::unique_ptr<learner::Replica>>(std::make_unique<Hesitant>()); };
-    }
-    role = ReplicaActor::make(options, {.role = "line", .index = index, .count = 2, .group = seat}).value();
+    const MakeReplica hesitant = [] { return Result<std::unique_ptr<learner::Replica>>(std::make_unique<Hesitant>()); };
+    const TrainerOptions options{.feed = input_feed(hesitates ? hesitant : testing::make_line(true)),
+                                 .how = {.kind = learner::ReplicatorKind::kMultiWorker, .global_batch = 8},
+                                 .count = 2,
+                                 .max_steps = 20};
+    role = Trainer::make(options, {.role = "line", .index = index, .count = 2, .group = seat}).value();
   }
   std::shared_ptr<GroupSeat> seat;
   std::unique_ptr<Role> role;
   testing::FakeContext context;
 };
 
-TEST(ReplicaActorInAGroup, WaitsForInputWithoutBreakingItsGroup) {
+TEST(TrainerInAGroup, WaitsForInputWithoutBreakingItsGroup) {
   collectives::InProcessHub hub;
   Member eager(hub, 0, false), hesitant(hub, 1, true);
   eager.seat->seat({.epoch = 1, .rank = 0, .size = 2});
@@ -154,7 +153,7 @@ TEST(ReplicaActorInAGroup, WaitsForInputWithoutBreakingItsGroup) {
   EXPECT_FALSE(eager.seat->take_broken() || hesitant.seat->take_broken());
 }
 
-TEST(ReplicaActorInAGroup, IdlesBetweenEpochsAndEndsWithAnError) {
+TEST(TrainerInAGroup, IdlesBetweenEpochsAndEndsWithAnError) {
   collectives::InProcessHub hub;
   Member member(hub, 0, false);
   const auto step = [&] { return member.role->step(member.context); };

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include <troupe/algorithms/d4pg/learner.hpp>
 #include <troupe/learner/engine/program_state.hpp>
+#include <troupe/tests/algorithms/d4pg/hand_fed.hpp>
 #include <troupe/tests/learner/golden.hpp>
 
 namespace troupe::learner::d4pg {
@@ -93,7 +93,7 @@ TEST_F(D4pgGolden, LossesAndGradientsInFloat64) {
 
 TEST_F(D4pgGolden, ThreeStepsInFloat32) {
   for (const int shards : {1, 2}) {
-    const std::unique_ptr<Learner> learner = Learner::make({.d4pg = options_, .compile = {.shards = shards}}).value();
+    const std::unique_ptr<HandFed> learner = HandFed::make({.d4pg = options_, .compile = {.shards = shards}}).value();
     load_initial(learner->program());
     for (const std::string step : {"1", "2", "3"}) {
       const StepMetrics metrics = learner->step(batch_).value();

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include <troupe/algorithms/d4pg/learner.hpp>
+#include <troupe/algorithms/d4pg/policy.hpp>
 #include <troupe/core/rng.hpp>
 
 namespace troupe::learner {

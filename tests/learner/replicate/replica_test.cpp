@@ -13,7 +13,6 @@
 #include <thread>
 #include <vector>
 
-#include <troupe/algorithms/d4pg/learner.hpp>
 #include <troupe/collectives/in_process.hpp>
 #include <troupe/learner/ops/elementwise.hpp>
 #include <troupe/learner/ops/linear.hpp>
@@ -21,6 +20,7 @@
 #include <troupe/learner/ops/shaping.hpp>
 #include <troupe/learner/replicate/replicator.hpp>
 #include <troupe/tests/algorithms/d4pg/batches.hpp>
+#include <troupe/tests/algorithms/d4pg/hand_fed.hpp>
 
 namespace troupe::learner {
 namespace {
@@ -77,9 +77,9 @@ std::vector<std::vector<float>> train_d4pg(const std::vector<std::int64_t>& shar
   d4pg::fill_random(rng, batch);
   std::vector<std::vector<float>> policies(shares.size());
   run_shares(shares, [&](collectives::Communicator* communicator, std::int64_t begin, std::int64_t rows) {
-    d4pg::LearnerOptions learner_options{.d4pg = options, .communicator = communicator};
+    d4pg::HandFedOptions learner_options{.d4pg = options, .communicator = communicator};
     learner_options.d4pg.batch = rows;
-    const auto learner = d4pg::Learner::make(learner_options).value();
+    const auto learner = d4pg::HandFed::make(learner_options).value();
     if (communicator != nullptr) {
       collectives::GroupView view = communicator->view();
       ++view.epoch;

@@ -10,7 +10,7 @@
 #include <memory>
 #include <vector>
 
-#include <troupe/algorithms/d4pg/learner.hpp>
+#include <troupe/algorithms/d4pg/replica.hpp>
 #include <troupe/core/rng.hpp>
 #include <troupe/learner/ops/categorical.hpp>
 #include <troupe/learner/ops/elementwise.hpp>

@@ -9,13 +9,13 @@
 #include <limits>
 
 #include <troupe/algorithms/classifier/replica.hpp>
-#include <troupe/algorithms/d4pg/learner.hpp>
 #include <troupe/algorithms/resnet/replica.hpp>
 #include <troupe/algorithms/sngan/replica.hpp>
 #include <troupe/core/rng.hpp>
 #include <troupe/learner/engine/program_state.hpp>
 #include <troupe/learner/ops/linear.hpp>
 #include <troupe/tests/algorithms/d4pg/batches.hpp>
+#include <troupe/tests/algorithms/d4pg/hand_fed.hpp>
 #include <troupe/tests/learner/engine/cuda/cuda_programs.hpp>
 #include <troupe/tests/learner/models.hpp>
 
@@ -63,10 +63,10 @@ TEST_F(CudaProgramTest, D4pgTakesTheSameSteps) {
   options.target_period = 3;
   Rng rng(4);
   BatchBuffer batch(d4pg::batch_signature(options), options.batch);
-  std::unique_ptr<d4pg::Learner> learners[2];
+  std::unique_ptr<d4pg::HandFed> learners[2];
   for (const int gpu : {0, 1}) {
     const CompileOptions compile{.device = gpu == 1 ? kGpu : Device{}, .seed = 5};
-    learners[gpu] = d4pg::Learner::make({.d4pg = options, .compile = compile}).value();
+    learners[gpu] = d4pg::HandFed::make({.d4pg = options, .compile = compile}).value();
   }
   for (int step = 0; step < 7; ++step) {
     d4pg::fill_steering(rng, batch);

@@ -1,8 +1,10 @@
 // The roles of a replica group by hand: steps, what is published, what is kept over a restart, how it is evaluated.
-#include <troupe/actors/roles/replica_actor.hpp>
+#include <troupe/actors/roles/trainer.hpp>
 
 #include <gtest/gtest.h>
 
+#include <troupe/actors/roles/evaluation_publication.hpp>
+#include <troupe/actors/roles/input_feed.hpp>
 #include <troupe/actors/roles/replica_evaluator.hpp>
 #include <troupe/actors/roles/replica_results.hpp>
 #include <troupe/messages/parameters.hpp>
@@ -15,12 +17,15 @@ namespace {
 using testing::FakeContext;
 using testing::line_model;
 
-ReplicaActorOptions line(std::int64_t steps) {
-  return {.model = line_model(), .group = {.name = "line", .batch_size = 8, .steps = steps, .evaluate_every_steps = 4}};
+TrainerOptions line(std::int64_t steps, const ReplicaModel& model = line_model()) {
+  return {.feed = input_feed(model.make),
+          .publication = evaluation_publication(model, 4),
+          .how = {.global_batch = 8},
+          .max_steps = steps};
 }
 
-std::unique_ptr<Role> make(const ReplicaActorOptions& options) {
-  auto role = ReplicaActor::make(options, {.role = "line"});
+std::unique_ptr<Role> make(const TrainerOptions& options) {
+  auto role = Trainer::make(options, {.role = "line"});
   EXPECT_TRUE(role.ok()) << role.error().message;
   return std::move(role).value();
 }
@@ -43,7 +48,7 @@ std::vector<std::int64_t> versions(FakeContext& context) {
   return all;
 }
 
-TEST(ReplicaActor, TakesItsStepsAndPublishesWhatIsDueAndTheLast) {
+TEST(Trainer, TakesItsStepsAndPublishesWhatIsDueAndTheLast) {
   FakeContext context;
   const auto role = make(line(10));
   EXPECT_EQ(run(*role, context), 10);
@@ -54,16 +59,16 @@ TEST(ReplicaActor, TakesItsStepsAndPublishesWhatIsDueAndTheLast) {
   EXPECT_EQ(report.counters[0].value, 10);
 }
 
-TEST(ReplicaActor, PublishesNothingWithoutAnEvaluation) {
+TEST(Trainer, PublishesNothingWithoutAnEvaluation) {
   FakeContext context;
-  ReplicaActorOptions options = line(3);
-  options.model.make_evaluation = nullptr;
-  EXPECT_TRUE(ReplicaActor::spec(options).outlets.empty());
-  const auto role = make(options);
+  ReplicaModel model = line_model();
+  model.make_evaluation = nullptr;
+  EXPECT_TRUE(Trainer::spec("line", line(3, model)).outlets.empty());
+  const auto role = make(line(3, model));
   EXPECT_EQ(run(*role, context), 3);
 }
 
-TEST(ReplicaActor, GoesOnFromItsStateBitForBit) {
+TEST(Trainer, GoesOnFromItsStateBitForBit) {
   FakeContext context;
   const auto whole = make(line(10)), first = make(line(4)), second = make(line(10));
   run(*whole, context);

@@ -1,4 +1,4 @@
-#include <troupe/actors/roles/replay_batches.hpp>
+#include <troupe/actors/roles/replay_feed.hpp>
 
 #include <fmt/format.h>
 
@@ -16,12 +16,28 @@ std::string mix_counter(std::size_t shard, std::string_view what) {
 
 }  // namespace
 
-ReplayBatches::ReplayBatches(const ReplayBatchesOptions& options)
-    : options_(options), mix_(options.shards), priorities_(options.shards) {}
+FeedSpec replay_feed(ReplayFeedOptions options) {
+  return {.inlets = {{"batches", "Batch"}},
+          .outlets = {{"priorities", "Priorities"}},
+          .make = [options = std::move(options)](const RoleIdentity&) -> Result<std::unique_ptr<Feed>> {
+            TROUPE_ASSIGN(auto feed, ReplayFeed::make(options));
+            return {std::move(feed)};
+          }};
+}
 
-Status ReplayBatches::take(RoleContext& context, learner::d4pg::Learner& learner, std::int64_t most) {
+ReplayFeed::ReplayFeed(const ReplayFeedOptions& options)
+    : options_(options), slot_(options.signature), mix_(options.shards), priorities_(options.shards) {}
+
+Result<std::unique_ptr<ReplayFeed>> ReplayFeed::make(const ReplayFeedOptions& options) {
+  std::unique_ptr<ReplayFeed> feed(new ReplayFeed(options));
+  const auto input = [&slot = feed->slot_](const learner::InputContext& context) { return slot.pipeline(context); };
+  TROUPE_ASSIGN(feed->replica_, options.make_replica(input));
+  return feed;
+}
+
+Status ReplayFeed::take(RoleContext& context, learner::Replicator& replicator, std::int64_t most, bool) {
   TROUPE_TRY(send_priorities(context));
-  const std::int64_t wanted = std::min<std::int64_t>(most, learner.steps_per_launch());
+  const std::int64_t wanted = std::min<std::int64_t>(most, replicator.steps_per_launch());
   while (static_cast<std::int64_t>(taken_.size() - under_way_) < wanted) {
     TROUPE_ASSIGN(const auto shard, next_shard(context));
     if (!shard) return {};
@@ -34,7 +50,9 @@ Status ReplayBatches::take(RoleContext& context, learner::d4pg::Learner& learner
     std::vector<float> weights = std::exchange(weights_, {});  // of the batch before, which may be needed again
     const BatchView view = options_.prioritised ? with_weights(batch, mix_.share(*shard)) : batch.columns();
     taken_.push_back({batch, *shard});  // first: what is staged is the frame's
-    if (const Status staged = learner.stage(view); !staged.ok()) {
+    Status staged = slot_.offer(view);
+    if (staged.ok()) staged = replicator.stage();
+    if (!staged.ok()) {
       taken_.pop_back();
       weights_ = std::move(weights);
       if (staged.error().code != Code::kShapeMismatch) return staged.error();
@@ -46,24 +64,27 @@ Status ReplayBatches::take(RoleContext& context, learner::d4pg::Learner& learner
   return {};
 }
 
-Result<std::int64_t> ReplayBatches::begin(learner::d4pg::Learner& learner, std::int64_t) {
+Result<std::int64_t> ReplayFeed::begin(learner::Replicator& replicator, std::int64_t) {
   if (taken_.empty()) return std::int64_t{0};
-  if (again_) TROUPE_TRY(learner.stage(last_batch_));
-  again_ = true;
-  TROUPE_TRY(learner.begin());
-  again_ = false;
+  if (replicator.staged() == 0) {  // a group that has a new size takes its inputs anew
+    TROUPE_TRY(slot_.offer(last_batch_));
+    TROUPE_TRY(replicator.stage());
+  }
+  TROUPE_TRY(replicator.begin());
   under_way_ = taken_.size();
   return static_cast<std::int64_t>(under_way_);
 }
 
-Status ReplayBatches::done(const learner::d4pg::Learner& learner) {
+Status ReplayFeed::done(learner::Replicator& replicator) {
+  const learner::Program& program = replicator.program();
   for (std::size_t step = 0; step < under_way_; ++step) {
     if (options_.prioritised) {
       const auto keys = taken_.front().batch.rows().keys;
-      const auto errors = learner.td_error(static_cast<int>(step));
+      const auto values = replicator.output(options_.priority_output, static_cast<int>(step));
+      const bool skipped = program.skipped(static_cast<int>(step));
       messages::PriorityUpdate& update = priorities_[taken_.front().shard];
       update.keys.insert(update.keys.end(), keys.begin(), keys.end());
-      update.priorities.insert(update.priorities.end(), errors.begin(), errors.end());
+      for (const float value : values) update.priorities.push_back(skipped && !std::isfinite(value) ? 0 : value);
     }
     taken_.pop_front();
   }
@@ -72,7 +93,7 @@ Status ReplayBatches::done(const learner::d4pg::Learner& learner) {
   return {};
 }
 
-Status ReplayBatches::send_priorities(RoleContext& context) {
+Status ReplayFeed::send_priorities(RoleContext& context) {
   for (std::size_t shard = 0; shard < priorities_.size(); ++shard) {
     if (priorities_[shard].keys.empty() || !context.out("priorities").ready(shard)) continue;
     TROUPE_ASSIGN(Frame frame, messages::make_priorities(context.pool(), priorities_[shard]));
@@ -82,7 +103,7 @@ Status ReplayBatches::send_priorities(RoleContext& context) {
   return {};
 }
 
-Result<std::optional<std::size_t>> ReplayBatches::next_shard(RoleContext& context) {
+Result<std::optional<std::size_t>> ReplayFeed::next_shard(RoleContext& context) {
   Inlet& batches = context.in("batches");
   std::vector<bool> available(options_.shards, false);
   for (std::size_t shard = 0; shard < available.size(); ++shard) {
@@ -101,7 +122,7 @@ Result<std::optional<std::size_t>> ReplayBatches::next_shard(RoleContext& contex
   return mix_.pick(available);
 }
 
-BatchView ReplayBatches::with_weights(const messages::SampledBatchView& batch, double share) {
+BatchView ReplayFeed::with_weights(const messages::SampledBatchView& batch, double share) {
   const auto& rows = batch.rows();
   const double items = static_cast<double>(mix_.items());
   weights_.resize(rows.probabilities.size());
@@ -123,7 +144,7 @@ BatchView ReplayBatches::with_weights(const messages::SampledBatchView& batch, d
   return view;
 }
 
-void ReplayBatches::save(RoleState& state) const {
+void ReplayFeed::save(RoleState& state) const {
   if (mix_.shards().size() == 1) return;
   for (std::size_t s = 0; s < mix_.shards().size(); ++s) {
     const replay::ShardMix::Shard& shard = mix_.shards()[s];
@@ -133,7 +154,7 @@ void ReplayBatches::save(RoleState& state) const {
   }
 }
 
-Status ReplayBatches::restore(const RoleState& state) {
+Status ReplayFeed::restore(const RoleState& state) {
   if (mix_.shards().size() == 1) return {};
   for (std::size_t s = 0; s < mix_.shards().size(); ++s) {
     TROUPE_ASSIGN(const std::int64_t items, state.counter(mix_counter(s, "items")));

@@ -1,9 +1,14 @@
-#include <troupe/actors/roles/learner_actor.hpp>
+#include <troupe/actors/roles/trainer.hpp>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <troupe/algorithms/d4pg/options.hpp>
+#include <limits>
+
+#include <troupe/actors/roles/policy_publication.hpp>
+#include <troupe/actors/roles/replay_feed.hpp>
+#include <troupe/algorithms/d4pg/networks.hpp>
+#include <troupe/algorithms/d4pg/replica.hpp>
 #include <troupe/core/rng.hpp>
 #include <troupe/messages/reports.hpp>
 #include <troupe/tests/actors/fake_context.hpp>
@@ -17,33 +22,45 @@ using testing::FakeContext;
 
 constexpr std::int64_t kRows = 4;
 
-class LearnerActorTest : public ::testing::Test {
+class TrainerTest : public ::testing::Test {
  protected:
-  static LearnerActorOptions options(std::size_t replay_shards, bool prioritised) {
-    LearnerActorOptions options;
-    options.learner.d4pg.environment = {3, {-1}, {1}};
-    options.learner.d4pg.policy_sizes = {8};
-    options.learner.d4pg.critic_sizes = {8};
-    options.learner.d4pg.batch = kRows;
-    options.learner.d4pg.importance_weights = prioritised;
-    options.replay_shards = replay_shards;
+  static learner::d4pg::Options d4pg(bool prioritised) {
+    learner::d4pg::Options options;
+    options.environment = {3, {-1}, {1}};
+    options.policy_sizes = {8};
+    options.critic_sizes = {8};
+    options.batch = kRows;
+    options.importance_weights = prioritised;
     return options;
   }
-  std::unique_ptr<Role> make(const LearnerActorOptions& options) {
-    context.out("updates").consumer_count = options.parameter_shards;
-    context.out("priorities").consumer_count = options.replay_shards;
-    return LearnerActor::make(options, {"learner", 0, 1, 0, 9}).value();
+  /// D4PG on batches of replay, whose policy is published.
+  std::unique_ptr<Role> make(std::size_t replay_shards, bool prioritised, std::size_t stores = 1) {
+    context.out("updates").consumer_count = stores;
+    context.out("priorities").consumer_count = replay_shards;
+    const learner::d4pg::Options options = d4pg(prioritised);
+    const MakeFedReplica make_replica = [options](learner::InputFn input) {
+      return Result<std::unique_ptr<learner::Replica>>(
+          std::make_unique<learner::d4pg::D4pgReplica>(options, std::move(input)));
+    };
+    return Trainer::make({.feed = replay_feed({.make_replica = make_replica,
+                                               .signature = learner::d4pg::batch_signature(options),
+                                               .shards = replay_shards,
+                                               .prioritised = prioritised}),
+                          .publication = policy_publication({.group = learner::d4pg::kPolicyGroup, .stores = stores}),
+                          .how = {.global_batch = kRows}},
+                         {"learner", 0, 1, 0, 9})
+        .value();
   }
   /// A batch whose rows were drawn with `probabilities` from a table of `items` items and this mass.
   void batch(std::size_t shard, std::int64_t items, double mass, std::vector<double> probabilities,
-             std::uint64_t first_key = 0) {
-    learner::d4pg::Options plain = options(1, false).learner.d4pg;
-    const auto signature = std::make_shared<const Signature>(learner::d4pg::batch_signature(plain));
+             std::uint64_t first_key = 0, float first_value = 0.5F) {
+    const auto signature = std::make_shared<const Signature>(learner::d4pg::batch_signature(d4pg(false)));
     auto builder = messages::SampledBatchBuilder::make(context.pool(), signature, kRows).value();
     Rng rng(3);
     for (std::size_t c = 0; c < signature->size(); ++c) {
       for (float& value : builder.columns().as<float>(c)) value = static_cast<float>(rng.uniform());
     }
+    builder.columns().as<float>(0)[0] = first_value;
     for (std::size_t r = 0; r < kRows; ++r) {
       builder.rows().keys[r] = first_key + r;
       builder.rows().probabilities[r] = probabilities[r];
@@ -63,8 +80,8 @@ class LearnerActorTest : public ::testing::Test {
   FakeContext context;
 };
 
-TEST_F(LearnerActorTest, PrioritiesGoBackToTheShardThatDrewTheBatch) {
-  auto role = make(options(3, true));
+TEST_F(TrainerTest, PrioritiesGoBackToTheShardThatDrewTheBatch) {
+  auto role = make(3, true);
   for (std::size_t round = 0; round < 4; ++round) {
     for (std::size_t shard = 0; shard < 3; ++shard) batch(shard, 10, 10, {0.1, 0.1, 0.1, 0.1}, 100 * shard);
   }
@@ -80,15 +97,30 @@ TEST_F(LearnerActorTest, PrioritiesGoBackToTheShardThatDrewTheBatch) {
   EXPECT_THAT(updates, Each(4));
 }
 
-TEST_F(LearnerActorTest, AShardThatStarvesDoesNotHoldItUp) {
-  auto role = make(options(2, false));
+TEST_F(TrainerTest, ARowThatIsNotFiniteIsSkippedAndNotDrawnAgain) {
+  auto role = make(1, true);
+  batch(0, 10, 10, {0.1, 0.1, 0.1, 0.1});
+  ASSERT_EQ(role->step(context).value(), Progress::kMore);
+  const double loss = gauge(*role, "critic_loss");
+  batch(0, 10, 10, {0.1, 0.1, 0.1, 0.1}, 40, std::numeric_limits<float>::quiet_NaN());
+  ASSERT_EQ(role->step(context).value(), Progress::kMore);
+  EXPECT_EQ(role->save()->counter("steps").value(), 1) << "the step is skipped";
+  EXPECT_EQ(gauge(*role, "critic_loss"), loss) << "of the last step that was not";
+  const auto update = messages::read_priorities(context.out("priorities").sent.back()).value();
+  EXPECT_EQ(update.keys[0], 40u);
+  EXPECT_EQ(update.priorities[0], 0);
+  for (std::size_t row = 1; row < kRows; ++row) EXPECT_GT(update.priorities[row], 0);
+}
+
+TEST_F(TrainerTest, AShardThatStarvesDoesNotHoldItUp) {
+  auto role = make(2, false);
   for (int i = 0; i < 50; ++i) batch(1, 10, 10, {0.1, 0.1, 0.1, 0.1});
   for (int i = 0; i < 50; ++i) ASSERT_EQ(role->step(context).value(), Progress::kMore);
   EXPECT_EQ(role->step(context).value(), Progress::kIdle);
 }
 
-TEST_F(LearnerActorTest, AShardWithoutRoomForPrioritiesDoesNotHoldItUp) {
-  auto role = make(options(2, true));
+TEST_F(TrainerTest, AShardWithoutRoomForPrioritiesDoesNotHoldItUp) {
+  auto role = make(2, true);
   context.out("priorities").full = {0};
   for (int i = 0; i < 3; ++i) {
     batch(0, 10, 10, {0.1, 0.1, 0.1, 0.1});
@@ -101,8 +133,8 @@ TEST_F(LearnerActorTest, AShardWithoutRoomForPrioritiesDoesNotHoldItUp) {
   EXPECT_EQ(role->step(context).value(), Progress::kMore);
 }
 
-TEST_F(LearnerActorTest, BatchesAreTakenInProportionToTheShardsMass) {
-  auto role = make(options(2, true));
+TEST_F(TrainerTest, BatchesAreTakenInProportionToTheShardsMass) {
+  auto role = make(2, true);
   for (int i = 0; i < 40; ++i) {
     batch(0, 10, 30, {0.1, 0.1, 0.1, 0.1});
     batch(1, 10, 10, {0.1, 0.1, 0.1, 0.1});
@@ -111,14 +143,14 @@ TEST_F(LearnerActorTest, BatchesAreTakenInProportionToTheShardsMass) {
   EXPECT_NEAR(static_cast<double>(std::ranges::count(context.out("priorities").receivers, 0u)), 30, 1);
 }
 
-TEST_F(LearnerActorTest, RowsOfAShardsBatchWeighAsTheyWouldInOneTable) {
+TEST_F(TrainerTest, RowsOfAShardsBatchWeighAsTheyWouldInOneTable) {
   // One table of 40 items against the same items in two: the rows of the batch have weights 1, 2, 1 and 4 of 80, drawn
   // from a shard of 10 items that weighs 16. Rows weigh the same when the losses are equal.
-  auto one = make(options(1, true));
+  auto one = make(1, true);
   batch(0, 40, 80, {1.0 / 80, 2.0 / 80, 1.0 / 80, 4.0 / 80});
   ASSERT_EQ(one->step(context).value(), Progress::kMore);
 
-  auto two = make(options(2, true));
+  auto two = make(2, true);
   batch(0, 10, 16, {1.0 / 16, 2.0 / 16, 1.0 / 16, 4.0 / 16});
   batch(1, 30, 64, {1.0 / 64, 1.0 / 64, 1.0 / 64, 1.0 / 64});
   context.out("priorities").full = {1};
@@ -126,10 +158,8 @@ TEST_F(LearnerActorTest, RowsOfAShardsBatchWeighAsTheyWouldInOneTable) {
   EXPECT_NEAR(gauge(*two, "critic_loss"), gauge(*one, "critic_loss"), 1e-6 * std::abs(gauge(*one, "critic_loss")));
 }
 
-TEST_F(LearnerActorTest, EachParameterStoreGetsItsPieceOfEveryVersionThatAllHaveRoomFor) {
-  LearnerActorOptions sharded = options(1, false);
-  sharded.parameter_shards = 2;
-  auto role = make(sharded);
+TEST_F(TrainerTest, EachParameterStoreGetsItsPieceOfEveryVersionThatAllHaveRoomFor) {
+  auto role = make(1, false, 2);
   auto& updates = context.out("updates");
   ASSERT_EQ(role->step(context).value(), Progress::kIdle);
   ASSERT_THAT(updates.receivers, ElementsAre(0, 1));
@@ -153,8 +183,8 @@ TEST_F(LearnerActorTest, EachParameterStoreGetsItsPieceOfEveryVersionThatAllHave
   EXPECT_EQ(elements, messages::read_parameters(updates.sent[2])->piece().elements);
 }
 
-TEST_F(LearnerActorTest, GoesOnBehindTheVersionsOfOthersThatItHasNotHeardOf) {
-  auto role = make(options(1, false));
+TEST_F(TrainerTest, GoesOnBehindTheVersionsOfOthersThatItHasNotHeardOf) {
+  auto role = make(1, false);
   const auto step_to = [&](std::int64_t version) {
     batch(0, 10, 10, {0.1, 0.1, 0.1, 0.1});
     ASSERT_EQ(role->step(context).value(), Progress::kMore);
@@ -173,8 +203,8 @@ TEST_F(LearnerActorTest, GoesOnBehindTheVersionsOfOthersThatItHasNotHeardOf) {
   EXPECT_THAT(context.refused[0], ::testing::HasSubstr("got version 1152921504606846976, expected one below"));
 }
 
-TEST_F(LearnerActorTest, SavedStateTakesShardsInTheSameOrder) {
-  auto role = make(options(2, true));
+TEST_F(TrainerTest, SavedStateTakesShardsInTheSameOrder) {
+  auto role = make(2, true);
   const auto feed = [&] {
     batch(0, 10, 30, {0.1, 0.1, 0.1, 0.1});
     batch(1, 10, 20, {0.1, 0.1, 0.1, 0.1});
@@ -187,7 +217,7 @@ TEST_F(LearnerActorTest, SavedStateTakesShardsInTheSameOrder) {
   for (int i = 0; i < 10; ++i) ASSERT_TRUE(role->step(context).ok());
   const auto expected = context.out("priorities").receivers;
 
-  auto restored = make(options(2, true));
+  auto restored = make(2, true);
   ASSERT_TRUE(restored->restore(state).ok());
   context.in("batches").frames = frames;
   context.out("priorities").receivers.clear();

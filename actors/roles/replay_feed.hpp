@@ -1,40 +1,54 @@
 #pragma once
-// A learner's steps from batches that replay sends: chosen among its shards by their mass, weighted by importance, and
+// A trainer's steps from batches that replay sends: chosen among its shards by their mass, weighted by importance, and
 // answered with new priorities when replay is prioritised.
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
-#include <troupe/actors/roles/learner_input.hpp>
+#include <troupe/actors/roles/feed.hpp>
 #include <troupe/messages/batch.hpp>
 #include <troupe/messages/reports.hpp>
 #include <troupe/replay/shards.hpp>
 
 namespace troupe::actors {
 
-struct ReplayBatchesOptions {
+struct ReplayFeedOptions {
+  /// The replica, whose input has `signature`: the columns of replay's items and, when it is prioritised, the
+  /// importance weights behind them as "weight".
+  MakeFedReplica make_replica;
+  Signature signature;
   std::size_t shards = 1;    ///< instances of replay behind `batches` and `priorities`
   bool prioritised = false;  ///< importance weights, and priorities back
+  /// The step's output that is each row's new priority, >= 0. Of a skipped step 0 where it is not finite, so that such
+  /// a row is not drawn again.
+  std::string priority_output = "td_error";
   /// Exponent of the importance weights w = (1 / (N P))^beta / max w (Schaul et al. 2016, section 3.4).
   double importance_exponent = 0.4;
 };
 
 /// Ports: in batches (stream, Batch); out priorities (stream, Priorities), one message for each shard that gave batches
 /// to a launch. A shard that has no room for them gives no batches either, so at most those of two launches wait.
-class ReplayBatches final : public LearnerInput {
- public:
-  explicit ReplayBatches(const ReplayBatchesOptions& options);
+FeedSpec replay_feed(ReplayFeedOptions options);
 
-  Status take(RoleContext& context, learner::d4pg::Learner& learner, std::int64_t most) override;
-  Result<std::int64_t> begin(learner::d4pg::Learner& learner, std::int64_t most) override;
-  Status done(const learner::d4pg::Learner& learner) override;
-  BatchView last_batch() const override { return last_batch_; }
+class ReplayFeed final : public Feed {
+ public:
+  static Result<std::unique_ptr<ReplayFeed>> make(const ReplayFeedOptions& options);
+
+  learner::Replica& replica() override { return *replica_; }
+  Status take(RoleContext& context, learner::Replicator& replicator, std::int64_t most, bool first) override;
+  Result<std::int64_t> begin(learner::Replicator& replicator, std::int64_t most) override;
+  Status done(learner::Replicator& replicator) override;
+  BatchView last_batch(const learner::Replicator&) const override { return last_batch_; }
   void save(RoleState& state) const override;
   Status restore(const RoleState& state) override;
 
  private:
+  explicit ReplayFeed(const ReplayFeedOptions& options);
+
   struct Taken {
     messages::SampledBatchView batch;
     std::size_t shard = 0;
@@ -46,14 +60,15 @@ class ReplayBatches final : public LearnerInput {
   BatchView with_weights(const messages::SampledBatchView& batch, double share);
   Status send_priorities(RoleContext& context);
 
-  const ReplayBatchesOptions options_;
+  const ReplayFeedOptions options_;
+  learner::BatchSlot slot_;
+  std::unique_ptr<learner::Replica> replica_;
   replay::ShardMix mix_;
   Signature weighted_signature_;
   std::vector<float> weights_;  ///< of the batch taken last
   std::deque<Taken> taken_;     ///< the first under_way_ ones are in the launch, the others wait for the next
   std::size_t under_way_ = 0;
-  bool again_ = false;    ///< the launch did not begin: the batch, of a member of a group, comes again
-  BatchView last_batch_;  ///< of the batch taken last
+  BatchView last_batch_;                              ///< of the batch taken last
   std::vector<messages::PriorityUpdate> priorities_;  ///< by shard: not yet sent
 };
 

@@ -1,8 +1,6 @@
-#include <troupe/actors/roles/make_replicator.hpp>
+#include <troupe/actors/roles/replicator_options.hpp>
 
 #include <fmt/format.h>
-
-#include <troupe/learner/replicate/make_replicator.hpp>
 
 namespace troupe::actors {
 
@@ -24,10 +22,7 @@ learner::CompileOptions compile_options(const ReplicaGroupOptions& options) {
 
 DType wire_type(const ReplicaGroupOptions& options) { return options.wire == "bf16" ? DType::kBF16 : DType::kF32; }
 
-Result<std::unique_ptr<learner::Replicator>> make_replicator(learner::Replica& replica,
-                                                             const ReplicaGroupOptions& options, std::int64_t instance,
-                                                             const std::string& name, std::int64_t first_step,
-                                                             collectives::Communicator* communicator) {
+Result<learner::ReplicatorOptions> replicator_options(const ReplicaGroupOptions& options) {
   // A replica on several devices is one replica: its step_fn places its stages by ReplicaContext::device().
   const bool one = options.replicator == "model_parallel";
   const auto kind = learner::replicator_kind(one ? "one_device" : options.replicator);
@@ -45,13 +40,9 @@ Result<std::unique_ptr<learner::Replicator>> make_replicator(learner::Replica& r
   how.deterministic = options.deterministic;
   how.compile = compile_options(options);
   how.devices = devices_of(options);
-  how.compile.device = learner::device_of(how.devices, instance);
-  how.first_step = first_step;
   how.wire = wire_type(options);
-  how.communicator = communicator;
   how.nccl_interface = options.nccl_interface;
-  how.name = name;
-  return learner::make_replicator(replica, how);
+  return how;
 }
 
 }  // namespace troupe::actors

@@ -1,0 +1,31 @@
+#pragma once
+// A trainer's steps from replay in the memory of its own GPU: trajectories go to the trainer's node and stream into the
+// table there, and a launch draws, steps and sets priorities as often as it has steps, without the host. So a step sees
+// the priorities of the one before, which replay of a role of its own hears of some batches later. The table lives and
+// dies with the trainer, whose part of a checkpoint holds it.
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include <troupe/actors/roles/feed.hpp>
+#include <troupe/actors/roles/replay_intake.hpp>
+#include <troupe/learner/engine/device_feed.hpp>
+#include <troupe/replay/gpu_table.hpp>
+
+namespace troupe::actors {
+
+struct GpuReplayFeedOptions {
+  MakeFedReplica make_replica;
+  Signature signature;  ///< of the replica's input: the table's columns and, when it is prioritised, "weight"
+  ReplayActorOptions replay;
+  /// Of the weights for the step's input "weight", see ReplayFeedOptions; 0: there is no such input, and priorities
+  /// stay as they came. The new ones are the step's output `priority_output`.
+  double importance_exponent = 0;
+  std::string priority_output = "td_error";
+};
+
+/// Port: in trajectories (stream, Trajectory), see ReplayIntake. Errors: those of ReplayIntake::make() and
+/// replay::GpuTable::make(); kInvalidArgument when the trainer is not on a GPU.
+FeedSpec gpu_replay_feed(GpuReplayFeedOptions options);
+
+}  // namespace troupe::actors

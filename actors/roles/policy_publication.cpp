@@ -1,0 +1,179 @@
+#include <troupe/actors/roles/policy_publication.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <optional>
+#include <utility>
+
+#include <troupe/core/atomic_file.hpp>
+#include <troupe/core/check.hpp>
+#include <troupe/core/log.hpp>
+#include <troupe/messages/parameters.hpp>
+#include <troupe/messages/reports.hpp>
+
+namespace troupe::actors {
+namespace {
+
+constexpr const char* kUpdatesPort = "updates";
+constexpr const char* kRefusedPort = "refused";
+/// Versions that one write to disk covers: some seconds' worth.
+constexpr std::int64_t kVersionsReserved = 10'000;
+/// Two halves of 24 bits, as members of a group tell them to each other. More than any run has.
+constexpr std::int64_t kVersionsMost = std::int64_t{1} << 48;
+
+class PolicyPublication final : public Publication {
+ public:
+  PolicyPublication(PolicyPublicationOptions options, std::string name)
+      : options_(std::move(options)), name_(std::move(name)) {}
+
+  /// Goes on behind what an earlier process had reserved in `directory`.
+  Status open(const std::filesystem::path& directory) {
+    std::error_code failed;
+    std::filesystem::create_directories(directory, failed);
+    reservation_ = directory / "versions";
+    if (std::ifstream file(reservation_); file && !(file >> reserved_)) {
+      return Error{Code::kCorrupt, fmt::format("{}: got no number of a version", reservation_.string())};
+    }
+    version_offset_ = reserved_;
+    publications_ = static_cast<std::uint64_t>(reserved_);
+    return {};
+  }
+
+  Status settle(RoleContext& context, learner::Program& program) override {
+    while (copied_) TROUPE_TRY(send(context, program));  // a copy of some microseconds
+    return {};
+  }
+
+  Status join(const GroupMember& member, learner::Program&) override {
+    // By how much versions run ahead of steps: in two halves, which are exact as floats. Who has just come knows only
+    // what it had reserved itself, which counts when nobody else knows more.
+    collectives::Communicator& group = member.communicator();
+    std::vector<float> all(3 * static_cast<std::size_t>(group.view().size));
+    const float own[] = {agreed_ ? 1.0F : 0.0F, static_cast<float>(version_offset_ >> 24),
+                         static_cast<float>(version_offset_ & 0xffffff)};
+    TROUPE_TRY(group.all_gather(own, all, {.name = "versions"})->wait());
+    float known = 0;
+    for (std::size_t i = 0; i < all.size(); i += 3) known = std::max(known, all[i]);
+    version_offset_ = 0;
+    for (std::size_t i = 0; i < all.size(); i += 3) {
+      const auto offset = (static_cast<std::int64_t>(all[i + 1]) << 24) + static_cast<std::int64_t>(all[i + 2]);
+      if (all[i] == known) version_offset_ = std::max(version_offset_, offset);
+    }
+    agreed_ = true;
+    return {};
+  }
+
+  Status advance(RoleContext& context, learner::Program& program) override {
+    TROUPE_TRY(send(context, program));
+    if (!context.in(kRefusedPort).empty()) go_behind(context, program);
+    return {};
+  }
+
+  Result<bool> publish_if_due(RoleContext& context, learner::Program& program, const GroupMember& member,
+                              bool last) override {
+    const std::int64_t version = version_of(program);
+    in_group_ = member.in_group();
+    // Of a group every member does so, not only the one that publishes: any of them may be the first to come back.
+    if (!reservation_.empty() && version > reserved_) TROUPE_TRY(reserve(version + kVersionsReserved));
+    if (!member.is_first()) return true;
+    TROUPE_TRY(send(context, program));
+    if (copied_) return false;
+    if (published_ >= 0 && version - published_ < (last ? 1 : options_.period)) return true;
+    for (std::size_t store = 0; store < options_.stores; ++store) {
+      if (!context.out(kUpdatesPort).ready(store)) return false;
+    }
+    TROUPE_TRY(program.begin_snapshot(options_.group));
+    copied_ = version;
+    TROUPE_TRY(send(context, program));
+    return !copied_;
+  }
+
+  bool pending() const override { return copied_.has_value(); }
+
+  void report(const learner::Program& program, const GroupMember& member, Report& report) const override {
+    // Before it has agreed with its group it knows no version that counts.
+    if (member.in_group() && !agreed_) return;
+    report.gauges.push_back({"version", static_cast<double>(version_of(program))});
+  }
+
+  void restore(std::int64_t step) override { version_offset_ = std::max<std::int64_t>(version_offset_ - step, 0); }
+
+ private:
+  std::int64_t version_of(const learner::Program& program) const { return version_offset_ + program.step(); }
+
+  /// A parameter store knows newer versions: those of members that went on while this one was away, and are no more.
+  void go_behind(RoleContext& context, const learner::Program& program) {
+    const auto reached = messages::read_parameters_version(context.in(kRefusedPort).take());
+    if (!reached.ok()) return context.refuse(kRefusedPort, reached.error());
+    if (reached->version >= kVersionsMost) {
+      return context.refuse(kRefusedPort, Error{Code::kOutOfRange, fmt::format("got version {}, expected one below {}",
+                                                                               reached->version, kVersionsMost)});
+    }
+    if (reached->version < version_of(program)) return;  // of an update that was sent before the last time
+    log::warn("{}: version {} is older than the {} that others had published: goes on behind it, from step {}", name_,
+              version_of(program), reached->version, program.step());
+    version_offset_ = reached->version + 1 - program.step();
+  }
+
+  /// Sends the parameters that are being copied, if they are there.
+  Status send(RoleContext& context, learner::Program& program) {
+    if (!copied_) return {};
+    TROUPE_ASSIGN(const auto snapshot, program.snapshot());
+    if (!snapshot) return {};
+    const learner::ParamBuffer* const policy = program.params(options_.group);
+    TROUPE_CHECK(policy != nullptr, "{}: a program without group {}", name_, options_.group);
+    if (pieces_.empty()) pieces_ = learner::partition(policy->layout(), options_.stores, options_.partition);
+    if (in_group_) publications_ = static_cast<std::uint64_t>(*copied_);  // goes on with whoever publishes next
+    const messages::ParametersInfo info{*copied_, policy->fingerprint(), 0, DType::kF32, publications_++};
+    for (std::size_t store = 0; store < pieces_.size(); ++store) {
+      TROUPE_ASSIGN(auto builder, messages::ParametersBuilder::make(context.pool(), DType::kF32, pieces_[store]));
+      std::byte* to = builder.data().data();
+      for (const messages::ParametersRange& range : pieces_[store].ranges) {
+        const std::size_t bytes = static_cast<std::size_t>(range.count) * sizeof(float);
+        std::memcpy(to, snapshot->values.data() + range.offset, bytes);
+        to += bytes;
+      }
+      context.out(kUpdatesPort).send_to(store, std::move(builder).finish(info));
+    }
+    published_ = *copied_;
+    copied_.reset();
+    return {};
+  }
+
+  /// Promises on disk that no version up to `version` is ever used again, whatever happens to this process.
+  Status reserve(std::int64_t version) {
+    TROUPE_TRY(write_file_atomic(reservation_.string(), std::to_string(version) + "\n"));
+    reserved_ = version;
+    return {};
+  }
+
+  const PolicyPublicationOptions options_;
+  const std::string name_;
+  std::vector<messages::ParametersPiece> pieces_;  ///< by parameter store; of one store the whole
+  std::int64_t published_ = -1;                    ///< version
+  std::optional<std::int64_t> copied_;             ///< the version that is being copied from the trainer's device
+  std::uint64_t publications_ = 0;
+  bool in_group_ = false;
+  bool agreed_ = false;                ///< has been in an epoch
+  std::filesystem::path reservation_;  ///< empty: it has no folder, and is never restarted alone
+  std::int64_t reserved_ = 0;
+  std::int64_t version_offset_ = 0;  ///< version - steps
+};
+
+}  // namespace
+
+PublicationSpec policy_publication(PolicyPublicationOptions options) {
+  return {.inlets = {{kRefusedPort, "ParametersVersion", ChannelKind::kLatest}},
+          .outlets = {{kUpdatesPort, "Parameters", ChannelKind::kLatest}},
+          .make = [options = std::move(options)](const RoleIdentity& identity) -> Result<std::unique_ptr<Publication>> {
+            auto made = std::make_unique<PolicyPublication>(options, identity.name());
+            if (!identity.directory.empty()) TROUPE_TRY(made->open(identity.directory));
+            return {std::move(made)};
+          }};
+}
+
+}  // namespace troupe::actors

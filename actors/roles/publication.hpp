@@ -1,0 +1,47 @@
+#pragma once
+// What a trainer hands out of what it has learnt, and when: every so many versions to those who act
+// (policy_publication), or every so many steps to those who judge (evaluation_publication). A station of the flow
+// trainer -> parameter store -> actor.
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include <troupe/actors/runtime/group_member.hpp>
+#include <troupe/actors/runtime/role.hpp>
+#include <troupe/actors/runtime/topology.hpp>
+#include <troupe/core/error.hpp>
+#include <troupe/learner/engine/program.hpp>
+
+namespace troupe::actors {
+
+/// Owned by one Trainer, whose thread calls it. Of a group the member that speaks for it publishes, and any of them may
+/// be the next to do so. `program` may be another one after a group has a new size.
+class Publication {
+ public:
+  virtual ~Publication() = default;
+
+  /// Before the group takes up a new epoch, in which the program may go: waits for what is on its way out of it.
+  virtual Status settle(RoleContext&, learner::Program&) { return {}; }
+  /// In a new epoch whose members agree on the parameters: what they have to agree on besides.
+  virtual Status join(const GroupMember&, learner::Program&) { return {}; }
+  /// Once in each step() of the trainer: takes in what has come, and sends what has become ready.
+  virtual Status advance(RoleContext&, learner::Program&) { return {}; }
+  /// Publishes if it is due, `last`: because there is no later step. Whether nothing is left to publish; false: call
+  /// again when a consumer has room. No launch is under way.
+  virtual Result<bool> publish_if_due(RoleContext& context, learner::Program& program, const GroupMember& member,
+                                      bool last) = 0;
+  /// Whether something is on its way out of the program.
+  virtual bool pending() const { return false; }
+
+  virtual void report(const learner::Program&, const GroupMember&, Report&) const {}
+  /// The program goes on from a checkpoint of this step.
+  virtual void restore(std::int64_t) {}
+};
+
+/// A way to publish: the ports that it adds to the trainer's, and how an instance is made.
+struct PublicationSpec {
+  std::vector<Port> inlets, outlets;
+  std::function<Result<std::unique_ptr<Publication>>(const RoleIdentity&)> make;  ///< null: nobody wants to know
+};
+
+}  // namespace troupe::actors

@@ -1,0 +1,16 @@
+#pragma once
+// D4PG's policy network by itself, for everyone who acts with what a trainer has published: env actors, inference
+// servers, the evaluator, whoever renders.
+#include <memory>
+
+#include <troupe/algorithms/d4pg/options.hpp>
+#include <troupe/core/error.hpp>
+#include <troupe/learner/engine/policy.hpp>
+
+namespace troupe::learner::d4pg {
+
+/// A policy network for `rows` rows, with initial parameters until load(): give it the trained program's values of
+/// kPolicyGroup and their fingerprint. Errors: kInvalidArgument naming the option.
+Result<std::unique_ptr<Policy>> make_policy(const Options& options, const PolicyOptions& policy_options);
+
+}  // namespace troupe::learner::d4pg
