@@ -102,6 +102,27 @@ learner::d4pg::Options d4pg_options(const TrainOptions& options, const envs::Env
   return d4pg;
 }
 
+Result<learner::ReplicatorOptions> learner_replicator(const TrainOptions& options) {
+  const LearnerOptions& learner = options.learner;
+  const auto several = learner::replicator_kind(learner.replicator);
+  if (!several) return Error{Code::kInvalidArgument, "learner.replicator: unknown \"" + learner.replicator + "\""};
+  learner::ReplicatorOptions how;
+  how.kind = learner.count > 1 ? *several : learner::ReplicatorKind::kOneDevice;
+  how.global_batch = learner.batch_size;
+  how.replicas = static_cast<int>(learner.count);
+  how.deterministic = learner.deterministic;
+  TROUPE_ASSIGN(how.devices, devices(learner.device, "learner.device"));
+  how.nccl_interface = options.security.nccl_interface;
+  how.compile.shards = 0;
+  how.compile.threads = static_cast<int>(learner.threads);
+  how.compile.tf32 = learner.compute == "tf32";
+  how.compile.compute = learner.compute == "bf16" ? DType::kBF16 : DType::kF32;
+  how.compile.plans =
+      options.deterministic || learner.deterministic ? learner::PlanChoice::kByRule : learner::PlanChoice::kMeasured;
+  how.compile.seed = derive_seed(options.seed, kLearnerRole, 0);  // of all learners: they start equal
+  return how;
+}
+
 RoleSpec metrics_role(const TrainOptions& options, MetricSink& sink, double wall_s) {
   MetricsActorOptions metrics{.sink = &sink, .period = from_seconds(options.metrics.every_s), .wall_s = wall_s};
   if (has_d4pg(options)) {
@@ -154,16 +175,9 @@ Result<Topology> d4pg_topology(const TrainOptions& options, const envs::EnvSpec&
   if (!partition) {
     return Error{Code::kInvalidArgument, "parameters.partition: unknown \"" + options.parameters.partition + "\""};
   }
-  learner::CompileOptions compile;
-  TROUPE_ASSIGN(const auto learner_devices, devices(options.learner.device, "learner.device"));
   TROUPE_ASSIGN(auto inference_devices, devices(options.inference.device, "inference.device"));
-  compile.shards = 0;
-  compile.threads = static_cast<int>(options.learner.threads);
-  compile.tf32 = options.learner.compute == "tf32";
-  compile.compute = options.learner.compute == "bf16" ? DType::kBF16 : DType::kF32;
-  compile.plans = options.deterministic || options.learner.deterministic ? learner::PlanChoice::kByRule
-                                                                         : learner::PlanChoice::kMeasured;
-  compile.seed = derive_seed(options.seed, kLearnerRole, 0);  // of all learners: they start equal
+  TROUPE_ASSIGN(learner::ReplicatorOptions how, learner_replicator(options));
+  how.member_batch = replay.batch;  // however many there are: replay sends batches of that size
   learner::d4pg::Options d4pg_of_one = d4pg;
   d4pg_of_one.batch = replay.batch;
   const MakeFedReplica make_replica = [d4pg_of_one](learner::InputFn input) {
@@ -171,9 +185,6 @@ Result<Topology> d4pg_topology(const TrainOptions& options, const envs::EnvSpec&
         std::make_unique<learner::d4pg::D4pgReplica>(d4pg_of_one, std::move(input)));
   };
   const Signature item = learner::d4pg::batch_signature(d4pg_of_one);
-  const auto several = learner::replicator_kind(options.learner.replicator);
-  if (!several)
-    return Error{Code::kInvalidArgument, "learner.replicator: unknown \"" + options.learner.replicator + "\""};
   RoleSpec learner = Trainer::spec(
       kLearnerRole,
       {.feed = on_gpu ? gpu_replay_feed({.make_replica = make_replica,
@@ -189,14 +200,7 @@ Result<Topology> d4pg_topology(const TrainOptions& options, const envs::EnvSpec&
                                           .period = options.learner.publish_period,
                                           .stores = static_cast<std::size_t>(options.parameters.shards),
                                           .partition = *partition}),
-       .how = {.kind = options.learner.count > 1 ? *several : learner::ReplicatorKind::kOneDevice,
-               .global_batch = options.learner.batch_size,
-               .member_batch = d4pg_of_one.batch,
-               .replicas = static_cast<int>(options.learner.count),
-               .deterministic = options.learner.deterministic,
-               .compile = compile,
-               .devices = learner_devices,
-               .nccl_interface = options.security.nccl_interface},
+       .how = how,
        .count = learner_instances(options),
        .max_steps = options.max_learner_steps});
   learner.completes_run = true;
@@ -213,7 +217,7 @@ Result<Topology> d4pg_topology(const TrainOptions& options, const envs::EnvSpec&
   evaluator.restart = actor.restart;
 
   // A GPU takes several steps in one launch, and its next launch is gathered meanwhile.
-  const bool launches = std::ranges::any_of(learner_devices, [](learner::Device d) { return d != learner::Device{}; });
+  const bool launches = std::ranges::any_of(how.devices, [](learner::Device d) { return d != learner::Device{}; });
   const std::int64_t batches_ahead = launches ? learner::kStepsPerLaunch : kBatchesAhead;
   // With several shards of replay there are as many pairs for the same data.
   const auto ahead = [&](std::int64_t frames, std::int64_t least) {

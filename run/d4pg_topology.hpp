@@ -7,6 +7,7 @@
 #include <troupe/core/error.hpp>
 #include <troupe/core/metrics.hpp>
 #include <troupe/envs/environment.hpp>
+#include <troupe/learner/replicate/make_replicator.hpp>
 #include <troupe/run/train_options.hpp>
 
 namespace troupe::actors {
@@ -22,6 +23,9 @@ inline constexpr const char* kMetricsRole = "metrics";
 
 /// What the networks are, for everyone who builds them: learner, env actors, evaluator, whoever renders.
 learner::d4pg::Options d4pg_options(const TrainOptions& options, const envs::EnvSpec& env);
+
+/// How the learners run. Errors: kInvalidArgument, naming the option.
+Result<learner::ReplicatorOptions> learner_replicator(const TrainOptions& options);
 
 /// The metrics role of a run, with or without D4PG: it takes the reports of all roles. sink, wall_s: as below.
 RoleSpec metrics_role(const TrainOptions& options, MetricSink& sink, double wall_s);

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include <troupe/actors/roles/replicator_options.hpp>
 #include <troupe/algorithms/d4pg/replica.hpp>
 #include <troupe/apps/commands/commands.hpp>
 #include <troupe/apps/commands/run_arguments.hpp>
@@ -29,7 +30,7 @@ struct VerifyArguments {
   double tolerance = 1e-3;
 };
 
-/// What is verified: the D4PG learner, or a replica group.
+/// What is verified: the D4PG learner, or a replica group, each as the configuration runs it.
 struct Subject {
   std::string name;
   learner::ReplicaFactory make;
@@ -38,10 +39,8 @@ struct Subject {
 
 Result<std::vector<Subject>> subjects(const actors::TrainOptions& options, const VerifyArguments& arguments) {
   std::vector<Subject> all;
-  const auto add = [&](std::string name, learner::ReplicaFactory make, std::int64_t batch, std::uint64_t seed) {
-    learner::VerifyOptions verify{.replicas = arguments.replicas, .global_batch = batch, .steps = arguments.steps};
-    verify.compile.seed = seed;
-    all.push_back({std::move(name), std::move(make), verify});
+  const auto add = [&](std::string name, learner::ReplicaFactory make, const learner::ReplicatorOptions& how) {
+    all.push_back({std::move(name), std::move(make), {arguments.replicas, arguments.steps, how}});
   };
   if (actors::has_d4pg(options)) {
     TROUPE_ASSIGN(const envs::EnvSpec environment, actors::run_environment(options));
@@ -49,16 +48,21 @@ Result<std::vector<Subject>> subjects(const actors::TrainOptions& options, const
     TROUPE_TRY(learner::d4pg::validate(d4pg));
     // Nobody has acted yet, so the batches are made up; what is compared does not depend on what is in them.
     const auto input = learner::random_batches(learner::d4pg::batch_signature(d4pg), options.seed);
+    TROUPE_ASSIGN(const learner::ReplicatorOptions how, actors::learner_replicator(options));
     add(
         actors::kLearnerRole,
         [d4pg, input] {
           return Result<std::unique_ptr<learner::Replica>>(std::make_unique<learner::d4pg::D4pgReplica>(d4pg, input));
         },
-        options.learner.batch_size, options.seed);
+        how);
   }
   for (const actors::ReplicaRun& run : options.replicas) {
     TROUPE_ASSIGN(const actors::ReplicaModel model, actors::shipped_model(run.model, run.group));
-    add(run.group.name, model.make, run.group.batch_size, run.group.seed);
+    actors::ReplicaGroupOptions group = run.group;
+    // What meets elsewhere than within a step is compared as a group that does: the same replicas on the same batches.
+    if (actors::has_parameter_server(group) || actors::is_split_gan(group)) group.replicator = "multi_worker";
+    TROUPE_ASSIGN(const learner::ReplicatorOptions how, actors::replicator_options(group));
+    add(group.name, model.make, how);
   }
   return all;
 }

@@ -37,29 +37,43 @@ void for_each_variable(Program& program, const Visit& visit) {
   }
 }
 
-/// One replica of a run; the first one's result counts, since replicas agree bit for bit.
-Result<std::vector<Trained>> train(Replica& replica, collectives::Communicator& communicator, int rank, int replicas,
-                                   const VerifyOptions& options) {
-  TROUPE_ASSIGN(const auto worker, MultiWorker::make(replica, {.global_batch = options.global_batch,
-                                                               .compile = options.compile,
-                                                               .communicator = &communicator}));
-  TROUPE_TRY(worker->reform({.epoch = 1, .rank = rank, .size = replicas}, kMeetingTimeout));
+/// What `steps` steps leave on the first replica, whose result counts, since replicas agree bit for bit.
+Result<std::vector<Trained>> train(Replicator& replicator, std::int64_t steps) {
   std::vector<Trained> trained;
-  for (std::int64_t step = 0; step < options.steps; ++step) {
-    TROUPE_TRY(worker->step());
+  for (std::int64_t step = 0; step < steps; ++step) {
+    TROUPE_TRY(replicator.step());
     if (step > 0) continue;
-    for_each_variable(worker->program(), [&](const ParamEntry& entry, auto gradient, auto) {
+    for_each_variable(replicator.program(), [&](const ParamEntry& entry, auto gradient, auto) {
       trained.push_back({entry.name, {gradient.begin(), gradient.end()}, {}});
     });
   }
   std::size_t index = 0;
-  for_each_variable(worker->program(), [&](const ParamEntry&, auto, auto values) {
+  for_each_variable(replicator.program(), [&](const ParamEntry&, auto, auto values) {
     trained[index++].values.assign(values.begin(), values.end());
   });
   return trained;
 }
 
+/// One member of a group.
+Result<std::vector<Trained>> train_member(Replica& replica, collectives::Communicator& communicator, int rank,
+                                          int replicas, const VerifyOptions& options) {
+  ReplicatorOptions how = options.how;
+  how.communicator = &communicator;
+  if (!how.devices.empty()) how.compile.device = device_of(how.devices, rank);
+  TROUPE_ASSIGN(const auto worker, make_replicator(replica, how));
+  TROUPE_TRY(static_cast<MultiWorker&>(*worker).reform({.epoch = 1, .rank = rank, .size = replicas}, kMeetingTimeout));
+  return train(*worker, options.steps);
+}
+
 Result<std::vector<Trained>> train_with(int replicas, const ReplicaFactory& make, const VerifyOptions& options) {
+  if (options.how.kind != ReplicatorKind::kMultiWorker) {
+    ReplicatorOptions how = options.how;
+    how.replicas = replicas;
+    if (how.kind == ReplicatorKind::kOneDevice && replicas > 1) how.kind = ReplicatorKind::kMultiDevice;
+    TROUPE_ASSIGN(const auto replica, make());
+    TROUPE_ASSIGN(const auto replicator, make_replicator(*replica, how));
+    return train(*replicator, options.steps);
+  }
   collectives::InProcessHub hub;
   std::vector<std::unique_ptr<Replica>> made;
   std::vector<std::unique_ptr<collectives::Communicator>> communicators;
@@ -73,7 +87,7 @@ Result<std::vector<Trained>> train_with(int replicas, const ReplicaFactory& make
     std::vector<std::jthread> threads;
     for (std::size_t r = 0; r < made.size(); ++r) {
       threads.emplace_back([&, r] {
-        results[r] = train(*made[r], *communicators[r], static_cast<int>(r), replicas, options);
+        results[r] = train_member(*made[r], *communicators[r], static_cast<int>(r), replicas, options);
         if (results[r].ok()) return;
         for (const auto& communicator : communicators) communicator->abort(results[r].error().message, 1);
       });
@@ -145,13 +159,13 @@ double Equivalence::largest() const {
 }
 
 Result<std::vector<Equivalence>> verify_equivalence(const ReplicaFactory& make, const VerifyOptions& options) {
-  const auto bad = std::ranges::find_if(options.replicas, [&](int n) { return n < 1 || n > options.global_batch; });
+  const auto bad = std::ranges::find_if(options.replicas, [&](int n) { return n < 1 || n > options.how.global_batch; });
   if (options.replicas.empty() || bad != options.replicas.end() || options.steps < 1) {
-    return Error{
-        Code::kInvalidArgument,
-        fmt::format("verify: {} replicas, {} steps, a global batch of {} rows: expected at least one step and "
-                    "1 to {} replicas",
-                    fmt::join(options.replicas, ","), options.steps, options.global_batch, options.global_batch)};
+    return Error{Code::kInvalidArgument,
+                 fmt::format("verify: {} replicas, {} steps, a global batch of {} rows: expected at least one step and "
+                             "1 to {} replicas",
+                             fmt::join(options.replicas, ","), options.steps, options.how.global_batch,
+                             options.how.global_batch)};
   }
   TROUPE_ASSIGN(const std::vector<Trained> one, train_with(1, make, options));
   if (one.empty()) return Error{Code::kInvalidArgument, "verify: the replica trains nothing: no minimize()"};

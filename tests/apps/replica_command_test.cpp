@@ -151,5 +151,25 @@ TEST_F(ReplicaCommand, VerifyTellsEqualFromDifferent) {
   EXPECT_EQ(strict.exit_code, 1) << strict.out;
 }
 
+TEST_F(ReplicaCommand, VerifyRunsReplicasAsTheConfigurationSays) {
+  // Where the same bits are promised, there is no difference at all, whatever runs the replicas.
+  for (const std::string replicator : {"one_device", "multi_device", "central_storage", "multi_worker"}) {
+    write_config("replicator = '" + replicator + "'\ndeterministic = true\n");
+    const ProgramResult exact = run("verify c.toml --replicas 2,4,8 --tolerance 0");
+    EXPECT_EQ(exact.exit_code, 0) << replicator << ": " << exact.out << exact.err;
+  }
+  write_config("replicator = 'parameter_server'\n");
+  EXPECT_EQ(run("verify c.toml --replicas 2").exit_code, 0);
+
+  for (const std::string replicator : {"multi_worker", "multi_device", "central_storage"}) {
+    write("d.toml",
+          "env = 'pendulum-swingup'\n[learner]\nbatch_size = 16\npolicy_layers = [8]\ncritic_layers = [8]\n"
+          "count = 2\ndeterministic = true\nreplicator = '" +
+              replicator + "'\n");
+    const ProgramResult exact = run("verify d.toml --replicas 1,2,4,8 --tolerance 0");
+    EXPECT_EQ(exact.exit_code, 0) << replicator << ": " << exact.out << exact.err;
+  }
+}
+
 }  // namespace
 }  // namespace troupe::apps

@@ -46,7 +46,10 @@ std::vector<Equivalence> verify(Mistake mistake) {
   const ReplicaFactory make = [mistake]() -> Result<std::unique_ptr<Replica>> {
     return {std::make_unique<MistakenRegression>(mistake)};
   };
-  return verify_equivalence(make, {.replicas = {1, 2, 3, 4}, .global_batch = 13, .compile = {.seed = 1}}).value();
+  return verify_equivalence(make,
+                            {.replicas = {1, 2, 3, 4},
+                             .how = {.kind = ReplicatorKind::kMultiWorker, .global_batch = 13, .compile = {.seed = 1}}})
+      .value();
 }
 
 TEST(Verify, FindsNoDifferenceWhereThereIsNone) {
@@ -72,7 +75,9 @@ TEST(Verify, HoldsForD4pg) {
   const ReplicaFactory make = [&options]() -> Result<std::unique_ptr<Replica>> {
     return {std::make_unique<d4pg::D4pgReplica>(options, random_batches(d4pg::batch_signature(options), 9))};
   };
-  const auto found = verify_equivalence(make, {.replicas = {2, 4}, .global_batch = 32, .compile = {.seed = 1}});
+  const auto found = verify_equivalence(
+      make,
+      {.replicas = {2, 4}, .how = {.kind = ReplicatorKind::kMultiWorker, .global_batch = 32, .compile = {.seed = 1}}});
   ASSERT_TRUE(found.ok()) << found.error().message;
   for (const Equivalence& each : *found) {
     EXPECT_GT(each.variables.size(), 10u);
@@ -88,10 +93,10 @@ TEST(Verify, RefusesWhatCannotBeCompared) {
     return {std::make_unique<MistakenRegression>(Mistake::kNone)};
   };
   EXPECT_THAT(
-      verify_equivalence(make, {.replicas = {1, 5}, .global_batch = 4}).error().message,
+      verify_equivalence(make, {.replicas = {1, 5}, .how = {.global_batch = 4}}).error().message,
       HasSubstr("verify: 1,5 replicas, 3 steps, a global batch of 4 rows: expected at least one step and 1 to 4"));
-  EXPECT_FALSE(verify_equivalence(make, {.replicas = {}, .global_batch = 4}).ok());
-  EXPECT_FALSE(verify_equivalence(make, {.replicas = {1}, .global_batch = 4, .steps = 0}).ok());
+  EXPECT_FALSE(verify_equivalence(make, {.replicas = {}, .how = {.global_batch = 4}}).ok());
+  EXPECT_FALSE(verify_equivalence(make, {.replicas = {1}, .steps = 0, .how = {.global_batch = 4}}).ok());
 }
 
 }  // namespace
