@@ -175,7 +175,9 @@ std::int64_t MetricsActor::versions_ahead(const std::string& role) const {
 }
 
 Status MetricsActor::record_evaluations(RoleContext& context, double wall_s) {
-  if (options_.evaluators.empty() || (!options_.actor_role.empty() && !has_progress())) return {};
+  if (options_.evaluators.empty()) return {};
+  const bool is_new_run = options_.wall_s == 0 && !goes_on_;
+  if (!is_new_run && !options_.actor_role.empty() && !has_progress()) return {};
   for (Inlet& inlet = context.in(kEvaluationsPort); !inlet.empty(); inlet.release_held(1)) {
     auto report = messages::read_evaluation(inlet.take_held());
     const Status good = report.ok() ? check(*report) : Status(report.error());

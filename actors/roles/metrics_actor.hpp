@@ -45,9 +45,9 @@ struct MetricsActorOptions {
 /// averaged, and from sums the same, summed; "actor/episode_return", averaged over the period's episodes; and apart
 /// from these the traffic of every port. All values of a row come from the same reports as its counts of steps. Rows
 /// wait for the first reports of env actors and learner, or of all replica groups, and a resumed run's first one up to
-/// three periods more for those of all env actors: so its progress does not go back. An evaluation is recorded as soon
-/// as it comes, and its credit goes back after that; with D4PG it waits for the first reports, without which nobody
-/// knows which step a version is of.
+/// three periods more for those of all env actors: so its progress does not go back.
+/// An evaluation is recorded as soon as it comes, and its credit goes back after that. In a run that goes on with D4PG
+/// it waits for the first reports, without which nobody knows which step a version is of.
 class MetricsActor final : public Role {
  public:
   static RoleSpec spec(std::string name, const MetricsActorOptions& options);

@@ -355,8 +355,20 @@ TEST_F(MetricsActorTest, AnEvaluationOfNobodyOrWithTooManyNamesIsRefused) {
   EXPECT_EQ(sink.evaluations.back().step, 60) << "names that are there already";
 }
 
+TEST_F(MetricsActorTest, InANewRunEvaluationsWaitForNobody) {
+  MetricsActor metrics(
+      {.sink = &sink, .actor_role = "actor", .learner_role = "learner", .evaluators = {{"evaluator", "learner"}}});
+  ask_for_steps(0, 70);
+  evaluation("evaluator", 3, {{"return", 1}});
+  ASSERT_TRUE(metrics.step(context).ok());
+  ASSERT_EQ(sink.evaluations.size(), 1u) << "it may be over before the first report";
+  EXPECT_EQ(sink.evaluations[0].step, 3);
+  EXPECT_EQ(sink.evaluations[0].env_steps, 70);
+}
+
 TEST_F(MetricsActorTest, WithoutAnEnvironmentEvaluationsWaitForNobody) {
-  MetricsActor metrics({.sink = &sink, .replica_roles = {"gan"}, .evaluators = {{"gan-evaluator", "gan"}}});
+  MetricsActor metrics(
+      {.sink = &sink, .wall_s = 5, .replica_roles = {"gan"}, .evaluators = {{"gan-evaluator", "gan"}}});
   evaluation("gan-evaluator", 3, {{"loss", 1}});
   ASSERT_TRUE(metrics.step(context).ok());
   EXPECT_EQ(sink.evaluations.size(), 1u);
