@@ -13,4 +13,15 @@ void StalenessHistogram::add(std::int64_t staleness, std::int64_t uses) {
   max_ = std::max(max_, staleness);
 }
 
+std::int64_t StalenessHistogram::percentile(double share) const {
+  std::int64_t seen = 0;
+  for (std::size_t i = 0; i + 1 < kBuckets; ++i) {
+    seen += buckets_[i];
+    if (static_cast<double>(seen) >= share * static_cast<double>(uses_)) {
+      return std::min((std::int64_t{1} << i) - 1, max_);
+    }
+  }
+  return max_;
+}
+
 }  // namespace troupe

@@ -18,6 +18,9 @@ class StalenessHistogram {
   std::int64_t uses() const { return uses_; }
   double mean() const { return uses_ == 0 ? 0 : sum_ / static_cast<double>(uses_); }
   std::int64_t max() const { return max_; }
+  /// A staleness that at least this share (0..1) of the uses did not exceed: the greatest of its bucket, or max() if
+  /// that is less. 0 without uses.
+  std::int64_t percentile(double share) const;
 
  private:
   std::array<std::int64_t, kBuckets> buckets_{};

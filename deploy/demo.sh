@@ -103,10 +103,10 @@ start_run() { # RUN
 say() { printf '[%3d s] %s\n' $((SECONDS - began)) "$*"; }
 fail() { echo "demo.sh: $2; the nodes' output is in $1/output" >&2; exit 1; }
 
-# The newest value of a column of metrics.csv, rounded; 0 while there is none.
-newest() { # RUN COLUMN
+# The newest value of a column of a file of the run, rounded; 0 while there is none.
+newest() { # RUN COLUMN [FILE]
   awk -F, -v name="$2" 'NR == 1 { for (i = 1; i <= NF; ++i) if ($i == name) column = i }
-    NR > 1 && column && $column != "" { last = $column } END { printf "%.0f\n", last }' "$1/metrics.csv" 2>/dev/null ||
+    NR > 1 && column && $column != "" { last = $column } END { printf "%.0f\n", last }' "$1/${3:-metrics.csv}" 2>/dev/null ||
     echo 0
 }
 final_return() { grep -o '"final_return": {[^}]*' "$1/summary.json" | grep -o '"mean": [-0-9.e]*' | cut -d' ' -f2; }
@@ -144,7 +144,7 @@ kill_node() { # RUN NODE
   pid=${pid%% *}
   [ -n "$pid" ] || fail "$1" "the run ended before $2 was killed"
   before=$(joined "$1" "$2")
-  say "$(newest "$1" env_steps) environment steps, return $(newest "$1" evaluator/return): kill -9 of $2 (pid $pid)"
+  say "$(newest "$1" env_steps) environment steps, return $(newest "$1" return evaluations.csv): kill -9 of $2 (pid $pid)"
   begin_ms=$(date +%s%3N)
   kill -KILL "$pid"
   while (($(joined "$1" "$2") == before)); do
@@ -170,7 +170,7 @@ if [ -z "$short" ]; then
   start_run "$calm"
   for part in 1 2 3 4; do
     wait_for_steps "$calm" $((env_steps * part / 5))
-    say "$(newest "$calm" env_steps) environment steps, return $(newest "$calm" evaluator/return)"
+    say "$(newest "$calm" env_steps) environment steps, return $(newest "$calm" return evaluations.csv)"
   done
   wait_for_end "$calm"
   say "the end: return $(final_return "$calm")"

@@ -33,5 +33,6 @@ struct Envelope {
     parametersPull @15 :Gradient.ParametersPull;
     stepsRequest @16 :Metrics.StepsRequest;
     stepsGrant @17 :Metrics.StepsGrant;
+    evaluation @18 :Metrics.Evaluation;
   }
 }

@@ -66,6 +66,8 @@ std::string_view to_string(Kind kind) {
       return "steps request";
     case Kind::kStepsGrant:
       return "steps grant";
+    case Kind::kEvaluation:
+      return "evaluation";
   }
   return "unknown";
 }

@@ -37,6 +37,7 @@ enum class Kind : std::uint16_t {
   kParametersPull = 15,
   kStepsRequest = 16,
   kStepsGrant = 17,
+  kEvaluation = 18,
 };
 
 /// "trajectory", "batch", ...

@@ -12,6 +12,13 @@ struct Episode {
   parametersVersion @4 :Int64;  # at the last action
 }
 
+# Evaluator -> metrics: what it has found about one version of the parameters.
+struct Evaluation {
+  source @0 :Text;              # role of the evaluator
+  version @1 :Int64;            # of the parameters
+  values @2 :List(Metrics.Scalar);
+}
+
 # Env actor -> metrics, which keeps the account of the run's env steps, and the answer.
 struct StepsRequest {
   producer @0 :UInt32;          # index of the env actor in its role

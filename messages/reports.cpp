@@ -43,6 +43,22 @@ Status check(const EpisodeReport& report) {
   return {};
 }
 
+Status check(const EvaluationReport& report) {
+  TROUPE_TRY(check_text(report.source, "evaluation: source"));
+  TROUPE_TRY(check_not_negative(report.version, "evaluation: version"));
+  if (report.values.size() > kMostValues) {
+    return Error{Code::kInvalidArgument,
+                 fmt::format("evaluation: got {} values, expected at most {}", report.values.size(), kMostValues)};
+  }
+  for (const Scalar& value : report.values) {
+    TROUPE_TRY(check_text(value.name, "evaluation: name of a value"));
+    if (std::ranges::count(report.values, value.name, &Scalar::name) > 1) {
+      return Error{Code::kInvalidArgument, fmt::format("evaluation: got two values named \"{}\"", value.name)};
+    }
+  }
+  return {};
+}
+
 Status check(const ParametersUse& use) {
   TROUPE_TRY(check_not_negative(use.version, "parameters use: version"));
   return check_not_negative(use.env_steps, "parameters use: env_steps");
@@ -62,6 +78,35 @@ Status check(const StepsRequest& request) {
 Status check(const StepsGrant& grant) {
   TROUPE_TRY(check_steps(grant.taken, "steps grant: taken"));
   return check_steps(grant.allowed, "steps grant: allowed");
+}
+
+/// Words that a list of scalars takes.
+std::size_t scalar_words(const std::vector<Scalar>& scalars) {
+  std::size_t words = 0;
+  for (const Scalar& scalar : scalars) words += 2 + text_words(scalar.name.size());
+  return words;
+}
+
+void write_scalars(capnp::List<schema::Metrics::Scalar>::Builder list, const std::vector<Scalar>& scalars) {
+  for (unsigned i = 0; i < list.size(); ++i) {
+    list[i].setName(text(scalars[i].name));
+    list[i].setValue(scalars[i].value);
+  }
+}
+
+Result<std::vector<Scalar>> read_scalars(capnp::List<schema::Metrics::Scalar>::Reader list, std::size_t most,
+                                         std::string_view what) {
+  if (list.size() > most) {
+    return Error{Code::kInvalidArgument,
+                 fmt::format("{}: got {} of them, expected at most {}", what, list.size(), most)};
+  }
+  std::vector<Scalar> scalars;
+  scalars.reserve(list.size());
+  for (const auto scalar : list) {
+    TROUPE_ASSIGN(std::string name, text_of(scalar.getName(), kMaxTextBytes, what));
+    scalars.push_back({std::move(name), scalar.getValue()});
+  }
+  return scalars;
 }
 
 Status check(const MetricRow& row) {
@@ -124,6 +169,29 @@ Result<EpisodeReport> read_episode(const Frame& frame) {
     report.episode_return = message.getEpisodeReturn();
     report.steps = message.getSteps();
     report.parameters_version = message.getParametersVersion();
+    TROUPE_TRY(check(report));
+    return report;
+  });
+}
+
+Result<Frame> make_evaluation(FramePool& pool, const EvaluationReport& report) {
+  TROUPE_TRY(check(report));
+  const std::size_t words = kStructWords + text_words(report.source.size()) + scalar_words(report.values);
+  TROUPE_ASSIGN(MessageWriter writer, MessageWriter::make(pool, words, 0, 0));
+  auto message = writer.root().initEvaluation();
+  message.setSource(text(report.source));
+  message.setVersion(report.version);
+  write_scalars(message.initValues(static_cast<unsigned>(report.values.size())), report.values);
+  return std::move(writer).finish(nullptr);
+}
+
+Result<EvaluationReport> read_evaluation(const Frame& frame) {
+  return open_message(frame.bytes(), Kind::kEvaluation, [](schema::Envelope::Reader root) -> Result<EvaluationReport> {
+    const auto message = root.getEvaluation();
+    EvaluationReport report;
+    TROUPE_ASSIGN(report.source, text_of(message.getSource(), kMaxTextBytes, "evaluation: source"));
+    report.version = message.getVersion();
+    TROUPE_ASSIGN(report.values, read_scalars(message.getValues(), kMostValues, "evaluation: values"));
     TROUPE_TRY(check(report));
     return report;
   });
@@ -205,18 +273,12 @@ Result<StepsGrant> read_steps_grant(const Frame& frame) {
 
 Result<Frame> make_metrics(FramePool& pool, const MetricRow& row) {
   TROUPE_TRY(check(row));
-  std::size_t words = kStructWords;
-  for (const Scalar& scalar : row.scalars) words += 2 + text_words(scalar.name.size());
-  TROUPE_ASSIGN(MessageWriter writer, MessageWriter::make(pool, words, 0, 0));
+  TROUPE_ASSIGN(MessageWriter writer, MessageWriter::make(pool, kStructWords + scalar_words(row.scalars), 0, 0));
   auto message = writer.root().initMetrics();
   message.setWallSeconds(row.wall_s);
   message.setEnvSteps(row.env_steps);
   message.setLearnerSteps(row.learner_steps);
-  auto scalars = message.initScalars(static_cast<unsigned>(row.scalars.size()));
-  for (unsigned i = 0; i < scalars.size(); ++i) {
-    scalars[i].setName(text(row.scalars[i].name));
-    scalars[i].setValue(row.scalars[i].value);
-  }
+  write_scalars(message.initScalars(static_cast<unsigned>(row.scalars.size())), row.scalars);
   return std::move(writer).finish(nullptr);
 }
 
@@ -224,16 +286,7 @@ Result<MetricRow> read_metrics(const Frame& frame) {
   return open_message(frame.bytes(), Kind::kMetrics, [](schema::Envelope::Reader root) -> Result<MetricRow> {
     const auto message = root.getMetrics();
     MetricRow row{message.getWallSeconds(), message.getEnvSteps(), message.getLearnerSteps(), {}};
-    const auto scalars = message.getScalars();
-    if (scalars.size() > kMaxScalars) {
-      return Error{Code::kInvalidArgument,
-                   fmt::format("metrics: got {} scalars, expected at most {}", scalars.size(), kMaxScalars)};
-    }
-    row.scalars.reserve(scalars.size());
-    for (const auto scalar : scalars) {
-      TROUPE_ASSIGN(std::string name, text_of(scalar.getName(), kMaxTextBytes, "metrics: name of a scalar"));
-      row.scalars.push_back({std::move(name), scalar.getValue()});
-    }
+    TROUPE_ASSIGN(row.scalars, read_scalars(message.getScalars(), kMaxScalars, "metrics: scalars"));
     TROUPE_TRY(check(row));
     return row;
   });

@@ -18,7 +18,7 @@ struct PriorityUpdate {
   std::vector<double> priorities;  ///< one a key, finite and >= 0
 };
 
-/// Env actor or evaluator to metrics, at the end of an episode. Schema: metrics.capnp.
+/// Env actor to metrics, at the end of an episode. Schema: metrics.capnp.
 struct EpisodeReport {
   std::string role;                     ///< who played it
   std::uint32_t producer = 0;           ///< its index in the role
@@ -26,6 +26,14 @@ struct EpisodeReport {
   std::int64_t steps = 0;               ///< control steps of the episode
   std::int64_t parameters_version = 0;  ///< at its last action
 };
+
+/// Evaluator to metrics: what it has found about one version of the parameters. Schema: metrics.capnp.
+struct EvaluationReport {
+  std::string source;          ///< role of the evaluator
+  std::int64_t version = 0;    ///< of the parameters; >= 0
+  std::vector<Scalar> values;  ///< at most kMostValues, by names that differ; a value may be NaN or infinite
+};
+inline constexpr std::size_t kMostValues = 256;
 
 /// Env actor to parameter store, with each trajectory: what the staleness histogram counts. Schema: parameters.capnp.
 struct ParametersUse {
@@ -64,6 +72,7 @@ inline constexpr std::size_t kMaxTextBytes = 4096;
 /// Errors of all: the pool's; kInvalidArgument naming the field that is out of its bounds.
 Result<Frame> make_priorities(FramePool& pool, const PriorityUpdate& update);
 Result<Frame> make_episode(FramePool& pool, const EpisodeReport& report);
+Result<Frame> make_evaluation(FramePool& pool, const EvaluationReport& report);
 Result<Frame> make_parameters_use(FramePool& pool, const ParametersUse& use);
 Result<Frame> make_parameters_version(FramePool& pool, const ParametersVersion& newest);
 Result<Frame> make_steps_request(FramePool& pool, const StepsRequest& request);
@@ -73,6 +82,7 @@ Result<Frame> make_metrics(FramePool& pool, const MetricRow& row);
 /// Errors of all: kCorrupt (malformed bytes), kInvalidArgument (another kind of message, or a value out of its bounds).
 Result<PriorityUpdate> read_priorities(const Frame& frame);
 Result<EpisodeReport> read_episode(const Frame& frame);
+Result<EvaluationReport> read_evaluation(const Frame& frame);
 Result<ParametersUse> read_parameters_use(const Frame& frame);
 Result<ParametersVersion> read_parameters_version(const Frame& frame);
 Result<StepsRequest> read_steps_request(const Frame& frame);

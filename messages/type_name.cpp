@@ -6,10 +6,11 @@
 namespace troupe::messages {
 
 std::string_view type_name(const Frame& frame) {
-  static constexpr std::array<std::string_view, 18> kNames = {
+  static constexpr std::array<std::string_view, 19> kNames = {
       "Trajectory",      "Batch",    "Parameters",     "Priorities",     "Episode",           "Metrics",
       "Control",         "Chunk",    "Counters",       "ParametersUse",  "ParametersVersion", "InferenceRequest",
-      "InferenceAnswer", "Gradient", "GradientAnswer", "ParametersPull", "StepsRequest",      "StepsGrant"};
+      "InferenceAnswer", "Gradient", "GradientAnswer", "ParametersPull", "StepsRequest",      "StepsGrant",
+      "Evaluation"};
   const auto bytes = frame.bytes();
   if (bytes.empty() || !check_segment_table(bytes).ok()) return {};
   try {

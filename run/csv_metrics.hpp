@@ -1,42 +1,48 @@
 #pragma once
-// metrics.csv: every row of a run, one line each, for spreadsheets and pandas, and what a resumed run reads back.
+// The numbers of a run as CSV files, one for each kind of event (docs/metrics.md explains their columns):
+//   metrics.csv      a line a metrics period: how far the run is, and what its roles say of themselves
+//   channels.csv     a line a metrics period and port: what went through it
+//   evaluations.csv  a line an evaluation, each once
+// They are what a resumed run reads back.
 #include <filesystem>
 #include <string>
 #include <vector>
 
 #include <troupe/core/metrics.hpp>
-#include <troupe/run/append_file.hpp>
+#include <troupe/run/csv_table.hpp>
 
 namespace troupe::apps {
 
-/// Columns wall_s, env_steps, learner_steps, then one a scalar name in order of first appearance; a row without a
-/// scalar has an empty cell. Numbers read back to the same bits. Names are made printable, and quoted where RFC 4180
-/// asks for it.
+/// Writes the three files of a run. A disk that is full costs rows, but no evaluation: up to 1000 of these wait until
+/// there is room again, which is tried with every row.
 class CsvSink final : public MetricSink {
  public:
-  /// Goes on with the file that is there, or begins one. A line that a crash cut short is dropped.
-  /// Errors: kCorrupt (not a file that this sink wrote), kIo.
-  static Result<CsvSink> open(std::filesystem::path path);
+  struct Paths {
+    std::filesystem::path metrics, channels, evaluations;
+  };
+  /// Goes on with the files that are there. Errors: those of CsvTable::open().
+  static Result<CsvSink> open(const Paths& paths);
 
-  Status rewind(const MetricRow& to) override;
+  Status rewind(const RunPoint& to) override;
   /// The row survives the death of the process from here on.
-  /// A scalar that no row had before makes a column, for which the file is rewritten (in a run's first seconds).
   Status write(const MetricRow& row) override;
-  Status flush() override { return file_.flush(); }
+  /// The same.
+  Status record(const Evaluation& evaluation) override;
+  Status flush() override;
 
  private:
-  CsvSink(std::filesystem::path path, AppendFile file, std::vector<std::string> names)
-      : path_(std::move(path)), file_(std::move(file)), names_(std::move(names)) {}
-  /// With a header of all names; `to`: without the rows beyond it.
-  Status rewrite(const MetricRow* to);
+  CsvSink(CsvTable metrics, CsvTable channels, CsvTable evaluations)
+      : metrics_(std::move(metrics)), channels_(std::move(channels)), evaluations_(std::move(evaluations)) {}
+  Status write_evaluations();
 
-  std::filesystem::path path_;
-  AppendFile file_;
-  std::vector<std::string> names_;  ///< of the scalar columns
-  std::size_t columns_ = 0;         ///< of them that the file has
+  CsvTable metrics_, channels_, evaluations_;
+  std::vector<Evaluation> waiting_;  ///< not written yet
 };
 
-/// All rows of a metrics.csv. Scalars that a row lacks are left out. Errors: kNotFound, kIo, kCorrupt with the line.
-Result<std::vector<MetricRow>> read_csv_metrics(const std::filesystem::path& path);
+/// Errors of all: those of read_csv().
+Result<std::vector<MetricRow>> read_metrics_csv(const std::filesystem::path& path);  ///< rows without ports
+Result<std::vector<Evaluation>> read_evaluations_csv(const std::filesystem::path& path);
+/// As lines: the fixed columns of channels.csv, in their order.
+Result<std::vector<CsvLine>> read_channels_csv(const std::filesystem::path& path);
 
 }  // namespace troupe::apps

@@ -6,6 +6,7 @@
 
 #include <troupe/actors/roles/bad_gradient.hpp>
 #include <troupe/actors/roles/env_actor.hpp>
+#include <troupe/actors/roles/evaluation.hpp>
 #include <troupe/actors/roles/evaluator.hpp>
 #include <troupe/actors/roles/gpu_replay_feed.hpp>
 #include <troupe/actors/roles/inference_actor.hpp>
@@ -14,6 +15,7 @@
 #include <troupe/actors/roles/policy_publication.hpp>
 #include <troupe/actors/roles/replay_actor.hpp>
 #include <troupe/actors/roles/replay_feed.hpp>
+#include <troupe/actors/roles/replica_topology.hpp>
 #include <troupe/actors/roles/trainer.hpp>
 #include <troupe/algorithms/d4pg/networks.hpp>
 #include <troupe/algorithms/d4pg/policy.hpp>
@@ -130,15 +132,15 @@ RoleSpec metrics_role(const TrainOptions& options, MetricSink& sink, double wall
     metrics.actors = options.actors.count;
     metrics.max_env_steps = options.max_env_steps;
     metrics.learner_role = kLearnerRole;
-    metrics.evaluator_role = kEvaluatorRole;
+    metrics.evaluators[kEvaluatorRole] = kLearnerRole;
     metrics.kept_roles = {kLearnerRole, kReplayRole};
     metrics.group_roles = {kLearnerRole};
-    metrics.evaluation_episodes = options.evaluator.episodes;
   }
   for (const ReplicaRun& run : options.replicas) {
     metrics.kept_roles.insert(run.group.name);
     metrics.group_roles.insert(run.group.name);
     metrics.replica_roles.push_back(run.group.name);
+    metrics.evaluators[evaluator_name(run.group)] = run.group.name;
   }
   return MetricsActor::spec(kMetricsRole, metrics);
 }
@@ -235,7 +237,7 @@ Result<Topology> d4pg_topology(const TrainOptions& options, const envs::EnvSpec&
       {kActorRole, "use", kParametersRole, "use", kReportsAhead},
       {kActorRole, "episodes", kMetricsRole, "episodes", kReportsAhead},
       {kActorRole, "steps", kMetricsRole, "steps", 1},
-      {kEvaluatorRole, "episodes", kMetricsRole, "episodes", kReportsAhead},
+      evaluations_channel(kEvaluatorRole, kMetricsRole),
   };
   if (!on_gpu) {
     topology.roles.push_back(ReplayActor::spec(kReplayRole, options.replay.shards, replay));

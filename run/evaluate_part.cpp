@@ -5,7 +5,7 @@
 #include <thread>
 
 #include <troupe/actors/roles/episode_runner.hpp>
-#include <troupe/actors/roles/metrics_actor.hpp>
+#include <troupe/actors/roles/evaluation.hpp>
 #include <troupe/actors/roles/replica_evaluation.hpp>
 #include <troupe/algorithms/d4pg/policy.hpp>
 #include <troupe/core/rng.hpp>
@@ -34,7 +34,7 @@ Result<std::vector<Scalar>> evaluate_replicas(const ReplicaRun& run, const Train
 
 }  // namespace
 
-Result<Evaluation> evaluate_policy(const TrainOptions& options, const PolicyValues& values) {
+Result<std::vector<Scalar>> evaluate_policy(const TrainOptions& options, const PolicyValues& values) {
   TROUPE_ASSIGN(const envs::EnvSpec environment, run_environment(options));
   const learner::d4pg::Options d4pg = d4pg_options(options, environment);
   const auto make_policy = [&d4pg](std::int64_t rows) { return learner::d4pg::make_policy(d4pg, {.rows = rows}); };
@@ -43,17 +43,14 @@ Result<Evaluation> evaluate_policy(const TrainOptions& options, const PolicyValu
   TROUPE_ASSIGN(const auto runner, EpisodeRunner::make(options.env, options.evaluator.episodes, make_policy));
   TROUPE_TRY(runner->begin(parameters, policy->parameters().fingerprint(), derive_seed(options.seed, "final", 0)));
   TROUPE_TRY(runner->advance(environment.episode_steps));
-  return summarize(runner->returns());
+  return values_of_returns(runner->returns());
 }
 
 Result<std::vector<Scalar>> evaluate_part(const TrainOptions& options, const TrainedPart& part) {
   const auto run = std::ranges::find(options.replicas, part.name, [](const ReplicaRun& r) { return r.group.name; });
   if (run != options.replicas.end()) return evaluate_replicas(*run, part);
   const auto values = [&part](const learner::ParamLayout& layout) { return group_values(part, layout); };
-  TROUPE_ASSIGN(const Evaluation evaluation, evaluate_policy(options, values));
-  return std::vector<Scalar>{{"return", evaluation.mean},
-                             {"return_std", evaluation.std},
-                             {"episodes", static_cast<double>(evaluation.episodes)}};
+  return evaluate_policy(options, values);
 }
 
 }  // namespace troupe::actors

@@ -17,9 +17,8 @@ namespace troupe::actors {
 using PolicyValues = std::function<Result<std::vector<float>>(const learner::ParamLayout&)>;
 
 /// Plays options.evaluator.episodes whole episodes of the run's task without exploration noise, from start states that
-/// follow from options.seed. Wall time and counts of steps are the caller's. Errors: those of values, environment and
-/// policy.
-Result<Evaluation> evaluate_policy(const TrainOptions& options, const PolicyValues& values);
+/// follow from options.seed: "return", "return_std" and "episodes". Errors: those of values, environment and policy.
+Result<std::vector<Scalar>> evaluate_policy(const TrainOptions& options, const PolicyValues& values);
 
 /// Evaluates a part as the run does after its last step: of D4PG "return", "return_std" and "episodes" as above, of a
 /// replica group what its evaluator reports. Blocks; a GAN's judge learns its own classifier first, some seconds long.

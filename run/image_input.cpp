@@ -19,7 +19,7 @@ class ImageInput final : public learner::InputPipeline {
     std::vector<Scalar> gauges;
     if (threads_ > 0) gauges.push_back({"input_batches_ahead", static_cast<double>(report.ahead)});
     if (report.images_per_second > 0) gauges.push_back({"input_images_per_second", report.images_per_second});
-    if (report.damaged > 0) gauges.push_back({"input_damaged", static_cast<double>(report.damaged)});
+    gauges.push_back({"input_damaged", static_cast<double>(report.damaged)});
     return gauges;
   }
 

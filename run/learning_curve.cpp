@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <string_view>
 #include <utility>
 
@@ -28,7 +29,7 @@ constexpr double kWidth = 2 * (kLeft + kPanelWidth) + kRight;
 constexpr int kTicks = 5;
 /// The control suite's returns are 0 to 1000; a curve of an untrained agent should not look like a mountain.
 constexpr double kLeastReturn = 100;
-constexpr std::string_view kOfGroup = "-evaluator/";
+constexpr std::string_view kOfGroup = "-evaluator";
 
 struct Axis {
   double low = 0;
@@ -163,71 +164,47 @@ std::string learning_curve_svg(const std::string& title, std::span<const Curve> 
   return svg + "</svg>\n";
 }
 
-void LearningCurveSink::add(const MetricRow& row) { take(row); }
-
-bool LearningCurveSink::take(const MetricRow& row) {
-  const MetricRow at{row.wall_s, row.env_steps, row.learner_steps, {}};
-  bool any = false;
-  if (const auto evaluation = evaluation_of(row)) {
-    evaluations_.push_back(*evaluation);
-    any = true;
-  }
-  // What a group's evaluator has found is in every row until it finds something else.
-  std::map<std::string, double> steps;
-  for (const Scalar& scalar : row.scalars) {
-    if (scalar.name.ends_with("-evaluator/step"))
-      steps[scalar.name.substr(0, scalar.name.rfind('/') + 1)] = scalar.value;
-  }
-  for (const Scalar& scalar : row.scalars) {
-    const auto slash = scalar.name.find(kOfGroup);
-    if (slash == std::string::npos) continue;
-    const std::string evaluator = scalar.name.substr(0, slash + kOfGroup.size());
-    const std::string number = scalar.name.substr(evaluator.size());
-    const auto step = steps.find(evaluator);
-    // Not about its messages, nor about who judges.
-    if (step == steps.end() || number == "step" || number.find('/') != std::string::npos ||
-        number.ends_with("_per_s") || number.starts_with("judge_")) {
-      continue;
-    }
-    std::vector<Found>& found = found_[scalar.name];
-    if (!found.empty() && found.back().step >= step->second) continue;
-    found.push_back({at, step->second, scalar.value});
-    any = true;
-  }
-  return any;
-}
-
-Status LearningCurveSink::rewind(const MetricRow& to) {
-  std::erase_if(evaluations_, [&](const actors::Evaluation& e) {
-    return beyond({e.wall_s, e.env_steps, e.learner_steps, {}}, to);
-  });
-  for (auto& [name, found] : found_) std::erase_if(found, [&](const Found& one) { return beyond(one.at, to); });
+Status LearningCurveSink::rewind(const RunPoint& to) {
+  std::erase_if(evaluations_, [&](const Evaluation& evaluation) { return beyond(evaluation, to); });
   return {};
 }
 
-Status LearningCurveSink::write(const MetricRow& row) { return take(row) ? flush() : Status(); }
+Status LearningCurveSink::record(const Evaluation& evaluation) {
+  evaluations_.push_back(evaluation);
+  return flush();
+}
 
 std::vector<Curve> LearningCurveSink::curves() const {
-  std::vector<Curve> curves;
-  if (!evaluations_.empty()) {
-    Curve& returns = curves.emplace_back(
-        Curve{.value = "evaluation return",
-              .steps = "env steps",
-              .note = "line: mean over the episodes of an evaluation; band: one standard deviation above and below it",
-              .top = kLeastReturn});
-    for (const actors::Evaluation& e : evaluations_) {
-      returns.points.push_back({e.wall_s / 60, static_cast<double>(e.env_steps), e.mean, e.std});
+  Curve returns{
+      .value = "evaluation return",
+      .steps = "env steps",
+      .note = "line: mean over the episodes of an evaluation; band: one standard deviation above and below it",
+      .top = kLeastReturn};
+  std::map<std::pair<std::string, std::string>, Curve> others;  // by who was evaluated, and the value
+  for (const Evaluation& evaluation : evaluations_) {
+    const double minutes = evaluation.wall_s / 60;
+    if (const auto mean = find_scalar(evaluation.values, kReturn)) {
+      const double std = find_scalar(evaluation.values, kReturnStd).value_or(0);
+      returns.points.push_back({minutes, static_cast<double>(evaluation.env_steps), *mean, std});
+      continue;
+    }
+    const bool of_group = evaluation.source.ends_with(kOfGroup);
+    const std::string group = evaluation.source.substr(0, evaluation.source.size() - (of_group ? kOfGroup.size() : 0));
+    for (const Scalar& value : evaluation.values) {
+      if (value.name.starts_with("judge_")) continue;  // that is about who judges
+      Curve& curve = others[{group, value.name}];
+      if (curve.points.empty()) {
+        std::string name = value.name;
+        std::ranges::replace(name, '_', ' ');
+        curve.value = fmt::format("{}: {}", group, name);
+        curve.steps = fmt::format("steps of {}", group);
+      }
+      curve.points.push_back({minutes, static_cast<double>(evaluation.step), value.value, 0});
     }
   }
-  for (const auto& [name, found] : found_) {
-    const auto slash = name.find(kOfGroup);
-    const std::string group = name.substr(0, slash);
-    std::string value = name.substr(slash + kOfGroup.size());
-    std::ranges::replace(value, '_', ' ');
-    Curve& curve = curves.emplace_back(
-        Curve{.value = fmt::format("{}: {}", group, value), .steps = fmt::format("steps of {}", group), .note = ""});
-    for (const Found& one : found) curve.points.push_back({one.at.wall_s / 60, one.step, one.value, 0});
-  }
+  std::vector<Curve> curves;
+  if (!returns.points.empty()) curves.push_back(std::move(returns));
+  for (auto& [name, curve] : others) curves.push_back(std::move(curve));
   return curves;
 }
 

@@ -3,13 +3,11 @@
 // environment, and each number of each replica group's evaluator (accuracy, loss, Frechet distance, ...).
 #include <cstdint>
 #include <filesystem>
-#include <map>
 #include <span>
 #include <string>
 #include <vector>
 
 #include <troupe/core/metrics.hpp>
-#include <troupe/run/train.hpp>
 
 namespace troupe::apps {
 
@@ -34,36 +32,26 @@ struct Curve {
 /// A complete SVG document. Points that are not finite are left out, and curves without points have axes only.
 std::string learning_curve_svg(const std::string& title, std::span<const Curve> curves);
 
-/// Picks the evaluations out of a run's rows, keeps them, and redraws the file after each, so that a run that is killed
-/// leaves a curve as well.
+/// Keeps a run's evaluations and redraws the file after each, so that a run that is killed leaves a curve as well.
 class LearningCurveSink final : public MetricSink {
  public:
-  LearningCurveSink(std::filesystem::path path, std::string title) : path_(std::move(path)), title_(std::move(title)) {}
+  /// earlier: what the run's earlier starts have recorded.
+  LearningCurveSink(std::filesystem::path path, std::string title, std::vector<Evaluation> earlier = {})
+      : path_(std::move(path)), title_(std::move(title)), evaluations_(std::move(earlier)) {}
 
-  /// Keeps what a row tells, without a new picture: the rows of the run's earlier starts.
-  void add(const MetricRow& row);
-  Status rewind(const MetricRow& to) override;
-  Status write(const MetricRow& row) override;
+  Status rewind(const RunPoint& to) override;
+  Status write(const MetricRow&) override { return {}; }
+  Status record(const Evaluation& evaluation) override;
   /// Without evaluations there is no file.
   Status flush() override;
-  /// Of the environment.
-  std::span<const actors::Evaluation> evaluations() const { return evaluations_; }
+  std::span<const Evaluation> evaluations() const { return evaluations_; }
 
  private:
-  /// One number of a group's evaluator.
-  struct Found {
-    MetricRow at;  ///< without scalars
-    double step = 0;
-    double value = 0;
-  };
-  /// Whether there is anything new in the row.
-  bool take(const MetricRow& row);
   std::vector<Curve> curves() const;
 
   std::filesystem::path path_;
   std::string title_;
-  std::vector<actors::Evaluation> evaluations_;
-  std::map<std::string, std::vector<Found>> found_;  ///< by "GROUP-evaluator/NUMBER", in order
+  std::vector<Evaluation> evaluations_;
 };
 
 }  // namespace troupe::apps

@@ -70,15 +70,16 @@ std::string ProgressState::replica_part(const std::string& name, const GroupLimi
       part += fmt::format(", input {}", format_count(input * static_cast<double>(limits.replicas)));
     part += ')';
   }
-  const auto add = [&](const std::string& prefix, const auto& wanted) {
-    for (auto at = values_.lower_bound(prefix); at != values_.end() && at->first.starts_with(prefix); ++at) {
-      const std::string_view scalar = std::string_view(at->first).substr(prefix.size());
-      if (scalar.find('/') == std::string_view::npos && wanted(scalar))
-        part += fmt::format(" {} {:.3g}", scalar, at->second);
+  const std::string prefix = name + "/";
+  for (auto at = values_.lower_bound(prefix); at != values_.end() && at->first.starts_with(prefix); ++at) {
+    if (at->first.ends_with("loss"))
+      part += fmt::format(" {} {:.3g}", std::string_view(at->first).substr(prefix.size()), at->second);
+  }
+  if (const auto found = evaluated_.find(name + "-evaluator"); found != evaluated_.end()) {
+    for (const Scalar& value : found->second) {
+      if (!value.name.starts_with("judge_")) part += fmt::format(" {} {:.3g}", value.name, value.value);
     }
-  };
-  add(name + "/", [](std::string_view scalar) { return scalar.ends_with("loss"); });
-  add(name + "-evaluator/", [](std::string_view scalar) { return scalar != "step" && !scalar.starts_with("judge_"); });
+  }
   return part;
 }
 
@@ -92,8 +93,9 @@ std::string ProgressState::line(std::size_t columns_max) const {
   const bool limited = std::isfinite(left_s());
   parts.push_back(format_duration(last_.wall_s) +
                   (limited ? fmt::format(" ({} left)", format_duration(left_s())) : ""));
-  if (values_.count("evaluator/return") > 0)
-    parts.push_back(fmt::format("return {:.1f}", values_.at("evaluator/return")));
+  if (const auto found = evaluated_.find("evaluator"); found != evaluated_.end()) {
+    if (const auto mean = find_scalar(found->second, kReturn)) parts.push_back(fmt::format("return {:.1f}", *mean));
+  }
   if (limits_.replicas.empty() || last_.env_steps > 0) {
     counted("env", last_.env_steps, value("actor/steps_per_s", kUnknown));
     counted("learner", last_.learner_steps, value("learner/steps_per_s", kUnknown));
@@ -115,15 +117,19 @@ Status ProgressSink::write(const MetricRow& row) {
   state_.update(row);
   const Duration now = clock_.now();
   const Duration period = style_ == ProgressStyle::kLive ? kLivePeriod : kPlainPeriod;
-  if (!drawn_ || now - drawn_at_ >= period || evaluation_of(row).has_value()) {
-    drawn_ = true;
-    drawn_at_ = now;
-    draw();
-  }
+  if (!drawn_ || now - drawn_at_ >= period) draw();
+  return {};
+}
+
+Status ProgressSink::record(const Evaluation& evaluation) {
+  state_.update(evaluation);
+  if (drawn_) draw();
   return {};
 }
 
 void ProgressSink::draw() {
+  drawn_ = true;
+  drawn_at_ = clock_.now();
   std::string line;
   if (style_ == ProgressStyle::kPlain) {
     line = state_.line(std::numeric_limits<std::size_t>::max()) + '\n';

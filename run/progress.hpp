@@ -6,6 +6,7 @@
 #include <map>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include <troupe/core/clock.hpp>
 #include <troupe/core/metrics.hpp>
@@ -27,11 +28,12 @@ struct RunLimits {
   std::map<std::string, GroupLimits> replicas = {};  ///< the run lasts until all groups are done
 };
 
-/// The newest value of every scalar, put into words. Pure.
+/// The newest value of every scalar and the newest evaluations, put into words. Pure.
 class ProgressState {
  public:
   explicit ProgressState(RunLimits limits) : limits_(limits) {}
   void update(const MetricRow& row);
+  void update(const Evaluation& evaluation) { evaluated_[evaluation.source] = evaluation.values; }
   /// "1m05s (3m10s left)  return 812.3  env 12.3k (1.20k/s)  learner 1.54k (150/s)  replay 12.3k  staleness 4.2".
   /// A run of replica groups has a part for each: "sngan 1.20k/2.00k (150/s, 9.60k images/s, input 31.0k)
   /// discriminator_loss 1.54 generator_loss 0.21 frechet_distance 12.1": what it learns from in a second and what its
@@ -48,6 +50,7 @@ class ProgressState {
   RunLimits limits_;
   MetricRow last_;
   std::map<std::string, double> values_;
+  std::map<std::string, std::vector<Scalar>> evaluated_;  ///< by source, the newest
 };
 
 enum class ProgressStyle { kLive, kPlain };
@@ -55,7 +58,8 @@ enum class ProgressStyle { kLive, kPlain };
 ProgressStyle progress_style(bool is_terminal, std::string_view term);
 
 /// Writes a ProgressState to a stream: at most 4 times a second when live, every 5 seconds when plain; both at once
-/// when an evaluation comes in. Errors of the stream (closed terminal) are ignored: a run goes on without onlookers.
+/// when an evaluation comes in, once there was a row. Errors of the stream (closed terminal) are ignored: a run goes on
+/// without onlookers.
 class ProgressSink final : public MetricSink {
  public:
   /// All borrowed. columns: width of the terminal, which a live line does not exceed.
@@ -63,6 +67,7 @@ class ProgressSink final : public MetricSink {
       : out_(out), style_(style), columns_(columns), state_(limits), clock_(clock) {}
 
   Status write(const MetricRow& row) override;
+  Status record(const Evaluation& evaluation) override;
   Status flush() override;
   /// Ends the live line, so that what is printed next starts on its own.
   void finish();

@@ -33,9 +33,10 @@ constexpr std::size_t kStampBytes = 20;
 constexpr const char* kRuns = "runs";
 
 /// What the start of a run leaves before its first checkpoint. The log is kept for whoever wonders how it ended.
-constexpr std::array<std::string_view, 11> kLeftByAStart = {
-    "config.toml", "metrics.csv",  "learning_curve.svg", "summary.json",  "checkpoints", "samples",
-    "nodes",       "cluster.toml", "chief.json",         "chief.address", "security"};
+constexpr std::array<std::string_view, 13> kLeftByAStart = {
+    "config.toml",  "metrics.csv",   "channels.csv", "evaluations.csv", "learning_curve.svg",
+    "summary.json", "checkpoints",   "samples",      "nodes",           "cluster.toml",
+    "chief.json",   "chief.address", "security"};
 constexpr std::string_view kLog = "log.txt", kEvents = "events.out.tfevents.";
 
 bool is_left_by_a_start(const std::string& name) {
@@ -172,7 +173,7 @@ Result<RunProgress> progress_of(const RunDirectory& run) {
     if (name.starts_with("step-")) progress.checkpoint = std::max(progress.checkpoint, name);
   }
   if (!fs::exists(run.metrics(), ignored)) return progress;
-  TROUPE_ASSIGN(const std::vector<MetricRow> rows, read_csv_metrics(run.metrics()));
+  TROUPE_ASSIGN(const std::vector<MetricRow> rows, read_metrics_csv(run.metrics()));
   if (rows.empty()) return progress;
   progress.wall_s = rows.back().wall_s;
   progress.env_steps = rows.back().env_steps;

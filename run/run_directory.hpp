@@ -1,7 +1,8 @@
 #pragma once
 // runs/<name>-<time>/: everything that a run leaves behind, by its fixed names.
-//   config.toml  metrics.csv  events.out.tfevents.*  learning_curve.svg  summary.json  log.txt  checkpoints/  render/
-//   samples/  export/, and of a run over nodes cluster.toml  chief.json  chief.address  nodes/  security/
+//   config.toml  metrics.csv  channels.csv  evaluations.csv  events.out.tfevents.*  learning_curve.svg  summary.json
+//   log.txt  checkpoints/  render/ samples/  export/, and of a run over nodes cluster.toml  chief.json  chief.address
+//   nodes/  security/
 #include <cstdint>
 #include <filesystem>
 #include <string>
@@ -16,6 +17,8 @@ struct RunDirectory {
 
   std::filesystem::path config() const { return path / "config.toml"; }
   std::filesystem::path metrics() const { return path / "metrics.csv"; }
+  std::filesystem::path channels() const { return path / "channels.csv"; }
+  std::filesystem::path evaluations() const { return path / "evaluations.csv"; }
   std::filesystem::path learning_curve() const { return path / "learning_curve.svg"; }
   std::filesystem::path summary() const { return path / "summary.json"; }
   std::filesystem::path log() const { return path / "log.txt"; }

@@ -31,6 +31,14 @@ std::string json_string(std::string_view text) {
   return out + '"';
 }
 
+struct Returns {
+  double mean = 0, std = 0, episodes = 0;
+};
+Returns returns_of(const Evaluation& evaluation) {
+  const auto value = [&](std::string_view name) { return find_scalar(evaluation.values, name).value_or(std::nan("")); };
+  return {value(kReturn), value(kReturnStd), value(kEpisodes)};
+}
+
 std::string json_object(std::span<const Scalar> scalars) {
   std::vector<std::string> fields;
   for (const Scalar& scalar : scalars) {
@@ -55,9 +63,9 @@ std::string summary_json(const RunSummary& summary) {
   const actors::TrainSummary& train = summary.train;
   std::string final_return = "null";
   if (train.final_evaluation) {
-    final_return =
-        fmt::format("{{\"mean\": {}, \"std\": {}, \"episodes\": {}}}", json_number(train.final_evaluation->mean),
-                    json_number(train.final_evaluation->std), train.final_evaluation->episodes);
+    const Returns returns = returns_of(*train.final_evaluation);
+    final_return = fmt::format("{{\"mean\": {}, \"std\": {}, \"episodes\": {}}}", json_number(returns.mean),
+                               json_number(returns.std), json_number(returns.episodes));
   }
   std::vector<std::string> reached;
   for (const auto& [threshold, wall_s] : first_reached(summary.evaluations, kReturnThresholds)) {
@@ -99,8 +107,9 @@ std::string summary_table(const RunSummary& summary) {
   line("env steps", format_count(static_cast<double>(train.env_steps)));
   line("learner steps", format_count(static_cast<double>(train.learner_steps)));
   if (train.final_evaluation) {
-    line("final return", fmt::format("{:.1f} +- {:.1f} over {} episodes", train.final_evaluation->mean,
-                                     train.final_evaluation->std, train.final_evaluation->episodes));
+    const Returns returns = returns_of(*train.final_evaluation);
+    line("final return",
+         fmt::format("{:.1f} +- {:.1f} over {:.0f} episodes", returns.mean, returns.std, returns.episodes));
   } else {
     line("final return", "no evaluation yet");
   }

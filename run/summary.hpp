@@ -13,13 +13,13 @@ struct RunSummary {
   std::string version;      ///< of the program, with its commit
   std::string config_hash;  ///< Config::hash()
   actors::TrainSummary train;
-  std::span<const actors::Evaluation> evaluations;  ///< all of the run, over all of its starts
+  std::span<const Evaluation> evaluations;  ///< all of the run, over all of its starts
 };
 
 /// {"env", "seed", "version", "config_hash", "stop_reason", "wall_s", "env_steps", "learner_steps",
 ///  "final_return": {"mean", "std", "episodes"} or null, "first_reached": {"100": wall_s, ...},
 ///  "replicas": {NAME: {"steps", "evaluated_step", "metrics": {...}, "evaluation": {...}}, ...}}; ends in a line end.
-/// first_reached has the thresholds that were reached, by the mean of an evaluation.
+/// first_reached has the thresholds that were reached, by the mean return of an evaluation.
 std::string summary_json(const RunSummary& summary);
 
 /// The same for a person, as aligned lines.

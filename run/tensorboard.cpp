@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <utility>
@@ -54,21 +55,53 @@ Result<TensorBoardSink> TensorBoardSink::create(const std::filesystem::path& dir
   return TensorBoardSink(std::move(file), start_unix_s);
 }
 
-Status TensorBoardSink::write(const MetricRow& row) {
+Status TensorBoardSink::rewind(const RunPoint& to) {
   const std::lock_guard lock(*mutex_);
-  if (!started_) first_wall_s_ = row.wall_s;
-  const double wall_time = last_wall_time_ = start_unix_s_ + row.wall_s - first_wall_s_;
-  if (!started_) {
+  goes_on_from_ = to.learner_steps + 1;
+  for (const auto& [source, steps] : to.evaluated_steps) goes_on_from_ = std::max(goes_on_from_, steps + 1);
+  return {};
+}
+
+Result<double> TensorBoardSink::stamp(double wall_s) {
+  if (!started_) first_wall_s_ = wall_s;
+  last_wall_time_ = start_unix_s_ + wall_s - first_wall_s_;
+  if (!std::exchange(started_, true) && goes_on_from_ > 0) {
     ProtoWriter session;
     session.add_int(kStatus, kSessionStart);
-    TROUPE_TRY(file_.append(event(wall_time, row.learner_steps, kSessionLog, session)));
-    started_ = true;
+    TROUPE_TRY(file_.append(event(last_wall_time_, goes_on_from_, kSessionLog, session)));
   }
+  return last_wall_time_;
+}
+
+Status TensorBoardSink::write(const MetricRow& row) {
+  const std::lock_guard lock(*mutex_);
+  TROUPE_ASSIGN(const double wall_time, stamp(row.wall_s));
   ProtoWriter summary;
   add_scalar(summary, "run/env_steps", static_cast<double>(row.env_steps));
   add_scalar(summary, "run/wall_s", row.wall_s);
   for (const Scalar& scalar : row.scalars) add_scalar(summary, printable(scalar.name), scalar.value);
+  for (const PortTraffic& port : row.ports) {
+    const auto add = [&](std::string_view name, double value) {
+      add_scalar(summary, printable(fmt::format("channels/{}.{}.{}", port.role, port.port, name)), value);
+    };
+    add("frames_per_s", port.frames_per_s);
+    add("bytes_per_s", port.bytes_per_s);
+    add("waiting", port.waiting);
+    add("refused_per_s", port.refused_per_s);
+    if (port.depth) add("depth", *port.depth);
+  }
   TROUPE_TRY(file_.append(event(wall_time, row.learner_steps, kSummary, summary)));
+  return file_.flush();
+}
+
+Status TensorBoardSink::record(const Evaluation& evaluation) {
+  const std::lock_guard lock(*mutex_);
+  TROUPE_ASSIGN(const double wall_time, stamp(evaluation.wall_s));
+  const std::string group = evaluation.source == kFinalEvaluation ? "evaluator" : evaluation.source;
+  ProtoWriter summary;
+  for (const Scalar& value : evaluation.values)
+    add_scalar(summary, printable(fmt::format("{}/{}", group, value.name)), value.value);
+  TROUPE_TRY(file_.append(event(wall_time, evaluation.step, kSummary, summary)));
   return file_.flush();
 }
 

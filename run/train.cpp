@@ -10,6 +10,7 @@
 #include <troupe/actors/control/runtime.hpp>
 #include <troupe/actors/network/node_network.hpp>
 #include <troupe/actors/roles/metrics_actor.hpp>
+#include <troupe/actors/roles/replica_topology.hpp>
 #include <troupe/actors/roles/step_account.hpp>
 #include <troupe/actors/runtime/protocol.hpp>
 #include <troupe/core/check.hpp>
@@ -73,13 +74,12 @@ class Training {
     summary.wall_s = wall_s;
     summary.env_steps = env_steps_;
     summary.learner_steps = learner_steps_;
-    for (const ReplicaRun& run : options_.replicas) {
+    for (const ReplicaRun& run : options_.replicas)
       summary.replicas.push_back(replica_summary(run.group.name, counters));
-      TROUPE_TRY(report(summary.replicas.back(), wall_s));
-    }
+    TROUPE_TRY(write_last_row(summary));
     if (reason != StopReason::kRequested && has_d4pg(options_)) {
       TROUPE_ASSIGN(summary.final_evaluation, evaluate(summary));
-      TROUPE_TRY(hooks_.metrics->write(evaluation_row(*summary.final_evaluation, summary.learner_steps)));
+      TROUPE_TRY(hooks_.metrics->record(*summary.final_evaluation));
     }
     return summary;
   }
@@ -176,10 +176,18 @@ class Training {
           std::ranges::find(counters, fmt::format("{}/{}", kMetricsRole, name), &messages::Counter::name);
       return found == counters.end() ? std::optional<std::int64_t>() : found->value;
     };
-    MetricRow to{.wall_s = earlier_wall_s_};
+    RunPoint to{.wall_s = earlier_wall_s_};
     if (const auto ms = of_metrics(kNewestRowMs)) to.wall_s = static_cast<double>(*ms) / 1000;
     to.env_steps = total_env_steps(counters, kActorRole, kMetricsRole);
     to.learner_steps = std::max(learner_steps(counters), of_metrics(kKnownLearnerSteps).value_or(0));
+    const auto known = [&](const std::string& role) { return of_metrics(kKnownStepsOf + role).value_or(0); };
+    if (has_d4pg(options_)) {
+      to.evaluated_steps[kEvaluatorRole] = to.evaluated_steps[kFinalEvaluation] = to.learner_steps;
+    }
+    for (const ReplicaRun& run : options_.replicas) {
+      const std::string& name = run.group.name;
+      to.evaluated_steps[evaluator_name(run.group)] = std::max(replica_summary(name, counters).steps, known(name));
+    }
     return hooks_.metrics->rewind(to);
   }
 
@@ -248,13 +256,12 @@ class Training {
     return steps;
   }
 
-  /// What a group's evaluator has found last, which a short run ends before the next row would have had.
-  Status report(const ReplicaSummary& group, double wall_s) {
-    if (group.evaluated_step < 0) return {};
-    MetricRow row{wall_s, env_steps_, learner_steps_, {}};
-    row.scalars.push_back({fmt::format("{}-evaluator/step", group.name), static_cast<double>(group.evaluated_step)});
-    for (const Scalar& metric : group.evaluation) {
-      row.scalars.push_back({fmt::format("{}-evaluator/{}", group.name, metric.name), metric.value});
+  /// A run may be shorter than a metrics period, and ends between two rows in any case.
+  Status write_last_row(const TrainSummary& summary) {
+    MetricRow row{summary.wall_s, summary.env_steps, summary.learner_steps};
+    for (const ReplicaSummary& group : summary.replicas) {
+      row.scalars.push_back({group.name + "/step", static_cast<double>(group.steps)});
+      for (const Scalar& metric : group.metrics) row.scalars.push_back({group.name + "/" + metric.name, metric.value});
     }
     return hooks_.metrics->write(row);
   }
@@ -270,10 +277,11 @@ class Training {
     const auto values = [&](const learner::ParamLayout& layout) {
       return group_values(tensors, foremost_learner_, layout);
     };
-    TROUPE_ASSIGN(Evaluation evaluation, evaluate_policy(options_, values));
-    evaluation.wall_s = summary.wall_s;
-    evaluation.env_steps = summary.env_steps;
-    evaluation.learner_steps = summary.learner_steps;
+    Evaluation evaluation{.wall_s = summary.wall_s,
+                          .source = kFinalEvaluation,
+                          .step = summary.learner_steps,
+                          .env_steps = summary.env_steps};
+    TROUPE_ASSIGN(evaluation.values, evaluate_policy(options_, values));
     return evaluation;
   }
 

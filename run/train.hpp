@@ -9,7 +9,6 @@
 #include <string_view>
 #include <vector>
 
-#include <troupe/actors/roles/evaluation.hpp>
 #include <troupe/actors/roles/replica_results.hpp>
 #include <troupe/core/error.hpp>
 #include <troupe/core/metrics.hpp>
@@ -47,7 +46,7 @@ struct TrainSummary {
   double wall_s = 0;
   std::int64_t env_steps = 0;
   std::int64_t learner_steps = 0;  ///< without D4PG: the steps of all replica groups
-  /// Of the last parameters. When a stop was requested there is none: nobody waits for it.
+  /// Of the last parameters of an environment's policy. When a stop was requested there is none: nobody waits for it.
   std::optional<Evaluation> final_evaluation;
   std::vector<ReplicaSummary> replicas;  ///< one for each group, in the order of the options
 };
@@ -56,13 +55,11 @@ struct TrainSummary {
 struct TrainHooks {
   /// Set by anybody (a signal handler) to end the run: it checkpoints and returns within a few seconds.
   const std::atomic<bool>* stop = nullptr;
-  /// Receives every row, from one thread at a time; an error that it returns ends the run. Scalars in use:
-  ///   actor/steps_per_s, actor/episode_return, learner/steps_per_s, learner/critic_loss, learner/policy_loss,
-  ///   replay/items, replay/bytes, parameters/staleness_mean, parameters/staleness_max,
-  ///   evaluator/return, evaluator/return_std, evaluator/episodes, evaluator/learner_steps (together, in a row of
-  ///   their own).
-  /// wall_s of a row counts over all starts of the run. When a whole run goes on from a checkpoint, rewind() comes
-  /// first: the rows of what is lost are to go. A chief that goes on with its run has lost nothing.
+  /// Receives every row and evaluation, from one thread at a time; docs/metrics.md explains them. An error that it
+  /// returns ends the run. An evaluation may come again when the run was interrupted, see FanOut (run/fan_out.hpp).
+  /// wall_s counts over all starts of the run. When a whole run goes on from a checkpoint, rewind() comes first: what
+  /// is lost is to go. A chief that goes on with its run has lost nothing. The last row has the counts of the last
+  /// checkpoint, and what each replica group's last step said.
   MetricSink* metrics = nullptr;
   /// The run's clock at the newest row of an earlier start. The clock goes on from there at least, however old the
   /// checkpoint is.

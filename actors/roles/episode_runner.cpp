@@ -19,7 +19,6 @@ Result<std::unique_ptr<EpisodeRunner>> EpisodeRunner::make(
   runner->actions_.resize(static_cast<std::size_t>(episodes * spec.action_size()));
   runner->env_action_.resize(static_cast<std::size_t>(spec.action_size()));
   runner->returns_.resize(static_cast<std::size_t>(episodes));
-  runner->steps_.resize(static_cast<std::size_t>(episodes));
   runner->ended_.assign(static_cast<std::size_t>(episodes), true);
   return runner;
 }
@@ -32,7 +31,6 @@ Status EpisodeRunner::begin(std::span<const float> parameters, std::uint64_t lay
     TROUPE_TRY(environments_[i]->reset(derive_seed(seed, "episode", i), raw_));
     envs::flatten_observation(spec, raw_, std::span(observations_).subspan(i * size, size));
     returns_[i] = 0;
-    steps_[i] = 0;
     ended_[i] = false;
   }
   return {};
@@ -51,7 +49,6 @@ Result<bool> EpisodeRunner::advance(std::int64_t steps) {
       TROUPE_ASSIGN(const envs::TimeStep result, environments_[i]->step(env_action_, raw_));
       envs::flatten_observation(spec, raw_, std::span(observations_).subspan(i * size, size));
       returns_[i] += result.reward;
-      ++steps_[i];
       ended_[i] = result.last();
     }
   }

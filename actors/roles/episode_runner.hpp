@@ -28,7 +28,6 @@ class EpisodeRunner {
   Result<bool> advance(std::int64_t steps);
   /// Undiscounted, one an episode.
   std::span<const double> returns() const { return returns_; }
-  std::int64_t steps(std::size_t episode) const { return steps_[episode]; }
 
  private:
   EpisodeRunner() = default;
@@ -40,7 +39,6 @@ class EpisodeRunner {
   std::vector<float> actions_;       // [episodes, action_size]
   std::vector<double> env_action_;
   std::vector<double> returns_;
-  std::vector<std::int64_t> steps_;
   std::vector<bool> ended_;
 };
 

@@ -1,27 +1,33 @@
 #pragma once
-// What an evaluation of a policy says: made by the metrics role of the episodes that the evaluator has played
-// (actors/roles/metrics_actor.hpp), and once more when a run ends (run/evaluate_part.hpp).
+// How an evaluation leaves an evaluator: as one message on a lossless channel to the metrics role
+// (actors/roles/metrics_actor.hpp), which gives the frame's credit back when the evaluation is in the files. So an
+// evaluation is sent again when the metrics role goes down with it, and an evaluator knows when its last one is safe.
 #include <cstdint>
 #include <span>
+#include <vector>
 
+#include <troupe/actors/runtime/role.hpp>
+#include <troupe/actors/runtime/topology.hpp>
+#include <troupe/core/error.hpp>
 #include <troupe/core/metrics.hpp>
+#include <troupe/messages/reports.hpp>
 
 namespace troupe::actors {
 
-/// The returns of one evaluation, in numbers.
-struct Evaluation {
-  double wall_s = 0;  ///< when it ended
-  std::int64_t env_steps = 0;
-  std::int64_t learner_steps = 0;  ///< version of the parameters that were evaluated
-  double mean = 0;
-  double std = 0;  ///< population standard deviation over the episodes
-  std::int64_t episodes = 0;
-};
+/// The outlet of an evaluator, and the inlet of the metrics role.
+inline constexpr const char* kEvaluationsPort = "evaluations";
+/// Evaluations of one evaluator that are under way; another one waits in the evaluator, which evaluates nothing then.
+inline constexpr std::int64_t kEvaluationsAhead = 2;
 
-/// Mean and population standard deviation of the returns; wall_s and counts are the caller's.
-Evaluation summarize(std::span<const double> returns);
-/// The row that an evaluation is reported as: evaluator/return, evaluator/return_std, evaluator/episodes, and
-/// evaluator/learner_steps, which may be fewer than the run's, `learner_steps`, when the evaluation is over.
-MetricRow evaluation_row(const Evaluation& evaluation, std::int64_t learner_steps);
+/// From `evaluator` to the metrics role of this name.
+ChannelSpec evaluations_channel(const std::string& evaluator, const std::string& metrics_role);
+
+/// What episodes say of a policy: "return", their mean; "return_std", the population standard deviation; "episodes".
+std::vector<Scalar> values_of_returns(std::span<const double> returns);
+
+/// Sends the evaluation if there is room. False: call again at the next step. Errors: those of make_evaluation().
+Result<bool> send_evaluation(RoleContext& context, const messages::EvaluationReport& report);
+/// Whether everything that was sent is recorded.
+bool all_recorded(RoleContext& context);
 
 }  // namespace troupe::actors

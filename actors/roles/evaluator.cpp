@@ -1,7 +1,7 @@
 #include <troupe/actors/roles/evaluator.hpp>
 
+#include <troupe/actors/roles/evaluation.hpp>
 #include <troupe/core/rng.hpp>
-#include <troupe/messages/reports.hpp>
 
 namespace troupe::actors {
 namespace {
@@ -15,7 +15,7 @@ RoleSpec Evaluator::spec(std::string name, const EvaluatorActorOptions& options)
   RoleSpec spec;
   spec.name = std::move(name);
   spec.inlets = {{"parameters", "Parameters", ChannelKind::kLatest}};
-  spec.outlets = {{"episodes", "Episode"}};
+  spec.outlets = {{kEvaluationsPort, "Evaluation"}};
   spec.execution = Execution::kThread;
   spec.make = [options](const RoleIdentity& identity) { return make(options, identity); };
   return spec;
@@ -34,23 +34,16 @@ Result<Progress> Evaluator::step(RoleContext& context) {
     TROUPE_ASSIGN(const bool finished, runner_->advance(kStepsPerSlice));
     if (!finished) return Progress::kMore;
     playing_ = false;
-    sent_ = 0;
+    unsent_ = true;
     ++evaluations_;
   }
-  if (evaluations_ > 0 && sent_ < runner_->returns().size()) return send_results(context);
-  return wait_for_parameters(context);
-}
-
-Result<Progress> Evaluator::send_results(RoleContext& context) {
-  Outlet& episodes = context.out("episodes");
-  for (; sent_ < runner_->returns().size(); ++sent_) {
-    if (!episodes.ready()) return Progress::kIdle;
-    TROUPE_ASSIGN(Frame frame,
-                  messages::make_episode(context.pool(), {identity_.role, static_cast<std::uint32_t>(identity_.index),
-                                                          runner_->returns()[sent_], runner_->steps(sent_), version_}));
-    episodes.send(std::move(frame));
+  if (unsent_) {
+    TROUPE_ASSIGN(const bool sent,
+                  send_evaluation(context, {identity_.name(), version_, values_of_returns(runner_->returns())}));
+    if (!sent) return Progress::kIdle;
+    unsent_ = false;
   }
-  return Progress::kMore;
+  return wait_for_parameters(context);
 }
 
 Result<Progress> Evaluator::wait_for_parameters(RoleContext& context) {
@@ -64,14 +57,10 @@ Result<Progress> Evaluator::wait_for_parameters(RoleContext& context) {
   return Progress::kMore;
 }
 
-void Evaluator::report(Report& report) const {
-  report.counters.push_back({"evaluations", static_cast<double>(evaluations_)});
-}
-
 Result<RoleState> Evaluator::save() const {
-  // An evaluation under way is not kept: after a restart its version counts as evaluated.
+  // Of an evaluation that nobody has heard of yet only the version is kept, which is then evaluated, or a newer one.
   RoleState state;
-  state.counters = {{"next_version", next_version_}};
+  state.counters = {{"next_version", playing_ || unsent_ ? version_ : next_version_}};
   return state;
 }
 

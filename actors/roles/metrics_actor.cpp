@@ -9,6 +9,7 @@
 #include <optional>
 #include <string_view>
 
+#include <troupe/actors/roles/evaluation.hpp>
 #include <troupe/actors/roles/step_budget.hpp>
 #include <troupe/core/log.hpp>
 
@@ -22,32 +23,34 @@ constexpr int kWaitPeriods = 3;
 constexpr std::size_t kNamesMax = 4096;
 constexpr std::size_t kInstancesMax = 65'536;
 
+/// Names of an evaluation's values: columns of a file, like those above.
+constexpr std::size_t kValueNamesMax = 1024;
+
 double mean(std::span<const double> values) {
   return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
 }
 
+/// "actor/frames/trajectories" in its parts: what a role's shell says of a port. Empty for what a role itself says.
+struct OfPort {
+  std::string role, kind, port;
+};
+std::optional<OfPort> of_port(const std::string& name) {
+  const auto slash = name.find('/');
+  for (const std::string* const kind : {&kPortFrames, &kPortBytes, &kPortWaitedS, &kPortRefused, &kPortDepth}) {
+    if (slash == name.npos || name.compare(slash + 1, kind->size(), *kind) != 0) continue;
+    return OfPort{name.substr(0, slash), *kind, name.substr(slash + 1 + kind->size())};
+  }
+  return {};
+}
+
+PortTraffic& traffic_of(MetricRow& row, const OfPort& at) {
+  const auto found = std::ranges::find_if(
+      row.ports, [&](const PortTraffic& traffic) { return traffic.role == at.role && traffic.port == at.port; });
+  if (found != row.ports.end()) return *found;
+  return row.ports.emplace_back(PortTraffic{.role = at.role, .port = at.port, .depth = {}});
+}
+
 }  // namespace
-
-Evaluation summarize(std::span<const double> returns) {
-  Evaluation evaluation;
-  evaluation.episodes = static_cast<std::int64_t>(returns.size());
-  if (returns.empty()) return evaluation;
-  evaluation.mean = mean(returns);
-  double squares = 0;
-  for (double value : returns) squares += (value - evaluation.mean) * (value - evaluation.mean);
-  evaluation.std = std::sqrt(squares / static_cast<double>(returns.size()));
-  return evaluation;
-}
-
-MetricRow evaluation_row(const Evaluation& evaluation, std::int64_t learner_steps) {
-  return {evaluation.wall_s,
-          evaluation.env_steps,
-          learner_steps,
-          {{"evaluator/return", evaluation.mean},
-           {"evaluator/return_std", evaluation.std},
-           {"evaluator/episodes", static_cast<double>(evaluation.episodes)},
-           {"evaluator/learner_steps", static_cast<double>(evaluation.learner_steps)}}};
-}
 
 RoleSpec MetricsActor::spec(std::string name, const MetricsActorOptions& options) {
   RoleSpec spec;
@@ -57,6 +60,7 @@ RoleSpec MetricsActor::spec(std::string name, const MetricsActorOptions& options
     spec.inlets.push_back({.name = "episodes", .type = "Episode", .always_drained = true});
     spec.inlets.push_back(StepBudget::port());
   }
+  if (!options.evaluators.empty()) spec.inlets.push_back({kEvaluationsPort, "Evaluation"});
   spec.execution = Execution::kThread;  // sinks write files
   spec.make = [options](const RoleIdentity&) -> Result<std::unique_ptr<Role>> {
     return {std::make_unique<MetricsActor>(options)};
@@ -76,9 +80,9 @@ Result<Progress> MetricsActor::step(RoleContext& context) {
   }
   while (!options_.actor_role.empty() && !context.in("episodes").empty()) {
     const auto episode = messages::read_episode(context.in("episodes").take());
-    episode.ok() ? take_episode(*episode, wall_s) : context.refuse("episodes", episode.error());
+    episode.ok() ? episode_returns_.push_back(episode->episode_return) : context.refuse("episodes", episode.error());
   }
-  TROUPE_TRY(write_evaluations());
+  TROUPE_TRY(record_evaluations(context, wall_s));
   if (next_row_ < Duration::zero()) next_row_ = now + options_.period;
   if (now >= next_row_) {
     TROUPE_TRY(write_row(wall_s));
@@ -149,20 +153,6 @@ void MetricsActor::take_report(InstanceReport report) {
   instance.reported = true;
 }
 
-void MetricsActor::take_episode(const messages::EpisodeReport& episode, double wall_s) {
-  if (episode.role != options_.evaluator_role) {
-    episode_returns_.push_back(episode.episode_return);
-    return;
-  }
-  evaluation_.push_back(episode.episode_return);
-  if (static_cast<std::int64_t>(evaluation_.size()) < options_.evaluation_episodes) return;
-  Evaluation evaluation = summarize(evaluation_);
-  evaluation_.clear();
-  evaluation.wall_s = wall_s;
-  evaluation.learner_steps = episode.parameters_version;
-  evaluations_.push_back(evaluation);
-}
-
 bool MetricsActor::has_progress() const {
   auto reported = [this](const std::string& role) {
     return std::any_of(instances_.begin(), instances_.end(),
@@ -173,34 +163,61 @@ bool MetricsActor::has_progress() const {
   return reported(options_.actor_role) && reported(options_.learner_role);
 }
 
-std::int64_t MetricsActor::versions_ahead() const {
-  const auto value = [](const std::vector<Scalar>& scalars, std::string_view name) -> std::optional<double> {
-    for (const Scalar& scalar : scalars) {
-      if (scalar.name == name) return scalar.value;
-    }
-    return {};
-  };
+std::int64_t MetricsActor::versions_ahead(const std::string& role) const {
   std::int64_t ahead = 0;
   for (const auto& [key, instance] : instances_) {
-    if (key.first != options_.learner_role) continue;
-    const auto version = value(instance.newest.gauges, "version");
-    const auto steps = value(instance.newest.counters, kSteps);
+    if (key.first != role) continue;
+    const auto version = find_scalar(instance.newest.gauges, "version");
+    const auto steps = find_scalar(instance.newest.counters, kSteps);
     if (version && steps) ahead = std::max(ahead, static_cast<std::int64_t>(*version - *steps));
   }
   return ahead;
 }
 
-Status MetricsActor::write_evaluations() {
-  if (!has_progress()) return {};
-  for (Evaluation& evaluation : evaluations_) {
-    const MetricRow row = row_at(evaluation.wall_s);
-    evaluation.env_steps = row.env_steps;
-    // A smaller version is one of the learner's earlier incarnation.
-    if (const auto ahead = versions_ahead(); evaluation.learner_steps >= ahead) evaluation.learner_steps -= ahead;
-    TROUPE_TRY(write(evaluation_row(evaluation, row.learner_steps)));
+Status MetricsActor::record_evaluations(RoleContext& context, double wall_s) {
+  if (options_.evaluators.empty()) return {};
+  const bool is_new_run = options_.wall_s == 0 && !goes_on_;
+  if (!is_new_run && !options_.actor_role.empty() && !has_progress()) return {};
+  for (Inlet& inlet = context.in(kEvaluationsPort); !inlet.empty(); inlet.release_held(1)) {
+    auto report = messages::read_evaluation(inlet.take_held());
+    const Status good = report.ok() ? check(*report) : Status(report.error());
+    if (good.ok()) {
+      TROUPE_TRY(record(std::move(report).value(), wall_s));
+    } else {
+      context.refuse(kEvaluationsPort, good.error());
+    }
   }
-  evaluations_.clear();
   return {};
+}
+
+Status MetricsActor::check(const messages::EvaluationReport& report) {
+  if (!options_.evaluators.contains(report.source)) {
+    return Error{Code::kInvalidArgument, fmt::format("evaluation: no role named \"{}\" evaluates", report.source)};
+  }
+  std::set<std::string> fresh;
+  for (const Scalar& value : report.values) {
+    if (!value_names_.contains(value.name)) fresh.insert(value.name);
+  }
+  if (value_names_.size() + fresh.size() > kValueNamesMax) {
+    return Error{Code::kInvalidArgument,
+                 fmt::format("evaluation of {}: {} new names beside {}, expected at most {} in a run", report.source,
+                             fresh.size(), value_names_.size(), kValueNamesMax)};
+  }
+  value_names_.merge(fresh);
+  return {};
+}
+
+Status MetricsActor::record(messages::EvaluationReport report, double wall_s) {
+  Evaluation evaluation{.wall_s = wall_s,
+                        .source = std::move(report.source),
+                        .step = report.version,
+                        .env_steps = account_.taken(),
+                        .values = std::move(report.values)};
+  // A smaller version is one of the trainer's earlier incarnation.
+  const std::int64_t ahead = versions_ahead(options_.evaluators.at(evaluation.source));
+  if (evaluation.step >= ahead) evaluation.step -= ahead;
+  newest_wall_s_ = std::max(newest_wall_s_, wall_s);
+  return options_.sink->record(evaluation);
 }
 
 std::map<std::string, double> MetricsActor::totals() const {
@@ -219,15 +236,16 @@ std::map<std::string, double> MetricsActor::totals() const {
   return totals;
 }
 
+std::int64_t MetricsActor::steps(const std::map<std::string, double>& totals, const std::string& role) const {
+  const auto found = totals.find(fmt::format("{}/{}", role, kSteps));
+  return found == totals.end() ? 0 : static_cast<std::int64_t>(found->second);
+}
+
 MetricRow MetricsActor::row_at(double wall_s) const {
   const auto sums = totals();
-  auto steps = [&](const std::string& role) {
-    const auto found = sums.find(role + "/" + kSteps);
-    return found == sums.end() ? 0 : static_cast<std::int64_t>(found->second);
-  };
-  MetricRow row{wall_s, steps(options_.actor_role), steps(options_.learner_role), {}};
+  MetricRow row{wall_s, steps(sums, options_.actor_role), steps(sums, options_.learner_role)};
   if (options_.actor_role.empty()) {
-    for (const std::string& role : options_.replica_roles) row.learner_steps += steps(role);
+    for (const std::string& role : options_.replica_roles) row.learner_steps += steps(sums, role);
   }
   return row;
 }
@@ -239,35 +257,56 @@ Status MetricsActor::write_row(double wall_s) {
   };
   const bool all_act = options_.actor_role.empty() || std::ranges::count_if(instances_, acts) >= options_.actors;
   if (goes_on_ && previous_totals_.empty() && !all_act && ++waited_periods_ <= kWaitPeriods) return {};
-  std::map<std::string, double> sums = totals();
   MetricRow row = row_at(wall_s);
-  const double elapsed = wall_s - previous_wall_s_;
-  for (const auto& [name, value] : sums) {
-    const auto before = previous_totals_.find(name);
-    if (before == previous_totals_.end() || elapsed <= 0) continue;  // no rate without a row before
-    // A role that went back to a checkpoint has counted less than before.
-    row.scalars.push_back({name + "_per_s", std::max(value - before->second, 0.0) / elapsed});
-  }
-  std::map<std::string, std::vector<double>> gauges;
-  std::map<std::string, double> sums_of_now;
-  for (const auto& [key, instance] : instances_) {
-    for (const Scalar& scalar : instance.newest.gauges) gauges[key.first + "/" + scalar.name].push_back(scalar.value);
-    for (const Scalar& scalar : instance.newest.sums) sums_of_now[key.first + "/" + scalar.name] += scalar.value;
-  }
-  for (const auto& [name, values] : gauges) row.scalars.push_back({name, mean(values)});
-  for (const auto& [name, value] : sums_of_now) row.scalars.push_back({name, value});
+  std::map<std::string, double> sums = totals();
+  add_rates(sums, row);
+  add_values_of_now(row);
   if (!episode_returns_.empty()) {
     row.scalars.push_back({options_.actor_role + "/episode_return", mean(episode_returns_)});
     episode_returns_.clear();
   }
   previous_totals_ = std::move(sums);
   previous_wall_s_ = wall_s;
-  return write(row);
+  newest_wall_s_ = std::max(newest_wall_s_, wall_s);
+  return options_.sink->write(row);
 }
 
-Status MetricsActor::write(const MetricRow& row) {
-  newest_wall_s_ = std::max(newest_wall_s_, row.wall_s);
-  return options_.sink->write(row);
+void MetricsActor::add_rates(const std::map<std::string, double>& totals, MetricRow& row) const {
+  const double elapsed = row.wall_s - previous_wall_s_;
+  for (const auto& [name, value] : totals) {
+    const auto before = previous_totals_.find(name);
+    if (before == previous_totals_.end() || elapsed <= 0) continue;  // no rate without a row before
+    // A role that went back to a checkpoint has counted less than before.
+    const double rate = std::max(value - before->second, 0.0) / elapsed;
+    const auto port = of_port(name);
+    if (!port) {
+      row.scalars.push_back({name + "_per_s", rate});
+      continue;
+    }
+    PortTraffic& traffic = traffic_of(row, *port);
+    (port->kind == kPortFrames    ? traffic.frames_per_s
+     : port->kind == kPortBytes   ? traffic.bytes_per_s
+     : port->kind == kPortRefused ? traffic.refused_per_s
+                                  : traffic.waiting) = rate;
+  }
+}
+
+void MetricsActor::add_values_of_now(MetricRow& row) const {
+  std::map<std::string, std::vector<double>> gauges;
+  std::map<std::string, double> sums_of_now;
+  for (const auto& [key, instance] : instances_) {
+    for (const Scalar& scalar : instance.newest.gauges) gauges[key.first + "/" + scalar.name].push_back(scalar.value);
+    for (const Scalar& scalar : instance.newest.sums) sums_of_now[key.first + "/" + scalar.name] += scalar.value;
+  }
+  for (const auto& [name, values] : gauges) {
+    const auto port = of_port(name);
+    if (!port) {
+      row.scalars.push_back({name, mean(values)});
+    } else if (previous_totals_.contains(fmt::format("{}/{}{}", port->role, kPortFrames, port->port))) {
+      traffic_of(row, *port).depth = mean(values);
+    }
+  }
+  for (const auto& [name, value] : sums_of_now) row.scalars.push_back({name, value});
 }
 
 Result<RoleState> MetricsActor::save() const {
@@ -276,6 +315,9 @@ Result<RoleState> MetricsActor::save() const {
   const MetricRow known = row_at(newest_wall_s_);
   state.counters.push_back({kKnownLearnerSteps, known.learner_steps});
   state.counters.push_back({kNewestRowMs, static_cast<std::int64_t>(known.wall_s * 1000)});
+  const auto sums = totals();
+  for (const auto& [evaluator, trained] : options_.evaluators)
+    state.counters.push_back({kKnownStepsOf + trained, steps(sums, trained)});
   return state;
 }
 

@@ -1,15 +1,15 @@
 #pragma once
 // The metrics role: gathers every instance's report and every episode's return, makes rows of them and gives these to a
-// sink. The only role that knows the whole run's numbers.
+// sink, and with them each evaluation, as it comes. The only role that knows the whole run's numbers.
 #include <functional>
 #include <map>
 #include <memory>
 #include <set>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
-#include <troupe/actors/roles/evaluation.hpp>
 #include <troupe/actors/roles/step_account.hpp>
 #include <troupe/actors/runtime/instance_report.hpp>
 #include <troupe/actors/runtime/topology.hpp>
@@ -21,29 +21,33 @@ namespace troupe::actors {
 // Counters of its state: how far it knew the run to be, and the run's clock at the newest row that is older.
 inline constexpr const char* kKnownLearnerSteps = "learner_steps";
 inline constexpr const char* kNewestRowMs = "newest_row_ms";
+inline constexpr const char* kKnownStepsOf = "known_steps/";  ///< and the role: of whoever trains what is evaluated
 
 struct MetricsActorOptions {
   MetricSink* sink = nullptr;  ///< outlives the role; one thread at a time
   Duration period = std::chrono::seconds(1);
-  double wall_s = 0;                                     ///< of earlier starts of the run; added to every row
-  std::string actor_role, learner_role, evaluator_role;  ///< empty: there is no D4PG in the run
-  std::int64_t actors = 1;                               ///< instances of actor_role
-  std::int64_t max_env_steps = 0;                        ///< of all of them together; 0: no limit
-  std::vector<std::string> replica_roles;                ///< without D4PG their steps are the run's learner steps
+  double wall_s = 0;                              ///< of earlier starts of the run; added to every row
+  std::string actor_role, learner_role;           ///< empty: there is no D4PG in the run
+  std::int64_t actors = 1;                        ///< instances of actor_role
+  std::int64_t max_env_steps = 0;                 ///< of all of them together; 0: no limit
+  std::vector<std::string> replica_roles;         ///< without D4PG their steps are the run's learner steps
+  std::map<std::string, std::string> evaluators;  ///< roles that evaluate; each with the role that it evaluates
   /// Roles that go on from a checkpoint or a journal when they are restarted, and their counters with them; those of
   /// all others begin at zero with each incarnation.
   std::set<std::string> kept_roles;
   /// Roles whose instances train together and so all count the same steps: of theirs the largest counts, not the sum.
   std::set<std::string> group_roles;
-  std::int64_t evaluation_episodes = 10;
 };
 
-/// Ports: in reports (stream, Metrics) and, with D4PG, episodes (stream, Episode), both always drained, and steps
-/// (request, StepsRequest), by which env actors ask its StepAccount how many steps they may take.
+/// Ports: in reports (stream, Metrics); with D4PG episodes (stream, Episode) and steps (request, StepsRequest), by
+/// which env actors ask its StepAccount how many steps they may take; with evaluators evaluations (stream, Evaluation).
 /// A row a period: from counters their rates "<role>/<name>_per_s", summed over instances; from gauges "<role>/<name>",
-/// averaged, and from sums the same, summed; "actor/episode_return", averaged over the period's episodes. An evaluation
-/// is a row of its own. Rows wait for the first reports of env actors and learner, or of all replica groups, and a
-/// resumed run's first one up to three periods more for those of all env actors: so its progress does not go back.
+/// averaged, and from sums the same, summed; "actor/episode_return", averaged over the period's episodes; and apart
+/// from these the traffic of every port. All values of a row come from the same reports as its counts of steps. Rows
+/// wait for the first reports of env actors and learner, or of all replica groups, and a resumed run's first one up to
+/// three periods more for those of all env actors: so its progress does not go back.
+/// An evaluation is recorded as soon as it comes, and its credit goes back after that. In a run that goes on with D4PG
+/// it waits for the first reports, without which nobody knows which step a version is of.
 class MetricsActor final : public Role {
  public:
   static RoleSpec spec(std::string name, const MetricsActorOptions& options);
@@ -64,17 +68,23 @@ class MetricsActor final : public Role {
   Status check_names(const InstanceReport& report);
   Status grant_steps(RoleContext& context);
   void take_report(InstanceReport report);
-  void take_episode(const messages::EpisodeReport& episode, double wall_s);
   /// Env actors and the learner have reported: there is progress to write a row with.
   bool has_progress() const;
-  /// By how much versions run ahead of the learner's steps: a learner that was restarted never gives one out twice.
-  std::int64_t versions_ahead() const;
-  Status write_evaluations();
+  /// By how much versions of a role run ahead of its steps: a learner that was restarted never gives one out twice.
+  std::int64_t versions_ahead(const std::string& role) const;
+  Status record_evaluations(RoleContext& context, double wall_s);
+  /// Whether there is room for the names of its values, and the evaluator is known. Errors: kInvalidArgument.
+  Status check(const messages::EvaluationReport& report);
+  Status record(messages::EvaluationReport report, double wall_s);
   Status write_row(double wall_s);
-  Status write(const MetricRow& row);
   /// Counters by "<role>/<name>", summed over instances and incarnations, of groups the largest.
   std::map<std::string, double> totals() const;
+  /// The same of one role.
+  std::int64_t steps(const std::map<std::string, double>& totals, const std::string& role) const;
   MetricRow row_at(double wall_s) const;
+  /// Rates of what instances count, by the difference to the row before, and of their ports.
+  void add_rates(const std::map<std::string, double>& totals, MetricRow& row) const;
+  void add_values_of_now(MetricRow& row) const;
 
   MetricsActorOptions options_;
   StepAccount account_;
@@ -86,15 +96,14 @@ class MetricsActor final : public Role {
   };
   std::map<std::pair<std::string, std::int64_t>, Instance> instances_;  ///< by role and index
   std::set<std::string> names_;                                         ///< "<role>/<name>" of all reports
+  std::set<std::string> value_names_;                                   ///< of evaluations
   std::map<std::string, double> previous_totals_;
   bool goes_on_ = false;    ///< with steps of before, which its env actors have restored too
   int waited_periods_ = 0;  ///< with the first row of such a run, whose steps must not be fewer
   double previous_wall_s_ = 0;
   double newest_wall_s_ = 0;  ///< of the rows that it has written
   Duration next_row_{-1};
-  std::vector<double> episode_returns_;  ///< of env actors, since the last row
-  std::vector<double> evaluation_;       ///< returns of the evaluation whose episodes are coming in
-  std::vector<Evaluation> evaluations_;  ///< complete, and not yet written: at most one before the first reports
+  std::vector<double> episode_returns_;  ///< since the last row
 };
 
 }  // namespace troupe::actors

@@ -11,12 +11,11 @@ namespace troupe::actors {
 
 void report_staleness(const StalenessHistogram& staleness, Report& report) {
   report.gauges.push_back({"staleness_mean", staleness.mean()});
-  report.gauges.push_back({"staleness_max", static_cast<double>(staleness.max())});
-  const auto& buckets = staleness.buckets();
-  for (std::size_t i = 0; i < buckets.size(); ++i) {
-    const std::int64_t from = i == 0 ? 0 : std::int64_t{1} << (i - 1);
-    report.counters.push_back({fmt::format("staleness_from_{}", from), static_cast<double>(buckets[i])});
+  for (const int percent : {50, 90, 99}) {
+    const auto staleness_of = static_cast<double>(staleness.percentile(percent / 100.0));
+    report.gauges.push_back({fmt::format("staleness_p{}", percent), staleness_of});
   }
+  report.gauges.push_back({"staleness_max", static_cast<double>(staleness.max())});
 }
 
 RoleSpec ParameterStore::spec(std::string name, std::int64_t count) {

@@ -13,7 +13,7 @@
 
 namespace troupe::actors {
 
-/// Gauges staleness_mean and staleness_max, and a counter for each bucket, named by the least staleness in it.
+/// Gauges staleness_mean, staleness_p50, staleness_p90, staleness_p99 and staleness_max, of all uses so far.
 void report_staleness(const StalenessHistogram& staleness, Report& report);
 
 /// Ports: in updates (latest, Parameters), use (stream, ParametersUse; always drained); out versions (latest,

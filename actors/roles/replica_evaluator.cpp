@@ -2,16 +2,23 @@
 
 #include <fmt/format.h>
 
+#include <troupe/actors/roles/evaluation.hpp>
 #include <troupe/actors/roles/replica_results.hpp>
 #include <troupe/core/log.hpp>
 #include <troupe/messages/parameters.hpp>
 
 namespace troupe::actors {
+namespace {
+
+constexpr const char* kUnsent = "unsent";  // checkpoints of older versions have no such counter
+
+}  // namespace
 
 RoleSpec ReplicaEvaluator::spec(const ReplicaEvaluatorOptions& options) {
   RoleSpec spec;
   spec.name = options.name;
   spec.inlets = {{"parameters", "Parameters", ChannelKind::kLatest}};
+  if (options.has_listener) spec.outlets = {{kEvaluationsPort, "Evaluation"}};
   spec.execution = Execution::kThread;
   spec.restart.from = RestartFrom::kLastCut;
   spec.make = [options](const RoleIdentity&) { return make(options); };
@@ -43,7 +50,14 @@ Result<bool> ReplicaEvaluator::begin(RoleContext& context) {
 }
 
 Result<Progress> ReplicaEvaluator::step(RoleContext& context) {
-  if (evaluated_ >= options_.last_step) return Progress::kDone;
+  if (unsent_ && options_.has_listener) {
+    TROUPE_ASSIGN(const bool sent, send_evaluation(context, {options_.name, evaluated_, results_}));
+    if (!sent) return Progress::kIdle;
+  }
+  unsent_ = false;
+  if (evaluated_ >= options_.last_step) {
+    return !options_.has_listener || all_recorded(context) ? Progress::kDone : Progress::kIdle;
+  }
   TROUPE_ASSIGN(const bool prepared, evaluation_->prepare());
   if (!prepared) return Progress::kMore;
   if (!evaluation_->under_way()) {
@@ -53,9 +67,15 @@ Result<Progress> ReplicaEvaluator::step(RoleContext& context) {
   TROUPE_ASSIGN(const Progress advanced, evaluation_->advance());
   if (advanced == Progress::kIdle) context.wake_after(kInputPatience);
   if (advanced != Progress::kDone) return advanced;
+  TROUPE_TRY(conclude());
+  return Progress::kMore;
+}
+
+Status ReplicaEvaluator::conclude() {
   TROUPE_ASSIGN(learner::Verdict verdict, evaluation_->verdict());
   results_ = std::move(verdict.scalars);
   evaluated_ = evaluating_;
+  unsent_ = true;
   for (Picture& picture : verdict.pictures) {
     picture.source = options_.group;
     picture.step = evaluated_;
@@ -64,13 +84,7 @@ Result<Progress> ReplicaEvaluator::step(RoleContext& context) {
   std::string text;
   for (const Scalar& result : results_) text += fmt::format(" {} {:.5g}", result.name, result.value);
   log::info("{}: step {}:{}", options_.name, evaluated_, text);
-  return Progress::kMore;
-}
-
-void ReplicaEvaluator::report(Report& report) const {
-  if (evaluated_ < 0) return;
-  report.gauges.push_back({"step", static_cast<double>(evaluated_)});
-  for (const Scalar& result : results_) report.gauges.push_back(result);
+  return {};
 }
 
 Result<RoleState> ReplicaEvaluator::save() const {
@@ -78,11 +92,14 @@ Result<RoleState> ReplicaEvaluator::save() const {
   RoleState state;
   state.counters = metric_counters(results_);
   state.counters.push_back({"steps", evaluated_});
+  state.counters.push_back({kUnsent, unsent_});
   return state;
 }
 
 Status ReplicaEvaluator::restore(const RoleState& state) {
   TROUPE_ASSIGN(evaluated_, state.counter("steps"));
+  const auto unsent = state.counter(kUnsent);
+  unsent_ = unsent.ok() && *unsent != 0;
   std::vector<messages::Counter> named;
   for (const messages::Counter& counter : state.counters)
     named.push_back({options_.name + "/" + counter.name, counter.value});

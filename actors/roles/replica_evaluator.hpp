@@ -20,22 +20,24 @@ struct ReplicaEvaluatorOptions {
   std::int64_t last_step = 0;       ///< done when parameters of this step, or later ones, are evaluated
   std::string group;                ///< whose parameters they are: the source of pictures
   PictureSink* pictures = nullptr;  ///< outlives the role; null: nobody wants them
+  bool has_listener = true;         ///< a metrics role hears of its evaluations; else only its state has the last one
 };
 
-/// Port: in parameters (latest, Parameters). Each version is evaluated on the whole data, in the same order. Gauges:
-/// what the judge says, and "step", whose parameters they are of.
+/// Ports: in parameters (latest, Parameters); out evaluations (stream, Evaluation) if it has a listener. Each version
+/// is evaluated on the whole data, in the same order. It is done when the last evaluation is recorded.
 class ReplicaEvaluator final : public Role {
  public:
   static RoleSpec spec(const ReplicaEvaluatorOptions& options);
   static Result<std::unique_ptr<Role>> make(const ReplicaEvaluatorOptions& options);
 
   Result<Progress> step(RoleContext& context) override;
-  void report(Report& report) const override;
   Result<RoleState> save() const override;
   Status restore(const RoleState& state) override;
 
  private:
   explicit ReplicaEvaluator(ReplicaEvaluatorOptions options) : options_(std::move(options)) {}
+  /// Judges what has been evaluated and says so.
+  Status conclude();
   /// Whether there were parameters to begin with.
   Result<bool> begin(RoleContext& context);
 
@@ -45,6 +47,7 @@ class ReplicaEvaluator final : public Role {
   std::int64_t evaluating_ = -1;  ///< step whose parameters are loaded
   std::int64_t evaluated_ = -1;
   std::vector<Scalar> results_;  ///< of `evaluated_`
+  bool unsent_ = false;          ///< they wait for room
 };
 
 }  // namespace troupe::actors

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include <troupe/actors/roles/evaluation.hpp>
 #include <troupe/actors/roles/evaluation_publication.hpp>
 #include <troupe/actors/roles/input_feed.hpp>
 #include <troupe/actors/roles/replica_evaluator.hpp>
@@ -71,9 +72,14 @@ Status add_replica_group(Topology& topology, const ReplicaGroupOptions& group, c
   }
   const std::string evaluator = evaluator_name(group);
   if (model.make_evaluation) {
-    topology.roles.push_back(ReplicaEvaluator::spec(
-        {.name = evaluator, .model = model, .last_step = group.steps, .group = group.name, .pictures = pictures}));
+    topology.roles.push_back(ReplicaEvaluator::spec({.name = evaluator,
+                                                     .model = model,
+                                                     .last_step = group.steps,
+                                                     .group = group.name,
+                                                     .pictures = pictures,
+                                                     .has_listener = topology.reports.has_value()}));
     topology.channels.push_back({group.name, kPublishPort, evaluator, "parameters", 1});
+    if (topology.reports) topology.channels.push_back(evaluations_channel(evaluator, topology.reports->role));
   }
   for (std::size_t i = before; i < topology.roles.size(); ++i) {
     RoleSpec& role = topology.roles[i];

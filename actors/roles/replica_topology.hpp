@@ -2,6 +2,7 @@
 // A replica group as roles and channels of a topology, next to whatever else is in it:
 //
 //   NAME x n --parameters (latest)--> NAME-evaluator
+//                                          --evaluations (stream)--> the metrics role, if the topology has one
 //            --pull, push (request)--> NAME-ps x shards, for parameter servers (actors/roles/parameter_server.hpp)
 //            --fakes (stream)--> NAME-discriminator x n, for a GAN in two (actors/roles/split_gan.hpp)
 #include <string>

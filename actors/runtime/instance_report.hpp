@@ -16,6 +16,10 @@ struct InstanceReport {
   Report content;
 };
 
+// What its shell counts for each port of a role: "frames/" and the name of the port, and so on.
+inline const std::string kPortFrames = "frames/", kPortBytes = "bytes/", kPortWaitedS = "wait_s/",
+                         kPortRefused = "refused/", kPortDepth = "depth/";
+
 /// Errors: those of messages::make_metrics.
 Result<Frame> make_instance_report(messages::FramePool& pool, const InstanceReport& report);
 

@@ -33,6 +33,7 @@ struct PortCounts {
   std::int64_t frames = 0;
   std::int64_t bytes = 0;
   Duration waited{};  ///< time during which the role was idle and this end was empty (inlet) or without credit (outlet)
+  std::int64_t refused = 0;  ///< of an inlet: frames that were malformed or did not fit, see RoleContext::refuse()
 };
 
 /// Sends on behalf of the actor that owns the port, to wherever the address is.

@@ -22,9 +22,10 @@ P& find_port(std::vector<std::unique_ptr<P>>& ports, std::string_view name, std:
 }
 
 void add_counts(Report& report, const std::string& port, const PortCounts& counts) {
-  report.counters.push_back({"frames/" + port, static_cast<double>(counts.frames)});
-  report.counters.push_back({"bytes/" + port, static_cast<double>(counts.bytes)});
-  report.counters.push_back({"wait_s/" + port, seconds(counts.waited)});
+  report.counters.push_back({kPortFrames + port, static_cast<double>(counts.frames)});
+  report.counters.push_back({kPortBytes + port, static_cast<double>(counts.bytes)});
+  report.counters.push_back({kPortWaitedS + port, seconds(counts.waited)});
+  report.counters.push_back({kPortRefused + port, static_cast<double>(counts.refused)});
 }
 
 /// An instance that is idle for so long, though its work never ends, is worth a line in the log.
@@ -201,8 +202,10 @@ bool RoleActor::alive(std::string_view role) const {
 }
 
 void RoleActor::refuse(std::string_view port, const Error& why) {
+  InletPort& inlet = find_port(inlets_, port, name_);
+  ++inlet.counts().refused;
   if (!std::has_single_bit(++refused_)) return;
-  const auto& [edge, node] = find_port(inlets_, port, name_).last_sender();
+  const auto& [edge, node] = inlet.last_sender();
   std::string sender = fmt::format("instance {}", edge.producer);
   if (edge.channel != kReportChannel) {
     const RoleSpec* const role = options_.topology->find(options_.topology->channels[edge.channel].from_role);
@@ -352,11 +355,10 @@ void RoleActor::report() {
   InstanceReport content{options_.identity.role, options_.identity.index, {}};
   role_->report(content.content);
   for (auto& inlet : inlets_) {
-    content.content.gauges.push_back({"depth/" + inlet->spec().name, static_cast<double>(inlet->depth())});
+    content.content.gauges.push_back({kPortDepth + inlet->spec().name, static_cast<double>(inlet->depth())});
     add_counts(content.content, inlet->spec().name, inlet->counts());
   }
   for (auto& outlet : outlets_) add_counts(content.content, outlet->spec().name, outlet->counts());
-  if (refused_ > 0) content.content.counters.push_back({"refused_frames", static_cast<double>(refused_)});
   auto frame = make_instance_report(*options_.pool, content);
   if (!frame.ok()) return log::warn("{}: report dropped: {}", name_, frame.error().message);
   reports_->send(std::move(frame).value());

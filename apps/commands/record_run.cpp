@@ -18,6 +18,7 @@
 #include <troupe/core/clock.hpp>
 #include <troupe/core/log.hpp>
 #include <troupe/run/csv_metrics.hpp>
+#include <troupe/run/evaluations.hpp>
 #include <troupe/run/fan_out.hpp>
 #include <troupe/run/learning_curve.hpp>
 #include <troupe/run/progress.hpp>
@@ -52,16 +53,16 @@ Status record_run(const RunDirectory& run, const Config& config, const actors::T
   log::also_to_file(run.log().string());
   if (how.quiet) log::set_level(log::Level::kWarn);
 
-  TROUPE_ASSIGN(CsvSink csv, CsvSink::open(run.metrics()));
+  TROUPE_ASSIGN(CsvSink csv, CsvSink::open({run.metrics(), run.channels(), run.evaluations()}));
   TROUPE_ASSIGN(TensorBoardSink tensorboard, TensorBoardSink::create(run.path, unix_s()));
   const std::string what = what_is_trained(options);
-  LearningCurveSink curve(run.learning_curve(), fmt::format("{}, seed {}", what, options.seed));
-  TROUPE_ASSIGN(const std::vector<MetricRow> before, read_csv_metrics(run.metrics()));  // of earlier starts
+  // Of earlier starts.
+  TROUPE_ASSIGN(const std::vector<MetricRow> rows, read_metrics_csv(run.metrics()));
+  TROUPE_ASSIGN(const std::vector<Evaluation> evaluations, read_evaluations_csv(run.evaluations()));
   double recorded_wall_s = 0;
-  for (const MetricRow& row : before) {
-    recorded_wall_s = std::max(recorded_wall_s, row.wall_s);
-    curve.add(row);
-  }
+  for (const MetricRow& row : rows) recorded_wall_s = std::max(recorded_wall_s, row.wall_s);
+  for (const Evaluation& evaluation : evaluations) recorded_wall_s = std::max(recorded_wall_s, evaluation.wall_s);
+  LearningCurveSink curve(run.learning_curve(), fmt::format("{}, seed {}", what, options.seed), evaluations);
   SampleSink samples(run.samples(), tensorboard);
   const SteadyClock clock;
   const char* const terminal = std::getenv("TERM");
@@ -79,7 +80,7 @@ Status record_run(const RunDirectory& run, const Config& config, const actors::T
   ProgressSink progress(stdout, style, terminal_columns(), limits, clock);
   std::vector<MetricSink*> sinks = {&csv, &tensorboard, &curve};
   if (!how.quiet) sinks.push_back(&progress);
-  FanOut metrics(std::move(sinks));
+  FanOut metrics(std::move(sinks), evaluations);
 
   if (!how.quiet) say("{} {} in {}\n", how.resume ? "resuming" : "training on", what, run.shown());
   std::fflush(stdout);  // a pipe shows it now, and not with the first row
@@ -103,8 +104,10 @@ Status record_run(const RunDirectory& run, const Config& config, const actors::T
     return {};
   }
   // After a stop nobody waits for one more evaluation: the last is the run's.
-  if (!trained->final_evaluation && !curve.evaluations().empty())
-    trained->final_evaluation = curve.evaluations().back();
+  for (const Evaluation& evaluation : curve.evaluations()) {
+    if (trained->stop_reason == actors::StopReason::kRequested && find_scalar(evaluation.values, kReturn))
+      trained->final_evaluation = evaluation;
+  }
   TROUPE_TRY(animate_samples(run.samples()));
   if (how.resume) TROUPE_TRY(write_file_atomic(run.config().string(), config.to_toml()));
   const RunSummary summary = {.env = options.env,

@@ -109,9 +109,8 @@ def in_processes(learners, seed, steps):
         sizes = group_sizes(log)
         if learners > 1 and sizes != [learners, learners - 1, learners]:
             raise Failed(f"the group's epochs were of {sizes}, expected one learner to go and to come back")
-        with (run / "metrics.csv").open(newline="") as file:
-            returns = [[int(row["learner_steps"]), float(row["evaluator/return"])]
-                       for row in csv.DictReader(file) if row.get("evaluator/return")]
+        with (run / "evaluations.csv").open(newline="") as file:
+            returns = [[int(row["step"]), float(row["return"])] for row in csv.DictReader(file)]
         return {"returns": returns, "wall_s": json.loads((run / "summary.json").read_text())["wall_s"]}
 
 

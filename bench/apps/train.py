@@ -15,12 +15,12 @@ POLL_S = 0.2
 END_S = 120  # for the last checkpoint of a run that was asked to end
 
 
-def returns(metrics):
-    """Mean returns of the evaluations that metrics.csv has so far."""
-    if not metrics.exists():
+def returns(run):
+    """Mean returns of the evaluations that there are so far."""
+    if not (run / "evaluations.csv").exists():
         return []
-    with metrics.open(newline="") as file:
-        return [float(row["evaluator/return"]) for row in csv.DictReader(file) if row.get("evaluator/return")]
+    with (run / "evaluations.csv").open(newline="") as file:
+        return [float(row["return"]) for row in csv.DictReader(file) if row.get("return")]
 
 
 def until(threshold, config, arguments, folder, limit_s):
@@ -30,7 +30,7 @@ def until(threshold, config, arguments, folder, limit_s):
     command = [task.PROGRAM, "train", config, "--quiet", "--run-dir", run, *arguments]
     process = subprocess.Popen(command + ["--max-minutes", str(limit_s / 60)], stdout=sys.stderr)
     try:
-        while process.poll() is None and max(returns(run / "metrics.csv"), default=0) < threshold:
+        while process.poll() is None and max(returns(run), default=0) < threshold:
             time.sleep(POLL_S)
         process.terminate()
         process.wait(END_S)
@@ -38,7 +38,7 @@ def until(threshold, config, arguments, folder, limit_s):
         process.kill()
     if process.returncode != 0:
         sys.exit(f"troupe train: exit status {process.returncode}")
-    return json.loads((run / "summary.json").read_text()), max(returns(run / "metrics.csv"), default=None)
+    return json.loads((run / "summary.json").read_text()), max(returns(run), default=None)
 
 
 def main():

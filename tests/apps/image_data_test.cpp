@@ -119,7 +119,7 @@ class ImageData : public TestDirectory {
   }
   double largest(const std::string& scalar) const {
     double value = -1;
-    const std::vector<MetricRow> rows = read_csv_metrics(path() / "r/metrics.csv").value();
+    const std::vector<MetricRow> rows = read_metrics_csv(path() / "r/metrics.csv").value();
     for (const MetricRow& row : rows) {
       for (const Scalar& one : row.scalars) {
         if (one.name == scalar) value = std::max(value, one.value);

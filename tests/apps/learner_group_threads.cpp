@@ -30,13 +30,14 @@ using namespace troupe;
 /// Keeps the evaluations.
 class Evaluations final : public MetricSink {
  public:
-  Status write(const MetricRow& row) override {
-    if (const auto evaluation = apps::evaluation_of(row)) all.push_back(*evaluation);
+  Status write(const MetricRow&) override { return {}; }
+  Status record(const Evaluation& evaluation) override {
+    all.push_back(evaluation);
     return {};
   }
   Status flush() override { return {}; }
 
-  std::vector<actors::Evaluation> all;
+  std::vector<Evaluation> all;
 };
 
 Result<std::string> run(const char* config_file, const std::vector<std::string>& overrides,
@@ -56,8 +57,9 @@ Result<std::string> run(const char* config_file, const std::vector<std::string>&
   };
   TROUPE_ASSIGN(const actors::TrainSummary summary, actors::train(options, hooks));
   std::string returns;
-  for (const actors::Evaluation& one : evaluations.all) {
-    returns += fmt::format("{}[{}, {:.2f}]", returns.empty() ? "" : ", ", one.learner_steps, one.mean);
+  for (const Evaluation& one : evaluations.all) {
+    returns += fmt::format("{}[{}, {:.2f}]", returns.empty() ? "" : ", ", one.step,
+                           find_scalar(one.values, apps::kReturn).value_or(0));
   }
   return fmt::format("{{\"returns\": [{}], \"wall_s\": {:.1f}, \"came_back\": {}}}", returns, summary.wall_s,
                      came_back.load());

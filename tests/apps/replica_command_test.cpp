@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include <troupe/messages/checkpoint.hpp>
+#include <troupe/run/csv_metrics.hpp>
 #include <troupe/tests/apps/program.hpp>
 #include <troupe/tests/apps/test_directory.hpp>
 
@@ -39,10 +40,20 @@ TEST_F(ReplicaCommand, TrainRecordsARunOfAReplicaGroupAlone) {
   EXPECT_EQ(summary["learner_steps"], 400);
   EXPECT_EQ(summary["replicas"]["mlp"]["evaluated_step"], 400);
   EXPECT_GT(summary["replicas"]["mlp"]["evaluation"]["accuracy"], 0.9);
-  EXPECT_NE(read("r/metrics.csv").find("mlp-evaluator/accuracy"), std::string::npos);
+  const std::vector<Evaluation> evaluations = read_evaluations_csv(path() / "r/evaluations.csv").value();
+  ASSERT_FALSE(evaluations.empty());
+  EXPECT_EQ(evaluations.back().source, "mlp-evaluator");
+  EXPECT_EQ(evaluations.back().step, 400);
+  EXPECT_EQ(find_scalar(evaluations.back().values, "accuracy"), summary["replicas"]["mlp"]["evaluation"]["accuracy"]);
+  const std::vector<MetricRow> rows = read_metrics_csv(path() / "r/metrics.csv").value();
+  ASSERT_FALSE(rows.empty()) << "however short the run is";
+  EXPECT_EQ(find_scalar(rows.back().scalars, "mlp/step"), 400);
+  EXPECT_EQ(find_scalar(rows.back().scalars, "mlp/loss"), summary["replicas"]["mlp"]["metrics"]["loss"]);
+  EXPECT_NE(read("r/learning_curve.svg").find(">mlp: accuracy<"), std::string::npos);
   // What has ended goes on as what it is: ended.
   const ProgramResult resumed = run("train c.toml --resume r");
   EXPECT_EQ(resumed.exit_code, 0) << resumed.err;
+  EXPECT_EQ(read_evaluations_csv(path() / "r/evaluations.csv")->size(), evaluations.size());
 }
 
 TEST_F(ReplicaCommand, TrainShowsAndJudgesWhatAGanDraws) {
@@ -61,7 +72,10 @@ TEST_F(ReplicaCommand, TrainShowsAndJudgesWhatAGanDraws) {
     EXPECT_EQ(evaluation["judge_generated_images"], 600) << evaluation;
     EXPECT_TRUE(std::filesystem::exists(folder / "samples/gan/step-000000060.png"));
     EXPECT_TRUE(std::filesystem::exists(folder / "samples/gan/all.gif"));
-    EXPECT_NE(text_of(folder / "metrics.csv").find("gan-evaluator/frechet_distance"), std::string::npos);
+    const std::vector<Evaluation> recorded = read_evaluations_csv(folder / "evaluations.csv").value();
+    ASSERT_FALSE(recorded.empty());
+    EXPECT_EQ(recorded.back().step, 60);
+    EXPECT_EQ(find_scalar(recorded.back().values, "frechet_distance"), evaluation["frechet_distance"]);
   }
 }
 

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <chrono>
 #include <csignal>
+#include <set>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -44,7 +45,12 @@ every_s = 0.05
   }
   ProgramResult run(const std::string& arguments) { return run_program(path(), arguments); }
   std::vector<MetricRow> rows(const std::string& directory) const {
-    Result<std::vector<MetricRow>> read = read_csv_metrics(path() / directory / "metrics.csv");
+    Result<std::vector<MetricRow>> read = read_metrics_csv(path() / directory / "metrics.csv");
+    EXPECT_TRUE(read.ok()) << read.error().message;
+    return std::move(read).value();
+  }
+  std::vector<Evaluation> evaluations(const std::string& directory) const {
+    Result<std::vector<Evaluation>> read = read_evaluations_csv(path() / directory / "evaluations.csv");
     EXPECT_TRUE(read.ok()) << read.error().message;
     return std::move(read).value();
   }
@@ -56,8 +62,8 @@ TEST_F(TrainCommand, RecordsTheRunAndGoesOnWithIt) {
   EXPECT_NE(first.out.find("training on cartpole-swingup in a\n"), std::string::npos) << first.out;
   EXPECT_NE(first.out.find("\n  ended by       max_env_steps\n"), std::string::npos) << first.out;
   EXPECT_EQ(first.out.find('\x1b'), std::string::npos);  // no terminal, no control characters
-  for (const char* name :
-       {"config.toml", "metrics.csv", "learning_curve.svg", "summary.json", "log.txt", "checkpoints"}) {
+  for (const char* name : {"config.toml", "metrics.csv", "channels.csv", "evaluations.csv", "learning_curve.svg",
+                           "summary.json", "log.txt", "checkpoints"}) {
     EXPECT_TRUE(std::filesystem::exists(path() / "a" / name)) << name;
   }
   EXPECT_NE(file_text(path() / "a/config.toml").find("\nseed = 5\n"), std::string::npos);
@@ -66,7 +72,12 @@ TEST_F(TrainCommand, RecordsTheRunAndGoesOnWithIt) {
   EXPECT_NE(summary.find("\"seed\": 5,"), std::string::npos) << summary;
   EXPECT_NE(summary.find("\"episodes\": 2}"), std::string::npos) << summary;
   const std::vector<MetricRow> before = rows("a");
-  EXPECT_TRUE(evaluation_of(before.back()).has_value());  // the last row is the final evaluation
+  EXPECT_EQ(before.back().env_steps, 15000);
+  const std::vector<Evaluation> found = evaluations("a");
+  ASSERT_GT(found.size(), 1u);
+  EXPECT_EQ(found.front().source, "evaluator");
+  EXPECT_EQ(found.back().source, "final");
+  EXPECT_EQ(found.back().env_steps, 15000);
 
   const ProgramResult second = run("train small.toml --resume a --seed 5 --set max_env_steps=25000 --quiet");
   ASSERT_EQ(second.exit_code, 0) << second.err;
@@ -83,6 +94,24 @@ TEST_F(TrainCommand, RecordsTheRunAndGoesOnWithIt) {
     last = row;
   }
   EXPECT_EQ(after.back().env_steps, 25000);
+  std::set<std::pair<std::string, std::int64_t>> once;
+  for (const Evaluation& evaluation : evaluations("a")) {
+    EXPECT_TRUE(once.emplace(evaluation.source, evaluation.step).second) << evaluation.source << evaluation.step;
+  }
+  EXPECT_TRUE(once.contains({"final", found.back().step})) << "that of the first start";
+  EXPECT_GT(once.size(), found.size());
+}
+
+TEST_F(TrainCommand, ARunThatHasEndedIsEvaluatedNoSecondTime) {
+  ASSERT_EQ(run("train small.toml --run-dir e --quiet --set max_env_steps=3000").exit_code, 0);
+  const std::string before = file_text(path() / "e/evaluations.csv");
+  ASSERT_NE(before.find(",final,"), std::string::npos) << before;
+  ASSERT_EQ(run("train small.toml --resume e --quiet --set max_env_steps=3000").exit_code, 0);
+  EXPECT_EQ(file_text(path() / "e/evaluations.csv").substr(0, before.size()), before);
+  std::set<std::int64_t> finals;
+  for (const Evaluation& evaluation : evaluations("e")) {
+    if (evaluation.source == "final") EXPECT_TRUE(finals.insert(evaluation.step).second) << evaluation.step;
+  }
 }
 
 TEST_F(TrainCommand, ATermSignalMakesACheckpointAndExitsWith0) {
@@ -95,10 +124,10 @@ TEST_F(TrainCommand, ATermSignalMakesACheckpointAndExitsWith0) {
           "max_env_steps=0", nullptr);
     _exit(127);
   }
-  // Rows mean that the run is under way.
+  // Evaluations mean that the run is under way.
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
-  while (!std::filesystem::exists(path() / "b/metrics.csv") ||
-         file_text(path() / "b/metrics.csv").find("evaluator/return") == std::string::npos) {
+  while (!std::filesystem::exists(path() / "b/evaluations.csv") ||
+         file_text(path() / "b/evaluations.csv").find(",evaluator,") == std::string::npos) {
     ASSERT_LT(std::chrono::steady_clock::now(), deadline);
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
   }
@@ -109,13 +138,10 @@ TEST_F(TrainCommand, ATermSignalMakesACheckpointAndExitsWith0) {
   EXPECT_EQ(WEXITSTATUS(status), 0);
   const std::string summary = file_text(path() / "b/summary.json");
   EXPECT_NE(summary.find("\"stop_reason\": \"stop requested\""), std::string::npos);
-  const std::vector<MetricRow> recorded = rows("b");
-  std::optional<actors::Evaluation> last;
-  for (const MetricRow& row : recorded) {
-    if (const auto evaluation = evaluation_of(row)) last = evaluation;
-  }
-  ASSERT_TRUE(last) << "the test stopped the run before its first evaluation";
-  EXPECT_NE(summary.find(fmt::format("\"final_return\": {{\"mean\": {}, ", last->mean)), std::string::npos) << summary;
+  const std::vector<Evaluation> recorded = evaluations("b");
+  ASSERT_FALSE(recorded.empty()) << "the test stopped the run before its first evaluation";
+  const double mean = find_scalar(recorded.back().values, kReturn).value_or(-1);
+  EXPECT_NE(summary.find(fmt::format("\"final_return\": {{\"mean\": {}, ", mean)), std::string::npos) << summary;
   EXPECT_FALSE(std::filesystem::is_empty(path() / "b/checkpoints"));
 }
 

@@ -115,26 +115,24 @@ class TrainedCommands : public testing::Test {
   }
 };
 
-/// What the run's evaluator of a part has reported last, to the last bit.
-double last_reported(const std::vector<MetricRow>& rows, const std::string& name) {
+/// What was found last by one of those that evaluate a part, to the last bit.
+double last_recorded(const std::vector<Evaluation>& evaluations, const std::string& source, const std::string& name) {
   double value = -1;
-  for (const MetricRow& row : rows) {
-    for (const Scalar& scalar : row.scalars) {
-      if (scalar.name == name) value = scalar.value;
-    }
+  for (const Evaluation& evaluation : evaluations) {
+    if (evaluation.source == source) value = find_scalar(evaluation.values, name).value_or(value);
   }
   return value;
 }
 
 TEST_F(TrainedCommands, EvalSaysWhatTheRunsEvaluatorsSaidOfTheSameParameters) {
-  const std::vector<MetricRow> rows = read_csv_metrics(folder() / "r/metrics.csv").value();
+  const std::vector<Evaluation> recorded = read_evaluations_csv(folder() / "r/evaluations.csv").value();
   const auto summary = nlohmann::json::parse(file_text(folder() / "r/summary.json"));
   struct Part {
     std::string name, model, evaluator;
     std::vector<std::string> scalars;
   };
   const std::vector<Part> parts = {
-      {"learner", "d4pg", "evaluator", {"return", "return_std", "episodes"}},
+      {"learner", "d4pg", "final", {"return", "return_std", "episodes"}},
       {"gan",
        "sngan",
        "gan-evaluator",
@@ -150,7 +148,7 @@ TEST_F(TrainedCommands, EvalSaysWhatTheRunsEvaluatorsSaidOfTheSameParameters) {
               part.model == "d4pg" ? summary["learner_steps"] : summary["replicas"][part.name]["evaluated_step"]);
     EXPECT_EQ(said["evaluation"].size(), part.scalars.size()) << said;
     for (const std::string& name : part.scalars) {
-      EXPECT_EQ(said["evaluation"][name], last_reported(rows, part.evaluator + "/" + name)) << name;
+      EXPECT_EQ(said["evaluation"][name], last_recorded(recorded, part.evaluator, name)) << name;
     }
   }
 }

@@ -133,6 +133,16 @@ class CheckpointCase(unittest.TestCase):
         except FileNotFoundError:
             return []
 
+    def evaluations(self):
+        """(source, step) of what is recorded; each must be there once."""
+        try:
+            text = (self.run_folder / "evaluations.csv").read_text(encoding="utf-8")
+        except FileNotFoundError:
+            return set()
+        found = [(row["source"], int(row["step"])) for row in csv.DictReader(text[:text.rfind("\n") + 1].splitlines())]
+        self.assertEqual(len(found), len(set(found)), f"an evaluation is there twice: {sorted(found)}")
+        return set(found)
+
     def env_steps(self):
         return json.loads((self.run_folder / "summary.json").read_text())["env_steps"]
 
@@ -301,6 +311,66 @@ class EverythingKilled(CheckpointCase):
 
     def test_of_several_processes(self):
         self.kill_and_resume(int(os.environ.get("TROUPE_KILLS", "2")), "--processes")
+
+
+class EvaluationsOfKilledRuns(CheckpointCase):
+    """Each is recorded once, and stays unless the step is undone whose parameters were evaluated."""
+
+    KILLS = 3
+    GROUP = """[replicas.mlp]
+model = "classifier"
+data = "synthetic"
+layers = [32]
+batch_size = 40
+steps = 10000000
+evaluate_every_steps = 100
+[checkpoint]
+every_s = 1
+"""
+
+    def new_ones(self, before):
+        """Waits for three more."""
+        self.wait_until(lambda: len(self.evaluations() - before) >= 3, "new evaluations")
+        return self.evaluations()
+
+    def stop(self, process):
+        process.send_signal(signal.SIGINT)
+        self.assertEqual(process.wait(PATIENCE_S), 0, self.said()[-3000:])
+        self.assertNotIn("TRP-E604", self.said())
+        return self.evaluations()
+
+    def test_of_a_group_that_goes_on_from_a_checkpoint(self):
+        (self.folder / "small.toml").write_text(self.GROUP)
+        process = self.begin("--run-dir", "run")
+        for kill in range(self.KILLS):
+            self.wait_until(self.newest, "the first checkpoint")
+            self.new_ones(self.evaluations())
+            self.kill_all(process)
+            committed = self.newest()
+            kept = {one for one in self.evaluations() if one[1] <= committed}
+            self.assertTrue(kept)
+            process = self.begin("--resume", "run")
+            self.wait_until(lambda: self.newest() > committed, "the next checkpoint")
+            self.assertLessEqual(kept, self.evaluations(), f"kill {kill}")
+        self.assertLessEqual(kept, self.stop(process))
+        end = max(step for _, step in self.evaluations()) + 3000
+        status, said = self.train("--resume", "run", "--set", f"replicas.mlp.steps={end}")
+        self.assertEqual(status, 0, said)
+        self.assertIn(("mlp-evaluator", end), self.evaluations(), "the run ended when its last one was recorded")
+
+    def test_when_only_the_chief_dies(self):
+        process = self.begin("--processes", "--run-dir", "run", "--set", "max_env_steps=0", "--set",
+                             "placement.evaluator.nodes=1", "--set", "evaluator.every_learner_steps=50")
+        found = self.new_ones(set())
+        for kill in range(self.KILLS):
+            chief = self.processes()["chief"]
+            os.kill(chief, signal.SIGKILL)
+            self.wait_until(lambda: self.processes().get("chief", chief) != chief, "another chief")
+            found |= self.evaluations()
+            again = self.new_ones(found)
+            self.assertLessEqual(found, again, f"kill {kill}")
+            found = again
+        self.assertLessEqual(found, self.stop(process))
 
 
 @unittest.skipUnless(strace_works(), "no strace, or it may not trace here")

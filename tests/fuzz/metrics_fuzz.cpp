@@ -1,5 +1,7 @@
-// metrics.csv as a resumed run finds it, and the reports of instances that become its rows.
+// metrics.csv, channels.csv and evaluations.csv as a resumed run finds them, and the reports of instances that become
+// their rows.
 #include <cmath>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 
@@ -18,15 +20,34 @@ std::string file_text(const std::string& path) {
   return std::string(std::istreambuf_iterator<char>(stream), {});
 }
 
-/// A file that is taken is written as rows that are read the same.
-void table(Bytes text) {
-  const std::string path = scratch_file("metrics.csv", text);
-  const auto rows = apps::read_csv_metrics(path);
-  if (!rows.ok()) return;
-  TROUPE_CHECK(apps::CsvSink::open(path).ok(), "what is read is not gone on with");
+apps::CsvSink::Paths paths() {
+  return {scratch_folder() + "/metrics.csv", scratch_folder() + "/channels.csv", scratch_folder() + "/evaluations.csv"};
+}
+
+/// A file that is taken is written as lines that are read the same, also after work was lost.
+void table(Bytes text, const std::string& name) {
+  for (const auto& path : {paths().metrics, paths().channels, paths().evaluations}) std::filesystem::remove(path);
+  const std::string path = scratch_file(name, text);
+  const auto lines = [&]() -> Result<std::size_t> {
+    if (name == "channels.csv") {
+      TROUPE_ASSIGN(const auto read, apps::read_channels_csv(path));
+      return read.size();
+    }
+    if (name == "evaluations.csv") {
+      TROUPE_ASSIGN(const auto read, apps::read_evaluations_csv(path));
+      return read.size();
+    }
+    TROUPE_ASSIGN(const auto read, apps::read_metrics_csv(path));
+    return read.size();
+  };
+  const auto count = lines();
+  if (!count.ok()) return;
+  TROUPE_CHECK(apps::CsvSink::open(paths()).ok(), "what is read is not gone on with");
   const std::string once = file_text(path);
-  TROUPE_CHECK(apps::CsvSink::open(path).ok() && file_text(path) == once, "the file changes each time it is opened");
-  TROUPE_CHECK(apps::read_csv_metrics(path)->size() == rows->size(), "rows are lost");
+  auto again = apps::CsvSink::open(paths());
+  TROUPE_CHECK(again.ok() && file_text(path) == once, "the file changes each time it is opened");
+  TROUPE_CHECK(*lines() == *count, "rows are lost");
+  TROUPE_CHECK(again->rewind({.evaluated_steps = {{"evaluator", 10}}}).ok() && *lines() <= *count, "rows come back");
 }
 
 void report(Bytes bytes) {
@@ -44,21 +65,28 @@ void report(Bytes bytes) {
                "a report of {} changed", got->role);
 }
 
-/// A row of the input's numbers and names is there again.
+/// A row and an evaluation of the input's numbers and names are there again.
 void row(Input input) {
-  const std::string path = scratch_folder() + "/rows.csv";
-  std::remove(path.c_str());
-  auto sink = apps::CsvSink::open(path).value();
+  for (const auto& path : {paths().metrics, paths().channels, paths().evaluations}) std::filesystem::remove(path);
+  auto sink = apps::CsvSink::open(paths()).value();
   MetricRow row{.wall_s = std::abs(input.take<float>()), .env_steps = input.take<std::int64_t>()};
   if (!std::isfinite(row.wall_s)) return;
+  Evaluation evaluation{.wall_s = row.wall_s, .step = row.env_steps};
   for (int i = 0; i < 3 && !input.empty(); ++i) {
     const auto value = input.take<double>();
-    row.scalars.push_back({to_string(input.part()), value});
+    evaluation.source = to_string(input.part());
+    row.scalars.push_back({evaluation.source, value});
+    row.ports.push_back({.role = evaluation.source, .port = evaluation.source, .waiting = value, .depth = {}});
   }
-  TROUPE_CHECK(sink.write(row).ok() && sink.flush().ok(), "a row is not written");
-  const auto back = apps::read_csv_metrics(path);
+  evaluation.values = row.scalars;
+  TROUPE_CHECK(sink.write(row).ok() && sink.record(evaluation).ok() && sink.flush().ok(), "a row is not written");
+  const auto back = apps::read_metrics_csv(paths().metrics);
   TROUPE_CHECK(back.ok() && back->size() == 1 && back->front().env_steps == row.env_steps, "a row changed: {}",
                back.ok() ? "" : back.error().message);
+  const auto found = apps::read_evaluations_csv(paths().evaluations);
+  TROUPE_CHECK(found.ok() && found->size() == 1 && found->front().source == printable(evaluation.source),
+               "an evaluation changed: {}", found.ok() ? "" : found.error().message);
+  TROUPE_CHECK(apps::read_channels_csv(paths().channels)->size() == row.ports.size(), "a port is missing");
   for (const Scalar& scalar : back->front().scalars) {
     TROUPE_CHECK(printable(scalar.name, 8192) == scalar.name, "the name {}", scalar.name);
   }
@@ -79,13 +107,17 @@ void output(Bytes bytes) {
 
 void one_input(Bytes input) {
   Input choice(input);
-  switch (choice.choose(4)) {
+  switch (choice.choose(6)) {
     case 0:
-      return table(choice.rest());
+      return table(choice.rest(), "metrics.csv");
     case 1:
       return report(choice.rest());
     case 2:
       return row(choice);
+    case 3:
+      return table(choice.rest(), "channels.csv");
+    case 4:
+      return table(choice.rest(), "evaluations.csv");
     default:
       return output(choice.rest());
   }
@@ -100,7 +132,10 @@ std::vector<std::string> seeds() {
               "wall_s,env_steps,learner_steps,a/b,\"x,\"\"y\"\"\"\n0.5,10,2,0.25,\n1e300,11,3,nan,-inf\n0.",
           "\1" + to_string(actors::make_instance_report(pool, report)->bytes()),
           "\2" + std::string(12, '\1') + std::string(8, '\2') + part("a,\"b\"\n") + std::string(8, '\3') + part("c"),
-          "\3one line\r\nand\x1b[31m \xc3\xa9 \xff\n"};
+          "\3wall_s,env_steps,learner_steps,role,port,frames_per_s,bytes_per_s,waiting,refused_per_s,depth\n"
+          "1,10,2,actor,out,2.5,100,0.25,0,\n1,10,2,replay,\"a,\"\"\",2.5,100,0,1,3\n1,1",
+          "\4wall_s,source,step,env_steps,return\n1.5,evaluator,200,10,12.5\n2,gan-evaluator,3,0,\n2,ev",
+          "\5one line\r\nand\x1b[31m \xc3\xa9 \xff\n"};
 }
 
 }  // namespace troupe::fuzz

@@ -184,6 +184,12 @@ TEST(Reports, SurviveBytes) {
   EXPECT_EQ(episode.episode_return, 812.5);
   EXPECT_EQ(episode.steps, 1000);
   EXPECT_EQ(episode.parameters_version, 40);
+  const EvaluationReport found = read_evaluation(make_evaluation(pool, testing::sample_evaluation()).value()).value();
+  EXPECT_EQ(found.source, "gan-evaluator");
+  EXPECT_EQ(found.version, 200);
+  ASSERT_EQ(found.values.size(), 2u);
+  EXPECT_EQ(found.values[1].name, "accuracy");
+  EXPECT_EQ(found.values[1].value, 0.75);
   const ParametersUse use = read_parameters_use(make_parameters_use(pool, {2, 40, 16}).value()).value();
   EXPECT_EQ(use.producer, 2u);
   EXPECT_EQ(use.version, 40);
@@ -234,6 +240,9 @@ TEST(Reports, RefuseToMakeWhatReadersWouldRefuse) {
   EXPECT_FALSE(make_steps_request(pool, {0, 0, 0, kMostSteps + 1}).ok());
   EXPECT_FALSE(make_steps_grant(pool, {0, -1, false}).ok());
   EXPECT_FALSE(make_episode(pool, {.episode_return = std::numeric_limits<double>::quiet_NaN()}).ok());
+  EXPECT_FALSE(make_evaluation(pool, {"evaluator", -1, {}}).ok());
+  EXPECT_THAT(make_evaluation(pool, {"evaluator", 1, {{"a", 1}, {"a", 2}}}).error().message, HasSubstr("two values"));
+  EXPECT_FALSE(make_evaluation(pool, {"evaluator", 1, std::vector<Scalar>(kMostValues + 1)}).ok());
   EXPECT_FALSE(make_metrics(pool, {.env_steps = -1}).ok());
   EXPECT_FALSE(make_control(pool, {.text = std::string(kMaxControlBytes, 'x')}).ok());
 }

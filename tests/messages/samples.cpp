@@ -77,6 +77,9 @@ Frame sample_parameters_piece(FramePool& pool) {
 
 PriorityUpdate sample_update() { return {{1, 2, 3}, {0.5, 0, 4}}; }
 EpisodeReport sample_episode() { return {"actor", 3, 812.5, 1000, 40}; }
+EvaluationReport sample_evaluation() {
+  return {"gan-evaluator", 200, {{"frechet_distance", 12.5}, {"accuracy", 0.75}}};
+}
 MetricRow sample_row() { return {12.5, 1000, 40, {{"learner/critic_loss", 0.25}, {"replay/items", 1000}}}; }
 Control sample_control() {
   Control control;
@@ -134,7 +137,8 @@ std::vector<Frame> samples(FramePool& pool) {
           make_parameters_pull(pool, {2, 18, 99}).value(),
           make_steps_request(pool, {2, 100, 164, 640}).value(),
           make_steps_grant(pool, {100, 740, false}).value(),
-          sample_parameters_piece(pool)};
+          sample_parameters_piece(pool),
+          make_evaluation(pool, sample_evaluation()).value()};
 }
 
 Status read_all(const Frame& frame, Kind kind) {
@@ -196,6 +200,8 @@ Status read_all(const Frame& frame, Kind kind) {
       return status_of(read_steps_request(frame));
     case Kind::kStepsGrant:
       return status_of(read_steps_grant(frame));
+    case Kind::kEvaluation:
+      return status_of(read_evaluation(frame));
     case Kind::kMetrics:
       return status_of(read_metrics(frame));
     case Kind::kControl:

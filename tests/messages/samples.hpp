@@ -27,6 +27,7 @@ Frame sample_parameters_piece(FramePool& pool);
 Frame sample_gradient(FramePool& pool, DType dtype = DType::kF32);
 PriorityUpdate sample_update();
 EpisodeReport sample_episode();
+EvaluationReport sample_evaluation();
 MetricRow sample_row();
 Control sample_control();
 

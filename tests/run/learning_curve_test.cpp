@@ -9,13 +9,12 @@
 namespace troupe::apps {
 namespace {
 
-using actors::Evaluation;
-
-MetricRow evaluation_row(double wall_s, double mean) {
+Evaluation of_returns(double wall_s, double mean) {
   return {.wall_s = wall_s,
+          .source = "evaluator",
+          .step = static_cast<std::int64_t>(wall_s * 10),
           .env_steps = static_cast<std::int64_t>(wall_s * 1000),
-          .learner_steps = static_cast<std::int64_t>(wall_s * 10),
-          .scalars = {{"evaluator/return", mean}, {"evaluator/return_std", 5}, {"evaluator/episodes", 10}}};
+          .values = {{"return", mean}, {"return_std", 5}, {"episodes", 10}}};
 }
 
 std::size_t count(const std::string& text, const std::string& part) {
@@ -33,28 +32,17 @@ TEST(Ticks, AreRoundAndWithinTheRange) {
   EXPECT_EQ(ticks(0, 1.3e6, 5), (std::vector<double>{0, 5e5, 1e6}));
 }
 
-TEST(Evaluations, AreFoundInRows) {
-  const std::optional<Evaluation> evaluation = evaluation_of(evaluation_row(2, 300));
-  ASSERT_TRUE(evaluation.has_value());
-  EXPECT_EQ(evaluation->mean, 300);
-  EXPECT_EQ(evaluation->std, 5);
-  EXPECT_EQ(evaluation->episodes, 10);
-  EXPECT_EQ(evaluation->env_steps, 2000);
-  EXPECT_EQ(evaluation->learner_steps, 20) << "of an older version's row";
-  MetricRow row = evaluation_row(2, 300);
-  row.scalars.push_back({"evaluator/learner_steps", 15});
-  EXPECT_EQ(evaluation_of(row)->learner_steps, 15);
-  EXPECT_FALSE(evaluation_of({.scalars = {{"evaluator/return_std", 1}}}).has_value());
-}
-
 TEST(Evaluations, FirstReachedTakesTheFirstTimeOfEachThreshold) {
-  const std::vector<Evaluation> evaluations = {
-      {.wall_s = 1, .mean = 50}, {.wall_s = 2, .mean = 250}, {.wall_s = 3, .mean = 150}, {.wall_s = 4, .mean = 300}};
+  const std::vector<Evaluation> evaluations = {of_returns(1, 50),
+                                               of_returns(2, 250),
+                                               of_returns(3, 150),
+                                               {.source = "net-evaluator", .values = {{"loss", 900}}},
+                                               of_returns(4, 300)};
   EXPECT_EQ(first_reached(evaluations, kReturnThresholds), (std::map<int, double>{{100, 2.0}, {200, 2.0}, {300, 4.0}}));
   EXPECT_TRUE(first_reached({}, kReturnThresholds).empty());
 }
 
-Curve of_returns(std::vector<Curve::Point> points) {
+Curve curve_of(std::vector<Curve::Point> points) {
   return {.value = "evaluation return",
           .steps = "env steps",
           .note = "band: what",
@@ -63,7 +51,7 @@ Curve of_returns(std::vector<Curve::Point> points) {
 }
 
 TEST(LearningCurve, DrawsEveryEvaluationInBothPanelsAndSaysWhatIsWhat) {
-  const Curve curve = of_returns({{0, 0, 0, 0}, {0.5, 500, 250, 0}, {1, 1000, 500, 10}});
+  const Curve curve = curve_of({{0, 0, 0, 0}, {0.5, 500, 250, 0}, {1, 1000, 500, 10}});
   const std::string svg = learning_curve_svg("a <b> & c", {&curve, 1});
   EXPECT_EQ(count(svg, "<circle"), 6u);
   EXPECT_EQ(count(svg, "class=\"mean\""), 2u);
@@ -79,7 +67,7 @@ TEST(LearningCurve, DrawsEveryEvaluationInBothPanelsAndSaysWhatIsWhat) {
 }
 
 TEST(LearningCurve, HasARowForEachValueAndNoBandWithoutADeviation) {
-  const std::vector<Curve> curves = {of_returns({{0, 0, 0, 0}, {1, 10, 5, 0}}),
+  const std::vector<Curve> curves = {curve_of({{0, 0, 0, 0}, {1, 10, 5, 0}}),
                                      {.value = "net: accuracy", .steps = "steps of net", .note = ""}};
   const std::string svg = learning_curve_svg("two", curves);
   EXPECT_EQ(count(svg, "class=\"band\""), 0u);
@@ -88,7 +76,7 @@ TEST(LearningCurve, HasARowForEachValueAndNoBandWithoutADeviation) {
 }
 
 TEST(LearningCurve, WithoutEvaluationsHasAxesOnly) {
-  const Curve curve = of_returns({});
+  const Curve curve = curve_of({});
   const std::string svg = learning_curve_svg("empty", {&curve, 1});
   EXPECT_EQ(count(svg, "<circle"), 0u);
   EXPECT_GT(count(svg, "<text"), 10u);
@@ -96,7 +84,7 @@ TEST(LearningCurve, WithoutEvaluationsHasAxesOnly) {
 }
 
 TEST(LearningCurve, LeavesOutEvaluationsThatAreNotNumbers) {
-  const Curve curve = of_returns({{0, 0, std::nan(""), 0}, {0, 0, 7, 0}});
+  const Curve curve = curve_of({{0, 0, std::nan(""), 0}, {0, 0, 7, 0}});
   const std::string svg = learning_curve_svg("nan", {&curve, 1});
   EXPECT_EQ(count(svg, "<circle"), 2u);
   EXPECT_EQ(svg.find("nan,"), std::string::npos);
@@ -106,44 +94,36 @@ using LearningCurveFile = TestDirectory;
 
 TEST_F(LearningCurveFile, IsRedrawnAfterEachEvaluationAndGoesOnAfterAResume) {
   const auto file = path() / "curve.svg";
-  LearningCurveSink sink(file, "title");
-  sink.add(evaluation_row(1, 1));
-  sink.add(evaluation_row(9, 9));
-  sink.rewind({.wall_s = 5, .env_steps = 5000}).value();  // what lies beyond is done again
+  LearningCurveSink sink(file, "title", {of_returns(1, 1), of_returns(9, 9)});
+  sink.rewind({.wall_s = 5, .env_steps = 5000, .evaluated_steps = {{"evaluator", 50}}}).value();  // done again
   sink.write({.wall_s = 5, .scalars = {{"x", 1}}}).value();
   EXPECT_FALSE(std::filesystem::exists(file));
-  sink.write(evaluation_row(6, 100)).value();
+  sink.record(of_returns(6, 100)).value();
   EXPECT_EQ(count(text_of(file), "<circle"), 4u);
   ASSERT_EQ(sink.evaluations().size(), 2u);
-  EXPECT_EQ(sink.evaluations()[0].mean, 1);
-  EXPECT_EQ(sink.evaluations()[1].mean, 100);
+  EXPECT_EQ(sink.evaluations()[0].wall_s, 1);
+  EXPECT_EQ(sink.evaluations()[1].wall_s, 6);
 }
 
 TEST_F(LearningCurveFile, HasWhatTheEvaluatorsOfGroupsFound) {
   const auto file = path() / "curve.svg";
   LearningCurveSink sink(file, "gan, net");
-  const auto found = [](double wall_s, double step, double distance) {
-    return MetricRow{.wall_s = wall_s,
-                     .learner_steps = static_cast<std::int64_t>(10 * wall_s),
-                     .scalars = {{"gan-evaluator/frechet_distance", distance},
-                                 {"gan-evaluator/step", step},
-                                 {"gan-evaluator/judge_accuracy", 0.9},
-                                 {"gan-evaluator/depth/parameters", 1},
-                                 {"net-evaluator/accuracy", 0.5},
-                                 {"net-evaluator/step", 100},
-                                 {"gan/step", step + 3}}};
+  const auto found = [](double wall_s, std::int64_t step, double distance) {
+    return Evaluation{.wall_s = wall_s,
+                      .source = "gan-evaluator",
+                      .step = step,
+                      .values = {{"frechet_distance", distance}, {"judge_accuracy", 0.9}}};
   };
-  for (const MetricRow& row : {found(1, 100, 300), found(2, 100, 300), found(3, 200, 150), found(4, 300, 120)}) {
-    sink.write(row).value();
-  }
+  for (const Evaluation& one : {found(1, 100, 300), found(3, 200, 150), found(4, 300, 120)}) sink.record(one).value();
+  sink.record({.wall_s = 4, .source = "net-evaluator", .step = 100, .values = {{"accuracy", 0.5}}}).value();
   const std::string svg = text_of(file);
-  EXPECT_EQ(count(svg, "<circle"), 2 * 3 + 2 * 1u) << "each evaluation once";
+  EXPECT_EQ(count(svg, "<circle"), 2 * 3 + 2 * 1u);
   EXPECT_EQ(count(svg, ">gan: frechet distance<"), 2u);
   EXPECT_EQ(count(svg, ">steps of gan<"), 1u);
   EXPECT_EQ(count(svg, ">net: accuracy<"), 2u);
   EXPECT_EQ(svg.find("return"), std::string::npos) << "there is no environment";
   EXPECT_EQ(svg.find("judge"), std::string::npos);
-  sink.rewind({.wall_s = 3.5, .learner_steps = 35}).value();
+  sink.rewind({.wall_s = 3.5, .evaluated_steps = {{"gan-evaluator", 250}}}).value();
   sink.flush().value();
   EXPECT_EQ(count(text_of(file), "<circle"), 2 * 2 + 2 * 1u);
 }

@@ -1,5 +1,6 @@
 #include <cmath>
 #include <memory>
+#include <utility>
 
 #include <troupe/run/fan_out.hpp>
 #include <troupe/run/progress.hpp>
@@ -20,10 +21,11 @@ MetricRow full_row() {
           .learner_steps = 1540,
           .scalars = {{"actor/steps_per_s", 1200},
                       {"learner/steps_per_s", 150},
-                      {"evaluator/return", 812.34},
                       {"replay/items", 12300},
                       {"parameters/staleness_mean", 4.24}}};
 }
+
+const Evaluation kEvaluated = {.source = "evaluator", .step = 1500, .values = {{"return_std", 3}, {"return", 812.34}}};
 
 TEST(ProgressStyle, IsPlainWhereALineCannotBeRewritten) {
   EXPECT_EQ(progress_style(true, "xterm-256color"), ProgressStyle::kLive);
@@ -35,6 +37,7 @@ TEST(ProgressStyle, IsPlainWhereALineCannotBeRewritten) {
 TEST(ProgressState, PutsEverythingInOneLine) {
   ProgressState state({.max_minutes = 5});
   state.update(full_row());
+  state.update(kEvaluated);
   EXPECT_EQ(
       state.line(kWide),
       "1m05s (3m55s left)  return 812.3  env 12.3k (1.20k/s)  learner 1.54k (150/s)  replay 12.3k  staleness 4.2");
@@ -42,20 +45,18 @@ TEST(ProgressState, PutsEverythingInOneLine) {
 
 TEST(ProgressState, ShowsReplicaGroupsAndLastsUntilTheSlowestIsDone) {
   ProgressState state({.replicas = {{"gan", {1000, 60, 2}}, {"mlp", {2000}}}});
-  state.update({.wall_s = 65,
-                .learner_steps = 1500,
-                .scalars = {{"gan/step", 500},
-                            {"gan/steps_per_s", 50},
-                            {"gan/generator_loss", -0.25},
-                            {"gan/input_images_per_second", 15500},
-                            {"gan/real_logit", 3},
-                            {"gan-evaluator/frechet_distance", 12.34},
-                            {"gan-evaluator/judge_accuracy", 0.9},
-                            {"mlp/step", 1000},
-                            {"mlp/steps_per_s", 20},
-                            {"mlp-evaluator/accuracy", 0.8817},
-                            {"mlp-evaluator/depth/parameters", 1},
-                            {"mlp-evaluator/step", 900}}});
+  state.update(MetricRow{.wall_s = 65,
+                         .learner_steps = 1500,
+                         .scalars = {{"gan/step", 500},
+                                     {"gan/steps_per_s", 50},
+                                     {"gan/generator_loss", -0.25},
+                                     {"gan/input_images_per_second", 15500},
+                                     {"gan/real_logit", 3},
+                                     {"mlp/step", 1000},
+                                     {"mlp/steps_per_s", 20}}});
+  state.update(Evaluation{
+      .source = "gan-evaluator", .step = 400, .values = {{"frechet_distance", 12.34}, {"judge_accuracy", 0.9}}});
+  state.update(Evaluation{.source = "mlp-evaluator", .step = 900, .values = {{"accuracy", 0.8817}}});
   EXPECT_EQ(state.line(kWide),
             "1m05s (50.0s left)  gan 500/1.00k (50/s, 3.00k images/s, input 31.0k) generator_loss -0.25 "
             "frechet_distance 12.3  "
@@ -65,27 +66,30 @@ TEST(ProgressState, ShowsReplicaGroupsAndLastsUntilTheSlowestIsDone) {
 TEST(ProgressState, KeepsValuesThatTheNewestRowLacks) {
   ProgressState state({});
   state.update(full_row());
-  state.update({.wall_s = 66, .env_steps = 20000, .learner_steps = 1600});
+  state.update(kEvaluated);
+  state.update(MetricRow{.wall_s = 66, .env_steps = 20000, .learner_steps = 1600});
   EXPECT_EQ(state.line(kWide),
             "1m06s  return 812.3  env 20.0k (1.20k/s)  learner 1.60k (150/s)  replay 12.3k  staleness 4.2");
 }
 
 TEST(ProgressState, GoesBackWithALearnerThatBeganAgainFromItsCheckpoint) {
   ProgressState state({});
-  state.update({.wall_s = 1, .env_steps = 10, .learner_steps = 5});
-  state.update({.wall_s = 2, .env_steps = 11, .learner_steps = 3, .scalars = {{"evaluator/return", 7}}});
+  state.update(MetricRow{.wall_s = 1, .env_steps = 10, .learner_steps = 5});
+  state.update(MetricRow{.wall_s = 2, .env_steps = 11, .learner_steps = 3});
+  state.update(Evaluation{.source = "evaluator", .values = {{"return", 7}}});
   EXPECT_EQ(state.line(kWide), "2.0s  return 7.0  env 11  learner 3");
 }
 
 TEST(ProgressState, LeavesOutWhatNobodyReported) {
   ProgressState state({.max_env_steps = 100});
-  state.update({.wall_s = 1, .env_steps = 10, .learner_steps = 0});
+  state.update(MetricRow{.wall_s = 1, .env_steps = 10, .learner_steps = 0});
   EXPECT_EQ(state.line(kWide), "1.0s  env 10  learner 0");  // no rate: the time left is unknown
 }
 
 TEST(ProgressState, LeavesOutTheLastPartsOfALineThatIsTooLong) {
   ProgressState state({.max_minutes = 5});
   state.update(full_row());
+  state.update(kEvaluated);
   EXPECT_EQ(state.line(79), "1m05s (3m55s left)  return 812.3  env 12.3k (1.20k/s)  learner 1.54k (150/s)");
   EXPECT_EQ(state.line(32), "1m05s (3m55s left)  return 812.3");
   EXPECT_EQ(state.line(31), "1m05s (3m55s left)");
@@ -107,24 +111,23 @@ TEST(ProgressState, TimeLeftIsThatOfTheNearestLimit) {
 
 class ProgressOutput : public TestDirectory {
  protected:
-  /// What the sink wrote after rows at 0, 0.1, 0.3, 6 s and an evaluation at 6.1 s.
+  /// What the sink wrote after an evaluation before the first row, rows at 0, 0.1, 0.3, 6 s and an evaluation at 6.1 s.
   std::string output(ProgressStyle style, int columns) {
     const auto file = path() / "out";
     std::FILE* out = std::fopen(file.c_str(), "wb");
     ManualClock clock;
     ProgressSink sink(out, style, columns, {}, clock);
-    const auto write = [&](std::int64_t env_steps, std::vector<Scalar> scalars) {
-      sink.write({.env_steps = env_steps, .scalars = std::move(scalars)}).value();
-    };
-    write(1, {});
+    const auto write = [&](std::int64_t env_steps) { sink.write({.env_steps = env_steps}).value(); };
+    sink.record({.source = "evaluator", .values = {{"return", 8}}}).value();
+    write(1);
     clock.advance(milliseconds(100));
-    write(2, {});
+    write(2);
     clock.advance(milliseconds(200));
-    write(3, {});
+    write(3);
     clock.advance(milliseconds(5700));
-    write(4, {});
+    write(4);
     clock.advance(milliseconds(100));
-    write(5, {{"evaluator/return", 9}});
+    sink.record({.source = "evaluator", .values = {{"return", 9}}}).value();
     sink.finish();
     std::fclose(out);
     return text_of(file);
@@ -133,21 +136,21 @@ class ProgressOutput : public TestDirectory {
 
 TEST_F(ProgressOutput, LiveRewritesOneLineFourTimesASecond) {
   EXPECT_EQ(output(ProgressStyle::kLive, 80),
-            "\r0.0s  env 1  learner 0\x1b[K"
-            "\r0.0s  env 3  learner 0\x1b[K"
-            "\r0.0s  env 4  learner 0\x1b[K"
-            "\r0.0s  return 9.0  env 5  learner 0\x1b[K\n");
+            "\r0.0s  return 8.0  env 1  learner 0\x1b[K"
+            "\r0.0s  return 8.0  env 3  learner 0\x1b[K"
+            "\r0.0s  return 8.0  env 4  learner 0\x1b[K"
+            "\r0.0s  return 9.0  env 4  learner 0\x1b[K\n");
 }
 
 TEST_F(ProgressOutput, LiveLinesFitTheTerminal) {
-  EXPECT_EQ(output(ProgressStyle::kLive, 12).substr(0, 15), "\r0.0s  env 1\x1b[K");
+  EXPECT_EQ(output(ProgressStyle::kLive, 17).substr(0, 20), "\r0.0s  return 8.0\x1b[K");
 }
 
 TEST_F(ProgressOutput, PlainWritesALineEveryFiveSecondsAndForEvaluations) {
   EXPECT_EQ(output(ProgressStyle::kPlain, 80),
-            "0.0s  env 1  learner 0\n"
-            "0.0s  env 4  learner 0\n"
-            "0.0s  return 9.0  env 5  learner 0\n");
+            "0.0s  return 8.0  env 1  learner 0\n"
+            "0.0s  return 8.0  env 4  learner 0\n"
+            "0.0s  return 9.0  env 4  learner 0\n");
 }
 
 TEST(Progress, AClosedOutputDoesNotEndTheRun) {
@@ -163,8 +166,10 @@ class CountingSink final : public MetricSink {
  public:
   explicit CountingSink(Status answer) : answer_(answer) {}
   Status write(const MetricRow&) override { return ++writes, answer_; }
+  Status record(const Evaluation&) override { return ++recorded, answer_; }
   Status flush() override { return ++flushes, answer_; }
   int writes = 0;
+  int recorded = 0;
   int flushes = 0;
 
  private:
@@ -189,6 +194,24 @@ TEST(FanOut, ReachesEverySinkAndReturnsTheFirstError) {
     EXPECT_EQ(sink->writes, 1);
     EXPECT_EQ(sink->flushes, 1);
   }
+}
+
+TEST(FanOut, RecordsEachEvaluationOnceAndOneThatWasUndoneAgain) {
+  CountingSink sink({});
+  const std::vector<Evaluation> earlier = {{1, "evaluator", 100}, {2, "evaluator", 200}};
+  FanOut fan_out({&sink}, earlier);
+  const auto record = [&](const std::string& source, std::int64_t step) {
+    fan_out.record({3, source, step}).value();
+    return std::exchange(sink.recorded, 0);
+  };
+  EXPECT_EQ(record("evaluator", 200), 0) << "an earlier start has recorded it";
+  EXPECT_EQ(record("gan-evaluator", 200), 1);
+  EXPECT_EQ(record("evaluator", 300), 1);
+  EXPECT_EQ(record("evaluator", 300), 0);
+  fan_out.rewind({0, 0, 0, {{"evaluator", 150}}}).value();
+  EXPECT_EQ(record("evaluator", 100), 0);
+  EXPECT_EQ(record("evaluator", 200), 1);
+  EXPECT_EQ(record("gan-evaluator", 200), 0);
 }
 
 }  // namespace

@@ -85,8 +85,8 @@ TEST_F(RunDirectoryTest, OfARunThatNeverBeganNothingIsLeft) {
   {
     const Result<ClaimedRun> made = make_run_directory("a/b/c", "x", 0);
     ASSERT_TRUE(made.ok());
-    for (const char* name :
-         {"config.toml", "log.txt", "metrics.csv", "events.out.tfevents.1.host", "config.toml.tmp-7"}) {
+    for (const char* name : {"config.toml", "log.txt", "metrics.csv", "evaluations.csv", "events.out.tfevents.1.host",
+                             "config.toml.tmp-7"}) {
       std::ofstream(made->run().path / name) << "x";
     }
     std::filesystem::create_directories(made->run().path / "nodes/chief");
@@ -119,7 +119,8 @@ TEST_F(RunDirectoryTest, WhoeverTrainsInItLosesNothing) {
 TEST_F(RunDirectoryTest, AStartBeforeItsFirstCheckpointMayBeRepeated) {
   std::filesystem::create_directories("a/checkpoints/chief");
   std::filesystem::create_directories("a/security");
-  for (const char* name : {"config.toml", "log.txt", "metrics.csv", "chief.json", "events.out.tfevents.1.host"}) {
+  for (const char* name :
+       {"config.toml", "log.txt", "metrics.csv", "channels.csv", "chief.json", "events.out.tfevents.1.host"}) {
     std::ofstream(std::string("a/") + name) << "x";
   }
   {
@@ -146,8 +147,8 @@ TEST_F(RunDirectoryTest, AStartBeforeItsFirstCheckpointMayBeRepeated) {
 
 TEST_F(RunDirectoryTest, ItsRecordsAreKnown) {
   std::filesystem::create_directories("a/checkpoints");
-  for (const char* name :
-       {"a/config.toml", "a/checkpoints/x", "a/log.txt", "a/../a/metrics.csv", "a/events.out.tfevents.7"}) {
+  for (const char* name : {"a/config.toml", "a/checkpoints/x", "a/log.txt", "a/../a/metrics.csv", "a/evaluations.csv",
+                           "a/events.out.tfevents.7"}) {
     EXPECT_TRUE(is_record_of({"a"}, name)) << name;
   }
   for (const char* name : {"a/export/x.onnx", "a/render/x.png", "a/x.png", "config.toml", "b/config.toml", "a"}) {

@@ -9,7 +9,8 @@
 namespace troupe::apps {
 namespace {
 
-const std::vector<actors::Evaluation> kEvaluations = {{.wall_s = 10, .mean = 120}, {.wall_s = 61.5, .mean = 850}};
+const std::vector<Evaluation> kEvaluations = {{.wall_s = 10, .source = "evaluator", .values = {{"return", 120}}},
+                                              {.wall_s = 61.5, .source = "evaluator", .values = {{"return", 850}}}};
 
 RunSummary summary() {
   return {.env = "cartpole-swingup",
@@ -20,7 +21,8 @@ RunSummary summary() {
                     .wall_s = 70.25,
                     .env_steps = 100000,
                     .learner_steps = 12345,
-                    .final_evaluation = actors::Evaluation{.mean = 850, .std = 1.5, .episodes = 10}},
+                    .final_evaluation = Evaluation{.source = "final",
+                                                   .values = {{"return", 850}, {"return_std", 1.5}, {"episodes", 10}}}},
           .evaluations = kEvaluations};
 }
 

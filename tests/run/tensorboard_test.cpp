@@ -61,17 +61,33 @@ TEST(TfRecord, HasLengthAndMaskedChecksums) {
 
 TEST_F(TensorBoard, ItsReaderSeesEveryScalar) {
   SKIP_WITHOUT_PYTHON();
-  write_all(path(), 1'700'000'000.5,
-            {row(0.5, 0, {{"learner/critic_loss", 0.1}}),
-             row(1.5, 300, {{"learner/critic_loss", -2.5}, {"evaluator/return", 812.25}})});
+  MetricRow last = row(1.5, 300, {{"learner/critic_loss", -2.5}});
+  last.ports = {{"replay", "batches", 2.5, 640, 0.5, 0, 4}};
+  write_all(path(), 1'700'000'000.5, {row(0.5, 0, {{"learner/critic_loss", 0.1}}), last});
   EXPECT_EQ(read_events(path()),
-            "evaluator/return 300 1700000001.5 812.25\n"
+            "channels/replay.batches.bytes_per_s 300 1700000001.5 640.0\n"
+            "channels/replay.batches.depth 300 1700000001.5 4.0\n"
+            "channels/replay.batches.frames_per_s 300 1700000001.5 2.5\n"
+            "channels/replay.batches.refused_per_s 300 1700000001.5 0.0\n"
+            "channels/replay.batches.waiting 300 1700000001.5 0.5\n"
             "learner/critic_loss 0 1700000000.5 0.10000000149011612\n"
             "learner/critic_loss 300 1700000001.5 -2.5\n"
             "run/env_steps 0 1700000000.5 8.0\n"
             "run/env_steps 300 1700000001.5 8.0\n"
             "run/wall_s 0 1700000000.5 0.5\n"
             "run/wall_s 300 1700000001.5 1.5\n");
+}
+
+TEST_F(TensorBoard, ItsReaderSeesEvaluationsAtTheirOwnSteps) {
+  SKIP_WITHOUT_PYTHON();
+  Result<TensorBoardSink> sink = TensorBoardSink::create(path(), 1000);
+  sink->record({.wall_s = 1, .source = "evaluator", .step = 40, .values = {{"return", 812.25}}}).value();
+  sink->record({.wall_s = 2, .source = "gan-evaluator", .step = 9000, .values = {{"frechet_distance", 8}}}).value();
+  sink->record({.wall_s = 3, .source = "final", .step = 60, .values = {{"return", 900}}}).value();
+  EXPECT_EQ(read_events(path()),
+            "evaluator/return 40 1000.0 812.25\n"
+            "evaluator/return 60 1002.0 900.0\n"
+            "gan-evaluator/frechet_distance 9000 1001.0 8.0\n");
 }
 
 TEST_F(TensorBoard, ItsReaderSeesPictures) {
@@ -88,15 +104,23 @@ TEST_F(TensorBoard, ItsReaderSeesPictures) {
   EXPECT_NE(read_events(path()).find(expected), std::string::npos) << read_events(path()) << expected;
 }
 
-TEST_F(TensorBoard, ItsReaderSeesTheNewValuesAfterAResume) {
+TEST_F(TensorBoard, ItsReaderSeesTheNewValuesAfterAResumeAndAllOfThemWhenOnlyTheChiefWasAway) {
   SKIP_WITHOUT_PYTHON();
   write_all(path(), 1000, {row(0, 10, {{"x", 1}}), row(1, 20, {{"x", 2}}), row(2, 30, {{"x", 3}})});
-  write_all(path(), 2000, {row(1.2, 20, {{"x", 22}}), row(2, 31, {{"x", 33}})});
+  {
+    Result<TensorBoardSink> sink = TensorBoardSink::create(path(), 2000);
+    sink->rewind({.wall_s = 1, .learner_steps = 22}).value();
+    sink->write(row(1.2, 31, {{"x", 33}})).value();
+    sink->write(row(2, 40, {{"x", 44}})).value();
+  }
+  write_all(path(), 3000, {row(4, 35, {{"x", 55}})});  // a learner that went back
   const std::string events = read_events(path());
   EXPECT_EQ(events.substr(events.find("x 10")),
             "x 10 1000.0 1.0\n"
-            "x 20 2000.0 22.0\n"
-            "x 31 2000.8 33.0\n");
+            "x 20 1001.0 2.0\n"
+            "x 31 2000.0 33.0\n"
+            "x 40 2000.8 44.0\n"
+            "x 35 3000.0 55.0\n");
 }
 
 TEST_F(TensorBoard, ItsReaderSeesOddValuesAndNames) {

@@ -20,6 +20,10 @@ class RowsSink final : public MetricSink {
     rows.push_back(row);
     return result;
   }
+  Status record(const Evaluation& evaluation) override {
+    evaluations.push_back(evaluation);
+    return result;
+  }
   Status flush() override { return {}; }
 
   double scalar(std::size_t row, const std::string& name) const {
@@ -31,21 +35,21 @@ class RowsSink final : public MetricSink {
   }
 
   std::vector<MetricRow> rows;
+  std::vector<Evaluation> evaluations;
   Status result;
 };
 
 class MetricsActorTest : public ::testing::Test {
  protected:
-  MetricsActor make(std::int64_t episodes = 3, std::int64_t actors = 1) {
+  MetricsActor make(std::int64_t actors = 1) {
     return MetricsActor({.sink = &sink,
                          .period = std::chrono::seconds(1),
                          .wall_s = 100,
                          .actor_role = "actor",
                          .learner_role = "learner",
-                         .evaluator_role = "evaluator",
                          .actors = actors,
-                         .kept_roles = {"learner"},
-                         .evaluation_episodes = episodes});
+                         .evaluators = {{"evaluator", "learner"}, {"gan-evaluator", "gan"}},
+                         .kept_roles = {"learner"}});
   }
   void report(const std::string& role, std::int64_t index, double steps, double loss) {
     InstanceReport report{role, index, {{{"steps", steps}}, {{"loss", loss}}, {{"items", 10 * loss}}}};
@@ -55,9 +59,13 @@ class MetricsActorTest : public ::testing::Test {
     context.server("steps").requests.push_back(
         messages::make_steps_request(context.pool(), {index, taken, taken, 16}).value());
   }
-  void episode(const std::string& role, double episode_return) {
+  void episode(double episode_return) {
     context.in("episodes")
-        .frames.push_back(messages::make_episode(context.pool(), {role, 0, episode_return, 1000, 40}).value());
+        .frames.push_back(messages::make_episode(context.pool(), {"actor", 0, episode_return, 1000, 40}).value());
+  }
+  void evaluation(const std::string& source, std::int64_t version, std::vector<Scalar> values) {
+    context.in("evaluations")
+        .frames.push_back(messages::make_evaluation(context.pool(), {source, version, std::move(values)}).value());
   }
 
   RowsSink sink;
@@ -67,7 +75,7 @@ class MetricsActorTest : public ::testing::Test {
 TEST_F(MetricsActorTest, WhatIsMalformedIsRefusedAndTheOthersAreCounted) {
   MetricsActor metrics = make();
   const std::vector<std::byte> noise(64, std::byte{0x5a});
-  for (const char* port : {"reports", "episodes"}) {
+  for (const char* port : {"reports", "episodes", "evaluations"}) {
     context.in(port).frames.push_back(context.pool().copy(noise).value());
   }
   // Legal metrics that are no report: no role, two instances in one, totals that no counter can have.
@@ -83,7 +91,7 @@ TEST_F(MetricsActorTest, WhatIsMalformedIsRefusedAndTheOthersAreCounted) {
   report("actor", 0, 100, 1);
   report("learner", 0, 7, 5);
   ASSERT_TRUE(metrics.step(context).ok());
-  EXPECT_EQ(context.refused.size(), wrong.size() + 2);
+  EXPECT_EQ(context.refused.size(), wrong.size() + 3);
   context.manual_clock.advance(std::chrono::seconds(1));
   ASSERT_TRUE(metrics.step(context).ok());
   ASSERT_EQ(sink.rows.size(), 1u);
@@ -205,7 +213,7 @@ TEST_F(MetricsActorTest, TheFirstRowOfARunThatGoesOnWaitsForAllActorsButNotForEv
   // Each actor has done ten steps more than the state had heard of. Nobody else knows that before it says so.
   for (const bool comes : {true, false}) {
     sink.rows.clear();
-    MetricsActor after = make(3, 2);
+    MetricsActor after = make(2);
     ASSERT_TRUE(after.restore(state).ok());
     report("learner", 0, 1, 0);
     report("actor", 0, 50, 0);
@@ -224,7 +232,7 @@ TEST_F(MetricsActorTest, TheFirstRowOfARunThatGoesOnWaitsForAllActorsButNotForEv
 }
 
 TEST_F(MetricsActorTest, ANewRunsFirstRowWaitsForNoMoreThanOneActor) {
-  MetricsActor metrics = make(3, 2);
+  MetricsActor metrics = make(2);
   report("learner", 0, 1, 0);
   report("actor", 0, 50, 0);
   ASSERT_TRUE(metrics.step(context).ok());
@@ -244,47 +252,147 @@ TEST_F(MetricsActorTest, TheFirstRowWaitsForActorsAndLearner) {
   EXPECT_TRUE(sink.rows.empty());
 }
 
-TEST_F(MetricsActorTest, AnEvaluationIsARowOfItsOwnOnceAllEpisodesAreIn) {
-  MetricsActor metrics = make(3);
-  episode("evaluator", 10);
-  episode("actor", 500);
-  episode("evaluator", 20);
+TEST_F(MetricsActorTest, ARowHasTheMeanReturnOfThePeriodsEpisodes) {
+  MetricsActor metrics = make();
+  report("actor", 0, 700, 0);
+  report("learner", 0, 41, 0);
+  episode(500);
+  episode(600);
   ASSERT_TRUE(metrics.step(context).ok());
-  EXPECT_TRUE(sink.rows.empty());
-  episode("evaluator", 30);
+  for (int i = 0; i < 2; ++i) {
+    context.manual_clock.advance(std::chrono::seconds(1));
+    ASSERT_TRUE(metrics.step(context).ok());
+  }
+  EXPECT_DOUBLE_EQ(sink.scalar(0, "actor/episode_return"), 550);
+  EXPECT_FALSE(find_scalar(sink.rows.at(1).scalars, "actor/episode_return")) << "it is not said again";
+}
+
+TEST_F(MetricsActorTest, WhatAPortCountsIsTrafficAndNoScalar) {
+  MetricsActor metrics = make();
+  report("learner", 0, 1, 0);
+  const auto report_port = [&](std::int64_t index, double frames) {
+    InstanceReport said{"actor", index, {}};
+    said.content.counters = {{"steps", 5},
+                             {"frames/out", frames},
+                             {"bytes/out", 8 * frames},
+                             {"wait_s/out", frames / 4},
+                             {"refused/out", 1}};
+    said.content.gauges = {{"depth/out", 3}};
+    context.in("reports").frames.push_back(make_instance_report(context.pool(), said).value());
+  };
+  const auto period = [&] {
+    ASSERT_TRUE(metrics.step(context).ok());
+    context.manual_clock.advance(std::chrono::seconds(1));
+    ASSERT_TRUE(metrics.step(context).ok());
+  };
+  report_port(0, 0);
+  report_port(1, 0);
+  period();
+  EXPECT_TRUE(sink.rows.at(0).ports.empty()) << "there is no rate yet";
+  report_port(0, 2);
+  report_port(1, 6);
+  period();
+  const MetricRow& row = sink.rows.at(1);
+  ASSERT_EQ(row.ports.size(), 1u);
+  EXPECT_EQ(row.ports[0].role, "actor");
+  EXPECT_EQ(row.ports[0].port, "out");
+  EXPECT_DOUBLE_EQ(row.ports[0].frames_per_s, 8);
+  EXPECT_DOUBLE_EQ(row.ports[0].bytes_per_s, 64);
+  EXPECT_DOUBLE_EQ(row.ports[0].waiting, 2);
+  EXPECT_DOUBLE_EQ(row.ports[0].refused_per_s, 0);
+  EXPECT_EQ(row.ports[0].depth, 3);
+  for (const Scalar& scalar : row.scalars) EXPECT_EQ(scalar.name.find("out"), std::string::npos) << scalar.name;
+}
+
+TEST_F(MetricsActorTest, AnEvaluationIsRecordedOnceSomebodyKnowsHowFarTheRunIsAndThenTaken) {
+  MetricsActor metrics = make();
+  evaluation("evaluator", 40, {{"return", 20}, {"return_std", 8}});
   ASSERT_TRUE(metrics.step(context).ok());
-  EXPECT_TRUE(sink.rows.empty());  // nobody has said yet how far the run is
+  EXPECT_TRUE(sink.evaluations.empty());
+  EXPECT_EQ(context.in("evaluations").frames.size(), 1u) << "who has sent it still has it";
   report("actor", 0, 700, 0);
   report("learner", 0, 41, 0);
   ASSERT_TRUE(metrics.step(context).ok());
-  ASSERT_EQ(sink.rows.size(), 1u);
-  EXPECT_EQ(sink.rows[0].env_steps, 700);
-  EXPECT_EQ(sink.rows[0].learner_steps, 41) << "when the row is made";
-  EXPECT_EQ(sink.scalar(0, "evaluator/learner_steps"), 40);
-  EXPECT_DOUBLE_EQ(sink.scalar(0, "evaluator/return"), 20);
-  EXPECT_NEAR(sink.scalar(0, "evaluator/return_std"), 8.16496580927726, 1e-12);
+  EXPECT_TRUE(sink.rows.empty()) << "before the period is over";
+  ASSERT_EQ(sink.evaluations.size(), 1u);
+  EXPECT_EQ(context.in("evaluations").held, 0) << "its credit has gone back";
+  const Evaluation& found = sink.evaluations[0];
+  EXPECT_EQ(found.source, "evaluator");
+  EXPECT_EQ(found.step, 40);
+  EXPECT_EQ(found.env_steps, 700);
+  EXPECT_DOUBLE_EQ(found.wall_s, 100);
+  EXPECT_EQ(find_scalar(found.values, "return"), 20);
+  EXPECT_EQ(find_scalar(found.values, "return_std"), 8);
 }
 
-TEST_F(MetricsActorTest, AnEvaluationSaysTheLearnersStepsAlsoWhenVersionsRunAhead) {
-  MetricsActor metrics = make(1);
+TEST_F(MetricsActorTest, AnEvaluationSaysTheStepsOfItsOwnTrainerAlsoWhenVersionsRunAhead) {
+  MetricsActor metrics = make();
   report("actor", 0, 700, 0);
   InstanceReport learner{"learner", 0, {{{"steps", 45}}, {{"version", 10'045}}, {}}};
   context.in("reports").frames.push_back(make_instance_report(context.pool(), learner).value());
-  context.in("episodes")
-      .frames.push_back(messages::make_episode(context.pool(), {"evaluator", 0, 1.0, 1000, 10'040}).value());
+  evaluation("evaluator", 10'040, {{"return", 1}});
+  evaluation("gan-evaluator", 12'000, {{"frechet_distance", 30}});
   ASSERT_TRUE(metrics.step(context).ok());
-  ASSERT_EQ(sink.rows.size(), 1u);
-  EXPECT_EQ(sink.rows[0].learner_steps, 45);
-  EXPECT_EQ(sink.scalar(0, "evaluator/learner_steps"), 40);
+  ASSERT_EQ(sink.evaluations.size(), 2u);
+  EXPECT_EQ(sink.evaluations[0].step, 40);
+  EXPECT_EQ(sink.evaluations[1].step, 12'000);
+}
+
+TEST_F(MetricsActorTest, AnEvaluationOfNobodyOrWithTooManyNamesIsRefused) {
+  MetricsActor metrics = make();
+  report("actor", 0, 700, 0);
+  report("learner", 0, 41, 0);
+  evaluation("actor", 40, {{"return", 1}});
+  for (int round = 0; round < 8; ++round) {
+    std::vector<Scalar> values;
+    for (int i = 0; i < 256; ++i) values.push_back({fmt::format("{}-{}", round, i), 1});
+    evaluation("evaluator", 41 + round, values);
+  }
+  evaluation("evaluator", 60, {{"0-0", 1}});
+  ASSERT_TRUE(metrics.step(context).ok());
+  EXPECT_EQ(context.refused.size(), 5u);
+  ASSERT_EQ(sink.evaluations.size(), 5u) << "1024 names";
+  EXPECT_EQ(sink.evaluations.back().step, 60) << "names that are there already";
+}
+
+TEST_F(MetricsActorTest, InANewRunEvaluationsWaitForNobody) {
+  MetricsActor metrics(
+      {.sink = &sink, .actor_role = "actor", .learner_role = "learner", .evaluators = {{"evaluator", "learner"}}});
+  ask_for_steps(0, 70);
+  evaluation("evaluator", 3, {{"return", 1}});
+  ASSERT_TRUE(metrics.step(context).ok());
+  ASSERT_EQ(sink.evaluations.size(), 1u) << "it may be over before the first report";
+  EXPECT_EQ(sink.evaluations[0].step, 3);
+  EXPECT_EQ(sink.evaluations[0].env_steps, 70);
+}
+
+TEST_F(MetricsActorTest, WithoutAnEnvironmentEvaluationsWaitForNobody) {
+  MetricsActor metrics(
+      {.sink = &sink, .wall_s = 5, .replica_roles = {"gan"}, .evaluators = {{"gan-evaluator", "gan"}}});
+  evaluation("gan-evaluator", 3, {{"loss", 1}});
+  ASSERT_TRUE(metrics.step(context).ok());
+  EXPECT_EQ(sink.evaluations.size(), 1u);
+}
+
+TEST_F(MetricsActorTest, ItsStateSaysHowFarItKnewEveryTrainerToBe) {
+  MetricsActor metrics = make();
+  report("actor", 0, 700, 0);
+  report("learner", 0, 41, 0);
+  report("gan", 0, 90, 0);
+  ASSERT_TRUE(metrics.step(context).ok());
+  const RoleState state = metrics.save().value();
+  EXPECT_EQ(state.counter(std::string(kKnownStepsOf) + "learner").value(), 41);
+  EXPECT_EQ(state.counter(std::string(kKnownStepsOf) + "gan").value(), 90);
 }
 
 TEST_F(MetricsActorTest, ASinkThatFailsEndsTheRole) {
-  MetricsActor metrics = make(1);
+  MetricsActor metrics = make();
   sink.result = Error{Code::kIo, "disk full"};
   report("actor", 0, 700, 0);
   report("learner", 0, 41, 0);
-  episode("evaluator", 1);
+  evaluation("evaluator", 1, {{"return", 1}});
   EXPECT_EQ(metrics.step(context).error().message, "disk full");
+  EXPECT_EQ(context.in("evaluations").held, 1) << "it comes again";
 }
 
 TEST(InstanceReport, OtherScalarNamesAreRefused) {

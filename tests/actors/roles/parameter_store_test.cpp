@@ -29,6 +29,11 @@ TEST(StalenessHistogram, BucketsDoubleAndWeighByEnvironmentSteps) {
   EXPECT_EQ(histogram.buckets()[2], 32);
   EXPECT_EQ(histogram.buckets()[StalenessHistogram::kBuckets - 1], 64);
   EXPECT_EQ(histogram.max(), 1 << 20);
+  EXPECT_EQ(histogram.percentile(0.1), 0);
+  EXPECT_EQ(histogram.percentile(0.25), 1);
+  EXPECT_EQ(histogram.percentile(0.5), 3);
+  EXPECT_EQ(histogram.percentile(0.9), 1 << 20);
+  EXPECT_EQ(StalenessHistogram().percentile(0.9), 0);
   EXPECT_DOUBLE_EQ(histogram.mean(), (16.0 + 3 * 32 + 64.0 * (1 << 20)) / 128);
 }
 
@@ -77,7 +82,12 @@ TEST(ParameterStore, CountsHowStaleTheParametersWereThatActed) {
   store.report(report);
   EXPECT_EQ(report.gauges[1].name, "staleness_mean");
   EXPECT_DOUBLE_EQ(report.gauges[1].value, 3);
-  EXPECT_DOUBLE_EQ(report.gauges[2].value, 6);
+  EXPECT_EQ(report.gauges[2].name, "staleness_p50");
+  EXPECT_DOUBLE_EQ(report.gauges[2].value, 0);
+  EXPECT_EQ(report.gauges[3].name, "staleness_p90");
+  EXPECT_DOUBLE_EQ(report.gauges[3].value, 6);
+  EXPECT_EQ(report.gauges[5].name, "staleness_max");
+  EXPECT_DOUBLE_EQ(report.gauges[5].value, 6);
 }
 
 TEST(ParameterStore, OneOfSeveralSendsPiecesToReadersThatHaveRoomAndOnlyTheFirstReportsStaleness) {

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -42,7 +43,7 @@ class ReplicaResume : public ::testing::Test {
   void TearDown() override { std::filesystem::remove_all(root); }
 
   TrainSummary run(const std::string& directory, bool resume = false) {
-    sink.rows.clear();
+    sink = {};
     TrainHooks hooks;
     hooks.metrics = &sink;
     hooks.checkpoint_dir = root / directory / "checkpoints";
@@ -79,10 +80,17 @@ class ReplicaResume : public ::testing::Test {
 TEST_F(ReplicaResume, AGroupGoesOnAsIfItHadNeverStopped) {
   options.replicas = {classifier("mlp", "multi_worker", 60)};
   EXPECT_EQ(run("interrupted").replicas[0].steps, 60);
+  const std::vector<std::int64_t> first = sink.evaluated_steps("mlp-evaluator");
+  ASSERT_FALSE(first.empty());
+  EXPECT_EQ(first.back(), 60) << "the run ends when the last one is recorded";
   options.replicas[0].group.steps = 100;
   const TrainSummary resumed = run("interrupted", true);
   EXPECT_EQ(resumed.replicas[0].steps, 100);
   EXPECT_EQ(resumed.replicas[0].evaluated_step, 100);
+  const std::vector<std::int64_t> second = sink.evaluated_steps("mlp-evaluator");
+  ASSERT_FALSE(second.empty());
+  EXPECT_GT(second.front(), 60);
+  EXPECT_EQ(second.back(), 100);
   EXPECT_EQ(run("whole").replicas[0].steps, 100);
   for (const std::string member : {"mlp-0", "mlp-1"}) {
     EXPECT_EQ(tensors_of("interrupted", member), tensors_of("whole", "mlp-0")) << member;
@@ -100,6 +108,12 @@ TEST_F(ReplicaResume, AMixedRunGoesOnInAllOfItsParts) {
                       classifier("late", "sync_replicas", 40)};
   options.replicas[0].model.model = "sngan";
   const TrainSummary first = run("r");
+  for (const auto& [source, step] : {std::pair("gan-evaluator", 50), std::pair("late-evaluator", 40)}) {
+    const std::vector<std::int64_t> steps = sink.evaluated_steps(source);
+    ASSERT_FALSE(steps.empty()) << source;
+    EXPECT_EQ(steps.back(), step) << source;
+    EXPECT_EQ(std::set(steps.begin(), steps.end()).size(), steps.size()) << source;
+  }
   ASSERT_EQ(first.replicas.size(), 3U);
   EXPECT_EQ(first.learner_steps, 60);
   EXPECT_EQ(first.replicas[0].steps, 50);

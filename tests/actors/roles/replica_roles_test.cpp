@@ -8,6 +8,7 @@
 #include <troupe/actors/roles/replica_evaluator.hpp>
 #include <troupe/actors/roles/replica_results.hpp>
 #include <troupe/messages/parameters.hpp>
+#include <troupe/messages/reports.hpp>
 #include <troupe/tests/actors/fake_context.hpp>
 #include <troupe/tests/actors/small_replica.hpp>
 
@@ -46,6 +47,19 @@ std::vector<std::int64_t> versions(FakeContext& context) {
     all.push_back(messages::read_parameters(frame).value().info().version);
   }
   return all;
+}
+
+std::vector<messages::EvaluationReport> evaluations(FakeContext& context) {
+  std::vector<messages::EvaluationReport> all;
+  for (const Frame& frame : context.out("evaluations").sent) all.push_back(messages::read_evaluation(frame).value());
+  return all;
+}
+
+/// The counters of an evaluator's state as a checkpoint has them.
+std::vector<messages::Counter> named(const RoleState& state) {
+  std::vector<messages::Counter> counters;
+  for (const auto& counter : state.counters) counters.push_back({"line-evaluator/" + counter.name, counter.value});
+  return counters;
 }
 
 TEST(Trainer, TakesItsStepsAndPublishesWhatIsDueAndTheLast) {
@@ -97,38 +111,53 @@ TEST(ReplicaEvaluator, JudgesWhatWasPublishedOverAllOfItsData) {
   EXPECT_EQ(step(), Progress::kMore);  // 32 rows
   EXPECT_EQ(step(), Progress::kMore);  // and the other 32
   EXPECT_EQ(step(), Progress::kIdle);
-  Report early;
-  (*evaluator)->report(early);
   context.in("parameters").frames.push_back(trained.out("parameters").sent.back());
   for (int i = 0; i < 3; ++i) EXPECT_EQ(step(), Progress::kMore);
+  context.out("evaluations").fewer[0] = 1;
+  EXPECT_EQ(step(), Progress::kIdle) << "nobody has recorded the last one yet";
+  context.out("evaluations").fewer.clear();
   EXPECT_EQ(step(), Progress::kDone);
-  Report late;
-  (*evaluator)->report(late);
-  const auto value = [](const Report& report, const std::string& name) {
-    for (const Scalar& gauge : report.gauges) {
-      if (gauge.name == name) return gauge.value;
-    }
-    return -1.0;
-  };
-  EXPECT_EQ(value(late, "step"), 60);
-  EXPECT_GT(value(early, "loss"), 1);
-  EXPECT_LT(value(late, "loss"), 1e-6);  // 60 steps of 0.1 shrink the error by about 0.8 each
+  const std::vector<messages::EvaluationReport> told = evaluations(context);
+  ASSERT_EQ(told.size(), 2U);
+  EXPECT_EQ(told[0].source, "line-evaluator");
+  EXPECT_EQ(told[0].version, 1);
+  EXPECT_EQ(told[1].version, 60);
+  ASSERT_EQ(told[1].values.size(), 1U);
+  EXPECT_EQ(told[1].values[0].name, "loss");
+  EXPECT_GT(told[0].values[0].value, 1);
+  EXPECT_LT(told[1].values[0].value, 1e-6);  // 60 steps of 0.1 shrink the error by about 0.8 each
 
-  std::vector<messages::Counter> counters;
   const auto saved = (*evaluator)->save();
-  for (const auto& counter : saved->counters) {
-    counters.push_back({"line-evaluator/" + counter.name, counter.value});
-  }
+  std::vector<messages::Counter> counters = named(*saved);
   const auto trained_state = role->save();
   for (const auto& counter : trained_state->counters) counters.push_back({"line/" + counter.name, counter.value});
   const ReplicaSummary summary = replica_summary("line", counters);
   EXPECT_EQ(summary.steps, 60);
   EXPECT_EQ(summary.evaluated_step, 60);
   ASSERT_EQ(summary.evaluation.size(), 1U);
-  EXPECT_EQ(summary.evaluation[0].value, value(late, "loss"));
+  EXPECT_EQ(summary.evaluation[0].value, told[1].values[0].value);
   auto again = ReplicaEvaluator::make(options);
   ASSERT_TRUE((*again)->restore(*saved).ok());
   EXPECT_EQ((*again)->step(context).value(), Progress::kDone);  // what it had evaluated counts
+}
+
+TEST(ReplicaEvaluator, KeepsAnEvaluationForWhichThereIsNoRoom) {
+  FakeContext trained, context;
+  run(*make(line(8)), trained);
+  const ReplicaEvaluatorOptions options{.name = "line-evaluator", .model = line_model(), .last_step = 8};
+  const auto evaluator = ReplicaEvaluator::make(options).value();
+  context.out("evaluations").room = 0;
+  context.in("parameters").frames.push_back(trained.out("parameters").sent.back());
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(evaluator->step(context).value(), Progress::kMore);
+  EXPECT_EQ(evaluator->step(context).value(), Progress::kIdle);
+  // A checkpoint has it, and who goes on from that sends it.
+  const auto next = ReplicaEvaluator::make(options).value();
+  ASSERT_TRUE(next->restore(evaluator->save().value()).ok());
+  context.out("evaluations").room = 10;
+  EXPECT_EQ(next->step(context).value(), Progress::kDone);
+  ASSERT_EQ(evaluations(context).size(), 1U);
+  EXPECT_EQ(evaluations(context)[0].version, 8);
+  EXPECT_EQ(evaluations(context)[0].values.size(), 1U);
 }
 
 /// Takes its time to prepare, counts what it is given and shows a picture of it.
@@ -143,7 +172,7 @@ class CountingJudge final : public learner::Judge {
   }
   Result<learner::Verdict> verdict() override {
     learner::Verdict verdict;
-    for (const double rows : rows_) verdict.scalars.push_back({"rows", rows});
+    for (const double rows : rows_) verdict.scalars.push_back({"rows_" + std::to_string(verdict.scalars.size()), rows});
     verdict.pictures.push_back({.name = "samples", .height = 1, .width = 1, .pixels = {9}});
     rows_.clear();
     return verdict;
@@ -170,16 +199,18 @@ TEST(ReplicaEvaluator, LeavesTheVerdictToTheModelsJudge) {
   model.evaluation_rows = [] { return Result<std::int64_t>(80); };  // 32, 32 and half of a batch
   model.make_judge = [] { return Result<std::unique_ptr<learner::Judge>>(std::make_unique<CountingJudge>()); };
   KeptPictures kept;
-  const auto evaluator = ReplicaEvaluator::make(
-      {.name = "line-evaluator", .model = model, .last_step = 8, .group = "line", .pictures = &kept});
+  const auto evaluator = ReplicaEvaluator::make({.name = "line-evaluator",
+                                                 .model = model,
+                                                 .last_step = 8,
+                                                 .group = "line",
+                                                 .pictures = &kept,
+                                                 .has_listener = false});
   context.in("parameters").frames.push_back(trained.out("parameters").sent.back());
   EXPECT_EQ(run(**evaluator, context), 7);  // two slices, the last and the beginning, three batches, done
-  Report report;
-  (*evaluator)->report(report);
+  EXPECT_TRUE(context.out("evaluations").sent.empty()) << "it has no listener";
+  const auto state = (*evaluator)->save();
   std::vector<double> rows;
-  for (const Scalar& gauge : report.gauges) {
-    if (gauge.name == "rows") rows.push_back(gauge.value);
-  }
+  for (const Scalar& value : replica_summary("line", named(*state)).evaluation) rows.push_back(value.value);
   EXPECT_EQ(rows, (std::vector<double>{32, 32, 16}));
   ASSERT_EQ(kept.pictures.size(), 1U);
   EXPECT_EQ(kept.pictures[0].source, "line");

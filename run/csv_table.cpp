@@ -1,0 +1,206 @@
+#include <troupe/run/csv_table.hpp>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <optional>
+#include <utility>
+
+#include <troupe/core/atomic_file.hpp>
+#include <troupe/core/check.hpp>
+#include <troupe/core/text.hpp>
+
+namespace troupe::apps {
+namespace {
+
+constexpr std::uint64_t kFileBytesMax = 4ull << 30;
+
+std::string quoted(const std::string& text) {
+  if (text.find_first_of(",\"") == std::string::npos) return text;
+  std::string made = "\"";
+  for (const char c : text) made += c == '"' ? std::string("\"\"") : std::string(1, c);
+  return made + '"';
+}
+
+/// Splits a line at its commas and takes quotes away.
+std::vector<std::string> split(std::string_view line) {
+  std::vector<std::string> cells(1);
+  bool in_quotes = false;
+  for (std::size_t i = 0; i < line.size(); ++i) {
+    if (line[i] == '"') {
+      const bool doubled = in_quotes && i + 1 < line.size() && line[i + 1] == '"';
+      if (doubled) {
+        cells.back() += line[++i];
+      } else {
+        in_quotes = !in_quotes;
+      }
+    } else if (line[i] == ',' && !in_quotes) {
+      cells.emplace_back();
+    } else {
+      cells.back() += line[i];
+    }
+  }
+  return cells;
+}
+
+template <typename T>
+bool parse_cell(const std::string& cell, T& value) {
+  const auto [end, error] = std::from_chars(cell.data(), cell.data() + cell.size(), value);
+  return error == std::errc() && end == cell.data() + cell.size();
+}
+
+bool fits(const std::string& cell, CsvColumn::Kind kind) {
+  double number = 0;
+  std::int64_t integer = 0;
+  switch (kind) {
+    case CsvColumn::Kind::kNumber:
+      return parse_cell(cell, number);
+    case CsvColumn::Kind::kInteger:
+      return parse_cell(cell, integer);
+    case CsvColumn::Kind::kText:
+      return true;
+    case CsvColumn::Kind::kNumberOrNothing:
+      return cell.empty() || parse_cell(cell, number);
+  }
+  return false;
+}
+
+std::optional<CsvLine> parse_line(std::string_view text, std::span<const CsvColumn> fixed,
+                                  const std::vector<std::string>& names) {
+  std::vector<std::string> cells = split(text);
+  if (cells.size() != fixed.size() + names.size()) return std::nullopt;
+  CsvLine line;
+  for (std::size_t i = 0; i < fixed.size(); ++i) {
+    if (!fits(cells[i], fixed[i].kind)) return std::nullopt;
+  }
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    const std::string& cell = cells[fixed.size() + i];
+    if (cell.empty()) continue;
+    Scalar value{.name = names[i]};
+    if (!parse_cell(cell, value.value)) return std::nullopt;
+    line.values.push_back(std::move(value));
+  }
+  cells.resize(fixed.size());
+  line.cells = std::move(cells);
+  return line;
+}
+
+std::string line_text(const CsvLine& line, const std::vector<std::string>& names) {
+  std::vector<std::string> cells;
+  for (const std::string& cell : line.cells) cells.push_back(quoted(cell));
+  const std::size_t fixed = cells.size();
+  cells.resize(fixed + names.size());
+  for (const Scalar& value : line.values) {
+    const auto column = std::ranges::find(names, value.name);
+    TROUPE_CHECK(column != names.end(), "{} has no column", value.name);
+    cells[fixed + static_cast<std::size_t>(column - names.begin())] = csv_number(value.value);
+  }
+  return fmt::format("{}\n", fmt::join(cells, ","));
+}
+
+std::string header_of(std::span<const CsvColumn> fixed) {
+  std::vector<std::string_view> names;
+  for (const CsvColumn& column : fixed) names.push_back(column.name);
+  return fmt::format("{}", fmt::join(names, ","));
+}
+
+struct Contents {
+  std::vector<std::string> names;
+  std::vector<CsvLine> lines;
+};
+
+Result<Contents> read_contents(const std::filesystem::path& path, std::span<const CsvColumn> fixed) {
+  TROUPE_ASSIGN(const std::vector<std::byte> bytes, read_file(path.string(), kFileBytesMax));
+  std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  const std::string header = header_of(fixed);
+  Contents contents;
+  for (std::size_t number = 1;; ++number) {
+    const std::size_t end = text.find('\n');
+    if (end == std::string_view::npos) return contents;  // what has no line end was cut short by a crash
+    const std::string_view line = text.substr(0, end);
+    text.remove_prefix(end + 1);
+    if (number == 1) {
+      const std::vector<std::string> cells = split(line);
+      if (!line.starts_with(header) || cells.size() < fixed.size() || cells[fixed.size() - 1] != fixed.back().name) {
+        return Error{Code::kCorrupt, fmt::format("{}:1: got \"{}\", expected columns that begin with \"{}\"",
+                                                 path.string(), printable(line), header)};
+      }
+      contents.names.assign(cells.begin() + static_cast<std::ptrdiff_t>(fixed.size()), cells.end());
+      continue;
+    }
+    std::optional<CsvLine> parsed = parse_line(line, fixed, contents.names);
+    if (!parsed) {
+      return Error{Code::kCorrupt, fmt::format("{}:{}: got \"{}\", expected {} cells: {}{}", path.string(), number,
+                                               printable(line), fixed.size() + contents.names.size(), header,
+                                               contents.names.empty() ? "" : ", and numbers or nothing")};
+    }
+    contents.lines.push_back(std::move(*parsed));
+  }
+}
+
+Status write_contents(const std::filesystem::path& path, std::span<const CsvColumn> fixed, const Contents& contents) {
+  std::string text = header_of(fixed);
+  for (const std::string& name : contents.names) text += ',' + quoted(name);
+  text += '\n';
+  for (const CsvLine& line : contents.lines) text += line_text(line, contents.names);
+  return write_file_atomic(path.string(), text);
+}
+
+}  // namespace
+
+std::string csv_number(double value) { return fmt::format("{}", value); }
+
+double CsvLine::number(std::size_t cell) const {
+  double value = 0;
+  return parse_cell(cells.at(cell), value) ? value : std::nan("");
+}
+
+std::int64_t CsvLine::integer(std::size_t cell) const {
+  std::int64_t value = 0;
+  parse_cell(cells.at(cell), value);
+  return value;
+}
+
+Result<std::vector<CsvLine>> read_csv(const std::filesystem::path& path, std::span<const CsvColumn> fixed) {
+  TROUPE_ASSIGN(Contents contents, read_contents(path, fixed));
+  return std::move(contents.lines);
+}
+
+Result<CsvTable> CsvTable::open(std::filesystem::path path, std::span<const CsvColumn> fixed) {
+  Contents contents;
+  if (std::filesystem::exists(path)) {
+    TROUPE_ASSIGN(contents, read_contents(path, fixed));
+  }
+  TROUPE_TRY(write_contents(path, fixed, contents));
+  TROUPE_ASSIGN(AppendFile file, AppendFile::open(path.string()));
+  return CsvTable(std::move(path), fixed, std::move(file), std::move(contents.names));
+}
+
+Status CsvTable::append(const CsvLine& from) {
+  CsvLine line = from;
+  for (std::string& cell : line.cells) cell = printable(cell);  // a line break would end the line
+  for (Scalar& value : line.values) {
+    value.name = printable(value.name);
+    if (std::ranges::find(names_, value.name) == names_.end()) names_.push_back(value.name);
+  }
+  if (names_.size() > columns_) TROUPE_TRY(rewrite([](const CsvLine&) { return true; }));
+  return file_.append(line_text(line, names_));
+}
+
+Status CsvTable::keep(const std::function<bool(const CsvLine&)>& wanted) { return rewrite(wanted); }
+
+Status CsvTable::rewrite(const std::function<bool(const CsvLine&)>& wanted) {
+  TROUPE_TRY(file_.flush());
+  TROUPE_ASSIGN(Contents contents, read_contents(path_, fixed_));
+  contents.names = names_;
+  std::erase_if(contents.lines, [&](const CsvLine& line) { return !wanted(line); });
+  TROUPE_TRY(write_contents(path_, fixed_, contents));
+  TROUPE_ASSIGN(file_, AppendFile::open(path_.string()));
+  columns_ = names_.size();
+  return {};
+}
+
+}  // namespace troupe::apps
