@@ -40,7 +40,8 @@ INSIDE = {
     "actors": {"runtime": set(), "network": {"runtime"}, "control": {"runtime"}, "roles": {"runtime"}},
 }
 EVERYTHING = set(MAY_INCLUDE)
-MAY_INCLUDE |= {"tests": EVERYTHING, "bench": EVERYTHING | {"tests"}}  # runs that are tested and measured alike
+MAY_INCLUDE |= {"tests": EVERYTHING, "bench": EVERYTHING | {"tests"},  # runs that are tested and measured alike
+                "examples": EVERYTHING}
 
 # Who may include a third-party header: the first row whose pattern matches decides. Paths are prefixes of files here;
 # the tests and benches of an owner (tests/FOLDER, bench/FOLDER) may include what the owner may.
@@ -151,6 +152,7 @@ BAD = {
     "learner/loose.cpp": "#include <troupe/learner/graph/graph.hpp>",  # in no sub-folder
     "algorithms/sac/step.cpp": "#include <troupe/algorithms/d4pg/options.hpp>",  # sideways, within a folder
     "replay/rows.hpp": "#include <troupe/replay/detail/row.hpp>",  # private
+    "examples/hello.cpp": "#include <caf/all.hpp>",
     "tests/replay/table_test.cpp": "#include <mujoco/mujoco.h>",
     "envs/too_long.cpp": "\n" * (MAX_LINES + 1),
 }
