@@ -2,6 +2,7 @@
 # Visible where the tree is a part of another project too: whoever links Troupe::troupe there links these.
 set(CMAKE_FIND_PACKAGE_TARGETS_GLOBAL ON)
 include(TroupePackages)
+set(TROUPE_LINKED_PACKAGES ${TROUPE_DEBIAN_PACKAGES})  # what others need too; the rest is for this build alone
 troupe_needs(CLI11 libcli11-dev 2.1)
 troupe_needs(Eigen3 libeigen3-dev 3.4)
 troupe_needs(nlohmann_json nlohmann-json3-dev 3.11)

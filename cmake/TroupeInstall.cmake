@@ -1,4 +1,4 @@
-# `cmake --install build/release --prefix DIR` (docs/installing.md), in two components:
+# `cmake --install build/release --prefix DIR` (docs/installing.md), in two components of which each is a Debian package:
 #   program      bin/troupe, the libraries that are not the system's, configurations and models
 #   development  headers, schemas, static libraries, the examples, and what find_package(Troupe) reads
 # Where things lie is the same everywhere, so that the prefix can be moved: programs know it relative to lib/troupe, from
