@@ -34,5 +34,5 @@ set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_NAME troupe-dev)
 set(CPACK_DEBIAN_DEVELOPMENT_DESCRIPTION "Headers and libraries for programs of one's own on Troupe
  find_package(Troupe) makes the target Troupe::troupe. Examples are in /usr/share/troupe/examples.")
 list(JOIN TROUPE_LINKED_PACKAGES ", " needed)
-set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_DEPENDS "troupe (= ${PROJECT_VERSION}), g++, cmake, pkg-config, ${needed}")
+set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_DEPENDS "troupe (= ${PROJECT_VERSION}), g++, cmake, make, pkg-config, ${needed}")
 include(CPack)

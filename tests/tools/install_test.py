@@ -148,7 +148,7 @@ if CACHE.get("TROUPE_SANITIZE"):
 with tempfile.TemporaryDirectory() as folder:
     work = pathlib.Path(folder).resolve()
     environment = {name: value for name, value in os.environ.items()
-                   if name in ("PATH", "LANG", "TMPDIR", "CCACHE_DIR", "LD_LIBRARY_PATH")} | {"HOME": str(work / "home")}
+                   if name in ("PATH", "LANG", "TMPDIR", "CCACHE_DIR")} | {"HOME": str(work / "home")}
     (work / "home").mkdir()
     prefix = install()
     check_program()
