@@ -17,6 +17,13 @@ BUILD = pathlib.Path(sys.argv[1]).resolve()
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 CACHE = dict(re.findall(r"^(\w+):\w+=(.*)$", (BUILD / "CMakeCache.txt").read_text(), re.M))
 
+# Each example: its arguments, and a line that it then prints.
+EXAMPLES = {
+    "hello_topology": {"": r"^mean of 100 measurements: 2[01]"},
+    # Of several replicators; the loss of guessing is ln 3 = 1.1.
+    "hello_replica": {replicator: rf"^{replicator}: loss 0\.[0-4]\d* after 30\d steps"
+                      for replicator in ("one_device", "multi_device", "multi_worker", "parameter_server")},
+}
 OWN_PROGRAM = """
 #include <iostream>
 
@@ -118,14 +125,12 @@ def build_programs(headers):
 
 
 def run_examples():
-    folder = work / "build/examples"
-    check(re.match(r"mean of 100 measurements: 2[01]", run(folder / "hello_topology")), "hello_topology says nonsense")
-    for replicator in "one_device", "multi_device", "multi_worker", "parameter_server":
-        said = run(folder / "hello_replica", replicator)
-        # The loss of guessing is ln 3 = 1.1.
-        check(re.search(rf"{replicator}: loss 0\.[0-4]\d* after 30\d steps", said), f"hello_replica {replicator}: {said}")
     sources = {path.stem for path in (ROOT / "examples").glob("*.cpp")}
-    check(sources == {"hello_topology", "hello_replica"}, f"nobody runs one of {sources}")
+    check(sources == set(EXAMPLES), f"examples/ has {sorted(sources)}, and EXAMPLES says what {sorted(EXAMPLES)} print")
+    for name, runs in EXAMPLES.items():
+        for arguments, expected in runs.items():
+            said = run(work / "build/examples" / name, *arguments.split())
+            check(re.search(expected, said, re.M), f"{name} {arguments}: expected {expected}, got\n{said}")
 
 
 def check_part_of_another_project():
