@@ -49,7 +49,7 @@ foreach(header IN LISTS TROUPE_HEADERS)
 endforeach()
 file(GLOB schemas CONFIGURE_DEPENDS messages/*.capnp)
 install(FILES ${schemas} DESTINATION include/troupe/messages COMPONENT development)
-file(GLOB examples CONFIGURE_DEPENDS examples/*.cpp)
+file(GLOB examples CONFIGURE_DEPENDS examples/*.cpp examples/*.toml)
 install(FILES examples/CMakeLists.txt ${examples} DESTINATION share/troupe/examples COMPONENT development)
 # Headers of envs/ include it, and a system has none or another version.
 install(DIRECTORY ${MuJoCo_INCLUDE_DIR}/mujoco DESTINATION include/troupe/third_party COMPONENT development
