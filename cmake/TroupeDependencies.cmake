@@ -1,21 +1,21 @@
-# What the build needs, one line each. `./troupe` installs all of it (tools/bootstrap.sh).
-include(GoogleTest)
-find_package(Threads REQUIRED)
-find_package(spdlog 1.10 REQUIRED)
-find_package(fmt 9 REQUIRED)
-find_package(tomlplusplus 3.3 REQUIRED)
-find_package(ZLIB REQUIRED)
-find_package(PNG REQUIRED)
-find_package(JPEG 62 REQUIRED)  # libjpeg-turbo, which decodes parts and reduced sizes
-find_package(GIF 5.2 REQUIRED)
-find_package(CLI11 2.1 REQUIRED)
-find_package(Eigen3 3.4 REQUIRED)
-find_package(CapnProto 0.9 REQUIRED)
-find_package(OpenSSL 3.0 REQUIRED)
-find_package(nlohmann_json 3.11 REQUIRED)
-find_package(GTest 1.12 REQUIRED)
-find_package(benchmark 1.7 REQUIRED)
-find_package(CAF REQUIRED)
+# What the build needs. `./troupe` installs all of it (tools/bootstrap.sh).
+# Visible where the tree is a part of another project too: whoever links Troupe::troupe there links these.
+set(CMAKE_FIND_PACKAGE_TARGETS_GLOBAL ON)
+include(TroupePackages)
+set(TROUPE_LINKED_PACKAGES ${TROUPE_DEBIAN_PACKAGES})  # what others need too; the rest is for this build alone
+troupe_needs(CLI11 libcli11-dev 2.1)
+troupe_needs(Eigen3 libeigen3-dev 3.4)
+troupe_needs(nlohmann_json nlohmann-json3-dev 3.11)
+if(TROUPE_TESTS)
+  include(GoogleTest)
+  troupe_needs(GTest libgtest-dev 1.12)
+  troupe_needs(benchmark libbenchmark-dev 1.7)
+endif()
+if(TROUPE_MISSING)
+  list(JOIN TROUPE_MISSING " " missing)
+  message(FATAL_ERROR "Debian packages are missing, or too old: apt-get install ${missing}")
+endif()
+
 # Where ./troupe unpacks what Debian has not, or has too old.
 if(DEFINED ENV{XDG_CACHE_HOME})
   set(TROUPE_CACHE $ENV{XDG_CACHE_HOME}/troupe)
@@ -25,4 +25,3 @@ endif()
 # oneDNN is optional: without it Eigen multiplies matrices, and the program says so at start.
 find_package(OneDNN QUIET)
 find_package(MuJoCo REQUIRED)
-find_package(EGL REQUIRED)

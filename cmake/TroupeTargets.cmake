@@ -11,13 +11,18 @@ function(troupe_compiles_together target)
   set_target_properties(${target} PROPERTIES UNITY_BUILD ${TROUPE_UNITY} UNITY_BUILD_BATCH_SIZE 8)
 endfunction()
 
-# troupe_library(NAME SOURCES ... LINK ...): the library of one folder, troupe_NAME.
-# LINK lists what its headers need; PRIVATE_LINK what only its sources need.
+# troupe_library(NAME SOURCES ... LINK ... PRIVATE_LINK ...): the library of the folder NAME, troupe_NAME, which others
+# link as Troupe::NAME. LINK lists what its headers need; PRIVATE_LINK what only its sources need.
 function(troupe_library name)
   cmake_parse_arguments(ARG "" "" "SOURCES;LINK;PRIVATE_LINK" ${ARGN})
+  # Whoever links an installed library needs no package that is headers alone.
+  list(TRANSFORM ARG_PRIVATE_LINK REPLACE "^((CLI11|Eigen3|nlohmann_json)::.*)$" "$<BUILD_INTERFACE:\\1>")
   add_library(troupe_${name} STATIC ${ARG_SOURCES})
+  add_library(Troupe::${name} ALIAS troupe_${name})
+  set_target_properties(troupe_${name} PROPERTIES EXPORT_NAME ${name})
   target_include_directories(troupe_${name} PUBLIC
-    $<BUILD_INTERFACE:${CMAKE_BINARY_DIR}/include> $<INSTALL_INTERFACE:include>)
+    $<BUILD_INTERFACE:${PROJECT_BINARY_DIR}/include> $<INSTALL_INTERFACE:include>)
+  target_compile_features(troupe_${name} PUBLIC cxx_std_20)
   target_link_libraries(troupe_${name} PUBLIC ${ARG_LINK} PRIVATE ${ARG_PRIVATE_LINK})
   troupe_compiles_together(troupe_${name})
   set_property(GLOBAL APPEND PROPERTY TROUPE_LIBRARIES troupe_${name})
@@ -26,8 +31,8 @@ endfunction()
 # Some tests ask Python packages whether they read what Troupe wrote; they find the interpreter in the environment
 # variable TROUPE_TEST_PYTHON and are skipped, saying so, without one. `tools/python_env.sh test` makes it.
 set(TROUPE_TEST_PYTHON "" CACHE FILEPATH "Interpreter of the Python environment of the tests; found by itself once made")
-if(NOT EXISTS "${TROUPE_TEST_PYTHON}")
-  execute_process(COMMAND ${CMAKE_SOURCE_DIR}/tools/python_env.sh --find test
+if(TROUPE_TESTS AND NOT EXISTS "${TROUPE_TEST_PYTHON}")
+  execute_process(COMMAND ${PROJECT_SOURCE_DIR}/tools/python_env.sh --find test
                   OUTPUT_VARIABLE found OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
   set(TROUPE_TEST_PYTHON "${found}" CACHE FILEPATH "" FORCE)
 endif()

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include <troupe/collectives/detail/calling_communicator.hpp>
-#include <troupe/collectives/in_process_group.hpp>
+#include <troupe/collectives/detail/in_process_group.hpp>
 
 namespace troupe::collectives {
 

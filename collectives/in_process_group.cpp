@@ -1,4 +1,4 @@
-#include <troupe/collectives/in_process_group.hpp>
+#include <troupe/collectives/detail/in_process_group.hpp>
 
 #include <fmt/format.h>
 #include <sched.h>

@@ -92,7 +92,7 @@ class Environment {
 std::vector<std::string> environment_names();
 
 /// Makes an environment by name; reset() without a seed then starts the stream of `seed`. Model files come from the
-/// directory in the environment variable TROUPE_DM_CONTROL_DIR, or else from the one that the build was given.
+/// directory in the environment variable TROUPE_DM_CONTROL_DIR, or else from the installation (core/installation.hpp).
 /// Errors: kNotFound, naming the nearest known names; kIo when a model file is missing or cannot be loaded.
 Result<std::unique_ptr<Environment>> make_environment(const std::string& name, std::uint64_t seed);
 

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include <troupe/core/check.hpp>
+#include <troupe/core/installation.hpp>
 #include <troupe/core/nearest.hpp>
 #include <troupe/envs/environment.hpp>
 #include <troupe/envs/mujoco_environment.hpp>
@@ -41,7 +42,7 @@ Error unknown_name(const std::string& name) {
 
 Result<std::filesystem::path> model_file(const TaskEntry& entry) {
   const char* chosen = std::getenv("TROUPE_DM_CONTROL_DIR");
-  const std::filesystem::path folder = chosen != nullptr ? chosen : TROUPE_DM_CONTROL_DIR;
+  const std::filesystem::path folder = chosen != nullptr ? chosen : installation().shared / "dm_control";
   std::filesystem::path file = folder / "suite" / entry.model;
   std::error_code ignored;
   if (!std::filesystem::is_regular_file(file, ignored)) {

@@ -6,6 +6,8 @@
 #include <cstdlib>
 #include <span>
 
+#include <troupe/core/installation.hpp>
+
 namespace troupe::gpu {
 
 namespace {
@@ -35,8 +37,8 @@ Result<Opened<Api>> open(const fs::path& path, const char* entry_name) {
   if (handle == nullptr && searched) {
     return Error{Code::kNotFound,
                  fmt::format("cuda plug-in: {} is not in the folder TROUPE_PLUGIN_PATH, not beside the program, not in "
-                             "../lib, and the system's loader says: {}; build it where there is a CUDA compiler",
-                             path.string(), dlerror())};
+                             "{}, and the system's loader says: {}; build it where there is a CUDA compiler",
+                             path.string(), installation().libraries.string(), dlerror())};
   }
   if (handle == nullptr) {
     return Error{Code::kUnavailable, fmt::format("cuda plug-in: cannot open {}: {}", path.string(), dlerror())};
@@ -63,10 +65,9 @@ fs::path find_plugin(std::string_view file) {
   if (const char* given = std::getenv("TROUPE_PLUGIN_PATH"); given != nullptr && *given != 0)
     folders.emplace_back(given);
   std::error_code error;
-  if (const fs::path program = fs::read_symlink("/proc/self/exe", error); !error) {
+  if (const fs::path program = fs::read_symlink("/proc/self/exe", error); !error)
     folders.push_back(program.parent_path());
-    folders.push_back(program.parent_path().parent_path() / "lib");
-  }
+  folders.push_back(installation().libraries);
   for (const fs::path& folder : folders) {
     if (is_file(folder / file)) return fs::absolute(folder / file);
   }

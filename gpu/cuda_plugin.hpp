@@ -24,8 +24,9 @@ struct CudaDevice {
 /// "13.0" of 13000, as CUDA writes its versions in numbers.
 std::string cuda_version_text(int version);
 
-/// Where the shared object `file` is: in $TROUPE_PLUGIN_PATH (a folder), in the program's folder, in lib/ beside that;
-/// where it is in none of them, `file` itself, which load() leaves to the system's loader.
+/// Where the shared object `file` is: in $TROUPE_PLUGIN_PATH (a folder), in the program's folder, beside Troupe's own
+/// libraries (core/installation.hpp); where it is in none of them, `file` itself, which load() leaves to the system's
+/// loader.
 std::filesystem::path find_plugin(std::string_view file);
 
 /// A loaded plug-in. Copies share it; the library is closed when the last one goes, so the table must not outlive it.

@@ -40,7 +40,8 @@ INSIDE = {
     "actors": {"runtime": set(), "network": {"runtime"}, "control": {"runtime"}, "roles": {"runtime"}},
 }
 EVERYTHING = set(MAY_INCLUDE)
-MAY_INCLUDE |= {"tests": EVERYTHING, "bench": EVERYTHING | {"tests"}}  # runs that are tested and measured alike
+MAY_INCLUDE |= {"tests": EVERYTHING, "bench": EVERYTHING | {"tests"},  # runs that are tested and measured alike
+                "examples": EVERYTHING}
 
 # Who may include a third-party header: the first row whose pattern matches decides. Paths are prefixes of files here;
 # the tests and benches of an owner (tests/FOLDER, bench/FOLDER) may include what the owner may.
@@ -87,6 +88,9 @@ def violation(path, quote, header):
                 return f"{folder}/{inside} is no sub-folder of {folder}/ that the table of sub-folders has"
             if target not in INSIDE[folder][inside] | {inside}:
                 return f"{folder}/{inside} may not include {folder}/{target}"
+        # detail/ is not installed, so headers that are must do without it.
+        if suffix in {".hpp", ".h"} and folder in EVERYTHING and "/detail/" in header and "/detail/" not in path:
+            return "a public header may not include a private one"
         if suffix in {".cu", ".cuh"} and not re.match(DEVICE_CODE_MAY_INCLUDE, header):
             return "device code includes only CUDA, the standard library, core/device.hpp and the plug-ins' own headers"
     elif quote == '"' and not header.endswith(".capnp.h"):
@@ -129,6 +133,7 @@ GOOD = {
     "tests/actors/system_test.cpp": "#include <caf/test/dsl.hpp>\n#include <gtest/gtest.h>",
     "bench/envs/envs_bench.cpp": "#include <benchmark/benchmark.h>\n#include <mujoco/mujoco.h>",
     "envs/long.cpp": "\n" * MAX_LINES,
+    "replay/detail/rows.hpp": "#include <troupe/replay/detail/row.hpp>",
 }
 BAD = {
     "core/error.cpp": "#include <spdlog/spdlog.h>",  # only core/log.cpp
@@ -146,6 +151,8 @@ BAD = {
     "actors/runtime/role.hpp": "#include <troupe/actors/control/runtime.hpp>",  # upwards, within a folder
     "learner/loose.cpp": "#include <troupe/learner/graph/graph.hpp>",  # in no sub-folder
     "algorithms/sac/step.cpp": "#include <troupe/algorithms/d4pg/options.hpp>",  # sideways, within a folder
+    "replay/rows.hpp": "#include <troupe/replay/detail/row.hpp>",  # private
+    "examples/hello.cpp": "#include <caf/all.hpp>",
     "tests/replay/table_test.cpp": "#include <mujoco/mujoco.h>",
     "envs/too_long.cpp": "\n" * (MAX_LINES + 1),
 }

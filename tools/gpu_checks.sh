@@ -62,27 +62,20 @@ SCRIPT
   mkdir -p "$tree/tools" "$tree/apps"
   cp -r "$root/bench" "$tree/"
   cp -r "$root/apps/configs" "$tree/apps/"
+  cp -rL "$build/share" "$tree/build/release/"
   cp -r "$root/tools/." "$tree/tools/"
   grep '^CMAKE_HOME_DIRECTORY' "$build/CMakeCache.txt" | cut -d= -f2 >"$tree/build/release/built_at"
-  # Environments read their models from the path that they were configured with.
-  sed -n 's/^TROUPE_DM_CONTROL_DIR:[A-Z]*=//p' "$build/CMakeCache.txt" >"$tree/build/release/needs_folders"
-  while read -r folder; do
-    mkdir -p "$tree/folders$(dirname "$folder")" && cp -r "$folder" "$tree/folders$folder"
-  done <"$tree/build/release/needs_folders"
   tar -C "$work" -czf "$archive" troupe
   say "$archive: $(du -h "$archive" | cut -f1)"
 }
 
-# Tests and environments know folders by the paths of the machine that built them: they must be there here too.
+# Tests and environments know the tree by its path on the machine that built it: it must be there here too.
 check_places() {
   [ -e "$build/built_at" ] || return 0
-  local at missing=()
+  local at
   at=$(cat "$build/built_at")
-  [ "$(readlink -f "$at")" = "$root" ] || missing+=("mkdir -p $(dirname "$at") && ln -sfn $root $at")
-  while read -r folder; do
-    [ -e "$folder" ] || missing+=("mkdir -p $(dirname "$folder") && ln -sfn $root/folders$folder $folder")
-  done <"$build/needs_folders"
-  ((${#missing[@]} == 0)) || die "this was built elsewhere; first: $(printf '%s; ' "${missing[@]}")"
+  [ "$(readlink -f "$at")" = "$root" ] ||
+    die "this was built elsewhere; first: mkdir -p $(dirname "$at") && ln -sfn $root $at"
 }
 
 # A folder with a library, from the places where it may be.

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include <troupe/apps/commands/commands.hpp>
+#include <troupe/apps/commands/run_arguments.hpp>
 #include <troupe/core/config.hpp>
 #include <troupe/envs/environment.hpp>
 #include <troupe/run/check_begin.hpp>
@@ -39,12 +40,11 @@ void explain(const ConfigSchema& schema) {
 }
 
 int run(const ConfigArguments& arguments) {
-  const ConfigSchema schema = train_schema(envs::environment_names());
   if (arguments.explain) {
-    explain(schema);
+    explain(train_schema(envs::environment_names()));
     return kExitOk;
   }
-  const Result<Config> config = load_config(arguments.file, arguments.overrides, schema);
+  const Result<Config> config = load_named_config(arguments.file, arguments.overrides);
   if (!config.ok()) return fail_config(config.error());
   const Result<actors::TrainOptions> options = to_train_options(*config);
   if (!options.ok()) return fail_config(options.error());
@@ -60,7 +60,9 @@ void add_config_command(CLI::App& app, Command* chosen) {
   CLI::App* command = app.add_subcommand("config", "Check a configuration, or explain every key");
   const auto arguments = std::make_shared<ConfigArguments>();
   CLI::Option_group* what = command->add_option_group("what");
-  what->add_option("config", arguments->file, "File to check; its resolved form is printed")->type_name("CONFIG");
+  what->add_option("config", arguments->file,
+                   "File to check, or the name of a shipped one; its resolved form is printed")
+      ->type_name("CONFIG");
   what->add_flag("--explain", arguments->explain, "Print every key with type, default, range and meaning");
   what->require_option(1);
   command->add_option("--set", arguments->overrides, "Override a key of the file")

@@ -11,6 +11,7 @@
 
 #include <troupe/apps/commands/commands.hpp>
 #include <troupe/collectives/nccl.hpp>
+#include <troupe/core/installation.hpp>
 #include <troupe/gpu/cuda_plugin.hpp>
 #include <troupe/learner/engine/device.hpp>
 #include <troupe/learner/engine/fastest.hpp>
@@ -114,8 +115,8 @@ int doctor() {
   const auto plugin = CudaPlugin::load(path);
   if (!plugin.ok()) {
     line("plug-in", fmt::format("{}; it is built where CMake finds nvcc, and looked for in $TROUPE_PLUGIN_PATH, beside "
-                                "the program and in lib/ beside that",
-                                plugin.error().message));
+                                "the program and in {}",
+                                plugin.error().message, installation().libraries.string()));
   } else {
     show_plugin(*plugin, path);
     show_driver(*plugin);

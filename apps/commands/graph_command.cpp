@@ -76,7 +76,7 @@ int run(const GraphArguments& arguments) {
   if (!loaded.ok()) return fail_config(loaded.error());
   const std::string name =
       arguments.output.empty() ? std::string(shortened(loaded->options.name, kNameBytes)) + ".svg" : arguments.output;
-  const Result<Output> output = Output::at(name, {.inputs = {arguments.run.config}});
+  const Result<Output> output = Output::at(name, {.inputs = {loaded->config.file()}});
   if (!output.ok()) return fail(output.error());
   const Result<std::string> format = output->format(kGraphFormats, "dot");
   if (!format.ok()) return fail(format.error());
@@ -92,9 +92,7 @@ int run(const GraphArguments& arguments) {
 void add_graph_command(CLI::App& app, Command* chosen) {
   CLI::App* command = app.add_subcommand("graph", "Draw a configuration's roles, channels and groups");
   const auto arguments = std::make_shared<GraphArguments>();
-  command->add_option("config", arguments->run.config, "Configuration file, see apps/configs")
-      ->required()
-      ->type_name("CONFIG");
+  add_config_argument(*command, arguments->run.config);
   command
       ->add_option("-o,--output", arguments->output,
                    "FILE.svg, .png, .pdf or .dot; - for DOT on the standard output; by default NAME.svg")

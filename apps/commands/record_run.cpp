@@ -51,7 +51,6 @@ Status record_run(const RunDirectory& run, const Config& config, const actors::T
   // A run that is resumed keeps the configuration that its checkpoints were made with until new ones are there.
   if (!how.resume) TROUPE_TRY(write_file_atomic(run.config().string(), config.to_toml()));
   log::also_to_file(run.log().string());
-  if (how.quiet) log::set_level(log::Level::kWarn);
 
   TROUPE_ASSIGN(CsvSink csv, CsvSink::open({run.metrics(), run.channels(), run.evaluations()}));
   TROUPE_ASSIGN(TensorBoardSink tensorboard, TensorBoardSink::create(run.path, unix_s()));

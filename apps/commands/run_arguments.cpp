@@ -11,8 +11,10 @@
 #include <limits>
 #include <utility>
 
+#include <troupe/core/log.hpp>
 #include <troupe/core/text.hpp>
 #include <troupe/envs/environment.hpp>
+#include <troupe/run/find_config.hpp>
 #include <troupe/run/train_schema.hpp>
 
 namespace troupe::apps {
@@ -25,8 +27,14 @@ std::vector<std::string> RunArguments::all_overrides() const {
   return all;
 }
 
+void add_config_argument(CLI::App& command, std::string& config) {
+  command.add_option("config", config, "Configuration file, or the name of a shipped one")
+      ->required()
+      ->type_name("CONFIG");
+}
+
 void add_run_arguments(CLI::App& command, RunArguments& a) {
-  command.add_option("config", a.config, "Configuration file, see apps/configs")->required()->type_name("CONFIG");
+  add_config_argument(command, a.config);
   CLI::Option* resume =
       command.add_option("--resume", a.resume, "Go on from the newest checkpoint of a run")->type_name("RUN");
   command.add_option("--run-dir", a.run_dir, "Record the run here instead of in runs/<name>-<time>")
@@ -40,9 +48,14 @@ void add_run_arguments(CLI::App& command, RunArguments& a) {
       ->allow_extra_args(false);
 }
 
+Result<Config> load_named_config(const std::string& name, const std::vector<std::string>& overrides) {
+  TROUPE_ASSIGN(const std::filesystem::path file, find_config(name));
+  if (file != name) log::info("configuration {}: {}", name, file.string());
+  return load_config(file, overrides, train_schema(envs::environment_names()));
+}
+
 Result<LoadedRun> load_run(const RunArguments& arguments) {
-  TROUPE_ASSIGN(Config config,
-                load_config(arguments.config, arguments.all_overrides(), train_schema(envs::environment_names())));
+  TROUPE_ASSIGN(Config config, load_named_config(arguments.config, arguments.all_overrides()));
   TROUPE_ASSIGN(actors::TrainOptions options, to_train_options(config));
   if (options.name.empty()) options.name = std::filesystem::path(arguments.config).stem().string();
   return LoadedRun{std::move(config), std::move(options)};

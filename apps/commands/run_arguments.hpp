@@ -28,7 +28,9 @@ struct RunArguments {
   std::vector<std::string> all_overrides() const;
 };
 
-/// Adds the options to a command; `arguments` outlives it.
+/// Adds the argument CONFIG to a command: a file, or the name of a shipped configuration; `config` outlives it.
+void add_config_argument(CLI::App& command, std::string& config);
+/// Adds that and the options to a command; `arguments` outlives it.
 void add_run_arguments(CLI::App& command, RunArguments& arguments);
 
 struct LoadedRun {
@@ -36,7 +38,10 @@ struct LoadedRun {
   actors::TrainOptions options;  ///< with a name
 };
 
-/// Errors: the configuration's mistakes, one a line, for fail_config().
+/// Loads the configuration that a user names, and says once which file that is when it is a shipped one.
+/// Errors: its mistakes, one a line, for fail_config().
+Result<Config> load_named_config(const std::string& name, const std::vector<std::string>& overrides);
+/// The same with the options of a run.
 Result<LoadedRun> load_run(const RunArguments& arguments);
 /// The same for a run that is to begin, or to go on: also what check_begin.hpp says. Nothing is written.
 Result<LoadedRun> load_to_begin(const RunArguments& arguments, RunKind kind);

@@ -10,6 +10,7 @@
 #include <troupe/apps/commands/record_run.hpp>
 #include <troupe/apps/commands/run_arguments.hpp>
 #include <troupe/apps/version.hpp>
+#include <troupe/core/log.hpp>
 #include <troupe/run/memory_check.hpp>
 
 namespace troupe::apps {
@@ -22,6 +23,7 @@ struct TrainArguments {
 };
 
 int run(const TrainArguments& arguments) {
+  if (arguments.quiet) log::set_level(log::Level::kWarn);
   const RunKind kind = arguments.processes ? RunKind::kProcesses : RunKind::kOneProcess;
   if (const Status there = check_old_run(arguments.run); !there.ok()) return fail(there.error());
   const Result<LoadedRun> loaded = load_to_begin(arguments.run, kind);

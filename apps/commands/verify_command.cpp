@@ -111,7 +111,7 @@ void add_verify_command(CLI::App& app, Command* chosen) {
   CLI::App* command = app.add_subcommand("verify", "Compare N replicas with one on the same global batches");
   const auto arguments = std::make_shared<VerifyArguments>();
   VerifyArguments& a = *arguments;
-  command->add_option("config", a.run.config, "Configuration file, see apps/configs")->required()->type_name("CONFIG");
+  add_config_argument(*command, a.run.config);
   command->add_option("--replicas", a.replicas, "Numbers of replicas")
       ->delimiter(',')
       ->check(CLI::Range(1, 64))

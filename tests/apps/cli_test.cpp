@@ -69,6 +69,17 @@ TEST_F(Cli, BadConfigurationsExitWith78AndListEveryMistake) {
   EXPECT_EQ(absent.err, "absent.toml: no such file\n");
 }
 
+TEST_F(Cli, ShippedConfigurationsAreKnownByTheirNames) {
+  const ProgramResult named = run("config cartpole_swingup");
+  EXPECT_EQ(named.exit_code, 0) << named.err;
+  EXPECT_NE(named.err.find("configuration cartpole_swingup: /"), std::string::npos) << named.err;
+  EXPECT_EQ(named.out, run("config " + source_dir() + "/apps/configs/cartpole_swingup.toml").out);
+  EXPECT_EQ(run("graph cartpole_swingup -o -").exit_code, 0);
+  const ProgramResult mistyped = run("train cartpole_swingap");
+  EXPECT_EQ(mistyped.exit_code, 78);
+  EXPECT_NE(mistyped.err.find("did you mean cartpole_swingup?"), std::string::npos) << mistyped.err;
+}
+
 TEST_F(Cli, ConfigPrintsTheResolvedFileWhichResolvesToItself) {
   write("good.toml", "env = 'cheetah-run'\nseed = 4\n");
   const ProgramResult first = run("config --set learner.atoms=11 good.toml");

@@ -1,5 +1,5 @@
 // A topology of one's own in one page: two roles and a channel. A thermometer measures, a display averages; the display
-// is slow, so the channel's credits hold the thermometer back. Run it: build/release/bin/hello_topology
+// is slow, so the channel's credits hold the thermometer back. Run it: build/examples/hello_topology
 #include <troupe/actors/control/runtime.hpp>
 
 #include <fmt/core.h>

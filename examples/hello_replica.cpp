@@ -1,6 +1,6 @@
 // A model of one's own, trained by any replicator: a replica says where its batches come from (input_fn) and what one
 // step does (step_fn); how many run, where, and how their gradients meet is one word. Four points of view on one
-// program: build/release/bin/hello_replica one_device | multi_device | multi_worker | parameter_server
+// program: build/examples/hello_replica one_device | multi_device | multi_worker | parameter_server
 #include <troupe/core/rng.hpp>
 #include <troupe/learner/ops/categorical.hpp>
 #include <troupe/learner/ops/linear.hpp>
