@@ -52,12 +52,16 @@ ReplicaActor::ReplicaActor(ReplicaActorOptions options, const RoleIdentity& iden
       publisher_(std::move(publisher)) {}
 
 Status ReplicaActor::start() {
-  std::int64_t first_step = 0;
+  std::int64_t first_step = 0, first_batch = 0;
   if (!restored_.counters.empty()) {
     TROUPE_ASSIGN(first_step, restored_.counter("steps"));
+    first_batch = first_step;
+    if (options_.group.accumulate > 1) {
+      TROUPE_ASSIGN(first_batch, restored_.counter("batches"));
+    }
   }
   collectives::Communicator* const members = member_.in_group() ? &member_.communicator() : nullptr;
-  TROUPE_ASSIGN(replicator_, make_replicator(replica(), options_.group, instance_, name_, first_step, members));
+  TROUPE_ASSIGN(replicator_, make_replicator(replica(), options_.group, instance_, name_, first_batch, members));
   if (members != nullptr) members_ = static_cast<learner::MultiWorker*>(replicator_.get());
   const learner::Program& program = replicator_->program();
   log::info("{}: {} on {}, products by {}, {} kernels", name_, options_.group.replicator,
@@ -124,6 +128,7 @@ Result<RoleState> ReplicaActor::save() const {
   }
   state.counters = metric_counters(scalars(program.metric_names(), program.metrics()));
   state.counters.push_back({"steps", steps()});
+  if (options_.group.accumulate > 1) state.counters.push_back({"batches", program.batches()});
   return state;
 }
 

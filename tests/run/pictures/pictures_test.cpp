@@ -44,7 +44,7 @@ double rms_difference(const Image& a, const Image& b) {
   return std::sqrt(sum / static_cast<double>(a.pixels.size()));
 }
 
-Image read_png(const std::filesystem::path& path) {
+Image decoded_png(const std::filesystem::path& path) {
   png_image png = {};
   png.version = PNG_IMAGE_VERSION;
   EXPECT_NE(png_image_begin_read_from_file(&png, path.c_str()), 0) << png.message;
@@ -133,7 +133,7 @@ TEST_F(Pictures, PngReadsBackExactly) {
   for (const Image& image : {gradient(160, 120, 3), gradient(1, 1, 0), gradient(7, 301, 1)}) {
     const auto file = path() / "picture.png";
     write_png(file, image).value();
-    EXPECT_EQ(read_png(file), image);
+    EXPECT_EQ(decoded_png(file), image);
   }
 }
 

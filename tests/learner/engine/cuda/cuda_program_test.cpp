@@ -118,7 +118,7 @@ TEST_F(CudaProgramTest, ResidualGanTakesTheSameStepsAndLeavesOutWhatIsIdle) {
         .generator_width = 3,
         .discriminator_width = 4,
         .n_dis = 2,
-        .optimizer = {.learning_rate = 0.01, .beta1 = 0, .beta2 = 0.9, .epsilon = 1e-2},
+        .optimizer = {.rule = Adam{.learning_rate = 0.01, .beta1 = 0, .beta2 = 0.9, .epsilon = 1e-2}},
         .average_decay = 0.5};
     expect_same([options](InputFn input) { return std::make_unique<sngan::SnganReplica>(options, std::move(input)); },
                 sngan::batch_signature(options), 2, 5, 5, 2e-4);
