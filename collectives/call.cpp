@@ -55,7 +55,8 @@ std::string Call::describe() const {
   if (const auto text = stood_for(name)) return std::string(*text);
   std::string text = fmt::format("{} \"{}\"", to_string(kind), name);
   if (kind != CallKind::kBarrier) {
-    text += " float32" + (shape.rank() > 0 ? shape : Shape{static_cast<std::int64_t>(count)}).to_string();
+    const auto values = static_cast<std::int64_t>(count * sizeof(float) / dtype_bytes(dtype));
+    text += fmt::format(" {}{}", to_string(dtype), (shape.rank() > 0 ? shape : Shape{values}).to_string());
   }
   if (kind == CallKind::kAllReduce || kind == CallKind::kReduceScatter) text += fmt::format(" {}", to_string(op));
   if (kind == CallKind::kBroadcast) text += fmt::format(" from rank {}", root);
@@ -81,9 +82,14 @@ Status check_arguments(const Call& call, const CallOptions& options, const Group
   }
   if (call.root < 0 || call.root >= view.size) return invalid(fmt::format("the group has {} ranks", view.size));
   if (call.wire != DType::kF32 && call.wire != DType::kBF16) return invalid("values travel as float32 or bfloat16");
-  if (call.shape.rank() > 0 && call.shape.elements() != static_cast<std::int64_t>(call.count)) {
-    return invalid(fmt::format("shape {} has {} elements, expected {}", call.shape.to_string(), call.shape.elements(),
-                               call.count));
+  if (call.dtype != DType::kF32 &&
+      (call.dtype != DType::kI64 || call.kind != CallKind::kAllGather || call.wire != DType::kF32)) {
+    return invalid("only float32 is reduced or rounded, and only int64 gathered besides");
+  }
+  const std::size_t values = call.count * sizeof(float) / dtype_bytes(call.dtype);
+  if (call.shape.rank() > 0 && call.shape.elements() != static_cast<std::int64_t>(values)) {
+    return invalid(
+        fmt::format("shape {} has {} elements, expected {}", call.shape.to_string(), call.shape.elements(), values));
   }
   const auto ranks = static_cast<std::size_t>(view.size);
   const std::size_t expected_in = call.kind == CallKind::kReduceScatter ? call.count * ranks : call.count;

@@ -26,6 +26,7 @@ struct Call {
   int root = 0;                  ///< of broadcast
   Shape shape = {};              ///< of those elements; empty: [count]
   DType wire = DType::kF32;      ///< kF32 or kBF16
+  DType dtype = DType::kF32;     ///< kF32; of all_gather also kI64, each of which is two of these elements
 
   /// `all_reduce "critic/grad" float32[20, 10] mean`, and ` as bfloat16` where they travel so.
   std::string describe() const;

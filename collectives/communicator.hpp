@@ -51,6 +51,8 @@ struct CallOptions {
   /// How values travel between processes: kF32, or kBF16 for half the bytes. What travels is rounded to it, so threads
   /// of one process round nothing; sums are float32, and all ranks get the same bits either way.
   DType wire = DType::kF32;
+  /// What the values are. kI64 is gather_integers()'s, of which two elements of a call hold one.
+  DType dtype = DType::kF32;
   Duration timeout = std::chrono::seconds(30);  ///< from the call to its end, on real time
 };
 
@@ -105,6 +107,10 @@ class Communicator {
                                                CallOptions options) = 0;
   /// values becomes what it is on rank `root`.
   virtual std::unique_ptr<Work> broadcast(std::span<float> values, int root, CallOptions options) = 0;
+  /// What ranks say to each other in whole numbers: `own`, of equal length everywhere, of all ranks: [size,
+  /// own.size()]. Of the host's memory, whatever the values of other calls lie in; returns when the call is complete.
+  /// Errors: those of Work::wait().
+  Result<std::vector<std::int64_t>> gather_integers(std::span<const std::int64_t> own, CallOptions options);
   /// Done when every rank has called it.
   virtual std::unique_ptr<Work> barrier(CallOptions options) = 0;
 

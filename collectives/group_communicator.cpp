@@ -85,6 +85,7 @@ class GroupCommunicator final : public Communicator {
     call.name = options.name;
     call.shape = options.shape;
     call.wire = options.wire;
+    call.dtype = options.dtype;
     auto pending = core_->make(std::move(call), options, {in, out});
     if (!pending.ok()) return std::make_unique<GroupWork>(pending.error());
     return std::make_unique<GroupWork>(core_, std::move(*pending));

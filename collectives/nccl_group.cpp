@@ -4,33 +4,25 @@
 #include <fmt/ranges.h>
 
 #include <array>
-#include <cstring>
+#include <bit>
+#include <vector>
 
 namespace troupe::collectives {
 namespace {
 
-/// Whole numbers below 2^16 are exact as floats, whatever carries them.
-constexpr std::size_t kFloats = 12;
+constexpr std::size_t kNumbers = 5;
 
-std::array<float, kFloats> pack(const NcclMember& member) {
-  std::array<float, kFloats> floats{static_cast<float>(member.device), static_cast<float>(member.version >> 16),
-                                    static_cast<float>(member.version & 0xffff), member.interface ? 1.0F : 0.0F};
-  for (std::size_t i = 0; i < 4; ++i) {
-    floats[4 + i] = static_cast<float>(member.gpu >> (16 * i) & 0xffff);
-    floats[8 + i] = static_cast<float>(member.loopback >> (16 * i) & 0xffff);
-  }
-  return floats;
+std::array<std::int64_t, kNumbers> numbers_of(const NcclMember& member) {
+  return {member.device, member.version, member.interface ? 1 : 0, std::bit_cast<std::int64_t>(member.gpu),
+          std::bit_cast<std::int64_t>(member.loopback)};
 }
 
-NcclMember unpack(const float* from) {
-  NcclMember member{.device = static_cast<int>(from[0]),
-                    .version = (static_cast<int>(from[1]) << 16) + static_cast<int>(from[2]),
-                    .interface = from[3] != 0};
-  for (std::size_t i = 0; i < 4; ++i) {
-    member.gpu |= static_cast<std::uint64_t>(from[4 + i]) << (16 * i);
-    member.loopback |= static_cast<std::uint64_t>(from[8 + i]) << (16 * i);
-  }
-  return member;
+NcclMember member_of(std::span<const std::int64_t, kNumbers> numbers) {
+  return {.device = static_cast<int>(numbers[0]),
+          .version = static_cast<int>(numbers[1]),
+          .gpu = std::bit_cast<std::uint64_t>(numbers[3]),
+          .loopback = std::bit_cast<std::uint64_t>(numbers[4]),
+          .interface = numbers[2] != 0};
 }
 
 /// "rank 1 (node B, learner-1)".
@@ -52,12 +44,11 @@ std::string nccl_version_text(int version) {
 }
 
 Result<std::vector<NcclMember>> gather_nccl_members(Communicator& host, const NcclMember& own) {
-  const auto size = static_cast<std::size_t>(host.view().size);
-  const std::array<float, kFloats> floats = pack(own);
-  std::vector<float> all(size * kFloats);
-  TROUPE_TRY(host.all_gather(floats, all, {.name = "nccl members"})->wait());
+  TROUPE_ASSIGN(const auto all, host.gather_integers(numbers_of(own), {.name = "nccl members"}));
   std::vector<NcclMember> members;
-  for (std::size_t rank = 0; rank < size; ++rank) members.push_back(unpack(all.data() + rank * kFloats));
+  for (std::size_t at = 0; at < all.size(); at += kNumbers) {
+    members.push_back(member_of(std::span(all).subspan(at).first<kNumbers>()));
+  }
   return members;
 }
 

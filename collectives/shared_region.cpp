@@ -69,7 +69,8 @@ void CallSlot::write(const Call& call, double call_weight, const SharedPlace& va
   all.add(call.count);
   all.add(static_cast<std::uint64_t>(call.shape.rank()));
   all.add(static_cast<std::uint64_t>(call.kind) | static_cast<std::uint64_t>(call.op) << 8 |
-          static_cast<std::uint64_t>(call.wire) << 16 | static_cast<std::uint64_t>(call.root) << 32);
+          static_cast<std::uint64_t>(call.wire) << 16 | static_cast<std::uint64_t>(call.dtype) << 24 |
+          static_cast<std::uint64_t>(call.root) << 32);
   digest = all.value;
   weight = call_weight;
   count = call.count;
@@ -79,6 +80,7 @@ void CallSlot::write(const Call& call, double call_weight, const SharedPlace& va
   kind = call.kind;
   op = call.op;
   wire = call.wire;
+  dtype = call.dtype;
   name_length = static_cast<std::uint16_t>(std::min(call.name.size(), name.size()));
   std::copy_n(call.name.data(), name_length, name.begin());
   place = values;
@@ -91,7 +93,8 @@ Call CallSlot::read() const {
           .op = op,
           .root = root,
           .shape = Shape(std::span(dims.data(), static_cast<std::size_t>(dim_count))),
-          .wire = wire};
+          .wire = wire,
+          .dtype = dtype};
 }
 
 struct SharedRegion::Header {

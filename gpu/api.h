@@ -14,7 +14,7 @@
 #include <stdint.h>
 
 // Changes with every change below. The loader refuses another number.
-#define TROUPE_CUDA_ABI 4u
+#define TROUPE_CUDA_ABI 5u
 // The one symbol that the plug-in exports: `const TroupeCudaApi* troupe_cuda_api(void)`.
 #define TROUPE_CUDA_ENTRY "troupe_cuda_api"
 // The same of the plug-in with cuDNN, which is large and opened only for programs that convolve.
@@ -72,7 +72,8 @@ typedef struct {
   int64_t total_bytes;
 } TroupeCudaDevice;
 
-// c[m, n] = op(a) op(b), row-major, as GemmShape (learner/engine/gemm.hpp); a and b float32 or both bfloat16, c float32.
+// c[m, n] = op(a) op(b), row-major, as GemmShape (learner/engine/gemm.hpp); a and b float32 or both bfloat16, c
+// float32.
 typedef struct {
   int64_t m, n, k;
   int32_t transpose_a, transpose_b;
@@ -81,9 +82,9 @@ typedef struct {
   int32_t bias;  // of n values, added to every row
 } TroupeCudaProductShape;
 
-// As ConvShape (learner/engine/convolution.hpp). Weights of passes 0 and 1 come packed: [out, kernel_h, kernel_w, in] in the
-// images' type, as the kernel "pack_weight" makes them; the gradient of pass 2 is float32 [kernel_h, kernel_w, in,
-// out].
+// As ConvShape (learner/engine/convolution.hpp). Weights of passes 0 and 1 come packed: [out, kernel_h, kernel_w, in]
+// in the images' type, as the kernel "pack_weight" makes them; the gradient of pass 2 is float32 [kernel_h, kernel_w,
+// in, out].
 typedef struct {
   int32_t pass;  // 0: forward, 1: gradient of the images, 2: gradient of the weight
   int64_t batch, height, width, in, kernel_h, kernel_w, out, stride, padding;
@@ -94,11 +95,15 @@ typedef struct {
 } TroupeCudaConvShape;
 
 // What an optimiser does at one update; one for each minimised group and step of a launch, in device memory.
+// The numbers are those of UpdateRule::constants() (learner/engine/apply_update.hpp).
+enum { TROUPE_CUDA_SGD = 0, TROUPE_CUDA_ADAM = 1, TROUPE_CUDA_RMS_PROP = 2 };
 typedef struct {
-  int32_t adam;  // else SGD; as UpdateArgs (learner/engine/kernels/kernel_table.hpp)
+  int32_t pass;  // one of these
   int32_t nesterov;
-  float step_size, beta1, beta2, epsilon, inverse_sqrt_correction, momentum, weight_decay;
-  float max_global_norm;  // 0: never clipped
+  float gradient_scale, step_size, beta1, beta2, epsilon, inverse_sqrt_correction, momentum, weight_decay;
+  float inner_rate, inside_root;
+  float max_global_norm;    // 0: never clipped
+  float trust_coefficient;  // of LARS, for lars_rate()
 } TroupeCudaRule;
 
 // The end of a step, in device memory: what the kernels decide without asking the host.
@@ -122,13 +127,14 @@ enum { TROUPE_CUDA_NORM_BLOCK = 4096 };
 // same pass: as by follow().
 typedef struct {
   float* values;
-  float* slot0;  // Adam: m; SGD: momentum, or null
-  float* slot1;  // Adam: v
+  float* slot0;  // as UpdateArgs (learner/engine/kernels/kernel_table.hpp)
+  float* slot1;
   const float* gradient;
   uint16_t* shadow;  // bfloat16 copy of values, or null
   int64_t count;
   int32_t decays;             // whether the rule's weight_decay applies here
   int32_t minimized;          // which scale
+  const float* rate;          // multiplies the learning rate: what lars_rate() has found; null: 1
   float* follower;            // a target or an average; null: none, and the next three are not read
   uint16_t* follower_shadow;  // or null
   double decay;
@@ -136,6 +142,16 @@ typedef struct {
   const TroupeCudaRule* rules;
   const TroupeCudaControl* control;
 } TroupeCudaUpdate;
+
+// A variable that LARS scales. Its norms' squares come in blocks, as of sum_squares().
+typedef struct {
+  const double* value_squares;
+  const double* gradient_squares;
+  int64_t blocks;
+  int32_t minimized;  // which scale the gradient has
+  const TroupeCudaRule* rules;
+  const TroupeCudaControl* control;
+} TroupeCudaLars;
 
 // The items of a replay table, in device memory (replay/gpu_items.hpp). Slots are 0 to *present - 1.
 enum { TROUPE_CUDA_REPLAY_LEVELS = 11, TROUPE_CUDA_REPLAY_COLUMNS = 16 };
@@ -230,6 +246,8 @@ typedef struct {
   // up to TROUPE_CUDA_MAX_MINIMIZED groups; `gradients` is host memory. A launch begins with skip 0 and taken -1.
   int (*decide)(const TroupeCudaGradient* gradients, int32_t count, TroupeCudaControl* control,
                 TroupeCudaStream* stream);
+  // Unless the step is skipped: *rate = lars_rate() of learner/engine/lars.hpp.
+  int (*lars_rate)(const TroupeCudaLars* variable, float* rate, TroupeCudaStream* stream);
   int (*update)(const TroupeCudaUpdate* update, TroupeCudaStream* stream);
   // Unless the step is skipped, and if due[control->taken]: average += (1 - decay) * (values - average), and its
   // shadow; decay 0 copies.

@@ -183,6 +183,9 @@ int sum_squares(const float* gradient, int64_t count, double* squares, TroupeCud
 int decide(const TroupeCudaGradient* gradients, int32_t count, TroupeCudaControl* control, TroupeCudaStream* stream) {
   return told(troupe_cuda::decide(gradients, count, control, of(stream)));
 }
+int lars_rate(const TroupeCudaLars* variable, float* rate, TroupeCudaStream* stream) {
+  return told(troupe_cuda::lars_rate(*variable, rate, of(stream)));
+}
 int update(const TroupeCudaUpdate* update, TroupeCudaStream* stream) {
   return told(troupe_cuda::update(update, of(stream)));
 }
@@ -258,6 +261,7 @@ constexpr TroupeCudaApi kApi = {
     .destroy_product = troupe_cuda::destroy_product,
     .sum_squares = sum_squares,
     .decide = decide,
+    .lars_rate = lars_rate,
     .update = update,
     .follow = follow,
     .assign = assign,

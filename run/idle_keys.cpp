@@ -1,6 +1,7 @@
 #include <troupe/run/idle_keys.hpp>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
@@ -8,6 +9,8 @@
 #include <initializer_list>
 #include <string_view>
 #include <utility>
+
+#include <troupe/run/optimizer_keys.hpp>
 
 namespace troupe::apps {
 namespace {
@@ -50,12 +53,10 @@ const std::vector<Rule>& d4pg_rules() {
 
 const std::vector<Rule>& group_rules() {
   static const std::vector<Rule> kRules = {
-      {{"momentum"},
-       [](const Values& v) { return v.is("optimizer", {"sgd"}) && !v.is("model", {"sngan"}); },
-       "only with optimizer = \"sgd\", which sngan has not"},
-      {{"optimizer", "weight_decay"},
+      {{"optimizer", "weight_decay", "momentum", "beta1", "beta2", "rms_decay", "rms_momentum", "epsilon",
+        "trust_coefficient", "gradient_norm_clip"},
        [](const Values& v) { return !v.is("model", {"sngan"}); },
-       "not with model = \"sngan\", which has Adam"},
+       "not with model = \"sngan\", which has Adam with decays of 0 and 0.9"},
       {{"layers"},
        [](const Values& v) {
          return v.is("model", {"classifier"}) || (v.is("model", {"sngan"}) && v.is("network", {"mlp"}));
@@ -138,7 +139,21 @@ std::vector<std::string> idle_key_mistakes(const Config& config) {
       }
     }
   };
-  for (const std::string& name : config.names("replicas")) apply(group_rules(), "replicas." + name + ".");
+  const auto apply_optimizer = [&](const std::string& prefix) {
+    for (const OptimizerKeyUse& use : optimizer_key_uses()) {
+      const bool used =
+          std::ranges::find(use.optimizers, config.get_string(prefix + "optimizer")) != use.optimizers.end();
+      const std::string path = prefix + std::string(use.key);
+      if (used || !is_changed(config, path)) continue;
+      mistakes.push_back(fmt::format("{}: has no effect here: it is used only with optimizer = \"{}\"", path,
+                                     fmt::join(use.optimizers, "\" or \"")));
+    }
+  };
+  for (const std::string& name : config.names("replicas")) {
+    const std::string section = "replicas." + name + ".";
+    apply(group_rules(), section);
+    if (config.get_string(section + "model") != "sngan") apply_optimizer(section);
+  }
   if (!config.get_string("env").empty()) {
     apply(d4pg_rules(), "");
     return mistakes;

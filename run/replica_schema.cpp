@@ -11,6 +11,7 @@
 #include <troupe/core/rng.hpp>
 #include <troupe/core/text.hpp>
 #include <troupe/run/mistake_place.hpp>
+#include <troupe/run/optimizer_keys.hpp>
 
 namespace troupe::apps {
 namespace {
@@ -36,7 +37,7 @@ ConfigSchema replica_schema() {
   const actors::ReplicaGroupOptions g;
   const actors::ReplicaModelOptions m;
   const actors::ReplicaRun r;
-  return {
+  ConfigSchema schema = {
       {.path = "replicas.*.model",
        .default_value = m.model,
        .doc = "What the group trains; each [replicas.NAME] is a group of its own",
@@ -118,6 +119,7 @@ ConfigSchema replica_schema() {
        .unit = "rows",
        .min = 1,
        .max = 65536},
+      accumulate_key("replicas.*.accumulate"),
       {.path = "replicas.*.steps",
        .default_value = g.steps,
        .doc = "Steps of the group; the run ends when all groups, and D4PG, are done",
@@ -150,37 +152,6 @@ ConfigSchema replica_schema() {
        .min = 1,
        .max = 16384,
        .fixed = ConfigKey::Fixed::kValue},
-      {.path = "replicas.*.optimizer",
-       .default_value = m.optimizer,
-       .doc = "sgd has Nesterov's momentum",
-       .choices = {"adam", "sgd"},
-       .fixed = ConfigKey::Fixed::kValue},
-      {.path = "replicas.*.learning_rate",
-       .default_value = m.learning_rate,
-       .doc = "Step size of the optimiser",
-       .min = 0,
-       .max = 10},
-      {.path = "replicas.*.momentum",
-       .default_value = m.momentum,
-       .doc = "Momentum of sgd",
-       .min = 0,
-       .max = 1,
-       .fixed = ConfigKey::Fixed::kWhetherZero},
-      {.path = "replicas.*.weight_decay",
-       .default_value = m.weight_decay,
-       .doc = "L2 of sgd, decoupled in adam; resnet's norms and biases do not decay",
-       .min = 0,
-       .max = 1},
-      {.path = "replicas.*.schedule",
-       .default_value = m.schedule,
-       .doc = "Of the learning rate, over the group's steps",
-       .choices = {"constant", "step", "cosine", "linear"}},
-      {.path = "replicas.*.warmup_steps",
-       .default_value = m.warmup_steps,
-       .doc = "Over which the learning rate rises to its value",
-       .unit = "steps",
-       .min = 0,
-       .max = kCountMax},
       {.path = "replicas.*.ema_decay",
        .default_value = m.ema_decay,
        .doc = "Of the average of the parameters that is evaluated; 0: the newest are",
@@ -302,6 +273,10 @@ ConfigSchema replica_schema() {
        .min = 0,
        .max = 256},
   };
+  const auto behind = std::ranges::find(schema, "replicas.*.ema_decay", &ConfigKey::path);
+  const ConfigSchema optimizer = optimizer_keys("replicas.*.", {});
+  schema.insert(behind, optimizer.begin(), optimizer.end());
+  return schema;
 }
 
 std::vector<actors::ReplicaRun> to_replica_runs(const Config& config) {
@@ -318,6 +293,7 @@ std::vector<actors::ReplicaRun> to_replica_runs(const Config& config) {
                   .devices = integer("devices"),
                   .reduce = text("reduce"),
                   .batch_size = integer("batch_size"),
+                  .accumulate = integer("accumulate"),
                   .steps = integer("steps"),
                   .deterministic = config.get_bool(path(name, "deterministic")),
                   .wire = text("wire"),
@@ -345,12 +321,7 @@ std::vector<actors::ReplicaRun> to_replica_runs(const Config& config) {
                   .data_threads = config.get_bool("deterministic") ? 0 : integer("data_threads"),
                   .skip_damaged = config.get_bool(path(name, "skip_damaged")),
                   .layers = config.get_ints(path(name, "layers")),
-                  .optimizer = text("optimizer"),
-                  .learning_rate = number("learning_rate"),
-                  .momentum = number("momentum"),
-                  .weight_decay = number("weight_decay"),
-                  .schedule = text("schedule"),
-                  .warmup_steps = integer("warmup_steps"),
+                  .optimizer = read_optimizer(config, path(name, ""), integer("steps")),
                   .ema_decay = number("ema_decay"),
                   .network = text("network"),
                   .width = integer("width"),
@@ -382,6 +353,7 @@ std::vector<std::string> replica_mistakes(const Config& config) {
       if (checked.ok()) continue;
       for (const std::string_view line : lines(checked.error().message)) add(line);
     }
+    for (const std::string& mistake : optimizer_mistakes(config, path(name, ""))) add(mistake);
     if (const auto depth = learner::resnet::of_depth(run.model.depth); !depth.ok()) {
       add(fmt::format("{}: {}", path(name, "depth"), depth.error().message));
     }

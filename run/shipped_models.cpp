@@ -29,35 +29,6 @@ std::function<Result<std::int64_t>()> test_rows(const std::shared_ptr<ImageSourc
   };
 }
 
-/// The schedule of a group that takes `steps` steps.
-learner::Schedule schedule_of(const ReplicaModelOptions& options, std::int64_t steps) {
-  using Kind = learner::Schedule::Kind;
-  learner::Schedule schedule;
-  schedule.warmup_steps = std::min(options.warmup_steps, steps - 1);
-  if (options.schedule == "cosine" || options.schedule == "linear") {
-    schedule.kind = options.schedule == "cosine" ? Kind::kCosine : Kind::kLinear;
-    schedule.total_steps = steps;
-  } else if (options.schedule == "step") {  // a tenth, and a hundredth, for the last two quarters
-    schedule.kind = Kind::kStep;
-    schedule.boundaries = {std::max<std::int64_t>(steps / 2, 1), std::max<std::int64_t>(steps * 3 / 4, 2)};
-  }
-  return schedule;
-}
-
-learner::OptimizerSpec optimizer_of(const ReplicaModelOptions& options, std::int64_t steps) {
-  learner::OptimizerSpec spec;
-  if (options.optimizer == "sgd") {
-    spec.rule = learner::Sgd{.learning_rate = options.learning_rate,
-                             .momentum = options.momentum,
-                             .nesterov = options.momentum > 0,
-                             .weight_decay = options.weight_decay};
-  } else {
-    spec.rule = learner::Adam{.learning_rate = options.learning_rate, .weight_decay = options.weight_decay};
-  }
-  spec.schedule = schedule_of(options, steps);
-  return spec;
-}
-
 using MadeReplica = Result<std::unique_ptr<learner::Replica>>;
 
 /// The network that users run, in the size that its data asks for.
@@ -77,7 +48,7 @@ std::function<void(learner::Graph&)> inference_of(std::function<Result<Options>(
 ReplicaModel classifier(const ReplicaModelOptions& options, const ReplicaGroupOptions& group) {
   learner::classifier::Options network;
   network.sizes = options.layers;
-  network.optimizer = optimizer_of(options, group.steps);
+  network.optimizer = options.optimizer;
   network.average_decay = options.ema_decay;
   const auto images = std::make_shared<ImageSource>(options, group.seed);
   const auto fitted = [network, images](data::Split split) -> Result<learner::classifier::Options> {
@@ -112,8 +83,10 @@ ReplicaModel sngan(const ReplicaModelOptions& options, const ReplicaGroupOptions
   network.sync_batch_norm = options.sync_batch_norm;
   network.generator_sizes = options.layers;
   network.discriminator_sizes.assign(options.layers.rbegin(), options.layers.rend());
-  network.optimizer.learning_rate = options.learning_rate;
-  network.schedule = schedule_of(options, group.steps);
+  // Of the rule, Adam with the paper's decays.
+  std::get<learner::Adam>(network.optimizer.rule).learning_rate =
+      std::visit([](const auto& rule) { return rule.learning_rate; }, options.optimizer.rule);
+  network.optimizer.schedule = options.optimizer.schedule;
   network.average_decay = options.ema_decay;
   const auto images = std::make_shared<ImageSource>(options, group.seed);
   const auto fitted = [network, images,
@@ -177,7 +150,7 @@ Result<ReplicaModel> resnet(const ReplicaModelOptions& options, const ReplicaGro
   network.variant = options.variant == "v1" ? learner::resnet::Variant::kV1 : learner::resnet::Variant::kV1_5;
   network.sync_batch_norm = options.sync_batch_norm;
   network.label_smoothing = options.label_smoothing;
-  network.optimizer = optimizer_of(options, group.steps);
+  network.optimizer = options.optimizer;
   network.average_decay = options.ema_decay;
   const auto images = std::make_shared<ImageSource>(options, group.seed);
   const auto fitted = [network, images](data::Split split) -> Result<learner::resnet::Options> {

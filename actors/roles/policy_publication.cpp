@@ -22,7 +22,7 @@ constexpr const char* kUpdatesPort = "updates";
 constexpr const char* kRefusedPort = "refused";
 /// Versions that one write to disk covers: some seconds' worth.
 constexpr std::int64_t kVersionsReserved = 10'000;
-/// Two halves of 24 bits, as members of a group tell them to each other. More than any run has.
+/// More than any run has.
 constexpr std::int64_t kVersionsMost = std::int64_t{1} << 48;
 
 class PolicyPublication final : public Publication {
@@ -49,19 +49,15 @@ class PolicyPublication final : public Publication {
   }
 
   Status join(const GroupMember& member, learner::Program&) override {
-    // By how much versions run ahead of steps: in two halves, which are exact as floats. Who has just come knows only
-    // what it had reserved itself, which counts when nobody else knows more.
-    collectives::Communicator& group = member.communicator();
-    std::vector<float> all(3 * static_cast<std::size_t>(group.view().size));
-    const float own[] = {agreed_ ? 1.0F : 0.0F, static_cast<float>(version_offset_ >> 24),
-                         static_cast<float>(version_offset_ & 0xffffff)};
-    TROUPE_TRY(group.all_gather(own, all, {.name = "versions"})->wait());
-    float known = 0;
-    for (std::size_t i = 0; i < all.size(); i += 3) known = std::max(known, all[i]);
+    // By how much versions run ahead of steps. Who has just come knows only what it had reserved itself, which counts
+    // when nobody else knows more.
+    const std::int64_t own[] = {agreed_ ? 1 : 0, version_offset_};
+    TROUPE_ASSIGN(const auto all, member.communicator().gather_integers(own, {.name = "versions"}));
+    std::int64_t known = 0;
+    for (std::size_t i = 0; i < all.size(); i += 2) known = std::max(known, all[i]);
     version_offset_ = 0;
-    for (std::size_t i = 0; i < all.size(); i += 3) {
-      const auto offset = (static_cast<std::int64_t>(all[i + 1]) << 24) + static_cast<std::int64_t>(all[i + 2]);
-      if (all[i] == known) version_offset_ = std::max(version_offset_, offset);
+    for (std::size_t i = 0; i < all.size(); i += 2) {
+      if (all[i] == known) version_offset_ = std::max(version_offset_, all[i + 1]);
     }
     agreed_ = true;
     return {};

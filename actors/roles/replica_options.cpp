@@ -48,6 +48,11 @@ Status check(const ReplicaGroupOptions& o) {
          fmt::format("count: got {}, but replicator \"{}\" runs one replica", o.count, o.replicator));
   demand(o.devices == 1 || o.replicator == "model_parallel",
          fmt::format("devices: got {}, but replicator \"{}\" gives each replica one", o.devices, o.replicator));
+  demand(o.accumulate >= 1, fmt::format("accumulate: got {}, expected at least 1", o.accumulate));
+  const bool every_batch = o.replicator == "central_storage" || has_parameter_server(o) || is_split_gan(o);
+  demand(o.accumulate == 1 || !every_batch,
+         fmt::format("accumulate: got {}, but replicator \"{}\" makes an update of every batch", o.accumulate,
+                     o.replicator));
   demand(o.batch_size >= o.count, fmt::format("batch_size: got {} for {} replicas", o.batch_size, o.count));
   const std::int64_t rows = std::max<std::int64_t>(o.batch_size / std::max<std::int64_t>(o.count, 1), 1);
   demand(o.threads >= 1 && o.threads <= rows,
@@ -96,6 +101,12 @@ Status check(const ReplicaModelOptions& o, const ReplicaGroupOptions& group) {
          fmt::format("sync_batch_norm: true, but the {} workers of replicator \"{}\" do not meet within a step, "
                      "expected false",
                      group.count, group.replicator));
+  const bool cut = has_parameter_server(group) && group.ps_shards > 1 && group.ps_partition == "fixed";
+  demand(
+      !cut || !std::holds_alternative<learner::Lars>(o.optimizer.rule),
+      fmt::format("optimizer: got \"lars\", but with ps_partition \"fixed\" each of {} ps_shards has a part of every "
+                  "variable, and lars needs the norms of whole ones",
+                  group.ps_shards));
   return one_error(group.name, std::move(mistakes));
 }
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include <troupe/core/error.hpp>
+#include <troupe/learner/graph/optimizer.hpp>
 
 namespace troupe::actors {
 
@@ -20,6 +21,7 @@ struct ReplicaGroupOptions {
   std::int64_t devices = 1;           ///< of each replica, for "model_parallel"
   std::string reduce = "collective";  ///< "multi_device": or "hierarchical_copy", "reduction_to_one"
   std::int64_t batch_size = 128;      ///< rows of a step over all replicas
+  std::int64_t accumulate = 1;        ///< batches whose gradients make one step
   std::int64_t steps = 2000;          ///< the group is done after so many
   bool deterministic = false;         ///< the same bits for 1, 2, 4 and 8 replicas
   std::string wire = "fp32";          ///< "bf16": half the bytes between processes, sums in float32
@@ -57,12 +59,7 @@ struct ReplicaModelOptions {
   std::int64_t data_threads = 2;        ///< that decode and augment ahead of training; 0: training does it itself
   bool skip_damaged = false;            ///< replace damaged images by the next whole one, instead of ending the run
   std::vector<std::int64_t> layers = {256, 128};
-  std::string optimizer = "adam";  ///< or "sgd", with Nesterov's momentum
-  double learning_rate = 1e-3;
-  double momentum = 0.9;
-  double weight_decay = 0;
-  std::string schedule = "constant";  ///< or "step", "cosine", "linear": over the group's steps
-  std::int64_t warmup_steps = 0;
+  learner::OptimizerSpec optimizer = {.rule = learner::Adam{.learning_rate = 1e-3}};
   double ema_decay = 0;  ///< of the parameters that are evaluated; 0: the newest are
   // "sngan".
   std::string network = "mlp";                          ///< of hidden layers `layers`, or "resnet"

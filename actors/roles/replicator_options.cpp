@@ -11,6 +11,7 @@ std::vector<learner::Device> devices_of(const ReplicaGroupOptions& options) {
 learner::CompileOptions compile_options(const ReplicaGroupOptions& options) {
   learner::CompileOptions compile;
   compile.seed = options.seed;
+  compile.accumulate = static_cast<int>(options.accumulate);
   compile.devices = static_cast<int>(options.devices);
   compile.compute = options.compute == "bf16" ? DType::kBF16 : DType::kF32;
   compile.tf32 = options.compute == "tf32";

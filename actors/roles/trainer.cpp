@@ -51,8 +51,13 @@ Trainer::~Trainer() {
 Status Trainer::start() {
   learner::ReplicatorOptions how = options_.how;
   how.name = name_;
+  std::int64_t step = 0;
   if (restored_) {
-    TROUPE_ASSIGN(how.first_step, restored_->counter("steps"));
+    TROUPE_ASSIGN(step, restored_->counter("steps"));
+    how.first_step = step;
+    if (how.compile.accumulate > 1) {
+      TROUPE_ASSIGN(how.first_step, restored_->counter("batches"));
+    }
   }
   if (how.devices.empty()) how.devices = {how.compile.device};
   how.compile.device = learner::device_of(how.devices, instance_);
@@ -68,10 +73,10 @@ Status Trainer::start() {
   for (const StateTensor& tensor : restored_->tensors) {
     tensors.push_back({tensor.name, tensor.dtype, tensor.shape, tensor.bytes});
   }
-  TROUPE_TRY(learner::restore_state(program(), tensors, how.first_step));
+  TROUPE_TRY(learner::restore_state(program(), tensors, step));
   TROUPE_TRY(feed_->restore(*restored_));
-  if (publication_ != nullptr) publication_->restore(how.first_step);
-  log::info("{}: goes on from step {}", name_, how.first_step);
+  if (publication_ != nullptr) publication_->restore(step);
+  log::info("{}: goes on from step {}", name_, step);
   restored_.reset();
   return {};
 }
@@ -166,6 +171,7 @@ Result<RoleState> Trainer::save() const {
   }
   state.counters = metric_counters(metrics_);
   state.counters.push_back({"steps", steps()});
+  if (options_.how.compile.accumulate > 1) state.counters.push_back({"batches", program().batches()});
   feed_->save(state);
   return state;
 }

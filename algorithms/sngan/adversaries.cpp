@@ -108,7 +108,7 @@ void SnganDiscriminator::step_fn(ReplicaContext& context, const StepInputs& inpu
   graph.metric("discriminator_loss", loss);
   graph.metric("real_logit", mean(real));
   graph.metric("fake_logit", mean(fake));
-  graph.minimize(loss, group, context.wrap_optimizer(discriminator_optimizer(options_)));
+  graph.minimize(loss, group, context.wrap_optimizer(options_.optimizer));
 }
 
 }  // namespace troupe::learner::sngan

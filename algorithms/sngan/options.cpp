@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <string_view>
+#include <utility>
 
 #include <troupe/algorithms/sngan/resnet.hpp>
 
@@ -53,16 +54,14 @@ Status validate(const Options& options) {
   TROUPE_TRY(check(options.n_dis >= 1, "n_dis", static_cast<double>(options.n_dis), "at least 1"));
   TROUPE_TRY(check(options.average_decay >= 0 && options.average_decay < 1, "average_decay", options.average_decay,
                    "at least 0 and below 1"));
-  return learner::validate({.rule = options.optimizer, .schedule = options.schedule});
-}
-
-OptimizerSpec discriminator_optimizer(const Options& options) {
-  return {.rule = options.optimizer, .schedule = options.schedule};
+  return learner::validate(options.optimizer);
 }
 
 OptimizerSpec generator_optimizer(const Options& options) {
-  return {
-      .rule = options.optimizer, .schedule = in_updates(options.schedule, options.n_dis), .every_steps = options.n_dis};
+  OptimizerSpec spec = options.optimizer;
+  spec.schedule = in_updates(std::move(spec.schedule), options.n_dis);
+  spec.every_steps = options.n_dis;
+  return spec;
 }
 
 Signature noise_signature(const Options& options) {

@@ -27,15 +27,15 @@ struct Options {
   bool sync_batch_norm = true;
   /// The generator is updated in every n_dis-th step, the discriminator in each.
   std::int64_t n_dis = 1;
-  Adam optimizer = {.learning_rate = 2e-4, .beta1 = 0, .beta2 = 0.9};  ///< of both
-  Schedule schedule = {};    ///< of both, over steps; the paper's falls linearly to 0
+  /// Of both. Its schedule is over steps, of which the generator is updated in fewer; the paper's falls linearly to 0.
+  OptimizerSpec optimizer = {.rule = Adam{.learning_rate = 2e-4, .beta1 = 0, .beta2 = 0.9}};
   double average_decay = 0;  ///< of the moving average of the generator; 0: none
 };
 
 /// Errors: kInvalidArgument naming the option, got and expected.
 Status validate(const Options& options);
 
-OptimizerSpec discriminator_optimizer(const Options& options);
+/// The discriminator's is options.optimizer.
 OptimizerSpec generator_optimizer(const Options& options);
 
 /// The generator's columns: noise, float32 [noise_size], standard normal; with classes label, int32 [].

@@ -70,7 +70,7 @@ void SnganReplica::step_fn(ReplicaContext& context, const StepInputs& inputs) {
   graph.metric("fake_logit", mean(fake));
 
   if (options_.average_decay > 0) graph.average(generator_group, options_.average_decay);
-  graph.minimize(discriminator_loss, discriminator_group, context.wrap_optimizer(discriminator_optimizer(options_)));
+  graph.minimize(discriminator_loss, discriminator_group, context.wrap_optimizer(options_.optimizer));
   graph.minimize(generator_loss, generator_group, context.wrap_optimizer(generator_optimizer(options_)));
 }
 

@@ -38,6 +38,7 @@ class CallingCommunicator : public Communicator {
     said.name = options.name;
     said.shape = options.shape;
     said.wire = options.wire;
+    said.dtype = options.dtype;
     return call(std::move(said), options, in, out);
   }
 };

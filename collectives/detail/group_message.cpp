@@ -81,6 +81,7 @@ std::vector<std::byte> write_head(const Call& call, double weight, std::span<con
   writer.put(call.kind);
   writer.put(call.op);
   writer.put(call.wire);
+  writer.put(call.dtype);
   writer.put(static_cast<std::uint8_t>(call.shape.rank()));
   for (const std::int64_t dim : call.shape.dims()) writer.put(dim);
   writer.put(static_cast<std::int32_t>(call.root));
@@ -97,6 +98,7 @@ std::optional<RankHead> read_head(std::span<const std::byte> bytes) {
   head.call.kind = reader.get<CallKind>();
   head.call.op = reader.get<ReduceOp>();
   head.call.wire = reader.get<DType>();
+  head.call.dtype = reader.get<DType>();
   const auto dims = reader.get<std::uint8_t>();
   if (dims > Shape::kMaxRank) return std::nullopt;
   std::vector<std::int64_t> shape;
@@ -109,7 +111,8 @@ std::optional<RankHead> read_head(std::span<const std::byte> bytes) {
   head.call.count = reader.get<std::uint64_t>();
   head.call.name = reader.text();
   if (!reader.ok() || head.call.kind > CallKind::kBarrier || head.call.op > ReduceOp::kProduct ||
-      !travels_as(head.call.wire) || !std::isfinite(head.weight) || head.weight < 0 ||
+      !travels_as(head.call.wire) || (head.call.dtype != DType::kF32 && head.call.dtype != DType::kI64) ||
+      !std::isfinite(head.weight) || head.weight < 0 ||
       head.call.count > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max())) {
     return std::nullopt;
   }

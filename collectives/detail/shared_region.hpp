@@ -44,6 +44,7 @@ struct alignas(64) CallSlot {
   CallKind kind = CallKind::kBarrier;
   ReduceOp op = ReduceOp::kSum;
   DType wire = DType::kF32;
+  DType dtype = DType::kF32;
   std::uint16_t name_length = 0;
   std::array<char, 200> name{};  ///< its beginning; the digest covers all of it
 

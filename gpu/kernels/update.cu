@@ -1,5 +1,6 @@
-// The passes over flat parameter buffers, and what decides about them: learner/engine/kernels/update_bodies.hpp and the end of
-// a step in learner/engine/update.cpp. A step that is skipped is known to the device alone, so every kernel looks for itself.
+// The passes over flat parameter buffers, and what decides about them: learner/engine/kernels/update_bodies.hpp and the
+// end of a step in learner/engine/update.cpp. A step that is skipped is known to the device alone, so every kernel
+// looks for itself.
 #include <cmath>
 
 #include <troupe/gpu/kernels/map.hpp>
@@ -63,6 +64,24 @@ __global__ void __launch_bounds__(kDecideThreads)
   control->skip = broken > 0 ? 1 : 0;
 }
 
+constexpr int kRateThreads = 256;
+__global__ void __launch_bounds__(kRateThreads) lars_rate_kernel(TroupeCudaLars variable, float* rate) {
+  const TroupeCudaControl& control = *variable.control;
+  if (control.skip != 0) return;
+  double values = 0, gradient = 0;
+  for (std::int64_t block = threadIdx.x; block < variable.blocks; block += kRateThreads) {
+    values += variable.value_squares[block];
+    gradient += variable.gradient_squares[block];
+  }
+  values = block_sum(values);
+  gradient = block_sum(gradient);
+  if (threadIdx.x != 0) return;
+  const TroupeCudaRule& rule = variable.rules[control.taken];
+  const double value_norm = sqrt(values), gradient_norm = control.scale[variable.minimized] * sqrt(gradient);
+  const double shrunk = gradient_norm + rule.weight_decay * value_norm;
+  *rate = value_norm > 0 && gradient_norm > 0 ? static_cast<float>(rule.trust_coefficient * value_norm / shrunk) : 1;
+}
+
 // ---- copies and averages ----
 
 /// A target or an average, on its way to the values it follows.
@@ -101,7 +120,7 @@ struct Pass {
   Follower follower;
   bool follows;
   TroupeCudaRule rule;
-  float scale;
+  float scale;  ///< of the gradient: clipping's, and what the rule does to gradient and decay alike
 
   template <int N>
   __device__ void finish(const Lanes<N>& value, std::int64_t i) const {
@@ -136,16 +155,37 @@ struct Pass {
     }
     finish(old - rule.step_size * g, i);
   }
+  template <int N>
+  __device__ void rms_prop(std::int64_t i, float weight_decay) const {
+    const Lanes<N> old = load_lanes<N>(buffers.values, i);
+    const Lanes<N> g = scale * load_lanes<N>(buffers.gradient, i) + weight_decay * old;
+    const Lanes<N> v = rule.beta2 * load_lanes<N>(buffers.slot0, i) + (1 - rule.beta2) * (g * g);
+    Lanes<N> move;
+    for (int j = 0; j < N; ++j) {
+      move.v[j] = rule.inner_rate * g.v[j] / (sqrtf(v.v[j] + rule.inside_root) + rule.epsilon);
+    }
+    store_lanes(v, buffers.slot0, i);
+    if (buffers.slot1 != nullptr) {
+      move = rule.momentum * load_lanes<N>(buffers.slot1, i) + move;
+      store_lanes(move, buffers.slot1, i);
+    }
+    finish(old - rule.step_size * move, i);
+  }
 };
 __global__ void update_kernel(TroupeCudaUpdate buffers, Follower follower, std::int64_t packs) {
   const TroupeCudaControl& control = *buffers.control;
   if (control.skip != 0) return;
   const bool follows = buffers.follower != nullptr && buffers.due[control.taken] != 0;
-  const Pass pass{buffers, follower, follows, buffers.rules[control.taken], control.scale[buffers.minimized]};
-  const float weight_decay = buffers.decays != 0 ? pass.rule.weight_decay : 0;
-  if (pass.rule.adam != 0) {
+  const TroupeCudaRule& rule = buffers.rules[control.taken];
+  const float rate = rule.gradient_scale * (buffers.rate != nullptr ? *buffers.rate : 1);
+  const Pass pass{buffers, follower, follows, rule, control.scale[buffers.minimized] * rate};
+  const float weight_decay = buffers.decays != 0 ? rule.weight_decay * rate : 0;
+  if (rule.pass == TROUPE_CUDA_ADAM) {
     over_elements(buffers.count, packs,
                   [&](auto width, std::int64_t i) { pass.adam<decltype(width)::value>(i, weight_decay); });
+  } else if (rule.pass == TROUPE_CUDA_RMS_PROP) {
+    over_elements(buffers.count, packs,
+                  [&](auto width, std::int64_t i) { pass.rms_prop<decltype(width)::value>(i, weight_decay); });
   } else {
     over_elements(buffers.count, packs,
                   [&](auto width, std::int64_t i) { pass.sgd<decltype(width)::value>(i, weight_decay); });
@@ -189,6 +229,11 @@ cudaError_t decide(const TroupeCudaGradient* gradients, std::int32_t count, Trou
   Gradients by_value{};
   for (std::int32_t i = 0; i < count; ++i) by_value.of[i] = gradients[i];
   return launch(decide_kernel, 1, kDecideThreads, stream, by_value, count, control);
+}
+
+cudaError_t lars_rate(const TroupeCudaLars& variable, float* rate, cudaStream_t stream) {
+  if (variable.minimized < 0 || variable.minimized >= TROUPE_CUDA_MAX_MINIMIZED) return cudaErrorInvalidValue;
+  return launch(lars_rate_kernel, 1, kRateThreads, stream, variable, rate);
 }
 
 cudaError_t update(const TroupeCudaUpdate* update, cudaStream_t stream) {

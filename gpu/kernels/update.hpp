@@ -12,6 +12,7 @@ namespace troupe_cuda {
 cudaError_t sum_squares(const float* gradient, std::int64_t count, double* squares, cudaStream_t stream);
 cudaError_t decide(const TroupeCudaGradient* gradients, std::int32_t count, TroupeCudaControl* control,
                    cudaStream_t stream);
+cudaError_t lars_rate(const TroupeCudaLars& variable, float* rate, cudaStream_t stream);
 cudaError_t update(const TroupeCudaUpdate* update, cudaStream_t stream);
 cudaError_t follow(const float* values, float* average, std::uint16_t* shadow, double decay, std::int64_t count,
                    const std::int32_t* due, const TroupeCudaControl* control, cudaStream_t stream);

@@ -361,12 +361,14 @@ class Compiler {
       Minimized& made = impl_->minimized.emplace_back();
       made.group = static_cast<std::size_t>(def.group);
       made.spec = def.spec;
-      make_stretches(made, data_.groups[made.group].layout);
+      const ParamLayout& layout = data_.groups[made.group].layout;
+      make_stretches(made, layout);
+      if (std::holds_alternative<Lars>(def.spec.rule)) made.lars.emplace(layout);
       for (const Shard& shard : impl_->shards) {
         made.gradients.push_back(reinterpret_cast<const float*>(shard.gradients[made.group].get()));
       }
       if (options_.compute == DType::kF64) {
-        made.gradient_f64 = make_aligned<float>(static_cast<std::size_t>(data_.groups[made.group].layout.elements));
+        made.gradient_f64 = make_aligned<float>(static_cast<std::size_t>(layout.elements));
       }
     }
   }

@@ -260,6 +260,10 @@ ParamBuffer& Program::state() {
   impl_->fetch(impl_->groups.size());
   return *impl_->state.params;
 }
+std::int64_t Program::batches() const {
+  const auto begun = impl_->accumulation ? static_cast<std::int64_t>(impl_->accumulated_runs()) : 0;
+  return impl_->step * impl_->options.accumulate + begun;
+}
 ParamBuffer* Program::accumulation() { return impl_->accumulation.get(); }
 
 void Program::assign_states() {

@@ -205,6 +205,9 @@ class Program {
   /// Updates done; saved and restored with a checkpoint, because Adam's bias correction and target copies depend on it.
   std::int64_t step() const;
   void set_step(std::int64_t step);
+  /// Batches that these updates were made of, and those of the update that is being accumulated: where the input of a
+  /// program with this state goes on (InputContext::first_step).
+  std::int64_t batches() const;
   /// Steps that were skipped since compilation, and those since the last one that was not.
   std::int64_t skipped() const;
   std::int64_t skipped_in_a_row() const;

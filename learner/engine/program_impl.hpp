@@ -4,12 +4,14 @@
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include <troupe/learner/engine/device_feed.hpp>
 #include <troupe/learner/engine/gradient_exchange.hpp>
 #include <troupe/learner/engine/kernels/kernel_table.hpp>
+#include <troupe/learner/engine/lars.hpp>
 #include <troupe/learner/engine/plan.hpp>
 #include <troupe/learner/engine/program.hpp>
 #include <troupe/learner/engine/shard_pool.hpp>
@@ -111,7 +113,8 @@ struct Minimized {
   OptimizerSpec spec;
   std::vector<const float*> gradients;  ///< of the shards
   std::vector<Stretch> shared, own;     ///< of the flat gradient: what replicas reduce, and the rest
-  std::vector<DecayStretch> decay;      ///< of the flat buffers
+  std::vector<UpdateStretch> decay;     ///< of the flat buffers
+  std::optional<LarsNorms> lars;        ///< for LARS, whose stretches these are instead
   std::vector<Stretch> blocks;  ///< all of it in stretches of at most kNormBlock elements, the shared ones first
   std::size_t norm_blocks = 0;  ///< those of which the global norm is made
   std::vector<double> squares;  ///< of each block

@@ -11,8 +11,8 @@
 
 namespace troupe::learner {
 
-/// Tensors under their layout's names ("critic/layer0/weight"), slots with the rule's suffix (".adam_m", ".adam_v",
-/// ".momentum"). They point into the program, so copy or write them before its next run. Program::step() belongs to the
+/// Tensors under their layout's names ("critic/layer0/weight"), slots with the rule's suffix (slot_names():
+/// ".adam_m"). They point into the program, so copy or write them before its next run. Program::step() belongs to the
 /// state too and is stored beside them.
 std::vector<messages::TensorBytes> save_state(Program& program);
 

@@ -41,6 +41,8 @@ void Program::Impl::sum_squares(Minimized& minimized, int thread) {
     const Stretch& block = minimized.blocks[b];
     minimized.squares[b] = table->sum_squares(minimized.gradients[0], block.begin, block.end);
   }
+  if (!minimized.lars) return;
+  minimized.lars->sum(*table, groups[minimized.group].params->values().data(), minimized.gradients[0], t, count);
 }
 
 bool Program::Impl::finite() const {
@@ -200,7 +202,9 @@ void Program::Impl::apply(Minimized& minimized, int thread) {
       args.gradient_scale = static_cast<float>(minimized.spec.max_global_norm / norm);
     }
   }
-  UpdateRule(minimized.spec, update).apply(args, minimized.decay);
+  const UpdateRule rule(minimized.spec, update);
+  if (!minimized.lars) return rule.apply(args, minimized.decay);
+  rule.apply(args, minimized.lars->rates(std::get<Lars>(minimized.spec.rule), args.gradient_scale));
 }
 
 bool Program::Impl::follows(const Group& group, std::int64_t step) const {

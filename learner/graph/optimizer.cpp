@@ -30,6 +30,34 @@ Status validate_rule(const Sgd& sgd) {
   return check(sgd.weight_decay >= 0, "weight_decay", sgd.weight_decay, ">= 0");
 }
 
+Status validate_rule(const RmsProp& rms) {
+  TROUPE_TRY(check(rms.learning_rate >= 0, "learning_rate", rms.learning_rate, ">= 0"));
+  TROUPE_TRY(check(rms.decay >= 0 && rms.decay < 1, "decay", rms.decay, "in [0, 1)"));
+  TROUPE_TRY(check(rms.momentum >= 0, "momentum", rms.momentum, ">= 0"));
+  TROUPE_TRY(check(rms.epsilon > 0, "epsilon", rms.epsilon, "above 0 with RMSProp"));
+  return check(rms.weight_decay >= 0, "weight_decay", rms.weight_decay, ">= 0");
+}
+
+Status validate_rule(const Lars& lars) {
+  TROUPE_TRY(check(lars.learning_rate >= 0, "learning_rate", lars.learning_rate, ">= 0"));
+  TROUPE_TRY(check(lars.momentum >= 0, "momentum", lars.momentum, ">= 0"));
+  TROUPE_TRY(check(lars.weight_decay >= 0, "weight_decay", lars.weight_decay, ">= 0"));
+  return check(lars.trust_coefficient > 0, "trust_coefficient", lars.trust_coefficient, "above 0");
+}
+
+std::vector<std::string> momentum_slot(double momentum) {
+  return momentum == 0 ? std::vector<std::string>{} : std::vector<std::string>{"momentum"};
+}
+
+std::vector<std::string> slots_of(const Adam&) { return {"adam_m", "adam_v"}; }
+std::vector<std::string> slots_of(const Sgd& sgd) { return momentum_slot(sgd.momentum); }
+std::vector<std::string> slots_of(const Lars& lars) { return momentum_slot(lars.momentum); }
+std::vector<std::string> slots_of(const RmsProp& rms) {
+  std::vector<std::string> names = momentum_slot(rms.momentum);
+  names.insert(names.begin(), "mean_square");
+  return names;
+}
+
 Status validate_schedule(const Schedule& schedule) {
   const auto number = [](std::int64_t steps) { return static_cast<double>(steps); };
   TROUPE_TRY(check(schedule.warmup_steps >= 0, "warmup_steps", number(schedule.warmup_steps), ">= 0"));
@@ -78,9 +106,7 @@ double learning_rate(const OptimizerSpec& spec, std::int64_t update) {
 }
 
 std::vector<std::string> slot_names(const OptimizerSpec& spec) {
-  if (std::holds_alternative<Adam>(spec.rule)) return {"adam_m", "adam_v"};
-  if (std::get<Sgd>(spec.rule).momentum != 0) return {"momentum"};
-  return {};
+  return std::visit([](const auto& rule) { return slots_of(rule); }, spec.rule);
 }
 
 }  // namespace troupe::learner

@@ -14,13 +14,15 @@
 namespace troupe::learner {
 
 /// Kingma & Ba 2015, Alg. 1, with PyTorch's and Optax's placement of epsilon:
-/// theta -= learning_rate * m_hat / (sqrt(v_hat) + epsilon).
+/// theta -= learning_rate * m_hat / (sqrt(v_hat) + epsilon). With a weight_decay it is AdamW, which so needs no rule of
+/// its own.
 struct Adam {
   double learning_rate = 1e-4;
   double beta1 = 0.9;
   double beta2 = 0.999;
   double epsilon = 1e-8;
-  /// Decoupled (AdamW, Loshchilov & Hutter 2019): before the step above, theta -= learning_rate * weight_decay * theta.
+  /// Decoupled (AdamW: Loshchilov & Hutter 2019, Alg. 2, line 12, with PyTorch's product of decay and rate): before the
+  /// step above, theta -= learning_rate * weight_decay * theta.
   double weight_decay = 0;
 };
 
@@ -32,6 +34,39 @@ struct Sgd {
   bool nesterov = false;
   /// L2 penalty, as PyTorch's SGD: g += weight_decay * theta, after clipping and before momentum.
   double weight_decay = 0;
+};
+
+/// Hinton et al. 2012, lecture 6e, slide 29, not centred: v = decay * v + (1 - decay) * g^2, and g is divided by the
+/// root of v. Where epsilon stands, where v starts and what momentum adds up are those of one of two peers:
+struct RmsProp {
+  enum class Form : std::uint8_t {
+    /// torch.optim.RMSprop: epsilon is outside of the root, v starts at 0.
+    /// momentum_t = momentum * momentum_{t-1} + g / (sqrt(v) + epsilon); theta -= learning_rate * momentum_t.
+    kPyTorch,
+    /// tf.compat.v1.train.RMSPropOptimizer (DQN's and IMPALA's): epsilon is inside of the root, v starts at 1.
+    /// momentum_t = momentum * momentum_{t-1} + learning_rate * g / sqrt(v + epsilon); theta -= momentum_t.
+    kTensorFlow,
+  };
+  Form form = Form::kPyTorch;
+  double learning_rate = 1e-2;
+  double decay = 0.99;  ///< of v: PyTorch's alpha, TensorFlow's decay
+  double momentum = 0;
+  double epsilon = 1e-8;  ///< above 0: an element whose gradient has always been 0 is divided by it
+  /// L2 penalty, as PyTorch's RMSprop: g += weight_decay * theta, before v.
+  double weight_decay = 0;
+};
+
+/// Layer-wise adaptive rates (You et al. 2017, arXiv 1708.03888, Alg. 1). Each variable has a rate of its own,
+/// local = trust_coefficient * |theta| / (|g| + weight_decay * |theta|), or 1 where one of the norms is 0:
+/// momentum_t = momentum * momentum_{t-1} + learning_rate * local * (g + weight_decay * theta); theta -= momentum_t.
+/// Variables with one axis at most (biases, gains, offsets) and those that Graph::exempt_from_decay() names have local
+/// 1 and no weight_decay. Norms are those of the reduced and clipped gradient of a whole variable: whoever holds only a
+/// part of one refuses this rule.
+struct Lars {
+  double learning_rate = 1;
+  double momentum = 0.9;
+  double weight_decay = 1e-4;
+  double trust_coefficient = 1e-3;
 };
 
 /// By what the rule's learning rate is multiplied at each update. Data: it is evaluated from Program::step(), so a
@@ -66,8 +101,10 @@ struct GradientPart {
 /// with the mean over replicas. An error stops the step before anything is updated.
 using ReduceGradient = std::function<Status(const GradientPart& part)>;
 
+using OptimizerRule = std::variant<Adam, Sgd, RmsProp, Lars>;
+
 struct OptimizerSpec {
-  std::variant<Adam, Sgd> rule;
+  OptimizerRule rule;
   Schedule schedule;
   /// The group is updated in every so-many-th step only, with that step's gradient: a GAN's generator after n_dis
   /// updates of its discriminator. In other steps nothing is computed for it alone. Schedule and bias correction count
@@ -87,8 +124,8 @@ Status validate(const OptimizerSpec& spec);
 /// The rule's learning rate times the schedule's factor, at the group's update number `update`, which counts from 0.
 double learning_rate(const OptimizerSpec& spec, std::int64_t update);
 
-/// What the rule remembers for each parameter, as checkpoints call it: "adam_m" and "adam_v"; "momentum" for SGD with
-/// momentum, nothing without.
+/// What the rule remembers for each parameter, as checkpoints call it: Adam "adam_m" and "adam_v"; RMSProp
+/// "mean_square"; all others, and RMSProp besides, "momentum" if they have any.
 std::vector<std::string> slot_names(const OptimizerSpec& spec);
 
 }  // namespace troupe::learner

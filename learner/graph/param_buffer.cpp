@@ -38,8 +38,8 @@ const ParamEntry* ParamLayout::find(std::string_view name) const {
   return found == entries.end() ? nullptr : &*found;
 }
 
-std::vector<DecayStretch> ParamLayout::decay_stretches() const {
-  std::vector<DecayStretch> stretches;
+std::vector<UpdateStretch> ParamLayout::decay_stretches() const {
+  std::vector<UpdateStretch> stretches;
   for (std::size_t i = 0; i < entries.size(); ++i) {
     if (!stretches.empty() && stretches.back().decays == entries[i].decays) {
       stretches.back().end = end(i);

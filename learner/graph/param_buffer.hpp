@@ -28,10 +28,11 @@ struct ParamEntry {
   bool decays = true;  ///< what the optimiser's weight_decay, if any, applies to
 };
 
-/// Elements of a flat buffer that all decay, or none of which does.
-struct DecayStretch {
+/// Elements of a flat buffer that an update treats alike.
+struct UpdateStretch {
   std::int64_t begin = 0, end = 0;
   bool decays = true;
+  double rate = 1;  ///< multiplies the learning rate here: LARS's, of each variable its own
 };
 
 /// The named tensors of a group in one flat space. Gaps between tensors are zero and stay zero.
@@ -46,8 +47,8 @@ struct ParamLayout {
   const ParamEntry* find(std::string_view name) const;
   /// Where entry i ends: padding goes with it.
   std::int64_t end(std::size_t i) const { return i + 1 < entries.size() ? entries[i + 1].offset : elements; }
-  /// All of it, in as few stretches as there can be.
-  std::vector<DecayStretch> decay_stretches() const;
+  /// All of it, in as few stretches of those that decay and those that do not as there can be.
+  std::vector<UpdateStretch> decay_stretches() const;
 };
 
 /// float32, 64-byte aligned. Neither copies nor moves: programs keep pointers into it.

@@ -4,6 +4,8 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
+#include <bit>
 #include <cstring>
 #include <string>
 #include <vector>
@@ -40,49 +42,33 @@ std::span<float> part(std::span<float> flat, const ParamEntry& entry) {
   return flat.subspan(static_cast<std::size_t>(entry.offset), static_cast<std::size_t>(entry.shape.elements()));
 }
 
-/// 16 bits in each float: exact on the way.
-void pack(std::uint64_t value, std::vector<float>& to) {
-  for (int i = 0; i < 4; ++i) to.push_back(static_cast<float>(value >> (16 * i) & 0xffff));
-}
-
-Result<std::vector<float>> gather(collectives::Communicator& group, std::span<const float> own, std::string name) {
-  std::vector<float> all(own.size() * static_cast<std::size_t>(group.view().size));
-  TROUPE_TRY(group.all_gather(own, all, {.name = std::move(name)})->wait());
-  return all;
-}
-
-/// The ranks whose `count` floats from `at` on are not those of rank 0.
-std::vector<std::size_t> differing(const std::vector<float>& all, std::size_t ranks, std::size_t at,
-                                   std::size_t count) {
+/// The ranks whose number `at` is not that of rank 0.
+std::vector<std::size_t> differing(const std::vector<std::int64_t>& all, std::size_t ranks, std::size_t at) {
   std::vector<std::size_t> found;
   const std::size_t row = all.size() / ranks;
   for (std::size_t rank = 1; rank < ranks; ++rank) {
-    if (!std::equal(all.begin() + static_cast<std::ptrdiff_t>(at),
-                    all.begin() + static_cast<std::ptrdiff_t>(at + count),
-                    all.begin() + static_cast<std::ptrdiff_t>(rank * row + at))) {
-      found.push_back(rank);
-    }
+    if (all[rank * row + at] != all[at]) found.push_back(rank);
   }
   return found;
 }
 
 Status compare(Program& program, collectives::Communicator& group) {
   std::vector<std::string> names;
-  std::vector<float> each, whole;
+  std::vector<std::int64_t> each;
   std::uint64_t all_of = kSeed;
   for_each_variable(program, VariablePolicy::kSync, [&](ParamBuffer& buffer, const ParamEntry& entry) {
     const std::span<float> values = part(buffer.values(), entry);
     names.push_back(entry.name);
-    pack(hash(kSeed, values), each);
+    each.push_back(std::bit_cast<std::int64_t>(hash(kSeed, values)));
     all_of = hash(all_of, values);
   });
-  pack(all_of, whole);
+  const std::array whole{std::bit_cast<std::int64_t>(all_of)};
   const auto ranks = static_cast<std::size_t>(group.view().size);
-  TROUPE_ASSIGN(const std::vector<float> wholes, gather(group, whole, "variables"));
-  if (differing(wholes, ranks, 0, 4).empty()) return {};
-  TROUPE_ASSIGN(const std::vector<float> all, gather(group, each, "variables one by one"));
+  TROUPE_ASSIGN(const auto wholes, group.gather_integers(whole, {.name = "variables"}));
+  if (differing(wholes, ranks, 0).empty()) return {};
+  TROUPE_ASSIGN(const auto all, group.gather_integers(each, {.name = "variables one by one"}));
   for (std::size_t v = 0; v < names.size(); ++v) {
-    const std::vector<std::size_t> found = differing(all, ranks, 4 * v, 4);
+    const std::vector<std::size_t> found = differing(all, ranks, v);
     if (found.empty()) continue;
     return Error{Code::kCorrupt,
                  fmt::format("step {}: variable \"{}\" of rank {} is not that of rank 0, expected equal",

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
+#include <bit>
 #include <utility>
 #include <vector>
 
@@ -19,23 +19,12 @@ namespace {
 using collectives::CallOptions;
 using collectives::ReduceOp;
 
-/// What one member says of its state. As floats on the way, 16 bits in each: those are exact.
+/// What one member says of its state.
 struct Standing {
   std::int64_t step = -1;  ///< -1: not whole
-  std::uint64_t digest = 0;
+  std::int64_t digest = 0;
   friend bool operator==(const Standing&, const Standing&) = default;
 };
-constexpr std::size_t kStandingFloats = 8;
-
-void pack(std::uint64_t value, float* to) {
-  for (int i = 0; i < 4; ++i) to[i] = static_cast<float>(value >> (16 * i) & 0xffff);
-}
-
-std::uint64_t unpack(const float* from) {
-  std::uint64_t value = 0;
-  for (int i = 0; i < 4; ++i) value |= static_cast<std::uint64_t>(from[i]) << (16 * i);
-  return value;
-}
 
 /// Back to the beginning of an update, if some of its runs have been made.
 void drop_accumulated(Program& program) {
@@ -176,17 +165,13 @@ Status MultiWorker::meet_on_gpus(std::chrono::steady_clock::time_point deadline)
 
 Status MultiWorker::agree() {
   collectives::Communicator& group = *options_.communicator;
-  std::array<float, kStandingFloats> own;
-  pack(static_cast<std::uint64_t>(whole_ ? program_->step() : -1), own.data());
-  pack(shared_digest(*program_), own.data() + 4);
+  const std::array own{whole_ ? program_->step() : -1, std::bit_cast<std::int64_t>(shared_digest(*program_))};
+  TROUPE_ASSIGN(const auto all, group.gather_integers(own, {.name = "standing"}));
   const auto size = static_cast<std::size_t>(group.view().size);
-  std::vector<float> all(size * kStandingFloats);
-  TROUPE_TRY(group.all_gather(own, all, {.name = "standing"})->wait());
   std::vector<Standing> standings(size);
   std::size_t best = 0;
   for (std::size_t rank = 0; rank < size; ++rank) {
-    const float* const from = all.data() + rank * kStandingFloats;
-    standings[rank] = {static_cast<std::int64_t>(unpack(from)), unpack(from + 4)};
+    standings[rank] = {all[2 * rank], all[2 * rank + 1]};
     if (standings[rank].step > standings[best].step) best = rank;
   }
   if (standings[best].step < 0) {

@@ -15,6 +15,8 @@ TEST(Call, DescribesItself) {
   EXPECT_EQ(
       (Call{.kind = CallKind::kAllGather, .name = "x", .count = 6, .shape = {3, 2}, .wire = DType::kBF16}).describe(),
       "all_gather \"x\" float32[3, 2] as bfloat16");
+  EXPECT_EQ((Call{.kind = CallKind::kAllGather, .name = "x", .count = 6, .dtype = DType::kI64}).describe(),
+            "all_gather \"x\" int64[3]");
   EXPECT_EQ((Call{.kind = CallKind::kBarrier, .name = "start"}).describe(), "barrier \"start\"");
 }
 
@@ -50,6 +52,17 @@ TEST(Call, RefusesArgumentsThatCannotWork) {
   Call wired = gather;
   wired.wire = DType::kF64;
   EXPECT_FALSE(check_arguments(wired, {}, view, 4, 12).ok());
+  Call integers = gather;
+  integers.dtype = DType::kI64;
+  integers.shape = {2};
+  EXPECT_TRUE(check_arguments(integers, {}, view, 4, 12).ok());
+  integers.wire = DType::kBF16;
+  EXPECT_NE(check_arguments(integers, {}, view, 4, 12).error().message.find("only float32 is reduced or rounded"),
+            std::string::npos);
+  Call sum = integers;
+  sum.wire = DType::kF32;
+  sum.kind = CallKind::kAllReduce;
+  EXPECT_FALSE(check_arguments(sum, {}, view, 4, 4).ok());
   EXPECT_TRUE(check_view(view).ok());
   EXPECT_FALSE(check_view({.rank = 3, .size = 3}).ok());
   EXPECT_FALSE(check_view({.rank = -1, .size = 3}).ok());

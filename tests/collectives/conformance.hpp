@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <bit>
 #include <chrono>
 #include <cmath>
 #include <functional>
@@ -136,6 +137,50 @@ TYPED_TEST_P(CommunicatorConformance, AllGatherGivesEveryRankAllRows) {
       }
     });
   }
+}
+
+TYPED_TEST_P(CommunicatorConformance, GatherIntegersKeepsEveryBit) {
+  // All bits of a number, and those that as floats are no numbers, of either kind.
+  constexpr std::uint64_t kBits[] = {0,          1, ~std::uint64_t{0}, std::uint64_t{1} << 63, 0x7fa0'0001'7fc0'0001,
+                                     0xffa0'0001};
+  for (int ranks : kRankCounts) {
+    this->run(ranks, [&](int rank, Communicator& communicator) {
+      const auto row = [&](int of, std::size_t size) {
+        std::vector<std::int64_t> numbers(size);
+        for (std::size_t i = 0; i < size; ++i) {
+          const std::uint64_t bits = kBits[(i + static_cast<std::size_t>(of)) % std::size(kBits)];
+          numbers[i] = std::bit_cast<std::int64_t>(bits ^ i << 20);
+        }
+        return numbers;
+      };
+      for (std::size_t size : kSizes) {
+        const auto all = communicator.gather_integers(row(rank, size), {.name = "x"});
+        ASSERT_TRUE(all.ok()) << all.error().message;
+        std::vector<std::int64_t> wanted;
+        for (int r = 0; r < ranks; ++r) {
+          const auto numbers = row(r, size);
+          wanted.insert(wanted.end(), numbers.begin(), numbers.end());
+        }
+        ASSERT_EQ(*all, wanted);
+      }
+    });
+  }
+}
+
+TYPED_TEST_P(CommunicatorConformance, IntegersAreNotTakenForAsManyFloats) {
+  this->run(2, [&](int rank, Communicator& communicator) {
+    std::vector<float> in(6), out(12);
+    const std::vector<std::int64_t> numbers(3);
+    const CallOptions options{.name = "x", .timeout = 20s};
+    const Status status = rank == 1 ? Status(communicator.gather_integers(numbers, options).error())
+                                    : communicator.host().all_gather(in, out, options)->wait();
+    ASSERT_FALSE(status.ok());
+    EXPECT_EQ(status.error().code, Code::kShapeMismatch);
+    for (const std::string said :
+         {"rank 1 calls all_gather \"x\" int64[3]", "rank 0 calls all_gather \"x\" float32[6]"}) {
+      EXPECT_NE(status.error().message.find(said), std::string::npos) << status.error().message;
+    }
+  });
 }
 
 TYPED_TEST_P(CommunicatorConformance, ReduceScatterGivesEachRankItsRow) {
@@ -455,7 +500,8 @@ TYPED_TEST_P(CommunicatorConformance, FormingAGroupEndsAtItsDeadlineByName) {
 }
 
 REGISTER_TYPED_TEST_SUITE_P(CommunicatorConformance, AllReduceGivesEveryRankTheReduction,
-                            AllGatherGivesEveryRankAllRows, ReduceScatterGivesEachRankItsRow,
+                            AllGatherGivesEveryRankAllRows, GatherIntegersKeepsEveryBit,
+                            IntegersAreNotTakenForAsManyFloats, ReduceScatterGivesEachRankItsRow,
                             BroadcastGivesEveryRankTheRootsValues, BarrierHoldsUntilTheLastRankComes,
                             WorksMayOverlapAndBeAwaitedInAnyOrder, MismatchGivesEveryRankTheSameError,
                             MismatchIsSaidBeforeTheLastRankComes, OrderOfCallsMustBeTheSame, LargeValuesGoInPieces,

@@ -10,7 +10,7 @@ namespace troupe::collectives::detail {
 namespace {
 
 constexpr std::array kValues = {1.0F, -2.0F, 0.5F};
-constexpr std::size_t kDimensionAt = sizeof(double) + 4;  // behind weight, kind, op, wire and rank
+constexpr std::size_t kDimensionAt = sizeof(double) + 5;  // behind weight, kind, op, wire, dtype and rank
 
 Call sample() { return {.kind = CallKind::kAllReduce, .name = "critic/grad", .count = 3, .shape = Shape{3}}; }
 
@@ -69,6 +69,10 @@ TEST(GroupMessage, ValuesOfOtherTypesAreRefused) {
   EXPECT_TRUE(read_head(with(good, kWireAt, DType::kBF16)).has_value());
   for (const int wire : {1, 3, 4, 5, 6, 255}) {
     EXPECT_FALSE(read_head(with(good, kWireAt, static_cast<DType>(wire))).has_value()) << wire;
+  }
+  EXPECT_TRUE(read_head(with(good, kWireAt + 1, DType::kI64)).has_value());
+  for (const int dtype : {1, 2, 3, 5, 6, 255}) {
+    EXPECT_FALSE(read_head(with(good, kWireAt + 1, static_cast<DType>(dtype))).has_value()) << dtype;
   }
 }
 

@@ -274,7 +274,8 @@ TEST_P(CudaPluginAt, AdamAgreesWithTheReferenceAndSkipsWhatIsNotFinite) {
   expected.second.resize(count);
   std::vector<TroupeCudaRule> rules(kSteps);
   for (int t = 1; t <= kSteps; ++t) {
-    rules[t - 1] = {.adam = 1,
+    rules[t - 1] = {.pass = TROUPE_CUDA_ADAM,
+                    .gradient_scale = 1,
                     .step_size = static_cast<float>(expected.rate / (1 - std::pow(expected.beta1, t))),
                     .beta1 = static_cast<float>(expected.beta1),
                     .beta2 = static_cast<float>(expected.beta2),

@@ -124,6 +124,12 @@ TEST(IdleKeys, AKeyThatNothingLooksAtIsAMistake) {
   EXPECT_THAT(group("momentum = 0.5"),
               StartsWith("f:5: replicas.c.momentum: has no effect here: it is used only with optimizer"));
   EXPECT_EQ(group("momentum = 0.5\noptimizer = 'sgd'"), "ok");
+  EXPECT_EQ(group("momentum = 0.5\noptimizer = 'rmsprop'"),
+            "f:5: replicas.c.momentum: has no effect here: it is used only with optimizer = \"sgd\" or \"lars\"");
+  EXPECT_THAT(group("beta1 = 0.5\noptimizer = 'sgd'"), StartsWith("f:5: replicas.c.beta1: has no effect"));
+  EXPECT_THAT(group("rms_decay = 0.5"), StartsWith("f:5: replicas.c.rms_decay: has no effect"));
+  EXPECT_THAT(group("epsilon = 0.5\noptimizer = 'lars'"), StartsWith("f:5: replicas.c.epsilon: has no effect"));
+  EXPECT_THAT(group("trust_coefficient = 0.5"), StartsWith("f:5: replicas.c.trust_coefficient: has no effect"));
   EXPECT_THAT(group("depth = 34"),
               StartsWith("f:5: replicas.c.depth: has no effect here: it is used only with model = \"resnet\""));
   EXPECT_THAT(group("n_dis = 2"), StartsWith("f:5: replicas.c.n_dis: has no effect"));
@@ -131,6 +137,8 @@ TEST(IdleKeys, AKeyThatNothingLooksAtIsAMistake) {
   EXPECT_THAT(group("ps_shards = 2"), StartsWith("f:5: replicas.c.ps_shards: has no effect"));
   EXPECT_THAT(group("classes = 7"), StartsWith("f:5: replicas.c.classes: has no effect"));
   EXPECT_THAT(refusal(kGan + "optimizer = 'sgd'"), StartsWith("f:5: replicas.g.optimizer: has no effect"));
+  EXPECT_THAT(refusal(kGan + "beta1 = 0.5"),
+              StartsWith("f:5: replicas.g.beta1: has no effect here: it is used not with"));
   EXPECT_THAT(refusal(kGan + "width = 7"), StartsWith("f:5: replicas.g.width: has no effect"));
   for (const std::string key : {"count = 2", "batch_size = 7", "max_wait_ms = 3", "device = 'auto'"}) {
     EXPECT_THAT(refusal(kD4pg + "[inference]\n" + key),

@@ -285,16 +285,24 @@ TEST(TrainSchema, EveryKeyOfAReplicaGroupReachesItsField) {
                                         "devices=1",
                                         "reduce=collective",
                                         "batch_size=11",
+                                        "accumulate=1",
                                         "steps=12",
                                         "compute=bf16",
                                         "threads=2",
                                         "device=auto",
                                         "wire=bf16",
                                         "layers=[13, 14]",
-                                        "optimizer=sgd",
+                                        "optimizer=rmsprop_tf",
                                         "learning_rate=0.15",
                                         "momentum=0.16",
                                         "weight_decay=0.17",
+                                        "beta1=0.5",
+                                        "beta2=0.6",
+                                        "rms_decay=0.7",
+                                        "rms_momentum=0.8",
+                                        "epsilon=0.01",
+                                        "trust_coefficient=0.02",
+                                        "gradient_norm_clip=0.03",
                                         "schedule=cosine",
                                         "warmup_steps=18",
                                         "ema_decay=0.19",
@@ -339,12 +347,15 @@ TEST(TrainSchema, EveryKeyOfAReplicaGroupReachesItsField) {
   EXPECT_EQ(group.reduce, "collective");
   EXPECT_EQ(group.batch_size, 11);
   EXPECT_EQ(group.steps, 12);
-  const auto same_bits =
-      parse_config("[replicas.g]\nmodel = 'classifier'\ndeterministic = true\nnormalize = 'imagenet'", "f", {},
-                   train_schema(kEnvironments));
+  EXPECT_EQ(group.accumulate, 1);
+  const auto same_bits = parse_config(
+      "[replicas.g]\nmodel = 'classifier'\ndeterministic = true\nnormalize = 'imagenet'\n"
+      "accumulate = 4",
+      "f", {}, train_schema(kEnvironments));
   ASSERT_TRUE(same_bits.ok()) << same_bits.error().message;
   EXPECT_TRUE(to_train_options(*same_bits)->replicas[0].group.deterministic);
   EXPECT_EQ(to_train_options(*same_bits)->replicas[0].model.normalize, "imagenet");
+  EXPECT_EQ(to_train_options(*same_bits)->replicas[0].group.accumulate, 4);
   EXPECT_EQ(group.wire, "bf16");
   EXPECT_EQ(group.compute, "bf16");
   EXPECT_EQ(group.threads, 2);
@@ -366,12 +377,13 @@ TEST(TrainSchema, EveryKeyOfAReplicaGroupReachesItsField) {
   EXPECT_EQ(model.data_threads, 5);
   EXPECT_TRUE(model.skip_damaged);
   EXPECT_EQ(model.layers, (std::vector<std::int64_t>{13, 14}));
-  EXPECT_EQ(model.optimizer, "sgd");
-  EXPECT_EQ(model.learning_rate, 0.15);
-  EXPECT_EQ(model.momentum, 0.16);
-  EXPECT_EQ(model.weight_decay, 0.17);
-  EXPECT_EQ(model.schedule, "cosine");
-  EXPECT_EQ(model.warmup_steps, 18);
+  const auto& rule = std::get<learner::RmsProp>(model.optimizer.rule);  // optimizer_keys_test has the others
+  EXPECT_EQ(rule.form, learner::RmsProp::Form::kTensorFlow);
+  EXPECT_EQ(rule.learning_rate, 0.15);
+  EXPECT_EQ(rule.momentum, 0.8);
+  EXPECT_EQ(model.optimizer.schedule.kind, learner::Schedule::Kind::kCosine);
+  EXPECT_EQ(model.optimizer.schedule.total_steps, group.steps);
+  EXPECT_EQ(model.optimizer.max_global_norm, 0.03);
   EXPECT_EQ(model.ema_decay, 0.19);
   EXPECT_EQ(model.network, "resnet");
   EXPECT_EQ(model.width, 26);
@@ -407,6 +419,19 @@ TEST(TrainSchema, MistakesInReplicaGroupsNameLineAndKey) {
               "within a step, expected false");
     EXPECT_EQ(message_of(group + "sync_batch_norm = false"), "ok");
   }
+  EXPECT_EQ(
+      message_of(model + "optimizer = 'adamw'"),
+      "f:2: replicas.g.weight_decay: got 0, but without it optimizer \"adamw\" is \"adam\": expected more than 0");
+  for (const std::string all : {"central_storage", "parameter_server", "sync_replicas"}) {
+    EXPECT_EQ(message_of(model + "accumulate = 2\nreplicator = '" + all + "'"),
+              "f:3: replicas.g.accumulate: got 2, but replicator \"" + all + "\" makes an update of every batch");
+  }
+  const std::string lars = model + "optimizer = 'lars'\nreplicator = 'parameter_server'\n";
+  EXPECT_EQ(message_of(lars), "ok");
+  EXPECT_EQ(
+      message_of(lars + "ps_shards = 2"),
+      "f:3: replicas.g.optimizer: got \"lars\", but with ps_partition \"fixed\" each of 2 ps_shards has a part of "
+      "every variable, and lars needs the norms of whole ones");
   EXPECT_EQ(message_of(model + "channels = 2"), "f:3: replicas.g.channels: got 2, expected 1, 3, or 0");
   EXPECT_EQ(message_of(""), "f: missing key env: the environment that D4PG learns, or a [replicas.NAME]");
   EXPECT_EQ(message_of(model), "ok");

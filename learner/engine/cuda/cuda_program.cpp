@@ -148,6 +148,24 @@ Status CudaProgram::sum_squares(const Minimized& m, const std::vector<learner::S
   return {};
 }
 
+Status CudaProgram::find_lars_rate(std::size_t minimized, const UpdateStretch& variable, const TroupeCudaRule* rules) {
+  const Minimized& m = host_.minimized[minimized];
+  const std::int64_t count = variable.end - variable.begin, blocks = (count + kNormBlock - 1) / kNormBlock;
+  double* const value_squares = lars_squares_.as<double>();
+  double* const gradient_squares = value_squares + blocks;
+  const float* const values = groups_[m.group].block.as<float>() + variable.begin;
+  const float* const gradient = groups_[m.group].gradient.as<float>() + variable.begin;
+  TROUPE_TRY(check(gpu_->api().sum_squares(values, count, value_squares, stream_), "the length of a variable"));
+  TROUPE_TRY(check(gpu_->api().sum_squares(gradient, count, gradient_squares, stream_), "the length of a gradient"));
+  const TroupeCudaLars of{.value_squares = value_squares,
+                          .gradient_squares = gradient_squares,
+                          .blocks = blocks,
+                          .minimized = static_cast<std::int32_t>(minimized),
+                          .rules = rules,
+                          .control = control()};
+  return check(gpu_->api().lars_rate(&of, lars_rate_.as<float>(), stream_), "a variable's learning rate");
+}
+
 Status CudaProgram::enqueue_update() {
   const TroupeCudaApi& api = gpu_->api();
   TroupeCudaControl* const control = this->control();
@@ -177,7 +195,7 @@ Status CudaProgram::enqueue_update() {
     const std::size_t slots = params.slots().size() - (host_.accumulation ? 1 : 0);
     const std::size_t f = first_follower(m.group);
     const DeviceGroup* const follower = f < groups_.size() ? &groups_[f] : nullptr;
-    const auto update = [&](std::int64_t begin, std::int64_t end, bool decays) -> Status {
+    const auto update = [&](std::int64_t begin, std::int64_t end, bool decays, const float* rate = nullptr) -> Status {
       const TroupeCudaUpdate part{
           .values = group.section(params, 0) + begin,
           .slot0 = slots > 0 ? group.section(params, 1) + begin : nullptr,
@@ -187,6 +205,7 @@ Status CudaProgram::enqueue_update() {
           .count = end - begin,
           .decays = decays,
           .minimized = static_cast<std::int32_t>(i),
+          .rate = rate,
           .follower = follower != nullptr ? follower->block.as<float>() + begin : nullptr,
           .follower_shadow = follower != nullptr && follower->shadow.bytes() > 0
                                  ? follower->shadow.as<std::uint16_t>() + begin
@@ -198,10 +217,16 @@ Status CudaProgram::enqueue_update() {
       return check(api.update(&part, stream_), "updating parameters");
     };
     if (host_.due(m.spec.every_steps)) {
-      if (std::ranges::all_of(m.decay, &DecayStretch::decays)) {
+      if (m.lars) {
+        for (const UpdateStretch& variable : m.lars->stretches()) {
+          if (variable.decays) TROUPE_TRY(find_lars_rate(i, variable, rules(i)));
+          TROUPE_TRY(update(variable.begin, variable.end, variable.decays,
+                            variable.decays ? lars_rate_.as<float>() : nullptr));
+        }
+      } else if (std::ranges::all_of(m.decay, &UpdateStretch::decays)) {
         TROUPE_TRY(update(0, params.layout().elements, true));
       } else {
-        for (const DecayStretch& part : m.decay) TROUPE_TRY(update(part.begin, part.end, part.decays));
+        for (const UpdateStretch& part : m.decay) TROUPE_TRY(update(part.begin, part.end, part.decays));
       }
       if (follower != nullptr) moved[f] = true;
     }

@@ -171,6 +171,8 @@ class CudaProgram {
   Status enqueue_assigns();
   /// Of stretches of a flat gradient, block after block from *squares on, which then is behind them.
   Status sum_squares(const Minimized& m, const std::vector<learner::Stretch>& of, double** squares);
+  /// Puts what LARS multiplies a variable's rate by into lars_rate_, where it stays until the next call.
+  Status find_lars_rate(std::size_t minimized, const UpdateStretch& variable, const TroupeCudaRule* rules);
   Status enqueue_update();
   Status run_joint(const Node& node);
   Status run_joint_here(const Node& node);
@@ -196,10 +198,11 @@ class CudaProgram {
   DeviceGroup state_;
   std::vector<gpu::GpuMemory> constants_;
   gpu::GpuMemory arena_, workspace_, squares_;
-  std::vector<double*> squares_of_;      ///< of each minimized group
-  gpu::GpuMemory inputs_, host_inputs_;  ///< those that are used, of one step; pinned what is bound
-  std::array<Staging, 2> staging_;       ///< of as many; empty until something is staged
-  std::size_t block_ = 0;                ///< of staging_ that is being filled
+  std::vector<double*> squares_of_;          ///< of each minimized group
+  gpu::GpuMemory lars_squares_, lars_rate_;  ///< of one variable, whose kernels follow one another; empty without LARS
+  gpu::GpuMemory inputs_, host_inputs_;      ///< those that are used, of one step; pinned what is bound
+  std::array<Staging, 2> staging_;           ///< of as many; empty until something is staged
+  std::size_t block_ = 0;                    ///< of staging_ that is being filled
   /// A TroupeCudaRule for each minimized group and step of a launch, a flag for each group and step whether it follows
   /// its online one; then from results_at_ on what a step puts out: TroupeCudaControl, outputs and metrics. So one copy
   /// sends all up to the control, and one puts all from there on aside.

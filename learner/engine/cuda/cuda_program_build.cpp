@@ -305,6 +305,15 @@ class CudaProgram::Builder {
       made_.squares_of_.push_back(next);
       next += m.blocks.size();
     }
+    std::int64_t largest = 0;
+    for (const Minimized& m : host_.minimized) {
+      if (!m.lars) continue;
+      for (const UpdateStretch& variable : m.lars->stretches()) {
+        if (variable.decays) largest = std::max(largest, (variable.end - variable.begin + kNormBlock - 1) / kNormBlock);
+      }
+    }
+    TROUPE_TRY(allocate(made_.lars_squares_, static_cast<std::size_t>(largest) * 2 * sizeof(double), "LARS's norms"));
+    TROUPE_TRY(allocate(made_.lars_rate_, largest > 0 ? sizeof(float) : 0, "LARS's rate"));
     for (const std::uint32_t id : plan_.assigned) made_.assigned_from_.push_back(static_cast<float*>(address(id)));
     made_.gradient_fetched_.assign(host_.minimized.size(), false);
     return {};

@@ -10,6 +10,10 @@ namespace troupe::learner {
 
 namespace {
 
+static_assert(static_cast<int>(UpdateRule::Pass::kSgd) == TROUPE_CUDA_SGD);
+static_assert(static_cast<int>(UpdateRule::Pass::kAdam) == TROUPE_CUDA_ADAM);
+static_assert(static_cast<int>(UpdateRule::Pass::kRmsProp) == TROUPE_CUDA_RMS_PROP);
+
 // More than a run of any model has, with launches of every length; only rows of batches that are short in ever new ways
 // could make more.
 constexpr std::size_t kMaxVariants = 64;
@@ -73,11 +77,14 @@ void CudaProgram::fill_rules() {
   for (std::size_t i = 0; i < host_.minimized.size(); ++i) {
     const OptimizerSpec& spec = host_.minimized[i].spec;
     auto* const rules = reinterpret_cast<TroupeCudaRule*>(host_rules_.get() + rules_at(i));
+    const Lars* const lars = std::get_if<Lars>(&spec.rule);
+    const float trust_coefficient = lars != nullptr ? static_cast<float>(lars->trust_coefficient) : 0;
     for (int row = 0; row < launch_.steps; ++row) {
       const UpdateRule rule(spec, (host_.step + row) / spec.every_steps);
       const UpdateArgs& args = rule.constants();
-      rules[row] = {.adam = std::holds_alternative<Adam>(spec.rule),
+      rules[row] = {.pass = static_cast<std::int32_t>(rule.pass()),
                     .nesterov = args.nesterov,
+                    .gradient_scale = args.gradient_scale,
                     .step_size = args.step_size,
                     .beta1 = args.beta1,
                     .beta2 = args.beta2,
@@ -85,7 +92,10 @@ void CudaProgram::fill_rules() {
                     .inverse_sqrt_correction = args.inverse_sqrt_correction,
                     .momentum = args.momentum,
                     .weight_decay = args.weight_decay,
-                    .max_global_norm = static_cast<float>(spec.max_global_norm)};
+                    .inner_rate = args.inner_rate,
+                    .inside_root = args.inside_root,
+                    .max_global_norm = static_cast<float>(spec.max_global_norm),
+                    .trust_coefficient = trust_coefficient};
     }
   }
   for (std::size_t g = 0; g < host_.groups.size(); ++g) {

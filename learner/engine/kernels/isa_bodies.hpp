@@ -103,6 +103,7 @@ constexpr troupe::learner::KernelTable make_table(troupe::DType dtype, const cha
     table.cast_f32 = Update::cast_f32;
     table.adam = Update::adam;
     table.sgd = Update::sgd;
+    table.rms_prop = Update::rms_prop;
     table.sum_gradients = Update::sum_gradients;
     table.average = Update::average;
     table.sum_squares = Update::sum_squares;

@@ -17,19 +17,23 @@ struct UpdateArgs {
   /// What `values` were, when that stays as it is; null: they are updated where they are. Large ones are then written
   /// past the caches.
   const float* before = nullptr;
-  float* slot0;  ///< Adam: m; SGD: momentum, or null
-  float* slot1;  ///< Adam: v
+  float* slot0;  ///< Adam: m; SGD: momentum, or null; RMSProp: the mean square
+  float* slot1;  ///< Adam: v; RMSProp: momentum, or null
   const float* const* gradients;
   std::int64_t gradient_count;
   std::uint16_t* shadow;  ///< bfloat16 copy of values to write, or null
   std::int64_t begin, end;
   float gradient_scale;
-  float step_size;  ///< learning rate; Adam: divided by 1 - beta1^t
-  float beta1, beta2, epsilon;
+  float step_size;                ///< learning rate; Adam: divided by 1 - beta1^t
+  float beta1, beta2, epsilon;    ///< RMSProp: beta2 is the decay of the mean square
   float inverse_sqrt_correction;  ///< 1 / sqrt(1 - beta2^t)
   float momentum;
   bool nesterov;
-  float weight_decay;  ///< SGD: added to the gradient, times the value; Adam: the value is first scaled by 1 minus this
+  /// SGD, RMSProp: added to the gradient, times the value; Adam: the value is first scaled by 1 minus this
+  float weight_decay;
+  // RMSProp:
+  float inner_rate = 1;   ///< what is multiplied before momentum adds it up; step_size is multiplied after
+  float inside_root = 0;  ///< added to the mean square under the root; epsilon is added to the root
 };
 
 /// c[m, n] = a[m, k] b[k, n], row-major, m at most 4.
@@ -70,6 +74,7 @@ struct KernelTable {
   // float32 only: null in the float64 table.
   void (*adam)(const UpdateArgs&);
   void (*sgd)(const UpdateArgs&);
+  void (*rms_prop)(const UpdateArgs&);
   /// out[i] = sum over gradients of gradients[g][i] for i in [begin, end); out may be gradients[0].
   void (*sum_gradients)(const float* const* gradients, std::int64_t count, float* out, std::int64_t begin,
                         std::int64_t end);

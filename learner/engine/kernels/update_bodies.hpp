@@ -70,6 +70,24 @@ struct Update {
       return old - step * g;
     });
   }
+  static void rms_prop(const UpdateArgs& a) {
+    const Float rest = Float::set(1 - a.beta2), scale = Float::set(a.gradient_scale);
+    const Float step = Float::set(a.step_size), inner = Float::set(a.inner_rate), decay = Float::set(a.weight_decay);
+    const Float inside = Float::set(a.inside_root), outside = Float::set(a.epsilon), momentum = Float::set(a.momentum);
+    over_values(a, [&](Float old, std::int64_t i, int n) {
+      const Float g = scale * gradient(a.gradients, a.gradient_count, i, n) + decay * old;
+      const Float before = load<Float>(a.slot0, i, n);
+      // Of two products that are added up, the compiler fuses either one, here and there another: so there is but one.
+      const Float v = before + rest * (g * g - before);
+      store(v, a.slot0, i, n);
+      Float move = inner * g / (sqrt(v + inside) + outside);
+      if (a.slot1 != nullptr) {
+        move = momentum * load<Float>(a.slot1, i, n) + move;
+        store(move, a.slot1, i, n);
+      }
+      return old - step * move;
+    });
+  }
   static void sum_gradients(const float* const* gradients, std::int64_t count, float* out, std::int64_t begin,
                             std::int64_t end) {
     over(begin, end, [&](std::int64_t i, int n) { store(gradient(gradients, count, i, n), out, i, n); });

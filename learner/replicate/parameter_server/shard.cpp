@@ -3,10 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 
 #include <troupe/core/check.hpp>
 #include <troupe/learner/engine/apply_update.hpp>
+#include <troupe/learner/engine/lars.hpp>
 
 namespace troupe::learner {
 namespace {
@@ -46,7 +48,9 @@ ParameterShard::ParameterShard(std::shared_ptr<const ServedModel> model, ShardPl
   for (std::size_t g = 0; g < model_->groups.size(); ++g) {
     Group& group = groups_.emplace_back();
     if (!model_->groups[g].optimizer) continue;
-    group.decay = model_->groups[g].layout.decay_stretches();
+    const bool by_variable = std::holds_alternative<Lars>(model_->groups[g].optimizer->rule);
+    const ParamLayout& layout = model_->groups[g].layout;
+    group.stretches = by_variable ? lars_stretches(layout) : layout.decay_stretches();
     group.slot_names = slot_names(*model_->groups[g].optimizer);
     for (std::size_t slot = 0; slot < group.slot_names.size(); ++slot) {
       group.slots.push_back(make_aligned<float>(static_cast<std::size_t>(plan_.group_elements[g])));
@@ -275,19 +279,46 @@ void ParameterShard::update(const ShardSegment& segment, std::int64_t offset, st
               .begin = 0,
               .end = count,
               .gradient_scale = 1},
-             groups_[segment.group].decay, segment.model_offset + offset - model_->groups[segment.group].offset);
+             groups_[segment.group].stretches, segment.model_offset + offset - model_->groups[segment.group].offset);
 }
 
 void ParameterShard::update_dense(const ShardSegment& segment, std::int64_t dense_offset, std::span<const Part> parts,
                                   const UpdateRule& rule, const float* from, float* to) {
+  if (const Lars* const lars = std::get_if<Lars>(&model_->groups[segment.group].optimizer->rule)) {
+    find_rates(segment, dense_offset, parts, *lars, from);
+  }
+  for_each_block(dense_offset, 0, segment.elements, parts,
+                 [&](std::int64_t begin, std::int64_t count, const float* gradient) {
+                   update(segment, begin, count, gradient, rule, from, to);
+                 });
+}
+
+void ParameterShard::find_rates(const ShardSegment& segment, std::int64_t dense_offset, std::span<const Part> parts,
+                                const Lars& lars, const float* from) {
+  const std::int64_t offset = segment.model_offset - model_->groups[segment.group].offset;
+  for (UpdateStretch& variable : groups_[segment.group].stretches) {
+    const std::int64_t begin = variable.begin - offset, end = variable.end - offset;
+    if (!variable.decays || begin < 0 || end > segment.elements) continue;  // build_served() has seen that none is cut
+    double squares = 0;
+    for_each_block(dense_offset, begin, end, parts, [&](std::int64_t, std::int64_t count, const float* gradient) {
+      squares += kernels_f32().sum_squares(gradient, 0, count);
+    });
+    const float* const values = from + segment.local_offset;
+    variable.rate = lars_rate(lars, std::sqrt(kernels_f32().sum_squares(values, begin, end)), std::sqrt(squares));
+  }
+}
+
+template <typename Visit>
+void ParameterShard::for_each_block(std::int64_t dense_offset, std::int64_t begin, std::int64_t end,
+                                    std::span<const Part> parts, const Visit& visit) {
   if (parts.size() == 1 && parts[0].gradient->dtype() == DType::kF32) {
-    const float* const gradient =
-        as_floats(parts[0].gradient->dense(), DType::kF32, dense_offset, segment.elements, nullptr);
-    return update(segment, 0, segment.elements, gradient, rule, from, to);
+    const std::int64_t count = end - begin;
+    return visit(begin, count,
+                 as_floats(parts[0].gradient->dense(), DType::kF32, dense_offset + begin, count, nullptr));
   }
   std::vector<const float*> leaves(parts.size());
-  for (std::int64_t begin = 0; begin < segment.elements; begin += kBlock) {
-    const std::int64_t count = std::min(kBlock, segment.elements - begin);
+  for (; begin < end; begin += kBlock) {
+    const std::int64_t count = std::min(kBlock, end - begin);
     for (std::size_t p = 0; p < parts.size(); ++p) {
       const messages::GradientView& view = *parts[p].gradient;
       float* const own = scratch_.data() + static_cast<std::int64_t>(p) * kBlock;
@@ -302,7 +333,7 @@ void ParameterShard::update_dense(const ShardSegment& segment, std::int64_t dens
       kernels_f32().sum_gradients(leaves.data(), std::ssize(leaves), mean, 0, count);
       gradient = mean;
     }
-    update(segment, begin, count, gradient, rule, from, to);
+    visit(begin, count, gradient);
   }
 }
 

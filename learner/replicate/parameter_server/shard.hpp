@@ -108,13 +108,21 @@ class ParameterShard {
   struct Group {
     std::vector<std::string> slot_names;
     std::vector<AlignedArray<float>> slots;
-    std::vector<DecayStretch> decay;  ///< of the whole group
+    std::vector<UpdateStretch> stretches;  ///< of the whole group; LARS's rates are those of the present update
   };
 
   Status check(const messages::GradientView& gradient) const;
   Status apply(std::span<const Part> parts, double rate_factor);
   /// Whether the next update changes a group: one with OptimizerSpec::every_steps n changes in each n-th.
   bool moves(std::size_t group) const;
+  /// Finds LARS's rates of the variables in a segment.
+  void find_rates(const ShardSegment& segment, std::int64_t dense_offset, std::span<const Part> parts, const Lars& lars,
+                  const float* from);
+  /// Calls visit(begin, count, gradient) for blocks of a dense segment from `begin` to `end`: the gradient is the mean
+  /// of the parts, in memory that the next call overwrites.
+  template <typename Visit>
+  void for_each_block(std::int64_t dense_offset, std::int64_t begin, std::int64_t end, std::span<const Part> parts,
+                      const Visit& visit);
   void update_dense(const ShardSegment& segment, std::int64_t dense_offset, std::span<const Part> parts,
                     const UpdateRule& rule, const float* from, float* to);
   void update_sparse(const ShardSegment& segment, std::span<const Part> parts, const UpdateRule& rule, float* to);

@@ -8,8 +8,36 @@
 
 #include <troupe/core/check.hpp>
 #include <troupe/learner/engine/kernels/kernel_table.hpp>
+#include <troupe/learner/engine/lars.hpp>
 
 namespace troupe::learner {
+
+namespace {
+
+/// LARS's rates follow from norms of whole variables, which a shard that holds a part of one cannot know.
+Status check_lars(const ServedModel& model, const std::vector<ShardPlan>& plans) {
+  for (std::size_t g = 0; g < model.groups.size(); ++g) {
+    const ServedGroup& group = model.groups[g];
+    if (!group.optimizer || !std::holds_alternative<Lars>(group.optimizer->rule)) continue;
+    const std::vector<UpdateStretch> variables = lars_stretches(group.layout);
+    for (std::size_t v = 0; v < variables.size(); ++v) {
+      const auto holds = [&](const ShardSegment& segment) {
+        const std::int64_t begin = segment.model_offset - group.offset;
+        return segment.group == g && segment.kind == ShardSegment::Kind::kDense && begin <= variables[v].begin &&
+               variables[v].end <= begin + segment.elements;
+      };
+      const auto has_it = [&](const ShardPlan& plan) { return std::ranges::any_of(plan.segments, holds); };
+      if (!variables[v].decays || std::ranges::any_of(plans, has_it)) continue;
+      return Error{Code::kInvalidArgument,
+                   fmt::format("parameter server: LARS needs the norms of whole variables, but none of {} shards has "
+                               "\"{}\" whole, which is cut, or travels as rows: expected fewer shards or another rule",
+                               plans.size(), group.layout.entries[v].name)};
+    }
+  }
+  return {};
+}
+
+}  // namespace
 
 Result<ServedReplica> build_served(Replica& replica, const ParameterServerPlan& plan) {
   if (plan.input.replica_batch < 1 || plan.shards < 1) {
@@ -28,6 +56,7 @@ Result<ServedReplica> build_served(Replica& replica, const ParameterServerPlan& 
   }
   TROUPE_ASSIGN(served.program, Program::compile(graph, plan.compile));
   served.plans = plan_shards(model, plan.shards, plan.partition, plan.part_bytes);
+  TROUPE_TRY(check_lars(model, served.plans));
   served.model = std::make_shared<const ServedModel>(std::move(model));
   return served;
 }

@@ -38,7 +38,8 @@ struct ServedReplica {
   std::vector<ShardPlan> plans;  ///< by shard
 };
 
-/// Errors: what input_fn, the graph or its compilation say; kInvalidArgument when nothing is optimised.
+/// Errors: what input_fn, the graph or its compilation say; kInvalidArgument when nothing is optimised, or when LARS
+/// needs a variable that the plan cuts or that travels as rows.
 Result<ServedReplica> build_served(Replica& replica, const ParameterServerPlan& plan);
 
 class ParameterServerWorker {

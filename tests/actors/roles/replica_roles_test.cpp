@@ -97,6 +97,20 @@ TEST(Trainer, GoesOnFromItsStateBitForBit) {
   for (std::size_t i = 0; i < got->tensors.size(); ++i) EXPECT_EQ(got->tensors[i].bytes, expected->tensors[i].bytes);
 }
 
+TEST(ReplicaActor, GoesOnInTheMiddleOfAnUpdateThatIsAccumulated) {
+  FakeContext context;
+  ReplicaActorOptions options = line(5);
+  options.group.accumulate = 3;
+  const auto whole = make(options), first = make(options), second = make(options);
+  EXPECT_EQ(run(*whole, context), 15);
+  for (int call = 0; call < 7; ++call) ASSERT_EQ(first->step(context).value(), Progress::kMore);
+  ASSERT_TRUE(second->restore(first->save().value()).ok());
+  EXPECT_EQ(run(*second, context), 8);
+  const auto expected = whole->save(), got = second->save();
+  ASSERT_EQ(got->tensors.size(), expected->tensors.size());
+  for (std::size_t i = 0; i < got->tensors.size(); ++i) EXPECT_EQ(got->tensors[i].bytes, expected->tensors[i].bytes);
+}
+
 TEST(ReplicaEvaluator, JudgesWhatWasPublishedOverAllOfItsData) {
   FakeContext trained, context;
   const auto role = make(line(60));

@@ -19,7 +19,7 @@ Options options() {
           .generator_sizes = {8},
           .discriminator_sizes = {9, 5},
           .n_dis = 2,
-          .optimizer = {.learning_rate = 0.01, .beta1 = 0, .beta2 = 0.9, .epsilon = 1e-2},
+          .optimizer = {.rule = Adam{.learning_rate = 0.01, .beta1 = 0, .beta2 = 0.9, .epsilon = 1e-2}},
           .average_decay = 0.9};
 }
 

@@ -19,7 +19,7 @@ Options options() {
           .generator_sizes = {8},
           .discriminator_sizes = {9, 5},
           .n_dis = 2,
-          .optimizer = {.learning_rate = 0.01, .beta1 = 0, .beta2 = 0.9, .epsilon = 1e-2},
+          .optimizer = {.rule = Adam{.learning_rate = 0.01, .beta1 = 0, .beta2 = 0.9, .epsilon = 1e-2}},
           .average_decay = 0.9};
 }
 
@@ -79,8 +79,8 @@ TEST(Sngan, TheGeneratorsScheduleEndsWithTheSteps) {
   // The rate falls to 0 over as many steps as are taken, so the last of the generator's updates is a small one. With
   // beta1 0 a step of Adam is the rate times the sign of the gradient, about.
   Options falling = options();
-  falling.optimizer = {.learning_rate = 0.01, .beta1 = 0, .beta2 = 0.1, .epsilon = 1e-8};
-  falling.schedule = {.kind = Schedule::Kind::kLinear, .total_steps = 40};
+  falling.optimizer = {.rule = Adam{.learning_rate = 0.01, .beta1 = 0, .beta2 = 0.1, .epsilon = 1e-8},
+                       .schedule = {.kind = Schedule::Kind::kLinear, .total_steps = 40}};
   BatchBuffer batch(batch_signature(falling), 12);
   Rng rng(8);
   for (std::size_t column : {0U, 1U}) {
@@ -164,7 +164,7 @@ TEST(Sngan, RefusesOptionsThatMakeNoSense) {
   EXPECT_THAT(message([](Options& o) { o.n_dis = 0; }), HasSubstr("n_dis is 0"));
   EXPECT_THAT(message([](Options& o) { o.generator_sizes = {-1}; }), HasSubstr("generator_sizes is -1"));
   EXPECT_THAT(message([](Options& o) { o.average_decay = -1; }), HasSubstr("average_decay is -1"));
-  EXPECT_THAT(message([](Options& o) { o.optimizer.beta2 = 1; }), HasSubstr("beta2 is 1"));
+  EXPECT_THAT(message([](Options& o) { o.optimizer.rule = Adam{.beta2 = 1}; }), HasSubstr("beta2 is 1"));
 }
 
 }  // namespace

@@ -18,7 +18,7 @@ Options small(std::int64_t classes) {
           .generator_width = 3,
           .discriminator_width = 4,
           .n_dis = 2,
-          .optimizer = {.learning_rate = 0.01, .beta1 = 0, .beta2 = 0.9, .epsilon = 1e-2}};
+          .optimizer = {.rule = Adam{.learning_rate = 0.01, .beta1 = 0, .beta2 = 0.9, .epsilon = 1e-2}}};
 }
 
 MakeReplica resnet_maker(const Options& options) {

@@ -1,5 +1,5 @@
-// Optimisers, schedules and averages against trajectories of PyTorch (make_optimizer_golden.py), for several shards,
-// and over a checkpoint in the middle.
+// Optimisers, schedules and averages against trajectories of PyTorch and TensorFlow (make_optimizer_golden.py), for
+// several shards, and over a checkpoint in the middle.
 #include <troupe/learner/graph/optimizer.hpp>
 
 #include <gmock/gmock.h>
@@ -62,9 +62,26 @@ const std::map<std::string, OptimizerSpec> kCases{
      {.rule = Sgd{.learning_rate = 0.2},
       .schedule = {.kind = Schedule::Kind::kStep, .boundaries = {6, 7, 15}, .step_factor = 0.5}}},
     {"adam_no_schedule", {.rule = Adam{.learning_rate = 0.1, .beta1 = 0, .beta2 = 0.9}}},
+    {"rmsprop", {.rule = RmsProp{.learning_rate = 0.05, .decay = 0.9, .epsilon = 1e-3}}},
+    {"rmsprop_momentum_linear",
+     {.rule = RmsProp{.learning_rate = 0.02, .decay = 0.8, .momentum = 0.7, .epsilon = 1e-2, .weight_decay = 0.1},
+      .schedule = {.kind = Schedule::Kind::kLinear, .warmup_steps = 5, .total_steps = 20, .final_factor = 0.25}}},
+    {"rmsprop_tf",
+     {.rule = RmsProp{.form = RmsProp::Form::kTensorFlow, .learning_rate = 0.05, .decay = 0.9, .epsilon = 1e-2}}},
+    {"rmsprop_tf_momentum_linear",
+     {.rule = RmsProp{.form = RmsProp::Form::kTensorFlow,
+                      .learning_rate = 0.02,
+                      .decay = 0.8,
+                      .momentum = 0.7,
+                      .epsilon = 1e-2},
+      .schedule = {.kind = Schedule::Kind::kLinear, .warmup_steps = 5, .total_steps = 20, .final_factor = 0.25}}},
+    {"lars", {.rule = Lars{.learning_rate = 2, .momentum = 0.8, .weight_decay = 0.05, .trust_coefficient = 0.02}}},
+    {"lars_cosine",
+     {.rule = Lars{.learning_rate = 1, .momentum = 0.9, .weight_decay = 0.1, .trust_coefficient = 0.03},
+      .schedule = {.kind = Schedule::Kind::kCosine, .warmup_steps = 4, .total_steps = 20, .final_factor = 0.1}}},
 };
 
-TEST(Optimizer, FollowsPyTorchAlsoOverACheckpoint) {
+TEST(Optimizer, FollowsItsPeersAlsoOverACheckpoint) {
   const Golden golden("optimizers.safetensors");
   for (const auto& [name, spec] : kCases) {
     for (const int shards : {1, 2}) {
@@ -92,7 +109,7 @@ TEST(Optimizer, FollowsPyTorchAlsoOverACheckpoint) {
 }
 
 TEST(Optimizer, UpdatesAGroupInEveryFewStepsOnlyAndCountsThose) {
-  for (const char* name : {"adamw_linear", "nesterov_decay_cosine"}) {
+  for (const char* name : {"adamw_linear", "nesterov_decay_cosine", "rmsprop_tf_momentum_linear", "lars_cosine"}) {
     OptimizerSpec spec = kCases.at(name);
     const auto every = tug(spec);
     spec.every_steps = 3;
@@ -207,7 +224,9 @@ TEST(Accumulation, OfSeveralRunsIsOneStepOfAllTheirRows) {
   };
   for (const OptimizerSpec& rule :
        {OptimizerSpec{.rule = Sgd{.learning_rate = 0.2, .momentum = 0.9}, .max_global_norm = 0.3},
-        OptimizerSpec{.rule = Adam{.learning_rate = 0.05, .epsilon = 1e-3}}}) {
+        OptimizerSpec{.rule = Adam{.learning_rate = 0.05, .epsilon = 1e-3}},
+        OptimizerSpec{.rule = RmsProp{.learning_rate = 0.01, .momentum = 0.5, .epsilon = 1e-3}},
+        OptimizerSpec{.rule = Lars{.learning_rate = 1, .trust_coefficient = 0.1}, .max_global_norm = 0.3}}) {
     for (const int shards : {1, 2}) {
       OptimizerSpec spec = rule;
       int reductions = 0;
@@ -331,6 +350,76 @@ TEST(WeightDecay, LeavesOutWhatIsExempt) {
   EXPECT_THAT(graph.status().error().message, HasSubstr("expected a parameter"));
 }
 
+/// x -> x^2 / 2 over a matrix, a vector and a matrix that is exempt; their gradients are themselves.
+std::unique_ptr<Program> layered(const OptimizerSpec& spec, const CompileOptions& options, std::int64_t rows = 3) {
+  Graph graph(4);
+  const ParamGroup net = graph.group("net");
+  Var loss = scale(mean(graph.input("x", {})), 0);
+  for (const auto& [name, shape] :
+       {std::pair{"matrix", Shape{rows, 5}}, {"vector", Shape{7}}, {"exempt", Shape{2, 9}}}) {
+    const Var value = graph.param(net, name, shape, Init::uniform(1));
+    if (std::string_view(name) == "exempt") graph.exempt_from_decay(value);
+    loss = add(loss, scale(sum(square(value)), 0.5));
+  }
+  graph.minimize(loss, net, spec);
+  auto program = Program::compile(graph, options).value();
+  static constexpr std::array<float, 4> kX{1, 1, 1, 1};
+  program->bind("x", std::span<const float>(kX)).value();
+  return program;
+}
+
+double norm_of(std::span<const float> values) {
+  double squares = 0;
+  for (const float x : values) squares += static_cast<double>(x) * x;
+  return std::sqrt(squares);
+}
+
+TEST(Lars, GivesEachMatrixARateOfItsOwnAndLeavesBiasesNormsAndWhatIsExemptAlone) {
+  const Lars rule{.learning_rate = 0.5, .momentum = 0, .weight_decay = 0.2, .trust_coefficient = 0.1};
+  for (const double clip : {0.0, 0.5}) {
+    for (const int shards : {1, 2}) {
+      const auto program = layered({.rule = rule, .max_global_norm = clip}, {.shards = shards});
+      ParamBuffer& params = *program->params("net");
+      const std::vector<float> before(params.values().begin(), params.values().end());
+      const double shrunk = clip == 0 ? 1 : clip / norm_of(before);
+      program->run().value();
+      for (const ParamEntry& entry : params.layout().entries) {
+        const auto old = std::span(before).subspan(static_cast<std::size_t>(entry.offset),
+                                                   static_cast<std::size_t>(entry.shape.elements()));
+        const bool adapts = entry.name == "net/matrix";
+        const double decay = adapts ? rule.weight_decay : 0, w = norm_of(old), g = shrunk * w;
+        const double local = adapts ? rule.trust_coefficient * w / (g + decay * w) : 1;
+        for (std::size_t i = 0; i < old.size(); ++i) {
+          // float32: a few roundings of values below 1.
+          EXPECT_NEAR(params.tensor(entry)[i], old[i] - rule.learning_rate * local * (shrunk + decay) * old[i], 5e-7)
+              << entry.name << " " << i << ", clip " << clip << ", " << shards << " shards";
+        }
+      }
+    }
+  }
+}
+
+TEST(Lars, TakesTheGlobalRateWhereAVariableOrItsGradientIsZero) {
+  const auto program = layered({.rule = Lars{.learning_rate = 0.5, .momentum = 0, .weight_decay = 0}}, {});
+  ParamBuffer& params = *program->params("net");
+  std::ranges::fill(params.values(), 0.0F);
+  program->parameters_changed();
+  program->run().value();
+  EXPECT_THAT(params.values(), testing::Each(0)) << "neither changed nor divided by zero";
+  EXPECT_EQ(program->step(), 1);
+}
+
+TEST(Lars, NoBitDependsOnTheThreads) {
+  const OptimizerSpec spec{.rule = Lars{}, .max_global_norm = 1};
+  const auto one = layered(spec, {.shards = 4, .threads = 1}, 60'000);  // a matrix of several blocks
+  const auto many = layered(spec, {.shards = 4, .threads = 4}, 60'000);
+  for (int step = 0; step < 3; ++step) {
+    one->run().value();
+    many->run().value();
+  }
+  EXPECT_TRUE(std::ranges::equal(one->params("net")->values(), many->params("net")->values()));
+}
+
 TEST(Schedule, CountsTheWarmUpFromOneAndStaysAtItsEnd) {
   const Schedule cosine{.kind = Schedule::Kind::kCosine, .warmup_steps = 2, .total_steps = 6, .final_factor = 0.2};
   const double expected[] = {
@@ -353,6 +442,11 @@ TEST(Optimizer, RefusesWhatMakesNoSenseAndNamesTheField) {
   EXPECT_THAT(message({.rule = Adam{.beta1 = 1}}), HasSubstr("beta1 is 1"));
   EXPECT_THAT(message({.rule = Adam{.weight_decay = std::nan("")}}), HasSubstr("weight_decay is nan"));
   EXPECT_THAT(message({.rule = Adam{}, .max_global_norm = -2}), HasSubstr("max_global_norm"));
+  EXPECT_THAT(message({.rule = RmsProp{.decay = 1}}), HasSubstr("decay is 1"));
+  EXPECT_THAT(message({.rule = RmsProp{.epsilon = 0}}), HasSubstr("epsilon is 0, expected above 0 with RMSProp"));
+  EXPECT_THAT(message({.rule = RmsProp{.momentum = -1}}), HasSubstr("momentum is -1"));
+  EXPECT_THAT(message({.rule = Lars{.trust_coefficient = 0}}), HasSubstr("trust_coefficient is 0, expected above 0"));
+  EXPECT_THAT(message({.rule = Lars{.weight_decay = -1}}), HasSubstr("weight_decay is -1"));
   EXPECT_THAT(message({.schedule = {.kind = Schedule::Kind::kCosine, .warmup_steps = 5, .total_steps = 5}}),
               HasSubstr("total_steps is 5, expected above warmup_steps 5"));
   EXPECT_THAT(message({.schedule = {.kind = Schedule::Kind::kStep, .boundaries = {3, 3}}}),

@@ -5,7 +5,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <atomic>
+#include <bit>
 #include <chrono>
 #include <cmath>
 #include <map>
@@ -230,12 +232,8 @@ void vanish_after_standing(collectives::InProcessHub& hub, std::uint64_t epoch, 
                            std::uint64_t digest) {
   const auto communicator = hub.make();
   ASSERT_TRUE(communicator->reform({epoch, 0, size}, 20s).ok());
-  std::vector<float> own(8), all(8 * static_cast<std::size_t>(size));
-  for (std::size_t i = 0; i < 4; ++i) {
-    own[i] = static_cast<float>(static_cast<std::uint64_t>(step) >> (16 * i) & 0xffff);
-    own[4 + i] = static_cast<float>(digest >> (16 * i) & 0xffff);
-  }
-  ASSERT_TRUE(communicator->all_gather(own, all, {.name = "standing"})->wait().ok());
+  const std::array own{step, std::bit_cast<std::int64_t>(digest)};
+  ASSERT_TRUE(communicator->gather_integers(own, {.name = "standing"}).ok());
 }
 
 TEST(MultiWorker, AGroupWithoutAWholeStateSaysSoAndDoesNotTrain) {

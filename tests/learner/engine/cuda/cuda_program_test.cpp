@@ -110,15 +110,16 @@ TEST_F(CudaProgramTest, ResidualNetworkTakesTheSameSteps) {
 
 TEST_F(CudaProgramTest, ResidualGanTakesTheSameStepsAndLeavesOutWhatIsIdle) {
   for (const std::int64_t classes : {0, 5}) {
-    const sngan::Options options{.network = sngan::Network::kResnet,
-                                 .image = {32, 32, 3},
-                                 .classes = classes,
-                                 .noise_size = 5,
-                                 .generator_width = 3,
-                                 .discriminator_width = 4,
-                                 .n_dis = 2,
-                                 .optimizer = {.learning_rate = 0.01, .beta1 = 0, .beta2 = 0.9, .epsilon = 1e-2},
-                                 .average_decay = 0.5};
+    const sngan::Options options{
+        .network = sngan::Network::kResnet,
+        .image = {32, 32, 3},
+        .classes = classes,
+        .noise_size = 5,
+        .generator_width = 3,
+        .discriminator_width = 4,
+        .n_dis = 2,
+        .optimizer = {.rule = Adam{.learning_rate = 0.01, .beta1 = 0, .beta2 = 0.9, .epsilon = 1e-2}},
+        .average_decay = 0.5};
     expect_same([options](InputFn input) { return std::make_unique<sngan::SnganReplica>(options, std::move(input)); },
                 sngan::batch_signature(options), 2, 5, 5, 2e-4);
   }
@@ -200,7 +201,33 @@ TEST_F(CudaProgramTest, WhatFollowsFirstCostsNoKernelOfItsOwn) {
   EXPECT_EQ(kernels_of_a_step(true), kernels_of_a_step(false) + 1) << "of a target and an average";
 }
 
+TEST_F(CudaProgramTest, RmsPropAndLarsAreTheSame) {
+  const Schedule schedule{.kind = Schedule::Kind::kCosine, .warmup_steps = 2, .total_steps = 6};
+  const NetOptions with{.forward = {}, .reduce = {}, .followers = true, .exempt_bias = true};
+  for (const OptimizerSpec& spec :
+       {OptimizerSpec{.rule = RmsProp{.learning_rate = 0.01, .epsilon = 1e-3, .weight_decay = 0.1}},
+        OptimizerSpec{.rule = RmsProp{.form = RmsProp::Form::kTensorFlow,
+                              .learning_rate = 0.01,
+                              .decay = 0.9,
+                              .momentum = 0.5,
+                              .epsilon = 1e-3},
+        .schedule = schedule},
+        OptimizerSpec{.rule = Lars{.learning_rate = 1, .weight_decay = 0.1, .trust_coefficient = 0.05},
+        .schedule = schedule,
+        .max_global_norm = 0.2},
+        OptimizerSpec{.rule = Lars{.learning_rate = 1, .momentum = 0}, .every_steps = 2}}) {
+    Twins twins({}, spec, with);
+    for (std::uint64_t step = 0; step < 7; ++step) {
+      twins.step(step, step == 3 ? 5 : kRows);
+      twins.expect_equal();
+    }
+  }
+}
+
 TEST_F(CudaProgramTest, AccumulatesGradientsOverRuns) {
+  Twins lars({.accumulate = 3}, {.rule = Lars{.learning_rate = 1, .trust_coefficient = 0.1}});
+  for (std::uint64_t run = 0; run < 6; ++run) lars.step(run);
+  lars.expect_equal();
   Twins twins({.accumulate = 3}, {.rule = Sgd{.learning_rate = 0.1, .momentum = 0.5}});
   for (std::uint64_t run = 0; run < 9; ++run) twins.step(run, run == 4 ? 7 : kRows);
   EXPECT_EQ(twins.gpu->step(), 3);

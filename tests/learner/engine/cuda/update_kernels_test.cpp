@@ -9,6 +9,7 @@
 
 #include <troupe/core/rng.hpp>
 #include <troupe/learner/engine/kernels/kernel_table.hpp>
+#include <troupe/learner/engine/lars.hpp>
 #include <troupe/tests/gpu/gpu_under_test.hpp>
 
 namespace troupe::learner {
@@ -171,16 +172,60 @@ struct RuleCase {
   TroupeCudaRule rule;
   bool slots[2];
   bool decays;
+  float rate = 1;
 };
+
+constexpr void (*KernelTable::*kPasses[])(const UpdateArgs&) = {&KernelTable::sgd, &KernelTable::adam,
+                                                                &KernelTable::rms_prop};
+
+TEST_F(UpdateKernels, LarsFindsTheRateOfAVariable) {
+  const Lars lars{.weight_decay = 0.25, .trust_coefficient = 0.125};
+  const TroupeCudaRule rule{.weight_decay = 0.25F, .trust_coefficient = 0.125F};
+  each([&](gpu::GpuUnderTest& gpu) {
+    for (const std::size_t blocks : {1, 3, 700}) {
+      for (const bool skip : {false, true}) {
+        const std::vector<double> values(blocks, 2.25), gradient(blocks, 0.5), none(blocks, 0.0);
+        const OnGpu<double> on_values(gpu, values), on_gradient(gpu, gradient), on_none(gpu, none);
+        const OnGpu<TroupeCudaRule> rules(gpu, {TroupeCudaRule{}, rule});
+        TroupeCudaControl state = control(skip, 1);
+        state.scale[2] = 0.75F;
+        const OnGpu<TroupeCudaControl> on_state(gpu, {state});
+        const auto rate = [&](const OnGpu<double>& value_squares, const OnGpu<double>& gradient_squares) {
+          const OnGpu<float> found(gpu, {-1.0F});
+          const TroupeCudaLars variable{.value_squares = value_squares.get(),
+                                        .gradient_squares = gradient_squares.get(),
+                                        .blocks = static_cast<std::int64_t>(blocks),
+                                        .minimized = 2,
+                                        .rules = rules.get(),
+                                        .control = on_state.get()};
+          gpu.check(gpu.api().lars_rate(&variable, found.get(), gpu.stream()), "lars_rate");
+          return found.read()[0];
+        };
+        const auto count = static_cast<double>(blocks);
+        const double expected = lars_rate(lars, std::sqrt(2.25 * count), 0.75 * std::sqrt(0.5 * count));
+        EXPECT_NEAR(rate(on_values, on_gradient), skip ? -1 : expected, 1e-7 * expected) << blocks << " blocks";
+        EXPECT_EQ(rate(on_none, on_gradient), skip ? -1 : 1);
+        EXPECT_EQ(rate(on_values, on_none), skip ? -1 : 1);
+      }
+    }
+  });
+}
 
 TEST_F(UpdateKernels, UpdateAsTheProcessorsDo) {
   const RuleCase cases[] = {
       {"Adam",
-       {.adam = 1, .step_size = 1e-3F, .beta1 = 0.9F, .beta2 = 0.999F, .epsilon = 1e-8F, .inverse_sqrt_correction = 2},
+       {.pass = TROUPE_CUDA_ADAM,
+        .gradient_scale = 1,
+        .step_size = 1e-3F,
+        .beta1 = 0.9F,
+        .beta2 = 0.999F,
+        .epsilon = 1e-8F,
+        .inverse_sqrt_correction = 2},
        {true, true},
        true},
       {"AdamW",
-       {.adam = 1,
+       {.pass = TROUPE_CUDA_ADAM,
+        .gradient_scale = 1,
         .step_size = 1e-3F,
         .beta1 = 0.9F,
         .beta2 = 0.999F,
@@ -190,7 +235,8 @@ TEST_F(UpdateKernels, UpdateAsTheProcessorsDo) {
        {true, true},
        true},
       {"AdamW exempt",
-       {.adam = 1,
+       {.pass = TROUPE_CUDA_ADAM,
+        .gradient_scale = 1,
         .step_size = 1e-3F,
         .beta1 = 0.9F,
         .beta2 = 0.999F,
@@ -199,10 +245,38 @@ TEST_F(UpdateKernels, UpdateAsTheProcessorsDo) {
         .weight_decay = 0.01F},
        {true, true},
        false},
-      {"SGD", {.step_size = 0.1F, .weight_decay = 0.02F}, {false, false}, true},
-      {"SGD exempt", {.step_size = 0.1F, .weight_decay = 0.02F}, {false, false}, false},
-      {"momentum", {.step_size = 0.1F, .momentum = 0.9F, .weight_decay = 0.02F}, {true, false}, true},
-      {"Nesterov", {.nesterov = 1, .step_size = 0.1F, .momentum = 0.9F}, {true, false}, true},
+      {"SGD", {.gradient_scale = 1, .step_size = 0.1F, .weight_decay = 0.02F}, {false, false}, true},
+      {"SGD exempt", {.gradient_scale = 1, .step_size = 0.1F, .weight_decay = 0.02F}, {false, false}, false},
+      {"momentum",
+       {.gradient_scale = 1, .step_size = 0.1F, .momentum = 0.9F, .weight_decay = 0.02F},
+       {true, false},
+       true},
+      {"Nesterov", {.nesterov = 1, .gradient_scale = 1, .step_size = 0.1F, .momentum = 0.9F}, {true, false}, true},
+      {"LARS",
+       {.gradient_scale = 0.5F, .step_size = 1, .momentum = 0.9F, .weight_decay = 0.02F},
+       {true, false},
+       true,
+       0.125F},
+      {"RMSProp",
+       {.pass = TROUPE_CUDA_RMS_PROP,
+        .gradient_scale = 1,
+        .step_size = 0.01F,
+        .beta2 = 0.9F,
+        .epsilon = 0.01F,
+        .inner_rate = 1},
+       {true, false},
+       true},
+      {"RMSProp of TensorFlow, with momentum",
+       {.pass = TROUPE_CUDA_RMS_PROP,
+        .gradient_scale = 1,
+        .step_size = 1,
+        .beta2 = 0.9F,
+        .momentum = 0.5F,
+        .weight_decay = 0.02F,
+        .inner_rate = 0.01F,
+        .inside_root = 0.01F},
+       {true, true},
+       true},
   };
   each([&](gpu::GpuUnderTest& gpu) {
     for (const RuleCase& c : cases) {
@@ -210,13 +284,16 @@ TEST_F(UpdateKernels, UpdateAsTheProcessorsDo) {
         for (const bool skip : {false, true}) {
           for (const std::size_t shift : {0, 1}) {
             if (count > 100'000 && (&c != &cases[0] || skip || shift != 0)) continue;  // once is enough there
-            std::vector<float> values = numbers(count, 1), slot0 = numbers(count, 2), slot1 = numbers(count, 3, 0, 1);
+            const bool squares = c.rule.pass == TROUPE_CUDA_RMS_PROP;
+            std::vector<float> values = numbers(count, 1), slot1 = numbers(count, 3, 0, 1);
+            std::vector<float> slot0 = squares ? numbers(count, 2, 0, 1) : numbers(count, 2);
             const std::vector<float> gradient = numbers(count, 4);
             std::vector<std::uint16_t> shadow(values.size(), 0x4242);
             const OnGpu<float> on_values(gpu, values, shift), on_slot0(gpu, slot0, shift), on_slot1(gpu, slot1, shift);
             const OnGpu<float> on_gradient(gpu, gradient, shift);
             const OnGpu<std::uint16_t> on_shadow(gpu, shadow, shift);
             const OnGpu<TroupeCudaRule> rules(gpu, {TroupeCudaRule{}, c.rule});
+            const OnGpu<float> rate(gpu, {c.rate});
             TroupeCudaControl state = control(skip, 1);
             state.scale[2] = 0.75F;
             const OnGpu<TroupeCudaControl> on_state(gpu, {state});
@@ -228,6 +305,7 @@ TEST_F(UpdateKernels, UpdateAsTheProcessorsDo) {
                                     .count = count,
                                     .decays = c.decays,
                                     .minimized = 2,
+                                    .rate = c.rate == 1 ? nullptr : rate.get(),
                                     .rules = rules.get(),
                                     .control = on_state.get()};
             gpu.check(gpu.api().update(&update, gpu.stream()), "update");
@@ -242,7 +320,7 @@ TEST_F(UpdateKernels, UpdateAsTheProcessorsDo) {
                                   .shadow = shift == 0 ? shadow.data() : nullptr,
                                   .begin = 0,
                                   .end = count,
-                                  .gradient_scale = 0.75F,
+                                  .gradient_scale = 0.75F * c.rule.gradient_scale * c.rate,
                                   .step_size = c.rule.step_size,
                                   .beta1 = c.rule.beta1,
                                   .beta2 = c.rule.beta2,
@@ -250,8 +328,10 @@ TEST_F(UpdateKernels, UpdateAsTheProcessorsDo) {
                                   .inverse_sqrt_correction = c.rule.inverse_sqrt_correction,
                                   .momentum = c.rule.momentum,
                                   .nesterov = c.rule.nesterov != 0,
-                                  .weight_decay = c.decays ? c.rule.weight_decay : 0};
-            if (!skip) c.rule.adam != 0 ? kernels_f32().adam(args) : kernels_f32().sgd(args);
+                                  .weight_decay = c.decays ? c.rule.weight_decay * c.rule.gradient_scale * c.rate : 0,
+                                  .inner_rate = c.rule.inner_rate,
+                                  .inside_root = c.rule.inside_root};
+            if (!skip) (kernels_f32().*kPasses[c.rule.pass])(args);
             // A few roundings in another order; steps are as long as values, at most.
             const auto near = [&](const std::vector<float>& got, const std::vector<float>& expected, const char* what) {
               for (std::size_t i = 0; i < got.size(); ++i) {
@@ -312,9 +392,14 @@ TEST_F(UpdateKernels, AveragesAndTargetsFollow) {
 }
 
 TEST_F(UpdateKernels, AnUpdateMovesWhatFollowsInTheSamePass) {
-  const TroupeCudaRule adam{
-      .adam = 1, .step_size = 1e-2F, .beta1 = 0.9F, .beta2 = 0.999F, .epsilon = 1e-8F, .inverse_sqrt_correction = 2};
-  const TroupeCudaRule sgd{.step_size = 0.1F};
+  const TroupeCudaRule adam{.pass = TROUPE_CUDA_ADAM,
+                            .gradient_scale = 1,
+                            .step_size = 1e-2F,
+                            .beta1 = 0.9F,
+                            .beta2 = 0.999F,
+                            .epsilon = 1e-8F,
+                            .inverse_sqrt_correction = 2};
+  const TroupeCudaRule sgd{.gradient_scale = 1, .step_size = 0.1F};
   struct Case {
     TroupeCudaRule rule;
     double decay;
@@ -338,8 +423,8 @@ TEST_F(UpdateKernels, AnUpdateMovesWhatFollowsInTheSamePass) {
         const OnGpu<TroupeCudaControl> state(gpu, {control(c.skip, 1)});
         const OnGpu<std::int32_t> due(gpu, {c.due ? 0 : 1, c.due ? 1 : 0});
         const TroupeCudaUpdate update{.values = values.get(),
-                                      .slot0 = c.rule.adam != 0 ? slot0.get() : nullptr,
-                                      .slot1 = c.rule.adam != 0 ? slot1.get() : nullptr,
+                                      .slot0 = c.rule.pass == TROUPE_CUDA_ADAM ? slot0.get() : nullptr,
+                                      .slot1 = c.rule.pass == TROUPE_CUDA_ADAM ? slot1.get() : nullptr,
                                       .gradient = gradient.get(),
                                       .count = count,
                                       .follower = follower.get(),

@@ -64,7 +64,11 @@ TEST(ParameterServerWorker, AloneItTrainsAsOneDevice) {
   for (const OptimizerSpec& optimizer :
        {OptimizerSpec{.rule = Adam{.learning_rate = 0.05, .weight_decay = 0.01}, .schedule = {.warmup_steps = 5}},
         OptimizerSpec{.rule = Sgd{.learning_rate = 0.1, .momentum = 0.9, .nesterov = true}},
+        OptimizerSpec{.rule = RmsProp{.learning_rate = 0.05, .decay = 0.9, .weight_decay = 0.01}},
+        OptimizerSpec{.rule = RmsProp{.form = RmsProp::Form::kTensorFlow, .learning_rate = 0.05, .momentum = 0.5}},
+        OptimizerSpec{.rule = Lars{.learning_rate = 1, .trust_coefficient = 0.05}, .schedule = {.warmup_steps = 5}},
         OptimizerSpec{.rule = Adam{.learning_rate = 0.05}, .schedule = {.warmup_steps = 5}, .every_steps = 3}}) {
+    const bool lars = std::holds_alternative<Lars>(optimizer.rule);
     LineReplica replica(optimizer, more);
     OneDeviceOptions one{.batch = 16};
     one.compile.seed = 3;
@@ -73,6 +77,7 @@ TEST(ParameterServerWorker, AloneItTrainsAsOneDevice) {
 
     for (const std::size_t count : {1, 2, 3, 8}) {
       for (const ParamPartition how : {ParamPartition::kPartitioned, ParamPartition::kMaxSize}) {
+        if (lars && count > 1) continue;  // the weight is cut: see below
         auto shards = shards_of(replica, plan_of(count, how), {});
         const auto worker = ParameterServerWorker::make(replica, plan_of(count, how), DType::kF32).value();
         messages::FramePool pool;
@@ -134,6 +139,16 @@ TEST(ParameterServerWorker, LeavesOutOfWeightDecayWhatIsExempt) {
   }
 }
 
+TEST(ParameterServerWorker, LarsIsRefusedWhereNoShardHasAWholeVariable) {
+  LineReplica replica({.rule = Lars{}});
+  EXPECT_EQ(
+      ParameterServerWorker::make(replica, plan_of(2), DType::kF32).error().message,
+      "parameter server: LARS needs the norms of whole variables, but none of 2 shards has \"line/weight\" whole, "
+      "which is cut, or travels as rows: expected fewer shards or another rule");
+  EXPECT_TRUE(ParameterServerWorker::make(replica, plan_of(2, ParamPartition::kRoundRobin), DType::kF32).ok())
+      << "each variable is whole on its shard";
+}
+
 /// Batch i looks up rows 7, 30, 7 and i mod 3.
 class TableInput final : public InputPipeline {
  public:
@@ -153,6 +168,8 @@ class TableInput final : public InputPipeline {
 
 class TableReplica final : public Replica {
  public:
+  explicit TableReplica(OptimizerSpec optimizer = {.rule = Sgd{.learning_rate = 0.5}})
+      : optimizer_(std::move(optimizer)) {}
   Result<std::unique_ptr<InputPipeline>> input_fn(const InputContext&) override {
     return std::unique_ptr<InputPipeline>(std::make_unique<TableInput>());
   }
@@ -162,9 +179,20 @@ class TableReplica final : public Replica {
     const Var table = graph.param(net, "table", {40, 3}, Init::uniform(1));
     const Var head = graph.param(net, "head", {3, 1}, Init::uniform(1));
     graph.minimize(mean(square(matmul(embedding(table, inputs["row"]), head))), net,
-                   context.wrap_optimizer({.rule = Sgd{.learning_rate = 0.5}}));
+                   context.wrap_optimizer(optimizer_));
   }
+
+ private:
+  OptimizerSpec optimizer_;
 };
+
+TEST(ParameterServerWorker, LarsIsRefusedOverRowsOfAnEmbedding) {
+  TableReplica replica({.rule = Lars{}});
+  ParameterServerPlan plan = plan_of(1);
+  plan.input = {.replica_batch = 4, .global_batch = 4};
+  EXPECT_THAT(ParameterServerWorker::make(replica, plan, DType::kF32).error().message,
+              HasSubstr("none of 1 shards has \"net/table\" whole, which is cut, or travels as rows"));
+}
 
 TEST(ParameterServerWorker, PushesTheRowsOfAnEmbeddingThatItsBatchLookedUp) {
   TableReplica replica;
