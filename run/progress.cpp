@@ -94,7 +94,7 @@ std::string ProgressState::line(std::size_t columns_max) const {
                   (limited ? fmt::format(" ({} left)", format_duration(left_s())) : ""));
   if (values_.count("evaluator/return") > 0)
     parts.push_back(fmt::format("return {:.1f}", values_.at("evaluator/return")));
-  if (limits_.replicas.empty() || last_.env_steps > 0) {
+  if (limits_.acts || last_.env_steps > 0) {
     counted("env", last_.env_steps, value("actor/steps_per_s", kUnknown));
     counted("learner", last_.learner_steps, value("learner/steps_per_s", kUnknown));
   }

@@ -35,10 +35,11 @@ int terminal_columns() {
   return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
 }
 
-/// "cartpole-swingup, classifier": the environment, and the groups by name.
-std::string what_is_trained(const actors::TrainOptions& options) {
+/// "cartpole-swingup, classifier": the environment, and the groups and roles by name.
+std::string what_runs(const actors::TrainOptions& options) {
   std::string what = options.env;
   for (const actors::ReplicaRun& run : options.replicas) what += (what.empty() ? "" : ", ") + run.group.name;
+  for (const actors::ConfiguredRole& role : options.roles) what += (what.empty() ? "" : ", ") + role.spec.name;
   return what;
 }
 
@@ -53,7 +54,7 @@ Status record_run(const RunDirectory& run, const Config& config, const actors::T
 
   TROUPE_ASSIGN(CsvSink csv, CsvSink::open(run.metrics()));
   TROUPE_ASSIGN(TensorBoardSink tensorboard, TensorBoardSink::create(run.path, unix_s()));
-  const std::string what = what_is_trained(options);
+  const std::string what = what_runs(options);
   LearningCurveSink curve(run.learning_curve(), fmt::format("{}, seed {}", what, options.seed));
   TROUPE_ASSIGN(const std::vector<MetricRow> before, read_csv_metrics(run.metrics()));  // of earlier starts
   double recorded_wall_s = 0;
@@ -66,7 +67,7 @@ Status record_run(const RunDirectory& run, const Config& config, const actors::T
   const char* const terminal = std::getenv("TERM");
   const ProgressStyle style = progress_style(isatty(STDOUT_FILENO) != 0, terminal == nullptr ? "" : terminal);
   const bool learns_env = actors::has_d4pg(options);
-  RunLimits limits = {.max_minutes = options.max_minutes};
+  RunLimits limits = {.max_minutes = options.max_minutes, .acts = learns_env};
   if (learns_env) {
     limits.max_env_steps = options.max_env_steps;
     limits.max_learner_steps = options.max_learner_steps;
