@@ -81,12 +81,27 @@ const Config::Entry& Config::entry(std::string_view path) const {
   return found->second;
 }
 
+namespace {
+
+template <typename T>
+const T& typed(const ConfigValue& value, std::string_view path) {
+  const T* of_type = std::get_if<T>(&value);
+  TROUPE_CHECK(of_type != nullptr, "{} is {}, got asked for {}", path, type_name(value), type_name(ConfigValue(T{})));
+  return *of_type;
+}
+
+}  // namespace
+
 template <typename T>
 const T& Config::get(std::string_view path) const {
-  const ConfigValue& value = entry(path).value;
-  const T* typed = std::get_if<T>(&value);
-  TROUPE_CHECK(typed != nullptr, "{} is {}, got asked for {}", path, type_name(value), type_name(ConfigValue(T{})));
-  return *typed;
+  return typed<T>(entry(path).value, path);
+}
+
+template <typename T>
+const T& ConfigSection::get(std::string_view key) const {
+  const auto found = values_.find(key);
+  TROUPE_CHECK(found != values_.end(), "section {} has no key {}", name_, key);
+  return typed<T>(found->second, key);
 }
 
 template const bool& Config::get(std::string_view) const;
@@ -96,11 +111,33 @@ template const std::string& Config::get(std::string_view) const;
 template const std::vector<std::int64_t>& Config::get(std::string_view) const;
 template const std::vector<double>& Config::get(std::string_view) const;
 template const std::vector<std::string>& Config::get(std::string_view) const;
+template const bool& ConfigSection::get(std::string_view) const;
+template const std::int64_t& ConfigSection::get(std::string_view) const;
+template const double& ConfigSection::get(std::string_view) const;
+template const std::string& ConfigSection::get(std::string_view) const;
+template const std::vector<std::int64_t>& ConfigSection::get(std::string_view) const;
+template const std::vector<double>& ConfigSection::get(std::string_view) const;
+template const std::vector<std::string>& ConfigSection::get(std::string_view) const;
 
 const std::vector<std::string>& Config::names(std::string_view section) const {
   static const std::vector<std::string> kNone;
   const auto found = names_.find(section);
   return found == names_.end() ? kNone : found->second;
+}
+
+std::size_t Config::count(std::string_view list) const {
+  const auto found = counts_.find(list);
+  return found == counts_.end() ? 0 : found->second;
+}
+
+ConfigSection Config::section(std::string_view section) const {
+  const std::string prefix = std::string(section) + ".";
+  std::map<std::string, ConfigValue, std::less<>> values;
+  for (auto at = entries_.lower_bound(prefix); at != entries_.end() && at->first.starts_with(prefix); ++at) {
+    std::string key = at->first.substr(prefix.size());
+    if (key.find('.') == std::string::npos) values.emplace(std::move(key), at->second.value);
+  }
+  return {std::string(section), std::move(values)};
 }
 
 const std::string& Config::where(std::string_view path) const { return entry(path).where; }
@@ -112,7 +149,9 @@ std::string Config::to_toml() const {
     const std::size_t dot = key.path.rfind('.');
     const std::string key_section = dot == std::string::npos ? "" : key.path.substr(0, dot);
     if (key_section != section) {
-      text += fmt::format("\n[{}]\n", key_section);
+      // A table of a list is numbered here and not in the file.
+      text += key_section.ends_with(']') ? fmt::format("\n[[{}]]\n", key_section.substr(0, key_section.find('[')))
+                                         : fmt::format("\n[{}]\n", key_section);
       section = key_section;
     }
     std::string note = key.unit;

@@ -7,9 +7,11 @@
 #include <filesystem>
 #include <limits>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -39,15 +41,50 @@ struct ConfigKey {
   /// Whether what is made with one value can go on with another. kWhetherZero: with another one that is 0 too, or not.
   enum class Fixed { kNo, kValue, kWhetherZero };
   Fixed fixed = Fixed::kNo;
+  /// Of a pattern: only those sections have the key whose own key `key` has this value, as in [roles.NAME], where the
+  /// kind says which other keys there are.
+  struct OnlyWith {
+    std::string key, value;
+  };
+  std::optional<OnlyWith> only_with = {};
+  /// Of a pattern: its sections are named as those of this other pattern, whether the file has them or not: every
+  /// [roles.NAME] has a [placement.NAME].
+  std::string names_from = "";
 };
 
 /// All keys, in the order in which they are printed. Keys without a dot come first, keys of a section stand together.
 /// "replicas.*.steps" stands for a key of every section [replicas.NAME] that the file has: any number of them, each
-/// with a name of its own and with all keys of that pattern.
+/// with a name of its own and with all keys of that pattern. "channels[].from" stands for a key of every [[channels]],
+/// which are numbered: "channels[0].from".
 using ConfigSchema = std::vector<ConfigKey>;
 
 /// "1 .. 4096", ">= 0", "one of uniform, prioritized", or empty: the allowed values in words.
 std::string allowed_values(const ConfigKey& key);
+
+/// The values of one section by the names of their keys: what the maker of a part is given of a configuration. A value
+/// type, which holds copies. Asking for a key that the section lacks, or with another type than it has, is a bug and
+/// aborts.
+class ConfigSection {
+ public:
+  ConfigSection(std::string name, std::map<std::string, ConfigValue, std::less<>> values)
+      : name_(std::move(name)), values_(std::move(values)) {}
+
+  const std::string& name() const { return name_; }  ///< "maze", "roles.thermometer"; for messages
+  bool get_bool(std::string_view key) const { return get<bool>(key); }
+  std::int64_t get_int(std::string_view key) const { return get<std::int64_t>(key); }
+  double get_float(std::string_view key) const { return get<double>(key); }
+  const std::string& get_string(std::string_view key) const { return get<std::string>(key); }
+  const std::vector<std::int64_t>& get_ints(std::string_view key) const { return get<std::vector<std::int64_t>>(key); }
+  const std::vector<double>& get_floats(std::string_view key) const { return get<std::vector<double>>(key); }
+  const std::vector<std::string>& get_strings(std::string_view key) const { return get<std::vector<std::string>>(key); }
+
+ private:
+  template <typename T>
+  const T& get(std::string_view key) const;
+
+  std::string name_;
+  std::map<std::string, ConfigValue, std::less<>> values_;
+};
 
 /// A complete, checked set of values: exactly one for each key of the schema. A value type.
 class Config {
@@ -71,6 +108,10 @@ class Config {
   const std::string& file() const { return file_; }
   /// The NAMEs of the sections [section.NAME], in the order of the names.
   const std::vector<std::string>& names(std::string_view section) const;
+  /// How many tables [[list]] there are.
+  std::size_t count(std::string_view list) const;
+  /// The values of [section]: those of its own keys, not of sections within it. Empty when it has none.
+  ConfigSection section(std::string_view section) const;
   /// Whether the schema has this key.
   bool has(std::string_view path) const { return entries_.contains(path); }
   /// Where the value was set: "run.toml:14", "--set learner.batch_size=64" or "default"; for checks across keys.
@@ -98,10 +139,13 @@ class Config {
   ConfigSchema schema_;
   std::map<std::string, Entry, std::less<>> entries_;
   std::map<std::string, std::vector<std::string>, std::less<>> names_;
+  std::map<std::string, std::size_t, std::less<>> counts_;
 };
 
 /// More sections of one pattern than this are refused.
 inline constexpr std::size_t kConfigSectionsMax = 32;
+/// And more tables of one list.
+inline constexpr std::size_t kConfigTablesMax = 256;
 
 /// A file larger than this is refused before it is read: no configuration is that long.
 inline constexpr std::uintmax_t kConfigBytesMax = 1 << 20;

@@ -138,9 +138,13 @@ class ConfigLoader {
  public:
   explicit ConfigLoader(const ConfigSchema& schema) {
     for (const ConfigKey& key : schema) {
-      const std::size_t star = key.path.find(kPattern);
-      if (star == std::string::npos) {
+      const std::size_t star = key.path.find(kPattern), list = key.path.find(kList);
+      if (list != std::string::npos) {
+        lists_[key.path.substr(0, list)].push_back(key);
+      } else if (star == std::string::npos) {
         config_.schema_.push_back(key);
+      } else if (!key.names_from.empty()) {
+        followers_.push_back(key);
       } else {
         patterns_[key.path.substr(0, star)].push_back(key);
       }
@@ -159,6 +163,7 @@ class ConfigLoader {
       return;
     }
     expand_patterns(*file);
+    expand_lists(*file);
     index_keys();
     read_table(*file, "");
     for (const ConfigKey& key : config_.schema_) {
@@ -179,6 +184,7 @@ class ConfigLoader {
       if (!unreadable_.empty() && pattern_of(path) != nullptr) return;  // what sections there are is not known
       return fail(unknown(path));
     }
+    if (selectors_.contains(path)) return fail("says which keys its section has: expected it in the file alone");
     const Converted converted = convert_override(value, *found->second);
     if (!converted.ok()) return fail(converted.error().message);
     config_.entries_[path] = {*converted, label};
@@ -199,7 +205,9 @@ class ConfigLoader {
     if (more > 0) mistakes.push_back(fmt::format("{}: ... and {} more mistake{}", name_, more, more == 1 ? "" : "s"));
     for (const std::string& path : required_) {
       if (config_.entries_.count(path) == 0 && seen_.count(path) == 0) {
-        mistakes.push_back(fmt::format("{}: missing key {}: {}", name_, path, keys_.find(path)->second->doc));
+        const auto line = lines_.find(path.substr(0, path.rfind('.')));
+        const std::string place = line == lines_.end() ? name_ : fmt::format("{}:{}", name_, line->second);
+        mistakes.push_back(fmt::format("{}: missing key {}: {}", place, path, keys_.find(path)->second->doc));
       }
     }
     const std::size_t listed = std::min(override_mistakes_.size(), kMistakesMax);
@@ -216,7 +224,7 @@ class ConfigLoader {
   }
 
  private:
-  static constexpr std::string_view kPattern = ".*.";
+  static constexpr std::string_view kPattern = ".*.", kList = "[].";
 
   /// The keys of a pattern, for each section that the file has of it.
   void expand_patterns(const TomlValue& file) {
@@ -242,8 +250,69 @@ class ConfigLoader {
           continue;
         }
         names.push_back(name);
+        lines_[section + "." + name] = line;
+        for (const ConfigKey& key : keys) {
+          if (has_key(node, keys, key)) add_key(key, section, name);
+        }
+      }
+    }
+    for (const ConfigKey& key : followers_) {
+      const std::string section = key.path.substr(0, key.path.find(kPattern));
+      sections_.insert(section);
+      for (const std::string& name : config_.names(key.names_from)) {
+        const std::string path = section + "." + name;
+        const bool taken = std::ranges::any_of(
+            config_.schema_, [&](const ConfigKey& other) { return other.path.starts_with(path + "."); });
+        if (!taken) add_key(key, section, name);  // whoever has it already owns the name, and says so
+      }
+    }
+  }
+
+  void add_key(ConfigKey key, std::string_view section, std::string_view name) {
+    key.path.replace(section.size() + 1, 1, name);
+    if (key.only_with) selectors_.insert(fmt::format("{}.{}.{}", section, name, key.only_with->key));
+    config_.schema_.push_back(std::move(key));
+  }
+
+  /// Whether the section that `node` is has this key of its pattern.
+  static bool has_key(const TomlValue& node, const std::vector<ConfigKey>& keys, const ConfigKey& key) {
+    if (!key.only_with) return true;
+    if (const TomlMember* const chosen = node.find(key.only_with->key)) {
+      const auto* const value = std::get_if<std::string>(&chosen->value.value);
+      return value != nullptr && *value == key.only_with->value;
+    }
+    return std::ranges::any_of(keys, [&](const ConfigKey& selector) {
+      return selector.path.ends_with(".*." + key.only_with->key) &&
+             selector.default_value == ConfigValue(key.only_with->value);
+    });
+  }
+
+  /// The keys of a list, for each of its tables.
+  void expand_lists(const TomlValue& file) {
+    for (const auto& [list, keys] : lists_) {
+      const TomlMember* const found = file.find(list);
+      if (found == nullptr) continue;
+      const auto* const tables = std::get_if<TomlValue::List>(&found->value.value);
+      const auto is_table = [](const TomlValue& value) {
+        return std::holds_alternative<TomlValue::Table>(value.value);
+      };
+      if (tables == nullptr || !std::ranges::all_of(*tables, is_table)) {
+        fail(found->line, fmt::format("{} is a list of sections: got {}, expected [[{}]]", list,
+                                      tables == nullptr ? type_name(found->value) : "other values", list));
+        refused_.insert(list);
+        continue;
+      }
+      if (tables->size() > kConfigTablesMax) {
+        fail(found->line,
+             fmt::format("[[{}]]: got {} of them, expected at most {}", list, tables->size(), kConfigTablesMax));
+        refused_.insert(list);
+        continue;
+      }
+      config_.counts_[list] = tables->size();
+      for (std::size_t i = 0; i < tables->size(); ++i) {
+        lines_[fmt::format("{}[{}]", list, i)] = (*tables)[i].line;
         for (ConfigKey key : keys) {
-          key.path.replace(section.size() + 1, 1, name);
+          key.path.insert(list.size() + 1, std::to_string(i));
           config_.schema_.push_back(std::move(key));
         }
       }
@@ -300,7 +369,12 @@ class ConfigLoader {
       const std::string path = prefix + name;
       const auto* members = std::get_if<TomlValue::Table>(&node.value);
       if (refused_.contains(path)) continue;
-      if (const auto found = keys_.find(path); found != keys_.end()) {
+      if (lists_.contains(path)) {
+        const auto& tables = std::get<TomlValue::List>(node.value);
+        for (std::size_t i = 0; i < tables.size(); ++i) read_table(tables[i], fmt::format("{}[{}].", path, i));
+      } else if (name.find('[') != std::string::npos) {  // as only we call the tables of a list
+        file_mistakes_.push_back({line, "", path});
+      } else if (const auto found = keys_.find(path); found != keys_.end()) {
         read_value(path, *found->second, node, line);
       } else if (sections_.count(path) > 0) {
         if (members != nullptr) {
@@ -344,12 +418,16 @@ class ConfigLoader {
 
   Config config_;
   std::map<std::string, std::vector<ConfigKey>, std::less<>> patterns_;  ///< by what stands before the star
+  std::vector<ConfigKey> followers_;                                     ///< patterns named as others
+  std::map<std::string, std::vector<ConfigKey>, std::less<>> lists_;     ///< by what stands before the brackets
+  std::set<std::string, std::less<>> selectors_;  ///< keys whose value says which others their section has
   std::map<std::string, const ConfigKey*, std::less<>> keys_;
   std::vector<std::string> paths_;
   std::set<std::string, std::less<>> sections_;
-  std::set<std::string> refused_;   ///< sections whose names say that something is wrong already
-  std::set<std::string> required_;  ///< checked only when the file could be parsed
-  std::set<std::string> seen_;      ///< present in the file, though perhaps with a bad value
+  std::map<std::string, std::size_t> lines_;  ///< where sections of patterns and lists begin
+  std::set<std::string> refused_;             ///< sections whose names say that something is wrong already
+  std::set<std::string> required_;            ///< checked only when the file could be parsed
+  std::set<std::string> seen_;                ///< present in the file, though perhaps with a bad value
   std::string name_;
   std::string unreadable_;  ///< why the file's keys could not be looked at
   std::vector<Mistake> file_mistakes_;

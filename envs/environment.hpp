@@ -30,7 +30,7 @@ struct TimeStep {
 };
 
 struct EnvSpec {
-  std::string name;                 ///< "cartpole-swingup": domain-task, the name that make_environment() takes
+  std::string name;                 ///< "cartpole-swingup": domain-task, the name that a configuration has it by
   Signature observation;            ///< e.g. position float64[3], velocity float64[2]; packed in this order
   std::vector<double> action_low;   ///< one bound a dimension, inclusive
   std::vector<double> action_high;  ///< same length as action_low
@@ -84,25 +84,31 @@ class Environment {
   /// Draws the present state from the model's first camera. pixels: height x width x 3 bytes, RGB, top row first.
   /// The first call makes an OpenGL context, which later calls with the same options use again.
   /// Errors: kInvalidArgument on a size below 1 or a span of another length; kUnavailable when this machine cannot
-  /// render (the message says what is missing).
-  virtual Status render(const RenderOptions& options, std::span<std::uint8_t> pixels) = 0;
+  /// render (the message says what is missing), and of an environment that does not know how it looks.
+  virtual Status render(const RenderOptions& options, std::span<std::uint8_t> pixels);
 };
 
-/// Names that make_environment() knows, sorted.
+/// Makes instances of one environment, each with a random stream of its own: reset() without a seed starts that of
+/// `seed`. Called from any thread, also from several at once.
+using MakeEnvironment = std::function<Result<std::unique_ptr<Environment>>(std::uint64_t seed)>;
+
+/// That an agent can be trained with such an environment: at least one column of observation, all of them float64, as
+/// many lower as upper bounds, each finite and below the other, and a time limit. Who writes an environment of their
+/// own learns here what it lacks. Errors: kInvalidArgument, naming the environment.
+Status check_spec(const EnvSpec& spec);
+
+/// Names of the environments that ship, sorted.
 std::vector<std::string> environment_names();
 
-/// Makes an environment by name; reset() without a seed then starts the stream of `seed`. Model files come from the
-/// directory in the environment variable TROUPE_DM_CONTROL_DIR, or else from the installation (core/installation.hpp).
-/// Errors: kNotFound, naming the nearest known names; kIo when a model file is missing or cannot be loaded.
+/// Makes a shipped environment by name; reset() without a seed then starts the stream of `seed`. Model files come from
+/// the directory in the environment variable TROUPE_DM_CONTROL_DIR, or else from the installation
+/// (core/installation.hpp). Errors: kNotFound, naming the nearest known names; kIo when a model file is missing or
+/// cannot be loaded.
 Result<std::unique_ptr<Environment>> make_environment(const std::string& name, std::uint64_t seed);
 
-/// Makes one environment per seed. They share the immutable parts of one simulator model (mostly textures: 12 MB).
-Result<std::vector<std::unique_ptr<Environment>>> make_environments(const std::string& name,
-                                                                    std::span<const std::uint64_t> seeds);
-
-/// make_environment() for many instances of one environment, one after the other and from any thread: they share as
-/// above, and the first call loads the model for all.
-std::function<Result<std::unique_ptr<Environment>>(std::uint64_t seed)> shared_environments(std::string name);
+/// make_environment() for many instances of one environment: they share the immutable parts of one simulator model
+/// (mostly textures: 12 MB), which the first call loads for all.
+MakeEnvironment shared_environments(std::string name);
 
 /// Casts a packed observation to the flat float32 vector that networks take. out: spec.observation_size() floats.
 void flatten_observation(const EnvSpec& spec, std::span<const std::byte> observation, std::span<float> out);

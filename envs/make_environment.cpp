@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
@@ -77,17 +78,7 @@ std::vector<std::string> environment_names() {
   return names;
 }
 
-Result<std::vector<std::unique_ptr<Environment>>> make_environments(const std::string& name,
-                                                                    std::span<const std::uint64_t> seeds) {
-  TROUPE_ASSIGN(const LoadedTask task, load_task(name));
-  std::vector<std::unique_ptr<Environment>> environments;
-  for (std::uint64_t seed : seeds) {
-    environments.push_back(std::make_unique<MujocoEnvironment>(*task.entry, task.model, seed));
-  }
-  return environments;
-}
-
-std::function<Result<std::unique_ptr<Environment>>(std::uint64_t seed)> shared_environments(std::string name) {
+MakeEnvironment shared_environments(std::string name) {
   struct Shared {
     std::mutex mutex;
     LoadedTask task;  // until the first call: without a model
@@ -103,8 +94,40 @@ std::function<Result<std::unique_ptr<Environment>>(std::uint64_t seed)> shared_e
 }
 
 Result<std::unique_ptr<Environment>> make_environment(const std::string& name, std::uint64_t seed) {
-  TROUPE_ASSIGN(auto environments, make_environments(name, std::span(&seed, 1)));
-  return std::move(environments.front());
+  return shared_environments(name)(seed);
+}
+
+Status Environment::render(const RenderOptions&, std::span<std::uint8_t>) {
+  return Error{Code::kUnavailable, fmt::format("{}: this environment has no picture of itself", spec().name)};
+}
+
+Status check_spec(const EnvSpec& spec) {
+  const auto mistake = [&](const std::string& what) {
+    return Error{Code::kInvalidArgument, fmt::format("environment {}: {}", spec.name, what)};
+  };
+  if (spec.observation_size() < 1) return mistake("an observation has no numbers, expected at least one");
+  for (const TensorSpec& column : spec.observation) {
+    if (column.dtype != DType::kF64) {
+      return mistake(fmt::format("column {} of its observation is {}, expected {}", column.name,
+                                 to_string(column.dtype), to_string(DType::kF64)));
+    }
+  }
+  if (spec.action_low.empty() || spec.action_low.size() != spec.action_high.size()) {
+    return mistake(fmt::format("an action has {} lower and {} upper bounds, expected one of each for every number",
+                               spec.action_low.size(), spec.action_high.size()));
+  }
+  for (std::size_t i = 0; i < spec.action_low.size(); ++i) {
+    if (std::isfinite(spec.action_low[i]) && std::isfinite(spec.action_high[i]) &&
+        spec.action_low[i] < spec.action_high[i]) {
+      continue;
+    }
+    return mistake(fmt::format("number {} of an action is from {} to {}, expected finite bounds, the lower one first",
+                               i, spec.action_low[i], spec.action_high[i]));
+  }
+  if (spec.episode_steps < 1) {
+    return mistake(fmt::format("an episode has at most {} steps, expected 1 or more", spec.episode_steps));
+  }
+  return {};
 }
 
 std::int64_t EnvSpec::observation_size() const {

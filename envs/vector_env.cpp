@@ -41,11 +41,11 @@ Result<std::unique_ptr<VectorEnv>> VectorEnv::make(const VectorEnvOptions& optio
   };
   TROUPE_TRY(check_range("count", options.count, kMaxCount));
   TROUPE_TRY(check_range("threads", options.threads, kMaxThreads));
-  std::vector<std::uint64_t> seeds;
+  std::vector<std::unique_ptr<Environment>> environments;
   for (int i = 0; i < options.count; ++i) {
-    seeds.push_back(derive_seed(options.seed, "vector_env", static_cast<std::uint64_t>(i)));
+    const std::uint64_t seed = derive_seed(options.seed, "vector_env", static_cast<std::uint64_t>(i));
+    TROUPE_ASSIGN(environments.emplace_back(), options.make(seed));
   }
-  TROUPE_ASSIGN(auto environments, make_environments(options.name, seeds));
   return std::unique_ptr<VectorEnv>(new VectorEnv(std::move(environments), std::min(options.threads, options.count)));
 }
 

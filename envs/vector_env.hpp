@@ -18,9 +18,9 @@
 namespace troupe::envs {
 
 struct VectorEnvOptions {
-  std::string name;  ///< as make_environment() takes it
-  int count = 1;     ///< instances, 1..65536
-  int threads = 1;   ///< that step, the caller's included; 1..256, and no more than `count` are started
+  MakeEnvironment make;  ///< called `count` times
+  int count = 1;         ///< instances, 1..65536
+  int threads = 1;       ///< that step, the caller's included; 1..256, and no more than `count` are started
   /// Instance i has the seed derive_seed(seed, "vector_env", i).
   std::uint64_t seed = 0;
 };
@@ -29,7 +29,7 @@ struct VectorEnvOptions {
 /// watch for work for some 20 us and then sleep.
 class VectorEnv {
  public:
-  /// Errors: kInvalidArgument on a count or number of threads out of range; those of make_environment().
+  /// Errors: kInvalidArgument on a count or number of threads out of range; those of make().
   static Result<std::unique_ptr<VectorEnv>> make(const VectorEnvOptions& options);
   ~VectorEnv();
   VectorEnv(const VectorEnv&) = delete;

@@ -6,7 +6,8 @@
 //   node -> chief; each with birth, of the process that says it
 //     kJoin      node, protocol, config_hash, term (newest seen), incarnation (0: new process), nodes[0] (own
 //                address), instances (that run here already: the chief was lost, not the node), text (which host it
-//                shares memory with; empty: none), number: grows with each request, and not when one is repeated
+//                shares memory with; empty: none), number: grows with each request, and not when one is repeated,
+//                counters[0]: how many instances of each elastic role it offers to host, if it was not planned
 //     kAlive     late_ms; number = sequence; every heartbeat period
 //     kUp kDone  instances[0]
 //     kFailed    instances[0], code, text
@@ -134,6 +135,8 @@ struct Control {
 
 /// Version of everything above and of the link's frames; nodes of one run must agree.
 inline constexpr std::uint32_t kControlProtocol = 3;
+/// Most instances of a role that one node which was not planned may offer to host.
+inline constexpr std::int64_t kMaxElasticInstances = 64;
 /// Longest encoded control message: it shares the links' limit for control.
 inline constexpr std::size_t kMaxControlBytes = std::size_t{1} << 20;
 /// Longest name, host and each of `texts` in one.

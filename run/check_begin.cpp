@@ -16,11 +16,7 @@ namespace {
 
 Status one_error(const Config& config, const std::vector<std::string>& mistakes) {
   if (mistakes.empty()) return {};
-  std::string message;
-  for (const std::string& mistake : mistakes) {
-    message += fmt::format("{}{}: {}", message.empty() ? "" : "\n", place_of(config, mistake), mistake);
-  }
-  return Error{Code::kInvalidArgument, std::move(message)};
+  return placed(config, Error{Code::kInvalidArgument, fmt::format("{}", fmt::join(mistakes, "\n"))});
 }
 
 bool is_zero(const ConfigValue& value) {
@@ -57,14 +53,24 @@ Status check_begin(const Config& config, const actors::TrainOptions& options, Ru
 
 Status check_same_run(const Config& now, const Config& recorded, std::string_view run) {
   std::vector<std::string> mistakes;
-  std::set<std::string> groups;
-  for (const Config* config : {&now, &recorded}) {
-    for (const std::string& name : config->names("replicas")) groups.insert("replicas." + name);
+  struct Sections {
+    const char *pattern, *key, *what, *does;
+  };
+  for (const auto& [pattern, key, what, does] :
+       {Sections{"replicas", "model", "group", "trains"}, Sections{"roles", "kind", "role", "has"}}) {
+    std::set<std::string> names;
+    for (const Config* config : {&now, &recorded}) {
+      for (const std::string& name : config->names(pattern)) names.insert(fmt::format("{}.{}", pattern, name));
+    }
+    for (const std::string& name : names) {
+      const bool is = now.has(name + "." + key), was = recorded.has(name + "." + key);
+      if (is && !was) mistakes.push_back(fmt::format("{}: a new {}, but {} has none of this name", name, what, run));
+      if (was && !is) mistakes.push_back(fmt::format("{}: missing, but {} {} this {}", name, run, does, what));
+    }
   }
-  for (const std::string& group : groups) {
-    const bool is = now.has(group + ".model"), was = recorded.has(group + ".model");
-    if (is && !was) mistakes.push_back(fmt::format("{}: a new group, but {} has none of this name", group, run));
-    if (was && !is) mistakes.push_back(fmt::format("{}: missing, but {} trains this group", group, run));
+  if (now.count("channels") != recorded.count("channels")) {
+    mistakes.push_back(fmt::format("channels: got {}, but {} has {}, which is the same for all of a run",
+                                   now.count("channels"), run, recorded.count("channels")));
   }
   for (const ConfigKey& key : now.schema()) {
     if (key.fixed == ConfigKey::Fixed::kNo || !recorded.has(key.path)) continue;

@@ -10,6 +10,7 @@
 #include <troupe/data/tfrecords.hpp>
 #include <troupe/learner/graph/graph.hpp>
 #include <troupe/learner/replicate/replica.hpp>
+#include <troupe/run/no_metrics.hpp>
 #include <troupe/run/run_topology.hpp>
 #include <troupe/run/shipped_models.hpp>
 
@@ -18,13 +19,6 @@ namespace {
 
 /// What a step of a graph accepts does not depend on how many rows it has, but the memory for its input does.
 constexpr std::int64_t kCheckedRows = 2;
-
-/// A topology that is only looked at has nothing to write.
-class IgnoredMetrics final : public MetricSink {
- public:
-  Status write(const MetricRow&) override { return {}; }
-  Status flush() override { return {}; }
-};
 
 Status build_step(learner::Replica& replica) {
   const learner::InputContext alone{.replica_batch = kCheckedRows, .global_batch = kCheckedRows};
@@ -78,7 +72,7 @@ Status check_run(const TrainOptions& options, const CheckRunOptions& how) {
   };
   for (const ReplicaRun& run : options.replicas) note(check_group(run, how));
   note([&]() -> Status {
-    IgnoredMetrics sink;
+    NoMetrics sink;
     TROUPE_ASSIGN(const envs::EnvSpec environment, run_environment(options));
     TROUPE_ASSIGN(const Topology topology, run_topology(options, environment, {sink}, 0));
     return check(topology);

@@ -34,13 +34,6 @@ constexpr std::int64_t kReportsAhead = 16;
 /// Of the importance weights of prioritised replay (Schaul et al. 2016, section 3.4).
 constexpr double kImportanceExponent = 0.4;
 
-RestartPolicy restart_policy(const TrainOptions& options) {
-  return {.max_restarts = static_cast<int>(options.supervisor.max_restarts),
-          .quarantine = true,
-          .first_backoff = from_seconds(options.supervisor.backoff_first_s),
-          .max_backoff = from_seconds(options.supervisor.backoff_max_s)};
-}
-
 Result<replay::TableOptions> table_options(const TrainOptions& options, const envs::EnvSpec& env) {
   const ReplayOptions& replay = options.replay;
   replay::TableOptions table;
@@ -86,6 +79,13 @@ RoleSpec inference_server(const TrainOptions& options, MakePolicy make_policy, s
 }
 
 }  // namespace
+
+RestartPolicy restart_policy(const TrainOptions& options) {
+  return {.max_restarts = static_cast<int>(options.supervisor.max_restarts),
+          .quarantine = true,
+          .first_backoff = from_seconds(options.supervisor.backoff_first_s),
+          .max_backoff = from_seconds(options.supervisor.backoff_max_s)};
+}
 
 learner::d4pg::Options d4pg_options(const TrainOptions& options, const envs::EnvSpec& env) {
   const LearnerOptions& learner = options.learner;
@@ -142,7 +142,12 @@ RoleSpec metrics_role(const TrainOptions& options, MetricSink& sink, double wall
     metrics.replica_roles.push_back(run.group.name);
     metrics.evaluators[evaluator_name(run.group)] = run.group.name;
   }
-  return MetricsActor::spec(kMetricsRole, metrics);
+  for (const ConfiguredRole& role : options.roles) {
+    if (role.spec.restart.from == RestartFrom::kLastCut) metrics.kept_roles.insert(role.spec.name);
+  }
+  RoleSpec spec = MetricsActor::spec(kMetricsRole, metrics);
+  spec.kept_over_nodes = true;
+  return spec;
 }
 
 Result<Topology> d4pg_topology(const TrainOptions& options, const envs::EnvSpec& env, MetricSink& sink, double wall_s) {
@@ -157,7 +162,7 @@ Result<Topology> d4pg_topology(const TrainOptions& options, const envs::EnvSpec&
 
   auto make_policy_of_one = [make_policy] { return make_policy(1); };
   RoleSpec actor = EnvActor::spec(kActorRole, options.actors.count,
-                                  {.make_environment = envs::shared_environments(options.env),
+                                  {.make_environment = options.make_environment,
                                    .acting = server ? remote_acting() : local_acting(make_policy_of_one, staleness),
                                    .sigma = options.actors.sigma,
                                    .noise_correlation = options.actors.noise_correlation,
@@ -165,6 +170,8 @@ Result<Topology> d4pg_topology(const TrainOptions& options, const envs::EnvSpec&
                                    .discount = options.discount});
   actor.restart = restart_policy(options);
   actor.completes_run = true;
+  actor.goes_behind = true;
+  actor.elastic = true;
 
   TROUPE_ASSIGN(auto table, table_options(options, env));
   const bool on_gpu = replay_on_gpu(options);
@@ -206,13 +213,14 @@ Result<Topology> d4pg_topology(const TrainOptions& options, const envs::EnvSpec&
        .count = learner_instances(options),
        .max_steps = options.max_learner_steps});
   learner.completes_run = true;
+  learner.kept_over_nodes = true;
   // One alone is not replaced within a process: what it has learnt is gone. Of several, the others have it.
   if (learner_instances(options) > 1) {
     learner.restart = restart_policy(options);
     learner.restart.ends_run = kBadGradient;
   }
 
-  RoleSpec evaluator = Evaluator::spec(kEvaluatorRole, {.env = options.env,
+  RoleSpec evaluator = Evaluator::spec(kEvaluatorRole, {.make_environment = options.make_environment,
                                                         .episodes = options.evaluator.episodes,
                                                         .every_learner_steps = options.evaluator.every_learner_steps,
                                                         .make_policy = make_policy});
@@ -241,6 +249,7 @@ Result<Topology> d4pg_topology(const TrainOptions& options, const envs::EnvSpec&
   };
   if (!on_gpu) {
     topology.roles.push_back(ReplayActor::spec(kReplayRole, options.replay.shards, replay));
+    topology.roles.back().kept_over_nodes = true;
     topology.channels.push_back({kReplayRole, "batches", kLearnerRole, "batches", ahead(batches_ahead, 2)});
     topology.channels.push_back({kLearnerRole, "priorities", kReplayRole, "priorities", kBatchesAhead});
   }

@@ -27,6 +27,9 @@ learner::d4pg::Options d4pg_options(const TrainOptions& options, const envs::Env
 /// How the learners run. Errors: kInvalidArgument, naming the option.
 Result<learner::ReplicatorOptions> learner_replicator(const TrainOptions& options);
 
+/// How a role is restarted that may be, as [supervisor] says; given up while others of its role live.
+RestartPolicy restart_policy(const TrainOptions& options);
+
 /// The metrics role of a run, with or without D4PG: it takes the reports of all roles. sink, wall_s: as below.
 RoleSpec metrics_role(const TrainOptions& options, MetricSink& sink, double wall_s);
 

@@ -40,7 +40,8 @@ Result<std::vector<Scalar>> evaluate_policy(const TrainOptions& options, const P
   const auto make_policy = [&d4pg](std::int64_t rows) { return learner::d4pg::make_policy(d4pg, {.rows = rows}); };
   TROUPE_ASSIGN(const auto policy, make_policy(1));
   TROUPE_ASSIGN(const std::vector<float> parameters, values(policy->parameters().layout()));
-  TROUPE_ASSIGN(const auto runner, EpisodeRunner::make(options.env, options.evaluator.episodes, make_policy));
+  TROUPE_ASSIGN(const auto runner,
+                EpisodeRunner::make(options.make_environment, options.evaluator.episodes, make_policy));
   TROUPE_TRY(runner->begin(parameters, policy->parameters().fingerprint(), derive_seed(options.seed, "final", 0)));
   TROUPE_TRY(runner->advance(environment.episode_steps));
   return values_of_returns(runner->returns());

@@ -124,10 +124,30 @@ bool is_changed(const Config& config, std::string_view path) {
   return key != config.schema().end() && config.value(path) != key->default_value;
 }
 
+/// [placement.NAME] of a role of the user's own.
+bool is_of_own_role(const Config& config, std::string_view key) {
+  return std::ranges::any_of(config.names("roles"),
+                             [&](const std::string& name) { return key == fmt::format("placement.{}.nodes", name); });
+}
+
+/// The keys of environments that the run has not.
+std::vector<std::string> of_other_environments(const Config& config) {
+  std::vector<std::string> mistakes;
+  const auto env = std::ranges::find(config.schema(), "env", &ConfigKey::path);
+  for (const std::string& name : env->choices) {
+    if (name == config.get_string("env")) continue;
+    for (const ConfigKey& key : config.schema()) {
+      if (!key.path.starts_with(name + ".") || !is_changed(config, key.path)) continue;
+      mistakes.push_back(fmt::format("{}: has no effect here: it is used only with env = \"{}\"", key.path, name));
+    }
+  }
+  return mistakes;
+}
+
 }  // namespace
 
 std::vector<std::string> idle_key_mistakes(const Config& config) {
-  std::vector<std::string> mistakes;
+  std::vector<std::string> mistakes = of_other_environments(config);
   const auto apply = [&](const std::vector<Rule>& rules, const std::string& section) {
     const Values values(config, section);
     for (const Rule& rule : rules) {
@@ -158,9 +178,10 @@ std::vector<std::string> idle_key_mistakes(const Config& config) {
     apply(d4pg_rules(), "");
     return mistakes;
   }
-  if (config.names("replicas").empty()) return mistakes;  // what is missing is env, and somebody says so
+  if (config.names("replicas").empty() && config.names("roles").empty())
+    return mistakes;  // what is missing is env, and somebody says so
   for (const ConfigKey& key : config.schema()) {
-    if (!is_of_d4pg(key.path) || !is_changed(config, key.path)) continue;
+    if (!is_of_d4pg(key.path) || is_of_own_role(config, key.path) || !is_changed(config, key.path)) continue;
     mistakes.push_back(fmt::format("{}: has no effect here: it is used only with env, by D4PG", key.path));
   }
   return mistakes;

@@ -4,11 +4,15 @@
 #include <string_view>
 
 #include <troupe/core/config.hpp>
+#include <troupe/core/error.hpp>
 
 namespace troupe::apps {
 
 /// "run.toml:9" for a mistake that begins with a key ("learner.atoms: got 1"): where that key was set. For one that has
-/// its default, where its [replicas.NAME] begins, or the file.
+/// its default, where its [replicas.NAME], [roles.NAME] or [[channels]] begins, or the file.
 std::string place_of(const Config& config, std::string_view mistake);
+
+/// The error with its place before each of its lines, which are such mistakes.
+Error placed(const Config& config, const Error& error);
 
 }  // namespace troupe::apps

@@ -17,7 +17,7 @@
 #include <troupe/core/atomic_file.hpp>
 #include <troupe/core/log.hpp>
 #include <troupe/messages/checkpoint_files.hpp>
-#include <troupe/run/d4pg_topology.hpp>
+#include <troupe/run/no_metrics.hpp>
 #include <troupe/run/run_topology.hpp>
 #include <troupe/transport/shared_memory.hpp>
 
@@ -37,13 +37,6 @@ Result<transport::Address> read_address(const std::filesystem::path& file) {
   return transport::parse_address(text);
 }
 
-/// For processes that have no metrics to write: those of a run are the chief's.
-class NoMetrics final : public MetricSink {
- public:
-  Status write(const MetricRow&) override { return {}; }
-  Status flush() override { return {}; }
-};
-
 /// Over nodes every role outlives its process: what it goes on from is the last cut, its own folder, or what its
 /// neighbours send it.
 void restart_all(Topology& topology, const TrainOptions& options) {
@@ -51,10 +44,7 @@ void restart_all(Topology& topology, const TrainOptions& options) {
     role.restart.max_restarts = static_cast<int>(options.supervisor.max_restarts);
     role.restart.first_backoff = from_seconds(options.supervisor.backoff_first_s);
     role.restart.max_backoff = from_seconds(options.supervisor.backoff_max_s);
-    const bool kept = role.name == kLearnerRole || role.name == kReplayRole || role.name == kMetricsRole;
-    if (kept) role.restart.from = RestartFrom::kLastCut;
-    // More busy threads than processors: the chief, the links and who waits for the data come first.
-    role.goes_behind = role.name == kActorRole && role.count > std::int64_t{std::thread::hardware_concurrency()};
+    if (role.kept_over_nodes) role.restart.from = RestartFrom::kLastCut;
   }
 }
 
@@ -159,6 +149,7 @@ Result<RuntimeOptions> node_runtime(const NodePlace& place, const TrainOptions& 
   node.address = {place.self.node, 0, place.advertised_host.empty() ? network.address().host : place.advertised_host,
                   network.address().port};
   node.roles = place.self.roles;
+  node.elastic_instances = place.elastic_instances;
   if (const auto host = transport::host_identity(); host.ok()) {
     node.host = *host;
   } else {
@@ -189,7 +180,6 @@ Result<RuntimeOptions> node_runtime(const NodePlace& place, const TrainOptions& 
   };
   node.run = place.self.run;
   node.placement = place.placement;
-  node.elastic_role = kActorRole;
   node.journal = place.run_dir / "chief.json";
   node.commit = [checkpoints, keep = static_cast<int>(options.checkpoint.keep)](const CommittedCut& cut) {
     return commit_cut(checkpoints, cut, keep);

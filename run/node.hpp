@@ -46,12 +46,13 @@ struct NodePlace {
   std::filesystem::path run_dir;
   transport::Identity self;  ///< as its certificate says
   transport::Credentials credentials;
-  transport::Address listen;          ///< the chief: port 0 is the one in RUN/chief.address, or any free one
-  std::string advertised_host;        ///< how others reach this node; empty: listen.host
-  transport::Address chief;           ///< where the chief listens; unused on the chief
-  std::uint64_t config_hash = 0;      ///< of what all nodes must have in common
-  std::vector<PlacedNode> placement;  ///< of all instances; on the chief only
-  bool resume = false;                ///< the chief, once: all instances start from the newest cut
+  transport::Address listen;           ///< the chief: port 0 is the one in RUN/chief.address, or any free one
+  std::string advertised_host;         ///< how others reach this node; empty: listen.host
+  transport::Address chief;            ///< where the chief listens; unused on the chief
+  std::uint64_t config_hash = 0;       ///< of what all nodes must have in common
+  std::vector<PlacedNode> placement;   ///< of all instances; on the chief only
+  std::int64_t elastic_instances = 1;  ///< NodeOptions::elastic_instances
+  bool resume = false;                 ///< the chief, once: all instances start from the newest cut
   /// On the chief: trades a join token for a certificate (NodeNetworkOptions::on_join).
   std::function<void(std::unique_ptr<transport::Link>)> on_join;
 };

@@ -96,7 +96,7 @@ std::string ProgressState::line(std::size_t columns_max) const {
   if (const auto found = evaluated_.find("evaluator"); found != evaluated_.end()) {
     if (const auto mean = find_scalar(found->second, kReturn)) parts.push_back(fmt::format("return {:.1f}", *mean));
   }
-  if (limits_.replicas.empty() || last_.env_steps > 0) {
+  if (limits_.acts || last_.env_steps > 0) {
     counted("env", last_.env_steps, value("actor/steps_per_s", kUnknown));
     counted("learner", last_.learner_steps, value("learner/steps_per_s", kUnknown));
   }

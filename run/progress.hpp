@@ -26,6 +26,7 @@ struct RunLimits {
   std::int64_t max_env_steps = 0;
   std::int64_t max_learner_steps = 0;
   std::map<std::string, GroupLimits> replicas = {};  ///< the run lasts until all groups are done
+  bool acts = true;                                  ///< there are env actors and a learner
 };
 
 /// The newest value of every scalar and the newest evaluations, put into words. Pure.

@@ -3,7 +3,6 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <array>
 #include <string_view>
 
 #include <troupe/actors/roles/split_gan.hpp>
@@ -12,23 +11,13 @@
 #include <troupe/core/text.hpp>
 #include <troupe/run/mistake_place.hpp>
 #include <troupe/run/optimizer_keys.hpp>
+#include <troupe/run/role_names.hpp>
 
 namespace troupe::apps {
 namespace {
 
 /// Below 1, also in float32: an average that never moves is none.
 constexpr double kDecayMax = 0.9999999;
-/// Roles that a run has besides: a group of such a name would be mistaken for them.
-/// Roles, and nodes that are called otherwise.
-constexpr std::array<std::string_view, 9> kTaken = {"actor",     "inference", "replay", "learner", "parameters",
-                                                    "evaluator", "metrics",   "actors", "chief"};
-
-/// "classifier-1": the second instance of "classifier".
-bool is_numbered(std::string_view name) {
-  const std::size_t end = name.find_last_not_of("0123456789");
-  return end + 1 < name.size() && name[end] == '-';
-}
-
 std::string path(std::string_view name, std::string_view key) { return fmt::format("replicas.{}.{}", name, key); }
 
 }  // namespace
@@ -357,9 +346,8 @@ std::vector<std::string> replica_mistakes(const Config& config) {
     if (const auto depth = learner::resnet::of_depth(run.model.depth); !depth.ok()) {
       add(fmt::format("{}: {}", path(name, "depth"), depth.error().message));
     }
-    const bool taken = std::find(kTaken.begin(), kTaken.end(), name) != kTaken.end() || name.ends_with("-evaluator") ||
-                       name.ends_with("-ps") || name.ends_with("-discriminator") || is_numbered(name);
-    if (taken) add(path(name, "model") + ": the group is called like another role, or like an instance of one");
+    if (is_taken_name(name))
+      add(path(name, "model") + ": the group is called like another role, or like an instance of one");
     const std::int64_t instances = actors::instances(run.group);
     if (run.nodes > instances) {
       add(fmt::format("{}: got {} for {} instance{}, expected no more", path(name, "nodes"), run.nodes, instances,

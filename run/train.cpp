@@ -58,9 +58,9 @@ class Training {
     TROUPE_ASSIGN(const auto counters, saved);
     sum_up(counters);
     const bool learned = options_.max_learner_steps > 0 && learner_steps_ >= options_.max_learner_steps;
-    const StopReason complete = !has_d4pg(options_) ? StopReason::kReplicaSteps
-                                : learned           ? StopReason::kMaxLearnerSteps
-                                                    : StopReason::kMaxEnvSteps;
+    const StopReason complete = has_d4pg(options_) ? learned ? StopReason::kMaxLearnerSteps : StopReason::kMaxEnvSteps
+                                : options_.replicas.empty() ? StopReason::kRolesDone
+                                                            : StopReason::kReplicaSteps;
     const StopReason reason = interrupted.value_or(complete);
     if (interrupted == StopReason::kRequested) log::info("TRP-I001 stopping; checkpoint {} committed", newest());
     const double wall_s = earlier_wall_s_ + seconds(runtime_->stop());

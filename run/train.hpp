@@ -20,7 +20,7 @@ namespace troupe::actors {
 struct NodePlace;
 struct Topology;
 
-enum class StopReason { kMaxMinutes, kMaxEnvSteps, kMaxLearnerSteps, kReplicaSteps, kRequested };
+enum class StopReason { kMaxMinutes, kMaxEnvSteps, kMaxLearnerSteps, kReplicaSteps, kRolesDone, kRequested };
 
 constexpr std::string_view to_string(StopReason reason) {
   switch (reason) {
@@ -32,6 +32,8 @@ constexpr std::string_view to_string(StopReason reason) {
       return "max_learner_steps";
     case StopReason::kReplicaSteps:
       return "replica steps";
+    case StopReason::kRolesDone:
+      return "roles done";
     case StopReason::kRequested:
       return "stop requested";
   }

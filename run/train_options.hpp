@@ -7,6 +7,9 @@
 #include <vector>
 
 #include <troupe/actors/roles/replica_options.hpp>
+#include <troupe/actors/runtime/topology.hpp>
+#include <troupe/envs/environment.hpp>
+#include <troupe/messages/message_type.hpp>
 
 namespace troupe::actors {
 
@@ -123,9 +126,16 @@ struct ReplicaRun {
   std::int64_t discriminator_nodes = 1;  ///< and of its discriminators
 };
 
+/// A role of a configuration's own topology.
+struct ConfiguredRole {
+  RoleSpec spec;
+  std::int64_t nodes = 1;  ///< as in PlacementOptions
+};
+
 struct TrainOptions {
   std::string name;  ///< of the run, for its directory
-  std::string env;   ///< a name that envs::make_environment() knows; empty: no D4PG, only replica groups
+  std::string env;   ///< what its environment is called; empty: no D4PG, only replica groups or roles
+  envs::MakeEnvironment make_environment = nullptr;  ///< instances of it
   std::uint64_t seed = 1;
   bool deterministic = false;  ///< one thread and virtual time: two runs give the same bits
   /// Whichever limit is met first ends the run; 0 is no limit.
@@ -148,6 +158,9 @@ struct TrainOptions {
   SecurityOptions security;
   PlacementOptions placement;
   std::vector<ReplicaRun> replicas;
+  std::vector<ConfiguredRole> roles;
+  std::vector<ChannelSpec> channels;                 ///< of those roles, among themselves and with all others
+  std::vector<messages::MessageType> messages = {};  ///< that their ports may name besides those that ship
 };
 
 /// Instances of the learner's role.
@@ -158,7 +171,9 @@ inline std::int64_t learner_instances(const TrainOptions& options) {
 /// Whether the learner holds replay, and there is no replay role.
 inline bool replay_on_gpu(const TrainOptions& options) { return options.replay.device != "cpu"; }
 
-/// D4PG is part of a run unless it is one of replica groups alone.
-inline bool has_d4pg(const TrainOptions& options) { return !options.env.empty() || options.replicas.empty(); }
+/// D4PG is part of a run unless it is one of replica groups or of a topology of the user's own alone.
+inline bool has_d4pg(const TrainOptions& options) {
+  return !options.env.empty() || (options.replicas.empty() && options.roles.empty());
+}
 
 }  // namespace troupe::actors

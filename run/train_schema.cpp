@@ -1,16 +1,20 @@
 #include <troupe/run/train_schema.hpp>
 
 #include <algorithm>
+#include <array>
 #include <cctype>
 #include <cstdint>
 #include <initializer_list>
+#include <iterator>
 #include <string_view>
 #include <utility>
 
 #include <fmt/core.h>
 #include <fmt/ranges.h>
 
+#include <troupe/run/mistake_place.hpp>
 #include <troupe/run/replica_schema.hpp>
+#include <troupe/run/role_schema.hpp>
 
 namespace troupe::apps {
 namespace {
@@ -44,13 +48,14 @@ std::string where_set(const Config& config, std::initializer_list<std::string_vi
   return "default";
 }
 
-std::vector<std::string> mistakes_across_keys(const Config& config) {
+std::vector<std::string> mistakes_across_keys(const Config& config, const Registry& registry) {
   std::vector<std::string> mistakes;
   const auto demand = [&](bool holds, std::initializer_list<std::string_view> paths, const std::string& what) {
     if (!holds) mistakes.push_back(fmt::format("{}: {}", where_set(config, paths), what));
   };
-  if (config.get_string("env").empty() && config.names("replicas").empty()) {
-    mistakes.push_back(config.file() + ": missing key env: the environment that D4PG learns, or a [replicas.NAME]");
+  if (config.get_string("env").empty() && config.names("replicas").empty() && config.names("roles").empty()) {
+    mistakes.push_back(config.file() +
+                       ": missing key env: the environment that D4PG learns, or a [replicas.NAME] or [roles.NAME]");
   }
   const std::string& name = config.get_string("name");
   demand(name.empty() || is_plain_name(name), {"name"},
@@ -136,12 +141,13 @@ std::vector<std::string> mistakes_across_keys(const Config& config) {
          fmt::format("placement.learner.nodes is {}, but learner.replicator = \"{}\" has all learners in one instance",
                      config.get_int("placement.learner.nodes"), config.get_string("learner.replicator")));
   for (std::string& mistake : replica_mistakes(config)) mistakes.push_back(std::move(mistake));
+  for (std::string& mistake : role_mistakes(config, registry)) mistakes.push_back(std::move(mistake));
   return mistakes;
 }
 
 }  // namespace
 
-ConfigSchema train_schema(std::vector<std::string> environments) {
+ConfigSchema train_schema(const Registry& registry) {
   const actors::TrainOptions d;
   ConfigSchema schema = {
       {.path = "name",
@@ -150,7 +156,7 @@ ConfigSchema train_schema(std::vector<std::string> environments) {
       {.path = "env",
        .default_value = std::string(),
        .doc = "Environment that D4PG learns, one of `troupe envs`; none without D4PG",
-       .choices = std::move(environments),
+       .choices = registry.environment_names(),
        .fixed = ConfigKey::Fixed::kValue},
       {.path = "seed",
        .default_value = static_cast<std::int64_t>(d.seed),
@@ -493,16 +499,28 @@ ConfigSchema train_schema(std::vector<std::string> environments) {
        .min = 0,
        .max = 1024},
   };
-  for (ConfigKey& key : replica_schema()) schema.push_back(std::move(key));
+  for (ConfigSchema& more : std::array{environment_schema(registry), replica_schema(), role_schema(registry)}) {
+    std::ranges::move(more, std::back_inserter(schema));
+  }
   return schema;
 }
 
-Result<actors::TrainOptions> to_train_options(const Config& config) {
-  const std::vector<std::string> mistakes = mistakes_across_keys(config);
+Result<actors::TrainOptions> to_train_options(const Config& config, const Registry& registry) {
+  const std::vector<std::string> mistakes = mistakes_across_keys(config, registry);
   if (!mistakes.empty()) return Error{Code::kInvalidArgument, fmt::format("{}", fmt::join(mistakes, "\n"))};
+  auto roles = to_roles(config, registry);
+  if (!roles.ok()) return placed(config, roles.error());
+  const std::string& env = config.get_string("env");
+  envs::MakeEnvironment environment;
+  if (!env.empty()) {
+    auto made = make_environment(registry, env, config.section(env));
+    if (!made.ok()) return placed(config, Error{made.error().code, "env: " + made.error().message});
+    environment = std::move(made).value();
+  }
   return actors::TrainOptions{
       .name = config.get_string("name"),
-      .env = config.get_string("env"),
+      .env = env,
+      .make_environment = std::move(environment),
       .seed = static_cast<std::uint64_t>(config.get_int("seed")),
       .deterministic = config.get_bool("deterministic"),
       .max_minutes = config.get_float("max_minutes"),
@@ -564,6 +582,9 @@ Result<actors::TrainOptions> to_train_options(const Config& config) {
                     .evaluator = config.get_int("placement.evaluator.nodes"),
                     .inference = config.get_int("placement.inference.nodes")},
       .replicas = to_replica_runs(config),
+      .roles = std::move(roles).value(),
+      .channels = to_channels(config),
+      .messages = registry.messages(),
   };
 }
 

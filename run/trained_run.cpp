@@ -11,7 +11,6 @@
 #include <troupe/actors/control/run_checkpoint.hpp>
 #include <troupe/core/config.hpp>
 #include <troupe/core/text.hpp>
-#include <troupe/envs/environment.hpp>
 #include <troupe/run/train_schema.hpp>
 
 namespace troupe::apps {
@@ -32,11 +31,12 @@ Result<std::string> chosen_part(const std::string& path, const std::vector<std::
 
 }  // namespace
 
-Result<TrainedRun> open_trained_run(const std::string& path, const std::string& what, const std::string& model) {
+Result<TrainedRun> open_trained_run(const Registry& registry, const std::string& path, const std::string& what,
+                                    const std::string& model) {
   TrainedRun run;
   TROUPE_ASSIGN(run.directory, open_run_directory(path));
-  TROUPE_ASSIGN(const Config config, load_config(run.directory.config(), {}, train_schema(envs::environment_names())));
-  TROUPE_ASSIGN(run.options, to_train_options(config));
+  TROUPE_ASSIGN(const Config config, load_config(run.directory.config(), {}, train_schema(registry)));
+  TROUPE_ASSIGN(run.options, to_train_options(config, registry));
   if (run.options.name.empty()) run.options.name = run.directory.id();
   TROUPE_ASSIGN(const std::string name, chosen_part(path, actors::part_names(run.options, model), what, model));
   // Of a run over nodes the checkpoint is in pieces, one a node.

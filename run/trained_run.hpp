@@ -9,6 +9,7 @@
 #include <troupe/learner/engine/program.hpp>
 #include <troupe/learner/graph/graph.hpp>
 #include <troupe/run/output.hpp>
+#include <troupe/run/registry.hpp>
 #include <troupe/run/run_directory.hpp>
 #include <troupe/run/train_options.hpp>
 #include <troupe/run/trained_part.hpp>
@@ -24,7 +25,8 @@ struct TrainedRun {
 /// what: the part's name; empty when there is only one. model: if not empty, only parts of that model count. Reads the
 /// recorded configuration and the checkpoint; changes nothing. Errors: kNotFound: no run, no checkpoint, no such part;
 /// kInvalidArgument: several parts to choose from; kCorrupt: no checkpoint is whole.
-Result<TrainedRun> open_trained_run(const std::string& path, const std::string& what, const std::string& model = "");
+Result<TrainedRun> open_trained_run(const Registry& registry, const std::string& path, const std::string& what,
+                                    const std::string& model = "");
 
 /// The network that users of the part run, with its trained values.
 struct TrainedNetwork {

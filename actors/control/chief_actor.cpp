@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
+#include <optional>
 #include <utility>
 
 #include <troupe/actors/runtime/last_resort.hpp>
@@ -24,6 +26,17 @@ constexpr Duration kStatusPerNode = std::chrono::milliseconds(16);
 
 /// How long a chief that ends waits for the nodes to have heard of it.
 constexpr Duration kLeaveDeadline = std::chrono::seconds(3);
+
+/// Which one of the role's further instances is called so.
+std::optional<std::uint32_t> index_in(const RoleSpec& role, const std::string& instance) {
+  if (!instance.starts_with(role.name + "-")) return std::nullopt;
+  std::uint32_t index = 0;
+  const char* const begin = instance.data() + role.name.size() + 1;
+  const char* const end = instance.data() + instance.size();
+  const auto [parsed, error] = std::from_chars(begin, end, index);
+  if (error != std::errc() || parsed != end || std::int64_t{index} < role.count) return std::nullopt;
+  return index;
+}
 
 }  // namespace
 
@@ -57,10 +70,14 @@ ChiefActor::ChiefActor(caf::actor_config& config, ChiefOptions options, caf::act
     }
   }
   planned_ = static_cast<std::uint32_t>(instances_.size());
-  for (const auto& [node, index] : journal_.joined) {
-    const auto known = journal_.nodes.find(node);
-    membership_.expect(node, known == journal_.nodes.end() ? 0 : known->second);
-    add_instance(options_.elastic_role, index, node);
+  for (const RoleSpec& role : options_.topology->roles) {
+    for (const auto& [instance, node] : journal_.joined) {
+      const auto index = role.elastic ? index_in(role, instance) : std::nullopt;
+      if (!index) continue;  // the role's, unless it is not elastic any more
+      const auto known = journal_.nodes.find(node);
+      membership_.expect(node, known == journal_.nodes.end() ? 0 : known->second);
+      add_instance(role.name, *index, node);
+    }
   }
   for (const auto& [node, incarnation] : journal_.nodes) membership_.remember(node, incarnation);
   if (!options_.resume_from.empty()) begin_choice();

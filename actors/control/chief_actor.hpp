@@ -33,8 +33,6 @@ struct ChiefOptions {
   std::string node = kChiefNode;      ///< the chief's own
   Network* network = nullptr;         ///< null: there are no other nodes
   MembershipOptions membership;
-  /// Nodes that are not in the placement may join and get an instance of this role each. Empty: they are refused.
-  std::string elastic_role;
   std::uint64_t config_hash = 0;
   bool single_threaded = false;  ///< on whatever thread drives the scheduler
   Duration cut_deadline = std::chrono::seconds(30);
@@ -151,7 +149,12 @@ class ChiefActor final : public caf::event_based_actor {
   Instance* find(const messages::ControlInstance& id);
   const std::vector<std::size_t>& on_node(const std::string& node) const;
   Instance& add_instance(const std::string& role, std::uint32_t index, const std::string& node);
-  void add_elastic(const std::string& node);
+  /// Of which elastic roles a node that is not in the placement may host instances: those of its certificate.
+  std::vector<const RoleSpec*> elastic_roles(const messages::Control& join) const;
+  /// One more instance on this node, in the place of one that has gone if there is any.
+  void add_elastic(const RoleSpec& role, const std::string& node);
+  /// What it is called in the run: the same for every chief, in whatever order nodes join.
+  std::uint32_t elastic_number(const RoleSpec& role, std::uint32_t index) const;
   void spawn(Instance& instance);
   void came_up(Instance& instance);
   /// Wires an instance that is up to all others, and starts it. Repeating it does no harm.

@@ -33,8 +33,7 @@ ChiefActor::Instance& ChiefActor::add_instance(const std::string& role, std::uin
   Instance instance;
   const auto count = static_cast<std::uint32_t>(spec->count);
   instance.elastic = index >= count;
-  // The same for every chief of the run, in whatever order nodes join.
-  const auto number = instance.elastic ? planned_ + index - count : static_cast<std::uint32_t>(instances_.size());
+  const auto number = instance.elastic ? elastic_number(*spec, index) : static_cast<std::uint32_t>(instances_.size());
   instance.id = {role, index, 0, number, false};
   instance.name = RoleIdentity{role, index, spec->count}.name();
   instance.node = node;
@@ -47,17 +46,34 @@ ChiefActor::Instance& ChiefActor::add_instance(const std::string& role, std::uin
   return instances_.back();
 }
 
-void ChiefActor::add_elastic(const std::string& node) {
+std::uint32_t ChiefActor::elastic_number(const RoleSpec& role, std::uint32_t index) const {
+  std::uint32_t roles = 0, before = 0;
+  for (const RoleSpec& other : options_.topology->roles) {
+    if (&other == &role) before = roles;
+    if (other.elastic) ++roles;
+  }
+  return planned_ + (index - static_cast<std::uint32_t>(role.count)) * roles + before;
+}
+
+std::vector<const RoleSpec*> ChiefActor::elastic_roles(const Control& join) const {
+  std::vector<const RoleSpec*> roles;
+  for (const RoleSpec& role : options_.topology->roles) {
+    const bool certified = std::ranges::find(join.texts, role.name) != join.texts.end();
+    if (role.elastic && certified) roles.push_back(&role);
+  }
+  return roles;
+}
+
+void ChiefActor::add_elastic(const RoleSpec& role, const std::string& node) {
   // The place of one that has gone, else the next index: those that come and go must not add up.
-  auto index = static_cast<std::uint32_t>(options_.topology->find(options_.elastic_role)->count);
-  for (const auto& [taken, place] : by_role_[options_.elastic_role]) {
+  auto index = static_cast<std::uint32_t>(role.count);
+  for (const auto& [taken, place] : by_role_[role.name]) {
     Instance& instance = instances_[place];
     index = std::max(index, taken + 1);
     const Membership::Node* const before = membership_.find(instance.node);
     if (!instance.elastic || instance.state != State::kWaitingForNode || before == nullptr) continue;
     if (before->state != Membership::State::kLeft && before->state != Membership::State::kDead) continue;
-    journal_.joined.erase(instance.node);
-    journal_.joined[node] = instance.id.index;
+    journal_.joined[instance.name] = node;
     std::erase(on_node_[instance.node], place);
     on_node_[node].push_back(place);
     instance.node = node;
@@ -65,8 +81,8 @@ void ChiefActor::add_elastic(const std::string& node) {
     instance.restarts = 0;
     return;
   }
-  journal_.joined[node] = index;
-  add_instance(options_.elastic_role, index, node);
+  const Instance& added = add_instance(role.name, index, node);
+  journal_.joined[added.name] = node;
 }
 
 ChiefActor::Instance* ChiefActor::find(const messages::ControlInstance& id) {

@@ -68,7 +68,7 @@ Result<ChiefJournal> load_journal(const std::filesystem::path& file) {
     journal.nodes = content.at("nodes").get<std::map<std::string, std::uint32_t>>();
     journal.instances = content.at("instances").get<std::map<std::string, std::uint32_t>>();
     journal.over = content.at("over");
-    journal.joined = content.at("joined").get<std::map<std::string, std::uint32_t>>();
+    journal.joined = content.at("joined").get<std::map<std::string, std::string>>();
     if (to_json(journal) != content || json.at("crc32c") != checksum(content)) return corrupt("its checksum is wrong");
   } catch (const nlohmann::json::exception& exception) {
     return corrupt(exception.what());

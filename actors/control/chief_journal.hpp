@@ -17,7 +17,7 @@ struct ChiefJournal {
   std::string over;                                ///< how the run has ended; empty: it goes on
   std::map<std::string, std::uint32_t> nodes;      ///< incarnations, by name
   std::map<std::string, std::uint32_t> instances;  ///< incarnations, by name
-  std::map<std::string, std::uint32_t> joined;     ///< nodes that were not planned: index of their elastic instance
+  std::map<std::string, std::string> joined;       ///< elastic instances: the node, which was not planned
 };
 
 /// A journal that does not exist is an empty one. Errors: kCorrupt, kIo.

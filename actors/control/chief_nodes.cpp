@@ -72,9 +72,16 @@ bool ChiefActor::admit(Joining& joining, bool& news) {
                               node, message.config_hash, options_.config_hash));
   }
   const bool placed = planned_nodes_.contains(node);
-  if (!placed && (options_.elastic_role.empty() || std::find(message.texts.begin(), message.texts.end(),
-                                                             options_.elastic_role) == message.texts.end())) {
+  const std::vector<const RoleSpec*> offered = placed ? std::vector<const RoleSpec*>() : elastic_roles(message);
+  if (!placed && offered.empty()) {
     return refuse(Code::kInvalidArgument, fmt::format("TRP-E163 node {} is not part of this run", node));
+  }
+  // Those of one that was here before stay as they are.
+  const bool joins = !placed && on_node(node).empty();
+  const std::int64_t instances = message.counters.empty() ? 1 : message.counters.front().value;
+  if (joins && (instances < 1 || instances > messages::kMaxElasticInstances)) {
+    return refuse(Code::kInvalidArgument, fmt::format("TRP-E163 node {} offers to host {} instances, expected 1 .. {}",
+                                                      node, instances, messages::kMaxElasticInstances));
   }
   if (remote(node)) {
     for (const std::size_t place : on_node(node)) {
@@ -123,10 +130,10 @@ bool ChiefActor::admit(Joining& joining, bool& news) {
   addresses_[node].birth = message.birth;
   if (!remote(node)) own_node_ = joining.hands;
   news |= std::exchange(journal_.nodes[node], incarnation) != incarnation;
-  if (!placed && on_node(node).empty()) {
-    add_elastic(node);
-    news = true;
+  for (const RoleSpec* const role : offered) {
+    for (std::int64_t i = 0; joins && i < instances; ++i) add_elastic(*role, node);
   }
+  news |= joins;
   for (const std::size_t place : on_node(node)) {
     Instance& instance = instances_[place];
     if (const auto* const running = running_in(message, instance)) {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <thread>
 
 #include <troupe/actors/control/detail/node_answers.hpp>
 #include <troupe/actors/runtime/last_resort.hpp>
@@ -195,6 +196,7 @@ void NodeActor::join() {
   join.nodes = {options_.address};
   join.texts = options_.roles;
   join.text = options_.host;
+  join.counters = {{"instances", options_.elastic_instances}};
   for (const auto& [name, instance] : instances_) {
     if (instance.up) join.instances.push_back(instance.id);
   }
@@ -427,7 +429,9 @@ void NodeActor::spawn_instance(const Control& order) {
   }
   const caf::actor self = caf::actor_cast<caf::actor>(this);
   if (role->execution == Execution::kThread && !options_.single_threaded) {
-    options.goes_behind = role->goes_behind;
+    // More busy threads than processors: the chief, the links and who waits for the data come first.
+    options.goes_behind = role->goes_behind && options_.network != nullptr &&
+                          role->count > std::int64_t{std::thread::hardware_concurrency()};
     instance.actor = spawn<RoleActor, caf::detached>(std::move(options), self);
   } else {
     instance.actor = spawn<RoleActor>(std::move(options), self);

@@ -56,10 +56,11 @@ struct NodeActorOptions {
   std::function<void(const std::string& instance)> on_hang;
   /// As NodeOptions::on_lost.
   std::function<void(const std::string& why)> on_lost;
-  std::uint64_t birth = 0;         ///< random, of this process; with a network
-  std::uint64_t config_hash = 0;   ///< of the configuration; nodes of a run must agree
-  messages::ControlNode address;   ///< where other nodes reach this one; with a network
-  std::vector<std::string> roles;  ///< that this node may host; with a network
+  std::uint64_t birth = 0;             ///< random, of this process; with a network
+  std::uint64_t config_hash = 0;       ///< of the configuration; nodes of a run must agree
+  messages::ControlNode address;       ///< where other nodes reach this one; with a network
+  std::vector<std::string> roles;      ///< that this node may host; with a network
+  std::int64_t elastic_instances = 1;  ///< NodeOptions::elastic_instances
 };
 
 class NodeActor final : public caf::event_based_actor {

@@ -247,6 +247,10 @@ std::string to_json(const Topology& topology, const RunStatus& status) {
   }
   Json staleness = Json::object();
   for (const auto& [name, version] : versions.items()) staleness[name] = newest - version.get<std::int64_t>();
+  Json types = Json::array();
+  for (const messages::MessageType& type : topology.messages) {
+    types.push_back({{"name", type.name}, {"opaque", type.opaque()}, {"max_bytes", type.max_bytes}});
+  }
   const Json all = {{"run", status.run},
                     {"term", status.term},
                     {"seconds", status.wall_s},
@@ -255,6 +259,7 @@ std::string to_json(const Topology& topology, const RunStatus& status) {
                     {"nodes", std::move(nodes)},
                     {"instances", std::move(instances)},
                     {"groups", std::move(groups)},
+                    {"messages", std::move(types)},
                     {"waits", waits(topology, status)},
                     {"versions", std::move(versions)},
                     {"staleness", std::move(staleness)}};

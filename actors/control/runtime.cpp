@@ -132,7 +132,6 @@ struct Runtime::Impl {
         head.placement = node->placement;
         head.network = node->network;
         head.membership = node->membership;
-        head.elastic_role = node->elastic_role;
         head.config_hash = node->config_hash;
         head.resume_from = node->resume_from;
         head.committed = node->committed;
@@ -186,6 +185,7 @@ struct Runtime::Impl {
       hands.config_hash = own->config_hash;
       hands.address = own->address;
       hands.roles = own->roles;
+      hands.elastic_instances = own->elastic_instances;
       hands.host = own->host;
     } else {
       newest->cut = options.resume_from;
@@ -308,6 +308,13 @@ Runtime::Runtime(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 
 Result<std::unique_ptr<Runtime>> Runtime::make(Topology topology, RuntimeOptions options) {
   TROUPE_TRY(check(topology));
+  if (options.node) TROUPE_TRY(check_message_types(topology));
+  if (options.node && options.deterministic) {
+    return Error{Code::kInvalidArgument,
+                 fmt::format("runtime: node {} is to be deterministic, but a run over nodes is of several threads and "
+                             "in real time: expected one of the two",
+                             options.node->name)};
+  }
   for (const RoleSpec& role : topology.roles) {
     if (options.deterministic && role.group && role.count > 1) {
       return Error{Code::kInvalidArgument,

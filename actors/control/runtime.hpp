@@ -35,8 +35,10 @@ struct NodeOptions {
   Network* network = nullptr;  ///< outlives the runtime, which starts and stops it
   std::uint64_t birth = 0;     ///< random, of this process
   std::uint64_t config_hash = 0;
-  messages::ControlNode address;    ///< where other nodes reach this one
-  std::vector<std::string> roles;   ///< that its certificate allows it to host
+  messages::ControlNode address;   ///< where other nodes reach this one
+  std::vector<std::string> roles;  ///< that its certificate allows it to host
+  /// Of a node that is not in the placement: how many instances it offers to host of each elastic role of these.
+  std::int64_t elastic_instances = 1;
   std::string host;                 ///< nodes with the same one share memory; empty: with nobody
   std::filesystem::path directory;  ///< instances' own durable folders are made in it
   MembershipOptions membership;
@@ -55,7 +57,6 @@ struct NodeOptions {
   // The chief's node only.
   std::string run;                    ///< name of the run
   std::vector<PlacedNode> placement;  ///< of all instances
-  std::string elastic_role;           ///< see ChiefOptions
   std::filesystem::path journal;
   // Of ChiefOptions.
   std::vector<CommittedCut> resume_from;
@@ -67,7 +68,7 @@ struct NodeOptions {
 
 struct RuntimeOptions {
   std::uint64_t seed = 0;
-  bool deterministic = false;           ///< one thread, virtual time
+  bool deterministic = false;           ///< one thread, virtual time; not of one node of several
   std::filesystem::path run_directory;  ///< RoleIdentity::run_directory
   Duration report_period = std::chrono::seconds(1);
   Duration cut_deadline = std::chrono::seconds(30);
@@ -81,7 +82,9 @@ struct RuntimeOptions {
 /// Not thread-safe: one thread makes, runs and destroys it.
 class Runtime {
  public:
-  /// Checks the topology and, on the chief, the placement (errors: see check()); spawns nothing yet.
+  /// Checks the topology, over nodes also the types that it sends (check_message_types()), and on the chief the
+  /// placement; spawns nothing yet. Errors: those of the checks; kInvalidArgument for options that exclude each other;
+  /// kUnavailable when there are not enough threads.
   static Result<std::unique_ptr<Runtime>> make(Topology topology, RuntimeOptions options);
   /// stop(), if nobody has called it.
   ~Runtime();

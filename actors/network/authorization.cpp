@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include <troupe/messages/message_type.hpp>
 #include <troupe/transport/join.hpp>
 
 namespace troupe::actors {
@@ -66,13 +67,13 @@ const Port& inlet_of(const Topology& topology, const ChannelSpec& channel) {
   return *std::ranges::find(inlets, channel.to_port, &Port::name);  // the topology was checked before anything began
 }
 
-/// What a node may send about one edge: `what` is the kind of message, `carries` its frame where the channel says of
-/// which type that must be.
+/// What a node may send about one edge: `what` is the kind of message, `carries` its frame.
 struct Data {
   EdgeId edge;
   bool from_producer = true;
   bool request = false;  ///< calls and answers: only on such channels; frames and credits: only on the others
   const messages::Frame* carries = nullptr;
+  bool answer = false;  ///< to a call
   std::uint32_t credits = 0;
   std::string_view what;
 };
@@ -86,6 +87,26 @@ Status may_send_report(const Topology& topology, const transport::Identity& send
   }
   if (messages::type_name(*data.carries) == "Metrics") return {};
   return denied(sender, fmt::format("{} as a report", messages::type_name(*data.carries)));
+}
+
+/// Whether the frame is of the channel's type: one of ours by its schema, one that is registered by its bound and
+/// check.
+Status may_carry(const Topology& topology, const transport::Identity& sender, const Data& data,
+                 const ChannelSpec& channel, const Port& port) {
+  const std::string& type = data.answer ? port.answer_type() : port.type;
+  if (const messages::MessageType* const own = topology.find_message(type)) {
+    const Status good = messages::check_message(*own, *data.carries);
+    if (good.ok()) return good;
+    return Error{Code::kInvalidArgument, fmt::format("TRP-S706 from {}: {} on {}: {}", sender.node, data.what,
+                                                     channel.name(), good.error().message)};
+  }
+  // A call of ours is answered by a message of another kind, which the role that asked reads completely.
+  if (data.answer && port.answer.empty() && messages::is_shipped_type(type)) return {};
+  if (messages::is_shipped_type(type) && messages::type_name(*data.carries) == type) return {};
+  const std::string_view kind = messages::type_name(*data.carries);
+  return denied(sender,
+                fmt::format("{} on {}, which carries {}{}", kind.empty() ? "unknown bytes" : kind, channel.name(), type,
+                            messages::is_shipped_type(type) ? "" : " that nobody has registered"));
 }
 
 Status may_send_data(const Topology& topology, const transport::Identity& sender, const Data& data) {
@@ -105,9 +126,7 @@ Status may_send_data(const Topology& topology, const transport::Identity& sender
   if (std::int64_t{data.credits} > room) {
     return denied(sender, fmt::format("{} credits on {}, which has {}", data.credits, channel.name(), room));
   }
-  if (data.carries == nullptr || messages::type_name(*data.carries) == port.type) return {};
-  return denied(
-      sender, fmt::format("{} on {}, which carries {}", messages::type_name(*data.carries), channel.name(), port.type));
+  return data.carries == nullptr ? Status() : may_carry(topology, sender, data, channel, port);
 }
 
 Status may_send_control(const Topology& topology, const transport::Identity& sender, bool to_chief,
@@ -152,7 +171,12 @@ Status may_send(const Topology& topology, const transport::Identity& sender, boo
   }
   if (const auto* answer = std::get_if<AnswerMessage>(&message)) {
     return may_send_data(topology, sender,
-                         {.edge = answer->route.edge, .from_producer = false, .request = true, .what = "answers"});
+                         {.edge = answer->route.edge,
+                          .from_producer = false,
+                          .request = true,
+                          .carries = answer->error ? nullptr : &answer->frame,
+                          .answer = true,
+                          .what = "answers"});
   }
   if (const auto* group = std::get_if<GroupMessage>(&message)) {
     const bool exists = group->role < topology.roles.size() && topology.roles[group->role].group;

@@ -22,7 +22,7 @@ namespace troupe::actors {
 
 struct EnvActorOptions {
   /// Makes the environment, whose episodes follow from the seed.
-  std::function<Result<std::unique_ptr<envs::Environment>>(std::uint64_t seed)> make_environment;
+  envs::MakeEnvironment make_environment;
   ActingSpec acting;
   double sigma = 0.3;  ///< of the Gaussian noise, in units of half the action range (Acme: fixed, not annealed)
   /// Of the noise of two successive steps, in [0, 1): an AR(1) process, which DDPG's Ornstein-Uhlenbeck noise is

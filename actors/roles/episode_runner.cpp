@@ -7,11 +7,12 @@
 namespace troupe::actors {
 
 Result<std::unique_ptr<EpisodeRunner>> EpisodeRunner::make(
-    const std::string& env, std::int64_t episodes,
+    const envs::MakeEnvironment& make_environment, std::int64_t episodes,
     const std::function<Result<std::unique_ptr<learner::Policy>>(std::int64_t rows)>& make_policy) {
   std::unique_ptr<EpisodeRunner> runner(new EpisodeRunner);
-  const std::vector<std::uint64_t> seeds(static_cast<std::size_t>(episodes), 0);
-  TROUPE_ASSIGN(runner->environments_, envs::make_environments(env, seeds));
+  for (std::int64_t i = 0; i < episodes; ++i) {
+    TROUPE_ASSIGN(runner->environments_.emplace_back(), make_environment(0));
+  }
   TROUPE_ASSIGN(runner->policy_, make_policy(episodes));
   const envs::EnvSpec& spec = runner->environments_.front()->spec();
   runner->raw_.resize(row_bytes(spec.observation));

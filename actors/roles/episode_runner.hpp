@@ -5,7 +5,6 @@
 #include <functional>
 #include <memory>
 #include <span>
-#include <string>
 #include <vector>
 
 #include <troupe/core/error.hpp>
@@ -19,7 +18,7 @@ class EpisodeRunner {
  public:
   /// make_policy: for as many rows as it is asked for. Errors: those of the environment and the policy.
   static Result<std::unique_ptr<EpisodeRunner>> make(
-      const std::string& env, std::int64_t episodes,
+      const envs::MakeEnvironment& make_environment, std::int64_t episodes,
       const std::function<Result<std::unique_ptr<learner::Policy>>(std::int64_t rows)>& make_policy);
 
   /// Starts anew: episode i begins from a state that follows from (seed, i).

@@ -12,7 +12,7 @@
 namespace troupe::actors {
 
 struct EvaluatorActorOptions {
-  std::string env;
+  envs::MakeEnvironment make_environment;
   std::int64_t episodes = 10;
   std::int64_t every_learner_steps = 2500;
   std::function<Result<std::unique_ptr<learner::Policy>>(std::int64_t rows)> make_policy;

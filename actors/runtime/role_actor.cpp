@@ -90,10 +90,16 @@ PortSender RoleActor::make_sender() {
       options_.network->send(to.node, std::move(message));
     }
   };
-  sender.frame = [deliver](const Address& to, FrameMessage m) { deliver(frame_atom::value, to, std::move(m)); };
+  sender.frame = [this, deliver](const Address& to, FrameMessage m) {
+    if (may_be_sent(m.route.edge.channel, m.frame)) deliver(frame_atom::value, to, std::move(m));
+  };
   sender.credit = [deliver](const Address& to, CreditMessage m) { deliver(credit_atom::value, to, m); };
-  sender.call = [deliver](const Address& to, CallMessage m) { deliver(call_atom::value, to, std::move(m)); };
-  sender.answer = [deliver](const Address& to, AnswerMessage m) { deliver(answer_atom::value, to, std::move(m)); };
+  sender.call = [this, deliver](const Address& to, CallMessage m) {
+    if (may_be_sent(m.route.edge.channel, m.frame)) deliver(call_atom::value, to, std::move(m));
+  };
+  sender.answer = [this, deliver](const Address& to, AnswerMessage m) {
+    if (m.error || may_be_sent(m.route.edge.channel, m.frame, true)) deliver(answer_atom::value, to, std::move(m));
+  };
   sender.now = [this] { return options_.clock->now(); };
   // One timer for the soonest deadline, not one a call: calls are many, and almost all are answered long before.
   sender.expire_at = [this](Duration at) {
@@ -102,6 +108,21 @@ PortSender RoleActor::make_sender() {
     delayed_send(this, std::max(at - options_.clock->now(), Duration::zero()), expire_atom::value);
   };
   return sender;
+}
+
+bool RoleActor::may_be_sent(std::uint32_t channel, const Frame& frame, bool is_answer) {
+  if (channel == kReportChannel || options_.topology->messages.empty()) return true;
+  const ChannelSpec& through = options_.topology->channels[channel];
+  const auto& ports = is_answer ? spec_.inlets : spec_.outlets;
+  const auto port = std::ranges::find(ports, is_answer ? through.to_port : through.from_port, &Port::name);
+  const std::string& type = is_answer ? port->answer_type() : port->type;
+  const messages::MessageType* const own = options_.topology->find_message(type);
+  if (own == nullptr) return true;
+  const Status fits = messages::check_size(*own, frame);
+  if (!fits.ok() && !unsendable_) {
+    unsendable_ = Error{fits.error().code, fmt::format("sent on {}: {}", port->name, fits.error().message)};
+  }
+  return fits.ok();
 }
 
 void RoleActor::on_exit() {
@@ -289,6 +310,7 @@ void RoleActor::step() {
     }
   }
   if (!progress.ok()) return fail(progress.error());
+  if (unsendable_) return fail(*unsendable_);
   switch (*progress) {
     case Progress::kMore:
       step_coming_ = true;

@@ -56,6 +56,9 @@ class RoleActor final : public caf::event_based_actor, private RoleContext {
   void refuse(std::string_view port, const Error& why) override;
 
   PortSender make_sender();
+  /// Whether a frame has a size that its channel's registered type allows. Else the instance fails after this step: the
+  /// other side, which may be of another node, would refuse it again and again.
+  bool may_be_sent(std::uint32_t channel, const Frame& frame, bool is_answer = false);
   /// Makes the role and gives it its state; says `up` or fails.
   void make_role();
   void wire(const std::vector<Peer>& peers);
@@ -97,6 +100,7 @@ class RoleActor final : public caf::event_based_actor, private RoleContext {
   Duration idle_since_{-1};               ///< < 0: not idle
   Duration stall_warned_{-1};
   std::uint64_t refused_ = 0;  ///< frames; see refuse()
+  std::optional<Error> unsendable_;
 };
 
 }  // namespace troupe::actors

@@ -6,6 +6,8 @@
 #include <map>
 #include <set>
 
+#include <troupe/core/nearest.hpp>
+
 namespace troupe::actors {
 namespace {
 
@@ -38,20 +40,28 @@ class Checker {
  public:
   explicit Checker(const Topology& topology) : topology_(topology) {}
 
-  Status run() {
+  std::vector<TopologyMistake> run() {
     check_roles();
     check_channels();
     check_reports();
     check_dangling_ports();
     check_cycles();
-    if (findings_.empty()) return {};
-    return Error{Code::kInvalidArgument, fmt::format("topology: {}", fmt::join(findings_, "\ntopology: "))};
+    return std::move(mistakes_);
   }
 
  private:
   template <typename... Args>
   void find(fmt::format_string<Args...> format, Args&&... args) {
-    findings_.push_back(fmt::format(format, std::forward<Args>(args)...));
+    mistakes_.push_back({fmt::format(format, std::forward<Args>(args)...)});
+  }
+  template <typename... Args>
+  void find(const RoleSpec& role, fmt::format_string<Args...> format, Args&&... args) {
+    mistakes_.push_back({fmt::format(format, std::forward<Args>(args)...), role.name});
+  }
+  template <typename... Args>
+  void find(const ChannelSpec& channel, fmt::format_string<Args...> format, Args&&... args) {
+    const auto number = static_cast<std::size_t>(&channel - topology_.channels.data());
+    mistakes_.push_back({fmt::format(format, std::forward<Args>(args)...), "", number});
   }
 
   void check_roles() {
@@ -59,18 +69,19 @@ class Checker {
     bool completes = false;
     for (const RoleSpec& role : topology_.roles) {
       if (role.name.empty()) find("a role has no name");
-      if (!names.insert(role.name).second) find("role \"{}\" is declared twice", role.name);
-      if (role.count < 1) find("role \"{}\": count is {}, expected 1 or more", role.name, role.count);
+      if (!names.insert(role.name).second) find(role, "role \"{}\" is declared twice", role.name);
+      if (role.count < 1) find(role, "role \"{}\": count is {}, expected 1 or more", role.name, role.count);
       if (role.group && role.count > 1 && role.execution != Execution::kThread) {
-        find("role \"{}\": its {} instances wait for each other within a step: expected threads of their own",
+        find(role, "role \"{}\": its {} instances wait for each other within a step: expected threads of their own",
              role.name, role.count);
       }
-      if (!role.make) find("role \"{}\" has no factory", role.name);
+      if (!role.make) find(role, "role \"{}\" has no factory", role.name);
       completes = completes || role.completes_run;
       std::set<std::string> ports;
       for (const auto* list : {&role.inlets, &role.outlets}) {
         for (const Port& port : *list) {
-          if (!ports.insert(port.name).second) find("role \"{}\": port \"{}\" is declared twice", role.name, port.name);
+          if (!ports.insert(port.name).second)
+            find(role, "role \"{}\": port \"{}\" is declared twice", role.name, port.name);
         }
       }
     }
@@ -80,18 +91,21 @@ class Checker {
   void check_channels() {
     for (const ChannelSpec& channel : topology_.channels) {
       if (channel.capacity < 1) {
-        find("channel {}: capacity is {}, expected 1 or more", channel.name(), channel.capacity);
+        find(channel, "channel {}: capacity is {}, expected 1 or more", channel.name(), channel.capacity);
       }
       const Port* from = end(channel, channel.from_role, channel.from_port, &RoleSpec::outlets, "outlet");
       const Port* to = end(channel, channel.to_role, channel.to_port, &RoleSpec::inlets, "inlet");
       if (from == nullptr || to == nullptr) continue;
       if (from->type != to->type) {
-        find("channel {}: role \"{}\" sends {}, role \"{}\" takes {}", channel.name(), channel.from_role, from->type,
-             channel.to_role, to->type);
+        find(channel, "channel {}: role \"{}\" sends {}, role \"{}\" takes {}", channel.name(), channel.from_role,
+             from->type, channel.to_role, to->type);
       }
       if (from->kind != to->kind) {
-        find("channel {}: the outlet is of kind {}, the inlet of kind {}", channel.name(), to_string(from->kind),
-             to_string(to->kind));
+        find(channel, "channel {}: the outlet is of kind {}, the inlet of kind {}", channel.name(),
+             to_string(from->kind), to_string(to->kind));
+      } else if (from->kind == ChannelKind::kRequest && from->answer_type() != to->answer_type()) {
+        find(channel, "channel {}: role \"{}\" wants answers of type {}, role \"{}\" gives {}", channel.name(),
+             channel.from_role, from->answer_type(), channel.to_role, to->answer_type());
       }
     }
   }
@@ -100,14 +114,27 @@ class Checker {
                   std::vector<Port> RoleSpec::*ports, std::string_view kind) {
     const RoleSpec* role = topology_.find(role_name);
     if (role == nullptr) {
-      find("channel {}: there is no role \"{}\"", channel.name(), role_name);
+      find(channel, "channel {}: there is no role \"{}\"{}", channel.name(), role_name,
+           hint(role_name, topology_.roles));
       return nullptr;
     }
     const Port* port = find_port(role->*ports, port_name);
     if (port == nullptr) {
-      find("channel {}: role \"{}\" has no {} \"{}\"", channel.name(), role_name, kind, port_name);
+      find(channel, "channel {}: role \"{}\" has no {} \"{}\"{}", channel.name(), role_name, kind, port_name,
+           hint(port_name, role->*ports));
     }
     return port;
+  }
+
+  /// " (did you mean "celsius"?)", or what there is.
+  template <typename Named>
+  static std::string hint(const std::string& name, const std::vector<Named>& all) {
+    std::vector<std::string> names;
+    for (const Named& one : all) names.push_back(one.name);
+    const std::vector<std::string> near = nearest(name, names, 1);
+    if (!near.empty()) return fmt::format(" (did you mean \"{}\"?)", near[0]);
+    if (names.empty()) return "";
+    return fmt::format(": there {} {}", names.size() == 1 ? "is" : "are", fmt::join(names, ", "));
   }
 
   void check_reports() {
@@ -145,9 +172,12 @@ class Checker {
     // actors and evaluator); a frame of a stream goes to one place only, so its outlet has one channel.
     const bool gets_reports =
         topology_.reports && topology_.reports->role == role.name && topology_.reports->port == port.name;
-    if (count == 0 && !gets_reports) find("role \"{}\": {} \"{}\" has no channel", role.name, kind, port.name);
+    if (count == 0 && !gets_reports) find(role, "role \"{}\": {} \"{}\" has no channel", role.name, kind, port.name);
     if (count > 1 && kind == "outlet" && port.kind != ChannelKind::kLatest) {
-      find("role \"{}\": outlet \"{}\" has {} channels, expected 1", role.name, port.name, count);
+      find(role, "role \"{}\": outlet \"{}\" has {} channels, expected 1", role.name, port.name, count);
+      // The last one is the one too many.
+      const auto last = std::find_if(topology_.channels.rbegin(), topology_.channels.rend(), uses);
+      mistakes_.back().channel = static_cast<std::size_t>(topology_.channels.rend() - last - 1);
     }
   }
 
@@ -173,7 +203,7 @@ class Checker {
   }
 
   const Topology& topology_;
-  std::vector<std::string> findings_;
+  std::vector<TopologyMistake> mistakes_;
 };
 
 }  // namespace
@@ -195,6 +225,41 @@ const RoleSpec* Topology::find(std::string_view role) const {
   return found == roles.end() ? nullptr : &*found;
 }
 
-Status check(const Topology& topology) { return Checker(topology).run(); }
+const messages::MessageType* Topology::find_message(std::string_view type) const {
+  const auto found = std::ranges::find(messages, type, &messages::MessageType::name);
+  return found == messages.end() ? nullptr : &*found;
+}
+
+std::vector<TopologyMistake> mistakes(const Topology& topology) { return Checker(topology).run(); }
+
+Status check(const Topology& topology) {
+  std::vector<std::string> lines;
+  for (TopologyMistake& mistake : mistakes(topology)) lines.push_back("topology: " + std::move(mistake.what));
+  if (lines.empty()) return {};
+  return Error{Code::kInvalidArgument, fmt::format("{}", fmt::join(lines, "\n"))};
+}
+
+Status check_message_types(const Topology& topology) {
+  std::vector<std::string> lines;
+  const auto known = [&](const std::string& type) {
+    return messages::is_shipped_type(type) || topology.find_message(type) != nullptr;
+  };
+  for (const RoleSpec& role : topology.roles) {
+    for (const auto* list : {&role.inlets, &role.outlets}) {
+      for (const Port& port : *list) {
+        for (const std::string& type : {port.type, port.answer_type()}) {
+          if (known(type)) continue;
+          lines.push_back(
+              fmt::format("topology: role \"{}\": port \"{}\" carries \"{}\", which nobody has "
+                          "registered: no other node would let it in",
+                          role.name, port.name, type));
+          break;
+        }
+      }
+    }
+  }
+  if (lines.empty()) return {};
+  return Error{Code::kInvalidArgument, fmt::format("{}", fmt::join(lines, "\n"))};
+}
 
 }  // namespace troupe::actors

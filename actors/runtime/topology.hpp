@@ -11,6 +11,7 @@
 #include <troupe/actors/runtime/role.hpp>
 #include <troupe/core/clock.hpp>
 #include <troupe/core/error.hpp>
+#include <troupe/messages/message_type.hpp>
 
 namespace troupe::actors {
 
@@ -21,14 +22,19 @@ enum class ChannelKind {
 };
 std::string_view to_string(ChannelKind kind);
 
-/// One end that a role offers. `type` names the message struct of messages/*.capnp, e.g. "Trajectory".
+/// One end that a role offers. `type` names what it carries: the message struct of messages/*.capnp, e.g. "Trajectory",
+/// or a type in Topology::messages.
 struct Port {
   std::string name;
-  std::string type;
+  std::string type;  ///< of requests on a channel of calls
   ChannelKind kind = ChannelKind::kStream;
   /// Inlets only: the role takes frames here even while all its outlets are full. Such an inlet breaks a cycle of
   /// lossless channels, which otherwise could deadlock and is refused.
   bool always_drained = false;
+  /// Of kRequest: the type of the answers; empty: that of the requests.
+  std::string answer = {};
+
+  const std::string& answer_type() const { return answer.empty() ? type : answer; }
 };
 
 /// What a restarted instance starts from.
@@ -63,10 +69,16 @@ struct RoleSpec {
   std::vector<Port> outlets;  ///< producing ends and, of kind kRequest, calling ends
   RoleFactory make;
   Execution execution = Execution::kShared;
-  /// Its threads have a smaller share of processors that are too few (core/thread_priority.hpp), so that many of them
-  /// cannot hold up what leads the run and carries its data. Of Execution::kThread.
+  /// In a run over nodes its threads have a smaller share of processors that are too few for them
+  /// (core/thread_priority.hpp), so that many of them cannot hold up what leads the run and carries its data. Of
+  /// Execution::kThread.
   bool goes_behind = false;
   RestartPolicy restart;
+  /// In a run over nodes, where whatever dies is started again, it goes on from the last cut (RestartFrom::kLastCut).
+  bool kept_over_nodes = false;
+  /// Nodes that nobody has planned may join a run and host further instances, with indices from `count` on. They come
+  /// and go: nothing waits for them, and no checkpoint needs them.
+  bool elastic = false;
   /// The run is complete when, in each of its parts that has roles with this mark, every instance of one of them is
   /// done.
   bool completes_run = false;
@@ -103,13 +115,32 @@ struct Topology {
   /// of a role with one instance. At most one report of an instance is under way; a newer one replaces it. Nothing is
   /// reported when it is not set.
   std::optional<PortName> reports;
+  /// Types that ports may name besides those that ship. Over nodes nothing else is let in; within one process frames
+  /// pass by pointer, and only their size is looked at.
+  std::vector<messages::MessageType> messages = {};
 
   const RoleSpec* find(std::string_view role) const;
+  /// Null for a type that ships, and for one that nobody has registered.
+  const messages::MessageType* find_message(std::string_view type) const;
 };
 
-/// All that is wrong with a topology, one finding a line, each naming role and channel: duplicate or empty names,
-/// counts and capacities below 1, unknown roles and ports, types or kinds that differ, ports without a channel or with
-/// two, cycles of lossless channels, no role that completes the run. Errors: kInvalidArgument.
+/// Something that is wrong with a topology, and what it is about: a role by its name, a channel by its number in
+/// Topology::channels, or both; neither: all of it.
+struct TopologyMistake {
+  std::string what;  ///< naming role and channel
+  std::string role = {};
+  std::optional<std::size_t> channel = {};
+};
+
+/// All that is wrong: duplicate or empty names, counts and capacities below 1, unknown roles and ports, types or kinds
+/// that differ, ports without a channel or with two, cycles of lossless channels, no role that completes the run.
+std::vector<TopologyMistake> mistakes(const Topology& topology);
+
+/// mistakes() in one error, a line each. Errors: kInvalidArgument.
 Status check(const Topology& topology);
+
+/// That all ports have types that may travel between nodes: of ours those that channels carry, else those in
+/// Topology::messages. Errors: kInvalidArgument, a line for each port that has not.
+Status check_message_types(const Topology& topology);
 
 }  // namespace troupe::actors

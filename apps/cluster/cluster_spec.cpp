@@ -40,6 +40,10 @@ std::vector<RoleCount> role_counts(const actors::TrainOptions& options) {
     }
     counts.push_back({actors::evaluator_name(group), 1, "", actors::evaluator_name(group), 0});
   }
+  for (const actors::ConfiguredRole& role : options.roles) {
+    const std::string& name = role.spec.name;
+    counts.push_back({name, role.spec.count, fmt::format("placement.{}.nodes", name), name, role.nodes});
+  }
   if (!actors::has_d4pg(options)) return counts;
   if (!actors::replay_on_gpu(options)) {
     counts.push_back({actors::kReplayRole, options.replay.shards, "placement.replay.nodes", "replay", p.replay});

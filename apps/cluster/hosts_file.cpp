@@ -28,6 +28,7 @@ std::map<std::string, std::int64_t*> node_counts(actors::TrainOptions& options) 
     if (actors::has_parameter_server(run.group)) counts[actors::parameter_server_name(run.group)] = &run.ps_nodes;
     if (actors::is_split_gan(run.group)) counts[actors::discriminator_name(run.group)] = &run.discriminator_nodes;
   }
+  for (actors::ConfiguredRole& role : options.roles) counts[role.spec.name] = &role.nodes;
   return counts;
 }
 

@@ -17,7 +17,6 @@
 #include <troupe/core/atomic_file.hpp>
 #include <troupe/core/log.hpp>
 #include <troupe/core/text.hpp>
-#include <troupe/run/d4pg_topology.hpp>
 #include <troupe/transport/join.hpp>
 
 namespace troupe::apps {
@@ -155,10 +154,23 @@ Status check_joining_name(const fs::path& run_dir, const std::string& name) {
   return std::ranges::find(planned, name) == planned.end() ? Status() : is_planned("--name", name);
 }
 
+Result<std::string> elastic_role(const std::vector<std::string>& roles, const std::string& wanted) {
+  if (wanted.empty() && roles.size() == 1) return roles.front();
+  if (std::ranges::find(roles, wanted) != roles.end()) return wanted;
+  if (roles.empty()) {
+    return Error{Code::kInvalidArgument, "--role: no role of this run may be hosted by nodes that join it"};
+  }
+  return Error{Code::kInvalidArgument,
+               fmt::format("--role: got \"{}\", expected {}: only {} may be hosted by nodes that "
+                           "join a run",
+                           printable(wanted), fmt::join(roles, " or "), roles.size() == 1 ? "it" : "these")};
+}
+
 Result<actors::NodePlace> join_run(const Joining& joining, const RunDirectory& directory) {
   actors::NodePlace place;
   place.run_dir = directory.path;
   place.listen = joining.listen;
+  place.elastic_instances = joining.instances;
   if (!joining.token.empty()) {
     TROUPE_ASSIGN(place.credentials, trade(joining.token, place.run_dir));
     TROUPE_ASSIGN(const transport::CertificateInfo certificate,
@@ -172,7 +184,7 @@ Result<actors::NodePlace> join_run(const Joining& joining, const RunDirectory& d
     }
     TROUPE_TRY(check_joining_name(place.run_dir, joining.name));
     TROUPE_ASSIGN(const transport::Authority authority, await_authority(security_folder(place.run_dir)));
-    place.self = {authority.run(), {actors::kActorRole}, joining.name};
+    place.self = {authority.run(), {joining.role}, joining.name};
     TROUPE_ASSIGN(place.credentials, authority.issue(place.self, wall_now()));
   }
   TROUPE_ASSIGN(place.chief, actors::wait_for_chief(place.run_dir, kChiefPatience));

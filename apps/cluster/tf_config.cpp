@@ -201,6 +201,7 @@ class TfConfig {
       task_of[actors::discriminator_name(run.group)] = "worker";
       task_of[actors::evaluator_name(run.group)] = "evaluator";
     }
+    for (const actors::ConfiguredRole& role : options.roles) task_of[role.spec.name] = "worker";
     for (const RoleCount& hosted : role_counts(options)) {
       const auto type = task_of.find(hosted.role);
       const std::size_t hands = type == task_of.end() ? 0 : tasks(type->second).size();

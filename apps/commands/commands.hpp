@@ -1,10 +1,12 @@
 #pragma once
-// The subcommands of `troupe`, one file each. Each function below adds its subcommand's options to the program's; when
-// the user has chosen it, *chosen becomes what main() then calls for the exit code.
+// The subcommands of the program, one file each. Each function below adds its subcommand's options to the program's;
+// when the user has chosen it, *chosen becomes what main() then calls for the exit code. Those that read configurations
+// have the program's registry, which outlives them.
 #include <functional>
 #include <string>
 
 #include <troupe/core/error.hpp>
+#include <troupe/run/registry.hpp>
 
 namespace CLI {
 class App;
@@ -22,21 +24,21 @@ enum ExitCode {
 
 using Command = std::function<int()>;
 
-void add_train_command(CLI::App& app, Command* chosen);
+void add_train_command(CLI::App& app, const Registry& registry, Command* chosen);
 void add_status_command(CLI::App& app, Command* chosen);
 void add_stop_command(CLI::App& app, Command* chosen);
-void add_token_command(CLI::App& app, Command* chosen);
-void add_node_command(CLI::App& app, Command* chosen);
-void add_up_command(CLI::App& app, Command* chosen);
+void add_token_command(CLI::App& app, const Registry& registry, Command* chosen);
+void add_node_command(CLI::App& app, const Registry& registry, Command* chosen);
+void add_up_command(CLI::App& app, const Registry& registry, Command* chosen);
 void add_tether_command(CLI::App& app, Command* chosen);
-void add_render_command(CLI::App& app, Command* chosen);
-void add_export_command(CLI::App& app, Command* chosen);
-void add_sample_command(CLI::App& app, Command* chosen);
-void add_eval_command(CLI::App& app, Command* chosen);
-void add_graph_command(CLI::App& app, Command* chosen);
-void add_verify_command(CLI::App& app, Command* chosen);
-void add_envs_command(CLI::App& app, Command* chosen);
-void add_config_command(CLI::App& app, Command* chosen);
+void add_render_command(CLI::App& app, const Registry& registry, Command* chosen);
+void add_export_command(CLI::App& app, const Registry& registry, Command* chosen);
+void add_sample_command(CLI::App& app, const Registry& registry, Command* chosen);
+void add_eval_command(CLI::App& app, const Registry& registry, Command* chosen);
+void add_graph_command(CLI::App& app, const Registry& registry, Command* chosen);
+void add_verify_command(CLI::App& app, const Registry& registry, Command* chosen);
+void add_envs_command(CLI::App& app, const Registry& registry, Command* chosen);
+void add_config_command(CLI::App& app, const Registry& registry, Command* chosen);
 void add_doctor_command(CLI::App& app, Command* chosen);
 void add_version_command(CLI::App& app, Command* chosen);
 

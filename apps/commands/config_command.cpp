@@ -10,7 +10,6 @@
 #include <troupe/apps/commands/commands.hpp>
 #include <troupe/apps/commands/run_arguments.hpp>
 #include <troupe/core/config.hpp>
-#include <troupe/envs/environment.hpp>
 #include <troupe/run/check_begin.hpp>
 #include <troupe/run/say.hpp>
 #include <troupe/run/train_schema.hpp>
@@ -35,18 +34,19 @@ void explain(const ConfigSchema& schema) {
     about += key.required ? "; required" : fmt::format("; default {}", troupe::to_toml(key.default_value));
     std::string path = key.path;
     if (const std::size_t star = path.find('*'); star != std::string::npos) path.replace(star, 1, "NAME");
+    if (key.only_with) path += fmt::format(", with {} = \"{}\"", key.only_with->key, key.only_with->value);
     say("{}\n    {}\n    {}\n", path, key.doc, about);
   }
 }
 
-int run(const ConfigArguments& arguments) {
+int run(const ConfigArguments& arguments, const Registry& registry) {
   if (arguments.explain) {
-    explain(train_schema(envs::environment_names()));
+    explain(train_schema(registry));
     return kExitOk;
   }
-  const Result<Config> config = load_named_config(arguments.file, arguments.overrides);
+  const Result<Config> config = load_named_config(arguments.file, arguments.overrides, registry);
   if (!config.ok()) return fail_config(config.error());
-  const Result<actors::TrainOptions> options = to_train_options(*config);
+  const Result<actors::TrainOptions> options = to_train_options(*config, registry);
   if (!options.ok()) return fail_config(options.error());
   const RunKind kind = arguments.processes ? RunKind::kProcesses : RunKind::kOneProcess;
   if (const Status can = check_begin(*config, *options, kind); !can.ok()) return fail_config(can.error());
@@ -56,7 +56,7 @@ int run(const ConfigArguments& arguments) {
 
 }  // namespace
 
-void add_config_command(CLI::App& app, Command* chosen) {
+void add_config_command(CLI::App& app, const Registry& registry, Command* chosen) {
   CLI::App* command = app.add_subcommand("config", "Check a configuration, or explain every key");
   const auto arguments = std::make_shared<ConfigArguments>();
   CLI::Option_group* what = command->add_option_group("what");
@@ -69,7 +69,8 @@ void add_config_command(CLI::App& app, Command* chosen) {
       ->type_name("KEY=VALUE")
       ->allow_extra_args(false);
   command->add_flag("--processes", arguments->processes, "As `troupe train --processes` would take it");
-  command->callback([arguments, chosen] { *chosen = [arguments] { return run(*arguments); }; });
+  command->callback(
+      [arguments, &registry, chosen] { *chosen = [arguments, &registry] { return run(*arguments, registry); }; });
 }
 
 }  // namespace troupe::apps

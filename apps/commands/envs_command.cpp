@@ -4,8 +4,11 @@
 #include <fmt/core.h>
 #include <fmt/ranges.h>
 
+#include <functional>
+#include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <troupe/apps/commands/commands.hpp>
@@ -48,24 +51,35 @@ void print_json(const std::vector<envs::EnvSpec>& specs) {
   say("[\n{}\n]\n", fmt::join(entries, ",\n"));
 }
 
-int run(bool json) {
+/// The environments with the defaults of their keys, under the names that a configuration has for them.
+Result<std::vector<envs::EnvSpec>> all_specs(const Registry& registry) {
   std::vector<envs::EnvSpec> specs;
-  for (const std::string& name : envs::environment_names()) {
-    const auto environment = envs::make_environment(name, 0);
-    if (!environment.ok()) return fail(environment.error());
-    specs.push_back((*environment)->spec());
+  for (const auto& [name, kind] : registry.environments()) {
+    std::map<std::string, ConfigValue, std::less<>> defaults;
+    for (const ConfigKey& key : kind.keys) defaults.emplace(key.path, key.default_value);
+    TROUPE_ASSIGN(const auto make, make_environment(registry, name, ConfigSection(name, std::move(defaults))));
+    TROUPE_ASSIGN(const auto environment, make(0));
+    specs.push_back(environment->spec());
+    specs.back().name = name;
   }
+  return specs;
+}
+
+int run(bool json, const Registry& registry) {
+  const auto all = all_specs(registry);
+  if (!all.ok()) return fail(all.error());
+  const std::vector<envs::EnvSpec>& specs = *all;
   json ? print_json(specs) : print_text(specs);
   return kExitOk;
 }
 
 }  // namespace
 
-void add_envs_command(CLI::App& app, Command* chosen) {
+void add_envs_command(CLI::App& app, const Registry& registry, Command* chosen) {
   CLI::App* command = app.add_subcommand("envs", "List the environments with their specs");
   const auto json = std::make_shared<bool>(false);
   command->add_flag("--json", *json, "Print JSON");
-  command->callback([json, chosen] { *chosen = [json] { return run(*json); }; });
+  command->callback([json, &registry, chosen] { *chosen = [json, &registry] { return run(*json, registry); }; });
 }
 
 }  // namespace troupe::apps

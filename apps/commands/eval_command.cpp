@@ -39,8 +39,8 @@ void print(const actors::TrainedPart& part, const std::vector<Scalar>& scalars, 
   for (const Scalar& scalar : scalars) say("  {:<22} {:.6g}\n", scalar.name, scalar.value);
 }
 
-Status evaluate(const EvalArguments& arguments) {
-  TROUPE_ASSIGN(TrainedRun run, open_trained_run(arguments.run, arguments.what));
+Status evaluate(const EvalArguments& arguments, const Registry& registry) {
+  TROUPE_ASSIGN(TrainedRun run, open_trained_run(registry, arguments.run, arguments.what));
   if (run.part.name != actors::kLearnerRole && (arguments.episodes || arguments.seed)) {
     return Error{Code::kInvalidArgument,
                  fmt::format("{}: --{} is for D4PG's episodes, but {} ({}) is evaluated on its "
@@ -56,7 +56,7 @@ Status evaluate(const EvalArguments& arguments) {
 
 }  // namespace
 
-void add_eval_command(CLI::App& app, Command* chosen) {
+void add_eval_command(CLI::App& app, const Registry& registry, Command* chosen) {
   CLI::App* command = app.add_subcommand("eval", "Evaluate what a run has learnt, as its own evaluators do");
   const auto arguments = std::make_shared<EvalArguments>();
   EvalArguments& a = *arguments;
@@ -69,7 +69,9 @@ void add_eval_command(CLI::App& app, Command* chosen) {
       ->check(CLI::Range(std::int64_t{1}, kEpisodesMax));
   command->add_option("--seed", a.seed, "Of D4PG's start states; by default the run's")->check(check_seed);
   command->add_flag("--json", a.json, "For programs");
-  command->callback([arguments, chosen] { *chosen = [arguments] { return exit_code(evaluate(*arguments)); }; });
+  command->callback([arguments, &registry, chosen] {
+    *chosen = [arguments, &registry] { return exit_code(evaluate(*arguments, registry)); };
+  });
 }
 
 }  // namespace troupe::apps

@@ -76,9 +76,9 @@ Result<Output> examples_output(const ExportArguments& arguments, const TrainedRu
                fmt::format("--examples {}: the same as -o, expected another file", output.shown())};
 }
 
-Status run_export(const ExportArguments& arguments) {
+Status run_export(const ExportArguments& arguments, const Registry& registry) {
   TROUPE_ASSIGN(const std::string format, format_of(arguments));
-  TROUPE_ASSIGN(const TrainedRun run, open_trained_run(arguments.run, arguments.what));
+  TROUPE_ASSIGN(const TrainedRun run, open_trained_run(registry, arguments.run, arguments.what));
   TROUPE_ASSIGN(const Output output, output_of(run, arguments.output, format));
   std::optional<Output> examples;
   if (!arguments.examples.empty()) {
@@ -116,7 +116,7 @@ Status run_export(const ExportArguments& arguments) {
 
 }  // namespace
 
-void add_export_command(CLI::App& app, Command* chosen) {
+void add_export_command(CLI::App& app, const Registry& registry, Command* chosen) {
   CLI::App* command = app.add_subcommand("export", "Write what a run has learnt for other programs");
   const auto arguments = std::make_shared<ExportArguments>();
   ExportArguments& a = *arguments;
@@ -136,7 +136,9 @@ void add_export_command(CLI::App& app, Command* chosen) {
       ->add_option("--examples", a.examples,
                    "Also write 16 rows of inputs and what Troupe makes of them, as safetensors, to compare with")
       ->type_name("FILE");
-  command->callback([arguments, chosen] { *chosen = [arguments] { return exit_code(run_export(*arguments)); }; });
+  command->callback([arguments, &registry, chosen] {
+    *chosen = [arguments, &registry] { return exit_code(run_export(*arguments, registry)); };
+  });
 }
 
 }  // namespace troupe::apps

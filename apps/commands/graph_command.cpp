@@ -18,6 +18,8 @@
 #include <troupe/apps/commands/run_arguments.hpp>
 #include <troupe/core/atomic_file.hpp>
 #include <troupe/core/text.hpp>
+#include <troupe/run/mistake_place.hpp>
+#include <troupe/run/no_metrics.hpp>
 #include <troupe/run/output.hpp>
 #include <troupe/run/run_topology.hpp>
 #include <troupe/run/say.hpp>
@@ -32,13 +34,6 @@ constexpr std::size_t kNameBytes = NAME_MAX - 32;
 struct GraphArguments {
   RunArguments run;
   std::string output;
-};
-
-/// A topology that is only looked at has nothing to write.
-class NoMetrics final : public MetricSink {
- public:
-  Status write(const MetricRow&) override { return {}; }
-  Status flush() override { return {}; }
 };
 
 /// Runs `dot` on the text; it reads it from a file beside the picture, so no name of the user's reaches a shell.
@@ -62,17 +57,18 @@ Result<std::string> draw(const std::string& dot, const std::string& format) {
   return std::string(reinterpret_cast<const char*>(bytes->data()), bytes->size());
 }
 
-Result<std::string> graph(const actors::TrainOptions& options, const std::string& format) {
-  NoMetrics sink;
-  TROUPE_ASSIGN(const envs::EnvSpec environment, actors::run_environment(options));
-  TROUPE_ASSIGN(const actors::Topology topology, actors::run_topology(options, environment, {sink}, 0));
-  TROUPE_TRY(actors::check(topology));
-  const std::string dot = actors::to_dot(topology);
+Result<std::string> graph(const LoadedRun& run, const std::string& format) {
+  actors::NoMetrics sink;
+  TROUPE_ASSIGN(const envs::EnvSpec environment, actors::run_environment(run.options));
+  const auto topology = actors::run_topology(run.options, environment, {sink}, 0);
+  if (!topology.ok()) return placed(run.config, topology.error());
+  TROUPE_TRY(actors::check(*topology));
+  const std::string dot = actors::to_dot(*topology);
   return format == "dot" ? dot : draw(dot, format);
 }
 
-int run(const GraphArguments& arguments) {
-  const Result<LoadedRun> loaded = load_run(arguments.run);
+int run(const GraphArguments& arguments, const Registry& registry) {
+  const Result<LoadedRun> loaded = load_run(arguments.run, registry);
   if (!loaded.ok()) return fail_config(loaded.error());
   const std::string name =
       arguments.output.empty() ? std::string(shortened(loaded->options.name, kNameBytes)) + ".svg" : arguments.output;
@@ -80,7 +76,7 @@ int run(const GraphArguments& arguments) {
   if (!output.ok()) return fail(output.error());
   const Result<std::string> format = output->format(kGraphFormats, "dot");
   if (!format.ok()) return fail(format.error());
-  const Result<std::string> drawn = graph(loaded->options, *format);
+  const Result<std::string> drawn = graph(*loaded, *format);
   if (!drawn.ok()) return fail_run(drawn.error());
   if (const Status written = output->write(*drawn); !written.ok()) return fail(written.error());
   if (!output->is_stream()) say("{}\n", output->shown());
@@ -89,7 +85,7 @@ int run(const GraphArguments& arguments) {
 
 }  // namespace
 
-void add_graph_command(CLI::App& app, Command* chosen) {
+void add_graph_command(CLI::App& app, const Registry& registry, Command* chosen) {
   CLI::App* command = app.add_subcommand("graph", "Draw a configuration's roles, channels and groups");
   const auto arguments = std::make_shared<GraphArguments>();
   add_config_argument(*command, arguments->run.config);
@@ -100,7 +96,8 @@ void add_graph_command(CLI::App& app, Command* chosen) {
   command->add_option("--set", arguments->run.overrides, "Override a key of the configuration; may be repeated")
       ->type_name("KEY=VALUE")
       ->allow_extra_args(false);
-  command->callback([arguments, chosen] { *chosen = [arguments] { return run(*arguments); }; });
+  command->callback(
+      [arguments, &registry, chosen] { *chosen = [arguments, &registry] { return run(*arguments, registry); }; });
 }
 
 }  // namespace troupe::apps

@@ -1,5 +1,5 @@
 // `troupe node`: one node of a run. It finds its place in what the launcher hands over, in a cluster file, in the
-// environment (TF_CONFIG, Slurm, Kubernetes), or joins a run that goes on as a further node of env actors.
+// environment (TF_CONFIG, Slurm, Kubernetes), or joins a run that goes on as a further node.
 #include <CLI/CLI.hpp>
 
 #include <unistd.h>
@@ -32,8 +32,9 @@
 #include <troupe/apps/version.hpp>
 #include <troupe/core/atomic_file.hpp>
 #include <troupe/core/log.hpp>
-#include <troupe/envs/environment.hpp>
+#include <troupe/messages/control.hpp>
 #include <troupe/run/node.hpp>
+#include <troupe/run/run_topology.hpp>
 #include <troupe/run/stop_request.hpp>
 #include <troupe/run/train_schema.hpp>
 
@@ -49,6 +50,8 @@ struct NodeArguments {
   std::string cluster, name;  ///< a file, and this node in it
   std::string token;
   std::string join;  ///< run directory
+  std::string role;  ///< of a node that joins
+  std::int64_t instances = 1;
   std::string host;
   std::uint16_t port = 0;
   std::string listen;
@@ -80,11 +83,11 @@ Result<std::string> read_input() {
   return text;
 }
 
-Result<Node> from_launcher(const NodeArguments& arguments) {
+Result<Node> from_launcher(const NodeArguments& arguments, const Registry& registry) {
   TROUPE_ASSIGN(const std::string text, read_input());
   TROUPE_ASSIGN(NodeStart start, parse_node_start(text, version()));
-  TROUPE_ASSIGN(Config config, parse_config(start.config, "config", {}, train_schema(envs::environment_names())));
-  TROUPE_ASSIGN(actors::TrainOptions options, to_train_options(config));
+  TROUPE_ASSIGN(Config config, parse_config(start.config, "config", {}, train_schema(registry)));
+  TROUPE_ASSIGN(actors::TrainOptions options, to_train_options(config, registry));
   TROUPE_ASSIGN(const ClusterSpec cluster, parse_cluster(start.cluster, "cluster", options));
   const NodeSpec* self = cluster.find(start.node);
   if (self == nullptr) return Error{Code::kInvalidArgument, fmt::format("node: the cluster has no {}", start.node)};
@@ -100,10 +103,10 @@ Result<Node> from_launcher(const NodeArguments& arguments) {
 }
 
 /// Who joins a run that it can see takes the configuration from there.
-Result<LoadedRun> load(const NodeArguments& arguments) {
+Result<LoadedRun> load(const NodeArguments& arguments, const Registry& registry) {
   RunArguments run = arguments.run;
   if (run.config.empty()) run.config = RunDirectory{arguments.join}.config().string();
-  return load_run(run);
+  return load_run(run, registry);
 }
 
 /// Only what the arguments say, so that it is known before anything is touched.
@@ -121,12 +124,12 @@ Result<OwnPlace> planned_place(const NodeArguments& arguments, const LoadedRun& 
   return OwnPlace{std::move(cluster), arguments.name};
 }
 
-Result<Node> planned(const NodeArguments& arguments, LoadedRun loaded) {
+Result<Node> planned(const NodeArguments& arguments, const Registry& registry, LoadedRun loaded) {
   TROUPE_ASSIGN(const OwnPlace own, planned_place(arguments, loaded));
   Node node{.config = std::move(loaded.config), .options = std::move(loaded.options)};
   node.resume = !arguments.run.resume.empty();
   node.directory = {node.resume ? arguments.run.resume : arguments.run.run_dir};
-  TROUPE_TRY(check_resume(arguments.run, node.config));
+  TROUPE_TRY(check_resume(arguments.run, registry, node.config));
   TROUPE_TRY(check_begin(node.config, node.options, RunKind::kHosts));
   const NodeSpec& self = *own.cluster.find(own.node);
   node.place = place_in(own.cluster, self, node.directory);
@@ -142,7 +145,15 @@ Result<Node> joining(const NodeArguments& arguments, LoadedRun loaded) {
     const std::string stem = std::filesystem::path(arguments.token).stem().string();
     node.directory = {arguments.run.run_dir.empty() ? "runs/joined-" + stem : arguments.run.run_dir};
   }
-  const Joining how{arguments.token, arguments.join, arguments.name, {arguments.host, arguments.port}};
+  Joining how{.token = arguments.token,
+              .directory = arguments.join,
+              .name = arguments.name,
+              .instances = arguments.instances,
+              .listen = {arguments.host, arguments.port}};
+  if (arguments.token.empty()) {
+    TROUPE_ASSIGN(const auto roles, actors::elastic_roles(node.options));
+    TROUPE_ASSIGN(how.role, elastic_role(roles, arguments.role));
+  }
   TROUPE_ASSIGN(node.place, join_run(how, node.directory));
   if (arguments.host.empty()) {
     const bool same_host = node.place.chief.host.starts_with("127.") || node.place.chief.host == "localhost";
@@ -152,11 +163,11 @@ Result<Node> joining(const NodeArguments& arguments, LoadedRun loaded) {
   return node;
 }
 
-Result<Node> find(const NodeArguments& arguments) {
-  if (arguments.from_launcher) return from_launcher(arguments);
-  TROUPE_ASSIGN(LoadedRun loaded, load(arguments));
+Result<Node> find(const NodeArguments& arguments, const Registry& registry) {
+  if (arguments.from_launcher) return from_launcher(arguments, registry);
+  TROUPE_ASSIGN(LoadedRun loaded, load(arguments, registry));
   if (!arguments.token.empty() || !arguments.join.empty()) return joining(arguments, std::move(loaded));
-  return planned(arguments, std::move(loaded));
+  return planned(arguments, registry, std::move(loaded));
 }
 
 /// `over`: set when this was the chief and its run has ended.
@@ -197,8 +208,8 @@ Status run_here(Node& node, const std::string& listen, bool& over) {
 }
 
 /// This same command line without --keep-up, looked after by a launcher.
-int keep_up(const NodeArguments& arguments) {
-  const Result<LoadedRun> loaded = load(arguments);
+int keep_up(const NodeArguments& arguments, const Registry& registry) {
+  const Result<LoadedRun> loaded = load(arguments, registry);
   if (!loaded.ok()) return fail_config(loaded.error());
   std::string name = arguments.name;
   if (arguments.token.empty() && arguments.join.empty()) {
@@ -215,10 +226,10 @@ int keep_up(const NodeArguments& arguments) {
   return ended.ok() ? *ended : fail(ended.error());
 }
 
-int run(const NodeArguments& arguments) {
-  if (arguments.keep_up) return keep_up(arguments);
+int run(const NodeArguments& arguments, const Registry& registry) {
+  if (arguments.keep_up) return keep_up(arguments, registry);
   std::setvbuf(stdout, nullptr, _IOLBF, 0);  // somebody reads along
-  Result<Node> node = find(arguments);
+  Result<Node> node = find(arguments, registry);
   if (!node.ok()) return fail_run(node.error());
   bool over = false;
   const Status done = run_here(*node, arguments.listen, over);
@@ -235,7 +246,7 @@ int run(const NodeArguments& arguments) {
 
 }  // namespace
 
-void add_node_command(CLI::App& app, Command* chosen) {
+void add_node_command(CLI::App& app, const Registry& registry, Command* chosen) {
   CLI::App* command = app.add_subcommand(
       "node", "Run one node; its place is in a cluster file, TF_CONFIG, Slurm's or Kubernetes' variables, or a token");
   const auto arguments = std::make_shared<NodeArguments>();
@@ -249,11 +260,19 @@ void add_node_command(CLI::App& app, Command* chosen) {
   CLI::Option* token = command->add_option("--token", a.token, "Join a run with a token of `troupe token`")
                            ->type_name("FILE")
                            ->excludes(cluster);
-  command->add_option("--join", a.join, "Join the run in this directory, which this node shares with the chief")
-      ->type_name("RUN")
-      ->needs(name)
+  CLI::Option* join =
+      command->add_option("--join", a.join, "Join the run in this directory, which this node shares with the chief")
+          ->type_name("RUN")
+          ->needs(name)
+          ->excludes(cluster)
+          ->excludes(token);
+  command->add_option("--role", a.role, "With --join: what it will host; by default the only role that may be")
+      ->type_name("ROLE")
+      ->needs(join);
+  command->add_option("--instances", a.instances, "With --join or --token: how many instances of that role")
+      ->check(CLI::Range(std::int64_t{1}, messages::kMaxElasticInstances))
       ->excludes(cluster)
-      ->excludes(token);
+      ->capture_default_str();
   command->add_option("--host", a.host, "With --join or --token: where the other nodes reach this one")
       ->type_name("HOST");
   command->add_option("--port", a.port, "The same; 0: any free one")->type_name("PORT");
@@ -263,11 +282,11 @@ void add_node_command(CLI::App& app, Command* chosen) {
       ->type_name("HOST");
   command->add_flag("--keep-up", a.keep_up, "Start the node again when it dies, where nobody else does");
   command->add_flag("--from-launcher", a.from_launcher)->group("");
-  command->callback([arguments, chosen] {
+  command->callback([arguments, &registry, chosen] {
     if (arguments->run.config.empty() && !arguments->from_launcher && arguments->join.empty()) {
       throw CLI::RequiredError("config");
     }
-    *chosen = [arguments] { return run(*arguments); };
+    *chosen = [arguments, &registry] { return run(*arguments, registry); };
   });
 }
 

@@ -36,10 +36,11 @@ int terminal_columns() {
   return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
 }
 
-/// "cartpole-swingup, classifier": the environment, and the groups by name.
-std::string what_is_trained(const actors::TrainOptions& options) {
+/// "cartpole-swingup, classifier": the environment, and the groups and roles by name.
+std::string what_runs(const actors::TrainOptions& options) {
   std::string what = options.env;
   for (const actors::ReplicaRun& run : options.replicas) what += (what.empty() ? "" : ", ") + run.group.name;
+  for (const actors::ConfiguredRole& role : options.roles) what += (what.empty() ? "" : ", ") + role.spec.name;
   return what;
 }
 
@@ -54,7 +55,7 @@ Status record_run(const RunDirectory& run, const Config& config, const actors::T
 
   TROUPE_ASSIGN(CsvSink csv, CsvSink::open({run.metrics(), run.channels(), run.evaluations()}));
   TROUPE_ASSIGN(TensorBoardSink tensorboard, TensorBoardSink::create(run.path, unix_s()));
-  const std::string what = what_is_trained(options);
+  const std::string what = what_runs(options);
   // Of earlier starts.
   TROUPE_ASSIGN(const std::vector<MetricRow> rows, read_metrics_csv(run.metrics()));
   TROUPE_ASSIGN(const std::vector<Evaluation> evaluations, read_evaluations_csv(run.evaluations()));
@@ -67,7 +68,7 @@ Status record_run(const RunDirectory& run, const Config& config, const actors::T
   const char* const terminal = std::getenv("TERM");
   const ProgressStyle style = progress_style(isatty(STDOUT_FILENO) != 0, terminal == nullptr ? "" : terminal);
   const bool learns_env = actors::has_d4pg(options);
-  RunLimits limits = {.max_minutes = options.max_minutes};
+  RunLimits limits = {.max_minutes = options.max_minutes, .acts = learns_env};
   if (learns_env) {
     limits.max_env_steps = options.max_env_steps;
     limits.max_learner_steps = options.max_learner_steps;

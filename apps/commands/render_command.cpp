@@ -39,9 +39,9 @@ Result<std::unique_ptr<learner::Policy>> load_policy(const TrainedRun& run, cons
   return policy;
 }
 
-Status render(const RenderArguments& arguments) {
-  TROUPE_ASSIGN(const TrainedRun run, open_trained_run(arguments.run, actors::kLearnerRole));
-  TROUPE_ASSIGN(const auto environment, envs::make_environment(run.options.env, arguments.seed));
+Status render(const RenderArguments& arguments, const Registry& registry) {
+  TROUPE_ASSIGN(const TrainedRun run, open_trained_run(registry, arguments.run, actors::kLearnerRole));
+  TROUPE_ASSIGN(const auto environment, run.options.make_environment(arguments.seed));
   TROUPE_ASSIGN(const auto policy, load_policy(run, environment->spec()));
   const auto act = [&](std::span<const float> observation, std::span<float> action) {
     return policy->act(observation, action);
@@ -64,14 +64,16 @@ Status render(const RenderArguments& arguments) {
 
 }  // namespace
 
-void add_render_command(CLI::App& app, Command* chosen) {
+void add_render_command(CLI::App& app, const Registry& registry, Command* chosen) {
   CLI::App* command = app.add_subcommand("render", "Film an episode of a run's newest checkpoint");
   const auto arguments = std::make_shared<RenderArguments>();
   command->add_option("run", arguments->run, "Directory of the run")->required()->type_name("RUN");
   command->add_option("--seed", arguments->seed, "Start state")->check(check_seed)->capture_default_str();
   command->add_option("--width", arguments->width, "Pixels")->check(CLI::Range(16, 1920))->capture_default_str();
   command->add_option("--height", arguments->height, "Pixels")->check(CLI::Range(16, 1080))->capture_default_str();
-  command->callback([arguments, chosen] { *chosen = [arguments] { return exit_code(render(*arguments)); }; });
+  command->callback([arguments, &registry, chosen] {
+    *chosen = [arguments, &registry] { return exit_code(render(*arguments, registry)); };
+  });
 }
 
 }  // namespace troupe::apps

@@ -13,7 +13,6 @@
 
 #include <troupe/core/log.hpp>
 #include <troupe/core/text.hpp>
-#include <troupe/envs/environment.hpp>
 #include <troupe/run/find_config.hpp>
 #include <troupe/run/train_schema.hpp>
 
@@ -48,15 +47,16 @@ void add_run_arguments(CLI::App& command, RunArguments& a) {
       ->allow_extra_args(false);
 }
 
-Result<Config> load_named_config(const std::string& name, const std::vector<std::string>& overrides) {
+Result<Config> load_named_config(const std::string& name, const std::vector<std::string>& overrides,
+                                 const Registry& registry) {
   TROUPE_ASSIGN(const std::filesystem::path file, find_config(name));
   if (file != name) log::info("configuration {}: {}", name, file.string());
-  return load_config(file, overrides, train_schema(envs::environment_names()));
+  return load_config(file, overrides, train_schema(registry));
 }
 
-Result<LoadedRun> load_run(const RunArguments& arguments) {
-  TROUPE_ASSIGN(Config config, load_named_config(arguments.config, arguments.all_overrides()));
-  TROUPE_ASSIGN(actors::TrainOptions options, to_train_options(config));
+Result<LoadedRun> load_run(const RunArguments& arguments, const Registry& registry) {
+  TROUPE_ASSIGN(Config config, load_named_config(arguments.config, arguments.all_overrides(), registry));
+  TROUPE_ASSIGN(actors::TrainOptions options, to_train_options(config, registry));
   if (options.name.empty()) options.name = std::filesystem::path(arguments.config).stem().string();
   return LoadedRun{std::move(config), std::move(options)};
 }
@@ -67,16 +67,16 @@ Status check_old_run(const RunArguments& arguments) {
   return run.ok() ? Status() : run.error();
 }
 
-Status check_resume(const RunArguments& arguments, const Config& config) {
+Status check_resume(const RunArguments& arguments, const Registry& registry, const Config& config) {
   if (arguments.resume.empty()) return {};
   TROUPE_ASSIGN(const RunDirectory run, open_run_directory(arguments.resume));
-  TROUPE_ASSIGN(const Config recorded, load_config(run.config(), {}, train_schema(envs::environment_names())));
+  TROUPE_ASSIGN(const Config recorded, load_config(run.config(), {}, train_schema(registry)));
   return check_same_run(config, recorded, run.shown());
 }
 
-Result<LoadedRun> load_to_begin(const RunArguments& arguments, RunKind kind) {
-  TROUPE_ASSIGN(LoadedRun loaded, load_run(arguments));
-  TROUPE_TRY(check_resume(arguments, loaded.config));
+Result<LoadedRun> load_to_begin(const RunArguments& arguments, const Registry& registry, RunKind kind) {
+  TROUPE_ASSIGN(LoadedRun loaded, load_run(arguments, registry));
+  TROUPE_TRY(check_resume(arguments, registry, loaded.config));
   TROUPE_TRY(check_begin(loaded.config, loaded.options, kind));
   return loaded;
 }

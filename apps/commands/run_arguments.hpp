@@ -7,6 +7,7 @@
 #include <troupe/core/config.hpp>
 #include <troupe/core/error.hpp>
 #include <troupe/run/check_begin.hpp>
+#include <troupe/run/registry.hpp>
 #include <troupe/run/run_directory.hpp>
 #include <troupe/run/train_options.hpp>
 
@@ -40,15 +41,16 @@ struct LoadedRun {
 
 /// Loads the configuration that a user names, and says once which file that is when it is a shipped one.
 /// Errors: its mistakes, one a line, for fail_config().
-Result<Config> load_named_config(const std::string& name, const std::vector<std::string>& overrides);
+Result<Config> load_named_config(const std::string& name, const std::vector<std::string>& overrides,
+                                 const Registry& registry);
 /// The same with the options of a run.
-Result<LoadedRun> load_run(const RunArguments& arguments);
+Result<LoadedRun> load_run(const RunArguments& arguments, const Registry& registry);
 /// The same for a run that is to begin, or to go on: also what check_begin.hpp says. Nothing is written.
-Result<LoadedRun> load_to_begin(const RunArguments& arguments, RunKind kind);
+Result<LoadedRun> load_to_begin(const RunArguments& arguments, const Registry& registry, RunKind kind);
 /// That arguments.resume, if it was given, is the directory of a run. Errors: those of open_run_directory().
 Status check_old_run(const RunArguments& arguments);
 /// That the run in arguments.resume, if it was given, can go on with this configuration.
-Status check_resume(const RunArguments& arguments, const Config& config);
+Status check_resume(const RunArguments& arguments, const Registry& registry, const Config& config);
 
 /// The directory of the run to resume, or one for a new run.
 Result<ClaimedRun> claim_directory(const RunArguments& arguments, const actors::TrainOptions& options);

@@ -69,8 +69,8 @@ std::int64_t columns(const Drawn& drawn, std::int64_t count) {
   return static_cast<std::int64_t>(std::ceil(std::sqrt(static_cast<double>(count))));
 }
 
-Status sample(const SampleArguments& arguments) {
-  TROUPE_ASSIGN(const TrainedRun run, open_trained_run(arguments.run, arguments.what, kModel));
+Status sample(const SampleArguments& arguments, const Registry& registry) {
+  TROUPE_ASSIGN(const TrainedRun run, open_trained_run(registry, arguments.run, arguments.what, kModel));
   TROUPE_ASSIGN(const Output output, output_of(run, arguments.output, "png"));
   TROUPE_TRY(output.format(std::array<std::string_view, 1>{"png"}, "png"));
   TROUPE_ASSIGN(const Drawn drawn, draw(run, arguments));
@@ -88,7 +88,7 @@ Status sample(const SampleArguments& arguments) {
 
 }  // namespace
 
-void add_sample_command(CLI::App& app, Command* chosen) {
+void add_sample_command(CLI::App& app, const Registry& registry, Command* chosen) {
   CLI::App* command = app.add_subcommand("sample", "Draw images with the generator that a run has trained");
   const auto arguments = std::make_shared<SampleArguments>();
   SampleArguments& a = *arguments;
@@ -102,7 +102,9 @@ void add_sample_command(CLI::App& app, Command* chosen) {
       ->type_name("FILE");
   command->add_option("--what", a.what, "Replica group, where several train a generator")->type_name("NAME");
   command->add_option("--seed", a.seed, "Of the noise")->check(check_seed)->capture_default_str();
-  command->callback([arguments, chosen] { *chosen = [arguments] { return exit_code(sample(*arguments)); }; });
+  command->callback([arguments, &registry, chosen] {
+    *chosen = [arguments, &registry] { return exit_code(sample(*arguments, registry)); };
+  });
 }
 
 }  // namespace troupe::apps

@@ -73,6 +73,12 @@ void print(const Json& status) {
           port["bytes_per_s"].get<double>() / 1e6, port["waited_s"].get<double>());
     }
   }
+  for (const Json& type : status["messages"]) {
+    say("\nmessage {}: {}, at most {} bytes", type["name"].get<std::string>(),
+        type["opaque"].get<bool>() ? "opaque (only who takes it knows what is in it)" : "checked where it comes in",
+        type["max_bytes"].get<std::uint64_t>());
+  }
+  if (!status["messages"].empty()) say("\n");
   if (status["waits"].empty()) return;
   say("\n");
   for (const Json& line : status["waits"]) say("{}\n", line.get<std::string>());

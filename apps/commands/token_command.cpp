@@ -1,4 +1,4 @@
-// `troupe token RUN --role actor`: a file with which one more host may join a run, once, for some minutes.
+// `troupe token RUN`: a file with which one more host may join a run, once, for some minutes.
 #include <CLI/CLI.hpp>
 
 #include <fmt/core.h>
@@ -16,10 +16,11 @@
 #include <troupe/apps/commands/commands.hpp>
 #include <troupe/core/clock.hpp>
 #include <troupe/core/text.hpp>
-#include <troupe/run/d4pg_topology.hpp>
 #include <troupe/run/output.hpp>
 #include <troupe/run/run_directory.hpp>
+#include <troupe/run/run_topology.hpp>
 #include <troupe/run/say.hpp>
+#include <troupe/run/train_schema.hpp>
 #include <troupe/transport/join_token.hpp>
 
 namespace troupe::apps {
@@ -27,7 +28,7 @@ namespace {
 
 struct TokenArguments {
   std::string run;
-  std::string role = actors::kActorRole;
+  std::string role;
   std::string name;
   std::string output;
   int minutes = 10;
@@ -43,12 +44,16 @@ Result<Output> token_file(const TokenArguments& arguments, const std::string& na
                     {.option = "--output", .run = arguments.run, .secret = true});
 }
 
-Result<MadeToken> make_token(const TokenArguments& arguments) {
-  if (arguments.role != actors::kActorRole) {
-    return Error{Code::kInvalidArgument, fmt::format("--role: got {}, expected {}: only env actors may join a run that "
-                                                     "goes on",
-                                                     arguments.role, actors::kActorRole)};
-  }
+/// One of those of which nodes that join may host instances, by the run's own configuration.
+Result<std::string> role_of(const TokenArguments& arguments, const Registry& registry) {
+  TROUPE_ASSIGN(const RunDirectory run, open_run_directory(arguments.run));
+  TROUPE_ASSIGN(const Config config, load_config(run.config(), {}, train_schema(registry)));
+  TROUPE_ASSIGN(const actors::TrainOptions options, to_train_options(config, registry));
+  TROUPE_ASSIGN(const auto roles, actors::elastic_roles(options));
+  return elastic_role(roles, arguments.role);
+}
+
+Result<MadeToken> make_token(const TokenArguments& arguments, const Registry& registry) {
   if (arguments.name == kChiefName) return Error{Code::kInvalidArgument, "--name: chief is the name of the run's head"};
   const std::filesystem::path run = arguments.run;
   const std::string security = (run / "security").string();
@@ -59,21 +64,22 @@ Result<MadeToken> make_token(const TokenArguments& arguments) {
                                               "is recorded",
                                               RunDirectory{run}.shown(), chief.host)};
   }
+  TROUPE_ASSIGN(const std::string role, role_of(arguments, registry));
   if (!arguments.name.empty()) TROUPE_TRY(check_joining_name(run, arguments.name));
   if (!arguments.output.empty()) TROUPE_TRY(token_file(arguments, ""));  // before there is a token to lose
   TROUPE_ASSIGN(const auto authority, transport::Authority::load(security, now));
   const SteadyClock clock;
   transport::TokenLedger ledger(security, clock);
-  TROUPE_ASSIGN(const auto token, ledger.issue(authority, {authority.run(), {arguments.role}, arguments.name}, chief,
-                                               now, std::chrono::minutes(arguments.minutes)));
+  TROUPE_ASSIGN(const auto token, ledger.issue(authority, {authority.run(), {role}, arguments.name}, chief, now,
+                                               std::chrono::minutes(arguments.minutes)));
   TROUPE_ASSIGN(Output file, token_file(arguments, token.node.node));
   TROUPE_ASSIGN(const std::string text, transport::to_text(token));
   TROUPE_TRY(file.write(text));
   return MadeToken{std::move(file), token.chief};
 }
 
-int run(const TokenArguments& arguments) {
-  const auto made = make_token(arguments);
+int run(const TokenArguments& arguments, const Registry& registry) {
+  const auto made = make_token(arguments, registry);
   if (!made.ok()) return fail(made.error());
   std::string about = fmt::format(
       "{0}: good for one node, once, for {1} minutes; there: troupe node config.toml --token {2}, with {3}\n",
@@ -89,19 +95,21 @@ int run(const TokenArguments& arguments) {
 
 }  // namespace
 
-void add_token_command(CLI::App& app, Command* chosen) {
+void add_token_command(CLI::App& app, const Registry& registry, Command* chosen) {
   CLI::App* command = app.add_subcommand("token", "Let one more host join a run over nodes");
   const auto arguments = std::make_shared<TokenArguments>();
   TokenArguments& a = *arguments;
   command->add_option("run", a.run, "Directory of the run, on the chief's host")->required()->type_name("RUN");
-  command->add_option("--role", a.role, "What the node will host: actor")->capture_default_str();
+  command->add_option("--role", a.role, "What the node will host; by default the only role that may be")
+      ->type_name("ROLE");
   command->add_option("--name", a.name, "Name of the node; by default the role and random digits");
   command->add_option("-o,--output", a.output, "The file, or - for the standard output; by default NAME.token")
       ->type_name("FILE");
   command->add_option("--minutes", a.minutes, "How long it is good")
       ->check(CLI::Range(1, 24 * 60))
       ->capture_default_str();
-  command->callback([arguments, chosen] { *chosen = [arguments] { return run(*arguments); }; });
+  command->callback(
+      [arguments, &registry, chosen] { *chosen = [arguments, &registry] { return run(*arguments, registry); }; });
 }
 
 }  // namespace troupe::apps

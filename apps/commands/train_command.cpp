@@ -22,14 +22,15 @@ struct TrainArguments {
   bool quiet = false;
 };
 
-int run(const TrainArguments& arguments) {
+int run(const TrainArguments& arguments, const Registry& registry) {
   if (arguments.quiet) log::set_level(log::Level::kWarn);
   const RunKind kind = arguments.processes ? RunKind::kProcesses : RunKind::kOneProcess;
   if (const Status there = check_old_run(arguments.run); !there.ok()) return fail(there.error());
-  const Result<LoadedRun> loaded = load_to_begin(arguments.run, kind);
+  const Result<LoadedRun> loaded = load_to_begin(arguments.run, registry, kind);
   if (!loaded.ok()) return fail_config(loaded.error());
   const actors::PlacementOptions& nodes = loaded->options.placement;
-  const std::int64_t others = nodes.actors + nodes.replay + nodes.learner + nodes.parameters + nodes.evaluator;
+  std::int64_t others = nodes.actors + nodes.replay + nodes.learner + nodes.parameters + nodes.evaluator;
+  for (const actors::ConfiguredRole& role : loaded->options.roles) others += role.nodes;
   const Status fits = check_memory(loaded->options, arguments.processes ? 1 + others : 1, available_memory());
   if (!fits.ok()) return fail(fits.error());
   Result<ClaimedRun> claimed = claim_directory(arguments.run, loaded->options);
@@ -59,13 +60,14 @@ int run(const TrainArguments& arguments) {
 
 }  // namespace
 
-void add_train_command(CLI::App& app, Command* chosen) {
+void add_train_command(CLI::App& app, const Registry& registry, Command* chosen) {
   CLI::App* command = app.add_subcommand("train", "Train an agent; Ctrl-C makes a checkpoint and ends");
   const auto arguments = std::make_shared<TrainArguments>();
   add_run_arguments(*command, arguments->run);
   command->add_flag("--processes", arguments->processes, "A process for each role, by [placement], on this host");
   command->add_flag("--quiet", arguments->quiet, "Print nothing but warnings and errors");
-  command->callback([arguments, chosen] { *chosen = [arguments] { return run(*arguments); }; });
+  command->callback(
+      [arguments, &registry, chosen] { *chosen = [arguments, &registry] { return run(*arguments, registry); }; });
 }
 
 }  // namespace troupe::apps

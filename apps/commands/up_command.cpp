@@ -20,9 +20,9 @@ struct UpArguments {
   RunArguments run;
 };
 
-int run(const UpArguments& arguments) {
+int run(const UpArguments& arguments, const Registry& registry) {
   if (const Status there = check_old_run(arguments.run); !there.ok()) return fail(there.error());
-  const Result<LoadedRun> loaded = load_to_begin(arguments.run, RunKind::kHosts);
+  const Result<LoadedRun> loaded = load_to_begin(arguments.run, registry, RunKind::kHosts);
   if (!loaded.ok()) return fail_config(loaded.error());
   const Result<HostsFile> hosts = load_hosts(arguments.hosts, loaded->options);
   if (!hosts.ok()) return fail_config(hosts.error());
@@ -38,7 +38,7 @@ int run(const UpArguments& arguments) {
 
 }  // namespace
 
-void add_up_command(CLI::App& app, Command* chosen) {
+void add_up_command(CLI::App& app, const Registry& registry, Command* chosen) {
   CLI::App* command =
       app.add_subcommand("up", "Train on several hosts over ssh; Ctrl-C makes a checkpoint and ends all of it");
   const auto arguments = std::make_shared<UpArguments>();
@@ -46,7 +46,8 @@ void add_up_command(CLI::App& app, Command* chosen) {
       ->required()
       ->type_name("HOSTS");
   add_run_arguments(*command, arguments->run);
-  command->callback([arguments, chosen] { *chosen = [arguments] { return run(*arguments); }; });
+  command->callback(
+      [arguments, &registry, chosen] { *chosen = [arguments, &registry] { return run(*arguments, registry); }; });
 }
 
 }  // namespace troupe::apps

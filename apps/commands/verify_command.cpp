@@ -82,8 +82,8 @@ bool print(const std::string& name, const std::vector<learner::Equivalence>& all
   return good;
 }
 
-int run(const VerifyArguments& arguments) {
-  const Result<LoadedRun> loaded = load_run(arguments.run);
+int run(const VerifyArguments& arguments, const Registry& registry) {
+  const Result<LoadedRun> loaded = load_run(arguments.run, registry);
   if (!loaded.ok()) return fail_config(loaded.error());
   const auto all = subjects(loaded->options, arguments);
   if (!all.ok()) return fail_run(all.error());
@@ -107,7 +107,7 @@ std::string check_tolerance(const std::string& text) {
 
 }  // namespace
 
-void add_verify_command(CLI::App& app, Command* chosen) {
+void add_verify_command(CLI::App& app, const Registry& registry, Command* chosen) {
   CLI::App* command = app.add_subcommand("verify", "Compare N replicas with one on the same global batches");
   const auto arguments = std::make_shared<VerifyArguments>();
   VerifyArguments& a = *arguments;
@@ -125,7 +125,8 @@ void add_verify_command(CLI::App& app, Command* chosen) {
   command->add_option("--set", a.run.overrides, "Override a key of the configuration; may be repeated")
       ->type_name("KEY=VALUE")
       ->allow_extra_args(false);
-  command->callback([arguments, chosen] { *chosen = [arguments] { return run(*arguments); }; });
+  command->callback(
+      [arguments, &registry, chosen] { *chosen = [arguments, &registry] { return run(*arguments, registry); }; });
 }
 
 }  // namespace troupe::apps

@@ -19,6 +19,7 @@
 #include <troupe/bench/actors/processes.hpp>
 #include <troupe/core/metrics.hpp>
 #include <troupe/run/d4pg_topology.hpp>
+#include <troupe/run/no_metrics.hpp>
 
 namespace troupe::actors {
 namespace {
@@ -120,16 +121,11 @@ class Watch final : public Role {
   std::int64_t before_ = 0;
 };
 
-class NoMetrics final : public MetricSink {
- public:
-  Status write(const MetricRow&) override { return {}; }
-  Status flush() override { return {}; }
-};
-
 double steps_per_s(Cost cost, std::int64_t actors) {
   const InAllProcesses<Measured> measured;
   TrainOptions options;
   options.env = "cheetah-run";  // the evaluator's, which stays idle too; the stub has its sizes
+  options.make_environment = envs::shared_environments(options.env);
   options.max_env_steps = 0;
   options.actors.count = actors;
   options.replay.min_items = options.replay.max_items;

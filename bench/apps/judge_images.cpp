@@ -27,7 +27,7 @@ constexpr std::int64_t kBatch = 128;
 
 Result<std::string> judge(const char* config_file, const char* images_file, const std::vector<std::string>& overrides) {
   TROUPE_ASSIGN(const Config config, load_config(config_file, overrides, apps::train_schema({})));
-  TROUPE_ASSIGN(const actors::TrainOptions options, apps::to_train_options(config));
+  TROUPE_ASSIGN(const actors::TrainOptions options, apps::to_train_options(config, {}));
   TROUPE_ASSIGN(const actors::ReplicaModel model,
                 actors::shipped_model(options.replicas.at(0).model, options.replicas.at(0).group));
   if (!model.make_judge) return Error{Code::kInvalidArgument, fmt::format("{}: no GAN", config_file)};

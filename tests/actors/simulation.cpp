@@ -192,7 +192,6 @@ void Simulation::spawn(const std::string& node) {
     head.placement = options_.placement;
     head.network = &process->network;
     head.membership = options_.membership;
-    head.elastic_role = options_.elastic_role;
     head.cut_deadline = options_.cut_deadline;
     head.checkpoint_period = options_.checkpoint_period;
     if (resume) {
@@ -302,7 +301,10 @@ void Simulation::spawn(const std::string& node) {
   hands.on_lost = [this, birth](const std::string&) { end_by_itself(birth); };
   hands.birth = birth;
   hands.address = {node, 0, node, port};
-  if (!options_.elastic_role.empty()) hands.roles = {options_.elastic_role};
+  hands.elastic_instances = options_.elastic_instances;
+  for (const RoleSpec& role : options_.topology->roles) {
+    if (role.elastic) hands.roles.push_back(role.name);
+  }
   for (const PlacedNode& placed : options_.placement) {
     if (placed.name != node) continue;
     for (const PlacedNode::Share& share : placed.shares) hands.roles.push_back(share.role);

@@ -29,7 +29,7 @@ struct SimulationOptions {
   std::uint64_t seed = 0;
   const Topology* topology = nullptr;
   std::vector<PlacedNode> placement;
-  std::string elastic_role;
+  std::int64_t elastic_instances = 1;  ///< that a node which was not planned offers to host
   MembershipOptions membership;
   Duration cut_deadline = std::chrono::seconds(2);
   Duration checkpoint_period = std::chrono::seconds(1);

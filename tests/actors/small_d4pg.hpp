@@ -9,6 +9,7 @@ inline TrainOptions small_d4pg() {
   TrainOptions options;
   options.name = "test";
   options.env = "cartpole-swingup";
+  options.make_environment = envs::shared_environments(options.env);
   options.max_env_steps = 0;
   options.actors.count = 2;
   options.replay.min_items = 64;

@@ -43,7 +43,7 @@ inline Result<std::vector<Scalar>> evaluation_under(const std::string& file, con
   }
   const std::string path = source_dir() + "/apps/configs/" + file + ".toml";
   TROUPE_ASSIGN(const Config config, load_config(path, overrides, train_schema({})));
-  TROUPE_ASSIGN(const actors::TrainOptions options, to_train_options(config));
+  TROUPE_ASSIGN(const actors::TrainOptions options, to_train_options(config, {}));
   const actors::ReplicaRun& run = options.replicas.at(0);
   TROUPE_ASSIGN(const actors::ReplicaModel model, actors::shipped_model(run.model, run.group));
   TROUPE_ASSIGN(const actors::ReplicaSummary trained, actors::train_replica(model, run.group));

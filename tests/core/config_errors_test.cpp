@@ -298,7 +298,7 @@ TEST(ConfigErrors, InSectionsOfAPatternAreFoundAsElsewhere) {
   EXPECT_EQ(pattern_message(good), "loaded");
   EXPECT_EQ(pattern_message(good + "stesp = 1"), "f:3: unknown key groups.a.stesp (did you mean groups.a.steps?)");
   EXPECT_EQ(pattern_message(good + "steps = 0"), "f:3: groups.a.steps: out of range: got 0, expected >= 1");
-  EXPECT_EQ(pattern_message("[groups.a]\nsteps = 2"), "f: missing key groups.a.model: What");
+  EXPECT_EQ(pattern_message("[groups.a]\nsteps = 2"), "f:1: missing key groups.a.model: What");
   EXPECT_EQ(pattern_message("[groups.a]\nmodel = 'mpl'"),
             "f:2: groups.a.model: unknown value \"mpl\" (did you mean \"mlp\"?), expected one of mlp");
   EXPECT_EQ(pattern_message("[group.a]\nsteps = 2"), "f:2: unknown key group.a.steps (did you mean groups.a.steps?)");
@@ -349,6 +349,109 @@ TEST(ConfigErrors, NameAKeyThatComesTwiceAsItIsWritten) {
       "f:2: syntax error: Error while parsing key-value pair: cannot redefine existing integer '\"learner\".rate'");
   EXPECT_EQ(message_of("[\"a b\"]\n[\"a b\"]\n"),
             "f:2: syntax error: Error while parsing table header: cannot redefine existing table '\"a b\"'");
+}
+
+// Sections whose keys follow from one of them, sections that follow others, and lists of sections.
+
+ConfigSchema own_schema() {
+  ConfigSchema schema = {{.path = "roles.*.kind",
+                          .default_value = std::string(),
+                          .doc = "What",
+                          .choices = {"display", "thermometer"},
+                          .required = true},
+                         {.path = "roles.*.count", .default_value = std::int64_t{1}, .doc = "How many", .min = 1}};
+  schema.push_back({.path = "roles.*.period_s", .default_value = 1.0, .doc = "Between two", .min = 0});
+  schema.back().only_with = ConfigKey::OnlyWith{"kind", "thermometer"};
+  schema.push_back({.path = "roles.*.title", .default_value = std::string("t"), .doc = "Above it"});
+  schema.back().only_with = ConfigKey::OnlyWith{"kind", "display"};
+  schema.push_back({.path = "placement.actors.nodes", .default_value = std::int64_t{1}, .doc = "Of ours"});
+  schema.push_back({.path = "placement.*.nodes",
+                    .default_value = std::int64_t{2},
+                    .doc = "Processes",
+                    .min = 0,
+                    .names_from = "roles"});
+  schema.push_back({.path = "channels[].from", .default_value = std::string(), .doc = "Begin", .required = true});
+  schema.push_back({.path = "channels[].capacity", .default_value = std::int64_t{4}, .doc = "Room", .min = 1});
+  return schema;
+}
+
+std::string own_message(const std::string& text, const std::vector<std::string>& overrides = {}) {
+  const auto config = parse_config(text, "f", overrides, own_schema());
+  return config.ok() ? "ok" : config.error().message;
+}
+
+TEST(ConfigErrors, OfSectionsWhoseKeysFollowFromTheirKind) {
+  EXPECT_EQ(own_message("[roles.t]\nkind = 'thermometer'\nperiod_s = 2"), "ok");
+  EXPECT_EQ(own_message("[roles.t]\nkind = 'thermometr'\ncount = 2"),
+            "f:2: roles.t.kind: unknown value \"thermometr\" (did you mean \"thermometer\"?), expected one of display, "
+            "thermometer");
+  EXPECT_EQ(own_message("[roles.t]\ncount = 2"), "f:1: missing key roles.t.kind: What");
+  EXPECT_EQ(own_message("[roles.t]\nkind = 'thermometer'\ntitle = 'x'"),
+            "f:3: unknown key roles.t.title (did you mean roles.t.kind?)");
+  EXPECT_EQ(own_message("[roles.t]\nkind = 'thermometer'\nperiod = 1"),
+            "f:3: unknown key roles.t.period (did you mean roles.t.period_s?)");
+  EXPECT_EQ(own_message("[roles.t]\nkind = 'thermometer'\nperiod_s = -1"),
+            "f:3: roles.t.period_s: out of range: got -1, expected >= 0");
+  EXPECT_EQ(own_message("[roles.t]\nkind = 3"), "f:2: roles.t.kind: wrong type: got an integer, expected a string");
+  EXPECT_EQ(own_message("[roles.t]\nkind = 'thermometer'", {"roles.t.period_s=-2"}),
+            "--set roles.t.period_s=-2: out of range: got -2, expected >= 0");
+  EXPECT_EQ(own_message("[roles.t]\nkind = 'thermometer'", {"roles.t.kind=display"}),
+            "--set roles.t.kind=display: says which keys its section has: expected it in the file alone");
+}
+
+TEST(ConfigErrors, OfSectionsThatFollowOthers) {
+  const std::string role = "[roles.t]\nkind = 'display'\n";
+  EXPECT_EQ(own_message(role + "[placement.t]\nnodes = 3"), "ok");
+  EXPECT_EQ(own_message(role + "[placement.u]\nnodes = 3"),
+            "f:4: unknown key placement.u.nodes (did you mean "
+            "placement.t.nodes?)");
+  EXPECT_EQ(own_message(role + "[placement.t]\nnodes = -3"),
+            "f:4: placement.t.nodes: out of range: got -3, expected >= 0");
+  EXPECT_EQ(own_message("[roles.actors]\nkind = 'display'"), "ok") << "whose placement is somebody else's";
+}
+
+TEST(ConfigErrors, OfListsOfSections) {
+  EXPECT_EQ(own_message("[[channels]]\nfrom = 'a'\n[[channels]]\nfrom = 'b'\ncapacity = 2"), "ok");
+  EXPECT_EQ(own_message("[[channels]]\nfrom = 'a'\n[[channels]]\ncapacity = 2"),
+            "f:3: missing key channels[1].from: Begin");
+  EXPECT_EQ(own_message("[[channels]]\nfrom = 'a'\ncapacity = 0"),
+            "f:3: channels[0].capacity: out of range: got 0, expected >= 1");
+  EXPECT_EQ(own_message("[[channels]]\nfrom = 'a'\nfrm = 'a'"),
+            "f:3: unknown key channels[0].frm (did you mean channels[0].from?)");
+  EXPECT_EQ(own_message("[channels]\nfrom = 'a'"),
+            "f:1: channels is a list of sections: got a table, expected [[channels]]");
+  EXPECT_EQ(own_message("channels = 3"), "f:1: channels is a list of sections: got an integer, expected [[channels]]");
+  EXPECT_EQ(own_message("channels = [1]"),
+            "f:1: channels is a list of sections: got other values, expected [[channels]]");
+  EXPECT_EQ(own_message("channels = []"), "ok");
+  EXPECT_EQ(own_message("['channels[0]']\nfrom = 'a'"), "f:1: unknown key channels[0]");
+  EXPECT_EQ(own_message("[[channels]]\nfrom = 'a'", {"channels[0].capacity=0"}),
+            "--set channels[0].capacity=0: out of range: got 0, expected >= 1");
+  EXPECT_EQ(own_message("[[channels]]\nfrom = 'a'", {"channels[1].capacity=1"}),
+            "--set channels[1].capacity=1: unknown key channels[1].capacity (did you mean channels[0].capacity?)");
+  std::string many;
+  for (std::size_t i = 0; i <= kConfigTablesMax; ++i) many += "[[channels]]\nfrom = 'a'\n";
+  EXPECT_EQ(own_message(many), "f:1: [[channels]]: got 257 of them, expected at most 256");
+}
+
+TEST(ConfigErrors, OwnSectionsAreWrittenAsTheyAreRead) {
+  const auto config = parse_config(
+      "[[channels]]\nfrom = 'a'\n[[channels]]\nfrom = 'b'\ncapacity = 2\n[roles.t]\nkind = 'thermometer'\n"
+      "period_s = 0.5\n[roles.d]\nkind = 'display'\n",
+      "f", {}, own_schema());
+  ASSERT_TRUE(config.ok()) << config.error().message;
+  EXPECT_EQ(config->count("channels"), 2U);
+  EXPECT_EQ(config->get_string("channels[1].from"), "b");
+  EXPECT_EQ(config->get_int("channels[0].capacity"), 4);
+  EXPECT_EQ(config->get_int("placement.t.nodes"), 2);
+  EXPECT_EQ(config->where("channels[1].capacity"), "f:5");
+  EXPECT_EQ(config->section("roles.t").get_float("period_s"), 0.5);
+  EXPECT_EQ(config->section("roles.t").get_string("kind"), "thermometer");
+  EXPECT_FALSE(config->has("roles.t.title"));
+  const auto again = parse_config(config->to_toml(), "g", {}, own_schema());
+  ASSERT_TRUE(again.ok()) << again.error().message << config->to_toml();
+  EXPECT_EQ(again->hash(), config->hash());
+  EXPECT_EQ(again->to_toml(), config->to_toml());
 }
 
 }  // namespace

@@ -17,6 +17,7 @@ import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 TROUPE = os.environ.get("TROUPE_PROGRAM", str(ROOT / "build/release/bin/troupe"))
+OWN_PROGRAM = os.environ.get("TROUPE_OWN_PROGRAM", str(ROOT / "build/release/bin/hello_roles"))
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 sys.dont_write_bytecode = True
 import isolation  # noqa: E402
@@ -55,7 +56,7 @@ def processes_of_the_program():
     found = []
     for process in pathlib.Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
-            if os.readlink(process / "exe") == TROUPE:
+            if os.readlink(process / "exe") in (TROUPE, OWN_PROGRAM):
                 found.append(int(process.name))
     return found
 
@@ -240,6 +241,20 @@ class Up(unittest.TestCase):
         run = self.up("--resume", "runs/b", "--set", "max_minutes=0.05")
         self.assertEqual(run.end(), 0, run.text)
         self.assertRegex(run.text, r"chief \| resuming cartpole-swingup in runs/b\n")
+
+    def test_a_program_and_a_topology_of_ones_own_run_over_hosts(self):
+        shutil.copy(ROOT / "examples/hello_roles.toml", self.here)
+        (self.here / "own.toml").write_text("[[hosts]]\nssh = 'n1'\n"
+                                            "[[hosts]]\nssh = 'n2'\nnodes = { thermometer = 1 }\n"
+                                            "[[hosts]]\nssh = 'n3'\nnodes = { thermometer = 1, display = 1 }\n")
+        run = Started(self.here, OWN_PROGRAM, "up", "own.toml", "hello_roles.toml", "--run-dir", "runs/d", "--set",
+                      "roles.display.measurements=20000")
+        self.assertEqual(run.end(), 0, run.text)
+        self.assertRegex(run.text, r"chief \| .* node thermometer-1 has joined")
+        self.assertRegex(run.text, r"display \| mean of 20000 measurements: 2[01]\.\d\d degrees\n")
+        self.assertRegex(run.text, r"chief \|   ended by +roles done\n")
+        self.assertNotRegex(run.text, r"TRP-[ES]")
+        self.assert_nothing_runs()
 
     def test_pods_find_each_other_and_the_commands_of_the_manifests_work(self):
         run = str(self.folder / "runs/cartpole")  # on a volume that all pods share

@@ -212,8 +212,8 @@ TEST(Environment, DivergenceIsAnErrorAndResetRecovers) {
 }
 
 TEST(Environment, InstancesThatShareAModelDoNotShareTargets) {
-  const std::uint64_t seeds[] = {1, 2};
-  auto pair = make_environments("reacher-easy", seeds).value();
+  const MakeEnvironment make = shared_environments("reacher-easy");
+  const std::unique_ptr<Environment> pair[] = {make(1).value(), make(2).value()};
   Player alone("reacher-easy", 1);
   std::vector<std::byte> row(alone.row.size());
   ASSERT_TRUE(alone.reset().ok());

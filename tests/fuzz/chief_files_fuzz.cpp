@@ -97,7 +97,7 @@ std::vector<std::string> seeds() {
                       .over = "",
                       .nodes = {{"replay", 2}},
                       .instances = {{"actor-1", 4}},
-                      .joined = {{"actors-9", 3}}})
+                      .joined = {{"actor-3", "actors-9"}}})
       .value();
   const std::string id(64, 'a');
   commit_cut(scratch_folder(), {7, {{"chief", id, {"metrics"}}, {"replay", id, {"replay-0"}}}}, 1).value();

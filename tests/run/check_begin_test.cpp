@@ -22,14 +22,14 @@ using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
 Config config_of(const std::string& text, const std::vector<std::string>& overrides = {}) {
-  return parse_config(text, "f", overrides, train_schema(envs::environment_names())).value();
+  return parse_config(text, "f", overrides, train_schema(shipped())).value();
 }
 
 /// What a run of this configuration is refused for, by whichever check; "ok" if it may begin.
 std::string refusal(const std::string& text, RunKind kind = RunKind::kOneProcess) {
-  const Result<Config> config = parse_config(text, "f", {}, train_schema(envs::environment_names()));
+  const Result<Config> config = parse_config(text, "f", {}, train_schema(shipped()));
   if (!config.ok()) return config.error().message;
-  const Result<actors::TrainOptions> options = to_train_options(*config);
+  const Result<actors::TrainOptions> options = to_train_options(*config, shipped());
   if (!options.ok()) return options.error().message;
   const Status begin = check_begin(*config, *options, kind);
   return begin.ok() ? "ok" : begin.error().message;
@@ -158,7 +158,7 @@ TEST(IdleKeys, ADefaultMayStandInAFile) {
 
 TEST(IdleKeys, ShippedConfigsHaveNone) {
   for (const auto& entry : std::filesystem::directory_iterator(source_dir() + "/apps/configs")) {
-    const Result<Config> config = load_config(entry.path(), {}, train_schema(envs::environment_names()));
+    const Result<Config> config = load_config(entry.path(), {}, train_schema(shipped()));
     ASSERT_TRUE(config.ok()) << config.error().message;
     EXPECT_THAT(idle_key_mistakes(*config), testing::IsEmpty()) << entry.path();
   }
@@ -188,8 +188,8 @@ TEST(CheckSameRun, EveryKeyThatStateDependsOnIsNamedAndNoOther) {
   int fixed = 0;
   for (const ConfigKey& key : recorded.schema()) {
     const std::string value = other_value(key, recorded.value(key.path));
-    const Result<Config> now = parse_config(text, "f", std::vector<std::string>{key.path + "=" + value},
-                                            train_schema(envs::environment_names()));
+    const Result<Config> now =
+        parse_config(text, "f", std::vector<std::string>{key.path + "=" + value}, train_schema(shipped()));
     ASSERT_TRUE(now.ok()) << now.error().message;
     const Status same = check_same_run(*now, recorded, "runs/a");
     if (key.fixed != ConfigKey::Fixed::kValue) {

@@ -332,7 +332,7 @@ TEST_F(D4pgTopology, TheLastRowIsTheFurthest) {
 TEST_F(D4pgTopology, AnUnknownEnvironmentIsNamed) {
   RecordingSink sink;
   TrainOptions options = small();
-  options.env = "cartpole-swingupp";
+  options.make_environment = envs::shared_environments("cartpole-swingupp");
   EXPECT_THAT(run(options, sink).error().message, ::testing::HasSubstr("cartpole-swingup"));
 }
 

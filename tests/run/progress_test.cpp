@@ -44,7 +44,7 @@ TEST(ProgressState, PutsEverythingInOneLine) {
 }
 
 TEST(ProgressState, ShowsReplicaGroupsAndLastsUntilTheSlowestIsDone) {
-  ProgressState state({.replicas = {{"gan", {1000, 60, 2}}, {"mlp", {2000}}}});
+  ProgressState state({.replicas = {{"gan", {1000, 60, 2}}, {"mlp", {2000}}}, .acts = false});
   state.update(MetricRow{.wall_s = 65,
                          .learner_steps = 1500,
                          .scalars = {{"gan/step", 500},

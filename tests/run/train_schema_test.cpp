@@ -11,23 +11,33 @@
 namespace troupe::apps {
 namespace {
 
-const std::vector<std::string> kEnvironments = {"cartpole-swingup", "cheetah-run", "finger-spin", "pendulum-swingup",
-                                                "reacher-easy"};
+/// The environments that the shipped configurations name, and no others.
+const Registry& registry() {
+  static const Registry made = [] {
+    Registry some;
+    for (const char* const name :
+         {"cartpole-swingup", "cheetah-run", "finger-spin", "pendulum-swingup", "reacher-easy"}) {
+      some.environment(name, envs::shared_environments(name));
+    }
+    return some;
+  }();
+  return made;
+}
 
 std::string message_of(const std::string& text) {
-  const Result<Config> config = parse_config(text, "f", {}, train_schema(kEnvironments));
+  const Result<Config> config = parse_config(text, "f", {}, train_schema(registry()));
   if (!config.ok()) return config.error().message;
-  const Result<actors::TrainOptions> options = to_train_options(*config);
+  const Result<actors::TrainOptions> options = to_train_options(*config, registry());
   return options.ok() ? "ok" : options.error().message;
 }
 
 TEST(TrainSchema, DefaultsAreThoseOfTheOptionsAndPassTheirOwnChecks) {
-  const Result<Config> config = parse_config("env = 'cartpole-swingup'", "f", {}, train_schema(kEnvironments));
+  const Result<Config> config = parse_config("env = 'cartpole-swingup'", "f", {}, train_schema(registry()));
   ASSERT_TRUE(config.ok()) << config.error().message;
   // The resolved file goes through every range check again.
-  const Result<Config> again = parse_config(config->to_toml(), "f", {}, train_schema(kEnvironments));
+  const Result<Config> again = parse_config(config->to_toml(), "f", {}, train_schema(registry()));
   ASSERT_TRUE(again.ok()) << again.error().message;
-  const Result<actors::TrainOptions> options = to_train_options(*again);
+  const Result<actors::TrainOptions> options = to_train_options(*again, registry());
   ASSERT_TRUE(options.ok()) << options.error().message;
   const actors::TrainOptions d;
   EXPECT_EQ(options->env, "cartpole-swingup");
@@ -41,12 +51,14 @@ TEST(TrainSchema, DefaultsAreThoseOfTheOptionsAndPassTheirOwnChecks) {
 
 TEST(TrainSchema, EveryKeyIsDocumentedAndReachesItsField) {
   std::string text = "env = 'reacher-easy'\n";
-  ConfigSchema schema = train_schema(kEnvironments);
+  ConfigSchema schema = train_schema(registry());
   for (const ConfigKey& key : schema) {
     EXPECT_GT(key.doc.size(), 8u) << key.path;
     EXPECT_LT(key.doc.size(), 80u) << key.path;
   }
-  std::erase_if(schema, [](const ConfigKey& key) { return key.path.starts_with("replicas."); });  // see below
+  std::erase_if(schema, [](const ConfigKey& key) {  // see below, and role_schema_test.cpp
+    return key.path.starts_with("replicas.") || key.path.find_first_of("*[") != std::string::npos;
+  });
   // Values that no default has, each its own: a key wired to a neighbour's field shows.
   const std::vector<std::string> set = {"name=n",
                                         "seed=11",
@@ -113,7 +125,7 @@ TEST(TrainSchema, EveryKeyIsDocumentedAndReachesItsField) {
   EXPECT_EQ(set.size() + 1, schema.size()) << "a key is missing from this test";
   const Result<Config> config = parse_config(text, "f", set, schema);
   ASSERT_TRUE(config.ok()) << config.error().message;
-  const Result<actors::TrainOptions> made = to_train_options(*config);
+  const Result<actors::TrainOptions> made = to_train_options(*config, registry());
   ASSERT_TRUE(made.ok()) << made.error().message;
   const actors::TrainOptions& o = *made;
   EXPECT_EQ(o.name, "n");
@@ -222,8 +234,8 @@ TEST(TrainSchema, NcclGetsTheNameOfOneInterface) {
         << bad;
   }
   const auto config = parse_config("[security]\nnccl_interface = 'eth0'\n[replicas.g]\nmodel = 'classifier'", "f", {},
-                                   train_schema(kEnvironments));
-  EXPECT_EQ(to_train_options(*config)->replicas[0].group.nccl_interface, "eth0");
+                                   train_schema(registry()));
+  EXPECT_EQ(to_train_options(*config, registry())->replicas[0].group.nccl_interface, "eth0");
 }
 
 TEST(TrainSchema, LearnersShareABatchEvenly) {
@@ -255,9 +267,9 @@ TEST(TrainSchema, AnUnknownEnvironmentGetsTheNearestOne) {
 TEST(TrainSchema, ShippedConfigsAreGood) {
   int files = 0;
   for (const auto& entry : std::filesystem::directory_iterator(source_dir() + "/apps/configs")) {
-    const Result<Config> config = load_config(entry.path(), {}, train_schema(kEnvironments));
+    const Result<Config> config = load_config(entry.path(), {}, train_schema(registry()));
     ASSERT_TRUE(config.ok()) << config.error().message;
-    const Result<actors::TrainOptions> options = to_train_options(*config);
+    const Result<actors::TrainOptions> options = to_train_options(*config, registry());
     ASSERT_TRUE(options.ok()) << options.error().message;
     ++files;
     if (!options->replicas.empty()) continue;
@@ -328,14 +340,14 @@ TEST(TrainSchema, EveryKeyOfAReplicaGroupReachesItsField) {
                                         "ps_nodes=4",
                                         "discriminator_nodes=5"};
   std::size_t keys = 0;
-  for (const ConfigKey& key : train_schema(kEnvironments)) keys += key.path.starts_with("replicas.*.");
+  for (const ConfigKey& key : train_schema(registry())) keys += key.path.starts_with("replicas.*.");
   // deterministic, which goes without bf16, and normalize, which sngan's images do not.
   EXPECT_EQ(set.size() + 2, keys) << "a key is missing from this test";
   std::vector<std::string> overrides;
   for (const std::string& one : set) overrides.push_back("replicas.g." + one);
-  const auto config = parse_config("[replicas.g]\nmodel = 'classifier'", "f", overrides, train_schema(kEnvironments));
+  const auto config = parse_config("[replicas.g]\nmodel = 'classifier'", "f", overrides, train_schema(registry()));
   ASSERT_TRUE(config.ok()) << config.error().message;
-  const auto made = to_train_options(*config);
+  const auto made = to_train_options(*config, registry());
   ASSERT_TRUE(made.ok()) << made.error().message;
   EXPECT_FALSE(actors::has_d4pg(*made));
   ASSERT_EQ(made->replicas.size(), 1U);
@@ -351,11 +363,11 @@ TEST(TrainSchema, EveryKeyOfAReplicaGroupReachesItsField) {
   const auto same_bits = parse_config(
       "[replicas.g]\nmodel = 'classifier'\ndeterministic = true\nnormalize = 'imagenet'\n"
       "accumulate = 4",
-      "f", {}, train_schema(kEnvironments));
+      "f", {}, train_schema(registry()));
   ASSERT_TRUE(same_bits.ok()) << same_bits.error().message;
-  EXPECT_TRUE(to_train_options(*same_bits)->replicas[0].group.deterministic);
-  EXPECT_EQ(to_train_options(*same_bits)->replicas[0].model.normalize, "imagenet");
-  EXPECT_EQ(to_train_options(*same_bits)->replicas[0].group.accumulate, 4);
+  EXPECT_TRUE(to_train_options(*same_bits, registry())->replicas[0].group.deterministic);
+  EXPECT_EQ(to_train_options(*same_bits, registry())->replicas[0].model.normalize, "imagenet");
+  EXPECT_EQ(to_train_options(*same_bits, registry())->replicas[0].group.accumulate, 4);
   EXPECT_EQ(group.wire, "bf16");
   EXPECT_EQ(group.compute, "bf16");
   EXPECT_EQ(group.threads, 2);
@@ -433,7 +445,8 @@ TEST(TrainSchema, MistakesInReplicaGroupsNameLineAndKey) {
       "f:3: replicas.g.optimizer: got \"lars\", but with ps_partition \"fixed\" each of 2 ps_shards has a part of "
       "every variable, and lars needs the norms of whole ones");
   EXPECT_EQ(message_of(model + "channels = 2"), "f:3: replicas.g.channels: got 2, expected 1, 3, or 0");
-  EXPECT_EQ(message_of(""), "f: missing key env: the environment that D4PG learns, or a [replicas.NAME]");
+  EXPECT_EQ(message_of(""),
+            "f: missing key env: the environment that D4PG learns, or a [replicas.NAME] or [roles.NAME]");
   EXPECT_EQ(message_of(model), "ok");
   EXPECT_EQ(message_of(model + "replicator = 'multi_wroker'"),
             "f:3: replicas.g.replicator: unknown value \"multi_wroker\" (did you mean \"multi_worker\"?), expected one "

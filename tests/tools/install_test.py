@@ -23,6 +23,10 @@ EXAMPLES = {
     # Of several replicators; the loss of guessing is ln 3 = 1.1.
     "hello_replica": {replicator: rf"^{replicator}: loss 0\.[0-4]\d* after 30\d steps"
                       for replicator in ("one_device", "multi_device", "multi_worker", "parameter_server")},
+    "hello_roles": {f"train EXAMPLES/hello_roles.toml --run-dir roles{how}": r"mean of 100 measurements: 2[01]"
+                    for how in ("-here", "-there --processes")},
+    "hello_environment": {"train EXAMPLES/hello_environment.toml --run-dir valley --set max_learner_steps=150 "
+                          "--set replay.min_items=200 --set learner.batch_size=16": "max_learner_steps"},
 }
 OWN_PROGRAM = """
 #include <iostream>
@@ -129,7 +133,8 @@ def run_examples():
     check(sources == set(EXAMPLES), f"examples/ has {sorted(sources)}, and EXAMPLES says what {sorted(EXAMPLES)} print")
     for name, runs in EXAMPLES.items():
         for arguments, expected in runs.items():
-            said = run(work / "build/examples" / name, *arguments.split())
+            placed = arguments.replace("EXAMPLES", str(prefix / "share/troupe/examples"))
+            said = run(work / "build/examples" / name, *placed.split())
             check(re.search(expected, said, re.M), f"{name} {arguments}: expected {expected}, got\n{said}")
 
 

@@ -5,6 +5,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <fmt/format.h>
+
+#include <set>
+
 #include <troupe/tests/actors/chief_fixture.hpp>
 #include <troupe/tests/actors/test_roles.hpp>
 
@@ -118,6 +122,64 @@ TEST_F(Chief, AJoinThatWasOvertakenRestartsNothing) {
   EXPECT_EQ(welcomed(), Numbers{1});
   chief().pass(milliseconds(500));
   EXPECT_EQ(spawned(), Numbers{}) << "it was taken for an instance that has gone";
+}
+
+TEST_F(Chief, NodesThatJoinHostAsManyInstancesOfElasticRolesAsTheyOffer) {
+  for (RoleSpec& role : topology_.roles) role.elastic = true;
+  const auto offer = [&](const std::string& node, std::uint64_t birth, std::vector<std::string> roles,
+                         std::int64_t instances) {
+    Control join = join_of(node, birth);
+    join.texts = std::move(roles);
+    join.counters = {{"instances", instances}};
+    chief().hear(node, join);
+  };
+  const auto started = [&] {
+    std::vector<std::string> names;
+    std::set<std::uint32_t> numbers;
+    for (const auto& [node, order] : chief().told(ControlKind::kSpawn)) {
+      const messages::ControlInstance& instance = order.instances.front();
+      names.push_back(fmt::format("{} {}-{}", node, instance.role, instance.index));
+      numbers.insert(instance.number);
+    }
+    EXPECT_EQ(numbers.size(), names.size()) << "each has a number of its own";
+    return names;
+  };
+  using Names = std::vector<std::string>;
+  offer("one", 1, {"counter"}, 2);
+  offer("two", 2, {"counter", "collector"}, 2);
+  EXPECT_EQ(started(), (Names{"one counter-3", "one counter-4", "two counter-5", "two counter-6", "two collector-1",
+                              "two collector-2"}));
+  // The next chief has them from the journal, before their nodes say anything.
+  next_chief();
+  offer("three", 3, {"collector"}, 1);
+  EXPECT_EQ(started(), Names{"three collector-3"});
+  offer("two", 22, {"counter", "collector"}, 1);
+  EXPECT_EQ(started(), (Names{"two counter-5", "two counter-6", "two collector-1", "two collector-2"}))
+      << "what a node had it has again";
+  // Whoever has left makes room.
+  say("two", ControlKind::kLeave, 22, 2);
+  offer("four", 4, {"counter"}, 3);
+  EXPECT_EQ(started(), (Names{"four counter-5", "four counter-6", "four counter-7"}));
+}
+
+TEST_F(Chief, NodesThatOfferNothingThatIsWantedAreRefused) {
+  topology_.roles[0].elastic = true;
+  const auto answer = [&](std::vector<std::string> roles, std::int64_t instances) -> std::string {
+    Control join = join_of("stranger", 9);
+    join.texts = std::move(roles);
+    join.counters = {{"instances", instances}};
+    chief().hear("stranger", join);
+    const auto refused = chief().told(ControlKind::kRefuse);
+    return refused.empty() ? "welcome" : refused[0].second.text;
+  };
+  EXPECT_EQ(answer({"collector"}, 1), "TRP-E163 node stranger is not part of this run");
+  EXPECT_EQ(answer({}, 1), "TRP-E163 node stranger is not part of this run");
+  for (const std::int64_t instances : {std::int64_t{0}, std::int64_t{-1}, std::int64_t{65}, std::int64_t{1} << 62}) {
+    EXPECT_EQ(answer({"counter"}, instances),
+              fmt::format("TRP-E163 node stranger offers to host {} instances, expected 1 .. 64", instances));
+  }
+  EXPECT_EQ(answer({"counter"}, 64), "welcome");
+  EXPECT_EQ(chief().told(ControlKind::kSpawn).size(), 64U);
 }
 
 TEST_F(Chief, WithoutARoomForItsJournalNoIncarnationIsGivenOut) {

@@ -27,6 +27,7 @@ TEST_F(ChiefJournalTest, WhatIsSavedIsLoaded) {
   journal.last_cut = 7;
   journal.cuts_begun = 9;
   journal.nodes = {{"chief", 3}, {"worker-1", 12}};
+  journal.joined = {{"actor-3", "extra"}, {"actor-4", "extra"}};
   journal.over = "complete";
   journal.instances = {{"learner", 0}, {"actor-3", 4}};
   ASSERT_TRUE(save_journal(file_, journal).ok());
@@ -38,6 +39,7 @@ TEST_F(ChiefJournalTest, WhatIsSavedIsLoaded) {
   EXPECT_EQ(loaded.cuts_begun, 9u);
   EXPECT_EQ(loaded.nodes, journal.nodes);
   EXPECT_EQ(loaded.instances, journal.instances);
+  EXPECT_EQ(loaded.joined, journal.joined);
   EXPECT_EQ(loaded.over, journal.over);
 }
 

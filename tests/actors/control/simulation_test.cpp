@@ -53,12 +53,13 @@ class Scenario {
       : rng_(derive_seed(seed, "scenario", 0)),
         ledger_(std::make_shared<Ledger>()),
         topology_(testing::make_topology(rng_, ledger_)) {
+    std::ranges::find(topology_.roles, "source", &RoleSpec::name)->elastic = true;
     options_.seed = seed;
     options_.topology = &topology_;
     options_.placement = make_placement(rng_, topology_);
-    options_.elastic_role = "source";
     options_.same_ports = rng_.below(2) == 0;
     if (rng_.below(4) == 0) options_.most_delay = milliseconds(60);
+    options_.elastic_instances = 1 + static_cast<std::int64_t>(seed % 3);
   }
 
   void run() {

@@ -201,6 +201,49 @@ TEST_F(Authorization, ARefusalSaysWhoMayNotSendWhatWhere) {
   EXPECT_EQ(said({"actor"}, true, control), "TRP-S711 node env-3 (roles actor) may not send up of the role store");
 }
 
+TEST_F(Authorization, TypesOfTheUsersOwnAreLetInWhereTheirChannelsCarryThem) {
+  Topology own = topology();
+  own.roles[0].outlets[0].type = own.roles[1].inlets[0].type = "Celsius";
+  own.roles[0].outlets[1].answer = own.roles[2].inlets[0].answer = "Kelvin";
+  own.messages = {{.name = "Celsius", .max_bytes = 8},
+                  {.name = "Kelvin", .check = [](std::span<const std::byte> bytes) -> Status {
+                     if (bytes.front() == std::byte{1}) return {};
+                     return Error{Code::kInvalidArgument, "below absolute zero"};
+                   }}};
+  const auto bytes = [&](std::size_t size, int first = 0) {
+    std::vector<std::byte> all(size);
+    if (size > 0) all[0] = static_cast<std::byte>(first);
+    return pool.copy(all).value();
+  };
+  const auto said = [&](const Topology& plan, const char* role, const RemoteMessage& message) {
+    const Status may = may_send(plan, {"run", {role}, "n"}, false, message);
+    return may.ok() ? "ok" : may.error().message;
+  };
+  EXPECT_EQ(said(own, "actor", FrameMessage{route(kUses), bytes(8)}), "ok");
+  EXPECT_EQ(said(own, "actor", FrameMessage{route(kUses), use()}),
+            "TRP-S706 from n: frames on actor.use -> store.use: Celsius: got " + std::to_string(use().size()) +
+                " bytes, expected 1 .. 8");
+  EXPECT_THAT(said(own, "actor", FrameMessage{route(kUses), {}}), StartsWith("TRP-S706 from n: "));
+  EXPECT_THAT(said(own, "store", FrameMessage{route(kUses), bytes(8)}), StartsWith("TRP-S711 "));
+  EXPECT_THAT(said(own, "actor", CallMessage{route(kUses), 1, bytes(8)}), StartsWith("TRP-S711 "));
+  EXPECT_THAT(said(own, "store", FrameMessage{route(kPolicies), bytes(8)}), StartsWith("TRP-S711 "))
+      << "which carries Parameters";
+  // The answer to a call has a type of its own.
+  EXPECT_EQ(said(own, "actor", CallMessage{route(kQuestions), 1, use()}), "ok");
+  EXPECT_EQ(said(own, "server", AnswerMessage{route(kQuestions), 1, std::nullopt, bytes(3, 1)}), "ok");
+  EXPECT_EQ(said(own, "server", AnswerMessage{route(kQuestions), 1, std::nullopt, bytes(3, 2)}),
+            "TRP-S706 from n: answers on actor.ask -> server.ask: Kelvin: below absolute zero");
+  EXPECT_EQ(said(own, "server", AnswerMessage{route(kQuestions), 1, Error{Code::kUnavailable, "no"}, {}}), "ok");
+  // Deny by default: a type that nobody has registered is let in by nobody.
+  own.messages.clear();
+  EXPECT_EQ(said(own, "actor", FrameMessage{route(kUses), bytes(8)}),
+            "TRP-S711 node n (roles actor) may not send unknown bytes on actor.use -> store.use, which carries Celsius "
+            "that nobody "
+            "has registered");
+  EXPECT_THAT(said(own, "server", AnswerMessage{route(kQuestions), 1, std::nullopt, bytes(3, 1)}),
+              HasSubstr("carries Kelvin that nobody has registered"));
+}
+
 TEST_F(Authorization, WithoutReportsNobodyReports) {
   Topology silent = topology();
   silent.reports.reset();

@@ -402,8 +402,9 @@ TEST_F(Nodes, BearersOfTokensWhoSayNothingOrStopInTheMiddleHoldUpNobody) {
 }
 
 TEST_F(Nodes, NodesJoinAndLeaveWhileTheRunGoesOn) {
-  const Topology plan = topology();
-  const transport::Address at = start_chief(plan, [](NodeOptions& options) { options.elastic_role = "sender"; });
+  Topology plan = topology();
+  std::ranges::find(plan.roles, "sender", &RoleSpec::name)->elastic = true;
+  const transport::Address at = start_chief(plan);
   const auto worker = process(plan, "worker", {"sender"}, at);
   ASSERT_TRUE(goes_on());
   const auto extra = process(plan, "extra", {"sender"}, at);

@@ -99,6 +99,7 @@ TEST_F(ReplicaResume, AGroupGoesOnAsIfItHadNeverStopped) {
 
 TEST_F(ReplicaResume, AMixedRunGoesOnInAllOfItsParts) {
   options.env = "cartpole-swingup";
+  options.make_environment = envs::shared_environments(options.env);
   options.max_learner_steps = 60;
   options.actors.count = 1;
   options.replay.samples_per_insert = 8;

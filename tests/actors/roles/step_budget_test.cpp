@@ -373,12 +373,14 @@ class StepsOverNodes : public StepsOfARun, public ::testing::WithParamInterface<
 
   void start(std::uint64_t seed) {
     topology = make_topology(kLimit, kActors);
-    for (RoleSpec& role : topology.roles) role.restart.max_restarts = 1000;
+    for (RoleSpec& role : topology.roles) {
+      role.restart.max_restarts = 1000;
+      role.elastic = role.name == "actor";
+    }
     options.seed = seed;
     options.topology = &topology;
     options.placement = {{kChiefNode, {{"metrics", {0}}}}, {"taker", {{"taker", {0}}}}};
     for (std::uint32_t i = 0; i < kActors; ++i) options.placement.push_back({fmt::format("n{}", i), {{"actor", {i}}}});
-    options.elastic_role = "actor";
     simulation.emplace(options, testing::SimulatedDisk{});
     for (const PlacedNode& node : options.placement) simulation->start(node.name);
   }

@@ -56,6 +56,46 @@ TEST(Topology, DanglingAndDoublyUsedEndsAreRefused) {
   EXPECT_THAT(finding(topology), HasSubstr("outlet \"numbers\" has 2 channels, expected 1"));
 }
 
+TEST(Topology, EachMistakeSaysWhatItIsAbout) {
+  Topology topology = valid();
+  topology.channels.push_back(topology.channels[0]);
+  topology.channels[0].to_port = "numers";
+  topology.roles[0].count = 0;
+  const std::vector<TopologyMistake> all = mistakes(topology);
+  ASSERT_EQ(all.size(), 3U);
+  EXPECT_EQ(all[0].role, "counter");
+  EXPECT_FALSE(all[0].channel);
+  EXPECT_EQ(all[1].channel, 0U);
+  EXPECT_THAT(all[1].what, HasSubstr("role \"collector\" has no inlet \"numers\" (did you mean \"numbers\"?)"));
+  EXPECT_EQ(all[2].role, "counter");
+  EXPECT_EQ(all[2].channel, 1U) << "the channel that is one too many";
+}
+
+TEST(Topology, AnswersThatDifferAreRefused) {
+  Topology topology = valid();
+  topology.roles[0].outlets[0] = {.name = "numbers", .type = "Number", .kind = ChannelKind::kRequest, .answer = "Sum"};
+  topology.roles[1].inlets[0] = {.name = "numbers", .type = "Number", .kind = ChannelKind::kRequest};
+  EXPECT_THAT(finding(topology),
+              HasSubstr("role \"counter\" wants answers of type Sum, role \"collector\" gives Number"));
+  topology.roles[1].inlets[0].answer = "Sum";
+  EXPECT_EQ(finding(topology), "");
+}
+
+TEST(Topology, TypesThatTravelShipOrAreRegistered) {
+  Topology topology = valid();
+  EXPECT_EQ(check_message_types(topology).error().message,
+            "topology: role \"counter\": port \"numbers\" carries \"Number\", which nobody has registered: no other "
+            "node would let it in\ntopology: role \"collector\": port \"numbers\" carries \"Number\", which nobody has "
+            "registered: no other node would let it in");
+  topology.messages = {{.name = "Number"}};
+  EXPECT_TRUE(check_message_types(topology).ok());
+  topology.messages.clear();
+  topology.roles[0].outlets[0].type = topology.roles[1].inlets[0].type = "Episode";
+  EXPECT_TRUE(check_message_types(topology).ok());
+  topology.roles[0].outlets[0].type = topology.roles[1].inlets[0].type = "Control";
+  EXPECT_FALSE(check_message_types(topology).ok()) << "which is no channel's";
+}
+
 TEST(Topology, DuplicateNamesAreRefused) {
   Topology topology = valid();
   topology.roles.push_back(topology.roles[0]);

@@ -1,0 +1,125 @@
+#pragma once
+// What a program knows by name: environments, kinds of roles and types of messages. A value that is filled before
+// anything starts and then handed to troupe::main() (apps/main.hpp); what ships is put in by the same calls as what a
+// user adds, so both are worth the same in configurations, on nodes, in checkpoints and in every command.
+//
+//   int main(int argc, char** argv) {
+//     troupe::Registry mine = troupe::shipped();
+//     mine.environment("maze", troupe::environment_of<Maze>({{.path = "size", .default_value = std::int64_t{9},
+//     ...}})); mine.message("Celsius", {.max_bytes = 8}); mine.role("thermometer", {.outlets = {{"celsius",
+//     "Celsius"}}, .make = troupe::role_of<Thermometer>}); return troupe::main(argc, argv, mine);
+//   }
+//
+// docs/adding_an_environment.md and docs/adding_a_role.md are the worked examples.
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include <troupe/actors/runtime/role.hpp>
+#include <troupe/actors/runtime/topology.hpp>
+#include <troupe/core/config.hpp>
+#include <troupe/core/error.hpp>
+#include <troupe/envs/environment.hpp>
+#include <troupe/messages/message_type.hpp>
+
+namespace troupe {
+
+/// An environment that a configuration can name: env = "NAME".
+struct EnvironmentKind {
+  /// Of its section [NAME]. Paths are the keys alone: "size". They are the same for all of a run.
+  ConfigSchema keys = {};
+  /// Called once when a configuration that names it is read, with checked values. What it returns makes the instances.
+  std::function<Result<envs::MakeEnvironment>(const ConfigSection& keys)> make;
+};
+
+/// A kind of role that a configuration can have any number of: [roles.NAME] kind = "KIND".
+struct RoleKind {
+  std::string doc = {};  ///< one line
+  /// Their types ship or are registered.
+  std::vector<actors::Port> inlets = {}, outlets = {};
+  /// Of [roles.NAME], beside kind and count. Paths are the keys alone: "period_s".
+  ConfigSchema keys = {};
+  /// Called once when a configuration is read, with checked values. What it returns makes the instances, on whatever
+  /// node they are placed, and again when one is restarted.
+  std::function<Result<actors::RoleFactory>(const ConfigSection& keys)> make;
+  actors::Execution execution = actors::Execution::kShared;
+  /// An instance that fails is restarted as often as [supervisor] says; with kLastCut by restore() of what it saved in
+  /// the last checkpoint.
+  actors::RestartFrom restart_from = actors::RestartFrom::kNothing;
+  bool quarantine = false;     ///< RestartPolicy::quarantine
+  bool completes_run = false;  ///< RoleSpec::completes_run
+  bool elastic = false;        ///< RoleSpec::elastic: nodes that join may host further instances
+};
+
+class Registry {
+ public:
+  // What is wrong with a name, or with what stands behind it, is said by check_registry(): before anything is started.
+
+  /// An environment without keys of its own.
+  void environment(std::string name, envs::MakeEnvironment make);
+  void environment(std::string name, EnvironmentKind kind);
+  void role(std::string kind, RoleKind about);
+  /// A type that ports may name. Without `about.check` it is opaque.
+  void message(std::string name, messages::MessageType about = {});
+
+  template <typename T>
+  using ByName = std::map<std::string, T, std::less<>>;
+  const ByName<EnvironmentKind>& environments() const { return environments_; }
+  const ByName<RoleKind>& roles() const { return roles_; }
+  const std::vector<messages::MessageType>& messages() const { return messages_; }
+  /// Names that were registered twice, in words.
+  const std::vector<std::string>& duplicates() const { return duplicates_; }
+
+  std::vector<std::string> environment_names() const;
+  std::vector<std::string> role_kinds() const;
+
+ private:
+  ByName<EnvironmentKind> environments_;
+  ByName<RoleKind> roles_;
+  std::vector<messages::MessageType> messages_;
+  std::vector<std::string> duplicates_;
+};
+
+/// What Troupe ships.
+Registry shipped();
+
+/// What makes instances of a registered environment. Whatever the user's code throws, returns or forgets becomes one
+/// error that names the environment; each instance has passed check_spec(). Errors: those of the kind's make().
+Result<envs::MakeEnvironment> make_environment(const Registry& registry, const std::string& name,
+                                               const ConfigSection& keys);
+/// The same of a registered kind of role. Errors: those of the kind's make().
+Result<actors::RoleFactory> make_role_factory(const Registry& registry, const std::string& kind,
+                                              const ConfigSection& keys);
+
+/// RoleKind::make of a class that is made of its section and who it is, of its section alone, or of nothing.
+template <typename T>
+Result<actors::RoleFactory> role_of(const ConfigSection& keys) {
+  return actors::RoleFactory([keys](const actors::RoleIdentity& identity) -> Result<std::unique_ptr<actors::Role>> {
+    if constexpr (std::is_constructible_v<T, const ConfigSection&, const actors::RoleIdentity&>) {
+      return {std::make_unique<T>(keys, identity)};
+    } else if constexpr (std::is_constructible_v<T, const ConfigSection&>) {
+      return {std::make_unique<T>(keys)};
+    } else {
+      static_assert(std::is_default_constructible_v<T>, "T(section, identity), T(section) or T()");
+      return {std::make_unique<T>()};
+    }
+  });
+}
+
+/// The kind of a class that is made of its section and a seed.
+template <typename T>
+EnvironmentKind environment_of(ConfigSchema keys = {}) {
+  return {.keys = std::move(keys), .make = [](const ConfigSection& section) -> Result<envs::MakeEnvironment> {
+            return envs::MakeEnvironment([section](std::uint64_t seed) -> Result<std::unique_ptr<envs::Environment>> {
+              return {std::make_unique<T>(section, seed)};
+            });
+          }};
+}
+
+}  // namespace troupe
