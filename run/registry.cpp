@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <new>
 
 #include <troupe/core/text.hpp>
 
@@ -15,6 +16,8 @@ template <typename Call>
 auto guarded(const std::string& whose, Call call) -> decltype(call()) {
   try {
     return call();
+  } catch (const std::bad_alloc&) {
+    throw;  // nobody's mistake, and the end of the process
   } catch (const std::exception& exception) {
     return Error{Code::kInternal, fmt::format("{}: exception: {}", whose, printable(exception.what()))};
   } catch (...) {

@@ -170,7 +170,7 @@ TEST_F(TrainedCommands, EvalPrintsATable) {
 TEST_F(TrainedCommands, SampleDrawsAClassAColumn) {
   const Image image = sample("a.png", "-n 25 --seed 7");
   // The same noise, beside the labels that the columns stand for, by the network that is exported.
-  const TrainedRun trained = open_trained_run((folder() / "r").string(), "gan").value();
+  const TrainedRun trained = open_trained_run(shipped(), (folder() / "r").string(), "gan").value();
   const TrainedNetwork network = trained_network(trained, 25).value();
   const auto drawn_with = [&](const std::vector<std::int32_t>& labels) {
     const auto example =
