@@ -12,7 +12,8 @@ namespace {
 using troupe::envs::VectorEnv;
 
 void step_cheetahs(benchmark::State& state, int count, int threads) {
-  auto made = VectorEnv::make({.make = troupe::envs::shared_environments("cheetah-run"), .count = count, .threads = threads, .seed = 1});
+  auto made = VectorEnv::make(
+      {.make = troupe::envs::shared_environments("cheetah-run"), .count = count, .threads = threads, .seed = 1});
   if (!made.ok()) return state.SkipWithError(made.error().message.c_str());
   VectorEnv& env = **made;
   if (auto reset = env.reset(); !reset.ok()) return state.SkipWithError(reset.error().message.c_str());

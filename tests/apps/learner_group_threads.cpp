@@ -42,8 +42,7 @@ class Evaluations final : public MetricSink {
 
 Result<std::string> run(const char* config_file, const std::vector<std::string>& overrides,
                         const std::filesystem::path& folder) {
-  TROUPE_ASSIGN(const Config config,
-                load_config(config_file, overrides, apps::train_schema(shipped())));
+  TROUPE_ASSIGN(const Config config, load_config(config_file, overrides, apps::train_schema(shipped())));
   TROUPE_ASSIGN(actors::TrainOptions options, apps::to_train_options(config, shipped()));
   Evaluations evaluations;
   std::atomic<int> came_back = 0;

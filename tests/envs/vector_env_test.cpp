@@ -14,7 +14,9 @@ namespace {
 using ::testing::HasSubstr;
 
 std::unique_ptr<VectorEnv> make(int count, int threads) {
-  return std::move(VectorEnv::make({.make = shared_environments("pendulum-swingup"), .count = count, .threads = threads, .seed = 9}))
+  return std::move(
+             VectorEnv::make(
+                 {.make = shared_environments("pendulum-swingup"), .count = count, .threads = threads, .seed = 9}))
       .value();
 }
 
@@ -96,8 +98,10 @@ TEST(VectorEnv, RefusesBadSizes) {
   ASSERT_FALSE(status.ok());
   EXPECT_EQ(status.error().code, Code::kInvalidArgument);
   EXPECT_THAT(status.error().message, HasSubstr("got 3 numbers, expected 2 x 1"));
-  EXPECT_EQ(VectorEnv::make({.make = shared_environments("cheetah-run"), .count = 0}).error().code, Code::kInvalidArgument);
-  EXPECT_EQ(VectorEnv::make({.make = shared_environments("cheetah-run"), .threads = 0}).error().code, Code::kInvalidArgument);
+  EXPECT_EQ(VectorEnv::make({.make = shared_environments("cheetah-run"), .count = 0}).error().code,
+            Code::kInvalidArgument);
+  EXPECT_EQ(VectorEnv::make({.make = shared_environments("cheetah-run"), .threads = 0}).error().code,
+            Code::kInvalidArgument);
   EXPECT_EQ(VectorEnv::make({.make = shared_environments("cheetah-rum")}).error().code, Code::kNotFound);
 }
 

@@ -16,10 +16,10 @@
 namespace troupe {
 namespace {
 
-using ::testing::Contains;
 using own::Corridor;
-using ::testing::HasSubstr;
 using own::own_registry;
+using ::testing::Contains;
+using ::testing::HasSubstr;
 
 std::string mistakes_of(const Registry& registry) {
   const Status good = check_registry(registry);

@@ -20,10 +20,10 @@
 namespace troupe::apps {
 namespace {
 
+using own::own_registry;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
-using own::own_registry;
 
 const std::string kRoles =
     "[roles.thermometer]\n"   // 1

@@ -97,10 +97,10 @@ TEST(Trainer, GoesOnFromItsStateBitForBit) {
   for (std::size_t i = 0; i < got->tensors.size(); ++i) EXPECT_EQ(got->tensors[i].bytes, expected->tensors[i].bytes);
 }
 
-TEST(ReplicaActor, GoesOnInTheMiddleOfAnUpdateThatIsAccumulated) {
+TEST(Trainer, GoesOnInTheMiddleOfAnUpdateThatIsAccumulated) {
   FakeContext context;
-  ReplicaActorOptions options = line(5);
-  options.group.accumulate = 3;
+  TrainerOptions options = line(5);
+  options.how.compile.accumulate = 3;
   const auto whole = make(options), first = make(options), second = make(options);
   EXPECT_EQ(run(*whole, context), 15);
   for (int call = 0; call < 7; ++call) ASSERT_EQ(first->step(context).value(), Progress::kMore);
