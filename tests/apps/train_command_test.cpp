@@ -110,7 +110,8 @@ TEST_F(TrainCommand, ARunThatHasEndedIsEvaluatedNoSecondTime) {
   EXPECT_EQ(file_text(path() / "e/evaluations.csv").substr(0, before.size()), before);
   std::set<std::int64_t> finals;
   for (const Evaluation& evaluation : evaluations("e")) {
-    if (evaluation.source == "final") EXPECT_TRUE(finals.insert(evaluation.step).second) << evaluation.step;
+    if (evaluation.source != "final") continue;
+    EXPECT_TRUE(finals.insert(evaluation.step).second) << evaluation.step;
   }
 }
 
@@ -245,7 +246,9 @@ TEST_F(TrainCommand, LimitsOfTheSystemEndInOneError) {
         run_script(path(), c.limit + "; troupe train small.toml --run-dir x " + c.arguments + "\n");
     EXPECT_EQ(result.exit_code, 1) << c.limit << result.err;
     EXPECT_NE(result.err.find(c.expected), std::string::npos) << c.limit << result.err;
-    if (c.at_once) EXPECT_EQ(std::ranges::count(result.err, '\n'), 1) << result.err;
+    if (c.at_once) {
+      EXPECT_EQ(std::ranges::count(result.err, '\n'), 1) << result.err;
+    }
   }
 }
 

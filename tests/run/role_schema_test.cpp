@@ -207,7 +207,7 @@ TEST(RoleSchema, D4pgLearnsInAnEnvironmentOfOnesOwnBesideRolesOfOnesOwn) {
   EXPECT_EQ(summary->stop_reason, actors::StopReason::kMaxLearnerSteps);
   EXPECT_EQ(summary->learner_steps, 200);
   ASSERT_TRUE(summary->final_evaluation.has_value());
-  EXPECT_EQ(summary->final_evaluation->episodes, 2);
+  EXPECT_EQ(find_scalar(summary->final_evaluation->values, "episodes"), 2);
   std::filesystem::remove_all(folder);
 }
 
