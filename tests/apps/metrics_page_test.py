@@ -37,7 +37,7 @@ every_s = 0.05
 data = "synthetic"
 batch_size = 20
 """
-CLASSIFIER = GROUP + 'model = "classifier"\nlayers = [32]\nsteps = 2000\nevaluate_every_steps = 500\n'
+CLASSIFIER = GROUP + 'model = "classifier"\nlayers = [64]\nsteps = 10000\nevaluate_every_steps = 2500\n'
 GAN = GROUP + 'model = "sngan"\nlayers = [16]\nevaluation_images = 100\nsteps = 1000\nevaluate_every_steps = 500\n'
 
 # name of the run (and of its group): configuration, more arguments of `troupe train`

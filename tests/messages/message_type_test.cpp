@@ -25,7 +25,7 @@ TEST(MessageType, WhatIsOnNoChannelIsNoTypeOfAPort) {
   for (const char* const name : {"Control", "Chunk", "Counters", "", "trajectory"}) {
     EXPECT_FALSE(is_shipped_type(name)) << name;
   }
-  EXPECT_THAT(shipped_type_names(), ::testing::SizeIs(15));
+  EXPECT_THAT(shipped_type_names(), ::testing::SizeIs(16));
 }
 
 TEST(MessageType, FramesHaveTheirSizeAndPassTheirCheck) {
