@@ -35,9 +35,10 @@ class Feed {
   /// to know of the launch before; `first`: this member speaks for its group. Waits for nothing. Errors: those of
   /// Replicator::stage() but kUnavailable.
   virtual Status take(RoleContext& context, learner::Replicator& replicator, std::int64_t most, bool first) = 0;
-  /// Begins as many steps as there is data for, at most `most`; returns how many. None is under way. Errors: those of
-  /// Replicator::begin(), after which the same data comes again.
-  virtual Result<std::int64_t> begin(learner::Replicator& replicator, std::int64_t most) = 0;
+  /// Begins as many steps as there is data for, at most `most`; returns how many: those that take() has staged, unless
+  /// the feed knows better. None is under way. Errors: those of Replicator::begin(), after which the same data comes
+  /// again.
+  virtual Result<std::int64_t> begin(learner::Replicator& replicator, std::int64_t most);
   /// The launch has ended well: its results are still the program's.
   virtual Status done(learner::Replicator&) { return {}; }
   /// The last batch of a launch that failed; without columns where it never was on the host.
@@ -56,6 +57,12 @@ struct FeedSpec {
   std::vector<Port> inlets, outlets;
   std::function<Result<std::unique_ptr<Feed>>(const RoleIdentity&)> make;
 };
+
+inline Result<std::int64_t> Feed::begin(learner::Replicator& replicator, std::int64_t) {
+  const std::int64_t steps = replicator.staged();
+  if (steps > 0) TROUPE_TRY(replicator.begin());
+  return steps;
+}
 
 /// Makes a replica whose input_fn is given from outside.
 using MakeFedReplica = std::function<Result<std::unique_ptr<learner::Replica>>(learner::InputFn)>;

@@ -26,12 +26,6 @@ class InputFeed final : public Feed {
     return {};
   }
 
-  Result<std::int64_t> begin(learner::Replicator& replicator, std::int64_t) override {
-    const std::int64_t steps = replicator.staged();
-    if (steps > 0) TROUPE_TRY(replicator.begin());
-    return steps;
-  }
-
   void report(const learner::Replicator& replicator, Report& report) const override {
     for (Scalar& gauge : replicator.input().gauges()) report.gauges.push_back(std::move(gauge));
   }

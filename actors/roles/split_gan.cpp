@@ -65,10 +65,8 @@ class GeneratorFeed final : public Feed {
     return wanted_ && replicator.staged() == 0 ? replicator.stage() : Status();
   }
 
-  Result<std::int64_t> begin(learner::Replicator& replicator, std::int64_t) override {
-    if (!wanted_) return std::int64_t{0};
-    TROUPE_TRY(replicator.begin());
-    return std::int64_t{1};
+  Result<std::int64_t> begin(learner::Replicator& replicator, std::int64_t most) override {
+    return wanted_ ? Feed::begin(replicator, most) : std::int64_t{0};
   }
 
   Status done(learner::Replicator&) override {
@@ -193,12 +191,6 @@ class DiscriminatorFeed final : public Feed {
     waiting_ = staged.error().message;
     context.wake_after(kInputPatience);
     return {};
-  }
-
-  Result<std::int64_t> begin(learner::Replicator& replicator, std::int64_t) override {
-    if (replicator.staged() == 0) return std::int64_t{0};
-    TROUPE_TRY(replicator.begin());
-    return std::int64_t{1};
   }
 
   Status done(learner::Replicator&) override {

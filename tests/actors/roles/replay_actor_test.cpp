@@ -28,9 +28,9 @@ class ReplayActorTest : public ::testing::Test {
     return ReplayActor::make(options, {"replay", 0, 1, 0, 5}).value();
   }
   void trajectory(std::int64_t rows) {
-    auto builder =
-        messages::TrajectoryBuilder::make(context.pool(), {std::make_shared<const Signature>(kActorColumns), rows, false})
-            .value();
+    auto builder = messages::TrajectoryBuilder::make(context.pool(),
+                                                     {std::make_shared<const Signature>(kActorColumns), rows, false})
+                       .value();
     for (float& value : builder.rows().as<float>(0)) value = static_cast<float>(next_++);
     context.in("trajectories").frames.push_back(std::move(builder).finish({}, rows));
   }
