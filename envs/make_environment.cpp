@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <array>
 #include <cstdlib>
-#include <cstring>
 #include <filesystem>
 #include <mutex>
 #include <utility>
@@ -86,7 +85,7 @@ Result<std::vector<std::unique_ptr<Environment>>> make_environments(const std::s
   return environments;
 }
 
-std::function<Result<std::unique_ptr<Environment>>(std::uint64_t seed)> shared_environments(std::string name) {
+MakeEnvironment shared_environments(std::string name) {
   struct Shared {
     std::mutex mutex;
     LoadedTask task;  // until the first call: without a model
@@ -112,19 +111,15 @@ std::int64_t EnvSpec::observation_size() const {
   return size;
 }
 
-void flatten_observation(const EnvSpec& spec, std::span<const std::byte> observation, std::span<float> out) {
-  TROUPE_CHECK(observation.size() == row_bytes(spec.observation) && std::ssize(out) == spec.observation_size(),
-               "{}: {} bytes to {} floats", spec.name, observation.size(), out.size());
-  const std::byte* from = observation.data();
-  float* to = out.data();
-  for (const TensorSpec& column : spec.observation) {
-    TROUPE_CHECK(column.dtype == DType::kF64, "{}: column {} is not float64", spec.name, column.to_string());
-    for (std::int64_t i = 0; i < column.shape.elements(); ++i, from += sizeof(double)) {
-      double value = 0;
-      std::memcpy(&value, from, sizeof(value));
-      *to++ = static_cast<float>(value);
-    }
-  }
+ActionSpec ActionSpec::continuous(std::vector<double> low, std::vector<double> high, DType dtype) {
+  TROUPE_CHECK(low.size() == high.size(), "action: {} lower and {} upper bounds", low.size(), high.size());
+  const auto size = static_cast<std::int64_t>(low.size());
+  return {{"action", dtype, Shape{size}}, std::move(low), std::move(high), 0};
+}
+
+ActionSpec ActionSpec::discrete(std::int64_t choices) {
+  TROUPE_CHECK(choices > 0, "action: {} choices", choices);
+  return {{"action", DType::kI32, Shape{}}, {}, {}, choices};
 }
 
 }  // namespace troupe::envs

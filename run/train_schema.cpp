@@ -113,6 +113,10 @@ std::vector<std::string> mistakes_across_keys(const Config& config) {
                      "replay.shards = 1: got \"{}\" with learner.device \"{}\", {} learners and {} shards",
                      replay_device, fmt::join(learner_device, "\", \""), learners, shards));
 
+  const std::int64_t envs = config.get_int("actors.envs_per_actor"), stepping = config.get_int("actors.threads");
+  demand(stepping <= envs, {"actors.threads", "actors.envs_per_actor"},
+         fmt::format("actors.threads must not exceed actors.envs_per_actor: got {} and {}", stepping, envs));
+
   const auto demand_instances = [&](std::string_view nodes_key, std::string_view count_key) {
     const std::int64_t nodes = config.get_int(nodes_key), count = config.get_int(count_key);
     demand(nodes <= count, {nodes_key, count_key},
@@ -181,10 +185,21 @@ ConfigSchema train_schema(std::vector<std::string> environments) {
 
       {.path = "actors.count",
        .default_value = d.actors.count,
-       .doc = "Env actors, each with its own environment",
+       .doc = "Env actors, each with its own environments",
        .min = 1,
        .max = 1024,
        .fixed = ConfigKey::Fixed::kValue},
+      {.path = "actors.envs_per_actor",
+       .default_value = d.actors.envs_per_actor,
+       .doc = "Environments of each, which it steps together with one call of the policy",
+       .min = 1,
+       .max = 4096,
+       .fixed = ConfigKey::Fixed::kValue},
+      {.path = "actors.threads",
+       .default_value = d.actors.threads,
+       .doc = "Threads of each that step its environments",
+       .min = 1,
+       .max = 256},
       {.path = "actors.sigma",
        .default_value = d.actors.sigma,
        .doc = "Standard deviation of the Gaussian exploration noise",
@@ -491,6 +506,8 @@ Result<actors::TrainOptions> to_train_options(const Config& config) {
       .n_step = config.get_int("n_step"),
       .discount = config.get_float("discount"),
       .actors = {.count = config.get_int("actors.count"),
+                 .envs_per_actor = config.get_int("actors.envs_per_actor"),
+                 .threads = config.get_int("actors.threads"),
                  .sigma = config.get_float("actors.sigma"),
                  .noise_correlation = config.get_float("actors.noise_correlation"),
                  .inference = config.get_string("actors.inference")},

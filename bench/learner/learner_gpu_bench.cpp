@@ -49,8 +49,8 @@ void fill(replay::Table& table) {
 }
 
 replay::TableOptions table_options(const d4pg::Options& options) {
-  return {.signature =
-              replay::transition_signature(options.environment.observation_size, options.environment.action_size()),
+  const PolicyColumns columns = d4pg::policy_columns(options);
+  return {.signature = replay::transition_signature(columns.inputs, columns.outputs),
           .max_items = bench::tiny<std::int64_t>(1'000'000, 2000),
           .sampler = {.kind = replay::SelectorKind::kPrioritized, .priority_exponent = kPriorityExponent}};
 }
