@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <bit>
+#include <cmath>
+#include <cstring>
 #include <memory>
 
 #include <troupe/core/check.hpp>
@@ -76,6 +79,13 @@ std::size_t row_bytes(const Signature& signature) {
   return total;
 }
 
+int find(const Signature& signature, std::string_view name) {
+  for (std::size_t i = 0; i < signature.size(); ++i) {
+    if (signature[i].name == name) return static_cast<int>(i);
+  }
+  return -1;
+}
+
 Status check_same(const Signature& got, const Signature& expected, std::string_view where) {
   if (got.size() != expected.size()) {
     return Error{Code::kShapeMismatch,
@@ -90,27 +100,76 @@ Status check_same(const Signature& got, const Signature& expected, std::string_v
   return {};
 }
 
-BatchView BatchView::slice(std::int64_t first, std::int64_t count) const {
-  BatchView part{signature, count, {}};
-  for (std::size_t c = 0; c < columns.size(); ++c) {
-    const std::size_t bytes = (*signature)[c].bytes();
+namespace {
+
+template <typename View>
+View rows_of(const View& view, std::int64_t first, std::int64_t count) {
+  View part{view.signature, count, {}};
+  for (std::size_t c = 0; c < view.columns.size(); ++c) {
+    const std::size_t bytes = (*view.signature)[c].bytes();
     part.columns.push_back(
-        columns[c].subspan(static_cast<std::size_t>(first) * bytes, static_cast<std::size_t>(count) * bytes));
+        view.columns[c].subspan(static_cast<std::size_t>(first) * bytes, static_cast<std::size_t>(count) * bytes));
   }
   return part;
 }
 
-int BatchView::find(std::string_view name) const {
-  for (std::size_t i = 0; i < signature->size(); ++i) {
-    if ((*signature)[i].name == name) return static_cast<int>(i);
-  }
-  return -1;
+}  // namespace
+
+BatchView BatchView::slice(std::int64_t first, std::int64_t count) const { return rows_of(*this, first, count); }
+
+MutableBatchView MutableBatchView::slice(std::int64_t first, std::int64_t count) const {
+  return rows_of(*this, first, count);
 }
+
+int BatchView::find(std::string_view name) const { return troupe::find(*signature, name); }
 
 BatchView MutableBatchView::view() const {
   BatchView result{signature, rows, {}};
   result.columns.assign(columns.begin(), columns.end());
   return result;
+}
+
+void write_row(std::span<const std::byte> packed, const MutableBatchView& to, std::int64_t row) {
+  for (std::size_t c = 0; c < to.columns.size(); ++c) {
+    const std::size_t bytes = (*to.signature)[c].bytes();
+    std::memcpy(to.columns[c].data() + static_cast<std::size_t>(row) * bytes, packed.data(), bytes);
+    packed = packed.subspan(bytes);
+  }
+}
+
+void read_row(const BatchView& from, std::int64_t row, std::span<std::byte> packed) {
+  for (std::size_t c = 0; c < from.columns.size(); ++c) {
+    const std::size_t bytes = (*from.signature)[c].bytes();
+    std::memcpy(packed.data(), from.columns[c].data() + static_cast<std::size_t>(row) * bytes, bytes);
+    packed = packed.subspan(bytes);
+  }
+}
+
+namespace {
+
+template <typename T>
+std::optional<NotFinite> first_not_finite(std::span<const std::byte> values) {
+  for (std::size_t i = 0; i < values.size() / sizeof(T); ++i) {
+    T value;
+    std::memcpy(&value, values.data() + i * sizeof(T), sizeof(T));
+    if (!std::isfinite(value)) return NotFinite{i, value};
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<NotFinite> first_not_finite(DType dtype, std::span<const std::byte> values) {
+  if (dtype == DType::kF32) return first_not_finite<float>(values);
+  if (dtype == DType::kF64) return first_not_finite<double>(values);
+  if (dtype != DType::kBF16) return std::nullopt;
+  for (std::size_t i = 0; i < values.size() / 2; ++i) {
+    std::uint16_t upper = 0;  // half of a float32
+    std::memcpy(&upper, values.data() + 2 * i, sizeof(upper));
+    const auto value = std::bit_cast<float>(std::uint32_t{upper} << 16);
+    if (!std::isfinite(value)) return NotFinite{i, value};
+  }
+  return std::nullopt;
 }
 
 BatchBuffer::BatchBuffer(Signature signature, std::int64_t rows) : signature_(std::move(signature)) {

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -63,6 +64,8 @@ using Signature = std::vector<TensorSpec>;
 
 /// Bytes of one row over all columns, packed without padding.
 std::size_t row_bytes(const Signature& signature);
+/// Index of the column `name`, or -1.
+int find(const Signature& signature, std::string_view name);
 /// Errors with kShapeMismatch, naming `where` and the first column that differs.
 Status check_same(const Signature& got, const Signature& expected, std::string_view where);
 
@@ -94,9 +97,24 @@ struct MutableBatchView {
     return {reinterpret_cast<T*>(columns[index].data()), columns[index].size() / sizeof(T)};
   }
   BatchView view() const;
+  /// Rows [first, first + count).
+  MutableBatchView slice(std::int64_t first, std::int64_t count) const;
 };
 
-/// A batch that owns its memory: one 64-byte-aligned allocation, every column aligned to 64 bytes.
+// One row of a batch as bytes, its columns packed one after the other: row_bytes(*signature) of them.
+
+void write_row(std::span<const std::byte> packed, const MutableBatchView& to, std::int64_t row);
+void read_row(const BatchView& from, std::int64_t row, std::span<std::byte> packed);
+
+/// A number that is a NaN or an infinity, and where it stands.
+struct NotFinite {
+  std::size_t index = 0;
+  double value = 0;
+};
+/// The first one among numbers of `dtype`, which need not be aligned; integers are finite.
+std::optional<NotFinite> first_not_finite(DType dtype, std::span<const std::byte> values);
+
+/// A batch that owns its memory: one 64-byte-aligned allocation, every column aligned to 64 bytes. Zero when made.
 class BatchBuffer {
  public:
   BatchBuffer(Signature signature, std::int64_t rows);

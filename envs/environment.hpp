@@ -1,8 +1,12 @@
 #pragma once
 // The seam between the world and the agent, first station of the flow env -> actor -> replay -> learner -> parameter
 // store -> actor. Passive: no threads, no clock, no I/O after construction. Semantics are dm_env's: an episode is
-// reset(), then step() until a TimeStep of type kLast; environments run on bytes that the caller owns, so a vectorised
-// caller can have them write straight into a batch.
+// reset(), then step() until a TimeStep of type kLast.
+//
+// Observations are named columns of any dtype and an action is one tensor, so that nothing is widened on its way: an
+// image stays uint8. Both are bytes that the caller owns, the columns packed one after the other without padding, so
+// that a vectorised caller can have many environments write into one batch. Numbers in them need not be aligned.
+// Another view of an environment (flattened, stacked, guarded) is an environment around it: envs/flattened.hpp.
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -29,17 +33,30 @@ struct TimeStep {
   bool last() const { return type == StepType::kLast; }
 };
 
-struct EnvSpec {
-  std::string name;                 ///< "cartpole-swingup": domain-task, the name that a configuration has it by
-  Signature observation;            ///< e.g. position float64[3], velocity float64[2]; packed in this order
-  std::vector<double> action_low;   ///< one bound a dimension, inclusive
-  std::vector<double> action_high;  ///< same length as action_low
-  std::int64_t episode_steps = 0;   ///< time limit in control steps
-  double control_dt = 0;            ///< seconds of simulated time a step
+/// What an action is: one tensor of bounded numbers, or of choices.
+struct ActionSpec {
+  TensorSpec tensor;         ///< "action": float64[6] say, or int32[] for one choice
+  std::vector<double> low;   ///< continuous: one inclusive bound an element; discrete: empty
+  std::vector<double> high;  ///< same length as low
+  std::int64_t choices = 0;  ///< discrete: each element is one of 0 .. choices - 1, and the tensor is int32; else 0
 
-  std::int64_t action_size() const { return static_cast<std::int64_t>(action_low.size()); }
-  /// Elements over all observation columns: the length of the flat vector that an agent's network takes.
+  bool discrete() const { return choices > 0; }
+  /// `low` and `high` for each element of "action", in numbers of `dtype`.
+  static ActionSpec continuous(std::vector<double> low, std::vector<double> high, DType dtype = DType::kF64);
+  /// One choice.
+  static ActionSpec discrete(std::int64_t choices);
+};
+
+struct EnvSpec {
+  std::string name;       ///< "cartpole-swingup": domain-task, the name that a configuration has it by
+  Signature observation;  ///< e.g. position float64[3], velocity float64[2], or pixels uint8[84, 84, 3]
+  ActionSpec action;
+  std::int64_t episode_steps = 0;  ///< time limit in control steps
+  double control_dt = 0;           ///< seconds of simulated time a step
+
+  /// Elements over all columns of the observation, and of an action.
   std::int64_t observation_size() const;
+  std::int64_t action_size() const { return action.tensor.shape.elements(); }
 };
 
 /// How a frame is drawn. dm_control's look costs a 2048 x 2048 shadow map and multi-sampling for every frame, which a
@@ -70,10 +87,11 @@ class Environment {
   /// Starts the next episode of the same random stream, as dm_control does after a kLast step.
   virtual Result<TimeStep> reset(std::span<std::byte> observation) = 0;
 
-  /// Applies action (spec().action_size() doubles, clipped by the simulator as in dm_control) for one control step.
-  /// Errors: kInvalidArgument on a wrong length or a non-finite action; kUnavailable before reset() and after a kLast
-  /// step; kInternal when the simulation diverges (then the next call must be reset(); other errors change nothing).
-  virtual Result<TimeStep> step(std::span<const double> action, std::span<std::byte> observation) = 0;
+  /// Applies the action (the bytes of spec().action.tensor) for one control step. The suite's simulator clips it to its
+  /// bounds, as dm_control does. Errors: kInvalidArgument on a wrong length, a number that is not finite or a choice
+  /// that there is not; kUnavailable before reset() and after a kLast step; kInternal when the simulation diverges
+  /// (then the next call must be reset(); other errors change nothing).
+  virtual Result<TimeStep> step(std::span<const std::byte> action, std::span<std::byte> observation) = 0;
 
   /// Everything that step() depends on (simulator state, random stream, step counter), for checkpoints.
   virtual std::vector<std::byte> save_state() const = 0;
@@ -92,8 +110,9 @@ class Environment {
 /// `seed`. Called from any thread, also from several at once.
 using MakeEnvironment = std::function<Result<std::unique_ptr<Environment>>(std::uint64_t seed)>;
 
-/// That an agent can be trained with such an environment: at least one column of observation, all of them float64, as
-/// many lower as upper bounds, each finite and below the other, and a time limit. Who writes an environment of their
+/// That an agent can act in such an environment: at least one number of observation; an action of at least one number,
+/// float64 or float32, with as many lower as upper bounds, each finite and below the other, or of int32 choices; and a
+/// time limit. Columns have any dtype, and an algorithm says which of them it takes. Who writes an environment of their
 /// own learns here what it lacks. Errors: kInvalidArgument, naming the environment.
 Status check_spec(const EnvSpec& spec);
 
@@ -109,8 +128,5 @@ Result<std::unique_ptr<Environment>> make_environment(const std::string& name, s
 /// make_environment() for many instances of one environment: they share the immutable parts of one simulator model
 /// (mostly textures: 12 MB), which the first call loads for all.
 MakeEnvironment shared_environments(std::string name);
-
-/// Casts a packed observation to the flat float32 vector that networks take. out: spec.observation_size() floats.
-void flatten_observation(const EnvSpec& spec, std::span<const std::byte> observation, std::span<float> out);
 
 }  // namespace troupe::envs

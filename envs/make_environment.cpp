@@ -6,7 +6,6 @@
 #include <array>
 #include <cmath>
 #include <cstdlib>
-#include <cstring>
 #include <filesystem>
 #include <mutex>
 #include <utility>
@@ -106,23 +105,22 @@ Status check_spec(const EnvSpec& spec) {
     return Error{Code::kInvalidArgument, fmt::format("environment {}: {}", spec.name, what)};
   };
   if (spec.observation_size() < 1) return mistake("an observation has no numbers, expected at least one");
-  for (const TensorSpec& column : spec.observation) {
-    if (column.dtype != DType::kF64) {
-      return mistake(fmt::format("column {} of its observation is {}, expected {}", column.name,
-                                 to_string(column.dtype), to_string(DType::kF64)));
-    }
+  const ActionSpec& action = spec.action;
+  if (spec.action_size() < 1) return mistake("an action has no numbers, expected at least one");
+  const DType dtype = action.tensor.dtype;
+  if (action.discrete() ? dtype != DType::kI32 : dtype != DType::kF64 && dtype != DType::kF32) {
+    return mistake(fmt::format("an action is {} with {} choices, expected int32 with choices, or float64 or float32",
+                               action.tensor.to_string(), action.choices));
   }
-  if (spec.action_low.empty() || spec.action_low.size() != spec.action_high.size()) {
-    return mistake(fmt::format("an action has {} lower and {} upper bounds, expected one of each for every number",
-                               spec.action_low.size(), spec.action_high.size()));
+  const std::size_t bounds = action.discrete() ? 0 : static_cast<std::size_t>(spec.action_size());
+  if (action.low.size() != bounds || action.high.size() != bounds) {
+    return mistake(fmt::format("an action has {} lower and {} upper bounds, expected {} of each", action.low.size(),
+                               action.high.size(), bounds));
   }
-  for (std::size_t i = 0; i < spec.action_low.size(); ++i) {
-    if (std::isfinite(spec.action_low[i]) && std::isfinite(spec.action_high[i]) &&
-        spec.action_low[i] < spec.action_high[i]) {
-      continue;
-    }
+  for (std::size_t i = 0; i < bounds; ++i) {
+    if (std::isfinite(action.low[i]) && std::isfinite(action.high[i]) && action.low[i] < action.high[i]) continue;
     return mistake(fmt::format("number {} of an action is from {} to {}, expected finite bounds, the lower one first",
-                               i, spec.action_low[i], spec.action_high[i]));
+                               i, action.low[i], action.high[i]));
   }
   if (spec.episode_steps < 1) {
     return mistake(fmt::format("an episode has at most {} steps, expected 1 or more", spec.episode_steps));
@@ -136,19 +134,15 @@ std::int64_t EnvSpec::observation_size() const {
   return size;
 }
 
-void flatten_observation(const EnvSpec& spec, std::span<const std::byte> observation, std::span<float> out) {
-  TROUPE_CHECK(observation.size() == row_bytes(spec.observation) && std::ssize(out) == spec.observation_size(),
-               "{}: {} bytes to {} floats", spec.name, observation.size(), out.size());
-  const std::byte* from = observation.data();
-  float* to = out.data();
-  for (const TensorSpec& column : spec.observation) {
-    TROUPE_CHECK(column.dtype == DType::kF64, "{}: column {} is not float64", spec.name, column.to_string());
-    for (std::int64_t i = 0; i < column.shape.elements(); ++i, from += sizeof(double)) {
-      double value = 0;
-      std::memcpy(&value, from, sizeof(value));
-      *to++ = static_cast<float>(value);
-    }
-  }
+ActionSpec ActionSpec::continuous(std::vector<double> low, std::vector<double> high, DType dtype) {
+  TROUPE_CHECK(low.size() == high.size(), "action: {} lower and {} upper bounds", low.size(), high.size());
+  const auto size = static_cast<std::int64_t>(low.size());
+  return {{"action", dtype, Shape{size}}, std::move(low), std::move(high), 0};
+}
+
+ActionSpec ActionSpec::discrete(std::int64_t choices) {
+  TROUPE_CHECK(choices > 0, "action: {} choices", choices);
+  return {{"action", DType::kI32, Shape{}}, {}, {}, choices};
 }
 
 }  // namespace troupe::envs

@@ -18,11 +18,13 @@ EnvSpec make_spec(const TaskEntry& entry, const mjModel& model, const Task& task
   EnvSpec spec;
   spec.name = entry.name;
   spec.observation = task.observation_spec();
+  std::vector<double> low, high;
   for (int i = 0; i < model.nu; ++i) {
     const bool limited = model.actuator_ctrllimited[i] != 0;
-    spec.action_low.push_back(limited ? model.actuator_ctrlrange[2 * i] : -mjMAXVAL);
-    spec.action_high.push_back(limited ? model.actuator_ctrlrange[2 * i + 1] : mjMAXVAL);
+    low.push_back(limited ? model.actuator_ctrlrange[2 * i] : -mjMAXVAL);
+    high.push_back(limited ? model.actuator_ctrlrange[2 * i + 1] : mjMAXVAL);
   }
+  spec.action = ActionSpec::continuous(std::move(low), std::move(high));
   spec.control_dt = model.opt.timestep * sub_steps;
   // dm_control ends the episode at the first step whose count is not below this quotient.
   spec.episode_steps = static_cast<std::int64_t>(std::ceil(entry.time_limit_s / spec.control_dt));
@@ -59,6 +61,7 @@ MujocoEnvironment::MujocoEnvironment(const TaskEntry& entry, SharedModel model, 
       sub_steps_(static_cast<int>(std::lround(entry.control_dt_s / physics_.model().opt.timestep))) {
   spec_ = make_spec(entry, physics_.model(), *task_, sub_steps_);
   observation_.resize(static_cast<std::size_t>(spec_.observation_size()));
+  action_.resize(static_cast<std::size_t>(spec_.action_size()));
 }
 
 Result<TimeStep> MujocoEnvironment::reset(std::uint64_t seed, std::span<std::byte> observation) {
@@ -77,12 +80,12 @@ Result<TimeStep> MujocoEnvironment::reset(std::span<std::byte> observation) {
   return TimeStep{.type = StepType::kFirst, .reward = 0, .discount = 1};
 }
 
-Result<TimeStep> MujocoEnvironment::step(std::span<const double> action, std::span<std::byte> observation) {
-  TROUPE_TRY(check_action(action));
+Result<TimeStep> MujocoEnvironment::step(std::span<const std::byte> action, std::span<std::byte> observation) {
+  TROUPE_TRY(take_action(action));
   if (phase_ == Phase::kNeedsReset) {
     return Error{Code::kUnavailable, fmt::format("{}: step() outside of an episode, expected reset()", spec_.name)};
   }
-  std::copy(action.begin(), action.end(), physics_.data().ctrl);
+  std::copy(action_.begin(), action_.end(), physics_.data().ctrl);
   if (Status stepped = physics_.step(sub_steps_); !stepped.ok()) {
     phase_ = Phase::kNeedsReset;
     return Error{stepped.error().code, fmt::format("{}: {}", spec_.name, stepped.error().message)};
@@ -95,15 +98,17 @@ Result<TimeStep> MujocoEnvironment::step(std::span<const double> action, std::sp
   return TimeStep{.type = last ? StepType::kLast : StepType::kMid, .reward = task_->reward(physics_), .discount = 1};
 }
 
-Status MujocoEnvironment::check_action(std::span<const double> action) const {
-  if (action.size() != spec_.action_low.size()) {
-    return Error{Code::kInvalidArgument, fmt::format("{}: action has {} numbers, expected {}", spec_.name,
-                                                     action.size(), spec_.action_low.size())};
+Status MujocoEnvironment::take_action(std::span<const std::byte> action) {
+  if (action.size() != spec_.action.tensor.bytes()) {
+    return Error{Code::kInvalidArgument,
+                 fmt::format("{}: action has {} bytes, expected {} of {}", spec_.name, action.size(),
+                             spec_.action.tensor.bytes(), spec_.action.tensor.to_string())};
   }
-  for (std::size_t i = 0; i < action.size(); ++i) {
-    if (!std::isfinite(action[i])) {
+  std::memcpy(action_.data(), action.data(), action.size());
+  for (std::size_t i = 0; i < action_.size(); ++i) {
+    if (!std::isfinite(action_[i])) {
       return Error{Code::kInvalidArgument,
-                   fmt::format("{}: action[{}] is {}, expected a finite number", spec_.name, i, action[i])};
+                   fmt::format("{}: action[{}] is {}, expected a finite number", spec_.name, i, action_[i])};
     }
   }
   return {};

@@ -22,7 +22,7 @@ class MujocoEnvironment final : public Environment {
   const EnvSpec& spec() const override { return spec_; }
   Result<TimeStep> reset(std::uint64_t seed, std::span<std::byte> observation) override;
   Result<TimeStep> reset(std::span<std::byte> observation) override;
-  Result<TimeStep> step(std::span<const double> action, std::span<std::byte> observation) override;
+  Result<TimeStep> step(std::span<const std::byte> action, std::span<std::byte> observation) override;
   std::vector<std::byte> save_state() const override;
   Status restore_state(std::span<const std::byte> state) override;
   Status render(const RenderOptions& options, std::span<std::uint8_t> pixels) override;
@@ -33,7 +33,8 @@ class MujocoEnvironment final : public Environment {
  private:
   enum class Phase : std::uint32_t { kNeedsReset = 0, kInEpisode = 1 };
 
-  Status check_action(std::span<const double> action) const;
+  /// Copies the action into action_. Errors: those of step().
+  Status take_action(std::span<const std::byte> action);
   void observe(std::span<std::byte> observation);
 
   std::unique_ptr<Task> task_;
@@ -43,7 +44,7 @@ class MujocoEnvironment final : public Environment {
   int sub_steps_;  // model time steps in one control step
   std::int64_t step_count_ = 0;
   Phase phase_ = Phase::kNeedsReset;
-  std::vector<double> observation_;  // row under construction: the caller's bytes need not be aligned
+  std::vector<double> observation_, action_;  // aligned, which the caller's bytes need not be
   std::unique_ptr<Renderer> renderer_;
 };
 

@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <string_view>
 #include <utility>
 
+#include <troupe/core/check.hpp>
 #include <troupe/core/rng.hpp>
 
 namespace troupe::envs {
@@ -12,6 +14,11 @@ namespace {
 
 constexpr int kMaxCount = 65536;
 constexpr int kMaxThreads = 256;
+
+Status check_range(std::string_view what, std::int64_t got, int most) {
+  if (got >= 1 && got <= most) return {};
+  return Error{Code::kInvalidArgument, fmt::format("VectorEnv: {} is {}, expected 1..{}", what, got, most)};
+}
 
 /// Tells the CPU that this is a waiting loop.
 void pause_briefly() {
@@ -35,27 +42,34 @@ void wait_while(const std::atomic<std::uint32_t>& value, std::uint32_t old) {
 }  // namespace
 
 Result<std::unique_ptr<VectorEnv>> VectorEnv::make(const VectorEnvOptions& options) {
-  const auto check_range = [](std::string_view what, int got, int most) -> Status {
-    if (got >= 1 && got <= most) return {};
-    return Error{Code::kInvalidArgument, fmt::format("VectorEnv: {} is {}, expected 1..{}", what, got, most)};
-  };
   TROUPE_TRY(check_range("count", options.count, kMaxCount));
-  TROUPE_TRY(check_range("threads", options.threads, kMaxThreads));
   std::vector<std::unique_ptr<Environment>> environments;
   for (int i = 0; i < options.count; ++i) {
     const std::uint64_t seed = derive_seed(options.seed, "vector_env", static_cast<std::uint64_t>(i));
     TROUPE_ASSIGN(environments.emplace_back(), options.make(seed));
   }
-  return std::unique_ptr<VectorEnv>(new VectorEnv(std::move(environments), std::min(options.threads, options.count)));
+  return make(std::move(environments), options.threads);
+}
+
+Result<std::unique_ptr<VectorEnv>> VectorEnv::make(std::vector<std::unique_ptr<Environment>> environments,
+                                                   int threads) {
+  TROUPE_TRY(check_range("count", static_cast<std::int64_t>(environments.size()), kMaxCount));
+  TROUPE_TRY(check_range("threads", threads, kMaxThreads));
+  const EnvSpec& spec = environments.front()->spec();
+  for (const auto& environment : environments) {
+    TROUPE_TRY(check_same(environment->spec().observation, spec.observation, "VectorEnv"));
+    TROUPE_TRY(check_same({environment->spec().action.tensor}, {spec.action.tensor}, "VectorEnv"));
+  }
+  const int started = std::min<int>(threads, static_cast<int>(environments.size()));
+  return std::unique_ptr<VectorEnv>(new VectorEnv(std::move(environments), started));
 }
 
 VectorEnv::VectorEnv(std::vector<std::unique_ptr<Environment>> environments, int threads)
     : environments_(std::move(environments)),
       row_bytes_(row_bytes(spec().observation)),
-      action_size_(static_cast<std::size_t>(spec().action_size())),
+      action_bytes_(spec().action.tensor.bytes()),
       observations_(row_bytes_ * environments_.size()),
-      time_steps_(environments_.size()),
-      errors_(environments_.size()) {
+      results_(environments_.size(), TimeStep{}) {
   for (int i = 1; i < threads; ++i) workers_.emplace_back([this] { worker_loop(); });
 }
 
@@ -65,60 +79,49 @@ VectorEnv::~VectorEnv() {
   round_.notify_all();
 }
 
-Status VectorEnv::reset() { return run(nullptr); }
-
-Status VectorEnv::step(std::span<const double> actions) {
-  const std::size_t expected = environments_.size() * action_size_;
-  if (actions.size() != expected) {
-    return Error{Code::kInvalidArgument, fmt::format("VectorEnv of {} {}: step() got {} numbers, expected {} x {}",
-                                                     count(), spec().name, actions.size(), count(), action_size_)};
-  }
-  return run(actions.data());
+std::span<const std::byte> VectorEnv::observation(std::size_t index) const {
+  return observations().subspan(index * row_bytes_, row_bytes_);
 }
 
-std::span<const std::byte> VectorEnv::observation(int index) const {
-  return observations().subspan(static_cast<std::size_t>(index) * row_bytes_, row_bytes_);
+std::span<std::byte> VectorEnv::observation(std::size_t index) {
+  return std::span(observations_).subspan(index * row_bytes_, row_bytes_);
 }
 
-Status VectorEnv::run(const double* actions) {
+void VectorEnv::advance(std::span<const Move> moves, std::span<const std::byte> actions) {
+  TROUPE_CHECK(moves.size() == count() && actions.size() == count() * action_bytes_,
+               "VectorEnv of {} {}: {} moves and {} bytes of actions, expected {} each", count(), spec().name,
+               moves.size(), actions.size(), action_bytes_);
+  moves_ = moves;
   actions_ = actions;
-  unfinished_.store(static_cast<std::uint32_t>(environments_.size()), std::memory_order_relaxed);
-  next_index_.store(0, std::memory_order_release);  // from here on, workers take instances
-  if (!workers_.empty()) {
-    round_.fetch_add(1, std::memory_order_release);
-    round_.notify_all();
+  if (workers_.empty()) {
+    for (std::size_t i = 0; i < count(); ++i) move(i);
+    return;
   }
+  unfinished_.store(static_cast<std::uint32_t>(count()), std::memory_order_relaxed);
+  next_index_.store(0, std::memory_order_release);  // from here on, workers take instances
+  round_.fetch_add(1, std::memory_order_release);
+  round_.notify_all();
   work();
   while (const std::uint32_t unfinished = unfinished_.load(std::memory_order_acquire)) {
     wait_while(unfinished_, unfinished);
   }
-  for (std::size_t i = 0; i < errors_.size(); ++i) {
-    if (errors_[i]) return Error{errors_[i]->code, fmt::format("environment {}: {}", i, errors_[i]->message)};
-  }
-  return {};
 }
 
 void VectorEnv::work() {
   while (true) {
     const std::size_t index = next_index_.fetch_add(1, std::memory_order_acquire);
     if (index >= environments_.size()) return;
-    advance(index);
+    move(index);
     if (unfinished_.fetch_sub(1, std::memory_order_acq_rel) == 1) unfinished_.notify_one();
   }
 }
 
-void VectorEnv::advance(std::size_t index) {
+void VectorEnv::move(std::size_t index) {
+  if (moves_[index] == Move::kRest) return;
   Environment& environment = *environments_[index];
-  const auto row = std::span(observations_).subspan(index * row_bytes_, row_bytes_);
-  Result<TimeStep> result = actions_ == nullptr || time_steps_[index].last()
-                                ? environment.reset(row)
-                                : environment.step({actions_ + index * action_size_, action_size_}, row);
-  if (result.ok()) {
-    time_steps_[index] = *result;
-    errors_[index].reset();
-  } else {
-    errors_[index] = result.error();
-  }
+  results_[index] = moves_[index] == Move::kReset
+                        ? environment.reset(observation(index))
+                        : environment.step(actions_.subspan(index * action_bytes_, action_bytes_), observation(index));
 }
 
 void VectorEnv::worker_loop() {

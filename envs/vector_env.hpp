@@ -1,14 +1,11 @@
 #pragma once
-// Many instances of one environment, stepped together on a few threads: what an env actor with more than one
-// environment holds. Results do not depend on the number of threads: every instance has its own random stream, seeded
-// from its index, and writes to its own row.
+// Many instances of one environment, stepped together on a few threads: what env actors and the evaluator hold. Results
+// do not depend on the number of threads: every instance has its own random stream and writes to its own row.
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <span>
-#include <string>
 #include <thread>
 #include <vector>
 
@@ -25,57 +22,61 @@ struct VectorEnvOptions {
   std::uint64_t seed = 0;
 };
 
-/// Not thread-safe: one caller at a time. Its own threads work only during reset() and step(); between calls they
-/// watch for work for some 20 us and then sleep.
+/// What advance() does with an instance.
+enum class Move : std::uint8_t { kRest, kReset, kStep };
+
+/// Not thread-safe: one caller at a time. Its own threads work only during advance(); between calls they watch for work
+/// for some 20 us and then sleep.
 class VectorEnv {
  public:
-  /// Errors: kInvalidArgument on a count or number of threads out of range; those of make().
+  /// Errors: kInvalidArgument on a count or number of threads out of range, or when instances differ in their columns;
+  /// those of options.make().
   static Result<std::unique_ptr<VectorEnv>> make(const VectorEnvOptions& options);
+  /// The same of environments that are made already: at least one.
+  static Result<std::unique_ptr<VectorEnv>> make(std::vector<std::unique_ptr<Environment>> environments, int threads);
   ~VectorEnv();
   VectorEnv(const VectorEnv&) = delete;
   VectorEnv& operator=(const VectorEnv&) = delete;
 
   const EnvSpec& spec() const { return environments_.front()->spec(); }
-  int count() const { return static_cast<int>(environments_.size()); }
+  std::size_t count() const { return environments_.size(); }
 
-  /// Starts the next episode of every instance.
-  Status reset();
+  /// Resets or steps each instance as moves[i] says. actions: [count, spec().action.tensor.bytes()], read where
+  /// moves[i] is kStep. Every instance fails by itself: result(i) says how, and the others are not disturbed.
+  /// Instances that rest keep their observation and their result.
+  void advance(std::span<const Move> moves, std::span<const std::byte> actions);
 
-  /// One control step of every instance. actions: [count, action_size]. An instance whose last step was kLast ignores
-  /// its action and starts its next episode with a kFirst step, as dm_env prescribes.
-  /// Errors: kInvalidArgument on a span of another length; those of Environment::step() with the index of the first
-  /// instance that failed. After an error of an instance the next call must be reset().
-  Status step(std::span<const double> actions);
-
-  /// What the last reset() or step() gave, valid until the next: [count], and [count, row_bytes] packed rows.
-  std::span<const TimeStep> time_steps() const { return time_steps_; }
+  /// What the last move of an instance gave: its time step, or the error of Environment::reset() or step().
+  const Result<TimeStep>& result(std::size_t index) const { return results_[index]; }
+  /// [count, row_bytes(spec().observation)], of the last moves; zero before the first.
   std::span<const std::byte> observations() const { return observations_; }
   /// Row `index` of observations().
-  std::span<const std::byte> observation(int index) const;
+  std::span<const std::byte> observation(std::size_t index) const;
+  std::span<std::byte> observation(std::size_t index);  ///< to be set together with the instance's state
 
-  /// One instance, e.g. to save its state or draw it. Stepping it here leaves time_steps() behind.
-  Environment& environment(int index) { return *environments_[static_cast<std::size_t>(index)]; }
+  /// One instance, e.g. to save its state or draw it. Stepping it here leaves result() behind.
+  Environment& environment(std::size_t index) { return *environments_[index]; }
+  const Environment& environment(std::size_t index) const { return *environments_[index]; }
 
  private:
   VectorEnv(std::vector<std::unique_ptr<Environment>> environments, int threads);
 
-  /// Advances all instances on all threads; actions are null for reset().
-  Status run(const double* actions);
   /// Takes instances until none is left.
   void work();
-  void advance(std::size_t index);
+  void move(std::size_t index);
   void worker_loop();
 
   std::vector<std::unique_ptr<Environment>> environments_;
   std::size_t row_bytes_;
-  std::size_t action_size_;
+  std::size_t action_bytes_;
   std::vector<std::byte> observations_;
-  std::vector<TimeStep> time_steps_;
-  std::vector<std::optional<Error>> errors_;
+  std::vector<Result<TimeStep>> results_;
 
   // The present round. A round ends when all instances are done, not when all threads are: a worker that the system has
   // not let run holds nobody up, and joins whatever round it finds.
-  const double* actions_ = nullptr;           // written before next_index_ goes back to 0, read after taking an index
+  // Moves and actions are written before next_index_ goes back to 0 and read after taking an index.
+  std::span<const Move> moves_;
+  std::span<const std::byte> actions_;
   std::atomic<std::size_t> next_index_{0};    // the next instance to take; none is left from count() on
   std::atomic<std::uint32_t> unfinished_{0};  // instances of this round; the caller sleeps on it
   std::atomic<std::uint32_t> round_{0};       // counts up; workers sleep on it

@@ -19,8 +19,7 @@ class Valley : public Environment {
   Valley(const ConfigSection& keys, std::uint64_t seed)
       : spec_{.name = "valley",
               .observation = {{"position", DType::kF64, Shape{}}, {"velocity", DType::kF64, Shape{}}},
-              .action_low = {-1},
-              .action_high = {1},
+              .action = ActionSpec::continuous({-1}, {1}),
               .episode_steps = keys.get_int("episode_steps"),
               .control_dt = 0.02},
         power_(keys.get_float("power")),
@@ -41,10 +40,13 @@ class Valley : public Environment {
     return TimeStep{};
   }
 
-  Result<TimeStep> step(std::span<const double> action, std::span<std::byte> observation) override {
+  Result<TimeStep> step(std::span<const std::byte> action, std::span<std::byte> observation) override {
     if (!state_.runs) return Error{Code::kUnavailable, "valley: step before reset"};
-    if (action.size() != 1 || !std::isfinite(action[0])) return Error{Code::kInvalidArgument, "valley: no such action"};
-    const double force = std::clamp(action[0], -1.0, 1.0);
+    double push = 0;
+    if (action.size() != sizeof(push)) return Error{Code::kInvalidArgument, "valley: an action is one float64"};
+    std::memcpy(&push, action.data(), sizeof(push));
+    if (!std::isfinite(push)) return Error{Code::kInvalidArgument, "valley: the action is not finite"};
+    const double force = std::clamp(push, -1.0, 1.0);
     const double slope = 0.0025 * std::cos(3 * state_.position);
     state_.velocity = std::clamp(state_.velocity + power_ * force - slope, -0.07, 0.07);
     state_.position = std::clamp(state_.position + state_.velocity, -1.2, 0.6);

@@ -106,8 +106,8 @@ MutableBatchView lay_out_columns(MessageWriter& writer, capnp::List<schema::Colu
   return view;
 }
 
-Result<ReadColumns> read_columns(capnp::List<schema::Column>::Reader columns, std::int64_t rows,
-                                 std::string_view where) {
+Result<ReadColumns> read_columns(capnp::List<schema::Column>::Reader columns, std::int64_t rows, std::string_view where,
+                                 Values values) {
   if (columns.size() > kMaxColumns) {
     return Error{Code::kInvalidArgument,
                  fmt::format("{}: got {} columns, expected at most {}", where, columns.size(), kMaxColumns)};
@@ -130,13 +130,16 @@ Result<ReadColumns> read_columns(capnp::List<schema::Column>::Reader columns, st
                                                        spec.to_string(), data.size(), expected, rows)};
     }
     const std::span<const std::byte> bytes{reinterpret_cast<const std::byte*>(data.begin()), data.size()};
-    if (!all_finite(spec.dtype, bytes)) {
-      return Error{Code::kInvalidArgument,
-                   fmt::format("{}: column {} holds a NaN or an infinity", where, spec.to_string())};
-    }
+    if (values == Values::kFinite) TROUPE_TRY(check_finite(spec, bytes, where));
     result.view.columns.push_back(bytes);
   }
   return result;
+}
+
+Status check_finite(const TensorSpec& column, std::span<const std::byte> values, std::string_view where) {
+  if (all_finite(column.dtype, values)) return {};
+  return Error{Code::kInvalidArgument,
+               fmt::format("{}: column {} holds a NaN or an infinity", where, column.to_string())};
 }
 
 }  // namespace troupe::messages

@@ -1,5 +1,6 @@
 #pragma once
-// Limits of the columns that trajectories and batches carry. Builders refuse what readers would refuse.
+// Limits of the columns that trajectories, batches and calls of a policy carry. Builders refuse what readers would
+// refuse.
 #include <cstddef>
 #include <cstdint>
 #include <string_view>

@@ -17,10 +17,13 @@
 #include <troupe/actors/roles/replay_feed.hpp>
 #include <troupe/actors/roles/replica_topology.hpp>
 #include <troupe/actors/roles/trainer.hpp>
+#include <troupe/algorithms/acting/gaussian_noise.hpp>
 #include <troupe/algorithms/d4pg/networks.hpp>
 #include <troupe/algorithms/d4pg/policy.hpp>
 #include <troupe/algorithms/d4pg/replica.hpp>
 #include <troupe/core/rng.hpp>
+#include <troupe/envs/flattened.hpp>
+#include <troupe/replay/n_step_adder.hpp>
 #include <troupe/replay/shards.hpp>
 #include <troupe/replay/table_checks.hpp>
 
@@ -34,11 +37,11 @@ constexpr std::int64_t kReportsAhead = 16;
 /// Of the importance weights of prioritised replay (Schaul et al. 2016, section 3.4).
 constexpr double kImportanceExponent = 0.4;
 
-Result<replay::TableOptions> table_options(const TrainOptions& options, const envs::EnvSpec& env) {
+Result<replay::TableOptions> table_options(const TrainOptions& options, const Signature& item) {
   const ReplayOptions& replay = options.replay;
   replay::TableOptions table;
   table.name = kReplayRole;
-  table.signature = replay::transition_signature(env.observation_size(), env.action_size());
+  table.signature = item;
   table.max_items = replay.max_items;
   table.max_bytes = replay.max_bytes;
   const auto sampler = replay::selector_kind(replay.sampler);
@@ -60,16 +63,16 @@ Result<std::vector<learner::Device>> devices(const std::vector<std::string>& nam
   return Error{parsed.error().code, fmt::format("{}: {}", where, parsed.error().message)};
 }
 
-using MakePolicy = std::function<Result<std::unique_ptr<learner::Policy>>(std::int64_t rows, learner::Device device)>;
-
 RoleSpec inference_server(const TrainOptions& options, MakePolicy make_policy, std::vector<learner::Device> devices,
                           const StalenessContract& staleness) {
   const InferenceOptions& inference = options.inference;
   // A batch of all the env actors there are, each of which has one call under way, need not wait for more.
   const std::int64_t callers = (options.actors.count + inference.count - 1) / inference.count;
+  const std::int64_t rows = options.actors.envs_per_actor;
   RoleSpec server = InferenceActor::spec(kInferenceRole, inference.count,
                                          {.producers = options.actors.count,
-                                          .batch_size = std::min(inference.batch_size, callers),
+                                          .rows = rows,
+                                          .batch_size = std::min(inference.batch_size, callers * rows),
                                           .max_wait = from_seconds(inference.max_wait_ms / 1000),
                                           .make_policy = std::move(make_policy),
                                           .staleness = staleness,
@@ -90,7 +93,7 @@ RestartPolicy restart_policy(const TrainOptions& options) {
 learner::d4pg::Options d4pg_options(const TrainOptions& options, const envs::EnvSpec& env) {
   const LearnerOptions& learner = options.learner;
   learner::d4pg::Options d4pg;
-  d4pg.environment = {env.observation_size(), env.action_low, env.action_high};
+  d4pg.environment = {env.observation_size(), env.action.low, env.action.high};
   d4pg.policy_sizes = learner.policy_layers;
   d4pg.critic_sizes = learner.critic_layers;
   d4pg.support = {learner.v_min, learner.v_max, learner.atoms};
@@ -102,6 +105,28 @@ learner::d4pg::Options d4pg_options(const TrainOptions& options, const envs::Env
   d4pg.max_gradient_norm = learner.gradient_norm_clip;
   d4pg.importance_weights = options.replay.sampler == "prioritized";
   return d4pg;
+}
+
+D4pgActing d4pg_acting(const TrainOptions& options, const envs::EnvSpec& env) {
+  const learner::d4pg::Options d4pg = d4pg_options(options, env);
+  D4pgActing acting;
+  acting.make_environment = envs::flattened(options.make_environment);
+  acting.columns = learner::d4pg::policy_columns(d4pg);
+  acting.make_policy = [d4pg](std::int64_t rows, learner::Device device) {
+    return learner::d4pg::make_policy(d4pg, {.rows = rows, .compile = {.device = device}});
+  };
+  acting.explores = acting::gaussian_noise({.low = env.action.low,
+                                            .high = env.action.high,
+                                            .sigma = options.actors.sigma,
+                                            .correlation = options.actors.noise_correlation});
+  acting.greedy = acting::no_exploration(acting.columns.outputs.front());
+  acting.adder = replay::n_step_adders(options.n_step, options.discount);
+  acting.item = replay::transition_signature(acting.columns.inputs, acting.columns.outputs);
+  return acting;
+}
+
+EpisodeRunnerOptions evaluation_episodes(const TrainOptions& options, const D4pgActing& acting) {
+  return {acting.make_environment, acting.make_policy, acting.greedy, options.evaluator.episodes};
 }
 
 Result<learner::ReplicatorOptions> learner_replicator(const TrainOptions& options) {
@@ -153,27 +178,26 @@ RoleSpec metrics_role(const TrainOptions& options, MetricSink& sink, double wall
 Result<Topology> d4pg_topology(const TrainOptions& options, const envs::EnvSpec& env, MetricSink& sink, double wall_s) {
   const learner::d4pg::Options d4pg = d4pg_options(options, env);
   TROUPE_TRY(learner::d4pg::validate(d4pg));
-  auto make_policy = [d4pg](std::int64_t rows, learner::Device device = {}) {
-    return learner::d4pg::make_policy(d4pg, {.rows = rows, .compile = {.device = device}});
-  };
+  TROUPE_TRY(envs::flattened(env));
+  const D4pgActing acting = d4pg_acting(options, env);
 
   const bool server = options.actors.inference == "server";
   const StalenessContract staleness{options.staleness.max_versions, {kLearnerRole, kParametersRole}};
 
-  auto make_policy_of_one = [make_policy] { return make_policy(1); };
-  RoleSpec actor = EnvActor::spec(kActorRole, options.actors.count,
-                                  {.make_environment = options.make_environment,
-                                   .acting = server ? remote_acting() : local_acting(make_policy_of_one, staleness),
-                                   .sigma = options.actors.sigma,
-                                   .noise_correlation = options.actors.noise_correlation,
-                                   .n_step = options.n_step,
-                                   .discount = options.discount});
+  RoleSpec actor = EnvActor::spec(
+      kActorRole, options.actors.count,
+      {.make_environment = acting.make_environment,
+       .acting = server ? remote_acting(acting.columns) : local_acting(acting.columns, acting.make_policy, staleness),
+       .exploration = acting.explores,
+       .adder = acting.adder,
+       .environments = options.actors.envs_per_actor,
+       .threads = static_cast<int>(options.actors.threads)});
   actor.restart = restart_policy(options);
   actor.completes_run = true;
   actor.goes_behind = true;
   actor.elastic = true;
 
-  TROUPE_ASSIGN(auto table, table_options(options, env));
+  TROUPE_ASSIGN(auto table, table_options(options, acting.item));
   const bool on_gpu = replay_on_gpu(options);
   const ReplayActorOptions replay{
       .table = std::move(table),
@@ -220,10 +244,8 @@ Result<Topology> d4pg_topology(const TrainOptions& options, const envs::EnvSpec&
     learner.restart.ends_run = kBadGradient;
   }
 
-  RoleSpec evaluator = Evaluator::spec(kEvaluatorRole, {.make_environment = options.make_environment,
-                                                        .episodes = options.evaluator.episodes,
-                                                        .every_learner_steps = options.evaluator.every_learner_steps,
-                                                        .make_policy = make_policy});
+  RoleSpec evaluator = Evaluator::spec(kEvaluatorRole, {.runner = evaluation_episodes(options, acting),
+                                                        .every_learner_steps = options.evaluator.every_learner_steps});
   evaluator.restart = actor.restart;
 
   // A GPU takes several steps in one launch, and its next launch is gathered meanwhile.
@@ -257,7 +279,7 @@ Result<Topology> d4pg_topology(const TrainOptions& options, const envs::EnvSpec&
   topology.channels.push_back({kParametersRole, "versions", acts, "versions", 1});
   topology.channels.push_back({kParametersRole, "parameters", acts, "parameters", 1});
   if (server) {
-    topology.roles.push_back(inference_server(options, make_policy, std::move(inference_devices), staleness));
+    topology.roles.push_back(inference_server(options, acting.make_policy, std::move(inference_devices), staleness));
     topology.channels.push_back({kActorRole, "inference", kInferenceRole, "requests", 1});
   }
   topology.reports = PortName{kMetricsRole, "reports"};

@@ -2,12 +2,16 @@
 // The shipped topology: D4PG (Barth-Maron et al. 2018) as the picture in docs/architecture.md draws it.
 #include <cstdint>
 
+#include <troupe/actors/roles/acting.hpp>
+#include <troupe/actors/roles/episode_runner.hpp>
 #include <troupe/actors/runtime/topology.hpp>
+#include <troupe/algorithms/acting/exploration.hpp>
 #include <troupe/algorithms/d4pg/options.hpp>
 #include <troupe/core/error.hpp>
 #include <troupe/core/metrics.hpp>
 #include <troupe/envs/environment.hpp>
 #include <troupe/learner/replicate/make_replicator.hpp>
+#include <troupe/replay/adder.hpp>
 #include <troupe/run/train_options.hpp>
 
 namespace troupe::actors {
@@ -24,6 +28,18 @@ inline constexpr const char* kMetricsRole = "metrics";
 /// What the networks are, for everyone who builds them: learner, env actors, evaluator, whoever renders.
 learner::d4pg::Options d4pg_options(const TrainOptions& options, const envs::EnvSpec& env);
 
+/// How D4PG acts, and what it makes of it: what env actors, evaluator, replay and whoever renders have in common.
+struct D4pgActing {
+  envs::MakeEnvironment make_environment;  ///< flattened: vectors of float32
+  learner::PolicyColumns columns;
+  MakePolicy make_policy;
+  acting::MakeExploration explores, greedy;
+  replay::MakeAdder adder;
+  Signature item;  ///< a row of replay
+};
+D4pgActing d4pg_acting(const TrainOptions& options, const envs::EnvSpec& env);
+/// The evaluator's episodes.
+EpisodeRunnerOptions evaluation_episodes(const TrainOptions& options, const D4pgActing& acting);
 /// How the learners run. Errors: kInvalidArgument, naming the option.
 Result<learner::ReplicatorOptions> learner_replicator(const TrainOptions& options);
 

@@ -7,7 +7,6 @@
 #include <troupe/actors/roles/episode_runner.hpp>
 #include <troupe/actors/roles/evaluation.hpp>
 #include <troupe/actors/roles/replica_evaluation.hpp>
-#include <troupe/algorithms/d4pg/policy.hpp>
 #include <troupe/core/rng.hpp>
 #include <troupe/run/d4pg_topology.hpp>
 #include <troupe/run/run_topology.hpp>
@@ -36,12 +35,10 @@ Result<std::vector<Scalar>> evaluate_replicas(const ReplicaRun& run, const Train
 
 Result<std::vector<Scalar>> evaluate_policy(const TrainOptions& options, const PolicyValues& values) {
   TROUPE_ASSIGN(const envs::EnvSpec environment, run_environment(options));
-  const learner::d4pg::Options d4pg = d4pg_options(options, environment);
-  const auto make_policy = [&d4pg](std::int64_t rows) { return learner::d4pg::make_policy(d4pg, {.rows = rows}); };
-  TROUPE_ASSIGN(const auto policy, make_policy(1));
+  const D4pgActing acting = d4pg_acting(options, environment);
+  TROUPE_ASSIGN(const auto policy, acting.make_policy(1, learner::Device{}));
   TROUPE_ASSIGN(const std::vector<float> parameters, values(policy->parameters().layout()));
-  TROUPE_ASSIGN(const auto runner,
-                EpisodeRunner::make(options.make_environment, options.evaluator.episodes, make_policy));
+  TROUPE_ASSIGN(const auto runner, EpisodeRunner::make(evaluation_episodes(options, acting)));
   TROUPE_TRY(runner->begin(parameters, policy->parameters().fingerprint(), derive_seed(options.seed, "final", 0)));
   TROUPE_TRY(runner->advance(environment.episode_steps));
   return values_of_returns(runner->returns());

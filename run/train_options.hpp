@@ -14,8 +14,10 @@
 namespace troupe::actors {
 
 struct ActorOptions {
-  std::int64_t count = 1;  ///< env actors; each has its own environment and random stream
-  double sigma = 0.3;      ///< standard deviation of the Gaussian exploration noise, in units of half the action range
+  std::int64_t count = 1;           ///< env actors
+  std::int64_t envs_per_actor = 1;  ///< each with its own random stream; the policy is called once for all of them
+  std::int64_t threads = 1;         ///< of an env actor, that step its environments
+  double sigma = 0.3;  ///< standard deviation of the Gaussian exploration noise, in units of half the action range
   double noise_correlation = 0;     ///< of the noise of two successive steps, in [0, 1)
   std::string inference = "local";  ///< "local": each env actor has the policy; "server": the inference role does
 };

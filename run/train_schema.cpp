@@ -53,6 +53,10 @@ std::vector<std::string> mistakes_across_keys(const Config& config, const Regist
   const auto demand = [&](bool holds, std::initializer_list<std::string_view> paths, const std::string& what) {
     if (!holds) mistakes.push_back(fmt::format("{}: {}", where_set(config, paths), what));
   };
+  const auto demand_at_most = [&](std::string_view key, std::string_view bound) {
+    demand(config.get_int(key) <= config.get_int(bound), {key, bound},
+           fmt::format("{} must not exceed {}: got {} and {}", key, bound, config.get_int(key), config.get_int(bound)));
+  };
   if (config.get_string("env").empty() && config.names("replicas").empty() && config.names("roles").empty()) {
     mistakes.push_back(config.file() +
                        ": missing key env: the environment that D4PG learns, or a [replicas.NAME] or [roles.NAME]");
@@ -69,13 +73,9 @@ std::vector<std::string> mistakes_across_keys(const Config& config, const Regist
          fmt::format("learner.v_min must be below learner.v_max: got {} and {}", v_min, v_max));
 
   const std::int64_t min_items = config.get_int("replay.min_items");
-  const std::int64_t max_items = config.get_int("replay.max_items");
-  demand(min_items <= max_items, {"replay.min_items", "replay.max_items"},
-         fmt::format("replay.min_items must not exceed replay.max_items: got {} and {}", min_items, max_items));
   const std::int64_t shards = config.get_int("replay.shards");
-  demand(shards <= min_items, {"replay.shards", "replay.min_items"},
-         fmt::format("replay.shards must not exceed replay.min_items: got {} and {}", shards, min_items));
-
+  demand_at_most("replay.min_items", "replay.max_items");
+  demand_at_most("replay.shards", "replay.min_items");
   const double tolerance = config.get_float("replay.tolerance");
   const double per_insert = config.get_float("replay.samples_per_insert");
   const double buffer = error_buffer(static_cast<double>(min_items), tolerance, per_insert);
@@ -126,16 +126,12 @@ std::vector<std::string> mistakes_across_keys(const Config& config, const Regist
                      "replay.shards = 1: got \"{}\" with learner.device \"{}\", {} learners and {} shards",
                      replay_device, fmt::join(learner_device, "\", \""), learners, shards));
 
-  const auto demand_instances = [&](std::string_view nodes_key, std::string_view count_key) {
-    const std::int64_t nodes = config.get_int(nodes_key), count = config.get_int(count_key);
-    demand(nodes <= count, {nodes_key, count_key},
-           fmt::format("{} must not exceed {}: got {} and {}", nodes_key, count_key, nodes, count));
-  };
-  demand_instances("placement.actors.nodes", "actors.count");
-  demand_instances("placement.replay.nodes", "replay.shards");
-  demand_instances("placement.parameters.nodes", "parameters.shards");
-  demand_instances("placement.inference.nodes", "inference.count");
-  demand_instances("placement.learner.nodes", "learner.count");
+  demand_at_most("actors.threads", "actors.envs_per_actor");
+  demand_at_most("placement.actors.nodes", "actors.count");
+  demand_at_most("placement.replay.nodes", "replay.shards");
+  demand_at_most("placement.parameters.nodes", "parameters.shards");
+  demand_at_most("placement.inference.nodes", "inference.count");
+  demand_at_most("placement.learner.nodes", "learner.count");
   demand(config.get_int("placement.learner.nodes") < 2 || config.get_string("learner.replicator") == "multi_worker",
          {"placement.learner.nodes", "learner.replicator"},
          fmt::format("placement.learner.nodes is {}, but learner.replicator = \"{}\" has all learners in one instance",
@@ -199,10 +195,21 @@ ConfigSchema train_schema(const Registry& registry) {
 
       {.path = "actors.count",
        .default_value = d.actors.count,
-       .doc = "Env actors, each with its own environment",
+       .doc = "Env actors, each with its own environments",
        .min = 1,
        .max = 1024,
        .fixed = ConfigKey::Fixed::kValue},
+      {.path = "actors.envs_per_actor",
+       .default_value = d.actors.envs_per_actor,
+       .doc = "Environments of each, which it steps together with one call of the policy",
+       .min = 1,
+       .max = 4096,
+       .fixed = ConfigKey::Fixed::kValue},
+      {.path = "actors.threads",
+       .default_value = d.actors.threads,
+       .doc = "Threads of each that step its environments",
+       .min = 1,
+       .max = 256},
       {.path = "actors.sigma",
        .default_value = d.actors.sigma,
        .doc = "Standard deviation of the Gaussian exploration noise",
@@ -529,6 +536,8 @@ Result<actors::TrainOptions> to_train_options(const Config& config, const Regist
       .n_step = config.get_int("n_step"),
       .discount = config.get_float("discount"),
       .actors = {.count = config.get_int("actors.count"),
+                 .envs_per_actor = config.get_int("actors.envs_per_actor"),
+                 .threads = config.get_int("actors.threads"),
                  .sigma = config.get_float("actors.sigma"),
                  .noise_correlation = config.get_float("actors.noise_correlation"),
                  .inference = config.get_string("actors.inference")},

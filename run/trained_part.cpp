@@ -11,7 +11,7 @@
 
 #include <troupe/actors/control/run_checkpoint.hpp>
 #include <troupe/actors/roles/replica_topology.hpp>
-#include <troupe/algorithms/d4pg/networks.hpp>
+#include <troupe/algorithms/d4pg/policy.hpp>
 #include <troupe/learner/engine/program_state.hpp>
 #include <troupe/run/d4pg_topology.hpp>
 #include <troupe/run/run_topology.hpp>
@@ -210,11 +210,8 @@ Result<std::function<void(learner::Graph&)>> inference_network(const TrainOption
     return model.inference;
   }
   TROUPE_ASSIGN(const envs::EnvSpec environment, run_environment(options));
-  return Build([d4pg = d4pg_options(options, environment)](learner::Graph& graph) {
-    const auto observation = graph.input("observation", Shape{d4pg.environment.observation_size});
-    graph.output("action",
-                 learner::d4pg::policy_network(graph, graph.group(learner::d4pg::kPolicyGroup), d4pg, observation));
-  });
+  return Build(
+      [d4pg = d4pg_options(options, environment)](learner::Graph& graph) { learner::d4pg::build_policy(graph, d4pg); });
 }
 
 }  // namespace troupe::actors

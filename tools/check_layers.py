@@ -36,7 +36,7 @@ INSIDE = {
     "learner": {"graph": set(), "ops": {"graph", "engine"}, "engine": {"graph", "ops"},
                 "replicate": {"graph", "ops", "engine"}, "judging": {"graph", "ops", "engine", "replicate"},
                 "export": {"graph", "ops", "engine"}},
-    "algorithms": {"classifier": set(), "d4pg": set(), "resnet": set(), "sngan": set()},
+    "algorithms": {"acting": set(), "classifier": set(), "d4pg": {"acting"}, "resnet": set(), "sngan": set()},
     "actors": {"runtime": set(), "network": {"runtime"}, "control": {"runtime"}, "roles": {"runtime"}},
 }
 EVERYTHING = set(MAY_INCLUDE)

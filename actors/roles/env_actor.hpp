@@ -1,35 +1,37 @@
 #pragma once
-// The env actor: acts in one environment with the newest policy plus exploration noise and sends n-step transitions to
-// replay. First role of the flow env -> actor -> replay -> learner -> parameter store -> actor.
+// The env actor: acts in its environments with the newest policy and the algorithm's exploration, and sends the items
+// that the algorithm's adder makes to replay. First role of the flow env -> actor -> replay -> learner -> parameter
+// store -> actor. With several environments it asks the policy once for all of them, which is what a batch of a network
+// and a GPU want; each environment has its own random streams, adder, guard and episodes.
 #include <cstdint>
 #include <deque>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <troupe/actors/roles/acting.hpp>
 #include <troupe/actors/roles/guarded_environment.hpp>
+#include <troupe/actors/roles/policy_rows.hpp>
 #include <troupe/actors/roles/step_budget.hpp>
 #include <troupe/actors/runtime/topology.hpp>
-#include <troupe/core/rng.hpp>
+#include <troupe/algorithms/acting/exploration.hpp>
+#include <troupe/envs/vector_env.hpp>
 #include <troupe/messages/reports.hpp>
 #include <troupe/messages/trajectory.hpp>
-#include <troupe/replay/n_step_adder.hpp>
+#include <troupe/replay/adder.hpp>
 
 namespace troupe::actors {
 
 struct EnvActorOptions {
-  /// Makes the environment, whose episodes follow from the seed.
+  /// Makes an environment, whose episodes follow from the seed. Its columns are what policy and adder take.
   envs::MakeEnvironment make_environment;
   ActingSpec acting;
-  double sigma = 0.3;  ///< of the Gaussian noise, in units of half the action range (Acme: fixed, not annealed)
-  /// Of the noise of two successive steps, in [0, 1): an AR(1) process, which DDPG's Ornstein-Uhlenbeck noise is
-  /// (Lillicrap et al. 2016, arXiv 1509.02971; 1 - theta dt). Its deviation stays sigma; each episode begins anew.
-  double noise_correlation = 0;
-  std::int64_t n_step = 5;
-  double discount = 0.99;
+  acting::MakeExploration exploration;
+  replay::MakeAdder adder;
+  std::int64_t environments = 1;
+  int threads = 1;  ///< that step them; changes no bit
 };
 
 /// Ports: out trajectories (stream, Trajectory), use (stream, ParametersUse), episodes (stream, Episode), that of its
@@ -37,11 +39,14 @@ struct EnvActorOptions {
 /// it is done when the run has had all of its steps. Uses and episodes are for people to look at, so when
 /// nobody takes them they are merged and counted as unreported, and acting goes on. Use goes to the first
 /// parameter store, so that each step is counted once.
-/// An environment that fails is reset; see GuardedEnvironment for how often, and for the error that ends the instance.
+/// An environment that fails is reset alone; see EnvironmentFailures for how often, and for the error that ends the
+/// instance. A trajectory holds items of all environments.
 class EnvActor final : public Role {
  public:
   /// What it may be restarted with: nothing but options and identity.
   static RoleSpec spec(std::string name, std::int64_t count, const EnvActorOptions& options);
+  /// Errors: kShapeMismatch or kInvalidArgument when environment, policy, exploration and adder do not fit each other;
+  /// theirs.
   static Result<std::unique_ptr<Role>> make(const EnvActorOptions& options, const RoleIdentity& identity);
 
   Result<Progress> step(RoleContext& context) override;
@@ -51,45 +56,62 @@ class EnvActor final : public Role {
   Status restore(const RoleState& state) override;
 
  private:
-  EnvActor(EnvActorOptions options, const RoleIdentity& identity, std::unique_ptr<envs::Environment> environment,
-           std::unique_ptr<Acting> acting, replay::NStepAdder adder);
+  /// What each environment has of its own, besides its row in environments_ and rows_.
+  struct Slot {
+    std::unique_ptr<replay::Adder> adder;
+    std::unique_ptr<acting::Exploration> exploration;
+    EnvironmentFailures failures;
+    std::optional<Error> failed;  ///< in this round, and not yet told
+    bool in_episode = false;
+    double episode_return = 0;
+    std::int64_t episode_steps = 0;
+  };
+  EnvActor(const RoleIdentity& identity, std::unique_ptr<envs::VectorEnv> environments,
+           std::unique_ptr<PolicyRows> rows, std::unique_ptr<Acting> acting, std::vector<Slot> slots);
 
-  enum class Acted { kStep, kEpisodeEnd, kWaiting, kFailed };
-  /// One environment step, with whatever reset must precede it.
+  enum class Acted { kSteps, kEpisodeEnd, kWaiting };
+  /// One step of every environment that may take one, with the resets that must precede them.
   Result<Acted> act(RoleContext& context);
-  /// Errors: kInternal when the action before it is not finite.
-  Status add_noise();
-  /// Drops the episode; the next step begins another. kFailed, or the error that ends the instance.
-  Result<Acted> environment_failed(RoleContext& context, const Error& cause);
-  std::int64_t rows_at_most() const;
+  Status begin_episodes();
+  /// Chooses actions for at most budget_.left() environments, in turn.
+  Status choose_actions();
+  /// Adds what the environments answered. Whether an episode has ended.
+  Result<bool> take_steps();
+  void break_off(std::size_t slot, const Error& cause);
+  /// Sends what is written, counts the failures of this round. Errors: one that ends the instance.
+  Status tell_failures(RoleContext& context);
+  bool any_failed() const;
+  std::int64_t rows_of_round() const;  ///< at most
+  std::int64_t rows_at_most() const;   ///< of a trajectory
+  bool room_for_a_round() const;
 
   Status begin_trajectory(RoleContext& context);
   void send_trajectory(RoleContext& context);
-  void count_use();
-  void end_episode();
+  void count_use(std::int64_t steps);
+  void end_episode(Slot& slot);
   /// Sends what there is room for.
   Status send_observations(RoleContext& context);
+  std::vector<std::byte> written_rows() const;
 
-  EnvActorOptions options_;
   RoleIdentity identity_;
-  GuardedEnvironment environment_;
+  std::unique_ptr<envs::VectorEnv> environments_;
+  std::unique_ptr<PolicyRows> rows_;
   std::unique_ptr<Acting> acting_;
+  std::vector<Slot> slots_;
   StepBudget budget_;
-  replay::NStepAdder adder_;
   std::shared_ptr<const Signature> signature_;
-  Rng rng_;
 
-  std::vector<float> observation_;
-  std::vector<float> action_;
-  std::vector<double> noise_;  ///< of the last step, of deviation 1
+  // Of the round under way.
+  std::vector<envs::Move> moves_;
+  std::vector<std::byte> acted_;    ///< [environments, acted_bytes_], packed rows
+  std::vector<std::byte> actions_;  ///< [environments, bytes of an action]
+  std::size_t acted_bytes_;
 
-  bool in_episode_ = false;
-  bool waiting_ = false;       ///< for an action
-  std::int64_t version_ = -1;  ///< that chose the last action
+  bool waiting_ = false;       ///< for actions
+  std::size_t turn_ = 0;       ///< the environment that steps first when not all may
+  std::int64_t version_ = -1;  ///< that chose the last actions
   std::int64_t episodes_ = 0;
-  std::int64_t dropped_steps_ = 0;  ///< whose transitions a failure of the environment cut off
-  double episode_return_ = 0;
-  std::int64_t episode_steps_ = 0;
+  std::int64_t dropped_steps_ = 0;  ///< whose items a failure of an environment cut off
 
   /// The trajectory that is being filled, over several calls of step() when actions come from a server.
   std::optional<messages::TrajectoryBuilder> trajectory_;

@@ -22,7 +22,7 @@ RoleSpec Evaluator::spec(std::string name, const EvaluatorActorOptions& options)
 }
 
 Result<std::unique_ptr<Role>> Evaluator::make(const EvaluatorActorOptions& options, const RoleIdentity& identity) {
-  TROUPE_ASSIGN(auto runner, EpisodeRunner::make(options.make_environment, options.episodes, options.make_policy));
+  TROUPE_ASSIGN(auto runner, EpisodeRunner::make(options.runner));
   return std::unique_ptr<Role>(new Evaluator(options, identity, std::move(runner)));
 }
 

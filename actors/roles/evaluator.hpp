@@ -7,15 +7,12 @@
 #include <troupe/actors/roles/episode_runner.hpp>
 #include <troupe/actors/roles/parameters_assembler.hpp>
 #include <troupe/actors/runtime/topology.hpp>
-#include <troupe/learner/engine/policy.hpp>
 
 namespace troupe::actors {
 
 struct EvaluatorActorOptions {
-  envs::MakeEnvironment make_environment;
-  std::int64_t episodes = 10;
+  EpisodeRunnerOptions runner;
   std::int64_t every_learner_steps = 2500;
-  std::function<Result<std::unique_ptr<learner::Policy>>(std::int64_t rows)> make_policy;
 };
 
 /// Ports: in parameters (latest, Parameters); out evaluations (stream, Evaluation), of which each has the values of

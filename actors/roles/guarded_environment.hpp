@@ -15,39 +15,46 @@
 
 namespace troupe::actors {
 
-class GuardedEnvironment {
+/// Errors of reset() and step(), after all of which only reset() may follow: those of the environment inside; what it
+/// threw; kInternal when a number of the observation or the reward is not finite, the discount is not in 0..1, or an
+/// episode does not begin with its first step and only there.
+class GuardedEnvironment final : public envs::Environment {
+ public:
+  explicit GuardedEnvironment(std::unique_ptr<envs::Environment> inside) : inside_(std::move(inside)) {}
+
+  const envs::EnvSpec& spec() const override { return inside_->spec(); }
+  Result<envs::TimeStep> reset(std::uint64_t seed, std::span<std::byte> observation) override;
+  Result<envs::TimeStep> reset(std::span<std::byte> observation) override;
+  Result<envs::TimeStep> step(std::span<const std::byte> action, std::span<std::byte> observation) override;
+  std::vector<std::byte> save_state() const override { return inside_->save_state(); }
+  Status restore_state(std::span<const std::byte> state) override { return inside_->restore_state(state); }
+  Status render(const envs::RenderOptions& options, std::span<std::uint8_t> pixels) override {
+    return inside_->render(options, pixels);
+  }
+
+ private:
+  Result<envs::TimeStep> checked(const Result<envs::TimeStep>& result, bool first,
+                                 std::span<const std::byte> observation) const;
+
+  std::unique_ptr<envs::Environment> inside_;
+};
+
+/// How often one environment has failed, and how often it may.
+class EnvironmentFailures {
  public:
   /// Failures within the window at which the environment is given up.
-  static constexpr std::size_t kMostFailures = 5;
+  static constexpr std::size_t kMost = 5;
   static constexpr Duration kWindow = std::chrono::seconds(60);
-
-  explicit GuardedEnvironment(std::unique_ptr<envs::Environment> environment);
-
-  const envs::EnvSpec& spec() const { return environment_->spec(); }
-
-  /// As the environment's, with observations as flat floats: observation has spec().observation_size() elements.
-  /// Errors, after all of which only reset() may follow: the environment's own; what it threw; kInternal when an
-  /// observation or reward is not finite, the discount is not in 0..1, or an episode does not begin with its first step
-  /// and only there.
-  Result<envs::TimeStep> reset(std::span<float> observation);
-  Result<envs::TimeStep> step(std::span<const float> action, std::span<float> observation);
 
   /// Counts a failure of `who`'s environment and says so in the log. Errors: `TRP-E150 ...` with the cause when it is
   /// the fifth in 60 s: this environment does not work.
-  Status survive(const std::string& who, const Error& cause, std::int64_t dropped_steps, Duration now);
-  std::int64_t failures() const { return failures_; }
-
-  std::vector<std::byte> save_state() const { return environment_->save_state(); }
-  Status restore_state(std::span<const std::byte> state) { return environment_->restore_state(state); }
+  Status survive(const std::string& who, const std::string& environment, const Error& cause, std::int64_t dropped_steps,
+                 Duration now);
+  std::int64_t count() const { return count_; }
 
  private:
-  Result<envs::TimeStep> checked(const Result<envs::TimeStep>& result, bool first, std::span<float> observation) const;
-
-  std::unique_ptr<envs::Environment> environment_;
-  std::vector<std::byte> raw_observation_;
-  std::vector<double> action_;
-  std::deque<Duration> recent_;  ///< times of the failures within the window; at most kMostFailures
-  std::int64_t failures_ = 0;
+  std::deque<Duration> recent_;  ///< times of the failures within the window; at most kMost
+  std::int64_t count_ = 0;
 };
 
 }  // namespace troupe::actors

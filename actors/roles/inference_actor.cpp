@@ -20,32 +20,41 @@ RoleSpec InferenceActor::spec(std::string name, std::int64_t count, const Infere
 }
 
 Result<std::unique_ptr<Role>> InferenceActor::make(const InferenceActorOptions& options, const RoleIdentity& identity) {
+  // Whole requests, as many as it takes to have batch_size rows.
+  const std::int64_t requests = (options.batch_size + options.rows - 1) / options.rows;
   TROUPE_ASSIGN(auto policy,
-                options.make_policy(options.batch_size, learner::device_of(options.devices, identity.index)));
+                options.make_policy(requests * options.rows, learner::device_of(options.devices, identity.index)));
   return std::unique_ptr<Role>(new InferenceActor(options, identity, std::move(policy)));
 }
 
 InferenceActor::InferenceActor(const InferenceActorOptions& options, const RoleIdentity& identity,
                                std::unique_ptr<learner::Policy> policy)
-    : options_(options), identity_(identity), policy_(std::move(policy), options.staleness) {
-  observations_.resize(static_cast<std::size_t>(options.batch_size * policy_.policy().observation_size()));
-  actions_.resize(static_cast<std::size_t>(options.batch_size * policy_.policy().action_size()));
-}
+    : options_(options),
+      identity_(identity),
+      policy_(std::move(policy), options.staleness),
+      given_(std::make_shared<const Signature>(policy_.policy().columns().outputs)),
+      inputs_(policy_.policy().columns().inputs, policy_.policy().rows()),
+      outputs_(*given_, policy_.policy().rows()) {}
 
 Result<Progress> InferenceActor::step(RoleContext& context) {
   take_requests(context);
   TROUPE_ASSIGN(const bool ready, policy_.refresh(context));
   if (!ready || waiting_.empty()) return Progress::kIdle;
-  const auto full = static_cast<std::size_t>(options_.batch_size);
-  if (waiting_.size() < full) {
+  if (waiting_rows() < options_.batch_size) {
     const Duration left = waiting_.front().since + options_.max_wait - context.clock().now();
     if (left > Duration::zero()) {
       context.wake_after(left);
       return Progress::kIdle;
     }
   }
-  TROUPE_TRY(run_batch(context, std::min(waiting_.size(), full)));
+  TROUPE_TRY(run_batch(context));
   return waiting_.empty() ? Progress::kIdle : Progress::kMore;
+}
+
+std::int64_t InferenceActor::waiting_rows() const {
+  std::int64_t rows = 0;
+  for (const Waiting& waiting : waiting_) rows += waiting.request.inputs.rows;
+  return rows;
 }
 
 Status InferenceActor::check(const messages::InferenceRequest& request) {
@@ -53,12 +62,11 @@ Status InferenceActor::check(const messages::InferenceRequest& request) {
     return Error{Code::kInvalidArgument,
                  fmt::format("got producer {}, expected one of {}", request.producer, options_.producers)};
   }
-  const auto expected = static_cast<std::size_t>(policy_.policy().observation_size());
-  if (request.observation.size() != expected) {
-    return Error{Code::kShapeMismatch, fmt::format("got an observation of {} elements from producer {}, expected {}",
-                                                   request.observation.size(), request.producer, expected)};
+  if (request.inputs.rows > options_.rows) {
+    return Error{Code::kShapeMismatch, fmt::format("got {} rows from producer {}, expected at most {}",
+                                                   request.inputs.rows, request.producer, options_.rows)};
   }
-  return {};
+  return check_same(*request.signature, policy_.policy().columns().inputs, "inference request");
 }
 
 void InferenceActor::take_requests(RoleContext& context) {
@@ -78,23 +86,28 @@ void InferenceActor::take_requests(RoleContext& context) {
   }
 }
 
-Status InferenceActor::run_batch(RoleContext& context, std::size_t count) {
-  learner::Policy& policy = policy_.policy();
-  const auto observation = static_cast<std::size_t>(policy.observation_size());
-  const auto action = static_cast<std::size_t>(policy.action_size());
-  for (std::size_t i = 0; i < count; ++i) {
-    std::ranges::copy(waiting_[i].request.observation,
-                      observations_.begin() + static_cast<std::ptrdiff_t>(i * observation));
+Status InferenceActor::run_batch(RoleContext& context) {
+  const MutableBatchView& inputs = inputs_.mutable_view();
+  std::int64_t rows = 0;
+  auto behind = waiting_.begin();
+  for (; behind != waiting_.end() && rows + behind->request.inputs.rows <= inputs.rows; ++behind) {
+    const BatchView& asked = behind->request.inputs;
+    const MutableBatchView to = inputs.slice(rows, asked.rows);
+    for (std::size_t c = 0; c < to.columns.size(); ++c) std::ranges::copy(asked.columns[c], to.columns[c].begin());
+    rows += asked.rows;
   }
-  const auto actions = std::span(actions_).first(count * action);
-  TROUPE_TRY(policy.act(std::span(observations_).first(count * observation), actions));
-  for (std::size_t i = 0; i < count; ++i) {
+  const MutableBatchView outputs = outputs_.mutable_view().slice(0, rows);
+  TROUPE_TRY(policy_.policy().act(inputs.slice(0, rows).view(), outputs));
+  std::int64_t row = 0;
+  for (auto waiting = waiting_.begin(); waiting != behind; ++waiting) {
+    const std::int64_t count = waiting->request.inputs.rows;
     TROUPE_ASSIGN(Frame answer, messages::make_inference_answer(
-                                    context.pool(), {policy_.version(), actions.subspan(i * action, action)}));
-    waiting_[i].answer(std::move(answer));
+                                    context.pool(), {policy_.version(), given_, outputs.view().slice(row, count)}));
+    waiting->answer(std::move(answer));
+    row += count;
   }
-  waiting_.erase(waiting_.begin(), waiting_.begin() + static_cast<std::ptrdiff_t>(count));
-  requests_ += static_cast<std::int64_t>(count);
+  requests_ += behind - waiting_.begin();
+  waiting_.erase(waiting_.begin(), behind);
   ++batches_;
   return {};
 }

@@ -1,13 +1,14 @@
 #pragma once
-// The inference server: one policy for many env actors (SEED RL, Espeholt et al. 2020), which call it with one
-// observation each. Runs the policy for a batch of them at once, since a batched forward pass costs far less than as
-// many single ones, and env actors then need neither the network nor its parameters.
+// The inference server: one policy for many env actors (SEED RL, Espeholt et al. 2020), which call it with a row for
+// each of their environments. Runs the policy for a batch of them at once, since a batched forward pass costs far less
+// than as many single ones, and env actors then need neither the network nor its parameters.
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include <troupe/actors/roles/acting.hpp>
 #include <troupe/actors/roles/versioned_policy.hpp>
 #include <troupe/actors/runtime/topology.hpp>
 #include <troupe/messages/inference.hpp>
@@ -16,9 +17,10 @@ namespace troupe::actors {
 
 struct InferenceActorOptions {
   std::int64_t producers = 1;   ///< instances of the role that calls
-  std::int64_t batch_size = 1;  ///< a batch is run when it holds as many observations,
+  std::int64_t rows = 1;        ///< of a request at most: environments of an env actor
+  std::int64_t batch_size = 1;  ///< a batch is run when it holds as many rows,
   Duration max_wait{};          ///< or when its first one has waited so long
-  std::function<Result<std::unique_ptr<learner::Policy>>(std::int64_t rows, learner::Device device)> make_policy;
+  MakePolicy make_policy;
   StalenessContract staleness;
   std::vector<learner::Device> devices = {};  ///< server i acts on the i-th modulo their count
 };
@@ -42,7 +44,9 @@ class InferenceActor final : public Role {
 
   Status check(const messages::InferenceRequest& request);
   void take_requests(RoleContext& context);
-  Status run_batch(RoleContext& context, std::size_t count);
+  std::int64_t waiting_rows() const;
+  /// Answers the oldest requests, as many as fit.
+  Status run_batch(RoleContext& context);
 
   struct Waiting {
     Frame frame;
@@ -54,8 +58,9 @@ class InferenceActor final : public Role {
   InferenceActorOptions options_;
   RoleIdentity identity_;
   VersionedPolicy policy_;
-  std::vector<Waiting> waiting_;  // oldest first
-  std::vector<float> observations_, actions_;
+  std::vector<Waiting> waiting_;            // oldest first
+  std::shared_ptr<const Signature> given_;  // columns of an answer
+  BatchBuffer inputs_, outputs_;
   std::int64_t requests_ = 0;  // answered
   std::int64_t batches_ = 0;
   std::int64_t refused_ = 0;

@@ -12,10 +12,10 @@ class LocalActing final : public Acting {
     TROUPE_ASSIGN(ready_, policy_.refresh(context));
     return {};
   }
-  Result<std::optional<std::int64_t>> act(RoleContext&, std::span<const float> observation,
-                                          std::span<float> action) override {
+  Result<std::optional<std::int64_t>> act(RoleContext&, const BatchView& inputs,
+                                          const MutableBatchView& outputs) override {
     if (!ready_) return std::optional<std::int64_t>();
-    TROUPE_TRY(policy_.policy().act(observation, action));
+    TROUPE_TRY(policy_.policy().act(inputs, outputs));
     return std::optional(policy_.version());
   }
   std::string waiting_for() const override { return policy_.waiting_for(); }
@@ -28,14 +28,15 @@ class LocalActing final : public Acting {
 
 }  // namespace
 
-ActingSpec local_acting(std::function<Result<std::unique_ptr<learner::Policy>>()> make_policy,
-                        StalenessContract staleness) {
-  auto make = [make_policy = std::move(make_policy),
-               staleness = std::move(staleness)](const RoleIdentity&) -> Result<std::unique_ptr<Acting>> {
-    TROUPE_ASSIGN(auto policy, make_policy());
+ActingSpec local_acting(learner::PolicyColumns columns, MakePolicy make_policy, StalenessContract staleness) {
+  auto make = [columns, make_policy = std::move(make_policy), staleness = std::move(staleness)](
+                  const RoleIdentity&, std::int64_t rows) -> Result<std::unique_ptr<Acting>> {
+    TROUPE_ASSIGN(auto policy, make_policy(rows, learner::Device{}));
+    TROUPE_TRY(check_same(policy->columns().inputs, columns.inputs, "acting: inputs"));
+    TROUPE_TRY(check_same(policy->columns().outputs, columns.outputs, "acting: outputs"));
     return {std::make_unique<LocalActing>(std::move(policy), staleness)};
   };
-  return {VersionedPolicy::inlets(), {}, std::move(make)};
+  return {std::move(columns), VersionedPolicy::inlets(), {}, std::move(make)};
 }
 
 }  // namespace troupe::actors

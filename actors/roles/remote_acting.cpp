@@ -17,23 +17,28 @@ constexpr Duration kGiveUpAfter = std::chrono::minutes(5);
 
 class RemoteActing final : public Acting {
  public:
-  explicit RemoteActing(const RoleIdentity& identity) : producer_(static_cast<std::uint32_t>(identity.index)) {}
+  RemoteActing(const RoleIdentity& identity, const learner::PolicyColumns& columns)
+      : producer_(static_cast<std::uint32_t>(identity.index)),
+        inputs_(std::make_shared<const Signature>(columns.inputs)) {}
 
   Status refresh(RoleContext&) override { return {}; }
 
-  Result<std::optional<std::int64_t>> act(RoleContext& context, std::span<const float> observation,
-                                          std::span<float> action) override {
+  Result<std::optional<std::int64_t>> act(RoleContext& context, const BatchView& inputs,
+                                          const MutableBatchView& outputs) override {
     if (answer_) {
       const Answer answer = *std::exchange(answer_, std::nullopt);
-      const std::span<const float> chosen = answer.content.action;
-      if (chosen.size() != action.size()) {
-        return Error{Code::kShapeMismatch, fmt::format("inference answer: got an action of {} elements, expected {}",
-                                                       chosen.size(), action.size())};
+      const BatchView& given = answer.content.outputs;
+      TROUPE_TRY(check_same(*given.signature, *outputs.signature, "inference answer"));
+      if (given.rows != outputs.rows) {
+        return Error{Code::kShapeMismatch,
+                     fmt::format("inference answer: got {} rows, expected {}", given.rows, outputs.rows)};
       }
-      std::ranges::copy(chosen, action.begin());
+      for (std::size_t c = 0; c < given.columns.size(); ++c) {
+        std::ranges::copy(given.columns[c], outputs.columns[c].begin());
+      }
       return std::optional(answer.content.parameters_version);
     }
-    TROUPE_TRY(ask(context, observation));
+    TROUPE_TRY(ask(context, inputs));
     return std::optional<std::int64_t>();
   }
 
@@ -48,7 +53,7 @@ class RemoteActing final : public Acting {
   }
 
  private:
-  Status ask(RoleContext& context, std::span<const float> observation) {
+  Status ask(RoleContext& context, const BatchView& inputs) {
     Caller& caller = context.caller("inference");
     if (calling_ || !caller.ready()) return {};
     const Duration now = context.clock().now();
@@ -62,7 +67,7 @@ class RemoteActing final : public Acting {
       return {};
     }
     if (failures_ == 0) asked_first_ = now;
-    TROUPE_ASSIGN(Frame request, messages::make_inference_request(context.pool(), {producer_, observation}));
+    TROUPE_ASSIGN(Frame request, messages::make_inference_request(context.pool(), {producer_, inputs_, inputs}));
     calling_ = true;
     caller.call(std::move(request), kCallDeadline,
                 [this, &clock = context.clock()](Result<Frame> answer) { take(std::move(answer), clock); });
@@ -89,22 +94,23 @@ class RemoteActing final : public Acting {
   };
 
   std::uint32_t producer_;
+  std::shared_ptr<const Signature> inputs_;
   bool calling_ = false;
   std::optional<Answer> answer_;
-  Duration asked_first_{};  ///< first call for this action
+  Duration asked_first_{};  ///< first call for these actions
   Duration ask_again_{};
-  std::int64_t failures_ = 0;  ///< of calls for this action
+  std::int64_t failures_ = 0;  ///< of calls for these actions
   std::string last_error_;
   std::int64_t failed_calls_ = 0;
 };
 
 }  // namespace
 
-ActingSpec remote_acting() {
-  auto make = [](const RoleIdentity& identity) -> Result<std::unique_ptr<Acting>> {
-    return {std::make_unique<RemoteActing>(identity)};
+ActingSpec remote_acting(learner::PolicyColumns columns) {
+  auto make = [columns](const RoleIdentity& identity, std::int64_t) -> Result<std::unique_ptr<Acting>> {
+    return {std::make_unique<RemoteActing>(identity, columns)};
   };
-  return {{}, {{"inference", "InferenceRequest", ChannelKind::kRequest}}, make};
+  return {std::move(columns), {}, {{"inference", "InferenceRequest", ChannelKind::kRequest}}, std::move(make)};
 }
 
 }  // namespace troupe::actors

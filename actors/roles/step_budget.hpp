@@ -21,7 +21,9 @@ class StepBudget {
 
   /// Asks when it is time to. Once in each step() of the env actor.
   Status refresh(RoleContext& context);
-  bool may_step() const { return known_ && taken_ < allowed_; }
+  bool may_step() const { return left() > 0; }
+  /// Steps that may be taken now.
+  std::int64_t left() const { return known_ && taken_ < allowed_ ? allowed_ - taken_ : 0; }
   /// One step was taken. Only when may_step().
   void take() { ++taken_; }
   /// The run has had all its steps.

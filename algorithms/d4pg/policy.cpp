@@ -4,12 +4,20 @@
 
 namespace troupe::learner::d4pg {
 
+PolicyColumns policy_columns(const Options& options) {
+  return {{{"observation", DType::kF32, Shape{options.environment.observation_size}}},
+          {{"action", DType::kF32, Shape{options.environment.action_size()}}}};
+}
+
+void build_policy(Graph& graph, const Options& options) {
+  const Var observation = graph.input("observation", Shape{options.environment.observation_size});
+  graph.output("action", policy_network(graph, graph.group(kPolicyGroup), options, observation));
+}
+
 Result<std::unique_ptr<Policy>> make_policy(const Options& options, const PolicyOptions& policy_options) {
   TROUPE_TRY(validate(options));
-  const auto network = [&options](Graph& graph, Var observation) {
-    return policy_network(graph, graph.group(kPolicyGroup), options, observation);
-  };
-  return Policy::make(network, options.environment.observation_size, policy_options);
+  return Policy::make([&options](Graph& graph) { build_policy(graph, options); }, policy_columns(options),
+                      policy_options);
 }
 
 }  // namespace troupe::learner::d4pg

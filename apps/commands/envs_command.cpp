@@ -28,8 +28,12 @@ void print_text(const std::vector<envs::EnvSpec>& specs) {
       observation.push_back(one ? tensor.name : fmt::format("{} {}", tensor.name, tensor.shape.to_string()));
     }
     say("{}\n  observation  {}: {}\n", spec.name, numbers(spec.observation_size()), fmt::join(observation, ", "));
-    say("  action       {}, from [{}] to [{}]\n", numbers(spec.action_size()), fmt::join(spec.action_low, ", "),
-        fmt::join(spec.action_high, ", "));
+    if (spec.action.discrete()) {
+      say("  action       {}, each one of {} choices\n", numbers(spec.action_size()), spec.action.choices);
+    } else {
+      say("  action       {}, from [{}] to [{}]\n", numbers(spec.action_size()), fmt::join(spec.action.low, ", "),
+          fmt::join(spec.action.high, ", "));
+    }
     say("  episode      {} steps of {:g} s\n", spec.episode_steps, spec.control_dt);
   }
 }
@@ -42,11 +46,14 @@ void print_json(const std::vector<envs::EnvSpec>& specs) {
       observation.push_back(fmt::format("{{\"name\": \"{}\", \"dtype\": \"{}\", \"shape\": [{}]}}", tensor.name,
                                         to_string(tensor.dtype), fmt::join(tensor.shape.dims(), ", ")));
     }
+    const std::string action = spec.action.discrete()
+                                   ? fmt::format("\"choices\": {}", spec.action.choices)
+                                   : fmt::format("\"low\": [{}], \"high\": [{}]", fmt::join(spec.action.low, ", "),
+                                                 fmt::join(spec.action.high, ", "));
     entries.push_back(
-        fmt::format("  {{\"name\": \"{}\", \"observation\": [{}], \"action\": {{\"low\": [{}], \"high\": [{}]}}, "
+        fmt::format("  {{\"name\": \"{}\", \"observation\": [{}], \"action\": {{{}}}, "
                     "\"episode_steps\": {}, \"control_dt\": {}}}",
-                    spec.name, fmt::join(observation, ", "), fmt::join(spec.action_low, ", "),
-                    fmt::join(spec.action_high, ", "), spec.episode_steps, spec.control_dt));
+                    spec.name, fmt::join(observation, ", "), action, spec.episode_steps, spec.control_dt));
   }
   say("[\n{}\n]\n", fmt::join(entries, ",\n"));
 }

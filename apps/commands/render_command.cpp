@@ -6,8 +6,10 @@
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
-#include <troupe/algorithms/d4pg/policy.hpp>
+#include <troupe/actors/roles/player.hpp>
 #include <troupe/apps/commands/commands.hpp>
 #include <troupe/apps/commands/run_arguments.hpp>
 #include <troupe/envs/environment.hpp>
@@ -15,6 +17,7 @@
 #include <troupe/run/pictures/film.hpp>
 #include <troupe/run/pictures/gif_writer.hpp>
 #include <troupe/run/pictures/png_writer.hpp>
+#include <troupe/run/run_topology.hpp>
 #include <troupe/run/say.hpp>
 #include <troupe/run/trained_part.hpp>
 #include <troupe/run/trained_run.hpp>
@@ -31,20 +34,23 @@ struct RenderArguments {
   int height = 240;
 };
 
-Result<std::unique_ptr<learner::Policy>> load_policy(const TrainedRun& run, const envs::EnvSpec& spec) {
-  TROUPE_ASSIGN(std::unique_ptr<learner::Policy> policy,
-                learner::d4pg::make_policy(actors::d4pg_options(run.options, spec), {.rows = 1}));
+Result<std::unique_ptr<actors::Player>> load_player(const TrainedRun& run, const actors::D4pgActing& acting,
+                                                    const envs::EnvSpec& spec) {
+  TROUPE_ASSIGN(std::unique_ptr<learner::Policy> policy, acting.make_policy(1, learner::Device{}));
   TROUPE_ASSIGN(const std::vector<float> values, actors::group_values(run.part, policy->parameters().layout()));
   TROUPE_TRY(policy->load(values, policy->parameters().fingerprint()));
-  return policy;
+  return actors::Player::make(std::move(policy), spec, acting.greedy);
 }
 
 Status render(const RenderArguments& arguments, const Registry& registry) {
   TROUPE_ASSIGN(const TrainedRun run, open_trained_run(registry, arguments.run, actors::kLearnerRole));
-  TROUPE_ASSIGN(const auto environment, run.options.make_environment(arguments.seed));
-  TROUPE_ASSIGN(const auto policy, load_policy(run, environment->spec()));
-  const auto act = [&](std::span<const float> observation, std::span<float> action) {
-    return policy->act(observation, action);
+  TROUPE_ASSIGN(const envs::EnvSpec spec, actors::run_environment(run.options));
+  const actors::D4pgActing acting = actors::d4pg_acting(run.options, spec);
+  TROUPE_ASSIGN(const auto environment, acting.make_environment(arguments.seed));
+  TROUPE_ASSIGN(const auto player, load_player(run, acting, environment->spec()));
+  const auto act = [&](std::span<const std::byte> observation, bool first) {
+    first ? player->first(0, observation) : player->next(0, observation);
+    return player->act();
   };
   const FilmOptions film_options = {.seed = arguments.seed,
                                     .render = {.height = arguments.height, .width = arguments.width}};

@@ -15,9 +15,9 @@
 #include <thread>
 
 #include <troupe/actors/roles/env_actor.hpp>
-#include <troupe/algorithms/d4pg/policy.hpp>
 #include <troupe/bench/actors/processes.hpp>
 #include <troupe/core/metrics.hpp>
+#include <troupe/envs/flattened.hpp>
 #include <troupe/run/d4pg_topology.hpp>
 #include <troupe/run/no_metrics.hpp>
 
@@ -50,8 +50,7 @@ class Stub final : public envs::Environment {
     envs::EnvSpec spec;
     spec.name = "stub";
     spec.observation = {{"state", DType::kF64, {17}}};
-    spec.action_low.assign(6, -1);
-    spec.action_high.assign(6, 1);
+    spec.action = envs::ActionSpec::continuous(std::vector<double>(6, -1), std::vector<double>(6, 1));
     spec.episode_steps = 1000;
     spec.control_dt = seconds(kStepCost);
     return spec;
@@ -64,7 +63,7 @@ class Stub final : public envs::Environment {
     std::memset(observation.data(), 0, observation.size());
     return envs::TimeStep{};
   }
-  Result<envs::TimeStep> step(std::span<const double>, std::span<std::byte> observation) override {
+  Result<envs::TimeStep> step(std::span<const std::byte>, std::span<std::byte> observation) override {
     if (cost_ == Cost::kWaiting) {
       std::this_thread::sleep_for(kStepCost);
     } else {
@@ -132,17 +131,19 @@ double steps_per_s(Cost cost, std::int64_t actors) {
   NoMetrics sink;
   const envs::EnvSpec spec = Stub::make_spec();
   Topology topology = d4pg_topology(options, spec, sink, 0).value();
-  const auto d4pg = d4pg_options(options, spec);
+  const D4pgActing d4pg = d4pg_acting(options, spec);
   EnvActorOptions actor;
-  actor.acting = local_acting([d4pg] { return learner::d4pg::make_policy(d4pg, {.rows = 1}); }, {});
+  actor.acting = local_acting(d4pg.columns, d4pg.make_policy, {});
+  actor.exploration = d4pg.explores;
+  actor.adder = d4pg.adder;
   for (RoleSpec& role : topology.roles) {
     if (role.name != kActorRole) continue;
     role.make = [actor, cost, &measured](const RoleIdentity& identity) {
       EnvActorOptions own = actor;
-      own.make_environment = [cost, &steps = measured->steps[static_cast<std::size_t>(identity.index)]](
-                                 std::uint64_t) -> Result<std::unique_ptr<envs::Environment>> {
+      own.make_environment = envs::flattened([cost, &steps = measured->steps[static_cast<std::size_t>(identity.index)]](
+                                                 std::uint64_t) -> Result<std::unique_ptr<envs::Environment>> {
         return {std::make_unique<Stub>(cost, steps)};
-      };
+      });
       return EnvActor::make(own, identity);
     };
   }

@@ -155,7 +155,10 @@ Rates run(const Work& work) {
           static_cast<double>(work.batches * kBatch) / seconds(measured->last_batch - measured->first_batch)};
 }
 
-Work states() { return {replay::transition_signature(17, 6), 1'000'000, 4'000, 16, true}; }
+Work states() {
+  return {replay::transition_signature({{"observation", DType::kF32, {17}}}, {{"action", DType::kF32, {6}}}), 1'000'000,
+          4'000, 16, true};
+}
 Work pixels(bool noise) {
   return {{{"pixels", DType::kU8, {84, 84, 9}},
            {"action", DType::kF32, {6}},

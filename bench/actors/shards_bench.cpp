@@ -55,7 +55,8 @@ void run(benchmark::State& state, std::int64_t items, const std::function<Topolo
 // ---- replay: trajectories in, batches out, paced as D4PG's are
 
 const Signature& signature() {
-  static const Signature result = replay::transition_signature(17, 6);  // cheetah
+  static const Signature result =
+      replay::transition_signature({{"observation", DType::kF32, {17}}}, {{"action", DType::kF32, {6}}});  // cheetah
   return result;
 }
 

@@ -19,11 +19,12 @@ void policy_forward(benchmark::State& state, std::int64_t rows, DType compute) {
   const std::unique_ptr<Policy> policy =
       d4pg::make_policy(options, {.rows = rows, .compile = {.compute = compute}}).value();
   Rng rng(1);
-  std::vector<float> observations(static_cast<std::size_t>(17 * rows)), actions(static_cast<std::size_t>(6 * rows));
-  for (float& x : observations) x = static_cast<float>(rng.normal());
+  BatchBuffer observations(policy->columns().inputs, rows), actions(policy->columns().outputs, rows);
+  for (float& x : observations.mutable_view().as<float>(0)) x = static_cast<float>(rng.normal());
+  const BatchView asked = observations.view();
   for ([[maybe_unused]] auto _ : state) {
-    policy->act(observations, actions).value();
-    benchmark::DoNotOptimize(actions.data());
+    policy->act(asked, actions.mutable_view()).value();
+    benchmark::DoNotOptimize(actions.mutable_view().columns[0].data());
   }
   state.SetItemsProcessed(state.iterations());
   state.SetLabel("calls/s");

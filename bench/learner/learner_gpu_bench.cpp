@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include <troupe/algorithms/d4pg/policy.hpp>
 #include <troupe/bench/learner/d4pg_gpu.hpp>
 #include <troupe/bench/learner/fed_steps.hpp>
 #include <troupe/core/check.hpp>
@@ -49,8 +50,8 @@ void fill(replay::Table& table) {
 }
 
 replay::TableOptions table_options(const d4pg::Options& options) {
-  return {.signature =
-              replay::transition_signature(options.environment.observation_size, options.environment.action_size()),
+  const PolicyColumns columns = d4pg::policy_columns(options);
+  return {.signature = replay::transition_signature(columns.inputs, columns.outputs),
           .max_items = bench::tiny<std::int64_t>(1'000'000, 2000),
           .sampler = {.kind = replay::SelectorKind::kPrioritized, .priority_exponent = kPriorityExponent}};
 }

@@ -21,7 +21,9 @@ struct Kind {
   Signature signature;
   std::int64_t rows;  // of a trajectory
 };
-Kind states() { return {transition_signature(17, 6), 16}; }
+Kind states() {
+  return {transition_signature({{"observation", DType::kF32, {17}}}, {{"action", DType::kF32, {6}}}), 16};
+}
 Kind pixels() { return {{{"pixels", DType::kU8, {84, 84, 9}}, {"reward", DType::kF32, {}}}, 4}; }
 
 constexpr std::int64_t kTableBytes = std::int64_t{1} << 30;

@@ -97,10 +97,11 @@ void sample_prioritized(benchmark::UserCounters& counters, const std::shared_ptr
   const auto items = bench::tiny<std::int64_t>(1 << 20, 1 << 10);
   const auto steps = bench::tiny<std::int64_t>(32, 2), rows = bench::tiny<std::int64_t>(256, 8);
   const auto table =
-      GpuTable::make({.signature = transition_signature(17, 6),
-                      .max_items = items,
-                      .sampler = {.kind = SelectorKind::kPrioritized, .priority_exponent = kPriorityExponent}},
-                     gpu)
+      GpuTable::make(
+          {.signature = transition_signature({{"observation", DType::kF32, {17}}}, {{"action", DType::kF32, {6}}}),
+           .max_items = items,
+           .sampler = {.kind = SelectorKind::kPrioritized, .priority_exponent = kPriorityExponent}},
+          gpu)
           .value();
   fill(*table);
   Draws draws(gpu, *table, steps, rows);

@@ -15,7 +15,9 @@ constexpr std::int64_t kCapacity = 1'000'000;
 constexpr std::int64_t kInsertRows = 1000;
 constexpr std::int64_t kBatch = 256;
 
-Signature signature() { return transition_signature(17, 6); }
+Signature signature() {
+  return transition_signature({{"observation", DType::kF32, {17}}}, {{"action", DType::kF32, {6}}});
+}
 
 void fill(BatchBuffer& rows) {
   Rng rng(1);

@@ -3,38 +3,81 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
-namespace troupe::learner {
+#include <troupe/learner/graph/graph_data.hpp>
 
-Policy::Policy(std::unique_ptr<Program> program, std::int64_t rows, std::int64_t observation_size,
-               std::int64_t action_size)
+namespace troupe::learner {
+namespace {
+
+/// What the graph reads and gives are these columns, and nothing else.
+Status check_policy_graph(const Graph& graph, const PolicyColumns& columns) {
+  const GraphData& data = GraphAccess::data(graph);
+  for (const InputDef& input : data.inputs) {
+    if (find(columns.inputs, input.name) < 0) {
+      return Error{Code::kNotFound,
+                   fmt::format("policy: the network reads {}, which is no column of its input", input.name)};
+    }
+  }
+  Signature given;
+  for (const NamedValue& output : data.outputs) {
+    const Shape& shape = data.values[output.value].spec.shape;
+    if (shape.rank() < 1 || shape[0] != graph.batch()) {
+      return Error{Code::kShapeMismatch, fmt::format("policy: output {} is {}, expected {} rows", output.name,
+                                                     shape.to_string(), graph.batch())};
+    }
+    given.push_back({output.name, DType::kF32, Shape(shape.dims().subspan(1))});
+  }
+  return check_same(given, columns.outputs, "policy: outputs of the network");
+}
+
+}  // namespace
+
+Policy::Policy(std::unique_ptr<Program> program, PolicyColumns columns, std::int64_t rows)
     : program_(std::move(program)),
       parameters_(&program_->group(0)),
+      columns_(std::move(columns)),
       rows_(rows),
-      observation_size_(observation_size),
-      action_size_(action_size),
-      observations_(static_cast<std::size_t>(rows * observation_size)) {}
+      inputs_(columns_.inputs, rows),
+      images_(columns_.inputs.size()) {}
 
-Result<std::unique_ptr<Policy>> Policy::make(const Network& network, std::int64_t observation_size,
+Result<std::unique_ptr<Policy>> Policy::make(const Network& network, PolicyColumns columns,
                                              const PolicyOptions& options) {
   if (options.rows < 1) {
     return Error{Code::kInvalidArgument, fmt::format("policy: rows is {}, expected at least 1", options.rows)};
   }
   Graph graph(options.rows);
-  const Var action = network(graph, graph.input("observation", Shape{observation_size}));
-  graph.output("action", action);
+  network(graph);
   TROUPE_TRY(graph.status());
-  const Shape shape = graph.spec(action).shape;
+  TROUPE_TRY(check_policy_graph(graph, columns));
   TROUPE_ASSIGN(std::unique_ptr<Program> program, Program::compile(graph, options.compile));
-  if (program->group_count() != 1 || shape.rank() != 2) {
+  if (program->group_count() != 1) {
     return Error{Code::kInvalidArgument,
-                 fmt::format("policy: {} parameter groups and actions {}, expected one and [{}, n]",
-                             program->group_count(), shape.to_string(), options.rows)};
+                 fmt::format("policy: {} parameter groups, expected one", program->group_count())};
   }
-  std::unique_ptr<Policy> policy(new Policy(std::move(program), options.rows, observation_size, shape[1]));
-  TROUPE_TRY(policy->program_->bind("observation", std::span<const float>(policy->observations_)));
+  std::unique_ptr<Policy> policy(new Policy(std::move(program), std::move(columns), options.rows));
+  TROUPE_TRY(policy->bind());
   return policy;
+}
+
+Status Policy::bind() {
+  const BatchView inputs = inputs_.view();
+  for (std::size_t c = 0; c < columns_.inputs.size(); ++c) {
+    const TensorSpec& column = columns_.inputs[c];
+    if (column.dtype == DType::kF32) {
+      TROUPE_TRY(program_->bind(column.name, inputs.as<float>(c)));
+    } else if (column.dtype == DType::kI32) {
+      TROUPE_TRY(program_->bind(column.name, inputs.as<std::int32_t>(c)));
+    } else if (column.dtype == DType::kU8) {
+      images_[c].resize(inputs.columns[c].size());
+      TROUPE_TRY(program_->bind(column.name, std::span<const float>(images_[c])));
+    } else {
+      return Error{Code::kInvalidArgument,
+                   fmt::format("policy: input {}, expected float32, int32 or uint8", column.to_string())};
+    }
+  }
+  return {};
 }
 
 Status Policy::load(std::span<const float> parameters, std::uint64_t fingerprint) {
@@ -43,18 +86,38 @@ Status Policy::load(std::span<const float> parameters, std::uint64_t fingerprint
   return {};
 }
 
-Status Policy::act(std::span<const float> observations, std::span<float> actions) {
-  const auto rows = static_cast<std::int64_t>(actions.size()) / action_size_;
-  if (rows < 1 || rows > rows_ || actions.size() != static_cast<std::size_t>(rows * action_size_) ||
-      observations.size() != static_cast<std::size_t>(rows * observation_size_)) {
+Status Policy::act(const BatchView& inputs, const MutableBatchView& outputs) {
+  if (inputs.rows < 1 || inputs.rows > rows_ || outputs.rows != inputs.rows ||
+      inputs.columns.size() != columns_.inputs.size() || outputs.columns.size() != columns_.outputs.size()) {
     return Error{Code::kShapeMismatch,
-                 fmt::format("act: {} observation and {} action values, expected n times {} and {} with n in 1..{}",
-                             observations.size(), actions.size(), observation_size_, action_size_, rows_)};
+                 fmt::format("act: {} rows of {} columns to {} rows of {}, expected n rows of {} and of {} with n in "
+                             "1..{}",
+                             inputs.rows, inputs.columns.size(), outputs.rows, outputs.columns.size(),
+                             columns_.inputs.size(), columns_.outputs.size(), rows_)};
   }
-  std::copy(observations.begin(), observations.end(), observations_.begin());
+  for (std::size_t c = 0; c < inputs.columns.size(); ++c) {
+    const auto from = inputs.columns[c];
+    const std::size_t expected = columns_.inputs[c].bytes() * static_cast<std::size_t>(inputs.rows);
+    if (from.size() != expected) {
+      return Error{Code::kShapeMismatch, fmt::format("act: {} bytes for {}, expected {}", from.size(),
+                                                     columns_.inputs[c].to_string(), expected)};
+    }
+    if (images_[c].empty()) {
+      std::memcpy(inputs_.mutable_view().columns[c].data(), from.data(), from.size());
+    } else {
+      std::ranges::transform(from, images_[c].begin(), [](std::byte b) { return static_cast<float>(b); });
+    }
+  }
   TROUPE_TRY(program_->run());
-  const std::span<const float> result = program_->output("action");
-  std::copy_n(result.begin(), actions.size(), actions.begin());
+  for (std::size_t c = 0; c < outputs.columns.size(); ++c) {
+    const auto result = std::as_bytes(program_->output(columns_.outputs[c].name));
+    const auto to = outputs.columns[c];
+    if (to.size() != columns_.outputs[c].bytes() * static_cast<std::size_t>(outputs.rows)) {
+      return Error{Code::kShapeMismatch,
+                   fmt::format("act: {} bytes for {}", to.size(), columns_.outputs[c].to_string())};
+    }
+    std::memcpy(to.data(), result.data(), to.size());
+  }
   return {};
 }
 

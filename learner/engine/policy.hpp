@@ -1,6 +1,7 @@
 #pragma once
-// Acting: a compiled forward pass from observations to actions, used by env actors and the evaluator. It holds its own
-// copy of the parameters, so a new version is taken between two actions and never during one.
+// Acting: a compiled forward pass from observations to actions, used by env actors, inference servers and the
+// evaluator. It holds its own copy of the parameters, so a new version is taken between two actions and never during
+// one.
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -8,46 +9,57 @@
 #include <vector>
 
 #include <troupe/core/error.hpp>
+#include <troupe/core/tensor.hpp>
 #include <troupe/learner/engine/program.hpp>
 #include <troupe/learner/graph/graph.hpp>
 #include <troupe/learner/graph/param_buffer.hpp>
 
 namespace troupe::learner {
 
+/// What goes into a policy and what comes out, a row for each environment. An input that the environment does not
+/// observe is recurrent state: zero at the start of an episode, and then the output of its name of the step before.
+struct PolicyColumns {
+  Signature inputs;   ///< float32 or int32; or uint8, whose values the graph's float32 input has
+  Signature outputs;  ///< float32: the action, or what it is chosen from; a log-probability, recurrent state, ...
+};
+
 struct PolicyOptions {
-  std::int64_t rows = 1;   ///< observations in one call at most; a call costs that of `rows`, however few it has
+  std::int64_t rows = 1;   ///< of one call at most; a call costs that of `rows`, however few it has
   CompileOptions compile;  ///< shards 1 unless rows is in the hundreds
 };
 
 /// Not thread-safe; make one for each acting thread.
 class Policy {
  public:
-  /// The action for an observation, [rows, action_size], with parameters in exactly one group.
-  using Network = std::function<Var(Graph& graph, Var observation)>;
+  /// Builds the network: graph.input() of the columns that it reads, graph.output() of those that it gives, and
+  /// parameters in exactly one group.
+  using Network = std::function<void(Graph& graph)>;
 
-  /// Errors: kInvalidArgument (rows, or the number of groups); what the graph or its compilation say.
-  static Result<std::unique_ptr<Policy>> make(const Network& network, std::int64_t observation_size,
+  /// Errors: kInvalidArgument (rows, the number of groups, or a dtype that no graph takes); kShapeMismatch or kNotFound
+  /// when the network reads or gives other columns; what the graph or its compilation say.
+  static Result<std::unique_ptr<Policy>> make(const Network& network, PolicyColumns columns,
                                               const PolicyOptions& options);
 
   /// Copies parameters in. Errors: kShapeMismatch, naming both fingerprints or sizes; nothing changed.
   Status load(std::span<const float> parameters, std::uint64_t fingerprint);
-  /// observations: [n, observation_size], actions: [n, action_size], 1 <= n <= rows. Without exploration noise.
-  /// Allocates nothing. Errors: kShapeMismatch.
-  Status act(std::span<const float> observations, std::span<float> actions);
+  /// inputs: 1 .. rows() rows of columns().inputs, outputs: as many of columns().outputs. Their signatures are the
+  /// caller's to check, once. Without exploration. Allocates nothing. Errors: kShapeMismatch.
+  Status act(const BatchView& inputs, const MutableBatchView& outputs);
 
   const ParamBuffer& parameters() const { return *parameters_; }
-  std::int64_t observation_size() const { return observation_size_; }
-  std::int64_t action_size() const { return action_size_; }
+  const PolicyColumns& columns() const { return columns_; }
+  std::int64_t rows() const { return rows_; }
 
  private:
-  Policy(std::unique_ptr<Program> program, std::int64_t rows, std::int64_t observation_size, std::int64_t action_size);
+  Policy(std::unique_ptr<Program> program, PolicyColumns columns, std::int64_t rows);
+  Status bind();
 
   std::unique_ptr<Program> program_;
   ParamBuffer* parameters_;
+  PolicyColumns columns_;
   std::int64_t rows_;
-  std::int64_t observation_size_;
-  std::int64_t action_size_;
-  std::vector<float> observations_;  // the program's input: [rows, observation_size]; unused rows keep old values
+  BatchBuffer inputs_;                      // the program's own; unused rows keep old values
+  std::vector<std::vector<float>> images_;  // for each input that is uint8: its values as the graph takes them
 };
 
 }  // namespace troupe::learner

@@ -122,7 +122,7 @@ Result<std::string> text_of(capnp::Text::Reader text, std::size_t max_bytes, std
 Result<DType> dtype_of(schema::DType dtype, std::string_view what);
 inline schema::DType to_schema(DType dtype) { return static_cast<schema::DType>(dtype); }
 
-// --- columns: shared by trajectories and batches (columns.cpp) ---
+// --- columns: shared by trajectories, batches and calls of a policy (columns.cpp) ---
 
 /// Upper bound of the head words that lay_out_columns() needs.
 std::size_t column_head_words(const Signature& signature);
@@ -136,8 +136,12 @@ struct ReadColumns {
   std::shared_ptr<const Signature> signature;
   BatchView view;
 };
+/// Whether floating-point columns may hold NaNs and infinities.
+enum class Values { kFinite, kAny };
 /// Validates received columns completely. Errors: kInvalidArgument naming the column.
-Result<ReadColumns> read_columns(capnp::List<schema::Column>::Reader columns, std::int64_t rows,
-                                 std::string_view where);
+Result<ReadColumns> read_columns(capnp::List<schema::Column>::Reader columns, std::int64_t rows, std::string_view where,
+                                 Values values = Values::kFinite);
+/// Errors: kInvalidArgument naming the column.
+Status check_finite(const TensorSpec& column, std::span<const std::byte> values, std::string_view where);
 
 }  // namespace troupe::messages

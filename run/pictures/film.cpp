@@ -22,15 +22,11 @@ Result<Film> film_episode(envs::Environment& environment, const ActFunction& act
   };
 
   std::vector<std::byte> observation(row_bytes(spec.observation));
-  std::vector<float> flat(static_cast<std::size_t>(spec.observation_size()));
-  std::vector<float> action(static_cast<std::size_t>(spec.action_size()));
   TROUPE_ASSIGN(envs::TimeStep step, environment.reset(options.seed, observation));
   TROUPE_TRY(shoot());
   while (!step.last()) {
-    envs::flatten_observation(spec, observation, flat);
-    TROUPE_TRY(act(flat, action));
-    const std::vector<double> wide(action.begin(), action.end());
-    TROUPE_ASSIGN(step, environment.step(wide, observation));
+    TROUPE_ASSIGN(const auto action, act(observation, step.first()));
+    TROUPE_ASSIGN(step, environment.step(action, observation));
     film.total_return += step.reward;
     if (++film.steps % every == 0) TROUPE_TRY(shoot());
   }

@@ -1,5 +1,6 @@
 #pragma once
 // One episode of a trained policy as a sequence of pictures.
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <span>
@@ -11,8 +12,10 @@
 
 namespace troupe::apps {
 
-/// Fills `action` (spec.action_size() floats) for a flat observation (spec.observation_size() floats).
-using ActFunction = std::function<Status(std::span<const float> observation, std::span<float> action)>;
+/// The action after an observation, which may be the first of the episode; both packed as in envs/environment.hpp.
+/// Valid until the next call.
+using ActFunction =
+    std::function<Result<std::span<const std::byte>>(std::span<const std::byte> observation, bool first)>;
 
 struct FilmOptions {
   std::uint64_t seed = 0;  ///< of the start state

@@ -6,17 +6,41 @@
 #include <span>
 
 #include <troupe/algorithms/d4pg/policy.hpp>
+#include <troupe/messages/inference.hpp>
 #include <troupe/messages/parameters.hpp>
 #include <troupe/messages/reports.hpp>
 
 namespace troupe::actors::testing {
 
-inline Result<std::unique_ptr<learner::Policy>> small_policy(std::int64_t rows = 1) {
+inline learner::d4pg::Options small_policy_options() {
   learner::d4pg::Options options;
   options.environment = {5, {-1}, {1}};
   options.policy_sizes = {16};
   options.critic_sizes = {16};
-  return learner::d4pg::make_policy(options, {.rows = rows});
+  return options;
+}
+
+inline learner::PolicyColumns small_columns() { return learner::d4pg::policy_columns(small_policy_options()); }
+
+inline Result<std::unique_ptr<learner::Policy>> small_policy(std::int64_t rows = 1, learner::Device = {}) {
+  return learner::d4pg::make_policy(small_policy_options(), {.rows = rows});
+}
+
+/// The same rows of floats, as a column of a policy's inputs or outputs.
+inline BatchView rows_of(const Signature& signature, std::span<const float> values) {
+  return {&signature, static_cast<std::int64_t>(values.size_bytes() / row_bytes(signature)), {std::as_bytes(values)}};
+}
+
+/// A call of the small policy, for each five values one row.
+inline messages::InferenceRequest request_of(std::uint32_t producer, std::span<const float> observations) {
+  static const auto kInputs = std::make_shared<const Signature>(small_columns().inputs);
+  return {producer, kInputs, rows_of(*kInputs, observations)};
+}
+
+/// Its answer, for each action one row.
+inline messages::InferenceAnswer answer_of(std::int64_t version, std::span<const float> actions) {
+  static const auto kOutputs = std::make_shared<const Signature>(small_columns().outputs);
+  return {version, kOutputs, rows_of(*kOutputs, actions)};
 }
 
 /// The policy's own first values, as if the learner had published them.

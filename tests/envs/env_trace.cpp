@@ -69,7 +69,7 @@ int main(int argc, char** argv) {
   TimeStep step = checked(env->reset(bytes));
   dump(step);
   while (std::fread(action.data(), sizeof(double), action.size(), stdin) == action.size()) {
-    step = checked(step.last() ? env->reset(bytes) : env->step(action, bytes));
+    step = checked(step.last() ? env->reset(bytes) : env->step(std::as_bytes(std::span(action)), bytes));
     dump(step);
   }
   return 0;

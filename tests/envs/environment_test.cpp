@@ -1,4 +1,5 @@
-// The contract of envs/environment.hpp, over every environment there is.
+// The contract of envs/environment.hpp, over every environment there is: those of the suite, the same flattened, and
+// one with images of bytes and a discrete action.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -10,6 +11,8 @@
 
 #include <troupe/core/rng.hpp>
 #include <troupe/envs/environment.hpp>
+#include <troupe/envs/flattened.hpp>
+#include <troupe/tests/envs/image_environment.hpp>
 
 namespace troupe::envs {
 namespace {
@@ -19,9 +22,19 @@ using ::testing::Contains;
 using ::testing::Each;
 using ::testing::HasSubstr;
 
+constexpr const char* kFlattened = "walker-walk_flattened";
+constexpr const char* kImages = "images";
+
 std::unique_ptr<Environment> make(const std::string& name, std::uint64_t seed = 0) {
-  auto made = make_environment(name, seed);
-  return std::move(made).value();
+  if (name == kImages) return ImageEnvironment::make(seed).value();
+  if (name == kFlattened) return flattened(shared_environments("walker-walk"))(seed).value();
+  return make_environment(name, seed).value();
+}
+
+std::vector<std::string> all_names() {
+  std::vector<std::string> names = environment_names();
+  names.insert(names.end(), {kFlattened, kImages});
+  return names;
 }
 
 // An environment with a row to write to and a source of actions: what the tests below play.
@@ -30,52 +43,99 @@ class Player {
   explicit Player(const std::string& name, std::uint64_t seed = 0)
       : env(make(name, seed)), row(row_bytes(env->spec().observation)), actions_(seed) {}
 
-  std::vector<double> random_action() {
-    std::vector<double> action;
-    for (std::size_t i = 0; i < env->spec().action_low.size(); ++i) {
-      action.push_back(env->spec().action_low[i] +
-                       (env->spec().action_high[i] - env->spec().action_low[i]) * actions_.uniform());
+  std::vector<std::byte> random_action() {
+    const auto& [tensor, low, high, choices] = env->spec().action;
+    std::vector<std::byte> action(tensor.bytes());
+    for (std::int64_t i = 0; i < tensor.shape.elements(); ++i) {
+      const auto at = static_cast<std::size_t>(i);
+      const double number = choices > 0 ? static_cast<double>(actions_.below(static_cast<std::uint64_t>(choices)))
+                                        : low[at] + (high[at] - low[at]) * actions_.uniform();
+      put(number, at, action);
     }
+    return action;
+  }
+  /// The bytes of an action whose numbers are all `value`, as far as its dtype has it.
+  std::vector<std::byte> action_of(double value) const {
+    std::vector<std::byte> action(env->spec().action.tensor.bytes());
+    for (std::int64_t i = 0; i < env->spec().action_size(); ++i) put(value, static_cast<std::size_t>(i), action);
     return action;
   }
   Result<TimeStep> reset() { return env->reset(row); }
   Result<TimeStep> reset(std::uint64_t seed) { return env->reset(seed, row); }
-  Result<TimeStep> step(const std::vector<double>& action) { return env->step(action, row); }
+  Result<TimeStep> step(const std::vector<std::byte>& action) { return env->step(action, row); }
 
   std::unique_ptr<Environment> env;
   std::vector<std::byte> row;
 
  private:
+  void put(double value, std::size_t index, std::vector<std::byte>& action) const {
+    const auto write = [&](auto number) {
+      std::memcpy(action.data() + index * sizeof(number), &number, sizeof(number));
+    };
+    const DType dtype = env->spec().action.tensor.dtype;
+    dtype == DType::kF64   ? write(value)
+    : dtype == DType::kF32 ? write(static_cast<float>(value))
+                           : write(static_cast<std::int32_t>(value));
+  }
   Rng actions_;
 };
 
 // Plays both for `steps` with the same actions and expects the same bits.
 void expect_same_course(Player& a, Player& b, int steps) {
   for (int i = 0; i < steps; ++i) {
-    const std::vector<double> action = a.random_action();
+    const std::vector<std::byte> action = a.random_action();
     const auto from_a = a.step(action);
     const auto from_b = b.step(action);
     ASSERT_TRUE(from_a.ok() && from_b.ok());
     ASSERT_EQ(from_a->reward, from_b->reward) << "step " << i;
+    ASSERT_EQ(from_a->discount, from_b->discount) << "step " << i;
     ASSERT_EQ(from_a->type, from_b->type) << "step " << i;
-    ASSERT_EQ(a.row, b.row) << "step " << i;
+    ASSERT_TRUE(a.row == b.row) << "step " << i;
+    if (from_a->last()) {
+      ASSERT_TRUE(a.reset().ok() && b.reset().ok());
+      ASSERT_TRUE(a.row == b.row) << "the episode after step " << i;
+    }
   }
 }
 
 class EveryEnvironment : public testing::TestWithParam<std::string> {};
-INSTANTIATE_TEST_SUITE_P(Suite, EveryEnvironment, testing::ValuesIn(environment_names()), [](const auto& name) {
+INSTANTIATE_TEST_SUITE_P(Suite, EveryEnvironment, testing::ValuesIn(all_names()), [](const auto& name) {
+  std::string identifier = name.param;
+  for (char& c : identifier) c = c == '-' ? '_' : c;
+  return identifier;
+});
+/// What holds of dm_control's tasks alone.
+class EveryTask : public EveryEnvironment {};
+INSTANTIATE_TEST_SUITE_P(Suite, EveryTask, testing::ValuesIn(environment_names()), [](const auto& name) {
   std::string identifier = name.param;
   for (char& c : identifier) c = c == '-' ? '_' : c;
   return identifier;
 });
 
-TEST_P(EveryEnvironment, DeclaresAConsistentSpec) {
+TEST_P(EveryEnvironment, SaysWhatAnActionAndAnObservationAre) {
+  const auto env = make(GetParam());
+  const ActionSpec& action = env->spec().action;
+  EXPECT_EQ(action.tensor.name, "action");
+  EXPECT_GE(action.tensor.shape.elements(), 1);
+  if (action.discrete()) {
+    EXPECT_EQ(action.tensor.dtype, DType::kI32);
+    EXPECT_TRUE(action.low.empty() && action.high.empty());
+  } else {
+    EXPECT_EQ(action.low.size(), static_cast<std::size_t>(env->spec().action_size()));
+    EXPECT_EQ(action.low.size(), action.high.size());
+  }
+  EXPECT_GE(row_bytes(env->spec().observation), 1u);
+  EXPECT_GE(env->spec().episode_steps, 1);
+}
+
+TEST_P(EveryTask, DeclaresAConsistentSpec) {
   const auto env = make(GetParam());
   const EnvSpec& spec = env->spec();
   EXPECT_EQ(spec.name, GetParam());
-  EXPECT_EQ(spec.action_low.size(), spec.action_high.size());
-  EXPECT_THAT(spec.action_low, Each(-1.0));
-  EXPECT_THAT(spec.action_high, Each(1.0));
+  EXPECT_FALSE(spec.action.discrete());
+  EXPECT_EQ(spec.action.tensor.dtype, DType::kF64);
+  EXPECT_THAT(spec.action.low, Each(-1.0));
+  EXPECT_THAT(spec.action.high, Each(1.0));
   EXPECT_EQ(spec.episode_steps, 1000);  // of every task of the suite
   EXPECT_GE(spec.control_dt, 0.01);
   EXPECT_EQ(row_bytes(spec.observation), sizeof(double) * static_cast<std::size_t>(spec.observation_size()));
@@ -94,7 +154,7 @@ TEST_P(EveryEnvironment, SeedDecidesTheStartState) {
   EXPECT_EQ(a.row, b.row);
 }
 
-TEST_P(EveryEnvironment, EndsAtTheTimeLimitWithDiscountOne) {
+TEST_P(EveryTask, EndsAtTheTimeLimitWithDiscountOne) {
   Player player(GetParam());
   auto step = player.reset();
   ASSERT_TRUE(step.ok());
@@ -124,18 +184,20 @@ TEST_P(EveryEnvironment, RefusesBadActionsAndStaysAsItWas) {
   Player player(GetParam());
   Player twin(GetParam());
   ASSERT_TRUE(player.reset().ok() && twin.reset().ok());
-  std::vector<double> long_action = player.random_action();
+  std::vector<std::byte> long_action = player.random_action();
   twin.random_action();  // keeps the two sources of actions alike
-  long_action.push_back(0);
+  long_action.push_back(std::byte{0});
   EXPECT_EQ(player.step(long_action).error().code, Code::kInvalidArgument);
   EXPECT_EQ(player.step({}).error().code, Code::kInvalidArgument);
-  for (double bad : {std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::infinity()}) {
-    std::vector<double> action(player.env->spec().action_low.size(), 0.5);
-    action.back() = bad;
-    const auto step = player.step(action);
+  const ActionSpec& spec = player.env->spec().action;
+  const std::vector<double> bad_values = spec.discrete() ? std::vector<double>{-1, static_cast<double>(spec.choices)}
+                                                         : std::vector<double>{std::numeric_limits<double>::quiet_NaN(),
+                                                                               std::numeric_limits<double>::infinity()};
+  for (const double bad : bad_values) {
+    const auto step = player.step(player.action_of(bad));
     ASSERT_FALSE(step.ok());
     EXPECT_EQ(step.error().code, Code::kInvalidArgument);
-    EXPECT_THAT(step.error().message, HasSubstr("expected a finite number"));
+    EXPECT_THAT(step.error().message, HasSubstr(spec.discrete() ? "expected one of" : "expected a finite number"));
   }
   expect_same_course(player, twin, 3);
 }
@@ -143,11 +205,11 @@ TEST_P(EveryEnvironment, RefusesBadActionsAndStaysAsItWas) {
 TEST_P(EveryEnvironment, ContinuesFromASavedState) {
   Player player(GetParam(), 3);
   ASSERT_TRUE(player.reset().ok());
-  for (int i = 0; i < 50; ++i) ASSERT_TRUE(player.step(player.random_action()).ok());
+  for (int i = 0; i < 10; ++i) ASSERT_TRUE(player.step(player.random_action()).ok());
   const std::vector<std::byte> saved = player.env->save_state();
   Player restored(GetParam(), 4);
   ASSERT_TRUE(restored.env->restore_state(saved).ok());
-  expect_same_course(player, restored, 950);  // to the end of the episode, so the step count counts
+  expect_same_course(player, restored, 1000);  // beyond the end of the episode, so the step count counts
   ASSERT_TRUE(player.reset().ok() && restored.reset().ok());
   EXPECT_EQ(player.row, restored.row);
   expect_same_course(player, restored, 3);
@@ -163,7 +225,7 @@ TEST_P(EveryEnvironment, ContinuesFromAStateSavedAtTheStartOrTheEnd) {
   expect_same_course(player, restored, 3);
 }
 
-TEST_P(EveryEnvironment, RefusesDamagedStatesAndStaysAsItWas) {
+TEST_P(EveryTask, RefusesDamagedStatesAndStaysAsItWas) {
   Player player(GetParam());
   Player twin(GetParam());
   ASSERT_TRUE(player.reset().ok() && twin.reset().ok());
@@ -219,7 +281,7 @@ TEST(Environment, InstancesThatShareAModelDoNotShareTargets) {
   ASSERT_TRUE(alone.reset().ok());
   ASSERT_TRUE(pair[0]->reset(row).ok());
   ASSERT_TRUE(pair[1]->reset(row).ok());  // moves the target of its own only
-  const std::vector<double> action = {0.5, -0.5};
+  const std::vector<std::byte> action = alone.random_action();
   ASSERT_TRUE(alone.step(action).ok());
   ASSERT_TRUE(pair[0]->step(action, row).ok());
   EXPECT_EQ(row, alone.row);
@@ -249,14 +311,29 @@ TEST(Environment, NamesAreSortedAndComplete) {
   EXPECT_THAT(names, Contains("cartpole-swingup_sparse"));
 }
 
-TEST(FlattenObservation, CastsColumnsInOrder) {
-  Player player("walker-walk");
-  ASSERT_TRUE(player.reset().ok());
-  std::vector<float> flat(24);
-  flatten_observation(player.env->spec(), player.row, flat);
-  std::vector<double> expected(24);
-  std::memcpy(expected.data(), player.row.data(), player.row.size());
-  for (std::size_t i = 0; i < flat.size(); ++i) EXPECT_EQ(flat[i], static_cast<float>(expected[i]));
+// ---- other views of an environment ----
+
+TEST(Flattened, CastsColumnsInOrderAndWidensActions) {
+  Player raw("walker-walk", 3), flat(kFlattened, 3);
+  EXPECT_EQ(flat.env->spec().observation, (Signature{{"observation", DType::kF32, {24}}}));
+  EXPECT_EQ(flat.env->spec().action.tensor, (TensorSpec{"action", DType::kF32, {6}}));
+  ASSERT_TRUE(raw.reset().ok() && flat.reset().ok());
+  for (int step = 0; step < 5; ++step) {
+    std::vector<double> expected(24);
+    std::vector<float> got(24);
+    std::memcpy(expected.data(), raw.row.data(), raw.row.size());
+    std::memcpy(got.data(), flat.row.data(), flat.row.size());
+    for (std::size_t i = 0; i < got.size(); ++i) EXPECT_EQ(got[i], static_cast<float>(expected[i]));
+    ASSERT_TRUE(raw.step(raw.action_of(0.25)).ok() && flat.step(flat.action_of(0.25)).ok());
+  }
+  EXPECT_EQ(raw.env->save_state(), flat.env->save_state());
+}
+
+TEST(Flattened, ImagesAndChoicesStayWhatTheyAre) {
+  EnvSpec spec = make(kImages)->spec();
+  EXPECT_THAT(flattened(spec).error().message, HasSubstr("column pixels: uint8[84, 84, 3]"));
+  spec.observation.erase(spec.observation.begin());
+  EXPECT_THAT(flattened(spec).error().message, HasSubstr("the action action: int32[] with 3 choices"));
 }
 
 }  // namespace

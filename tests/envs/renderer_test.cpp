@@ -34,7 +34,8 @@ TEST_F(Rendering, ShowsTheState) {
   const auto before = frame({.height = 48, .width = 64});
   EXPECT_GT(std::set<std::uint8_t>(before.begin(), before.end()).size(), 8u) << "blank frame";
   EXPECT_EQ(frame({.height = 48, .width = 64}), before);
-  for (int i = 0; i < 50; ++i) ASSERT_TRUE(env->step(std::vector<double>{1}, row).ok());
+  const double push = 1;
+  for (int i = 0; i < 50; ++i) ASSERT_TRUE(env->step(std::as_bytes(std::span(&push, 1)), row).ok());
   EXPECT_NE(frame({.height = 48, .width = 64}), before);
 }
 
@@ -51,10 +52,12 @@ TEST_F(Rendering, DoesNotDisturbTheEpisode) {
   auto twin = make_environment("cartpole-swingup", 0).value();
   std::vector<std::byte> twin_row(row.size());
   ASSERT_TRUE(twin->reset(twin_row).ok());
+  const double push = 0.5;
+  const auto action = std::as_bytes(std::span(&push, 1));
   for (int i = 0; i < 5; ++i) {
     frame({.height = 16, .width = 16, .profile = RenderProfile::kFast});
-    ASSERT_TRUE(env->step(std::vector<double>{0.5}, row).ok());
-    ASSERT_TRUE(twin->step(std::vector<double>{0.5}, twin_row).ok());
+    ASSERT_TRUE(env->step(action, row).ok());
+    ASSERT_TRUE(twin->step(action, twin_row).ok());
     EXPECT_EQ(row, twin_row);
   }
 }

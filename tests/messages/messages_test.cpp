@@ -348,26 +348,44 @@ TEST(Gradient, AnswersAndPullsSurviveBytes) {
 
 TEST(Inference, SurvivesBytes) {
   FramePool pool;
-  const std::vector<float> observation = {0.5f, -1.5f, 2.0f};
-  const Frame asked = received(pool, make_inference_request(pool, {3, observation}).value());
-  const InferenceRequest request = read_inference_request(asked).value();
-  EXPECT_EQ(request.producer, 3u);
-  EXPECT_THAT(request.observation, ElementsAre(0.5f, -1.5f, 2.0f));
-  const std::vector<float> action = {0.25f};
-  const Frame answered = received(pool, make_inference_answer(pool, {42, action}).value());
+  const auto inputs =
+      std::make_shared<const Signature>(Signature{{"pixels", DType::kU8, {2, 2}}, {"speed", DType::kF32, {}}});
+  const std::array<std::uint8_t, 8> pixels = {0, 255, 1, 2, 3, 4, 5, 6};
+  const std::array speed = {-1.5f, 2.0f};
+  const Frame made =
+      make_inference_request(
+          pool, {3, inputs, {inputs.get(), 2, {std::as_bytes(std::span(pixels)), std::as_bytes(std::span(speed))}}})
+          .value();
+  for (const Frame& frame : {made, received(pool, made)}) {
+    const InferenceRequest request = read_inference_request(frame).value();
+    EXPECT_EQ(request.producer, 3u);
+    EXPECT_EQ(*request.signature, *inputs);
+    EXPECT_EQ(request.inputs.rows, 2);
+    EXPECT_TRUE(std::ranges::equal(request.inputs.as<std::uint8_t>(0), pixels));
+    EXPECT_THAT(request.inputs.as<float>(1), ElementsAre(-1.5f, 2.0f));
+  }
+  const auto outputs = std::make_shared<const Signature>(Signature{{"action", DType::kF32, {1}}});
+  const std::array action = {0.25f, std::numeric_limits<float>::infinity()};
+  const Frame answered = received(
+      pool, make_inference_answer(pool, {42, outputs, {outputs.get(), 2, {std::as_bytes(std::span(action))}}}).value());
   const InferenceAnswer answer = read_inference_answer(answered).value();
   EXPECT_EQ(answer.parameters_version, 42);
-  EXPECT_THAT(answer.action, ElementsAre(0.25f));
+  EXPECT_THAT(answer.outputs.as<float>(0), ElementsAre(0.25f, std::numeric_limits<float>::infinity()))
+      << "a policy that has diverged, which the env actor tells";
 }
 
 TEST(Inference, RefusesWhatNoPolicyCanTake) {
   FramePool pool;
-  const std::vector<float> bad = {1, std::numeric_limits<float>::quiet_NaN()};
-  EXPECT_EQ(make_inference_request(pool, {0, bad}).error().message,
-            "inference request: observation[1]: got nan, expected a finite value");
-  EXPECT_THAT(make_inference_request(pool, {0, {}}).error().message, HasSubstr("got 0 elements"));
-  EXPECT_THAT(make_inference_answer(pool, {1, {}}).error().message, HasSubstr("got 0 elements"));
-  EXPECT_THAT(make_inference_answer(pool, {-1, bad}).error().message, HasSubstr("got version -1"));
+  const auto two = std::make_shared<const Signature>(Signature{{"speed", DType::kF32, {2}}});
+  const auto none = std::make_shared<const Signature>();
+  const std::array bad = {1.0f, std::numeric_limits<float>::quiet_NaN()};
+  const BatchView row{two.get(), 1, {std::as_bytes(std::span(bad))}};
+  EXPECT_EQ(make_inference_request(pool, {0, two, row}).error().message,
+            "inference request: column speed: float32[2] holds a NaN or an infinity");
+  EXPECT_THAT(make_inference_request(pool, {0, two, row.slice(0, 0)}).error().message, HasSubstr("got 0 rows"));
+  EXPECT_THAT(make_inference_request(pool, {0, none, {none.get(), 1, {}}}).error().message, HasSubstr("got 0 columns"));
+  EXPECT_THAT(make_inference_answer(pool, {1, two, row.slice(0, 0)}).error().message, HasSubstr("got 0 rows"));
+  EXPECT_THAT(make_inference_answer(pool, {-1, two, row}).error().message, HasSubstr("got version -1"));
 }
 
 TEST(Builders, RefuseSignaturesThatReadersWouldRefuse) {

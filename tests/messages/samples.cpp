@@ -118,7 +118,20 @@ Frame sample_gradient(FramePool& pool, DType dtype) {
 }
 
 constexpr std::array kObservation = {0.5f, -1.5f, 2.0f};
+constexpr std::array<std::uint8_t, 4> kPixels = {0, 1, 128, 255};
 constexpr std::array kAction = {0.25f, -0.75f};
+
+Frame sample_inference_request(FramePool& pool) {
+  const auto inputs =
+      std::make_shared<const Signature>(Signature{{"observation", DType::kF32, {3}}, {"pixels", DType::kU8, {2, 2}}});
+  const BatchView row{inputs.get(), 1, {std::as_bytes(std::span(kObservation)), std::as_bytes(std::span(kPixels))}};
+  return make_inference_request(pool, {3, inputs, row}).value();
+}
+
+Frame sample_inference_answer(FramePool& pool) {
+  const auto outputs = std::make_shared<const Signature>(Signature{{"action", DType::kF32, {1}}});
+  return make_inference_answer(pool, {42, outputs, {outputs.get(), 2, {std::as_bytes(std::span(kAction))}}}).value();
+}
 
 std::vector<Frame> samples(FramePool& pool) {
   return {sample_trajectory(pool),
@@ -130,8 +143,8 @@ std::vector<Frame> samples(FramePool& pool) {
           make_control(pool, sample_control()).value(),
           make_parameters_use(pool, {2, 40, 16}).value(),
           make_parameters_version(pool, {41}).value(),
-          make_inference_request(pool, {3, kObservation}).value(),
-          make_inference_answer(pool, {42, kAction}).value(),
+          sample_inference_request(pool),
+          sample_inference_answer(pool),
           sample_gradient(pool),
           make_gradient_answer(pool, {GradientOutcome::kStale, 17}).value(),
           make_parameters_pull(pool, {2, 18, 99}).value(),
@@ -175,12 +188,12 @@ Status read_all(const Frame& frame, Kind kind) {
       return status_of(read_parameters_version(frame));
     case Kind::kInferenceRequest: {
       TROUPE_ASSIGN(const InferenceRequest request, read_inference_request(frame));
-      touch(std::as_bytes(request.observation));
+      touch(request.inputs);
       return {};
     }
     case Kind::kInferenceAnswer: {
       TROUPE_ASSIGN(const InferenceAnswer answer, read_inference_answer(frame));
-      touch(std::as_bytes(answer.action));
+      touch(answer.outputs);
       return {};
     }
     case Kind::kGradient: {

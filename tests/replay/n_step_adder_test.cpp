@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstring>
+#include <memory>
 #include <vector>
 
 #include <troupe/core/rng.hpp>
@@ -77,23 +79,26 @@ std::vector<Transition> reference(const Episode& episode, std::size_t n, double 
   return all;
 }
 
-NStepAdder make(std::int64_t n, double gamma = 0.9) {
-  return std::move(NStepAdder::make(
-                       {.observation_size = kObservation, .action_size = kAction, .n_step = n, .discount = gamma}))
-      .value();
+const Signature kObserved = {{"observation", DType::kF32, {kObservation}}};
+const Signature kActed = {{"action", DType::kF32, {kAction}}};
+
+std::unique_ptr<NStepAdder> make(std::int64_t n, double gamma = 0.9) {
+  return NStepAdder::make({.observation = kObserved, .acted = kActed, .n_step = n, .discount = gamma}).value();
 }
+
+std::span<const std::byte> bytes(const std::vector<float>& values) { return std::as_bytes(std::span(values)); }
 
 /// Adds steps [from, to) of the episode and appends what comes out.
 void add_steps(NStepAdder& adder, const Episode& episode, std::size_t from, std::size_t to,
                std::vector<Transition>& collected) {
-  BatchBuffer buffer(transition_signature(kObservation, kAction), 16);
+  BatchBuffer buffer(transition_signature(kObserved, kActed), 16);
   for (std::size_t t = from; t < to; ++t) {
     const bool last = t + 1 == episode.steps();
     const std::int64_t expected_rows = adder.rows_of_next(last);
-    const auto rows = adder.add({.action = episode.actions[t],
+    const auto rows = adder.add({.acted = bytes(episode.actions[t]),
                                  .reward = episode.rewards[t],
                                  .discount = episode.discounts[t],
-                                 .observation = episode.observations[t + 1],
+                                 .observation = bytes(episode.observations[t + 1]),
                                  .last = last},
                                 buffer.mutable_view(), 2);
     ASSERT_TRUE(rows.ok()) << rows.error().message;
@@ -128,29 +133,27 @@ void expect_same(const std::vector<Transition>& got, const std::vector<Transitio
 TEST(NStepAdder, AgreesWithTheDefinitionOverManyEpisodes) {
   Rng rng(1);
   for (std::int64_t n : {1, 2, 3, 5, 7}) {
-    NStepAdder adder = make(n);
+    const auto adder = make(n);
     for (std::size_t steps : {1u, 2u, 4u, 5u, 6u, 30u}) {
       const Episode episode = random_episode(steps, rng);
-      ASSERT_TRUE(adder.first(episode.observations[0]).ok());
+      ASSERT_TRUE(adder->first(bytes(episode.observations[0])).ok());
       std::vector<Transition> got;
-      add_steps(adder, episode, 0, steps, got);
+      add_steps(*adder, episode, 0, steps, got);
       expect_same(got, reference(episode, static_cast<std::size_t>(n), 0.9));
     }
   }
 }
 
 TEST(NStepAdder, DiscountHoldsGammaToTheNAndTheEnvironmentsDiscount) {
-  NStepAdder adder = make(3, 0.5);
-  BatchBuffer buffer(transition_signature(kObservation, kAction), 3);
+  const auto adder = make(3, 0.5);
+  BatchBuffer buffer(transition_signature(kObserved, kActed), 3);
   const std::vector<float> zeros(kObservation);
-  ASSERT_TRUE(adder.first(zeros).ok());
+  const std::span<const std::byte> action = bytes(zeros).first(kAction * sizeof(float));
+  ASSERT_TRUE(adder->first(bytes(zeros)).ok());
   auto step = [&](double reward, double discount, bool last) {
-    return *adder.add({.action = std::span(zeros).first(kAction),
-                       .reward = reward,
-                       .discount = discount,
-                       .observation = zeros,
-                       .last = last},
-                      buffer.mutable_view(), 0);
+    return *adder->add(
+        {.acted = action, .reward = reward, .discount = discount, .observation = bytes(zeros), .last = last},
+        buffer.mutable_view(), 0);
   };
   EXPECT_EQ(step(1, 1, false), 1);
   EXPECT_EQ(buffer.view().as<float>(3)[0], 0.5f);
@@ -167,15 +170,17 @@ TEST(NStepAdder, DiscountHoldsGammaToTheNAndTheEnvironmentsDiscount) {
 
 TEST(NStepAdder, DropsWhatIsLeftOfABrokenEpisode) {
   Rng rng(2);
-  NStepAdder adder = make(3);
+  const auto adder = make(3);
   const Episode broken = random_episode(10, rng);
   const Episode whole = random_episode(6, rng);
   std::vector<Transition> got;
-  ASSERT_TRUE(adder.first(broken.observations[0]).ok());
-  add_steps(adder, broken, 0, 4, got);
+  ASSERT_TRUE(adder->first(bytes(broken.observations[0])).ok());
+  add_steps(*adder, broken, 0, 4, got);
+  EXPECT_EQ(adder->unfinished(), 2) << "of 4 steps two have seen their 3-step return";
   got.clear();
-  ASSERT_TRUE(adder.first(whole.observations[0]).ok());
-  add_steps(adder, whole, 0, 6, got);
+  ASSERT_TRUE(adder->first(bytes(whole.observations[0])).ok());
+  add_steps(*adder, whole, 0, 6, got);
+  EXPECT_EQ(adder->unfinished(), 0);
   expect_same(got, reference(whole, 3, 0.9));
 }
 
@@ -183,62 +188,111 @@ TEST(NStepAdder, GoesOnBitForBitFromSavedState) {
   Rng rng(3);
   const Episode episode = random_episode(12, rng);
   for (std::size_t cut = 0; cut <= 12; ++cut) {
-    NStepAdder adder = make(5);
+    const auto adder = make(5);
     std::vector<Transition> before;
-    ASSERT_TRUE(adder.first(episode.observations[0]).ok());
-    add_steps(adder, episode, 0, cut, before);
-    NStepAdder other = make(5);
-    ASSERT_TRUE(other.restore_state(adder.save_state()).ok());
+    ASSERT_TRUE(adder->first(bytes(episode.observations[0])).ok());
+    add_steps(*adder, episode, 0, cut, before);
+    const auto other = make(5);
+    ASSERT_TRUE(other->restore_state(adder->save_state()).ok());
     if (cut == 12) continue;
     std::vector<Transition> one;
     std::vector<Transition> two;
-    add_steps(adder, episode, cut, 12, one);
-    add_steps(other, episode, cut, 12, two);
+    add_steps(*adder, episode, cut, 12, one);
+    add_steps(*other, episode, cut, 12, two);
     EXPECT_EQ(one, two);
   }
 }
 
 TEST(NStepAdder, RefusesWrongInputAndStaysAsItWas) {
-  NStepAdder adder = make(2);
-  BatchBuffer buffer(transition_signature(kObservation, kAction), 1);
+  const auto adder = make(2);
+  BatchBuffer buffer(transition_signature(kObserved, kActed), 1);
   const std::vector<float> zeros(kObservation);
-  const AdderStep good{.action = std::span(zeros).first(kAction), .observation = zeros};
-  EXPECT_EQ(adder.add(good, buffer.mutable_view(), 0).error().code, Code::kUnavailable);
-  EXPECT_EQ(adder.first(std::span(zeros).first(2)).error().code, Code::kShapeMismatch);
-  ASSERT_TRUE(adder.first(zeros).ok());
-  const auto state = adder.save_state();
+  const AdderStep good{.acted = bytes(zeros).first(kAction * sizeof(float)), .observation = bytes(zeros)};
+  EXPECT_EQ(adder->add(good, buffer.mutable_view(), 0).error().code, Code::kUnavailable);
+  EXPECT_EQ(adder->first(bytes(zeros).first(2)).error().code, Code::kShapeMismatch);
+  ASSERT_TRUE(adder->first(bytes(zeros)).ok());
+  const auto state = adder->save_state();
   AdderStep wrong = good;
-  wrong.action = zeros;
-  EXPECT_EQ(adder.add(wrong, buffer.mutable_view(), 0).error().code, Code::kShapeMismatch);
-  EXPECT_EQ(adder.add(good, buffer.mutable_view(), 1).error().code, Code::kOutOfRange);
-  BatchBuffer other(transition_signature(kObservation, kAction + 1), 1);
-  EXPECT_EQ(adder.add(good, other.mutable_view(), 0).error().code, Code::kShapeMismatch);
-  EXPECT_EQ(adder.save_state(), state);
-  ASSERT_TRUE(adder.add(good, buffer.mutable_view(), 0).ok());
+  wrong.acted = bytes(zeros);
+  EXPECT_EQ(adder->add(wrong, buffer.mutable_view(), 0).error().code, Code::kShapeMismatch);
+  EXPECT_EQ(adder->add(good, buffer.mutable_view(), 1).error().code, Code::kOutOfRange);
+  BatchBuffer other(transition_signature(kObserved, {{"action", DType::kF32, {kAction + 1}}}), 1);
+  EXPECT_EQ(adder->add(good, other.mutable_view(), 0).error().code, Code::kShapeMismatch);
+  EXPECT_EQ(adder->save_state(), state);
+  ASSERT_TRUE(adder->add(good, buffer.mutable_view(), 0).ok());
   AdderStep last = good;
   last.last = true;
-  EXPECT_EQ(adder.add(last, buffer.mutable_view(), 0).error().code, Code::kOutOfRange) << "two rows, room for one";
+  EXPECT_EQ(adder->add(last, buffer.mutable_view(), 0).error().code, Code::kOutOfRange) << "two rows, room for one";
 
   for (const NStepAdderOptions& options :
-       {NStepAdderOptions{.observation_size = 0, .action_size = 1}, NStepAdderOptions{.observation_size = 1},
-        NStepAdderOptions{.observation_size = 1, .action_size = 1, .n_step = 0},
-        NStepAdderOptions{.observation_size = 1, .action_size = 1, .discount = 1.5}}) {
+       {NStepAdderOptions{.observation = {}, .acted = kActed}, NStepAdderOptions{.observation = kObserved, .acted = {}},
+        NStepAdderOptions{.observation = kObserved, .acted = kActed, .n_step = 0},
+        NStepAdderOptions{.observation = kObserved, .acted = kActed, .discount = 1.5},
+        NStepAdderOptions{.observation = {{"reward", DType::kF32, {1}}}, .acted = kActed}}) {
     EXPECT_EQ(NStepAdder::make(options).error().code, Code::kInvalidArgument);
   }
 }
 
 TEST(NStepAdder, RefusesStateThatIsNotItsOwn) {
-  NStepAdder adder = make(3);
-  const auto good = adder.save_state();
+  const auto adder = make(3);
+  const auto good = adder->save_state();
   for (std::size_t size = 0; size < good.size(); ++size) {
-    EXPECT_FALSE(adder.restore_state(std::span(good).first(size)).ok()) << size << " bytes";
+    EXPECT_FALSE(adder->restore_state(std::span(good).first(size)).ok()) << size << " bytes";
   }
   auto longer = good;
   longer.push_back({});
-  EXPECT_EQ(adder.restore_state(longer).error().code, Code::kCorrupt);
-  EXPECT_EQ(make(4).restore_state(good).error().code, Code::kShapeMismatch);
-  EXPECT_EQ(make(3, 0.8).restore_state(good).error().code, Code::kShapeMismatch);
-  EXPECT_EQ(adder.save_state(), good);
+  EXPECT_EQ(adder->restore_state(longer).error().code, Code::kCorrupt);
+  EXPECT_EQ(make(4)->restore_state(good).error().code, Code::kShapeMismatch);
+  EXPECT_EQ(make(3, 0.8)->restore_state(good).error().code, Code::kShapeMismatch);
+  const auto images = NStepAdder::make({.observation = {{"pixels", DType::kU8, {12}}}, .acted = kActed, .n_step = 3});
+  EXPECT_EQ((*images)->restore_state(good).error().code, Code::kShapeMismatch) << "as many bytes, of something else";
+  EXPECT_EQ(adder->save_state(), good);
+}
+
+// What DQN on pixels and a recurrent or stochastic policy need: bytes stay bytes, a choice is an integer, and what
+// acting adds to the action is that of the transition's start.
+TEST(NStepAdder, CarriesColumnsOfAnyDtypeAndExtrasOfTheStart) {
+  const Signature observed = {{"pixels", DType::kU8, {4, 4, 3}}, {"goal", DType::kI32, {1}}};
+  const Signature acted = {{"action", DType::kI32, {}}, {"log_prob", DType::kF32, {}}};
+  const auto adder = NStepAdder::make({observed, acted, 2, 0.5}).value();
+  EXPECT_EQ(adder->signature(), (Signature{{"pixels", DType::kU8, {4, 4, 3}},
+                                           {"goal", DType::kI32, {1}},
+                                           {"action", DType::kI32, {}},
+                                           {"log_prob", DType::kF32, {}},
+                                           {"reward", DType::kF32, {}},
+                                           {"discount", DType::kF32, {}},
+                                           {"next_pixels", DType::kU8, {4, 4, 3}},
+                                           {"next_goal", DType::kI32, {1}}}));
+  const auto observation = [&](std::int32_t t) {
+    std::vector<std::byte> row(row_bytes(observed), static_cast<std::byte>(250 + t));
+    std::memcpy(row.data() + 48, &t, sizeof(t));
+    return row;
+  };
+  const auto action = [&](std::int32_t t) {
+    std::vector<std::byte> row(row_bytes(acted));
+    const float log_prob = -0.25F * static_cast<float>(t);
+    std::memcpy(row.data(), &t, sizeof(t));
+    std::memcpy(row.data() + sizeof(t), &log_prob, sizeof(log_prob));
+    return row;
+  };
+  BatchBuffer items(adder->signature(), 4);
+  ASSERT_TRUE(adder->first(observation(0)).ok());
+  std::int64_t rows = 0;
+  for (std::int32_t t = 0; t < 3; ++t) {
+    const auto next = observation(t + 1), did = action(t);
+    rows += adder->add({did, 1.0, 1.0, next, t == 2}, items.mutable_view(), rows).value();
+  }
+  ASSERT_EQ(rows, 4);
+  const std::int32_t starts[] = {0, 0, 1, 2}, ends[] = {1, 2, 3, 3};
+  const BatchView view = items.view();
+  for (std::size_t row = 0; row < 4; ++row) {
+    EXPECT_EQ(view.as<std::uint8_t>(0)[row * 48], 250 + starts[row]) << row;
+    EXPECT_EQ(view.as<std::int32_t>(1)[row], starts[row]) << row;
+    EXPECT_EQ(view.as<std::int32_t>(2)[row], starts[row]) << row;
+    EXPECT_EQ(view.as<float>(3)[row], -0.25F * static_cast<float>(starts[row])) << row;
+    EXPECT_EQ(view.as<std::uint8_t>(6)[row * 48 + 47], 250 + ends[row]) << row;
+    EXPECT_EQ(view.as<std::int32_t>(7)[row], ends[row]) << row;
+  }
 }
 
 }  // namespace

@@ -16,8 +16,7 @@ class Corridor final : public envs::Environment {
   static envs::EnvSpec make_spec(std::int64_t length) {
     return {.name = "corridor",
             .observation = {{"place", DType::kF64, Shape{}}},
-            .action_low = {-1},
-            .action_high = {1},
+            .action = envs::ActionSpec::continuous({-1}, {1}),
             .episode_steps = length,
             .control_dt = 0.1};
   }
@@ -32,8 +31,10 @@ class Corridor final : public envs::Environment {
     show(observation);
     return envs::TimeStep{};
   }
-  Result<envs::TimeStep> step(std::span<const double> action, std::span<std::byte> observation) override {
-    place_ = std::clamp(place_ + 0.1 * std::clamp(action[0], -1.0, 1.0), 0.0, 1.0);
+  Result<envs::TimeStep> step(std::span<const std::byte> action, std::span<std::byte> observation) override {
+    double move = 0;
+    std::memcpy(&move, action.data(), sizeof(move));
+    place_ = std::clamp(place_ + 0.1 * std::clamp(move, -1.0, 1.0), 0.0, 1.0);
     show(observation);
     const bool last = ++taken_ >= spec_.episode_steps;
     return envs::TimeStep{last ? envs::StepType::kLast : envs::StepType::kMid, place_, 1};

@@ -141,13 +141,24 @@ TEST(Registry, AnEnvironmentThatIsNoneIsOneErrorThatNamesIt) {
   };
   EXPECT_EQ(with([](envs::EnvSpec& spec) { spec.observation.clear(); }),
             "environment corridor: an observation has no numbers, expected at least one");
-  EXPECT_EQ(with([](envs::EnvSpec& spec) { spec.action_low.clear(); }),
-            "environment corridor: an action has 0 lower and 1 upper bounds, expected one of each for every number");
-  EXPECT_EQ(with([](envs::EnvSpec& spec) { spec.action_low[0] = 1; }),
+  EXPECT_EQ(with([](envs::EnvSpec& spec) { spec.action.low.clear(); }),
+            "environment corridor: an action has 0 lower and 1 upper bounds, expected 1 of each");
+  EXPECT_EQ(with([](envs::EnvSpec& spec) { spec.action.low[0] = 1; }),
             "environment corridor: number 0 of an action is from 1 to 1, expected finite bounds, the lower one first");
-  EXPECT_EQ(with([](envs::EnvSpec& spec) { spec.action_high[0] = std::numeric_limits<double>::infinity(); }),
+  EXPECT_EQ(with([](envs::EnvSpec& spec) { spec.action.high[0] = std::numeric_limits<double>::infinity(); }),
             "environment corridor: number 0 of an action is from -1 to inf, expected finite bounds, the lower one "
             "first");
+  EXPECT_EQ(with([](envs::EnvSpec& spec) { spec.action = envs::ActionSpec::discrete(4); }), "ok");
+  EXPECT_EQ(with([](envs::EnvSpec& spec) {
+              spec.action = envs::ActionSpec::discrete(4);
+              spec.action.low = {0};
+            }),
+            "environment corridor: an action has 1 lower and 0 upper bounds, expected 0 of each");
+  EXPECT_EQ(
+      with([](envs::EnvSpec& spec) { spec.action.tensor.dtype = DType::kI32; }),
+      "environment corridor: an action is action: int32[1] with 0 choices, expected int32 with choices, or float64 "
+      "or float32");
+  EXPECT_EQ(with([](envs::EnvSpec& spec) { spec.observation = {{"pixels", DType::kU8, Shape{84, 84, 3}}}; }), "ok");
   EXPECT_EQ(with([](envs::EnvSpec& spec) { spec.episode_steps = 0; }),
             "environment corridor: an episode has at most 0 steps, expected 1 or more");
 }

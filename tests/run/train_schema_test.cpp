@@ -69,6 +69,8 @@ TEST(TrainSchema, EveryKeyIsDocumentedAndReachesItsField) {
                                         "n_step=15",
                                         "discount=0.16",
                                         "actors.count=17",
+                                        "actors.envs_per_actor=52",
+                                        "actors.threads=51",
                                         "actors.sigma=0.18",
                                         "actors.noise_correlation=0.85",
                                         "actors.inference=server",
@@ -138,6 +140,8 @@ TEST(TrainSchema, EveryKeyIsDocumentedAndReachesItsField) {
   EXPECT_EQ(o.n_step, 15);
   EXPECT_EQ(o.discount, 0.16);
   EXPECT_EQ(o.actors.count, 17);
+  EXPECT_EQ(o.actors.envs_per_actor, 52);
+  EXPECT_EQ(o.actors.threads, 51);
   EXPECT_EQ(o.actors.sigma, 0.18);
   EXPECT_EQ(o.actors.noise_correlation, 0.85);
   EXPECT_EQ(o.actors.inference, "server");

@@ -17,9 +17,12 @@ namespace {
 
 using std::chrono::milliseconds;
 using std::chrono::seconds;
+using testing::answer_of;
 using testing::FakeContext;
 using ::testing::HasSubstr;
 using testing::parameters_frame;
+using testing::request_of;
+using testing::rows_of;
 using testing::small_policy;
 using testing::version_frame;
 
@@ -125,14 +128,18 @@ TEST_F(Staleness, WhenTheLearnerComesBackFromAnOlderCheckpointNobodyWaitsForVers
 
 class Remote : public ::testing::Test {
  protected:
-  std::unique_ptr<Acting> make() { return remote_acting().make({"actor", 3, 8, 0, 1}).value(); }
-  Result<std::optional<std::int64_t>> act() { return acting->act(context, kObservation, action); }
+  std::unique_ptr<Acting> make() { return remote_acting(columns).make({"actor", 3, 8, 0, 1}, 1).value(); }
+  Result<std::optional<std::int64_t>> act() {
+    const MutableBatchView outputs{&columns.outputs, 1, {std::as_writable_bytes(std::span(action))}};
+    return acting->act(context, rows_of(columns.inputs, kObservation), outputs);
+  }
   testing::FakeCaller& calls() { return context.caller("inference"); }
   Frame answer(std::int64_t version, float value) {
-    return messages::make_inference_answer(context.pool(), {version, std::array{value}}).value();
+    return messages::make_inference_answer(context.pool(), answer_of(version, std::array{value})).value();
   }
 
   FakeContext context;
+  const learner::PolicyColumns columns = testing::small_columns();
   std::unique_ptr<Acting> acting = make();
   std::array<float, 1> action{};
 };
@@ -143,7 +150,8 @@ TEST_F(Remote, AsksOnceAndHandsTheAnswerOutWithItsVersion) {
   ASSERT_EQ(calls().calls.size(), 1u);
   const auto request = messages::read_inference_request(calls().calls[0].request).value();
   EXPECT_EQ(request.producer, 3u);
-  EXPECT_THAT(request.observation, ::testing::ElementsAreArray(kObservation));
+  EXPECT_EQ(*request.signature, columns.inputs);
+  EXPECT_THAT(request.inputs.as<float>(0), ::testing::ElementsAreArray(kObservation));
   EXPECT_EQ(calls().calls[0].deadline, seconds(1));
   EXPECT_THAT(acting->waiting_for(), HasSubstr("inference server"));
   calls().finish(answer(12, 0.5f));
@@ -201,10 +209,15 @@ TEST_F(Remote, WithoutAServerItWaits) {
   EXPECT_TRUE(calls().calls.empty());
 }
 
-TEST_F(Remote, AnActionOfAnotherSizeIsAnError) {
+TEST_F(Remote, OtherColumnsOrRowsThanAskedForAreAnError) {
   (void)act().value();
-  calls().finish(messages::make_inference_answer(context.pool(), {1, std::array{1.0f, 2.0f}}).value());
-  EXPECT_EQ(act().error().message, "inference answer: got an action of 2 elements, expected 1");
+  const auto two = std::make_shared<const Signature>(Signature{{"action", DType::kF32, {2}}});
+  const std::array actions = {1.0f, 2.0f};
+  calls().finish(messages::make_inference_answer(context.pool(), {1, two, rows_of(*two, actions)}).value());
+  EXPECT_EQ(act().error().message, "inference answer: column 0 is action: float32[2], expected action: float32[1]");
+  (void)act().value();
+  calls().finish(messages::make_inference_answer(context.pool(), answer_of(1, actions)).value());
+  EXPECT_EQ(act().error().message, "inference answer: got 2 rows, expected 1");
 }
 
 // ---- InferenceActor
@@ -213,9 +226,9 @@ TEST_F(Remote, AnActionOfAnotherSizeIsAnError) {
 class InferenceServer : public ::testing::Test {
  protected:
   std::unique_ptr<Role> make(std::int64_t batch_size, Duration max_wait = milliseconds(2),
-                             std::int64_t max_versions = -1) {
-    const auto policy = [](std::int64_t rows, learner::Device) { return small_policy(rows); };
-    return InferenceActor::make({8, batch_size, max_wait, policy, {max_versions, {}}}, {"inference", 0, 1, 0, 1})
+                             std::int64_t max_versions = -1, std::int64_t rows = 1) {
+    return InferenceActor::make({8, rows, batch_size, max_wait, small_policy, {max_versions, {}}},
+                                {"inference", 0, 1, 0, 1})
         .value();
   }
   void publish(std::int64_t version) {
@@ -227,21 +240,34 @@ class InferenceServer : public ::testing::Test {
     values[0] = static_cast<float>(producer) / 8;
     return values;
   }
-  void ask(std::uint32_t producer) {
+  void ask(std::uint32_t producer, std::uint32_t rows = 1) {
+    std::vector<float> observations;
+    for (std::uint32_t row = 0; row < rows; ++row) {
+      const auto one = observation(producer + row);
+      observations.insert(observations.end(), one.begin(), one.end());
+    }
     context.server("requests")
         .requests.push_back(
-            messages::make_inference_request(context.pool(), {producer, observation(producer)}).value());
+            messages::make_inference_request(context.pool(), request_of(producer, observations)).value());
   }
   /// What a policy of its own would answer to this producer.
   static float expected(std::uint32_t producer) {
-    float action = 0;
-    small_policy().value()->act(observation(producer), {&action, 1}).value();
-    return action;
+    const learner::PolicyColumns columns = testing::small_columns();
+    const auto seen = observation(producer);
+    BatchBuffer action(columns.outputs, 1);
+    small_policy().value()->act(rows_of(columns.inputs, seen), action.mutable_view()).value();
+    return action.view().as<float>(0)[0];
   }
-  std::vector<messages::InferenceAnswer> answers() {
-    std::vector<messages::InferenceAnswer> all;
+  struct Answer {
+    std::int64_t parameters_version;
+    std::vector<float> action;  ///< one a row
+  };
+  std::vector<Answer> answers() {
+    std::vector<Answer> all;
     for (const Frame& frame : context.server("requests").answers) {
-      all.push_back(messages::read_inference_answer(frame).value());
+      const auto answer = messages::read_inference_answer(frame).value();
+      const auto actions = answer.outputs.as<float>(0);
+      all.push_back({answer.parameters_version, {actions.begin(), actions.end()}});
     }
     return all;
   }
@@ -327,8 +353,11 @@ TEST_F(InferenceServer, ARequestThatWasMadeAgainIsAnsweredOnce) {
 TEST_F(InferenceServer, RequestsThatThePolicyCannotTakeAreRefusedAndTheOthersAnswered) {
   auto server = make(1, Duration::zero());
   publish(0);
+  const auto two = std::make_shared<const Signature>(Signature{{"observation", DType::kF32, {2}}});
+  const std::array short_one = {1.0f, 2.0f};
   context.server("requests")
-      .requests.push_back(messages::make_inference_request(context.pool(), {1, std::array{1.0f, 2.0f}}).value());
+      .requests.push_back(messages::make_inference_request(context.pool(), {1, two, rows_of(*two, short_one)}).value());
+  ask(1, 2);  // of env actors with one environment each
   context.server("requests").requests.push_back(parameters_frame(context.pool(), 0));
   ask(8);  // there are 8 producers, 0 .. 7
   ask(2);
@@ -337,7 +366,29 @@ TEST_F(InferenceServer, RequestsThatThePolicyCannotTakeAreRefusedAndTheOthersAns
   EXPECT_NEAR(answers()[0].action[0], expected(2), 1e-6);
   Report report;
   server->report(report);
-  EXPECT_EQ(counter(report, "requests_refused"), 3);
+  EXPECT_EQ(counter(report, "requests_refused"), 4);
+}
+
+TEST_F(InferenceServer, RequestsOfSeveralRowsAreAnsweredWhole) {
+  auto server = make(5, milliseconds(2), -1, /*rows=*/2);
+  publish(3);
+  ask(0, 2);
+  ask(2, 2);
+  EXPECT_EQ(server->step(context).value(), Progress::kIdle);
+  EXPECT_TRUE(answers().empty()) << "four rows of a batch of five";
+  ask(4, 2);
+  ask(6, 1);
+  EXPECT_EQ(server->step(context).value(), Progress::kMore);
+  ASSERT_EQ(answers().size(), 3u) << "three requests of two rows, which are a batch of five";
+  context.manual_clock.advance(milliseconds(2));
+  EXPECT_EQ(server->step(context).value(), Progress::kIdle);
+  ASSERT_EQ(answers().size(), 4u);
+  for (std::uint32_t i = 0; i < 4; ++i) {
+    ASSERT_EQ(answers()[i].action.size(), i < 3 ? 2u : 1u);
+    for (std::uint32_t row = 0; row < answers()[i].action.size(); ++row) {
+      EXPECT_NEAR(answers()[i].action[row], expected(2 * i + row), 1e-6);
+    }
+  }
 }
 
 }  // namespace

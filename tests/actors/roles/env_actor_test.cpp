@@ -8,9 +8,12 @@
 #include <limits>
 #include <stdexcept>
 
+#include <troupe/algorithms/acting/gaussian_noise.hpp>
+#include <troupe/envs/flattened.hpp>
 #include <troupe/messages/inference.hpp>
 #include <troupe/messages/reports.hpp>
 #include <troupe/messages/trajectory.hpp>
+#include <troupe/replay/n_step_adder.hpp>
 #include <troupe/tests/actors/fake_context.hpp>
 #include <troupe/tests/actors/small_policy.hpp>
 
@@ -22,12 +25,15 @@ using testing::FakeContext;
 using ::testing::HasSubstr;
 
 ActingSpec acting_with(std::int64_t max_versions) {
-  return local_acting([] { return testing::small_policy(); }, {max_versions, {"learner"}});
+  return local_acting(testing::small_columns(), testing::small_policy, {max_versions, {"learner"}});
 }
 
-EnvActorOptions actor_options() {
-  return {.make_environment = [](std::uint64_t seed) { return envs::make_environment("cartpole-swingup", seed); },
-          .acting = acting_with(-1)};
+EnvActorOptions actor_options(std::int64_t environments = 1) {
+  return {.make_environment = envs::flattened(envs::shared_environments("cartpole-swingup")),
+          .acting = acting_with(-1),
+          .exploration = acting::gaussian_noise({.low = {-1}, .high = {1}}),
+          .adder = replay::n_step_adders(5, 0.99),
+          .environments = environments};
 }
 
 class EnvActorTest : public ::testing::Test {
@@ -148,7 +154,7 @@ TEST_F(EnvActorTest, TakesNoStepWithoutTheRunsAccountAndSaysSo) {
 
 TEST_F(EnvActorTest, SavedStateContinuesWithTheSameTransitions) {
   EnvActorOptions options = actor_options();
-  options.noise_correlation = 0.9;
+  options.exploration = acting::gaussian_noise({.low = {-1}, .high = {1}, .correlation = 0.9});
   auto role = make(options);
   publish(0);
   for (int i = 0; i < 5; ++i) ASSERT_TRUE(role->step(context).ok());
@@ -165,14 +171,14 @@ TEST_F(EnvActorTest, SavedStateContinuesWithTheSameTransitions) {
   EXPECT_EQ(transitions(), expected);
 
   RoleState other = state;
-  std::ranges::find(other.counters, "noise/0", &messages::Counter::name)->value = -1;  // not a number
+  std::ranges::fill(std::span(other.chunks[3]).last(sizeof(double)), std::byte{0xff});  // not a number
   EXPECT_THAT(make(options)->restore(other).error().message, HasSubstr("noise[0] = "));
 }
 
 TEST_F(EnvActorTest, StateOfAnotherEnvironmentIsRefused) {
   auto role = make(actor_options());
   RoleState state = role->save().value();
-  state.chunks[2].resize(4);
+  state.chunks[4].resize(4);
   EXPECT_EQ(role->restore(state).error().code, Code::kShapeMismatch);
   state.chunks.clear();
   EXPECT_EQ(role->restore(state).error().code, Code::kCorrupt);
@@ -203,7 +209,7 @@ class RemoteEnvActor : public EnvActorTest {
  protected:
   static EnvActorOptions remote_options() {
     EnvActorOptions options = actor_options();
-    options.acting = remote_acting();
+    options.acting = remote_acting(testing::small_columns());
     return options;
   }
   /// One environment step: answers the open call, the answer depending on what was asked.
@@ -215,7 +221,8 @@ class RemoteEnvActor : public EnvActorTest {
     ASSERT_EQ(calls.calls.size(), 1u);
     const auto request = messages::read_inference_request(calls.calls[0].request).value();
     calls.finish(
-        messages::make_inference_answer(context.pool(), {version, std::array{of_observation * request.observation[0]}})
+        messages::make_inference_answer(
+            context.pool(), testing::answer_of(version, std::array{of_observation * request.inputs.as<float>(0)[0]}))
             .value());
     ASSERT_TRUE(role.step(context).ok());
   }
@@ -238,9 +245,8 @@ TEST_F(RemoteEnvActor, ItsNoiseHasTheDeviationAndTheCorrelationThatWereAskedFor)
   for (const double correlation : {0.0, 0.9}) {
     context.out("trajectories").sent.clear();
     EnvActorOptions options = remote_options();
-    options.sigma = 0.1;
-    options.noise_correlation = correlation;
-    options.n_step = 1;
+    options.exploration = acting::gaussian_noise({.low = {-1}, .high = {1}, .sigma = 0.1, .correlation = correlation});
+    options.adder = replay::n_step_adders(1, 0.99);
     auto role = make(options);
     for (int i = 0; i < 960; ++i) act(*role, 0, 0.0F);
     std::vector<float> noise;
@@ -298,11 +304,12 @@ TEST_F(RemoteEnvActor, SavedInTheMiddleOfATrajectoryItContinuesWithTheSameTransi
 
 TEST_F(EnvActorTest, ADivergedPolicyEndsTheInstanceNamingTheVersion) {
   EnvActorOptions options = actor_options();
-  options.acting = remote_acting();
+  options.acting = remote_acting(testing::small_columns());
   auto role = make(options);
   ASSERT_TRUE(role->step(context).ok());
   const float nan = std::numeric_limits<float>::quiet_NaN();
-  context.caller("inference").finish(messages::make_inference_answer(context.pool(), {9, std::array{nan}}).value());
+  context.caller("inference")
+      .finish(messages::make_inference_answer(context.pool(), testing::answer_of(9, std::array{nan})).value());
   EXPECT_EQ(role->step(context).error().message,
             "parameters of version 9 gave action[0] = nan, expected finite values");
 }
@@ -349,8 +356,7 @@ class FaultyEnvironment final : public envs::Environment {
   explicit FaultyEnvironment(Faults faults) : faults_(std::move(faults)) {
     spec_.name = "faulty";
     spec_.observation = {{"x", DType::kF64, {5}}};
-    spec_.action_low = {-1};
-    spec_.action_high = {1};
+    spec_.action = envs::ActionSpec::continuous({-1}, {1});
     spec_.episode_steps = 30;
   }
   const envs::EnvSpec& spec() const override { return spec_; }
@@ -360,7 +366,7 @@ class FaultyEnvironment final : public envs::Environment {
     step_ = 0;
     return answer(envs::StepType::kFirst, observation);
   }
-  Result<envs::TimeStep> step(std::span<const double>, std::span<std::byte> observation) override {
+  Result<envs::TimeStep> step(std::span<const std::byte>, std::span<std::byte> observation) override {
     ++step_;
     return answer(step_ == 30 ? envs::StepType::kLast : envs::StepType::kMid, observation);
   }
@@ -409,9 +415,9 @@ class FailingEnvironment : public EnvActorTest {
  protected:
   std::unique_ptr<Role> make_with(FaultyEnvironment::Faults faults) {
     EnvActorOptions options = actor_options();
-    options.make_environment = [faults](std::uint64_t) -> Result<std::unique_ptr<envs::Environment>> {
+    options.make_environment = envs::flattened([faults](std::uint64_t) -> Result<std::unique_ptr<envs::Environment>> {
       return {std::make_unique<FaultyEnvironment>(faults)};
-    };
+    });
     publish(0);
     return make(options);
   }

@@ -187,9 +187,8 @@ class Numbered final : public envs::Environment {
  public:
   explicit Numbered(std::int64_t life) : life_(life) {
     spec_.name = "numbered";
-    spec_.observation = {{"label", DType::kF64, {2}}};
-    spec_.action_low = {-1};
-    spec_.action_high = {1};
+    spec_.observation = {{"label", DType::kF32, {2}}};
+    spec_.action = envs::ActionSpec::continuous({-1}, {1}, DType::kF32);
     spec_.episode_steps = kEpisode;
     spec_.control_dt = 0.01;
   }
@@ -199,7 +198,7 @@ class Numbered final : public envs::Environment {
     look(observation);
     return envs::TimeStep{};
   }
-  Result<envs::TimeStep> step(std::span<const double>, std::span<std::byte> observation) override {
+  Result<envs::TimeStep> step(std::span<const std::byte>, std::span<std::byte> observation) override {
     ++steps_;
     look(observation);
     return envs::TimeStep{steps_ % kEpisode == 0 ? envs::StepType::kLast : envs::StepType::kMid, 1, 1};
@@ -222,7 +221,7 @@ class Numbered final : public envs::Environment {
  private:
   static constexpr std::int64_t kEpisode = 40;
   void look(std::span<std::byte> observation) const {
-    const double label[2] = {static_cast<double>(life_), static_cast<double>(steps_)};
+    const float label[2] = {static_cast<float>(life_), static_cast<float>(steps_)};
     std::memcpy(observation.data(), label, sizeof(label));
   }
 
@@ -235,8 +234,8 @@ class Numbered final : public envs::Environment {
 class Still final : public Acting {
  public:
   Status refresh(RoleContext&) override { return {}; }
-  Result<std::optional<std::int64_t>> act(RoleContext&, std::span<const float>, std::span<float> action) override {
-    std::ranges::fill(action, 0.5F);
+  Result<std::optional<std::int64_t>> act(RoleContext&, const BatchView&, const MutableBatchView& outputs) override {
+    std::ranges::fill(outputs.as<float>(0), 0.5F);
     return std::optional<std::int64_t>(1);
   }
   std::string waiting_for() const override { return {}; }
@@ -315,7 +314,8 @@ class ActingAndReplay final : public Scenario {
 
   ReplayActorOptions replay_options() const {
     ReplayActorOptions options;
-    options.table.signature = replay::transition_signature(2, 1);
+    options.table.signature =
+        replay::transition_signature({{"label", DType::kF32, {2}}}, {{"action", DType::kF32, {1}}});
     options.table.max_items = 20'000;
     options.table.limiter = replay::sample_to_insert_ratio(1, kBatch, 200).value();
     options.batch = kBatch;
@@ -328,10 +328,12 @@ class ActingAndReplay final : public Scenario {
     acting.make_environment = [seen = seen_](std::uint64_t) -> Result<std::unique_ptr<envs::Environment>> {
       return {std::make_unique<Numbered>(seen->lives++)};
     };
-    acting.acting.make = [](const RoleIdentity&) -> Result<std::unique_ptr<Acting>> {
+    acting.acting.columns = {{{"label", DType::kF32, {2}}}, {{"action", DType::kF32, {1}}}};
+    acting.acting.make = [](const RoleIdentity&, std::int64_t) -> Result<std::unique_ptr<Acting>> {
       return {std::make_unique<Still>()};
     };
-    acting.n_step = 1;
+    acting.exploration = acting::no_exploration({"action", DType::kF32, {1}});
+    acting.adder = replay::n_step_adders(1, 0.99);
     RoleSpec actor = EnvActor::spec("actor", kActors, acting);
     RoleSpec replay = ReplayActor::spec("replay", 1, replay_options());
     replay.restart.from = RestartFrom::kLastCut;

@@ -19,6 +19,7 @@
 #include <troupe/core/log.hpp>
 #include <troupe/core/rng.hpp>
 #include <troupe/messages/trajectory.hpp>
+#include <troupe/replay/n_step_adder.hpp>
 #include <troupe/tests/actors/fake_context.hpp>
 #include <troupe/tests/actors/recording_sink.hpp>
 #include <troupe/tests/actors/simulation.hpp>
@@ -216,9 +217,8 @@ class Zeros final : public envs::Environment {
  public:
   Zeros() {
     spec_.name = "zeros";
-    spec_.observation = {{"x", DType::kF64, {1}}};
-    spec_.action_low = {-1};
-    spec_.action_high = {1};
+    spec_.observation = {{"x", DType::kF32, {1}}};
+    spec_.action = envs::ActionSpec::continuous({-1}, {1}, DType::kF32);
     spec_.episode_steps = 30;
   }
   const envs::EnvSpec& spec() const override { return spec_; }
@@ -228,7 +228,7 @@ class Zeros final : public envs::Environment {
     std::ranges::fill(observation, std::byte{0});
     return envs::TimeStep{};
   }
-  Result<envs::TimeStep> step(std::span<const double>, std::span<std::byte> observation) override {
+  Result<envs::TimeStep> step(std::span<const std::byte>, std::span<std::byte> observation) override {
     std::ranges::fill(observation, std::byte{0});
     return envs::TimeStep{++step_ == 30 ? envs::StepType::kLast : envs::StepType::kMid, 1, 1};
   }
@@ -251,8 +251,8 @@ class Paced final : public Acting {
  public:
   Paced(Duration period, int fails_at) : period_(period), fails_at_(fails_at) {}
   Status refresh(RoleContext&) override { return {}; }
-  Result<std::optional<std::int64_t>> act(RoleContext& context, std::span<const float>,
-                                          std::span<float> action) override {
+  Result<std::optional<std::int64_t>> act(RoleContext& context, const BatchView&,
+                                          const MutableBatchView& outputs) override {
     const Duration now = context.clock().now();
     if (now < next_) {
       context.wake_after(next_ - now);
@@ -260,7 +260,7 @@ class Paced final : public Acting {
     }
     if (++acts_ >= fails_at_) return Error{Code::kInternal, "it broke"};
     next_ = std::max(next_, now - period_) + period_;
-    std::ranges::fill(action, 0.0f);
+    std::ranges::fill(outputs.as<float>(0), 0.0f);
     return std::optional<std::int64_t>(0);
   }
   std::string waiting_for() const override { return ""; }
@@ -303,14 +303,18 @@ class StepsOfARun : public ::testing::Test {
   StepsOfARun() { log::set_level(log::Level::kOff); }
 
   /// fails: which env actor breaks at once in each incarnation.
-  Topology make_topology(std::int64_t limit, std::int64_t actors, std::int64_t fails = -1) {
+  Topology make_topology(std::int64_t limit, std::int64_t actors, std::int64_t fails = -1,
+                         std::int64_t environments = 1) {
     delivered = std::make_shared<Delivered>();
     EnvActorOptions options;
     options.make_environment = [](std::uint64_t) -> Result<std::unique_ptr<envs::Environment>> {
       return {std::make_unique<Zeros>()};
     };
-    options.n_step = 1;
-    options.acting.make = [fails](const RoleIdentity& identity) -> Result<std::unique_ptr<Acting>> {
+    options.exploration = acting::no_exploration({"action", DType::kF32, {1}});
+    options.adder = replay::n_step_adders(1, 0.99);
+    options.environments = environments;
+    options.acting.columns = {{{"x", DType::kF32, {1}}}, {{"action", DType::kF32, {1}}}};
+    options.acting.make = [fails](const RoleIdentity& identity, std::int64_t) -> Result<std::unique_ptr<Acting>> {
       // Some are quicker than others.
       const Duration period = milliseconds(2 + 2 * (identity.index % 3));
       return {std::make_unique<Paced>(period, identity.index == fails ? 40 : 1 << 30)};
@@ -351,6 +355,15 @@ TEST_F(StepsOfARun, AreExactWithoutFaultsAndTheQuickOnesTakeMore) {
     EXPECT_EQ(delivered->steps, limit);
   }
   EXPECT_GT(delivered->by_actor[0], delivered->by_actor[2] * 3 / 2);
+}
+
+TEST_F(StepsOfARun, AreExactWithSeveralEnvironmentsAnEnvActor) {
+  for (const std::int64_t limit : {1, 7, 40, 4001}) {
+    auto runtime = Runtime::make(make_topology(limit, 3, -1, 8), {.seed = 1, .deterministic = true}).value();
+    EXPECT_EQ(runtime->run([] { return false; }).value(), Runtime::Ended::kComplete);
+    runtime->stop();
+    EXPECT_EQ(delivered->steps, limit);
+  }
 }
 
 TEST_F(StepsOfARun, OfOneThatIsGivenUpAreTakenByTheOthers) {

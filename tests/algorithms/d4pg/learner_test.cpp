@@ -38,9 +38,10 @@ void train_to_steer(HandFed& learner, int steps) {
 double steering_error(const HandFed& learner, const Options& options) {
   const std::unique_ptr<Policy> policy = make_policy(options, {.rows = 21}).value();
   policy->load(learner.policy().values(), learner.policy().fingerprint()).value();
-  std::vector<float> states(21), actions(21);
+  BatchBuffer inputs(policy->columns().inputs, 21), outputs(policy->columns().outputs, 21);
+  const std::span<float> states = inputs.mutable_view().as<float>(0), actions = outputs.mutable_view().as<float>(0);
   for (int i = 0; i < 21; ++i) states[static_cast<std::size_t>(i)] = static_cast<float>(i - 10) / 10;
-  policy->act(states, actions).value();
+  policy->act(inputs.view(), outputs.mutable_view()).value();
   double error = 0;
   for (std::size_t i = 0; i < states.size(); ++i) error += std::abs(actions[i] - best_steering(states[i])) / 21;
   return error;

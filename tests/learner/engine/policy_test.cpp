@@ -9,6 +9,9 @@
 
 #include <troupe/algorithms/d4pg/policy.hpp>
 #include <troupe/core/rng.hpp>
+#include <troupe/learner/ops/elementwise.hpp>
+#include <troupe/learner/ops/linear.hpp>
+#include <troupe/learner/ops/shaping.hpp>
 
 namespace troupe::learner {
 namespace {
@@ -59,6 +62,15 @@ std::vector<double> reference(const ParamBuffer& parameters, std::span<const flo
   return {2 * std::tanh(x[0]), 0.5 + 0.5 * std::tanh(x[1])};
 }
 
+/// One column in, one column out.
+std::vector<float> act(Policy& policy, std::span<const float> observations, std::int64_t rows) {
+  const BatchView inputs{&policy.columns().inputs, rows, {std::as_bytes(observations)}};
+  BatchBuffer outputs(policy.columns().outputs, rows);
+  policy.act(inputs, outputs.mutable_view()).value();
+  const auto actions = outputs.view().as<float>(0);
+  return {actions.begin(), actions.end()};
+}
+
 TEST(Policy, ActsAsItsParametersSay) {
   for (const std::int64_t rows : {1, 5, 16}) {
     const auto policy = d4pg::make_policy(options_with_sizes({20, 12}), {.rows = rows}).value();
@@ -66,8 +78,8 @@ TEST(Policy, ActsAsItsParametersSay) {
     const std::vector<float> values = random_values(parameters.values().size(), 0.4);
     ASSERT_TRUE(policy->load(values, parameters.fingerprint()).ok());
     const std::vector<float> observations = random_values(static_cast<std::size_t>(3 * rows), 1);
-    std::vector<float> actions(static_cast<std::size_t>(2 * rows));
-    ASSERT_TRUE(policy->act(observations, actions).ok());
+    const std::vector<float> actions = act(*policy, observations, rows);
+    ASSERT_EQ(actions.size(), static_cast<std::size_t>(2 * rows));
     for (std::size_t row = 0; row < static_cast<std::size_t>(rows); ++row) {
       const std::vector<double> expected = reference(parameters, std::span(observations).subspan(3 * row, 3));
       EXPECT_NEAR(actions[2 * row], expected[0], 1e-5);  // float32 sums of up to 20 products
@@ -80,9 +92,8 @@ TEST(Policy, FewerRowsGiveTheSameActions) {
   const auto policy = d4pg::make_policy(options_with_sizes({20, 12}), {.rows = 7}).value();
   policy->load(random_values(policy->parameters().values().size(), 0.4), policy->parameters().fingerprint()).value();
   const std::vector<float> observations = random_values(21, 1);
-  std::vector<float> all(14), few(6);
-  policy->act(observations, all).value();
-  policy->act(std::span(observations).first(9), few).value();
+  const std::vector<float> all = act(*policy, observations, 7);
+  const std::vector<float> few = act(*policy, std::span(observations).first(9), 3);
   EXPECT_TRUE(std::equal(few.begin(), few.end(), all.begin()));
 }
 
@@ -98,11 +109,57 @@ TEST(Policy, TakesNoParametersOfAnotherNetwork) {
 
 TEST(Policy, RefusesRowsThatDoNotFit) {
   const auto policy = d4pg::make_policy(options_with_sizes({20, 12}), {.rows = 2}).value();
-  std::vector<float> observations(9), actions(6);
-  EXPECT_EQ(policy->act(observations, actions).error().code, Code::kShapeMismatch);  // three rows
-  EXPECT_EQ(policy->act(std::span(observations).first(6), actions).error().code, Code::kShapeMismatch);
+  const PolicyColumns& columns = policy->columns();
+  BatchBuffer observations(columns.inputs, 3), actions(columns.outputs, 3);
+  const BatchView all = observations.view();
+  const MutableBatchView to = actions.mutable_view();
+  EXPECT_EQ(policy->act(all, to).error().code, Code::kShapeMismatch);
+  EXPECT_EQ(policy->act(all.slice(0, 2), to).error().code, Code::kShapeMismatch);
   EXPECT_EQ(policy->act({}, {}).error().code, Code::kShapeMismatch);
+  BatchView cut = all.slice(0, 2);
+  cut.columns[0] = cut.columns[0].first(8);
+  EXPECT_EQ(policy->act(cut, to.slice(0, 2)).error().code, Code::kShapeMismatch);
   EXPECT_EQ(d4pg::make_policy(options_with_sizes({20}), {.rows = 0}).error().code, Code::kInvalidArgument);
+}
+
+// ---- columns of any kind: images of bytes in, values of choices and recurrent state in and out ----
+
+void sums_and_state(Graph& graph) {
+  const Var pixels = graph.input("pixels", Shape{2, 3});
+  const Var core = graph.input("core", Shape{3});
+  const ParamGroup group = graph.group("policy");
+  const Var flat = reshape(pixels, Shape{graph.batch(), 6});
+  graph.output("values", matmul(flat, graph.param(group, "w", Shape{6, 2}, Init::constant(1))));
+  graph.output("core", add(core, matmul(flat, graph.param(group, "u", Shape{6, 3}, Init::constant(2)))));
+}
+
+TEST(Policy, TakesImagesOfBytesAndGivesSeveralColumns) {
+  const PolicyColumns columns = {{{"pixels", DType::kU8, {2, 3}}, {"core", DType::kF32, {3}}},
+                                 {{"values", DType::kF32, {2}}, {"core", DType::kF32, {3}}}};
+  const auto policy = Policy::make(sums_and_state, columns, {.rows = 2}).value();
+  BatchBuffer inputs(columns.inputs, 2), outputs(columns.outputs, 2);
+  std::ranges::fill(inputs.mutable_view().as<std::uint8_t>(0).first(6), std::uint8_t{255});
+  std::ranges::fill(inputs.mutable_view().as<std::uint8_t>(0).last(6), std::uint8_t{1});
+  std::ranges::fill(inputs.mutable_view().as<float>(1).last(3), 0.5F);
+  policy->act(inputs.view(), outputs.mutable_view()).value();
+  const BatchView said = outputs.view();
+  EXPECT_EQ(std::vector(said.as<float>(0).begin(), said.as<float>(0).end()), (std::vector<float>{1530, 1530, 6, 6}));
+  EXPECT_EQ(said.as<float>(1)[0], 3060);
+  EXPECT_EQ(said.as<float>(1)[5], 12.5F);
+}
+
+TEST(Policy, ColumnsThatTheNetworkHasNotAreRefused) {
+  const TensorSpec pixels{"pixels", DType::kU8, {2, 3}}, core{"core", DType::kF32, {3}},
+      values{"values", DType::kF32, {2}};
+  const auto refusal = [](PolicyColumns columns) {
+    return Policy::make(sums_and_state, std::move(columns), {}).error();
+  };
+  EXPECT_EQ(refusal({{pixels}, {values, core}}).message,
+            "policy: the network reads core, which is no column of its input");
+  EXPECT_EQ(refusal({{pixels, core}, {values}}).message, "policy: outputs of the network: got 2 columns, expected 1");
+  EXPECT_EQ(refusal({{pixels, core, {"goal", DType::kF32, {1}}}, {values, core}}).code, Code::kNotFound);
+  EXPECT_EQ(refusal({{{"pixels", DType::kF64, {2, 3}}, core}, {values, core}}).code, Code::kInvalidArgument);
+  EXPECT_EQ(refusal({{{"pixels", DType::kU8, {2, 4}}, core}, {values, core}}).code, Code::kShapeMismatch);
 }
 
 }  // namespace

@@ -15,8 +15,7 @@ class CountingEnvironment final : public envs::Environment {
   CountingEnvironment() {
     spec_.name = "counting";
     spec_.observation = {{.name = "step", .dtype = DType::kF64, .shape = Shape{1}}};
-    spec_.action_low = {-1};
-    spec_.action_high = {1};
+    spec_.action = envs::ActionSpec::continuous({-1}, {1});
     spec_.episode_steps = 10;
     spec_.control_dt = 0.02;
   }
@@ -30,10 +29,12 @@ class CountingEnvironment final : public envs::Environment {
     observe(observation);
     return envs::TimeStep{};
   }
-  Result<envs::TimeStep> step(std::span<const double> action, std::span<std::byte> observation) override {
+  Result<envs::TimeStep> step(std::span<const std::byte> action, std::span<std::byte> observation) override {
     ++step_;
     observe(observation);
-    return envs::TimeStep{.type = step_ == 10 ? envs::StepType::kLast : envs::StepType::kMid, .reward = action[0]};
+    double number = 0;
+    std::memcpy(&number, action.data(), sizeof(number));
+    return envs::TimeStep{.type = step_ == 10 ? envs::StepType::kLast : envs::StepType::kMid, .reward = number};
   }
   std::vector<std::byte> save_state() const override { return {}; }
   Status restore_state(std::span<const std::byte>) override { return {}; }
@@ -55,9 +56,12 @@ class CountingEnvironment final : public envs::Environment {
   std::uint64_t seed_ = 0;
 };
 
-Status act_on_observation(std::span<const float> observation, std::span<float> action) {
-  action[0] = observation[0] / 2;
-  return {};
+Result<std::span<const std::byte>> act_on_observation(std::span<const std::byte> observation, bool first) {
+  static double action;
+  std::memcpy(&action, observation.data(), sizeof(action));
+  EXPECT_EQ(first, action == 0);
+  action /= 2;
+  return std::as_bytes(std::span(&action, 1));
 }
 
 std::vector<int> shown(const Film& film) {
@@ -97,7 +101,7 @@ TEST(Film, ErrorsOfRendererAndPolicyEndIt) {
   CountingEnvironment environment;
   EXPECT_EQ(film_episode(environment, act_on_observation, {.render = {.height = 1, .width = 101}}).error().message,
             "no display");
-  const auto broken = [](std::span<const float>, std::span<float>) -> Status {
+  const auto broken = [](std::span<const std::byte>, bool) -> Result<std::span<const std::byte>> {
     return Error{Code::kInternal, "no policy"};
   };
   EXPECT_EQ(film_episode(environment, broken, {.render = {.height = 1, .width = 1}}).error().message, "no policy");

@@ -1,0 +1,121 @@
+#include <troupe/envs/flattened.hpp>
+
+#include <fmt/format.h>
+
+#include <cstring>
+#include <utility>
+
+#include <troupe/core/check.hpp>
+
+namespace troupe::envs {
+namespace {
+
+/// Casts `count` numbers of type T, as they lie, and returns the bytes behind them.
+template <typename T>
+const std::byte* cast(const std::byte* from, std::int64_t count, float* to) {
+  for (std::int64_t i = 0; i < count; ++i, from += sizeof(T)) {
+    T value;
+    std::memcpy(&value, from, sizeof(value));
+    to[i] = static_cast<float>(value);
+  }
+  return from;
+}
+
+class Flattened final : public Environment {
+ public:
+  Flattened(std::unique_ptr<Environment> inside, EnvSpec spec)
+      : inside_(std::move(inside)),
+        spec_(std::move(spec)),
+        raw_(row_bytes(inside_->spec().observation)),
+        flat_(static_cast<std::size_t>(spec_.observation_size())),
+        raw_action_(static_cast<std::size_t>(spec_.action_size())) {}
+
+  const EnvSpec& spec() const override { return spec_; }
+  Result<TimeStep> reset(std::uint64_t seed, std::span<std::byte> observation) override {
+    return flat(inside_->reset(seed, raw_), observation);
+  }
+  Result<TimeStep> reset(std::span<std::byte> observation) override { return flat(inside_->reset(raw_), observation); }
+  Result<TimeStep> step(std::span<const std::byte> action, std::span<std::byte> observation) override {
+    if (action.size() != spec_.action.tensor.bytes()) {
+      return Error{Code::kInvalidArgument,
+                   fmt::format("{}: action has {} bytes, expected {} of {}", spec_.name, action.size(),
+                               spec_.action.tensor.bytes(), spec_.action.tensor.to_string())};
+    }
+    if (inside_->spec().action.tensor.dtype == DType::kF32) return flat(inside_->step(action, raw_), observation);
+    for (std::size_t i = 0; i < raw_action_.size(); ++i) {
+      float value = 0;
+      std::memcpy(&value, action.data() + i * sizeof(float), sizeof(value));
+      raw_action_[i] = value;
+    }
+    return flat(inside_->step(std::as_bytes(std::span(raw_action_)), raw_), observation);
+  }
+  std::vector<std::byte> save_state() const override { return inside_->save_state(); }
+  Status restore_state(std::span<const std::byte> state) override { return inside_->restore_state(state); }
+  Status render(const RenderOptions& options, std::span<std::uint8_t> pixels) override {
+    return inside_->render(options, pixels);
+  }
+
+ private:
+  Result<TimeStep> flat(const Result<TimeStep>& result, std::span<std::byte> observation) {
+    if (!result.ok()) return result;
+    const std::byte* from = raw_.data();
+    float* to = flat_.data();
+    for (const TensorSpec& column : inside_->spec().observation) {
+      const std::int64_t count = column.shape.elements();
+      if (column.dtype == DType::kF64) {
+        from = cast<double>(from, count, to);
+      } else if (column.dtype == DType::kF32) {
+        from = cast<float>(from, count, to);
+      } else if (column.dtype == DType::kI32) {
+        from = cast<std::int32_t>(from, count, to);
+      } else {
+        from = cast<std::int64_t>(from, count, to);
+      }
+      to += count;
+    }
+    TROUPE_CHECK(observation.size() == flat_.size() * sizeof(float), "{}: {} bytes for {} floats", spec_.name,
+                 observation.size(), flat_.size());
+    std::memcpy(observation.data(), flat_.data(), observation.size());
+    return result;
+  }
+
+  std::unique_ptr<Environment> inside_;
+  EnvSpec spec_;
+  std::vector<std::byte> raw_;
+  std::vector<float> flat_;
+  std::vector<double> raw_action_;
+};
+
+}  // namespace
+
+Result<EnvSpec> flattened(const EnvSpec& spec) {
+  for (const TensorSpec& column : spec.observation) {
+    if (column.dtype == DType::kU8 || column.dtype == DType::kBF16) {
+      return Error{Code::kInvalidArgument,
+                   fmt::format("{}: column {} is not made a vector of floats; expected float64, "
+                               "float32, int32 or int64",
+                               spec.name, column.to_string())};
+    }
+  }
+  const TensorSpec& action = spec.action.tensor;
+  if (spec.action.discrete() || (action.dtype != DType::kF64 && action.dtype != DType::kF32)) {
+    return Error{Code::kInvalidArgument,
+                 fmt::format("{}: got the action {} with {} choices, expected bounded float64 or float32", spec.name,
+                             action.to_string(), spec.action.choices)};
+  }
+  EnvSpec flat = spec;
+  flat.observation = {{"observation", DType::kF32, Shape{spec.observation_size()}}};
+  flat.action.tensor.dtype = DType::kF32;
+  flat.action.tensor.shape = Shape{spec.action_size()};
+  return flat;
+}
+
+MakeEnvironment flattened(MakeEnvironment make) {
+  return [make = std::move(make)](std::uint64_t seed) -> Result<std::unique_ptr<Environment>> {
+    TROUPE_ASSIGN(auto inside, make(seed));
+    TROUPE_ASSIGN(EnvSpec spec, flattened(inside->spec()));
+    return {std::make_unique<Flattened>(std::move(inside), std::move(spec))};
+  };
+}
+
+}  // namespace troupe::envs
