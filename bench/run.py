@@ -175,7 +175,7 @@ BENCHES = {
         {"ray": ("ray", "actors/rivals/ray_actors.py")},
     ),
     "shards": Bench(
-        "replay and parameter store in one and in two shards, in one process",
+        "replay in one and in two shards, in one process",
         "shards_bench",
         {},
     ),

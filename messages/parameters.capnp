@@ -12,8 +12,8 @@ struct Parameters {
   fingerprint @2 :UInt64;    # of the values, as the learner computes it
   dtype @3 :Tensor.DType;
   data @4 :Data;             # the flat buffer, or of a piece its ranges, one behind the other; little endian
-  publication @5 :UInt64;    # counts what this learner has published since it was (re)started
-  # A version may travel in pieces, one for each shard of the parameter store:
+  unused @5 :UInt64;         # counted publications once
+  # The shards of a parameter server each send a piece of the buffer:
   piece @6 :UInt32;          # 0 .. pieces-1
   pieces @7 :UInt32;         # of this version; 0 or 1: data is the whole buffer, and what follows is empty
   elements @8 :Int64;        # of the whole buffer

@@ -59,8 +59,7 @@ Result<std::unique_ptr<const Parsed>> validate(schema::Envelope::Reader root) {
   auto result = std::make_unique<Content>();
   const std::string where = fmt::format("parameters of version {}", message.getVersion());
   TROUPE_ASSIGN(const DType dtype, dtype_of(message.getDtype(), where));
-  result->info = {message.getVersion(), message.getLayoutHash(), message.getFingerprint(), dtype,
-                  message.getPublication()};
+  result->info = {message.getVersion(), message.getLayoutHash(), message.getFingerprint(), dtype};
   const capnp::Data::Reader data = message.getData();
   if (result->info.version < 0) {
     return Error{Code::kInvalidArgument, fmt::format("{}: expected a version >= 0", where)};
@@ -85,6 +84,14 @@ std::int64_t ParametersPiece::own_elements() const {
 const ParametersInfo& ParametersView::info() const { return content(parsed_).info; }
 const ParametersPiece& ParametersView::piece() const { return content(parsed_).piece; }
 std::span<const std::byte> ParametersView::data() const { return content(parsed_).data; }
+
+Result<std::span<const float>> ParametersView::floats() const {
+  if (info().dtype != DType::kF32) {
+    return Error{Code::kInvalidArgument, fmt::format("parameters of version {}: got {}, expected float32",
+                                                     info().version, to_string(info().dtype))};
+  }
+  return std::span(reinterpret_cast<const float*>(data().data()), data().size() / sizeof(float));
+}
 
 Result<ParametersView> read_parameters(const Frame& frame) {
   TROUPE_ASSIGN(const Parsed* parsed, parsed_once(frame, Kind::kParameters, validate));
@@ -151,7 +158,6 @@ Frame ParametersBuilder::finish(const ParametersInfo& info) && {
   impl->message.setLayoutHash(info.layout_hash);
   impl->message.setFingerprint(info.fingerprint);
   impl->message.setDtype(to_schema(info.dtype));
-  impl->message.setPublication(info.publication);
   auto content = std::make_unique<Content>();
   content->info = info;
   content->piece = std::move(impl->piece);

@@ -1,6 +1,6 @@
 #pragma once
-// What a learner publishes and actors act with: one flat buffer of parameters of one version, whole or, when the
-// parameter store has several shards, one piece of it. Schema: parameters.capnp.
+// What a learner publishes and actors act with: one flat buffer of parameters of one version. Of a parameter server,
+// whose shards each hold a part, workers get a piece of it from each. Schema: parameters.capnp.
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -17,7 +17,6 @@ struct ParametersInfo {
   std::uint64_t layout_hash = 0;  ///< of names, shapes and offsets: a reader with another network refuses them
   std::uint64_t fingerprint = 0;  ///< of the values, as the learner computes it: equal values, equal number
   DType dtype = DType::kF32;
-  std::uint64_t publication = 0;  ///< counts what this learner has published since it was (re)started
 };
 
 /// Elements of the flat buffer.
@@ -47,6 +46,8 @@ class ParametersView {
   /// The piece's elements. A whole number of elements; starts at a multiple of 8 bytes (of 64 when a ParametersBuilder
   /// wrote it).
   std::span<const std::byte> data() const;
+  /// data() as float32. Errors: kInvalidArgument when it is of another type.
+  Result<std::span<const float>> floats() const;
   const Frame& frame() const { return frame_; }
 
  private:

@@ -204,10 +204,6 @@ Result<Topology> d4pg_topology(const TrainOptions& options, const envs::EnvSpec&
       .batch = options.learner.batch_size / learner_instances(options),
       .journal = {.durability = options.replay.durability, .background = !options.deterministic}};
 
-  const auto partition = learner::param_partition(options.parameters.partition);
-  if (!partition) {
-    return Error{Code::kInvalidArgument, "parameters.partition: unknown \"" + options.parameters.partition + "\""};
-  }
   TROUPE_ASSIGN(auto inference_devices, devices(options.inference.device, "inference.device"));
   TROUPE_ASSIGN(learner::ReplicatorOptions how, learner_replicator(options));
   how.member_batch = replay.batch;  // however many there are: replay sends batches of that size
@@ -229,10 +225,8 @@ Result<Topology> d4pg_topology(const TrainOptions& options, const envs::EnvSpec&
                                      .shards = static_cast<std::size_t>(options.replay.shards),
                                      .prioritised = d4pg.importance_weights,
                                      .importance_exponent = kImportanceExponent}),
-       .publication = policy_publication({.group = learner::d4pg::kPolicyGroup,
-                                          .period = options.learner.publish_period,
-                                          .stores = static_cast<std::size_t>(options.parameters.shards),
-                                          .partition = *partition}),
+       .publication =
+           policy_publication({.group = learner::d4pg::kPolicyGroup, .period = options.learner.publish_period}),
        .how = how,
        .count = learner_instances(options),
        .max_steps = options.max_learner_steps});
@@ -256,8 +250,7 @@ Result<Topology> d4pg_topology(const TrainOptions& options, const envs::EnvSpec&
     return std::max(frames / options.replay.shards, least);
   };
   Topology topology;
-  topology.roles = {std::move(actor), std::move(learner),
-                    ParameterStore::spec(kParametersRole, options.parameters.shards), std::move(evaluator),
+  topology.roles = {std::move(actor), std::move(learner), ParameterStore::spec(kParametersRole), std::move(evaluator),
                     metrics_role(options, sink, wall_s)};
   topology.channels = {
       {kActorRole, "trajectories", on_gpu ? kLearnerRole : kReplayRole, "trajectories", ahead(kTrajectoriesAhead, 1)},

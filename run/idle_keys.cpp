@@ -44,9 +44,6 @@ const std::vector<Rule>& d4pg_rules() {
       {{"replay.priority_exponent"},
        [](const Values& v) { return v.is("replay.sampler", {"prioritized"}); },
        "only with replay.sampler = \"prioritized\""},
-      {{"parameters.partition"},
-       [](const Values& v) { return v.integer("parameters.shards") > 1; },
-       "only with several parameters.shards"},
   };
   return kRules;
 }

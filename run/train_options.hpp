@@ -77,11 +77,6 @@ struct LearnerOptions {
   std::int64_t threads = 1;                   ///< CPU shards of a learner step
 };
 
-struct ParametersOptions {
-  std::int64_t shards = 1;  ///< instances of the parameter store, each with a part of the policy's variables
-  std::string partition = "round_robin";  ///< of the variables: "round_robin", "greedy" or "partitioned"
-};
-
 struct EvaluatorOptions {
   std::int64_t episodes = 10;  ///< an evaluation, without exploration noise
   std::int64_t every_learner_steps = 2'500;
@@ -152,7 +147,6 @@ struct TrainOptions {
   StalenessOptions staleness;
   ReplayOptions replay;
   LearnerOptions learner;
-  ParametersOptions parameters;
   EvaluatorOptions evaluator;
   CheckpointOptions checkpoint;
   MetricsOptions metrics;

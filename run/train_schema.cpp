@@ -129,7 +129,6 @@ std::vector<std::string> mistakes_across_keys(const Config& config, const Regist
   demand_at_most("actors.threads", "actors.envs_per_actor");
   demand_at_most("placement.actors.nodes", "actors.count");
   demand_at_most("placement.replay.nodes", "replay.shards");
-  demand_at_most("placement.parameters.nodes", "parameters.shards");
   demand_at_most("placement.inference.nodes", "inference.count");
   demand_at_most("placement.learner.nodes", "learner.count");
   demand(config.get_int("placement.learner.nodes") < 2 || config.get_string("learner.replicator") == "multi_worker",
@@ -410,18 +409,6 @@ ConfigSchema train_schema(const Registry& registry) {
        .min = 1,
        .max = 256},
 
-      {.path = "parameters.shards",
-       .default_value = d.parameters.shards,
-       .doc = "Parameter stores, each with a part of the policy's variables",
-       .min = 1,
-       .max = 64,
-       .fixed = ConfigKey::Fixed::kValue},
-      {.path = "parameters.partition",
-       .default_value = d.parameters.partition,
-       .doc = "Variables over shards: in turn, to the smallest, or each cut up",
-       .choices = {"round_robin", "greedy", "partitioned"},
-       .fixed = ConfigKey::Fixed::kValue},
-
       {.path = "evaluator.episodes",
        .default_value = d.evaluator.episodes,
        .doc = "Episodes of an evaluation, without exploration noise",
@@ -492,9 +479,9 @@ ConfigSchema train_schema(const Registry& registry) {
        .max = 1024},
       {.path = "placement.parameters.nodes",
        .default_value = d.placement.parameters,
-       .doc = "Processes that share the parameter shards; 0: with the chief",
+       .doc = "Processes of the parameter store; 0: with the chief",
        .min = 0,
-       .max = 256},
+       .max = 1},
       {.path = "placement.evaluator.nodes",
        .default_value = d.placement.evaluator,
        .doc = "Processes of the evaluator; 0: with the chief",
@@ -574,8 +561,6 @@ Result<actors::TrainOptions> to_train_options(const Config& config, const Regist
                   .compute = config.get_string("learner.compute"),
                   .device = config.get_strings("learner.device"),
                   .threads = config.get_int("learner.threads")},
-      .parameters = {.shards = config.get_int("parameters.shards"),
-                     .partition = config.get_string("parameters.partition")},
       .evaluator = {.episodes = config.get_int("evaluator.episodes"),
                     .every_learner_steps = config.get_int("evaluator.every_learner_steps")},
       .checkpoint = {.every_s = config.get_float("checkpoint.every_s"), .keep = config.get_int("checkpoint.keep")},

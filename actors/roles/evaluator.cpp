@@ -2,6 +2,7 @@
 
 #include <troupe/actors/roles/evaluation.hpp>
 #include <troupe/core/rng.hpp>
+#include <troupe/messages/parameters.hpp>
 
 namespace troupe::actors {
 namespace {
@@ -47,14 +48,22 @@ Result<Progress> Evaluator::step(RoleContext& context) {
 }
 
 Result<Progress> Evaluator::wait_for_parameters(RoleContext& context) {
-  const auto parameters = assembler_.take(context, "parameters");
-  if (!parameters || parameters->version < next_version_) return Progress::kIdle;
-  version_ = parameters->version;
-  next_version_ = version_ + options_.every_learner_steps;
-  TROUPE_TRY(runner_->begin(parameters->values, parameters->layout_hash,
-                            derive_seed(identity_.seed, "evaluation", static_cast<std::uint64_t>(evaluations_))));
-  playing_ = true;
-  return Progress::kMore;
+  for (Inlet& inlet = context.in("parameters"); !inlet.empty();) {
+    const auto parameters = messages::read_parameters(inlet.take());
+    const auto values = parameters.ok() ? parameters->floats() : parameters.error();
+    if (!values.ok()) {
+      context.refuse("parameters", values.error());
+      continue;
+    }
+    if (parameters->info().version < next_version_) continue;
+    version_ = parameters->info().version;
+    next_version_ = version_ + options_.every_learner_steps;
+    TROUPE_TRY(runner_->begin(*values, parameters->info().layout_hash,
+                              derive_seed(identity_.seed, "evaluation", static_cast<std::uint64_t>(evaluations_))));
+    playing_ = true;
+    return Progress::kMore;
+  }
+  return Progress::kIdle;
 }
 
 Result<RoleState> Evaluator::save() const {

@@ -5,7 +5,6 @@
 #include <vector>
 
 #include <troupe/actors/roles/episode_runner.hpp>
-#include <troupe/actors/roles/parameters_assembler.hpp>
 #include <troupe/actors/runtime/topology.hpp>
 
 namespace troupe::actors {
@@ -34,7 +33,6 @@ class Evaluator final : public Role {
   EvaluatorActorOptions options_;
   RoleIdentity identity_;
   std::unique_ptr<EpisodeRunner> runner_;
-  ParametersAssembler assembler_;
   bool playing_ = false;
   bool unsent_ = false;       ///< the returns of an evaluation that has ended wait for room
   std::int64_t version_ = 0;  ///< being evaluated, or evaluated last

@@ -18,18 +18,15 @@ void report_staleness(const StalenessHistogram& staleness, Report& report) {
   report.gauges.push_back({"staleness_max", static_cast<double>(staleness.max())});
 }
 
-RoleSpec ParameterStore::spec(std::string name, std::int64_t count) {
+RoleSpec ParameterStore::spec(std::string name) {
   RoleSpec spec;
   spec.name = std::move(name);
-  spec.count = count;
   spec.inlets = {{"updates", "Parameters", ChannelKind::kLatest},
                  {.name = "use", .type = "ParametersUse", .always_drained = true}};
   spec.outlets = {{"versions", "ParametersVersion", ChannelKind::kLatest},
                   {"parameters", "Parameters", ChannelKind::kLatest},
                   {"refused", "ParametersVersion", ChannelKind::kLatest}};
-  spec.make = [](const RoleIdentity& identity) -> Result<std::unique_ptr<Role>> {
-    return {std::make_unique<ParameterStore>(identity.index)};
-  };
+  spec.make = [](const RoleIdentity&) -> Result<std::unique_ptr<Role>> { return {std::make_unique<ParameterStore>()}; };
   return spec;
 }
 
@@ -37,27 +34,18 @@ Result<Progress> ParameterStore::step(RoleContext& context) {
   Inlet& updates = context.in("updates");
   if (!updates.empty()) {
     Frame frame = updates.take();
-    auto update = read_update(frame);
-    if (!update.ok()) {
-      context.refuse("updates", update.error());
+    const auto version = read_update(frame);
+    if (!version.ok()) {
+      context.refuse("updates", version.error());
       TROUPE_ASSIGN(Frame reached, messages::make_parameters_version(context.pool(), {version_}));
       context.out("refused").send(std::move(reached));
       return Progress::kMore;
     }
-    messages::ParametersView parameters = std::move(update).value();
-    version_ = parameters.info().version;
-    if (index_ == 0) {
-      TROUPE_ASSIGN(Frame newest, messages::make_parameters_version(context.pool(), {version_}));
-      context.out("versions").send(std::move(newest));
-    }
-    if (parameters.piece().count == 1) {
-      context.out("parameters").send(std::move(frame));
-    } else {
-      for (KeptPieces& missed : missed_) missed.add(parameters);
-      newest_ = std::move(parameters);
-    }
+    version_ = *version;
+    TROUPE_ASSIGN(Frame newest, messages::make_parameters_version(context.pool(), {version_}));
+    context.out("versions").send(std::move(newest));
+    context.out("parameters").send(std::move(frame));
   }
-  if (newest_) send_pieces(context.out("parameters"));
   Inlet& uses = context.in("use");
   while (!uses.empty()) {
     const auto use = messages::read_parameters_use(uses.take());
@@ -71,23 +59,16 @@ Result<Progress> ParameterStore::step(RoleContext& context) {
   return Progress::kIdle;
 }
 
-Result<messages::ParametersView> ParameterStore::read_update(const Frame& frame) const {
-  TROUPE_ASSIGN(auto parameters, messages::read_parameters(frame));
-  if (parameters.info().version >= version_) return parameters;
+Result<std::int64_t> ParameterStore::read_update(const Frame& frame) const {
+  TROUPE_ASSIGN(const auto parameters, messages::read_parameters(frame));
+  if (parameters.info().version >= version_) return parameters.info().version;
   return Error{Code::kInvalidArgument,
                fmt::format("update: got version {}, expected {} or newer", parameters.info().version, version_)};
 }
 
-void ParameterStore::send_pieces(Outlet& outlet) {
-  while (missed_.size() < outlet.consumers()) missed_.emplace_back().add(*newest_);
-  for (std::size_t reader = 0; reader < missed_.size(); ++reader) {
-    if (!missed_[reader].empty() && outlet.ready(reader)) outlet.send_to(reader, missed_[reader].take().frame());
-  }
-}
-
 void ParameterStore::report(Report& report) const {
   report.gauges.push_back({"version", static_cast<double>(version_)});
-  if (index_ == 0) report_staleness(staleness_, report);
+  report_staleness(staleness_, report);
 }
 
 }  // namespace troupe::actors

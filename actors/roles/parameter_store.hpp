@@ -1,13 +1,9 @@
 #pragma once
 // The parameter store: keeps the newest version of the parameters for everyone who acts, and knows how stale the
-// parameters were that data was made with. Last station of the flow learner -> parameter store -> actor. With several
-// instances each holds one piece of every version; actors/roles/parameters_assembler.hpp says how readers get whole
-// ones.
-#include <memory>
-#include <optional>
-#include <vector>
+// parameters were that data was made with. Last station of the flow learner -> parameter store -> actor.
+#include <cstdint>
+#include <string>
 
-#include <troupe/actors/roles/parameters_assembler.hpp>
 #include <troupe/actors/runtime/topology.hpp>
 #include <troupe/core/staleness_histogram.hpp>
 
@@ -21,28 +17,19 @@ void report_staleness(const StalenessHistogram& staleness, Report& report);
 /// ParametersVersion). Versions only grow: an update that is older than what was passed on is refused, and `refused`
 /// says which version it has to reach. A learner that its group had left behind, and that has survived it, learns so
 /// how far the others had come.
-/// Instance 0 alone announces versions, is told of their use by env actors, and reports staleness.
-/// Holds at most two frames that a reader has missed, for each reader.
 class ParameterStore final : public Role {
  public:
-  static RoleSpec spec(std::string name, std::int64_t count);
-
-  explicit ParameterStore(std::int64_t index) : index_(index) {}
+  static RoleSpec spec(std::string name);
 
   Result<Progress> step(RoleContext& context) override;
   void report(Report& report) const override;
 
  private:
-  /// Errors: those of read_parameters(); kInvalidArgument: older than what was passed on.
-  Result<messages::ParametersView> read_update(const Frame& frame) const;
-  /// Sends each reader that has taken the piece before the next that it should have.
-  void send_pieces(Outlet& outlet);
+  /// The version of an update. Errors: those of read_parameters(); kInvalidArgument: older than what was passed on.
+  Result<std::int64_t> read_update(const Frame& frame) const;
 
-  std::int64_t index_;
   std::int64_t version_ = -1;
-  std::optional<messages::ParametersView> newest_;  ///< a piece; for readers that come later
-  std::vector<KeptPieces> missed_;                  ///< by reader: pieces that it has not been sent
-  StalenessHistogram staleness_;                    ///< by environment steps
+  StalenessHistogram staleness_;  ///< by environment steps
 };
 
 }  // namespace troupe::actors

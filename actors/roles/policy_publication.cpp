@@ -39,7 +39,6 @@ class PolicyPublication final : public Publication {
       return Error{Code::kCorrupt, fmt::format("{}: got no number of a version", reservation_.string())};
     }
     version_offset_ = reserved_;
-    publications_ = static_cast<std::uint64_t>(reserved_);
     return {};
   }
 
@@ -72,16 +71,13 @@ class PolicyPublication final : public Publication {
   Result<bool> publish_if_due(RoleContext& context, learner::Program& program, const GroupMember& member,
                               bool last) override {
     const std::int64_t version = version_of(program);
-    in_group_ = member.in_group();
     // Of a group every member does so, not only the one that publishes: any of them may be the first to come back.
     if (!reservation_.empty() && version > reserved_) TROUPE_TRY(reserve(version + kVersionsReserved));
     if (!member.is_first()) return true;
     TROUPE_TRY(send(context, program));
     if (copied_) return false;
     if (published_ >= 0 && version - published_ < (last ? 1 : options_.period)) return true;
-    for (std::size_t store = 0; store < options_.stores; ++store) {
-      if (!context.out(kUpdatesPort).ready(store)) return false;
-    }
+    if (!context.out(kUpdatesPort).ready(0)) return false;
     TROUPE_TRY(program.begin_snapshot(options_.group));
     copied_ = version;
     TROUPE_TRY(send(context, program));
@@ -122,19 +118,10 @@ class PolicyPublication final : public Publication {
     if (!snapshot) return {};
     const learner::ParamBuffer* const policy = program.params(options_.group);
     TROUPE_CHECK(policy != nullptr, "{}: a program without group {}", name_, options_.group);
-    if (pieces_.empty()) pieces_ = learner::partition(policy->layout(), options_.stores, options_.partition);
-    if (in_group_) publications_ = static_cast<std::uint64_t>(*copied_);  // goes on with whoever publishes next
-    const messages::ParametersInfo info{*copied_, policy->fingerprint(), 0, DType::kF32, publications_++};
-    for (std::size_t store = 0; store < pieces_.size(); ++store) {
-      TROUPE_ASSIGN(auto builder, messages::ParametersBuilder::make(context.pool(), DType::kF32, pieces_[store]));
-      std::byte* to = builder.data().data();
-      for (const messages::ParametersRange& range : pieces_[store].ranges) {
-        const std::size_t bytes = static_cast<std::size_t>(range.count) * sizeof(float);
-        std::memcpy(to, snapshot->values.data() + range.offset, bytes);
-        to += bytes;
-      }
-      context.out(kUpdatesPort).send_to(store, std::move(builder).finish(info));
-    }
+    TROUPE_ASSIGN(auto builder,
+                  messages::ParametersBuilder::make(context.pool(), DType::kF32, policy->layout().elements));
+    std::memcpy(builder.data().data(), snapshot->values.data(), builder.data().size());
+    context.out(kUpdatesPort).send(std::move(builder).finish({*copied_, policy->fingerprint()}));
     published_ = *copied_;
     copied_.reset();
     return {};
@@ -149,13 +136,10 @@ class PolicyPublication final : public Publication {
 
   const PolicyPublicationOptions options_;
   const std::string name_;
-  std::vector<messages::ParametersPiece> pieces_;  ///< by parameter store; of one store the whole
-  std::int64_t published_ = -1;                    ///< version
-  std::optional<std::int64_t> copied_;             ///< the version that is being copied from the trainer's device
-  std::uint64_t publications_ = 0;
-  bool in_group_ = false;
-  bool agreed_ = false;                ///< has been in an epoch
-  std::filesystem::path reservation_;  ///< empty: it has no folder, and is never restarted alone
+  std::int64_t published_ = -1;         ///< version
+  std::optional<std::int64_t> copied_;  ///< the version that is being copied from the trainer's device
+  bool agreed_ = false;                 ///< has been in an epoch
+  std::filesystem::path reservation_;   ///< empty: it has no folder, and is never restarted alone
   std::int64_t reserved_ = 0;
   std::int64_t version_offset_ = 0;  ///< version - steps
 };

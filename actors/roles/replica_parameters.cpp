@@ -65,7 +65,6 @@ Result<messages::Frame> ReplicaParameters::frame(messages::FramePool& pool, Prog
   messages::ParametersInfo info;
   info.version = version;
   info.layout_hash = layout_hash_;
-  info.publication = static_cast<std::uint64_t>(version);
   return std::move(builder).finish(info);
 }
 

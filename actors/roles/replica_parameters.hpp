@@ -26,7 +26,7 @@ class ReplicaParameters {
   /// Copies them out of the trained program, or of the average of a group where the program keeps one.
   /// Errors: kNotFound, kShapeMismatch, naming the tensor.
   Status gather(learner::Program& trained, std::span<float> out) const;
-  /// As a message of that version, and publication.
+  /// As a message of that version.
   Result<messages::Frame> frame(messages::FramePool& pool, learner::Program& trained, std::int64_t version) const;
   /// Copies a message's values into a program like the one that this was made of. Errors: kShapeMismatch, naming `who`,
   /// and nothing has changed.

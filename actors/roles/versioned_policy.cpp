@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include <troupe/messages/parameters.hpp>
 #include <troupe/messages/reports.hpp>
 
 namespace troupe::actors {
@@ -20,10 +21,11 @@ Result<bool> VersionedPolicy::refresh(RoleContext& context) {
     const auto newest = messages::read_parameters_version(versions.take());
     newest.ok() ? void(newest_ = newest->version) : context.refuse("versions", newest.error());
   }
-  if (const auto parameters = assembler_.take(context, "parameters")) {
-    const Status loaded = policy_->load(parameters->values, parameters->layout_hash);
-    if (!loaded.ok() && loaded.error().code == Code::kLost) return loaded.error();
-    loaded.ok() ? void(version_ = parameters->version) : context.refuse("parameters", loaded.error());
+  for (Inlet& parameters = context.in("parameters"); !parameters.empty();) {
+    const Status loaded = load(parameters.take());
+    if (loaded.ok()) continue;
+    if (loaded.error().code == Code::kLost) return loaded.error();
+    context.refuse("parameters", loaded.error());
   }
   if (version_ < 0) return false;
   const bool stale = past_bound(context);
@@ -33,6 +35,15 @@ Result<bool> VersionedPolicy::refresh(RoleContext& context) {
     stale_since_ = stale ? now : Duration{-1};
   }
   return !stale;
+}
+
+Status VersionedPolicy::load(const Frame& frame) {
+  TROUPE_ASSIGN(const auto parameters, messages::read_parameters(frame));
+  if (parameters.info().version <= version_) return {};
+  TROUPE_ASSIGN(const auto values, parameters.floats());
+  TROUPE_TRY(policy_->load(values, parameters.info().layout_hash));
+  version_ = parameters.info().version;
+  return {};
 }
 
 bool VersionedPolicy::past_bound(const RoleContext& context) const {

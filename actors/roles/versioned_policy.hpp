@@ -12,7 +12,6 @@
 #include <string>
 #include <vector>
 
-#include <troupe/actors/roles/parameters_assembler.hpp>
 #include <troupe/actors/runtime/topology.hpp>
 #include <troupe/learner/engine/policy.hpp>
 
@@ -45,11 +44,12 @@ class VersionedPolicy {
   void report(Report& report) const;
 
  private:
+  /// Has the policy act with these parameters when they are newer than what it has.
+  Status load(const Frame& frame);
   bool past_bound(const RoleContext& context) const;
 
   std::unique_ptr<learner::Policy> policy_;
   StalenessContract staleness_;
-  ParametersAssembler assembler_;
   std::int64_t version_ = -1;
   /// Announced last. Not the greatest ever: should store and learner both come back from an older checkpoint, the
   /// versions that they announce then are the newest there are.

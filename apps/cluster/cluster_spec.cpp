@@ -50,8 +50,7 @@ std::vector<RoleCount> role_counts(const actors::TrainOptions& options) {
   }
   counts.push_back(
       {actors::kLearnerRole, actors::learner_instances(options), "placement.learner.nodes", "learner", p.learner});
-  counts.push_back(
-      {actors::kParametersRole, options.parameters.shards, "placement.parameters.nodes", "parameters", p.parameters});
+  counts.push_back({actors::kParametersRole, 1, "placement.parameters.nodes", "parameters", p.parameters});
   counts.push_back({actors::kEvaluatorRole, 1, "placement.evaluator.nodes", "evaluator", p.evaluator});
   if (options.actors.inference == "server") {
     counts.push_back(

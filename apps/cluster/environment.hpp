@@ -20,7 +20,7 @@ Result<OwnPlace> own_place(const Environment& environment, const actors::TrainOp
 
 /// TF_CONFIG as tf.distribute defines it, {"cluster": {"chief": ["host:port"], "worker": [...], "ps": [...],
 /// "evaluator": [...]}, "task": {"type": "worker", "index": 0}}. The chief also hosts the learner; worker i is node i
-/// of the env actors; ps i hosts shares of replay and of the parameter store. What has no task is with the chief.
+/// of the env actors; ps i hosts shares of replay, ps 0 the parameter store. What has no task is with the chief.
 /// "master" is an older word for chief; without either, worker 0 is the chief too. Errors: kInvalidArgument with one
 /// line a mistake, each beginning with TF_CONFIG.
 Result<OwnPlace> tf_config_place(const Environment& environment, const actors::TrainOptions& options,

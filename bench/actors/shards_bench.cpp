@@ -1,5 +1,5 @@
-// What it costs to have replay or the parameter store in two shards instead of one, in one process on threads, where
-// sharding gains nothing: what remains is the price. Rows with one shard are the base.
+// What it costs to have replay in two shards instead of one, in one process on threads, where sharding gains nothing:
+// what remains is the price. Rows with one shard are the base.
 #include <benchmark/benchmark.h>
 
 #include <cstring>
@@ -8,11 +8,8 @@
 #include <vector>
 
 #include <troupe/actors/control/runtime.hpp>
-#include <troupe/actors/roles/parameter_store.hpp>
-#include <troupe/actors/roles/parameters_assembler.hpp>
 #include <troupe/actors/roles/replay_actor.hpp>
 #include <troupe/core/check.hpp>
-#include <troupe/learner/replicate/param_partition.hpp>
 #include <troupe/messages/batch.hpp>
 #include <troupe/messages/trajectory.hpp>
 #include <troupe/replay/n_step_adder.hpp>
@@ -26,8 +23,6 @@ constexpr std::int64_t kBatchRows = 256;
 constexpr std::int64_t kTrajectoryRows = 16;
 constexpr std::int64_t kItems = 100'000;
 constexpr double kSamplesPerInsert = 32;
-constexpr std::int64_t kVersions = 3'000;
-constexpr std::int64_t kTensorElements = 1 << 15;  // 8 of them: 1 MiB
 
 /// Written by one role, read when the runtime is gone.
 struct Measured {
@@ -52,7 +47,7 @@ void run(benchmark::State& state, std::int64_t items, const std::function<Topolo
   state.SetItemsProcessed(state.iterations() * items);
 }
 
-// ---- replay: trajectories in, batches out, paced as D4PG's are
+// Trajectories in, batches out, paced as D4PG's are.
 
 const Signature& signature() {
   static const Signature result =
@@ -142,97 +137,6 @@ void replay_1_shard(benchmark::State& state) { replay(state, 1); }
 BENCHMARK(replay_1_shard)->UseManualTime()->Iterations(3);
 void replay_2_shards(benchmark::State& state) { replay(state, 2); }
 BENCHMARK(replay_2_shards)->UseManualTime()->Iterations(3);
-
-// ---- parameters: 1 MiB from a learner by the store's shards to one reader
-
-/// Publishes as often as the stores have room.
-class Publisher final : public Role {
- public:
-  explicit Publisher(std::size_t shards) {
-    learner::ParamLayout layout;
-    for (int i = 0; i < 8; ++i) layout.add("w/" + std::to_string(i), {kTensorElements});
-    values_.resize(static_cast<std::size_t>(layout.elements));
-    pieces_ = learner::partition(layout, shards, learner::ParamPartition::kRoundRobin);
-  }
-
-  Result<Progress> step(RoleContext& context) override {
-    Outlet& updates = context.out("updates");
-    for (std::size_t store = 0; store < pieces_.size(); ++store) {
-      if (!updates.ready(store)) return Progress::kIdle;
-    }
-    for (std::size_t store = 0; store < pieces_.size(); ++store) {
-      TROUPE_ASSIGN(auto builder, messages::ParametersBuilder::make(context.pool(), DType::kF32, pieces_[store]));
-      std::byte* to = builder.data().data();
-      for (const messages::ParametersRange& range : pieces_[store].ranges) {
-        const std::size_t bytes = static_cast<std::size_t>(range.count) * sizeof(float);
-        std::memcpy(to, values_.data() + range.offset, bytes);
-        to += bytes;
-      }
-      updates.send_to(store,
-                      std::move(builder).finish({version_, 1, 0, DType::kF32, static_cast<std::uint64_t>(version_)}));
-    }
-    ++version_;
-    return Progress::kMore;
-  }
-
- private:
-  std::vector<float> values_;
-  std::vector<messages::ParametersPiece> pieces_;
-  std::int64_t version_ = 0;
-};
-
-/// Copies every version that is complete, as a policy does.
-class Reader final : public Role {
- public:
-  explicit Reader(Measured& measured) : measured_(measured) {}
-
-  Result<Progress> step(RoleContext& context) override {
-    TROUPE_ASSIGN(const auto parameters, assembler_.take(context.in("parameters")));
-    if (!parameters) return Progress::kIdle;
-    if (versions_ == 0) measured_.first = context.clock().now();
-    values_.assign(parameters->values.begin(), parameters->values.end());
-    if (++versions_ < kVersions) return Progress::kMore;
-    measured_.last = context.clock().now();
-    return Progress::kDone;
-  }
-
- private:
-  ParametersAssembler assembler_;
-  std::vector<float> values_;
-  Measured& measured_;
-  std::int64_t versions_ = 0;
-};
-
-void parameters(benchmark::State& state, std::int64_t shards) {
-  run(state, kVersions, [shards](Measured& measured) {
-    Topology topology;
-    topology.roles = {
-        {.name = "publisher",
-         .inlets = {{"refused", "ParametersVersion", ChannelKind::kLatest}},
-         .outlets = {{"updates", "Parameters", ChannelKind::kLatest}},
-         .make = factory([shards] { return std::make_unique<Publisher>(static_cast<std::size_t>(shards)); }),
-         .execution = Execution::kThread},
-        ParameterStore::spec("parameters", shards),
-        {.name = "reader",
-         .inlets = {{"parameters", "Parameters", ChannelKind::kLatest}},
-         .outlets = {{"use", "ParametersUse"}},
-         .make = factory([&measured] { return std::make_unique<Reader>(measured); }),
-         .execution = Execution::kThread,
-         .completes_run = true},
-    };
-    topology.channels = {{"publisher", "updates", "parameters", "updates", 1},
-                         {"parameters", "refused", "publisher", "refused", 1},
-                         {"parameters", "parameters", "reader", "parameters", 1},
-                         {"reader", "use", "parameters", "use", 1}};
-    return topology;
-  });
-  state.SetLabel("versions/s");
-}
-
-void parameters_1_shard(benchmark::State& state) { parameters(state, 1); }
-BENCHMARK(parameters_1_shard)->UseManualTime()->Iterations(3);
-void parameters_2_shards(benchmark::State& state) { parameters(state, 2); }
-BENCHMARK(parameters_2_shards)->UseManualTime()->Iterations(3);
 
 }  // namespace
 }  // namespace troupe::actors

@@ -10,7 +10,7 @@ namespace {
 /// What has been given to the shards so far.
 class Pieces {
  public:
-  Pieces(const ParamLayout& layout, std::size_t shards) : pieces_(shards), elements_(shards, 0) {
+  Pieces(const ParamLayout& layout, std::size_t shards) : pieces_(shards) {
     for (std::size_t s = 0; s < shards; ++s) {
       pieces_[s].index = static_cast<std::uint32_t>(s);
       pieces_[s].count = static_cast<std::uint32_t>(shards);
@@ -18,24 +18,19 @@ class Pieces {
     }
   }
 
-  void give(std::size_t shard, std::int64_t begin, std::int64_t end) {
-    elements_[shard] += end - begin;
-    auto& ranges = pieces_[shard].ranges;
+  /// To the shard whose turn it is.
+  void give_next(std::int64_t begin, std::int64_t end) {
+    auto& ranges = pieces_[turn_++ % pieces_.size()].ranges;
     if (!ranges.empty() && ranges.back().offset + ranges.back().count == begin) {
       ranges.back().count += end - begin;
     } else {
       ranges.push_back({begin, end - begin});
     }
   }
-  std::size_t next_in_turn() { return turn_++ % pieces_.size(); }
-  std::size_t least_loaded() const {
-    return static_cast<std::size_t>(std::min_element(elements_.begin(), elements_.end()) - elements_.begin());
-  }
   std::vector<messages::ParametersPiece> finish() && { return std::move(pieces_); }
 
  private:
   std::vector<messages::ParametersPiece> pieces_;
-  std::vector<std::int64_t> elements_;
   std::size_t turn_ = 0;
 };
 
@@ -55,15 +50,6 @@ std::int64_t part_count(ParamPartition how, std::int64_t rows, std::int64_t row_
 
 }  // namespace
 
-std::optional<ParamPartition> param_partition(std::string_view name) {
-  if (name == "round_robin") return ParamPartition::kRoundRobin;
-  if (name == "greedy") return ParamPartition::kGreedy;
-  if (name == "partitioned") return ParamPartition::kPartitioned;
-  if (name == "min_size") return ParamPartition::kMinSize;
-  if (name == "max_size") return ParamPartition::kMaxSize;
-  return {};
-}
-
 std::vector<messages::ParametersPiece> partition(const ParamLayout& layout, std::size_t shards, ParamPartition how,
                                                  std::int64_t part_bytes) {
   TROUPE_CHECK(shards > 0 && part_bytes > 0, "partition over {} shards in parts of {} bytes", shards, part_bytes);
@@ -71,21 +57,15 @@ std::vector<messages::ParametersPiece> partition(const ParamLayout& layout, std:
   for (std::size_t i = 0; i < layout.entries.size(); ++i) {
     const ParamEntry& entry = layout.entries[i];
     const std::int64_t end = i + 1 < layout.entries.size() ? layout.entries[i + 1].offset : layout.elements;
-    if (how == ParamPartition::kRoundRobin) {
-      pieces.give(pieces.next_in_turn(), entry.offset, end);
-    } else if (how == ParamPartition::kGreedy) {
-      pieces.give(pieces.least_loaded(), entry.offset, end);
-    } else {
-      const std::int64_t rows = entry.shape.rank() == 0 ? 1 : std::max<std::int64_t>(entry.shape[0], 1);
-      const std::int64_t row_elements = entry.shape.elements() / rows;
-      const std::int64_t parts = part_count(how, rows, row_elements, shards, part_bytes);
-      std::int64_t begin = entry.offset;
-      for (std::int64_t part = 0; part < parts; ++part) {
-        const std::int64_t part_rows = rows / parts + (part < rows % parts);
-        const std::int64_t part_end = part + 1 == parts ? end : begin + part_rows * row_elements;
-        pieces.give(pieces.next_in_turn(), begin, part_end);
-        begin = part_end;
-      }
+    const std::int64_t rows = entry.shape.rank() == 0 ? 1 : std::max<std::int64_t>(entry.shape[0], 1);
+    const std::int64_t row_elements = entry.shape.elements() / rows;
+    const std::int64_t parts = part_count(how, rows, row_elements, shards, part_bytes);
+    std::int64_t begin = entry.offset;
+    for (std::int64_t part = 0; part < parts; ++part) {
+      const std::int64_t part_rows = rows / parts + (part < rows % parts);
+      const std::int64_t part_end = part + 1 == parts ? end : begin + part_rows * row_elements;
+      pieces.give_next(begin, part_end);
+      begin = part_end;
     }
   }
   return std::move(pieces).finish();

@@ -1,12 +1,8 @@
 #pragma once
-// Which shard of a parameter store or parameter server holds which part of a parameter group: tf.distribute's
-// placements (round-robin, greedy by bytes) and its partitioners (fixed, min-size, max-size), over one flat buffer.
-// Used by the learner actor, which publishes one piece for each shard (readers need not know the rule, since every
-// piece says what it is made of), and by learner/replicate/parameter_server.
+// Which shard of a parameter server holds which part of a parameter group: tf.distribute's partitioners (fixed,
+// min-size, max-size), over one flat buffer. Used by learner/replicate/parameter_server.
 #include <cstddef>
 #include <cstdint>
-#include <optional>
-#include <string_view>
 #include <vector>
 
 #include <troupe/learner/graph/param_buffer.hpp>
@@ -14,10 +10,8 @@
 
 namespace troupe::learner {
 
+/// Tensors are cut along their first axis, evenly; the parts go round the shards, counting on over all tensors.
 enum class ParamPartition {
-  kRoundRobin,  ///< tensor i goes to shard i mod shards
-  kGreedy,      ///< each tensor, in order, goes to the shard that has the fewest bytes so far
-  // Tensors are cut along their first axis, evenly; the parts go round, counting on over all tensors:
   kPartitioned,  ///< into as many parts as there are shards, or rows when they are fewer (FixedShardsPartitioner)
   kMinSize,      ///< into at most as many, none below `part_bytes` unless it is the whole (MinSizePartitioner)
   kMaxSize,      ///< into the fewest of at most `part_bytes`, or of one row each (MaxSizePartitioner)
@@ -25,9 +19,6 @@ enum class ParamPartition {
 
 /// What tf.distribute's MinSizePartitioner takes when nobody says another.
 inline constexpr std::int64_t kDefaultPartBytes = 256 << 10;
-
-/// "round_robin", "greedy", "partitioned", "min_size", "max_size"; empty for any other name.
-std::optional<ParamPartition> param_partition(std::string_view name);
 
 /// The pieces, by shard. Together they cover every element of the layout exactly once; the padding behind a tensor goes
 /// with its end. With more shards than there is to place, some pieces are empty. shards > 0. part_bytes > 0, of float32

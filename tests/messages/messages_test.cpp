@@ -157,7 +157,6 @@ TEST(Parameters, PiecesSurviveBytes) {
   FramePool pool;
   const ParametersView got = read_parameters(received(pool, testing::sample_parameters_piece(pool))).value();
   EXPECT_EQ(got.info().version, 7);
-  EXPECT_EQ(got.info().publication, 5u);
   EXPECT_EQ(got.piece().index, 1u);
   EXPECT_EQ(got.piece().count, 3u);
   EXPECT_EQ(got.piece().elements, 40);

@@ -71,8 +71,7 @@ Frame sample_parameters(FramePool& pool) {
 Frame sample_parameters_piece(FramePool& pool) {
   auto builder = ParametersBuilder::make(pool, DType::kF32, ParametersPiece{1, 3, 40, {{0, 4}, {32, 6}}}).value();
   for (std::size_t i = 0; i < builder.data().size(); ++i) builder.data()[i] = static_cast<std::byte>(i);
-  return std::move(builder).finish(
-      {.version = 7, .layout_hash = 11, .fingerprint = 13, .dtype = DType::kF32, .publication = 5});
+  return std::move(builder).finish({.version = 7, .layout_hash = 11, .fingerprint = 13, .dtype = DType::kF32});
 }
 
 PriorityUpdate sample_update() { return {{1, 2, 3}, {0.5, 0, 4}}; }

@@ -41,12 +41,11 @@ class D4pgTopology : public ::testing::Test {
     options.metrics.every_s = 0.04;
     return options;
   }
-  /// The same with every role in shards that can be.
+  /// The same with replay in shards.
   static TrainOptions sharded() {
     TrainOptions options = small();
     options.replay.shards = 2;
     options.replay.sampler = "prioritized";
-    options.parameters = {3, "partitioned"};
     return options;
   }
   Result<TrainSummary> run(const TrainOptions& options, RecordingSink& sink, bool resume = false) {
@@ -162,27 +161,6 @@ TEST_F(D4pgTopology, PrioritisedReplayRunsToo) {
   EXPECT_EQ(summary->learner_steps, 60);
 }
 
-TEST_F(D4pgTopology, ParametersThatTravelInPiecesReachTheActors) {
-  for (const char* partition : {"round_robin", "greedy", "partitioned"}) {
-    std::filesystem::remove_all(directory);
-    RecordingSink sink;
-    TrainOptions options = small();
-    options.parameters = {3, partition};
-    const auto summary = run(options, sink);
-    ASSERT_TRUE(summary.ok()) << partition << ": " << summary.error().message;
-    EXPECT_EQ(summary->learner_steps, 60);
-    double version = 0, staleness = 60;
-    for (const MetricRow& row : sink.rows) {
-      for (const Scalar& scalar : row.scalars) {
-        if (scalar.name == "parameters/version") version = scalar.value;
-        if (scalar.name == "parameters/staleness_max") staleness = scalar.value;
-      }
-    }
-    EXPECT_GT(version, 30) << partition;
-    EXPECT_LT(staleness, 10) << partition;  // the newest version comes to the actors
-  }
-}
-
 /// A role that breaks at some step of its first incarnation.
 class Breaking final : public Role {
  public:
@@ -233,15 +211,10 @@ TEST_F(D4pgTopology, AStalenessBoundOfZeroNeverDeadlocks) {
     const char* inference;
     std::int64_t publish_period;
     double tolerance;
-    std::int64_t shards;
   };
-  for (const Case& c : {Case{"local", 1, 1.0, 1},
-                        {"local", 1, 0.04, 1},
-                        {"local", 7, 0.04, 3},
-                        {"server", 1, 0.04, 3},
-                        {"server", 7, 0.04, 1}}) {
-    SCOPED_TRACE(fmt::format("{}, publish_period {}, tolerance {}, {} shards", c.inference, c.publish_period,
-                             c.tolerance, c.shards));
+  for (const Case& c :
+       {Case{"local", 1, 1.0}, {"local", 1, 0.04}, {"local", 7, 0.04}, {"server", 1, 0.04}, {"server", 7, 0.04}}) {
+    SCOPED_TRACE(fmt::format("{}, publish_period {}, tolerance {}", c.inference, c.publish_period, c.tolerance));
     RecordingSink sink;
     TrainOptions options = small();
     options.max_learner_steps = 150;
@@ -251,7 +224,6 @@ TEST_F(D4pgTopology, AStalenessBoundOfZeroNeverDeadlocks) {
     options.staleness.max_versions = 0;
     options.learner.publish_period = c.publish_period;
     options.replay.tolerance = c.tolerance;
-    options.parameters.shards = c.shards;
     const auto summary = run(options, sink);
     ASSERT_TRUE(summary.ok()) << summary.error().message;
     EXPECT_EQ(summary->stop_reason, StopReason::kMaxLearnerSteps);

@@ -107,8 +107,6 @@ TEST(TrainSchema, EveryKeyIsDocumentedAndReachesItsField) {
                                         "learner.threads=36",
                                         "learner.device=cuda:3",
                                         "inference.device=[\"cuda:4\", \"cpu\"]",
-                                        "parameters.shards=46",
-                                        "parameters.partition=greedy",
                                         "evaluator.episodes=37",
                                         "evaluator.every_learner_steps=38",
                                         "checkpoint.every_s=39",
@@ -121,7 +119,7 @@ TEST(TrainSchema, EveryKeyIsDocumentedAndReachesItsField) {
                                         "placement.actors.nodes=2",
                                         "placement.replay.nodes=3",
                                         "placement.learner.nodes=0",
-                                        "placement.parameters.nodes=4",
+                                        "placement.parameters.nodes=0",
                                         "placement.evaluator.nodes=0",
                                         "placement.inference.nodes=6"};
   EXPECT_EQ(set.size() + 1, schema.size()) << "a key is missing from this test";
@@ -177,8 +175,6 @@ TEST(TrainSchema, EveryKeyIsDocumentedAndReachesItsField) {
   EXPECT_EQ(o.learner.threads, 36);
   EXPECT_EQ(o.learner.device, std::vector<std::string>{"cuda:3"});
   EXPECT_EQ(o.inference.device, (std::vector<std::string>{"cuda:4", "cpu"}));
-  EXPECT_EQ(o.parameters.shards, 46);
-  EXPECT_EQ(o.parameters.partition, "greedy");
   EXPECT_EQ(o.evaluator.episodes, 37);
   EXPECT_EQ(o.evaluator.every_learner_steps, 38);
   EXPECT_EQ(o.checkpoint.every_s, 39);
@@ -191,7 +187,7 @@ TEST(TrainSchema, EveryKeyIsDocumentedAndReachesItsField) {
   EXPECT_EQ(o.placement.actors, 2);
   EXPECT_EQ(o.placement.replay, 3);
   EXPECT_EQ(o.placement.learner, 0);
-  EXPECT_EQ(o.placement.parameters, 4);
+  EXPECT_EQ(o.placement.parameters, 0);
   EXPECT_EQ(o.placement.evaluator, 0);
   EXPECT_EQ(o.placement.inference, 6);
 }

@@ -82,7 +82,7 @@ Result<messages::ParametersBuilder> ParameterShard::new_message() {
 
 Result<messages::Frame> ParameterShard::parameters() {
   if (published_) return published_->frame();
-  const messages::ParametersInfo info{version_, model_hash_, 0, options_.transfer, publications_++};
+  const messages::ParametersInfo info{version_, model_hash_, 0, options_.transfer};
   if (!open_) {
     TROUPE_ASSIGN(auto message, new_message());
     std::byte* const to = message.data().data();

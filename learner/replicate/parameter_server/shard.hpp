@@ -141,7 +141,6 @@ class ParameterShard {
   std::vector<Group> groups_;
   std::vector<float> scratch_;
   std::int64_t version_ = 0;
-  std::uint64_t publications_ = 0;
   // Values that travel as float32 stand in a message that is still written until somebody asks for the version, then in
   // that message until the next update fills another one. Before the first version, and as bfloat16, they are apart.
   std::optional<messages::ParametersBuilder> open_;

@@ -101,6 +101,23 @@ TEST_F(Staleness, ParametersAtTheBoundActAndOneVersionOlderDoNot) {
   EXPECT_TRUE(acting.refresh(context).value());
 }
 
+TEST_F(Staleness, ParametersThatAreOlderOrCannotBeReadLeaveThePolicyAsItIs) {
+  VersionedPolicy acting = policy(-1);
+  publish(7);
+  publish(6);
+  ASSERT_TRUE(acting.refresh(context).value());
+  EXPECT_EQ(acting.version(), 7);
+  EXPECT_TRUE(context.refused.empty());
+  auto halves = messages::ParametersBuilder::make(context.pool(), DType::kBF16, 4).value();
+  std::ranges::fill(halves.data(), std::byte{0});
+  context.in("parameters").frames.push_back(std::move(halves).finish({8, 0, 0, DType::kBF16}));
+  context.in("parameters").frames.push_back(context.pool().copy(std::vector<std::byte>(64, std::byte{0x5a})).value());
+  EXPECT_TRUE(acting.refresh(context).value());
+  EXPECT_EQ(acting.version(), 7);
+  ASSERT_EQ(context.refused.size(), 2u);
+  EXPECT_THAT(context.refused[0], HasSubstr("parameters of version 8: got bfloat16, expected float32"));
+}
+
 TEST_F(Staleness, NobodyWaitsForADeadLearnerOrParameterStore) {
   for (const std::string role : {"learner", "parameters"}) {
     VersionedPolicy acting = policy(0);

@@ -39,7 +39,7 @@ TEST(StalenessHistogram, BucketsDoubleAndWeighByEnvironmentSteps) {
 
 TEST(ParameterStore, PassesNewVersionsOnByPointer) {
   FakeContext context;
-  ParameterStore store(0);
+  ParameterStore store;
   const Frame frame = parameters(context, 10);
   context.in("updates").frames.push_back(frame);
   EXPECT_EQ(store.step(context).value(), Progress::kIdle);
@@ -51,7 +51,7 @@ TEST(ParameterStore, PassesNewVersionsOnByPointer) {
 
 TEST(ParameterStore, RefusesAnOlderVersionAndWhatIsMalformedAndGoesOn) {
   FakeContext context;
-  ParameterStore store(0);
+  ParameterStore store;
   context.in("updates").frames.push_back(parameters(context, 10));
   ASSERT_TRUE(store.step(context).ok());
   context.in("updates").frames.push_back(parameters(context, 9));
@@ -73,7 +73,7 @@ TEST(ParameterStore, RefusesAnOlderVersionAndWhatIsMalformedAndGoesOn) {
 
 TEST(ParameterStore, CountsHowStaleTheParametersWereThatActed) {
   FakeContext context;
-  ParameterStore store(0);
+  ParameterStore store;
   context.in("updates").frames.push_back(parameters(context, 10));
   context.in("use").frames.push_back(messages::make_parameters_use(context.pool(), {0, 10, 16}).value());
   context.in("use").frames.push_back(messages::make_parameters_use(context.pool(), {0, 4, 16}).value());
@@ -88,36 +88,6 @@ TEST(ParameterStore, CountsHowStaleTheParametersWereThatActed) {
   EXPECT_DOUBLE_EQ(report.gauges[3].value, 6);
   EXPECT_EQ(report.gauges[5].name, "staleness_max");
   EXPECT_DOUBLE_EQ(report.gauges[5].value, 6);
-}
-
-TEST(ParameterStore, OneOfSeveralSendsPiecesToReadersThatHaveRoomAndOnlyTheFirstReportsStaleness) {
-  FakeContext context;
-  ParameterStore store(1);
-  context.out("parameters").consumer_count = 2;
-  context.out("parameters").full = {1};
-  const auto publish = [&](std::int64_t version) {
-    auto builder =
-        messages::ParametersBuilder::make(context.pool(), DType::kF32, messages::ParametersPiece{1, 2, 2, {{1, 1}}})
-            .value();
-    std::fill(builder.data().begin(), builder.data().end(), std::byte{0});
-    context.in("updates").frames.push_back(
-        std::move(builder).finish({version, 7, 0, DType::kF32, static_cast<std::uint64_t>(version)}));
-    ASSERT_TRUE(store.step(context).ok());
-  };
-  for (std::int64_t version = 1; version <= 5; ++version) publish(version);
-  auto& out = context.out("parameters");
-  EXPECT_THAT(out.receivers, ::testing::ElementsAre(0, 0, 0, 0, 0));
-  out.full.clear();
-  ASSERT_TRUE(store.step(context).ok());
-  ASSERT_TRUE(store.step(context).ok());
-  // Of what the second reader missed, the highest rank, then the newest.
-  ASSERT_THAT(out.receivers, ::testing::ElementsAre(0, 0, 0, 0, 0, 1, 1));
-  EXPECT_EQ(messages::read_parameters(out.sent[5])->info().version, 4);
-  EXPECT_EQ(messages::read_parameters(out.sent[6])->info().version, 5);
-  Report report;
-  store.report(report);
-  ASSERT_EQ(report.gauges.size(), 1u);
-  EXPECT_EQ(report.gauges[0].name, "version");
 }
 
 }  // namespace

@@ -66,14 +66,14 @@ TEST(TfConfig, WhatHasNoTaskIsWithTheChiefAndMasterIsAnOlderWordForIt) {
 
 TEST(TfConfig, ShardsAreDealtToThePs) {
   actors::TrainOptions o = options(1);
-  o.parameters.shards = 3;
+  o.replay.shards = 3;
   const Result<OwnPlace> own =
       own_place({{"TF_CONFIG", R"({"cluster": {"ps": ["p:1", "q:1"], "worker": ["a:1"], "chief": ["c:1"]},
                                    "task": {"type": "ps", "index": 1}})"}},
                 o, "r");
   ASSERT_TRUE(own.ok()) << own.error().message;
-  EXPECT_EQ(in_words(*own), (Words{"chief@c:1 evaluator 0 learner 0 metrics 0", "ps-0@p:1 parameters 0 2 replay 0",
-                                   "*ps-1@q:1 parameters 1", "worker-0@a:1 actor 0"}));
+  EXPECT_EQ(in_words(*own), (Words{"chief@c:1 evaluator 0 learner 0 metrics 0", "ps-0@p:1 parameters 0 replay 0 2",
+                                   "*ps-1@q:1 replay 1", "worker-0@a:1 actor 0"}));
 }
 
 TEST(TfConfig, MembersOfGroupsAreWorkersAndTheirParametersAreWithThePs) {

@@ -21,8 +21,7 @@ ParamLayout partitioned_layout() {
 }
 
 TEST(ParamPartition, EveryElementIsInExactlyOnePieceWhateverTheRule) {
-  for (const ParamPartition how : {ParamPartition::kRoundRobin, ParamPartition::kGreedy, ParamPartition::kPartitioned,
-                                   ParamPartition::kMinSize, ParamPartition::kMaxSize}) {
+  for (const ParamPartition how : {ParamPartition::kPartitioned, ParamPartition::kMinSize, ParamPartition::kMaxSize}) {
     for (std::size_t shards : {1, 2, 3, 7}) {
       const auto pieces = partition(partitioned_layout(), shards, how, /*part_bytes=*/100);  // no multiple of any row
       ASSERT_EQ(pieces.size(), shards);
@@ -43,18 +42,6 @@ TEST(ParamPartition, EveryElementIsInExactlyOnePieceWhateverTheRule) {
   }
 }
 
-TEST(ParamPartition, RoundRobinDealsWholeTensors) {
-  const auto pieces = partition(partitioned_layout(), 2, ParamPartition::kRoundRobin);
-  EXPECT_EQ(pieces[0].ranges, (Ranges{{0, 80}, {96, 16}}));
-  EXPECT_EQ(pieces[1].ranges, (Ranges{{80, 16}, {112, 16}}));
-}
-
-TEST(ParamPartition, GreedyGivesTheNextTensorToTheSmallestShard) {
-  const auto pieces = partition(partitioned_layout(), 2, ParamPartition::kGreedy);
-  EXPECT_EQ(pieces[0].ranges, (Ranges{{0, 80}}));
-  EXPECT_EQ(pieces[1].ranges, (Ranges{{80, 48}}));
-}
-
 TEST(ParamPartition, PartitionedCutsTensorsAlongTheirFirstAxis) {
   const auto pieces = partition(partitioned_layout(), 2, ParamPartition::kPartitioned);
   // Rows 0..2 of the first tensor, rows 0..1 of the second, the scalar, row 1 of the last: parts go in turn.
@@ -69,8 +56,7 @@ TEST(ParamPartition, MinSizeCutsNothingBelowTheSizeThatWasAskedFor) {
   EXPECT_EQ(pieces[1].ranges, (Ranges{{48, 32}, {112, 16}}));
   EXPECT_EQ(pieces[2].ranges, (Ranges{{80, 16}}));
   // tf's default of 256 KiB leaves tensors that small whole.
-  EXPECT_EQ(partition(partitioned_layout(), 3, ParamPartition::kMinSize)[0].ranges,
-            partition(partitioned_layout(), 3, ParamPartition::kRoundRobin)[0].ranges);
+  EXPECT_EQ(partition(partitioned_layout(), 3, ParamPartition::kMinSize)[0].ranges, (Ranges{{0, 80}, {112, 16}}));
 }
 
 TEST(ParamPartition, MaxSizeMakesAsManyPartsAsThatTakes) {
@@ -80,15 +66,6 @@ TEST(ParamPartition, MaxSizeMakesAsManyPartsAsThatTakes) {
   EXPECT_EQ(pieces[1].ranges, (Ranges{{32, 32}, {80, 16}, {112, 16}}));
   // A row is never cut, however small the parts should be.
   EXPECT_EQ(partition(partitioned_layout(), 100, ParamPartition::kMaxSize, 1)[4].ranges, (Ranges{{64, 16}}));
-}
-
-TEST(ParamPartition, ItsNamesAreThoseOfTheConfiguration) {
-  EXPECT_EQ(param_partition("round_robin"), ParamPartition::kRoundRobin);
-  EXPECT_EQ(param_partition("greedy"), ParamPartition::kGreedy);
-  EXPECT_EQ(param_partition("partitioned"), ParamPartition::kPartitioned);
-  EXPECT_EQ(param_partition("min_size"), ParamPartition::kMinSize);
-  EXPECT_EQ(param_partition("max_size"), ParamPartition::kMaxSize);
-  EXPECT_EQ(param_partition("Greedy"), std::nullopt);
 }
 
 }  // namespace

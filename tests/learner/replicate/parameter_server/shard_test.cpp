@@ -375,7 +375,7 @@ TEST_P(Tables, EveryElementOfThePlanIsInOneSegmentOfOneShard) {
 INSTANTIATE_TEST_SUITE_P(Shards, Tables,
                          ::testing::Combine(::testing::Values(1, 2, 3, 9),
                                             ::testing::Values(ParamPartition::kPartitioned, ParamPartition::kMinSize,
-                                                              ParamPartition::kMaxSize, ParamPartition::kGreedy)));
+                                                              ParamPartition::kMaxSize)));
 
 TEST(ParameterShard, Bfloat16OnTheWireRoundsOnceEachWay) {
   const OptimizerSpec sgd{.rule = Sgd{.learning_rate = 1}};

@@ -145,8 +145,9 @@ TEST(ParameterServerWorker, LarsIsRefusedWhereNoShardHasAWholeVariable) {
       ParameterServerWorker::make(replica, plan_of(2), DType::kF32).error().message,
       "parameter server: LARS needs the norms of whole variables, but none of 2 shards has \"line/weight\" whole, "
       "which is cut, or travels as rows: expected fewer shards or another rule");
-  EXPECT_TRUE(ParameterServerWorker::make(replica, plan_of(2, ParamPartition::kRoundRobin), DType::kF32).ok())
-      << "each variable is whole on its shard";
+  ParameterServerPlan whole = plan_of(2, ParamPartition::kMinSize);
+  whole.part_bytes = kDefaultPartBytes;
+  EXPECT_TRUE(ParameterServerWorker::make(replica, whole, DType::kF32).ok()) << "each variable is whole on its shard";
 }
 
 /// Batch i looks up rows 7, 30, 7 and i mod 3.
