@@ -129,22 +129,6 @@ BatchView MutableBatchView::view() const {
   return result;
 }
 
-void write_row(std::span<const std::byte> packed, const MutableBatchView& to, std::int64_t row) {
-  for (std::size_t c = 0; c < to.columns.size(); ++c) {
-    const std::size_t bytes = (*to.signature)[c].bytes();
-    std::memcpy(to.columns[c].data() + static_cast<std::size_t>(row) * bytes, packed.data(), bytes);
-    packed = packed.subspan(bytes);
-  }
-}
-
-void read_row(const BatchView& from, std::int64_t row, std::span<std::byte> packed) {
-  for (std::size_t c = 0; c < from.columns.size(); ++c) {
-    const std::size_t bytes = (*from.signature)[c].bytes();
-    std::memcpy(packed.data(), from.columns[c].data() + static_cast<std::size_t>(row) * bytes, bytes);
-    packed = packed.subspan(bytes);
-  }
-}
-
 namespace {
 
 template <typename T>

@@ -101,11 +101,6 @@ struct MutableBatchView {
   MutableBatchView slice(std::int64_t first, std::int64_t count) const;
 };
 
-// One row of a batch as bytes, its columns packed one after the other: row_bytes(*signature) of them.
-
-void write_row(std::span<const std::byte> packed, const MutableBatchView& to, std::int64_t row);
-void read_row(const BatchView& from, std::int64_t row, std::span<std::byte> packed);
-
 /// A number that is a NaN or an infinity, and where it stands.
 struct NotFinite {
   std::size_t index = 0;

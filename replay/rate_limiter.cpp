@@ -31,8 +31,6 @@ std::int64_t least(double estimate, Predicate admits) {
 
 }  // namespace
 
-RateLimiterOptions min_size(std::int64_t min_size_to_sample) { return {.min_size_to_sample = min_size_to_sample}; }
-
 Result<RateLimiterOptions> sample_to_insert_ratio(double samples_per_insert, std::int64_t min_size_to_sample,
                                                   double error_buffer) {
   const double least_buffer = std::max(1.0, samples_per_insert);

@@ -11,16 +11,14 @@
 
 namespace troupe::replay {
 
-/// The default admits every insert, and every sample once there is an item.
+/// The default admits every insert, and every sample once min_size_to_sample items are there
+/// (reverb.rate_limiters.MinSize).
 struct RateLimiterOptions {
   double samples_per_insert = 1.0;      ///< > 0
   std::int64_t min_size_to_sample = 1;  ///< items; > 0
   double min_diff = std::numeric_limits<double>::lowest();
   double max_diff = std::numeric_limits<double>::max();  ///< >= min_diff
 };
-
-/// reverb.rate_limiters.MinSize: only the minimum size matters.
-RateLimiterOptions min_size(std::int64_t min_size_to_sample);
 
 /// reverb.rate_limiters.SampleToInsertRatio: the error stays within error_buffer (in samples) of where it stood when
 /// min_size_to_sample was reached. Acme takes 0.1 * samples_per_insert * min_size_to_sample.

@@ -131,7 +131,7 @@ Rates run(const Work& work) {
   ReplayActorOptions options;
   options.table.signature = work.signature;
   options.table.max_items = work.items + work.trajectory_rows;
-  options.table.limiter = replay::min_size(work.items);
+  options.table.limiter = {.min_size_to_sample = work.items};
   options.batch = kBatch;
   Topology topology;
   topology.roles = {

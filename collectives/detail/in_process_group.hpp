@@ -43,7 +43,6 @@ class InProcessGroup {
   /// view: some rank's, for the members' names.
   InProcessGroup(const GroupView& view, InProcessAlgorithm algorithm);
 
-  std::uint64_t epoch() const { return epoch_; }
   int size() const { return size_; }
 
   /// Takes the rank's seat; activity must live until leave(). Errors: kAlreadyExists; the group's failure.

@@ -69,7 +69,6 @@ class ReplayJournalTest : public ::testing::Test {
     ReplayActorOptions options;
     options.table.signature = kSignature;
     options.table.max_items = 1000;
-    options.table.limiter = replay::min_size(1);
     options.batch = 8;
     options.journal = {.durability = durability, .background = false};
     return options;

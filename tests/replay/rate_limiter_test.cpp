@@ -14,7 +14,7 @@ namespace {
 RateLimiter make(const RateLimiterOptions& options) { return std::move(RateLimiter::make(options)).value(); }
 
 TEST(RateLimiter, BlocksSamplesUntilMinSizeIsReached) {
-  RateLimiter limiter = make(min_size(3));
+  RateLimiter limiter = make({.min_size_to_sample = 3});
   limiter.count_inserts(2);
   EXPECT_FALSE(limiter.can_sample(1));
   EXPECT_EQ(limiter.sample_blocker(256), "sample of 256 waits: 1 more items (2 of min_size_to_sample 3)");
@@ -75,7 +75,7 @@ TEST(RateLimiter, RefusesOptionsThatCannotWork) {
 }
 
 TEST(RateLimiter, CountsSurviveARestoreAndImpossibleOnesAreRefused) {
-  RateLimiter limiter = make(min_size(1));
+  RateLimiter limiter = make({.min_size_to_sample = 1});
   const RateLimiterCounts counts{.inserts = 10, .samples = 5, .deletes = 3};
   ASSERT_TRUE(limiter.set_counts(counts).ok());
   EXPECT_EQ(limiter.counts(), counts);

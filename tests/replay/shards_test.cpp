@@ -28,10 +28,8 @@ class Sharded {
           SelectorOptions sampler)
       : mix_(shards), draws_(shard_of.size(), 0) {
     for (std::size_t s = 0; s < shards; ++s) {
-      tables_.push_back(make_table({.max_items = static_cast<std::int64_t>(shard_of.size()),
-                                    .sampler = sampler,
-                                    .limiter = min_size(1),
-                                    .seed = 100 + s}));
+      tables_.push_back(
+          make_table({.max_items = static_cast<std::int64_t>(shard_of.size()), .sampler = sampler, .seed = 100 + s}));
     }
     for (std::size_t i = 0; i < shard_of.size(); ++i) {
       EXPECT_TRUE(insert_one(*tables_[shard_of[i]], static_cast<std::int64_t>(i), priorities[i]).ok());
@@ -179,7 +177,7 @@ TEST(ShardOptions, LimitsAddUpToTheWhole) {
 TEST(ShardOptions, LimitersWithoutAWindowStayOpen) {
   TableOptions whole;
   whole.max_items = 10;
-  whole.limiter = min_size(4);
+  whole.limiter = {.min_size_to_sample = 4};
   const TableOptions shard = shard_options(whole, 1, 2);
   auto limiter = RateLimiter::make(shard.limiter).value();
   EXPECT_TRUE(limiter.can_insert(1'000'000));

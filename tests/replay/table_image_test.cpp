@@ -293,7 +293,7 @@ TEST_P(TableImage, RefusesAnotherKindOfTable) {
   refuse(other, "max_times_sampled");
   // Another limiter is welcome: a run may be resumed with another ratio.
   other = options;
-  other.limiter = min_size(2);
+  other.limiter = {.min_size_to_sample = 2};
   EXPECT_TRUE(make(other)->restore(image).ok());
 }
 

@@ -133,15 +133,16 @@ TEST_P(EveryTable, RefusesOptionsThatCannotWork) {
   const Signature signature = test_signature();
   Signature twice = signature;
   twice.push_back(signature[0]);
-  for (const TableOptions& options : {TableOptions{.max_items = 1}, TableOptions{.signature = signature},
-                                      TableOptions{.signature = twice, .max_items = 1},
-                                      TableOptions{.signature = signature, .max_items = 1, .max_bytes = -1},
-                                      TableOptions{.signature = signature, .max_items = 5, .limiter = min_size(6)},
-                                      TableOptions{.signature = signature, .max_items = std::int64_t{1} << 32},
-                                      TableOptions{.signature = signature, .max_items = 1, .max_times_sampled = -1},
-                                      TableOptions{.signature = signature,
-                                      .max_items = 1,
-                                      .sampler = {.kind = SelectorKind::kPrioritized, .priority_exponent = -1}}}) {
+  for (const TableOptions& options :
+       {TableOptions{.max_items = 1}, TableOptions{.signature = signature},
+        TableOptions{.signature = twice, .max_items = 1},
+        TableOptions{.signature = signature, .max_items = 1, .max_bytes = -1},
+        TableOptions{.signature = signature, .max_items = 5, .limiter = {.min_size_to_sample = 6}},
+        TableOptions{.signature = signature, .max_items = std::int64_t{1} << 32},
+        TableOptions{.signature = signature, .max_items = 1, .max_times_sampled = -1},
+        TableOptions{.signature = signature,
+        .max_items = 1,
+        .sampler = {.kind = SelectorKind::kPrioritized, .priority_exponent = -1}}}) {
     const auto result = try_table(GetParam(), options);
     ASSERT_FALSE(result.ok());
     EXPECT_EQ(result.error().code, Code::kInvalidArgument);

@@ -125,7 +125,6 @@ class ReplayNodes : public ::testing::TestWithParam<const char*> {
     ReplayActorOptions options;
     options.table.signature = kSignature;
     options.table.max_items = 2 * kAll;
-    options.table.limiter = replay::min_size(1);
     options.batch = 1;
     options.journal.durability = GetParam();
     RoleSpec replay = ReplayActor::spec("replay", 1, options);
