@@ -50,6 +50,8 @@ struct ConfigKey {
   /// Of a pattern: its sections are named as those of this other pattern, whether the file has them or not: every
   /// [roles.NAME] has a [placement.NAME].
   std::string names_from = "";
+  /// The path that the key had in earlier versions: a file that still has it is told where it is now.
+  std::string formerly = "";
 };
 
 /// All keys, in the order in which they are printed. Keys without a dot come first, keys of a section stand together.
@@ -70,6 +72,7 @@ class ConfigSection {
       : name_(std::move(name)), values_(std::move(values)) {}
 
   const std::string& name() const { return name_; }  ///< "maze", "roles.thermometer"; for messages
+  bool has(std::string_view key) const { return values_.contains(key); }
   bool get_bool(std::string_view key) const { return get<bool>(key); }
   std::int64_t get_int(std::string_view key) const { return get<std::int64_t>(key); }
   double get_float(std::string_view key) const { return get<double>(key); }

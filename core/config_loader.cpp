@@ -343,7 +343,28 @@ class ConfigLoader {
     return found == patterns_.end() ? nullptr : &found->second;
   }
 
+  /// "kind = "display"": what a section that there is must choose to have this key; empty: nothing would help.
+  std::string only_with(const std::string& path) const {
+    const std::vector<ConfigKey>* const keys = pattern_of(path);
+    const std::size_t first = path.find('.'), second = first == std::string::npos ? first : path.find('.', first + 1);
+    if (keys == nullptr || second == std::string::npos || !lines_.contains(path.substr(0, second))) return "";
+    std::vector<std::string> choices;
+    for (const ConfigKey& key : *keys) {
+      if (!key.only_with || key.path != path.substr(0, first) + ".*" + path.substr(second)) continue;
+      choices.push_back(fmt::format("{} = \"{}\"", key.only_with->key, key.only_with->value));
+    }
+    return fmt::format("{}", fmt::join(choices, " or "));
+  }
+
   std::string unknown(const std::string& path) const {
+    std::vector<std::string> now;
+    for (const ConfigKey& key : config_.schema_) {
+      if (!path.empty() && key.formerly == path) now.push_back(key.path);
+    }
+    if (!now.empty()) return fmt::format("{} has moved: it is {} now", printable(path), fmt::join(now, " and "));
+    if (const std::string with = only_with(path); !with.empty()) {
+      return fmt::format("unknown key {}: its section has it only with {}", printable(path), with);
+    }
     std::vector<std::string> known = paths_;
     // What a pattern would be called here: [replica.cnn] was meant to be [replicas.cnn].
     const std::size_t first = path.find('.'), second = first == std::string::npos ? first : path.find('.', first + 1);

@@ -1,15 +1,15 @@
 // A model of one's own, trained by any replicator: a replica says where its batches come from (input_fn) and what one
-// step does (step_fn); how many run, where, and how their gradients meet is one word. Four points of view on one
-// program: build/examples/hello_replica one_device | multi_device | multi_worker | parameter_server
+// step does (step_fn); how many run, where, and how their gradients meet is a word of the configuration:
+//   hello_replica train hello_replica.toml
+//   hello_replica train hello_replica.toml --set replicas.spirals.count=2 --set replicas.spirals.replicator=multi_device
+// or multi_worker, also with --processes, or parameter_server. It has metrics, checkpoints and all of `troupe`.
+#include <cmath>
+
+#include <troupe/apps/main.hpp>
 #include <troupe/core/rng.hpp>
 #include <troupe/learner/ops/categorical.hpp>
 #include <troupe/learner/ops/linear.hpp>
 #include <troupe/learner/ops/reduce.hpp>
-#include <troupe/run/train_replica.hpp>
-
-#include <fmt/core.h>
-
-#include <cmath>
 
 using namespace troupe;           // NOLINT: an example reads better without prefixes
 using namespace troupe::learner;  // NOLINT
@@ -44,33 +44,39 @@ class Spirals : public InputPipeline {
   BatchBuffer batch_;
 };
 
-class Classifier : public Replica {
- public:
-  Result<std::unique_ptr<InputPipeline>> input_fn(const InputContext& context) override {
-    return {std::make_unique<Spirals>(context)};
-  }
-  void step_fn(ReplicaContext& context, const StepInputs& inputs) override {
-    Graph& graph = context.graph();
-    const ParamGroup net = graph.group("net");
-    const auto layer = [&](Var x, const std::string& name, std::int64_t in, std::int64_t out, Activation kind) {
-      const Var weight = graph.param(net, name + "/weight", {in, out}, Init::normal(1 / std::sqrt(in)));
-      return linear(x, weight, graph.param(net, name + "/bias", {out}, Init::constant(0)), kind);
-    };
-    const Var hidden = layer(inputs["point"], "hidden", 2, 32, Activation::kElu);
-    const Var logits = layer(layer(hidden, "more", 32, 32, Activation::kElu), "logits", 32, 3, Activation::kNone);
-    const Var loss = mean(softmax_cross_entropy(logits, inputs["arm"]));
-    graph.metric("loss", loss);
-    graph.minimize(loss, net, context.wrap_optimizer({.rule = Adam{.learning_rate = 1e-2}}));
-  }
-};
+// Three arms, two hidden layers.
+Var logits(Graph& graph, Var point) {
+  const ParamGroup net = graph.group("net");
+  const auto layer = [&](Var x, const std::string& name, std::int64_t in, std::int64_t out, Activation kind) {
+    const Var weight = graph.param(net, name + "/weight", {in, out}, Init::normal(1 / std::sqrt(in)));
+    return linear(x, weight, graph.param(net, name + "/bias", {out}, Init::constant(0)), kind);
+  };
+  const Var hidden = layer(point, "hidden", 2, 32, Activation::kElu);
+  return layer(layer(hidden, "more", 32, 32, Activation::kElu), "logits", 32, 3, Activation::kNone);
+}
+
+void step_fn(ReplicaContext& context, const StepInputs& inputs) {
+  Graph& graph = context.graph();
+  const Var loss = mean(softmax_cross_entropy(logits(graph, inputs["point"]), inputs["arm"]));
+  graph.metric("loss", loss);
+  graph.minimize(loss, graph.group("net"), context.wrap_optimizer({.rule = Adam{.learning_rate = 1e-2}}));
+}
+
+Result<std::unique_ptr<InputPipeline>> input_fn(const InputContext& context) {
+  return {std::make_unique<Spirals>(context)};
+}
+
+Result<actors::MakeModel> spirals(const ConfigSection&) {
+  return actors::MakeModel([](const actors::ModelContext&) -> Result<actors::ReplicaModel> {
+    actors::ReplicaModel model;
+    model.make = [] { return make_replica(input_fn, step_fn); };
+    model.inference = [](Graph& graph) { graph.output("logits", logits(graph, graph.input("point", {2}))); };
+    return model;
+  });
+}
 
 int main(int argc, char** argv) {
-  const std::string replicator = argc > 1 ? argv[1] : "one_device";
-  const auto trained = actors::train_replica(
-      {.make = [] { return Result<std::unique_ptr<Replica>>(std::make_unique<Classifier>()); }},
-      {.replicator = replicator, .count = replicator == "one_device" ? 1 : 2, .batch_size = 128, .steps = 300});
-  if (trained.ok())
-    fmt::print("{}: loss {:.3f} after {} steps\n", replicator, trained->metrics[0].value, trained->steps);
-  if (!trained.ok()) fmt::print(stderr, "hello_replica: {}\n", trained.error().message);
-  return trained.ok() ? 0 : 1;
+  Registry mine = shipped();
+  mine.model("spirals", {.doc = "Which arm of a spiral a point is on", .make = spirals});
+  return troupe::main(argc, argv, mine);
 }

@@ -35,12 +35,13 @@ std::string what_is_fixed(const ConfigKey& key, const ConfigValue& value) {
 Status check_begin(const Config& config, const actors::TrainOptions& options, RunKind kind) {
   std::vector<std::string> mistakes = idle_key_mistakes(config);
   const bool nodes = kind != RunKind::kOneProcess;
-  const std::string& durability = options.replay.durability;
-  if (!nodes && actors::has_d4pg(options) && (durability == "relaxed" || durability == "durable")) {
+  for (const actors::AgentOptions& agent : options.agents) {
+    const std::string& durability = agent.replay.durability;
+    if (nodes || (durability != "relaxed" && durability != "durable")) continue;
     mistakes.push_back(fmt::format(
-        "replay.durability: got \"{}\", but in one process there is no journal, as the checkpoints hold the "
+        "{}replay.durability: got \"{}\", but in one process there is no journal, as the checkpoints hold the "
         "table: expected \"auto\" or \"off\", or a run over processes",
-        durability));
+        section_prefix(agent), durability));
   }
   if (nodes && options.deterministic) {
     mistakes.push_back("deterministic: got true, but a run over processes or hosts has more than one thread");
@@ -57,7 +58,8 @@ Status check_same_run(const Config& now, const Config& recorded, std::string_vie
     const char *pattern, *key, *what, *does;
   };
   for (const auto& [pattern, key, what, does] :
-       {Sections{"replicas", "model", "group", "trains"}, Sections{"roles", "kind", "role", "has"}}) {
+       {Sections{"agents", "env", "agent", "has"}, Sections{"replicas", "model", "group", "trains"},
+        Sections{"roles", "kind", "role", "has"}}) {
     std::set<std::string> names;
     for (const Config* config : {&now, &recorded}) {
       for (const std::string& name : config->names(pattern)) names.insert(fmt::format("{}.{}", pattern, name));

@@ -1,6 +1,7 @@
 #include <troupe/run/evaluate_part.hpp>
 
-#include <algorithm>
+#include <fmt/format.h>
+
 #include <memory>
 #include <thread>
 
@@ -8,15 +9,13 @@
 #include <troupe/actors/roles/evaluation.hpp>
 #include <troupe/actors/roles/replica_evaluation.hpp>
 #include <troupe/core/rng.hpp>
-#include <troupe/run/d4pg_topology.hpp>
-#include <troupe/run/run_topology.hpp>
-#include <troupe/run/shipped_models.hpp>
+#include <troupe/run/agent_topology.hpp>
 
 namespace troupe::actors {
 namespace {
 
 Result<std::vector<Scalar>> evaluate_replicas(const ReplicaRun& run, const TrainedPart& part) {
-  TROUPE_ASSIGN(const ReplicaModel model, shipped_model(run.model, run.group));
+  TROUPE_ASSIGN(const ReplicaModel model, model_of(run));
   TROUPE_ASSIGN(const auto evaluation, ReplicaEvaluation::make(model, part.name));
   TROUPE_TRY(load_part(part, evaluation->program()));
   for (bool prepared = false; !prepared;) {
@@ -33,22 +32,23 @@ Result<std::vector<Scalar>> evaluate_replicas(const ReplicaRun& run, const Train
 
 }  // namespace
 
-Result<std::vector<Scalar>> evaluate_policy(const TrainOptions& options, const PolicyValues& values) {
-  TROUPE_ASSIGN(const envs::EnvSpec environment, run_environment(options));
-  const D4pgActing acting = d4pg_acting(options, environment);
-  TROUPE_ASSIGN(const auto policy, acting.make_policy(1, learner::Device{}));
+Result<std::vector<Scalar>> evaluate_policy(const AgentOptions& options, std::uint64_t seed,
+                                            const PolicyValues& values) {
+  TROUPE_ASSIGN(const Agent agent, make_agent(options));
+  TROUPE_ASSIGN(const auto policy, agent.make_policy(1, learner::Device{}));
   TROUPE_ASSIGN(const std::vector<float> parameters, values(policy->parameters().layout()));
-  TROUPE_ASSIGN(const auto runner, EpisodeRunner::make(evaluation_episodes(options, acting)));
-  TROUPE_TRY(runner->begin(parameters, policy->parameters().fingerprint(), derive_seed(options.seed, "final", 0)));
-  TROUPE_TRY(runner->advance(environment.episode_steps));
+  TROUPE_ASSIGN(const auto runner, EpisodeRunner::make(evaluation_episodes(options, agent)));
+  TROUPE_TRY(runner->begin(parameters, policy->parameters().fingerprint(), derive_seed(seed, "final", 0)));
+  TROUPE_TRY(runner->advance(agent.environment.episode_steps));
   return values_of_returns(runner->returns());
 }
 
 Result<std::vector<Scalar>> evaluate_part(const TrainOptions& options, const TrainedPart& part) {
-  const auto run = std::ranges::find(options.replicas, part.name, [](const ReplicaRun& r) { return r.group.name; });
-  if (run != options.replicas.end()) return evaluate_replicas(*run, part);
+  if (const ReplicaRun* const run = find_replicas(options, part.name)) return evaluate_replicas(*run, part);
+  const AgentOptions* const agent = find_agent(options, part.name);
+  if (agent == nullptr) return Error{Code::kNotFound, fmt::format("the run has no part \"{}\"", part.name)};
   const auto values = [&part](const learner::ParamLayout& layout) { return group_values(part, layout); };
-  return evaluate_policy(options, values);
+  return evaluate_policy(*agent, options.seed, values);
 }
 
 }  // namespace troupe::actors

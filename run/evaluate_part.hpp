@@ -1,6 +1,7 @@
 #pragma once
 // What has been learnt, by the measure of the run's own evaluators: when a run ends (run/train.hpp), and later for
 // whoever asks (`troupe eval`).
+#include <cstdint>
 #include <functional>
 #include <vector>
 
@@ -16,13 +17,14 @@ namespace troupe::actors {
 /// The flat values of the policy, in its layout.
 using PolicyValues = std::function<Result<std::vector<float>>(const learner::ParamLayout&)>;
 
-/// Plays options.evaluator.episodes whole episodes of the run's task without exploration noise, from start states that
-/// follow from options.seed: "return", "return_std" and "episodes". Errors: those of values, environment and policy.
-Result<std::vector<Scalar>> evaluate_policy(const TrainOptions& options, const PolicyValues& values);
+/// Plays options.evaluator.episodes whole episodes of the agent's task without exploration noise, from start states
+/// that follow from `seed`: "return", "return_std" and "episodes". Errors: those of values, environment and policy.
+Result<std::vector<Scalar>> evaluate_policy(const AgentOptions& options, std::uint64_t seed,
+                                            const PolicyValues& values);
 
-/// Evaluates a part as the run does after its last step: of D4PG "return", "return_std" and "episodes" as above, of a
-/// replica group what its evaluator reports. Blocks; a GAN's judge learns its own classifier first, some seconds long.
-/// Errors: those of the data, the judge and the values.
+/// Evaluates a part as the run does after its last step: of an agent "return", "return_std" and "episodes" as above, of
+/// a replica group what its evaluator reports. Blocks; a GAN's judge learns its own classifier first, some seconds
+/// long. Errors: those of the data, the judge and the values.
 Result<std::vector<Scalar>> evaluate_part(const TrainOptions& options, const TrainedPart& part);
 
 }  // namespace troupe::actors

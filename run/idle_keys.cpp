@@ -10,12 +10,12 @@
 #include <string_view>
 #include <utility>
 
-#include <troupe/run/optimizer_keys.hpp>
+#include <troupe/learner/graph/optimizer_keys.hpp>
 
 namespace troupe::apps {
 namespace {
 
-/// The value of a key: of the run, or of one [replicas.NAME].
+/// The value of a key: of an agent, or of one [replicas.NAME].
 class Values {
  public:
   Values(const Config& config, std::string section) : config_(config), section_(std::move(section)) {}
@@ -26,7 +26,7 @@ class Values {
 
  private:
   const Config& config_;
-  std::string section_;  ///< "" or "replicas.NAME."
+  std::string section_;  ///< "", "agents.NAME." or "replicas.NAME."
 };
 
 struct Rule {
@@ -35,7 +35,7 @@ struct Rule {
   std::string_view when;
 };
 
-const std::vector<Rule>& d4pg_rules() {
+const std::vector<Rule>& agent_rules() {
   static const std::vector<Rule> kRules = {
       {{"inference.count", "inference.batch_size", "inference.max_wait_ms", "inference.device",
         "placement.inference.nodes"},
@@ -44,41 +44,30 @@ const std::vector<Rule>& d4pg_rules() {
       {{"replay.priority_exponent"},
        [](const Values& v) { return v.is("replay.sampler", {"prioritized"}); },
        "only with replay.sampler = \"prioritized\""},
+      {{"learner.reduce"},
+       [](const Values& v) { return v.is("learner.replicator", {"multi_device"}); },
+       "only with learner.replicator = \"multi_device\""},
+      {{"learner.wire"},
+       [](const Values& v) { return v.is("learner.replicator", {"multi_worker"}); },
+       "only with learner.replicator = \"multi_worker\""},
   };
   return kRules;
 }
 
 const std::vector<Rule>& group_rules() {
   static const std::vector<Rule> kRules = {
-      {{"optimizer", "weight_decay", "momentum", "beta1", "beta2", "rms_decay", "rms_momentum", "epsilon",
-        "trust_coefficient", "gradient_norm_clip"},
-       [](const Values& v) { return !v.is("model", {"sngan"}); },
-       "not with model = \"sngan\", which has Adam with decays of 0 and 0.9"},
       {{"layers"},
-       [](const Values& v) {
-         return v.is("model", {"classifier"}) || (v.is("model", {"sngan"}) && v.is("network", {"mlp"}));
-       },
-       "only with model = \"classifier\", or \"sngan\" with network = \"mlp\""},
-      {{"network", "conditional", "noise_size", "n_dis", "evaluation_images"},
-       [](const Values& v) { return v.is("model", {"sngan"}); },
-       "only with model = \"sngan\""},
+       [](const Values& v) { return !v.is("model", {"sngan"}) || v.is("network", {"mlp"}); },
+       "only with network = \"mlp\""},
       {{"width", "discriminator_width"},
-       [](const Values& v) { return v.is("model", {"sngan"}) && v.is("network", {"resnet"}); },
-       "only with model = \"sngan\" and network = \"resnet\""},
-      {{"depth", "label_smoothing"},
-       [](const Values& v) { return v.is("model", {"resnet"}); },
-       "only with model = \"resnet\""},
-      {{"sync_batch_norm"},
-       [](const Values& v) {
-         return v.is("model", {"resnet", "sngan"});
-       },
-       "only with model = \"resnet\" or \"sngan\""},
+       [](const Values& v) { return v.is("network", {"resnet"}); },
+       "only with network = \"resnet\""},
       {{"variant"},
        [](const Values& v) {
          const std::int64_t depth = v.integer("depth");
-         return v.is("model", {"resnet"}) && (depth == 50 || depth == 101 || depth == 152);
+         return depth == 50 || depth == 101 || depth == 152;
        },
-       "only with model = \"resnet\" of a depth that has bottlenecks: 50, 101 or 152"},
+       "only with a depth that has bottlenecks: 50, 101 or 152"},
       {{"classes"}, [](const Values& v) { return v.is("data", {"tfrecord"}); }, "only with data = \"tfrecord\""},
       {{"data_dir"}, [](const Values& v) { return !v.is("data", {"synthetic"}); }, "not with data = \"synthetic\""},
       {{"skip_damaged"},
@@ -107,79 +96,95 @@ const std::vector<Rule>& group_rules() {
   return kRules;
 }
 
-/// What a run without an environment has no use for.
-bool is_of_d4pg(std::string_view key) {
-  static constexpr std::array<std::string_view, 8> kSections = {"actors.",  "inference.",  "staleness.", "replay.",
-                                                                "learner.", "parameters.", "evaluator.", "placement."};
-  static constexpr std::array<std::string_view, 4> kKeys = {"n_step", "discount", "max_env_steps", "max_learner_steps"};
-  return std::ranges::find(kKeys, key) != kKeys.end() ||
-         std::ranges::any_of(kSections, [&](std::string_view section) { return key.starts_with(section); });
-}
-
 bool is_changed(const Config& config, std::string_view path) {
   const auto key = std::ranges::find(config.schema(), path, &ConfigKey::path);
   return key != config.schema().end() && config.value(path) != key->default_value;
 }
 
-/// [placement.NAME] of a role of the user's own.
-bool is_of_own_role(const Config& config, std::string_view key) {
-  return std::ranges::any_of(config.names("roles"),
+/// The sections of the environments and algorithms that an agent has not.
+void add_other_sections(const Config& config, const std::string& prefix, std::vector<std::string>& mistakes) {
+  for (const char* const of : {"env", "algorithm"}) {
+    const auto choice = std::ranges::find(config.schema(), prefix + of, &ConfigKey::path);
+    for (const std::string& name : choice->choices) {
+      if (name == config.get_string(prefix + of)) continue;
+      for (const ConfigKey& key : config.schema()) {
+        if (!key.path.starts_with(prefix + name + ".") || !is_changed(config, key.path)) continue;
+        mistakes.push_back(
+            fmt::format("{}: has no effect here: it is used only with {}{} = \"{}\"", key.path, prefix, of, name));
+      }
+    }
+  }
+}
+
+/// Whether the key is of the whole run, or of a part with a name. All others are those of an agent without one.
+bool is_of_run(const Config& config, std::string_view key) {
+  static constexpr std::array<std::string_view, 8> kSections = {"checkpoint.", "metrics.",  "supervisor.", "security.",
+                                                                "agents.",     "replicas.", "roles.",      "channels["};
+  static constexpr std::array<std::string_view, 4> kKeys = {"name", "seed", "deterministic", "max_minutes"};
+  return std::ranges::find(kKeys, key) != kKeys.end() ||
+         std::ranges::any_of(kSections, [&](std::string_view section) { return key.starts_with(section); }) ||
+         std::ranges::any_of(config.names("roles"),
                              [&](const std::string& name) { return key == fmt::format("placement.{}.nodes", name); });
 }
 
-/// The keys of environments that the run has not.
-std::vector<std::string> of_other_environments(const Config& config) {
-  std::vector<std::string> mistakes;
-  const auto env = std::ranges::find(config.schema(), "env", &ConfigKey::path);
-  for (const std::string& name : env->choices) {
-    if (name == config.get_string("env")) continue;
-    for (const ConfigKey& key : config.schema()) {
-      if (!key.path.starts_with(name + ".") || !is_changed(config, key.path)) continue;
-      mistakes.push_back(fmt::format("{}: has no effect here: it is used only with env = \"{}\"", key.path, name));
-    }
+/// The keys at the top that an agent has there, in a run whose agents have names, or that has none.
+void add_agent_keys(const Config& config, std::vector<std::string>& mistakes) {
+  for (const ConfigKey& key : config.schema()) {
+    if (is_of_run(config, key.path) || !is_changed(config, key.path)) continue;
+    mistakes.push_back(fmt::format("{}: has no effect here: it is used only with env, by the agent", key.path));
   }
-  return mistakes;
+}
+
+/// chooses: the key that says which rule the optimiser has.
+void add_optimizer_keys(const Config& config, const std::string& chooses, std::vector<std::string>& mistakes) {
+  const std::string prefix = chooses.substr(0, chooses.size() - std::string_view("optimizer").size());
+  for (const learner::OptimizerKeyUse& use : learner::optimizer_key_uses()) {
+    const std::string path = prefix + std::string(use.key);
+    const bool used = std::ranges::find(use.optimizers, config.get_string(chooses)) != use.optimizers.end();
+    if (used || !is_changed(config, path)) continue;
+    mistakes.push_back(fmt::format("{}: has no effect here: it is used only with {}optimizer = \"{}\"", path,
+                                   prefix.substr(prefix.rfind('.') + 1), fmt::join(use.optimizers, "\" or \"")));
+  }
 }
 
 }  // namespace
 
 std::vector<std::string> idle_key_mistakes(const Config& config) {
-  std::vector<std::string> mistakes = of_other_environments(config);
+  std::vector<std::string> mistakes;
   const auto apply = [&](const std::vector<Rule>& rules, const std::string& section) {
     const Values values(config, section);
     for (const Rule& rule : rules) {
-      if (rule.used(values)) continue;
+      const auto there = [&](std::string_view key) { return is_changed(config, section + std::string(key)); };
+      if (std::ranges::none_of(rule.keys, there) || rule.used(values)) continue;
       for (const std::string_view key : rule.keys) {
-        const std::string path = section + std::string(key);
-        if (!is_changed(config, path)) continue;
-        mistakes.push_back(fmt::format("{}: has no effect here: it is used {}", path, rule.when));
+        if (!there(key)) continue;
+        mistakes.push_back(fmt::format("{}{}: has no effect here: it is used {}", section, key, rule.when));
       }
     }
   };
-  const auto apply_optimizer = [&](const std::string& prefix) {
-    for (const OptimizerKeyUse& use : optimizer_key_uses()) {
-      const bool used =
-          std::ranges::find(use.optimizers, config.get_string(prefix + "optimizer")) != use.optimizers.end();
-      const std::string path = prefix + std::string(use.key);
-      if (used || !is_changed(config, path)) continue;
-      mistakes.push_back(fmt::format("{}: has no effect here: it is used only with optimizer = \"{}\"", path,
-                                     fmt::join(use.optimizers, "\" or \"")));
+  // Of every optimiser that a section has, whatever it is for: its keys begin as its own does.
+  const auto apply_optimizers = [&](const std::string& section) {
+    for (const ConfigKey& chooses : config.schema()) {
+      if (!chooses.path.starts_with(section) || !chooses.path.ends_with("optimizer")) continue;
+      add_optimizer_keys(config, chooses.path, mistakes);
     }
   };
+  const auto apply_agent = [&](const std::string& prefix) {
+    apply(agent_rules(), prefix);
+    add_other_sections(config, prefix, mistakes);
+    apply_optimizers(prefix + config.get_string(prefix + "algorithm") + ".");
+  };
   for (const std::string& name : config.names("replicas")) {
-    const std::string section = "replicas." + name + ".";
-    apply(group_rules(), section);
-    if (config.get_string(section + "model") != "sngan") apply_optimizer(section);
+    apply(group_rules(), "replicas." + name + ".");
+    apply_optimizers("replicas." + name + ".");
+  }
+  for (const std::string& name : config.names("agents")) {
+    apply_agent("agents." + name + ".");
   }
   if (!config.get_string("env").empty()) {
-    apply(d4pg_rules(), "");
-    return mistakes;
-  }
-  if (config.names("replicas").empty() && config.names("roles").empty())
-    return mistakes;  // what is missing is env, and somebody says so
-  for (const ConfigKey& key : config.schema()) {
-    if (!is_of_d4pg(key.path) || is_of_own_role(config, key.path) || !is_changed(config, key.path)) continue;
-    mistakes.push_back(fmt::format("{}: has no effect here: it is used only with env, by D4PG", key.path));
+    apply_agent("");
+  } else if (!config.names("agents").empty() || !config.names("replicas").empty() || !config.names("roles").empty()) {
+    add_agent_keys(config, mistakes);  // else what is missing is env, and somebody says so
   }
   return mistakes;
 }

@@ -29,7 +29,6 @@ constexpr double kWidth = 2 * (kLeft + kPanelWidth) + kRight;
 constexpr int kTicks = 5;
 /// The control suite's returns are 0 to 1000; a curve of an untrained agent should not look like a mountain.
 constexpr double kLeastReturn = 100;
-constexpr std::string_view kOfGroup = "-evaluator";
 
 struct Axis {
   double low = 0;
@@ -175,21 +174,25 @@ Status LearningCurveSink::record(const Evaluation& evaluation) {
 }
 
 std::vector<Curve> LearningCurveSink::curves() const {
-  Curve returns{
-      .value = "evaluation return",
-      .steps = "env steps",
-      .note = "line: mean over the episodes of an evaluation; band: one standard deviation above and below it",
-      .top = kLeastReturn};
+  std::map<std::string, Curve> returns;                         // by agent
   std::map<std::pair<std::string, std::string>, Curve> others;  // by who was evaluated, and the value
   for (const Evaluation& evaluation : evaluations_) {
     const double minutes = evaluation.wall_s / 60;
     if (const auto mean = find_scalar(evaluation.values, kReturn)) {
       const double std = find_scalar(evaluation.values, kReturnStd).value_or(0);
-      returns.points.push_back({minutes, static_cast<double>(evaluation.env_steps), *mean, std});
+      const std::string agent = evaluated(evaluation.source);
+      Curve& curve = returns[agent];
+      if (curve.points.empty()) {
+        curve = {
+            .value = (agent.empty() ? "" : agent + ": ") + "evaluation return",
+            .steps = "env steps",
+            .note = "line: mean over the episodes of an evaluation; band: one standard deviation above and below it",
+            .top = kLeastReturn};
+      }
+      curve.points.push_back({minutes, static_cast<double>(evaluation.env_steps), *mean, std});
       continue;
     }
-    const bool of_group = evaluation.source.ends_with(kOfGroup);
-    const std::string group = evaluation.source.substr(0, evaluation.source.size() - (of_group ? kOfGroup.size() : 0));
+    const std::string group = evaluated(evaluation.source);
     for (const Scalar& value : evaluation.values) {
       if (value.name.starts_with("judge_")) continue;  // that is about who judges
       Curve& curve = others[{group, value.name}];
@@ -203,7 +206,7 @@ std::vector<Curve> LearningCurveSink::curves() const {
     }
   }
   std::vector<Curve> curves;
-  if (!returns.points.empty()) curves.push_back(std::move(returns));
+  for (auto& [agent, curve] : returns) curves.push_back(std::move(curve));
   for (auto& [name, curve] : others) curves.push_back(std::move(curve));
   return curves;
 }

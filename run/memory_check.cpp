@@ -9,6 +9,7 @@
 #include <string>
 
 #include <troupe/core/log.hpp>
+#include <troupe/run/agent_topology.hpp>
 
 namespace troupe::apps {
 namespace {
@@ -26,14 +27,18 @@ std::uint64_t number_in(const std::string& file) {
   return stream >> value ? value : std::numeric_limits<std::uint64_t>::max();  // absent, or "max"
 }
 
-/// Of hidden layers and what joins them; the first and the last are small.
-std::uint64_t policy_bytes(const actors::TrainOptions& options) {
-  std::uint64_t weights = 0, before = 0;
-  for (const std::int64_t size : options.learner.policy_layers) {
-    weights += (before + 1) * static_cast<std::uint64_t>(size);
-    before = static_cast<std::uint64_t>(size);
-  }
-  return weights * sizeof(float);
+/// Of an agent's policy, which is made for that. An agent that cannot be made says so elsewhere.
+std::uint64_t policy_bytes(const actors::AgentOptions& options) {
+  const auto agent = actors::make_agent(options);
+  if (!agent.ok()) return 0;
+  const auto policy = agent->make_policy(1, learner::Device{});
+  return policy.ok() ? (*policy)->parameters().values().size() * sizeof(float) : 0;
+}
+
+std::int64_t env_actors(const actors::TrainOptions& options) {
+  std::int64_t count = 0;
+  for (const actors::AgentOptions& agent : options.agents) count += agent.actors.count;
+  return count;
 }
 
 std::string in_gigabytes(std::uint64_t bytes) { return fmt::format("{:.1f} GB", static_cast<double>(bytes) / 1e9); }
@@ -59,17 +64,20 @@ AvailableMemory available_memory() {
 }
 
 std::uint64_t least_memory(const actors::TrainOptions& options, std::int64_t processes) {
-  if (!actors::has_d4pg(options)) return 0;
-  const std::uint64_t policy = options.actors.inference == "local" ? kPolicyCopies * policy_bytes(options) : 0;
-  return static_cast<std::uint64_t>(processes) * kProcess +
-         static_cast<std::uint64_t>(options.actors.count) * (kEnvActor + policy);
+  if (options.agents.empty()) return 0;
+  std::uint64_t bytes = static_cast<std::uint64_t>(processes) * kProcess;
+  for (const actors::AgentOptions& agent : options.agents) {
+    const std::uint64_t policy = agent.actors.inference == "local" ? kPolicyCopies * policy_bytes(agent) : 0;
+    bytes += static_cast<std::uint64_t>(agent.actors.count) * (kEnvActor + policy);
+  }
+  return bytes;
 }
 
 std::uint64_t least_addresses(const actors::TrainOptions& options, std::int64_t processes) {
-  if (!actors::has_d4pg(options) || processes != 1) return 0;
+  if (options.agents.empty() || processes != 1) return 0;
   rlimit stack{};
   const bool known = getrlimit(RLIMIT_STACK, &stack) == 0 && stack.rlim_cur != RLIM_INFINITY;
-  return static_cast<std::uint64_t>(options.actors.count) * (kEnvActorArena + (known ? stack.rlim_cur : 0));
+  return static_cast<std::uint64_t>(env_actors(options)) * (kEnvActorArena + (known ? stack.rlim_cur : 0));
 }
 
 Status check_memory(const actors::TrainOptions& options, std::int64_t processes, AvailableMemory available) {
@@ -77,7 +85,7 @@ Status check_memory(const actors::TrainOptions& options, std::int64_t processes,
                          std::string_view are) -> Status {
     if (most == 0 || least <= most / 2) return {};
     const std::string needs =
-        fmt::format("{} env actors in {} {} need at least {} of {}, and {} are {}", options.actors.count, processes,
+        fmt::format("{} env actors in {} {} need at least {} of {}, and {} are {}", env_actors(options), processes,
                     processes == 1 ? "process" : "processes", in_gigabytes(least), what, in_gigabytes(most), are);
     if (least > most) {
       return Error{Code::kUnavailable, needs + "; take fewer (actors.count), or actors.inference = \"server\""};

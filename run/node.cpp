@@ -69,8 +69,8 @@ Result<transport::Address> wait_for_chief(const std::filesystem::path& run_dir, 
   }
 }
 
-Result<Topology> node_topology(const TrainOptions& options, const envs::EnvSpec& env, RunSinks sinks, double wall_s) {
-  TROUPE_ASSIGN(Topology topology, run_topology(options, env, sinks, wall_s));
+Result<Topology> node_topology(const TrainOptions& options, RunSinks sinks, double wall_s) {
+  TROUPE_ASSIGN(Topology topology, run_topology(options, sinks, wall_s));
   restart_all(topology, options);
   return topology;
 }
@@ -193,9 +193,8 @@ Result<RuntimeOptions> node_runtime(const NodePlace& place, const TrainOptions& 
 }
 
 Status run_node(const TrainOptions& options, const NodePlace& place, const std::atomic<bool>* stop) {
-  TROUPE_ASSIGN(const envs::EnvSpec environment, run_environment(options));
   NoMetrics sink;
-  TROUPE_ASSIGN(const Topology topology, node_topology(options, environment, {sink}, 0));
+  TROUPE_ASSIGN(const Topology topology, node_topology(options, {sink}, 0));
   TROUPE_ASSIGN(const auto network, make_network(place, topology));
   TROUPE_ASSIGN(RuntimeOptions runtime_options, node_runtime(place, options, topology, *network, {}, nullptr));
   TROUPE_ASSIGN(const auto runtime, Runtime::make(topology, std::move(runtime_options)));

@@ -23,7 +23,6 @@
 #include <troupe/actors/runtime/topology.hpp>
 #include <troupe/core/error.hpp>
 #include <troupe/core/metrics.hpp>
-#include <troupe/envs/environment.hpp>
 #include <troupe/messages/checkpoint.hpp>
 #include <troupe/run/run_topology.hpp>
 #include <troupe/run/train_options.hpp>
@@ -67,7 +66,7 @@ Result<transport::Address> wait_for_chief(const std::filesystem::path& run_dir, 
 // What train() and run_node() have in common: the topology with restarts for all roles, a listening network for
 // the place, and what the runtime must know about it. `topology` and the network outlive the runtime.
 
-Result<Topology> node_topology(const TrainOptions& options, const envs::EnvSpec& env, RunSinks sinks, double wall_s);
+Result<Topology> node_topology(const TrainOptions& options, RunSinks sinks, double wall_s);
 Result<std::unique_ptr<NodeNetwork>> make_network(const NodePlace& place, const Topology& topology);
 /// The cuts that the chief's process finds.
 struct EarlierCuts {

@@ -20,6 +20,11 @@ constexpr Duration kLivePeriod = milliseconds(250);
 constexpr Duration kPlainPeriod = milliseconds(5000);
 constexpr double kUnknown = -1;
 
+/// What the names of an agent's roles, or of its own numbers, begin with.
+std::string prefix_of(const AgentLimits& agent, const char* between) {
+  return agent.name.empty() ? "" : agent.name + between;
+}
+
 }  // namespace
 
 ProgressStyle progress_style(bool is_terminal, std::string_view term) {
@@ -36,26 +41,38 @@ double ProgressState::value(const std::string& name, double otherwise) const {
   return found == values_.end() ? otherwise : found->second;
 }
 
-double ProgressState::left_s() const {
+double ProgressState::env_steps(const AgentLimits& agent) const {
+  return agent.name.empty() ? static_cast<double>(last_.env_steps) : value(prefix_of(agent, "/") + "env_steps", 0);
+}
+
+double ProgressState::learner_steps(const AgentLimits& agent) const {
+  return agent.name.empty() ? static_cast<double>(last_.learner_steps)
+                            : value(prefix_of(agent, "/") + "learner_steps", 0);
+}
+
+double ProgressState::left_s(const AgentLimits& agent) const {
   double left = std::numeric_limits<double>::infinity();
-  const auto limit = [&](double remaining, double rate) {
-    if (rate > 0) left = std::min(left, std::max(remaining, 0.0) / rate);
+  const auto limit = [&](std::int64_t most, double steps, const char* rate_of) {
+    const double rate = value(prefix_of(agent, "-") + rate_of, 0);
+    if (most > 0 && rate > 0) left = std::min(left, std::max(static_cast<double>(most) - steps, 0.0) / rate);
   };
-  if (limits_.max_env_steps > 0) {
-    limit(static_cast<double>(limits_.max_env_steps - last_.env_steps), value("actor/steps_per_s", 0));
-  }
-  if (limits_.max_learner_steps > 0) {
-    limit(static_cast<double>(limits_.max_learner_steps - last_.learner_steps), value("learner/steps_per_s", 0));
-  }
-  // Whatever the run trains must end, the groups as well as D4PG.
+  limit(agent.max_env_steps, env_steps(agent), "actor/steps_per_s");
+  limit(agent.max_learner_steps, learner_steps(agent), "learner/steps_per_s");
+  return left;
+}
+
+double ProgressState::left_s() const {
+  // Whatever the run trains must end, the groups as well as the agents.
+  double left = limits_.agents.empty() ? std::numeric_limits<double>::infinity() : 0;
+  for (const AgentLimits& agent : limits_.agents) left = std::max(left, left_s(agent));
   double groups = 0;
   for (const auto& [name, group] : limits_.replicas) {
     const double rate = value(name + "/steps_per_s", 0);
     const double still = std::max(static_cast<double>(group.steps) - value(name + "/step", 0), 0.0);
     if (still > 0) groups = std::max(groups, rate > 0 ? still / rate : std::numeric_limits<double>::infinity());
   }
-  if (!limits_.replicas.empty()) left = last_.env_steps > 0 ? std::max(left, groups) : groups;
-  if (limits_.max_minutes > 0) limit(limits_.max_minutes * 60 - last_.wall_s, 1);
+  if (!limits_.replicas.empty()) left = limits_.agents.empty() ? groups : std::max(left, groups);
+  if (limits_.max_minutes > 0) left = std::min(left, std::max(limits_.max_minutes * 60 - last_.wall_s, 0.0));
   return left;
 }
 
@@ -85,26 +102,33 @@ std::string ProgressState::replica_part(const std::string& name, const GroupLimi
 
 std::string ProgressState::line(std::size_t columns_max) const {
   std::vector<std::string> parts;  // most wanted first
-  const auto counted = [&](std::string_view name, std::int64_t count, double rate) {
-    std::string part = fmt::format("{} {}", name, format_count(static_cast<double>(count)));
+  const auto counted = [&](std::string_view name, double count, double rate) {
+    std::string part = fmt::format("{} {}", name, format_count(count));
     if (rate != kUnknown) part += fmt::format(" ({}/s)", format_count(rate));
     parts.push_back(std::move(part));
   };
   const bool limited = std::isfinite(left_s());
   parts.push_back(format_duration(last_.wall_s) +
                   (limited ? fmt::format(" ({} left)", format_duration(left_s())) : ""));
-  if (const auto found = evaluated_.find("evaluator"); found != evaluated_.end()) {
-    if (const auto mean = find_scalar(found->second, kReturn)) parts.push_back(fmt::format("return {:.1f}", *mean));
-  }
-  if (limits_.acts || last_.env_steps > 0) {
-    counted("env", last_.env_steps, value("actor/steps_per_s", kUnknown));
-    counted("learner", last_.learner_steps, value("learner/steps_per_s", kUnknown));
+  for (const AgentLimits& agent : limits_.agents) {
+    const std::string of = prefix_of(agent, " "), role = prefix_of(agent, "-");
+    if (const auto found = evaluated_.find(role + "evaluator"); found != evaluated_.end()) {
+      if (const auto mean = find_scalar(found->second, kReturn)) {
+        parts.push_back(fmt::format("{}return {:.1f}", of, *mean));
+      }
+    }
+    counted(of + "env", env_steps(agent), value(role + "actor/steps_per_s", kUnknown));
+    counted(of + "learner", learner_steps(agent), value(role + "learner/steps_per_s", kUnknown));
   }
   for (const auto& [name, group] : limits_.replicas) parts.push_back(replica_part(name, group));
-  if (values_.count("replay/items") > 0)
-    parts.push_back(fmt::format("replay {}", format_count(values_.at("replay/items"))));
-  if (values_.count("parameters/staleness_mean") > 0) {
-    parts.push_back(fmt::format("staleness {:.1f}", values_.at("parameters/staleness_mean")));
+  for (const AgentLimits& agent : limits_.agents) {
+    const std::string of = prefix_of(agent, " "), role = prefix_of(agent, "-");
+    if (const double items = value(role + "replay/items", kUnknown); items != kUnknown) {
+      parts.push_back(fmt::format("{}replay {}", of, format_count(items)));
+    }
+    if (const double staleness = value(role + "parameters/staleness_mean", kUnknown); staleness != kUnknown) {
+      parts.push_back(fmt::format("{}staleness {:.1f}", of, staleness));
+    }
   }
   std::string text = parts[0];
   for (std::size_t i = 1; i < parts.size() && text.size() + 2 + parts[i].size() <= columns_max; ++i) {

@@ -6,7 +6,9 @@
 #include <exception>
 #include <new>
 
+#include <troupe/algorithms/d4pg/algorithm.hpp>
 #include <troupe/core/text.hpp>
+#include <troupe/run/models/models.hpp>
 
 namespace troupe {
 namespace {
@@ -25,13 +27,6 @@ auto guarded(const std::string& whose, Call call) -> decltype(call()) {
   }
 }
 
-template <typename T>
-std::vector<std::string> names_of(const Registry::ByName<T>& all) {
-  std::vector<std::string> names;
-  for (const auto& [name, about] : all) names.push_back(name);
-  return names;
-}
-
 }  // namespace
 
 void Registry::environment(std::string name, envs::MakeEnvironment make) {
@@ -45,6 +40,16 @@ void Registry::environment(std::string name, envs::MakeEnvironment make) {
 void Registry::environment(std::string name, EnvironmentKind kind) {
   if (environments_.contains(name)) duplicates_.push_back(fmt::format("environment \"{}\"", printable(name)));
   environments_.emplace(std::move(name), std::move(kind));
+}
+
+void Registry::algorithm(std::string name, AlgorithmKind kind) {
+  if (algorithms_.contains(name)) duplicates_.push_back(fmt::format("algorithm \"{}\"", printable(name)));
+  algorithms_.emplace(std::move(name), std::move(kind));
+}
+
+void Registry::model(std::string name, ModelKind kind) {
+  if (models_.contains(name)) duplicates_.push_back(fmt::format("model \"{}\"", printable(name)));
+  models_.emplace(std::move(name), std::move(kind));
 }
 
 void Registry::role(std::string kind, RoleKind about) {
@@ -61,9 +66,6 @@ void Registry::message(std::string name, messages::MessageType about) {
   messages_.push_back(std::move(about));
 }
 
-std::vector<std::string> Registry::environment_names() const { return names_of(environments_); }
-std::vector<std::string> Registry::role_kinds() const { return names_of(roles_); }
-
 Registry shipped() {
   Registry registry;
   for (const std::string& name : envs::environment_names()) {
@@ -71,6 +73,15 @@ Registry shipped() {
     registry.environment(name,
                          {.make = [name](const ConfigSection&) { return Result(envs::shared_environments(name)); }});
   }
+  registry.algorithm("d4pg", {.doc = "Distributional policy gradients (Barth-Maron et al. 2018)",
+                              .keys = learner::d4pg::keys(),
+                              .make = [](const ConfigSection& keys, std::int64_t steps) -> Result<MakeAlgorithm> {
+                                TROUPE_ASSIGN(auto options, learner::d4pg::read(keys, steps));
+                                return learner::d4pg::algorithm(std::move(options));
+                              }});
+  registry.model("classifier", actors::classifier_model());
+  registry.model("sngan", actors::sngan_model());
+  registry.model("resnet", actors::resnet_model());
   return registry;
 }
 
@@ -89,6 +100,36 @@ Result<envs::MakeEnvironment> make_environment(const Registry& registry, const s
         if (made == nullptr) return Error{Code::kInternal, whose + ": an instance is null"};
         TROUPE_TRY(envs::check_spec(made->spec()));
         return made;
+      });
+}
+
+Result<MakeAlgorithm> make_algorithm(const Registry& registry, const std::string& name, const ConfigSection& keys,
+                                     std::int64_t steps) {
+  const auto found = registry.algorithms().find(name);
+  if (found == registry.algorithms().end()) {
+    return Error{Code::kNotFound, fmt::format("no algorithm \"{}\"", printable(name))};
+  }
+  const std::string whose = "algorithm " + name;
+  TROUPE_ASSIGN(auto make, guarded(whose, [&] { return found->second.make(keys, steps); }));
+  if (make == nullptr) return Error{Code::kInternal, whose + ": it gave nothing that makes an algorithm"};
+  return MakeAlgorithm([whose, make = std::move(make)](const AlgorithmContext& context) -> Result<Algorithm> {
+    TROUPE_ASSIGN(Algorithm made, guarded(whose, [&] { return make(context); }));
+    if (made.policy && made.explores && made.greedy && made.adder && made.make_replica) return made;
+    return Error{Code::kInternal, whose + ": policy, explores, greedy, adder or make_replica is null"};
+  });
+}
+
+Result<actors::MakeModel> make_model(const Registry& registry, const std::string& name, const ConfigSection& keys) {
+  const auto found = registry.models().find(name);
+  if (found == registry.models().end()) {
+    return Error{Code::kNotFound, fmt::format("no model \"{}\"", printable(name))};
+  }
+  const std::string whose = "model " + name;
+  TROUPE_ASSIGN(auto make, guarded(whose, [&] { return found->second.make(keys); }));
+  if (make == nullptr) return Error{Code::kInternal, whose + ": it gave nothing that makes a model"};
+  return actors::MakeModel(
+      [whose, make = std::move(make)](const actors::ModelContext& context) -> Result<actors::ReplicaModel> {
+        return guarded(whose, [&] { return make(context); });
       });
 }
 

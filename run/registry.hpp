@@ -1,7 +1,8 @@
 #pragma once
-// What a program knows by name: environments, kinds of roles and types of messages. A value that is filled before
-// anything starts and then handed to troupe::main() (apps/main.hpp); what ships is put in by the same calls as what a
-// user adds, so both are worth the same in configurations, on nodes, in checkpoints and in every command.
+// What a program knows by name: environments, algorithms, models, kinds of roles and types of messages. A value that is
+// filled before anything starts and then handed to troupe::main() (apps/main.hpp); what ships is put in by the same
+// calls as what a user adds, so both are worth the same in configurations, on nodes, in checkpoints and in every
+// command.
 //
 //   int main(int argc, char** argv) {
 //     troupe::Registry mine = troupe::shipped();
@@ -10,7 +11,7 @@
 //     "Celsius"}}, .make = troupe::role_of<Thermometer>}); return troupe::main(argc, argv, mine);
 //   }
 //
-// docs/adding_an_environment.md and docs/adding_a_role.md are the worked examples.
+// docs/adding_an_environment.md, adding_an_algorithm.md and adding_a_role.md are the worked examples.
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -21,8 +22,10 @@
 #include <utility>
 #include <vector>
 
+#include <troupe/actors/roles/replica_model.hpp>
 #include <troupe/actors/runtime/role.hpp>
 #include <troupe/actors/runtime/topology.hpp>
+#include <troupe/algorithms/agent/algorithm.hpp>
 #include <troupe/core/config.hpp>
 #include <troupe/core/error.hpp>
 #include <troupe/envs/environment.hpp>
@@ -36,6 +39,27 @@ struct EnvironmentKind {
   ConfigSchema keys = {};
   /// Called once when a configuration that names it is read, with checked values. What it returns makes the instances.
   std::function<Result<envs::MakeEnvironment>(const ConfigSection& keys)> make;
+};
+
+/// An algorithm that an agent of a configuration can name: algorithm = "NAME".
+struct AlgorithmKind {
+  std::string doc = {};  ///< one line
+  /// Of its section [NAME]. Paths are the keys alone: "n_step".
+  ConfigSchema keys = {};
+  /// Called once for each agent when a configuration that names it is read, with checked values. What it returns makes
+  /// the algorithm, wherever one of its roles is. Errors: kInvalidArgument, a line a mistake, each beginning with the
+  /// key that it is about.
+  /// steps: of a learner, for schedules; 0: nobody knows how many.
+  std::function<Result<MakeAlgorithm>(const ConfigSection& keys, std::int64_t steps)> make;
+};
+
+/// A model on data of its own that a replica group of a configuration can name: [replicas.NAME] model = "KIND".
+struct ModelKind {
+  std::string doc = {};  ///< one line
+  /// Of [replicas.NAME], beside those of how replicas run. Paths are the keys alone: "layers".
+  ConfigSchema keys = {};
+  /// As AlgorithmKind::make, for each group.
+  std::function<Result<actors::MakeModel>(const ConfigSection& keys)> make;
 };
 
 /// A kind of role that a configuration can have any number of: [roles.NAME] kind = "KIND".
@@ -64,6 +88,8 @@ class Registry {
   /// An environment without keys of its own.
   void environment(std::string name, envs::MakeEnvironment make);
   void environment(std::string name, EnvironmentKind kind);
+  void algorithm(std::string name, AlgorithmKind kind);
+  void model(std::string name, ModelKind kind);
   void role(std::string kind, RoleKind about);
   /// A type that ports may name. Without `about.check` it is opaque.
   void message(std::string name, messages::MessageType about = {});
@@ -71,20 +97,29 @@ class Registry {
   template <typename T>
   using ByName = std::map<std::string, T, std::less<>>;
   const ByName<EnvironmentKind>& environments() const { return environments_; }
+  const ByName<AlgorithmKind>& algorithms() const { return algorithms_; }
+  const ByName<ModelKind>& models() const { return models_; }
   const ByName<RoleKind>& roles() const { return roles_; }
   const std::vector<messages::MessageType>& messages() const { return messages_; }
   /// Names that were registered twice, in words.
   const std::vector<std::string>& duplicates() const { return duplicates_; }
 
-  std::vector<std::string> environment_names() const;
-  std::vector<std::string> role_kinds() const;
-
  private:
   ByName<EnvironmentKind> environments_;
+  ByName<AlgorithmKind> algorithms_;
+  ByName<ModelKind> models_;
   ByName<RoleKind> roles_;
   std::vector<messages::MessageType> messages_;
   std::vector<std::string> duplicates_;
 };
+
+/// The names of one kind of thing, in their order.
+template <typename T>
+std::vector<std::string> names_of(const Registry::ByName<T>& all) {
+  std::vector<std::string> names;
+  for (const auto& [name, about] : all) names.push_back(name);
+  return names;
+}
 
 /// What Troupe ships.
 Registry shipped();
@@ -93,6 +128,10 @@ Registry shipped();
 /// error that names the environment; each instance has passed check_spec(). Errors: those of the kind's make().
 Result<envs::MakeEnvironment> make_environment(const Registry& registry, const std::string& name,
                                                const ConfigSection& keys);
+/// The same of a registered algorithm and model, for the agent or the group whose section `keys` is.
+Result<MakeAlgorithm> make_algorithm(const Registry& registry, const std::string& name, const ConfigSection& keys,
+                                     std::int64_t steps);
+Result<actors::MakeModel> make_model(const Registry& registry, const std::string& name, const ConfigSection& keys);
 /// The same of a registered kind of role. Errors: those of the kind's make().
 Result<actors::RoleFactory> make_role_factory(const Registry& registry, const std::string& kind,
                                               const ConfigSection& keys);

@@ -13,6 +13,7 @@
 
 #include <troupe/core/nearest.hpp>
 #include <troupe/core/text.hpp>
+#include <troupe/run/replica_schema.hpp>
 #include <troupe/run/role_schema.hpp>
 #include <troupe/run/train_schema.hpp>
 
@@ -84,7 +85,9 @@ class RegistryChecker {
   Status run() {
     for (const std::string& twice : registry_.duplicates()) add("{}: registered twice", twice);
     for (const messages::MessageType& type : registry_.messages()) check_message_type(type);
-    for (const auto& [name, kind] : registry_.environments()) check_environment(name, kind);
+    for (const auto& [name, kind] : registry_.environments()) check_section("environment", name, kind);
+    for (const auto& [name, kind] : registry_.algorithms()) check_section("algorithm", name, kind);
+    for (const auto& [name, kind] : registry_.models()) check_model(name, kind);
     for (const auto& [name, kind] : registry_.roles()) check_role(name, kind);
     if (mistakes_.empty()) return {};
     return Error{Code::kInvalidArgument, fmt::format("{}", fmt::join(mistakes_, "\n"))};
@@ -104,12 +107,21 @@ class RegistryChecker {
     }
   }
 
-  void check_environment(const std::string& name, const EnvironmentKind& kind) {
-    const std::string what = fmt::format("environment \"{}\"", printable(name));
+  /// Of what has a section of its own name.
+  template <typename Kind>
+  void check_section(const char* of, const std::string& name, const Kind& kind) {
+    const std::string what = fmt::format("{} \"{}\"", of, printable(name));
     if (!is_plain(name, true)) add("{}: {}", what, expected_name(true));
-    if (sections_.contains(name)) add("{}: a configuration has [{}] for something else", what, name);
+    if (!sections_.insert(name).second) add("{}: a configuration has [{}] for something else", what, name);
     if (kind.make == nullptr) add("{}: nothing makes it", what);
     check_keys(what, kind.keys, {});
+  }
+
+  void check_model(const std::string& name, const ModelKind& kind) {
+    const std::string what = fmt::format("model \"{}\"", printable(name));
+    if (!is_plain(name, true)) add("{}: {}", what, expected_name(true));
+    if (kind.make == nullptr) add("{}: nothing makes it", what);
+    check_keys(what, kind.keys, apps::common_group_keys());
   }
 
   void check_role(const std::string& name, const RoleKind& kind) {

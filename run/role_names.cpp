@@ -9,8 +9,10 @@ namespace {
 /// Roles, and nodes that are called otherwise.
 constexpr std::array<std::string_view, 10> kTaken = {"actor",     "inference", "replay", "learner", "parameters",
                                                      "evaluator", "metrics",   "actors", "chief",   "operator"};
-/// Of a group's further roles.
-constexpr std::array<std::string_view, 3> kEndings = {"-evaluator", "-ps", "-discriminator"};
+/// Of the roles of a group and of an agent with a name, and of what they are evaluated as at the end.
+constexpr std::array<std::string_view, 10> kEndings = {"-evaluator", "-ps",     "-discriminator", "-actor",
+                                                       "-inference", "-replay", "-learner",       "-parameters",
+                                                       "-actors",    "-final"};
 
 bool is_numbered(std::string_view name) {
   const std::size_t end = name.find_last_not_of("0123456789");

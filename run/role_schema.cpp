@@ -42,7 +42,7 @@ void check_roles(const Config& config, const Registry& registry, std::vector<std
     };
     const std::string& kind = config.get_string(kind_key);
     if (!registry.roles().contains(kind)) {
-      add(kind_key, fmt::format("got \"{}\", expected one of {}", kind, fmt::join(registry.role_kinds(), ", ")));
+      add(kind_key, fmt::format("got \"{}\", expected one of {}", kind, fmt::join(names_of(registry.roles()), ", ")));
     }
     const auto& groups = config.names("replicas");
     if (is_taken_name(name) || std::ranges::find(groups, name) != groups.end() || !config.has(nodes_key)) {
@@ -81,7 +81,7 @@ void check_channels(const Config& config, std::vector<std::string>& mistakes) {
 std::vector<std::string> common_role_keys() { return {"kind", "count"}; }
 
 ConfigSchema role_schema(const Registry& registry) {
-  std::vector<std::string> kinds = registry.role_kinds();
+  std::vector<std::string> kinds = names_of(registry.roles());
   if (kinds.empty()) kinds.emplace_back(kNoKinds);
   ConfigSchema schema = {
       {.path = "roles.*.kind",
@@ -125,18 +125,6 @@ ConfigSchema role_schema(const Registry& registry) {
                     .doc = "Frames or calls under way for each pair of instances, but where the newest wins",
                     .min = 1,
                     .max = kCapacityMax});
-  return schema;
-}
-
-ConfigSchema environment_schema(const Registry& registry) {
-  ConfigSchema schema;
-  for (const auto& [name, about] : registry.environments()) {
-    for (ConfigKey key : about.keys) {
-      key.path = name + "." + key.path;
-      key.fixed = ConfigKey::Fixed::kValue;  // what was learnt in another one is of no use here
-      schema.push_back(std::move(key));
-    }
-  }
   return schema;
 }
 

@@ -1,7 +1,6 @@
 #pragma once
 // The keys of [roles.NAME], [placement.NAME] and [[channels]]: a topology of the user's own in a configuration, beside
-// agents and replica groups or without any; and the sections of the environments that a program knows. Part of the
-// schema of a training run (run/train_schema.hpp).
+// agents and replica groups or without any. Part of the schema of a training run (run/train_schema.hpp).
 //
 //   [roles.thermometer]
 //   kind = "thermometer"       # one that the program's registry has
@@ -27,8 +26,6 @@ namespace troupe::apps {
 ConfigSchema role_schema(const Registry& registry);
 /// Keys that each [roles.NAME] has, whatever its kind.
 std::vector<std::string> common_role_keys();
-/// "maze.size": the keys of all environments.
-ConfigSchema environment_schema(const Registry& registry);
 
 /// What only several keys together, or the topology, can get wrong, one line a mistake, each beginning with its place.
 std::vector<std::string> role_mistakes(const Config& config, const Registry& registry);

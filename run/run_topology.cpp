@@ -6,10 +6,10 @@
 #include <algorithm>
 #include <utility>
 
+#include <troupe/actors/roles/metrics_actor.hpp>
 #include <troupe/actors/roles/replica_topology.hpp>
-#include <troupe/run/d4pg_topology.hpp>
+#include <troupe/run/agent_topology.hpp>
 #include <troupe/run/no_metrics.hpp>
-#include <troupe/run/shipped_models.hpp>
 
 namespace troupe::actors {
 namespace {
@@ -17,13 +17,46 @@ namespace {
 /// What the part of the run is called that roles of the user's own make up, when there are others.
 constexpr const char* kOwnPart = "roles";
 
+/// The groups of a run, with what they train.
+using Groups = std::vector<std::pair<const ReplicaRun*, ReplicaModel>>;
+
+RoleSpec metrics_role(const TrainOptions& options, const Groups& groups, MetricSink& sink, double wall_s) {
+  MetricsActorOptions metrics{.sink = &sink, .period = from_seconds(options.metrics.every_s), .wall_s = wall_s};
+  for (const AgentOptions& agent : options.agents) {
+    const std::string learner = role_of(agent, kLearnerRole);
+    metrics.agents.push_back({.name = agent.name,
+                              .actor_role = role_of(agent, kActorRole),
+                              .learner_role = learner,
+                              .actors = agent.actors.count,
+                              .max_env_steps = agent.max_env_steps,
+                              .episodes_port = metrics_port(agent, "episodes"),
+                              .steps_port = metrics_port(agent, "steps")});
+    metrics.evaluators[role_of(agent, kEvaluatorRole)] = learner;
+    metrics.kept_roles.insert({learner, role_of(agent, kReplayRole)});
+    metrics.group_roles.insert(learner);
+  }
+  for (const auto& [run, model] : groups) {
+    const std::string& name = run->group.name;
+    metrics.kept_roles.insert(name);
+    metrics.group_roles.insert(name);
+    metrics.replica_roles.push_back(name);
+    if (model.make_evaluation) metrics.evaluators[evaluator_name(run->group)] = name;
+  }
+  for (const ConfiguredRole& role : options.roles) {
+    if (role.spec.restart.from == RestartFrom::kLastCut) metrics.kept_roles.insert(role.spec.name);
+  }
+  RoleSpec spec = MetricsActor::spec(kMetricsRole, metrics);
+  spec.kept_over_nodes = true;
+  return spec;
+}
+
 /// Roles, channels and types of the user's own.
 void add_own(Topology& topology, const TrainOptions& options) {
-  const bool alone = options.env.empty() && options.replicas.empty();
+  const bool alone = options.agents.empty() && options.replicas.empty();
   for (const ConfiguredRole& role : options.roles) {
     RoleSpec& spec = topology.roles.emplace_back(role.spec);
     const RestartPolicy own = spec.restart;
-    spec.restart = restart_policy(options);
+    spec.restart = restart_policy(options.supervisor);
     spec.restart.from = own.from;
     spec.restart.quarantine = own.quarantine;
     if (!alone) spec.part = kOwnPart;
@@ -60,17 +93,18 @@ Status check_own(const Topology& topology, const TrainOptions& options) {
 
 }  // namespace
 
-Result<Topology> run_topology(const TrainOptions& options, const envs::EnvSpec& env, RunSinks sinks, double wall_s) {
+Result<Topology> run_topology(const TrainOptions& options, RunSinks sinks, double wall_s) {
   Topology topology;
-  if (!has_d4pg(options)) {
-    topology.roles = {metrics_role(options, sinks.metrics, wall_s)};
-    topology.reports = PortName{kMetricsRole, "reports"};
-  } else {
-    TROUPE_ASSIGN(topology, d4pg_topology(options, env, sinks.metrics, wall_s));
-  }
+  topology.reports = PortName{kMetricsRole, "reports"};
+  for (const AgentOptions& agent : options.agents) TROUPE_TRY(add_agent(topology, options, agent, kMetricsRole));
+  Groups groups;
   for (const ReplicaRun& run : options.replicas) {
-    TROUPE_ASSIGN(const ReplicaModel model, shipped_model(run.model, run.group));
-    TROUPE_TRY(add_replica_group(topology, run.group, model, sinks.pictures));
+    TROUPE_ASSIGN(ReplicaModel model, model_of(run));
+    groups.emplace_back(&run, std::move(model));
+  }
+  topology.roles.push_back(metrics_role(options, groups, sinks.metrics, wall_s));
+  for (const auto& [run, model] : groups) {
+    TROUPE_TRY(add_replica_group(topology, run->group, model, sinks.pictures));
   }
   if (options.roles.empty() && options.channels.empty()) return topology;
   add_own(topology, options);
@@ -80,19 +114,12 @@ Result<Topology> run_topology(const TrainOptions& options, const envs::EnvSpec& 
 
 Result<std::vector<std::string>> elastic_roles(const TrainOptions& options) {
   NoMetrics sink;
-  TROUPE_ASSIGN(const envs::EnvSpec environment, run_environment(options));
-  TROUPE_ASSIGN(const Topology topology, run_topology(options, environment, {sink}, 0));
+  TROUPE_ASSIGN(const Topology topology, run_topology(options, {sink}, 0));
   std::vector<std::string> names;
   for (const RoleSpec& role : topology.roles) {
     if (role.elastic) names.push_back(role.name);
   }
   return names;
-}
-
-Result<envs::EnvSpec> run_environment(const TrainOptions& options) {
-  if (!has_d4pg(options)) return envs::EnvSpec{};
-  TROUPE_ASSIGN(const auto environment, options.make_environment(options.seed));
-  return environment->spec();
 }
 
 }  // namespace troupe::actors

@@ -57,22 +57,41 @@ std::string json_replicas(std::span<const actors::ReplicaSummary> replicas) {
   return fmt::format("{{{}}}", fmt::join(groups, ", "));
 }
 
+std::string json_return(const actors::AgentSummary& agent) {
+  if (!agent.final_evaluation) return "null";
+  const Returns returns = returns_of(*agent.final_evaluation);
+  return fmt::format("{{\"mean\": {}, \"std\": {}, \"episodes\": {}}}", json_number(returns.mean),
+                     json_number(returns.std), json_number(returns.episodes));
+}
+
+std::string json_reached(std::span<const Evaluation> evaluations, const actors::AgentSummary& agent) {
+  std::vector<std::string> reached;
+  for (const auto& [threshold, wall_s] : first_reached(evaluations, agent.name, kReturnThresholds)) {
+    reached.push_back(fmt::format("\"{}\": {}", threshold, json_number(wall_s)));
+  }
+  return fmt::format("{{{}}}", fmt::join(reached, ", "));
+}
+
+/// Those with a name.
+std::string json_agents(const RunSummary& summary) {
+  std::vector<std::string> agents;
+  for (const actors::AgentSummary& agent : summary.train.agents) {
+    if (agent.name.empty()) continue;
+    agents.push_back(fmt::format(
+        "{}: {{\"env\": {}, \"env_steps\": {}, \"learner_steps\": {}, \"final_return\": {}, \"first_reached\": {}}}",
+        json_string(agent.name), json_string(agent.env), agent.env_steps, agent.learner_steps, json_return(agent),
+        json_reached(summary.evaluations, agent)));
+  }
+  return fmt::format("{{{}}}", fmt::join(agents, ", "));
+}
+
 }  // namespace
 
 std::string summary_json(const RunSummary& summary) {
   const actors::TrainSummary& train = summary.train;
-  std::string final_return = "null";
-  if (train.final_evaluation) {
-    const Returns returns = returns_of(*train.final_evaluation);
-    final_return = fmt::format("{{\"mean\": {}, \"std\": {}, \"episodes\": {}}}", json_number(returns.mean),
-                               json_number(returns.std), json_number(returns.episodes));
-  }
-  std::vector<std::string> reached;
-  for (const auto& [threshold, wall_s] : first_reached(summary.evaluations, kReturnThresholds)) {
-    reached.push_back(fmt::format("\"{}\": {}", threshold, json_number(wall_s)));
-  }
+  const actors::AgentSummary first = train.agents.empty() ? actors::AgentSummary{} : train.agents.front();
   const std::vector<std::string> fields = {
-      fmt::format("\"env\": {}", json_string(summary.env)),
+      fmt::format("\"env\": {}", json_string(first.env)),
       fmt::format("\"seed\": {}", summary.seed),
       fmt::format("\"version\": {}", json_string(summary.version)),
       fmt::format("\"config_hash\": {}", json_string(summary.config_hash)),
@@ -80,8 +99,9 @@ std::string summary_json(const RunSummary& summary) {
       fmt::format("\"wall_s\": {}", json_number(train.wall_s)),
       fmt::format("\"env_steps\": {}", train.env_steps),
       fmt::format("\"learner_steps\": {}", train.learner_steps),
-      fmt::format("\"final_return\": {}", final_return),
-      fmt::format("\"first_reached\": {{{}}}", fmt::join(reached, ", ")),
+      fmt::format("\"final_return\": {}", json_return(first)),
+      fmt::format("\"first_reached\": {}", json_reached(summary.evaluations, first)),
+      fmt::format("\"agents\": {}", json_agents(summary)),
       fmt::format("\"replicas\": {}", json_replicas(train.replicas)),
   };
   return fmt::format("{{\n  {}\n}}\n", fmt::join(fields, ",\n  "));
@@ -93,7 +113,6 @@ std::string summary_table(const RunSummary& summary) {
   const auto line = [&](std::string_view name, const std::string& value) {
     table += fmt::format("  {:<14} {}\n", name, value);
   };
-  if (!summary.env.empty()) line("environment", summary.env);
   line("ended by", std::string(actors::to_string(train.stop_reason)));
   line("wall time", format_duration(train.wall_s));
   for (const actors::ReplicaSummary& group : train.replicas) {
@@ -103,21 +122,24 @@ std::string summary_table(const RunSummary& summary) {
     }
     line(group.name, text);
   }
-  if (summary.env.empty()) return table;
-  line("env steps", format_count(static_cast<double>(train.env_steps)));
-  line("learner steps", format_count(static_cast<double>(train.learner_steps)));
-  if (train.final_evaluation) {
-    const Returns returns = returns_of(*train.final_evaluation);
-    line("final return",
-         fmt::format("{:.1f} +- {:.1f} over {:.0f} episodes", returns.mean, returns.std, returns.episodes));
-  } else {
-    line("final return", "no evaluation yet");
+  for (const actors::AgentSummary& agent : train.agents) {
+    if (!agent.name.empty()) table += fmt::format("{}\n", agent.name);
+    line("environment", agent.env);
+    line("env steps", format_count(static_cast<double>(agent.env_steps)));
+    line("learner steps", format_count(static_cast<double>(agent.learner_steps)));
+    if (agent.final_evaluation) {
+      const Returns returns = returns_of(*agent.final_evaluation);
+      line("final return",
+           fmt::format("{:.1f} +- {:.1f} over {:.0f} episodes", returns.mean, returns.std, returns.episodes));
+    } else {
+      line("final return", "no evaluation yet");
+    }
+    std::vector<std::string> reached;
+    for (const auto& [threshold, wall_s] : first_reached(summary.evaluations, agent.name, kReturnThresholds)) {
+      reached.push_back(fmt::format("{} at {}", threshold, format_duration(wall_s)));
+    }
+    if (!reached.empty()) line("first reached", fmt::format("{}", fmt::join(reached, ", ")));
   }
-  std::vector<std::string> reached;
-  for (const auto& [threshold, wall_s] : first_reached(summary.evaluations, kReturnThresholds)) {
-    reached.push_back(fmt::format("{} at {}", threshold, format_duration(wall_s)));
-  }
-  if (!reached.empty()) line("first reached", fmt::format("{}", fmt::join(reached, ", ")));
   return table;
 }
 

@@ -8,7 +8,6 @@
 namespace troupe::apps {
 
 struct RunSummary {
-  std::string env;  ///< empty in a run of replica groups alone
   std::uint64_t seed = 0;
   std::string version;      ///< of the program, with its commit
   std::string config_hash;  ///< Config::hash()
@@ -18,8 +17,10 @@ struct RunSummary {
 
 /// {"env", "seed", "version", "config_hash", "stop_reason", "wall_s", "env_steps", "learner_steps",
 ///  "final_return": {"mean", "std", "episodes"} or null, "first_reached": {"100": wall_s, ...},
+///  "agents": {NAME: {"env", "env_steps", "learner_steps", "final_return", "first_reached"}, ...},
 ///  "replicas": {NAME: {"steps", "evaluated_step", "metrics": {...}, "evaluation": {...}}, ...}}; ends in a line end.
-/// first_reached has the thresholds that were reached, by the mean return of an evaluation.
+/// first_reached has the thresholds that were reached, by the mean return of an evaluation. env, final_return and
+/// first_reached are of the first agent, and "agents" has those with a name.
 std::string summary_json(const RunSummary& summary);
 
 /// The same for a person, as aligned lines.

@@ -11,6 +11,7 @@
 #include <troupe/core/proto_writer.hpp>
 #include <troupe/core/text.hpp>
 #include <troupe/core/tf_record.hpp>
+#include <troupe/run/evaluations.hpp>
 #include <troupe/run/pictures/png_writer.hpp>
 
 namespace troupe::apps {
@@ -97,7 +98,8 @@ Status TensorBoardSink::write(const MetricRow& row) {
 Status TensorBoardSink::record(const Evaluation& evaluation) {
   const std::lock_guard lock(*mutex_);
   TROUPE_ASSIGN(const double wall_time, stamp(evaluation.wall_s));
-  const std::string group = evaluation.source == kFinalEvaluation ? "evaluator" : evaluation.source;
+  const std::string who = evaluated(evaluation.source);  // the last evaluation stands with the others
+  const std::string group = who.empty() ? "evaluator" : who + "-evaluator";
   ProtoWriter summary;
   for (const Scalar& value : evaluation.values)
     add_scalar(summary, printable(fmt::format("{}/{}", group, value.name)), value.value);

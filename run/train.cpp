@@ -15,7 +15,7 @@
 #include <troupe/actors/runtime/protocol.hpp>
 #include <troupe/core/check.hpp>
 #include <troupe/core/log.hpp>
-#include <troupe/run/d4pg_topology.hpp>
+#include <troupe/run/agent_topology.hpp>
 #include <troupe/run/evaluate_part.hpp>
 #include <troupe/run/node.hpp>
 #include <troupe/run/run_topology.hpp>
@@ -46,7 +46,6 @@ class Training {
   Training(const TrainOptions& options, const TrainHooks& hooks) : options_(options), hooks_(hooks) {}
 
   Result<TrainSummary> run() {
-    TROUPE_ASSIGN(spec_, run_environment(options_));
     TROUPE_TRY(open());
     TROUPE_ASSIGN(const std::optional<StopReason> interrupted, train());
     const auto saved = last_checkpoint(!interrupted);
@@ -55,32 +54,19 @@ class Training {
       runtime_->stop();
       return nothing;
     }
-    TROUPE_ASSIGN(const auto counters, saved);
-    sum_up(counters);
-    const bool learned = options_.max_learner_steps > 0 && learner_steps_ >= options_.max_learner_steps;
-    const StopReason complete = has_d4pg(options_) ? learned ? StopReason::kMaxLearnerSteps : StopReason::kMaxEnvSteps
-                                : options_.replicas.empty() ? StopReason::kRolesDone
-                                                            : StopReason::kReplicaSteps;
-    const StopReason reason = interrupted.value_or(complete);
+    TROUPE_ASSIGN(counters_, saved);
+    const auto& counters = counters_;
+    TrainSummary summary = sum_up(counters);
+    summary.stop_reason = interrupted.value_or(completed_by(summary));
     if (interrupted == StopReason::kRequested) log::info("TRP-I001 stopping; checkpoint {} committed", newest());
-    const double wall_s = earlier_wall_s_ + seconds(runtime_->stop());
+    summary.wall_s = earlier_wall_s_ + seconds(runtime_->stop());
     runtime_.reset();  // the sink is ours alone from here
     network_.reset();
     // Roles went on while it was written: rows of that are of lost work, like those behind a crash.
     TROUPE_TRY(rewind_metrics(counters));
 
-    TrainSummary summary;
-    summary.stop_reason = reason;
-    summary.wall_s = wall_s;
-    summary.env_steps = env_steps_;
-    summary.learner_steps = learner_steps_;
-    for (const ReplicaRun& run : options_.replicas)
-      summary.replicas.push_back(replica_summary(run.group.name, counters));
     TROUPE_TRY(write_last_row(summary));
-    if (reason != StopReason::kRequested && has_d4pg(options_)) {
-      TROUPE_ASSIGN(summary.final_evaluation, evaluate(summary));
-      TROUPE_TRY(hooks_.metrics->record(*summary.final_evaluation));
-    }
+    if (summary.stop_reason != StopReason::kRequested && !options_.agents.empty()) TROUPE_TRY(evaluate(summary));
     return summary;
   }
 
@@ -125,7 +111,7 @@ class Training {
     }
     earlier_wall_s_ = std::max(earlier_wall_s_, hooks_.recorded_wall_s);
     if (hooks_.place != nullptr) return open_place();
-    TROUPE_ASSIGN(topology_, run_topology(options_, spec_, {*hooks_.metrics, hooks_.pictures}, earlier_wall_s_));
+    TROUPE_ASSIGN(topology_, run_topology(options_, {*hooks_.metrics, hooks_.pictures}, earlier_wall_s_));
     if (hooks_.change_topology) hooks_.change_topology(topology_);
     RuntimeOptions runtime;
     runtime.seed = options_.seed;
@@ -158,7 +144,7 @@ class Training {
         TROUPE_TRY(rewind_metrics(counters));
       }
     }
-    TROUPE_ASSIGN(topology_, node_topology(options_, spec_, {*hooks_.metrics, hooks_.pictures}, earlier_wall_s_));
+    TROUPE_ASSIGN(topology_, node_topology(options_, {*hooks_.metrics, hooks_.pictures}, earlier_wall_s_));
     TROUPE_ASSIGN(network_, make_network(*hooks_.place, topology_));
     log::info("the chief listens on {}", transport::to_string(network_->address()));
     auto more = [this] { return std::vector<messages::Counter>{{kWallCounter, wall_ms()}}; };
@@ -178,11 +164,16 @@ class Training {
     };
     RunPoint to{.wall_s = earlier_wall_s_};
     if (const auto ms = of_metrics(kNewestRowMs)) to.wall_s = static_cast<double>(*ms) / 1000;
-    to.env_steps = total_env_steps(counters, kActorRole, kMetricsRole);
-    to.learner_steps = std::max(learner_steps(counters), of_metrics(kKnownLearnerSteps).value_or(0));
+    const TrainSummary sums = sum_up(counters);
+    to.env_steps = sums.env_steps;
+    to.learner_steps = std::max(sums.learner_steps, of_metrics(kKnownLearnerSteps).value_or(0));
     const auto known = [&](const std::string& role) { return of_metrics(kKnownStepsOf + role).value_or(0); };
-    if (has_d4pg(options_)) {
-      to.evaluated_steps[kEvaluatorRole] = to.evaluated_steps[kFinalEvaluation] = to.learner_steps;
+    for (std::size_t i = 0; i < options_.agents.size(); ++i) {
+      const AgentOptions& agent = options_.agents[i];
+      const std::int64_t steps = std::max(sums.agents[i].learner_steps, known(role_of(agent, kLearnerRole)));
+      for (const char* const source : {kEvaluatorRole, kFinalEvaluation}) {
+        to.evaluated_steps[role_of(agent, source)] = steps;
+      }
     }
     for (const ReplicaRun& run : options_.replicas) {
       const std::string& name = run.group.name;
@@ -214,7 +205,7 @@ class Training {
     messages::CheckpointContents contents = to_contents(topology_, *cut, {{kWallCounter, wall_ms()}});
     contents.run_id = hooks_.run_id;
     last_ = {};
-    contents.learner_step = learner_steps(contents.counters);
+    contents.learner_step = sum_up(contents.counters).learner_steps;
     last_.tensors = contents.tensors;
     last_.cut = std::move(cut);
     messages::CheckpointWriteOptions where{hooks_.checkpoint_dir.string(), static_cast<int>(options_.checkpoint.keep),
@@ -231,29 +222,32 @@ class Training {
     return cut.ok() ? cut_name(cut->number) : cut.error().message;
   }
 
-  /// Totals of the run, from the counters of all instances in the last checkpoint.
-  void sum_up(const std::vector<messages::Counter>& counters) {
-    env_steps_ = total_env_steps(counters, kActorRole, kMetricsRole);
-    learner_steps_ = learner_steps(counters, &foremost_learner_);
+  /// Totals of the run, from the counters of all instances in a checkpoint.
+  TrainSummary sum_up(std::span<const messages::Counter> counters) const {
+    TrainSummary sums;
+    for (const AgentOptions& agent : options_.agents) {
+      const std::string actor = role_of(agent, kActorRole);
+      AgentSummary& of = sums.agents.emplace_back(AgentSummary{.name = agent.name, .env = agent.env});
+      of.env_steps = total_env_steps(counters, agent.name, actor, kMetricsRole);
+      of.learner_steps = replica_summary(role_of(agent, kLearnerRole), counters).steps;
+      sums.env_steps += of.env_steps;
+      sums.learner_steps += of.learner_steps;
+    }
+    for (const ReplicaRun& run : options_.replicas) {
+      sums.replicas.push_back(replica_summary(run.group.name, counters));
+      if (options_.agents.empty()) sums.learner_steps += sums.replicas.back().steps;
+    }
+    return sums;
   }
 
-  /// The run's; foremost: which learner of several is furthest.
-  std::int64_t learner_steps(std::span<const messages::Counter> counters, std::string* foremost = nullptr) const {
-    std::int64_t steps = 0;
-    if (!has_d4pg(options_)) {
-      for (const ReplicaRun& run : options_.replicas) steps += replica_summary(run.group.name, counters).steps;
-      return steps;
+  /// Which limit a run has met of which nobody asked to stop: of several agents the first one's.
+  StopReason completed_by(const TrainSummary& summary) const {
+    if (options_.agents.empty()) {
+      return options_.replicas.empty() ? StopReason::kRolesDone : StopReason::kReplicaSteps;
     }
-    const std::int64_t instances = learner_instances(options_);
-    for (std::int64_t i = 0; i < instances; ++i) {
-      const std::string name = RoleIdentity{kLearnerRole, i, instances}.name();
-      for (const messages::Counter& counter : counters) {
-        if (counter.name != name + "/steps" || counter.value < steps) continue;
-        steps = counter.value;
-        if (foremost != nullptr) *foremost = name;
-      }
-    }
-    return steps;
+    const std::int64_t most = options_.agents.front().max_learner_steps;
+    const bool learned = most > 0 && summary.agents.front().learner_steps >= most;
+    return learned ? StopReason::kMaxLearnerSteps : StopReason::kMaxEnvSteps;
   }
 
   /// A run may be shorter than a metrics period, and ends between two rows in any case.
@@ -266,23 +260,40 @@ class Training {
     return hooks_.metrics->write(row);
   }
 
-  /// Of the parameters in the last checkpoint, with start states of their own.
-  Result<Evaluation> evaluate(const TrainSummary& summary) {
+  /// Of the parameters of each agent in the last checkpoint, with start states of their own.
+  Status evaluate(TrainSummary& summary) {
     std::vector<messages::OpenCheckpoint> parts;
     std::vector<messages::TensorBytes> tensors = last_.tensors;
     if (hooks_.place != nullptr) {
       TROUPE_ASSIGN(parts, open_run_checkpoint(hooks_.checkpoint_dir));
       for (const auto& part : parts) tensors.insert(tensors.end(), part.tensors.begin(), part.tensors.end());
     }
-    const auto values = [&](const learner::ParamLayout& layout) {
-      return group_values(tensors, foremost_learner_, layout);
-    };
-    Evaluation evaluation{.wall_s = summary.wall_s,
-                          .source = kFinalEvaluation,
-                          .step = summary.learner_steps,
-                          .env_steps = summary.env_steps};
-    TROUPE_ASSIGN(evaluation.values, evaluate_policy(options_, values));
-    return evaluation;
+    for (std::size_t i = 0; i < options_.agents.size(); ++i) {
+      const AgentOptions& agent = options_.agents[i];
+      AgentSummary& of = summary.agents[i];
+      const auto values = [&](const learner::ParamLayout& layout) {
+        return group_values(tensors, foremost_learner(agent, of.learner_steps), layout);
+      };
+      Evaluation evaluation{.wall_s = summary.wall_s,
+                            .source = role_of(agent, kFinalEvaluation),
+                            .step = of.learner_steps,
+                            .env_steps = of.env_steps};
+      TROUPE_ASSIGN(evaluation.values, evaluate_policy(agent, options_.seed, values));
+      TROUPE_TRY(hooks_.metrics->record(evaluation));
+      of.final_evaluation = std::move(evaluation);
+    }
+    return {};
+  }
+
+  /// Of several: the instance that has taken as many steps.
+  std::string foremost_learner(const AgentOptions& agent, std::int64_t steps) const {
+    const std::int64_t instances = learner_instances(agent);
+    for (std::int64_t i = instances - 1; i >= 0; --i) {
+      const std::string name = RoleIdentity{role_of(agent, kLearnerRole), i, instances}.name();
+      const auto found = std::ranges::find(counters_, name + "/steps", &messages::Counter::name);
+      if (found != counters_.end() && found->value == steps) return name;
+    }
+    return role_of(agent, kLearnerRole);
   }
 
   std::int64_t wall_ms() const { return static_cast<std::int64_t>(wall() * 1000); }
@@ -290,14 +301,11 @@ class Training {
 
   const TrainOptions& options_;
   const TrainHooks& hooks_;
-  envs::EnvSpec spec_;
   Topology topology_;
   double earlier_wall_s_ = 0;
   std::vector<std::string> damaged_;
   LastCut last_;
-  std::string foremost_learner_;  ///< of a group: the instance that had taken the most steps
-  std::int64_t env_steps_ = 0;
-  std::int64_t learner_steps_ = 0;
+  std::vector<messages::Counter> counters_;  ///< of the last checkpoint
   std::unique_ptr<NodeNetwork> network_;
   std::unique_ptr<Runtime> runtime_;
 };

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <functional>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -40,16 +41,25 @@ constexpr std::string_view to_string(StopReason reason) {
   return "unknown";
 }
 
+/// What an agent has come to.
+struct AgentSummary {
+  std::string name;  ///< AgentOptions::name
+  std::string env;
+  std::int64_t env_steps = 0;
+  std::int64_t learner_steps = 0;
+  /// Of its last parameters. When a stop was requested there is none: nobody waits for it.
+  std::optional<Evaluation> final_evaluation = {};
+};
+
 struct TrainSummary {
   StopReason stop_reason = StopReason::kRequested;
   /// False: it was stopped before all of it had come up; nothing was saved, and the rest says nothing.
   bool begun = true;
   /// Counted over all starts of the run, so a resumed run goes on from its checkpoint's numbers.
   double wall_s = 0;
-  std::int64_t env_steps = 0;
-  std::int64_t learner_steps = 0;  ///< without D4PG: the steps of all replica groups
-  /// Of the last parameters of an environment's policy. When a stop was requested there is none: nobody waits for it.
-  std::optional<Evaluation> final_evaluation;
+  std::int64_t env_steps = 0;            ///< of all agents
+  std::int64_t learner_steps = 0;        ///< of all agents; without any, the steps of all replica groups
+  std::vector<AgentSummary> agents;      ///< in the order of the options
   std::vector<ReplicaSummary> replicas;  ///< one for each group, in the order of the options
 };
 

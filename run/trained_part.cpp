@@ -11,25 +11,14 @@
 
 #include <troupe/actors/control/run_checkpoint.hpp>
 #include <troupe/actors/roles/replica_topology.hpp>
-#include <troupe/algorithms/d4pg/policy.hpp>
 #include <troupe/learner/engine/program_state.hpp>
-#include <troupe/run/d4pg_topology.hpp>
-#include <troupe/run/run_topology.hpp>
-#include <troupe/run/shipped_models.hpp>
+#include <troupe/run/agent_topology.hpp>
 
 namespace troupe::actors {
 namespace {
 
 using messages::OpenCheckpoint;
 using messages::TensorBytes;
-
-constexpr const char* kD4pgModel = "d4pg";
-
-const ReplicaRun* find_replicas(const TrainOptions& options, const std::string& name) {
-  const auto found =
-      std::ranges::find_if(options.replicas, [&](const ReplicaRun& run) { return run.group.name == name; });
-  return found == options.replicas.end() ? nullptr : &*found;
-}
 
 /// What a checkpoint holds of one instance. Points into the checkpoint.
 struct Instance {
@@ -116,7 +105,7 @@ Status copy_shard(const Instance& instance, const learner::ServedReplica& served
 
 /// Under a parameter server: parameters from the shards, replica state from a worker.
 Result<TrainedPart> served_part(const ReplicaRun& run, std::span<const OpenCheckpoint> checkpoint) {
-  TROUPE_ASSIGN(const ReplicaModel model, shipped_model(run.model, run.group));
+  TROUPE_ASSIGN(const ReplicaModel model, model_of(run));
   const ParameterServerOptions server = parameter_server_options(run.group, model);
   TROUPE_ASSIGN(const auto replica, server.make_replica());
   TROUPE_ASSIGN(const learner::ServedReplica served, learner::build_served(*replica, plan(server, 0, 0)));
@@ -163,9 +152,11 @@ std::vector<TensorBytes> tensor_bytes(const TrainedPart& part, const std::string
 std::vector<std::string> part_names(const TrainOptions& options, const std::string& model) {
   std::vector<std::string> names;
   const auto wanted = [&model](const std::string& its) { return model.empty() || model == its; };
-  if (has_d4pg(options) && wanted(kD4pgModel)) names.emplace_back(kLearnerRole);
+  for (const AgentOptions& agent : options.agents) {
+    if (wanted(agent.algorithm)) names.push_back(role_of(agent, kLearnerRole));
+  }
   for (const ReplicaRun& run : options.replicas) {
-    if (wanted(run.model.model)) names.push_back(run.group.name);
+    if (wanted(run.model)) names.push_back(run.group.name);
   }
   return names;
 }
@@ -180,11 +171,11 @@ Result<TrainedPart> read_part(const TrainOptions& options, std::span<const OpenC
       TROUPE_ASSIGN(const Instance instance, furthest(checkpoint, name, instances(run->group)));
       TROUPE_ASSIGN(part, part_of(instance));
     }
-    part.model = run->model.model;
-  } else if (has_d4pg(options) && name == kLearnerRole) {
-    TROUPE_ASSIGN(const Instance instance, furthest(checkpoint, name, learner_instances(options)));
+    part.model = run->model;
+  } else if (const AgentOptions* const agent = find_agent(options, name)) {
+    TROUPE_ASSIGN(const Instance instance, furthest(checkpoint, name, learner_instances(*agent)));
     TROUPE_ASSIGN(part, part_of(instance));
-    part.model = kD4pgModel;
+    part.model = agent->algorithm;
   } else {
     return Error{Code::kNotFound, fmt::format("the run has no part \"{}\"", name)};
   }
@@ -203,15 +194,16 @@ Result<std::vector<float>> group_values(const TrainedPart& part, const learner::
 Result<std::function<void(learner::Graph&)>> inference_network(const TrainOptions& options, const std::string& name) {
   using Build = std::function<void(learner::Graph&)>;
   if (const ReplicaRun* const run = find_replicas(options, name)) {
-    TROUPE_ASSIGN(const ReplicaModel model, shipped_model(run->model, run->group));
+    TROUPE_ASSIGN(const ReplicaModel model, model_of(*run));
     if (model.inference == nullptr) {
-      return Error{Code::kNotFound, fmt::format("{}: model \"{}\" has no network to run", name, run->model.model)};
+      return Error{Code::kNotFound, fmt::format("{}: model \"{}\" has no network to run", name, run->model)};
     }
     return model.inference;
   }
-  TROUPE_ASSIGN(const envs::EnvSpec environment, run_environment(options));
-  return Build(
-      [d4pg = d4pg_options(options, environment)](learner::Graph& graph) { learner::d4pg::build_policy(graph, d4pg); });
+  const AgentOptions* const found = find_agent(options, name);
+  if (found == nullptr) return Error{Code::kNotFound, fmt::format("the run has no part \"{}\"", name)};
+  TROUPE_ASSIGN(const Agent agent, make_agent(*found));
+  return Build(agent.algorithm.policy);
 }
 
 }  // namespace troupe::actors

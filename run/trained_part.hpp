@@ -1,6 +1,6 @@
 #pragma once
 // What a part of a run has learnt, out of its checkpoint: for those who use it when training is over or paused (export,
-// sample, evaluate, render). A part is D4PG, called "learner" as its role, or a replica group.
+// sample, evaluate, render). A part is an agent, which is called as its learner's role is, or a replica group.
 #include <cstdint>
 #include <functional>
 #include <span>
@@ -23,14 +23,14 @@ struct TrainedTensor {
 
 struct TrainedPart {
   std::string name;
-  std::string model;  ///< "d4pg", or what the section of the group says
+  std::string model;  ///< the agent's algorithm, or the group's model
   std::int64_t step = 0;
   /// The parameters of all groups, targets and averages ("NAME.target", "NAME.average") among them, and the states;
   /// not what optimisers remember.
   std::vector<TrainedTensor> tensors;
 };
 
-/// The parts of such a run, D4PG first; with a model (TrainedPart::model) only those that train it.
+/// The parts of such a run, agents first; with a model (TrainedPart::model) only those that train it.
 std::vector<std::string> part_names(const TrainOptions& options, const std::string& model = "");
 
 /// Reads a part out of the pieces of a checkpoint (open_run_checkpoint()): of several instances that hold the same the

@@ -22,11 +22,17 @@ struct TrainedRun {
   actors::TrainedPart part;
 };
 
-/// what: the part's name; empty when there is only one. model: if not empty, only parts of that model count. Reads the
-/// recorded configuration and the checkpoint; changes nothing. Errors: kNotFound: no run, no checkpoint, no such part;
-/// kInvalidArgument: several parts to choose from; kCorrupt: no checkpoint is whole.
-Result<TrainedRun> open_trained_run(const Registry& registry, const std::string& path, const std::string& what,
-                                    const std::string& model = "");
+/// Which part of a run is meant.
+enum class PartKind { kAny, kAgent };
+struct PartChoice {
+  std::string name = {};           ///< empty when there is only one that may be meant
+  std::string model = {};          ///< only parts of that algorithm or model are; empty: all are
+  PartKind kind = PartKind::kAny;  ///< and of that kind
+};
+
+/// Reads the recorded configuration and the checkpoint; changes nothing. Errors: kNotFound: no run, no checkpoint, no
+/// such part; kInvalidArgument: several parts to choose from; kCorrupt: no checkpoint is whole.
+Result<TrainedRun> open_trained_run(const Registry& registry, const std::string& path, const PartChoice& choice);
 
 /// The network that users of the part run, with its trained values.
 struct TrainedNetwork {

@@ -23,7 +23,7 @@ MAY_INCLUDE = {
     "replay": {"core", "messages", "gpu"},
     "collectives": {"core"},
     "learner": {"core", "messages", "gpu", "collectives"},
-    "algorithms": {"core", "learner", "collectives"},
+    "algorithms": {"core", "envs", "replay", "learner", "collectives"},
     "actors": {"core", "messages", "transport", "envs", "gpu", "replay", "collectives", "learner", "algorithms"},
     "run": {"core", "messages", "transport", "envs", "data", "gpu", "replay", "collectives", "learner", "algorithms",
             "actors"},
@@ -36,7 +36,8 @@ INSIDE = {
     "learner": {"graph": set(), "ops": {"graph", "engine"}, "engine": {"graph", "ops"},
                 "replicate": {"graph", "ops", "engine"}, "judging": {"graph", "ops", "engine", "replicate"},
                 "export": {"graph", "ops", "engine"}},
-    "algorithms": {"acting": set(), "classifier": set(), "d4pg": {"acting"}, "resnet": set(), "sngan": set()},
+    "algorithms": {"acting": set(), "agent": {"acting"}, "classifier": set(), "d4pg": {"acting", "agent"},
+                   "resnet": set(), "sngan": set()},
     "actors": {"runtime": set(), "network": {"runtime"}, "control": {"runtime"}, "roles": {"runtime"}},
 }
 EVERYTHING = set(MAY_INCLUDE)

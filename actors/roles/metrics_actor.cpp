@@ -56,9 +56,10 @@ RoleSpec MetricsActor::spec(std::string name, const MetricsActorOptions& options
   RoleSpec spec;
   spec.name = std::move(name);
   spec.inlets = {{.name = "reports", .type = "Metrics", .always_drained = true}};
-  if (!options.actor_role.empty()) {
-    spec.inlets.push_back({.name = "episodes", .type = "Episode", .always_drained = true});
+  for (const MeasuredAgent& agent : options.agents) {
+    spec.inlets.push_back({.name = agent.episodes_port, .type = "Episode", .always_drained = true});
     spec.inlets.push_back(StepBudget::port());
+    spec.inlets.back().name = agent.steps_port;
   }
   if (!options.evaluators.empty()) spec.inlets.push_back({kEvaluationsPort, "Evaluation"});
   spec.execution = Execution::kThread;  // sinks write files
@@ -68,19 +69,28 @@ RoleSpec MetricsActor::spec(std::string name, const MetricsActorOptions& options
   return spec;
 }
 
+MetricsActor::MetricsActor(MetricsActorOptions options)
+    : options_(std::move(options)), newest_wall_s_(options_.wall_s) {
+  for (const MeasuredAgent& agent : options_.agents)
+    agents_.push_back({agent, StepAccount(agent.max_env_steps, agent.actors)});
+}
+
 Result<Progress> MetricsActor::step(RoleContext& context) {
   const Duration now = context.clock().now();
   const double wall_s = options_.wall_s + seconds(now);
-  if (!options_.actor_role.empty()) TROUPE_TRY(grant_steps(context));
+  for (Measured& of : agents_) TROUPE_TRY(grant_steps(context, of));
   Inlet& reports = context.in("reports");
   while (!reports.empty()) {
     auto report = read_instance_report(reports.take());
     const Status good = report.ok() ? check_names(*report) : Status(report.error());
     good.ok() ? take_report(std::move(report).value()) : context.refuse("reports", good.error());
   }
-  while (!options_.actor_role.empty() && !context.in("episodes").empty()) {
-    const auto episode = messages::read_episode(context.in("episodes").take());
-    episode.ok() ? episode_returns_.push_back(episode->episode_return) : context.refuse("episodes", episode.error());
+  for (Measured& of : agents_) {
+    for (Inlet& episodes = context.in(of.agent.episodes_port); !episodes.empty();) {
+      const auto episode = messages::read_episode(episodes.take());
+      episode.ok() ? of.returns.push_back(episode->episode_return)
+                   : context.refuse(of.agent.episodes_port, episode.error());
+    }
   }
   TROUPE_TRY(record_evaluations(context, wall_s));
   if (next_row_ < Duration::zero()) next_row_ = now + options_.period;
@@ -114,12 +124,12 @@ Status MetricsActor::check_names(const InstanceReport& report) {
   return {};
 }
 
-Status MetricsActor::grant_steps(RoleContext& context) {
-  for (Server& server = context.server("steps"); !server.empty();) {
+Status MetricsActor::grant_steps(RoleContext& context, Measured& of) {
+  for (Server& server = context.server(of.agent.steps_port); !server.empty();) {
     const auto [frame, answer] = server.take();
     const auto request = messages::read_steps_request(frame);
     const auto alive = [&](std::int64_t index) { return server.alive(static_cast<std::size_t>(index)); };
-    const auto grant = request.ok() ? account_.grant(*request, alive, context.clock().now()) : request.error();
+    const auto grant = request.ok() ? of.account.grant(*request, alive, context.clock().now()) : request.error();
     if (!grant.ok()) {
       // Whoever sends this again and again must not take the run's numbers down with it.
       if (std::has_single_bit(++bad_requests_)) {
@@ -135,10 +145,10 @@ Status MetricsActor::grant_steps(RoleContext& context) {
 
 void MetricsActor::take_report(InstanceReport report) {
   Instance& instance = instances_[{report.role, report.index}];
-  if (report.role == options_.actor_role) {
+  if (Measured* const of = agent_of(report.role)) {
     // Its env steps are in the account, where those of its earlier incarnations are too.
     std::erase_if(report.content.counters, [&](const Scalar& scalar) {
-      if (scalar.name == kSteps) account_.heard(report.index, static_cast<std::int64_t>(scalar.value));
+      if (scalar.name == kSteps) of->account.heard(report.index, static_cast<std::int64_t>(scalar.value));
       return scalar.name == kSteps;
     });
   }
@@ -153,14 +163,20 @@ void MetricsActor::take_report(InstanceReport report) {
   instance.reported = true;
 }
 
+MetricsActor::Measured* MetricsActor::agent_of(const std::string& actor_role) {
+  const auto found =
+      std::ranges::find_if(agents_, [&](const Measured& of) { return of.agent.actor_role == actor_role; });
+  return found == agents_.end() ? nullptr : &*found;
+}
+
 bool MetricsActor::has_progress() const {
   auto reported = [this](const std::string& role) {
     return std::any_of(instances_.begin(), instances_.end(),
                        [&](const auto& entry) { return entry.first.first == role && entry.second.reported; });
   };
-  if (options_.actor_role.empty())
-    return std::all_of(options_.replica_roles.begin(), options_.replica_roles.end(), reported);
-  return reported(options_.actor_role) && reported(options_.learner_role);
+  if (agents_.empty()) return std::ranges::all_of(options_.replica_roles, reported);
+  return std::ranges::all_of(
+      agents_, [&](const Measured& of) { return reported(of.agent.actor_role) && reported(of.agent.learner_role); });
 }
 
 std::int64_t MetricsActor::versions_ahead(const std::string& role) const {
@@ -177,7 +193,7 @@ std::int64_t MetricsActor::versions_ahead(const std::string& role) const {
 Status MetricsActor::record_evaluations(RoleContext& context, double wall_s) {
   if (options_.evaluators.empty()) return {};
   const bool is_new_run = options_.wall_s == 0 && !goes_on_;
-  if (!is_new_run && !options_.actor_role.empty() && !has_progress()) return {};
+  if (!is_new_run && !agents_.empty() && !has_progress()) return {};
   for (Inlet& inlet = context.in(kEvaluationsPort); !inlet.empty(); inlet.release_held(1)) {
     auto report = messages::read_evaluation(inlet.take_held());
     const Status good = report.ok() ? check(*report) : Status(report.error());
@@ -208,13 +224,14 @@ Status MetricsActor::check(const messages::EvaluationReport& report) {
 }
 
 Status MetricsActor::record(messages::EvaluationReport report, double wall_s) {
-  Evaluation evaluation{.wall_s = wall_s,
-                        .source = std::move(report.source),
-                        .step = report.version,
-                        .env_steps = account_.taken(),
-                        .values = std::move(report.values)};
+  Evaluation evaluation{
+      .wall_s = wall_s, .source = std::move(report.source), .step = report.version, .values = std::move(report.values)};
+  const std::string& trainer = options_.evaluators.at(evaluation.source);
+  for (const Measured& of : agents_) {
+    if (of.agent.learner_role == trainer) evaluation.env_steps = of.account.taken();
+  }
   // A smaller version is one of the trainer's earlier incarnation.
-  const std::int64_t ahead = versions_ahead(options_.evaluators.at(evaluation.source));
+  const std::int64_t ahead = versions_ahead(trainer);
   if (evaluation.step >= ahead) evaluation.step -= ahead;
   newest_wall_s_ = std::max(newest_wall_s_, wall_s);
   return options_.sink->record(evaluation);
@@ -230,8 +247,8 @@ std::map<std::string, double> MetricsActor::totals() const {
     }
     for (const auto& [name, value] : instance.carried) totals[key.first + "/" + name] += value;
   }
-  if (!options_.actor_role.empty()) {
-    totals[fmt::format("{}/{}", options_.actor_role, kSteps)] = static_cast<double>(account_.taken());
+  for (const Measured& of : agents_) {
+    totals[fmt::format("{}/{}", of.agent.actor_role, kSteps)] = static_cast<double>(of.account.taken());
   }
   return totals;
 }
@@ -243,8 +260,16 @@ std::int64_t MetricsActor::steps(const std::map<std::string, double>& totals, co
 
 MetricRow MetricsActor::row_at(double wall_s) const {
   const auto sums = totals();
-  MetricRow row{wall_s, steps(sums, options_.actor_role), steps(sums, options_.learner_role)};
-  if (options_.actor_role.empty()) {
+  MetricRow row{.wall_s = wall_s};
+  for (const Measured& of : agents_) {
+    const std::int64_t env_steps = steps(sums, of.agent.actor_role), learnt = steps(sums, of.agent.learner_role);
+    row.env_steps += env_steps;
+    row.learner_steps += learnt;
+    if (of.agent.name.empty()) continue;  // it is alone
+    row.scalars.push_back({of.agent.name + "/env_steps", static_cast<double>(env_steps)});
+    row.scalars.push_back({of.agent.name + "/learner_steps", static_cast<double>(learnt)});
+  }
+  if (agents_.empty()) {
     for (const std::string& role : options_.replica_roles) row.learner_steps += steps(sums, role);
   }
   return row;
@@ -252,18 +277,20 @@ MetricRow MetricsActor::row_at(double wall_s) const {
 
 Status MetricsActor::write_row(double wall_s) {
   if (!has_progress()) return {};
-  const auto acts = [this](const auto& entry) {
-    return entry.first.first == options_.actor_role && entry.second.reported;
-  };
-  const bool all_act = options_.actor_role.empty() || std::ranges::count_if(instances_, acts) >= options_.actors;
+  const bool all_act = std::ranges::all_of(agents_, [this](const Measured& of) {
+    return std::ranges::count_if(instances_, [&](const auto& entry) {
+             return entry.first.first == of.agent.actor_role && entry.second.reported;
+           }) >= of.agent.actors;
+  });
   if (goes_on_ && previous_totals_.empty() && !all_act && ++waited_periods_ <= kWaitPeriods) return {};
   MetricRow row = row_at(wall_s);
   std::map<std::string, double> sums = totals();
   add_rates(sums, row);
   add_values_of_now(row);
-  if (!episode_returns_.empty()) {
-    row.scalars.push_back({options_.actor_role + "/episode_return", mean(episode_returns_)});
-    episode_returns_.clear();
+  for (Measured& of : agents_) {
+    if (of.returns.empty()) continue;
+    row.scalars.push_back({of.agent.actor_role + "/episode_return", mean(of.returns)});
+    of.returns.clear();
   }
   previous_totals_ = std::move(sums);
   previous_wall_s_ = wall_s;
@@ -311,7 +338,7 @@ void MetricsActor::add_values_of_now(MetricRow& row) const {
 
 Result<RoleState> MetricsActor::save() const {
   RoleState state;
-  account_.save(state.counters);
+  for (const Measured& of : agents_) of.account.save(of.agent.name, state.counters);
   const MetricRow known = row_at(newest_wall_s_);
   state.counters.push_back({kKnownLearnerSteps, known.learner_steps});
   state.counters.push_back({kNewestRowMs, static_cast<std::int64_t>(known.wall_s * 1000)});
@@ -322,8 +349,10 @@ Result<RoleState> MetricsActor::save() const {
 }
 
 Status MetricsActor::restore(const RoleState& state) {
-  account_.restore(state.counters);
-  goes_on_ = account_.taken() > 0;
+  for (Measured& of : agents_) {
+    of.account.restore(of.agent.name, state.counters);
+    goes_on_ = goes_on_ || of.account.taken() > 0;
+  }
   return {};
 }
 

@@ -23,14 +23,21 @@ inline constexpr const char* kKnownLearnerSteps = "learner_steps";
 inline constexpr const char* kNewestRowMs = "newest_row_ms";
 inline constexpr const char* kKnownStepsOf = "known_steps/";  ///< and the role: of whoever trains what is evaluated
 
+/// An agent's roles, as the metrics role knows them.
+struct MeasuredAgent {
+  std::string name;  ///< empty: the run has only this one
+  std::string actor_role, learner_role;
+  std::int64_t actors = 1;         ///< instances of actor_role
+  std::int64_t max_env_steps = 0;  ///< of all of them together; 0: no limit
+  std::string episodes_port = "episodes", steps_port = "steps";
+};
+
 struct MetricsActorOptions {
   MetricSink* sink = nullptr;  ///< outlives the role; one thread at a time
   Duration period = std::chrono::seconds(1);
-  double wall_s = 0;                              ///< of earlier starts of the run; added to every row
-  std::string actor_role, learner_role;           ///< empty: there is no D4PG in the run
-  std::int64_t actors = 1;                        ///< instances of actor_role
-  std::int64_t max_env_steps = 0;                 ///< of all of them together; 0: no limit
-  std::vector<std::string> replica_roles;         ///< without D4PG their steps are the run's learner steps
+  double wall_s = 0;  ///< of earlier starts of the run; added to every row
+  std::vector<MeasuredAgent> agents;
+  std::vector<std::string> replica_roles;         ///< without agents their steps are the run's learner steps
   std::map<std::string, std::string> evaluators;  ///< roles that evaluate; each with the role that it evaluates
   /// Roles that go on from a checkpoint or a journal when they are restarted, and their counters with them; those of
   /// all others begin at zero with each incarnation.
@@ -39,23 +46,22 @@ struct MetricsActorOptions {
   std::set<std::string> group_roles;
 };
 
-/// Ports: in reports (stream, Metrics); with D4PG episodes (stream, Episode) and steps (request, StepsRequest), by
+/// Ports: in reports (stream, Metrics); for each agent episodes (stream, Episode) and steps (request, StepsRequest), by
 /// which env actors ask its StepAccount how many steps they may take; with evaluators evaluations (stream, Evaluation).
+/// Env and learner steps of a row are those of all agents; of an agent with a name they are beside them as
+/// "NAME/env_steps" and "NAME/learner_steps".
 /// A row a period: from counters their rates "<role>/<name>_per_s", summed over instances; from gauges "<role>/<name>",
 /// averaged, and from sums the same, summed; "actor/episode_return", averaged over the period's episodes; and apart
 /// from these the traffic of every port. All values of a row come from the same reports as its counts of steps. Rows
-/// wait for the first reports of env actors and learner, or of all replica groups, and a resumed run's first one up to
+/// wait for the first reports of env actors and learners, or of all replica groups, and a resumed run's first one up to
 /// three periods more for those of all env actors: so its progress does not go back.
-/// An evaluation is recorded as soon as it comes, and its credit goes back after that. In a run that goes on with D4PG
-/// it waits for the first reports, without which nobody knows which step a version is of.
+/// An evaluation is recorded as soon as it comes, and its credit goes back after that. In a run that goes on with
+/// agents it waits for the first reports, without which nobody knows which step a version is of.
 class MetricsActor final : public Role {
  public:
   static RoleSpec spec(std::string name, const MetricsActorOptions& options);
 
-  explicit MetricsActor(MetricsActorOptions options)
-      : options_(std::move(options)),
-        account_(options_.max_env_steps, options_.actors),
-        newest_wall_s_(options_.wall_s) {}
+  explicit MetricsActor(MetricsActorOptions options);
 
   Result<Progress> step(RoleContext& context) override;
   /// The env actors' steps, so that neither a restart of this role nor one of theirs takes the run's progress back, and
@@ -66,9 +72,16 @@ class MetricsActor final : public Role {
  private:
   /// Whether there is room for the names in the report, which stay known from then on. Errors: kInvalidArgument.
   Status check_names(const InstanceReport& report);
-  Status grant_steps(RoleContext& context);
+  /// What an agent has of its own.
+  struct Measured {
+    MeasuredAgent agent;
+    StepAccount account;
+    std::vector<double> returns = {};  ///< of episodes, since the last row
+  };
+  Status grant_steps(RoleContext& context, Measured& of);
+  Measured* agent_of(const std::string& actor_role);
   void take_report(InstanceReport report);
-  /// Env actors and the learner have reported: there is progress to write a row with.
+  /// Env actors and learners have reported: there is progress to write a row with.
   bool has_progress() const;
   /// By how much versions of a role run ahead of its steps: a learner that was restarted never gives one out twice.
   std::int64_t versions_ahead(const std::string& role) const;
@@ -87,7 +100,7 @@ class MetricsActor final : public Role {
   void add_values_of_now(MetricRow& row) const;
 
   MetricsActorOptions options_;
-  StepAccount account_;
+  std::vector<Measured> agents_;
   std::uint64_t bad_requests_ = 0;
   struct Instance {
     Report newest;
@@ -103,7 +116,6 @@ class MetricsActor final : public Role {
   double previous_wall_s_ = 0;
   double newest_wall_s_ = 0;  ///< of the rows that it has written
   Duration next_row_{-1};
-  std::vector<double> episode_returns_;  ///< since the last row
 };
 
 }  // namespace troupe::actors

@@ -1,11 +1,13 @@
 #pragma once
-// What a replica group trains and how its result is judged: made by a user's program for train_replica(), or by name
-// for the models that ship (run/shipped_models.hpp). Role factories call these functions on their own threads.
+// What a replica group trains and how its result is judged: a value that a user's program gives to train_replica(), or
+// that the registry has by name (run/registry.hpp), those that ship (run/models) like a user's own. Role factories call
+// these functions on their own threads.
 #include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
+#include <string>
 
 #include <troupe/core/clock.hpp>
 #include <troupe/core/error.hpp>
@@ -47,6 +49,20 @@ struct ReplicaModel {
   /// evaluation, nothing of its data. Null: there is none to export.
   std::function<void(learner::Graph&)> inference = nullptr;
   std::optional<SplitModel> split = std::nullopt;  ///< empty: the model has no two sides
+  std::string data_key = "model";                  ///< the key of its section that errors of making a replica are about
 };
+
+/// What a model is told of the run that it is made for.
+struct ModelContext {
+  std::uint64_t seed = 1;  ///< of parameters and data
+  std::int64_t steps = 1;  ///< that the group takes, for schedules
+  bool threads = true;     ///< false: its data makes none, so that runs repeat bit for bit
+  /// Whether its data is to be read, or only the step's graph is wanted: on a machine that has the data, where opening
+  /// it may take long, or on one that may not have it. `make` is null then where nobody knows the shapes yet.
+  enum class Data : std::uint8_t { kRead, kLookedAt, kElsewhere } data = Data::kRead;
+};
+
+/// Errors: kInvalidArgument, a line a mistake, each beginning with the key that it is about.
+using MakeModel = std::function<Result<ReplicaModel>(const ModelContext&)>;
 
 }  // namespace troupe::actors

@@ -15,9 +15,9 @@ constexpr std::array<std::string_view, 8> kReplicators = {"one_device",      "mu
                                                           "central_storage", "parameter_server", "sync_replicas",
                                                           "model_parallel",  "split_gan"};
 
-Status one_error(const std::string& group, std::vector<std::string> mistakes) {
+Status one_error(std::string_view section, std::vector<std::string> mistakes) {
   if (mistakes.empty()) return {};
-  for (std::string& mistake : mistakes) mistake = fmt::format("replicas.{}.{}", group, mistake);
+  for (std::string& mistake : mistakes) mistake = fmt::format("{}.{}", section, mistake);
   return Error{Code::kInvalidArgument, fmt::format("{}", fmt::join(mistakes, "\n"))};
 }
 
@@ -34,7 +34,7 @@ std::int64_t instances(const ReplicaGroupOptions& options) {
   return each ? options.count : 1;
 }
 
-Status check(const ReplicaGroupOptions& o) {
+Status check(const ReplicaGroupOptions& o, std::string_view section) {
   std::vector<std::string> mistakes;
   const auto demand = [&](bool holds, std::string what) {
     if (!holds) mistakes.push_back(std::move(what));
@@ -42,7 +42,7 @@ Status check(const ReplicaGroupOptions& o) {
   demand(std::find(kReplicators.begin(), kReplicators.end(), o.replicator) != kReplicators.end(),
          fmt::format("replicator: unknown \"{}\", expected one of {}", o.replicator, fmt::join(kReplicators, ", ")));
   demand(o.count >= 1, fmt::format("count: got {}, expected at least 1", o.count));
-  demand(o.steps >= 1, fmt::format("steps: got {}, expected at least 1", o.steps));
+  demand(o.steps >= 0, fmt::format("steps: got {}, expected at least 0", o.steps));
   const bool single = o.replicator == "one_device" || o.replicator == "model_parallel";
   demand(!single || o.count == 1,
          fmt::format("count: got {}, but replicator \"{}\" runs one replica", o.count, o.replicator));
@@ -78,36 +78,7 @@ Status check(const ReplicaGroupOptions& o) {
          fmt::format("backup_workers: got {} of {} replicas, expected fewer", o.backup_workers, o.count));
   demand(!o.deterministic || o.wire == "fp32",
          fmt::format("wire: got \"{}\", but with deterministic no bit may depend on what travels", o.wire));
-  return one_error(o.name, std::move(mistakes));
-}
-
-Status check(const ReplicaModelOptions& o, const ReplicaGroupOptions& group) {
-  std::vector<std::string> mistakes;
-  const auto demand = [&](bool holds, std::string what) {
-    if (!holds) mistakes.push_back(std::move(what));
-  };
-  const bool files = o.data == "image_folder" || o.data == "tfrecord";
-  demand(!o.data_dir.empty() || !(files || o.data == "cifar10"),
-         fmt::format("data_dir: empty, expected the folder of \"{}\"", o.data));
-  demand(o.image_size > 0 || !files,
-         fmt::format("image_size: 0, but images of \"{}\" are of several sizes, expected theirs in training", o.data));
-  demand(o.model != "sngan" || o.normalize == "symmetric",
-         fmt::format("normalize: got \"{}\", but sngan makes images in [-1, 1]", o.normalize));
-  demand(o.model != "sngan" || !o.conditional || o.network == "resnet",
-         fmt::format("conditional: true, but network \"{}\" does not look at labels, expected \"resnet\"", o.network));
-  demand(o.channels != 2, "channels: got 2, expected 1, 3, or 0");
-  const bool batch_norm = o.model == "sngan" || o.model == "resnet";
-  demand(!batch_norm || !o.sync_batch_norm || !has_parameter_server(group) || group.count == 1,
-         fmt::format("sync_batch_norm: true, but the {} workers of replicator \"{}\" do not meet within a step, "
-                     "expected false",
-                     group.count, group.replicator));
-  const bool cut = has_parameter_server(group) && group.ps_shards > 1 && group.ps_partition == "fixed";
-  demand(
-      !cut || !std::holds_alternative<learner::Lars>(o.optimizer.rule),
-      fmt::format("optimizer: got \"lars\", but with ps_partition \"fixed\" each of {} ps_shards has a part of every "
-                  "variable, and lars needs the norms of whole ones",
-                  group.ps_shards));
-  return one_error(group.name, std::move(mistakes));
+  return one_error(section, std::move(mistakes));
 }
 
 }  // namespace troupe::actors

@@ -52,7 +52,7 @@ RoleSpec replica_trainer(std::string name, const TrainerOptions& options) {
 
 Status add_replica_group(Topology& topology, const ReplicaGroupOptions& group, const ReplicaModel& model,
                          PictureSink* pictures) {
-  TROUPE_TRY(check(group));
+  TROUPE_TRY(check(group, "replicas." + group.name));
   const std::size_t before = topology.roles.size();
   if (has_parameter_server(group)) {
     // The roles are the parameter server's own.

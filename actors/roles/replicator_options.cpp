@@ -15,7 +15,8 @@ learner::CompileOptions compile_options(const ReplicaGroupOptions& options) {
   compile.devices = static_cast<int>(options.devices);
   compile.compute = options.compute == "bf16" ? DType::kBF16 : DType::kF32;
   compile.tf32 = options.compute == "tf32";
-  compile.plans = options.deterministic ? learner::PlanChoice::kByRule : learner::PlanChoice::kMeasured;
+  compile.plans =
+      options.deterministic || options.fixed_plans ? learner::PlanChoice::kByRule : learner::PlanChoice::kMeasured;
   compile.shards = 0;
   compile.threads = static_cast<int>(options.threads);  // also of the fixed shards of a deterministic program
   return compile;
@@ -28,8 +29,8 @@ Result<learner::ReplicatorOptions> replicator_options(const ReplicaGroupOptions&
   const bool one = options.replicator == "model_parallel";
   const auto kind = learner::replicator_kind(one ? "one_device" : options.replicator);
   if (!kind) {
-    return Error{Code::kInvalidArgument, fmt::format("replicas.{}.replicator: \"{}\" runs no replicas by itself",
-                                                     options.name, options.replicator)};
+    return Error{Code::kInvalidArgument,
+                 fmt::format("{}: replicator \"{}\" runs no replicas by itself", options.name, options.replicator)};
   }
   learner::ReplicatorOptions how;
   how.kind = *kind;

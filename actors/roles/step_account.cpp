@@ -17,9 +17,14 @@ constexpr Duration kWait = std::chrono::seconds(3);
 /// More than any run has; each costs memory here.
 constexpr std::uint32_t kMostActors = 1 << 16;
 
-/// A counter for each env actor, "steps/INDEX". Older checkpoints have the steps of its earlier incarnations apart.
+/// A counter for each env actor, "steps/INDEX", of an agent with a name "NAME/steps/INDEX". Older checkpoints have the
+/// steps of its earlier incarnations apart.
 constexpr std::string_view kTaken = "steps/";
 constexpr std::string_view kBefore = "steps_before/";
+
+std::string of_agent(const std::string& agent, std::string_view kind) {
+  return agent.empty() ? std::string(kind) : fmt::format("{}/{}", agent, kind);
+}
 
 /// The number behind `prefix`, if that is all of the name.
 std::optional<std::int64_t> index_behind(std::string_view prefix, std::string_view name) {
@@ -80,28 +85,29 @@ std::int64_t StepAccount::taken() const {
   return total;
 }
 
-void StepAccount::save(std::vector<messages::Counter>& counters) const {
-  for (const auto& [index, actor] : by_index_) counters.push_back({fmt::format("{}{}", kTaken, index), actor.taken});
+void StepAccount::save(const std::string& agent, std::vector<messages::Counter>& counters) const {
+  const std::string taken = of_agent(agent, kTaken);
+  for (const auto& [index, actor] : by_index_) counters.push_back({fmt::format("{}{}", taken, index), actor.taken});
 }
 
-void StepAccount::restore(const std::vector<messages::Counter>& counters) {
+void StepAccount::restore(const std::string& agent, const std::vector<messages::Counter>& counters) {
   for (const messages::Counter& counter : counters) {
-    for (const std::string_view prefix : {kTaken, kBefore}) {
+    for (const std::string& prefix : {of_agent(agent, kTaken), of_agent(agent, kBefore)}) {
       if (const auto index = index_behind(prefix, counter.name)) by_index_[*index].taken += counter.value;
     }
   }
   restored_ = !by_index_.empty();
 }
 
-std::int64_t total_env_steps(std::span<const messages::Counter> counters, const std::string& actor_role,
-                             const std::string& metrics_role) {
+std::int64_t total_env_steps(std::span<const messages::Counter> counters, const std::string& agent,
+                             const std::string& actor_role, const std::string& metrics_role) {
   std::map<std::int64_t, std::int64_t> taken;
   const auto count = [&](std::optional<std::int64_t> index, std::int64_t steps) {
     if (index) taken[*index] = std::max(taken[*index], steps);
   };
   for (const messages::Counter& counter : counters) {
     const std::string_view name = counter.name;
-    count(index_behind(fmt::format("{}/{}", metrics_role, kTaken), name), counter.value);
+    count(index_behind(fmt::format("{}/{}", metrics_role, of_agent(agent, kTaken)), name), counter.value);
     if (!name.ends_with("/env_steps")) continue;
     const std::string_view instance = name.substr(0, name.size() - std::string_view("/env_steps").size());
     count(instance == actor_role ? 0 : index_behind(actor_role + "-", instance), counter.value);

@@ -1,7 +1,7 @@
 #pragma once
-// The account of a run's environment steps: how many each env actor has taken over all its incarnations, and how many
-// more it may take, so that all of them together take `max_env_steps`, whoever is killed, comes, goes or waits.
-// A passive part of the metrics role, which is the one that knows the whole run's numbers; env actors ask it through
+// The account of an agent's environment steps: how many each env actor has taken over all its incarnations, and how
+// many more it may take, so that all of them together take `max_env_steps`, whoever is killed, comes, goes or waits. A
+// passive part of the metrics role, which is the one that knows the whole run's numbers; env actors ask it through
 // actors/roles/step_budget.hpp.
 //
 // An env actor gets a part of what is left, never more than some seconds' worth, so it goes on while nobody answers,
@@ -36,10 +36,11 @@ class StepAccount {
   /// Of all env actors.
   std::int64_t taken() const;
 
-  void save(std::vector<messages::Counter>& counters) const;
+  /// agent: the agent's name, which the counters begin with; empty: without one.
+  void save(const std::string& agent, std::vector<messages::Counter>& counters) const;
   /// Goes on from what save() gave. Until all env actors have said how far they are, and at most for a moment, nothing
   /// new is granted: they may be further than the checkpoint.
-  void restore(const std::vector<messages::Counter>& counters);
+  void restore(const std::string& agent, const std::vector<messages::Counter>& counters);
 
  private:
   struct Actor {
@@ -56,8 +57,8 @@ class StepAccount {
   Duration restored_at_{-1};  ///< when it was first asked after that
 };
 
-/// Environment steps of the whole run, from the counters of all instances in a checkpoint.
-std::int64_t total_env_steps(std::span<const messages::Counter> counters, const std::string& actor_role,
-                             const std::string& metrics_role);
+/// Environment steps of an agent (its name as above), from the counters of all instances in a checkpoint.
+std::int64_t total_env_steps(std::span<const messages::Counter> counters, const std::string& agent,
+                             const std::string& actor_role, const std::string& metrics_role);
 
 }  // namespace troupe::actors

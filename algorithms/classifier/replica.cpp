@@ -19,37 +19,27 @@ Var judge(Graph& graph, const Options& options, Var logits, Var label) {
 
 }  // namespace
 
-ClassifierReplica::ClassifierReplica(Options options, InputFn input_fn)
-    : options_(std::move(options)), input_fn_(std::move(input_fn)) {}
-
-Result<std::unique_ptr<InputPipeline>> ClassifierReplica::input_fn(const InputContext& context) {
-  TROUPE_TRY(validate(options_));
-  return input_fn_(context);  // graph operations check the columns that the step reads
+std::unique_ptr<Replica> training(const Options& options, InputFn input) {
+  const StepFn step = [options](ReplicaContext& context, const StepInputs& inputs) {
+    Graph& graph = context.graph();
+    const ParamGroup group = graph.group(kGroup);
+    const NetworkMode mode = training_mode(context, options.sync_batch_norm);
+    const Var logits = network(graph, group, options, inputs["image"], mode);
+    if (options.average_decay > 0) graph.average(group, options.average_decay);
+    const DeviceScope last = context.device(context.devices() - 1);
+    graph.minimize(judge(graph, options, logits, inputs["label"]), group, context.wrap_optimizer(options.optimizer));
+  };
+  return make_replica(std::move(input), step, validate(options));
 }
 
-void ClassifierReplica::step_fn(ReplicaContext& context, const StepInputs& inputs) {
-  Graph& graph = context.graph();
-  const ParamGroup group = graph.group(kGroup);
-  const NetworkMode mode = training_mode(context, options_.sync_batch_norm);
-  const Var logits = network(graph, group, options_, inputs["image"], mode);
-  if (options_.average_decay > 0) graph.average(group, options_.average_decay);
-  const DeviceScope last = context.device(context.devices() - 1);
-  graph.minimize(judge(graph, options_, logits, inputs["label"]), group, context.wrap_optimizer(options_.optimizer));
-}
-
-ClassifierEvaluation::ClassifierEvaluation(Options options, InputFn input_fn)
-    : options_(std::move(options)), input_fn_(std::move(input_fn)) {}
-
-Result<std::unique_ptr<InputPipeline>> ClassifierEvaluation::input_fn(const InputContext& context) {
-  TROUPE_TRY(validate(options_));
-  return input_fn_(context);
-}
-
-void ClassifierEvaluation::step_fn(ReplicaContext& context, const StepInputs& inputs) {
-  Graph& graph = context.graph();
-  ParamGroup group = graph.group(kGroup);
-  if (options_.average_decay > 0) group = graph.average(group, options_.average_decay);
-  judge(graph, options_, network(graph, group, options_, inputs["image"], {.training = false}), inputs["label"]);
+std::unique_ptr<Replica> evaluation(const Options& options, InputFn input) {
+  const StepFn step = [options](ReplicaContext& context, const StepInputs& inputs) {
+    Graph& graph = context.graph();
+    ParamGroup group = graph.group(kGroup);
+    if (options.average_decay > 0) group = graph.average(group, options.average_decay);
+    judge(graph, options, network(graph, group, options, inputs["image"], {.training = false}), inputs["label"]);
+  };
+  return make_replica(std::move(input), step, validate(options));
 }
 
 }  // namespace troupe::learner::classifier

@@ -1,6 +1,6 @@
 #pragma once
-// The classifier as a replica: cross-entropy to integer labels, one optimiser. And its judge, the same network in a
-// step that updates nothing, for evaluators.
+// The classifier as replicas: cross-entropy to integer labels with one optimiser, and what evaluators run instead.
+// input_fn of each refuses options that validate() refuses; the graph's operations check the columns that a step reads.
 #include <memory>
 
 #include <troupe/algorithms/classifier/options.hpp>
@@ -8,32 +8,12 @@
 
 namespace troupe::learner::classifier {
 
-class ClassifierReplica final : public Replica {
- public:
-  /// input_fn's pipelines have the columns of batch_signature(options), and may have others.
-  ClassifierReplica(Options options, InputFn input_fn);
+/// input: pipelines with the columns of batch_signature(options), which may have others. So for evaluation().
+/// Metrics: loss, accuracy, each the mean over this replica's batch.
+std::unique_ptr<Replica> training(const Options& options, InputFn input);
 
-  Result<std::unique_ptr<InputPipeline>> input_fn(const InputContext& context) override;
-  /// Metrics: loss, accuracy, each the mean over this replica's batch.
-  void step_fn(ReplicaContext& context, const StepInputs& inputs) override;
-
- private:
-  Options options_;
-  InputFn input_fn_;
-};
-
-/// Metrics as above, of the moving average where there is one, with batch norm's running statistics. Groups and states
-/// have the names that they have in training.
-class ClassifierEvaluation final : public Replica {
- public:
-  ClassifierEvaluation(Options options, InputFn input_fn);
-
-  Result<std::unique_ptr<InputPipeline>> input_fn(const InputContext& context) override;
-  void step_fn(ReplicaContext& context, const StepInputs& inputs) override;
-
- private:
-  Options options_;
-  InputFn input_fn_;
-};
+/// The network in a step that updates nothing, for evaluators. Metrics as above, of the moving average where there is
+/// one, with batch norm's running statistics. Groups and states have the names that they have in training.
+std::unique_ptr<Replica> evaluation(const Options& options, InputFn input);
 
 }  // namespace troupe::learner::classifier

@@ -47,13 +47,12 @@ Status validate(const Options& options) {
     return invalid("v_min", options.support.low, fmt::format("finite and below v_max {}", options.support.high));
   }
   if (options.batch < 1) return invalid("batch", static_cast<double>(options.batch), "at least 1");
-  if (!(options.policy_learning_rate > 0)) return invalid("policy_learning_rate", options.policy_learning_rate, "> 0");
-  if (!(options.critic_learning_rate > 0)) return invalid("critic_learning_rate", options.critic_learning_rate, "> 0");
+  TROUPE_TRY(learner::validate(options.policy_optimizer));
+  TROUPE_TRY(learner::validate(options.critic_optimizer));
   if (options.target_period < 1) {
     return invalid("target_period", static_cast<double>(options.target_period), "at least 1");
   }
   if (!(options.dqda_max_norm >= 0)) return invalid("dqda_max_norm", options.dqda_max_norm, ">= 0");
-  if (!(options.max_gradient_norm >= 0)) return invalid("max_gradient_norm", options.max_gradient_norm, ">= 0");
   return {};
 }
 

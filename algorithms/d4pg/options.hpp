@@ -7,6 +7,7 @@
 
 #include <troupe/core/error.hpp>
 #include <troupe/core/tensor.hpp>
+#include <troupe/learner/graph/optimizer.hpp>
 #include <troupe/learner/ops/categorical.hpp>
 
 namespace troupe::learner::d4pg {
@@ -28,11 +29,10 @@ struct Options {
   Support support = {-150, 150, 51};  ///< must cover the discounted sum of the largest rewards
 
   std::int64_t batch = 256;
-  double policy_learning_rate = 1e-4;
-  double critic_learning_rate = 1e-4;
+  OptimizerSpec policy_optimizer = {.rule = Adam{.learning_rate = 1e-4}, .max_global_norm = 40};
+  OptimizerSpec critic_optimizer = {.rule = Adam{.learning_rate = 1e-4}, .max_global_norm = 40};
   std::int64_t target_period = 100;  ///< steps between hard copies into the target networks
   double dqda_max_norm = 1;          ///< clips each row's dQ/da in the policy loss; 0: off
-  double max_gradient_norm = 40;     ///< clips each network's gradient; 0: off
   /// Batches carry a column `weight`: importance weights of prioritised replay (Schaul et al. 2016, section 3.4), by
   /// which rows of the critic's loss are multiplied.
   bool importance_weights = false;

@@ -38,30 +38,25 @@ Losses build_losses(Graph& graph, const Options& options, const StepInputs& inpu
           .td_error = td_error};
 }
 
-D4pgReplica::D4pgReplica(Options options, InputFn input_fn)
-    : options_(std::move(options)), input_fn_(std::move(input_fn)) {}
-
-Result<std::unique_ptr<InputPipeline>> D4pgReplica::input_fn(const InputContext& context) {
-  TROUPE_TRY(validate(options_));
-  TROUPE_ASSIGN(std::unique_ptr<InputPipeline> pipeline, input_fn_(context));
-  TROUPE_TRY(check_same(pipeline->signature(), batch_signature(options_), "d4pg input"));
-  return pipeline;
-}
-
-void D4pgReplica::step_fn(ReplicaContext& context, const StepInputs& inputs) {
-  Graph& graph = context.graph();
-  const Losses losses = build_losses(graph, options_, inputs);
-  graph.metric("critic_loss", losses.critic_loss);
-  graph.metric("policy_loss", losses.policy_loss);
-  graph.metric("q_mean", losses.q_mean);
-  graph.output("td_error", losses.td_error);
-
-  const auto optimizer = [&](double learning_rate) {
-    return context.wrap_optimizer(
-        {.rule = Adam{.learning_rate = learning_rate}, .max_global_norm = options_.max_gradient_norm});
+std::unique_ptr<Replica> training(const Options& options, InputFn input) {
+  const InputFn checked =
+      [options, input = std::move(input)](const InputContext& context) -> Result<std::unique_ptr<InputPipeline>> {
+    TROUPE_ASSIGN(std::unique_ptr<InputPipeline> pipeline, input(context));
+    TROUPE_TRY(check_same(pipeline->signature(), batch_signature(options), "d4pg input"));
+    return pipeline;
   };
-  graph.minimize(losses.critic_loss, losses.critic, optimizer(options_.critic_learning_rate));
-  graph.minimize(losses.policy_loss, losses.policy, optimizer(options_.policy_learning_rate));
+  const StepFn step = [options](ReplicaContext& context, const StepInputs& inputs) {
+    Graph& graph = context.graph();
+    const Losses losses = build_losses(graph, options, inputs);
+    graph.metric("critic_loss", losses.critic_loss);
+    graph.metric("policy_loss", losses.policy_loss);
+    graph.metric("q_mean", losses.q_mean);
+    graph.output("td_error", losses.td_error);
+
+    graph.minimize(losses.critic_loss, losses.critic, context.wrap_optimizer(options.critic_optimizer));
+    graph.minimize(losses.policy_loss, losses.policy, context.wrap_optimizer(options.policy_optimizer));
+  };
+  return make_replica(checked, step, validate(options));
 }
 
 }  // namespace troupe::learner::d4pg

@@ -1,6 +1,6 @@
 #pragma once
-// D4PG's step as a replica: distributional critic, deterministic policy gradient through it, two Adams, target copies.
-// Its input_fn is given by the owner, usually batches that replay sampled.
+// D4PG's step as a replica: distributional critic, deterministic policy gradient through it, two optimisers, target
+// copies. Its input_fn is given by the owner, usually batches that replay sampled.
 #include <memory>
 
 #include <troupe/algorithms/d4pg/options.hpp>
@@ -20,18 +20,8 @@ struct Losses {
 /// Builds networks, their targets and the losses. inputs: the columns of batch_signature().
 Losses build_losses(Graph& graph, const Options& options, const StepInputs& inputs);
 
-class D4pgReplica final : public Replica {
- public:
-  /// input_fn's pipelines have batch_signature(options).
-  D4pgReplica(Options options, InputFn input_fn);
-
-  Result<std::unique_ptr<InputPipeline>> input_fn(const InputContext& context) override;
-  /// Metrics: critic_loss, policy_loss, q_mean, each the mean over this replica's batch. Output: td_error.
-  void step_fn(ReplicaContext& context, const StepInputs& inputs) override;
-
- private:
-  Options options_;
-  InputFn input_fn_;
-};
+/// input: pipelines with exactly batch_signature(options). input_fn refuses others, and options that validate()
+/// refuses. Metrics: critic_loss, policy_loss, q_mean, each the mean over this replica's batch. Output: td_error.
+std::unique_ptr<Replica> training(const Options& options, InputFn input);
 
 }  // namespace troupe::learner::d4pg

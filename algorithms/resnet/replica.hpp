@@ -1,6 +1,6 @@
 #pragma once
-// A residual network as a replica: cross-entropy to integer labels, one optimiser. And its judge, the same network in a
-// step that updates nothing, for evaluators.
+// A residual network as replicas: cross-entropy to integer labels with one optimiser, and what evaluators run instead.
+// input_fn of each refuses options that validate() refuses; the graph's operations check the columns that a step reads.
 #include <memory>
 
 #include <troupe/algorithms/resnet/options.hpp>
@@ -8,33 +8,13 @@
 
 namespace troupe::learner::resnet {
 
-class ResnetReplica final : public Replica {
- public:
-  /// input_fn's pipelines have the columns of batch_signature(options), and may have others.
-  ResnetReplica(Options options, InputFn input_fn);
+/// input: pipelines with the columns of batch_signature(options), which may have others. So for evaluation().
+/// Metrics: loss (with label smoothing), accuracy (top-1), each the mean over this replica's batch.
+std::unique_ptr<Replica> training(const Options& options, InputFn input);
 
-  Result<std::unique_ptr<InputPipeline>> input_fn(const InputContext& context) override;
-  /// Metrics: loss (with label smoothing), accuracy (top-1), each the mean over this replica's batch.
-  void step_fn(ReplicaContext& context, const StepInputs& inputs) override;
-
- private:
-  Options options_;
-  InputFn input_fn_;
-};
-
-/// Metrics: loss (without smoothing), accuracy, and top5_accuracy where there are more than 5 classes; of the moving
-/// average where there is one, with batch norm's running statistics. Groups and states have the names that they have in
-/// training.
-class ResnetEvaluation final : public Replica {
- public:
-  ResnetEvaluation(Options options, InputFn input_fn);
-
-  Result<std::unique_ptr<InputPipeline>> input_fn(const InputContext& context) override;
-  void step_fn(ReplicaContext& context, const StepInputs& inputs) override;
-
- private:
-  Options options_;
-  InputFn input_fn_;
-};
+/// The network in a step that updates nothing, for evaluators: with the moving average where there is one, and batch
+/// norm's running statistics. Groups and states have the names that they have in training. Metrics: loss (without
+/// smoothing), accuracy, and top5_accuracy where there are more than 5 classes.
+std::unique_ptr<Replica> evaluation(const Options& options, InputFn input);
 
 }  // namespace troupe::learner::resnet

@@ -60,55 +60,45 @@ InputFn noise_input(const Options& options, std::uint64_t seed) {
   };
 }
 
-SnganGenerator::SnganGenerator(Options options, InputFn input_fn)
-    : options_(std::move(options)), input_fn_(std::move(input_fn)) {}
+std::unique_ptr<Replica> generator_training(const Options& options, InputFn input) {
+  const StepFn step = [options](ReplicaContext& context, const StepInputs& inputs) {
+    Graph& graph = context.graph();
+    const ParamGroup generator_group = graph.group(kGeneratorGroup);
+    const ParamGroup discriminator_group = graph.group(kDiscriminatorGroup);
+    const NetworkMode mode = training_mode(context, options.sync_batch_norm);
 
-Result<std::unique_ptr<InputPipeline>> SnganGenerator::input_fn(const InputContext& context) {
-  TROUPE_TRY(validate(options_));
-  return input_fn_(context);
+    const Var label = options.classes > 0 ? inputs["label"] : Var{};
+    const Var fakes = generator(graph, generator_group, options, inputs["noise"], label, mode);
+    NormalisedLayers layers(graph, discriminator_group, false);
+    const Var logits = discriminator(layers, options, fakes, label);
+    context.set_policy(discriminator_group, VariablePolicy::kLocal);
+    const Var loss = hinge_generator(logits);
+    graph.output(kFakes, fakes);
+    graph.metric("generator_loss", loss);
+    graph.metric("fake_logit", mean(logits));
+
+    if (options.average_decay > 0) graph.average(generator_group, options.average_decay);
+    graph.minimize(loss, generator_group, context.wrap_optimizer(generator_optimizer(options)));
+  };
+  return make_replica(std::move(input), step, validate(options));
 }
 
-void SnganGenerator::step_fn(ReplicaContext& context, const StepInputs& inputs) {
-  Graph& graph = context.graph();
-  const ParamGroup generator_group = graph.group(kGeneratorGroup);
-  const ParamGroup discriminator_group = graph.group(kDiscriminatorGroup);
-  const NetworkMode mode = training_mode(context, options_.sync_batch_norm);
-
-  const Var label = options_.classes > 0 ? inputs["label"] : Var{};
-  const Var fakes = generator(graph, generator_group, options_, inputs["noise"], label, mode);
-  NormalisedLayers layers(graph, discriminator_group, false);
-  const Var logits = discriminator(layers, options_, fakes, label);
-  context.set_policy(discriminator_group, VariablePolicy::kLocal);
-  const Var loss = hinge_generator(logits);
-  graph.output(kFakes, fakes);
-  graph.metric("generator_loss", loss);
-  graph.metric("fake_logit", mean(logits));
-
-  if (options_.average_decay > 0) graph.average(generator_group, options_.average_decay);
-  graph.minimize(loss, generator_group, context.wrap_optimizer(generator_optimizer(options_)));
-}
-
-SnganDiscriminator::SnganDiscriminator(Options options, InputFn input_fn)
-    : options_(std::move(options)), input_fn_(std::move(input_fn)) {}
-
-Result<std::unique_ptr<InputPipeline>> SnganDiscriminator::input_fn(const InputContext& context) {
-  TROUPE_TRY(validate(options_));
-  return input_fn_(context);
-}
-
-void SnganDiscriminator::step_fn(ReplicaContext& context, const StepInputs& inputs) {
-  Graph& graph = context.graph();
-  const ParamGroup group = graph.group(kDiscriminatorGroup);
-  const bool labels = options_.classes > 0;
-  NormalisedLayers layers(graph, group, true);
-  const Var real = discriminator(layers, options_, inputs["image"], labels ? inputs["label"] : Var{});
-  const Var fake = discriminator(layers, options_, inputs[kFakes], labels ? inputs[kFakeLabels] : Var{});
-  for (const Var u : layers.state()) context.set_policy(u, VariablePolicy::kSync);
-  const Var loss = hinge_discriminator(real, fake);
-  graph.metric("discriminator_loss", loss);
-  graph.metric("real_logit", mean(real));
-  graph.metric("fake_logit", mean(fake));
-  graph.minimize(loss, group, context.wrap_optimizer(options_.optimizer));
+std::unique_ptr<Replica> discriminator_training(const Options& options, InputFn input) {
+  const StepFn step = [options](ReplicaContext& context, const StepInputs& inputs) {
+    Graph& graph = context.graph();
+    const ParamGroup group = graph.group(kDiscriminatorGroup);
+    const bool labels = options.classes > 0;
+    NormalisedLayers layers(graph, group, true);
+    const Var real = discriminator(layers, options, inputs["image"], labels ? inputs["label"] : Var{});
+    const Var fake = discriminator(layers, options, inputs[kFakes], labels ? inputs[kFakeLabels] : Var{});
+    for (const Var u : layers.state()) context.set_policy(u, VariablePolicy::kSync);
+    const Var loss = hinge_discriminator(real, fake);
+    graph.metric("discriminator_loss", loss);
+    graph.metric("real_logit", mean(real));
+    graph.metric("fake_logit", mean(fake));
+    graph.minimize(loss, group, context.wrap_optimizer(options.optimizer));
+  };
+  return make_replica(std::move(input), step, validate(options));
 }
 
 }  // namespace troupe::learner::sngan

@@ -15,7 +15,7 @@ struct JudgeOptions {
   FeatureClassifierOptions classifier;
   std::int64_t images = 10'000;    ///< real ones that generated ones are compared with: those of the test input's start
   std::int64_t grid_rows = 8;      ///< of the picture, filled row by row with the first images
-  std::int64_t grid_columns = 10;  ///< a column a class, where labels go round (SnganEvaluation)
+  std::int64_t grid_columns = 10;  ///< a column a class, where labels go round (evaluation())
 };
 
 /// Scalars, by the FeatureClassifier: frechet_distance (scores.hpp) between test images and generated ones,
@@ -29,7 +29,7 @@ class SnganJudge final : public Judge {
 
   /// Trains the classifier, then looks at the real images.
   Result<bool> prepare() override;
-  /// The program's output is kImages (SnganEvaluation).
+  /// The program's output is kImages (evaluation()).
   Status take(const Program& program, std::int64_t rows) override;
   Result<Verdict> verdict() override;
 

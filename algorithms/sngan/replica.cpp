@@ -42,53 +42,45 @@ class EvaluationNoise final : public InputPipeline {
 
 }  // namespace
 
-SnganReplica::SnganReplica(Options options, InputFn input_fn)
-    : options_(std::move(options)), input_fn_(std::move(input_fn)) {}
+std::unique_ptr<Replica> training(const Options& options, InputFn input) {
+  const StepFn step = [options](ReplicaContext& context, const StepInputs& inputs) {
+    Graph& graph = context.graph();
+    const ParamGroup generator_group = graph.group(kGeneratorGroup);
+    const ParamGroup discriminator_group = graph.group(kDiscriminatorGroup);
+    const NetworkMode mode = training_mode(context, options.sync_batch_norm);
 
-Result<std::unique_ptr<InputPipeline>> SnganReplica::input_fn(const InputContext& context) {
-  TROUPE_TRY(validate(options_));
-  return input_fn_(context);  // graph operations check the columns that the step reads
+    // Fakes are of the classes that the real images are of, which come as often as in the data.
+    const Var label = options.classes > 0 ? inputs["label"] : Var{};
+    NormalisedLayers layers(graph, discriminator_group, true);
+    const Var real = discriminator(layers, options, inputs["image"], label);
+    const Var made = generator(graph, generator_group, options, inputs["noise"], label, mode);
+    const Var fake = discriminator(layers, options, made, label);
+    for (const Var u : layers.state()) context.set_policy(u, VariablePolicy::kSync);
+    const Var discriminator_loss = hinge_discriminator(real, fake), generator_loss = hinge_generator(fake);
+    graph.metric("discriminator_loss", discriminator_loss);
+    graph.metric("generator_loss", generator_loss);
+    graph.metric("real_logit", mean(real));
+    graph.metric("fake_logit", mean(fake));
+
+    if (options.average_decay > 0) graph.average(generator_group, options.average_decay);
+    graph.minimize(discriminator_loss, discriminator_group, context.wrap_optimizer(options.optimizer));
+    graph.minimize(generator_loss, generator_group, context.wrap_optimizer(generator_optimizer(options)));
+  };
+  return make_replica(std::move(input), step, validate(options));
 }
 
-void SnganReplica::step_fn(ReplicaContext& context, const StepInputs& inputs) {
-  Graph& graph = context.graph();
-  const ParamGroup generator_group = graph.group(kGeneratorGroup);
-  const ParamGroup discriminator_group = graph.group(kDiscriminatorGroup);
-  const NetworkMode mode = training_mode(context, options_.sync_batch_norm);
-
-  // Fakes are of the classes that the real images are of, which come as often as in the data.
-  const Var label = options_.classes > 0 ? inputs["label"] : Var{};
-  NormalisedLayers layers(graph, discriminator_group, true);
-  const Var real = discriminator(layers, options_, inputs["image"], label);
-  const Var made = generator(graph, generator_group, options_, inputs["noise"], label, mode);
-  const Var fake = discriminator(layers, options_, made, label);
-  for (const Var u : layers.state()) context.set_policy(u, VariablePolicy::kSync);
-  const Var discriminator_loss = hinge_discriminator(real, fake), generator_loss = hinge_generator(fake);
-  graph.metric("discriminator_loss", discriminator_loss);
-  graph.metric("generator_loss", generator_loss);
-  graph.metric("real_logit", mean(real));
-  graph.metric("fake_logit", mean(fake));
-
-  if (options_.average_decay > 0) graph.average(generator_group, options_.average_decay);
-  graph.minimize(discriminator_loss, discriminator_group, context.wrap_optimizer(options_.optimizer));
-  graph.minimize(generator_loss, generator_group, context.wrap_optimizer(generator_optimizer(options_)));
-}
-
-SnganEvaluation::SnganEvaluation(Options options, std::int64_t images, std::uint64_t seed)
-    : options_(std::move(options)), images_(images), seed_(seed) {}
-
-Result<std::unique_ptr<InputPipeline>> SnganEvaluation::input_fn(const InputContext& context) {
-  TROUPE_TRY(validate(options_));
-  return std::unique_ptr<InputPipeline>(
-      std::make_unique<EvaluationNoise>(options_, images_, seed_, context.replica_batch));
-}
-
-void SnganEvaluation::step_fn(ReplicaContext& context, const StepInputs& inputs) {
-  Graph& graph = context.graph();
-  ParamGroup group = graph.group(kGeneratorGroup);
-  if (options_.average_decay > 0) group = graph.average(group, options_.average_decay);
-  const Var label = options_.classes > 0 ? inputs["label"] : Var{};
-  graph.output(kImages, generator(graph, group, options_, inputs["noise"], label, {.training = false}));
+std::unique_ptr<Replica> evaluation(const Options& options, std::int64_t images, std::uint64_t seed) {
+  const InputFn input = [=](const InputContext& context) -> Result<std::unique_ptr<InputPipeline>> {
+    return {std::make_unique<EvaluationNoise>(options, images, seed, context.replica_batch)};
+  };
+  const StepFn step = [options](ReplicaContext& context, const StepInputs& inputs) {
+    Graph& graph = context.graph();
+    ParamGroup group = graph.group(kGeneratorGroup);
+    if (options.average_decay > 0) group = graph.average(group, options.average_decay);
+    const Var label = options.classes > 0 ? inputs["label"] : Var{};
+    graph.output(kImages, generator(graph, group, options, inputs["noise"], label, {.training = false}));
+  };
+  return make_replica(input, step, validate(options));
 }
 
 }  // namespace troupe::learner::sngan

@@ -12,7 +12,8 @@
 #include <troupe/apps/cluster/detail/mistakes.hpp>
 #include <troupe/apps/cluster/place.hpp>
 #include <troupe/core/text.hpp>
-#include <troupe/run/d4pg_topology.hpp>
+#include <troupe/run/role_counts.hpp>
+#include <troupe/run/run_topology.hpp>
 #include <troupe/transport/identity.hpp>
 
 namespace troupe::apps {
@@ -24,7 +25,7 @@ class ClusterReader {
  public:
   ClusterReader(const std::string& name, const actors::TrainOptions& options)
       : mistakes_(printable(name, 4096)), counts_{{actors::kMetricsRole, 1}} {
-    for (const RoleCount& role : role_counts(options)) counts_[role.role] = role.count;
+    for (const actors::RoleCount& role : actors::role_counts(options)) counts_[role.role] = role.count;
     for (const auto& [role, count] : counts_) role_names_.push_back(role);
   }
 

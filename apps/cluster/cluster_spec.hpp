@@ -45,18 +45,6 @@ struct OwnPlace {
   std::string node;
 };
 
-/// How many instances of a role a run has, and how many nodes its configuration gives them.
-struct RoleCount {
-  std::string role;
-  std::int64_t count = 0;
-  std::string key;         ///< of the configuration, that says how many nodes; empty: always with the chief
-  std::string node;        ///< what its nodes are called
-  std::int64_t nodes = 0;  ///< 0: with the chief
-};
-
-/// The roles of a run besides metrics (which is always the chief's), in the order in which nodes are made for them.
-std::vector<RoleCount> role_counts(const actors::TrainOptions& options);
-
 /// A host name or an IP address, by its characters; whether it resolves is found out when it is used.
 bool is_host(std::string_view text);
 

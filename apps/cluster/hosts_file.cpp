@@ -6,7 +6,6 @@
 
 #include <fmt/core.h>
 
-#include <troupe/actors/roles/replica_topology.hpp>
 #include <troupe/apps/cluster/detail/mistakes.hpp>
 #include <troupe/apps/cluster/place.hpp>
 #include <troupe/core/text.hpp>
@@ -15,26 +14,14 @@ namespace troupe::apps {
 namespace {
 
 constexpr std::size_t kHostsMax = 4096;
-constexpr const char* kActors = "actors";
 
-/// How many nodes each role has that a host may name, by what its nodes are called.
-std::map<std::string, std::int64_t*> node_counts(actors::TrainOptions& options) {
-  actors::PlacementOptions& p = options.placement;
-  std::map<std::string, std::int64_t*> counts = {{kActors, &p.actors},        {"replay", &p.replay},
-                                                 {"learner", &p.learner},     {"parameters", &p.parameters},
-                                                 {"evaluator", &p.evaluator}, {"inference", &p.inference}};
-  for (actors::ReplicaRun& run : options.replicas) {
-    counts[run.group.name] = &run.nodes;
-    if (actors::has_parameter_server(run.group)) counts[actors::parameter_server_name(run.group)] = &run.ps_nodes;
-    if (actors::is_split_gan(run.group)) counts[actors::discriminator_name(run.group)] = &run.discriminator_nodes;
-  }
-  for (actors::ConfiguredRole& role : options.roles) counts[role.spec.name] = &role.nodes;
-  return counts;
-}
-
-std::vector<std::string> names_of_nodes(actors::TrainOptions options) {
+/// What a host may name: the nodes of a role that has a say in the configuration.
+std::vector<std::string> names_of_nodes(const actors::TrainOptions& options) {
   std::vector<std::string> names;
-  for (const auto& [name, count] : node_counts(options)) names.push_back(name);
+  for (const actors::RoleCount& role : actors::role_counts(options)) {
+    if (!role.key.empty()) names.push_back(role.node);
+  }
+  std::ranges::sort(names);
   return names;
 }
 
@@ -139,33 +126,34 @@ Result<HostsFile> load_hosts(const std::filesystem::path& file, const actors::Tr
   return parse_hosts(text, file.string(), options);
 }
 
-Result<HostedCluster> place_on_hosts(actors::TrainOptions options, std::string run, const HostsFile& file) {
+Result<HostedCluster> place_on_hosts(const actors::TrainOptions& options, std::string run, const HostsFile& file) {
   const std::vector<Host>& hosts = file.hosts;
   // For each role the host of each of its nodes, in turns; named roles follow `nodes`, the others the default.
   std::map<std::string, std::vector<std::size_t>> where;
-  for (const auto& [key, count] : node_counts(options)) {
-    std::vector<std::size_t>& list = where[key];
+  std::vector<actors::RoleCount> roles = actors::role_counts(options);
+  for (actors::RoleCount& role : roles) {
+    std::vector<std::size_t>& list = where[role.node];
     bool named = false;
     for (std::size_t h = 0; h < hosts.size(); ++h) {
-      const auto found = hosts[h].nodes.find(key);
+      const auto found = hosts[h].nodes.find(role.node);
       if (found == hosts[h].nodes.end()) continue;
       named = true;
       list.insert(list.end(), static_cast<std::size_t>(found->second), h);
     }
     if (named) {
-      *count = static_cast<std::int64_t>(list.size());
+      role.nodes = static_cast<std::int64_t>(list.size());
       continue;
     }
-    const bool spread = key == kActors && hosts.size() > 1 && *count > 0;
+    const bool spread = role.fills && hosts.size() > 1 && role.nodes > 0;
     const auto others = static_cast<std::int64_t>(hosts.size()) - 1;
-    if (spread) *count = std::max(*count, std::min(others, options.actors.count));
-    for (std::int64_t i = 0; i < *count; ++i) list.push_back(spread ? static_cast<std::size_t>(1 + i % others) : 0);
+    if (spread) role.nodes = std::max(role.nodes, std::min(others, role.count));
+    for (std::int64_t i = 0; i < role.nodes; ++i) list.push_back(spread ? static_cast<std::size_t>(1 + i % others) : 0);
   }
   HostedCluster out;
-  TROUPE_ASSIGN(out.cluster, place(options, std::move(run)));
+  TROUPE_ASSIGN(out.cluster, place(options, roles, std::move(run)));
   std::vector<std::int64_t> on_host(hosts.size());
   std::map<std::string, std::string> nodes_of;  // what a role's nodes are called
-  for (const RoleCount& role : role_counts(options)) nodes_of[role.role] = role.node;
+  for (const actors::RoleCount& role : roles) nodes_of[role.role] = role.node;
   for (NodeSpec& node : out.cluster.nodes) {
     // place() numbers the nodes of a role in order: take that role's hosts in order too.
     std::size_t host = 0;

@@ -51,6 +51,6 @@ struct HostedCluster {
 };
 
 /// Errors: kInvalidArgument when a role has fewer instances than nodes, or a host more nodes than ports.
-Result<HostedCluster> place_on_hosts(actors::TrainOptions options, std::string run, const HostsFile& file);
+Result<HostedCluster> place_on_hosts(const actors::TrainOptions& options, std::string run, const HostsFile& file);
 
 }  // namespace troupe::apps

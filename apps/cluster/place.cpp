@@ -6,7 +6,7 @@
 #include <fmt/core.h>
 #include <fmt/ranges.h>
 
-#include <troupe/run/d4pg_topology.hpp>
+#include <troupe/run/run_topology.hpp>
 
 namespace troupe::apps {
 std::vector<std::vector<std::int64_t>> deal(std::int64_t count, std::size_t hands) {
@@ -24,6 +24,11 @@ void add_role(NodeSpec& node, const std::string& role, const std::vector<std::in
 }
 
 Result<ClusterSpec> place(const actors::TrainOptions& options, std::string run) {
+  return place(options, actors::role_counts(options), std::move(run));
+}
+
+Result<ClusterSpec> place(const actors::TrainOptions& options, const std::vector<actors::RoleCount>& roles,
+                          std::string run) {
   if (options.deterministic) {
     return Error{Code::kInvalidArgument, "deterministic = true is for a run in one process, not for several nodes"};
   }
@@ -31,7 +36,7 @@ Result<ClusterSpec> place(const actors::TrainOptions& options, std::string run) 
   NodeSpec chief;
   chief.name = kChiefName;
   add_role(chief, actors::kMetricsRole, {0});
-  for (const RoleCount& role : role_counts(options)) {
+  for (const actors::RoleCount& role : roles) {
     if (role.nodes > role.count) {
       return Error{Code::kInvalidArgument, fmt::format("{} is {}, expected at most {}, the number of instances of "
                                                        "role {}",
@@ -55,31 +60,46 @@ Result<ClusterSpec> place(const actors::TrainOptions& options, std::string run) 
 
 Result<ClusterSpec> place_on(const actors::TrainOptions& options, std::string run,
                              const std::vector<transport::Address>& places, const std::string& whose) {
+  std::vector<actors::RoleCount> roles = actors::role_counts(options);
   std::int64_t others = 1;
   std::vector<std::string> needs = {"chief 1"};
-  for (const RoleCount& role : role_counts(options)) {
-    if (role.role == actors::kActorRole || role.nodes == 0) continue;
+  std::vector<actors::RoleCount*> fill;
+  for (actors::RoleCount& role : roles) {
+    if (role.fills) {
+      fill.push_back(&role);
+      continue;
+    }
+    if (role.nodes == 0) continue;
     others += role.nodes;
     needs.push_back(fmt::format("{} {}", role.node, role.nodes));
   }
   const auto range = [](std::int64_t least, std::int64_t most) {
     return least == most ? std::to_string(least) : fmt::format("{} .. {}", least, most);
   };
-  const bool acting = actors::has_d4pg(options) && options.placement.actors > 0;
-  const std::int64_t least_actors = acting ? 1 : 0;
-  const std::int64_t most_actors = acting ? options.actors.count : 0;
-  needs.push_back("actors " + range(least_actors, most_actors));
-  const auto got = static_cast<std::int64_t>(places.size());
-  if (got < others + least_actors || got > others + most_actors) {
-    return Error{
-        Code::kInvalidArgument,
-        fmt::format("got {} {}, but the run needs {}: {}. Change their number, actors.count = {} or [placement]", got,
-                    whose, range(others + least_actors, others + most_actors), fmt::join(needs, ", "),
-                    options.actors.count)};
+  std::int64_t least = 0, most = 0;
+  std::vector<std::string> counts;
+  for (actors::RoleCount* const role : fill) {
+    role->nodes = std::min<std::int64_t>(role->nodes, 1);  // 0: with the chief
+    const std::int64_t room = role->nodes * role->count;
+    least += role->nodes;
+    most += room;
+    needs.push_back(fmt::format("{} {}", role->node, range(role->nodes, room)));
+    counts.push_back(fmt::format("{} = {}", role->count_key, role->count));
   }
-  actors::TrainOptions filled = options;
-  if (most_actors > 0) filled.placement.actors = got - others;
-  TROUPE_ASSIGN(ClusterSpec cluster, place(filled, std::move(run)));
+  const auto got = static_cast<std::int64_t>(places.size());
+  if (got < others + least || got > others + most) {
+    return Error{Code::kInvalidArgument,
+                 fmt::format("got {} {}, but the run needs {}: {}. Change their number, {} or [placement]", got, whose,
+                             range(others + least, others + most), fmt::join(needs, ", "), fmt::join(counts, ", "))};
+  }
+  for (std::int64_t left = got - others - least; left > 0;) {  // in turns, as far as each has instances
+    for (actors::RoleCount* const role : fill) {
+      if (left == 0 || role->nodes == 0 || role->nodes == role->count) continue;
+      ++role->nodes;
+      --left;
+    }
+  }
+  TROUPE_ASSIGN(ClusterSpec cluster, place(options, roles, std::move(run)));
   for (std::size_t i = 0; i < places.size(); ++i) cluster.nodes[i].address = places[i];
   return cluster;
 }

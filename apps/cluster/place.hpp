@@ -8,6 +8,7 @@
 #include <vector>
 
 #include <troupe/apps/cluster/cluster_spec.hpp>
+#include <troupe/run/role_counts.hpp>
 
 namespace troupe::apps {
 
@@ -15,6 +16,9 @@ namespace troupe::apps {
 /// evaluator, actors. A role of several nodes has them numbered: actors-0, actors-1. Errors: kInvalidArgument when a
 /// role has fewer instances than nodes.
 Result<ClusterSpec> place(const actors::TrainOptions& options, std::string run);
+/// The same for roles whose numbers of nodes somebody has changed.
+Result<ClusterSpec> place(const actors::TrainOptions& options, const std::vector<actors::RoleCount>& roles,
+                          std::string run);
 
 /// Nodes for places that are there already, one each and in their order: first all that [placement] asks for besides
 /// env actors, then env actors on what is left, however many placement.actors.nodes says (0: none, they are with the

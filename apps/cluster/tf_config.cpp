@@ -10,13 +10,12 @@
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
-#include <troupe/actors/roles/replica_topology.hpp>
 #include <troupe/apps/cluster/detail/mistakes.hpp>
 #include <troupe/apps/cluster/environment.hpp>
 #include <troupe/apps/cluster/place.hpp>
 #include <troupe/core/json_nesting.hpp>
 #include <troupe/core/text.hpp>
-#include <troupe/run/d4pg_topology.hpp>
+#include <troupe/run/run_topology.hpp>
 
 namespace troupe::apps {
 namespace {
@@ -188,26 +187,11 @@ class TfConfig {
     const auto chief = node(kChiefName);
     std::rotate(cluster.nodes.begin(), chief, chief + 1);
     add_role(cluster.nodes[0], actors::kMetricsRole, {0});
-    std::map<std::string, std::string> task_of = {{actors::kReplayRole, "ps"},
-                                                  {actors::kParametersRole, "ps"},
-                                                  {actors::kInferenceRole, "ps"},
-                                                  {actors::kEvaluatorRole, "evaluator"},
-                                                  {actors::kActorRole, "worker"}};
-    if (actors::learner_instances(options) > 1)
-      task_of[actors::kLearnerRole] = "worker";  // a group; one alone is the chief's
-    for (const actors::ReplicaRun& run : options.replicas) {
-      task_of[run.group.name] = "worker";
-      task_of[actors::parameter_server_name(run.group)] = "ps";
-      task_of[actors::discriminator_name(run.group)] = "worker";
-      task_of[actors::evaluator_name(run.group)] = "evaluator";
-    }
-    for (const actors::ConfiguredRole& role : options.roles) task_of[role.spec.name] = "worker";
-    for (const RoleCount& hosted : role_counts(options)) {
-      const auto type = task_of.find(hosted.role);
-      const std::size_t hands = type == task_of.end() ? 0 : tasks(type->second).size();
+    for (const actors::RoleCount& hosted : actors::role_counts(options)) {
+      const std::size_t hands = hosted.task.empty() ? 0 : tasks(hosted.task).size();
       const auto shares = deal(hosted.count, std::max<std::size_t>(hands, 1));
       for (std::size_t i = 0; i < shares.size(); ++i) {
-        add_role(hands == 0 ? cluster.nodes[0] : *node(node_name(type->second, i)), hosted.role, shares[i]);
+        add_role(hands == 0 ? cluster.nodes[0] : *node(node_name(hosted.task, i)), hosted.role, shares[i]);
       }
     }
     for (const NodeSpec& idle : cluster.nodes) {
@@ -221,7 +205,7 @@ class TfConfig {
 
   static std::vector<std::string> counts_in_words(const actors::TrainOptions& options) {
     std::vector<std::string> words;
-    for (const RoleCount& hosted : role_counts(options))
+    for (const actors::RoleCount& hosted : actors::role_counts(options))
       words.push_back(fmt::format("{} {}", hosted.count, hosted.role));
     return words;
   }

@@ -27,6 +27,7 @@ struct ConfigArguments {
 /// Two lines a key: what it is and may be, then what it means.
 void explain(const ConfigSchema& schema) {
   for (const ConfigKey& key : schema) {
+    if (key.path.starts_with("agents.*.")) continue;  // said once, below
     std::string about = fmt::format("{}", type_name(key.default_value));
     if (!key.unit.empty()) about += fmt::format(", {}", key.unit);
     if (const std::string allowed = allowed_values(key); !allowed.empty()) about += fmt::format(", {}", allowed);
@@ -37,6 +38,7 @@ void explain(const ConfigSchema& schema) {
     if (key.only_with) path += fmt::format(", with {} = \"{}\"", key.only_with->key, key.only_with->value);
     say("{}\n    {}\n    {}\n", path, key.doc, about);
   }
+  say("agents.NAME.KEY\n    Of one of several agents: every KEY of an agent above\n    as above; env is required\n");
 }
 
 int run(const ConfigArguments& arguments, const Registry& registry) {

@@ -11,7 +11,6 @@
 
 #include <troupe/apps/commands/commands.hpp>
 #include <troupe/apps/commands/run_arguments.hpp>
-#include <troupe/run/d4pg_topology.hpp>
 #include <troupe/run/evaluate_part.hpp>
 #include <troupe/run/say.hpp>
 #include <troupe/run/trained_run.hpp>
@@ -40,14 +39,17 @@ void print(const actors::TrainedPart& part, const std::vector<Scalar>& scalars, 
 }
 
 Status evaluate(const EvalArguments& arguments, const Registry& registry) {
-  TROUPE_ASSIGN(TrainedRun run, open_trained_run(registry, arguments.run, arguments.what));
-  if (run.part.name != actors::kLearnerRole && (arguments.episodes || arguments.seed)) {
+  TROUPE_ASSIGN(TrainedRun run, open_trained_run(registry, arguments.run, {.name = arguments.what}));
+  const bool is_agent = actors::find_agent(run.options, run.part.name) != nullptr;
+  if (!is_agent && (arguments.episodes || arguments.seed)) {
     return Error{Code::kInvalidArgument,
-                 fmt::format("{}: --{} is for D4PG's episodes, but {} ({}) is evaluated on its "
+                 fmt::format("{}: --{} is for an agent's episodes, but {} ({}) is evaluated on its "
                              "own data",
                              arguments.run, arguments.episodes ? "episodes" : "seed", run.part.name, run.part.model)};
   }
-  run.options.evaluator.episodes = arguments.episodes.value_or(run.options.evaluator.episodes);
+  for (actors::AgentOptions& agent : run.options.agents) {
+    agent.evaluator.episodes = arguments.episodes.value_or(agent.evaluator.episodes);
+  }
   run.options.seed = arguments.seed.value_or(run.options.seed);
   TROUPE_ASSIGN(const std::vector<Scalar> scalars, actors::evaluate_part(run.options, run.part));
   print(run.part, scalars, arguments.json);
@@ -63,11 +65,11 @@ void add_eval_command(CLI::App& app, const Registry& registry, Command* chosen) 
   command->add_option("run", a.run, "Directory of the run; its newest good checkpoint is taken")
       ->required()
       ->type_name("RUN");
-  command->add_option("--what", a.what, "Part of the run: learner (D4PG) or the name of a replica group")
+  command->add_option("--what", a.what, "Part of the run: the agent's learner, or the name of a replica group")
       ->type_name("NAME");
-  command->add_option("--episodes", a.episodes, "Of D4PG; by default the run's evaluator.episodes")
+  command->add_option("--episodes", a.episodes, "Of an agent; by default the run's evaluator.episodes")
       ->check(CLI::Range(std::int64_t{1}, kEpisodesMax));
-  command->add_option("--seed", a.seed, "Of D4PG's start states; by default the run's")->check(check_seed);
+  command->add_option("--seed", a.seed, "Of an agent's start states; by default the run's")->check(check_seed);
   command->add_flag("--json", a.json, "For programs");
   command->callback([arguments, &registry, chosen] {
     *chosen = [arguments, &registry] { return exit_code(evaluate(*arguments, registry)); };

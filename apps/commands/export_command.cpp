@@ -78,7 +78,7 @@ Result<Output> examples_output(const ExportArguments& arguments, const TrainedRu
 
 Status run_export(const ExportArguments& arguments, const Registry& registry) {
   TROUPE_ASSIGN(const std::string format, format_of(arguments));
-  TROUPE_ASSIGN(const TrainedRun run, open_trained_run(registry, arguments.run, arguments.what));
+  TROUPE_ASSIGN(const TrainedRun run, open_trained_run(registry, arguments.run, {.name = arguments.what}));
   TROUPE_ASSIGN(const Output output, output_of(run, arguments.output, format));
   std::optional<Output> examples;
   if (!arguments.examples.empty()) {
@@ -130,7 +130,7 @@ void add_export_command(CLI::App& app, const Registry& registry, Command* chosen
       ->check(CLI::IsMember({"safetensors", "onnx"}));
   command->add_option("-o,--output", a.output, "- for the standard output; by default RUN/export/NAME.FORMAT")
       ->type_name("FILE");
-  command->add_option("--what", a.what, "Part of the run: learner (D4PG) or the name of a replica group")
+  command->add_option("--what", a.what, "Part of the run: the agent's learner, or the name of a replica group")
       ->type_name("NAME");
   command
       ->add_option("--examples", a.examples,

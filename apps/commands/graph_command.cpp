@@ -59,8 +59,7 @@ Result<std::string> draw(const std::string& dot, const std::string& format) {
 
 Result<std::string> graph(const LoadedRun& run, const std::string& format) {
   actors::NoMetrics sink;
-  TROUPE_ASSIGN(const envs::EnvSpec environment, actors::run_environment(run.options));
-  const auto topology = actors::run_topology(run.options, environment, {sink}, 0);
+  const auto topology = actors::run_topology(run.options, {sink}, 0);
   if (!topology.ok()) return placed(run.config, topology.error());
   TROUPE_TRY(actors::check(*topology));
   const std::string dot = actors::to_dot(*topology);

@@ -36,9 +36,10 @@ int terminal_columns() {
   return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
 }
 
-/// "cartpole-swingup, classifier": the environment, and the groups and roles by name.
+/// "cartpole-swingup, classifier": the environments, and the groups and roles by name.
 std::string what_runs(const actors::TrainOptions& options) {
-  std::string what = options.env;
+  std::string what;
+  for (const actors::AgentOptions& agent : options.agents) what += (what.empty() ? "" : ", ") + agent.env;
   for (const actors::ReplicaRun& run : options.replicas) what += (what.empty() ? "" : ", ") + run.group.name;
   for (const actors::ConfiguredRole& role : options.roles) what += (what.empty() ? "" : ", ") + role.spec.name;
   return what;
@@ -67,11 +68,9 @@ Status record_run(const RunDirectory& run, const Config& config, const actors::T
   const SteadyClock clock;
   const char* const terminal = std::getenv("TERM");
   const ProgressStyle style = progress_style(isatty(STDOUT_FILENO) != 0, terminal == nullptr ? "" : terminal);
-  const bool learns_env = actors::has_d4pg(options);
-  RunLimits limits = {.max_minutes = options.max_minutes, .acts = learns_env};
-  if (learns_env) {
-    limits.max_env_steps = options.max_env_steps;
-    limits.max_learner_steps = options.max_learner_steps;
+  RunLimits limits = {.max_minutes = options.max_minutes, .agents = {}};
+  for (const actors::AgentOptions& agent : options.agents) {
+    limits.agents.push_back({agent.name, agent.max_env_steps, agent.max_learner_steps});
   }
   for (const actors::ReplicaRun& group : options.replicas)
     limits.replicas[group.group.name] = {
@@ -105,13 +104,14 @@ Status record_run(const RunDirectory& run, const Config& config, const actors::T
   }
   // After a stop nobody waits for one more evaluation: the last is the run's.
   for (const Evaluation& evaluation : curve.evaluations()) {
-    if (trained->stop_reason == actors::StopReason::kRequested && find_scalar(evaluation.values, kReturn))
-      trained->final_evaluation = evaluation;
+    for (actors::AgentSummary& agent : trained->agents) {
+      const bool of_agent = evaluated(evaluation.source) == agent.name && find_scalar(evaluation.values, kReturn);
+      if (trained->stop_reason == actors::StopReason::kRequested && of_agent) agent.final_evaluation = evaluation;
+    }
   }
   TROUPE_TRY(animate_samples(run.samples()));
   if (how.resume) TROUPE_TRY(write_file_atomic(run.config().string(), config.to_toml()));
-  const RunSummary summary = {.env = options.env,
-                              .seed = options.seed,
+  const RunSummary summary = {.seed = options.seed,
                               .version = std::string(version()),
                               .config_hash = config.hash(),
                               .train = *trained,

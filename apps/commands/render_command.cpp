@@ -13,11 +13,10 @@
 #include <troupe/apps/commands/commands.hpp>
 #include <troupe/apps/commands/run_arguments.hpp>
 #include <troupe/envs/environment.hpp>
-#include <troupe/run/d4pg_topology.hpp>
+#include <troupe/run/agent_topology.hpp>
 #include <troupe/run/pictures/film.hpp>
 #include <troupe/run/pictures/gif_writer.hpp>
 #include <troupe/run/pictures/png_writer.hpp>
-#include <troupe/run/run_topology.hpp>
 #include <troupe/run/say.hpp>
 #include <troupe/run/trained_part.hpp>
 #include <troupe/run/trained_run.hpp>
@@ -28,26 +27,26 @@ namespace {
 constexpr std::size_t kStripFrames = 8;
 
 struct RenderArguments {
-  std::string run;
+  std::string run, what;
   std::uint64_t seed = 0;
   int width = 320;
   int height = 240;
 };
 
-Result<std::unique_ptr<actors::Player>> load_player(const TrainedRun& run, const actors::D4pgActing& acting,
-                                                    const envs::EnvSpec& spec) {
-  TROUPE_ASSIGN(std::unique_ptr<learner::Policy> policy, acting.make_policy(1, learner::Device{}));
+Result<std::unique_ptr<actors::Player>> load_player(const TrainedRun& run, const actors::Agent& agent) {
+  TROUPE_ASSIGN(std::unique_ptr<learner::Policy> policy, agent.make_policy(1, learner::Device{}));
   TROUPE_ASSIGN(const std::vector<float> values, actors::group_values(run.part, policy->parameters().layout()));
   TROUPE_TRY(policy->load(values, policy->parameters().fingerprint()));
-  return actors::Player::make(std::move(policy), spec, acting.greedy);
+  return actors::Player::make(std::move(policy), agent.environment, agent.algorithm.greedy);
 }
 
 Status render(const RenderArguments& arguments, const Registry& registry) {
-  TROUPE_ASSIGN(const TrainedRun run, open_trained_run(registry, arguments.run, actors::kLearnerRole));
-  TROUPE_ASSIGN(const envs::EnvSpec spec, actors::run_environment(run.options));
-  const actors::D4pgActing acting = actors::d4pg_acting(run.options, spec);
-  TROUPE_ASSIGN(const auto environment, acting.make_environment(arguments.seed));
-  TROUPE_ASSIGN(const auto player, load_player(run, acting, environment->spec()));
+  TROUPE_ASSIGN(const TrainedRun run,
+                open_trained_run(registry, arguments.run, {.name = arguments.what, .kind = PartKind::kAgent}));
+  const actors::AgentOptions& options = *actors::find_agent(run.options, run.part.name);
+  TROUPE_ASSIGN(const actors::Agent agent, actors::make_agent(options));
+  TROUPE_ASSIGN(const auto environment, agent.make_environment(arguments.seed));
+  TROUPE_ASSIGN(const auto player, load_player(run, agent));
   const auto act = [&](std::span<const std::byte> observation, bool first) {
     first ? player->first(0, observation) : player->next(0, observation);
     return player->act();
@@ -64,7 +63,7 @@ Status render(const RenderArguments& arguments, const Registry& registry) {
   TROUPE_TRY(write_png(strip_path, strip(film.frames, kStripFrames)));
   TROUPE_TRY(write_gif(film_path, film.frames, film.frame_s));
   say("return {:.1f} in {} steps of {} with the policy of learner step {}\n{}\n{}\n", film.total_return, film.steps,
-      run.options.env, run.part.step, strip_path.string(), film_path.string());
+      options.env, run.part.step, strip_path.string(), film_path.string());
   return {};
 }
 
@@ -74,6 +73,7 @@ void add_render_command(CLI::App& app, const Registry& registry, Command* chosen
   CLI::App* command = app.add_subcommand("render", "Film an episode of a run's newest checkpoint");
   const auto arguments = std::make_shared<RenderArguments>();
   command->add_option("run", arguments->run, "Directory of the run")->required()->type_name("RUN");
+  command->add_option("--what", arguments->what, "Agent, where the run has several: NAME-learner")->type_name("NAME");
   command->add_option("--seed", arguments->seed, "Start state")->check(check_seed)->capture_default_str();
   command->add_option("--width", arguments->width, "Pixels")->check(CLI::Range(16, 1920))->capture_default_str();
   command->add_option("--height", arguments->height, "Pixels")->check(CLI::Range(16, 1080))->capture_default_str();

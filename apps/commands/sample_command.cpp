@@ -70,7 +70,8 @@ std::int64_t columns(const Drawn& drawn, std::int64_t count) {
 }
 
 Status sample(const SampleArguments& arguments, const Registry& registry) {
-  TROUPE_ASSIGN(const TrainedRun run, open_trained_run(registry, arguments.run, arguments.what, kModel));
+  TROUPE_ASSIGN(const TrainedRun run,
+                open_trained_run(registry, arguments.run, {.name = arguments.what, .model = kModel}));
   TROUPE_ASSIGN(const Output output, output_of(run, arguments.output, "png"));
   TROUPE_TRY(output.format(std::array<std::string_view, 1>{"png"}, "png"));
   TROUPE_ASSIGN(const Drawn drawn, draw(run, arguments));

@@ -12,6 +12,7 @@
 #include <troupe/apps/version.hpp>
 #include <troupe/core/log.hpp>
 #include <troupe/run/memory_check.hpp>
+#include <troupe/run/role_counts.hpp>
 
 namespace troupe::apps {
 namespace {
@@ -28,9 +29,8 @@ int run(const TrainArguments& arguments, const Registry& registry) {
   if (const Status there = check_old_run(arguments.run); !there.ok()) return fail(there.error());
   const Result<LoadedRun> loaded = load_to_begin(arguments.run, registry, kind);
   if (!loaded.ok()) return fail_config(loaded.error());
-  const actors::PlacementOptions& nodes = loaded->options.placement;
-  std::int64_t others = nodes.actors + nodes.replay + nodes.learner + nodes.parameters + nodes.evaluator;
-  for (const actors::ConfiguredRole& role : loaded->options.roles) others += role.nodes;
+  std::int64_t others = 0;
+  for (const actors::RoleCount& role : actors::role_counts(loaded->options)) others += role.nodes;
   const Status fits = check_memory(loaded->options, arguments.processes ? 1 + others : 1, available_memory());
   if (!fits.ok()) return fail(fits.error());
   Result<ClaimedRun> claimed = claim_directory(arguments.run, loaded->options);

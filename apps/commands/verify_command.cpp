@@ -10,15 +10,12 @@
 #include <vector>
 
 #include <troupe/actors/roles/replicator_options.hpp>
-#include <troupe/algorithms/d4pg/replica.hpp>
 #include <troupe/apps/commands/commands.hpp>
 #include <troupe/apps/commands/run_arguments.hpp>
 #include <troupe/core/text.hpp>
 #include <troupe/learner/replicate/verify.hpp>
-#include <troupe/run/d4pg_topology.hpp>
-#include <troupe/run/run_topology.hpp>
+#include <troupe/run/agent_topology.hpp>
 #include <troupe/run/say.hpp>
-#include <troupe/run/shipped_models.hpp>
 
 namespace troupe::apps {
 namespace {
@@ -30,7 +27,7 @@ struct VerifyArguments {
   double tolerance = 1e-3;
 };
 
-/// What is verified: the D4PG learner, or a replica group, each as the configuration runs it.
+/// What is verified: the learners of an agent, or a replica group, each as the configuration runs it.
 struct Subject {
   std::string name;
   learner::ReplicaFactory make;
@@ -42,22 +39,17 @@ Result<std::vector<Subject>> subjects(const actors::TrainOptions& options, const
   const auto add = [&](std::string name, learner::ReplicaFactory make, const learner::ReplicatorOptions& how) {
     all.push_back({std::move(name), std::move(make), {arguments.replicas, arguments.steps, how}});
   };
-  if (actors::has_d4pg(options)) {
-    TROUPE_ASSIGN(const envs::EnvSpec environment, actors::run_environment(options));
-    const learner::d4pg::Options d4pg = actors::d4pg_options(options, environment);
-    TROUPE_TRY(learner::d4pg::validate(d4pg));
+  for (const actors::AgentOptions& configured : options.agents) {
+    TROUPE_ASSIGN(const actors::Agent agent, actors::make_agent(configured));
     // Nobody has acted yet, so the batches are made up; what is compared does not depend on what is in them.
-    const auto input = learner::random_batches(learner::d4pg::batch_signature(d4pg), options.seed);
-    TROUPE_ASSIGN(const learner::ReplicatorOptions how, actors::learner_replicator(options));
+    const auto input = learner::random_batches(agent.batch, options.seed);
+    TROUPE_ASSIGN(const learner::ReplicatorOptions how, actors::learner_replicator(options, configured));
     add(
-        actors::kLearnerRole,
-        [d4pg, input] {
-          return Result<std::unique_ptr<learner::Replica>>(std::make_unique<learner::d4pg::D4pgReplica>(d4pg, input));
-        },
-        how);
+        actors::role_of(configured, actors::kLearnerRole),
+        [make = agent.algorithm.make_replica, input] { return make(input); }, how);
   }
   for (const actors::ReplicaRun& run : options.replicas) {
-    TROUPE_ASSIGN(const actors::ReplicaModel model, actors::shipped_model(run.model, run.group));
+    TROUPE_ASSIGN(const actors::ReplicaModel model, actors::model_of(run));
     actors::ReplicaGroupOptions group = run.group;
     // What meets elsewhere than within a step is compared as a group that does: the same replicas on the same batches.
     if (actors::has_parameter_server(group) || actors::is_split_gan(group)) group.replicator = "multi_worker";

@@ -15,11 +15,13 @@
 #include <thread>
 
 #include <troupe/actors/roles/env_actor.hpp>
+#include <troupe/algorithms/d4pg/algorithm.hpp>
 #include <troupe/bench/actors/processes.hpp>
 #include <troupe/core/metrics.hpp>
 #include <troupe/envs/flattened.hpp>
-#include <troupe/run/d4pg_topology.hpp>
+#include <troupe/run/agent_topology.hpp>
 #include <troupe/run/no_metrics.hpp>
+#include <troupe/run/run_topology.hpp>
 
 namespace troupe::actors {
 namespace {
@@ -123,19 +125,21 @@ class Watch final : public Role {
 double steps_per_s(Cost cost, std::int64_t actors) {
   const InAllProcesses<Measured> measured;
   TrainOptions options;
-  options.env = "cheetah-run";  // the evaluator's, which stays idle too; the stub has its sizes
-  options.make_environment = envs::shared_environments(options.env);
-  options.max_env_steps = 0;
-  options.actors.count = actors;
-  options.replay.min_items = options.replay.max_items;
+  options.agents.emplace_back();
+  AgentOptions& configured = options.agents[0];
+  configured.env = "cheetah-run";  // the evaluator's, which stays idle too; the stub has its sizes
+  configured.make_environment = envs::shared_environments(configured.env);
+  configured.make_algorithm = learner::d4pg::algorithm({});
+  configured.max_env_steps = 0;
+  configured.actors.count = actors;
+  configured.replay.min_items = configured.replay.max_items;
   NoMetrics sink;
-  const envs::EnvSpec spec = Stub::make_spec();
-  Topology topology = d4pg_topology(options, spec, sink, 0).value();
-  const D4pgActing d4pg = d4pg_acting(options, spec);
+  Topology topology = run_topology(options, {sink}, 0).value();
+  const Agent agent = make_agent(configured).value();
   EnvActorOptions actor;
-  actor.acting = local_acting(d4pg.columns, d4pg.make_policy, {});
-  actor.exploration = d4pg.explores;
-  actor.adder = d4pg.adder;
+  actor.acting = local_acting(agent.algorithm.columns, agent.make_policy, {});
+  actor.exploration = agent.algorithm.explores;
+  actor.adder = agent.algorithm.adder;
   for (RoleSpec& role : topology.roles) {
     if (role.name != kActorRole) continue;
     role.make = [actor, cost, &measured](const RoleIdentity& identity) {

@@ -17,7 +17,6 @@
 #include <troupe/learner/graph/graph.hpp>
 #include <troupe/learner/ops/elementwise.hpp>
 #include <troupe/messages/safetensors.hpp>
-#include <troupe/run/shipped_models.hpp>
 #include <troupe/run/train_schema.hpp>
 
 namespace troupe {
@@ -26,10 +25,9 @@ namespace {
 constexpr std::int64_t kBatch = 128;
 
 Result<std::string> judge(const char* config_file, const char* images_file, const std::vector<std::string>& overrides) {
-  TROUPE_ASSIGN(const Config config, load_config(config_file, overrides, apps::train_schema({})));
-  TROUPE_ASSIGN(const actors::TrainOptions options, apps::to_train_options(config, {}));
-  TROUPE_ASSIGN(const actors::ReplicaModel model,
-                actors::shipped_model(options.replicas.at(0).model, options.replicas.at(0).group));
+  TROUPE_ASSIGN(const Config config, load_config(config_file, overrides, apps::train_schema(shipped())));
+  TROUPE_ASSIGN(const actors::TrainOptions options, apps::to_train_options(config, shipped()));
+  TROUPE_ASSIGN(const actors::ReplicaModel model, actors::model_of(options.replicas.at(0)));
   if (!model.make_judge) return Error{Code::kInvalidArgument, fmt::format("{}: no GAN", config_file)};
   TROUPE_ASSIGN(const auto judge, model.make_judge());
 

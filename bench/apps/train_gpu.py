@@ -34,8 +34,8 @@ def settings():
     cores = len(os.sched_getaffinity(0))
     chosen = [f"learner.device={DEVICE}", f"actors.count={max(cores - 2, 1)}", "max_env_steps=0"]
     if TRIAL:  # to the end of some steps instead of a return
-        chosen[1:] = ["actors.count=1", "max_env_steps=3000", "learner.batch_size=16", "learner.policy_layers=[16]",
-                      "learner.critic_layers=[16]", "replay.min_items=300", "replay.samples_per_insert=0.5",
+        chosen[1:] = ["actors.count=1", "max_env_steps=3000", "learner.batch_size=16", "d4pg.policy_layers=[16]",
+                      "d4pg.critic_layers=[16]", "replay.min_items=300", "replay.samples_per_insert=0.5",
                       "evaluator.episodes=1", "evaluator.every_learner_steps=50"]
     return [argument for setting in chosen for argument in ("--set", setting)]
 

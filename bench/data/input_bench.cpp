@@ -54,8 +54,7 @@ double resnet50_images_per_second() {
   static const double measured = [] {
     const learner::resnet::Options options = learner::resnet::of_depth(50).value();
     const auto make = [&] {
-      return std::make_unique<learner::resnet::ResnetReplica>(
-          options, learner::random_batch(learner::resnet::batch_signature(options)));
+      return learner::resnet::training(options, learner::random_batch(learner::resnet::batch_signature(options)));
     };
     return kModelBatch * learner::on_threads(make, kModelBatch, 2, DType::kBF16, kSeconds);
   }();

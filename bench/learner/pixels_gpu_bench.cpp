@@ -86,8 +86,7 @@ void build_step(Graph& graph, const d4pg::Options& options, const Torso& torso) 
   const Var value = categorical_mean(criticise(critic, policy_sees, chosen), options.support);
 
   graph.output("td_error", td_error);
-  const OptimizerSpec adam{.rule = Adam{.learning_rate = options.critic_learning_rate},
-                           .max_global_norm = options.max_gradient_norm};
+  const OptimizerSpec& adam = options.critic_optimizer;
   graph.minimize(critic_loss, critic, adam);
   graph.minimize(scale(mean(value), -1), policy, adam);
 }

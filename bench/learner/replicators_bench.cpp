@@ -47,13 +47,13 @@ class Rows final : public InputPipeline {
 };
 
 struct Trained {
-  d4pg::D4pgReplica replica{options(), [](const InputContext& context) {
-                              return Result<std::unique_ptr<InputPipeline>>(std::make_unique<Rows>(context));
-                            }};
+  std::unique_ptr<Replica> replica = d4pg::training(options(), [](const InputContext& context) {
+    return Result<std::unique_ptr<InputPipeline>>(std::make_unique<Rows>(context));
+  });
   std::unique_ptr<Replicator> replicator;
 
   explicit Trained(const ReplicatorOptions& with) {
-    replicator = make_replicator(replica, with).value();
+    replicator = make_replicator(*replica, with).value();
     if (auto* const worker = dynamic_cast<MultiWorker*>(replicator.get())) {
       worker->reform({.epoch = 1, .rank = 0, .size = 1}, std::chrono::seconds(5)).value();
     }

@@ -11,7 +11,7 @@ int main(int argc, char** argv) {
     options.label_smoothing = 0.1;
     options.height = options.width = troupe::bench::tiny(224, 32);
     options.filters = troupe::bench::tiny(64, 4);
-    return std::make_unique<resnet::ResnetReplica>(options, random_batch(resnet::batch_signature(options)));
+    return resnet::training(options, random_batch(resnet::batch_signature(options)));
   };
   return run_step_rows(argc, argv,
                        {.model = "resnet50",

@@ -19,8 +19,8 @@ double peak_mib(DType compute) {
   TROUPE_CHECK(child >= 0, "fork");
   if (child == 0) {
     resnet::Options options = resnet::of_depth(50).value();
-    resnet::ResnetReplica replica(options, random_batch(resnet::batch_signature(options)));
-    const auto one = OneDevice::make(replica, {.batch = kBatch, .compile = {.compute = compute}});
+    const auto replica = resnet::training(options, random_batch(resnet::batch_signature(options)));
+    const auto one = OneDevice::make(*replica, {.batch = kBatch, .compile = {.compute = compute}});
     for (int i = 0; i < 3; ++i) (*one)->step().value();
     _exit(0);
   }

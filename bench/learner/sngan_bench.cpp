@@ -13,7 +13,7 @@ int main(int argc, char** argv) {
     options.noise_size = 128;
     options.generator_width = troupe::bench::tiny(256, 8);
     options.discriminator_width = troupe::bench::tiny(128, 8);
-    return std::make_unique<sngan::SnganReplica>(options, random_batch(sngan::batch_signature(options)));
+    return sngan::training(options, random_batch(sngan::batch_signature(options)));
   };
   return run_step_rows(argc, argv,
                        {.model = "sngan",

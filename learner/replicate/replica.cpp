@@ -5,6 +5,29 @@
 #include <utility>
 
 namespace troupe::learner {
+namespace {
+
+class TwoFunctions final : public Replica {
+ public:
+  TwoFunctions(InputFn input, StepFn step, Status options)
+      : input_(std::move(input)), step_(std::move(step)), options_(std::move(options)) {}
+  Result<std::unique_ptr<InputPipeline>> input_fn(const InputContext& context) override {
+    TROUPE_TRY(options_);
+    return input_(context);
+  }
+  void step_fn(ReplicaContext& context, const StepInputs& inputs) override { step_(context, inputs); }
+
+ private:
+  const InputFn input_;
+  const StepFn step_;
+  const Status options_;
+};
+
+}  // namespace
+
+std::unique_ptr<Replica> make_replica(InputFn input_fn, StepFn step_fn, Status options_status) {
+  return std::make_unique<TwoFunctions>(std::move(input_fn), std::move(step_fn), std::move(options_status));
+}
 
 class BatchSlot::Pipeline : public InputPipeline {
  public:

@@ -180,4 +180,10 @@ class Replica {
   virtual void step_fn(ReplicaContext& context, const StepInputs& inputs) = 0;
 };
 
+using StepFn = std::function<void(ReplicaContext& context, const StepInputs& inputs)>;
+
+/// A replica of two functions. What ships is made in this way, and one's own where the two share no state.
+/// options_status: what is wrong with the options that step_fn reads. input_fn returns it, so that no step is built.
+std::unique_ptr<Replica> make_replica(InputFn input_fn, StepFn step_fn, Status options_status = {});
+
 }  // namespace troupe::learner

@@ -25,7 +25,7 @@ class AnyName : public TestDirectory {
  protected:
   static constexpr const char* kConfig =
       "env = 'pendulum-swingup'\nmax_env_steps = 400\n[replay]\nmin_items = 100\nsamples_per_insert = 1\n"
-      "[learner]\nbatch_size = 8\npolicy_layers = [4]\ncritic_layers = [4]\n[evaluator]\nepisodes = 1\n";
+      "[d4pg]\npolicy_layers = [4]\ncritic_layers = [4]\n[learner]\nbatch_size = 8\n[evaluator]\nepisodes = 1\n";
   ProgramResult run(const std::string& arguments) { return run_program(path(), arguments); }
   void write(const fs::path& name) { std::ofstream(path() / name) << kConfig; }
   /// That a run is whole: its checkpoint can be read and its summary is there.

@@ -19,9 +19,10 @@ namespace fs = std::filesystem;
 class BeginCommand : public TestDirectory {
  protected:
   BeginCommand() {
-    std::ofstream(path() / "c.toml") << "env = 'pendulum-swingup'\nmax_env_steps = 600\n[replay]\nmin_items = 100\n"
-                                        "samples_per_insert = 1\n[learner]\nbatch_size = 8\npolicy_layers = [4]\n"
-                                        "critic_layers = [4]\n[evaluator]\nepisodes = 1\n[metrics]\nevery_s = 0.05\n";
+    std::ofstream(path() / "c.toml")
+        << "env = 'pendulum-swingup'\nmax_env_steps = 600\n[replay]\nmin_items = 100\n"
+           "samples_per_insert = 1\n[d4pg]\npolicy_layers = [4]\ncritic_layers = [4]\n"
+           "[learner]\nbatch_size = 8\n[evaluator]\nepisodes = 1\n[metrics]\nevery_s = 0.05\n";
   }
   ProgramResult run(const std::string& arguments) { return run_program(path(), arguments); }
   /// Starts the program, and kills it with everything it has started as soon as `file` is there.
@@ -50,7 +51,7 @@ class BeginCommand : public TestDirectory {
 
 TEST_F(BeginCommand, WhatCannotBeginLeavesNothing) {
   const std::vector<std::string> settings = {"learner.device=gpu", "learner.device=cuda:-1",
-                                             "learner.policy_learning_rate=0", "replay.durability=durable",
+                                             "d4pg.policy_learning_rate=0", "replay.durability=durable",
                                              "replay.max_bytes=65536 --set replay.min_items=5000"};
   for (const std::string& setting : settings) {
     for (const std::string how : {"", " --run-dir new/run"}) {
@@ -106,23 +107,22 @@ TEST_F(BeginCommand, ResumeNamesTheKeysThatDifferAndMayNot) {
   const auto before = fs::last_write_time(path() / "r/log.txt");
   for (const std::string how : {"", " --processes"}) {
     const ProgramResult resumed =
-        run("train c.toml --resume r --set discount=0.9 --set env=cartpole-swingup --set actors.count=2 "
-            "--set learner.policy_layers=[5] --set max_env_steps=900" +
+        run("train c.toml --resume r --set d4pg.discount=0.9 --set env=cartpole-swingup --set actors.count=2 "
+            "--set d4pg.policy_layers=[5] --set max_env_steps=900" +
             how);
     EXPECT_EQ(resumed.exit_code, 78);
     EXPECT_EQ(resumed.out, "");
-    EXPECT_EQ(
-        resumed.err,
-        "--set env=cartpole-swingup: env: got \"cartpole-swingup\", but r has \"pendulum-swingup\", which is the "
-        "same for all of a run\n"
-        "--set discount=0.9: discount: got 0.9, but r has 0.99, which is the same for all of a run\n"
-        "--set actors.count=2: actors.count: got 2, but r has 1, which is the same for all of a run\n"
-        "--set learner.policy_layers=[5]: learner.policy_layers: got [5], but r has [4], which is the same for all "
-        "of a run\n");
+    EXPECT_EQ(resumed.err,
+              "--set env=cartpole-swingup: env: got \"cartpole-swingup\", but r has \"pendulum-swingup\", which is the "
+              "same for all of a run\n"
+              "--set actors.count=2: actors.count: got 2, but r has 1, which is the same for all of a run\n"
+              "--set d4pg.discount=0.9: d4pg.discount: got 0.9, but r has 0.99, which is the same for all of a run\n"
+              "--set d4pg.policy_layers=[5]: d4pg.policy_layers: got [5], but r has [4], which is the same for all "
+              "of a run\n");
   }
   EXPECT_EQ(fs::last_write_time(path() / "r/log.txt"), before) << "nothing was begun";
   EXPECT_EQ(run("train c.toml --quiet --resume r --set max_env_steps=900 --set learner.publish_period=3 "
-                "--set actors.sigma=0.1 --set evaluator.episodes=2")
+                "--set d4pg.sigma=0.1 --set evaluator.episodes=2")
                 .exit_code,
             0);
 }

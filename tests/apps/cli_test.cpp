@@ -48,10 +48,10 @@ TEST_F(Cli, VersionNamesReleaseAndCommit) {
 }
 
 TEST_F(Cli, BadConfigurationsExitWith78AndListEveryMistake) {
-  write("bad.toml", "env = 'cartpole-swingu'\n[learner]\nbatchsize = 1\natoms = 1\n");
+  write("bad.toml", "env = 'cartpole-swingu'\n[learner]\nbatchsize = 1\n[d4pg]\natoms = 1\n");
   const std::string mistakes =
       "bad.toml:3: unknown key learner.batchsize (did you mean learner.batch_size?)\n"
-      "bad.toml:4: learner.atoms: out of range: got 1, expected 2 .. 1024\n"
+      "bad.toml:5: d4pg.atoms: out of range: got 1, expected 2 .. 1024\n"
       "--set seed=-1: out of range: got -1, expected >= 0\n";
   for (const std::string command : {"train bad.toml --seed -1", "config bad.toml --set seed=-1"}) {
     const ProgramResult result = run(command);
@@ -82,7 +82,7 @@ TEST_F(Cli, ShippedConfigurationsAreKnownByTheirNames) {
 
 TEST_F(Cli, ConfigPrintsTheResolvedFileWhichResolvesToItself) {
   write("good.toml", "env = 'cheetah-run'\nseed = 4\n");
-  const ProgramResult first = run("config --set learner.atoms=11 good.toml");
+  const ProgramResult first = run("config --set d4pg.atoms=11 good.toml");
   EXPECT_EQ(first.exit_code, 0) << first.err;
   EXPECT_NE(first.out.find("\nseed = 4\n"), std::string::npos);
   EXPECT_NE(first.out.find("\natoms = 11\n"), std::string::npos);
@@ -93,12 +93,13 @@ TEST_F(Cli, ConfigPrintsTheResolvedFileWhichResolvesToItself) {
 TEST_F(Cli, ExplainNamesEveryKeyWithItsMeaning) {
   const ProgramResult result = run("config --explain");
   EXPECT_EQ(result.exit_code, 0);
-  EXPECT_NE(result.out.find("learner.batch_size\n    Items in a learner step, over all learners\n    an integer, "
-                            "items, 1 .. 65536, the same for all of a run; default "
+  EXPECT_NE(result.out.find("learner.batch_size\n    Rows of a step, over all replicas\n    an integer, "
+                            "rows, 1 .. 65536, the same for all of a run; default "
                             "256\n"),
             std::string::npos)
       << result.out;
   EXPECT_NE(result.out.find("; required\n"), std::string::npos);
+  EXPECT_NE(result.out.find("\nagents.NAME.KEY\n"), std::string::npos);
 }
 
 TEST_F(Cli, EnvsListsSpecsAsTextAndJson) {
@@ -244,7 +245,7 @@ TEST_F(Cli, ANodeWithoutItsRunDirectoryIsToldSo) {
 TEST_F(Cli, AStandardOutputThatFailsIsOneErrorAndNoSuccess) {
   write("c.toml",
         "env = 'pendulum-swingup'\nmax_env_steps = 300\n[replay]\nmin_items = 100\nsamples_per_insert = 1\n"
-        "[learner]\nbatch_size = 8\npolicy_layers = [4]\ncritic_layers = [4]\n[evaluator]\nepisodes = 1\n");
+        "[d4pg]\npolicy_layers = [4]\ncritic_layers = [4]\n[learner]\nbatch_size = 8\n[evaluator]\nepisodes = 1\n");
   ASSERT_EQ(run("train c.toml --quiet --run-dir r").exit_code, 0);
   for (const std::string command :
        {"config --explain", "config c.toml", "envs", "envs --json", "version", "--version", "--help", "train --help",
@@ -287,7 +288,7 @@ TEST_F(Cli, GraphWritesWhatTheSuffixSaysAndNeverItsInput) {
 TEST_F(Cli, StatusOfARunWithinOneProcessSaysWhatIsTrue) {
   write("c.toml",
         "env = 'pendulum-swingup'\nmax_env_steps = 300\n[replay]\nmin_items = 100\nsamples_per_insert = 1\n"
-        "[learner]\nbatch_size = 8\npolicy_layers = [4]\ncritic_layers = [4]\n[evaluator]\nepisodes = 1\n");
+        "[d4pg]\npolicy_layers = [4]\ncritic_layers = [4]\n[learner]\nbatch_size = 8\n[evaluator]\nepisodes = 1\n");
   ASSERT_EQ(run("train c.toml --quiet --run-dir r").exit_code, 0);
   const ProgramResult status = run("status r");
   EXPECT_EQ(status.exit_code, 0) << status.err;

@@ -19,12 +19,13 @@ CONFIG = """
 env = "pendulum-swingup"
 max_env_steps = 2000
 
-[learner]
-count = 2
-batch_size = 16
+[d4pg]
 policy_layers = [16, 12]
 critic_layers = [16]
 atoms = 11
+[learner]
+count = 2
+batch_size = 16
 
 [replay]
 min_items = 100

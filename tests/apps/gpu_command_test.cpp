@@ -37,10 +37,11 @@ inference = "server"
 [replay]
 min_items = 300
 samples_per_insert = 0.5
-[learner]
-batch_size = 16
+[d4pg]
 policy_layers = [16]
 critic_layers = [16]
+[learner]
+batch_size = 16
 [evaluator]
 episodes = 1
 every_learner_steps = 50

@@ -17,7 +17,7 @@
 #include <troupe/core/config.hpp>
 #include <troupe/core/log.hpp>
 #include <troupe/envs/environment.hpp>
-#include <troupe/run/d4pg_topology.hpp>
+#include <troupe/run/agent_topology.hpp>
 #include <troupe/run/evaluations.hpp>
 #include <troupe/run/train.hpp>
 #include <troupe/run/train_schema.hpp>
@@ -51,7 +51,8 @@ Result<std::string> run(const char* config_file, const std::vector<std::string>&
     for (actors::RoleSpec& role : topology.roles) {
       if (role.name != actors::kLearnerRole || role.count == 1) continue;
       // Calls of step() that find no batch count too: a little before a quarter of the learner's steps.
-      actors::testing::break_once(role, {{0, options.max_learner_steps / 4}}, [&](std::int64_t) { ++came_back; });
+      actors::testing::break_once(role, {{0, options.agents[0].max_learner_steps / 4}},
+                                  [&](std::int64_t) { ++came_back; });
     }
   };
   TROUPE_ASSIGN(const actors::TrainSummary summary, actors::train(options, hooks));

@@ -23,10 +23,11 @@ every_s = 0.05
 [replay]
 min_items = 300
 samples_per_insert = 1
-[learner]
-batch_size = 16
+[d4pg]
 policy_layers = [16]
 critic_layers = [16]
+[learner]
+batch_size = 16
 [evaluator]
 episodes = 1
 every_learner_steps = 100

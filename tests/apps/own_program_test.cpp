@@ -23,16 +23,16 @@ using ::testing::HasSubstr;
 class OwnProgram : public TestDirectory {
  protected:
   OwnProgram() {
-    for (const char* const name : {"hello_roles", "hello_environment"}) {
+    for (const char* const name : {"hello_topology", "hello_environment"}) {
       std::filesystem::copy_file(fmt::format("{}/examples/{}.toml", source_dir(), name),
                                  path() / fmt::format("{}.toml", name));
     }
   }
-  ProgramResult roles(const std::string& arguments) const { return run("hello_roles", arguments); }
+  ProgramResult roles(const std::string& arguments) const { return run("hello_topology", arguments); }
   ProgramResult environment(const std::string& arguments) const { return run("hello_environment", arguments); }
   /// A bash script in which "roles" is the program.
   ProgramResult run_script(const std::string& script) const {
-    std::ofstream(path() / "script.sh") << fmt::format("roles() {{ exec {}/bin/hello_roles \"$@\"; }}\n", binary_dir())
+    std::ofstream(path() / "script.sh") << fmt::format("roles() {{ exec {}/bin/hello_topology \"$@\"; }}\n", binary_dir())
                                         << script;
     return run_command(path(), "bash script.sh");
   }
@@ -45,7 +45,7 @@ class OwnProgram : public TestDirectory {
 
 TEST_F(OwnProgram, ItsTopologyRunsInOneProcessAlsoDeterministically) {
   for (const std::string how : {"", " --deterministic"}) {
-    const ProgramResult ended = roles("train hello_roles.toml --run-dir a" + how);
+    const ProgramResult ended = roles("train hello_topology.toml --run-dir a" + how);
     EXPECT_EQ(ended.exit_code, 0) << ended.out << ended.err;
     EXPECT_THAT(ended.out,
                 AllOf(HasSubstr("training on display, thermometer in a\n"),
@@ -57,7 +57,7 @@ TEST_F(OwnProgram, ItsTopologyRunsInOneProcessAlsoDeterministically) {
 
 TEST_F(OwnProgram, ItsTopologyRunsOverProcesses) {
   const ProgramResult ended = roles(
-      "train hello_roles.toml --processes --run-dir a --set placement.thermometer.nodes=2 --set "
+      "train hello_topology.toml --processes --run-dir a --set placement.thermometer.nodes=2 --set "
       "roles.display.measurements=5000");
   EXPECT_EQ(ended.exit_code, 0) << ended.out << ended.err;
   EXPECT_THAT(ended.out, ContainsRegex("display *\\| mean of 5000 measurements: 2[01]\\.[0-9]+ degrees\n"));
@@ -67,7 +67,7 @@ TEST_F(OwnProgram, ItsTopologyRunsOverProcesses) {
 
 TEST_F(OwnProgram, NodesJoinWithSeveralInstancesAndTheRunGoesOnFromItsCheckpoint) {
   const ProgramResult ended = run_script(R"(
-roles train hello_roles.toml --processes --run-dir a --set roles.display.measurements=1000000000 >run 2>&1 & run=$!
+roles train hello_topology.toml --processes --run-dir a --set roles.display.measurements=1000000000 >run 2>&1 & run=$!
 says() { (roles status a) >status 2>/dev/null && grep -qE "$1" status; }
 for _ in $(seq 400); do says '^thermometer-1 +thermometer +up' && break; sleep 0.1; done
 (roles node --join a --name wrong --role display) >wrong 2>&1; echo "exit code $?" >>wrong
@@ -87,7 +87,7 @@ cp status again
 wait $run || exit 5
 wait $bearer || exit 6
 wait $extra || exit 7
-(roles train hello_roles.toml --processes --resume a --set roles.display.measurements=1) >resumed 2>&1
+(roles train hello_topology.toml --processes --resume a --set roles.display.measurements=1) >resumed 2>&1
 echo "exit code $?" >>resumed
 )");
   EXPECT_EQ(ended.exit_code, 0) << text_of(path() / "run") << text_of(path() / "extra") << text_of(path() / "bearer")
@@ -105,25 +105,25 @@ echo "exit code $?" >>resumed
   EXPECT_EQ(text_of(path() / "wrong"),
             "--role: got \"display\", expected thermometer: only it may be hosted by nodes that join a run\n"
             "exit code 78\n"
-            "troupe: --instances: Value 65 not in range 1 to 64; see hello_roles node --help\nexit code 64\n"
+            "troupe: --instances: Value 65 not in range 1 to 64; see hello_topology node --help\nexit code 64\n"
             "troupe: --role: got \"display\", expected thermometer: only it may be hosted by nodes that join a run\n"
             "exit code 1\n");
   EXPECT_THAT(text_of(path() / "resumed"), ContainsRegex("exit code 0\n$")) << "more than one were shown before";
 }
 
 TEST_F(OwnProgram, EveryCommandKnowsTheRegistry) {
-  EXPECT_THAT(roles("config hello_roles.toml").out,
+  EXPECT_THAT(roles("config hello_topology.toml").out,
               AllOf(HasSubstr("[roles.thermometer]\n"), HasSubstr("lowest = 20.0\n"), HasSubstr("[[channels]]\n"),
                     HasSubstr("[placement.display]\n")));
   EXPECT_THAT(roles("config --explain").out, HasSubstr("roles.NAME.lowest, with kind = \"thermometer\"\n"));
-  EXPECT_THAT(roles("graph hello_roles.toml -o -").out, HasSubstr("\"thermometer\" -> \"display\""));
+  EXPECT_THAT(roles("graph hello_topology.toml -o -").out, HasSubstr("\"thermometer\" -> \"display\""));
   EXPECT_THAT(environment("envs").out, AllOf(HasSubstr("valley\n  observation  2 numbers: position, velocity\n"),
                                              HasSubstr("cartpole-swingup\n")));
   EXPECT_THAT(environment("config hello_environment.toml").out, HasSubstr("[valley]\n"));
   EXPECT_THAT(environment("trian").err, HasSubstr("(did you mean train?); see hello_environment --help"));
-  const ProgramResult wrong = roles("config hello_roles.toml --set channels[0].to=display.kelvin");
+  const ProgramResult wrong = roles("config hello_topology.toml --set channels[0].to=display.kelvin");
   EXPECT_EQ(wrong.exit_code, 78);
-  EXPECT_THAT(wrong.err, HasSubstr("hello_roles.toml:10: channels[0]: channel thermometer.celsius -> display.kelvin: "
+  EXPECT_THAT(wrong.err, HasSubstr("hello_topology.toml:10: channels[0]: channel thermometer.celsius -> display.kelvin: "
                                    "role \"display\" has no inlet \"kelvin\": there is celsius\n"));
 }
 

@@ -36,11 +36,12 @@ max_env_steps = 1500
 [replay]
 min_items = 300
 samples_per_insert = 8
+[d4pg]
+policy_layers = [64, 64]
+critic_layers = [64, 64]
 [learner]
 batch_size = 64
 threads = 1
-policy_layers = [64, 64]
-critic_layers = [64, 64]
 [evaluator]
 episodes = 1
 every_learner_steps = 1000

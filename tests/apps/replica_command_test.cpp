@@ -177,7 +177,7 @@ TEST_F(ReplicaCommand, VerifyRunsReplicasAsTheConfigurationSays) {
 
   for (const std::string replicator : {"multi_worker", "multi_device", "central_storage"}) {
     write("d.toml",
-          "env = 'pendulum-swingup'\n[learner]\nbatch_size = 16\npolicy_layers = [8]\ncritic_layers = [8]\n"
+          "env = 'pendulum-swingup'\n[d4pg]\npolicy_layers = [8]\ncritic_layers = [8]\n[learner]\nbatch_size = 16\n"
           "count = 2\ndeterministic = true\nreplicator = '" +
               replicator + "'\n");
     const ProgramResult exact = run("verify d.toml --replicas 1,2,4,8 --tolerance 0");

@@ -5,7 +5,6 @@
 #include <vector>
 
 #include <troupe/core/config.hpp>
-#include <troupe/run/shipped_models.hpp>
 #include <troupe/run/train_replica.hpp>
 #include <troupe/run/train_schema.hpp>
 #include <troupe/tests/paths.hpp>
@@ -42,10 +41,10 @@ inline Result<std::vector<Scalar>> evaluation_under(const std::string& file, con
     for (const std::string& key : keys) overrides.push_back("replicas." + group + "." + key);
   }
   const std::string path = source_dir() + "/apps/configs/" + file + ".toml";
-  TROUPE_ASSIGN(const Config config, load_config(path, overrides, train_schema({})));
-  TROUPE_ASSIGN(const actors::TrainOptions options, to_train_options(config, {}));
+  TROUPE_ASSIGN(const Config config, load_config(path, overrides, train_schema(shipped())));
+  TROUPE_ASSIGN(const actors::TrainOptions options, to_train_options(config, shipped()));
   const actors::ReplicaRun& run = options.replicas.at(0);
-  TROUPE_ASSIGN(const actors::ReplicaModel model, actors::shipped_model(run.model, run.group));
+  TROUPE_ASSIGN(const actors::ReplicaModel model, actors::model_of(run));
   TROUPE_ASSIGN(const actors::ReplicaSummary trained, actors::train_replica(model, run.group));
   return trained.evaluation;
 }

@@ -32,10 +32,11 @@ max_env_steps = 15000
 [replay]
 min_items = 300
 samples_per_insert = 2
-[learner]
-batch_size = 16
+[d4pg]
 policy_layers = [16]
 critic_layers = [16]
+[learner]
+batch_size = 16
 [evaluator]
 episodes = 2
 every_learner_steps = 50
@@ -238,7 +239,7 @@ TEST_F(TrainCommand, LimitsOfTheSystemEndInOneError) {
   // Each env actor has 8 MB of stack and 12 of arena, each episode of an evaluation the latter. What shows only when
   // roles are made is tried again for a while.
   for (const Case& c : {Case{"ulimit -v 3000000", "--set actors.count=400", "env actors in 1 process need at least"},
-                        Case{"true", "--set actors.count=1024 --set learner.policy_layers=[8192,8192]",
+                        Case{"true", "--set actors.count=1024 --set d4pg.policy_layers=[8192,8192]",
                              "env actors in 1 process need at least"},
                         Case{"ulimit -v 3000000", "--set actors.count=140", "ulimit -v", false},
                         Case{"ulimit -v 3000000", "--set evaluator.episodes=1000", "TRP-E153 out of memory", false}}) {

@@ -29,11 +29,12 @@ env = "cartpole-swingup"
 max_env_steps = 2000
 seed = 5
 
-[learner]
-batch_size = 16
+[d4pg]
 policy_layers = [16]
 critic_layers = [16]
 atoms = 11
+[learner]
+batch_size = 16
 
 [replay]
 min_items = 100
@@ -170,7 +171,7 @@ TEST_F(TrainedCommands, EvalPrintsATable) {
 TEST_F(TrainedCommands, SampleDrawsAClassAColumn) {
   const Image image = sample("a.png", "-n 25 --seed 7");
   // The same noise, beside the labels that the columns stand for, by the network that is exported.
-  const TrainedRun trained = open_trained_run(shipped(), (folder() / "r").string(), "gan").value();
+  const TrainedRun trained = open_trained_run(shipped(), (folder() / "r").string(), {.name = "gan"}).value();
   const TrainedNetwork network = trained_network(trained, 25).value();
   const auto drawn_with = [&](const std::vector<std::int32_t>& labels) {
     const auto example =
@@ -220,9 +221,9 @@ TEST_F(TrainedCommands, BadInputGivesOneErrorAndNoFile) {
           "r: the run has several parts: choose one with --what learner or --what gan or --what mlp or --what net");
   refuses("eval r --what critic", "r: the run has no part critic; it has: learner, gan, mlp, net");
   refuses("eval r --what gan --seed 1",
-          "r: --seed is for D4PG's episodes, but gan (sngan) is evaluated on its own data");
+          "r: --seed is for an agent's episodes, but gan (sngan) is evaluated on its own data");
   refuses("eval r --what net --episodes 1",
-          "r: --episodes is for D4PG's episodes, but net (resnet) is evaluated on its own data");
+          "r: --episodes is for an agent's episodes, but net (resnet) is evaluated on its own data");
   refuses("sample r -o x.png --what mlp", "r: the run has no sngan part mlp; it has: gan");
   std::filesystem::create_directories(folder() / "none");
   std::ofstream(folder() / "none/config.toml") << "[replicas.mlp]\nmodel = 'classifier'\n";

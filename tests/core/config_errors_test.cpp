@@ -387,7 +387,7 @@ TEST(ConfigErrors, OfSectionsWhoseKeysFollowFromTheirKind) {
             "thermometer");
   EXPECT_EQ(own_message("[roles.t]\ncount = 2"), "f:1: missing key roles.t.kind: What");
   EXPECT_EQ(own_message("[roles.t]\nkind = 'thermometer'\ntitle = 'x'"),
-            "f:3: unknown key roles.t.title (did you mean roles.t.kind?)");
+            "f:3: unknown key roles.t.title: its section has it only with kind = \"display\"");
   EXPECT_EQ(own_message("[roles.t]\nkind = 'thermometer'\nperiod = 1"),
             "f:3: unknown key roles.t.period (did you mean roles.t.period_s?)");
   EXPECT_EQ(own_message("[roles.t]\nkind = 'thermometer'\nperiod_s = -1"),

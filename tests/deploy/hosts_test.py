@@ -17,7 +17,7 @@ import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 TROUPE = os.environ.get("TROUPE_PROGRAM", str(ROOT / "build/release/bin/troupe"))
-OWN_PROGRAM = os.environ.get("TROUPE_OWN_PROGRAM", str(ROOT / "build/release/bin/hello_roles"))
+OWN_PROGRAM = os.environ.get("TROUPE_OWN_PROGRAM", str(ROOT / "build/release/bin/hello_topology"))
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 sys.dont_write_bytecode = True
 import isolation  # noqa: E402
@@ -31,10 +31,11 @@ count = 2
 [replay]
 min_items = 300
 samples_per_insert = 2
-[learner]
-batch_size = 16
+[d4pg]
 policy_layers = [16]
 critic_layers = [16]
+[learner]
+batch_size = 16
 [evaluator]
 episodes = 1
 """
@@ -243,11 +244,11 @@ class Up(unittest.TestCase):
         self.assertRegex(run.text, r"chief \| resuming cartpole-swingup in runs/b\n")
 
     def test_a_program_and_a_topology_of_ones_own_run_over_hosts(self):
-        shutil.copy(ROOT / "examples/hello_roles.toml", self.here)
+        shutil.copy(ROOT / "examples/hello_topology.toml", self.here)
         (self.here / "own.toml").write_text("[[hosts]]\nssh = 'n1'\n"
                                             "[[hosts]]\nssh = 'n2'\nnodes = { thermometer = 1 }\n"
                                             "[[hosts]]\nssh = 'n3'\nnodes = { thermometer = 1, display = 1 }\n")
-        run = Started(self.here, OWN_PROGRAM, "up", "own.toml", "hello_roles.toml", "--run-dir", "runs/d", "--set",
+        run = Started(self.here, OWN_PROGRAM, "up", "own.toml", "hello_topology.toml", "--run-dir", "runs/d", "--set",
                       "roles.display.measurements=20000")
         self.assertEqual(run.end(), 0, run.text)
         self.assertRegex(run.text, r"chief \| .* node thermometer-1 has joined")

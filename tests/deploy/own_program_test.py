@@ -14,7 +14,7 @@ import time
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-PROGRAM = os.environ.get("TROUPE_OWN_PROGRAM", str(ROOT / "build/release/bin/hello_roles"))
+PROGRAM = os.environ.get("TROUPE_OWN_PROGRAM", str(ROOT / "build/release/bin/hello_topology"))
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 sys.dont_write_bytecode = True
 import isolation  # noqa: E402
@@ -51,7 +51,7 @@ class OwnProgram(unittest.TestCase):
             sh(f"ip -n {name} link set lo up")
             sh(f"ip -n {name} address add {address}/24 dev v{index}")
             sh(f"ip -n {name} link set v{index} up")
-        shutil.copy(ROOT / "examples/hello_roles.toml", cls.folder)
+        shutil.copy(ROOT / "examples/hello_topology.toml", cls.folder)
         (cls.folder / "cluster.toml").write_text(CLUSTER)
 
     def on(self, host, name, *arguments):
@@ -69,7 +69,7 @@ class OwnProgram(unittest.TestCase):
             time.sleep(0.1)
 
     def both(self, run, measurements):
-        common = ["node", "hello_roles.toml", "--set", f"roles.display.measurements={measurements}", "--cluster",
+        common = ["node", "hello_topology.toml", "--set", f"roles.display.measurements={measurements}", "--cluster",
                   "cluster.toml", "--run-dir", run, "--name"]
         return [self.on("n1", "chief", *common, "chief"), self.on("n2", "sensors", *common, "sensors")]
 

@@ -35,10 +35,11 @@ count = 2
 [replay]
 min_items = 300
 samples_per_insert = 2
-[learner]
-batch_size = 16
+[d4pg]
 policy_layers = [16]
 critic_layers = [16]
+[learner]
+batch_size = 16
 [evaluator]
 episodes = 1
 [checkpoint]

@@ -14,10 +14,11 @@ using namespace apps;
 
 actors::TrainOptions options() {
   actors::TrainOptions made;
-  made.env = "cartpole-swingup";
-  made.actors.count = 3;
-  made.replay.shards = 2;
-  made.placement.actors = 2;
+  made.agents.emplace_back();
+  made.agents[0].env = "cartpole-swingup";
+  made.agents[0].actors.count = 3;
+  made.agents[0].replay.shards = 2;
+  made.agents[0].placement.actors = 2;
   return made;
 }
 

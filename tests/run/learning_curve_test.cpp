@@ -37,9 +37,11 @@ TEST(Evaluations, FirstReachedTakesTheFirstTimeOfEachThreshold) {
                                                of_returns(2, 250),
                                                of_returns(3, 150),
                                                {.source = "net-evaluator", .values = {{"loss", 900}}},
+                                               {.wall_s = 3, .source = "bob-final", .values = {{"return", 900}}},
                                                of_returns(4, 300)};
-  EXPECT_EQ(first_reached(evaluations, kReturnThresholds), (std::map<int, double>{{100, 2.0}, {200, 2.0}, {300, 4.0}}));
-  EXPECT_TRUE(first_reached({}, kReturnThresholds).empty());
+  EXPECT_EQ(first_reached(evaluations, "", kReturnThresholds),
+            (std::map<int, double>{{100, 2.0}, {200, 2.0}, {300, 4.0}}));
+  EXPECT_TRUE(first_reached({}, "", kReturnThresholds).empty());
 }
 
 Curve curve_of(std::vector<Curve::Point> points) {

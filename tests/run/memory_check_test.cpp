@@ -3,15 +3,28 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <utility>
+
+#include <troupe/algorithms/d4pg/algorithm.hpp>
+
 namespace troupe::apps {
 namespace {
 
 using ::testing::HasSubstr;
 
+void set_layers(actors::TrainOptions& options, std::vector<std::int64_t> sizes) {
+  learner::d4pg::AgentOptions d4pg;
+  d4pg.learner.policy_sizes = std::move(sizes);
+  options.agents[0].make_algorithm = learner::d4pg::algorithm(std::move(d4pg));
+}
+
 actors::TrainOptions run_of(std::int64_t env_actors) {
   actors::TrainOptions options;
-  options.env = "cartpole-swingup";
-  options.actors.count = env_actors;
+  options.agents.emplace_back();
+  options.agents[0].env = "cartpole-swingup";
+  options.agents[0].make_environment = envs::shared_environments("cartpole-swingup");
+  options.agents[0].actors.count = env_actors;
+  set_layers(options, {256, 256, 256});
   return options;
 }
 
@@ -32,9 +45,9 @@ TEST(MemoryCheck, CountsPoliciesThatEnvActorsHaveThemselvesAndProcesses) {
   actors::TrainOptions options = run_of(100);
   const std::uint64_t local = least_memory(options, 1);
   EXPECT_GT(least_memory(options, 5), local);
-  options.learner.policy_layers = {4096, 4096};
+  set_layers(options, {4096, 4096});
   EXPECT_GT(least_memory(options, 1), local + 100 * 4096 * 4096 * sizeof(float));
-  options.actors.inference = "server";
+  options.agents[0].actors.inference = "server";
   EXPECT_LT(least_memory(options, 1), local);
   EXPECT_EQ(least_memory({.replicas = {{}}}, 1), 0u) << "there are no env actors";
 }

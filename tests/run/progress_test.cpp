@@ -35,7 +35,7 @@ TEST(ProgressStyle, IsPlainWhereALineCannotBeRewritten) {
 }
 
 TEST(ProgressState, PutsEverythingInOneLine) {
-  ProgressState state({.max_minutes = 5});
+  ProgressState state({.max_minutes = 5, .agents = {{}}});
   state.update(full_row());
   state.update(kEvaluated);
   EXPECT_EQ(
@@ -44,7 +44,7 @@ TEST(ProgressState, PutsEverythingInOneLine) {
 }
 
 TEST(ProgressState, ShowsReplicaGroupsAndLastsUntilTheSlowestIsDone) {
-  ProgressState state({.replicas = {{"gan", {1000, 60, 2}}, {"mlp", {2000}}}, .acts = false});
+  ProgressState state({.replicas = {{"gan", {1000, 60, 2}}, {"mlp", {2000}}}});
   state.update(MetricRow{.wall_s = 65,
                          .learner_steps = 1500,
                          .scalars = {{"gan/step", 500},
@@ -64,7 +64,7 @@ TEST(ProgressState, ShowsReplicaGroupsAndLastsUntilTheSlowestIsDone) {
 }
 
 TEST(ProgressState, KeepsValuesThatTheNewestRowLacks) {
-  ProgressState state({});
+  ProgressState state({.agents = {{}}});
   state.update(full_row());
   state.update(kEvaluated);
   state.update(MetricRow{.wall_s = 66, .env_steps = 20000, .learner_steps = 1600});
@@ -73,7 +73,7 @@ TEST(ProgressState, KeepsValuesThatTheNewestRowLacks) {
 }
 
 TEST(ProgressState, GoesBackWithALearnerThatBeganAgainFromItsCheckpoint) {
-  ProgressState state({});
+  ProgressState state({.agents = {{}}});
   state.update(MetricRow{.wall_s = 1, .env_steps = 10, .learner_steps = 5});
   state.update(MetricRow{.wall_s = 2, .env_steps = 11, .learner_steps = 3});
   state.update(Evaluation{.source = "evaluator", .values = {{"return", 7}}});
@@ -81,13 +81,13 @@ TEST(ProgressState, GoesBackWithALearnerThatBeganAgainFromItsCheckpoint) {
 }
 
 TEST(ProgressState, LeavesOutWhatNobodyReported) {
-  ProgressState state({.max_env_steps = 100});
+  ProgressState state({.agents = {{.max_env_steps = 100}}});
   state.update(MetricRow{.wall_s = 1, .env_steps = 10, .learner_steps = 0});
   EXPECT_EQ(state.line(kWide), "1.0s  env 10  learner 0");  // no rate: the time left is unknown
 }
 
 TEST(ProgressState, LeavesOutTheLastPartsOfALineThatIsTooLong) {
-  ProgressState state({.max_minutes = 5});
+  ProgressState state({.max_minutes = 5, .agents = {{}}});
   state.update(full_row());
   state.update(kEvaluated);
   EXPECT_EQ(state.line(79), "1m05s (3m55s left)  return 812.3  env 12.3k (1.20k/s)  learner 1.54k (150/s)");
@@ -102,11 +102,11 @@ TEST(ProgressState, TimeLeftIsThatOfTheNearestLimit) {
     state.update(full_row());
     return state.left_s();
   };
-  EXPECT_DOUBLE_EQ(left({.max_env_steps = 24345}), 10);
-  EXPECT_DOUBLE_EQ(left({.max_learner_steps = 3040}), 10);
-  EXPECT_DOUBLE_EQ(left({.max_minutes = 1.1, .max_env_steps = 24345, .max_learner_steps = 3040}), 1);
-  EXPECT_DOUBLE_EQ(left({.max_env_steps = 10}), 0);  // a step over the limit
-  EXPECT_TRUE(std::isinf(left({})));
+  EXPECT_DOUBLE_EQ(left({.agents = {{.max_env_steps = 24345}}}), 10);
+  EXPECT_DOUBLE_EQ(left({.agents = {{.max_learner_steps = 3040}}}), 10);
+  EXPECT_DOUBLE_EQ(left({.max_minutes = 1.1, .agents = {{.max_env_steps = 24345, .max_learner_steps = 3040}}}), 1);
+  EXPECT_DOUBLE_EQ(left({.agents = {{.max_env_steps = 10}}}), 0);  // a step over the limit
+  EXPECT_TRUE(std::isinf(left({.agents = {{}}})));
 }
 
 class ProgressOutput : public TestDirectory {
@@ -116,7 +116,7 @@ class ProgressOutput : public TestDirectory {
     const auto file = path() / "out";
     std::FILE* out = std::fopen(file.c_str(), "wb");
     ManualClock clock;
-    ProgressSink sink(out, style, columns, {}, clock);
+    ProgressSink sink(out, style, columns, RunLimits{.agents = {{}}}, clock);
     const auto write = [&](std::int64_t env_steps) { sink.write({.env_steps = env_steps}).value(); };
     sink.record({.source = "evaluator", .values = {{"return", 8}}}).value();
     write(1);
@@ -156,7 +156,7 @@ TEST_F(ProgressOutput, PlainWritesALineEveryFiveSecondsAndForEvaluations) {
 TEST(Progress, AClosedOutputDoesNotEndTheRun) {
   std::FILE* full = std::fopen("/dev/full", "wb");
   ManualClock clock;
-  ProgressSink sink(full, ProgressStyle::kPlain, 80, {}, clock);
+  ProgressSink sink(full, ProgressStyle::kPlain, 80, RunLimits{.agents = {{}}}, clock);
   EXPECT_TRUE(sink.write(full_row()).ok());
   EXPECT_TRUE(sink.flush().ok());
   std::fclose(full);

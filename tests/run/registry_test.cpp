@@ -29,9 +29,9 @@ std::string mistakes_of(const Registry& registry) {
 TEST(Registry, WhatShipsAndWhatIsAddedStandSideBySide) {
   const Registry registry = own_registry();
   EXPECT_EQ(mistakes_of(registry), "ok");
-  EXPECT_THAT(registry.environment_names(), Contains("corridor"));
-  EXPECT_THAT(registry.environment_names(), Contains("cartpole-swingup"));
-  EXPECT_THAT(registry.role_kinds(), ::testing::ElementsAre("display", "thermometer"));
+  EXPECT_THAT(names_of(registry.environments()), Contains("corridor"));
+  EXPECT_THAT(names_of(registry.environments()), Contains("cartpole-swingup"));
+  EXPECT_THAT(names_of(registry.roles()), ::testing::ElementsAre("display", "thermometer"));
   EXPECT_EQ(mistakes_of(shipped()), "ok");
 }
 

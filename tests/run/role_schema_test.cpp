@@ -55,7 +55,7 @@ std::string said(const std::string& text, RunKind kind = RunKind::kOneProcess,
 TEST(RoleSchema, RolesAndChannelsBecomeATopology) {
   const auto options = options_of(kRoles + kChannel + "capacity = 7\n[placement.thermometer]\nnodes = 2\n");
   ASSERT_TRUE(options.ok()) << options.error().message;
-  EXPECT_FALSE(actors::has_d4pg(*options));
+  EXPECT_TRUE(options->agents.empty());
   ASSERT_EQ(options->roles.size(), 2U);
   EXPECT_EQ(options->roles[1].spec.name, "thermometer");
   EXPECT_EQ(options->roles[1].spec.count, 2);
@@ -65,7 +65,7 @@ TEST(RoleSchema, RolesAndChannelsBecomeATopology) {
   EXPECT_EQ(options->channels[0].name(), "thermometer.celsius -> display.celsius");
   EXPECT_EQ(options->channels[0].capacity, 7);
   actors::NoMetrics sink;
-  const auto topology = actors::run_topology(*options, {}, {sink}, 0);
+  const auto topology = actors::run_topology(*options, {sink}, 0);
   ASSERT_TRUE(topology.ok()) << topology.error().message;
   EXPECT_NE(topology->find_message("Celsius"), nullptr);
   EXPECT_TRUE(topology->find("thermometer")->elastic);
@@ -145,7 +145,7 @@ TEST(RoleSchema, AnEnvironmentHasItsOwnSection) {
   const std::string small = "env = 'corridor'\n[corridor]\nlength = 7\n";
   const auto options = options_of(small);
   ASSERT_TRUE(options.ok()) << options.error().message;
-  EXPECT_EQ(actors::run_environment(*options)->episode_steps, 7);
+  EXPECT_EQ(options->agents[0].make_environment(1).value()->spec().episode_steps, 7);
   EXPECT_EQ(said("env = 'corridor'\n[corridor]\nlength = 1"),
             "f:3: corridor.length: out of range: got 1, expected 2 .. 1000");
   EXPECT_EQ(said("env = 'pendulum-swingup'\n[corridor]\nlength = 7"),
@@ -199,15 +199,16 @@ TEST(RoleSchema, D4pgLearnsInAnEnvironmentOfOnesOwnBesideRolesOfOnesOwn) {
   actors::testing::RecordingSink sink;
   const auto summary = run_here(
       "env = 'corridor'\nmax_learner_steps = 200\n[replay]\nmin_items = 32\nsamples_per_insert = 4\ntolerance = 1\n"
-      "[learner]\nbatch_size = 16\npolicy_layers = [16]\ncritic_layers = [16]\natoms = 11\nv_min = 0\nv_max = 20\n"
+      "[d4pg]\npolicy_layers = [16]\ncritic_layers = [16]\natoms = 11\nv_min = 0\nv_max = 20\n[learner]\nbatch_size = "
+      "16\n"
       "[evaluator]\nepisodes = 2\n" +
           kRoles + kChannel,
       sink, folder);
   ASSERT_TRUE(summary.ok()) << summary.error().message;
   EXPECT_EQ(summary->stop_reason, actors::StopReason::kMaxLearnerSteps);
   EXPECT_EQ(summary->learner_steps, 200);
-  ASSERT_TRUE(summary->final_evaluation.has_value());
-  EXPECT_EQ(find_scalar(summary->final_evaluation->values, "episodes"), 2);
+  ASSERT_TRUE(summary->agents[0].final_evaluation.has_value());
+  EXPECT_EQ(find_scalar(summary->agents[0].final_evaluation->values, "episodes"), 2);
   std::filesystem::remove_all(folder);
 }
 

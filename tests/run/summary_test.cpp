@@ -12,17 +12,24 @@ namespace {
 const std::vector<Evaluation> kEvaluations = {{.wall_s = 10, .source = "evaluator", .values = {{"return", 120}}},
                                               {.wall_s = 61.5, .source = "evaluator", .values = {{"return", 850}}}};
 
+actors::AgentSummary agent(const std::string& name) {
+  return {.name = name,
+          .env = "cartpole-swingup",
+          .env_steps = 100000,
+          .learner_steps = 12345,
+          .final_evaluation =
+              Evaluation{.source = "final", .values = {{"return", 850}, {"return_std", 1.5}, {"episodes", 10}}}};
+}
+
 RunSummary summary() {
-  return {.env = "cartpole-swingup",
-          .seed = 3,
+  return {.seed = 3,
           .version = "0.1.0 (abc)",
           .config_hash = "0123456789abcdef",
           .train = {.stop_reason = actors::StopReason::kMaxEnvSteps,
                     .wall_s = 70.25,
                     .env_steps = 100000,
                     .learner_steps = 12345,
-                    .final_evaluation = Evaluation{.source = "final",
-                                                   .values = {{"return", 850}, {"return_std", 1.5}, {"episodes", 10}}}},
+                    .agents = {agent("")}},
           .evaluations = kEvaluations};
 }
 
@@ -38,6 +45,7 @@ TEST(SummaryJson, HasTheFieldsThatScriptsReadInAFixedOrder) {
   "learner_steps": 12345,
   "final_return": {"mean": 850, "std": 1.5, "episodes": 10},
   "first_reached": {"100": 10, "200": 61.5, "300": 61.5, "400": 61.5, "500": 61.5, "600": 61.5, "700": 61.5, "800": 61.5},
+  "agents": {},
   "replicas": {}
 }
 )json";
@@ -46,7 +54,7 @@ TEST(SummaryJson, HasTheFieldsThatScriptsReadInAFixedOrder) {
 
 TEST(SummaryJson, StaysJsonWithoutAnEvaluationAndWithOddValues) {
   RunSummary odd = summary();
-  odd.train.final_evaluation.reset();
+  odd.train.agents[0].final_evaluation.reset();
   odd.train.wall_s = std::nan("");
   odd.evaluations = {};
   odd.version = "quote\" slash\\ line\n";
@@ -59,14 +67,30 @@ TEST(SummaryJson, StaysJsonWithoutAnEvaluationAndWithOddValues) {
 
 TEST(SummaryTable, SaysWhatAPersonWantsToKnow) {
   EXPECT_EQ(summary_table(summary()),
-            "  environment    cartpole-swingup\n"
             "  ended by       max_env_steps\n"
             "  wall time      1m10s\n"
+            "  environment    cartpole-swingup\n"
             "  env steps      100k\n"
             "  learner steps  12.3k\n"
             "  final return   850.0 +- 1.5 over 10 episodes\n"
             "  first reached  100 at 10.0s, 200 at 1m02s, 300 at 1m02s, 400 at 1m02s, 500 at 1m02s, 600 at 1m02s, "
             "700 at 1m02s, 800 at 1m02s\n");
+}
+
+TEST(SummaryJson, AgentsWithNamesHaveNumbersOfTheirOwn) {
+  RunSummary two = summary();
+  two.train.agents = {agent("alice"), agent("bob")};
+  two.train.agents[1].final_evaluation.reset();
+  const std::vector<Evaluation> evaluations = {{.wall_s = 3, .source = "bob-evaluator", .values = {{"return", 150}}},
+                                               {.wall_s = 4, .source = "alice-final", .values = {{"return", 250}}}};
+  two.evaluations = evaluations;
+  const std::string json = summary_json(two);
+  EXPECT_NE(json.find("\"bob\": {\"env\": \"cartpole-swingup\", \"env_steps\": 100000, \"learner_steps\": 12345, "
+                      "\"final_return\": null, \"first_reached\": {\"100\": 3}}"),
+            std::string::npos)
+      << json;
+  EXPECT_NE(json.find("\"first_reached\": {\"100\": 4, \"200\": 4},\n  \"agents\""), std::string::npos) << json;
+  EXPECT_NE(summary_table(two).find("alice\n  environment    cartpole-swingup\n"), std::string::npos);
 }
 
 TEST(Units, DurationsKeepTheirTwoLargestParts) {

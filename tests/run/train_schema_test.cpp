@@ -5,16 +5,22 @@
 #include <string>
 #include <vector>
 
+#include <troupe/run/models/image_keys.hpp>
+#include <troupe/run/replica_schema.hpp>
 #include <troupe/run/train_schema.hpp>
 #include <troupe/tests/paths.hpp>
+#include <troupe/tests/run/section.hpp>
 
 namespace troupe::apps {
 namespace {
 
-/// The environments that the shipped configurations name, and no others.
+/// What ships, of environments only those that the shipped configurations name.
 const Registry& registry() {
   static const Registry made = [] {
     Registry some;
+    const Registry all = shipped();
+    for (const auto& [name, kind] : all.algorithms()) some.algorithm(name, kind);
+    for (const auto& [name, kind] : all.models()) some.model(name, kind);
     for (const char* const name :
          {"cartpole-swingup", "cheetah-run", "finger-spin", "pendulum-swingup", "reacher-easy"}) {
       some.environment(name, envs::shared_environments(name));
@@ -40,12 +46,12 @@ TEST(TrainSchema, DefaultsAreThoseOfTheOptionsAndPassTheirOwnChecks) {
   const Result<actors::TrainOptions> options = to_train_options(*again, registry());
   ASSERT_TRUE(options.ok()) << options.error().message;
   const actors::TrainOptions d;
-  EXPECT_EQ(options->env, "cartpole-swingup");
+  EXPECT_EQ(options->agents[0].env, "cartpole-swingup");
   EXPECT_EQ(options->seed, d.seed);
-  EXPECT_EQ(options->discount, d.discount);
-  EXPECT_EQ(options->learner.critic_layers, d.learner.critic_layers);
-  EXPECT_EQ(options->learner.v_min, d.learner.v_min);
-  EXPECT_EQ(options->replay.samples_per_insert, d.replay.samples_per_insert);
+  const actors::AgentOptions agent;
+  EXPECT_EQ(options->agents[0].algorithm, "d4pg");
+  EXPECT_EQ(options->agents[0].learner.batch_size, agent.learner.batch_size);
+  EXPECT_EQ(options->agents[0].replay.samples_per_insert, agent.replay.samples_per_insert);
   EXPECT_EQ(options->supervisor.backoff_max_s, d.supervisor.backoff_max_s);
 }
 
@@ -56,8 +62,8 @@ TEST(TrainSchema, EveryKeyIsDocumentedAndReachesItsField) {
     EXPECT_GT(key.doc.size(), 8u) << key.path;
     EXPECT_LT(key.doc.size(), 80u) << key.path;
   }
-  std::erase_if(schema, [](const ConfigKey& key) {  // see below, and role_schema_test.cpp
-    return key.path.starts_with("replicas.") || key.path.find_first_of("*[") != std::string::npos;
+  std::erase_if(schema, [](const ConfigKey& key) {  // see below, role_schema_test.cpp, and the tests of d4pg
+    return key.path.find_first_of("*[") != std::string::npos;
   });
   // Values that no default has, each its own: a key wired to a neighbour's field shows.
   const std::vector<std::string> set = {"name=n",
@@ -66,13 +72,9 @@ TEST(TrainSchema, EveryKeyIsDocumentedAndReachesItsField) {
                                         "max_minutes=12",
                                         "max_env_steps=13",
                                         "max_learner_steps=14",
-                                        "n_step=15",
-                                        "discount=0.16",
                                         "actors.count=17",
                                         "actors.envs_per_actor=52",
                                         "actors.threads=51",
-                                        "actors.sigma=0.18",
-                                        "actors.noise_correlation=0.85",
                                         "actors.inference=server",
                                         "inference.count=46",
                                         "inference.batch_size=47",
@@ -88,21 +90,15 @@ TEST(TrainSchema, EveryKeyIsDocumentedAndReachesItsField) {
                                         "replay.priority_exponent=0.24",
                                         "replay.durability=durable",
                                         "replay.device=cpu",
+                                        "algorithm=d4pg",
+                                        "learner.reduce=hierarchical_copy",
+                                        "learner.accumulate=1",
+                                        "learner.wire=fp32",
                                         "learner.batch_size=56",
                                         "learner.count=1",
                                         "learner.replicator=central_storage",
                                         "learner.deterministic=true",
-                                        "learner.policy_layers=[26]",
-                                        "learner.critic_layers=[27]",
-                                        "learner.atoms=28",
-                                        "learner.v_min=-29",
-                                        "learner.v_max=30",
-                                        "learner.policy_learning_rate=0.31",
-                                        "learner.critic_learning_rate=0.32",
-                                        "learner.target_update_period=33",
                                         "learner.publish_period=45",
-                                        "learner.action_gradient_clip=34",
-                                        "learner.gradient_norm_clip=35",
                                         "learner.compute=bf16",
                                         "learner.threads=36",
                                         "learner.device=cuda:3",
@@ -122,61 +118,49 @@ TEST(TrainSchema, EveryKeyIsDocumentedAndReachesItsField) {
                                         "placement.parameters.nodes=0",
                                         "placement.evaluator.nodes=0",
                                         "placement.inference.nodes=6"};
-  EXPECT_EQ(set.size() + 1, schema.size()) << "a key is missing from this test";
+  const auto of_d4pg =
+      std::ranges::count_if(schema, [](const ConfigKey& key) { return key.path.starts_with("d4pg."); });
+  EXPECT_EQ(set.size() + 1 + static_cast<std::size_t>(of_d4pg), schema.size()) << "a key is missing from this test";
   const Result<Config> config = parse_config(text, "f", set, schema);
   ASSERT_TRUE(config.ok()) << config.error().message;
   const Result<actors::TrainOptions> made = to_train_options(*config, registry());
   ASSERT_TRUE(made.ok()) << made.error().message;
   const actors::TrainOptions& o = *made;
   EXPECT_EQ(o.name, "n");
-  EXPECT_EQ(o.env, "reacher-easy");
+  EXPECT_EQ(o.agents[0].env, "reacher-easy");
   EXPECT_EQ(o.seed, 11u);
   EXPECT_TRUE(o.deterministic);
   EXPECT_EQ(o.max_minutes, 12);
-  EXPECT_EQ(o.max_env_steps, 13);
-  EXPECT_EQ(o.max_learner_steps, 14);
-  EXPECT_EQ(o.n_step, 15);
-  EXPECT_EQ(o.discount, 0.16);
-  EXPECT_EQ(o.actors.count, 17);
-  EXPECT_EQ(o.actors.envs_per_actor, 52);
-  EXPECT_EQ(o.actors.threads, 51);
-  EXPECT_EQ(o.actors.sigma, 0.18);
-  EXPECT_EQ(o.actors.noise_correlation, 0.85);
-  EXPECT_EQ(o.actors.inference, "server");
-  EXPECT_EQ(o.inference.count, 46);
-  EXPECT_EQ(o.inference.batch_size, 47);
-  EXPECT_EQ(o.inference.max_wait_ms, 48);
-  EXPECT_EQ(o.staleness.max_versions, 49);
-  EXPECT_EQ(o.replay.shards, 5);
-  EXPECT_EQ(o.replay.max_items, 1900000);
-  EXPECT_EQ(o.replay.max_bytes, 2000000);
-  EXPECT_EQ(o.replay.min_items, 2100);
-  EXPECT_EQ(o.replay.samples_per_insert, 22);
-  EXPECT_EQ(o.replay.tolerance, 0.23);
-  EXPECT_EQ(o.replay.sampler, "prioritized");
-  EXPECT_EQ(o.replay.priority_exponent, 0.24);
-  EXPECT_EQ(o.replay.durability, "durable");
-  EXPECT_EQ(o.replay.device, "cpu");
-  EXPECT_EQ(o.learner.batch_size, 56);
-  EXPECT_EQ(o.learner.replicator, "central_storage");
-  EXPECT_TRUE(o.learner.deterministic);
-  EXPECT_EQ(o.learner.policy_layers, std::vector<std::int64_t>{26});
-  EXPECT_EQ(o.learner.critic_layers, std::vector<std::int64_t>{27});
-  EXPECT_EQ(o.learner.atoms, 28);
-  EXPECT_EQ(o.learner.v_min, -29);
-  EXPECT_EQ(o.learner.v_max, 30);
-  EXPECT_EQ(o.learner.policy_learning_rate, 0.31);
-  EXPECT_EQ(o.learner.critic_learning_rate, 0.32);
-  EXPECT_EQ(o.learner.target_update_period, 33);
-  EXPECT_EQ(o.learner.publish_period, 45);
-  EXPECT_EQ(o.learner.action_gradient_clip, 34);
-  EXPECT_EQ(o.learner.gradient_norm_clip, 35);
-  EXPECT_EQ(o.learner.compute, "bf16");
-  EXPECT_EQ(o.learner.threads, 36);
-  EXPECT_EQ(o.learner.device, std::vector<std::string>{"cuda:3"});
-  EXPECT_EQ(o.inference.device, (std::vector<std::string>{"cuda:4", "cpu"}));
-  EXPECT_EQ(o.evaluator.episodes, 37);
-  EXPECT_EQ(o.evaluator.every_learner_steps, 38);
+  EXPECT_EQ(o.agents[0].max_env_steps, 13);
+  EXPECT_EQ(o.agents[0].max_learner_steps, 14);
+  EXPECT_EQ(o.agents[0].actors.count, 17);
+  EXPECT_EQ(o.agents[0].actors.envs_per_actor, 52);
+  EXPECT_EQ(o.agents[0].actors.threads, 51);
+  EXPECT_EQ(o.agents[0].actors.inference, "server");
+  EXPECT_EQ(o.agents[0].inference.count, 46);
+  EXPECT_EQ(o.agents[0].inference.batch_size, 47);
+  EXPECT_EQ(o.agents[0].inference.max_wait_ms, 48);
+  EXPECT_EQ(o.agents[0].staleness.max_versions, 49);
+  EXPECT_EQ(o.agents[0].replay.shards, 5);
+  EXPECT_EQ(o.agents[0].replay.max_items, 1900000);
+  EXPECT_EQ(o.agents[0].replay.max_bytes, 2000000);
+  EXPECT_EQ(o.agents[0].replay.min_items, 2100);
+  EXPECT_EQ(o.agents[0].replay.samples_per_insert, 22);
+  EXPECT_EQ(o.agents[0].replay.tolerance, 0.23);
+  EXPECT_EQ(o.agents[0].replay.sampler, "prioritized");
+  EXPECT_EQ(o.agents[0].replay.priority_exponent, 0.24);
+  EXPECT_EQ(o.agents[0].replay.durability, "durable");
+  EXPECT_EQ(o.agents[0].replay.device, "cpu");
+  EXPECT_EQ(o.agents[0].learner.batch_size, 56);
+  EXPECT_EQ(o.agents[0].learner.replicator, "central_storage");
+  EXPECT_TRUE(o.agents[0].learner.deterministic);
+  EXPECT_EQ(o.agents[0].publish_period, 45);
+  EXPECT_EQ(o.agents[0].learner.compute, "bf16");
+  EXPECT_EQ(o.agents[0].learner.threads, 36);
+  EXPECT_EQ(o.agents[0].learner.device, std::vector<std::string>{"cuda:3"});
+  EXPECT_EQ(o.agents[0].inference.device, (std::vector<std::string>{"cuda:4", "cpu"}));
+  EXPECT_EQ(o.agents[0].evaluator.episodes, 37);
+  EXPECT_EQ(o.agents[0].evaluator.every_learner_steps, 38);
   EXPECT_EQ(o.checkpoint.every_s, 39);
   EXPECT_EQ(o.checkpoint.keep, 40);
   EXPECT_EQ(o.metrics.every_s, 41);
@@ -184,12 +168,12 @@ TEST(TrainSchema, EveryKeyIsDocumentedAndReachesItsField) {
   EXPECT_EQ(o.supervisor.backoff_first_s, 43);
   EXPECT_EQ(o.supervisor.backoff_max_s, 44);
   EXPECT_EQ(o.security.nccl_interface, "ib0");
-  EXPECT_EQ(o.placement.actors, 2);
-  EXPECT_EQ(o.placement.replay, 3);
-  EXPECT_EQ(o.placement.learner, 0);
-  EXPECT_EQ(o.placement.parameters, 0);
-  EXPECT_EQ(o.placement.evaluator, 0);
-  EXPECT_EQ(o.placement.inference, 6);
+  EXPECT_EQ(o.agents[0].placement.actors, 2);
+  EXPECT_EQ(o.agents[0].placement.replay, 3);
+  EXPECT_EQ(o.agents[0].placement.learner, 0);
+  EXPECT_EQ(o.agents[0].placement.parameters, 0);
+  EXPECT_EQ(o.agents[0].placement.evaluator, 0);
+  EXPECT_EQ(o.agents[0].placement.inference, 6);
 }
 
 TEST(TrainSchema, ReportsWhatOnlySeveralKeysTogetherGetWrong) {
@@ -197,8 +181,7 @@ TEST(TrainSchema, ReportsWhatOnlySeveralKeysTogetherGetWrong) {
   EXPECT_EQ(message_of(env + "name = '../x'"),
             "f:2: name \"../x\" cannot be part of a directory name: expected 1 .. 100 letters, digits, '-', '_' or "
             "'.', a letter or digit first");
-  EXPECT_EQ(message_of(env + "[learner]\nv_min = 150"),
-            "f:3: learner.v_min must be below learner.v_max: got 150 and 150");
+  EXPECT_EQ(message_of(env + "[d4pg]\nv_min = 150"), "f:3: d4pg.v_min: got 150 with v_max 150, expected less");
   EXPECT_EQ(message_of(env + "[replay]\nmin_items = 20\nmax_items = 10\n[supervisor]\nbackoff_first_s = 11"),
             "f:3: replay.min_items must not exceed replay.max_items: got 20 and 10\n"
             "f:3: replay.min_items * replay.tolerance * replay.samples_per_insert = 64 samples of error buffer "
@@ -230,7 +213,7 @@ TEST(TrainSchema, NcclGetsTheNameOfOneInterface) {
       "it");
   for (const std::string bad : {"^lo", "=eth0", "a name", "eth/0", "sixteen_letters_", "..", "lo\\u0007", "\\n"}) {
     EXPECT_THAT(message_of(env + "[security]\nnccl_interface = \"" + bad + "\""),
-                testing::HasSubstr("f:3: security.nccl_interface"))
+                ::testing::HasSubstr("f:3: security.nccl_interface"))
         << bad;
   }
   const auto config = parse_config("[security]\nnccl_interface = 'eth0'\n[replicas.g]\nmodel = 'classifier'", "f", {},
@@ -276,23 +259,13 @@ TEST(TrainSchema, ShippedConfigsAreGood) {
     // cartpole_swingup.toml trains cartpole-swingup.
     std::string stem = entry.path().stem().string();
     for (char& c : stem) c = c == '_' ? '-' : c;
-    EXPECT_EQ(options->env, stem);
+    EXPECT_EQ(options->agents[0].env, stem);
   }
   EXPECT_GE(files, 14);
 }
 
 TEST(TrainSchema, EveryKeyOfAReplicaGroupReachesItsField) {
-  const std::vector<std::string> set = {"model=sngan",
-                                        "data=synthetic",
-                                        "data_dir=/images",
-                                        "image_size=32",
-                                        "classes=33",
-                                        "channels=3",
-                                        "crop=pad",
-                                        "flip=true",
-                                        "data_threads=5",
-                                        "skip_damaged=true",
-                                        "replicator=sync_replicas",
+  const std::vector<std::string> set = {"replicator=sync_replicas",
                                         "count=5",
                                         "devices=1",
                                         "reduce=collective",
@@ -303,32 +276,6 @@ TEST(TrainSchema, EveryKeyOfAReplicaGroupReachesItsField) {
                                         "threads=2",
                                         "device=auto",
                                         "wire=bf16",
-                                        "layers=[13, 14]",
-                                        "optimizer=rmsprop_tf",
-                                        "learning_rate=0.15",
-                                        "momentum=0.16",
-                                        "weight_decay=0.17",
-                                        "beta1=0.5",
-                                        "beta2=0.6",
-                                        "rms_decay=0.7",
-                                        "rms_momentum=0.8",
-                                        "epsilon=0.01",
-                                        "trust_coefficient=0.02",
-                                        "gradient_norm_clip=0.03",
-                                        "schedule=cosine",
-                                        "warmup_steps=18",
-                                        "ema_decay=0.19",
-                                        "network=resnet",
-                                        "width=26",
-                                        "discriminator_width=27",
-                                        "conditional=true",
-                                        "noise_size=23",
-                                        "n_dis=24",
-                                        "evaluation_images=25",
-                                        "depth=56",
-                                        "variant=v1",
-                                        "sync_batch_norm=false",
-                                        "label_smoothing=0.18",
                                         "ps_shards=20",
                                         "ps_partition=max_size",
                                         "staleness=scale",
@@ -339,19 +286,18 @@ TEST(TrainSchema, EveryKeyOfAReplicaGroupReachesItsField) {
                                         "nodes=3",
                                         "ps_nodes=4",
                                         "discriminator_nodes=5"};
-  std::size_t keys = 0;
-  for (const ConfigKey& key : train_schema(registry())) keys += key.path.starts_with("replicas.*.");
-  // deterministic, which goes without bf16, and normalize, which sngan's images do not.
-  EXPECT_EQ(set.size() + 2, keys) << "a key is missing from this test";
+  // model, and deterministic, which goes without bf16.
+  EXPECT_EQ(set.size() + 2, common_group_keys().size()) << "a key is missing from this test";
   std::vector<std::string> overrides;
   for (const std::string& one : set) overrides.push_back("replicas.g." + one);
   const auto config = parse_config("[replicas.g]\nmodel = 'classifier'", "f", overrides, train_schema(registry()));
   ASSERT_TRUE(config.ok()) << config.error().message;
   const auto made = to_train_options(*config, registry());
   ASSERT_TRUE(made.ok()) << made.error().message;
-  EXPECT_FALSE(actors::has_d4pg(*made));
+  EXPECT_TRUE(made->agents.empty());
   ASSERT_EQ(made->replicas.size(), 1U);
-  const auto& [group, model, nodes, ps_nodes, discriminator_nodes] = made->replicas[0];
+  const actors::ReplicaRun& run = made->replicas[0];
+  const actors::ReplicaGroupOptions& group = run.group;
   EXPECT_EQ(group.name, "g");
   EXPECT_EQ(group.replicator, "sync_replicas");
   EXPECT_EQ(group.count, 5);
@@ -360,13 +306,10 @@ TEST(TrainSchema, EveryKeyOfAReplicaGroupReachesItsField) {
   EXPECT_EQ(group.batch_size, 11);
   EXPECT_EQ(group.steps, 12);
   EXPECT_EQ(group.accumulate, 1);
-  const auto same_bits = parse_config(
-      "[replicas.g]\nmodel = 'classifier'\ndeterministic = true\nnormalize = 'imagenet'\n"
-      "accumulate = 4",
-      "f", {}, train_schema(registry()));
+  const auto same_bits = parse_config("[replicas.g]\nmodel = 'classifier'\ndeterministic = true\naccumulate = 4", "f",
+                                      {}, train_schema(registry()));
   ASSERT_TRUE(same_bits.ok()) << same_bits.error().message;
   EXPECT_TRUE(to_train_options(*same_bits, registry())->replicas[0].group.deterministic);
-  EXPECT_EQ(to_train_options(*same_bits, registry())->replicas[0].model.normalize, "imagenet");
   EXPECT_EQ(to_train_options(*same_bits, registry())->replicas[0].group.accumulate, 4);
   EXPECT_EQ(group.wire, "bf16");
   EXPECT_EQ(group.compute, "bf16");
@@ -378,39 +321,76 @@ TEST(TrainSchema, EveryKeyOfAReplicaGroupReachesItsField) {
   EXPECT_EQ(group.max_staleness, 21);
   EXPECT_EQ(group.backup_workers, 2);
   EXPECT_EQ(group.evaluate_every_steps, 22);
-  EXPECT_EQ(model.model, "sngan");
-  EXPECT_EQ(model.data, "synthetic");
-  EXPECT_EQ(model.data_dir, "/images");
-  EXPECT_EQ(model.image_size, 32);
-  EXPECT_EQ(model.classes, 33);
-  EXPECT_EQ(model.channels, 3);
-  EXPECT_EQ(model.crop, "pad");
-  EXPECT_TRUE(model.flip);
-  EXPECT_EQ(model.data_threads, 5);
-  EXPECT_TRUE(model.skip_damaged);
-  EXPECT_EQ(model.layers, (std::vector<std::int64_t>{13, 14}));
-  const auto& rule = std::get<learner::RmsProp>(model.optimizer.rule);  // optimizer_keys_test has the others
-  EXPECT_EQ(rule.form, learner::RmsProp::Form::kTensorFlow);
-  EXPECT_EQ(rule.learning_rate, 0.15);
-  EXPECT_EQ(rule.momentum, 0.8);
-  EXPECT_EQ(model.optimizer.schedule.kind, learner::Schedule::Kind::kCosine);
-  EXPECT_EQ(model.optimizer.schedule.total_steps, group.steps);
-  EXPECT_EQ(model.optimizer.max_global_norm, 0.03);
-  EXPECT_EQ(model.ema_decay, 0.19);
-  EXPECT_EQ(model.network, "resnet");
-  EXPECT_EQ(model.width, 26);
-  EXPECT_EQ(model.discriminator_width, 27);
-  EXPECT_TRUE(model.conditional);
-  EXPECT_EQ(model.noise_size, 23);
-  EXPECT_EQ(model.n_dis, 24);
-  EXPECT_EQ(model.evaluation_images, 25);
-  EXPECT_EQ(model.depth, 56);
-  EXPECT_EQ(model.variant, "v1");
-  EXPECT_FALSE(model.sync_batch_norm);
-  EXPECT_EQ(model.label_smoothing, 0.18);
-  EXPECT_EQ(nodes, 3);
-  EXPECT_EQ(ps_nodes, 4);
-  EXPECT_EQ(discriminator_nodes, 5);
+  EXPECT_EQ(run.model, "classifier");
+  EXPECT_EQ(run.nodes, 3);
+  EXPECT_EQ(run.ps_nodes, 4);
+  EXPECT_EQ(run.discriminator_nodes, 5);
+}
+
+TEST(TrainSchema, EveryKeyOfImagesReachesItsField) {
+  const ConfigSection keys = troupe::testing::section(actors::image_keys(), {{"data", std::string("synthetic")},
+                                                                             {"data_dir", std::string("/images")},
+                                                                             {"image_size", std::int64_t{32}},
+                                                                             {"classes", std::int64_t{33}},
+                                                                             {"channels", std::int64_t{3}},
+                                                                             {"crop", std::string("pad")},
+                                                                             {"flip", true},
+                                                                             {"normalize", std::string("imagenet")},
+                                                                             {"data_threads", std::int64_t{5}},
+                                                                             {"skip_damaged", true}});
+  const actors::ImageDataOptions images = actors::read_images(keys);
+  EXPECT_EQ(images.data, "synthetic");
+  EXPECT_EQ(images.data_dir, "/images");
+  EXPECT_EQ(images.image_size, 32);
+  EXPECT_EQ(images.classes, 33);
+  EXPECT_EQ(images.channels, 3);
+  EXPECT_EQ(images.crop, "pad");
+  EXPECT_TRUE(images.flip);
+  EXPECT_EQ(images.normalize, "imagenet");
+  EXPECT_EQ(images.data_threads, 5);
+  EXPECT_TRUE(images.skip_damaged);
+  EXPECT_EQ(actors::image_keys().size(), 10u) << "a key is missing from this test";
+}
+
+TEST(TrainSchema, AgentsWithNamesHaveSectionsOfTheirOwn) {
+  const std::string two =
+      "[agents.alice]\nenv = 'cartpole-swingup'\nmax_env_steps = 7\n[agents.alice.d4pg]\natoms = 21\n"
+      "[agents.bob]\nenv = 'reacher-easy'\n[agents.bob.learner]\ncount = 2\n[agents.bob.placement]\nactors.nodes = 0\n";
+  const auto config = parse_config(two, "f", {}, train_schema(registry()));
+  ASSERT_TRUE(config.ok()) << config.error().message;
+  const auto options = to_train_options(*config, registry());
+  ASSERT_TRUE(options.ok()) << options.error().message;
+  ASSERT_EQ(options->agents.size(), 2u);
+  EXPECT_EQ(options->agents[0].name, "alice");
+  EXPECT_EQ(options->agents[0].max_env_steps, 7);
+  EXPECT_EQ(options->agents[1].env, "reacher-easy");
+  EXPECT_EQ(options->agents[1].learner.count, 2);
+  EXPECT_EQ(options->agents[1].placement.actors, 0);
+  EXPECT_EQ(message_of(two + "[agents.bob.replay]\nmin_items = 20\nmax_items = 10"),
+            "f:13: agents.bob.replay.min_items must not exceed agents.bob.replay.max_items: got 20 and 10\n"
+            "f:13: agents.bob.replay.min_items * agents.bob.replay.tolerance * agents.bob.replay.samples_per_insert = "
+            "64 samples of error buffer would block actors and learner for ever: expected at least 144");
+  EXPECT_EQ(
+      message_of("[agents.alice]\nmax_env_steps = 7"),
+      "f:1: missing key agents.alice.env: Environment of the agent, one of `troupe envs`; empty: there is no agent");
+  EXPECT_EQ(
+      message_of("env = 'reacher-easy'\n" + two),
+      "f:1: env: got \"reacher-easy\", but the run's agents have names: expected it in an [agents.NAME], with its "
+      "sections");
+  EXPECT_EQ(message_of("[agents.a-learner]\nenv = 'reacher-easy'"),
+            "f:2: agents.a-learner: the agent is called like another part of the run");
+  EXPECT_EQ(message_of("[agents.g]\nenv = 'reacher-easy'\n[replicas.g]\nmodel = 'classifier'"),
+            "f:2: agents.g: the agent is called like another part of the run");
+  EXPECT_EQ(message_of("[agents.a]\nenv = 'reacher-easy'\n[agents.a.d4pg]\nv_min = 150"),
+            "f:4: agents.a.d4pg.v_min: got 150 with v_max 150, expected less");
+}
+
+TEST(TrainSchema, AKeyThatMovedIsToldWhereItIs) {
+  EXPECT_EQ(message_of("env = 'reacher-easy'\nn_step = 3\n[learner]\nv_min = -1\ngradient_norm_clip = 2"),
+            "f:2: n_step has moved: it is d4pg.n_step now\n"
+            "f:4: learner.v_min has moved: it is d4pg.v_min now\n"
+            "f:5: learner.gradient_norm_clip has moved: it is d4pg.policy_gradient_norm_clip and "
+            "d4pg.critic_gradient_norm_clip now");
 }
 
 TEST(TrainSchema, MistakesInReplicaGroupsNameLineAndKey) {
@@ -424,13 +404,6 @@ TEST(TrainSchema, MistakesInReplicaGroupsNameLineAndKey) {
             "f:3: replicas.g.normalize: got \"imagenet\", but sngan makes images in [-1, 1]");
   EXPECT_EQ(message_of("[replicas.g]\nmodel = 'sngan'\nconditional = true"),
             "f:3: replicas.g.conditional: true, but network \"mlp\" does not look at labels, expected \"resnet\"");
-  for (const std::string net : {"sngan", "resnet"}) {
-    const std::string group = "[replicas.g]\nmodel = '" + net + "'\nreplicator = 'sync_replicas'\ncount = 2\n";
-    EXPECT_EQ(message_of(group),
-              "f:2: replicas.g.sync_batch_norm: true, but the 2 workers of replicator \"sync_replicas\" do not meet "
-              "within a step, expected false");
-    EXPECT_EQ(message_of(group + "sync_batch_norm = false"), "ok");
-  }
   EXPECT_EQ(
       message_of(model + "optimizer = 'adamw'"),
       "f:2: replicas.g.weight_decay: got 0, but without it optimizer \"adamw\" is \"adam\": expected more than 0");
@@ -446,7 +419,7 @@ TEST(TrainSchema, MistakesInReplicaGroupsNameLineAndKey) {
       "every variable, and lars needs the norms of whole ones");
   EXPECT_EQ(message_of(model + "channels = 2"), "f:3: replicas.g.channels: got 2, expected 1, 3, or 0");
   EXPECT_EQ(message_of(""),
-            "f: missing key env: the environment that D4PG learns, or a [replicas.NAME] or [roles.NAME]");
+            "f: missing key env: the environment of an agent, or an [agents.NAME], [replicas.NAME] or [roles.NAME]");
   EXPECT_EQ(message_of(model), "ok");
   EXPECT_EQ(message_of(model + "replicator = 'multi_wroker'"),
             "f:3: replicas.g.replicator: unknown value \"multi_wroker\" (did you mean \"multi_worker\"?), expected one "
@@ -456,8 +429,8 @@ TEST(TrainSchema, MistakesInReplicaGroupsNameLineAndKey) {
             "f:3: unknown key replicas.g.bach_size (did you mean replicas.g.batch_size?)");
   EXPECT_EQ(message_of(model + "count = 2"),
             "f:3: replicas.g.count: got 2, but replicator \"one_device\" runs one replica");
-  EXPECT_THAT(message_of(model + "depth = 21"),
-              testing::StartsWith("f:3: replicas.g.depth: resnet: depth is 21, expected 18, 34, 50"));
+  EXPECT_THAT(message_of("[replicas.g]\nmodel = 'resnet'\ndepth = 21"),
+              ::testing::StartsWith("f:3: replicas.g.depth: resnet: depth is 21, expected 18, 34, 50"));
   EXPECT_EQ(message_of(model + "nodes = 2"), "f:3: replicas.g.nodes: got 2 for 1 instance, expected no more");
   EXPECT_EQ(message_of(model + "replicator = 'multi_worker'\ncount = 2\nbatch_size = 1\nbackup_workers = 1"),
             "f:5: replicas.g.batch_size: got 1 for 2 replicas\n"

@@ -19,11 +19,15 @@ CACHE = dict(re.findall(r"^(\w+):\w+=(.*)$", (BUILD / "CMakeCache.txt").read_tex
 
 # Each example: its arguments, and a line that it then prints.
 EXAMPLES = {
-    "hello_topology": {"": r"^mean of 100 measurements: 2[01]"},
+    "hello_topology": {f"train EXAMPLES/hello_topology.toml --run-dir roles{how}": r"mean of 100 measurements: 2[01]"
+                       for how in ("-here", "-there --processes")},
     # Of several replicators; the loss of guessing is ln 3 = 1.1.
-    "hello_replica": {replicator: rf"^{replicator}: loss 0\.[0-4]\d* after 30\d steps"
-                      for replicator in ("one_device", "multi_device", "multi_worker", "parameter_server")},
-    "hello_roles": {f"train EXAMPLES/hello_roles.toml --run-dir roles{how}": r"mean of 100 measurements: 2[01]"
+    "hello_replica": {f"train EXAMPLES/hello_replica.toml --run-dir {replicator} --set replicas.spirals.count={count} "
+                      f"--set replicas.spirals.replicator={replicator}": r"spirals +300 steps, loss 0\.[0-4]"
+                      for replicator, count in (("one_device", 1), ("multi_device", 2), ("multi_worker", 2),
+                                                ("parameter_server", 2))},
+    # Any arms return 5, the right ones 20.
+    "hello_agent": {f"train EXAMPLES/hello_agent.toml --run-dir casino{how}": r"final return +(19|20)\.\d"
                     for how in ("-here", "-there --processes")},
     "hello_environment": {"train EXAMPLES/hello_environment.toml --run-dir valley --set max_learner_steps=150 "
                           "--set replay.min_items=200 --set learner.batch_size=16": "max_learner_steps"},

@@ -76,8 +76,8 @@ class Actor:
         self.environment = load_environment(config, seed)
         self.policy, self.replay = policy, replay
         self.random = np.random.default_rng(seed)
-        self.sigma, self.kept = config["actors"]["sigma"], config["actors"]["noise_correlation"]
-        self.discount, self.n_step = config["discount"], config["n_step"]
+        self.sigma, self.kept = config["d4pg"]["sigma"], config["d4pg"]["noise_correlation"]
+        self.discount, self.n_step = config["d4pg"]["discount"], config["d4pg"]["n_step"]
         self.window = collections.deque()  # (observation, action, reward, discount), the oldest first
         self.start()
 
@@ -167,7 +167,7 @@ def train(config, options):
 
 def main():
     config = settings()
-    learning = config["learner"]
+    learning = {**config["learner"], **config["d4pg"]}
     environment = load_environment(config, 0)
     options = torch_d4pg.Options(
         observation_size=flatten(environment.reset()).size,

@@ -9,7 +9,7 @@
 #include <thread>
 
 #include <troupe/actors/control/run_checkpoint.hpp>
-#include <troupe/run/d4pg_topology.hpp>
+#include <troupe/run/agent_topology.hpp>
 #include <troupe/run/node.hpp>
 #include <troupe/run/train.hpp>
 #include <troupe/tests/actors/small_d4pg.hpp>
@@ -39,8 +39,8 @@ class D4pgNodes : public ::testing::Test {
     std::filesystem::remove_all(directory);
     std::filesystem::create_directories(directory);
     options = testing::small_d4pg();
-    options.max_learner_steps = 300;
-    options.evaluator = {2, 100};
+    options.agents[0].max_learner_steps = 300;
+    options.agents[0].evaluator = {2, 100};
     options.checkpoint.every_s = 1;
     options.metrics.every_s = 0.02;
   }
@@ -57,7 +57,7 @@ class D4pgNodes : public ::testing::Test {
                        {"parameters", {{kParametersRole, {0}}}},
                        {"evaluator", {{kEvaluatorRole, {0}}}},
                        {"actors", {{kActorRole, {0, 1}}}}};
-    for (std::uint32_t i = 0; i < static_cast<std::uint32_t>(options.learner.count); ++i) {
+    for (std::uint32_t i = 0; i < static_cast<std::uint32_t>(options.agents[0].learner.count); ++i) {
       place.placement.push_back({learner_node(i), {{kLearnerRole, {i}}}});
     }
     if (server()) place.placement.push_back({"inference", {{kInferenceRole, {0}}}});
@@ -66,10 +66,10 @@ class D4pgNodes : public ::testing::Test {
 
   /// "learner", or "learner-0", "learner-1" ... of a group.
   std::string learner_node(std::int64_t index) const {
-    return RoleIdentity{kLearnerRole, index, options.learner.count}.name();
+    return RoleIdentity{kLearnerRole, index, options.agents[0].learner.count}.name();
   }
 
-  bool server() const { return options.actors.inference == "server"; }
+  bool server() const { return options.agents[0].actors.inference == "server"; }
 
   std::future<Status> start_node(const std::string& name, const std::string& role) {
     return std::async(std::launch::async, [this, name, role] {
@@ -83,7 +83,7 @@ class D4pgNodes : public ::testing::Test {
     std::filesystem::remove(directory / "chief.address");
     std::map<std::string, std::future<Status>> nodes;
     for (const char* role : {kReplayRole, kParametersRole, kEvaluatorRole}) nodes[role] = start_node(role, role);
-    for (std::int64_t i = 0; i < options.learner.count; ++i) {
+    for (std::int64_t i = 0; i < options.agents[0].learner.count; ++i) {
       nodes[learner_node(i)] = start_node(learner_node(i), kLearnerRole);
     }
     nodes["actors"] = start_node("actors", kActorRole);
@@ -113,7 +113,7 @@ TEST_F(D4pgNodes, TrainsOverNodesAndGoesOnFromItsCheckpoint) {
   EXPECT_EQ(first->stop_reason, StopReason::kMaxLearnerSteps);
   EXPECT_EQ(first->learner_steps, 300);
   EXPECT_GT(first->env_steps, 64);
-  ASSERT_TRUE(first->final_evaluation.has_value());
+  ASSERT_TRUE(first->agents[0].final_evaluation.has_value());
   EXPECT_GT(sink.rows, 2);
   EXPECT_EQ(open_run_checkpoint(directory / "checkpoints").value().size(), 6u);
 
@@ -128,7 +128,7 @@ TEST_F(D4pgNodes, TrainsOverNodesAndGoesOnFromItsCheckpoint) {
   EXPECT_EQ(over.error().code, Code::kInvalidArgument);
   EXPECT_THAT(over.error().message, ::testing::HasSubstr("TRP-E504 this run has ended (complete)"));
 
-  options.max_learner_steps = 600;
+  options.agents[0].max_learner_steps = 600;
   const auto second = run(true);
   ASSERT_TRUE(second.ok()) << second.error().message;
   EXPECT_EQ(second->learner_steps, 600);
@@ -136,8 +136,8 @@ TEST_F(D4pgNodes, TrainsOverNodesAndGoesOnFromItsCheckpoint) {
 }
 
 TEST_F(D4pgNodes, LearnersOnSeveralNodesTakeTheSameSteps) {
-  options.learner.count = 3;
-  options.learner.batch_size = 24;
+  options.agents[0].learner.count = 3;
+  options.agents[0].learner.batch_size = 24;
   const auto first = run(false);
   ASSERT_TRUE(first.ok()) << first.error().message;
   EXPECT_EQ(first->learner_steps, 300);
@@ -157,15 +157,15 @@ TEST_F(D4pgNodes, LearnersOnSeveralNodesTakeTheSameSteps) {
   EXPECT_EQ(states["learner-1"], states["learner-0"]);
   EXPECT_EQ(states["learner-2"], states["learner-0"]);
 
-  options.max_learner_steps = 450;
+  options.agents[0].max_learner_steps = 450;
   const auto second = run(true);
   ASSERT_TRUE(second.ok()) << second.error().message;
   EXPECT_EQ(second->learner_steps, 450);
 }
 
 TEST_F(D4pgNodes, ActsThroughAnInferenceServerWithTheNewestParametersOnly) {
-  options.actors.inference = "server";
-  options.staleness.max_versions = 0;
+  options.agents[0].actors.inference = "server";
+  options.agents[0].staleness.max_versions = 0;
   const auto summary = run(false);
   ASSERT_TRUE(summary.ok()) << summary.error().message;
   EXPECT_EQ(summary->stop_reason, StopReason::kMaxLearnerSteps);

@@ -10,7 +10,8 @@
 #include <troupe/actors/control/runtime.hpp>
 #include <troupe/actors/runtime/protocol.hpp>
 #include <troupe/messages/checkpoint.hpp>
-#include <troupe/run/d4pg_topology.hpp>
+#include <troupe/run/agent_topology.hpp>
+#include <troupe/run/run_topology.hpp>
 #include <troupe/run/train.hpp>
 #include <troupe/tests/actors/breaking_role.hpp>
 #include <troupe/tests/actors/recording_sink.hpp>
@@ -30,9 +31,9 @@ class LearnerGroup : public ::testing::Test {
                 ("learner_group_" + std::string(::testing::UnitTest::GetInstance()->current_test_info()->name()));
     std::filesystem::remove_all(directory);
     options = testing::small_d4pg();
-    options.max_learner_steps = 300;
-    options.replay.samples_per_insert = 8;
-    options.evaluator = {2, 100};
+    options.agents[0].max_learner_steps = 300;
+    options.agents[0].replay.samples_per_insert = 8;
+    options.agents[0].evaluator = {2, 100};
     options.checkpoint.every_s = 0.1;
     options.metrics.every_s = 0.02;
   }
@@ -63,13 +64,13 @@ class LearnerGroup : public ::testing::Test {
 TEST_F(LearnerGroup, AnyNumberOfLearnersTakesTheSameSteps) {
   for (const std::int64_t count : {2, 4}) {
     std::filesystem::remove_all(directory);
-    options.learner.count = count;
-    options.replay.sampler = count == 4 ? "prioritized" : "uniform";
+    options.agents[0].learner.count = count;
+    options.agents[0].replay.sampler = count == 4 ? "prioritized" : "uniform";
     const auto summary = run();
     ASSERT_TRUE(summary.ok()) << summary.error().message;
     EXPECT_EQ(summary->stop_reason, StopReason::kMaxLearnerSteps);
     EXPECT_EQ(summary->learner_steps, 300);
-    ASSERT_TRUE(summary->final_evaluation.has_value());
+    ASSERT_TRUE(summary->agents[0].final_evaluation.has_value());
     const auto first = tensors_of("learner-0");
     EXPECT_FALSE(first.empty());
     for (std::int64_t i = 1; i < count; ++i) {
@@ -81,9 +82,9 @@ TEST_F(LearnerGroup, AnyNumberOfLearnersTakesTheSameSteps) {
 }
 
 TEST_F(LearnerGroup, GoesOnFromACheckpoint) {
-  options.learner.count = 2;
+  options.agents[0].learner.count = 2;
   ASSERT_TRUE(run().ok());
-  options.max_learner_steps = 500;
+  options.agents[0].max_learner_steps = 500;
   const auto second = run(true);
   ASSERT_TRUE(second.ok()) << second.error().message;
   EXPECT_EQ(second->learner_steps, 500);
@@ -91,12 +92,11 @@ TEST_F(LearnerGroup, GoesOnFromACheckpoint) {
 }
 
 TEST_F(LearnerGroup, LosesLearnersAndGetsThemBackWithoutLosingSteps) {
-  options.learner.count = 3;
-  options.learner.batch_size = 15;
-  options.max_learner_steps = 2000;
+  options.agents[0].learner.count = 3;
+  options.agents[0].learner.batch_size = 15;
+  options.agents[0].max_learner_steps = 2000;
   options.supervisor.backoff_first_s = 0.02;
-  const auto environment = envs::make_environment(options.env, 1).value();
-  Topology topology = d4pg_topology(options, environment->spec(), sink, 0).value();
+  Topology topology = run_topology(options, {sink}, 0).value();
   std::set<std::int64_t> restarted;
   for (RoleSpec& spec : topology.roles) {
     if (spec.name != kLearnerRole) continue;

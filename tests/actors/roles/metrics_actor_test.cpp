@@ -45,9 +45,7 @@ class MetricsActorTest : public ::testing::Test {
     return MetricsActor({.sink = &sink,
                          .period = std::chrono::seconds(1),
                          .wall_s = 100,
-                         .actor_role = "actor",
-                         .learner_role = "learner",
-                         .actors = actors,
+                         .agents = {{.actor_role = "actor", .learner_role = "learner", .actors = actors}},
                          .evaluators = {{"evaluator", "learner"}, {"gan-evaluator", "gan"}},
                          .kept_roles = {"learner"}});
   }
@@ -356,8 +354,9 @@ TEST_F(MetricsActorTest, AnEvaluationOfNobodyOrWithTooManyNamesIsRefused) {
 }
 
 TEST_F(MetricsActorTest, InANewRunEvaluationsWaitForNobody) {
-  MetricsActor metrics(
-      {.sink = &sink, .actor_role = "actor", .learner_role = "learner", .evaluators = {{"evaluator", "learner"}}});
+  MetricsActor metrics({.sink = &sink,
+                        .agents = {{.actor_role = "actor", .learner_role = "learner"}},
+                        .evaluators = {{"evaluator", "learner"}}});
   ask_for_steps(0, 70);
   evaluation("evaluator", 3, {{"return", 1}});
   ASSERT_TRUE(metrics.step(context).ok());

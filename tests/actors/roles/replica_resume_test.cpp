@@ -10,9 +10,11 @@
 #include <vector>
 
 #include <troupe/messages/checkpoint.hpp>
+#include <troupe/run/models/models.hpp>
 #include <troupe/run/train.hpp>
 #include <troupe/tests/actors/recording_sink.hpp>
 #include <troupe/tests/actors/small_d4pg.hpp>
+#include <troupe/tests/run/section.hpp>
 
 namespace troupe::actors {
 namespace {
@@ -29,6 +31,13 @@ bool was_below(const std::vector<MetricRow>& rows, const std::string& name, doub
   return false;
 }
 
+/// A network of one small layer, on images that are made up.
+MakeModel small(const ModelKind& kind) {
+  const ConfigSection keys = troupe::testing::section(
+      kind.keys, {{"data", std::string("synthetic")}, {"layers", std::vector<std::int64_t>{16}}});
+  return kind.make(keys).value();
+}
+
 class ReplicaResume : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -36,7 +45,8 @@ class ReplicaResume : public ::testing::Test {
            ("replica_resume_" + std::string(::testing::UnitTest::GetInstance()->current_test_info()->name()));
     std::filesystem::remove_all(root);
     options = testing::small_d4pg();
-    options.env.clear();  // without one there is no D4PG
+    agent = options.agents[0];
+    options.agents.clear();
     options.checkpoint.every_s = 0.1;
     options.metrics.every_s = 0.02;
   }
@@ -69,10 +79,12 @@ class ReplicaResume : public ::testing::Test {
                       .batch_size = 40,
                       .steps = steps,
                       .evaluate_every_steps = 20},
-            .model = {.data = "synthetic", .layers = {16}}};
+            .model = "classifier",
+            .make_model = small(classifier_model())};
   }
 
   std::filesystem::path root;
+  AgentOptions agent;  ///< of a run that has one
   TrainOptions options;
   RecordingSink sink;
 };
@@ -98,16 +110,15 @@ TEST_F(ReplicaResume, AGroupGoesOnAsIfItHadNeverStopped) {
 }
 
 TEST_F(ReplicaResume, AMixedRunGoesOnInAllOfItsParts) {
-  options.env = "cartpole-swingup";
-  options.make_environment = envs::shared_environments(options.env);
-  options.max_learner_steps = 60;
-  options.actors.count = 1;
-  options.replay.samples_per_insert = 8;
-  options.learner.count = 2;
-  options.evaluator = {1, 1000};
+  options.agents = {agent};
+  options.agents[0].max_learner_steps = 60;
+  options.agents[0].actors.count = 1;
+  options.agents[0].replay.samples_per_insert = 8;
+  options.agents[0].learner.count = 2;
+  options.agents[0].evaluator = {1, 1000};
   options.replicas = {classifier("gan", "multi_worker", 50), classifier("mlp", "parameter_server", 40),
                       classifier("late", "sync_replicas", 40)};
-  options.replicas[0].model.model = "sngan";
+  options.replicas[0].make_model = small(sngan_model());
   const TrainSummary first = run("r");
   for (const auto& [source, step] : {std::pair("gan-evaluator", 50), std::pair("late-evaluator", 40)}) {
     const std::vector<std::int64_t> steps = sink.evaluated_steps(source);
@@ -118,7 +129,7 @@ TEST_F(ReplicaResume, AMixedRunGoesOnInAllOfItsParts) {
   ASSERT_EQ(first.replicas.size(), 3U);
   EXPECT_EQ(first.learner_steps, 60);
   EXPECT_EQ(first.replicas[0].steps, 50);
-  options.max_learner_steps = 110;
+  options.agents[0].max_learner_steps = 110;
   options.replicas[0].group.steps = 90;
   options.replicas[1].group.steps = 80;
   options.replicas[2].group.steps = 70;

@@ -14,8 +14,9 @@
 #include <troupe/messages/batch.hpp>
 #include <troupe/messages/parameters.hpp>
 #include <troupe/messages/reports.hpp>
-#include <troupe/run/shipped_models.hpp>
+#include <troupe/run/models/models.hpp>
 #include <troupe/tests/actors/fake_context.hpp>
+#include <troupe/tests/run/section.hpp>
 
 namespace troupe::actors {
 namespace {
@@ -27,17 +28,30 @@ ReplicaGroupOptions group() {
   return {.name = "gan", .replicator = "split_gan", .batch_size = 20, .steps = 30, .evaluate_every_steps = 10};
 }
 
-ReplicaModel model(ReplicaModelOptions options = {}) {
-  options.model = "sngan";
-  options.data = "synthetic";
-  options.layers = {4};
-  options.evaluation_images = 500;
-  ReplicaModel made = shipped_model(options, group()).value();
+/// What a test says of the generator and the discriminator.
+struct Network {
+  std::string kind = "mlp";
+  bool conditional = false;
+  std::int64_t n_dis = 1;
+};
+
+ReplicaModel model(const Network& network = {}) {
+  const ModelKind kind = sngan_model();
+  const ConfigSection keys = troupe::testing::section(kind.keys, {{"data", std::string("synthetic")},
+                                                                  {"layers", std::vector<std::int64_t>{4}},
+                                                                  {"evaluation_images", std::int64_t{500}},
+                                                                  {"network", network.kind},
+                                                                  {"width", std::int64_t{3}},
+                                                                  {"discriminator_width", std::int64_t{3}},
+                                                                  {"conditional", network.conditional},
+                                                                  {"learning_rate", 1e-3},
+                                                                  {"n_dis", network.n_dis}});
+  ReplicaModel made = kind.make(keys).value()({.seed = group().seed, .steps = group().steps}).value();
   made.make_judge = nullptr;  // which would have to learn first
   return made;
 }
 
-Topology topology(const ReplicaGroupOptions& options = group(), const ReplicaModelOptions& network = {}) {
+Topology topology(const ReplicaGroupOptions& options = group(), const Network& network = {}) {
   Topology both;
   const Status added = add_replica_group(both, options, model(network));
   EXPECT_TRUE(added.ok()) << added.error().message;
@@ -212,7 +226,7 @@ TEST(SplitGan, BothSidesGoOnFromTheirState) {
 }
 
 /// Runs the group to its end on threads; the counters of its last checkpoint.
-std::vector<messages::Counter> run(const ReplicaGroupOptions& options, const ReplicaModelOptions& network = {},
+std::vector<messages::Counter> run(const ReplicaGroupOptions& options, const Network& network = {},
                                    bool deterministic = false) {
   Topology both = topology(options, network);
   const Status checked = check(both);
@@ -269,8 +283,7 @@ TEST(SplitGan, OnOneThreadTwoRunsAreOne) {
 }
 
 TEST(SplitGan, LabelsTravelWithTheImagesOfAConditionalOne) {
-  const ReplicaModelOptions network = {
-      .network = "resnet", .width = 3, .discriminator_width = 3, .conditional = true, .n_dis = 2};
+  const Network network = {.kind = "resnet", .conditional = true, .n_dis = 2};
   const Topology both = topology(group(), network);
   const auto generator = make(both, "gan"), discriminator = make(both, "gan-discriminator");
   FakeContext out, in;
@@ -307,7 +320,9 @@ TEST(SplitGan, MistakesNameTheOption) {
   options.discriminators = 2;
   EXPECT_EQ(message(options, model()),
             "replicas.gan.discriminators: got 2, but replicator \"one_device\" has no role for them");
-  const auto classifier = shipped_model({.data = "synthetic", .layers = {8}}, group()).value();
+  const ModelKind kind = classifier_model();
+  const ReplicaModel classifier =
+      kind.make(troupe::testing::section(kind.keys, {{"data", std::string("synthetic")}})).value()({}).value();
   EXPECT_EQ(message(group(), classifier),
             "replicas.gan.replicator: got \"split_gan\" for a model that has no two sides");
 }

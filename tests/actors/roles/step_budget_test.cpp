@@ -103,16 +103,16 @@ TEST_F(StepAccountTest, RestoredItGrantsNothingNewBeforeItKnowsHowFarAllAre) {
   StepAccount before(1000, 2);
   ask(before, 0, 300, 350);
   ask(before, 1, 300, 350);
-  before.save(saved);
+  before.save("", saved);
 
   StepAccount account(1000, 2);
-  account.restore(saved);
+  account.restore("", saved);
   EXPECT_EQ(account.taken(), 600);
   EXPECT_EQ(ask(account, 0, 480, 500).allowed, 500);
   EXPECT_EQ(ask(account, 1, 495, 500).allowed, 500) << "500 + 500: there is nothing left";
 
   StepAccount alone(1000, 2);  // the other never comes
-  alone.restore(saved);
+  alone.restore("", saved);
   EXPECT_EQ(ask(alone, 0, 300).allowed, 0);
   now += seconds(4);
   gone.insert(1);
@@ -127,7 +127,7 @@ TEST_F(StepAccountTest, NewInARunThatGoesOnItGrantsNothingNewEither) {
 
 TEST_F(StepAccountTest, AddsUpWhatAnOlderCheckpointHasApart) {
   StepAccount account(0, 1);
-  account.restore({{"steps/0", 30}, {"steps_before/0", 100}, {"steps/12", 5}, {"steps/x", 1000}, {"rows", 7}});
+  account.restore("", {{"steps/0", 30}, {"steps_before/0", 100}, {"steps/12", 5}, {"steps/x", 1000}, {"rows", 7}});
   EXPECT_EQ(account.taken(), 135);
 }
 
@@ -139,11 +139,16 @@ TEST_F(StepAccountTest, AnEnvActorThatCannotBeIsRefused) {
 
 TEST(TotalEnvSteps, AreThoseOfItsActorsAndOfTheAccountWhoeverKnowsMore) {
   const std::vector<messages::Counter> one{{"actor/env_steps", 7}};
-  EXPECT_EQ(total_env_steps(one, "actor", "metrics"), 7);
+  EXPECT_EQ(total_env_steps(one, "", "actor", "metrics"), 7);
   const std::vector<messages::Counter> many{
       {"actor-0/env_steps", 7}, {"actor-12/env_steps", 5}, {"actor-x/env_steps", 9}, {"learner/env_steps", 1000},
       {"metrics/steps/0", 6},   {"metrics/steps/3", 40},   {"metrics/steps/12", 8},  {"other/steps/0", 1000}};
-  EXPECT_EQ(total_env_steps(many, "actor", "metrics"), 7 + 40 + 8);
+  EXPECT_EQ(total_env_steps(many, "", "actor", "metrics"), 7 + 40 + 8);
+  const std::vector<messages::Counter> named{{"alice-actor-1/env_steps", 7},
+                                             {"metrics/alice/steps/1", 9},
+                                             {"metrics/bob/steps/1", 1000},
+                                             {"metrics/steps/1", 1000}};
+  EXPECT_EQ(total_env_steps(named, "alice", "alice-actor", "metrics"), 9);
 }
 
 // ---- an env actor's side ----
@@ -331,7 +336,8 @@ class StepsOfARun : public ::testing::Test {
     taker.restart.max_restarts = 1000;
     RoleSpec metrics = MetricsActor::spec(
         "metrics",
-        {.sink = &sink, .actor_role = "actor", .learner_role = "taker", .actors = actors, .max_env_steps = limit});
+        {.sink = &sink,
+         .agents = {{.actor_role = "actor", .learner_role = "taker", .actors = actors, .max_env_steps = limit}}});
     metrics.restart = {.max_restarts = 1000, .from = RestartFrom::kLastCut};
     Topology topology;
     topology.roles = {actor, taker, metrics};

@@ -38,8 +38,7 @@ class TrainerTest : public ::testing::Test {
     context.out("priorities").consumer_count = replay_shards;
     const learner::d4pg::Options options = d4pg(prioritised);
     const MakeFedReplica make_replica = [options](learner::InputFn input) {
-      return Result<std::unique_ptr<learner::Replica>>(
-          std::make_unique<learner::d4pg::D4pgReplica>(options, std::move(input)));
+      return learner::d4pg::training(options, std::move(input));
     };
     return Trainer::make({.feed = replay_feed({.make_replica = make_replica,
                                                .signature = learner::d4pg::batch_signature(options),

@@ -34,12 +34,12 @@ double test_accuracy_of(const Options& options) {
       return std::unique_ptr<InputPipeline>(new Pipeline(images, batch, split == data::Split::kTrain));
     };
   };
-  ClassifierReplica replica(options, input(data::Split::kTrain, kBatch));
-  const auto trained = OneDevice::make(replica, {.batch = kBatch, .compile = {.shards = 2}}).value();
+  const auto replica = training(options, input(data::Split::kTrain, kBatch));
+  const auto trained = OneDevice::make(*replica, {.batch = kBatch, .compile = {.shards = 2}}).value();
   for (std::int64_t step = 0; step < kSteps; ++step) trained->step().value();
 
-  ClassifierEvaluation judge(options, input(data::Split::kTest, 1000));
-  const auto evaluation = OneDevice::make(judge, {.batch = 1000, .compile = {.shards = 2}}).value();
+  const auto judge = evaluation(options, input(data::Split::kTest, 1000));
+  const auto evaluation = OneDevice::make(*judge, {.batch = 1000, .compile = {.shards = 2}}).value();
   Program& program = evaluation->program();
   for (std::size_t i = 0; i < program.group_count(); ++i) {
     const ParamBuffer& from = *trained->program().params(program.group(i).layout().group);

@@ -24,7 +24,7 @@ Options options(bool sync = true) {
 }
 
 MakeReplica maker(const Options& options) {
-  return [options](InputFn input) { return std::make_unique<ClassifierReplica>(options, std::move(input)); };
+  return [options](InputFn input) { return training(options, std::move(input)); };
 }
 
 TEST(Classifier, TakesTheStepsThatPyTorchTakes) {
@@ -90,8 +90,8 @@ TEST(Classifier, AShortBatchTrainsAsOneOfItsRows) {
   const Data data;
   const auto train_on_17_rows = [&](std::int64_t graph_rows) {
     BatchSlot slot(data.signature);
-    ClassifierReplica replica(options(), [&](const InputContext&) { return slot.pipeline(); });
-    const auto device = OneDevice::make(replica, {.batch = graph_rows, .compile = {.shards = 2, .seed = 11}}).value();
+    const auto replica = training(options(), [&](const InputContext&) { return slot.pipeline(); });
+    const auto device = OneDevice::make(*replica, {.batch = graph_rows, .compile = {.shards = 2, .seed = 11}}).value();
     for (const BatchView& batch : data.batches) {
       slot.offer(rows_of(batch, 0, 17)).value();
       device->step().value();
@@ -116,8 +116,8 @@ TEST(Classifier, ItsJudgeSeesTheAverageAndTheRunningStatisticsAndMovesNothing) {
   EXPECT_NE(trained.at("classifier.average/layer0/weight"), trained.at("classifier/layer0/weight"));
 
   BatchSlot slot(data.signature);
-  ClassifierEvaluation judge(averaged, [&](const InputContext&) { return slot.pipeline(); });
-  const auto device = OneDevice::make(judge, {.batch = 24}).value();
+  const auto judge = evaluation(averaged, [&](const InputContext&) { return slot.pipeline(); });
+  const auto device = OneDevice::make(*judge, {.batch = 24}).value();
   Program& program = device->program();
   const auto load = [&](ParamBuffer& buffer) {
     for (const ParamEntry& entry : buffer.layout().entries) {

@@ -20,8 +20,9 @@ inline Options steering_options() {
   options.critic_sizes = {64, 64};
   options.support = {0, 10, 41};
   options.batch = 64;
-  options.policy_learning_rate = 1e-3;
-  options.critic_learning_rate = 1e-3;
+  for (OptimizerSpec* const optimizer : {&options.policy_optimizer, &options.critic_optimizer}) {
+    std::get<Adam>(optimizer->rule).learning_rate = 1e-3;
+  }
   options.target_period = 20;
   return options;
 }

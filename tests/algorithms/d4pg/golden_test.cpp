@@ -23,10 +23,10 @@ class D4pgGolden : public testing::Test {
     options_.critic_sizes = {16, 16, 12};
     options_.support = {-6, 6, 11};
     options_.batch = 8;
-    options_.policy_learning_rate = options_.critic_learning_rate = 3e-3;
+    const OptimizerSpec adam = {.rule = Adam{.learning_rate = 3e-3}, .max_global_norm = 0.37};
+    options_.policy_optimizer = options_.critic_optimizer = adam;
     options_.target_period = 2;
     options_.dqda_max_norm = 0.4;
-    options_.max_gradient_norm = 0.37;
     options_.importance_weights = true;
     signature_ = batch_signature(options_);
     batch_ = {&signature_, 8, {}};

@@ -31,8 +31,7 @@ class HandFed {
   static Result<std::unique_ptr<HandFed>> make(const HandFedOptions& options) {
     TROUPE_TRY(validate(options.d4pg));
     std::unique_ptr<HandFed> made(new HandFed(batch_signature(options.d4pg)));
-    made->replica_ = std::make_unique<D4pgReplica>(
-        options.d4pg, [&slot = made->slot_](const InputContext&) { return slot.pipeline(); });
+    made->replica_ = training(options.d4pg, [&slot = made->slot_](const InputContext&) { return slot.pipeline(); });
     if (options.communicator == nullptr) {
       TROUPE_ASSIGN(made->replicator_,
                     OneDevice::make(*made->replica_, {.batch = options.d4pg.batch, .compile = options.compile}));
@@ -93,7 +92,7 @@ class HandFed {
   StepMetrics last_;
   std::vector<std::vector<float>> td_error_;
   BatchSlot slot_;
-  std::unique_ptr<D4pgReplica> replica_;
+  std::unique_ptr<Replica> replica_;
   std::unique_ptr<Replicator> replicator_;
   MultiWorker* group_ = nullptr;
 };

@@ -29,11 +29,11 @@ TEST(D4pgOptions, EveryImpossibleValueIsNamed) {
       {"atoms", [](Options& o) { o.support.count = 1; }},
       {"v_min", [](Options& o) { o.support.low = o.support.high; }},
       {"batch", [](Options& o) { o.batch = 0; }},
-      {"policy_learning_rate", [](Options& o) { o.policy_learning_rate = 0; }},
-      {"critic_learning_rate", [](Options& o) { o.critic_learning_rate = -1; }},
+      {"learning_rate", [](Options& o) { o.policy_optimizer.rule = Adam{.learning_rate = -1}; }},
+      {"learning_rate", [](Options& o) { o.critic_optimizer.rule = Adam{.learning_rate = -1}; }},
       {"target_period", [](Options& o) { o.target_period = 0; }},
       {"dqda_max_norm", [](Options& o) { o.dqda_max_norm = -1; }},
-      {"max_gradient_norm", [](Options& o) { o.max_gradient_norm = -1; }},
+      {"max_global_norm", [](Options& o) { o.critic_optimizer.max_global_norm = -1; }},
   };
   EXPECT_TRUE(validate(steering_options()).ok());
   for (const auto& [name, spoil] : cases) {

@@ -37,7 +37,7 @@ Options bottleneck(Variant variant) {
 }
 
 MakeReplica maker(const Options& options) {
-  return [options](InputFn input) { return std::make_unique<ResnetReplica>(options, std::move(input)); };
+  return [options](InputFn input) { return training(options, std::move(input)); };
 }
 
 void load(Program& program, const State& state) {
@@ -83,8 +83,8 @@ TEST(Resnet, TakesTheStepsThatPyTorchTakes) {
       EXPECT_GE(tensors, 40U);
 
       BatchSlot slot(signature);
-      ResnetEvaluation judge(options, [&](const InputContext&) { return slot.pipeline(); });
-      const auto device = OneDevice::make(judge, {.batch = 6, .compile = {.shards = shards}}).value();
+      const auto judge = evaluation(options, [&](const InputContext&) { return slot.pipeline(); });
+      const auto device = OneDevice::make(*judge, {.batch = 6, .compile = {.shards = shards}}).value();
       load(device->program(), state);
       slot.offer(batch).value();
       device->step().value();
@@ -141,9 +141,9 @@ TEST(Resnet, TrainsAsWellWithImagesStoredAsBfloat16) {
     const Data data(options);
     const auto losses = [&](DType compute) {
       BatchSlot slot(data.signature);
-      ResnetReplica replica(options, [&](const InputContext&) { return slot.pipeline(); });
+      const auto replica = training(options, [&](const InputContext&) { return slot.pipeline(); });
       const auto device =
-          OneDevice::make(replica, {.batch = 12, .compile = {.shards = 2, .compute = compute, .seed = 11}}).value();
+          OneDevice::make(*replica, {.batch = 12, .compile = {.shards = 2, .compute = compute, .seed = 11}}).value();
       std::vector<double> made;
       for (int step = 0; step < 12; ++step) {
         slot.offer(data.batches[0]).value();

@@ -1,4 +1,4 @@
-// The two sides of the SN-GAN apart: step by step in turn they are SnganReplica, and several of a side train as one.
+// The two sides of the SN-GAN apart: step by step in turn they are training(), and several of a side train as one.
 #include <troupe/algorithms/sngan/adversaries.hpp>
 
 #include <gtest/gtest.h>
@@ -70,17 +70,17 @@ void copy_discriminator(Program& from, Program& to) {
 void expect_the_synchronous_step(const Options& options) {
   const Batches batches(batch_signature(options), 6, 3);
   std::vector<State> expected;
-  train([&](InputFn input) { return std::make_unique<SnganReplica>(options, std::move(input)); }, batches.views,
-        {kRows}, 1, {}, [&](std::size_t, Program& program) { expected.push_back(state_of(program)); });
+  train([&](InputFn input) { return training(options, std::move(input)); }, batches.views, {kRows}, 1, {},
+        [&](std::size_t, Program& program) { expected.push_back(state_of(program)); });
 
   Signature with_fake = batch_signature(options);
   for (const TensorSpec& column : fakes_signature(options)) with_fake.push_back(column);
   BatchSlot noise(batch_signature(options)), images(with_fake);
-  SnganGenerator generator(options, [&](const InputContext&) { return noise.pipeline(); });
-  SnganDiscriminator discriminator(options, [&](const InputContext&) { return images.pipeline(); });
+  const auto generator = generator_training(options, [&](const InputContext&) { return noise.pipeline(); });
+  const auto discriminator = discriminator_training(options, [&](const InputContext&) { return images.pipeline(); });
   const CompileOptions compile = {.seed = 11};  // that of train()
-  const auto g = OneDevice::make(generator, {.batch = kRows, .compile = compile}).value();
-  const auto d = OneDevice::make(discriminator, {.batch = kRows, .compile = compile}).value();
+  const auto g = OneDevice::make(*generator, {.batch = kRows, .compile = compile}).value();
+  const auto d = OneDevice::make(*discriminator, {.batch = kRows, .compile = compile}).value();
   for (std::size_t step = 0; step < batches.views.size(); ++step) {
     // The first step has what the seed gives.
     if (step > 0) copy_discriminator(d->program(), g->program());
@@ -105,12 +105,8 @@ TEST(Adversaries, ConditionalOnesToo) { expect_the_synchronous_step(residual(5))
 TEST(Adversaries, SeveralOfASideTrainAsOne) {
   const Batches noise({{"noise", DType::kF32, Shape{3}}}, 4, 5);
   const Batches images({{"image", DType::kF32, {2, 3, 1}}, {kFakes, DType::kF32, {2, 3, 1}}}, 4, 6);
-  const MakeReplica generator = [](InputFn input) {
-    return std::make_unique<SnganGenerator>(options(), std::move(input));
-  };
-  const MakeReplica discriminator = [](InputFn input) {
-    return std::make_unique<SnganDiscriminator>(options(), std::move(input));
-  };
+  const MakeReplica generator = [](InputFn input) { return generator_training(options(), std::move(input)); };
+  const MakeReplica discriminator = [](InputFn input) { return discriminator_training(options(), std::move(input)); };
   const State one_generator = train(generator, noise.views, {kRows}, 1);
   const State one_discriminator = train(discriminator, images.views, {kRows}, 1);
   for (const std::vector<std::int64_t>& shares : {std::vector<std::int64_t>{12, 12}, {5, 11, 8}}) {
@@ -121,8 +117,8 @@ TEST(Adversaries, SeveralOfASideTrainAsOne) {
 }
 
 TEST(Adversaries, EachGeneratorHasADiscriminatorOfItsOwn) {
-  SnganGenerator generator(options(), noise_input(options(), 1));
-  const auto g = OneDevice::make(generator, {.batch = 4}).value();
+  const auto generator = generator_training(options(), noise_input(options(), 1));
+  const auto g = OneDevice::make(*generator, {.batch = 4}).value();
   const Program& program = g->program();
   for (const ParamEntry& entry : program.params(kDiscriminatorGroup)->layout().entries) {
     EXPECT_EQ(entry.policy, VariablePolicy::kLocal) << entry.name;

@@ -67,8 +67,8 @@ std::map<std::string, double> named(const Verdict& verdict) {
 
 /// The verdict on a generator whose pixels are tanh(bias of each half + slope of each half * noise[0]).
 Verdict judged(SnganJudge& judge, float left_slope, float right_slope, float bias = 0) {
-  SnganEvaluation evaluation(kLinear, kImagesEach, 9);
-  const auto device = OneDevice::make(evaluation, {.batch = 200}).value();
+  const auto replica = evaluation(kLinear, kImagesEach, 9);
+  const auto device = OneDevice::make(*replica, {.batch = 200}).value();
   Program& program = device->program();
   ParamBuffer& generator = *program.params(kGeneratorGroup);
   for (const ParamEntry& entry : generator.layout().entries) {

@@ -24,7 +24,7 @@ Options options() {
 }
 
 MakeReplica maker(const Options& options) {
-  return [options](InputFn input) { return std::make_unique<SnganReplica>(options, std::move(input)); };
+  return [options](InputFn input) { return training(options, std::move(input)); };
 }
 
 TEST(Sngan, TakesTheStepsThatPyTorchTakes) {
@@ -127,8 +127,8 @@ std::string said_of_drifted(const Options& options, const std::string& state) {
     };
     return {std::make_unique<Noise>(signature, context)};
   };
-  SnganReplica replica(options, input);
-  const auto devices = MultiDevice::make(replica, {.replicas = 3, .global_batch = 12, .check_every_steps = 1}).value();
+  const auto replica = training(options, input);
+  const auto devices = MultiDevice::make(*replica, {.replicas = 3, .global_batch = 12, .check_every_steps = 1}).value();
   for (int step = 0; step < 3; ++step) devices->step().value();  // equal this far, by the check
   ParamBuffer& of_two = devices->program(2).state();
   for (const ParamEntry& entry : of_two.layout().entries) {

@@ -22,7 +22,7 @@ Options small(std::int64_t classes) {
 }
 
 MakeReplica resnet_maker(const Options& options) {
-  return [options](InputFn input_fn) { return std::make_unique<SnganReplica>(options, std::move(input_fn)); };
+  return [options](InputFn input_fn) { return training(options, std::move(input_fn)); };
 }
 
 class SnganResnet : public testing::TestWithParam<std::int64_t> {};
@@ -87,8 +87,8 @@ TEST_P(SnganResnet, SeveralReplicasTrainAsOne) {
 INSTANTIATE_TEST_SUITE_P(Classes, SnganResnet, testing::Values(0, 2));
 
 TEST(SnganEvaluation, SeesTheSameNoiseAndLabelsEachTime) {
-  SnganEvaluation evaluation(small(3), 10, 7);
-  const auto input = evaluation.input_fn({.replica_batch = 4, .global_batch = 4}).value();
+  const auto replica = evaluation(small(3), 10, 7);
+  const auto input = replica->input_fn({.replica_batch = 4, .global_batch = 4}).value();
   std::vector<std::vector<float>> noise;
   for (int batch = 0; batch < 4; ++batch) {
     const BatchView view = input->next().value();

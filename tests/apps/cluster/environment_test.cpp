@@ -17,7 +17,8 @@ struct Case {
 
 actors::TrainOptions options(std::int64_t actors) {
   actors::TrainOptions o;
-  o.actors.count = actors;
+  o.agents.emplace_back();
+  o.agents[0].actors.count = actors;
   return o;
 }
 
@@ -66,7 +67,7 @@ TEST(TfConfig, WhatHasNoTaskIsWithTheChiefAndMasterIsAnOlderWordForIt) {
 
 TEST(TfConfig, ShardsAreDealtToThePs) {
   actors::TrainOptions o = options(1);
-  o.replay.shards = 3;
+  o.agents[0].replay.shards = 3;
   const Result<OwnPlace> own =
       own_place({{"TF_CONFIG", R"({"cluster": {"ps": ["p:1", "q:1"], "worker": ["a:1"], "chief": ["c:1"]},
                                    "task": {"type": "ps", "index": 1}})"}},
@@ -78,9 +79,9 @@ TEST(TfConfig, ShardsAreDealtToThePs) {
 
 TEST(TfConfig, MembersOfGroupsAreWorkersAndTheirParametersAreWithThePs) {
   actors::TrainOptions o = options(2);
-  o.env = "cartpole-swingup";
-  o.learner.count = 2;
-  o.replicas = {{.group = {.name = "gan", .replicator = "multi_worker", .count = 3}, .model = {.model = "sngan"}},
+  o.agents[0].env = "cartpole-swingup";
+  o.agents[0].learner.count = 2;
+  o.replicas = {{.group = {.name = "gan", .replicator = "multi_worker", .count = 3}, .model = "sngan"},
                 {.group = {.name = "mlp", .replicator = "parameter_server", .count = 2, .ps_shards = 2}}};
   const Result<OwnPlace> own =
       own_place({{"TF_CONFIG", R"({"cluster": {"ps": ["p:1", "q:1"], "worker": ["a:1", "b:1"], "chief": ["c:1"]},

@@ -23,8 +23,9 @@ struct FileCase {
 
 actors::TrainOptions file_options(std::int64_t actors, std::int64_t actor_nodes = 1) {
   actors::TrainOptions o;
-  o.actors.count = actors;
-  o.placement.actors = actor_nodes;
+  o.agents.emplace_back();
+  o.agents[0].actors.count = actors;
+  o.agents[0].placement.actors = actor_nodes;
   return o;
 }
 
@@ -177,7 +178,7 @@ troupe = "/opt/troupe"
 ssh = "cpu-1"
 nodes = { actors = 2 }
 )",
-                                             "f");
+                                             "f", file_options(4));
   ASSERT_TRUE(file.ok()) << file.error().message;
   EXPECT_EQ(file->hosts[0].ssh, "");
   EXPECT_EQ(file->hosts[1].troupe, "/opt/troupe");
@@ -216,12 +217,9 @@ nodes = { mlp = 2 }
   ASSERT_TRUE(unnamed.ok()) << unnamed.error().message;
   EXPECT_EQ(in_words(*unnamed),
             (Words{"chief@a:7600", "gan-0@a:7601", "gan-1@a:7602", "gan-2@a:7603", "mlp@a:7604", "mlp-ps@a:7605"}));
-  EXPECT_EQ(
-      parse_hosts("[[hosts]]\nssh = 'a'\nnodes = {gam = 1, gan-ps = 1}", "f", o).error().message,
-      "f:3: unknown key gam of nodes (did you mean gan?), expected actors, evaluator, gan, inference, learner, mlp, "
-      "mlp-ps, parameters, replay\n"
-      "f:3: unknown key gan-ps of nodes (did you mean gan?), expected actors, evaluator, gan, inference, learner, "
-      "mlp, mlp-ps, parameters, replay");
+  EXPECT_EQ(parse_hosts("[[hosts]]\nssh = 'a'\nnodes = {gam = 1, gan-ps = 1}", "f", o).error().message,
+            "f:3: unknown key gam of nodes (did you mean gan?), expected gan, mlp, mlp-ps\n"
+            "f:3: unknown key gan-ps of nodes (did you mean gan?), expected gan, mlp, mlp-ps");
 }
 
 TEST(HostsFile, BadFilesAreRefused) {
@@ -237,14 +235,14 @@ TEST(HostsFile, BadFilesAreRefused) {
       {"port = 0\n[[hosts]]\nssh = 'a'\nnodes = {actor = 1, learner = -1}\nadress = 'b'",
        "f:1: port: got 0, expected 1 .. 65535\n"
        "f:4: unknown key actor of nodes (did you mean actors?), expected "
-       "actors, evaluator, inference, learner, parameters, replay\n"
+       "actors, evaluator, learner, parameters, replay\n"
        "f:4: nodes.learner: got -1, expected 0 .. 1024\n"
        "f:5: unknown key adress of a host (did you mean address?), expected ssh, address, nodes, troupe"},
       {"[[hosts]]\n[[hosts]]\nssh = 'a'",
        "f: the other hosts cannot reach 127.0.0.1: give every host an address of its own"},
   };
   for (const FileCase& c : cases) {
-    const Result<HostsFile> file = parse_hosts(c.text, "f");
+    const Result<HostsFile> file = parse_hosts(c.text, "f", file_options(1));
     EXPECT_EQ(file.ok() ? "good" : file.error().message, c.message) << c.text;
   }
   const Result<HostsFile> file = parse_hosts("port = 65535\nhosts = ['a']", "f");

@@ -43,7 +43,8 @@ int tether(int argc, char** argv) {
 
 int place(const char* actors) {
   actors::TrainOptions options;
-  options.actors.count = std::atoi(actors);
+  options.agents.emplace_back();
+  options.agents[0].actors.count = std::atoi(actors);
   const Result<apps::OwnPlace> own = apps::own_place(apps::process_environment(), options, "run");
   if (!own.ok()) return end(own.error());
   fmt::print("{}\n{}", own->node, apps::to_toml(own->cluster));

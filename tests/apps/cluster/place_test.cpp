@@ -14,8 +14,9 @@ namespace {
 
 actors::TrainOptions placed_options(std::int64_t actors, std::int64_t actor_nodes = 1) {
   actors::TrainOptions o;
-  o.actors.count = actors;
-  o.placement.actors = actor_nodes;
+  o.agents.emplace_back();
+  o.agents[0].actors.count = actors;
+  o.agents[0].placement.actors = actor_nodes;
   return o;
 }
 
@@ -52,8 +53,8 @@ TEST(Place, GivesEveryRoleANodeOfItsOwnAndDealsOutTheEnvActors) {
 
 TEST(Place, PutsWithTheChiefWhatGetsNoNode) {
   actors::TrainOptions o = placed_options(2, 0);
-  o.placement.parameters = 0;
-  o.placement.evaluator = 0;
+  o.agents[0].placement.parameters = 0;
+  o.agents[0].placement.evaluator = 0;
   const Result<ClusterSpec> cluster = place(o, "r");
   ASSERT_TRUE(cluster.ok()) << cluster.error().message;
   EXPECT_EQ(in_words(*cluster),
@@ -62,9 +63,9 @@ TEST(Place, PutsWithTheChiefWhatGetsNoNode) {
 
 TEST(Place, InferenceServersHaveNodesWhenEnvActorsUseThem) {
   actors::TrainOptions o = placed_options(2, 1);
-  o.actors.inference = "server";
-  o.inference.count = 3;
-  o.placement.inference = 2;
+  o.agents[0].actors.inference = "server";
+  o.agents[0].inference.count = 3;
+  o.agents[0].placement.inference = 2;
   const Result<ClusterSpec> cluster = place(o, "r");
   ASSERT_TRUE(cluster.ok()) << cluster.error().message;
   EXPECT_EQ(in_words(*cluster), (Words{"chief: metrics 0", "replay: replay 0", "learner: learner 0",
@@ -134,7 +135,7 @@ TEST(PlaceOn, SaysHowManyPlacesAreNeededForWhat) {
 TEST(Place, GivesReplicaGroupsTheirNodes) {
   actors::TrainOptions o;
   o.replicas = {
-      {.group = {.name = "gan", .replicator = "multi_worker", .count = 3}, .model = {.model = "sngan"}, .nodes = 2},
+      {.group = {.name = "gan", .replicator = "multi_worker", .count = 3}, .model = "sngan", .nodes = 2},
       {.group = {.name = "mlp", .replicator = "parameter_server", .count = 2, .ps_shards = 2}, .ps_nodes = 0}};
   const Result<ClusterSpec> alone = place(o, "r");
   ASSERT_TRUE(alone.ok()) << alone.error().message;
@@ -142,16 +143,20 @@ TEST(Place, GivesReplicaGroupsTheirNodes) {
                                      "gan-1: gan 1", "mlp: mlp 0 1"}));
   actors::TrainOptions two_roles;
   two_roles.replicas = {{.group = {.name = "gan", .replicator = "split_gan", .count = 2, .discriminators = 3},
-                         .model = {.model = "sngan"},
+                         .model = "sngan",
                          .nodes = 0,
                          .discriminator_nodes = 2}};
   EXPECT_EQ(in_words(*place(two_roles, "r")),
             (Words{"chief: gan 0 1 gan-evaluator 0 metrics 0", "gan-discriminator-0: gan-discriminator 0 2",
                    "gan-discriminator-1: gan-discriminator 1"}));
-  o.env = "cartpole-swingup";
+  o.agents.emplace_back();
   const Result<ClusterSpec> mixed = place(o, "r");
   ASSERT_TRUE(mixed.ok()) << mixed.error().message;
   EXPECT_EQ(mixed->nodes.size(), alone->nodes.size() + 5);
+  o.agents.push_back({.name = "alice"});
+  const Result<ClusterSpec> named = place(o, "r");
+  ASSERT_TRUE(named.ok()) << named.error().message;
+  EXPECT_EQ(in_words(*named).back(), "alice-actors: alice-actor 0");
   o.replicas[0].nodes = 4;
   EXPECT_EQ(place(o, "r").error().message,
             "replicas.gan.nodes is 4, expected at most 3, the number of instances of role gan");

@@ -21,10 +21,11 @@ max_env_steps = 0
 count = 2
 [replay]
 min_items = 64
-[learner]
-batch_size = 16
+[d4pg]
 policy_layers = [16, 16]
 critic_layers = [16, 16]
+[learner]
+batch_size = 16
 """
 
 

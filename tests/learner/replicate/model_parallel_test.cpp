@@ -27,12 +27,12 @@ classifier::Options options() {
 /// Seven steps; every tensor of the state, one after the other, and the last metrics.
 std::vector<float> train(int devices, int shards) {
   BatchSlot slot(classifier::batch_signature(options()));
-  classifier::ClassifierReplica replica(options(), [&](const InputContext& context) {
+  const auto replica = classifier::training(options(), [&](const InputContext& context) {
     EXPECT_EQ(context.devices, devices);
     return slot.pipeline();
   });
   const auto made =
-      OneDevice::make(replica, {.batch = kSplitBatch, .compile = {.shards = shards, .devices = devices, .seed = 2}})
+      OneDevice::make(*replica, {.batch = kSplitBatch, .compile = {.shards = shards, .devices = devices, .seed = 2}})
           .value();
   Program& program = made->program();
   EXPECT_EQ(program.devices(), devices);

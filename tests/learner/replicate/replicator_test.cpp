@@ -91,9 +91,9 @@ class Mlp : public Replica {
 
 std::unique_ptr<Replica> d4pg_replica() {
   d4pg::Options options = d4pg::steering_options();
-  options.max_gradient_norm = 0.05;  // so that it clips
+  options.policy_optimizer.max_global_norm = options.critic_optimizer.max_global_norm = 0.05;  // so that it clips
   options.target_period = 2;
-  return std::make_unique<d4pg::D4pgReplica>(options, [options](const InputContext& context) {
+  return d4pg::training(options, [options](const InputContext& context) {
     return Result<std::unique_ptr<InputPipeline>>(
         std::make_unique<Batches>(d4pg::batch_signature(options), context, std::vector<std::int64_t>{}));
   });

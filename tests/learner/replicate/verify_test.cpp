@@ -73,7 +73,7 @@ TEST(Verify, FindsTheMistakesThatStaySilentOtherwise) {
 TEST(Verify, HoldsForD4pg) {
   const d4pg::Options options = d4pg::steering_options();
   const ReplicaFactory make = [&options]() -> Result<std::unique_ptr<Replica>> {
-    return {std::make_unique<d4pg::D4pgReplica>(options, random_batches(d4pg::batch_signature(options), 9))};
+    return {d4pg::training(options, random_batches(d4pg::batch_signature(options), 9))};
   };
   const auto found = verify_equivalence(
       make,

@@ -89,9 +89,8 @@ TEST_F(CudaProgramTest, ClassifierWithBatchNormAveragesAndDecayTakesTheSameSteps
   options.batch_norm = true;
   options.optimizer.rule = Sgd{.learning_rate = 0.1, .momentum = 0.9, .nesterov = true, .weight_decay = 0.01};
   options.average_decay = 0.9;
-  expect_same(
-      [options](InputFn input) { return std::make_unique<classifier::ClassifierReplica>(options, std::move(input)); },
-      classifier::batch_signature(options), 12, 4, options.classes);
+  expect_same([options](InputFn input) { return classifier::training(options, std::move(input)); },
+              classifier::batch_signature(options), 12, 4, options.classes);
 }
 
 TEST_F(CudaProgramTest, ResidualNetworkTakesTheSameSteps) {
@@ -103,7 +102,7 @@ TEST_F(CudaProgramTest, ResidualNetworkTakesTheSameSteps) {
     options.height = options.width = 16;
     options.classes = 5;
     options.optimizer.rule = Sgd{.learning_rate = 0.05, .momentum = 0.9, .nesterov = true, .weight_decay = 0.01};
-    expect_same([options](InputFn input) { return std::make_unique<resnet::ResnetReplica>(options, std::move(input)); },
+    expect_same([options](InputFn input) { return resnet::training(options, std::move(input)); },
                 resnet::batch_signature(options), 3, 3, options.classes, 1e-4);
   }
 }
@@ -120,7 +119,7 @@ TEST_F(CudaProgramTest, ResidualGanTakesTheSameStepsAndLeavesOutWhatIsIdle) {
         .n_dis = 2,
         .optimizer = {.rule = Adam{.learning_rate = 0.01, .beta1 = 0, .beta2 = 0.9, .epsilon = 1e-2}},
         .average_decay = 0.5};
-    expect_same([options](InputFn input) { return std::make_unique<sngan::SnganReplica>(options, std::move(input)); },
+    expect_same([options](InputFn input) { return sngan::training(options, std::move(input)); },
                 sngan::batch_signature(options), 2, 5, 5, 2e-4);
   }
 }

@@ -125,7 +125,7 @@ TEST_P(D4pgLaunches, GiveTheBitsOfSingleSteps) {
   options.support = {0, 10, 7};
   options.batch = 6;
   options.target_period = 3;
-  options.max_gradient_norm = 0.05;
+  options.policy_optimizer.max_global_norm = options.critic_optimizer.max_global_norm = 0.05;
   const auto make = [&] {
     return d4pg::HandFed::make({.d4pg = options, .compile = {.device = kGpu, .compute = compute, .seed = 5}}).value();
   };

@@ -248,12 +248,12 @@ TEST(ParameterServerWorker, TrainsAGanWhoseGeneratorMovesInEverySecondStep) {
    private:
     const BatchBuffer& batch_;
   };
-  sngan::SnganReplica replica(options, [&](const InputContext&) -> Result<std::unique_ptr<InputPipeline>> {
+  const auto replica = sngan::training(options, [&](const InputContext&) -> Result<std::unique_ptr<InputPipeline>> {
     return {std::make_unique<Repeated>(batch)};
   });
-  const auto device = OneDevice::make(replica, {.batch = 16, .compile = {.seed = 3}}).value();
-  auto shards = shards_of(replica, plan_of(1), {});
-  const auto worker = ParameterServerWorker::make(replica, plan_of(1), DType::kF32).value();
+  const auto device = OneDevice::make(*replica, {.batch = 16, .compile = {.seed = 3}}).value();
+  auto shards = shards_of(*replica, plan_of(1), {});
+  const auto worker = ParameterServerWorker::make(*replica, plan_of(1), DType::kF32).value();
   messages::FramePool pool;
   for (int step = 0; step < 5; ++step) {
     const std::vector<float> generator = values(worker->program(), sngan::kGeneratorGroup);

@@ -1,34 +1,34 @@
-#include <troupe/run/optimizer_keys.hpp>
+#include <troupe/learner/graph/optimizer_keys.hpp>
 
 #include <fmt/format.h>
 
 #include <algorithm>
 
-#include <troupe/run/replica_schema.hpp>
-
-namespace troupe::apps {
+namespace troupe::learner {
 namespace {
 
+constexpr double kStepsMax = 1e15;          // far beyond any run, and exact in a double
+constexpr double kLearningRateMin = 1e-12;  // above 0, and below what changes a weight
 /// Below 1, also in float32.
 constexpr double kBetaMax = 0.9999999;
 
 /// The keys of one optimiser.
 class Reader {
  public:
-  Reader(const Config& config, std::string_view prefix) : config_(config), prefix_(prefix) {}
-  double number(std::string_view key) const { return config_.get_float(path(key)); }
-  std::int64_t integer(std::string_view key) const { return config_.get_int(path(key)); }
-  const std::string& text(std::string_view key) const { return config_.get_string(path(key)); }
+  Reader(const ConfigSection& section, std::string_view prefix) : section_(section), prefix_(prefix) {}
+  double number(std::string_view key) const { return section_.get_float(path(key)); }
+  std::int64_t integer(std::string_view key) const { return section_.get_int(path(key)); }
+  const std::string& text(std::string_view key) const { return section_.get_string(path(key)); }
   std::string path(std::string_view key) const { return prefix_ + std::string(key); }
 
  private:
-  const Config& config_;
+  const ConfigSection& section_;
   std::string prefix_;
 };
 
-learner::Schedule read_schedule(const Reader& keys, std::int64_t steps) {
-  using Kind = learner::Schedule::Kind;
-  learner::Schedule schedule;
+Schedule read_schedule(const Reader& keys, std::int64_t steps) {
+  using Kind = Schedule::Kind;
+  Schedule schedule;
   const std::string& kind = keys.text("schedule");
   schedule.warmup_steps = std::min(keys.integer("warmup_steps"), steps - 1);
   if (kind == "cosine" || kind == "linear") {
@@ -41,34 +41,34 @@ learner::Schedule read_schedule(const Reader& keys, std::int64_t steps) {
   return schedule;
 }
 
-learner::OptimizerRule read_rule(const Reader& keys) {
+OptimizerRule read_rule(const Reader& keys) {
   const std::string& rule = keys.text("optimizer");
   const double learning_rate = keys.number("learning_rate"), weight_decay = keys.number("weight_decay");
   if (rule == "sgd") {
     const double momentum = keys.number("momentum");
-    return learner::Sgd{
+    return Sgd{
         .learning_rate = learning_rate, .momentum = momentum, .nesterov = momentum > 0, .weight_decay = weight_decay};
   }
   if (rule == "rmsprop" || rule == "rmsprop_tf") {
-    using Form = learner::RmsProp::Form;
-    return learner::RmsProp{.form = rule == "rmsprop" ? Form::kPyTorch : Form::kTensorFlow,
-                            .learning_rate = learning_rate,
-                            .decay = keys.number("rms_decay"),
-                            .momentum = keys.number("rms_momentum"),
-                            .epsilon = keys.number("epsilon"),
-                            .weight_decay = weight_decay};
+    using Form = RmsProp::Form;
+    return RmsProp{.form = rule == "rmsprop" ? Form::kPyTorch : Form::kTensorFlow,
+                   .learning_rate = learning_rate,
+                   .decay = keys.number("rms_decay"),
+                   .momentum = keys.number("rms_momentum"),
+                   .epsilon = keys.number("epsilon"),
+                   .weight_decay = weight_decay};
   }
   if (rule == "lars") {
-    return learner::Lars{.learning_rate = learning_rate,
-                         .momentum = keys.number("momentum"),
-                         .weight_decay = weight_decay,
-                         .trust_coefficient = keys.number("trust_coefficient")};
+    return Lars{.learning_rate = learning_rate,
+                .momentum = keys.number("momentum"),
+                .weight_decay = weight_decay,
+                .trust_coefficient = keys.number("trust_coefficient")};
   }
-  return learner::Adam{.learning_rate = learning_rate,
-                       .beta1 = keys.number("beta1"),
-                       .beta2 = keys.number("beta2"),
-                       .epsilon = keys.number("epsilon"),
-                       .weight_decay = weight_decay};
+  return Adam{.learning_rate = learning_rate,
+              .beta1 = keys.number("beta1"),
+              .beta2 = keys.number("beta2"),
+              .epsilon = keys.number("epsilon"),
+              .weight_decay = weight_decay};
 }
 
 }  // namespace
@@ -78,13 +78,13 @@ ConfigSchema optimizer_keys(std::string_view prefix, const OptimizerKeys& defaul
   ConfigSchema keys = {
       {.path = "optimizer",
        .default_value = defaults.optimizer,
-       .doc = "sgd has Nesterov's momentum, rmsprop_tf its epsilon inside of the root",
+       .doc = "sgd has Nesterov momentum, rmsprop_tf its epsilon in the root",
        .choices = {"adam", "adamw", "sgd", "rmsprop", "rmsprop_tf", "lars"},
        .fixed = Fixed::kValue},
       {.path = "learning_rate",
        .default_value = defaults.learning_rate,
        .doc = "Step size of the optimiser",
-       .min = 0,
+       .min = kLearningRateMin,
        .max = 100},
       {.path = "momentum",
        .default_value = defaults.momentum,
@@ -94,7 +94,7 @@ ConfigSchema optimizer_keys(std::string_view prefix, const OptimizerKeys& defaul
        .fixed = Fixed::kWhetherZero},
       {.path = "weight_decay",
        .default_value = defaults.weight_decay,
-       .doc = "Decoupled in adam and adamw, else L2; norms and biases may be exempt",
+       .doc = "Decoupled in adam, else L2; norms and biases may be exempt",
        .min = 0,
        .max = 1},
       {.path = "beta1",
@@ -137,7 +137,7 @@ ConfigSchema optimizer_keys(std::string_view prefix, const OptimizerKeys& defaul
        .doc = "Over which the learning rate rises to its value",
        .unit = "steps",
        .min = 0,
-       .max = kCountMax},
+       .max = kStepsMax},
       {.path = "gradient_norm_clip",
        .default_value = defaults.gradient_norm_clip,
        .doc = "Largest norm of a network's whole gradient; 0: no clipping",
@@ -161,17 +161,17 @@ ConfigKey accumulate_key(std::string path) {
           .fixed = ConfigKey::Fixed::kValue};
 }
 
-learner::OptimizerSpec read_optimizer(const Config& config, std::string_view prefix, std::int64_t steps) {
-  const Reader keys(config, prefix);
-  learner::OptimizerSpec spec;
+OptimizerSpec read_optimizer(const ConfigSection& section, std::string_view prefix, std::int64_t steps) {
+  const Reader keys(section, prefix);
+  OptimizerSpec spec;
   spec.rule = read_rule(keys);
   spec.schedule = read_schedule(keys, steps);
   spec.max_global_norm = keys.number("gradient_norm_clip");
   return spec;
 }
 
-std::vector<std::string> optimizer_mistakes(const Config& config, std::string_view prefix) {
-  const Reader keys(config, prefix);
+std::vector<std::string> optimizer_mistakes(const ConfigSection& section, std::string_view prefix) {
+  const Reader keys(section, prefix);
   if (keys.text("optimizer") != "adamw" || keys.number("weight_decay") > 0) return {};
   return {fmt::format("{}: got 0, but without it optimizer \"adamw\" is \"adam\": expected more than 0",
                       keys.path("weight_decay"))};
@@ -190,4 +190,4 @@ const std::vector<OptimizerKeyUse>& optimizer_key_uses() {
   return kUses;
 }
 
-}  // namespace troupe::apps
+}  // namespace troupe::learner

@@ -1,4 +1,4 @@
-#include <troupe/run/image_source.hpp>
+#include <troupe/run/models/image_source.hpp>
 
 #include <fmt/format.h>
 
@@ -37,7 +37,7 @@ bool takes_work(const data::ImageReader& reader) {
 Result<std::shared_ptr<const data::Dataset>> ImageSource::open(data::Split split) const {
   if (options_.data == "synthetic") {
     return {std::shared_ptr<const data::Dataset>(data::synthetic_images(
-        split == data::Split::kTrain ? kSynthetic : kSyntheticTest, split, derive_seed(seed_, "images", 0)))};
+        split == data::Split::kTrain ? kSynthetic : kSyntheticTest, split, derive_seed(options_.seed, "images", 0)))};
   }
   const auto opened = [](auto set) -> Result<std::shared_ptr<const data::Dataset>> {
     if (!set.ok()) return set.error();
@@ -76,7 +76,7 @@ Result<std::shared_ptr<const data::ImageReader>> ImageSource::reader(data::Split
       .augment = augment,
       .scaling = options_.normalize == "imagenet" ? data::Scaling::kImageNet : data::Scaling::kSymmetric,
       .skip_damaged = options_.skip_damaged,
-      .seed = seed_};
+      .seed = options_.seed};
   TROUPE_ASSIGN(reader, data::ImageReader::make(datasets_[at], images));
   return reader;
 }
@@ -86,7 +86,7 @@ learner::InputFn ImageSource::input(data::Split split, const ImageUse& use) {
           use](const learner::InputContext& context) -> Result<std::unique_ptr<learner::InputPipeline>> {
     const bool train = split == data::Split::kTrain;
     TROUPE_ASSIGN(auto reader, self->reader(split, train && use.augment));
-    ImageInputOptions input{.seed = use.seed.value_or(self->seed_), .shuffle = train};
+    ImageInputOptions input{.seed = use.seed.value_or(self->options_.seed), .shuffle = train};
     if (use.noise_size > 0) {
       input.noise = {"noise"};
       input.noise_size = use.noise_size;

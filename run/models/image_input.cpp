@@ -1,4 +1,4 @@
-#include <troupe/run/image_input.hpp>
+#include <troupe/run/models/image_input.hpp>
 
 #include <fmt/format.h>
 

@@ -1,6 +1,6 @@
 // The whole D4PG topology in virtual time on one thread, with small networks: it runs, repeats bit for bit, stops at
 // its limits and resumes from its checkpoints.
-#include <troupe/run/d4pg_topology.hpp>
+#include <troupe/run/agent_topology.hpp>
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -13,6 +13,7 @@
 
 #include <troupe/actors/control/runtime.hpp>
 #include <troupe/messages/checkpoint.hpp>
+#include <troupe/run/run_topology.hpp>
 #include <troupe/run/train.hpp>
 #include <troupe/tests/actors/recording_sink.hpp>
 #include <troupe/tests/actors/small_d4pg.hpp>
@@ -35,8 +36,8 @@ class D4pgTopology : public ::testing::Test {
   static TrainOptions small() {
     TrainOptions options = testing::small_d4pg();
     options.deterministic = true;
-    options.max_learner_steps = 60;
-    options.evaluator = {2, 30};
+    options.agents[0].max_learner_steps = 60;
+    options.agents[0].evaluator = {2, 30};
     options.checkpoint.every_s = 0.1;  // of virtual time
     options.metrics.every_s = 0.04;
     return options;
@@ -44,8 +45,8 @@ class D4pgTopology : public ::testing::Test {
   /// The same with replay in shards.
   static TrainOptions sharded() {
     TrainOptions options = small();
-    options.replay.shards = 2;
-    options.replay.sampler = "prioritized";
+    options.agents[0].replay.shards = 2;
+    options.agents[0].replay.sampler = "prioritized";
     return options;
   }
   Result<TrainSummary> run(const TrainOptions& options, RecordingSink& sink, bool resume = false) {
@@ -72,8 +73,8 @@ TEST_F(D4pgTopology, RunsToItsLimitAndReportsIt) {
   EXPECT_EQ(summary->stop_reason, StopReason::kMaxLearnerSteps);
   EXPECT_EQ(summary->learner_steps, 60);
   EXPECT_GT(summary->env_steps, 64);
-  ASSERT_TRUE(summary->final_evaluation.has_value());
-  EXPECT_EQ(find_scalar(summary->final_evaluation->values, "episodes"), 2);
+  ASSERT_TRUE(summary->agents[0].final_evaluation.has_value());
+  EXPECT_EQ(find_scalar(summary->agents[0].final_evaluation->values, "episodes"), 2);
   EXPECT_GE(sink.rows.size(), 3u);
   const std::vector<std::int64_t> evaluated = sink.evaluated_steps("evaluator");
   ASSERT_GE(evaluated.size(), 2u);
@@ -87,8 +88,8 @@ TEST_F(D4pgTopology, TheRatioOfSamplesToInsertsHolds) {
     std::filesystem::remove_all(directory);
     RecordingSink sink;
     TrainOptions options = small();
-    options.max_learner_steps = 400;
-    options.replay.shards = shards;
+    options.agents[0].max_learner_steps = 400;
+    options.agents[0].replay.shards = shards;
     const auto summary = run(options, sink).value();
     const double sampled = 400.0 * 16;
     // The limiter's error buffer (64 x 1 x 4) on each side, and what is under way in channels.
@@ -141,7 +142,7 @@ TEST_P(D4pgTopologyInShards, ResumeGoesOnFromTheCheckpoint) {
   RecordingSink sink;
   const auto first = run(options(), sink).value();
   TrainOptions more = options();
-  more.max_learner_steps = 100;
+  more.agents[0].max_learner_steps = 100;
   RecordingSink resumed;
   const auto second = run(more, resumed, true).value();
   EXPECT_EQ(second.learner_steps, 100);
@@ -155,7 +156,7 @@ TEST_P(D4pgTopologyInShards, ResumeGoesOnFromTheCheckpoint) {
 TEST_F(D4pgTopology, PrioritisedReplayRunsToo) {
   RecordingSink sink;
   TrainOptions options = small();
-  options.replay.sampler = "prioritized";
+  options.agents[0].replay.sampler = "prioritized";
   const auto summary = run(options, sink);
   ASSERT_TRUE(summary.ok()) << summary.error().message;
   EXPECT_EQ(summary->learner_steps, 60);
@@ -192,9 +193,8 @@ void break_once(Topology& topology, const char* role, int at, int& restarts) {
 TEST_F(D4pgTopology, ACrashedEnvActorIsRestartedAndTrainingGoesOn) {
   RecordingSink sink;
   TrainOptions options = small();
-  options.max_learner_steps = 200;
-  const auto environment = envs::make_environment(options.env, 1).value();
-  Topology topology = d4pg_topology(options, environment->spec(), sink, 0).value();
+  options.agents[0].max_learner_steps = 200;
+  Topology topology = run_topology(options, {sink}, 0).value();
   int restarts = 0;
   break_once(topology, kActorRole, 5, restarts);
   auto runtime = Runtime::make(std::move(topology), {.seed = 1, .deterministic = true}).value();
@@ -217,13 +217,13 @@ TEST_F(D4pgTopology, AStalenessBoundOfZeroNeverDeadlocks) {
     SCOPED_TRACE(fmt::format("{}, publish_period {}, tolerance {}", c.inference, c.publish_period, c.tolerance));
     RecordingSink sink;
     TrainOptions options = small();
-    options.max_learner_steps = 150;
+    options.agents[0].max_learner_steps = 150;
     options.max_minutes = 1;
     options.checkpoint.every_s = 1000;
-    options.actors = {.count = 3, .inference = c.inference};
-    options.staleness.max_versions = 0;
-    options.learner.publish_period = c.publish_period;
-    options.replay.tolerance = c.tolerance;
+    options.agents[0].actors = {.count = 3, .inference = c.inference};
+    options.agents[0].staleness.max_versions = 0;
+    options.agents[0].publish_period = c.publish_period;
+    options.agents[0].replay.tolerance = c.tolerance;
     const auto summary = run(options, sink);
     ASSERT_TRUE(summary.ok()) << summary.error().message;
     EXPECT_EQ(summary->stop_reason, StopReason::kMaxLearnerSteps);
@@ -234,9 +234,9 @@ TEST_F(D4pgTopology, AStalenessBoundOfZeroNeverDeadlocks) {
 TEST_F(D4pgTopology, AnInferenceServerActsForAllEnvActors) {
   RecordingSink sink;
   TrainOptions options = small();
-  options.actors = {.count = 5, .inference = "server"};
-  options.inference = {.count = 2, .batch_size = 32, .max_wait_ms = 1};
-  options.max_learner_steps = 300;
+  options.agents[0].actors = {.count = 5, .inference = "server"};
+  options.agents[0].inference = {.count = 2, .batch_size = 32, .max_wait_ms = 1};
+  options.agents[0].max_learner_steps = 300;
   const auto summary = run(options, sink);
   ASSERT_TRUE(summary.ok()) << summary.error().message;
   std::map<std::string, double> newest;
@@ -249,7 +249,7 @@ TEST_F(D4pgTopology, AnInferenceServerActsForAllEnvActors) {
   EXPECT_EQ(newest["actor/inference_calls_failed_per_s"], 0);
 
   // From a checkpoint that was taken while calls were under way.
-  options.max_learner_steps = 350;
+  options.agents[0].max_learner_steps = 350;
   RecordingSink resumed;
   const auto second = run(options, resumed, true);
   ASSERT_TRUE(second.ok()) << second.error().message;
@@ -259,10 +259,9 @@ TEST_F(D4pgTopology, AnInferenceServerActsForAllEnvActors) {
 TEST_F(D4pgTopology, EpisodesGoOnWhenTheInferenceServerCrashes) {
   RecordingSink sink;
   TrainOptions options = small();
-  options.actors.inference = "server";
-  options.max_learner_steps = 200;
-  const auto environment = envs::make_environment(options.env, 1).value();
-  Topology topology = d4pg_topology(options, environment->spec(), sink, 0).value();
+  options.agents[0].actors.inference = "server";
+  options.agents[0].max_learner_steps = 200;
+  Topology topology = run_topology(options, {sink}, 0).value();
   int server_restarts = 0, actor_restarts = 0;
   break_once(topology, kInferenceRole, 40, server_restarts);
   break_once(topology, kActorRole, 0, actor_restarts);
@@ -289,7 +288,7 @@ TEST_F(D4pgTopology, TheLastRowIsTheFurthest) {
   RecordingSink sink;
   TrainOptions options = small();
   options.deterministic = false;  // so that roles go on while the last checkpoint is written
-  options.max_learner_steps = 0;
+  options.agents[0].max_learner_steps = 0;
   options.max_minutes = 0.02;
   options.metrics.every_s = 0.001;
   const auto summary = run(options, sink).value();
@@ -304,7 +303,7 @@ TEST_F(D4pgTopology, TheLastRowIsTheFurthest) {
 TEST_F(D4pgTopology, AnUnknownEnvironmentIsNamed) {
   RecordingSink sink;
   TrainOptions options = small();
-  options.make_environment = envs::shared_environments("cartpole-swingupp");
+  options.agents[0].make_environment = envs::shared_environments("cartpole-swingupp");
   EXPECT_THAT(run(options, sink).error().message, ::testing::HasSubstr("cartpole-swingup"));
 }
 

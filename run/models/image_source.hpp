@@ -1,16 +1,16 @@
 #pragma once
 // The images that a replica group learns from and is judged by, as its options name them: opened once for all replicas
-// of a process, when the first one asks. Used by run/shipped_models.
+// of a process, when the first one asks. Used by the models of run/models.
 #include <array>
 #include <cstdint>
 #include <memory>
 #include <mutex>
 #include <optional>
 
-#include <troupe/actors/roles/replica_options.hpp>
 #include <troupe/data/image_reader.hpp>
 #include <troupe/learner/replicate/replica.hpp>
-#include <troupe/run/image_input.hpp>
+#include <troupe/run/models/image_input.hpp>
+#include <troupe/run/models/image_keys.hpp>
 
 namespace troupe::actors {
 
@@ -25,8 +25,7 @@ struct ImageUse {
 /// Any thread. Keep one for all that a group makes.
 class ImageSource : public std::enable_shared_from_this<ImageSource> {
  public:
-  /// seed: of shuffling, augmentation, noise, and of images that are made up.
-  ImageSource(const ReplicaModelOptions& options, std::uint64_t seed) : options_(options), seed_(seed) {}
+  explicit ImageSource(ImageDataOptions options) : options_(std::move(options)) {}
 
   /// The images of a split, as they are to be tested with, or augmented. reader.shape() is [height, width, channels],
   /// reader.dataset() has count() and classes(), the same of both splits. Opens the files when it is asked first.
@@ -39,8 +38,7 @@ class ImageSource : public std::enable_shared_from_this<ImageSource> {
  private:
   Result<std::shared_ptr<const data::Dataset>> open(data::Split split) const;
 
-  const ReplicaModelOptions options_;
-  const std::uint64_t seed_;
+  const ImageDataOptions options_;
   std::mutex mutex_;  // of all below, by split
   std::array<std::shared_ptr<const data::Dataset>, 2> datasets_;
   std::array<std::array<std::shared_ptr<const data::ImageReader>, 2>, 2> readers_;  // and whether they augment

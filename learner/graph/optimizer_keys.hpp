@@ -1,7 +1,7 @@
 #pragma once
 // The keys of an optimiser, alike for every algorithm: rule, rates, schedule, clipping and gradient accumulation. An
-// algorithm's section has them under a prefix of its own ("replicas.*.", or one for each of its networks), with its own
-// defaults; what they say becomes an OptimizerSpec. Part of the schemas of run/.
+// algorithm's section has them under a prefix of its own (none, or one for each of its networks), with its own
+// defaults; what they say becomes an OptimizerSpec.
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -10,7 +10,7 @@
 #include <troupe/core/config.hpp>
 #include <troupe/learner/graph/optimizer.hpp>
 
-namespace troupe::apps {
+namespace troupe::learner {
 
 /// A value for each key, which is called as the field is. What a rule does with them: learner/graph/optimizer.hpp.
 struct OptimizerKeys {
@@ -35,18 +35,18 @@ ConfigSchema optimizer_keys(std::string_view prefix, const OptimizerKeys& defaul
 /// the above.
 ConfigKey accumulate_key(std::string path);
 
-/// What a configuration's keys `prefix` + field say, of an optimiser that makes `steps` updates.
-learner::OptimizerSpec read_optimizer(const Config& config, std::string_view prefix, std::int64_t steps);
+/// What a section's keys `prefix` + field say, of an optimiser that makes `steps` updates.
+OptimizerSpec read_optimizer(const ConfigSection& section, std::string_view prefix, std::int64_t steps);
 
 /// One line, beginning with the key, for each value that does not fit the others.
-std::vector<std::string> optimizer_mistakes(const Config& config, std::string_view prefix);
+std::vector<std::string> optimizer_mistakes(const ConfigSection& section, std::string_view prefix);
 
 /// A key that only some rules look at.
 struct OptimizerKeyUse {
   std::string_view key;
   std::vector<std::string_view> optimizers;  ///< values of the key "optimizer"
 };
-/// All such keys, for run/idle_keys.hpp.
+/// All such keys: who sets one beside another rule is told that it has no effect.
 const std::vector<OptimizerKeyUse>& optimizer_key_uses();
 
-}  // namespace troupe::apps
+}  // namespace troupe::learner

@@ -1,0 +1,58 @@
+#pragma once
+// What an agent's algorithm is: a value that says how it acts, what items it makes of what happened, and what it learns
+// from them. Roles know nothing else of it, so the topology, the configuration and every command are the same for the
+// algorithms that ship and for a user's own (run/registry.hpp; docs/adding_an_algorithm.md is the worked example).
+// It describes the flow env -> actor -> replay -> trainer -> parameter store -> actor once, from left to right.
+#include <functional>
+#include <memory>
+#include <string>
+
+#include <troupe/algorithms/acting/exploration.hpp>
+#include <troupe/core/error.hpp>
+#include <troupe/core/tensor.hpp>
+#include <troupe/envs/environment.hpp>
+#include <troupe/learner/engine/policy.hpp>
+#include <troupe/learner/replicate/replica.hpp>
+#include <troupe/replay/adder.hpp>
+
+namespace troupe {
+
+/// What an algorithm is told of the run that it is made for.
+struct AlgorithmContext {
+  envs::EnvSpec environment;
+  /// Replay is prioritised: batches have a column "weight", float32 [], behind those of an item, by which a row's loss
+  /// is multiplied (Schaul et al. 2016, section 3.4).
+  bool importance_weights = false;
+};
+
+struct Algorithm {
+  /// Puts wrappers around an environment: envs::flattened, say. What follows is about the wrapped one. Null: none.
+  std::function<envs::MakeEnvironment(envs::MakeEnvironment)> wrap = nullptr;
+
+  /// What the policy takes and gives, and its network. The parameters of its one group are those of the replica's group
+  /// `published`, whose versions go from the trainer to everyone who acts.
+  learner::PolicyColumns columns;
+  learner::Policy::Network policy;
+  std::string published = "policy";
+
+  /// From the policy's outputs to the action: of env actors, and of evaluations. Both give the same columns.
+  acting::MakeExploration explores, greedy;
+
+  /// From time steps to items, the rows of replay, whose columns are those of the adder.
+  replay::MakeAdder adder;
+
+  /// What is trained, on batches of items; with AlgorithmContext::importance_weights they have that column too.
+  std::function<Result<std::unique_ptr<learner::Replica>>(learner::InputFn)> make_replica;
+  /// The step's output, float32 [rows], that becomes each row's new priority, >= 0, when replay is prioritised.
+  std::string priority = "td_error";
+};
+
+using MakeAlgorithm = std::function<Result<Algorithm>(const AlgorithmContext&)>;
+
+/// The columns of an item: those of `algorithm`'s adder for this environment, which is wrapped already.
+/// Errors: those of its exploration and its adder.
+Result<Signature> item_signature(const Algorithm& algorithm, const envs::EnvSpec& wrapped);
+/// The columns of a batch of them, for make_replica.
+Signature batch_signature(Signature item, const AlgorithmContext& context);
+
+}  // namespace troupe

@@ -1,0 +1,179 @@
+#include <troupe/algorithms/d4pg/algorithm.hpp>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <iterator>
+#include <memory>
+#include <utility>
+
+#include <troupe/algorithms/acting/gaussian_noise.hpp>
+#include <troupe/algorithms/d4pg/networks.hpp>
+#include <troupe/algorithms/d4pg/policy.hpp>
+#include <troupe/algorithms/d4pg/replica.hpp>
+#include <troupe/envs/flattened.hpp>
+#include <troupe/learner/graph/optimizer_keys.hpp>
+#include <troupe/replay/n_step_adder.hpp>
+
+namespace troupe::learner::d4pg {
+namespace {
+
+/// Of one of the two networks; defaults are Acme's.
+ConfigSchema optimizer_of(const char* network) {
+  ConfigSchema keys = optimizer_keys(fmt::format("{}_", network), {.learning_rate = 1e-4, .gradient_norm_clip = 40},
+                                     fmt::format(", of the {}", network));
+  for (ConfigKey& key : keys) {
+    if (key.path.ends_with("learning_rate")) key.formerly = "learner." + key.path;
+    if (key.path.ends_with("gradient_norm_clip")) key.formerly = "learner.gradient_norm_clip";
+  }
+  return keys;
+}
+
+/// Nobody knows how long a run without that limit is.
+Result<OptimizerSpec> read_optimizer_of(const ConfigSection& keys, const char* network, std::int64_t steps) {
+  const std::string prefix = fmt::format("{}_", network);
+  if (steps == 0 && keys.get_string(prefix + "schedule") != "constant") {
+    return Error{Code::kInvalidArgument, fmt::format("{}schedule: got \"{}\" without max_learner_steps, expected that "
+                                                     "limit or \"constant\"",
+                                                     prefix, keys.get_string(prefix + "schedule"))};
+  }
+  const std::vector<std::string> mistakes = optimizer_mistakes(keys, prefix);
+  if (!mistakes.empty()) return Error{Code::kInvalidArgument, fmt::format("{}", fmt::join(mistakes, "\n"))};
+  constexpr std::int64_t kEndless = std::int64_t{1} << 53;
+  return read_optimizer(keys, prefix, steps == 0 ? kEndless : steps);
+}
+
+}  // namespace
+
+ConfigSchema keys() {
+  using Fixed = ConfigKey::Fixed;
+  const AgentOptions d;
+  const Options& l = d.learner;
+  ConfigSchema keys = {
+      {.path = "n_step",
+       .default_value = d.n_step,
+       .doc = "Length of the n-step returns",
+       .unit = "steps",
+       .min = 1,
+       .max = 1000,
+       .fixed = Fixed::kValue,
+       .formerly = "n_step"},
+      {.path = "discount",
+       .default_value = d.discount,
+       .doc = "Discount (gamma) of a step",
+       .min = 0,
+       .max = 1,
+       .fixed = Fixed::kValue,
+       .formerly = "discount"},
+      {.path = "sigma",
+       .default_value = d.sigma,
+       .doc = "Standard deviation of the Gaussian exploration noise",
+       .unit = "half action ranges",
+       .min = 0,
+       .max = 10,
+       .formerly = "actors.sigma"},
+      {.path = "noise_correlation",
+       .default_value = d.correlation,
+       .doc = "Correlation of the noise of two successive steps; 0: independent",
+       .min = 0,
+       .max = 0.9999,
+       .formerly = "actors.noise_correlation"},
+      {.path = "policy_layers",
+       .default_value = l.policy_sizes,
+       .doc = "Hidden layers of the policy",
+       .unit = "units",
+       .min = 1,
+       .max = 16384,
+       .fixed = Fixed::kValue,
+       .formerly = "learner.policy_layers"},
+      {.path = "critic_layers",
+       .default_value = l.critic_sizes,
+       .doc = "Hidden layers of the critic",
+       .unit = "units",
+       .min = 1,
+       .max = 16384,
+       .fixed = Fixed::kValue,
+       .formerly = "learner.critic_layers"},
+      {.path = "atoms",
+       .default_value = l.support.count,
+       .doc = "Atoms of the value distribution",
+       .min = 2,
+       .max = 1024,
+       .fixed = Fixed::kValue,
+       .formerly = "learner.atoms"},
+      {.path = "v_min",
+       .default_value = l.support.low,
+       .doc = "Least value of the distribution",
+       .min = -1e9,
+       .max = 1e9,
+       .fixed = Fixed::kValue,
+       .formerly = "learner.v_min"},
+      {.path = "v_max",
+       .default_value = l.support.high,
+       .doc = "Greatest value; at least the largest discounted sum of rewards",
+       .min = -1e9,
+       .max = 1e9,
+       .fixed = Fixed::kValue,
+       .formerly = "learner.v_max"},
+      {.path = "target_update_period",
+       .default_value = l.target_period,
+       .doc = "Between two copies to the target networks",
+       .unit = "learner steps",
+       .min = 1,
+       .max = 1e9,
+       .formerly = "learner.target_update_period"},
+      {.path = "action_gradient_clip",
+       .default_value = l.dqda_max_norm,
+       .doc = "Largest norm of dQ/da; 0: no clipping",
+       .min = 0,
+       .max = 1e9,
+       .formerly = "learner.action_gradient_clip"},
+  };
+  for (const char* const network : {"policy", "critic"}) {
+    std::ranges::move(optimizer_of(network), std::back_inserter(keys));
+  }
+  return keys;
+}
+
+Result<AgentOptions> read(const ConfigSection& keys, std::int64_t steps) {
+  AgentOptions options;
+  options.n_step = keys.get_int("n_step");
+  options.discount = keys.get_float("discount");
+  options.sigma = keys.get_float("sigma");
+  options.correlation = keys.get_float("noise_correlation");
+  Options& learner = options.learner;
+  learner.policy_sizes = keys.get_ints("policy_layers");
+  learner.critic_sizes = keys.get_ints("critic_layers");
+  learner.support = {keys.get_float("v_min"), keys.get_float("v_max"), keys.get_int("atoms")};
+  TROUPE_ASSIGN(learner.policy_optimizer, read_optimizer_of(keys, "policy", steps));
+  TROUPE_ASSIGN(learner.critic_optimizer, read_optimizer_of(keys, "critic", steps));
+  learner.target_period = keys.get_int("target_update_period");
+  learner.dqda_max_norm = keys.get_float("action_gradient_clip");
+  if (learner.support.low < learner.support.high) return options;
+  return Error{Code::kInvalidArgument,
+               fmt::format("v_min: got {} with v_max {}, expected less", learner.support.low, learner.support.high)};
+}
+
+MakeAlgorithm algorithm(AgentOptions options) {
+  return [options = std::move(options)](const AlgorithmContext& context) -> Result<Algorithm> {
+    TROUPE_ASSIGN(const envs::EnvSpec seen, envs::flattened(context.environment));
+    Options learner = options.learner;
+    learner.environment = {seen.observation_size(), seen.action.low, seen.action.high};
+    learner.importance_weights = context.importance_weights;
+    TROUPE_TRY(validate(learner));
+    Algorithm made;
+    made.wrap = [](envs::MakeEnvironment make) { return envs::flattened(std::move(make)); };
+    made.columns = policy_columns(learner);
+    made.policy = [learner](Graph& graph) { build_policy(graph, learner); };
+    made.published = kPolicyGroup;
+    made.explores = acting::gaussian_noise(
+        {.low = seen.action.low, .high = seen.action.high, .sigma = options.sigma, .correlation = options.correlation});
+    made.greedy = acting::no_exploration(made.columns.outputs.front());
+    made.adder = replay::n_step_adders(options.n_step, options.discount);
+    made.make_replica = [learner](InputFn input) { return training(learner, std::move(input)); };
+    return made;
+  };
+}
+
+}  // namespace troupe::learner::d4pg

@@ -1,0 +1,456 @@
+#include <troupe/run/agent_schema.hpp>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <iterator>
+#include <string_view>
+#include <utility>
+
+#include <troupe/core/text.hpp>
+#include <troupe/run/group_schema.hpp>
+#include <troupe/run/mistake_place.hpp>
+#include <troupe/run/role_names.hpp>
+
+namespace troupe::apps {
+namespace {
+
+/// Of an agent that names none.
+constexpr const char* kDefaultAlgorithm = "d4pg";
+constexpr const char* kSections = "agents";
+
+/// What the keys of an agent begin with, of all agents of a configuration.
+std::vector<std::pair<std::string, std::string>> agents_of(const Config& config) {
+  std::vector<std::pair<std::string, std::string>> agents;  // name and prefix
+  if (!config.get_string("env").empty()) agents.emplace_back("", "");
+  for (const std::string& name : config.names(kSections)) agents.emplace_back(name, fmt::format("agents.{}.", name));
+  return agents;
+}
+
+/// How learners run: not all that a group on data may choose.
+ConfigSchema learner_keys() {
+  const actors::AgentOptions d;
+  ConfigSchema keys = group_keys({"multi_worker", "multi_device", "central_storage"}, d.learner);
+  for (ConfigKey& key : keys) {
+    if (key.path == "batch_size") key.fixed = ConfigKey::Fixed::kValue;  // replay sends batches of that size
+    if (key.path == "count") key.max = 1024;
+  }
+  keys.push_back({.path = "publish_period",
+                  .default_value = d.publish_period,
+                  .doc = "Between two publications of the policy to actors and evaluator",
+                  .unit = "learner steps",
+                  .min = 1,
+                  .max = 1e9});
+  for (ConfigKey& key : keys) key.path.insert(0, "learner.");
+  return keys;
+}
+
+/// The sections of everything of one kind: "maze.size".
+template <typename Kind>
+ConfigSchema own_sections(const Registry::ByName<Kind>& kinds, bool fixed) {
+  ConfigSchema schema;
+  for (const auto& [name, about] : kinds) {
+    for (ConfigKey key : about.keys) {
+      key.path = name + "." + key.path;
+      if (fixed) key.fixed = ConfigKey::Fixed::kValue;  // what was learnt in another one is of no use here
+      schema.push_back(std::move(key));
+    }
+  }
+  return schema;
+}
+
+/// The error buffer in samples; see replay/rate_limiter.hpp, which demands at least as much.
+double error_buffer(double min_items, double tolerance, double samples_per_insert) {
+  return min_items * tolerance * samples_per_insert;
+}
+
+/// The mistakes of one agent that only several keys together can make.
+class AgentChecker {
+ public:
+  AgentChecker(const Config& config, std::string prefix, std::vector<std::string>& mistakes)
+      : config_(config), prefix_(std::move(prefix)), mistakes_(mistakes) {}
+
+  void check() {
+    check_replay();
+    check_learner();
+    at_most("actors.threads", "actors.envs_per_actor");
+    at_most("placement.actors.nodes", "actors.count");
+    at_most("placement.replay.nodes", "replay.shards");
+    at_most("placement.inference.nodes", "inference.count");
+    at_most("placement.learner.nodes", "learner.count");
+    demand(integer("placement.learner.nodes") < 2 || text("learner.replicator") == "multi_worker",
+           {"placement.learner.nodes", "learner.replicator"},
+           fmt::format("{}placement.learner.nodes is {}, but learner.replicator = \"{}\" has all learners in one "
+                       "instance",
+                       prefix_, integer("placement.learner.nodes"), text("learner.replicator")));
+  }
+
+ private:
+  std::int64_t integer(std::string_view key) const { return config_.get_int(prefix_ + std::string(key)); }
+  double number(std::string_view key) const { return config_.get_float(prefix_ + std::string(key)); }
+  const std::string& text(std::string_view key) const { return config_.get_string(prefix_ + std::string(key)); }
+
+  /// Its place is that of the first of these keys that somebody set: there the user can look.
+  void demand(bool holds, std::initializer_list<std::string_view> keys, const std::string& what) {
+    if (holds) return;
+    std::string place = "default";
+    for (const std::string_view key : keys) {
+      const std::string& set = config_.where(prefix_ + std::string(key));
+      if (place == "default") place = set;
+    }
+    mistakes_.push_back(fmt::format("{}: {}", place, what));
+  }
+  void at_most(std::string_view key, std::string_view bound) {
+    demand(integer(key) <= integer(bound), {key, bound},
+           fmt::format("{0}{1} must not exceed {0}{2}: got {3} and {4}", prefix_, key, bound, integer(key),
+                       integer(bound)));
+  }
+
+  void check_replay() {
+    const std::int64_t min_items = integer("replay.min_items"), shards = integer("replay.shards");
+    at_most("replay.min_items", "replay.max_items");
+    at_most("replay.shards", "replay.min_items");
+    const double per_insert = number("replay.samples_per_insert");
+    const double buffer = error_buffer(static_cast<double>(min_items), number("replay.tolerance"), per_insert);
+    // A shard's window is twice its part of the buffer; one whole batch and one insert must fit into it.
+    const double batch_size = static_cast<double>(integer("learner.batch_size"));
+    const double needed = std::max({1.0, per_insert, (batch_size + per_insert) / 2}) * static_cast<double>(shards);
+    demand(buffer >= needed,
+           {"replay.tolerance", "replay.min_items", "replay.samples_per_insert", "learner.batch_size", "replay.shards"},
+           fmt::format("{0}replay.min_items * {0}replay.tolerance * {0}replay.samples_per_insert = {1:g} samples of "
+                       "error buffer would block actors and learner for ever: expected at least {2:g}{3}",
+                       prefix_, buffer, needed, shards > 1 ? fmt::format(" for {} replay.shards", shards) : ""));
+    const std::string& device = text("replay.device");
+    const std::vector<std::string>& learner = config_.get_strings(prefix_ + "learner.device");
+    const std::int64_t learners = integer("learner.count");
+    demand(
+        device == "cpu" || (device.starts_with("cuda:") && learner.size() == 1 && learner[0] == device &&
+                            learners == 1 && shards == 1),
+        {"replay.device", "learner.device", "learner.count", "replay.shards"},
+        fmt::format("{}replay.device must be cpu, or cuda:N with that alone as learner.device, learner.count = 1 and "
+                    "replay.shards = 1: got \"{}\" with learner.device \"{}\", {} learners and {} shards",
+                    prefix_, device, fmt::join(learner, "\", \""), learners, shards));
+  }
+
+  void check_learner() {
+    const std::int64_t learners = integer("learner.count"), rows = integer("learner.batch_size");
+    demand(rows % learners == 0, {"learner.count", "learner.batch_size"},
+           fmt::format("{0}learner.batch_size must be a multiple of {0}learner.count: got {1} and {2}", prefix_, rows,
+                       learners));
+    const bool instances = text("learner.replicator") == "multi_worker" && learners > 1;
+    demand(
+        !instances || !config_.get_bool("deterministic"), {"learner.count"},
+        fmt::format("deterministic = true runs on one thread, where {} learners cannot wait for each other: expected "
+                    "{}learner.count = 1 or learner.replicator = \"multi_device\"",
+                    learners, prefix_));
+    constexpr std::int64_t kShards = 8;  // learner::kVirtualShards
+    demand(
+        !config_.get_bool(prefix_ + "learner.deterministic") || (kShards % learners == 0 && rows % kShards == 0),
+        {"learner.deterministic", "learner.count", "learner.batch_size"},
+        fmt::format("{}learner.deterministic: got learner.count = {} and learner.batch_size = {}, expected 1, 2, 4 or "
+                    "8 and a multiple of {}",
+                    prefix_, learners, rows, kShards));
+  }
+
+  const Config& config_;
+  const std::string prefix_;
+  std::vector<std::string>& mistakes_;
+};
+
+/// The agent's algorithm. Its errors begin with the keys of its section.
+Result<MakeAlgorithm> to_algorithm(const Config& config, const Registry& registry, const std::string& prefix,
+                                   const std::string& name) {
+  const std::string section = prefix + name;
+  const std::int64_t steps = config.get_int(prefix + "max_learner_steps");
+  auto made = make_algorithm(registry, name, config.section(section), steps);
+  if (made.ok()) return made;
+  std::string message;
+  for (const std::string_view line : lines(made.error().message)) {
+    message += fmt::format("{}{}.{}", message.empty() ? "" : "\n", section, line);
+  }
+  return placed(config, Error{made.error().code, message});
+}
+
+Result<actors::AgentOptions> to_agent(const Config& config, const Registry& registry, const std::string& name,
+                                      const std::string& prefix) {
+  const auto integer = [&](std::string_view key) { return config.get_int(prefix + std::string(key)); };
+  const auto number = [&](std::string_view key) { return config.get_float(prefix + std::string(key)); };
+  const auto text = [&](std::string_view key) { return config.get_string(prefix + std::string(key)); };
+  actors::AgentOptions agent = {
+      .name = name,
+      .env = text("env"),
+      .algorithm = text("algorithm"),
+      .max_env_steps = integer("max_env_steps"),
+      .max_learner_steps = integer("max_learner_steps"),
+      .actors = {.count = integer("actors.count"),
+                 .envs_per_actor = integer("actors.envs_per_actor"),
+                 .threads = integer("actors.threads"),
+                 .inference = text("actors.inference")},
+      .inference = {.count = integer("inference.count"),
+                    .batch_size = integer("inference.batch_size"),
+                    .max_wait_ms = number("inference.max_wait_ms"),
+                    .device = config.get_strings(prefix + "inference.device")},
+      .staleness = {.max_versions = integer("staleness.max_versions")},
+      .replay = {.shards = integer("replay.shards"),
+                 .max_items = integer("replay.max_items"),
+                 .max_bytes = integer("replay.max_bytes"),
+                 .min_items = integer("replay.min_items"),
+                 .samples_per_insert = number("replay.samples_per_insert"),
+                 .tolerance = number("replay.tolerance"),
+                 .sampler = text("replay.sampler"),
+                 .priority_exponent = number("replay.priority_exponent"),
+                 .durability = text("replay.durability"),
+                 .device = text("replay.device")},
+      .learner = read_group(config.section(prefix + "learner")),
+      .publish_period = integer("learner.publish_period"),
+      .evaluator = {.episodes = integer("evaluator.episodes"),
+                    .every_learner_steps = integer("evaluator.every_learner_steps")},
+      .placement = {.actors = integer("placement.actors.nodes"),
+                    .replay = integer("placement.replay.nodes"),
+                    .learner = integer("placement.learner.nodes"),
+                    .parameters = integer("placement.parameters.nodes"),
+                    .evaluator = integer("placement.evaluator.nodes"),
+                    .inference = integer("placement.inference.nodes")},
+  };
+  auto environment = make_environment(registry, agent.env, config.section(prefix + agent.env));
+  if (!environment.ok()) {
+    return placed(config,
+                  Error{environment.error().code, fmt::format("{}env: {}", prefix, environment.error().message)});
+  }
+  agent.make_environment = std::move(environment).value();
+  TROUPE_ASSIGN(agent.make_algorithm, to_algorithm(config, registry, prefix, agent.algorithm));
+  return agent;
+}
+
+}  // namespace
+
+ConfigSchema agent_schema(const Registry& registry) {
+  const actors::AgentOptions d;
+  ConfigSchema schema = {
+      {.path = "env",
+       .default_value = std::string(),
+       .doc = "Environment of the agent, one of `troupe envs`; empty: there is no agent",
+       .choices = names_of(registry.environments()),
+       .fixed = ConfigKey::Fixed::kValue},
+      {.path = "algorithm",
+       .default_value = std::string(kDefaultAlgorithm),
+       .doc = "How it acts and learns; its keys are in a section of its name",
+       .choices = names_of(registry.algorithms()),
+       .fixed = ConfigKey::Fixed::kValue},
+      {.path = "max_env_steps",
+       .default_value = d.max_env_steps,
+       .doc = "Ends the run after as many steps of all env actors; 0: no limit",
+       .unit = "steps",
+       .min = 0,
+       .max = kCountMax},
+      {.path = "max_learner_steps",
+       .default_value = d.max_learner_steps,
+       .doc = "Ends the run after as many learner steps; 0: no limit",
+       .unit = "steps",
+       .min = 0,
+       .max = kCountMax},
+
+      {.path = "actors.count",
+       .default_value = d.actors.count,
+       .doc = "Env actors, each with its own environments",
+       .min = 1,
+       .max = 1024,
+       .fixed = ConfigKey::Fixed::kValue},
+      {.path = "actors.envs_per_actor",
+       .default_value = d.actors.envs_per_actor,
+       .doc = "Environments of each, which it steps together with one call of the policy",
+       .min = 1,
+       .max = 4096,
+       .fixed = ConfigKey::Fixed::kValue},
+      {.path = "actors.threads",
+       .default_value = d.actors.threads,
+       .doc = "Threads of each that step its environments",
+       .min = 1,
+       .max = 256},
+      {.path = "actors.inference",
+       .default_value = d.actors.inference,
+       .doc = "Who runs the policy: each env actor, or a server for all of them",
+       .choices = {"local", "server"},
+       .fixed = ConfigKey::Fixed::kValue},
+
+      {.path = "inference.count",
+       .default_value = d.inference.count,
+       .doc = "Servers, when actors.inference is \"server\"",
+       .min = 1,
+       .max = 1024,
+       .fixed = ConfigKey::Fixed::kValue},
+      {.path = "inference.batch_size",
+       .default_value = d.inference.batch_size,
+       .doc = "Most observations in a batch of a server",
+       .unit = "observations",
+       .min = 1,
+       .max = 65536},
+      {.path = "inference.max_wait_ms",
+       .default_value = d.inference.max_wait_ms,
+       .doc = "A batch is run after this wait even when it is not full",
+       .unit = "ms",
+       .min = 0,
+       .max = 1000},
+      {.path = "inference.device",
+       .default_value = d.inference.device,
+       .doc = "cpu, cuda:N or auto; of several, server i has the i-th modulo their count"},
+
+      {.path = "staleness.max_versions",
+       .default_value = d.staleness.max_versions,
+       .doc = "Who acts with parameters older than this waits for newer; -1: no bound",
+       .unit = "learner steps",
+       .min = -1,
+       .max = kCountMax},
+
+      {.path = "replay.shards",
+       .default_value = d.replay.shards,
+       .doc = "Tables that share the items; the limits below are of all together",
+       .min = 1,
+       .max = 64,
+       .fixed = ConfigKey::Fixed::kValue},
+      {.path = "replay.max_items",
+       .default_value = d.replay.max_items,
+       .doc = "Capacity; the oldest item leaves when one more comes",
+       .unit = "items",
+       .min = 1,
+       .max = 1e9,
+       .fixed = ConfigKey::Fixed::kValue},
+      {.path = "replay.max_bytes",
+       .default_value = d.replay.max_bytes,
+       .doc = "The same bound in memory; whichever is met first",
+       .unit = "bytes",
+       .min = 1 << 16,
+       .max = kCountMax,
+       .fixed = ConfigKey::Fixed::kValue},
+      {.path = "replay.min_items",
+       .default_value = d.replay.min_items,
+       .doc = "Learning begins when as many items are there",
+       .unit = "items",
+       .min = 1,
+       .max = 1e9},
+      {.path = "replay.samples_per_insert",
+       .default_value = d.replay.samples_per_insert,
+       .doc = "Items sampled for each item inserted; the side that is ahead waits",
+       .min = 1e-3,
+       .max = 1e6},
+      {.path = "replay.tolerance",
+       .default_value = d.replay.tolerance,
+       .doc = "How far samples_per_insert may be off, as a share of min_items",
+       .min = 1e-3,
+       .max = 1e6},
+      {.path = "replay.sampler",
+       .default_value = d.replay.sampler,
+       .doc = "How items are chosen",
+       .choices = {"uniform", "prioritized"},
+       .fixed = ConfigKey::Fixed::kValue},
+      {.path = "replay.priority_exponent",
+       .default_value = d.replay.priority_exponent,
+       .doc = "Of the prioritized sampler; 0 makes it uniform",
+       .min = 0,
+       .max = 10,
+       .fixed = ConfigKey::Fixed::kValue},
+      {.path = "replay.durability",
+       .default_value = d.replay.durability,
+       .doc = "Inserts that a death may cost. relaxed: 1 s at a power cut; auto: by placement",
+       .choices = {"auto", "off", "relaxed", "durable"}},
+      {.path = "replay.device",
+       .default_value = d.replay.device,
+       .doc = "cpu, or the learner's cuda:N: items in its memory, drawn without the host",
+       .fixed = ConfigKey::Fixed::kValue},
+  };
+  std::ranges::move(learner_keys(), std::back_inserter(schema));
+  ConfigSchema more = {
+      {.path = "evaluator.episodes",
+       .default_value = d.evaluator.episodes,
+       .doc = "Episodes of an evaluation, without exploration noise",
+       .min = 1,
+       .max = 10000},
+      {.path = "evaluator.every_learner_steps",
+       .default_value = d.evaluator.every_learner_steps,
+       .doc = "Between two evaluations",
+       .unit = "learner steps",
+       .min = 1,
+       .max = kCountMax},
+
+      {.path = "placement.actors.nodes",
+       .default_value = d.placement.actors,
+       .doc = "Processes that share the env actors; 0: with the chief",
+       .min = 0,
+       .max = 1024},
+      {.path = "placement.replay.nodes",
+       .default_value = d.placement.replay,
+       .doc = "Processes that share the replay shards; 0: with the chief",
+       .min = 0,
+       .max = 256},
+      {.path = "placement.learner.nodes",
+       .default_value = d.placement.learner,
+       .doc = "Processes of the learners; 0: with the chief",
+       .min = 0,
+       .max = 1024},
+      {.path = "placement.parameters.nodes",
+       .default_value = d.placement.parameters,
+       .doc = "Processes that of the parameter store; 0: with the chief",
+       .min = 0,
+       .max = 256},
+      {.path = "placement.evaluator.nodes",
+       .default_value = d.placement.evaluator,
+       .doc = "Processes of the evaluator; 0: with the chief",
+       .min = 0,
+       .max = 1},
+      {.path = "placement.inference.nodes",
+       .default_value = d.placement.inference,
+       .doc = "Processes that share the inference servers; 0: with the chief",
+       .min = 0,
+       .max = 1024},
+  };
+  std::ranges::move(more, std::back_inserter(schema));
+  std::ranges::move(own_sections(registry.algorithms(), false), std::back_inserter(schema));
+  std::ranges::move(own_sections(registry.environments(), true), std::back_inserter(schema));
+  return schema;
+}
+
+ConfigSchema named_agents(const ConfigSchema& keys) {
+  ConfigSchema schema = keys;
+  for (ConfigKey& key : schema) {
+    key.required = key.path == "env";
+    key.path.insert(0, "agents.*.");
+    key.formerly.clear();
+  }
+  return schema;
+}
+
+std::vector<std::string> agent_mistakes(const Config& config) {
+  std::vector<std::string> mistakes;
+  for (const auto& [name, prefix] : agents_of(config)) {
+    AgentChecker(config, prefix, mistakes).check();
+    if (name.empty()) {
+      if (!config.names(kSections).empty()) {
+        mistakes.push_back(
+            fmt::format("{}: env: got \"{}\", but the run's agents have names: expected it in an "
+                        "[agents.NAME], with its sections",
+                        config.where("env"), config.get_string("env")));
+      }
+      continue;
+    }
+    const auto& groups = config.names("replicas");
+    const auto& roles = config.names("roles");
+    if (is_taken_name(name) || std::ranges::find(groups, name) != groups.end() ||
+        std::ranges::find(roles, name) != roles.end()) {
+      mistakes.push_back(fmt::format("{}: agents.{}: the agent is called like another part of the run",
+                                     config.where(prefix + "env"), name));
+    }
+  }
+  return mistakes;
+}
+
+Result<std::vector<actors::AgentOptions>> to_agents(const Config& config, const Registry& registry) {
+  std::vector<actors::AgentOptions> agents;
+  for (const auto& [name, prefix] : agents_of(config)) {
+    TROUPE_ASSIGN(actors::AgentOptions agent, to_agent(config, registry, name, prefix));
+    agents.push_back(std::move(agent));
+  }
+  return agents;
+}
+
+}  // namespace troupe::apps

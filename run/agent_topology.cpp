@@ -1,0 +1,279 @@
+#include <troupe/run/agent_topology.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include <troupe/actors/roles/bad_gradient.hpp>
+#include <troupe/actors/roles/env_actor.hpp>
+#include <troupe/actors/roles/evaluation.hpp>
+#include <troupe/actors/roles/evaluator.hpp>
+#include <troupe/actors/roles/gpu_replay_feed.hpp>
+#include <troupe/actors/roles/inference_actor.hpp>
+#include <troupe/actors/roles/parameter_store.hpp>
+#include <troupe/actors/roles/policy_publication.hpp>
+#include <troupe/actors/roles/replay_actor.hpp>
+#include <troupe/actors/roles/replay_feed.hpp>
+#include <troupe/actors/roles/replicator_options.hpp>
+#include <troupe/actors/roles/trainer.hpp>
+#include <troupe/core/rng.hpp>
+#include <troupe/replay/shards.hpp>
+#include <troupe/replay/table_checks.hpp>
+
+namespace troupe::actors {
+namespace {
+
+/// Frames under way for each pair of instances. Enough that nobody waits for a message, few enough that data is fresh.
+constexpr std::int64_t kTrajectoriesAhead = 4;
+constexpr std::int64_t kBatchesAhead = 4;  // Acme's prefetch
+constexpr std::int64_t kReportsAhead = 16;
+/// Of the importance weights of prioritised replay (Schaul et al. 2016, section 3.4).
+constexpr double kImportanceExponent = 0.4;
+
+bool is_prioritised(const AgentOptions& options) { return options.replay.sampler == "prioritized"; }
+
+/// The error, with the section of the agent before the option that it begins with.
+Error in_section(const AgentOptions& options, const Error& error) {
+  return {error.code, section_prefix(options) + error.message};
+}
+
+Result<replay::TableOptions> table_options(const AgentOptions& options, const Signature& item) {
+  const ReplayOptions& replay = options.replay;
+  replay::TableOptions table;
+  table.name = kReplayRole;
+  table.signature = item;
+  table.max_items = replay.max_items;
+  table.max_bytes = replay.max_bytes;
+  const auto sampler = replay::selector_kind(replay.sampler);
+  if (!sampler) return Error{Code::kInvalidArgument, "replay.sampler: unknown \"" + replay.sampler + "\""};
+  table.sampler = {*sampler, replay.priority_exponent};
+  const double buffer = static_cast<double>(replay.min_items) * replay.tolerance * replay.samples_per_insert;
+  TROUPE_ASSIGN(table.limiter, replay::sample_to_insert_ratio(replay.samples_per_insert, replay.min_items, buffer));
+  for (std::int64_t shard = 0; shard < replay.shards; ++shard) {
+    const auto room = replay::detail::check_options(replay::shard_options(table, shard, replay.shards));
+    if (!room.ok()) return Error{room.error().code, "replay.max_bytes: " + room.error().message};
+  }
+  return table;
+}
+
+/// Devices of the key `where`.
+Result<std::vector<learner::Device>> devices(const std::vector<std::string>& names, std::string_view where) {
+  auto parsed = learner::parse_devices(names);
+  if (parsed.ok()) return parsed;
+  return Error{parsed.error().code, fmt::format("{}: {}", where, parsed.error().message)};
+}
+
+/// The roles of one agent and the channels between them.
+class AgentTopology {
+ public:
+  AgentTopology(const TrainOptions& run, const AgentOptions& options, std::string metrics)
+      : run_(run), options_(options), metrics_(std::move(metrics)), restart_(restart_policy(run.supervisor)) {}
+
+  Status add_to(Topology& topology) {
+    TROUPE_ASSIGN(agent_, make_agent(options_));
+    TROUPE_ASSIGN(auto table, table_options(options_, agent_.item));
+    replay_ = {.table = std::move(table),
+               .batch = options_.learner.batch_size / learner_instances(options_),
+               .journal = {.durability = options_.replay.durability, .background = !run_.deterministic}};
+    const std::size_t first = topology.roles.size();
+    topology.roles.push_back(env_actor());
+    TROUPE_ASSIGN(RoleSpec trained, learner());
+    topology.roles.push_back(std::move(trained));
+    topology.roles.push_back(ParameterStore::spec(name(kParametersRole)));
+    topology.roles.push_back(evaluator());
+    if (!replay_on_gpu(options_)) {
+      topology.roles.push_back(ReplayActor::spec(name(kReplayRole), options_.replay.shards, replay_));
+      topology.roles.back().kept_over_nodes = true;
+    }
+    if (has_server()) {
+      TROUPE_ASSIGN(RoleSpec server, inference_server());
+      topology.roles.push_back(std::move(server));
+    }
+    for (std::size_t i = first; i < topology.roles.size(); ++i) topology.roles[i].part = options_.name;
+    add_channels(topology);
+    return {};
+  }
+
+ private:
+  std::string name(const char* role) const { return role_of(options_, role); }
+  bool has_server() const { return options_.actors.inference == "server"; }
+  StalenessContract staleness() const {
+    return {options_.staleness.max_versions, {name(kLearnerRole), name(kParametersRole)}};
+  }
+
+  RoleSpec env_actor() const {
+    const Algorithm& algorithm = agent_.algorithm;
+    RoleSpec actor =
+        EnvActor::spec(name(kActorRole), options_.actors.count,
+                       {.make_environment = agent_.make_environment,
+                        .acting = has_server() ? remote_acting(algorithm.columns)
+                                               : local_acting(algorithm.columns, agent_.make_policy, staleness()),
+                        .exploration = algorithm.explores,
+                        .adder = algorithm.adder,
+                        .environments = options_.actors.envs_per_actor,
+                        .threads = static_cast<int>(options_.actors.threads)});
+    actor.restart = restart_;
+    actor.completes_run = true;
+    actor.goes_behind = true;
+    actor.elastic = true;
+    return actor;
+  }
+
+  Result<RoleSpec> inference_server() const {
+    const InferenceOptions& inference = options_.inference;
+    TROUPE_ASSIGN(auto where, devices(inference.device, "inference.device"));
+    // A batch of all the env actors there are, each of which has one call under way, need not wait for more.
+    const std::int64_t callers = (options_.actors.count + inference.count - 1) / inference.count;
+    const std::int64_t rows = options_.actors.envs_per_actor;
+    RoleSpec server = InferenceActor::spec(name(kInferenceRole), inference.count,
+                                           {.producers = options_.actors.count,
+                                            .rows = rows,
+                                            .batch_size = std::min(inference.batch_size, callers * rows),
+                                            .max_wait = from_seconds(inference.max_wait_ms / 1000),
+                                            .make_policy = agent_.make_policy,
+                                            .staleness = staleness(),
+                                            .devices = std::move(where)});
+    server.restart = restart_;
+    return server;
+  }
+
+  FeedSpec feed() const {
+    const Algorithm& algorithm = agent_.algorithm;
+    const bool prioritised = is_prioritised(options_);
+    if (replay_on_gpu(options_)) {
+      return gpu_replay_feed({.make_replica = algorithm.make_replica,
+                              .signature = agent_.batch,
+                              .replay = replay_,
+                              .importance_exponent = prioritised ? kImportanceExponent : 0,
+                              .priority_output = algorithm.priority});
+    }
+    return replay_feed({.make_replica = algorithm.make_replica,
+                        .signature = agent_.batch,
+                        .shards = static_cast<std::size_t>(options_.replay.shards),
+                        .prioritised = prioritised,
+                        .priority_output = algorithm.priority,
+                        .importance_exponent = kImportanceExponent});
+  }
+
+  Result<RoleSpec> learner() {
+    TROUPE_ASSIGN(learner::ReplicatorOptions how, learner_replicator(run_, options_));
+    how.member_batch = replay_.batch;  // however many there are: replay sends batches of that size
+    // A GPU takes several steps in one launch, and its next launch is gathered meanwhile.
+    launches_ = std::ranges::any_of(how.devices, [](learner::Device d) { return d != learner::Device{}; });
+    const std::int64_t instances = learner_instances(options_);
+    RoleSpec learner = Trainer::spec(
+        name(kLearnerRole),
+        {.feed = feed(),
+         .publication = policy_publication({.group = agent_.algorithm.published, .period = options_.publish_period}),
+         .how = how,
+         .count = instances,
+         .max_steps = options_.max_learner_steps});
+    learner.completes_run = true;
+    learner.kept_over_nodes = true;
+    // One alone is not replaced within a process: what it has learnt is gone. Of several, the others have it.
+    if (instances > 1) {
+      learner.restart = restart_;
+      learner.restart.ends_run = kBadGradient;
+    }
+    return learner;
+  }
+
+  RoleSpec evaluator() const {
+    RoleSpec evaluator =
+        Evaluator::spec(name(kEvaluatorRole), {.runner = evaluation_episodes(options_, agent_),
+                                               .every_learner_steps = options_.evaluator.every_learner_steps});
+    evaluator.restart = restart_;
+    return evaluator;
+  }
+
+  void add_channels(Topology& topology) const {
+    // With several shards of replay there are as many pairs for the same data.
+    const auto ahead = [&](std::int64_t frames, std::int64_t least) {
+      return std::max(frames / options_.replay.shards, least);
+    };
+    const std::string actor = name(kActorRole), learner = name(kLearnerRole), parameters = name(kParametersRole),
+                      evaluator = name(kEvaluatorRole), replay = name(kReplayRole), inference = name(kInferenceRole);
+    const bool on_gpu = replay_on_gpu(options_);
+    std::vector<ChannelSpec> channels = {
+        {actor, "trajectories", on_gpu ? learner : replay, "trajectories", ahead(kTrajectoriesAhead, 1)},
+        {learner, "updates", parameters, "updates", 1},
+        {parameters, "refused", learner, "refused", 1},
+        {parameters, "parameters", evaluator, "parameters", 1},
+        {actor, "use", parameters, "use", kReportsAhead},
+        {actor, "episodes", metrics_, metrics_port(options_, "episodes"), kReportsAhead},
+        {actor, "steps", metrics_, metrics_port(options_, "steps"), 1},
+        evaluations_channel(evaluator, metrics_),
+    };
+    if (!on_gpu) {
+      const std::int64_t batches = launches_ ? learner::kStepsPerLaunch : kBatchesAhead;
+      channels.push_back({replay, "batches", learner, "batches", ahead(batches, 2)});
+      channels.push_back({learner, "priorities", replay, "priorities", kBatchesAhead});
+    }
+    const std::string& acts = has_server() ? inference : actor;
+    channels.push_back({parameters, "versions", acts, "versions", 1});
+    channels.push_back({parameters, "parameters", acts, "parameters", 1});
+    if (has_server()) channels.push_back({actor, "inference", inference, "requests", 1});
+    std::ranges::move(channels, std::back_inserter(topology.channels));
+  }
+
+  const TrainOptions& run_;
+  const AgentOptions& options_;
+  const std::string metrics_;
+  const RestartPolicy restart_;
+  Agent agent_;
+  ReplayActorOptions replay_;
+  bool launches_ = false;
+};
+
+}  // namespace
+
+RestartPolicy restart_policy(const SupervisorOptions& supervisor) {
+  return {.max_restarts = static_cast<int>(supervisor.max_restarts),
+          .quarantine = true,
+          .first_backoff = from_seconds(supervisor.backoff_first_s),
+          .max_backoff = from_seconds(supervisor.backoff_max_s)};
+}
+
+std::string metrics_port(const AgentOptions& agent, std::string_view port) { return role_of(agent, std::string(port)); }
+
+Result<Agent> make_agent(const AgentOptions& options) {
+  TROUPE_ASSIGN(const auto environment, options.make_environment(1));
+  const AlgorithmContext context{.environment = environment->spec(), .importance_weights = is_prioritised(options)};
+  Agent agent;
+  TROUPE_ASSIGN(agent.algorithm, options.make_algorithm(context));
+  const Algorithm& algorithm = agent.algorithm;
+  agent.make_environment = algorithm.wrap ? algorithm.wrap(options.make_environment) : options.make_environment;
+  TROUPE_ASSIGN(const auto wrapped, agent.make_environment(1));
+  agent.environment = wrapped->spec();
+  TROUPE_ASSIGN(agent.item, item_signature(algorithm, agent.environment));
+  agent.batch = batch_signature(agent.item, context);
+  agent.make_policy = [network = algorithm.policy, columns = algorithm.columns](std::int64_t rows,
+                                                                                learner::Device device) {
+    return learner::Policy::make(network, columns, {.rows = rows, .compile = {.device = device}});
+  };
+  return agent;
+}
+
+EpisodeRunnerOptions evaluation_episodes(const AgentOptions& options, const Agent& agent) {
+  return {agent.make_environment, agent.make_policy, agent.algorithm.greedy, options.evaluator.episodes};
+}
+
+Result<learner::ReplicatorOptions> learner_replicator(const TrainOptions& run, const AgentOptions& options) {
+  ReplicaGroupOptions learner = options.learner;
+  learner.name = role_of(options, kLearnerRole);
+  learner.seed = derive_seed(run.seed, learner.name, 0);  // of all learners: they start equal
+  learner.fixed_plans = run.deterministic;
+  learner.nccl_interface = run.security.nccl_interface;
+  if (learner.count == 1) learner.replicator = "one_device";
+  TROUPE_TRY(devices(learner.device, "learner.device"));
+  return replicator_options(learner);
+}
+
+Status add_agent(Topology& topology, const TrainOptions& run, const AgentOptions& options, const std::string& metrics) {
+  const Status added = AgentTopology(run, options, metrics).add_to(topology);
+  return added.ok() ? added : in_section(options, added.error());
+}
+
+}  // namespace troupe::actors

@@ -1,0 +1,59 @@
+#include <troupe/run/role_counts.hpp>
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include <troupe/actors/roles/replica_topology.hpp>
+
+namespace troupe::actors {
+namespace {
+
+void add_group(const ReplicaRun& run, std::vector<RoleCount>& counts) {
+  const ReplicaGroupOptions& group = run.group;
+  const auto add = [&](const std::string& role, std::int64_t count, const char* key, std::int64_t nodes,
+                       const char* task) {
+    counts.push_back(
+        {role, count, key == nullptr ? "" : fmt::format("replicas.{}.{}", group.name, key), role, nodes, task});
+  };
+  add(group.name, instances(group), "nodes", run.nodes, "worker");
+  if (has_parameter_server(group)) add(parameter_server_name(group), group.ps_shards, "ps_nodes", run.ps_nodes, "ps");
+  if (is_split_gan(group)) {
+    add(discriminator_name(group), group.discriminators, "discriminator_nodes", run.discriminator_nodes, "worker");
+  }
+  add(evaluator_name(group), 1, nullptr, 0, "evaluator");
+}
+
+void add_agent(const AgentOptions& agent, std::vector<RoleCount>& counts) {
+  const PlacementOptions& p = agent.placement;
+  const auto add = [&](const char* role, std::int64_t count, const char* node, std::int64_t nodes, const char* task) {
+    counts.push_back({role_of(agent, role), count, fmt::format("{}placement.{}.nodes", section_prefix(agent), node),
+                      role_of(agent, node), nodes, task});
+  };
+  if (!replay_on_gpu(agent)) add(kReplayRole, agent.replay.shards, "replay", p.replay, "ps");
+  const std::int64_t learners = learner_instances(agent);
+  add(kLearnerRole, learners, "learner", p.learner, learners > 1 ? "worker" : "");
+  add(kParametersRole, 1, "parameters", p.parameters, "ps");
+  add(kEvaluatorRole, 1, "evaluator", p.evaluator, "evaluator");
+  if (agent.actors.inference == "server") {
+    add(kInferenceRole, agent.inference.count, "inference", p.inference, "ps");
+  }
+  add(kActorRole, agent.actors.count, "actors", p.actors, "worker");
+  counts.back().fills = true;
+  counts.back().count_key = section_prefix(agent) + "actors.count";
+}
+
+}  // namespace
+
+std::vector<RoleCount> role_counts(const TrainOptions& options) {
+  std::vector<RoleCount> counts;
+  for (const ReplicaRun& run : options.replicas) add_group(run, counts);
+  for (const ConfiguredRole& role : options.roles) {
+    const std::string& name = role.spec.name;
+    counts.push_back({name, role.spec.count, fmt::format("placement.{}.nodes", name), name, role.nodes, "worker"});
+  }
+  for (const AgentOptions& agent : options.agents) add_agent(agent, counts);
+  return counts;
+}
+
+}  // namespace troupe::actors

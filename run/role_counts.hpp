@@ -1,0 +1,27 @@
+#pragma once
+// What a run's roles ask of the nodes that host them: how many instances there are and over how many nodes they are
+// spread. Who makes nodes (apps/cluster) knows no role by name; what it needs of one is here.
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <troupe/run/train_options.hpp>
+
+namespace troupe::actors {
+
+struct RoleCount {
+  std::string role;
+  std::int64_t count = 0;
+  std::string key;         ///< of the configuration, that says how many nodes; empty: always with the chief
+  std::string node;        ///< what its nodes are called
+  std::int64_t nodes = 0;  ///< 0: with the chief
+  /// The type of TF_CONFIG's tasks that host it: "ps", "worker" or "evaluator"; empty: the chief does.
+  std::string task = {};
+  bool fills = false;          ///< it takes the places that nobody else has asked for: env actors
+  std::string count_key = {};  ///< of the configuration, that says how many instances; of those that fill
+};
+
+/// The roles of a run besides metrics (which is always the chief's), in the order in which nodes are made for them.
+std::vector<RoleCount> role_counts(const TrainOptions& options);
+
+}  // namespace troupe::actors
