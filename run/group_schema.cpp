@@ -30,7 +30,7 @@ ConfigSchema group_keys(const std::vector<std::string>& replicators, const actor
        .fixed = ConfigKey::Fixed::kValue},
       {.path = "reduce",
        .default_value = g.reduce,
-       .doc = "How multi_device adds up gradients",
+       .doc = "How multi_device and model_parallel add up gradients",
        .choices = {"collective", "hierarchical_copy", "reduction_to_one"}},
       {.path = "batch_size",
        .default_value = g.batch_size,

@@ -76,8 +76,13 @@ const std::vector<Rule>& group_rules() {
        },
        "only with data = \"image_folder\" or \"tfrecord\""},
       {{"reduce"},
-       [](const Values& v) { return v.is("replicator", {"multi_device"}); },
-       "only with replicator = \"multi_device\""},
+       [](const Values& v) {
+         return v.is("replicator", {"multi_device", "model_parallel"});
+       },
+       "only with replicator = \"multi_device\" or \"model_parallel\""},
+      {{"layer_split", "pipeline_parts"},
+       [](const Values& v) { return v.is("replicator", {"model_parallel"}); },
+       "only with replicator = \"model_parallel\""},
       {{"ps_shards", "ps_partition", "ps_nodes"},
        [](const Values& v) {
          return v.is("replicator", {"parameter_server", "sync_replicas"});

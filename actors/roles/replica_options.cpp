@@ -43,8 +43,7 @@ Status check(const ReplicaGroupOptions& o, std::string_view section) {
          fmt::format("replicator: unknown \"{}\", expected one of {}", o.replicator, fmt::join(kReplicators, ", ")));
   demand(o.count >= 1, fmt::format("count: got {}, expected at least 1", o.count));
   demand(o.steps >= 0, fmt::format("steps: got {}, expected at least 0", o.steps));
-  const bool single = o.replicator == "one_device" || o.replicator == "model_parallel";
-  demand(!single || o.count == 1,
+  demand(o.count == 1 || o.replicator != "one_device",
          fmt::format("count: got {}, but replicator \"{}\" runs one replica", o.count, o.replicator));
   demand(o.devices == 1 || o.replicator == "model_parallel",
          fmt::format("devices: got {}, but replicator \"{}\" gives each replica one", o.devices, o.replicator));

@@ -25,9 +25,10 @@ learner::CompileOptions compile_options(const ReplicaGroupOptions& options) {
 DType wire_type(const ReplicaGroupOptions& options) { return options.wire == "bf16" ? DType::kBF16 : DType::kF32; }
 
 Result<learner::ReplicatorOptions> replicator_options(const ReplicaGroupOptions& options) {
-  // A replica on several devices is one replica: its step_fn places its stages by ReplicaContext::device().
-  const bool one = options.replicator == "model_parallel";
-  const auto kind = learner::replicator_kind(one ? "one_device" : options.replicator);
+  // Whose step_fn places its stages by ReplicaContext::device(); several such replicas meet as those of one device do.
+  const bool split = options.replicator == "model_parallel";
+  const std::string replicator = !split ? options.replicator : options.count == 1 ? "one_device" : "multi_device";
+  const auto kind = learner::replicator_kind(replicator);
   if (!kind) {
     return Error{Code::kInvalidArgument,
                  fmt::format("{}: replicator \"{}\" runs no replicas by itself", options.name, options.replicator)};

@@ -10,7 +10,8 @@ namespace troupe::learner::classifier {
 inline constexpr const char* kGroup = "classifier";
 
 /// image: [rows, ...] with options.features elements a row, which are flattened. Returns logits: [rows, classes].
-Var network(Graph& graph, ParamGroup group, const Options& options, Var image, const NetworkMode& mode);
+/// With several devices, options say how they share the layers; parameters and states are the same for all ways.
+Var network(ReplicaContext& context, ParamGroup group, const Options& options, Var image, const NetworkMode& mode);
 
 /// What users run: input "image", output "logits", with the moving average where there is one.
 void inference(Graph& graph, const Options& options);

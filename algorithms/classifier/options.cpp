@@ -24,6 +24,10 @@ Status validate(const Options& options) {
                    options.label_smoothing, "at least 0 and below 1"));
   TROUPE_TRY(check(options.average_decay >= 0 && options.average_decay < 1, "average_decay", options.average_decay,
                    "at least 0 and below 1"));
+  TROUPE_TRY(
+      check(options.pipeline_parts >= 1, "pipeline_parts", static_cast<double>(options.pipeline_parts), "at least 1"));
+  TROUPE_TRY(check(options.pipeline_parts == 1 || options.layer_split == Split::kNone, "pipeline_parts",
+                   static_cast<double>(options.pipeline_parts), "1, since no layer is a stage of its own"));
   return learner::validate(options.optimizer);
 }
 

@@ -6,6 +6,7 @@
 #include <troupe/core/error.hpp>
 #include <troupe/core/tensor.hpp>
 #include <troupe/learner/graph/optimizer.hpp>
+#include <troupe/learner/replicate/mesh.hpp>
 
 namespace troupe::learner::classifier {
 
@@ -17,6 +18,12 @@ struct Options {
   /// Batch norm with the statistics of the global batch; false: of each replica's own share. Without effect on one.
   bool sync_batch_norm = true;
   double label_smoothing = 0;
+  /// How the devices of a replica share the layers. kNone: each has some layers, as a stage. Others: each has a part of
+  /// every layer, but layers with batch norm are whole.
+  Split layer_split = Split::kNone;
+  /// Of a replica's batch, on which stages work at the same time: so many, or fewer that divide the batch evenly. More
+  /// than one want a network without batch norm, which the graph's errors say.
+  std::int64_t pipeline_parts = 1;
   OptimizerSpec optimizer = {.rule = Adam{.learning_rate = 1e-3}};
   double average_decay = 0;  ///< of the moving average of the parameters that is evaluated instead; 0: none
 };

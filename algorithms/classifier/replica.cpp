@@ -24,7 +24,7 @@ std::unique_ptr<Replica> training(const Options& options, InputFn input) {
     Graph& graph = context.graph();
     const ParamGroup group = graph.group(kGroup);
     const NetworkMode mode = training_mode(context, options.sync_batch_norm);
-    const Var logits = network(graph, group, options, inputs["image"], mode);
+    const Var logits = network(context, group, options, inputs["image"], mode);
     if (options.average_decay > 0) graph.average(group, options.average_decay);
     const DeviceScope last = context.device(context.devices() - 1);
     graph.minimize(judge(graph, options, logits, inputs["label"]), group, context.wrap_optimizer(options.optimizer));
@@ -37,7 +37,7 @@ std::unique_ptr<Replica> evaluation(const Options& options, InputFn input) {
     Graph& graph = context.graph();
     ParamGroup group = graph.group(kGroup);
     if (options.average_decay > 0) group = graph.average(group, options.average_decay);
-    judge(graph, options, network(graph, group, options, inputs["image"], {.training = false}), inputs["label"]);
+    judge(graph, options, network(context, group, options, inputs["image"], {.training = false}), inputs["label"]);
   };
   return make_replica(std::move(input), step, validate(options));
 }

@@ -1,8 +1,9 @@
 #pragma once
 // More than placing whole stages: linear layers split over the devices of one replica (Mesh-TensorFlow, arXiv
 // 1811.02084; the alternation of columns and rows is Megatron-LM's, arXiv 1909.08053), and stages in a pipeline. Used
-// in step_fn. However a network is split, its parameters have their full shapes, names and initial values, so that
-// checkpoints fit every split and number of devices, and results differ from the unsplit network's by rounding only.
+// in step_fn (algorithms/classifier). However a network is split, its parameters have their full shapes, names and
+// initial values, so that checkpoints fit every split and number of devices, and results differ from the unsplit
+// network's by rounding only.
 #include <cstdint>
 #include <functional>
 #include <span>

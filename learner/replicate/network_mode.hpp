@@ -14,7 +14,7 @@ struct NetworkMode {
   bool training = true;             ///< of batch norm
   std::function<Var(Var)> all_sum;  ///< of batch norm in training; empty: statistics of this replica alone
   std::function<void(Var)> shared;  ///< called with each state that all_sum makes equal on all replicas; may be empty
-  int devices = 1;  ///< logical devices over which a classifier's layers are spread in order, as even stages
+  int devices = 1;  ///< logical devices over which a ResNet's blocks are spread in order, as even stages
 };
 
 /// Of a training step. sync_batch_norm: with the statistics of the global batch. Holds the context.

@@ -18,17 +18,35 @@ ConfigSchema classifier_keys() {
                   .min = 1,
                   .max = 16384,
                   .fixed = ConfigKey::Fixed::kValue});
+  keys.push_back({.path = "layer_split",
+                  .default_value = std::string("layers"),
+                  .doc = "What each device of model_parallel has: some layers, or of each layer a part",
+                  .choices = {"layers", "batch", "hidden"}});
+  keys.push_back({.path = "pipeline_parts",
+                  .default_value = m.pipeline_parts,
+                  .doc = "Of a batch, on which model_parallel's devices work at the same time",
+                  .min = 1,
+                  .max = 1024});
   keys.push_back(ema_key());
   std::ranges::move(learner::optimizer_keys("", {}), std::back_inserter(keys));
   return keys;
 }
 
 Result<MakeModel> make_classifier(const ConfigSection& keys) {
+  std::vector<std::string> mistakes = learner::optimizer_mistakes(keys, "");
+  const std::string& split = keys.get_string("layer_split");
+  if (split != "layers" && keys.get_int("pipeline_parts") > 1) {
+    mistakes.push_back("pipeline_parts: has no effect here: it is used only with layer_split = \"layers\"");
+  }
   return image_model(
-      keys, learner::optimizer_mistakes(keys, ""),
-      [keys](ReplicaModel& model, const std::shared_ptr<ImageSource>& images, const ModelContext& context) {
+      keys, std::move(mistakes),
+      [keys, split](ReplicaModel& model, const std::shared_ptr<ImageSource>& images, const ModelContext& context) {
         learner::classifier::Options network;
         network.sizes = keys.get_ints("layers");
+        if (split != "layers") {
+          network.layer_split = split == "batch" ? learner::Split::kBatch : learner::Split::kHidden;
+        }
+        network.pipeline_parts = keys.get_int("pipeline_parts");
         network.optimizer = learner::read_optimizer(keys, "", context.steps);
         network.average_decay = keys.get_float("ema_decay");
         const auto fitted = [network, images](data::Split split) -> Result<learner::classifier::Options> {

@@ -47,6 +47,7 @@ CASES = {
     "classifier.multi_device": images("classifier", *ONE_PROCESS),
     "classifier.central_storage": images("classifier", "replicator=central_storage", "count=2"),
     "classifier.model_parallel": images("classifier", "replicator=model_parallel", "devices=2"),
+    "classifier.model_parallel_2": images("classifier", "replicator=model_parallel", "devices=2", "count=2"),
     "resnet20_fashion": images("resnet", steps=20),
     "resnet50_imagenet": images("resnet", *ONE_PROCESS, "image_size=32", "data_threads=0", "compute=fp32", steps=3, batch=8),
     "sngan_mlp": images("sngan", *ONE_PROCESS, "layers=[32,64]", "evaluation_images=100"),

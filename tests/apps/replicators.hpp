@@ -30,6 +30,7 @@ inline std::vector<ReplicatorCase> replicator_cases() {
       {"parameter_server", {"replicator=parameter_server", "count=2", "ps_shards=2", "staleness=scale"}, false},
       {"sync_replicas", {"replicator=sync_replicas", "count=3", "backup_workers=1"}, false},
       {"model_parallel", {"replicator=model_parallel", "devices=2"}},
+      {"model_parallel_of_several", {"replicator=model_parallel", "count=2", "devices=2"}},
   };
 }
 

@@ -35,14 +35,12 @@ TEST_P(TrainReplica, ReachesTheLineUnderEveryReplicator) {
   EXPECT_LT(trained->evaluation[0].value, std::string(replicator) == "parameter_server" ? 0.1 : 1e-4);
 }
 
-INSTANTIATE_TEST_SUITE_P(Replicators, TrainReplica,
-                         ::testing::Values(std::pair("one_device", 1), std::pair("model_parallel", 1),
-                                           std::pair("multi_device", 2), std::pair("central_storage", 2),
-                                           std::pair("multi_worker", 1), std::pair("multi_worker", 2),
-                                           std::pair("parameter_server", 2), std::pair("sync_replicas", 2)),
-                         [](const auto& info) {
-                           return std::string(info.param.first) + "_" + std::to_string(info.param.second);
-                         });
+INSTANTIATE_TEST_SUITE_P(
+    Replicators, TrainReplica,
+    ::testing::Values(std::pair("one_device", 1), std::pair("model_parallel", 1), std::pair("model_parallel", 2),
+                      std::pair("multi_device", 2), std::pair("central_storage", 2), std::pair("multi_worker", 1),
+                      std::pair("multi_worker", 2), std::pair("parameter_server", 2), std::pair("sync_replicas", 2)),
+    [](const auto& info) { return std::string(info.param.first) + "_" + std::to_string(info.param.second); });
 
 TEST(TrainReplicaErrors, NameTheOption) {
   const auto message = [](const ReplicaGroupOptions& options) {

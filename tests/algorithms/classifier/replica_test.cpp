@@ -154,6 +154,12 @@ TEST(Classifier, RefusesOptionsThatMakeNoSense) {
   EXPECT_THAT(message([](Options& o) { o.classes = 1; }), HasSubstr("classes is 1"));
   EXPECT_THAT(message([](Options& o) { o.sizes = {8, 0}; }), HasSubstr("sizes is 0"));
   EXPECT_THAT(message([](Options& o) { o.label_smoothing = 1; }), HasSubstr("label_smoothing is 1"));
+  EXPECT_THAT(message([](Options& o) { o.pipeline_parts = 0; }), HasSubstr("pipeline_parts is 0, expected at least 1"));
+  EXPECT_THAT(message([](Options& o) {
+                o.pipeline_parts = 2;
+                o.layer_split = Split::kHidden;
+              }),
+              HasSubstr("pipeline_parts is 2, expected 1"));
   EXPECT_THAT(message([](Options& o) { o.average_decay = 1; }), HasSubstr("average_decay is 1"));
   EXPECT_THAT(message([](Options& o) { o.optimizer.rule = Sgd{.learning_rate = -1}; }), HasSubstr("learning_rate"));
 }
