@@ -26,6 +26,7 @@ EXAMPLES = {
                       f"--set replicas.spirals.replicator={replicator}": r"spirals +300 steps, loss 0\.[0-4]"
                       for replicator, count in (("one_device", 1), ("multi_device", 2), ("multi_worker", 2),
                                                 ("parameter_server", 2))},
+    "hello_op": {"": r"^centre 1\.333"},
     # Any arms return 5, the right ones 20.
     "hello_agent": {f"train EXAMPLES/hello_agent.toml --run-dir casino{how}": r"final return +(19|20)\.\d"
                     for how in ("-here", "-there --processes")},
