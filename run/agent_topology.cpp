@@ -182,8 +182,9 @@ class AgentTopology {
 
   RoleSpec evaluator() const {
     RoleSpec evaluator =
-        Evaluator::spec(name(kEvaluatorRole), {.runner = evaluation_episodes(options_, agent_),
-                                               .every_learner_steps = options_.evaluator.every_learner_steps});
+        Evaluator::spec(name(kEvaluatorRole), {.examine = examine_by_episodes(evaluation_episodes(options_, agent_)),
+                                               .every = options_.evaluator.every_learner_steps,
+                                               .trainer = name(kLearnerRole)});
     evaluator.restart = restart_;
     return evaluator;
   }

@@ -21,7 +21,7 @@ namespace troupe::actors {
 namespace {
 
 /// In virtual time every slice of an actor costs this much, so that periods pass while there is always work to do.
-/// About what a slice of a small D4PG run costs, so that limits and periods given in seconds mean the same in both
+/// About what a slice of a small agent costs, so that limits and periods given in seconds mean the same in both
 /// times.
 constexpr Duration kVirtualSlice = std::chrono::microseconds(200);
 /// How often the waiting thread looks up in real time.

@@ -1,22 +1,31 @@
 #pragma once
-// The evaluator: every so many learner steps it plays whole episodes with the newest parameters and no exploration
-// noise, and reports their returns. It never holds anyone up.
+// The evaluator of an agent or of a replica group: judges versions of the parameters as they are published
+// (actors/roles/examination.hpp) and reports what each is worth. It never holds anyone up.
+#include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
-#include <troupe/actors/roles/episode_runner.hpp>
+#include <troupe/actors/roles/examination.hpp>
 #include <troupe/actors/runtime/topology.hpp>
+#include <troupe/core/metrics.hpp>
+#include <troupe/core/picture.hpp>
 
 namespace troupe::actors {
 
 struct EvaluatorActorOptions {
-  EpisodeRunnerOptions runner;
-  std::int64_t every_learner_steps = 2500;
+  MakeExamination examine;
+  std::int64_t every = 1;           ///< versions between two that are judged
+  std::int64_t last = 0;            ///< done when this version, or a later one, is judged; 0: never
+  std::string trainer;              ///< whose parameters they are: the source of pictures
+  PictureSink* pictures = nullptr;  ///< outlives the role; null: nobody wants them
+  bool has_listener = true;         ///< a metrics role hears of it; else only its state has the last evaluation
 };
 
-/// Ports: in parameters (latest, Parameters); out evaluations (stream, Evaluation), of which each has the values of
-/// values_of_returns(). Evaluates the first version that is at least every_learner_steps newer than the one evaluated
-/// before; the untrained version 0 too. An evaluation that a checkpoint finds under way is begun anew after a resume.
+/// Ports: in parameters (latest, Parameters); out evaluations (stream, Evaluation) if it has a listener. Judges the
+/// first version that is at least `every` newer than the one before; the untrained version 0 too. An evaluation that a
+/// checkpoint finds under way is begun anew after a resume; one that waits for room is kept. It is done when the last
+/// one is recorded.
 class Evaluator final : public Role {
  public:
   static RoleSpec spec(std::string name, const EvaluatorActorOptions& options);
@@ -27,17 +36,21 @@ class Evaluator final : public Role {
   Status restore(const RoleState& state) override;
 
  private:
-  Evaluator(EvaluatorActorOptions options, RoleIdentity identity, std::unique_ptr<EpisodeRunner> runner);
-  Result<Progress> wait_for_parameters(RoleContext& context);
+  Evaluator(EvaluatorActorOptions options, std::string name, std::unique_ptr<Examination> examination)
+      : options_(std::move(options)), name_(std::move(name)), examination_(std::move(examination)) {}
+  /// Whether there was a version to begin with.
+  bool begin(RoleContext& context);
+  /// Keeps what is said of the version that is judged now, and shows it.
+  Status conclude();
 
-  EvaluatorActorOptions options_;
-  RoleIdentity identity_;
-  std::unique_ptr<EpisodeRunner> runner_;
-  bool playing_ = false;
-  bool unsent_ = false;       ///< the returns of an evaluation that has ended wait for room
-  std::int64_t version_ = 0;  ///< being evaluated, or evaluated last
-  std::int64_t next_version_ = 0;
-  std::int64_t evaluations_ = 0;
+  const EvaluatorActorOptions options_;
+  const std::string name_;
+  std::unique_ptr<Examination> examination_;
+  bool under_way_ = false;
+  std::int64_t judging_ = -1;    ///< version that is under way, or was last
+  std::int64_t evaluated_ = -1;  ///< version; -1: none
+  std::vector<Scalar> results_;  ///< of `evaluated_`
+  bool unsent_ = false;          ///< they wait for room
 };
 
 }  // namespace troupe::actors

@@ -1,7 +1,7 @@
 #pragma once
 // Runs a model's evaluation over its data and has its judge say what the parameters are worth. Passive: it advances
 // when its owner says so, a batch at a time. Used by the evaluator of a replica group
-// (actors/roles/replica_evaluator.hpp), and by whoever evaluates a run that has ended (run/evaluate_part.hpp), so both
+// (actors/roles/examination.hpp), and by whoever evaluates a run that has ended (run/evaluate_part.hpp), so both
 // come to the same numbers.
 #include <cstdint>
 #include <memory>

@@ -4,8 +4,8 @@
 
 #include <troupe/actors/roles/evaluation.hpp>
 #include <troupe/actors/roles/evaluation_publication.hpp>
+#include <troupe/actors/roles/evaluator.hpp>
 #include <troupe/actors/roles/input_feed.hpp>
-#include <troupe/actors/roles/replica_evaluator.hpp>
 #include <troupe/actors/roles/replicator_options.hpp>
 #include <troupe/actors/roles/split_gan.hpp>
 #include <troupe/actors/roles/trainer.hpp>
@@ -72,12 +72,12 @@ Status add_replica_group(Topology& topology, const ReplicaGroupOptions& group, c
   }
   const std::string evaluator = evaluator_name(group);
   if (model.make_evaluation) {
-    topology.roles.push_back(ReplicaEvaluator::spec({.name = evaluator,
-                                                     .model = model,
-                                                     .last_step = group.steps,
-                                                     .group = group.name,
-                                                     .pictures = pictures,
-                                                     .has_listener = topology.reports.has_value()}));
+    topology.roles.push_back(Evaluator::spec(evaluator, {.examine = examine_by_data(model),
+                                                         .last = group.steps,
+                                                         .trainer = group.name,
+                                                         .pictures = pictures,
+                                                         .has_listener = topology.reports.has_value()}));
+    topology.roles.back().restart.from = RestartFrom::kLastCut;
     topology.channels.push_back({group.name, kPublishPort, evaluator, "parameters", 1});
     if (topology.reports) topology.channels.push_back(evaluations_channel(evaluator, topology.reports->role));
   }

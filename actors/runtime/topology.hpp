@@ -1,7 +1,7 @@
 #pragma once
 // A topology is data: roles and the typed, bounded channels between them. It is checked as a whole before anything is
 // spawned (actors/control/runtime.hpp does that). With actors/runtime/protocol.hpp this page is the whole system in
-// outline; run/d4pg_topology.cpp is the shipped one, examples/hello_topology.cpp the smallest.
+// outline; run/agent_topology.cpp is the one that ships, and examples/hello_topology.cpp the smallest.
 #include <cstdint>
 #include <optional>
 #include <string>

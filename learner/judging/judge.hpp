@@ -1,7 +1,7 @@
 #pragma once
 // How the parameters of a replica group are judged: an evaluation's program (a Replica whose step updates nothing) runs
 // batch by batch, a judge looks at what each batch came to, and says what all of them mean together. Used by the
-// evaluator of a replica group (actors/roles/replica_evaluator.hpp).
+// evaluator of a replica group (actors/roles/evaluator.hpp).
 #include <cstdint>
 #include <vector>
 

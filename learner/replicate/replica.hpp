@@ -1,8 +1,8 @@
 #pragma once
 // The replica API (TF-Replicator, arXiv 1902.00465, section 3): what a user writes to be trained on one core or on many
 // machines. A replica says where its input comes from (input_fn) and what one step does (step_fn); a replicator
-// (learner/replicate/replicator.hpp) decides how many copies run, where, and how they reduce. D4PG is a replica whose
-// input_fn samples replay. Nothing in a replica changes between replicators.
+// (learner/replicate/replicator.hpp) decides how many copies run, where, and how they reduce. An agent learns by
+// a replica whose input_fn samples replay. Nothing in a replica changes between replicators.
 #include <cstdint>
 #include <functional>
 #include <memory>

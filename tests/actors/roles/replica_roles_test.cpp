@@ -4,8 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <troupe/actors/roles/evaluation_publication.hpp>
+#include <troupe/actors/roles/evaluator.hpp>
 #include <troupe/actors/roles/input_feed.hpp>
-#include <troupe/actors/roles/replica_evaluator.hpp>
 #include <troupe/actors/roles/replica_results.hpp>
 #include <troupe/messages/parameters.hpp>
 #include <troupe/messages/reports.hpp>
@@ -111,12 +111,12 @@ TEST(Trainer, GoesOnInTheMiddleOfAnUpdateThatIsAccumulated) {
   for (std::size_t i = 0; i < got->tensors.size(); ++i) EXPECT_EQ(got->tensors[i].bytes, expected->tensors[i].bytes);
 }
 
-TEST(ReplicaEvaluator, JudgesWhatWasPublishedOverAllOfItsData) {
+TEST(Evaluator, JudgesWhatWasPublishedOverAllOfItsData) {
   FakeContext trained, context;
   const auto role = make(line(60));
   run(*role, trained);
-  const ReplicaEvaluatorOptions options{.name = "line-evaluator", .model = line_model(), .last_step = 60};
-  auto evaluator = ReplicaEvaluator::make(options);
+  const EvaluatorActorOptions options{.examine = examine_by_data(line_model()), .last = 60};
+  auto evaluator = Evaluator::make(options, {.role = "line-evaluator"});
   ASSERT_TRUE(evaluator.ok()) << evaluator.error().message;
   auto step = [&] { return (*evaluator)->step(context).value(); };
   EXPECT_EQ(step(), Progress::kIdle);
@@ -150,22 +150,22 @@ TEST(ReplicaEvaluator, JudgesWhatWasPublishedOverAllOfItsData) {
   EXPECT_EQ(summary.evaluated_step, 60);
   ASSERT_EQ(summary.evaluation.size(), 1U);
   EXPECT_EQ(summary.evaluation[0].value, told[1].values[0].value);
-  auto again = ReplicaEvaluator::make(options);
+  auto again = Evaluator::make(options, {.role = "line-evaluator"});
   ASSERT_TRUE((*again)->restore(*saved).ok());
   EXPECT_EQ((*again)->step(context).value(), Progress::kDone);  // what it had evaluated counts
 }
 
-TEST(ReplicaEvaluator, KeepsAnEvaluationForWhichThereIsNoRoom) {
+TEST(Evaluator, KeepsAnEvaluationForWhichThereIsNoRoom) {
   FakeContext trained, context;
   run(*make(line(8)), trained);
-  const ReplicaEvaluatorOptions options{.name = "line-evaluator", .model = line_model(), .last_step = 8};
-  const auto evaluator = ReplicaEvaluator::make(options).value();
+  const EvaluatorActorOptions options{.examine = examine_by_data(line_model()), .last = 8};
+  const auto evaluator = Evaluator::make(options, {.role = "line-evaluator"}).value();
   context.out("evaluations").room = 0;
   context.in("parameters").frames.push_back(trained.out("parameters").sent.back());
   for (int i = 0; i < 3; ++i) EXPECT_EQ(evaluator->step(context).value(), Progress::kMore);
   EXPECT_EQ(evaluator->step(context).value(), Progress::kIdle);
   // A checkpoint has it, and who goes on from that sends it.
-  const auto next = ReplicaEvaluator::make(options).value();
+  const auto next = Evaluator::make(options, {.role = "line-evaluator"}).value();
   ASSERT_TRUE(next->restore(evaluator->save().value()).ok());
   context.out("evaluations").room = 10;
   EXPECT_EQ(next->step(context).value(), Progress::kDone);
@@ -206,19 +206,16 @@ class KeptPictures final : public PictureSink {
   std::vector<Picture> pictures;
 };
 
-TEST(ReplicaEvaluator, LeavesTheVerdictToTheModelsJudge) {
+TEST(Evaluator, LeavesTheVerdictToTheModelsJudge) {
   FakeContext trained, context;
   run(*make(line(8)), trained);
   ReplicaModel model = line_model();
   model.evaluation_rows = [] { return Result<std::int64_t>(80); };  // 32, 32 and half of a batch
   model.make_judge = [] { return Result<std::unique_ptr<learner::Judge>>(std::make_unique<CountingJudge>()); };
   KeptPictures kept;
-  const auto evaluator = ReplicaEvaluator::make({.name = "line-evaluator",
-                                                 .model = model,
-                                                 .last_step = 8,
-                                                 .group = "line",
-                                                 .pictures = &kept,
-                                                 .has_listener = false});
+  const auto evaluator = Evaluator::make(
+      {.examine = examine_by_data(model), .last = 8, .trainer = "line", .pictures = &kept, .has_listener = false},
+      {.role = "line-evaluator"});
   context.in("parameters").frames.push_back(trained.out("parameters").sent.back());
   EXPECT_EQ(run(**evaluator, context), 7);  // two slices, the last and the beginning, three batches, done
   EXPECT_TRUE(context.out("evaluations").sent.empty()) << "it has no listener";
@@ -232,9 +229,9 @@ TEST(ReplicaEvaluator, LeavesTheVerdictToTheModelsJudge) {
   EXPECT_EQ(kept.pictures[0].step, 8);
 }
 
-TEST(ReplicaEvaluator, RefusesParametersOfAnotherNetwork) {
+TEST(Evaluator, RefusesParametersOfAnotherNetwork) {
   FakeContext context;
-  auto evaluator = ReplicaEvaluator::make({.name = "line-evaluator", .model = line_model(), .last_step = 1});
+  auto evaluator = Evaluator::make({.examine = examine_by_data(line_model()), .last = 1}, {.role = "line-evaluator"});
   auto builder = messages::ParametersBuilder::make(context.pool(), DType::kF32, 3).value();
   std::ranges::fill(builder.data(), std::byte{0});
   messages::ParametersInfo info;
