@@ -169,7 +169,8 @@ class AgentTopology {
          .publication = policy_publication({.group = agent_.algorithm.published, .period = options_.publish_period}),
          .how = how,
          .count = instances,
-         .max_steps = options_.max_learner_steps});
+         .max_steps = options_.max_learner_steps,
+         .begin_with = begin_with()});
     learner.completes_run = true;
     learner.kept_over_nodes = true;
     // One alone is not replaced within a process: what it has learnt is gone. Of several, the others have it.
@@ -178,6 +179,13 @@ class AgentTopology {
       learner.restart.ends_run = kBadGradient;
     }
     return learner;
+  }
+
+  std::function<Status(learner::Program&)> begin_with() const {
+    if (!run_.begin_with) return nullptr;
+    return [begin = run_.begin_with, part = name(kLearnerRole)](learner::Program& program) {
+      return begin(part, program);
+    };
   }
 
   RoleSpec evaluator() const {

@@ -9,6 +9,7 @@
 #include <troupe/core/text.hpp>
 #include <troupe/run/check_run.hpp>
 #include <troupe/run/idle_keys.hpp>
+#include <troupe/run/initial_values.hpp>
 #include <troupe/run/mistake_place.hpp>
 
 namespace troupe::apps {
@@ -42,6 +43,9 @@ Status check_begin(const Config& config, const actors::TrainOptions& options, Ru
         "{}replay.durability: got \"{}\", but in one process there is no journal, as the checkpoints hold the "
         "table: expected \"auto\" or \"off\", or a run over processes",
         section_prefix(agent), durability));
+  }
+  if (kind != RunKind::kHosts && !options.init.empty()) {
+    if (const Status there = check_initial(options.init); !there.ok()) mistakes.push_back(there.error().message);
   }
   if (nodes && options.deterministic) {
     mistakes.push_back("deterministic: got true, but a run over processes or hosts has more than one thread");

@@ -125,7 +125,7 @@ void add_other_sections(const Config& config, const std::string& prefix, std::ve
 bool is_of_run(const Config& config, std::string_view key) {
   static constexpr std::array<std::string_view, 8> kSections = {"checkpoint.", "metrics.",  "supervisor.", "security.",
                                                                 "agents.",     "replicas.", "roles.",      "channels["};
-  static constexpr std::array<std::string_view, 4> kKeys = {"name", "seed", "deterministic", "max_minutes"};
+  static constexpr std::array<std::string_view, 5> kKeys = {"name", "seed", "deterministic", "max_minutes", "init"};
   return std::ranges::find(kKeys, key) != kKeys.end() ||
          std::ranges::any_of(kSections, [&](std::string_view section) { return key.starts_with(section); }) ||
          std::ranges::any_of(config.names("roles"),

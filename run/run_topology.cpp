@@ -104,7 +104,7 @@ Result<Topology> run_topology(const TrainOptions& options, RunSinks sinks, doubl
   }
   topology.roles.push_back(metrics_role(options, groups, sinks.metrics, wall_s));
   for (const auto& [run, model] : groups) {
-    TROUPE_TRY(add_replica_group(topology, run->group, model, sinks.pictures));
+    TROUPE_TRY(add_replica_group(topology, run->group, model, sinks.pictures, options.begin_with));
   }
   if (options.roles.empty() && options.channels.empty()) return topology;
   add_own(topology, options);

@@ -66,6 +66,8 @@ struct TrainOptions {
   MetricsOptions metrics;
   SupervisorOptions supervisor;
   SecurityOptions security;
+  BeginWith begin_with = nullptr;  ///< of every part of a new run; null: nothing is loaded
+  std::string init = {};           ///< where that comes from
   std::vector<AgentOptions> agents;
   std::vector<ReplicaRun> replicas;
   std::vector<ConfiguredRole> roles;

@@ -11,6 +11,7 @@
 #include <fmt/ranges.h>
 
 #include <troupe/run/agent_schema.hpp>
+#include <troupe/run/initial_values.hpp>
 #include <troupe/run/mistake_place.hpp>
 #include <troupe/run/replica_schema.hpp>
 #include <troupe/run/role_schema.hpp>
@@ -83,6 +84,9 @@ ConfigSchema train_schema(const Registry& registry) {
       {.path = "deterministic",
        .default_value = d.deterministic,
        .doc = "One thread and virtual time, slower: two runs give the same bits"},
+      {.path = "init",
+       .default_value = d.init,
+       .doc = "Run or safetensors file whose values training begins with; empty: none"},
       {.path = "max_minutes",
        .default_value = d.max_minutes,
        .doc = "Ends the run after this wall time; 0: no limit",
@@ -143,6 +147,7 @@ Result<actors::TrainOptions> to_train_options(const Config& config, const Regist
   if (!mistakes.empty()) return Error{Code::kInvalidArgument, fmt::format("{}", fmt::join(mistakes, "\n"))};
   auto roles = to_roles(config, registry);
   if (!roles.ok()) return placed(config, roles.error());
+  const std::string& init = config.get_string("init");
   TROUPE_ASSIGN(auto agents, to_agents(config, registry));
   TROUPE_ASSIGN(auto replicas, to_replica_runs(config, registry));
   return actors::TrainOptions{
@@ -156,6 +161,8 @@ Result<actors::TrainOptions> to_train_options(const Config& config, const Regist
                      .backoff_first_s = config.get_float("supervisor.backoff_first_s"),
                      .backoff_max_s = config.get_float("supervisor.backoff_max_s")},
       .security = {.nccl_interface = config.get_string("security.nccl_interface")},
+      .begin_with = init.empty() ? nullptr : begin_with(registry, init),
+      .init = init,
       .agents = std::move(agents),
       .replicas = std::move(replicas),
       .roles = std::move(roles).value(),

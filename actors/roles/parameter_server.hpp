@@ -49,6 +49,8 @@ struct ParameterServerOptions {
   bool synchronous = false;
   std::int64_t backup_workers = 0;  ///< synchronous: a step ends without the latest so many of `workers` gradients
   std::int64_t updates = 0;         ///< the workers are done when every shard has made so many; > 0
+  /// Before the first step of a new run: of each shard's and each worker's program. Null: nothing.
+  std::function<Status(learner::Program&)> begin_with = nullptr;
   /// When set, the workers have an outlet "parameters" (latest, Parameters) for whoever evaluates: worker 0 publishes
   /// what it has pulled every `publish_every` updates, and each worker the last parameters. Called once for each
   /// worker.

@@ -45,6 +45,7 @@ Status PsWorkerActor::start() {
   if (options_.make_publish) {
     TROUPE_ASSIGN(publish_, options_.make_publish());
   }
+  if (restored_.counters.empty() && options_.begin_with) TROUPE_TRY(options_.begin_with(worker_->program()));
   learner::ParamBuffer& state = worker_->program().state();
   for (const StateTensor& tensor : restored_.tensors) {
     const learner::ParamEntry* const entry = state.layout().find(tensor.name);
@@ -217,6 +218,7 @@ Result<RoleState> PsWorkerActor::save() const {
   if (worker_ == nullptr) return restored_;
   RoleState saved;
   TROUPE_TRY(worker_->program().fetch());
+  if (restored_.counters.empty() && options_.begin_with) TROUPE_TRY(options_.begin_with(worker_->program()));
   learner::ParamBuffer& state = worker_->program().state();
   for (const learner::ParamEntry& entry : state.layout().entries) {
     const auto bytes = std::as_bytes(state.tensor(entry));

@@ -11,6 +11,7 @@
 
 #include <troupe/core/clock.hpp>
 #include <troupe/core/error.hpp>
+#include <troupe/learner/engine/program.hpp>
 #include <troupe/learner/graph/graph.hpp>
 #include <troupe/learner/judging/judge.hpp>
 #include <troupe/learner/replicate/replica.hpp>
@@ -51,6 +52,9 @@ struct ReplicaModel {
   std::optional<SplitModel> split = std::nullopt;  ///< empty: the model has no two sides
   std::string data_key = "model";                  ///< the key of its section that errors of making a replica are about
 };
+
+/// Writes saved values into the program of a part of the run that is to begin with them, before its first step.
+using BeginWith = std::function<Status(const std::string& part, learner::Program& program)>;
 
 /// What a model is told of the run that it is made for.
 struct ModelContext {

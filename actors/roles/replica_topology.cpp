@@ -51,16 +51,20 @@ RoleSpec replica_trainer(std::string name, const TrainerOptions& options) {
 }
 
 Status add_replica_group(Topology& topology, const ReplicaGroupOptions& group, const ReplicaModel& model,
-                         PictureSink* pictures) {
+                         PictureSink* pictures, const BeginWith& begin_with) {
+  std::function<Status(learner::Program&)> begin;
+  if (begin_with)
+    begin = [begin_with, name = group.name](learner::Program& program) { return begin_with(name, program); };
   TROUPE_TRY(check(group, "replicas." + group.name));
   const std::size_t before = topology.roles.size();
   if (has_parameter_server(group)) {
     // The roles are the parameter server's own.
     ParameterServerOptions server = parameter_server_options(group, model);
     server.devices = devices_of(group);
+    server.begin_with = begin;
     TROUPE_TRY(add_parameter_server(topology, server));
   } else if (is_split_gan(group)) {
-    TROUPE_TRY(add_split_gan(topology, group, model));
+    TROUPE_TRY(add_split_gan(topology, group, model, begin));
   } else {
     TROUPE_ASSIGN(const learner::ReplicatorOptions how, replicator_options(group));
     topology.roles.push_back(
@@ -68,7 +72,8 @@ Status add_replica_group(Topology& topology, const ReplicaGroupOptions& group, c
                                      .publication = evaluation_publication(model, group.evaluate_every_steps),
                                      .how = how,
                                      .count = instances(group),
-                                     .max_steps = group.steps}));
+                                     .max_steps = group.steps,
+                                     .begin_with = begin}));
   }
   const std::string evaluator = evaluator_name(group);
   if (model.make_evaluation) {

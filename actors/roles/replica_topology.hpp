@@ -30,7 +30,8 @@ RoleSpec replica_trainer(std::string name, const TrainerOptions& options);
 /// Appends the group. It completes its part of the run (RoleSpec::part) when the parameters of its last step are
 /// evaluated or, without an evaluator, when they are there. pictures: where what the evaluator shows goes; outlives the
 /// roles; null: nowhere. Errors: kInvalidArgument, see check().
+/// begin_with: what a new group begins with; null: nothing.
 Status add_replica_group(Topology& topology, const ReplicaGroupOptions& group, const ReplicaModel& model,
-                         PictureSink* pictures = nullptr);
+                         PictureSink* pictures = nullptr, const BeginWith& begin_with = nullptr);
 
 }  // namespace troupe::actors

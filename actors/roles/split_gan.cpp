@@ -248,7 +248,8 @@ FeedSpec discriminator_feed(const SplitModel& model, std::int64_t max_staleness)
 
 }  // namespace
 
-Status add_split_gan(Topology& topology, const ReplicaGroupOptions& group, const ReplicaModel& model) {
+Status add_split_gan(Topology& topology, const ReplicaGroupOptions& group, const ReplicaModel& model,
+                     const std::function<Status(learner::Program&)>& begin_with) {
   if (!model.split) {
     return Error{
         Code::kInvalidArgument,
@@ -268,12 +269,14 @@ Status add_split_gan(Topology& topology, const ReplicaGroupOptions& group, const
                                         .publication = evaluation_publication(model, group.evaluate_every_steps),
                                         .how = how_generators,
                                         .count = generators.count,
-                                        .max_steps = generators.steps}));
+                                        .max_steps = generators.steps,
+                                        .begin_with = begin_with}));
   // Its steps are as many as there are fakes for.
   topology.roles.push_back(
       replica_trainer(discriminators.name, {.feed = discriminator_feed(*model.split, group.max_staleness),
                                             .how = how_discriminators,
-                                            .count = discriminators.count}));
+                                            .count = discriminators.count,
+                                            .begin_with = begin_with}));
   topology.channels.push_back({generators.name, kFakesPort, discriminators.name, kFakesPort, kFakesCapacity});
   topology.channels.push_back({generators.name, kVersionsPort, discriminators.name, kVersionsPort, 1});
   topology.channels.push_back({discriminators.name, kPublishPort, generators.name, kDiscriminatorPort, 1});

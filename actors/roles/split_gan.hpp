@@ -23,6 +23,7 @@
 // back from the last cut; the other waits for it, the generators for credit, the discriminators for fakes. Neither
 // counts on versions that only grow.
 #include <cstdint>
+#include <functional>
 
 #include <troupe/actors/roles/replica_model.hpp>
 #include <troupe/actors/roles/replica_options.hpp>
@@ -36,6 +37,8 @@ Status check_staleness(const ReplicaGroupOptions& group, std::int64_t n_dis);
 
 /// Appends the generators' and the discriminators' role and the channels between them. Errors: those of
 /// check_staleness(); kInvalidArgument when the model is no GAN.
-Status add_split_gan(Topology& topology, const ReplicaGroupOptions& group, const ReplicaModel& model);
+/// begin_with: TrainerOptions::begin_with of both sides.
+Status add_split_gan(Topology& topology, const ReplicaGroupOptions& group, const ReplicaModel& model,
+                     const std::function<Status(learner::Program&)>& begin_with = nullptr);
 
 }  // namespace troupe::actors

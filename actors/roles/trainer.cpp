@@ -68,7 +68,7 @@ Status Trainer::start() {
             learner::to_string(program().device()), how.compile.compute == DType::kBF16 ? "bf16" : "fp32",
             program().gemm_backend_name(), program().instruction_set());
   TROUPE_TRY(feed_->connect(*replicator_));
-  if (!restored_) return {};
+  if (!restored_) return options_.begin_with ? options_.begin_with(program()) : Status();
   std::vector<messages::TensorBytes> tensors;
   for (const StateTensor& tensor : restored_->tensors) {
     tensors.push_back({tensor.name, tensor.dtype, tensor.shape, tensor.bytes});

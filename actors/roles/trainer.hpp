@@ -4,6 +4,7 @@
 // (actors/roles/publication.hpp). It knows no algorithm: what a step is, its replica says.
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -28,6 +29,8 @@ struct TrainerOptions {
   learner::ReplicatorOptions how;
   std::int64_t count = 1;      ///< instances: several of kMultiWorker alone, which are a group then
   std::int64_t max_steps = 0;  ///< done after so many; 0: never
+  /// Before the first step of a new run, in each instance; null: values are those of the graph.
+  std::function<Status(learner::Program&)> begin_with = nullptr;
 };
 
 /// Ports: those of its feed and its publication. Its counters in a checkpoint are "steps" and the metrics of the newest

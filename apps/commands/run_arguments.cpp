@@ -23,6 +23,8 @@ std::vector<std::string> RunArguments::all_overrides() const {
   if (seed) all.push_back("seed=" + *seed);
   if (max_minutes) all.push_back("max_minutes=" + *max_minutes);
   if (deterministic) all.push_back("deterministic=true");
+  // Nodes look for it from where they are started.
+  if (!init.empty()) all.push_back("init=\"" + std::filesystem::absolute(init).string() + "\"");
   return all;
 }
 
@@ -38,6 +40,9 @@ void add_run_arguments(CLI::App& command, RunArguments& a) {
       command.add_option("--resume", a.resume, "Go on from the newest checkpoint of a run")->type_name("RUN");
   command.add_option("--run-dir", a.run_dir, "Record the run here instead of in runs/<name>-<time>")
       ->type_name("DIR")
+      ->excludes(resume);
+  command.add_option("--init", a.init, "Begin with what a run, or a file of safetensors, has learnt")
+      ->type_name("RUN|FILE")
       ->excludes(resume);
   command.add_option("--seed", a.seed, "Short for --set seed=N")->type_name("N");
   command.add_option("--max-minutes", a.max_minutes, "Short for --set max_minutes=M")->type_name("M");

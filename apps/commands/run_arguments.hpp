@@ -22,6 +22,7 @@ struct RunArguments {
   std::string resume;
   std::string run_dir;
   std::vector<std::string> overrides;
+  std::string init;
   std::optional<std::string> seed, max_minutes;  ///< as text: the schema checks them like everything else
   bool deterministic = false;
 

@@ -168,6 +168,42 @@ TEST_F(TrainedCommands, EvalPrintsATable) {
   EXPECT_EQ(result.out.substr(0, result.out.find("2.")), "net (resnet) at step 10\n  loss                   ");
 }
 
+TEST_F(TrainedCommands, ASavedModelStartsANewRun) {
+  const std::string shortly =
+      "train c.toml --set max_env_steps=0 --set max_learner_steps=1 --set replicas.gan.steps=1 --set "
+      "replicas.mlp.steps=1 "
+      "--set replicas.net.steps=1 --run-dir ";
+  const ProgramResult whole = run(shortly + "whole --init r");
+  ASSERT_EQ(whole.exit_code, 0) << whole.err;
+  for (const char* const part : {"learner", "gan", "mlp", "net"}) {
+    EXPECT_NE(whole.err.find(std::string(part) + ": begins with "), std::string::npos) << whole.err;
+  }
+  EXPECT_EQ(whole.err.find("TRP-W107"), std::string::npos) << "everything is there: " << whole.err;
+  // One step further, which is not far: the classifier is better than one that has learnt for a step.
+  const ProgramResult fresh = run(shortly + "fresh");
+  ASSERT_EQ(fresh.exit_code, 0) << fresh.err;
+  const auto accuracy = [](const std::string& run) {
+    return last_recorded(read_evaluations_csv(folder() / run / "evaluations.csv").value(), "mlp-evaluator", "accuracy");
+  };
+  EXPECT_GT(accuracy("whole"), accuracy("fresh"));
+
+  ASSERT_EQ(run("export r --what net -o net.safetensors").exit_code, 0);
+  std::ofstream(folder() / "net.toml") << "[replicas.other]\nmodel = 'resnet'\ndepth = 20\ndata = 'synthetic'\n"
+                                          "batch_size = 16\nsteps = 1\n";
+  const ProgramResult file = run("train net.toml --run-dir file --init net.safetensors");
+  EXPECT_EQ(file.exit_code, 0) << file.err;
+  EXPECT_NE(file.err.find("other: begins with "), std::string::npos) << file.err;
+
+  const ProgramResult narrow = run("train c.toml --run-dir narrow --set d4pg.policy_layers=[5] --init r");
+  EXPECT_EQ(narrow.exit_code, 1);
+  EXPECT_NE(narrow.err.find("has policy/layer0/weight of [5, 16], expected [5, 5]"), std::string::npos) << narrow.err;
+  const ProgramResult none = run("train c.toml --run-dir gone --init nowhere");
+  EXPECT_NE(none.exit_code, 0);
+  EXPECT_NE(none.err.find("nowhere: not there, expected a run or a file of safetensors"), std::string::npos)
+      << none.err;
+  EXPECT_FALSE(std::filesystem::exists(folder() / "gone"));
+}
+
 TEST_F(TrainedCommands, SampleDrawsAClassAColumn) {
   const Image image = sample("a.png", "-n 25 --seed 7");
   // The same noise, beside the labels that the columns stand for, by the network that is exported.

@@ -69,6 +69,7 @@ TEST(TrainSchema, EveryKeyIsDocumentedAndReachesItsField) {
   const std::vector<std::string> set = {"name=n",
                                         "seed=11",
                                         "deterministic=true",
+                                        "init=other",
                                         "max_minutes=12",
                                         "max_env_steps=13",
                                         "max_learner_steps=14",
@@ -130,6 +131,8 @@ TEST(TrainSchema, EveryKeyIsDocumentedAndReachesItsField) {
   EXPECT_EQ(o.agents[0].env, "reacher-easy");
   EXPECT_EQ(o.seed, 11u);
   EXPECT_TRUE(o.deterministic);
+  EXPECT_EQ(o.init, "other");
+  EXPECT_NE(o.begin_with, nullptr);
   EXPECT_EQ(o.max_minutes, 12);
   EXPECT_EQ(o.agents[0].max_env_steps, 13);
   EXPECT_EQ(o.agents[0].max_learner_steps, 14);
