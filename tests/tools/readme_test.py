@@ -1,11 +1,15 @@
 #!/usr/bin/env python3
-"""Fails when a link of README.md leads nowhere, or when an example is longer than the page that README says it is."""
+"""Fails when a link of README.md leads nowhere, when README is no longer read in three minutes, or when an example is longer
+than the page that README says it is."""
 import pathlib
 import re
 import sys
 
 root = pathlib.Path(__file__).resolve().parents[2]
 readme = (root / "README.md").read_text()
+words = len(readme.split())
+if words > 1100:
+    sys.exit(f"README.md has {words} words, expected at most 1,100: results go to bench/README.md, the rest to docs/")
 for target in re.findall(r"\]\(([^)#:]+)", readme):
     if not (root / target).exists():
         sys.exit(f"README.md links to {target}, which is not there")
