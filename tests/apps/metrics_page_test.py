@@ -32,6 +32,23 @@ batch_size = 16
 episodes = 1
 every_learner_steps = 100
 """
+AGENT = """[agents.alice]
+env = "cartpole-swingup"
+max_env_steps = 6000
+[metrics]
+every_s = 0.05
+[agents.alice.replay]
+min_items = 300
+samples_per_insert = 1
+[agents.alice.d4pg]
+policy_layers = [16]
+critic_layers = [16]
+[agents.alice.learner]
+batch_size = 16
+[agents.alice.evaluator]
+episodes = 1
+every_learner_steps = 100
+"""
 GROUP = """[metrics]
 every_s = 0.05
 [replicas.{name}]
@@ -41,10 +58,11 @@ batch_size = 20
 CLASSIFIER = GROUP + 'model = "classifier"\nlayers = [64]\nsteps = 10000\nevaluate_every_steps = 2500\n'
 GAN = GROUP + 'model = "sngan"\nlayers = [16]\nevaluation_images = 100\nsteps = 1000\nevaluate_every_steps = 500\n'
 
-# name of the run (and of its group): configuration, more arguments of `troupe train`
+# name of the run (and of its group or agent): configuration, more arguments of `troupe train`
 RUNS = {
     "nodes": (D4PG, ["--processes"]),
     "server": (D4PG + "[actors]\ninference = 'server'\ncount = 2\n", []),
+    "alice": (AGENT, []),
     "net": (CLASSIFIER + "flip = true\ndata_threads = 1\n", []),
     "ps": (CLASSIFIER + "replicator = 'parameter_server'\ncount = 2\n", []),
     "deep": (GROUP + "model = 'resnet'\ndepth = 20\nsteps = 20\nevaluate_every_steps = 20\n", []),
@@ -128,9 +146,9 @@ def explained():
 
 
 def written(run, group):
-    """(file, name) of what a run has written, with NAME for its group."""
+    """(file, name) of what a run has written, with NAME for its group or agent; roles of an agent as those of one without a name."""
     def general(name):
-        return re.sub(rf"^{group}(?=[-/])", "NAME", name)
+        return re.sub(r"^NAME-(?=(actor|learner|parameters|replay)/)", "", re.sub(rf"^{group}(?=[-/])", "NAME", name))
 
     for file in FILES:
         rows = rows_of(run / file)
