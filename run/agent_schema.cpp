@@ -31,7 +31,7 @@ std::vector<std::pair<std::string, std::string>> agents_of(const Config& config)
 /// How learners run: not all that a group on data may choose.
 ConfigSchema learner_keys() {
   const actors::AgentOptions d;
-  ConfigSchema keys = group_keys({"multi_worker", "multi_device", "central_storage"}, d.learner);
+  ConfigSchema keys = group_keys({"multi_worker", "multi_device", "central_storage", "model_parallel"}, d.learner);
   for (ConfigKey& key : keys) {
     if (key.path == "batch_size") key.fixed = ConfigKey::Fixed::kValue;  // replay sends batches of that size
     if (key.path == "count") key.max = 1024;
@@ -134,6 +134,12 @@ class AgentChecker {
   }
 
   void check_learner() {
+    const Status group = actors::check(read_group(config_.section(prefix_ + "learner")), prefix_ + "learner");
+    if (!group.ok()) {
+      for (const std::string_view line : lines(group.error().message)) {
+        mistakes_.push_back(fmt::format("{}: {}", place_of(config_, line), line));
+      }
+    }
     const std::int64_t learners = integer("learner.count"), rows = integer("learner.batch_size");
     demand(rows % learners == 0, {"learner.count", "learner.batch_size"},
            fmt::format("{0}learner.batch_size must be a multiple of {0}learner.count: got {1} and {2}", prefix_, rows,

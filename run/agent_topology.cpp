@@ -275,7 +275,7 @@ Result<learner::ReplicatorOptions> learner_replicator(const TrainOptions& run, c
   learner.seed = derive_seed(run.seed, learner.name, 0);  // of all learners: they start equal
   learner.fixed_plans = run.deterministic;
   learner.nccl_interface = run.security.nccl_interface;
-  if (learner.count == 1) learner.replicator = "one_device";
+  if (learner.count == 1 && learner.devices == 1) learner.replicator = "one_device";
   TROUPE_TRY(devices(learner.device, "learner.device"));
   return replicator_options(learner);
 }

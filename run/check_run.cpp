@@ -1,13 +1,19 @@
 #include <troupe/run/check_run.hpp>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
 
 #include <string>
 #include <utility>
 #include <vector>
 
 #include <troupe/learner/graph/graph.hpp>
+#include <troupe/learner/graph/graph_data.hpp>
 #include <troupe/learner/replicate/replica.hpp>
+#include <troupe/learner/replicate/verify.hpp>
+#include <troupe/run/agent_topology.hpp>
 #include <troupe/run/no_metrics.hpp>
 #include <troupe/run/run_topology.hpp>
 
@@ -18,14 +24,36 @@ namespace {
 constexpr std::int64_t kCheckedRows = 2;
 
 /// servers: how many replicas meet through a parameter server alone; they call no collective within a step.
-Status build_step(learner::Replica& replica, int servers) {
+/// output: one that the step must have; empty: none.
+Status build_step(learner::Replica& replica, int servers, std::string_view output = {}) {
   const learner::InputContext context{
       .replica_count = servers, .replica_batch = kCheckedRows, .global_batch = kCheckedRows * servers};
   TROUPE_ASSIGN(const auto input, replica.input_fn(context));
   learner::Graph graph(kCheckedRows);
   learner::ReplicaContext meets(graph, context, nullptr);
   replica.step_fn(meets, learner::StepInputs(graph, input->signature()));
-  return graph.status();
+  TROUPE_TRY(graph.status());
+  const auto& outputs = learner::GraphAccess::data(graph).outputs;
+  const bool there = std::ranges::any_of(outputs, [&](const auto& made) { return made.name == output; });
+  if (output.empty() || there) return {};
+  return Error{Code::kInvalidArgument, fmt::format("the step has no output \"{}\", of which the priorities of a "
+                                                   "prioritized replay.sampler are made",
+                                                   output)};
+}
+
+/// Whether environment, policy and step of an agent fit each other, on batches that are made up.
+Status check_agent(const AgentOptions& options) {
+  const auto about = [&](const Error& error) {
+    return Error{Code::kInvalidArgument, fmt::format("{}algorithm: {}", section_prefix(options), error.message)};
+  };
+  const auto agent = make_agent(options);
+  if (!agent.ok()) return about(agent.error());
+  if (const auto policy = agent->make_policy(1, learner::Device{}); !policy.ok()) return about(policy.error());
+  const auto replica = agent->algorithm.make_replica(learner::random_batches(agent->batch, 1));
+  if (!replica.ok()) return about(replica.error());
+  const bool prioritised = options.replay.sampler == "prioritized";
+  const Status built = build_step(**replica, 1, prioritised ? agent->algorithm.priority : "");
+  return built.ok() ? built : about(built.error());
 }
 
 Status check_group(const ReplicaRun& run, const CheckRunOptions& how) {
@@ -53,12 +81,15 @@ Status check_run(const TrainOptions& options, const CheckRunOptions& how) {
   const auto note = [&](const Status& status) {
     if (!status.ok()) mistakes.push_back(status.error().message);
   };
+  for (const AgentOptions& agent : options.agents) note(check_agent(agent));
+  const bool agents_fit = mistakes.empty();
   for (const ReplicaRun& run : options.replicas) note(check_group(run, how));
-  note([&]() -> Status {
-    NoMetrics sink;
-    TROUPE_ASSIGN(const Topology topology, run_topology(options, {sink}, 0));
-    return check(topology);
-  }());
+  if (agents_fit)
+    note([&]() -> Status {  // else it would say the same again
+      NoMetrics sink;
+      TROUPE_ASSIGN(const Topology topology, run_topology(options, {sink}, 0));
+      return check(topology);
+    }());
   if (mistakes.empty()) return {};
   return Error{Code::kInvalidArgument, fmt::format("{}", fmt::join(mistakes, "\n"))};
 }

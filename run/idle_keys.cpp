@@ -45,8 +45,10 @@ const std::vector<Rule>& agent_rules() {
        [](const Values& v) { return v.is("replay.sampler", {"prioritized"}); },
        "only with replay.sampler = \"prioritized\""},
       {{"learner.reduce"},
-       [](const Values& v) { return v.is("learner.replicator", {"multi_device"}); },
-       "only with learner.replicator = \"multi_device\""},
+       [](const Values& v) {
+         return v.is("learner.replicator", {"multi_device", "model_parallel"});
+       },
+       "only with learner.replicator = \"multi_device\" or \"model_parallel\""},
       {{"learner.wire"},
        [](const Values& v) { return v.is("learner.replicator", {"multi_worker"}); },
        "only with learner.replicator = \"multi_worker\""},

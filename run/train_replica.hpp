@@ -1,7 +1,7 @@
 #pragma once
-// Training from a user's own main(): one call that builds the topology of a replica group, runs it in this process and
-// says what came of it. examples/hello_replica.cpp is the example. Runs with checkpoints, metrics and several processes
-// are what a configuration is for ([replicas.NAME], docs/replicas.md).
+// A replica group in this process: one call that builds its topology, runs it and says what came of it, for tests and
+// benches. Runs with checkpoints, metrics and several processes are what a configuration is for ([replicas.NAME],
+// docs/replicas.md).
 #include <troupe/actors/roles/replica_model.hpp>
 #include <troupe/actors/roles/replica_options.hpp>
 #include <troupe/actors/roles/replica_results.hpp>

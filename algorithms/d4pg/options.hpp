@@ -36,6 +36,7 @@ struct Options {
   /// Batches carry a column `weight`: importance weights of prioritised replay (Schaul et al. 2016, section 3.4), by
   /// which rows of the critic's loss are multiplied.
   bool importance_weights = false;
+  int devices = 1;  ///< over which the layers of each network are split, in stages; follows from the replicator
 };
 
 /// Errors: kInvalidArgument naming the option, got and expected.

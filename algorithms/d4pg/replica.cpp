@@ -47,7 +47,9 @@ std::unique_ptr<Replica> training(const Options& options, InputFn input) {
   };
   const StepFn step = [options](ReplicaContext& context, const StepInputs& inputs) {
     Graph& graph = context.graph();
-    const Losses losses = build_losses(graph, options, inputs);
+    Options staged = options;
+    staged.devices = context.devices();
+    const Losses losses = build_losses(graph, staged, inputs);
     graph.metric("critic_loss", losses.critic_loss);
     graph.metric("policy_loss", losses.policy_loss);
     graph.metric("q_mean", losses.q_mean);

@@ -41,7 +41,8 @@ void for_each_variable(Program& program, const Visit& visit) {
 Result<std::vector<Trained>> train(Replicator& replicator, std::int64_t steps) {
   std::vector<Trained> trained;
   for (std::int64_t step = 0; step < steps; ++step) {
-    TROUPE_TRY(replicator.step());
+    const std::int64_t before = replicator.program().step();
+    while (replicator.program().step() == before) TROUPE_TRY(replicator.step());  // several batches, where they add up
     if (step > 0) continue;
     for_each_variable(replicator.program(), [&](const ParamEntry& entry, auto gradient, auto) {
       trained.push_back({entry.name, {gradient.begin(), gradient.end()}, {}});

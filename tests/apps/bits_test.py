@@ -39,6 +39,7 @@ CASES = {
     **{f"cartpole_swingup.{how}_{count}": D4PG + ["learner.deterministic=true", f"learner.count={count}",
                                                   f"learner.replicator={how}"]
        for how, count in (("multi_device", 1), ("multi_device", 2), ("multi_device", 8), ("central_storage", 4))},
+    "cartpole_swingup.model_parallel": D4PG + ["learner.replicator=model_parallel", "learner.devices=2"],
     "cheetah_run": D4PG,
     "finger_spin": D4PG,
     "pendulum_swingup": D4PG,

@@ -155,7 +155,8 @@ TEST(IdleKeys, AKeyThatNothingLooksAtIsAMistake) {
             "f:3: d4pg.policy_momentum: has no effect here: it is used only with policy_optimizer = \"sgd\" or "
             "\"lars\"");
   EXPECT_EQ(refusal(kD4pg + "[learner]\nreduce = 'reduction_to_one'"),
-            "f:3: learner.reduce: has no effect here: it is used only with learner.replicator = \"multi_device\"");
+            "f:3: learner.reduce: has no effect here: it is used only with learner.replicator = \"multi_device\" or "
+            "\"model_parallel\"");
 }
 
 TEST(IdleKeys, ADefaultMayStandInAFile) {

@@ -8,7 +8,9 @@
 #include <vector>
 
 #include <troupe/actors/runtime/topology_dot.hpp>
+#include <troupe/algorithms/d4pg/algorithm.hpp>
 #include <troupe/core/text.hpp>
+#include <troupe/replay/n_step_adder.hpp>
 #include <troupe/run/check_begin.hpp>
 #include <troupe/run/no_metrics.hpp>
 #include <troupe/run/run_topology.hpp>
@@ -139,6 +141,35 @@ TEST(RoleSchema, AFactoryThatRefusesItsKeysIsAMistakeOfTheConfiguration) {
                  }});
   EXPECT_EQ(said("[roles.t]\nkind = 'strict'", RunKind::kOneProcess, registry),
             "f:2: roles.t.kind: roles.t needs a sensor");
+}
+
+TEST(RoleSchema, AnAlgorithmThatDoesNotFitIsRefusedBeforeTheRun) {
+  const auto with = [](const std::function<void(Algorithm&)>& change) {
+    Registry registry = own_registry();
+    registry.algorithm("odd", {.make = [change](const ConfigSection&, std::int64_t) -> Result<MakeAlgorithm> {
+                         return MakeAlgorithm([change](const AlgorithmContext& context) -> Result<Algorithm> {
+                           TROUPE_ASSIGN(Algorithm made, learner::d4pg::algorithm({})(context));
+                           change(made);
+                           return made;
+                         });
+                       }});
+    return registry;
+  };
+  const std::string odd = "env = 'corridor'\nalgorithm = 'odd'\n[replay]\nsampler = 'prioritized'\n";
+  const auto told = [&](const std::function<void(Algorithm&)>& change) {
+    return said(odd, RunKind::kOneProcess, with(change));
+  };
+  EXPECT_EQ(told([](Algorithm&) {}), "ok");
+  EXPECT_EQ(told([](Algorithm& made) { made.greedy = nullptr; }),
+            "f:2: algorithm: algorithm odd: policy, explores, greedy, adder or make_replica is null");
+  EXPECT_EQ(told([](Algorithm& made) { made.priority = "surprise"; }),
+            "f:2: algorithm: the step has no output \"surprise\", of which the priorities of a prioritized "
+            "replay.sampler are made");
+  EXPECT_EQ(told([](Algorithm& made) {
+              made.policy = [](learner::Graph& graph) { graph.output("action", graph.input("day", {1})); };
+            }),
+            "f:2: algorithm: policy: the network reads day, which is no column of its input");
+  EXPECT_EQ(told([](Algorithm& made) { made.adder = replay::n_step_adders(0, 1); }).substr(0, 15), "f:2: algorithm:");
 }
 
 TEST(RoleSchema, AnEnvironmentHasItsOwnSection) {

@@ -93,6 +93,7 @@ TEST(TrainSchema, EveryKeyIsDocumentedAndReachesItsField) {
                                         "replay.device=cpu",
                                         "algorithm=d4pg",
                                         "learner.reduce=hierarchical_copy",
+                                        "learner.devices=1",
                                         "learner.accumulate=1",
                                         "learner.wire=fp32",
                                         "learner.batch_size=56",
@@ -102,7 +103,7 @@ TEST(TrainSchema, EveryKeyIsDocumentedAndReachesItsField) {
                                         "learner.publish_period=45",
                                         "learner.compute=bf16",
                                         "learner.threads=36",
-                                        "learner.device=cuda:3",
+                                        "learner.device=[\"cpu\", \"cpu\"]",
                                         "inference.device=[\"cuda:4\", \"cpu\"]",
                                         "evaluator.episodes=37",
                                         "evaluator.every_learner_steps=38",
@@ -160,7 +161,7 @@ TEST(TrainSchema, EveryKeyIsDocumentedAndReachesItsField) {
   EXPECT_EQ(o.agents[0].publish_period, 45);
   EXPECT_EQ(o.agents[0].learner.compute, "bf16");
   EXPECT_EQ(o.agents[0].learner.threads, 36);
-  EXPECT_EQ(o.agents[0].learner.device, std::vector<std::string>{"cuda:3"});
+  EXPECT_EQ(o.agents[0].learner.device, (std::vector<std::string>{"cpu", "cpu"}));
   EXPECT_EQ(o.agents[0].inference.device, (std::vector<std::string>{"cuda:4", "cpu"}));
   EXPECT_EQ(o.agents[0].evaluator.episodes, 37);
   EXPECT_EQ(o.agents[0].evaluator.every_learner_steps, 38);
