@@ -9,6 +9,13 @@
 namespace troupe::actors {
 namespace {
 
+/// Whether there is something to judge. One that cannot be made, or is not known yet, is taken for a model that has it.
+bool has_evaluator(const ReplicaRun& run) {
+  if (!run.make_model) return true;
+  const auto model = model_of(run);
+  return !model.ok() || model->make_evaluation != nullptr;
+}
+
 void add_group(const ReplicaRun& run, std::vector<RoleCount>& counts) {
   const ReplicaGroupOptions& group = run.group;
   const auto add = [&](const std::string& role, std::int64_t count, const char* key, std::int64_t nodes,
@@ -21,7 +28,7 @@ void add_group(const ReplicaRun& run, std::vector<RoleCount>& counts) {
   if (is_split_gan(group)) {
     add(discriminator_name(group), group.discriminators, "discriminator_nodes", run.discriminator_nodes, "worker");
   }
-  add(evaluator_name(group), 1, nullptr, 0, "evaluator");
+  if (has_evaluator(run)) add(evaluator_name(group), 1, nullptr, 0, "evaluator");
 }
 
 void add_agent(const AgentOptions& agent, std::vector<RoleCount>& counts) {

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""A program with a registry of its own over two hosts in network namespaces of this machine: its topology, with messages
-of its own, by a cluster file; and a node of the second host that joins with several instances. Exit status 77 where
-hosts cannot be made."""
+"""Programs with registries of their own over two hosts in network namespaces of this machine, by a cluster file: a
+topology with messages of its own, an algorithm and a model; and a node of the second host that joins with several
+instances. Exit status 77 where hosts cannot be made."""
 
 import os
 import pathlib
@@ -25,12 +25,12 @@ CLUSTER = """run = "own"
 name = "chief"
 host = "10.9.7.1"
 port = 7600
-roles = { metrics = [0], display = [0] }
+roles = {{ metrics = [0], {chief} }}
 [[nodes]]
-name = "sensors"
+name = "{other}"
 host = "10.9.7.2"
 port = 7600
-roles = { thermometer = [0, 1] }
+roles = {{ {roles} }}
 """
 
 
@@ -51,12 +51,14 @@ class OwnProgram(unittest.TestCase):
             sh(f"ip -n {name} link set lo up")
             sh(f"ip -n {name} address add {address}/24 dev v{index}")
             sh(f"ip -n {name} link set v{index} up")
-        shutil.copy(ROOT / "examples/hello_topology.toml", cls.folder)
-        (cls.folder / "cluster.toml").write_text(CLUSTER)
+        for name in ("topology", "agent", "replica"):
+            shutil.copy(ROOT / f"examples/hello_{name}.toml", cls.folder)
+        (cls.folder / "cluster.toml").write_text(
+            CLUSTER.format(chief="display = [0]", other="sensors", roles="thermometer = [0, 1]"))
 
-    def on(self, host, name, *arguments):
+    def on(self, host, name, *arguments, program=PROGRAM):
         with open(self.folder / f"{name}.txt", "wb") as log:
-            return subprocess.Popen(["ip", "netns", "exec", host, PROGRAM, *arguments], cwd=self.folder, stdout=log,
+            return subprocess.Popen(["ip", "netns", "exec", host, program, *arguments], cwd=self.folder, stdout=log,
                                     stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL)
 
     def text(self, name):
@@ -80,6 +82,29 @@ class OwnProgram(unittest.TestCase):
         self.assertRegex(self.text("chief"), r"mean of 20000 measurements: 2[01]\.\d\d degrees\n")
         self.assertRegex(self.text("chief"), r"ended by +roles done\n")
         self.assertNotRegex(self.text("chief") + self.text("sensors"), r"TRP-[ES]")
+
+    def over_hosts(self, example, cluster, *settings):
+        """What the chief of the example's run has said, whose other node is on the other host."""
+        (self.folder / f"{example}_cluster.toml").write_text(CLUSTER.format(**cluster))
+        common = ["node", f"hello_{example}.toml", "--cluster", f"{example}_cluster.toml", "--run-dir", example, *settings,
+                  "--name"]
+        program = str(pathlib.Path(PROGRAM).with_name(f"hello_{example}"))
+        nodes = [self.on(host, name, *common, name, program=program)
+                 for host, name in (("n1", "chief"), ("n2", cluster["other"]))]
+        for node in nodes:
+            self.assertEqual(node.wait(90), 0, self.text("chief") + self.text(cluster["other"]))
+        self.assertNotRegex(self.text("chief") + self.text(cluster["other"]), r"TRP-[ES]")
+        return self.text("chief")
+
+    def test_an_algorithm_of_its_own_learns_over_hosts(self):
+        said = self.over_hosts("agent", {"chief": "replay = [0], learner = [0], parameters = [0], evaluator = [0]",
+                                         "other": "players", "roles": "actor = [0]"})
+        self.assertRegex(said, r"final return +(19|20)\.\d")
+
+    def test_a_model_of_its_own_is_trained_over_hosts(self):
+        said = self.over_hosts("replica", {"chief": "spirals = [0]", "other": "more", "roles": "spirals = [1]"},
+                               "--set", "replicas.spirals.replicator=multi_worker", "--set", "replicas.spirals.count=2")
+        self.assertRegex(said, r"spirals +300 steps, loss 0\.[0-4]")
 
     def test_a_node_of_another_host_joins_with_several_instances(self):
         nodes = self.both("b", 1000000000)

@@ -23,9 +23,9 @@ EXAMPLES = {
                        for how in ("-here", "-there --processes")},
     # Of several replicators; the loss of guessing is ln 3 = 1.1.
     "hello_replica": {f"train EXAMPLES/hello_replica.toml --run-dir {replicator} --set replicas.spirals.count={count} "
-                      f"--set replicas.spirals.replicator={replicator}": r"spirals +300 steps, loss 0\.[0-4]"
-                      for replicator, count in (("one_device", 1), ("multi_device", 2), ("multi_worker", 2),
-                                                ("parameter_server", 2))},
+                      f"--set replicas.spirals.replicator={replicator}{how}": r"spirals +300 steps, loss 0\.[0-4]"
+                      for replicator, count, how in (("one_device", 1, ""), ("multi_device", 2, ""),
+                                                     ("multi_worker", 2, " --processes"), ("parameter_server", 2, ""))},
     "hello_op": {"": r"^centre 1\.333"},
     # Any arms return 5, the right ones 20.
     "hello_agent": {f"train EXAMPLES/hello_agent.toml --run-dir casino{how}": r"final return +(19|20)\.\d"
