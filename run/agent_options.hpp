@@ -99,6 +99,7 @@ std::string section_prefix(const AgentOptions& agent);
 
 /// Instances of the learner's role.
 std::int64_t learner_instances(const AgentOptions& agent);
+inline bool is_prioritised(const AgentOptions& agent) { return agent.replay.sampler == "prioritized"; }
 /// Whether the learner holds replay, and there is no replay role.
 inline bool replay_on_gpu(const AgentOptions& agent) { return agent.replay.device != "cpu"; }
 

@@ -60,11 +60,6 @@ ConfigSchema own_sections(const Registry::ByName<Kind>& kinds, bool fixed) {
   return schema;
 }
 
-/// The error buffer in samples; see replay/rate_limiter.hpp, which demands at least as much.
-double error_buffer(double min_items, double tolerance, double samples_per_insert) {
-  return min_items * tolerance * samples_per_insert;
-}
-
 /// The mistakes of one agent that only several keys together can make.
 class AgentChecker {
  public:
@@ -112,7 +107,8 @@ class AgentChecker {
     at_most("replay.min_items", "replay.max_items");
     at_most("replay.shards", "replay.min_items");
     const double per_insert = number("replay.samples_per_insert");
-    const double buffer = error_buffer(static_cast<double>(min_items), number("replay.tolerance"), per_insert);
+    // The error buffer in samples; see replay/rate_limiter.hpp, which demands at least as much.
+    const double buffer = static_cast<double>(min_items) * number("replay.tolerance") * per_insert;
     // A shard's window is twice its part of the buffer; one whole batch and one insert must fit into it.
     const double batch_size = static_cast<double>(integer("learner.batch_size"));
     const double needed = std::max({1.0, per_insert, (batch_size + per_insert) / 2}) * static_cast<double>(shards);
@@ -170,12 +166,7 @@ Result<MakeAlgorithm> to_algorithm(const Config& config, const Registry& registr
   const std::string section = prefix + name;
   const std::int64_t steps = config.get_int(prefix + "max_learner_steps");
   auto made = make_algorithm(registry, name, config.section(section), steps);
-  if (made.ok()) return made;
-  std::string message;
-  for (const std::string_view line : lines(made.error().message)) {
-    message += fmt::format("{}{}.{}", message.empty() ? "" : "\n", section, line);
-  }
-  return placed(config, Error{made.error().code, message});
+  return made.ok() ? std::move(made) : placed(config, in_section(section, made.error()));
 }
 
 Result<actors::AgentOptions> to_agent(const Config& config, const Registry& registry, const std::string& name,

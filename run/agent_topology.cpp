@@ -32,8 +32,6 @@ constexpr std::int64_t kReportsAhead = 16;
 /// Of the importance weights of prioritised replay (Schaul et al. 2016, section 3.4).
 constexpr double kImportanceExponent = 0.4;
 
-bool is_prioritised(const AgentOptions& options) { return options.replay.sampler == "prioritized"; }
-
 /// The error, with the section of the agent before the option that it begins with.
 Error in_section(const AgentOptions& options, const Error& error) {
   return {error.code, section_prefix(options) + error.message};

@@ -4,8 +4,8 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -51,8 +51,7 @@ Status check_agent(const AgentOptions& options) {
   if (const auto policy = agent->make_policy(1, learner::Device{}); !policy.ok()) return about(policy.error());
   const auto replica = agent->algorithm.make_replica(learner::random_batches(agent->batch, 1));
   if (!replica.ok()) return about(replica.error());
-  const bool prioritised = options.replay.sampler == "prioritized";
-  const Status built = build_step(**replica, 1, prioritised ? agent->algorithm.priority : "");
+  const Status built = build_step(**replica, 1, is_prioritised(options) ? agent->algorithm.priority : "");
   return built.ok() ? built : about(built.error());
 }
 
@@ -74,6 +73,12 @@ Status check_group(const ReplicaRun& run, const CheckRunOptions& how) {
   return {};
 }
 
+Status check_whole(const TrainOptions& options) {
+  NoMetrics sink;
+  TROUPE_ASSIGN(const Topology topology, run_topology(options, {sink}, 0));
+  return check(topology);
+}
+
 }  // namespace
 
 Status check_run(const TrainOptions& options, const CheckRunOptions& how) {
@@ -84,12 +89,7 @@ Status check_run(const TrainOptions& options, const CheckRunOptions& how) {
   for (const AgentOptions& agent : options.agents) note(check_agent(agent));
   const bool agents_fit = mistakes.empty();
   for (const ReplicaRun& run : options.replicas) note(check_group(run, how));
-  if (agents_fit)
-    note([&]() -> Status {  // else it would say the same again
-      NoMetrics sink;
-      TROUPE_ASSIGN(const Topology topology, run_topology(options, {sink}, 0));
-      return check(topology);
-    }());
+  if (agents_fit) note(check_whole(options));  // else it would say the same again
   if (mistakes.empty()) return {};
   return Error{Code::kInvalidArgument, fmt::format("{}", fmt::join(mistakes, "\n"))};
 }

@@ -87,9 +87,7 @@ Status overwrite(const Saved& saved, const std::string& source, const std::strin
   for (messages::TensorBytes& tensor : state) {
     const auto found = saved.tensors.find(tensor.name);
     if (found == saved.tensors.end()) {
-      const std::size_t dot = tensor.name.rfind('.');
-      const bool slot = dot != std::string::npos && names.contains(tensor.name.substr(0, dot));
-      if (!slot) missing.push_back(tensor.name);
+      if (!learner::is_slot(tensor.name, names)) missing.push_back(tensor.name);
       tensor.bytes = kept.emplace_back(tensor.bytes.begin(), tensor.bytes.end());
       continue;
     }

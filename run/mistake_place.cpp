@@ -17,6 +17,14 @@ std::string place_of(const Config& config, std::string_view mistake) {
   return config.file();
 }
 
+Error in_section(std::string_view section, const Error& error) {
+  std::string message;
+  for (const std::string_view mistake : lines(error.message)) {
+    message += fmt::format("{}{}.{}", message.empty() ? "" : "\n", section, mistake);
+  }
+  return Error{error.code, std::move(message)};
+}
+
 Error placed(const Config& config, const Error& error) {
   std::string message;
   for (const std::string_view mistake : lines(error.message)) {

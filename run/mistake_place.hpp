@@ -12,6 +12,9 @@ namespace troupe::apps {
 /// its default, where its [replicas.NAME], [roles.NAME] or [[channels]] begins, or the file.
 std::string place_of(const Config& config, std::string_view mistake);
 
+/// The error with the section before the key that each of its lines begins with: "replicas.NAME.depth: got 3".
+Error in_section(std::string_view section, const Error& error);
+
 /// The error with its place before each of its lines, which are such mistakes.
 Error placed(const Config& config, const Error& error);
 

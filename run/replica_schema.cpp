@@ -98,12 +98,7 @@ actors::ReplicaRun read_run(const Config& config, const std::string& name) {
 Result<actors::MakeModel> to_model(const Config& config, const Registry& registry, const std::string& name) {
   const ConfigSection keys = config.section(section(name));
   auto model = make_model(registry, keys.get_string("model"), keys);
-  if (model.ok()) return model;
-  std::string message;
-  for (const std::string_view line : lines(model.error().message)) {
-    message += fmt::format("{}{}", message.empty() ? "" : "\n", path(name, line));
-  }
-  return Error{model.error().code, message};
+  return model.ok() ? std::move(model) : in_section(section(name), model.error());
 }
 
 /// What the two sides of a GAN ask for.

@@ -77,9 +77,7 @@ Result<TrainedPart> part_of(const Instance& instance) {
   std::set<std::string> names;
   for (const TensorBytes& tensor : all) names.insert(tensor.name);
   for (const TensorBytes& tensor : all) {
-    const std::size_t dot = tensor.name.rfind('.');
-    const bool slot = dot != std::string::npos && names.contains(tensor.name.substr(0, dot));
-    if (slot || tensor.name.starts_with("accumulation/")) continue;
+    if (learner::is_slot(tensor.name, names) || tensor.name.starts_with("accumulation/")) continue;
     TROUPE_ASSIGN(std::vector<float> values, floats(tensor));
     part.tensors.push_back({tensor.name, tensor.shape, std::move(values)});
   }

@@ -54,6 +54,11 @@ std::vector<messages::TensorBytes> save_state(Program& program) {
   return tensors;
 }
 
+bool is_slot(const std::string& name, const std::set<std::string>& names) {
+  const std::size_t dot = name.rfind('.');
+  return dot != std::string::npos && names.contains(name.substr(0, dot));
+}
+
 Status restore_state(Program& program, std::span<const messages::TensorBytes> tensors, std::int64_t step) {
   if (program.under_way()) return Error{Code::kInvalidArgument, "restore: a launch is under way; finish() comes first"};
   if (step < 0) return Error{Code::kOutOfRange, fmt::format("restore: step is {}, expected >= 0", step)};

@@ -2,7 +2,9 @@
 // A program's training state as named tensors, for checkpoints: parameters and optimiser slots of all groups (targets
 // included) and replica state. A restored program continues bit for bit.
 #include <cstdint>
+#include <set>
 #include <span>
+#include <string>
 #include <vector>
 
 #include <troupe/core/error.hpp>
@@ -15,6 +17,9 @@ namespace troupe::learner {
 /// ".adam_m"). They point into the program, so copy or write them before its next run. Program::step() belongs to the
 /// state too and is stored beside them.
 std::vector<messages::TensorBytes> save_state(Program& program);
+
+/// Whether `name` is a slot of a tensor among `names`, and not trained itself: "<parameter>.<slot>".
+bool is_slot(const std::string& name, const std::set<std::string>& names);
 
 /// Overwrites the state. `tensors` may hold more than this program's, e.g. those of other roles.
 /// Errors: kNotFound or kShapeMismatch naming the tensor, got and expected; nothing changed.
