@@ -492,6 +492,29 @@ def interpreter(name, environment):
     return made.stdout.strip()
 
 
+# Names that XLA, oneDNN, ATen and MKL have for what TROUPE_MAX_ISA holds Troupe down to.
+INSTRUCTION_SETS = {
+    "sse41": ("SSE4_2", "SSE41", "default", "SSE4_2"),
+    "avx": ("AVX", "AVX", "default", "AVX"),
+    "avx2": ("AVX2", "AVX2", "avx2", "AVX2"),
+    "avx512": ("AVX512", "AVX512_CORE", "avx512", "AVX512"),
+}
+
+
+def hold_down():
+    """What the environment of a rival holds, so that no rival has instructions that Troupe is denied."""
+    held = INSTRUCTION_SETS.get(os.environ.get("TROUPE_MAX_ISA", ""))
+    if held is None:
+        return {}
+    xla, onednn, aten, mkl = held
+    return {
+        "XLA_FLAGS": f"--xla_cpu_max_isa={xla}",
+        "ONEDNN_MAX_CPU_ISA": onednn,
+        "ATEN_CPU_CAPABILITY": aten,
+        "MKL_ENABLE_INSTRUCTIONS": mkl,
+    }
+
+
 def prepare(bench, rivals, device):
     """Builds and installs what the sides need, and returns them, the first is Troupe's, and what is known of the GPU."""
     is_program = not bench.troupe.endswith(".py")
@@ -515,7 +538,7 @@ def prepare(bench, rivals, device):
         # MKL inside PyTorch takes its AVX-512 paths on AMD processors only with this, and rivals are to run at their best.
         preload = {"LD_PRELOAD": str(BUILD / "bench" / "libmkl_shim.so")} if environment == "torch" else {}
         command = [python, str(ROOT / "bench" / script)]
-        sides.append(Side(name, command, on_device | preload, False, bench.timeout_s))
+        sides.append(Side(name, command, on_device | preload | hold_down(), False, bench.timeout_s))
     return sides, gpu
 
 
