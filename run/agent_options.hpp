@@ -60,6 +60,7 @@ struct PlacementOptions {
   std::int64_t actors = 1;
   std::int64_t replay = 1;
   std::int64_t learner = 1;
+  std::int64_t learner_ps = 1;  ///< when the learners have a parameter server
   std::int64_t parameters = 1;
   std::int64_t evaluator = 1;
   std::int64_t inference = 1;  ///< when actors.inference is "server"

@@ -31,7 +31,9 @@ std::vector<std::pair<std::string, std::string>> agents_of(const Config& config)
 /// How learners run: not all that a group on data may choose.
 ConfigSchema learner_keys() {
   const actors::AgentOptions d;
-  ConfigSchema keys = group_keys({"multi_worker", "multi_device", "central_storage", "model_parallel"}, d.learner);
+  ConfigSchema keys = group_keys(
+      {"multi_worker", "multi_device", "central_storage", "parameter_server", "sync_replicas", "model_parallel"},
+      d.learner);
   for (ConfigKey& key : keys) {
     if (key.path == "batch_size") key.fixed = ConfigKey::Fixed::kValue;  // replay sends batches of that size
     if (key.path == "count") key.max = 1024;
@@ -74,7 +76,8 @@ class AgentChecker {
     at_most("placement.replay.nodes", "replay.shards");
     at_most("placement.inference.nodes", "inference.count");
     at_most("placement.learner.nodes", "learner.count");
-    demand(integer("placement.learner.nodes") < 2 || text("learner.replicator") == "multi_worker",
+    at_most("placement.learner_ps.nodes", "learner.ps_shards");
+    demand(integer("placement.learner.nodes") < 2 || is_served() || text("learner.replicator") == "multi_worker",
            {"placement.learner.nodes", "learner.replicator"},
            fmt::format("{}placement.learner.nodes is {}, but learner.replicator = \"{}\" has all learners in one "
                        "instance",
@@ -85,6 +88,10 @@ class AgentChecker {
   std::int64_t integer(std::string_view key) const { return config_.get_int(prefix_ + std::string(key)); }
   double number(std::string_view key) const { return config_.get_float(prefix_ + std::string(key)); }
   const std::string& text(std::string_view key) const { return config_.get_string(prefix_ + std::string(key)); }
+
+  bool is_served() const {
+    return text("learner.replicator") == "parameter_server" || text("learner.replicator") == "sync_replicas";
+  }
 
   /// Its place is that of the first of these keys that somebody set: there the user can look.
   void demand(bool holds, std::initializer_list<std::string_view> keys, const std::string& what) {
@@ -122,11 +129,12 @@ class AgentChecker {
     const std::int64_t learners = integer("learner.count");
     demand(
         device == "cpu" || (device.starts_with("cuda:") && learner.size() == 1 && learner[0] == device &&
-                            learners == 1 && shards == 1),
-        {"replay.device", "learner.device", "learner.count", "replay.shards"},
-        fmt::format("{}replay.device must be cpu, or cuda:N with that alone as learner.device, learner.count = 1 and "
-                    "replay.shards = 1: got \"{}\" with learner.device \"{}\", {} learners and {} shards",
-                    prefix_, device, fmt::join(learner, "\", \""), learners, shards));
+                            learners == 1 && shards == 1 && !is_served()),
+        {"replay.device", "learner.device", "learner.count", "replay.shards", "learner.replicator"},
+        fmt::format("{}replay.device must be cpu, or cuda:N with that alone as learner.device, learner.count = 1, no "
+                    "parameter server and replay.shards = 1: got \"{}\" with learner.device \"{}\", {} learners, "
+                    "learner.replicator \"{}\" and {} shards",
+                    prefix_, device, fmt::join(learner, "\", \""), learners, text("learner.replicator"), shards));
   }
 
   void check_learner() {
@@ -206,6 +214,7 @@ Result<actors::AgentOptions> to_agent(const Config& config, const Registry& regi
       .placement = {.actors = integer("placement.actors.nodes"),
                     .replay = integer("placement.replay.nodes"),
                     .learner = integer("placement.learner.nodes"),
+                    .learner_ps = integer("placement.learner_ps.nodes"),
                     .parameters = integer("placement.parameters.nodes"),
                     .evaluator = integer("placement.evaluator.nodes"),
                     .inference = integer("placement.inference.nodes")},
@@ -385,6 +394,11 @@ ConfigSchema agent_schema(const Registry& registry) {
        .doc = "Processes of the learners; 0: with the chief",
        .min = 0,
        .max = 1024},
+      {.path = "placement.learner_ps.nodes",
+       .default_value = d.placement.learner_ps,
+       .doc = "Processes of the learners' parameter servers; 0: with the chief",
+       .min = 0,
+       .max = 64},
       {.path = "placement.parameters.nodes",
        .default_value = d.placement.parameters,
        .doc = "Processes that of the parameter store; 0: with the chief",

@@ -16,6 +16,7 @@
 #include <troupe/actors/roles/policy_publication.hpp>
 #include <troupe/actors/roles/replay_actor.hpp>
 #include <troupe/actors/roles/replay_feed.hpp>
+#include <troupe/actors/roles/replica_topology.hpp>
 #include <troupe/actors/roles/replicator_options.hpp>
 #include <troupe/actors/roles/trainer.hpp>
 #include <troupe/core/rng.hpp>
@@ -77,8 +78,7 @@ class AgentTopology {
                .journal = {.durability = options_.replay.durability, .background = !run_.deterministic}};
     const std::size_t first = topology.roles.size();
     topology.roles.push_back(env_actor());
-    TROUPE_ASSIGN(RoleSpec trained, learner());
-    topology.roles.push_back(std::move(trained));
+    TROUPE_TRY(add_learner(topology));
     topology.roles.push_back(ParameterStore::spec(name(kParametersRole)));
     topology.roles.push_back(evaluator());
     if (!replay_on_gpu(options_)) {
@@ -155,28 +155,39 @@ class AgentTopology {
                         .importance_exponent = kImportanceExponent});
   }
 
-  Result<RoleSpec> learner() {
-    TROUPE_ASSIGN(learner::ReplicatorOptions how, learner_replicator(run_, options_));
-    how.member_batch = replay_.batch;  // however many there are: replay sends batches of that size
-    // A GPU takes several steps in one launch, and its next launch is gathered meanwhile.
-    launches_ = std::ranges::any_of(how.devices, [](learner::Device d) { return d != learner::Device{}; });
+  Status add_learner(Topology& topology) {
+    TROUPE_ASSIGN(const ReplicaGroupOptions group, learner_group(run_, options_));
     const std::int64_t instances = learner_instances(options_);
-    RoleSpec learner = Trainer::spec(
-        name(kLearnerRole),
-        {.feed = feed(),
-         .publication = policy_publication({.group = agent_.algorithm.published, .period = options_.publish_period}),
-         .how = how,
-         .count = instances,
-         .max_steps = options_.max_learner_steps,
-         .begin_with = begin_with()});
-    learner.completes_run = true;
-    learner.kept_over_nodes = true;
-    // One alone is not replaced within a process: what it has learnt is gone. Of several, the others have it.
-    if (instances > 1) {
-      learner.restart = restart_;
-      learner.restart.ends_run = kBadGradient;
+    const PublicationSpec publication =
+        policy_publication({.group = agent_.algorithm.published, .period = options_.publish_period});
+    if (has_parameter_server(group)) {
+      ParameterServerOptions server = parameter_server_options(group);
+      server.feed = feed();
+      server.publication = publication;
+      server.begin_with = begin_with();
+      TROUPE_TRY(add_parameter_server(topology, server));
+      // Who publishes must not be given up while others go on: nobody would act with what they learn.
+      topology.roles.back().restart.quarantine = false;
+    } else {
+      TROUPE_ASSIGN(learner::ReplicatorOptions how, replicator_options(group));
+      how.member_batch = replay_.batch;  // however many there are: replay sends batches of that size
+      // A GPU takes several steps in one launch, and its next launch is gathered meanwhile.
+      launches_ = std::ranges::any_of(how.devices, [](learner::Device d) { return d != learner::Device{}; });
+      topology.roles.push_back(Trainer::spec(group.name, {.feed = feed(),
+                                                          .publication = publication,
+                                                          .how = how,
+                                                          .count = instances,
+                                                          .max_steps = group.steps,
+                                                          .begin_with = begin_with()}));
+      // One alone is not replaced within a process: what it has learnt is gone. Of several, the others have it.
+      if (instances > 1) {
+        topology.roles.back().restart = restart_;
+        topology.roles.back().restart.ends_run = kBadGradient;
+      }
     }
-    return learner;
+    topology.roles.back().completes_run = true;
+    topology.roles.back().kept_over_nodes = true;
+    return {};
   }
 
   std::function<Status(learner::Program&)> begin_with() const {
@@ -267,15 +278,16 @@ EpisodeRunnerOptions evaluation_episodes(const AgentOptions& options, const Agen
   return {agent.make_environment, agent.make_policy, agent.algorithm.greedy, options.evaluator.episodes};
 }
 
-Result<learner::ReplicatorOptions> learner_replicator(const TrainOptions& run, const AgentOptions& options) {
+Result<ReplicaGroupOptions> learner_group(const TrainOptions& run, const AgentOptions& options) {
   ReplicaGroupOptions learner = options.learner;
   learner.name = role_of(options, kLearnerRole);
   learner.seed = derive_seed(run.seed, learner.name, 0);  // of all learners: they start equal
+  learner.steps = options.max_learner_steps;
   learner.fixed_plans = run.deterministic;
   learner.nccl_interface = run.security.nccl_interface;
-  if (learner.count == 1 && learner.devices == 1) learner.replicator = "one_device";
+  if (learner.count == 1 && learner.devices == 1 && !has_parameter_server(learner)) learner.replicator = "one_device";
   TROUPE_TRY(devices(learner.device, "learner.device"));
-  return replicator_options(learner);
+  return learner;
 }
 
 Status add_agent(Topology& topology, const TrainOptions& run, const AgentOptions& options, const std::string& metrics) {

@@ -11,7 +11,6 @@
 #include <troupe/algorithms/agent/algorithm.hpp>
 #include <troupe/core/error.hpp>
 #include <troupe/envs/environment.hpp>
-#include <troupe/learner/replicate/make_replicator.hpp>
 #include <troupe/run/train_options.hpp>
 
 namespace troupe::actors {
@@ -30,8 +29,9 @@ Result<Agent> make_agent(const AgentOptions& options);
 
 /// The evaluator's episodes.
 EpisodeRunnerOptions evaluation_episodes(const AgentOptions& options, const Agent& agent);
-/// How the learners run. Errors: kInvalidArgument, beginning with the option.
-Result<learner::ReplicatorOptions> learner_replicator(const TrainOptions& run, const AgentOptions& options);
+/// The learners as a group of replicas, with what follows from the agent and the run. Errors: kInvalidArgument,
+/// beginning with the option.
+Result<ReplicaGroupOptions> learner_group(const TrainOptions& run, const AgentOptions& options);
 
 /// How a role is restarted that may be, as [supervisor] says; given up while others of its role live.
 RestartPolicy restart_policy(const SupervisorOptions& supervisor);

@@ -6,9 +6,9 @@
 #include <algorithm>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
+#include <troupe/actors/roles/replica_topology.hpp>
 #include <troupe/learner/graph/graph.hpp>
 #include <troupe/learner/graph/graph_data.hpp>
 #include <troupe/learner/replicate/replica.hpp>
@@ -23,16 +23,18 @@ namespace {
 /// What a step of a graph accepts does not depend on how many rows it has, but the memory for its input does.
 constexpr std::int64_t kCheckedRows = 2;
 
-/// servers: how many replicas meet through a parameter server alone; they call no collective within a step.
-/// output: one that the step must have; empty: none.
-Status build_step(learner::Replica& replica, int servers, std::string_view output = {}) {
+/// served: the group, when its replicas meet through a parameter server alone: they call no collective within a step,
+/// and its shards can make the updates. output: one that the step must have; empty: none.
+Status build_step(learner::Replica& replica, const ReplicaGroupOptions* served, std::string_view output = {}) {
+  const int replicas = served == nullptr ? 1 : static_cast<int>(served->count);
   const learner::InputContext context{
-      .replica_count = servers, .replica_batch = kCheckedRows, .global_batch = kCheckedRows * servers};
+      .replica_count = replicas, .replica_batch = kCheckedRows, .global_batch = kCheckedRows * replicas};
   TROUPE_ASSIGN(const auto input, replica.input_fn(context));
   learner::Graph graph(kCheckedRows);
   learner::ReplicaContext meets(graph, context, nullptr);
   replica.step_fn(meets, learner::StepInputs(graph, input->signature()));
   TROUPE_TRY(graph.status());
+  if (served != nullptr) TROUPE_TRY(learner::plan_served(graph, plan(parameter_server_options(*served), 0, 0)));
   const auto& outputs = learner::GraphAccess::data(graph).outputs;
   const bool there = std::ranges::any_of(outputs, [&](const auto& made) { return made.name == output; });
   if (output.empty() || there) return {};
@@ -51,7 +53,8 @@ Status check_agent(const AgentOptions& options) {
   if (const auto policy = agent->make_policy(1, learner::Device{}); !policy.ok()) return about(policy.error());
   const auto replica = agent->algorithm.make_replica(learner::random_batches(agent->batch, 1));
   if (!replica.ok()) return about(replica.error());
-  const Status built = build_step(**replica, 1, is_prioritised(options) ? agent->algorithm.priority : "");
+  const ReplicaGroupOptions* const served = has_parameter_server(options.learner) ? &options.learner : nullptr;
+  const Status built = build_step(**replica, served, is_prioritised(options) ? agent->algorithm.priority : "");
   return built.ok() ? built : about(built.error());
 }
 
@@ -63,13 +66,14 @@ Status check_group(const ReplicaRun& run, const CheckRunOptions& how) {
   if (!model.ok()) {
     return Error{Code::kInvalidArgument, fmt::format("replicas.{}.{}", run.group.name, model.error().message)};
   }
-  const int served = has_parameter_server(run.group) ? static_cast<int>(run.group.count) : 1;
-  for (const auto& [make, replicas] : {std::pair(model->make, served), std::pair(model->make_evaluation, 1)}) {
-    if (make == nullptr) continue;
+  const auto check = [&](const MakeReplica& make, const ReplicaGroupOptions* served) -> Status {
     const auto replica = make();  // which opens the data
     if (!replica.ok()) return at(model->data_key, replica.error());
-    if (const Status built = build_step(**replica, replicas); !built.ok()) return at("model", built.error());
-  }
+    const Status built = build_step(**replica, served);
+    return built.ok() ? built : at("model", built.error());
+  };
+  TROUPE_TRY(check(model->make, has_parameter_server(run.group) ? &run.group : nullptr));
+  if (model->make_evaluation) return check(model->make_evaluation, nullptr);
   return {};
 }
 

@@ -26,7 +26,7 @@ class Values {
 
  private:
   const Config& config_;
-  std::string section_;  ///< "", "agents.NAME." or "replicas.NAME."
+  std::string section_;  ///< with its point: of an agent ("" or "agents.NAME."), its learner or a group
 };
 
 struct Rule {
@@ -44,14 +44,39 @@ const std::vector<Rule>& agent_rules() {
       {{"replay.priority_exponent"},
        [](const Values& v) { return v.is("replay.sampler", {"prioritized"}); },
        "only with replay.sampler = \"prioritized\""},
-      {{"learner.reduce"},
+      {{"placement.learner_ps.nodes"},
        [](const Values& v) {
-         return v.is("learner.replicator", {"multi_device", "model_parallel"});
+         return v.is("learner.replicator", {"parameter_server", "sync_replicas"});
        },
-       "only with learner.replicator = \"multi_device\" or \"model_parallel\""},
-      {{"learner.wire"},
-       [](const Values& v) { return v.is("learner.replicator", {"multi_worker"}); },
-       "only with learner.replicator = \"multi_worker\""},
+       "only with learner.replicator = \"parameter_server\" or \"sync_replicas\""},
+  };
+  return kRules;
+}
+
+/// Of the keys that [learner] has in common with a group.
+const std::vector<Rule>& replicator_rules() {
+  static const std::vector<Rule> kRules = {
+      {{"reduce"},
+       [](const Values& v) {
+         return v.is("replicator", {"multi_device", "model_parallel"});
+       },
+       "only with replicator = \"multi_device\" or \"model_parallel\""},
+      {{"wire"},
+       [](const Values& v) {
+         return v.is("replicator", {"multi_worker", "parameter_server", "sync_replicas", "split_gan"});
+       },
+       "only with replicas that are roles of their own: replicator = \"multi_worker\" or a parameter server's"},
+      {{"ps_shards", "ps_partition"},
+       [](const Values& v) {
+         return v.is("replicator", {"parameter_server", "sync_replicas"});
+       },
+       "only with replicator = \"parameter_server\" or \"sync_replicas\""},
+      {{"staleness"},
+       [](const Values& v) { return v.is("replicator", {"parameter_server"}); },
+       "only with replicator = \"parameter_server\""},
+      {{"max_staleness"},
+       [](const Values& v) { return v.is("replicator", {"split_gan"}) || v.is("staleness", {"drop"}); },
+       "only with staleness = \"drop\" or replicator = \"split_gan\""},
   };
   return kRules;
 }
@@ -77,25 +102,14 @@ const std::vector<Rule>& group_rules() {
          return v.is("data", {"image_folder", "tfrecord"});
        },
        "only with data = \"image_folder\" or \"tfrecord\""},
-      {{"reduce"},
-       [](const Values& v) {
-         return v.is("replicator", {"multi_device", "model_parallel"});
-       },
-       "only with replicator = \"multi_device\" or \"model_parallel\""},
       {{"layer_split", "pipeline_parts"},
        [](const Values& v) { return v.is("replicator", {"model_parallel"}); },
        "only with replicator = \"model_parallel\""},
-      {{"ps_shards", "ps_partition", "ps_nodes"},
+      {{"ps_nodes"},
        [](const Values& v) {
          return v.is("replicator", {"parameter_server", "sync_replicas"});
        },
        "only with replicator = \"parameter_server\" or \"sync_replicas\""},
-      {{"staleness"},
-       [](const Values& v) { return v.is("replicator", {"parameter_server"}); },
-       "only with replicator = \"parameter_server\""},
-      {{"max_staleness"},
-       [](const Values& v) { return v.is("replicator", {"split_gan"}) || v.is("staleness", {"drop"}); },
-       "only with staleness = \"drop\" or replicator = \"split_gan\""},
       {{"discriminator_nodes"},
        [](const Values& v) { return v.is("replicator", {"split_gan"}); },
        "only with replicator = \"split_gan\""},
@@ -178,11 +192,13 @@ std::vector<std::string> idle_key_mistakes(const Config& config) {
   };
   const auto apply_agent = [&](const std::string& prefix) {
     apply(agent_rules(), prefix);
+    apply(replicator_rules(), prefix + "learner.");
     add_other_sections(config, prefix, mistakes);
     apply_optimizers(prefix + config.get_string(prefix + "algorithm") + ".");
   };
   for (const std::string& name : config.names("replicas")) {
     apply(group_rules(), "replicas." + name + ".");
+    apply(replicator_rules(), "replicas." + name + ".");
     apply_optimizers("replicas." + name + ".");
   }
   for (const std::string& name : config.names("agents")) {

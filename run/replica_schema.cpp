@@ -178,14 +178,6 @@ std::vector<std::string> replica_mistakes(const Config& config, const Registry& 
       add(fmt::format("{}: got {} for {} ps_shards, expected no more", path(name, "ps_nodes"), run.ps_nodes,
                       run.group.ps_shards));
     }
-    const std::string rule = path(name, "optimizer");
-    if (served && run.group.ps_shards > 1 && run.group.ps_partition == "fixed" && config.has(rule) &&
-        config.get_string(rule) == "lars") {
-      add(
-          fmt::format("{}: got \"lars\", but with ps_partition \"fixed\" each of {} ps_shards has a part of every "
-                      "variable, and lars needs the norms of whole ones",
-                      rule, run.group.ps_shards));
-    }
     if (actors::is_split_gan(run.group) && run.make_model) check_split_gan(run, add);
     if (config.get_bool("deterministic") && std::max(instances, run.group.discriminators) > 1) {
       const bool split = actors::is_split_gan(run.group);

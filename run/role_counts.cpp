@@ -40,6 +40,13 @@ void add_agent(const AgentOptions& agent, std::vector<RoleCount>& counts) {
   if (!replay_on_gpu(agent)) add(kReplayRole, agent.replay.shards, "replay", p.replay, "ps");
   const std::int64_t learners = learner_instances(agent);
   add(kLearnerRole, learners, "learner", p.learner, learners > 1 ? "worker" : "");
+  if (has_parameter_server(agent.learner)) {
+    ReplicaGroupOptions learner = agent.learner;
+    learner.name = role_of(agent, kLearnerRole);
+    const std::string server = parameter_server_name(learner);
+    counts.push_back(
+        {server, learner.ps_shards, section_prefix(agent) + "placement.learner_ps.nodes", server, p.learner_ps, "ps"});
+  }
   add(kParametersRole, 1, "parameters", p.parameters, "ps");
   add(kEvaluatorRole, 1, "evaluator", p.evaluator, "evaluator");
   if (agent.actors.inference == "server") {

@@ -262,18 +262,20 @@ class Training {
 
   /// Of the parameters of each agent in the last checkpoint, with start states of their own.
   Status evaluate(TrainSummary& summary) {
-    std::vector<messages::OpenCheckpoint> parts;
-    std::vector<messages::TensorBytes> tensors = last_.tensors;
+    std::vector<messages::OpenCheckpoint> checkpoint;
     if (hooks_.place != nullptr) {
-      TROUPE_ASSIGN(parts, open_run_checkpoint(hooks_.checkpoint_dir));
-      for (const auto& part : parts) tensors.insert(tensors.end(), part.tensors.begin(), part.tensors.end());
+      TROUPE_ASSIGN(checkpoint, open_run_checkpoint(hooks_.checkpoint_dir));
+    } else {  // it is still in memory
+      messages::OpenCheckpoint& whole = checkpoint.emplace_back();
+      whole.path = last_.path;
+      whole.tensors = last_.tensors;
+      whole.counters = counters_;
     }
     for (std::size_t i = 0; i < options_.agents.size(); ++i) {
       const AgentOptions& agent = options_.agents[i];
       AgentSummary& of = summary.agents[i];
-      const auto values = [&](const learner::ParamLayout& layout) {
-        return group_values(tensors, foremost_learner(agent, of.learner_steps), layout);
-      };
+      TROUPE_ASSIGN(const TrainedPart part, read_part(options_, checkpoint, role_of(agent, kLearnerRole)));
+      const auto values = [&](const learner::ParamLayout& layout) { return group_values(part, layout); };
       Evaluation evaluation{.wall_s = summary.wall_s,
                             .source = role_of(agent, kFinalEvaluation),
                             .step = of.learner_steps,
@@ -283,17 +285,6 @@ class Training {
       of.final_evaluation = std::move(evaluation);
     }
     return {};
-  }
-
-  /// Of several: the instance that has taken as many steps.
-  std::string foremost_learner(const AgentOptions& agent, std::int64_t steps) const {
-    const std::int64_t instances = learner_instances(agent);
-    for (std::int64_t i = instances - 1; i >= 0; --i) {
-      const std::string name = RoleIdentity{role_of(agent, kLearnerRole), i, instances}.name();
-      const auto found = std::ranges::find(counters_, name + "/steps", &messages::Counter::name);
-      if (found != counters_.end() && found->value == steps) return name;
-    }
-    return role_of(agent, kLearnerRole);
   }
 
   std::int64_t wall_ms() const { return static_cast<std::int64_t>(wall() * 1000); }

@@ -12,6 +12,7 @@
 #include <troupe/actors/control/run_checkpoint.hpp>
 #include <troupe/actors/roles/replica_topology.hpp>
 #include <troupe/learner/engine/program_state.hpp>
+#include <troupe/learner/replicate/verify.hpp>
 #include <troupe/run/agent_topology.hpp>
 
 namespace troupe::actors {
@@ -102,20 +103,19 @@ Status copy_shard(const Instance& instance, const learner::ServedReplica& served
 }
 
 /// Under a parameter server: parameters from the shards, replica state from a worker.
-Result<TrainedPart> served_part(const ReplicaRun& run, std::span<const OpenCheckpoint> checkpoint) {
-  TROUPE_ASSIGN(const ReplicaModel model, model_of(run));
-  const ParameterServerOptions server = parameter_server_options(run.group, model);
-  TROUPE_ASSIGN(const auto replica, server.make_replica());
-  TROUPE_ASSIGN(const learner::ServedReplica served, learner::build_served(*replica, plan(server, 0, 0)));
+Result<TrainedPart> served_part(const ReplicaGroupOptions& group, learner::Replica& replica,
+                                std::span<const OpenCheckpoint> checkpoint) {
+  const ParameterServerOptions server = parameter_server_options(group);
+  TROUPE_ASSIGN(const learner::ServedReplica served, learner::build_served(replica, plan(server, 0, 0)));
   TrainedPart part;
   for (std::int64_t shard = 0; shard < server.shards; ++shard) {
-    const std::string name = RoleIdentity{parameter_server_name(run.group), shard, server.shards}.name();
+    const std::string name = RoleIdentity{parameter_server_name(group), shard, server.shards}.name();
     TROUPE_ASSIGN(const Instance instance, furthest(checkpoint, name, 1));
     TROUPE_TRY(copy_shard(instance, served, static_cast<std::size_t>(shard)));
     part.step = shard == 0 ? instance.steps : std::min(part.step, instance.steps);
   }
   learner::Program& program = *served.program;
-  TROUPE_ASSIGN(const Instance worker, furthest(checkpoint, run.group.name, run.group.count));
+  TROUPE_ASSIGN(const Instance worker, furthest(checkpoint, group.name, group.count));
   const std::vector<TensorBytes> states = worker.tensors();
   for (const learner::ParamEntry& entry : program.state().layout().entries) {
     const auto found = std::ranges::find(states, entry.name, &TensorBytes::name);
@@ -137,14 +137,6 @@ Result<TrainedPart> served_part(const ReplicaRun& run, std::span<const OpenCheck
   return part;
 }
 
-std::vector<TensorBytes> tensor_bytes(const TrainedPart& part, const std::string& prefix) {
-  std::vector<TensorBytes> tensors;
-  for (const TrainedTensor& tensor : part.tensors) {
-    tensors.push_back({prefix + tensor.name, DType::kF32, tensor.shape, std::as_bytes(std::span(tensor.values))});
-  }
-  return tensors;
-}
-
 }  // namespace
 
 std::vector<std::string> part_names(const TrainOptions& options, const std::string& model) {
@@ -164,15 +156,24 @@ Result<TrainedPart> read_part(const TrainOptions& options, std::span<const OpenC
   TrainedPart part;
   if (const ReplicaRun* const run = find_replicas(options, name)) {
     if (has_parameter_server(run->group)) {
-      TROUPE_ASSIGN(part, served_part(*run, checkpoint));
+      TROUPE_ASSIGN(const ReplicaModel model, model_of(*run));
+      TROUPE_ASSIGN(const auto replica, model.make());
+      TROUPE_ASSIGN(part, served_part(run->group, *replica, checkpoint));
     } else {
       TROUPE_ASSIGN(const Instance instance, furthest(checkpoint, name, instances(run->group)));
       TROUPE_ASSIGN(part, part_of(instance));
     }
     part.model = run->model;
   } else if (const AgentOptions* const agent = find_agent(options, name)) {
-    TROUPE_ASSIGN(const Instance instance, furthest(checkpoint, name, learner_instances(*agent)));
-    TROUPE_ASSIGN(part, part_of(instance));
+    if (has_parameter_server(agent->learner)) {
+      TROUPE_ASSIGN(const Agent made, make_agent(*agent));
+      TROUPE_ASSIGN(const auto replica, made.algorithm.make_replica(learner::random_batches(made.batch, 0)));
+      TROUPE_ASSIGN(const ReplicaGroupOptions group, learner_group(options, *agent));
+      TROUPE_ASSIGN(part, served_part(group, *replica, checkpoint));
+    } else {
+      TROUPE_ASSIGN(const Instance instance, furthest(checkpoint, name, learner_instances(*agent)));
+      TROUPE_ASSIGN(part, part_of(instance));
+    }
     part.model = agent->algorithm;
   } else {
     return Error{Code::kNotFound, fmt::format("the run has no part \"{}\"", name)};
@@ -182,11 +183,27 @@ Result<TrainedPart> read_part(const TrainOptions& options, std::span<const OpenC
 }
 
 Status load_part(const TrainedPart& part, learner::Program& program) {
-  return learner::restore_state(program, tensor_bytes(part, ""), part.step);
+  std::vector<TensorBytes> tensors;
+  for (const TrainedTensor& tensor : part.tensors) {
+    tensors.push_back({tensor.name, DType::kF32, tensor.shape, std::as_bytes(std::span(tensor.values))});
+  }
+  return learner::restore_state(program, tensors, part.step);
 }
 
 Result<std::vector<float>> group_values(const TrainedPart& part, const learner::ParamLayout& layout) {
-  return group_values(tensor_bytes(part, part.name + "/"), part.name, layout);
+  std::vector<float> values(static_cast<std::size_t>(layout.elements), 0.0F);
+  for (const learner::ParamEntry& entry : layout.entries) {
+    const auto found = std::ranges::find(part.tensors, entry.name, &TrainedTensor::name);
+    if (found == part.tensors.end()) {
+      return Error{Code::kNotFound, fmt::format("{}: no tensor \"{}\"", part.name, entry.name)};
+    }
+    if (found->shape != entry.shape) {
+      return Error{Code::kShapeMismatch, fmt::format("{}: tensor \"{}\" is {}, expected {}", part.name, entry.name,
+                                                     found->shape.to_string(), entry.shape.to_string())};
+    }
+    std::ranges::copy(found->values, values.begin() + entry.offset);
+  }
+  return values;
 }
 
 Result<std::function<void(learner::Graph&)>> inference_network(const TrainOptions& options, const std::string& name) {

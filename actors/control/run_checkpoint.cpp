@@ -221,22 +221,4 @@ Result<std::vector<messages::OpenCheckpoint>> open_run_checkpoint(const std::fil
   return parts;
 }
 
-Result<std::vector<float>> group_values(std::span<const messages::TensorBytes> tensors, const std::string& instance,
-                                        const learner::ParamLayout& layout) {
-  std::vector<float> values(static_cast<std::size_t>(layout.elements), 0.0F);
-  for (const learner::ParamEntry& entry : layout.entries) {
-    const std::string name = instance + "/" + entry.name;
-    const auto found = std::find_if(tensors.begin(), tensors.end(),
-                                    [&](const messages::TensorBytes& tensor) { return tensor.name == name; });
-    if (found == tensors.end()) return Error{Code::kNotFound, fmt::format("no tensor \"{}\"", name)};
-    if (found->dtype != DType::kF32 || found->shape != entry.shape) {
-      return Error{Code::kShapeMismatch,
-                   fmt::format("tensor \"{}\" is {}{}, expected float32{}", name, to_string(found->dtype),
-                               found->shape.to_string(), entry.shape.to_string())};
-    }
-    std::memcpy(values.data() + entry.offset, found->bytes.data(), found->bytes.size());
-  }
-  return values;
-}
-
 }  // namespace troupe::actors

@@ -12,7 +12,6 @@
 #include <troupe/actors/control/committed_cuts.hpp>
 #include <troupe/actors/runtime/topology.hpp>
 #include <troupe/core/error.hpp>
-#include <troupe/learner/graph/param_buffer.hpp>
 #include <troupe/messages/checkpoint.hpp>
 
 namespace troupe::actors {
@@ -40,10 +39,5 @@ Result<std::vector<messages::OpenCheckpoint>> open_parts(const std::filesystem::
 /// run over nodes, without those on other hosts. A newer one that is damaged is a warning in the log.
 /// Errors: as of open_newest_checkpoint() and whole_cuts().
 Result<std::vector<messages::OpenCheckpoint>> open_run_checkpoint(const std::filesystem::path& directory);
-
-/// The flat values of one parameter group, e.g. the policy's, from the tensors of a checkpoint.
-/// Errors: kNotFound or kShapeMismatch, naming the tensor.
-Result<std::vector<float>> group_values(std::span<const messages::TensorBytes> tensors, const std::string& instance,
-                                        const learner::ParamLayout& layout);
 
 }  // namespace troupe::actors

@@ -23,8 +23,7 @@ Status check(const ParameterServerOptions& options) {
                     options.shards, fmt::format("1 to {}", messages::kMaxParametersPieces)));
   TROUPE_TRY(
       expect(options.batch >= options.workers, options, "batch", options.batch, "a row for each worker or more"));
-  TROUPE_TRY(expect(options.updates >= 1, options, "updates", options.updates, "1 or more"));
-  TROUPE_TRY(expect(options.publish_every >= 1, options, "publish_every", options.publish_every, "1 or more"));
+  TROUPE_TRY(expect(options.updates >= 0, options, "updates", options.updates, "0 or more"));
   TROUPE_TRY(expect(options.part_bytes >= 1, options, "part_bytes", options.part_bytes, "1 or more"));
   TROUPE_TRY(expect(options.max_staleness >= 0, options, "max_staleness", options.max_staleness, "0 or more"));
   TROUPE_TRY(expect(options.backup_workers >= 0 && options.backup_workers < options.workers, options, "backup_workers",

@@ -22,23 +22,24 @@
 #include <memory>
 #include <string>
 
+#include <troupe/actors/roles/feed.hpp>
+#include <troupe/actors/roles/publication.hpp>
 #include <troupe/actors/runtime/topology.hpp>
 #include <troupe/learner/replicate/parameter_server/shard.hpp>
 #include <troupe/learner/replicate/parameter_server/worker.hpp>
 
 namespace troupe::actors {
 
-/// Makes a message of the parameters in a worker's program, which are of `version` or newer.
-using PublishParameters =
-    std::function<Result<Frame>(messages::FramePool& pool, learner::Program& program, std::int64_t version)>;
-
 struct ParameterServerOptions {
   std::string name = "replica";  ///< of the workers' role; the shards' is NAME-ps
-  /// Called on the threads of the roles, once for each instance.
-  std::function<Result<std::unique_ptr<learner::Replica>>()> make_replica;
+  /// Of each worker, whose ports it adds. A shard makes one as well, for the layout of its replica alone.
+  FeedSpec feed;
+  /// Likewise. Its steps are versions: worker 0 publishes what it has pulled when it is due, and each worker the last
+  /// parameters, since the others may have died.
+  PublicationSpec publication = {};
   std::int64_t workers = 1;
   std::int64_t batch = 0;  ///< rows of one batch of every worker, together; each takes an equal share, to one row
-  learner::CompileOptions compile;
+  learner::CompileOptions compile = {};
   std::vector<learner::Device> devices = {};  ///< worker i computes on the i-th modulo their count
   std::int64_t shards = 1;
   learner::ParamPartition partition = learner::ParamPartition::kPartitioned;
@@ -48,14 +49,9 @@ struct ParameterServerOptions {
   std::int64_t max_staleness = 0;
   bool synchronous = false;
   std::int64_t backup_workers = 0;  ///< synchronous: a step ends without the latest so many of `workers` gradients
-  std::int64_t updates = 0;         ///< the workers are done when every shard has made so many; > 0
+  std::int64_t updates = 0;         ///< the workers are done when every shard has made so many; 0: never
   /// Before the first step of a new run: of each shard's and each worker's program. Null: nothing.
   std::function<Status(learner::Program&)> begin_with = nullptr;
-  /// When set, the workers have an outlet "parameters" (latest, Parameters) for whoever evaluates: worker 0 publishes
-  /// what it has pulled every `publish_every` updates, and each worker the last parameters. Called once for each
-  /// worker.
-  std::function<Result<PublishParameters>()> make_publish;
-  std::int64_t publish_every = 1;
   Duration straggler_timeout = std::chrono::seconds(5);
   Duration call_deadline = std::chrono::seconds(10);  ///< for a push, and for a pull of what is there
 };

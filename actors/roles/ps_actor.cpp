@@ -27,9 +27,9 @@ RoleSpec PsActor::spec(const ParameterServerOptions& options) {
 }
 
 Result<std::unique_ptr<Role>> PsActor::make(const ParameterServerOptions& options, const RoleIdentity& identity) {
-  TROUPE_ASSIGN(const auto replica, options.make_replica());
   // Built as worker 0 builds it, for its layout and first parameters; it runs no step.
-  TROUPE_ASSIGN(learner::ServedReplica served, learner::build_served(*replica, plan(options, 0, 0)));
+  TROUPE_ASSIGN(const auto feed, options.feed.make(identity));
+  TROUPE_ASSIGN(learner::ServedReplica served, learner::build_served(feed->replica(), plan(options, 0, 0)));
   if (options.begin_with) TROUPE_TRY(options.begin_with(*served.program));
   const learner::ParameterShardOptions shard_options{
       .workers = static_cast<std::size_t>(options.workers),

@@ -4,9 +4,9 @@
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
 
 #include <troupe/actors/roles/bad_gradient.hpp>
-#include <troupe/actors/roles/replica_model.hpp>
 #include <troupe/actors/roles/replica_results.hpp>
 
 namespace troupe::actors {
@@ -21,8 +21,11 @@ RoleSpec PsWorkerActor::spec(const ParameterServerOptions& options) {
   RoleSpec spec;
   spec.name = options.name;
   spec.count = options.workers;
+  spec.inlets = options.feed.inlets;
   spec.outlets = {{"pull", "ParametersPull", ChannelKind::kRequest}, {"push", "Gradient", ChannelKind::kRequest}};
-  if (options.make_publish) spec.outlets.push_back({"parameters", "Parameters", ChannelKind::kLatest});
+  std::ranges::copy(options.publication.inlets, std::back_inserter(spec.inlets));
+  std::ranges::copy(options.publication.outlets, std::back_inserter(spec.outlets));
+  std::ranges::copy(options.feed.outlets, std::back_inserter(spec.outlets));
   spec.execution = Execution::kThread;
   spec.restart = {.max_restarts = 5, .from = RestartFrom::kLastCut, .quarantine = true, .ends_run = kBadGradient};
   spec.make = [options](const RoleIdentity& identity) { return make(options, identity); };
@@ -30,7 +33,12 @@ RoleSpec PsWorkerActor::spec(const ParameterServerOptions& options) {
 }
 
 Result<std::unique_ptr<Role>> PsWorkerActor::make(const ParameterServerOptions& options, const RoleIdentity& identity) {
-  return std::unique_ptr<Role>(new PsWorkerActor(options, identity));
+  std::unique_ptr<PsWorkerActor> role(new PsWorkerActor(options, identity));
+  TROUPE_ASSIGN(role->feed_, options.feed.make(identity));
+  if (options.publication.make) {
+    TROUPE_ASSIGN(role->publication_, options.publication.make(identity));
+  }
+  return std::unique_ptr<Role>(std::move(role));
 }
 
 Status PsWorkerActor::start() {
@@ -38,14 +46,15 @@ Status PsWorkerActor::start() {
   if (!restored_.counters.empty()) {
     TROUPE_ASSIGN(batches, restored_.counter("batches"));
   }
-  TROUPE_ASSIGN(replica_, options_.make_replica());
   learner::ParameterServerPlan own = plan(options_, identity_.index, batches);
   own.compile.device = learner::device_of(options_.devices, identity_.index);
-  TROUPE_ASSIGN(worker_, learner::ParameterServerWorker::make(*replica_, own, options_.transfer));
-  if (options_.make_publish) {
-    TROUPE_ASSIGN(publish_, options_.make_publish());
-  }
-  if (restored_.counters.empty() && options_.begin_with) TROUPE_TRY(options_.begin_with(worker_->program()));
+  TROUPE_ASSIGN(worker_, learner::ParameterServerWorker::make(feed_->replica(), own, options_.transfer));
+  TROUPE_TRY(feed_->connect(*worker_));
+  if (!restored_.counters.empty()) return restore_program();
+  return options_.begin_with ? options_.begin_with(worker_->program()) : Status();
+}
+
+Status PsWorkerActor::restore_program() {
   learner::ParamBuffer& state = worker_->program().state();
   for (const StateTensor& tensor : restored_.tensors) {
     const learner::ParamEntry* const entry = state.layout().find(tensor.name);
@@ -56,6 +65,11 @@ Status PsWorkerActor::start() {
     std::memcpy(state.tensor(*entry).data(), tensor.bytes.data(), tensor.bytes.size());
   }
   worker_->program().parameters_changed();
+  TROUPE_TRY(feed_->restore(restored_));
+  if (publication_ != nullptr) {
+    TROUPE_ASSIGN(const std::int64_t version, restored_.counter("steps"));
+    publication_->restore(version);
+  }
   restored_ = {};
   return {};
 }
@@ -66,22 +80,20 @@ Result<Progress> PsWorkerActor::step(RoleContext& context) {
     for (Shard& shard : shards_) shard.answered = context.clock().now();
   }
   TROUPE_TRY(talk(context));
-  if (!all(Shard::State::kLoaded)) return Progress::kIdle;
-  TROUPE_TRY(publish_if_due(context));
-  if (worker_->version() >= options_.updates) return Progress::kDone;
-  return compute(context);
+  const bool loaded = all(Shard::State::kLoaded);
+  const bool last = options_.updates > 0 && worker_->version() >= options_.updates;
+  if (publication_ != nullptr) TROUPE_TRY(publication_->advance(context, worker_->program()));
+  TROUPE_TRY(feed_->take(context, *worker_, last ? 0 : 1, is_first()));
+  if (!loaded) return Progress::kIdle;
+  TROUPE_ASSIGN(const bool published, publish_if_due(context, last));
+  if (!last) return compute(context);
+  if (published) return Progress::kDone;
+  return publication_->pending() ? Progress::kMore : Progress::kIdle;
 }
 
-Status PsWorkerActor::publish_if_due(RoleContext& context) {
-  const std::int64_t version = worker_->version();
-  const bool last = version >= options_.updates;
-  const bool due = identity_.index == 0 &&
-                   (published_ < 0 || version / options_.publish_every > published_ / options_.publish_every);
-  if (publish_ == nullptr || !(last || due) || version == published_) return {};
-  TROUPE_ASSIGN(Frame frame, publish_(context.pool(), worker_->program(), version));
-  context.out("parameters").send(std::move(frame));
-  published_ = version;
-  return {};
+Result<bool> PsWorkerActor::publish_if_due(RoleContext& context, bool last) {
+  if (publication_ == nullptr || !(last || is_first())) return true;
+  return publication_->publish_if_due(context, worker_->program(), alone_, last);
 }
 
 bool PsWorkerActor::all(Shard::State state) const {
@@ -167,19 +179,15 @@ void PsWorkerActor::pushed(Shard& shard, std::int64_t version, const Result<Fram
 }
 
 Result<Progress> PsWorkerActor::compute(RoleContext& context) {
-  const Status computed = worker_->compute();
-  if (!computed.ok() && computed.error().code == Code::kUnavailable) {
-    waiting_ = computed.error().message + ";";
-    context.wake_after(kInputPatience);
-    return Progress::kIdle;
-  }
-  TROUPE_TRY(computed);
-  waiting_.clear();
+  TROUPE_ASSIGN(const std::int64_t begun, feed_->begin(*worker_, 1));
+  if (begun == 0) return Progress::kIdle;
+  TROUPE_TRY(worker_->finish());
   auto packed = worker_->gradients(context.pool());
   if (!packed.ok() && packed.error().code == Code::kInternal) {
-    return keep_bad_batch(packed.error(), worker_->batch(), identity_.run_directory, identity_.name());
+    return keep_bad_batch(packed.error(), feed_->last_batch(*worker_), identity_.run_directory, identity_.name());
   }
   TROUPE_ASSIGN(std::vector<Frame> gradients, std::move(packed));
+  TROUPE_TRY(feed_->done(*worker_));
   for (std::size_t s = 0; s < shards_.size(); ++s) {
     shards_[s].at_least = 0;
     shards_[s].answered = context.clock().now();
@@ -187,11 +195,11 @@ Result<Progress> PsWorkerActor::compute(RoleContext& context) {
     if (!gradients.empty()) shards_[s].gradient = std::move(gradients[s]);
   }
   TROUPE_TRY(talk(context));
+  TROUPE_TRY(feed_->take(context, *worker_, 1, is_first()));
   return Progress::kIdle;
 }
 
 std::string PsWorkerActor::waiting_for() const {
-  if (!waiting_.empty()) return waiting_;
   for (std::size_t s = 0; s < shards_.size(); ++s) {
     const Shard& shard = shards_[s];
     if (shard.state == Shard::State::kLoaded) continue;
@@ -199,7 +207,7 @@ std::string PsWorkerActor::waiting_for() const {
     return fmt::format("shard {}, to {} {};", s, pulls ? "pull" : "push",
                        shard.last_error.empty() ? "" : "(last failure: " + shard.last_error + ")");
   }
-  return {};
+  return feed_->waiting_for();
 }
 
 void PsWorkerActor::report(Report& report) const {
@@ -211,14 +219,14 @@ void PsWorkerActor::report(Report& report) const {
   report.gauges.push_back({"step", static_cast<double>(worker_->version())});
   const learner::Program& program = worker_->program();
   for (Scalar& metric : scalars(program.metric_names(), program.metrics())) report.gauges.push_back(std::move(metric));
-  for (Scalar& gauge : worker_->input().gauges()) report.gauges.push_back(std::move(gauge));
+  if (publication_ != nullptr) publication_->report(program, alone_, report);
+  feed_->report(*worker_, report);
 }
 
 Result<RoleState> PsWorkerActor::save() const {
   if (worker_ == nullptr) return restored_;
   RoleState saved;
   TROUPE_TRY(worker_->program().fetch());
-  if (restored_.counters.empty() && options_.begin_with) TROUPE_TRY(options_.begin_with(worker_->program()));
   learner::ParamBuffer& state = worker_->program().state();
   for (const learner::ParamEntry& entry : state.layout().entries) {
     const auto bytes = std::as_bytes(state.tensor(entry));
@@ -228,12 +236,13 @@ Result<RoleState> PsWorkerActor::save() const {
   saved.counters = metric_counters(scalars(program.metric_names(), program.metrics()));
   saved.counters.push_back({"batches", worker_->batches()});
   saved.counters.push_back({"steps", std::max<std::int64_t>(worker_->version(), 0)});
+  feed_->save(saved);
   return saved;
 }
 
 Status PsWorkerActor::restore(const RoleState& state) {
-  TROUPE_TRY(state.counter("batches"));
-  restored_ = state;
+  // Nothing is what it saves before its first step.
+  if (!state.counters.empty()) restored_ = state;
   return {};
 }
 

@@ -1,7 +1,8 @@
 #pragma once
-// The role of a parameter server's worker: a shell around learner/replicate/parameter_server/worker. Pulls the
-// parameters of all shards, computes a gradient at them, pushes a piece of it to each, and begins again, shard by shard
-// as their answers come.
+// The role of a parameter server's worker: a shell around learner/replicate/parameter_server/worker, which takes its
+// steps on what its feed gives as a Trainer's replicator does (actors/roles/trainer.hpp). Pulls the parameters of all
+// shards, computes a gradient at them, pushes a piece of it to each, and begins again, shard by shard as their answers
+// come. The data of the next step comes meanwhile.
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -12,9 +13,9 @@
 
 namespace troupe::actors {
 
-/// Ports: out pull (request, ParametersPull), push (request, Gradient), and parameters, see make_publish. Done when
-/// every shard has made its last update. A call that fails is not repeated but begun anew: after a lost push with a
-/// pull, after a lost pull with another one. Fails when a shard has answered nothing for kGiveUpAfter, or has refused
+/// Ports: out pull (request, ParametersPull), push (request, Gradient), and those of its feed and its publication. Done
+/// when every shard has made its last update. A call that fails is not repeated but begun anew: after a lost push with
+/// a pull, after a lost pull with another one. Fails when a shard has answered nothing for kGiveUpAfter, or has refused
 /// kMaxRefused gradients in a row.
 class PsWorkerActor final : public Role {
  public:
@@ -24,7 +25,7 @@ class PsWorkerActor final : public Role {
   Result<Progress> step(RoleContext& context) override;
   std::string waiting_for() const override;
   void report(Report& report) const override;
-  /// Replica state and how many batches it has taken, so that its input goes on behind them.
+  /// Replica state and how many batches it has taken, so that its input goes on behind them; and its feed's.
   Result<RoleState> save() const override;
   Status restore(const RoleState& state) override;
 
@@ -49,26 +50,28 @@ class PsWorkerActor final : public Role {
   PsWorkerActor(const ParameterServerOptions& options, const RoleIdentity& identity)
       : options_(options), identity_(identity), shards_(static_cast<std::size_t>(options.shards)) {}
 
+  bool is_first() const { return identity_.index == 0; }
   /// Builds the replica. Not in make(), because where its input begins is known only after restore().
   Status start();
+  Status restore_program();
   /// Moves on with each shard as far as that goes.
   Status talk(RoleContext& context);
   Status pull(RoleContext& context, std::size_t index);
   void push(RoleContext& context, std::size_t index);
   void pushed(Shard& shard, std::int64_t version, const Result<Frame>& answer);
   bool all(Shard::State state) const;
-  Status publish_if_due(RoleContext& context);
-  /// A gradient at the parameters that are loaded, to be pushed.
+  /// Whether nothing is left to publish of the version that is loaded.
+  Result<bool> publish_if_due(RoleContext& context, bool last);
+  /// A gradient at the parameters that are loaded, to be pushed, if there is data for one.
   Result<Progress> compute(RoleContext& context);
 
   ParameterServerOptions options_;
   RoleIdentity identity_;
-  std::unique_ptr<learner::Replica> replica_;
-  std::unique_ptr<learner::ParameterServerWorker> worker_;
+  GroupMember alone_{nullptr};  ///< workers meet at their server, in no group
+  std::unique_ptr<Feed> feed_;
+  std::unique_ptr<Publication> publication_;                ///< null: nobody wants to know
+  std::unique_ptr<learner::ParameterServerWorker> worker_;  ///< after the feed, whose replica it runs
   std::vector<Shard> shards_;
-  PublishParameters publish_;    ///< null: nobody evaluates
-  std::int64_t published_ = -1;  ///< version
-  std::string waiting_;
   RoleState restored_;     ///< until the start
   std::int64_t lost_ = 0;  ///< pushes without an answer
 };

@@ -75,6 +75,9 @@ Status check(const ReplicaGroupOptions& o, std::string_view section) {
          fmt::format("backup_workers: got {}, but replicator \"{}\" has none", o.backup_workers, o.replicator));
   demand(o.backup_workers < std::max<std::int64_t>(o.count, 1),
          fmt::format("backup_workers: got {} of {} replicas, expected fewer", o.backup_workers, o.count));
+  demand(!o.deterministic || !has_parameter_server(o),
+         fmt::format("deterministic: got true, but with replicator \"{}\" bits depend on which gradient comes first",
+                     o.replicator));
   demand(!o.deterministic || o.wire == "fp32",
          fmt::format("wire: got \"{}\", but with deterministic no bit may depend on what travels", o.wire));
   return one_error(section, std::move(mistakes));

@@ -12,13 +12,13 @@
 
 namespace troupe::actors {
 
-ParameterServerOptions parameter_server_options(const ReplicaGroupOptions& group, const ReplicaModel& model) {
+ParameterServerOptions parameter_server_options(const ReplicaGroupOptions& group) {
   ParameterServerOptions server;
   server.name = group.name;
-  server.make_replica = model.make;
   server.workers = group.count;
   server.batch = group.batch_size;
   server.compile = compile_options(group);
+  server.devices = devices_of(group);
   server.shards = group.ps_shards;
   server.partition = group.ps_partition == "min_size"   ? learner::ParamPartition::kMinSize
                      : group.ps_partition == "max_size" ? learner::ParamPartition::kMaxSize
@@ -31,16 +31,6 @@ ParameterServerOptions parameter_server_options(const ReplicaGroupOptions& group
   server.synchronous = group.replicator == "sync_replicas";
   server.backup_workers = group.backup_workers;
   server.updates = group.steps;
-  if (model.make_evaluation) {
-    server.publish_every = group.evaluate_every_steps;
-    server.make_publish = [model]() -> Result<PublishParameters> {
-      TROUPE_ASSIGN(auto parameters, evaluated_parameters(model));
-      return PublishParameters([parameters = std::move(parameters)](messages::FramePool& pool,
-                                                                    learner::Program& program, std::int64_t version) {
-        return parameters.frame(pool, program, version);
-      });
-    };
-  }
   return server;
 }
 
@@ -59,8 +49,9 @@ Status add_replica_group(Topology& topology, const ReplicaGroupOptions& group, c
   const std::size_t before = topology.roles.size();
   if (has_parameter_server(group)) {
     // The roles are the parameter server's own.
-    ParameterServerOptions server = parameter_server_options(group, model);
-    server.devices = devices_of(group);
+    ParameterServerOptions server = parameter_server_options(group);
+    server.feed = input_feed(model.make);
+    server.publication = evaluation_publication(model, group.evaluate_every_steps);
     server.begin_with = begin;
     TROUPE_TRY(add_parameter_server(topology, server));
   } else if (is_split_gan(group)) {

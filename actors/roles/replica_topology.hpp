@@ -21,8 +21,8 @@ std::string evaluator_name(const ReplicaGroupOptions& group);
 std::string parameter_server_name(const ReplicaGroupOptions& group);
 std::string discriminator_name(const ReplicaGroupOptions& group);
 
-/// What such a group's shards and workers build.
-ParameterServerOptions parameter_server_options(const ReplicaGroupOptions& group, const ReplicaModel& model);
+/// How such a group's shards and workers run; what they train and publish is up to who runs them.
+ParameterServerOptions parameter_server_options(const ReplicaGroupOptions& group);
 
 /// A role that trains a group's replicas, and goes on from the last cut when it is restarted.
 RoleSpec replica_trainer(std::string name, const TrainerOptions& options);

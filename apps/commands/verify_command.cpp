@@ -36,25 +36,23 @@ struct Subject {
 
 Result<std::vector<Subject>> subjects(const actors::TrainOptions& options, const VerifyArguments& arguments) {
   std::vector<Subject> all;
-  const auto add = [&](std::string name, learner::ReplicaFactory make, const learner::ReplicatorOptions& how) {
-    all.push_back({std::move(name), std::move(make), {arguments.replicas, arguments.steps, how}});
+  const auto add = [&](actors::ReplicaGroupOptions group, learner::ReplicaFactory make) -> Status {
+    // What meets elsewhere than within a step is compared as a group that does: the same replicas on the same batches.
+    if (actors::has_parameter_server(group) || actors::is_split_gan(group)) group.replicator = "multi_worker";
+    TROUPE_ASSIGN(const learner::ReplicatorOptions how, actors::replicator_options(group));
+    all.push_back({group.name, std::move(make), {arguments.replicas, arguments.steps, how}});
+    return {};
   };
   for (const actors::AgentOptions& configured : options.agents) {
     TROUPE_ASSIGN(const actors::Agent agent, actors::make_agent(configured));
     // Nobody has acted yet, so the batches are made up; what is compared does not depend on what is in them.
     const auto input = learner::random_batches(agent.batch, options.seed);
-    TROUPE_ASSIGN(const learner::ReplicatorOptions how, actors::learner_replicator(options, configured));
-    add(
-        actors::role_of(configured, actors::kLearnerRole),
-        [make = agent.algorithm.make_replica, input] { return make(input); }, how);
+    TROUPE_ASSIGN(const actors::ReplicaGroupOptions group, actors::learner_group(options, configured));
+    TROUPE_TRY(add(group, [make = agent.algorithm.make_replica, input] { return make(input); }));
   }
   for (const actors::ReplicaRun& run : options.replicas) {
     TROUPE_ASSIGN(const actors::ReplicaModel model, actors::model_of(run));
-    actors::ReplicaGroupOptions group = run.group;
-    // What meets elsewhere than within a step is compared as a group that does: the same replicas on the same batches.
-    if (actors::has_parameter_server(group) || actors::is_split_gan(group)) group.replicator = "multi_worker";
-    TROUPE_ASSIGN(const learner::ReplicatorOptions how, actors::replicator_options(group));
-    add(group.name, model.make, how);
+    TROUPE_TRY(add(run.group, model.make));
   }
   return all;
 }

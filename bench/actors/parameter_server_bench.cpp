@@ -16,6 +16,7 @@
 #include <thread>
 #include <vector>
 
+#include <troupe/actors/roles/input_feed.hpp>
 #include <troupe/actors/roles/parameter_server.hpp>
 #include <troupe/bench/actors/processes.hpp>
 #include <troupe/core/log.hpp>
@@ -75,7 +76,7 @@ class Loop final : public Role {
     if (frame_ && pulled_) {
       TROUPE_ASSIGN(const auto parameters, messages::read_parameters(std::exchange(frame_, Frame())));
       TROUPE_TRY(worker_->load(parameters));
-      if (cycle_ == 0) TROUPE_TRY(worker_->compute());
+      if (cycle_ == 0) TROUPE_TRY(worker_->step());
       if (count_cycle()) return Progress::kDone;
       TROUPE_ASSIGN(auto frames, worker_->gradients(context.pool()));
       call(context, "push", std::move(frames.at(0)));
@@ -160,7 +161,8 @@ void push_pull(benchmark::State& state, std::int64_t workers, bool processes) {
     limit += bare_loops(threads) / 2;
     const InAllProcesses<Measured> measured;
     ParameterServerOptions options;
-    options.make_replica = []() -> Result<std::unique_ptr<learner::Replica>> { return {std::make_unique<Matrix>()}; };
+    options.feed =
+        input_feed([]() -> Result<std::unique_ptr<learner::Replica>> { return {std::make_unique<Matrix>()}; });
     options.workers = workers;
     options.batch = workers;
     options.updates = 1'000'000;

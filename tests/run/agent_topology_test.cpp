@@ -7,6 +7,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
+#include <cstdint>
 #include <filesystem>
 #include <map>
 #include <stdexcept>
@@ -97,14 +99,31 @@ TEST_F(D4pgTopology, TheRatioOfSamplesToInsertsHolds) {
   }
 }
 
-class D4pgTopologyInShards : public D4pgTopology, public ::testing::WithParamInterface<bool> {
- protected:
-  static TrainOptions options() { return GetParam() ? sharded() : small(); }
-};
-INSTANTIATE_TEST_SUITE_P(, D4pgTopologyInShards, ::testing::Bool(),
-                         [](const auto& info) { return info.param ? "Sharded" : "Single"; });
+/// What runs in virtual time alike.
+enum class Form : std::uint8_t { kSingle, kSharded, kServed, kServedInStep };
 
-TEST_P(D4pgTopologyInShards, TwoRunsWithOneSeedGiveTheSameBits) {
+class D4pgTopologyInForms : public D4pgTopology, public ::testing::WithParamInterface<Form> {
+ protected:
+  static TrainOptions options() {
+    if (GetParam() == Form::kSingle) return small();
+    TrainOptions options = sharded();
+    if (GetParam() == Form::kSharded) return options;
+    ReplicaGroupOptions& learner = options.agents[0].learner;
+    learner.replicator = GetParam() == Form::kServed ? "parameter_server" : "sync_replicas";
+    learner.count = 2;
+    learner.ps_shards = 2;
+    return options;
+  }
+};
+std::string name_of_form(const ::testing::TestParamInfo<Form>& info) {
+  static constexpr std::array kNames = {"Single", "Sharded", "Served", "ServedInStep"};
+  return kNames[static_cast<std::size_t>(info.param)];
+}
+INSTANTIATE_TEST_SUITE_P(, D4pgTopologyInForms,
+                         ::testing::Values(Form::kSingle, Form::kSharded, Form::kServed, Form::kServedInStep),
+                         name_of_form);
+
+TEST_P(D4pgTopologyInForms, TwoRunsWithOneSeedGiveTheSameBits) {
   std::vector<std::byte> bits[2];
   RecordingSink sinks[2];
   for (int i = 0; i < 2; ++i) {
@@ -138,7 +157,7 @@ TEST_F(D4pgTopology, AnotherSeedGivesOtherBits) {
   EXPECT_NE(parameters(), first);
 }
 
-TEST_P(D4pgTopologyInShards, ResumeGoesOnFromTheCheckpoint) {
+TEST_P(D4pgTopologyInForms, ResumeGoesOnFromTheCheckpoint) {
   RecordingSink sink;
   const auto first = run(options(), sink).value();
   TrainOptions more = options();

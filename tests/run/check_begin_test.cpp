@@ -155,8 +155,23 @@ TEST(IdleKeys, AKeyThatNothingLooksAtIsAMistake) {
             "f:3: d4pg.policy_momentum: has no effect here: it is used only with policy_optimizer = \"sgd\" or "
             "\"lars\"");
   EXPECT_EQ(refusal(kD4pg + "[learner]\nreduce = 'reduction_to_one'"),
-            "f:3: learner.reduce: has no effect here: it is used only with learner.replicator = \"multi_device\" or "
+            "f:3: learner.reduce: has no effect here: it is used only with replicator = \"multi_device\" or "
             "\"model_parallel\"");
+  EXPECT_THAT(refusal(kD4pg + "[learner]\nps_shards = 2"), StartsWith("f:3: learner.ps_shards: has no effect"));
+  EXPECT_THAT(refusal(kD4pg + "[placement]\nlearner_ps.nodes = 0"),
+              StartsWith("f:3: placement.learner_ps.nodes: has no effect"));
+  EXPECT_THAT(group("wire = 'bf16'"), StartsWith("f:5: replicas.c.wire: has no effect"));
+}
+
+TEST(CheckBegin, LarsNeedsWholeVariablesOnAParameterServer) {
+  const std::string served = "optimizer = 'lars'\nreplicator = 'parameter_server'\n";
+  EXPECT_EQ(refusal(kClassifier + served), "ok");
+  EXPECT_THAT(refusal(kClassifier + served + "ps_shards = 2"),
+              AllOf(StartsWith("f:2: replicas.c.model: "), HasSubstr("LARS needs the norms of whole variables")));
+  const std::string agent = "[d4pg]\ncritic_optimizer = 'lars'\n[learner]\nreplicator = 'parameter_server'\n";
+  EXPECT_EQ(refusal(kD4pg + agent), "ok");
+  EXPECT_THAT(refusal(kD4pg + agent + "ps_shards = 2"),
+              AllOf(HasSubstr("algorithm: "), HasSubstr("LARS needs the norms of whole variables")));
 }
 
 TEST(IdleKeys, ADefaultMayStandInAFile) {

@@ -99,6 +99,11 @@ TEST(TrainSchema, EveryKeyIsDocumentedAndReachesItsField) {
                                         "learner.batch_size=56",
                                         "learner.count=1",
                                         "learner.replicator=central_storage",
+                                        "learner.ps_shards=57",
+                                        "learner.ps_partition=max_size",
+                                        "learner.staleness=drop",
+                                        "learner.max_staleness=58",
+                                        "learner.backup_workers=0",
                                         "learner.deterministic=true",
                                         "learner.publish_period=45",
                                         "learner.compute=bf16",
@@ -117,6 +122,7 @@ TEST(TrainSchema, EveryKeyIsDocumentedAndReachesItsField) {
                                         "placement.actors.nodes=2",
                                         "placement.replay.nodes=3",
                                         "placement.learner.nodes=0",
+                                        "placement.learner_ps.nodes=4",
                                         "placement.parameters.nodes=0",
                                         "placement.evaluator.nodes=0",
                                         "placement.inference.nodes=6"};
@@ -157,6 +163,10 @@ TEST(TrainSchema, EveryKeyIsDocumentedAndReachesItsField) {
   EXPECT_EQ(o.agents[0].replay.device, "cpu");
   EXPECT_EQ(o.agents[0].learner.batch_size, 56);
   EXPECT_EQ(o.agents[0].learner.replicator, "central_storage");
+  EXPECT_EQ(o.agents[0].learner.ps_shards, 57);
+  EXPECT_EQ(o.agents[0].learner.ps_partition, "max_size");
+  EXPECT_EQ(o.agents[0].learner.staleness, "drop");
+  EXPECT_EQ(o.agents[0].learner.max_staleness, 58);
   EXPECT_TRUE(o.agents[0].learner.deterministic);
   EXPECT_EQ(o.agents[0].publish_period, 45);
   EXPECT_EQ(o.agents[0].learner.compute, "bf16");
@@ -175,6 +185,7 @@ TEST(TrainSchema, EveryKeyIsDocumentedAndReachesItsField) {
   EXPECT_EQ(o.agents[0].placement.actors, 2);
   EXPECT_EQ(o.agents[0].placement.replay, 3);
   EXPECT_EQ(o.agents[0].placement.learner, 0);
+  EXPECT_EQ(o.agents[0].placement.learner_ps, 4);
   EXPECT_EQ(o.agents[0].placement.parameters, 0);
   EXPECT_EQ(o.agents[0].placement.evaluator, 0);
   EXPECT_EQ(o.agents[0].placement.inference, 6);
@@ -200,8 +211,17 @@ TEST(TrainSchema, ReportsWhatOnlySeveralKeysTogetherGetWrong) {
             "block actors and learner for ever: expected at least 3312 for 23 replay.shards");
   EXPECT_EQ(message_of(env + "[replay]\ndevice = 'cuda:1'\n[learner]\ndevice = 'cuda:1'"), "ok");
   EXPECT_EQ(message_of(env + "[replay]\ndevice = 'cuda:1'\n[learner]\ndevice = ['cuda:0', 'cuda:1']\ncount = 2"),
-            "f:3: replay.device must be cpu, or cuda:N with that alone as learner.device, learner.count = 1 and "
-            "replay.shards = 1: got \"cuda:1\" with learner.device \"cuda:0\", \"cuda:1\", 2 learners and 1 shards");
+            "f:3: replay.device must be cpu, or cuda:N with that alone as learner.device, learner.count = 1, no "
+            "parameter server and replay.shards = 1: got \"cuda:1\" with learner.device \"cuda:0\", \"cuda:1\", 2 "
+            "learners, learner.replicator \"multi_worker\" and 1 shards");
+  EXPECT_THAT(message_of(env + "[replay]\ndevice = 'cuda:1'\n[learner]\ndevice = 'cuda:1'\nreplicator = "
+                               "'parameter_server'"),
+              ::testing::StartsWith("f:3: replay.device must be cpu"));
+  EXPECT_EQ(message_of(env + "[learner]\nreplicator = 'sync_replicas'\ncount = 2\nps_shards = 2\n[placement]\n"
+                             "learner.nodes = 2\nlearner_ps.nodes = 2"),
+            "ok");
+  EXPECT_EQ(message_of(env + "[learner]\nreplicator = 'parameter_server'\n[placement]\nlearner_ps.nodes = 2"),
+            "f:5: placement.learner_ps.nodes must not exceed learner.ps_shards: got 2 and 1");
   EXPECT_EQ(message_of(env + "[placement]\nactors.nodes = 3\n[actors]\ncount = 2"),
             "f:3: placement.actors.nodes must not exceed actors.count: got 3 and 2");
 }
@@ -415,12 +435,6 @@ TEST(TrainSchema, MistakesInReplicaGroupsNameLineAndKey) {
     EXPECT_EQ(message_of(model + "accumulate = 2\nreplicator = '" + all + "'"),
               "f:3: replicas.g.accumulate: got 2, but replicator \"" + all + "\" makes an update of every batch");
   }
-  const std::string lars = model + "optimizer = 'lars'\nreplicator = 'parameter_server'\n";
-  EXPECT_EQ(message_of(lars), "ok");
-  EXPECT_EQ(
-      message_of(lars + "ps_shards = 2"),
-      "f:3: replicas.g.optimizer: got \"lars\", but with ps_partition \"fixed\" each of 2 ps_shards has a part of "
-      "every variable, and lars needs the norms of whole ones");
   EXPECT_EQ(message_of(model + "channels = 2"), "f:3: replicas.g.channels: got 2, expected 1, 3, or 0");
   EXPECT_EQ(message_of(""),
             "f: missing key env: the environment of an agent, or an [agents.NAME], [replicas.NAME] or [roles.NAME]");

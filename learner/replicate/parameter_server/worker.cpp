@@ -39,6 +39,18 @@ Status check_lars(const ServedModel& model, const std::vector<ShardPlan>& plans)
 
 }  // namespace
 
+Result<ServedStep> plan_served(const Graph& graph, const ParameterServerPlan& plan) {
+  TROUPE_ASSIGN(ServedModel model, ServedModel::of(graph));
+  if (model.groups.empty()) {
+    return Error{Code::kInvalidArgument, "parameter server: the step optimises nothing"};
+  }
+  ServedStep step;
+  step.plans = plan_shards(model, plan.shards, plan.partition, plan.part_bytes);
+  TROUPE_TRY(check_lars(model, step.plans));
+  step.model = std::make_shared<const ServedModel>(std::move(model));
+  return step;
+}
+
 Result<ServedReplica> build_served(Replica& replica, const ParameterServerPlan& plan) {
   if (plan.input.replica_batch < 1 || plan.shards < 1) {
     return Error{Code::kInvalidArgument, fmt::format("parameter server: batch {} of a worker, {} shards, expected 1 or "
@@ -50,14 +62,8 @@ Result<ServedReplica> build_served(Replica& replica, const ParameterServerPlan& 
   Graph graph(plan.input.replica_batch);
   ReplicaContext context(graph, plan.input, nullptr);
   replica.step_fn(context, StepInputs(graph, served.input->signature()));
-  TROUPE_ASSIGN(ServedModel model, ServedModel::of(graph));
-  if (model.groups.empty()) {
-    return Error{Code::kInvalidArgument, "parameter server: the step optimises nothing"};
-  }
+  TROUPE_ASSIGN(static_cast<ServedStep&>(served), plan_served(graph, plan));
   TROUPE_ASSIGN(served.program, Program::compile(graph, plan.compile));
-  served.plans = plan_shards(model, plan.shards, plan.partition, plan.part_bytes);
-  TROUPE_TRY(check_lars(model, served.plans));
-  served.model = std::make_shared<const ServedModel>(std::move(model));
   return served;
 }
 
@@ -74,6 +80,7 @@ ParameterServerWorker::ParameterServerWorker(ServedReplica replica, const Parame
       transfer_(transfer),
       model_hash_(replica_.model->hash()),
       versions_(replica_.plans.size(), -1),
+      loaded_(replica_.plans.size(), false),
       scales_(replica_.model->groups.size(), 1),
       batches_(plan.input.first_step) {}
 
@@ -101,20 +108,32 @@ Status ParameterServerWorker::load(const messages::ParametersView& piece) {
     }
   }
   versions_[shard] = info.version;
+  loaded_[shard] = true;
+  if (std::ranges::find(loaded_, false) == loaded_.end()) {
+    program().parameters_changed();
+    program().set_step(version());
+  }
   return {};
 }
 
 std::int64_t ParameterServerWorker::version() const { return *std::ranges::min_element(versions_); }
 
-Status ParameterServerWorker::compute() {
-  TROUPE_CHECK(version() >= 0, "a gradient without parameters");
+Status ParameterServerWorker::stage() {
+  if (staged_ > 0) return Error{Code::kInvalidArgument, "parameter server: a batch is staged already"};
   TROUPE_ASSIGN(const BatchView batch, replica_.input->next());
   if (batch.rows == 0) return Error{Code::kUnavailable, "parameter server: the input's batch has no rows"};
   TROUPE_TRY(program().bind(batch));
-  program().parameters_changed();
-  program().set_step(version());
-  TROUPE_TRY(program().run(Phase::kGradients));
   batch_ = batch;
+  staged_ = 1;
+  return {};
+}
+
+Status ParameterServerWorker::begin() {
+  TROUPE_CHECK(version() >= 0, "a gradient without parameters");
+  if (staged_ == 0) return Error{Code::kInvalidArgument, "parameter server: no batch is staged"};
+  TROUPE_TRY(but_not_unavailable(program().run(Phase::kGradients)));
+  staged_ = 0;
+  loaded_.assign(loaded_.size(), false);
   ++batches_;
   return {};
 }

@@ -73,18 +73,5 @@ TEST_F(RunCheckpoint, AnotherTopologyIsRefused) {
   EXPECT_EQ(to_cut(topology, checkpoint).error().code, Code::kShapeMismatch);
 }
 
-TEST_F(RunCheckpoint, GroupValuesFollowTheLayout) {
-  const auto checkpoint = store(*sample_cut());
-  learner::ParamLayout layout;
-  layout.group = "w";
-  layout.add("w/0", {2});
-  EXPECT_EQ(group_values(checkpoint.tensors, "counter-0", layout).value().size(),
-            static_cast<std::size_t>(layout.elements));
-  EXPECT_EQ(group_values(checkpoint.tensors, "counter-7", layout).error().code, Code::kNotFound);
-  learner::ParamLayout other;
-  other.add("w/0", {3});
-  EXPECT_EQ(group_values(checkpoint.tensors, "counter-0", other).error().code, Code::kShapeMismatch);
-}
-
 }  // namespace
 }  // namespace troupe::actors

@@ -10,6 +10,8 @@
 
 #include <troupe/actors/control/runtime.hpp>
 #include <troupe/actors/network/node_network.hpp>
+#include <troupe/actors/roles/evaluation_publication.hpp>
+#include <troupe/actors/roles/input_feed.hpp>
 #include <troupe/actors/roles/parameter_server.hpp>
 #include <troupe/tests/learner/replicate/parameter_server/line.hpp>
 #include <troupe/transport/authority.hpp>
@@ -48,24 +50,26 @@ class ParameterServerNodes : public ::testing::TestWithParam<bool> {
   Topology topology() {
     ParameterServerOptions options;
     options.name = "line";
-    options.make_replica = []() -> Result<std::unique_ptr<learner::Replica>> {
+    options.feed = input_feed([]() -> Result<std::unique_ptr<learner::Replica>> {
       return {std::make_unique<LineReplica>(learner::OptimizerSpec{.rule = learner::Sgd{.learning_rate = 0.1}})};
-    };
+    });
     options.workers = 2;
     options.batch = 16;
     options.shards = 2;
     options.synchronous = GetParam();
     options.updates = kUpdates;
-    options.publish_every = kUpdates;
-    options.make_publish = []() -> Result<PublishParameters> {
-      return {[](messages::FramePool& pool, learner::Program& program, std::int64_t version) -> Result<Frame> {
-        const auto values = std::as_bytes(program.params("line")->values());
-        TROUPE_ASSIGN(auto builder, messages::ParametersBuilder::make(
-                                        pool, DType::kF32, static_cast<std::int64_t>(values.size() / sizeof(float))));
-        std::memcpy(builder.data().data(), values.data(), values.size());
-        return std::move(builder).finish({.version = version});
-      }};
-    };
+    options.publication = step_publication(
+        []() -> Result<MakeParametersFrame> {
+          return {[](messages::FramePool& pool, learner::Program& program, std::int64_t version) -> Result<Frame> {
+            const auto values = std::as_bytes(program.params("line")->values());
+            TROUPE_ASSIGN(auto builder,
+                          messages::ParametersBuilder::make(pool, DType::kF32,
+                                                            static_cast<std::int64_t>(values.size() / sizeof(float))));
+            std::memcpy(builder.data().data(), values.data(), values.size());
+            return std::move(builder).finish({.version = version});
+          }};
+        },
+        kUpdates);
     Topology topology;
     EXPECT_TRUE(add_parameter_server(topology, options).ok());
     topology.roles.push_back({.name = "evaluator",

@@ -1,5 +1,7 @@
 // The roles of a parameter server: one shard with calls made by hand, and whole runs of a problem with a known optimum,
 // most of them in virtual time.
+#include <troupe/actors/roles/evaluation_publication.hpp>
+#include <troupe/actors/roles/input_feed.hpp>
 #include <troupe/actors/roles/parameter_server.hpp>
 
 #include <gmock/gmock.h>
@@ -34,9 +36,9 @@ using ::testing::HasSubstr;
 ParameterServerOptions line(std::int64_t workers, std::int64_t shards) {
   ParameterServerOptions options;
   options.name = "line";
-  options.make_replica = []() -> Result<std::unique_ptr<learner::Replica>> {
+  options.feed = input_feed([]() -> Result<std::unique_ptr<learner::Replica>> {
     return {std::make_unique<LineReplica>(learner::OptimizerSpec{.rule = learner::Sgd{.learning_rate = 0.1}})};
-  };
+  });
   options.workers = workers;
   options.batch = 8 * workers;
   options.shards = shards;
@@ -50,9 +52,10 @@ class PsActorTest : public ::testing::Test {
   void make(const ParameterServerOptions& chosen) {
     options = chosen;
     role = PsActor::make(options, {options.name + "-ps", 0, options.shards}).value();
-    replica = options.make_replica().value();
+    feed = options.feed.make({options.name, 0, options.workers}).value();
     for (std::int64_t w = 0; w < options.workers; ++w) {
-      workers.push_back(learner::ParameterServerWorker::make(*replica, plan(options, w, 0), options.transfer).value());
+      workers.push_back(
+          learner::ParameterServerWorker::make(feed->replica(), plan(options, w, 0), options.transfer).value());
     }
   }
   void pull(std::uint32_t worker, std::int64_t at_least) {
@@ -61,7 +64,7 @@ class PsActorTest : public ::testing::Test {
   }
   void push(std::size_t worker, const Frame& parameters) {
     ASSERT_TRUE(workers[worker]->load(messages::read_parameters(parameters).value()).ok());
-    ASSERT_TRUE(workers[worker]->compute().ok());
+    ASSERT_TRUE(workers[worker]->step().ok());
     context.server("push").requests.push_back(workers[worker]->gradients(context.pool())->at(0));
   }
   void step() {
@@ -85,7 +88,7 @@ class PsActorTest : public ::testing::Test {
   ParameterServerOptions options;
   FakeContext context;
   std::unique_ptr<Role> role;
-  std::unique_ptr<learner::Replica> replica;
+  std::unique_ptr<Feed> feed;
   std::vector<std::unique_ptr<learner::ParameterServerWorker>> workers;
 };
 
@@ -174,7 +177,7 @@ TEST(ParameterServerOptionsTest, NonsenseIsNamed) {
   EXPECT_THAT(error([](auto& o) { o.workers = 0; }), HasSubstr("workers is 0"));
   EXPECT_THAT(error([](auto& o) { o.shards = 0; }), HasSubstr("shards is 0"));
   EXPECT_THAT(error([](auto& o) { o.batch = 1; }), HasSubstr("batch is 1"));
-  EXPECT_THAT(error([](auto& o) { o.updates = 0; }), HasSubstr("updates is 0"));
+  EXPECT_THAT(error([](auto& o) { o.updates = -1; }), HasSubstr("updates is -1"));
   EXPECT_THAT(error([](auto& o) { o.backup_workers = 1; }), HasSubstr("backup_workers is 1"));
   EXPECT_THAT(error([](auto& o) { o.synchronous = true, o.backup_workers = 2; }), HasSubstr("fewer than workers"));
   EXPECT_THAT(error([](auto& o) { o.transfer = DType::kF64; }), HasSubstr("float64"));
@@ -211,8 +214,8 @@ struct Training {
     return flat();
   }
   std::vector<float> flat() {
-    const auto replica = options.make_replica().value();
-    const learner::ServedReplica served = learner::build_served(*replica, plan(options, 0, 0)).value();
+    const auto feed = options.feed.make({options.name, 0, 1}).value();
+    const learner::ServedReplica served = learner::build_served(feed->replica(), plan(options, 0, 0)).value();
     std::vector<float> values(static_cast<std::size_t>(served.model->elements));
     for (std::size_t s = 0; s < served.plans.size(); ++s) {
       const RoleIdentity identity{options.name + "-ps", static_cast<std::int64_t>(s), options.shards};
@@ -296,15 +299,16 @@ class EvaluatingServed final : public Role {
 
 TEST(ParameterServer, WorkersHandOnWhatIsToBeEvaluatedAndTheEndForSure) {
   ParameterServerOptions options = line(2, 2);
-  options.publish_every = 100;
-  options.make_publish = []() -> Result<PublishParameters> {
-    return {[](messages::FramePool& pool, learner::Program& program, std::int64_t version) -> Result<Frame> {
-      const auto values = std::as_bytes(program.params("line")->values());
-      TROUPE_ASSIGN(auto builder, messages::ParametersBuilder::make(pool, DType::kF32, 32));
-      std::memcpy(builder.data().data(), values.data(), values.size());
-      return std::move(builder).finish({.version = version});
-    }};
-  };
+  options.publication = step_publication(
+      []() -> Result<MakeParametersFrame> {
+        return {[](messages::FramePool& pool, learner::Program& program, std::int64_t version) -> Result<Frame> {
+          const auto values = std::as_bytes(program.params("line")->values());
+          TROUPE_ASSIGN(auto builder, messages::ParametersBuilder::make(pool, DType::kF32, 32));
+          std::memcpy(builder.data().data(), values.data(), values.size());
+          return std::move(builder).finish({.version = version});
+        }};
+      },
+      100);
   Training training(options);
   std::atomic<int> seen = 0;
   training.role("line").completes_run = false;

@@ -12,6 +12,8 @@
 #include <set>
 
 #include <troupe/actors/roles/env_actor.hpp>
+#include <troupe/actors/roles/evaluation_publication.hpp>
+#include <troupe/actors/roles/input_feed.hpp>
 #include <troupe/actors/roles/parameter_server.hpp>
 #include <troupe/actors/roles/replay_actor.hpp>
 #include <troupe/actors/roles/replay_journal.hpp>
@@ -444,10 +446,10 @@ class ParameterServer final : public Scenario {
   Topology make_topology() override {
     ParameterServerOptions options;
     options.name = "line";
-    options.make_replica = []() -> Result<std::unique_ptr<learner::Replica>> {
+    options.feed = input_feed([]() -> Result<std::unique_ptr<learner::Replica>> {
       return {std::make_unique<learner::testing::LineReplica>(
           learner::OptimizerSpec{.rule = learner::Sgd{.learning_rate = 0.1}}, count_updates)};
-    };
+    });
     options.workers = 2;
     options.batch = 8;
     options.shards = kShards;
@@ -458,19 +460,21 @@ class ParameterServer final : public Scenario {
       options.max_staleness = kUpdates / 12;
     }
     options.updates = kUpdates;
-    options.publish_every = kUpdates;
     options.straggler_timeout = milliseconds(500);
     options.call_deadline = seconds(1);
-    options.make_publish = [this]() -> Result<PublishParameters> {
-      return {[this](messages::FramePool& pool, learner::Program& program, std::int64_t version) -> Result<Frame> {
-        if (version >= kUpdates) published_last(program);
-        const auto values = std::as_bytes(program.params("line")->values());
-        TROUPE_ASSIGN(auto builder, messages::ParametersBuilder::make(
-                                        pool, DType::kF32, static_cast<std::int64_t>(values.size() / sizeof(float))));
-        std::memcpy(builder.data().data(), values.data(), values.size());
-        return std::move(builder).finish({.version = version});
-      }};
-    };
+    options.publication = step_publication(
+        [this]() -> Result<MakeParametersFrame> {
+          return {[this](messages::FramePool& pool, learner::Program& program, std::int64_t version) -> Result<Frame> {
+            if (version >= kUpdates) published_last(program);
+            const auto values = std::as_bytes(program.params("line")->values());
+            TROUPE_ASSIGN(auto builder,
+                          messages::ParametersBuilder::make(pool, DType::kF32,
+                                                            static_cast<std::int64_t>(values.size() / sizeof(float))));
+            std::memcpy(builder.data().data(), values.data(), values.size());
+            return std::move(builder).finish({.version = version});
+          }};
+        },
+        kUpdates);
     Topology topology;
     if (const Status added = add_parameter_server(topology, options); !added.ok()) {
       finding("{}", added.error().message);

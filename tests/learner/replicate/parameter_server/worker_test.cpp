@@ -83,7 +83,7 @@ TEST(ParameterServerWorker, AloneItTrainsAsOneDevice) {
         messages::FramePool pool;
         for (int i = 0; i < 20; ++i) {
           pull(*worker, shards);
-          ASSERT_TRUE(worker->compute().ok());
+          ASSERT_TRUE(worker->step().ok());
           const auto frames = worker->gradients(pool).value();
           ASSERT_EQ(frames.size(), count);
           for (std::size_t s = 0; s < count; ++s) {
@@ -127,7 +127,7 @@ TEST(ParameterServerWorker, LeavesOutOfWeightDecayWhatIsExempt) {
     messages::FramePool pool;
     for (int i = 0; i < 5; ++i) {
       pull(*worker, shards);
-      ASSERT_TRUE(worker->compute().ok());
+      ASSERT_TRUE(worker->step().ok());
       const auto frames = worker->gradients(pool).value();
       for (std::size_t s = 0; s < count; ++s) {
         ASSERT_TRUE(shards[s]->push(messages::read_gradient(frames[s]).value()).ok());
@@ -211,7 +211,7 @@ TEST(ParameterServerWorker, PushesTheRowsOfAnEmbeddingThatItsBatchLookedUp) {
         ASSERT_TRUE(device->step().ok());
       }
       pull(*worker, shards);
-      ASSERT_TRUE(worker->compute().ok());
+      ASSERT_TRUE(worker->step().ok());
       const auto frames = worker->gradients(pool).value();
       std::vector<std::uint32_t> rows;
       for (std::size_t s = 0; s < count; ++s) {
@@ -259,7 +259,7 @@ TEST(ParameterServerWorker, TrainsAGanWhoseGeneratorMovesInEverySecondStep) {
     const std::vector<float> generator = values(worker->program(), sngan::kGeneratorGroup);
     ASSERT_TRUE(device->step().ok());
     pull(*worker, shards);
-    ASSERT_TRUE(worker->compute().ok());
+    ASSERT_TRUE(worker->step().ok());
     ASSERT_TRUE(shards[0]->push(messages::read_gradient(worker->gradients(pool).value()[0]).value()).ok());
     pull(*worker, shards);
     EXPECT_EQ(values(worker->program(), sngan::kGeneratorGroup) != generator, step % 2 == 1) << step;
@@ -281,7 +281,7 @@ TEST(ParameterServerWorker, ClipsItsOwnGradientAsOneDeviceDoes) {
   for (int i = 0; i < 5; ++i) {
     ASSERT_TRUE(device->step().ok());
     pull(*worker, shards);
-    ASSERT_TRUE(worker->compute().ok());
+    ASSERT_TRUE(worker->step().ok());
     const auto frames = worker->gradients(pool).value();
     for (std::size_t s = 0; s < 2; ++s) {
       ASSERT_TRUE(shards[s]->push(messages::read_gradient(frames[s]).value()).ok());
@@ -302,11 +302,11 @@ TEST(ParameterServerWorker, PushesNoPartOfAGradientThatIsNotFinite) {
   worker->program().params("line")->values()[0] = std::nanf("");
   messages::FramePool pool;
   for (int i = 1; i < ParameterServerWorker::kMaxNotFinite; ++i) {
-    ASSERT_TRUE(worker->compute().ok());
+    ASSERT_TRUE(worker->step().ok());
     EXPECT_TRUE(worker->gradients(pool)->empty());
     EXPECT_EQ(worker->not_finite(), i);
   }
-  ASSERT_TRUE(worker->compute().ok());
+  ASSERT_TRUE(worker->step().ok());
   EXPECT_THAT(worker->gradients(pool).error().message, HasSubstr("10 batches in a row are not finite"));
 }
 
