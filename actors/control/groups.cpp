@@ -6,6 +6,7 @@
 #include <cstring>
 #include <utility>
 
+#include <troupe/collectives/delivery.hpp>
 #include <troupe/collectives/group_communicator.hpp>
 #include <troupe/core/log.hpp>
 
@@ -18,49 +19,28 @@ class Groups::Rank final : public collectives::Peers {
 
   Status send(std::uint32_t member, std::span<const std::byte> head, std::span<const std::byte> body) override {
     TROUPE_ASSIGN(messages::Frame frame, groups_.frame_of(head, body));
-    return pass_on({.from = index_, .to = member, .frame = std::move(frame)});
+    return groups_.send(group_, {.from = index_, .to = member, .frame = std::move(frame)});
   }
 
   Status lend(std::uint32_t member, std::span<const std::byte> head, std::shared_ptr<const LentBytes> body) override {
     TROUPE_ASSIGN(messages::Frame frame, groups_.frame_of(head, {}));
-    return pass_on({.from = index_, .to = member, .frame = std::move(frame), .lent = std::move(body)});
+    return groups_.send(group_, {.from = index_, .to = member, .frame = std::move(frame), .lent = std::move(body)});
   }
 
   void deliver_to(std::function<void(collectives::PeerMessage)> receiver) override {
-    const std::unique_lock lock(mutex_);
-    receiver_ = std::move(receiver);
-    for (collectives::PeerMessage& message : std::exchange(waiting_, {})) {
-      if (receiver_) receiver_(std::move(message));
-    }
+    delivery_.deliver_to(std::move(receiver));
   }
 
   void receive(std::uint32_t from, messages::Frame frame) {
     auto owner = std::make_shared<messages::Frame>(std::move(frame));
-    collectives::PeerMessage message{from, owner->bytes(), owner};
-    {
-      const std::shared_lock lock(mutex_);
-      if (receiver_) return receiver_(std::move(message));
-    }
-    const std::unique_lock lock(mutex_);
-    if (receiver_) return receiver_(std::move(message));
-    if (waiting_.size() < kEarlyMax) waiting_.push_back(std::move(message));
+    delivery_.put({from, owner->bytes(), owner});
   }
 
  private:
-  /// Messages to one member keep their order, also those that another thread (an abort, an answer) sends. Recursive: a
-  /// member of this process may answer at once.
-  Status pass_on(GroupMessage message) {
-    const std::lock_guard lock(sending_);
-    return groups_.send(group_, std::move(message));
-  }
-
   Groups& groups_;
   Group& group_;
   const std::uint32_t index_;
-  std::recursive_mutex sending_;
-  std::shared_mutex mutex_;  // of what follows; shared while a message is handed over
-  std::function<void(collectives::PeerMessage)> receiver_;
-  std::deque<collectives::PeerMessage> waiting_;
+  collectives::Delivery delivery_;
 
  public:
   std::unique_ptr<GroupSeat> seat;  // the last, so the first to go: its communicator speaks to the very end

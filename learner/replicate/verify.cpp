@@ -8,7 +8,8 @@
 #include <thread>
 #include <utility>
 
-#include <troupe/collectives/in_process.hpp>
+#include <troupe/collectives/delivery.hpp>
+#include <troupe/collectives/group_communicator.hpp>
 #include <troupe/core/rng.hpp>
 #include <troupe/learner/replicate/multi_worker.hpp>
 
@@ -55,6 +56,30 @@ Result<std::vector<Trained>> train(Replicator& replicator, std::int64_t steps) {
   return trained;
 }
 
+/// The way of one member to the others by messages, as between processes: values are rounded on it as they are there.
+class MemberLink final : public collectives::Peers {
+ public:
+  MemberLink(const std::vector<std::unique_ptr<MemberLink>>& all, std::uint32_t rank) : all_(all), rank_(rank) {}
+
+  Status send(std::uint32_t member, std::span<const std::byte> head, std::span<const std::byte> body) override {
+    auto bytes = std::make_shared<std::vector<std::byte>>(head.begin(), head.end());
+    bytes->insert(bytes->end(), body.begin(), body.end());
+    all_[member]->delivery_.put({rank_, *bytes, bytes});
+    return {};
+  }
+  Status lend(std::uint32_t member, std::span<const std::byte> head, std::shared_ptr<const LentBytes> body) override {
+    return body->with([&](std::span<const std::byte> lent) { return send(member, head, lent); });
+  }
+  void deliver_to(std::function<void(collectives::PeerMessage)> receiver) override {
+    delivery_.deliver_to(std::move(receiver));
+  }
+
+ private:
+  const std::vector<std::unique_ptr<MemberLink>>& all_;
+  const std::uint32_t rank_;
+  collectives::Delivery delivery_;
+};
+
 /// One member of a group.
 Result<std::vector<Trained>> train_member(Replica& replica, collectives::Communicator& communicator, int rank,
                                           int replicas, const VerifyOptions& options) {
@@ -62,7 +87,11 @@ Result<std::vector<Trained>> train_member(Replica& replica, collectives::Communi
   how.communicator = &communicator;
   if (!how.devices.empty()) how.compile.device = device_of(how.devices, rank);
   TROUPE_ASSIGN(const auto worker, make_replicator(replica, how));
-  TROUPE_TRY(static_cast<MultiWorker&>(*worker).reform({.epoch = 1, .rank = rank, .size = replicas}, kMeetingTimeout));
+  collectives::GroupView view{.epoch = 1, .rank = rank, .size = replicas};
+  for (int r = 0; r < replicas; ++r) {  // each as if on a host of its own, so that nothing goes by shared memory
+    view.members.push_back({static_cast<std::uint32_t>(r), fmt::format("replica {}", r), fmt::format("host {}", r)});
+  }
+  TROUPE_TRY(static_cast<MultiWorker&>(*worker).reform(view, kMeetingTimeout));
   return train(*worker, options.steps);
 }
 
@@ -75,13 +104,17 @@ Result<std::vector<Trained>> train_with(int replicas, const ReplicaFactory& make
     TROUPE_ASSIGN(const auto replicator, make_replicator(*replica, how));
     return train(*replicator, options.steps);
   }
-  collectives::InProcessHub hub;
+  std::vector<std::unique_ptr<MemberLink>> links;
   std::vector<std::unique_ptr<Replica>> made;
   std::vector<std::unique_ptr<collectives::Communicator>> communicators;
   for (int rank = 0; rank < replicas; ++rank) {
     TROUPE_ASSIGN(auto replica, make());
     made.push_back(std::move(replica));
-    communicators.push_back(hub.make());
+    links.push_back(std::make_unique<MemberLink>(links, static_cast<std::uint32_t>(rank)));
+  }
+  for (std::size_t rank = 0; rank < links.size(); ++rank) {
+    communicators.push_back(collectives::make_group_communicator(*links[rank], static_cast<std::uint32_t>(rank),
+                                                                 {.deterministic = options.how.deterministic}));
   }
   std::vector<Result<std::vector<Trained>>> results(made.size(), Error{Code::kInternal, "verify: did not run"});
   {

@@ -21,9 +21,9 @@ using ReplicaFactory = std::function<Result<std::unique_ptr<Replica>>()>;
 struct VerifyOptions {
   std::vector<int> replicas = {1, 2, 4};  ///< numbers of replicas to compare with one
   std::int64_t steps = 3;                 ///< updates before parameters are compared
-  /// How they run, one and many: kind, global_batch (at least as many rows as replicas), devices, compile and
-  /// deterministic. Several of kOneDevice run as kMultiDevice; a group's members meet within this process, where
-  /// nothing is rounded on a wire.
+  /// How they run, one and many: kind, global_batch (at least as many rows as replicas), devices, compile, wire and
+  /// deterministic. Several of kOneDevice run as kMultiDevice; a group's members are threads here, whose messages are
+  /// those of members on different hosts.
   ReplicatorOptions how;
 };
 
@@ -40,8 +40,8 @@ struct Equivalence {
   double largest() const;
 };
 
-/// Trains with each number of replicas, those of a group as threads with the in-process communicator, and compares with
-/// one replica. float32 sums in another order differ by about 1e-6; more than 1e-3 is a mistake in the replica. With
+/// Trains with each number of replicas and compares with one replica. float32 sums in another order differ by about
+/// 1e-6; more than 1e-3 is a mistake in the replica, or a wire that rounds: bfloat16 keeps 8 bits of a gradient. With
 /// how.deterministic 1, 2, 4 and 8 replicas do not differ at all.
 /// Errors: kInvalidArgument (no replicas, more than rows, no steps, nothing that is trained); those of the replica.
 Result<std::vector<Equivalence>> verify_equivalence(const ReplicaFactory& make, const VerifyOptions& options);

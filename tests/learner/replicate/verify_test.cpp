@@ -42,13 +42,14 @@ class MistakenRegression final : public Replica {
   const Mistake mistake_;
 };
 
-std::vector<Equivalence> verify(Mistake mistake) {
+std::vector<Equivalence> verify(Mistake mistake, DType wire = DType::kF32) {
   const ReplicaFactory make = [mistake]() -> Result<std::unique_ptr<Replica>> {
     return {std::make_unique<MistakenRegression>(mistake)};
   };
-  return verify_equivalence(make,
-                            {.replicas = {1, 2, 3, 4},
-                             .how = {.kind = ReplicatorKind::kMultiWorker, .global_batch = 13, .compile = {.seed = 1}}})
+  return verify_equivalence(
+             make,
+             {.replicas = {1, 2, 3, 4},
+              .how = {.kind = ReplicatorKind::kMultiWorker, .global_batch = 13, .wire = wire, .compile = {.seed = 1}}})
       .value();
 }
 
@@ -67,6 +68,14 @@ TEST(Verify, FindsTheMistakesThatStaySilentOtherwise) {
       EXPECT_GT(found.variables[0].gradient, 1e-2) << static_cast<int>(mistake) << " with " << found.replicas;
       EXPECT_GT(found.variables[1].parameter, 1e-3) << static_cast<int>(mistake) << " with " << found.replicas;
     }
+  }
+}
+
+TEST(Verify, ShowsWhatAWireRounds) {
+  for (const Equivalence& found : verify(Mistake::kNone, DType::kBF16)) {
+    if (found.replicas == 1) continue;
+    EXPECT_GT(found.variables[0].gradient, 1e-5) << found.replicas << ": nothing was rounded";
+    EXPECT_LT(found.variables[0].gradient, 1e-2) << found.replicas << ": a bfloat16 has 8 bits";
   }
 }
 
