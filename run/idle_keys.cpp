@@ -83,7 +83,7 @@ const std::vector<Rule>& replicator_rules() {
 
 const std::vector<Rule>& group_rules() {
   static const std::vector<Rule> kRules = {
-      {{"layers"},
+      {{"layers", "activation", "discriminator_activation"},
        [](const Values& v) { return !v.is("model", {"sngan"}) || v.is("network", {"mlp"}); },
        "only with network = \"mlp\""},
       {{"width", "discriminator_width"},

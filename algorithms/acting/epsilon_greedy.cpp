@@ -62,7 +62,8 @@ class EpsilonGreedy final : public Exploration {
 MakeExploration epsilon_greedy(EpsilonGreedyOptions options) {
   return [options = std::move(options)](const Explorer& explorer) -> Result<std::unique_ptr<Exploration>> {
     if (options.choices < 1) {
-      return Error{Code::kInvalidArgument, fmt::format("epsilon greedy: {} choices, expected 1 or more", options.choices)};
+      return Error{Code::kInvalidArgument,
+                   fmt::format("epsilon greedy: {} choices, expected 1 or more", options.choices)};
     }
     if (!(options.epsilon >= 0 && options.epsilon <= 1)) {
       return Error{Code::kInvalidArgument, fmt::format("epsilon greedy: epsilon {}, expected 0 .. 1", options.epsilon)};

@@ -22,14 +22,14 @@ Var network(ReplicaContext& context, ParamGroup group, const Options& options, V
     const std::string name = fmt::format("layer{}", layer);
     const bool head = layer + 1 == layers;
     const std::int64_t in = layer == 0 ? options.features : size(layer - 1), out = head ? options.classes : size(layer);
-    // He et al. 2015, Eq. 10 (fan in); the head has no ReLU behind it, so half of that variance.
+    // He et al. 2015, Eq. 10 (fan in), for ReLU; the head has none behind it, so half of that variance.
     const Init weight = Init::normal(std::sqrt((head ? 1.0 : 2.0) / static_cast<double>(in)));
     if (head || !options.batch_norm) {
       return mesh_linear(context, x,
                          {.group = group,
                           .name = name,
                           .out = out,
-                          .activation = head ? Activation::kNone : Activation::kRelu,
+                          .activation = head ? Activation::kNone : options.activation,
                           .weight = weight,
                           .bias = {}},
                          options.layer_split);
@@ -39,7 +39,7 @@ Var network(ReplicaContext& context, ParamGroup group, const Options& options, V
     const Var offset = graph.param(group, name + "/offset", Shape{out}, {});
     const auto running = running_statistics(graph, fmt::format("{}/{}", kGroup, name), out, mode);
     return batch_norm(product, gain, offset, running.mean, running.variance,
-                      {.training = mode.training, .activation = Activation::kRelu, .all_sum = mode.all_sum});
+                      {.training = mode.training, .activation = options.activation, .all_sum = mode.all_sum});
   };
 
   const Var flat = reshape(image, Shape{graph.batch(), options.features});

@@ -6,6 +6,7 @@
 #include <troupe/core/error.hpp>
 #include <troupe/core/tensor.hpp>
 #include <troupe/learner/graph/optimizer.hpp>
+#include <troupe/learner/ops/elementwise.hpp>
 #include <troupe/learner/replicate/mesh.hpp>
 
 namespace troupe::learner::classifier {
@@ -13,8 +14,9 @@ namespace troupe::learner::classifier {
 struct Options {
   std::int64_t features = 784;  ///< of an example, e.g. the pixels of Fashion-MNIST
   std::int64_t classes = 10;
-  std::vector<std::int64_t> sizes = {256, 128};  ///< hidden layers, ReLU behind each
-  bool batch_norm = false;                       ///< before each ReLU
+  std::vector<std::int64_t> sizes = {256, 128};  ///< hidden layers
+  Activation activation = Activation::kRelu;     ///< behind each
+  bool batch_norm = false;                       ///< before each activation
   /// Batch norm with the statistics of the global batch; false: of each replica's own share. Without effect on one.
   bool sync_batch_norm = true;
   double label_smoothing = 0;

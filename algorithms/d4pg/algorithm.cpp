@@ -14,6 +14,7 @@
 #include <troupe/algorithms/d4pg/replica.hpp>
 #include <troupe/envs/flattened.hpp>
 #include <troupe/learner/graph/optimizer_keys.hpp>
+#include <troupe/learner/ops/layer_keys.hpp>
 #include <troupe/replay/n_step_adder.hpp>
 
 namespace troupe::learner::d4pg {
@@ -27,6 +28,12 @@ ConfigSchema optimizer_of(const char* network) {
     if (key.path.ends_with("learning_rate")) key.formerly = "learner." + key.path;
     if (key.path.ends_with("gradient_norm_clip")) key.formerly = "learner.gradient_norm_clip";
   }
+  return keys;
+}
+
+ConfigSchema layers_of(const std::string& network, const std::vector<std::int64_t>& sizes, Activation activation) {
+  ConfigSchema keys = layer_keys(network + "_", sizes, activation, " of the " + network);
+  keys.front().formerly = "learner." + keys.front().path;
   return keys;
 }
 
@@ -79,22 +86,6 @@ ConfigSchema keys() {
        .min = 0,
        .max = 0.9999,
        .formerly = "actors.noise_correlation"},
-      {.path = "policy_layers",
-       .default_value = l.policy_sizes,
-       .doc = "Hidden layers of the policy",
-       .unit = "units",
-       .min = 1,
-       .max = 16384,
-       .fixed = Fixed::kValue,
-       .formerly = "learner.policy_layers"},
-      {.path = "critic_layers",
-       .default_value = l.critic_sizes,
-       .doc = "Hidden layers of the critic",
-       .unit = "units",
-       .min = 1,
-       .max = 16384,
-       .fixed = Fixed::kValue,
-       .formerly = "learner.critic_layers"},
       {.path = "atoms",
        .default_value = l.support.count,
        .doc = "Atoms of the value distribution",
@@ -130,8 +121,10 @@ ConfigSchema keys() {
        .max = 1e9,
        .formerly = "learner.action_gradient_clip"},
   };
-  for (const char* const network : {"policy", "critic"}) {
-    std::ranges::move(optimizer_of(network), std::back_inserter(keys));
+  for (ConfigSchema more :
+       {layers_of("policy", l.policy_sizes, l.policy_activation),
+        layers_of("critic", l.critic_sizes, l.critic_activation), optimizer_of("policy"), optimizer_of("critic")}) {
+    std::ranges::move(more, std::back_inserter(keys));
   }
   return keys;
 }
@@ -144,7 +137,9 @@ Result<AgentOptions> read(const ConfigSection& keys, std::int64_t steps) {
   options.correlation = keys.get_float("noise_correlation");
   Options& learner = options.learner;
   learner.policy_sizes = keys.get_ints("policy_layers");
+  learner.policy_activation = read_activation(keys, "policy_");
   learner.critic_sizes = keys.get_ints("critic_layers");
+  learner.critic_activation = read_activation(keys, "critic_");
   learner.support = {keys.get_float("v_min"), keys.get_float("v_max"), keys.get_int("atoms")};
   TROUPE_ASSIGN(learner.policy_optimizer, read_optimizer_of(keys, "policy", steps));
   TROUPE_ASSIGN(learner.critic_optimizer, read_optimizer_of(keys, "critic", steps));

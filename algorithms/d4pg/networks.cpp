@@ -37,7 +37,7 @@ struct LayerBuilder {
 Init uniform_init(std::int64_t fan_out) { return Init::uniform(std::sqrt(3 * 0.333 / static_cast<double>(fan_out))); }
 
 /// All layers but the head.
-Var layer_norm_mlp(LayerBuilder& builder, const std::vector<std::int64_t>& sizes, int devices, Var x) {
+Var layer_norm_mlp(LayerBuilder& builder, const std::vector<std::int64_t>& sizes, Activation kind, int devices, Var x) {
   Graph& graph = builder.graph;
   const auto layers = static_cast<std::int64_t>(sizes.size()) + 1;  // with the head, which is on the last device
   for (const std::int64_t size : sizes) {
@@ -49,7 +49,7 @@ Var layer_norm_mlp(LayerBuilder& builder, const std::vector<std::int64_t>& sizes
       const Var offset = graph.param(builder.group, "norm/offset", Shape{size}, Init::constant(0));
       x = layer_norm(matmul(x, weight), bias, gain, offset, Activation::kTanh);
     } else {
-      x = linear(x, weight, bias, Activation::kElu);
+      x = linear(x, weight, bias, kind);
     }
     builder.next(size);
   }
@@ -76,7 +76,8 @@ Var to_bounds(Graph& graph, const EnvironmentShape& environment, Var x) {
 
 Var policy_network(Graph& graph, ParamGroup group, const Options& options, Var observation) {
   LayerBuilder builder{graph, group, options.environment.observation_size};
-  const Var features = layer_norm_mlp(builder, options.policy_sizes, options.devices, observation);
+  const Var features =
+      layer_norm_mlp(builder, options.policy_sizes, options.policy_activation, options.devices, observation);
   const DeviceScope head(graph, options.devices - 1);
   const std::int64_t size = options.environment.action_size();
   // Acme's NearZeroInitializedLinear: first actions lie in the middle of their range. VarianceScaling(1e-4, fan_in)
@@ -88,7 +89,8 @@ Var policy_network(Graph& graph, ParamGroup group, const Options& options, Var o
 
 Var critic_network(Graph& graph, ParamGroup group, const Options& options, Var observation, Var action) {
   LayerBuilder builder{graph, group, options.environment.observation_size + options.environment.action_size()};
-  const Var features = layer_norm_mlp(builder, options.critic_sizes, options.devices, concat(observation, action));
+  const Var features = layer_norm_mlp(builder, options.critic_sizes, options.critic_activation, options.devices,
+                                      concat(observation, action));
   const DeviceScope head(graph, options.devices - 1);
   const std::int64_t atoms = options.support.count;
   const Var weight = builder.weight(atoms, uniform_init(atoms));

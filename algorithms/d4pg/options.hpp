@@ -9,6 +9,7 @@
 #include <troupe/core/tensor.hpp>
 #include <troupe/learner/graph/optimizer.hpp>
 #include <troupe/learner/ops/categorical.hpp>
+#include <troupe/learner/ops/elementwise.hpp>
 
 namespace troupe::learner::d4pg {
 
@@ -24,8 +25,11 @@ struct EnvironmentShape {
 struct Options {
   EnvironmentShape environment;
 
+  /// Hidden layers, and what is behind each but the first, which has a layer norm and tanh.
   std::vector<std::int64_t> policy_sizes = {256, 256, 256};
+  Activation policy_activation = Activation::kElu;
   std::vector<std::int64_t> critic_sizes = {512, 512, 256};
+  Activation critic_activation = Activation::kElu;
   Support support = {-150, 150, 51};  ///< must cover the discounted sum of the largest rewards
 
   std::int64_t batch = 256;

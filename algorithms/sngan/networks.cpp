@@ -22,7 +22,7 @@ Var mlp_generator(Graph& graph, ParamGroup group, const Options& options, Var no
     const Var gain = param("gain", Shape{size}, Init::constant(1)), offset = param("offset", Shape{size}, {});
     const auto running = running_statistics(graph, fmt::format("{}/layer{}", kGeneratorGroup, layer), size, mode);
     x = batch_norm(matmul(x, weight), gain, offset, running.mean, running.variance,
-                   {.training = mode.training, .activation = Activation::kRelu, .all_sum = mode.all_sum});
+                   {.training = mode.training, .activation = options.generator_activation, .all_sum = mode.all_sum});
     width = size;
     ++layer;
   }
@@ -39,7 +39,7 @@ Var mlp_discriminator(NormalisedLayers& layers, const Options& options, Var imag
     const bool head = i == options.discriminator_sizes.size();
     const std::int64_t size = head ? 1 : options.discriminator_sizes[i];
     const auto [weight, bias] = layers.at(fmt::format("layer{}", i), {width, size});
-    x = linear(x, weight, bias, head ? Activation::kNone : Activation::kLeakyRelu);
+    x = linear(x, weight, bias, head ? Activation::kNone : options.discriminator_activation);
     width = size;
   }
   return x;

@@ -7,6 +7,7 @@
 #include <troupe/core/error.hpp>
 #include <troupe/core/tensor.hpp>
 #include <troupe/learner/graph/optimizer.hpp>
+#include <troupe/learner/ops/elementwise.hpp>
 
 namespace troupe::learner::sngan {
 
@@ -21,8 +22,10 @@ struct Options {
   std::int64_t noise_size = 64;
   std::int64_t generator_width = 256;  ///< channels of kResnet's blocks, see resnet_plan()
   std::int64_t discriminator_width = 128;
-  std::vector<std::int64_t> generator_sizes = {256, 512};      ///< kMlp's hidden layers: batch norm and ReLU
-  std::vector<std::int64_t> discriminator_sizes = {512, 256};  ///< kMlp's hidden layers: spectral norm and leaky ReLU
+  std::vector<std::int64_t> generator_sizes = {256, 512};      ///< kMlp's hidden layers, with batch norm
+  Activation generator_activation = Activation::kRelu;         ///< behind each of these
+  std::vector<std::int64_t> discriminator_sizes = {512, 256};  ///< kMlp's hidden layers, with spectral norm
+  Activation discriminator_activation = Activation::kLeakyRelu;
   /// Batch norm with the statistics of the global batch; false: of each replica's own share.
   bool sync_batch_norm = true;
   /// The generator is updated in every n_dis-th step, the discriminator in each.

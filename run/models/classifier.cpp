@@ -1,6 +1,7 @@
 #include <troupe/algorithms/classifier/network.hpp>
 #include <troupe/algorithms/classifier/replica.hpp>
 #include <troupe/learner/graph/optimizer_keys.hpp>
+#include <troupe/learner/ops/layer_keys.hpp>
 #include <troupe/run/models/image_keys.hpp>
 #include <troupe/run/models/image_model.hpp>
 #include <troupe/run/models/models.hpp>
@@ -11,13 +12,7 @@ namespace {
 ConfigSchema classifier_keys() {
   const learner::classifier::Options m;
   ConfigSchema keys = image_keys();
-  keys.push_back({.path = "layers",
-                  .default_value = m.sizes,
-                  .doc = "Hidden layers",
-                  .unit = "units",
-                  .min = 1,
-                  .max = 16384,
-                  .fixed = ConfigKey::Fixed::kValue});
+  std::ranges::move(learner::layer_keys("", m.sizes, m.activation), std::back_inserter(keys));
   keys.push_back({.path = "layer_split",
                   .default_value = std::string("layers"),
                   .doc = "What each device of model_parallel has: some layers, or of each layer a part",
@@ -43,6 +38,7 @@ Result<MakeModel> make_classifier(const ConfigSection& keys) {
       [keys, split](ReplicaModel& model, const std::shared_ptr<ImageSource>& images, const ModelContext& context) {
         learner::classifier::Options network;
         network.sizes = keys.get_ints("layers");
+        network.activation = learner::read_activation(keys, "");
         if (split != "layers") {
           network.layer_split = split == "batch" ? learner::Split::kBatch : learner::Split::kHidden;
         }

@@ -3,6 +3,7 @@
 #include <troupe/algorithms/sngan/networks.hpp>
 #include <troupe/algorithms/sngan/replica.hpp>
 #include <troupe/learner/graph/optimizer_keys.hpp>
+#include <troupe/learner/ops/layer_keys.hpp>
 #include <troupe/run/models/image_keys.hpp>
 #include <troupe/run/models/image_model.hpp>
 #include <troupe/run/models/models.hpp>
@@ -18,13 +19,6 @@ ConfigSchema sngan_keys() {
        .default_value = std::string("mlp"),
        .doc = "Hidden layers, or residual blocks of convolutions",
        .choices = {"mlp", "resnet"},
-       .fixed = ConfigKey::Fixed::kValue},
-      {.path = "layers",
-       .default_value = std::vector<std::int64_t>{256, 128},
-       .doc = "Hidden layers",
-       .unit = "units",
-       .min = 1,
-       .max = 16384,
        .fixed = ConfigKey::Fixed::kValue},
       {.path = "width",
        .default_value = m.generator_width,
@@ -68,6 +62,10 @@ ConfigSchema sngan_keys() {
       ema_key(),
   };
   std::ranges::move(own, std::back_inserter(keys));
+  std::ranges::move(
+      learner::layer_keys("", {256, 128}, m.generator_activation, " of mlp; reversed its discriminator's"),
+      std::back_inserter(keys));
+  keys.push_back(learner::activation_key("discriminator_", m.discriminator_activation, " of mlp's discriminator"));
   // Adam with the paper's decays (Miyato et al. 2018, table 3, setting C).
   std::ranges::move(learner::optimizer_keys("", {.beta1 = 0, .beta2 = 0.9}), std::back_inserter(keys));
   return keys;
@@ -96,6 +94,8 @@ learner::sngan::Options read_sngan(const ConfigSection& keys, std::int64_t steps
   network.sync_batch_norm = keys.get_bool("sync_batch_norm");
   const std::vector<std::int64_t>& layers = keys.get_ints("layers");
   network.generator_sizes = layers;
+  network.generator_activation = learner::read_activation(keys, "");
+  network.discriminator_activation = learner::read_activation(keys, "discriminator_");
   network.discriminator_sizes.assign(layers.rbegin(), layers.rend());
   network.optimizer = learner::read_optimizer(keys, "", steps);
   network.average_decay = keys.get_float("ema_decay");

@@ -102,6 +102,17 @@ TEST(Classifier, AShortBatchTrainsAsOneOfItsRows) {
   EXPECT_LT(largest_difference(train_on_17_rows(24), train_on_17_rows(17)), 5e-5);
 }
 
+TEST(Classifier, TheActivationIsThatOfItsOptions) {
+  const Data data;
+  const auto with = [&](Activation activation) {
+    Options made = options();
+    made.activation = activation;
+    return train(maker(made), data.batches, {24});
+  };
+  EXPECT_EQ(with(Activation::kRelu), with(options().activation));
+  EXPECT_GT(largest_difference(with(Activation::kTanh), with(Activation::kRelu)), 1e-2);
+}
+
 TEST(Classifier, StagesOnSeveralDevicesChangeNoBit) {
   const Data data;
   EXPECT_EQ(train(maker(options()), data.batches, {24}, 2, {}, {}, 2), train(maker(options()), data.batches, {24}, 2));

@@ -20,7 +20,9 @@ TEST(D4pgAlgorithm, EveryKeyReachesItsField) {
                                         {"sigma", 0.18},
                                         {"noise_correlation", 0.85},
                                         {"policy_layers", std::vector<std::int64_t>{26}},
+                                        {"policy_activation", std::string("tanh")},
                                         {"critic_layers", std::vector<std::int64_t>{27}},
+                                        {"critic_activation", std::string("leaky_relu")},
                                         {"atoms", std::int64_t{28}},
                                         {"v_min", -29.0},
                                         {"v_max", 30.0},
@@ -41,6 +43,8 @@ TEST(D4pgAlgorithm, EveryKeyReachesItsField) {
   const Options& learner = got->learner;
   EXPECT_EQ(learner.policy_sizes, std::vector<std::int64_t>{26});
   EXPECT_EQ(learner.critic_sizes, std::vector<std::int64_t>{27});
+  EXPECT_EQ(learner.policy_activation, Activation::kTanh);
+  EXPECT_EQ(learner.critic_activation, Activation::kLeakyRelu);
   EXPECT_EQ(learner.support.count, 28);
   EXPECT_EQ(learner.support.low, -29);
   EXPECT_EQ(learner.support.high, 30);
@@ -60,6 +64,7 @@ TEST(D4pgAlgorithm, DefaultsAreThoseOfItsOptions) {
   const AgentOptions d;
   EXPECT_EQ(defaults->n_step, d.n_step);
   EXPECT_EQ(defaults->learner.critic_sizes, d.learner.critic_sizes);
+  EXPECT_EQ(defaults->learner.policy_activation, Activation::kElu);
   EXPECT_EQ(std::get<Adam>(defaults->learner.policy_optimizer.rule).learning_rate, 1e-4);
   EXPECT_EQ(defaults->learner.policy_optimizer.max_global_norm, d.learner.policy_optimizer.max_global_norm);
 }

@@ -49,7 +49,7 @@ std::vector<Equivalence> verify(Mistake mistake, DType wire = DType::kF32) {
   return verify_equivalence(
              make,
              {.replicas = {1, 2, 3, 4},
-              .how = {.kind = ReplicatorKind::kMultiWorker, .global_batch = 13, .wire = wire, .compile = {.seed = 1}}})
+              .how = {.kind = ReplicatorKind::kMultiWorker, .global_batch = 13, .compile = {.seed = 1}, .wire = wire}})
       .value();
 }
 
