@@ -76,17 +76,9 @@ Result<Topology> node_topology(const TrainOptions& options, RunSinks sinks, doub
 }
 
 Result<std::unique_ptr<NodeNetwork>> make_network(const NodePlace& place, const Topology& topology) {
-  const bool leads = place.self.node == kChiefNode;
-  NodeNetworkOptions options;
-  options.self = place.self;
-  options.credentials = place.credentials;
-  options.listen = place.listen;
+  NodeNetworkOptions options = place.network;
   options.topology = &topology;
-  options.on_join = place.on_join;
-  if (!leads) {
-    options.chief = place.chief;
-    return NodeNetwork::make(std::move(options));
-  }
+  if (options.self.node != kChiefNode) return NodeNetwork::make(std::move(options));
   const std::filesystem::path file = address_file(place.run_dir);
   if (options.listen.port == 0) {
     // The nodes of a run that goes on look for the chief where it was.
@@ -124,14 +116,15 @@ Result<EarlierCuts> earlier_cuts(const NodePlace& place) {
 Result<RuntimeOptions> node_runtime(const NodePlace& place, const TrainOptions& options, const Topology& topology,
                                     NodeNetwork& network, EarlierCuts earlier,
                                     std::function<std::vector<messages::Counter>()> more) {
-  RuntimeOptions runtime;
+  const transport::Identity& self = place.network.self;
+  const std::filesystem::path checkpoints = place.run_dir / "checkpoints";
+  const std::string own = (checkpoints / self.node).string();
+  RuntimeOptions runtime = place.runtime;
   runtime.seed = options.seed;
   runtime.run_directory = place.run_dir;
   runtime.report_period = from_seconds(options.metrics.every_s);
   runtime.checkpoint_period = from_seconds(options.checkpoint.every_s);
-  const std::filesystem::path checkpoints = place.run_dir / "checkpoints";
-  const std::string name = place.self.node;
-  runtime.write_cut = [&topology, own = (checkpoints / name).string(), run = place.self.run,
+  runtime.write_cut = [&topology, own, run = self.run,
                        more = std::move(more)](std::shared_ptr<const Cut> cut) -> Status {
     messages::CheckpointContents contents =
         to_contents(topology, *cut, more ? more() : std::vector<messages::Counter>());
@@ -141,21 +134,19 @@ Result<RuntimeOptions> node_runtime(const NodePlace& place, const TrainOptions& 
     log::debug("checkpoint shard {}", path);
     return {};
   };
-  NodeOptions node;
-  node.name = place.self.node;
+
+  NodeOptions& node = runtime.node;
   node.network = &network;
+  node.self = self;
   node.birth = random_birth();
-  node.config_hash = place.config_hash;
-  node.address = {place.self.node, 0, place.advertised_host.empty() ? network.address().host : place.advertised_host,
+  node.address = {self.node, 0, place.advertised_host.empty() ? network.address().host : place.advertised_host,
                   network.address().port};
-  node.roles = place.self.roles;
-  node.elastic_instances = place.elastic_instances;
   if (const auto host = transport::host_identity(); host.ok()) {
     node.host = *host;
   } else {
     log::warn("groups do not share memory: {}", host.error().message);
   }
-  node.directory = place.run_dir / "nodes" / place.self.node;
+  node.directory = place.run_dir / "nodes" / self.node;
   node.step_timeout = kStepTimeout;
   node.on_hang = [](const std::string& instance) {
     log::error("TRP-E150 {}: a step exceeded {:.0f} s; this process ends, to be started again", instance,
@@ -169,26 +160,23 @@ Result<RuntimeOptions> node_runtime(const NodePlace& place, const TrainOptions& 
   node.load = [&topology, checkpoints](const std::string& instance, std::uint64_t cut) {
     return load_instance(topology, checkpoints, instance, cut);
   };
-  node.parts.id = [checkpoints, name](std::uint64_t cut) {
-    return messages::checkpoint_id((checkpoints / name).string(), cut_name(cut));
-  };
-  node.parts.keep = [checkpoints, name](const std::vector<std::uint64_t>& cuts) {
+  node.parts.id = [own](std::uint64_t cut) { return messages::checkpoint_id(own, cut_name(cut)); };
+  node.parts.keep = [checkpoints, name = self.node](const std::vector<std::uint64_t>& cuts) {
     keep_parts(checkpoints, name, cuts);
   };
-  node.parts.check = [checkpoints, name](std::uint64_t cut, const std::string& id) {
+  node.parts.check = [checkpoints, name = self.node](std::uint64_t cut, const std::string& id) {
     return check_part(checkpoints, name, cut, id);
   };
-  node.run = place.self.run;
-  node.placement = place.placement;
-  node.journal = place.run_dir / "chief.json";
-  node.commit = [checkpoints, keep = static_cast<int>(options.checkpoint.keep)](const CommittedCut& cut) {
+
+  ChiefOptions& chief = runtime.chief;
+  chief.journal = journal_in(place.run_dir / "chief.json");
+  chief.commit = [checkpoints, keep = static_cast<int>(options.checkpoint.keep)](const CommittedCut& cut) {
     return commit_cut(checkpoints, cut, keep);
   };
-  node.kept = [checkpoints] { return kept_cuts(checkpoints); };
-  node.resumed_from = [checkpoints](std::uint64_t cut) { return set_aside_newer(checkpoints, cut); };
-  node.resume_from = std::move(earlier.resume_from);
-  node.committed = std::move(earlier.newest);
-  runtime.node = std::move(node);
+  chief.kept = [checkpoints] { return kept_cuts(checkpoints); };
+  chief.resumed_from = [checkpoints](std::uint64_t cut) { return set_aside_newer(checkpoints, cut); };
+  chief.resume_from = std::move(earlier.resume_from);
+  chief.committed = std::move(earlier.newest);
   return runtime;
 }
 
@@ -198,7 +186,7 @@ Status run_node(const TrainOptions& options, const NodePlace& place, const std::
   TROUPE_ASSIGN(const auto network, make_network(place, topology));
   TROUPE_ASSIGN(RuntimeOptions runtime_options, node_runtime(place, options, topology, *network, {}, nullptr));
   TROUPE_ASSIGN(const auto runtime, Runtime::make(topology, std::move(runtime_options)));
-  log::info("node {} listens on {}", place.self.node, transport::to_string(network->address()));
+  log::info("node {} listens on {}", place.network.self.node, transport::to_string(network->address()));
   TROUPE_TRY(runtime->run([&] { return stop != nullptr && stop->load(std::memory_order_relaxed); }));
   runtime->stop();
   return {};

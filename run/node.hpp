@@ -18,8 +18,8 @@
 #include <string>
 #include <vector>
 
-#include <troupe/actors/control/committed_cuts.hpp>
-#include <troupe/actors/control/placement.hpp>
+#include <troupe/actors/control/runtime_options.hpp>
+#include <troupe/actors/network/node_network.hpp>
 #include <troupe/actors/runtime/topology.hpp>
 #include <troupe/core/error.hpp>
 #include <troupe/core/metrics.hpp>
@@ -27,14 +27,8 @@
 #include <troupe/run/run_topology.hpp>
 #include <troupe/run/train_options.hpp>
 #include <troupe/transport/address.hpp>
-#include <troupe/transport/credentials.hpp>
-#include <troupe/transport/identity.hpp>
-#include <troupe/transport/link.hpp>
 
 namespace troupe::actors {
-
-class NodeNetwork;
-struct RuntimeOptions;
 
 /// Exit codes of a process that has ended itself, so that another one takes its place.
 inline constexpr int kExitHang = 70;  ///< a step does not end (TRP-E150)
@@ -43,17 +37,14 @@ inline constexpr int kExitLost = 71;  ///< a device is lost to the process (TRP-
 /// Where this process stands in a run. Made by apps/ from a cluster file, the environment or a token.
 struct NodePlace {
   std::filesystem::path run_dir;
-  transport::Identity self;  ///< as its certificate says
-  transport::Credentials credentials;
-  transport::Address listen;           ///< the chief: port 0 is the one in RUN/chief.address, or any free one
-  std::string advertised_host;         ///< how others reach this node; empty: listen.host
-  transport::Address chief;            ///< where the chief listens; unused on the chief
-  std::uint64_t config_hash = 0;       ///< of what all nodes must have in common
-  std::vector<PlacedNode> placement;   ///< of all instances; on the chief only
-  std::int64_t elastic_instances = 1;  ///< NodeOptions::elastic_instances
-  bool resume = false;                 ///< the chief, once: all instances start from the newest cut
-  /// On the chief: trades a join token for a certificate (NodeNetworkOptions::on_join).
-  std::function<void(std::unique_ptr<transport::Link>)> on_join;
+  /// Its `self` is as its certificate says. On the chief `listen` with port 0 is the port in RUN/chief.address, or any
+  /// free one, and `chief` is empty. make_network() adds the topology.
+  NodeNetworkOptions network;
+  std::string advertised_host;  ///< how others reach this node; empty: network.listen.host
+  bool resume = false;          ///< the chief, once: all instances start from the newest cut
+  /// What is known by now for the actors: the hash of what all nodes must have in common, how many elastic instances
+  /// are offered, and on the chief the placement. node_runtime() adds the rest.
+  RuntimeOptions runtime;
 };
 
 /// Takes part in the run until the chief ends it, `stop` is set (the node leaves in good order) or the node is fenced.

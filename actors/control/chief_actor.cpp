@@ -46,22 +46,25 @@ Control ChiefActor::order(ControlKind kind) {
   return control;
 }
 
-ChiefActor::ChiefActor(caf::actor_config& config, ChiefOptions options, caf::actor listener)
+ChiefActor::ChiefActor(caf::actor_config& config, const RuntimeOptions& options, const Topology& topology,
+                       const Clock& clock, ChiefJournal earlier, caf::actor listener)
     : caf::event_based_actor(config),
-      options_(std::move(options)),
+      options_(options),
+      topology_(topology),
+      clock_(clock),
       listener_(std::move(listener)),
       membership_(options_.membership),
-      journal_(options_.earlier) {
+      journal_(std::move(earlier)) {
   end_process_on_exception(*this);
   ++journal_.term;
   journal_.over.clear();
   // A chief that died between the commit of a cut and its journal has committed it all the same.
-  last_ = options_.resume_from.empty() ? options_.committed : options_.resume_from.front();
-  if (options_.kept) kept_ = options_.kept();
+  last_ = options_.chief.resume_from.empty() ? options_.chief.committed : options_.chief.resume_from.front();
+  if (options_.chief.kept) kept_ = options_.chief.kept();
   for (const std::uint64_t number : kept_) journal_.cuts_begun = std::max(journal_.cuts_begun, number);
   journal_.cuts_begun = std::max({journal_.cuts_begun, journal_.last_cut, last_.number});
   journal_.last_cut = last_.number;
-  for (const PlacedNode& node : options_.placement) {
+  for (const PlacedNode& node : options_.chief.placement) {
     const auto known = journal_.nodes.find(node.name);
     membership_.expect(node.name, known == journal_.nodes.end() ? 0 : known->second);
     planned_nodes_.insert(node.name);
@@ -70,7 +73,7 @@ ChiefActor::ChiefActor(caf::actor_config& config, ChiefOptions options, caf::act
     }
   }
   planned_ = static_cast<std::uint32_t>(instances_.size());
-  for (const RoleSpec& role : options_.topology->roles) {
+  for (const RoleSpec& role : topology_.roles) {
     for (const auto& [instance, node] : journal_.joined) {
       const auto index = role.elastic ? index_in(role, instance) : std::nullopt;
       if (!index) continue;  // the role's, unless it is not elastic any more
@@ -80,25 +83,25 @@ ChiefActor::ChiefActor(caf::actor_config& config, ChiefOptions options, caf::act
     }
   }
   for (const auto& [node, incarnation] : journal_.nodes) membership_.remember(node, incarnation);
-  if (!options_.resume_from.empty()) begin_choice();
+  if (!options_.chief.resume_from.empty()) begin_choice();
 }
 
 caf::behavior ChiefActor::make_behavior() {
-  if (!options_.single_threaded) take_short_slices();
+  if (!options_.deterministic) take_short_slices();
   keep_journal();
-  last_tick_ = options_.clock->now();
-  if (!options_.resume_from.empty() && !choice_) choose();
-  if (options_.checkpoint_period > Duration::zero()) {
+  last_tick_ = clock_.now();
+  if (!options_.chief.resume_from.empty() && !choice_) choose();
+  if (options_.write_cut && options_.checkpoint_period > Duration::zero()) {
     delayed_send(this, options_.checkpoint_period, checkpoint_atom::value, true);
   }
-  if (options_.network != nullptr) {
+  if (options_.node.network != nullptr) {
     delayed_send(this, options_.membership.heartbeat, tick_atom::value);
     delayed_send(this, kStatusPeriod, status_atom::value, true);
   }
   return {
       [this](control_atom, const std::string& node, const Control& message) { from_node(node, message); },
       [this](lost_atom, const std::string& node, std::uint64_t birth) {
-        if (!membership_.lost(node, birth, options_.clock->now())) return;
+        if (!membership_.lost(node, birth, clock_.now())) return;
         broken_.insert(node);
         has_left(node);
       },
@@ -114,7 +117,7 @@ caf::behavior ChiefActor::make_behavior() {
         if (!unkept_.empty()) write_journal();
       },
       [this](group_atom, const std::string& role) {
-        if (!groups_[role].formed) regroup(*options_.topology->find(role));
+        if (!groups_[role].formed) regroup(*topology_.find(role));
       },
       [this](retry_atom, std::uint64_t cut, bool) {
         if (cut_ && cut_->number == cut && !cut_->ordered) order_cut();
@@ -123,7 +126,7 @@ caf::behavior ChiefActor::make_behavior() {
         auto promise = make_response_promise();
         if (cut_) {
           next_cut_.push_back(promise);
-          if (!cut_->ordered) cut_->give_up = std::min(cut_->give_up, options_.clock->now() + patience);
+          if (!cut_->ordered) cut_->give_up = std::min(cut_->give_up, clock_.now() + patience);
         } else {
           begin_cut({promise}, patience);
         }
@@ -185,9 +188,9 @@ void ChiefActor::on_exit() {
 bool ChiefActor::keep_journal() { return unkept_.empty() && write_journal(); }
 
 bool ChiefActor::write_journal() {
-  if (!options_.save_journal) return true;
+  if (!options_.chief.journal.save) return true;
   if (superseded()) return false;
-  const Status saved = options_.save_journal(journal_);
+  const Status saved = options_.chief.journal.save(journal_);
   const bool had_trouble = !unkept_.empty();
   unkept_ = saved.ok() ? "" : saved.error().message;
   term_kept_ |= saved.ok();
@@ -205,9 +208,9 @@ std::string ChiefActor::journal_trouble() const {
 }
 
 bool ChiefActor::superseded() {
-  if (!options_.load_journal) return false;
-  checked_at_ = options_.clock->now();
-  const auto kept = options_.load_journal();
+  if (!options_.chief.journal.load) return false;
+  checked_at_ = clock_.now();
+  const auto kept = options_.chief.journal.load();
   // A term that we could not write yet may be another chief's by now.
   const std::uint64_t ours = journal_.term - (term_kept_ ? 0 : 1);
   if (!kept.ok() || kept->term <= ours) return false;
@@ -236,14 +239,14 @@ void ChiefActor::to_node(const std::string& node, Control message) {
     message.birth = known->birth;
   }
   if (!remote(node)) {
-    if (own_node_) send(own_node_, control_atom::value, options_.node, std::move(message));
-  } else if (options_.network != nullptr) {
-    options_.network->send(node, std::move(message));
+    if (own_node_) send(own_node_, control_atom::value, kChiefNode, std::move(message));
+  } else if (options_.node.network != nullptr) {
+    options_.node.network->send(node, std::move(message));
   }
 }
 
 void ChiefActor::from_node(const std::string& node, const Control& message) {
-  const Duration now = options_.clock->now();
+  const Duration now = clock_.now();
   if (node == kOperator) {
     if (message.kind == ControlKind::kAskStatus) {
       operator_waits_ = true;
@@ -257,7 +260,7 @@ void ChiefActor::from_node(const std::string& node, const Control& message) {
   }
   // This process may have slept, and another chief may have taken over: then not one order more.
   const Duration awake = std::max(last_tick_, checked_at_);
-  if (options_.network != nullptr && now - awake > options_.membership.dead_after && superseded()) return;
+  if (options_.node.network != nullptr && now - awake > options_.membership.dead_after && superseded()) return;
   if (message.kind == ControlKind::kJoin) return join(node, message);
   if (std::ranges::find(joining_, node, &Joining::node) != joining_.end()) let_in();  // what it says comes after that
   const Membership::Node* const known = membership_.find(node);
@@ -291,7 +294,7 @@ void ChiefActor::from_node(const std::string& node, const Control& message) {
                 message.number & 0xffffffff, message.node, message.text);
       group->second.broke =
           fmt::format("epoch {}.{}: {}", message.number >> 32, message.number & 0xffffffff, message.text);
-      return regroup(*options_.topology->find(role));
+      return regroup(*topology_.find(role));
     }
     case ControlKind::kUp:
     case ControlKind::kDone:
@@ -346,10 +349,10 @@ void ChiefActor::from_node(const std::string& node, const Control& message) {
 void ChiefActor::tick() {
   if (closing()) return;
   delayed_send(this, options_.membership.heartbeat, tick_atom::value);
-  const Duration now = options_.clock->now();
+  const Duration now = clock_.now();
   if (now - last_tick_ > options_.membership.dead_after && superseded()) return;
   last_tick_ = now;
-  membership_.heard(options_.node, now);
+  membership_.heard(kChiefNode, now);
   if (choice_ && now >= choice_->give_up) choose();
   say_how_far();
   for (const Membership::Death& death : membership_.tick(now)) {

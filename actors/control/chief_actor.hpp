@@ -6,7 +6,6 @@
 // It may die and come back: what it must not forget (term, incarnations, the last cut) is in its journal, and the nodes
 // tell the rest when they join again. Data goes on meanwhile.
 #include <cstdint>
-#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -15,50 +14,22 @@
 #include <vector>
 
 #include <troupe/actors/control/chief_journal.hpp>
-#include <troupe/actors/control/committed_cuts.hpp>
 #include <troupe/actors/control/membership.hpp>
-#include <troupe/actors/control/placement.hpp>
 #include <troupe/actors/control/run_status.hpp>
+#include <troupe/actors/control/runtime_options.hpp>
 #include <troupe/actors/runtime/protocol.hpp>
 #include <troupe/actors/runtime/topology.hpp>
 #include <troupe/core/clock.hpp>
 
 namespace troupe::actors {
 
-struct ChiefOptions {
-  std::string run;
-  const Topology* topology = nullptr;
-  const Clock* clock = nullptr;
-  std::vector<PlacedNode> placement;  ///< every instance of the topology exactly once
-  std::string node = kChiefNode;      ///< the chief's own
-  Network* network = nullptr;         ///< null: there are no other nodes
-  MembershipOptions membership;
-  std::uint64_t config_hash = 0;
-  bool single_threaded = false;  ///< on whatever thread drives the scheduler
-  Duration cut_deadline = std::chrono::seconds(30);
-  /// A disk that needs longer for one checkpoint has failed for all purposes.
-  Duration write_deadline = std::chrono::minutes(10);
-  Duration checkpoint_period{};  ///< 0: only when asked
-  /// All instances start from the first of these that the nodes have whole, too; of whole_cuts(). Empty: afresh.
-  std::vector<CommittedCut> resume_from;
-  CommittedCut committed;  ///< of a run that goes on: the newest one; what the journal says of it may be older
-  ChiefJournal earlier;    ///< what the journal held
-  /// Keep the journal, and say what is kept: a later term means that another chief leads the run. Empty: there is none.
-  std::function<Status(const ChiefJournal&)> save_journal;
-  std::function<Result<ChiefJournal>()> load_journal;
-  /// Called when a cut is on every node's disk. Its error fails the cut. Empty: nothing more is to be done.
-  std::function<Status(const CommittedCut& cut)> commit;
-  /// Numbers of the cuts whose parts must stay: kept_cuts(). Empty: those of last_ alone.
-  std::function<std::vector<std::uint64_t>()> kept;
-  /// Called with the cut that the run goes on from: newer ones count no more. Its error ends the run.
-  std::function<Status(std::uint64_t number)> resumed_from;
-};
-
 /// Understands control_atom from nodes, checkpoint_atom (answered with CheckpointDone), status_atom (answered with
 /// JSON) and stop_atom (ends all nodes, then itself). Sends ended_atom to its listener when the run is over.
 class ChiefActor final : public caf::event_based_actor {
  public:
-  ChiefActor(caf::actor_config& config, ChiefOptions options, caf::actor listener);
+  /// What is passed by reference outlives the actor. `earlier`: what the journal held when the process began.
+  ChiefActor(caf::actor_config& config, const RuntimeOptions& options, const Topology& topology, const Clock& clock,
+             ChiefJournal earlier, caf::actor listener);
 
   caf::behavior make_behavior() override;
   void on_exit() override;
@@ -143,7 +114,7 @@ class ChiefActor final : public caf::event_based_actor {
   void tell_neighbours_of(const std::string& node);
   void tell_of_neighbours(const std::string& node);
   void tick();
-  bool remote(const std::string& node) const { return node != options_.node; }
+  bool remote(const std::string& node) const { return node != kChiefNode; }
 
   // Instances.
   Instance* find(const messages::ControlInstance& id);
@@ -224,7 +195,9 @@ class ChiefActor final : public caf::event_based_actor {
   /// still takes back who was down when it became so, for a last checkpoint of the whole.
   bool closing() const { return stopping_ || failed_; }
 
-  ChiefOptions options_;
+  const RuntimeOptions& options_;
+  const Topology& topology_;
+  const Clock& clock_;
   caf::actor listener_;
   Membership membership_;
   ChiefJournal journal_;
@@ -275,8 +248,8 @@ void ChiefActor::for_each_edge(const Instance& self, Each each) const {
     if (found == by_role_.end()) return;
     for (const auto& [index, place] : found->second) call(instances_[place]);
   };
-  for (std::uint32_t c = 0; c < options_.topology->channels.size(); ++c) {
-    const ChannelSpec& channel = options_.topology->channels[c];
+  for (std::uint32_t c = 0; c < topology_.channels.size(); ++c) {
+    const ChannelSpec& channel = topology_.channels[c];
     if (channel.to_role == self.id.role) {
       instances_of(channel.from_role, [&](const Instance& other) {
         each(other, EdgeId{c, other.id.index, self.id.index}, true);
@@ -288,7 +261,7 @@ void ChiefActor::for_each_edge(const Instance& self, Each each) const {
       });
     }
   }
-  const auto& reports = options_.topology->reports;
+  const auto& reports = topology_.reports;
   if (!reports) return;
   if (self.id.role == reports->role) {
     for (const Instance& other : instances_) each(other, EdgeId{kReportChannel, other.id.number, 0}, true);

@@ -31,7 +31,7 @@ void ChiefActor::begin_cut(std::vector<caf::response_promise> promises, Duration
   cut_.emplace();
   cut_->number = ++journal_.cuts_begun;
   cut_->promises = std::move(promises);
-  cut_->begun = options_.clock->now();
+  cut_->begun = clock_.now();
   cut_->give_up = cut_->begun + patience;
   // A number that was used once must not be used again: old markers bear it.
   if (keep_journal()) return order_cut();
@@ -48,7 +48,7 @@ bool ChiefActor::dispensable(const Instance& instance) const {
     });
   }
   // A run may go on without it, it begins with nothing when it comes back, and no frame waits for it alone.
-  const bool consumes = std::ranges::any_of(options_.topology->channels, [&](const ChannelSpec& channel) {
+  const bool consumes = std::ranges::any_of(topology_.channels, [&](const ChannelSpec& channel) {
     const auto& inlets = instance.spec->inlets;
     const auto port = std::ranges::find(inlets, channel.to_port, &Port::name);
     return channel.to_role == role && port != inlets.end() && port->kind == ChannelKind::kStream;
@@ -57,7 +57,7 @@ bool ChiefActor::dispensable(const Instance& instance) const {
 }
 
 const ChiefActor::Instance* ChiefActor::missing_in_cut() const {
-  const Duration now = options_.clock->now();
+  const Duration now = clock_.now();
   for (const Instance& instance : instances_) {
     const bool node_up = membership_.up(instance.node);
     if ((instance.state == State::kUp && node_up) || instance.state == State::kQuarantined || instance.elastic)
@@ -72,7 +72,7 @@ const ChiefActor::Instance* ChiefActor::missing_in_cut() const {
 void ChiefActor::order_cut() {
   if (failed_since_end_) return end_cut(failed_since_end_);
   if (const Instance* const missing = missing_in_cut()) {
-    if (options_.clock->now() >= cut_->give_up) {
+    if (clock_.now() >= cut_->give_up) {
       if (!missing->resumed && !missing->gone) {
         return end_cut(Error{Code::kNotFound, fmt::format("cut: {} has not come up yet", missing->name)});
       }
@@ -95,7 +95,7 @@ void ChiefActor::order_cut() {
   }
   without_ = std::move(without);
   cut_->ordered = true;
-  cut_->said_at = options_.clock->now();
+  cut_->said_at = clock_.now();
   for (const auto& [name, node] : membership_.nodes()) {
     if (node.state == Membership::State::kUp) cut_->nodes.insert(name);
   }
@@ -121,7 +121,7 @@ void ChiefActor::cut_answer(const Control& message, const std::string& node) {
     cut_->capturing.erase(node);
     if (!cut_->capturing.empty() || cut_->captured) return;
     cut_->captured = true;
-    delayed_send(this, options_.write_deadline, expire_atom::value, cut_->number);
+    delayed_send(this, kWriteDeadline, expire_atom::value, cut_->number);
     resume_nodes();
   } else {
     cut_->writing.erase(node);
@@ -132,7 +132,7 @@ void ChiefActor::cut_answer(const Control& message, const std::string& node) {
 }
 
 void ChiefActor::say_how_far() {
-  const Duration now = options_.clock->now();
+  const Duration now = clock_.now();
   if (!cut_ || !cut_->ordered || now - cut_->said_at < kSayEvery) return;
   cut_->said_at = now;
   const std::set<std::string>& due = cut_->captured ? cut_->writing : cut_->capturing;
@@ -177,7 +177,7 @@ void ChiefActor::end_cut(std::optional<Error> error) {
 }
 
 std::string ChiefActor::called(std::uint64_t cut) const {
-  return options_.network != nullptr ? cut_name(cut) : std::to_string(cut);
+  return options_.node.network != nullptr ? cut_name(cut) : std::to_string(cut);
 }
 
 Status ChiefActor::commit(const PendingCut& cut) {
@@ -189,8 +189,9 @@ Status ChiefActor::commit(const PendingCut& cut) {
     if (saved.contains(instance)) continue;
     return Error{Code::kUnavailable, fmt::format("cut: {} is in no node's part", instance)};
   }
-  const Status committed = options_.commit ? options_.commit(whole) : Status{};
-  if (options_.kept) kept_ = options_.kept();  // also after an error, which may be that of the very last sync
+  const Status committed = options_.chief.commit ? options_.chief.commit(whole) : Status{};
+  if (options_.chief.kept)
+    kept_ = options_.chief.kept();  // also after an error, which may be that of the very last sync
   if (!committed.ok()) return committed;
   last_ = std::move(whole);
   journal_.last_cut = last_.number;
@@ -205,11 +206,11 @@ void ChiefActor::add_kept(Control& order) const {
 // ---- the cut that a run goes on from ----
 
 void ChiefActor::begin_choice() {
-  Choice choice{{}, {}, options_.clock->now() + kChoicePatience};
-  for (const CommittedCut& cut : options_.resume_from) {
+  Choice choice{{}, {}, clock_.now() + kChoicePatience};
+  for (const CommittedCut& cut : options_.chief.resume_from) {
     for (const CutPart& part : cut.parts) {
       const bool placed =
-          std::ranges::find(options_.placement, part.node, &PlacedNode::name) != options_.placement.end();
+          std::ranges::find(options_.chief.placement, part.node, &PlacedNode::name) != options_.chief.placement.end();
       if (!part.here && placed && remote(part.node)) choice.due.insert(part.node);
     }
   }
@@ -219,7 +220,7 @@ void ChiefActor::begin_choice() {
 void ChiefActor::ask_parts(const std::string& node) {
   if (!choice_ || !choice_->due.contains(node)) return;
   Control check = order(ControlKind::kCheck);
-  for (const CommittedCut& cut : options_.resume_from) {
+  for (const CommittedCut& cut : options_.chief.resume_from) {
     for (const CutPart& part : cut.parts) {
       if (part.node == node) check.counters.push_back({part.id, static_cast<std::int64_t>(cut.number)});
     }
@@ -229,7 +230,7 @@ void ChiefActor::ask_parts(const std::string& node) {
 
 void ChiefActor::parts_checked(const Control& message, const std::string& node) {
   if (!choice_ || choice_->due.erase(node) == 0) return;
-  for (const CommittedCut& cut : options_.resume_from) {
+  for (const CommittedCut& cut : options_.chief.resume_from) {
     const bool has_part = std::ranges::find(cut.parts, node, &CutPart::node) != cut.parts.end();
     const bool whole = std::ranges::any_of(message.counters, [&](const messages::Counter& counter) {
       return counter.value == static_cast<std::int64_t>(cut.number);
@@ -250,7 +251,7 @@ void ChiefActor::choose() {
               fmt::join(choice.due, ", "), seconds(kChoicePatience));
   }
   std::string wrong;
-  for (const CommittedCut& cut : options_.resume_from) {
+  for (const CommittedCut& cut : options_.chief.resume_from) {
     const auto damaged = choice.damaged.find(cut.number);
     if (damaged == choice.damaged.end()) {
       resume_cut_ = cut;
@@ -260,13 +261,13 @@ void ChiefActor::choose() {
     log::warn("TRP-W603 checkpoint {} is damaged and not used: {}", cut_name(cut.number), damaged->second);
   }
   if (resume_cut_.number == 0) return end_run({Error{Code::kCorrupt, "no checkpoint is whole" + wrong}});
-  if (options_.network != nullptr) log::info("resuming from checkpoint {}", cut_name(resume_cut_.number));
+  if (options_.node.network != nullptr) log::info("resuming from checkpoint {}", cut_name(resume_cut_.number));
   last_ = resume_cut_;
   journal_.last_cut = last_.number;
-  if (options_.resumed_from) {
-    if (const Status done = options_.resumed_from(last_.number); !done.ok()) return end_run({done.error()});
+  if (options_.chief.resumed_from) {
+    if (const Status done = options_.chief.resumed_from(last_.number); !done.ok()) return end_run({done.error()});
   }
-  if (options_.kept) kept_ = options_.kept();
+  if (options_.chief.kept) kept_ = options_.chief.kept();
   keep_journal();
   for (Instance& instance : instances_) {
     if (instance.state == State::kStarting && membership_.up(instance.node)) spawn(instance);

@@ -21,7 +21,7 @@ constexpr Duration kGroupPatience = std::chrono::seconds(10);
 }  // namespace
 
 void ChiefActor::regroup_all() {
-  for (const RoleSpec& role : options_.topology->roles) regroup(role);
+  for (const RoleSpec& role : topology_.roles) regroup(role);
 }
 
 void ChiefActor::note_apart(const std::string& role, const std::vector<messages::ControlNode>& members) {
@@ -58,7 +58,7 @@ void ChiefActor::regroup(const RoleSpec& role) {
   }
   if (view.instances.empty()) return;
   if (!group.formed && missing) {
-    const Duration now = options_.clock->now();
+    const Duration now = clock_.now();
     if (!group.first_up) {
       group.first_up = now;
       delayed_send(this, kGroupPatience, group_atom::value, role.name);

@@ -28,7 +28,7 @@ constexpr std::size_t kEdgesMost = 1000;
 }  // namespace
 
 ChiefActor::Instance& ChiefActor::add_instance(const std::string& role, std::uint32_t index, const std::string& node) {
-  const RoleSpec* const spec = options_.topology->find(role);
+  const RoleSpec* const spec = topology_.find(role);
   TROUPE_CHECK(spec != nullptr, "placement: no role {}", role);
   Instance instance;
   const auto count = static_cast<std::uint32_t>(spec->count);
@@ -48,7 +48,7 @@ ChiefActor::Instance& ChiefActor::add_instance(const std::string& role, std::uin
 
 std::uint32_t ChiefActor::elastic_number(const RoleSpec& role, std::uint32_t index) const {
   std::uint32_t roles = 0, before = 0;
-  for (const RoleSpec& other : options_.topology->roles) {
+  for (const RoleSpec& other : topology_.roles) {
     if (&other == &role) before = roles;
     if (other.elastic) ++roles;
   }
@@ -57,7 +57,7 @@ std::uint32_t ChiefActor::elastic_number(const RoleSpec& role, std::uint32_t ind
 
 std::vector<const RoleSpec*> ChiefActor::elastic_roles(const Control& join) const {
   std::vector<const RoleSpec*> roles;
-  for (const RoleSpec& role : options_.topology->roles) {
+  for (const RoleSpec& role : topology_.roles) {
     const bool certified = std::ranges::find(join.texts, role.name) != join.texts.end();
     if (role.elastic && certified) roles.push_back(&role);
   }
@@ -220,7 +220,7 @@ void ChiefActor::went_down(Instance& instance, const Error& error, bool with_its
 
   const RestartPolicy& policy = instance.spec->restart;
   if (policy.ends_run == error.code) return end_run({error});
-  const Duration now = options_.clock->now();
+  const Duration now = clock_.now();
   std::erase_if(instance.recent, [&](Duration at) { return now - at > policy.window; });
   int recent = static_cast<int>(instance.recent.size());
   int most = futile ? 0 : policy.max_restarts;
@@ -282,7 +282,7 @@ void ChiefActor::restart(std::uint32_t number) {
 void ChiefActor::finished(const Instance& instance) {
   if (!instance.spec->completes_run) return;
   std::map<std::string, bool> parts;  // whether some role has completed it
-  for (const RoleSpec& role : options_.topology->roles) {
+  for (const RoleSpec& role : topology_.roles) {
     if (!role.completes_run) continue;
     const bool all = std::all_of(instances_.begin(), instances_.end(), [&](const Instance& other) {
       return other.id.role != role.name || other.id.done || other.elastic || other.state == State::kQuarantined;

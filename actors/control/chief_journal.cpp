@@ -82,4 +82,9 @@ Status save_journal(const std::filesystem::path& file, const ChiefJournal& journ
   return write_file_atomic(file.string(), json.dump(2) + "\n");
 }
 
+JournalStore journal_in(const std::filesystem::path& file) {
+  return {[file] { return load_journal(file); },
+          [file](const ChiefJournal& journal) { return save_journal(file, journal); }};
+}
+
 }  // namespace troupe::actors

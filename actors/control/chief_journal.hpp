@@ -3,6 +3,7 @@
 // anybody is told of what it records, so that no incarnation or term is ever given twice.
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <string>
 
@@ -24,5 +25,13 @@ struct ChiefJournal {
 Result<ChiefJournal> load_journal(const std::filesystem::path& file);
 /// Errors: kIo.
 Status save_journal(const std::filesystem::path& file, const ChiefJournal& journal);
+
+/// Where a chief keeps its journal. It loads it again now and then: a later term there means that another chief leads
+/// the run. Empty: there is none.
+struct JournalStore {
+  std::function<Result<ChiefJournal>()> load;
+  std::function<Status(const ChiefJournal& journal)> save;
+};
+JournalStore journal_in(const std::filesystem::path& file);
 
 }  // namespace troupe::actors

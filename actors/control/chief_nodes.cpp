@@ -55,7 +55,7 @@ void ChiefActor::refuse(const Joining& joining, Code code, std::string text, boo
 bool ChiefActor::admit(Joining& joining, bool& news) {
   const std::string& node = joining.node;
   const Control& message = joining.request;
-  const Duration now = options_.clock->now();
+  const Duration now = clock_.now();
   const auto refuse = [&](Code code, std::string text, bool fenced = false) {
     this->refuse(joining, code, std::move(text), fenced);
     return false;
@@ -65,11 +65,11 @@ bool ChiefActor::admit(Joining& joining, bool& news) {
                                                       "them",
                                                       message.protocol, messages::kControlProtocol));
   }
-  if (message.config_hash != options_.config_hash) {
+  if (message.config_hash != options_.node.config_hash) {
     return refuse(Code::kInvalidArgument,
                   fmt::format("TRP-E162 node {} has another configuration than the run (hash {:016x}, "
                               "expected {:016x}): start it with the run's config.toml",
-                              node, message.config_hash, options_.config_hash));
+                              node, message.config_hash, options_.node.config_hash));
   }
   const bool placed = planned_nodes_.contains(node);
   const std::vector<const RoleSpec*> offered = placed ? std::vector<const RoleSpec*>() : elastic_roles(message);
@@ -148,7 +148,7 @@ bool ChiefActor::admit(Joining& joining, bool& news) {
 }
 
 void ChiefActor::put_off(const Joining& joining) {
-  membership_.heard(joining.node, options_.clock->now(), joining.request.incarnation);
+  membership_.heard(joining.node, clock_.now(), joining.request.incarnation);
   answered_.erase(joining.node);
   unconfirmed_.erase(joining.node);  // else it would be welcomed when its connection comes back
   refuse(joining, Code::kUnavailable, journal_trouble());
@@ -260,7 +260,7 @@ std::optional<messages::ControlNode> ChiefActor::whereabouts(const std::string& 
 }
 
 void ChiefActor::tell_neighbours_of(const std::string& name) {
-  if (options_.network == nullptr) return;
+  if (options_.node.network == nullptr) return;
   Control change = order(ControlKind::kNodes);
   if (const auto there = whereabouts(name)) {
     change.nodes = {*there};
@@ -268,14 +268,14 @@ void ChiefActor::tell_neighbours_of(const std::string& name) {
     change.texts = {name};
   }
   std::set<std::string> whom = neighbours(name);
-  if (remote(name)) whom.insert(options_.node);  // our own network knows all
+  if (remote(name)) whom.insert(kChiefNode);  // our own network knows all
   for (const std::string& node : whom) {
     if (membership_.up(node)) to_node(node, change);
   }
 }
 
 void ChiefActor::tell_of_neighbours(const std::string& node) {
-  if (options_.network == nullptr) return;
+  if (options_.node.network == nullptr) return;
   Control all = order(ControlKind::kNodes);
   all.resume = true;
   std::set<std::string> of = neighbours(node);

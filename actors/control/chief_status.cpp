@@ -25,7 +25,7 @@ void ChiefActor::ask_status() {
   for (const auto& [name, node] : membership_.nodes()) {
     if (node.state == Membership::State::kUp) status_due_.insert(name);
   }
-  const Duration now = options_.clock->now();
+  const Duration now = clock_.now();
   status_shifts_ = now - status_at_ >= kRatesOver;
   const Duration last = std::exchange(status_at_, now);
   if (status_shifts_) status_before_ = last;
@@ -53,9 +53,9 @@ void ChiefActor::finish_status() {
 }
 
 std::string ChiefActor::status() {
-  const Duration now = options_.clock->now();
+  const Duration now = clock_.now();
   RunStatus status;
-  status.run = options_.run;
+  status.run = options_.node.self.run;
   status.term = journal_.term;
   status.wall_s = seconds(now);
   status.last_cut = journal_.last_cut;
@@ -103,7 +103,7 @@ std::string ChiefActor::status() {
                                 instance.id.incarnation, instance.restarts, instance.spec->restart.max_restarts,
                                 instance.error, instance.own, instance.before});
   }
-  for (const RoleSpec& role : options_.topology->roles) {
+  for (const RoleSpec& role : topology_.roles) {
     if (!role.group) continue;
     RunStatus::Group& group = status.groups.emplace_back();
     group.role = role.name;
@@ -119,7 +119,7 @@ std::string ChiefActor::status() {
       if (is_in) group.members.push_back(instance->name);
     }
   }
-  return to_json(*options_.topology, status);
+  return to_json(topology_, status);
 }
 
 }  // namespace troupe::actors

@@ -38,9 +38,11 @@ std::optional<Error> error_of(const Control& control) {
 
 }  // namespace
 
-NodeActor::NodeActor(caf::actor_config& config, NodeActorOptions options, caf::actor chief, caf::actor listener)
+NodeActor::NodeActor(caf::actor_config& config, const RuntimeOptions& options, const NodeTools& tools, caf::actor chief,
+                     caf::actor listener)
     : caf::event_based_actor(config),
-      options_(std::move(options)),
+      options_(options),
+      tools_(tools),
       chief_(std::move(chief)),
       listener_(std::move(listener)) {
   end_process_on_exception(*this);
@@ -48,14 +50,13 @@ NodeActor::NodeActor(caf::actor_config& config, NodeActorOptions options, caf::a
 }
 
 caf::behavior NodeActor::make_behavior() {
-  if (!options_.single_threaded) take_short_slices();
-  period_ = options_.heartbeat;
+  if (!options_.deterministic) take_short_slices();
+  period_ = options_.membership.heartbeat;
   if (options_.write_cut) {
-    writer_ = options_.single_threaded ? spawn<CutWriter>(options_.write_cut, options_.parts)
-                                       : spawn<CutWriter, caf::detached>(options_.write_cut, options_.parts);
+    writer_ = options_.deterministic ? spawn<CutWriter>(options_) : spawn<CutWriter, caf::detached>(options_);
   }
-  chief_heard_ = options_.clock->now();
-  if (options_.network != nullptr) delayed_send(this, options_.heartbeat, tick_atom::value);
+  chief_heard_ = tools_.clock.now();
+  if (own_.network != nullptr) delayed_send(this, options_.membership.heartbeat, tick_atom::value);
   if (chief_) request_join();
   return {
       [this](control_atom, const std::string&, const Control& message) { control(message); },
@@ -109,18 +110,18 @@ caf::behavior NodeActor::make_behavior() {
         if (failure.error.code == Code::kLost) lose(failure.error.message);
       },
       [this](lost_atom, const std::string& why) {
-        options_.on_lost ? options_.on_lost(why) : end(Error{Code::kLost, why});
+        own_.on_lost ? own_.on_lost(why) : end(Error{Code::kLost, why});
       },
       [this](paused_atom, const std::string& name) {
         if (!cut_) return;
         cut_->pausing.erase(name);
-        if (!cut_->pausing.empty() || options_.network == nullptr) return advance_cut();
+        if (!cut_->pausing.empty() || own_.network == nullptr) return advance_cut();
         // All that our instances have sent is on its way: the marker goes behind it.
         std::set<std::string> peers;
         for (const auto& [key, instance] : instances_) {
           for (const auto& [edge, node] : instance.peer_nodes) peers.insert(node);
         }
-        for (const std::string& node : peers) options_.network->send(node, MarkerMessage{cut_->number});
+        for (const std::string& node : peers) own_.network->send(node, MarkerMessage{cut_->number});
         advance_cut();
       },
       [this](const SavedMessage& message) { instance_saved(message); },
@@ -160,7 +161,7 @@ void NodeActor::on_exit() {
   instances_.clear();
   cut_.reset();
   if (writer_) anon_send(writer_, stop_atom::value);
-  if (options_.routes != nullptr) options_.routes->clear();
+  tools_.routes.clear();
   chief_ = nullptr;
   listener_ = nullptr;
   writer_ = nullptr;
@@ -169,34 +170,34 @@ void NodeActor::on_exit() {
 // ---- the chief ----
 
 void NodeActor::to_chief(Control control) {
-  control.node = options_.name;
-  control.birth = options_.birth;
+  control.node = own_.self.node;
+  control.birth = own_.birth;
   control.term = term_;
   control.incarnation = incarnation_;
-  if (chief_) return send(chief_, control_atom::value, options_.name, std::move(control));
+  if (chief_) return send(chief_, control_atom::value, own_.self.node, std::move(control));
   // With the connection comes the join, so all that follows on it finds the chief informed, welcome or not yet.
-  if (connected_) options_.network->send(kChiefNode, std::move(control));
+  if (connected_) own_.network->send(kChiefNode, std::move(control));
 }
 
 void NodeActor::request_join() {
   ++joins_;
-  requested_ = options_.clock->now();
+  requested_ = tools_.clock.now();
   join_pause_ = kJoinAgain;
   join();
 }
 
 void NodeActor::join() {
   member_ = false;
-  last_join_ = options_.clock->now();
+  last_join_ = tools_.clock.now();
   Control join;
   join.kind = ControlKind::kJoin;
   join.number = joins_;
   join.protocol = messages::kControlProtocol;
-  join.config_hash = options_.config_hash;
-  join.nodes = {options_.address};
-  join.texts = options_.roles;
-  join.text = options_.host;
-  join.counters = {{"instances", options_.elastic_instances}};
+  join.config_hash = own_.config_hash;
+  join.nodes = {own_.address};
+  join.texts = own_.self.roles;
+  join.text = own_.host;
+  join.counters = {{"instances", own_.elastic_instances}};
   for (const auto& [name, instance] : instances_) {
     if (instance.up) join.instances.push_back(instance.id);
   }
@@ -205,18 +206,19 @@ void NodeActor::join() {
 
 void NodeActor::tick() {
   if (ended_) return;
-  const Duration now = options_.clock->now();
-  const Duration late = last_tick_ < Duration::zero() ? Duration::zero() : now - last_tick_ - options_.heartbeat;
+  const Duration now = tools_.clock.now();
+  const Duration late =
+      last_tick_ < Duration::zero() ? Duration::zero() : now - last_tick_ - options_.membership.heartbeat;
   last_tick_ = now;
-  delayed_send(this, options_.heartbeat, tick_atom::value);
-  if (late > options_.heartbeat) chief_heard_ += late;  // we were held up: the silence is ours
-  if (late > 5 * options_.heartbeat) {
+  delayed_send(this, options_.membership.heartbeat, tick_atom::value);
+  if (late > options_.membership.heartbeat) chief_heard_ += late;  // we were held up: the silence is ours
+  if (late > 5 * options_.membership.heartbeat) {
     log::warn("TRP-W171 this node's timer was {:.1f} s late; peer timeouts extended", seconds(late));
   }
   for (const auto& [name, instance] : instances_) {
     const Duration began{instance.step_began->load(std::memory_order_relaxed)};
-    if (options_.step_timeout > Duration::zero() && began >= Duration::zero() && now - began > options_.step_timeout) {
-      options_.on_hang(name);
+    if (own_.step_timeout > Duration::zero() && began >= Duration::zero() && now - began > own_.step_timeout) {
+      own_.on_hang(name);
     }
   }
   if (chief_) {
@@ -224,15 +226,15 @@ void NodeActor::tick() {
     return;
   }
   const Duration silent = now - chief_heard_;
-  if (silent > options_.orphaned_after) {
+  if (silent > own_.orphaned_after) {
     return end(Error{Code::kUnavailable, fmt::format("TRP-E121 no chief for {:.0f} s; ending", seconds(silent))});
   }
   if (incarnation_ == 0 && silent > kFirstWord && !std::exchange(unanswered_, true)) {
     log::warn("TRP-E120 no chief has answered for {:.0f} s; trying on for {:.0f} s", seconds(silent),
-              seconds(options_.orphaned_after - silent));
+              seconds(own_.orphaned_after - silent));
   }
   late_ = std::max(late_, late);
-  const bool missed = silent > std::max(options_.chief_silence, kMissedAnswers * period_) + 2 * late_;
+  const bool missed = silent > std::max(options_.membership.dead_after, kMissedAnswers * period_) + 2 * late_;
   if (missed && !chief_missed_ && incarnation_ != 0) {
     log::warn("TRP-E501 chief lost (silent for {:.2f} s); training continues; control commands paused",
               seconds(silent));
@@ -242,7 +244,7 @@ void NodeActor::tick() {
   if (missed && cut_) spoil_cut(fmt::format("no word from the chief for {:.2f} s", seconds(silent)));
   if (member_) {
     if (now < next_beat_) return;
-    next_beat_ = now + period_ - options_.heartbeat / 2;  // the tick that comes next to it
+    next_beat_ = now + period_ - options_.membership.heartbeat / 2;  // the tick that comes next to it
     Control alive;
     alive.kind = ControlKind::kAlive;
     alive.number = ++beats_;
@@ -257,16 +259,16 @@ void NodeActor::tick() {
 }
 
 void NodeActor::set_heartbeat(std::uint64_t period_ms) {
-  period_ = std::max<Duration>(options_.heartbeat, std::chrono::milliseconds(period_ms));
+  period_ = std::max<Duration>(options_.membership.heartbeat, std::chrono::milliseconds(period_ms));
 }
 
 void NodeActor::control(const Control& message) {
-  if (ended_ || message.birth != options_.birth) return;
+  if (ended_ || message.birth != own_.birth) return;
   if (message.term < term_) {
     log::warn("TRP-W112 a chief of term {} speaks, but term {} has begun: ignored", message.term, term_);
     return;
   }
-  chief_heard_ = options_.clock->now();
+  chief_heard_ = tools_.clock.now();
   // Between a connection and the welcome on it orders may be missing: whatever comes is repeated after the welcome.
   if (!member_ && message.kind != ControlKind::kWelcome && message.kind != ControlKind::kRefuse &&
       message.kind != ControlKind::kEnd) {
@@ -285,15 +287,14 @@ void NodeActor::control(const Control& message) {
     case ControlKind::kRefuse:
       if (message.fenced) return end(Error{Code::kCancelled, message.text});
       if (message.code == Code::kUnavailable) {
-        if (!std::exchange(put_off_, true)) log::warn("node {} waits: {}", options_.name, message.text);
+        if (!std::exchange(put_off_, true)) log::warn("node {} waits: {}", own_.self.node, message.text);
         join_pause_ = kJoinAgain;
         return;
       }
       return end(Error{message.code, message.text});
     case ControlKind::kNodes:
-      if (options_.network == nullptr) return;
-      return message.resume ? options_.network->know(message.nodes)
-                            : options_.network->know_more(message.nodes, message.texts);
+      if (own_.network == nullptr) return;
+      return message.resume ? own_.network->know(message.nodes) : own_.network->know_more(message.nodes, message.texts);
     case ControlKind::kSpawn:
       return spawn_instance(message);
     case ControlKind::kWire:
@@ -323,7 +324,7 @@ void NodeActor::control(const Control& message) {
       }
       return;
     case ControlKind::kGroup:
-      options_.groups->view(message);
+      tools_.groups.view(message);
       for (const auto& id : message.instances) {
         if (const Instance* instance = find(id.role, id.index)) send(instance->actor, group_atom::value);
       }
@@ -359,9 +360,9 @@ void NodeActor::cut_over(std::uint64_t number) {
 void NodeActor::end(std::optional<Error> error) {
   if (ended_) return;
   ended_ = *ending_ = true;
-  options_.groups->vacate("the node ends");
+  tools_.groups.vacate("the node ends");
   for (const auto& [name, instance] : instances_) send(instance.actor, stop_atom::value);
-  if (options_.network != nullptr && !chief_) {
+  if (own_.network != nullptr && !chief_) {
     Control leave;
     leave.kind = ControlKind::kLeave;
     to_chief(std::move(leave));
@@ -381,13 +382,13 @@ NodeActor::Instance* NodeActor::find(const std::string& role, std::uint32_t inde
 }
 
 std::string NodeActor::name_of(const messages::ControlInstance& id) const {
-  const RoleSpec* const role = options_.topology->find(id.role);
+  const RoleSpec* const role = tools_.topology.find(id.role);
   return RoleIdentity{id.role, id.index, role == nullptr ? 0 : role->count}.name();
 }
 
 void NodeActor::spawn_instance(const Control& order) {
   const messages::ControlInstance& id = order.instances.front();
-  const RoleSpec* const role = options_.topology->find(id.role);
+  const RoleSpec* const role = tools_.topology.find(id.role);
   if (role == nullptr || lost_) return;
   if (const Instance* running = find(id.role, id.index)) {
     if (running->id.incarnation >= id.incarnation) return;
@@ -403,21 +404,21 @@ void NodeActor::spawn_instance(const Control& order) {
                       role->count,
                       id.incarnation,
                       derive_seed(options_.seed, id.role, id.index),
-                      options_.directory.empty() ? std::filesystem::path() : options_.directory / name,
+                      own_.directory.empty() ? std::filesystem::path() : own_.directory / name,
                       order.resume,
                       options_.run_directory,
-                      options_.groups->join(id.role, id.index),
-                      options_.network != nullptr ? options_.network->frame_memory() : nullptr};
+                      tools_.groups.join(id.role, id.index),
+                      own_.network != nullptr ? own_.network->frame_memory() : nullptr};
   options.number = id.number;
-  options.topology = options_.topology;
-  options.clock = options_.clock;
-  options.pool = options_.pool;
-  options.network = options_.network;
-  options.report_period = options_.report_period;
+  options.topology = &tools_.topology;
+  options.clock = &tools_.clock;
+  options.pool = &tools_.pool;
+  options.network = own_.network;
+  options.report_period = tools_.topology.reports ? options_.report_period : Duration::zero();
   options.step_began = instance.step_began;
   options.ending = ending_;
-  if (order.number != 0 && options_.load) {
-    options.load = [load = options_.load, name, cut = order.number,
+  if (order.number != 0 && own_.load) {
+    options.load = [load = own_.load, name, cut = order.number,
                     resume = order.resume]() -> Result<std::shared_ptr<const InstanceState>> {
       TROUPE_ASSIGN(auto state, load(name, cut));
       if (state == nullptr || resume) return state;
@@ -428,16 +429,16 @@ void NodeActor::spawn_instance(const Control& order) {
     };
   }
   const caf::actor self = caf::actor_cast<caf::actor>(this);
-  if (role->execution == Execution::kThread && !options_.single_threaded) {
+  if (role->execution == Execution::kThread && !options_.deterministic) {
     // More busy threads than processors: the chief, the links and who waits for the data come first.
-    options.goes_behind = role->goes_behind && options_.network != nullptr &&
-                          role->count > std::int64_t{std::thread::hardware_concurrency()};
+    options.goes_behind =
+        role->goes_behind && own_.network != nullptr && role->count > std::int64_t{std::thread::hardware_concurrency()};
     instance.actor = spawn<RoleActor, caf::detached>(std::move(options), self);
   } else {
     instance.actor = spawn<RoleActor>(std::move(options), self);
   }
   monitor(instance.actor);
-  if (options_.routes != nullptr) options_.routes->add(id.role, id.index, id.number, instance.actor);
+  tools_.routes.add(id.role, id.index, id.number, instance.actor);
   instances_[name] = std::move(instance);
 }
 
@@ -451,8 +452,8 @@ void NodeActor::went_down(const caf::actor_addr& address, const caf::error& reas
                  instance.failure.value_or(
                      Error{Code::kInternal, fmt::format("{} went down: {}", found->first, system().render(reason))}));
   failed.instances = {instance.id};
-  if (options_.routes != nullptr) options_.routes->remove(instance.id.role, instance.id.index);
-  options_.groups->leave(instance.id.role, instance.id.index);
+  tools_.routes.remove(instance.id.role, instance.id.index);
+  tools_.groups.leave(instance.id.role, instance.id.index);
   instances_.erase(found);
   to_chief(std::move(failed));
 }
@@ -471,7 +472,7 @@ void NodeActor::wire(const Control& order) {
   std::vector<Peer> peers;
   for (const messages::ControlEdge& edge : order.edges) {
     Peer peer{{edge.channel, edge.producer, edge.consumer}, edge.peer_produces, edge.peer_incarnation, {}};
-    if (edge.peer_node == options_.name) {
+    if (edge.peer_node == own_.self.node) {
       // A report edge names the producer by its number; its consumer is the one instance of its role.
       const Instance* local = nullptr;
       for (const auto& [name, other] : instances_) {
@@ -488,7 +489,7 @@ void NodeActor::wire(const Control& order) {
     } else {
       peer.address.node = edge.peer_node;
       instance->peer_nodes[{peer.edge, edge.peer_produces}] = edge.peer_node;
-      if (options_.routes != nullptr) options_.routes->expect(peer.edge, edge.peer_produces, edge.peer_node);
+      tools_.routes.expect(peer.edge, edge.peer_produces, edge.peer_node);
     }
     peers.push_back(std::move(peer));
   }

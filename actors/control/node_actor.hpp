@@ -3,8 +3,6 @@
 // for a cut, and tells the chief what happened. Decides nothing itself. One in every node, the chief's own included; in
 // a run within one process it is the only one.
 #include <cstdint>
-#include <filesystem>
-#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -15,6 +13,7 @@
 
 #include <troupe/actors/control/cut_writer.hpp>
 #include <troupe/actors/control/groups.hpp>
+#include <troupe/actors/control/runtime_options.hpp>
 #include <troupe/actors/runtime/protocol.hpp>
 #include <troupe/actors/runtime/role_actor.hpp>
 #include <troupe/actors/runtime/routes.hpp>
@@ -23,51 +22,22 @@
 
 namespace troupe::actors {
 
-/// The state of an instance in the cut `number`, which has it. Null: it starts afresh all the same.
-using StateLoader =
-    std::function<Result<std::shared_ptr<const InstanceState>>(const std::string& instance, std::uint64_t number)>;
-
-struct NodeActorOptions {
-  std::string name;  ///< of the node
-  const Topology* topology = nullptr;
-  const Clock* clock = nullptr;
-  messages::FramePool* pool = nullptr;
-  std::uint64_t seed = 0;
-  Duration report_period{};
-  /// No threads: everything on the scheduler that the runtime drives.
-  bool single_threaded = false;
-  std::filesystem::path directory;  ///< instances' own folders are made in it; empty: they have none
-  std::filesystem::path run_directory;
-  CutWriterFunction write_cut;  ///< empty: cuts are taken but not written
-  CutParts parts;
-  StateLoader load;  ///< empty: there is nothing to restore from
-  /// How long the instances here may take to pause and save; then the cut fails naming who did not answer.
-  Duration cut_deadline = std::chrono::seconds(30);
-  Network* network = nullptr;  ///< null: there are no other nodes
-  Routes* routes = nullptr;    ///< with a network
-  Groups* groups = nullptr;
-  std::string host;                                     ///< nodes with the same one share memory; empty: with nobody
-  Duration heartbeat = std::chrono::milliseconds(100);  ///< until the chief says another one
-  Duration chief_silence = std::chrono::seconds(1);     ///< after which the chief counts as lost, in the log
-  /// A node that has heard no chief for so long ends with an error: it must not run on for ever, unseen.
-  Duration orphaned_after = std::chrono::seconds(60);
-  /// A step that takes longer hangs: `on_hang` is called with the instance's name. 0: nobody watches.
-  Duration step_timeout{};
-  std::function<void(const std::string& instance)> on_hang;
-  /// As NodeOptions::on_lost.
-  std::function<void(const std::string& why)> on_lost;
-  std::uint64_t birth = 0;             ///< random, of this process; with a network
-  std::uint64_t config_hash = 0;       ///< of the configuration; nodes of a run must agree
-  messages::ControlNode address;       ///< where other nodes reach this one; with a network
-  std::vector<std::string> roles;      ///< that this node may host; with a network
-  std::int64_t elastic_instances = 1;  ///< NodeOptions::elastic_instances
+/// What a node actor works with; all of it outlives the actor.
+struct NodeTools {
+  const Topology& topology;
+  const Clock& clock;
+  messages::FramePool& pool;
+  Routes& routes;
+  Groups& groups;
 };
 
 class NodeActor final : public caf::event_based_actor {
  public:
   /// `chief`: the ChiefActor when it is on this node, else invalid and reached through the network. `listener` gets
   /// ended_atom when this node must end: told so by the chief, fenced, refused or orphaned.
-  NodeActor(caf::actor_config& config, NodeActorOptions options, caf::actor chief, caf::actor listener);
+  /// `options` outlives the actor.
+  NodeActor(caf::actor_config& config, const RuntimeOptions& options, const NodeTools& tools, caf::actor chief,
+            caf::actor listener);
 
   caf::behavior make_behavior() override;
   void on_exit() override;
@@ -133,7 +103,9 @@ class NodeActor final : public caf::event_based_actor {
   Instance* find(const std::string& role, std::uint32_t index);
   std::string name_of(const messages::ControlInstance& id) const;
 
-  NodeActorOptions options_;
+  const RuntimeOptions& options_;
+  const NodeOptions& own_ = options_.node;
+  const NodeTools tools_;
   caf::actor chief_;
   caf::actor listener_;
   caf::actor writer_;

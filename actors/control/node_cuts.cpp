@@ -27,9 +27,9 @@ void NodeActor::begin_cut(const Control& order) {
       if (members.contains(node)) cut_->markers_due.insert(node);
     }
   }
-  options_.groups->vacate("a cut pauses the run");  // who pauses would let the others wait in the middle of a step
+  tools_.groups.vacate("a cut pauses the run");  // who pauses would let the others wait in the middle of a step
   for (const auto& [name, instance] : instances_) send(instance.actor, pause_atom::value);
-  cut_->give_up = options_.clock->now() + options_.cut_deadline;
+  cut_->give_up = tools_.clock.now() + options_.cut_deadline;
   if (options_.cut_deadline > collectives::kVerdictAfter) {
     delayed_send(this, collectives::kVerdictAfter, expire_atom::value, cut_->number);  // a hang has a name by then
   }
@@ -106,7 +106,7 @@ void NodeActor::check_parts(const Control& order) {
 
 void NodeActor::cut_timed_out(std::uint64_t number) {
   if (!cut_ || cut_->number != number || (cut_->save_asked && cut_->saving.empty())) return;
-  const Duration left = cut_->give_up - options_.clock->now();
+  const Duration left = cut_->give_up - tools_.clock.now();
   const double waited_s = seconds(options_.cut_deadline - std::max(left, Duration::zero()));
   const auto& silent = cut_->save_asked ? cut_->saving : cut_->pausing;
   std::string text =
@@ -122,7 +122,7 @@ void NodeActor::cut_timed_out(std::uint64_t number) {
 void NodeActor::spoil_cut(const std::string& why) {
   // Other nodes may not have captured yet, and get what is sent from here now: with it their part does not fit ours.
   Control written = with_error(ControlKind::kWritten,
-                               Error{Code::kUnavailable, fmt::format("cut: node {} went on: {}", options_.name, why)});
+                               Error{Code::kUnavailable, fmt::format("cut: node {} went on: {}", own_.self.node, why)});
   written.number = cut_->number;
   cut_->written = std::move(written);
   const std::uint64_t number = cut_->number;

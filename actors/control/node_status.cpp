@@ -41,7 +41,7 @@ void NodeActor::answer_status() {
       status.idle_s = -1;
       status.waits_for.clear();
       status.why.clear();
-      if (const auto now = options_.groups->activity(instance.id.role, instance.id.index)) set_activity(status, *now);
+      if (const auto now = tools_.groups.activity(instance.id.role, instance.id.index)) set_activity(status, *now);
     }
     all.push_back(status);
   }
@@ -50,7 +50,7 @@ void NodeActor::answer_status() {
   Control answer;
   answer.kind = ControlKind::kStatus;
   answer.text = to_json(all);
-  if (options_.network != nullptr) answer.texts = options_.network->trouble();
+  if (own_.network != nullptr) answer.texts = own_.network->trouble();
   answer.texts.resize(std::min(answer.texts.size(), kTroublesMax));
   for (std::string& line : answer.texts) line = printable(line, messages::kMaxControlNameBytes - 16);
   to_chief(std::move(answer));

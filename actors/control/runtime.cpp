@@ -30,8 +30,6 @@ constexpr Duration kPoll = std::chrono::milliseconds(50);
 constexpr Duration kFirstNap = std::chrono::milliseconds(1), kLongestNap = std::chrono::milliseconds(20);
 constexpr Duration kStopDeadline = std::chrono::seconds(60);
 constexpr Duration kStatusDeadline = std::chrono::seconds(5);
-/// A disk that needs longer for one checkpoint has failed for all purposes.
-constexpr Duration kWriteDeadline = std::chrono::minutes(10);
 
 class RuntimeClock final : public Clock {
  public:
@@ -58,10 +56,9 @@ std::int64_t threads_needed(const Topology& topology, const RuntimeOptions& opti
   std::int64_t count = kOwn;
   for (const RoleSpec& role : topology.roles) {
     if (role.execution != Execution::kThread) continue;
-    if (!options.node) count += role.count;
-    for (const PlacedNode& node : options.node ? options.node->placement : std::vector<PlacedNode>()) {
+    for (const PlacedNode& node : options.chief.placement) {
       for (const PlacedNode::Share& share : node.shares) {
-        if (node.name == options.node->name && share.role == role.name) count += std::ssize(share.indices);
+        if (node.name == options.node.self.node && share.role == role.name) count += std::ssize(share.indices);
       }
     }
   }
@@ -88,14 +85,6 @@ Status check_threads(std::int64_t count) {
   return status;
 }
 
-}  // namespace
-
-std::vector<std::string> instances_of(const Cut& cut) {
-  std::vector<std::string> names;
-  for (const Cut::Instance& instance : cut.instances) names.push_back(instance.name);
-  return names;
-}
-
 /// Of a run within one process: what single instances are restarted from. Written by the writer of cuts, read by the
 /// instances that start.
 struct NewestCut {
@@ -103,125 +92,87 @@ struct NewestCut {
   std::shared_ptr<const Cut> cut;
 };
 
+/// Writes a cut, and then keeps what roles that go on from the last cut would be restarted from.
+std::function<Status(std::shared_ptr<const Cut>)> keeping_newest(
+    std::function<Status(std::shared_ptr<const Cut>)> write, const Topology& topology,
+    std::shared_ptr<NewestCut> newest) {
+  std::vector<std::string> roles;
+  for (const RoleSpec& role : topology.roles) {
+    if (role.restart.from == RestartFrom::kLastCut) roles.push_back(role.name);
+  }
+  return [write = std::move(write), roles = std::move(roles),
+          newest = std::move(newest)](std::shared_ptr<const Cut> cut) -> Status {
+    TROUPE_TRY(write(cut));
+    auto kept = std::make_shared<Cut>(*cut);
+    std::erase_if(kept->instances, [&](const Cut::Instance& instance) {
+      return std::ranges::none_of(roles, [&](const std::string& role) {
+        return instance.name == role || instance.name.starts_with(role + "-");
+      });
+    });
+    const std::lock_guard lock(newest->mutex);
+    newest->cut = std::move(kept);
+    return {};
+  };
+}
+
+/// Of a run within one process: everything is on the chief's node and starts from the cut in memory.
+void be_the_whole_run(RuntimeOptions& options, const Topology& topology) {
+  options.chief.placement = all_on(kChiefNode, topology);
+  if (options.resume_from) {
+    CutPart part{kChiefNode, "", {}};
+    for (const Cut::Instance& instance : options.resume_from->instances) part.instances.push_back(instance.name);
+    options.chief.resume_from = {{1, {std::move(part)}}};
+  }
+  const auto newest = std::make_shared<NewestCut>();
+  newest->cut = options.resume_from;
+  options.node.load = [newest](const std::string& instance,
+                               std::uint64_t) -> Result<std::shared_ptr<const InstanceState>> {
+    const std::lock_guard lock(newest->mutex);
+    if (newest->cut != nullptr) {
+      for (const Cut::Instance& saved : newest->cut->instances) {
+        if (saved.name == instance) return saved.state;
+      }
+    }
+    // A newer one, without it, is about to be the last: then it starts afresh.
+    return Error{Code::kUnavailable, "the newest checkpoint was taken without it"};
+  };
+  if (options.write_cut) options.write_cut = keeping_newest(std::move(options.write_cut), topology, newest);
+}
+
+}  // namespace
+
 struct Runtime::Impl {
   Impl(Topology topology_in, RuntimeOptions options_in)
       : topology(std::move(topology_in)),
         options(std::move(options_in)),
-        pool({.memory = options.node ? options.node->network->frame_memory() : nullptr}),
+        pool({.memory = over_nodes() ? options.node.network->frame_memory() : nullptr}),
         system(configure(config, options.deterministic)),
         clock(system.clock()),
         routes(topology),
-        groups(topology, options.node ? options.node->name : kChiefNode, options.node ? options.node->network : nullptr,
-               pool),
+        groups(topology, options.node.self.node, options.node.network, pool),
         self(system) {}
 
-  bool leads() const { return !options.node || options.node->name == kChiefNode; }
+  bool over_nodes() const { return options.node.network != nullptr; }
+  bool leads() const { return options.node.self.node == kChiefNode; }
 
   Status start() {
     const caf::actor listener = caf::actor_cast<caf::actor>(self);
     if (leads()) {
-      ChiefOptions head;
-      head.topology = &topology;
-      head.clock = &clock;
-      head.single_threaded = options.deterministic;
-      head.cut_deadline = options.cut_deadline;
-      head.write_deadline = kWriteDeadline;
-      head.checkpoint_period = options.write_cut ? options.checkpoint_period : Duration::zero();
-      if (const auto& node = options.node) {
-        head.run = node->run;
-        head.placement = node->placement;
-        head.network = node->network;
-        head.membership = node->membership;
-        head.config_hash = node->config_hash;
-        head.resume_from = node->resume_from;
-        head.committed = node->committed;
-        head.commit = node->commit;
-        head.kept = node->kept;
-        head.resumed_from = node->resumed_from;
-        if (!node->journal.empty()) {
-          TROUPE_ASSIGN(head.earlier, load_journal(node->journal));
-          // Whoever looks after this process started it again, but the nodes have been told of the end.
-          if (const std::string& over = head.earlier.over; !over.empty() && node->resume_from.empty()) {
-            return Error{
-                Code::kInvalidArgument,
-                fmt::format("TRP-E504 this run has ended ({}); go on from its last checkpoint with --resume", over)};
-          }
-          head.save_journal = [file = node->journal](const ChiefJournal& journal) {
-            return save_journal(file, journal);
-          };
-          head.load_journal = [file = node->journal] { return load_journal(file); };
-        }
-      } else {
-        head.placement = all_on(kChiefNode, topology);
-        if (options.resume_from) head.resume_from = {{1, {{kChiefNode, "", instances_of(*options.resume_from)}}}};
+      ChiefJournal earlier;
+      if (options.chief.journal.load) {
+        TROUPE_ASSIGN(earlier, options.chief.journal.load());
       }
-      chief = spawn<ChiefActor>(std::move(head), listener);
+      // Whoever looks after this process started it again, but the nodes have been told of the end.
+      if (!earlier.over.empty() && options.chief.resume_from.empty()) {
+        return Error{Code::kInvalidArgument,
+                     fmt::format("TRP-E504 this run has ended ({}); go on from its last checkpoint with --resume",
+                                 earlier.over)};
+      }
+      chief = spawn<ChiefActor>(options, topology, clock, std::move(earlier), listener);
     }
-    NodeActorOptions hands;
-    hands.name = options.node ? options.node->name : kChiefNode;
-    hands.topology = &topology;
-    hands.clock = &clock;
-    hands.pool = &pool;
-    hands.seed = options.seed;
-    hands.report_period = topology.reports ? options.report_period : Duration::zero();
-    hands.single_threaded = options.deterministic;
-    hands.groups = &groups;
-    hands.run_directory = options.run_directory;
-    if (options.write_cut) hands.write_cut = options.node ? options.write_cut : keeping_newest(options.write_cut);
-    hands.cut_deadline = options.cut_deadline;
-    if (const auto& own = options.node) {
-      hands.directory = own->directory;
-      hands.load = own->load;
-      hands.parts = own->parts;
-      hands.network = own->network;
-      hands.routes = &routes;
-      hands.heartbeat = own->membership.heartbeat;
-      hands.chief_silence = own->membership.dead_after;
-      hands.orphaned_after = own->orphaned_after;
-      hands.step_timeout = own->step_timeout;
-      hands.on_hang = own->on_hang;
-      hands.on_lost = own->on_lost;
-      hands.birth = own->birth;
-      hands.config_hash = own->config_hash;
-      hands.address = own->address;
-      hands.roles = own->roles;
-      hands.elastic_instances = own->elastic_instances;
-      hands.host = own->host;
-    } else {
-      newest->cut = options.resume_from;
-      hands.load = [newest = newest](const std::string& instance,
-                                     std::uint64_t) -> Result<std::shared_ptr<const InstanceState>> {
-        const std::lock_guard lock(newest->mutex);
-        if (newest->cut != nullptr) {
-          for (const Cut::Instance& saved : newest->cut->instances) {
-            if (saved.name == instance) return saved.state;
-          }
-        }
-        // A newer one, without it, is about to be the last: then it starts afresh.
-        return Error{Code::kUnavailable, "the newest checkpoint was taken without it"};
-      };
-    }
-    node = spawn<NodeActor>(std::move(hands), chief, listener);
-    if (options.node) options.node->network->start(options.node->birth, events());
+    node = spawn<NodeActor>(options, NodeTools{topology, clock, pool, routes, groups}, chief, listener);
+    if (over_nodes()) options.node.network->start(options.node.birth, events());
     return {};
-  }
-
-  /// Writes a cut, and then keeps what roles that go on from the last cut would be restarted from.
-  std::function<Status(std::shared_ptr<const Cut>)> keeping_newest(
-      std::function<Status(std::shared_ptr<const Cut>)> write) const {
-    return [write = std::move(write), newest = newest, &topology = topology](std::shared_ptr<const Cut> cut) -> Status {
-      TROUPE_TRY(write(cut));
-      auto kept = std::make_shared<Cut>(*cut);
-      std::erase_if(kept->instances, [&](const Cut::Instance& instance) {
-        return std::ranges::none_of(topology.roles, [&](const RoleSpec& role) {
-          const bool of_role = instance.name == role.name || instance.name.starts_with(role.name + "-");
-          return of_role && role.restart.from == RestartFrom::kLastCut;
-        });
-      });
-      const std::lock_guard lock(newest->mutex);
-      newest->cut = std::move(kept);
-      return {};
-    };
   }
 
   /// In real time chief and node have threads of their own: no role's slice delays them.
@@ -296,7 +247,6 @@ struct Runtime::Impl {
   caf::scoped_actor self;
   caf::actor chief;  ///< invalid on other nodes
   caf::actor node;
-  const std::shared_ptr<NewestCut> newest = std::make_shared<NewestCut>();
   std::optional<RunEnded> ended;
   bool standstill = false;
   Duration nap = kFirstNap;  ///< the last one
@@ -308,12 +258,17 @@ Runtime::Runtime(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 
 Result<std::unique_ptr<Runtime>> Runtime::make(Topology topology, RuntimeOptions options) {
   TROUPE_TRY(check(topology));
-  if (options.node) TROUPE_TRY(check_message_types(topology));
-  if (options.node && options.deterministic) {
-    return Error{Code::kInvalidArgument,
-                 fmt::format("runtime: node {} is to be deterministic, but a run over nodes is of several threads and "
-                             "in real time: expected one of the two",
-                             options.node->name)};
+  if (options.node.network == nullptr) {
+    be_the_whole_run(options, topology);
+  } else {
+    TROUPE_TRY(check_message_types(topology));
+    if (options.deterministic) {
+      return Error{
+          Code::kInvalidArgument,
+          fmt::format("runtime: node {} is to be deterministic, but a run over nodes is of several threads and "
+                      "in real time: expected one of the two",
+                      options.node.self.node)};
+    }
   }
   for (const RoleSpec& role : topology.roles) {
     if (options.deterministic && role.group && role.count > 1) {
@@ -323,7 +278,7 @@ Result<std::unique_ptr<Runtime>> Runtime::make(Topology topology, RuntimeOptions
                                role.count, role.name)};
     }
   }
-  if (options.node && options.node->name == kChiefNode) TROUPE_TRY(check(topology, options.node->placement));
+  if (options.node.self.node == kChiefNode) TROUPE_TRY(check(topology, options.chief.placement));
   if (!options.deterministic) TROUPE_TRY(check_threads(threads_needed(topology, options)));
   try {
     return std::unique_ptr<Runtime>(new Runtime(std::make_unique<Impl>(std::move(topology), std::move(options))));
@@ -348,7 +303,7 @@ Duration Runtime::stop() {
                  std::chrono::duration_cast<std::chrono::seconds>(kStopDeadline).count());
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
-  if (impl_->options.node) impl_->options.node->network->stop();
+  if (impl_->over_nodes()) impl_->options.node.network->stop();
   // Timers that are still set hold their actors, and the system would wait for those.
   impl_->system.clock().cancel_all();
   return impl_->clock.now();

@@ -3,81 +3,18 @@
 // process is the whole run; as one node of several it hosts what the chief, here or elsewhere, places on it.
 // Two ways, the same roles: on threads in real time, or on one thread in virtual time, where two runs with one seed
 // execute the same steps in the same order and see the same times.
-#include <atomic>
-#include <cstdint>
-#include <filesystem>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include <troupe/actors/control/chief_journal.hpp>
-#include <troupe/actors/control/committed_cuts.hpp>
-#include <troupe/actors/control/membership.hpp>
-#include <troupe/actors/control/placement.hpp>
-#include <troupe/actors/runtime/remote.hpp>
-#include <troupe/actors/runtime/role.hpp>
+#include <troupe/actors/control/runtime_options.hpp>
 #include <troupe/actors/runtime/topology.hpp>
 #include <troupe/core/clock.hpp>
 #include <troupe/core/error.hpp>
 
 namespace troupe::actors {
-
-/// The state of the instances of a node at one moment. Opaque here; actors/control/run_checkpoint turns it into files
-/// and back.
-struct Cut;
-struct InstanceState;
-
-/// This process is one node of several.
-struct NodeOptions {
-  std::string name;            ///< kChiefNode: it also runs the chief
-  Network* network = nullptr;  ///< outlives the runtime, which starts and stops it
-  std::uint64_t birth = 0;     ///< random, of this process
-  std::uint64_t config_hash = 0;
-  messages::ControlNode address;   ///< where other nodes reach this one
-  std::vector<std::string> roles;  ///< that its certificate allows it to host
-  /// Of a node that is not in the placement: how many instances it offers to host of each elastic role of these.
-  std::int64_t elastic_instances = 1;
-  std::string host;                 ///< nodes with the same one share memory; empty: with nobody
-  std::filesystem::path directory;  ///< instances' own durable folders are made in it
-  MembershipOptions membership;
-  Duration orphaned_after = std::chrono::seconds(60);  ///< a node without a chief for so long ends with an error
-  /// A step that takes longer hangs; `on_hang` should end the process, which its starter replaces. 0: nobody watches.
-  Duration step_timeout{};
-  std::function<void(const std::string& instance)> on_hang;
-  /// An instance failed with Code::kLost, for the reason `why`, and the chief has been told; this should end the
-  /// process as on_hang does. Empty: the node ends with that error. Not for the chief's node: there the run ends, or
-  /// goes on without the instance if its role has others (RestartPolicy::quarantine).
-  std::function<void(const std::string& why)> on_lost;
-  CutParts parts;  ///< of this node, beside RuntimeOptions::write_cut
-  /// The state of an instance in a committed cut, which has it; called on the instance's thread.
-  std::function<Result<std::shared_ptr<const InstanceState>>(const std::string& instance, std::uint64_t cut)> load;
-
-  // The chief's node only.
-  std::string run;                    ///< name of the run
-  std::vector<PlacedNode> placement;  ///< of all instances
-  std::filesystem::path journal;
-  // Of ChiefOptions.
-  std::vector<CommittedCut> resume_from;
-  CommittedCut committed;
-  std::function<Status(const CommittedCut& cut)> commit;
-  std::function<std::vector<std::uint64_t>()> kept;
-  std::function<Status(std::uint64_t number)> resumed_from;
-};
-
-struct RuntimeOptions {
-  std::uint64_t seed = 0;
-  bool deterministic = false;           ///< one thread, virtual time; not of one node of several
-  std::filesystem::path run_directory;  ///< RoleIdentity::run_directory
-  Duration report_period = std::chrono::seconds(1);
-  Duration cut_deadline = std::chrono::seconds(30);
-  std::shared_ptr<const Cut> resume_from;  ///< null: a fresh run; only when this process is the whole run
-  /// Writes this node's part of a checkpoint, on a thread of its own; may block for the disk. Empty: there are none.
-  std::function<Status(std::shared_ptr<const Cut>)> write_cut;
-  Duration checkpoint_period{};     ///< 0: only when checkpoint() is called
-  std::optional<NodeOptions> node;  ///< empty: this process is the whole run
-};
 
 /// Not thread-safe: one thread makes, runs and destroys it.
 class Runtime {

@@ -122,13 +122,15 @@ Result<transport::Credentials> trade(const std::string& file, const fs::path& ru
 actors::NodePlace place_in(const ClusterSpec& cluster, const NodeSpec& node, const RunDirectory& directory) {
   actors::NodePlace place;
   place.run_dir = directory.path;
-  place.self = identity_of(cluster, node);
-  place.listen = node.address;
+  place.network.self = identity_of(cluster, node);
+  place.network.listen = node.address;
   place.advertised_host = node.address.host;  // as the others know it, whatever it is on this host
-  place.chief = cluster.nodes.front().address;
-  if (node.name != kChiefName) return place;
+  if (node.name != kChiefName) {
+    place.network.chief = cluster.nodes.front().address;
+    return place;
+  }
   for (const NodeSpec& each : cluster.nodes) {
-    actors::PlacedNode& placed = place.placement.emplace_back();
+    actors::PlacedNode& placed = place.runtime.chief.placement.emplace_back();
     placed.name = each.name;
     for (const HostedRole& role : each.roles) {
       placed.shares.push_back({role.role, {role.instances.begin(), role.instances.end()}});
@@ -139,13 +141,13 @@ actors::NodePlace place_in(const ClusterSpec& cluster, const NodeSpec& node, con
 
 Status complete(actors::NodePlace& place) {
   const std::string security = security_folder(place.run_dir);
-  if (place.self.node == kChiefName) {
-    TROUPE_ASSIGN(transport::Authority authority, open_authority(security, place.self.run));
-    place.on_join = answer_joins(std::move(authority), security, place.placement);
+  if (place.network.self.node == kChiefName) {
+    TROUPE_ASSIGN(transport::Authority authority, open_authority(security, place.network.self.run));
+    place.network.on_join = answer_joins(std::move(authority), security, place.runtime.chief.placement);
     return {};
   }
-  if (place.chief.port != 0) return {};
-  TROUPE_ASSIGN(place.chief, actors::wait_for_chief(place.run_dir, kChiefPatience));
+  if (place.network.chief->port != 0) return {};
+  TROUPE_ASSIGN(place.network.chief, actors::wait_for_chief(place.run_dir, kChiefPatience));
   return {};
 }
 
@@ -169,13 +171,13 @@ Result<std::string> elastic_role(const std::vector<std::string>& roles, const st
 Result<actors::NodePlace> join_run(const Joining& joining, const RunDirectory& directory) {
   actors::NodePlace place;
   place.run_dir = directory.path;
-  place.listen = joining.listen;
-  place.elastic_instances = joining.instances;
+  place.network.listen = joining.listen;
+  place.runtime.node.elastic_instances = joining.instances;
   if (!joining.token.empty()) {
-    TROUPE_ASSIGN(place.credentials, trade(joining.token, place.run_dir));
+    TROUPE_ASSIGN(place.network.credentials, trade(joining.token, place.run_dir));
     TROUPE_ASSIGN(const transport::CertificateInfo certificate,
-                  transport::read_certificate(place.credentials.certificate));
-    place.self = certificate.identity;
+                  transport::read_certificate(place.network.credentials.certificate));
+    place.network.self = certificate.identity;
   } else {
     if (!transport::is_name(joining.name) || joining.name == kChiefName) {
       return Error{Code::kInvalidArgument, fmt::format("--name \"{}\": expected a new name for this node, 1 .. {} "
@@ -184,10 +186,10 @@ Result<actors::NodePlace> join_run(const Joining& joining, const RunDirectory& d
     }
     TROUPE_TRY(check_joining_name(place.run_dir, joining.name));
     TROUPE_ASSIGN(const transport::Authority authority, await_authority(security_folder(place.run_dir)));
-    place.self = {authority.run(), {joining.role}, joining.name};
-    TROUPE_ASSIGN(place.credentials, authority.issue(place.self, wall_now()));
+    place.network.self = {authority.run(), {joining.role}, joining.name};
+    TROUPE_ASSIGN(place.network.credentials, authority.issue(place.network.self, wall_now()));
   }
-  TROUPE_ASSIGN(place.chief, actors::wait_for_chief(place.run_dir, kChiefPatience));
+  TROUPE_ASSIGN(place.network.chief, actors::wait_for_chief(place.run_dir, kChiefPatience));
   return place;
 }
 

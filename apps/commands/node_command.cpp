@@ -93,7 +93,7 @@ Result<Node> from_launcher(const NodeArguments& arguments, const Registry& regis
   if (self == nullptr) return Error{Code::kInvalidArgument, fmt::format("node: the cluster has no {}", start.node)};
   Node node{.config = std::move(config), .options = std::move(options), .directory = {arguments.run.run_dir}};
   node.place = place_in(cluster, *self, node.directory);
-  node.place.credentials = std::move(start.credentials);
+  node.place.network.credentials = std::move(start.credentials);
   node.cluster = std::move(start.cluster);
   node.resume = start.resume;
   if (!start.authority_key.empty()) {
@@ -155,11 +155,12 @@ Result<Node> joining(const NodeArguments& arguments, LoadedRun loaded) {
     TROUPE_ASSIGN(how.role, elastic_role(roles, arguments.role));
   }
   TROUPE_ASSIGN(node.place, join_run(how, node.directory));
+  std::string& host = node.place.network.listen.host;
   if (arguments.host.empty()) {
-    const bool same_host = node.place.chief.host.starts_with("127.") || node.place.chief.host == "localhost";
-    node.place.listen.host = same_host ? "127.0.0.1" : process_environment()["HOSTNAME"];
+    const std::string& chief = node.place.network.chief->host;
+    host = chief.starts_with("127.") || chief == "localhost" ? "127.0.0.1" : process_environment()["HOSTNAME"];
   }
-  node.place.advertised_host = node.place.listen.host;
+  node.place.advertised_host = host;
   return node;
 }
 
@@ -173,19 +174,20 @@ Result<Node> find(const NodeArguments& arguments, const Registry& registry) {
 /// `over`: set when this was the chief and its run has ended.
 Status run_here(Node& node, const std::string& listen, bool& over) {
   std::error_code error;
-  const std::filesystem::path folder = node.directory.path / "nodes" / node.place.self.node;
+  actors::NodeNetworkOptions& network = node.place.network;
+  const std::filesystem::path folder = node.directory.path / "nodes" / network.self.node;
   std::filesystem::create_directories(folder, error);
   if (error) return Error{Code::kIo, fmt::format("{}: {}", folder.string(), error.message())};
-  const bool chief = node.place.self.node == kChiefName;
-  if (!listen.empty()) node.place.listen.host = listen;
+  const bool chief = network.self.node == kChiefName;
+  if (!listen.empty()) network.listen.host = listen;
   // The chief may still have to make the authority that the certificates come from.
   TROUPE_TRY(complete(node.place));
-  if (node.place.credentials.key.empty()) {
+  if (network.credentials.key.empty()) {
     TROUPE_ASSIGN(const transport::Authority authority, await_authority((node.directory.path / "security").string()));
-    node.place.self.run = authority.run();
-    TROUPE_ASSIGN(node.place.credentials, authority.issue(node.place.self, std::chrono::system_clock::now()));
+    network.self.run = authority.run();
+    TROUPE_ASSIGN(network.credentials, authority.issue(network.self, std::chrono::system_clock::now()));
   }
-  node.place.config_hash = std::strtoull(node.config.hash().c_str(), nullptr, 16);
+  node.place.runtime.node.config_hash = std::strtoull(node.config.hash().c_str(), nullptr, 16);
   node.place.resume = node.resume;
   if (chief) {
     TROUPE_TRY(write_file_atomic((node.directory.path / "cluster.toml").string(), node.cluster));

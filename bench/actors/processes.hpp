@@ -18,6 +18,7 @@
 #include <troupe/core/check.hpp>
 #include <troupe/core/clock.hpp>
 #include <troupe/core/log.hpp>
+#include <troupe/tests/actors/node_options.hpp>
 #include <troupe/transport/authority.hpp>
 
 namespace troupe::actors {
@@ -40,30 +41,23 @@ inline void run_in_processes(const Topology& topology, const std::vector<PlacedN
   const auto now = std::chrono::system_clock::now();
   const auto authority = transport::Authority::create("bench", now).value();
   const auto node = [&](const PlacedNode& placed) {
-    NodeNetworkOptions network_options;
-    network_options.self = {"bench", {}, placed.name};
+    transport::Identity self{"bench", {}, placed.name};
     const bool leads = placed.name == kChiefNode;
-    if (leads) network_options.self.roles.push_back("chief");
-    for (const auto& share : placed.shares) network_options.self.roles.push_back(share.role);
-    network_options.credentials = authority.issue(network_options.self, now, std::chrono::hours(1)).value();
+    if (leads) self.roles.push_back("chief");
+    for (const auto& share : placed.shares) self.roles.push_back(share.role);
+    NodeNetworkOptions network_options;
+    network_options.self = self;
+    network_options.credentials = authority.issue(self, now, std::chrono::hours(1)).value();
     network_options.listen = {"127.0.0.1", 0};
     network_options.topology = &topology;
     while (!leads && meeting->port == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
     if (!leads) network_options.chief = {"127.0.0.1", static_cast<std::uint16_t>(meeting->port)};
-    const std::vector<std::string> roles = network_options.self.roles;
     const auto network = NodeNetwork::make(std::move(network_options)).value();
     if (leads) meeting->port = network->address().port;
 
-    RuntimeOptions options;
-    options.node.emplace();
-    options.node->name = placed.name;
-    options.node->network = network.get();
-    options.node->birth = static_cast<std::uint64_t>(getpid());
-    options.node->address = {placed.name, 0, network->address().host, network->address().port};
-    options.node->roles = roles;
-    options.node->run = "bench";
-    options.node->placement = placement;
-    const auto runtime = Runtime::make(topology, std::move(options)).value();
+    const auto runtime = Runtime::make(topology, testing::node_options(*network, std::move(self),
+                                                                       static_cast<std::uint64_t>(getpid()), placement))
+                             .value();
     const auto ended = runtime->run([] { return false; });
     TROUPE_CHECK(ended.ok(), "{}: {}", placed.name, ended.error().message);
     runtime->stop();

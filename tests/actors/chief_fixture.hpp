@@ -15,11 +15,11 @@ namespace troupe::actors::testing {
 
 class LoneChief {
  public:
-  explicit LoneChief(ChiefOptions options)
-      : clock_(*this),
+  LoneChief(RuntimeOptions options, const Topology& topology, ChiefJournal earlier)
+      : options_(std::move(options)),
+        clock_(*this),
         system_(config_.set("scheduler.policy", caf::atom("testing")).set("logger.console", caf::atom("none"))) {
-    options.clock = &clock_;
-    options.network = &network_;
+    options_.node.network = &network_;
     listener_ = system_.spawn([this](caf::event_based_actor*) -> caf::behavior {
       return {
           [this](ended_atom, const RunEnded& ended) { ended_ = ended; },
@@ -30,7 +30,7 @@ class LoneChief {
           [](stop_atom) {},
       };
     });
-    chief_ = system_.spawn<ChiefActor>(std::move(options), listener_);
+    chief_ = system_.spawn<ChiefActor>(options_, topology, clock_, std::move(earlier), listener_);
     scheduler().run();
   }
   ~LoneChief() {
@@ -110,6 +110,7 @@ class LoneChief {
     caf::send_as(listener_, chief_, words...);
   }
 
+  RuntimeOptions options_;
   VirtualClock clock_;
   RecordingNetwork network_;
   caf::actor_system_config config_;

@@ -183,92 +183,47 @@ void Simulation::spawn(const std::string& node) {
     };
   });
 
+  tell(*process);
   if (leads) {
-    ChiefOptions head;
-    head.run = "simulated";
-    head.topology = options_.topology;
-    head.clock = &process->clock;
-    head.single_threaded = true;
-    head.placement = options_.placement;
-    head.network = &process->network;
-    head.membership = options_.membership;
-    head.cut_deadline = options_.cut_deadline;
-    head.checkpoint_period = options_.checkpoint_period;
-    if (resume) {
-      head.resume_from = disk_.cuts;
-    } else if (!disk_.cuts.empty()) {
-      head.committed = disk_.cuts.front();
-    }
-    head.earlier = disk_.journal;
-    head.save_journal = [this, process](const ChiefJournal& journal) -> Status {
-      if (process->alive && !process->dying) disk_.journal = journal;
-      return {};
-    };
-    head.load_journal = [this]() -> Result<ChiefJournal> { return disk_.journal; };
-    head.commit = [this, process](const CommittedCut& cut) -> Status {
-      const std::uint64_t number = cut.number;
-      if (!process->alive || process->dying) return Error{Code::kCancelled, "dead"};
-      note("commit", number, process->birth);
-      if (number <= disk_.committed()) {
-        findings_.push_back(fmt::format("cut {} was committed after cut {}", number, disk_.committed()));
-      }
-      std::vector<std::shared_ptr<const Cut>> shards;
-      for (const CutPart& part : cut.parts) {
-        const std::string& node = part.node;
-        const auto& all = disk_.shards[node];
-        const auto shard = all.find(number);
-        if (shard == all.end()) {
-          findings_.push_back(fmt::format("cut {} was committed without the shard of {}", number, node));
-          continue;
-        }
-        shards.push_back(shard->second);
-      }
-      disk_.cuts.insert(disk_.cuts.begin(), cut);
-      for (CutPart& part : disk_.cuts.front().parts) part.here = part.node == kChiefNode;  // a disk for each host
-      if (disk_.cuts.size() > 2) disk_.cuts.resize(2);
-      if (on_commit) on_commit(shards);
-      if (dies_after_commit_) {
-        process->dying = true;
-        at(now_, [this, pause = *std::exchange(dies_after_commit_, std::nullopt)] { kill(kChiefNode, pause); });
-      }
-      return {};
-    };
-    head.kept = [this] {
-      std::vector<std::uint64_t> numbers;
-      for (const CommittedCut& cut : disk_.cuts) numbers.push_back(cut.number);
-      return numbers;
-    };
-    head.resumed_from = [this](std::uint64_t number) -> Status {
-      std::erase_if(disk_.cuts, [&](const CommittedCut& cut) { return cut.number > number; });
-      return {};
-    };
-    process->chief = process->system.spawn<ChiefActor>(std::move(head), process->listener);
+    tell_chief(*process);
+    process->chief = process->system.spawn<ChiefActor>(process->options, *options_.topology, process->clock,
+                                                       disk_.journal, process->listener);
     resume = false;  // its next process goes on with the run
   }
-  NodeActorOptions hands;
-  hands.name = node;
-  hands.topology = options_.topology;
-  hands.clock = &process->clock;
-  hands.pool = &process->pool;
-  hands.seed = options_.seed;
-  hands.report_period = options_.report_period;
-  hands.single_threaded = true;
-  if (!options_.directory.empty()) hands.directory = options_.directory / node;
-  hands.write_cut = [this, process](std::shared_ptr<const Cut> cut) -> Status {
-    if (const auto dies = dies_in_write_.find(process->name); dies != dies_in_write_.end()) {
-      process->dying = true;
-      at(now_, [this, node = process->name, pause = dies->second] { kill(node, pause); });
+  const NodeTools tools{*options_.topology, process->clock, process->pool, process->routes, process->groups};
+  process->hands = process->system.spawn<NodeActor>(process->options, tools, process->chief, process->listener);
+  if (!leads) line(*process, kChiefNode, kChiefPort, 0);
+  watch_node(node);
+}
+
+/// What a process is told of its run.
+void Simulation::tell(Process& process) {
+  RuntimeOptions& options = process.options;
+  options.seed = options_.seed;
+  options.deterministic = true;
+  options.report_period = options_.report_period;
+  options.cut_deadline = options_.cut_deadline;
+  options.checkpoint_period = options_.checkpoint_period;
+  options.membership = options_.membership;
+  options.write_cut = [this, &process](std::shared_ptr<const Cut> cut) -> Status {
+    if (const auto dies = dies_in_write_.find(process.name); dies != dies_in_write_.end()) {
+      process.dying = true;
+      at(now_, [this, node = process.name, pause = dies->second] { kill(node, pause); });
       dies_in_write_.erase(dies);
       if (rng_.below(2) == 0) return Error{Code::kIo, "killed"};
     }
-    if (!process->alive || failing_disks_.contains(process->name)) {
+    if (!process.alive || failing_disks_.contains(process.name)) {
       return Error{Code::kIo, "no space left on the simulated disk"};
     }
-    disk_.shards[process->name][cut->number] = std::move(cut);
+    disk_.shards[process.name][cut->number] = std::move(cut);
     return {};
   };
-  hands.load = [this](const std::string& instance,
-                      std::uint64_t number) -> Result<std::shared_ptr<const InstanceState>> {
+  NodeOptions& node = options.node;
+  node.network = &process.network;
+  node.self = {"simulated", {}, process.name};
+  if (!options_.directory.empty()) node.directory = options_.directory / process.name;
+  node.load = [this](const std::string& instance,
+                     std::uint64_t number) -> Result<std::shared_ptr<const InstanceState>> {
     for (const auto& [name, shards] : disk_.shards) {
       const auto shard = shards.find(number);
       if (shard == shards.end() || disk_.damaged.contains({name, number})) continue;
@@ -281,37 +236,81 @@ void Simulation::spawn(const std::string& node) {
     findings_.push_back(fmt::format("cut {} has no state of {}", number, instance));
     return Error{Code::kCorrupt, "no state"};
   };
-  hands.parts.keep = [this, process](const std::vector<std::uint64_t>& numbers) {
-    if (!process->alive) return;
-    std::erase_if(disk_.shards[process->name], [&](const auto& shard) {
+  node.parts.keep = [this, &process](const std::vector<std::uint64_t>& numbers) {
+    if (!process.alive) return;
+    std::erase_if(disk_.shards[process.name], [&](const auto& shard) {
       return shard.first < std::ranges::max(numbers) && std::ranges::find(numbers, shard.first) == numbers.end();
     });
   };
-  hands.parts.check = [this, process](std::uint64_t number, const std::string&) -> Status {
-    if (disk_.shards[process->name].contains(number) && !disk_.damaged.contains({process->name, number})) return {};
+  node.parts.check = [this, &process](std::uint64_t number, const std::string&) -> Status {
+    if (disk_.shards[process.name].contains(number) && !disk_.damaged.contains({process.name, number})) return {};
     return Error{Code::kCorrupt, "damaged on the simulated disk"};
   };
-  hands.cut_deadline = options_.cut_deadline;
-  hands.network = &process->network;
-  hands.routes = &process->routes;
-  hands.groups = &process->groups;
-  hands.heartbeat = options_.membership.heartbeat;
-  hands.chief_silence = options_.membership.dead_after;
-  hands.orphaned_after = options_.orphaned_after;
-  hands.on_lost = [this, birth](const std::string&) { end_by_itself(birth); };
-  hands.birth = birth;
-  hands.address = {node, 0, node, port};
-  hands.elastic_instances = options_.elastic_instances;
+  node.orphaned_after = options_.orphaned_after;
+  node.on_lost = [this, &process](const std::string&) { end_by_itself(process.birth); };
+  node.birth = process.birth;
+  node.address = {process.name, 0, process.name, process.port};
+  node.elastic_instances = options_.elastic_instances;
   for (const RoleSpec& role : options_.topology->roles) {
-    if (role.elastic) hands.roles.push_back(role.name);
+    if (role.elastic) node.self.roles.push_back(role.name);
   }
   for (const PlacedNode& placed : options_.placement) {
-    if (placed.name != node) continue;
-    for (const PlacedNode::Share& share : placed.shares) hands.roles.push_back(share.role);
+    if (placed.name != process.name) continue;
+    for (const PlacedNode::Share& share : placed.shares) node.self.roles.push_back(share.role);
   }
-  process->hands = process->system.spawn<NodeActor>(std::move(hands), process->chief, process->listener);
-  if (!leads) line(*process, kChiefNode, kChiefPort, 0);
-  watch_node(node);
+}
+
+/// What the chief's process is told beside that.
+void Simulation::tell_chief(Process& process) {
+  ChiefOptions& chief = process.options.chief;
+  chief.placement = options_.placement;
+  if (resume) {
+    chief.resume_from = disk_.cuts;
+  } else if (!disk_.cuts.empty()) {
+    chief.committed = disk_.cuts.front();
+  }
+  chief.journal.save = [this, &process](const ChiefJournal& journal) -> Status {
+    if (process.alive && !process.dying) disk_.journal = journal;
+    return {};
+  };
+  chief.journal.load = [this]() -> Result<ChiefJournal> { return disk_.journal; };
+  chief.commit = [this, &process](const CommittedCut& cut) -> Status {
+    const std::uint64_t number = cut.number;
+    if (!process.alive || process.dying) return Error{Code::kCancelled, "dead"};
+    note("commit", number, process.birth);
+    if (number <= disk_.committed()) {
+      findings_.push_back(fmt::format("cut {} was committed after cut {}", number, disk_.committed()));
+    }
+    std::vector<std::shared_ptr<const Cut>> shards;
+    for (const CutPart& part : cut.parts) {
+      const std::string& node = part.node;
+      const auto& all = disk_.shards[node];
+      const auto shard = all.find(number);
+      if (shard == all.end()) {
+        findings_.push_back(fmt::format("cut {} was committed without the shard of {}", number, node));
+        continue;
+      }
+      shards.push_back(shard->second);
+    }
+    disk_.cuts.insert(disk_.cuts.begin(), cut);
+    for (CutPart& part : disk_.cuts.front().parts) part.here = part.node == kChiefNode;  // a disk for each host
+    if (disk_.cuts.size() > 2) disk_.cuts.resize(2);
+    if (on_commit) on_commit(shards);
+    if (dies_after_commit_) {
+      process.dying = true;
+      at(now_, [this, pause = *std::exchange(dies_after_commit_, std::nullopt)] { kill(kChiefNode, pause); });
+    }
+    return {};
+  };
+  chief.kept = [this] {
+    std::vector<std::uint64_t> numbers;
+    for (const CommittedCut& cut : disk_.cuts) numbers.push_back(cut.number);
+    return numbers;
+  };
+  chief.resumed_from = [this](std::uint64_t number) -> Status {
+    std::erase_if(disk_.cuts, [&](const CommittedCut& cut) { return cut.number > number; });
+    return {};
+  };
 }
 
 /// The process is gone at once; nobody hears a word of it any more but what was on its way.

@@ -134,6 +134,8 @@ class Simulation {
   Process* current(const std::string& node);
   Process* at_port(const std::string& node, std::uint16_t port);
   void spawn(const std::string& node);
+  void tell(Process& process);
+  void tell_chief(Process& process);
   void exit(Process& process);
   /// A process ends by itself, in a moment; whoever looks after it starts another one.
   void end_by_itself(std::uint64_t birth);

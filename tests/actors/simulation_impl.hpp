@@ -6,6 +6,7 @@
 #include <caf/scheduler/test_coordinator.hpp>
 
 #include <troupe/actors/control/groups.hpp>
+#include <troupe/actors/control/runtime_options.hpp>
 #include <troupe/actors/runtime/routes.hpp>
 #include <troupe/tests/actors/simulation.hpp>
 
@@ -86,6 +87,7 @@ struct Simulation::Process {
   bool stopped = false;
   bool dying = false;             ///< what it says or writes from now on goes nowhere
   std::optional<Duration> timer;  ///< as in timers_
+  RuntimeOptions options;
   SimulatedClock clock;
   messages::FramePool pool;
   caf::actor_system_config config;

@@ -31,27 +31,27 @@ struct JournalDisk {
 
 class Chief : public ::testing::Test {
  protected:
-  ChiefOptions options() {
-    ChiefOptions options;
-    options.run = "test";
-    options.topology = &topology_;
-    options.placement = {{"chief", {}}, {"taker", {{"collector", {0}}}}, {"worker", {{"counter", {0, 1, 2}}}}};
-    options.earlier = disk_.kept;
-    options.save_journal = [this](const ChiefJournal& journal) -> Status {
+  RuntimeOptions options(std::vector<PlacedNode> placement) {
+    RuntimeOptions options;
+    options.chief.placement = std::move(placement);
+    options.chief.journal.save = [this](const ChiefJournal& journal) -> Status {
       ++disk_.tries;
       if (!disk_.broken.empty()) return Error{Code::kIo, disk_.broken};
       disk_.kept = journal;
       return {};
     };
-    options.load_journal = [this]() -> Result<ChiefJournal> {
+    options.chief.journal.load = [this]() -> Result<ChiefJournal> {
       if (!disk_.unread.empty()) return Error{Code::kIo, disk_.unread};
       return disk_.kept;
     };
     return options;
   }
   LoneChief& chief() {
-    if (!chief_) chief_.emplace(options());
+    if (!chief_) begin({{"chief", {}}, {"taker", {{"collector", {0}}}}, {"worker", {{"counter", {0, 1, 2}}}}});
     return *chief_;
+  }
+  void begin(std::vector<PlacedNode> placement) {
+    chief_.emplace(options(std::move(placement)), topology_, disk_.kept);
   }
   /// The process goes, and another one comes.
   void next_chief() { chief_.reset(); }
@@ -230,9 +230,7 @@ TEST_F(Chief, AnInstanceIsRestartedOnlyWhenTheJournalHasItsNumber) {
 
 TEST_F(Chief, ACheckpointWhoseNumberCannotBeKeptFailsAndTheNextOneIsTaken) {
   topology_ = testing::counting(1, 10, 2, nullptr);
-  auto with_nobody = options();
-  with_nobody.placement = {{"chief", {}}, {"worker", {{"collector", {0}}, {"counter", {0}}}}};
-  chief_.emplace(std::move(with_nobody));
+  begin({{"chief", {}}, {"worker", {{"collector", {0}}, {"counter", {0}}}}});
   Control join = join_of("worker", 7);
   join.texts = {"collector", "counter"};
   chief().hear("worker", join);
@@ -277,9 +275,7 @@ TEST_F(Chief, ATermThatAnotherChiefHasTakenMeanwhileEndsTheOneThatCouldNotKeepIt
 TEST_F(Chief, ARunThatIsCompleteTakesBackWhoWasDownForItsLastCheckpoint) {
   topology_ = testing::counting(1, 10, 2, nullptr);
   for (RoleSpec& role : topology_.roles) role.restart = {.max_restarts = 5};
-  auto of_one = options();
-  of_one.placement = {{"chief", {}}, {"taker", {{"collector", {0}}}}, {"worker", {{"counter", {0}}}}};
-  chief_.emplace(std::move(of_one));
+  begin({{"chief", {}}, {"taker", {{"collector", {0}}}}, {"worker", {{"counter", {0}}}}});
   chief().hear("worker", join_of("worker", 7));
   say("worker", ControlKind::kUp, 7, 1, {{"counter", 0, 0, 0, false}});
   chief().hear("taker", join_of("taker", 8));
@@ -306,9 +302,7 @@ TEST_F(Chief, ARunThatIsCompleteTakesBackWhoWasDownForItsLastCheckpoint) {
 TEST_F(Chief, ACompleteRunWhoseInstanceDoesNotComeBackSaysWhoAndWhy) {
   topology_ = testing::counting(1, 10, 2, nullptr);
   for (RoleSpec& role : topology_.roles) role.restart = {.max_restarts = 5, .first_backoff = std::chrono::seconds(100)};
-  auto of_one = options();
-  of_one.placement = {{"chief", {}}, {"worker", {{"collector", {0}}, {"counter", {0}}}}};
-  chief_.emplace(std::move(of_one));
+  begin({{"chief", {}}, {"worker", {{"collector", {0}}, {"counter", {0}}}}});
   Control join = join_of("worker", 7);
   join.texts = {"collector", "counter"};
   chief().hear("worker", join);

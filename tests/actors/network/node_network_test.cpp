@@ -22,6 +22,7 @@
 #include <troupe/transport/dial.hpp>
 #include <troupe/transport/join.hpp>
 
+#include <troupe/tests/actors/node_options.hpp>
 #include <troupe/tests/actors/test_roles.hpp>
 #include <troupe/tests/transport/eventually.hpp>
 #include <troupe/tests/transport/relay.hpp>
@@ -182,27 +183,19 @@ class Nodes : public ::testing::Test {
 
   RuntimeOptions runtime(const std::string& name, std::uint64_t birth, NodeNetwork& network,
                          std::vector<std::string> roles) {
-    RuntimeOptions options;
-    NodeOptions node;
-    node.name = name;
-    node.network = &network;
-    node.birth = birth;
-    node.address = {name, 0, network.address().host, network.address().port};
-    node.roles = std::move(roles);
-    node.run = "test";
-    node.membership.dead_after = kDeadAfter;
-    node.placement = {{"chief", {{"collector", {0}}}}, {"worker", {{"sender", {0}}}}};
-    options.node = std::move(node);
+    RuntimeOptions options = testing::node_options(network, {"test", std::move(roles), name}, birth,
+                                                   {{"chief", {{"collector", {0}}}}, {"worker", {{"sender", {0}}}}});
+    options.membership.dead_after = kDeadAfter;
     return options;
   }
 
-  using Change = std::function<void(NodeOptions&)>;
+  using Change = std::function<void(RuntimeOptions&)>;
   std::unique_ptr<Process> process(const Topology& plan, const std::string& name, const std::vector<std::string>& roles,
                                    std::optional<transport::Address> chief_at, const Change& change = {},
                                    std::uint16_t port = 0) {
     auto made = network({"test", roles, name}, plan, std::move(chief_at), port);
     RuntimeOptions options = runtime(name, ++births, *made, roles);
-    if (change) change(*options.node);
+    if (change) change(options);
     return std::make_unique<Process>(std::move(made), plan, std::move(options));
   }
   transport::Address start_chief(const Topology& plan, const Change& change = {}, std::uint16_t port = 0) {
@@ -310,9 +303,9 @@ TEST_F(Nodes, AChiefIsReplacedFromItsJournalWhileAStreamGoesOn) {
   const Topology plan = topology();
   const std::string journal = ::testing::TempDir() + "/chief_" + std::to_string(getpid()) + ".json";
   std::filesystem::remove(journal);
-  const auto elsewhere = [&](NodeOptions& options) {
-    options.journal = journal;
-    options.placement = {{"chief", {}}, {"taker", {{"collector", {0}}}}, {"worker", {{"sender", {0}}}}};
+  const auto elsewhere = [&](RuntimeOptions& options) {
+    options.chief.journal = journal_in(journal);
+    options.chief.placement = {{"chief", {}}, {"taker", {{"collector", {0}}}}, {"worker", {{"sender", {0}}}}};
   };
   const transport::Address at = start_chief(plan, elsewhere);
   const auto taker = process(plan, "taker", {"collector"}, at);
@@ -345,9 +338,9 @@ TEST_F(Nodes, ANodeWhoseChiefIsReplacedBeforeItCouldConfirmTheJoinKeepsItsIncarn
     const Topology fresh = topology();
     const std::string journal = ::testing::TempDir() + "/early_" + std::to_string(getpid()) + ".json";
     std::filesystem::remove(journal);
-    const auto elsewhere = [&](NodeOptions& options) {
-      options.journal = journal;
-      options.placement = {{"chief", {}}, {"taker", {{"collector", {0}}}}, {"worker", {{"sender", {0}}}}};
+    const auto elsewhere = [&](RuntimeOptions& options) {
+      options.chief.journal = journal_in(journal);
+      options.chief.placement = {{"chief", {}}, {"taker", {{"collector", {0}}}}, {"worker", {{"sender", {0}}}}};
     };
     const transport::Address at = start_chief(fresh, elsewhere);
     const auto taker = process(fresh, "taker", {"collector"}, at);
@@ -423,7 +416,8 @@ TEST_F(Nodes, NodesJoinAndLeaveWhileTheRunGoesOn) {
 TEST_F(Nodes, ANodeWithAnotherConfigurationIsRefused) {
   const Topology plan = topology();
   const transport::Address at = start_chief(plan);
-  const auto other = process(plan, "worker", {"sender"}, at, [](NodeOptions& options) { options.config_hash = 7; });
+  const auto other =
+      process(plan, "worker", {"sender"}, at, [](RuntimeOptions& options) { options.node.config_hash = 7; });
   ASSERT_TRUE(other->has_ended());
   const Status ended = other->ended();
   EXPECT_EQ(ended.error().code, Code::kInvalidArgument);
@@ -438,10 +432,10 @@ TEST_F(Nodes, ANodeThatNapsGoesOnAndOneThatSleepsTooLongMustEnd) {
   const transport::Address at = start_chief(plan);
   transport::testing::Relay to_chief(at);
   std::unique_ptr<transport::testing::Relay> to_worker;
-  const auto worker = process(plan, "worker", {"sender"}, to_chief.address(), [&](NodeOptions& options) {
-    to_worker =
-        std::make_unique<transport::testing::Relay>(transport::Address{options.address.host, options.address.port});
-    options.address.port = to_worker->address().port;
+  const auto worker = process(plan, "worker", {"sender"}, to_chief.address(), [&](RuntimeOptions& options) {
+    messages::ControlNode& at = options.node.address;
+    to_worker = std::make_unique<transport::testing::Relay>(transport::Address{at.host, at.port});
+    at.port = to_worker->address().port;
   });
   ASSERT_TRUE(goes_on());
   const auto sleep = [&](Duration duration) {

@@ -13,6 +13,7 @@
 #include <troupe/actors/network/node_network.hpp>
 #include <troupe/transport/authority.hpp>
 
+#include <troupe/tests/actors/node_options.hpp>
 #include <troupe/tests/actors/test_roles.hpp>
 #include <troupe/tests/transport/eventually.hpp>
 
@@ -127,16 +128,8 @@ class OwnMessages : public ::testing::Test {
   }
 
   static RuntimeOptions runtime(const std::string& name, const std::string& role, NodeNetwork& network) {
-    RuntimeOptions options;
-    NodeOptions& node = options.node.emplace();
-    node.name = name;
-    node.network = &network;
-    node.birth = name == kChiefNode ? 1 : 2;
-    node.address = {name, 0, network.address().host, network.address().port};
-    node.roles = {role};
-    node.run = "test";
-    node.placement = {{"chief", {{"gambler", {0}}}}, {"casino", {{"bandit", {0}}}}};
-    return options;
+    return testing::node_options(network, {"test", {role}, name}, name == kChiefNode ? 1 : 2,
+                                 {{"chief", {{"gambler", {0}}}}, {"casino", {{"bandit", {0}}}}});
   }
 
   /// Runs both nodes until `until`; what the chief's network has refused meanwhile.

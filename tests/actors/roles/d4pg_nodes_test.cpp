@@ -49,18 +49,21 @@ class D4pgNodes : public ::testing::Test {
   NodePlace place(const std::string& name, std::vector<std::string> roles) {
     NodePlace place;
     place.run_dir = directory;
-    place.self = {"test", std::move(roles), name};
-    place.credentials = authority.issue(place.self, std::chrono::system_clock::now(), std::chrono::hours(1)).value();
-    place.listen = {"127.0.0.1", 0};
-    place.placement = {{"chief", {{kMetricsRole, {0}}}},
-                       {"replay", {{kReplayRole, {0}}}},
-                       {"parameters", {{kParametersRole, {0}}}},
-                       {"evaluator", {{kEvaluatorRole, {0}}}},
-                       {"actors", {{kActorRole, {0, 1}}}}};
+    NodeNetworkOptions& network = place.network;
+    network.self = {"test", std::move(roles), name};
+    network.credentials =
+        authority.issue(network.self, std::chrono::system_clock::now(), std::chrono::hours(1)).value();
+    network.listen = {"127.0.0.1", 0};
+    std::vector<PlacedNode>& placement = place.runtime.chief.placement;
+    placement = {{"chief", {{kMetricsRole, {0}}}},
+                 {"replay", {{kReplayRole, {0}}}},
+                 {"parameters", {{kParametersRole, {0}}}},
+                 {"evaluator", {{kEvaluatorRole, {0}}}},
+                 {"actors", {{kActorRole, {0, 1}}}}};
     for (std::uint32_t i = 0; i < static_cast<std::uint32_t>(options.agents[0].learner.count); ++i) {
-      place.placement.push_back({learner_node(i), {{kLearnerRole, {i}}}});
+      placement.push_back({learner_node(i), {{kLearnerRole, {i}}}});
     }
-    if (server()) place.placement.push_back({"inference", {{kInferenceRole, {0}}}});
+    if (server()) placement.push_back({"inference", {{kInferenceRole, {0}}}});
     return place;
   }
 
@@ -74,7 +77,7 @@ class D4pgNodes : public ::testing::Test {
   std::future<Status> start_node(const std::string& name, const std::string& role) {
     return std::async(std::launch::async, [this, name, role] {
       NodePlace own = place(name, {role});
-      own.chief = wait_for_chief(directory, std::chrono::seconds(10)).value();
+      own.network.chief = wait_for_chief(directory, std::chrono::seconds(10)).value();
       return run_node(options, own, &give_up);
     });
   }

@@ -13,6 +13,7 @@
 #include <troupe/actors/roles/evaluation_publication.hpp>
 #include <troupe/actors/roles/input_feed.hpp>
 #include <troupe/actors/roles/parameter_server.hpp>
+#include <troupe/tests/actors/node_options.hpp>
 #include <troupe/tests/learner/replicate/parameter_server/line.hpp>
 #include <troupe/transport/authority.hpp>
 
@@ -94,20 +95,11 @@ class ParameterServerNodes : public ::testing::TestWithParam<bool> {
     return NodeNetwork::make(std::move(options)).value();
   }
   static RuntimeOptions runtime(const std::string& name, NodeNetwork& network, std::vector<std::string> roles) {
-    NodeOptions node;
-    node.name = name;
-    node.network = &network;
-    node.birth = std::hash<std::string>{}(name);
-    node.address = {name, 0, network.address().host, network.address().port};
-    node.roles = std::move(roles);
-    node.run = "test";
-    node.placement = {{"chief", {{"evaluator", {0}}}},
-                      {"ps-0", {{"line-ps", {0}}}},
-                      {"ps-1", {{"line-ps", {1}}}},
-                      {"workers", {{"line", {0, 1}}}}};
-    RuntimeOptions options;
-    options.node = std::move(node);
-    return options;
+    return testing::node_options(network, {"test", std::move(roles), name}, std::hash<std::string>{}(name),
+                                 {{"chief", {{"evaluator", {0}}}},
+                                  {"ps-0", {{"line-ps", {0}}}},
+                                  {"ps-1", {{"line-ps", {1}}}},
+                                  {"workers", {{"line", {0, 1}}}}});
   }
 
   transport::Authority authority;

@@ -15,6 +15,7 @@
 #include <troupe/actors/roles/replay_actor.hpp>
 #include <troupe/messages/batch.hpp>
 #include <troupe/messages/trajectory.hpp>
+#include <troupe/tests/actors/node_options.hpp>
 #include <troupe/transport/authority.hpp>
 
 namespace troupe::actors {
@@ -161,20 +162,13 @@ class ReplayNodes : public ::testing::TestWithParam<const char*> {
     return NodeNetwork::make(std::move(options)).value();
   }
   RuntimeOptions runtime(const std::string& name, NodeNetwork& network, std::vector<std::string> roles) {
-    NodeOptions node;
-    node.name = name;
-    node.network = &network;
-    node.birth = std::hash<std::string>{}(name);
-    node.address = {name, 0, network.address().host, network.address().port};
-    node.roles = std::move(roles);
-    node.run = "test";
-    node.directory = directory / name;
-    node.placement = {{"chief", {{"learner", {0}}}},
-                      {"replay", {{"replay", {0}}}},
-                      {"actors-0", {{"actor", {0}}}},
-                      {"actors-1", {{"actor", {1}}}}};
-    RuntimeOptions options;
-    options.node = std::move(node);
+    RuntimeOptions options =
+        testing::node_options(network, {"test", std::move(roles), name}, std::hash<std::string>{}(name),
+                              {{"chief", {{"learner", {0}}}},
+                               {"replay", {{"replay", {0}}}},
+                               {"actors-0", {{"actor", {0}}}},
+                               {"actors-1", {{"actor", {1}}}}});
+    options.node.directory = directory / name;
     return options;
   }
 

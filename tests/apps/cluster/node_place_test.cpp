@@ -79,14 +79,14 @@ TEST_F(NodePlaceTest, ATokenIsTradedOnceAndItsCredentialsAreUsedFromThenOn) {
   const std::string token = run_.token("actor-3", path() / "a.token");
   const auto first = join(token);
   ASSERT_TRUE(first.ok()) << first.error().message;
-  EXPECT_EQ(first->self, kNode);
+  EXPECT_EQ(first->network.self, kNode);
   const auto again = join(token);
   ASSERT_TRUE(again.ok()) << again.error().message << ", although the token is used up";
-  EXPECT_EQ(again->credentials.certificate, first->credentials.certificate);
+  EXPECT_EQ(again->network.credentials.certificate, first->network.credentials.certificate);
   std::filesystem::remove(token);
   const auto without = join(token);
   ASSERT_TRUE(without.ok()) << without.error().message;
-  EXPECT_EQ(without->credentials.certificate, first->credentials.certificate);
+  EXPECT_EQ(without->network.credentials.certificate, first->network.credentials.certificate);
 }
 
 TEST_F(NodePlaceTest, AFreshTokenWinsOverWhatIsInTheFolder) {
@@ -112,10 +112,11 @@ TEST_F(NodePlaceTest, AFreshTokenWinsOverWhatIsInTheFolder) {
     std::filesystem::remove(path() / "a.token");
     const auto place = join(run_.token("actor-3", path() / "a.token"));
     ASSERT_TRUE(place.ok()) << place.error().message;
-    EXPECT_EQ(place->self, kNode);
-    EXPECT_EQ(place->credentials.authority, run_.authority().certificate());
-    EXPECT_EQ(transport::to_string(place->chief), run_.address()) << "not where the other run's was";
-    EXPECT_EQ(transport::load_credentials(kept().string(), now).value().certificate, place->credentials.certificate);
+    EXPECT_EQ(place->network.self, kNode);
+    EXPECT_EQ(place->network.credentials.authority, run_.authority().certificate());
+    EXPECT_EQ(transport::to_string(*place->network.chief), run_.address()) << "not where the other run's was";
+    EXPECT_EQ(transport::load_credentials(kept().string(), now).value().certificate,
+              place->network.credentials.certificate);
   }
 }
 
@@ -128,7 +129,7 @@ TEST_F(NodePlaceTest, DamagedCredentialsAreAsGoodAsNone) {
   }
   const auto place = join(run_.token("actor-3", path() / "a.token"));
   ASSERT_TRUE(place.ok()) << place.error().message;
-  EXPECT_EQ(place->self, kNode);
+  EXPECT_EQ(place->network.self, kNode);
 }
 
 TEST_F(NodePlaceTest, AUsedOrExpiredTokenWithoutItsCredentialsIsRefused) {
