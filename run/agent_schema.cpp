@@ -229,34 +229,9 @@ Result<actors::AgentOptions> to_agent(const Config& config, const Registry& regi
   return agent;
 }
 
-}  // namespace
-
-ConfigSchema agent_schema(const Registry& registry) {
-  const actors::AgentOptions d;
-  ConfigSchema schema = {
-      {.path = "env",
-       .default_value = std::string(),
-       .doc = "Environment of the agent, one of `troupe envs`; empty: there is no agent",
-       .choices = names_of(registry.environments()),
-       .fixed = ConfigKey::Fixed::kValue},
-      {.path = "algorithm",
-       .default_value = std::string(kDefaultAlgorithm),
-       .doc = "How it acts and learns; its keys are in a section of its name",
-       .choices = names_of(registry.algorithms()),
-       .fixed = ConfigKey::Fixed::kValue},
-      {.path = "max_env_steps",
-       .default_value = d.max_env_steps,
-       .doc = "Ends the run after as many steps of all env actors; 0: no limit",
-       .unit = "steps",
-       .min = 0,
-       .max = kCountMax},
-      {.path = "max_learner_steps",
-       .default_value = d.max_learner_steps,
-       .doc = "Ends the run after as many learner steps; 0: no limit",
-       .unit = "steps",
-       .min = 0,
-       .max = kCountMax},
-
+/// Who acts, with which policy, and how old its parameters may be.
+ConfigSchema acting_keys(const actors::AgentOptions& d) {
+  return {
       {.path = "actors.count",
        .default_value = d.actors.count,
        .doc = "Env actors, each with its own environments",
@@ -308,7 +283,11 @@ ConfigSchema agent_schema(const Registry& registry) {
        .unit = "learner steps",
        .min = -1,
        .max = kCountMax},
+  };
+}
 
+ConfigSchema replay_keys(const actors::AgentOptions& d) {
+  return {
       {.path = "replay.shards",
        .default_value = d.replay.shards,
        .doc = "Tables that share the items; the limits below are of all together",
@@ -365,8 +344,10 @@ ConfigSchema agent_schema(const Registry& registry) {
        .doc = "cpu, or the learner's cuda:N: items in its memory, drawn without the host",
        .fixed = ConfigKey::Fixed::kValue},
   };
-  std::ranges::move(learner_keys(), std::back_inserter(schema));
-  ConfigSchema more = {
+}
+
+ConfigSchema evaluator_keys(const actors::AgentOptions& d) {
+  return {
       {.path = "evaluator.episodes",
        .default_value = d.evaluator.episodes,
        .doc = "Episodes of an evaluation, without exploration noise",
@@ -378,7 +359,11 @@ ConfigSchema agent_schema(const Registry& registry) {
        .unit = "learner steps",
        .min = 1,
        .max = kCountMax},
+  };
+}
 
+ConfigSchema placement_keys(const actors::AgentOptions& d) {
+  return {
       {.path = "placement.actors.nodes",
        .default_value = d.placement.actors,
        .doc = "Processes that share the env actors; 0: with the chief",
@@ -415,9 +400,41 @@ ConfigSchema agent_schema(const Registry& registry) {
        .min = 0,
        .max = 1024},
   };
-  std::ranges::move(more, std::back_inserter(schema));
-  std::ranges::move(own_sections(registry.algorithms(), false), std::back_inserter(schema));
-  std::ranges::move(own_sections(registry.environments(), true), std::back_inserter(schema));
+}
+
+}  // namespace
+
+ConfigSchema agent_schema(const Registry& registry) {
+  const actors::AgentOptions d;
+  ConfigSchema schema = {
+      {.path = "env",
+       .default_value = std::string(),
+       .doc = "Environment of the agent, one of `troupe envs`; empty: there is no agent",
+       .choices = names_of(registry.environments()),
+       .fixed = ConfigKey::Fixed::kValue},
+      {.path = "algorithm",
+       .default_value = std::string(kDefaultAlgorithm),
+       .doc = "How it acts and learns; its keys are in a section of its name",
+       .choices = names_of(registry.algorithms()),
+       .fixed = ConfigKey::Fixed::kValue},
+      {.path = "max_env_steps",
+       .default_value = d.max_env_steps,
+       .doc = "Ends the run after as many steps of all env actors; 0: no limit",
+       .unit = "steps",
+       .min = 0,
+       .max = kCountMax},
+      {.path = "max_learner_steps",
+       .default_value = d.max_learner_steps,
+       .doc = "Ends the run after as many learner steps; 0: no limit",
+       .unit = "steps",
+       .min = 0,
+       .max = kCountMax},
+  };
+  for (ConfigSchema& section :
+       std::vector{acting_keys(d), replay_keys(d), learner_keys(), evaluator_keys(d), placement_keys(d),
+                   own_sections(registry.algorithms(), false), own_sections(registry.environments(), true)}) {
+    std::ranges::move(section, std::back_inserter(schema));
+  }
   return schema;
 }
 

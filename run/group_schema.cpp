@@ -8,6 +8,41 @@
 #include <troupe/learner/graph/optimizer_keys.hpp>
 
 namespace troupe::apps {
+namespace {
+
+/// Of a group whose parameters are at parameter servers.
+ConfigSchema served_keys(const actors::ReplicaGroupOptions& g) {
+  return {
+      {.path = "ps_shards",
+       .default_value = g.ps_shards,
+       .doc = "Parameter servers, each with a part of the variables",
+       .min = 1,
+       .max = 64,
+       .fixed = ConfigKey::Fixed::kValue},
+      {.path = "ps_partition",
+       .default_value = g.ps_partition,
+       .doc = "Variables over parameter servers: whole in turn, or cut up by size",
+       .choices = {"fixed", "min_size", "max_size"},
+       .fixed = ConfigKey::Fixed::kValue},
+      {.path = "staleness",
+       .default_value = g.staleness,
+       .doc = "Of late gradients: keep, drop beyond max_staleness, or scale by 1 / staleness",
+       .choices = {"none", "drop", "scale"}},
+      {.path = "max_staleness",
+       .default_value = g.max_staleness,
+       .doc = "Beyond which gradients, or split_gan's images, are dropped",
+       .unit = "versions",
+       .min = 0,
+       .max = 1e6},
+      {.path = "backup_workers",
+       .default_value = g.backup_workers,
+       .doc = "Latest gradients of each step that sync_replicas does without",
+       .min = 0,
+       .max = 255},
+  };
+}
+
+}  // namespace
 
 ConfigSchema group_keys(const std::vector<std::string>& replicators, const actors::ReplicaGroupOptions& g) {
   ConfigSchema schema = {
@@ -63,35 +98,7 @@ ConfigSchema group_keys(const std::vector<std::string>& replicators, const actor
     return std::ranges::any_of(
         replicators, [&](const std::string& replicator) { return std::ranges::find(some, replicator) != some.end(); });
   };
-  ConfigSchema served = {
-      {.path = "ps_shards",
-       .default_value = g.ps_shards,
-       .doc = "Parameter servers, each with a part of the variables",
-       .min = 1,
-       .max = 64,
-       .fixed = ConfigKey::Fixed::kValue},
-      {.path = "ps_partition",
-       .default_value = g.ps_partition,
-       .doc = "Variables over parameter servers: whole in turn, or cut up by size",
-       .choices = {"fixed", "min_size", "max_size"},
-       .fixed = ConfigKey::Fixed::kValue},
-      {.path = "staleness",
-       .default_value = g.staleness,
-       .doc = "Of late gradients: keep, drop beyond max_staleness, or scale by 1 / staleness",
-       .choices = {"none", "drop", "scale"}},
-      {.path = "max_staleness",
-       .default_value = g.max_staleness,
-       .doc = "Beyond which gradients, or split_gan's images, are dropped",
-       .unit = "versions",
-       .min = 0,
-       .max = 1e6},
-      {.path = "backup_workers",
-       .default_value = g.backup_workers,
-       .doc = "Latest gradients of each step that sync_replicas does without",
-       .min = 0,
-       .max = 255},
-  };
-  if (has({"parameter_server", "sync_replicas"})) std::ranges::move(served, std::back_inserter(schema));
+  if (has({"parameter_server", "sync_replicas"})) std::ranges::move(served_keys(g), std::back_inserter(schema));
   if (!has({"model_parallel"})) std::erase_if(schema, [](const ConfigKey& key) { return key.path == "devices"; });
   return schema;
 }

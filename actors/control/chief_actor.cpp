@@ -18,11 +18,8 @@ namespace {
 using messages::Control;
 using messages::ControlKind;
 
-/// Between two rounds of questions for the status: so long for each node, but never less than a second.
-constexpr Duration kStatusPeriod = std::chrono::seconds(1);
 /// After which a journal that cannot be written is tried again.
 constexpr Duration kJournalRetry = std::chrono::milliseconds(200);
-constexpr Duration kStatusPerNode = std::chrono::milliseconds(16);
 
 /// How long a chief that ends waits for the nodes to have heard of it.
 constexpr Duration kLeaveDeadline = std::chrono::seconds(3);
@@ -122,23 +119,8 @@ caf::behavior ChiefActor::make_behavior() {
       [this](retry_atom, std::uint64_t cut, bool) {
         if (cut_ && cut_->number == cut && !cut_->ordered) order_cut();
       },
-      [this](checkpoint_atom, caf::timespan patience) {
-        auto promise = make_response_promise();
-        if (cut_) {
-          next_cut_.push_back(promise);
-          if (!cut_->ordered) cut_->give_up = std::min(cut_->give_up, clock_.now() + patience);
-        } else {
-          begin_cut({promise}, patience);
-        }
-        return promise;
-      },
-      [this](checkpoint_atom, bool) {
-        delayed_send(this, options_.checkpoint_period, checkpoint_atom::value, true);
-        if (cut_ && cut_->captured)
-          log::warn("TRP-W602 checkpoint {} is still being written; one is skipped", called(cut_->number));
-        if (cut_) return;
-        begin_cut({}, options_.cut_deadline);
-      },
+      [this](checkpoint_atom, caf::timespan patience) { return ask_cut(patience); },
+      [this](checkpoint_atom, bool) { periodic_cut(); },
       [this](expire_atom, std::uint64_t number) {
         if (!cut_ || cut_->number != number) return;
         const auto& due = cut_->captured ? cut_->writing : cut_->capturing;
@@ -150,32 +132,29 @@ caf::behavior ChiefActor::make_behavior() {
         ask_status();
         return promise;
       },
-      [this](status_atom, bool) {
-        if (superseded()) return;
-        if (status_due_.empty()) ask_status();
-        const auto nodes = static_cast<std::int64_t>(membership_.up_count());
-        delayed_send(this, std::max(kStatusPeriod, nodes * kStatusPerNode), status_atom::value, true);
-      },
+      [this](status_atom, bool) { periodic_status(); },
       [this](status_atom, std::uint64_t round) {
         if (round == status_round_) finish_status();
       },
-      [this](stop_atom) {
-        if (std::exchange(stopping_, true)) return;
-        const bool leads = !superseded();
-        ended_ = true;
-        journal_.over = over_;
-        write_journal();
-        for (const auto& [name, node] : membership_.nodes()) {
-          if (node.state != Membership::State::kUp || (remote(name) && !leads)) continue;
-          to_node(name, order(ControlKind::kEnd));
-          if (remote(name)) leaving_.insert(name);
-        }
-        // Until they have heard it, or are gone: the network ends with us.
-        delayed_send(this, kLeaveDeadline, stop_atom::value, true);
-        has_left({});
-      },
+      [this](stop_atom) { stop(); },
       [this](stop_atom, bool) { quit(); },
   };
+}
+
+void ChiefActor::stop() {
+  if (std::exchange(stopping_, true)) return;
+  const bool leads = !superseded();
+  ended_ = true;
+  journal_.over = over_;
+  write_journal();
+  for (const auto& [name, node] : membership_.nodes()) {
+    if (node.state != Membership::State::kUp || (remote(name) && !leads)) continue;
+    to_node(name, order(ControlKind::kEnd));
+    if (remote(name)) leaving_.insert(name);
+  }
+  // Until they have heard it, or are gone: the network ends with us.
+  delayed_send(this, kLeaveDeadline, stop_atom::value, true);
+  has_left({});
 }
 
 void ChiefActor::on_exit() {
@@ -247,17 +226,7 @@ void ChiefActor::to_node(const std::string& node, Control message) {
 
 void ChiefActor::from_node(const std::string& node, const Control& message) {
   const Duration now = clock_.now();
-  if (node == kOperator) {
-    if (message.kind == ControlKind::kAskStatus) {
-      operator_waits_ = true;
-      ask_status();
-    } else if (message.kind == ControlKind::kEnd) {
-      log::info("TRP-I001 stopping: {}", message.text);
-      send(listener_, ended_atom::value, RunEnded{std::nullopt, true});
-      to_node(kOperator, order(ControlKind::kEnd));
-    }
-    return;
-  }
+  if (node == kOperator) return from_operator(message);
   // This process may have slept, and another chief may have taken over: then not one order more.
   const Duration awake = std::max(last_tick_, checked_at_);
   if (options_.node.network != nullptr && now - awake > options_.membership.dead_after && superseded()) return;
@@ -267,12 +236,7 @@ void ChiefActor::from_node(const std::string& node, const Control& message) {
   if (known == nullptr || known->state != Membership::State::kUp || known->incarnation != message.incarnation) {
     // It does not know yet that it was declared dead.
     if (known != nullptr && message.incarnation < known->incarnation && remote(node)) {
-      Control fenced = order(ControlKind::kRefuse);
-      fenced.birth = message.birth;
-      fenced.code = Code::kCancelled;
-      fenced.text = declared_dead(node, message.incarnation);
-      fenced.fenced = true;
-      to_node(node, std::move(fenced));
+      refuse(node, message.birth, Error{Code::kCancelled, declared_dead(node, message.incarnation)}, true);
     }
     return;
   }
@@ -284,58 +248,19 @@ void ChiefActor::from_node(const std::string& node, const Control& message) {
       heard.number = heartbeat_ms();
       return to_node(node, std::move(heard));
     }
-    case ControlKind::kRegroup: {
-      const std::string& role = message.instances.front().role;
-      const auto group = groups_.find(role);
-      if (group == groups_.end() || group->second.view.number != message.number) return;  // it has another one already
-      if (ended_ || (cut_ && cut_->ordered && !cut_->captured))
-        return;  // that is what broke it, and its end brings the next one
-      log::warn("group {}: epoch {}.{} broke at {}: {}; another one follows", role, message.number >> 32,
-                message.number & 0xffffffff, message.node, message.text);
-      group->second.broke =
-          fmt::format("epoch {}.{}: {}", message.number >> 32, message.number & 0xffffffff, message.text);
-      return regroup(*topology_.find(role));
-    }
+    case ControlKind::kRegroup:
+      return epoch_broke(message);
     case ControlKind::kUp:
     case ControlKind::kDone:
-    case ControlKind::kFailed: {
-      if (message.instances.empty()) return;
-      Instance* const instance = find(message.instances.front());
-      if (instance == nullptr || instance->node != node ||
-          instance->id.incarnation != message.instances.front().incarnation) {
-        return;
-      }
-      if (message.kind == ControlKind::kUp) return came_up(*instance);
-      if (message.kind == ControlKind::kFailed) {
-        return went_down(*instance, Error{message.code, message.text}, false);
-      }
-      instance->id.done = true;
-      tell_live();
-      return finished(*instance);
-    }
+    case ControlKind::kFailed:
+      return instance_changed(message, node);
     case ControlKind::kCaptured:
     case ControlKind::kWritten:
       return cut_answer(message, node);
     case ControlKind::kChecked:
       return parts_checked(message, node);
-    case ControlKind::kStatus: {
-      auto statuses = statuses_from_json(message.text);
-      if (!statuses.ok()) return log::warn("status of node {}: {}", node, statuses.error().message);
-      for (InstanceStatus& status : *statuses) {
-        for (const std::size_t place : on_node(node)) {
-          Instance& instance = instances_[place];
-          if (instance.name != status.instance) continue;
-          if (status_shifts_) instance.before = std::move(instance.own);
-          instance.own = std::move(status);
-          break;
-        }
-      }
-      troubles_[node] = message.texts;
-      troubles_[node].resize(std::min(message.texts.size(), kTroublesMax));
-      status_due_.erase(node);
-      if (status_due_.empty()) finish_status();
-      return;
-    }
+    case ControlKind::kStatus:
+      return status_of(message, node);
     case ControlKind::kLeave:
       membership_.left(node);
       has_left(node);
@@ -344,6 +269,31 @@ void ChiefActor::from_node(const std::string& node, const Control& message) {
     default:
       return;
   }
+}
+
+void ChiefActor::from_operator(const Control& message) {
+  if (message.kind == ControlKind::kAskStatus) {
+    operator_waits_ = true;
+    ask_status();
+  } else if (message.kind == ControlKind::kEnd) {
+    log::info("TRP-I001 stopping: {}", message.text);
+    send(listener_, ended_atom::value, RunEnded{std::nullopt, true});
+    to_node(kOperator, order(ControlKind::kEnd));
+  }
+}
+
+void ChiefActor::instance_changed(const Control& message, const std::string& node) {
+  if (message.instances.empty()) return;
+  Instance* const instance = find(message.instances.front());
+  if (instance == nullptr || instance->node != node ||
+      instance->id.incarnation != message.instances.front().incarnation) {
+    return;
+  }
+  if (message.kind == ControlKind::kUp) return came_up(*instance);
+  if (message.kind == ControlKind::kFailed) return went_down(*instance, Error{message.code, message.text}, false);
+  instance->id.done = true;
+  tell_live();
+  finished(*instance);
 }
 
 void ChiefActor::tick() {

@@ -80,6 +80,7 @@ class ChiefActor final : public caf::event_based_actor {
   /// Says all that a node must know, and repeats what it may have missed while its connection was broken.
   void bring_up_to_date(const std::string& node);
   void from_node(const std::string& node, const messages::Control& message);
+  void from_operator(const messages::Control& message);
   /// Those who ask to join at the same time are let in together, so that the journal is written once for all of them.
   struct Joining {
     std::string node;
@@ -92,7 +93,11 @@ class ChiefActor final : public caf::event_based_actor {
   void let_in();
   /// Whether the node is in; else it has been told why not. `news`: the journal has changed.
   bool admit(Joining& joining, bool& news);
-  void refuse(const Joining& joining, Code code, std::string text, bool fenced = false);
+  /// Why a process that asks to join has no place in this run, whenever it comes; empty: it has one.
+  std::optional<Error> misfit(const std::string& node, const messages::Control& join) const;
+  /// False: it has been told why it is none now, or the answer to this request is on its way already.
+  bool becomes_member(Joining& joining);
+  void refuse(const std::string& node, std::uint64_t birth, Error why, bool fenced = false);
   /// The journal cannot be written: the node asks again.
   void put_off(const Joining& joining);
   void welcome(const Joining& joining);
@@ -133,7 +138,15 @@ class ChiefActor final : public caf::event_based_actor {
   /// Decides what follows, by the role's RestartPolicy. Of Code::kLost it is: the node's next process runs the
   /// instance, unless the run has not got to another cut in several of them; on our own node, for which there is no
   /// next process, the end of the run, or quarantine.
+  /// A node says that an instance is up, done or has failed.
+  void instance_changed(const messages::Control& message, const std::string& node);
   void went_down(Instance& instance, const Error& error, bool with_its_node);
+  /// Once the run is over: what that means for its last cut.
+  void stays_down(Instance& instance, const Error& error);
+  /// `futile`: it would fail again at once.
+  void plan_restart(Instance& instance, const Error& error, bool futile, bool with_its_node);
+  /// It was restarted too often: the run goes on without it where it may, or ends. `budget`: how often, in words.
+  void give_up(Instance& instance, const Error& error, const std::string& budget);
   void restart(std::uint32_t number);
   void finished(const Instance& instance);
   messages::Control live() const;
@@ -154,11 +167,16 @@ class ChiefActor final : public caf::event_based_actor {
   /// start, or a cut has them paused: resume_nodes() does it then.
   void regroup(const RoleSpec& role);
   void regroup_all();
+  void epoch_broke(const messages::Control& message);
   /// Says once, and keeps for the status, that members could share memory and do not see each other's.
   void note_apart(const std::string& role, const std::vector<messages::ControlNode>& members);
 
   // Cuts.
   void begin_cut(std::vector<caf::response_promise> promises, Duration patience);
+  caf::response_promise ask_cut(Duration patience);
+  void periodic_cut();
+  /// The nodes have been told to pause, and not all have saved.
+  bool in_cut() const { return cut_ && cut_->ordered && !cut_->captured; }
   /// Whether a cut without this instance, which is not up, would do.
   bool dispensable(const Instance& instance) const;
   /// The instance that this cut must still wait for; null: none.
@@ -179,7 +197,10 @@ class ChiefActor final : public caf::event_based_actor {
   void parts_checked(const messages::Control& message, const std::string& node);
   void choose();
 
+  static constexpr Duration kStatusPeriod = std::chrono::seconds(1);
   void ask_status();
+  void periodic_status();
+  void status_of(const messages::Control& message, const std::string& node);
   void finish_status();
   std::string status();
   /// Writes the journal. False: it is not written, and nothing that only it may promise (a term, an incarnation, the
@@ -191,6 +212,7 @@ class ChiefActor final : public caf::event_based_actor {
   /// Whether another chief leads the run now; then this one has ended it for its own process.
   bool superseded();
   void end_run(RunEnded ended);
+  void stop();
   /// The run has failed, or its last checkpoint is there: nobody is let in or started any more. A run that is complete
   /// still takes back who was down when it became so, for a last checkpoint of the whole.
   bool closing() const { return stopping_ || failed_; }

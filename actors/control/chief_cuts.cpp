@@ -38,6 +38,25 @@ void ChiefActor::begin_cut(std::vector<caf::response_promise> promises, Duration
   if (cut_) end_cut(Error{Code::kUnavailable, "cut: " + journal_trouble()});
 }
 
+caf::response_promise ChiefActor::ask_cut(Duration patience) {
+  auto promise = make_response_promise();
+  if (cut_) {
+    next_cut_.push_back(promise);
+    if (!cut_->ordered) cut_->give_up = std::min(cut_->give_up, clock_.now() + patience);
+  } else {
+    begin_cut({promise}, patience);
+  }
+  return promise;
+}
+
+void ChiefActor::periodic_cut() {
+  delayed_send(this, options_.checkpoint_period, checkpoint_atom::value, true);
+  if (!cut_) return begin_cut({}, options_.cut_deadline);
+  if (cut_->captured) {
+    log::warn("TRP-W602 checkpoint {} is still being written; one is skipped", called(cut_->number));
+  }
+}
+
 bool ChiefActor::dispensable(const Instance& instance) const {
   if (instance.state == State::kQuarantined || instance.elastic) return true;
   const std::string& role = instance.id.role;

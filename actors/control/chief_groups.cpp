@@ -24,6 +24,17 @@ void ChiefActor::regroup_all() {
   for (const RoleSpec& role : topology_.roles) regroup(role);
 }
 
+void ChiefActor::epoch_broke(const Control& message) {
+  const std::string& role = message.instances.front().role;
+  const auto group = groups_.find(role);
+  if (group == groups_.end() || group->second.view.number != message.number) return;  // it has another one already
+  if (ended_ || in_cut()) return;  // that is what broke it, and its end brings the next one
+  log::warn("group {}: epoch {}.{} broke at {}: {}; another one follows", role, message.number >> 32,
+            message.number & 0xffffffff, message.node, message.text);
+  group->second.broke = fmt::format("epoch {}.{}: {}", message.number >> 32, message.number & 0xffffffff, message.text);
+  regroup(*topology_.find(role));
+}
+
 void ChiefActor::note_apart(const std::string& role, const std::vector<messages::ControlNode>& members) {
   std::vector<std::string>& lines = troubles_["group " + role];
   const bool noted = !lines.empty();
@@ -41,7 +52,7 @@ void ChiefActor::note_apart(const std::string& role, const std::vector<messages:
 }
 
 void ChiefActor::regroup(const RoleSpec& role) {
-  if (!role.group || ended_ || (cut_ && cut_->ordered && !cut_->captured)) return;
+  if (!role.group || ended_ || in_cut()) return;
   Group& group = groups_[role.name];
   Control view = order(ControlKind::kGroup);
   bool missing = false;

@@ -180,17 +180,7 @@ void ChiefActor::introduce(const Instance& instance) {
 
 void ChiefActor::went_down(Instance& instance, const Error& error, bool with_its_node) {
   if (ended_ && (closing() || !with_its_node || instance.spec->restart.quarantine || instance.elastic)) {
-    if (closing() || instance.elastic || failed_since_end_) return;
-    // Nobody starts it again: cuts are without it where a run may be, else none would be one of the whole.
-    Error failed{error.code, "cut: " + error.message};
-    if (instance.spec->restart.quarantine) {
-      instance.state = State::kQuarantined;
-      failed.code = Code::kUnavailable;  // try again
-    } else {
-      failed_since_end_ = failed;
-    }
-    if (cut_ && cut_->ordered && !cut_->captured) end_cut(std::move(failed));
-    return;
+    return stays_down(instance, error);
   }
   const bool was_up = instance.state == State::kUp;
   // What it was to start from will not be better the next time.
@@ -209,17 +199,31 @@ void ChiefActor::went_down(Instance& instance, const Error& error, bool with_its
     });
     tell_live();
   }
-  if (cut_ && cut_->ordered && !cut_->captured) {
-    end_cut(Error{Code::kUnavailable, fmt::format("cut: {} went down", instance.name)});
-  }
+  if (in_cut()) end_cut(Error{Code::kUnavailable, fmt::format("cut: {} went down", instance.name)});
   instance.gone = instance.id.incarnation;
   ++instance.id.incarnation;
   instance.id.done = false;
   if (was_up) regroup(*instance.spec);
   if (instance.elastic && !membership_.up(instance.node)) return;  // it may come back, or not
+  if (instance.spec->restart.ends_run == error.code) return end_run({error});
+  plan_restart(instance, error, futile, with_its_node);
+}
 
+void ChiefActor::stays_down(Instance& instance, const Error& error) {
+  if (closing() || instance.elastic || failed_since_end_) return;
+  // Nobody starts it again: cuts are without it where a run may be, else none would be one of the whole.
+  Error failed{error.code, "cut: " + error.message};
+  if (instance.spec->restart.quarantine) {
+    instance.state = State::kQuarantined;
+    failed.code = Code::kUnavailable;  // try again
+  } else {
+    failed_since_end_ = failed;
+  }
+  if (in_cut()) end_cut(std::move(failed));
+}
+
+void ChiefActor::plan_restart(Instance& instance, const Error& error, bool futile, bool with_its_node) {
   const RestartPolicy& policy = instance.spec->restart;
-  if (policy.ends_run == error.code) return end_run({error});
   const Duration now = clock_.now();
   std::erase_if(instance.recent, [&](Duration at) { return now - at > policy.window; });
   int recent = static_cast<int>(instance.recent.size());
@@ -232,17 +236,7 @@ void ChiefActor::went_down(Instance& instance, const Error& error, bool with_its
     most = remote(instance.node) ? std::min(most, kMaxLost) : 0;
   }
   if (recent >= most) {
-    const std::string budget = most == 0 ? "" : fmt::format(" (after {} restarts)", recent);
-    const bool others = std::any_of(instances_.begin(), instances_.end(), [&](const Instance& other) {
-      return &other != &instance && other.id.role == instance.id.role && other.state != State::kQuarantined;
-    });
-    if (!(policy.quarantine || instance.elastic) || !others) {
-      if (ended_) failed_since_end_ = Error{error.code, "cut: " + error.message + budget};
-      return end_run({Error{error.code, error.message + budget}});
-    }
-    instance.state = State::kQuarantined;
-    log::error("TRP-E151 {} is quarantined: {}{}; the run goes on without it", instance.name, error.message, budget);
-    return;
+    return give_up(instance, error, most == 0 ? "" : fmt::format(" (after {} restarts)", recent));
   }
   instance.recent.push_back(now);
   ++instance.restarts;
@@ -262,12 +256,24 @@ void ChiefActor::went_down(Instance& instance, const Error& error, bool with_its
   delayed_send(this, backoff, retry_atom::value, instance.id.number);
 }
 
+void ChiefActor::give_up(Instance& instance, const Error& error, const std::string& budget) {
+  const bool others = std::any_of(instances_.begin(), instances_.end(), [&](const Instance& other) {
+    return &other != &instance && other.id.role == instance.id.role && other.state != State::kQuarantined;
+  });
+  if (!(instance.spec->restart.quarantine || instance.elastic) || !others) {
+    if (ended_) failed_since_end_ = Error{error.code, "cut: " + error.message + budget};
+    return end_run({Error{error.code, error.message + budget}});
+  }
+  instance.state = State::kQuarantined;
+  log::error("TRP-E151 {} is quarantined: {}{}; the run goes on without it", instance.name, error.message, budget);
+}
+
 void ChiefActor::restart(std::uint32_t number) {
   if (closing()) return;
   const auto found = std::find_if(instances_.begin(), instances_.end(),
                                   [&](const Instance& instance) { return instance.id.number == number; });
   if (found == instances_.end() || found->state != State::kRestarting) return;
-  if (cut_ && cut_->ordered && !cut_->captured) {
+  if (in_cut()) {
     // Coming up in the middle of a cut it would be neither paused nor saved: wait until the cut is over.
     delayed_send(this, std::chrono::milliseconds(10), retry_atom::value, number);
     return;

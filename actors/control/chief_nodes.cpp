@@ -15,6 +15,13 @@ namespace troupe::actors {
 using messages::Control;
 using messages::ControlKind;
 
+namespace {
+
+/// How many instances of each elastic role a node that joins would host.
+std::int64_t instances_offered(const Control& join) { return join.counters.empty() ? 1 : join.counters.front().value; }
+
+}  // namespace
+
 std::string ChiefActor::declared_dead(const std::string& node, std::uint32_t incarnation) {
   return fmt::format("TRP-F111 this process was declared dead (incarnation {} of {}); exiting so that it cannot write",
                      incarnation, node);
@@ -43,70 +50,63 @@ void ChiefActor::let_in() {
   }
 }
 
-void ChiefActor::refuse(const Joining& joining, Code code, std::string text, bool fenced) {
+void ChiefActor::refuse(const std::string& node, std::uint64_t birth, Error why, bool fenced) {
   Control refusal = order(ControlKind::kRefuse);
-  refusal.birth = joining.request.birth;
-  refusal.code = code;
-  refusal.text = std::move(text);
+  refusal.birth = birth;
+  refusal.code = why.code;
+  refusal.text = std::move(why.message);
   refusal.fenced = fenced;
-  to_node(joining.node, std::move(refusal));
+  to_node(node, std::move(refusal));
 }
 
-bool ChiefActor::admit(Joining& joining, bool& news) {
-  const std::string& node = joining.node;
-  const Control& message = joining.request;
-  const Duration now = clock_.now();
-  const auto refuse = [&](Code code, std::string text, bool fenced = false) {
-    this->refuse(joining, code, std::move(text), fenced);
-    return false;
-  };
+std::optional<Error> ChiefActor::misfit(const std::string& node, const Control& message) const {
+  const auto wrong = [](std::string text) { return Error{Code::kInvalidArgument, std::move(text)}; };
   if (message.protocol != messages::kControlProtocol) {
-    return refuse(Code::kInvalidArgument, fmt::format("TRP-E160 peer speaks protocol {}, this node {}: upgrade one of "
-                                                      "them",
-                                                      message.protocol, messages::kControlProtocol));
+    return wrong(fmt::format("TRP-E160 peer speaks protocol {}, this node {}: upgrade one of them", message.protocol,
+                             messages::kControlProtocol));
   }
   if (message.config_hash != options_.node.config_hash) {
-    return refuse(Code::kInvalidArgument,
-                  fmt::format("TRP-E162 node {} has another configuration than the run (hash {:016x}, "
-                              "expected {:016x}): start it with the run's config.toml",
-                              node, message.config_hash, options_.node.config_hash));
+    return wrong(
+        fmt::format("TRP-E162 node {} has another configuration than the run (hash {:016x}, expected {:016x}): start "
+                    "it with the run's config.toml",
+                    node, message.config_hash, options_.node.config_hash));
   }
   const bool placed = planned_nodes_.contains(node);
-  const std::vector<const RoleSpec*> offered = placed ? std::vector<const RoleSpec*>() : elastic_roles(message);
-  if (!placed && offered.empty()) {
-    return refuse(Code::kInvalidArgument, fmt::format("TRP-E163 node {} is not part of this run", node));
+  if (!placed && elastic_roles(message).empty()) {
+    return wrong(fmt::format("TRP-E163 node {} is not part of this run", node));
   }
-  // Those of one that was here before stay as they are.
-  const bool joins = !placed && on_node(node).empty();
-  const std::int64_t instances = message.counters.empty() ? 1 : message.counters.front().value;
-  if (joins && (instances < 1 || instances > messages::kMaxElasticInstances)) {
-    return refuse(Code::kInvalidArgument, fmt::format("TRP-E163 node {} offers to host {} instances, expected 1 .. {}",
-                                                      node, instances, messages::kMaxElasticInstances));
+  const std::int64_t instances = instances_offered(message);
+  if (!placed && on_node(node).empty() && (instances < 1 || instances > messages::kMaxElasticInstances)) {
+    return wrong(fmt::format("TRP-E163 node {} offers to host {} instances, expected 1 .. {}", node, instances,
+                             messages::kMaxElasticInstances));
   }
-  if (remote(node)) {
-    for (const std::size_t place : on_node(node)) {
-      const Instance& instance = instances_[place];
-      if (std::ranges::find(message.texts, instance.id.role) != message.texts.end()) continue;
-      return refuse(Code::kInvalidArgument,
-                    fmt::format("TRP-E164 node {} is to run {}, but its certificate is for the roles {}", node,
-                                instance.name, fmt::join(message.texts, "+")));
-    }
+  if (!remote(node)) return std::nullopt;
+  for (const std::size_t place : on_node(node)) {
+    const Instance& instance = instances_[place];
+    if (std::ranges::find(message.texts, instance.id.role) != message.texts.end()) continue;
+    return wrong(fmt::format("TRP-E164 node {} is to run {}, but its certificate is for the roles {}", node,
+                             instance.name, fmt::join(message.texts, "+")));
   }
-  if (!unkept_.empty()) {
-    put_off(joining);
-    return false;
-  }
+  return std::nullopt;
+}
+
+bool ChiefActor::becomes_member(Joining& joining) {
+  const std::string& node = joining.node;
+  const Control& message = joining.request;
   const Membership::Node* const before = membership_.find(node);
   joining.again = before != nullptr && before->state == Membership::State::kUp && before->birth == message.birth;
-  joining.verdict = membership_.join(node, message.birth, message.incarnation, now);
+  joining.verdict = membership_.join(node, message.birth, message.incarnation, clock_.now());
   switch (joining.verdict) {
     case Membership::Verdict::kFenced:
-      return refuse(Code::kCancelled, declared_dead(node, message.incarnation), true);
+      refuse(node, message.birth, Error{Code::kCancelled, declared_dead(node, message.incarnation)}, true);
+      return false;
     case Membership::Verdict::kTaken: {
       const auto& holder = addresses_[node];
-      return refuse(Code::kUnavailable,
-                    fmt::format("TRP-E161 node id {} is already in use by {}:{} (incarnation {})", node, holder.host,
-                                holder.port, membership_.find(node)->incarnation));
+      refuse(
+          node, message.birth,
+          Error{Code::kUnavailable, fmt::format("TRP-E161 node id {} is already in use by {}:{} (incarnation {})", node,
+                                                holder.host, holder.port, membership_.find(node)->incarnation)});
+      return false;
     }
     case Membership::Verdict::kStale:
       return false;  // the join that counts is on its way
@@ -122,6 +122,21 @@ bool ChiefActor::admit(Joining& joining, bool& news) {
   }
   answered_[node] = request;
   unconfirmed_.insert(node);
+  return true;
+}
+
+bool ChiefActor::admit(Joining& joining, bool& news) {
+  const std::string& node = joining.node;
+  const Control& message = joining.request;
+  if (auto wrong = misfit(node, message)) {
+    refuse(node, message.birth, *std::move(wrong));
+    return false;
+  }
+  if (!unkept_.empty()) {
+    put_off(joining);
+    return false;
+  }
+  if (!becomes_member(joining)) return false;
   const std::uint32_t incarnation = membership_.find(node)->incarnation;
   if (!message.nodes.empty()) addresses_[node] = message.nodes.front();
   hosts_[node] = message.text;
@@ -130,10 +145,13 @@ bool ChiefActor::admit(Joining& joining, bool& news) {
   addresses_[node].birth = message.birth;
   if (!remote(node)) own_node_ = joining.hands;
   news |= std::exchange(journal_.nodes[node], incarnation) != incarnation;
-  for (const RoleSpec* const role : offered) {
-    for (std::int64_t i = 0; joins && i < instances; ++i) add_elastic(*role, node);
+  // The instances of one that was here before stay as they are.
+  if (!planned_nodes_.contains(node) && on_node(node).empty()) {
+    for (const RoleSpec* const role : elastic_roles(message)) {
+      for (std::int64_t i = 0; i < instances_offered(message); ++i) add_elastic(*role, node);
+    }
+    news = true;
   }
-  news |= joins;
   for (const std::size_t place : on_node(node)) {
     Instance& instance = instances_[place];
     if (const auto* const running = running_in(message, instance)) {
@@ -151,7 +169,7 @@ void ChiefActor::put_off(const Joining& joining) {
   membership_.heard(joining.node, clock_.now(), joining.request.incarnation);
   answered_.erase(joining.node);
   unconfirmed_.erase(joining.node);  // else it would be welcomed when its connection comes back
-  refuse(joining, Code::kUnavailable, journal_trouble());
+  refuse(joining.node, joining.request.birth, Error{Code::kUnavailable, journal_trouble()});
 }
 
 const messages::ControlInstance* ChiefActor::running_in(const Control& join, const Instance& instance) {

@@ -13,6 +13,8 @@ namespace {
 using messages::Control;
 using messages::ControlKind;
 
+/// Between two rounds of questions: so long for each node, but never less than ChiefActor::kStatusPeriod.
+constexpr Duration kStatusPerNode = std::chrono::milliseconds(16);
 constexpr Duration kNodeStatusDeadline = std::chrono::milliseconds(500);
 /// Rates over less would be noise.
 constexpr Duration kRatesOver = std::chrono::milliseconds(500);
@@ -35,6 +37,31 @@ void ChiefActor::ask_status() {
     ask.kind = ControlKind::kAskStatus;
     to_node(node, std::move(ask));
   }
+}
+
+void ChiefActor::periodic_status() {
+  if (superseded()) return;
+  if (status_due_.empty()) ask_status();
+  const auto nodes = static_cast<std::int64_t>(membership_.up_count());
+  delayed_send(this, std::max(kStatusPeriod, nodes * kStatusPerNode), status_atom::value, true);
+}
+
+void ChiefActor::status_of(const Control& message, const std::string& node) {
+  auto statuses = statuses_from_json(message.text);
+  if (!statuses.ok()) return log::warn("status of node {}: {}", node, statuses.error().message);
+  for (InstanceStatus& status : *statuses) {
+    for (const std::size_t place : on_node(node)) {
+      Instance& instance = instances_[place];
+      if (instance.name != status.instance) continue;
+      if (status_shifts_) instance.before = std::move(instance.own);
+      instance.own = std::move(status);
+      break;
+    }
+  }
+  troubles_[node] = message.texts;
+  troubles_[node].resize(std::min(message.texts.size(), kTroublesMax));
+  status_due_.erase(node);
+  if (status_due_.empty()) finish_status();
 }
 
 void ChiefActor::finish_status() {

@@ -76,78 +76,39 @@ caf::behavior NodeActor::make_behavior() {
       [this](tick_atom) { tick(); },
       [this](expire_atom, std::uint64_t cut_number) { cut_timed_out(cut_number); },
       [this](up_atom, const std::string& name) {
-        const auto found = instances_.find(name);
-        if (found == instances_.end()) return;
-        found->second.up = true;
-        Control up;
-        up.kind = ControlKind::kUp;
-        up.instances = {found->second.id};
-        to_chief(std::move(up));
+        if (Instance* const instance = named(name)) {
+          instance->up = true;
+          to_chief(about(ControlKind::kUp, *instance));
+        }
       },
       [this](done_atom, const std::string& name) {
-        const auto found = instances_.find(name);
-        if (found == instances_.end()) return;
-        found->second.id.done = true;
-        Control done;
-        done.kind = ControlKind::kDone;
-        done.instances = {found->second.id};
-        to_chief(std::move(done));
+        if (Instance* const instance = named(name)) {
+          instance->id.done = true;
+          to_chief(about(ControlKind::kDone, *instance));
+        }
       },
       [this](group_atom, const std::string& name, std::uint64_t epoch, const std::string& why) {
-        const auto found = instances_.find(name);
-        if (found == instances_.end()) return;
-        Control regroup;
-        regroup.kind = ControlKind::kRegroup;
-        regroup.instances = {found->second.id};
-        regroup.number = epoch;
-        regroup.text = why;
-        to_chief(std::move(regroup));
+        if (const Instance* const instance = named(name)) {
+          Control regroup = about(ControlKind::kRegroup, *instance);
+          regroup.number = epoch;
+          regroup.text = why;
+          to_chief(std::move(regroup));
+        }
       },
       [this](failed_atom, const Failure& failure) {
-        const auto found = instances_.find(failure.instance);
-        if (found == instances_.end()) return;
-        found->second.failure = failure.error;
-        if (failure.error.code == Code::kLost) lose(failure.error.message);
+        if (Instance* const instance = named(failure.instance)) {
+          instance->failure = failure.error;
+          if (failure.error.code == Code::kLost) lose(failure.error.message);
+        }
       },
       [this](lost_atom, const std::string& why) {
         own_.on_lost ? own_.on_lost(why) : end(Error{Code::kLost, why});
       },
-      [this](paused_atom, const std::string& name) {
-        if (!cut_) return;
-        cut_->pausing.erase(name);
-        if (!cut_->pausing.empty() || own_.network == nullptr) return advance_cut();
-        // All that our instances have sent is on its way: the marker goes behind it.
-        std::set<std::string> peers;
-        for (const auto& [key, instance] : instances_) {
-          for (const auto& [edge, node] : instance.peer_nodes) peers.insert(node);
-        }
-        for (const std::string& node : peers) own_.network->send(node, MarkerMessage{cut_->number});
-        advance_cut();
-      },
+      [this](paused_atom, const std::string& name) { paused(name); },
       [this](const SavedMessage& message) { instance_saved(message); },
       [this](saved_atom, const SavedMessage& message) { instance_saved(message); },
-      [this](written_atom, const WrittenMessage& message) {
-        Control written = with_error(ControlKind::kWritten, message.error);
-        written.number = message.number;
-        written.counters = message.counters;
-        if (!message.error) written.text = message.part;
-        written.texts = message.instances;
-        // Only now does the chief know that this node stood still until all had captured: see spoil_cut().
-        if (cut_ && cut_->number == message.number) {
-          cut_->written = std::move(written);
-        } else if (cut_ended_ == message.number) {
-          to_chief(std::move(written));
-        }
-      },
-      [this](check_atom, const PartsChecked& message) {
-        Control checked;
-        checked.kind = ControlKind::kChecked;
-        for (const std::uint64_t number : message.whole) {
-          checked.counters.push_back({"", static_cast<std::int64_t>(number)});
-        }
-        checked.text = message.wrong;
-        to_chief(std::move(checked));
-      },
+      [this](written_atom, const WrittenMessage& message) { part_written(message); },
+      [this](check_atom, const PartsChecked& message) { parts_checked(message); },
       [this](const InstanceStatus& message) { status(message); },
       [this](status_atom, std::uint64_t round) {
         if (round == status_round_) answer_status();
@@ -373,6 +334,18 @@ void NodeActor::end(std::optional<Error> error) {
 }
 
 // ---- instances ----
+
+Control NodeActor::about(ControlKind kind, const Instance& instance) {
+  Control control;
+  control.kind = kind;
+  control.instances = {instance.id};
+  return control;
+}
+
+NodeActor::Instance* NodeActor::named(const std::string& instance) {
+  const auto found = instances_.find(instance);
+  return found == instances_.end() ? nullptr : &found->second;
+}
 
 NodeActor::Instance* NodeActor::find(const std::string& role, std::uint32_t index) {
   for (auto& [name, instance] : instances_) {

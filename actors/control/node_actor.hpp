@@ -81,8 +81,10 @@ class NodeActor final : public caf::event_based_actor {
   /// A device is lost to this process, which is to end once the chief has heard why.
   void lose(const std::string& why);
   void begin_cut(const messages::Control& order);
+  void paused(const std::string& instance);
   void advance_cut();
   void instance_saved(const SavedMessage& message);
+  void part_written(const WrittenMessage& message);
   void end_cut();
   /// Goes on although the chief has not ended the cut: it counts no more.
   void spoil_cut(const std::string& why);
@@ -92,6 +94,7 @@ class NodeActor final : public caf::event_based_actor {
   /// The chief says which cuts are to stay.
   void keep_parts(const messages::Control& order);
   void check_parts(const messages::Control& order);
+  void parts_checked(const PartsChecked& message);
   void leave();
   void captured(std::uint64_t number, std::optional<Error> error);
   void ask_status();
@@ -101,6 +104,8 @@ class NodeActor final : public caf::event_based_actor {
   void cut_over(std::uint64_t number);
   void end(std::optional<Error> error);
   Instance* find(const std::string& role, std::uint32_t index);
+  Instance* named(const std::string& instance);
+  static messages::Control about(messages::ControlKind kind, const Instance& instance);
   std::string name_of(const messages::ControlInstance& id) const;
 
   const RuntimeOptions& options_;

@@ -37,6 +37,20 @@ void NodeActor::begin_cut(const Control& order) {
   advance_cut();
 }
 
+void NodeActor::paused(const std::string& instance) {
+  if (!cut_) return;
+  cut_->pausing.erase(instance);
+  if (cut_->pausing.empty() && own_.network != nullptr) {
+    // All that our instances have sent is on its way: the marker goes behind it.
+    std::set<std::string> peers;
+    for (const auto& [name, each] : instances_) {
+      for (const auto& [edge, node] : each.peer_nodes) peers.insert(node);
+    }
+    for (const std::string& node : peers) own_.network->send(node, MarkerMessage{cut_->number});
+  }
+  advance_cut();
+}
+
 void NodeActor::advance_cut() {
   if (!cut_ || cut_->save_asked || !cut_->pausing.empty()) return;
   std::erase_if(cut_->markers_due, [this](const std::string& node) { return markers_[node] >= cut_->number; });
@@ -81,6 +95,20 @@ void NodeActor::captured(std::uint64_t number, std::optional<Error> error) {
   cut_->written = std::move(written);
 }
 
+void NodeActor::part_written(const WrittenMessage& message) {
+  Control written = with_error(ControlKind::kWritten, message.error);
+  written.number = message.number;
+  written.counters = message.counters;
+  if (!message.error) written.text = message.part;
+  written.texts = message.instances;
+  // Only when it has ended the cut does the chief know that this node stood still until all had captured: spoil_cut().
+  if (cut_ && cut_->number == message.number) {
+    cut_->written = std::move(written);
+  } else if (cut_ended_ == message.number) {
+    to_chief(std::move(written));
+  }
+}
+
 void NodeActor::committed(std::uint64_t number) {
   if (number != captured_ || cut_) return;  // they have been saved once more since: that one decides
   for (const auto& [name, instance] : instances_) send(instance.actor, committed_atom::value);
@@ -98,9 +126,16 @@ void NodeActor::check_parts(const Control& order) {
     parts.emplace_back(static_cast<std::uint64_t>(counter.value), counter.name);
   }
   if (writer_) return send(writer_, check_atom::value, std::move(parts));
-  // It has never written any.
+  parts_checked({});  // it has never written any
+}
+
+void NodeActor::parts_checked(const PartsChecked& message) {
   Control checked;
   checked.kind = ControlKind::kChecked;
+  for (const std::uint64_t number : message.whole) {
+    checked.counters.push_back({"", static_cast<std::int64_t>(number)});
+  }
+  checked.text = message.wrong;
   to_chief(std::move(checked));
 }
 

@@ -51,27 +51,23 @@ Result<OptimizerSpec> read_optimizer_of(const ConfigSection& keys, const char* n
   return read_optimizer(keys, prefix, steps == 0 ? kEndless : steps);
 }
 
-}  // namespace
-
-ConfigSchema keys() {
-  using Fixed = ConfigKey::Fixed;
-  const AgentOptions d;
-  const Options& l = d.learner;
-  ConfigSchema keys = {
+/// What an agent does with its environment.
+ConfigSchema acting_keys(const AgentOptions& d) {
+  return {
       {.path = "n_step",
        .default_value = d.n_step,
        .doc = "Length of the n-step returns",
        .unit = "steps",
        .min = 1,
        .max = 1000,
-       .fixed = Fixed::kValue,
+       .fixed = ConfigKey::Fixed::kValue,
        .formerly = "n_step"},
       {.path = "discount",
        .default_value = d.discount,
        .doc = "Discount (gamma) of a step",
        .min = 0,
        .max = 1,
-       .fixed = Fixed::kValue,
+       .fixed = ConfigKey::Fixed::kValue,
        .formerly = "discount"},
       {.path = "sigma",
        .default_value = d.sigma,
@@ -86,26 +82,31 @@ ConfigSchema keys() {
        .min = 0,
        .max = 0.9999,
        .formerly = "actors.noise_correlation"},
+  };
+}
+
+ConfigSchema learning_keys(const Options& l) {
+  return {
       {.path = "atoms",
        .default_value = l.support.count,
        .doc = "Atoms of the value distribution",
        .min = 2,
        .max = 1024,
-       .fixed = Fixed::kValue,
+       .fixed = ConfigKey::Fixed::kValue,
        .formerly = "learner.atoms"},
       {.path = "v_min",
        .default_value = l.support.low,
        .doc = "Least value of the distribution",
        .min = -1e9,
        .max = 1e9,
-       .fixed = Fixed::kValue,
+       .fixed = ConfigKey::Fixed::kValue,
        .formerly = "learner.v_min"},
       {.path = "v_max",
        .default_value = l.support.high,
        .doc = "Greatest value; at least the largest discounted sum of rewards",
        .min = -1e9,
        .max = 1e9,
-       .fixed = Fixed::kValue,
+       .fixed = ConfigKey::Fixed::kValue,
        .formerly = "learner.v_max"},
       {.path = "target_update_period",
        .default_value = l.target_period,
@@ -121,9 +122,17 @@ ConfigSchema keys() {
        .max = 1e9,
        .formerly = "learner.action_gradient_clip"},
   };
-  for (ConfigSchema more :
-       {layers_of("policy", l.policy_sizes, l.policy_activation),
-        layers_of("critic", l.critic_sizes, l.critic_activation), optimizer_of("policy"), optimizer_of("critic")}) {
+}
+
+}  // namespace
+
+ConfigSchema keys() {
+  const AgentOptions defaults;
+  const Options& l = defaults.learner;
+  ConfigSchema keys = acting_keys(defaults);
+  for (ConfigSchema& more : std::vector{learning_keys(l), layers_of("policy", l.policy_sizes, l.policy_activation),
+                                        layers_of("critic", l.critic_sizes, l.critic_activation),
+                                        optimizer_of("policy"), optimizer_of("critic")}) {
     std::ranges::move(more, std::back_inserter(keys));
   }
   return keys;

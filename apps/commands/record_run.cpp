@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -45,6 +46,28 @@ std::string what_runs(const actors::TrainOptions& options) {
   return what;
 }
 
+RunLimits limits_of(const actors::TrainOptions& options) {
+  RunLimits limits = {.max_minutes = options.max_minutes, .agents = {}};
+  for (const actors::AgentOptions& agent : options.agents) {
+    limits.agents.push_back({agent.name, agent.max_env_steps, agent.max_learner_steps});
+  }
+  for (const actors::ReplicaRun& group : options.replicas)
+    limits.replicas[group.group.name] = {
+        .steps = group.group.steps, .batch_size = group.group.batch_size, .replicas = group.group.count};
+  return limits;
+}
+
+/// After a stop nobody waits for one more evaluation: the last of the run is an agent's final one.
+void take_final_evaluations(actors::TrainSummary& trained, std::span<const Evaluation> evaluations) {
+  if (trained.stop_reason != actors::StopReason::kRequested) return;
+  for (const Evaluation& evaluation : evaluations) {
+    for (actors::AgentSummary& agent : trained.agents) {
+      const bool of_agent = evaluated(evaluation.source) == agent.name && find_scalar(evaluation.values, kReturn);
+      if (of_agent) agent.final_evaluation = evaluation;
+    }
+  }
+}
+
 }  // namespace
 
 Status record_run(const RunDirectory& run, const Config& config, const actors::TrainOptions& options,
@@ -68,15 +91,7 @@ Status record_run(const RunDirectory& run, const Config& config, const actors::T
   const SteadyClock clock;
   const char* const terminal = std::getenv("TERM");
   const ProgressStyle style = progress_style(isatty(STDOUT_FILENO) != 0, terminal == nullptr ? "" : terminal);
-  RunLimits limits = {.max_minutes = options.max_minutes, .agents = {}};
-  for (const actors::AgentOptions& agent : options.agents) {
-    limits.agents.push_back({agent.name, agent.max_env_steps, agent.max_learner_steps});
-  }
-  for (const actors::ReplicaRun& group : options.replicas)
-    limits.replicas[group.group.name] = {
-        .steps = group.group.steps, .batch_size = group.group.batch_size, .replicas = group.group.count};
-
-  ProgressSink progress(stdout, style, terminal_columns(), limits, clock);
+  ProgressSink progress(stdout, style, terminal_columns(), limits_of(options), clock);
   std::vector<MetricSink*> sinks = {&csv, &tensorboard, &curve};
   if (!how.quiet) sinks.push_back(&progress);
   FanOut metrics(std::move(sinks), evaluations);
@@ -102,13 +117,7 @@ Status record_run(const RunDirectory& run, const Config& config, const actors::T
               actors::to_string(trained->stop_reason));
     return {};
   }
-  // After a stop nobody waits for one more evaluation: the last is the run's.
-  for (const Evaluation& evaluation : curve.evaluations()) {
-    for (actors::AgentSummary& agent : trained->agents) {
-      const bool of_agent = evaluated(evaluation.source) == agent.name && find_scalar(evaluation.values, kReturn);
-      if (trained->stop_reason == actors::StopReason::kRequested && of_agent) agent.final_evaluation = evaluation;
-    }
-  }
+  take_final_evaluations(*trained, curve.evaluations());
   TROUPE_TRY(animate_samples(run.samples()));
   if (how.resume) TROUPE_TRY(write_file_atomic(run.config().string(), config.to_toml()));
   const RunSummary summary = {.seed = options.seed,

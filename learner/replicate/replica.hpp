@@ -132,7 +132,8 @@ class ReplicaContext {
   /// fn(items[i]) for all i, divided over replicas: replica r computes those with i mod replicas = r. Results must not
   /// be split by rows and are of one shape; they end everywhere, as [items, shape] or reduced over items (kSum, kMean
   /// without weights, kMin, kMax) in an order that does not depend on the number of replicas. fn makes no parameters
-  /// and calls no collective, since not every replica runs it on every item.
+  /// and calls no collective, since not every replica runs it on every item. For users' own replicas (the names are
+  /// tf.distribute's); of what ships only the tests call it.
   Var map_gather(std::span<const Var> items, const std::function<Var(Var)>& fn, std::string_view name = {});
   Var map_reduce(std::span<const Var> items, const std::function<Var(Var)>& fn, collectives::ReduceOp op,
                  std::string_view name = {});
@@ -155,6 +156,7 @@ class ReplicaContext {
 
  private:
   struct Exchange;
+  struct Mapped;
   std::shared_ptr<Exchange> exchange(std::string_view kind, std::string_view name);
   /// Fails the graph when there are other replicas and no way to meet them.
   bool can_meet(std::string_view call, std::string_view name);

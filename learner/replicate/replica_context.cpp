@@ -273,8 +273,76 @@ Var ReplicaContext::map_reduce(std::span<const Var> items, const std::function<V
   return op == ReduceOp::kProduct ? unknown_op(graph_, "map_reduce", op) : map(items, fn, &op, name);
 }
 
-// Own results, filled up with zeros, lie behind each other, [slots, elements]; gathered, item i is at [i mod replicas,
-// i / replicas].
+/// What becomes of the results of a map. Own ones, filled up with zeros, lie behind each other, [slots, elements];
+/// gathered, item i is at [i mod replicas, i / replicas].
+struct ReplicaContext::Mapped {
+  std::shared_ptr<Exchange> call;
+  std::size_t count = 0;  // items
+  std::size_t slots = 0;  // of a replica
+  std::size_t elements = 0;
+
+  std::size_t at(std::size_t item) const { return (item % call->replicas * slots + item / call->replicas) * elements; }
+  /// All results, into call->scratch.
+  Status meet(const JointArgs& args) const {
+    call->scratch.resize(call->replicas * slots * elements);
+    if (call->communicator == nullptr) {
+      std::ranges::copy(args.in, call->scratch.begin());
+      return {};
+    }
+    TROUPE_ASSIGN(collectives::Communicator* const ranks, call->group(args));
+    return ranks->all_gather(args.in, call->scratch, call->options(args, ""))->wait();
+  }
+
+  Status gather(const JointArgs& args) const {
+    TROUPE_TRY(meet(args));
+    for (std::size_t i = 0; i < count; ++i) {
+      std::copy_n(call->scratch.data() + at(i), elements, args.out.data() + i * elements);
+    }
+    return {};
+  }
+  Status gather_gradient(const JointArgs& args) const {
+    std::vector<float> gradients(call->replicas * slots * elements);
+    for (std::size_t i = 0; i < count; ++i) {
+      std::copy_n(args.in.data() + i * elements, elements, gradients.data() + at(i));
+    }
+    return call->scatter_gradient(gradients, args.out, args);
+  }
+
+  /// call->held becomes d result / d item for each of the own slots, [slots, elements].
+  Status reduce(const JointArgs& args, ReduceOp op) const {
+    TROUPE_TRY(meet(args));
+    call->held.assign(slots * elements, 0);
+    const bool all = op == ReduceOp::kSum || op == ReduceOp::kMean;
+    for (std::size_t e = 0; e < elements; ++e) {
+      const auto value = [&](std::size_t i) { return call->scratch[at(i) + e]; };
+      float result = 0, ties = 1;
+      if (all) {
+        ties = op == ReduceOp::kMean ? static_cast<float>(count) : 1;
+        result = tree_sum(0, count, value) / ties;
+      } else {
+        result = value(0);
+        for (std::size_t i = 1; i < count; ++i) {
+          const float x = value(i);
+          if (x != x || (op == ReduceOp::kMax ? x > result : x < result)) result = x;
+        }
+        ties = 0;
+        for (std::size_t i = 0; i < count; ++i) ties += value(i) == result ? 1.0F : 0.0F;
+      }
+      args.out[e] = result;
+      for (std::size_t i = call->rank; i < count; i += call->replicas) {
+        if (all || value(i) == result) call->held[i / call->replicas * elements + e] = 1 / ties;
+      }
+    }
+    return {};
+  }
+  Status reduce_gradient(const JointArgs& args) const {
+    std::vector<float> dy(args.in.begin(), args.in.end());
+    TROUPE_TRY(call->weigh(dy, args));
+    for (std::size_t i = 0; i < args.out.size(); ++i) args.out[i] = call->held[i] * dy[i % elements];
+    return {};
+  }
+};
+
 Var ReplicaContext::map(std::span<const Var> items, const std::function<Var(Var)>& fn, const ReduceOp* reduce_op,
                         std::string_view name) {
   if (items.empty()) return graph_.fail(Code::kInvalidArgument, "map: no items");
@@ -307,69 +375,16 @@ Var ReplicaContext::map(std::span<const Var> items, const std::function<Var(Var)
                                            : graph_.constant(flat, std::vector<float>(elements));
     stacked = stacked ? concat(stacked, next) : next;
   }
-  const auto at = [=](std::size_t item) { return (item % replicas * slots + item / replicas) * elements; };
-  const auto gather = [=](const JointArgs& args) -> Status {
-    call->scratch.resize(replicas * slots * elements);
-    if (call->communicator == nullptr) {
-      std::ranges::copy(args.in, call->scratch.begin());
-      return {};
-    }
-    TROUPE_ASSIGN(collectives::Communicator* const ranks, call->group(args));
-    return ranks->all_gather(args.in, call->scratch, call->options(args, ""))->wait();
-  };
+  const Mapped mapped{call, count, slots, elements};
   if (reduce_op == nullptr) {
     return joint(
         stacked, shape.with_leading(static_cast<std::int64_t>(count)),
-        [=](const JointArgs& args) -> Status {
-          TROUPE_TRY(gather(args));
-          for (std::size_t i = 0; i < count; ++i) {
-            std::copy_n(call->scratch.data() + at(i), elements, args.out.data() + i * elements);
-          }
-          return {};
-        },
-        [=](const JointArgs& args) {
-          std::vector<float> gradients(replicas * slots * elements);
-          for (std::size_t i = 0; i < count; ++i) {
-            std::copy_n(args.in.data() + i * elements, elements, gradients.data() + at(i));
-          }
-          return call->scatter_gradient(gradients, args.out, args);
-        });
+        [mapped](const JointArgs& args) { return mapped.gather(args); },
+        [mapped](const JointArgs& args) { return mapped.gather_gradient(args); });
   }
-  // call->held: d result / d item for each of the own slots, [slots, elements].
   return joint(
-      stacked, shape,
-      [=, op = *reduce_op](const JointArgs& args) -> Status {
-        TROUPE_TRY(gather(args));
-        call->held.assign(slots * elements, 0);
-        for (std::size_t e = 0; e < elements; ++e) {
-          const auto value = [&](std::size_t i) { return call->scratch[at(i) + e]; };
-          float result = 0, ties = 1;
-          if (op == ReduceOp::kSum || op == ReduceOp::kMean) {
-            ties = op == ReduceOp::kMean ? static_cast<float>(count) : 1;
-            result = tree_sum(0, count, value) / ties;
-          } else {
-            result = value(0);
-            for (std::size_t i = 1; i < count; ++i) {
-              const float x = value(i);
-              if (x != x || (op == ReduceOp::kMax ? x > result : x < result)) result = x;
-            }
-            ties = 0;
-            for (std::size_t i = 0; i < count; ++i) ties += value(i) == result ? 1.0F : 0.0F;
-          }
-          args.out[e] = result;
-          const bool all = op == ReduceOp::kSum || op == ReduceOp::kMean;
-          for (std::size_t i = call->rank; i < count; i += replicas) {
-            if (all || value(i) == result) call->held[i / replicas * elements + e] = 1 / ties;
-          }
-        }
-        return {};
-      },
-      [=](const JointArgs& args) -> Status {
-        std::vector<float> dy(args.in.begin(), args.in.end());
-        TROUPE_TRY(call->weigh(dy, args));
-        for (std::size_t i = 0; i < args.out.size(); ++i) args.out[i] = call->held[i] * dy[i % elements];
-        return {};
-      });
+      stacked, shape, [mapped, op = *reduce_op](const JointArgs& args) { return mapped.reduce(args, op); },
+      [mapped](const JointArgs& args) { return mapped.reduce_gradient(args); });
 }
 
 /// Null, after the graph has failed, for what is neither a parameter nor state.
