@@ -91,7 +91,10 @@ Result<Node> from_launcher(const NodeArguments& arguments, const Registry& regis
   TROUPE_ASSIGN(const ClusterSpec cluster, parse_cluster(start.cluster, "cluster", options));
   const NodeSpec* self = cluster.find(start.node);
   if (self == nullptr) return Error{Code::kInvalidArgument, fmt::format("node: the cluster has no {}", start.node)};
-  Node node{.config = std::move(config), .options = std::move(options), .directory = {arguments.run.run_dir}};
+  Node node;
+  node.config = std::move(config);
+  node.options = std::move(options);
+  node.directory = {arguments.run.run_dir};
   node.place = place_in(cluster, *self, node.directory);
   node.place.network.credentials = std::move(start.credentials);
   node.cluster = std::move(start.cluster);
@@ -126,7 +129,9 @@ Result<OwnPlace> planned_place(const NodeArguments& arguments, const LoadedRun& 
 
 Result<Node> planned(const NodeArguments& arguments, const Registry& registry, LoadedRun loaded) {
   TROUPE_ASSIGN(const OwnPlace own, planned_place(arguments, loaded));
-  Node node{.config = std::move(loaded.config), .options = std::move(loaded.options)};
+  Node node;
+  node.config = std::move(loaded.config);
+  node.options = std::move(loaded.options);
   node.resume = !arguments.run.resume.empty();
   node.directory = {node.resume ? arguments.run.resume : arguments.run.run_dir};
   TROUPE_TRY(check_resume(arguments.run, registry, node.config));
@@ -139,7 +144,9 @@ Result<Node> planned(const NodeArguments& arguments, const Registry& registry, L
 }
 
 Result<Node> joining(const NodeArguments& arguments, LoadedRun loaded) {
-  Node node{.config = std::move(loaded.config), .options = std::move(loaded.options)};
+  Node node;
+  node.config = std::move(loaded.config);
+  node.options = std::move(loaded.options);
   node.directory = {arguments.join};
   if (!arguments.token.empty()) {
     const std::string stem = std::filesystem::path(arguments.token).stem().string();
