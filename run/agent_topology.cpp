@@ -38,13 +38,44 @@ Error in_section(const AgentOptions& options, const Error& error) {
   return {error.code, section_prefix(options) + error.message};
 }
 
-Result<replay::TableOptions> table_options(const AgentOptions& options, const Signature& item) {
+/// What of replay's keys a queue cannot do, and those that it leaves without effect.
+Status check_queue(const AgentOptions& options, std::int64_t queue) {
+  const ReplayOptions& replay = options.replay;
+  const ReplayOptions defaults;
+  const std::string about =
+      fmt::format("but algorithm \"{}\" learns from each item once, in their order", options.algorithm);
+  const auto check = [&](bool as_it_is, const char* key) -> Status {
+    if (as_it_is) return {};
+    return Error{Code::kInvalidArgument, fmt::format("replay.{}: it is set, {}", key, about)};
+  };
+  TROUPE_TRY(check(replay.shards == 1, "shards"));
+  TROUPE_TRY(check(replay.device == "cpu", "device"));
+  TROUPE_TRY(check(replay.sampler == defaults.sampler, "sampler"));
+  TROUPE_TRY(check(replay.max_items == defaults.max_items, "max_items"));
+  TROUPE_TRY(check(replay.min_items == defaults.min_items, "min_items"));
+  TROUPE_TRY(check(replay.samples_per_insert == defaults.samples_per_insert, "samples_per_insert"));
+  TROUPE_TRY(check(replay.tolerance == defaults.tolerance, "tolerance"));
+  if (queue >= options.learner.batch_size) return {};
+  return Error{Code::kInvalidArgument,
+               fmt::format("learner.batch_size: got {}, but the queue of algorithm \"{}\" holds {} items",
+                           options.learner.batch_size, options.algorithm, queue)};
+}
+
+Result<replay::TableOptions> table_options(const AgentOptions& options, const Signature& item, std::int64_t queue) {
   const ReplayOptions& replay = options.replay;
   replay::TableOptions table;
   table.name = kReplayRole;
   table.signature = item;
   table.max_items = replay.max_items;
   table.max_bytes = replay.max_bytes;
+  if (queue > 0) {
+    TROUPE_TRY(check_queue(options, queue));
+    table.max_items = queue;
+    table.sampler = {.kind = replay::SelectorKind::kFifo};
+    table.max_times_sampled = 1;
+    table.limiter = replay::queue(queue);
+    return table;
+  }
   const auto sampler = replay::selector_kind(replay.sampler);
   if (!sampler) return Error{Code::kInvalidArgument, "replay.sampler: unknown \"" + replay.sampler + "\""};
   table.sampler = {*sampler, replay.priority_exponent};
@@ -72,7 +103,7 @@ class AgentTopology {
 
   Status add_to(Topology& topology) {
     TROUPE_ASSIGN(agent_, make_agent(options_));
-    TROUPE_ASSIGN(auto table, table_options(options_, agent_.item));
+    TROUPE_ASSIGN(auto table, table_options(options_, agent_.item, agent_.algorithm.queue));
     replay_ = {.table = std::move(table),
                .batch = options_.learner.batch_size / learner_instances(options_),
                .journal = {.durability = options_.replay.durability, .background = !run_.deterministic}};

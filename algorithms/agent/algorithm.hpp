@@ -3,6 +3,7 @@
 // from them. Roles know nothing else of it, so the topology, the configuration and every command are the same for the
 // algorithms that ship and for a user's own (run/registry.hpp; docs/adding_an_algorithm.md is the worked example).
 // It describes the flow env -> actor -> replay -> trainer -> parameter store -> actor once, from left to right.
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -40,6 +41,11 @@ struct Algorithm {
 
   /// From time steps to items, the rows of replay, whose columns are those of the adder.
   replay::MakeAdder adder;
+  /// 0: batches are drawn from all items that replay has, as its keys say. Else each item is learnt from once, in the
+  /// order in which they came, and at most so many wait: env actors do when they are too far ahead, so that what is
+  /// learnt is of a policy that is hardly older than the newest (IMPALA's queue, Espeholt et al. 2018; Reverb's
+  /// Table.queue). At least a batch.
+  std::int64_t queue = 0;
 
   /// What is trained, on batches of items; with AlgorithmContext::importance_weights they have that column too.
   std::function<Result<std::unique_ptr<learner::Replica>>(learner::InputFn)> make_replica;

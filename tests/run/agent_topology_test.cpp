@@ -181,6 +181,52 @@ TEST_F(D4pgTopology, PrioritisedReplayRunsToo) {
   EXPECT_EQ(summary->learner_steps, 60);
 }
 
+/// D4PG's n-step transitions, each learnt from once.
+TrainOptions queued(TrainOptions options, std::int64_t queue) {
+  AgentOptions& agent = options.agents[0];
+  agent.make_algorithm = [make = agent.make_algorithm, queue](const AlgorithmContext& context) -> Result<Algorithm> {
+    TROUPE_ASSIGN(Algorithm algorithm, make(context));
+    algorithm.queue = queue;
+    return algorithm;
+  };
+  const std::int64_t batch = agent.learner.batch_size;
+  agent.replay = {};
+  agent.learner.batch_size = batch;
+  return options;
+}
+
+TEST_F(D4pgTopology, AQueueGivesEachItemOnceAndKeepsEnvActorsClose) {
+  RecordingSink sink;
+  TrainOptions options = queued(small(), 32);
+  options.agents[0].max_learner_steps = 400;
+  const auto first = run(options, sink);
+  ASSERT_TRUE(first.ok()) << first.error().message;
+  const double sampled = 400.0 * 16;
+  // Behind what was learnt from: the queue, four frames of each env actor, and the batches that are under way.
+  EXPECT_GE(static_cast<double>(first->env_steps), sampled);
+  EXPECT_LT(static_cast<double>(first->env_steps), sampled + 1500);
+  options.agents[0].max_learner_steps = 500;
+  RecordingSink resumed;
+  const auto second = run(options, resumed, true);
+  ASSERT_TRUE(second.ok()) << second.error().message;
+  EXPECT_EQ(second->learner_steps, 500);
+  EXPECT_LT(static_cast<double>(second->env_steps), sampled + 1600 + 1500);
+}
+
+TEST_F(D4pgTopology, AQueueRefusesWhatReplayCanDo) {
+  const auto refusal = [&](auto change) {
+    RecordingSink sink;
+    TrainOptions options = queued(small(), 32);
+    change(options.agents[0]);
+    return run(options, sink).error().message;
+  };
+  EXPECT_THAT(refusal([](auto& agent) { agent.replay.sampler = "prioritized"; }),
+              ::testing::StartsWith("replay.sampler: it is set, but algorithm \"d4pg\" learns from each item once"));
+  EXPECT_THAT(refusal([](auto& agent) { agent.replay.shards = 2; }), ::testing::StartsWith("replay.shards: "));
+  EXPECT_THAT(refusal([](auto& agent) { agent.learner.batch_size = 64; }),
+              "learner.batch_size: got 64, but the queue of algorithm \"d4pg\" holds 32 items");
+}
+
 /// A role that breaks at some step of its first incarnation.
 class Breaking final : public Role {
  public:
