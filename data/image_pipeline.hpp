@@ -1,7 +1,7 @@
 #pragma once
-// Batches of images, step after step, made ahead of time by threads: decoding and augmentation are computation on data,
-// and these threads its shards. They depend on nobody, wait for nothing but room, and end with the pipeline.
-// Batches are those of data/image_batches whatever the number of threads. Used by run/image_input.
+// Batches of images, step after step, made ahead of time by threads, which share the decoding and augmentation. They
+// depend on nobody, wait for nothing but room, and end with the pipeline. Batches are those of data/image_batches
+// whatever the number of threads. Used by run/models/image_input.
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>

@@ -30,10 +30,10 @@ void huber_kernel(const KernelArgs& args) {
 // A constant, since a graph keeps pointers to what it is made of.
 constexpr OpDef kHuber = {
     .name = "huber",
-    // The place says whether shards hold rows of a value, all of it, or summands of it, which this is not linear in.
+    // The place says whether stripes hold rows of a value, all of it, or summands of it, which this is not linear in.
     .infer = [](std::span<const ValueSpec> in, const Attr&) -> Result<std::vector<ValueSpec>> {
       if (in[0].dtype == DType::kF32 && in[0].place != Place::kPartial) return std::vector{in[0]};
-      return Error{Code::kShapeMismatch, "huber: got integers or a sum over shards, expected real numbers"};
+      return Error{Code::kShapeMismatch, "huber: got integers or a sum over stripes, expected real numbers"};
     },
     .kernel = [](const KernelTable& table) -> KernelFn {
       return table.dtype == DType::kF64 ? huber_kernel<double> : huber_kernel<float>;

@@ -39,7 +39,7 @@ typedef struct {
   TroupeCudaShape shape;
 } TroupeCudaOperand;
 
-// As ValidRows (learner/graph/op.hpp), of the one shard that a device has.
+// As ValidRows (learner/graph/op.hpp), of the one stripe that a GPU has.
 typedef struct {
   int64_t rows;   // of the batch that are data: the first ones
   int64_t batch;  // of the graph

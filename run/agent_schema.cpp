@@ -154,7 +154,7 @@ class AgentChecker {
         fmt::format("deterministic = true runs on one thread, where {} learners cannot wait for each other: expected "
                     "{}learner.count = 1 or learner.replicator = \"multi_device\"",
                     learners, prefix_));
-    constexpr std::int64_t kShards = 8;  // learner::kVirtualShards
+    constexpr std::int64_t kShards = 8;  // learner::kStripes
     demand(
         !config_.get_bool(prefix_ + "learner.deterministic") || (kShards % learners == 0 && rows % kShards == 0),
         {"learner.deterministic", "learner.count", "learner.batch_size"},

@@ -69,7 +69,7 @@ inline double steps_per_second(Replicator& replicator, double seconds) {
 inline double on_threads(const MakeReplica& make, std::int64_t batch, int threads, DType compute, double seconds) {
   const std::unique_ptr<Replica> replica = make();
   const auto one = OneDevice::make(
-      *replica, {.batch = batch, .compile = {.shards = threads, .compute = compute, .plans = PlanChoice::kMeasured}});
+      *replica, {.batch = batch, .compile = {.stripes = threads, .compute = compute, .plans = PlanChoice::kMeasured}});
   return steps_per_second(*one.value(), seconds);
 }
 

@@ -10,8 +10,8 @@
 namespace troupe::learner {
 namespace {
 
-void d4pg_step(benchmark::State& state, DType compute, int shards) {
-  d4pg::HandFedOptions options{.compile = {.shards = shards, .compute = compute, .plans = PlanChoice::kMeasured}};
+void d4pg_step(benchmark::State& state, DType compute, int stripes) {
+  d4pg::HandFedOptions options{.compile = {.stripes = stripes, .compute = compute, .plans = PlanChoice::kMeasured}};
   options.d4pg.environment = {
       .observation_size = 17, .action_low = {-1, -1, -1, -1, -1, -1}, .action_high = {1, 1, 1, 1, 1, 1}};
   const std::unique_ptr<d4pg::HandFed> learner = d4pg::HandFed::make(options).value();
@@ -28,8 +28,8 @@ void d4pg_step(benchmark::State& state, DType compute, int shards) {
 }
 
 void register_rows() {
-  const auto add = [](const char* name, DType compute, int shards) {
-    benchmark::RegisterBenchmark(name, d4pg_step, compute, shards)->UseRealTime()->MinTime(3);
+  const auto add = [](const char* name, DType compute, int stripes) {
+    benchmark::RegisterBenchmark(name, d4pg_step, compute, stripes)->UseRealTime()->MinTime(3);
   };
   add("d4pg_step_1_thread", DType::kF32, 1);
   add("d4pg_step_2_threads", DType::kF32, 2);

@@ -162,7 +162,7 @@ constexpr Kernel kKernels[] = {
     {"pad", f32_only<pad>},
     {"broadcast_last", f32_only<broadcast_last>},
     {"identity", copy},
-    {"as_partial", f32_only<copy>},  // of one shard the whole
+    {"as_partial", f32_only<copy>},  // of one stripe the whole
     {"mask_rows", f32_only<mask_rows>},
     {"fill", f32_only<fill>},
     {"fill_rows", f32_only<fill_rows>},

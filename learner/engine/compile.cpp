@@ -60,7 +60,7 @@ class Compiler {
     impl.batch = batch_;
     impl.table = options_.compute == DType::kF64 ? &kernels_f64() : &kernels_f32();
     TROUPE_ASSIGN(plan_, make_plan(data_, {.batch = batch_,
-                                           .rows = (batch_ + options_.shards - 1) / options_.shards,
+                                           .rows = (batch_ + options_.stripes - 1) / options_.stripes,
                                            .devices = impl.devices,
                                            .compute = options_.compute,
                                            .by = {options_.gemm, options_.plans},
@@ -68,11 +68,11 @@ class Compiler {
     make_parameters();
     make_values();
     if (options_.device.is_gpu()) return make_on_gpu();
-    for (std::size_t s = 0; s < impl.shards.size(); ++s) TROUPE_TRY(make_shard(s));
+    for (std::size_t s = 0; s < impl.stripes.size(); ++s) TROUPE_TRY(make_stripe(s));
     make_results();
     make_exchange();
-    const std::vector<Call>& calls = impl.shards[0].calls;
-    for (std::size_t i = 0; i < calls.size() && impl.shards.size() > 1; ++i) {
+    const std::vector<Call>& calls = impl.stripes[0].calls;
+    for (std::size_t i = 0; i < calls.size() && impl.stripes.size() > 1; ++i) {
       if (calls[i].function == nullptr) impl.stops.push_back(i);
     }
     impl.stops.push_back(calls.size());
@@ -81,9 +81,9 @@ class Compiler {
 
  private:
   Status make_on_gpu() {
-    Shard& shard = impl_->shards[0];
-    shard.rows = batch_;
-    make_gradients(shard);
+    Stripe& stripe = impl_->stripes[0];
+    stripe.rows = batch_;
+    make_gradients(stripe);
     for (const auto& [state, value] : data_.assigns) {
       const PlanValue& to = plan_.values[state];
       impl_->assigns.push_back({nullptr, to.offset, to.spec.shape.elements()});
@@ -171,43 +171,43 @@ class Compiler {
     return others_reduce && size > 0 ? collectives::make_shareable(size) : make_aligned<std::byte>(size);
   }
 
-  void make_gradients(Shard& shard) {
+  void make_gradients(Stripe& stripe) {
     for (std::size_t g = 0; g < data_.groups.size(); ++g) {
       const auto minimized = std::ranges::find(data_.minimized, static_cast<std::int32_t>(g), &MinimizeDef::group);
       const bool has_gradient = minimized != data_.minimized.end();
-      const bool is_first = &shard == impl_->shards.data();  // whose gradient becomes the sum of all shards'
-      shard.gradients.push_back(make_memory(has_gradient ? data_.groups[g].layout.elements * bytes(DType::kF32) : 0,
-                                            has_gradient && minimized->spec.reduce && is_first));
+      const bool is_first = &stripe == impl_->stripes.data();  // whose gradient becomes the sum of all stripes'
+      stripe.gradients.push_back(make_memory(has_gradient ? data_.groups[g].layout.elements * bytes(DType::kF32) : 0,
+                                             has_gradient && minimized->spec.reduce && is_first));
     }
   }
 
-  Status make_shard(std::size_t index) {
-    Shard& shard = impl_->shards[index];
-    const auto count = static_cast<std::int64_t>(impl_->shards.size()), s = static_cast<std::int64_t>(index);
-    shard.rows = batch_ / count + (s < batch_ % count ? 1 : 0);
-    shard.first_row = s * (batch_ / count) + std::min(s, batch_ % count);
-    shard.arena = make_memory(plan_.arena_bytes, !data_.joints.empty());
+  Status make_stripe(std::size_t index) {
+    Stripe& stripe = impl_->stripes[index];
+    const auto count = static_cast<std::int64_t>(impl_->stripes.size()), s = static_cast<std::int64_t>(index);
+    stripe.rows = batch_ / count + (s < batch_ % count ? 1 : 0);
+    stripe.first_row = s * (batch_ / count) + std::min(s, batch_ % count);
+    stripe.arena = make_memory(plan_.arena_bytes, !data_.joints.empty());
     impl_->arena_bytes += static_cast<std::size_t>(plan_.arena_bytes);
-    make_gradients(shard);
+    make_gradients(stripe);
     for (const PlanValue& value : plan_.values) {
-      if (value.spec.place == Place::kRows && value.spec.shape[0] * shard.rows % batch_ != 0) {
+      if (value.spec.place == Place::kRows && value.spec.shape[0] * stripe.rows % batch_ != 0) {
         return Error{
             Code::kInvalidArgument,
-            fmt::format("compile: rows of {} cannot be cut evenly for a shard of {} of {} rows; choose another "
-                        "number of shards",
-                        value.spec.shape.to_string(), shard.rows, batch_)};
+            fmt::format("compile: rows of {} cannot be cut evenly for a stripe of {} of {} rows; choose another "
+                        "number of stripes",
+                        value.spec.shape.to_string(), stripe.rows, batch_)};
       }
-      shard.shapes.push_back(local_shape(value.spec, batch_, shard.rows));
+      stripe.shapes.push_back(local_shape(value.spec, batch_, stripe.rows));
     }
 
     std::size_t operands = 0;
     for (const PlanNode& node : plan_.nodes) operands += node.inputs.size() + node.outputs.size();
-    shard.operands.reserve(operands);  // calls keep pointers into these
-    shard.attrs.reserve(plan_.nodes.size());
-    shard.calls.reserve(plan_.nodes.size());
+    stripe.operands.reserve(operands);  // calls keep pointers into these
+    stripe.attrs.reserve(plan_.nodes.size());
+    stripe.calls.reserve(plan_.nodes.size());
     for (const PlanNode& node : plan_.nodes) {
       TROUPE_TRY(make_call(index, node));
-      Call& call = shard.calls.back();
+      Call& call = stripe.calls.back();
       call.device = node.device;
       call.waits = node.waits;
       call.awaited = node.awaited;
@@ -216,31 +216,31 @@ class Compiler {
     // A device's calls follow one another, so one workspace serves them all.
     for (int device = 0; device < impl_->devices; ++device) {
       std::size_t most = 0;
-      for (const Call& call : shard.calls) {
+      for (const Call& call : stripe.calls) {
         if (call.device != device) continue;
         if (call.args.conv != nullptr) most = std::max(most, call.args.conv->workspace_bytes());
         if (call.args.gemm != nullptr) most = std::max(most, call.args.gemm->workspace_bytes());
       }
-      shard.workspaces.push_back(make_aligned<std::byte>(most));
+      stripe.workspaces.push_back(make_aligned<std::byte>(most));
       impl_->arena_bytes += most;
-      for (Call& call : shard.calls) {
-        if (call.device == device) call.args.workspace = shard.workspaces.back().get();
+      for (Call& call : stripe.calls) {
+        if (call.device == device) call.args.workspace = stripe.workspaces.back().get();
       }
     }
     return {};
   }
 
   Status make_call(std::size_t index, const PlanNode& node) {
-    Shard& shard = impl_->shards[index];
+    Stripe& stripe = impl_->stripes[index];
     if (node.op == nullptr) {
       JointCall& joint = impl_->joints[static_cast<std::size_t>(node.joint)];
       joint.input = plan_.values[node.inputs[0]].spec;
       joint.output = plan_.values[node.outputs[0]].spec;
       const std::size_t input = add_operand(index, node.inputs[0]), output = add_operand(index, node.outputs[0]);
-      joint.from.push_back(&shard.operands[input].data);
-      joint.to.push_back(shard.operands[output].data);
-      joint.in_elements.push_back(shard.operands[input].elements());
-      joint.out_elements.push_back(shard.operands[output].elements());
+      joint.from.push_back(&stripe.operands[input].data);
+      joint.to.push_back(stripe.operands[output].data);
+      joint.in_elements.push_back(stripe.operands[input].elements());
+      joint.out_elements.push_back(stripe.operands[output].elements());
       const auto whole = [&](const ValueSpec& spec) {
         return make_memory(spec.shape.elements() * bytes(DType::kF32), true);
       };
@@ -249,65 +249,65 @@ class Compiler {
       }
       if (index == 1 && joint.output.place == Place::kRows && joint.joint.forward)
         joint.whole_out = whole(joint.output);
-      shard.calls.push_back({.joint = node.joint, .name = "joint"});
+      stripe.calls.push_back({.joint = node.joint, .name = "joint"});
       return {};
     }
-    shard.attrs.push_back(node.attr);
+    stripe.attrs.push_back(node.attr);
     const auto is_bf16 = [&](std::uint32_t id) { return plan_.values[id].spec.dtype == DType::kBF16; };
     const bool narrow = node.op->bf16_kernel != nullptr &&
                         (std::ranges::any_of(node.inputs, is_bf16) || std::ranges::any_of(node.outputs, is_bf16));
     Call call{.function = (narrow ? node.op->bf16_kernel : node.op->kernel)(*impl_->table), .name = node.op->name};
-    call.args.attr = &shard.attrs.back();
-    call.args.shard = static_cast<int>(index);
-    call.args.shards = static_cast<int>(impl_->shards.size());
-    call.args.valid = &shard.valid;
-    const std::size_t first = shard.operands.size();
+    call.args.attr = &stripe.attrs.back();
+    call.args.stripe = static_cast<int>(index);
+    call.args.stripes = static_cast<int>(impl_->stripes.size());
+    call.args.valid = &stripe.valid;
+    const std::size_t first = stripe.operands.size();
     for (const std::uint32_t id : node.inputs) add_operand(index, id);
     for (const std::uint32_t id : node.outputs) add_operand(index, id);
-    call.args.in = shard.operands.data() + first;
+    call.args.in = stripe.operands.data() + first;
     call.args.out = call.args.in + node.inputs.size();
     const ComputeBy by{options_.gemm, options_.plans};
     if (node.op->gemm != nullptr) {
       std::vector<Shape> shapes;
-      for (const std::uint32_t id : node.inputs) shapes.push_back(shard.shapes[id]);
+      for (const std::uint32_t id : node.inputs) shapes.push_back(stripe.shapes[id]);
       const DType operand = plan_.values[plan_.values[node.inputs[0]].root].spec.dtype;
       const DType dtype = operand == DType::kBF16 ? DType::kBF16 : impl_->table->dtype;
       TROUPE_ASSIGN(auto gemm, make_gemm(by, node.op->gemm(shapes, node.attr), dtype));
-      shard.gemms.push_back(std::move(gemm));
-      call.args.gemm = shard.gemms.back().get();
+      stripe.gemms.push_back(std::move(gemm));
+      call.args.gemm = stripe.gemms.back().get();
     }
     if (node.conv.batch > 0) {
       const bool packs = node.op == &pack_weight_op();
       ConvShape shape = node.conv;
-      if (!packs) shape.batch = shard.shapes[node.inputs[0]][0];
+      if (!packs) shape.batch = stripe.shapes[node.inputs[0]][0];
       TROUPE_ASSIGN(auto conv, packs ? make_pack(by, shape, options_.compute)
                                      : make_convolution(by, shape, node.conv.batch, options_.compute));
-      shard.convs.push_back(std::move(conv));
-      call.args.conv = shard.convs.back().get();
+      stripe.convs.push_back(std::move(conv));
+      call.args.conv = stripe.convs.back().get();
     }
     if (call.function == nullptr) {
       return Error{Code::kUnavailable,
                    fmt::format("compile: {} has no kernel for {}", node.op->name, troupe::to_string(options_.compute))};
     }
-    shard.calls.push_back(call);
+    stripe.calls.push_back(call);
     return {};
   }
 
   std::size_t add_operand(std::size_t index, std::uint32_t id) {
-    Shard& shard = impl_->shards[index];
-    Operand operand{.data = address(index, id), .shape = &shard.shapes[id]};
-    fold(plan_.values[id].spec, shard.shapes[id], &operand.rows, &operand.cols);
+    Stripe& stripe = impl_->stripes[index];
+    Operand operand{.data = address(index, id), .shape = &stripe.shapes[id]};
+    fold(plan_.values[id].spec, stripe.shapes[id], &operand.rows, &operand.cols);
     const PlanValue& root = plan_.values[plan_.values[id].root];
     if (root.storage == Storage::kInput) {
       BoundInput& input = impl_->inputs[static_cast<std::size_t>(root.index)];
       input.used = true;
-      input.operands.emplace_back(index, shard.operands.size());
+      input.operands.emplace_back(index, stripe.operands.size());
     }
-    shard.operands.push_back(operand);
-    return shard.operands.size() - 1;
+    stripe.operands.push_back(operand);
+    return stripe.operands.size() - 1;
   }
 
-  /// Where a shard's part of a value lies; null for inputs, which are bound later, and for what nobody reads.
+  /// Where a stripe's part of a value lies; null for inputs, which are bound later, and for what nobody reads.
   void* address(std::size_t index, std::uint32_t id) {
     const PlanValue& value = plan_.values[plan_.values[id].root];
     const auto i = static_cast<std::size_t>(value.index);
@@ -317,7 +317,7 @@ class Compiler {
       case Storage::kInput:
         return nullptr;
       case Storage::kArena:
-        return impl_->shards[index].arena.get() + value.offset;
+        return impl_->stripes[index].arena.get() + value.offset;
       case Storage::kConstant:
         return impl_->constants[i].get();
       case Storage::kParam:
@@ -329,18 +329,18 @@ class Compiler {
         if (f64) return impl_->state.values_f64.get() + value.offset;
         return impl_->state.params->values().data() + value.offset;
       case Storage::kGradient:
-        return impl_->shards[index].gradients[i].get() + value.offset * bytes(DType::kF32);
+        return impl_->stripes[index].gradients[i].get() + value.offset * bytes(DType::kF32);
       case Storage::kOutput: {
         const Shape& shape = value.spec.shape;
         const std::int64_t row_elements = shape.elements() / batch_;
-        return impl_->outputs[i].data.get() + impl_->shards[index].first_row * row_elements * bytes(value.spec.dtype);
+        return impl_->outputs[i].data.get() + impl_->stripes[index].first_row * row_elements * bytes(value.spec.dtype);
       }
     }
     return nullptr;
   }
 
   void make_results() {
-    for (std::size_t s = 0; s < impl_->shards.size(); ++s) {
+    for (std::size_t s = 0; s < impl_->stripes.size(); ++s) {
       for (std::size_t i = 0; i < plan_.outputs.size(); ++i) {
         if (impl_->outputs[i].spec.place != Place::kRows)
           impl_->outputs[i].parts.push_back(address(s, plan_.outputs[i]));
@@ -364,8 +364,8 @@ class Compiler {
       const ParamLayout& layout = data_.groups[made.group].layout;
       make_stretches(made, layout);
       if (std::holds_alternative<Lars>(def.spec.rule)) made.lars.emplace(layout);
-      for (const Shard& shard : impl_->shards) {
-        made.gradients.push_back(reinterpret_cast<const float*>(shard.gradients[made.group].get()));
+      for (const Stripe& stripe : impl_->stripes) {
+        made.gradients.push_back(reinterpret_cast<const float*>(stripe.gradients[made.group].get()));
       }
       if (options_.compute == DType::kF64) {
         made.gradient_f64 = make_aligned<float>(static_cast<std::size_t>(layout.elements));
@@ -433,7 +433,7 @@ class Compiler {
       buckets[b].name = fmt::format("{}/{}", data_.groups[impl_->minimized[buckets[b].minimized].group].name, b);
     }
     impl_->exchange = std::make_unique<GradientExchange>(
-        std::move(buckets), impl_->pool.shards(),
+        std::move(buckets), impl_->pool.threads(),
         [impl = impl_](const GradientExchange::Bucket& bucket) { return impl->reduce_bucket(bucket); });
   }
 
@@ -451,9 +451,9 @@ Result<std::unique_ptr<Program>> Program::compile(const Graph& graph, const Comp
   if (const auto& max = max_instruction_set(); !max.ok()) return max.error();
   CompileOptions options = asked;
   options.device = resolve(asked.device);
-  if (options.shards == 0) {
+  if (options.stripes == 0) {
     const std::int64_t threads = std::min<std::int64_t>(options.threads, graph.batch());
-    options.shards = options.device.is_gpu() ? 1 : static_cast<int>(std::max<std::int64_t>(threads, 1));
+    options.stripes = options.device.is_gpu() ? 1 : static_cast<int>(std::max<std::int64_t>(threads, 1));
   }
   const DType compute = options.compute;
   if (compute != DType::kF32 && compute != DType::kBF16 && compute != DType::kF64) {
@@ -464,9 +464,9 @@ Result<std::unique_ptr<Program>> Program::compile(const Graph& graph, const Comp
     return Error{Code::kInvalidArgument,
                  fmt::format("compile: accumulate is {}, expected at least 1", options.accumulate)};
   }
-  if (options.shards < 1 || options.shards > graph.batch()) {
-    return Error{Code::kInvalidArgument, fmt::format("compile: {} shards for a batch of {}, expected 1 to the batch",
-                                                     options.shards, graph.batch())};
+  if (options.stripes < 1 || options.stripes > graph.batch()) {
+    return Error{Code::kInvalidArgument, fmt::format("compile: {} stripes for a batch of {}, expected 1 to the batch",
+                                                     options.stripes, graph.batch())};
   }
   if (compute == DType::kF64) {
     for (const Joint& joint : GraphAccess::data(graph).joints) {
@@ -474,10 +474,10 @@ Result<std::unique_ptr<Program>> Program::compile(const Graph& graph, const Comp
         return Error{Code::kInvalidArgument, "compile: joint functions work on float32, not on float64"};
     }
   }
-  if (options.device.is_gpu() && (options.shards != 1 || options.devices != 1 || compute == DType::kF64)) {
+  if (options.device.is_gpu() && (options.stripes != 1 || options.devices != 1 || compute == DType::kF64)) {
     return Error{Code::kInvalidArgument,
-                 fmt::format("compile: {} shards on {} devices in {}, expected 1, 1 and float32 or bfloat16 on {}",
-                             options.shards, options.devices, troupe::to_string(compute), to_string(options.device))};
+                 fmt::format("compile: {} stripes on {} devices in {}, expected 1, 1 and float32 or bfloat16 on {}",
+                             options.stripes, options.devices, troupe::to_string(compute), to_string(options.device))};
   }
   if (options.threads < 0) {
     return Error{Code::kInvalidArgument, fmt::format("compile: {} threads, expected at least 0", options.threads)};
@@ -489,8 +489,8 @@ Result<std::unique_ptr<Program>> Program::compile(const Graph& graph, const Comp
   for (const Node& node : GraphAccess::data(graph).nodes) devices = std::max(devices, node.device + 1);
   devices = std::min(devices, options.devices);
   const int processors = std::max(static_cast<int>(std::thread::hardware_concurrency()), 1);
-  const int threads = std::min(options.threads == 0 ? processors : options.threads, options.shards);
-  auto impl = std::make_unique<Impl>(options.shards, threads, devices);
+  const int threads = std::min(options.threads == 0 ? processors : options.threads, options.stripes);
+  auto impl = std::make_unique<Impl>(options.stripes, threads, devices);
   TROUPE_TRY(Compiler(graph, options).run(*impl));
   if (options.plans == PlanChoice::kMeasured) measurer().keep();
   impl->set_rows(graph.batch());

@@ -50,7 +50,7 @@ class ConvPlan {
 
 /// dtype: of the images: kF32, kBF16 (where the processor has no instructions for it by way of float32, see
 /// learner/engine/widened.hpp) or kF64 (never oneDNN). packed_for: the batch for which the weight was packed, because
-/// shards that differ by a row share one order. Errors: kUnavailable when the back end is not built in; kInternal when
+/// stripes that differ by a row share one order. Errors: kUnavailable when the back end is not built in; kInternal when
 /// it refuses.
 Result<std::unique_ptr<ConvPlan>> make_convolution(const ComputeBy& by, const ConvShape& shape, std::int64_t packed_for,
                                                    DType dtype);

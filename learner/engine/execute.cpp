@@ -1,7 +1,7 @@
-// One run: each thread walks the calls of its shards, those of its device; joints and updates are where threads meet.
+// One run: each thread walks the calls of its stripes, those of its device; joints and updates are where threads meet.
 // Which barriers stand is the same for all threads, because it depends only on the program and the phase. Devices wait
 // for single calls of each other. No wait is in a circle: it is for a call that comes earlier, and all threads walk
-// stretches between stops, within them their shards, and within these the calls in the same order.
+// stretches between stops, within them their stripes, and within these the calls in the same order.
 #include <algorithm>
 #include <cstring>
 #include <limits>
@@ -32,9 +32,9 @@ class Timer {
 
 }  // namespace
 
-std::pair<std::size_t, std::size_t> Program::Impl::shards_of(int thread) const {
-  const auto count = static_cast<std::size_t>(pool.shards() / devices), t = static_cast<std::size_t>(thread / devices);
-  return {shards.size() * t / count, shards.size() * (t + 1) / count};
+std::pair<std::size_t, std::size_t> Program::Impl::stripes_of(int thread) const {
+  const auto count = static_cast<std::size_t>(pool.threads() / devices), t = static_cast<std::size_t>(thread / devices);
+  return {stripes.size() * t / count, stripes.size() * (t + 1) / count};
 }
 
 void Program::Impl::run_thread(int thread) {
@@ -53,7 +53,7 @@ void Program::Impl::run_calls(int thread) {
   std::size_t begin = 0, bucket = 0;
   for (const std::size_t stop : stops) {
     run_stretch(thread, begin, stop, &bucket);
-    if (stop == shards[0].calls.size()) return;
+    if (stop == stripes[0].calls.size()) return;
     pool.barrier();
     if (thread == 0) run_stop(stop);
     pool.barrier();
@@ -62,10 +62,10 @@ void Program::Impl::run_calls(int thread) {
   }
 }
 
-/// Calls [begin, end) of the thread's shards. In the last shard, which completes gradients, the buckets that become
+/// Calls [begin, end) of the thread's stripes. In the last stripe, which completes gradients, the buckets that become
 /// ready are handed over; *bucket counts them.
 void Program::Impl::run_stretch(int thread, std::size_t begin, std::size_t end, std::size_t* bucket) {
-  const auto [first, last] = shards_of(thread);
+  const auto [first, last] = stripes_of(thread);
   const auto device = static_cast<std::size_t>(thread % devices);
   for (std::size_t s = first; s + 1 < last; ++s) run_range(s, device, begin, end);
   if (exchange && phase == Phase::kStep) {
@@ -80,16 +80,16 @@ void Program::Impl::run_stretch(int thread, std::size_t begin, std::size_t end, 
   run_range(last - 1, device, begin, end);
 }
 
-void Program::Impl::run_range(std::size_t shard, std::size_t device, std::size_t begin, std::size_t end) {
-  const bool timed = timing && shard == 0;
-  Progress* const of_shard = &progress[shard * static_cast<std::size_t>(devices)];
-  Progress& own = of_shard[device];
+void Program::Impl::run_range(std::size_t stripe, std::size_t device, std::size_t begin, std::size_t end) {
+  const bool timed = timing && stripe == 0;
+  Progress* const of_stripe = &progress[stripe * static_cast<std::size_t>(devices)];
+  Progress& own = of_stripe[device];
   for (std::size_t i = begin; i < end; ++i) {
-    Call& call = shards[shard].calls[i];
+    Call& call = stripes[stripe].calls[i];
     if (call.device != static_cast<int>(device)) continue;
     if (!call.waits.empty()) {
       const Timer timer(timed ? &own.waited_ns : nullptr);
-      for (const PlanWait& wait : call.waits) ShardPool::wait_until(of_shard[wait.device].calls, wait.node + 1);
+      for (const PlanWait& wait : call.waits) ThreadTeam::wait_until(of_stripe[wait.device].calls, wait.node + 1);
       if (stopped) break;
     }
     if (!idle(call)) {
@@ -104,12 +104,12 @@ void Program::Impl::run_range(std::size_t shard, std::size_t device, std::size_t
 }
 
 void Program::Impl::run_stop(std::size_t stop) {
-  Call& call = shards[0].calls[stop];
+  Call& call = stripes[0].calls[stop];
   if (!idle(call)) {
     const Timer timer(timing ? &call.elapsed_ns : nullptr);
     run_joint(joints[static_cast<std::size_t>(call.joint)], stop);
   }
-  for (std::size_t s = 0; s < shards.size() && call.awaited; ++s) {
+  for (std::size_t s = 0; s < stripes.size() && call.awaited; ++s) {
     progress[s * static_cast<std::size_t>(devices) + static_cast<std::size_t>(call.device)].pass(
         static_cast<std::uint32_t>(stop) + 1);
   }
@@ -117,7 +117,7 @@ void Program::Impl::run_stop(std::size_t stop) {
 
 namespace {
 
-/// The whole of what the shards have, at `to`.
+/// The whole of what the stripes have, at `to`.
 template <typename T>
 void gather(const JointCall& call, T* to) {
   if (call.input.place == Place::kRows) {
@@ -132,7 +132,7 @@ void gather(const JointCall& call, T* to) {
   }
 }
 
-/// Each shard's part of the whole.
+/// Each stripe's part of the whole.
 void scatter(const JointCall& call, const std::byte* from, std::size_t element) {
   const bool rows = call.output.place == Place::kRows;
   for (std::size_t s = 0; s < call.to.size(); ++s) {
@@ -159,7 +159,7 @@ Status call_function(JointCall& call, std::int64_t rows) {
 
 }  // namespace
 
-// All shards' inputs are complete, and nobody reads the outputs yet: between two barriers, unless there is one shard.
+// All stripes' inputs are complete, and nobody reads the outputs yet: between two barriers, unless there is one stripe.
 void Program::Impl::run_joint(JointCall& call, std::size_t index) {
   if (call.joint.forward) {
     if (exchange && phase == Phase::kStep) exchange->await_before(index);
@@ -182,7 +182,7 @@ double sum_parts(Place place, std::span<const void* const> parts, std::size_t in
 
 template <typename T>
 void collect_output(OutputBuffer& output) {
-  if (output.spec.place == Place::kRows) return;  // its shards wrote it
+  if (output.spec.place == Place::kRows) return;  // its stripes wrote it
   T* const to = reinterpret_cast<T*>(output.data.get());
   for (std::int64_t i = 0; i < output.spec.shape.elements(); ++i) {
     to[i] = static_cast<T>(sum_parts<T>(output.spec.place, output.parts, static_cast<std::size_t>(i)));

@@ -232,7 +232,7 @@ class Planner {
     for (const auto& [state, value] : data_.assigns) plan_.assigned.push_back(readable_after_run(value));
   }
 
-  /// After a run a gradient's place holds the sum over shards, parameters and state are updated, and an input's memory
+  /// After a run a gradient's place holds the sum over stripes, parameters and state are updated, and an input's memory
   /// is the caller's again: of those a copy is kept.
   std::uint32_t readable_after_run(std::uint32_t id) {
     const Storage storage = root(id).storage;

@@ -1,7 +1,8 @@
 #pragma once
 // From a graph to what a program runs: the nodes that something reads, in order, and a place for every value. The same
-// for all shards; each shard has its own arena with the same offsets. Devices run at the same time, each its own nodes
-// in order, so each has a region of the arena for what only it touches, and what another one reads stays to the end.
+// for all stripes; each stripe has its own arena with the same offsets. Devices run at the same time, each its own
+// nodes in order, so each has a region of the arena for what only it touches, and what another one reads stays to the
+// end.
 #include <cstdint>
 #include <vector>
 
@@ -12,13 +13,13 @@ namespace troupe::learner {
 
 enum class Storage : std::uint8_t {
   kNone,      ///< nobody reads it: kernels get null
-  kArena,     ///< the shard's arena, `offset` in bytes
+  kArena,     ///< the stripe's arena, `offset` in bytes
   kInput,     ///< what was bound to input `index`
   kConstant,  ///< constant `index`
   kParam,     ///< group `index`, `offset` in elements
   kShadow,    ///< the same in the group's bfloat16 copy
   kState,     ///< state, `offset` in elements
-  kGradient,  ///< the shard's gradient buffer of group `index`, `offset` in elements
+  kGradient,  ///< the stripe's gradient buffer of group `index`, `offset` in elements
   kOutput,    ///< rows of output `index`
 };
 
@@ -46,12 +47,12 @@ struct PlanNode {
   std::vector<PlanWait> waits{};  ///< what the node needs of other devices, less what its device has waited for before
   bool awaited = false;           ///< in a wait of another device
   std::int32_t minimized = -1;  ///< the only one (of GraphData::minimized) whose gradient needs the node; -1: others do
-  ConvShape conv{};  ///< for the largest shard: of a convolution, or of the one that pack_weight_op() packs for
+  ConvShape conv{};  ///< for the largest stripe: of a convolution, or of the one that pack_weight_op() packs for
 };
 
 struct PlanOptions {
   std::int64_t batch = 0;
-  std::int64_t rows = 0;        ///< examples of the largest shard
+  std::int64_t rows = 0;        ///< examples of the largest stripe
   int devices = 1;              ///< logical ones are taken modulo it
   DType compute = DType::kF32;  ///< kF32, kBF16 or kF64
   ComputeBy by = GemmBackend::kAuto;

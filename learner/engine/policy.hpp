@@ -25,7 +25,7 @@ struct PolicyColumns {
 
 struct PolicyOptions {
   std::int64_t rows = 1;   ///< of one call at most; a call costs that of `rows`, however few it has
-  CompileOptions compile;  ///< shards 1 unless rows is in the hundreds
+  CompileOptions compile;  ///< stripes 1 unless rows is in the hundreds
 };
 
 /// Not thread-safe; make one for each acting thread.

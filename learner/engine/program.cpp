@@ -15,23 +15,23 @@ namespace troupe::learner {
 Program::Program(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Program::~Program() = default;
 
-Program::Impl::Impl(int shards, int threads, int devices)
+Program::Impl::Impl(int stripes, int threads, int devices)
     : devices(devices),
       pool(threads * devices),
-      shards(static_cast<std::size_t>(shards)),
-      progress(static_cast<std::size_t>(shards * devices)) {}
+      stripes(static_cast<std::size_t>(stripes)),
+      progress(static_cast<std::size_t>(stripes * devices)) {}
 Program::Impl::~Impl() = default;
 
 namespace {
 
-/// Points every shard's operands of an input at its rows of `data`.
-void point_at(std::span<Shard> shards, BoundInput& input, const std::byte* data, std::int64_t batch,
+/// Points every stripe's operands of an input at its rows of `data`.
+void point_at(std::span<Stripe> stripes, BoundInput& input, const std::byte* data, std::int64_t batch,
               std::int64_t bytes) {
   const std::int64_t row_bytes = input.spec.shape.elements() / batch * bytes;
   const bool rows = input.spec.place == Place::kRows;
-  for (const auto& [shard, operand] : input.operands) {
-    shards[shard].operands[operand].data =
-        const_cast<std::byte*>(data) + (rows ? shards[shard].first_row * row_bytes : 0);
+  for (const auto& [stripe, operand] : input.operands) {
+    stripes[stripe].operands[operand].data =
+        const_cast<std::byte*>(data) + (rows ? stripes[stripe].first_row * row_bytes : 0);
   }
   input.data = data;
   input.bound = true;
@@ -69,8 +69,8 @@ void copy_rows(const ValueSpec& input, std::span<const std::byte> data, std::int
 
 void Program::Impl::set_rows(std::int64_t valid) {
   rows = valid;
-  for (Shard& shard : shards) {
-    shard.valid = {shard.rows, std::clamp<std::int64_t>(valid - shard.first_row, 0, shard.rows), valid, batch};
+  for (Stripe& stripe : stripes) {
+    stripe.valid = {stripe.rows, std::clamp<std::int64_t>(valid - stripe.first_row, 0, stripe.rows), valid, batch};
   }
 }
 
@@ -78,16 +78,16 @@ Status Program::bind(std::string_view name, std::span<const float> data) {
   TROUPE_ASSIGN(BoundInput* const input, find_input(impl_->inputs, name, DType::kF32, data.size()));
   if (impl_->options.compute == DType::kF64) {
     std::ranges::copy(data, reinterpret_cast<double*>(input->staging.get()));
-    point_at(impl_->shards, *input, input->staging.get(), impl_->batch, 8);
+    point_at(impl_->stripes, *input, input->staging.get(), impl_->batch, 8);
   } else {
-    point_at(impl_->shards, *input, reinterpret_cast<const std::byte*>(data.data()), impl_->batch, 4);
+    point_at(impl_->stripes, *input, reinterpret_cast<const std::byte*>(data.data()), impl_->batch, 4);
   }
   return {};
 }
 
 Status Program::bind(std::string_view name, std::span<const std::int32_t> data) {
   TROUPE_ASSIGN(BoundInput* const input, find_input(impl_->inputs, name, DType::kI32, data.size()));
-  point_at(impl_->shards, *input, reinterpret_cast<const std::byte*>(data.data()), impl_->batch, 4);
+  point_at(impl_->stripes, *input, reinterpret_cast<const std::byte*>(data.data()), impl_->batch, 4);
   return {};
 }
 
@@ -98,7 +98,7 @@ Status Program::bind(std::string_view name, std::span<const double> data) {
   }
   TROUPE_ASSIGN(BoundInput* const input, find_input(impl_->inputs, name, DType::kF32, data.size()));
   std::ranges::copy(data, reinterpret_cast<double*>(input->staging.get()));
-  point_at(impl_->shards, *input, input->staging.get(), impl_->batch, 8);
+  point_at(impl_->stripes, *input, input->staging.get(), impl_->batch, 8);
   return {};
 }
 
@@ -131,7 +131,7 @@ Status Program::bind(const BatchView& batch) {
         input.staging = make_aligned<std::byte>(static_cast<std::size_t>(input.spec.shape.elements() * bytes));
       }
       copy_rows(input.spec, batch.columns[index], batch.rows, impl_->batch, compute, input.staging.get());
-      point_at(impl_->shards, input, input.staging.get(), impl_->batch, bytes);
+      point_at(impl_->stripes, input, input.staging.get(), impl_->batch, bytes);
       continue;
     }
     TROUPE_TRY(input.spec.dtype == DType::kI32 ? bind(input.name, batch.as<std::int32_t>(index))
@@ -204,7 +204,7 @@ void Program::Impl::run_on_threads() {
   for (Progress& device : progress) device.calls = 0;  // no thread runs yet
   const bool exchanging = exchange && phase == Phase::kStep;
   if (exchanging) exchange->begin();
-  pool.run([](void* impl, int shard) { static_cast<Impl*>(impl)->run_thread(shard); }, this);
+  pool.run([](void* impl, int stripe) { static_cast<Impl*>(impl)->run_thread(stripe); }, this);
   if (exchanging && failure.ok()) failure = exchange->finish();
   if (failure.ok() && phase != Phase::kUpdate) collect();
 }
@@ -328,14 +328,14 @@ int Program::devices() const { return impl_->devices; }
 void Program::set_timing(bool on) {
   impl_->timing = on;
   for (Progress& progress : impl_->progress) progress.waited_ns = 0;
-  for (Call& call : impl_->shards[0].calls) call.elapsed_ns = 0;
+  for (Call& call : impl_->stripes[0].calls) call.elapsed_ns = 0;
 }
 
 std::string Program::report() const {
   std::string text;
   for (int device = 0; device < impl_->devices; ++device) {
     std::map<std::string_view, std::pair<std::int64_t, std::int64_t>> by_name;  // ns, calls
-    for (const Call& call : impl_->shards[0].calls) {
+    for (const Call& call : impl_->stripes[0].calls) {
       if (call.device != device) continue;
       by_name[call.name].first += call.elapsed_ns;
       by_name[call.name].second += 1;

@@ -1,6 +1,6 @@
 #pragma once
-// A compiled graph: parameters, one arena a shard, and flat kernel lists. The learner actor runs one each step; env
-// actors and the evaluator run a small one each action. A run allocates nothing and takes no lock; with one shard it
+// A compiled graph: parameters, one arena a stripe, and flat kernel lists. The learner actor runs one each step; env
+// actors and the evaluator run a small one each action. A run allocates nothing and takes no lock; with one stripe it
 // starts no thread and waits for nobody.
 #include <cstdint>
 #include <memory>
@@ -31,18 +31,18 @@ struct DeviceSpan;  // the same
 inline constexpr std::int64_t kBucketBytes = std::int64_t{4} << 20;
 
 struct CompileOptions {
-  /// Parts into which the batch is split; each gets batch / shards rows, the first ones one more. What is summed over
-  /// shards is added in the order of learner/engine/tree_sum.hpp, so results are the same bits for a fixed number of
-  /// shards, and for several replicas with as many shards in all (a power of two each). 0: one for each of `threads`,
+  /// Parts into which the batch is split; each gets batch / stripes rows, the first ones one more. What is summed over
+  /// stripes is added in the order of learner/engine/tree_sum.hpp, so results are the same bits for a fixed number of
+  /// stripes, and for several replicas with as many stripes in all (a power of two each). 0: one for each of `threads`,
   /// and one on a GPU.
-  int shards = 1;
-  /// Threads that run the shards of a device, the calling one included; changes no bit. 0: one a shard, as far as there
-  /// are processors; never more than shards.
+  int stripes = 1;
+  /// Threads that run the stripes of a device, the calling one included; changes no bit. 0: one a stripe, as far as
+  /// there are processors; never more than stripes.
   int threads = 0;
   /// Devices that the graph's nodes are split over, by their logical device (Graph::set_device) modulo this number;
   /// changes no bit. Each has threads of its own, and no more than the graph names are used.
   int devices = 1;
-  /// The processor, or a GPU; then shards and devices are 1, and threads mean nothing.
+  /// The processor, or a GPU; then stripes and devices are 1, and threads mean nothing.
   Device device;
   /// On a GPU: products and convolutions of float32 round their operands to TF32 (10 bits of mantissa) for speed.
   bool tf32 = false;
@@ -197,7 +197,7 @@ class Program {
   void assign_states();
   /// Refreshes what is derived from parameters (bfloat16 copies). Call after changing values() or load().
   void parameters_changed();
-  /// The flat gradient of the group after a run, summed over shards, padding zero; empty without minimize(). What is
+  /// The flat gradient of the group after a run, summed over stripes, padding zero; empty without minimize(). What is
   /// changed after run(kGradients) is what kUpdate takes. run(kStep) computes none for a group that the step does not
   /// update (OptimizerSpec::every_steps): then this is an older one.
   std::span<float> gradient(std::string_view group);
@@ -222,7 +222,7 @@ class Program {
   std::size_t arena_bytes() const;
   /// Devices in use: at most those compiled for, and those that the graph names.
   int devices() const;
-  /// With timing on, each kernel call of shard 0 is timed; report() lists them by op, slowest first, for each device
+  /// With timing on, each kernel call of stripe 0 is timed; report() lists them by op, slowest first, for each device
   /// and with the time that it waited for others. A GPU's program has no times: its profilers tell more.
   void set_timing(bool on);
   std::string report() const;

@@ -14,7 +14,7 @@
 #include <troupe/learner/engine/lars.hpp>
 #include <troupe/learner/engine/plan.hpp>
 #include <troupe/learner/engine/program.hpp>
-#include <troupe/learner/engine/shard_pool.hpp>
+#include <troupe/learner/engine/thread_team.hpp>
 #include <troupe/learner/graph/aligned.hpp>
 #include <troupe/learner/graph/graph_data.hpp>
 
@@ -28,14 +28,14 @@ struct Call {
   std::string_view name;
   std::int64_t elapsed_ns = 0;
   int device = 0;
-  std::vector<PlanWait> waits{};  ///< for calls of other devices, by their index in Shard::calls
+  std::vector<PlanWait> waits{};  ///< for calls of other devices, by their index in Stripe::calls
   bool awaited = false;           ///< another device waits for this one
   std::int32_t minimized = -1;    ///< only this one needs it, so runs where it is idle leave it out
 };
 
-/// How far a device has come with a shard in the present run.
+/// How far a device has come with a stripe in the present run.
 struct alignas(64) Progress {
-  std::atomic<std::uint32_t> calls{0};  ///< what others wait for among this many first calls of the shard is done
+  std::atomic<std::uint32_t> calls{0};  ///< what others wait for among this many first calls of the stripe is done
   std::int64_t waited_ns = 0;           ///< with timing on: for other devices
 
   void pass(std::uint32_t count) {
@@ -44,7 +44,7 @@ struct alignas(64) Progress {
   }
 };
 
-struct Shard {
+struct Stripe {
   std::int64_t first_row = 0;
   std::int64_t rows = 0;
   ValidRows valid;
@@ -66,7 +66,7 @@ struct BoundInput {
   ValueSpec spec;
   bool used = false;
   bool bound = false;
-  std::vector<std::pair<std::size_t, std::size_t>> operands;  ///< shard, index into its operands
+  std::vector<std::pair<std::size_t, std::size_t>> operands;  ///< stripe, index into its operands
   const std::byte* data = nullptr;                            ///< of all rows, as bound
   AlignedArray<std::byte> staging{nullptr, nullptr};          ///< data that had to be converted or filled up
 };
@@ -75,7 +75,7 @@ struct OutputBuffer {
   std::string name;
   ValueSpec spec;
   AlignedArray<std::byte> data = make_aligned<std::byte>(0);
-  std::vector<const void*> parts;  ///< for each shard, of values not split by rows, which are gathered after a run
+  std::vector<const void*> parts;  ///< for each stripe, of values not split by rows, which are gathered after a run
 };
 
 struct Metric {
@@ -83,7 +83,7 @@ struct Metric {
   std::vector<const void*> parts;
 };
 
-/// A joint: from each shard's input to each shard's output.
+/// A joint: from each stripe's input to each stripe's output.
 struct JointCall {
   Joint joint;
   ValueSpec input;
@@ -91,7 +91,7 @@ struct JointCall {
   std::vector<void* const*> from;  ///< where the address stands, since inputs are bound later
   std::vector<void*> to;
   std::vector<std::int64_t> in_elements, out_elements;
-  AlignedArray<std::byte> whole_in{nullptr, nullptr}, whole_out{nullptr, nullptr};  ///< null where a shard has it all
+  AlignedArray<std::byte> whole_in{nullptr, nullptr}, whole_out{nullptr, nullptr};  ///< null where a stripe has it all
 };
 
 struct Group {
@@ -111,7 +111,7 @@ struct Stretch {
 struct Minimized {
   std::size_t group = 0;
   OptimizerSpec spec;
-  std::vector<const float*> gradients;  ///< of the shards
+  std::vector<const float*> gradients;  ///< of the stripes
   std::vector<Stretch> shared, own;     ///< of the flat gradient: what replicas reduce, and the rest
   std::vector<UpdateStretch> decay;     ///< of the flat buffers
   std::optional<LarsNorms> lars;        ///< for LARS, whose stretches these are instead
@@ -122,7 +122,7 @@ struct Minimized {
 };
 
 struct Assign {
-  const void* from = nullptr;  ///< shard 0's value
+  const void* from = nullptr;  ///< stripe 0's value
   std::int64_t offset = 0;     ///< in the state
   std::int64_t elements = 0;
 };
@@ -137,16 +137,16 @@ void copy_rows(const ValueSpec& input, std::span<const std::byte> data, std::int
 
 struct Program::Impl {
   /// threads: of each device.
-  Impl(int shards, int threads, int devices);
+  Impl(int stripes, int threads, int devices);
   ~Impl();
 
   CompileOptions options;
   std::int64_t batch = 0;
   const KernelTable* table = nullptr;
   int devices;
-  ShardPool pool;  ///< thread t of device d is number t * devices + d
-  std::vector<Shard> shards;
-  std::vector<Progress> progress;  ///< of device d with shard s: s * devices + d
+  ThreadTeam pool;  ///< thread t of device d is number t * devices + d
+  std::vector<Stripe> stripes;
+  std::vector<Progress> progress;  ///< of device d with stripe s: s * devices + d
   std::vector<BoundInput> inputs;
   std::vector<OutputBuffer> outputs;
   std::vector<std::string> metric_names;
@@ -159,7 +159,7 @@ struct Program::Impl {
   std::unique_ptr<ParamBuffer> accumulation;  ///< runs, rows; null without
   std::vector<Minimized> minimized;
   std::vector<Assign> assigns;
-  std::vector<std::size_t> stops;  ///< calls at which all shards meet (joints, of more than one), and the end
+  std::vector<std::size_t> stops;  ///< calls at which all stripes meet (joints, of more than one), and the end
   std::int64_t rows = 0;           ///< of the present batch that are data
   std::unique_ptr<GradientExchange> exchange;  ///< of large models with replicas; else null
   std::unique_ptr<CudaProgram> cuda;           ///< of a GPU's program, which has no calls; else null
@@ -210,7 +210,7 @@ struct Program::Impl {
   void run_thread(int thread);
   void run_calls(int thread);
   void run_stretch(int thread, std::size_t begin, std::size_t end, std::size_t* bucket);
-  void run_range(std::size_t shard, std::size_t device, std::size_t begin, std::size_t end);
+  void run_range(std::size_t stripe, std::size_t device, std::size_t begin, std::size_t end);
   void run_stop(std::size_t stop);
   void run_joint(JointCall& call, std::size_t index);
   void update(int thread);
@@ -252,9 +252,9 @@ struct Program::Impl {
   bool follows(const Group& group, std::int64_t step) const;
   void assign_states();
   void collect();
-  /// The part of a thread: whole cache lines of a flat buffer; shards.
+  /// The part of a thread: whole cache lines of a flat buffer; stripes.
   std::pair<std::int64_t, std::int64_t> range(std::int64_t elements, int thread) const;
-  std::pair<std::size_t, std::size_t> shards_of(int thread) const;
+  std::pair<std::size_t, std::size_t> stripes_of(int thread) const;
   /// Of an output that is split by rows, those that are data.
   template <typename T>
   std::span<const T> valid(const ValueSpec& output, const std::byte* values) const {

@@ -1,7 +1,7 @@
 #pragma once
-// The order in which everything that is split is added up: shards of a program here, ranks of a group in collectives.
+// The order in which everything that is split is added up: stripes of a program here, ranks of a group in collectives.
 // Neighbours first, then pairs of pairs; an odd one at the end goes up unchanged. So a whole that is cut at aligned
-// powers of two, e.g. eight shards over two replicas, gives the same bits as one that is not cut.
+// powers of two, e.g. eight stripes over two replicas, gives the same bits as one that is not cut.
 #include <bit>
 #include <cstddef>
 

@@ -13,7 +13,7 @@
 namespace troupe::learner {
 
 std::pair<std::int64_t, std::int64_t> Program::Impl::range(std::int64_t elements, int thread) const {
-  const std::int64_t lines = elements / 16, count = pool.shards();  // 64-byte lines; layouts are whole lines
+  const std::int64_t lines = elements / 16, count = pool.threads();  // 64-byte lines; layouts are whole lines
   return {lines * thread / count * 16, lines * (thread + 1) / count * 16};
 }
 
@@ -35,7 +35,7 @@ void Program::Impl::sum_gradients(Minimized& minimized, int thread) {
 }
 
 void Program::Impl::sum_squares(Minimized& minimized, int thread) {
-  const auto count = static_cast<std::size_t>(pool.shards()), t = static_cast<std::size_t>(thread);
+  const auto count = static_cast<std::size_t>(pool.threads()), t = static_cast<std::size_t>(thread);
   const std::size_t all = minimized.blocks.size();
   for (std::size_t b = all * t / count; b < all * (t + 1) / count; ++b) {
     const Stretch& block = minimized.blocks[b];

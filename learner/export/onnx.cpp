@@ -34,7 +34,7 @@ class Emitter {
       if (spec.place == Place::kPartial || spec.dtype != DType::kF32) {
         return Error{Code::kInvalidArgument,
                      fmt::format("onnx: output \"{}\" is {}, expected a float32 value", output.name,
-                                 spec.place == Place::kPartial ? "a sum over shards" : to_string(spec.dtype))};
+                                 spec.place == Place::kPartial ? "a sum over stripes" : to_string(spec.dtype))};
       }
       to_.output(output.name, name_of(output.value), dims(spec));
     }

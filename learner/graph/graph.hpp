@@ -45,7 +45,7 @@ struct Init {
 /// moves, because every Var points to it. Programs compiled from it do not need it afterwards.
 class Graph {
  public:
-  /// batch: rows of every input over all shards of this replica, at least 1.
+  /// batch: rows of every input over all stripes of this replica, at least 1.
   explicit Graph(std::int64_t batch);
   Graph(const Graph&) = delete;
   Graph& operator=(const Graph&) = delete;
@@ -54,7 +54,7 @@ class Graph {
 
   /// A value bound anew each step: [batch, row_shape...]. kF32 or kI32 (a float64 program reads kF32 inputs as double).
   Var input(std::string_view name, const Shape& row_shape, DType dtype = DType::kF32);
-  /// A value bound anew that has no batch dimension: every shard sees all of it.
+  /// A value bound anew that has no batch dimension: every stripe sees all of it.
   Var shared_input(std::string_view name, const Shape& shape);
   /// values.size() == shape.elements().
   Var constant(const Shape& shape, std::vector<float> values);
@@ -84,12 +84,12 @@ class Graph {
 
   /// Makes `value` readable after a run as Program::output(name).
   void output(std::string_view name, Var value);
-  /// Makes a scalar readable after a run; sums over shards are combined.
+  /// Makes a scalar readable after a run; sums over stripes are combined.
   void metric(std::string_view name, Var scalar);
 
   /// d loss / d wrt[i], same shapes. Emits only the nodes on paths from wrt to loss: the gradient of a policy through a
   /// critic makes no gradient of critic weights. Zero where loss does not depend on wrt[i].
-  /// loss: scalar that is a sum over shards (mean(), sum()) or replicated. Errors: an op on a path has no gradient.
+  /// loss: scalar that is a sum over stripes (mean(), sum()) or replicated. Errors: an op on a path has no gradient.
   std::vector<Var> gradients(Var loss, std::span<const Var> wrt);
   /// Each step: gradients of `loss` for all parameters of the group, then the update that `spec` says. All gradients of
   /// a step are taken before the first update. At most once for each group.
@@ -99,8 +99,9 @@ class Graph {
   std::vector<Var> emit(const OpDef& op, std::span<const Var> inputs, const Attr& attr = {});
   /// The same for operations with one output.
   Var emit1(const OpDef& op, std::initializer_list<Var> inputs, const Attr& attr = {});
-  /// Adds a node that runs on one thread while all shards wait, see learner/ops/joint.hpp. out: null for the shape and
-  /// place of `value` (a sum over shards comes out replicated); otherwise what `forward` makes, not a sum over shards.
+  /// Adds a node that runs on one thread while all stripes wait, see learner/ops/joint.hpp. out: null for the shape and
+  /// place of `value` (a sum over stripes comes out replicated); otherwise what `forward` makes, not a sum over
+  /// stripes.
   Var emit_joint(Var value, JointFn forward, JointFn backward, const ValueSpec* out = nullptr);
   /// The logical device of what is emitted from now on; a gradient goes where its forward node is. Programs map it to
   /// one of theirs (CompileOptions::devices). Users say it through DeviceScope. Errors: kOutOfRange when negative.

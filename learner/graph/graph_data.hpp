@@ -29,7 +29,7 @@ struct Node {
   int device = 0;  ///< logical; programs with fewer devices take it modulo theirs
 };
 
-/// Makes the whole value out of the shards' parts; `forward`, unless empty, makes another one of it.
+/// Makes the whole value out of the stripes' parts; `forward`, unless empty, makes another one of it.
 struct Joint {
   JointFn forward;
   JointFn backward;
@@ -80,7 +80,7 @@ struct GraphAccess {
   static const GraphData& data(const Graph& graph) { return *graph.data_; }
 };
 
-/// This shard's part of a global shape: `rows` of `batch` examples.
+/// This stripe's part of a global shape: `rows` of `batch` examples.
 Shape local_shape(const ValueSpec& spec, std::int64_t batch, std::int64_t rows);
 /// Folds a local shape as Operand describes.
 void fold(const ValueSpec& spec, const Shape& local, std::int64_t* rows, std::int64_t* cols);

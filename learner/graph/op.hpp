@@ -28,15 +28,15 @@ struct Var {
   friend bool operator==(Var, Var) = default;
 };
 
-/// What the copies of a value on the shards of a program mean. Shards split the batch, so:
+/// What the copies of a value on the stripes of a program mean. Stripes split the batch, so:
 enum class Place : std::uint8_t {
-  kReplicated,  ///< every shard holds the same whole value (parameters, constants)
-  kRows,        ///< every shard holds its own rows; dimension 0 is a multiple of the batch
-  kPartial,     ///< every shard holds a summand; the value is their sum (losses, gradients of parameters)
+  kReplicated,  ///< every stripe holds the same whole value (parameters, constants)
+  kRows,        ///< every stripe holds its own rows; dimension 0 is a multiple of the batch
+  kPartial,     ///< every stripe holds a summand; the value is their sum (losses, gradients of parameters)
 };
 std::string_view to_string(Place place);
 
-/// shape is the global one: over all shards. dtype kF32 stands for "real" and becomes the compute type; or kI32.
+/// shape is the global one: over all stripes. dtype kF32 stands for "real" and becomes the compute type; or kI32.
 struct ValueSpec {
   Shape shape;
   DType dtype = DType::kF32;
@@ -50,9 +50,9 @@ struct Attr {
   Shape shape;
 };
 
-/// One operand at run time: this shard's part. data is null for an output that nobody reads, so a gradient kernel skips
-/// the gradients that are not needed. rows x cols is the local shape with all but the last dimension folded
-/// (a scalar is 1 x 1, a vector [n] that is split by rows is n x 1, one that is replicated 1 x n).
+/// One operand at run time: this stripe's part. data is null for an output that nobody reads, so a gradient kernel
+/// skips the gradients that are not needed. rows x cols is the local shape with all but the last dimension folded (a
+/// scalar is 1 x 1, a vector [n] that is split by rows is n x 1, one that is replicated 1 x n).
 struct Operand {
   void* data = nullptr;
   std::int64_t rows = 0;
@@ -70,13 +70,13 @@ struct Operand {
 /// Gradients of such rows are zero, because the reductions' gradients start so; hence sums over rows of gradients need
 /// no care.
 struct ValidRows {
-  std::int64_t rows = 0;     ///< of this shard
-  std::int64_t shard = 0;    ///< the first ones of these that are data
-  std::int64_t replica = 0;  ///< those of all shards together; may be 0
+  std::int64_t rows = 0;     ///< of this stripe
+  std::int64_t stripe = 0;   ///< the first ones of these that are data
+  std::int64_t replica = 0;  ///< those of all stripes together; may be 0
   std::int64_t batch = 0;    ///< rows of the graph
 
-  /// How many elements of a value that is split by rows, with `elements` on this shard, are data: the first ones.
-  std::int64_t elements_of(std::int64_t elements) const { return rows == 0 ? 0 : elements / rows * shard; }
+  /// How many elements of a value that is split by rows, with `elements` on this stripe, are data: the first ones.
+  std::int64_t elements_of(std::int64_t elements) const { return rows == 0 ? 0 : elements / rows * stripe; }
 };
 
 class GemmPlan;
@@ -88,14 +88,14 @@ struct KernelArgs {
   const Attr* attr;
   const GemmPlan* gemm;            ///< what OpDef::gemm asked for, or null
   const ConvPlan* conv = nullptr;  ///< what OpDef::conv asked for, or null
-  void* workspace = nullptr;       ///< for `gemm` or `conv`; shared with the shard's other calls
-  int shard = 0;
-  int shards = 1;
+  void* workspace = nullptr;       ///< for `gemm` or `conv`; shared with the stripe's other calls
+  int stripe = 0;
+  int stripes = 1;
   const ValidRows* valid = nullptr;  ///< null: all rows
 };
 
-/// Computes one shard's part of one node on the calling thread. No allocation, no lock, no exception; every output that
-/// is not null is written completely. The same inputs give the same bits.
+/// Computes one stripe's part of one node on the calling thread. No allocation, no lock, no exception; every output
+/// that is not null is written completely. The same inputs give the same bits.
 using KernelFn = void (*)(const KernelArgs&);
 
 /// The product that a kernel needs: c[m, n] = op(a) op(b), row-major, for the local shapes. Sizes are known at compile
@@ -161,15 +161,15 @@ class JointMemory {
 /// The host's, where all is done at once.
 JointMemory* host_memory();
 
-/// What the function of a joint works on: whole values, of all shards.
+/// What the function of a joint works on: whole values, of all stripes.
 struct JointArgs {
-  std::span<const float> in;            ///< a sum over shards is added up, rows follow each other
+  std::span<const float> in;            ///< a sum over stripes is added up, rows follow each other
   std::span<float> out;                 ///< to be written completely; does not overlap `in`
   std::int64_t rows = 0;                ///< of this step's batch that are data
   JointMemory* memory = host_memory();  ///< where `in` and `out` are
 };
 
-/// Runs on one thread while all shards wait. An error stops the step and is returned by Program::run.
+/// Runs on one thread while all stripes wait. An error stops the step and is returned by Program::run.
 class JointFn {
  public:
   using Run = std::function<Status(const JointArgs&)>;

@@ -1,6 +1,6 @@
 #pragma once
-// How a parameter group is updated. The specs are data; the kernels walk the group's flat buffers once, sum the shards'
-// gradients in fixed order and update in the same pass (learner/engine/update.cpp).
+// How a parameter group is updated. The specs are data; the kernels walk the group's flat buffers once, sum the
+// stripes' gradients in fixed order and update in the same pass (learner/engine/update.cpp).
 #include <cstdint>
 #include <functional>
 #include <span>
@@ -89,7 +89,7 @@ struct Schedule {
   double factor(std::int64_t update) const;
 };
 
-/// What a reduction replaces: a stretch of a group's flat gradient, already summed over shards (padding is zero).
+/// What a reduction replaces: a stretch of a group's flat gradient, already summed over stripes (padding is zero).
 struct GradientPart {
   std::span<float> values;
   std::string_view name;  ///< "critic", or "critic/2" of several; the same on all replicas

@@ -131,7 +131,7 @@ Var batch_norm(Var x, Var gain, Var offset, Var running_mean, Var running_varian
     const Var sums = graph.emit1(kSums, {x, old_mean});
     if (!sums) return {};
     const std::vector<Var> moments = graph.emit(
-        kMoments, std::array{options.all_sum ? options.all_sum(sums) : sum_shards(sums), old_mean, old_variance},
+        kMoments, std::array{options.all_sum ? options.all_sum(sums) : sum_stripes(sums), old_mean, old_variance},
         {.real = {options.epsilon, options.momentum}});
     mean = moments[0];
     inverse = moments[1];

@@ -21,8 +21,8 @@ struct BatchNormOptions {
 };
 
 /// activation(gain * (x - mean) / sqrt(variance + epsilon) + offset), with statistics over all rows that are data, of
-/// all shards; a value of higher rank is folded to [rows, n]. Gradients pass through the statistics, also across
-/// replicas. One meeting of shards (and one all-reduce of 2 n + 1 values) forward, another one backward.
+/// all stripes; a value of higher rank is folded to [rows, n]. Gradients pass through the statistics, also across
+/// replicas. One meeting of stripes (and one all-reduce of 2 n + 1 values) forward, another one backward.
 /// x: [rows, ..., n], split by rows; gain, offset: [n]; running_mean, running_variance: state [n], which start at 0 and
 /// 1. The running variance is unbiased (n - 1), as PyTorch's. Two calls with the same state in a step move it twice.
 Var batch_norm(Var x, Var gain, Var offset, Var running_mean, Var running_variance,

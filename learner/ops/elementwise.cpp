@@ -9,7 +9,7 @@ namespace {
 
 Var scaled_product(Var a, Var b, double factor);
 
-/// Sums need both operands to mean the same: a replicated one beside a sum over shards counts once.
+/// Sums need both operands to mean the same: a replicated one beside a sum over stripes counts once.
 Inferred infer_sum(Specs in, const Attr&) {
   TROUPE_TRY(check_real(in, 2));
   if (in[0].shape != in[1].shape || in[0].place != in[1].place) return shape_error(in, "one shape, split alike");
@@ -59,7 +59,7 @@ constexpr OpDef kAffine{
     .name = "affine",
     .infer = [](Specs in, const Attr& attr) -> Inferred {
       TROUPE_TRY(check_real(in, 1));
-      return same_shape(in, attr.real[1] == 0 ? 1 : 0);  // an offset would be added once on each shard
+      return same_shape(in, attr.real[1] == 0 ? 1 : 0);  // an offset would be added once on each stripe
     },
     .kernel = [](const KernelTable& table) { return table.affine; },
     .vjp = [](const VjpArgs& args) -> std::vector<Var> { return {scale(args.out_grads[0], args.attr.real[0])}; },

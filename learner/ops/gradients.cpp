@@ -1,6 +1,6 @@
 // Reverse mode, once, at build time. Cotangents have the dual place of their values: that of a replicated value is a
-// partial sum (each shard adds what its rows say), that of a partial sum is replicated, that of rows is rows. The rules
-// of the ops keep this by themselves because they are linear in the cotangents; here only the start needs care.
+// partial sum (each stripe adds what its rows say), that of a partial sum is replicated, that of rows is rows. The
+// rules of the ops keep this by themselves because they are linear in the cotangents; here only the start needs care.
 #include <fmt/format.h>
 
 #include <algorithm>

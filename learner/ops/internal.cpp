@@ -28,12 +28,12 @@ Result<Place> combine_places(Specs operands, unsigned linear) {
     if (operands[i].place == Place::kPartial && (linear >> i & 1U) == 0) {
       return Error{
           Code::kInvalidArgument,
-          fmt::format("operand {} is a sum over shards and the operation is not linear in it; use sum_shards()", i)};
+          fmt::format("operand {} is a sum over stripes and the operation is not linear in it; use sum_stripes()", i)};
     }
   }
   if (partial > 1 || count(Place::kRows) > 0) {
     return Error{Code::kInvalidArgument,
-                 "operands mix a sum over shards with another one or with rows; use sum_shards()"};
+                 "operands mix a sum over stripes with another one or with rows; use sum_stripes()"};
   }
   return Place::kPartial;
 }
@@ -68,7 +68,7 @@ Inferred shape_of_attr(Specs operands, const Attr& attr) {
 Status check_image(const ValueSpec& image) {
   TROUPE_TRY(check_real({&image, 1}, 1));
   if (image.shape.rank() == 4 && image.place != Place::kPartial) return {};
-  return shape_error({&image, 1}, "an image [n, h, w, c], not a sum over shards");
+  return shape_error({&image, 1}, "an image [n, h, w, c], not a sum over stripes");
 }
 
 Shape without_last(const Shape& shape) { return Shape(shape.dims().first(static_cast<std::size_t>(shape.rank() - 1))); }
@@ -114,7 +114,7 @@ constexpr OpDef kAsPartial{
     .kernel = [](const KernelTable& table) { return table.as_partial; },
     .vjp = as_partial_vjp,
 };
-// The gradient of the sum is replicated, and that of x a sum over shards.
+// The gradient of the sum is replicated, and that of x a sum over stripes.
 std::vector<Var> as_partial_vjp(const VjpArgs& args) { return {as_partial(args.out_grads[0])}; }
 
 constexpr OpDef kIdentity{

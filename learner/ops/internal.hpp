@@ -34,7 +34,7 @@ Status check_image(const ValueSpec& image);
 /// spec with the last dimension removed.
 Shape without_last(const Shape& shape);
 
-/// A replicated value as a sum over shards.
+/// A replicated value as a sum over stripes.
 Var as_partial(Var x);
 /// `shape` filled with the scalar.
 Var fill(Var scalar, const Shape& shape, Place place);

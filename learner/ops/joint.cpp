@@ -30,11 +30,11 @@ JointMemory* host_memory() {
   return &memory;
 }
 
-Var sum_shards(Var x) {
+Var sum_stripes(Var x) {
   if (!x) return {};
   if (x.graph->spec(x).place != Place::kPartial) {
     return x.graph->fail(Code::kInvalidArgument,
-                         fmt::format("sum_shards: {} value {}, expected a partial sum",
+                         fmt::format("sum_stripes: {} value {}, expected a partial sum",
                                      to_string(x.graph->spec(x).place), x.graph->spec(x).shape.to_string()));
   }
   return x.graph->emit_joint(x, nullptr, nullptr);

@@ -1,15 +1,15 @@
 #pragma once
-// Reductions. The scalar ones end in a partial sum: each shard adds up its rows, and whoever reads it (a metric, an
-// optimiser) adds the shards in fixed order.
+// Reductions. The scalar ones end in a partial sum: each stripe adds up its rows, and whoever reads it (a metric, an
+// optimiser) adds the stripes in fixed order.
 #include <troupe/learner/graph/op.hpp>
 
 namespace troupe::learner {
 
-/// Over all elements, to a scalar. Of this replica's batch whatever the number of shards; rows behind the end of a
+/// Over all elements, to a scalar. Of this replica's batch whatever the number of stripes; rows behind the end of a
 /// short batch do not count, so a mean is that of the rows that there are (0 for none).
 Var mean(Var x);
 Var sum(Var x);
-/// The rows of this step's batch that are data: a scalar, and a sum over shards. What sums over rows by other means
+/// The rows of this step's batch that are data: a scalar, and a sum over stripes. What sums over rows by other means
 /// than these divides by it.
 Var count_rows(Graph& graph);
 /// Over the last dimension: [rows, n] -> [rows].

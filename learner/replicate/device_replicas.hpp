@@ -6,7 +6,7 @@
 //   CentralStorage  parameters, optimiser slots and updates are replica 0's alone: gradients go there, and values come
 //                   from there before each step (CentralStorageStrategy)
 //
-// Both give the bits that one replica gives on the whole batch when the shards are the same in all (virtual_shards()).
+// Both give the bits that one replica gives on the whole batch when the stripes are the same in all (in_stripes()).
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -17,7 +17,7 @@
 #include <troupe/collectives/in_process.hpp>
 #include <troupe/core/error.hpp>
 #include <troupe/learner/engine/program.hpp>
-#include <troupe/learner/engine/shard_pool.hpp>
+#include <troupe/learner/engine/thread_team.hpp>
 #include <troupe/learner/replicate/consistency.hpp>
 #include <troupe/learner/replicate/replicator.hpp>
 
@@ -79,7 +79,7 @@ class DeviceReplicas : public Replicator {
 
   const DeviceReplicasOptions& options() const { return options_; }
   std::vector<OneReplica>& all() { return replicas_; }
-  ShardPool& threads() { return threads_; }
+  ThreadTeam& threads() { return threads_; }
 
  private:
   Status join();
@@ -90,7 +90,7 @@ class DeviceReplicas : public Replicator {
   const DeviceReplicasOptions options_;
   collectives::InProcessHub hub_;
   std::vector<OneReplica> replicas_;
-  ShardPool threads_;
+  ThreadTeam threads_;
   std::uint64_t epoch_ = 0;
   bool joined_ = false;
   bool staged_ = false, stepped_ = false;

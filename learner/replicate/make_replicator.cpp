@@ -31,16 +31,16 @@ std::optional<ReplicatorKind> replicator_kind(std::string_view name) {
   return static_cast<ReplicatorKind>(found - kNames.begin());
 }
 
-Result<CompileOptions> virtual_shards(CompileOptions compile, int replicas, std::int64_t global_batch) {
-  // A power of two of shards each: only such subtrees of the sum's tree are whole (tree_sum.hpp).
-  if (replicas < 1 || kVirtualShards % replicas != 0 || global_batch % kVirtualShards != 0) {
+Result<CompileOptions> in_stripes(CompileOptions compile, int replicas, std::int64_t global_batch) {
+  // A power of two of stripes each: only such subtrees of the sum's tree are whole (tree_sum.hpp).
+  if (replicas < 1 || kStripes % replicas != 0 || global_batch % kStripes != 0) {
     return Error{
         Code::kInvalidArgument,
         fmt::format("deterministic: {} replicas and a global batch of {}, expected 1, 2, 4 or 8 and a multiple "
                     "of {}",
-                    replicas, global_batch, kVirtualShards)};
+                    replicas, global_batch, kStripes)};
   }
-  compile.shards = kVirtualShards / replicas;
+  compile.stripes = kStripes / replicas;
   compile.plans = PlanChoice::kByRule;  // replicas in other processes might measure otherwise
   return compile;
 }
@@ -53,7 +53,7 @@ Result<std::unique_ptr<Replicator>> make_replicator(Replica& replica, const Repl
   }
   CompileOptions compile = options.compile;
   if (options.deterministic && options.kind != ReplicatorKind::kMultiWorker) {  // whose size is not known yet
-    TROUPE_ASSIGN(compile, virtual_shards(compile, replicas, options.global_batch));
+    TROUPE_ASSIGN(compile, in_stripes(compile, replicas, options.global_batch));
   }
   const DeviceReplicasOptions of_devices{.replicas = replicas,
                                          .global_batch = options.global_batch,

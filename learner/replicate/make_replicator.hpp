@@ -27,9 +27,9 @@ struct ReplicatorOptions {
   std::int64_t member_batch = 0;
   int replicas = 2;  ///< of kMultiDevice and kCentralStorage
   collectives::InProcessAlgorithm reduce = collectives::InProcessAlgorithm::kCollective;  ///< of these
-  /// Bitwise the same parameters for 1, 2, 4 and 8 replicas of one global batch; see virtual_shards().
+  /// Bitwise the same parameters for 1, 2, 4 and 8 replicas of one global batch; see in_stripes().
   bool deterministic = false;
-  CompileOptions compile;            ///< of each replica; with `deterministic`, shards is made
+  CompileOptions compile;            ///< of each replica; with `deterministic`, stripes is made
   std::vector<Device> devices = {};  ///< of kMultiDevice and kCentralStorage, see device_of(); empty: compile.device
   std::int64_t first_step = 0;
   DType wire = DType::kF32;                           ///< of gradients between the members of kMultiWorker
@@ -38,12 +38,12 @@ struct ReplicatorOptions {
   std::string name = "replicas";                      ///< in the log
 };
 
-/// Shards over all replicas in deterministic mode: what bits depend on, in place of the number of replicas.
-inline constexpr int kVirtualShards = 8;
+/// Stripes over all replicas in deterministic mode: what bits depend on, in place of the number of replicas.
+inline constexpr int kStripes = 8;
 
-/// `compile` with the shards of one of `replicas` replicas. Errors: kInvalidArgument unless replicas is 1, 2, 4 or 8
-/// and the global batch a multiple of kVirtualShards.
-Result<CompileOptions> virtual_shards(CompileOptions compile, int replicas, std::int64_t global_batch);
+/// `compile` with the stripes of one of `replicas` replicas. Errors: kInvalidArgument unless replicas is 1, 2, 4 or 8
+/// and the global batch a multiple of kStripes.
+Result<CompileOptions> in_stripes(CompileOptions compile, int replicas, std::int64_t global_batch);
 
 /// `replica` outlives what is returned. A kMultiWorker still has to reform(). Errors: those of the replicator.
 Result<std::unique_ptr<Replicator>> make_replicator(Replica& replica, const ReplicatorOptions& options);

@@ -52,7 +52,7 @@ class MeshValue {
 
 /// One layer. x: [batch, in]. Returns [batch, out]: for kNone whole, for kBatch cut by rows, for kHidden cut by columns
 /// when x was not, and whole when it was. With one device it is the unsplit layer, bit for bit.
-/// Errors (of the graph): kShapeMismatch. Of the compilation: a shard whose rows kBatch cannot cut evenly.
+/// Errors (of the graph): kShapeMismatch. Of the compilation: a stripe whose rows kBatch cannot cut evenly.
 MeshValue mesh_linear(ReplicaContext& context, const MeshValue& x, const LinearLayer& layer, Split split);
 
 /// One stage of a network: from the one before, [rows, ...], to the next. Called for each part of the batch, so it

@@ -65,9 +65,9 @@ Status MultiWorker::build(const InputContext& context) {
   replica_.step_fn(replica_context, StepInputs(graph, input->signature()));
   CompileOptions compile = options_.compile;
   if (options_.deterministic) {
-    const auto shards = virtual_shards(compile, context.replica_count, context.global_batch);
-    const std::int64_t own = shards.ok() ? shards->shards : kVirtualShards / context.replica_count;
-    compile.shards = static_cast<int>(std::clamp<std::int64_t>(own, 1, context.replica_batch));
+    const auto stripes = in_stripes(compile, context.replica_count, context.global_batch);
+    const std::int64_t own = stripes.ok() ? stripes->stripes : kStripes / context.replica_count;
+    compile.stripes = static_cast<int>(std::clamp<std::int64_t>(own, 1, context.replica_batch));
     compile.plans = PlanChoice::kByRule;
   }
   TROUPE_ASSIGN(std::unique_ptr<Program> program, Program::compile(graph, compile));

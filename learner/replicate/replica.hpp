@@ -91,8 +91,8 @@ class StepInputs {
 /// short batches. With L = sum(w_i L_i) / sum(w_i) over replicas' losses, every gradient rule below makes
 /// wrap_optimizer's mean gradient that of L. A replica without rows takes part, but its values have no weight.
 ///
-/// Every collective holds up all shards of the replica, so keep them few. x: float32 at run time, of the same shape on
-/// all replicas; where it is a sum over shards, that is added up first, where it is split by rows, row i meets row i.
+/// Every collective holds up all stripes of the replica, so keep them few. x: float32 at run time, of the same shape on
+/// all replicas; where it is a sum over stripes, that is added up first, where it is split by rows, row i meets row i.
 /// `name` is what errors call it ("D/block2/conv1"); without one, its place in the step. One replica on its own gets
 /// the value itself. Several that cannot meet within a step (workers of a parameter server) cannot build one with
 /// collectives: the graph fails with kInvalidArgument, naming the first.

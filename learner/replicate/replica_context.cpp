@@ -142,8 +142,8 @@ struct ReplicaContext::Exchange {
 
 namespace {
 
-/// The value itself, whole on every shard.
-Var whole(Var x) { return x.graph->spec(x).place == Place::kPartial ? sum_shards(x) : x; }
+/// The value itself, whole on every stripe.
+Var whole(Var x) { return x.graph->spec(x).place == Place::kPartial ? sum_stripes(x) : x; }
 
 Var unknown_op(Graph& graph, std::string_view call, ReduceOp op) {
   return graph.fail(Code::kInvalidArgument, fmt::format("{}: {} is not available in a step", call, to_string(op)));

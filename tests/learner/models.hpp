@@ -64,7 +64,7 @@ using AfterStep = std::function<void(std::size_t step, Program&)>;
 
 /// Steps over `batches`, whose rows are shared among replicas as `shares` says. Returns the first replica's state.
 inline State train(const MakeReplica& make, const std::vector<BatchView>& batches,
-                   const std::vector<std::int64_t>& shares, int shards, const BeforeSteps& before = {},
+                   const std::vector<std::int64_t>& shares, int stripes, const BeforeSteps& before = {},
                    const AfterStep& after = {}, int devices = 1, Device device = {}) {
   State result;
   const std::int64_t global_batch = batches[0].rows;
@@ -72,7 +72,7 @@ inline State train(const MakeReplica& make, const std::vector<BatchView>& batche
     BatchSlot slot(*batches[0].signature);
     const auto replica = make([&](const InputContext&) { return slot.pipeline(); });
     const OneDeviceOptions options{.batch = shares[rank],
-                                   .compile = {.shards = shards, .devices = devices, .device = device, .seed = 11},
+                                   .compile = {.stripes = stripes, .devices = devices, .device = device, .seed = 11},
                                    .communicator = communicator,
                                    .global_batch = communicator == nullptr ? 0 : global_batch};
     const auto device = OneDevice::make(*replica, options).value();

@@ -95,7 +95,7 @@ Status CudaProgram::enqueue_node(const Node& node) {
   if (node.minimized >= 0 && host_.idle(host_.minimized[static_cast<std::size_t>(node.minimized)])) return {};
   const TroupeCudaApi& api = gpu_->api();
   const TroupeCudaCall& call = node.call;
-  if (node.joint >= 0) {  // the whole of what one shard has
+  if (node.joint >= 0) {  // the whole of what one stripe has
     const auto bytes = static_cast<std::size_t>(call.in[0].rows * call.in[0].cols) * sizeof(float);
     return check(api.copy(call.out[0].data, call.in[0].data, bytes, stream_), node.name);
   }

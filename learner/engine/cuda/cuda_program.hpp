@@ -32,7 +32,7 @@ namespace troupe::learner {
 /// One thread at a time, as Program.
 class CudaProgram {
  public:
-  /// plan: of one shard with all rows and one device. `host` has its groups, inputs, outputs and minimized groups
+  /// plan: of one stripe with all rows and one device. `host` has its groups, inputs, outputs and minimized groups
   /// already, and outlives this. Errors: kUnavailable for an operation without a kernel, or no memory; Gpu's.
   static Result<std::unique_ptr<CudaProgram>> make(std::shared_ptr<const gpu::Gpu> gpu, const GraphData& data,
                                                    const Plan& plan, Program::Impl& host);

@@ -1,7 +1,7 @@
 #pragma once
 // Eigen's product, compiled once for each instruction set. Each source that includes this has renamed the namespace
 // Eigen first (a macro), so that the linker does not merge templates that were compiled with different flags.
-#define EIGEN_DONT_PARALLELIZE  // shards are the threads
+#define EIGEN_DONT_PARALLELIZE  // stripes are the threads
 #include <Eigen/Core>
 
 #include <troupe/learner/engine/gemm_backends.hpp>

@@ -16,7 +16,7 @@ struct Two {
 constexpr int kRows = 4;
 constexpr std::int64_t kShortRow = 64;
 
-/// Rows of this shard's part of `x` that are data.
+/// Rows of this stripe's part of `x` that are data.
 inline std::int64_t counted_rows(const KernelArgs& args, const Operand& x) {
   return args.valid == nullptr ? x.rows : args.valid->elements_of(x.rows);
 }

@@ -331,16 +331,16 @@ struct Kernels {
     if (out != args.in[0].as<T>()) copy(args);
     zero(out + count, elements - count);
   }
-  static void count_rows(const KernelArgs& args) { *args.out[0].as<T>() = static_cast<T>(args.valid->shard); }
-  /// Spread over the shards where that is exact, so that the sum has the same bits for several replicas with fewer
-  /// shards each; else on the first one.
+  static void count_rows(const KernelArgs& args) { *args.out[0].as<T>() = static_cast<T>(args.valid->stripe); }
+  /// Spread over the stripes where that is exact, so that the sum has the same bits for several replicas with fewer
+  /// stripes each; else on the first one.
   static void as_partial(const KernelArgs& args) {
-    if ((args.shards & (args.shards - 1)) == 0) {
-      const V share = V::set(T(1) / static_cast<T>(args.shards));
+    if ((args.stripes & (args.stripes - 1)) == 0) {
+      const V share = V::set(T(1) / static_cast<T>(args.stripes));
       const T* x = args.in[0].as<T>();
       T* out = args.out[0].as<T>();
       for_vectors<V>(args.in[0].elements(), [&](std::int64_t i, int n) { store(share * load<V>(x, i, n), out, i, n); });
-    } else if (args.shard == 0) {
+    } else if (args.stripe == 0) {
       copy(args);
     } else {
       zero(args.out[0].as<T>(), args.out[0].elements());

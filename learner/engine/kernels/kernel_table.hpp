@@ -10,7 +10,7 @@
 
 namespace troupe::learner {
 
-/// One pass of an optimiser over elements [begin, end) of a group's flat buffers. Gradients of the shards are added in
+/// One pass of an optimiser over elements [begin, end) of a group's flat buffers. Gradients of the stripes are added in
 /// order, scaled, and applied.
 struct UpdateArgs {
   float* values;

@@ -7,7 +7,7 @@ namespace {
 using troupe::learner::UpdateArgs;
 
 struct Update {
-  /// Shards are added in the order of learner/engine/tree_sum.hpp, which is not included here (see simd.hpp).
+  /// Stripes are added in the order of learner/engine/tree_sum.hpp, which is not included here (see simd.hpp).
   static Float gradient(const float* const* gradients, std::int64_t count, std::int64_t i, int n) {
     if (count == 1) return load<Float>(gradients[0], i, n);
     std::int64_t half = 1;

@@ -35,11 +35,11 @@ double test_accuracy_of(const Options& options) {
     };
   };
   const auto replica = training(options, input(data::Split::kTrain, kBatch));
-  const auto trained = OneDevice::make(*replica, {.batch = kBatch, .compile = {.shards = 2}}).value();
+  const auto trained = OneDevice::make(*replica, {.batch = kBatch, .compile = {.stripes = 2}}).value();
   for (std::int64_t step = 0; step < kSteps; ++step) trained->step().value();
 
   const auto judge = evaluation(options, input(data::Split::kTest, 1000));
-  const auto evaluation = OneDevice::make(*judge, {.batch = 1000, .compile = {.shards = 2}}).value();
+  const auto evaluation = OneDevice::make(*judge, {.batch = 1000, .compile = {.stripes = 2}}).value();
   Program& program = evaluation->program();
   for (std::size_t i = 0; i < program.group_count(); ++i) {
     const ParamBuffer& from = *trained->program().params(program.group(i).layout().group);

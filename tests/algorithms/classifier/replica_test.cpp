@@ -32,9 +32,9 @@ TEST(Classifier, TakesTheStepsThatPyTorchTakes) {
   const Signature signature = batch_signature(options());
   const BatchView batch{&signature, 12, {golden.find("classifier/image").bytes, golden.find("classifier/label").bytes}};
   const std::vector<BatchView> batches(4, batch);
-  for (const int shards : {1, 3}) {
+  for (const int stripes : {1, 3}) {
     const State state = train(
-        maker(options()), batches, {12}, shards,
+        maker(options()), batches, {12}, stripes,
         [&](Program& program) { load_initial(program, golden, "classifier/initial"); },
         [&](std::size_t step, Program& program) {
           EXPECT_THAT(program.metric_names(), testing::ElementsAre("loss", "accuracy"));
@@ -76,10 +76,10 @@ TEST(Classifier, SeveralReplicasWithBatchNormAcrossThemTrainAsOne) {
   const Data data;
   const State one = train(maker(options()), data.batches, {24}, 1);
   for (const std::vector<std::int64_t>& shares : {std::vector<std::int64_t>{24}, {12, 12}, {7, 17}, {5, 11, 8}}) {
-    for (const int shards : {1, 2}) {
+    for (const int stripes : {1, 2}) {
       // The same sums in another order: float32 through five steps, running statistics included.
-      EXPECT_LT(largest_difference(train(maker(options()), data.batches, shares, shards), one), 5e-5)
-          << shares.size() << " replicas of " << shards << " shards";
+      EXPECT_LT(largest_difference(train(maker(options()), data.batches, shares, stripes), one), 5e-5)
+          << shares.size() << " replicas of " << stripes << " stripes";
     }
   }
   const State local = train(maker(options(false)), data.batches, {12, 12}, 1);
@@ -91,14 +91,14 @@ TEST(Classifier, AShortBatchTrainsAsOneOfItsRows) {
   const auto train_on_17_rows = [&](std::int64_t graph_rows) {
     BatchSlot slot(data.signature);
     const auto replica = training(options(), [&](const InputContext&) { return slot.pipeline(); });
-    const auto device = OneDevice::make(*replica, {.batch = graph_rows, .compile = {.shards = 2, .seed = 11}}).value();
+    const auto device = OneDevice::make(*replica, {.batch = graph_rows, .compile = {.stripes = 2, .seed = 11}}).value();
     for (const BatchView& batch : data.batches) {
       slot.offer(rows_of(batch, 0, 17)).value();
       device->step().value();
     }
     return state_of(device->program());
   };
-  // The rows fall on other shards: float32 sums in another order.
+  // The rows fall on other stripes: float32 sums in another order.
   EXPECT_LT(largest_difference(train_on_17_rows(24), train_on_17_rows(17)), 5e-5);
 }
 

@@ -92,8 +92,8 @@ TEST_F(D4pgGolden, LossesAndGradientsInFloat64) {
 }
 
 TEST_F(D4pgGolden, ThreeStepsInFloat32) {
-  for (const int shards : {1, 2}) {
-    const std::unique_ptr<HandFed> learner = HandFed::make({.d4pg = options_, .compile = {.shards = shards}}).value();
+  for (const int stripes : {1, 2}) {
+    const std::unique_ptr<HandFed> learner = HandFed::make({.d4pg = options_, .compile = {.stripes = stripes}}).value();
     load_initial(learner->program());
     for (const std::string step : {"1", "2", "3"}) {
       const StepMetrics metrics = learner->step(batch_).value();

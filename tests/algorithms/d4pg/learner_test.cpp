@@ -75,9 +75,9 @@ TEST(D4pgLearner, FitsAFixedBatch) {
   EXPECT_LT(last, 0.7);
 }
 
-TEST(D4pgLearner, TwoShardsLearnAsOne) {
+TEST(D4pgLearner, TwoStripesLearnAsOne) {
   const Options options = steering_options();
-  const std::unique_ptr<HandFed> learner = make_learner(options, {.shards = 2, .seed = 1});
+  const std::unique_ptr<HandFed> learner = make_learner(options, {.stripes = 2, .seed = 1});
   train_to_steer(*learner, 3000);
   EXPECT_LT(steering_error(*learner, options), 0.1);
 }

@@ -59,9 +59,9 @@ TEST(Resnet, TakesTheStepsThatPyTorchTakes) {
                                       {"bottleneck_v1_5", bottleneck(Variant::kV1_5)}}) {
     const Signature signature = batch_signature(options);
     const BatchView batch{&signature, 6, {golden.find(prefix + "/image").bytes, golden.find(prefix + "/label").bytes}};
-    for (const int shards : {1, 2}) {
+    for (const int stripes : {1, 2}) {
       const State state = train(
-          maker(options), {batch, batch}, {6}, shards,
+          maker(options), {batch, batch}, {6}, stripes,
           [&](Program& program) { load_initial(program, golden, prefix + "/initial"); },
           [&](std::size_t step, Program& program) {
             EXPECT_THAT(program.metric_names(), testing::ElementsAre("loss", "accuracy"));
@@ -84,7 +84,7 @@ TEST(Resnet, TakesTheStepsThatPyTorchTakes) {
 
       BatchSlot slot(signature);
       const auto judge = evaluation(options, [&](const InputContext&) { return slot.pipeline(); });
-      const auto device = OneDevice::make(*judge, {.batch = 6, .compile = {.shards = shards}}).value();
+      const auto device = OneDevice::make(*judge, {.batch = 6, .compile = {.stripes = stripes}}).value();
       load(device->program(), state);
       slot.offer(batch).value();
       device->step().value();
@@ -143,7 +143,7 @@ TEST(Resnet, TrainsAsWellWithImagesStoredAsBfloat16) {
       BatchSlot slot(data.signature);
       const auto replica = training(options, [&](const InputContext&) { return slot.pipeline(); });
       const auto device =
-          OneDevice::make(*replica, {.batch = 12, .compile = {.shards = 2, .compute = compute, .seed = 11}}).value();
+          OneDevice::make(*replica, {.batch = 12, .compile = {.stripes = 2, .compute = compute, .seed = 11}}).value();
       std::vector<double> made;
       for (int step = 0; step < 12; ++step) {
         slot.offer(data.batches[0]).value();

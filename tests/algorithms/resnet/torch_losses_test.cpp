@@ -85,7 +85,7 @@ TEST(ResnetTorchLosses, FollowPyTorchForFiftySteps) {
   data::ImageBatches source = batches();
   BatchSlot slot(source.signature());
   const auto replica = training(resnet50(), [&](const InputContext&) { return slot.pipeline(); });
-  const auto device = OneDevice::make(*replica, {.batch = kRows, .compile = {.shards = 2, .seed = 11}}).value();
+  const auto device = OneDevice::make(*replica, {.batch = kRows, .compile = {.stripes = 2, .seed = 11}}).value();
   const std::filesystem::path file = std::filesystem::path(testing::TempDir()) / "troupe-resnet50-losses.safetensors";
   write_inputs(device->program(), file);
   const auto [printed, status] =

@@ -35,9 +35,9 @@ TEST(Sngan, TakesTheStepsThatPyTorchTakes) {
     batches.push_back(
         {&signature, 12, {golden.find("sngan/image/" + step).bytes, golden.find("sngan/noise/" + step).bytes}});
   }
-  for (const int shards : {1, 3}) {
+  for (const int stripes : {1, 3}) {
     const State state = train(
-        maker(options()), batches, {12}, shards,
+        maker(options()), batches, {12}, stripes,
         [&](Program& program) { load_initial(program, golden, "sngan/initial"); },
         [&](std::size_t step, Program& program) {
           const auto expected = [&](const std::string& name) {

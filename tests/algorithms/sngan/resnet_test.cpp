@@ -34,9 +34,9 @@ TEST_P(SnganResnet, TakesPyTorchsSteps) {
   const Signature signature = batch_signature(small(classes));
   BatchView batch{&signature, 3, {}};
   for (const TensorSpec& column : signature) batch.columns.push_back(golden.find(prefix + column.name).bytes);
-  for (const int shards : {1, 3}) {
+  for (const int stripes : {1, 3}) {
     const State state = train(
-        resnet_maker(small(classes)), {batch, batch}, {3}, shards,
+        resnet_maker(small(classes)), {batch, batch}, {3}, stripes,
         [&](Program& program) { load_initial(program, golden, prefix + "initial"); },
         [&](std::size_t step, Program& program) {
           const auto expected = [&](const std::string& name) {

@@ -94,8 +94,8 @@ double difference(std::span<const float> got, const std::vector<double>& expecte
 /// With a bias, and an activation that may follow it, or with neither.
 void check(const Case& c, bool bias, Activation activation, const CompileOptions& options, double tolerance) {
   SCOPED_TRACE(::testing::Message() << c.height << "x" << c.width << "x" << c.in << " kernel " << c.kernel_h << "x"
-                                    << c.kernel_w << "x" << c.out << " stride " << c.stride << ", " << options.shards
-                                    << " shards");
+                                    << c.kernel_w << "x" << c.out << " stride " << c.stride << ", " << options.stripes
+                                    << " stripes");
   Graph graph(c.batch);
   const Var x = graph.input("x", {c.height, c.width, c.in});
   const Var w = graph.shared_input("w", {c.kernel_h, c.kernel_w, c.in, c.out}), b = graph.shared_input("b", {c.out});
@@ -142,9 +142,9 @@ TEST(Convolution, GivesWhatItsDefinitionSaysInEachBackEnd) {
                              ComputeBy(GemmBackend::kAuto, PlanChoice::kMeasured)}) {
     for (const Case& c : kCases) {
       // A sum of up to 600 products: 1e-5 is 200 roundings of float32.
-      for (const int shards : {1, 2}) {
-        if (shards > c.batch) continue;
-        const CompileOptions options{.shards = shards, .gemm = by.backend, .plans = by.choice};
+      for (const int stripes : {1, 2}) {
+        if (stripes > c.batch) continue;
+        const CompileOptions options{.stripes = stripes, .gemm = by.backend, .plans = by.choice};
         check(c, true, Activation::kLeakyRelu, options, 1e-5);
         check(c, false, Activation::kNone, options, 1e-5);
       }
@@ -234,7 +234,7 @@ TEST(Convolution, AtAnotherSizeIsAConvolutionAndAResize) {
     };
     compare("up", upsampled_conv2d(x, w), conv2d(resize_nearest(x, 12, 16), w, {.padding = 1}));
     compare("down", downsampled_conv2d(x, w, b), average_pool(conv2d(x, w, b, {.padding = 1})));
-    const auto program = Program::compile(graph, {.shards = 2, .compute = compute}).value();
+    const auto program = Program::compile(graph, {.stripes = 2, .compute = compute}).value();
     Rng rng(5);
     std::map<std::string, std::vector<float>> values;
     for (const auto& [name, count] : {std::pair{"x", 3 * 6 * 8 * 5}, {"w", 3 * 3 * 5 * 7}, {"b", 7}}) {

@@ -207,7 +207,7 @@ class RandomStep {
     graph.metric("loss", loss);
     {
       const DeviceScope on(graph, static_cast<int>(places_.below(4)));
-      graph.assign(average, add(scale(average, 0.9), scale(sum_shards(loss), 0.1)));
+      graph.assign(average, add(scale(average, 0.9), scale(sum_stripes(loss), 0.1)));
     }
     graph.output("dx", graph.gradients(loss, std::array{x})[0]);
     outputs.push_back("dx");
@@ -224,8 +224,8 @@ struct SplitGraph {
   int threads, devices;
 };
 
-/// Compares what programs split so come to over several steps with one device and as many shards.
-void compare_random_steps(std::uint64_t first_seed, std::uint64_t count, DType compute, int shards,
+/// Compares what programs split so come to over several steps with one device and as many stripes.
+void compare_random_steps(std::uint64_t first_seed, std::uint64_t count, DType compute, int stripes,
                           std::initializer_list<SplitGraph> splits) {
   for (std::uint64_t seed = first_seed; seed < first_seed + count; ++seed) {
     RandomStep step(seed);
@@ -242,7 +242,7 @@ void compare_random_steps(std::uint64_t first_seed, std::uint64_t count, DType c
       return all;
     };
     std::vector<std::map<std::string, std::vector<float>>> expected;
-    auto one = compile(step.graph, {.shards = shards, .compute = compute, .seed = seed});
+    auto one = compile(step.graph, {.stripes = stripes, .compute = compute, .seed = seed});
     ASSERT_EQ(one->devices(), 1);
     for (std::uint64_t round = 0; round < 3; ++round) {
       expected.push_back(run(*one, round));
@@ -251,10 +251,10 @@ void compare_random_steps(std::uint64_t first_seed, std::uint64_t count, DType c
     for (const SplitGraph split : splits) {
       auto program = compile(
           step.graph,
-          {.shards = shards, .threads = split.threads, .devices = split.devices, .compute = compute, .seed = seed});
+          {.stripes = stripes, .threads = split.threads, .devices = split.devices, .compute = compute, .seed = seed});
       ASSERT_EQ(program->devices(), split.devices);
       for (std::uint64_t round = 0; round < 3; ++round) {
-        const std::string where = fmt::format("seed {}, {} shards, {} threads, {} devices, round {}", seed, shards,
+        const std::string where = fmt::format("seed {}, {} stripes, {} threads, {} devices, round {}", seed, stripes,
                                               split.threads, split.devices, round);
         ASSERT_NO_FATAL_FAILURE(expect_same_bits(run(*program, round), expected[round], where));
       }
@@ -266,7 +266,7 @@ TEST(Devices, RandomGraphsOnRandomDevicesGiveTheBitsOfOneDevice) {
   compare_random_steps(100, 12, DType::kF32, 1, {{1, 2}, {1, 3}, {1, 4}});
 }
 
-TEST(Devices, TheyDoSoInShards) { compare_random_steps(300, 5, DType::kF32, 3, {{1, 2}, {2, 2}, {3, 4}}); }
+TEST(Devices, TheyDoSoInStripes) { compare_random_steps(300, 5, DType::kF32, 3, {{1, 2}, {2, 2}, {3, 4}}); }
 
 TEST(Devices, TheyDoSoInBfloat16) { compare_random_steps(500, 3, DType::kBF16, 1, {{1, 2}, {1, 4}}); }
 

@@ -1,4 +1,4 @@
-// Compiled programs as a whole: shards, phases, optimisers against plain references, targets, state, errors.
+// Compiled programs as a whole: stripes, phases, optimisers against plain references, targets, state, errors.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -78,13 +78,13 @@ double distance(const std::vector<float>& a, const std::vector<float>& b) {
 
 const OptimizerSpec kAdam{.rule = Adam{.learning_rate = 1e-2}, .max_global_norm = 0.5};
 
-TEST(Program, LearnsAndAgreesForAnyNumberOfShardsAndBackEnd) {
+TEST(Program, LearnsAndAgreesForAnyNumberOfStripesAndBackEnd) {
   const Data data;
   std::vector<float> reference;
   double first_loss = 0, last_loss = 0;
   for (const GemmBackend backend : {GemmBackend::kAuto, GemmBackend::kEigen}) {
-    for (const int shards : {1, 2, 3, 5}) {
-      auto program = classifier({.shards = shards, .gemm = backend}, kAdam);
+    for (const int stripes : {1, 2, 3, 5}) {
+      auto program = classifier({.stripes = stripes, .gemm = backend}, kAdam);
       data.bind(*program);
       for (int step = 0; step < 30; ++step) {
         program->run().value();
@@ -93,7 +93,7 @@ TEST(Program, LearnsAndAgreesForAnyNumberOfShardsAndBackEnd) {
       last_loss = program->metrics()[0];
       if (reference.empty()) reference = values(*program, "net");
       // Different orders of float32 sums, carried through 30 steps of Adam, which divides by small numbers.
-      EXPECT_LT(distance(values(*program, "net"), reference), 1e-3) << shards << " " << program->gemm_backend_name();
+      EXPECT_LT(distance(values(*program, "net"), reference), 1e-3) << stripes << " " << program->gemm_backend_name();
     }
   }
   EXPECT_LT(last_loss, 0.7 * first_loss);
@@ -101,10 +101,10 @@ TEST(Program, LearnsAndAgreesForAnyNumberOfShardsAndBackEnd) {
 
 TEST(Program, RepeatsBitForBit) {
   const Data data;
-  for (const int shards : {1, 3}) {
+  for (const int stripes : {1, 3}) {
     std::vector<std::vector<float>> ends;
     for (int repeat = 0; repeat < 3; ++repeat) {
-      auto program = classifier({.shards = shards, .seed = 4}, kAdam);
+      auto program = classifier({.stripes = stripes, .seed = 4}, kAdam);
       data.bind(*program);
       for (int step = 0; step < 20; ++step) program->run().value();
       ends.push_back(values(*program, "net"));
@@ -120,7 +120,7 @@ TEST(Program, GivesTheSameBitsForAnyNumberOfThreads) {
   const Data data;
   std::vector<float> reference;
   for (const int threads : {1, 2, 3, 5, 9}) {
-    auto program = classifier({.shards = 5, .threads = threads}, kAdam);
+    auto program = classifier({.stripes = 5, .threads = threads}, kAdam);
     data.bind(*program);
     for (int step = 0; step < 10; ++step) program->run().value();
     std::vector<float> end = values(*program, "net");
@@ -131,10 +131,10 @@ TEST(Program, GivesTheSameBitsForAnyNumberOfThreads) {
 }
 
 TEST(Program, SkipsAStepWhoseGradientIsNotFinite) {
-  for (const int shards : {1, 3}) {
+  for (const int stripes : {1, 3}) {
     Data data, broken;
     broken.x[0] = std::numeric_limits<float>::infinity();
-    auto program = classifier({.shards = shards}, kAdam);
+    auto program = classifier({.stripes = stripes}, kAdam);
     data.bind(*program);
     program->run().value();
     const std::vector<float> before = values(*program, "net");
@@ -176,7 +176,7 @@ TEST(Program, AppliesAdamAndSgdAsThePlainFormulasDo) {
       {.rule = Sgd{.learning_rate = 0.2}},
       {.rule = Sgd{.learning_rate = 0.2, .momentum = 0.9}, .max_global_norm = 2}};
   for (std::size_t which = 0; which < specs.size(); ++which) {
-    for (const int shards : {1, 2}) {
+    for (const int stripes : {1, 2}) {
       const OptimizerSpec& spec = specs[which];
       Graph graph(2);
       const ParamGroup net = graph.group("net");
@@ -184,7 +184,7 @@ TEST(Program, AppliesAdamAndSgdAsThePlainFormulasDo) {
       // d loss / d w = pull * w, exactly.
       const Var loss = add(scale(sum(mul(graph.constant({3, 2}, pull), square(w))), 0.5), mean(graph.input("x", {1})));
       graph.minimize(loss, net, spec);
-      auto program = Program::compile(graph, {.shards = shards});
+      auto program = Program::compile(graph, {.stripes = stripes});
       ASSERT_TRUE(program.ok()) << program.error().message;
       (*program)->bind("x", std::span<const float>(std::vector<float>{0, 0})).value();
       std::vector<double> theta(6, 0.3), m(6), v(6);
@@ -210,7 +210,7 @@ TEST(Program, AppliesAdamAndSgdAsThePlainFormulasDo) {
         for (std::size_t i = 0; i < 6; ++i) {
           // 1e-6 relative per step from float32; the two forms of epsilon and bias correction are the same numbers.
           EXPECT_NEAR((*program)->params("net")->values()[i], theta[i], 1e-5 * (1 + std::abs(theta[i])))
-              << "spec " << which << " step " << t << " shards " << shards;
+              << "spec " << which << " step " << t << " stripes " << stripes;
         }
       }
     }
@@ -219,8 +219,8 @@ TEST(Program, AppliesAdamAndSgdAsThePlainFormulasDo) {
 
 TEST(Program, SplitsAStepIntoGradientsAndUpdate) {
   const Data data;
-  for (const int shards : {1, 3}) {
-    auto whole = classifier({.shards = shards}, kAdam), split = classifier({.shards = shards}, kAdam);
+  for (const int stripes : {1, 3}) {
+    auto whole = classifier({.stripes = stripes}, kAdam), split = classifier({.stripes = stripes}, kAdam);
     data.bind(*whole);
     data.bind(*split);
     EXPECT_EQ(split->run(Phase::kUpdate).error().code, Code::kInvalidArgument);
@@ -237,14 +237,14 @@ TEST(Program, SplitsAStepIntoGradientsAndUpdate) {
 
 /// A step with all that reduces over rows, for a batch of `batch` rows: means, sums, products, clipped gradients,
 /// joints.
-std::unique_ptr<Program> reductions(std::int64_t batch, int shards, DType compute) {
+std::unique_ptr<Program> reductions(std::int64_t batch, int stripes, DType compute) {
   Graph graph(batch);
   const ParamGroup net = graph.group("net");
   const Var x = graph.input("x", {5});
   const Var labels = graph.input("labels", {7});
   const Var h = clip_gradient_by_row_norm(network(graph, net, x, 7), 0.05);
-  const Var gram = sum_shards(matmul(h, labels, true, false));
-  const Var rows = sum_shards(count_rows(graph));
+  const Var gram = sum_stripes(matmul(h, labels, true, false));
+  const Var rows = sum_stripes(count_rows(graph));
   const Var error = softmax_cross_entropy(h, labels);
   const Var normal =
       batch_norm(h, graph.constant({7}, std::vector<float>(7, 1)), graph.constant({7}, std::vector<float>(7)),
@@ -256,7 +256,7 @@ std::unique_ptr<Program> reductions(std::int64_t batch, int shards, DType comput
   graph.metric("rows", rows);
   graph.output("h", h);
   graph.minimize(loss, net, {.rule = Sgd{.learning_rate = 0.1}});
-  auto program = Program::compile(graph, {.shards = shards, .compute = compute});
+  auto program = Program::compile(graph, {.stripes = stripes, .compute = compute});
   EXPECT_TRUE(program.ok()) << program.error().message;
   return std::move(program).value();
 }
@@ -267,8 +267,8 @@ TEST(Program, AShortBatchGivesWhatAGraphOfItsSizeGives) {
   const auto bytes = [](const std::vector<float>& values) { return std::as_bytes(std::span(values)); };
   const BatchView whole{&signature, kBatch, {bytes(data.x), bytes(data.labels)}};
   for (const DType compute : {DType::kF32, DType::kF64}) {
-    for (const int shards : {1, 3}) {
-      auto padded = reductions(kBatch, shards, compute);
+    for (const int stripes : {1, 3}) {
+      auto padded = reductions(kBatch, stripes, compute);
       for (const std::int64_t rows : {kBatch, std::int64_t{4}, std::int64_t{1}, std::int64_t{9}}) {
         auto exact = reductions(rows, 1, compute);
         for (Program* program : {padded.get(), exact.get()}) {
@@ -278,7 +278,7 @@ TEST(Program, AShortBatchGivesWhatAGraphOfItsSizeGives) {
         const auto got = padded->gradient("net"), expected = exact->gradient("net");
         // Sums of float32 in another order; of float64 rounded to float32.
         EXPECT_LT(distance({got.begin(), got.end()}, {expected.begin(), expected.end()}), 2e-6)
-            << rows << " rows, " << shards << " shards";
+            << rows << " rows, " << stripes << " stripes";
         EXPECT_EQ(padded->rows(), rows);
         EXPECT_EQ(padded->metrics()[2], static_cast<double>(rows));
         EXPECT_NEAR(padded->metrics()[0], exact->metrics()[0], 1e-5 * exact->metrics()[0]);
@@ -305,7 +305,7 @@ TEST(Program, ABatchWithoutRowsHasNoLossAndNoGradient) {
 
 TEST(Program, GradientsMatchFloat64) {
   const Data data;
-  auto single = classifier({.shards = 2}, kAdam), exact = classifier({.compute = DType::kF64}, kAdam);
+  auto single = classifier({.stripes = 2}, kAdam), exact = classifier({.compute = DType::kF64}, kAdam);
   for (auto* program : {single.get(), exact.get()}) {
     data.bind(*program);
     program->run(Phase::kGradients).value();
@@ -317,7 +317,7 @@ TEST(Program, GradientsMatchFloat64) {
 
 TEST(Program, CopiesTargetsEveryFewStepsAndAfterRestore) {
   const Data data;
-  auto program = classifier({.shards = 2}, kAdam);
+  auto program = classifier({.stripes = 2}, kAdam);
   data.bind(*program);
   const std::vector<float> start = values(*program, "net");
   EXPECT_EQ(values(*program, "net.target"), start);
@@ -336,11 +336,11 @@ TEST(Program, CopiesTargetsEveryFewStepsAndAfterRestore) {
 
 TEST(Program, ReducesGradientsBeforeTheUpdateAndStopsOnItsError) {
   const Data data;
-  for (const int shards : {1, 2}) {
+  for (const int stripes : {1, 2}) {
     bool fail = false;
     std::size_t seen = 0;
     OptimizerSpec spec{.rule = Sgd{.learning_rate = 0.5}};
-    auto plain = classifier({.shards = shards}, spec);
+    auto plain = classifier({.stripes = stripes}, spec);
     spec.reduce = [&](const GradientPart& part) -> Status {
       seen = part.values.size();
       EXPECT_EQ(part.name, "net");
@@ -352,7 +352,7 @@ TEST(Program, ReducesGradientsBeforeTheUpdateAndStopsOnItsError) {
       return {};
     };
     std::get<Sgd>(spec.rule).learning_rate = 0.25;  // half the rate, twice the gradient
-    auto reduced = classifier({.shards = shards}, spec);
+    auto reduced = classifier({.stripes = stripes}, spec);
     for (auto* program : {plain.get(), reduced.get()}) {
       data.bind(*program);
       program->run().value();
@@ -370,7 +370,7 @@ TEST(Program, ReducesGradientsBeforeTheUpdateAndStopsOnItsError) {
 }
 
 TEST(Program, RunsJointFunctionsForwardsAndBackwards) {
-  for (const int shards : {1, 3}) {
+  for (const int stripes : {1, 3}) {
     std::size_t seen = 0;
     bool fail = false;
     const JointFn triple = [&](const JointArgs& args) -> Status {
@@ -386,7 +386,7 @@ TEST(Program, RunsJointFunctionsForwardsAndBackwards) {
     graph.output("rows", rows);
     graph.metric("total", total);
     graph.output("dx", graph.gradients(scale(square(total), 0.5), std::array{x})[0]);  // 81 sum(x)
-    auto program = Program::compile(graph, {.shards = shards});
+    auto program = Program::compile(graph, {.stripes = stripes});
     ASSERT_TRUE(program.ok()) << program.error().message;
     const std::vector<float> data(kBatch * 2, 0.5F);
     (*program)->bind("x", std::span<const float>(data)).value();
@@ -404,10 +404,10 @@ TEST(Program, RunsJointFunctionsForwardsAndBackwards) {
 TEST(Program, KeepsReplicaState) {
   Graph graph(4);
   const Var average = graph.state("average", {}, Init::constant(10));
-  const Var now = sum_shards(mean(graph.input("x", {})));
+  const Var now = sum_stripes(mean(graph.input("x", {})));
   graph.assign(average, add(scale(average, 0.5), scale(now, 0.5)));
   graph.output("before", average);
-  auto program = Program::compile(graph, {.shards = 2});
+  auto program = Program::compile(graph, {.stripes = 2});
   ASSERT_TRUE(program.ok()) << program.error().message;
   const std::vector<float> x{0, 1, 2, 3};
   (*program)->bind("x", std::span<const float>(x)).value();
@@ -424,7 +424,7 @@ TEST(Program, ShowsOneValueUnderTwoNamesAndInputsAsOutputs) {
   graph.output("y", y);
   graph.output("again", y);
   graph.output("x", x);
-  auto program = Program::compile(graph, {.shards = 2});
+  auto program = Program::compile(graph, {.stripes = 2});
   const std::vector<float> data{1, 2, 3, 4, 5, 6};
   (*program)->bind("x", std::span<const float>(data)).value();
   (*program)->run().value();
@@ -443,7 +443,7 @@ TEST(Program, RefusesWhatDoesNotFit) {
   EXPECT_THAT(program->bind("x", std::span<const float>(few)).error().message, HasSubstr("got 3 values, expected 65"));
   EXPECT_THAT(program->bind("x", std::span<const std::int32_t>(integers)).error().message, HasSubstr("got int32"));
   Graph graph(2);
-  EXPECT_THAT(Program::compile(graph, {.shards = 3}).error().message, HasSubstr("3 shards"));
+  EXPECT_THAT(Program::compile(graph, {.stripes = 3}).error().message, HasSubstr("3 stripes"));
   EXPECT_THAT(Program::compile(graph, {.compute = DType::kU8}).error().message, HasSubstr("uint8"));
 }
 

@@ -57,7 +57,7 @@ TEST(Graph, ReportsEachKindOfMistake) {
   EXPECT_THAT(error([](Graph&, Var x) { clip(x, 1, 1); }), HasSubstr("low < high"));
   EXPECT_THAT(error([](Graph&, Var x) { categorical_mean(x, {0, 1, 7}); }), HasSubstr("[rows, 7]"));
   EXPECT_THAT(error([](Graph&, Var x) { categorical_mean(x, {1, 0, 3}); }), HasSubstr("low < high"));
-  EXPECT_THAT(error([](Graph&, Var x) { tanh(mean(x)); }), HasSubstr("sum_shards()"));
+  EXPECT_THAT(error([](Graph&, Var x) { tanh(mean(x)); }), HasSubstr("sum_stripes()"));
   EXPECT_THAT(error([](Graph& g, Var x) { g.metric("m", x); }), HasSubstr("scalar"));
   EXPECT_THAT(error([](Graph& g, Var x) { g.gradients(x, std::array{x}); }), HasSubstr("scalar"));
   EXPECT_THAT(error([](Graph& g, Var) { g.input("x", {3}); }), HasSubstr("exists"));

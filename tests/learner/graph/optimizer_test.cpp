@@ -1,5 +1,5 @@
 // Optimisers, schedules and averages against trajectories of PyTorch and TensorFlow (make_optimizer_golden.py), for
-// several shards, and over a checkpoint in the middle.
+// several stripes, and over a checkpoint in the middle.
 #include <troupe/learner/graph/optimizer.hpp>
 
 #include <gmock/gmock.h>
@@ -84,14 +84,14 @@ const std::map<std::string, OptimizerSpec> kCases{
 TEST(Optimizer, FollowsItsPeersAlsoOverACheckpoint) {
   const Golden golden("optimizers.safetensors");
   for (const auto& [name, spec] : kCases) {
-    for (const int shards : {1, 2}) {
+    for (const int stripes : {1, 2}) {
       const std::vector<double> value = golden.values<double>(name + "/value");
       const std::vector<double> average = golden.values<double>(name + "/average");
       ASSERT_EQ(value.size(), kSteps * kStart.size());
-      std::unique_ptr<Program> program = tug(spec, {.shards = shards});
+      std::unique_ptr<Program> program = tug(spec, {.stripes = stripes});
       for (std::size_t step = 0; step < kSteps; ++step) {
         if (step == 9) {  // another program takes over what a checkpoint holds
-          std::unique_ptr<Program> next = tug(spec, {.shards = shards});
+          std::unique_ptr<Program> next = tug(spec, {.stripes = stripes});
           restore_state(*next, save_state(*program), program->step()).value();
           program = std::move(next);
         }
@@ -127,13 +127,13 @@ TEST(Optimizer, UpdatesAGroupInEveryFewStepsOnlyAndCountsThose) {
 }
 
 TEST(Optimizer, ComputesNothingForAGroupThatAStepDoesNotUpdate) {
-  for (const int shards : {1, 2}) {
+  for (const int stripes : {1, 2}) {
     Graph graph(4);
     const Var x = graph.input("x", {3});
     const ParamGroup often = graph.group("often"), seldom = graph.group("seldom");
     int passes = 0;
     const auto through = [&](ParamGroup group) {
-      return sum_shards(mean(square(matmul(x, graph.param(group, "w", {3, 2}, Init::uniform(1))))));
+      return sum_stripes(mean(square(matmul(x, graph.param(group, "w", {3, 2}, Init::uniform(1))))));
     };
     const JointFn copy = [&passes](const JointArgs& args) -> Status {
       ++passes;
@@ -143,7 +143,7 @@ TEST(Optimizer, ComputesNothingForAGroupThatAStepDoesNotUpdate) {
     graph.minimize(through(often), often, {.rule = Sgd{.learning_rate = 0.1}});
     graph.minimize(graph.emit_joint(through(seldom), copy, copy), seldom,
                    {.rule = Sgd{.learning_rate = 0.1}, .every_steps = 3});
-    const auto program = Program::compile(graph, {.shards = shards}).value();
+    const auto program = Program::compile(graph, {.stripes = stripes}).value();
     const std::vector<float> data(12, 0.5F);
     program->bind("x", std::span<const float>(data)).value();
     std::vector<float> before;
@@ -227,15 +227,15 @@ TEST(Accumulation, OfSeveralRunsIsOneStepOfAllTheirRows) {
         OptimizerSpec{.rule = Adam{.learning_rate = 0.05, .epsilon = 1e-3}},
         OptimizerSpec{.rule = RmsProp{.learning_rate = 0.01, .momentum = 0.5, .epsilon = 1e-3}},
         OptimizerSpec{.rule = Lars{.learning_rate = 1, .trust_coefficient = 0.1}, .max_global_norm = 0.3}}) {
-    for (const int shards : {1, 2}) {
+    for (const int stripes : {1, 2}) {
       OptimizerSpec spec = rule;
       int reductions = 0;
       spec.reduce = [&](auto&&...) -> Status {
         ++reductions;
         return {};
       };
-      auto whole = regression(kRows * kRuns, rule, {.shards = shards});
-      const CompileOptions options{.shards = shards, .accumulate = kRuns};
+      auto whole = regression(kRows * kRuns, rule, {.stripes = stripes});
+      const CompileOptions options{.stripes = stripes, .accumulate = kRuns};
       auto parts = regression(kRows, spec, options);
       for (int update = 0; update < kUpdates; ++update) {
         bind(*whole, 0, kRows * kRuns);
@@ -302,7 +302,7 @@ TEST(Accumulation, AFailedReductionOrANanCostsOneUpdateAtMost) {
 }
 
 /// x -> x^2 / 2 over parameters of unequal sizes, some of which are left out of weight decay.
-std::unique_ptr<Program> decaying(const OptimizerSpec& spec, const std::vector<std::string>& exempt, int shards = 1) {
+std::unique_ptr<Program> decaying(const OptimizerSpec& spec, const std::vector<std::string>& exempt, int stripes = 1) {
   Graph graph(2);
   const ParamGroup net = graph.group("net");
   Var loss = scale(mean(graph.input("x", {})), 0);
@@ -312,7 +312,7 @@ std::unique_ptr<Program> decaying(const OptimizerSpec& spec, const std::vector<s
     loss = add(loss, scale(sum(square(value)), 0.5));
   }
   graph.minimize(loss, net, spec);
-  auto program = Program::compile(graph, {.shards = shards}).value();
+  auto program = Program::compile(graph, {.stripes = stripes}).value();
   static constexpr std::array<float, 2> kX{1, 1};
   program->bind("x", std::span<const float>(kX)).value();
   return program;
@@ -325,12 +325,12 @@ TEST(WeightDecay, LeavesOutWhatIsExempt) {
     std::visit([](auto& rule) { rule.weight_decay = 0; }, spec.rule);
     const auto none = decaying(spec, {});
     std::visit([](auto& rule) { rule.weight_decay = 0.5; }, spec.rule);
-    for (const int shards : {1, 2}) {
-      const auto some = decaying(spec, {"b", "c", "e"}, shards), nothing = decaying(spec, {"a", "b", "c", "d", "e"});
+    for (const int stripes : {1, 2}) {
+      const auto some = decaying(spec, {"b", "c", "e"}, stripes), nothing = decaying(spec, {"a", "b", "c", "d", "e"});
       EXPECT_EQ(some->params("net")->fingerprint(), all->params("net")->fingerprint()) << "checkpoints fit both ways";
       for (int step = 0; step < 3; ++step) {
         for (const auto& program : {some.get(), nothing.get()}) program->run().value();
-        if (shards == 1) {
+        if (stripes == 1) {
           all->run().value();
           none->run().value();
         }
@@ -341,7 +341,7 @@ TEST(WeightDecay, LeavesOutWhatIsExempt) {
         EXPECT_EQ(entry.decays, decays);
         EXPECT_THAT(some->params("net")->tensor(entry),
                     testing::ElementsAreArray((decays ? all : none)->params("net")->tensor(entry)))
-            << entry.name << " with " << shards << " shards";
+            << entry.name << " with " << stripes << " stripes";
       }
     }
   }
@@ -377,8 +377,8 @@ double norm_of(std::span<const float> values) {
 TEST(Lars, GivesEachMatrixARateOfItsOwnAndLeavesBiasesNormsAndWhatIsExemptAlone) {
   const Lars rule{.learning_rate = 0.5, .momentum = 0, .weight_decay = 0.2, .trust_coefficient = 0.1};
   for (const double clip : {0.0, 0.5}) {
-    for (const int shards : {1, 2}) {
-      const auto program = layered({.rule = rule, .max_global_norm = clip}, {.shards = shards});
+    for (const int stripes : {1, 2}) {
+      const auto program = layered({.rule = rule, .max_global_norm = clip}, {.stripes = stripes});
       ParamBuffer& params = *program->params("net");
       const std::vector<float> before(params.values().begin(), params.values().end());
       const double shrunk = clip == 0 ? 1 : clip / norm_of(before);
@@ -392,7 +392,7 @@ TEST(Lars, GivesEachMatrixARateOfItsOwnAndLeavesBiasesNormsAndWhatIsExemptAlone)
         for (std::size_t i = 0; i < old.size(); ++i) {
           // float32: a few roundings of values below 1.
           EXPECT_NEAR(params.tensor(entry)[i], old[i] - rule.learning_rate * local * (shrunk + decay) * old[i], 5e-7)
-              << entry.name << " " << i << ", clip " << clip << ", " << shards << " shards";
+              << entry.name << " " << i << ", clip " << clip << ", " << stripes << " stripes";
         }
       }
     }
@@ -411,8 +411,8 @@ TEST(Lars, TakesTheGlobalRateWhereAVariableOrItsGradientIsZero) {
 
 TEST(Lars, NoBitDependsOnTheThreads) {
   const OptimizerSpec spec{.rule = Lars{}, .max_global_norm = 1};
-  const auto one = layered(spec, {.shards = 4, .threads = 1}, 60'000);  // a matrix of several blocks
-  const auto many = layered(spec, {.shards = 4, .threads = 4}, 60'000);
+  const auto one = layered(spec, {.stripes = 4, .threads = 1}, 60'000);  // a matrix of several blocks
+  const auto many = layered(spec, {.stripes = 4, .threads = 4}, 60'000);
   for (int step = 0; step < 3; ++step) {
     one->run().value();
     many->run().value();

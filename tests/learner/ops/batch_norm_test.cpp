@@ -21,20 +21,20 @@ constexpr std::int64_t kRows = 70, kColumns = 19;  // more than a block of rows,
 struct Net {
   std::unique_ptr<Program> program;
 
-  explicit Net(bool training, int shards) {
+  explicit Net(bool training, int stripes) {
     Graph graph(kRows);
     const Shape columns{kColumns};
     graph.output("y", batch_norm(graph.input("x", columns), graph.shared_input("gain", columns),
                                  graph.shared_input("offset", columns), graph.state("mean", columns, {}),
                                  graph.state("variance", columns, Init::constant(1)),
                                  {.training = training, .momentum = 0.2, .epsilon = 1e-3}));
-    program = Program::compile(graph, {.shards = shards}).value();
+    program = Program::compile(graph, {.stripes = stripes}).value();
   }
 };
 
 TEST(BatchNorm, NormalisesWithTheBatchAndMovesTheRunningStatistics) {
-  for (const int shards : {1, 3}) {
-    Net net(true, shards);
+  for (const int stripes : {1, 3}) {
+    Net net(true, stripes);
     Rng rng(3);
     std::vector<float> x(kRows * kColumns), gain(kColumns), offset(kColumns);
     for (auto* values : {&gain, &offset}) {
@@ -60,7 +60,7 @@ TEST(BatchNorm, NormalisesWithTheBatchAndMovesTheRunningStatistics) {
           const std::size_t at = row * kColumns + c;
           const double expected = gain[c] * (x[at] - mean) / std::sqrt(variance + 1e-3) + offset[c];
           // Squares of 32 about 0 in the first step, 2e-7 of 1000 in a variance of 4: 1e-4 of a value up to 8.
-          ASSERT_NEAR(net.program->output("y")[at], expected, 1e-3) << shards << " shards, step " << step;
+          ASSERT_NEAR(net.program->output("y")[at], expected, 1e-3) << stripes << " stripes, step " << step;
         }
         const ParamLayout& layout = net.program->state().layout();
         const auto state = [&](const char* name) { return net.program->state().tensor(*layout.find(name))[c]; };

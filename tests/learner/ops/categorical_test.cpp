@@ -75,7 +75,7 @@ void run(Program& program, const std::vector<float>& x, const std::vector<float>
 
 TEST(CategoricalTd, IsTheCrossEntropyToTheProjectionInItsDenseForm) {
   const std::vector<float> x = random_logits(5), next = random_logits(6);
-  const auto program = td_program(kCategoricalRows, kCategoricalSupport, {.shards = 3});
+  const auto program = td_program(kCategoricalRows, kCategoricalSupport, {.stripes = 3});
   run(*program, x, next, kRewards, kDiscounts);
   for (std::size_t row = 0; row < kCategoricalRows; ++row) {
     const auto row_of = [&](const std::vector<float>& logits) {
@@ -142,23 +142,23 @@ TEST(CategoricalTd, LeavesRowsThatAreNoDataOutOfItsGradient) {
   std::ranges::copy(random_logits(6), batch.mutable_view().as<float>(1).begin());
   std::ranges::copy(kRewards, batch.mutable_view().as<float>(2).begin());
   std::ranges::copy(kDiscounts, batch.mutable_view().as<float>(3).begin());
-  const auto gradient_of = [&](std::int64_t graph_rows, int shards) {
+  const auto gradient_of = [&](std::int64_t graph_rows, int stripes) {
     Graph graph(graph_rows);
     const ParamGroup head = graph.group("head");
     const Var bias = graph.param(head, "bias", {kAtoms}, Init::normal(1));
     const Var loss = categorical_td(bias_activation(graph.input("x", {kAtoms}), bias), graph.input("next", {kAtoms}),
                                     graph.input("reward", {}), graph.input("discount", {}), kCategoricalSupport);
     graph.minimize(mean(loss), head, {});
-    const auto program = Program::compile(graph, {.shards = shards}).value();
+    const auto program = Program::compile(graph, {.stripes = stripes}).value();
     program->bind(batch.view().slice(0, 5)).value();
     program->run(Phase::kGradients).value();
     const auto gradient = program->gradient("head");
     return std::vector<float>(gradient.begin(), gradient.end());
   };
   const std::vector<float> exact = gradient_of(5, 1);
-  for (const int shards : {1, 3}) {
-    const std::vector<float> got = gradient_of(kCategoricalRows, shards);
-    for (std::size_t i = 0; i < kAtoms; ++i) EXPECT_NEAR(got[i], exact[i], 1e-6) << i << ", " << shards << " shards";
+  for (const int stripes : {1, 3}) {
+    const std::vector<float> got = gradient_of(kCategoricalRows, stripes);
+    for (std::size_t i = 0; i < kAtoms; ++i) EXPECT_NEAR(got[i], exact[i], 1e-6) << i << ", " << stripes << " stripes";
   }
 }
 

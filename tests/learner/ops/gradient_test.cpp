@@ -211,7 +211,7 @@ std::vector<GradientCase> cases() {
       {"ResizeBilinearUp", "resize_bilinear", {image}, [](auto& v) { return flat(resize_bilinear(v[0], 8, 10)); }},
       {"ResizeBilinearDown", "resize_bilinear", {image}, [](auto& v) { return flat(resize_bilinear(v[0], 2, 3)); }},
       {"ResizeBilinearFar", "resize_bilinear", {image}, [](auto& v) { return flat(resize_bilinear(v[0], 17, 1)); }},
-      {"SumShards", "sum_shards", {row}, [](auto& v) { return square(sum_shards(mean(v[0]))); }},
+      {"SumStripes", "sum_stripes", {row}, [](auto& v) { return square(sum_stripes(mean(v[0]))); }},
       {"SquareOfShared", "square", {weight}, [](auto& v) { return square(v[0]); }},
       {"SumOfPartialAndShared",
        "add",
@@ -260,7 +260,7 @@ Var weigh(Graph& graph, Var y) {
   if (spec.shape.rank() == 0) return y;
   const Var column = spec.shape.rank() == 1 ? y : reshape(y, {spec.shape[0], spec.shape.elements() / spec.shape[0]});
   const ValueSpec flat = graph.spec(column);
-  if (flat.place == Place::kPartial) return weigh(graph, sum_shards(column));
+  if (flat.place == Place::kPartial) return weigh(graph, sum_stripes(column));
   if (flat.place == Place::kReplicated) {
     std::vector<float> weights;
     for (std::int64_t i = 0; i < flat.shape.elements(); ++i) weights.push_back(std::sin(static_cast<float>(i) + 1));
@@ -274,9 +274,9 @@ Var weigh(Graph& graph, Var y) {
 
 class GradientOf : public testing::TestWithParam<GradientCase> {};
 
-TEST_P(GradientOf, AgreesWithCentralDifferencesForOneAndTwoShards) {
+TEST_P(GradientOf, AgreesWithCentralDifferencesForOneAndTwoStripes) {
   const GradientCase& c = GetParam();
-  for (const int shards : {1, 2}) {
+  for (const int stripes : {1, 2}) {
     Graph graph(kBatch);
     std::vector<Var> operands, wrt;
     std::vector<std::vector<double>> values;
@@ -305,7 +305,7 @@ TEST_P(GradientOf, AgreesWithCentralDifferencesForOneAndTwoShards) {
     const std::vector<Var> gradients = graph.gradients(loss, wrt);
     graph.output("loss", loss);
     for (std::size_t i = 0; i < gradients.size(); ++i) graph.output("gradient" + std::to_string(i), gradients[i]);
-    auto program = Program::compile(graph, {.shards = shards, .compute = DType::kF64});
+    auto program = Program::compile(graph, {.stripes = stripes, .compute = DType::kF64});
     ASSERT_TRUE(program.ok()) << program.error().message;
 
     const auto run = [&] {
@@ -342,7 +342,7 @@ TEST_P(GradientOf, AgreesWithCentralDifferencesForOneAndTwoShards) {
         values[operand][i] = at;
         const double difference = (above - below) / (2 * kStep);
         EXPECT_NEAR(exact[slot][i], difference, 1e-7 * (1 + std::abs(difference)))
-            << c.name << ", " << shards << " shards, operand " << operand << " element " << i;
+            << c.name << ", " << stripes << " stripes, operand " << operand << " element " << i;
         largest = std::max(largest, std::abs(difference));
       }
       ++slot;

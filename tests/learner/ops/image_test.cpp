@@ -26,10 +26,10 @@ using testing::HasSubstr;
 constexpr std::int64_t kBatch = 3;
 
 std::vector<float> run(const std::function<Var(Var)>& build, const Shape& image, const std::vector<float>& x,
-                       std::int64_t batch, int shards = 1) {
+                       std::int64_t batch, int stripes = 1) {
   Graph graph(batch);
   graph.output("y", build(graph.input("x", image)));
-  const auto program = Program::compile(graph, {.shards = shards}).value();
+  const auto program = Program::compile(graph, {.stripes = stripes}).value();
   program->bind("x", std::span<const float>(x)).value();
   program->run().value();
   const auto y = program->output("y");
@@ -134,7 +134,7 @@ TEST(ImageOps, SayWhatTheyExpected) {
     return graph.status().ok() ? std::string() : graph.status().error().message;
   };
   EXPECT_EQ(said([](Var, Var row) { average_pool(row); }),
-            "average_pool: got [2, 3], expected an image [n, h, w, c], not a sum over shards");
+            "average_pool: got [2, 3], expected an image [n, h, w, c], not a sum over stripes");
   EXPECT_THAT(said([](Var image, Var) { max_pool(image, {.kernel = 17, .stride = 1}); }),
               HasSubstr("max_pool: kernel 17, stride 1 and padding 0, expected a kernel from 1 to 16"));
   EXPECT_THAT(said([](Var image, Var) { max_pool(image, {.kernel = 2, .stride = 1, .padding = 2}); }),

@@ -33,7 +33,7 @@ TEST(Losses, OfLabelsAreThoseOfTheirDistributions) {
     graph.output("correct", is_correct(logits, labels));
     graph.output("in_two", is_in_top(logits, labels, 2));
     graph.output("in_all", is_in_top(logits, labels, 3));
-    const auto program = Program::compile(graph, {.shards = 3}).value();
+    const auto program = Program::compile(graph, {.stripes = 3}).value();
     std::vector<float> target(12, static_cast<float>(smoothing / 3));
     for (std::size_t row = 0; row < 4; ++row) {
       target[row * 3 + static_cast<std::size_t>(kLabels[row])] += static_cast<float>(1 - smoothing);
@@ -57,7 +57,7 @@ TEST(Losses, AStepWithALabelOrAnIndexOutOfRangeIsSkipped) {
   const Var table = graph.param(net, "table", {5, 3}, Init::normal(1));
   const Var indices = graph.input("indices", {}, DType::kI32), labels = graph.input("labels", {}, DType::kI32);
   graph.minimize(mean(label_cross_entropy(embedding(table, indices), labels)), net, {.rule = Sgd{.learning_rate = 1}});
-  const auto program = Program::compile(graph, {.shards = 2}).value();
+  const auto program = Program::compile(graph, {.stripes = 2}).value();
   const std::vector<float> before(program->params("net")->values().begin(), program->params("net")->values().end());
   const auto run = [&](std::vector<std::int32_t> index, std::vector<std::int32_t> label) {
     program->bind("indices", std::span<const std::int32_t>(index)).value();

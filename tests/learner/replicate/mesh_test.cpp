@@ -30,7 +30,7 @@ std::vector<float> normal(std::uint64_t seed, std::int64_t size) {
 struct Options {
   std::vector<Split> splits;
   int devices = 1;
-  int shards = 1;
+  int stripes = 1;
   DType compute = DType::kF32;
 };
 
@@ -60,7 +60,7 @@ Result<std::unique_ptr<Program>> network(const Options& options, std::int64_t ba
   graph.metric("loss", loss);
   graph.minimize(loss, net, {.rule = Sgd{.learning_rate = 0.05, .momentum = 0.9}});
   return Program::compile(
-      graph, {.shards = options.shards, .devices = options.devices, .compute = options.compute, .seed = 3});
+      graph, {.stripes = options.stripes, .devices = options.devices, .compute = options.compute, .seed = 3});
 }
 
 std::unique_ptr<Program> make(const Options& options) {
@@ -93,18 +93,18 @@ double distance(const A& got, const B& expected) {
 
 TEST(Mesh, SplitLayersTrainAsUnsplitOnesDo) {
   const Data data;
-  for (const int shards : {1, 2}) {
-    auto expected = make({.splits = kUnsplit, .shards = shards});
+  for (const int stripes : {1, 2}) {
+    auto expected = make({.splits = kUnsplit, .stripes = stripes});
     data.bind(*expected);
     for (int step = 0; step < 10; ++step) expected->run().value();
     for (const auto& splits : {kByBatch, kByHidden, kMixed}) {
       for (const int devices : {2, 3}) {
-        auto program = make({.splits = splits, .devices = devices, .shards = shards});
+        auto program = make({.splits = splits, .devices = devices, .stripes = stripes});
         data.bind(*program);
         for (int step = 0; step < 10; ++step) program->run().value();
         // float32 sums in another order, 1e-7 each, over ten steps of a net that is far from chaotic.
         EXPECT_LT(distance(program->params("net")->values(), expected->params("net")->values()), 1e-5)
-            << devices << " devices, " << shards << " shards";
+            << devices << " devices, " << stripes << " stripes";
         EXPECT_NEAR(program->metrics()[0], expected->metrics()[0], 1e-5 * expected->metrics()[0]);
         EXPECT_LT(distance(program->output("y"), expected->output("y")), 1e-5);
       }
@@ -170,9 +170,9 @@ TEST(Mesh, EveryDeviceHasItsShareOfTheProducts) {
   }
 }
 
-TEST(Mesh, RefusesShardsThatCannotBeCutEvenly) {
-  // 12 rows over 3 devices are 4 each; but shards of 2 or 3 rows cannot be cut into three.
-  const auto program = network({.splits = kByBatch, .devices = 3, .shards = 5});
+TEST(Mesh, RefusesStripesThatCannotBeCutEvenly) {
+  // 12 rows over 3 devices are 4 each; but stripes of 2 or 3 rows cannot be cut into three.
+  const auto program = network({.splits = kByBatch, .devices = 3, .stripes = 5});
   ASSERT_FALSE(program.ok());
   EXPECT_THAT(program.error().message, testing::AllOf(HasSubstr("[4, 7]"), HasSubstr("2 of 12 rows")));
   // 7 rows: no number of devices but one divides them, so one does it all.
@@ -180,7 +180,7 @@ TEST(Mesh, RefusesShardsThatCannotBeCutEvenly) {
 }
 
 /// Two stages and a loss behind them.
-std::unique_ptr<Program> piped(std::int64_t parts, int devices, int shards, DType compute) {
+std::unique_ptr<Program> piped(std::int64_t parts, int devices, int stripes, DType compute) {
   Graph graph(kMeshBatch);
   ReplicaContext context(graph, {.replica_batch = kMeshBatch, .global_batch = kMeshBatch, .devices = devices}, nullptr);
   const ParamGroup net = graph.group("net");
@@ -201,16 +201,16 @@ std::unique_ptr<Program> piped(std::int64_t parts, int devices, int shards, DTyp
   graph.output("y", y);
   graph.metric("loss", loss);
   graph.minimize(loss, net, {.rule = Sgd{.learning_rate = 0.05, .momentum = 0.9}});
-  auto program = Program::compile(graph, {.shards = shards, .devices = devices, .compute = compute});
+  auto program = Program::compile(graph, {.stripes = stripes, .devices = devices, .compute = compute});
   EXPECT_TRUE(program.ok()) << program.error().message;
   return std::move(program).value();
 }
 
 TEST(Mesh, APipelineOfPartsIsTheNetworkItself) {
   const Data data;
-  for (const int shards : {1, 2}) {
+  for (const int stripes : {1, 2}) {
     for (const std::int64_t parts : {1, 2, 3}) {
-      auto expected = piped(1, 1, shards, DType::kF64), exact = piped(parts, 2, shards, DType::kF64);
+      auto expected = piped(1, 1, stripes, DType::kF64), exact = piped(parts, 2, stripes, DType::kF64);
       for (auto* each : {expected.get(), exact.get()}) {
         data.bind(*each);
         each->run(Phase::kGradients).value();
@@ -218,7 +218,7 @@ TEST(Mesh, APipelineOfPartsIsTheNetworkItself) {
       // gradient() rounds the float64 to float32, so a last bit may differ: 6e-8.
       EXPECT_LT(distance(exact->gradient("net"), expected->gradient("net")), 1e-7) << parts << " parts";
       EXPECT_LT(distance(exact->output_f64("y"), expected->output_f64("y")), 1e-14) << parts << " parts";
-      auto one = piped(parts, 1, shards, DType::kF32), two = piped(parts, 2, shards, DType::kF32);
+      auto one = piped(parts, 1, stripes, DType::kF32), two = piped(parts, 2, stripes, DType::kF32);
       for (auto* each : {one.get(), two.get()}) {
         data.bind(*each);
         for (int step = 0; step < 5; ++step) each->run().value();

@@ -27,14 +27,14 @@ classifier::Options options() {
 }
 
 /// Seven steps; every tensor of the state, one after the other, and the last metrics.
-std::vector<float> train(int devices, int shards) {
+std::vector<float> train(int devices, int stripes) {
   BatchSlot slot(classifier::batch_signature(options()));
   const auto replica = classifier::training(options(), [&](const InputContext& context) {
     EXPECT_EQ(context.devices, devices);
     return slot.pipeline();
   });
   const auto made =
-      OneDevice::make(*replica, {.batch = kSplitBatch, .compile = {.shards = shards, .devices = devices, .seed = 2}})
+      OneDevice::make(*replica, {.batch = kSplitBatch, .compile = {.stripes = stripes, .devices = devices, .seed = 2}})
           .value();
   Program& program = made->program();
   EXPECT_EQ(program.devices(), devices);
@@ -57,10 +57,10 @@ std::vector<float> train(int devices, int shards) {
 }
 
 TEST(ModelParallel, AClassifierTrainsToTheBitsOfOneDevice) {
-  for (const int shards : {1, 2}) {
-    const std::vector<float> one = train(1, shards);
+  for (const int stripes : {1, 2}) {
+    const std::vector<float> one = train(1, stripes);
     EXPECT_THAT(one, testing::Each(testing::Truly([](float x) { return std::isfinite(x); })));
-    for (const int devices : {2, 3, 4}) EXPECT_EQ(train(devices, shards), one) << devices << " devices";
+    for (const int devices : {2, 3, 4}) EXPECT_EQ(train(devices, stripes), one) << devices << " devices";
   }
 }
 
@@ -82,7 +82,7 @@ std::vector<float> train_shared(const SharedLayers& how) {
   const auto made = make_replicator(*replica, {.kind = ReplicatorKind::kMultiDevice,
                                                .global_batch = kSplitBatch,
                                                .replicas = how.replicas,
-                                               .compile = {.shards = 1, .devices = 2, .seed = 2}})
+                                               .compile = {.stripes = 1, .devices = 2, .seed = 2}})
                         .value();
   EXPECT_EQ(made->program().devices(), 2);
   Rng rng(5);

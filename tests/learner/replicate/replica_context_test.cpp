@@ -61,14 +61,14 @@ class UsesOne final : public Replica {
     const Var h = tanh(matmul(x, w));
     const Var local = reshape(scale(matmul(x, h, true, false), 0.3), Shape{4});
     const Var y = body_({context, local, h, w});
-    const Var weight = sum_shards(mean(square(x)));  // of each replica its own
+    const Var weight = sum_stripes(mean(square(x)));  // of each replica its own
     const Var loss = add(mul(sum_all(square(y)), weight), mean(square(h)));
     graph.metric("loss", loss);
     graph.minimize(loss, graph.group("model"), context.wrap_optimizer({.rule = Sgd{.learning_rate = 0}}));
   }
 
  private:
-  static Var sum_all(Var y) { return y && y.graph->spec(y).place == Place::kRows ? sum_shards(sum(y)) : sum(y); }
+  static Var sum_all(Var y) { return y && y.graph->spec(y).place == Place::kRows ? sum_stripes(sum(y)) : sum(y); }
   Body body_;
 };
 
@@ -96,7 +96,7 @@ std::vector<Case> cases() {
     all.push_back({"reduce_scatter_" + std::string(to_string(op)), [op](const Values& v) {
                      // As many rows as replicas, each another multiple.
                      Var rows;
-                     const Var flat = reshape(sum_shards(v.local), Shape{1, 4});
+                     const Var flat = reshape(sum_stripes(v.local), Shape{1, 4});
                      for (int r = 0; r < v.context.input().replica_count; ++r) {
                        const Var next = scale(flat, r + 1);
                        rows = rows ? concat(rows, next) : next;
@@ -117,10 +117,10 @@ class Collective : public testing::TestWithParam<Case> {};
 TEST_P(Collective, HasTheGradientOfTheGlobalLoss) {
   const Case& c = GetParam();
   for (const int replicas : {1, 2, 3}) {
-    for (const int shards : {1, 2}) {
+    for (const int stripes : {1, 2}) {
       UsesOne replica(c.body);
       auto made = MultiDevice::make(
-          replica, {.replicas = replicas, .global_batch = c.rows, .compile = {.shards = shards, .threads = 1}});
+          replica, {.replicas = replicas, .global_batch = c.rows, .compile = {.stripes = stripes, .threads = 1}});
       ASSERT_TRUE(made.ok()) << made.error().message;
       MultiDevice& devices = **made;
       const auto loss_with = [&](std::size_t i, float offset) {
@@ -142,7 +142,7 @@ TEST_P(Collective, HasTheGradientOfTheGlobalLoss) {
         constexpr float kStep = 2e-3F;  // 1e-7 of the loss over twice this; its square; small, for the kinks of max
         const double expected = (loss_with(i, kStep) - loss_with(i, -kStep)) / (2 * kStep);
         EXPECT_NEAR(got[i], expected, 2e-3 * (1 + std::abs(expected)))
-            << replicas << " replicas, " << shards << " shards, element " << i;
+            << replicas << " replicas, " << stripes << " stripes, element " << i;
       }
     }
   }

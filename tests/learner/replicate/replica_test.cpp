@@ -134,7 +134,7 @@ struct VarianceResult {
   float mean_product = 0;
 };
 
-VarianceResult train_variance(const std::vector<std::int64_t>& shares, bool by_sum, int shards) {
+VarianceResult train_variance(const std::vector<std::int64_t>& shares, bool by_sum, int stripes) {
   Rng rng(9);
   const Signature signature = {{"x", DType::kF32, Shape{3}}};
   BatchBuffer batch(signature, kReplicaRows);
@@ -144,7 +144,7 @@ VarianceResult train_variance(const std::vector<std::int64_t>& shares, bool by_s
     BatchSlot slot(signature);
     VarianceReplica replica([&](const InputContext&) { return slot.pipeline(); }, by_sum);
     const OneDeviceOptions options{
-        .batch = rows, .compile = {.shards = shards}, .communicator = communicator, .global_batch = kReplicaRows};
+        .batch = rows, .compile = {.stripes = stripes}, .communicator = communicator, .global_batch = kReplicaRows};
     const auto device = OneDevice::make(replica, options).value();
     for (int step = 0; step < 5; ++step) {
       slot.offer(rows_of(batch.view(), begin, rows)).value();
@@ -160,8 +160,8 @@ TEST(Replica, CollectivesInsideTheStepAreExactForwardAndBackward) {
   const VarianceResult one = train_variance({kReplicaRows}, false, 1);
   for (const bool by_sum : {false, true}) {
     for (const std::vector<std::int64_t>& shares : {std::vector<std::int64_t>{kReplicaRows}, {8, 8}, {5, 11}}) {
-      for (const int shards : {1, 2}) {
-        const VarianceResult several = train_variance(shares, by_sum, shards);
+      for (const int stripes : {1, 2}) {
+        const VarianceResult several = train_variance(shares, by_sum, stripes);
         EXPECT_LT(relative_distance(several.w, one.w), 1e-5);  // SGD keeps rounding errors as they are
         EXPECT_NEAR(several.mean_product, one.mean_product, 1e-5);
       }

@@ -166,9 +166,9 @@ TEST(Deterministic, OneTwoFourAndEightReplicasGiveTheSameBits) {
 }
 
 TEST(Deterministic, RefusesWhatCannotBeEqual) {
-  EXPECT_EQ(virtual_shards({}, 4, kRows)->shards, 2);
-  EXPECT_THAT(virtual_shards({}, 3, 24).error().message, HasSubstr("3 replicas"));
-  EXPECT_THAT(virtual_shards({}, 2, 20).error().message, HasSubstr("batch of 20"));
+  EXPECT_EQ(in_stripes({}, 4, kRows)->stripes, 2);
+  EXPECT_THAT(in_stripes({}, 3, 24).error().message, HasSubstr("3 replicas"));
+  EXPECT_THAT(in_stripes({}, 2, 20).error().message, HasSubstr("batch of 20"));
 }
 
 TEST(Replicators, GiveTheParametersOfOneReplicaOnTheWholeBatch) {
@@ -298,7 +298,7 @@ TEST(Replicators, AStepThatFailsInOneReplicaChangesNothingInAnyAndNeverHangs) {
     TooLong replica;
     const auto devices =
         MultiDevice::make(
-            replica, {.replicas = 3, .global_batch = kRows, .compile = {.shards = 2, .bucket_bytes = bucket_bytes}})
+            replica, {.replicas = 3, .global_batch = kRows, .compile = {.stripes = 2, .bucket_bytes = bucket_bytes}})
             .value();
     devices->step().value();
     const std::vector<float> before = all_values(devices->program(0));

@@ -410,7 +410,7 @@ TEST_F(CudaProgramTest, OptionsThatAGpuDoesNotHaveAreRefused) {
   Graph graph(4);
   graph.output("x", affine(graph.input("x", {3}), 2, 0));
   for (const CompileOptions& options :
-       {CompileOptions{.shards = 2, .device = kGpu}, CompileOptions{.device = kGpu, .compute = DType::kF64}}) {
+       {CompileOptions{.stripes = 2, .device = kGpu}, CompileOptions{.device = kGpu, .compute = DType::kF64}}) {
     const auto program = Program::compile(graph, options);
     ASSERT_FALSE(program.ok());
     EXPECT_THAT(program.error().message, HasSubstr("on cuda:0"));

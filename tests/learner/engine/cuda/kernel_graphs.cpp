@@ -156,7 +156,7 @@ void reductions(Graph& graph, const Sizes& sizes) {
   graph.gradients(mean(deep), {{deep}});
   graph.gradients(sum(w), {{w}});
   graph.gradients(mean(w), {{w}});
-  graph.gradients(sum_shards(mean(a)), {{a}});
+  graph.gradients(sum_stripes(mean(a)), {{a}});
   build.differentiate(sum_last(a), {a});
   build.differentiate(sum_last(deep), {deep});
   count_rows(graph);

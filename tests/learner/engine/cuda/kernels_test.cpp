@@ -434,7 +434,7 @@ void walk(const Graph& graph, std::int64_t valid, bool bf16, std::uint64_t seed,
   Rng rng(seed);
   std::vector<Values> values = draw_sources(data, rng);
   for (const Node& from : data.nodes) {
-    if (from.op == nullptr || from.op->alias) {  // sums of one shard, and names for what there is
+    if (from.op == nullptr || from.op->alias) {  // sums of one stripe, and names for what there is
       values[from.outputs[0]] = values[from.inputs[0]];
       continue;
     }

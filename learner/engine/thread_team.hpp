@@ -1,6 +1,6 @@
 #pragma once
-// The threads of one program: number 0 is the caller, each other one sleeps between runs. What it calls a shard is one
-// of these threads, which may run several shards of the program.
+// The threads of one program: number 0 is the caller, and each other one sleeps between runs. A thread may run several
+// stripes of the program.
 #include <atomic>
 #include <cstdint>
 #include <thread>
@@ -10,31 +10,31 @@ namespace troupe::learner {
 
 /// Waiting spins for a few microseconds and then sleeps in the kernel, because actors share the learner's cores: pure
 /// spinning on oversubscribed cores was measured to cost more than all the work.
-class ShardPool {
+class ThreadTeam {
  public:
-  explicit ShardPool(int shards);
-  ~ShardPool();
-  ShardPool(const ShardPool&) = delete;
-  ShardPool& operator=(const ShardPool&) = delete;
+  explicit ThreadTeam(int threads);
+  ~ThreadTeam();
+  ThreadTeam(const ThreadTeam&) = delete;
+  ThreadTeam& operator=(const ThreadTeam&) = delete;
 
-  int shards() const { return shards_; }
-  /// Calls job(context, shard) for every shard, 0 on this thread, and returns when all have. One caller at a time.
-  void run(void (*job)(void* context, int shard), void* context);
-  /// Inside of a job: returns when every shard has called it. Every shard must.
+  int threads() const { return count_; }
+  /// Calls job(context, thread) on every thread, 0 being this one, and returns when all have. One caller at a time.
+  void run(void (*job)(void* context, int thread), void* context);
+  /// Inside of a job: returns when every thread has called it. Every thread must.
   void barrier();
   /// Returns when `value`, which only grows and whose every change is notified, is at least `least`.
   static void wait_until(const std::atomic<std::uint32_t>& value, std::uint32_t least);
 
  private:
-  void work(int shard);
+  void work(int thread);
   static void wait_while(const std::atomic<std::uint32_t>& value, std::uint32_t old);
 
-  int shards_;
+  int count_;
   void (*job_)(void*, int) = nullptr;
   void* context_ = nullptr;
   bool stop_ = false;
   alignas(64) std::atomic<std::uint32_t> started_{0};   ///< runs begun
-  alignas(64) std::atomic<std::uint32_t> arrived_{0};   ///< shards at the present barrier
+  alignas(64) std::atomic<std::uint32_t> arrived_{0};   ///< threads at the present barrier
   alignas(64) std::atomic<std::uint32_t> released_{0};  ///< barriers passed
   std::vector<std::thread> threads_;
 };

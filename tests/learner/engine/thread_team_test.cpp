@@ -3,35 +3,35 @@
 #include <array>
 #include <atomic>
 
-#include <troupe/learner/engine/shard_pool.hpp>
+#include <troupe/learner/engine/thread_team.hpp>
 
 namespace troupe::learner {
 namespace {
 
-TEST(ShardPool, HoldsAllShardsAtEveryBarrier) {
-  for (const int shards : {1, 2, 5}) {
+TEST(ThreadTeam, HoldsAllThreadsAtEveryBarrier) {
+  for (const int threads : {1, 2, 5}) {
     struct Shared {
-      ShardPool pool;
+      ThreadTeam team;
       std::array<std::atomic<int>, 5> rounds{};
       std::atomic<int> ahead{0};
-    } shared{ShardPool(shards)};
+    } shared{ThreadTeam(threads)};
     for (int run = 0; run < 200; ++run) {
-      shared.pool.run(
-          [](void* context, int shard) {
+      shared.team.run(
+          [](void* context, int thread) {
             auto& s = *static_cast<Shared*>(context);
             for (int round = 0; round < 3; ++round) {
-              const int mine = ++s.rounds[static_cast<std::size_t>(shard)];
-              s.pool.barrier();
-              for (int other = 0; other < s.pool.shards(); ++other) {
+              const int mine = ++s.rounds[static_cast<std::size_t>(thread)];
+              s.team.barrier();
+              for (int other = 0; other < s.team.threads(); ++other) {
                 s.ahead += s.rounds[static_cast<std::size_t>(other)] < mine;  // somebody had not arrived
               }
-              s.pool.barrier();
+              s.team.barrier();
             }
           },
           &shared);
     }
     EXPECT_EQ(shared.ahead, 0);
-    for (int shard = 0; shard < shards; ++shard) EXPECT_EQ(shared.rounds[static_cast<std::size_t>(shard)], 600);
+    for (int thread = 0; thread < threads; ++thread) EXPECT_EQ(shared.rounds[static_cast<std::size_t>(thread)], 600);
   }
 }
 

@@ -1,4 +1,4 @@
-#include <troupe/learner/engine/shard_pool.hpp>
+#include <troupe/learner/engine/thread_team.hpp>
 
 #include <troupe/learner/engine/gemm.hpp>
 
@@ -18,18 +18,18 @@ inline void pause() {
 
 }  // namespace
 
-ShardPool::ShardPool(int shards) : shards_(shards) {
-  for (int shard = 1; shard < shards; ++shard) threads_.emplace_back([this, shard] { work(shard); });
+ThreadTeam::ThreadTeam(int threads) : count_(threads) {
+  for (int thread = 1; thread < threads; ++thread) threads_.emplace_back([this, thread] { work(thread); });
 }
 
-ShardPool::~ShardPool() {
+ThreadTeam::~ThreadTeam() {
   stop_ = true;
   started_.fetch_add(1, std::memory_order_release);
   started_.notify_all();
   for (std::thread& thread : threads_) thread.join();
 }
 
-void ShardPool::wait_while(const std::atomic<std::uint32_t>& value, std::uint32_t old) {
+void ThreadTeam::wait_while(const std::atomic<std::uint32_t>& value, std::uint32_t old) {
   for (int spin = 0; spin < kSpins; ++spin) {
     if (value.load(std::memory_order_acquire) != old) return;
     pause();
@@ -37,16 +37,16 @@ void ShardPool::wait_while(const std::atomic<std::uint32_t>& value, std::uint32_
   while (value.load(std::memory_order_acquire) == old) value.wait(old, std::memory_order_acquire);
 }
 
-void ShardPool::wait_until(const std::atomic<std::uint32_t>& value, std::uint32_t least) {
+void ThreadTeam::wait_until(const std::atomic<std::uint32_t>& value, std::uint32_t least) {
   for (std::uint32_t now = value.load(std::memory_order_acquire); now < least;
        now = value.load(std::memory_order_acquire)) {
     wait_while(value, now);
   }
 }
 
-void ShardPool::run(void (*job)(void*, int), void* context) {
+void ThreadTeam::run(void (*job)(void*, int), void* context) {
   enter_compute_thread();  // the caller may be another thread each time
-  if (shards_ == 1) return job(context, 0);
+  if (count_ == 1) return job(context, 0);
   job_ = job;
   context_ = context;
   started_.fetch_add(1, std::memory_order_release);
@@ -55,10 +55,10 @@ void ShardPool::run(void (*job)(void*, int), void* context) {
   barrier();
 }
 
-void ShardPool::barrier() {
-  if (shards_ == 1) return;
-  const std::uint32_t round = released_.load(std::memory_order_relaxed);  // cannot move before this shard arrives
-  if (arrived_.fetch_add(1, std::memory_order_acq_rel) + 1 == static_cast<std::uint32_t>(shards_)) {
+void ThreadTeam::barrier() {
+  if (count_ == 1) return;
+  const std::uint32_t round = released_.load(std::memory_order_relaxed);  // cannot move before this thread arrives
+  if (arrived_.fetch_add(1, std::memory_order_acq_rel) + 1 == static_cast<std::uint32_t>(count_)) {
     arrived_.store(0, std::memory_order_relaxed);
     released_.fetch_add(1, std::memory_order_release);
     released_.notify_all();
@@ -67,12 +67,12 @@ void ShardPool::barrier() {
   }
 }
 
-void ShardPool::work(int shard) {
+void ThreadTeam::work(int thread) {
   enter_compute_thread();
   for (std::uint32_t run = 0;; ++run) {
     wait_while(started_, run);
     if (stop_) return;
-    job_(context_, shard);
+    job_(context_, thread);
     barrier();
   }
 }
