@@ -1,7 +1,7 @@
 #pragma once
-// What a replica group trains and how its result is judged: a value that a user's program gives to train_replica(), or
-// that the registry has by name (run/registry.hpp), those that ship (run/models) like a user's own. Role factories call
-// these functions on their own threads.
+// What a replica group trains and how its result is judged: a value that the registry has by name (run/registry.hpp).
+// Those that ship (run/models) are registered like a user's own. Role factories call these functions on their own
+// threads.
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -18,8 +18,8 @@
 
 namespace troupe::actors {
 
-/// Until an input pipeline that had nothing is asked again. Its threads make batches ahead, so this is met only where
-/// they cannot keep up, and then by less than what an image takes to be noticed.
+/// How long until an input pipeline that had nothing is asked again. Its threads make batches ahead, so it has nothing
+/// only where they cannot keep up, and so short a wait is not noticed then.
 inline constexpr Duration kInputPatience = std::chrono::milliseconds(1);
 
 using MakeReplica = std::function<Result<std::unique_ptr<learner::Replica>>()>;
@@ -43,7 +43,7 @@ struct ReplicaModel {
   /// Null: there is no evaluator.
   MakeReplica make_evaluation = nullptr;
   MakeJudge make_judge = nullptr;  ///< of what make_evaluation's program says; null: a learner::MeanJudge
-  /// Of that data in all; asked once it is there.
+  /// How many rows that data has; called once it is there.
   std::function<Result<std::int64_t>()> evaluation_rows = nullptr;
   std::int64_t evaluation_batch = 500;
   /// The network that users of the trained model run: inputs and outputs by name, the groups and states of the

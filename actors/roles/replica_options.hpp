@@ -1,7 +1,7 @@
 #pragma once
 // A group of replicas that train one thing together, as plain values: which replicator runs them, and over how much.
 // The sections [learner] of an agent and [replicas.NAME] of a configuration have the same names (run/group_schema.cpp);
-// train_replica() takes them from a user's own program. No invariants: check() says what does not fit together.
+// a program may fill them in for add_replica_group(). No invariants: check() says what does not fit together.
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -43,8 +43,8 @@ struct ReplicaGroupOptions {
   std::int64_t evaluate_every_steps = 500;  ///< when there is something to evaluate
 };
 
-/// section: of the configuration that the options are from, "replicas.NAME". Errors: kInvalidArgument, one line a
-/// mistake, each beginning with its key: "replicas.NAME.count: got 0".
+/// section: "replicas.NAME", the section of a configuration that the options come from. Errors: kInvalidArgument, one
+/// line a mistake, each beginning with its key: "replicas.NAME.count: got 0".
 Status check(const ReplicaGroupOptions& options, std::string_view section);
 
 /// How many instances of the group's own role there are.

@@ -5,8 +5,8 @@
 #include <vector>
 
 #include <troupe/core/config.hpp>
-#include <troupe/run/train_replica.hpp>
 #include <troupe/run/train_schema.hpp>
+#include <troupe/tests/actors/train_replica.hpp>
 #include <troupe/tests/paths.hpp>
 
 namespace troupe::apps {
@@ -46,7 +46,7 @@ inline Result<std::vector<Scalar>> evaluation_under(const std::string& file, con
   TROUPE_ASSIGN(const actors::TrainOptions options, to_train_options(config, shipped()));
   const actors::ReplicaRun& run = options.replicas.at(0);
   TROUPE_ASSIGN(const actors::ReplicaModel model, actors::model_of(run));
-  TROUPE_ASSIGN(const actors::ReplicaSummary trained, actors::train_replica(model, run.group));
+  TROUPE_ASSIGN(const actors::ReplicaSummary trained, actors::testing::train_replica(model, run.group));
   return trained.evaluation;
 }
 

@@ -5,13 +5,14 @@
 
 #include <troupe/actors/control/runtime.hpp>
 #include <troupe/actors/runtime/topology_dot.hpp>
-#include <troupe/run/train_replica.hpp>
 #include <troupe/tests/actors/small_replica.hpp>
+#include <troupe/tests/actors/train_replica.hpp>
 
 namespace troupe::actors {
 namespace {
 
 using testing::line_model;
+using testing::train_replica;
 
 ReplicaGroupOptions group(const std::string& replicator, std::int64_t count) {
   return {.name = "line",

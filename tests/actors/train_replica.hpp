@@ -1,13 +1,16 @@
-#include <troupe/run/train_replica.hpp>
-
+#pragma once
+// Trains a replica group in the test's own process: one call that builds the group's topology, runs it to its end and
+// returns what came of it. Users train by a configuration ([replicas.NAME]), which also records the run.
 #include <memory>
 
 #include <troupe/actors/control/runtime.hpp>
+#include <troupe/actors/roles/replica_results.hpp>
 #include <troupe/actors/roles/replica_topology.hpp>
 
-namespace troupe::actors {
+namespace troupe::actors::testing {
 
-Result<ReplicaSummary> train_replica(const ReplicaModel& model, const ReplicaGroupOptions& options) {
+/// Blocks until the group has taken its steps. Errors: kInvalidArgument about the options; whatever made a replica fail.
+inline Result<ReplicaSummary> train_replica(const ReplicaModel& model, const ReplicaGroupOptions& options) {
   Topology topology;
   TROUPE_TRY(add_replica_group(topology, options, model));
   RuntimeOptions how;
@@ -19,4 +22,4 @@ Result<ReplicaSummary> train_replica(const ReplicaModel& model, const ReplicaGro
   return replica_summary(options.name, counters);
 }
 
-}  // namespace troupe::actors
+}  // namespace troupe::actors::testing
