@@ -47,7 +47,7 @@ class ChiefActor final : public caf::event_based_actor {
     State state = State::kWaitingForNode;
     int restarts = 0;              ///< in all, for the status
     std::vector<Duration> recent;  ///< times of the restarts that still count
-    int lost = 0;                  ///< how often in a row its device was lost, no cut having succeeded between
+    int lost = 0;                  ///< how often in a row its device was lost without a cut between
     std::uint64_t lost_after = 0;  ///< the newest cut when it was lost last
     std::string error;
     bool elastic = false;
@@ -125,7 +125,7 @@ class ChiefActor final : public caf::event_based_actor {
   Instance* find(const messages::ControlInstance& id);
   const std::vector<std::size_t>& on_node(const std::string& node) const;
   Instance& add_instance(const std::string& role, std::uint32_t index, const std::string& node);
-  /// Of which elastic roles a node that is not in the placement may host instances: those of its certificate.
+  /// The elastic roles in the certificate of a node that is not in the placement: it may host instances of these.
   std::vector<const RoleSpec*> elastic_roles(const messages::Control& join) const;
   /// One more instance on this node, in the place of one that has gone if there is any.
   void add_elastic(const RoleSpec& role, const std::string& node);
@@ -135,13 +135,13 @@ class ChiefActor final : public caf::event_based_actor {
   void came_up(Instance& instance);
   /// Wires an instance that is up to all others, and starts it. Repeating it does no harm.
   void introduce(const Instance& instance);
-  /// Decides what follows, by the role's RestartPolicy. Of Code::kLost it is: the node's next process runs the
-  /// instance, unless the run has not got to another cut in several of them; on our own node, for which there is no
-  /// next process, the end of the run, or quarantine.
   /// A node says that an instance is up, done or has failed.
   void instance_changed(const messages::Control& message, const std::string& node);
+  /// Decides what follows, by the role's RestartPolicy. After Code::kLost the node's next process runs the instance,
+  /// unless several processes in a row have not brought the run to another cut. Our own node has no next process: there
+  /// the run ends, or the instance is quarantined.
   void went_down(Instance& instance, const Error& error, bool with_its_node);
-  /// Once the run is over: what that means for its last cut.
+  /// The instance goes down when the run is over already: decides whether the last cut can be without it.
   void stays_down(Instance& instance, const Error& error);
   /// `futile`: it would fail again at once.
   void plan_restart(Instance& instance, const Error& error, bool futile, bool with_its_node);
@@ -184,11 +184,11 @@ class ChiefActor final : public caf::event_based_actor {
   void order_cut();
   void cut_answer(const messages::Control& message, const std::string& node);
   void resume_nodes();
-  /// A line about a cut that takes long: whoever looks after this process gives it time as long as there are some.
+  /// Logs a line about a cut that takes long: whoever looks after this process gives it time as long as lines come.
   void say_how_far();
   void end_cut(std::optional<Error> error);
   Status commit(const PendingCut& cut);
-  /// As its parts are called on disk; of a run within one process, whose checkpoints have other names, its number.
+  /// The name of the cut's parts on disk. A run within one process names its checkpoints otherwise: then the number.
   std::string called(std::uint64_t cut) const;
   /// kCut and kCommit also say which parts nodes are to keep.
   void add_kept(messages::Control& order) const;

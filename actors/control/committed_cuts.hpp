@@ -86,7 +86,7 @@ void keep_parts(const std::filesystem::path& directory, const std::string& node,
 Result<messages::OpenCheckpoint> open_part(const std::filesystem::path& directory, const std::string& node,
                                            std::uint64_t number, const std::string& id);
 
-/// Only whether open_part() would succeed; reads it piece by piece, whatever its size.
+/// Says whether open_part() would succeed. It reads the part piece by piece, so any size will do.
 Status check_part(const std::filesystem::path& directory, const std::string& node, std::uint64_t number,
                   const std::string& id);
 

@@ -40,13 +40,13 @@ class Groups {
   std::optional<collectives::Activity::Now> activity(const std::string& role, std::uint32_t index) const;
   /// The chief's word on a group (ControlKind::kGroup): seats those of its members that are here.
   void view(const messages::Control& group);
-  /// The same end of all waits for everyone here, until the next view: the run pauses, or is over.
+  /// Ends the waits of everyone here until the next view, because the run pauses or is over.
   void vacate(std::string_view reason);
 
-  /// From another node, on a thread of the network. What is not from where the newest view has its member waits for the
-  /// next view, and is dropped if that does not have it there either. At most kEarlyMax messages of a role wait, each
-  /// of at most kEarlyBytes (an epoch begins with short ones); beyond they are dropped, and the epoch fails by its
-  /// deadline.
+  /// Takes a message of another node; called on a thread of the network. When the newest view has the sender on
+  /// another node, the message waits for the next view, and is dropped if that one disagrees too. At most kEarlyMax
+  /// messages of a role wait, each of at most kEarlyBytes (an epoch begins with short ones). More are dropped, and the
+  /// epoch then fails by its deadline.
   void deliver(const std::string& from, GroupMessage message);
 
   static constexpr std::size_t kEarlyMax = 256;
@@ -57,7 +57,7 @@ class Groups {
   struct Group;
   /// False when the member is not known to be on that node.
   bool hand_over(Group& group, const std::string& from, const GroupMessage& message);
-  /// To a member of the group, wherever it is. Errors: as Peers::send().
+  /// Sends to a member of the group, wherever it is. Errors: as Peers::send().
   Status send(Group& group, GroupMessage message);
   /// A copy of both, one after the other. Errors: as of the pool.
   Result<messages::Frame> frame_of(std::span<const std::byte> head, std::span<const std::byte> body);

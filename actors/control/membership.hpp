@@ -16,9 +16,9 @@
 namespace troupe::actors {
 
 struct MembershipOptions {
-  /// Of a run of few nodes; see Membership::heartbeat().
+  /// The period in a run of few nodes; see Membership::heartbeat().
   Duration heartbeat = std::chrono::milliseconds(100);
-  /// Silence after which a node is dead, at the least: see Membership::dead_after().
+  /// The least silence after which a node is dead: see Membership::dead_after().
   Duration dead_after = std::chrono::seconds(1);
   /// How long a node whose connection was closed has to come back: a living one does so at once.
   Duration back_within = std::chrono::milliseconds(120);
@@ -34,17 +34,17 @@ class Membership {
     std::uint64_t birth = 0;
     Duration last_heard{};
     bool knows = false;               ///< the process has said something as this incarnation, so it has got our welcome
-    Duration delay{};                 ///< by which its heartbeats were late recently; see heard()
+    Duration delay{};                 ///< how late its heartbeats were recently; see heard()
     Duration lost_at{-1};             ///< < 0: its connection stands
     std::vector<std::uint64_t> dead;  ///< births that were declared dead; the newest few
   };
 
   explicit Membership(MembershipOptions options) : options_(options) {}
 
-  /// A node that is part of the plan; the journal of an earlier chief knows its incarnation.
+  /// Adds a node that is part of the plan, with its incarnation in the journal of an earlier chief.
   void expect(const std::string& name, std::uint32_t incarnation);
-  /// A node that the same journal knows and that has no place any more: a process of it that was declared dead, and has
-  /// not heard of it, must not be taken for one that lives.
+  /// Adds a node that is in the journal but has no place any more. A process of it that was declared dead without
+  /// hearing of that must not be taken for one that lives.
   void remember(const std::string& name, std::uint32_t incarnation);
 
   enum class Verdict {
@@ -57,9 +57,9 @@ class Membership {
   /// `running` is the incarnation that the process says it has (0: none yet).
   Verdict join(const std::string& name, std::uint64_t birth, std::uint32_t running, Duration now);
 
-  /// `running`: as which incarnation the process spoke. By how much a heartbeat came late is remembered for a while,
-  /// and the node is given so much more time, twice, before it counts as dead: on a machine that is too busy everybody
-  /// is late, and nobody is dead. `late`: by how much the node's own timers were late, as it says.
+  /// `running` is the incarnation as which the process spoke. When a heartbeat comes late, its delay is remembered for
+  /// a while, and the node gets twice that delay more before it counts as dead: on a machine that is too busy everybody
+  /// is late, and nobody is dead. `late` is by how much the node's own timers were late, as it says.
   void heard(const std::string& name, Duration now, std::uint32_t running = 0, Duration late = {});
   /// The connection to this process is gone, or there again. False when it is not the one that serves the name.
   bool lost(const std::string& name, std::uint64_t birth, Duration now);
@@ -72,8 +72,8 @@ class Membership {
     double limit_s = 0;   ///< what it had
     bool closed = false;  ///< its connection was closed: a crash, not silence
   };
-  /// Called every heartbeat period: who has died since. When this call itself comes late, by more than a period, then
-  /// this node was held up and nobody is blamed for the time in which it could not hear (F22).
+  /// Returns who has died since the last call; called every heartbeat period. When this call itself comes late by more
+  /// than a period, this node was held up, and nobody is blamed for the time in which it could not hear (F22).
   std::vector<Death> tick(Duration now);
 
   /// The period of the nodes' heartbeats: with many nodes it grows, so that the chief's work for them does not.

@@ -19,11 +19,11 @@ struct PlacedNode {
   std::vector<Share> shares;
 };
 
-/// Everything on one node.
+/// Places everything on one node.
 std::vector<PlacedNode> all_on(const std::string& node, const Topology& topology);
 
-/// Every instance of every role on exactly one node, and nothing else. Errors: kInvalidArgument, one finding a line,
-/// each naming instance and node.
+/// Checks that every instance of every role is on exactly one node, and nothing else is placed. Errors:
+/// kInvalidArgument, one finding a line, each naming instance and node.
 Status check(const Topology& topology, const std::vector<PlacedNode>& placement);
 
 }  // namespace troupe::actors

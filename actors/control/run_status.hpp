@@ -35,7 +35,7 @@ std::string to_json(const std::vector<InstanceStatus>& statuses);
 /// Errors: kCorrupt when the text is no such answer.
 Result<std::vector<InstanceStatus>> statuses_from_json(const std::string& text);
 
-/// What a member of a group does that is in the middle of a step: it waits in a collective, or others wait for it.
+/// Says what a member of a group does in the middle of a step: it waits in a collective, or others wait for it.
 void set_activity(InstanceStatus& status, const collectives::Activity::Now& now);
 
 /// The run as the chief sees it.
@@ -74,11 +74,11 @@ struct RunStatus {
   std::vector<std::string> trouble;  ///< what keeps the chief from its work, or makes the run slower than it could be
 };
 
-/// Who of a group waits in a collective for longer than a moment, and what the others do; empty when nobody does.
+/// Says who of a group waits in a collective for longer than a moment, and what the others do; empty when nobody waits.
 std::string hang(const RunStatus& status, const RunStatus::Group& group);
 
-/// One line for each instance that waits: for what, since when, and why those whom it waits for, and whom those wait
-/// for, do not deliver.
+/// Gives a line for each instance that waits: what it waits for and since when, and why those on whom it waits, and
+/// those on whom they wait in turn, do not deliver.
 std::vector<std::string> waits(const Topology& topology, const RunStatus& status);
 
 std::string to_json(const Topology& topology, const RunStatus& status);

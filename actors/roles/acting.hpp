@@ -41,11 +41,11 @@ struct ActingSpec {
   std::function<Result<std::unique_ptr<Acting>>(const RoleIdentity&, std::int64_t rows)> make;
 };
 
-/// With a policy in the env actor, on the processor, of these columns. Ports: those of VersionedPolicy.
+/// The env actor has the policy itself, on the processor, with these columns. Ports: those of VersionedPolicy.
 ActingSpec local_acting(learner::PolicyColumns columns, MakePolicy make_policy, StalenessContract staleness);
 
-/// By calls to an inference server. Port: out inference (request, InferenceRequest). A call has a deadline of 1 s; one
-/// that fails is made again, at once after a deadline and 0.1 s after a refusal, so that an episode outlives the
+/// The env actor calls an inference server. Port: out inference (request, InferenceRequest). A call has a deadline of 1
+/// s; one that fails is made again, at once after a deadline and 0.1 s after a refusal, so that an episode outlives the
 /// server's restart. When 5 min go by without an answer, act() fails with the last call's error. The staleness contract
 /// is the server's.
 ActingSpec remote_acting(learner::PolicyColumns columns);

@@ -37,13 +37,13 @@ struct EnvActorOptions {
 /// Ports: out trajectories (stream, Trajectory), use (stream, ParametersUse), episodes (stream, Episode), that of its
 /// StepBudget, and those of its acting. It waits for room for trajectories, for actions and for steps that it may take;
 /// it is done when the run has had all of its steps. Uses and episodes are for people to look at, so when
-/// nobody takes them they are merged and counted as unreported, and acting goes on. Use goes to the first
-/// parameter store, so that each step is counted once.
+/// nobody takes them they are merged and counted as unreported, and acting goes on. `use` goes to the first parameter
+/// store, so that each step is counted once.
 /// An environment that fails is reset alone; see EnvironmentFailures for how often, and for the error that ends the
 /// instance. A trajectory holds items of all environments.
 class EnvActor final : public Role {
  public:
-  /// What it may be restarted with: nothing but options and identity.
+  /// A restarted instance needs nothing but options and identity.
   static RoleSpec spec(std::string name, std::int64_t count, const EnvActorOptions& options);
   /// Errors: kShapeMismatch or kInvalidArgument when environment, policy, exploration and adder do not fit each other;
   /// theirs.
@@ -78,11 +78,11 @@ class EnvActor final : public Role {
   /// Adds what the environments answered. Whether an episode has ended.
   Result<bool> take_steps();
   void break_off(std::size_t slot, const Error& cause);
-  /// Sends what is written, counts the failures of this round. Errors: one that ends the instance.
+  /// Sends what is written and counts the failures of this round. Errors: a failure that ends the instance.
   Status tell_failures(RoleContext& context);
   bool any_failed() const;
-  std::int64_t rows_of_round() const;  ///< at most
-  std::int64_t rows_at_most() const;   ///< of a trajectory
+  std::int64_t rows_of_round() const;  ///< the most that a round may add
+  std::int64_t rows_at_most() const;   ///< the most that a trajectory may have
   bool room_for_a_round() const;
 
   Status begin_trajectory(RoleContext& context);
@@ -101,7 +101,7 @@ class EnvActor final : public Role {
   StepBudget budget_;
   std::shared_ptr<const Signature> signature_;
 
-  // Of the round under way.
+  // What belongs to the round under way.
   std::vector<envs::Move> moves_;
   std::vector<std::byte> acted_;    ///< [environments, acted_bytes_], packed rows
   std::vector<std::byte> actions_;  ///< [environments, bytes of an action]

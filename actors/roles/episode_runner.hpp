@@ -29,7 +29,7 @@ class EpisodeRunner {
 
   /// Starts anew: episode i begins from a state that follows from (seed, i).
   Status begin(std::span<const float> parameters, std::uint64_t layout, std::uint64_t seed);
-  /// At most `steps` control steps of every episode that has not ended. True when all have.
+  /// Takes at most `steps` control steps in every episode that has not ended. True when all have ended.
   Result<bool> advance(std::int64_t steps);
   /// Undiscounted, one an episode.
   std::span<const double> returns() const { return returns_; }

@@ -16,13 +16,14 @@ namespace troupe::actors {
 
 /// The outlet of an evaluator, and the inlet of the metrics role.
 inline constexpr const char* kEvaluationsPort = "evaluations";
-/// Evaluations of one evaluator that are under way; another one waits in the evaluator, which evaluates nothing then.
+/// How many evaluations of one evaluator are under way at most. One more waits in the evaluator, which then evaluates
+/// nothing else.
 inline constexpr std::int64_t kEvaluationsAhead = 2;
 
-/// From `evaluator` to the metrics role of this name.
+/// The channel from `evaluator` to the metrics role of this name.
 ChannelSpec evaluations_channel(const std::string& evaluator, const std::string& metrics_role);
 
-/// What episodes say of a policy: "return", their mean; "return_std", the population standard deviation; "episodes".
+/// What episodes say about a policy: "return", their mean; "return_std", the population standard deviation; "episodes".
 std::vector<Scalar> values_of_returns(std::span<const double> returns);
 
 /// Sends the evaluation if there is room. False: call again at the next step. Errors: those of make_evaluation().

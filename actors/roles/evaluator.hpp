@@ -17,9 +17,9 @@ struct EvaluatorActorOptions {
   MakeExamination examine;
   std::int64_t every = 1;           ///< versions between two that are judged
   std::int64_t last = 0;            ///< done when this version, or a later one, is judged; 0: never
-  std::string trainer;              ///< whose parameters they are: the source of pictures
+  std::string trainer;              ///< the role whose parameters they are, which names the source of pictures
   PictureSink* pictures = nullptr;  ///< outlives the role; null: nobody wants them
-  bool has_listener = true;         ///< a metrics role hears of it; else only its state has the last evaluation
+  bool has_listener = true;         ///< a metrics role hears its evaluations; else its state has the last one alone
 };
 
 /// Ports: in parameters (latest, Parameters); out evaluations (stream, Evaluation) if it has a listener. Judges the
@@ -38,9 +38,9 @@ class Evaluator final : public Role {
  private:
   Evaluator(EvaluatorActorOptions options, std::string name, std::unique_ptr<Examination> examination)
       : options_(std::move(options)), name_(std::move(name)), examination_(std::move(examination)) {}
-  /// Whether there was a version to begin with.
+  /// Begins with a new version; false when there is none.
   bool begin(RoleContext& context);
-  /// Keeps what is said of the version that is judged now, and shows it.
+  /// Keeps the verdict on the version that is judged now, and shows it.
   Status conclude();
 
   const EvaluatorActorOptions options_;

@@ -18,23 +18,23 @@ class Examination {
  public:
   virtual ~Examination() = default;
 
-  /// A bounded slice of what is done once, before the first version. True when nothing is left.
+  /// Does a bounded slice of what is needed once, before the first version. True when nothing is left.
   virtual Result<bool> prepare() { return true; }
   /// Takes the parameters in. An error is about the message; nothing has changed then.
   virtual Status begin(const messages::ParametersView& parameters) = 0;
-  /// Some milliseconds of it. kIdle: there is no data yet, ask again after kInputPatience; kDone: it was the last
+  /// Works for some milliseconds. kIdle: there is no data yet, ask again after kInputPatience; kDone: this was the last
   /// slice.
   virtual Result<Progress> advance() = 0;
-  /// Once, after the last slice.
+  /// Called once, after the last slice.
   virtual Result<learner::Verdict> verdict() = 0;
 };
 
 using MakeExamination = std::function<Result<std::unique_ptr<Examination>>(const RoleIdentity&)>;
 
-/// Whole episodes without exploration noise: the values of values_of_returns(). Their start states follow from the
-/// identity's seed and from how many versions were judged before.
+/// Judges by whole episodes without exploration noise; gives the values of values_of_returns(). The start states follow
+/// from the identity's seed and from how many versions were judged before.
 MakeExamination examine_by_episodes(EpisodeRunnerOptions options);
-/// The model's evaluation over all of its data, in the same order each time: what its judge says.
+/// Runs the model's evaluation over all of its data, in the same order each time, and gives what its judge says.
 MakeExamination examine_by_data(ReplicaModel model);
 
 }  // namespace troupe::actors

@@ -27,21 +27,21 @@ class Feed {
 
   /// What is trained on it: a replica whose input comes from here, or that has data of its own.
   virtual learner::Replica& replica() = 0;
-  /// Once, when the replicator of that replica is there and before restore(); disconnect() before it goes.
+  /// connect() is called once, when the replicator of that replica is there and before restore(); disconnect() is
+  /// called before the replicator goes.
   virtual Status connect(learner::Replicator&) { return {}; }
   virtual void disconnect(learner::Replicator&) {}
 
-  /// Takes in what has come, stages as far as one launch of at most `most` steps can use it, and sends what others are
-  /// to know of the launch before; `first`: this member speaks for its group. Waits for nothing. Errors: those of
+  /// Takes in what has come, stages as much as one launch of at most `most` steps can use, and sends what others must
+  /// know about the launch before. `first`: this member speaks for its group. Waits for nothing. Errors: those of
   /// Replicator::stage() but kUnavailable.
   virtual Status take(RoleContext& context, learner::Replicator& replicator, std::int64_t most, bool first) = 0;
-  /// Begins as many steps as there is data for, at most `most`; returns how many: those that take() has staged, unless
-  /// the feed knows better. None is under way. Errors: those of Replicator::begin(), after which the same data comes
-  /// again.
+  /// Begins as many steps as there is data for, at most `most`, and returns how many: by default those that take() has
+  /// staged. No launch is under way then. Errors: those of Replicator::begin(), after which the same data comes again.
   virtual Result<std::int64_t> begin(learner::Replicator& replicator, std::int64_t most);
-  /// The launch has ended well: its results are still the program's.
+  /// Called when the launch has ended well, while its results are still in the program.
   virtual Status done(learner::Replicator&) { return {}; }
-  /// The last batch of a launch that failed; without columns where it never was on the host.
+  /// The last batch of a launch that failed. It has no columns when it never was on the host.
   virtual BatchView last_batch(const learner::Replicator& replicator) const { return replicator.batch(); }
 
   virtual std::string waiting_for() const { return {}; }

@@ -1,7 +1,7 @@
 #pragma once
-// An environment whose answers are not trusted: simulators diverge, and users write environments of their own. Between
-// an env actor and its environment, so that one bad episode costs that episode and nothing else, and no NaN ever
-// reaches replay. (An environment that never comes back from a call is the node's business, not this one's.)
+// An environment whose answers are not trusted: simulators diverge, and users write environments of their own. It
+// stands between an env actor and its environment, so that one bad episode costs that episode and nothing else, and no
+// NaN ever reaches replay. (The node looks after an environment that never comes back from a call.)
 #include <cstdint>
 #include <deque>
 #include <memory>

@@ -1,7 +1,7 @@
 #pragma once
 // The inference server: one policy for many env actors (SEED RL, Espeholt et al. 2020), which call it with a row for
-// each of their environments. Runs the policy for a batch of them at once, since a batched forward pass costs far less
-// than as many single ones, and env actors then need neither the network nor its parameters.
+// each of their environments. It runs the policy for a batch of rows at once, since a batched forward pass costs far
+// less than as many single ones, and env actors then need neither the network nor its parameters.
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -18,8 +18,8 @@ namespace troupe::actors {
 struct InferenceActorOptions {
   std::int64_t producers = 1;   ///< instances of the role that calls
   std::int64_t rows = 1;        ///< of a request at most: environments of an env actor
-  std::int64_t batch_size = 1;  ///< a batch is run when it holds as many rows,
-  Duration max_wait{};          ///< or when its first one has waited so long
+  std::int64_t batch_size = 1;  ///< a batch is run when it holds so many rows,
+  Duration max_wait{};          ///< or when its first row has waited so long
   MakePolicy make_policy;
   StalenessContract staleness;
   std::vector<learner::Device> devices = {};  ///< server i acts on the i-th modulo their count
@@ -27,8 +27,8 @@ struct InferenceActorOptions {
 
 /// Ports: in requests (request, InferenceRequest) and those of VersionedPolicy. Requests wait while there are no
 /// parameters that may act. A newer request of a producer takes the place of its older one, which that producer has
-/// given up, so no more wait than there are producers. A request that the policy cannot take, or of a producer that
-/// cannot be, is refused (kCancelled) and counted.
+/// given up, so no more wait than there are producers. A request is refused (kCancelled) and counted when the policy
+/// cannot take it or its producer does not exist.
 class InferenceActor final : public Role {
  public:
   static RoleSpec spec(std::string name, std::int64_t count, const InferenceActorOptions& options);

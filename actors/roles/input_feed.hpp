@@ -1,5 +1,5 @@
 #pragma once
-// A trainer's steps from the data that its replica brings along (Replica::input_fn): a data set, say.
+// Gives a trainer its steps from data that the replica brings along (Replica::input_fn), such as a data set.
 #include <troupe/actors/roles/feed.hpp>
 #include <troupe/actors/roles/replica_model.hpp>
 

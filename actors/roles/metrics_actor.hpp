@@ -21,7 +21,7 @@ namespace troupe::actors {
 // Counters of its state: how far it knew the run to be, and the run's clock at the newest row that is older.
 inline constexpr const char* kKnownLearnerSteps = "learner_steps";
 inline constexpr const char* kNewestRowMs = "newest_row_ms";
-inline constexpr const char* kKnownStepsOf = "known_steps/";  ///< and the role: of whoever trains what is evaluated
+inline constexpr const char* kKnownStepsOf = "known_steps/";  ///< followed by the role that trains what is evaluated
 
 /// An agent's roles, as the metrics role knows them.
 struct MeasuredAgent {
@@ -42,7 +42,7 @@ struct MetricsActorOptions {
   /// Roles that go on from a checkpoint or a journal when they are restarted, and their counters with them; those of
   /// all others begin at zero with each incarnation.
   std::set<std::string> kept_roles;
-  /// Roles whose instances train together and so all count the same steps: of theirs the largest counts, not the sum.
+  /// Roles whose instances train together and so all count the same steps: the largest counts, not the sum.
   std::set<std::string> group_roles;
 };
 
@@ -83,14 +83,14 @@ class MetricsActor final : public Role {
   void take_report(InstanceReport report);
   /// Env actors and learners have reported: there is progress to write a row with.
   bool has_progress() const;
-  /// By how much versions of a role run ahead of its steps: a learner that was restarted never gives one out twice.
+  /// How far the versions of a role run ahead of its steps: a restarted learner never gives a version out twice.
   std::int64_t versions_ahead(const std::string& role) const;
   Status record_evaluations(RoleContext& context, double wall_s);
   /// Whether there is room for the names of its values, and the evaluator is known. Errors: kInvalidArgument.
   Status check(const messages::EvaluationReport& report);
   Status record(messages::EvaluationReport report, double wall_s);
   Status write_row(double wall_s);
-  /// Counters by "<role>/<name>", summed over instances and incarnations, of groups the largest.
+  /// Counters by "<role>/<name>", summed over instances and incarnations; for a group it is the largest instead.
   std::map<std::string, double> totals() const;
   /// The same of one role.
   std::int64_t steps(const std::map<std::string, double>& totals, const std::string& role) const;

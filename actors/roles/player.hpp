@@ -1,7 +1,7 @@
 #pragma once
 // A policy that plays: network, columns and the choice of actions for several environments, with parameters that its
-// owner gives. For who plays outside of a run's data: evaluations (actors/roles/episode_runner) and films
-// (run/pictures/film).
+// owner gives. Evaluations (actors/roles/episode_runner) and films (run/pictures/film) play with it, outside of a run's
+// data.
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -18,8 +18,8 @@ namespace troupe::actors {
 
 class Player {
  public:
-  /// For policy->rows() environments of `spec`. Errors: kShapeMismatch, naming the column, when policy, exploration and
-  /// environment do not fit each other; those of `exploration`.
+  /// Plays policy->rows() environments of `spec`. Errors: kShapeMismatch, naming the column, when policy, exploration
+  /// and environment do not fit each other; those of `exploration`.
   static Result<std::unique_ptr<Player>> make(std::unique_ptr<learner::Policy> policy, const envs::EnvSpec& spec,
                                               const acting::MakeExploration& exploration);
 
@@ -28,7 +28,7 @@ class Player {
   void first(std::size_t row, std::span<const std::byte> observation);
   void next(std::size_t row, std::span<const std::byte> observation);
   /// The actions of all rows, [rows, spec.action.tensor.bytes()]; valid until the next call. Errors: the policy's;
-  /// kInternal when it says what is not finite.
+  /// kInternal when it gives values that are not finite.
   Result<std::span<const std::byte>> act();
 
  private:

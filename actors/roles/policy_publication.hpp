@@ -9,17 +9,17 @@
 namespace troupe::actors {
 
 struct PolicyPublicationOptions {
-  std::string group;        ///< the parameters that actors act with
+  std::string group;        ///< the parameter group that actors act with
   std::int64_t period = 1;  ///< steps between two publications
 };
 
-/// Ports: out updates (latest, Parameters); in refused (latest, ParametersVersion), behind which its versions go on
-/// then. The first parameters are published before the first step, since nobody can act without them. A version is
-/// published when the parameter store has taken the one before, else a later one is.
-/// Of a GPU they are copied while the next launch runs, and sent when they are there.
+/// Ports: out updates (latest, Parameters); in refused (latest, ParametersVersion), which says where its versions must
+/// go on. The first parameters are published before the first step, since nobody can act without them. A version is
+/// published when the parameter store has taken the one before; else a later version is published instead. Parameters
+/// on a GPU are copied while the next launch runs, and sent when the copy is there.
 ///
-/// A trainer that was restarted from a checkpoint repeats steps, but not versions: those that it had published since
-/// are known to actors. So it goes on behind the last version that it had reserved in its own folder.
+/// A trainer that was restarted from a checkpoint repeats steps, but not versions, since actors know those that it had
+/// published after the checkpoint. So it goes on behind the last version that it had reserved in its own folder.
 PublicationSpec policy_publication(PolicyPublicationOptions options);
 
 }  // namespace troupe::actors

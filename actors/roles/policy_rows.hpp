@@ -1,7 +1,7 @@
 #pragma once
-// What a policy is given and what it says, a row for each of several environments: the columns between environments and
-// a policy, for all who act (the env actor, the evaluator, whoever renders). Recurrent state goes from a step's outputs
-// to the next one's inputs here, as learner::PolicyColumns says.
+// What a policy is given and what it gives, with a row for each of several environments. These are the columns between
+// environments and a policy for everyone who acts: the env actor, the evaluator, whoever renders. Recurrent state goes
+// from a step's outputs to the next step's inputs here, as learner::PolicyColumns says.
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -29,12 +29,13 @@ class PolicyRows {
   const BatchView& inputs() const { return inputs_; }
   const BatchView& outputs() const { return outputs_; }
   const MutableBatchView& mutable_outputs() { return given_.mutable_view(); }
-  /// Whether all outputs are. Errors: kInternal, naming the column and the version that gave it; < 0: not known.
+  /// Checks that all outputs are finite. Errors: kInternal, naming the column and the version that gave it; version <
+  /// 0: it is not known.
   Status check_finite(std::int64_t version) const;
 
-  /// The recurrent state of a row's inputs, packed: what, with its observation, is to be saved of it.
+  /// The recurrent state of a row's inputs, packed. With the observation it is all that must be saved of the row.
   std::vector<std::byte> save_state(std::int64_t row) const;
-  /// The row as it was. Errors: kShapeMismatch on another number of bytes; nothing changed.
+  /// Makes the row what it was. Errors: kShapeMismatch on another number of bytes; nothing has changed then.
   Status restore_state(std::int64_t row, std::span<const std::byte> observation, std::span<const std::byte> state);
 
  private:

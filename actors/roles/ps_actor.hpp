@@ -13,7 +13,8 @@ namespace troupe::actors {
 
 /// Ports: in pull (request, ParametersPull; answered with Parameters), push (request, Gradient; answered with
 /// GradientAnswer). A pull waits until its version is there; a newer one of the same worker takes its place, so no more
-/// wait than there are workers. What is not for this shard, or not finite, is refused (kCancelled) and counted.
+/// wait than there are workers. A gradient that is not for this shard, or not finite, is refused (kCancelled) and
+/// counted.
 class PsActor final : public Role {
  public:
   static RoleSpec spec(const ParameterServerOptions& options);
@@ -29,7 +30,7 @@ class PsActor final : public Role {
   PsActor(const ParameterServerOptions& options, const RoleIdentity& identity,
           std::unique_ptr<learner::ParameterShard> shard);
 
-  /// Takes one gradient; whether it is done with one. Not while the shard has no memory for another version.
+  /// Takes one gradient, unless the shard has no memory for another version. Returns whether it has dealt with one.
   Result<bool> take_gradient(RoleContext& context);
   void take_pulls(RoleContext& context);
   void answer_pulls(RoleContext& context);

@@ -14,20 +14,21 @@
 
 namespace troupe::actors {
 
-/// Owned by one Trainer, whose thread calls it. Of a group the member that speaks for it publishes, and any of them may
-/// be the next to do so. `program` may be another one after a group has a new size.
+/// Owned by one Trainer, whose thread calls it. In a group the member that speaks for it publishes, and any member may
+/// be the next to do so. `program` may be another one when a group has a new size.
 class Publication {
  public:
   virtual ~Publication() = default;
 
-  /// Before the group takes up a new epoch, in which the program may go: waits for what is on its way out of it.
+  /// Waits for what is on its way out of the program. Called before the group takes up a new epoch, in which the
+  /// program may go.
   virtual Status settle(RoleContext&, learner::Program&) { return {}; }
-  /// In a new epoch whose members agree on the parameters: what they have to agree on besides.
+  /// Makes the members of a new epoch agree on what they publish; they agree on the parameters already.
   virtual Status join(const GroupMember&, learner::Program&) { return {}; }
-  /// Once in each step() of the trainer: takes in what has come, and sends what has become ready.
+  /// Takes in what has come, and sends what has become ready. Called once in each step() of the trainer.
   virtual Status advance(RoleContext&, learner::Program&) { return {}; }
-  /// Publishes if it is due, `last`: because there is no later step. Whether nothing is left to publish; false: call
-  /// again when a consumer has room. No launch is under way.
+  /// Publishes if it is due; `last`: it is due because there is no later step. Returns whether nothing is left to
+  /// publish; false: call again when a consumer has room. No launch is under way.
   virtual Result<bool> publish_if_due(RoleContext& context, learner::Program& program, const GroupMember& member,
                                       bool last) = 0;
   /// Whether something is on its way out of the program.

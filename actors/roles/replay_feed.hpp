@@ -1,6 +1,6 @@
 #pragma once
-// A trainer's steps from batches that replay sends: chosen among its shards by their mass, weighted by importance, and
-// answered with new priorities when replay is prioritised.
+// Gives a trainer its steps from batches that replay sends. The batches are chosen among replay's shards by their mass,
+// weighted by importance, and answered with new priorities when replay is prioritised.
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -23,8 +23,8 @@ struct ReplayFeedOptions {
   Signature signature;
   std::size_t shards = 1;    ///< instances of replay behind `batches` and `priorities`
   bool prioritised = false;  ///< importance weights, and priorities back
-  /// The step's output that is each row's new priority, >= 0. Of a skipped step 0 where it is not finite, so that such
-  /// a row is not drawn again.
+  /// The step's output that is each row's new priority, >= 0. When a step is skipped, a row whose value is not finite
+  /// gets 0, so that it is not drawn again.
   std::string priority_output = "td_error";
   /// Exponent of the importance weights w = (1 / (N P))^beta / max w (Schaul et al. 2016, section 3.4).
   double importance_exponent = 0.4;

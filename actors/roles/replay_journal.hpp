@@ -56,9 +56,9 @@ class ReplayJournal {
 
   // One of these before anything else. Errors: those of replay::Journal and replay::Table.
 
-  /// All rows of earlier incarnations, into an empty table.
+  /// Puts all rows of earlier incarnations into an empty table.
   Status recover(replay::Table& table);
-  /// The table of a checkpoint.
+  /// Fills the table as a checkpoint says.
   Result<RestoredRows> resume(replay::Table& table, std::span<const std::vector<std::byte>> items,
                               const RowsElsewhere& rows);
   /// Begins with the rows that the table holds, wherever they came from.
@@ -72,10 +72,10 @@ class ReplayJournal {
   Status append(const messages::TrajectoryView& trajectory, std::int64_t first, std::int64_t samples);
   /// The frame that was taken from the inlet last is given back once everything appended so far may be acknowledged.
   void hold() { held_.push_back(journal_->appended()); }
-  /// Writes, syncs, gives credits back, lets go of all but the newest `rows` rows. After every insert.
+  /// Writes, syncs, gives credits back and lets go of all but the newest `rows` rows. Called after every insert.
   void advance(RoleContext& context, Inlet& inlet, std::int64_t rows);
 
-  /// For a checkpoint of the newest `rows` rows. Nothing when it must hold them itself.
+  /// What a checkpoint of the newest `rows` rows says of them. Empty: it must hold them itself.
   std::optional<RowsElsewhere> save(std::int64_t rows);
   /// The checkpoint of the newest save() counts.
   void committed();
@@ -100,8 +100,8 @@ class ReplayJournal {
   Duration wake_at_{-1};
 };
 
-/// As ReplayJournal::resume(), for a table that goes on without a journal, or with another. Where the folder is not
-/// there (another host), the table has no items.
+/// Does the same as ReplayJournal::resume() for a table that goes on without a journal, or with another one. When the
+/// folder is not there (on another host), the table has no items.
 Result<RestoredRows> restore_elsewhere(replay::Table& table, std::span<const std::vector<std::byte>> items,
                                        const RowsElsewhere& rows, const std::string& name);
 

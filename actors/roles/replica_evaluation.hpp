@@ -19,19 +19,19 @@ namespace troupe::actors {
 /// until it is done, verdict().
 class ReplicaEvaluation {
  public:
-  /// name: of whoever owns it, for errors. Errors: those of the model's data, evaluation and judge.
+  /// name: the owner's, for errors. Errors: those of the model's data, evaluation and judge.
   static Result<std::unique_ptr<ReplicaEvaluation>> make(const ReplicaModel& model, const std::string& name);
 
   /// Has the parameters and states that are evaluated.
   learner::Program& program() { return replicator_->program(); }
-  /// A bounded slice of what the judge does once. True when nothing is left.
+  /// Does a bounded slice of what the judge needs once. True when nothing is left.
   Result<bool> prepare();
-  /// From here on advance() goes over the whole data.
+  /// Makes advance() go over the whole data from its beginning.
   void begin() { rows_left_ = rows_; }
   bool under_way() const { return rows_left_ > 0; }
-  /// A batch, while under way. kIdle: there is no input yet, ask again after kInputPatience; kDone: it was the last.
+  /// Evaluates a batch. kIdle: there is no input yet, ask again after kInputPatience; kDone: it was the last batch.
   Result<Progress> advance();
-  /// Once, after the last batch.
+  /// Called once, after the last batch.
   Result<learner::Verdict> verdict() { return judge_->verdict(); }
 
  private:

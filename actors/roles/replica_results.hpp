@@ -24,8 +24,8 @@ std::vector<messages::Counter> metric_counters(std::span<const Scalar> metrics);
 /// The metrics of a program's last run, by name.
 std::vector<Scalar> scalars(std::span<const std::string> names, std::span<const double> values);
 
-/// Of the group `name`, from the counters of all instances, "<instance>/<counter>": of several instances the one that
-/// is furthest.
+/// Sums up the group `name` from the counters of all instances, "<instance>/<counter>". The instance that is furthest
+/// speaks for several.
 ReplicaSummary replica_summary(const std::string& name, std::span<const messages::Counter> counters);
 
 }  // namespace troupe::actors

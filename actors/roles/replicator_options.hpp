@@ -1,5 +1,5 @@
 #pragma once
-// From a group's options to how its replicas run (learner/replicate/make_replicator.hpp).
+// Makes of a group's options how its replicas run (learner/replicate/make_replicator.hpp).
 #include <vector>
 
 #include <troupe/actors/roles/replica_options.hpp>
@@ -9,7 +9,7 @@
 
 namespace troupe::actors {
 
-/// How a group's programs are compiled, the same for all of its members; device apart, which is each one's.
+/// How a group's programs are compiled. It is the same for all members, but for the device, which is each one's own.
 learner::CompileOptions compile_options(const ReplicaGroupOptions& options);
 
 /// What its members compute on, see learner::device_of(). The options are checked.

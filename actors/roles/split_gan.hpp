@@ -16,12 +16,12 @@
 // generator, whichever side is faster, and learn from images of a step or two ago. Delay is what such training suffers
 // from most. An image that is more than max_staleness generator versions old (it waited for a discriminator that had
 // died, say) is dropped and counted, and another takes its place.
-// The generators count the steps: when they are done, so is the group, and what the discriminators lack to as many
-// steps is what was dropped or is still on its way.
+// The generators count the steps: the group is done when they are. The discriminators may have made fewer steps by what
+// was dropped or is still on its way.
 //
-// Faults: the roles are groups like any other (actors/roles/trainer.hpp). A side of which no member lives comes
-// back from the last cut; the other waits for it, the generators for credit, the discriminators for fakes. Neither
-// counts on versions that only grow.
+// Faults: the roles are groups like any other (actors/roles/trainer.hpp). A side without a living member comes back
+// from the last cut. The other side waits for it, generators for credit and discriminators for fakes. Neither side
+// relies on versions that only grow.
 #include <cstdint>
 #include <functional>
 

@@ -23,20 +23,20 @@ namespace troupe::actors {
 
 class StepAccount {
  public:
-  /// limit: of the whole run; 0: none. actors: as configured; more may come.
+  /// limit: steps of the whole run; 0: none. actors: how many are configured; more may come.
   StepAccount(std::int64_t limit, std::int64_t actors) : limit_(limit), actors_(actors) {}
 
-  /// Answers an env actor. alive: whether the one of an index is up. Errors: kInvalidArgument for an index that no run
-  /// has.
+  /// Answers an env actor. alive: whether the env actor of an index is up. Errors: kInvalidArgument for an index that
+  /// no run has.
   Result<messages::StepsGrant> grant(const messages::StepsRequest& request,
                                      const std::function<bool(std::int64_t index)>& alive, Duration now);
-  /// What an env actor has said elsewhere: steps of all its incarnations.
+  /// An env actor has said elsewhere how many steps all its incarnations have taken.
   void heard(std::int64_t index, std::int64_t taken);
 
-  /// Of all env actors.
+  /// The steps of all env actors.
   std::int64_t taken() const;
 
-  /// agent: the agent's name, which the counters begin with; empty: without one.
+  /// agent: its name, with which the counters begin; empty: they begin without one.
   void save(const std::string& agent, std::vector<messages::Counter>& counters) const;
   /// Goes on from what save() gave. Until all env actors have said how far they are, and at most for a moment, nothing
   /// new is granted: they may be further than the checkpoint.

@@ -19,17 +19,17 @@ class StepBudget {
 
   explicit StepBudget(const RoleIdentity& identity);
 
-  /// Asks when it is time to. Once in each step() of the env actor.
+  /// Asks when it is time to. Called once in each step() of the env actor.
   Status refresh(RoleContext& context);
   bool may_step() const { return left() > 0; }
   /// Steps that may be taken now.
   std::int64_t left() const { return known_ && taken_ < allowed_ ? allowed_ - taken_ : 0; }
-  /// One step was taken. Only when may_step().
+  /// Counts one step; only when may_step().
   void take() { ++taken_; }
   /// The run has had all its steps.
   bool over() const { return over_ && !may_step(); }
 
-  /// Steps of all incarnations of this env actor. Of those before it knows with the first answer.
+  /// Steps of all incarnations of this env actor; it knows those of earlier ones with the first answer.
   std::int64_t taken() const { return taken_; }
   bool known() const { return known_; }
   void restore(std::int64_t taken) { taken_ = taken; }

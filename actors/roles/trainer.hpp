@@ -1,7 +1,7 @@
 #pragma once
 // The role that trains: a shell around a replicator (learner/replicate/replicator.hpp) that takes steps on what its
 // feed gives (actors/roles/feed.hpp), reports the step's metrics and publishes what has been learnt
-// (actors/roles/publication.hpp). It knows no algorithm: what a step is, its replica says.
+// (actors/roles/publication.hpp). It knows no algorithm: its replica says what a step is.
 #include <cstdint>
 #include <filesystem>
 #include <functional>
@@ -24,12 +24,12 @@ namespace troupe::actors {
 struct TrainerOptions {
   FeedSpec feed;
   PublicationSpec publication;
-  /// How replicas run; of kMultiWorker each instance is a member. Names, devices and the first step are each
-  /// instance's.
+  /// How replicas run; under kMultiWorker each instance is a member. Names, devices and the first step are each
+  /// instance's own.
   learner::ReplicatorOptions how;
-  std::int64_t count = 1;      ///< instances: several of kMultiWorker alone, which are a group then
+  std::int64_t count = 1;      ///< instances; several only under kMultiWorker, which are a group then
   std::int64_t max_steps = 0;  ///< done after so many; 0: never
-  /// Before the first step of a new run, in each instance; null: values are those of the graph.
+  /// Called in each instance before the first step of a new run; null: the values are those of the graph.
   std::function<Status(learner::Program&)> begin_with = nullptr;
 };
 
@@ -59,11 +59,11 @@ class Trainer final : public Role, public CutListener {
   Status start();
   /// Waits for the launch under way, if there is one: before the next, and before a checkpoint.
   Status settle() const;
-  /// The same. False when the epoch ended in it.
+  /// Does the same; false when the epoch ended in it.
   Result<bool> collect();
   /// What an error of a step means.
   Result<Progress> failed(Error error);
-  /// Publishes what is due. Whether nothing is left to publish.
+  /// Publishes what is due, and returns whether nothing is left to publish.
   Result<bool> publish(RoleContext& context, bool last);
   learner::Program& program() const { return replicator_->program(); }
   std::int64_t steps() const { return program().step(); }

@@ -1,12 +1,12 @@
 #pragma once
 // The policy of everyone who acts for replay, with the version of its parameters and the contract on their staleness.
-// Inside of env actors that act by themselves and of inference servers; fed by the parameter store, last station of the
-// flow learner -> parameter store -> actor.
+// Env actors that act by themselves have one, and so do inference servers. The parameter store feeds it: it is the last
+// station of the flow learner -> parameter store -> actor.
 //
 // How it knows what is newest: the store announces each version on a channel of its own, ahead of the parameters. The
 // announcement is tiny, so it is there long before a large frame of parameters is. What counts is what the learner has
 // published, not its step now: between two publications there is nothing newer to wait for. So a wait always ends, even
-// with a bound of 0 and a learner that itself waits for data: what was announced is on its way.
+// with a bound of 0 and a learner that itself waits for data, since what was announced is on its way.
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -32,7 +32,7 @@ class VersionedPolicy {
 
   VersionedPolicy(std::unique_ptr<learner::Policy> policy, StalenessContract staleness);
 
-  /// Takes what has come in. Whether the policy may act now: it has parameters, and they are not past the bound.
+  /// Takes what has come in, and returns whether the policy may act now: it has parameters, not past the bound.
   /// Errors: of reading and loading parameters.
   Result<bool> refresh(RoleContext& context);
   std::int64_t version() const { return version_; }  ///< -1 before the first parameters
@@ -51,8 +51,8 @@ class VersionedPolicy {
   std::unique_ptr<learner::Policy> policy_;
   StalenessContract staleness_;
   std::int64_t version_ = -1;
-  /// Announced last. Not the greatest ever: should store and learner both come back from an older checkpoint, the
-  /// versions that they announce then are the newest there are.
+  /// The version that was announced last, not the greatest ever: should store and learner both come back from an older
+  /// checkpoint, the versions that they announce then are the newest.
   std::int64_t newest_ = -1;
   Duration stale_since_{-1};  ///< < 0: not waiting
   Duration stale_wait_{};

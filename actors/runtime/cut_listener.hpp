@@ -1,5 +1,6 @@
 #pragma once
-// For a role that keeps things outside of checkpoints which these refer to, as replay does with its journal's rows.
+// A role implements this when its checkpoints refer to something that it keeps outside of them. Replay does: its
+// checkpoints name rows of its journal.
 
 namespace troupe::actors {
 
@@ -7,8 +8,8 @@ namespace troupe::actors {
 class CutListener {
  public:
   virtual ~CutListener() = default;
-  /// The checkpoint that the newest save() was for is whole on disk. It may not be said of every one: then the next one
-  /// of which it is said counts.
+  /// The checkpoint that the newest save() was for is whole on disk. Some checkpoints are never reported; the next one
+  /// that is reported then counts for them too.
   virtual void committed() = 0;
 };
 

@@ -22,9 +22,9 @@ class GroupMember {
   explicit GroupMember(std::shared_ptr<GroupSeat> seat) : seat_(std::move(seat)) {}
 
   bool in_group() const { return seat_ != nullptr; }
-  /// Of a role in a group.
+  /// Only for a role in a group.
   collectives::Communicator& communicator() const { return seat_->communicator(); }
-  /// Whether this is the one of the group that speaks for it.
+  /// Whether this member speaks for the group.
   bool is_first() const { return !in_group() || communicator().view().rank == 0; }
 
   /// Whether the role may take a step: it is in the epoch of its seat, which it enters by `join` if need be. False: it
@@ -40,7 +40,7 @@ class GroupMember {
   /// it; kIdle when the epoch ended meanwhile.
   Result<Progress> finish();
 
-  /// For all members of a new epoch to come and agree: they finish first what they are at.
+  /// How long all members of a new epoch have to come and agree. They finish first what they are doing.
   static constexpr Duration kReformTimeout = std::chrono::seconds(30);
 
  private:

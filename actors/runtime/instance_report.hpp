@@ -16,18 +16,18 @@ struct InstanceReport {
   Report content;
 };
 
-// What its shell counts for each port of a role: "frames/" and the name of the port, and so on.
+// The prefixes of what the shell counts for each port of a role: "frames/" and the name of the port, and so on.
 inline const std::string kPortFrames = "frames/", kPortBytes = "bytes/", kPortWaitedS = "wait_s/",
                          kPortRefused = "refused/", kPortDepth = "depth/";
 
 /// Errors: those of messages::make_metrics.
 Result<Frame> make_instance_report(messages::FramePool& pool, const InstanceReport& report);
 
-/// Scalars of one report: many times what a role has.
+/// The most scalars of one report, which is many times what a role has.
 inline constexpr std::size_t kReportScalarsMax = 4096;
 
-/// Errors: kCorrupt or kInvalidArgument when the frame is not such a report: names, too many of them, of more than one
-/// instance, or a total that is no number of something.
+/// Errors: kCorrupt or kInvalidArgument when the frame is not such a report: wrong names or too many, more than one
+/// instance, or a total that counts nothing (negative or not finite).
 Result<InstanceReport> read_instance_report(const Frame& frame);
 
 }  // namespace troupe::actors

@@ -1,7 +1,8 @@
 #pragma once
-// What the actors that hold a process together do when something throws that nobody expected: no memory, no thread.
-// Without them the process would stay as a ghost that answers nobody, so it says what has happened and ends; whoever
-// looks after it starts another one. Roles have a better way: their instance fails (actors/runtime/role_actor).
+// What happens when an actor that holds the process together throws something that nobody expected: there is no memory
+// or no thread. Without such an actor the process would stay as a ghost that answers nobody, so it says what has
+// happened and ends, and whoever looks after it starts another one. Roles have a better way: their instance fails
+// (actors/runtime/role_actor).
 #include <cstdlib>
 #include <exception>
 #include <string>
@@ -12,7 +13,7 @@
 
 namespace troupe::actors {
 
-/// In the constructor of an actor.
+/// Called in the constructor of such an actor.
 inline void end_process_on_exception(caf::scheduled_actor& self) {
   self.set_exception_handler([](caf::scheduled_actor* actor, std::exception_ptr& thrown) -> caf::error {
     std::string what = "unknown exception";

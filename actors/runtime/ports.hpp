@@ -6,9 +6,10 @@
 // the consumer takes the frame. So a consumer never holds more than capacity x producers frames, whoever was restarted
 // or came late.
 //
-// A producer keeps each frame until its credit has come back. To a new incarnation of the consumer it sends the kept
-// ones again, first and in order: what the old incarnation had not taken is not lost. What it had taken and then lost
-// is (take_held() is for roles that must not), and what it held may come twice: such roles drop what they have seen.
+// A producer keeps each frame until its credit has come back. It sends the kept ones again, first and in order, to a
+// new incarnation of the consumer, so nothing is lost that the old one had not taken. Frames that the old one had taken
+// are lost with it. Roles that must not lose them use take_held(): then a frame may come twice, and such roles drop
+// what they have seen.
 //
 // Each end listens to one incarnation of the other: the newest that it has been wired to, until that is unwired. What
 // an older one sent and is still under way then is dropped, since its successor may be at work already.
@@ -62,7 +63,7 @@ class InletPort final : public Inlet {
   const Port& spec() const { return spec_; }
   PortCounts& counts() { return counts_; }
   const PortCounts& counts() const { return counts_; }
-  /// Whose frame was taken last: by which edge, and from which node; empty: from this one, or one that has gone.
+  /// The edge and the node of the frame that was taken last. The node is empty when it is this one or has gone.
   std::pair<EdgeId, std::string> last_sender() const;
   std::int64_t depth() const { return static_cast<std::int64_t>(queue_.size()); }
   /// Wires a producer, or its new incarnation, and grants it its credits. Frames of the old one that have come stay.
@@ -76,14 +77,14 @@ class InletPort final : public Inlet {
 
   struct Waiting {
     EdgeId edge;
-    std::optional<Route> owed;  ///< whom the credit goes back to; of a restored frame: set by wire()
+    std::optional<Route> owed;  ///< where the credit goes back to; wire() sets it for a restored frame
     Frame frame;
-    bool foreign = false;  ///< whom it is owed to did not send it: a checkpoint or an earlier incarnation did
+    bool foreign = false;  ///< the frame came from a checkpoint or an earlier incarnation, not from `owed`
   };
   const std::deque<Waiting>& waiting() const { return queue_; }
 
  private:
-  /// In the queue, the first frame of an edge that `of` holds for; of a latest channel the newest of that edge.
+  /// The place in the queue of the first frame whose edge satisfies `of`; on a latest channel, of that edge's newest.
   template <typename Predicate>
   std::optional<std::size_t> find(Predicate of) const;
   Frame take_at(std::size_t position);
@@ -117,15 +118,15 @@ class OutletPort final : public Outlet {
   PortCounts& counts() { return counts_; }
   const PortCounts& counts() const { return counts_; }
   std::int64_t under_way() const;
-  /// A consumer that the topology promises: it has its number from the start, and room once it is wired and grants it.
+  /// Adds a consumer that the topology promises. It has its number from now on, and room once it has granted credits.
   void expect(const EdgeId& edge);
   /// Wires a consumer, or its new incarnation. It may be sent to as soon as it has granted credits.
   void wire(Peer peer);
   /// This incarnation of the consumer, and any before it, is gone for good; the frames that it did not take wait for
   /// its next one.
   void unwire(const EdgeId& edge, std::uint32_t incarnation);
-  /// Whether everything that was sent is under way: no living consumer is still to be sent what an earlier incarnation
-  /// of it did not take. A cut that was taken before would lack those frames.
+  /// Whether everything that was sent is under way. It is not while a living consumer must still be sent what its
+  /// earlier incarnation did not take: a cut that is taken before that would lack those frames.
   bool settled() const;
   void credit(const CreditMessage& message);
 
@@ -168,9 +169,9 @@ class CallerPort final : public Caller {
   void wire(Peer peer, std::int64_t capacity);
   /// Calls that are open on this incarnation of the server, or an earlier one, end with kUnavailable.
   void unwire(const EdgeId& edge, std::uint32_t incarnation);
-  /// Whether the call was still open; late answers, and those of servers that are gone, are dropped.
+  /// Returns whether the call was still open. Late answers, and those of servers that are gone, are dropped.
   bool answer(AnswerMessage message);
-  /// Ends the calls whose deadlines have passed. Whether there were any.
+  /// Ends the calls whose deadlines have passed, and returns whether there were any.
   bool expire();
 
  private:
@@ -207,7 +208,7 @@ class ServerPort final : public Server {
   const Port& spec() const { return spec_; }
   std::int64_t depth() const { return static_cast<std::int64_t>(queue_.size()); }
   void wire(Peer peer, std::int64_t capacity);
-  /// Calls that it made stay in the queue; their answers go nowhere.
+  /// The caller's requests stay in the queue; their answers go nowhere.
   void unwire(const EdgeId& edge, std::uint32_t incarnation);
   /// False when nothing is to be served yet: the call was for an earlier incarnation, or came before its caller was
   /// wired, and then waits for that.

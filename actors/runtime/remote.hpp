@@ -68,7 +68,7 @@ struct MarkerMessage {
   std::uint64_t cut = 0;
 };
 
-/// From one member of a role's group to another, for their collectives (actors/control/groups.hpp). The frame holds
+/// What one member of a role's group says to another for their collectives (actors/control/groups.hpp). The frame holds
 /// their own bytes, not a Cap'n Proto message.
 struct GroupMessage {
   std::uint32_t role = 0;  ///< index in Topology::roles
@@ -85,8 +85,8 @@ using RemoteMessage = std::variant<FrameMessage, CreditMessage, CallMessage, Ans
 /// must not block.
 struct NetworkEvents {
   std::function<void(const std::string& from, RemoteMessage)> received;
-  /// Control to this process of a node works (again), or does not any more. Data needs no such word: it waits. `birth`
-  /// is as the process said it when it joined; 0 of the chief.
+  /// Control messages reach this process of a node (again), or no longer do. Data needs no such event, since it waits.
+  /// `birth` is what the process said when it joined, and 0 for the chief.
   std::function<void(const std::string& node, std::uint64_t birth)> found;
   std::function<void(const std::string& node, std::uint64_t birth)> lost;
 };
@@ -106,29 +106,29 @@ class Network {
   virtual void start(std::uint64_t birth, NetworkEvents events) = 0;
 
   /// Any thread; never blocks. Frames, calls, answers and markers to one node arrive in order and once, as long as both
-  /// nodes live, however often the connection between them breaks; credits likewise among themselves, and never behind
-  /// frames; what groups say as well. Control messages arrive in order or, when the connection breaks, not at all: who
-  /// needs an answer asks again. What is queued for a node is bounded by the credits of the channels; data for a node
-  /// that nobody has told us how to reach is dropped.
+  /// nodes live, however often the connection between them breaks. The same holds for credits among themselves, which
+  /// never wait behind frames, and for what groups say. Control messages arrive in order or, when the connection
+  /// breaks, not at all: whoever needs an answer asks again. The credits of the channels bound what is queued for a
+  /// node. Data for a node is dropped when nobody has said how to reach it.
   virtual void send(const std::string& node, RemoteMessage message) = 0;
 
-  /// Where the nodes are that this one has to do with, and who of them is gone: to a node that is not in the list
-  /// nothing is sent any more, and nothing that it says counts. A node in the list with a new incarnation is a new
-  /// process: what waited for the old one is dropped. Data goes to the process with the birth in the list and to no
-  /// other one that answers at its address, where an earlier process may still live, or a later one wait to be let in.
-  /// Of one with port 0 nothing new is known: what there is stays. The chief says so.
+  /// The chief says where the nodes are that this one has to do with. A node that is not in the list is gone: nothing
+  /// is sent to it any more, and nothing that it says counts. A node in the list with a new incarnation is a new
+  /// process: what waited for the old one is dropped. Data goes only to the process with the birth in the list, since
+  /// an earlier process may still live at its address, or a later one may wait there to be let in. An entry with port 0
+  /// says nothing new: what is known of that node stays.
   virtual void know(const std::vector<messages::ControlNode>& nodes) = 0;
-  /// The same of some nodes, and the names of some that have gone; of others nothing new is known.
+  /// The same for some nodes, with the names of some that have gone. Nothing changes for all others.
   virtual void know_more(const std::vector<messages::ControlNode>& nodes, const std::vector<std::string>& gone) = 0;
 
-  /// Where frames are best made: other nodes of this host read them there without a copy. Null: nowhere in particular.
+  /// The memory in which frames are best made: other nodes of this host read them there without a copy. Null: any.
   virtual std::shared_ptr<LendableMemory> frame_memory() const { return nullptr; }
 
   /// What makes the traffic slower than it could be, one line a reason; empty: nothing does. Any thread.
   virtual std::vector<std::string> trouble() const { return {}; }
 
-  /// Ends all traffic; no event comes after it has returned. What others of this host read here may then be written
-  /// over: no role may be left that does. Idempotent.
+  /// Ends all traffic; no event comes after it has returned. Other nodes of this host may still read frames here, so no
+  /// role may be left that writes over them. Idempotent.
   virtual void stop() = 0;
 };
 

@@ -62,16 +62,16 @@ class Inlet {
   virtual ~Inlet() = default;
   virtual bool empty() const = 0;
   /// Takes the oldest frame and gives its credit back to the producer. Must not be called when empty().
-  /// Of a `latest` channel: the newest frame of the producer that has waited longest; its older ones are dropped.
+  /// On a `latest` channel it is the newest frame of the producer that has waited longest; older ones are dropped.
   virtual Frame take() = 0;
-  /// As take(), on a `stream` channel, but the credit goes back only with release_held(): until then the producer keeps
-  /// the frame and sends it again should this instance be restarted. For a role that makes data durable first.
+  /// Works as take() on a `stream` channel, but the credit goes back only with release_held(): until then the producer
+  /// keeps the frame, and sends it again should this instance be restarted. A role that makes data durable uses this.
   virtual Frame take_held() = 0;
   /// Gives back the credits of the oldest `count` frames that are held.
   virtual void release_held(std::size_t count) = 0;
 
-  // By producer, for roles to which it matters who sent a frame. On an inlet with one channel only; the number of a
-  // producer is its index in the producing role.
+  // By producer, for roles to which it matters who sent a frame. These work on an inlet with one channel only; the
+  // number of a producer is its index in the producing role.
 
   /// The frame that take(producer) would give, or null when none of this producer's waits. Valid until the next take.
   virtual const Frame* peek(std::size_t producer) const = 0;
@@ -97,7 +97,7 @@ class Outlet {
   /// stream: how many frames this consumer may be sent now: the channel's capacity when it has taken all; 0 when it
   /// does not live.
   virtual std::int64_t credits(std::size_t consumer) const = 0;
-  /// Whether this consumer has room; of a `latest` channel: whether it has taken the frame before.
+  /// Whether this consumer has room; on a `latest` channel: whether it has taken the frame before.
   virtual bool ready(std::size_t consumer) const = 0;
   /// send() to one consumer only. stream: sending when !ready(consumer) is a bug and aborts.
   virtual void send_to(std::size_t consumer, Frame frame) = 0;

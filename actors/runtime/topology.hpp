@@ -31,7 +31,7 @@ struct Port {
   /// Inlets only: the role takes frames here even while all its outlets are full. Such an inlet breaks a cycle of
   /// lossless channels, which otherwise could deadlock and is refused.
   bool always_drained = false;
-  /// Of kRequest: the type of the answers; empty: that of the requests.
+  /// For kRequest: the type of the answers; empty: that of the requests.
   std::string answer = {};
 
   const std::string& answer_type() const { return answer.empty() ? type : answer; }

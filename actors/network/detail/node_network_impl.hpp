@@ -2,9 +2,10 @@
 // What is inside of a NodeNetwork: node_network.cpp makes, ends and sends, node_network_receive.cpp lets in and
 // receives. Internal to these two.
 //
-// Threads: the listener's and the acceptor's take links in, each lane has one of its own, the worker does what takes a
-// moment for us, and a second acceptor's what takes a moment for visitors. Locks: Impl::mutex and then nothing, or
-// PeerNode::mutex and then Impl::mutex; neither is held while a lane is stopped or a callback runs.
+// Threads: the threads of the listener and the acceptor take links in, and each lane has a thread of its own. The
+// worker does what takes a moment for this node, and a second acceptor's thread does it for visitors. Locks:
+// PeerNode::mutex may be held when Impl::mutex is taken, and nothing may be taken under that; neither is held while a
+// lane is stopped or a callback runs.
 #include <array>
 #include <atomic>
 #include <condition_variable>
@@ -101,7 +102,8 @@ struct NodeNetwork::Impl {
   void joins(const std::shared_ptr<PeerNode>& from, const transport::Identity& identity, messages::Control& join);
   void answer_operators(const messages::Control& answer);
   void refuse(const Error& error);
-  /// Frames of `peer`, or for it, do not go through shared memory: said once, and kept for trouble(). Empty: they do.
+  /// Says once that frames of `peer`, or for it, do not go through shared memory, and keeps it for trouble(). `why` is
+  /// empty when they do.
   void note_memory(const std::string& peer, const std::string& why);
   void senseless(const std::shared_ptr<PeerNode>& from, const Error& error);
 

@@ -14,8 +14,8 @@
 
 namespace troupe::actors {
 
-/// The head of `message`; its frame, if it has one, goes to `frame`, the text of its error to `error_text`. A control
-/// message's body is for the caller to make.
+/// Makes the head of `message`; its frame, if it has one, goes to `frame`, the text of its error to `error_text`. The
+/// caller makes the body of a control message.
 transport::StreamHead pack_head(const RemoteMessage& message, messages::Frame& frame, std::string& error_text);
 
 void set_reference(transport::StreamHead& head, const transport::SharedReference& reference);
