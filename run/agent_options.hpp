@@ -41,8 +41,9 @@ struct ReplayOptions {
   double tolerance = 0.1;           ///< error buffer of the limiter = min_items * tolerance * samples_per_insert
   std::string sampler = "uniform";  ///< "uniform" or "prioritized"
   double priority_exponent = 0.6;   ///< of the prioritized sampler (Schaul et al. 2016)
-  /// What inserts survive. "off": what the last checkpoint has; "relaxed": a kill, and but for the last second a power
-  /// cut; "durable": both; "auto": relaxed over processes and nodes, off within one process.
+  /// What inserts survive. "off": only those in the last checkpoint survive anything; "relaxed": all survive a kill,
+  /// and all but the last second's a power cut; "durable": all survive both; "auto": relaxed over processes and nodes,
+  /// off within one process.
   std::string durability = "auto";
   /// "cpu": a role of its own. "cuda:N": in the memory of the learner's GPU, which must be that one; then the learner's
   /// node takes the trajectories.
@@ -54,8 +55,8 @@ struct EvaluatorOptions {
   std::int64_t every_learner_steps = 2'500;
 };
 
-/// Nodes that each role is spread over when a run is more than one process; apps/cluster makes nodes of it. The one
-/// part of a configuration that changes nothing about what is computed. 0: with the chief.
+/// Over how many nodes each role is spread when a run is more than one process; apps/cluster makes nodes of it. This is
+/// the one part of a configuration that changes nothing about what is computed. 0: with the chief.
 struct PlacementOptions {
   std::int64_t actors = 1;
   std::int64_t replay = 1;

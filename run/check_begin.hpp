@@ -1,6 +1,6 @@
 #pragma once
-// What is checked of a configuration before a run begins, or goes on: everything that train_schema.hpp's ranges cannot
-// say. Commands that make or change a run ask here first, so that nothing is begun that cannot go on.
+// Checks a configuration before a run begins or goes on, for everything that train_schema.hpp's ranges cannot say.
+// Commands that make or change a run ask here first, so that nothing is begun that cannot go on.
 #include <string>
 #include <string_view>
 
@@ -17,13 +17,13 @@ enum class RunKind {
   kHosts,      ///< several nodes; this host may have none of them, nor their data
 };
 
-/// That such a run can begin (run/check_run.hpp), and that no key of it is idle (idle_keys.hpp). Looks for data and
-/// builds graphs, so it may take a second. Errors: kInvalidArgument, one line a mistake, each beginning with its place,
-/// as of to_train_options().
+/// Checks that such a run can begin (run/check_run.hpp), and that no key of it is idle (idle_keys.hpp). It looks for
+/// data and builds graphs, so it may take a second. Errors: kInvalidArgument, one line a mistake, each beginning with
+/// its place, as of to_train_options().
 Status check_begin(const Config& config, const actors::TrainOptions& options, RunKind kind);
 
-/// That a run which was recorded with one configuration can go on with another: the keys that its checkpoints depend on
-/// (ConfigKey::fixed) are equal. Errors: kInvalidArgument, one line for each key that differs and may not:
+/// Checks that a run which was recorded with one configuration can go on with another: the keys that its checkpoints
+/// depend on (ConfigKey::fixed) are equal. Errors: kInvalidArgument, one line for each key that differs and may not:
 ///     run.toml:4: discount: got 0.9, but runs/a has 0.99, which is the same for all of a run
 Status check_same_run(const Config& now, const Config& recorded, std::string_view run);
 

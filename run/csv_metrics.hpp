@@ -42,7 +42,7 @@ class CsvSink final : public MetricSink {
 /// Errors of all: those of read_csv().
 Result<std::vector<MetricRow>> read_metrics_csv(const std::filesystem::path& path);  ///< rows without ports
 Result<std::vector<Evaluation>> read_evaluations_csv(const std::filesystem::path& path);
-/// As lines: the fixed columns of channels.csv, in their order.
+/// Reads channels.csv as lines of its fixed columns, in their order.
 Result<std::vector<CsvLine>> read_channels_csv(const std::filesystem::path& path);
 
 }  // namespace troupe::apps

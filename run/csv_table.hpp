@@ -1,7 +1,7 @@
 #pragma once
 // A CSV file that a run adds lines to while it lasts, and that a resumed run goes on with: metrics.csv, channels.csv
-// and evaluations.csv, whose columns csv_metrics.hpp says. For spreadsheets and pandas: RFC 4180, numbers that read
-// back to the same bits, printable names.
+// and evaluations.csv, whose columns csv_metrics.hpp explains. Spreadsheets and pandas can read it: it is RFC 4180 with
+// printable names, and its numbers read back to the same bits.
 #include <cstddef>
 #include <filesystem>
 #include <functional>
@@ -48,8 +48,8 @@ class CsvTable {
 
   /// Keeps the lines that are wanted.
   Status keep(const std::function<bool(const CsvLine&)>& wanted);
-  /// The line survives the death of the process from the next flush on. For a value that no line had before the file is
-  /// written anew, with a column more.
+  /// The line survives the death of the process from the next flush on. When it has a value that no line had before,
+  /// the file is written anew with one more column.
   Status append(const CsvLine& line);
   Status flush() { return file_.flush(); }
 

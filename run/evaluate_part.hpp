@@ -1,6 +1,6 @@
 #pragma once
-// What has been learnt, by the measure of the run's own evaluators: when a run ends (run/train.hpp), and later for
-// whoever asks (`troupe eval`).
+// Measures what has been learnt as the run's own evaluators do, when a run ends (run/train.hpp) and whenever somebody
+// asks (`troupe eval`).
 #include <cstdint>
 #include <functional>
 #include <vector>
@@ -22,9 +22,9 @@ using PolicyValues = std::function<Result<std::vector<float>>(const learner::Par
 Result<std::vector<Scalar>> evaluate_policy(const AgentOptions& options, std::uint64_t seed,
                                             const PolicyValues& values);
 
-/// Evaluates a part as the run does after its last step: of an agent "return", "return_std" and "episodes" as above, of
-/// a replica group what its evaluator reports. Blocks; a GAN's judge learns its own classifier first, some seconds
-/// long. Errors: those of the data, the judge and the values.
+/// Evaluates a part as the run does after its last step. An agent has "return", "return_std" and "episodes" as above, a
+/// replica group what its evaluator reports. Blocks; a GAN's judge first learns its own classifier, which takes some
+/// seconds. Errors: those of the data, the judge and the values.
 Result<std::vector<Scalar>> evaluate_part(const TrainOptions& options, const TrainedPart& part);
 
 }  // namespace troupe::actors

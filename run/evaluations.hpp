@@ -1,5 +1,5 @@
 #pragma once
-// What the summary says of the evaluations of a run's environment.
+// What the summary says about the evaluations of a run's environment.
 #include <map>
 #include <span>
 #include <string>
@@ -12,8 +12,8 @@ namespace troupe::apps {
 /// Names of the values of an environment's evaluation.
 inline constexpr std::string_view kReturn = "return", kReturnStd = "return_std", kEpisodes = "episodes";
 
-/// For each threshold that the mean return of some evaluation of the agent of this name reached: the wall time of the
-/// first that did. An agent without a name is the run's only one.
+/// The wall time at which an evaluation of the agent of this name first reached each threshold by its mean return;
+/// thresholds that none reached are left out. An agent without a name is the run's only one.
 std::map<int, double> first_reached(std::span<const Evaluation> evaluations, std::string_view agent,
                                     std::span<const int> thresholds);
 /// Who was evaluated, by the source of an evaluation: "classifier" of "classifier-evaluator", "alice" of "alice-final",

@@ -1,5 +1,5 @@
 #pragma once
-// Keys that nothing looks at in a run of this configuration: who sets one expects something of it that does not happen.
+// Keys that nothing looks at in a run of this configuration: whoever sets one expects something that does not happen.
 // Part of run/check_begin.hpp.
 #include <string>
 #include <vector>

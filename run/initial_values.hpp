@@ -8,14 +8,14 @@
 
 namespace troupe::apps {
 
-/// What TrainOptions::begin_with does for `source`, a run's directory or a file. Of a run it takes the part of the same
-/// name, or its only one; a file is for every part that has its names. It is read once in a process, when the first
-/// trainer begins. Errors of what is returned, each naming the source: kNotFound when it is not there, has no such part
-/// or nothing of the network; kShapeMismatch naming the tensor; kCorrupt.
-/// What the network has and the source has not begins as ever; the log says what it is (TRP-W107).
+/// What TrainOptions::begin_with does for `source`, a run's directory or a file. From a run it takes the part of the
+/// same name, or its only one; a file is for every part that has its names. It is read once in a process, when the
+/// first trainer begins. Errors of what is returned, each naming the source: kNotFound when it is not there, has no
+/// such part or nothing of the network; kShapeMismatch naming the tensor; kCorrupt. Values of the network that the
+/// source does not have begin as in any run; the log names them (TRP-W107).
 actors::BeginWith begin_with(const Registry& registry, const std::string& source);
 
-/// That the source is there. Errors: kNotFound.
+/// Checks that the source is there. Errors: kNotFound.
 Status check_initial(const std::string& source);
 
 }  // namespace troupe::apps

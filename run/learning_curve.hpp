@@ -42,7 +42,7 @@ class LearningCurveSink final : public MetricSink {
   Status rewind(const RunPoint& to) override;
   Status write(const MetricRow&) override { return {}; }
   Status record(const Evaluation& evaluation) override;
-  /// Without evaluations there is no file.
+  /// Writes no file when there are no evaluations.
   Status flush() override;
   std::span<const Evaluation> evaluations() const { return evaluations_; }
 

@@ -8,8 +8,9 @@
 
 namespace troupe::apps {
 
-/// "run.toml:9" for a mistake that begins with a key ("learner.atoms: got 1"): where that key was set. For one that has
-/// its default, where its [replicas.NAME], [roles.NAME] or [[channels]] begins, or the file.
+/// "run.toml:9" for a mistake that begins with a key ("learner.atoms: got 1"): the place where that key was set. When
+/// the key has its default, it is the place where its [replicas.NAME], [roles.NAME] or [[channels]] begins, or the
+/// file.
 std::string place_of(const Config& config, std::string_view mistake);
 
 /// The error with the section before the key that each of its lines begins with: "replicas.NAME.depth: got 3".

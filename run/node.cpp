@@ -129,9 +129,9 @@ Result<RuntimeOptions> node_runtime(const NodePlace& place, const TrainOptions& 
     messages::CheckpointContents contents =
         to_contents(topology, *cut, more ? more() : std::vector<messages::Counter>());
     contents.run_id = run;
-    contents.learner_step = static_cast<std::int64_t>(cut->number);  // names the shard; the same on all nodes
+    contents.learner_step = static_cast<std::int64_t>(cut->number);  // names the part; the same on all nodes
     TROUPE_ASSIGN(const std::string path, messages::write_checkpoint({own, messages::kKeepAll, {}}, contents));
-    log::debug("checkpoint shard {}", path);
+    log::debug("part of a checkpoint: {}", path);
     return {};
   };
 

@@ -1,7 +1,7 @@
 #pragma once
 // A training run over nodes: what one process needs to take its place in it, and the call that runs a node which is not
 // the chief's. The chief's process calls train() with the same place. What differs from a run in one process is here
-// and nowhere else: the network, where an instance keeps its own files, and checkpoints in shards.
+// and nowhere else: the network, where an instance keeps its own files, and checkpoints in parts.
 //
 //   RUN/chief.json                     the chief's journal
 //   RUN/chief.address                  where it listens; its next process listens there again

@@ -13,14 +13,14 @@
 
 namespace troupe::apps {
 
-/// Of a replica group.
+/// The limits of a replica group.
 struct GroupLimits {
   std::int64_t steps = 0;
   std::int64_t batch_size = 0;  ///< images of a step; 0: not said
   std::int64_t replicas = 1;    ///< each with an input of its own
 };
 
-/// Of an agent, which ends with the first that it meets; 0 is no limit.
+/// The limits of an agent, which ends with the first that it meets; 0 is no limit.
 struct AgentLimits {
   std::string name = {};  ///< empty: the run has only this one
   std::int64_t max_env_steps = 0;
@@ -42,10 +42,10 @@ class ProgressState {
   void update(const Evaluation& evaluation) { evaluated_[evaluation.source] = evaluation.values; }
   /// "1m05s (3m10s left)  return 812.3  env 12.3k (1.20k/s)  learner 1.54k (150/s)  replay 12.3k  staleness 4.2".
   /// An agent with a name has it in front of its parts. A run of replica groups has a part for each: "sngan 1.20k/2.00k
-  /// (150/s, 9.60k images/s, input 31.0k) discriminator_loss 1.54 generator_loss 0.21 frechet_distance 12.1": what it
-  /// learns from in a second and what its inputs alone could make, its losses and what its evaluator says, but for
-  /// judge_..., which is about the judge. A part appears when a row had its scalars; the last parts are left out if the
-  /// line were longer than columns_max.
+  /// (150/s, 9.60k images/s, input 31.0k) discriminator_loss 1.54 generator_loss 0.21 frechet_distance 12.1". This says
+  /// how many images the group learns from in a second and how many its inputs alone could make, its losses, and what
+  /// its evaluator says, but for judge_..., which is about the judge. A part appears when a row had its scalars. The
+  /// last parts are left out when the line would be longer than columns_max.
   std::string line(std::size_t columns_max) const;
   /// Seconds until the nearest limit at the present rates; infinite without one.
   double left_s() const;
@@ -53,7 +53,7 @@ class ProgressState {
  private:
   double value(const std::string& name, double otherwise) const;
   std::string replica_part(const std::string& name, const GroupLimits& limits) const;
-  /// How far an agent is: its own steps, of which the row of a run with a single one has nothing else.
+  /// How far an agent is, in its own steps. In a run with a single agent these are the steps of the row.
   double env_steps(const AgentLimits& agent) const;
   double learner_steps(const AgentLimits& agent) const;
   double left_s(const AgentLimits& agent) const;

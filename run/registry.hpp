@@ -6,9 +6,10 @@
 //
 //   int main(int argc, char** argv) {
 //     troupe::Registry mine = troupe::shipped();
-//     mine.environment("maze", troupe::environment_of<Maze>({{.path = "size", .default_value = std::int64_t{9},
-//     ...}})); mine.message("Celsius", {.max_bytes = 8}); mine.role("thermometer", {.outlets = {{"celsius",
-//     "Celsius"}}, .make = troupe::role_of<Thermometer>}); return troupe::main(argc, argv, mine);
+//     mine.environment("maze", troupe::environment_of<Maze>({{.path = "size", ...}}));
+//     mine.message("Celsius", {.max_bytes = 8});
+//     mine.role("thermometer", {.outlets = {{"celsius", "Celsius"}}, .make = troupe::role_of<Thermometer>});
+//     return troupe::main(argc, argv, mine);
 //   }
 //
 // docs/adding_an_environment.md, adding_an_algorithm.md and adding_a_role.md are the worked examples.
@@ -35,7 +36,7 @@ namespace troupe {
 
 /// An environment that a configuration can name: env = "NAME".
 struct EnvironmentKind {
-  /// Of its section [NAME]. Paths are the keys alone: "size". They are the same for all of a run.
+  /// The keys of its section [NAME]. Paths are the keys alone: "size". Their values stay the same for all of a run.
   ConfigSchema keys = {};
   /// Called once when a configuration that names it is read, with checked values. What it returns makes the instances.
   std::function<Result<envs::MakeEnvironment>(const ConfigSection& keys)> make;
@@ -44,21 +45,21 @@ struct EnvironmentKind {
 /// An algorithm that an agent of a configuration can name: algorithm = "NAME".
 struct AlgorithmKind {
   std::string doc = {};  ///< one line
-  /// Of its section [NAME]. Paths are the keys alone: "n_step".
+  /// The keys of its section [NAME]. Paths are the keys alone: "n_step".
   ConfigSchema keys = {};
   /// Called once for each agent when a configuration that names it is read, with checked values. What it returns makes
   /// the algorithm, wherever one of its roles is. Errors: kInvalidArgument, a line a mistake, each beginning with the
   /// key that it is about.
-  /// steps: of a learner, for schedules; 0: nobody knows how many.
+  /// steps: how many a learner takes, for schedules; 0: nobody knows.
   std::function<Result<MakeAlgorithm>(const ConfigSection& keys, std::int64_t steps)> make;
 };
 
 /// A model on data of its own that a replica group of a configuration can name: [replicas.NAME] model = "KIND".
 struct ModelKind {
   std::string doc = {};  ///< one line
-  /// Of [replicas.NAME], beside those of how replicas run. Paths are the keys alone: "layers".
+  /// Its keys in [replicas.NAME], beside those of how replicas run. Paths are the keys alone: "layers".
   ConfigSchema keys = {};
-  /// As AlgorithmKind::make, for each group.
+  /// Called as AlgorithmKind::make is, for each group.
   std::function<Result<actors::MakeModel>(const ConfigSection& keys)> make;
 };
 
@@ -67,14 +68,14 @@ struct RoleKind {
   std::string doc = {};  ///< one line
   /// Their types ship or are registered.
   std::vector<actors::Port> inlets = {}, outlets = {};
-  /// Of [roles.NAME], beside kind and count. Paths are the keys alone: "period_s".
+  /// Its keys in [roles.NAME], beside kind and count. Paths are the keys alone: "period_s".
   ConfigSchema keys = {};
   /// Called once when a configuration is read, with checked values. What it returns makes the instances, on whatever
   /// node they are placed, and again when one is restarted.
   std::function<Result<actors::RoleFactory>(const ConfigSection& keys)> make;
   actors::Execution execution = actors::Execution::kShared;
-  /// An instance that fails is restarted as often as [supervisor] says; with kLastCut by restore() of what it saved in
-  /// the last checkpoint.
+  /// An instance that fails is restarted as often as [supervisor] says. With kLastCut it is restored with what it saved
+  /// in the last checkpoint.
   actors::RestartFrom restart_from = actors::RestartFrom::kNothing;
   bool quarantine = false;     ///< RestartPolicy::quarantine
   bool completes_run = false;  ///< RoleSpec::completes_run
@@ -83,7 +84,7 @@ struct RoleKind {
 
 class Registry {
  public:
-  // What is wrong with a name, or with what stands behind it, is said by check_registry(): before anything is started.
+  // check_registry() says, before anything is started, what is wrong with a name or with what stands behind it.
 
   /// An environment without keys of its own.
   void environment(std::string name, envs::MakeEnvironment make);

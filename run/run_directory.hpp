@@ -34,12 +34,12 @@ struct RunDirectory {
   std::string id() const;
 };
 
-/// The directory that a command is about to train in. Of a new run nothing is worth keeping until it has been recorded:
+/// The directory that a command is about to train in. A new run has nothing worth keeping until it has been recorded:
 /// when this object goes before keep() was called, so does everything that the run left there, and every directory that
 /// was made for it. Another process that trains there meanwhile loses nothing.
 class ClaimedRun {
  public:
-  /// Of a run that is there already and stays.
+  /// For a run that is there already and stays.
   explicit ClaimedRun(RunDirectory old) : run_(std::move(old)), kept_(true) {}
   ClaimedRun(ClaimedRun&& other) noexcept;
   ClaimedRun& operator=(ClaimedRun&&) = delete;

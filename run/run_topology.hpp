@@ -22,12 +22,12 @@ struct RunSinks {
 /// The role that takes the reports of all others.
 inline constexpr const char* kMetricsRole = "metrics";
 
-/// wall_s: seconds that earlier starts of the run took. What roles and channels of the user's own make of it is checked
-/// as a whole. Errors: kInvalidArgument or those of the parts, one line a mistake, each beginning with the option:
+/// wall_s: seconds that earlier starts of the run took. The whole is checked, with the roles and channels of the user's
+/// own. Errors: kInvalidArgument or those of the parts, one line a mistake, each beginning with the option:
 /// "channels[1]: channel thermometer.celsius -> display.kelvin: role "display" has no inlet "kelvin"".
 Result<Topology> run_topology(const TrainOptions& options, RunSinks sinks, double wall_s);
 
-/// The roles of the run of which nodes that join it may host further instances (RoleSpec::elastic). Errors: as above.
+/// The roles whose further instances may be hosted by nodes that join the run (RoleSpec::elastic). Errors: as above.
 Result<std::vector<std::string>> elastic_roles(const TrainOptions& options);
 
 }  // namespace troupe::actors

@@ -24,7 +24,7 @@ class SampleSink final : public PictureSink {
 
   std::filesystem::path directory_;
   TensorBoardSink& tensorboard_;
-  std::mutex mutex_;  ///< evaluators of several groups
+  std::mutex mutex_;  ///< evaluators of several groups write at the same time
 };
 
 /// Makes the animations of all sources in `directory`, those of earlier starts of the run included; at most 60 frames

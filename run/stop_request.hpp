@@ -13,12 +13,12 @@ namespace troupe::apps {
 /// ignored. One at a time in a process. SIGPIPE is ignored meanwhile: a closed terminal or pipe must not end a run.
 class StopRequest {
  public:
-  /// What comes within this time is the same request: Slurm signals a whole tree of processes, in which the launcher
-  /// passes on what it gets.
+  /// Signals within this time are one request: Slurm signals a whole tree of processes, in which the launcher passes on
+  /// what it gets.
   static constexpr std::chrono::milliseconds kSameRequest{500};
 
   StopRequest();
-  ~StopRequest();  ///< Restores the handling of before.
+  ~StopRequest();  ///< Restores how the signals were handled before.
   StopRequest(const StopRequest&) = delete;
   StopRequest& operator=(const StopRequest&) = delete;
 

@@ -27,22 +27,22 @@ class TensorBoardSink final : public MetricSink {
   /// Rows are stamped with start_unix_s plus their wall time since the first row of this file. Errors: kIo.
   static Result<TensorBoardSink> create(const std::filesystem::path& directory, double start_unix_s);
 
-  /// What comes first in a file also says at which step the run goes on: TensorBoard then drops what an earlier file of
+  /// The first record of a file also says at which step the run goes on: TensorBoard then drops what an earlier file of
   /// the same directory holds from that step on (the part that a resumed run does again). Where parts of a run count
-  /// steps of their own, that is the greatest: a few points of lost work may stay, but none is lost.
+  /// steps of their own, it is the greatest of these: a few points of lost work may stay, but no point is lost.
   Status rewind(const RunPoint& to) override;
   /// Names are made printable.
   Status write(const MetricRow& row) override;
   Status record(const Evaluation& evaluation) override;
   Status flush() override;
-  /// As "source/name", at the picture's step and with the time of the last row. Errors: kIo.
+  /// Writes the picture as "source/name", at its own step and with the time of the last row. Errors: kIo.
   Status write(const Picture& picture, const Image& image);
 
  private:
   TensorBoardSink(AppendFile file, double start_unix_s)
       : file_(std::move(file)), start_unix_s_(start_unix_s), last_wall_time_(start_unix_s) {}
 
-  /// With the mutex held: how things are stamped at this time of the run. Errors: kIo.
+  /// How things are stamped at this time of the run; called with the mutex held. Errors: kIo.
   Result<double> stamp(double wall_s);
 
   std::unique_ptr<std::mutex> mutex_ = std::make_unique<std::mutex>();

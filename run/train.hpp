@@ -47,13 +47,13 @@ struct AgentSummary {
   std::string env;
   std::int64_t env_steps = 0;
   std::int64_t learner_steps = 0;
-  /// Of its last parameters. When a stop was requested there is none: nobody waits for it.
+  /// The evaluation of its last parameters. There is none when a stop was requested, since nobody waits for it then.
   std::optional<Evaluation> final_evaluation = {};
 };
 
 struct TrainSummary {
   StopReason stop_reason = StopReason::kRequested;
-  /// False: it was stopped before all of it had come up; nothing was saved, and the rest says nothing.
+  /// False: it was stopped before all of it had come up. Nothing was saved then, and the other fields say nothing.
   bool begun = true;
   /// Counted over all starts of the run, so a resumed run goes on from its checkpoint's numbers.
   double wall_s = 0;
@@ -69,9 +69,9 @@ struct TrainHooks {
   const std::atomic<bool>* stop = nullptr;
   /// Receives every row and evaluation, from one thread at a time; docs/metrics.md explains them. An error that it
   /// returns ends the run. An evaluation may come again when the run was interrupted, see FanOut (run/fan_out.hpp).
-  /// wall_s counts over all starts of the run. When a whole run goes on from a checkpoint, rewind() comes first: what
-  /// is lost is to go. A chief that goes on with its run has lost nothing. The last row has the counts of the last
-  /// checkpoint, and what each replica group's last step said.
+  /// wall_s counts over all starts of the run. When a whole run goes on from a checkpoint, rewind() comes first and
+  /// takes back what was recorded of lost work; a chief that goes on with its run has lost nothing. The last row has
+  /// the counts of the last checkpoint, and what each replica group's last step said.
   MetricSink* metrics = nullptr;
   /// The run's clock at the newest row of an earlier start. The clock goes on from there at least, however old the
   /// checkpoint is.

@@ -66,13 +66,13 @@ struct TrainOptions {
   MetricsOptions metrics;
   SupervisorOptions supervisor;
   SecurityOptions security;
-  BeginWith begin_with = nullptr;  ///< of every part of a new run; null: nothing is loaded
+  BeginWith begin_with = nullptr;  ///< called for every part of a new run; null: nothing is loaded
   std::string init = {};           ///< where that comes from
   std::vector<AgentOptions> agents;
   std::vector<ReplicaRun> replicas;
   std::vector<ConfiguredRole> roles;
   std::vector<ChannelSpec> channels;                 ///< of those roles, among themselves and with all others
-  std::vector<messages::MessageType> messages = {};  ///< that their ports may name besides those that ship
+  std::vector<messages::MessageType> messages = {};  ///< types that their ports may name besides those that ship
 };
 
 /// The agent or the group of this name, which is that of its learner's role: "learner", "classifier"; null: none.

@@ -1,6 +1,6 @@
 #pragma once
-// What a part of a run has learnt, out of its checkpoint: for those who use it when training is over or paused (export,
-// sample, evaluate, render). A part is an agent, which is called as its learner's role is, or a replica group.
+// Reads out of a checkpoint what a part of a run has learnt, for commands that use it when training is over or paused
+// (export, sample, evaluate, render). A part is an agent, which has the name of its learner's role, or a replica group.
 #include <cstdint>
 #include <functional>
 #include <span>
@@ -25,22 +25,22 @@ struct TrainedPart {
   std::string name;
   std::string model;  ///< the agent's algorithm, or the group's model
   std::int64_t step = 0;
-  /// The parameters of all groups, targets and averages ("NAME.target", "NAME.average") among them, and the states;
-  /// not what optimisers remember.
+  /// All parameter groups, targets and averages ("NAME.target", "NAME.average") among them, and the states; not what
+  /// optimisers remember.
   std::vector<TrainedTensor> tensors;
 };
 
 /// The parts of such a run, agents first; with a model (TrainedPart::model) only those that train it.
 std::vector<std::string> part_names(const TrainOptions& options, const std::string& model = "");
 
-/// Reads a part out of the pieces of a checkpoint (open_run_checkpoint()): of several instances that hold the same the
-/// one that is furthest; under a parameter server the shards put together, for which the data that the model learns
-/// from must be there. Errors: kNotFound: no such part, or nothing of it yet; kCorrupt, kShapeMismatch: not of this
-/// run.
+/// Reads a part out of the pieces of a checkpoint (open_run_checkpoint()). When several instances hold the same, the
+/// one that is furthest is read. Under a parameter server the shards are put together, for which the data that the
+/// model learns from must be there. Errors: kNotFound: no such part, or nothing of it yet; kCorrupt, kShapeMismatch:
+/// not of this run.
 Result<TrainedPart> read_part(const TrainOptions& options, std::span<const messages::OpenCheckpoint> checkpoint,
                               const std::string& name);
 
-/// Copies the values into a program whose groups and states have the names of training.
+/// Copies the values into a program whose parameter groups and states have the names of training.
 /// Errors: kNotFound or kShapeMismatch naming the tensor; nothing changed.
 Status load_part(const TrainedPart& part, learner::Program& program);
 

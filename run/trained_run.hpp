@@ -39,7 +39,7 @@ struct TrainedNetwork {
   std::unique_ptr<learner::Graph> graph;
   std::unique_ptr<learner::Program> program;
 };
-/// rows: of its batch. Errors: kNotFound: the part has none; those of the data that it has learnt from.
+/// rows: the size of its batch. Errors: kNotFound: the part has none; those of the data that it has learnt from.
 Result<TrainedNetwork> trained_network(const TrainedRun& run, std::int64_t rows);
 
 /// Where a command writes what it made of the part: `requested`, or when that is empty RUN/export/NAME.EXTENSION, whose

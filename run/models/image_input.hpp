@@ -7,7 +7,7 @@
 
 namespace troupe::actors {
 
-/// What of data::ImageBatchOptions does not follow from the replica.
+/// Those of data::ImageBatchOptions that do not follow from the replica.
 struct ImageInputOptions {
   std::uint64_t seed = 0;  ///< the same for all replicas
   bool shuffle = true;

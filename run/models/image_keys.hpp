@@ -32,7 +32,7 @@ ImageDataOptions read_images(const ConfigSection& keys);
 std::vector<std::string> image_mistakes(const ImageDataOptions& options);
 
 /// The options as `context` wants them: on data that is there, or on made-up images of the size in which they are read.
-/// Errors: of kLookedAt, files that are not there. made: false when nobody knows that size yet.
+/// Errors: for kLookedAt, files that are not there. made: false when nobody knows that size yet.
 struct UsableImages {
   ImageDataOptions options;
   bool made = true;

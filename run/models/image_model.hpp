@@ -19,7 +19,7 @@ namespace troupe::actors {
 
 using MadeReplica = Result<std::unique_ptr<learner::Replica>>;
 
-/// Below 1, also in float32: an average that never moves is none.
+/// The largest ema_decay. It is below 1 also in float32, since an average must move.
 inline constexpr double kDecayMax = 0.9999999;
 
 /// How many images evaluators look at.

@@ -14,7 +14,7 @@
 
 namespace troupe::actors {
 
-/// Of one use of the images.
+/// How one replica uses the images.
 struct ImageUse {
   std::int64_t noise_size = 0;             ///< above 0: with a column "noise" of so many normal values
   std::optional<std::uint64_t> seed = {};  ///< of shuffling; empty: the source's
@@ -22,7 +22,7 @@ struct ImageUse {
   bool ahead = true;  ///< on threads, where images take work: next() may then say kUnavailable. false: it never does
 };
 
-/// Any thread. Keep one for all that a group makes.
+/// Thread-safe. A group keeps one for all that it makes.
 class ImageSource : public std::enable_shared_from_this<ImageSource> {
  public:
   explicit ImageSource(ImageDataOptions options) : options_(std::move(options)) {}
