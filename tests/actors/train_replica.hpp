@@ -9,7 +9,8 @@
 
 namespace troupe::actors::testing {
 
-/// Blocks until the group has taken its steps. Errors: kInvalidArgument about the options; whatever made a replica fail.
+/// Blocks until the group has taken its steps. Errors: kInvalidArgument about the options; whatever made a replica
+/// fail.
 inline Result<ReplicaSummary> train_replica(const ReplicaModel& model, const ReplicaGroupOptions& options) {
   Topology topology;
   TROUPE_TRY(add_replica_group(topology, options, model));
