@@ -56,7 +56,6 @@ constexpr std::array kCheetahTasks = {
               .model = "cheetah.xml",
               .time_limit_s = 10,
               .control_dt_s = .01,
-              .prepare = nullptr,
               .make = [](const mjModel& model) -> std::unique_ptr<Task> { return std::make_unique<Cheetah>(model); }}};
 
 }  // namespace

@@ -20,8 +20,8 @@
 namespace troupe::envs {
 namespace {
 
-constexpr std::array kDomains = {cartpole_tasks, cheetah_tasks, finger_tasks,
-                                 pendulum_tasks, reacher_tasks, walker_tasks};
+constexpr std::array kDomains = {acrobot_tasks, ball_in_cup_tasks, cartpole_tasks,   cheetah_tasks, finger_tasks,
+                                 hopper_tasks,  pendulum_tasks,    point_mass_tasks, reacher_tasks, walker_tasks};
 
 const TaskEntry* find_entry(std::string_view name) {
   for (const auto& tasks : kDomains) {
@@ -62,7 +62,7 @@ Result<LoadedTask> load_task(const std::string& name) {
   const TaskEntry* entry = find_entry(name);
   if (entry == nullptr) return unknown_name(name);
   TROUPE_ASSIGN(const std::filesystem::path file, model_file(*entry));
-  TROUPE_ASSIGN(SharedModel model, load_model(file, entry->prepare));
+  TROUPE_ASSIGN(SharedModel model, load_model(file, entry->change));
   return LoadedTask{entry, std::move(model)};
 }
 

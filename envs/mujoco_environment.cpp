@@ -56,16 +56,18 @@ std::array<char, 48> padded(const std::string& name) {
 
 MujocoEnvironment::MujocoEnvironment(const TaskEntry& entry, SharedModel model, std::uint64_t seed)
     : task_(entry.make(*model)),
-      physics_(std::move(model)),
+      physics_(std::move(model), task_->changes()),
       random_(seed),
       sub_steps_(static_cast<int>(std::lround(entry.control_dt_s / physics_.model().opt.timestep))) {
   spec_ = make_spec(entry, physics_.model(), *task_, sub_steps_);
   observation_.resize(static_cast<std::size_t>(spec_.observation_size()));
   action_.resize(static_cast<std::size_t>(spec_.action_size()));
+  task_->initialise_world(physics_, random_);
 }
 
 Result<TimeStep> MujocoEnvironment::reset(std::uint64_t seed, std::span<std::byte> observation) {
   random_ = NumpyRandom(seed);
+  task_->initialise_world(physics_, random_);
   return reset(observation);
 }
 
@@ -91,11 +93,14 @@ Result<TimeStep> MujocoEnvironment::step(std::span<const std::byte> action, std:
     return Error{stepped.error().code, fmt::format("{}: {}", spec_.name, stepped.error().message)};
   }
   ++step_count_;
-  // No task here ends an episode by itself, so the last step is always the time limit's and its discount stays 1.
-  const bool last = step_count_ >= spec_.episode_steps;
-  if (last) phase_ = Phase::kNeedsReset;
+  // dm_control asks the task only when the time limit has not ended the episode, with discount 1.
+  const bool timeout = step_count_ >= spec_.episode_steps;
+  const bool finished = !timeout && task_->finished(physics_);
+  if (timeout || finished) phase_ = Phase::kNeedsReset;
   observe(observation);
-  return TimeStep{.type = last ? StepType::kLast : StepType::kMid, .reward = task_->reward(physics_), .discount = 1};
+  return TimeStep{.type = timeout || finished ? StepType::kLast : StepType::kMid,
+                  .reward = task_->reward(physics_),
+                  .discount = finished ? 0.0 : 1.0};
 }
 
 Status MujocoEnvironment::take_action(std::span<const std::byte> action) {

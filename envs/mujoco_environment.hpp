@@ -16,7 +16,7 @@ namespace troupe::envs {
 
 class MujocoEnvironment final : public Environment {
  public:
-  /// model: compiled from entry.model and changed by entry.prepare.
+  /// model: of entry.model and entry.change.
   MujocoEnvironment(const TaskEntry& entry, SharedModel model, std::uint64_t seed);
 
   const EnvSpec& spec() const override { return spec_; }
@@ -27,8 +27,8 @@ class MujocoEnvironment final : public Environment {
   Status restore_state(std::span<const std::byte> state) override;
   Status render(const RenderOptions& options, std::span<std::uint8_t> pixels) override;
 
-  /// For tests that compare the state itself with dm_control's.
-  const Physics& physics() const { return physics_; }
+  /// For tests that compare the state itself with dm_control's, or put the simulation into one.
+  Physics& physics() { return physics_; }
 
  private:
   enum class Phase : std::uint32_t { kNeedsReset = 0, kInEpisode = 1 };

@@ -1,9 +1,13 @@
 #include <troupe/envs/numpy_random.hpp>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
-#include <cstddef>
+#include <numeric>
 #include <utility>
+#include <vector>
+
+#include <troupe/core/check.hpp>
 
 namespace troupe::envs {
 namespace {
@@ -76,6 +80,28 @@ double NumpyRandom::random_sample() {
   const std::uint32_t high = next_word() >> 5;  // 27 bits
   const std::uint32_t low = next_word() >> 6;   // 26 bits
   return (high * 67108864.0 + low) / 9007199254740992.0;
+}
+
+std::uint32_t NumpyRandom::randint(std::uint32_t count) {
+  TROUPE_CHECK(count > 0, "randint of {} numbers", count);
+  // numpy's legacy way: words cut to as many bits as the largest result has, until one is in range.
+  const std::uint32_t largest = count - 1;
+  if (largest == 0) return 0;  // without a draw
+  const std::uint32_t mask = ~std::uint32_t{0} >> std::countl_zero(largest);
+  std::uint32_t number = 0;
+  do {
+    number = next_word() & mask;
+  } while (number > largest);
+  return number;
+}
+
+std::size_t NumpyRandom::choice(std::span<const double> probabilities) {
+  TROUPE_CHECK(!probabilities.empty(), "a choice of nothing");
+  std::vector<double> cumulated(probabilities.size());
+  std::partial_sum(probabilities.begin(), probabilities.end(), cumulated.begin());
+  for (double& sum : cumulated) sum /= cumulated.back();  // the last one last, as it divides the others
+  const auto found = std::upper_bound(cumulated.begin(), cumulated.end(), random_sample());
+  return static_cast<std::size_t>(found - cumulated.begin());
 }
 
 double NumpyRandom::randn() {

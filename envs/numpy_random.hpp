@@ -3,7 +3,9 @@
 // of Troupe's environments therefore start where dm_control's do for the same seed. Everything else in Troupe uses
 // core/rng.hpp.
 #include <array>
+#include <cstddef>
 #include <cstdint>
+#include <span>
 
 namespace troupe::envs {
 
@@ -27,6 +29,10 @@ class NumpyRandom {
   double random_sample();
   /// uniform(low, high).
   double uniform(double low, double high) { return low + (high - low) * random_sample(); }
+  /// randint(count): one of 0 .. count - 1, each as likely. 1 <= count <= 2^32 - 1.
+  std::uint32_t randint(std::uint32_t count);
+  /// choice(len(p), p=p): an index, drawn with these probabilities, of which there is at least one and whose sum is 1.
+  std::size_t choice(std::span<const double> probabilities);
   /// randn(): standard normal by the polar method. Two values a draw; the second is kept for the next call.
   double randn();
 

@@ -42,7 +42,6 @@ constexpr std::array kPendulumTasks = {
               .model = "pendulum.xml",
               .time_limit_s = 20,
               .control_dt_s = .02,
-              .prepare = nullptr,
               .make = [](const mjModel& model) -> std::unique_ptr<Task> { return std::make_unique<Pendulum>(model); }}};
 
 }  // namespace

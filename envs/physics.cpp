@@ -31,17 +31,49 @@ void install_log_handler() {
   std::call_once(once, [] { mju_setLogHandler(handle_log); });
 }
 
+/// Where a part lies in a model.
+struct PartPlace {
+  mjtNum* mjModel::*numbers;
+  mjtSize mjModel::*objects;
+  std::size_t width;  // numbers an object
+};
+
+PartPlace place_of(ModelPart part) {
+  switch (part) {
+    case ModelPart::kBodyPositions:
+      return {&mjModel::body_pos, &mjModel::nbody, 3};
+    case ModelPart::kBodyRotations:
+      return {&mjModel::body_quat, &mjModel::nbody, 4};
+    case ModelPart::kGeomPositions:
+      return {&mjModel::geom_pos, &mjModel::ngeom, 3};
+    case ModelPart::kSitePositions:
+      return {&mjModel::site_pos, &mjModel::nsite, 3};
+    case ModelPart::kLightPositions:
+      return {&mjModel::light_pos, &mjModel::nlight, 3};
+    case ModelPart::kJointStiffnesses:
+      return {&mjModel::jnt_stiffness, &mjModel::njnt, 1};
+    case ModelPart::kTendonCoefficients:
+      return {&mjModel::wrap_prm, &mjModel::nwrap, 1};
+  }
+  TROUPE_CHECK(false, "model part {} is none of those that can be changed", static_cast<int>(part));
+}
+
 }  // namespace
 
-Result<SharedModel> load_model(const std::filesystem::path& file, void (*prepare)(mjModel&)) {
+Result<SharedModel> load_model(const std::filesystem::path& file, const ModelChanges& changes) {
   install_log_handler();
+  const auto failed = [&](const char* message) {
+    return Error{Code::kIo, fmt::format("load model {}: {}", file.string(), message)};
+  };
+  // The buffer is also filled with warnings when parsing succeeds: only the pointer tells.
   std::array<char, 1024> message{};
-  // The buffer is also filled with warnings when loading succeeds: only the pointer tells.
-  mjModel* model = mj_loadXML(file.c_str(), nullptr, message.data(), static_cast<int>(message.size()));
-  if (model == nullptr) {
-    return Error{Code::kIo, fmt::format("load model {}: {}", file.string(), message.data())};
-  }
-  if (prepare != nullptr) prepare(*model);
+  const std::unique_ptr<mjSpec, void (*)(mjSpec*)> source(
+      mj_parseXML(file.c_str(), nullptr, message.data(), static_cast<int>(message.size())), mj_deleteSpec);
+  if (source == nullptr) return failed(message.data());
+  if (changes.source != nullptr) changes.source(*source);
+  mjModel* model = mj_compile(source.get(), nullptr);
+  if (model == nullptr) return failed(mjs_getError(source.get()));
+  if (changes.compiled != nullptr) changes.compiled(*model);
   return SharedModel(model, [](const mjModel* owned) { mj_deleteModel(const_cast<mjModel*>(owned)); });
 }
 
@@ -51,21 +83,35 @@ int object_id(const mjModel& model, mjtObj type, std::string_view name) {
   return id;
 }
 
+int position_address(const mjModel& model, std::string_view joint) {
+  return model.jnt_qposadr[object_id(model, mjOBJ_JOINT, joint)];
+}
+
+int velocity_address(const mjModel& model, std::string_view joint) {
+  return model.jnt_dofadr[object_id(model, mjOBJ_JOINT, joint)];
+}
+
 int sensor_address(const mjModel& model, std::string_view name) {
   return model.sensor_adr[object_id(model, mjOBJ_SENSOR, name)];
 }
 
-Physics::Physics(SharedModel model)
-    : shared_(std::move(model)),
-      geom_positions_(shared_->geom_pos, shared_->geom_pos + 3 * shared_->ngeom),
-      model_(*shared_) {
-  model_.geom_pos = geom_positions_.data();
+Physics::Physics(SharedModel model, std::span<const ModelPart> own) : shared_(std::move(model)), model_(*shared_) {
+  own_.reserve(own.size());  // their numbers stay where they are
+  for (const ModelPart part : own) {
+    const PartPlace place = place_of(part);
+    const mjtNum* const begin = model_.*place.numbers;
+    const std::size_t count = static_cast<std::size_t>(model_.*place.objects) * place.width;
+    model_.*place.numbers = own_.emplace_back(part, std::vector<double>(begin, begin + count)).numbers.data();
+  }
   data_.reset(mj_makeData(&model_));
   if (data_ == nullptr) throw std::bad_alloc();
 }
 
-std::span<double, 3> Physics::geom_position(int geom) {
-  return std::span<double, 3>(geom_positions_.data() + 3 * geom, 3);
+std::span<double> Physics::part(ModelPart part, int object) {
+  const auto found = std::find_if(own_.begin(), own_.end(), [&](const OwnPart& own) { return own.part == part; });
+  TROUPE_CHECK(found != own_.end(), "model part {} is shared", static_cast<int>(part));
+  const std::size_t width = place_of(part).width;
+  return std::span(found->numbers).subspan(static_cast<std::size_t>(object) * width, width);
 }
 
 void Physics::clear_warnings() { std::fill(std::begin(data_->warning), std::end(data_->warning), mjWarningStat{}); }
@@ -113,19 +159,26 @@ Status Physics::step(int steps) {
 
 std::vector<double> Physics::save_state() const {
   const auto size = static_cast<std::size_t>(mj_stateSize(&model_, mjSTATE_INTEGRATION));
-  std::vector<double> state(size + geom_positions_.size());
+  std::vector<double> state(size);
   mj_getState(&model_, data_.get(), state.data(), mjSTATE_INTEGRATION);
-  std::copy(geom_positions_.begin(), geom_positions_.end(), state.begin() + static_cast<std::ptrdiff_t>(size));
+  for (const OwnPart& own : own_) state.insert(state.end(), own.numbers.begin(), own.numbers.end());
   return state;
 }
 
 bool Physics::restore_state(std::span<const double> state) {
   const auto size = static_cast<std::size_t>(mj_stateSize(&model_, mjSTATE_INTEGRATION));
-  if (state.size() != size + geom_positions_.size()) return false;
+  std::size_t expected = size;
+  for (const OwnPart& own : own_) expected += own.numbers.size();
+  if (state.size() != expected) return false;
   // Numbers beyond mjMAXVAL would make MuJoCo go back to its default state. The comparison is false for NaN.
   if (!std::all_of(state.begin(), state.end(), [](double x) { return std::abs(x) <= mjMAXVAL; })) return false;
   mj_resetData(&model_, data_.get());
-  std::copy(state.begin() + static_cast<std::ptrdiff_t>(size), state.end(), geom_positions_.begin());
+  auto from = state.begin() + static_cast<std::ptrdiff_t>(size);
+  for (OwnPart& own : own_) {
+    const auto end = from + static_cast<std::ptrdiff_t>(own.numbers.size());
+    std::copy(from, end, own.numbers.begin());
+    from = end;
+  }
   mj_setState(&model_, data_.get(), state.data(), mjSTATE_INTEGRATION);
   mj_step1(&model_, data_.get());  // what step() expects to find done
   return true;

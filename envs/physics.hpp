@@ -4,6 +4,7 @@
 #include <mujoco/mujoco.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <memory>
 #include <span>
@@ -18,28 +19,51 @@ namespace troupe::envs {
 /// A compiled model, shared by all simulations that are made from it and never changed after loading.
 using SharedModel = std::shared_ptr<const mjModel>;
 
-/// Loads and compiles an MJCF file. `prepare` may change the model before anyone else sees it.
-/// Errors: kIo when the file is missing or does not compile; the message carries MuJoCo's.
-Result<SharedModel> load_model(const std::filesystem::path& file, void (*prepare)(mjModel&) = nullptr);
+/// What a task changes of its model for all episodes. Each may be null.
+struct ModelChanges {
+  void (*source)(mjSpec&) = nullptr;     ///< adds and removes elements before the model is compiled
+  void (*compiled)(mjModel&) = nullptr;  ///< writes numbers of the compiled model, from which nothing else follows
+};
+
+/// Parses, changes and compiles an MJCF file. Errors: kIo when the file is missing or does not compile; the message
+/// carries MuJoCo's.
+Result<SharedModel> load_model(const std::filesystem::path& file, const ModelChanges& changes = {});
 
 /// Index of a named object; the name must exist, since models are pinned by hash.
 int object_id(const mjModel& model, mjtObj type, std::string_view name);
+/// Where the position of a named joint starts in mjData::qpos.
+int position_address(const mjModel& model, std::string_view joint);
+/// Where the velocity of a named joint starts in mjData::qvel.
+int velocity_address(const mjModel& model, std::string_view joint);
 /// Where the values of a named sensor start in mjData::sensordata.
 int sensor_address(const mjModel& model, std::string_view name);
 
+/// A part of the model that a task may change from episode to episode. A simulation has its own copy of such a part and
+/// saves it with its state; all else it shares with the others.
+enum class ModelPart : std::uint8_t {
+  kBodyPositions,       ///< in the parent's frame, 3 a body
+  kBodyRotations,       ///< quaternions in the parent's frame, 4 a body
+  kGeomPositions,       ///< in the body's frame, 3 a geom
+  kSitePositions,       ///< in the body's frame, 3 a site
+  kLightPositions,      ///< in the body's frame, 3 a light
+  kJointStiffnesses,    ///< 1 a joint
+  kTendonCoefficients,  ///< 1 an object that a tendon goes along
+};
+
 class Physics {
  public:
-  explicit Physics(SharedModel model);
+  /// own: the parts that part() will be asked for.
+  explicit Physics(SharedModel model, std::span<const ModelPart> own = {});
   Physics(const Physics&) = delete;
   Physics& operator=(const Physics&) = delete;
 
-  /// This simulation's view of the model: options and geom positions are its own, all else is shared.
+  /// This simulation's view of the model: the options and the own parts are its own, all else is shared.
   const mjModel& model() const { return model_; }
   mjData& data() { return *data_; }
   const mjData& data() const { return *data_; }
 
-  /// Position of a geom in its body, [3]. The one piece of the model that a task may change between episodes.
-  std::span<double, 3> geom_position(int geom);
+  /// The numbers of one object (a body, geom, site...) in a part of the model that is this simulation's own.
+  std::span<double> part(ModelPart part, int object);
   /// Rotation matrix of a body, 9 numbers, row-major: entry 0 is dm_control's 'xx', 2 its 'xz', 8 its 'zz'.
   const double* rotation(int body) const { return data_->xmat + 9 * body; }
 
@@ -67,9 +91,14 @@ class Physics {
   Status check_no_warnings(std::string_view where) const;
   void forward();
 
+  struct OwnPart {
+    ModelPart part;
+    std::vector<double> numbers;
+  };
+
   SharedModel shared_;
-  std::vector<double> geom_positions_;
-  mjModel model_;  // copied member by member; its pointers lead into *shared_, geom_pos into geom_positions_
+  std::vector<OwnPart> own_;
+  mjModel model_;  // copied member by member; its pointers lead into *shared_, those of own parts into own_
   std::unique_ptr<mjData, DeleteData> data_;
 };
 

@@ -19,11 +19,13 @@ class Reacher final : public Task {
     return {{"position", DType::kF64, {2}}, {"to_target", DType::kF64, {2}}, {"velocity", DType::kF64, {2}}};
   }
 
+  std::vector<ModelPart> changes() const override { return {ModelPart::kGeomPositions}; }
+
   Status initialise_episode(Physics& physics, NumpyRandom& random) const override {
     randomize_joints(physics, random);
     const double angle = random.uniform(0, 2 * std::numbers::pi);
     const double radius = random.uniform(.05, .20);
-    const auto position = physics.geom_position(target_);
+    const auto position = physics.part(ModelPart::kGeomPositions, target_);
     position[0] = radius * std::sin(angle);
     position[1] = radius * std::cos(angle);
     return {};
@@ -57,12 +59,12 @@ void set_target_radius(mjModel& model, double radius) {
   model.geom_size[3 * object_id(model, mjOBJ_GEOM, "target")] = radius;
 }
 
-constexpr TaskEntry reacher_entry(std::string_view name, void (*prepare)(mjModel&)) {
+constexpr TaskEntry reacher_entry(std::string_view name, void (*change)(mjModel&)) {
   return {.name = name,
           .model = "reacher.xml",
           .time_limit_s = 20,
           .control_dt_s = .02,
-          .prepare = prepare,
+          .change = {.compiled = change},
           .make = [](const mjModel& model) -> std::unique_ptr<Task> { return std::make_unique<Reacher>(model); }};
 }
 

@@ -1,8 +1,10 @@
 #include <troupe/envs/rewards.hpp>
 
 #include <cmath>
+#include <vector>
 
 #include <troupe/core/check.hpp>
+#include <troupe/envs/numpy_math.hpp>
 
 namespace troupe::envs {
 namespace {
@@ -22,8 +24,16 @@ double fall_off(double distance, const Tolerance& options) {
       const double scaled = distance * std::sqrt(1 - options.value_at_margin);
       return std::abs(scaled) < 1 ? 1 - scaled * scaled : 0;
     }
+    case Sigmoid::kLongTail: {
+      const double scaled = distance * std::sqrt(1 / options.value_at_margin - 1);
+      return 1 / (scaled * scaled + 1);
+    }
+    case Sigmoid::kReciprocal: {
+      const double scale = 1 / options.value_at_margin - 1;
+      return 1 / (distance * scale + 1);
+    }
   }
-  TROUPE_CHECK(false, "sigmoid {} is none of the three", static_cast<int>(options.sigmoid));
+  TROUPE_CHECK(false, "sigmoid {} is none of the five", static_cast<int>(options.sigmoid));
 }
 
 }  // namespace
@@ -35,6 +45,14 @@ double tolerance(double x, const Tolerance& options) {
   if (options.margin == 0) return 0;
   const double distance = (x < options.lower ? options.lower - x : x - options.upper) / options.margin;
   return fall_off(distance, options);
+}
+
+double small_controls(std::span<const double> controls) {
+  std::vector<double> values;
+  for (const double control : controls) {
+    values.push_back(tolerance(control, {.margin = 1, .sigmoid = Sigmoid::kQuadratic, .value_at_margin = 0}));
+  }
+  return mean(values);
 }
 
 }  // namespace troupe::envs

@@ -67,8 +67,7 @@ std::unique_ptr<Task> make(const mjModel& model) {
 }
 
 constexpr TaskEntry walker_entry(std::string_view name, std::unique_ptr<Task> (*make)(const mjModel&)) {
-  return {
-      .name = name, .model = "walker.xml", .time_limit_s = 25, .control_dt_s = .025, .prepare = nullptr, .make = make};
+  return {.name = name, .model = "walker.xml", .time_limit_s = 25, .control_dt_s = .025, .make = make};
 }
 
 constexpr std::array kWalkerTasks = {walker_entry("walker-stand", make<0>), walker_entry("walker-walk", make<1>),

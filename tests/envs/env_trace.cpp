@@ -1,13 +1,16 @@
-// Plays one environment from a file of actions and dumps all that it did, for dm_control_parity.py to compare.
+// Plays one environment from a file of commands and dumps all that it did, for dm_control_parity.py to compare.
 //
-//   env_trace NAME SEED [HEIGHT WIDTH] < actions > trace
+//   env_trace NAME SEED [HEIGHT WIDTH] < commands > trace
 //
-// actions: rows of float64[action_size], native byte order, to the end of the input. As in dm_env, the action after an
-// episode's last step is ignored and starts the next episode. The trace has one row for the first reset and one per
-// action: float64 step type, reward, discount, observation, qpos, qvel; then the HEIGHT x WIDTH x 3 pixels if asked
-// for.
+// commands: rows of float64[1 + max(action_size, nq + nv)], native byte order, to the end of the input. The first
+// number says which: 0 step with the action that follows; 1 reset, 2 put the simulation into the state that follows
+// (qpos, qvel), within the episode. As in dm_env, the step after an episode's last one starts the next episode
+// instead. The trace has one row for the first reset and one for each reset and step: float64 step type, reward,
+// discount, observation, qpos, qvel; then the HEIGHT x WIDTH x 3 pixels if asked for.
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -53,14 +56,18 @@ int main(int argc, char** argv) {
   }
 
   std::vector<double> observation(static_cast<std::size_t>(env->spec().observation_size()));
-  std::vector<double> action(static_cast<std::size_t>(env->spec().action_size()));
+  const auto action_size = static_cast<std::size_t>(env->spec().action_size());
+  const auto nq = static_cast<std::size_t>(model.nq);
+  const auto nv = static_cast<std::size_t>(model.nv);
+  std::vector<double> command(1 + std::max(action_size, nq + nv));
+  const auto numbers = std::span(command).subspan(1);
   const auto bytes = std::as_writable_bytes(std::span(observation));
   const auto dump = [&](const TimeStep& step) {
     const double scalars[] = {static_cast<double>(step.type), step.reward, step.discount};
     write(scalars, 3);
     write(observation.data(), observation.size());
-    write(env->physics().data().qpos, static_cast<std::size_t>(model.nq));
-    write(env->physics().data().qvel, static_cast<std::size_t>(model.nv));
+    write(env->physics().data().qpos, nq);
+    write(env->physics().data().qvel, nv);
     if (pixels.empty()) return;
     if (auto rendered = env->render(frame, pixels); !rendered.ok()) fail(rendered.error().message);
     write(pixels.data(), pixels.size());
@@ -68,8 +75,16 @@ int main(int argc, char** argv) {
 
   TimeStep step = checked(env->reset(bytes));
   dump(step);
-  while (std::fread(action.data(), sizeof(double), action.size(), stdin) == action.size()) {
-    step = checked(step.last() ? env->reset(bytes) : env->step(std::as_bytes(std::span(action)), bytes));
+  while (std::fread(command.data(), sizeof(double), command.size(), stdin) == command.size()) {
+    if (command[0] == 2) {
+      env->physics().reset();
+      std::copy_n(numbers.begin(), nq, env->physics().data().qpos);
+      std::copy_n(numbers.begin() + static_cast<std::ptrdiff_t>(nq), nv, env->physics().data().qvel);
+      if (const auto put = env->physics().forward_without_actuation(); !put.ok()) fail(put.error().message);
+      continue;
+    }
+    const bool starts = command[0] == 1 || step.last();
+    step = checked(starts ? env->reset(bytes) : env->step(std::as_bytes(numbers.first(action_size)), bytes));
     dump(step);
   }
   return 0;

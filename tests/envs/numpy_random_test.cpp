@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <limits>
+#include <utility>
 
 #include <troupe/envs/numpy_random.hpp>
 
@@ -46,6 +47,18 @@ TEST(NumpyRandom, DrawsWhatNumpyDraws) {
     EXPECT_EQ(random.randn(), golden.further[0]);
     EXPECT_EQ(random.uniform(1, 2), golden.further[1]);
   }
+}
+
+TEST(NumpyRandom, DrawsNumpysIntegersAndChoices) {
+  NumpyRandom random(42);
+  const std::pair<std::uint32_t, std::uint32_t> integers[] = {{1, 0}, {2, 0},      {4, 3}, {5, 4},
+                                                              {7, 6}, {1000, 106}, {2, 1}, {4, 0}};
+  for (const auto& [count, expected] : integers) EXPECT_EQ(random.randint(count), expected) << count;
+  const std::array<double, 3> probabilities = {.1, .1, 1 - .1 - .1};
+  for (const std::size_t expected : {2, 2, 0, 2, 2, 1, 2, 0, 2, 2, 0, 2}) {
+    EXPECT_EQ(random.choice(probabilities), expected);
+  }
+  EXPECT_EQ(random.random_sample(), 0.6174815096277165);  // so the draws took as many words as numpy's
 }
 
 TEST(NumpyRandom, WideSeedsAreNumpysArraySeeds) {

@@ -42,8 +42,29 @@ TEST(Tolerance, AgreesWithDmControl) {
   }
 }
 
+TEST(Tolerance, FallsOffSlowlyWithALongTailAndReciprocally) {
+  const Tolerance long_tail = {.lower = -1, .upper = .2, .margin = .5, .sigmoid = Sigmoid::kLongTail};
+  const Tolerance reciprocal = {.lower = -1, .upper = .2, .margin = 2, .sigmoid = Sigmoid::kReciprocal};
+  struct Golden {
+    double x;
+    double long_tail;
+    double reciprocal;
+  };
+  for (const Golden& golden :
+       {Golden{-3, 0.006896551724137931, 0.1}, Golden{-1.5, 0.1, 0.3076923076923077}, Golden{0, 1, 1},
+        Golden{.25, 0.9174311926605506, 0.816326530612245}, Golden{9, 0.0003585720227764948, 0.02463054187192118}}) {
+    EXPECT_DOUBLE_EQ(tolerance(golden.x, long_tail), golden.long_tail) << golden.x;
+    EXPECT_DOUBLE_EQ(tolerance(golden.x, reciprocal), golden.reciprocal) << golden.x;
+  }
+}
+
+TEST(Tolerance, SmallControlsAreRewardedByTheirMean) {
+  EXPECT_DOUBLE_EQ(small_controls(std::array{0.0, .5, -2.0}), (1 + .75 + 0) / 3);
+}
+
 TEST(Tolerance, TakesTheValueAtTheMarginThere) {
-  for (const auto sigmoid : {Sigmoid::kGaussian, Sigmoid::kLinear, Sigmoid::kQuadratic}) {
+  for (const auto sigmoid :
+       {Sigmoid::kGaussian, Sigmoid::kLinear, Sigmoid::kQuadratic, Sigmoid::kLongTail, Sigmoid::kReciprocal}) {
     EXPECT_DOUBLE_EQ(tolerance(5, {.lower = 1, .upper = 2, .margin = 3, .sigmoid = sigmoid, .value_at_margin = .2}),
                      .2);
     EXPECT_DOUBLE_EQ(tolerance(-2, {.lower = 1, .upper = 2, .margin = 3, .sigmoid = sigmoid, .value_at_margin = .2}),
