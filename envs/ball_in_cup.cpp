@@ -22,9 +22,10 @@ class BallInCup final : public Task {
   }
 
   Status initialise_episode(Physics& physics, NumpyRandom& random) const override {
-    return randomize_without_contact(physics, [&] {
+    return randomize_without_contact(physics, [&]() -> Status {
       physics.data().qpos[ball_x_] = random.uniform(-.2, .2);
       physics.data().qpos[ball_z_] = random.uniform(.2, .5);
+      return {};
     });
   }
 

@@ -29,7 +29,7 @@ class Finger : public Task {
   }
 
   Status initialise_episode(Physics& physics, NumpyRandom& random) const override {
-    return randomize_without_contact(physics, [&] { randomize_joints(physics, random); });
+    return randomize_joints_without_contact(physics, random);
   }
 
   void observe(const Physics& physics, std::span<double> observation) const override {

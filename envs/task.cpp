@@ -30,14 +30,21 @@ void randomize_joints(Physics& physics, NumpyRandom& random) {
   }
 }
 
-Status randomize_without_contact(Physics& physics, const std::function<void()>& randomize) {
+Status randomize_without_contact(Physics& physics, const std::function<Status()>& randomize) {
   constexpr int kMaxAttempts = 10000;
   for (int attempt = 0; attempt < kMaxAttempts; ++attempt) {
-    randomize();
+    TROUPE_TRY(randomize());
     TROUPE_TRY(physics.forward_without_actuation());
     if (physics.data().ncon == 0) return {};
   }
   return Error{Code::kInternal, fmt::format("no collision-free start state in {} attempts", kMaxAttempts)};
+}
+
+Status randomize_joints_without_contact(Physics& physics, NumpyRandom& random) {
+  return randomize_without_contact(physics, [&]() -> Status {
+    randomize_joints(physics, random);
+    return {};
+  });
 }
 
 }  // namespace troupe::envs

@@ -52,8 +52,10 @@ struct TaskEntry {
 void randomize_joints(Physics& physics, NumpyRandom& random);
 
 /// Writes start states by `randomize` until one has no contact. Errors: kInternal after 10,000 attempts, and those of
-/// Physics::forward_without_actuation().
-Status randomize_without_contact(Physics& physics, const std::function<void()>& randomize);
+/// `randomize` and Physics::forward_without_actuation().
+Status randomize_without_contact(Physics& physics, const std::function<Status()>& randomize);
+/// The same of randomize_joints().
+Status randomize_joints_without_contact(Physics& physics, NumpyRandom& random);
 
 // The domains, one file each.
 std::span<const TaskEntry> acrobot_tasks();
@@ -61,10 +63,17 @@ std::span<const TaskEntry> ball_in_cup_tasks();
 std::span<const TaskEntry> cartpole_tasks();
 std::span<const TaskEntry> cheetah_tasks();
 std::span<const TaskEntry> finger_tasks();
+std::span<const TaskEntry> fish_tasks();
 std::span<const TaskEntry> hopper_tasks();
+std::span<const TaskEntry> humanoid_cmu_tasks();
+std::span<const TaskEntry> humanoid_tasks();
+std::span<const TaskEntry> lqr_tasks();
+std::span<const TaskEntry> manipulator_tasks();
 std::span<const TaskEntry> pendulum_tasks();
 std::span<const TaskEntry> point_mass_tasks();
 std::span<const TaskEntry> reacher_tasks();
+std::span<const TaskEntry> stacker_tasks();
+std::span<const TaskEntry> swimmer_tasks();
 std::span<const TaskEntry> walker_tasks();
 
 }  // namespace troupe::envs

@@ -31,12 +31,15 @@ EPISODE = 1000  # steps
 STEP, RESET, STATE = 0, 1, 2  # env_trace's commands
 FRAME = (84, 84)
 FRAMES = 6
+STARTS = 20
 REWARD_TOLERANCE = 1e-15
 
 
 def load(name, seed):
   domain, task = name.split('-')
-  return suite.load(domain, task, task_kwargs={'random': seed})
+  # lqr's episodes have no limit in dm_control; here each has 1,000 steps.
+  limit = {'time_limit': 30} if domain == 'lqr' else {}
+  return suite.load(domain, task, task_kwargs={'random': seed, **limit})
 
 
 def tasks(name):
@@ -55,6 +58,14 @@ def rewarded_state(name, env):
     if name != 'finger-spin':
       to_target = model.site_pos['target'] - model.body_pos['spinner']
       qpos[2] = np.arctan2(-to_target[0], to_target[2])
+  elif name.startswith('lqr'):  # all but at rest, which ends the episode
+    qpos += 1e-8
+  elif name.startswith('manipulator'):  # the thing at its target
+    thing = 'peg' if 'peg' in name else 'ball'
+    place, rotation = model.body_pos[f'target_{thing}'], model.body_quat[f'target_{thing}']
+    angle = 2 * np.arctan2(rotation[2], rotation[0])
+    for joint, number in zip('xzy', (place[0], place[2], angle)):
+      qpos[env.physics.model.jnt_qposadr[env.physics.model.name2id(f'{thing}_{joint}', 'joint')]] = number
   return qpos, qvel
 
 
@@ -67,7 +78,10 @@ class Played:
     self.columns, self.rows, self.frames, self.commands = [], [], [], []
     spec = self.env.action_spec()
     self.actions = np.random.RandomState(seed)
-    self.low, self.high = 1.2 * spec.minimum, 1.2 * spec.maximum
+    if name.startswith('lqr'):  # whose bounds are 1e10
+      self.low, self.high = -np.ones(spec.shape), np.ones(spec.shape)
+    else:
+      self.low, self.high = 1.2 * spec.minimum, 1.2 * spec.maximum
     model = self.env.physics.model
     self.width = 1 + max(model.nu, model.nq + model.nv)
     self._record(self.env.reset())
@@ -115,17 +129,21 @@ class Played:
 
 
 def compare_states(program, name, seed, steps):
-  """Plays two times `steps` steps and 30 from a rewarded state; returns (failures, whether there was a reward)."""
+  """Plays two times `steps` steps, some starts alone, and 30 steps from a rewarded state.
+
+  Returns (failures, whether there was a reward).
+  """
   played = Played(name, seed)
   for _ in range(steps):
     played.step()
   played.reset() if steps < EPISODE else played.step()  # which begins the next episode
   for _ in range(steps):
     played.step()
-  played.reset()
+  for _ in range(STARTS):
+    played.reset()
   played.put(*rewarded_state(name, played.env))
   for _ in range(30):
-    played.step(scale=.1)
+    played.step(scale=0 if name.startswith('lqr') else .1)  # so that lqr ends its episode
   expected = np.array(played.rows)
   got, _ = played.trace(program)
   labels = ['step type', 'reward', 'discount', *played.columns]
