@@ -75,6 +75,7 @@ Result<TimeStep> MujocoEnvironment::reset(std::span<std::byte> observation) {
   phase_ = Phase::kNeedsReset;
   step_count_ = 0;
   physics_.reset();
+  heights_are_drawn_ = physics_.heights().empty();
   TROUPE_TRY(task_->initialise_episode(physics_, random_));
   TROUPE_TRY(physics_.forward_without_actuation());
   phase_ = Phase::kInEpisode;
@@ -164,6 +165,7 @@ Status MujocoEnvironment::restore_state(std::span<const std::byte> state) {
   NumpyRandom random = random_;
   if (!random.set_state(header.random)) return corrupt("not a state of the random stream");
   if (!physics_.restore_state(numbers)) return corrupt("not a state of this model");
+  heights_are_drawn_ = physics_.heights().empty();
   random_ = random;
   phase_ = static_cast<Phase>(header.phase);
   step_count_ = header.step_count;
@@ -176,7 +178,10 @@ Status MujocoEnvironment::render(const RenderOptions& options, std::span<std::ui
   };
   if (renderer_ == nullptr || !same(renderer_->options())) {
     TROUPE_ASSIGN(renderer_, Renderer::make(physics_.model(), options));
+  } else if (!heights_are_drawn_) {
+    TROUPE_TRY(renderer_->take_heights(physics_.model()));
   }
+  heights_are_drawn_ = true;
   return renderer_->render(physics_.model(), physics_.data(), pixels);
 }
 

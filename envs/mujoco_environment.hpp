@@ -46,6 +46,7 @@ class MujocoEnvironment final : public Environment {
   Phase phase_ = Phase::kNeedsReset;
   std::vector<double> observation_, action_;  // aligned, which the caller's bytes need not be
   std::unique_ptr<Renderer> renderer_;
+  bool heights_are_drawn_ = true;  // false when they have changed since the renderer took them
 };
 
 }  // namespace troupe::envs

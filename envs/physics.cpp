@@ -54,8 +54,10 @@ PartPlace place_of(ModelPart part) {
       return {&mjModel::jnt_stiffness, &mjModel::njnt, 1};
     case ModelPart::kTendonCoefficients:
       return {&mjModel::wrap_prm, &mjModel::nwrap, 1};
+    case ModelPart::kHeights:
+      break;  // floats
   }
-  TROUPE_CHECK(false, "model part {} is none of those that can be changed", static_cast<int>(part));
+  TROUPE_CHECK(false, "model part {} is none of those of numbers", static_cast<int>(part));
 }
 
 }  // namespace
@@ -98,6 +100,11 @@ int sensor_address(const mjModel& model, std::string_view name) {
 Physics::Physics(SharedModel model, std::span<const ModelPart> own) : shared_(std::move(model)), model_(*shared_) {
   own_.reserve(own.size());  // their numbers stay where they are
   for (const ModelPart part : own) {
+    if (part == ModelPart::kHeights) {
+      own_heights_.assign(model_.hfield_data, model_.hfield_data + model_.nhfielddata);
+      model_.hfield_data = own_heights_.data();
+      continue;
+    }
     const PartPlace place = place_of(part);
     const mjtNum* const begin = model_.*place.numbers;
     const std::size_t count = static_cast<std::size_t>(model_.*place.objects) * place.width;
@@ -162,12 +169,13 @@ std::vector<double> Physics::save_state() const {
   std::vector<double> state(size);
   mj_getState(&model_, data_.get(), state.data(), mjSTATE_INTEGRATION);
   for (const OwnPart& own : own_) state.insert(state.end(), own.numbers.begin(), own.numbers.end());
+  state.insert(state.end(), own_heights_.begin(), own_heights_.end());
   return state;
 }
 
 bool Physics::restore_state(std::span<const double> state) {
   const auto size = static_cast<std::size_t>(mj_stateSize(&model_, mjSTATE_INTEGRATION));
-  std::size_t expected = size;
+  std::size_t expected = size + own_heights_.size();
   for (const OwnPart& own : own_) expected += own.numbers.size();
   if (state.size() != expected) return false;
   // Numbers beyond mjMAXVAL would make MuJoCo go back to its default state. The comparison is false for NaN.
@@ -179,6 +187,7 @@ bool Physics::restore_state(std::span<const double> state) {
     std::copy(from, end, own.numbers.begin());
     from = end;
   }
+  std::transform(from, state.end(), own_heights_.begin(), [](double height) { return static_cast<float>(height); });
   mj_setState(&model_, data_.get(), state.data(), mjSTATE_INTEGRATION);
   mj_step1(&model_, data_.get());  // what step() expects to find done
   return true;

@@ -48,11 +48,12 @@ enum class ModelPart : std::uint8_t {
   kLightPositions,      ///< in the body's frame, 3 a light
   kJointStiffnesses,    ///< 1 a joint
   kTendonCoefficients,  ///< 1 an object that a tendon goes along
+  kHeights,             ///< of all height fields, as floats: heights() instead of part()
 };
 
 class Physics {
  public:
-  /// own: the parts that part() will be asked for.
+  /// own: the parts that part() and heights() will be asked for.
   explicit Physics(SharedModel model, std::span<const ModelPart> own = {});
   Physics(const Physics&) = delete;
   Physics& operator=(const Physics&) = delete;
@@ -64,6 +65,8 @@ class Physics {
 
   /// The numbers of one object (a body, geom, site...) in a part of the model that is this simulation's own.
   std::span<double> part(ModelPart part, int object);
+  /// The points of the model's height fields when these are this simulation's own, else none.
+  std::span<float> heights() { return own_heights_; }
   /// Rotation matrix of a body, 9 numbers, row-major: entry 0 is dm_control's 'xx', 2 its 'xz', 8 its 'zz'.
   const double* rotation(int body) const { return data_->xmat + 9 * body; }
 
@@ -98,7 +101,8 @@ class Physics {
 
   SharedModel shared_;
   std::vector<OwnPart> own_;
-  mjModel model_;  // copied member by member; its pointers lead into *shared_, those of own parts into own_
+  std::vector<float> own_heights_;
+  mjModel model_;  // copied member by member; its pointers lead into *shared_, those of own parts into those
   std::unique_ptr<mjData, DeleteData> data_;
 };
 

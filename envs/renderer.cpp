@@ -136,6 +136,13 @@ Renderer::~Renderer() {
   eglDestroyContext(display(), egl_context_);
 }
 
+Status Renderer::take_heights(const mjModel& model) {
+  const CurrentContext current(egl_context_);
+  if (!current.ok()) return egl_error("eglMakeCurrent");
+  for (int field = 0; field < model.nhfield; ++field) mjr_uploadHField(&model, &mujoco_context_, field);
+  return {};
+}
+
 Status Renderer::render(const mjModel& model, mjData& data, std::span<std::uint8_t> pixels) {
   const auto row_bytes = static_cast<std::size_t>(options_.width) * 3;
   const std::size_t expected = row_bytes * static_cast<std::size_t>(options_.height);

@@ -27,6 +27,9 @@ class Renderer {
 
   const RenderOptions& options() const { return options_; }
 
+  /// Takes the height fields of `model`, when they are others than when the renderer was made. Errors: kUnavailable.
+  Status take_heights(const mjModel& model);
+
   /// Draws what the model's camera 0 sees. pixels: height x width x 3, RGB, top row first. `data` is not changed in
   /// any way that a step depends on. Errors: kInvalidArgument on a span of another length; kUnavailable.
   Status render(const mjModel& model, mjData& data, std::span<std::uint8_t> pixels);

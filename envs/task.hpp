@@ -71,6 +71,7 @@ std::span<const TaskEntry> lqr_tasks();
 std::span<const TaskEntry> manipulator_tasks();
 std::span<const TaskEntry> pendulum_tasks();
 std::span<const TaskEntry> point_mass_tasks();
+std::span<const TaskEntry> quadruped_tasks();
 std::span<const TaskEntry> reacher_tasks();
 std::span<const TaskEntry> stacker_tasks();
 std::span<const TaskEntry> swimmer_tasks();

@@ -34,23 +34,12 @@ std::unique_ptr<Environment> make(const std::string& name, std::uint64_t seed = 
 
 /// Of each domain the task whose worlds or episodes differ most from each other.
 std::vector<std::string> one_of_each_domain() {
-  return {"acrobot-swingup",
-          "ball_in_cup-catch",
-          "cartpole-three_poles",
-          "cheetah-run",
-          "finger-turn_hard",
-          "fish-swim",
-          "hopper-hop",
-          "humanoid-walk",
-          "humanoid_CMU-run",
-          "lqr-lqr_2_1",
-          "manipulator-insert_peg",
-          "pendulum-swingup",
-          "point_mass-hard",
-          "reacher-easy",
-          "stacker-stack_4",
-          "swimmer-swimmer6",
-          "walker-walk"};
+  return {"acrobot-swingup", "ball_in_cup-catch",      "cartpole-three_poles",
+          "cheetah-run",     "finger-turn_hard",       "fish-swim",
+          "hopper-hop",      "humanoid-walk",          "humanoid_CMU-run",
+          "lqr-lqr_2_1",     "manipulator-insert_peg", "pendulum-swingup",
+          "point_mass-hard", "quadruped-fetch",        "reacher-easy",
+          "stacker-stack_4", "swimmer-swimmer6",       "walker-walk"};
 }
 
 std::vector<std::string> all_kinds() {
@@ -325,6 +314,15 @@ TEST(Environment, ASeedDecidesWhatHoldsForAllItsEpisodes) {
   expect_same_course(one, other, 20);
 }
 
+TEST(Environment, TheTerrainIsSavedWithTheState) {
+  Player one("quadruped-escape", 1), other("quadruped-escape", 2);
+  ASSERT_TRUE(one.reset().ok() && other.reset().ok());
+  ASSERT_NE(one.env->save_state(), other.env->save_state());
+  ASSERT_TRUE(other.env->restore_state(one.env->save_state()).ok());
+  EXPECT_EQ(one.env->save_state(), other.env->save_state());
+  expect_same_course(one, other, 20);
+}
+
 TEST(Environment, ATaskMayEndItsEpisodeWithDiscountZero) {
   Player player("lqr-lqr_2_1");
   ASSERT_TRUE(player.reset().ok());
@@ -359,7 +357,7 @@ TEST(Environment, MissingModelFilesAreNamed) {
 TEST(Environment, NamesAreSortedAndComplete) {
   const std::vector<std::string> names = environment_names();
   EXPECT_TRUE(std::is_sorted(names.begin(), names.end()));
-  EXPECT_THAT(names, testing::SizeIs(42));
+  EXPECT_THAT(names, testing::SizeIs(46));
   EXPECT_THAT(names, Contains("cartpole-swingup_sparse"));
 }
 
