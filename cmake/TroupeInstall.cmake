@@ -12,16 +12,18 @@ set_target_properties(troupe_all PROPERTIES EXPORT_NAME troupe)
 target_link_libraries(troupe_all INTERFACE ${libraries})
 
 # ---- program ----
-# troupe_shares(NAME FOLDER PATTERN): share/troupe/NAME, in this build a link to FOLDER and in an installation a copy.
-function(troupe_shares name folder pattern)
+# troupe_shares(NAME FOLDER PATTERN...): share/troupe/NAME, in this build a link to FOLDER and in an installation a copy
+# of the files that match.
+function(troupe_shares name folder)
   file(MAKE_DIRECTORY ${PROJECT_BINARY_DIR}/share/troupe)
   file(CREATE_LINK ${folder} ${PROJECT_BINARY_DIR}/share/troupe/${name} SYMBOLIC)
   if(PROJECT_IS_TOP_LEVEL)
-    install(DIRECTORY ${folder}/ DESTINATION share/troupe/${name} COMPONENT program FILES_MATCHING PATTERN ${pattern})
+    list(TRANSFORM ARGN PREPEND "PATTERN;" OUTPUT_VARIABLE matching)
+    install(DIRECTORY ${folder}/ DESTINATION share/troupe/${name} COMPONENT program FILES_MATCHING ${matching})
   endif()
 endfunction()
 troupe_shares(configs ${PROJECT_SOURCE_DIR}/apps/configs "*.toml")
-troupe_shares(dm_control ${DmControl_MODEL_DIR} "*.xml")
+troupe_shares(dm_control ${DmControl_MODEL_DIR} "*.xml" "*.stl" "*.skn" "*.png")
 if(NOT PROJECT_IS_TOP_LEVEL)  # the other project says what it installs
   return()
 endif()

@@ -20,10 +20,10 @@
 namespace troupe::envs {
 namespace {
 
-constexpr std::array kDomains = {
-    acrobot_tasks,    ball_in_cup_tasks, cartpole_tasks,     cheetah_tasks, finger_tasks,      fish_tasks,
-    hopper_tasks,     humanoid_tasks,    humanoid_cmu_tasks, lqr_tasks,     manipulator_tasks, pendulum_tasks,
-    point_mass_tasks, quadruped_tasks,   reacher_tasks,      stacker_tasks, swimmer_tasks,     walker_tasks};
+constexpr std::array kDomains = {acrobot_tasks, ball_in_cup_tasks, cartpole_tasks, cheetah_tasks,    dog_tasks,
+                                 finger_tasks,  fish_tasks,        hopper_tasks,   humanoid_tasks,   humanoid_cmu_tasks,
+                                 lqr_tasks,     manipulator_tasks, pendulum_tasks, point_mass_tasks, quadruped_tasks,
+                                 reacher_tasks, stacker_tasks,     swimmer_tasks,  walker_tasks};
 
 const TaskEntry* find_entry(std::string_view name) {
   for (const auto& tasks : kDomains) {

@@ -62,6 +62,7 @@ std::span<const TaskEntry> acrobot_tasks();
 std::span<const TaskEntry> ball_in_cup_tasks();
 std::span<const TaskEntry> cartpole_tasks();
 std::span<const TaskEntry> cheetah_tasks();
+std::span<const TaskEntry> dog_tasks();
 std::span<const TaskEntry> finger_tasks();
 std::span<const TaskEntry> fish_tasks();
 std::span<const TaskEntry> hopper_tasks();

@@ -8,7 +8,7 @@
 #
 # Fetched files are pinned by hash and shared by all checkouts of a user, in ${XDG_CACHE_HOME:-~/.cache}/troupe:
 #   mujoco-3.17.0/      include/mujoco/*.h, libmujoco.so.3.17.0, plugin/*.so   (from the wheel on PyPI; Apache-2.0)
-#   dm_control-1.0.50/  suite/*.xml, suite/common/*.xml                        (model files; Apache-2.0)
+#   dm_control-1.0.50/  suite/*.xml, suite/common/*.xml, suite/dog_assets/*    (model files and the dog's meshes; Apache-2.0)
 #   onednn-3.2/         include/*, lib/libdnnl.so.3: Debian's 2.6 takes twice the time with matrix tiles (Apache-2.0);
 #                       on aarch64 there is none, and Eigen multiplies
 #   cudnn-frontend-1.32.0/  include/*: headers of cuDNN's front end, only where nvcc is on PATH           (Apache-2.0)
@@ -115,9 +115,10 @@ fetch_files() {
   esac
   fetch_wheel mujoco-3.17.0 mujoco==3.17.0 "manylinux_2_28_$machine" "$mujoco_sha256" mujoco \
     'mujoco/include/*.h' 'mujoco/libmujoco.so.*' 'mujoco/plugin/*'
-  fetch_wheel dm_control-1.0.50 dm_control==1.0.50 any \
-    5434e1e51ff69016867426da7df6064b18d140e4d0a628f879bbcf0e7d0a586d dm_control \
-    'dm_control/suite/*.xml' # `*` matches across folders
+  local suite=(dm_control==1.0.50 any 5434e1e51ff69016867426da7df6064b18d140e4d0a628f879bbcf0e7d0a586d dm_control)
+  fetch_wheel dm_control-1.0.50 "${suite[@]}" 'dm_control/suite/*.xml' 'dm_control/suite/dog_assets/*' # `*` matches across folders
+  # Caches of before the dog have no meshes.
+  fetch_wheel dm_control-1.0.50/suite/dog_assets "${suite[@]}/suite/dog_assets" 'dm_control/suite/dog_assets/*'
   [ "$machine" = x86_64 ] || return 0 # nobody releases the rest for others
   local data=2023.2.0.data/data # oneDNN 3.2 with GNU's OpenMP, as Intel releases it
   fetch_wheel onednn-3.2/lib onednn-cpu-gomp==2023.2.0 manylinux1_x86_64 \

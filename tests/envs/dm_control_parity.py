@@ -58,6 +58,8 @@ def rewarded_state(name, env):
     if name != 'finger-spin':
       to_target = model.site_pos['target'] - model.body_pos['spinner']
       qpos[2] = np.arctan2(-to_target[0], to_target[2])
+  elif name == 'dog-fetch':  # the ball at its target, under the dog
+    qpos[env.physics.model.jnt_qposadr[env.physics.model.name2id('ball_root', 'joint')]] = .05
   elif name.startswith('lqr'):  # all but at rest, which ends the episode
     qpos += 1e-8
   elif name.startswith('manipulator'):  # the thing at its target
@@ -164,9 +166,20 @@ def compare_states(program, name, seed, steps):
   return failures, bool(expected[:, 1].any())
 
 
+def compare_spec(program, name):
+  """Names and shapes of the observation's columns, control step, length of an episode, bounds of an action."""
+  env = load(name, 0)
+  observation, action = env.observation_spec(), env.action_spec()
+  expected = [' '.join(map(str, (key, *spec.shape))) for key, spec in observation.items()]
+  expected += [f'{env.control_timestep():.17g} {EPISODE}']
+  expected += [''.join(f'{bound:.17g} ' for bound in bounds) for bounds in (action.minimum, action.maximum)]
+  got = subprocess.run([program, name], capture_output=True, text=True, timeout=600, check=True).stdout.splitlines()
+  return [] if got == expected else [f'{name}: is {got}, expected {expected}']
+
+
 def compare_task(program, name, seeds, steps):
   results = [compare_states(program, name, seed, steps) for seed in seeds]
-  failures = [failure for found, _ in results for failure in found]
+  failures = compare_spec(program, name) + [failure for found, _ in results for failure in found]
   if not any(rewarded for _, rewarded in results):
     failures.append(f'{name}: no step had a reward, so nothing is known of them')
   return failures

@@ -1,6 +1,8 @@
 // Plays one environment from a file of commands and dumps all that it did, for dm_control_parity.py to compare.
 //
 //   env_trace NAME SEED [HEIGHT WIDTH] < commands > trace
+//   env_trace NAME      says what the environment is: a line for each column of the observation, one for the control
+//                       step and the episode, one for the lower and one for the upper bounds of an action
 //
 // commands: rows of float64[1 + max(action_size, nq + nv)], native byte order, to the end of the input. The first
 // number says which: 0 step with the action that follows; 1 reset, 2 put the simulation into the state that follows
@@ -36,15 +38,32 @@ void write(const T* values, std::size_t count) {
   if (std::fwrite(values, sizeof(T), count, stdout) != count) fail("cannot write to standard output");
 }
 
+void print_spec(const troupe::envs::EnvSpec& spec) {
+  for (const auto& column : spec.observation) {
+    std::printf("%s", column.name.c_str());
+    for (const std::int64_t size : column.shape.dims()) std::printf(" %ld", static_cast<long>(size));
+    std::printf("\n");
+  }
+  std::printf("%.17g %ld\n", spec.control_dt, static_cast<long>(spec.episode_steps));
+  for (const auto* bounds : {&spec.action.low, &spec.action.high}) {
+    for (const double bound : *bounds) std::printf("%.17g ", bound);
+    std::printf("\n");
+  }
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc != 3 && argc != 5) fail("usage: env_trace NAME SEED [HEIGHT WIDTH] < actions > trace");
-  const std::uint64_t seed = std::stoull(argv[2]);
+  if (argc != 2 && argc != 3 && argc != 5) fail("usage: env_trace NAME [SEED [HEIGHT WIDTH] < commands > trace]");
+  const std::uint64_t seed = argc == 2 ? 0 : std::stoull(argv[2]);
   auto made = troupe::envs::make_environment(argv[1], seed);
   if (!made.ok()) fail(made.error().message);
   auto* env = dynamic_cast<troupe::envs::MujocoEnvironment*>(made->get());
   if (env == nullptr) fail("not a MuJoCo environment");
+  if (argc == 2) {
+    print_spec(env->spec());
+    return 0;
+  }
   const mjModel& model = env->physics().model();
 
   troupe::envs::RenderOptions frame;

@@ -34,12 +34,13 @@ std::unique_ptr<Environment> make(const std::string& name, std::uint64_t seed = 
 
 /// Of each domain the task whose worlds or episodes differ most from each other.
 std::vector<std::string> one_of_each_domain() {
-  return {"acrobot-swingup", "ball_in_cup-catch",      "cartpole-three_poles",
-          "cheetah-run",     "finger-turn_hard",       "fish-swim",
-          "hopper-hop",      "humanoid-walk",          "humanoid_CMU-run",
-          "lqr-lqr_2_1",     "manipulator-insert_peg", "pendulum-swingup",
-          "point_mass-hard", "quadruped-fetch",        "reacher-easy",
-          "stacker-stack_4", "swimmer-swimmer6",       "walker-walk"};
+  return {"acrobot-swingup",  "ball_in_cup-catch", "cartpole-three_poles",
+          "cheetah-run",      "dog-fetch",         "finger-turn_hard",
+          "fish-swim",        "hopper-hop",        "humanoid-walk",
+          "humanoid_CMU-run", "lqr-lqr_2_1",       "manipulator-insert_peg",
+          "pendulum-swingup", "point_mass-hard",   "quadruped-fetch",
+          "reacher-easy",     "stacker-stack_4",   "swimmer-swimmer6",
+          "walker-walk"};
 }
 
 std::vector<std::string> all_kinds() {
@@ -357,7 +358,7 @@ TEST(Environment, MissingModelFilesAreNamed) {
 TEST(Environment, NamesAreSortedAndComplete) {
   const std::vector<std::string> names = environment_names();
   EXPECT_TRUE(std::is_sorted(names.begin(), names.end()));
-  EXPECT_THAT(names, testing::SizeIs(46));
+  EXPECT_THAT(names, testing::SizeIs(51));
   EXPECT_THAT(names, Contains("cartpole-swingup_sparse"));
 }
 
