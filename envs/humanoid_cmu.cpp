@@ -1,4 +1,5 @@
-// dm_control/suite/humanoid_CMU.py: the humanoid of 56 joints onto which the CMU's motion captures fit.
+// dm_control/suite/humanoid_CMU.py: the humanoid of 56 joints onto which the CMU's motion captures fit. Its names are
+// lower-case here, as all names of a configuration are.
 #include <array>
 
 #include <troupe/envs/humanoid_task.hpp>
@@ -21,9 +22,9 @@ constexpr TaskEntry humanoid_cmu_entry(std::string_view name, std::unique_ptr<Ta
   return {.name = name, .model = "humanoid_CMU.xml", .time_limit_s = 20, .control_dt_s = .02, .make = make};
 }
 
-constexpr std::array kHumanoidCmuTasks = {humanoid_cmu_entry("humanoid_CMU-stand", make_humanoid_cmu<0>),
-                                          humanoid_cmu_entry("humanoid_CMU-walk", make_humanoid_cmu<1>),
-                                          humanoid_cmu_entry("humanoid_CMU-run", make_humanoid_cmu<10>)};
+constexpr std::array kHumanoidCmuTasks = {humanoid_cmu_entry("humanoid_cmu-stand", make_humanoid_cmu<0>),
+                                          humanoid_cmu_entry("humanoid_cmu-walk", make_humanoid_cmu<1>),
+                                          humanoid_cmu_entry("humanoid_cmu-run", make_humanoid_cmu<10>)};
 
 }  // namespace
 

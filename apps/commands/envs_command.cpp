@@ -4,6 +4,7 @@
 #include <fmt/core.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <functional>
 #include <map>
 #include <memory>
@@ -20,6 +21,16 @@ namespace {
 
 std::string numbers(std::int64_t count) { return fmt::format("{} number{}", count, count == 1 ? "" : "s"); }
 
+std::string bounds(const envs::ActionSpec& action) {
+  const auto same = [](const std::vector<double>& values) {
+    return std::ranges::all_of(values, [&](double value) { return value == values.front(); });
+  };
+  if (action.low.size() > 1 && same(action.low) && same(action.high)) {
+    return fmt::format("each from {} to {}", action.low.front(), action.high.front());
+  }
+  return fmt::format("from [{}] to [{}]", fmt::join(action.low, ", "), fmt::join(action.high, ", "));
+}
+
 void print_text(const std::vector<envs::EnvSpec>& specs) {
   for (const envs::EnvSpec& spec : specs) {
     std::vector<std::string> observation;
@@ -31,8 +42,7 @@ void print_text(const std::vector<envs::EnvSpec>& specs) {
     if (spec.action.discrete()) {
       say("  action       {}, each one of {} choices\n", numbers(spec.action_size()), spec.action.choices);
     } else {
-      say("  action       {}, from [{}] to [{}]\n", numbers(spec.action_size()), fmt::join(spec.action.low, ", "),
-          fmt::join(spec.action.high, ", "));
+      say("  action       {}, {}\n", numbers(spec.action_size()), bounds(spec.action));
     }
     say("  episode      {} steps of {:g} s\n", spec.episode_steps, spec.control_dt);
   }

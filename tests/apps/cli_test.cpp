@@ -111,6 +111,14 @@ TEST_F(Cli, EnvsListsSpecsAsTextAndJson) {
                           "  episode      1000 steps of 0.01 s\n"),
             std::string::npos)
       << text.out;
+  EXPECT_NE(text.out.find("  action       38 numbers, each from -1 to 1\n"), std::string::npos) << text.out;
+  EXPECT_NE(
+      text.out.find("\nquadruped-walk\n"
+                    "  observation  78 numbers: egocentric_state [44], torso_velocity [3], torso_upright, imu [6], "
+                    "force_torque [24]\n"
+                    "  action       12 numbers, from [-1, -1, -0.8, "),
+      std::string::npos)
+      << text.out;
   const ProgramResult json = run("envs --json");
   EXPECT_EQ(json.exit_code, 0);
   EXPECT_NE(json.out.find("{\"name\": \"cartpole-swingup\", \"observation\": [{\"name\": \"position\", \"dtype\": "

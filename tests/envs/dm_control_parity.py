@@ -4,7 +4,7 @@
   dm_control_parity.py whole ENV_TRACE NAME...    two whole episodes for each of four seeds
   dm_control_parity.py pixels ENV_TRACE NAME...   frames of 84 x 84
 
-NAME is a domain, which means all its tasks, or a task ("cartpole-swingup"). Both sides play the same actions, some of
+NAME is a domain as dm_control calls it, which means all its tasks, or a task ("cartpole-swingup"). Both sides play the same actions, some of
 them beyond the bounds, and then a few steps from a state in which the task has a reward. States (qpos, qvel), step
 types, discounts and observations have to agree to the bit, rewards to 1e-15, and each task has to give a reward at
 some time.
@@ -44,6 +44,11 @@ def load(name, seed):
 
 def tasks(name):
   return [name] if '-' in name else [f'{name}-{task}' for task in suite.TASKS_BY_DOMAIN[name]]
+
+
+def troupe_name(name):
+  """Of a configuration, where names are lower-case: humanoid_cmu-walk."""
+  return name.lower()
 
 
 def rewarded_state(name, env):
@@ -120,7 +125,7 @@ class Played:
   def trace(self, program):
     """Runs env_trace; returns its rows and frames."""
     width = len(self.rows[0])
-    result = subprocess.run([program, self.name, str(self.seed), *map(str, self.frame or ())],
+    result = subprocess.run([program, troupe_name(self.name), str(self.seed), *map(str, self.frame or ())],
                             input=np.array(self.commands).tobytes(), capture_output=True, timeout=600, check=False)
     if result.returncode != 0:
       sys.exit(f'{self.name}: {result.stderr.decode()}')
@@ -173,7 +178,7 @@ def compare_spec(program, name):
   expected = [' '.join(map(str, (key, *spec.shape))) for key, spec in observation.items()]
   expected += [f'{env.control_timestep():.17g} {EPISODE}']
   expected += [''.join(f'{bound:.17g} ' for bound in bounds) for bounds in (action.minimum, action.maximum)]
-  got = subprocess.run([program, name], capture_output=True, text=True, timeout=600, check=True).stdout.splitlines()
+  got = subprocess.run([program, troupe_name(name)], capture_output=True, text=True, timeout=600, check=True).stdout.splitlines()
   return [] if got == expected else [f'{name}: is {got}, expected {expected}']
 
 

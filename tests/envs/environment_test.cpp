@@ -37,7 +37,7 @@ std::vector<std::string> one_of_each_domain() {
   return {"acrobot-swingup",  "ball_in_cup-catch", "cartpole-three_poles",
           "cheetah-run",      "dog-fetch",         "finger-turn_hard",
           "fish-swim",        "hopper-hop",        "humanoid-walk",
-          "humanoid_CMU-run", "lqr-lqr_2_1",       "manipulator-insert_peg",
+          "humanoid_cmu-run", "lqr-lqr_2_1",       "manipulator-insert_peg",
           "pendulum-swingup", "point_mass-hard",   "quadruped-fetch",
           "reacher-easy",     "stacker-stack_4",   "swimmer-swimmer6",
           "walker-walk"};
