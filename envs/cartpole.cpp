@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <array>
 #include <numbers>
-#include <vector>
 
 #include <troupe/envs/model_source.hpp>
 #include <troupe/envs/numpy_math.hpp>
@@ -14,6 +13,7 @@
 namespace troupe::envs {
 namespace {
 
+constexpr int kMostPoles = 3;
 constexpr int kFirstPole = 2;  // body, after the world and the cart
 
 class Cartpole final : public Task {
@@ -69,17 +69,17 @@ class Cartpole final : public Task {
 
   double smooth_reward(const Physics& physics) const {
     const mjData& data = physics.data();
-    std::vector<double> heights;
+    std::array<double, kMostPoles> heights{};
     double slowest = 1;
     for (int pole = 0; pole < poles_; ++pole) {
-      heights.push_back((physics.rotation(kFirstPole + pole)[8] + 1) / 2);
+      heights[static_cast<std::size_t>(pole)] = (physics.rotation(kFirstPole + pole)[8] + 1) / 2;
       slowest = std::min(slowest, tolerance(data.qvel[1 + pole], {.margin = 5}));
     }
     const double centered = (1 + tolerance(data.qpos[0], {.margin = 2})) / 2;
     const double small_control =
         (4 + tolerance(data.ctrl[0], {.margin = 1, .sigmoid = Sigmoid::kQuadratic, .value_at_margin = 0})) / 5;
     const double small_velocity = (1 + slowest) / 2;
-    return mean(heights) * small_control * small_velocity * centered;
+    return mean(std::span(heights).first(static_cast<std::size_t>(poles_))) * small_control * small_velocity * centered;
   }
 
   Options options_;

@@ -1,7 +1,8 @@
 #include <troupe/envs/rewards.hpp>
 
+#include <algorithm>
+#include <array>
 #include <cmath>
-#include <vector>
 
 #include <troupe/core/check.hpp>
 #include <troupe/envs/numpy_math.hpp>
@@ -48,11 +49,12 @@ double tolerance(double x, const Tolerance& options) {
 }
 
 double small_controls(std::span<const double> controls) {
-  std::vector<double> values;
-  for (const double control : controls) {
-    values.push_back(tolerance(control, {.margin = 1, .sigmoid = Sigmoid::kQuadratic, .value_at_margin = 0}));
-  }
-  return mean(values);
+  std::array<double, 128> values;
+  TROUPE_CHECK(controls.size() <= values.size(), "{} controls", controls.size());
+  const auto end = std::ranges::transform(controls, values.begin(), [](double control) {
+                     return tolerance(control, {.margin = 1, .sigmoid = Sigmoid::kQuadratic, .value_at_margin = 0});
+                   }).out;
+  return mean(std::span(values.begin(), end));
 }
 
 }  // namespace troupe::envs
