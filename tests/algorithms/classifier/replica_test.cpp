@@ -107,7 +107,7 @@ TEST(Classifier, TheActivationIsThatOfItsOptions) {
   const auto with = [&](Activation activation) {
     Options made = options();
     made.activation = activation;
-    return train(maker(made), data.batches, {24});
+    return train(maker(made), data.batches, {24}, 2);
   };
   EXPECT_EQ(with(Activation::kRelu), with(options().activation));
   EXPECT_GT(largest_difference(with(Activation::kTanh), with(Activation::kRelu)), 1e-2);

@@ -200,7 +200,9 @@ TEST_F(PlanCacheTest, LiesInTheUsersOwnCacheFolderOnly) {
   EXPECT_EQ(with(nullptr, "relative"), "");
   EXPECT_EQ(with(nullptr, (own + "/missing").c_str()), "");
   // sudo with another user's HOME; not every root may give its files away.
-  if (chown(own.c_str(), 65534, 65534) == 0 && geteuid() == 0) EXPECT_EQ(with(nullptr, own.c_str()), "");
+  if (chown(own.c_str(), 65534, 65534) == 0 && geteuid() == 0) {
+    EXPECT_EQ(with(nullptr, own.c_str()), "");
+  }
   PlanCache nowhere("", "a processor");
   nowhere.add("shape", ways());
   EXPECT_TRUE(nowhere.save().ok());
