@@ -15,6 +15,7 @@ using detail::Meeting;
 
 struct InProcessHub::State {
   const InProcessAlgorithm algorithm;
+  CooperativeScheduler* const scheduler;
   std::mutex mutex;
   // A group lives as long as one of its members does; its epoch can then be used again by nobody but latecomers, who
   // wait for the others until their deadline.
@@ -29,7 +30,7 @@ Result<std::shared_ptr<InProcessGroup>> InProcessHub::State::group(const GroupVi
   std::erase_if(groups, [](const auto& entry) { return entry.second.expired(); });
   std::shared_ptr<InProcessGroup> group = groups[view.epoch].lock();
   if (!group) {
-    group = std::make_shared<InProcessGroup>(view, algorithm);
+    group = std::make_shared<InProcessGroup>(view, algorithm, scheduler);
     groups[view.epoch] = group;
   }
   if (group->size() != view.size) {
@@ -109,7 +110,6 @@ class InProcessCommunicator final : public detail::CallingCommunicator {
                    fmt::format("reform: epoch {} is not newer than {}", view.epoch, view_.epoch)};
     }
     TROUPE_TRY(check_view(view));
-    const TimePoint deadline = std::chrono::steady_clock::now() + timeout;
     leave();
     TROUPE_ASSIGN(std::shared_ptr<InProcessGroup> group, hub_.group(view));
     TROUPE_TRY(group->enter(view.rank, activity_));
@@ -122,7 +122,7 @@ class InProcessCommunicator final : public detail::CallingCommunicator {
         group_->fail({Code::kCancelled, fmt::format("collective: rank {} aborted: {}", view.rank, aborted_->second)});
       }
     }
-    return group->await_all(deadline);
+    return group->await_all(timeout);
   }
 
  private:
@@ -145,9 +145,9 @@ class InProcessCommunicator final : public detail::CallingCommunicator {
                                    .weight = options.weight});
     if (!meeting.ok()) return std::make_unique<InProcessWork>(meeting.error());
     ++calls_;
-    const TimePoint now = std::chrono::steady_clock::now();
     return std::make_unique<InProcessWork>(
-        group_, **meeting, Waiter{.rank = view_.rank, .called = now, .deadline = now + options.timeout});
+        group_, **meeting,
+        Waiter{.rank = view_.rank, .called = std::chrono::steady_clock::now(), .timeout = options.timeout});
   }
 
   InProcessHub::State& hub_;
@@ -159,7 +159,8 @@ class InProcessCommunicator final : public detail::CallingCommunicator {
   Activity activity_;
 };
 
-InProcessHub::InProcessHub(InProcessAlgorithm algorithm) : state_(new State{.algorithm = algorithm}) {}
+InProcessHub::InProcessHub(InProcessAlgorithm algorithm, CooperativeScheduler* scheduler)
+    : state_(new State{.algorithm = algorithm, .scheduler = scheduler}) {}
 InProcessHub::~InProcessHub() = default;
 
 std::unique_ptr<Communicator> InProcessHub::make() { return std::make_unique<InProcessCommunicator>(*state_); }

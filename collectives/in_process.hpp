@@ -6,6 +6,7 @@
 #include <memory>
 
 #include <troupe/collectives/communicator.hpp>
+#include <troupe/collectives/cooperative_scheduler.hpp>
 
 namespace troupe::collectives {
 
@@ -26,7 +27,10 @@ enum class InProcessAlgorithm : std::uint8_t {
 /// Where the ranks of one set of replicas meet. Shared by all of them; safe to call from any thread.
 class InProcessHub {
  public:
-  explicit InProcessHub(InProcessAlgorithm algorithm = InProcessAlgorithm::kCollective);
+  /// scheduler: null when each rank has a thread of its own; else the ranks take turns, and wait by giving theirs away,
+  /// so that timeouts are on its clock, and a call's begins when its rank waits. Outlives the ranks.
+  explicit InProcessHub(InProcessAlgorithm algorithm = InProcessAlgorithm::kCollective,
+                        CooperativeScheduler* scheduler = nullptr);
   ~InProcessHub();
   InProcessHub(const InProcessHub&) = delete;
   InProcessHub& operator=(const InProcessHub&) = delete;

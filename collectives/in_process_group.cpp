@@ -44,11 +44,12 @@ std::string missing(const std::vector<bool>& here) {
 
 }  // namespace
 
-InProcessGroup::InProcessGroup(const GroupView& view, InProcessAlgorithm algorithm)
+InProcessGroup::InProcessGroup(const GroupView& view, InProcessAlgorithm algorithm, CooperativeScheduler* scheduler)
     : view_(view),
       epoch_(view.epoch),
       size_(view.size),
       algorithm_(algorithm),
+      scheduler_(scheduler),
       cores_(allowed_cores()),
       seats_(static_cast<std::size_t>(size_)),
       activities_(static_cast<std::size_t>(size_)),
@@ -73,9 +74,17 @@ void InProcessGroup::leave(int rank) {
   fail_locked({Code::kCancelled, fmt::format("collective: rank {} has left epoch {}", rank, epoch_)});
 }
 
-Status InProcessGroup::await_all(TimePoint deadline) {
-  std::unique_lock lock(mutex_);
-  const bool in_time = changed_.wait_until(lock, deadline, [&] { return seated_ == size_ || failure_; });
+Status InProcessGroup::await_all(Duration timeout) {
+  const auto over = [&] { return seated_ == size_ || failure_; };
+  std::unique_lock lock(mutex_, std::defer_lock);
+  bool in_time = false;
+  if (scheduler_ != nullptr) {
+    in_time = scheduler_->yield_until(over, timeout);
+    lock.lock();
+  } else {
+    lock.lock();
+    in_time = changed_.wait_until(lock, std::chrono::steady_clock::now() + timeout, over);
+  }
   if (!in_time) {
     fail_locked({Code::kDeadlineExceeded, fmt::format("group of epoch {}: {} did not come", epoch_, missing(seats_))});
   }
@@ -195,12 +204,32 @@ void InProcessGroup::fail_late(const Meeting& meeting, const Waiter& waiter) {
   const std::string what = meeting.arrived < size_
                                ? verdict_on(meeting, waiter)
                                : fmt::format("{}: a rank does not do its part", activity_of(meeting.call));
-  fail_locked(
-      {Code::kDeadlineExceeded, fmt::format("collective: {} (call {} of epoch {}, {:.1f} s)", what, meeting.place.index,
-                                            epoch_, seconds(std::chrono::steady_clock::now() - waiter.called))});
+  const Duration waited = scheduler_ ? waiter.timeout : std::chrono::steady_clock::now() - waiter.called;
+  fail_locked({Code::kDeadlineExceeded, fmt::format("collective: {} (call {} of epoch {}, {:.1f} s)", what,
+                                                    meeting.place.index, epoch_, seconds(waited))});
+}
+
+Status InProcessGroup::yield(Meeting& meeting, const Waiter& waiter) {
+  Activity* const activity = activities_[static_cast<std::size_t>(waiter.rank)];
+  std::optional<std::string> before;  // what this rank was at, once it says that it waits
+  for (;;) {
+    if (!failed_) work(meeting, waiter.rank, INT_MAX);
+    if (done(meeting)) break;
+    if (activity && !before) {
+      before = activity->now().what;
+      activity->enter(activity_of(meeting.call));
+    }
+    const bool in_time = scheduler_->yield_until([&] { return done(meeting) || meeting.has_work(); }, waiter.timeout);
+    const std::lock_guard lock(mutex_);
+    if (!in_time && !failure_) fail_late(meeting, waiter);
+  }
+  if (before) activity->enter(*before);
+  const std::lock_guard lock(mutex_);
+  return answer(meeting);
 }
 
 Status InProcessGroup::wait(Meeting& meeting, const Waiter& waiter) {
+  if (scheduler_ != nullptr) return yield(meeting, waiter);
   const auto over = [&] {
     work(meeting, waiter.rank, INT_MAX);
     return meeting.is_complete() || failed_;
@@ -228,11 +257,11 @@ Status InProcessGroup::wait(Meeting& meeting, const Waiter& waiter) {
       continue;
     }
     const TimePoint until =
-        meeting.has_verdict ? waiter.deadline : std::min(waiter.deadline, waiter.called + kVerdictAfter);
+        meeting.has_verdict ? waiter.deadline() : std::min(waiter.deadline(), waiter.called + kVerdictAfter);
     changed_.wait_until(lock, until);
     if (done(meeting) || failure_) continue;
     const TimePoint now = std::chrono::steady_clock::now();
-    if (now >= waiter.deadline) {
+    if (now >= waiter.deadline()) {
       fail_late(meeting, waiter);
     } else if (now >= waiter.called + kVerdictAfter && !std::exchange(meeting.has_verdict, true) &&
                meeting.arrived < size_) {
@@ -249,7 +278,8 @@ std::optional<Status> InProcessGroup::poll(Meeting& meeting, const Waiter& waite
   if (!failed_) work(meeting, waiter.rank, 1);
   if (meeting.is_complete()) return Status{};
   const std::lock_guard lock(mutex_);
-  if (!failed_ && std::chrono::steady_clock::now() >= waiter.deadline) fail_late(meeting, waiter);
+  const bool is_late = scheduler_ == nullptr && std::chrono::steady_clock::now() >= waiter.deadline();
+  if (!failed_ && is_late) fail_late(meeting, waiter);
   if (!done(meeting)) return std::nullopt;
   return answer(meeting);
 }

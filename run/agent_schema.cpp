@@ -148,12 +148,6 @@ class AgentChecker {
     demand(rows % learners == 0, {"learner.count", "learner.batch_size"},
            fmt::format("{0}learner.batch_size must be a multiple of {0}learner.count: got {1} and {2}", prefix_, rows,
                        learners));
-    const bool instances = text("learner.replicator") == "multi_worker" && learners > 1;
-    demand(
-        !instances || !config_.get_bool("deterministic"), {"learner.count"},
-        fmt::format("deterministic = true runs on one thread, where {} learners cannot wait for each other: expected "
-                    "{}learner.count = 1 or learner.replicator = \"multi_device\"",
-                    learners, prefix_));
     constexpr std::int64_t kShards = 8;  // learner::kStripes
     demand(
         !config_.get_bool(prefix_ + "learner.deterministic") || (kShards % learners == 0 && rows % kShards == 0),

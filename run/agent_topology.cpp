@@ -314,7 +314,7 @@ Result<ReplicaGroupOptions> learner_group(const TrainOptions& run, const AgentOp
   learner.name = role_of(options, kLearnerRole);
   learner.seed = derive_seed(run.seed, learner.name, 0);  // of all learners: they start equal
   learner.steps = options.max_learner_steps;
-  learner.fixed_plans = run.deterministic;
+  learner.repeatable = run.deterministic;
   learner.nccl_interface = run.security.nccl_interface;
   if (learner.count == 1 && learner.devices == 1 && !has_parameter_server(learner)) learner.replicator = "one_device";
   TROUPE_TRY(devices(learner.device, "learner.device"));

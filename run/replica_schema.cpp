@@ -88,7 +88,7 @@ actors::ReplicaRun read_run(const Config& config, const std::string& name) {
   run.group.steps = keys.get_int("steps");
   run.group.discriminators = keys.get_int("discriminators");
   run.group.evaluate_every_steps = keys.get_int("evaluate_every_steps");
-  run.group.fixed_plans = deterministic;
+  run.group.repeatable = deterministic;
   run.group.nccl_interface = config.get_string("security.nccl_interface");
   run.group.seed = derive_seed(static_cast<std::uint64_t>(config.get_int("seed")), name, 0);
   return run;
@@ -179,13 +179,6 @@ std::vector<std::string> replica_mistakes(const Config& config, const Registry& 
                       run.group.ps_shards));
     }
     if (actors::is_split_gan(run.group) && run.make_model) check_split_gan(run, add);
-    if (config.get_bool("deterministic") && std::max(instances, run.group.discriminators) > 1) {
-      const bool split = actors::is_split_gan(run.group);
-      add(fmt::format(
-          "{}: replicator \"{}\" needs a thread for each replica{}, but deterministic runs have one: take {}",
-          path(name, "replicator"), run.group.replicator, split ? " of a side" : "",
-          split ? "one of each" : "\"multi_device\""));
-    }
   }
   return mistakes;
 }

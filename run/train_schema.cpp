@@ -83,7 +83,7 @@ ConfigSchema train_schema(const Registry& registry) {
        .min = 0},
       {.path = "deterministic",
        .default_value = d.deterministic,
-       .doc = "One thread and virtual time, slower: two runs give the same bits"},
+       .doc = "One step at a time in virtual time, slower: two runs give the same bits"},
       {.path = "init",
        .default_value = d.init,
        .doc = "Run or safetensors file whose values training begins with; empty: none"},

@@ -47,23 +47,24 @@ class Groups::Rank final : public collectives::Peers {
 };
 
 struct Groups::Group {
-  std::string role;
-  std::uint32_t number = 0;                              ///< index in Topology::roles
-  collectives::InProcessHub hub{};                       ///< without a network
+  Group(const RoleSpec& role, std::uint32_t index, collectives::CooperativeScheduler* scheduler)
+      : role(role.name), number(index), hub(collectives::InProcessAlgorithm::kCollective, scheduler) {}
+
+  const std::string role;
+  const std::uint32_t number;                            ///< index in Topology::roles
+  collectives::InProcessHub hub;                         ///< without a network
   std::mutex mutex;                                      ///< of what follows; not held while a message is handed over
   std::map<std::uint32_t, std::string> nodes;            ///< of the members that a view has named
   std::map<std::uint32_t, std::shared_ptr<Rank>> ranks;  ///< those here
   std::deque<std::pair<std::string, GroupMessage>> early;
 };
 
-Groups::Groups(const Topology& topology, std::string node, Network* network, messages::FramePool& pool)
+Groups::Groups(const Topology& topology, std::string node, Network* network, messages::FramePool& pool,
+               collectives::CooperativeScheduler* scheduler)
     : topology_(topology), node_(std::move(node)), network_(network), pool_(pool) {
   for (std::uint32_t number = 0; number < topology.roles.size(); ++number) {
-    if (!topology.roles[number].group) continue;
-    auto made = std::make_unique<Group>();
-    made->role = topology.roles[number].name;
-    made->number = number;
-    groups_[made->role] = std::move(made);
+    const RoleSpec& role = topology.roles[number];
+    if (role.group) groups_[role.name] = std::make_unique<Group>(role, number, scheduler);
   }
 }
 

@@ -25,8 +25,10 @@ namespace troupe::actors {
 
 class Groups {
  public:
-  /// network: null in a run within one process, whose ranks meet in memory. All that is passed outlives the groups.
-  Groups(const Topology& topology, std::string node, Network* network, messages::FramePool& pool);
+  /// network: null in a run within one process, whose ranks meet in memory. scheduler: null when each instance has a
+  /// thread of its own; else they take its turns. All that is passed outlives the groups.
+  Groups(const Topology& topology, std::string node, Network* network, messages::FramePool& pool,
+         collectives::CooperativeScheduler* scheduler = nullptr);
   ~Groups();
   Groups(const Groups&) = delete;
   Groups& operator=(const Groups&) = delete;

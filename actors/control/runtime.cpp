@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <deque>
 #include <exception>
 #include <iterator>
 #include <mutex>
@@ -15,6 +16,7 @@
 #include <troupe/actors/control/chief_actor.hpp>
 #include <troupe/actors/control/groups.hpp>
 #include <troupe/actors/control/node_actor.hpp>
+#include <troupe/actors/runtime/turns.hpp>
 #include <troupe/core/check.hpp>
 
 namespace troupe::actors {
@@ -63,6 +65,13 @@ std::int64_t threads_needed(const Topology& topology, const RuntimeOptions& opti
     }
   }
   return count;
+}
+
+/// Of a deterministic run: the instances that may wait for others of their group within a step.
+std::size_t members_of_groups(const Topology& topology) {
+  std::int64_t count = 0;
+  for (const RoleSpec& role : topology.roles) count += role.group && role.count > 1 ? role.count : 0;
+  return static_cast<std::size_t>(count);
 }
 
 /// Whether so many threads can be had at once: in the middle of a start it would be too late to say no.
@@ -148,8 +157,11 @@ struct Runtime::Impl {
         pool({.memory = over_nodes() ? options.node.network->frame_memory() : nullptr}),
         system(configure(config, options.deterministic)),
         clock(system.clock()),
+        turns(options.deterministic && members_of_groups(topology) > 0
+                  ? std::make_unique<Turns>(clock, members_of_groups(topology))
+                  : nullptr),
         routes(topology),
-        groups(topology, options.node.self.node, options.node.network, pool),
+        groups(topology, options.node.self.node, options.node.network, pool, turns.get()),
         self(system) {}
 
   bool over_nodes() const { return options.node.network != nullptr; }
@@ -210,6 +222,27 @@ struct Runtime::Impl {
     return dynamic_cast<caf::scheduler::test_coordinator&>(system.scheduler());
   }
 
+  /// In virtual time: one slice of one actor, or the rest of a slice that had to wait. False: nothing can go on now.
+  bool turn() {
+    if (turns == nullptr) return scheduler().try_run_once();
+    // By turns, since members of a group that always have more to do would leave nothing to others.
+    resumed = (!resumed || !scheduler().has_job()) && turns->resume();
+    if (resumed) return true;
+    if (!scheduler().has_job()) return false;
+    turns->run([this] { run_first_job(); });
+    return true;
+  }
+
+  /// CAF puts an actor that has more messages before all others; here it comes behind them, for the same reason.
+  void run_first_job() {
+    std::deque<caf::resumable*>& jobs = scheduler().jobs;
+    caf::resumable* const job = jobs.front();
+    scheduler().try_run_once();
+    if (jobs.empty() || jobs.front() != job) return;
+    jobs.pop_front();
+    jobs.push_back(job);
+  }
+
   /// Lets time pass: one slice of one actor in virtual time, up to kPoll in real time. Takes what the chief says.
   void advance() {
     auto on_ended = [this](ended_atom, RunEnded& message) { ended = std::move(message); };
@@ -228,7 +261,7 @@ struct Runtime::Impl {
       }
       return;
     }
-    if (scheduler().try_run_once()) {
+    if (turn()) {
       scheduler().clock().advance_time(kVirtualSlice);
     } else {
       standstill = !scheduler().clock().trigger_timeout();
@@ -242,6 +275,7 @@ struct Runtime::Impl {
   messages::FramePool pool;
   caf::actor_system system;
   RuntimeClock clock;
+  const std::unique_ptr<Turns> turns;  ///< null: no slice ever waits for another, or each has a thread
   Routes routes;
   Groups groups;
   caf::scoped_actor self;
@@ -249,6 +283,7 @@ struct Runtime::Impl {
   caf::actor node;
   std::optional<RunEnded> ended;
   bool standstill = false;
+  bool resumed = false;      ///< whether the last turn went on with one that had waited
   Duration nap = kFirstNap;  ///< the last one
   std::optional<CheckpointDone> checkpoint_done;
   std::optional<std::string> status;
@@ -270,14 +305,6 @@ Result<std::unique_ptr<Runtime>> Runtime::make(Topology topology, RuntimeOptions
                       options.node.self.node)};
     }
   }
-  for (const RoleSpec& role : topology.roles) {
-    if (options.deterministic && role.group && role.count > 1) {
-      return Error{Code::kInvalidArgument,
-                   fmt::format("topology: the {} instances of {} wait for each other within a step, which one thread "
-                               "cannot do: deterministic runs need one instance (of several replicas, if need be)",
-                               role.count, role.name)};
-    }
-  }
   if (options.node.self.node == kChiefNode) TROUPE_TRY(check(topology, options.chief.placement));
   if (!options.deterministic) TROUPE_TRY(check_threads(threads_needed(topology, options)));
   try {
@@ -295,7 +322,14 @@ Duration Runtime::stop() {
   impl_->self->send(impl_->leads() ? impl_->chief : impl_->node, stop_atom::value);
   impl_->chief = nullptr;
   impl_->node = nullptr;
-  if (impl_->options.deterministic) impl_->scheduler().run();
+  if (impl_->options.deterministic) {
+    while (impl_->turn()) {
+    }
+    // The end of the groups has woken their members; nobody else could come for a turn that waits still.
+    if (impl_->turns != nullptr) impl_->turns->cancel();
+    while (impl_->turn()) {
+    }
+  }
   // Only the scoped actor of this thread remains. A thread that never returns from a step cannot be ended from outside.
   const auto give_up = std::chrono::steady_clock::now() + kStopDeadline;
   while (impl_->system.registry().running() > 1) {

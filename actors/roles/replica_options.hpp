@@ -23,8 +23,10 @@ struct ReplicaGroupOptions {
   std::int64_t accumulate = 1;        ///< batches whose gradients make one step
   std::int64_t steps = 2000;          ///< the group is done after so many
   bool deterministic = false;         ///< the same bits for 1, 2, 4 and 8 replicas
-  bool fixed_plans = false;           ///< how products are computed follows from a rule, and not from measuring
-  std::string wire = "fp32";          ///< "bf16": half the bytes between processes, sums in float32
+  /// Two runs give the same bits: products are computed by a rule, not by what was measured. The instances take turns,
+  /// so those on GPUs meet in their hosts' memory: within NCCL each would wait for a GPU whose turn never comes.
+  bool repeatable = false;
+  std::string wire = "fp32";  ///< "bf16": half the bytes between processes, sums in float32
   /// "bf16": products and images; weights, statistics and losses stay float32. "tf32": on a GPU, products may round
   /// their operands so.
   std::string compute = "fp32";

@@ -16,7 +16,7 @@ learner::CompileOptions compile_options(const ReplicaGroupOptions& options) {
   compile.compute = options.compute == "bf16" ? DType::kBF16 : DType::kF32;
   compile.tf32 = options.compute == "tf32";
   compile.plans =
-      options.deterministic || options.fixed_plans ? learner::PlanChoice::kByRule : learner::PlanChoice::kMeasured;
+      options.deterministic || options.repeatable ? learner::PlanChoice::kByRule : learner::PlanChoice::kMeasured;
   compile.stripes = 0;
   compile.threads = static_cast<int>(options.threads);  // also of the fixed shards of a deterministic program
   return compile;
@@ -45,6 +45,7 @@ Result<learner::ReplicatorOptions> replicator_options(const ReplicaGroupOptions&
   how.devices = devices_of(options);
   how.wire = wire_type(options);
   how.nccl_interface = options.nccl_interface;
+  how.members_take_turns = options.repeatable;
   return how;
 }
 

@@ -14,6 +14,7 @@
 
 #include <troupe/collectives/activity.hpp>
 #include <troupe/collectives/call.hpp>
+#include <troupe/collectives/cooperative_scheduler.hpp>
 #include <troupe/collectives/detail/brief_wait.hpp>
 #include <troupe/collectives/detail/meeting.hpp>
 
@@ -35,13 +36,15 @@ struct Arrival {
 struct Waiter {
   int rank = 0;
   TimePoint called;
-  TimePoint deadline;
+  Duration timeout{};
+
+  TimePoint deadline() const { return called + timeout; }
 };
 
 class InProcessGroup {
  public:
-  /// view: some rank's, for the members' names.
-  InProcessGroup(const GroupView& view, InProcessAlgorithm algorithm);
+  /// view: some rank's, for the members' names. scheduler: see InProcessHub.
+  InProcessGroup(const GroupView& view, InProcessAlgorithm algorithm, CooperativeScheduler* scheduler);
 
   int size() const { return size_; }
 
@@ -50,7 +53,7 @@ class InProcessGroup {
   /// Breaks the group, since the others must not wait for somebody who has gone.
   void leave(int rank);
   /// Waits until all seats are taken. Errors: kDeadlineExceeded (and the group has failed); the group's failure.
-  Status await_all(TimePoint deadline);
+  Status await_all(Duration timeout);
 
   /// Registers a rank's call. Errors: kUnavailable (too many unfinished); the group's failure, also when this call
   /// causes it.
@@ -72,6 +75,8 @@ class InProcessGroup {
   /// Complete, or failed and nobody is at work any more.
   bool done(const detail::Meeting& meeting) const { return meeting.is_complete() || (failed_ && at_work_ == 0); }
   Status answer(const detail::Meeting& meeting) const;
+  /// wait() where ranks take turns: nobody is at work while another is.
+  Status yield(detail::Meeting& meeting, const Waiter& waiter);
   void fail_locked(Error error);
   void fail_late(const detail::Meeting& meeting, const Waiter& waiter);
   /// Who is missing, and what they do instead.
@@ -90,7 +95,8 @@ class InProcessGroup {
   const std::uint64_t epoch_;
   const int size_;
   const InProcessAlgorithm algorithm_;
-  const std::vector<int> cores_;  // their numbers; at least one
+  CooperativeScheduler* const scheduler_;  // null: each rank has a thread that may sleep
+  const std::vector<int> cores_;           // their numbers; at least one
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::vector<bool> seats_;                     // those that were ever taken

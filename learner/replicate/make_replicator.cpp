@@ -80,6 +80,7 @@ Result<std::unique_ptr<Replicator>> make_replicator(Replica& replica, const Repl
                                       .compile = options.compile,
                                       .communicator = options.communicator,
                                       .nccl_interface = options.nccl_interface,
+                                      .members_take_turns = options.members_take_turns,
                                       .name = options.name}));
   }
   return Error{Code::kInvalidArgument, "make_replicator: unknown kind"};

@@ -35,6 +35,7 @@ struct ReplicatorOptions {
   DType wire = DType::kF32;                           ///< of gradients between the members of kMultiWorker
   collectives::Communicator* communicator = nullptr;  ///< of kMultiWorker; outlives the replicator
   std::string nccl_interface = {};                    ///< of kMultiDevice and kMultiWorker, as NcclOptions::interface
+  bool members_take_turns = false;                    ///< of kMultiWorker, as MultiWorkerOptions::members_take_turns
   std::string name = "replicas";                      ///< in the log
 };
 

@@ -114,6 +114,10 @@ Status MultiWorker::find_nccl() {
   const Device device = resolve(options_.compile.device);
   if (!device.is_gpu()) return {};
   own_.device = device.cuda;
+  if (options_.members_take_turns) {
+    no_nccl_ = "members of a deterministic run take turns, and NCCL wants all at once";
+    return {};
+  }
   if (options_.wire != DType::kF32) {
     no_nccl_ = "wire = \"bf16\" is how they travel on Troupe's own links";
     return {};

@@ -38,7 +38,10 @@ struct MultiWorkerOptions {
   std::int64_t check_every_steps = kCheckEverySteps;  ///< see keep_consistent()
   /// Of the members' hosts; in no group yet, or any. Outlives the replicator.
   collectives::Communicator* communicator = nullptr;
-  std::string nccl_interface = {};    ///< NcclOptions::interface, for a member on a GPU; the same on all
+  std::string nccl_interface = {};  ///< NcclOptions::interface, for a member on a GPU; the same on all
+  /// One of them runs at a time, and gives way only within the communicator: so those on GPUs do without NCCL, in which
+  /// each would wait for another whose turn never comes. The same on all.
+  bool members_take_turns = false;
   std::string name = "multi_worker";  ///< in the log
 };
 

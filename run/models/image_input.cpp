@@ -10,15 +10,16 @@ namespace {
 class ImageInput final : public learner::InputPipeline {
  public:
   ImageInput(std::shared_ptr<const data::ImageReader> reader, const data::ImageBatchOptions& batches,
-             const data::ImagePipelineOptions& options)
-      : pipeline_(std::move(reader), batches, options), threads_(options.threads) {}
+             const data::ImagePipelineOptions& options, bool says_how_fast)
+      : pipeline_(std::move(reader), batches, options), threads_(options.threads), says_how_fast_(says_how_fast) {}
   const Signature& signature() const override { return pipeline_.signature(); }
   Result<BatchView> next() override { return pipeline_.next(); }
   std::vector<Scalar> gauges() const override {
     const data::ImagePipeline::Report report = pipeline_.report();
     std::vector<Scalar> gauges;
     if (threads_ > 0) gauges.push_back({"input_batches_ahead", static_cast<double>(report.ahead)});
-    if (report.images_per_second > 0) gauges.push_back({"input_images_per_second", report.images_per_second});
+    if (says_how_fast_ && report.images_per_second > 0)
+      gauges.push_back({"input_images_per_second", report.images_per_second});
     gauges.push_back({"input_damaged", static_cast<double>(report.damaged)});
     return gauges;
   }
@@ -26,6 +27,7 @@ class ImageInput final : public learner::InputPipeline {
  private:
   data::ImagePipeline pipeline_;
   int threads_;
+  bool says_how_fast_;
 };
 
 }  // namespace
@@ -49,7 +51,8 @@ Result<std::unique_ptr<learner::InputPipeline>> image_input(std::shared_ptr<cons
                                         .noise = options.noise,
                                         .noise_size = options.noise_size};
   const data::ImagePipelineOptions pipeline{.first_step = context.first_step, .threads = options.threads};
-  return std::unique_ptr<learner::InputPipeline>(std::make_unique<ImageInput>(std::move(reader), batches, pipeline));
+  return std::unique_ptr<learner::InputPipeline>(
+      std::make_unique<ImageInput>(std::move(reader), batches, pipeline, options.says_how_fast));
 }
 
 }  // namespace troupe::actors

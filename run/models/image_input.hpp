@@ -13,7 +13,8 @@ struct ImageInputOptions {
   bool shuffle = true;
   std::vector<std::string> noise = {};
   std::int64_t noise_size = 0;
-  int threads = 0;  ///< data::ImagePipelineOptions::threads
+  int threads = 0;            ///< data::ImagePipelineOptions::threads
+  bool says_how_fast = true;  ///< among its gauges; of a deterministic run no number may depend on the machine's speed
 };
 
 /// This replica's share of every global batch from context.first_step on. Errors: kInvalidArgument when its share is

@@ -86,7 +86,9 @@ learner::InputFn ImageSource::input(data::Split split, const ImageUse& use) {
           use](const learner::InputContext& context) -> Result<std::unique_ptr<learner::InputPipeline>> {
     const bool train = split == data::Split::kTrain;
     TROUPE_ASSIGN(auto reader, self->reader(split, train && use.augment));
-    ImageInputOptions input{.seed = use.seed.value_or(self->options_.seed), .shuffle = train};
+    ImageInputOptions input{.seed = use.seed.value_or(self->options_.seed),
+                            .shuffle = train,
+                            .says_how_fast = self->options_.data_threads > 0};
     if (use.noise_size > 0) {
       input.noise = {"noise"};
       input.noise_size = use.noise_size;

@@ -30,7 +30,7 @@ def images(group, *more, steps=200, batch=16):
 
 
 SMALL_GAN = ["width=16", "discriminator_width=16", "evaluation_images=100"]
-ONE_PROCESS = ["replicator=multi_device", "count=2"]  # a run of one thread has no groups of several instances
+IN_ONE_INSTANCE = ["replicator=multi_device", "count=2"]
 # A case's name: its configuration, and what is other than there behind a dot.
 CASES = {
     "cartpole_swingup": D4PG,
@@ -39,27 +39,34 @@ CASES = {
     **{f"cartpole_swingup.{how}_{count}": D4PG + ["learner.deterministic=true", f"learner.count={count}",
                                                   f"learner.replicator={how}"]
        for how, count in (("multi_device", 1), ("multi_device", 2), ("multi_device", 8), ("central_storage", 4))},
+    # Several instances, which take turns.
+    "cartpole_swingup.learners_2": D4PG + ["learner.count=2"],
+    "cartpole_swingup.learners_2_prioritized": PRIORITISED + ["learner.count=2", "replay.shards=2"],
     "cartpole_swingup.model_parallel": D4PG + ["learner.replicator=model_parallel", "learner.devices=2"],
     "cheetah_run": D4PG,
     "finger_spin": D4PG,
     "pendulum_swingup": D4PG,
     "reacher_easy": D4PG,
     "classifier": images("classifier"),
-    "classifier.multi_device": images("classifier", *ONE_PROCESS),
+    "classifier.multi_device": images("classifier", *IN_ONE_INSTANCE),
+    # Instances that take turns: the group's bits are those of one replica.
+    **{f"classifier.{how}": images("classifier", f"replicator={how}", "count=2")
+       for how in ("multi_worker", "parameter_server", "sync_replicas")},
     "classifier.central_storage": images("classifier", "replicator=central_storage", "count=2"),
     "classifier.model_parallel": images("classifier", "replicator=model_parallel", "devices=2"),
     "classifier.model_parallel_2": images("classifier", "replicator=model_parallel", "devices=2", "count=2"),
     "resnet20_fashion": images("resnet", steps=20),
-    "resnet50_imagenet": images("resnet", *ONE_PROCESS, "image_size=32", "data_threads=0", "compute=fp32", steps=3, batch=8),
-    "sngan_mlp": images("sngan", *ONE_PROCESS, "layers=[32,64]", "evaluation_images=100"),
+    "resnet50_imagenet": images("resnet", *IN_ONE_INSTANCE, "image_size=32", "data_threads=0", "compute=fp32", steps=3, batch=8),
+    "sngan_mlp": images("sngan", *IN_ONE_INSTANCE, "layers=[32,64]", "evaluation_images=100"),
     "sngan_fashion": images("sngan", *SMALL_GAN, steps=20),
     "sngan_cifar10": images("sngan", *SMALL_GAN, steps=20),
-    "sngan_imagenet128": images("sngan", *ONE_PROCESS, *SMALL_GAN, "image_size=32", "data_threads=0", "compute=fp32",
+    "sngan_imagenet128": images("sngan", *IN_ONE_INSTANCE, *SMALL_GAN, "image_size=32", "data_threads=0", "compute=fp32",
                                 steps=10, batch=8),
     "gan_async": images("gan", "layers=[32,64]", "discriminators=1", "discriminator_nodes=1",
                        "evaluation_images=100", steps=50),
+    "gan_async.2": images("gan", "layers=[32,64]", "count=2", "discriminators=2", "evaluation_images=100", steps=50),
     "mixed": D4PG + ["learner.count=1", "actors.count=2"]
-             + images("sngan", *ONE_PROCESS, "nodes=1", "layers=[32,64]", "evaluation_images=100")
+             + images("sngan", *IN_ONE_INSTANCE, "nodes=1", "layers=[32,64]", "evaluation_images=100")
              + images("classifier", "count=1", "nodes=1", "deterministic=false"),
 }
 

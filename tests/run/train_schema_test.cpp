@@ -250,10 +250,7 @@ TEST(TrainSchema, LearnersShareABatchEvenly) {
   EXPECT_EQ(message_of(env + "[learner]\ncount = 4"), "ok");
   EXPECT_EQ(message_of(env + "[learner]\ncount = 3"),
             "f:3: learner.batch_size must be a multiple of learner.count: got 256 and 3");
-  EXPECT_EQ(message_of(env + "deterministic = true\n[learner]\ncount = 2"),
-            "f:4: deterministic = true runs on one thread, where 2 learners cannot wait for each other: expected "
-            "learner.count = 1 or learner.replicator = \"multi_device\"");
-  EXPECT_EQ(message_of(env + "deterministic = true\n[learner]\ncount = 2\nreplicator = 'multi_device'"), "ok");
+  EXPECT_EQ(message_of(env + "deterministic = true\n[learner]\ncount = 2"), "ok");
   EXPECT_EQ(
       message_of(env + "[learner]\ndeterministic = true\nbatch_size = 36\ncount = 4"),
       "f:3: learner.deterministic: got learner.count = 4 and learner.batch_size = 36, expected 1, 2, 4 or 8 and a "
@@ -453,9 +450,7 @@ TEST(TrainSchema, MistakesInReplicaGroupsNameLineAndKey) {
   EXPECT_EQ(message_of(model + "replicator = 'multi_worker'\ncount = 2\nbatch_size = 1\nbackup_workers = 1"),
             "f:5: replicas.g.batch_size: got 1 for 2 replicas\n"
             "f:6: replicas.g.backup_workers: got 1, but replicator \"multi_worker\" has none");
-  EXPECT_EQ(message_of("deterministic = true\n" + model + "replicator = 'multi_worker'\ncount = 2"),
-            "f:4: replicas.g.replicator: replicator \"multi_worker\" needs a thread for each replica, but "
-            "deterministic runs have one: take \"multi_device\"");
+  EXPECT_EQ(message_of("deterministic = true\n" + model + "replicator = 'multi_worker'\ncount = 2"), "ok");
   const std::string split = "[replicas.g]\nmodel = 'sngan'\nreplicator = 'split_gan'\n";
   EXPECT_EQ(message_of(split + "count = 2\ndiscriminators = 2\ndiscriminator_nodes = 2"), "ok");
   EXPECT_EQ(message_of(model + "replicator = 'split_gan'"),
@@ -464,9 +459,6 @@ TEST(TrainSchema, MistakesInReplicaGroupsNameLineAndKey) {
   EXPECT_EQ(message_of(split + "max_staleness = 2\ndiscriminator_nodes = 2"),
             "f:4: replicas.g.max_staleness: got 2 with n_dis 1, expected at least 3\n"
             "f:5: replicas.g.discriminator_nodes: got 2 for 1 discriminator, expected no more");
-  EXPECT_EQ(message_of("deterministic = true\n" + split + "discriminators = 2"),
-            "f:4: replicas.g.replicator: replicator \"split_gan\" needs a thread for each replica of a side, but "
-            "deterministic runs have one: take one of each");
   for (const std::string name : {"learner", "x-ps", "x-evaluator", "x-discriminator", "x-3"}) {
     EXPECT_EQ(message_of("[replicas." + name + "]\nmodel = 'sngan'"),
               "f:2: replicas." + name + ".model: the group is called like another role, or like an instance of one");

@@ -45,12 +45,12 @@ class Member final : public Role {
     if (!view) return Progress::kIdle;
     collectives::Communicator& group = seat_->communicator();
     if (view->epoch != group.view().epoch) {
-      if (!group.reform(*view, 10s).ok()) return Progress::kMore;
+      if (!group.reform(*view, 10s).ok()) return Progress::kIdle;  // the next view wakes it
       ++seen_->epochs;
       // One may have finished a step that others have not: the furthest counts.
       float furthest = static_cast<float>(steps_);
       const auto agreed = group.all_reduce({&furthest, 1}, collectives::ReduceOp::kMax, {.name = "steps"})->wait();
-      if (!agreed.ok()) return Progress::kMore;
+      if (!agreed.ok()) return Progress::kIdle;
       steps_ = static_cast<std::int64_t>(furthest);
       seen_->largest = std::max(seen_->largest.load(), view->size);
     }
@@ -65,14 +65,14 @@ class Member final : public Role {
     for (const char* name : {"first", "second"}) {
       float sum = static_cast<float>(steps_);
       if (!group.all_reduce({&sum, 1}, collectives::ReduceOp::kSum, {.name = name})->wait().ok()) {
-        return Progress::kMore;
+        return Progress::kIdle;
       }
       if (sum != static_cast<float>(steps_) * static_cast<float>(view->size)) ++seen_->wrong;
     }
     ++steps_;
     if (view->rank == 0) seen_->steps = steps_;
     if (steps_ < limit_) return Progress::kMore;
-    return group.barrier({.name = "end"})->wait().ok() ? Progress::kDone : Progress::kMore;
+    return group.barrier({.name = "end"})->wait().ok() ? Progress::kDone : Progress::kIdle;
   }
 
   Result<RoleState> save() const override {
@@ -194,15 +194,95 @@ TEST(Groups, TheStatusNamesMembersAndWhoHoldsThemUp) {
   runtime->stop();
 }
 
-TEST(Groups, OneThreadRefusesAGroupOfSeveral) {
-  auto refused = Runtime::make(members(2, std::make_shared<Seen>(), 1), {.deterministic = true});
-  ASSERT_FALSE(refused.ok());
-  EXPECT_THAT(refused.error().message, HasSubstr("the 2 instances of member wait for each other within a step"));
+TEST(Groups, MembersOfADeterministicRunTakeTurns) {
+  for (const std::int64_t count : {1, 2, 3, 8}) {
+    Duration first{};
+    for (int run = 0; run < 2; ++run) {
+      auto seen = std::make_shared<Seen>();
+      auto runtime = Runtime::make(members(count, seen, 100), {.deterministic = true});
+      ASSERT_TRUE(runtime.ok()) << runtime.error().message;
+      EXPECT_EQ((*runtime)->run(never).value(), Runtime::Ended::kComplete);
+      EXPECT_EQ(seen->steps, 100);
+      EXPECT_EQ(seen->largest, count);
+      EXPECT_EQ(seen->wrong, 0);
+      EXPECT_EQ(seen->epochs, count);
+      const Duration end = (*runtime)->stop();
+      if (run == 0) first = end;
+      EXPECT_EQ(end, first) << "as many turns, on the virtual clock";
+    }
+  }
+}
+
+TEST(Groups, ADeterministicMemberThatFailsComesBack) {
   auto seen = std::make_shared<Seen>();
-  auto alone = Runtime::make(members(1, seen, 20), {.deterministic = true});
-  ASSERT_TRUE(alone.ok()) << alone.error().message;
-  EXPECT_EQ((*alone)->run(never).value(), Runtime::Ended::kComplete);
-  EXPECT_EQ(seen->steps, 20);
+  auto runtime = Runtime::make(members(3, seen, 400), {.deterministic = true}).value();
+  int failures = 0;
+  const auto ended = runtime->run([&] {
+    if (seen->steps >= 50 * (failures + 1) && failures < 3) seen->fail = failures++;
+    return false;
+  });
+  EXPECT_EQ(ended.value(), Runtime::Ended::kComplete);
+  EXPECT_EQ(failures, 3);
+  EXPECT_EQ(seen->steps, 400);
+  EXPECT_EQ(seen->wrong, 0);
+}
+
+TEST(Groups, CutsPauseADeterministicGroup) {
+  auto seen = std::make_shared<Seen>();
+  int cuts = 0;
+  RuntimeOptions options{.deterministic = true, .checkpoint_period = 20ms};
+  options.write_cut = [&](const std::shared_ptr<const Cut>& cut) -> Status {
+    EXPECT_EQ(cut->instances.size(), 3U);
+    ++cuts;
+    return {};
+  };
+  auto runtime = Runtime::make(members(3, seen, 2000), std::move(options)).value();
+  EXPECT_EQ(runtime->run(never).value(), Runtime::Ended::kComplete);
+  EXPECT_GT(cuts, 10);
+  EXPECT_EQ(seen->steps, 2000);
+  EXPECT_EQ(seen->wrong, 0);
+}
+
+/// Whoever has an even index waits for the others, who never come.
+class Lonely final : public Role {
+ public:
+  explicit Lonely(const RoleIdentity& identity) : seat_(identity.group), waits_(identity.index % 2 == 0) {}
+
+  Result<Progress> step(RoleContext&) override {
+    const auto view = seat_->view();
+    if (!view) return Progress::kIdle;
+    collectives::Communicator& group = seat_->communicator();
+    if (view->epoch == group.view().epoch) return Progress::kIdle;
+    TROUPE_TRY(group.reform(*view, 1h));
+    if (waits_) (void)group.barrier({.name = "alone", .timeout = 1h})->wait();
+    return Progress::kIdle;
+  }
+
+ private:
+  const std::shared_ptr<GroupSeat> seat_;
+  const bool waits_;
+};
+
+TEST(Groups, AMemberThatNobodyJoinsIsAStandstillAndEndsAllTheSame) {
+  Topology topology = members(2, nullptr, 0);
+  topology.roles[0].make = factory([](const RoleIdentity& identity) { return std::make_unique<Lonely>(identity); });
+  auto runtime = Runtime::make(std::move(topology), {.deterministic = true}).value();
+  const auto ended = runtime->run(never);
+  ASSERT_FALSE(ended.ok());
+  EXPECT_THAT(ended.error().message, HasSubstr("standstill: every role waits for another"));
+  runtime->stop();  // must not wait for the barrier
+}
+
+TEST(Groups, StopsWhileADeterministicMemberWaits) {
+  auto seen = std::make_shared<Seen>();
+  auto runtime =
+      Runtime::make(members(3, seen, std::numeric_limits<std::int64_t>::max()), {.deterministic = true}).value();
+  for (int turns = 1; turns < 40; ++turns) {  // also between two members' parts of one step
+    int left = turns + 200;
+    EXPECT_EQ(runtime->run([&] { return --left == 0; }).value(), Runtime::Ended::kInterrupted);
+  }
+  EXPECT_GT(seen->steps, 100);
+  runtime->stop();
 }
 
 }  // namespace
