@@ -12,6 +12,9 @@ class CooperativeScheduler {
  public:
   virtual ~CooperativeScheduler() = default;
 
+  /// The time on the scheduler's clock.
+  virtual Duration now() const = 0;
+
   /// Gives the caller's turn away until `over` says true, which is asked between the turns of others, while none of
   /// them runs. timeout: on the scheduler's own clock, so that no bit of a result depends on how fast a machine is.
   /// False: nobody waits any longer, because the time is up, the scheduler ends, or it has no turn to give instead.

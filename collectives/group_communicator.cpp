@@ -47,7 +47,7 @@ class GroupWork final : public Work {
 class GroupCommunicator final : public Communicator {
  public:
   GroupCommunicator(Peers& peers, std::uint32_t own_id, const GroupCommunicatorOptions& options)
-      : core_(std::make_shared<GroupCore>(peers, own_id, options.deterministic)) {}
+      : core_(std::make_shared<GroupCore>(peers, own_id, options.deterministic, options.scheduler)) {}
   ~GroupCommunicator() override { core_->close(); }
 
   const GroupView& view() const override { return core_->view(); }

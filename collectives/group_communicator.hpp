@@ -11,6 +11,7 @@
 #include <memory>
 
 #include <troupe/collectives/communicator.hpp>
+#include <troupe/collectives/cooperative_scheduler.hpp>
 #include <troupe/collectives/peers.hpp>
 
 namespace troupe::collectives {
@@ -20,6 +21,9 @@ struct GroupCommunicatorOptions {
   /// but these all-reduces of more than 64 KiB over all ranks: by the ring, from 9 ranks or hosts on, and hosts first
   /// where their ranks are no aligned blocks of a power of two. Their sums too are the same bits on all ranks.
   bool deterministic = false;
+  /// Null when each rank has a thread that may sleep; else those of this process take turns, and all times are on the
+  /// scheduler's clock. What comes from other processes must then be handed over between the turns. Outlives the rank.
+  CooperativeScheduler* scheduler = nullptr;
 };
 
 /// A communicator that is in no group yet; reform() with a view that has a Member for each rank puts it in one. `peers`

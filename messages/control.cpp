@@ -48,9 +48,9 @@ Result<std::string> name_of(capnp::Text::Reader name, std::string_view what) {
 
 std::string_view to_string(ControlKind kind) {
   static constexpr std::array<std::string_view, kControlKinds> kNames = {
-      "join",    "alive",  "up",    "done",       "failed", "captured", "written", "status", "leave",
-      "welcome", "refuse", "heard", "nodes",      "spawn",  "wire",     "unwire",  "start",  "cut",
-      "resume",  "commit", "live",  "ask_status", "end",    "group",    "regroup", "check",  "checked"};
+      "join",   "alive",      "up",    "done",  "failed",  "captured", "written", "status",      "leave",  "welcome",
+      "refuse", "heard",      "nodes", "spawn", "wire",    "unwire",   "start",   "cut",         "resume", "commit",
+      "live",   "ask_status", "end",   "group", "regroup", "check",    "checked", "round_ended", "round"};
   const auto index = static_cast<std::size_t>(kind);
   return index < kNames.size() ? kNames[index] : "unknown";
 }

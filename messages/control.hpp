@@ -17,6 +17,8 @@
 //     kLeave     text (why): the node ends in good order
 //     kChecked   the answer to kCheck: counters (values: numbers of the cuts whose part is whole), text (what is wrong)
 //     kRegroup   instances[0] (a member), number: the epoch of its group that has broken, text (why)
+//     kRoundEnded  number (round; 0: it is there), counters ("NODE/LANE": messages that it has sent there in all);
+//                with number 0 also nodes[0] (own address). Of deterministic runs, see actors/control/lockstep.hpp
 //   chief -> node; each with birth: of the process that is meant
 //     kWelcome   term, incarnation, number: the heartbeat period in ms
 //     kRefuse    code, text; fenced when the node was declared dead and must exit
@@ -36,6 +38,8 @@
 //     kCheck     counters: of parts that the run may go on from, the cut's number and CutPart::id
 //     kLive      texts: roles with an instance at work
 //     kGroup     number (epoch), instances (the members, by rank), nodes (of each: name; host as in its kJoin's text)
+//     kRound     number (round that has ended everywhere), counters ("NODE/LANE": messages that it gets from there in
+//                all); resume: it was the last one, and nobody goes in step any more
 //     kAskStatus
 //     kEnd       text (why): end in good order
 #include <cstdint>
@@ -77,8 +81,10 @@ enum class ControlKind : std::uint16_t {
   kRegroup = 24,
   kCheck = 25,
   kChecked = 26,
+  kRoundEnded = 27,
+  kRound = 28,
 };
-inline constexpr std::uint16_t kControlKinds = 27;
+inline constexpr std::uint16_t kControlKinds = 29;
 std::string_view to_string(ControlKind kind);
 
 struct ControlInstance {
@@ -134,7 +140,7 @@ struct Control {
 };
 
 /// Version of everything above and of the link's frames; nodes of one run must agree.
-inline constexpr std::uint32_t kControlProtocol = 3;
+inline constexpr std::uint32_t kControlProtocol = 4;
 /// Most instances of a role that one node which was not planned may offer to host.
 inline constexpr std::int64_t kMaxElasticInstances = 64;
 /// Longest encoded control message: it shares the links' limit for control.

@@ -47,9 +47,6 @@ Status check_begin(const Config& config, const actors::TrainOptions& options, Ru
   if (kind != RunKind::kHosts && !options.init.empty()) {
     if (const Status there = check_initial(options.init); !there.ok()) mistakes.push_back(there.error().message);
   }
-  if (nodes && options.deterministic) {
-    mistakes.push_back("deterministic: got true, but a run over processes or hosts has more than one thread");
-  }
   if (const Status can = actors::check_run(options, {.data = kind != RunKind::kHosts}); !can.ok()) {
     for (const std::string_view line : lines(can.error().message)) mistakes.emplace_back(line);
   }

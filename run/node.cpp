@@ -121,6 +121,7 @@ Result<RuntimeOptions> node_runtime(const NodePlace& place, const TrainOptions& 
   const std::string own = (checkpoints / self.node).string();
   RuntimeOptions runtime = place.runtime;
   runtime.seed = options.seed;
+  runtime.deterministic = options.deterministic;
   runtime.run_directory = place.run_dir;
   runtime.report_period = from_seconds(options.metrics.every_s);
   runtime.checkpoint_period = from_seconds(options.checkpoint.every_s);

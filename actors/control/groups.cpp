@@ -48,11 +48,15 @@ class Groups::Rank final : public collectives::Peers {
 
 struct Groups::Group {
   Group(const RoleSpec& role, std::uint32_t index, collectives::CooperativeScheduler* scheduler)
-      : role(role.name), number(index), hub(collectives::InProcessAlgorithm::kCollective, scheduler) {}
+      : role(role.name),
+        number(index),
+        hub(collectives::InProcessAlgorithm::kCollective, scheduler),
+        scheduler(scheduler) {}
 
   const std::string role;
-  const std::uint32_t number;                            ///< index in Topology::roles
-  collectives::InProcessHub hub;                         ///< without a network
+  const std::uint32_t number;     ///< index in Topology::roles
+  collectives::InProcessHub hub;  ///< without a network
+  collectives::CooperativeScheduler* const scheduler;
   std::mutex mutex;                                      ///< of what follows; not held while a message is handed over
   std::map<std::uint32_t, std::string> nodes;            ///< of the members that a view has named
   std::map<std::uint32_t, std::shared_ptr<Rank>> ranks;  ///< those here
@@ -77,9 +81,11 @@ std::shared_ptr<GroupSeat> Groups::join(const std::string& role, std::uint32_t i
   Group& group = *found->second;
   auto rank = std::make_shared<Rank>(*this, group, index);
   rank->seat = std::make_unique<GroupSeat>(
-      network_ == nullptr ? group.hub.make()
-                          : collectives::make_group_communicator(
-                                *rank, index, {.deterministic = topology_.roles[group.number].ordered_sums}));
+      network_ == nullptr
+          ? group.hub.make()
+          : collectives::make_group_communicator(
+                *rank, index,
+                {.deterministic = topology_.roles[group.number].ordered_sums, .scheduler = group.scheduler}));
   const std::lock_guard lock(group.mutex);
   group.ranks[index] = rank;
   return {rank, rank->seat.get()};

@@ -15,6 +15,7 @@
 
 #include <troupe/actors/control/chief_actor.hpp>
 #include <troupe/actors/control/groups.hpp>
+#include <troupe/actors/control/lockstep.hpp>
 #include <troupe/actors/control/node_actor.hpp>
 #include <troupe/actors/runtime/turns.hpp>
 #include <troupe/core/check.hpp>
@@ -72,6 +73,22 @@ std::size_t members_of_groups(const Topology& topology) {
   std::int64_t count = 0;
   for (const RoleSpec& role : topology.roles) count += role.group && role.count > 1 ? role.count : 0;
   return static_cast<std::size_t>(count);
+}
+
+/// Of a deterministic run over nodes: what its actors see as their network. They share no memory, since what members
+/// of a group say to each other is to go through rounds as well.
+std::unique_ptr<Lockstep> go_in_step(RuntimeOptions& options) {
+  NodeOptions& node = options.node;
+  if (!options.deterministic || node.network == nullptr) return nullptr;
+  LockstepOptions how{.network = node.network,
+                      .node = node.self.node,
+                      .address = node.address,
+                      .config_hash = node.config_hash};
+  for (const PlacedNode& placed : options.chief.placement) how.all.insert(placed.name);
+  auto lockstep = std::make_unique<Lockstep>(std::move(how));
+  node.network = lockstep.get();
+  node.host.clear();
+  return lockstep;
 }
 
 /// Whether so many threads can be had at once: in the middle of a start it would be too late to say no.
@@ -160,6 +177,7 @@ struct Runtime::Impl {
         turns(options.deterministic && members_of_groups(topology) > 0
                   ? std::make_unique<Turns>(clock, members_of_groups(topology))
                   : nullptr),
+        lockstep(go_in_step(options)),
         routes(topology),
         groups(topology, options.node.self.node, options.node.network, pool, turns.get()),
         self(system) {}
@@ -179,6 +197,11 @@ struct Runtime::Impl {
         return Error{Code::kInvalidArgument,
                      fmt::format("TRP-E504 this run has ended ({}); go on from its last checkpoint with --resume",
                                  earlier.over)};
+      }
+      if (lockstep != nullptr && earlier.term > 0 && options.chief.resume_from.empty()) {
+        return Error{Code::kInvalidArgument,
+                     "TRP-E504 the chief of this deterministic run has been lost, and nobody leads it again; go on "
+                     "from its last checkpoint with --resume"};
       }
       chief = spawn<ChiefActor>(options, topology, clock, std::move(earlier), listener);
     }
@@ -224,12 +247,12 @@ struct Runtime::Impl {
 
   /// In virtual time: one slice of one actor, or the rest of a slice that had to wait. False: nothing can go on now.
   bool turn() {
-    if (turns == nullptr) return scheduler().try_run_once();
+    if (turns == nullptr && lockstep == nullptr) return scheduler().try_run_once();
     // By turns, since members of a group that always have more to do would leave nothing to others.
-    resumed = (!resumed || !scheduler().has_job()) && turns->resume();
+    resumed = turns != nullptr && (!resumed || !scheduler().has_job()) && turns->resume();
     if (resumed) return true;
     if (!scheduler().has_job()) return false;
-    turns->run([this] { run_first_job(); });
+    turns != nullptr ? turns->run([this] { run_first_job(); }) : run_first_job();
     return true;
   }
 
@@ -261,12 +284,50 @@ struct Runtime::Impl {
       }
       return;
     }
-    if (turn()) {
+    if (lockstep != nullptr) {
+      advance_in_step();
+    } else if (turn()) {
       scheduler().clock().advance_time(kVirtualSlice);
-    } else {
-      standstill = !scheduler().clock().trigger_timeout();
+    } else if (!scheduler().clock().trigger_timeout()) {
+      broken = Error{Code::kInternal, "standstill: every role waits for another and no time is set for any to wake"};
     }
     if (self->has_next_message()) self->receive(on_ended, on_done, on_status);
+  }
+
+  /// The same of a node that goes in step with others: until its round is over, and then until theirs are.
+  void advance_in_step() {
+    if (lockstep->released()) {
+      lockstep->drain();
+      if (!turn()) std::this_thread::sleep_for(kVirtualSlice);  // timers are of real time now
+      return (void)scheduler().clock().advance_time(kVirtualSlice);
+    }
+    if (clock.now() < round_end) {
+      (void)turn();
+      return (void)scheduler().clock().advance_time(kVirtualSlice);
+    }
+    const Result<bool> begun = lockstep->next_round(kPoll);
+    if (!begun.ok()) broken = begun.error();
+    if (begun.ok() && *begun) round_end += Lockstep::kRound;
+  }
+
+  /// Of a deterministic run: nothing is in its way to the end any more.
+  void wind_up() {
+    const auto end_turns = [this] {
+      while (turn()) {
+      }
+    };
+    if (leads()) end_turns();  // the roles here end at a moment that is the same in every run
+    if (lockstep != nullptr) {
+      lockstep->release();
+      const auto give_up = std::chrono::steady_clock::now() + kStopDeadline;
+      while (system.registry().running() > 1 && std::chrono::steady_clock::now() < give_up) advance_in_step();
+    }
+    if (turns == nullptr) return;
+    // The end of the groups has woken their members; nobody else could come for a turn that waits still.
+    turns->cancel();
+    while (turns->resume()) {
+    }
+    if (lockstep == nullptr) end_turns();
   }
 
   caf::actor_system_config config;
@@ -275,14 +336,16 @@ struct Runtime::Impl {
   messages::FramePool pool;
   caf::actor_system system;
   RuntimeClock clock;
-  const std::unique_ptr<Turns> turns;  ///< null: no slice ever waits for another, or each has a thread
+  const std::unique_ptr<Turns> turns;        ///< null: no slice ever waits for another, or each has a thread
+  const std::unique_ptr<Lockstep> lockstep;  ///< of a deterministic run over nodes
   Routes routes;
   Groups groups;
   caf::scoped_actor self;
   caf::actor chief;  ///< invalid on other nodes
   caf::actor node;
   std::optional<RunEnded> ended;
-  bool standstill = false;
+  std::optional<Error> broken;  ///< in virtual time: why nothing can go on
+  Duration round_end{};
   bool resumed = false;      ///< whether the last turn went on with one that had waited
   Duration nap = kFirstNap;  ///< the last one
   std::optional<CheckpointDone> checkpoint_done;
@@ -322,14 +385,8 @@ Duration Runtime::stop() {
   impl_->self->send(impl_->leads() ? impl_->chief : impl_->node, stop_atom::value);
   impl_->chief = nullptr;
   impl_->node = nullptr;
-  if (impl_->options.deterministic) {
-    while (impl_->turn()) {
-    }
-    // The end of the groups has woken their members; nobody else could come for a turn that waits still.
-    if (impl_->turns != nullptr) impl_->turns->cancel();
-    while (impl_->turn()) {
-    }
-  }
+  const Duration last_step = impl_->clock.now();
+  if (impl_->options.deterministic) impl_->wind_up();
   // Only the scoped actor of this thread remains. A thread that never returns from a step cannot be ended from outside.
   const auto give_up = std::chrono::steady_clock::now() + kStopDeadline;
   while (impl_->system.registry().running() > 1) {
@@ -337,10 +394,15 @@ Duration Runtime::stop() {
                  std::chrono::duration_cast<std::chrono::seconds>(kStopDeadline).count());
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
-  if (impl_->over_nodes()) impl_->options.node.network->stop();
+  if (options.node.network == nullptr) {
+    be_the_whole_run(options, topology);
+  } else {
+    TROUPE_TRY(check_message_types(topology));
+  }
+  if (options.node.self.node == kChiefNode) TROUPE_TRY(check(topology, options.chief.placement));
   // Timers that are still set hold their actors, and the system would wait for those.
   impl_->system.clock().cancel_all();
-  return impl_->clock.now();
+  return impl_->lockstep != nullptr ? last_step : impl_->clock.now();  // nodes do not end in step
 }
 
 const Clock& Runtime::clock() const { return impl_->clock; }
@@ -350,9 +412,7 @@ Result<Runtime::Ended> Runtime::run(const std::function<bool()>& interrupt) {
   while (!impl_->ended) {
     if (interrupt()) return Ended::kInterrupted;
     impl_->advance();
-    if (impl_->standstill && !impl_->ended) {
-      return Error{Code::kInternal, "standstill: every role waits for another and no time is set for any to wake"};
-    }
+    if (impl_->broken && !impl_->ended) return *impl_->broken;
   }
   if (impl_->ended->error) return *impl_->ended->error;
   if (!impl_->ended->stopped || !impl_->leads()) return Ended::kComplete;
@@ -367,7 +427,8 @@ Result<std::vector<messages::Counter>> Runtime::checkpoint(std::optional<Duratio
   impl_->self->send(impl_->chief, checkpoint_atom::value, patience.value_or(impl_->options.cut_deadline));
   // A cut may be under way, then comes this one, each with up to three deadlines; the rest is the disk's time.
   const Duration give_up = impl_->clock.now() + 6 * impl_->options.cut_deadline + kWriteDeadline;
-  while (!impl_->checkpoint_done && !impl_->standstill && impl_->clock.now() < give_up) impl_->advance();
+  while (!impl_->checkpoint_done && !impl_->broken && impl_->clock.now() < give_up) impl_->advance();
+  if (!impl_->checkpoint_done && impl_->broken) return *impl_->broken;
   if (!impl_->checkpoint_done) return Error{Code::kDeadlineExceeded, "checkpoint: the chief did not answer"};
   if (impl_->checkpoint_done->error) return *impl_->checkpoint_done->error;
   return std::move(impl_->checkpoint_done->counters);
@@ -379,7 +440,7 @@ Result<std::string> Runtime::status() {
   impl_->nap = kFirstNap;
   impl_->self->send(impl_->chief, status_atom::value);
   const Duration give_up = impl_->clock.now() + kStatusDeadline;
-  while (!impl_->status && !impl_->standstill && impl_->clock.now() < give_up) impl_->advance();
+  while (!impl_->status && !impl_->broken && impl_->clock.now() < give_up) impl_->advance();
   if (!impl_->status) return Error{Code::kDeadlineExceeded, "status: the chief did not answer"};
   return *std::move(impl_->status);
 }

@@ -1,8 +1,8 @@
 #pragma once
 // Runs a topology: an actor system, the chief and a node in it, and the thread that waits for the end. Alone, this
 // process is the whole run; as one node of several it hosts what the chief, here or elsewhere, places on it.
-// Two ways, the same roles: on threads in real time, or on one thread in virtual time, where two runs with one seed
-// execute the same steps in the same order and see the same times.
+// Two ways, the same roles: on threads in real time, or one step at a time in virtual time, where two runs with one
+// seed execute the same steps in the same order and see the same times, over nodes too.
 #include <functional>
 #include <memory>
 #include <optional>

@@ -67,7 +67,7 @@ struct ChiefOptions {
 
 struct RuntimeOptions {
   std::uint64_t seed = 0;
-  bool deterministic = false;           ///< one thread, virtual time; not of one node of several
+  bool deterministic = false;           ///< one thread, virtual time; nodes go in step (control/lockstep.hpp)
   std::filesystem::path run_directory;  ///< RoleIdentity::run_directory
   Duration report_period = std::chrono::seconds(1);
   /// How long instances may take to pause and save; then the cut fails naming who did not answer.

@@ -29,6 +29,7 @@ bool speaks(Speaker who, ControlKind kind) {
     case ControlKind::kLeave:
     case ControlKind::kRegroup:
     case ControlKind::kChecked:
+    case ControlKind::kRoundEnded:
       return who == Speaker::kNode;
     case ControlKind::kWelcome:
     case ControlKind::kRefuse:
@@ -44,6 +45,7 @@ bool speaks(Speaker who, ControlKind kind) {
     case ControlKind::kLive:
     case ControlKind::kGroup:
     case ControlKind::kCheck:
+    case ControlKind::kRound:
       return who == Speaker::kChief;
     case ControlKind::kAskStatus:
     case ControlKind::kEnd:

@@ -199,10 +199,14 @@ Result<RemoteMessage> NodeNetwork::Impl::open(PeerNode& from, std::size_t lane, 
 
 void NodeNetwork::Impl::deliver(const std::shared_ptr<PeerNode>& from, const Identity& identity,
                                 RemoteMessage message) {
-  if (Status may = may_send(*options.topology, identity, leads(), message); !may.ok()) return refuse(may.error());
+  if (Status may = may_send(*options.topology, identity, leads(), message); !may.ok()) {
+    if (events.refused) events.refused(from->name, message);
+    return refuse(may.error());
+  }
   if (auto* control = std::get_if<Control>(&message)) {
     control->node = from->name;  // who it is, its certificate says, whatever the message does
-    if (leads() && control->kind == ControlKind::kJoin) joins(from, identity, *control);
+    const bool tells_address = control->kind == ControlKind::kJoin || control->kind == ControlKind::kRoundEnded;
+    if (leads() && tells_address) joins(from, identity, *control);
   }
   events.received(from->name, std::move(message));
 }

@@ -85,6 +85,8 @@ using RemoteMessage = std::variant<FrameMessage, CreditMessage, CallMessage, Ans
 /// must not block.
 struct NetworkEvents {
   std::function<void(const std::string& from, RemoteMessage)> received;
+  /// A message that its sender may not send, and that is dropped. May be empty.
+  std::function<void(const std::string& from, const RemoteMessage&)> refused = {};
   /// Control messages reach this process of a node (again), or no longer do. Data needs no such event, since it waits.
   /// `birth` is what the process said when it joined, and 0 for the chief.
   std::function<void(const std::string& node, std::uint64_t birth)> found;

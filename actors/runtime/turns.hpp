@@ -42,6 +42,7 @@ class Turns final : public collectives::CooperativeScheduler {
   /// The end: resume() goes on with all turns that wait, whatever they wait for, and later ones do not begin to.
   void cancel() { cancelled_ = true; }
 
+  Duration now() const override { return clock_.now(); }
   /// From within a turn. False at once where as many wait already as may, and outside of any turn, where nobody could
   /// come meanwhile.
   bool yield_until(const std::function<bool()>& over, Duration timeout) override;

@@ -113,7 +113,9 @@ Result<int> launch_run(const LaunchRun& run, const Config& config, const actors:
     };
     commands.push_back(std::move(command));
   }
-  return launch(std::move(commands), {});
+  LaunchOptions how;
+  if (options.deterministic) how.restarts_max = 0;  // what a second process did could not be repeated
+  return launch(std::move(commands), std::move(how));
 }
 
 }  // namespace troupe::apps

@@ -29,9 +29,6 @@ Result<ClusterSpec> place(const actors::TrainOptions& options, std::string run) 
 
 Result<ClusterSpec> place(const actors::TrainOptions& options, const std::vector<actors::RoleCount>& roles,
                           std::string run) {
-  if (options.deterministic) {
-    return Error{Code::kInvalidArgument, "deterministic = true is for a run in one process, not for several nodes"};
-  }
   ClusterSpec cluster{std::move(run), {}};
   NodeSpec chief;
   chief.name = kChiefName;

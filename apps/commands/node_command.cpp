@@ -144,6 +144,12 @@ Result<Node> planned(const NodeArguments& arguments, const Registry& registry, L
 }
 
 Result<Node> joining(const NodeArguments& arguments, LoadedRun loaded) {
+  if (loaded.options.deterministic) {
+    return Error{
+        Code::kInvalidArgument,
+        "--join, --token: this run is deterministic (deterministic = true), and takes in only the nodes that it "
+        "was planned with: when another one comes, no other run could repeat"};
+  }
   Node node;
   node.config = std::move(loaded.config);
   node.options = std::move(loaded.options);
@@ -231,7 +237,9 @@ int keep_up(const NodeArguments& arguments, const Registry& registry) {
   for (std::string word; std::getline(stream, word, '\0');) {
     if (word != "--keep-up") command.push_back(word);
   }
-  const Result<int> ended = launch({{.name = name.empty() ? "node" : name, .command = std::move(command)}}, {});
+  LaunchOptions how;
+  if (loaded->options.deterministic) how.restarts_max = 0;  // what a second process did could not be repeated
+  const Result<int> ended = launch({{.name = name.empty() ? "node" : name, .command = std::move(command)}}, how);
   return ended.ok() ? *ended : fail(ended.error());
 }
 

@@ -12,8 +12,6 @@
 namespace troupe::collectives::detail {
 namespace {
 
-using std::chrono::steady_clock;
-
 constexpr Duration kAskAfter = std::chrono::seconds(1);             // the missing ranks, and again
 constexpr Duration kAskEvery = std::chrono::milliseconds(500);      // so often
 constexpr Duration kAnswerTime = std::chrono::milliseconds(500);    // for the first answer, on a busy machine
@@ -28,14 +26,14 @@ std::string some_ranks(const std::vector<int>& ranks, int size) {
 
 }  // namespace
 
-GroupCore::GroupCore(Peers& peers, std::uint32_t own_id, bool deterministic)
+GroupCore::GroupCore(Peers& peers, std::uint32_t own_id, bool deterministic, CooperativeScheduler* scheduler)
     : own_id_(own_id),
       deterministic_(deterministic),
       local_(
           make_shared_memory_communicator([this](const GroupView& host, std::string mine,
                                                  SteadyTime deadline) { return exchange_ticket(host, mine, deadline); },
                                           &activity_)),
-      inbox_(peers, own_id, activity_) {
+      inbox_(peers, own_id, activity_, scheduler) {
   view_.size = 0;
 }
 
@@ -49,7 +47,7 @@ void GroupCore::end_local(const FailedNote& note, std::uint64_t epoch) {
 }
 
 Status GroupCore::reform(const GroupView& view, Duration timeout) {
-  const SteadyTime deadline = steady_clock::now() + timeout;
+  const SteadyTime deadline = inbox_.now() + timeout;
   if (view_.size > 0 && view.epoch <= view_.epoch) {
     return Error{Code::kInvalidArgument, fmt::format("reform: epoch {} is not newer than {}", view.epoch, view_.epoch)};
   }
@@ -107,7 +105,7 @@ Status GroupCore::await_members(SteadyTime deadline) {
     TROUPE_TRY(check_hellos());
     if (missing.empty() && all_told) return {};  // though a faster rank may have broken it since
     if (const auto failure = inbox_.failure()) return *failure;
-    const SteadyTime now = steady_clock::now();
+    const SteadyTime now = inbox_.now();
     if (now >= deadline) {
       std::vector<int> absent = missing;
       for (int rank = 0; rank < view_.size; ++rank) {
@@ -136,7 +134,7 @@ Result<std::string> GroupCore::exchange_ticket(const GroupView& host, const std:
     for (const auto& local : inbox_.locals()) {
       if (local && !local->empty()) return Error{Code::kUnavailable, *local};
     }
-    if (steady_clock::now() >= deadline) {
+    if (inbox_.now() >= deadline) {
       return Error{Code::kDeadlineExceeded,
                    fmt::format("group of epoch {}: no word from rank {} about the memory of this "
                                "host",
@@ -152,7 +150,7 @@ Status GroupCore::form_hosts(SteadyTime deadline) {
   if (static_cast<int>(hosts_.speakers.size()) < view_.size) {
     std::string why;
     if (hosts_.is_shared()) {
-      const Status met = local_->reform(view_of_ranks(view_, hosts_.own), deadline - steady_clock::now());
+      const Status met = local_->reform(view_of_ranks(view_, hosts_.own), deadline - inbox_.now());
       if (const auto failure = inbox_.failure()) return *failure;
       if (!met.ok()) {
         why = met.error().message;
@@ -179,7 +177,7 @@ Status GroupCore::form_hosts(SteadyTime deadline) {
       }
       if (missing.empty() && all_told) break;
       if (const auto failure = inbox_.failure()) return *failure;
-      const SteadyTime now = steady_clock::now();
+      const SteadyTime now = inbox_.now();
       if (now >= deadline) {
         return Error{Code::kDeadlineExceeded,
                      fmt::format("group of epoch {}: {} did not say whether memory is shared on its host", view_.epoch,
@@ -261,7 +259,7 @@ Result<std::shared_ptr<PendingCall>> GroupCore::make(Call call, const CallOption
   }
   const CallPlace place{view_.epoch, calls_++};
   inbox_.enter_call();
-  const SteadyTime now = steady_clock::now();
+  const SteadyTime now = inbox_.now();
   auto pending = std::make_shared<PendingCall>(
       PendingCall{.call = std::make_unique<GroupCall>(*context_, place, std::move(call), options.weight,
                                                       now + options.timeout, buffers),
@@ -408,7 +406,7 @@ Status GroupCore::wait(PendingCall& pending) {
   std::optional<std::string> before;  // what this rank was at, once it says that it waits
   for (;;) {
     progress();
-    const SteadyTime now = steady_clock::now();
+    const SteadyTime now = inbox_.now();
     check(pending, now);
     if (pending.answer) break;
     if (!before) {
@@ -428,7 +426,7 @@ Status GroupCore::wait(PendingCall& pending) {
 
 bool GroupCore::done(PendingCall& pending) {
   progress();
-  check(pending, steady_clock::now());
+  check(pending, inbox_.now());
   return pending.answer.has_value();
 }
 

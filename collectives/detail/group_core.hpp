@@ -33,7 +33,7 @@ struct PendingCall {
 
 class GroupCore {
  public:
-  GroupCore(Peers& peers, std::uint32_t own_id, bool deterministic);
+  GroupCore(Peers& peers, std::uint32_t own_id, bool deterministic, CooperativeScheduler* scheduler);
 
   const GroupView& view() const { return view_; }
   Activity& activity() { return activity_; }

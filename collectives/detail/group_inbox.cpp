@@ -7,8 +7,8 @@
 
 namespace troupe::collectives::detail {
 
-GroupInbox::GroupInbox(Peers& peers, std::uint32_t own_id, const Activity& activity)
-    : peers_(peers), own_id_(own_id), activity_(activity) {
+GroupInbox::GroupInbox(Peers& peers, std::uint32_t own_id, const Activity& activity, CooperativeScheduler* scheduler)
+    : peers_(peers), own_id_(own_id), activity_(activity), scheduler_(scheduler) {
   view_.size = 0;
   peers_.deliver_to([this](PeerMessage message) { deliver(std::move(message)); });
 }
@@ -33,7 +33,7 @@ std::optional<Error> GroupInbox::open(const GroupView& view, std::function<void(
   locals_.assign(size, std::nullopt);
   unread_.clear();
   unread_bytes_.assign(size, 0);
-  heard_.assign(size, Heard{.at = std::chrono::steady_clock::now()});
+  heard_.assign(size, Heard{.at = now()});
   formed_ = false;
   calls_ = 0;
   failed_.reset();
@@ -93,6 +93,14 @@ void GroupInbox::release(const Arrived& arrived) {
 }
 
 void GroupInbox::wait(SteadyTime until) {
+  if (scheduler_ != nullptr) {
+    const auto has_news = [this] {
+      const std::lock_guard lock(mutex_);
+      return news_;
+    };
+    if (scheduler_->yield_until(has_news, until - now()) || now() >= until) return;
+    return fail({Code::kCancelled, "collective: the run ends"});
+  }
   std::unique_lock lock(mutex_);
   changed_.wait_until(lock, until, [&] { return news_; });
 }
@@ -229,7 +237,7 @@ void GroupInbox::deliver(PeerMessage message) {
 
 bool GroupInbox::deliver_here(PeerMessage& message, const ParsedMessage& parsed) {
   const auto rank = rank_of(message.from);
-  if (rank) heard_[static_cast<std::size_t>(*rank)].at = std::chrono::steady_clock::now();
+  if (rank) heard_[static_cast<std::size_t>(*rank)].at = now();
   news_ = true;
   changed_.notify_all();
   switch (parsed.head.kind) {

@@ -20,6 +20,7 @@
 #include <vector>
 
 #include <troupe/collectives/activity.hpp>
+#include <troupe/collectives/cooperative_scheduler.hpp>
 #include <troupe/collectives/detail/group_message.hpp>
 #include <troupe/collectives/peers.hpp>
 
@@ -48,11 +49,14 @@ class GroupInbox {
   static constexpr std::size_t kMaxUnreadBytes = std::size_t{256} << 20;
   static constexpr std::size_t kMaxNewer = 8;
 
-  /// Takes the deliveries of `peers` until close().
-  GroupInbox(Peers& peers, std::uint32_t own_id, const Activity& activity);
+  /// Takes the deliveries of `peers` until close(). scheduler: null when the rank has a thread that may sleep.
+  GroupInbox(Peers& peers, std::uint32_t own_id, const Activity& activity, CooperativeScheduler* scheduler);
   ~GroupInbox() { close(); }
   GroupInbox(const GroupInbox&) = delete;
   GroupInbox& operator=(const GroupInbox&) = delete;
+
+  /// On the clock by which the rank waits. Any thread.
+  SteadyTime now() const { return scheduler_ ? SteadyTime(scheduler_->now()) : std::chrono::steady_clock::now(); }
 
   // The rank's own thread.
 
@@ -75,7 +79,8 @@ class GroupInbox {
   std::vector<Arrived> take();
   /// The bytes of a taken message are not needed any more.
   void release(const Arrived& arrived);
-  /// Sleeps until something has come or changed since the last take(), or `until`.
+  /// Sleeps until something has come or changed since the last take(), or `until`. Where the rank's turns are over and
+  /// nobody can come any more, the epoch breaks.
   void wait(SteadyTime until);
   /// This rank has made one call more; questions about it are answered with yes from now on.
   void enter_call();
@@ -119,6 +124,7 @@ class GroupInbox {
   Peers& peers_;
   const std::uint32_t own_id_;
   const Activity& activity_;
+  CooperativeScheduler* const scheduler_;
 
   mutable std::mutex mutex_;
   std::condition_variable changed_;

@@ -65,7 +65,6 @@ TEST_F(BeginCommand, WhatCannotBeginLeavesNothing) {
   EXPECT_FALSE(fs::exists(path() / "runs"));
   EXPECT_FALSE(fs::exists(path() / "new"));
   EXPECT_EQ(run("config c.toml --processes --set replay.durability=durable").exit_code, 0);
-  EXPECT_EQ(run("config c.toml --processes --set deterministic=true").exit_code, 78);
 }
 
 TEST_F(BeginCommand, WhatFailsAsItBeginsLeavesNothing) {

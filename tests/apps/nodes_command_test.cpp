@@ -179,6 +179,30 @@ wait $bearer || exit 8
                                      "TRP-S712 join token expired at .*\nexit code 78\n$"));
 }
 
+TEST_F(NodesCommand, ADeterministicRunEndsWithItsFirstLostNode) {
+  std::ofstream(path() / "cluster.toml") << R"(run = "in-step"
+[[nodes]]
+name = "chief"
+roles = { metrics = [0], replay = [0], learner = [0], parameters = [0], evaluator = [0] }
+[[nodes]]
+name = "actors"
+roles = { actor = [0, 1] }
+)";
+  const ProgramResult ended = run_script(R"(
+keys="--set deterministic=true --set max_env_steps=0"
+troupe node small.toml --cluster cluster.toml --name actors --run-dir a $keys >actors 2>&1 & actors=$!
+troupe node small.toml --cluster cluster.toml --name chief --run-dir a $keys >chief 2>&1 & chief=$!
+until grep -q 'learner: one_device on cpu' chief; do sleep 0.1; done
+kill -9 $actors
+wait $chief; code=$?
+(troupe node small.toml --cluster cluster.toml --name chief --run-dir a $keys) >again 2>&1
+exit $code
+)");
+  EXPECT_EQ(ended.exit_code, 76) << text_of(path() / "chief");
+  EXPECT_THAT(text_of(path() / "chief"), HasSubstr("troupe: TRP-E125 node actors is lost in round "));
+  EXPECT_THAT(text_of(path() / "again"), HasSubstr("TRP-E504 "));
+}
+
 TEST_F(NodesCommand, WhatIsWrongIsOneClearError) {
   const auto say = [&](const std::string& arguments) {
     const ProgramResult ended = run_program(path(), arguments);
@@ -190,10 +214,9 @@ TEST_F(NodesCommand, WhatIsWrongIsOneClearError) {
   EXPECT_EQ(say("node small.toml --run-dir a --cluster none.toml --name x"), "1: troupe: none.toml: no such file\n");
   EXPECT_EQ(say("train small.toml --processes --set placement.actors.nodes=3"),
             "78: --set placement.actors.nodes=3: placement.actors.nodes must not exceed actors.count: got 3 and 2\n");
-  EXPECT_EQ(
-      say("train small.toml --processes --deterministic --run-dir b"),
-      "78: --set deterministic=true: deterministic: got true, but a run over processes or hosts has more than one "
-      "thread\n");
+  EXPECT_THAT(say("node small.toml --set deterministic=true --token none.token"),
+              HasSubstr("this run is deterministic (deterministic = true), and takes in only the nodes that it was "
+                        "planned with"));
   EXPECT_EQ(say("up none.toml small.toml"), "78: none.toml: no such file\n");
   EXPECT_EQ(say("status none"), "1: troupe: none: not the directory of a run over nodes: it has no chief.address\n");
   EXPECT_EQ(say("token none"), "1: troupe: none: not the directory of a run over nodes: it has no chief.address\n");

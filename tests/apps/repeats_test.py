@@ -1,6 +1,9 @@
 """Two runs with `--deterministic` are the same run, to the last bit: parameters, metrics and evaluations. Here those of
 several instances that wait for each other: learners of an agent, replica groups, both sides of a split GAN, in one
-process. Also when a run is stopped halfway, and goes on."""
+process and, with --processes, in processes that go in step. Also when a run is stopped halfway, and goes on.
+
+    repeats_test.py OneProcess | Processes
+"""
 
 import os
 import pathlib
@@ -11,7 +14,7 @@ import tempfile
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 import bits_test  # noqa: E402
 
-D4PG = ["max_learner_steps=120", "learner.batch_size=32", "metrics.every_s=0.1", "evaluator.episodes=1",
+D4PG = ["max_learner_steps=300", "learner.batch_size=32", "metrics.every_s=0.05", "evaluator.episodes=1",
         "evaluator.every_learner_steps=50", "actors.count=2"]
 
 
@@ -24,6 +27,14 @@ CASES = {
     "learners": ("cartpole_swingup", [*D4PG, "learner.count=2"]),
     "group": ("classifier", images("classifier", "replicator=multi_worker", "count=3", "deterministic=false")),
     "split_gan": ("gan_async", images("gan", "count=2", "discriminators=2", "evaluation_images=100")),
+}
+IN_PROCESSES = {
+    "agent": ("cartpole_swingup", D4PG),
+    "learners": ("cartpole_swingup", [*D4PG, "learner.count=2", "placement.learner.nodes=2", "actors.count=3",
+                                      "placement.actors.nodes=2"]),
+    "group": ("classifier", images("classifier", "replicator=multi_worker", "count=3", "nodes=2",
+                                   "deterministic=false")),
+    "servers": ("classifier", images("classifier", "replicator=parameter_server", "count=2", "nodes=2", "ps_nodes=1")),
 }
 
 
@@ -45,8 +56,8 @@ class Runs:
                     *(word for key in settings for word in ("--set", key)))
         return run
 
-    def go_on(self, run, config, *settings):
-        self.troupe("train", bits_test.ROOT / f"apps/configs/{config}.toml", "--resume", run,
+    def go_on(self, run, config, settings, *how):
+        self.troupe("train", bits_test.ROOT / f"apps/configs/{config}.toml", "--resume", run, *how,
                     *(word for key in settings for word in ("--set", key)))
 
     def traces(self, run):
@@ -71,30 +82,41 @@ def expect_same(what, first, second):
         sys.exit(f"{what}: {name} differ{where}")
 
 
-def halfway(runs, case, config, settings, key, steps):
+def halfway(runs, case, config, settings, key, steps, *how):
     """What a run leaves that ended after half of its steps and went on."""
-    run = runs.train(case, config, [*settings, f"{key}={steps // 2}"])
-    runs.go_on(run, config, "deterministic=true", *settings, f"{key}={steps}")
+    run = runs.train(case, config, [*settings, f"{key}={steps // 2}"], *how)
+    runs.go_on(run, config, ["deterministic=true", *settings, f"{key}={steps}"], *how)
     return runs.traces(run)
+
+
+def twice(runs, cases, *how):
+    """Each case two times, which must be the same."""
+    for case, (config, settings) in cases.items():
+        first, second = (runs.traces(runs.train(f"{case}-{i}", config, settings, *how)) for i in (1, 2))
+        expect_same(case, first, second)
+        if len(second["metrics.csv"]) < 4 or len(second["evaluations.csv"]) < 3:
+            sys.exit(f"{case}: got {second}, expected some rows")
+        print(case, second["parameters"], f"{len(second['metrics.csv'])} rows", flush=True)
+
+
+def in_one_process(runs):
+    twice(runs, CASES)
+    # The schedules of a group's model follow from its steps, so only two runs of one kind are compared there.
+    for case, key, steps in (("learners", "max_learner_steps", 300), ("split_gan", "replicas.gan.steps", 200)):
+        first, second = (halfway(runs, f"{case}-halfway-{i}", *CASES[case], key, steps) for i in (1, 2))
+        expect_same(f"{case}, resumed", first, second)
+
+
+def in_processes(runs):
+    twice(runs, IN_PROCESSES, "--processes")
+    first, second = (halfway(runs, f"learners-halfway-{i}", *IN_PROCESSES["learners"], "max_learner_steps", 300,
+                             "--processes") for i in (1, 2))
+    expect_same("learners in processes, resumed", first, second)
 
 
 def main():
     with tempfile.TemporaryDirectory() as folder:
-        runs = Runs(folder)
-        whole = {}
-        for case, (config, settings) in CASES.items():
-            whole[case], second = (runs.traces(runs.train(f"{case}-{i}", config, settings)) for i in (1, 2))
-            expect_same(case, whole[case], second)
-            if len(second["metrics.csv"]) < 4 or len(second["evaluations.csv"]) < 3:
-                sys.exit(f"{case}: got {second}, expected some rows")
-            print(case, second["parameters"], f"{len(second['metrics.csv'])} rows", flush=True)
-        # The schedules of a group's model follow from its steps, so only two runs of one kind are compared there.
-        for case, key, steps in (("learners", "max_learner_steps", 120), ("split_gan", "replicas.gan.steps", 200)):
-            first, second = (halfway(runs, f"{case}-halfway-{i}", *CASES[case], key, steps) for i in (1, 2))
-            expect_same(f"{case}, resumed", first, second)
-        whole_run, resumed = ({"parameters": of["parameters"]} for of in (whole["learners"], runs.traces(
-            runs.folder / "learners-halfway-1")))
-        expect_same("learners, resumed or not", whole_run, resumed)
+        {"OneProcess": in_one_process, "Processes": in_processes}[sys.argv[1]](Runs(folder))
 
 
 if __name__ == "__main__":

@@ -108,8 +108,6 @@ TEST(CheckBegin, WhatIsOfSeveralProcessesOrOfOneIsRefusedInTheOther) {
     EXPECT_THAT(refusal(text), StartsWith("f:3: replay.durability: got \"" + durability + "\", but in one process"));
     EXPECT_EQ(refusal(text, RunKind::kProcesses), "ok");
   }
-  EXPECT_EQ(refusal("deterministic = true\n" + kD4pg), "ok");
-  EXPECT_THAT(refusal("deterministic = true\n" + kD4pg, RunKind::kProcesses), StartsWith("f:1: deterministic: "));
 }
 
 TEST(CheckBegin, EveryMistakeIsListed) {

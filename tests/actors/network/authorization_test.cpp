@@ -119,6 +119,7 @@ class Authorization : public ::testing::Test {
         {ControlKind::kResume, "c"},     {ControlKind::kCommit, "c"}, {ControlKind::kLive, "c"},
         {ControlKind::kAskStatus, "co"}, {ControlKind::kEnd, "co"},   {ControlKind::kGroup, "c"},
         {ControlKind::kRegroup, "n"},    {ControlKind::kCheck, "c"},  {ControlKind::kChecked, "n"},
+        {ControlKind::kRoundEnded, "n"}, {ControlKind::kRound, "c"},
     };
     EXPECT_EQ(speakers.size(), messages::kControlKinds);
     std::vector<Case> cases;

@@ -127,9 +127,11 @@ class OwnMessages : public ::testing::Test {
     return NodeNetwork::make(std::move(options)).value();
   }
 
-  static RuntimeOptions runtime(const std::string& name, const std::string& role, NodeNetwork& network) {
-    return testing::node_options(network, {"test", {role}, name}, name == kChiefNode ? 1 : 2,
-                                 {{"chief", {{"gambler", {0}}}}, {"casino", {{"bandit", {0}}}}});
+  RuntimeOptions runtime(const std::string& name, const std::string& role, NodeNetwork& network) const {
+    RuntimeOptions options = testing::node_options(network, {"test", {role}, name}, name == kChiefNode ? 1 : 2,
+                                                   {{"chief", {{"gambler", {0}}}}, {"casino", {{"bandit", {0}}}}});
+    options.deterministic = in_step_;
+    return options;
   }
 
   /// Runs both nodes until `until`; what the chief's network has refused meanwhile.
@@ -155,6 +157,7 @@ class OwnMessages : public ::testing::Test {
   }
 
   transport::Authority authority_;
+  bool in_step_ = false;  ///< the nodes, as those of a deterministic run
   std::shared_ptr<Winnings> winnings_ = std::make_shared<Winnings>();
 };
 
@@ -191,15 +194,18 @@ TEST_F(OwnMessages, ThatAreTooLongEndTheirSenderWithOneError) {
   EXPECT_EQ(ended.error().message, "gambler: sent on pull: Pull: got 4 bytes, expected 1 .. 3");
 }
 
-TEST_F(OwnMessages, NodesAreNotDeterministic) {
-  const Topology plan = topology(0.5);
-  const auto alone = network("chief", "gambler", plan, std::nullopt);
-  RuntimeOptions options = runtime("chief", "gambler", *alone);
-  options.deterministic = true;
-  const auto made = Runtime::make(plan, std::move(options));
-  ASSERT_FALSE(made.ok());
-  EXPECT_THAT(made.error().message, HasSubstr("node chief is to be deterministic, but a run over nodes is of several "
-                                              "threads and in real time"));
+TEST_F(OwnMessages, ArriveBetweenNodesThatGoInStep) {
+  in_step_ = true;
+  const auto refused = play(topology(0.5), [&] { return winnings_->answers > 100; });
+  EXPECT_EQ(winnings_->failures, 0);
+  EXPECT_THAT(refused, ::testing::IsEmpty());
+}
+
+TEST_F(OwnMessages, ThatAreRefusedHoldUpNoRound) {
+  in_step_ = true;
+  const auto refused = play(topology(std::nan("")), [&] { return winnings_->failures > 2; });
+  EXPECT_EQ(winnings_->answers, 0);
+  EXPECT_GT(refused.at("TRP-S706"), 2U);
 }
 
 }  // namespace

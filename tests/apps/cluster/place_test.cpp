@@ -80,14 +80,6 @@ TEST(Place, RefusesMoreNodesThanInstances) {
             "placement.actors.nodes is 3, expected at most 2, the number of instances of role actor");
 }
 
-TEST(Place, RefusesADeterministicRun) {
-  actors::TrainOptions o = placed_options(1);
-  o.deterministic = true;
-  const Result<ClusterSpec> cluster = place(o, "r");
-  ASSERT_FALSE(cluster.ok());
-  EXPECT_EQ(cluster.error().message, "deterministic = true is for a run in one process, not for several nodes");
-}
-
 TEST(Place, EveryInstanceIsOnExactlyOneNodeWhateverTheNumbers) {
   for (std::int64_t count = 1; count <= 9; ++count) {
     for (std::int64_t nodes = 0; nodes <= count; ++nodes) {
