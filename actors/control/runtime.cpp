@@ -80,10 +80,8 @@ std::size_t members_of_groups(const Topology& topology) {
 std::unique_ptr<Lockstep> go_in_step(RuntimeOptions& options) {
   NodeOptions& node = options.node;
   if (!options.deterministic || node.network == nullptr) return nullptr;
-  LockstepOptions how{.network = node.network,
-                      .node = node.self.node,
-                      .address = node.address,
-                      .config_hash = node.config_hash};
+  LockstepOptions how{
+      .network = node.network, .node = node.self.node, .address = node.address, .config_hash = node.config_hash};
   for (const PlacedNode& placed : options.chief.placement) how.all.insert(placed.name);
   auto lockstep = std::make_unique<Lockstep>(std::move(how));
   node.network = lockstep.get();
@@ -360,13 +358,6 @@ Result<std::unique_ptr<Runtime>> Runtime::make(Topology topology, RuntimeOptions
     be_the_whole_run(options, topology);
   } else {
     TROUPE_TRY(check_message_types(topology));
-    if (options.deterministic) {
-      return Error{
-          Code::kInvalidArgument,
-          fmt::format("runtime: node {} is to be deterministic, but a run over nodes is of several threads and "
-                      "in real time: expected one of the two",
-                      options.node.self.node)};
-    }
   }
   if (options.node.self.node == kChiefNode) TROUPE_TRY(check(topology, options.chief.placement));
   if (!options.deterministic) TROUPE_TRY(check_threads(threads_needed(topology, options)));
@@ -394,12 +385,7 @@ Duration Runtime::stop() {
                  std::chrono::duration_cast<std::chrono::seconds>(kStopDeadline).count());
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
-  if (options.node.network == nullptr) {
-    be_the_whole_run(options, topology);
-  } else {
-    TROUPE_TRY(check_message_types(topology));
-  }
-  if (options.node.self.node == kChiefNode) TROUPE_TRY(check(topology, options.chief.placement));
+  if (impl_->over_nodes()) impl_->options.node.network->stop();
   // Timers that are still set hold their actors, and the system would wait for those.
   impl_->system.clock().cancel_all();
   return impl_->lockstep != nullptr ? last_step : impl_->clock.now();  // nodes do not end in step

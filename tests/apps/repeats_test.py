@@ -101,7 +101,7 @@ def twice(runs, cases, *how):
 
 def in_one_process(runs):
     twice(runs, CASES)
-    # The schedules of a group's model follow from its steps, so only two runs of one kind are compared there.
+    # Two that were interrupted at the same step.
     for case, key, steps in (("learners", "max_learner_steps", 300), ("split_gan", "replicas.gan.steps", 200)):
         first, second = (halfway(runs, f"{case}-halfway-{i}", *CASES[case], key, steps) for i in (1, 2))
         expect_same(f"{case}, resumed", first, second)
