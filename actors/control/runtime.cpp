@@ -34,16 +34,6 @@ constexpr Duration kFirstNap = std::chrono::milliseconds(1), kLongestNap = std::
 constexpr Duration kStopDeadline = std::chrono::seconds(60);
 constexpr Duration kStatusDeadline = std::chrono::seconds(5);
 
-class RuntimeClock final : public Clock {
- public:
-  explicit RuntimeClock(caf::actor_clock& clock) : clock_(clock), start_(clock.now()) {}
-  Duration now() const override { return clock_.now() - start_; }
-
- private:
-  caf::actor_clock& clock_;
-  caf::actor_clock::time_point start_;
-};
-
 caf::actor_system_config& configure(caf::actor_system_config& config, bool deterministic) {
   // `sharing` parks idle workers on a condition variable; the default, `stealing`, polls, and roles with long slices
   // have threads of their own anyway.
@@ -164,6 +154,17 @@ void be_the_whole_run(RuntimeOptions& options, const Topology& topology) {
 }
 
 }  // namespace
+
+/// Begins at 0.
+class RuntimeClock final : public Clock {
+ public:
+  explicit RuntimeClock(caf::actor_clock& clock) : clock_(clock), start_(clock.now()) {}
+  Duration now() const override { return clock_.now() - start_; }
+
+ private:
+  caf::actor_clock& clock_;
+  caf::actor_clock::time_point start_;
+};
 
 struct Runtime::Impl {
   Impl(Topology topology_in, RuntimeOptions options_in)

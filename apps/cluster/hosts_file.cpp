@@ -150,7 +150,7 @@ Result<HostedCluster> place_on_hosts(const actors::TrainOptions& options, std::s
     for (std::int64_t i = 0; i < role.nodes; ++i) list.push_back(spread ? static_cast<std::size_t>(1 + i % others) : 0);
   }
   HostedCluster out;
-  TROUPE_ASSIGN(out.cluster, place(options, roles, std::move(run)));
+  TROUPE_ASSIGN(out.cluster, place(roles, std::move(run)));
   std::vector<std::int64_t> on_host(hosts.size());
   std::map<std::string, std::string> nodes_of;  // what a role's nodes are called
   for (const actors::RoleCount& role : roles) nodes_of[role.role] = role.node;

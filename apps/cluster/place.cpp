@@ -24,11 +24,10 @@ void add_role(NodeSpec& node, const std::string& role, const std::vector<std::in
 }
 
 Result<ClusterSpec> place(const actors::TrainOptions& options, std::string run) {
-  return place(options, actors::role_counts(options), std::move(run));
+  return place(actors::role_counts(options), std::move(run));
 }
 
-Result<ClusterSpec> place(const actors::TrainOptions& options, const std::vector<actors::RoleCount>& roles,
-                          std::string run) {
+Result<ClusterSpec> place(const std::vector<actors::RoleCount>& roles, std::string run) {
   ClusterSpec cluster{std::move(run), {}};
   NodeSpec chief;
   chief.name = kChiefName;
@@ -96,7 +95,7 @@ Result<ClusterSpec> place_on(const actors::TrainOptions& options, std::string ru
       --left;
     }
   }
-  TROUPE_ASSIGN(ClusterSpec cluster, place(options, roles, std::move(run)));
+  TROUPE_ASSIGN(ClusterSpec cluster, place(roles, std::move(run)));
   for (std::size_t i = 0; i < places.size(); ++i) cluster.nodes[i].address = places[i];
   return cluster;
 }

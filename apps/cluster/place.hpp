@@ -17,8 +17,7 @@ namespace troupe::apps {
 /// role has fewer instances than nodes.
 Result<ClusterSpec> place(const actors::TrainOptions& options, std::string run);
 /// The same for roles whose numbers of nodes somebody has changed.
-Result<ClusterSpec> place(const actors::TrainOptions& options, const std::vector<actors::RoleCount>& roles,
-                          std::string run);
+Result<ClusterSpec> place(const std::vector<actors::RoleCount>& roles, std::string run);
 
 /// Nodes for places that are there already, one each and in their order: first all that [placement] asks for besides
 /// env actors, then env actors on what is left, however many placement.actors.nodes says (0: none, they are with the
