@@ -34,7 +34,8 @@ IN_PROCESSES = {
                                       "placement.actors.nodes=2"]),
     "group": ("classifier", images("classifier", "replicator=multi_worker", "count=3", "nodes=2",
                                    "deterministic=false")),
-    "servers": ("classifier", images("classifier", "replicator=parameter_server", "count=2", "nodes=2", "ps_nodes=1")),
+    "servers": ("classifier", images("classifier", "replicator=parameter_server", "count=2", "nodes=2", "ps_nodes=1",
+                                     "deterministic=false")),
 }
 
 
