@@ -50,8 +50,7 @@ Neighbours neighbours_of(double place, std::size_t count) {
   const auto last = static_cast<std::ptrdiff_t>(count) - 1;
   for (std::size_t i = 0; i < 4; ++i) {
     std::ptrdiff_t index = static_cast<std::ptrdiff_t>(before) - 1 + static_cast<std::ptrdiff_t>(i);
-    if (index < 0) index = -index;
-    if (index > last) index = 2 * last - index;
+    while (index < 0 || index > last) index = index < 0 ? -index : 2 * last - index;  // a short line is mirrored twice
     result.index[i] = static_cast<std::size_t>(index);
   }
   return result;

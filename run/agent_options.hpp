@@ -71,7 +71,7 @@ struct AgentOptions {
   std::string name = {};  ///< of its section [agents.NAME]; empty: the run's only one, at the top of the configuration
   std::string env;        ///< what its environment is called
   envs::MakeEnvironment make_environment = nullptr;
-  std::string algorithm = "d4pg";  ///< what it is called
+  std::string algorithm = {};  ///< what it is called
   MakeAlgorithm make_algorithm = nullptr;
   /// Whichever limit is met first ends the agent; 0 is no limit.
   std::int64_t max_env_steps = 1'000'000;

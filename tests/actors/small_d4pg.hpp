@@ -21,6 +21,7 @@ inline TrainOptions small_d4pg() {
   agent.replay.samples_per_insert = 4;
   agent.replay.tolerance = 1;
   agent.learner.batch_size = 16;
+  agent.algorithm = "d4pg";
   learner::d4pg::AgentOptions d4pg;
   d4pg.learner.policy_sizes = {16, 16};
   d4pg.learner.critic_sizes = {16, 16};
