@@ -19,8 +19,8 @@
 
 namespace troupe::actors {
 
-/// Owned by one Trainer, whose thread calls it, and outlives the trainer's replicator. A restarted instance has a new
-/// one.
+/// Owned by one Trainer, or one worker of a parameter server, whose thread calls it; it outlives the replicator that is
+/// fed. A restarted instance has a new one.
 class Feed {
  public:
   virtual ~Feed() = default;
