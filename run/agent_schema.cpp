@@ -89,9 +89,7 @@ class AgentChecker {
   double number(std::string_view key) const { return config_.get_float(prefix_ + std::string(key)); }
   const std::string& text(std::string_view key) const { return config_.get_string(prefix_ + std::string(key)); }
 
-  bool is_served() const {
-    return text("learner.replicator") == "parameter_server" || text("learner.replicator") == "sync_replicas";
-  }
+  bool is_served() const { return actors::has_parameter_server(read_group(config_.section(prefix_ + "learner"))); }
 
   /// Its place is that of the first of these keys that somebody set: there the user can look.
   void demand(bool holds, std::initializer_list<std::string_view> keys, const std::string& what) {

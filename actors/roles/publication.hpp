@@ -14,8 +14,8 @@
 
 namespace troupe::actors {
 
-/// Owned by one Trainer, whose thread calls it. In a group the member that speaks for it publishes, and any member may
-/// be the next to do so. `program` may be another one when a group has a new size.
+/// Owned by one Trainer, or one worker of a parameter server, whose thread calls it. In a group the member that speaks
+/// for it publishes, and any member may be the next to do so. `program` may be another one when a group has a new size.
 class Publication {
  public:
   virtual ~Publication() = default;

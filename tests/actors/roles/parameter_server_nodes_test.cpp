@@ -10,10 +10,10 @@
 
 #include <troupe/actors/control/runtime.hpp>
 #include <troupe/actors/network/node_network.hpp>
-#include <troupe/actors/roles/evaluation_publication.hpp>
 #include <troupe/actors/roles/input_feed.hpp>
 #include <troupe/actors/roles/parameter_server.hpp>
 #include <troupe/tests/actors/node_options.hpp>
+#include <troupe/tests/actors/roles/line_parameters.hpp>
 #include <troupe/tests/learner/replicate/parameter_server/line.hpp>
 #include <troupe/transport/authority.hpp>
 
@@ -59,18 +59,8 @@ class ParameterServerNodes : public ::testing::TestWithParam<bool> {
     options.shards = 2;
     options.synchronous = GetParam();
     options.updates = kUpdates;
-    options.publication = step_publication(
-        []() -> Result<MakeParametersFrame> {
-          return {[](messages::FramePool& pool, learner::Program& program, std::int64_t version) -> Result<Frame> {
-            const auto values = std::as_bytes(program.params("line")->values());
-            TROUPE_ASSIGN(auto builder,
-                          messages::ParametersBuilder::make(pool, DType::kF32,
-                                                            static_cast<std::int64_t>(values.size() / sizeof(float))));
-            std::memcpy(builder.data().data(), values.data(), values.size());
-            return std::move(builder).finish({.version = version});
-          }};
-        },
-        kUpdates);
+    options.publication =
+        step_publication([]() -> Result<MakeParametersFrame> { return {testing::line_parameters}; }, kUpdates);
     Topology topology;
     EXPECT_TRUE(add_parameter_server(topology, options).ok());
     topology.roles.push_back({.name = "evaluator",

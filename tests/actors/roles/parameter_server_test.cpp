@@ -1,6 +1,5 @@
 // The roles of a parameter server: one shard with calls made by hand, and whole runs of a problem with a known optimum,
 // most of them in virtual time.
-#include <troupe/actors/roles/evaluation_publication.hpp>
 #include <troupe/actors/roles/input_feed.hpp>
 #include <troupe/actors/roles/parameter_server.hpp>
 
@@ -18,6 +17,7 @@
 #include <troupe/actors/roles/ps_worker_actor.hpp>
 #include <troupe/actors/runtime/protocol.hpp>
 #include <troupe/tests/actors/fake_context.hpp>
+#include <troupe/tests/actors/roles/line_parameters.hpp>
 #include <troupe/tests/learner/replicate/parameter_server/line.hpp>
 
 namespace troupe::actors {
@@ -299,16 +299,8 @@ class EvaluatingServed final : public Role {
 
 TEST(ParameterServer, WorkersHandOnWhatIsToBeEvaluatedAndTheEndForSure) {
   ParameterServerOptions options = line(2, 2);
-  options.publication = step_publication(
-      []() -> Result<MakeParametersFrame> {
-        return {[](messages::FramePool& pool, learner::Program& program, std::int64_t version) -> Result<Frame> {
-          const auto values = std::as_bytes(program.params("line")->values());
-          TROUPE_ASSIGN(auto builder, messages::ParametersBuilder::make(pool, DType::kF32, 32));
-          std::memcpy(builder.data().data(), values.data(), values.size());
-          return std::move(builder).finish({.version = version});
-        }};
-      },
-      100);
+  options.publication =
+      step_publication([]() -> Result<MakeParametersFrame> { return {testing::line_parameters}; }, 100);
   Training training(options);
   std::atomic<int> seen = 0;
   training.role("line").completes_run = false;

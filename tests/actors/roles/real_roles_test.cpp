@@ -12,7 +12,6 @@
 #include <set>
 
 #include <troupe/actors/roles/env_actor.hpp>
-#include <troupe/actors/roles/evaluation_publication.hpp>
 #include <troupe/actors/roles/input_feed.hpp>
 #include <troupe/actors/roles/parameter_server.hpp>
 #include <troupe/actors/roles/replay_actor.hpp>
@@ -25,6 +24,7 @@
 #include <troupe/messages/reports.hpp>
 #include <troupe/replay/n_step_adder.hpp>
 #include <troupe/tests/actors/random_faults.hpp>
+#include <troupe/tests/actors/roles/line_parameters.hpp>
 #include <troupe/tests/actors/simulation.hpp>
 #include <troupe/tests/actors/test_roles.hpp>
 #include <troupe/tests/learner/replicate/parameter_server/line.hpp>
@@ -464,14 +464,9 @@ class ParameterServer final : public Scenario {
     options.call_deadline = seconds(1);
     options.publication = step_publication(
         [this]() -> Result<MakeParametersFrame> {
-          return {[this](messages::FramePool& pool, learner::Program& program, std::int64_t version) -> Result<Frame> {
+          return {[this](messages::FramePool& pool, learner::Program& program, std::int64_t version) {
             if (version >= kUpdates) published_last(program);
-            const auto values = std::as_bytes(program.params("line")->values());
-            TROUPE_ASSIGN(auto builder,
-                          messages::ParametersBuilder::make(pool, DType::kF32,
-                                                            static_cast<std::int64_t>(values.size() / sizeof(float))));
-            std::memcpy(builder.data().data(), values.data(), values.size());
-            return std::move(builder).finish({.version = version});
+            return actors::testing::line_parameters(pool, program, version);
           }};
         },
         kUpdates);
