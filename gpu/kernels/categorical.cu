@@ -77,6 +77,15 @@ cudaError_t log_softmax(const Call& call, cudaStream_t stream) {
         [&](std::int64_t i, float value) { out[at + i] = value - shift; });
   });
 }
+cudaError_t log_sum_exp(const Call& call, cudaStream_t stream) {
+  const float* x = data<const float>(call.in[0]);
+  float* out = data<float>(call.out[0]);
+  const std::int64_t cols = call.in[0].cols;
+  return for_each_row(stream, call.in[0].rows, [=] __device__(std::int64_t row, int lane) {
+    const float shift = normaliser(lane, cols, x + row * cols).shift();
+    if (lane == 0) out[row] = shift;
+  });
+}
 /// in: gradient, output. g - exp(y) * sum(g).
 cudaError_t log_softmax_grad(const Call& call, cudaStream_t stream) {
   const float *g = data<const float>(call.in[0]), *y = data<const float>(call.in[1]);
@@ -305,6 +314,7 @@ constexpr Kernel kKernels[] = {
     {"softmax", f32_only<softmax>},
     {"softmax_grad", f32_only<softmax_grad>},
     {"log_softmax", f32_only<log_softmax>},
+    {"log_sum_exp", f32_only<log_sum_exp>},
     {"log_softmax_grad", f32_only<log_softmax_grad>},
     {"softmax_cross_entropy", f32_only<softmax_cross_entropy>},
     {"softmax_cross_entropy_grad", f32_only<softmax_cross_entropy_grad>},

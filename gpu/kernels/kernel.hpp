@@ -33,6 +33,7 @@ T* data(const Operand& operand) {
 
 /// The kernels of each file.
 std::span<const Kernel> elementwise_kernels();    ///< arithmetic, activations, casts
+std::span<const Kernel> math_kernels();           ///< functions, choices, random numbers
 std::span<const Kernel> moving_kernels();         ///< parts of rows, copies, constants, masks, rows of a table
 std::span<const Kernel> reduction_kernels();      ///< sums, gradients of biases, layer norm, clipping by norm
 std::span<const Kernel> categorical_kernels();    ///< softmax, losses, distributions over atoms

@@ -3,6 +3,7 @@
 
 #include <troupe/gpu/kernels/map.hpp>
 #include <troupe/gpu/kernels/operands.hpp>
+#include <troupe/gpu/kernels/repeats.hpp>
 #include <troupe/gpu/kernels/rows.hpp>
 
 namespace troupe_cuda {
@@ -38,11 +39,12 @@ cudaError_t pad(const Call& call, cudaStream_t stream) {
     out[i] = col >= 0 && col < in_cols ? x[i / cols * in_cols + col] : 0;
   });
 }
-cudaError_t broadcast_last(const Call& call, cudaStream_t stream) {
+/// The input's elements repeat where it lacks a dimension of the output or has 1 there.
+cudaError_t broadcast(const Call& call, cudaStream_t stream) {
   const float* x = data<const float>(call.in[0]);
   float* out = data<float>(call.out[0]);
-  const std::int64_t cols = call.out[0].cols;
-  return for_each(stream, elements(call.out[0]), [=] __device__(std::int64_t i) { out[i] = x[i / cols]; });
+  const Repeats repeats(call.out[0].shape, call.in[0].shape);
+  return for_each(stream, elements(call.out[0]), [=] __device__(std::int64_t i) { out[i] = x[repeats.part_of(i)]; });
 }
 
 // ---- copies ----
@@ -160,7 +162,7 @@ constexpr Kernel kKernels[] = {
     {"concat", f32_only<concat>},
     {"slice", f32_only<slice>},
     {"pad", f32_only<pad>},
-    {"broadcast_last", f32_only<broadcast_last>},
+    {"broadcast", f32_only<broadcast>},
     {"identity", copy},
     {"as_partial", f32_only<copy>},  // of one stripe the whole
     {"mask_rows", f32_only<mask_rows>},

@@ -6,6 +6,7 @@
 #include <troupe/gpu/kernels/column_sums.hpp>
 #include <troupe/gpu/kernels/map.hpp>
 #include <troupe/gpu/kernels/operands.hpp>
+#include <troupe/gpu/kernels/repeats.hpp>
 #include <troupe/gpu/kernels/rows.hpp>
 
 namespace troupe_cuda {
@@ -57,6 +58,18 @@ cudaError_t sum_last(const Call& call, cudaStream_t stream) {
   return for_each_row(stream, call.in[0].rows, [=] __device__(std::int64_t row, int lane) {
     const float total = row_sum(lane, cols, [&](std::int64_t i) { return x[row * cols + i]; });
     if (lane == 0) out[row] = total;
+  });
+}
+
+/// Over the dimensions that the output lacks or has 1 in, a warp for each of its elements.
+cudaError_t sum_to(const Call& call, cudaStream_t stream) {
+  const float* x = data<const float>(call.in[0]);
+  float* out = data<float>(call.out[0]);
+  const Repeats repeats(call.in[0].shape, call.out[0].shape);
+  return for_each_row(stream, elements(call.out[0]), [=] __device__(std::int64_t element, int lane) {
+    const std::int64_t first = repeats.first_of(element);
+    const float total = row_sum(lane, repeats.times, [&](std::int64_t i) { return x[first + repeats.offset(i)]; });
+    if (lane == 0) out[element] = total;
   });
 }
 
@@ -272,6 +285,7 @@ cudaError_t clip_row_norm(const Call& call, cudaStream_t stream) {
 constexpr Kernel kKernels[] = {
     {"sum", f32_only<sum>, sum_workspace},
     {"sum_last", f32_only<sum_last>},
+    {"sum_to", f32_only<sum_to>},
     {"bias_activation_grad", bias_activation_grad, bias_activation_grad_workspace},
     {"layer_norm", f32_only<layer_norm>},
     {"layer_norm_grad", f32_only<layer_norm_grad>, layer_norm_grad_workspace},

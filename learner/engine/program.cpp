@@ -70,7 +70,8 @@ void copy_rows(const ValueSpec& input, std::span<const std::byte> data, std::int
 void Program::Impl::set_rows(std::int64_t valid) {
   rows = valid;
   for (Stripe& stripe : stripes) {
-    stripe.valid = {stripe.rows, std::clamp<std::int64_t>(valid - stripe.first_row, 0, stripe.rows), valid, batch};
+    stripe.valid = {stripe.rows, std::clamp<std::int64_t>(valid - stripe.first_row, 0, stripe.rows), valid, batch,
+                    stripe.first_row};
   }
 }
 

@@ -115,6 +115,13 @@ std::string OnnxBuilder::ints(const std::vector<std::int64_t>& values) {
   return name;
 }
 
+std::string OnnxBuilder::batch_size() {
+  const auto batched = std::ranges::find_if(
+      inputs_, [](const Port& input) { return !input.dims.empty() && input.dims.front() == kOnnxAnySize; });
+  TROUPE_CHECK(batched != inputs_.end(), "onnx: no input has rows");
+  return node("Shape", {batched->name}, {{"start", std::int64_t{0}}, {"end", std::int64_t{1}}});
+}
+
 std::string OnnxBuilder::scalar(double value) {
   const auto single = static_cast<float>(value);
   return floats(fmt::format("float_{}", single), Shape{}, {&single, 1});

@@ -33,6 +33,8 @@ class OnnxBuilder {
   /// A vector of int64, e.g. the operand that says a new shape; equal ones are shared.
   std::string ints(const std::vector<std::int64_t>& values);
   std::string scalar(double value);
+  /// The rows of the batch as a vector of one int64, known when the model runs: those of the first input that has them.
+  std::string batch_size();
 
   /// Declares an input called `name`. dims: kOnnxAnySize where it is the batch.
   void input(std::string_view name, DType dtype, std::vector<std::int64_t> dims);

@@ -197,8 +197,61 @@ std::string sum_last(const OnnxNode& n) {
   return n.to.node("ReduceSum", {n.in[0], n.to.ints({-1})}, {{"keepdims", std::int64_t{0}}});
 }
 
+template <const char* kOp>
+std::string same_op(const OnnxNode& n) {
+  return n.to.node(kOp, {n.in.begin(), n.in.end()});
+}
+constexpr char kAbs[] = "Abs", kDiv[] = "Div", kExp[] = "Exp", kLog[] = "Log", kMax[] = "Max", kMin[] = "Min",
+               kSoftplus[] = "Softplus", kSqrt[] = "Sqrt";
+
+enum : std::int64_t { kOnnxFloat = 1, kOnnxInt64 = 7, kOnnxBool = 9 };  // TensorProto.DataType
+std::string greater(const OnnxNode& n) {
+  return n.to.node("Cast", {n.to.node("Greater", {n.in[0], n.in[1]})}, {{"to", std::int64_t{kOnnxFloat}}});
+}
+std::string where(const OnnxNode& n) {
+  return n.to.node("Where", {n.to.node("Cast", {n.in[0]}, {{"to", std::int64_t{kOnnxBool}}}), n.in[1], n.in[2]});
+}
+std::string gather(const OnnxNode& n) {
+  const std::int64_t items = n.in_specs[1].shape.rank();
+  const std::string index = n.to.node("Cast", {n.in[1]}, {{"to", std::int64_t{kOnnxInt64}}});
+  return n.to.node("GatherND", {n.in[0], n.to.node("Unsqueeze", {index, n.to.ints({items})})}, {{"batch_dims", items}});
+}
+/// A dimension of 1 stays as long as it is in Expand, so rows need not be known; those of a parameter are the batch's.
+std::string broadcast(const OnnxNode& n) {
+  Ints dims(n.out.shape.dims().begin(), n.out.shape.dims().end());
+  if (n.out.place != Place::kRows) return n.to.node("Expand", {n.in[0], n.to.ints(dims)});
+  dims[0] = 1;
+  const std::string rest = n.to.node("Expand", {n.in[0], n.to.ints(dims)});
+  if (n.in_specs[0].place == Place::kRows) return rest;
+  Ints ones(dims.size() - 1, 1);
+  const std::string sizes =
+      ones.empty() ? n.to.batch_size()
+                   : n.to.node("Concat", {n.to.batch_size(), n.to.ints(ones)}, {{"axis", std::int64_t{0}}});
+  return n.to.node("Expand", {rest, sizes});
+}
+std::string sum_to(const OnnxNode& n) {
+  const Shape& whole = n.in_specs[0].shape;
+  const int missing = whole.rank() - n.out.shape.rank();
+  Ints kept, gone;
+  for (int d = 0; d < whole.rank(); ++d) {
+    if (d < missing) {
+      gone.push_back(d);
+    } else if (n.out.shape[d - missing] == 1 && whole[d] != 1) {
+      kept.push_back(d);
+    }
+  }
+  std::string x = n.in[0];
+  if (!kept.empty()) x = n.to.node("ReduceSum", {x, n.to.ints(kept)}, {{"keepdims", std::int64_t{1}}});
+  if (!gone.empty()) x = n.to.node("ReduceSum", {x, n.to.ints(gone)}, {{"keepdims", std::int64_t{0}}});
+  return x;
+}
+std::string log_sum_exp(const OnnxNode& n) {
+  return n.to.node("ReduceLogSumExp", {n.in[0], n.to.ints({-1})}, {{"keepdims", std::int64_t{0}}});
+}
+
 // By name of the op, in alphabetical order.
 constexpr auto kRules = std::to_array<std::pair<std::string_view, OnnxRule>>({
+    {"abs", same_op<kAbs>},
     {"activation", bias_activation<0>},
     {"add", add},
     {"add_activation", add_activation},
@@ -206,19 +259,28 @@ constexpr auto kRules = std::to_array<std::pair<std::string_view, OnnxRule>>({
     {"average_pool", average_pool},
     {"bias_activation", bias_activation<0>},
     {"box_kernel", box_kernel},
+    {"broadcast", broadcast},
     {"clip", clip},
     {"clip_gradient_by_row_norm", same},
     {"concat", concat},
     {"conv2d", conv2d},
     {"conv2d_input_grad", conv2d_input_grad},
+    {"div", same_op<kDiv>},
     {"embedding", embedding},
+    {"exp", same_op<kExp>},
+    {"gather", gather},
     {"global_sum", global_sum},
+    {"greater", greater},
     {"inverse_root", inverse_root},
     {"layer_norm", layer_norm},
     {"linear", linear},
+    {"log", same_op<kLog>},
     {"log_softmax", log_softmax},
+    {"log_sum_exp", log_sum_exp},
     {"matmul", matmul},
     {"max_pool", max_pool},
+    {"maximum", same_op<kMax>},
+    {"minimum", same_op<kMin>},
     {"modulate", modulate},
     {"mul", mul},
     {"normalise", normalise},
@@ -227,9 +289,13 @@ constexpr auto kRules = std::to_array<std::pair<std::string_view, OnnxRule>>({
     {"resize_nearest", resize_nearest},
     {"slice", slice},
     {"softmax", softmax},
+    {"softplus", same_op<kSoftplus>},
+    {"sqrt", same_op<kSqrt>},
     {"stop_gradient", same},
     {"sub", sub},
     {"sum_last", sum_last},
+    {"sum_to", sum_to},
+    {"where", where},
 });
 
 }  // namespace

@@ -132,11 +132,13 @@ ParamGroup Graph::target(ParamGroup online, std::int64_t every_steps) {
   return follower(online, "target", every_steps, 0);
 }
 
-ParamGroup Graph::average(ParamGroup online, double decay) {
-  if (status_.ok() && !(decay > 0 && decay < 1)) {
-    fail(Code::kInvalidArgument, fmt::format("average with decay {}: expected between 0 and 1", decay));
+ParamGroup Graph::average(ParamGroup online, double decay, std::int64_t every_steps) {
+  if (status_.ok() && (!(decay > 0 && decay < 1) || every_steps < 1)) {
+    fail(Code::kInvalidArgument,
+         fmt::format("average with decay {} every {} steps: expected between 0 and 1, and at least 1", decay,
+                     every_steps));
   }
-  return follower(online, "average", 1, decay);
+  return follower(online, "average", every_steps, decay);
 }
 
 ParamGroup Graph::follower(ParamGroup online, std::string_view suffix, std::int64_t every_steps, double decay) {

@@ -51,6 +51,9 @@ class Graph {
   Graph& operator=(const Graph&) = delete;
 
   std::int64_t batch() const { return batch_; }
+  /// Where these rows begin in the batch of all replicas; random numbers of a row follow from it (learner/ops/random).
+  std::int64_t first_row() const { return first_row_; }
+  void set_first_row(std::int64_t row) { first_row_ = row; }
 
   /// A value bound anew each step: [batch, row_shape...]. kF32 or kI32 (a float64 program reads kF32 inputs as double).
   Var input(std::string_view name, const Shape& row_shape, DType dtype = DType::kF32);
@@ -64,10 +67,10 @@ class Graph {
   /// The target twin of `online`: same layout, starts equal, never optimised, and is overwritten with the online values
   /// after every `every_steps`-th update. Build the target network with the function that built the online one.
   ParamGroup target(ParamGroup online, std::int64_t every_steps);
-  /// The moving average of `online`, group "NAME.average": starts equal, never optimised, and after every update
-  /// becomes decay * average + (1 - decay) * online, 0 < decay < 1. Build a network with it to evaluate; a graph need
-  /// not.
-  ParamGroup average(ParamGroup online, double decay);
+  /// The moving average of `online`, group "NAME.average": starts equal, never optimised, and after every update, or of
+  /// those in every `every_steps`-th step, becomes decay * average + (1 - decay) * online, 0 < decay < 1 (Polyak's
+  /// average, or a soft target). Build a network with it to evaluate; a graph need not.
+  ParamGroup average(ParamGroup online, double decay, std::int64_t every_steps = 1);
   /// The parameter `name` of the group, made at the first call; later calls return the same Var, which is how a network
   /// is applied twice with shared weights. Errors: kShapeMismatch when it exists with another shape.
   Var param(ParamGroup group, std::string_view name, const Shape& shape, Init init);
@@ -120,6 +123,7 @@ class Graph {
 
   friend struct GraphAccess;  // the planner's view (learner/graph/graph_data.hpp)
   std::int64_t batch_;
+  std::int64_t first_row_ = 0;
   int device_ = 0;
   Status status_;
   std::unique_ptr<struct GraphData, void (*)(struct GraphData*)> data_;

@@ -46,7 +46,7 @@ struct GroupDef {
   std::vector<Init> inits;          ///< for each entry
   std::vector<std::int64_t> value;  ///< for each entry its value id, or -1 where the graph does not read it
   std::int32_t online = -1;         ///< the group that a target or an average follows
-  std::int64_t every_steps = 0;     ///< of a target; 1 for an average
+  std::int64_t every_steps = 0;     ///< of a target or an average
   double decay = 0;                 ///< of an average; 0 for a target, which is a copy
 };
 

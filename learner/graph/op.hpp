@@ -74,6 +74,7 @@ struct ValidRows {
   std::int64_t stripe = 0;   ///< the first ones of these that are data
   std::int64_t replica = 0;  ///< those of all stripes together; may be 0
   std::int64_t batch = 0;    ///< rows of the graph
+  std::int64_t first = 0;    ///< where this stripe's rows begin among them
 
   /// How many elements of a value that is split by rows, with `elements` on this stripe, are data: the first ones.
   std::int64_t elements_of(std::int64_t elements) const { return rows == 0 ? 0 : elements / rows * stripe; }

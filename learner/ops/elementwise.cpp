@@ -1,5 +1,8 @@
 #include <troupe/learner/ops/elementwise.hpp>
 
+#include <array>
+
+#include <troupe/learner/ops/broadcast.hpp>
 #include <troupe/learner/ops/internal.hpp>
 #include <troupe/learner/ops/linear.hpp>
 
@@ -55,6 +58,20 @@ constexpr OpDef kMul{
 };
 Var scaled_product(Var a, Var b, double factor) { return a ? a.graph->emit1(kMul, {a, b}, {.real = {factor}}) : Var{}; }
 
+constexpr OpDef kDiv{
+    .name = "div",
+    .infer = [](Specs in, const Attr&) -> Inferred {
+      TROUPE_TRY(check_real(in, 2));
+      return same_shape(in, 1);
+    },
+    .kernel = [](const KernelTable& table) { return table.div; },
+    .vjp = [](const VjpArgs& args) -> std::vector<Var> {
+      const Var of_a = div(args.out_grads[0], args.inputs[1]);
+      return {of_a, args.needs[1] ? scaled_product(of_a, args.outputs[0], -1) : Var{}};
+    },
+    .overwrites = 3,
+};
+
 constexpr OpDef kAffine{
     .name = "affine",
     .infer = [](Specs in, const Attr& attr) -> Inferred {
@@ -84,23 +101,47 @@ constexpr OpDef kClip{
 
 }  // namespace
 
-Var add(Var a, Var b) {
-  if (a && b && a.graph == b.graph) {
+namespace {
+
+/// The operands of a sum, which must both be summands or none.
+std::array<Var, 2> alike(Var a, Var b) {
+  if (a.graph == b.graph) {
     const Place left = a.graph->spec(a).place, right = b.graph->spec(b).place;
     if (left == Place::kPartial && right == Place::kReplicated) b = as_partial(b);
     if (left == Place::kReplicated && right == Place::kPartial) a = as_partial(a);
   }
-  return a && b ? a.graph->emit1(kAdd, {a, b}) : Var{};
+  std::array operands{a, b};
+  broadcast_together(operands);
+  return operands;
+}
+std::array<Var, 2> together(Var a, Var b) {
+  std::array operands{a, b};
+  broadcast_together(operands);
+  return operands;
+}
+
+}  // namespace
+
+Var add(Var a, Var b) {
+  if (!a || !b) return {};
+  const auto [left, right] = alike(a, b);
+  return a.graph->emit1(kAdd, {left, right});
 }
 Var sub(Var a, Var b) {
-  if (a && b && a.graph == b.graph) {
-    const Place left = a.graph->spec(a).place, right = b.graph->spec(b).place;
-    if (left == Place::kPartial && right == Place::kReplicated) b = as_partial(b);
-    if (left == Place::kReplicated && right == Place::kPartial) a = as_partial(a);
-  }
-  return a && b ? a.graph->emit1(kSub, {a, b}) : Var{};
+  if (!a || !b) return {};
+  const auto [left, right] = alike(a, b);
+  return a.graph->emit1(kSub, {left, right});
 }
-Var mul(Var a, Var b) { return a && b ? scaled_product(a, b, 1) : Var{}; }
+Var mul(Var a, Var b) {
+  if (!a || !b) return {};
+  const auto [left, right] = together(a, b);
+  return scaled_product(left, right, 1);
+}
+Var div(Var a, Var b) {
+  if (!a || !b) return {};
+  const auto [left, right] = together(a, b);
+  return a.graph->emit1(kDiv, {left, right});
+}
 Var square(Var x) { return mul(x, x); }
 Var affine(Var x, double factor, double offset) {
   return x ? x.graph->emit1(kAffine, {x}, {.real = {factor, offset}}) : Var{};

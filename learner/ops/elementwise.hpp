@@ -1,6 +1,6 @@
 #pragma once
-// Element by element. Operands have one shape; a partial sum (Place::kPartial) passes only where the operation is
-// linear in it, anything else is an error at build time.
+// Element by element. Operands of different shapes are broadcast to each other (learner/ops/broadcast.hpp); a partial
+// sum (Place::kPartial) passes only where the operation is linear in it, anything else is an error at build time.
 #include <cstdint>
 
 #include <troupe/learner/graph/op.hpp>
@@ -16,6 +16,8 @@ enum class Activation : std::uint8_t { kNone, kTanh, kElu, kRelu, kSigmoid, kLea
 Var add(Var a, Var b);
 Var sub(Var a, Var b);
 Var mul(Var a, Var b);
+/// Nothing is added to the divisor: by 0 it is infinite or NaN, and the step is skipped and counted.
+Var div(Var a, Var b);
 /// factor * x + offset.
 Var affine(Var x, double factor, double offset = 0);
 inline Var scale(Var x, double factor) { return affine(x, factor); }

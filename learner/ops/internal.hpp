@@ -36,6 +36,8 @@ Shape without_last(const Shape& shape);
 
 /// A replicated value as a sum over stripes.
 Var as_partial(Var x);
+/// x repeated to `spec` (learner/ops/broadcast.hpp).
+Var broadcast_to(Var x, const ValueSpec& spec);
 /// `shape` filled with the scalar.
 Var fill(Var scalar, const Shape& shape, Place place);
 /// `like`'s shape and place filled with factor times the scalar, and zero in rows that are no data: the gradient of a

@@ -1,8 +1,10 @@
 #include <troupe/learner/ops/reduce.hpp>
 
 #include <troupe/learner/graph/graph.hpp>
+#include <troupe/learner/ops/categorical.hpp>
 #include <troupe/learner/ops/elementwise.hpp>
 #include <troupe/learner/ops/internal.hpp>
+#include <troupe/learner/ops/shaping.hpp>
 
 namespace troupe::learner {
 
@@ -43,16 +45,30 @@ constexpr OpDef kSumLast{
     .kernel = [](const KernelTable& table) { return table.sum_last; },
     .vjp = sum_last_vjp,
 };
-constexpr OpDef kBroadcastLast{
-    .name = "broadcast_last",
-    .infer = [](Specs in, const Attr& attr) -> Inferred {
-      return std::vector<ValueSpec>{{attr.shape, DType::kF32, in[0].place}};
-    },
-    .kernel = [](const KernelTable& table) { return table.broadcast_last; },
-};
-std::vector<Var> sum_last_vjp(const VjpArgs& args) {
-  return {args.graph.emit1(kBroadcastLast, {args.out_grads[0]}, {.shape = args.graph.spec(args.inputs[0]).shape})};
+/// What was reduced over the last dimension, once for each of its elements.
+Var spread_over_last(Var reduced, Var whole) {
+  const Shape& shape = whole.graph->spec(whole).shape;
+  const ValueSpec& spec = reduced.graph->spec(reduced);
+  std::vector<std::int64_t> column(spec.shape.dims().begin(), spec.shape.dims().end());
+  column.push_back(1);
+  return broadcast_to(reshape(reduced, Shape(column)), {shape, DType::kF32, spec.place});
 }
+std::vector<Var> sum_last_vjp(const VjpArgs& args) { return {spread_over_last(args.out_grads[0], args.inputs[0])}; }
+
+constexpr OpDef kLogSumExp{
+    .name = "log_sum_exp",
+    .infer = [](Specs in, const Attr&) -> Inferred {
+      TROUPE_TRY(check_real(in, 1));
+      if (in[0].shape.rank() < 2 || in[0].place == Place::kPartial) {
+        return shape_error(in, "at least two dimensions, not a sum over stripes");
+      }
+      return std::vector<ValueSpec>{{without_last(in[0].shape), DType::kF32, in[0].place}};
+    },
+    .kernel = [](const KernelTable& table) { return table.log_sum_exp; },
+    .vjp = [](const VjpArgs& args) -> std::vector<Var> {
+      return {mul(spread_over_last(args.out_grads[0], args.inputs[0]), softmax(args.inputs[0]))};
+    },
+};
 
 }  // namespace
 
@@ -71,5 +87,6 @@ Var sum(Var x) {
 }
 Var count_rows(Graph& graph) { return graph.emit1(kCountRows, {}); }
 Var sum_last(Var x) { return x ? x.graph->emit1(kSumLast, {x}) : Var{}; }
+Var log_sum_exp(Var x) { return x ? x.graph->emit1(kLogSumExp, {x}) : Var{}; }
 
 }  // namespace troupe::learner

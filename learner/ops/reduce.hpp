@@ -14,5 +14,7 @@ Var sum(Var x);
 Var count_rows(Graph& graph);
 /// Over the last dimension: [rows, n] -> [rows].
 Var sum_last(Var x);
+/// log(sum(exp(x))) over the last dimension, without overflow: [rows, n] -> [rows].
+Var log_sum_exp(Var x);
 
 }  // namespace troupe::learner

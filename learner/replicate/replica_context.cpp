@@ -158,7 +158,9 @@ std::size_t parameters(const Graph& graph) {
 }  // namespace
 
 ReplicaContext::ReplicaContext(Graph& graph, const InputContext& input, collectives::Communicator* communicator)
-    : graph_(graph), input_(input), communicator_(input.replica_count > 1 ? communicator : nullptr) {}
+    : graph_(graph), input_(input), communicator_(input.replica_count > 1 ? communicator : nullptr) {
+  graph.set_first_row(input.replica_id * input.global_batch / input.replica_count);
+}
 
 std::shared_ptr<ReplicaContext::Exchange> ReplicaContext::exchange(std::string_view kind, std::string_view name) {
   auto made = std::make_shared<Exchange>();

@@ -4,6 +4,7 @@
 #include <troupe/learner/engine/kernels/gemm_bodies.hpp>
 #include <troupe/learner/engine/kernels/image_bodies.hpp>
 #include <troupe/learner/engine/kernels/kernel_bodies.hpp>
+#include <troupe/learner/engine/kernels/math_bodies.hpp>
 #include <troupe/learner/engine/kernels/norm_bodies.hpp>
 #include <troupe/learner/engine/kernels/update_bodies.hpp>
 
@@ -42,6 +43,7 @@ template <class V>
 constexpr troupe::learner::KernelTable make_table(troupe::DType dtype, const char* instruction_set) {
   using K = Kernels<V>;
   using C = CategoricalKernels<V>;
+  using M = MathKernels<V>;
   using N = NormKernels<V>;
   using B = BatchNormKernels<V, typename V::T>;
   troupe::learner::KernelTable table{
@@ -81,7 +83,6 @@ constexpr troupe::learner::KernelTable make_table(troupe::DType dtype, const cha
       .as_partial = K::as_partial,
       .sum_all = K::sum_all,
       .sum_last = K::sum_last,
-      .broadcast_last = K::broadcast_last,
       .softmax = K::softmax,
       .softmax_grad = K::softmax_grad,
       .log_softmax = K::log_softmax,
@@ -93,6 +94,25 @@ constexpr troupe::learner::KernelTable make_table(troupe::DType dtype, const cha
       .categorical_td = C::categorical_td,
       .categorical_td_grad = C::categorical_td_grad,
       .clip_row_norm = K::clip_row_norm,
+      .exp = M::exp,
+      .log = M::log_kernel,
+      .sqrt = M::sqrt_kernel,
+      .abs = M::abs,
+      .sign = M::sign_kernel,
+      .softplus = M::softplus,
+      .div = M::div,
+      .minimum = M::minimum,
+      .maximum = M::maximum,
+      .greater = M::greater,
+      .where = M::where,
+      .keep_where = M::keep_where,
+      .gather = M::gather,
+      .gather_grad = M::gather_grad,
+      .broadcast = M::broadcast,
+      .sum_to = M::sum_to,
+      .log_sum_exp = M::log_sum_exp,
+      .random = M::random,
+      .count_step = M::count_step,
       .image = make_image_table<V, typename V::T>(),
       .skinny = Skinny<V>::run,
       .math = K::math,

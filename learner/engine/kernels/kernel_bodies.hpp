@@ -378,13 +378,6 @@ struct Kernels {
       args.out[0].as<T>()[row] = reduce_sum(args.in[0].cols, [&](std::int64_t i, int n) { return load<V>(x, i, n); });
     }
   }
-  static void broadcast_last(const KernelArgs& args) {
-    T* out = args.out[0].as<T>();
-    for (std::int64_t row = 0; row < args.out[0].rows; ++row, out += args.out[0].cols) {
-      const V value = V::set(args.in[0].as<T>()[row]);
-      for_vectors<V>(args.out[0].cols, [&](std::int64_t i, int n) { store(value, out, i, n); });
-    }
-  }
 
   // ---- distributions over the last dimension ----
 
@@ -504,7 +497,12 @@ struct Kernels {
   static void math(int function, const void* x, void* y, std::int64_t count) {
     for_vectors<V>(count, [&](std::int64_t i, int n) {
       const V value = load<V>(static_cast<const T*>(x), i, n);
-      store(function == 0 ? exp(value) : function == 1 ? expm1(value) : tanh(value), static_cast<T*>(y), i, n);
+      const V result = function == 0   ? exp(value)
+                       : function == 1 ? expm1(value)
+                       : function == 2 ? tanh(value)
+                       : function == 3 ? log(value)
+                                       : cos_of_turn(value);
+      store(result, static_cast<T*>(y), i, n);
     });
   }
 };

@@ -60,11 +60,14 @@ struct KernelTable {
   KernelFn direction, spectral_scale, spectral_scale_grad;
   KernelFn embedding, embedding_grad, label_cross_entropy, label_cross_entropy_grad, is_in_top;
   KernelFn concat, slice, pad, copy, fill, fill_rows, mask_rows, count_rows, as_partial;
-  KernelFn sum_all, sum_last, broadcast_last;
+  KernelFn sum_all, sum_last;
   KernelFn softmax, softmax_grad, log_softmax, log_softmax_grad;
   KernelFn softmax_cross_entropy, softmax_cross_entropy_grad;
   KernelFn categorical_mean, categorical_mean_grad, categorical_td, categorical_td_grad;
   KernelFn clip_row_norm;
+  KernelFn exp, log, sqrt, abs, sign, softplus, div, minimum, maximum, greater, where, keep_where;
+  KernelFn gather, gather_grad;
+  KernelFn broadcast, sum_to, log_sum_exp, random, count_step;
   KernelFn cast_bf16, cast_f32;
 
   ImageTable image;  ///< stored as the table's dtype
@@ -86,7 +89,7 @@ struct KernelTable {
   void (*from_bf16)(const std::uint16_t* x, float* out, std::int64_t begin, std::int64_t end);
   /// To bfloat16 and back; out may be x.
   void (*round_bf16)(const float* x, float* out, std::int64_t begin, std::int64_t end);
-  /// y = exp(x), expm1(x), tanh(x): what the kernels use, for the test of their error bounds.
+  /// y = exp(x), expm1(x), tanh(x), log(x), cos(2 pi x): what the kernels use, for the test of their error bounds.
   void (*math)(int function, const void* x, void* y, std::int64_t count);
 };
 

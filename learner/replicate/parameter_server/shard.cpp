@@ -381,13 +381,13 @@ void ParameterShard::follow(const ShardSegment& segment, const float* from, floa
   const ServedGroup& group = model_->groups[segment.group];
   float* const own = to + segment.local_offset;
   const float* const online = to + segment.online_local;  // already of the next version
-  const bool copies = group.decay == 0 && (version_ + 1) % group.every_updates == 0;
-  if (copies) {
+  const bool due = (version_ + 1) % group.every_updates == 0;
+  if (group.decay == 0 && due) {
     std::copy_n(online, segment.elements, own);
     return;
   }
   if (from != to) std::copy_n(from + segment.local_offset, segment.elements, own);
-  if (group.decay > 0 && moves(group.online))
+  if (group.decay > 0 && due && moves(group.online))
     kernels_f32().average(online, own, nullptr, group.decay, 0, segment.elements);
 }
 

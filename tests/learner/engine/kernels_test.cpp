@@ -106,7 +106,19 @@ std::vector<KernelCase> kernel_cases() {
       {"as_partial", &K::as_partial, {E::kFull}, {E::kFull}},
       {"sum_all", &K::sum_all, {E::kFull}, {E::kOne}, {.real = {0.1}}},
       {"sum_last", &K::sum_last, {E::kFull}, {E::kColumn}},
-      {"broadcast_last", &K::broadcast_last, {E::kColumn}, {E::kFull}},
+      {"exp", &K::exp, {E::kFull}, {E::kFull}},
+      {"log", &K::log, {E::kFull}, {E::kFull}, {}, 1e-3},
+      {"sqrt", &K::sqrt, {E::kFull}, {E::kFull}, {}, 0},
+      {"abs", &K::abs, {E::kFull}, {E::kFull}},
+      {"sign", &K::sign, {E::kFull}, {E::kFull}},
+      {"softplus", &K::softplus, {E::kFull}, {E::kFull}},
+      {"div", &K::div, {E::kFull, E::kFull}, {E::kFull}, {}, 0.5},
+      {"minimum", &K::minimum, {E::kFull, E::kFull}, {E::kFull}},
+      {"maximum", &K::maximum, {E::kFull, E::kFull}, {E::kFull}},
+      {"greater", &K::greater, {E::kFull, E::kFull}, {E::kFull}, {.real = {0.5}}},
+      {"where", &K::where, {E::kFull, E::kFull, E::kFull}, {E::kFull}},
+      {"keep_where", &K::keep_where, {E::kFull, E::kFull}, {E::kFull}},
+      {"log_sum_exp", &K::log_sum_exp, {E::kFull}, {E::kColumn}},
       {"softmax", &K::softmax, {E::kFull}, {E::kFull}},
       {"softmax_grad", &K::softmax_grad, {E::kFull, E::kFull}, {E::kFull}},
       {"log_softmax", &K::log_softmax, {E::kFull}, {E::kFull}},
@@ -246,23 +258,32 @@ TEST(CategoricalTd, StaysWithinItsRowsWhateverRewardAndDiscountAre) {
   }
 }
 
+double cos_of_turn(double u) { return std::cos(2 * M_PI * u); }
+
 TEST(KernelMath, StaysWithinTheStatedErrorBounds) {
   struct Function {
     const char* name;
     double (*exact)(double);
     double low, high, bound;
   };
-  const Function functions[] = {
-      {"exp", std::exp, -87, 88, 2e-7}, {"expm1", std::expm1, -20, 88, 4e-7}, {"tanh", std::tanh, -20, 20, 1e-6}};
+  const Function functions[] = {{"exp", std::exp, -87, 88, 2e-7},
+                                {"expm1", std::expm1, -20, 88, 4e-7},
+                                {"tanh", std::tanh, -20, 20, 1e-6},
+                                {"log", std::log, 1e-30, 0.9, 2e-7},
+                                {"cos_of_turn", cos_of_turn, 0, 0.2, 4e-7}};
   for (const KernelTable* table : tables()) {
-    for (int f = 0; f < 3; ++f) {
+    for (int f = 0; f < 5; ++f) {
       const Function& function = functions[f];
       std::vector<float> x;
       constexpr int kPoints = 200'000;
       for (int i = 0; i <= kPoints; ++i) {
         x.push_back(static_cast<float>(function.low + (function.high - function.low) * i / kPoints));
       }
-      for (float small = 1e-30F; small < 1; small *= 1.7F) x.insert(x.end(), {small, -small});
+      for (float small = 1e-30F; small < 1; small *= 1.7F) {
+        for (const float each : {small, -small}) {
+          if (each >= function.low && each <= function.high) x.push_back(each);
+        }
+      }
       std::vector<float> y(x.size());
       table->math(f, x.data(), y.data(), static_cast<std::int64_t>(x.size()));
       double worst = 0;

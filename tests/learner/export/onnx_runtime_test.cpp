@@ -11,12 +11,15 @@
 #include <troupe/learner/export/examples.hpp>
 #include <troupe/learner/export/onnx.hpp>
 #include <troupe/learner/ops/batch_norm.hpp>
+#include <troupe/learner/ops/broadcast.hpp>
 #include <troupe/learner/ops/categorical.hpp>
+#include <troupe/learner/ops/choice.hpp>
 #include <troupe/learner/ops/convolution.hpp>
 #include <troupe/learner/ops/embedding.hpp>
 #include <troupe/learner/ops/gradient.hpp>
 #include <troupe/learner/ops/image.hpp>
 #include <troupe/learner/ops/linear.hpp>
+#include <troupe/learner/ops/math.hpp>
 #include <troupe/learner/ops/norm.hpp>
 #include <troupe/learner/ops/pooling.hpp>
 #include <troupe/learner/ops/reduce.hpp>
@@ -104,6 +107,30 @@ TEST_F(OnnxRuntime, ComputesWhatElementwiseOpsAndShapesDo) {
   out("reshape", reshape(x, {kRows, 3, 2}));
   out("more_rows", reshape(x, {kRows * 2, 3}));
   out("sum_last", sum_last(stop_gradient(x)));
+  expect_the_same();
+}
+
+TEST_F(OnnxRuntime, ComputesWhatFunctionsAndChoicesDo) {
+  const Var x = graph_.input("x", {6}), y = graph_.input("y", {6}), deep = graph_.input("deep", {3, 4});
+  const Var positive = out("exp", exp(x));
+  out("log", log(positive));
+  out("sqrt", sqrt(positive));
+  out("abs", abs(x));
+  out("softplus", softplus(x));
+  out("div", div(y, positive));
+  out("minimum", minimum(x, y));
+  out("maximum", maximum(x, y));
+  out("greater", greater(x, y));
+  out("where", where(greater(x, y), y, x));
+  const Var index = graph_.input("label", {}, DType::kI32);
+  out("gather", gather(graph_.input("choices", {10}), index));
+  out("gather_rows", gather(graph_.input("deep_choices", {10, 2}), index));
+  out("row", add(x, param("row", {6})));
+  out("scalar", mul(x, param("scalar", {})));
+  out("column", sub(deep, reshape(sum_last(x), {kRows, 1, 1})));
+  out("spread", reshape(concat(broadcast(param("b", {6}), x), x), {kRows, 3, 4}));
+  out("sum_to", sum_to(deep, {kRows, 1, 4}));
+  out("log_sum_exp", log_sum_exp(deep));
   expect_the_same();
 }
 

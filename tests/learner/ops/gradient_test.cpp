@@ -12,7 +12,9 @@
 #include <troupe/core/rng.hpp>
 #include <troupe/learner/engine/program.hpp>
 #include <troupe/learner/ops/batch_norm.hpp>
+#include <troupe/learner/ops/broadcast.hpp>
 #include <troupe/learner/ops/categorical.hpp>
+#include <troupe/learner/ops/choice.hpp>
 #include <troupe/learner/ops/convolution.hpp>
 #include <troupe/learner/ops/embedding.hpp>
 #include <troupe/learner/ops/gradient.hpp>
@@ -20,6 +22,7 @@
 #include <troupe/learner/ops/joint.hpp>
 #include <troupe/learner/ops/linear.hpp>
 #include <troupe/learner/ops/losses.hpp>
+#include <troupe/learner/ops/math.hpp>
 #include <troupe/learner/ops/norm.hpp>
 #include <troupe/learner/ops/pooling.hpp>
 #include <troupe/learner/ops/reduce.hpp>
@@ -132,6 +135,47 @@ std::vector<GradientCase> cases() {
        "conv2d",
        {{{3, 3, 2}}, {{1, 1, 2, 3}, true}, bias},
        [](auto& v) { return conv2d(v[0], v[1], v[2], {.activation = Activation::kTanh}); }},
+      {"Exp", "exp", {row}, [](auto& v) { return exp(v[0]); }},
+      {"Log", "log", {{{7}, false, 0.2, 3}}, [](auto& v) { return log(v[0]); }},
+      {"Sqrt", "sqrt", {{{7}, false, 0.2, 3}}, [](auto& v) { return sqrt(v[0]); }},
+      {"Abs", "abs", {row}, [](auto& v) { return abs(v[0]); }},
+      {"Softplus", "softplus", {row}, [](auto& v) { return softplus(v[0]); }},
+      {"Div", "div", {row, {{7}, false, 0.5, 2}}, [](auto& v) { return div(v[0], v[1]); }},
+      {"DivOfOneValue", "div", {{{7}, false, 0.5, 2}}, [](auto& v) { return div(square(v[0]), v[0]); }},
+      {"Minimum", "minimum", {row, row}, [](auto& v) { return minimum(v[0], v[1]); }},
+      {"MinimumOfRowAndShared", "minimum", {row, column}, [](auto& v) { return minimum(v[0], v[1]); }},
+      {"Maximum", "maximum", {row, row}, [](auto& v) { return maximum(v[0], v[1]); }},
+      {"Where", "where", {row, row, row}, [](auto& v) { return where(greater(v[0], v[1]), v[1], square(v[2])); }},
+      {"Gather", "gather", {row, label}, [](auto& v) { return gather(v[0], v[1]); }},
+      {"GatherOfRows", "gather", {{{7, 2}}, label}, [](auto& v) { return gather(v[0], v[1]); }},
+      {"AddOfRowsAndShared", "add", {row, column}, [](auto& v) { return square(add(v[0], v[1])); }},
+      {"SubOfSharedAndRows", "sub", {column, row}, [](auto& v) { return square(sub(v[0], v[1])); }},
+      {"MulByScalar", "mul", {row, {{}, true}}, [](auto& v) { return mul(v[0], v[1]); }},
+      {"MulByColumn", "mul", {row, {{1}}}, [](auto& v) { return mul(v[0], v[1]); }},
+      {"DivByShared", "div", {row, {{7}, true, 0.5, 2}}, [](auto& v) { return div(v[0], v[1]); }},
+      {"MulOfSharedBothWays", "mul", {{{4, 1}, true}, {{3}, true}}, [](auto& v) { return mul(v[0], v[1]); }},
+      {"AddInTheMiddle", "add", {{{3, 4}}, {{1, 4}}}, [](auto& v) { return flat(square(add(v[0], v[1]))); }},
+      {"Broadcast", "broadcast", {column, row}, [](auto& v) { return mul(broadcast(v[0], v[1]), v[1]); }},
+      {"SumToMiddle",
+       "sum_to",
+       {{{3, 4}}},
+       [](auto& v) {
+         return flat(sum_to(v[0], {kBatch, 1, 4}));
+       }},
+      {"SumToLast",
+       "sum_to",
+       {{{3, 4}}},
+       [](auto& v) {
+         return flat(sum_to(v[0], {kBatch, 3, 1}));
+       }},
+      {"SumToShared", "sum_to", {row}, [](auto& v) { return sum_to(square(v[0]), {7}); }},
+      {"SumOfSharedTo",
+       "sum_to",
+       {weight},
+       [](auto& v) {
+         return square(sum_to(v[0], {7, 1}));
+       }},
+      {"LogSumExp", "log_sum_exp", {row}, [](auto& v) { return log_sum_exp(v[0]); }},
       {"SumLast", "sum_last", {row}, [](auto& v) { return sum_last(v[0]); }},
       {"Sum", "sum", {row}, [](auto& v) { return sum(square(v[0])); }},
       {"Mean", "mean", {row}, [](auto& v) { return mean(square(v[0])); }},
@@ -252,6 +296,10 @@ const std::set<std::string> kElsewhere{
     "joint",                      // joint_test.cpp: its function is the caller's
     "is_correct",                 // has no gradient; losses_test.cpp
     "is_in_top",                  // the same
+    "greater",                    // has no gradient; choice_test.cpp
+    "dropout",                    // draws anew each time; random_test.cpp
+    "random_uniform",             // has no input; random_test.cpp
+    "random_normal",              // the same
 };
 
 /// Loss with unequal weights for all elements, so that transposed or permuted gradients show.

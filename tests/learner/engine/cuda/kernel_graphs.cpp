@@ -6,7 +6,9 @@
 #include <ostream>
 
 #include <troupe/learner/ops/batch_norm.hpp>
+#include <troupe/learner/ops/broadcast.hpp>
 #include <troupe/learner/ops/categorical.hpp>
+#include <troupe/learner/ops/choice.hpp>
 #include <troupe/learner/ops/convolution.hpp>
 #include <troupe/learner/ops/elementwise.hpp>
 #include <troupe/learner/ops/embedding.hpp>
@@ -16,8 +18,10 @@
 #include <troupe/learner/ops/joint.hpp>
 #include <troupe/learner/ops/linear.hpp>
 #include <troupe/learner/ops/losses.hpp>
+#include <troupe/learner/ops/math.hpp>
 #include <troupe/learner/ops/norm.hpp>
 #include <troupe/learner/ops/pooling.hpp>
+#include <troupe/learner/ops/random.hpp>
 #include <troupe/learner/ops/reduce.hpp>
 #include <troupe/learner/ops/resize.hpp>
 #include <troupe/learner/ops/shaping.hpp>
@@ -147,6 +151,42 @@ void moving(Graph& graph, const Sizes& sizes) {
   stop_gradient(a);
 }
 
+void functions(Graph& graph, const Sizes& sizes) {
+  Build build(graph, sizes);
+  const Var a = build.x(), b = build.x(), positive = build.input({sizes.cols}, "positive");
+  build.differentiate(exp(a), {a});
+  build.differentiate(log(positive), {positive});
+  build.differentiate(sqrt(positive), {positive});
+  build.differentiate(abs(a), {a});
+  build.differentiate(softplus(a), {a});
+  build.differentiate(div(a, positive), {a, positive});
+  build.differentiate(minimum(a, b), {a, b});
+  build.differentiate(maximum(a, b), {a, b});
+  build.differentiate(minimum(a, a), {a});  // in equal parts
+  build.differentiate(where(greater(a, b), a, b), {a, b});
+  const Var index = build.integers({}, sizes.cols), deep = build.input({sizes.cols, 3});
+  build.differentiate(gather(a, index), {a});
+  build.differentiate(gather(deep, index), {deep});
+  random_normal(graph, "noise", {sizes.cols});
+  random_uniform(graph, "mask", {2, 3});
+}
+
+void broadcasts(Graph& graph, const Sizes& sizes) {
+  Build build(graph, sizes);
+  const Var a = build.x(), w = build.column(), scalar = build.param({}), deep = build.input({3, sizes.cols});
+  const Var middle = build.input({1, sizes.cols}), column = build.input({1}), square = build.param({3, sizes.cols});
+  build.differentiate(mul(a, w), {a, w});
+  build.differentiate(mul(a, scalar), {a, scalar});
+  build.differentiate(mul(a, column), {a, column});
+  build.differentiate(add(deep, middle), {deep, middle});
+  build.differentiate(sub(deep, square), {deep, square});
+  build.differentiate(mul(build.param({3, 1}), w), {w});
+  build.differentiate(sum_to(deep, {sizes.rows, 1, sizes.cols}), {deep});
+  build.differentiate(sum_to(deep, {sizes.rows, 3, 1}), {deep});
+  build.differentiate(sum_to(square, {sizes.cols}), {square});
+  graph.gradients(sum(sum_to(deep, {3, 1})), {{deep}});
+}
+
 void reductions(Graph& graph, const Sizes& sizes) {
   Build build(graph, sizes);
   const Var a = build.x(), vector = build.input({}), deep = build.input({3, sizes.cols}), w = build.column();
@@ -159,6 +199,8 @@ void reductions(Graph& graph, const Sizes& sizes) {
   graph.gradients(sum_stripes(mean(a)), {{a}});
   build.differentiate(sum_last(a), {a});
   build.differentiate(sum_last(deep), {deep});
+  build.differentiate(log_sum_exp(a), {a});
+  build.differentiate(log_sum_exp(deep), {deep});
   count_rows(graph);
   graph.gradients(add(hinge_discriminator(vector, build.input({})), hinge_generator(vector)), {{vector}});
 }
@@ -297,6 +339,8 @@ std::vector<GraphCase> kernel_graphs() {
       {"Products", products, product},
       {"LayerNorms", layer_norms, {{1, 7}, {5, 1}, {3, 33}, {130, 51}, {1030, 3}}},
       {"Moving", moving, any},
+      {"Functions", functions, any},
+      {"Broadcasts", broadcasts, any},
       {"Reductions", reductions, any},
       {"Distributions", distributions, distribution},
       {"Embeddings", embeddings, any},
