@@ -7,6 +7,8 @@
 #include <new>
 
 #include <troupe/algorithms/d4pg/algorithm.hpp>
+#include <troupe/algorithms/sac/algorithm.hpp>
+#include <troupe/algorithms/td3/algorithm.hpp>
 #include <troupe/core/text.hpp>
 #include <troupe/run/models/models.hpp>
 
@@ -66,6 +68,21 @@ void Registry::message(std::string name, messages::MessageType about) {
   messages_.push_back(std::move(about));
 }
 
+namespace {
+
+/// An algorithm of a folder of algorithms/, which says how a section is read and what becomes of it.
+template <auto kRead, auto kAlgorithm>
+AlgorithmKind agent(const char* doc, ConfigSchema keys) {
+  return {.doc = doc,
+          .keys = std::move(keys),
+          .make = [](const ConfigSection& section, std::int64_t steps) -> Result<MakeAlgorithm> {
+            TROUPE_ASSIGN(auto options, kRead(section, steps));
+            return kAlgorithm(std::move(options));
+          }};
+}
+
+}  // namespace
+
 Registry shipped() {
   Registry registry;
   for (const std::string& name : envs::environment_names()) {
@@ -73,12 +90,15 @@ Registry shipped() {
     registry.environment(name,
                          {.make = [name](const ConfigSection&) { return Result(envs::shared_environments(name)); }});
   }
-  registry.algorithm("d4pg", {.doc = "Distributional policy gradients (Barth-Maron et al. 2018)",
-                              .keys = learner::d4pg::keys(),
-                              .make = [](const ConfigSection& keys, std::int64_t steps) -> Result<MakeAlgorithm> {
-                                TROUPE_ASSIGN(auto options, learner::d4pg::read(keys, steps));
-                                return learner::d4pg::algorithm(std::move(options));
-                              }});
+  namespace of = learner;
+  registry.algorithm("d4pg", agent<of::d4pg::read, of::d4pg::algorithm>(
+                                 "Distributional policy gradients (Barth-Maron et al. 2018)", of::d4pg::keys()));
+  registry.algorithm("sac",
+                     agent<of::sac::read, of::sac::algorithm>(
+                         "Soft actor-critic with a learned temperature (Haarnoja et al. 2018)", of::sac::keys()));
+  registry.algorithm("td3",
+                     agent<of::td3::read, of::td3::algorithm>(
+                         "Twin delayed deep deterministic policy gradients (Fujimoto et al. 2018)", of::td3::keys()));
   registry.model("classifier", actors::classifier_model());
   registry.model("sngan", actors::sngan_model());
   registry.model("resnet", actors::resnet_model());

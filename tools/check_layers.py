@@ -36,7 +36,8 @@ INSIDE = {
     "learner": {"graph": set(), "ops": {"graph", "engine"}, "engine": {"graph", "ops"},
                 "replicate": {"graph", "ops", "engine"}, "judging": {"graph", "ops", "engine", "replicate"},
                 "export": {"graph", "ops", "engine"}},
-    "algorithms": {"acting": set(), "agent": {"acting"}, "classifier": set(), "d4pg": {"acting", "agent"},
+    "algorithms": {"acting": set(), "agent": {"acting"}, "classifier": set(), "control": set(),
+                   **{name: {"acting", "agent", "control"} for name in ("d4pg", "sac", "td3")},
                    "resnet": set(), "sngan": set()},
     "actors": {"runtime": set(), "network": {"runtime"}, "control": {"runtime"}, "roles": {"runtime"}},
 }

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <utility>
 
+#include <troupe/algorithms/acting/exploring.hpp>
 #include <troupe/core/rng.hpp>
 
 namespace troupe::acting {
@@ -35,18 +36,10 @@ class EpsilonGreedy final : public Exploration {
     return {};
   }
 
-  std::vector<std::byte> save_state() const override {
-    const auto words = std::as_bytes(std::span(rng_.state()));
-    return {words.begin(), words.end()};
-  }
+  std::vector<std::byte> save_state() const override { return rng_bytes(rng_); }
   Status restore_state(std::span<const std::byte> state) override {
-    Rng::State words;
-    if (state.size() != sizeof(words)) {
-      return Error{Code::kCorrupt,
-                   fmt::format("epsilon greedy: state of {} bytes, expected {}", state.size(), sizeof(words))};
-    }
-    std::memcpy(words.data(), state.data(), sizeof(words));
-    rng_.set_state(words);
+    TROUPE_TRY(check_rng_bytes(state, 0, "epsilon greedy"));
+    restore_rng(rng_, state);
     return {};
   }
 

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <utility>
 
+#include <troupe/algorithms/acting/exploring.hpp>
 #include <troupe/core/rng.hpp>
 
 namespace troupe::acting {
@@ -24,12 +25,7 @@ class GaussianNoise final : public Exploration {
   const Signature& acted() const override { return acted_; }
 
   Status choose(const PolicyRow& policy, std::span<std::byte> acted) override {
-    const int column = policy.outputs.find("action");
-    if (column < 0 || (*policy.outputs.signature)[static_cast<std::size_t>(column)] != acted_[0]) {
-      return Error{Code::kNotFound, fmt::format("the policy has no output {}", acted_[0].to_string())};
-    }
-    const auto chosen = policy.outputs.as<float>(static_cast<std::size_t>(column))
-                            .subspan(static_cast<std::size_t>(policy.row) * action_.size(), action_.size());
+    TROUPE_ASSIGN(const auto chosen, output_row(policy, "action", action_.size()));
     const double kept = policy.first ? 0 : options_.correlation;
     const double fresh = std::sqrt(1 - kept * kept);
     for (std::size_t i = 0; i < action_.size(); ++i) {
@@ -43,28 +39,22 @@ class GaussianNoise final : public Exploration {
   }
 
   std::vector<std::byte> save_state() const override {
-    const auto words = std::as_bytes(std::span(rng_.state()));
     const auto noise = std::as_bytes(std::span(noise_));
-    std::vector<std::byte> state(words.begin(), words.end());
+    std::vector<std::byte> state = rng_bytes(rng_);
     state.insert(state.end(), noise.begin(), noise.end());
     return state;
   }
 
   Status restore_state(std::span<const std::byte> state) override {
-    Rng::State words;
     std::vector<double> noise(noise_.size());
-    if (state.size() != sizeof(words) + noise.size() * sizeof(double)) {
-      return Error{Code::kCorrupt, fmt::format("noise: state of {} bytes, expected {}", state.size(),
-                                               sizeof(words) + noise.size() * sizeof(double))};
-    }
-    std::memcpy(words.data(), state.data(), sizeof(words));
-    std::memcpy(noise.data(), state.data() + sizeof(words), noise.size() * sizeof(double));
+    TROUPE_TRY(check_rng_bytes(state, noise.size() * sizeof(double), "noise"));
+    std::memcpy(noise.data(), state.data() + sizeof(Rng::State), noise.size() * sizeof(double));
     for (std::size_t i = 0; i < noise.size(); ++i) {
       if (!std::isfinite(noise[i])) {
         return Error{Code::kCorrupt, fmt::format("state has noise[{}] = {}, expected finite values", i, noise[i])};
       }
     }
-    rng_.set_state(words);
+    restore_rng(rng_, state);
     noise_ = std::move(noise);
     return {};
   }
@@ -81,10 +71,7 @@ class GaussianNoise final : public Exploration {
 
 MakeExploration gaussian_noise(GaussianNoiseOptions options) {
   return [options = std::move(options)](const Explorer& explorer) -> Result<std::unique_ptr<Exploration>> {
-    if (options.low.empty() || options.low.size() != options.high.size()) {
-      return Error{Code::kInvalidArgument, fmt::format("gaussian noise: {} lower and {} upper bounds, expected as many",
-                                                       options.low.size(), options.high.size())};
-    }
+    TROUPE_TRY(check_bounds(options.low, options.high, "gaussian noise"));
     if (!(options.sigma >= 0) || !(options.correlation >= 0 && options.correlation < 1)) {
       return Error{Code::kInvalidArgument,
                    fmt::format("gaussian noise: sigma {} and correlation {}, expected >= 0, and within [0, 1)",

@@ -1,7 +1,6 @@
 #include <troupe/algorithms/d4pg/algorithm.hpp>
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <iterator>
@@ -9,6 +8,7 @@
 #include <utility>
 
 #include <troupe/algorithms/acting/gaussian_noise.hpp>
+#include <troupe/algorithms/control/agent_keys.hpp>
 #include <troupe/algorithms/d4pg/networks.hpp>
 #include <troupe/algorithms/d4pg/policy.hpp>
 #include <troupe/algorithms/d4pg/replica.hpp>
@@ -20,55 +20,20 @@
 namespace troupe::learner::d4pg {
 namespace {
 
-/// Of one of the two networks; defaults are Acme's.
-ConfigSchema optimizer_of(const char* network) {
-  ConfigSchema keys = optimizer_keys(fmt::format("{}_", network), {.learning_rate = 1e-4, .gradient_norm_clip = 40},
-                                     fmt::format(", of the {}", network));
+/// Keys of one of the two networks. They stood in [learner] once; defaults are Acme's.
+ConfigSchema keys_of(const std::string& network, const std::vector<std::int64_t>& layers, Activation activation) {
+  ConfigSchema keys =
+      control::network_keys(network, layers, activation, {.learning_rate = 1e-4, .gradient_norm_clip = 40});
   for (ConfigKey& key : keys) {
-    if (key.path.ends_with("learning_rate")) key.formerly = "learner." + key.path;
+    if (key.path.ends_with("_layers") || key.path.ends_with("learning_rate")) key.formerly = "learner." + key.path;
     if (key.path.ends_with("gradient_norm_clip")) key.formerly = "learner.gradient_norm_clip";
   }
   return keys;
 }
 
-ConfigSchema layers_of(const std::string& network, const std::vector<std::int64_t>& sizes, Activation activation) {
-  ConfigSchema keys = layer_keys(network + "_", sizes, activation, " of the " + network);
-  keys.front().formerly = "learner." + keys.front().path;
-  return keys;
-}
-
-/// Nobody knows how long a run without that limit is.
-Result<OptimizerSpec> read_optimizer_of(const ConfigSection& keys, const char* network, std::int64_t steps) {
-  const std::string prefix = fmt::format("{}_", network);
-  if (steps == 0 && keys.get_string(prefix + "schedule") != "constant") {
-    return Error{Code::kInvalidArgument, fmt::format("{}schedule: got \"{}\" without max_learner_steps, expected that "
-                                                     "limit or \"constant\"",
-                                                     prefix, keys.get_string(prefix + "schedule"))};
-  }
-  const std::vector<std::string> mistakes = optimizer_mistakes(keys, prefix);
-  if (!mistakes.empty()) return Error{Code::kInvalidArgument, fmt::format("{}", fmt::join(mistakes, "\n"))};
-  constexpr std::int64_t kEndless = std::int64_t{1} << 53;
-  return read_optimizer(keys, prefix, steps == 0 ? kEndless : steps);
-}
-
 /// What an agent does with its environment.
 ConfigSchema acting_keys(const AgentOptions& d) {
   return {
-      {.path = "n_step",
-       .default_value = d.n_step,
-       .doc = "Length of the n-step returns",
-       .unit = "steps",
-       .min = 1,
-       .max = 1000,
-       .fixed = ConfigKey::Fixed::kValue,
-       .formerly = "n_step"},
-      {.path = "discount",
-       .default_value = d.discount,
-       .doc = "Discount (gamma) of a step",
-       .min = 0,
-       .max = 1,
-       .fixed = ConfigKey::Fixed::kValue,
-       .formerly = "discount"},
       {.path = "sigma",
        .default_value = d.sigma,
        .doc = "Standard deviation of the Gaussian exploration noise",
@@ -129,10 +94,11 @@ ConfigSchema learning_keys(const Options& l) {
 ConfigSchema keys() {
   const AgentOptions defaults;
   const Options& l = defaults.learner;
-  ConfigSchema keys = acting_keys(defaults);
-  for (ConfigSchema& more : std::vector{learning_keys(l), layers_of("policy", l.policy_sizes, l.policy_activation),
-                                        layers_of("critic", l.critic_sizes, l.critic_activation),
-                                        optimizer_of("policy"), optimizer_of("critic")}) {
+  ConfigSchema keys = control::return_keys(defaults.n_step, defaults.discount);
+  for (ConfigKey& key : keys) key.formerly = key.path;
+  for (ConfigSchema& more :
+       std::vector{acting_keys(defaults), learning_keys(l), keys_of("policy", l.policy_sizes, l.policy_activation),
+                   keys_of("critic", l.critic_sizes, l.critic_activation)}) {
     std::ranges::move(more, std::back_inserter(keys));
   }
   return keys;
@@ -150,8 +116,8 @@ Result<AgentOptions> read(const ConfigSection& keys, std::int64_t steps) {
   learner.critic_sizes = keys.get_ints("critic_layers");
   learner.critic_activation = read_activation(keys, "critic_");
   learner.support = {keys.get_float("v_min"), keys.get_float("v_max"), keys.get_int("atoms")};
-  TROUPE_ASSIGN(learner.policy_optimizer, read_optimizer_of(keys, "policy", steps));
-  TROUPE_ASSIGN(learner.critic_optimizer, read_optimizer_of(keys, "critic", steps));
+  TROUPE_ASSIGN(learner.policy_optimizer, control::read_network_optimizer(keys, "policy", steps));
+  TROUPE_ASSIGN(learner.critic_optimizer, control::read_network_optimizer(keys, "critic", steps));
   learner.target_period = keys.get_int("target_update_period");
   learner.dqda_max_norm = keys.get_float("action_gradient_clip");
   if (learner.support.low < learner.support.high) return options;
@@ -163,7 +129,7 @@ MakeAlgorithm algorithm(AgentOptions options) {
   return [options = std::move(options)](const AlgorithmContext& context) -> Result<Algorithm> {
     TROUPE_ASSIGN(const envs::EnvSpec seen, envs::flattened(context.environment));
     Options learner = options.learner;
-    learner.environment = {seen.observation_size(), seen.action.low, seen.action.high};
+    learner.environment = control::shape_of(seen);
     learner.importance_weights = context.importance_weights;
     TROUPE_TRY(validate(learner));
     Algorithm made;

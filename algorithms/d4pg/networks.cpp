@@ -56,22 +56,6 @@ Var layer_norm_mlp(LayerBuilder& builder, const std::vector<std::int64_t>& sizes
   return x;
 }
 
-/// low + (x + 1) / 2 * (high - low) for each action dimension; x in [-1, 1] (Acme's TanhToSpec).
-Var to_bounds(Graph& graph, const EnvironmentShape& environment, Var x) {
-  const auto is = [](double bound) { return [bound](double b) { return b == bound; }; };
-  const auto& [low, high] = std::tie(environment.action_low, environment.action_high);
-  if (std::all_of(low.begin(), low.end(), is(-1)) && std::all_of(high.begin(), high.end(), is(1))) return x;
-  const std::size_t n = low.size();
-  std::vector<float> diagonal(n * n), centre(n);
-  for (std::size_t i = 0; i < n; ++i) {
-    diagonal[i * n + i] = static_cast<float>((high[i] - low[i]) / 2);
-    centre[i] = static_cast<float>((high[i] + low[i]) / 2);
-  }
-  const std::int64_t size = environment.action_size();
-  return bias_activation(matmul(x, graph.constant(Shape{size, size}, std::move(diagonal))),
-                         graph.constant(Shape{size}, std::move(centre)));
-}
-
 }  // namespace
 
 Var policy_network(Graph& graph, ParamGroup group, const Options& options, Var observation) {
@@ -84,7 +68,8 @@ Var policy_network(Graph& graph, ParamGroup group, const Options& options, Var o
   // draws from a normal truncated at two standard deviations, whose own deviation is 0.8796 of the full one.
   const double stddev = std::sqrt(1e-4 / static_cast<double>(builder.width)) / 0.87962566103423978;
   const Var weight = builder.weight(size, Init::truncated_normal(stddev));
-  return to_bounds(graph, options.environment, linear(features, weight, builder.bias(size), Activation::kTanh));
+  return control::to_bounds(graph, options.environment,
+                            linear(features, weight, builder.bias(size), Activation::kTanh));
 }
 
 Var critic_network(Graph& graph, ParamGroup group, const Options& options, Var observation, Var action) {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include <troupe/algorithms/control/environment_shape.hpp>
 #include <troupe/core/error.hpp>
 #include <troupe/core/tensor.hpp>
 #include <troupe/learner/graph/optimizer.hpp>
@@ -13,17 +14,8 @@
 
 namespace troupe::learner::d4pg {
 
-/// What the networks must know of the environment. Both bounds have one entry for each action dimension.
-struct EnvironmentShape {
-  std::int64_t observation_size = 0;
-  std::vector<double> action_low;
-  std::vector<double> action_high;
-
-  std::int64_t action_size() const { return static_cast<std::int64_t>(action_low.size()); }
-};
-
 struct Options {
-  EnvironmentShape environment;
+  control::EnvironmentShape environment;
 
   /// Hidden layers, and what is behind each but the first, which has a layer norm and tanh.
   std::vector<std::int64_t> policy_sizes = {256, 256, 256};
@@ -46,9 +38,7 @@ struct Options {
 /// Errors: kInvalidArgument naming the option, got and expected.
 Status validate(const Options& options);
 
-/// Columns of a batch, all float32: observation [o], action [a], reward [], discount [], next_observation [o] (those of
-/// replay's n-step transitions: discount is the product that next_observation's value is multiplied by, gamma
-/// included), and weight [] with importance_weights.
+/// Columns of a batch: control::transitions().
 Signature batch_signature(const Options& options);
 
 }  // namespace troupe::learner::d4pg

@@ -39,12 +39,6 @@ Losses build_losses(Graph& graph, const Options& options, const StepInputs& inpu
 }
 
 std::unique_ptr<Replica> training(const Options& options, InputFn input) {
-  const InputFn checked =
-      [options, input = std::move(input)](const InputContext& context) -> Result<std::unique_ptr<InputPipeline>> {
-    TROUPE_ASSIGN(std::unique_ptr<InputPipeline> pipeline, input(context));
-    TROUPE_TRY(check_same(pipeline->signature(), batch_signature(options), "d4pg input"));
-    return pipeline;
-  };
   const StepFn step = [options](ReplicaContext& context, const StepInputs& inputs) {
     Graph& graph = context.graph();
     Options staged = options;
@@ -58,7 +52,7 @@ std::unique_ptr<Replica> training(const Options& options, InputFn input) {
     graph.minimize(losses.critic_loss, losses.critic, context.wrap_optimizer(options.critic_optimizer));
     graph.minimize(losses.policy_loss, losses.policy, context.wrap_optimizer(options.policy_optimizer));
   };
-  return make_replica(checked, step, validate(options));
+  return make_replica(control::checked(std::move(input), batch_signature(options), "d4pg"), step, validate(options));
 }
 
 }  // namespace troupe::learner::d4pg

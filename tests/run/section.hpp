@@ -2,10 +2,10 @@
 // The section of a configuration for tests that make an algorithm, a model or an environment without one: the defaults
 // of its keys, and what a test says instead.
 #include <algorithm>
-#include <initializer_list>
 #include <map>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include <troupe/core/check.hpp>
 #include <troupe/core/config.hpp>
@@ -13,7 +13,7 @@
 namespace troupe::testing {
 
 inline ConfigSection section(const ConfigSchema& keys,
-                             std::initializer_list<std::pair<const char*, ConfigValue>> values = {}) {
+                             const std::vector<std::pair<std::string, ConfigValue>>& values = {}) {
   std::map<std::string, ConfigValue, std::less<>> all;
   for (const ConfigKey& key : keys) all.emplace(key.path, key.default_value);
   for (const auto& [key, value] : values) {

@@ -62,7 +62,7 @@ TEST(TrainSchema, EveryKeyIsDocumentedAndReachesItsField) {
     EXPECT_GT(key.doc.size(), 8u) << key.path;
     EXPECT_LT(key.doc.size(), 80u) << key.path;
   }
-  std::erase_if(schema, [](const ConfigKey& key) {  // see below, role_schema_test.cpp, and the tests of d4pg
+  std::erase_if(schema, [](const ConfigKey& key) {  // see below, role_schema_test.cpp, and the tests of algorithms
     return key.path.find_first_of("*[") != std::string::npos;
   });
   // Values that no default has, each its own: a key wired to a neighbour's field shows.
@@ -126,9 +126,11 @@ TEST(TrainSchema, EveryKeyIsDocumentedAndReachesItsField) {
                                         "placement.parameters.nodes=0",
                                         "placement.evaluator.nodes=0",
                                         "placement.inference.nodes=6"};
-  const auto of_d4pg =
-      std::ranges::count_if(schema, [](const ConfigKey& key) { return key.path.starts_with("d4pg."); });
-  EXPECT_EQ(set.size() + 1 + static_cast<std::size_t>(of_d4pg), schema.size()) << "a key is missing from this test";
+  const auto of_algorithms = std::ranges::count_if(schema, [](const ConfigKey& key) {
+    return registry().algorithms().contains(key.path.substr(0, key.path.find('.')));
+  });
+  EXPECT_EQ(set.size() + 1 + static_cast<std::size_t>(of_algorithms), schema.size())
+      << "a key is missing from this test";
   const Result<Config> config = parse_config(text, "f", set, schema);
   ASSERT_TRUE(config.ok()) << config.error().message;
   const Result<actors::TrainOptions> made = to_train_options(*config, registry());

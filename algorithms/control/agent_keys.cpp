@@ -1,0 +1,69 @@
+#include <troupe/algorithms/control/agent_keys.hpp>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <iterator>
+
+#include <troupe/learner/ops/layer_keys.hpp>
+
+namespace troupe::learner::control {
+
+ConfigSchema network_keys(const std::string& network, const std::vector<std::int64_t>& layers, Activation activation,
+                          const OptimizerKeys& optimizer) {
+  ConfigSchema keys = layer_keys(network + "_", layers, activation, " of the " + network);
+  std::ranges::move(optimizer_keys(network + "_", optimizer, ", of the " + network), std::back_inserter(keys));
+  return keys;
+}
+
+Result<OptimizerSpec> read_network_optimizer(const ConfigSection& keys, const std::string& network,
+                                             std::int64_t steps) {
+  const std::string prefix = network + "_";
+  if (steps == 0 && keys.get_string(prefix + "schedule") != "constant") {
+    return Error{Code::kInvalidArgument, fmt::format("{}schedule: got \"{}\" without max_learner_steps, expected that "
+                                                     "limit or \"constant\"",
+                                                     prefix, keys.get_string(prefix + "schedule"))};
+  }
+  const std::vector<std::string> mistakes = optimizer_mistakes(keys, prefix);
+  if (!mistakes.empty()) return Error{Code::kInvalidArgument, fmt::format("{}", fmt::join(mistakes, "\n"))};
+  constexpr std::int64_t kEndless = std::int64_t{1} << 53;
+  return read_optimizer(keys, prefix, steps == 0 ? kEndless : steps);
+}
+
+ConfigSchema return_keys(std::int64_t n_step, double discount) {
+  return {
+      {.path = "n_step",
+       .default_value = n_step,
+       .doc = "Length of the n-step returns",
+       .unit = "steps",
+       .min = 1,
+       .max = 1000,
+       .fixed = ConfigKey::Fixed::kValue},
+      {.path = "discount",
+       .default_value = discount,
+       .doc = "Discount (gamma) of a step",
+       .min = 0,
+       .max = 1,
+       .fixed = ConfigKey::Fixed::kValue},
+  };
+}
+
+ConfigKey random_steps_key(std::int64_t env_steps) {
+  return {.path = "random_env_steps",
+          .default_value = env_steps,
+          .doc = "In which actions are uniform, at the beginning of a run, over all env actors",
+          .unit = "env steps",
+          .min = 0,
+          .max = 1e9};
+}
+
+ConfigKey target_rate_key(double rate) {
+  return {.path = "target_rate",
+          .default_value = rate,
+          .doc = "By which target networks follow at each of their updates (tau)",
+          .min = 1e-6,
+          .max = 0.999999};
+}
+
+}  // namespace troupe::learner::control

@@ -1,0 +1,30 @@
+#pragma once
+// Keys that agents of continuous control have alike: their networks', their optimisers', those of acting and of
+// returns.
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <troupe/core/config.hpp>
+#include <troupe/core/error.hpp>
+#include <troupe/learner/graph/optimizer.hpp>
+#include <troupe/learner/graph/optimizer_keys.hpp>
+#include <troupe/learner/ops/elementwise.hpp>
+
+namespace troupe::learner::control {
+
+/// `network`_layers, `network`_activation and the keys of its optimiser, `network`_learning_rate and so on.
+ConfigSchema network_keys(const std::string& network, const std::vector<std::int64_t>& layers, Activation activation,
+                          const OptimizerKeys& optimizer);
+/// What they say of the optimiser, of learners that take `steps` steps; 0: nobody knows how many. Errors:
+/// kInvalidArgument, a line a mistake, each beginning with its key.
+Result<OptimizerSpec> read_network_optimizer(const ConfigSection& keys, const std::string& network, std::int64_t steps);
+
+/// n_step and discount, of the returns that the adder makes.
+ConfigSchema return_keys(std::int64_t n_step, double discount);
+/// random_env_steps: of a run, at its beginning, in which all env actors act uniformly at random.
+ConfigKey random_steps_key(std::int64_t env_steps);
+/// target_rate: tau, by which target networks follow.
+ConfigKey target_rate_key(double rate);
+
+}  // namespace troupe::learner::control

@@ -1,0 +1,117 @@
+#include <troupe/algorithms/sac/replica.hpp>
+
+#include <cmath>
+#include <numbers>
+#include <utility>
+
+#include <troupe/algorithms/control/mlp.hpp>
+#include <troupe/learner/ops/choice.hpp>
+#include <troupe/learner/ops/gradient.hpp>
+#include <troupe/learner/ops/math.hpp>
+#include <troupe/learner/ops/random.hpp>
+#include <troupe/learner/ops/reduce.hpp>
+
+namespace troupe::learner::sac {
+namespace {
+
+constexpr double kLeastLogStddev = -5, kGreatestLogStddev = 2;
+
+}  // namespace
+
+Gaussian policy_network(Graph& graph, ParamGroup group, const Options& options, Var observation) {
+  const Var features =
+      control::mlp(graph, group, "policy", options.policy_sizes, options.policy_activation, observation);
+  const std::int64_t size = options.environment.action_size();
+  const Var raw = control::dense(graph, group, "policy/log_stddev", size, Activation::kTanh, features);
+  constexpr double kHalfRange = (kGreatestLogStddev - kLeastLogStddev) / 2;
+  return {control::dense(graph, group, "policy/mean", size, Activation::kNone, features),
+          affine(raw, kHalfRange, kLeastLogStddev + kHalfRange)};
+}
+
+void build_policy(Graph& graph, const Options& options) {
+  const Var observation = graph.input("observation", Shape{options.environment.observation_size});
+  const Gaussian policy = policy_network(graph, graph.group(kPolicyGroup), options, observation);
+  graph.output("action", control::to_bounds(graph, options.environment, tanh(policy.mean)));
+  graph.output("mean", policy.mean);
+  graph.output("stddev", exp(policy.log_stddev));
+}
+
+Draw draw(const Gaussian& policy, Var noise) {
+  const Var before = add(policy.mean, mul(exp(policy.log_stddev), noise));
+  // log N(before) is that of the noise less log_stddev, and log(1 - tanh(u)^2) = 2 (log 2 - u - softplus(-2 u)).
+  const double constant = -0.5 * std::log(2 * std::numbers::pi) - 2 * std::numbers::ln2;
+  const Var of_noise = affine(square(noise), -0.5, constant);
+  const Var of_tanh = scale(add(before, softplus(scale(before, -2))), 2);
+  return {tanh(before), sum_last(add(sub(of_noise, policy.log_stddev), of_tanh))};
+}
+
+Losses build_losses(Graph& graph, const Options& options, const StepInputs& inputs, const Noise& noise) {
+  const ParamGroup policy = graph.group(kPolicyGroup), critic = graph.group(kCriticGroup);
+  const ParamGroup temperature = graph.group(kTemperatureGroup);
+  const ParamGroup critic_target = graph.average(critic, 1 - options.target_rate);
+  const auto values = [&](ParamGroup group, Var observation, Var action) {
+    return control::twin_critics(graph, group, options.critic_sizes, options.critic_activation, observation,
+                                 control::to_bounds(graph, options.environment, action));
+  };
+  const Var log_alpha = graph.param(temperature, "log_alpha", Shape{}, Init::constant(std::log(options.temperature)));
+  const Var learned_alpha = exp(log_alpha), alpha = stop_gradient(learned_alpha);
+  const Var observation = inputs["observation"], next_observation = inputs["next_observation"];
+
+  // The soft target: the smaller value of an action that the policy draws, and what its entropy is worth (Eq. 5).
+  const Draw next = draw(policy_network(graph, policy, options, next_observation), noise.next_action);
+  const auto next_values = values(critic_target, next_observation, next.action);
+  const Var next_value = sub(minimum(next_values.first, next_values.second), mul(alpha, next.log_prob));
+  const Var target = stop_gradient(add(inputs["reward"], mul(inputs["discount"], next_value)));
+
+  const auto current = control::twin_critics(graph, critic, options.critic_sizes, options.critic_activation,
+                                             observation, inputs["action"]);
+  const Var first = sub(current.first, target), second = sub(current.second, target);
+  const Var squares = add(square(first), square(second));
+
+  const Draw now = draw(policy_network(graph, policy, options, observation), noise.action);
+  const auto now_values = values(critic, observation, now.action);
+  const double target_entropy = options.target_entropy * static_cast<double>(options.environment.action_size());
+  return {
+      .policy = policy,
+      .critic = critic,
+      .temperature = temperature,
+      .critic_loss = mean(options.importance_weights ? mul(squares, inputs["weight"]) : squares),
+      .policy_loss = mean(sub(mul(alpha, now.log_prob), minimum(now_values.first, now_values.second))),
+      .temperature_loss = scale(mean(mul(learned_alpha, affine(stop_gradient(now.log_prob), 1, target_entropy))), -1),
+      .q_mean = mean(current.first),
+      .entropy = scale(mean(now.log_prob), -1),
+      .alpha = alpha,
+      .td_error = scale(add(abs(first), abs(second)), 0.5)};
+}
+
+std::unique_ptr<Replica> training(const Options& options, InputFn input) {
+  const StepFn step = [options](ReplicaContext& context, const StepInputs& inputs) {
+    Graph& graph = context.graph();
+    const Shape action_size{options.environment.action_size()};
+    const Losses losses = build_losses(graph, options, inputs,
+                                       {.next_action = random_normal(graph, "next_action", action_size),
+                                        .action = random_normal(graph, "action", action_size)});
+    graph.metric("critic_loss", losses.critic_loss);
+    graph.metric("policy_loss", losses.policy_loss);
+    graph.metric("temperature_loss", losses.temperature_loss);
+    graph.metric("q_mean", losses.q_mean);
+    graph.metric("entropy", losses.entropy);
+    graph.metric("alpha", losses.alpha);
+    graph.output("td_error", losses.td_error);
+
+    OptimizerSpec policy_optimizer = options.policy_optimizer;
+    policy_optimizer.every_steps = options.policy_period;
+    const OptimizerSpec temperature_optimizer{.rule = Adam{.learning_rate = options.temperature_learning_rate},
+                                              .every_steps = options.policy_period};
+    graph.minimize(losses.critic_loss, losses.critic, context.wrap_optimizer(options.critic_optimizer));
+    graph.minimize(losses.policy_loss, losses.policy, context.wrap_optimizer(policy_optimizer));
+    if (options.temperature_learning_rate > 0) {
+      graph.minimize(losses.temperature_loss, losses.temperature, context.wrap_optimizer(temperature_optimizer));
+    }
+  };
+  return make_replica(
+      control::checked(std::move(input), control::transitions(options.environment, options.importance_weights), "sac"),
+      step, validate(options));
+}
+
+}  // namespace troupe::learner::sac

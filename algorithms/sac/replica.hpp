@@ -1,0 +1,57 @@
+#pragma once
+// SAC's networks, its step as a replica, and its policy alone.
+#include <memory>
+
+#include <troupe/algorithms/sac/options.hpp>
+#include <troupe/learner/graph/graph.hpp>
+#include <troupe/learner/replicate/replica.hpp>
+
+namespace troupe::learner::sac {
+
+inline constexpr const char* kPolicyGroup = "policy";
+inline constexpr const char* kCriticGroup = "critic";
+inline constexpr const char* kTemperatureGroup = "temperature";
+
+/// A Gaussian for each action dimension, before tanh: [rows, action_size] both.
+struct Gaussian {
+  Var mean, log_stddev;  ///< the latter within [-5, 2] (CleanRL's bounds)
+};
+Gaussian policy_network(Graph& graph, ParamGroup group, const Options& options, Var observation);
+
+/// The network of acting: "observation" to "mean" and "stddev" of the Gaussian, and to "action", the mean within the
+/// action's bounds.
+void build_policy(Graph& graph, const Options& options);
+
+/// tanh of a draw, in [-1, 1], and the logarithm of its density there (appendix C, Eq. 26): [rows, action_size],
+/// [rows].
+struct Draw {
+  Var action, log_prob;
+};
+/// noise: standard normal, [rows, action_size].
+Draw draw(const Gaussian& policy, Var noise);
+
+struct Losses {
+  ParamGroup policy, critic, temperature;
+  Var critic_loss;       ///< scalar: the sum of both critics' mean squared errors to the soft target
+  Var policy_loss;       ///< scalar: mean of alpha log pi - the smaller value (Eq. 7)
+  Var temperature_loss;  ///< scalar: minus the mean of alpha (log pi + the target entropy) (Eq. 18)
+  Var q_mean;            ///< scalar: of the first critic
+  Var entropy;           ///< scalar: minus the mean of log pi
+  Var alpha;             ///< scalar
+  Var td_error;          ///< [batch]: the mean of both critics' absolute errors; the new priority in prioritised replay
+};
+
+/// Of the two draws of a step: standard normal, [rows, action_size] both.
+struct Noise {
+  Var next_action, action;
+};
+
+/// Builds networks, their targets and the losses; all gradients of a step are taken at the same parameters. inputs: the
+/// columns of control::transitions().
+Losses build_losses(Graph& graph, const Options& options, const StepInputs& inputs, const Noise& noise);
+
+/// input: pipelines with exactly those columns. Metrics: critic_loss, policy_loss, temperature_loss, q_mean, entropy,
+/// alpha. Output: td_error.
+std::unique_ptr<Replica> training(const Options& options, InputFn input);
+
+}  // namespace troupe::learner::sac

@@ -1,0 +1,117 @@
+// One step of each agent against PyTorch in float64 (tests/learner/make_agents_golden.py writes the file and says what
+// is in it): losses, priorities, and all gradients.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <troupe/algorithms/sac/replica.hpp>
+#include <troupe/algorithms/td3/replica.hpp>
+#include <troupe/learner/engine/program.hpp>
+#include <troupe/tests/learner/golden.hpp>
+
+namespace troupe::learner {
+namespace {
+
+constexpr std::int64_t kRows = 8;
+
+control::EnvironmentShape golden_shape() {
+  return {.observation_size = 5, .action_low = {-1, -0.5}, .action_high = {1, 2}};
+}
+
+/// Of one loss, by the group that it trains.
+struct GroupLoss {
+  std::string group;
+  Var loss;
+};
+
+class AgentsGolden : public testing::Test {
+ protected:
+  /// The step's inputs: transitions, and noise by the names of the file.
+  StepInputs inputs(const std::string& agent, const std::vector<std::string>& noise) {
+    agent_ = agent;
+    columns_ = control::transitions(golden_shape(), true);
+    for (const std::string& name : noise) columns_.push_back({name, DType::kF32, Shape{2}});
+    return {graph_, columns_};
+  }
+
+  void expect_the_same(const std::vector<GroupLoss>& losses, Var td_error) {
+    ASSERT_TRUE(graph_.status().ok()) << graph_.status().error().message;
+    graph_.output("td_error", td_error);
+    for (const GroupLoss& each : losses) graph_.metric(each.group + "_loss", each.loss);
+    // Compiled once without gradients to learn the parameters' names, which are the file's.
+    const std::unique_ptr<Program> forward = Program::compile(graph_, {.compute = DType::kF64}).value();
+    std::vector<std::string> names;
+    for (const GroupLoss& each : losses) {
+      std::vector<Var> parameters;
+      const std::size_t first = names.size();
+      for (const ParamEntry& entry : forward->params(each.group)->layout().entries) {
+        names.push_back(entry.name);
+        parameters.push_back(
+            graph_.param(graph_.group(each.group), entry.name.substr(each.group.size() + 1), entry.shape, {}));
+      }
+      const std::vector<Var> gradients = graph_.gradients(each.loss, parameters);
+      for (std::size_t i = 0; i < gradients.size(); ++i) graph_.output("gradient/" + names[first + i], gradients[i]);
+    }
+    const std::unique_ptr<Program> program = Program::compile(graph_, {.stripes = 2, .compute = DType::kF64}).value();
+    for (std::size_t i = 0; i < program->group_count(); ++i) {
+      ParamBuffer& group = program->group(i);
+      for (const ParamEntry& entry : group.layout().entries) {
+        std::ranges::copy(golden_.values<float>(agent_ + "/initial/" + entry.name), group.tensor(entry).begin());
+      }
+    }
+    program->parameters_changed();
+    BatchView batch{&columns_, kRows, {}};
+    for (const TensorSpec& column : columns_) {
+      const bool noise = column.name.ends_with("noise");
+      batch.columns.push_back(golden_.find((noise ? agent_ + "/batch/" : "batch/") + column.name).bytes);
+    }
+    program->bind(batch).value();
+    program->run().value();
+
+    // Both sides round float64 differently in some hundred operations: 1e-13; the rest is room for other processors.
+    const auto expect_near = [&](const std::string& name, std::span<const double> got) {
+      const std::vector<double> expected = golden_.values<double>(agent_ + "/" + name);
+      ASSERT_EQ(got.size(), expected.size()) << name;
+      for (std::size_t i = 0; i < got.size(); ++i) EXPECT_NEAR(got[i], expected[i], 1e-11) << name << '[' << i << ']';
+    };
+    for (std::size_t i = 0; i < losses.size(); ++i) {
+      expect_near(losses[i].group + "_loss", program->metrics().subspan(i, 1));
+    }
+    expect_near("td_error", program->output_f64("td_error"));
+    for (const std::string& name : names) expect_near("gradient/" + name, program->output_f64("gradient/" + name));
+  }
+
+  Golden golden_{"agents_step.safetensors"};
+  Graph graph_{kRows};
+  Signature columns_;
+  std::string agent_;
+};
+
+TEST_F(AgentsGolden, Td3) {
+  td3::Options options;
+  options.environment = golden_shape();
+  options.policy_sizes = options.critic_sizes = {16, 12};
+  options.target_noise_clip = 0.25;
+  options.importance_weights = true;
+  const StepInputs step = inputs("td3", {"noise"});
+  const td3::Losses losses = td3::build_losses(graph_, options, step, step["noise"]);
+  expect_the_same({{"critic", losses.critic_loss}, {"policy", losses.policy_loss}}, losses.td_error);
+}
+
+TEST_F(AgentsGolden, Sac) {
+  sac::Options options;
+  options.environment = golden_shape();
+  options.policy_sizes = options.critic_sizes = {16, 12};
+  options.importance_weights = true;
+  const StepInputs step = inputs("sac", {"next_noise", "noise"});
+  const sac::Losses losses = sac::build_losses(graph_, options, step, {step["next_noise"], step["noise"]});
+  expect_the_same(
+      {{"critic", losses.critic_loss}, {"policy", losses.policy_loss}, {"temperature", losses.temperature_loss}},
+      losses.td_error);
+}
+
+}  // namespace
+}  // namespace troupe::learner

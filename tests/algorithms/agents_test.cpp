@@ -1,0 +1,254 @@
+// What agents of continuous control have alike, each tried with every one of them: they solve a task whose best policy
+// is known, and their keys reach their fields.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include <troupe/algorithms/acting/tanh_gaussian.hpp>
+#include <troupe/algorithms/sac/algorithm.hpp>
+#include <troupe/algorithms/td3/algorithm.hpp>
+#include <troupe/envs/flattened.hpp>
+#include <troupe/learner/replicate/multi_worker.hpp>
+#include <troupe/tests/algorithms/d4pg/batches.hpp>
+#include <troupe/tests/run/section.hpp>
+
+namespace troupe {
+namespace {
+
+using learner::control::transitions;
+
+/// The environment of d4pg/batches.hpp: bring a number to zero.
+envs::EnvSpec steering() {
+  return {.name = "steering",
+          .observation = {{"state", DType::kF64, Shape{1}}},
+          .action = envs::ActionSpec::continuous({-1}, {1}),
+          .episode_steps = 100,
+          .control_dt = 1};
+}
+
+struct AgentCase {
+  std::string name;
+  ConfigSchema (*keys)();
+  Result<MakeAlgorithm> (*make)(const ConfigSection& keys);
+  std::vector<std::pair<std::string, ConfigValue>> small;  ///< what learns to steer within a few thousand steps
+  double error;                                            ///< how far from the best actions it is then
+};
+
+template <auto kRead, auto kAlgorithm>
+Result<MakeAlgorithm> made_of(const ConfigSection& keys) {
+  TROUPE_ASSIGN(auto options, kRead(keys, 0));
+  return kAlgorithm(std::move(options));
+}
+
+std::vector<AgentCase> agents() {
+  const std::vector<std::int64_t> layers{32, 32};
+  const std::vector<std::pair<std::string, ConfigValue>> small{{"policy_layers", layers},
+                                                               {"critic_layers", layers},
+                                                               {"policy_learning_rate", 1e-3},
+                                                               {"critic_learning_rate", 1e-3},
+                                                               {"target_rate", 0.02}};
+  return {{"td3", learner::td3::keys, made_of<learner::td3::read, learner::td3::algorithm>, small, 0.15},
+          // The entropy that it keeps is worth more than the best action at the bounds.
+          {"sac", learner::sac::keys, made_of<learner::sac::read, learner::sac::algorithm>, small, 0.25}};
+}
+void PrintTo(const AgentCase& agent, std::ostream* out) { *out << agent.name; }
+
+class EveryAgent : public ::testing::TestWithParam<AgentCase> {
+ protected:
+  Algorithm algorithm(bool importance_weights = false) const {
+    const AgentCase& of = GetParam();
+    const auto make = of.make(testing::section(of.keys(), of.small));
+    EXPECT_TRUE(make.ok()) << make.error().message;
+    auto made = (*make)({.environment = steering(), .importance_weights = importance_weights});
+    EXPECT_TRUE(made.ok()) << made.error().message;
+    return std::move(made).value();
+  }
+};
+
+/// Mean distance of the greedy actions from the best ones over the states -1, -0.9, ..., 1.
+double steering_error(const Algorithm& algorithm, const learner::ParamBuffer& parameters) {
+  const auto policy = learner::Policy::make(algorithm.policy, algorithm.columns, {.rows = 21}).value();
+  policy->load(parameters.values(), parameters.fingerprint()).value();
+  BatchBuffer inputs(policy->columns().inputs, 21), outputs(policy->columns().outputs, 21);
+  for (int i = 0; i < 21; ++i) inputs.mutable_view().as<float>(0)[static_cast<std::size_t>(i)] = (i - 10) / 10.0F;
+  policy->act(inputs.view(), outputs.mutable_view()).value();
+  double error = 0;
+  for (std::size_t i = 0; i < 21; ++i) {
+    const double best = learner::d4pg::best_steering(inputs.view().as<float>(0)[i]);
+    error += std::abs(outputs.view().as<float>(0)[i] - best) / 21;
+  }
+  return error;
+}
+
+TEST_P(EveryAgent, LearnsToSteerOnOneStripeAndTwo) {
+  const Algorithm agent = algorithm();
+  const Signature columns = batch_signature(item_signature(agent, envs::flattened(steering()).value()).value(), {});
+  for (const int stripes : {1, 2}) {
+    learner::BatchSlot slot(columns);
+    const auto replica = agent.make_replica([&](const learner::InputContext&) { return slot.pipeline(); }).value();
+    const auto learner =
+        learner::OneDevice::make(*replica, {.batch = 64, .compile = {.stripes = stripes, .seed = 1}}).value();
+    const learner::ParamBuffer& policy = *learner->program().params(agent.published);
+    EXPECT_GT(steering_error(agent, policy), 0.3) << "the task must not be solved by the initial policy";
+    Rng rng(3);
+    BatchBuffer batch(columns, 64);
+    for (int step = 0; step < 2000; ++step) {
+      learner::d4pg::fill_steering(rng, batch);
+      slot.offer(batch.view()).value();
+      learner->step().value();
+    }
+    EXPECT_LT(steering_error(agent, policy), GetParam().error) << stripes << " stripes";
+  }
+}
+
+TEST_P(EveryAgent, GivesAPriorityForEachRow) {
+  const Algorithm agent = algorithm(true);
+  const AlgorithmContext context{.environment = steering(), .importance_weights = true};
+  const Signature columns =
+      batch_signature(item_signature(agent, envs::flattened(steering()).value()).value(), context);
+  EXPECT_EQ(columns.back().name, "weight");
+  learner::BatchSlot slot(columns);
+  const auto replica = agent.make_replica([&](const learner::InputContext&) { return slot.pipeline(); }).value();
+  const auto learner = learner::OneDevice::make(*replica, {.batch = 16}).value();
+  Rng rng(3);
+  BatchBuffer batch(columns, 16);
+  learner::d4pg::fill_random(rng, batch);
+  slot.offer(batch.view()).value();
+  learner->step().value();
+  const auto priorities = learner->program().output(agent.priority);
+  ASSERT_EQ(priorities.size(), 16U);
+  for (const float priority : priorities) EXPECT_GT(priority, 0);
+}
+
+TEST_P(EveryAgent, ActsWithinBoundsAndAtRandomAtFirst) {
+  const Algorithm agent = algorithm();
+  const auto exploration = agent.explores({.seed = 1, .index = 0, .count = 1}).value();
+  BatchBuffer inputs(agent.columns.inputs, 1), outputs(agent.columns.outputs, 1);
+  outputs.mutable_view().as<float>(0)[0] = 0.25F;
+  double sum = 0, squares = 0;
+  constexpr int kSteps = 2000;
+  for (int step = 0; step < kSteps; ++step) {
+    float action = 0;
+    const acting::PolicyRow row{inputs.view(), outputs.view(), 0, step == 0};
+    exploration->choose(row, std::as_writable_bytes(std::span(&action, 1))).value();
+    ASSERT_TRUE(action >= -1 && action <= 1) << action;
+    sum += action;
+    squares += action * action;
+  }
+  // Uniform in [-1, 1], whatever the policy says: five standard errors.
+  EXPECT_NEAR(sum / kSteps, 0, 5 * std::sqrt(1.0 / 3 / kSteps));
+  EXPECT_NEAR(squares / kSteps, 1.0 / 3, 5 * std::sqrt(4.0 / 45 / kSteps));
+}
+
+TEST_P(EveryAgent, RefusesAnEnvironmentOfChoices) {
+  const AgentCase& of = GetParam();
+  envs::EnvSpec spec = steering();
+  spec.action = envs::ActionSpec::discrete(3);
+  const auto made = of.make(testing::section(of.keys(), {})).value()({.environment = spec});
+  ASSERT_FALSE(made.ok());
+  EXPECT_THAT(made.error().message, ::testing::HasSubstr("steering"));
+}
+
+TEST_P(EveryAgent, GoesOnFromItsExplorationsState) {
+  const Algorithm agent = algorithm();
+  const auto first = agent.explores({.seed = 1, .index = 0, .count = 4000}).value();  // random in 7 steps at most
+  const auto second = agent.explores({.seed = 2, .index = 1, .count = 4000}).value();
+  BatchBuffer inputs(agent.columns.inputs, 1), outputs(agent.columns.outputs, 1);
+  const auto acts = [&](acting::Exploration& exploration) {
+    float action = 0;
+    exploration.choose({inputs.view(), outputs.view(), 0}, std::as_writable_bytes(std::span(&action, 1))).value();
+    return action;
+  };
+  for (const int steps : {1, 10}) {
+    for (int step = 0; step < steps; ++step) acts(*first);
+    ASSERT_TRUE(second->restore_state(first->save_state()).ok());
+    for (int step = 0; step < 3; ++step) EXPECT_EQ(acts(*first), acts(*second));
+  }
+  const auto before = second->save_state();
+  EXPECT_EQ(second->restore_state(std::vector<std::byte>(3)).error().code, Code::kCorrupt);
+  EXPECT_EQ(second->restore_state(std::vector<std::byte>(before.size() + 1)).error().code, Code::kCorrupt);
+  EXPECT_EQ(second->save_state(), before);
+}
+
+/// Values that no default has, each its own: a key wired to a neighbour's field shows.
+const std::vector<std::pair<std::string, ConfigValue>> kCommon{{"n_step", std::int64_t{15}},
+                                                               {"discount", 0.16},
+                                                               {"random_env_steps", std::int64_t{17}},
+                                                               {"target_rate", 0.18},
+                                                               {"policy_update_period", std::int64_t{19}},
+                                                               {"policy_layers", std::vector<std::int64_t>{26}},
+                                                               {"policy_activation", std::string("tanh")},
+                                                               {"critic_layers", std::vector<std::int64_t>{27}},
+                                                               {"critic_activation", std::string("leaky_relu")},
+                                                               {"policy_learning_rate", 0.31},
+                                                               {"critic_learning_rate", 0.32}};
+
+template <typename AgentOptions>
+void expect_common(const AgentOptions& got) {
+  EXPECT_EQ(got.n_step, 15);
+  EXPECT_EQ(got.discount, 0.16);
+  EXPECT_EQ(got.random_env_steps, 17);
+  EXPECT_EQ(got.learner.target_rate, 0.18);
+  EXPECT_EQ(got.learner.policy_period, 19);
+  EXPECT_EQ(got.learner.policy_sizes, std::vector<std::int64_t>{26});
+  EXPECT_EQ(got.learner.policy_activation, learner::Activation::kTanh);
+  EXPECT_EQ(got.learner.critic_sizes, std::vector<std::int64_t>{27});
+  EXPECT_EQ(got.learner.critic_activation, learner::Activation::kLeakyRelu);
+  EXPECT_EQ(std::get<learner::Adam>(got.learner.policy_optimizer.rule).learning_rate, 0.31);
+  EXPECT_EQ(std::get<learner::Adam>(got.learner.critic_optimizer.rule).learning_rate, 0.32);
+}
+
+TEST(AgentKeys, OfTd3ReachTheirFields) {
+  auto values = kCommon;
+  values.insert(values.end(), {{"sigma", 0.21}, {"target_noise", 0.22}, {"target_noise_clip", 0.23}});
+  const auto got = learner::td3::read(testing::section(learner::td3::keys(), values), 0).value();
+  expect_common(got);
+  EXPECT_EQ(got.sigma, 0.21);
+  EXPECT_EQ(got.learner.target_noise, 0.22);
+  EXPECT_EQ(got.learner.target_noise_clip, 0.23);
+}
+
+TEST(AgentKeys, OfSacReachTheirFields) {
+  auto values = kCommon;
+  values.insert(values.end(), {{"temperature", 0.21}, {"temperature_learning_rate", 0.22}, {"target_entropy", -0.23}});
+  const auto got = learner::sac::read(testing::section(learner::sac::keys(), values), 0).value();
+  expect_common(got);
+  EXPECT_EQ(got.learner.temperature, 0.21);
+  EXPECT_EQ(got.learner.temperature_learning_rate, 0.22);
+  EXPECT_EQ(got.learner.target_entropy, -0.23);
+}
+
+TEST(TanhGaussian, DrawsWhatThePolicySays) {
+  const auto exploration = acting::tanh_gaussian({-2, 0}, {2, 10})({.seed = 1}).value();
+  const Signature kColumns{{"mean", DType::kF32, Shape{2}}, {"stddev", DType::kF32, Shape{2}}};
+  BatchBuffer outputs(kColumns, 1);
+  const std::vector<float> mean{0.5F, -0.25F}, stddev{0.5F, 1e-6F};
+  std::ranges::copy(mean, outputs.mutable_view().as<float>(0).begin());
+  std::ranges::copy(stddev, outputs.mutable_view().as<float>(1).begin());
+  double sum = 0, squares = 0;
+  constexpr int kSteps = 10'000;
+  for (int step = 0; step < kSteps; ++step) {
+    float action[2];
+    exploration->choose({outputs.view(), outputs.view(), 0}, std::as_writable_bytes(std::span(action))).value();
+    EXPECT_NEAR(action[1], 5 + 5 * std::tanh(-0.25), 1e-4);
+    const double before = std::atanh(action[0] / 2.0);
+    sum += before;
+    squares += (before - 0.5) * (before - 0.5);
+  }
+  EXPECT_NEAR(sum / kSteps, 0.5, 5 * 0.5 / std::sqrt(kSteps));
+  EXPECT_NEAR(squares / kSteps, 0.25, 5 * 0.25 * std::sqrt(2.0 / kSteps));
+}
+
+TEST(TanhGaussian, SaysWhatIsWrongWithItsBounds) {
+  EXPECT_THAT(acting::tanh_gaussian({1}, {1})({}).error().message,
+              ::testing::HasSubstr("bounds of action 0 are [1, 1]"));
+}
+
+INSTANTIATE_TEST_SUITE_P(Agents, EveryAgent, ::testing::ValuesIn(agents()),
+                         [](const auto& info) { return info.param.name; });
+
+}  // namespace
+}  // namespace troupe
