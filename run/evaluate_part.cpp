@@ -36,9 +36,9 @@ Result<std::vector<Scalar>> evaluate_policy(const AgentOptions& options, std::ui
                                             const PolicyValues& values) {
   TROUPE_ASSIGN(const Agent agent, make_agent(options));
   TROUPE_ASSIGN(const auto policy, agent.make_policy(1, learner::Device{}));
-  TROUPE_ASSIGN(const std::vector<float> parameters, values(policy->parameters().layout()));
+  TROUPE_ASSIGN(const std::vector<float> parameters, values(policy->layout()));
   TROUPE_ASSIGN(const auto runner, EpisodeRunner::make(evaluation_episodes(options, agent)));
-  TROUPE_TRY(runner->begin(parameters, policy->parameters().fingerprint(), derive_seed(seed, "final", 0)));
+  TROUPE_TRY(runner->begin(parameters, policy->fingerprint(), derive_seed(seed, "final", 0)));
   TROUPE_TRY(runner->advance(agent.environment.episode_steps));
   return values_of_returns(runner->returns());
 }

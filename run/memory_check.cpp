@@ -32,7 +32,7 @@ std::uint64_t policy_bytes(const actors::AgentOptions& options) {
   const auto agent = actors::make_agent(options);
   if (!agent.ok()) return 0;
   const auto policy = agent->make_policy(1, learner::Device{});
-  return policy.ok() ? (*policy)->parameters().values().size() * sizeof(float) : 0;
+  return policy.ok() ? static_cast<std::size_t>((*policy)->layout().elements) * sizeof(float) : 0;
 }
 
 std::int64_t env_actors(const actors::TrainOptions& options) {

@@ -10,7 +10,6 @@
 #include <utility>
 
 #include <troupe/core/atomic_file.hpp>
-#include <troupe/core/check.hpp>
 #include <troupe/core/log.hpp>
 #include <troupe/messages/parameters.hpp>
 #include <troupe/messages/reports.hpp>
@@ -116,12 +115,10 @@ class PolicyPublication final : public Publication {
     if (!copied_) return {};
     TROUPE_ASSIGN(const auto snapshot, program.snapshot());
     if (!snapshot) return {};
-    const learner::ParamBuffer* const policy = program.params(options_.group);
-    TROUPE_CHECK(policy != nullptr, "{}: a program without group {}", name_, options_.group);
-    TROUPE_ASSIGN(auto builder,
-                  messages::ParametersBuilder::make(context.pool(), DType::kF32, policy->layout().elements));
+    TROUPE_ASSIGN(auto builder, messages::ParametersBuilder::make(context.pool(), DType::kF32,
+                                                                  static_cast<std::int64_t>(snapshot->values.size())));
     std::memcpy(builder.data().data(), snapshot->values.data(), builder.data().size());
-    context.out(kUpdatesPort).send(std::move(builder).finish({*copied_, policy->fingerprint()}));
+    context.out(kUpdatesPort).send(std::move(builder).finish({*copied_, snapshot->fingerprint}));
     published_ = *copied_;
     copied_.reset();
     return {};

@@ -58,6 +58,13 @@ ConfigKey random_steps_key(std::int64_t env_steps) {
           .max = 1e9};
 }
 
+ConfigKey normalise_key() {
+  return {.path = "normalise_observations",
+          .default_value = false,
+          .doc = "Networks see observations less their running mean, over their deviation",
+          .fixed = ConfigKey::Fixed::kValue};
+}
+
 ConfigKey target_rate_key(double rate) {
   return {.path = "target_rate",
           .default_value = rate,

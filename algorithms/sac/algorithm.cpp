@@ -21,6 +21,7 @@ ConfigSchema keys() {
   ConfigSchema keys = control::return_keys(defaults.n_step, defaults.discount);
   for (ConfigSchema& more :
        std::vector{ConfigSchema{control::random_steps_key(defaults.random_env_steps),
+                                control::normalise_key(),
                                 control::target_rate_key(l.target_rate),
                                 {.path = "policy_update_period",
                                 .default_value = l.policy_period,
@@ -68,6 +69,7 @@ Result<AgentOptions> read(const ConfigSection& keys, std::int64_t steps) {
   TROUPE_ASSIGN(learner.critic_optimizer, control::read_network_optimizer(keys, "critic", steps));
   learner.policy_period = keys.get_int("policy_update_period");
   learner.target_rate = keys.get_float("target_rate");
+  learner.normalise_observations = keys.get_bool("normalise_observations");
   learner.temperature = keys.get_float("temperature");
   learner.temperature_learning_rate = keys.get_float("temperature_learning_rate");
   learner.target_entropy = keys.get_float("target_entropy");

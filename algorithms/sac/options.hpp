@@ -28,6 +28,7 @@ struct Options {
   double temperature_learning_rate = 1e-3;  ///< of its logarithm, by Adam; 0: alpha stays as it is
   /// The entropy that alpha is learned for, an action dimension, of actions in [-1, 1] whatever their bounds are.
   double target_entropy = -1;
+  bool normalise_observations = false;  ///< control/observation_norm.hpp
   /// Batches carry importance weights of prioritised replay, by which rows of the critics' loss are multiplied.
   bool importance_weights = false;
 };

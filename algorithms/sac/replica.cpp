@@ -5,6 +5,7 @@
 #include <utility>
 
 #include <troupe/algorithms/control/mlp.hpp>
+#include <troupe/algorithms/control/observation_norm.hpp>
 #include <troupe/learner/ops/choice.hpp>
 #include <troupe/learner/ops/gradient.hpp>
 #include <troupe/learner/ops/math.hpp>
@@ -15,6 +16,11 @@ namespace troupe::learner::sac {
 namespace {
 
 constexpr double kLeastLogStddev = -5, kGreatestLogStddev = 2;
+
+/// What the networks see of an observation.
+Var seen(Graph& graph, const Options& options, Var observation) {
+  return options.normalise_observations ? control::normalise_observation(graph, observation) : observation;
+}
 
 }  // namespace
 
@@ -29,7 +35,7 @@ Gaussian policy_network(Graph& graph, ParamGroup group, const Options& options, 
 }
 
 void build_policy(Graph& graph, const Options& options) {
-  const Var observation = graph.input("observation", Shape{options.environment.observation_size});
+  const Var observation = seen(graph, options, graph.input("observation", Shape{options.environment.observation_size}));
   const Gaussian policy = policy_network(graph, graph.group(kPolicyGroup), options, observation);
   graph.output("action", control::to_bounds(graph, options.environment, tanh(policy.mean)));
   graph.output("mean", policy.mean);
@@ -55,7 +61,8 @@ Losses build_losses(Graph& graph, const Options& options, const StepInputs& inpu
   };
   const Var log_alpha = graph.param(temperature, "log_alpha", Shape{}, Init::constant(std::log(options.temperature)));
   const Var learned_alpha = exp(log_alpha), alpha = stop_gradient(learned_alpha);
-  const Var observation = inputs["observation"], next_observation = inputs["next_observation"];
+  const Var observation = seen(graph, options, inputs["observation"]);
+  const Var next_observation = seen(graph, options, inputs["next_observation"]);
 
   // The soft target: the smaller value of an action that the policy draws, and what its entropy is worth (Eq. 5).
   const Draw next = draw(policy_network(graph, policy, options, next_observation), noise.next_action);
@@ -98,6 +105,7 @@ std::unique_ptr<Replica> training(const Options& options, InputFn input) {
     graph.metric("entropy", losses.entropy);
     graph.metric("alpha", losses.alpha);
     graph.output("td_error", losses.td_error);
+    if (options.normalise_observations) control::learn_observations(context, inputs["observation"]);
 
     OptimizerSpec policy_optimizer = options.policy_optimizer;
     policy_optimizer.every_steps = options.policy_period;

@@ -27,6 +27,7 @@ ConfigSchema keys() {
                                 .unit = "half action ranges",
                                 .min = 0,
                                 .max = 10},
+                                control::normalise_key(),
                                 control::target_rate_key(l.target_rate),
                                 {.path = "policy_update_period",
                                 .default_value = l.policy_period,
@@ -68,6 +69,7 @@ Result<AgentOptions> read(const ConfigSection& keys, std::int64_t steps) {
   TROUPE_ASSIGN(learner.critic_optimizer, control::read_network_optimizer(keys, "critic", steps));
   learner.policy_period = keys.get_int("policy_update_period");
   learner.target_rate = keys.get_float("target_rate");
+  learner.normalise_observations = keys.get_bool("normalise_observations");
   learner.target_noise = keys.get_float("target_noise");
   learner.target_noise_clip = keys.get_float("target_noise_clip");
   return options;

@@ -24,8 +24,9 @@ struct Options {
   std::int64_t policy_period = 2;  ///< steps of the critics to one of the policy and of all targets (section 5.2)
   double target_rate = 0.005;      ///< tau, by which targets follow at each of their updates
   // Target policy smoothing (section 5.3), in units of half the action's range.
-  double target_noise = 0.2;       ///< deviation
-  double target_noise_clip = 0.5;  ///< at most that far
+  double target_noise = 0.2;            ///< deviation
+  double target_noise_clip = 0.5;       ///< at most that far
+  bool normalise_observations = false;  ///< control/observation_norm.hpp
   /// Batches carry importance weights of prioritised replay, by which rows of the critics' loss are multiplied.
   bool importance_weights = false;
 };

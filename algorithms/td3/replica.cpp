@@ -3,6 +3,7 @@
 #include <utility>
 
 #include <troupe/algorithms/control/mlp.hpp>
+#include <troupe/algorithms/control/observation_norm.hpp>
 #include <troupe/learner/ops/choice.hpp>
 #include <troupe/learner/ops/gradient.hpp>
 #include <troupe/learner/ops/math.hpp>
@@ -10,6 +11,14 @@
 #include <troupe/learner/ops/reduce.hpp>
 
 namespace troupe::learner::td3 {
+namespace {
+
+/// What the networks see of an observation.
+Var seen(Graph& graph, const Options& options, Var observation) {
+  return options.normalise_observations ? control::normalise_observation(graph, observation) : observation;
+}
+
+}  // namespace
 
 Var policy_network(Graph& graph, ParamGroup group, const Options& options, Var observation) {
   const Var features =
@@ -18,7 +27,7 @@ Var policy_network(Graph& graph, ParamGroup group, const Options& options, Var o
 }
 
 void build_policy(Graph& graph, const Options& options) {
-  const Var observation = graph.input("observation", Shape{options.environment.observation_size});
+  const Var observation = seen(graph, options, graph.input("observation", Shape{options.environment.observation_size}));
   const Var action = policy_network(graph, graph.group(kPolicyGroup), options, observation);
   graph.output("action", control::to_bounds(graph, options.environment, action));
 }
@@ -31,7 +40,8 @@ Losses build_losses(Graph& graph, const Options& options, const StepInputs& inpu
   const auto values = [&](ParamGroup group, Var observation, Var action) {
     return control::twin_critics(graph, group, options.critic_sizes, options.critic_activation, observation, action);
   };
-  const Var observation = inputs["observation"], next_observation = inputs["next_observation"];
+  const Var observation = seen(graph, options, inputs["observation"]);
+  const Var next_observation = seen(graph, options, inputs["next_observation"]);
 
   // The target, of the smaller value of an action near the target policy's (Alg. 1).
   const Var clipped = clip(scale(noise, options.target_noise), -options.target_noise_clip, options.target_noise_clip);
@@ -62,6 +72,7 @@ std::unique_ptr<Replica> training(const Options& options, InputFn input) {
     graph.metric("policy_loss", losses.policy_loss);
     graph.metric("q_mean", losses.q_mean);
     graph.output("td_error", losses.td_error);
+    if (options.normalise_observations) control::learn_observations(context, inputs["observation"]);
 
     OptimizerSpec policy_optimizer = options.policy_optimizer;
     policy_optimizer.every_steps = options.policy_period;

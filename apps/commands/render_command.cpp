@@ -35,8 +35,8 @@ struct RenderArguments {
 
 Result<std::unique_ptr<actors::Player>> load_player(const TrainedRun& run, const actors::Agent& agent) {
   TROUPE_ASSIGN(std::unique_ptr<learner::Policy> policy, agent.make_policy(1, learner::Device{}));
-  TROUPE_ASSIGN(const std::vector<float> values, actors::group_values(run.part, policy->parameters().layout()));
-  TROUPE_TRY(policy->load(values, policy->parameters().fingerprint()));
+  TROUPE_ASSIGN(const std::vector<float> values, actors::group_values(run.part, policy->layout()));
+  TROUPE_TRY(policy->load(values, policy->fingerprint()));
   return actors::Player::make(std::move(policy), agent.environment, agent.algorithm.greedy);
 }
 

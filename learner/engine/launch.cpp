@@ -135,25 +135,52 @@ Status Program::begin_snapshot(std::string_view group) {
   const auto index = static_cast<std::size_t>(found - impl.groups.begin());
   if (impl.cuda) {
     TROUPE_TRY(impl.lost);
-    TROUPE_TRY(impl.cuda->begin_snapshot(index));
+    TROUPE_TRY(impl.cuda->begin_snapshot(index, impl.published_with(index).state));
   }
-  impl.snapshot = {.begun = true, .awaits = impl.under_way > 0, .group = index, .step = impl.step};
+  impl.snapshot.begun = true;
+  impl.snapshot.awaits = impl.under_way > 0;
+  impl.snapshot.group = index;
+  impl.snapshot.step = impl.step;
   return {};
+}
+
+const Program::Impl::Published& Program::Impl::published_with(std::size_t group) {
+  const auto [found, is_new] = published.try_emplace(group);
+  if (is_new) {
+    const ParamLayout &own = groups[group].params->layout(), &states = state.params->layout();
+    found->second.fingerprint = published_layout(own, states).fingerprint();
+    for (std::size_t i = 0; i < states.entries.size(); ++i) {
+      if (!is_published_with(own.group, states.entries[i].name)) continue;
+      const auto begin = static_cast<std::size_t>(states.entries[i].offset),
+                 end = static_cast<std::size_t>(states.end(i));
+      found->second.state.push_back(state.params->values().subspan(begin, end - begin));
+    }
+  }
+  return found->second;
 }
 
 Result<std::optional<Snapshot>> Program::snapshot() {
   Impl& impl = *impl_;
   if (!impl.snapshot.begun) return wrong("snapshot: none has begun; begin_snapshot() comes first");
   TROUPE_TRY(impl.lost);
+  const Impl::Published& published = impl.published_with(impl.snapshot.group);
   if (!impl.cuda) {
     if (impl.under_way > 0) return std::optional<Snapshot>();
     impl.snapshot.begun = false;
-    return std::optional(Snapshot{impl.groups[impl.snapshot.group].params->values(), impl.step});
+    std::span<const float> values = impl.groups[impl.snapshot.group].params->values();
+    if (!published.state.empty()) {
+      impl.snapshot.values.assign(values.begin(), values.end());
+      for (const auto more : published.state) {
+        impl.snapshot.values.insert(impl.snapshot.values.end(), more.begin(), more.end());
+      }
+      values = impl.snapshot.values;
+    }
+    return std::optional(Snapshot{values, published.fingerprint, impl.step});
   }
   TROUPE_ASSIGN(const bool arrived, impl.cuda->snapshot_arrived());
   if (!arrived || impl.snapshot.awaits) return std::optional<Snapshot>();
   impl.snapshot.begun = false;
-  return std::optional(Snapshot{impl.cuda->snapshot(), impl.snapshot.step});
+  return std::optional(Snapshot{impl.cuda->snapshot(), published.fingerprint, impl.snapshot.step});
 }
 
 bool Program::skipped(int step) const {

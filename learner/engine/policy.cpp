@@ -36,7 +36,8 @@ Status check_policy_graph(const Graph& graph, const PolicyColumns& columns) {
 
 Policy::Policy(std::unique_ptr<Program> program, PolicyColumns columns, std::int64_t rows)
     : program_(std::move(program)),
-      parameters_(&program_->group(0)),
+      layout_(published_layout(program_->group(0).layout(), program_->state().layout())),
+      fingerprint_(layout_.fingerprint()),
       columns_(std::move(columns)),
       rows_(rows),
       inputs_(columns_.inputs, rows),
@@ -55,6 +56,13 @@ Result<std::unique_ptr<Policy>> Policy::make(const Network& network, PolicyColum
   if (program->group_count() != 1) {
     return Error{Code::kInvalidArgument,
                  fmt::format("policy: {} parameter groups, expected one", program->group_count())};
+  }
+  for (const ParamEntry& entry : program->state().layout().entries) {
+    const std::string& group = program->group(0).layout().group;
+    if (is_published_with(group, entry.name)) continue;
+    return Error{
+        Code::kInvalidArgument,
+        fmt::format("policy: state \"{}\", expected a name that begins with \"state/{}/\"", entry.name, group)};
   }
   std::unique_ptr<Policy> policy(new Policy(std::move(program), std::move(columns), options.rows));
   TROUPE_TRY(policy->bind());
@@ -81,9 +89,31 @@ Status Policy::bind() {
 }
 
 Status Policy::load(std::span<const float> parameters, std::uint64_t fingerprint) {
-  TROUPE_TRY(parameters_->load(parameters, fingerprint));
+  if (fingerprint != fingerprint_ || static_cast<std::int64_t>(parameters.size()) != layout_.elements) {
+    return Error{
+        Code::kShapeMismatch,
+        fmt::format("parameters of group \"{}\": got {} values with fingerprint {:016x}, expected {} with {:016x}",
+                    layout_.group, parameters.size(), fingerprint, layout_.elements, fingerprint_)};
+  }
+  ParamBuffer &group = program_->group(0), &state = program_->state();
+  std::ranges::copy(parameters.first(group.values().size()), group.values().begin());
+  for (std::size_t i = group.layout().entries.size(); i < layout_.entries.size(); ++i) {
+    const std::span<float> to = state.tensor(*state.layout().find(layout_.entries[i].name));
+    std::ranges::copy(parameters.subspan(static_cast<std::size_t>(layout_.entries[i].offset), to.size()), to.begin());
+  }
   program_->parameters_changed();
   return {};
+}
+
+std::vector<float> Policy::values() const {
+  ParamBuffer &group = program_->group(0), &state = program_->state();
+  std::vector<float> all(static_cast<std::size_t>(layout_.elements), 0.0F);
+  std::ranges::copy(group.values(), all.begin());
+  for (std::size_t i = group.layout().entries.size(); i < layout_.entries.size(); ++i) {
+    const std::span<const float> from = state.tensor(*state.layout().find(layout_.entries[i].name));
+    std::ranges::copy(from, all.begin() + layout_.entries[i].offset);
+  }
+  return all;
 }
 
 Status Policy::act(const BatchView& inputs, const MutableBatchView& outputs) {

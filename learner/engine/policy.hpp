@@ -32,21 +32,26 @@ struct PolicyOptions {
 class Policy {
  public:
   /// Builds the network: graph.input() of the columns that it reads, graph.output() of those that it gives, and
-  /// parameters in exactly one group.
+  /// parameters in exactly one group. State, such as statistics to normalise with, has names that begin with the
+  /// group's, by which those of the trainer are published with its parameters: "policy/norm/mean".
   using Network = std::function<void(Graph& graph)>;
 
-  /// Errors: kInvalidArgument (rows, the number of groups, or a dtype that no graph takes); kShapeMismatch or kNotFound
-  /// when the network reads or gives other columns; what the graph or its compilation say.
+  /// Errors: kInvalidArgument (rows, the number of groups, state of another name, or a dtype that no graph takes);
+  /// kShapeMismatch or kNotFound when the network reads or gives other columns; what the graph or its compilation say.
   static Result<std::unique_ptr<Policy>> make(const Network& network, PolicyColumns columns,
                                               const PolicyOptions& options);
 
-  /// Copies parameters in. Errors: kShapeMismatch, naming both fingerprints or sizes; nothing changed.
+  /// Copies in the values of layout(). Errors: kShapeMismatch, naming both fingerprints or sizes; nothing changed.
   Status load(std::span<const float> parameters, std::uint64_t fingerprint);
   /// inputs: 1 .. rows() rows of columns().inputs, outputs: as many of columns().outputs. Their signatures are the
   /// caller's to check, once. Without exploration. Allocates nothing. Errors: kShapeMismatch.
   Status act(const BatchView& inputs, const MutableBatchView& outputs);
 
-  const ParamBuffer& parameters() const { return *parameters_; }
+  /// Of what load() takes: the group's parameters, and the state that is published with them (published_layout()).
+  const ParamLayout& layout() const { return layout_; }
+  std::uint64_t fingerprint() const { return fingerprint_; }
+  /// The values that it acts with, in that layout.
+  std::vector<float> values() const;
   const PolicyColumns& columns() const { return columns_; }
   std::int64_t rows() const { return rows_; }
 
@@ -55,7 +60,8 @@ class Policy {
   Status bind();
 
   std::unique_ptr<Program> program_;
-  ParamBuffer* parameters_;
+  ParamLayout layout_;
+  std::uint64_t fingerprint_;
   PolicyColumns columns_;
   std::int64_t rows_;
   BatchBuffer inputs_;                      // the program's own; unused rows keep old values

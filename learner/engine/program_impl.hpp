@@ -3,6 +3,7 @@
 #include <atomic>
 #include <chrono>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -189,7 +190,15 @@ struct Program::Impl {
     bool awaits = false;  ///< the launch that is under way, to know its step
     std::size_t group = 0;
     std::int64_t step = 0;
+    std::vector<float> values;  ///< on a processor, where the group has state that is published with it
   } snapshot;
+  /// What is published with a group; learned at its first snapshot.
+  struct Published {
+    std::uint64_t fingerprint = 0;
+    std::vector<std::span<const float>> state;  ///< stretches of the state's values
+  };
+  std::map<std::size_t, Published> published;
+  const Published& published_with(std::size_t group);
 
   void set_rows(std::int64_t valid);
   /// Errors: kInvalidArgument while a launch is under way, naming the call.

@@ -133,10 +133,11 @@ ParamGroup Graph::target(ParamGroup online, std::int64_t every_steps) {
 }
 
 ParamGroup Graph::average(ParamGroup online, double decay, std::int64_t every_steps) {
-  if (status_.ok() && (!(decay > 0 && decay < 1) || every_steps < 1)) {
-    fail(Code::kInvalidArgument,
-         fmt::format("average with decay {} every {} steps: expected between 0 and 1, and at least 1", decay,
-                     every_steps));
+  if (status_.ok() && !(decay > 0 && decay < 1)) {
+    fail(Code::kInvalidArgument, fmt::format("average with decay {}: expected between 0 and 1", decay));
+  }
+  if (status_.ok() && every_steps < 1) {
+    fail(Code::kInvalidArgument, fmt::format("average every {} steps: expected at least 1", every_steps));
   }
   return follower(online, "average", every_steps, decay);
 }

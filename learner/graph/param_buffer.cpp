@@ -33,6 +33,18 @@ std::uint64_t ParamLayout::fingerprint() const {
   return hash;
 }
 
+bool is_published_with(std::string_view group, std::string_view name) {
+  return name.starts_with(fmt::format("state/{}/", group));
+}
+
+ParamLayout published_layout(const ParamLayout& group, const ParamLayout& state) {
+  ParamLayout layout = group;
+  for (const ParamEntry& entry : state.entries) {
+    if (is_published_with(group.group, entry.name)) layout.add(entry.name, entry.shape);
+  }
+  return layout;
+}
+
 const ParamEntry* ParamLayout::find(std::string_view name) const {
   const auto found = std::ranges::find(entries, name, &ParamEntry::name);
   return found == entries.end() ? nullptr : &*found;

@@ -51,6 +51,12 @@ struct ParamLayout {
   std::vector<UpdateStretch> decay_stretches() const;
 };
 
+/// What goes out to those who act with `group`: its values, and behind them the state whose names begin with the group's,
+/// such as Graph::state("policy/norm/mean"), which its networks normalise with.
+ParamLayout published_layout(const ParamLayout& group, const ParamLayout& state);
+/// Whether an entry of the state, by its whole name ("state/policy/norm/mean"), is among that of the group.
+bool is_published_with(std::string_view group, std::string_view name);
+
 /// float32, 64-byte aligned. Neither copies nor moves: programs keep pointers into it.
 class ParamBuffer {
  public:

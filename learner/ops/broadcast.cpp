@@ -112,15 +112,18 @@ void broadcast_together(std::span<Var> operands) {
   bool rows = false, alike = true;
   for (const Var& x : operands) {
     if (!x || x.graph != graph) return;
-    rows |= graph->spec(x).place == Place::kRows;
-    alike &= graph->spec(x).shape == graph->spec(operands.front()).shape;
+    const ValueSpec &spec = graph->spec(x), &first = graph->spec(operands.front());
+    rows |= spec.place == Place::kRows;
+    // A batch of one row has the shape of what repeats over rows.
+    alike &= spec.shape == first.shape && (spec.place == Place::kRows) == (first.place == Place::kRows);
   }
   const std::optional<Shape> shape = common_shape(operands);
   if (alike || !shape) return;
   for (Var& x : operands) {
     const ValueSpec spec = graph->spec(x);
     const ValueSpec whole{*shape, DType::kF32, rows ? Place::kRows : spec.place};
-    if (spec.shape == *shape || spec.dtype != DType::kF32 || !repeats_to(spec, whole)) continue;
+    const bool is_whole = spec.shape == *shape && spec.place == whole.place;
+    if (is_whole || spec.dtype != DType::kF32 || !repeats_to(spec, whole)) continue;
     x = broadcast_to(x, whole);
   }
 }

@@ -113,6 +113,10 @@ class ReplicaContext {
   /// (model parallelism: TF-Replicator section 3.4), and change no bit of any result. Parameters are shared by all.
   DeviceScope device(int index) { return {graph_, index}; }
 
+  /// Whether replicas can meet within a step. Those that cannot, the workers of a parameter server, refuse the
+  /// collectives below.
+  bool meets() const { return communicator_ != nullptr || input_.replica_count == 1; }
+
   /// kSum, kMean, kMin or kMax over replicas, element by element. Backward: of the minimum and maximum to the replicas
   /// that hold it, in equal parts; see below for the others. A replica without rows holds no extremum.
   Var all_reduce(Var x, collectives::ReduceOp op, std::string_view name = {});

@@ -176,7 +176,7 @@ std::shared_ptr<ReplicaContext::Exchange> ReplicaContext::exchange(std::string_v
 }
 
 bool ReplicaContext::can_meet(std::string_view call, std::string_view name) {
-  if (communicator_ != nullptr || input_.replica_count == 1) return true;
+  if (meets()) return true;
   graph_.fail(Code::kInvalidArgument,
               fmt::format("step_fn: {}{}: the {} workers of a parameter server do not meet within a step, expected one "
                           "without collectives",

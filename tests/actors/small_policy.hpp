@@ -46,12 +46,13 @@ inline messages::InferenceAnswer answer_of(std::int64_t version, std::span<const
 /// The policy's own first values, as if the learner had published them.
 inline messages::Frame parameters_frame(messages::FramePool& pool, std::int64_t version) {
   const auto policy = small_policy().value();
-  const auto values = std::as_bytes(policy->parameters().values());
+  const std::vector<float> initial = policy->values();
+  const auto values = std::as_bytes(std::span(initial));
   auto builder =
       messages::ParametersBuilder::make(pool, DType::kF32, static_cast<std::int64_t>(values.size() / sizeof(float)))
           .value();
   std::ranges::copy(values, builder.data().begin());
-  return std::move(builder).finish({version, policy->parameters().fingerprint(), 0, DType::kF32});
+  return std::move(builder).finish({version, policy->fingerprint(), 0, DType::kF32});
 }
 
 inline messages::Frame version_frame(messages::FramePool& pool, std::int64_t version) {

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <string>
 #include <vector>
@@ -58,9 +59,11 @@ void PrintTo(const AgentCase& agent, std::ostream* out) { *out << agent.name; }
 
 class EveryAgent : public ::testing::TestWithParam<AgentCase> {
  protected:
-  Algorithm algorithm(bool importance_weights = false) const {
+  Algorithm algorithm(bool importance_weights = false, bool normalise = false) const {
     const AgentCase& of = GetParam();
-    const auto make = of.make(testing::section(of.keys(), of.small));
+    auto values = of.small;
+    values.emplace_back("normalise_observations", normalise);
+    const auto make = of.make(testing::section(of.keys(), values));
     EXPECT_TRUE(make.ok()) << make.error().message;
     auto made = (*make)({.environment = steering(), .importance_weights = importance_weights});
     EXPECT_TRUE(made.ok()) << made.error().message;
@@ -123,6 +126,43 @@ TEST_P(EveryAgent, GivesAPriorityForEachRow) {
   for (const float priority : priorities) EXPECT_GT(priority, 0);
 }
 
+TEST_P(EveryAgent, PublishesTheStatisticsThatItNormalisesWith) {
+  const Algorithm agent = algorithm(false, true);
+  const Signature columns = batch_signature(item_signature(agent, envs::flattened(steering()).value()).value(), {});
+  learner::BatchSlot slot(columns);
+  const auto replica = agent.make_replica([&](const learner::InputContext&) { return slot.pipeline(); }).value();
+  const auto learner = learner::OneDevice::make(*replica, {.batch = 64, .compile = {.stripes = 2}}).value();
+  Rng rng(3);
+  BatchBuffer batch(columns, 64);
+  double sum = 0, squares = 0;
+  constexpr int kSteps = 20;
+  for (int step = 0; step < kSteps; ++step) {
+    learner::d4pg::fill_steering(rng, batch);
+    for (float& x : batch.mutable_view().as<float>(0)) {
+      x = 1000 + 3 * x;  // far from 0, in which sums of squares lose their digits
+      sum += x - 1000;
+      squares += (x - 1000) * (x - 1000);
+    }
+    slot.offer(batch.view()).value();
+    learner->step().value();
+  }
+  learner->program().begin_snapshot(agent.published).value();
+  const learner::Snapshot snapshot = learner->program().snapshot().value().value();
+  const auto policy = learner::Policy::make(agent.policy, agent.columns, {}).value();
+  ASSERT_TRUE(policy->load(snapshot.values, snapshot.fingerprint).ok());
+  EXPECT_TRUE(std::ranges::equal(policy->values(), snapshot.values));
+  const auto published = [&](const char* name) {
+    return snapshot.values[static_cast<std::size_t>(policy->layout().find(name)->offset)];
+  };
+  const double count = kSteps * 64, mean = sum / count;
+  EXPECT_NEAR(published("state/policy/observation/mean"), 1000 + mean, 1e-3);  // of 1,280 numbers, in float32 around 1000
+  // The first batch's variance is a difference of squares of 1,000: 0.06 off at most, in one of twenty batches.
+  EXPECT_NEAR(published("state/policy/observation/variance"), squares / count - mean * mean, 4e-3);
+  EXPECT_EQ(published("state/policy/observation/batches"), kSteps);
+  const auto plain = learner::Policy::make(algorithm().policy, agent.columns, {}).value();
+  EXPECT_EQ(plain->load(snapshot.values, snapshot.fingerprint).error().code, Code::kShapeMismatch);
+}
+
 TEST_P(EveryAgent, ActsWithinBoundsAndAtRandomAtFirst) {
   const Algorithm agent = algorithm();
   const auto exploration = agent.explores({.seed = 1, .index = 0, .count = 1}).value();
@@ -178,6 +218,7 @@ const std::vector<std::pair<std::string, ConfigValue>> kCommon{{"n_step", std::i
                                                                {"discount", 0.16},
                                                                {"random_env_steps", std::int64_t{17}},
                                                                {"target_rate", 0.18},
+                                                               {"normalise_observations", true},
                                                                {"policy_update_period", std::int64_t{19}},
                                                                {"policy_layers", std::vector<std::int64_t>{26}},
                                                                {"policy_activation", std::string("tanh")},
@@ -192,6 +233,7 @@ void expect_common(const AgentOptions& got) {
   EXPECT_EQ(got.discount, 0.16);
   EXPECT_EQ(got.random_env_steps, 17);
   EXPECT_EQ(got.learner.target_rate, 0.18);
+  EXPECT_TRUE(got.learner.normalise_observations);
   EXPECT_EQ(got.learner.policy_period, 19);
   EXPECT_EQ(got.learner.policy_sizes, std::vector<std::int64_t>{26});
   EXPECT_EQ(got.learner.policy_activation, learner::Activation::kTanh);

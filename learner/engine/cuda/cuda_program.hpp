@@ -82,9 +82,15 @@ class CudaProgram {
   Status fetch_gradient(std::size_t index);
 
   /// A copy of a group's values as they are behind the launches begun so far; see CudaSnapshot.
-  Status begin_snapshot(std::size_t group) {
+  /// state: stretches of the host's state, whose counterparts here go behind the group.
+  Status begin_snapshot(std::size_t group, std::span<const std::span<const float>> state) {
     const auto elements = static_cast<std::size_t>(host_.groups[group].params->layout().elements);
-    return snapshot_.begin(gpu_, {groups_[group].block.as<float>(), elements}, stream_);
+    std::vector<std::span<const float>> parts{{groups_[group].block.as<float>(), elements}};
+    const float* const states = host_.state.params->values().data();
+    for (const auto part : state) {
+      parts.emplace_back(state_.block.as<float>() + (part.data() - states), part.size());
+    }
+    return snapshot_.begin(gpu_, parts, stream_);
   }
   Result<bool> snapshot_arrived() const { return snapshot_.arrived(); }
   std::span<const float> snapshot() const { return snapshot_.values(); }

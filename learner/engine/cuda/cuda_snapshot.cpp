@@ -15,23 +15,29 @@ Status CudaSnapshot::make(const std::shared_ptr<const gpu::Gpu>& gpu) {
   return {};
 }
 
-Status CudaSnapshot::begin(const std::shared_ptr<const gpu::Gpu>& gpu, std::span<const float> from,
+Status CudaSnapshot::begin(const std::shared_ptr<const gpu::Gpu>& gpu, std::span<const std::span<const float>> from,
                            TroupeCudaStream* stream) {
   TROUPE_TRY(gpu->use());
   TROUPE_TRY(make(gpu));
-  if (device_.bytes() < from.size_bytes()) {
+  elements_ = 0;
+  for (const auto part : from) elements_ += part.size();
+  const std::size_t bytes = elements_ * sizeof(float);
+  if (device_.bytes() < bytes) {
     device_ = {};
     pinned_ = {};
-    TROUPE_ASSIGN(device_, gpu->allocate(from.size_bytes(), "a snapshot"));
-    TROUPE_ASSIGN(pinned_, gpu->allocate_pinned(from.size_bytes(), "a snapshot"));
+    TROUPE_ASSIGN(device_, gpu->allocate(bytes, "a snapshot"));
+    TROUPE_ASSIGN(pinned_, gpu->allocate_pinned(bytes, "a snapshot"));
   }
-  elements_ = from.size();
   const TroupeCudaApi& api = gpu->api();
   const auto check = [&gpu](int error) { return gpu->check(error, "copying parameters"); };
-  TROUPE_TRY(check(api.copy(device_.get(), from.data(), from.size_bytes(), stream)));
+  float* to = device_.as<float>();
+  for (const auto part : from) {
+    TROUPE_TRY(check(api.copy(to, part.data(), part.size_bytes(), stream)));
+    to += part.size();
+  }
   TROUPE_TRY(check(api.record(copied_, stream)));
   TROUPE_TRY(check(api.wait(stream_, copied_)));
-  TROUPE_TRY(check(api.copy(pinned_.get(), device_.get(), from.size_bytes(), stream_)));
+  TROUPE_TRY(check(api.copy(pinned_.get(), device_.get(), bytes, stream_)));
   return check(api.record(arrived_, stream_));
 }
 

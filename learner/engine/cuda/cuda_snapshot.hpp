@@ -17,9 +17,10 @@ class CudaSnapshot {
   CudaSnapshot(const CudaSnapshot&) = delete;
   CudaSnapshot& operator=(const CudaSnapshot&) = delete;
 
-  /// Begins a copy of `from` as it will be when the work that is on `stream` now has run. The one before has arrived.
-  /// Allocates when it is larger than all before. Errors: the GPU's.
-  Status begin(const std::shared_ptr<const gpu::Gpu>& gpu, std::span<const float> from, TroupeCudaStream* stream);
+  /// Begins a copy of the parts of `from`, one behind the other, as they will be when the work that is on `stream` now
+  /// has run. The one before has arrived. Allocates when it is larger than all before. Errors: the GPU's.
+  Status begin(const std::shared_ptr<const gpu::Gpu>& gpu, std::span<const std::span<const float>> from,
+               TroupeCudaStream* stream);
   /// Whether it is there; of none that has begun. Errors: the GPU's.
   Result<bool> arrived() const;
   /// Once it is there.

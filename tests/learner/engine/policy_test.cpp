@@ -74,9 +74,10 @@ std::vector<float> act(Policy& policy, std::span<const float> observations, std:
 TEST(Policy, ActsAsItsParametersSay) {
   for (const std::int64_t rows : {1, 5, 16}) {
     const auto policy = d4pg::make_policy(options_with_sizes({20, 12}), {.rows = rows}).value();
-    const ParamBuffer& parameters = policy->parameters();
-    const std::vector<float> values = random_values(parameters.values().size(), 0.4);
-    ASSERT_TRUE(policy->load(values, parameters.fingerprint()).ok());
+    const auto elements = static_cast<std::size_t>(policy->layout().elements);
+    ASSERT_TRUE(policy->load(random_values(elements, 0.4), policy->fingerprint()).ok());
+    ParamBuffer parameters(policy->layout());
+    std::ranges::copy(policy->values(), parameters.values().begin());
     const std::vector<float> observations = random_values(static_cast<std::size_t>(3 * rows), 1);
     const std::vector<float> actions = act(*policy, observations, rows);
     ASSERT_EQ(actions.size(), static_cast<std::size_t>(2 * rows));
@@ -90,7 +91,7 @@ TEST(Policy, ActsAsItsParametersSay) {
 
 TEST(Policy, FewerRowsGiveTheSameActions) {
   const auto policy = d4pg::make_policy(options_with_sizes({20, 12}), {.rows = 7}).value();
-  policy->load(random_values(policy->parameters().values().size(), 0.4), policy->parameters().fingerprint()).value();
+  policy->load(random_values(static_cast<std::size_t>(policy->layout().elements), 0.4), policy->fingerprint()).value();
   const std::vector<float> observations = random_values(21, 1);
   const std::vector<float> all = act(*policy, observations, 7);
   const std::vector<float> few = act(*policy, std::span(observations).first(9), 3);
@@ -100,11 +101,21 @@ TEST(Policy, FewerRowsGiveTheSameActions) {
 TEST(Policy, TakesNoParametersOfAnotherNetwork) {
   const auto policy = d4pg::make_policy(options_with_sizes({20, 12}), {}).value();
   const auto other = d4pg::make_policy(options_with_sizes({12, 20}), {}).value();
-  const std::vector<float> before(policy->parameters().values().begin(), policy->parameters().values().end());
-  const Status status = policy->load(other->parameters().values(), other->parameters().fingerprint());
+  const std::vector<float> before = policy->values();
+  const Status status = policy->load(other->values(), other->fingerprint());
   ASSERT_FALSE(status.ok());
   EXPECT_EQ(status.error().code, Code::kShapeMismatch);
-  EXPECT_TRUE(std::ranges::equal(before, policy->parameters().values()));
+  EXPECT_EQ(policy->values(), before);
+}
+
+TEST(Policy, RefusesStateThatNobodyPublishes) {
+  const auto network = [](Graph& graph) {
+    const Var x = graph.input("x", {2}), offset = graph.state("elsewhere/offset", {2}, Init::constant(0));
+    graph.output("y", add(mul(x, graph.param(graph.group("policy"), "w", {2}, Init::constant(1))), offset));
+  };
+  const PolicyColumns columns{{{"x", DType::kF32, Shape{2}}}, {{"y", DType::kF32, Shape{2}}}};
+  EXPECT_EQ(Policy::make(network, columns, {}).error().message,
+            "policy: state \"state/elsewhere/offset\", expected a name that begins with \"state/policy/\"");
 }
 
 TEST(Policy, RefusesRowsThatDoNotFit) {

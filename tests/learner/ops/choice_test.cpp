@@ -104,6 +104,17 @@ TEST(Broadcast, TakesNoRowsForColumns) {
   EXPECT_FALSE(graph.status().ok());
 }
 
+TEST(Broadcast, RepeatsOverABatchOfOneRowToo) {
+  Graph graph(1);
+  graph.output("sum", add(graph.input("x", {2}), graph.constant({1, 2}, {1, 2})));
+  ASSERT_TRUE(graph.status().ok()) << graph.status().error().message;
+  const auto program = Program::compile(graph, {}).value();
+  const std::vector<float> values{3, 4};
+  program->bind("x", std::span<const float>(values)).value();
+  program->run().value();
+  EXPECT_THAT(program->output("sum"), ElementsAre(4, 6));
+}
+
 TEST(Broadcast, LeavesOutRowsThatAreNoData) {
   Graph graph(4);
   const Var x = graph.input("x", {2});

@@ -1,0 +1,18 @@
+#pragma once
+// Observations less their running mean, over their running deviation: what networks see whose environment's numbers
+// have different units. The learner's batches move the statistics, and these are published with the policy's
+// parameters (published_layout()), so everyone who acts normalises as the learner did at that version.
+#include <troupe/learner/graph/graph.hpp>
+#include <troupe/learner/replicate/replica.hpp>
+
+namespace troupe::learner::control {
+
+/// x: [rows, n]. Returns (x - mean) / sqrt(variance + 1e-8), at most 10 from 0, by the statistics as they were before
+/// this step: the state "policy/observation/mean" and so on.
+Var normalise_observation(Graph& graph, Var x);
+/// Moves the statistics by a step's observations, [rows, n], of all replicas where these meet within a step, else of
+/// this one (workers of a parameter server, each with statistics of its own). They are those of all batches so far, and
+/// from a thousand batches on an exponential average of about so many.
+void learn_observations(ReplicaContext& context, Var observation);
+
+}  // namespace troupe::learner::control
