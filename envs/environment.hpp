@@ -116,6 +116,11 @@ using MakeEnvironment = std::function<Result<std::unique_ptr<Environment>>(std::
 /// own learns here what it lacks. Errors: kInvalidArgument, naming the environment.
 Status check_spec(const EnvSpec& spec);
 
+/// What step() says of an action that it cannot take, of a `spec` that check_spec() has taken. Errors: kInvalidArgument
+/// on a wrong length, a number that is not finite or a choice that there is not; numbers beyond their bounds are no
+/// error here.
+Status check_action(const EnvSpec& spec, std::span<const std::byte> action);
+
 /// Names of the environments that ship, sorted.
 std::vector<std::string> environment_names();
 

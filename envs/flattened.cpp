@@ -36,11 +36,7 @@ class Flattened final : public Environment {
   }
   Result<TimeStep> reset(std::span<std::byte> observation) override { return flat(inside_->reset(raw_), observation); }
   Result<TimeStep> step(std::span<const std::byte> action, std::span<std::byte> observation) override {
-    if (action.size() != spec_.action.tensor.bytes()) {
-      return Error{Code::kInvalidArgument,
-                   fmt::format("{}: action has {} bytes, expected {} of {}", spec_.name, action.size(),
-                               spec_.action.tensor.bytes(), spec_.action.tensor.to_string())};
-    }
+    TROUPE_TRY(check_action(spec_, action));
     if (inside_->spec().action.tensor.dtype == DType::kF32) return flat(inside_->step(action, raw_), observation);
     for (std::size_t i = 0; i < raw_action_.size(); ++i) {
       float value = 0;

@@ -6,6 +6,7 @@
 #include <array>
 #include <cmath>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <mutex>
 #include <utility>
@@ -68,6 +69,11 @@ Result<LoadedTask> load_task(const std::string& name) {
   return LoadedTask{entry, std::move(model)};
 }
 
+bool has_action_type(const ActionSpec& action) {
+  const DType dtype = action.tensor.dtype;
+  return action.discrete() ? dtype == DType::kI32 : dtype == DType::kF64 || dtype == DType::kF32;
+}
+
 }  // namespace
 
 std::vector<std::string> environment_names() {
@@ -102,6 +108,33 @@ Status Environment::render(const RenderOptions&, std::span<std::uint8_t>) {
   return Error{Code::kUnavailable, fmt::format("{}: this environment has no picture of itself", spec().name)};
 }
 
+Status check_action(const EnvSpec& spec, std::span<const std::byte> action) {
+  const TensorSpec& tensor = spec.action.tensor;
+  TROUPE_CHECK(has_action_type(spec.action), "{}: an action is {}", spec.name, tensor.to_string());
+  if (action.size() != tensor.bytes()) {
+    return Error{Code::kInvalidArgument, fmt::format("{}: action has {} bytes, expected {} of {}", spec.name,
+                                                     action.size(), tensor.bytes(), tensor.to_string())};
+  }
+  const auto mistake = [&](std::int64_t index, const auto& got, const std::string& expected) {
+    return Error{Code::kInvalidArgument,
+                 fmt::format("{}: action[{}] is {}, expected {}", spec.name, index, got, expected)};
+  };
+  const auto number = [&]<typename T>(std::int64_t index, T value) {
+    std::memcpy(&value, action.data() + static_cast<std::size_t>(index) * sizeof(value), sizeof(value));
+    return value;
+  };
+  for (std::int64_t i = 0; i < tensor.shape.elements(); ++i) {
+    if (spec.action.discrete()) {
+      const auto choice = number(i, std::int32_t{});
+      if (choice >= 0 && choice < spec.action.choices) continue;
+      return mistake(i, choice, fmt::format("one of 0 .. {}", spec.action.choices - 1));
+    }
+    const double value = tensor.dtype == DType::kF32 ? number(i, float{}) : number(i, double{});
+    if (!std::isfinite(value)) return mistake(i, value, "a finite number");
+  }
+  return {};
+}
+
 Status check_spec(const EnvSpec& spec) {
   const auto mistake = [&](const std::string& what) {
     return Error{Code::kInvalidArgument, fmt::format("environment {}: {}", spec.name, what)};
@@ -109,8 +142,7 @@ Status check_spec(const EnvSpec& spec) {
   if (spec.observation_size() < 1) return mistake("an observation has no numbers, expected at least one");
   const ActionSpec& action = spec.action;
   if (spec.action_size() < 1) return mistake("an action has no numbers, expected at least one");
-  const DType dtype = action.tensor.dtype;
-  if (action.discrete() ? dtype != DType::kI32 : dtype != DType::kF64 && dtype != DType::kF32) {
+  if (!has_action_type(action)) {
     return mistake(fmt::format("an action is {} with {} choices, expected int32 with choices, or float64 or float32",
                                action.tensor.to_string(), action.choices));
   }

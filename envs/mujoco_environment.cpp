@@ -61,7 +61,6 @@ MujocoEnvironment::MujocoEnvironment(const TaskEntry& entry, SharedModel model, 
       sub_steps_(static_cast<int>(std::lround(entry.control_dt_s / physics_.model().opt.timestep))) {
   spec_ = make_spec(entry, physics_.model(), *task_, sub_steps_);
   observation_.resize(static_cast<std::size_t>(spec_.observation_size()));
-  action_.resize(static_cast<std::size_t>(spec_.action_size()));
   task_->initialise_world(physics_, random_);
 }
 
@@ -84,11 +83,11 @@ Result<TimeStep> MujocoEnvironment::reset(std::span<std::byte> observation) {
 }
 
 Result<TimeStep> MujocoEnvironment::step(std::span<const std::byte> action, std::span<std::byte> observation) {
-  TROUPE_TRY(take_action(action));
+  TROUPE_TRY(check_action(spec_, action));
   if (phase_ == Phase::kNeedsReset) {
     return Error{Code::kUnavailable, fmt::format("{}: step() outside of an episode, expected reset()", spec_.name)};
   }
-  std::copy(action_.begin(), action_.end(), physics_.data().ctrl);
+  std::memcpy(physics_.data().ctrl, action.data(), action.size());
   if (Status stepped = physics_.step(sub_steps_); !stepped.ok()) {
     phase_ = Phase::kNeedsReset;
     return Error{stepped.error().code, fmt::format("{}: {}", spec_.name, stepped.error().message)};
@@ -102,22 +101,6 @@ Result<TimeStep> MujocoEnvironment::step(std::span<const std::byte> action, std:
   return TimeStep{.type = timeout || finished ? StepType::kLast : StepType::kMid,
                   .reward = task_->reward(physics_),
                   .discount = finished ? 0.0 : 1.0};
-}
-
-Status MujocoEnvironment::take_action(std::span<const std::byte> action) {
-  if (action.size() != spec_.action.tensor.bytes()) {
-    return Error{Code::kInvalidArgument,
-                 fmt::format("{}: action has {} bytes, expected {} of {}", spec_.name, action.size(),
-                             spec_.action.tensor.bytes(), spec_.action.tensor.to_string())};
-  }
-  std::memcpy(action_.data(), action.data(), action.size());
-  for (std::size_t i = 0; i < action_.size(); ++i) {
-    if (!std::isfinite(action_[i])) {
-      return Error{Code::kInvalidArgument,
-                   fmt::format("{}: action[{}] is {}, expected a finite number", spec_.name, i, action_[i])};
-    }
-  }
-  return {};
 }
 
 void MujocoEnvironment::observe(std::span<std::byte> observation) {

@@ -33,8 +33,6 @@ class MujocoEnvironment final : public Environment {
  private:
   enum class Phase : std::uint32_t { kNeedsReset = 0, kInEpisode = 1 };
 
-  /// Copies the action into action_. Errors: those of step().
-  Status take_action(std::span<const std::byte> action);
   void observe(std::span<std::byte> observation);
 
   std::unique_ptr<Task> task_;
@@ -44,7 +42,7 @@ class MujocoEnvironment final : public Environment {
   int sub_steps_;  // model time steps in one control step
   std::int64_t step_count_ = 0;
   Phase phase_ = Phase::kNeedsReset;
-  std::vector<double> observation_, action_;  // aligned, which the caller's bytes need not be
+  std::vector<double> observation_;  // aligned, which the caller's bytes need not be
   std::unique_ptr<Renderer> renderer_;
   bool heights_are_drawn_ = true;  // false when they have changed since the renderer took them
 };

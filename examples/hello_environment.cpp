@@ -41,11 +41,10 @@ class Valley : public Environment {
   }
 
   Result<TimeStep> step(std::span<const std::byte> action, std::span<std::byte> observation) override {
+    TROUPE_TRY(check_action(spec_, action));
     if (!state_.runs) return Error{Code::kUnavailable, "valley: step before reset"};
     double push = 0;
-    if (action.size() != sizeof(push)) return Error{Code::kInvalidArgument, "valley: an action is one float64"};
     std::memcpy(&push, action.data(), sizeof(push));
-    if (!std::isfinite(push)) return Error{Code::kInvalidArgument, "valley: the action is not finite"};
     const double force = std::clamp(push, -1.0, 1.0);
     const double slope = 0.0025 * std::cos(3 * state_.position);
     state_.velocity = std::clamp(state_.velocity + power_ * force - slope, -0.07, 0.07);
