@@ -1,39 +1,23 @@
-// The list of environments, and the other free functions of environment.hpp.
+// The list of where environments come from, and the other free functions of environment.hpp.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <cstdlib>
 #include <cstring>
-#include <filesystem>
-#include <mutex>
+#include <iterator>
 #include <utility>
 
 #include <troupe/core/check.hpp>
-#include <troupe/core/installation.hpp>
 #include <troupe/core/nearest.hpp>
 #include <troupe/envs/environment.hpp>
-#include <troupe/envs/mujoco_environment.hpp>
-#include <troupe/envs/task.hpp>
+#include <troupe/envs/shipped.hpp>
 
 namespace troupe::envs {
 namespace {
 
-constexpr std::array kDomains = {acrobot_tasks, ball_in_cup_tasks, cartpole_tasks, cheetah_tasks,    dog_tasks,
-                                 finger_tasks,  fish_tasks,        hopper_tasks,   humanoid_tasks,   humanoid_cmu_tasks,
-                                 lqr_tasks,     manipulator_tasks, pendulum_tasks, point_mass_tasks, quadruped_tasks,
-                                 reacher_tasks, stacker_tasks,     swimmer_tasks,  walker_tasks};
-
-const TaskEntry* find_entry(std::string_view name) {
-  for (const auto& tasks : kDomains) {
-    for (const TaskEntry& entry : tasks()) {
-      if (entry.name == name) return &entry;
-    }
-  }
-  return nullptr;
-}
+constexpr std::array kOrigins = {control_suite};
 
 Error unknown_name(const std::string& name) {
   const std::vector<std::string> known = environment_names();
@@ -41,32 +25,6 @@ Error unknown_name(const std::string& name) {
   const std::string hint = near.empty() ? fmt::format("known are {}", fmt::join(known, ", "))
                                         : fmt::format("did you mean {}?", fmt::join(near, " or "));
   return Error{Code::kNotFound, fmt::format("no environment \"{}\"; {}", name, hint)};
-}
-
-Result<std::filesystem::path> model_file(const TaskEntry& entry) {
-  const char* chosen = std::getenv("TROUPE_DM_CONTROL_DIR");
-  const std::filesystem::path folder = chosen != nullptr ? chosen : installation().shared / "dm_control";
-  std::filesystem::path file = folder / "suite" / entry.model;
-  std::error_code ignored;
-  if (!std::filesystem::is_regular_file(file, ignored)) {
-    return Error{Code::kIo, fmt::format("{}: model file {} is missing; `./troupe` fetches it, or TROUPE_DM_CONTROL_DIR "
-                                        "names an unpacked dm_control 1.0.50",
-                                        entry.name, file.string())};
-  }
-  return file;
-}
-
-struct LoadedTask {
-  const TaskEntry* entry = nullptr;
-  SharedModel model;
-};
-
-Result<LoadedTask> load_task(const std::string& name) {
-  const TaskEntry* entry = find_entry(name);
-  if (entry == nullptr) return unknown_name(name);
-  TROUPE_ASSIGN(const std::filesystem::path file, model_file(*entry));
-  TROUPE_ASSIGN(SharedModel model, load_model(file, entry->change));
-  return LoadedTask{entry, std::move(model)};
 }
 
 bool has_action_type(const ActionSpec& action) {
@@ -78,26 +36,17 @@ bool has_action_type(const ActionSpec& action) {
 
 std::vector<std::string> environment_names() {
   std::vector<std::string> names;
-  for (const auto& tasks : kDomains) {
-    for (const TaskEntry& entry : tasks()) names.emplace_back(entry.name);
-  }
+  for (const auto& origin : kOrigins) std::ranges::move(origin().names(), std::back_inserter(names));
   std::sort(names.begin(), names.end());
   return names;
 }
 
 MakeEnvironment shared_environments(std::string name) {
-  struct Shared {
-    std::mutex mutex;
-    LoadedTask task;  // until the first call: without a model
-  };
-  return [name = std::move(name),
-          shared = std::make_shared<Shared>()](std::uint64_t seed) -> Result<std::unique_ptr<Environment>> {
-    const std::lock_guard lock(shared->mutex);
-    if (shared->task.model == nullptr) {
-      TROUPE_ASSIGN(shared->task, load_task(name));
-    }
-    return {std::make_unique<MujocoEnvironment>(*shared->task.entry, shared->task.model, seed)};
-  };
+  for (const auto& origin : kOrigins) {
+    const std::vector<std::string> names = origin().names();
+    if (std::ranges::find(names, name) != names.end()) return origin().shared(name);
+  }
+  return [name](std::uint64_t) -> Result<std::unique_ptr<Environment>> { return unknown_name(name); };
 }
 
 Result<std::unique_ptr<Environment>> make_environment(const std::string& name, std::uint64_t seed) {
