@@ -1,5 +1,5 @@
 // dm_control/suite/humanoid_CMU.py: the humanoid of 56 joints onto which the CMU's motion captures fit. Its names are
-// lower-case here, as all names of a configuration are.
+// lower-case here, as all names of the suite are.
 #include <array>
 
 #include <troupe/envs/humanoid_task.hpp>

@@ -22,17 +22,27 @@ namespace {
 
 constexpr std::size_t kNameMax = 32;
 
-/// Of a section, a key or a port: lower-case letters, digits, '_' and, where the place allows it, '-'.
-bool is_plain(std::string_view name, bool dashes) {
-  return !name.empty() && name.size() <= kNameMax && std::islower(static_cast<unsigned char>(name[0])) != 0 &&
+/// What a name may have besides lower-case letters, digits and '_'.
+struct NameRule {
+  bool dashes = false;
+  bool capitals = false;
+};
+constexpr NameRule kKey = {};
+constexpr NameRule kSection = {.dashes = true};  // or a port
+/// Environments have the names that their benchmarks gave them: "CartPole-v1".
+constexpr NameRule kEnvironment = {.dashes = true, .capitals = true};
+
+bool is_plain(std::string_view name, NameRule rule) {
+  const auto letter = [&](unsigned char c) { return std::islower(c) != 0 || (rule.capitals && std::isupper(c) != 0); };
+  return !name.empty() && name.size() <= kNameMax && letter(static_cast<unsigned char>(name[0])) &&
          std::ranges::all_of(name, [&](unsigned char c) {
-           return std::islower(c) != 0 || std::isdigit(c) != 0 || c == '_' || (dashes && c == '-');
+           return letter(c) || std::isdigit(c) != 0 || c == '_' || (rule.dashes && c == '-');
          });
 }
 
-std::string expected_name(bool dashes) {
-  return fmt::format("expected a name of 1 .. {} lower-case letters, digits{} and '_', a letter first", kNameMax,
-                     dashes ? ", '-'" : "");
+std::string expected_name(NameRule rule) {
+  return fmt::format("expected a name of 1 .. {} {}letters, digits{} and '_', a letter first", kNameMax,
+                     rule.capitals ? "" : "lower-case ", rule.dashes ? ", '-'" : "");
 }
 
 /// Whether the default of a key is among what the key allows; a required key has none.
@@ -85,8 +95,8 @@ class RegistryChecker {
   Status run() {
     for (const std::string& twice : registry_.duplicates()) add("{}: registered twice", twice);
     for (const messages::MessageType& type : registry_.messages()) check_message_type(type);
-    for (const auto& [name, kind] : registry_.environments()) check_section("environment", name, kind);
-    for (const auto& [name, kind] : registry_.algorithms()) check_section("algorithm", name, kind);
+    for (const auto& [name, kind] : registry_.environments()) check_section("environment", name, kEnvironment, kind);
+    for (const auto& [name, kind] : registry_.algorithms()) check_section("algorithm", name, kSection, kind);
     for (const auto& [name, kind] : registry_.models()) check_model(name, kind);
     for (const auto& [name, kind] : registry_.roles()) check_role(name, kind);
     if (mistakes_.empty()) return {};
@@ -109,9 +119,9 @@ class RegistryChecker {
 
   /// Of what has a section of its own name.
   template <typename Kind>
-  void check_section(const char* of, const std::string& name, const Kind& kind) {
+  void check_section(const char* of, const std::string& name, NameRule rule, const Kind& kind) {
     const std::string what = fmt::format("{} \"{}\"", of, printable(name));
-    if (!is_plain(name, true)) add("{}: {}", what, expected_name(true));
+    if (!is_plain(name, rule)) add("{}: {}", what, expected_name(rule));
     if (!sections_.insert(name).second) add("{}: a configuration has [{}] for something else", what, name);
     if (kind.make == nullptr) add("{}: nothing makes it", what);
     check_keys(what, kind.keys, {});
@@ -119,21 +129,22 @@ class RegistryChecker {
 
   void check_model(const std::string& name, const ModelKind& kind) {
     const std::string what = fmt::format("model \"{}\"", printable(name));
-    if (!is_plain(name, true)) add("{}: {}", what, expected_name(true));
+    if (!is_plain(name, kSection)) add("{}: {}", what, expected_name(kSection));
     if (kind.make == nullptr) add("{}: nothing makes it", what);
     check_keys(what, kind.keys, apps::common_group_keys());
   }
 
   void check_role(const std::string& name, const RoleKind& kind) {
     const std::string what = fmt::format("role \"{}\"", printable(name));
-    if (!is_plain(name, true)) add("{}: {}", what, expected_name(true));
+    if (!is_plain(name, kSection)) add("{}: {}", what, expected_name(kSection));
     if (kind.make == nullptr) add("{}: nothing makes it", what);
     check_keys(what, kind.keys, apps::common_role_keys());
     if (kind.inlets.empty() && kind.outlets.empty()) add("{}: it has no ports, so it can have no part in a run", what);
     std::set<std::string> ports;
     for (const auto* list : {&kind.inlets, &kind.outlets}) {
       for (const actors::Port& port : *list) {
-        if (!is_plain(port.name, true)) add("{}: port \"{}\": {}", what, printable(port.name), expected_name(true));
+        if (!is_plain(port.name, kSection))
+          add("{}: port \"{}\": {}", what, printable(port.name), expected_name(kSection));
         if (!ports.insert(port.name).second) add("{}: port \"{}\" is there twice", what, port.name);
         check_port_type(what, port, port.type);
         if (port.answer.empty()) continue;
@@ -159,7 +170,7 @@ class RegistryChecker {
     std::set<std::string> names(taken.begin(), taken.end());
     for (const ConfigKey& key : keys) {
       const std::string shown = printable(key.path);
-      if (!is_plain(key.path, false)) add("{}: key \"{}\": {}", what, shown, expected_name(false));
+      if (!is_plain(key.path, kKey)) add("{}: key \"{}\": {}", what, shown, expected_name(kKey));
       if (!names.insert(key.path).second) add("{}: key \"{}\" is there already", what, shown);
       // They become comments of the resolved configuration, which must not end before their line does.
       for (const std::string& text : {key.doc, key.unit}) {
