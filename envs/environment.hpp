@@ -48,11 +48,11 @@ struct ActionSpec {
 };
 
 struct EnvSpec {
-  std::string name;       ///< "cartpole-swingup": domain-task, the name that a configuration has it by
+  std::string name;       ///< "cartpole-swingup", "CartPole-v1": the name that a configuration has it by
   Signature observation;  ///< e.g. position float64[3], velocity float64[2], or pixels uint8[84, 84, 3]
   ActionSpec action;
   std::int64_t episode_steps = 0;  ///< time limit in control steps
-  double control_dt = 0;           ///< seconds of simulated time a step
+  double control_dt = 0;           ///< seconds of simulated time a step; 1 of what has no seconds
 
   /// Elements over all columns of the observation, and of an action.
   std::int64_t observation_size() const;
@@ -79,16 +79,18 @@ class Environment {
 
   virtual const EnvSpec& spec() const = 0;
 
-  /// Starts an episode whose start state follows from `seed` alone: that of a freshly loaded dm_control environment
-  /// with task_kwargs={"random": seed}. Seeds from 2^32 on act as random=np.random.RandomState([low, high 32 bits]).
+  /// Starts an episode whose start state follows from `seed` alone. Of the suite it is that of a freshly loaded
+  /// dm_control environment with task_kwargs={"random": seed}; seeds from 2^32 on act as
+  /// random=np.random.RandomState([low, high 32 bits]). Of classic control it is gymnasium's reset(seed=seed).
   /// observation: row_bytes(spec().observation) bytes, written. Errors: kInternal when the simulation diverges.
   virtual Result<TimeStep> reset(std::uint64_t seed, std::span<std::byte> observation) = 0;
 
-  /// Starts the next episode of the same random stream, as dm_control does after a kLast step.
+  /// Starts the next episode of the same random stream, as dm_control does after a kLast step and gymnasium's reset()
+  /// without a seed.
   virtual Result<TimeStep> reset(std::span<std::byte> observation) = 0;
 
-  /// Applies the action (the bytes of spec().action.tensor) for one control step. The suite's simulator clips it to its
-  /// bounds, as dm_control does. Errors: kInvalidArgument on a wrong length, a number that is not finite or a choice
+  /// Applies the action (the bytes of spec().action.tensor) for one control step. What ships clips it to its bounds, as
+  /// dm_control and gymnasium do. Errors: kInvalidArgument on a wrong length, a number that is not finite or a choice
   /// that there is not; kUnavailable before reset() and after a kLast step; kInternal when the simulation diverges
   /// (then the next call must be reset(); other errors change nothing).
   virtual Result<TimeStep> step(std::span<const std::byte> action, std::span<std::byte> observation) = 0;
@@ -124,8 +126,8 @@ Status check_action(const EnvSpec& spec, std::span<const std::byte> action);
 /// Names of the environments that ship, sorted.
 std::vector<std::string> environment_names();
 
-/// Makes a shipped environment by name; reset() without a seed then starts the stream of `seed`. Model files come from
-/// the directory in the environment variable TROUPE_DM_CONTROL_DIR, or else from the installation
+/// Makes a shipped environment by name; reset() without a seed then starts the stream of `seed`. The suite's model
+/// files come from the directory in the environment variable TROUPE_DM_CONTROL_DIR, or else from the installation
 /// (core/installation.hpp). Errors: kNotFound, naming the nearest known names; kIo when a model file is missing or
 /// cannot be loaded.
 Result<std::unique_ptr<Environment>> make_environment(const std::string& name, std::uint64_t seed);

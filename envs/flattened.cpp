@@ -96,8 +96,8 @@ Result<EnvSpec> flattened(const EnvSpec& spec) {
   const TensorSpec& action = spec.action.tensor;
   if (spec.action.discrete() || (action.dtype != DType::kF64 && action.dtype != DType::kF32)) {
     return Error{Code::kInvalidArgument,
-                 fmt::format("{}: got the action {} with {} choices, expected bounded float64 or float32", spec.name,
-                             action.to_string(), spec.action.choices)};
+                 fmt::format("{}: got the {}action {} with {} choices, expected bounded float64 or float32", spec.name,
+                             spec.action.discrete() ? "discrete " : "", action.to_string(), spec.action.choices)};
   }
   EnvSpec flat = spec;
   flat.observation = {{"observation", DType::kF32, Shape{spec.observation_size()}}};

@@ -17,7 +17,7 @@
 namespace troupe::envs {
 namespace {
 
-constexpr std::array kOrigins = {control_suite};
+constexpr std::array kOrigins = {control_suite, classic_control};
 
 Error unknown_name(const std::string& name) {
   const std::vector<std::string> known = environment_names();

@@ -6,6 +6,10 @@
 #include <troupe/core/check.hpp>
 
 namespace troupe::envs {
+namespace {
+// Compilers make a product of a power whose exponent they know.
+const volatile double kTwo = 2;
+}  // namespace
 
 double dot(std::span<const double> a, std::span<const double> b) {
   TROUPE_CHECK(a.size() == b.size(), "a dot product of {} and {} numbers", a.size(), b.size());
@@ -38,6 +42,9 @@ double mean(std::span<const double> values) {
   for (; next < count; ++next) sum += values[next];
   return sum / static_cast<double>(count);
 }
+
+double squared_by_pow(double number) { return std::pow(number, double{kTwo}); }
+float squared_by_pow(float number) { return std::pow(number, static_cast<float>(kTwo)); }
 
 std::array<double, 3> in_frame(std::span<const double, 3> vector, const double* rotation) {
   std::array<double, 3> result;

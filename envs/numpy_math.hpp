@@ -1,8 +1,8 @@
 #pragma once
-// Sums as numpy makes them, for tasks whose start states, observations and rewards are to have dm_control's bits. The
-// order of additions is numpy's own, and products are rounded before they are added: numpy does so wherever its linear
-// algebra has no fused multiply-add. Where it has (on most x86-64 machines, unless told otherwise), such numbers of
-// dm_control differ in their last bits from machine to machine.
+// Sums and squares as numpy makes them, for tasks whose start states, observations and rewards are to have dm_control's
+// or gymnasium's bits. The order of additions is numpy's own, and products are rounded before they are added: numpy
+// does so wherever its linear algebra has no fused multiply-add. Where it has (on most x86-64 machines, unless told
+// otherwise), such numbers of dm_control differ in their last bits from machine to machine.
 #include <array>
 #include <span>
 
@@ -16,6 +16,11 @@ void normalize(std::span<double> vector);
 double dot(std::span<const double> a, std::span<const double> b);
 /// np.mean of 1 to 128 numbers: from eight on they are added in eight strands.
 double mean(std::span<const double> values);
+
+/// number ** 2 of a number that is not in an array: the C library's pow(), which now and then rounds otherwise than the
+/// product does.
+double squared_by_pow(double number);
+float squared_by_pow(float number);
 
 /// vector.dot(rotation): a vector [3] of the world in the frame whose rotation matrix [3, 3] is row-major at
 /// `rotation`.

@@ -16,5 +16,7 @@ struct Origin {
 
 /// dm_control's Control Suite, in MuJoCo.
 Origin control_suite();
+/// gymnasium's classic control.
+Origin classic_control();
 
 }  // namespace troupe::envs

@@ -2,8 +2,10 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <cmath>
 #include <vector>
 
+#include <troupe/core/rng.hpp>
 #include <troupe/envs/numpy_math.hpp>
 
 namespace troupe::envs {
@@ -30,6 +32,19 @@ TEST(NumpyMath, NormalizedVectorsHaveLengthOne) {
   std::array<double, 2> vector = {-3, 4};
   normalize(vector);
   EXPECT_EQ(vector, (std::array{-.6, .8}));
+}
+
+TEST(NumpyMath, SquaresAreTheCLibrarysPowersAndNotProducts) {
+  double (*volatile const power)(double, double) = std::pow;  // which the compiler cannot look into
+  Rng rng(1);
+  int other_bits = 0;
+  for (int i = 0; i < 50'000; ++i) {
+    const double number = 20 * rng.uniform() - 10;
+    ASSERT_EQ(squared_by_pow(number), power(number, 2)) << number;
+    other_bits += squared_by_pow(number) != number * number ? 1 : 0;
+  }
+  EXPECT_GT(other_bits, 0);
+  EXPECT_EQ(squared_by_pow(-3.0f), 9.0f);
 }
 
 }  // namespace
