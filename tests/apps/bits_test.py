@@ -46,6 +46,7 @@ CASES = {
     "cheetah_run": D4PG,
     "finger_spin": D4PG,
     "pendulum_swingup": D4PG,
+    "pendulum_v1": D4PG,
     "reacher_easy": D4PG,
     "classifier": images("classifier"),
     "classifier.multi_device": images("classifier", *IN_ONE_INSTANCE),

@@ -1,6 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cctype>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -22,7 +23,7 @@ const Registry& registry() {
     for (const auto& [name, kind] : all.algorithms()) some.algorithm(name, kind);
     for (const auto& [name, kind] : all.models()) some.model(name, kind);
     for (const char* const name :
-         {"cartpole-swingup", "cheetah-run", "finger-spin", "pendulum-swingup", "reacher-easy"}) {
+         {"Pendulum-v1", "cartpole-swingup", "cheetah-run", "finger-spin", "pendulum-swingup", "reacher-easy"}) {
       some.environment(name, envs::shared_environments(name));
     }
     return some;
@@ -267,7 +268,7 @@ TEST(TrainSchema, LearnersShareABatchEvenly) {
 TEST(TrainSchema, AnUnknownEnvironmentGetsTheNearestOne) {
   EXPECT_EQ(message_of("env = 'cheetah_run'"),
             "f:1: env: unknown value \"cheetah_run\" (did you mean \"cheetah-run\"?), expected one of "
-            "cartpole-swingup, cheetah-run, finger-spin, pendulum-swingup, reacher-easy");
+            "Pendulum-v1, cartpole-swingup, cheetah-run, finger-spin, pendulum-swingup, reacher-easy");
 }
 
 TEST(TrainSchema, ShippedConfigsAreGood) {
@@ -279,12 +280,12 @@ TEST(TrainSchema, ShippedConfigsAreGood) {
     ASSERT_TRUE(options.ok()) << options.error().message;
     ++files;
     if (!options->replicas.empty()) continue;
-    // cartpole_swingup.toml trains cartpole-swingup.
-    std::string stem = entry.path().stem().string();
-    for (char& c : stem) c = c == '_' ? '-' : c;
-    EXPECT_EQ(options->agents[0].env, stem);
+    // cartpole_swingup.toml trains cartpole-swingup, pendulum_v1.toml Pendulum-v1.
+    std::string env = options->agents[0].env;
+    for (char& c : env) c = c == '-' ? '_' : static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    EXPECT_EQ(env, entry.path().stem().string());
   }
-  EXPECT_GE(files, 14);
+  EXPECT_GE(files, 15);
 }
 
 TEST(TrainSchema, EveryKeyOfAReplicaGroupReachesItsField) {
