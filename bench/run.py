@@ -149,11 +149,12 @@ BENCHES = {
         },
     ),
     "envs": Bench(
-        "environment steps, cheetah-run",
+        "environment steps, cheetah-run and classic control",
         "envs_bench",
         {
             "dm_control": ("envs", "envs/rivals/dm_control_envs.py"),
             "envpool": ("envs", "envs/rivals/envpool_envs.py"),
+            "gymnasium": ("envs", "envs/rivals/gymnasium_envs.py"),
         },
     ),
     "replay": Bench(
