@@ -112,6 +112,12 @@ TEST_F(Cli, EnvsListsSpecsAsTextAndJson) {
             std::string::npos)
       << text.out;
   EXPECT_NE(text.out.find("  action       38 numbers, each from -1 to 1\n"), std::string::npos) << text.out;
+  EXPECT_NE(text.out.find("CartPole-v1\n"
+                          "  observation  4 numbers: observation [4]\n"
+                          "  action       1 number, each one of 2 choices\n"
+                          "  episode      500 steps of 0.02 s\n"),
+            std::string::npos)
+      << text.out;
   EXPECT_NE(
       text.out.find("\nquadruped-walk\n"
                     "  observation  78 numbers: egocentric_state [44], torso_velocity [3], torso_upright, imu [6], "
