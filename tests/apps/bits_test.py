@@ -20,6 +20,9 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 RECORDED = pathlib.Path(__file__).with_name("bits.json")
 
 D4PG = ["max_learner_steps=200", "learner.batch_size=32", "evaluator.episodes=1", "evaluator.every_learner_steps=100000"]
+# With draws from the policy, noise on targets and running statistics, none of which the number of learners changes.
+SAC = D4PG + ["sac.random_env_steps=500", "sac.policy_layers=[32,32]", "sac.critic_layers=[32,32]", "sac.normalise_observations=true"]
+TD3 = D4PG + ["td3.random_env_steps=500", "td3.policy_layers=[32,32]", "td3.critic_layers=[32,32]"]
 PRIORITISED = D4PG + ["replay.sampler=prioritized"]
 
 
@@ -48,6 +51,12 @@ CASES = {
     "pendulum_swingup": D4PG,
     "pendulum_v1": D4PG,
     "reacher_easy": D4PG,
+    "walker_walk_sac": SAC,
+    **{f"walker_walk_sac.multi_device_{count}": SAC + ["learner.deterministic=true", "learner.replicator=multi_device",
+                                                       f"learner.count={count}"] for count in (1, 8)},
+    "walker_walk_sac.parameter_server": SAC + ["learner.replicator=parameter_server", "learner.count=2"],
+    "cheetah_run_td3": TD3,
+    "cheetah_run_td3.learners_2": TD3 + ["learner.count=2"],
     "classifier": images("classifier"),
     "classifier.multi_device": images("classifier", *IN_ONE_INSTANCE),
     # Instances that take turns: the group's bits are those of one replica.
