@@ -102,6 +102,15 @@ BENCHES = {
             },
         ),
     ),
+    "agents": Bench(
+        "one learner step of SAC and TD3 at their published sizes, batch 256",
+        "agents_bench",
+        {
+            "jax": ("jax", "learner/rivals/jax_agents.py"),
+            "torch": ("torch", "learner/rivals/torch_agents.py"),
+        },
+        timeout_s=600,
+    ),
     "replicators": Bench("one D4PG learner step, batch 256, under each replicator", "replicators_bench", {}),
     "inference": Bench(
         "the policy's forward pass at batch 1, 16 and 256",
