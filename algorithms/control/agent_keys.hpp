@@ -24,7 +24,7 @@ Result<OptimizerSpec> read_network_optimizer(const ConfigSection& keys, const st
 ConfigSchema return_keys(std::int64_t n_step, double discount);
 /// random_env_steps: of a run, at its beginning, in which all env actors act uniformly at random.
 ConfigKey random_steps_key(std::int64_t env_steps);
-/// normalise_observations: control::normalise_observation() before the networks.
+/// normalise_observations: control::observed() before the networks.
 ConfigKey normalise_key();
 /// target_rate: tau, by which target networks follow.
 ConfigKey target_rate_key(double rate);

@@ -26,8 +26,8 @@ Statistics statistics(Graph& graph, std::int64_t n) {
 
 }  // namespace
 
-Var normalise_observation(Graph& graph, Var x) {
-  if (!x) return {};
+Var observed(Graph& graph, bool normalise, Var x) {
+  if (!normalise || !x) return x;
   const Statistics of = statistics(graph, graph.spec(x).shape[1]);
   return clip(div(sub(x, of.mean), sqrt(affine(of.variance, 1, kEpsilon))), -kFarthest, kFarthest);
 }

@@ -7,9 +7,10 @@
 
 namespace troupe::learner::control {
 
-/// x: [rows, n]. Returns (x - mean) / sqrt(variance + 1e-8), at most 10 from 0, by the statistics as they were before
-/// this step: the state "policy/observation/mean" and so on.
-Var normalise_observation(Graph& graph, Var x);
+/// What networks see of an observation x, [rows, n]: x itself, or with `normalise` (x - mean) / sqrt(variance + 1e-8),
+/// at most 10 from 0, by the statistics as they were before this step, which are the state "policy/observation/mean"
+/// and so on.
+Var observed(Graph& graph, bool normalise, Var x);
 /// Moves the statistics by a step's observations, [rows, n], of all replicas where these meet within a step, else of
 /// this one (workers of a parameter server, each with statistics of its own). They are those of all batches so far, and
 /// from a thousand batches on an exponential average of about so many.

@@ -96,9 +96,9 @@ ConfigSchema keys() {
   const Options& l = defaults.learner;
   ConfigSchema keys = control::return_keys(defaults.n_step, defaults.discount);
   for (ConfigKey& key : keys) key.formerly = key.path;
-  for (ConfigSchema& more :
-       std::vector{acting_keys(defaults), learning_keys(l), keys_of("policy", l.policy_sizes, l.policy_activation),
-                   keys_of("critic", l.critic_sizes, l.critic_activation)}) {
+  for (ConfigSchema& more : std::vector{acting_keys(defaults), learning_keys(l), ConfigSchema{control::normalise_key()},
+                                        keys_of("policy", l.policy_sizes, l.policy_activation),
+                                        keys_of("critic", l.critic_sizes, l.critic_activation)}) {
     std::ranges::move(more, std::back_inserter(keys));
   }
   return keys;
@@ -120,6 +120,7 @@ Result<AgentOptions> read(const ConfigSection& keys, std::int64_t steps) {
   TROUPE_ASSIGN(learner.critic_optimizer, control::read_network_optimizer(keys, "critic", steps));
   learner.target_period = keys.get_int("target_update_period");
   learner.dqda_max_norm = keys.get_float("action_gradient_clip");
+  learner.normalise_observations = keys.get_bool("normalise_observations");
   if (learner.support.low < learner.support.high) return options;
   return Error{Code::kInvalidArgument,
                fmt::format("v_min: got {} with v_max {}, expected less", learner.support.low, learner.support.high)};

@@ -27,8 +27,9 @@ struct Options {
   std::int64_t batch = 256;
   OptimizerSpec policy_optimizer = {.rule = Adam{.learning_rate = 1e-4}, .max_global_norm = 40};
   OptimizerSpec critic_optimizer = {.rule = Adam{.learning_rate = 1e-4}, .max_global_norm = 40};
-  std::int64_t target_period = 100;  ///< steps between hard copies into the target networks
-  double dqda_max_norm = 1;          ///< clips each row's dQ/da in the policy loss; 0: off
+  std::int64_t target_period = 100;     ///< steps between hard copies into the target networks
+  bool normalise_observations = false;  ///< control/observation_norm.hpp
+  double dqda_max_norm = 1;             ///< clips each row's dQ/da in the policy loss; 0: off
   /// Batches carry a column `weight`: importance weights of prioritised replay (Schaul et al. 2016, section 3.4), by
   /// which rows of the critic's loss are multiplied.
   bool importance_weights = false;

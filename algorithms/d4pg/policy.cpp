@@ -1,5 +1,6 @@
 #include <troupe/algorithms/d4pg/policy.hpp>
 
+#include <troupe/algorithms/control/observation_norm.hpp>
 #include <troupe/algorithms/d4pg/networks.hpp>
 
 namespace troupe::learner::d4pg {
@@ -11,7 +12,8 @@ PolicyColumns policy_columns(const Options& options) {
 
 void build_policy(Graph& graph, const Options& options) {
   const Var observation = graph.input("observation", Shape{options.environment.observation_size});
-  graph.output("action", policy_network(graph, graph.group(kPolicyGroup), options, observation));
+  const Var seen = control::observed(graph, options.normalise_observations, observation);
+  graph.output("action", policy_network(graph, graph.group(kPolicyGroup), options, seen));
 }
 
 Result<std::unique_ptr<Policy>> make_policy(const Options& options, const PolicyOptions& policy_options) {

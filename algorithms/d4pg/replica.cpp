@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include <troupe/algorithms/control/observation_norm.hpp>
 #include <troupe/algorithms/d4pg/networks.hpp>
 #include <troupe/learner/ops/categorical.hpp>
 #include <troupe/learner/ops/elementwise.hpp>
@@ -15,10 +16,13 @@ Losses build_losses(Graph& graph, const Options& options, const StepInputs& inpu
   const ParamGroup critic = graph.group(kCriticGroup);
   const ParamGroup policy_target = graph.target(policy, options.target_period);
   const ParamGroup critic_target = graph.target(critic, options.target_period);
-  const Var next_observation = inputs["next_observation"];
+  const auto observed = [&](const char* column) {
+    return control::observed(graph, options.normalise_observations, inputs[column]);
+  };
+  const Var next_observation = observed("next_observation");
 
   // Critic: cross-entropy to the projected distribution of reward + discount * Z'(s', pi'(s')), D4PG's Eq. 3.
-  const Var logits = critic_network(graph, critic, options, inputs["observation"], inputs["action"]);
+  const Var logits = critic_network(graph, critic, options, observed("observation"), inputs["action"]);
   const Var action = policy_network(graph, policy, options, next_observation);
   const Var next_action = policy_network(graph, policy_target, options, next_observation);
   const Var next_logits = critic_network(graph, critic_target, options, next_observation, next_action);
@@ -48,6 +52,7 @@ std::unique_ptr<Replica> training(const Options& options, InputFn input) {
     graph.metric("policy_loss", losses.policy_loss);
     graph.metric("q_mean", losses.q_mean);
     graph.output("td_error", losses.td_error);
+    if (options.normalise_observations) control::learn_observations(context, inputs["observation"]);
 
     graph.minimize(losses.critic_loss, losses.critic, context.wrap_optimizer(options.critic_optimizer));
     graph.minimize(losses.policy_loss, losses.policy, context.wrap_optimizer(options.policy_optimizer));

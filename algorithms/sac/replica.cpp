@@ -17,11 +17,6 @@ namespace {
 
 constexpr double kLeastLogStddev = -5, kGreatestLogStddev = 2;
 
-/// What the networks see of an observation.
-Var seen(Graph& graph, const Options& options, Var observation) {
-  return options.normalise_observations ? control::normalise_observation(graph, observation) : observation;
-}
-
 }  // namespace
 
 Gaussian policy_network(Graph& graph, ParamGroup group, const Options& options, Var observation) {
@@ -35,7 +30,8 @@ Gaussian policy_network(Graph& graph, ParamGroup group, const Options& options, 
 }
 
 void build_policy(Graph& graph, const Options& options) {
-  const Var observation = seen(graph, options, graph.input("observation", Shape{options.environment.observation_size}));
+  const Var observation = control::observed(graph, options.normalise_observations,
+                                            graph.input("observation", Shape{options.environment.observation_size}));
   const Gaussian policy = policy_network(graph, graph.group(kPolicyGroup), options, observation);
   graph.output("action", control::to_bounds(graph, options.environment, tanh(policy.mean)));
   graph.output("mean", policy.mean);
@@ -61,8 +57,8 @@ Losses build_losses(Graph& graph, const Options& options, const StepInputs& inpu
   };
   const Var log_alpha = graph.param(temperature, "log_alpha", Shape{}, Init::constant(std::log(options.temperature)));
   const Var learned_alpha = exp(log_alpha), alpha = stop_gradient(learned_alpha);
-  const Var observation = seen(graph, options, inputs["observation"]);
-  const Var next_observation = seen(graph, options, inputs["next_observation"]);
+  const Var observation = control::observed(graph, options.normalise_observations, inputs["observation"]);
+  const Var next_observation = control::observed(graph, options.normalise_observations, inputs["next_observation"]);
 
   // The soft target: the smaller value of an action that the policy draws, and what its entropy is worth (Eq. 5).
   const Draw next = draw(policy_network(graph, policy, options, next_observation), noise.next_action);

@@ -11,14 +11,6 @@
 #include <troupe/learner/ops/reduce.hpp>
 
 namespace troupe::learner::td3 {
-namespace {
-
-/// What the networks see of an observation.
-Var seen(Graph& graph, const Options& options, Var observation) {
-  return options.normalise_observations ? control::normalise_observation(graph, observation) : observation;
-}
-
-}  // namespace
 
 Var policy_network(Graph& graph, ParamGroup group, const Options& options, Var observation) {
   const Var features =
@@ -27,7 +19,8 @@ Var policy_network(Graph& graph, ParamGroup group, const Options& options, Var o
 }
 
 void build_policy(Graph& graph, const Options& options) {
-  const Var observation = seen(graph, options, graph.input("observation", Shape{options.environment.observation_size}));
+  const Var observation = control::observed(graph, options.normalise_observations,
+                                            graph.input("observation", Shape{options.environment.observation_size}));
   const Var action = policy_network(graph, graph.group(kPolicyGroup), options, observation);
   graph.output("action", control::to_bounds(graph, options.environment, action));
 }
@@ -40,8 +33,8 @@ Losses build_losses(Graph& graph, const Options& options, const StepInputs& inpu
   const auto values = [&](ParamGroup group, Var observation, Var action) {
     return control::twin_critics(graph, group, options.critic_sizes, options.critic_activation, observation, action);
   };
-  const Var observation = seen(graph, options, inputs["observation"]);
-  const Var next_observation = seen(graph, options, inputs["next_observation"]);
+  const Var observation = control::observed(graph, options.normalise_observations, inputs["observation"]);
+  const Var next_observation = control::observed(graph, options.normalise_observations, inputs["next_observation"]);
 
   // The target, of the smaller value of an action near the target policy's (Alg. 1).
   const Var clipped = clip(scale(noise, options.target_noise), -options.target_noise_clip, options.target_noise_clip);

@@ -28,6 +28,7 @@ TEST(D4pgAlgorithm, EveryKeyReachesItsField) {
                                         {"v_max", 30.0},
                                         {"target_update_period", std::int64_t{33}},
                                         {"action_gradient_clip", 34.0},
+                                        {"normalise_observations", true},
                                         {"policy_learning_rate", 0.31},
                                         {"policy_gradient_norm_clip", 35.0},
                                         {"policy_schedule", std::string("cosine")},
@@ -50,6 +51,7 @@ TEST(D4pgAlgorithm, EveryKeyReachesItsField) {
   EXPECT_EQ(learner.support.high, 30);
   EXPECT_EQ(learner.target_period, 33);
   EXPECT_EQ(learner.dqda_max_norm, 34);
+  EXPECT_TRUE(learner.normalise_observations);
   EXPECT_EQ(std::get<Adam>(learner.policy_optimizer.rule).learning_rate, 0.31);
   EXPECT_EQ(learner.policy_optimizer.max_global_norm, 35);
   EXPECT_EQ(learner.policy_optimizer.schedule.kind, Schedule::Kind::kCosine);
