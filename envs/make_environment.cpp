@@ -4,15 +4,18 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
+#include <iterator>
 #include <mutex>
 #include <utility>
 
 #include <troupe/core/check.hpp>
 #include <troupe/core/installation.hpp>
 #include <troupe/core/nearest.hpp>
+#include <troupe/core/text.hpp>
 #include <troupe/envs/environment.hpp>
 #include <troupe/envs/mujoco_environment.hpp>
 #include <troupe/envs/task.hpp>
@@ -100,6 +103,28 @@ Result<std::unique_ptr<Environment>> make_environment(const std::string& name, s
 
 Status Environment::render(const RenderOptions&, std::span<std::uint8_t>) {
   return Error{Code::kUnavailable, fmt::format("{}: this environment has no picture of itself", spec().name)};
+}
+
+Result<std::size_t> camera_index(const EnvSpec& spec, const std::string& camera) {
+  const std::vector<std::string>& all = spec.cameras;
+  if (const auto found = std::ranges::find(all, camera); found != all.end() && !camera.empty()) {
+    return static_cast<std::size_t>(found - all.begin());
+  }
+  std::size_t index = 0;
+  const char* const end = camera.data() + camera.size();
+  const auto [parsed, error] = std::from_chars(camera.data(), end, index);
+  if (error == std::errc() && parsed == end && index < all.size()) return index;
+  if (all.empty()) {
+    return Error{Code::kInvalidArgument,
+                 fmt::format("{} has no picture of itself: its spec names no camera", spec.name)};
+  }
+  std::vector<std::string> named;
+  std::ranges::copy_if(all, std::back_inserter(named), [](const std::string& name) { return !name.empty(); });
+  const std::vector<std::string> near = nearest(camera, named, 1);
+  return Error{Code::kInvalidArgument,
+               fmt::format("{} has no camera \"{}\"{}, expected 0 .. {} or one of {}", spec.name, printable(camera),
+                           near.empty() ? "" : fmt::format(" (did you mean {}?)", near[0]), all.size() - 1,
+                           fmt::join(named, ", "))};
 }
 
 Status check_spec(const EnvSpec& spec) {
