@@ -21,6 +21,7 @@ const Registry& registry() {
     const Registry all = shipped();
     for (const auto& [name, kind] : all.algorithms()) some.algorithm(name, kind);
     for (const auto& [name, kind] : all.models()) some.model(name, kind);
+    for (const auto& [name, kind] : all.wrappers()) some.wrapper(name, kind);
     for (const char* const name :
          {"cartpole-swingup", "cheetah-run", "finger-spin", "pendulum-swingup", "reacher-easy"}) {
       some.environment(name, envs::shared_environments(name));
@@ -110,6 +111,9 @@ TEST(TrainSchema, EveryKeyIsDocumentedAndReachesItsField) {
                                         "learner.threads=36",
                                         "learner.device=[\"cpu\", \"cpu\"]",
                                         "inference.device=[\"cuda:4\", \"cpu\"]",
+                                        "wrappers=[\"time_limit\", \"crop\"]",
+                                        "evaluator.env=cheetah-run",
+                                        "evaluator.wrappers=[\"resize\"]",
                                         "evaluator.episodes=37",
                                         "evaluator.every_learner_steps=38",
                                         "checkpoint.every_s=39",
@@ -126,9 +130,13 @@ TEST(TrainSchema, EveryKeyIsDocumentedAndReachesItsField) {
                                         "placement.parameters.nodes=0",
                                         "placement.evaluator.nodes=0",
                                         "placement.inference.nodes=6"};
-  const auto of_d4pg =
-      std::ranges::count_if(schema, [](const ConfigKey& key) { return key.path.starts_with("d4pg."); });
-  EXPECT_EQ(set.size() + 1 + static_cast<std::size_t>(of_d4pg), schema.size()) << "a key is missing from this test";
+  std::vector<std::string> elsewhere = names_of(registry().wrappers());  // they have tests of their own
+  elsewhere.emplace_back("d4pg");
+  const auto of_those = std::ranges::count_if(schema, [&](const ConfigKey& key) {
+    const std::string section = key.path.substr(0, key.path.find('.'));
+    return section != key.path && std::ranges::find(elsewhere, section) != elsewhere.end();
+  });
+  EXPECT_EQ(set.size() + 1 + static_cast<std::size_t>(of_those), schema.size()) << "a key is missing from this test";
   const Result<Config> config = parse_config(text, "f", set, schema);
   ASSERT_TRUE(config.ok()) << config.error().message;
   const Result<actors::TrainOptions> made = to_train_options(*config, registry());
@@ -173,6 +181,13 @@ TEST(TrainSchema, EveryKeyIsDocumentedAndReachesItsField) {
   EXPECT_EQ(o.agents[0].learner.threads, 36);
   EXPECT_EQ(o.agents[0].learner.device, (std::vector<std::string>{"cpu", "cpu"}));
   EXPECT_EQ(o.agents[0].inference.device, (std::vector<std::string>{"cuda:4", "cpu"}));
+  ASSERT_EQ(o.agents[0].wrappers.size(), 2u);
+  EXPECT_EQ(o.agents[0].wrappers[0].name, "time_limit");
+  EXPECT_EQ(o.agents[0].wrappers[1].name, "crop");
+  EXPECT_EQ(o.agents[0].evaluator.env, "cheetah-run");
+  EXPECT_NE(o.agents[0].evaluator.make_environment, nullptr);
+  ASSERT_EQ(o.agents[0].evaluator.wrappers.size(), 1u);
+  EXPECT_EQ(o.agents[0].evaluator.wrappers[0].name, "resize");
   EXPECT_EQ(o.agents[0].evaluator.episodes, 37);
   EXPECT_EQ(o.agents[0].evaluator.every_learner_steps, 38);
   EXPECT_EQ(o.checkpoint.every_s, 39);
