@@ -98,6 +98,11 @@ TEST_F(Cli, ExplainNamesEveryKeyWithItsMeaning) {
                             "256\n"),
             std::string::npos)
       << result.out;
+  EXPECT_NE(
+      result.out.find("; default []\n      action_repeat: Each action for several steps of the environment, whose "
+                      "rewards are added\n"),
+      std::string::npos)
+      << result.out;
   EXPECT_NE(result.out.find("; required\n"), std::string::npos);
   EXPECT_NE(result.out.find("\nagents.NAME.KEY\n"), std::string::npos);
 }
