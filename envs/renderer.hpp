@@ -13,8 +13,9 @@
 namespace troupe::envs {
 
 /// Draws one model at one size, from any of its cameras. Owns its context, which is current only during render(): a
-/// renderer may be used from any thread, by one at a time, and several may draw on several threads at once. With Mesa's
-/// rasteriser set LP_NUM_THREADS=0 then, or each of them starts a thread per core.
+/// renderer may be used from any thread, by one at a time, and several may draw on several threads at once. Mesa's
+/// rasteriser has one thread a core for all of them together, or as many as LP_NUM_THREADS says; pixels do not depend
+/// on it.
 class Renderer {
  public:
   /// The offscreen buffer gets the size of the frame, which changes no pixel and is faster than the model's 640 x 480.

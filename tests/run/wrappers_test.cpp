@@ -19,6 +19,7 @@
 #include <troupe/run/train.hpp>
 #include <troupe/run/train_schema.hpp>
 #include <troupe/tests/actors/recording_sink.hpp>
+#include <troupe/tests/envs/rendering.hpp>
 #include <troupe/tests/run/own_registry.hpp>
 
 namespace troupe::apps {
@@ -300,6 +301,24 @@ class WrappedRuns : public ::testing::Test {
     return all;
   }
 
+  /// Two runs that go on from one checkpoint take the same steps.
+  void expect_same_bits(const std::string& text) {
+    const std::string all = "deterministic = true\n" + text;
+    const auto first = run("max_learner_steps = 40\n" + all, folder / "first");
+    ASSERT_TRUE(first.ok()) << first.error().message;
+    std::vector<std::byte> bits[2];
+    for (int i = 0; i < 2; ++i) {
+      const std::filesystem::path copy = folder / std::to_string(i);
+      std::filesystem::copy(folder / "first", copy, std::filesystem::copy_options::recursive);
+      const auto summary = run("max_learner_steps = 80\n" + all, copy, true);
+      ASSERT_TRUE(summary.ok()) << summary.error().message;
+      EXPECT_EQ(summary->learner_steps, 80);
+      bits[i] = everything(copy);
+    }
+    EXPECT_EQ(bits[0], bits[1]);
+    EXPECT_NE(bits[0], everything(folder / "first"));
+  }
+
   static constexpr const char* kSmall =
       "[replay]\nmin_items = 32\nsamples_per_insert = 4\ntolerance = 1\n"
       "[d4pg]\npolicy_layers = [16]\ncritic_layers = [16]\natoms = 11\n[learner]\nbatch_size = 16\n"
@@ -319,6 +338,10 @@ TEST_F(WrappedRuns, D4pgIsEvaluatedByTheEnvironmentsOwnReturns) {
   const auto evaluated = find_scalar(summary->agents[0].final_evaluation->values, "return");
   EXPECT_GT(evaluated.value(), 0);
   EXPECT_LE(evaluated.value(), 2 * 20);
+  ASSERT_FALSE(sink.evaluated_steps("evaluator").empty());
+  for (const Evaluation& evaluation : sink.evaluations) {
+    EXPECT_GT(find_scalar(evaluation.values, "return").value(), 0) << evaluation.source;
+  }
   int trained = 0;
   for (const MetricRow& row : sink.rows) {
     for (const Scalar& scalar : row.scalars) {
@@ -332,21 +355,17 @@ TEST_F(WrappedRuns, D4pgIsEvaluatedByTheEnvironmentsOwnReturns) {
 
 TEST_F(WrappedRuns, GoOnFromACheckpointBitForBit) {
   // The last pictures, the steps of the limit and what the user's wrapper sees are all in the middle of an episode.
-  const std::string text =
-      "env = 'corridor'\ndeterministic = true\nwrappers = ['action_repeat', 'shade', 'frame_stack', 'time_limit', "
-      "'numbers']\n[time_limit]\nsteps = 9\n";
-  ASSERT_TRUE(run("max_learner_steps = 40\n" + text, folder / "first").ok());
-  std::vector<std::byte> bits[2];
-  for (int i = 0; i < 2; ++i) {
-    const std::filesystem::path copy = folder / std::to_string(i);
-    std::filesystem::copy(folder / "first", copy, std::filesystem::copy_options::recursive);
-    const auto summary = run("max_learner_steps = 80\n" + text, copy, true);
-    ASSERT_TRUE(summary.ok()) << summary.error().message;
-    EXPECT_EQ(summary->learner_steps, 80);
-    bits[i] = everything(copy);
-  }
-  EXPECT_EQ(bits[0], bits[1]);
-  EXPECT_NE(bits[0], everything(folder / "first"));
+  expect_same_bits(
+      "env = 'corridor'\nwrappers = ['action_repeat', 'shade', 'frame_stack', 'time_limit', 'numbers']\n"
+      "[time_limit]\nsteps = 9\n");
+}
+
+TEST_F(WrappedRuns, GoOnBitForBitWithPixels) {
+  if (!envs::test::no_rendering().empty()) GTEST_SKIP() << envs::test::no_rendering();
+  expect_same_bits(
+      "env = 'cartpole-swingup'\nwrappers = ['action_repeat', 'pixels', 'resize', 'crop', 'frame_stack', 'numbers']\n"
+      "[pixels]\nheight = 16\nwidth = 16\nprofile = 'fast'\n[resize]\nheight = 8\nwidth = 8\n"
+      "[crop]\nheight = 6\nwidth = 8\n[action_repeat]\nsteps = 50\n");
 }
 
 }  // namespace
