@@ -1,9 +1,15 @@
-"""dm_control's pixels.Wrapper with a numpy stack of three frames, stepped with random actions in a plain loop."""
+"""dm_control's pixels.Wrapper with a numpy stack of three frames, stepped with random actions in plain loops.
+
+Rows of one environment: one process. Rows of two threads: two processes, with all of Mesa's threads or with none beside
+their own; the better of the two counts.
+"""
 
 import collections
 import importlib.metadata
 import json
 import os
+import subprocess
+import sys
 import time
 
 os.environ['MUJOCO_GL'] = 'egl'  # as Troupe draws
@@ -35,6 +41,7 @@ class Stacked:
 
 
 def measure(domain, task):
+  """Steps per second of one environment."""
   env = suite.load(domain, task, task_kwargs={'random': 1})
   spec = env.action_spec()
   stacked = Stacked(pixels.Wrapper(env, render_kwargs={'height': 84, 'width': 84, 'camera_id': 0}))
@@ -53,10 +60,26 @@ def measure(domain, task):
   return steps / (time.perf_counter() - start)
 
 
+def measure_together(processes, task, environment):
+  """Steps per second of as many environments, each in a process of its own."""
+  running = [subprocess.Popen([sys.executable, __file__, *task], env=os.environ | environment, stdout=subprocess.PIPE)
+             for _ in range(processes)]
+  said = [process.communicate()[0] for process in running]
+  if any(process.returncode != 0 for process in running):
+    sys.exit(f'{task}: a process of {processes} failed')
+  return sum(float(text.splitlines()[-1]) for text in said)
+
+
 def main():
+  if sys.argv[1:]:
+    print(measure(*sys.argv[1:]))
+    return
+  version = importlib.metadata.version('dm-control')
   for name, task in ROWS.items():
-    print(json.dumps({'name': name, 'value': measure(*task), 'unit': 'steps/s',
-                      'version': importlib.metadata.version('dm-control')}))
+    rates = {name: measure_together(1, task, {}),
+             f'{name}_2_threads': max(measure_together(2, task, own) for own in ({}, {'LP_NUM_THREADS': '0'}))}
+    for row, rate in rates.items():
+      print(json.dumps({'name': row, 'value': rate, 'unit': 'steps/s', 'version': version}))
 
 
 if __name__ == '__main__':
