@@ -166,6 +166,11 @@ BENCHES = {
             "gymnasium": ("envs", "envs/rivals/gymnasium_envs.py"),
         },
     ),
+    "env_pixels": Bench(
+        "environment steps that are drawn, 84 x 84 x 9",
+        "env_pixels_bench",
+        {"dm_control": ("envs", "envs/rivals/dm_control_pixels.py")},
+    ),
     "replay": Bench(
         "inserts, samples and priority updates in process",
         "replay_bench",

@@ -37,6 +37,7 @@ struct ConfigKey {
   double min = -std::numeric_limits<double>::infinity();  ///< inclusive; for numbers and every element of a list
   double max = std::numeric_limits<double>::infinity();   ///< inclusive
   std::vector<std::string> choices = {};                  ///< for strings: if not empty, the only ones allowed
+  bool may_be_empty = false;                              ///< of a list: [] is a value too
   bool required = false;                                  ///< no default: a file without this key is an error
   /// Whether what is made with one value can go on with another. kWhetherZero: with another one that is 0 too, or not.
   enum class Fixed { kNo, kValue, kWhetherZero };

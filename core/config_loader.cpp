@@ -81,11 +81,12 @@ ConfigValue as_wanted(std::string value, const ConfigKey& key) {
 }
 
 template <typename T, typename Convert>
-Converted to_list(const TomlValue& node, std::string_view expected, Convert convert) {
+Converted to_list(const TomlValue& node, const ConfigKey& key, std::string_view expected, Convert convert) {
   const auto* list = std::get_if<TomlValue::List>(&node.value);
   if (list == nullptr) return wrong_type(node, expected);
-  if (list->empty() || list->size() > kListItemsMax) {
-    return wrong(fmt::format("wrong length: got {} elements, expected 1 .. {}", list->size(), kListItemsMax));
+  const std::size_t least = key.may_be_empty ? 0 : 1;
+  if (list->size() < least || list->size() > kListItemsMax) {
+    return wrong(fmt::format("wrong length: got {} elements, expected {} .. {}", list->size(), least, kListItemsMax));
   }
   std::vector<T> values;
   for (const TomlValue& element : *list) {
@@ -119,16 +120,16 @@ Converted convert(const TomlValue& node, const ConfigKey& key) {
   };
   const bool strings = std::holds_alternative<std::vector<std::string>>(key.default_value);
   if (strings && !std::holds_alternative<std::string>(node.value)) {
-    return to_list<std::string>(node, expected, as_string);
+    return to_list<std::string>(node, key, expected, as_string);
   }
   if (strings || std::holds_alternative<std::string>(key.default_value)) {
     TROUPE_ASSIGN(std::string value, as_string(node));
     return as_wanted(std::move(value), key);
   }
   if (std::holds_alternative<std::vector<std::int64_t>>(key.default_value)) {
-    return to_list<std::int64_t>(node, expected, as_int);
+    return to_list<std::int64_t>(node, key, expected, as_int);
   }
-  return to_list<double>(node, expected, as_float);
+  return to_list<double>(node, key, expected, as_float);
 }
 
 }  // namespace

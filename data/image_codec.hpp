@@ -7,7 +7,7 @@
 #include <span>
 
 #include <troupe/core/error.hpp>
-#include <troupe/data/pixels.hpp>
+#include <troupe/core/pixels.hpp>
 
 namespace troupe::data {
 

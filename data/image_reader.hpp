@@ -14,7 +14,7 @@
 #include <troupe/core/tensor.hpp>
 #include <troupe/data/dataset.hpp>
 #include <troupe/data/image_codec.hpp>
-#include <troupe/data/resize.hpp>
+#include <troupe/core/resize.hpp>
 
 namespace troupe::data {
 

@@ -53,6 +53,9 @@ struct EnvSpec {
   ActionSpec action;
   std::int64_t episode_steps = 0;  ///< time limit in control steps
   double control_dt = 0;           ///< seconds of simulated time a step; 1 of what has no seconds
+  /// Names of the cameras that render() draws from, in the order of their indices; one without a name is "". Empty: it
+  /// has no picture of itself.
+  std::vector<std::string> cameras = {};
 
   /// Elements over all columns of the observation, and of an action.
   std::int64_t observation_size() const;
@@ -70,6 +73,7 @@ struct RenderOptions {
   int height = 84;  ///< pixels
   int width = 84;   ///< pixels
   RenderProfile profile = RenderProfile::kDmControl;
+  std::string camera = "0";  ///< name of one of EnvSpec::cameras, or its index
 };
 
 /// One environment instance. Not thread-safe; different instances may run on different threads at once.
@@ -101,10 +105,11 @@ class Environment {
   /// Errors: kCorrupt when the bytes are not of this environment; then nothing changes.
   virtual Status restore_state(std::span<const std::byte> state) = 0;
 
-  /// Draws the present state from the model's first camera. pixels: height x width x 3 bytes, RGB, top row first.
-  /// The first call makes an OpenGL context, which later calls with the same options use again.
-  /// Errors: kInvalidArgument on a size below 1 or a span of another length; kUnavailable when this machine cannot
-  /// render (the message says what is missing), and of an environment that does not know how it looks.
+  /// Draws the present state. pixels: height x width x 3 bytes, RGB, top row first.
+  /// The first call makes an OpenGL context, which later calls with the same size and profile use again.
+  /// Errors: kInvalidArgument on a camera that there is not (camera_index() says so), a size below 1 or a span of
+  /// another length; kUnavailable when this machine cannot render (the message says what is missing), and of an
+  /// environment that does not know how it looks.
   virtual Status render(const RenderOptions& options, std::span<std::uint8_t> pixels);
 };
 
@@ -122,6 +127,10 @@ Status check_spec(const EnvSpec& spec);
 /// on a wrong length, a number that is not finite or a choice that there is not; numbers beyond their bounds are no
 /// error here.
 Status check_action(const EnvSpec& spec, std::span<const std::byte> action);
+
+/// The index in spec.cameras of the camera that has this name, or this index. Errors: kInvalidArgument, with the
+/// nearest name and those that there are.
+Result<std::size_t> camera_index(const EnvSpec& spec, const std::string& camera);
 
 /// Names of the environments that ship, sorted.
 std::vector<std::string> environment_names();

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include <troupe/core/check.hpp>
+#include <troupe/envs/wrapper.hpp>
 
 namespace troupe::envs {
 namespace {
@@ -21,34 +22,27 @@ const std::byte* cast(const std::byte* from, std::int64_t count, float* to) {
   return from;
 }
 
-class Flattened final : public Environment {
+class Flattened final : public Wrapper {
  public:
   Flattened(std::unique_ptr<Environment> inside, EnvSpec spec)
-      : inside_(std::move(inside)),
-        spec_(std::move(spec)),
-        raw_(row_bytes(inside_->spec().observation)),
-        flat_(static_cast<std::size_t>(spec_.observation_size())),
-        raw_action_(static_cast<std::size_t>(spec_.action_size())) {}
+      : Wrapper(std::move(inside), std::move(spec)),
+        raw_(row_bytes(this->inside().spec().observation)),
+        flat_(static_cast<std::size_t>(this->spec().observation_size())),
+        raw_action_(static_cast<std::size_t>(this->spec().action_size())) {}
 
-  const EnvSpec& spec() const override { return spec_; }
   Result<TimeStep> reset(std::uint64_t seed, std::span<std::byte> observation) override {
-    return flat(inside_->reset(seed, raw_), observation);
+    return flat(inside().reset(seed, raw_), observation);
   }
-  Result<TimeStep> reset(std::span<std::byte> observation) override { return flat(inside_->reset(raw_), observation); }
+  Result<TimeStep> reset(std::span<std::byte> observation) override { return flat(inside().reset(raw_), observation); }
   Result<TimeStep> step(std::span<const std::byte> action, std::span<std::byte> observation) override {
-    TROUPE_TRY(check_action(spec_, action));
-    if (inside_->spec().action.tensor.dtype == DType::kF32) return flat(inside_->step(action, raw_), observation);
+    TROUPE_TRY(check_action(spec(), action));
+    if (inside().spec().action.tensor.dtype == DType::kF32) return flat(inside().step(action, raw_), observation);
     for (std::size_t i = 0; i < raw_action_.size(); ++i) {
       float value = 0;
       std::memcpy(&value, action.data() + i * sizeof(float), sizeof(value));
       raw_action_[i] = value;
     }
-    return flat(inside_->step(std::as_bytes(std::span(raw_action_)), raw_), observation);
-  }
-  std::vector<std::byte> save_state() const override { return inside_->save_state(); }
-  Status restore_state(std::span<const std::byte> state) override { return inside_->restore_state(state); }
-  Status render(const RenderOptions& options, std::span<std::uint8_t> pixels) override {
-    return inside_->render(options, pixels);
+    return flat(inside().step(std::as_bytes(std::span(raw_action_)), raw_), observation);
   }
 
  private:
@@ -56,7 +50,7 @@ class Flattened final : public Environment {
     if (!result.ok()) return result;
     const std::byte* from = raw_.data();
     float* to = flat_.data();
-    for (const TensorSpec& column : inside_->spec().observation) {
+    for (const TensorSpec& column : inside().spec().observation) {
       const std::int64_t count = column.shape.elements();
       if (column.dtype == DType::kF64) {
         from = cast<double>(from, count, to);
@@ -69,14 +63,12 @@ class Flattened final : public Environment {
       }
       to += count;
     }
-    TROUPE_CHECK(observation.size() == flat_.size() * sizeof(float), "{}: {} bytes for {} floats", spec_.name,
+    TROUPE_CHECK(observation.size() == flat_.size() * sizeof(float), "{}: {} bytes for {} floats", spec().name,
                  observation.size(), flat_.size());
     std::memcpy(observation.data(), flat_.data(), observation.size());
     return result;
   }
 
-  std::unique_ptr<Environment> inside_;
-  EnvSpec spec_;
   std::vector<std::byte> raw_;
   std::vector<float> flat_;
   std::vector<double> raw_action_;

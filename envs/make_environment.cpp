@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <cmath>
 #include <cstring>
 #include <iterator>
@@ -11,6 +12,7 @@
 
 #include <troupe/core/check.hpp>
 #include <troupe/core/nearest.hpp>
+#include <troupe/core/text.hpp>
 #include <troupe/envs/environment.hpp>
 #include <troupe/envs/shipped.hpp>
 
@@ -82,6 +84,28 @@ Status check_action(const EnvSpec& spec, std::span<const std::byte> action) {
     if (!std::isfinite(value)) return mistake(i, value, "a finite number");
   }
   return {};
+}
+
+Result<std::size_t> camera_index(const EnvSpec& spec, const std::string& camera) {
+  const std::vector<std::string>& all = spec.cameras;
+  if (const auto found = std::ranges::find(all, camera); found != all.end() && !camera.empty()) {
+    return static_cast<std::size_t>(found - all.begin());
+  }
+  std::size_t index = 0;
+  const char* const end = camera.data() + camera.size();
+  const auto [parsed, error] = std::from_chars(camera.data(), end, index);
+  if (error == std::errc() && parsed == end && index < all.size()) return index;
+  if (all.empty()) {
+    return Error{Code::kInvalidArgument,
+                 fmt::format("{} has no picture of itself: its spec names no camera", spec.name)};
+  }
+  std::vector<std::string> named;
+  std::ranges::copy_if(all, std::back_inserter(named), [](const std::string& name) { return !name.empty(); });
+  const std::vector<std::string> near = nearest(camera, named, 1);
+  return Error{Code::kInvalidArgument,
+               fmt::format("{} has no camera \"{}\"{}, expected 0 .. {} or one of {}", spec.name, printable(camera),
+                           near.empty() ? "" : fmt::format(" (did you mean {}?)", near[0]), all.size() - 1,
+                           fmt::join(named, ", "))};
 }
 
 Status check_spec(const EnvSpec& spec) {

@@ -14,6 +14,21 @@
 namespace troupe::envs {
 namespace {
 
+/// A view of the whole model, which every model has: dm_control's camera -1.
+constexpr const char* kFreeCamera = "free";
+/// Sizes and profiles that pixels are wanted in at the same time; one more takes the place of the one made first.
+constexpr std::size_t kMostRenderers = 4;
+
+std::vector<std::string> cameras_of(const mjModel& model) {
+  std::vector<std::string> cameras;
+  for (int camera = 0; camera < model.ncam; ++camera) {
+    const char* const name = mj_id2name(&model, mjOBJ_CAMERA, camera);
+    cameras.emplace_back(name == nullptr ? "" : name);
+  }
+  cameras.emplace_back(kFreeCamera);
+  return cameras;
+}
+
 EnvSpec make_spec(const TaskEntry& entry, const mjModel& model, const Task& task, int sub_steps) {
   EnvSpec spec;
   spec.name = entry.name;
@@ -28,6 +43,7 @@ EnvSpec make_spec(const TaskEntry& entry, const mjModel& model, const Task& task
   spec.control_dt = model.opt.timestep * sub_steps;
   // dm_control ends the episode at the first step whose count is not below this quotient.
   spec.episode_steps = static_cast<std::int64_t>(std::ceil(entry.time_limit_s / spec.control_dt));
+  spec.cameras = cameras_of(model);
   return spec;
 }
 
@@ -74,7 +90,7 @@ Result<TimeStep> MujocoEnvironment::reset(std::span<std::byte> observation) {
   phase_ = Phase::kNeedsReset;
   step_count_ = 0;
   physics_.reset();
-  heights_are_drawn_ = physics_.heights().empty();
+  heights_have_changed();
   TROUPE_TRY(task_->initialise_episode(physics_, random_));
   TROUPE_TRY(physics_.forward_without_actuation());
   phase_ = Phase::kInEpisode;
@@ -148,24 +164,40 @@ Status MujocoEnvironment::restore_state(std::span<const std::byte> state) {
   NumpyRandom random = random_;
   if (!random.set_state(header.random)) return corrupt("not a state of the random stream");
   if (!physics_.restore_state(numbers)) return corrupt("not a state of this model");
-  heights_are_drawn_ = physics_.heights().empty();
+  heights_have_changed();
   random_ = random;
   phase_ = static_cast<Phase>(header.phase);
   step_count_ = header.step_count;
   return {};
 }
 
-Status MujocoEnvironment::render(const RenderOptions& options, std::span<std::uint8_t> pixels) {
-  const auto same = [&](const RenderOptions& other) {
+Result<Renderer*> MujocoEnvironment::renderer(const RenderOptions& options) {
+  const auto found = std::ranges::find_if(renderers_, [&](const Drawing& drawing) {
+    const RenderOptions& other = drawing.renderer->options();
     return other.height == options.height && other.width == options.width && other.profile == options.profile;
-  };
-  if (renderer_ == nullptr || !same(renderer_->options())) {
-    TROUPE_ASSIGN(renderer_, Renderer::make(physics_.model(), options));
-  } else if (!heights_are_drawn_) {
-    TROUPE_TRY(renderer_->take_heights(physics_.model()));
+  });
+  if (found == renderers_.end()) {
+    TROUPE_ASSIGN(auto made, Renderer::make(physics_.model(), options));
+    if (renderers_.size() == kMostRenderers) renderers_.erase(renderers_.begin());
+    renderers_.push_back({std::move(made), true});
+    return renderers_.back().renderer.get();
   }
-  heights_are_drawn_ = true;
-  return renderer_->render(physics_.model(), physics_.data(), pixels);
+  if (!found->has_heights) TROUPE_TRY(found->renderer->take_heights(physics_.model()));
+  found->has_heights = true;
+  return found->renderer.get();
+}
+
+Status MujocoEnvironment::render(const RenderOptions& options, std::span<std::uint8_t> pixels) {
+  auto camera = camera_index(spec_, options.camera);
+  if (!camera.ok()) return Error{camera.error().code, "render: " + camera.error().message};
+  TROUPE_ASSIGN(Renderer* const draws, renderer(options));
+  const auto& model = physics_.model();
+  const int index = static_cast<int>(*camera);
+  return draws->render(model, physics_.data(), index < model.ncam ? index : Renderer::kFreeCamera, pixels);
+}
+
+void MujocoEnvironment::heights_have_changed() {
+  for (Drawing& drawing : renderers_) drawing.has_heights = physics_.heights().empty();
 }
 
 }  // namespace troupe::envs

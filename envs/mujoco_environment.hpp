@@ -34,6 +34,9 @@ class MujocoEnvironment final : public Environment {
   enum class Phase : std::uint32_t { kNeedsReset = 0, kInEpisode = 1 };
 
   void observe(std::span<std::byte> observation);
+  /// The one of this size and profile, which has the present heights.
+  Result<Renderer*> renderer(const RenderOptions& options);
+  void heights_have_changed();
 
   std::unique_ptr<Task> task_;
   Physics physics_;
@@ -43,8 +46,11 @@ class MujocoEnvironment final : public Environment {
   std::int64_t step_count_ = 0;
   Phase phase_ = Phase::kNeedsReset;
   std::vector<double> observation_;  // aligned, which the caller's bytes need not be
-  std::unique_ptr<Renderer> renderer_;
-  bool heights_are_drawn_ = true;  // false when they have changed since the renderer took them
+  struct Drawing {
+    std::unique_ptr<Renderer> renderer;
+    bool has_heights;  // false when they have changed since the renderer took them
+  };
+  std::vector<Drawing> renderers_;
 };
 
 }  // namespace troupe::envs

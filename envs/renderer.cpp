@@ -98,7 +98,6 @@ Result<std::unique_ptr<Renderer>> Renderer::make(const mjModel& model, const Ren
     return Error{Code::kInvalidArgument, fmt::format("render: size {} x {} (height x width), expected 1..{} each",
                                                      options.height, options.width, kMaxSize)};
   }
-  if (model.ncam < 1) return Error{Code::kInvalidArgument, "render: the model has no camera"};
   std::unique_ptr<Renderer> renderer(new Renderer(options));
   TROUPE_ASSIGN(renderer->egl_context_, make_context());
   const CurrentContext current(renderer->egl_context_);
@@ -143,7 +142,7 @@ Status Renderer::take_heights(const mjModel& model) {
   return {};
 }
 
-Status Renderer::render(const mjModel& model, mjData& data, std::span<std::uint8_t> pixels) {
+Status Renderer::render(const mjModel& model, mjData& data, int camera_id, std::span<std::uint8_t> pixels) {
   const auto row_bytes = static_cast<std::size_t>(options_.width) * 3;
   const std::size_t expected = row_bytes * static_cast<std::size_t>(options_.height);
   if (pixels.size() != expected) {
@@ -155,8 +154,12 @@ Status Renderer::render(const mjModel& model, mjData& data, std::span<std::uint8
 
   mjvCamera camera;
   mjv_defaultCamera(&camera);
-  camera.type = mjCAMERA_FIXED;
-  camera.fixedcamid = 0;
+  camera.fixedcamid = camera_id;
+  if (camera_id == kFreeCamera) {
+    mjv_defaultFreeCamera(&model, &camera);
+  } else {
+    camera.type = mjCAMERA_FIXED;
+  }
   mjvOption option;
   mjv_defaultOption(&option);
   option.flags[mjVIS_RANGEFINDER] = 0;  // dm_control's only change to the defaults

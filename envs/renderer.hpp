@@ -12,14 +12,15 @@
 
 namespace troupe::envs {
 
-/// Draws one model at one size. Owns its context, which is current only during render(): a renderer may be used from
-/// any thread, by one at a time, and several may draw on several threads at once. With Mesa's rasteriser set
-/// LP_NUM_THREADS=0 then, or each of them starts a thread per core.
+/// Draws one model at one size, from any of its cameras. Owns its context, which is current only during render(): a
+/// renderer may be used from any thread, by one at a time, and several may draw on several threads at once. Mesa's
+/// rasteriser has one thread a core for all of them together, or as many as LP_NUM_THREADS says; pixels do not depend
+/// on it.
 class Renderer {
  public:
   /// The offscreen buffer gets the size of the frame, which changes no pixel and is faster than the model's 640 x 480.
-  /// `model` is borrowed for the call. Errors: kInvalidArgument on a size outside of 1..4096 or a model without a
-  /// camera; kUnavailable when there is no EGL device or it gives no OpenGL context.
+  /// `model` is borrowed for the call; options.camera is not looked at. Errors: kInvalidArgument on a size outside of
+  /// 1..4096; kUnavailable when there is no EGL device or it gives no OpenGL context.
   static Result<std::unique_ptr<Renderer>> make(const mjModel& model, const RenderOptions& options);
   ~Renderer();
   Renderer(const Renderer&) = delete;
@@ -30,9 +31,11 @@ class Renderer {
   /// Takes the height fields of `model`, when they are others than when the renderer was made. Errors: kUnavailable.
   Status take_heights(const mjModel& model);
 
-  /// Draws what the model's camera 0 sees. pixels: height x width x 3, RGB, top row first. `data` is not changed in
-  /// any way that a step depends on. Errors: kInvalidArgument on a span of another length; kUnavailable.
-  Status render(const mjModel& model, mjData& data, std::span<std::uint8_t> pixels);
+  /// MuJoCo's view of the whole model.
+  static constexpr int kFreeCamera = -1;
+  /// Draws what a camera of the model sees, or the free one. pixels: height x width x 3, RGB, top row first. `data` is
+  /// not changed in any way that a step depends on. Errors: kInvalidArgument on a span of another length; kUnavailable.
+  Status render(const mjModel& model, mjData& data, int camera_id, std::span<std::uint8_t> pixels);
 
  private:
   explicit Renderer(const RenderOptions& options) : options_(options) {}

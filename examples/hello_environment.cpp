@@ -1,15 +1,18 @@
 // An environment of one's own: a car in a valley, too weak to climb out, that must swing back and forth first (after
-// MountainCarContinuous). hello_environment.toml trains D4PG on it:
+// MountainCarContinuous), and a wrapper around it, or around any other. hello_environment.toml trains D4PG on it:
 //   hello_environment train hello_environment.toml
 //   hello_environment envs                            it stands beside those that ship
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include <troupe/apps/main.hpp>
 #include <troupe/core/rng.hpp>
+#include <troupe/envs/wrapper.hpp>
 
 using namespace troupe;        // NOLINT: an example reads better without prefixes
 using namespace troupe::envs;  // NOLINT
@@ -86,6 +89,51 @@ class Valley : public Environment {
   State state_;
 };
 
+/// Shows what part of an episode is over, so that an agent knows when it is about to end.
+class EpisodeClock : public Wrapper {
+ public:
+  EpisodeClock(const ConfigSection& keys, std::unique_ptr<Environment> around)
+      : Wrapper(std::move(around)), scale_(keys.get_float("scale")) {
+    own_spec().observation.push_back({"time", DType::kF64, Shape{}});
+  }
+  Result<TimeStep> reset(std::uint64_t seed, std::span<std::byte> observation) override {
+    taken_ = 0;
+    return timed(inside().reset(seed, before_time(observation)), observation);
+  }
+  Result<TimeStep> reset(std::span<std::byte> observation) override {
+    taken_ = 0;
+    return timed(inside().reset(before_time(observation)), observation);
+  }
+  Result<TimeStep> step(std::span<const std::byte> action, std::span<std::byte> observation) override {
+    TROUPE_ASSIGN(const TimeStep step, inside().step(action, before_time(observation)));
+    ++taken_;
+    return timed(step, observation);
+  }
+
+ protected:
+  std::vector<std::byte> save_own() const override {
+    const auto bytes = std::as_bytes(std::span(&taken_, 1));
+    return {bytes.begin(), bytes.end()};
+  }
+  Status restore_own(std::span<const std::byte> own) override {
+    std::memcpy(&taken_, own.data(), sizeof(taken_));
+    return {};
+  }
+
+ private:
+  std::span<std::byte> before_time(std::span<std::byte> observation) const {
+    return observation.first(observation.size() - sizeof(double));
+  }
+  Result<TimeStep> timed(const Result<TimeStep>& step, std::span<std::byte> observation) const {
+    const double time = scale_ * static_cast<double>(taken_) / static_cast<double>(spec().episode_steps);
+    std::memcpy(observation.data() + observation.size() - sizeof(time), &time, sizeof(time));
+    return step;
+  }
+
+  double scale_;
+  std::int64_t taken_ = 0;
+};
+
 int main(int argc, char** argv) {
   Registry mine = shipped();
   mine.environment("valley", environment_of<Valley>({
@@ -101,5 +149,16 @@ int main(int argc, char** argv) {
                                   .min = 1,
                                   .max = 100000},
                              }));
+  mine.wrapper("clock", {.doc = "How much of an episode is over, as a further column",
+                         .keys = {{.path = "scale", .default_value = 1.0, .doc = "What it shows at the end", .min = 0}},
+                         .make = [](const ConfigSection& keys) {
+                           return Result(Wrap([keys](std::unique_ptr<Environment> around,
+                                                     std::uint64_t) -> Result<std::unique_ptr<Environment>> {
+                             if (find(around->spec().observation, "time") >= 0) {
+                               return Error{Code::kInvalidArgument, around->spec().name + " has a column time already"};
+                             }
+                             return {std::make_unique<EpisodeClock>(keys, std::move(around))};
+                           }));
+                         }});
   return troupe::main(argc, argv, mine);
 }

@@ -10,6 +10,7 @@
 #include <troupe/actors/roles/replica_options.hpp>
 #include <troupe/algorithms/agent/algorithm.hpp>
 #include <troupe/envs/environment.hpp>
+#include <troupe/envs/wrapper.hpp>
 
 namespace troupe::actors {
 
@@ -53,6 +54,9 @@ struct ReplayOptions {
 struct EvaluatorOptions {
   std::int64_t episodes = 10;  ///< an evaluation, without exploration noise
   std::int64_t every_learner_steps = 2'500;
+  std::string env = {};                              ///< what an environment of its own is called; empty: the agent's
+  envs::MakeEnvironment make_environment = nullptr;  ///< of that; null: the agent's
+  std::vector<envs::NamedWrap> wrappers = {};        ///< around it: none that are for training only
 };
 
 /// Over how many nodes each role is spread when a run is more than one process; apps/cluster makes nodes of it. This is
@@ -71,7 +75,8 @@ struct AgentOptions {
   std::string name = {};  ///< of its section [agents.NAME]; empty: the run's only one, at the top of the configuration
   std::string env;        ///< what its environment is called
   envs::MakeEnvironment make_environment = nullptr;
-  std::string algorithm = {};  ///< what it is called
+  std::vector<envs::NamedWrap> wrappers = {};  ///< around it, from it outwards
+  std::string algorithm = {};                  ///< what it is called
   MakeAlgorithm make_algorithm = nullptr;
   /// Whichever limit is met first ends the agent; 0 is no limit.
   std::int64_t max_env_steps = 1'000'000;

@@ -19,6 +19,8 @@ namespace {
 /// Of an agent that names none.
 constexpr const char* kDefaultAlgorithm = "d4pg";
 constexpr const char* kSections = "agents";
+/// evaluator.wrappers: those of the agent that are not for training only.
+constexpr const char* kSameWrappers = "same";
 
 /// What the keys of an agent begin with, of all agents of a configuration.
 std::vector<std::pair<std::string, std::string>> agents_of(const Config& config) {
@@ -69,6 +71,8 @@ class AgentChecker {
       : config_(config), prefix_(std::move(prefix)), mistakes_(mistakes) {}
 
   void check() {
+    check_wrappers("wrappers");
+    check_wrappers("evaluator.wrappers");
     check_replay();
     check_learner();
     at_most("actors.threads", "actors.envs_per_actor");
@@ -107,6 +111,16 @@ class AgentChecker {
                        integer(bound)));
   }
 
+  void check_wrappers(std::string_view key) {
+    const std::vector<std::string>& names = config_.get_strings(prefix_ + std::string(key));
+    for (std::size_t i = 0; i < names.size(); ++i) {
+      const auto first = std::ranges::find(names, names[i]) - names.begin();
+      demand(static_cast<std::size_t>(first) == i, {key},
+             fmt::format("{}{}: \"{}\" is there twice, expected each wrapper once", prefix_, key, names[i]));
+      demand(names[i] != kSameWrappers || names.size() == 1, {key},
+             fmt::format("{}{}: \"{}\" is there with others, expected it alone", prefix_, key, names[i]));
+    }
+  }
   void check_replay() {
     const std::int64_t min_items = integer("replay.min_items"), shards = integer("replay.shards");
     at_most("replay.min_items", "replay.max_items");
@@ -169,6 +183,53 @@ Result<MakeAlgorithm> to_algorithm(const Config& config, const Registry& registr
   return made.ok() ? std::move(made) : placed(config, in_section(section, made.error()));
 }
 
+/// The wrappers that `key` lists, whose sections are those of the agent. Errors have the key's place.
+Result<std::vector<envs::NamedWrap>> to_wraps(const Config& config, const Registry& registry, const std::string& prefix,
+                                              std::string_view key, const std::vector<std::string>& names) {
+  std::vector<envs::NamedWrap> wraps;
+  for (const std::string& name : names) {
+    auto wrap = make_wrap(registry, name, config.section(prefix + name));
+    if (!wrap.ok()) {
+      return placed(config, Error{wrap.error().code, fmt::format("{}{}: {}", prefix, key, wrap.error().message)});
+    }
+    wraps.push_back({name, std::move(wrap).value()});
+  }
+  return wraps;
+}
+
+/// The wrappers of evaluations: those that are listed for them, or the agent's but for those of training only.
+Result<std::vector<envs::NamedWrap>> to_evaluator_wraps(const Config& config, const Registry& registry,
+                                                        const std::string& prefix) {
+  constexpr std::string_view kKey = "evaluator.wrappers";
+  std::vector<std::string> names = config.get_strings(prefix + std::string(kKey));
+  const auto only_trains = [&](const std::string& name) {
+    const auto found = registry.wrappers().find(name);
+    return found != registry.wrappers().end() && found->second.training_only;
+  };
+  if (names == std::vector<std::string>{kSameWrappers}) {
+    names = config.get_strings(prefix + "wrappers");
+    std::erase_if(names, only_trains);
+    return to_wraps(config, registry, prefix, "wrappers", names);
+  }
+  if (const auto wrong = std::ranges::find_if(names, only_trains); wrong != names.end()) {
+    return placed(config,
+                  Error{Code::kInvalidArgument,
+                        fmt::format("{0}{1}: got \"{2}\", which is for training only: expected it in {0}wrappers "
+                                    "alone",
+                                    prefix, kKey, *wrong)});
+  }
+  return to_wraps(config, registry, prefix, kKey, names);
+}
+
+/// What makes instances of the environment that `key` names. Errors have the key's place.
+Result<envs::MakeEnvironment> to_environment(const Config& config, const Registry& registry, const std::string& prefix,
+                                             std::string_view key) {
+  const std::string& name = config.get_string(prefix + std::string(key));
+  auto made = make_environment(registry, name, config.section(prefix + name));
+  if (made.ok()) return made;
+  return placed(config, Error{made.error().code, fmt::format("{}{}: {}", prefix, key, made.error().message)});
+}
+
 Result<actors::AgentOptions> to_agent(const Config& config, const Registry& registry, const std::string& name,
                                       const std::string& prefix) {
   const auto integer = [&](std::string_view key) { return config.get_int(prefix + std::string(key)); };
@@ -202,7 +263,8 @@ Result<actors::AgentOptions> to_agent(const Config& config, const Registry& regi
       .learner = read_group(config.section(prefix + "learner")),
       .publish_period = integer("learner.publish_period"),
       .evaluator = {.episodes = integer("evaluator.episodes"),
-                    .every_learner_steps = integer("evaluator.every_learner_steps")},
+                    .every_learner_steps = integer("evaluator.every_learner_steps"),
+                    .env = text("evaluator.env")},
       .placement = {.actors = integer("placement.actors.nodes"),
                     .replay = integer("placement.replay.nodes"),
                     .learner = integer("placement.learner.nodes"),
@@ -211,12 +273,13 @@ Result<actors::AgentOptions> to_agent(const Config& config, const Registry& regi
                     .evaluator = integer("placement.evaluator.nodes"),
                     .inference = integer("placement.inference.nodes")},
   };
-  auto environment = make_environment(registry, agent.env, config.section(prefix + agent.env));
-  if (!environment.ok()) {
-    return placed(config,
-                  Error{environment.error().code, fmt::format("{}env: {}", prefix, environment.error().message)});
+  TROUPE_ASSIGN(agent.make_environment, to_environment(config, registry, prefix, "env"));
+  TROUPE_ASSIGN(agent.wrappers,
+                to_wraps(config, registry, prefix, "wrappers", config.get_strings(prefix + "wrappers")));
+  if (!agent.evaluator.env.empty()) {
+    TROUPE_ASSIGN(agent.evaluator.make_environment, to_environment(config, registry, prefix, "evaluator.env"));
   }
-  agent.make_environment = std::move(environment).value();
+  TROUPE_ASSIGN(agent.evaluator.wrappers, to_evaluator_wraps(config, registry, prefix));
   TROUPE_ASSIGN(agent.make_algorithm, to_algorithm(config, registry, prefix, agent.algorithm));
   return agent;
 }
@@ -338,8 +401,19 @@ ConfigSchema replay_keys(const actors::AgentOptions& d) {
   };
 }
 
-ConfigSchema evaluator_keys(const actors::AgentOptions& d) {
+ConfigSchema evaluator_keys(const actors::AgentOptions& d, const Registry& registry) {
+  std::vector<std::string> wrappers = names_of(registry.wrappers());
+  wrappers.emplace_back(kSameWrappers);
   return {
+      {.path = "evaluator.env",
+       .default_value = d.evaluator.env,
+       .doc = "Environment of evaluations, with its own section; empty: the agent's",
+       .choices = names_of(registry.environments())},
+      {.path = "evaluator.wrappers",
+       .default_value = std::vector<std::string>{kSameWrappers},
+       .doc = "Around it; same: those of the agent that are not for training only",
+       .choices = std::move(wrappers),
+       .may_be_empty = true},
       {.path = "evaluator.episodes",
        .default_value = d.evaluator.episodes,
        .doc = "Episodes of an evaluation, without exploration noise",
@@ -404,6 +478,12 @@ ConfigSchema agent_schema(const Registry& registry) {
        .doc = "Environment of the agent, one of `troupe envs`; empty: there is no agent",
        .choices = names_of(registry.environments()),
        .fixed = ConfigKey::Fixed::kValue},
+      {.path = "wrappers",
+       .default_value = std::vector<std::string>(),
+       .doc = "Around it, from it outwards; the keys of each are in a section of its name",
+       .choices = names_of(registry.wrappers()),
+       .may_be_empty = true,
+       .fixed = ConfigKey::Fixed::kValue},
       {.path = "algorithm",
        .default_value = std::string(kDefaultAlgorithm),
        .doc = "How it acts and learns; its keys are in a section of its name",
@@ -423,8 +503,9 @@ ConfigSchema agent_schema(const Registry& registry) {
        .max = kCountMax},
   };
   for (ConfigSchema& section :
-       std::vector{acting_keys(d), replay_keys(d), learner_keys(), evaluator_keys(d), placement_keys(d),
-                   own_sections(registry.algorithms(), false), own_sections(registry.environments(), true)}) {
+       std::vector{acting_keys(d), replay_keys(d), learner_keys(), evaluator_keys(d, registry), placement_keys(d),
+                   own_sections(registry.algorithms(), false), own_sections(registry.environments(), true),
+                   own_sections(registry.wrappers(), true)}) {
     std::ranges::move(section, std::back_inserter(schema));
   }
   return schema;

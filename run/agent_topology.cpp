@@ -1,6 +1,7 @@
 #include <troupe/run/agent_topology.hpp>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <iterator>
@@ -93,6 +94,67 @@ Result<std::vector<learner::Device>> devices(const std::vector<std::string>& nam
   auto parsed = learner::parse_devices(names);
   if (parsed.ok()) return parsed;
   return Error{parsed.error().code, fmt::format("{}: {}", where, parsed.error().message)};
+}
+
+/// The error of an option, which it then begins with.
+Error about(std::string_view option, const Error& error) {
+  return {error.code, fmt::format("{}: {}", option, error.message)};
+}
+
+/// What make()'s environments are like; an error is the option's.
+Result<envs::EnvSpec> spec_of(const envs::MakeEnvironment& make, std::string_view option) {
+  const auto made = make(1);
+  if (!made.ok()) return about(option, made.error());
+  return (*made)->spec();
+}
+
+/// What the agent's algorithm is told of the run.
+Result<AlgorithmContext> context_of(const AgentOptions& options) {
+  TROUPE_ASSIGN(envs::EnvSpec spec, spec_of(options.make_environment, "env"));
+  if (!options.wrappers.empty()) {
+    TROUPE_ASSIGN(spec, spec_of(envs::wrapped(options.make_environment, options.wrappers), "wrappers"));
+  }
+  return AlgorithmContext{.environment = std::move(spec), .importance_weights = is_prioritised(options)};
+}
+
+/// What a policy sees and does there.
+std::string seen_and_done(const envs::EnvSpec& spec) {
+  std::vector<std::string> columns;
+  for (const TensorSpec& column : spec.observation) columns.push_back(column.to_string());
+  const envs::ActionSpec& action = spec.action;
+  const std::string values =
+      action.discrete() ? fmt::format("one of {} choices", action.choices)
+                        : fmt::format("from [{}] to [{}]", fmt::join(action.low, ", "), fmt::join(action.high, ", "));
+  return fmt::format("{} (observes {}; {}, {})", spec.name, fmt::join(columns, ", "), action.tensor.to_string(),
+                     values);
+}
+
+bool same_for_a_policy(const envs::EnvSpec& a, const envs::EnvSpec& b) {
+  return a.observation == b.observation && a.action.tensor == b.action.tensor && a.action.choices == b.action.choices &&
+         a.action.low == b.action.low && a.action.high == b.action.high;
+}
+
+/// Makes the agent's evaluation; what it is trained in is there.
+Status add_evaluation(const AgentOptions& options, Agent& agent) {
+  const EvaluatorOptions& evaluator = options.evaluator;
+  const bool own = evaluator.make_environment != nullptr;
+  agent.make_evaluation = agent.make_environment;
+  agent.evaluation = agent.environment;
+  using envs::NamedWrap;
+  if (!own && std::ranges::equal(options.wrappers, evaluator.wrappers, {}, &NamedWrap::name, &NamedWrap::name)) {
+    return {};
+  }
+  if (own) TROUPE_TRY(spec_of(evaluator.make_environment, "evaluator.env"));
+  const auto wrapped = envs::wrapped(own ? evaluator.make_environment : options.make_environment, evaluator.wrappers);
+  TROUPE_TRY(spec_of(wrapped, "evaluator.wrappers"));
+  const char* const option = own ? "evaluator.env" : "evaluator.wrappers";
+  agent.make_evaluation = agent.algorithm.wrap ? agent.algorithm.wrap(wrapped) : wrapped;
+  TROUPE_ASSIGN(agent.evaluation, spec_of(agent.make_evaluation, option));
+  if (same_for_a_policy(agent.evaluation, agent.environment)) return {};
+  return Error{Code::kInvalidArgument,
+               fmt::format("{}: evaluations are in {}, expected observations and actions as in {}, for which the "
+                           "policy is made",
+                           option, seen_and_done(agent.evaluation), seen_and_done(agent.environment))};
 }
 
 /// The roles of one agent and the channels between them.
@@ -288,15 +350,18 @@ RestartPolicy restart_policy(const SupervisorOptions& supervisor) {
 std::string metrics_port(const AgentOptions& agent, std::string_view port) { return role_of(agent, std::string(port)); }
 
 Result<Agent> make_agent(const AgentOptions& options) {
-  TROUPE_ASSIGN(const auto environment, options.make_environment(1));
-  const AlgorithmContext context{.environment = environment->spec(), .importance_weights = is_prioritised(options)};
-  Agent agent;
-  TROUPE_ASSIGN(agent.algorithm, options.make_algorithm(context));
+  TROUPE_ASSIGN(AlgorithmContext context, context_of(options));
+  auto made = options.make_algorithm(context);
+  if (!made.ok()) return about("algorithm", made.error());
+  Agent agent{.algorithm = std::move(made).value()};
   const Algorithm& algorithm = agent.algorithm;
-  agent.make_environment = algorithm.wrap ? algorithm.wrap(options.make_environment) : options.make_environment;
-  TROUPE_ASSIGN(const auto wrapped, agent.make_environment(1));
-  agent.environment = wrapped->spec();
-  TROUPE_ASSIGN(agent.item, item_signature(algorithm, agent.environment));
+  const auto wrapped = envs::wrapped(options.make_environment, options.wrappers);
+  agent.make_environment = algorithm.wrap ? algorithm.wrap(wrapped) : wrapped;
+  TROUPE_ASSIGN(agent.environment, spec_of(agent.make_environment, "algorithm"));
+  TROUPE_TRY(add_evaluation(options, agent));
+  auto item = item_signature(algorithm, agent.environment);
+  if (!item.ok()) return about("algorithm", item.error());
+  agent.item = std::move(item).value();
   agent.batch = batch_signature(agent.item, context);
   agent.make_policy = [network = algorithm.policy, columns = algorithm.columns](std::int64_t rows,
                                                                                 learner::Device device) {
@@ -306,7 +371,7 @@ Result<Agent> make_agent(const AgentOptions& options) {
 }
 
 EpisodeRunnerOptions evaluation_episodes(const AgentOptions& options, const Agent& agent) {
-  return {agent.make_environment, agent.make_policy, agent.algorithm.greedy, options.evaluator.episodes};
+  return {agent.make_evaluation, agent.make_policy, agent.algorithm.greedy, options.evaluator.episodes};
 }
 
 Result<ReplicaGroupOptions> learner_group(const TrainOptions& run, const AgentOptions& options) {

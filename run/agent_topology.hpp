@@ -19,12 +19,15 @@ namespace troupe::actors {
 /// or exports, have in common.
 struct Agent {
   Algorithm algorithm;
-  envs::MakeEnvironment make_environment;  ///< wrapped
+  envs::MakeEnvironment make_environment;  ///< with all wrappers: the configuration's, then the algorithm's
   envs::EnvSpec environment;               ///< of these
+  envs::MakeEnvironment make_evaluation;   ///< what the policy is evaluated and filmed in, with wrappers likewise
+  envs::EnvSpec evaluation;                ///< of these: the same columns and the same action
   Signature item, batch;                   ///< a row of replay, and what the replica is trained on
   MakePolicy make_policy;
 };
-/// Errors: those of the environment and the algorithm.
+/// Errors, beginning with the option: those of the environments, their wrappers and the algorithm; kInvalidArgument
+/// when evaluations have another observation or action than the policy is made for.
 Result<Agent> make_agent(const AgentOptions& options);
 
 /// The evaluator's episodes.

@@ -49,7 +49,7 @@ Status check_agent(const AgentOptions& options) {
     return Error{Code::kInvalidArgument, fmt::format("{}algorithm: {}", section_prefix(options), error.message)};
   };
   const auto agent = make_agent(options);
-  if (!agent.ok()) return about(agent.error());
+  if (!agent.ok()) return Error{Code::kInvalidArgument, section_prefix(options) + agent.error().message};
   if (const auto policy = agent->make_policy(1, learner::Device{}); !policy.ok()) return about(policy.error());
   const auto replica = agent->algorithm.make_replica(learner::random_batches(agent->batch, 1));
   if (!replica.ok()) return about(replica.error());

@@ -39,7 +39,7 @@ Result<std::vector<Scalar>> evaluate_policy(const AgentOptions& options, std::ui
   TROUPE_ASSIGN(const std::vector<float> parameters, values(policy->layout()));
   TROUPE_ASSIGN(const auto runner, EpisodeRunner::make(evaluation_episodes(options, agent)));
   TROUPE_TRY(runner->begin(parameters, policy->fingerprint(), derive_seed(seed, "final", 0)));
-  TROUPE_TRY(runner->advance(agent.environment.episode_steps));
+  TROUPE_TRY(runner->advance(agent.evaluation.episode_steps));
   return values_of_returns(runner->returns());
 }
 

@@ -17,7 +17,7 @@ namespace troupe::actors {
 /// The flat values of the policy, in its layout.
 using PolicyValues = std::function<Result<std::vector<float>>(const learner::ParamLayout&)>;
 
-/// Plays options.evaluator.episodes whole episodes of the agent's task without exploration noise, from start states
+/// Plays options.evaluator.episodes whole episodes of what the agent is evaluated in, without exploration noise, from start states
 /// that follow from `seed`: "return", "return_std" and "episodes". Errors: those of values, environment and policy.
 Result<std::vector<Scalar>> evaluate_policy(const AgentOptions& options, std::uint64_t seed,
                                             const PolicyValues& values);

@@ -7,6 +7,7 @@
 #include <array>
 #include <cstdint>
 #include <initializer_list>
+#include <iterator>
 #include <string_view>
 #include <utility>
 
@@ -122,16 +123,29 @@ bool is_changed(const Config& config, std::string_view path) {
   return key != config.schema().end() && config.value(path) != key->default_value;
 }
 
-/// The sections of the environments and algorithms that an agent has not.
+/// The sections of the environments, algorithms and wrappers that an agent has not.
 void add_other_sections(const Config& config, const std::string& prefix, std::vector<std::string>& mistakes) {
-  for (const char* const of : {"env", "algorithm"}) {
-    const auto choice = std::ranges::find(config.schema(), prefix + of, &ConfigKey::path);
+  const auto names = [&](const char* key) -> std::vector<std::string> {
+    const ConfigValue& value = config.value(prefix + key);
+    const auto* const one = std::get_if<std::string>(&value);
+    return one != nullptr ? std::vector{*one} : std::get<std::vector<std::string>>(value);
+  };
+  struct Use {
+    const char *key, *also;
+    bool listed;
+  };
+  for (const auto& [key, also, listed] : {Use{"env", "evaluator.env", false}, Use{"algorithm", nullptr, false},
+                                          Use{"wrappers", "evaluator.wrappers", true}}) {
+    std::vector<std::string> used = names(key);
+    if (also != nullptr) std::ranges::copy(names(also), std::back_inserter(used));
+    const auto choice = std::ranges::find(config.schema(), prefix + key, &ConfigKey::path);
     for (const std::string& name : choice->choices) {
-      if (name == config.get_string(prefix + of)) continue;
-      for (const ConfigKey& key : config.schema()) {
-        if (!key.path.starts_with(prefix + name + ".") || !is_changed(config, key.path)) continue;
+      if (std::ranges::find(used, name) != used.end()) continue;
+      const std::string value = listed ? fmt::format("[\"{}\"]", name) : fmt::format("\"{}\"", name);
+      for (const ConfigKey& own : config.schema()) {
+        if (!own.path.starts_with(prefix + name + ".") || !is_changed(config, own.path)) continue;
         mistakes.push_back(
-            fmt::format("{}: has no effect here: it is used only with {}{} = \"{}\"", key.path, prefix, of, name));
+            fmt::format("{}: has no effect here: it is used only with {}{} = {}", own.path, prefix, key, value));
       }
     }
   }

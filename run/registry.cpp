@@ -11,6 +11,7 @@
 #include <troupe/algorithms/td3/algorithm.hpp>
 #include <troupe/core/text.hpp>
 #include <troupe/run/models/models.hpp>
+#include <troupe/run/shipped_wrappers.hpp>
 
 namespace troupe {
 namespace {
@@ -42,6 +43,11 @@ void Registry::environment(std::string name, envs::MakeEnvironment make) {
 void Registry::environment(std::string name, EnvironmentKind kind) {
   if (environments_.contains(name)) duplicates_.push_back(fmt::format("environment \"{}\"", printable(name)));
   environments_.emplace(std::move(name), std::move(kind));
+}
+
+void Registry::wrapper(std::string name, WrapperKind kind) {
+  if (wrappers_.contains(name)) duplicates_.push_back(fmt::format("wrapper \"{}\"", printable(name)));
+  wrappers_.emplace(std::move(name), std::move(kind));
 }
 
 void Registry::algorithm(std::string name, AlgorithmKind kind) {
@@ -90,6 +96,7 @@ Registry shipped() {
     registry.environment(name,
                          {.make = [name](const ConfigSection&) { return Result(envs::shared_environments(name)); }});
   }
+  add_shipped_wrappers(registry);
   namespace of = learner;
   registry.algorithm("d4pg", agent<of::d4pg::read, of::d4pg::algorithm>(
                                  "Distributional policy gradients (Barth-Maron et al. 2018)", of::d4pg::keys()));
@@ -121,6 +128,23 @@ Result<envs::MakeEnvironment> make_environment(const Registry& registry, const s
         TROUPE_TRY(envs::check_spec(made->spec()));
         return made;
       });
+}
+
+Result<envs::Wrap> make_wrap(const Registry& registry, const std::string& name, const ConfigSection& keys) {
+  const auto found = registry.wrappers().find(name);
+  if (found == registry.wrappers().end()) {
+    return Error{Code::kNotFound, fmt::format("no wrapper \"{}\"", printable(name))};
+  }
+  const std::string whose = "wrapper " + name;
+  TROUPE_ASSIGN(auto wrap, guarded(whose, [&] { return found->second.make(keys); }));
+  if (wrap == nullptr) return Error{Code::kInternal, whose + ": it gave nothing that wraps"};
+  return envs::Wrap([whose, wrap = std::move(wrap)](std::unique_ptr<envs::Environment> inside,
+                                                    std::uint64_t seed) -> Result<std::unique_ptr<envs::Environment>> {
+    TROUPE_ASSIGN(auto around, guarded(whose, [&] { return wrap(std::move(inside), seed); }));
+    if (around == nullptr) return Error{Code::kInternal, whose + ": what it made is null"};
+    TROUPE_TRY(envs::check_spec(around->spec()));
+    return around;
+  });
 }
 
 Result<MakeAlgorithm> make_algorithm(const Registry& registry, const std::string& name, const ConfigSection& keys,

@@ -1,8 +1,8 @@
 #pragma once
-// What a program knows by name: environments, algorithms, models, kinds of roles and types of messages. A value that is
-// filled before anything starts and then handed to troupe::main() (apps/main.hpp); what ships is put in by the same
-// calls as what a user adds, so both are worth the same in configurations, on nodes, in checkpoints and in every
-// command.
+// What a program knows by name: environments, their wrappers, algorithms, models, kinds of roles and types of messages.
+// A value that is filled before anything starts and then handed to troupe::main() (apps/main.hpp); what ships is put in
+// by the same calls as what a user adds, so both are worth the same in configurations, on nodes, in checkpoints and in
+// every command.
 //
 //   int main(int argc, char** argv) {
 //     troupe::Registry mine = troupe::shipped();
@@ -30,6 +30,7 @@
 #include <troupe/core/config.hpp>
 #include <troupe/core/error.hpp>
 #include <troupe/envs/environment.hpp>
+#include <troupe/envs/wrapper.hpp>
 #include <troupe/messages/message_type.hpp>
 
 namespace troupe {
@@ -40,6 +41,19 @@ struct EnvironmentKind {
   ConfigSchema keys = {};
   /// Called once when a configuration that names it is read, with checked values. What it returns makes the instances.
   std::function<Result<envs::MakeEnvironment>(const ConfigSection& keys)> make;
+};
+
+/// What a configuration can put around an environment: wrappers = ["NAME", ...].
+struct WrapperKind {
+  std::string doc = {};  ///< one line
+  /// The keys of its section [NAME]. Paths are the keys alone: "steps". Their values stay the same for all of a run.
+  ConfigSchema keys = {};
+  /// Called once when a configuration that names it is read, with checked values. What it returns is put around each
+  /// instance of the environment.
+  std::function<Result<envs::Wrap>(const ConfigSection& keys)> make;
+  /// It is for what is learnt from alone, as rewards of another size are: evaluations, `eval` and `render` leave it
+  /// out.
+  bool training_only = false;
 };
 
 /// An algorithm that an agent of a configuration can name: algorithm = "NAME".
@@ -89,6 +103,7 @@ class Registry {
   /// An environment without keys of its own.
   void environment(std::string name, envs::MakeEnvironment make);
   void environment(std::string name, EnvironmentKind kind);
+  void wrapper(std::string name, WrapperKind kind);
   void algorithm(std::string name, AlgorithmKind kind);
   void model(std::string name, ModelKind kind);
   void role(std::string kind, RoleKind about);
@@ -98,6 +113,7 @@ class Registry {
   template <typename T>
   using ByName = std::map<std::string, T, std::less<>>;
   const ByName<EnvironmentKind>& environments() const { return environments_; }
+  const ByName<WrapperKind>& wrappers() const { return wrappers_; }
   const ByName<AlgorithmKind>& algorithms() const { return algorithms_; }
   const ByName<ModelKind>& models() const { return models_; }
   const ByName<RoleKind>& roles() const { return roles_; }
@@ -107,6 +123,7 @@ class Registry {
 
  private:
   ByName<EnvironmentKind> environments_;
+  ByName<WrapperKind> wrappers_;
   ByName<AlgorithmKind> algorithms_;
   ByName<ModelKind> models_;
   ByName<RoleKind> roles_;
@@ -129,6 +146,8 @@ Registry shipped();
 /// error that names the environment; each instance has passed check_spec(). Errors: those of the kind's make().
 Result<envs::MakeEnvironment> make_environment(const Registry& registry, const std::string& name,
                                                const ConfigSection& keys);
+/// The same of a registered wrapper: what it puts around an environment has passed check_spec() again.
+Result<envs::Wrap> make_wrap(const Registry& registry, const std::string& name, const ConfigSection& keys);
 /// The same of a registered algorithm and model, for the agent or the group whose section `keys` is.
 Result<MakeAlgorithm> make_algorithm(const Registry& registry, const std::string& name, const ConfigSection& keys,
                                      std::int64_t steps);
@@ -160,6 +179,18 @@ EnvironmentKind environment_of(ConfigSchema keys = {}) {
               return {std::make_unique<T>(section, seed)};
             });
           }};
+}
+
+/// The kind of a class that is made of its section and the environment that it is put around.
+template <typename T>
+WrapperKind wrapper_of(std::string doc, ConfigSchema keys = {}) {
+  return {
+      .doc = std::move(doc), .keys = std::move(keys), .make = [](const ConfigSection& section) -> Result<envs::Wrap> {
+        return envs::Wrap([section](std::unique_ptr<envs::Environment> inside,
+                                    std::uint64_t) -> Result<std::unique_ptr<envs::Environment>> {
+          return {std::make_unique<T>(section, std::move(inside))};
+        });
+      }};
 }
 
 }  // namespace troupe

@@ -62,9 +62,9 @@ bool allows_default(const ConfigKey& key) {
         } else if constexpr (std::is_arithmetic_v<T>) {
           return in_range(static_cast<double>(value));
         } else if constexpr (std::is_same_v<T, std::vector<std::string>>) {
-          return !value.empty() && std::ranges::all_of(value, chosen);
+          return (key.may_be_empty || !value.empty()) && std::ranges::all_of(value, chosen);
         } else {
-          return !value.empty() &&
+          return (key.may_be_empty || !value.empty()) &&
                  std::ranges::all_of(value, [&](auto number) { return in_range(static_cast<double>(number)); });
         }
       },
@@ -96,6 +96,10 @@ class RegistryChecker {
     for (const std::string& twice : registry_.duplicates()) add("{}: registered twice", twice);
     for (const messages::MessageType& type : registry_.messages()) check_message_type(type);
     for (const auto& [name, kind] : registry_.environments()) check_section("environment", name, kEnvironment, kind);
+    for (const auto& [name, kind] : registry_.wrappers()) {
+      check_section("wrapper", name, kSection, kind);
+      if (name == "same") add("wrapper \"same\": in evaluator.wrappers it stands for those of the agent");
+    }
     for (const auto& [name, kind] : registry_.algorithms()) check_section("algorithm", name, kSection, kind);
     for (const auto& [name, kind] : registry_.models()) check_model(name, kind);
     for (const auto& [name, kind] : registry_.roles()) check_role(name, kind);

@@ -26,15 +26,15 @@ Result<envs::TimeStep> caught(Call call) {
 }  // namespace
 
 Result<envs::TimeStep> GuardedEnvironment::reset(std::uint64_t seed, std::span<std::byte> observation) {
-  return checked(caught([&] { return inside_->reset(seed, observation); }), true, observation);
+  return checked(caught([&] { return inside().reset(seed, observation); }), true, observation);
 }
 
 Result<envs::TimeStep> GuardedEnvironment::reset(std::span<std::byte> observation) {
-  return checked(caught([&] { return inside_->reset(observation); }), true, observation);
+  return checked(caught([&] { return inside().reset(observation); }), true, observation);
 }
 
 Result<envs::TimeStep> GuardedEnvironment::step(std::span<const std::byte> action, std::span<std::byte> observation) {
-  return checked(caught([&] { return inside_->step(action, observation); }), false, observation);
+  return checked(caught([&] { return inside().step(action, observation); }), false, observation);
 }
 
 Result<envs::TimeStep> GuardedEnvironment::checked(const Result<envs::TimeStep>& result, bool first,

@@ -7,36 +7,29 @@
 #include <memory>
 #include <span>
 #include <string>
-#include <vector>
+#include <utility>
 
 #include <troupe/core/clock.hpp>
 #include <troupe/core/error.hpp>
 #include <troupe/envs/environment.hpp>
+#include <troupe/envs/wrapper.hpp>
 
 namespace troupe::actors {
 
 /// Errors of reset() and step(), after all of which only reset() may follow: those of the environment inside; what it
 /// threw; kInternal when a number of the observation or the reward is not finite, the discount is not in 0..1, or an
 /// episode does not begin with its first step and only there.
-class GuardedEnvironment final : public envs::Environment {
+class GuardedEnvironment final : public envs::Wrapper {
  public:
-  explicit GuardedEnvironment(std::unique_ptr<envs::Environment> inside) : inside_(std::move(inside)) {}
+  explicit GuardedEnvironment(std::unique_ptr<envs::Environment> inside) : Wrapper(std::move(inside)) {}
 
-  const envs::EnvSpec& spec() const override { return inside_->spec(); }
   Result<envs::TimeStep> reset(std::uint64_t seed, std::span<std::byte> observation) override;
   Result<envs::TimeStep> reset(std::span<std::byte> observation) override;
   Result<envs::TimeStep> step(std::span<const std::byte> action, std::span<std::byte> observation) override;
-  std::vector<std::byte> save_state() const override { return inside_->save_state(); }
-  Status restore_state(std::span<const std::byte> state) override { return inside_->restore_state(state); }
-  Status render(const envs::RenderOptions& options, std::span<std::uint8_t> pixels) override {
-    return inside_->render(options, pixels);
-  }
 
  private:
   Result<envs::TimeStep> checked(const Result<envs::TimeStep>& result, bool first,
                                  std::span<const std::byte> observation) const;
-
-  std::unique_ptr<envs::Environment> inside_;
 };
 
 /// How often one environment has failed, and how often it may.

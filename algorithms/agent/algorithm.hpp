@@ -20,14 +20,15 @@ namespace troupe {
 
 /// What an algorithm is told of the run that it is made for.
 struct AlgorithmContext {
-  envs::EnvSpec environment;
+  envs::EnvSpec environment;  ///< with the wrappers that the run's configuration lists
   /// Replay is prioritised: batches have a column "weight", float32 [], behind those of an item, by which a row's loss
   /// is multiplied (Schaul et al. 2016, section 3.4).
   bool importance_weights = false;
 };
 
 struct Algorithm {
-  /// Puts wrappers around an environment: envs::flattened, say. What follows is about the wrapped one. Null: none.
+  /// Puts further wrappers around an environment: envs::flattened, say. What follows is about the wrapped one. Null:
+  /// none.
   std::function<envs::MakeEnvironment(envs::MakeEnvironment)> wrap = nullptr;
 
   /// What the policy takes and gives, and its network. The parameters of its one group are those of the replica's group

@@ -24,9 +24,15 @@ struct ConfigArguments {
   bool processes = false;
 };
 
+/// What the names are that a key chooses from, a line each.
+template <typename Kind>
+void explain_names(const Registry::ByName<Kind>& kinds) {
+  for (const auto& [name, kind] : kinds) say("      {}: {}\n", name, kind.doc);
+}
+
 /// Two lines a key: what it is and may be, then what it means.
-void explain(const ConfigSchema& schema) {
-  for (const ConfigKey& key : schema) {
+void explain(const Registry& registry) {
+  for (const ConfigKey& key : train_schema(registry)) {
     if (key.path.starts_with("agents.*.")) continue;  // said once, below
     std::string about = fmt::format("{}", type_name(key.default_value));
     if (!key.unit.empty()) about += fmt::format(", {}", key.unit);
@@ -37,13 +43,15 @@ void explain(const ConfigSchema& schema) {
     if (const std::size_t star = path.find('*'); star != std::string::npos) path.replace(star, 1, "NAME");
     if (key.only_with) path += fmt::format(", with {} = \"{}\"", key.only_with->key, key.only_with->value);
     say("{}\n    {}\n    {}\n", path, key.doc, about);
+    if (path == "algorithm") explain_names(registry.algorithms());
+    if (path == "wrappers") explain_names(registry.wrappers());
   }
   say("agents.NAME.KEY\n    Of one of several agents: every KEY of an agent above\n    as above; env is required\n");
 }
 
 int run(const ConfigArguments& arguments, const Registry& registry) {
   if (arguments.explain) {
-    explain(train_schema(registry));
+    explain(registry);
     return kExitOk;
   }
   const Result<Config> config = load_named_config(arguments.file, arguments.overrides, registry);

@@ -3,6 +3,7 @@
 
 #include <fmt/core.h>
 #include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <functional>
@@ -31,6 +32,13 @@ std::string bounds(const envs::ActionSpec& action) {
   return fmt::format("from [{}] to [{}]", fmt::join(action.low, ", "), fmt::join(action.high, ", "));
 }
 
+/// Each by its name, or by its index where it has none.
+std::vector<std::string> called(const std::vector<std::string>& cameras) {
+  std::vector<std::string> names;
+  for (const std::string& name : cameras) names.push_back(name.empty() ? std::to_string(names.size()) : name);
+  return names;
+}
+
 void print_text(const std::vector<envs::EnvSpec>& specs) {
   for (const envs::EnvSpec& spec : specs) {
     std::vector<std::string> observation;
@@ -45,6 +53,7 @@ void print_text(const std::vector<envs::EnvSpec>& specs) {
       say("  action       {}, {}\n", numbers(spec.action_size()), bounds(spec.action));
     }
     say("  episode      {} steps of {:g} s\n", spec.episode_steps, spec.control_dt);
+    if (!spec.cameras.empty()) say("  cameras      {}\n", fmt::join(called(spec.cameras), ", "));
   }
 }
 
@@ -60,10 +69,13 @@ void print_json(const std::vector<envs::EnvSpec>& specs) {
                                    ? fmt::format("\"choices\": {}", spec.action.choices)
                                    : fmt::format("\"low\": [{}], \"high\": [{}]", fmt::join(spec.action.low, ", "),
                                                  fmt::join(spec.action.high, ", "));
+    std::vector<std::string> cameras;
+    for (const std::string& camera : called(spec.cameras)) cameras.push_back(nlohmann::json(camera).dump());
     entries.push_back(
         fmt::format("  {{\"name\": \"{}\", \"observation\": [{}], \"action\": {{{}}}, "
-                    "\"episode_steps\": {}, \"control_dt\": {}}}",
-                    spec.name, fmt::join(observation, ", "), action, spec.episode_steps, spec.control_dt));
+                    "\"episode_steps\": {}, \"control_dt\": {}, \"cameras\": [{}]}}",
+                    spec.name, fmt::join(observation, ", "), action, spec.episode_steps, spec.control_dt,
+                    fmt::join(cameras, ", ")));
   }
   say("[\n{}\n]\n", fmt::join(entries, ",\n"));
 }

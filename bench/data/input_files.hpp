@@ -19,7 +19,7 @@
 #include <troupe/core/proto_writer.hpp>
 #include <troupe/core/rng.hpp>
 #include <troupe/core/tf_record.hpp>
-#include <troupe/data/resize.hpp>
+#include <troupe/core/resize.hpp>
 
 namespace troupe::data {
 

@@ -98,6 +98,11 @@ TEST_F(Cli, ExplainNamesEveryKeyWithItsMeaning) {
                             "256\n"),
             std::string::npos)
       << result.out;
+  EXPECT_NE(
+      result.out.find("; default []\n      action_repeat: Each action for several steps of the environment, whose "
+                      "rewards are added\n"),
+      std::string::npos)
+      << result.out;
   EXPECT_NE(result.out.find("; required\n"), std::string::npos);
   EXPECT_NE(result.out.find("\nagents.NAME.KEY\n"), std::string::npos);
 }
@@ -108,7 +113,8 @@ TEST_F(Cli, EnvsListsSpecsAsTextAndJson) {
   EXPECT_NE(text.out.find("cartpole-swingup\n"
                           "  observation  5 numbers: position [3], velocity [2]\n"
                           "  action       1 number, from [-1] to [1]\n"
-                          "  episode      1000 steps of 0.01 s\n"),
+                          "  episode      1000 steps of 0.01 s\n"
+                          "  cameras      fixed, lookatcart, free\n"),
             std::string::npos)
       << text.out;
   EXPECT_NE(text.out.find("  action       38 numbers, each from -1 to 1\n"), std::string::npos) << text.out;
@@ -130,7 +136,7 @@ TEST_F(Cli, EnvsListsSpecsAsTextAndJson) {
   EXPECT_NE(json.out.find("{\"name\": \"cartpole-swingup\", \"observation\": [{\"name\": \"position\", \"dtype\": "
                           "\"float64\", \"shape\": [3]}, {\"name\": \"velocity\", \"dtype\": \"float64\", \"shape\": "
                           "[2]}], \"action\": {\"low\": [-1], \"high\": [1]}, \"episode_steps\": 1000, "
-                          "\"control_dt\": 0.01}"),
+                          "\"control_dt\": 0.01, \"cameras\": [\"fixed\", \"lookatcart\", \"free\"]}"),
             std::string::npos)
       << json.out;
 }

@@ -25,8 +25,8 @@ using testing::HasSubstr;
 constexpr int kClasses = 3, kTrain = 24, kTest = 6;
 
 /// Image `i` of class i mod 3.
-data::Surface picture(int i, std::int64_t height, std::int64_t width) {
-  data::Surface made = images::picture(height, width, 3);
+Surface picture(int i, std::int64_t height, std::int64_t width) {
+  Surface made = images::picture(height, width, 3);
   for (std::size_t at = 0; at < made.pixels.size(); ++at) {
     const bool bright = static_cast<int>(at % 3) == i % kClasses;
     made.pixels[at] = static_cast<std::uint8_t>(made.pixels[at] / 4 + (bright ? 150 : 0) + i);
@@ -74,7 +74,7 @@ class ImageData : public TestDirectory {
       images::Bytes bytes;
       for (int i = begin; i < begin + count; ++i) {
         bytes.push_back(static_cast<std::uint8_t>(i % kClasses));
-        const data::Surface image = picture(i, 32, 32);
+        const Surface image = picture(i, 32, 32);
         for (std::size_t channel = 0; channel < 3; ++channel) {
           for (std::size_t at = channel; at < image.pixels.size(); at += 3) bytes.push_back(image.pixels[at]);
         }

@@ -11,7 +11,7 @@
 #include <jpeglib.h>
 
 #include <troupe/core/check.hpp>
-#include <troupe/data/pixels.hpp>
+#include <troupe/core/pixels.hpp>
 #include <troupe/tests/data/write_idx.hpp>
 
 namespace troupe::data::testing {

@@ -2,7 +2,7 @@
 
   dm_control_parity.py states ENV_TRACE NAME...   a few hundred steps for each of two seeds
   dm_control_parity.py whole ENV_TRACE NAME...    two whole episodes for each of four seeds
-  dm_control_parity.py pixels ENV_TRACE NAME...   frames of 84 x 84
+  dm_control_parity.py pixels ENV_TRACE NAME...   frames of 84 x 84 of every camera, the free one among them
 
 NAME is a domain as dm_control calls it, which means all its tasks, or a task ("cartpole-swingup"). Both sides play the same actions, some of
 them beyond the bounds, and then a few steps from a state in which the task has a reward. States (qpos, qvel), step
@@ -21,7 +21,13 @@ import sys
 if os.environ.get('TROUPE_PARITY_NUMPY') != 'vector':  # for those who want to see that difference
   os.environ['NPY_DISABLE_CPU_FEATURES'] = 'X86_V3 X86_V4 AVX512_ICL AVX512_SPR'
   os.environ['OPENBLAS_CORETYPE'] = 'Nehalem'
-os.environ.setdefault('MUJOCO_GL', 'egl')
+PIXELS = sys.argv[1:2] == ['pixels']
+os.environ.setdefault('MUJOCO_GL', 'egl' if PIXELS else 'disable')
+if PIXELS:  # of a machine that cannot draw, dm_control would not even be imported
+  frame = subprocess.run([sys.argv[2], 'pendulum-swingup', '0', '1', '1', '0'], input=b'', capture_output=True, check=False)
+  if frame.returncode != 0 and b'no EGL device' in frame.stderr:
+    print('skipped:', frame.stderr.decode())
+    sys.exit(77)
 
 from dm_control import suite  # pylint: disable=g-import-not-at-top
 import numpy as np
@@ -91,6 +97,10 @@ class Played:
       self.low, self.high = 1.2 * spec.minimum, 1.2 * spec.maximum
     model = self.env.physics.model
     self.width = 1 + max(model.nu, model.nq + model.nv)
+    self.cameras = {}  # Troupe's name, or index where there is none -> dm_control's index
+    if frame:
+      self.cameras = {model.id2name(index, 'camera') or str(index): index for index in range(model.ncam)}
+      self.cameras['free'] = -1
     self._record(self.env.reset())
 
   def _record(self, step):
@@ -99,8 +109,7 @@ class Played:
     self.rows.append(np.concatenate([
         [float(step.step_type), 0.0 if step.first() else step.reward, 1.0 if step.first() else step.discount],
         *[np.ravel(value) for value in step.observation.values()], data.qpos, data.qvel]))
-    if self.frame:
-      self.frames.append(self.env.physics.render(*self.frame, camera_id=0))
+    self.frames.append([self.env.physics.render(*self.frame, camera_id=index) for index in self.cameras.values()])
 
   def _command(self, kind, numbers=()):
     self.commands.append(np.concatenate([[kind], numbers, np.zeros(self.width - 1 - len(numbers))]))
@@ -125,14 +134,14 @@ class Played:
   def trace(self, program):
     """Runs env_trace; returns its rows and frames."""
     width = len(self.rows[0])
-    result = subprocess.run([program, troupe_name(self.name), str(self.seed), *map(str, self.frame or ())],
+    result = subprocess.run([program, troupe_name(self.name), str(self.seed), *map(str, self.frame or ()), *self.cameras],
                             input=np.array(self.commands).tobytes(), capture_output=True, timeout=600, check=False)
     if result.returncode != 0:
       sys.exit(f'{self.name}: {result.stderr.decode()}')
-    pixel_bytes = self.frame[0] * self.frame[1] * 3 if self.frame else 0
+    pixel_bytes = len(self.cameras) * self.frame[0] * self.frame[1] * 3 if self.frame else 0
     table = np.frombuffer(result.stdout, np.uint8).reshape(len(self.rows), width * 8 + pixel_bytes)
     rows = np.frombuffer(table[:, :width * 8].tobytes(), np.float64).reshape(-1, width)
-    return rows, table[:, width * 8:].reshape(-1, *self.frame, 3) if self.frame else None
+    return rows, table[:, width * 8:].reshape(-1, len(self.cameras), *self.frame, 3) if self.frame else None
 
 
 def compare_states(program, name, seed, steps):
@@ -194,13 +203,19 @@ def compare_pixels(program, name, seed):
   played = Played(name, seed, FRAME)
   for index in range(FRAMES - 1):
     played.reset() if index == FRAMES // 2 else played.step()  # what changes between episodes is drawn too
-  expected = np.array(played.frames)
-  _, got = played.trace(program)
-  if len(np.unique(expected)) < 8:
-    return [f'{name}, seed {seed}: dm_control rendered a blank frame']
-  different = int(np.sum(got != expected))
-  print(f'{name}, seed {seed}: {len(expected)} frames, {different} of {expected.size} bytes differ')
-  return [f'{name}, seed {seed}: {different} bytes differ'] if different else []
+  all_expected = np.array(played.frames)
+  _, all_got = played.trace(program)
+  failures = []
+  for index, camera in enumerate(played.cameras):
+    expected, got = all_expected[:, index], all_got[:, index]
+    about = f'{name}, seed {seed}, camera {camera}'
+    if len(np.unique(expected)) < 8:
+      failures.append(f'{about}: dm_control rendered a blank frame')
+    different = int(np.sum(got != expected))
+    print(f'{about}: {len(expected)} frames, {different} of {expected.size} bytes differ')
+    if different:
+      failures.append(f'{about}: {different} bytes differ')
+  return failures
 
 
 def main():

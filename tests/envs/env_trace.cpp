@@ -1,7 +1,7 @@
 // Plays one environment from a file of commands and dumps all that it did, for dm_control_parity.py and
 // gymnasium_parity.py to compare.
 //
-//   env_trace NAME SEED [HEIGHT WIDTH] < commands > trace
+//   env_trace NAME SEED [HEIGHT WIDTH CAMERA...] < commands > trace
 //   env_trace NAME      says what the environment is: a line for each column of the observation, one for the control
 //                       step and the episode, one for the lower and one for the upper bounds of an action (or one for
 //                       its choices)
@@ -11,8 +11,8 @@
 // number says which: 0 step with the action that follows; 1 reset, 2 (of the suite) put the simulation into the state
 // that follows, within the episode; 3 reset with the seed whose low and high 32 bits follow. As in dm_env, the step
 // after an episode's last one starts the next episode instead. The trace has one row for the first reset and one for
-// each reset and step: float64 step type, reward, discount, observation, state; then the HEIGHT x WIDTH x 3 pixels if
-// asked for.
+// each reset and step: float64 step type, reward, discount, observation, state; then the HEIGHT x WIDTH x 3 pixels of
+// each camera if asked for.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -127,7 +127,8 @@ void write_observation(const troupe::Signature& columns, const std::byte* row) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc != 2 && argc != 3 && argc != 5) fail("usage: env_trace NAME [SEED [HEIGHT WIDTH] < commands > trace]");
+  if (argc < 2 || argc == 4 || argc == 5)
+    fail("usage: env_trace NAME [SEED [HEIGHT WIDTH CAMERA...] < commands > trace]");
   const std::uint64_t seed = argc == 2 ? 0 : std::stoull(argv[2]);
   const auto made = troupe::envs::make_environment(argv[1], seed);
   if (!made.ok()) fail(made.error().message);
@@ -139,7 +140,8 @@ int main(int argc, char** argv) {
 
   troupe::envs::RenderOptions frame;
   std::vector<std::uint8_t> pixels;
-  if (argc == 5) {
+  const std::vector<std::string> cameras(argv + std::min(argc, 5), argv + argc);
+  if (!cameras.empty()) {
     frame.height = std::stoi(argv[3]);
     frame.width = std::stoi(argv[4]);
     pixels.resize(static_cast<std::size_t>(frame.height) * static_cast<std::size_t>(frame.width) * 3);
@@ -156,9 +158,11 @@ int main(int argc, char** argv) {
     write_observation(env.spec().observation, row.data());
     const std::vector<double> state = inside.numbers();
     write(state.data(), state.size());
-    if (pixels.empty()) return;
-    if (auto rendered = env.render(frame, pixels); !rendered.ok()) fail(rendered.error().message);
-    write(pixels.data(), pixels.size());
+    for (const std::string& camera : cameras) {
+      frame.camera = camera;
+      if (auto rendered = env.render(frame, pixels); !rendered.ok()) fail(rendered.error().message);
+      write(pixels.data(), pixels.size());
+    }
   };
 
   TimeStep step = checked(env.reset(row));

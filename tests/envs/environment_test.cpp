@@ -1,6 +1,6 @@
-// The contract of envs/environment.hpp: over each domain of the suite, one of its tasks flattened, classic control, and
-// an environment with images of bytes and a discrete action. That each does what the original does is
-// dm_control_parity.py's and gymnasium_parity.py's.
+// The contract of envs/environment.hpp: over each domain of the suite, one of its tasks flattened and one wrapped,
+// classic control, and an environment with images of bytes and a discrete action, also wrapped. That each does what the
+// original does is dm_control_parity.py's and gymnasium_parity.py's.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -16,6 +16,13 @@
 #include <troupe/envs/environment.hpp>
 #include <troupe/envs/flattened.hpp>
 #include <troupe/envs/mujoco_environment.hpp>
+#include <troupe/envs/wrapper.hpp>
+#include <troupe/envs/wrappers/action_repeat.hpp>
+#include <troupe/envs/wrappers/crop.hpp>
+#include <troupe/envs/wrappers/frame_stack.hpp>
+#include <troupe/envs/wrappers/resize.hpp>
+#include <troupe/envs/wrappers/reward_scale.hpp>
+#include <troupe/envs/wrappers/time_limit.hpp>
 #include <troupe/tests/envs/image_environment.hpp>
 
 namespace troupe::envs {
@@ -27,10 +34,24 @@ using ::testing::HasSubstr;
 
 constexpr const char* kFlattened = "walker-walk_flattened";
 constexpr const char* kImages = "images";
+constexpr const char* kWrapped = "walker-walk_wrapped";
+constexpr const char* kWrappedImages = "images_wrapped";
 
 std::unique_ptr<Environment> make(const std::string& name, std::uint64_t seed = 0) {
   if (name == kImages) return ImageEnvironment::make(seed).value();
   if (name == kFlattened) return flattened(shared_environments("walker-walk"))(seed).value();
+  if (name == kWrapped) {
+    return wrapped(shared_environments("walker-walk"), {{"action_repeat", action_repeat(3)},
+                                                        {"time_limit", time_limit(25)},
+                                                        {"reward_scale", reward_scale(2)}})(seed)
+        .value();
+  }
+  if (name == kWrappedImages) {
+    return wrapped(ImageEnvironment::make, {{"resize", resize(12, 10)},
+                                            {"crop", crop({.height = 11, .width = 8})},
+                                            {"frame_stack", frame_stack(3)}})(seed)
+        .value();
+  }
   return make_environment(name, seed).value();
 }
 
@@ -57,7 +78,7 @@ std::vector<std::string> shipped_kinds() {
 
 std::vector<std::string> all_kinds() {
   std::vector<std::string> names = shipped_kinds();
-  names.insert(names.end(), {kFlattened, kImages});
+  names.insert(names.end(), {kFlattened, kImages, kWrapped, kWrappedImages});
   return names;
 }
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include <troupe/envs/environment.hpp>
+#include <troupe/tests/envs/rendering.hpp>
 
 namespace troupe::envs {
 namespace {
@@ -15,6 +16,9 @@ using ::testing::HasSubstr;
 
 class Rendering : public testing::Test {
  protected:
+  void SetUp() override {
+    if (!test::no_rendering().empty()) GTEST_SKIP() << test::no_rendering();
+  }
   Rendering() : env(make_environment("cartpole-swingup", 0).value()), row(row_bytes(env->spec().observation)) {
     env->reset(row).value();
   }
@@ -68,6 +72,25 @@ TEST_F(Rendering, WorksOnAnotherThreadThanTheFirstTime) {
   std::vector<std::uint8_t> there;
   std::thread([&] { there = frame(options); }).join();
   EXPECT_EQ(there, here);
+}
+
+TEST_F(Rendering, ShowsWhatTheChosenCameraSees) {
+  const auto first = frame({.height = 48, .width = 64});
+  EXPECT_EQ(frame({.height = 48, .width = 64, .camera = env->spec().cameras[0]}), first);
+  const auto second = frame({.height = 48, .width = 64, .camera = "1"});
+  EXPECT_NE(second, first);
+  EXPECT_EQ(frame({.height = 48, .width = 64, .camera = env->spec().cameras[1]}), second);
+  EXPECT_EQ(frame({.height = 48, .width = 64}), first);
+}
+
+TEST_F(Rendering, RefusesCamerasThatThereAreNot) {
+  std::vector<std::uint8_t> pixels(84 * 84 * 3);
+  for (const char* const camera : {"", "-1", "3", "1.0", "lookatcarts"}) {
+    const Status drawn = env->render({.camera = camera}, pixels);
+    ASSERT_FALSE(drawn.ok()) << camera;
+    EXPECT_EQ(drawn.error().code, Code::kInvalidArgument);
+    EXPECT_THAT(drawn.error().message, HasSubstr("expected 0 .. 2 or one of fixed, lookatcart, free"));
+  }
 }
 
 TEST_F(Rendering, RefusesBadSizes) {

@@ -186,10 +186,10 @@ TEST(IdleKeys, ShippedConfigsHaveNone) {
 
 /// Another value than the default's that the schema accepts.
 std::string other_value(const ConfigKey& key, const ConfigValue& now) {
-  if (!key.choices.empty()) {
-    for (const std::string& choice : key.choices) {
-      if (to_toml(ConfigValue(choice)) != to_toml(now)) return to_toml(ConfigValue(choice));
-    }
+  const bool list = std::holds_alternative<std::vector<std::string>>(now);
+  for (const std::string& choice : key.choices) {
+    const ConfigValue value = list ? ConfigValue(std::vector{choice}) : ConfigValue(choice);
+    if (to_toml(value) != to_toml(now)) return to_toml(value);
   }
   if (std::holds_alternative<bool>(now)) return std::get<bool>(now) ? "false" : "true";
   if (const auto* integer = std::get_if<std::int64_t>(&now)) {
@@ -198,7 +198,7 @@ std::string other_value(const ConfigKey& key, const ConfigValue& now) {
   if (const auto* number = std::get_if<double>(&now))
     return *number > key.min ? to_toml(ConfigValue(*number / 2)) : "0.5";
   if (std::holds_alternative<std::string>(now)) return "\"cpu2\"";
-  return std::holds_alternative<std::vector<std::string>>(now) ? "[\"auto\"]" : "[7]";
+  return list ? "[\"auto\"]" : "[7]";
 }
 
 TEST(CheckSameRun, EveryKeyThatStateDependsOnIsNamedAndNoOther) {

@@ -1,11 +1,11 @@
-#include <troupe/data/resize.hpp>
+#include <troupe/core/resize.hpp>
 
 #include <algorithm>
 #include <cmath>
 
 #include <troupe/core/check.hpp>
 
-namespace troupe::data {
+namespace troupe {
 namespace {
 
 /// out[i] += weight * in[i]
@@ -27,12 +27,28 @@ void horizontal(const float* line, std::span<const std::int32_t> first, const fl
   }
 }
 
+/// The same of any number of channels.
+void horizontal(const float* line, std::span<const std::int32_t> first, const float* weights, std::int64_t count,
+                std::int64_t channels, float* out) {
+  for (const std::int32_t begin : first) {
+    std::fill_n(out, channels, 0.0F);
+    const float* in = line + begin * channels;
+    for (std::int64_t tap = 0; tap < count; ++tap, in += channels) {
+      for (std::int64_t c = 0; c < channels; ++c) out[c] += weights[tap] * in[c];
+    }
+    out += channels;
+    weights += count;
+  }
+}
+
 }  // namespace
 
-void Resizer::Axis::prepare(double begin, double length, std::int64_t from, std::int64_t to, bool mirror) {
+void Resizer::Axis::prepare(double begin, double length, std::int64_t from, std::int64_t to, bool mirror,
+                            Shrink shrink) {
   const auto low = static_cast<std::int64_t>(begin);
   const std::int64_t high = std::min(static_cast<std::int64_t>(std::ceil(begin + length)), from);
   const double scale = length / static_cast<double>(to), reach = std::max(scale, 1.0);
+  const bool area = shrink == Shrink::kArea && scale > 1;
   count = std::min(static_cast<std::int64_t>(std::ceil(2 * reach)) + 1, high - low);
   first.resize(static_cast<std::size_t>(to));
   weights.resize(static_cast<std::size_t>(to * count));
@@ -44,8 +60,9 @@ void Resizer::Axis::prepare(double begin, double length, std::int64_t from, std:
     const std::span<float> w = std::span(weights).subspan(static_cast<std::size_t>(i * count));
     double sum = 0;
     for (std::int64_t tap = 0; tap < count; ++tap) {
-      const double distance = std::abs(static_cast<double>(start + tap) + 0.5 - middle) / reach;
-      const double weight = std::max(0.0, 1 - distance);
+      const double pixel = static_cast<double>(start + tap);
+      const double covered = std::min(pixel + 1, middle + scale / 2) - std::max(pixel, middle - scale / 2);
+      const double weight = std::max(0.0, area ? covered : 1 - std::abs(pixel + 0.5 - middle) / reach);
       w[static_cast<std::size_t>(tap)] = static_cast<float>(weight);
       sum += weight;
     }
@@ -54,9 +71,9 @@ void Resizer::Axis::prepare(double begin, double length, std::int64_t from, std:
 }
 
 void Resizer::resize(const PixelView& from, const Region& region, const To& to, std::span<float> out) {
-  TROUPE_CHECK(from.channels == 1 || from.channels == 3, "resize: {} channels", from.channels);
-  rows_.prepare(region.top, region.height, from.height, to.height, false);
-  columns_.prepare(region.left, region.width, from.width, to.width, to.mirror);
+  TROUPE_CHECK(from.channels >= 1, "resize: {} channels", from.channels);
+  rows_.prepare(region.top, region.height, from.height, to.height, false, to.shrink);
+  columns_.prepare(region.left, region.width, from.width, to.width, to.mirror, to.shrink);
   // Rows first: one pass over whole lines is what vector units like best.
   const auto [leftmost, rightmost] = std::ranges::minmax(columns_.first);
   const auto begin = static_cast<std::size_t>(leftmost * from.channels);
@@ -73,9 +90,15 @@ void Resizer::resize(const PixelView& from, const Region& region, const To& to, 
       if (weight == 0) continue;
       add(from.pixels.subspan((first + static_cast<std::size_t>(tap)) * stride + begin, length), weight, line_.data());
     }
-    const auto pass = from.channels == 1 ? horizontal<1> : horizontal<3>;
-    pass(line_.data(), columns_.first, columns_.weights.data(), columns_.count, to_row);
+    const float* const weights = columns_.weights.data();
+    if (from.channels == 1) {
+      horizontal<1>(line_.data(), columns_.first, weights, columns_.count, to_row);
+    } else if (from.channels == 3) {
+      horizontal<3>(line_.data(), columns_.first, weights, columns_.count, to_row);
+    } else {
+      horizontal(line_.data(), columns_.first, weights, columns_.count, from.channels, to_row);
+    }
   }
 }
 
-}  // namespace troupe::data
+}  // namespace troupe

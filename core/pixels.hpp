@@ -1,10 +1,10 @@
 #pragma once
-// Pixels in memory and parts of them: the nouns of data/image_codec and data/resize.
+// Pixels in memory and parts of them: the nouns of core/resize and data/image_codec.
 #include <cstdint>
 #include <span>
 #include <vector>
 
-namespace troupe::data {
+namespace troupe {
 
 /// Borrowed 8-bit pixels, row-major [height, width, channels].
 struct PixelView {
@@ -25,4 +25,4 @@ struct Region {
   double top = 0, left = 0, height = 0, width = 0;
 };
 
-}  // namespace troupe::data
+}  // namespace troupe
