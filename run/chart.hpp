@@ -1,6 +1,6 @@
 #pragma once
 // Line charts as SVG documents that need nothing else: what draws a run's learning curve (run/learning_curve.hpp) and
-// the curves of several runs (run/comparison_curves.hpp). Pure; values that are not finite are for callers to leave
+// the curves of several runs (run/comparison_page.hpp). Pure; values that are not finite are for callers to leave
 // out.
 #include <span>
 #include <string>
