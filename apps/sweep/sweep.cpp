@@ -69,10 +69,12 @@ class Sweep {
 
   Result<SweepOutcome> run(std::size_t jobs) {
     TROUPE_ASSIGN(const std::string program, own_program());
+    say_failures(directory_, sweep_.plan, numbers_);
     std::vector<ChildCommand> commands;
     for (const std::size_t number : numbers_) {
       const SweepRun& run = sweep_.plan.runs[number];
-      say_earlier_failure(run);
+      std::error_code ignored;
+      fs::remove(directory_.failure(run), ignored);
       commands.push_back({command_of(program, run), directory_.log(run)});
     }
     std::fflush(stdout);
@@ -92,15 +94,6 @@ class Sweep {
     command.insert(command.end(),
                    {state_of(place) == RunState::kBegun ? "--resume" : "--run-dir", place.path.string()});
     return command;
-  }
-
-  void say_earlier_failure(const SweepRun& run) const {
-    std::ifstream stream(directory_.failure(run));
-    std::string how;
-    if (!std::getline(stream, how)) return;
-    say("{} failed before ({}): trying again\n", in_words(run), printable(how));
-    std::error_code ignored;
-    fs::remove(directory_.failure(run), ignored);
   }
 
   void ended(const SweepRun& run, const ChildEnding& ending) {
@@ -192,6 +185,16 @@ std::vector<std::size_t> unfinished(const SweepDirectory& directory, const Sweep
     if (state_of(directory.run(plan.runs[i])) != RunState::kFinished) numbers.push_back(i);
   }
   return numbers;
+}
+
+void say_failures(const SweepDirectory& directory, const SweepPlan& plan, const std::vector<std::size_t>& numbers) {
+  for (const std::size_t number : numbers) {
+    std::ifstream stream(directory.failure(plan.runs[number]));
+    std::string how;
+    if (std::getline(stream, how)) {
+      say("{} failed before ({}): trying again\n", printable(in_words(plan.runs[number])), printable(how));
+    }
+  }
 }
 
 Result<SweepOutcome> run_here(const SweepDirectory& directory, const RecordedSweep& sweep, const Registry& registry,

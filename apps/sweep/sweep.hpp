@@ -14,6 +14,9 @@ namespace troupe::apps {
 /// Numbers of runs (in SweepPlan::runs) that have not met their limits yet.
 std::vector<std::size_t> unfinished(const SweepDirectory& directory, const SweepPlan& plan);
 
+/// Says which of these runs failed when they were tried last, and how.
+void say_failures(const SweepDirectory& directory, const SweepPlan& plan, const std::vector<std::size_t>& numbers);
+
 struct SweepOutcome {
   std::size_t finished = 0;  ///< of all runs of the sweep, now
   std::size_t failed = 0;    ///< of those that were started

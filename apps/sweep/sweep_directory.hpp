@@ -4,6 +4,7 @@
 //   configs/      a copy of each configuration
 //   runs/NAME/    the directory of each run (run/run_directory.hpp)
 //   logs/NAME.log what each run's program has said, and NAME.failed: how it last ended, if it failed
+//   slurm.sbatch  slurm.job     with --slurm: the script of each task, and the job that it was submitted as
 //   table.csv  table.md  sweep.html  curves/TASK.svg     what came of the runs that have ended
 #include <filesystem>
 #include <string>
