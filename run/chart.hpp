@@ -2,6 +2,7 @@
 // Line charts as SVG documents that need nothing else: what draws a run's learning curve (run/learning_curve.hpp) and
 // the curves of several runs (run/comparison_page.hpp). Pure; values that are not finite are for callers to leave
 // out.
+#include <cstddef>
 #include <span>
 #include <string>
 #include <string_view>

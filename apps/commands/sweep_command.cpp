@@ -189,7 +189,7 @@ void add_sweep_command(CLI::App& app, const Registry& registry, Command* chosen)
   configs->type_name("CONFIG");
   CLI::Option* resume = command->add_option("--resume", a.resume, "Go on with the sweep in this directory");
   resume->type_name("DIR")->excludes(configs);
-  command->add_option("--output", a.output, "Directory of the sweep; by default sweeps/ and the first CONFIG's name")
+  command->add_option("-o,--output", a.output, "Directory of the sweep; by default sweeps/ and the first CONFIG's name")
       ->type_name("DIR")
       ->excludes(resume);
   command->add_option("--seeds", a.seeds, "1..5 or 1,2,7; by default each configuration's own")
@@ -209,7 +209,7 @@ void add_sweep_command(CLI::App& app, const Registry& registry, Command* chosen)
       ->type_name("OPTION")
       ->allow_extra_args(false)
       ->needs(slurm);
-  command->add_option("--task", a.task)->needs(resume)->excludes(slurm)->group("");
+  command->add_option("--task", a.task)->needs(resume)->group("");
   add_compare_arguments(*command, a.compared);
   command->callback([arguments, &registry, chosen] {
     if (arguments->configs.empty() && arguments->resume.empty()) throw CLI::RequiredError("config");
