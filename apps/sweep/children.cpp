@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <fstream>
 #include <optional>
 #include <utility>
 
@@ -21,7 +22,17 @@ namespace {
 using detail::Fd;
 using detail::SignalFd;
 
-/// The processors that this process may use, divided up.
+/// Package and core of a processor; those of one core share what it has. Where nobody says, each is a core.
+std::pair<int, int> core_of(int processor) {
+  const auto number = [&](const char* name, int otherwise) {
+    std::ifstream file(fmt::format("/sys/devices/system/cpu/cpu{}/topology/{}", processor, name));
+    int value = 0;
+    return file >> value ? value : otherwise;
+  };
+  return {number("physical_package_id", 0), number("core_id", processor)};
+}
+
+/// The processors that this process may use, divided up; the threads of a core stay together as far as can be.
 class Shares {
  public:
   explicit Shares(std::size_t places) {
@@ -32,6 +43,7 @@ class Shares {
       if (CPU_ISSET(i, &all_)) processors.push_back(i);
     }
     if (processors.size() < places || places < 2) return;
+    std::ranges::stable_sort(processors, {}, core_of);
     for (std::size_t place = 0; place < places; ++place) {
       cpu_set_t share;
       CPU_ZERO(&share);

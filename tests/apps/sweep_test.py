@@ -158,7 +158,7 @@ class Sweep(unittest.TestCase):
             self.assertAlmostEqual(float(row["env_steps_per_s"]) / statistics.fmean(rates), 1, 6)
 
     def test_a_sweep_that_is_stopped_and_killed_goes_on_and_its_table_is_that_of_its_runs(self):
-        self.write("tiny.toml", steps=16000, ratio=64, every=5000)  # some 4 s
+        self.write("tiny.toml", steps=30000, ratio=64, every=5000)  # some 5 s, alone
         grid = ["sweep", "tiny.toml", "--seeds", "1..2", "--set", "d4pg.sigma=0.1,0.3", "--jobs", "2", "--at", "6000",
                 "--output", "out"]
         names = [f"tiny-seed-{seed}-d4pg.sigma-{sigma}" for sigma in ("0.1", "0.3") for seed in (1, 2)]
@@ -177,6 +177,10 @@ class Sweep(unittest.TestCase):
         self.assertEqual(self.left_behind(), [])
         # Killed later on: no run outlives it.
         child = self.start(*grid)
+        wait_until(lambda: "of them to do" in (self.folder / "said").read_text(encoding="utf-8"), "start of the sweep")
+        beside = self.troupe(*grid)
+        self.assertEqual((beside.returncode, beside.stdout), (1, ""))
+        self.assertIn("out: another process is at work on this sweep", beside.stderr)
         wait_until(lambda: sum(self.reason(run) == "max_env_steps" for run in runs) >= 2, "two runs that have ended")
         child.kill()
         child.wait()
