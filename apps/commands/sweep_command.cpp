@@ -44,6 +44,16 @@ struct SweepArguments {
   CompareArguments compared;
 };
 
+/// What the arguments say by themselves, without a look at any file.
+Result<SweepRequest> request_of(const SweepArguments& arguments) {
+  SweepRequest request{.configs = arguments.configs, .keys = {}, .seeds = {}};
+  TROUPE_ASSIGN(request.keys, parse_swept_keys(arguments.settings));
+  if (!arguments.seeds.empty()) {
+    TROUPE_ASSIGN(request.seeds, parse_seeds(arguments.seeds));
+  }
+  return request;
+}
+
 /// The same for the same arguments, so that the same command goes on.
 SweepDirectory directory_of(const SweepArguments& arguments) {
   if (!arguments.resume.empty()) return {arguments.resume};
@@ -63,8 +73,8 @@ Status check_free(const SweepDirectory& directory) {
 }
 
 /// The plan in the directory, with what the arguments add to it. Nothing is written.
-Result<RecordedSweep> planned(const SweepArguments& arguments, const SweepDirectory& directory,
-                              const Registry& registry) {
+Result<RecordedSweep> planned(const SweepArguments& arguments, const SweepRequest& request,
+                              const SweepDirectory& directory, const Registry& registry) {
   RecordedSweep sweep{.version = std::string(version()), .machine = machine()};
   std::optional<RecordedSweep> before;
   if (is_sweep(directory) || !arguments.resume.empty()) {
@@ -75,11 +85,6 @@ Result<RecordedSweep> planned(const SweepArguments& arguments, const SweepDirect
     }
   }
   if (arguments.resume.empty()) {
-    SweepRequest request{.configs = arguments.configs, .keys = {}, .seeds = {}};
-    TROUPE_ASSIGN(request.keys, parse_swept_keys(arguments.settings));
-    if (!arguments.seeds.empty()) {
-      TROUPE_ASSIGN(request.seeds, parse_seeds(arguments.seeds));
-    }
     TROUPE_TRY(check_free(directory));
     TROUPE_ASSIGN(sweep.plan, plan_sweep(request, registry));
     if (before) {
@@ -147,9 +152,9 @@ Result<int> at_work(const SweepDirectory& directory, const SweepPlan& plan, cons
   return static_cast<int>(kExitOk);
 }
 
-Result<int> sweep(const SweepArguments& arguments, const Registry& registry) {
+Result<int> sweep(const SweepArguments& arguments, const SweepRequest& request, const Registry& registry) {
   const SweepDirectory directory = directory_of(arguments);
-  TROUPE_ASSIGN(const RecordedSweep sweep, planned(arguments, directory, registry));
+  TROUPE_ASSIGN(const RecordedSweep sweep, planned(arguments, request, directory, registry));
   if (arguments.task) return do_task(directory, sweep, registry, *arguments.task);
   std::error_code error;
   fs::create_directories(directory.path, error);
@@ -174,7 +179,9 @@ Result<int> sweep(const SweepArguments& arguments, const Registry& registry) {
 }
 
 int run(const SweepArguments& arguments, const Registry& registry) {
-  const Result<int> done = sweep(arguments, registry);
+  const Result<SweepRequest> request = request_of(arguments);
+  if (!request.ok()) return fail(request.error(), kExitUsage);
+  const Result<int> done = sweep(arguments, *request, registry);
   return done.ok() ? *done : fail_run(done.error());
 }
 

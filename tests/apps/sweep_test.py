@@ -243,8 +243,8 @@ class Sweep(unittest.TestCase):
         (self.folder / "plain/file").write_text("x")
         wrong = {
             ("sweep", "tiny.toml", "--set", "d4pg.sgma=1"): (78, "did you mean d4pg.sigma?"),
-            ("sweep", "tiny.toml", "--set", "d4pg.sigma=1", "--set", "d4pg.sigma=2"): (78, "in an earlier --set"),
-            ("sweep", "tiny.toml", "--seeds", "5..1"): (78, "goes down"),
+            ("sweep", "tiny.toml", "--set", "d4pg.sigma=1", "--set", "d4pg.sigma=2"): (64, "in an earlier --set"),
+            ("sweep", "tiny.toml", "--seeds", "5..1"): (64, "goes down"),
             ("sweep", "tiny.toml", "--set", "max_env_steps=0"): (78, "would never end"),
             ("sweep", "tiny.toml", "--output", "plain"): (1, "is no sweep"),
             ("sweep", "--resume", "plain"): (1, "it has no sweep.json"),
