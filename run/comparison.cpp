@@ -14,6 +14,7 @@
 
 #include <troupe/core/nearest.hpp>
 #include <troupe/core/text.hpp>
+#include <troupe/run/idle_keys.hpp>
 
 namespace troupe::apps {
 namespace {
@@ -38,18 +39,29 @@ void add_once(std::vector<std::string>& list, const std::string& text) {
   if (std::ranges::find(list, text) == list.end()) list.push_back(text);
 }
 
-/// The keys that members of one task have different values of, in the order of the schema. A key that a run lacks
-/// follows from another one that differs, such as the algorithm's.
+/// The keys that a run makes use of, as far as its environments and algorithms say.
+std::vector<std::string> used_keys(const RecordedRun& run) {
+  const std::vector<UnusedSection> unused = unused_sections(run.config);
+  std::vector<std::string> keys;
+  for (const ConfigKey& key : run.config.schema()) {
+    const auto has = [&](const UnusedSection& section) { return key.path.starts_with(section.begin); };
+    if (std::ranges::none_of(unused, has)) keys.push_back(key.path);
+  }
+  return keys;
+}
+
+/// The keys that members of one task have different values of, in the order of the schema. A key that one of them lacks
+/// or has no use for follows from another one that differs, such as the algorithm's.
 std::vector<std::string> differing_keys(const std::map<std::string, std::vector<Member>>& tasks) {
   std::vector<std::string> differing;
   for (const auto& [task, members] : tasks) {
     std::map<std::string, const ConfigValue*> first;
     for (const Member& member : members) {
-      for (const ConfigKey& key : member.run->config.schema()) {
-        if (tells_nothing(key.path, *member.agent)) continue;
-        const ConfigValue& value = member.run->config.value(key.path);
-        if (const auto [seen, is_new] = first.emplace(key.path, &value); !is_new && *seen->second != value) {
-          add_once(differing, key.path);
+      for (const std::string& key : used_keys(*member.run)) {
+        if (tells_nothing(key, *member.agent)) continue;
+        const ConfigValue& value = member.run->config.value(key);
+        if (const auto [seen, is_new] = first.emplace(key, &value); !is_new && *seen->second != value) {
+          add_once(differing, key);
         }
       }
     }
@@ -60,9 +72,10 @@ std::vector<std::string> differing_keys(const std::map<std::string, std::vector<
 /// by: the user has named the keys, and a task's own environment may be among them.
 std::string setting_of(const Member& member, const std::vector<std::string>& keys, bool by) {
   const Config& config = member.run->config;
+  const std::vector<std::string> used = used_keys(*member.run);
   std::vector<std::string> parts;
   for (const std::string& key : keys) {
-    if (!config.has(key) || (!by && tells_nothing(key, *member.agent))) continue;
+    if (std::ranges::find(used, key) == used.end() || (!by && tells_nothing(key, *member.agent))) continue;
     parts.push_back(fmt::format("{}={}", key, to_toml(config.value(key))));
   }
   return fmt::format("{}", fmt::join(parts, ", "));

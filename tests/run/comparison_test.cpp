@@ -111,6 +111,20 @@ TEST_F(Comparing, GroupsRunsByWhatDiffersWithinATaskButTheSeed) {
   EXPECT_EQ(comparison.totals[1].task, "1 of 2 tasks");
 }
 
+TEST_F(Comparing, LooksAtNoKeyOfAnAlgorithmThatARunHasNot) {
+  Registry two = few_environments();
+  two.algorithm("other", two.algorithms().at("d4pg"));
+  const auto read_here = [&](const std::filesystem::path& run) { return read_recorded_run(run, two).value(); };
+  const std::vector<RecordedRun> runs = {
+      read_here(record("a", config("cartpole-swingup", 1, "algorithm = \"d4pg\"\nd4pg.sigma = 0.1\n"), {1})),
+      read_here(record("b", config("cartpole-swingup", 1, "algorithm = \"other\"\nother.sigma = 0.3\n"), {2}))};
+  const Comparison comparison = compared(runs);
+  EXPECT_THAT(comparison.keys, ElementsAre("algorithm"));
+  EXPECT_THAT(comparison.settings, ElementsAre("algorithm=\"d4pg\"", "algorithm=\"other\""));
+  const Comparison shown = compared(runs, {.also = {"d4pg.sigma"}});
+  EXPECT_THAT(shown.settings, ElementsAre("d4pg.sigma=0.1, algorithm=\"d4pg\"", "algorithm=\"other\""));
+}
+
 TEST_F(Comparing, TellsApartByTheKeysThatAreNamedAndSaysWhatIsPooled) {
   const auto runs =
       read({record("a", config("cartpole-swingup", 1, "d4pg.sigma = 0.1\nlearner.batch_size = 16\n"), {100}),
