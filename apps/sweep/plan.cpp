@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <map>
-#include <set>
+#include <string_view>
 #include <utility>
 
 #include <troupe/core/config.hpp>
@@ -94,7 +94,10 @@ std::vector<std::string> differences(const Config& before, const Config& now) {
 
 std::string name_of(const std::string& config, const std::vector<Setting>& settings, std::int64_t seed) {
   std::string name = fmt::format("{}-seed-{}", config, seed);
-  for (const auto& [key, value] : settings) name += fmt::format("-{}-{}", key, value);
+  for (const auto& [key, value] : settings) {
+    const bool text = value.size() >= 2 && value.front() == '"' && value.back() == '"';
+    name += fmt::format("-{}-{}", key, text ? std::string_view(value).substr(1, value.size() - 2) : value);
+  }
   return safe_name(name);
 }
 

@@ -76,6 +76,12 @@ TEST_F(Planning, WithoutSeedsEachConfigurationHasItsOwn) {
   EXPECT_EQ(made.runs[0].name, "tiny-seed-9");
 }
 
+TEST_F(Planning, NamesSayWhatTheRunsAre) {
+  const SweepPlan made = plan(request({"tiny.toml"}, {"algorithm=d4pg", "learner.batch_size=16,32"}, "3"));
+  EXPECT_EQ(made.runs[0].name, "tiny-seed-3-algorithm-d4pg-learner.batch_size-16");
+  EXPECT_EQ(made.runs[1].name, "tiny-seed-3-algorithm-d4pg-learner.batch_size-32");
+}
+
 TEST_F(Planning, ListsAreValuesAndLongNamesStayUnique) {
   const SweepPlan made =
       plan(request({"tiny.toml"}, {"d4pg.policy_layers=[64,64],[64]", "d4pg.critic_layers=[64,64],[32]"}));
