@@ -222,6 +222,7 @@ Result<Comparison> compare(std::span<const RecordedRun> runs, const ComparisonOp
       add_once(comparison.tasks, agent.task);
       tasks[agent.task].push_back({&run, &agent});
     }
+    if (!met_its_limits(run.stop_reason)) comparison.unfinished.push_back(run.directory.shown());
     if (!run.version.empty()) add_once(comparison.versions, run.version);
     if (!run.machine.empty()) add_once(comparison.machines, run.machine);
   }

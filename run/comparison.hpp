@@ -59,6 +59,7 @@ struct Comparison {
   /// Returns are taken as they are, which says something when all have one scale, as the control suite's 0 to 1000.
   std::vector<ComparedGroup> totals;
   std::vector<std::string> versions, machines;  ///< of the runs, each once
+  std::vector<std::string> unfinished;          ///< directories of runs that have not met a limit of their own
 };
 
 /// Errors: kInvalidArgument: no run; a directory twice; a key in `by` that no run has.

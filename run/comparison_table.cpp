@@ -183,6 +183,7 @@ std::vector<std::string> notes_of(const Comparison& comparison) {
   };
   list("Settings differ in ", comparison.keys);
   list("These keys differ as well and are not told apart: ", comparison.pooled);
+  list("Stopped, or not at their ends yet: ", comparison.unfinished);
   list("Program: ", comparison.versions);
   list("Machine: ", comparison.machines);
   return notes;

@@ -13,6 +13,7 @@
 #include <troupe/core/metrics.hpp>
 #include <troupe/run/csv_metrics.hpp>
 #include <troupe/run/evaluations.hpp>
+#include <troupe/run/train.hpp>
 #include <troupe/run/train_schema.hpp>
 
 namespace troupe::apps {
@@ -33,6 +34,10 @@ std::vector<ReturnPoint> returns_of(const std::string& name, const std::vector<E
 }
 
 }  // namespace
+
+bool met_its_limits(const std::string& stop_reason) {
+  return !stop_reason.empty() && stop_reason != actors::to_string(actors::StopReason::kRequested);
+}
 
 Result<RecordedEnd> read_recorded_end(const RunDirectory& run) {
   std::error_code ignored;

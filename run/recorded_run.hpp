@@ -46,6 +46,8 @@ Result<RecordedRun> read_recorded_run(const std::filesystem::path& path, const R
 struct RecordedEnd {
   std::string stop_reason, version, machine;
 };
+/// Whether a run with this stop_reason has met a limit of its own: nobody stopped it, and it does not go on.
+bool met_its_limits(const std::string& stop_reason);
 Result<RecordedEnd> read_recorded_end(const RunDirectory& run);
 
 }  // namespace troupe::apps

@@ -13,7 +13,6 @@
 #include <troupe/core/text.hpp>
 #include <troupe/core/toml.hpp>
 #include <troupe/run/recorded_run.hpp>
-#include <troupe/run/train.hpp>
 
 namespace troupe::apps {
 namespace {
@@ -105,8 +104,7 @@ Status write_sweep(const SweepDirectory& directory, const RecordedSweep& sweep) 
 
 RunState state_of(const RunDirectory& run) {
   const auto end = read_recorded_end(run);
-  const bool ended = end.ok() && !end->stop_reason.empty();
-  if (ended && end->stop_reason != actors::to_string(actors::StopReason::kRequested)) return RunState::kFinished;
+  if (end.ok() && met_its_limits(end->stop_reason)) return RunState::kFinished;
   return has_checkpoint(run) ? RunState::kBegun : RunState::kNew;
 }
 

@@ -177,6 +177,22 @@ TEST_F(Comparing, SumsUpWhatTheRunsOfAGroupHaveComeTo) {
   EXPECT_EQ(share.threshold, 342) << "half of the best mean return";
 }
 
+TEST_F(Comparing, SaysWhichRunsHaveNotEndedByThemselvesAndWhatTrainedThem) {
+  const auto ended = record("ended", config("cartpole-swingup", 1), {1}),
+             stopped = record("stopped", config("cartpole-swingup", 2), {2}),
+             goes_on = record("goes_on", config("cartpole-swingup", 3), {3});
+  std::ofstream(ended / "summary.json")
+      << "{\"stop_reason\": \"max_env_steps\", \"version\": \"1 (abc)\", \"machine\": \"a, 2 processors\"}";
+  std::ofstream(stopped / "summary.json")
+      << "{\"stop_reason\": \"stop requested\", \"version\": \"1 (abc)\", \"machine\": \"b, 1 processor\"}";
+  const Comparison comparison = compared(read({ended, stopped, goes_on}));
+  EXPECT_THAT(comparison.unfinished, ElementsAre(stopped.string(), goes_on.string()));
+  const std::string text = comparison_markdown(comparison);
+  EXPECT_THAT(text,
+              HasSubstr("- Stopped, or not at their ends yet: " + stopped.string() + "; " + goes_on.string() + ".\n"));
+  EXPECT_THAT(text, HasSubstr("- Program: 1 (abc).\n- Machine: a, 2 processors; b, 1 processor.\n"));
+}
+
 TEST_F(Comparing, OneRunHasNoDeviationAndNoInterval) {
   const Comparison comparison = compared(read({record("a", config("cartpole-swingup", 1), {-5})}));
   EXPECT_TRUE(std::isnan(comparison.groups[0].std));
