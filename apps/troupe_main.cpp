@@ -101,6 +101,8 @@ int run(int argc, char** argv, const Registry& registry) {
   app.set_version_flag("--version", fmt::format("troupe {}", version()), "Print the release and the commit");
   Command chosen;
   add_train_command(app, registry, &chosen);
+  add_sweep_command(app, registry, &chosen);
+  add_compare_command(app, registry, &chosen);
   add_status_command(app, &chosen);
   add_stop_command(app, &chosen);
   add_token_command(app, registry, &chosen);

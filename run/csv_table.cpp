@@ -18,13 +18,6 @@ namespace {
 
 constexpr std::uint64_t kFileBytesMax = 4ull << 30;
 
-std::string quoted(const std::string& text) {
-  if (text.find_first_of(",\"") == std::string::npos) return text;
-  std::string made = "\"";
-  for (const char c : text) made += c == '"' ? std::string("\"\"") : std::string(1, c);
-  return made + '"';
-}
-
 /// Splits a line at its commas and takes quotes away.
 std::vector<std::string> split(std::string_view line) {
   std::vector<std::string> cells(1);
@@ -90,7 +83,7 @@ std::optional<CsvLine> parse_line(std::string_view text, std::span<const CsvColu
 
 std::string line_text(const CsvLine& line, const std::vector<std::string>& names) {
   std::vector<std::string> cells;
-  for (const std::string& cell : line.cells) cells.push_back(quoted(cell));
+  for (const std::string& cell : line.cells) cells.push_back(csv_text(cell));
   const std::size_t fixed = cells.size();
   cells.resize(fixed + names.size());
   for (const Scalar& value : line.values) {
@@ -143,13 +136,20 @@ Result<Contents> read_contents(const std::filesystem::path& path, std::span<cons
 
 Status write_contents(const std::filesystem::path& path, std::span<const CsvColumn> fixed, const Contents& contents) {
   std::string text = header_of(fixed);
-  for (const std::string& name : contents.names) text += ',' + quoted(name);
+  for (const std::string& name : contents.names) text += ',' + csv_text(name);
   text += '\n';
   for (const CsvLine& line : contents.lines) text += line_text(line, contents.names);
   return write_file_atomic(path.string(), text);
 }
 
 }  // namespace
+
+std::string csv_text(const std::string& text) {
+  if (text.find_first_of(",\"") == std::string::npos) return text;
+  std::string made = "\"";
+  for (const char c : text) made += c == '"' ? std::string("\"\"") : std::string(1, c);
+  return made + '"';
+}
 
 std::string csv_number(double value) { return fmt::format("{}", value); }
 

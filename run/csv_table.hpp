@@ -36,6 +36,8 @@ struct CsvLine {
 /// Errors: kNotFound, kIo; kCorrupt, with the line: other columns than `fixed`, or a cell that its column cannot have.
 Result<std::vector<CsvLine>> read_csv(const std::filesystem::path& path, std::span<const CsvColumn> fixed);
 
+/// How text is written: in quotes where it has a comma or a quote in it.
+std::string csv_text(const std::string& text);
 /// How a number is written: the fewest digits that read back to the same bits.
 std::string csv_number(double value);
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <system_error>
+#include <utility>
 
 #include <troupe/core/installation.hpp>
 #include <troupe/core/nearest.hpp>
@@ -16,15 +17,22 @@ namespace fs = std::filesystem;
 
 fs::path configs_folder() { return installation().shared / "configs"; }
 
+/// Sorted.
+std::vector<fs::path> configs_in(const fs::path& folder) {
+  std::vector<fs::path> files;
+  std::error_code error;  // a folder that is not there has none
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder, error)) {
+    if (entry.path().extension() == ".toml") files.push_back(entry.path());
+  }
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
 }  // namespace
 
 std::vector<std::string> shipped_configs() {
   std::vector<std::string> names;
-  std::error_code error;  // a folder that is not there has none
-  for (const fs::directory_entry& entry : fs::directory_iterator(configs_folder(), error)) {
-    if (entry.path().extension() == ".toml") names.push_back(entry.path().stem().string());
-  }
-  std::sort(names.begin(), names.end());
+  for (const fs::path& file : configs_in(configs_folder())) names.push_back(file.stem().string());
   return names;
 }
 
@@ -39,6 +47,22 @@ Result<fs::path> find_config(const std::string& name) {
                                             printable(name), configs_folder().string(),
                                             near.empty() ? fmt::format("there are {}", fmt::join(shipped, ", "))
                                                          : fmt::format("did you mean {}?", fmt::join(near, " or ")))};
+}
+
+Result<std::vector<fs::path>> find_configs(const std::string& name) {
+  std::error_code ignored;
+  fs::path folder = name;
+  const bool plain = name.find('/') == std::string::npos && !name.ends_with(".toml");
+  if (plain && !fs::exists(folder, ignored)) folder = configs_folder() / name;
+  if (!fs::is_directory(folder, ignored)) {
+    TROUPE_ASSIGN(fs::path file, find_config(name));
+    return std::vector<fs::path>{std::move(file)};
+  }
+  std::vector<fs::path> files = configs_in(folder);
+  if (files.empty()) {
+    return Error{Code::kNotFound, fmt::format("{}: a folder without a configuration (*.toml)", printable(name))};
+  }
+  return files;
 }
 
 }  // namespace troupe::apps

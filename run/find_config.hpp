@@ -17,4 +17,8 @@ std::vector<std::string> shipped_configs();
 /// shipped ones.
 Result<std::filesystem::path> find_config(const std::string& name);
 
+/// The same where a folder of configurations will do, too: its files *.toml, sorted by name, or those of the shipped
+/// folder `name` (share/troupe/configs/NAME). Errors: those of find_config(); kNotFound: a folder without any.
+Result<std::vector<std::filesystem::path>> find_configs(const std::string& name);
+
 }  // namespace troupe::apps

@@ -124,7 +124,7 @@ bool is_changed(const Config& config, std::string_view path) {
 }
 
 /// The sections of the environments, algorithms and wrappers that an agent has not.
-void add_other_sections(const Config& config, const std::string& prefix, std::vector<std::string>& mistakes) {
+void add_unused_sections_of(const Config& config, const std::string& prefix, std::vector<UnusedSection>& sections) {
   const auto names = [&](const char* key) -> std::vector<std::string> {
     const ConfigValue& value = config.value(prefix + key);
     const auto* const one = std::get_if<std::string>(&value);
@@ -142,11 +142,7 @@ void add_other_sections(const Config& config, const std::string& prefix, std::ve
     for (const std::string& name : choice->choices) {
       if (std::ranges::find(used, name) != used.end()) continue;
       const std::string value = listed ? fmt::format("[\"{}\"]", name) : fmt::format("\"{}\"", name);
-      for (const ConfigKey& own : config.schema()) {
-        if (!own.path.starts_with(prefix + name + ".") || !is_changed(config, own.path)) continue;
-        mistakes.push_back(
-            fmt::format("{}: has no effect here: it is used only with {}{} = {}", own.path, prefix, key, value));
-      }
+      sections.push_back({prefix + name + ".", fmt::format("{}{} = {}", prefix, key, value)});
     }
   }
 }
@@ -184,8 +180,23 @@ void add_optimizer_keys(const Config& config, const std::string& chooses, std::v
 
 }  // namespace
 
+std::vector<UnusedSection> unused_sections(const Config& config) {
+  std::vector<UnusedSection> sections;
+  if (!config.get_string("env").empty()) add_unused_sections_of(config, "", sections);
+  for (const std::string& name : config.names("agents")) {
+    add_unused_sections_of(config, "agents." + name + ".", sections);
+  }
+  return sections;
+}
+
 std::vector<std::string> idle_key_mistakes(const Config& config) {
   std::vector<std::string> mistakes;
+  for (const UnusedSection& section : unused_sections(config)) {
+    for (const ConfigKey& key : config.schema()) {
+      if (!key.path.starts_with(section.begin) || !is_changed(config, key.path)) continue;
+      mistakes.push_back(fmt::format("{}: has no effect here: it is used only with {}", key.path, section.only_with));
+    }
+  }
   const auto apply = [&](const std::vector<Rule>& rules, const std::string& section) {
     const Values values(config, section);
     for (const Rule& rule : rules) {
@@ -207,7 +218,6 @@ std::vector<std::string> idle_key_mistakes(const Config& config) {
   const auto apply_agent = [&](const std::string& prefix) {
     apply(agent_rules(), prefix);
     apply(replicator_rules(), prefix + "learner.");
-    add_other_sections(config, prefix, mistakes);
     apply_optimizers(prefix + config.get_string(prefix + "algorithm") + ".");
   };
   for (const std::string& name : config.names("replicas")) {

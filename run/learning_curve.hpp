@@ -11,9 +11,6 @@
 
 namespace troupe::apps {
 
-/// Round tick positions within [low, high] (low < high), about `count` steps of 1, 2 or 5 times a power of ten apart.
-std::vector<double> ticks(double low, double high, int count);
-
 /// One value over time: a row of two panels.
 struct Curve {
   struct Point {

@@ -94,6 +94,7 @@ std::string summary_json(const RunSummary& summary) {
       fmt::format("\"env\": {}", json_string(first.env)),
       fmt::format("\"seed\": {}", summary.seed),
       fmt::format("\"version\": {}", json_string(summary.version)),
+      fmt::format("\"machine\": {}", json_string(summary.machine)),
       fmt::format("\"config_hash\": {}", json_string(summary.config_hash)),
       fmt::format("\"stop_reason\": {}", json_string(actors::to_string(train.stop_reason))),
       fmt::format("\"wall_s\": {}", json_number(train.wall_s)),

@@ -10,12 +10,13 @@ namespace troupe::apps {
 struct RunSummary {
   std::uint64_t seed = 0;
   std::string version;      ///< of the program, with its commit
+  std::string machine;      ///< machine(), see run/machine.hpp
   std::string config_hash;  ///< Config::hash()
   actors::TrainSummary train;
   std::span<const Evaluation> evaluations;  ///< all of the run, over all of its starts
 };
 
-/// {"env", "seed", "version", "config_hash", "stop_reason", "wall_s", "env_steps", "learner_steps",
+/// {"env", "seed", "version", "machine", "config_hash", "stop_reason", "wall_s", "env_steps", "learner_steps",
 ///  "final_return": {"mean", "std", "episodes"} or null, "first_reached": {"100": wall_s, ...},
 ///  "agents": {NAME: {"env", "env_steps", "learner_steps", "final_return", "first_reached"}, ...},
 ///  "replicas": {NAME: {"steps", "evaluated_step", "metrics": {...}, "evaluation": {...}}, ...}}; ends in a line end.

@@ -16,6 +16,7 @@
 
 #include <troupe/apps/cluster/detail/child.hpp>
 #include <troupe/apps/cluster/detail/prefixed_output.hpp>
+#include <troupe/apps/cluster/detail/shell.hpp>
 #include <troupe/apps/cluster/tether.hpp>
 #include <troupe/apps/commands/commands.hpp>
 #include <troupe/run/node.hpp>
@@ -25,6 +26,7 @@ namespace {
 
 using detail::Ending;
 using detail::Fd;
+using detail::shell_quoted;  // the remote side hands a command to a shell
 
 constexpr const char* kSelf = "launcher";
 
@@ -53,13 +55,6 @@ std::string in_words(const Ending& ending, bool by_ssh) {
   }
   if (by_ssh && ending.number == 255) return "exit code 255, ssh did not reach its host or lost it";
   return fmt::format("exit code {}", ending.number);
-}
-
-/// The remote side hands a command to a shell.
-std::string shell_quoted(const std::string& text) {
-  std::string inside;
-  for (const char c : text) inside.append(c == '\'' ? "'\\''" : std::string(1, c));
-  return fmt::format("'{}'", inside);
 }
 
 struct Node {

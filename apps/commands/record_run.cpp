@@ -22,6 +22,7 @@
 #include <troupe/run/evaluations.hpp>
 #include <troupe/run/fan_out.hpp>
 #include <troupe/run/learning_curve.hpp>
+#include <troupe/run/machine.hpp>
 #include <troupe/run/progress.hpp>
 #include <troupe/run/samples.hpp>
 #include <troupe/run/say.hpp>
@@ -122,6 +123,7 @@ Status record_run(const RunDirectory& run, const Config& config, const actors::T
   if (how.resume) TROUPE_TRY(write_file_atomic(run.config().string(), config.to_toml()));
   const RunSummary summary = {.seed = options.seed,
                               .version = std::string(version()),
+                              .machine = machine(),
                               .config_hash = config.hash(),
                               .train = *trained,
                               .evaluations = curve.evaluations()};

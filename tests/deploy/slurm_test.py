@@ -3,6 +3,7 @@
 
     slurm_test.py script     exit status 77 where shellcheck is missing
     slurm_test.py run        exit status 77 where Slurm is missing or hosts cannot be made
+    slurm_test.py sweep      `troupe sweep --slurm`; the same
 """
 
 import json
@@ -117,6 +118,91 @@ class Run(unittest.TestCase):
 
     def test_a_run_whose_nodes_are_all_asked_to_end_at_once_makes_its_checkpoint(self):
         self.train("cancelled", self.slurm.cancel, "CANCELLED")
+
+
+# A run of some seconds; `steps` says of how many.
+TINY = """env = "cartpole-swingup"
+max_env_steps = {steps}
+d4pg = {{ policy_layers = [16], critic_layers = [16], atoms = 11 }}
+learner = {{ batch_size = 16 }}
+replay = {{ min_items = 100, samples_per_insert = 2, tolerance = 1 }}
+evaluator = {{ episodes = 1, every_learner_steps = 100 }}
+metrics = {{ every_s = 0.2 }}
+"""
+
+
+class Sweep(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = pathlib.Path(tempfile.mkdtemp(prefix="troupe-slurm-"))
+        cls.addClassCleanup(shutil.rmtree, cls.folder, ignore_errors=True)
+        cls.slurm = cls.enterClassContext(slurm_cluster.SlurmCluster(cls.folder))
+
+    def sweep(self, *arguments):
+        return subprocess.run([TROUPE, "sweep", *arguments], cwd=self.folder, capture_output=True, text=True, timeout=100,
+                              check=False)
+
+    def job_of(self, done):
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        found = re.search(r"Slurm job (\d+) does them", done.stdout)
+        self.assertTrue(found, done.stdout + done.stderr)
+        return found[1]
+
+    def await_job(self, job):
+        def waits():
+            return subprocess.run(["squeue", "--noheader", f"--jobs={job}"], capture_output=True, text=True, check=False,
+                                  timeout=20).stdout
+        self.slurm.wait_until(lambda: not waits(), f"end of the array job {job}", 90)
+
+    def reasons(self, sweep):
+        found = {}
+        for run in sorted((self.folder / sweep / "runs").iterdir()):
+            summary = run / "summary.json"
+            found[run.name] = json.loads(summary.read_text())["stop_reason"] if summary.exists() else None
+        return found
+
+    def logs(self, sweep):
+        return "\n".join(log.read_text() for log in sorted((self.folder / sweep / "logs").glob("slurm-*.log")))
+
+    def test_an_array_job_does_the_runs_that_are_missing_and_makes_the_table(self):
+        (self.folder / "tiny.toml").write_text(TINY.format(steps=2000))
+        grid = ["tiny.toml", "--set", "d4pg.sigma=0.1,0.3", "--slurm", "--jobs", "3", "--sbatch=--cpus-per-task=2"]
+        self.await_job(self.job_of(self.sweep(*grid, "--seeds", "1..2")))
+        self.assertEqual(set(self.reasons("sweeps/tiny").values()), {"max_env_steps"}, self.logs("sweeps/tiny"))
+        table = (self.folder / "sweeps/tiny/table.csv").read_text().splitlines()
+        self.assertEqual([line.split(",")[1:4] for line in table[1:]],
+                         [["d4pg.sigma=0.1", "2", "1 2"], ["d4pg.sigma=0.3", "2", "1 2"]])
+        job = self.job_of(self.sweep(*grid, "--seeds", "1..3"))
+        self.await_job(job)
+        tasks = sorted(log.name for log in (self.folder / "sweeps/tiny/logs").glob(f"slurm-{job}_*.log"))
+        self.assertEqual(tasks, [f"slurm-{job}_{task}.log" for task in (4, 5)], "what has ended is not done again")
+        done = self.sweep(*grid, "--seeds", "1..3")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("6 runs in sweeps/tiny, 0 of them to do\nresults: sweeps/tiny/sweep.html\n", done.stdout)
+        table = (self.folder / "sweeps/tiny/table.csv").read_text().splitlines()
+        self.assertEqual([line.split(",")[2] for line in table[1:]], ["3", "3"])
+
+    def test_a_job_that_is_cancelled_leaves_checkpoints_from_which_the_next_one_goes_on(self):
+        (self.folder / "long.toml").write_text(TINY.format(steps=2_000_000))
+        grid = ["long.toml", "--seeds", "1..2", "--slurm"]
+        job = self.job_of(self.sweep(*grid))
+        runs = [self.folder / f"sweeps/long/runs/long-seed-{seed}" for seed in (1, 2)]
+        self.slurm.wait_until(lambda: all((run / "metrics.csv").exists() and (run / "metrics.csv").read_text().count("\n") > 2
+                                          for run in runs), "two runs at work")
+        at_work = f"Slurm job {job} is at work on this sweep, 0 of 2 runs have ended"
+        again = self.sweep(*grid)
+        self.assertEqual((again.returncode, again.stdout), (0, f"sweeps/long: {at_work}\n"))
+        here = self.sweep(*grid[:-1])
+        self.assertEqual(here.returncode, 1)
+        self.assertIn(f"{at_work}; wait for it, or end it with scancel {job}", here.stderr)
+        self.slurm.cancel(job)
+        self.await_job(job)
+        self.assertEqual(set(self.reasons("sweeps/long").values()), {"stop requested"}, self.logs("sweeps/long"))
+        job = self.job_of(self.sweep(*grid))
+        self.slurm.wait_until(lambda: all("resuming cartpole-swingup in" in (self.folder / f"sweeps/long/logs/{run.name}.log").read_text()
+                                          for run in runs), "two runs that go on")
+        self.slurm.cancel(job)
+        self.await_job(job)
 
 
 if __name__ == "__main__":

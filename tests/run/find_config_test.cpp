@@ -11,6 +11,7 @@ namespace troupe::apps {
 namespace {
 
 using testing::Contains;
+using testing::ElementsAre;
 using testing::HasSubstr;
 
 TEST(FindConfig, NamesStandForShippedFilesAndEverythingElseForItself) {
@@ -32,6 +33,18 @@ TEST(FindConfig, OwnFilesComeFirst) {
   const auto found = find_config("classifier");
   std::filesystem::current_path(was);
   EXPECT_EQ(found.value(), "classifier");
+}
+
+TEST(FindConfig, FoldersStandForTheirFiles) {
+  const std::filesystem::path folder = std::filesystem::path(testing::TempDir()) / "some_configs";
+  std::filesystem::remove_all(folder);
+  std::filesystem::create_directories(folder / "empty");
+  for (const char* const name : {"b.toml", "a.toml", "c.txt"}) std::ofstream(folder / name) << "x";
+  EXPECT_THAT(find_configs(folder.string()).value(), ElementsAre(folder / "a.toml", folder / "b.toml"));
+  EXPECT_THAT(find_configs((folder / "b.toml").string()).value(), ElementsAre(folder / "b.toml"));
+  EXPECT_EQ(find_configs("classifier").value(), std::vector{find_config("classifier").value()});
+  EXPECT_THAT(find_configs((folder / "empty").string()).error().message, HasSubstr("a folder without a configuration"));
+  EXPECT_THAT(find_configs("clasifier").error().message, HasSubstr("did you mean classifier?"));
 }
 
 TEST(FindConfig, UnknownNamesSuggestTheNearest) {

@@ -23,15 +23,6 @@ std::size_t count(const std::string& text, const std::string& part) {
   return n;
 }
 
-TEST(Ticks, AreRoundAndWithinTheRange) {
-  EXPECT_EQ(ticks(0, 1000, 5), (std::vector<double>{0, 200, 400, 600, 800, 1000}));
-  EXPECT_EQ(ticks(0, 862, 5), (std::vector<double>{0, 200, 400, 600, 800}));
-  EXPECT_EQ(ticks(0, 2.02, 5), (std::vector<double>{0, 0.5, 1, 1.5, 2})) << "no axis that runs to 2.5";
-  EXPECT_EQ(ticks(-30, 90, 5), (std::vector<double>{0, 50}));
-  EXPECT_EQ(ticks(0, 1, 5).size(), 6u);
-  EXPECT_EQ(ticks(0, 1.3e6, 5), (std::vector<double>{0, 5e5, 1e6}));
-}
-
 TEST(Evaluations, FirstReachedTakesTheFirstTimeOfEachThreshold) {
   const std::vector<Evaluation> evaluations = {of_returns(1, 50),
                                                of_returns(2, 250),

@@ -24,6 +24,7 @@ actors::AgentSummary agent(const std::string& name) {
 RunSummary summary() {
   return {.seed = 3,
           .version = "0.1.0 (abc)",
+          .machine = "a machine",
           .config_hash = "0123456789abcdef",
           .train = {.stop_reason = actors::StopReason::kMaxEnvSteps,
                     .wall_s = 70.25,
@@ -38,6 +39,7 @@ TEST(SummaryJson, HasTheFieldsThatScriptsReadInAFixedOrder) {
   "env": "cartpole-swingup",
   "seed": 3,
   "version": "0.1.0 (abc)",
+  "machine": "a machine",
   "config_hash": "0123456789abcdef",
   "stop_reason": "max_env_steps",
   "wall_s": 70.25,
