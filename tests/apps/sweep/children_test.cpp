@@ -46,7 +46,7 @@ class Children : public TestDirectory {
 TEST_F(Children, RunSeveralAtATimeAndNoMore) {
   // Each says how many there are while it runs; the second of two waits for the first, so they do run together.
   const std::string script =
-      "touch at.$$; ls at.* | wc -l; for i in $(seq 100); do [ $(ls at.* seen.* 2>/dev/null | wc -l) -ge 2 ] && break; "
+      "touch at.$$; ls at.* 2>/dev/null | wc -l; for i in $(seq 100); do [ $(ls at.* seen.* 2>/dev/null | wc -l) -ge 2 ] && break; "
       "sleep 0.05; done; touch seen.$$; rm at.$$; echo problem >&2";
   EXPECT_EQ(run(std::vector<std::string>(5, script), {.jobs = 2}), 0);
   EXPECT_THAT(endings_, testing::Each("exit code 0"));
