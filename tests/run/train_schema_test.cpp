@@ -23,8 +23,8 @@ const Registry& registry() {
     for (const auto& [name, kind] : all.algorithms()) some.algorithm(name, kind);
     for (const auto& [name, kind] : all.models()) some.model(name, kind);
     for (const auto& [name, kind] : all.wrappers()) some.wrapper(name, kind);
-    for (const char* const name :
-         {"Pendulum-v1", "cartpole-swingup", "cheetah-run", "finger-spin", "pendulum-swingup", "reacher-easy"}) {
+    for (const char* const name : {"Pendulum-v1", "cartpole-swingup", "cheetah-run", "finger-spin", "pendulum-swingup",
+                                   "reacher-easy", "walker-walk"}) {
       some.environment(name, envs::shared_environments(name));
     }
     return some;
@@ -282,7 +282,7 @@ TEST(TrainSchema, LearnersShareABatchEvenly) {
 TEST(TrainSchema, AnUnknownEnvironmentGetsTheNearestOne) {
   EXPECT_EQ(message_of("env = 'cheetah_run'"),
             "f:1: env: unknown value \"cheetah_run\" (did you mean \"cheetah-run\"?), expected one of "
-            "Pendulum-v1, cartpole-swingup, cheetah-run, finger-spin, pendulum-swingup, reacher-easy");
+            "Pendulum-v1, cartpole-swingup, cheetah-run, finger-spin, pendulum-swingup, reacher-easy, walker-walk");
 }
 
 TEST(TrainSchema, ShippedConfigsAreGood) {
@@ -294,10 +294,12 @@ TEST(TrainSchema, ShippedConfigsAreGood) {
     ASSERT_TRUE(options.ok()) << options.error().message;
     ++files;
     if (!options->replicas.empty()) continue;
-    // cartpole_swingup.toml trains cartpole-swingup, pendulum_v1.toml Pendulum-v1.
-    std::string env = options->agents[0].env;
-    for (char& c : env) c = c == '-' ? '_' : static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-    EXPECT_EQ(env, entry.path().stem().string());
+    // cartpole_swingup.toml trains cartpole-swingup, pendulum_v1.toml Pendulum-v1, walker_walk_sac.toml by SAC.
+    const actors::AgentOptions& agent = options->agents[0];
+    std::string name = agent.env;
+    for (char& c : name) c = c == '-' ? '_' : static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    if (agent.algorithm != "d4pg") name += "_" + agent.algorithm;
+    EXPECT_EQ(name, entry.path().stem().string());
   }
   EXPECT_GE(files, 15);
 }
