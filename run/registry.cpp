@@ -7,6 +7,7 @@
 #include <new>
 
 #include <troupe/algorithms/d4pg/algorithm.hpp>
+#include <troupe/algorithms/dmpo/algorithm.hpp>
 #include <troupe/algorithms/sac/algorithm.hpp>
 #include <troupe/algorithms/td3/algorithm.hpp>
 #include <troupe/core/text.hpp>
@@ -100,6 +101,8 @@ Registry shipped() {
   namespace of = learner;
   registry.algorithm("d4pg", agent<of::d4pg::read, of::d4pg::algorithm>(
                                  "Distributional policy gradients (Barth-Maron et al. 2018)", of::d4pg::keys()));
+  registry.algorithm("dmpo", agent<of::dmpo::read, of::dmpo::algorithm>(
+                                 "Distributional MPO (Abdolmaleki et al. 2018, as Acme has it)", of::dmpo::keys()));
   registry.algorithm("sac",
                      agent<of::sac::read, of::sac::algorithm>(
                          "Soft actor-critic with a learned temperature (Haarnoja et al. 2018)", of::sac::keys()));

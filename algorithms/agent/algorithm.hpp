@@ -32,7 +32,8 @@ struct Algorithm {
   std::function<envs::MakeEnvironment(envs::MakeEnvironment)> wrap = nullptr;
 
   /// What the policy takes and gives, and its network. The parameters of its one group are those of the replica's group
-  /// `published`, whose versions go from the trainer to everyone who acts.
+  /// `published`, whose versions go from the trainer to everyone who acts. It has that name in both graphs, and may
+  /// follow another one in the replica's: "policy.target" is Graph::target() of "policy".
   learner::PolicyColumns columns;
   learner::Policy::Network policy;
   std::string published = "policy";

@@ -65,6 +65,36 @@ ConfigKey normalise_key() {
           .fixed = ConfigKey::Fixed::kValue};
 }
 
+ConfigSchema support_keys(const Support& support) {
+  return {
+      {.path = "atoms",
+       .default_value = support.count,
+       .doc = "Atoms of the value distribution",
+       .min = 2,
+       .max = 1024,
+       .fixed = ConfigKey::Fixed::kValue},
+      {.path = "v_min",
+       .default_value = support.low,
+       .doc = "Least value of the distribution",
+       .min = -1e9,
+       .max = 1e9,
+       .fixed = ConfigKey::Fixed::kValue},
+      {.path = "v_max",
+       .default_value = support.high,
+       .doc = "Greatest value; at least the largest discounted sum of rewards",
+       .min = -1e9,
+       .max = 1e9,
+       .fixed = ConfigKey::Fixed::kValue},
+  };
+}
+
+Result<Support> read_support(const ConfigSection& keys) {
+  const Support support{keys.get_float("v_min"), keys.get_float("v_max"), keys.get_int("atoms")};
+  if (support.low < support.high) return support;
+  return Error{Code::kInvalidArgument,
+               fmt::format("v_min: got {} with v_max {}, expected less", support.low, support.high)};
+}
+
 ConfigKey target_rate_key(double rate) {
   return {.path = "target_rate",
           .default_value = rate,

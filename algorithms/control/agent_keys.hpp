@@ -9,6 +9,7 @@
 #include <troupe/core/error.hpp>
 #include <troupe/learner/graph/optimizer.hpp>
 #include <troupe/learner/graph/optimizer_keys.hpp>
+#include <troupe/learner/ops/categorical.hpp>
 #include <troupe/learner/ops/elementwise.hpp>
 
 namespace troupe::learner::control {
@@ -26,6 +27,10 @@ ConfigSchema return_keys(std::int64_t n_step, double discount);
 ConfigKey random_steps_key(std::int64_t env_steps);
 /// normalise_observations: control::observed() before the networks.
 ConfigKey normalise_key();
+/// atoms, v_min and v_max, of a critic that gives value distributions.
+ConfigSchema support_keys(const Support& support);
+/// What they say. Errors: kInvalidArgument, beginning with the key.
+Result<Support> read_support(const ConfigSection& keys);
 /// target_rate: tau, by which target networks follow.
 ConfigKey target_rate_key(double rate);
 

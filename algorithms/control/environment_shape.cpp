@@ -6,6 +6,7 @@
 #include <cmath>
 #include <utility>
 
+#include <troupe/learner/ops/choice.hpp>
 #include <troupe/learner/ops/elementwise.hpp>
 
 namespace troupe::learner::control {
@@ -49,6 +50,13 @@ Var to_bounds(Graph& graph, const EnvironmentShape& shape, Var x) {
   }
   const Shape columns{shape.action_size()};
   return add(mul(x, graph.constant(columns, std::move(half_range))), graph.constant(columns, std::move(centre)));
+}
+
+Var within_bounds(Graph& graph, const EnvironmentShape& shape, Var x) {
+  const Shape columns{shape.action_size()};
+  const Var low = graph.constant(columns, {shape.action_low.begin(), shape.action_low.end()});
+  const Var high = graph.constant(columns, {shape.action_high.begin(), shape.action_high.end()});
+  return minimum(maximum(x, low), high);
 }
 
 Signature transitions(const EnvironmentShape& shape, bool importance_weights) {

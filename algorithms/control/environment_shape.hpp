@@ -33,6 +33,9 @@ Status validate_layers(const std::vector<std::int64_t>& sizes, std::string_view 
 /// low + (x + 1) / 2 * (high - low) for each action dimension; x: [rows, action_size] in [-1, 1] (Acme's TanhToSpec).
 Var to_bounds(Graph& graph, const EnvironmentShape& shape, Var x);
 
+/// The number within each action dimension's bounds that is nearest to x: [rows, action_size].
+Var within_bounds(Graph& graph, const EnvironmentShape& shape, Var x);
+
 /// Columns of a batch, all float32: observation [o], action [a], reward [], discount [], next_observation [o] (those of
 /// replay's n-step transitions: discount is the product that next_observation's value is multiplied by, gamma
 /// included), and weight [] with importance_weights (Schaul et al. 2016, section 3.4).

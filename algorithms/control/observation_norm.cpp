@@ -1,5 +1,7 @@
 #include <troupe/algorithms/control/observation_norm.hpp>
 
+#include <fmt/format.h>
+
 #include <troupe/learner/ops/broadcast.hpp>
 #include <troupe/learner/ops/choice.hpp>
 #include <troupe/learner/ops/elementwise.hpp>
@@ -18,25 +20,26 @@ struct Statistics {
   Var batches;         ///< [1, 1]: how many have moved them
 };
 
-Statistics statistics(Graph& graph, std::int64_t n) {
-  return {graph.state("policy/observation/mean", {1, n}, Init::constant(0)),
-          graph.state("policy/observation/variance", {1, n}, Init::constant(1)),
-          graph.state("policy/observation/batches", {1, 1}, Init::constant(0))};
+Statistics statistics(Graph& graph, std::string_view published, std::int64_t n) {
+  const auto state = [&](const char* name, const Shape& shape, double at_first) {
+    return graph.state(fmt::format("{}/observation/{}", published, name), shape, Init::constant(at_first));
+  };
+  return {state("mean", {1, n}, 0), state("variance", {1, n}, 1), state("batches", {1, 1}, 0)};
 }
 
 }  // namespace
 
-Var observed(Graph& graph, bool normalise, Var x) {
+Var observed(Graph& graph, bool normalise, Var x, std::string_view published) {
   if (!normalise || !x) return x;
-  const Statistics of = statistics(graph, graph.spec(x).shape[1]);
+  const Statistics of = statistics(graph, published, graph.spec(x).shape[1]);
   return clip(div(sub(x, of.mean), sqrt(affine(of.variance, 1, kEpsilon))), -kFarthest, kFarthest);
 }
 
-void learn_observations(ReplicaContext& context, Var observation) {
+void learn_observations(ReplicaContext& context, Var observation, std::string_view published) {
   if (!observation) return;
   Graph& graph = context.graph();
   const std::int64_t n = graph.spec(observation).shape[1];
-  const Statistics of = statistics(graph, n);
+  const Statistics of = statistics(graph, published, n);
   // Sums of the differences from the mean so far lose no digits to a mean that is far from 0.
   const Var difference = sub(observation, of.mean);
   const Var sums = concat(concat(sum_to(difference, {1, n}), sum_to(square(difference), {1, n})),

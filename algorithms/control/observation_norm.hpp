@@ -2,6 +2,8 @@
 // Observations less their running mean, over their running deviation: what networks see whose environment's numbers
 // have different units. The learner's batches move the statistics, and these are published with the policy's
 // parameters (published_layout()), so everyone who acts normalises as the learner did at that version.
+#include <string_view>
+
 #include <troupe/learner/graph/graph.hpp>
 #include <troupe/learner/replicate/replica.hpp>
 
@@ -9,11 +11,11 @@ namespace troupe::learner::control {
 
 /// What networks see of an observation x, [rows, n]: x itself, or with `normalise` (x - mean) / sqrt(variance + 1e-8),
 /// at most 10 from 0, by the statistics as they were before this step, which are the state "policy/observation/mean"
-/// and so on.
-Var observed(Graph& graph, bool normalise, Var x);
+/// and so on, where "policy" is the group that is published.
+Var observed(Graph& graph, bool normalise, Var x, std::string_view published = "policy");
 /// Moves the statistics by a step's observations, [rows, n], of all replicas where these meet within a step, else of
 /// this one (workers of a parameter server, each with statistics of its own). They are those of all batches so far, and
 /// from a thousand batches on an exponential average of about so many.
-void learn_observations(ReplicaContext& context, Var observation);
+void learn_observations(ReplicaContext& context, Var observation, std::string_view published = "policy");
 
 }  // namespace troupe::learner::control

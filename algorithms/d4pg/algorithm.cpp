@@ -1,7 +1,5 @@
 #include <troupe/algorithms/d4pg/algorithm.hpp>
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <iterator>
 #include <memory>
@@ -52,27 +50,6 @@ ConfigSchema acting_keys(const AgentOptions& d) {
 
 ConfigSchema learning_keys(const Options& l) {
   return {
-      {.path = "atoms",
-       .default_value = l.support.count,
-       .doc = "Atoms of the value distribution",
-       .min = 2,
-       .max = 1024,
-       .fixed = ConfigKey::Fixed::kValue,
-       .formerly = "learner.atoms"},
-      {.path = "v_min",
-       .default_value = l.support.low,
-       .doc = "Least value of the distribution",
-       .min = -1e9,
-       .max = 1e9,
-       .fixed = ConfigKey::Fixed::kValue,
-       .formerly = "learner.v_min"},
-      {.path = "v_max",
-       .default_value = l.support.high,
-       .doc = "Greatest value; at least the largest discounted sum of rewards",
-       .min = -1e9,
-       .max = 1e9,
-       .fixed = ConfigKey::Fixed::kValue,
-       .formerly = "learner.v_max"},
       {.path = "target_update_period",
        .default_value = l.target_period,
        .doc = "Between two copies to the target networks",
@@ -96,9 +73,12 @@ ConfigSchema keys() {
   const Options& l = defaults.learner;
   ConfigSchema keys = control::return_keys(defaults.n_step, defaults.discount);
   for (ConfigKey& key : keys) key.formerly = key.path;
-  for (ConfigSchema& more : std::vector{acting_keys(defaults), learning_keys(l), ConfigSchema{control::normalise_key()},
-                                        keys_of("policy", l.policy_sizes, l.policy_activation),
-                                        keys_of("critic", l.critic_sizes, l.critic_activation)}) {
+  ConfigSchema support = control::support_keys(l.support);
+  for (ConfigKey& key : support) key.formerly = "learner." + key.path;
+  for (ConfigSchema& more :
+       std::vector{acting_keys(defaults), std::move(support), learning_keys(l), ConfigSchema{control::normalise_key()},
+                   keys_of("policy", l.policy_sizes, l.policy_activation),
+                   keys_of("critic", l.critic_sizes, l.critic_activation)}) {
     std::ranges::move(more, std::back_inserter(keys));
   }
   return keys;
@@ -115,15 +95,13 @@ Result<AgentOptions> read(const ConfigSection& keys, std::int64_t steps) {
   learner.policy_activation = read_activation(keys, "policy_");
   learner.critic_sizes = keys.get_ints("critic_layers");
   learner.critic_activation = read_activation(keys, "critic_");
-  learner.support = {keys.get_float("v_min"), keys.get_float("v_max"), keys.get_int("atoms")};
+  TROUPE_ASSIGN(learner.support, control::read_support(keys));
   TROUPE_ASSIGN(learner.policy_optimizer, control::read_network_optimizer(keys, "policy", steps));
   TROUPE_ASSIGN(learner.critic_optimizer, control::read_network_optimizer(keys, "critic", steps));
   learner.target_period = keys.get_int("target_update_period");
   learner.dqda_max_norm = keys.get_float("action_gradient_clip");
   learner.normalise_observations = keys.get_bool("normalise_observations");
-  if (learner.support.low < learner.support.high) return options;
-  return Error{Code::kInvalidArgument,
-               fmt::format("v_min: got {} with v_max {}, expected less", learner.support.low, learner.support.high)};
+  return options;
 }
 
 MakeAlgorithm algorithm(AgentOptions options) {

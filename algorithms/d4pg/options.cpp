@@ -2,8 +2,9 @@
 
 #include <fmt/format.h>
 
-#include <cmath>
 #include <string_view>
+
+#include <troupe/algorithms/control/layer_norm_mlp.hpp>
 
 namespace troupe::learner::d4pg {
 namespace {
@@ -18,11 +19,7 @@ Status validate(const Options& options) {
   TROUPE_TRY(control::validate(options.environment, "d4pg"));
   TROUPE_TRY(control::validate_layers(options.policy_sizes, "policy_sizes", "d4pg"));
   TROUPE_TRY(control::validate_layers(options.critic_sizes, "critic_sizes", "d4pg"));
-  if (options.support.count < 2) return invalid("atoms", static_cast<double>(options.support.count), "at least 2");
-  if (!std::isfinite(options.support.low) || !std::isfinite(options.support.high) ||
-      options.support.low >= options.support.high) {
-    return invalid("v_min", options.support.low, fmt::format("finite and below v_max {}", options.support.high));
-  }
+  TROUPE_TRY(control::validate_support(options.support, "d4pg"));
   if (options.batch < 1) return invalid("batch", static_cast<double>(options.batch), "at least 1");
   TROUPE_TRY(learner::validate(options.policy_optimizer));
   TROUPE_TRY(learner::validate(options.critic_optimizer));

@@ -5,8 +5,8 @@
 #include <memory>
 #include <utility>
 
+#include <troupe/algorithms/acting/gaussian_draw.hpp>
 #include <troupe/algorithms/acting/random_at_first.hpp>
-#include <troupe/algorithms/acting/tanh_gaussian.hpp>
 #include <troupe/algorithms/control/agent_keys.hpp>
 #include <troupe/algorithms/sac/replica.hpp>
 #include <troupe/envs/flattened.hpp>

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include <troupe/algorithms/dmpo/replica.hpp>
 #include <troupe/algorithms/sac/replica.hpp>
 #include <troupe/algorithms/td3/replica.hpp>
 #include <troupe/learner/engine/program.hpp>
@@ -30,10 +31,10 @@ struct GroupLoss {
 class AgentsGolden : public testing::Test {
  protected:
   /// The step's inputs: transitions, and noise by the names of the file.
-  StepInputs inputs(const std::string& agent, const std::vector<std::string>& noise) {
+  StepInputs inputs(const std::string& agent, const std::vector<std::string>& noise, const Shape& of_row = Shape{2}) {
     agent_ = agent;
     columns_ = control::transitions(golden_shape(), true);
-    for (const std::string& name : noise) columns_.push_back({name, DType::kF32, Shape{2}});
+    for (const std::string& name : noise) columns_.push_back({name, DType::kF32, of_row});
     return {graph_, columns_};
   }
 
@@ -65,8 +66,8 @@ class AgentsGolden : public testing::Test {
     program->parameters_changed();
     BatchView batch{&columns_, kRows, {}};
     for (const TensorSpec& column : columns_) {
-      const bool noise = column.name.ends_with("noise");
-      batch.columns.push_back(golden_.find((noise ? agent_ + "/batch/" : "batch/") + column.name).bytes);
+      const std::string of_all = "batch/" + column.name, own = agent_ + "/" + of_all;
+      batch.columns.push_back(golden_.find(golden_.has(own) ? own : of_all).bytes);
     }
     program->bind(batch).value();
     program->run().value();
@@ -111,6 +112,22 @@ TEST_F(AgentsGolden, Sac) {
   expect_the_same(
       {{"critic", losses.critic_loss}, {"policy", losses.policy_loss}, {"temperature", losses.temperature_loss}},
       losses.td_error);
+}
+
+TEST_F(AgentsGolden, Dmpo) {
+  dmpo::Options options;
+  options.environment = golden_shape();
+  options.policy_sizes = options.critic_sizes = {16, 12};
+  options.support = {-6, 6, 11};
+  options.samples = 4;
+  options.limits.mean = 0.02;
+  options.limits.stddev = 0.03;
+  options.importance_weights = true;
+  const StepInputs step = inputs("dmpo", {"noise"}, Shape{4, 2});
+  const dmpo::Losses losses = dmpo::build_losses(graph_, options, step, step["noise"]);
+  const dmpo::PolicyLosses& of_policy = losses.of_policy;
+  expect_the_same({{"critic", losses.critic_loss}, {"policy", of_policy.policy_loss}, {"duals", of_policy.dual_loss}},
+                  losses.td_error);
 }
 
 }  // namespace

@@ -8,7 +8,8 @@
 #include <string>
 #include <vector>
 
-#include <troupe/algorithms/acting/tanh_gaussian.hpp>
+#include <troupe/algorithms/acting/gaussian_draw.hpp>
+#include <troupe/algorithms/dmpo/algorithm.hpp>
 #include <troupe/algorithms/sac/algorithm.hpp>
 #include <troupe/algorithms/td3/algorithm.hpp>
 #include <troupe/envs/flattened.hpp>
@@ -36,6 +37,7 @@ struct AgentCase {
   Result<MakeAlgorithm> (*make)(const ConfigSection& keys);
   std::vector<std::pair<std::string, ConfigValue>> small;  ///< what learns to steer within a few thousand steps
   double error;                                            ///< how far from the best actions it is then
+  bool random_at_first;                                    ///< it has the key random_env_steps
 };
 
 template <auto kRead, auto kAlgorithm>
@@ -49,11 +51,20 @@ std::vector<AgentCase> agents() {
   const std::vector<std::pair<std::string, ConfigValue>> small{{"policy_layers", layers},
                                                                {"critic_layers", layers},
                                                                {"policy_learning_rate", 1e-3},
-                                                               {"critic_learning_rate", 1e-3},
-                                                               {"target_rate", 0.02}};
-  return {{"td3", learner::td3::keys, made_of<learner::td3::read, learner::td3::algorithm>, small, 0.15},
+                                                               {"critic_learning_rate", 1e-3}};
+  auto soft = small, distributional = small;
+  soft.emplace_back("target_rate", 0.02);
+  distributional.insert(distributional.end(), {{"v_min", 0.0},
+                                               {"v_max", 10.0},
+                                               {"atoms", std::int64_t{41}},
+                                               {"samples", std::int64_t{10}},
+                                               {"policy_target_update_period", std::int64_t{20}},
+                                               {"critic_target_update_period", std::int64_t{20}}});
+  return {{"td3", learner::td3::keys, made_of<learner::td3::read, learner::td3::algorithm>, soft, 0.15, true},
           // The entropy that it keeps is worth more than the best action at the bounds.
-          {"sac", learner::sac::keys, made_of<learner::sac::read, learner::sac::algorithm>, small, 0.25}};
+          {"sac", learner::sac::keys, made_of<learner::sac::read, learner::sac::algorithm>, soft, 0.25, true},
+          {"dmpo", learner::dmpo::keys, made_of<learner::dmpo::read, learner::dmpo::algorithm>, distributional, 0.15,
+           false}};
 }
 void PrintTo(const AgentCase& agent, std::ostream* out) { *out << agent.name; }
 
@@ -151,14 +162,15 @@ TEST_P(EveryAgent, PublishesTheStatisticsThatItNormalisesWith) {
   const auto policy = learner::Policy::make(agent.policy, agent.columns, {}).value();
   ASSERT_TRUE(policy->load(snapshot.values, snapshot.fingerprint).ok());
   EXPECT_TRUE(std::ranges::equal(policy->values(), snapshot.values));
-  const auto published = [&](const char* name) {
-    return snapshot.values[static_cast<std::size_t>(policy->layout().find(name)->offset)];
+  const auto published = [&](const std::string& name) {
+    const std::string state = "state/" + agent.published + "/observation/" + name;
+    return snapshot.values[static_cast<std::size_t>(policy->layout().find(state)->offset)];
   };
   const double count = kSteps * 64, mean = sum / count;
-  EXPECT_NEAR(published("state/policy/observation/mean"), 1000 + mean, 1e-3);  // of 1,280 numbers, in float32 around 1000
+  EXPECT_NEAR(published("mean"), 1000 + mean, 1e-3);  // of 1,280 numbers, in float32 around 1000
   // The first batch's variance is a difference of squares of 1,000: 0.06 off at most, in one of twenty batches.
-  EXPECT_NEAR(published("state/policy/observation/variance"), squares / count - mean * mean, 4e-3);
-  EXPECT_EQ(published("state/policy/observation/batches"), kSteps);
+  EXPECT_NEAR(published("variance"), squares / count - mean * mean, 4e-3);
+  EXPECT_EQ(published("batches"), kSteps);
   const auto plain = learner::Policy::make(algorithm().policy, agent.columns, {}).value();
   EXPECT_EQ(plain->load(snapshot.values, snapshot.fingerprint).error().code, Code::kShapeMismatch);
 }
@@ -167,7 +179,7 @@ TEST_P(EveryAgent, ActsWithinBoundsAndAtRandomAtFirst) {
   const Algorithm agent = algorithm();
   const auto exploration = agent.explores({.seed = 1, .index = 0, .count = 1}).value();
   BatchBuffer inputs(agent.columns.inputs, 1), outputs(agent.columns.outputs, 1);
-  outputs.mutable_view().as<float>(0)[0] = 0.25F;
+  for (std::size_t c = 0; c < agent.columns.outputs.size(); ++c) outputs.mutable_view().as<float>(c)[0] = 2;
   double sum = 0, squares = 0;
   constexpr int kSteps = 2000;
   for (int step = 0; step < kSteps; ++step) {
@@ -178,6 +190,7 @@ TEST_P(EveryAgent, ActsWithinBoundsAndAtRandomAtFirst) {
     sum += action;
     squares += action * action;
   }
+  if (!GetParam().random_at_first) return;
   // Uniform in [-1, 1], whatever the policy says: five standard errors.
   EXPECT_NEAR(sum / kSteps, 0, 5 * std::sqrt(1.0 / 3 / kSteps));
   EXPECT_NEAR(squares / kSteps, 1.0 / 3, 5 * std::sqrt(4.0 / 45 / kSteps));
@@ -197,6 +210,7 @@ TEST_P(EveryAgent, GoesOnFromItsExplorationsState) {
   const auto first = agent.explores({.seed = 1, .index = 0, .count = 4000}).value();  // random in 7 steps at most
   const auto second = agent.explores({.seed = 2, .index = 1, .count = 4000}).value();
   BatchBuffer inputs(agent.columns.inputs, 1), outputs(agent.columns.outputs, 1);
+  for (std::size_t c = 0; c < agent.columns.outputs.size(); ++c) outputs.mutable_view().as<float>(c)[0] = 0.25F;
   const auto acts = [&](acting::Exploration& exploration) {
     float action = 0;
     exploration.choose({inputs.view(), outputs.view(), 0}, std::as_writable_bytes(std::span(&action, 1))).value();
@@ -204,6 +218,7 @@ TEST_P(EveryAgent, GoesOnFromItsExplorationsState) {
   };
   for (const int steps : {1, 10}) {
     for (int step = 0; step < steps; ++step) acts(*first);
+    EXPECT_NE(acts(*first), acts(*second));
     ASSERT_TRUE(second->restore_state(first->save_state()).ok());
     for (int step = 0; step < 3; ++step) EXPECT_EQ(acts(*first), acts(*second));
   }
@@ -216,10 +231,7 @@ TEST_P(EveryAgent, GoesOnFromItsExplorationsState) {
 /// Values that no default has, each its own: a key wired to a neighbour's field shows.
 const std::vector<std::pair<std::string, ConfigValue>> kCommon{{"n_step", std::int64_t{15}},
                                                                {"discount", 0.16},
-                                                               {"random_env_steps", std::int64_t{17}},
-                                                               {"target_rate", 0.18},
                                                                {"normalise_observations", true},
-                                                               {"policy_update_period", std::int64_t{19}},
                                                                {"policy_layers", std::vector<std::int64_t>{26}},
                                                                {"policy_activation", std::string("tanh")},
                                                                {"critic_layers", std::vector<std::int64_t>{27}},
@@ -227,14 +239,15 @@ const std::vector<std::pair<std::string, ConfigValue>> kCommon{{"n_step", std::i
                                                                {"policy_learning_rate", 0.31},
                                                                {"critic_learning_rate", 0.32}};
 
+/// Of agents whose targets follow softly, and that begin at random.
+const std::vector<std::pair<std::string, ConfigValue>> kSoft{
+    {"random_env_steps", std::int64_t{17}}, {"target_rate", 0.18}, {"policy_update_period", std::int64_t{19}}};
+
 template <typename AgentOptions>
 void expect_common(const AgentOptions& got) {
   EXPECT_EQ(got.n_step, 15);
   EXPECT_EQ(got.discount, 0.16);
-  EXPECT_EQ(got.random_env_steps, 17);
-  EXPECT_EQ(got.learner.target_rate, 0.18);
   EXPECT_TRUE(got.learner.normalise_observations);
-  EXPECT_EQ(got.learner.policy_period, 19);
   EXPECT_EQ(got.learner.policy_sizes, std::vector<std::int64_t>{26});
   EXPECT_EQ(got.learner.policy_activation, learner::Activation::kTanh);
   EXPECT_EQ(got.learner.critic_sizes, std::vector<std::int64_t>{27});
@@ -243,11 +256,20 @@ void expect_common(const AgentOptions& got) {
   EXPECT_EQ(std::get<learner::Adam>(got.learner.critic_optimizer.rule).learning_rate, 0.32);
 }
 
+template <typename AgentOptions>
+void expect_soft(const AgentOptions& got) {
+  EXPECT_EQ(got.random_env_steps, 17);
+  EXPECT_EQ(got.learner.target_rate, 0.18);
+  EXPECT_EQ(got.learner.policy_period, 19);
+}
+
 TEST(AgentKeys, OfTd3ReachTheirFields) {
   auto values = kCommon;
+  values.insert(values.end(), kSoft.begin(), kSoft.end());
   values.insert(values.end(), {{"sigma", 0.21}, {"target_noise", 0.22}, {"target_noise_clip", 0.23}});
   const auto got = learner::td3::read(testing::section(learner::td3::keys(), values), 0).value();
   expect_common(got);
+  expect_soft(got);
   EXPECT_EQ(got.sigma, 0.21);
   EXPECT_EQ(got.learner.target_noise, 0.22);
   EXPECT_EQ(got.learner.target_noise_clip, 0.23);
@@ -255,26 +277,78 @@ TEST(AgentKeys, OfTd3ReachTheirFields) {
 
 TEST(AgentKeys, OfSacReachTheirFields) {
   auto values = kCommon;
+  values.insert(values.end(), kSoft.begin(), kSoft.end());
   values.insert(values.end(), {{"temperature", 0.21}, {"temperature_learning_rate", 0.22}, {"target_entropy", -0.23}});
   const auto got = learner::sac::read(testing::section(learner::sac::keys(), values), 0).value();
   expect_common(got);
+  expect_soft(got);
   EXPECT_EQ(got.learner.temperature, 0.21);
   EXPECT_EQ(got.learner.temperature_learning_rate, 0.22);
   EXPECT_EQ(got.learner.target_entropy, -0.23);
 }
 
+TEST(AgentKeys, OfDmpoReachTheirFields) {
+  auto values = kCommon;
+  values.insert(values.end(), {{"samples", std::int64_t{41}},
+                               {"action_penalization", false},
+                               {"dual_learning_rate", 0.42},
+                               {"policy_target_update_period", std::int64_t{43}},
+                               {"critic_target_update_period", std::int64_t{44}},
+                               {"epsilon", 0.45},
+                               {"epsilon_penalty", 0.46},
+                               {"epsilon_mean", 0.47},
+                               {"epsilon_stddev", 0.48},
+                               {"temperature", 0.49},
+                               {"alpha_mean", 0.51},
+                               {"alpha_stddev", 0.52},
+                               {"atoms", std::int64_t{53}},
+                               {"v_min", -54.0},
+                               {"v_max", 55.0},
+                               {"policy_gradient_norm_clip", 0.56},
+                               {"critic_gradient_norm_clip", 0.57}});
+  const auto got = learner::dmpo::read(testing::section(learner::dmpo::keys(), values), 0).value();
+  expect_common(got);
+  const learner::dmpo::Options& learner = got.learner;
+  EXPECT_EQ(learner.samples, 41);
+  EXPECT_FALSE(learner.action_penalization);
+  EXPECT_EQ(learner.dual_learning_rate, 0.42);
+  EXPECT_EQ(learner.policy_target_period, 43);
+  EXPECT_EQ(learner.critic_target_period, 44);
+  EXPECT_EQ(learner.limits.samples, 0.45);
+  EXPECT_EQ(learner.limits.penalty, 0.46);
+  EXPECT_EQ(learner.limits.mean, 0.47);
+  EXPECT_EQ(learner.limits.stddev, 0.48);
+  EXPECT_EQ(learner.limits.temperature, 0.49);
+  EXPECT_EQ(learner.limits.alpha_mean, 0.51);
+  EXPECT_EQ(learner.limits.alpha_stddev, 0.52);
+  EXPECT_EQ(learner.support.count, 53);
+  EXPECT_EQ(learner.support.low, -54);
+  EXPECT_EQ(learner.support.high, 55);
+  EXPECT_EQ(learner.policy_optimizer.max_global_norm, 0.56);
+  EXPECT_EQ(learner.critic_optimizer.max_global_norm, 0.57);
+}
+
+/// A policy that says the same Gaussian of two dimensions always.
+struct ConstantGaussian {
+  ConstantGaussian(const std::vector<float>& mean, const std::vector<float>& stddev)
+      : outputs({{"mean", DType::kF32, Shape{2}}, {"stddev", DType::kF32, Shape{2}}}, 1) {
+    std::ranges::copy(mean, outputs.mutable_view().as<float>(0).begin());
+    std::ranges::copy(stddev, outputs.mutable_view().as<float>(1).begin());
+  }
+  void act(acting::Exploration& exploration, std::span<float> action) const {
+    exploration.choose({outputs.view(), outputs.view(), 0}, std::as_writable_bytes(action)).value();
+  }
+  BatchBuffer outputs;
+};
+
 TEST(TanhGaussian, DrawsWhatThePolicySays) {
   const auto exploration = acting::tanh_gaussian({-2, 0}, {2, 10})({.seed = 1}).value();
-  const Signature kColumns{{"mean", DType::kF32, Shape{2}}, {"stddev", DType::kF32, Shape{2}}};
-  BatchBuffer outputs(kColumns, 1);
-  const std::vector<float> mean{0.5F, -0.25F}, stddev{0.5F, 1e-6F};
-  std::ranges::copy(mean, outputs.mutable_view().as<float>(0).begin());
-  std::ranges::copy(stddev, outputs.mutable_view().as<float>(1).begin());
+  const ConstantGaussian policy({0.5F, -0.25F}, {0.5F, 1e-6F});
   double sum = 0, squares = 0;
   constexpr int kSteps = 10'000;
   for (int step = 0; step < kSteps; ++step) {
     float action[2];
-    exploration->choose({outputs.view(), outputs.view(), 0}, std::as_writable_bytes(std::span(action))).value();
+    policy.act(*exploration, action);
     EXPECT_NEAR(action[1], 5 + 5 * std::tanh(-0.25), 1e-4);
     const double before = std::atanh(action[0] / 2.0);
     sum += before;
@@ -287,6 +361,25 @@ TEST(TanhGaussian, DrawsWhatThePolicySays) {
 TEST(TanhGaussian, SaysWhatIsWrongWithItsBounds) {
   EXPECT_THAT(acting::tanh_gaussian({1}, {1})({}).error().message,
               ::testing::HasSubstr("bounds of action 0 are [1, 1]"));
+}
+
+TEST(ClippedGaussian, DrawsWhatThePolicySaysAndStopsAtTheBounds) {
+  const auto exploration = acting::clipped_gaussian({-2, 0}, {2, 10})({.seed = 1}).value();
+  const ConstantGaussian policy({1, -0.25F}, {0.5F, 1e-6F});
+  int at_bound = 0;
+  double squares = 0;
+  constexpr int kSteps = 10'000;
+  for (int step = 0; step < kSteps; ++step) {
+    float action[2];
+    policy.act(*exploration, action);
+    EXPECT_NEAR(action[1], 5 - 5 * 0.25, 1e-4);
+    ASSERT_TRUE(action[0] >= -2 && action[0] <= 2) << action[0];
+    at_bound += action[0] == 2;
+    squares += (action[0] / 2.0 - 1) * (action[0] / 2.0 - 1);
+  }
+  // The mean is at the bound, so half of the draws are; the others have half of the variance. Five standard errors.
+  EXPECT_NEAR(at_bound, kSteps / 2, 5 * std::sqrt(kSteps / 4));
+  EXPECT_NEAR(squares / kSteps, 0.125, 5 * 0.25 * std::sqrt(1.25 / kSteps));
 }
 
 INSTANTIATE_TEST_SUITE_P(Agents, EveryAgent, ::testing::ValuesIn(agents()),

@@ -23,6 +23,8 @@ D4PG = ["max_learner_steps=200", "learner.batch_size=32", "evaluator.episodes=1"
 # With draws from the policy, noise on targets and running statistics, none of which the number of learners changes.
 SAC = D4PG + ["sac.random_env_steps=500", "sac.policy_layers=[32,32]", "sac.critic_layers=[32,32]", "sac.normalise_observations=true"]
 TD3 = D4PG + ["td3.random_env_steps=500", "td3.policy_layers=[32,32]", "td3.critic_layers=[32,32]"]
+DMPO = D4PG + ["dmpo.policy_layers=[32,32]", "dmpo.critic_layers=[32,32]", "dmpo.policy_target_update_period=20",
+               "dmpo.critic_target_update_period=20", "dmpo.normalise_observations=true"]
 PRIORITISED = D4PG + ["replay.sampler=prioritized"]
 
 
@@ -51,6 +53,10 @@ CASES = {
     "pendulum_swingup": D4PG,
     "pendulum_v1": D4PG,
     "reacher_easy": D4PG,
+    "cartpole_swingup_dmpo": DMPO,
+    **{f"cartpole_swingup_dmpo.multi_device_{count}": DMPO + ["learner.deterministic=true", f"learner.count={count}",
+                                                              "learner.replicator=multi_device"] for count in (1, 8)},
+    "cartpole_swingup_dmpo.parameter_server": DMPO + ["learner.replicator=parameter_server", "learner.count=2"],
     "walker_walk_sac": SAC,
     **{f"walker_walk_sac.multi_device_{count}": SAC + ["learner.deterministic=true", "learner.replicator=multi_device",
                                                        f"learner.count={count}"] for count in (1, 8)},

@@ -25,6 +25,7 @@ def images(group, *more):
 
 CASES = {
     "learners": ("cartpole_swingup", [*D4PG, "learner.count=2"]),
+    "dmpo": ("cartpole_swingup_dmpo", D4PG),
     "group": ("classifier", images("classifier", "replicator=multi_worker", "count=3", "deterministic=false")),
     "split_gan": ("gan_async", images("gan", "count=2", "discriminators=2", "evaluation_images=100")),
 }

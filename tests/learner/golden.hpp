@@ -26,6 +26,9 @@ class Golden {
     tensors_ = messages::parse_safetensors(bytes_).value().tensors;
   }
 
+  bool has(const std::string& name) const {
+    return std::ranges::find(tensors_, name, &messages::TensorBytes::name) != tensors_.end();
+  }
   const messages::TensorBytes& find(const std::string& name) const {
     const auto found = std::ranges::find(tensors_, name, &messages::TensorBytes::name);
     if (found == tensors_.end()) throw std::out_of_range("no golden tensor " + name);

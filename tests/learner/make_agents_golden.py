@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Writes golden/agents_step.safetensors: one step each of TD3 and SAC in PyTorch, in float64, with its noise.
+"""Writes golden/agents_step.safetensors: one step each of TD3, SAC and DMPO in PyTorch, in float64, with its noise.
 
 tests/algorithms/agents_golden_test.cpp replays them and compares losses, priorities and all gradients. Networks, targets
 and losses are CleanRL's (td3_continuous_action.py, sac_continuous_action.py), but that all gradients are taken at the same
 parameters, that SAC's log-probabilities are those of actions in [-1, 1] and exact, where CleanRL adds 1e-6 to an argument
-of a logarithm, and that rows have importance weights. Some rows end, some saturate tanh, some noise is clipped, and for
-some either critic has the smaller value; the script fails where that is not so.
+of a logarithm, and that rows have importance weights. DMPO's are Acme's (acme/agents/tf/dmpo/learning.py and
+acme/tf/losses/mpo.py). Some rows end, some saturate tanh, some noise is clipped, for some either critic has the smaller
+value, some actions lie beyond their bounds and some divergences above their limits; the script fails where that is not so.
 
 Usage: make_agents_golden.py [OUTPUT]   (environment: tools/python_env.sh torch)
 """
@@ -14,13 +15,16 @@ import pathlib
 import sys
 
 import torch
+from torch.distributions import Normal, kl_divergence
 
-from make_d4pg_golden import save_safetensors
+from make_d4pg_golden import project, save_safetensors
 
 OBS, ACT, BATCH, SIZES = 5, 2, 8, (16, 12)
 LOW, HIGH = torch.tensor([-1.0, -0.5]).double(), torch.tensor([1.0, 2.0]).double()
 TARGET_NOISE, TARGET_NOISE_CLIP = 0.2, 0.25
 ALPHA, TARGET_ENTROPY = 0.3, -1.0 * ACT
+SAMPLES, ATOMS, V_MIN, V_MAX = 4, 11, -6.0, 6.0
+LIMITS = {"samples": 0.1, "penalty": 0.001, "mean": 0.02, "stddev": 0.03}
 GENERATOR = torch.Generator().manual_seed(23)
 
 
@@ -143,18 +147,101 @@ def step_of_sac(batch, out):
     record(out, "sac", losses, networks, (errors[0].abs() + errors[1].abs()) / 2)
 
 
+def draw_layer_norm_mlp(inputs):
+    layers, width = {}, inputs
+    for index, size in enumerate(SIZES):
+        layers |= draw_layer(f"layer{index}", width, size)
+        if index == 0:
+            layers |= {"norm/gain": (1 + 0.1 * normal(size)).float().double(), "norm/offset": (0.1 * normal(size)).float().double()}
+        width = size
+    return layers
+
+
+def layer_norm_mlp(parameters, x):
+    for index, size in enumerate(SIZES):
+        x = layer(parameters, f"layer{index}", x)
+        if index == 0:
+            x = torch.nn.functional.layer_norm(x, (size,), parameters["norm/gain"], parameters["norm/offset"], 1e-5).tanh()
+        else:
+            x = torch.nn.functional.elu(x)
+    return x
+
+
+def step_of_dmpo(batch, out):
+    networks = {
+        "policy": draw_layer_norm_mlp(OBS) | draw_layer("mean", SIZES[-1], ACT) | draw_layer("stddev", SIZES[-1], ACT),
+        "critic": draw_layer_norm_mlp(OBS + ACT) | draw_layer(f"layer{len(SIZES)}", SIZES[-1], ATOMS, 3.0),
+        "duals": {"temperature": torch.tensor(-0.75).double(), "penalty_temperature": torch.tensor(-2.5).double(),
+                  "alpha_mean": torch.tensor([0.25, -20.0]).double(), "alpha_stddev": torch.tensor([1.5, -0.5]).double()},
+    }
+    targets = {group: {k: (0.8 * v).float().double() for k, v in networks[group].items()} for group in ("policy", "critic")}
+    noise = normal(BATCH, SAMPLES, ACT)
+    batch = batch | {"action": (1.5 * batch["action"]).float().double()}
+    sometimes((batch["action"] < LOW) | (batch["action"] > HIGH), "action beyond its bounds")
+    keep(out, "dmpo", networks, targets, {"noise": noise, "action": batch["action"]}, "target")
+    # Acme sets the variables themselves to their least value before each step.
+    networks["duals"] = {k: v.detach().clamp(min=-18).requires_grad_() for k, v in networks["duals"].items()}
+
+    def policy(parameters, observation):
+        features = layer_norm_mlp(parameters, observation)
+        stddev = torch.nn.functional.softplus(layer(parameters, "stddev", features)) * (0.7 / math.log(2)) + 1e-6
+        return layer(parameters, "mean", features), stddev
+
+    def critic(parameters, observation, action):
+        action = torch.minimum(torch.maximum(action, LOW), HIGH)
+        return layer(parameters, f"layer{len(SIZES)}", layer_norm_mlp(parameters, torch.cat([observation, action], -1)))
+
+    def weigh(scores, temperature, limit):
+        tempered = scores.detach() / temperature
+        loss = temperature * (limit + torch.logsumexp(tempered, 0).mean() - math.log(SAMPLES))
+        return tempered.softmax(0).detach(), loss
+
+    # Samples are the first dimension, as in Acme.
+    atoms = torch.linspace(V_MIN, V_MAX, ATOMS, dtype=torch.float64)
+    observation = batch["next_observation"]
+    target_mean, target_stddev = (x.detach() for x in policy(targets["policy"], observation))
+    actions = target_mean + target_stddev * noise.transpose(0, 1)
+    sometimes(actions.abs() > 1, "draw beyond its bounds")
+    tiled = observation.expand(SAMPLES, BATCH, OBS)
+    log_probs = critic(targets["critic"], tiled, to_bounds(actions)).log_softmax(-1).detach()
+    q = (log_probs.exp() * atoms).sum(-1)
+
+    following = torch.logsumexp(log_probs, 0).softmax(-1)
+    td_error = -(project(following, batch["reward"], batch["discount"], atoms)
+                 * critic(networks["critic"], batch["observation"], batch["action"]).log_softmax(-1)).sum(-1)
+
+    temperature, penalty_temperature, alpha_mean, alpha_stddev = (
+        torch.nn.functional.softplus(networks["duals"][name]) + 1e-8
+        for name in ("temperature", "penalty_temperature", "alpha_mean", "alpha_stddev"))
+    weights, temperature_loss = weigh(q, temperature, LIMITS["samples"])
+    cost = -(actions - actions.clamp(-1, 1)).norm(dim=-1)
+    penalty_weights, penalty_loss = weigh(cost, penalty_temperature, LIMITS["penalty"])
+    weights = weights + penalty_weights
+    mean, stddev = policy(networks["policy"], observation)
+    fixed_stddev, fixed_mean = Normal(mean, target_stddev), Normal(target_mean, stddev)
+    policy_loss, dual_loss = torch.zeros(()).double(), temperature_loss + penalty_loss
+    for distribution, alpha, limit in ((fixed_stddev, alpha_mean, LIMITS["mean"]), (fixed_mean, alpha_stddev, LIMITS["stddev"])):
+        policy_loss = policy_loss - (weights * distribution.log_prob(actions).sum(-1)).sum(0).mean()
+        kl = kl_divergence(Normal(target_mean, target_stddev), distribution).mean(0)
+        sometimes(kl > limit, "divergence above its limit")
+        policy_loss = policy_loss + (alpha.detach() * kl).sum()
+        dual_loss = dual_loss + (alpha * (limit - kl.detach())).sum()
+    record(out, "dmpo", {"critic": (batch["weight"] * td_error).mean(), "policy": policy_loss, "duals": dual_loss}, networks,
+           td_error)
+
+
 def sometimes(rows, what):
     assert rows.any() and not rows.all(), f"{what}: must be so in some cases only"
 
 
-def keep(out, agent, networks, targets, noise):
+def keep(out, agent, networks, targets, noise, follower="average"):
     for group, of in networks.items():
         for name, value in of.items():
             out[f"{agent}/initial/{group}/{name}"] = value.float()
             value.requires_grad_()
     for group, of in targets.items():
         for name, value in of.items():
-            out[f"{agent}/initial/{group}.average/{name}"] = value.float()
+            out[f"{agent}/initial/{group}.{follower}/{name}"] = value.float()
     for name, value in noise.items():
         out[f"{agent}/batch/{name}"] = value.float()
 
@@ -172,6 +259,7 @@ def main():
     out = {f"batch/{k}": v.float() for k, v in batch.items()}
     step_of_td3(batch, out)
     step_of_sac(batch, out)
+    step_of_dmpo(batch, out)
     path = sys.argv[1] if len(sys.argv) > 1 else pathlib.Path(__file__).parent / "golden" / "agents_step.safetensors"
     save_safetensors(dict(sorted(out.items())), path)
 

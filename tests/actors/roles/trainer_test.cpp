@@ -8,6 +8,7 @@
 #include <troupe/actors/roles/policy_publication.hpp>
 #include <troupe/actors/roles/replay_feed.hpp>
 #include <troupe/algorithms/d4pg/networks.hpp>
+#include <troupe/algorithms/d4pg/policy.hpp>
 #include <troupe/algorithms/d4pg/replica.hpp>
 #include <troupe/core/rng.hpp>
 #include <troupe/messages/reports.hpp>
@@ -30,11 +31,13 @@ class TrainerTest : public ::testing::Test {
     options.policy_sizes = {8};
     options.critic_sizes = {8};
     options.batch = kRows;
+    options.target_period = 2;
     options.importance_weights = prioritised;
     return options;
   }
-  /// D4PG on batches of replay, whose policy is published.
-  std::unique_ptr<Role> make(std::size_t replay_shards, bool prioritised) {
+  /// D4PG on batches of replay, whose policy is published, or another group.
+  std::unique_ptr<Role> make(std::size_t replay_shards, bool prioritised,
+                             const std::string& published = learner::d4pg::kPolicyGroup) {
     context.out("priorities").consumer_count = replay_shards;
     const learner::d4pg::Options options = d4pg(prioritised);
     const MakeFedReplica make_replica = [options](learner::InputFn input) {
@@ -44,7 +47,7 @@ class TrainerTest : public ::testing::Test {
                                                .signature = learner::d4pg::batch_signature(options),
                                                .shards = replay_shards,
                                                .prioritised = prioritised}),
-                          .publication = policy_publication({.group = learner::d4pg::kPolicyGroup}),
+                          .publication = policy_publication({.group = published}),
                           .how = {.global_batch = kRows}},
                          {"learner", 0, 1, 0, 9})
         .value();
@@ -171,6 +174,31 @@ TEST_F(TrainerTest, PublishesTheNewestVersionWhenTheParameterStoreHasTakenTheOne
   EXPECT_EQ(role->step(context).value(), Progress::kIdle);
   ASSERT_EQ(updates.sent.size(), 2u);
   EXPECT_EQ(messages::read_parameters(updates.sent[1])->info().version, 2);
+}
+
+TEST_F(TrainerTest, PublishesATargetForThePolicyOfItsGroup) {
+  const std::string target = "policy.target";
+  const learner::d4pg::Options options = d4pg(false);
+  const auto network = [&](learner::Graph& graph) {
+    const learner::Var observation = graph.input("observation", Shape{options.environment.observation_size});
+    graph.output("action", learner::d4pg::policy_network(graph, graph.group(target), options, observation));
+  };
+  const auto policy = learner::Policy::make(network, learner::d4pg::policy_columns(options), {.rows = 1}).value();
+  auto role = make(1, false, target);
+  std::vector<std::vector<float>> versions;
+  for (int step = 0; step < 4; ++step) {
+    if (step > 0) batch(0, 10, 10, {0.1, 0.1, 0.1, 0.1});
+    ASSERT_EQ(role->step(context).value(), step > 0 ? Progress::kMore : Progress::kIdle);
+    const auto parameters = messages::read_parameters(context.out("updates").sent.back()).value();
+    ASSERT_EQ(parameters.info().version, step);
+    const auto values = parameters.floats().value();
+    const Status loaded = policy->load(values, parameters.info().layout_hash);
+    EXPECT_TRUE(loaded.ok()) << loaded.error().message;
+    versions.emplace_back(values.begin(), values.end());
+  }
+  EXPECT_EQ(versions[1], versions[0]);
+  EXPECT_NE(versions[2], versions[1]) << "the target follows after each second step";
+  EXPECT_EQ(versions[3], versions[2]);
 }
 
 TEST_F(TrainerTest, GoesOnBehindTheVersionsOfOthersThatItHasNotHeardOf) {
