@@ -14,7 +14,7 @@
 #include <stdint.h>
 
 // Changes with every change below. The loader refuses another number.
-#define TROUPE_CUDA_ABI 5u
+#define TROUPE_CUDA_ABI 6u
 // The one symbol that the plug-in exports: `const TroupeCudaApi* troupe_cuda_api(void)`.
 #define TROUPE_CUDA_ENTRY "troupe_cuda_api"
 // The same of the plug-in with cuDNN, which is large and opened only for programs that convolve.
@@ -24,7 +24,7 @@
 enum { TROUPE_CUDA_MAX_RANK = 8, TROUPE_CUDA_MAX_OPERANDS = 8 };
 
 // The numbers of DType (core/tensor.hpp).
-enum { TROUPE_CUDA_F32 = 0, TROUPE_CUDA_F64 = 1, TROUPE_CUDA_BF16 = 2, TROUPE_CUDA_I32 = 3 };
+enum { TROUPE_CUDA_F32 = 0, TROUPE_CUDA_F64 = 1, TROUPE_CUDA_BF16 = 2, TROUPE_CUDA_I32 = 3, TROUPE_CUDA_U8 = 5 };
 
 typedef struct {
   int32_t rank;

@@ -18,6 +18,12 @@ cudaError_t resize_nearest_grad(const Call& call, cudaStream_t stream);
 cudaError_t resize_bilinear(const Call& call, cudaStream_t stream);
 cudaError_t resize_bilinear_grad(const Call& call, cudaStream_t stream);
 
+// shifting.cu; integer: h, w, padding
+cudaError_t from_bytes(const Call& call, cudaStream_t stream);
+cudaError_t shift(const Call& call, cudaStream_t stream);
+cudaError_t shift_bytes(const Call& call, cudaStream_t stream);
+cudaError_t shift_grad(const Call& call, cudaStream_t stream);
+
 // convolution_weights.cu
 cudaError_t box_kernel(const Call& call, cudaStream_t stream);
 cudaError_t box_kernel_grad(const Call& call, cudaStream_t stream);

@@ -128,6 +128,7 @@ class Planner {
     return shapes;
   }
 
+  static bool is_real(DType dtype) { return dtype == DType::kF32 || dtype == DType::kBF16; }
   static bool is_image(const ValueSpec& spec) { return spec.place == Place::kRows && spec.shape.rank() == 4; }
 
   /// What of a node's operands is bfloat16.
@@ -138,12 +139,13 @@ class Planner {
                          (gpu_ || !is_skinny(node.op->gemm(largest_shapes(node), node.attr)));
     for (std::size_t i = 0; i < made.inputs.size(); ++i) {
       std::uint32_t& id = made.inputs[i];
-      if (plan_.values[id].spec.dtype == DType::kI32) continue;
+      if (!is_real(plan_.values[id].spec.dtype)) continue;
       const bool wanted = product ? i < 2 : images && is_image(data_.values[id].spec);
       id = wanted ? as_bf16(id, made.device) : as_f32(id, made.device);
     }
     for (const std::uint32_t id : made.outputs) {
-      if (images && is_image(data_.values[id].spec)) plan_.values[id].spec.dtype = DType::kBF16;
+      const ValueSpec& spec = data_.values[id].spec;
+      if (images && is_image(spec) && is_real(spec.dtype)) plan_.values[id].spec.dtype = DType::kBF16;
     }
   }
 

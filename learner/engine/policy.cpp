@@ -40,8 +40,7 @@ Policy::Policy(std::unique_ptr<Program> program, PolicyColumns columns, std::int
       fingerprint_(layout_.fingerprint()),
       columns_(std::move(columns)),
       rows_(rows),
-      inputs_(columns_.inputs, rows),
-      images_(columns_.inputs.size()) {}
+      inputs_(columns_.inputs, rows) {}
 
 Result<std::unique_ptr<Policy>> Policy::make(const Network& network, PolicyColumns columns,
                                              const PolicyOptions& options) {
@@ -78,8 +77,7 @@ Status Policy::bind() {
     } else if (column.dtype == DType::kI32) {
       TROUPE_TRY(program_->bind(column.name, inputs.as<std::int32_t>(c)));
     } else if (column.dtype == DType::kU8) {
-      images_[c].resize(inputs.columns[c].size());
-      TROUPE_TRY(program_->bind(column.name, std::span<const float>(images_[c])));
+      TROUPE_TRY(program_->bind(column.name, inputs.as<std::uint8_t>(c)));
     } else {
       return Error{Code::kInvalidArgument,
                    fmt::format("policy: input {}, expected float32, int32 or uint8", column.to_string())};
@@ -132,11 +130,7 @@ Status Policy::act(const BatchView& inputs, const MutableBatchView& outputs) {
       return Error{Code::kShapeMismatch, fmt::format("act: {} bytes for {}, expected {}", from.size(),
                                                      columns_.inputs[c].to_string(), expected)};
     }
-    if (images_[c].empty()) {
-      std::memcpy(inputs_.mutable_view().columns[c].data(), from.data(), from.size());
-    } else {
-      std::ranges::transform(from, images_[c].begin(), [](std::byte b) { return static_cast<float>(b); });
-    }
+    std::memcpy(inputs_.mutable_view().columns[c].data(), from.data(), from.size());
   }
   TROUPE_TRY(program_->run());
   for (std::size_t c = 0; c < outputs.columns.size(); ++c) {

@@ -19,7 +19,7 @@ namespace troupe::learner {
 /// What goes into a policy and what comes out, a row for each environment. An input that the environment does not
 /// observe is recurrent state: zero at the start of an episode, and then the output of its name of the step before.
 struct PolicyColumns {
-  Signature inputs;   ///< float32 or int32; or uint8, whose values the graph's float32 input has
+  Signature inputs;   ///< float32, int32 or uint8, as the graph's inputs
   Signature outputs;  ///< float32: the action, or what it is chosen from; a log-probability, recurrent state, ...
 };
 
@@ -64,8 +64,7 @@ class Policy {
   std::uint64_t fingerprint_;
   PolicyColumns columns_;
   std::int64_t rows_;
-  BatchBuffer inputs_;                      // the program's own; unused rows keep old values
-  std::vector<std::vector<float>> images_;  // for each input that is uint8: its values as the graph takes them
+  BatchBuffer inputs_;  // the program's own; unused rows keep old values
 };
 
 }  // namespace troupe::learner

@@ -92,6 +92,12 @@ Status Program::bind(std::string_view name, std::span<const std::int32_t> data) 
   return {};
 }
 
+Status Program::bind(std::string_view name, std::span<const std::uint8_t> data) {
+  TROUPE_ASSIGN(BoundInput* const input, find_input(impl_->inputs, name, DType::kU8, data.size()));
+  point_at(impl_->stripes, *input, reinterpret_cast<const std::byte*>(data.data()), impl_->batch, 1);
+  return {};
+}
+
 Status Program::bind(std::string_view name, std::span<const double> data) {
   if (impl_->options.compute != DType::kF64) {
     return Error{Code::kInvalidArgument,
@@ -135,8 +141,16 @@ Status Program::bind(const BatchView& batch) {
       point_at(impl_->stripes, input, input.staging.get(), impl_->batch, bytes);
       continue;
     }
-    TROUPE_TRY(input.spec.dtype == DType::kI32 ? bind(input.name, batch.as<std::int32_t>(index))
-                                               : bind(input.name, batch.as<float>(index)));
+    switch (input.spec.dtype) {
+      case DType::kI32:
+        TROUPE_TRY(bind(input.name, batch.as<std::int32_t>(index)));
+        break;
+      case DType::kU8:
+        TROUPE_TRY(bind(input.name, batch.as<std::uint8_t>(index)));
+        break;
+      default:
+        TROUPE_TRY(bind(input.name, batch.as<float>(index)));
+    }
   }
   impl_->set_rows(batch.rows);
   return {};

@@ -113,6 +113,7 @@ class Program {
   /// Errors: kNotFound, kShapeMismatch (names size got and expected).
   Status bind(std::string_view input, std::span<const float> data);
   Status bind(std::string_view input, std::span<const std::int32_t> data);
+  Status bind(std::string_view input, std::span<const std::uint8_t> data);
   Status bind(std::string_view input, std::span<const double> data);  ///< float64 programs only
   /// Binds every graph input that is a column of the batch, by name. A batch may have fewer rows than the graph, down
   /// to 0: reductions over rows then count those that there are, and the others are filled up with copies (a copy of

@@ -64,14 +64,18 @@ Result<Example> run_example(const Graph& graph, Program& program, std::uint64_t 
       const auto rows = static_cast<std::uint64_t>(rows_to_choose(data, input.value));
       tensor.integers.resize(size);
       for (std::int32_t& value : tensor.integers) value = static_cast<std::int32_t>(rng.below(rows));
+    } else if (spec.dtype == DType::kU8) {
+      tensor.bytes.resize(size);
+      for (std::uint8_t& value : tensor.bytes) value = static_cast<std::uint8_t>(rng.below(256));
     } else {
       tensor.reals.resize(size);
       for (float& value : tensor.reals) value = static_cast<float>(rng.normal());
     }
   }
   for (const ExampleTensor& tensor : example.inputs) {  // which stay where they are from now on
-    TROUPE_TRY(tensor.dtype == DType::kI32 ? program.bind(tensor.name, std::span(tensor.integers))
-                                           : program.bind(tensor.name, std::span(tensor.reals)));
+    TROUPE_TRY(tensor.dtype == DType::kI32  ? program.bind(tensor.name, std::span(tensor.integers))
+               : tensor.dtype == DType::kU8 ? program.bind(tensor.name, std::span(tensor.bytes))
+                                            : program.bind(tensor.name, std::span(tensor.reals)));
   }
   TROUPE_TRY(program.run());
   for (const NamedValue& output : data.outputs) {
@@ -86,10 +90,10 @@ Result<std::vector<std::byte>> encode_example(const Example& example) {
   std::vector<messages::TensorBytes> tensors;
   const auto add = [&tensors](const std::string& prefix, const std::vector<ExampleTensor>& all) {
     for (const ExampleTensor& tensor : all) {
-      const bool integers = tensor.dtype == DType::kI32;
-      tensors.push_back(
-          {prefix + tensor.name, tensor.dtype, tensor.shape,
-           integers ? std::as_bytes(std::span(tensor.integers)) : std::as_bytes(std::span(tensor.reals))});
+      const auto values = tensor.dtype == DType::kI32  ? std::as_bytes(std::span(tensor.integers))
+                          : tensor.dtype == DType::kU8 ? std::as_bytes(std::span(tensor.bytes))
+                                                       : std::as_bytes(std::span(tensor.reals));
+      tensors.push_back({prefix + tensor.name, tensor.dtype, tensor.shape, values});
     }
   };
   add("input/", example.inputs);

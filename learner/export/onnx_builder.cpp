@@ -44,6 +44,8 @@ int data_type(DType dtype) {
   switch (dtype) {
     case DType::kF32:
       return 1;
+    case DType::kU8:
+      return 2;
     case DType::kI32:
       return 6;
     case DType::kI64:

@@ -205,6 +205,11 @@ constexpr char kAbs[] = "Abs", kDiv[] = "Div", kExp[] = "Exp", kLog[] = "Log", k
                kSoftplus[] = "Softplus", kSqrt[] = "Sqrt";
 
 enum : std::int64_t { kOnnxFloat = 1, kOnnxInt64 = 7, kOnnxBool = 9 };  // TensorProto.DataType
+std::string from_bytes(const OnnxNode& n) {
+  const std::string real = n.to.node("Cast", {n.in[0]}, {{"to", std::int64_t{kOnnxFloat}}});
+  const std::string scaled = n.attr.real[0] == 1 ? real : n.to.node("Mul", {real, n.to.scalar(n.attr.real[0])});
+  return n.attr.real[1] == 0 ? scaled : n.to.node("Add", {scaled, n.to.scalar(n.attr.real[1])});
+}
 std::string greater(const OnnxNode& n) {
   return n.to.node("Cast", {n.to.node("Greater", {n.in[0], n.in[1]})}, {{"to", std::int64_t{kOnnxFloat}}});
 }
@@ -268,6 +273,7 @@ constexpr auto kRules = std::to_array<std::pair<std::string_view, OnnxRule>>({
     {"div", same_op<kDiv>},
     {"embedding", embedding},
     {"exp", same_op<kExp>},
+    {"from_bytes", from_bytes},
     {"gather", gather},
     {"global_sum", global_sum},
     {"greater", greater},

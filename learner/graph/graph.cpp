@@ -82,9 +82,9 @@ const ValueSpec& Graph::spec(Var value) const {
 
 Var Graph::input(std::string_view name, const Shape& row_shape, DType dtype) {
   if (!status_.ok()) return {};
-  if (dtype != DType::kF32 && dtype != DType::kI32) {
+  if (dtype != DType::kF32 && dtype != DType::kI32 && dtype != DType::kU8) {
     return fail(Code::kInvalidArgument,
-                fmt::format("input \"{}\": {}, expected float32 or int32", name, troupe::to_string(dtype)));
+                fmt::format("input \"{}\": {}, expected float32, int32 or uint8", name, troupe::to_string(dtype)));
   }
   if (std::ranges::count(data_->inputs, name, &InputDef::name) > 0) {
     return fail(Code::kAlreadyExists, fmt::format("input \"{}\" exists", name));
@@ -242,7 +242,12 @@ Var Graph::latest(Var state) {
 }
 
 void Graph::output(std::string_view name, Var value) {
-  if (status_.ok()) data_->outputs.push_back({std::string(name), value.id});
+  if (!status_.ok()) return;
+  if (spec(value).dtype == DType::kU8) {
+    fail(Code::kInvalidArgument, fmt::format("output \"{}\": uint8, expected real numbers; use from_bytes()", name));
+    return;
+  }
+  data_->outputs.push_back({std::string(name), value.id});
 }
 
 void Graph::metric(std::string_view name, Var scalar) {

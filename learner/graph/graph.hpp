@@ -41,8 +41,8 @@ struct Init {
   static Init truncated_normal(double stddev) { return {Kind::kTruncatedNormal, stddev}; }
 };
 
-/// Static graph over real (float32 when compiled by default) and int32 values. Not thread-safe; neither copies nor
-/// moves, because every Var points to it. Programs compiled from it do not need it afterwards.
+/// Static graph over real (float32 when compiled by default), int32 and uint8 values. Not thread-safe; neither copies
+/// nor moves, because every Var points to it. Programs compiled from it do not need it afterwards.
 class Graph {
  public:
   /// batch: rows of every input over all stripes of this replica, at least 1.
@@ -55,7 +55,9 @@ class Graph {
   std::int64_t first_row() const { return first_row_; }
   void set_first_row(std::int64_t row) { first_row_ = row; }
 
-  /// A value bound anew each step: [batch, row_shape...]. kF32 or kI32 (a float64 program reads kF32 inputs as double).
+  /// A value bound anew each step: [batch, row_shape...]. kF32 or kI32 (a float64 program reads kF32 inputs as double),
+  /// or kU8: bytes, such as images, which stay so until from_bytes() (learner/ops/image.hpp) makes real numbers of
+  /// them.
   Var input(std::string_view name, const Shape& row_shape, DType dtype = DType::kF32);
   /// A value bound anew that has no batch dimension: every stripe sees all of it.
   Var shared_input(std::string_view name, const Shape& shape);
@@ -85,7 +87,7 @@ class Graph {
   /// What was assigned last in this step, else the state itself: for what moves a state several times in a step.
   Var latest(Var state);
 
-  /// Makes `value` readable after a run as Program::output(name).
+  /// Makes `value`, which is not of bytes, readable after a run as Program::output(name).
   void output(std::string_view name, Var value);
   /// Makes a scalar readable after a run; sums over stripes are combined.
   void metric(std::string_view name, Var scalar);

@@ -36,7 +36,8 @@ enum class Place : std::uint8_t {
 };
 std::string_view to_string(Place place);
 
-/// shape is the global one: over all stripes. dtype kF32 stands for "real" and becomes the compute type; or kI32.
+/// shape is the global one: over all stripes. dtype kF32 stands for "real" and becomes the compute type; or kI32,
+/// or kU8.
 struct ValueSpec {
   Shape shape;
   DType dtype = DType::kF32;

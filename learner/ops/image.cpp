@@ -33,6 +33,17 @@ constexpr OpDef kAddActivation{
     .overwrites = 3,
 };
 
+// real: factor, offset.
+constexpr OpDef kFromBytes{
+    .name = "from_bytes",
+    .infer = [](Specs in, const Attr&) -> Inferred {
+      if (in[0].dtype != DType::kU8) return shape_error(in, "bytes");
+      return std::vector<ValueSpec>{{in[0].shape, DType::kF32, in[0].place}};
+    },
+    .kernel = [](const KernelTable& table) { return table.image.from_bytes; },
+    .bf16_kernel = [](const KernelTable& table) { return table.bf16.from_bytes; },
+};
+
 constexpr OpDef kModulateGrad{
     .name = "modulate_grad",
     .infer = [](Specs in, const Attr&) -> Inferred {
@@ -66,6 +77,9 @@ constexpr OpDef kModulate{
 
 }  // namespace
 
+Var from_bytes(Var x, double factor, double offset) {
+  return x ? x.graph->emit1(kFromBytes, {x}, {.real = {factor, offset}}) : Var{};
+}
 Var add_activation(Var a, Var b, Activation kind) {
   return a && b ? a.graph->emit1(kAddActivation, {a, b}, {.integer = {static_cast<std::int64_t>(kind)}}) : Var{};
 }

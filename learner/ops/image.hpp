@@ -5,6 +5,10 @@
 
 namespace troupe::learner {
 
+/// factor * x + offset, real numbers of bytes (a graph's uint8 input): images in [-1/2, 1/2] with 1.0 / 255 and -0.5.
+/// Bytes have no gradient.
+Var from_bytes(Var x, double factor = 1, double offset = 0);
+
 /// activation(a + b): the end of a residual block. One shape, split by rows or replicated.
 Var add_activation(Var a, Var b, Activation kind = Activation::kRelu);
 

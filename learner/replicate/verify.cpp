@@ -157,7 +157,9 @@ class RandomBatches final : public InputPipeline {
   Result<BatchView> next() override {
     BatchView batch{&signature_, context_.replica_batch, {}};
     for (std::size_t c = 0; c < columns_.size(); ++c) {
-      if (signature_[c].dtype == DType::kF32) fill(c);
+      if (signature_[c].dtype == DType::kF32) fill(c, [](Rng& rng) { return static_cast<float>(rng.uniform()); });
+      if (signature_[c].dtype == DType::kU8)
+        fill(c, [](Rng& rng) { return static_cast<std::uint8_t>(rng.below(256)); });
       batch.columns.push_back(std::as_bytes(std::span(columns_[c])));
     }
     ++step_;
@@ -165,13 +167,14 @@ class RandomBatches final : public InputPipeline {
   }
 
  private:
-  void fill(std::size_t column) {
-    auto* to = reinterpret_cast<float*>(columns_[column].data());
+  template <typename Draw>
+  void fill(std::size_t column, Draw draw) {
+    auto* to = reinterpret_cast<std::invoke_result_t<Draw, Rng&>*>(columns_[column].data());
     const std::int64_t elements = signature_[column].shape.elements();
     for (std::int64_t row = 0; row < context_.replica_batch; ++row) {
       const auto number = static_cast<std::uint64_t>(step_ * context_.global_batch + first_ + row);
       Rng rng(derive_seed(derive_seed(seed_, "row", number), "column", column));
-      for (std::int64_t i = 0; i < elements; ++i) *to++ = static_cast<float>(rng.uniform());
+      for (std::int64_t i = 0; i < elements; ++i) *to++ = draw(rng);
     }
   }
 

@@ -46,8 +46,8 @@ struct Equivalence {
 /// Errors: kInvalidArgument (no replicas, more than rows, no steps, nothing that is trained); those of the replica.
 Result<std::vector<Equivalence>> verify_equivalence(const ReplicaFactory& make, const VerifyOptions& options);
 
-/// An input_fn for replicas whose data would come from elsewhere: float32 columns uniform in [0, 1), integers 0, by
-/// step and row of the global batch.
+/// An input_fn for replicas whose data would come from elsewhere: float32 columns uniform in [0, 1), any bytes,
+/// integers 0, by step and row of the global batch.
 InputFn random_batches(Signature signature, std::uint64_t seed);
 
 }  // namespace troupe::learner

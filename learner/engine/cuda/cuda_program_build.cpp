@@ -12,7 +12,8 @@ namespace troupe::learner {
 namespace {
 
 static_assert(TROUPE_CUDA_F32 == static_cast<int>(DType::kF32) && TROUPE_CUDA_BF16 == static_cast<int>(DType::kBF16) &&
-              TROUPE_CUDA_I32 == static_cast<int>(DType::kI32) && TROUPE_CUDA_NORM_BLOCK == kNormBlock);
+              TROUPE_CUDA_I32 == static_cast<int>(DType::kI32) && TROUPE_CUDA_U8 == static_cast<int>(DType::kU8) &&
+              TROUPE_CUDA_NORM_BLOCK == kNormBlock);
 static_assert(static_cast<int>(ConvPass::kInputGrad) == 1 && static_cast<int>(ConvPass::kWeightGrad) == 2);
 
 TroupeCudaShape cuda_shape(const Shape& shape) {

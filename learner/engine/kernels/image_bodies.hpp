@@ -415,6 +415,85 @@ struct ImageKernels {
       }
     }
   }
+
+  // ---- bytes ----
+
+  /// in: bytes; real: factor, offset.
+  static void from_bytes(const KernelArgs& args) {
+    const auto* bytes = args.in[0].as<std::uint8_t>();
+    S* out = args.out[0].as<S>();
+    const V factor = V::set(static_cast<T>(args.attr->real[0])), offset = V::set(static_cast<T>(args.attr->real[1]));
+    for_vectors<V>(args.out[0].elements(), [&](std::int64_t i, int n) {
+      T x[V::kLanes];
+      if (n == V::kLanes) {
+        for (int lane = 0; lane < V::kLanes; ++lane) x[lane] = static_cast<T>(bytes[i + lane]);
+      } else {
+        for (int lane = 0; lane < n; ++lane) x[lane] = static_cast<T>(bytes[i + lane]);
+      }
+      store(factor * load<V>(x, 0, n) + offset, out, i, n);
+    });
+  }
+
+  // ---- shifts; integer: h, w, padding ----
+
+  /// By how many lines (axis 0) or pixels (axis 1) the window of image `image` lies behind the padded one's first: of a
+  /// number in [0, 1) one of 0 .. 2 padding, all alike.
+  static std::int64_t draw_of(const KernelArgs& args, std::int64_t image, int axis) {
+    const std::int64_t most = 2 * args.attr->integer[2];
+    const double scaled = static_cast<double>(args.in[1].as<T>()[2 * image + axis]) * static_cast<double>(most + 1);
+    return scaled >= static_cast<double>(most) ? most : scaled > 0 ? static_cast<std::int64_t>(scaled) : 0;
+  }
+  static std::int64_t within(std::int64_t at, std::int64_t size) { return at < 0 ? 0 : at < size ? at : size - 1; }
+  /// in: images, draws [images, 2].
+  static void shift(const KernelArgs& args) {
+    const std::int64_t h = args.attr->integer[0], w = args.attr->integer[1], padding = args.attr->integer[2];
+    const std::int64_t cols = args.in[0].cols, images = args.in[0].rows / (h * w);
+    const S* x = args.in[0].as<S>();
+    S* y = args.out[0].as<S>();
+    for (std::int64_t image = 0; image < images; ++image, x += h * w * cols) {
+      const std::int64_t down = draw_of(args, image, 0) - padding, right = draw_of(args, image, 1) - padding;
+      // Pixels [begin, end) of a line are a piece of one of the image's; those beside them repeat its ends.
+      const std::int64_t begin = right < 0 ? (-right < w ? -right : w) : 0;
+      const std::int64_t end = right > 0 ? (right < w ? w - right : 0) : w;
+      for (std::int64_t line = 0; line < h; ++line) {
+        const S* from = x + within(line + down, h) * w * cols;
+        for (std::int64_t pixel = 0; pixel < begin; ++pixel, y += cols) copy_row(from, y, cols);
+        if (begin < end) {
+          copy_row(from + (begin + right) * cols, y, (end - begin) * cols);
+          y += (end - begin) * cols;
+        }
+        for (std::int64_t pixel = end; pixel < w; ++pixel, y += cols) copy_row(from + (w - 1) * cols, y, cols);
+      }
+    }
+  }
+  /// Which of the window's lines, or pixels of a line, are copies of `at`.
+  static Range shifted_to(std::int64_t at, std::int64_t by, std::int64_t size) {
+    const std::int64_t begin = at == 0 ? 0 : at - by, end = at == size - 1 ? size : at - by + 1;
+    return {begin < 0 ? 0 : begin, end > size ? size : end};
+  }
+  /// in: gradient, draws.
+  static void shift_grad(const KernelArgs& args) {
+    const std::int64_t h = args.attr->integer[0], w = args.attr->integer[1], padding = args.attr->integer[2];
+    const std::int64_t cols = args.out[0].cols, images = args.out[0].rows / (h * w);
+    const S* g = args.in[0].as<S>();
+    S* dx = args.out[0].as<S>();
+    for (std::int64_t image = 0; image < images; ++image, g += h * w * cols) {
+      const std::int64_t down = draw_of(args, image, 0) - padding, right = draw_of(args, image, 1) - padding;
+      for (std::int64_t line = 0; line < h; ++line) {
+        const Range hs = shifted_to(line, down, h);
+        for (std::int64_t pixel = 0; pixel < w; ++pixel, dx += cols) {
+          const Range ws = shifted_to(pixel, right, w);
+          for_vectors<V>(cols, [&](std::int64_t i, int n) {
+            V sum = V::set(0);
+            for (std::int64_t oh = hs.begin; oh < hs.end; ++oh) {
+              for (std::int64_t ow = ws.begin; ow < ws.end; ++ow) sum = sum + load<V>(g + (oh * w + ow) * cols, i, n);
+            }
+            store(sum, dx, i, n);
+          });
+        }
+      }
+    }
+  }
 };
 
 }  // namespace

@@ -36,6 +36,9 @@ constexpr troupe::learner::ImageTable make_image_table() {
       .resize_nearest_grad = I::resize_nearest_grad,
       .resize_bilinear = I::resize_bilinear,
       .resize_bilinear_grad = I::resize_bilinear_grad,
+      .from_bytes = I::from_bytes,
+      .shift = I::shift,
+      .shift_grad = I::shift_grad,
   };
 }
 
@@ -113,6 +116,7 @@ constexpr troupe::learner::KernelTable make_table(troupe::DType dtype, const cha
       .log_sum_exp = M::log_sum_exp,
       .random = M::random,
       .count_step = M::count_step,
+      .shift_bytes = ImageKernels<V, std::uint8_t>::shift,
       .image = make_image_table<V, typename V::T>(),
       .skinny = Skinny<V>::run,
       .math = K::math,

@@ -47,6 +47,7 @@ struct ImageTable {
   KernelFn modulate, modulate_grad, global_sum, global_sum_grad;
   KernelFn average_pool, average_pool_grad, max_pool, max_pool_grad;
   KernelFn resize_nearest, resize_nearest_grad, resize_bilinear, resize_bilinear_grad;
+  KernelFn from_bytes, shift, shift_grad;
 };
 
 struct KernelTable {
@@ -69,6 +70,7 @@ struct KernelTable {
   KernelFn gather, gather_grad;
   KernelFn broadcast, sum_to, log_sum_exp, random, count_step;
   KernelFn cast_bf16, cast_f32;
+  KernelFn shift_bytes;
 
   ImageTable image;  ///< stored as the table's dtype
   ImageTable bf16;   ///< stored as bfloat16, rounded to nearest even, computed in float32; null in the float64 table

@@ -10,6 +10,7 @@
 #include <troupe/algorithms/d4pg/policy.hpp>
 #include <troupe/core/rng.hpp>
 #include <troupe/learner/ops/elementwise.hpp>
+#include <troupe/learner/ops/image.hpp>
 #include <troupe/learner/ops/linear.hpp>
 #include <troupe/learner/ops/shaping.hpp>
 
@@ -136,7 +137,7 @@ TEST(Policy, RefusesRowsThatDoNotFit) {
 // ---- columns of any kind: images of bytes in, values of choices and recurrent state in and out ----
 
 void sums_and_state(Graph& graph) {
-  const Var pixels = graph.input("pixels", Shape{2, 3});
+  const Var pixels = from_bytes(graph.input("pixels", Shape{2, 3}, DType::kU8));
   const Var core = graph.input("core", Shape{3});
   const ParamGroup group = graph.group("policy");
   const Var flat = reshape(pixels, Shape{graph.batch(), 6});
@@ -171,6 +172,8 @@ TEST(Policy, ColumnsThatTheNetworkHasNotAreRefused) {
   EXPECT_EQ(refusal({{pixels, core, {"goal", DType::kF32, {1}}}, {values, core}}).code, Code::kNotFound);
   EXPECT_EQ(refusal({{{"pixels", DType::kF64, {2, 3}}, core}, {values, core}}).code, Code::kInvalidArgument);
   EXPECT_EQ(refusal({{{"pixels", DType::kU8, {2, 4}}, core}, {values, core}}).code, Code::kShapeMismatch);
+  EXPECT_EQ(refusal({{{"pixels", DType::kF32, {2, 3}}, core}, {values, core}}).message,
+            "bind \"pixels\": got float32, expected uint8");
 }
 
 }  // namespace

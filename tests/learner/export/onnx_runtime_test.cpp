@@ -134,6 +134,13 @@ TEST_F(OnnxRuntime, ComputesWhatFunctionsAndChoicesDo) {
   expect_the_same();
 }
 
+TEST_F(OnnxRuntime, ComputesWhatIsMadeOfBytes) {
+  const Var image = graph_.input("image", {9, 7, 3}, DType::kU8);
+  out("plain", from_bytes(image));
+  out("scaled", from_bytes(image, 1.0 / 255, -0.5));
+  expect_the_same();
+}
+
 TEST_F(OnnxRuntime, ComputesWhatConvolutionsDo) {
   const Var image = graph_.input("image", {9, 7, 3});
   const Var first = out("conv", conv2d(image, param("w", {3, 3, 3, 8}), param("b", {8}),

@@ -6,7 +6,9 @@
 
 #include <troupe/learner/engine/program.hpp>
 #include <troupe/learner/ops/categorical.hpp>
+#include <troupe/learner/ops/elementwise.hpp>
 #include <troupe/learner/ops/gradient.hpp>
+#include <troupe/learner/ops/image.hpp>
 #include <troupe/learner/ops/linear.hpp>
 #include <troupe/learner/ops/losses.hpp>
 #include <troupe/learner/ops/norm.hpp>
@@ -61,7 +63,12 @@ TEST(Graph, ReportsEachKindOfMistake) {
   EXPECT_THAT(error([](Graph& g, Var x) { g.metric("m", x); }), HasSubstr("scalar"));
   EXPECT_THAT(error([](Graph& g, Var x) { g.gradients(x, std::array{x}); }), HasSubstr("scalar"));
   EXPECT_THAT(error([](Graph& g, Var) { g.input("x", {3}); }), HasSubstr("exists"));
-  EXPECT_THAT(error([](Graph& g, Var) { g.input("y", {3}, DType::kU8); }), HasSubstr("uint8"));
+  EXPECT_THAT(error([](Graph& g, Var) { g.input("y", {3}, DType::kF64); }), HasSubstr("float64, expected"));
+  EXPECT_THAT(error([](Graph& g, Var) { add(g.input("y", {3}, DType::kU8), g.input("z", {3}, DType::kU8)); }),
+              HasSubstr("operand is uint8, expected float32"));
+  EXPECT_THAT(error([](Graph& g, Var) { g.output("y", g.input("y", {3}, DType::kU8)); }),
+              HasSubstr("use from_bytes()"));
+  EXPECT_THAT(error([](Graph&, Var x) { from_bytes(x); }), HasSubstr("from_bytes: got [4, 3], expected bytes"));
   EXPECT_THAT(error([](Graph& g, Var) { g.constant({2}, {1}); }), HasSubstr("1 values for shape [2]"));
   EXPECT_THAT(error([](Graph& g, Var) { g.target(g.target(g.group("a"), 1), 1); }), HasSubstr("online group"));
   EXPECT_THAT(error([](Graph& g, Var x) {

@@ -25,6 +25,7 @@
 #include <troupe/learner/ops/math.hpp>
 #include <troupe/learner/ops/norm.hpp>
 #include <troupe/learner/ops/pooling.hpp>
+#include <troupe/learner/ops/random_shift.hpp>
 #include <troupe/learner/ops/reduce.hpp>
 #include <troupe/learner/ops/resize.hpp>
 #include <troupe/learner/ops/shaping.hpp>
@@ -255,6 +256,8 @@ std::vector<GradientCase> cases() {
       {"ResizeBilinearUp", "resize_bilinear", {image}, [](auto& v) { return flat(resize_bilinear(v[0], 8, 10)); }},
       {"ResizeBilinearDown", "resize_bilinear", {image}, [](auto& v) { return flat(resize_bilinear(v[0], 2, 3)); }},
       {"ResizeBilinearFar", "resize_bilinear", {image}, [](auto& v) { return flat(resize_bilinear(v[0], 17, 1)); }},
+      {"Shift", "shift", {image, {{2}, false, 0, 1, false}}, [](auto& v) { return flat(shift(v[0], v[1], 2)); }},
+      {"ShiftFar", "shift", {image, {{2}, false, 0, 1, false}}, [](auto& v) { return flat(shift(v[0], v[1], 9)); }},
       {"SumStripes", "sum_stripes", {row}, [](auto& v) { return square(sum_stripes(mean(v[0]))); }},
       {"SquareOfShared", "square", {weight}, [](auto& v) { return square(v[0]); }},
       {"SumOfPartialAndShared",
@@ -298,6 +301,8 @@ const std::set<std::string> kElsewhere{
     "is_in_top",                  // the same
     "greater",                    // has no gradient; choice_test.cpp
     "dropout",                    // draws anew each time; random_test.cpp
+    "from_bytes",                 // bytes have no gradient; random_shift_test.cpp
+    "random_shift",               // draws anew each time; random_shift_test.cpp
     "random_uniform",             // has no input; random_test.cpp
     "random_normal",              // the same
 };

@@ -53,7 +53,7 @@ class EmulatedProgramTest : public CudaProgramTest {
   }
 };
 
-/// A batch that owns its numbers: normal ones, or classes for int32 columns.
+/// A batch that owns its numbers: normal ones, classes for int32 columns, or any bytes.
 struct Data {
   Data(const Signature& signature, std::int64_t rows, std::uint64_t seed, std::int64_t classes = 5)
       : buffer(signature, rows) {
@@ -63,6 +63,8 @@ struct Data {
       if (signature[c].dtype == DType::kI32) {
         for (std::int32_t& x : view.as<std::int32_t>(c))
           x = static_cast<std::int32_t>(rng.uniform() * static_cast<double>(classes));
+      } else if (signature[c].dtype == DType::kU8) {
+        for (std::uint8_t& x : view.as<std::uint8_t>(c)) x = static_cast<std::uint8_t>(rng.below(256));
       } else {
         for (float& x : view.as<float>(c)) x = static_cast<float>(rng.normal());
       }

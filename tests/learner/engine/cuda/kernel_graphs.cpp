@@ -22,6 +22,7 @@
 #include <troupe/learner/ops/norm.hpp>
 #include <troupe/learner/ops/pooling.hpp>
 #include <troupe/learner/ops/random.hpp>
+#include <troupe/learner/ops/random_shift.hpp>
 #include <troupe/learner/ops/reduce.hpp>
 #include <troupe/learner/ops/resize.hpp>
 #include <troupe/learner/ops/shaping.hpp>
@@ -50,6 +51,7 @@ class Build {
   Var integers(const Shape& row, std::int64_t limit) {
     return graph_.input(fmt::format("{}<{}", next("i"), limit), row, DType::kI32);
   }
+  Var bytes(const Shape& row) { return graph_.input(fmt::format("{}<256", next("b")), row, DType::kU8); }
   Var param(const Shape& shape, std::string_view name = "w") {
     return graph_.param(graph_.group("g"), next(name), shape, Init::constant(0));
   }
@@ -289,6 +291,18 @@ void resizes(Graph& graph, const Sizes& sizes) {
   }
 }
 
+void bytes(Graph& graph, const Sizes& sizes) {
+  Build build(graph, sizes);
+  const Var pixels = build.bytes({sizes.height, sizes.width, sizes.cols});
+  from_bytes(pixels, 1.0 / 255, -0.5);
+  from_bytes(build.bytes({sizes.cols}));
+  for (const std::int64_t padding : {0, 1, 4, 20}) {
+    const Var draws = build.input({2}), x = build.x();  // a third each below 0, a fraction, and above 1
+    shift(pixels, draws, padding);
+    build.differentiate(shift(x, draws, padding), {x});
+  }
+}
+
 void image_parts(Graph& graph, const Sizes& sizes) {
   Build build(graph, sizes);
   for (const Activation kind : kActivations) {
@@ -352,6 +366,7 @@ std::vector<GraphCase> kernel_graphs() {
        {{1, 7}, {3, 33}, {65, 10}, {1, 7, 4, 4}, {2, 17, 6, 10}, {3, 35, 5, 7}, {4, 64, 8, 8}}},
       {"Pools", pools, image},
       {"Resizes", resizes, image},
+      {"Bytes", bytes, image},
       {"ImageParts", image_parts, image},
       {"Convolutions", convolutions, small_image},
   };

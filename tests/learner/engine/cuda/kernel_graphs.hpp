@@ -18,8 +18,8 @@ struct Sizes {
 };
 std::string to_string(const Sizes& sizes);
 
-/// Inputs, parameters and states are filled by their names: "positive..." with 0.5 to 1.5, integers "...<11" with 0 to
-/// 10, all others with -1 to 2, so that sums do not cancel out.
+/// Inputs, parameters and states are filled by their names: "positive..." with 0.5 to 1.5, integers and bytes "...<11"
+/// with 0 to 10, all others with -1 to 2, so that sums do not cancel out.
 struct GraphCase {
   std::string name;
   std::function<void(Graph& graph, const Sizes& sizes)> build;

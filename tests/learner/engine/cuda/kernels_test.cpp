@@ -49,12 +49,13 @@ double rounded(double x, DType dtype) {
 
 using Values = std::vector<double>;
 
-std::size_t element_bytes(DType dtype) { return dtype == DType::kBF16 ? 2 : 4; }
+std::size_t element_bytes(DType dtype) { return dtype_bytes(dtype); }
 std::vector<std::byte> stored(const Values& values, DType dtype) {
   std::vector<std::byte> bytes(values.size() * element_bytes(dtype));
   for (std::size_t i = 0; i < values.size(); ++i) {
     const auto put = [&](auto value) { std::memcpy(bytes.data() + i * sizeof(value), &value, sizeof(value)); };
     if (dtype == DType::kI32) put(static_cast<std::int32_t>(values[i]));
+    if (dtype == DType::kU8) put(static_cast<std::uint8_t>(values[i]));
     if (dtype == DType::kF32) put(static_cast<float>(values[i]));
     if (dtype == DType::kBF16) put(to_bf16(static_cast<float>(values[i])));
   }
@@ -68,6 +69,7 @@ Values loaded(const std::vector<std::byte>& bytes, DType dtype) {
       return value;
     };
     values[i] = dtype == DType::kI32   ? get(std::int32_t{})
+                : dtype == DType::kU8  ? static_cast<double>(get(std::uint8_t{}))
                 : dtype == DType::kF32 ? static_cast<double>(get(float{}))
                                        : from_bf16(get(std::uint16_t{}));
   }
@@ -114,6 +116,7 @@ std::vector<Values> compute(const NodeCase& node) {
   std::vector<Operand> operands(count);
   std::vector<std::vector<T>> reals(count);
   std::vector<std::vector<std::int32_t>> integers(count);
+  std::vector<std::vector<std::uint8_t>> bytes(count);
   for (std::size_t i = 0; i < count; ++i) {
     const bool input = i < node.in.size();
     const Side& side = input ? node.in[i] : node.out[i - node.in.size()];
@@ -127,6 +130,10 @@ std::vector<Values> compute(const NodeCase& node) {
     if (input && side.dtype == DType::kI32) {
       integers[i].assign(side.values.begin(), side.values.end());
       operands[i].data = integers[i].data();
+    }
+    if (side.dtype == DType::kU8) {
+      bytes[i].assign(reals[i].begin(), reals[i].end());
+      operands[i].data = bytes[i].data();
     }
   }
   const ValidRows valid{node.batch, node.valid, node.valid, node.batch};
@@ -155,7 +162,10 @@ std::vector<Values> compute(const NodeCase& node) {
   }
   node.op->kernel(kType == DType::kF64 ? kernels_f64() : kernels_f32_generic())(args);
   std::vector<Values> outputs;
-  for (std::size_t o = node.in.size(); o < count; ++o) outputs.emplace_back(reals[o].begin(), reals[o].end());
+  for (std::size_t o = node.in.size(); o < count; ++o) {
+    if (!bytes[o].empty()) reals[o].assign(bytes[o].begin(), bytes[o].end());
+    outputs.emplace_back(reals[o].begin(), reals[o].end());
+  }
   return outputs;
 }
 
@@ -326,7 +336,7 @@ std::string difference(const OpDef& op, const Side& side, const std::vector<std:
     const double expected = side.values[i];
     if (std::isnan(expected) && std::isnan(got[i])) continue;
     double bound = 0;
-    if (side.dtype != DType::kI32) bound = kRelative * largest + 1e-37;
+    if (side.dtype != DType::kI32 && side.dtype != DType::kU8) bound = kRelative * largest + 1e-37;
     if (cancels) bound += kProcessor * side.processor_error;
     if (side.dtype == DType::kBF16) bound += kBf16 * std::abs(expected);
     if (std::abs(got[i] - expected) <= bound || got[i] == expected) continue;
@@ -420,7 +430,7 @@ std::vector<Values> draw_sources(const GraphData& data, Rng& rng) {
 
 /// As Planner::choose_types() in a bfloat16 program on a GPU.
 bool is_narrow(const OpDef& op, const ValueSpec& spec, std::size_t input, bool is_input) {
-  if (spec.dtype == DType::kI32) return false;
+  if (spec.dtype == DType::kI32 || spec.dtype == DType::kU8) return false;
   if (op.gemm != nullptr) return is_input && input < 2;
   const bool image = spec.place == Place::kRows && spec.shape.rank() == 4;
   if (op.conv != nullptr && is_input && input == 1) return true;  // the weight, or an image too
