@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <map>
 #include <thread>
 
@@ -10,6 +9,7 @@
 #include <troupe/core/rng.hpp>
 #include <troupe/learner/engine/cuda/cuda_program.hpp>
 #include <troupe/learner/engine/fastest.hpp>
+#include <troupe/learner/engine/initial_values.hpp>
 #include <troupe/learner/engine/instruction_set.hpp>
 #include <troupe/learner/engine/program_impl.hpp>
 #include <troupe/learner/ops/internal.hpp>
@@ -18,34 +18,10 @@ namespace troupe::learner {
 
 namespace {
 
-void initialise(std::span<float> tensor, Init init, std::uint64_t seed) {
-  Rng rng(seed);
-  for (float& x : tensor) {
-    double value = init.value;
-    switch (init.kind) {
-      case Init::Kind::kConstant:
-        break;
-      case Init::Kind::kUniform:
-        value *= 2 * rng.uniform() - 1;
-        break;
-      case Init::Kind::kNormal:
-        value *= rng.normal();
-        break;
-      case Init::Kind::kTruncatedNormal: {
-        double draw = rng.normal();
-        while (std::abs(draw) > 2) draw = rng.normal();
-        value *= draw;
-        break;
-      }
-    }
-    x = static_cast<float>(value);
-  }
-}
-
 void initialise(ParamBuffer& buffer, const GroupDef& def, std::uint64_t seed) {
   for (std::size_t i = 0; i < def.inits.size(); ++i) {
     const ParamEntry& entry = buffer.layout().entries[i];
-    initialise(buffer.tensor(entry), def.inits[i], derive_seed(seed, def.layout.entries[i].name, 0));
+    initialise(buffer.tensor(entry), entry.shape, def.inits[i], derive_seed(seed, def.layout.entries[i].name, 0));
   }
 }
 
@@ -110,13 +86,18 @@ class Compiler {
       if (minimized != data_.minimized.end() && options_.update) slots = slot_names(minimized->spec);
       if (minimized != data_.minimized.end() && accumulates()) slots.push_back("accumulated");
       group.params = std::make_unique<ParamBuffer>(std::move(layout), std::move(slots));
-      initialise(*group.params, online, options_.seed);  // the same seed for a target, which so starts equal
+      if (def.online < 0) initialise(*group.params, def, options_.seed);
       group.online = def.online;
       group.every_steps = def.every_steps;
       group.decay = def.decay;
       const auto elements = static_cast<std::size_t>(online.layout.elements);
       if (options_.compute == DType::kBF16) group.shadow = make_aligned<std::uint16_t>(elements);
       if (options_.compute == DType::kF64) group.values_f64 = make_aligned<double>(elements);
+    }
+    for (const Group& group : impl_->groups) {  // who follows another one starts equal
+      if (group.online < 0) continue;
+      const ParamBuffer& online = *impl_->groups[static_cast<std::size_t>(group.online)].params;
+      std::ranges::copy(online.values(), group.params->values().begin());
     }
     if (accumulates()) {
       ParamLayout layout{.group = "accumulation"};

@@ -29,16 +29,19 @@ struct ParamGroup {
 /// How a parameter or state tensor starts. Every tensor draws from its own generator, seeded by (compile seed, group,
 /// tensor name), so that adding a layer does not change the numbers of the others.
 struct Init {
-  enum class Kind : std::uint8_t { kConstant, kUniform, kNormal, kTruncatedNormal };
+  enum class Kind : std::uint8_t { kConstant, kUniform, kNormal, kTruncatedNormal, kOrthogonal };
   Kind kind = Kind::kConstant;
-  double value =
-      0;  ///< the constant; half the width of the uniform interval [-value, value); or the standard deviation
+  /// The constant; half the width of the uniform interval [-value, value); the standard deviation; or the gain.
+  double value = 0;
 
   static Init constant(double value) { return {Kind::kConstant, value}; }
   static Init uniform(double limit) { return {Kind::kUniform, limit}; }
   static Init normal(double stddev) { return {Kind::kNormal, stddev}; }
   /// Normal, redrawn until within two standard deviations.
   static Init truncated_normal(double stddev) { return {Kind::kTruncatedNormal, stddev}; }
+  /// `gain` times a matrix with orthonormal rows or columns, whichever are fewer, uniform among these (Saxe et al.
+  /// 2014, arXiv 1312.6120): the last dimension, a layer's outputs, against all others.
+  static Init orthogonal(double gain) { return {Kind::kOrthogonal, gain}; }
 };
 
 /// Static graph over real (float32 when compiled by default), int32 and uint8 values. Not thread-safe; neither copies
