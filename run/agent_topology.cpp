@@ -252,7 +252,7 @@ class AgentTopology {
     TROUPE_ASSIGN(const ReplicaGroupOptions group, learner_group(run_, options_));
     const std::int64_t instances = learner_instances(options_);
     const PublicationSpec publication =
-        policy_publication({.group = agent_.algorithm.published, .period = options_.publish_period});
+        policy_publication({.groups = agent_.algorithm.published, .period = options_.publish_period});
     if (has_parameter_server(group)) {
       ParameterServerOptions server = parameter_server_options(group);
       server.feed = feed();

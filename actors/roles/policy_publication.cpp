@@ -77,7 +77,7 @@ class PolicyPublication final : public Publication {
     if (copied_) return false;
     if (published_ >= 0 && version - published_ < (last ? 1 : options_.period)) return true;
     if (!context.out(kUpdatesPort).ready(0)) return false;
-    TROUPE_TRY(program.begin_snapshot(options_.group));
+    TROUPE_TRY(program.begin_snapshot(options_.groups));
     copied_ = version;
     TROUPE_TRY(send(context, program));
     return !copied_;

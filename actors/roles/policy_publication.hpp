@@ -3,14 +3,15 @@
 // the process that gives them out, since actors know those that they have seen.
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include <troupe/actors/roles/publication.hpp>
 
 namespace troupe::actors {
 
 struct PolicyPublicationOptions {
-  std::string group;        ///< the parameter group that actors act with
-  std::int64_t period = 1;  ///< steps between two publications
+  std::vector<std::string> groups;  ///< the parameter groups that actors act with
+  std::int64_t period = 1;          ///< steps between two publications
 };
 
 /// Ports: out updates (latest, Parameters); in refused (latest, ParametersVersion), which says where its versions must

@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include <troupe/algorithms/acting/exploration.hpp>
 #include <troupe/core/error.hpp>
@@ -31,12 +32,12 @@ struct Algorithm {
   /// none.
   std::function<envs::MakeEnvironment(envs::MakeEnvironment)> wrap = nullptr;
 
-  /// What the policy takes and gives, and its network. The parameters of its one group are those of the replica's group
-  /// `published`, whose versions go from the trainer to everyone who acts. It has that name in both graphs, and may
-  /// follow another one in the replica's: "policy.target" is Graph::target() of "policy".
+  /// What the policy takes and gives, and its network. The parameters of its groups, which it makes in this order, are
+  /// those of the replica's groups `published`, whose versions go from the trainer to everyone who acts. They have these
+  /// names in both graphs, and may follow others in the replica's: "policy.target" is Graph::target() of "policy".
   learner::PolicyColumns columns;
   learner::Policy::Network policy;
-  std::string published = "policy";
+  std::vector<std::string> published = {"policy"};
 
   /// From the policy's outputs to the action: of env actors, and of evaluations. Both give the same columns.
   acting::MakeExploration explores, greedy;

@@ -115,7 +115,7 @@ MakeAlgorithm algorithm(AgentOptions options) {
     made.wrap = [](envs::MakeEnvironment make) { return envs::flattened(std::move(make)); };
     made.columns = policy_columns(learner);
     made.policy = [learner](Graph& graph) { build_policy(graph, learner); };
-    made.published = kPolicyGroup;
+    made.published = {kPolicyGroup};
     made.explores = acting::gaussian_noise(
         {.low = seen.action.low, .high = seen.action.high, .sigma = options.sigma, .correlation = options.correlation});
     made.greedy = acting::no_exploration(made.columns.outputs.front());

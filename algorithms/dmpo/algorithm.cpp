@@ -122,7 +122,7 @@ MakeAlgorithm algorithm(AgentOptions options) {
     made.columns = {{{"observation", DType::kF32, Shape{learner.environment.observation_size}}},
                     {{"action", DType::kF32, action}, {"mean", DType::kF32, action}, {"stddev", DType::kF32, action}}};
     made.policy = [learner](Graph& graph) { build_policy(graph, learner); };
-    made.published = kActingGroup;
+    made.published = {kActingGroup};
     made.explores = acting::clipped_gaussian(seen.action.low, seen.action.high);
     made.greedy = acting::no_exploration(made.columns.outputs.front());
     made.adder = replay::n_step_adders(options.n_step, options.discount);

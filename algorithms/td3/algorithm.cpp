@@ -88,7 +88,7 @@ MakeAlgorithm algorithm(AgentOptions options) {
     made.columns = {{{"observation", DType::kF32, Shape{learner.environment.observation_size}}},
                     {{"action", DType::kF32, Shape{learner.environment.action_size()}}}};
     made.policy = [learner](Graph& graph) { build_policy(graph, learner); };
-    made.published = kPolicyGroup;
+    made.published = {kPolicyGroup};
     made.explores = acting::random_at_first({.low = low, .high = high, .env_steps = options.random_env_steps},
                                             acting::gaussian_noise({.low = low, .high = high, .sigma = options.sigma}));
     made.greedy = acting::no_exploration(made.columns.outputs.front());

@@ -122,35 +122,47 @@ Result<int> Program::finish() {
 // ---- snapshots ----
 
 Status Program::begin_snapshot(std::string_view group) {
+  const std::string name(group);
+  return begin_snapshot(std::span(&name, 1));
+}
+
+Status Program::begin_snapshot(std::span<const std::string> groups) {
   Impl& impl = *impl_;
+  if (groups.empty()) return wrong("begin_snapshot: got no group, expected at least one");
   if (impl.snapshot.begun) {
-    return wrong(fmt::format("begin_snapshot: got \"{}\", but one of \"{}\" has begun; snapshot() comes first", group,
-                             impl.groups[impl.snapshot.group].params->layout().group));
+    return wrong(fmt::format("begin_snapshot: got \"{}\", but one of \"{}\" has begun; snapshot() comes first",
+                             groups[0], impl.groups[impl.snapshot.groups[0]].params->layout().group));
   }
-  const auto of_name = [group](const Group& each) { return each.params->layout().group == group; };
-  const auto found = std::ranges::find_if(impl.groups, of_name);
-  if (found == impl.groups.end()) {
-    return Error{Code::kNotFound, fmt::format("begin_snapshot: there is no group \"{}\"", group)};
+  std::vector<std::size_t> indices;
+  for (const std::string& group : groups) {
+    const auto of_name = [&group](const Group& each) { return each.params->layout().group == group; };
+    const auto found = std::ranges::find_if(impl.groups, of_name);
+    if (found == impl.groups.end()) {
+      return Error{Code::kNotFound, fmt::format("begin_snapshot: there is no group \"{}\"", group)};
+    }
+    indices.push_back(static_cast<std::size_t>(found - impl.groups.begin()));
   }
-  const auto index = static_cast<std::size_t>(found - impl.groups.begin());
   if (impl.cuda) {
     TROUPE_TRY(impl.lost);
-    TROUPE_TRY(impl.cuda->begin_snapshot(index, impl.published_with(index).state));
+    TROUPE_TRY(impl.cuda->begin_snapshot(indices, impl.published_with(indices).state));
   }
   impl.snapshot.begun = true;
   impl.snapshot.awaits = impl.under_way > 0;
-  impl.snapshot.group = index;
+  impl.snapshot.groups = std::move(indices);
   impl.snapshot.step = impl.step;
   return {};
 }
 
-const Program::Impl::Published& Program::Impl::published_with(std::size_t group) {
-  const auto [found, is_new] = published.try_emplace(group);
+const Program::Impl::Published& Program::Impl::published_with(const std::vector<std::size_t>& of) {
+  const auto [found, is_new] = published.try_emplace(of);
   if (is_new) {
-    const ParamLayout &own = groups[group].params->layout(), &states = state.params->layout();
-    found->second.fingerprint = published_layout(own, states).fingerprint();
+    const ParamLayout& states = state.params->layout();
+    std::vector<const ParamLayout*> layouts;
+    for (const std::size_t group : of) layouts.push_back(&groups[group].params->layout());
+    const ParamLayout whole = published_layout(layouts, states);
+    found->second.fingerprint = whole.fingerprint();
     for (std::size_t i = 0; i < states.entries.size(); ++i) {
-      if (!is_published_with(own.group, states.entries[i].name)) continue;
+      if (whole.find(states.entries[i].name) == nullptr) continue;
       const auto begin = static_cast<std::size_t>(states.entries[i].offset),
                  end = static_cast<std::size_t>(states.end(i));
       found->second.state.push_back(state.params->values().subspan(begin, end - begin));
@@ -163,15 +175,18 @@ Result<std::optional<Snapshot>> Program::snapshot() {
   Impl& impl = *impl_;
   if (!impl.snapshot.begun) return wrong("snapshot: none has begun; begin_snapshot() comes first");
   TROUPE_TRY(impl.lost);
-  const Impl::Published& published = impl.published_with(impl.snapshot.group);
+  const Impl::Published& published = impl.published_with(impl.snapshot.groups);
   if (!impl.cuda) {
     if (impl.under_way > 0) return std::optional<Snapshot>();
     impl.snapshot.begun = false;
-    std::span<const float> values = impl.groups[impl.snapshot.group].params->values();
-    if (!published.state.empty()) {
-      impl.snapshot.values.assign(values.begin(), values.end());
-      for (const auto more : published.state) {
-        impl.snapshot.values.insert(impl.snapshot.values.end(), more.begin(), more.end());
+    std::vector<std::span<const float>> parts;
+    for (const std::size_t group : impl.snapshot.groups) parts.push_back(impl.groups[group].params->values());
+    parts.insert(parts.end(), published.state.begin(), published.state.end());
+    std::span<const float> values = parts[0];
+    if (parts.size() > 1) {
+      impl.snapshot.values.clear();
+      for (const auto part : parts) {
+        impl.snapshot.values.insert(impl.snapshot.values.end(), part.begin(), part.end());
       }
       values = impl.snapshot.values;
     }

@@ -36,7 +36,7 @@ Status check_policy_graph(const Graph& graph, const PolicyColumns& columns) {
 
 Policy::Policy(std::unique_ptr<Program> program, PolicyColumns columns, std::int64_t rows)
     : program_(std::move(program)),
-      layout_(published_layout(program_->group(0).layout(), program_->state().layout())),
+      layout_(published()),
       fingerprint_(layout_.fingerprint()),
       columns_(std::move(columns)),
       rows_(rows),
@@ -52,16 +52,18 @@ Result<std::unique_ptr<Policy>> Policy::make(const Network& network, PolicyColum
   TROUPE_TRY(graph.status());
   TROUPE_TRY(check_policy_graph(graph, columns));
   TROUPE_ASSIGN(std::unique_ptr<Program> program, Program::compile(graph, options.compile));
-  if (program->group_count() != 1) {
-    return Error{Code::kInvalidArgument,
-                 fmt::format("policy: {} parameter groups, expected one", program->group_count())};
+  if (program->group_count() == 0) {
+    return Error{Code::kInvalidArgument, "policy: no parameter groups, expected at least one"};
   }
   for (const ParamEntry& entry : program->state().layout().entries) {
-    const std::string& group = program->group(0).layout().group;
-    if (is_published_with(group, entry.name)) continue;
-    return Error{
-        Code::kInvalidArgument,
-        fmt::format("policy: state \"{}\", expected a name that begins with \"state/{}/\"", entry.name, group)};
+    bool is_published = false;
+    for (std::size_t g = 0; g < program->group_count(); ++g) {
+      is_published = is_published || is_published_with(program->group(g).layout().group, entry.name);
+    }
+    if (is_published) continue;
+    return Error{Code::kInvalidArgument,
+                 fmt::format("policy: state \"{}\", expected a name that begins with \"state/{}/\"", entry.name,
+                             program->group(0).layout().group)};
   }
   std::unique_ptr<Policy> policy(new Policy(std::move(program), std::move(columns), options.rows));
   TROUPE_TRY(policy->bind());
@@ -93,24 +95,37 @@ Status Policy::load(std::span<const float> parameters, std::uint64_t fingerprint
         fmt::format("parameters of group \"{}\": got {} values with fingerprint {:016x}, expected {} with {:016x}",
                     layout_.group, parameters.size(), fingerprint, layout_.elements, fingerprint_)};
   }
-  ParamBuffer &group = program_->group(0), &state = program_->state();
-  std::ranges::copy(parameters.first(group.values().size()), group.values().begin());
-  for (std::size_t i = group.layout().entries.size(); i < layout_.entries.size(); ++i) {
-    const std::span<float> to = state.tensor(*state.layout().find(layout_.entries[i].name));
-    std::ranges::copy(parameters.subspan(static_cast<std::size_t>(layout_.entries[i].offset), to.size()), to.begin());
+  const std::vector<std::span<float>> to = tensors();
+  for (std::size_t i = 0; i < to.size(); ++i) {
+    const auto from = parameters.subspan(static_cast<std::size_t>(layout_.entries[i].offset), to[i].size());
+    std::ranges::copy(from, to[i].begin());
   }
   program_->parameters_changed();
   return {};
 }
 
 std::vector<float> Policy::values() const {
-  ParamBuffer &group = program_->group(0), &state = program_->state();
   std::vector<float> all(static_cast<std::size_t>(layout_.elements), 0.0F);
-  std::ranges::copy(group.values(), all.begin());
-  for (std::size_t i = group.layout().entries.size(); i < layout_.entries.size(); ++i) {
-    const std::span<const float> from = state.tensor(*state.layout().find(layout_.entries[i].name));
-    std::ranges::copy(from, all.begin() + layout_.entries[i].offset);
+  const std::vector<std::span<float>> from = tensors();
+  for (std::size_t i = 0; i < from.size(); ++i) {
+    std::ranges::copy(from[i], all.begin() + layout_.entries[i].offset);
   }
+  return all;
+}
+
+ParamLayout Policy::published() const {
+  std::vector<const ParamLayout*> groups;
+  for (std::size_t g = 0; g < program_->group_count(); ++g) groups.push_back(&program_->group(g).layout());
+  return published_layout(groups, program_->state().layout());
+}
+
+std::vector<std::span<float>> Policy::tensors() const {
+  std::vector<std::span<float>> all;
+  const auto add = [&all](ParamBuffer& buffer) {
+    for (const ParamEntry& entry : buffer.layout().entries) all.push_back(buffer.tensor(entry));
+  };
+  for (std::size_t g = 0; g < program_->group_count(); ++g) add(program_->group(g));
+  add(program_->state());  // all of it is published
   return all;
 }
 

@@ -32,11 +32,12 @@ struct PolicyOptions {
 class Policy {
  public:
   /// Builds the network: graph.input() of the columns that it reads, graph.output() of those that it gives, and
-  /// parameters in exactly one group. State, such as statistics to normalise with, has names that begin with the
-  /// group's, by which those of the trainer are published with its parameters: "policy/norm/mean".
+  /// parameters in the groups that are published (Algorithm::published), made in that order; mostly one. State, such as
+  /// statistics to normalise with, has names that begin with a group's, by which those of the trainer are published
+  /// with its parameters: "policy/norm/mean".
   using Network = std::function<void(Graph& graph)>;
 
-  /// Errors: kInvalidArgument (rows, the number of groups, state of another name, or a dtype that no graph takes);
+  /// Errors: kInvalidArgument (rows, no group, state of another name, or a dtype that no graph takes);
   /// kShapeMismatch or kNotFound when the network reads or gives other columns; what the graph or its compilation say.
   static Result<std::unique_ptr<Policy>> make(const Network& network, PolicyColumns columns,
                                               const PolicyOptions& options);
@@ -47,7 +48,7 @@ class Policy {
   /// caller's to check, once. Without exploration. Allocates nothing. Errors: kShapeMismatch.
   Status act(const BatchView& inputs, const MutableBatchView& outputs);
 
-  /// Of what load() takes: the group's parameters, and the state that is published with them (published_layout()).
+  /// Of what load() takes: the groups' parameters, and the state that is published with them (published_layout()).
   const ParamLayout& layout() const { return layout_; }
   std::uint64_t fingerprint() const { return fingerprint_; }
   /// The values that it acts with, in that layout.
@@ -58,6 +59,9 @@ class Policy {
  private:
   Policy(std::unique_ptr<Program> program, PolicyColumns columns, std::int64_t rows);
   Status bind();
+  ParamLayout published() const;
+  /// Where each tensor of layout() is in the program, in its order.
+  std::vector<std::span<float>> tensors() const;
 
   std::unique_ptr<Program> program_;
   ParamLayout layout_;

@@ -72,7 +72,7 @@ inline constexpr int kStepsPerLaunch = 16;
 /// And so many bytes of batches, or of results, at most: steps of large ones take long enough one by one.
 inline constexpr std::int64_t kLaunchBytes = std::int64_t{64} << 20;
 
-/// A group's values at some step, and those of the state that is published with it (published_layout()).
+/// The values of some groups at some step, and of the state that is published with them (published_layout()).
 struct Snapshot {
   /// Valid until the next begin_snapshot(), and on a processor until the next run() or begin().
   std::span<const float> values;
@@ -157,11 +157,12 @@ class Program {
   Result<DeviceSpan> device_output(std::string_view name) const;
   std::shared_ptr<const gpu::Gpu> gpu() const;  ///< null on a processor
 
-  /// Parameters for others while training goes on: orders a copy of the group's values, and of the state that is
+  /// Parameters for others while training goes on: orders a copy of the groups' values, and of the state that is
   /// published with them, as they are after what has been run and begun so far. On a GPU neither launches nor the host
   /// wait for it; on a processor it is the parameters themselves. One at a time: the next one may begin when snapshot()
-  /// has given this one. Errors: kNotFound; kInvalidArgument when one has begun already; the GPU's.
-  Status begin_snapshot(std::string_view group);
+  /// has given this one. Errors: kNotFound; kInvalidArgument when one has begun already, or of no group; the GPU's.
+  Status begin_snapshot(std::span<const std::string> groups);
+  Status begin_snapshot(std::string_view group);  ///< of one
   /// The snapshot that has begun, once it is there and the launch before it has been finished, which tells its step;
   /// until then nothing, without waiting. Errors: kInvalidArgument when none has begun; the GPU's.
   Result<std::optional<Snapshot>> snapshot();

@@ -188,17 +188,17 @@ struct Program::Impl {
   struct {
     bool begun = false;   ///< and not yet given
     bool awaits = false;  ///< the launch that is under way, to know its step
-    std::size_t group = 0;
+    std::vector<std::size_t> groups;
     std::int64_t step = 0;
-    std::vector<float> values;  ///< on a processor, where the group has state that is published with it
+    std::vector<float> values;  ///< on a processor, where there is more than the values of one group
   } snapshot;
-  /// What is published with a group; learned at its first snapshot.
+  /// What is published with some groups; learned at their first snapshot.
   struct Published {
     std::uint64_t fingerprint = 0;
     std::vector<std::span<const float>> state;  ///< stretches of the state's values
   };
-  std::map<std::size_t, Published> published;
-  const Published& published_with(std::size_t group);
+  std::map<std::vector<std::size_t>, Published> published;
+  const Published& published_with(const std::vector<std::size_t>& of);
 
   void set_rows(std::int64_t valid);
   /// Errors: kInvalidArgument while a launch is under way, naming the call.

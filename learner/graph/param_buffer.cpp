@@ -37,10 +37,14 @@ bool is_published_with(std::string_view group, std::string_view name) {
   return name.starts_with(fmt::format("state/{}/", group));
 }
 
-ParamLayout published_layout(const ParamLayout& group, const ParamLayout& state) {
-  ParamLayout layout = group;
+ParamLayout published_layout(std::span<const ParamLayout* const> groups, const ParamLayout& state) {
+  ParamLayout layout = *groups.front();
+  for (const ParamLayout* const group : groups.subspan(1)) {
+    for (const ParamEntry& entry : group->entries) layout.add(entry.name, entry.shape);
+  }
   for (const ParamEntry& entry : state.entries) {
-    if (is_published_with(group.group, entry.name)) layout.add(entry.name, entry.shape);
+    const auto is_its = [&](const ParamLayout* group) { return is_published_with(group->group, entry.name); };
+    if (std::ranges::any_of(groups, is_its)) layout.add(entry.name, entry.shape);
   }
   return layout;
 }

@@ -51,9 +51,10 @@ struct ParamLayout {
   std::vector<UpdateStretch> decay_stretches() const;
 };
 
-/// What goes out to those who act with `group`: its values, and behind them the state whose names begin with the group's,
-/// such as Graph::state("policy/norm/mean"), which its networks normalise with.
-ParamLayout published_layout(const ParamLayout& group, const ParamLayout& state);
+/// What goes out to those who act with these groups: their values, one group behind the other, and behind them the
+/// state whose names begin with one of theirs, such as Graph::state("policy/norm/mean"), which networks normalise with.
+/// The layout is called like the first group.
+ParamLayout published_layout(std::span<const ParamLayout* const> groups, const ParamLayout& state);
 /// Whether an entry of the state, by its whole name ("state/policy/norm/mean"), is among that of the group.
 bool is_published_with(std::string_view group, std::string_view name);
 

@@ -105,7 +105,7 @@ TEST_P(EveryAgent, LearnsToSteerOnOneStripeAndTwo) {
     const auto replica = agent.make_replica([&](const learner::InputContext&) { return slot.pipeline(); }).value();
     const auto learner =
         learner::OneDevice::make(*replica, {.batch = 64, .compile = {.stripes = stripes, .seed = 1}}).value();
-    const learner::ParamBuffer& policy = *learner->program().params(agent.published);
+    const learner::ParamBuffer& policy = *learner->program().params(agent.published.front());
     EXPECT_GT(steering_error(agent, policy), 0.3) << "the task must not be solved by the initial policy";
     Rng rng(3);
     BatchBuffer batch(columns, 64);
@@ -163,7 +163,7 @@ TEST_P(EveryAgent, PublishesTheStatisticsThatItNormalisesWith) {
   ASSERT_TRUE(policy->load(snapshot.values, snapshot.fingerprint).ok());
   EXPECT_TRUE(std::ranges::equal(policy->values(), snapshot.values));
   const auto published = [&](const std::string& name) {
-    const std::string state = "state/" + agent.published + "/observation/" + name;
+    const std::string state = "state/" + agent.published.front() + "/observation/" + name;
     return snapshot.values[static_cast<std::size_t>(policy->layout().find(state)->offset)];
   };
   const double count = kSteps * 64, mean = sum / count;

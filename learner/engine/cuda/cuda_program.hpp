@@ -81,11 +81,14 @@ class CudaProgram {
   /// host.minimized[index]'s gradient for the host, which may change it before the next run of phase kUpdate.
   Status fetch_gradient(std::size_t index);
 
-  /// A copy of a group's values as they are behind the launches begun so far; see CudaSnapshot.
-  /// state: stretches of the host's state, whose counterparts here go behind the group.
-  Status begin_snapshot(std::size_t group, std::span<const std::span<const float>> state) {
-    const auto elements = static_cast<std::size_t>(host_.groups[group].params->layout().elements);
-    std::vector<std::span<const float>> parts{{groups_[group].block.as<float>(), elements}};
+  /// A copy of the groups' values as they are behind the launches begun so far; see CudaSnapshot.
+  /// state: stretches of the host's state, whose counterparts here go behind the groups.
+  Status begin_snapshot(std::span<const std::size_t> groups, std::span<const std::span<const float>> state) {
+    std::vector<std::span<const float>> parts;
+    for (const std::size_t group : groups) {
+      const auto elements = static_cast<std::size_t>(host_.groups[group].params->layout().elements);
+      parts.emplace_back(groups_[group].block.as<float>(), elements);
+    }
     const float* const states = host_.state.params->values().data();
     for (const auto part : state) {
       parts.emplace_back(state_.block.as<float>() + (part.data() - states), part.size());

@@ -47,7 +47,7 @@ class TrainerTest : public ::testing::Test {
                                                .signature = learner::d4pg::batch_signature(options),
                                                .shards = replay_shards,
                                                .prioritised = prioritised}),
-                          .publication = policy_publication({.group = published}),
+                          .publication = policy_publication({.groups = {published}}),
                           .how = {.global_batch = kRows}},
                          {"learner", 0, 1, 0, 9})
         .value();

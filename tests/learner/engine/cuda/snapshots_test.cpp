@@ -2,7 +2,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include <troupe/tests/learner/engine/cuda/cuda_programs.hpp>
@@ -98,6 +100,36 @@ TEST_F(SnapshotsTest, AllocateOnce) {
   for (int i = 0; i < 5; ++i) take(i % 2 == 0 ? "net" : "net.target");
   EXPECT_EQ(emulator().alive(), alive);
   EXPECT_EQ(emulator().allocations(), allocations);
+}
+
+TEST_F(SnapshotsTest, OfSeveralGroupsAreOneBehindTheOther) {
+  const std::vector<std::string> groups{"net.target", "net"};
+  for (const Device device : {Device{}, kGpu}) {
+    const auto program =
+        net({.device = device}, {.rule = Adam{.learning_rate = 0.1}}, {.forward = {}, .reduce = {}, .followers = true});
+    const Data data(x_signature(), kRows, 1);
+    program->stage(data.buffer.view()).value();
+    program->begin().value();
+    program->finish().value();  // the target follows at the third
+    program->begin_snapshot(groups).value();
+    std::optional<Snapshot> got;
+    while (!got) got = program->snapshot().value();
+    std::vector<float> expected;
+    for (const std::string& group : groups) {
+      const auto values = program->params(group)->values();
+      expected.insert(expected.end(), values.begin(), values.end());
+    }
+    EXPECT_EQ(copy(*got), expected);
+    EXPECT_NE(expected[0], expected[expected.size() / 2]);
+    const ParamLayout whole =
+        published_layout(std::array{&program->params("net.target")->layout(), &program->params("net")->layout()},
+                         program->state().layout());
+    EXPECT_EQ(got->fingerprint, whole.fingerprint());
+    EXPECT_NE(got->fingerprint, program->params("net.target")->fingerprint());
+    EXPECT_EQ(program->begin_snapshot(std::vector<std::string>{"net", "nets"}).error().message,
+              "begin_snapshot: there is no group \"nets\"");
+    EXPECT_EQ(program->begin_snapshot(std::vector<std::string>{}).error().code, Code::kInvalidArgument);
+  }
 }
 
 TEST_F(SnapshotsTest, OnAProcessorAreTheParametersThemselves) {
