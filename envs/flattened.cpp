@@ -6,6 +6,7 @@
 #include <utility>
 
 #include <troupe/core/check.hpp>
+#include <troupe/envs/float_actions.hpp>
 #include <troupe/envs/wrapper.hpp>
 
 namespace troupe::envs {
@@ -27,22 +28,14 @@ class Flattened final : public Wrapper {
   Flattened(std::unique_ptr<Environment> inside, EnvSpec spec)
       : Wrapper(std::move(inside), std::move(spec)),
         raw_(row_bytes(this->inside().spec().observation)),
-        flat_(static_cast<std::size_t>(this->spec().observation_size())),
-        raw_action_(static_cast<std::size_t>(this->spec().action_size())) {}
+        flat_(static_cast<std::size_t>(this->spec().observation_size())) {}
 
   Result<TimeStep> reset(std::uint64_t seed, std::span<std::byte> observation) override {
     return flat(inside().reset(seed, raw_), observation);
   }
   Result<TimeStep> reset(std::span<std::byte> observation) override { return flat(inside().reset(raw_), observation); }
   Result<TimeStep> step(std::span<const std::byte> action, std::span<std::byte> observation) override {
-    TROUPE_TRY(check_action(spec(), action));
-    if (inside().spec().action.tensor.dtype == DType::kF32) return flat(inside().step(action, raw_), observation);
-    for (std::size_t i = 0; i < raw_action_.size(); ++i) {
-      float value = 0;
-      std::memcpy(&value, action.data() + i * sizeof(float), sizeof(value));
-      raw_action_[i] = value;
-    }
-    return flat(inside().step(std::as_bytes(std::span(raw_action_)), raw_), observation);
+    return flat(inside().step(action, raw_), observation);
   }
 
  private:
@@ -71,7 +64,6 @@ class Flattened final : public Wrapper {
 
   std::vector<std::byte> raw_;
   std::vector<float> flat_;
-  std::vector<double> raw_action_;
 };
 
 }  // namespace
@@ -85,21 +77,13 @@ Result<EnvSpec> flattened(const EnvSpec& spec) {
                                spec.name, column.to_string())};
     }
   }
-  const TensorSpec& action = spec.action.tensor;
-  if (spec.action.discrete() || (action.dtype != DType::kF64 && action.dtype != DType::kF32)) {
-    return Error{Code::kInvalidArgument,
-                 fmt::format("{}: got the {}action {} with {} choices, expected bounded float64 or float32", spec.name,
-                             spec.action.discrete() ? "discrete " : "", action.to_string(), spec.action.choices)};
-  }
-  EnvSpec flat = spec;
+  TROUPE_ASSIGN(EnvSpec flat, float_actions(spec));
   flat.observation = {{"observation", DType::kF32, Shape{spec.observation_size()}}};
-  flat.action.tensor.dtype = DType::kF32;
-  flat.action.tensor.shape = Shape{spec.action_size()};
   return flat;
 }
 
 MakeEnvironment flattened(MakeEnvironment make) {
-  return [make = std::move(make)](std::uint64_t seed) -> Result<std::unique_ptr<Environment>> {
+  return [make = float_actions(std::move(make))](std::uint64_t seed) -> Result<std::unique_ptr<Environment>> {
     TROUPE_ASSIGN(auto inside, make(seed));
     TROUPE_ASSIGN(EnvSpec spec, flattened(inside->spec()));
     return {std::make_unique<Flattened>(std::move(inside), std::move(spec))};

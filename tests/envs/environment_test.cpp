@@ -15,6 +15,7 @@
 #include <troupe/core/rng.hpp>
 #include <troupe/envs/environment.hpp>
 #include <troupe/envs/flattened.hpp>
+#include <troupe/envs/float_actions.hpp>
 #include <troupe/envs/mujoco_environment.hpp>
 #include <troupe/envs/wrapper.hpp>
 #include <troupe/envs/wrappers/action_repeat.hpp>
@@ -416,6 +417,26 @@ TEST(Flattened, CastsColumnsInOrderAndWidensActions) {
     ASSERT_TRUE(raw.step(raw.action_of(0.25)).ok() && flat.step(flat.action_of(0.25)).ok());
   }
   EXPECT_EQ(raw.env->save_state(), flat.env->save_state());
+}
+
+TEST(FloatActions, AreWidenedAndObservationsStayAsTheyAre) {
+  const MakeEnvironment make = shared_environments("walker-walk");
+  const auto raw = make(3).value(), seen = float_actions(make)(3).value();
+  EXPECT_EQ(seen->spec().observation, raw->spec().observation);
+  EXPECT_EQ(seen->spec().action.tensor, (TensorSpec{"action", DType::kF32, {6}}));
+  std::vector<std::byte> expected(row_bytes(raw->spec().observation)), got(expected.size());
+  ASSERT_TRUE(raw->reset(expected).ok() && seen->reset(got).ok());
+  const std::vector<double> wide(6, 0.25F);
+  const std::vector<float> narrow(6, 0.25F);
+  for (int step = 0; step < 5; ++step) {
+    ASSERT_TRUE(raw->step(std::as_bytes(std::span(wide)), expected).ok());
+    ASSERT_TRUE(seen->step(std::as_bytes(std::span(narrow)), got).ok());
+    EXPECT_EQ(got, expected);
+  }
+  EXPECT_EQ(raw->save_state(), seen->save_state());
+  EXPECT_EQ(seen->step(std::as_bytes(std::span(wide)), got).error().code, Code::kInvalidArgument);
+  EXPECT_THAT(float_actions(make_environment("CartPole-v1", 1).value()->spec()).error().message,
+              HasSubstr("CartPole-v1: got the discrete action"));
 }
 
 TEST(Flattened, ImagesAndChoicesStayWhatTheyAre) {
