@@ -8,6 +8,7 @@
 
 #include <troupe/algorithms/d4pg/algorithm.hpp>
 #include <troupe/algorithms/dmpo/algorithm.hpp>
+#include <troupe/algorithms/drqv2/algorithm.hpp>
 #include <troupe/algorithms/sac/algorithm.hpp>
 #include <troupe/algorithms/td3/algorithm.hpp>
 #include <troupe/core/text.hpp>
@@ -103,6 +104,9 @@ Registry shipped() {
                                  "Distributional policy gradients (Barth-Maron et al. 2018)", of::d4pg::keys()));
   registry.algorithm("dmpo", agent<of::dmpo::read, of::dmpo::algorithm>(
                                  "Distributional MPO (Abdolmaleki et al. 2018, as Acme has it)", of::dmpo::keys()));
+  registry.algorithm("drqv2",
+                     agent<of::drqv2::read, of::drqv2::algorithm>(
+                         "Deterministic policy gradients from pixels (Yarats et al. 2021)", of::drqv2::keys()));
   registry.algorithm("sac",
                      agent<of::sac::read, of::sac::algorithm>(
                          "Soft actor-critic with a learned temperature (Haarnoja et al. 2018)", of::sac::keys()));

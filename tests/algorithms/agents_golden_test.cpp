@@ -8,9 +8,12 @@
 #include <vector>
 
 #include <troupe/algorithms/dmpo/replica.hpp>
+#include <troupe/algorithms/drqv2/replica.hpp>
 #include <troupe/algorithms/sac/replica.hpp>
 #include <troupe/algorithms/td3/replica.hpp>
 #include <troupe/learner/engine/program.hpp>
+#include <troupe/learner/ops/image.hpp>
+#include <troupe/learner/ops/random_shift.hpp>
 #include <troupe/tests/learner/golden.hpp>
 
 namespace troupe::learner {
@@ -30,11 +33,12 @@ struct GroupLoss {
 
 class AgentsGolden : public testing::Test {
  protected:
-  /// The step's inputs: transitions, and noise by the names of the file.
-  StepInputs inputs(const std::string& agent, const std::vector<std::string>& noise, const Shape& of_row = Shape{2}) {
+  /// The step's inputs: transitions, and what is drawn for each row, by the names of the file.
+  StepInputs inputs(const std::string& agent, const std::vector<std::string>& drawn, const Shape& of_row = Shape{2},
+                    Signature transitions = control::transitions(golden_shape(), true)) {
     agent_ = agent;
-    columns_ = control::transitions(golden_shape(), true);
-    for (const std::string& name : noise) columns_.push_back({name, DType::kF32, of_row});
+    columns_ = std::move(transitions);
+    for (const std::string& name : drawn) columns_.push_back({name, DType::kF32, of_row});
     return {graph_, columns_};
   }
 
@@ -128,6 +132,48 @@ TEST_F(AgentsGolden, Dmpo) {
   const dmpo::PolicyLosses& of_policy = losses.of_policy;
   expect_the_same({{"critic", losses.critic_loss}, {"policy", of_policy.policy_loss}, {"duals", of_policy.dual_loss}},
                   losses.td_error);
+}
+
+drqv2::Options golden_pixels() {
+  drqv2::Options options;
+  options.pixels = {17, 17, 4};
+  options.environment = golden_shape();
+  options.environment.observation_size = options.pixels.elements();
+  options.filters = 3;
+  options.features = 6;
+  options.policy_sizes = options.critic_sizes = {16, 12};
+  options.importance_weights = true;
+  return options;
+}
+
+TEST_F(AgentsGolden, DrqV2) {
+  const drqv2::Options options = golden_pixels();
+  const StepInputs step =
+      inputs("drqv2", {"shift", "next_shift", "next_noise", "noise"}, Shape{2}, drqv2::transitions(options));
+  const drqv2::Losses losses = drqv2::build_losses(
+      graph_, options, step, {step["shift"], step["next_shift"], step["next_noise"], step["noise"]});
+  expect_the_same({{"encoder", losses.critic_loss}, {"critic", losses.critic_loss}, {"policy", losses.policy_loss}},
+                  losses.td_error);
+}
+
+TEST_F(AgentsGolden, ShiftsAreThoseOfTheBilinearGrid) {
+  const drqv2::Options options = golden_pixels();
+  const auto program = [&] {
+    const Var pixels = graph_.input("pixels", options.pixels, DType::kU8), by = graph_.input("shift", {2});
+    graph_.output("shifted", from_bytes(shift(pixels, by, options.shift_padding)));
+    return Program::compile(graph_, {}).value();
+  }();
+  for (const std::string prefix : {"", "next_"}) {
+    const auto pixels = golden_.values<std::uint8_t>("drqv2/batch/" + prefix + "pixels");
+    const auto draws = golden_.values<float>("drqv2/batch/" + prefix + "shift");
+    program->bind("pixels", std::span<const std::uint8_t>(pixels)).value();
+    program->bind("shift", std::span<const float>(draws)).value();
+    program->run().value();
+    const auto expected = golden_.values<std::uint8_t>("drqv2/shifted/" + prefix + "pixels");
+    const auto got = program->output("shifted");
+    ASSERT_EQ(got.size(), expected.size());
+    for (std::size_t i = 0; i < got.size(); ++i) ASSERT_EQ(got[i], expected[i]) << i;
+  }
 }
 
 }  // namespace

@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
-"""Writes golden/agents_step.safetensors: one step each of TD3, SAC and DMPO in PyTorch, in float64, with its noise.
+"""Writes golden/agents_step.safetensors: one step each of TD3, SAC, DMPO and DrQ-v2 in PyTorch, in float64, with noise.
 
 tests/algorithms/agents_golden_test.cpp replays them and compares losses, priorities and all gradients. Networks, targets
 and losses are CleanRL's (td3_continuous_action.py, sac_continuous_action.py), but that all gradients are taken at the same
 parameters, that SAC's log-probabilities are those of actions in [-1, 1] and exact, where CleanRL adds 1e-6 to an argument
 of a logarithm, and that rows have importance weights. DMPO's are Acme's (acme/agents/tf/dmpo/learning.py and
-acme/tf/losses/mpo.py). Some rows end, some saturate tanh, some noise is clipped, for some either critic has the smaller
-value, some actions lie beyond their bounds and some divergences above their limits; the script fails where that is not so.
+acme/tf/losses/mpo.py). DrQ-v2's are those of its authors (facebookresearch/drqv2, drqv2.py and utils.py), the shift of
+images by grid_sample() included, with the exceptions of the first two. Some rows end, some saturate tanh, some noise is
+clipped, for some either critic has the smaller value, some actions lie beyond their bounds and some divergences above
+their limits; the script fails where that is not so.
 
 Usage: make_agents_golden.py [OUTPUT]   (environment: tools/python_env.sh torch)
 """
@@ -15,6 +17,7 @@ import pathlib
 import sys
 
 import torch
+import torch.nn.functional as F
 from torch.distributions import Normal, kl_divergence
 
 from make_d4pg_golden import project, save_safetensors
@@ -25,6 +28,7 @@ TARGET_NOISE, TARGET_NOISE_CLIP = 0.2, 0.25
 ALPHA, TARGET_ENTROPY = 0.3, -1.0 * ACT
 SAMPLES, ATOMS, V_MIN, V_MAX = 4, 11, -6.0, 6.0
 LIMITS = {"samples": 0.1, "penalty": 0.001, "mean": 0.02, "stddev": 0.03}
+SIDE, CHANNELS, FILTERS, FEATURES, PADDING, NOISE_CLIP = 17, 4, 3, 6, 4, 0.3
 GENERATOR = torch.Generator().manual_seed(23)
 
 
@@ -230,6 +234,93 @@ def step_of_dmpo(batch, out):
            td_error)
 
 
+def shifted(pixels, offsets):
+    """RandomShiftsAug.forward() with its draws, of pixels [n, h, w, c]; offsets: [n, 2], of columns and of rows."""
+    x = pixels.double().permute(0, 3, 1, 2)
+    n, c, h, w = x.size()
+    assert h == w
+    x = F.pad(x, (PADDING,) * 4, "replicate")
+    eps = 1.0 / (h + 2 * PADDING)
+    arange = torch.linspace(-1.0 + eps, 1.0 - eps, h + 2 * PADDING, dtype=x.dtype)[:h]
+    arange = arange.unsqueeze(0).repeat(h, 1).unsqueeze(2)
+    base_grid = torch.cat([arange, arange.transpose(1, 0)], dim=2).unsqueeze(0).repeat(n, 1, 1, 1)
+    shift = offsets.double().reshape(n, 1, 1, 2) * 2.0 / (h + 2 * PADDING)
+    return F.grid_sample(x, base_grid + shift, padding_mode="zeros", align_corners=False)
+
+
+def step_of_drqv2(batch, out):
+    GENERATOR.manual_seed(26)  # whatever comes before
+    pixels = {name: torch.randint(0, 256, (BATCH, SIDE, SIDE, CHANNELS), generator=GENERATOR) for name in ("pixels", "next_pixels")}
+    offsets = {name: torch.randint(0, 2 * PADDING + 1, (BATCH, 2), generator=GENERATOR) for name in ("shift", "next_shift")}
+    offsets["shift"][0] = torch.tensor([0, 2 * PADDING])
+    encoder = {}
+    for index in range(4):
+        channels = CHANNELS if index == 0 else FILTERS
+        encoder[f"conv{index}/weight"] = (1.5 * normal(3, 3, channels, FILTERS) / (9 * channels) ** 0.5).float().double()
+        encoder[f"conv{index}/bias"] = (0.1 * normal(FILTERS)).float().double()
+
+    def draw_trunk():
+        return {"trunk/weight": normal(2 * 2 * FILTERS, FEATURES), "trunk/bias": (0.1 * normal(FEATURES)).float().double(),
+                "trunk/gain": (1 + 0.1 * normal(FEATURES)).float().double(), "trunk/offset": (0.1 * normal(FEATURES)).float().double()}
+
+    def draw_heads():
+        heads = {}
+        for name in ("first", "second"):
+            heads |= draw_mlp(name, FEATURES + ACT) | draw_layer(f"{name}/value", SIZES[-1], 1)
+        return heads
+
+    networks = {"encoder": encoder,
+                "policy": draw_trunk() | draw_mlp("policy", FEATURES) | draw_layer("policy/action", SIZES[-1], ACT, 3.0),
+                "critic": draw_trunk() | draw_heads()}
+    targets = {"critic": {k: (0.8 * v).float().double() for k, v in networks["critic"].items()}}
+    noise = {name: (0.4 * normal(BATCH, ACT)).float().double() for name in ("next_noise", "noise")}
+    keep(out, "drqv2", networks, targets, noise)
+    for name, images in pixels.items():
+        out[f"drqv2/batch/{name}"] = images.to(torch.uint8)
+    for name, offset in offsets.items():  # rows first, and as draws in [0, 1)
+        out[f"drqv2/batch/{name}"] = ((offset.flip(1) + 0.5) / (2 * PADDING + 1)).float()
+
+    def encode(images):
+        h = images / 255.0 - 0.5
+        for index in range(4):
+            weight = encoder[f"conv{index}/weight"].permute(3, 2, 0, 1)
+            h = torch.relu(F.conv2d(h, weight, encoder[f"conv{index}/bias"], stride=2 if index == 0 else 1))
+        return h.permute(0, 2, 3, 1).reshape(BATCH, -1)
+
+    def trunk(parameters, seen):
+        x = seen @ parameters["trunk/weight"] + parameters["trunk/bias"]
+        return torch.tanh(F.layer_norm(x, (FEATURES,), parameters["trunk/gain"], parameters["trunk/offset"]))
+
+    def sample(seen, noise):
+        """TruncatedNormal.sample(clip), with its noise."""
+        features = mlp(networks["policy"], "policy", trunk(networks["policy"], seen))
+        x = torch.tanh(layer(networks["policy"], "policy/action", features)) + noise.clamp(-NOISE_CLIP, NOISE_CLIP)
+        clamped = x.clamp(-1 + 1e-6, 1 - 1e-6)
+        sometimes(x != clamped, "action clipped")
+        return to_bounds(x - x.detach() + clamped.detach())
+
+    def judge(parameters, seen, action):
+        return values(parameters, trunk(parameters, seen), action)
+
+    for each in noise.values():
+        sometimes(each.abs() > NOISE_CLIP, "noise clipped")
+    augmented = {name: shifted(pixels[name], offsets[name.replace("pixels", "shift")]) for name in pixels}
+    for name, images in augmented.items():
+        whole = images.detach().round()  # the grid's weights are 0 and 1, but for rounding errors
+        assert (images - whole).abs().max() < 1e-9
+        out[f"drqv2/shifted/{name}"] = whole.permute(0, 2, 3, 1).to(torch.uint8)
+    now, following = encode(augmented["pixels"]), encode(augmented["next_pixels"])
+    after = judge(targets["critic"], following, sample(following, noise["next_noise"]))
+    sometimes(after[0] < after[1], "first critic smaller")
+    target = (batch["reward"] + batch["discount"] * torch.minimum(*after)).detach()
+    errors = [q - target for q in judge(networks["critic"], now, batch["action"])]
+    judged = judge(networks["critic"], now.detach(), sample(now.detach(), noise["noise"]))
+    sometimes(judged[0] < judged[1], "first critic smaller")
+    critic = (batch["weight"] * (errors[0] ** 2 + errors[1] ** 2)).mean()
+    losses = {"encoder": critic, "critic": critic, "policy": -torch.minimum(*judged).mean()}
+    record(out, "drqv2", losses, networks, (errors[0].abs() + errors[1].abs()) / 2)
+
+
 def sometimes(rows, what):
     assert rows.any() and not rows.all(), f"{what}: must be so in some cases only"
 
@@ -260,6 +351,7 @@ def main():
     step_of_td3(batch, out)
     step_of_sac(batch, out)
     step_of_dmpo(batch, out)
+    step_of_drqv2(batch, out)
     path = sys.argv[1] if len(sys.argv) > 1 else pathlib.Path(__file__).parent / "golden" / "agents_step.safetensors"
     save_safetensors(dict(sorted(out.items())), path)
 

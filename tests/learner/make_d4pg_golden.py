@@ -131,7 +131,7 @@ def run(dtype, initial, batch, out, prefix):
 
 def save_safetensors(tensors, path):
     """The format is a length, a JSON table and the bytes; the torch environment has no package for it."""
-    header, offset, names = {}, 0, {torch.float32: "F32", torch.float64: "F64", torch.int32: "I32"}
+    header, offset, names = {}, 0, {torch.float32: "F32", torch.float64: "F64", torch.int32: "I32", torch.uint8: "U8"}
     for name, tensor in tensors.items():
         end = offset + tensor.numel() * tensor.element_size()
         header[name] = {"dtype": names[tensor.dtype], "shape": list(tensor.shape), "data_offsets": [offset, end]}

@@ -9,6 +9,7 @@
 #include <limits>
 
 #include <troupe/algorithms/classifier/replica.hpp>
+#include <troupe/algorithms/drqv2/replica.hpp>
 #include <troupe/algorithms/resnet/replica.hpp>
 #include <troupe/algorithms/sngan/replica.hpp>
 #include <troupe/core/rng.hpp>
@@ -91,6 +92,21 @@ TEST_F(CudaProgramTest, ClassifierWithBatchNormAveragesAndDecayTakesTheSameSteps
   options.average_decay = 0.9;
   expect_same([options](InputFn input) { return classifier::training(options, std::move(input)); },
               classifier::batch_signature(options), 12, 4, options.classes);
+}
+
+TEST_F(CudaProgramTest, DrqV2TakesTheSameStepsFromBytes) {
+  drqv2::Options options;
+  options.pixels = {17, 19, 2};
+  options.environment = {.observation_size = options.pixels.elements(), .action_low = {-1, -1}, .action_high = {1, 2}};
+  options.filters = 5;
+  options.features = 6;
+  options.policy_sizes = options.critic_sizes = {16};
+  // By Adam an element whose gradient is nothing but rounding errors would take whole steps.
+  for (OptimizerSpec* spec : {&options.encoder_optimizer, &options.policy_optimizer, &options.critic_optimizer}) {
+    spec->rule = Sgd{.learning_rate = 0.01};
+  }
+  expect_same([&](InputFn input) { return drqv2::training(options, std::move(input)); }, drqv2::transitions(options), 6,
+              4, 0);
 }
 
 TEST_F(CudaProgramTest, ResidualNetworkTakesTheSameSteps) {
