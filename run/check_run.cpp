@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -11,6 +12,7 @@
 #include <troupe/actors/roles/replica_topology.hpp>
 #include <troupe/learner/graph/graph.hpp>
 #include <troupe/learner/graph/graph_data.hpp>
+#include <troupe/learner/graph/param_buffer.hpp>
 #include <troupe/learner/replicate/replica.hpp>
 #include <troupe/learner/replicate/verify.hpp>
 #include <troupe/run/agent_topology.hpp>
@@ -24,8 +26,9 @@ namespace {
 constexpr std::int64_t kCheckedRows = 2;
 
 /// served: the group, when its replicas meet through a parameter server alone: they call no collective within a step,
-/// and its shards can make the updates. output: one that the step must have; empty: none.
-Status build_step(learner::Replica& replica, const ReplicaGroupOptions* served, std::string_view output = {}) {
+/// and its shards can make the updates. more: what else must be true of the step; null: nothing.
+Status build_step(learner::Replica& replica, const ReplicaGroupOptions* served,
+                  const std::function<Status(const learner::Graph&)>& more = nullptr) {
   const int replicas = served == nullptr ? 1 : static_cast<int>(served->count);
   const learner::InputContext context{
       .replica_count = replicas, .replica_batch = kCheckedRows, .global_batch = kCheckedRows * replicas};
@@ -35,12 +38,56 @@ Status build_step(learner::Replica& replica, const ReplicaGroupOptions* served, 
   replica.step_fn(meets, learner::StepInputs(graph, input->signature()));
   TROUPE_TRY(graph.status());
   if (served != nullptr) TROUPE_TRY(learner::plan_served(graph, plan(parameter_server_options(*served), 0, 0)));
-  const auto& outputs = learner::GraphAccess::data(graph).outputs;
+  return more ? more(graph) : Status();
+}
+
+Status check_priorities(const learner::Graph& step, std::string_view output) {
+  const auto& outputs = learner::GraphAccess::data(step).outputs;
   const bool there = std::ranges::any_of(outputs, [&](const auto& made) { return made.name == output; });
-  if (output.empty() || there) return {};
+  if (there) return {};
   return Error{Code::kInvalidArgument, fmt::format("the step has no output \"{}\", of which the priorities of a "
                                                    "prioritized replay.sampler are made",
                                                    output)};
+}
+
+/// The tensors of a group of the step, of a target or an average under its own name.
+Result<learner::ParamLayout> layout_of(const learner::GraphData& step, const std::string& name) {
+  const auto found = std::ranges::find(step.groups, name, &learner::GroupDef::name);
+  if (found == step.groups.end()) {
+    return Error{Code::kNotFound, fmt::format("the step has no group \"{}\", which is published", name)};
+  }
+  const learner::GroupDef& trained = found->online < 0 ? *found : step.groups[static_cast<std::size_t>(found->online)];
+  learner::ParamLayout layout = trained.layout;
+  layout.group = name;
+  for (learner::ParamEntry& entry : layout.entries) entry.name.replace(0, trained.name.size(), name);
+  return layout;
+}
+
+/// Whether what goes out is what the policy acts with.
+Status check_published(const learner::Graph& step, const std::vector<std::string>& groups,
+                       const learner::Policy& policy) {
+  if (groups.empty()) return Error{Code::kInvalidArgument, "no group is published, expected at least one"};
+  const learner::GraphData& data = learner::GraphAccess::data(step);
+  std::vector<learner::ParamLayout> layouts;
+  std::vector<const learner::ParamLayout*> pointers;
+  layouts.reserve(groups.size());
+  for (const std::string& name : groups) {
+    TROUPE_ASSIGN(learner::ParamLayout layout, layout_of(data, name));
+    layouts.push_back(std::move(layout));
+    pointers.push_back(&layouts.back());
+  }
+  const learner::ParamLayout published = learner::published_layout(pointers, data.state.layout);
+  if (published.fingerprint() == policy.fingerprint()) return {};
+  const auto tensor = [](const learner::ParamLayout& of, std::size_t i) {
+    if (i >= of.entries.size()) return std::string("nothing");
+    return fmt::format("{} {}", of.entries[i].name, of.entries[i].shape.to_string());
+  };
+  std::size_t i = 0;
+  while (i < published.entries.size() && tensor(published, i) == tensor(policy.layout(), i)) ++i;
+  return Error{Code::kShapeMismatch,
+               fmt::format("the policy's tensor {} is {}, expected {} of the step, which publishes "
+                           "{}",
+                           i, tensor(policy.layout(), i), tensor(published, i), fmt::join(groups, ", "))};
 }
 
 /// Whether environment, policy and step of an agent fit each other, on batches that are made up.
@@ -50,11 +97,15 @@ Status check_agent(const AgentOptions& options) {
   };
   const auto agent = make_agent(options);
   if (!agent.ok()) return Error{Code::kInvalidArgument, section_prefix(options) + agent.error().message};
-  if (const auto policy = agent->make_policy(1, learner::Device{}); !policy.ok()) return about(policy.error());
+  const auto policy = agent->make_policy(1, learner::Device{});
+  if (!policy.ok()) return about(policy.error());
   const auto replica = agent->algorithm.make_replica(learner::random_batches(agent->batch, 1));
   if (!replica.ok()) return about(replica.error());
   const ReplicaGroupOptions* const served = has_parameter_server(options.learner) ? &options.learner : nullptr;
-  const Status built = build_step(**replica, served, is_prioritised(options) ? agent->algorithm.priority : "");
+  const Status built = build_step(**replica, served, [&](const learner::Graph& step) -> Status {
+    if (is_prioritised(options)) TROUPE_TRY(check_priorities(step, agent->algorithm.priority));
+    return check_published(step, agent->algorithm.published, **policy);
+  });
   return built.ok() ? built : about(built.error());
 }
 

@@ -169,6 +169,21 @@ TEST(RoleSchema, AnAlgorithmThatDoesNotFitIsRefusedBeforeTheRun) {
               made.policy = [](learner::Graph& graph) { graph.output("action", graph.input("day", {1})); };
             }),
             "f:2: algorithm: policy: the network reads day, which is no column of its input");
+  EXPECT_EQ(told([](Algorithm& made) {
+              made.published = {"policy", "encoder"};
+            }),
+            "f:2: algorithm: the step has no group \"encoder\", which is published");
+  EXPECT_EQ(told([](Algorithm& made) { made.published = {"critic"}; }),
+            "f:2: algorithm: the policy's tensor 0 is policy/layer0/weight [1, 256], expected critic/layer0/weight [2, "
+            "512] of the step, which publishes critic");
+  EXPECT_EQ(told([](Algorithm& made) {
+              made.published = {"policy", "critic"};
+            }).substr(0, 41),
+            "f:2: algorithm: the policy's tensor 10 is");
+  EXPECT_EQ(told([](Algorithm& made) { made.published = {"policy.target"}; }).substr(0, 70),
+            "f:2: algorithm: the policy's tensor 0 is policy/layer0/weight [1, 256]");
+  EXPECT_EQ(told([](Algorithm& made) { made.published = {}; }),
+            "f:2: algorithm: no group is published, expected at least one");
   EXPECT_EQ(told([](Algorithm& made) { made.adder = replay::n_step_adders(0, 1); }).substr(0, 15), "f:2: algorithm:");
 }
 
