@@ -77,7 +77,7 @@ TEST_F(Cli, ShippedConfigurationsAreKnownByTheirNames) {
   EXPECT_EQ(run("graph cartpole_swingup -o -").exit_code, 0);
   const ProgramResult mistyped = run("train cartpole_swingap");
   EXPECT_EQ(mistyped.exit_code, 78);
-  EXPECT_NE(mistyped.err.find("did you mean cartpole_swingup?"), std::string::npos) << mistyped.err;
+  EXPECT_NE(mistyped.err.find("did you mean cartpole_swingup"), std::string::npos) << mistyped.err;
 }
 
 TEST_F(Cli, ConfigPrintsTheResolvedFileWhichResolvesToItself) {

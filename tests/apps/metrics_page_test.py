@@ -34,7 +34,7 @@ every_learner_steps = 100
 """
 AGENT = """[agents.alice]
 env = "cartpole-swingup"
-max_env_steps = 6000
+max_env_steps = 20000
 [metrics]
 every_s = 0.05
 [agents.alice.replay]
