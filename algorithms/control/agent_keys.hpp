@@ -11,6 +11,7 @@
 #include <troupe/learner/graph/optimizer_keys.hpp>
 #include <troupe/learner/ops/categorical.hpp>
 #include <troupe/learner/ops/elementwise.hpp>
+#include <troupe/learner/ops/layer_keys.hpp>
 
 namespace troupe::learner::control {
 
@@ -20,6 +21,19 @@ ConfigSchema network_keys(const std::string& network, const std::vector<std::int
 /// What they say of the optimiser, of learners that take `steps` steps; 0: nobody knows how many. Errors:
 /// kInvalidArgument, a line a mistake, each beginning with its key.
 Result<OptimizerSpec> read_network_optimizer(const ConfigSection& keys, const std::string& network, std::int64_t steps);
+
+/// What network_keys("policy") and network_keys("critic") say, into the fields of an agent's options that every agent
+/// calls so. Errors: as above.
+template <typename Options>
+Status read_networks(const ConfigSection& keys, std::int64_t steps, Options& options) {
+  options.policy_sizes = keys.get_ints("policy_layers");
+  options.policy_activation = read_activation(keys, "policy_");
+  options.critic_sizes = keys.get_ints("critic_layers");
+  options.critic_activation = read_activation(keys, "critic_");
+  TROUPE_ASSIGN(options.policy_optimizer, read_network_optimizer(keys, "policy", steps));
+  TROUPE_ASSIGN(options.critic_optimizer, read_network_optimizer(keys, "critic", steps));
+  return {};
+}
 
 /// n_step and discount, of the returns that the adder makes.
 ConfigSchema return_keys(std::int64_t n_step, double discount);

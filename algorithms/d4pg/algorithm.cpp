@@ -12,7 +12,6 @@
 #include <troupe/algorithms/d4pg/replica.hpp>
 #include <troupe/envs/flattened.hpp>
 #include <troupe/learner/graph/optimizer_keys.hpp>
-#include <troupe/learner/ops/layer_keys.hpp>
 #include <troupe/replay/n_step_adder.hpp>
 
 namespace troupe::learner::d4pg {
@@ -91,13 +90,8 @@ Result<AgentOptions> read(const ConfigSection& keys, std::int64_t steps) {
   options.sigma = keys.get_float("sigma");
   options.correlation = keys.get_float("noise_correlation");
   Options& learner = options.learner;
-  learner.policy_sizes = keys.get_ints("policy_layers");
-  learner.policy_activation = read_activation(keys, "policy_");
-  learner.critic_sizes = keys.get_ints("critic_layers");
-  learner.critic_activation = read_activation(keys, "critic_");
+  TROUPE_TRY(control::read_networks(keys, steps, learner));
   TROUPE_ASSIGN(learner.support, control::read_support(keys));
-  TROUPE_ASSIGN(learner.policy_optimizer, control::read_network_optimizer(keys, "policy", steps));
-  TROUPE_ASSIGN(learner.critic_optimizer, control::read_network_optimizer(keys, "critic", steps));
   learner.target_period = keys.get_int("target_update_period");
   learner.dqda_max_norm = keys.get_float("action_gradient_clip");
   learner.normalise_observations = keys.get_bool("normalise_observations");

@@ -10,7 +10,6 @@
 #include <troupe/algorithms/dmpo/networks.hpp>
 #include <troupe/algorithms/dmpo/replica.hpp>
 #include <troupe/envs/flattened.hpp>
-#include <troupe/learner/ops/layer_keys.hpp>
 #include <troupe/replay/n_step_adder.hpp>
 
 namespace troupe::learner::dmpo {
@@ -86,13 +85,8 @@ Result<AgentOptions> read(const ConfigSection& keys, std::int64_t steps) {
   options.n_step = keys.get_int("n_step");
   options.discount = keys.get_float("discount");
   Options& learner = options.learner;
-  learner.policy_sizes = keys.get_ints("policy_layers");
-  learner.policy_activation = read_activation(keys, "policy_");
-  learner.critic_sizes = keys.get_ints("critic_layers");
-  learner.critic_activation = read_activation(keys, "critic_");
+  TROUPE_TRY(control::read_networks(keys, steps, learner));
   TROUPE_ASSIGN(learner.support, control::read_support(keys));
-  TROUPE_ASSIGN(learner.policy_optimizer, control::read_network_optimizer(keys, "policy", steps));
-  TROUPE_ASSIGN(learner.critic_optimizer, control::read_network_optimizer(keys, "critic", steps));
   learner.samples = keys.get_int("samples");
   learner.action_penalization = keys.get_bool("action_penalization");
   learner.normalise_observations = keys.get_bool("normalise_observations");

@@ -14,7 +14,6 @@
 #include <troupe/algorithms/drqv2/networks.hpp>
 #include <troupe/algorithms/drqv2/replica.hpp>
 #include <troupe/envs/float_actions.hpp>
-#include <troupe/learner/ops/layer_keys.hpp>
 #include <troupe/replay/n_step_adder.hpp>
 
 namespace troupe::learner::drqv2 {
@@ -102,13 +101,8 @@ Result<AgentOptions> read(const ConfigSection& keys, std::int64_t steps) {
   learner.filters = keys.get_int("filters");
   learner.features = keys.get_int("features");
   learner.shift_padding = keys.get_int("shift_padding");
-  learner.policy_sizes = keys.get_ints("policy_layers");
-  learner.policy_activation = read_activation(keys, "policy_");
-  learner.critic_sizes = keys.get_ints("critic_layers");
-  learner.critic_activation = read_activation(keys, "critic_");
+  TROUPE_TRY(control::read_networks(keys, steps, learner));
   TROUPE_ASSIGN(learner.encoder_optimizer, control::read_network_optimizer(keys, "encoder", steps));
-  TROUPE_ASSIGN(learner.policy_optimizer, control::read_network_optimizer(keys, "policy", steps));
-  TROUPE_ASSIGN(learner.critic_optimizer, control::read_network_optimizer(keys, "critic", steps));
   learner.target_rate = keys.get_float("target_rate");
   learner.sigma = keys.get_float("sigma");
   learner.final_sigma = keys.get_float("final_sigma");

@@ -10,7 +10,6 @@
 #include <troupe/algorithms/control/agent_keys.hpp>
 #include <troupe/algorithms/sac/replica.hpp>
 #include <troupe/envs/flattened.hpp>
-#include <troupe/learner/ops/layer_keys.hpp>
 #include <troupe/replay/n_step_adder.hpp>
 
 namespace troupe::learner::sac {
@@ -61,12 +60,7 @@ Result<AgentOptions> read(const ConfigSection& keys, std::int64_t steps) {
   options.discount = keys.get_float("discount");
   options.random_env_steps = keys.get_int("random_env_steps");
   Options& learner = options.learner;
-  learner.policy_sizes = keys.get_ints("policy_layers");
-  learner.policy_activation = read_activation(keys, "policy_");
-  learner.critic_sizes = keys.get_ints("critic_layers");
-  learner.critic_activation = read_activation(keys, "critic_");
-  TROUPE_ASSIGN(learner.policy_optimizer, control::read_network_optimizer(keys, "policy", steps));
-  TROUPE_ASSIGN(learner.critic_optimizer, control::read_network_optimizer(keys, "critic", steps));
+  TROUPE_TRY(control::read_networks(keys, steps, learner));
   learner.policy_period = keys.get_int("policy_update_period");
   learner.target_rate = keys.get_float("target_rate");
   learner.normalise_observations = keys.get_bool("normalise_observations");
