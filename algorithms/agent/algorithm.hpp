@@ -33,8 +33,9 @@ struct Algorithm {
   std::function<envs::MakeEnvironment(envs::MakeEnvironment)> wrap = nullptr;
 
   /// What the policy takes and gives, and its network. The parameters of its groups, which it makes in this order, are
-  /// those of the replica's groups `published`, whose versions go from the trainer to everyone who acts. They have these
-  /// names in both graphs, and may follow others in the replica's: "policy.target" is Graph::target() of "policy".
+  /// those of the replica's groups `published`, whose versions go from the trainer to everyone who acts. They have
+  /// these names in both graphs, and may follow others in the replica's: "policy.target" is Graph::target() of
+  /// "policy".
   learner::PolicyColumns columns;
   learner::Policy::Network policy;
   std::vector<std::string> published = {"policy"};

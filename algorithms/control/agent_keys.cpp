@@ -31,6 +31,12 @@ Result<OptimizerSpec> read_network_optimizer(const ConfigSection& keys, const st
   return read_optimizer(keys, prefix, steps == 0 ? kEndless : steps);
 }
 
+ConfigSchema joined(std::vector<ConfigSchema> schemas) {
+  ConfigSchema all;
+  for (ConfigSchema& schema : schemas) std::ranges::move(schema, std::back_inserter(all));
+  return all;
+}
+
 ConfigSchema return_keys(std::int64_t n_step, double discount) {
   return {
       {.path = "n_step",

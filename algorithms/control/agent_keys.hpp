@@ -35,6 +35,9 @@ Status read_networks(const ConfigSection& keys, std::int64_t steps, Options& opt
   return {};
 }
 
+/// All of their keys, in this order.
+ConfigSchema joined(std::vector<ConfigSchema> schemas);
+
 /// n_step and discount, of the returns that the adder makes.
 ConfigSchema return_keys(std::int64_t n_step, double discount);
 /// random_env_steps: of a run, at its beginning, in which all env actors act uniformly at random.

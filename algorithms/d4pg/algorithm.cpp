@@ -1,18 +1,16 @@
 #include <troupe/algorithms/d4pg/algorithm.hpp>
 
-#include <algorithm>
-#include <iterator>
 #include <memory>
 #include <utility>
 
 #include <troupe/algorithms/acting/gaussian_noise.hpp>
+#include <troupe/algorithms/agent/vector_agent.hpp>
 #include <troupe/algorithms/control/agent_keys.hpp>
 #include <troupe/algorithms/d4pg/networks.hpp>
 #include <troupe/algorithms/d4pg/policy.hpp>
 #include <troupe/algorithms/d4pg/replica.hpp>
 #include <troupe/envs/flattened.hpp>
 #include <troupe/learner/graph/optimizer_keys.hpp>
-#include <troupe/replay/n_step_adder.hpp>
 
 namespace troupe::learner::d4pg {
 namespace {
@@ -70,17 +68,14 @@ ConfigSchema learning_keys(const Options& l) {
 ConfigSchema keys() {
   const AgentOptions defaults;
   const Options& l = defaults.learner;
-  ConfigSchema keys = control::return_keys(defaults.n_step, defaults.discount);
-  for (ConfigKey& key : keys) key.formerly = key.path;
+  ConfigSchema returns = control::return_keys(defaults.n_step, defaults.discount);
+  for (ConfigKey& key : returns) key.formerly = key.path;
   ConfigSchema support = control::support_keys(l.support);
   for (ConfigKey& key : support) key.formerly = "learner." + key.path;
-  for (ConfigSchema& more :
-       std::vector{acting_keys(defaults), std::move(support), learning_keys(l), ConfigSchema{control::normalise_key()},
-                   keys_of("policy", l.policy_sizes, l.policy_activation),
-                   keys_of("critic", l.critic_sizes, l.critic_activation)}) {
-    std::ranges::move(more, std::back_inserter(keys));
-  }
-  return keys;
+  return control::joined({std::move(returns), acting_keys(defaults), std::move(support), learning_keys(l),
+                          ConfigSchema{control::normalise_key()},
+                          keys_of("policy", l.policy_sizes, l.policy_activation),
+                          keys_of("critic", l.critic_sizes, l.critic_activation)});
 }
 
 Result<AgentOptions> read(const ConfigSection& keys, std::int64_t steps) {
@@ -105,15 +100,11 @@ MakeAlgorithm algorithm(AgentOptions options) {
     learner.environment = control::shape_of(seen);
     learner.importance_weights = context.importance_weights;
     TROUPE_TRY(validate(learner));
-    Algorithm made;
-    made.wrap = [](envs::MakeEnvironment make) { return envs::flattened(std::move(make)); };
-    made.columns = policy_columns(learner);
+    Algorithm made = vector_agent(seen, options.n_step, options.discount);
     made.policy = [learner](Graph& graph) { build_policy(graph, learner); };
     made.published = {kPolicyGroup};
     made.explores = acting::gaussian_noise(
         {.low = seen.action.low, .high = seen.action.high, .sigma = options.sigma, .correlation = options.correlation});
-    made.greedy = acting::no_exploration(made.columns.outputs.front());
-    made.adder = replay::n_step_adders(options.n_step, options.discount);
     made.make_replica = [learner](InputFn input) { return training(learner, std::move(input)); };
     return made;
   };

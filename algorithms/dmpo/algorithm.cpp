@@ -1,16 +1,14 @@
 #include <troupe/algorithms/dmpo/algorithm.hpp>
 
-#include <algorithm>
-#include <iterator>
 #include <memory>
 #include <utility>
 
 #include <troupe/algorithms/acting/gaussian_draw.hpp>
+#include <troupe/algorithms/agent/vector_agent.hpp>
 #include <troupe/algorithms/control/agent_keys.hpp>
 #include <troupe/algorithms/dmpo/networks.hpp>
 #include <troupe/algorithms/dmpo/replica.hpp>
 #include <troupe/envs/flattened.hpp>
-#include <troupe/replay/n_step_adder.hpp>
 
 namespace troupe::learner::dmpo {
 namespace {
@@ -68,16 +66,12 @@ ConfigSchema keys() {
   const AgentOptions defaults;
   const Options& l = defaults.learner;
   constexpr double kLearningRate = 1e-4, kNormClip = 40;
-  ConfigSchema keys = control::return_keys(defaults.n_step, defaults.discount);
-  for (ConfigSchema& more :
-       std::vector{learning_keys(l), limits_keys(l.limits), control::support_keys(l.support),
-                   control::network_keys("policy", l.policy_sizes, l.policy_activation,
-                                         {.learning_rate = kLearningRate, .gradient_norm_clip = kNormClip}),
-                   control::network_keys("critic", l.critic_sizes, l.critic_activation,
-                                         {.learning_rate = kLearningRate, .gradient_norm_clip = kNormClip})}) {
-    std::ranges::move(more, std::back_inserter(keys));
-  }
-  return keys;
+  return control::joined({control::return_keys(defaults.n_step, defaults.discount), learning_keys(l),
+                          limits_keys(l.limits), control::support_keys(l.support),
+                          control::network_keys("policy", l.policy_sizes, l.policy_activation,
+                                                {.learning_rate = kLearningRate, .gradient_norm_clip = kNormClip}),
+                          control::network_keys("critic", l.critic_sizes, l.critic_activation,
+                                                {.learning_rate = kLearningRate, .gradient_norm_clip = kNormClip})});
 }
 
 Result<AgentOptions> read(const ConfigSection& keys, std::int64_t steps) {
@@ -110,16 +104,10 @@ MakeAlgorithm algorithm(AgentOptions options) {
     learner.environment = control::shape_of(seen);
     learner.importance_weights = context.importance_weights;
     TROUPE_TRY(validate(learner));
-    const Shape action{learner.environment.action_size()};
-    Algorithm made;
-    made.wrap = [](envs::MakeEnvironment make) { return envs::flattened(std::move(make)); };
-    made.columns = {{{"observation", DType::kF32, Shape{learner.environment.observation_size}}},
-                    {{"action", DType::kF32, action}, {"mean", DType::kF32, action}, {"stddev", DType::kF32, action}}};
+    Algorithm made = vector_agent(seen, options.n_step, options.discount, {"mean", "stddev"});
     made.policy = [learner](Graph& graph) { build_policy(graph, learner); };
     made.published = {kActingGroup};
     made.explores = acting::clipped_gaussian(seen.action.low, seen.action.high);
-    made.greedy = acting::no_exploration(made.columns.outputs.front());
-    made.adder = replay::n_step_adders(options.n_step, options.discount);
     made.make_replica = [learner](InputFn input) { return training(learner, std::move(input)); };
     return made;
   };

@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <iterator>
 #include <memory>
 #include <string>
 #include <utility>
@@ -83,13 +81,10 @@ ConfigSchema keys() {
   const AgentOptions defaults;
   const Options& l = defaults.learner;
   const OptimizerKeys adam{.learning_rate = 1e-4};
-  ConfigSchema keys = control::return_keys(defaults.n_step, defaults.discount);
-  for (ConfigSchema& more : std::vector{own_keys(defaults), optimizer_keys("encoder_", adam, ", of the encoder"),
-                                        control::network_keys("policy", l.policy_sizes, l.policy_activation, adam),
-                                        control::network_keys("critic", l.critic_sizes, l.critic_activation, adam)}) {
-    std::ranges::move(more, std::back_inserter(keys));
-  }
-  return keys;
+  return control::joined({control::return_keys(defaults.n_step, defaults.discount), own_keys(defaults),
+                          optimizer_keys("encoder_", adam, ", of the encoder"),
+                          control::network_keys("policy", l.policy_sizes, l.policy_activation, adam),
+                          control::network_keys("critic", l.critic_sizes, l.critic_activation, adam)});
 }
 
 Result<AgentOptions> read(const ConfigSection& keys, std::int64_t steps) {

@@ -1,57 +1,52 @@
 #include <troupe/algorithms/sac/algorithm.hpp>
 
-#include <algorithm>
-#include <iterator>
 #include <memory>
 #include <utility>
 
 #include <troupe/algorithms/acting/gaussian_draw.hpp>
 #include <troupe/algorithms/acting/random_at_first.hpp>
+#include <troupe/algorithms/agent/vector_agent.hpp>
 #include <troupe/algorithms/control/agent_keys.hpp>
 #include <troupe/algorithms/sac/replica.hpp>
 #include <troupe/envs/flattened.hpp>
-#include <troupe/replay/n_step_adder.hpp>
 
 namespace troupe::learner::sac {
 
 ConfigSchema keys() {
   const AgentOptions defaults;
   const Options& l = defaults.learner;
-  ConfigSchema keys = control::return_keys(defaults.n_step, defaults.discount);
-  for (ConfigSchema& more :
-       std::vector{ConfigSchema{control::random_steps_key(defaults.random_env_steps),
-                                control::normalise_key(),
-                                control::target_rate_key(l.target_rate),
-                                {.path = "policy_update_period",
-                                .default_value = l.policy_period,
-                                .doc = "Steps of the critics to one of the policy and the temperature",
-                                .unit = "learner steps",
-                                .min = 1,
-                                .max = 1000},
-                                {.path = "temperature",
-                                .default_value = l.temperature,
-                                .doc = "What a nat of entropy is worth (alpha), at the beginning",
-                                .unit = "reward",
-                                .min = 1e-9,
-                                .max = 1e9,
-                                .fixed = ConfigKey::Fixed::kValue},
-                                {.path = "temperature_learning_rate",
-                                .default_value = l.temperature_learning_rate,
-                                .doc = "Of the temperature's logarithm; 0: the temperature stays as it is",
-                                .min = 0,
-                                .max = 1,
-                                .fixed = ConfigKey::Fixed::kValue},
-                                {.path = "target_entropy",
-                                .default_value = l.target_entropy,
-                                .doc = "For which the temperature is learned, of an action dimension in [-1, 1]",
-                                .unit = "nats",
-                                .min = -100,
-                                .max = 100}},
-                   control::network_keys("policy", l.policy_sizes, l.policy_activation, {.learning_rate = 3e-4}),
-                   control::network_keys("critic", l.critic_sizes, l.critic_activation, {.learning_rate = 1e-3})}) {
-    std::ranges::move(more, std::back_inserter(keys));
-  }
-  return keys;
+  return control::joined(
+      {control::return_keys(defaults.n_step, defaults.discount),
+       ConfigSchema{control::random_steps_key(defaults.random_env_steps),
+                    control::normalise_key(),
+                    control::target_rate_key(l.target_rate),
+                    {.path = "policy_update_period",
+                     .default_value = l.policy_period,
+                     .doc = "Steps of the critics to one of the policy and the temperature",
+                     .unit = "learner steps",
+                     .min = 1,
+                     .max = 1000},
+                    {.path = "temperature",
+                     .default_value = l.temperature,
+                     .doc = "What a nat of entropy is worth (alpha), at the beginning",
+                     .unit = "reward",
+                     .min = 1e-9,
+                     .max = 1e9,
+                     .fixed = ConfigKey::Fixed::kValue},
+                    {.path = "temperature_learning_rate",
+                     .default_value = l.temperature_learning_rate,
+                     .doc = "Of the temperature's logarithm; 0: the temperature stays as it is",
+                     .min = 0,
+                     .max = 1,
+                     .fixed = ConfigKey::Fixed::kValue},
+                    {.path = "target_entropy",
+                     .default_value = l.target_entropy,
+                     .doc = "For which the temperature is learned, of an action dimension in [-1, 1]",
+                     .unit = "nats",
+                     .min = -100,
+                     .max = 100}},
+       control::network_keys("policy", l.policy_sizes, l.policy_activation, {.learning_rate = 3e-4}),
+       control::network_keys("critic", l.critic_sizes, l.critic_activation, {.learning_rate = 1e-3})});
 }
 
 Result<AgentOptions> read(const ConfigSection& keys, std::int64_t steps) {
@@ -78,17 +73,11 @@ MakeAlgorithm algorithm(AgentOptions options) {
     learner.importance_weights = context.importance_weights;
     TROUPE_TRY(validate(learner));
     const auto& [low, high] = std::pair{seen.action.low, seen.action.high};
-    const Shape action{learner.environment.action_size()};
-    Algorithm made;
-    made.wrap = [](envs::MakeEnvironment make) { return envs::flattened(std::move(make)); };
-    made.columns = {{{"observation", DType::kF32, Shape{learner.environment.observation_size}}},
-                    {{"action", DType::kF32, action}, {"mean", DType::kF32, action}, {"stddev", DType::kF32, action}}};
+    Algorithm made = vector_agent(seen, options.n_step, options.discount, {"mean", "stddev"});
     made.policy = [learner](Graph& graph) { build_policy(graph, learner); };
     made.published = {kPolicyGroup};
     made.explores = acting::random_at_first({.low = low, .high = high, .env_steps = options.random_env_steps},
                                             acting::tanh_gaussian(low, high));
-    made.greedy = acting::no_exploration(made.columns.outputs.front());
-    made.adder = replay::n_step_adders(options.n_step, options.discount);
     made.make_replica = [learner](InputFn input) { return training(learner, std::move(input)); };
     return made;
   };

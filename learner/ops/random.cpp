@@ -45,7 +45,7 @@ Var random(Graph& graph, std::string_view name, const Shape& row_shape, Distribu
   // The bits of a float that was drawn with the program's seed are the generator's key.
   const Var seed = graph.state("random/seed", {1}, Init::uniform(1));
   const Var count = graph.state("random/count", {2}, Init::constant(0));
-  graph.assign(count, graph.emit1(kCountStep, {count}));
+  if (graph.latest(count) == count) graph.assign(count, graph.emit1(kCountStep, {count}));  // once a step
   return graph.emit1(kRandom, {seed, count},
                      {.integer = {static_cast<std::int64_t>(derive_seed(0, name, 0) & 0xffffffffU), graph.first_row(),
                                   width, static_cast<std::int64_t>(distribution)},
