@@ -1,8 +1,10 @@
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cctype>
 #include <filesystem>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -23,8 +25,11 @@ const Registry& registry() {
     for (const auto& [name, kind] : all.algorithms()) some.algorithm(name, kind);
     for (const auto& [name, kind] : all.models()) some.model(name, kind);
     for (const auto& [name, kind] : all.wrappers()) some.wrapper(name, kind);
-    for (const char* const name : {"Pendulum-v1", "cartpole-swingup", "cheetah-run", "finger-spin", "pendulum-swingup",
-                                   "reacher-easy", "walker-walk"}) {
+    for (const char* const name :
+         {"Pendulum-v1", "acrobot-swingup", "ball_in_cup-catch", "cartpole-balance", "cartpole-balance_sparse",
+          "cartpole-swingup", "cartpole-swingup_sparse", "cheetah-run", "finger-spin", "finger-turn_easy",
+          "finger-turn_hard", "hopper-hop", "hopper-stand", "pendulum-swingup", "reacher-easy", "reacher-hard",
+          "walker-run", "walker-stand", "walker-walk"}) {
       some.environment(name, envs::shared_environments(name));
     }
     return some;
@@ -287,7 +292,8 @@ TEST(TrainSchema, AnUnknownEnvironmentGetsTheNearestOne) {
 
 TEST(TrainSchema, ShippedConfigsAreGood) {
   int files = 0;
-  for (const auto& entry : std::filesystem::directory_iterator(source_dir() + "/apps/configs")) {
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(source_dir() + "/apps/configs")) {
+    if (entry.is_directory()) continue;
     const Result<Config> config = load_config(entry.path(), {}, train_schema(registry()));
     ASSERT_TRUE(config.ok()) << config.error().message;
     const Result<actors::TrainOptions> options = to_train_options(*config, registry());
@@ -300,7 +306,22 @@ TEST(TrainSchema, ShippedConfigsAreGood) {
     for (char& c : env) c = c == '-' ? '_' : static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
     EXPECT_EQ(env, entry.path().stem().string());
   }
-  EXPECT_GE(files, 15);
+  EXPECT_GE(files, 33);
+}
+
+TEST(TrainSchema, ConfigsOfTheSuiteDifferInTheEnvironmentAlone) {
+  std::map<std::string, std::string> text_of_env;
+  for (const auto& entry : std::filesystem::directory_iterator(source_dir() + "/apps/configs/suite")) {
+    const Result<Config> config = load_config(entry.path(), {}, train_schema(registry()));
+    ASSERT_TRUE(config.ok()) << config.error().message;
+    std::string settings;
+    for (const ConfigKey& key : config->schema()) {
+      if (key.path != "env") settings += fmt::format("{} = {}\n", key.path, to_toml(config->value(key.path)));
+    }
+    text_of_env[config->get_string("env")] = settings;
+  }
+  EXPECT_EQ(text_of_env.size(), 18);
+  for (const auto& [env, settings] : text_of_env) EXPECT_EQ(settings, text_of_env.begin()->second) << env;
 }
 
 TEST(TrainSchema, EveryKeyOfAReplicaGroupReachesItsField) {
