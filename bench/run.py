@@ -158,7 +158,7 @@ BENCHES = {
         },
     ),
     "envs": Bench(
-        "environment steps, cheetah-run and classic control",
+        "environment steps, the Control Suite and classic control",
         "envs_bench",
         {
             "dm_control": ("envs", "envs/rivals/dm_control_envs.py"),
@@ -280,6 +280,14 @@ BENCHES = {
         repeats=1,
         timeout_s=4000,  # the sides give up by themselves after an hour
         gpu=OnGpu("apps/train_gpu.py", {}, timeout_s=4000, repeats=1),
+    ),
+    "train_agents": Bench(
+        "wall time until SAC walks (900) and TD3 runs (300), and of a step on the way",
+        "apps/train_agents.py",
+        {"sb3": ("torch", "apps/rivals/sb3_train_agents.py")},
+        better="lower",
+        repeats=1,
+        timeout_s=11000,  # the sides give up by themselves
     ),
 }
 

@@ -1,10 +1,11 @@
 // Steps per second with uniformly random actions, as env actors take them: through the guard, into n-step transitions
-// and trajectory frames, by the code that a run has, with everything but the network. cheetah-run by one environment
-// (actors.envs_per_actor = 1), and by 64 on two threads; each problem of classic control by one. Rivals: dm_control and
-// Gymnasium in a plain loop (1 thread), EnvPool's asynchronous mode (2 threads), none of which makes anything of its
-// steps.
+// and trajectory frames, by the code that a run has, with everything but the network. Tasks of the Control Suite by one
+// environment (actors.envs_per_actor = 1), and by 64 on two threads; each problem of classic control by one. Rivals:
+// dm_control and Gymnasium in a plain loop (1 thread), EnvPool's asynchronous mode (2 threads), none of which makes
+// anything of its steps.
 #include <benchmark/benchmark.h>
 
+#include <algorithm>
 #include <cstring>
 #include <memory>
 #include <string>
@@ -99,15 +100,19 @@ void step_environments(benchmark::State& state, const envs::MakeEnvironment& mak
 }
 
 void register_all() {
-  const auto cheetahs = [](std::int64_t count, int threads) {
-    return [=](benchmark::State& state) {
-      step_environments(state, envs::flattened(envs::shared_environments("cheetah-run")), count, threads);
+  for (const std::string task : {"cheetah-run", "humanoid-run", "dog-run", "quadruped-run"}) {
+    const auto steps = [task](std::int64_t count, int threads) {
+      return [=](benchmark::State& state) {
+        step_environments(state, envs::flattened(envs::shared_environments(task)), count, threads);
+      };
     };
-  };
-  // Wall time: the work of the second thread is not this thread's CPU time. Two seconds are 25 episodes and more.
-  // One environment is on the caller's thread: what a plain loop does.
-  benchmark::RegisterBenchmark("cheetah_run_1_thread", cheetahs(1, 1))->UseRealTime()->MinTime(2);
-  benchmark::RegisterBenchmark("cheetah_run_2_threads", cheetahs(64, 2))->UseRealTime()->MinTime(2);
+    std::string row = task;
+    std::ranges::replace(row, '-', '_');
+    // Wall time: the work of the second thread is not this thread's CPU time. Two seconds are 25 episodes of
+    // cheetah-run and more. One environment is on the caller's thread: what a plain loop does.
+    benchmark::RegisterBenchmark((row + "_1_thread").c_str(), steps(1, 1))->UseRealTime()->MinTime(2);
+    benchmark::RegisterBenchmark((row + "_2_threads").c_str(), steps(64, 2))->UseRealTime()->MinTime(2);
+  }
   for (const std::string name :
        {"Acrobot-v1", "CartPole-v1", "MountainCar-v0", "MountainCarContinuous-v0", "Pendulum-v1"}) {
     benchmark::RegisterBenchmark((name + "_1_thread").c_str(), [name](benchmark::State& state) {

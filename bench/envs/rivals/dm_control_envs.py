@@ -1,4 +1,4 @@
-"""dm_control stepping cheetah-run with random actions in a plain loop: one thread."""
+"""dm_control stepping tasks of the Control Suite with random actions in a plain loop: one thread."""
 
 import importlib.metadata
 import json
@@ -10,13 +10,14 @@ os.environ['MUJOCO_GL'] = 'disable'  # nothing is drawn
 from dm_control import suite  # pylint: disable=g-import-not-at-top
 import numpy as np
 
+TASKS = ('cheetah-run', 'humanoid-run', 'dog-run', 'quadruped-run')
 SECONDS = 4
 WARM_UP_STEPS = 500
 STEPS_BETWEEN_CLOCKS = 100
 
 
-def main():
-  env = suite.load('cheetah', 'run', task_kwargs={'random': 1})
+def steps_per_second(task):
+  env = suite.load(*task.split('-'), task_kwargs={'random': 1})
   spec = env.action_spec()
   random = np.random.RandomState(2)
 
@@ -29,9 +30,13 @@ def main():
   while time.perf_counter() - start < SECONDS:
     play(STEPS_BETWEEN_CLOCKS)
     steps += STEPS_BETWEEN_CLOCKS
-  rate = steps / (time.perf_counter() - start)
-  print(json.dumps({'name': 'cheetah_run_1_thread', 'value': rate, 'unit': 'steps/s',
-                    'version': importlib.metadata.version('dm-control')}))
+  return steps / (time.perf_counter() - start)
+
+
+def main():
+  for task in TASKS:
+    print(json.dumps({'name': f"{task.replace('-', '_')}_1_thread", 'value': steps_per_second(task), 'unit': 'steps/s',
+                      'version': importlib.metadata.version('dm-control')}), flush=True)
 
 
 if __name__ == '__main__':
