@@ -31,6 +31,29 @@ Result<OptimizerSpec> read_network_optimizer(const ConfigSection& keys, const st
   return read_optimizer(keys, prefix, steps == 0 ? kEndless : steps);
 }
 
+ConfigSchema encoder_keys(const ImageEncoder& defaults, const OptimizerKeys& optimizer) {
+  ConfigSchema keys = {{.path = "shift_padding",
+                        .default_value = defaults.shift_padding,
+                        .doc = "By at most so many pixels an image is moved, each way, when it is learnt from",
+                        .unit = "pixels",
+                        .min = 0,
+                        .max = 1000},
+                       {.path = "filters",
+                        .default_value = defaults.filters,
+                        .doc = "Channels of each of the encoder's four convolutions",
+                        .min = 1,
+                        .max = 4096,
+                        .fixed = ConfigKey::Fixed::kValue},
+                       {.path = "features",
+                        .default_value = defaults.features,
+                        .doc = "Numbers that the policy and the critics each make of what the encoder sees",
+                        .min = 1,
+                        .max = 65536,
+                        .fixed = ConfigKey::Fixed::kValue}};
+  std::ranges::move(optimizer_keys("encoder_", optimizer, ", of the encoder"), std::back_inserter(keys));
+  return keys;
+}
+
 ConfigSchema joined(std::vector<ConfigSchema> schemas) {
   ConfigSchema all;
   for (ConfigSchema& schema : schemas) std::ranges::move(schema, std::back_inserter(all));

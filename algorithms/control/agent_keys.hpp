@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include <troupe/algorithms/control/image_encoder.hpp>
 #include <troupe/core/config.hpp>
 #include <troupe/core/error.hpp>
 #include <troupe/learner/graph/optimizer.hpp>
@@ -32,6 +33,18 @@ Status read_networks(const ConfigSection& keys, std::int64_t steps, Options& opt
   options.critic_activation = read_activation(keys, "critic_");
   TROUPE_ASSIGN(options.policy_optimizer, read_network_optimizer(keys, "policy", steps));
   TROUPE_ASSIGN(options.critic_optimizer, read_network_optimizer(keys, "critic", steps));
+  return {};
+}
+
+/// shift_padding, filters, features and the keys of the encoder's optimiser, encoder_learning_rate and so on.
+ConfigSchema encoder_keys(const ImageEncoder& defaults, const OptimizerKeys& optimizer);
+/// What they say, into the fields of an agent's options that every agent calls so. Errors: as above.
+template <typename Options>
+Status read_encoder(const ConfigSection& keys, std::int64_t steps, Options& options) {
+  options.encoder.shift_padding = keys.get_int("shift_padding");
+  options.encoder.filters = keys.get_int("filters");
+  options.encoder.features = keys.get_int("features");
+  TROUPE_ASSIGN(options.encoder_optimizer, read_network_optimizer(keys, "encoder", steps));
   return {};
 }
 

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include <troupe/algorithms/acting/gaussian_noise.hpp>
+#include <troupe/algorithms/agent/pixel_agent.hpp>
 #include <troupe/algorithms/agent/vector_agent.hpp>
 #include <troupe/algorithms/control/agent_keys.hpp>
 #include <troupe/algorithms/d4pg/networks.hpp>
@@ -74,6 +75,7 @@ ConfigSchema keys() {
   for (ConfigKey& key : support) key.formerly = "learner." + key.path;
   return control::joined({std::move(returns), acting_keys(defaults), std::move(support), learning_keys(l),
                           ConfigSchema{control::normalise_key()},
+                          control::encoder_keys(l.encoder, {.learning_rate = 1e-4, .gradient_norm_clip = 40}),
                           keys_of("policy", l.policy_sizes, l.policy_activation),
                           keys_of("critic", l.critic_sizes, l.critic_activation)});
 }
@@ -86,6 +88,7 @@ Result<AgentOptions> read(const ConfigSection& keys, std::int64_t steps) {
   options.correlation = keys.get_float("noise_correlation");
   Options& learner = options.learner;
   TROUPE_TRY(control::read_networks(keys, steps, learner));
+  TROUPE_TRY(control::read_encoder(keys, steps, learner));
   TROUPE_ASSIGN(learner.support, control::read_support(keys));
   learner.target_period = keys.get_int("target_update_period");
   learner.dqda_max_norm = keys.get_float("action_gradient_clip");
@@ -95,16 +98,26 @@ Result<AgentOptions> read(const ConfigSection& keys, std::int64_t steps) {
 
 MakeAlgorithm algorithm(AgentOptions options) {
   return [options = std::move(options)](const AlgorithmContext& context) -> Result<Algorithm> {
-    TROUPE_ASSIGN(const envs::EnvSpec seen, envs::flattened(context.environment));
     Options learner = options.learner;
-    learner.environment = control::shape_of(seen);
     learner.importance_weights = context.importance_weights;
+    Algorithm made;
+    if (shows_images(context.environment)) {
+      TROUPE_ASSIGN(made, pixel_agent(context.environment, options.n_step, options.discount, "d4pg"));
+      learner.encoder.pixels = made.columns.inputs.front().shape;
+      learner.environment = control::shape_of(context.environment);
+      made.published = {kPolicyGroup, control::kEncoderGroup};
+    } else {
+      TROUPE_ASSIGN(const envs::EnvSpec seen, envs::flattened(context.environment));
+      learner.environment = control::shape_of(seen);
+      made = vector_agent(seen, options.n_step, options.discount);
+      made.published = {kPolicyGroup};
+    }
     TROUPE_TRY(validate(learner));
-    Algorithm made = vector_agent(seen, options.n_step, options.discount);
     made.policy = [learner](Graph& graph) { build_policy(graph, learner); };
-    made.published = {kPolicyGroup};
-    made.explores = acting::gaussian_noise(
-        {.low = seen.action.low, .high = seen.action.high, .sigma = options.sigma, .correlation = options.correlation});
+    made.explores = acting::gaussian_noise({.low = learner.environment.action_low,
+                                            .high = learner.environment.action_high,
+                                            .sigma = options.sigma,
+                                            .correlation = options.correlation});
     made.make_replica = [learner](InputFn input) { return training(learner, std::move(input)); };
     return made;
   };

@@ -8,7 +8,7 @@ namespace troupe::learner::d4pg {
 
 /// Beside the networks' and the step's, what the env actor and the adder do.
 struct AgentOptions {
-  Options learner;          ///< environment and importance_weights follow from the context
+  Options learner;          ///< environment, encoder.pixels and importance_weights follow from the context
   std::int64_t n_step = 5;  ///< of the returns that the adder makes
   double discount = 0.99;   ///< gamma, a step
   double sigma = 0.3;       ///< of the exploration noise, in units of half the action's range
@@ -21,7 +21,9 @@ ConfigSchema keys();
 /// beginning with the key.
 Result<AgentOptions> read(const ConfigSection& keys, std::int64_t steps);
 
-/// Errors of what is returned: kInvalidArgument, when the environment's actions are not continuous or it shows images.
+/// Takes states, all columns as one vector, or one image "pixels" and nothing else. Errors of what is returned:
+/// kInvalidArgument, when the environment's actions are not continuous, it shows images otherwise, or those are to be
+/// normalised.
 MakeAlgorithm algorithm(AgentOptions options);
 
 }  // namespace troupe::learner::d4pg

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include <troupe/algorithms/control/environment_shape.hpp>
+#include <troupe/algorithms/control/image_encoder.hpp>
 #include <troupe/core/error.hpp>
 #include <troupe/core/tensor.hpp>
 #include <troupe/learner/graph/optimizer.hpp>
@@ -16,6 +17,10 @@ namespace troupe::learner::d4pg {
 
 struct Options {
   control::EnvironmentShape environment;
+  /// Of images, in front of both networks; without a shape of images, states are seen.
+  control::ImageEncoder encoder;
+  OptimizerSpec encoder_optimizer = {.rule = Adam{.learning_rate = 1e-4}, .max_global_norm = 40};
+  bool from_images() const { return encoder.pixels.rank() > 0; }
 
   /// Hidden layers, and what is behind each but the first, which has a layer norm and tanh.
   std::vector<std::int64_t> policy_sizes = {256, 256, 256};
@@ -28,7 +33,7 @@ struct Options {
   OptimizerSpec policy_optimizer = {.rule = Adam{.learning_rate = 1e-4}, .max_global_norm = 40};
   OptimizerSpec critic_optimizer = {.rule = Adam{.learning_rate = 1e-4}, .max_global_norm = 40};
   std::int64_t target_period = 100;     ///< steps between hard copies into the target networks
-  bool normalise_observations = false;  ///< control/observation_norm.hpp
+  bool normalise_observations = false;  ///< control/observation_norm.hpp; not of images
   double dqda_max_norm = 1;             ///< clips each row's dQ/da in the policy loss; 0: off
   /// Batches carry a column `weight`: importance weights of prioritised replay (Schaul et al. 2016, section 3.4), by
   /// which rows of the critic's loss are multiplied.
@@ -39,7 +44,7 @@ struct Options {
 /// Errors: kInvalidArgument naming the option, got and expected.
 Status validate(const Options& options);
 
-/// Columns of a batch: control::transitions().
+/// Columns of a batch: control::transitions(), from images control::image_transitions().
 Signature batch_signature(const Options& options);
 
 }  // namespace troupe::learner::d4pg

@@ -1,30 +1,20 @@
 #include <troupe/algorithms/drqv2/algorithm.hpp>
 
-#include <fmt/format.h>
-
-#include <memory>
-#include <string>
 #include <utility>
+#include <vector>
 
 #include <troupe/algorithms/acting/gaussian_noise.hpp>
 #include <troupe/algorithms/acting/random_at_first.hpp>
+#include <troupe/algorithms/agent/pixel_agent.hpp>
 #include <troupe/algorithms/control/agent_keys.hpp>
 #include <troupe/algorithms/drqv2/networks.hpp>
 #include <troupe/algorithms/drqv2/replica.hpp>
-#include <troupe/envs/float_actions.hpp>
-#include <troupe/replay/n_step_adder.hpp>
 
 namespace troupe::learner::drqv2 {
 namespace {
 
-constexpr const char* kPixels = "pixels";
-
 ConfigSchema own_keys(const AgentOptions& defaults) {
   const Options& l = defaults.learner;
-  const auto shape = [](ConfigKey key) {
-    key.fixed = ConfigKey::Fixed::kValue;
-    return key;
-  };
   return {control::random_steps_key(defaults.random_env_steps),
           {.path = "sigma",
            .default_value = l.sigma,
@@ -56,22 +46,6 @@ ConfigSchema own_keys(const AgentOptions& defaults) {
            .unit = "half action ranges",
            .min = 1e-6,
            .max = 10},
-          {.path = "shift_padding",
-           .default_value = l.shift_padding,
-           .doc = "By at most so many pixels an image is moved, each way, when it is learnt from",
-           .unit = "pixels",
-           .min = 0,
-           .max = 1000},
-          shape({.path = "filters",
-                 .default_value = l.filters,
-                 .doc = "Channels of each of the encoder's four convolutions",
-                 .min = 1,
-                 .max = 4096}),
-          shape({.path = "features",
-                 .default_value = l.features,
-                 .doc = "Numbers that the policy and the critics each make of what the encoder sees",
-                 .min = 1,
-                 .max = 65536}),
           control::target_rate_key(l.target_rate)};
 }
 
@@ -82,7 +56,7 @@ ConfigSchema keys() {
   const Options& l = defaults.learner;
   const OptimizerKeys adam{.learning_rate = 1e-4};
   return control::joined({control::return_keys(defaults.n_step, defaults.discount), own_keys(defaults),
-                          optimizer_keys("encoder_", adam, ", of the encoder"),
+                          control::encoder_keys(l.encoder, adam),
                           control::network_keys("policy", l.policy_sizes, l.policy_activation, adam),
                           control::network_keys("critic", l.critic_sizes, l.critic_activation, adam)});
 }
@@ -93,11 +67,8 @@ Result<AgentOptions> read(const ConfigSection& keys, std::int64_t steps) {
   options.discount = keys.get_float("discount");
   options.random_env_steps = keys.get_int("random_env_steps");
   Options& learner = options.learner;
-  learner.filters = keys.get_int("filters");
-  learner.features = keys.get_int("features");
-  learner.shift_padding = keys.get_int("shift_padding");
   TROUPE_TRY(control::read_networks(keys, steps, learner));
-  TROUPE_ASSIGN(learner.encoder_optimizer, control::read_network_optimizer(keys, "encoder", steps));
+  TROUPE_TRY(control::read_encoder(keys, steps, learner));
   learner.target_rate = keys.get_float("target_rate");
   learner.sigma = keys.get_float("sigma");
   learner.final_sigma = keys.get_float("final_sigma");
@@ -109,28 +80,15 @@ Result<AgentOptions> read(const ConfigSection& keys, std::int64_t steps) {
 
 MakeAlgorithm algorithm(AgentOptions options) {
   return [options = std::move(options)](const AlgorithmContext& context) -> Result<Algorithm> {
-    TROUPE_ASSIGN(const envs::EnvSpec seen, envs::float_actions(context.environment));
-    const bool pixels_alone = seen.observation.size() == 1 && seen.observation[0].name == kPixels &&
-                              seen.observation[0].dtype == DType::kU8 && seen.observation[0].shape.rank() == 3;
-    if (!pixels_alone) {
-      std::string got;
-      for (const TensorSpec& column : seen.observation) got += (got.empty() ? "" : ", ") + column.to_string();
-      return Error{Code::kInvalidArgument,
-                   fmt::format("{}: drqv2 got the observation {}, expected pixels: uint8[height, width, channels] and "
-                               "nothing else",
-                               seen.name, got)};
-    }
+    TROUPE_ASSIGN(Algorithm made, pixel_agent(context.environment, options.n_step, options.discount, "drqv2"));
     Options learner = options.learner;
-    learner.pixels = seen.observation[0].shape;
-    learner.environment = {seen.observation_size(), seen.action.low, seen.action.high};
+    learner.encoder.pixels = made.columns.inputs.front().shape;
+    learner.environment = control::shape_of(context.environment);
     learner.importance_weights = context.importance_weights;
     TROUPE_TRY(validate(learner));
-    const auto& [low, high] = std::pair{seen.action.low, seen.action.high};
-    Algorithm made;
-    made.wrap = [](envs::MakeEnvironment make) { return envs::float_actions(std::move(make)); };
-    made.columns = {seen.observation, {{"action", DType::kF32, Shape{learner.environment.action_size()}}}};
+    const std::vector<double>&low = learner.environment.action_low, &high = learner.environment.action_high;
     made.policy = [learner](Graph& graph) { build_policy(graph, learner); };
-    made.published = {kPolicyGroup, kEncoderGroup};
+    made.published = {kPolicyGroup, control::kEncoderGroup};
     made.explores = acting::random_at_first({.low = low, .high = high, .env_steps = options.random_env_steps},
                                             acting::gaussian_noise({.low = low,
                                                                     .high = high,
@@ -138,8 +96,6 @@ MakeAlgorithm algorithm(AgentOptions options) {
                                                                     .sigma_env_steps = learner.sigma_env_steps,
                                                                     .final_sigma = learner.final_sigma,
                                                                     .env_steps_before = options.random_env_steps}));
-    made.greedy = acting::no_exploration(made.columns.outputs.front());
-    made.adder = replay::n_step_adders(options.n_step, options.discount);
     made.make_replica = [learner](InputFn input) { return training(learner, std::move(input)); };
     return made;
   };

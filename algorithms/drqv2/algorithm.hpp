@@ -10,9 +10,9 @@ namespace troupe::learner::drqv2 {
 
 /// Beside the networks' and the step's, what the env actor and the adder do.
 struct AgentOptions {
-  Options learner;                        ///< pixels, environment and importance_weights follow from the context
-  std::int64_t n_step = 3;                ///< of the returns that the adder makes
-  double discount = 0.99;                 ///< gamma, a step
+  Options learner;          ///< encoder.pixels, environment and importance_weights follow from the context
+  std::int64_t n_step = 3;  ///< of the returns that the adder makes
+  double discount = 0.99;   ///< gamma, a step
   std::int64_t random_env_steps = 4'000;  ///< at the beginning of the run
 };
 

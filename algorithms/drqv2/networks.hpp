@@ -1,19 +1,15 @@
 #pragma once
-// DrQ-v2's networks: one encoder of images, and a policy and critics that read what it sees.
+// DrQ-v2's networks: a policy and critics that read what one encoder of images sees.
 #include <troupe/algorithms/control/mlp.hpp>
 #include <troupe/algorithms/drqv2/options.hpp>
 #include <troupe/learner/graph/graph.hpp>
 
 namespace troupe::learner::drqv2 {
 
-/// The encoder is learnt with the critics, but has a group of its own, since who acts needs it and not the critics.
-inline constexpr const char* kEncoderGroup = "encoder";
 inline constexpr const char* kPolicyGroup = "policy";
 inline constexpr const char* kCriticGroup = "critic";
 
-/// pixels: bytes [rows, height, width, channels]. Returns [rows, pixels left * filters].
-Var encode(Graph& graph, ParamGroup group, const Options& options, Var pixels);
-/// seen: what the encoder returned. Returns actions in [-1, 1]: [rows, action_size].
+/// seen: what control::encode() returned. Returns actions in [-1, 1]: [rows, action_size].
 Var policy_network(Graph& graph, ParamGroup group, const Options& options, Var seen);
 /// Two values of the same actions, by networks of their own behind features that they share. action: within its bounds.
 control::TwinValues critic_networks(Graph& graph, ParamGroup group, const Options& options, Var seen, Var action);

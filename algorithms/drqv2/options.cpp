@@ -7,9 +7,6 @@
 namespace troupe::learner::drqv2 {
 namespace {
 
-/// The least side of an image of which four convolutions of 3x3, the first with stride 2, leave a pixel.
-constexpr std::int64_t kLeastSide = 15;
-
 Status check(bool fits, std::string_view option, double got, std::string_view expected) {
   if (fits) return {};
   return Error{Code::kInvalidArgument, fmt::format("drqv2: {} is {}, expected {}", option, got, expected)};
@@ -18,13 +15,7 @@ Status check(bool fits, std::string_view option, double got, std::string_view ex
 }  // namespace
 
 Status validate(const Options& options) {
-  const Shape& pixels = options.pixels;
-  if (pixels.rank() != 3 || pixels[0] < kLeastSide || pixels[1] < kLeastSide || pixels[2] < 1) {
-    return Error{Code::kInvalidArgument,
-                 fmt::format("drqv2: got images of {}, expected [height, width, channels] of at "
-                             "least {}x{} pixels",
-                             pixels.to_string(), kLeastSide, kLeastSide)};
-  }
+  TROUPE_TRY(control::validate(options.encoder, "drqv2"));
   TROUPE_TRY(control::validate(options.environment, "drqv2"));
   TROUPE_TRY(control::validate_layers(options.policy_sizes, "policy_sizes", "drqv2"));
   TROUPE_TRY(control::validate_layers(options.critic_sizes, "critic_sizes", "drqv2"));
@@ -32,9 +23,6 @@ Status validate(const Options& options) {
     TROUPE_TRY(learner::validate(*spec));
   }
   const auto real = [](std::int64_t value) { return static_cast<double>(value); };
-  TROUPE_TRY(check(options.filters >= 1, "filters", real(options.filters), "at least 1"));
-  TROUPE_TRY(check(options.features >= 1, "features", real(options.features), "at least 1"));
-  TROUPE_TRY(check(options.shift_padding >= 0, "shift_padding", real(options.shift_padding), "at least 0"));
   TROUPE_TRY(check(options.target_rate > 0 && options.target_rate < 1, "target_rate", options.target_rate,
                    "above 0 and below 1"));
   TROUPE_TRY(check(options.sigma >= 0, "sigma", options.sigma, "at least 0"));

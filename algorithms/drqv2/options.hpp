@@ -5,6 +5,7 @@
 #include <vector>
 
 #include <troupe/algorithms/control/environment_shape.hpp>
+#include <troupe/algorithms/control/image_encoder.hpp>
 #include <troupe/core/error.hpp>
 #include <troupe/learner/graph/optimizer.hpp>
 #include <troupe/learner/ops/elementwise.hpp>
@@ -12,12 +13,8 @@
 namespace troupe::learner::drqv2 {
 
 struct Options {
-  Shape pixels;                           ///< [height, width, channels] of bytes, frames stacked along channels
-  control::EnvironmentShape environment;  ///< observation_size: elements of `pixels`
-
-  std::int64_t filters = 32;       ///< of each of the encoder's four convolutions
-  std::int64_t features = 50;      ///< that the policy and the critics each make of what the encoder sees
-  std::int64_t shift_padding = 4;  ///< by at most so many pixels images move, each way (ops/random_shift.hpp)
+  control::ImageEncoder encoder;
+  control::EnvironmentShape environment;  ///< observation_size: elements of `encoder.pixels`
 
   std::vector<std::int64_t> policy_sizes = {1024, 1024};
   Activation policy_activation = Activation::kRelu;

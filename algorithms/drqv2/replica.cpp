@@ -39,20 +39,16 @@ Var deviation(Graph& graph, const Options& options) {
 }  // namespace
 
 Signature transitions(const Options& options) {
-  Signature signature = control::transitions(options.environment, options.importance_weights);
-  for (TensorSpec& column : signature) {
-    if (column.name == "observation") column = {"pixels", DType::kU8, options.pixels};
-    if (column.name == "next_observation") column = {"next_pixels", DType::kU8, options.pixels};
-  }
-  return signature;
+  return control::image_transitions(options.environment, options.encoder, options.importance_weights);
 }
 
 Losses build_losses(Graph& graph, const Options& options, const StepInputs& inputs, const Draws& draws) {
   const ParamGroup policy = graph.group(kPolicyGroup), critic = graph.group(kCriticGroup),
-                   encoder = graph.group(kEncoderGroup);
+                   encoder = graph.group(control::kEncoderGroup);
   const ParamGroup critic_target = graph.average(critic, 1 - options.target_rate);
   const auto seen = [&](const char* column, Var places) {
-    return encode(graph, encoder, options, shift(inputs[column], places, options.shift_padding));
+    const control::ImageEncoder& of = options.encoder;
+    return control::encode(graph, encoder, of, shift(inputs[column], places, of.shift_padding));
   };
   const auto act = [&](Var of, Var noise) {
     const Var action = noisy(options, policy_network(graph, policy, options, of), noise);

@@ -8,8 +8,7 @@
 
 namespace troupe::learner::drqv2 {
 
-/// Columns of a batch: pixels and next_pixels, uint8 as the environment shows them, and those of
-/// control::transitions().
+/// Columns of a batch: control::image_transitions().
 Signature transitions(const Options& options);
 
 /// What a step draws. Shifts of both images: [rows, 2] in [0, 1) (ops/random_shift.hpp). Noise on the next action and

@@ -32,6 +32,19 @@ Status check_policy_graph(const Graph& graph, const PolicyColumns& columns) {
   return check_same(given, columns.outputs, "policy: outputs of the network");
 }
 
+/// Nobody acts by what a network begins with at random, and to draw it takes seconds where it is a large orthogonal
+/// matrix: it is 0 until load().
+void begin_without_draws(Graph& graph) {
+  const auto undrawn = [](std::vector<Init>& inits) {
+    for (Init& init : inits) {
+      if (init.kind != Init::Kind::kConstant) init = Init::constant(0);
+    }
+  };
+  GraphData& data = GraphAccess::data(graph);
+  for (GroupDef& group : data.groups) undrawn(group.inits);
+  undrawn(data.state.inits);
+}
+
 }  // namespace
 
 Policy::Policy(std::unique_ptr<Program> program, PolicyColumns columns, std::int64_t rows)
@@ -51,6 +64,7 @@ Result<std::unique_ptr<Policy>> Policy::make(const Network& network, PolicyColum
   network(graph);
   TROUPE_TRY(graph.status());
   TROUPE_TRY(check_policy_graph(graph, columns));
+  begin_without_draws(graph);
   TROUPE_ASSIGN(std::unique_ptr<Program> program, Program::compile(graph, options.compile));
   if (program->group_count() == 0) {
     return Error{Code::kInvalidArgument, "policy: no parameter groups, expected at least one"};

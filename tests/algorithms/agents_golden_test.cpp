@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include <troupe/algorithms/d4pg/replica.hpp>
 #include <troupe/algorithms/dmpo/replica.hpp>
 #include <troupe/algorithms/drqv2/replica.hpp>
 #include <troupe/algorithms/sac/replica.hpp>
@@ -136,11 +137,9 @@ TEST_F(AgentsGolden, Dmpo) {
 
 drqv2::Options golden_pixels() {
   drqv2::Options options;
-  options.pixels = {17, 17, 4};
+  options.encoder = {.pixels = {17, 17, 4}, .filters = 3, .features = 6};
   options.environment = golden_shape();
-  options.environment.observation_size = options.pixels.elements();
-  options.filters = 3;
-  options.features = 6;
+  options.environment.observation_size = options.encoder.pixels.elements();
   options.policy_sizes = options.critic_sizes = {16, 12};
   options.importance_weights = true;
   return options;
@@ -156,11 +155,25 @@ TEST_F(AgentsGolden, DrqV2) {
                   losses.td_error);
 }
 
+TEST_F(AgentsGolden, D4pgFromPixels) {
+  d4pg::Options options;
+  options.encoder = golden_pixels().encoder;
+  options.environment = golden_pixels().environment;
+  options.policy_sizes = options.critic_sizes = {16, 12};
+  options.support = {-6, 6, 11};
+  options.dqda_max_norm = 0.4;
+  options.importance_weights = true;
+  const StepInputs step = inputs("d4pg_pixels", {"shift", "next_shift"}, Shape{2}, d4pg::batch_signature(options));
+  const d4pg::Losses losses = d4pg::build_losses(graph_, options, step, {step["shift"], step["next_shift"]});
+  expect_the_same({{"encoder", losses.critic_loss}, {"critic", losses.critic_loss}, {"policy", losses.policy_loss}},
+                  losses.td_error);
+}
+
 TEST_F(AgentsGolden, ShiftsAreThoseOfTheBilinearGrid) {
   const drqv2::Options options = golden_pixels();
   const auto program = [&] {
-    const Var pixels = graph_.input("pixels", options.pixels, DType::kU8), by = graph_.input("shift", {2});
-    graph_.output("shifted", from_bytes(shift(pixels, by, options.shift_padding)));
+    const Var pixels = graph_.input("pixels", options.encoder.pixels, DType::kU8), by = graph_.input("shift", {2});
+    graph_.output("shifted", from_bytes(shift(pixels, by, options.encoder.shift_padding)));
     return Program::compile(graph_, {}).value();
   }();
   for (const std::string prefix : {"", "next_"}) {

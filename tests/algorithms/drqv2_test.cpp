@@ -1,5 +1,5 @@
-// DrQ-v2 on drawn pictures: it solves a task whose best policy is known, what it publishes is what acts, and its keys
-// reach their fields. Against PyTorch: agents_golden_test.cpp.
+// DrQ-v2 on drawn pictures: it solves a task whose best policy is known, as D4PG does from pixels, what it publishes is
+// what acts, and its keys reach their fields. Against PyTorch: agents_golden_test.cpp.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include <troupe/algorithms/d4pg/algorithm.hpp>
 #include <troupe/algorithms/drqv2/algorithm.hpp>
 #include <troupe/envs/float_actions.hpp>
 #include <troupe/learner/replicate/multi_worker.hpp>
@@ -102,8 +103,7 @@ double steering_error(learner::Policy& policy) {
   return error;
 }
 
-TEST(DrqV2, LearnsToSteerFromPictures) {
-  const Algorithm agent = painter();
+void expect_to_learn_to_steer(const Algorithm& agent) {
   const Signature columns = batch_columns(agent);
   learner::BatchSlot slot(columns);
   const auto replica = agent.make_replica([&](const learner::InputContext&) { return slot.pipeline(); }).value();
@@ -118,6 +118,26 @@ TEST(DrqV2, LearnsToSteerFromPictures) {
     learner->step().value();
   }
   EXPECT_LT(steering_error(*acting_policy(agent, learner->program(), 21)), 0.15);
+}
+
+TEST(DrqV2, LearnsToSteerFromPictures) { expect_to_learn_to_steer(painter()); }
+
+TEST(D4pgAlgorithm, LearnsToSteerFromPictures) {
+  const std::vector<std::int64_t> layers{64, 64};
+  const auto section = testing::section(learner::d4pg::keys(), {{"filters", std::int64_t{8}},
+                                                                {"features", std::int64_t{32}},
+                                                                {"policy_layers", layers},
+                                                                {"critic_layers", layers},
+                                                                {"encoder_learning_rate", 1e-3},
+                                                                {"policy_learning_rate", 1e-3},
+                                                                {"critic_learning_rate", 1e-3},
+                                                                {"target_update_period", std::int64_t{20}},
+                                                                {"v_min", 0.0},
+                                                                {"v_max", 10.0},
+                                                                {"atoms", std::int64_t{41}},
+                                                                {"shift_padding", std::int64_t{1}}});
+  const MakeAlgorithm make = learner::d4pg::algorithm(learner::d4pg::read(section, 0).value());
+  expect_to_learn_to_steer(make({.environment = painted()}).value());
 }
 
 TEST(DrqV2, GivesAPriorityForEachRowAndFollowsItsNoisesSchedule) {
@@ -243,9 +263,9 @@ TEST(DrqV2, KeysReachTheirFields) {
   EXPECT_EQ(got.learner.sigma_env_steps, 22);
   EXPECT_EQ(got.learner.env_steps_per_learner_step, 0.23);
   EXPECT_EQ(got.learner.noise_clip, 0.24);
-  EXPECT_EQ(got.learner.shift_padding, 25);
-  EXPECT_EQ(got.learner.filters, 28);
-  EXPECT_EQ(got.learner.features, 29);
+  EXPECT_EQ(got.learner.encoder.shift_padding, 25);
+  EXPECT_EQ(got.learner.encoder.filters, 28);
+  EXPECT_EQ(got.learner.encoder.features, 29);
   EXPECT_EQ(got.learner.policy_sizes, std::vector<std::int64_t>{26});
   EXPECT_EQ(got.learner.policy_activation, learner::Activation::kTanh);
   EXPECT_EQ(got.learner.critic_sizes, std::vector<std::int64_t>{27});
@@ -254,7 +274,7 @@ TEST(DrqV2, KeysReachTheirFields) {
   EXPECT_EQ(std::get<learner::Adam>(got.learner.policy_optimizer.rule).learning_rate, 0.31);
   EXPECT_EQ(std::get<learner::Adam>(got.learner.critic_optimizer.rule).learning_rate, 0.32);
   drqv2::Options wrong;
-  wrong.pixels = {84, 84, 9};
+  wrong.encoder.pixels = {84, 84, 9};
   wrong.environment = {.observation_size = 84 * 84 * 9, .action_low = {-1}, .action_high = {1}};
   EXPECT_TRUE(validate(wrong).ok());
   wrong.noise_clip = 0;

@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
-"""Writes golden/agents_step.safetensors: one step each of TD3, SAC, DMPO and DrQ-v2 in PyTorch, in float64, with noise.
+"""Writes golden/agents_step.safetensors: one step each of TD3, SAC, DMPO, DrQ-v2 and D4PG from pixels in PyTorch, in
+float64, with noise.
 
 tests/algorithms/agents_golden_test.cpp replays them and compares losses, priorities and all gradients. Networks, targets
 and losses are CleanRL's (td3_continuous_action.py, sac_continuous_action.py), but that all gradients are taken at the same
 parameters, that SAC's log-probabilities are those of actions in [-1, 1] and exact, where CleanRL adds 1e-6 to an argument
 of a logarithm, and that rows have importance weights. DMPO's are Acme's (acme/agents/tf/dmpo/learning.py and
 acme/tf/losses/mpo.py). DrQ-v2's are those of its authors (facebookresearch/drqv2, drqv2.py and utils.py), the shift of
-images by grid_sample() included, with the exceptions of the first two. Some rows end, some saturate tanh, some noise is
+images by grid_sample() included, with the exceptions of the first two. D4PG's networks and losses are those of
+make_d4pg_golden.py behind DrQ's encoder. Some rows end, some saturate tanh, some noise is
 clipped, for some either critic has the smaller value, some actions lie beyond their bounds and some divergences above
 their limits; the script fails where that is not so.
 
@@ -29,6 +31,7 @@ ALPHA, TARGET_ENTROPY = 0.3, -1.0 * ACT
 SAMPLES, ATOMS, V_MIN, V_MAX = 4, 11, -6.0, 6.0
 LIMITS = {"samples": 0.1, "penalty": 0.001, "mean": 0.02, "stddev": 0.03}
 SIDE, CHANNELS, FILTERS, FEATURES, PADDING, NOISE_CLIP = 17, 4, 3, 6, 4, 0.3
+ACTION_GRADIENT_CLIP = 0.4
 GENERATOR = torch.Generator().manual_seed(23)
 
 
@@ -248,20 +251,39 @@ def shifted(pixels, offsets):
     return F.grid_sample(x, base_grid + shift, padding_mode="zeros", align_corners=False)
 
 
-def step_of_drqv2(batch, out):
-    GENERATOR.manual_seed(26)  # whatever comes before
-    pixels = {name: torch.randint(0, 256, (BATCH, SIDE, SIDE, CHANNELS), generator=GENERATOR) for name in ("pixels", "next_pixels")}
-    offsets = {name: torch.randint(0, 2 * PADDING + 1, (BATCH, 2), generator=GENERATOR) for name in ("shift", "next_shift")}
-    offsets["shift"][0] = torch.tensor([0, 2 * PADDING])
+def draw_encoder():
     encoder = {}
     for index in range(4):
         channels = CHANNELS if index == 0 else FILTERS
         encoder[f"conv{index}/weight"] = (1.5 * normal(3, 3, channels, FILTERS) / (9 * channels) ** 0.5).float().double()
         encoder[f"conv{index}/bias"] = (0.1 * normal(FILTERS)).float().double()
+    return encoder
 
-    def draw_trunk():
-        return {"trunk/weight": normal(2 * 2 * FILTERS, FEATURES), "trunk/bias": (0.1 * normal(FEATURES)).float().double(),
-                "trunk/gain": (1 + 0.1 * normal(FEATURES)).float().double(), "trunk/offset": (0.1 * normal(FEATURES)).float().double()}
+
+def draw_trunk():
+    return {"trunk/weight": normal(2 * 2 * FILTERS, FEATURES), "trunk/bias": (0.1 * normal(FEATURES)).float().double(),
+            "trunk/gain": (1 + 0.1 * normal(FEATURES)).float().double(), "trunk/offset": (0.1 * normal(FEATURES)).float().double()}
+
+
+def encode(encoder, images):
+    h = images / 255.0 - 0.5
+    for index in range(4):
+        weight = encoder[f"conv{index}/weight"].permute(3, 2, 0, 1)
+        h = torch.relu(F.conv2d(h, weight, encoder[f"conv{index}/bias"], stride=2 if index == 0 else 1))
+    return h.permute(0, 2, 3, 1).reshape(BATCH, -1)
+
+
+def trunk(parameters, seen):
+    x = seen @ parameters["trunk/weight"] + parameters["trunk/bias"]
+    return torch.tanh(F.layer_norm(x, (FEATURES,), parameters["trunk/gain"], parameters["trunk/offset"]))
+
+
+def step_of_drqv2(batch, out):
+    GENERATOR.manual_seed(26)  # whatever comes before
+    pixels = {name: torch.randint(0, 256, (BATCH, SIDE, SIDE, CHANNELS), generator=GENERATOR) for name in ("pixels", "next_pixels")}
+    offsets = {name: torch.randint(0, 2 * PADDING + 1, (BATCH, 2), generator=GENERATOR) for name in ("shift", "next_shift")}
+    offsets["shift"][0] = torch.tensor([0, 2 * PADDING])
+    encoder = draw_encoder()
 
     def draw_heads():
         heads = {}
@@ -279,17 +301,6 @@ def step_of_drqv2(batch, out):
         out[f"drqv2/batch/{name}"] = images.to(torch.uint8)
     for name, offset in offsets.items():  # rows first, and as draws in [0, 1)
         out[f"drqv2/batch/{name}"] = ((offset.flip(1) + 0.5) / (2 * PADDING + 1)).float()
-
-    def encode(images):
-        h = images / 255.0 - 0.5
-        for index in range(4):
-            weight = encoder[f"conv{index}/weight"].permute(3, 2, 0, 1)
-            h = torch.relu(F.conv2d(h, weight, encoder[f"conv{index}/bias"], stride=2 if index == 0 else 1))
-        return h.permute(0, 2, 3, 1).reshape(BATCH, -1)
-
-    def trunk(parameters, seen):
-        x = seen @ parameters["trunk/weight"] + parameters["trunk/bias"]
-        return torch.tanh(F.layer_norm(x, (FEATURES,), parameters["trunk/gain"], parameters["trunk/offset"]))
 
     def sample(seen, noise):
         """TruncatedNormal.sample(clip), with its noise."""
@@ -309,7 +320,7 @@ def step_of_drqv2(batch, out):
         whole = images.detach().round()  # the grid's weights are 0 and 1, but for rounding errors
         assert (images - whole).abs().max() < 1e-9
         out[f"drqv2/shifted/{name}"] = whole.permute(0, 2, 3, 1).to(torch.uint8)
-    now, following = encode(augmented["pixels"]), encode(augmented["next_pixels"])
+    now, following = encode(encoder, augmented["pixels"]), encode(encoder, augmented["next_pixels"])
     after = judge(targets["critic"], following, sample(following, noise["next_noise"]))
     sometimes(after[0] < after[1], "first critic smaller")
     target = (batch["reward"] + batch["discount"] * torch.minimum(*after)).detach()
@@ -319,6 +330,52 @@ def step_of_drqv2(batch, out):
     critic = (batch["weight"] * (errors[0] ** 2 + errors[1] ** 2)).mean()
     losses = {"encoder": critic, "critic": critic, "policy": -torch.minimum(*judged).mean()}
     record(out, "drqv2", losses, networks, (errors[0].abs() + errors[1].abs()) / 2)
+
+
+def step_of_d4pg(batch, out):
+    """From pixels: who judges the next action is a target as a whole, encoder included, the encoder learns from the
+    critic's loss alone, and the policy is judged in pixels by what the online encoder sees there (DrQ)."""
+    GENERATOR.manual_seed(27)  # whatever comes before
+    pixels = {name: torch.randint(0, 256, (BATCH, SIDE, SIDE, CHANNELS), generator=GENERATOR) for name in ("pixels", "next_pixels")}
+    offsets = {name: torch.randint(0, 2 * PADDING + 1, (BATCH, 2), generator=GENERATOR) for name in ("shift", "next_shift")}
+    networks = {"encoder": draw_encoder(),
+                "policy": draw_trunk() | draw_layer_norm_mlp(FEATURES) | draw_layer(f"layer{len(SIZES)}", SIZES[-1], ACT, 3.0),
+                "critic": draw_trunk() | draw_layer_norm_mlp(FEATURES + ACT) | draw_layer(f"layer{len(SIZES)}", SIZES[-1], ATOMS)}
+    targets = {group: {k: (0.8 * v).float().double() for k, v in of.items()} for group, of in networks.items()}
+    keep(out, "d4pg_pixels", networks, targets, {}, "target")
+    for name, images in pixels.items():
+        out[f"d4pg_pixels/batch/{name}"] = images.to(torch.uint8)
+    for name, offset in offsets.items():  # rows first, and as draws in [0, 1)
+        out[f"d4pg_pixels/batch/{name}"] = ((offset.flip(1) + 0.5) / (2 * PADDING + 1)).float()
+    atoms = torch.linspace(V_MIN, V_MAX, ATOMS, dtype=torch.float64)
+
+    def layers_and_head(parameters, x):
+        return layer(parameters, f"layer{len(SIZES)}", layer_norm_mlp(parameters, x))
+
+    def see(group, name):
+        return encode(group["encoder"], shifted(pixels[name], offsets[name.replace("pixels", "shift")]))
+
+    def act(group, seen):
+        return to_bounds(torch.tanh(layers_and_head(group["policy"], trunk(group["policy"], seen))))
+
+    def judge(group, seen, action):
+        return layers_and_head(group["critic"], torch.cat([trunk(group["critic"], seen), action], -1))
+
+    following = see(targets, "next_pixels")
+    probabilities = judge(targets, following, act(targets, following)).softmax(-1)
+    target = project(probabilities, batch["reward"], batch["discount"], atoms).detach()
+    now = see(networks, "pixels")
+    td_error = -(target * judge(networks, now, batch["action"]).log_softmax(-1)).sum(-1)
+    critic = (batch["weight"] * td_error).mean()
+    action = act(networks, now.detach())
+    mean = (judge(networks, now.detach(), action).softmax(-1) * atoms).sum(-1)
+    by_action = torch.autograd.grad(mean.sum(), action, retain_graph=True)[0]
+    length = by_action.norm(dim=-1, keepdim=True)
+    sometimes(length > ACTION_GRADIENT_CLIP, "gradient by the action clipped")
+    clipped = by_action * (ACTION_GRADIENT_CLIP / length).clamp(max=1)
+    # Its value is the mean's, its gradient goes by the clipped one.
+    policy = (-mean.detach() - ((action - action.detach()) * clipped).sum(-1)).mean()
+    record(out, "d4pg_pixels", {"encoder": critic, "critic": critic, "policy": policy}, networks, td_error)
 
 
 def sometimes(rows, what):
@@ -352,6 +409,7 @@ def main():
     step_of_sac(batch, out)
     step_of_dmpo(batch, out)
     step_of_drqv2(batch, out)
+    step_of_d4pg(batch, out)
     path = sys.argv[1] if len(sys.argv) > 1 else pathlib.Path(__file__).parent / "golden" / "agents_step.safetensors"
     save_safetensors(dict(sorted(out.items())), path)
 

@@ -206,8 +206,8 @@ TEST(Wrappers, MistakesOfTheListAreSaidWithTheirPlaces) {
             "f:2: wrappers: pixels: corridor has no picture of itself: its spec names no camera");
   EXPECT_EQ(told("env = 'cheetah-run'\nwrappers = ['pixels']\n[pixels]\ncameras = ['front']\n"),
             "f:2: wrappers: pixels: cheetah-run has no camera \"front\", expected 0 .. 2 or one of side, back, free");
-  // The rest fits; that D4PG learns from no images is the algorithm's to say.
-  EXPECT_THAT(told("env = 'cheetah-run'\nwrappers = ['action_repeat', 'pixels', 'frame_stack']\n"),
+  // The rest fits; that SAC learns from no images is the algorithm's to say.
+  EXPECT_THAT(told("env = 'cheetah-run'\nalgorithm = 'sac'\nwrappers = ['action_repeat', 'pixels', 'frame_stack']\n"),
               HasSubstr("algorithm: cheetah-run: column pixels: uint8[84, 84, 9] is not made a vector of floats"));
 }
 

@@ -7,6 +7,8 @@
 #include <vector>
 
 #include <troupe/envs/environment.hpp>
+#include <troupe/envs/float_actions.hpp>
+#include <troupe/learner/engine/policy.hpp>
 #include <troupe/tests/run/section.hpp>
 
 namespace troupe::learner::d4pg {
@@ -34,7 +36,11 @@ TEST(D4pgAlgorithm, EveryKeyReachesItsField) {
                                         {"policy_schedule", std::string("cosine")},
                                         {"critic_optimizer", std::string("sgd")},
                                         {"critic_learning_rate", 0.32},
-                                        {"critic_gradient_norm_clip", 36.0}});  // optimizer_keys_test has the others
+                                        {"critic_gradient_norm_clip", 36.0},
+                                        {"shift_padding", std::int64_t{37}},
+                                        {"filters", std::int64_t{38}},
+                                        {"features", std::int64_t{39}},
+                                        {"encoder_learning_rate", 0.33}});  // optimizer_keys_test has the others
   const auto got = read(section, 500);
   ASSERT_TRUE(got.ok()) << got.error().message;
   EXPECT_EQ(got->n_step, 15);
@@ -58,6 +64,11 @@ TEST(D4pgAlgorithm, EveryKeyReachesItsField) {
   EXPECT_EQ(learner.policy_optimizer.schedule.total_steps, 500);
   EXPECT_EQ(std::get<Sgd>(learner.critic_optimizer.rule).learning_rate, 0.32);
   EXPECT_EQ(learner.critic_optimizer.max_global_norm, 36);
+  EXPECT_EQ(learner.encoder.shift_padding, 37);
+  EXPECT_EQ(learner.encoder.filters, 38);
+  EXPECT_EQ(learner.encoder.features, 39);
+  EXPECT_EQ(std::get<Adam>(learner.encoder_optimizer.rule).learning_rate, 0.33);
+  EXPECT_EQ(learner.encoder_optimizer.max_global_norm, 40);
 }
 
 TEST(D4pgAlgorithm, DefaultsAreThoseOfItsOptions) {
@@ -89,6 +100,53 @@ TEST(D4pgAlgorithm, ItemsAndBatchesAreWhatItsReplicaTakes) {
     options.importance_weights = weighted;
     EXPECT_EQ(batch_signature(item_signature(made, wrapped->spec()).value(), context), batch_signature(options));
   }
+}
+
+envs::EnvSpec pictured() {
+  return {.name = "pictured",
+          .observation = {{"pixels", DType::kU8, Shape{24, 20, 3}}},
+          .action = envs::ActionSpec::continuous({-1}, {1}),
+          .episode_steps = 100,
+          .control_dt = 1};
+}
+
+TEST(D4pgAlgorithm, FromPixelsItemsAreBytesAndTheEncoderIsPublishedToo) {
+  for (const bool weighted : {false, true}) {
+    const AlgorithmContext context{pictured(), weighted};
+    const Algorithm made = algorithm({})(context).value();
+    Options options;
+    options.encoder.pixels = {24, 20, 3};
+    options.environment = {24 * 20 * 3, {-1}, {1}};
+    options.importance_weights = weighted;
+    EXPECT_EQ(batch_signature(item_signature(made, envs::float_actions(pictured()).value()).value(), context),
+              batch_signature(options));
+    EXPECT_EQ(batch_signature(options)[0], (TensorSpec{"pixels", DType::kU8, Shape{24, 20, 3}}));
+    EXPECT_EQ(made.published, (std::vector<std::string>{"policy", "encoder"}));
+    const auto policy = Policy::make(made.policy, made.columns, {}).value();
+    EXPECT_NE(policy->layout().find("encoder/conv3/weight"), nullptr);
+    EXPECT_NE(policy->layout().find("policy/trunk/weight"), nullptr);
+  }
+}
+
+TEST(D4pgAlgorithm, RefusesImagesThatItCannotSee) {
+  const auto refusal = [](const envs::EnvSpec& spec, AgentOptions options = {}) {
+    const auto made = algorithm(std::move(options))({.environment = spec});
+    return made.ok() ? "none" : made.error().message;
+  };
+  envs::EnvSpec mixed = pictured();
+  mixed.observation.push_back({"goal", DType::kF32, Shape{2}});
+  EXPECT_EQ(refusal(mixed),
+            "pictured: d4pg got the observation pixels: uint8[24, 20, 3], goal: float32[2], expected pixels: "
+            "uint8[height, width, channels] and nothing else");
+  envs::EnvSpec small = pictured();
+  small.observation[0].shape = {14, 24, 3};
+  EXPECT_EQ(refusal(small),
+            "d4pg: got images of [14, 24, 3], expected [height, width, channels] of at least 15x15 pixels");
+  AgentOptions normalised;
+  normalised.learner.normalise_observations = true;
+  EXPECT_EQ(refusal(pictured(), normalised),
+            "d4pg: normalise_observations is true with images of [24, 20, 3], expected false: bytes are scaled by "
+            "themselves");
 }
 
 }  // namespace

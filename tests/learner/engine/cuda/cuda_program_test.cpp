@@ -96,10 +96,8 @@ TEST_F(CudaProgramTest, ClassifierWithBatchNormAveragesAndDecayTakesTheSameSteps
 
 TEST_F(CudaProgramTest, DrqV2TakesTheSameStepsFromBytes) {
   drqv2::Options options;
-  options.pixels = {17, 19, 2};
-  options.environment = {.observation_size = options.pixels.elements(), .action_low = {-1, -1}, .action_high = {1, 2}};
-  options.filters = 5;
-  options.features = 6;
+  options.encoder = {.pixels = {17, 19, 2}, .filters = 5, .features = 6};
+  options.environment = {.observation_size = 17 * 19 * 2, .action_low = {-1, -1}, .action_high = {1, 2}};
   options.policy_sizes = options.critic_sizes = {16};
   // By Adam an element whose gradient is nothing but rounding errors would take whole steps.
   for (OptimizerSpec* spec : {&options.encoder_optimizer, &options.policy_optimizer, &options.critic_optimizer}) {
