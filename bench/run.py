@@ -102,6 +102,12 @@ BENCHES = {
             },
         ),
     ),
+    "pixels_scaling": Bench(
+        "one D4PG learner step from 84 x 84 x 9 at a total batch of 256, shared by 1, 2 and 4 learners",
+        "pixels_scaling_bench",
+        {},
+        timeout_s=900,
+    ),
     "agents": Bench(
         "one learner step of SAC and TD3 at their published sizes, batch 256",
         "agents_bench",

@@ -20,7 +20,7 @@
 
 namespace troupe::learner {
 
-/// Normal values, and labels below 10.
+/// Normal values, labels below 10, and bytes.
 class RandomBatch final : public InputPipeline {
  public:
   RandomBatch(const Signature& signature, const InputContext& context)
@@ -30,6 +30,10 @@ class RandomBatch final : public InputPipeline {
       if (signature[column].dtype == DType::kI32) {
         std::int32_t next = 0;
         for (std::int32_t& label : batch_.mutable_view().as<std::int32_t>(column)) label = next++ % 10;
+      } else if (signature[column].dtype == DType::kU8) {
+        for (std::uint8_t& byte : batch_.mutable_view().as<std::uint8_t>(column)) {
+          byte = static_cast<std::uint8_t>(rng.below(256));
+        }
       } else {
         for (float& x : batch_.mutable_view().as<float>(column)) x = static_cast<float>(rng.normal());
       }
