@@ -42,7 +42,7 @@ class Policy {
   static Result<std::unique_ptr<Policy>> make(const Network& network, PolicyColumns columns,
                                               const PolicyOptions& options);
 
-  /// Copies in the values of layout(). Errors: kShapeMismatch, naming both fingerprints or sizes; nothing changed.
+  /// Copies in the values of layout(). Before, what would be drawn is 0. Errors: kShapeMismatch, and nothing changed.
   Status load(std::span<const float> parameters, std::uint64_t fingerprint);
   /// inputs: 1 .. rows() rows of columns().inputs, outputs: as many of columns().outputs. Their signatures are the
   /// caller's to check, once. Without exploration. Allocates nothing. Errors: kShapeMismatch.

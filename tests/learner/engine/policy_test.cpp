@@ -145,6 +145,23 @@ void sums_and_state(Graph& graph) {
   graph.output("core", add(core, matmul(flat, graph.param(group, "u", Shape{6, 3}, Init::constant(2)))));
 }
 
+TEST(Policy, DrawsNothingOfWhatItIsGivenAnyway) {
+  const PolicyColumns columns = {{{"x", DType::kF32, {3}}}, {{"action", DType::kF32, {2}}}};
+  const auto network = [](Graph& graph) {
+    const ParamGroup group = graph.group("policy");
+    const Var weight = graph.param(group, "w", Shape{3, 2}, Init::orthogonal(1));
+    graph.output("action",
+                 linear(graph.input("x", Shape{3}), weight, graph.param(group, "b", Shape{2}, Init::constant(0.5))));
+  };
+  const auto policy = Policy::make(network, columns, {}).value();
+  const std::vector<float> values = policy->values();
+  const auto of = [&](const char* name, std::int64_t i) {
+    return values[static_cast<std::size_t>(policy->layout().find(name)->offset + i)];
+  };
+  for (int i = 0; i < 6; ++i) EXPECT_EQ(of("policy/w", i), 0);
+  for (int i = 0; i < 2; ++i) EXPECT_EQ(of("policy/b", i), 0.5F);
+}
+
 TEST(Policy, TakesImagesOfBytesAndGivesSeveralColumns) {
   const PolicyColumns columns = {{{"pixels", DType::kU8, {2, 3}}, {"core", DType::kF32, {3}}},
                                  {{"values", DType::kF32, {2}}, {"core", DType::kF32, {3}}}};
