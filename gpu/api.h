@@ -14,7 +14,7 @@
 #include <stdint.h>
 
 // Changes with every change below. The loader refuses another number.
-#define TROUPE_CUDA_ABI 6u
+#define TROUPE_CUDA_ABI 7u
 // The one symbol that the plug-in exports: `const TroupeCudaApi* troupe_cuda_api(void)`.
 #define TROUPE_CUDA_ENTRY "troupe_cuda_api"
 // The same of the plug-in with cuDNN, which is large and opened only for programs that convolve.
@@ -153,6 +153,17 @@ typedef struct {
   const TroupeCudaControl* control;
 } TroupeCudaLars;
 
+// Columns that keep a length: of up to four matrices that stand one upon the other.
+enum { TROUPE_CUDA_KEPT_PARTS = 4 };
+typedef struct {
+  float* values[TROUPE_CUDA_KEPT_PARTS];     // [rows, columns] each
+  uint16_t* shadow[TROUPE_CUDA_KEPT_PARTS];  // bfloat16 copies, or null
+  int64_t rows[TROUPE_CUDA_KEPT_PARTS];      // 0: no further part
+  int64_t columns;
+  double length;
+  const TroupeCudaControl* control;
+} TroupeCudaKept;
+
 // The items of a replay table, in device memory (replay/gpu_items.hpp). Slots are 0 to *present - 1.
 enum { TROUPE_CUDA_REPLAY_LEVELS = 11, TROUPE_CUDA_REPLAY_COLUMNS = 16 };
 typedef struct {
@@ -249,6 +260,8 @@ typedef struct {
   // Unless the step is skipped: *rate = lars_rate() of learner/engine/lars.hpp.
   int (*lars_rate)(const TroupeCudaLars* variable, float* rate, TroupeCudaStream* stream);
   int (*update)(const TroupeCudaUpdate* update, TroupeCudaStream* stream);
+  // Unless the step is skipped: each column, but one of zeros, is multiplied by what makes it `length` long.
+  int (*keep_length)(const TroupeCudaKept* kept, TroupeCudaStream* stream);
   // Unless the step is skipped, and if due[control->taken]: average += (1 - decay) * (values - average), and its
   // shadow; decay 0 copies.
   int (*follow)(const float* values, float* average, uint16_t* shadow, double decay, int64_t count, const int32_t* due,

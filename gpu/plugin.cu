@@ -189,6 +189,9 @@ int lars_rate(const TroupeCudaLars* variable, float* rate, TroupeCudaStream* str
 int update(const TroupeCudaUpdate* update, TroupeCudaStream* stream) {
   return told(troupe_cuda::update(update, of(stream)));
 }
+int keep_length(const TroupeCudaKept* kept, TroupeCudaStream* stream) {
+  return told(troupe_cuda::keep_length(*kept, of(stream)));
+}
 int follow(const float* values, float* average, uint16_t* shadow, double decay, int64_t count, const int32_t* due,
            const TroupeCudaControl* control, TroupeCudaStream* stream) {
   return told(troupe_cuda::follow(values, average, shadow, decay, count, due, control, of(stream)));
@@ -263,6 +266,7 @@ constexpr TroupeCudaApi kApi = {
     .decide = decide,
     .lars_rate = lars_rate,
     .update = update,
+    .keep_length = keep_length,
     .follow = follow,
     .assign = assign,
     .accumulate = accumulate,

@@ -51,6 +51,18 @@ cudaError_t sum(const Call& call, cudaStream_t stream) {
   if (error != cudaSuccess) return error;
   return launch(sum_kernel, 1, kSumThreads, stream, blocks, part, factor, out);
 }
+/// Of the rows that are data, the lowest number where there are none.
+cudaError_t greatest(const Call& call, cudaStream_t stream) {
+  const float* x = data<const float>(call.in[0]);
+  float* out = data<float>(call.out[0]);
+  const std::int64_t count = counted_elements(call, elements(call.in[0]));
+  return for_each_row(stream, 1, [=] __device__(std::int64_t, int lane) {
+    float most = -3.402823466e38F;
+    for (std::int64_t i = lane; i < count; i += kWarp) most = x[i] > most ? x[i] : most;
+    most = warp_max(most);
+    if (lane == 0) *out = most;
+  });
+}
 cudaError_t sum_last(const Call& call, cudaStream_t stream) {
   const float* x = data<const float>(call.in[0]);
   float* out = data<float>(call.out[0]);
@@ -285,6 +297,7 @@ cudaError_t clip_row_norm(const Call& call, cudaStream_t stream) {
 constexpr Kernel kKernels[] = {
     {"sum", f32_only<sum>, sum_workspace},
     {"sum_last", f32_only<sum_last>},
+    {"greatest", f32_only<greatest>},
     {"sum_to", f32_only<sum_to>},
     {"bias_activation_grad", bias_activation_grad, bias_activation_grad_workspace},
     {"layer_norm", f32_only<layer_norm>},

@@ -192,6 +192,41 @@ __global__ void update_kernel(TroupeCudaUpdate buffers, Follower follower, std::
   }
 }
 
+// ---- lengths ----
+
+constexpr int kKeptThreads = 256;
+
+/// A block takes `width` columns, whose rows its threads share: thread t has column t % width.
+__global__ void __launch_bounds__(kKeptThreads) keep_length_kernel(TroupeCudaKept kept, int width) {
+  __shared__ double part[kKeptThreads];
+  if (kept.control->skip != 0) return;
+  const int thread = static_cast<int>(threadIdx.x), lanes = kKeptThreads / width;
+  const std::int64_t column = std::int64_t{blockIdx.x} * width + thread % width;
+  const bool has_column = column < kept.columns;
+  double sum = 0;
+  for (int p = 0; p < TROUPE_CUDA_KEPT_PARTS && has_column; ++p) {
+    for (std::int64_t row = thread / width; row < kept.rows[p]; row += lanes) {
+      const double x = kept.values[p][row * kept.columns + column];
+      sum += x * x;
+    }
+  }
+  part[thread] = sum;
+  for (int half = lanes / 2; half > 0; half /= 2) {
+    __syncthreads();
+    if (thread < half * width) part[thread] += part[thread + half * width];
+  }
+  __syncthreads();
+  const double length = sqrt(part[thread % width]), factor = kept.length / (length > 1e-8 ? length : 1e-8);
+  for (int p = 0; p < TROUPE_CUDA_KEPT_PARTS && has_column; ++p) {
+    for (std::int64_t row = thread / width; row < kept.rows[p]; row += lanes) {
+      const std::int64_t at = row * kept.columns + column;
+      const auto value = static_cast<float>(kept.values[p][at] * factor);
+      kept.values[p][at] = value;
+      if (kept.shadow[p] != nullptr) store_lanes(Lanes<1>{{value}}, kept.shadow[p], at);
+    }
+  }
+}
+
 // ---- states and gradients ----
 
 __global__ void assign_kernel(const float* from, float* to, std::int64_t count, std::int64_t packs,
@@ -244,6 +279,13 @@ cudaError_t update(const TroupeCudaUpdate* update, cudaStream_t stream) {
                                                       buffers.shadow, buffers.follower, buffers.follower_shadow});
   return launch(update_kernel, blocks_for_elements(buffers.count, packs), kThreads, stream, buffers,
                 Follower::of(buffers.follower, buffers.follower_shadow, buffers.decay), packs);
+}
+
+cudaError_t keep_length(const TroupeCudaKept& kept, cudaStream_t stream) {
+  if (kept.columns == 0) return cudaSuccess;
+  const int width = kept.columns == 1 ? 1 : 32;
+  return launch(keep_length_kernel, static_cast<unsigned>((kept.columns + width - 1) / width), kKeptThreads, stream,
+                kept, width);
 }
 
 cudaError_t follow(const float* values, float* average, std::uint16_t* shadow, double decay, std::int64_t count,

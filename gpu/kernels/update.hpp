@@ -14,6 +14,7 @@ cudaError_t decide(const TroupeCudaGradient* gradients, std::int32_t count, Trou
                    cudaStream_t stream);
 cudaError_t lars_rate(const TroupeCudaLars& variable, float* rate, cudaStream_t stream);
 cudaError_t update(const TroupeCudaUpdate* update, cudaStream_t stream);
+cudaError_t keep_length(const TroupeCudaKept& kept, cudaStream_t stream);
 cudaError_t follow(const float* values, float* average, std::uint16_t* shadow, double decay, std::int64_t count,
                    const std::int32_t* due, const TroupeCudaControl* control, cudaStream_t stream);
 cudaError_t assign(const float* from, float* to, std::int64_t count, const TroupeCudaControl* control,

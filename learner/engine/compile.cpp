@@ -11,6 +11,7 @@
 #include <troupe/learner/engine/fastest.hpp>
 #include <troupe/learner/engine/initial_values.hpp>
 #include <troupe/learner/engine/instruction_set.hpp>
+#include <troupe/learner/engine/kept_length.hpp>
 #include <troupe/learner/engine/program_impl.hpp>
 #include <troupe/learner/ops/internal.hpp>
 
@@ -86,7 +87,10 @@ class Compiler {
       if (minimized != data_.minimized.end() && options_.update) slots = slot_names(minimized->spec);
       if (minimized != data_.minimized.end() && accumulates()) slots.push_back("accumulated");
       group.params = std::make_unique<ParamBuffer>(std::move(layout), std::move(slots));
-      if (def.online < 0) initialise(*group.params, def, options_.seed);
+      if (def.online < 0) {
+        initialise(*group.params, def, options_.seed);
+        KeptLengths(def.layout).restore(group.params->values().data(), nullptr);
+      }
       group.online = def.online;
       group.every_steps = def.every_steps;
       group.decay = def.decay;
@@ -345,6 +349,7 @@ class Compiler {
       const ParamLayout& layout = data_.groups[made.group].layout;
       make_stretches(made, layout);
       if (std::holds_alternative<Lars>(def.spec.rule)) made.lars.emplace(layout);
+      made.kept = KeptLengths(layout);
       for (const Stripe& stripe : impl_->stripes) {
         made.gradients.push_back(reinterpret_cast<const float*>(stripe.gradients[made.group].get()));
       }

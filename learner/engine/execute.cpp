@@ -127,6 +127,14 @@ void gather(const JointCall& call, T* to) {
     return;
   }
   const std::size_t parts = call.input.place == Place::kPartial ? call.from.size() : 1;
+  if (call.joint.largest) {
+    for (std::int64_t i = 0; i < call.in_elements[0]; ++i) {
+      T largest = static_cast<const T*>(*call.from[0])[i];
+      for (std::size_t s = 1; s < parts; ++s) largest = std::max(largest, static_cast<const T*>(*call.from[s])[i]);
+      to[i] = largest;
+    }
+    return;
+  }
   for (std::int64_t i = 0; i < call.in_elements[0]; ++i) {
     to[i] = tree_sum(0, parts, [&](std::size_t s) { return static_cast<const T*>(*call.from[s])[i]; });
   }

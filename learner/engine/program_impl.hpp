@@ -11,6 +11,7 @@
 
 #include <troupe/learner/engine/device_feed.hpp>
 #include <troupe/learner/engine/gradient_exchange.hpp>
+#include <troupe/learner/engine/kept_length.hpp>
 #include <troupe/learner/engine/kernels/kernel_table.hpp>
 #include <troupe/learner/engine/lars.hpp>
 #include <troupe/learner/engine/plan.hpp>
@@ -116,6 +117,7 @@ struct Minimized {
   std::vector<Stretch> shared, own;     ///< of the flat gradient: what replicas reduce, and the rest
   std::vector<UpdateStretch> decay;     ///< of the flat buffers
   std::optional<LarsNorms> lars;        ///< for LARS, whose stretches these are instead
+  KeptLengths kept;
   std::vector<Stretch> blocks;  ///< all of it in stretches of at most kNormBlock elements, the shared ones first
   std::size_t norm_blocks = 0;  ///< those of which the global norm is made
   std::vector<double> squares;  ///< of each block
@@ -256,6 +258,8 @@ struct Program::Impl {
   bool idle(const Call& call) const {
     return call.minimized >= 0 && idle(minimized[static_cast<std::size_t>(call.minimized)]);
   }
+  /// Of groups that are updated in this step, behind apply() on all threads.
+  void keep_lengths(int thread);
   void follow_online(int thread);
   /// Whether `step` makes the target or average follow: an average only what is updated.
   bool follows(const Group& group, std::int64_t step) const;

@@ -138,6 +138,7 @@ void Program::Impl::update(int thread) {
       apply(m, thread);
       clear_accumulated(m, thread);
     }
+    keep_lengths(thread);
     follow_online(thread);
   }
   if (thread == 0) assign_states();
@@ -205,6 +206,19 @@ void Program::Impl::apply(Minimized& minimized, int thread) {
   const UpdateRule rule(minimized.spec, update);
   if (!minimized.lars) return rule.apply(args, minimized.decay);
   rule.apply(args, minimized.lars->rates(std::get<Lars>(minimized.spec.rule), args.gradient_scale));
+}
+
+void Program::Impl::keep_lengths(int thread) {
+  const auto keeps = [this](const Minimized& m) { return !m.kept.empty() && due(m.spec.every_steps); };
+  if (std::ranges::none_of(minimized, keeps)) return;
+  pool.barrier();  // a column was updated by several threads
+  for (const Minimized& m : minimized) {
+    if (!keeps(m)) continue;
+    const Group& group = groups[m.group];
+    m.kept.restore(group.params->values().data(), options.compute == DType::kBF16 ? group.shadow.get() : nullptr,
+                   static_cast<std::size_t>(thread), static_cast<std::size_t>(pool.threads()));
+  }
+  pool.barrier();
 }
 
 bool Program::Impl::follows(const Group& group, std::int64_t step) const {

@@ -197,6 +197,49 @@ void Graph::exempt_from_decay(Var param) {
   online.layout.entries[static_cast<std::size_t>(value.entry)].decays = false;
 }
 
+void Graph::keep_length(std::span<const Var> params, LengthOf of, double length) {
+  constexpr std::size_t kMost = 4;  // that a GPU's kernel takes (TROUPE_CUDA_KEPT_PARTS)
+  if (!status_.ok() || std::ranges::any_of(params, [](Var param) { return !param; })) return;
+  if (params.empty() || params.size() > kMost || !(length > 0)) {
+    fail(Code::kInvalidArgument, fmt::format("keep_length: {} parameters and length {}, expected 1 to {} and above 0",
+                                             params.size(), length, kMost));
+    return;
+  }
+  KeptLength kept{.length = length};
+  GroupDef* group = nullptr;
+  for (const Var param : params) {
+    const Value& value = data_->values[param.id];
+    if (value.source != Source::kParam) {
+      fail(Code::kInvalidArgument, "keep_length: expected parameters");
+      return;
+    }
+    const GroupDef& own = data_->groups[static_cast<std::size_t>(value.index)];
+    GroupDef& online = data_->groups[static_cast<std::size_t>(own.online < 0 ? value.index : own.online)];
+    const ParamEntry& entry = online.layout.entries[static_cast<std::size_t>(value.entry)];
+    const int rank = entry.shape.rank();
+    const std::int64_t columns = of == LengthOf::kAll || rank == 0 ? 1 : entry.shape[rank - 1];
+    if (group != nullptr && (group != &online || columns != kept.columns)) {
+      fail(Code::kInvalidArgument,
+           fmt::format("keep_length: \"{}\" of {} columns, expected one of the group \"{}\" with {}", entry.name,
+                       columns, group->name, kept.columns));
+      return;
+    }
+    group = &online;
+    kept.columns = columns;
+    kept.entries.push_back(static_cast<std::size_t>(value.entry));
+  }
+  std::vector<KeptLength>& all = group->layout.kept;
+  if (std::ranges::find(all, kept) != all.end()) return;
+  for (const std::size_t entry : kept.entries) {
+    const auto has_it = [&](const KeptLength& other) { return std::ranges::count(other.entries, entry) > 0; };
+    if (std::ranges::none_of(all, has_it) && std::ranges::count(kept.entries, entry) == 1) continue;
+    fail(Code::kInvalidArgument,
+         fmt::format("keep_length: \"{}\" keeps a length already", group->layout.entries[entry].name));
+    return;
+  }
+  all.push_back(std::move(kept));
+}
+
 Var Graph::state(std::string_view name, const Shape& shape, Init init) {
   if (!status_.ok()) return {};
   const std::string full_name = fmt::format("state/{}", name);
@@ -306,6 +349,12 @@ Var Graph::emit_joint(Var value, JointFn forward, JointFn backward, const ValueS
                           .joint = static_cast<std::int32_t>(data_->joints.size()),
                           .device = device_});
   data_->joints.push_back({std::move(forward), std::move(backward)});
+  return made;
+}
+
+Var Graph::emit_largest(Var value) {
+  const Var made = emit_joint(value, nullptr, nullptr);
+  if (made) data_->joints.back().largest = true;
   return made;
 }
 

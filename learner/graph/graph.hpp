@@ -7,6 +7,7 @@
 // Errors are sticky: the first one is kept in status(), every later operation returns an invalid Var, and
 // Program::compile returns it. So builders read like arithmetic and are checked once, at the end.
 #include <cstdint>
+#include <initializer_list>
 #include <memory>
 #include <span>
 #include <string>
@@ -43,6 +44,10 @@ struct Init {
   /// 2014, arXiv 1312.6120): the last dimension, a layer's outputs, against all others.
   static Init orthogonal(double gain) { return {Kind::kOrthogonal, gain}; }
 };
+
+/// What of some parameters Graph::keep_length() means: each column, that is the weights of one output of a layer, or
+/// all of their numbers as one vector.
+enum class LengthOf : std::uint8_t { kColumns, kAll };
 
 /// Static graph over real (float32 when compiled by default), int32 and uint8 values. Not thread-safe; neither copies
 /// nor moves, because every Var points to it. Programs compiled from it do not need it afterwards.
@@ -82,6 +87,16 @@ class Graph {
   /// The optimiser's weight_decay leaves this parameter as it is, e.g. a bias, or a gain or offset of batch norm.
   void exempt_from_decay(Var param);
 
+  /// Projects parameters of one group, at most four, onto an L2 norm: at first, and after each update of their group,
+  /// before targets and averages follow, columns (with kColumns of all of them, which then have equally many) or all
+  /// numbers together are multiplied by what makes them `length` long. Zeros stay. No gradient flows through it, so the
+  /// optimiser's step is as it was. Said again of the same ones, as where a network is built twice, it changes nothing.
+  /// Errors: kInvalidArgument, naming the parameter: of another group, of an average, or kept otherwise already.
+  void keep_length(std::span<const Var> params, LengthOf of, double length = 1);
+  void keep_length(std::initializer_list<Var> params, LengthOf of, double length = 1) {
+    keep_length(std::span(params.begin(), params.size()), of, length);
+  }
+
   /// Replica state: not optimised, kept in Program::state() and in checkpoints (batch-norm statistics, spectral-norm
   /// u). Made at the first call, later ones return the same Var. Errors: kShapeMismatch when it has another shape.
   Var state(std::string_view name, const Shape& shape, Init init);
@@ -111,6 +126,9 @@ class Graph {
   /// place of `value` (a sum over stripes comes out replicated); otherwise what `forward` makes, not a sum over
   /// stripes.
   Var emit_joint(Var value, JointFn forward, JointFn backward, const ValueSpec* out = nullptr);
+  /// The largest of the stripes' parts of `value`, element by element, which are no summands although it says so; of
+  /// learner/ops/reduce.hpp's greatest().
+  Var emit_largest(Var value);
   /// The logical device of what is emitted from now on; a gradient goes where its forward node is. Programs map it to
   /// one of theirs (CompileOptions::devices). Users say it through DeviceScope. Errors: kOutOfRange when negative.
   void set_device(int device);

@@ -33,6 +33,7 @@ struct Node {
 struct Joint {
   JointFn forward;
   JointFn backward;
+  bool largest = false;  ///< of the parts, instead of their sum
 };
 
 struct InputDef {

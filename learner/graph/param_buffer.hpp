@@ -35,11 +35,21 @@ struct UpdateStretch {
   double rate = 1;  ///< multiplies the learning rate here: LARS's, of each variable its own
 };
 
+/// Parameters that keep a length (Graph::keep_length): the entries, as matrices of `columns` columns that stand one
+/// upon the other, have columns of this L2 norm.
+struct KeptLength {
+  std::vector<std::size_t> entries;
+  std::int64_t columns = 1;
+  double length = 1;
+  friend bool operator==(const KeptLength&, const KeptLength&) = default;
+};
+
 /// The named tensors of a group in one flat space. Gaps between tensors are zero and stay zero.
 struct ParamLayout {
   std::string group;
   std::vector<ParamEntry> entries;
-  std::int64_t elements = 0;  ///< with padding; a multiple of 16
+  std::int64_t elements = 0;     ///< with padding; a multiple of 16
+  std::vector<KeptLength> kept;  ///< not part of the fingerprint either
 
   void add(std::string name, const Shape& shape);
   /// Hash of group, names, shapes and offsets: equal exactly when flat spans mean the same. Stable over runs.

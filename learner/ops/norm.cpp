@@ -2,7 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <troupe/learner/ops/elementwise.hpp>
 #include <troupe/learner/ops/internal.hpp>
+#include <troupe/learner/ops/math.hpp>
+#include <troupe/learner/ops/reduce.hpp>
+#include <troupe/learner/ops/shaping.hpp>
 
 namespace troupe::learner {
 
@@ -52,6 +56,17 @@ Var layer_norm(Var x, Var bias, Var gain, Var offset, Activation kind, double ep
   if (!x || !bias || !gain || !offset) return {};
   return x.graph->emit1(kLayerNorm, {x, bias, gain, offset},
                         {.real = {epsilon}, .integer = {static_cast<std::int64_t>(kind)}});
+}
+
+Var rms_norm(Var x, Var gain, double epsilon) {
+  if (!x || !gain) return {};
+  const Shape& shape = x.graph->spec(x).shape;
+  if (shape.rank() != 2) {
+    return x.graph->fail(Code::kShapeMismatch, fmt::format("rms_norm: {}, expected [rows, n]", shape.to_string()));
+  }
+  const double share = 1 / static_cast<double>(shape[1]);
+  const Var root = sqrt(affine(sum_last(square(x)), share, epsilon));
+  return mul(div(x, reshape(root, Shape{shape[0], 1})), gain);
 }
 
 }  // namespace troupe::learner

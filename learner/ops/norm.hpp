@@ -1,5 +1,6 @@
 #pragma once
-// Layer normalisation (Ba et al. 2016) over the last dimension.
+// Normalisation of each row by itself: layer normalisation (Ba et al. 2016) and that by the root of the mean square
+// (Zhang & Sennrich 2019), over the last dimension.
 #include <troupe/learner/graph/op.hpp>
 #include <troupe/learner/ops/elementwise.hpp>
 
@@ -9,5 +10,8 @@ namespace troupe::learner {
 /// divides by n. x: [rows, n]; bias, gain, offset: [n]. epsilon 1e-5 is Sonnet's and Haiku's; PyTorch's default too.
 /// The bias is that of the linear layer before, which should then be a matmul().
 Var layer_norm(Var x, Var bias, Var gain, Var offset, Activation kind = Activation::kNone, double epsilon = 1e-5);
+
+/// gain * x / sqrt(mean(x^2) + epsilon). x: [rows, n]; gain: [n].
+Var rms_norm(Var x, Var gain, double epsilon = 1e-6);
 
 }  // namespace troupe::learner

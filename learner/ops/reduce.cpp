@@ -34,6 +34,16 @@ constexpr OpDef kCountRows{
     .kernel = [](const KernelTable& table) { return table.count_rows; },
 };
 
+constexpr OpDef kGreatest{
+    .name = "greatest",
+    .infer = [](Specs in, const Attr&) -> Inferred {
+      TROUPE_TRY(check_real(in, 1));
+      return std::vector<ValueSpec>{
+          {Shape{}, DType::kF32, in[0].place == Place::kRows ? Place::kPartial : in[0].place}};
+    },
+    .kernel = [](const KernelTable& table) { return table.greatest; },
+};
+
 std::vector<Var> sum_last_vjp(const VjpArgs& args);
 constexpr OpDef kSumLast{
     .name = "sum_last",
@@ -86,6 +96,12 @@ Var sum(Var x) {
   return x.graph->emit1(kSumAll, {x}, {.real = {1}, .integer = {x.graph->spec(x).place == Place::kRows ? 1 : 0}});
 }
 Var count_rows(Graph& graph) { return graph.emit1(kCountRows, {}); }
+Var greatest(Var x) {
+  if (!x) return {};
+  const bool rows = x.graph->spec(x).place == Place::kRows;
+  const Var made = x.graph->emit1(kGreatest, {x}, {.integer = {rows ? 1 : 0}});
+  return made && rows ? x.graph->emit_largest(made) : made;
+}
 Var sum_last(Var x) { return x ? x.graph->emit1(kSumLast, {x}) : Var{}; }
 Var log_sum_exp(Var x) { return x ? x.graph->emit1(kLogSumExp, {x}) : Var{}; }
 

@@ -12,6 +12,9 @@ Var sum(Var x);
 /// The rows of this step's batch that are data: a scalar, and a sum over stripes. What sums over rows by other means
 /// than these divides by it.
 Var count_rows(Graph& graph);
+/// The greatest element of x over all stripes, as a replicated scalar: of the rows that are data, and the lowest
+/// float32 where there are none. Has no gradient.
+Var greatest(Var x);
 /// Over the last dimension: [rows, n] -> [rows].
 Var sum_last(Var x);
 /// log(sum(exp(x))) over the last dimension, without overflow: [rows, n] -> [rows].

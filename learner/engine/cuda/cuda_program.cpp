@@ -166,6 +166,23 @@ Status CudaProgram::find_lars_rate(std::size_t minimized, const UpdateStretch& v
   return check(gpu_->api().lars_rate(&of, lars_rate_.as<float>(), stream_), "a variable's learning rate");
 }
 
+Status CudaProgram::keep_lengths(std::size_t index) {
+  const ParamLayout& layout = host_.groups[index].params->layout();
+  const DeviceGroup& group = groups_[index];
+  for (const KeptLength& each : layout.kept) {
+    TroupeCudaKept kept{.columns = each.columns, .length = each.length, .control = control()};
+    static_assert(TROUPE_CUDA_KEPT_PARTS == 4);  // as Graph::keep_length() says
+    for (std::size_t i = 0; i < each.entries.size(); ++i) {
+      const ParamEntry& entry = layout.entries[each.entries[i]];
+      kept.values[i] = group.block.as<float>() + entry.offset;
+      kept.shadow[i] = group.shadow.bytes() > 0 ? group.shadow.as<std::uint16_t>() + entry.offset : nullptr;
+      kept.rows[i] = entry.shape.elements() / each.columns;
+    }
+    TROUPE_TRY(check(gpu_->api().keep_length(&kept, stream_), "keeping the length of parameters"));
+  }
+  return {};
+}
+
 Status CudaProgram::enqueue_update() {
   const TroupeCudaApi& api = gpu_->api();
   TroupeCudaControl* const control = this->control();
@@ -193,7 +210,8 @@ Status CudaProgram::enqueue_update() {
     const ParamBuffer& params = *host_.groups[m.group].params;
     const DeviceGroup& group = groups_[m.group];
     const std::size_t slots = params.slots().size() - (host_.accumulation ? 1 : 0);
-    const std::size_t f = first_follower(m.group);
+    // What keeps a length does so before anything follows it.
+    const std::size_t f = m.kept.empty() ? first_follower(m.group) : groups_.size();
     const DeviceGroup* const follower = f < groups_.size() ? &groups_[f] : nullptr;
     const auto update = [&](std::int64_t begin, std::int64_t end, bool decays, const float* rate = nullptr) -> Status {
       const TroupeCudaUpdate part{
@@ -229,6 +247,7 @@ Status CudaProgram::enqueue_update() {
         for (const UpdateStretch& part : m.decay) TROUPE_TRY(update(part.begin, part.end, part.decays));
       }
       if (follower != nullptr) moved[f] = true;
+      TROUPE_TRY(keep_lengths(m.group));
     }
     if (host_.accumulation) {
       TROUPE_TRY(check(api.fill(group.section(params, params.slots().size()), 0, bytes_of<float>(params), stream_),

@@ -182,6 +182,7 @@ class CudaProgram {
   Status sum_squares(const Minimized& m, const std::vector<learner::Stretch>& of, double** squares);
   /// Puts what LARS multiplies a variable's rate by into lars_rate_, where it stays until the next call.
   Status find_lars_rate(std::size_t minimized, const UpdateStretch& variable, const TroupeCudaRule* rules);
+  Status keep_lengths(std::size_t group);
   Status enqueue_update();
   Status run_joint(const Node& node);
   Status run_joint_here(const Node& node);

@@ -86,6 +86,7 @@ constexpr troupe::learner::KernelTable make_table(troupe::DType dtype, const cha
       .as_partial = K::as_partial,
       .sum_all = K::sum_all,
       .sum_last = K::sum_last,
+      .greatest = K::greatest,
       .softmax = K::softmax,
       .softmax_grad = K::softmax_grad,
       .log_softmax = K::log_softmax,

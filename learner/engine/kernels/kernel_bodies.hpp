@@ -372,6 +372,11 @@ struct Kernels {
     *args.out[0].as<T>() = row_factor(args) * reduce_sum(counted(args, args.in[0].elements()),
                                                          [&](std::int64_t i, int n) { return load<V>(x, i, n); });
   }
+  static void greatest(const KernelArgs& args) {
+    const std::int64_t count = counted(args, args.in[0].elements());
+    const T lowest = T(-3.402823466e38F);  // of float32, also in float64
+    *args.out[0].as<T>() = count == 0 ? lowest : reduce_max(args.in[0].as<T>(), count);
+  }
   static void sum_last(const KernelArgs& args) {
     const T* x = args.in[0].as<T>();
     for (std::int64_t row = 0; row < args.in[0].rows; ++row, x += args.in[0].cols) {

@@ -61,7 +61,7 @@ struct KernelTable {
   KernelFn direction, spectral_scale, spectral_scale_grad;
   KernelFn embedding, embedding_grad, label_cross_entropy, label_cross_entropy_grad, is_in_top;
   KernelFn concat, slice, pad, copy, fill, fill_rows, mask_rows, count_rows, as_partial;
-  KernelFn sum_all, sum_last;
+  KernelFn sum_all, sum_last, greatest;
   KernelFn softmax, softmax_grad, log_softmax, log_softmax_grad;
   KernelFn softmax_cross_entropy, softmax_cross_entropy_grad;
   KernelFn categorical_mean, categorical_mean_grad, categorical_td, categorical_td_grad;

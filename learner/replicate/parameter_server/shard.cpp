@@ -8,6 +8,7 @@
 
 #include <troupe/core/check.hpp>
 #include <troupe/learner/engine/apply_update.hpp>
+#include <troupe/learner/engine/kept_length.hpp>
 #include <troupe/learner/engine/lars.hpp>
 
 namespace troupe::learner {
@@ -291,6 +292,11 @@ void ParameterShard::update_dense(const ShardSegment& segment, std::int64_t dens
                  [&](std::int64_t begin, std::int64_t count, const float* gradient) {
                    update(segment, begin, count, gradient, rule, from, to);
                  });
+  // plan_served() has seen that what keeps a length is whole.
+  const ServedGroup& group = model_->groups[segment.group];
+  const std::int64_t begin = segment.model_offset - group.offset;
+  const KeptLengths kept(group.layout, begin, begin + segment.elements);
+  if (!kept.empty()) kept.restore(to + segment.local_offset - begin, nullptr);
 }
 
 void ParameterShard::find_rates(const ShardSegment& segment, std::int64_t dense_offset, std::span<const Part> parts,

@@ -37,6 +37,32 @@ Status check_lars(const ServedModel& model, const std::vector<ShardPlan>& plans)
   return {};
 }
 
+/// So do columns that keep a length, and of a batch norm's gain and offset even both.
+Status check_kept(const ServedModel& model, const std::vector<ShardPlan>& plans) {
+  for (std::size_t g = 0; g < model.groups.size(); ++g) {
+    const ServedGroup& group = model.groups[g];
+    for (const KeptLength& kept : group.optimizer ? group.layout.kept : std::vector<KeptLength>{}) {
+      const auto holds = [&](const ShardSegment& segment) {
+        const std::int64_t begin = segment.model_offset - group.offset, end = begin + segment.elements;
+        return segment.group == g && segment.kind == ShardSegment::Kind::kDense &&
+               std::ranges::all_of(kept.entries, [&](std::size_t e) {
+                 const ParamEntry& entry = group.layout.entries[e];
+                 return begin <= entry.offset && entry.offset + entry.shape.elements() <= end;
+               });
+      };
+      const auto has_it = [&](const ShardPlan& plan) { return std::ranges::any_of(plan.segments, holds); };
+      if (std::ranges::any_of(plans, has_it)) continue;
+      return Error{
+          Code::kInvalidArgument,
+          fmt::format("parameter server: \"{}\" keeps its length, for which a shard needs {} whole, but none of "
+                      "{} has that: expected fewer shards",
+                      group.layout.entries[kept.entries.front()].name,
+                      kept.entries.size() > 1 ? "it and what it keeps that with" : "it", plans.size())};
+    }
+  }
+  return {};
+}
+
 }  // namespace
 
 Result<ServedStep> plan_served(const Graph& graph, const ParameterServerPlan& plan) {
@@ -47,6 +73,7 @@ Result<ServedStep> plan_served(const Graph& graph, const ParameterServerPlan& pl
   ServedStep step;
   step.plans = plan_shards(model, plan.shards, plan.partition, plan.part_bytes);
   TROUPE_TRY(check_lars(model, step.plans));
+  TROUPE_TRY(check_kept(model, step.plans));
   step.model = std::make_shared<const ServedModel>(std::move(model));
   return step;
 }

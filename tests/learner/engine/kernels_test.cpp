@@ -105,6 +105,7 @@ std::vector<KernelCase> kernel_cases() {
       {"fill", &K::fill, {E::kOne}, {E::kFull}},
       {"as_partial", &K::as_partial, {E::kFull}, {E::kFull}},
       {"sum_all", &K::sum_all, {E::kFull}, {E::kOne}, {.real = {0.1}}},
+      {"greatest", &K::greatest, {E::kFull}, {E::kOne}},
       {"sum_last", &K::sum_last, {E::kFull}, {E::kColumn}},
       {"exp", &K::exp, {E::kFull}, {E::kFull}},
       {"log", &K::log, {E::kFull}, {E::kFull}, {}, 1e-3},

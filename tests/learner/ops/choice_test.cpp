@@ -55,6 +55,27 @@ TEST(Choice, SharesTheGradientBetweenEqualValues) {
   EXPECT_THAT(largest.of_a, ElementsAre(0, 0.5, 1));
 }
 
+TEST(Greatest, IsThatOfAllStripesAndOfRowsThatAreData) {
+  for (const int stripes : {1, 3}) {
+    Graph graph(5);
+    const Var x = graph.input("x", {2});
+    graph.output("greatest", add(greatest(x), graph.constant({}, {0})));
+    const auto program = Program::compile(graph, {.stripes = stripes}).value();
+    const Signature columns{{"x", DType::kF32, Shape{2}}};
+    const auto of = [&](std::int64_t rows, std::vector<float> values) {
+      values.resize(static_cast<std::size_t>(rows) * 2);
+      BatchView batch{&columns, rows, {std::as_bytes(std::span(values))}};
+      program->bind(batch).value();
+      program->run().value();
+      return program->output("greatest")[0];
+    };
+    EXPECT_EQ(of(5, {-7, -2, -3, -4, -5, -6, -8, -9, -3, -1}), -1) << stripes;
+    EXPECT_EQ(of(5, {-7, -2, -3, 4, -5, -6, -8, -9, -3, -1}), 4) << stripes;
+    EXPECT_EQ(of(2, {-7, -2, -3, -4}), -2) << "the other rows are copies";
+    EXPECT_EQ(of(0, {}), std::numeric_limits<float>::lowest()) << stripes;
+  }
+}
+
 TEST(Choice, LetsANanPass) {
   for (const auto& [a, b] : {std::pair{kNan, 1.0F}, {1.0F, kNan}}) {
     EXPECT_TRUE(std::isnan(computed(minimum, {a}, {b}).value[0]));

@@ -288,6 +288,7 @@ std::vector<GradientCase> cases() {
            return layer_norm(v[0], v[1], v[2], v[3], kind, 1e-3);
          }});
   }
+  list.push_back({"RmsNorm", "rms_norm", {row, column}, [](auto& v) { return rms_norm(v[0], v[1], 1e-3); }});
   return list;
 }
 
@@ -300,6 +301,7 @@ const std::set<std::string> kElsewhere{
     "is_correct",                 // has no gradient; losses_test.cpp
     "is_in_top",                  // the same
     "greater",                    // has no gradient; choice_test.cpp
+    "greatest",                   // the same
     "dropout",                    // draws anew each time; random_test.cpp
     "from_bytes",                 // bytes have no gradient; random_shift_test.cpp
     "random_shift",               // draws anew each time; random_shift_test.cpp

@@ -204,6 +204,8 @@ void reductions(Graph& graph, const Sizes& sizes) {
   build.differentiate(log_sum_exp(a), {a});
   build.differentiate(log_sum_exp(deep), {deep});
   count_rows(graph);
+  greatest(a);
+  greatest(w);
   graph.gradients(add(hinge_discriminator(vector, build.input({})), hinge_generator(vector)), {{vector}});
 }
 

@@ -8,6 +8,7 @@
 #include <span>
 
 #include <troupe/core/rng.hpp>
+#include <troupe/learner/engine/kept_length.hpp>
 #include <troupe/learner/engine/kernels/kernel_table.hpp>
 #include <troupe/learner/engine/lars.hpp>
 #include <troupe/tests/gpu/gpu_under_test.hpp>
@@ -480,6 +481,48 @@ TEST_F(UpdateKernels, GradientsOfSeveralRunsAreAddedUp) {
       const std::vector<float> got = last.read();
       for (std::size_t i = 0; i < got.size(); ++i) {
         ASSERT_NEAR(got[i], (5 * first[i] + 3 * second[i]) * 0.125F, 1e-6) << i << " of " << count;
+      }
+    }
+  });
+}
+
+TEST_F(UpdateKernels, ColumnsKeepTheirLengthAsOnTheProcessor) {
+  struct Sizes {
+    std::int64_t rows, more, columns;
+  };
+  each([](gpu::GpuUnderTest& gpu) {
+    for (const auto& [rows, more, columns] : {Sizes{1, 0, 1}, {700, 300, 1}, {5, 0, 31}, {33, 0, 32}, {300, 2, 65}}) {
+      for (const bool skip : {false, true}) {
+        ParamLayout layout{.group = "net"};
+        layout.add("net/first", {rows, columns});
+        layout.add("net/second", {more, columns});
+        layout.kept.push_back({.entries = {0, 1}, .columns = columns, .length = 2.5});
+        std::vector<float> values = numbers(layout.elements, 5);
+        for (std::int64_t row = 0; row < rows && columns > 1; ++row)
+          values[static_cast<std::size_t>(row * columns)] = 0;
+        const std::int64_t second = layout.entries[1].offset;
+        if (more > 0 && columns > 1) {
+          for (std::int64_t row = 0; row < more; ++row) values[static_cast<std::size_t>(second + row * columns)] = 0;
+        }
+        const OnGpu<float> on_values(gpu, values);
+        const OnGpu<std::uint16_t> on_shadow(gpu, std::vector<std::uint16_t>(values.size(), 7));
+        const OnGpu<TroupeCudaControl> on_state(gpu, {control(skip, 0)});
+        const TroupeCudaKept kept{.values = {on_values.get(), on_values.get() + second},
+                                  .shadow = {on_shadow.get(), on_shadow.get() + second},
+                                  .rows = {rows, more},
+                                  .columns = columns,
+                                  .length = 2.5,
+                                  .control = on_state.get()};
+        gpu.check(gpu.api().keep_length(&kept, gpu.stream()), "keep_length");
+        std::vector<float> expected = values;
+        std::vector<std::uint16_t> shadow(values.size(), 7);
+        if (!skip) KeptLengths(layout).restore(expected.data(), shadow.data());
+        const std::vector<float> got = on_values.read();
+        const std::vector<std::uint16_t> got_shadow = on_shadow.read();
+        for (std::size_t i = 0; i < got.size(); ++i) {
+          ASSERT_NEAR(got[i], expected[i], 1e-6) << i << " of " << rows << " and " << more << " by " << columns;
+          ASSERT_NEAR(got_shadow[i], shadow[i], 1) << i;
+        }
       }
     }
   });

@@ -150,6 +150,42 @@ TEST(ParameterServerWorker, LarsIsRefusedWhereNoShardHasAWholeVariable) {
   EXPECT_TRUE(ParameterServerWorker::make(replica, whole, DType::kF32).ok()) << "each variable is whole on its shard";
 }
 
+TEST(ParameterServerWorker, KeepsLengthsAsOneDeviceAndRefusesWhatIsCut) {
+  const auto keep = [](Graph& graph, ParamGroup line) {
+    graph.keep_length({graph.param(line, "weight", {testing::kFeatures, 1}, {})}, LengthOf::kColumns, 0.75);
+    graph.average(line, 0.9);
+  };
+  LineReplica replica({.rule = Adam{.learning_rate = 0.05}}, keep);
+  OneDeviceOptions one{.batch = 16};
+  one.compile.seed = 3;
+  const auto device = OneDevice::make(replica, one).value();
+  ParameterServerPlan whole = plan_of(2, ParamPartition::kMinSize);
+  whole.part_bytes = kDefaultPartBytes;
+  auto shards = shards_of(replica, whole, {});
+  const auto worker = ParameterServerWorker::make(replica, whole, DType::kF32).value();
+  messages::FramePool pool;
+  for (int i = 0; i < 10; ++i) {
+    ASSERT_TRUE(device->step().ok());
+    pull(*worker, shards);
+    ASSERT_TRUE(worker->step().ok());
+    const auto frames = worker->gradients(pool).value();
+    for (std::size_t s = 0; s < frames.size(); ++s) {
+      ASSERT_TRUE(shards[s]->push(messages::read_gradient(frames[s]).value()).ok());
+    }
+  }
+  pull(*worker, shards);
+  for (const char* group : {"line", "line.average"}) {
+    const auto got = values(worker->program(), group), expected = values(device->program(), group);
+    for (std::size_t i = 0; i < got.size(); ++i) EXPECT_NEAR(got[i], expected[i], 1e-6) << group;
+  }
+  double squares = 0;
+  for (std::size_t i = 0; i < testing::kFeatures; ++i) squares += std::pow(values(worker->program(), "line")[i], 2);
+  EXPECT_NEAR(std::sqrt(squares), 0.75, 1e-6);
+  EXPECT_EQ(ParameterServerWorker::make(replica, plan_of(2), DType::kF32).error().message,
+            "parameter server: \"line/weight\" keeps its length, for which a shard needs it whole, but none of 2 has "
+            "that: expected fewer shards");
+}
+
 /// Batch i looks up rows 7, 30, 7 and i mod 3.
 class TableInput final : public InputPipeline {
  public:
