@@ -140,6 +140,7 @@ void NStepAdder::write_transition(std::int64_t steps, const MutableBatchView& ou
 
 std::vector<std::byte> NStepAdder::save_state() const {
   ByteWriter out;
+  out.reserve(observations_.size() + acted_.size() + newest_.size() + 16 * rewards_.size() + 256);
   out.put(kMagic);
   detail::put_signature(out, signature_);
   out.put(options_.n_step);

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include <troupe/core/rng.hpp>
+#include <troupe/replay/return_adder.hpp>
 
 namespace troupe::replay {
 namespace {
@@ -293,6 +294,38 @@ TEST(NStepAdder, CarriesColumnsOfAnyDtypeAndExtrasOfTheStart) {
     EXPECT_EQ(view.as<std::uint8_t>(6)[row * 48 + 47], 250 + ends[row]) << row;
     EXPECT_EQ(view.as<std::int32_t>(7)[row], ends[row]) << row;
   }
+}
+
+TEST(ReturnAdder, PutsTheReturnSoFarBehindEachItem) {
+  const Signature observed{{"x", DType::kF32, {}}}, acted{{"action", DType::kF32, {}}};
+  const auto make = with_return(n_step_adders(2, 0.5), 0.5);
+  const auto adder = make(observed, acted).value(), other = make(observed, acted).value();
+  EXPECT_EQ(adder->signature().back(), (TensorSpec{"return", DType::kF32, {}}));
+  EXPECT_EQ(adder->most_rows(), 2);
+  const float zero = 0;
+  const auto row = std::as_bytes(std::span(&zero, 1));
+  BatchBuffer items(adder->signature(), 8);
+  std::int64_t rows = 0;
+  for (const bool last_episode : {false, true}) {
+    ASSERT_TRUE(adder->first(row).ok());
+    for (int t = 0; t < 3; ++t) {
+      if (last_episode && t == 1) {  // another one goes on from its state
+        ASSERT_TRUE(other->restore_state(adder->save_state()).ok());
+      }
+      Adder& now = last_episode && t >= 1 ? *other : *adder;
+      rows += now.add({row, 8.0 + t, 1.0, row, t == 2}, items.mutable_view(), rows).value();
+    }
+  }
+  ASSERT_EQ(rows, 8);
+  // 8, 9 + 8 / 2, and at the end the last reward alone, of both items that end there; from there it goes on.
+  const float expected[] = {8, 13, 10, 10, 13, 15.5, 10, 10};
+  for (std::size_t i = 0; i < 8; ++i) EXPECT_EQ(items.view().as<float>(5)[i], expected[i]) << i;
+  const auto state = adder->save_state();
+  EXPECT_EQ(other->restore_state(std::span(state).first(9)).error().code, Code::kCorrupt);
+  EXPECT_EQ(with_return(n_step_adders(2, 0.5), 0.25)(observed, acted).value()->restore_state(state).error().code,
+            Code::kShapeMismatch);
+  EXPECT_EQ(with_return(make, 0.5)(observed, acted).error().message,
+            "return adder: items have a column return already");
 }
 
 }  // namespace
