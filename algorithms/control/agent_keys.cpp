@@ -87,6 +87,20 @@ ConfigKey random_steps_key(std::int64_t env_steps) {
           .max = 1e9};
 }
 
+ConfigSchema noise_repeat_keys(std::int64_t most, double exponent) {
+  return {{.path = "noise_repeats_max",
+           .default_value = most,
+           .doc = "Steps for which exploration holds its noise at most; 1: each step draws",
+           .unit = "env steps",
+           .min = 1,
+           .max = 1000},
+          {.path = "noise_repeats_exponent",
+           .default_value = exponent,
+           .doc = "Noise is held for n steps with a probability in proportion to n to minus this",
+           .min = 0,
+           .max = 100}};
+}
+
 ConfigKey normalise_key() {
   return {.path = "normalise_observations",
           .default_value = false,

@@ -55,6 +55,8 @@ ConfigSchema joined(std::vector<ConfigSchema> schemas);
 ConfigSchema return_keys(std::int64_t n_step, double discount);
 /// random_env_steps: of a run, at its beginning, in which all env actors act uniformly at random.
 ConfigKey random_steps_key(std::int64_t env_steps);
+/// noise_repeats_max and noise_repeats_exponent: how long exploration holds its noise (acting::NoiseRepeats).
+ConfigSchema noise_repeat_keys(std::int64_t most, double exponent);
 /// normalise_observations: control::observed() before the networks.
 ConfigKey normalise_key();
 /// atoms, v_min and v_max, of a critic that gives value distributions.

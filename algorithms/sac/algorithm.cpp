@@ -45,6 +45,7 @@ ConfigSchema keys() {
                      .unit = "nats",
                      .min = -100,
                      .max = 100}},
+       control::noise_repeat_keys(defaults.noise.most, defaults.noise.exponent),
        control::network_keys("policy", l.policy_sizes, l.policy_activation, {.learning_rate = 3e-4}),
        control::network_keys("critic", l.critic_sizes, l.critic_activation, {.learning_rate = 1e-3})});
 }
@@ -54,6 +55,7 @@ Result<AgentOptions> read(const ConfigSection& keys, std::int64_t steps) {
   options.n_step = keys.get_int("n_step");
   options.discount = keys.get_float("discount");
   options.random_env_steps = keys.get_int("random_env_steps");
+  options.noise = {keys.get_int("noise_repeats_max"), keys.get_float("noise_repeats_exponent")};
   Options& learner = options.learner;
   TROUPE_TRY(control::read_networks(keys, steps, learner));
   learner.policy_period = keys.get_int("policy_update_period");
@@ -77,7 +79,7 @@ MakeAlgorithm algorithm(AgentOptions options) {
     made.policy = [learner](Graph& graph) { build_policy(graph, learner); };
     made.published = {kPolicyGroup};
     made.explores = acting::random_at_first({.low = low, .high = high, .env_steps = options.random_env_steps},
-                                            acting::tanh_gaussian(low, high));
+                                            acting::tanh_gaussian(low, high, options.noise));
     made.make_replica = [learner](InputFn input) { return training(learner, std::move(input)); };
     return made;
   };

@@ -2,6 +2,7 @@
 // SAC as an algorithm that a configuration can name: algorithm = "sac", with its keys in [sac].
 #include <cstdint>
 
+#include <troupe/algorithms/acting/gaussian_draw.hpp>
 #include <troupe/algorithms/agent/algorithm.hpp>
 #include <troupe/algorithms/sac/options.hpp>
 #include <troupe/core/config.hpp>
@@ -14,6 +15,7 @@ struct AgentOptions {
   std::int64_t n_step = 1;  ///< of the returns that the adder makes; more leave out the entropy of the steps between
   double discount = 0.99;   ///< gamma, a step
   std::int64_t random_env_steps = 5'000;  ///< at the beginning of the run
+  acting::NoiseRepeats noise;             ///< how long exploration holds its noise
 };
 
 /// Of [sac]. Defaults are those of AgentOptions.
