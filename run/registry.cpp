@@ -9,6 +9,7 @@
 #include <troupe/algorithms/d4pg/algorithm.hpp>
 #include <troupe/algorithms/dmpo/algorithm.hpp>
 #include <troupe/algorithms/drqv2/algorithm.hpp>
+#include <troupe/algorithms/flashsac/algorithm.hpp>
 #include <troupe/algorithms/sac/algorithm.hpp>
 #include <troupe/algorithms/td3/algorithm.hpp>
 #include <troupe/core/text.hpp>
@@ -107,6 +108,8 @@ Registry shipped() {
   registry.algorithm("drqv2",
                      agent<of::drqv2::read, of::drqv2::algorithm>(
                          "Deterministic policy gradients from pixels (Yarats et al. 2021)", of::drqv2::keys()));
+  registry.algorithm("flashsac", agent<of::flashsac::read, of::flashsac::algorithm>(
+                                     "SAC with normalised residual networks (FlashSAC, 2026)", of::flashsac::keys()));
   registry.algorithm("sac",
                      agent<of::sac::read, of::sac::algorithm>(
                          "Soft actor-critic with a learned temperature (Haarnoja et al. 2018)", of::sac::keys()));

@@ -37,7 +37,7 @@ INSIDE = {
                 "replicate": {"graph", "ops", "engine"}, "judging": {"graph", "ops", "engine", "replicate"},
                 "export": {"graph", "ops", "engine"}},
     "algorithms": {"acting": set(), "agent": {"acting"}, "classifier": set(), "control": set(),
-                   **{name: {"acting", "agent", "control"} for name in ("d4pg", "dmpo", "drqv2", "sac", "td3")},
+                   **{name: {"acting", "agent", "control"} for name in ("d4pg", "dmpo", "drqv2", "flashsac", "sac", "td3")},
                    "resnet": set(), "sngan": set()},
     "actors": {"runtime": set(), "network": {"runtime"}, "control": {"runtime"}, "roles": {"runtime"}},
 }

@@ -13,9 +13,7 @@ namespace troupe::learner::control {
 /// at most 10 from 0, by the statistics as they were before this step, which are the state "policy/observation/mean"
 /// and so on, where "policy" is the group that is published.
 Var observed(Graph& graph, bool normalise, Var x, std::string_view published = "policy");
-/// Moves the statistics by a step's observations, [rows, n], of all replicas where these meet within a step, else of
-/// this one (workers of a parameter server, each with statistics of its own). They are those of all batches so far, and
-/// from a thousand batches on an exponential average of about so many.
+/// Moves the statistics by a step's observations, [rows, n], as learn_moments() (running_moments.hpp) says.
 void learn_observations(ReplicaContext& context, Var observation, std::string_view published = "policy");
 
 }  // namespace troupe::learner::control

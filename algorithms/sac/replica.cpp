@@ -1,7 +1,6 @@
 #include <troupe/algorithms/sac/replica.hpp>
 
 #include <cmath>
-#include <numbers>
 #include <utility>
 
 #include <troupe/algorithms/control/mlp.hpp>
@@ -19,7 +18,7 @@ constexpr double kLeastLogStddev = -5, kGreatestLogStddev = 2;
 
 }  // namespace
 
-Gaussian policy_network(Graph& graph, ParamGroup group, const Options& options, Var observation) {
+control::Gaussian policy_network(Graph& graph, ParamGroup group, const Options& options, Var observation) {
   const Var features =
       control::mlp(graph, group, "policy", options.policy_sizes, options.policy_activation, observation);
   const std::int64_t size = options.environment.action_size();
@@ -32,19 +31,10 @@ Gaussian policy_network(Graph& graph, ParamGroup group, const Options& options, 
 void build_policy(Graph& graph, const Options& options) {
   const Var observation = control::observed(graph, options.normalise_observations,
                                             graph.input("observation", Shape{options.environment.observation_size}));
-  const Gaussian policy = policy_network(graph, graph.group(kPolicyGroup), options, observation);
+  const control::Gaussian policy = policy_network(graph, graph.group(kPolicyGroup), options, observation);
   graph.output("action", control::to_bounds(graph, options.environment, tanh(policy.mean)));
   graph.output("mean", policy.mean);
   graph.output("stddev", exp(policy.log_stddev));
-}
-
-Draw draw(const Gaussian& policy, Var noise) {
-  const Var before = add(policy.mean, mul(exp(policy.log_stddev), noise));
-  // log N(before) is that of the noise less log_stddev, and log(1 - tanh(u)^2) = 2 (log 2 - u - softplus(-2 u)).
-  const double constant = -0.5 * std::log(2 * std::numbers::pi) - 2 * std::numbers::ln2;
-  const Var of_noise = affine(square(noise), -0.5, constant);
-  const Var of_tanh = scale(add(before, softplus(scale(before, -2))), 2);
-  return {tanh(before), sum_last(add(sub(of_noise, policy.log_stddev), of_tanh))};
 }
 
 Losses build_losses(Graph& graph, const Options& options, const StepInputs& inputs, const Noise& noise) {
@@ -61,7 +51,7 @@ Losses build_losses(Graph& graph, const Options& options, const StepInputs& inpu
   const Var next_observation = control::observed(graph, options.normalise_observations, inputs["next_observation"]);
 
   // The soft target: the smaller value of an action that the policy draws, and what its entropy is worth (Eq. 5).
-  const Draw next = draw(policy_network(graph, policy, options, next_observation), noise.next_action);
+  const control::Draw next = control::draw(policy_network(graph, policy, options, next_observation), noise.next_action);
   const auto next_values = values(critic_target, next_observation, next.action);
   const Var next_value = sub(minimum(next_values.first, next_values.second), mul(alpha, next.log_prob));
   const Var target = stop_gradient(add(inputs["reward"], mul(inputs["discount"], next_value)));
@@ -71,7 +61,7 @@ Losses build_losses(Graph& graph, const Options& options, const StepInputs& inpu
   const Var first = sub(current.first, target), second = sub(current.second, target);
   const Var squares = add(square(first), square(second));
 
-  const Draw now = draw(policy_network(graph, policy, options, observation), noise.action);
+  const control::Draw now = control::draw(policy_network(graph, policy, options, observation), noise.action);
   const auto now_values = values(critic, observation, now.action);
   const double target_entropy = options.target_entropy * static_cast<double>(options.environment.action_size());
   return {

@@ -2,6 +2,7 @@
 // SAC's networks, its step as a replica, and its policy alone.
 #include <memory>
 
+#include <troupe/algorithms/control/tanh_gaussian.hpp>
 #include <troupe/algorithms/sac/options.hpp>
 #include <troupe/learner/graph/graph.hpp>
 #include <troupe/learner/replicate/replica.hpp>
@@ -12,23 +13,12 @@ inline constexpr const char* kPolicyGroup = "policy";
 inline constexpr const char* kCriticGroup = "critic";
 inline constexpr const char* kTemperatureGroup = "temperature";
 
-/// A Gaussian for each action dimension, before tanh: [rows, action_size] both.
-struct Gaussian {
-  Var mean, log_stddev;  ///< the latter within [-5, 2] (CleanRL's bounds)
-};
-Gaussian policy_network(Graph& graph, ParamGroup group, const Options& options, Var observation);
+/// Its log_stddev is within [-5, 2] (CleanRL's bounds).
+control::Gaussian policy_network(Graph& graph, ParamGroup group, const Options& options, Var observation);
 
 /// The network of acting: "observation" to "mean" and "stddev" of the Gaussian, and to "action", the mean within the
 /// action's bounds.
 void build_policy(Graph& graph, const Options& options);
-
-/// tanh of a draw, in [-1, 1], and the logarithm of its density there (appendix C, Eq. 26): [rows, action_size],
-/// [rows].
-struct Draw {
-  Var action, log_prob;
-};
-/// noise: standard normal, [rows, action_size].
-Draw draw(const Gaussian& policy, Var noise);
 
 struct Losses {
   ParamGroup policy, critic, temperature;

@@ -10,8 +10,10 @@
 #include <troupe/algorithms/d4pg/replica.hpp>
 #include <troupe/algorithms/dmpo/replica.hpp>
 #include <troupe/algorithms/drqv2/replica.hpp>
+#include <troupe/algorithms/flashsac/replica.hpp>
 #include <troupe/algorithms/sac/replica.hpp>
 #include <troupe/algorithms/td3/replica.hpp>
+#include <troupe/learner/engine/kept_length.hpp>
 #include <troupe/learner/engine/program.hpp>
 #include <troupe/learner/ops/image.hpp>
 #include <troupe/learner/ops/random_shift.hpp>
@@ -68,6 +70,10 @@ class AgentsGolden : public testing::Test {
         std::ranges::copy(golden_.values<float>(agent_ + "/initial/" + entry.name), group.tensor(entry).begin());
       }
     }
+    for (const ParamEntry& entry : program->state().layout().entries) {
+      const std::string name = agent_ + "/initial/" + entry.name;
+      if (golden_.has(name)) std::ranges::copy(golden_.values<float>(name), program->state().tensor(entry).begin());
+    }
     program->parameters_changed();
     BatchView batch{&columns_, kRows, {}};
     for (const TensorSpec& column : columns_) {
@@ -117,6 +123,55 @@ TEST_F(AgentsGolden, Sac) {
   expect_the_same(
       {{"critic", losses.critic_loss}, {"policy", losses.policy_loss}, {"temperature", losses.temperature_loss}},
       losses.td_error);
+}
+
+flashsac::Options golden_flashsac() {
+  flashsac::Options options;
+  options.environment = golden_shape();
+  options.policy = options.critic = {.blocks = 2, .width = 9};
+  options.support = {-3, 3, 11};
+  options.policy_period = 1;
+  options.importance_weights = true;
+  return options;
+}
+
+TEST_F(AgentsGolden, FlashSac) {
+  const flashsac::Options options = golden_flashsac();
+  const StepInputs step = inputs("flashsac", {"next_noise", "noise"}, Shape{2}, flashsac::columns(options));
+  const flashsac::Losses losses =
+      flashsac::build_losses(graph_, options, step, {step["next_noise"], step["noise"]}, {.training = true});
+  expect_the_same(
+      {{"critic", losses.critic_loss}, {"policy", losses.policy_loss}, {"temperature", losses.temperature_loss}},
+      losses.td_error);
+}
+
+TEST_F(AgentsGolden, FlashSacsParametersKeepTheirLengths) {
+  const flashsac::Options options = golden_flashsac();
+  const StepInputs step = inputs("flashsac", {"next_noise", "noise"}, Shape{2}, flashsac::columns(options));
+  flashsac::build_losses(graph_, options, step, {step["next_noise"], step["noise"]}, {.training = true});
+  const std::unique_ptr<Program> program = Program::compile(graph_, {}).value();
+  for (const char* name : {"policy", "critic"}) {
+    ParamBuffer& group = *program->params(name);
+    // PyTorch has projected these, so that they are projected again changes no more than their last bits.
+    for (const ParamEntry& entry : group.layout().entries) {
+      std::ranges::copy(golden_.values<float>("flashsac/initial/" + entry.name), group.tensor(entry).begin());
+    }
+    const std::vector<float> before(group.values().begin(), group.values().end());
+    const KeptLengths kept(group.layout());
+    EXPECT_FALSE(kept.empty());
+    kept.restore(group.values().data(), nullptr);
+    for (std::size_t i = 0; i < before.size(); ++i) EXPECT_NEAR(group.values()[i], before[i], 1e-6) << name << i;
+    for (float& value : group.values()) value *= 3;
+    kept.restore(group.values().data(), nullptr);
+    for (const ParamEntry& entry : group.layout().entries) {
+      const bool free = entry.name.ends_with("/bias");
+      const std::span<const float> now = group.tensor(entry);
+      for (std::size_t i = 0; i < now.size(); ++i) {
+        const float was = before[static_cast<std::size_t>(entry.offset) + i];
+        EXPECT_NEAR(now[i], free ? 3 * was : was, 2e-6) << entry.name << i;
+      }
+    }
+  }
 }
 
 TEST_F(AgentsGolden, Dmpo) {

@@ -10,6 +10,7 @@
 
 #include <troupe/algorithms/acting/gaussian_draw.hpp>
 #include <troupe/algorithms/dmpo/algorithm.hpp>
+#include <troupe/algorithms/flashsac/algorithm.hpp>
 #include <troupe/algorithms/sac/algorithm.hpp>
 #include <troupe/algorithms/td3/algorithm.hpp>
 #include <troupe/envs/flattened.hpp>
@@ -38,6 +39,7 @@ struct AgentCase {
   std::vector<std::pair<std::string, ConfigValue>> small;  ///< what learns to steer within a few thousand steps
   double error;                                            ///< how far from the best actions it is then
   bool random_at_first;                                    ///< it has the key random_env_steps
+  bool normalises = true;                                  ///< it has the key normalise_observations
 };
 
 template <auto kRead, auto kAlgorithm>
@@ -60,11 +62,24 @@ std::vector<AgentCase> agents() {
                                                {"samples", std::int64_t{10}},
                                                {"policy_target_update_period", std::int64_t{20}},
                                                {"critic_target_update_period", std::int64_t{20}}});
+  const std::vector<std::pair<std::string, ConfigValue>> unit{{"policy_blocks", std::int64_t{1}},
+                                                              {"policy_width", std::int64_t{16}},
+                                                              {"critic_blocks", std::int64_t{1}},
+                                                              {"critic_width", std::int64_t{16}},
+                                                              {"policy_learning_rate", 1e-3},
+                                                              {"critic_learning_rate", 1e-3},
+                                                              {"temperature_learning_rate", 1e-3},
+                                                              {"v_min", 0.0},
+                                                              {"v_max", 10.0},
+                                                              {"atoms", std::int64_t{41}},
+                                                              {"scale_rewards", false}};  // no returns in these batches
   return {{"td3", learner::td3::keys, made_of<learner::td3::read, learner::td3::algorithm>, soft, 0.15, true},
           // The entropy that it keeps is worth more than the best action at the bounds.
           {"sac", learner::sac::keys, made_of<learner::sac::read, learner::sac::algorithm>, soft, 0.25, true},
           {"dmpo", learner::dmpo::keys, made_of<learner::dmpo::read, learner::dmpo::algorithm>, distributional, 0.15,
-           false}};
+           false},
+          {"flashsac", learner::flashsac::keys, made_of<learner::flashsac::read, learner::flashsac::algorithm>, unit,
+           0.25, true, false}};
 }
 void PrintTo(const AgentCase& agent, std::ostream* out) { *out << agent.name; }
 
@@ -73,7 +88,7 @@ class EveryAgent : public ::testing::TestWithParam<AgentCase> {
   Algorithm algorithm(bool importance_weights = false, bool normalise = false) const {
     const AgentCase& of = GetParam();
     auto values = of.small;
-    values.emplace_back("normalise_observations", normalise);
+    if (of.normalises) values.emplace_back("normalise_observations", normalise);
     const auto make = of.make(testing::section(of.keys(), values));
     EXPECT_TRUE(make.ok()) << make.error().message;
     auto made = (*make)({.environment = steering(), .importance_weights = importance_weights});
@@ -83,9 +98,11 @@ class EveryAgent : public ::testing::TestWithParam<AgentCase> {
 };
 
 /// Mean distance of the greedy actions from the best ones over the states -1, -0.9, ..., 1.
-double steering_error(const Algorithm& algorithm, const learner::ParamBuffer& parameters) {
+double steering_error(const Algorithm& algorithm, learner::Program& program) {
   const auto policy = learner::Policy::make(algorithm.policy, algorithm.columns, {.rows = 21}).value();
-  policy->load(parameters.values(), parameters.fingerprint()).value();
+  program.begin_snapshot(algorithm.published).value();
+  const learner::Snapshot snapshot = program.snapshot().value().value();
+  policy->load(snapshot.values, snapshot.fingerprint).value();
   BatchBuffer inputs(policy->columns().inputs, 21), outputs(policy->columns().outputs, 21);
   for (int i = 0; i < 21; ++i) inputs.mutable_view().as<float>(0)[static_cast<std::size_t>(i)] = (i - 10) / 10.0F;
   policy->act(inputs.view(), outputs.mutable_view()).value();
@@ -105,8 +122,7 @@ TEST_P(EveryAgent, LearnsToSteerOnOneStripeAndTwo) {
     const auto replica = agent.make_replica([&](const learner::InputContext&) { return slot.pipeline(); }).value();
     const auto learner =
         learner::OneDevice::make(*replica, {.batch = 64, .compile = {.stripes = stripes, .seed = 1}}).value();
-    const learner::ParamBuffer& policy = *learner->program().params(agent.published.front());
-    EXPECT_GT(steering_error(agent, policy), 0.3) << "the task must not be solved by the initial policy";
+    EXPECT_GT(steering_error(agent, learner->program()), 0.3) << "the task must not be solved by the initial policy";
     Rng rng(3);
     BatchBuffer batch(columns, 64);
     for (int step = 0; step < 2000; ++step) {
@@ -114,7 +130,7 @@ TEST_P(EveryAgent, LearnsToSteerOnOneStripeAndTwo) {
       slot.offer(batch.view()).value();
       learner->step().value();
     }
-    EXPECT_LT(steering_error(agent, policy), GetParam().error) << stripes << " stripes";
+    EXPECT_LT(steering_error(agent, learner->program()), GetParam().error) << stripes << " stripes";
   }
 }
 
@@ -138,6 +154,7 @@ TEST_P(EveryAgent, GivesAPriorityForEachRow) {
 }
 
 TEST_P(EveryAgent, PublishesTheStatisticsThatItNormalisesWith) {
+  if (!GetParam().normalises) GTEST_SKIP() << "its networks have batch norm instead";
   const Algorithm agent = algorithm(false, true);
   const Signature columns = batch_signature(item_signature(agent, envs::flattened(steering()).value()).value(), {});
   learner::BatchSlot slot(columns);
@@ -287,6 +304,62 @@ TEST(AgentKeys, OfSacReachTheirFields) {
   EXPECT_EQ(got.learner.target_entropy, -0.23);
 }
 
+TEST(AgentKeys, OfFlashSacReachTheirFields) {
+  const std::vector<std::pair<std::string, ConfigValue>> values{{"n_step", std::int64_t{15}},
+                                                                {"discount", 0.16},
+                                                                {"random_env_steps", std::int64_t{17}},
+                                                                {"noise_repeats_max", std::int64_t{18}},
+                                                                {"noise_repeats_exponent", 1.9},
+                                                                {"policy_blocks", std::int64_t{20}},
+                                                                {"policy_width", std::int64_t{21}},
+                                                                {"critic_blocks", std::int64_t{22}},
+                                                                {"critic_width", std::int64_t{23}},
+                                                                {"target_rate", 0.24},
+                                                                {"policy_update_period", std::int64_t{4}},
+                                                                {"temperature", 0.26},
+                                                                {"temperature_learning_rate", 0.27},
+                                                                {"target_stddev", 0.28},
+                                                                {"final_learning_rate_factor", 0.29},
+                                                                {"norm_momentum", 0.31},
+                                                                {"scale_rewards", false},
+                                                                {"atoms", std::int64_t{53}},
+                                                                {"v_min", -54.0},
+                                                                {"v_max", 55.0},
+                                                                {"policy_schedule", std::string("cosine")},
+                                                                {"policy_learning_rate", 0.32},
+                                                                {"critic_schedule", std::string("linear")},
+                                                                {"critic_learning_rate", 0.33}};
+  const auto got = learner::flashsac::read(testing::section(learner::flashsac::keys(), values), 1000).value();
+  EXPECT_EQ(got.n_step, 15);
+  EXPECT_EQ(got.discount, 0.16);
+  EXPECT_EQ(got.random_env_steps, 17);
+  EXPECT_EQ(got.noise.most, 18);
+  EXPECT_EQ(got.noise.exponent, 1.9);
+  const learner::flashsac::Options& learner = got.learner;
+  EXPECT_EQ(learner.policy.blocks, 20);
+  EXPECT_EQ(learner.policy.width, 21);
+  EXPECT_EQ(learner.critic.blocks, 22);
+  EXPECT_EQ(learner.critic.width, 23);
+  EXPECT_EQ(learner.target_rate, 0.24);
+  EXPECT_EQ(learner.policy_period, 4);
+  EXPECT_EQ(learner.temperature, 0.26);
+  EXPECT_EQ(learner.target_stddev, 0.28);
+  EXPECT_EQ(learner.norm_momentum, 0.31);
+  EXPECT_FALSE(learner.scale_rewards);
+  EXPECT_EQ(learner.support.count, 53);
+  EXPECT_EQ(learner.support.low, -54);
+  EXPECT_EQ(learner.support.high, 55);
+  EXPECT_EQ(std::get<learner::Adam>(learner.policy_optimizer.rule).learning_rate, 0.32);
+  EXPECT_EQ(std::get<learner::Adam>(learner.critic_optimizer.rule).learning_rate, 0.33);
+  EXPECT_EQ(std::get<learner::Adam>(learner.temperature_optimizer.rule).learning_rate, 0.27);
+  // The policy and the temperature take every fourth step, over which their schedules go.
+  EXPECT_EQ(learner.policy_optimizer.schedule.total_steps, 250);
+  EXPECT_EQ(learner.temperature_optimizer.schedule.total_steps, 250);
+  EXPECT_EQ(learner.critic_optimizer.schedule.total_steps, 1000);
+  EXPECT_EQ(learner.policy_optimizer.schedule.final_factor, 0.29);
+  EXPECT_EQ(learner.critic_optimizer.schedule.final_factor, 0.29);
+}
+
 TEST(AgentKeys, OfDmpoReachTheirFields) {
   auto values = kCommon;
   values.insert(values.end(), {{"samples", std::int64_t{41}},
@@ -356,6 +429,42 @@ TEST(TanhGaussian, DrawsWhatThePolicySays) {
   }
   EXPECT_NEAR(sum / kSteps, 0.5, 5 * 0.5 / std::sqrt(kSteps));
   EXPECT_NEAR(squares / kSteps, 0.25, 5 * 0.25 * std::sqrt(2.0 / kSteps));
+}
+
+TEST(TanhGaussian, HoldsItsNoiseForAsManySteps) {
+  const auto make = acting::tanh_gaussian({-1, -1}, {1, 1}, {.most = 4, .exponent = 2});
+  const auto exploration = make({.seed = 1}).value();
+  const ConstantGaussian policy({0, 0}, {0.5F, 0.5F});
+  std::vector<int> lengths(5);
+  constexpr int kDraws = 10'000;
+  float held[2] = {2, 2}, action[2];
+  int length = 0;
+  for (int draws = 0; draws <= kDraws;) {
+    policy.act(*exploration, action);
+    if (action[0] == held[0] && action[1] == held[1]) {
+      ++length;
+      continue;
+    }
+    if (draws++ > 0) ++lengths.at(static_cast<std::size_t>(length));
+    std::ranges::copy(action, held);
+    length = 1;
+  }
+  const double all = 1 + 1 / 4.0 + 1 / 9.0 + 1 / 16.0;
+  for (int n = 1; n <= 4; ++n) {
+    const double share = 1 / (n * n * all);
+    EXPECT_NEAR(lengths[static_cast<std::size_t>(n)], kDraws * share, 5 * std::sqrt(kDraws * share * (1 - share))) << n;
+  }
+  // Also in the midst of it the state says all.
+  const auto other = make({.seed = 2}).value();
+  for (int step = 0; step < 20; ++step) {
+    ASSERT_TRUE(other->restore_state(exploration->save_state()).ok());
+    float again[2];
+    policy.act(*exploration, action);
+    policy.act(*other, again);
+    EXPECT_TRUE(std::ranges::equal(action, again)) << step;
+  }
+  EXPECT_THAT(acting::tanh_gaussian({-1}, {1}, {.most = 0})({}).error().message,
+              ::testing::HasSubstr("held for 0 steps at most"));
 }
 
 TEST(TanhGaussian, SaysWhatIsWrongWithItsBounds) {

@@ -25,6 +25,9 @@ SAC = D4PG + ["sac.random_env_steps=500", "sac.policy_layers=[32,32]", "sac.crit
 TD3 = D4PG + ["td3.random_env_steps=500", "td3.policy_layers=[32,32]", "td3.critic_layers=[32,32]"]
 DMPO = D4PG + ["dmpo.policy_layers=[32,32]", "dmpo.critic_layers=[32,32]", "dmpo.policy_target_update_period=20",
                "dmpo.critic_target_update_period=20", "dmpo.normalise_observations=true"]
+# Its batch norms have the statistics of all replicas' rows, and what projects its weights comes after the optimiser.
+FLASHSAC = D4PG + ["flashsac.random_env_steps=500", "replay.min_items=500", "replay.samples_per_insert=32", "flashsac.policy_width=16",
+                   "flashsac.policy_blocks=1", "flashsac.critic_width=16", "flashsac.critic_blocks=1"]
 PRIORITISED = D4PG + ["replay.sampler=prioritized"]
 # Images that are drawn.
 PIXELS = ["max_learner_steps=30", "learner.batch_size=8", "evaluator.episodes=1", "evaluator.every_learner_steps=100000",
@@ -66,6 +69,11 @@ CASES = {
     **{f"walker_walk_sac.multi_device_{count}": SAC + ["learner.deterministic=true", "learner.replicator=multi_device",
                                                        f"learner.count={count}"] for count in (1, 8)},
     "walker_walk_sac.parameter_server": SAC + ["learner.replicator=parameter_server", "learner.count=2"],
+    "humanoid_walk_flashsac": FLASHSAC,
+    **{f"humanoid_walk_flashsac.multi_device_{count}": FLASHSAC + ["learner.deterministic=true", "learner.replicator=multi_device",
+                                                                  f"learner.count={count}"] for count in (1, 2, 8)},
+    "humanoid_walk_flashsac.parameter_server": FLASHSAC + ["learner.replicator=parameter_server", "learner.count=2"],
+    "dog_walk_flashsac": FLASHSAC,
     "cheetah_run_td3": TD3,
     "cheetah_run_td3.learners_2": TD3 + ["learner.count=2"],
     "cartpole_swingup_pixels": PIXELS_D4PG,

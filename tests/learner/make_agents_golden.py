@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Writes golden/agents_step.safetensors: one step each of TD3, SAC, DMPO, DrQ-v2 and D4PG from pixels in PyTorch, in
-float64, with noise.
+"""Writes golden/agents_step.safetensors: one step each of TD3, SAC, DMPO, DrQ-v2, D4PG from pixels and FlashSAC in
+PyTorch, in float64, with noise.
 
 tests/algorithms/agents_golden_test.cpp replays them and compares losses, priorities and all gradients. Networks, targets
 and losses are CleanRL's (td3_continuous_action.py, sac_continuous_action.py), but that all gradients are taken at the same
@@ -8,9 +8,11 @@ parameters, that SAC's log-probabilities are those of actions in [-1, 1] and exa
 of a logarithm, and that rows have importance weights. DMPO's are Acme's (acme/agents/tf/dmpo/learning.py and
 acme/tf/losses/mpo.py). DrQ-v2's are those of its authors (facebookresearch/drqv2, drqv2.py and utils.py), the shift of
 images by grid_sample() included, with the exceptions of the first two. D4PG's networks and losses are those of
-make_d4pg_golden.py behind DrQ's encoder. Some rows end, some saturate tanh, some noise is
-clipped, for some either critic has the smaller value, some actions lie beyond their bounds and some divergences above
-their limits; the script fails where that is not so.
+make_d4pg_golden.py behind DrQ's encoder. FlashSAC's are those of its authors (Holiday-Robot/FlashSAC, agents/flashSAC),
+from parameters that are projected already and running statistics that have moved; its columns of unit length and joint
+norms are checked in the file's initial values. Some rows end, some saturate tanh, some noise is clipped, for some
+either critic has the smaller value, some actions lie beyond their bounds and some divergences above their limits; the
+script fails where that is not so.
 
 Usage: make_agents_golden.py [OUTPUT]   (environment: tools/python_env.sh torch)
 """
@@ -30,6 +32,7 @@ TARGET_NOISE, TARGET_NOISE_CLIP = 0.2, 0.25
 ALPHA, TARGET_ENTROPY = 0.3, -1.0 * ACT
 SAMPLES, ATOMS, V_MIN, V_MAX = 4, 11, -6.0, 6.0
 LIMITS = {"samples": 0.1, "penalty": 0.001, "mean": 0.02, "stddev": 0.03}
+BLOCKS, WIDTH = 2, 9
 SIDE, CHANNELS, FILTERS, FEATURES, PADDING, NOISE_CLIP = 17, 4, 3, 6, 4, 0.3
 ACTION_GRADIENT_CLIP = 0.4
 GENERATOR = torch.Generator().manual_seed(23)
@@ -378,6 +381,116 @@ def step_of_d4pg(batch, out):
     record(out, "d4pg_pixels", {"encoder": critic, "critic": critic, "policy": policy}, networks, td_error)
 
 
+def unit(x):
+    return torch.nn.functional.normalize(x, dim=0).float().double()
+
+
+def draw_norm(name, size):
+    """Gain and offset, together sqrt(size) long."""
+    gain, offset = 1 + 0.2 * normal(size), 0.3 * normal(size)
+    factor = math.sqrt(size) / torch.cat([gain, offset]).norm()
+    return {f"{name}/gain": (factor * gain).float().double(), f"{name}/offset": (factor * offset).float().double()}
+
+
+def draw_residual(name, inputs, heads):
+    layers = draw_norm(f"{name}embed/norm", inputs) | {f"{name}embed/weight": unit(normal(inputs, WIDTH))}
+    for block in range(BLOCKS):
+        at = f"{name}block{block}"
+        layers |= {f"{at}/wide/weight": unit(normal(WIDTH, 4 * WIDTH))} | draw_norm(f"{at}/norm1", 4 * WIDTH)
+        layers |= {f"{at}/narrow/weight": unit(normal(4 * WIDTH, WIDTH))} | draw_norm(f"{at}/norm2", WIDTH)
+    gain = 1 + 0.2 * normal(WIDTH)
+    layers |= {f"{name}norm/gain": (gain * math.sqrt(WIDTH) / gain.norm()).float().double()}
+    for head, size in heads.items():
+        layers |= {f"{name}{head}/weight": unit(normal(WIDTH, size)), f"{name}{head}/bias": (0.1 * normal(size)).float().double()}
+    return layers
+
+
+def draw_statistics(parameters):
+    """Running mean and variance of each batch norm, by the place of its gain."""
+    return {name[: -len("/gain")]: (0.5 * normal(value.numel()), (0.5 + normal(value.numel()) ** 2).float().double())
+            for name, value in parameters.items() if name.rsplit("/", 1)[0].rsplit("/", 1)[-1].startswith("norm") and name.endswith("/gain")
+            and not name.removeprefix("first/").removeprefix("second/") == "norm/gain"}
+
+
+def residual(parameters, statistics, name, x, training):
+    def norm(at, x):
+        mean, variance = (each.clone() for each in statistics[f"{name}{at}"])
+        return torch.nn.functional.batch_norm(x, mean, variance, parameters[f"{name}{at}/gain"], parameters[f"{name}{at}/offset"],
+                                              training, 0.01, 1e-5)
+
+    x = norm("embed/norm", x) @ parameters[f"{name}embed/weight"]
+    for block in range(BLOCKS):
+        at = f"block{block}"
+        inner = torch.relu(norm(f"{at}/norm1", x @ parameters[f"{name}{at}/wide/weight"]))
+        x = x + torch.relu(norm(f"{at}/norm2", inner @ parameters[f"{name}{at}/narrow/weight"]))
+    return torch.nn.functional.rms_norm(x, (WIDTH,), parameters[f"{name}norm/gain"], 1e-6)
+
+
+def step_of_flashsac(batch, out):
+    networks = {
+        "policy": draw_residual("", OBS, {"mean": ACT, "log_stddev": ACT}),
+        "critic": draw_residual("first/", OBS + ACT, {"value": ATOMS}) | draw_residual("second/", OBS + ACT, {"value": ATOMS}),
+        "temperature": {"log_alpha": torch.tensor(math.log(ALPHA)).float().double().reshape(())},
+    }
+    targets = {"critic": {k: (0.8 * v).float().double() for k, v in networks["critic"].items()}}
+    noise = {"next_noise": normal(BATCH, ACT), "noise": normal(BATCH, ACT)}
+    statistics = {group: draw_statistics(networks[group]) for group in ("policy", "critic")}
+    keep(out, "flashsac", networks, targets, noise)
+    for group, of in statistics.items():
+        for name, (mean, variance) in of.items():
+            out[f"flashsac/initial/state/{group}/{name}/mean"] = mean.float()
+            out[f"flashsac/initial/state/{group}/{name}/variance"] = variance.float()
+    variance, peak, most = 2.25, 6.0, 3.0
+    out["flashsac/initial/state/returns/variance"] = torch.tensor([[variance]])
+    out["flashsac/initial/state/returns/peak"] = torch.tensor([[peak]])
+    out["flashsac/batch/return"] = torch.zeros(BATCH)
+    atoms = torch.linspace(-most, most, ATOMS, dtype=torch.float64)
+
+    def policy(observation, noise, training):
+        features = residual(networks["policy"], statistics["policy"], "", observation, training)
+        mean = layer(networks["policy"], "mean", features)
+        log_stddev = -10 + 6 * (1 + torch.tanh(layer(networks["policy"], "log_stddev", features)))
+        before = mean[:BATCH] + log_stddev[:BATCH].exp() * noise
+        distribution = torch.distributions.Normal(mean[:BATCH], log_stddev[:BATCH].exp())
+        jacobian = 2 * (math.log(2) - before - torch.nn.functional.softplus(-2 * before))
+        return torch.tanh(before), (distribution.log_prob(before) - jacobian).sum(-1)
+
+    def log_probs(parameters, observation, action, training):
+        x = torch.cat([observation, action], -1)
+        return [torch.log_softmax(layer(parameters, f"{name}/value", residual(parameters, statistics["critic"], f"{name}/", x, training)), -1)
+                for name in ("first", "second")]
+
+    def mean_of(log_prob):
+        return (log_prob.exp() * atoms).sum(-1)
+
+    alpha = networks["temperature"]["log_alpha"].exp()
+    seen, following = batch["observation"], batch["next_observation"]
+    action, log_prob = policy(torch.cat([seen, following]), noise["noise"], True)
+    judged = [mean_of(each) for each in log_probs(networks["critic"], seen, to_bounds(action), False)]
+    sometimes(judged[0] < judged[1], "first critic smaller")
+    next_action, next_log_prob = policy(following, noise["next_noise"], False)
+    states, actions = torch.cat([seen, following]), torch.cat([batch["action"], to_bounds(next_action)]).detach()
+    after = [each[BATCH:] for each in log_probs(targets["critic"], states, actions, True)]
+    first_is_less = mean_of(after[0]) <= mean_of(after[1])
+    sometimes(first_is_less, "first critic smaller")
+    chosen = torch.where(first_is_less[:, None], after[0], after[1]).exp()
+    reward = batch["reward"] / max(math.sqrt(variance + 1e-8), peak / most)
+    places = reward[:, None] + batch["discount"][:, None] * (atoms - (alpha * next_log_prob)[:, None])
+    sometimes(places.abs() > most, "atom beyond the support")
+    spacing = atoms[1] - atoms[0]
+    overlap = (1 - (places.clamp(-most, most)[:, None, :] - atoms[None, :, None]).abs() / spacing).clamp(0, 1)
+    target = (overlap * chosen[:, None, :]).sum(-1).detach()
+    current = [each[:BATCH] for each in log_probs(networks["critic"], states, actions, True)]
+    rows = -sum((target * each).sum(-1) for each in current) / 2
+    target_entropy = ACT * 0.5 * math.log(2 * math.pi * math.e * 0.15**2)
+    losses = {
+        "critic": (batch["weight"] * rows).mean(),
+        "policy": (alpha.detach() * log_prob - torch.minimum(*judged)).mean(),
+        "temperature": (alpha * (-log_prob - target_entropy).detach()).mean(),
+    }
+    record(out, "flashsac", losses, networks, rows)
+
+
 def sometimes(rows, what):
     assert rows.any() and not rows.all(), f"{what}: must be so in some cases only"
 
@@ -410,6 +523,7 @@ def main():
     step_of_dmpo(batch, out)
     step_of_drqv2(batch, out)
     step_of_d4pg(batch, out)
+    step_of_flashsac(batch, out)
     path = sys.argv[1] if len(sys.argv) > 1 else pathlib.Path(__file__).parent / "golden" / "agents_step.safetensors"
     save_safetensors(dict(sorted(out.items())), path)
 

@@ -10,6 +10,7 @@
 
 #include <troupe/algorithms/classifier/replica.hpp>
 #include <troupe/algorithms/drqv2/replica.hpp>
+#include <troupe/algorithms/flashsac/replica.hpp>
 #include <troupe/algorithms/resnet/replica.hpp>
 #include <troupe/algorithms/sngan/replica.hpp>
 #include <troupe/core/rng.hpp>
@@ -105,6 +106,20 @@ TEST_F(CudaProgramTest, DrqV2TakesTheSameStepsFromBytes) {
   }
   expect_same([&](InputFn input) { return drqv2::training(options, std::move(input)); }, drqv2::transitions(options), 6,
               4, 0);
+}
+
+TEST_F(CudaProgramTest, FlashSacTakesTheSameStepsAndKeepsItsLengths) {
+  flashsac::Options options;
+  options.environment = {.observation_size = 5, .action_low = {-1, -1}, .action_high = {1, 2}};
+  options.policy = {.blocks = 1, .width = 5};
+  options.critic = {.blocks = 2, .width = 6};
+  options.support = {-3, 3, 11};
+  // By Adam an element whose gradient is nothing but rounding errors would take whole steps.
+  for (OptimizerSpec* spec : {&options.policy_optimizer, &options.critic_optimizer, &options.temperature_optimizer}) {
+    spec->rule = Sgd{.learning_rate = 0.05};
+  }
+  expect_same([&](InputFn input) { return flashsac::training(options, std::move(input)); }, flashsac::columns(options),
+              6, 5, 0);
 }
 
 TEST_F(CudaProgramTest, ResidualNetworkTakesTheSameSteps) {
