@@ -9,11 +9,14 @@
 #include <vector>
 
 #include <troupe/algorithms/acting/gaussian_draw.hpp>
+#include <troupe/algorithms/control/reward_scale.hpp>
 #include <troupe/algorithms/dmpo/algorithm.hpp>
 #include <troupe/algorithms/flashsac/algorithm.hpp>
 #include <troupe/algorithms/sac/algorithm.hpp>
 #include <troupe/algorithms/td3/algorithm.hpp>
 #include <troupe/envs/flattened.hpp>
+#include <troupe/learner/ops/elementwise.hpp>
+#include <troupe/learner/replicate/device_replicas.hpp>
 #include <troupe/learner/replicate/multi_worker.hpp>
 #include <troupe/tests/algorithms/d4pg/batches.hpp>
 #include <troupe/tests/run/section.hpp>
@@ -399,6 +402,54 @@ TEST(AgentKeys, OfDmpoReachTheirFields) {
   EXPECT_EQ(learner.support.high, 55);
   EXPECT_EQ(learner.policy_optimizer.max_global_norm, 0.56);
   EXPECT_EQ(learner.critic_optimizer.max_global_norm, 0.57);
+}
+
+TEST(RewardScale, IsThatOfTheReturnsSoFarWhateverTheStripesAndReplicas) {
+  const Signature columns{{"reward", DType::kF32, Shape{}}, {"return", DType::kF32, Shape{}}};
+  constexpr std::int64_t kRows = 8;
+  constexpr double kMost = 5;
+  learner::BatchSlot slot(columns);
+  const auto replica =
+      learner::make_replica([&](const learner::InputContext& context) { return slot.pipeline(context); },
+                            [](learner::ReplicaContext& context, const learner::StepInputs& inputs) {
+                              learner::Graph& graph = context.graph();
+                              learner::control::learn_returns(context, inputs["return"]);
+                              graph.output("scaled", learner::control::scaled_rewards(graph, inputs["reward"], kMost));
+                              const learner::Var unused = graph.param(graph.group("unused"), "x", Shape{}, {});
+                              graph.minimize(learner::square(unused), graph.group("unused"),
+                                             context.wrap_optimizer({.rule = learner::Sgd{}}));
+                            });
+  std::vector<std::unique_ptr<learner::Replicator>> groups;
+  for (const int stripes : {1, 4}) {
+    groups.push_back(learner::OneDevice::make(*replica, {.batch = kRows, .compile = {.stripes = stripes}}).value());
+  }
+  groups.push_back(learner::MultiDevice::make(*replica, {.replicas = 2, .global_batch = kRows}).value());
+  Rng rng(5);
+  BatchBuffer batch(columns, kRows);
+  std::vector<double> seen;
+  double peak = 0;
+  for (int step = 0; step < 4; ++step) {
+    for (std::size_t row = 0; row < kRows; ++row) {
+      const double value = 50 + (step == 2 ? 30 : 3) * rng.normal();
+      batch.mutable_view().as<float>(0)[row] = static_cast<float>(row + 1);
+      batch.mutable_view().as<float>(1)[row] = static_cast<float>(step % 2 == 0 ? value : -value);
+      seen.push_back(batch.view().as<float>(1)[row]);
+      peak = std::max(peak, std::abs(seen.back()));
+    }
+    double mean = 0, variance = 0;
+    for (const double value : seen) mean += value / static_cast<double>(seen.size());
+    for (const double value : seen) variance += (value - mean) * (value - mean) / static_cast<double>(seen.size());
+    const double expected = std::max(std::sqrt(variance + 1e-8), peak / kMost);
+    for (const auto& group : groups) {
+      slot.offer(batch.view()).value();
+      group->step().value();
+      const std::span<const float> scaled = group->program().output("scaled");  // of a group, the first one's rows
+      ASSERT_GE(scaled.size(), kRows / 2);
+      for (std::size_t row = 0; row < scaled.size(); ++row) {
+        EXPECT_NEAR(scaled[row], (static_cast<double>(row) + 1) / expected, 1e-4) << step << ' ' << row;
+      }
+    }
+  }
 }
 
 /// A policy that says the same Gaussian of two dimensions always.
