@@ -109,7 +109,7 @@ BENCHES = {
         timeout_s=900,
     ),
     "agents": Bench(
-        "one learner step of SAC and TD3 at their published sizes, batch 256",
+        "one learner step of SAC, TD3, DMPO (batch 256) and FlashSAC (512) at their published sizes",
         "agents_bench",
         {
             "jax": ("jax", "learner/rivals/jax_agents.py"),

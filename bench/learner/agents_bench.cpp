@@ -1,11 +1,13 @@
-// One whole learner step of each agent at its published size, on HalfCheetah's: 17 observations, 6 actions, batch 256.
-// Forward, gradients, optimisers, targets. The value is steps per second.
+// One whole learner step of each agent at its published size, on HalfCheetah's: 17 observations, 6 actions, batch 256
+// (of FlashSAC 512). Forward, gradients, optimisers, targets. The value is steps per second.
 #include <benchmark/benchmark.h>
 
 #include <functional>
 #include <memory>
 #include <string>
 
+#include <troupe/algorithms/dmpo/replica.hpp>
+#include <troupe/algorithms/flashsac/replica.hpp>
 #include <troupe/algorithms/sac/replica.hpp>
 #include <troupe/algorithms/td3/replica.hpp>
 #include <troupe/core/rng.hpp>
@@ -14,31 +16,37 @@
 namespace troupe::learner {
 namespace {
 
-constexpr std::int64_t kBatch = 256;
-
 control::EnvironmentShape cheetah() {
   return {.observation_size = 17, .action_low = std::vector<double>(6, -1), .action_high = std::vector<double>(6, 1)};
 }
 
-using MakeTraining = std::function<std::unique_ptr<Replica>(InputFn)>;
+struct Agent {
+  const char* name;
+  std::function<std::unique_ptr<Replica>(InputFn)> training;
+  Signature columns = control::transitions(cheetah(), false);
+  std::int64_t batch = 256;
+};
 
 template <typename Options>
-MakeTraining of(std::unique_ptr<Replica> (*training)(const Options&, InputFn)) {
+Options of_cheetah() {
   Options options;
   options.environment = cheetah();
-  return [options, training](InputFn input) { return training(options, std::move(input)); };
+  return options;
+}
+template <typename Options>
+auto of(std::unique_ptr<Replica> (*training)(const Options&, InputFn)) {
+  return [training](InputFn input) { return training(of_cheetah<Options>(), std::move(input)); };
 }
 
-void step(benchmark::State& state, const MakeTraining& training, int stripes) {
-  const Signature columns = control::transitions(cheetah(), false);
-  BatchSlot slot(columns);
-  const auto replica = training([&](const InputContext&) { return slot.pipeline(); });
+void step(benchmark::State& state, const Agent& agent, int stripes) {
+  BatchSlot slot(agent.columns);
+  const auto replica = agent.training([&](const InputContext&) { return slot.pipeline(); });
   const auto learner =
-      OneDevice::make(*replica, {.batch = kBatch, .compile = {.stripes = stripes, .plans = PlanChoice::kMeasured}})
+      OneDevice::make(*replica, {.batch = agent.batch, .compile = {.stripes = stripes, .plans = PlanChoice::kMeasured}})
           .value();
   Rng rng(1);
-  BatchBuffer batch(columns, kBatch);
-  for (std::size_t column = 0; column < columns.size(); ++column) {
+  BatchBuffer batch(agent.columns, agent.batch);
+  for (std::size_t column = 0; column < agent.columns.size(); ++column) {
     for (float& x : batch.mutable_view().as<float>(column)) x = static_cast<float>(2 * rng.uniform() - 1);
   }
   const auto one = [&] {
@@ -52,11 +60,15 @@ void step(benchmark::State& state, const MakeTraining& training, int stripes) {
 }
 
 void register_rows() {
-  const std::pair<const char*, MakeTraining> agents[] = {{"sac", of(sac::training)}, {"td3", of(td3::training)}};
-  for (const auto& [name, training] : agents) {
+  const Agent agents[] = {
+      {"sac", of(sac::training)},
+      {"td3", of(td3::training)},
+      {"dmpo", of(dmpo::training)},
+      {"flashsac", of(flashsac::training), flashsac::columns(of_cheetah<flashsac::Options>()), 512}};
+  for (const Agent& agent : agents) {
     for (const int threads : {1, 2}) {
-      const std::string row = std::string(name) + "_step_" + (threads == 1 ? "1_thread" : "2_threads");
-      benchmark::RegisterBenchmark(row.c_str(), step, training, threads)->UseRealTime()->MinTime(3);
+      const std::string row = std::string(agent.name) + "_step_" + (threads == 1 ? "1_thread" : "2_threads");
+      benchmark::RegisterBenchmark(row.c_str(), step, agent, threads)->UseRealTime()->MinTime(3);
     }
   }
 }

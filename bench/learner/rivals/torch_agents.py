@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Learner steps of SAC and TD3 in PyTorch: rival of bench/learner/agents_bench.cpp. The faster of eager mode and
+"""Learner steps of SAC, TD3, DMPO and FlashSAC in PyTorch: rival of bench/learner/agents_bench.cpp. The faster of eager mode and
 torch.compile is what a row reports, and the version says which it was."""
 import json
 import os
@@ -28,8 +28,8 @@ def rate(agent, batch):
 
 def main():
     torch.manual_seed(1)
-    batch = torch_agents.random_batch()
     for name, make in torch_agents.AGENTS.items():
+        batch = torch_agents.random_batch(make)
         for threads, row in ((1, f"{name}_step_1_thread"), (2, f"{name}_step_2_threads")):
             if len(os.sched_getaffinity(0)) < threads:
                 continue
