@@ -115,7 +115,11 @@ View rows_of(const View& view, std::int64_t first, std::int64_t count) {
 
 }  // namespace
 
-BatchView BatchView::slice(std::int64_t first, std::int64_t count) const { return rows_of(*this, first, count); }
+BatchView BatchView::slice(std::int64_t first, std::int64_t count) const {
+  BatchView part = rows_of(*this, first, count);
+  part.planes = planes;
+  return part;
+}
 
 MutableBatchView MutableBatchView::slice(std::int64_t first, std::int64_t count) const {
   return rows_of(*this, first, count);

@@ -48,15 +48,28 @@ class Shape {
   int rank_ = 0;
 };
 
+/// That an array is a stack of planes, as the last images of an episode are seen as one: a dimension of the array is
+/// made of `planes` equal parts. Stacks of neighbouring steps have planes in common, so who stores or sends steps may
+/// keep each plane once (core/stacks.hpp). It is a hint, and a wrong one costs memory, not bits.
+struct Stack {
+  std::int64_t planes = 1;  ///< 1: it is no stack
+  int axis = -1;            ///< the dimension; -1 is the last one
+  friend bool operator==(const Stack&, const Stack&) = default;
+};
+
 /// A named array of fixed dtype and shape, without its batch dimension.
 struct TensorSpec {
   std::string name;
   DType dtype = DType::kF32;
   Shape shape;
+  Stack stack = {};
 
   std::size_t bytes() const { return dtype_bytes(dtype) * static_cast<std::size_t>(shape.elements()); }
   std::string to_string() const;  ///< "observation: float32[17]"
-  friend bool operator==(const TensorSpec&, const TensorSpec&) = default;
+  /// Whether both are the same arrays, however they may be stored.
+  friend bool operator==(const TensorSpec& a, const TensorSpec& b) {
+    return a.name == b.name && a.dtype == b.dtype && a.shape == b.shape;
+  }
 };
 
 /// The columns of an item or batch, in order. Names are unique.
@@ -74,6 +87,8 @@ struct BatchView {
   const Signature* signature = nullptr;
   std::int64_t rows = 0;
   std::vector<std::span<const std::byte>> columns;
+  /// Of rows whose stacks are split (core/stacks.hpp), the planes that their columns name; else empty.
+  std::vector<std::span<const std::byte>> planes = {};
 
   /// Column `index` as elements of T; T must have the dtype's size.
   template <typename T>

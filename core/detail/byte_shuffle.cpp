@@ -1,0 +1,183 @@
+#include <troupe/core/detail/byte_shuffle.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <cstring>
+#include <utility>
+#include <vector>
+
+#if defined(__x86_64__)
+#include <tmmintrin.h>
+#endif
+
+namespace troupe::detail {
+namespace {
+
+void interleave_from(std::size_t first, const std::byte* const* arrays, const Interleaved& how, std::byte* to) {
+  to += first * how.arrays * how.unit;
+  for (std::size_t i = first; i < how.outer; ++i) {
+    for (std::size_t k = 0; k < how.arrays; ++k, to += how.unit) {
+      std::memcpy(to, arrays[k] + i * how.unit, how.unit);
+    }
+  }
+}
+
+void deinterleave_from(std::size_t first, const std::byte* from, const Interleaved& how, std::size_t k, std::byte* to) {
+  for (std::size_t i = first; i < how.outer; ++i) {
+    std::memcpy(to + i * how.unit, from + (i * how.arrays + k) * how.unit, how.unit);
+  }
+}
+
+#if defined(__x86_64__)
+constexpr std::size_t kVector = 16;
+/// Units of a block: a multiple of the vector's bytes, whatever a unit has.
+constexpr std::size_t kBlock = 16;
+/// Beyond it a unit is as well copied by itself.
+constexpr std::size_t kMostBytes = 64;
+
+/// Bytes of one source that belong into one vector: those at `offset`, put where `places` says.
+struct Pick {
+  std::size_t source;
+  std::size_t offset;
+  std::array<std::int8_t, kVector> places;
+};
+
+/// What each vector of a block is made of.
+struct Plan {
+  std::size_t picks_each = 0;
+  std::vector<Pick> picks;  // [vectors, picks_each]
+};
+
+/// source(i): which byte of which source the i-th byte of a block is, as {source, offset}. Offsets of one source only
+/// grow, and a vector picks 16 neighbours at a time.
+template <typename Source>
+Plan plan_of(std::size_t bytes, const Source& source) {
+  std::vector<std::vector<Pick>> vectors(bytes / kVector);
+  Plan plan;
+  for (std::size_t i = 0; i < bytes; ++i) {
+    auto& picks = vectors[i / kVector];
+    const auto [from, offset] = source(i);
+    std::size_t at = 0;
+    while (at < picks.size() &&
+           (picks[at].source != from || offset < picks[at].offset || offset - picks[at].offset >= kVector)) {
+      ++at;
+    }
+    if (at == picks.size()) {
+      picks.push_back({from, offset, {}});
+      picks.back().places.fill(-1);
+    }
+    picks[at].places[i % kVector] = static_cast<std::int8_t>(offset - picks[at].offset);
+    plan.picks_each = std::max(plan.picks_each, picks.size());
+  }
+  for (auto& picks : vectors) {
+    Pick nothing = picks.front();
+    nothing.places.fill(-1);
+    picks.resize(plan.picks_each, nothing);
+    plan.picks.insert(plan.picks.end(), picks.begin(), picks.end());
+  }
+  return plan;
+}
+
+template <std::size_t kPicks>
+__attribute__((target("ssse3"))) void run(const Plan& plan, std::size_t blocks, const std::byte* const* sources,
+                                          std::size_t source_step, std::byte* to) {
+  const std::size_t picks_each = kPicks == 0 ? plan.picks_each : kPicks;
+  for (std::size_t block = 0; block < blocks; ++block) {
+    const std::size_t start = block * source_step;
+    const Pick* pick = plan.picks.data();
+    const Pick* const end = pick + plan.picks.size();
+    while (pick < end) {
+      __m128i all = _mm_setzero_si128();
+#pragma GCC unroll 4
+      for (std::size_t p = 0; p < picks_each; ++p, ++pick) {
+        const auto* const bytes = sources[pick->source] + start + pick->offset;
+        const __m128i places = _mm_loadu_si128(reinterpret_cast<const __m128i*>(pick->places.data()));
+        all = _mm_or_si128(all, _mm_shuffle_epi8(_mm_loadu_si128(reinterpret_cast<const __m128i*>(bytes)), places));
+      }
+      _mm_storeu_si128(reinterpret_cast<__m128i*>(to), all);
+      to += kVector;
+    }
+  }
+}
+
+void run_plan(const Plan& plan, std::size_t blocks, const std::byte* const* sources, std::size_t source_step,
+              std::byte* to) {
+  switch (plan.picks_each) {
+    case 2:
+      return run<2>(plan, blocks, sources, source_step, to);
+    case 3:
+      return run<3>(plan, blocks, sources, source_step, to);
+    case 4:
+      return run<4>(plan, blocks, sources, source_step, to);
+    default:
+      return run<0>(plan, blocks, sources, source_step, to);
+  }
+}
+
+/// Blocks that can be read without going past the end of sources of `bytes`: a vector may read 15 bytes too many.
+std::size_t safe_blocks(std::size_t bytes, std::size_t block_bytes) {
+  return bytes < kVector ? 0 : (bytes - kVector) / block_bytes;
+}
+
+bool has_shuffle() {
+  static const bool has = __builtin_cpu_supports("ssse3") != 0;
+  return has;
+}
+
+/// The last plan of this thread that was made for the same numbers: a table has one or two kinds of stacks.
+template <typename Make>
+const Plan& remembered(const Interleaved& how, std::size_t k, const Make& make) {
+  struct Known {
+    std::size_t arrays, unit, k;
+    Plan plan;
+  };
+  thread_local std::vector<Known> known;
+  for (const Known& each : known) {
+    if (each.arrays == how.arrays && each.unit == how.unit && each.k == k) return each.plan;
+  }
+  if (known.size() == 64) known.clear();
+  known.push_back({how.arrays, how.unit, k, make()});
+  return known.back().plan;
+}
+#endif
+
+}  // namespace
+
+void interleave(const std::byte* const* arrays, const Interleaved& how, std::byte* to) {
+  std::size_t done = 0;
+#if defined(__x86_64__)
+  const std::size_t pixel = how.arrays * how.unit;
+  if (pixel <= kMostBytes && has_shuffle()) {
+    const Plan& plan = remembered(how, how.arrays, [&] {
+      return plan_of(kBlock * pixel, [&](std::size_t i) {
+        return std::pair(i % pixel / how.unit, i / pixel * how.unit + i % how.unit);
+      });
+    });
+    const std::size_t blocks = safe_blocks(how.outer * how.unit, kBlock * how.unit);
+    run_plan(plan, blocks, arrays, kBlock * how.unit, to);
+    done = blocks * kBlock;
+  }
+#endif
+  interleave_from(done, arrays, how, to);
+}
+
+void deinterleave(const std::byte* from, const Interleaved& how, std::size_t k, std::byte* to) {
+  std::size_t done = 0;
+#if defined(__x86_64__)
+  const std::size_t pixel = how.arrays * how.unit;
+  if (pixel <= kMostBytes && has_shuffle()) {
+    const Plan& plan = remembered(how, k, [&] {
+      return plan_of(kBlock * how.unit, [&](std::size_t i) {
+        return std::pair(std::size_t{0}, i / how.unit * pixel + k * how.unit + i % how.unit);
+      });
+    });
+    const std::size_t blocks = safe_blocks(how.outer * pixel, kBlock * pixel);
+    run_plan(plan, blocks, &from, kBlock * pixel, to);
+    done = blocks * kBlock;
+  }
+#endif
+  deinterleave_from(done, from, how, k, to);
+}
+
+}  // namespace troupe::detail
