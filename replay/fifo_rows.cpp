@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include <troupe/replay/slot_map.hpp>
 #include <troupe/replay/table_checks.hpp>
 
 namespace troupe::replay {
@@ -41,13 +42,14 @@ Result<FifoRows> collect_rows(const TableOptions& options, const ImageHead& head
     rows.add(static_cast<Slot>(slot));
     rows.header(static_cast<Slot>(slot)) = image.items[slot];
   }
-  KeyRing ring(head.capacity);
-  if (count > 0) ring.start(image.items[0].key);
+  SlotMap slots;
+  for (std::size_t slot = 0; slot < count; ++slot) slots.put(image.items[slot].key, static_cast<Slot>(slot));
   const auto end = static_cast<Key>(image.head.counts.inserts);
   Key first_taken = end - count;
   Key end_taken = first_taken;
   TROUPE_TRY(source([&](Key first, const BatchView& batch) -> Status {
     TROUPE_TRY(detail::check_columns(options, batch, "restore"));
+    RowStore::Writer writer(rows, batch);
     for (std::int64_t i = 0; i < batch.rows; ++i) {
       const Key key = first + static_cast<Key>(i);
       if (key < end - count || key >= end) continue;
@@ -56,7 +58,11 @@ Result<FifoRows> collect_rows(const TableOptions& options, const ImageHead& head
         return Error{Code::kCorrupt, fmt::format("restore table \"{}\": got the row of item {}, expected {}",
                                                  options.name, key, end_taken)};
       }
-      rows.write(ring.slot_of(key), batch, i);
+      const Slot slot = slots.find(key);
+      if (slot == SlotMap::kNone) {
+        return Error{Code::kCorrupt, fmt::format("restore table \"{}\": its image has no item {}", options.name, key)};
+      }
+      writer.write(slot, i);
       ++end_taken;
     }
     return {};
@@ -65,11 +71,14 @@ Result<FifoRows> collect_rows(const TableOptions& options, const ImageHead& head
   if (taken == count) return FifoRows{std::move(rows), count, image.head.counts, image.head.rng, 0};
   // Some are missing; the others move together.
   RowStore dense(options.signature, head.capacity);
+  BatchBuffer row(options.signature, 1);
   for (std::size_t slot = 0; slot < taken; ++slot) {
-    const Slot from = ring.slot_of(first_taken + slot);
+    const Slot from = slots.find(first_taken + slot);
     dense.add(static_cast<Slot>(slot));
     dense.header(static_cast<Slot>(slot)) = rows.header(from);
-    std::ranges::copy(rows.payload(from), dense.payload(static_cast<Slot>(slot)).begin());
+    rows.read(from, row.mutable_view(), 0);
+    const BatchView view = row.view();
+    RowStore::Writer(dense, view).write(static_cast<Slot>(slot), 0);
   }
   // No row at all: keys go on where they stood.
   if (taken == 0) first_taken = end_taken = end;

@@ -12,6 +12,9 @@ namespace troupe::replay {
 
 namespace {
 
+/// Split rows that are joined at a time: of images a few megabytes.
+constexpr std::int64_t kJoinedRows = 16;
+
 /// What an image wants of a GPU's items, slot by slot. The first error is kept; the image is then of no use.
 class SlotReader {
  public:
@@ -46,7 +49,7 @@ class SlotReader {
 }  // namespace
 
 Result<std::unique_ptr<GpuTable>> GpuTable::make(TableOptions options, std::shared_ptr<const gpu::Gpu> gpu) {
-  TROUPE_ASSIGN(const std::int64_t capacity, detail::check_options(options));
+  TROUPE_ASSIGN(const std::int64_t capacity, detail::check_options(options, detail::Rows::kWhole));
   TROUPE_ASSIGN(RateLimiter limiter, RateLimiter::make(options.limiter));
   if (const auto sampler = make_selector(options.sampler); !sampler.ok()) return sampler.error();
   auto refuse = [&](std::string what) {
@@ -68,6 +71,7 @@ Result<std::unique_ptr<GpuTable>> GpuTable::make(TableOptions options, std::shar
 
 GpuTable::GpuTable(TableOptions options, std::int64_t capacity, RateLimiter limiter, std::unique_ptr<GpuItems> device)
     : options_(std::move(options)),
+      stacks_(options_.signature),
       capacity_(capacity),
       limiter_(std::move(limiter)),
       rng_(options_.seed),
@@ -173,7 +177,18 @@ Result<Key> GpuTable::insert(const BatchView& batch, std::span<const double> pri
 
 Status GpuTable::insert_rows(const BatchView& batch, std::span<const double> priorities) {
   if (items() == 0) ring_.start(next_key());
-  TROUPE_TRY(device_->append(batch, priorities));
+  if (stacks_.is_split(batch)) {
+    WholeRows whole(stacks_);
+    for (std::int64_t first = 0; first < batch.rows; first += kJoinedRows) {
+      const std::int64_t count = std::min(kJoinedRows, batch.rows - first);
+      const auto some = priorities.empty()
+                            ? priorities
+                            : priorities.subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(count));
+      TROUPE_TRY(device_->append(whole.of(batch.slice(first, count)), some));
+    }
+  } else {
+    TROUPE_TRY(device_->append(batch, priorities));
+  }
   const std::int64_t evicted = std::max<std::int64_t>(0, items() + batch.rows - capacity_);
   limiter_.count_inserts(batch.rows);
   limiter_.count_deletes(evicted);
@@ -291,9 +306,11 @@ Status GpuTable::adopt(const FifoRows& image) {
   ring_ = ring;
   rng_.set_state(image.rng);
   TROUPE_TRY(device_->clear());
+  std::vector<std::byte> packed(row_bytes(options_.signature));
   for (std::size_t slot = 0; slot < image.count; ++slot) {
     const ItemHeader& item = image.rows.header(static_cast<Slot>(slot));
-    TROUPE_TRY(device_->append(image.rows.payload(static_cast<Slot>(slot)), item.priority, item.times_sampled));
+    image.rows.read_packed(static_cast<Slot>(slot), packed);
+    TROUPE_TRY(device_->append(packed, item.priority, item.times_sampled));
   }
   return device_->go_on_in(image.count > 0 ? ring.slot_of(end) : 0);
 }

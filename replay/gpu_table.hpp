@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include <troupe/core/stacks.hpp>
 #include <troupe/gpu/gpu.hpp>
 #include <troupe/replay/fifo_rows.hpp>
 #include <troupe/replay/gpu_items.hpp>
@@ -30,6 +31,8 @@ using DeviceColumns = std::span<void* const>;
 /// Everything that Table has waits for the GPU where it gives something back: sample(), update_priorities(), read(),
 /// save(), and mass() of a prioritised table. insert() copies into pinned memory and waits only when that is full of
 /// rows for which launches under way must end first.
+///
+/// Rows are whole here, also those with columns that are stacks; split ones are joined as they come.
 ///
 /// Errors: also Gpu's, of all calls. After a GPU has failed save() and save_items() give no chunks, which restore()
 /// refuses, and every later call tells the error.
@@ -99,6 +102,7 @@ class GpuTable final : public Table {
   Status adopt(const FifoRows& image);
 
   const TableOptions options_;
+  const Stacks stacks_;
   const std::int64_t capacity_;
   RateLimiter limiter_;
   Rng rng_;

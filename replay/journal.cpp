@@ -38,11 +38,11 @@ Status Journal::check(const JournalOptions& options) {
   if (options.max_unsynced_bytes < kMinBytes || options.max_unsynced_bytes > kMaxUnsyncedBytes) {
     return outside("max_unsynced_bytes", options.max_unsynced_bytes, kMaxUnsyncedBytes);
   }
-  return {};
+  return check_stacks(options.signature, "journal");
 }
 
 Journal::Journal(std::shared_ptr<JournalFolder> folder, JournalOptions options)
-    : folder_(std::move(folder)), options_(std::move(options)) {}
+    : folder_(std::move(folder)), options_(std::move(options)), stacks_(options_.signature) {}
 
 Result<Journal::Opened> Journal::recover(std::shared_ptr<JournalFolder> folder, const JournalOptions& options,
                                          Duration now, const RecordSink& sink, std::optional<JournalPosition> until) {
@@ -128,9 +128,10 @@ Status Journal::append(const JournalRecord& record) {
                                                      record.producer->index, kMaxJournalProducers)};
   }
   if (record.rows.rows < 1) return Error{Code::kInvalidArgument, "journal: a record without rows"};
-  if (record.rows.signature != &options_.signature) {
-    TROUPE_TRY(check_same(*record.rows.signature, options_.signature, "journal"));
-  }
+  const bool split = stacks_.is_split(record.rows);
+  const Signature& signature = split ? stacks_.split() : options_.signature;
+  if (record.rows.signature != &signature) TROUPE_TRY(check_same(*record.rows.signature, signature, "journal"));
+  if (split) TROUPE_TRY(stacks_.check_planes(record.rows, "journal"));
   const std::size_t bytes = detail::record_bytes(record);
   if (bytes > detail::kMaxRecordBytes) {
     return Error{Code::kInvalidArgument,

@@ -28,6 +28,7 @@
 
 #include <troupe/core/clock.hpp>
 #include <troupe/core/error.hpp>
+#include <troupe/core/stacks.hpp>
 #include <troupe/core/tensor.hpp>
 #include <troupe/replay/journal_folder.hpp>
 #include <troupe/replay/selector.hpp>
@@ -66,7 +67,7 @@ inline constexpr std::uint32_t kMaxJournalProducers = 65'536;
 struct JournalRecord {
   std::optional<ProducerSequence> producer;  ///< none: rows that were in the table before the journal began
   std::int64_t samples = 0;  ///< drawn from the table before this insert: the limiter goes on from the last one
-  BatchView rows;            ///< at least one
+  BatchView rows;            ///< at least one, whole or split
   std::span<const double> priorities;  ///< one a row, or empty
 };
 
@@ -141,7 +142,7 @@ class Journal {
   /// False while a durable journal is full and must wait for its disk.
   bool accepts() const;
   /// Copies the record into memory. Errors: kInvalidArgument (no rows, another signature, more bytes than a segment
-  /// may have, or a producer beyond the bound); kUnavailable when !accepts().
+  /// may have, a plane that is not there, or a producer beyond the bound); kUnavailable when !accepts().
   Status append(const JournalRecord& record);
   /// Writes what was appended, takes note of a finished sync and begins one that is due. A failure of the disk is
   /// logged once and tried again; it is no error of the caller.
@@ -226,6 +227,7 @@ class Journal {
 
   const std::shared_ptr<JournalFolder> folder_;
   const JournalOptions options_;
+  const Stacks stacks_;
   State state_ = State::kFailed;
   std::uint64_t generation_ = 1;
   std::uint64_t next_number_ = 1;

@@ -15,13 +15,22 @@ constexpr std::uint64_t kMagic = 0x314c4e524a505254;  // "TRPJRNL1"
 constexpr std::size_t kHeadPrefixBytes = 8 + 4 + 4;
 constexpr std::size_t kRecordHeaderBytes = 48;
 constexpr std::uint32_t kNoProducer = ~std::uint32_t{0};
-enum Kind : std::uint32_t { kRows = 1, kRowsWithPriorities = 2 };
+enum Kind : std::uint32_t { kRows = 1, kRowsWithPriorities = 2, kSplitRows = 3, kSplitRowsWithPriorities = 4 };
 
 constexpr std::size_t padded(std::size_t bytes) { return (bytes + 7) / 8 * 8; }
 
-std::size_t body_bytes(const Signature& signature, std::size_t rows, bool priorities) {
-  std::size_t bytes = priorities ? rows * sizeof(double) : 0;
+/// planes: bytes of each pool, or none.
+std::size_t body_bytes(const Signature& signature, std::size_t rows, bool priorities,
+                       std::span<const std::uint64_t> planes) {
+  std::size_t bytes = planes.size_bytes() + (priorities ? rows * sizeof(double) : 0);
   for (const TensorSpec& spec : signature) bytes += padded(rows * spec.bytes());
+  for (const std::uint64_t pool : planes) bytes += padded(pool);
+  return bytes;
+}
+
+std::vector<std::uint64_t> plane_bytes(const BatchView& rows) {
+  std::vector<std::uint64_t> bytes;
+  for (const auto& pool : rows.planes) bytes.push_back(pool.size());
   return bytes;
 }
 
@@ -123,8 +132,8 @@ Result<Parsed<SegmentHead>> decode_head(std::span<const std::byte> segment) {
 }
 
 std::size_t record_bytes(const JournalRecord& record) {
-  return kRecordHeaderBytes +
-         body_bytes(*record.rows.signature, static_cast<std::size_t>(record.rows.rows), !record.priorities.empty());
+  return kRecordHeaderBytes + body_bytes(*record.rows.signature, static_cast<std::size_t>(record.rows.rows),
+                                         !record.priorities.empty(), plane_bytes(record.rows));
 }
 
 void encode_record(const JournalRecord& record, std::vector<std::byte>& out) {
@@ -138,8 +147,11 @@ void encode_record(const JournalRecord& record, std::vector<std::byte>& out) {
     std::memset(at + bytes.size(), 0, pad);
     at += bytes.size() + pad;
   };
+  const std::vector<std::uint64_t> planes = plane_bytes(record.rows);
+  put_bytes(std::as_bytes(std::span(planes)));
   put_bytes(std::as_bytes(record.priorities));
   for (const auto& column : record.rows.columns) put_bytes(column);
+  for (const auto& pool : record.rows.planes) put_bytes(pool);
 
   at = out.data() + start + sizeof(std::uint32_t);  // behind the header's own checksum
   auto put = [&at](auto value) {
@@ -149,7 +161,9 @@ void encode_record(const JournalRecord& record, std::vector<std::byte>& out) {
   const std::size_t body = total - kRecordHeaderBytes;
   put(crc32c(std::span(out).subspan(start + kRecordHeaderBytes, body)));
   put(static_cast<std::uint64_t>(body));
-  put(static_cast<std::uint32_t>(record.priorities.empty() ? kRows : kRowsWithPriorities));
+  const bool split = !planes.empty();
+  put(static_cast<std::uint32_t>(record.priorities.empty() ? (split ? kSplitRows : kRows)
+                                                           : (split ? kSplitRowsWithPriorities : kRowsWithPriorities)));
   put(static_cast<std::uint32_t>(record.rows.rows));
   const ProducerSequence producer = record.producer.value_or(ProducerSequence{kNoProducer, 0, 0});
   put(producer.index);
@@ -161,7 +175,7 @@ void encode_record(const JournalRecord& record, std::vector<std::byte>& out) {
 }
 
 Result<Parsed<JournalRecord>> decode_record(std::span<const std::byte> segment, std::size_t offset,
-                                            const Signature& signature) {
+                                            const Stacks& stacks) {
   const auto rest = segment.subspan(offset);
   if (rest.size() < kRecordHeaderBytes) return cut_short("record header", rest.size(), kRecordHeaderBytes);
   ByteReader header(rest.first(kRecordHeaderBytes));
@@ -179,10 +193,16 @@ Result<Parsed<JournalRecord>> decode_record(std::span<const std::byte> segment, 
   producer.sequence = header.get<std::uint64_t>();
   if (producer.index != kNoProducer) record.producer = producer;
   record.samples = header.get<std::int64_t>();
-  if ((kind != kRows && kind != kRowsWithPriorities) || rows == 0 ||
-      body_size != body_bytes(signature, rows, kind == kRowsWithPriorities)) {
+  const bool split = stacks.any() && (kind == kSplitRows || kind == kSplitRowsWithPriorities);
+  const bool priorities = kind == kRowsWithPriorities || kind == kSplitRowsWithPriorities;
+  const Signature& signature = split ? stacks.split() : stacks.whole();
+  const auto wrong = [&] {
     return corrupt(fmt::format("record of kind {} has {} rows in {} bytes", kind, rows, body_size));
-  }
+  };
+  if ((!split && kind != kRows && kind != kRowsWithPriorities) || rows == 0) return wrong();
+  if (!split && body_size != body_bytes(signature, rows, priorities, {})) return wrong();
+  if (body_size > kMaxRecordBytes || (split && body_size < stacks.pools().size() * sizeof(std::uint64_t)))
+    return wrong();
   if (rest.size() - kRecordHeaderBytes < body_size) {
     return cut_short("record", rest.size(), kRecordHeaderBytes + body_size);
   }
@@ -190,7 +210,14 @@ Result<Parsed<JournalRecord>> decode_record(std::span<const std::byte> segment, 
   if (const std::uint32_t got_body = crc32c(body); got_body != body_crc) {
     return bad_crc("record body", got_body, body_crc);
   }
-  if (kind == kRowsWithPriorities) {
+  std::vector<std::uint64_t> planes(split ? stacks.pools().size() : 0);
+  for (std::uint64_t& pool : planes) {
+    std::memcpy(&pool, body.data(), sizeof(pool));
+    body = body.subspan(sizeof(pool));
+    if (pool > kMaxRecordBytes) return wrong();
+  }
+  if (split && body_size != body_bytes(signature, rows, priorities, planes)) return wrong();
+  if (priorities) {
     record.priorities = {reinterpret_cast<const double*>(body.data()), rows};
     body = body.subspan(rows * sizeof(double));
   }
@@ -200,6 +227,15 @@ Result<Parsed<JournalRecord>> decode_record(std::span<const std::byte> segment, 
     const std::size_t bytes = rows * spec.bytes();
     record.rows.columns.push_back(body.first(bytes));
     body = body.subspan(padded(bytes));
+  }
+  for (const std::uint64_t pool : planes) {
+    record.rows.planes.push_back(body.first(pool));
+    body = body.subspan(padded(pool));
+  }
+  if (split) {
+    if (const Status there = stacks.check_planes(record.rows, "record"); !there.ok()) {
+      return corrupt(there.error().message);
+    }
   }
   return Parsed<JournalRecord>{std::move(record), offset + kRecordHeaderBytes + body_size};
 }

@@ -35,7 +35,7 @@ class Reader {
  public:
   Reader(JournalFolder& folder, const JournalOptions& options, const RecordSink& sink,
          std::optional<JournalPosition> until)
-      : folder_(folder), options_(options), sink_(sink), until_(until) {
+      : folder_(folder), options_(options), stacks_(options.signature), sink_(sink), until_(until) {
     if (until) limit_ = until->row;
   }
 
@@ -88,6 +88,7 @@ class Reader {
 
   JournalFolder& folder_;
   const JournalOptions& options_;
+  const Stacks stacks_;
   const RecordSink& sink_;
   const std::optional<JournalPosition> until_;
   ReadJournal out_;
@@ -132,6 +133,11 @@ Status Reader::read_heads(const std::vector<SegmentId>& ids) {
     }
     TROUPE_TRY(check_same(source.head.signature, options_.signature,
                           fmt::format("journal {}/{}", folder_.path(), source.name)));
+    // Rows of a journal that knows of no stacks are whole.
+    if (Stacks(source.head.signature).any() && !same_stacks(source.head.signature, options_.signature)) {
+      return Error{Code::kShapeMismatch,
+                   fmt::format("journal {}/{}: its rows are split into other planes", folder_.path(), source.name)};
+    }
     if (source.head.id != id) {
       return Error{Code::kCorrupt, damaged(source.name, 0, "holds the segment " + source.head.id.name())};
     }
@@ -229,7 +235,7 @@ Result<bool> Reader::read_segment(const Source& source, bool last) {
   out_.recovery.bytes += static_cast<std::int64_t>(got);
   std::size_t offset = source.head_bytes;
   while (row_ < source.end_row && offset < bytes.size()) {
-    auto record = decode_record(bytes, offset, options_.signature);
+    auto record = decode_record(bytes, offset, stacks_);
     std::string wrong;
     if (!record.ok()) {
       wrong = record.error().message;

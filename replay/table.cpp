@@ -25,7 +25,8 @@ class RowTable final : public Table {
            std::unique_ptr<Selector> remover, RateLimiter limiter)
       : options_(std::move(options)),
         capacity_(capacity),
-        keys_follow_slots_(options_.remover.kind == SelectorKind::kFifo && options_.max_times_sampled == 0),
+        in_order_(options_.remover.kind == SelectorKind::kFifo && options_.max_times_sampled == 0),
+        keys_follow_slots_(in_order_ && !(options_.max_bytes > 0 && Stacks(options_.signature).any())),
         ring_(capacity),
         sampler_(std::move(sampler)),
         remover_(std::move(remover)),
@@ -38,7 +39,7 @@ class RowTable final : public Table {
   TableInfo info() const override {
     const RateLimiterCounts& counts = limiter_.counts();
     return {.items = items(),
-            .bytes = items() * static_cast<std::int64_t>(rows_.stride()),
+            .bytes = rows_.bytes(items()),
             .inserts = counts.inserts,
             .samples = counts.samples,
             .evictions = counts.deletes};
@@ -72,7 +73,8 @@ class RowTable final : public Table {
   Slot find(Key key) const;
   Status adopt(RowStore rows, std::size_t count, const RateLimiterCounts& counts, const Rng::State& rng);
   void insert_rows(const BatchView& batch, std::span<const double> priorities);
-  void insert_row(Key key, double priority, const BatchView& batch, std::int64_t index);
+  void insert_row(Key key, double priority, RowStore::Writer& writer, std::int64_t index);
+  void make_room();
   void draw(std::span<const Selection> draws, const MutableBatchView& out, std::int64_t first,
             std::span<SampledItem> items);
   void erase(Slot slot);
@@ -80,7 +82,9 @@ class RowTable final : public Table {
 
   const TableOptions options_;
   const std::int64_t capacity_;
-  // With FIFO eviction alone ring_ knows where a key is, otherwise slots_.
+  // Whether items leave in the order in which they came.
+  const bool in_order_;
+  // Where each of them leaves to one that comes, ring_ knows where a key is, otherwise slots_ does.
   const bool keys_follow_slots_;
   KeyRing ring_;
   std::unique_ptr<Selector> sampler_;
@@ -97,7 +101,11 @@ class RowTable final : public Table {
 };
 
 std::string RowTable::sample_blocker(std::int64_t rows) const {
-  if (std::string text = limiter_.sample_blocker(rows); !text.empty()) return blocker(text);
+  if (std::string text = limiter_.sample_blocker(rows); !text.empty()) {
+    const bool full = options_.max_bytes > 0 && !rows_.planes().empty() && items() > 0 &&
+                      rows_.bytes(items()) + rows_.most_row_bytes() > options_.max_bytes;
+    return blocker(full ? fmt::format("{}; its {} items fill max_bytes {}", text, items(), options_.max_bytes) : text);
+  }
   if (draws_left_ >= rows) return {};
   return blocker(fmt::format("sample of {} waits: its {} items may be sampled {} more times (max_times_sampled {})",
                              rows, items(), draws_left_, options_.max_times_sampled));
@@ -120,14 +128,30 @@ Result<Key> RowTable::insert(const BatchView& batch, std::span<const double> pri
 
 void RowTable::insert_rows(const BatchView& batch, std::span<const double> priorities) {
   const Key first = next_key();
+  RowStore::Writer writer(rows_, batch);
   for (std::int64_t i = 0; i < batch.rows; ++i) {
-    insert_row(first + static_cast<Key>(i), priorities.empty() ? 1.0 : priorities[static_cast<std::size_t>(i)], batch,
+    make_room();
+    insert_row(first + static_cast<Key>(i), priorities.empty() ? 1.0 : priorities[static_cast<std::size_t>(i)], writer,
                i);
   }
   limiter_.count_inserts(batch.rows);
 }
 
-void RowTable::insert_row(Key key, double priority, const BatchView& batch, std::int64_t index) {
+/// How many planes a row shares with others is known when it comes: then items leave until there is memory for one
+/// more, though there are fewer than the capacity.
+void RowTable::make_room() {
+  if (options_.max_bytes == 0 || rows_.planes().empty()) return;
+  while (items() > 0 && rows_.bytes(items()) + rows_.most_row_bytes() > options_.max_bytes) {
+    Selection evicted;
+    remover_->select(rng_, {&evicted, 1});
+    if (options_.max_times_sampled > 0) {
+      draws_left_ -= options_.max_times_sampled - rows_.header(evicted.slot).times_sampled;
+    }
+    erase(evicted.slot);
+  }
+}
+
+void RowTable::insert_row(Key key, double priority, RowStore::Writer& writer, std::int64_t index) {
   Slot slot;
   if (items() < capacity_) {
     slot = static_cast<Slot>(items());
@@ -143,6 +167,7 @@ void RowTable::insert_row(Key key, double priority, const BatchView& batch, std:
     remover_->replace(slot, priority);
     if (!keys_follow_slots_) slots_.erase(rows_.header(slot).key);
     if (options_.max_times_sampled > 0) draws_left_ -= options_.max_times_sampled - rows_.header(slot).times_sampled;
+    rows_.release(slot);
     limiter_.count_deletes(1);
   }
   if (!keys_follow_slots_) slots_.put(key, slot);
@@ -152,7 +177,7 @@ void RowTable::insert_row(Key key, double priority, const BatchView& batch, std:
     draws_left_ = std::numeric_limits<std::int64_t>::max();
   }
   rows_.header(slot) = {key, priority, 0};
-  rows_.write(slot, batch, index);
+  writer.write(slot, index);
 }
 
 Status RowTable::sample(const MutableBatchView& out, std::span<SampledItem> items) {
@@ -182,6 +207,7 @@ void RowTable::draw(std::span<const Selection> draws, const MutableBatchView& ou
   for (std::size_t i = 0; i < std::min(kPrefetchAhead, draws.size()); ++i) rows_.prefetch(draws[i].slot);
   for (std::size_t i = 0; i < draws.size(); ++i) {
     if (i + kPrefetchAhead < draws.size()) rows_.prefetch(draws[i + kPrefetchAhead].slot);
+    if (i + 1 < draws.size()) rows_.prefetch_planes(draws[i + 1].slot);
     const Slot slot = draws[i].slot;
     ItemHeader& header = rows_.header(slot);
     if (header.times_sampled < std::numeric_limits<std::int32_t>::max()) ++header.times_sampled;
@@ -199,6 +225,7 @@ void RowTable::erase(Slot slot) {
   slots_.erase(rows_.header(slot).key);
   sampler_->erase(slot);
   remover_->erase(slot);
+  rows_.release(slot);
   if (slot != last) {
     rows_.move(last, slot);
     slots_.put(rows_.header(slot).key, slot);
@@ -227,9 +254,7 @@ Result<std::int64_t> RowTable::update_priorities(std::span<const Key> keys, std:
 
 ImageHead RowTable::head() const { return image_head(options_, capacity_, limiter_.counts(), rng_); }
 
-std::vector<std::vector<std::byte>> RowTable::save() const {
-  return write_image(head(), [this](Slot slot) { return ImageRow{rows_.header(slot), rows_.payload(slot)}; });
-}
+std::vector<std::vector<std::byte>> RowTable::save() const { return write_image(head(), rows_); }
 
 Status RowTable::restore(std::span<const std::vector<std::byte>> chunks) {
   TROUPE_ASSIGN(Image image, read_image(chunks, head()));
@@ -271,7 +296,7 @@ Status RowTable::adopt(RowStore rows, std::size_t count, const RateLimiterCounts
 
 /// Only then can somebody else keep the rows as they come.
 Status RowTable::check_in_order() const {
-  if (keys_follow_slots_) return {};
+  if (in_order_) return {};
   return Error{Code::kInvalidArgument,
                fmt::format("table \"{}\": items leave in another order than they came (remover {}, max_times_sampled "
                            "{}), expected fifo and 0",

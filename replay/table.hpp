@@ -18,11 +18,13 @@
 
 namespace troupe::replay {
 
+/// Columns that are stacks are kept split (core/stacks.hpp): a plane that several items have is in memory once.
 struct TableOptions {
   std::string name = "replay";
   Signature signature;         ///< columns of an item
   std::int64_t max_items = 0;  ///< the remover evicts before an insert would pass it; > 0
-  std::int64_t max_bytes = 0;  ///< bound on the rows' memory, for which fewer items are kept; 0: max_items alone
+  std::int64_t max_bytes = 0;  ///< bound on the rows' memory, for which fewer items are kept; 0: max_items alone. How
+                               ///< many fit shows as they come where rows share planes
   SelectorOptions sampler;     ///< which item a sample draws
   SelectorOptions remover = {.kind = SelectorKind::kFifo};  ///< which item goes when the table is full
   RateLimiterOptions limiter;
@@ -41,13 +43,13 @@ struct SampledItem {
 
 struct TableInfo {
   std::int64_t items = 0;
-  std::int64_t bytes = 0;    ///< memory of the items' rows, padding included
+  std::int64_t bytes = 0;    ///< memory of the items' rows and their planes, padding included
   std::int64_t inserts = 0;  ///< since the table was made, surviving checkpoints
   std::int64_t samples = 0;
   std::int64_t evictions = 0;  ///< by the remover or by max_times_sampled
 };
 
-/// Gets consecutive rows, the first of which has this key.
+/// Gets consecutive rows, whole or split, the first of which has this key.
 using RowTaker = std::function<Status(Key first, const BatchView& rows)>;
 using RowSource = std::function<Status(const RowTaker& take)>;
 
@@ -71,10 +73,11 @@ class Table {
   virtual std::string insert_blocker(std::int64_t rows) const = 0;
   virtual std::string sample_blocker(std::int64_t rows) const = 0;
 
-  /// Copies all rows in, evicting as needed. priorities: one for each row, 0..kMaxPriority, or empty for 1.0 each.
-  /// Returns the key of the first row; the others' follow it by one each. All or nothing.
-  /// Cost: one copy of the rows, plus O(log items) a row for a prioritised selector. No allocation once full.
-  /// Errors: kShapeMismatch; kInvalidArgument (no rows, or a priority); kUnavailable (insert_blocker says for what).
+  /// Copies all rows in, whole or split ones, evicting as needed. priorities: one for each row, 0..kMaxPriority, or
+  /// empty for 1.0 each. Returns the key of the first row; the others' follow it by one each. All or nothing. Cost: one
+  /// copy of the rows, plus O(log items) a row for a prioritised selector. No allocation once full. Errors:
+  /// kShapeMismatch; kInvalidArgument (no rows, a priority, or a plane that is not there); kUnavailable (insert_blocker
+  /// says for what).
   virtual Result<Key> insert(const BatchView& rows, std::span<const double> priorities) = 0;
 
   /// Draws out.rows rows with replacement into `out`, items[i] describing row i. All or nothing; the limiter admits the

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <limits>
 
+#include <troupe/core/stacks.hpp>
 #include <troupe/replay/row_store.hpp>
 #include <troupe/replay/slot_map.hpp>
 
@@ -15,19 +16,19 @@ namespace {
 Error invalid(std::string what) { return {Code::kInvalidArgument, std::move(what)}; }
 
 template <typename View>
-Status check_view(const TableOptions& options, const View& batch, std::string_view call) {
-  if (batch.signature != &options.signature) {
-    TROUPE_TRY(check_same(*batch.signature, options.signature, fmt::format("{} table \"{}\"", call, options.name)));
+Status check_view(const TableOptions& options, const Signature& signature, const View& batch, std::string_view call) {
+  if (batch.signature != &signature) {
+    TROUPE_TRY(check_same(*batch.signature, signature, fmt::format("{} table \"{}\"", call, options.name)));
   }
   if (batch.rows < 1) {
     return invalid(fmt::format("{} table \"{}\": {} rows, expected at least 1", call, options.name, batch.rows));
   }
-  for (std::size_t c = 0; c < options.signature.size(); ++c) {
-    const std::size_t expected = options.signature[c].bytes() * static_cast<std::size_t>(batch.rows);
+  for (std::size_t c = 0; c < signature.size(); ++c) {
+    const std::size_t expected = signature[c].bytes() * static_cast<std::size_t>(batch.rows);
     const std::size_t got = c < batch.columns.size() ? batch.columns[c].size() : 0;
     if (got != expected) {
       return Error{Code::kShapeMismatch, fmt::format("{} table \"{}\": column \"{}\" has {} bytes, expected {}", call,
-                                                     options.name, options.signature[c].name, got, expected)};
+                                                     options.name, signature[c].name, got, expected)};
     }
   }
   return {};
@@ -35,7 +36,7 @@ Status check_view(const TableOptions& options, const View& batch, std::string_vi
 
 }  // namespace
 
-Result<std::int64_t> check_options(const TableOptions& options) {
+Result<std::int64_t> check_options(const TableOptions& options, Rows rows) {
   auto wrong = [&](std::string what) { return invalid(fmt::format("table \"{}\": {}", options.name, what)); };
   if (options.signature.empty() || row_bytes(options.signature) == 0) return wrong("signature has no bytes");
   for (std::size_t c = 0; c < options.signature.size(); ++c) {
@@ -45,6 +46,9 @@ Result<std::int64_t> check_options(const TableOptions& options) {
       }
     }
   }
+  if (const Status stacks = check_stacks(options.signature, "signature"); !stacks.ok()) {
+    return wrong(stacks.error().message);
+  }
   // Slots are 32 bits wide, and one value says that there is none.
   if (options.max_items < 1 || options.max_items >= std::int64_t{SlotMap::kNone}) {
     return wrong(fmt::format("max_items is {}, expected 1..{}", options.max_items, SlotMap::kNone - 1));
@@ -53,7 +57,8 @@ Result<std::int64_t> check_options(const TableOptions& options) {
   if (options.max_times_sampled < 0 || options.max_times_sampled > std::numeric_limits<std::int32_t>::max()) {
     return wrong(fmt::format("max_times_sampled is {}, expected 0..2^31-1", options.max_times_sampled));
   }
-  const auto stride = static_cast<std::int64_t>(RowStore::row_stride(options.signature));
+  const auto stride = static_cast<std::int64_t>(rows == Rows::kSplit ? RowStore::expected_row_bytes(options.signature)
+                                                                     : RowStore::whole_row_bytes(options.signature));
   std::int64_t capacity = options.max_items;
   if (options.max_bytes > 0) capacity = std::min(capacity, options.max_bytes / stride);
   if (capacity < options.limiter.min_size_to_sample) {
@@ -66,10 +71,13 @@ Result<std::int64_t> check_options(const TableOptions& options) {
 }
 
 Status check_columns(const TableOptions& options, const BatchView& batch, std::string_view call) {
-  return check_view(options, batch, call);
+  if (batch.planes.empty()) return check_view(options, options.signature, batch, call);
+  const Stacks stacks(options.signature);
+  TROUPE_TRY(check_view(options, stacks.split(), batch, call));
+  return stacks.check_planes(batch, fmt::format("{} table \"{}\"", call, options.name));
 }
 Status check_columns(const TableOptions& options, const MutableBatchView& batch, std::string_view call) {
-  return check_view(options, batch, call);
+  return check_view(options, options.signature, batch, call);
 }
 
 Status check_insert(const TableOptions& options, const BatchView& batch, std::span<const double> priorities) {

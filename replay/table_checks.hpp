@@ -11,11 +11,15 @@
 
 namespace troupe::replay::detail {
 
-/// How many items a table of these options holds, after max_bytes. Selectors and limiter check theirs themselves.
+/// Whether a table keeps the stacks of its rows split.
+enum class Rows { kSplit, kWhole };
+/// How many items a table of these options holds at most, after max_bytes; split rows share all planes but one of each
+/// pool, as far as anybody can tell before they come. Selectors and limiter check theirs themselves.
 /// Errors: kInvalidArgument naming the option.
-Result<std::int64_t> check_options(const TableOptions& options);
+Result<std::int64_t> check_options(const TableOptions& options, Rows rows = Rows::kSplit);
 
-/// call: "insert into". Errors: kShapeMismatch, kInvalidArgument (no rows).
+/// call: "insert into". What comes in may be split. Errors: kShapeMismatch, kInvalidArgument (no rows, a plane that is
+/// not there).
 Status check_columns(const TableOptions& options, const BatchView& batch, std::string_view call);
 Status check_columns(const TableOptions& options, const MutableBatchView& batch, std::string_view call);
 /// Of insert() and recover(): the columns, and a valid priority for each row or none at all.

@@ -2,8 +2,10 @@
 // The layout of a saved table: what Table::save() and restore() write and read. A head chunk (what the table is, its
 // counters, its generator) and chunks of consecutive rows. Rows are header fields and packed columns without padding,
 // so an image does not depend on the padding of the program that reads it. Every chunk opens with the same prefix:
-//   u64 magic "TRTABLE1" ("TRITEMS1": without columns) | u32 index | u32 count | u64 first slot | u64 rows (head: 0
-//   rows)
+//   u64 magic "TRTABLE1" ("TRITEMS1": without columns; "TRTABLE2": split) | u32 index | u32 count | u64 first slot |
+//   u64 rows (head: 0 rows)
+// Of a table whose rows are split (core/stacks.hpp) the rows are, too: the head counts the planes of each pool, in the
+// order in which rows first name them, and chunks of planes follow those of rows.
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -46,15 +48,19 @@ struct ImageRow {
   std::span<const std::byte> columns;  ///< packed
 };
 
-/// The head, and what `row` gives for slots 0..head.items-1: it is asked for each once, in this order.
+/// The head, and what `row` gives for slots 0..head.items-1: it is asked for each once, in this order. Whole rows.
 std::vector<std::vector<std::byte>> write_image(const ImageHead& head, const std::function<ImageRow(Slot)>& row);
+
+/// The same of the rows in slots 0..head.items-1, as they are stored.
+std::vector<std::vector<std::byte>> write_image(const ImageHead& head, const RowStore& rows);
 
 struct Image {
   ImageHead head;
   RowStore rows;
 };
 
-/// Reads an image for a table described by `expected` (first group).
+/// Reads an image for a table described by `expected` (first group), whose signature the rows then have. A table with
+/// stacks takes whole rows, too.
 /// Errors: kCorrupt when a chunk is missing, out of order, cut short or holds impossible values, naming the chunk;
 /// kShapeMismatch when it is an image of another kind of table, naming the first difference.
 Result<Image> read_image(std::span<const std::vector<std::byte>> chunks, const ImageHead& expected);

@@ -5,7 +5,9 @@
 //     head    magic 8 | body bytes 4 | crc 4 | generation, number, lineage, first row, synced row, first key, owner,
 //             producers, signature
 //     record  crc of what follows in the header 4 | crc of the body 4 | body bytes 8 | kind 4 | rows 4 |
-//             producer 4 | incarnation 4 | sequence 8 | samples 8, then the body: priorities (if any), columns
+//             producer 4 | incarnation 4 | sequence 8 | samples 8, then the body: priorities (if any), columns; of
+//             split rows (core/stacks.hpp) before them the bytes of each pool's planes, 8 each, and behind them the
+//             planes
 //   synced                     one Claim, written after every sync: damage before it is damage, damage behind it is a
 //                              write that a crash cut short
 //
@@ -22,6 +24,7 @@
 #include <vector>
 
 #include <troupe/core/error.hpp>
+#include <troupe/core/stacks.hpp>
 #include <troupe/core/tensor.hpp>
 #include <troupe/replay/journal.hpp>
 
@@ -67,10 +70,10 @@ Result<Parsed<SegmentHead>> decode_head(std::span<const std::byte> segment);
 /// Appends record_bytes() to `out`.
 void encode_record(const JournalRecord& record, std::vector<std::byte>& out);
 std::size_t record_bytes(const JournalRecord& record);
-/// The record at `offset`, which borrows from `segment`. Errors: kOutOfRange when the bytes end before the record does,
-/// kCorrupt otherwise.
+/// The record at `offset`, which borrows from `segment` and `stacks`. Errors: kOutOfRange when the bytes end before the
+/// record does, kCorrupt otherwise.
 Result<Parsed<JournalRecord>> decode_record(std::span<const std::byte> segment, std::size_t offset,
-                                            const Signature& signature);
+                                            const Stacks& stacks);
 
 inline constexpr std::string_view kClaimName = "synced";
 struct Claim {

@@ -15,7 +15,8 @@ namespace {
 using namespace replay;
 using namespace replay::detail;
 
-const Signature kSignature = {{"observation", DType::kF32, {3}}, {"reward", DType::kF64, {}}};
+const Signature kSignature = {
+    {"observation", DType::kF32, {3}}, {"pixels", DType::kU8, {2, 6}, {3}}, {"reward", DType::kF64, {}}};
 constexpr std::size_t kHeadPrefix = 16, kRecordHeader = 48;
 
 JournalOptions options() {
@@ -50,7 +51,9 @@ struct Rows {
   RecordSink sink() {
     return [this](Key first, const JournalRecord& record) -> Status {
       TROUPE_CHECK(keys.empty() || first == keys.back() + 1, "keys are not consecutive");
-      for (const auto& column : record.rows.columns) sum += column.empty() ? 0 : std::to_integer<int>(column.back());
+      for (const auto* const parts : {&record.rows.columns, &record.rows.planes}) {
+        for (const auto& part : *parts) sum += part.empty() ? 0 : std::to_integer<int>(part.back());
+      }
       for (std::int64_t i = 0; i < record.rows.rows; ++i) keys.push_back(first + static_cast<Key>(i));
       return {};
     };
@@ -120,9 +123,14 @@ std::string journal_seed() {
   BatchBuffer batch(kSignature, 3);
   for (const auto& column : batch.mutable_view().columns) std::ranges::fill(column, std::byte{0});
   const std::vector<double> priorities = {1, 2, 3};
-  for (std::uint64_t i = 0; i < 2; ++i) {
+  const Stacks stacks(kSignature);
+  StackSplitter splitter(stacks);
+  for (std::uint64_t i = 0; i < 3; ++i) {
     journal
-        ->append({.producer = ProducerSequence{0, 1, i}, .samples = 2, .rows = batch.view(), .priorities = priorities})
+        ->append({.producer = ProducerSequence{0, 1, i},
+                  .samples = 2,
+                  .rows = i == 0 ? batch.view() : splitter.split(batch.view()),
+                  .priorities = i == 1 ? std::span<const double>() : priorities})
         .value();
     journal->advance(std::chrono::seconds(i + 1));
   }
