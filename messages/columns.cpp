@@ -18,6 +18,8 @@ std::size_t saturated_bytes(DType dtype, std::span<const std::int64_t> dims, std
   return static_cast<std::size_t>(bytes);
 }
 
+}  // namespace
+
 Result<TensorSpec> read_spec(schema::TensorSpec::Reader spec, std::string_view where) {
   TensorSpec result;
   TROUPE_ASSIGN(result.name, text_of(spec.getName(), kMaxColumnNameBytes, where));
@@ -42,8 +44,6 @@ Result<TensorSpec> read_spec(schema::TensorSpec::Reader spec, std::string_view w
   result.shape = Shape(std::span<const std::int64_t>(sizes).first(dims.size()));
   return result;
 }
-
-}  // namespace
 
 Status check_columns(const Signature& signature, std::int64_t rows, std::string_view where) {
   if (signature.empty() || signature.size() > kMaxColumns) {
@@ -84,14 +84,15 @@ std::size_t column_head_words(const Signature& signature) {
   return words;
 }
 
+void write_spec(schema::TensorSpec::Builder to, const TensorSpec& spec) {
+  to.setName(kj::StringPtr(spec.name.data(), spec.name.size()));
+  to.setDtype(to_schema(spec.dtype));
+  auto dims = to.initDims(static_cast<unsigned>(spec.shape.rank()));
+  for (unsigned axis = 0; axis < dims.size(); ++axis) dims.set(axis, spec.shape[static_cast<int>(axis)]);
+}
+
 void write_specs(capnp::List<schema::Column>::Builder columns, const Signature& signature) {
-  for (unsigned i = 0; i < signature.size(); ++i) {
-    auto spec = columns[i].initSpec();
-    spec.setName(kj::StringPtr(signature[i].name.data(), signature[i].name.size()));
-    spec.setDtype(to_schema(signature[i].dtype));
-    auto dims = spec.initDims(static_cast<unsigned>(signature[i].shape.rank()));
-    for (unsigned axis = 0; axis < dims.size(); ++axis) dims.set(axis, signature[i].shape[static_cast<int>(axis)]);
-  }
+  for (unsigned i = 0; i < signature.size(); ++i) write_spec(columns[i].initSpec(), signature[i]);
 }
 
 MutableBatchView lay_out_columns(MessageWriter& writer, capnp::List<schema::Column>::Builder columns,

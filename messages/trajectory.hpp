@@ -1,6 +1,7 @@
 #pragma once
 // What an env actor sends to replay: rows of a signature (one a transition or step, as its adder makes them), with
-// where they come from and which parameters acted. Schema: trajectory.capnp.
+// where they come from and which parameters acted. Columns that are stacks (TensorSpec::stack) travel split: each plane
+// of a message is in it once. Schema: trajectory.capnp.
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -23,8 +24,11 @@ struct TrajectoryInfo {
 class TrajectoryView {
  public:
   const TrajectoryInfo& info() const;
-  /// Columns inside the frame; each starts at a multiple of 8 bytes (of 64 when a TrajectoryBuilder wrote it).
+  /// Columns inside the frame; each starts at a multiple of 8 bytes (of 64 when a TrajectoryBuilder wrote it). Rows of
+  /// a signature with stacks are split: they are Stacks(signature()).split()'s, and their planes are there.
   const BatchView& rows() const;
+  /// Of whole rows.
+  const Signature& signature() const;
   /// One a row, finite and >= 0; empty: the table gives every row 1.
   std::span<const double> priorities() const;
   const Frame& frame() const { return frame_; }
@@ -37,7 +41,8 @@ class TrajectoryView {
 };
 
 /// O(1) for a frame that was built or already read in this process; otherwise validates everything that the view shows:
-/// one segment, Cap'n Proto limits, specs, exact column sizes, finite floats, finite priorities >= 0.
+/// one segment, Cap'n Proto limits, specs, exact column sizes, planes that are there, finite floats, finite priorities
+/// >= 0.
 /// Errors: kCorrupt (malformed bytes), kInvalidArgument (another kind of message, or a value out of its bounds).
 Result<TrajectoryView> read_trajectory(const Frame& frame);
 
@@ -47,7 +52,8 @@ struct TrajectoryOptions {
   bool priorities = false;                     ///< carry one priority a row
 };
 
-/// Lays the message out in one pooled frame at once; the caller then writes columns in place.
+/// Lays the message out in one pooled frame at once; the caller then writes columns in place. Where some are stacks,
+/// the caller writes whole rows beside it, which finish() splits.
 class TrajectoryBuilder {
  public:
   /// Errors: the pool's; kInvalidArgument on a signature beyond the limits of columns.hpp.
@@ -67,6 +73,7 @@ class TrajectoryBuilder {
  private:
   struct Impl;
   explicit TrajectoryBuilder(std::unique_ptr<Impl> impl);
+  static BatchView write_split(Impl& impl, std::int64_t rows);
   std::unique_ptr<Impl> impl_;
 };
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include <troupe/core/log.hpp>
+#include <troupe/core/stacks.hpp>
 
 namespace troupe::actors {
 namespace {
@@ -80,6 +81,10 @@ class GpuReplayFeed final : public Feed {
     TROUPE_TRY(feed->connect(program, options_.importance_exponent, options_.priority_output));
     TROUPE_TRY(program.attach(std::move(feed)));
     log::info("{}: replay on {}, for {} items", identity_.name(), gpu->name(), table->options().max_items);
+    if (Stacks(table->options().signature).any()) {
+      log::warn("TRP-W303 {}: replay on {} holds whole stacks, {} bytes an item; on the host each plane is kept once",
+                identity_.name(), gpu->name(), row_bytes(table->options().signature));
+    }
     return {};
   }
   /// Waits for the launch under way, which uses the table.

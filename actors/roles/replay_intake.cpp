@@ -5,6 +5,7 @@
 #include <bit>
 
 #include <troupe/core/log.hpp>
+#include <troupe/core/stacks.hpp>
 #include <troupe/replay/rate_limiter.hpp>
 #include <troupe/replay/shards.hpp>
 
@@ -88,7 +89,10 @@ Result<bool> ReplayIntake::take_trajectory(RoleContext& context) {
 Status ReplayIntake::check(const messages::TrajectoryView& trajectory) const {
   const messages::TrajectoryInfo& info = trajectory.info();
   const std::string where = fmt::format("trajectory {} of producer {}", info.sequence, info.producer);
-  TROUPE_TRY(check_same(*trajectory.rows().signature, *signature_, where));
+  TROUPE_TRY(check_same(trajectory.signature(), *signature_, where));
+  if (!trajectory.rows().planes.empty() && !same_stacks(trajectory.signature(), *signature_)) {
+    return Error{Code::kShapeMismatch, where + ": its rows are split into other planes than the table's"};
+  }
   for (const double priority : trajectory.priorities()) {
     if (replay::valid_priority(priority)) continue;
     return Error{Code::kInvalidArgument,
@@ -170,7 +174,7 @@ Status ReplayIntake::restore(const RoleState& state) {
     messages::FramePool pool;
     TROUPE_ASSIGN(const Frame frame, pool.copy(state.chunks[0]));
     TROUPE_ASSIGN(auto view, messages::read_trajectory(frame));
-    TROUPE_TRY(check_same(*view.rows().signature, *signature_, "restore"));
+    TROUPE_TRY(check(view));
     if (rows_inserted < 0 || rows_inserted > view.rows().rows) {
       return Error{Code::kCorrupt,
                    fmt::format("{} rows of a trajectory of {} were inserted", rows_inserted, view.rows().rows)};

@@ -8,6 +8,7 @@
 
 #include <troupe/core/clock.hpp>
 #include <troupe/core/log.hpp>
+#include <troupe/core/stacks.hpp>
 #include <troupe/replay/bytes.hpp>
 
 namespace troupe::actors {
@@ -161,13 +162,19 @@ Status ReplayJournal::adopt(const replay::Table& table) {
   TROUPE_ASSIGN(std::shared_ptr<replay::JournalFolder> folder, replay::open_journal_folder(folder_.string()));
   TROUPE_ASSIGN(journal_, Journal::begin(std::move(folder), options_, now_, key));
   const Signature& signature = options_.signature;
-  const auto at_once = static_cast<std::int64_t>(std::max<std::size_t>(1, kCopyBytes / row_bytes(signature)));
+  const Stacks stacks(signature);
+  StackSplitter splitter(stacks);
+  // Rows that are split together share planes.
+  std::size_t bytes = row_bytes(stacks.split());
+  for (const Stacks::Pool& pool : stacks.pools()) bytes += pool.bytes;
+  const auto at_once = static_cast<std::int64_t>(std::max<std::size_t>(1, kCopyBytes / bytes));
   for (std::int64_t left = info.items; left > 0;) {
     const std::int64_t count = std::min(left, at_once);
     BatchBuffer rows(signature, count);
     std::vector<double> priorities(static_cast<std::size_t>(count));
     TROUPE_TRY(table.read(key, rows.mutable_view(), priorities));
-    TROUPE_TRY(journal_->append({.samples = info.samples, .rows = rows.view(), .priorities = priorities}));
+    TROUPE_TRY(
+        journal_->append({.samples = info.samples, .rows = splitter.split(rows.view()), .priorities = priorities}));
     // Nothing may be lost or refused here, so the disk sets the pace.
     const SteadyClock clock;
     const Duration give_up = clock.now() + kCopyPatience;

@@ -126,6 +126,9 @@ inline schema::DType to_schema(DType dtype) { return static_cast<schema::DType>(
 
 /// Upper bound of the head words that lay_out_columns() needs.
 std::size_t column_head_words(const Signature& signature);
+/// A spec whose elements can be counted. Errors: kInvalidArgument.
+Result<TensorSpec> read_spec(schema::TensorSpec::Reader spec, std::string_view where);
+void write_spec(schema::TensorSpec::Builder to, const TensorSpec& spec);
 /// Writes specs into a list that was initialised with one entry a column. Allocates: call before aligned_data().
 void write_specs(capnp::List<schema::Column>::Builder columns, const Signature& signature);
 /// Reserves every column's bytes in the message; the view's signature is `signature`.

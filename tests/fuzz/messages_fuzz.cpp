@@ -1,6 +1,8 @@
 // Every Cap'n Proto root that travels. What parses is read whole, and what has a writer is written and read again.
+#include <algorithm>
 #include <array>
 
+#include <troupe/core/stacks.hpp>
 #include <troupe/tests/fuzz/fuzz.hpp>
 #include <troupe/tests/messages/samples.hpp>
 
@@ -25,15 +27,24 @@ void round_trip(const Frame& frame, Read read, Make make) {
 
 Result<Frame> remake(FramePool& pool, const TrajectoryView& view) {
   const bool priorities = !view.priorities().empty();
-  const auto signature = std::make_shared<const Signature>(*view.rows().signature);
+  const auto signature = std::make_shared<const Signature>(view.signature());
   TROUPE_ASSIGN(
       auto builder,
       TrajectoryBuilder::make(pool, {.signature = signature, .max_rows = view.rows().rows, .priorities = priorities}));
+  const Stacks stacks(*signature);
+  WholeRows whole(stacks);
+  const BatchView rows = whole.of(view.rows());
   for (std::size_t c = 0; c < signature->size(); ++c) {
-    std::ranges::copy(view.rows().columns[c], builder.rows().columns[c].begin());
+    std::ranges::copy(rows.columns[c], builder.rows().columns[c].begin());
   }
   std::ranges::copy(view.priorities(), builder.priorities().begin());
   return std::move(builder).finish(view.info(), view.rows().rows);
+}
+
+/// A few bytes that name planes are many when they are joined.
+bool small(const TrajectoryView& view) {
+  constexpr std::size_t kMost = std::size_t{1} << 22;
+  return row_bytes(view.signature()) <= kMost / static_cast<std::size_t>(std::max<std::int64_t>(1, view.rows().rows));
 }
 
 Result<Frame> remake(FramePool& pool, const SampledBatchView& view) {
@@ -61,7 +72,9 @@ Result<Frame> remake(FramePool& pool, const ParametersView& view) {
 const auto kRemake = [](FramePool& pool, const auto& view) { return remake(pool, view); };
 
 void round_trips(const Frame& frame) {
-  round_trip(frame, read_trajectory, kRemake);
+  if (const auto trajectory = read_trajectory(frame); trajectory.ok() && small(*trajectory)) {
+    round_trip(frame, read_trajectory, kRemake);
+  }
   round_trip(frame, read_batch, kRemake);
   round_trip(frame, read_parameters, kRemake);
   round_trip(frame, read_priorities, make_priorities);
@@ -103,6 +116,7 @@ std::vector<std::string> seeds() {
   std::vector<std::string> all;
   FramePool pool;
   for (const Frame& frame : messages::testing::samples(pool)) all.push_back("\1" + to_string(frame.bytes()));
+  all.push_back("\1" + to_string(messages::testing::sample_stacks(pool).bytes()));
   all.push_back("\1" + to_string(messages::testing::sample_gradient(pool, DType::kBF16).bytes()));
   return all;
 }

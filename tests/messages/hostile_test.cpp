@@ -229,6 +229,47 @@ TEST(Hostile, WellFormedTrajectoriesWithBadContentAreRefusedByName) {
   EXPECT_THAT(refused(rows, std::int64_t{1} << 60), HasSubstr("rows, expected 0.."));
 }
 
+TEST(Hostile, StacksWithoutTheirPlanesAreRefusedByName) {
+  FramePool pool;
+  const auto signature =
+      std::make_shared<const Signature>(Signature{{"depth", DType::kF32, {5, 12}, {4}}, {"other", DType::kI32, {4}}});
+  auto builder = TrajectoryBuilder::make(pool, {.signature = signature, .max_rows = 3}).value();
+  for (std::size_t i = 0; i < 180; ++i) builder.rows().as<float>(0)[i] = 100 + static_cast<float>(i);
+  std::ranges::fill(builder.rows().as<std::int32_t>(1), 77);
+  const Frame good = std::move(builder).finish({.sequence = 83}, 3);
+  ASSERT_EQ(refusal(read_trajectory(pool.copy(good.bytes()).value())), "accepted");
+  const auto refused = [&](auto from, auto to) { return refusal(read_trajectory(patched(pool, good, from, to))); };
+  const std::string where = "trajectory 83 of producer 0: ";
+  // The last row names planes 8..11.
+  EXPECT_EQ(refused(std::uint64_t{10} | std::uint64_t{11} << 32, std::uint64_t{10} | std::uint64_t{12} << 32),
+            where + "row 2 of column \"depth\" names plane 12, expected 0..11");
+  EXPECT_EQ(refused(std::uint64_t{10} | std::uint64_t{11} << 32, std::uint64_t{10} | std::uint64_t{0xffffffff} << 32),
+            where + "row 2 of column \"depth\" names plane -1, expected 0..11");
+  EXPECT_EQ(refused(100.0F, std::numeric_limits<float>::quiet_NaN()),
+            where + "column depth: float32[5, 12] holds a NaN or an infinity");
+  EXPECT_THAT(refused(std::int64_t{12}, std::int64_t{13}), HasSubstr("is a stack of 4 planes along dimension -1"));
+  EXPECT_THAT(refused(std::int64_t{12}, std::int64_t{28}), HasSubstr("720 bytes of planes, expected at most"));
+  EXPECT_THAT(refused(std::int64_t{12}, std::int64_t{1} << 60), HasSubstr("more than 536870911 bytes"));
+  EXPECT_THAT(refused(std::int64_t{5}, std::int64_t{0}), HasSubstr("dimension 0 is 0"));
+  Rng rng(7);
+  const std::vector<std::byte> bytes = bytes_of(testing::sample_stacks(pool));
+  for (std::size_t size = 0; size < bytes.size(); ++size) {
+    const Frame frame = pool.copy(std::span(bytes).first(size)).value();
+    ASSERT_EQ(read_all(frame, Kind::kTrajectory).error().code, Code::kCorrupt) << size;
+  }
+  int accepted = 0, others = 0;
+  for (int i = 0; i < 20000; ++i) {
+    std::vector<std::byte> mutated = bytes;
+    const std::size_t most = rng.below(3) == 0 ? mutated.size() : std::size_t{400};
+    for (std::uint64_t flips = 1 + rng.below(3); flips > 0; --flips) {
+      mutated[rng.below(most)] = static_cast<std::byte>(rng());
+    }
+    (read_all(pool.copy(mutated).value(), Kind::kTrajectory).ok() ? accepted : others) += 1;
+  }
+  EXPECT_GT(accepted, 300);
+  EXPECT_GT(others, 300);
+}
+
 TEST(Hostile, ProbabilitiesThatWeightsCannotDivideByAreRefused) {
   FramePool pool;
   const Frame batch = testing::sample_batch(pool);

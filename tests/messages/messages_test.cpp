@@ -8,6 +8,8 @@
 #include <limits>
 #include <vector>
 
+#include <troupe/core/stacks.hpp>
+
 #include <troupe/tests/messages/samples.hpp>
 
 namespace troupe::messages {
@@ -82,6 +84,45 @@ TEST(Trajectory, FinishingWithFewerRowsKeepsTheFirst) {
       EXPECT_TRUE(std::ranges::equal(column, all.rows().columns[c].first(column.size())));
     }
   }
+}
+
+TEST(Trajectory, StacksTravelSplitAndArriveWhole) {
+  FramePool pool;
+  const Frame frame = testing::sample_stacks(pool);
+  for (const Frame& one : {frame, received(pool, frame)}) {
+    const TrajectoryView view = read_trajectory(one).value();
+    EXPECT_EQ(view.signature()[0], (TensorSpec{"pixels", DType::kU8, {2, 2, 6}}));
+    EXPECT_EQ(view.signature()[0].stack, (Stack{3, -1}));
+    EXPECT_EQ(view.signature()[3].stack, (Stack{3, 2}));
+    EXPECT_EQ((*view.rows().signature)[0], (TensorSpec{"pixels", DType::kI32, {3}}));
+    ASSERT_EQ(view.rows().planes.size(), 2U);
+    EXPECT_EQ(view.rows().planes[0].size(), (5U + 2 + 1) * 8) << "one for each image";
+    expect_inside(one, view.rows().planes[1]);
+    EXPECT_THAT(view.priorities(), ElementsAre(0.5, 1.5, 2.5, 3.5, 4.5));
+    const Stacks stacks(view.signature());
+    WholeRows whole(stacks);
+    const BatchView rows = whole.of(view.rows());
+    for (std::size_t i = 0; i < 5 * 24; ++i) {
+      const std::size_t step = i / 24 + i % 6 / 2;
+      ASSERT_EQ(rows.as<std::uint8_t>(0)[i], 3 * step + i % 2);
+      ASSERT_EQ(rows.as<std::uint8_t>(3)[i], 3 * (step + 1) + i % 2);
+    }
+    // As testing::fill() fills a column with this index.
+    for (std::size_t i = 0; i < 5 * 24; ++i) ASSERT_EQ(rows.columns[2][i], static_cast<std::byte>((i * 7 + 2) % 50));
+  }
+  EXPECT_TRUE(read_trajectory(testing::sample_trajectory(pool)).value().rows().planes.empty());
+}
+
+TEST(Trajectory, WithoutRowsHasNoPlanes) {
+  FramePool pool;
+  const auto signature = std::make_shared<const Signature>(Signature{{"pixels", DType::kU8, {2, 2, 6}, {3}}});
+  auto builder = TrajectoryBuilder::make(pool, {.signature = signature, .max_rows = 3}).value();
+  const Frame frame = std::move(builder).finish({}, 0);
+  const TrajectoryView view = read_trajectory(received(pool, frame)).value();
+  EXPECT_EQ(view.rows().rows, 0);
+  EXPECT_EQ(view.rows().planes.size(), 1U);
+  const auto wrong = std::make_shared<const Signature>(Signature{{"pixels", DType::kU8, {2, 2, 5}, {3}}});
+  EXPECT_FALSE(TrajectoryBuilder::make(pool, {.signature = wrong, .max_rows = 3}).ok());
 }
 
 TEST(Trajectory, ReadingAgainDoesNotValidateAgain) {

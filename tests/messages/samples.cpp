@@ -13,6 +13,7 @@ void touch(std::span<const std::byte> bytes) {
 }
 void touch(const BatchView& view) {
   for (const auto& column : view.columns) touch(column);
+  for (const auto& pool : view.planes) touch(pool);
 }
 
 template <typename T>
@@ -48,6 +49,23 @@ Frame sample_trajectory(FramePool& pool, std::int64_t max_rows, std::int64_t row
   std::iota(builder.priorities().begin(), builder.priorities().end(), 0.5);
   return std::move(builder).finish(
       {.producer = 2, .incarnation = 1, .sequence = 81, .parameters_version = 12, .env_steps = 4}, rows);
+}
+
+Frame sample_stacks(FramePool& pool) {
+  const auto signature = std::make_shared<const Signature>(Signature{{"pixels", DType::kU8, {2, 2, 6}, {3}},
+                                                                     {"action", DType::kF32, {2}},
+                                                                     {"depth", DType::kF32, {2, 3}, {2, 0}},
+                                                                     {"next_pixels", DType::kU8, {2, 2, 6}, {3, 2}}});
+  auto builder = TrajectoryBuilder::make(pool, {.signature = signature, .max_rows = 7, .priorities = true}).value();
+  fill(builder.rows());
+  for (const std::size_t column : {0, 3}) {
+    const auto bytes = builder.rows().as<std::uint8_t>(column);
+    for (std::size_t i = 0; i < bytes.size(); ++i) {
+      bytes[i] = static_cast<std::uint8_t>(3 * (i / 24 + i % 6 / 2 + column / 3) + i % 2);
+    }
+  }
+  std::iota(builder.priorities().begin(), builder.priorities().end(), 0.5);
+  return std::move(builder).finish({.producer = 2, .sequence = 82, .env_steps = 5}, 5);
 }
 
 Frame sample_batch(FramePool& pool) {

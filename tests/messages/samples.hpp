@@ -20,6 +20,8 @@ std::shared_ptr<const Signature> sample_signature();
 void fill(const MutableBatchView& view);
 
 Frame sample_trajectory(FramePool& pool, std::int64_t max_rows = 4, std::int64_t rows = 4);
+/// Rows of two stacks of images, which share some, and one of numbers; five rows, of room for seven.
+Frame sample_stacks(FramePool& pool);
 Frame sample_batch(FramePool& pool);
 Frame sample_parameters(FramePool& pool);
 Frame sample_parameters_piece(FramePool& pool);
