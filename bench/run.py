@@ -189,6 +189,11 @@ BENCHES = {
             },
         ),
     ),
+    "replay_pixels": Bench(
+        "stacks of images in replay: items in a GiB, inserts and samples, beside rows that hold whole stacks",
+        "replay_pixels_bench",
+        {},
+    ),
     "journal": Bench("what replay's journal costs an insert, and how fast 1 GiB is back after a kill", "journal_bench", {}),
     "actors": Bench(
         "messages between actors in one process: request-reply and 1 MiB frames",
