@@ -140,6 +140,45 @@ const Plan& remembered(const Interleaved& how, std::size_t k, const Make& make) 
   known.push_back({how.arrays, how.unit, k, make()});
   return known.back().plan;
 }
+
+/// Interleaves blocks of as many units as a vector holds: one load of each array gives as many vectors as there are
+/// arrays. They may go past the block, where the next one is written then. Returns the units that are done, which
+/// leaves room for that.
+template <std::size_t kArrays>
+__attribute__((target("ssse3"))) std::size_t interleave_some(const std::byte* const* arrays, const Interleaved& how,
+                                                             std::byte* to) {
+  const std::size_t units = kVector / how.unit, from_bytes = units * how.unit, to_bytes = from_bytes * kArrays;
+  const std::size_t array_bytes = how.outer * how.unit, all_bytes = array_bytes * kArrays;
+  if (array_bytes < kVector || all_bytes < kArrays * kVector) return 0;
+  const std::size_t blocks =
+      1 + std::min((array_bytes - kVector) / from_bytes, (all_bytes - kArrays * kVector) / to_bytes);
+  __m128i places[kArrays][kArrays];  // of each vector and array
+  for (std::size_t v = 0; v < kArrays; ++v) {
+    for (std::size_t k = 0; k < kArrays; ++k) {
+      std::array<std::int8_t, kVector> bytes;
+      for (std::size_t i = 0; i < kVector; ++i) {
+        const std::size_t at = v * kVector + i, unit = at / how.unit;
+        const bool its = at < to_bytes && unit % kArrays == k;
+        bytes[i] = static_cast<std::int8_t>(its ? unit / kArrays * how.unit + at % how.unit : 0x80);
+      }
+      places[v][k] = _mm_loadu_si128(reinterpret_cast<const __m128i*>(bytes.data()));
+    }
+  }
+  for (std::size_t block = 0; block < blocks; ++block) {
+    __m128i from[kArrays];
+    for (std::size_t k = 0; k < kArrays; ++k) {
+      from[k] = _mm_loadu_si128(reinterpret_cast<const __m128i*>(arrays[k] + block * from_bytes));
+    }
+#pragma GCC unroll 4
+    for (std::size_t v = 0; v < kArrays; ++v) {
+      __m128i all = _mm_shuffle_epi8(from[0], places[v][0]);
+#pragma GCC unroll 4
+      for (std::size_t k = 1; k < kArrays; ++k) all = _mm_or_si128(all, _mm_shuffle_epi8(from[k], places[v][k]));
+      _mm_storeu_si128(reinterpret_cast<__m128i*>(to + block * to_bytes + v * kVector), all);
+    }
+  }
+  return blocks * units;
+}
 #endif
 
 }  // namespace
@@ -147,16 +186,20 @@ const Plan& remembered(const Interleaved& how, std::size_t k, const Make& make) 
 void interleave(const std::byte* const* arrays, const Interleaved& how, std::byte* to) {
   std::size_t done = 0;
 #if defined(__x86_64__)
-  const std::size_t pixel = how.arrays * how.unit;
-  if (pixel <= kMostBytes && has_shuffle()) {
-    const Plan& plan = remembered(how, how.arrays, [&] {
-      return plan_of(kBlock * pixel, [&](std::size_t i) {
-        return std::pair(i % pixel / how.unit, i / pixel * how.unit + i % how.unit);
-      });
-    });
-    const std::size_t blocks = safe_blocks(how.outer * how.unit, kBlock * how.unit);
-    run_plan(plan, blocks, arrays, kBlock * how.unit, to);
-    done = blocks * kBlock;
+  if (how.unit <= kVector && has_shuffle()) {
+    switch (how.arrays) {
+      case 2:
+        done = interleave_some<2>(arrays, how, to);
+        break;
+      case 3:
+        done = interleave_some<3>(arrays, how, to);
+        break;
+      case 4:
+        done = interleave_some<4>(arrays, how, to);
+        break;
+      default:  // by units
+        break;
+    }
   }
 #endif
   interleave_from(done, arrays, how, to);
