@@ -12,6 +12,7 @@
 
 #include <troupe/core/check.hpp>
 #include <troupe/core/nearest.hpp>
+#include <troupe/core/stacks.hpp>
 #include <troupe/core/text.hpp>
 #include <troupe/envs/environment.hpp>
 #include <troupe/envs/shipped.hpp>
@@ -113,6 +114,9 @@ Status check_spec(const EnvSpec& spec) {
     return Error{Code::kInvalidArgument, fmt::format("environment {}: {}", spec.name, what)};
   };
   if (spec.observation_size() < 1) return mistake("an observation has no numbers, expected at least one");
+  if (const Status stacks = check_stacks(spec.observation, "an observation"); !stacks.ok()) {
+    return mistake(stacks.error().message);
+  }
   const ActionSpec& action = spec.action;
   if (spec.action_size() < 1) return mistake("an action has no numbers, expected at least one");
   if (!has_action_type(action)) {

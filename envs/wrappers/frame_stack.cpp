@@ -51,6 +51,12 @@ class FrameStack final : public ImageWrapper {
   std::vector<std::vector<std::uint8_t>> stacks_;  // of each image, as it was shown last
 };
 
+/// Of an image that is a stack already: each of the images in the new stack has as many.
+std::int64_t planes_along_channels(const TensorSpec& image) {
+  const bool stacked = image.stack.axis == 2 || image.stack.axis == -1;
+  return stacked ? image.stack.planes : 1;
+}
+
 }  // namespace
 
 Wrap frame_stack(std::int64_t count) {
@@ -58,6 +64,9 @@ Wrap frame_stack(std::int64_t count) {
     TROUPE_ASSIGN(EnvSpec spec, show_images(inside->spec(), [&](const Shape& image) -> Result<Shape> {
                     return Shape{image[0], image[1], count * image[2]};
                   }));
+    for (TensorSpec& column : spec.observation) {
+      if (is_image(column)) column.stack = {.planes = count * planes_along_channels(column), .axis = 2};
+    }
     return {std::make_unique<FrameStack>(std::move(inside), std::move(spec))};
   };
 }

@@ -8,8 +8,9 @@ namespace troupe::envs {
 
 /// Each image [height, width, channels] becomes [height, width, count * channels]: the last `count` >= 1 of them, the
 /// oldest first. Before an episode has as many, its first one stands for those that there are not (the
-/// FrameStackWrapper of DrQ-v2, Yarats et al. 2021). Errors of the wrapping: kInvalidArgument when nothing that is
-/// observed is an image.
+/// FrameStackWrapper of DrQ-v2, Yarats et al. 2021). The column's TensorSpec::stack says so, from which replay knows
+/// that it may keep each image once. Errors of the wrapping: kInvalidArgument when nothing that is observed is an
+/// image.
 Wrap frame_stack(std::int64_t count);
 
 }  // namespace troupe::envs

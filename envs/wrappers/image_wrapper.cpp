@@ -9,11 +9,8 @@
 #include <troupe/core/check.hpp>
 
 namespace troupe::envs {
-namespace {
 
 bool is_image(const TensorSpec& column) { return column.dtype == DType::kU8 && column.shape.rank() == 3; }
-
-}  // namespace
 
 ImageWrapper::ImageWrapper(std::unique_ptr<Environment> inside, EnvSpec spec)
     : Wrapper(std::move(inside), std::move(spec)), raw_(row_bytes(this->inside().spec().observation)) {

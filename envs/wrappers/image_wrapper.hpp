@@ -14,6 +14,8 @@
 
 namespace troupe::envs {
 
+bool is_image(const TensorSpec& column);
+
 /// An image of the environment inside, and as it is shown.
 struct ImageShapes {
   Shape from, to;

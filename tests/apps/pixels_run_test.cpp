@@ -65,6 +65,17 @@ class Bar final : public envs::Environment {
   std::int64_t taken_ = 0;
 };
 
+/// Says of no column that it is a stack, so that replay keeps whole rows.
+class Unmarked final : public envs::Wrapper {
+ public:
+  Unmarked(const ConfigSection&, std::unique_ptr<envs::Environment> around) : Wrapper(std::move(around)) {
+    for (TensorSpec& column : own_spec().observation) {
+      EXPECT_EQ(column.stack.planes, 3);
+      column.stack = {};
+    }
+  }
+};
+
 constexpr const char* kPicturesConfig = R"(
 env = "bar"
 algorithm = "drqv2"
@@ -103,11 +114,14 @@ class PixelsRun : public TestDirectory {
   int program(std::vector<std::string> arguments) const {
     Registry mine = shipped();
     mine.environment("bar", environment_of<Bar>());
+    mine.wrapper("unmarked", wrapper_of<Unmarked>("Rows of replay hold whole stacks"));
     arguments.insert(arguments.begin(), "pixels");
     std::vector<char*> pointers;
     for (std::string& argument : arguments) pointers.push_back(argument.data());
     return troupe::main(static_cast<int>(pointers.size()), pointers.data(), mine);
   }
+
+  int runs_ = 0;
 };
 
 TEST_F(PixelsRun, TrainsEvaluatesAndExports) {
@@ -124,6 +138,34 @@ TEST_F(PixelsRun, TrainsEvaluatesAndExports) {
   EXPECT_EQ(program({"eval", folder + "/r"}), 0);
   ASSERT_EQ(program({"export", folder + "/r", "--format", "onnx", "-o", folder + "/policy.onnx"}), 0);
   EXPECT_GT(std::filesystem::file_size(path() / "policy.onnx"), 10'000U);
+}
+
+TEST_F(PixelsRun, LearnsTheSameBitsFromStacksThatReplayKeepsWhole) {
+  const std::string folder = path().string();
+  std::ofstream(path() / "c.toml") << kPicturesConfig;
+  const auto learnt = [&](const std::string& wrappers, const std::vector<std::string>& more) {
+    const std::string run = folder + "/r" + std::to_string(runs_++);
+    std::vector<std::string> arguments = {"train", folder + "/c.toml", "--run-dir", run, "--quiet", "--deterministic"};
+    for (const std::string& key : {std::string("wrappers=") + wrappers, std::string("max_env_steps=900"),
+                                   std::string("drqv2.n_step=3"), std::string("evaluator.episodes=1")}) {
+      arguments.insert(arguments.end(), {"--set", key});
+    }
+    for (const std::string& key : more) arguments.insert(arguments.end(), {"--set", key});
+    EXPECT_EQ(program(arguments), 0);
+    EXPECT_EQ(program({"export", run, "-o", run + ".safetensors"}), 0);
+    std::ifstream file(run + ".safetensors", std::ios::binary);
+    std::string bytes(std::istreambuf_iterator<char>(file), {});
+    std::uint64_t header = 0;  // which says, too, what was run
+    std::memcpy(&header, bytes.data(), sizeof(header));
+    return bytes.substr(sizeof(header) + header);
+  };
+  const std::vector<std::vector<std::string>> kinds = {
+      {}, {"replay.sampler=prioritized", "replay.max_items=300", "actors.envs_per_actor=3"}};
+  for (const auto& kind : kinds) {
+    const std::string split = learnt("['frame_stack']", kind);
+    EXPECT_GT(split.size(), 10'000U);
+    EXPECT_TRUE(split == learnt("['frame_stack','unmarked']", kind));
+  }
 }
 
 }  // namespace

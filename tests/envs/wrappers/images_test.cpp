@@ -116,6 +116,19 @@ TEST(FrameStack, KeepsTheChannelsOfAFrameTogether) {
   EXPECT_EQ(Bytes(all.begin(), all.begin() + 8), (Bytes{0, 1, 0, 1, 2, 3, 2, 3}));
 }
 
+TEST(FrameStack, MarksItsImagesAsStacks) {
+  const auto stacks = [](const MakeEnvironment& make) {
+    std::vector<Stack> all;
+    for (const TensorSpec& column : (*make(1))->spec().observation) all.push_back(column.stack);
+    return all;
+  };
+  EXPECT_EQ(stacks(wrapped(counting(), {{"stack", frame_stack(3)}})), (std::vector<Stack>{{}, {3, 2}}));
+  EXPECT_EQ(stacks(wrapped(counting(), {{"stack", frame_stack(3)}, {"again", frame_stack(2)}})),
+            (std::vector<Stack>{{}, {6, 2}}));
+  EXPECT_EQ(stacks(wrapped(counting(), {{"stack", frame_stack(3)}, {"crop", crop({.height = 1, .width = 2})}})),
+            (std::vector<Stack>{{}, {3, 2}}));
+}
+
 TEST(FrameStack, IsSavedWithTheState) {
   const MakeEnvironment make =
       wrapped(counting({.observation = {{"a", DType::kU8, {2, 1, 1}}, {"b", DType::kU8, {1, 1, 3}}}}),
