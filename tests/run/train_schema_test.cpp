@@ -301,8 +301,8 @@ TEST(TrainSchema, ShippedConfigsAreGood) {
     ASSERT_TRUE(options.ok()) << options.error().message;
     ++files;
     if (!options->replicas.empty()) continue;
-    // cartpole_swingup.toml trains cartpole-swingup, pendulum_v1.toml Pendulum-v1, cheetah_run_td3.toml not by D4PG, and
-    // cartpole_swingup_pixels_drqv2.toml from pixels.
+    // cartpole_swingup.toml trains cartpole-swingup, pendulum_v1.toml Pendulum-v1, cheetah_run_td3.toml not by D4PG,
+    // and cartpole_swingup_pixels_drqv2.toml from pixels.
     std::string env = options->agents[0].env;
     const auto& wrappers = options->agents[0].wrappers;
     if (std::ranges::find(wrappers, "pixels", &envs::NamedWrap::name) != wrappers.end()) env += "_pixels";
