@@ -71,7 +71,7 @@ ConfigSchema learning_keys(const Options& l) {
            .max = 0.999999},
           {.path = "scale_rewards",
            .default_value = l.scale_rewards,
-           .doc = "Rewards are scaled by the returns' deviation and so that these stay within v_max",
+           .doc = "Rewards are scaled by the returns' deviation, which then stay within v_max",
            .fixed = ConfigKey::Fixed::kValue}};
 }
 

@@ -4,8 +4,10 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <vector>
 
 #include <troupe/algorithms/d4pg/policy.hpp>
+#include <troupe/core/rng.hpp>
 #include <troupe/messages/inference.hpp>
 #include <troupe/messages/parameters.hpp>
 #include <troupe/messages/reports.hpp>
@@ -43,11 +45,18 @@ inline messages::InferenceAnswer answer_of(std::int64_t version, std::span<const
   return {version, kOutputs, rows_of(*kOutputs, actions)};
 }
 
-/// The policy's own first values, as if the learner had published them.
+/// What a learner might publish for it: different observations get different actions.
+inline std::vector<float> small_values() {
+  std::vector<float> values(small_policy().value()->values().size());
+  Rng rng(5);
+  for (float& value : values) value = static_cast<float>(rng.uniform() - 0.5);
+  return values;
+}
+
 inline messages::Frame parameters_frame(messages::FramePool& pool, std::int64_t version) {
   const auto policy = small_policy().value();
-  const std::vector<float> initial = policy->values();
-  const auto values = std::as_bytes(std::span(initial));
+  const std::vector<float> published = small_values();
+  const auto values = std::as_bytes(std::span(published));
   auto builder =
       messages::ParametersBuilder::make(pool, DType::kF32, static_cast<std::int64_t>(values.size() / sizeof(float)))
           .value();

@@ -177,10 +177,10 @@ TEST(IdleKeys, ADefaultMayStandInAFile) {
 }
 
 TEST(IdleKeys, ShippedConfigsHaveNone) {
-  for (const auto& entry : std::filesystem::directory_iterator(source_dir() + "/apps/configs")) {
-    const Result<Config> config = load_config(entry.path(), {}, train_schema(shipped()));
+  for (const auto& file : shipped_config_files()) {
+    const Result<Config> config = load_config(file, {}, train_schema(shipped()));
     ASSERT_TRUE(config.ok()) << config.error().message;
-    EXPECT_THAT(idle_key_mistakes(*config), testing::IsEmpty()) << entry.path();
+    EXPECT_THAT(idle_key_mistakes(*config), testing::IsEmpty()) << file;
   }
 }
 

@@ -26,11 +26,27 @@ const Registry& registry() {
     for (const auto& [name, kind] : all.algorithms()) some.algorithm(name, kind);
     for (const auto& [name, kind] : all.models()) some.model(name, kind);
     for (const auto& [name, kind] : all.wrappers()) some.wrapper(name, kind);
-    for (const char* const name :
-         {"Pendulum-v1", "acrobot-swingup", "ball_in_cup-catch", "cartpole-balance", "cartpole-balance_sparse",
-          "cartpole-swingup", "cartpole-swingup_sparse", "cheetah-run", "finger-spin", "finger-turn_easy",
-          "finger-turn_hard", "hopper-hop", "hopper-stand", "pendulum-swingup", "reacher-easy", "reacher-hard",
-          "walker-run", "walker-stand", "walker-walk"}) {
+    for (const char* const name : {"Pendulum-v1",
+                                   "acrobot-swingup",
+                                   "ball_in_cup-catch",
+                                   "cartpole-balance",
+                                   "cartpole-balance_sparse",
+                                   "cartpole-swingup",
+                                   "cartpole-swingup_sparse",
+                                   "cheetah-run",
+                                   "dog-walk",
+                                   "finger-spin",
+                                   "finger-turn_easy",
+                                   "finger-turn_hard",
+                                   "hopper-hop",
+                                   "hopper-stand",
+                                   "humanoid-walk",
+                                   "pendulum-swingup",
+                                   "reacher-easy",
+                                   "reacher-hard",
+                                   "walker-run",
+                                   "walker-stand",
+                                   "walker-walk"}) {
       some.environment(name, envs::shared_environments(name));
     }
     return some;
@@ -286,16 +302,16 @@ TEST(TrainSchema, LearnersShareABatchEvenly) {
 }
 
 TEST(TrainSchema, AnUnknownEnvironmentGetsTheNearestOne) {
-  EXPECT_EQ(message_of("env = 'cheetah_run'"),
-            "f:1: env: unknown value \"cheetah_run\" (did you mean \"cheetah-run\"?), expected one of "
-            "Pendulum-v1, cartpole-swingup, cheetah-run, finger-spin, pendulum-swingup, reacher-easy, walker-walk");
+  EXPECT_THAT(
+      message_of("env = 'cheetah_run'"),
+      ::testing::StartsWith("f:1: env: unknown value \"cheetah_run\" (did you mean \"cheetah-run\"?), expected one of "
+                            "Pendulum-v1, acrobot-swingup, "));
 }
 
 TEST(TrainSchema, ShippedConfigsAreGood) {
   int files = 0;
-  for (const auto& entry : std::filesystem::recursive_directory_iterator(source_dir() + "/apps/configs")) {
-    if (entry.is_directory()) continue;
-    const Result<Config> config = load_config(entry.path(), {}, train_schema(registry()));
+  for (const auto& file : shipped_config_files()) {
+    const Result<Config> config = load_config(file, {}, train_schema(registry()));
     ASSERT_TRUE(config.ok()) << config.error().message;
     const Result<actors::TrainOptions> options = to_train_options(*config, registry());
     ASSERT_TRUE(options.ok()) << options.error().message;
@@ -308,7 +324,7 @@ TEST(TrainSchema, ShippedConfigsAreGood) {
     if (std::ranges::find(wrappers, "pixels", &envs::NamedWrap::name) != wrappers.end()) env += "_pixels";
     if (options->agents[0].algorithm != "d4pg") env += "_" + options->agents[0].algorithm;
     for (char& c : env) c = c == '-' ? '_' : static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-    EXPECT_EQ(env, entry.path().stem().string());
+    EXPECT_EQ(env, file.stem().string());
   }
   EXPECT_GE(files, 35);
 }

@@ -272,7 +272,9 @@ class InferenceServer : public ::testing::Test {
     const learner::PolicyColumns columns = testing::small_columns();
     const auto seen = observation(producer);
     BatchBuffer action(columns.outputs, 1);
-    small_policy().value()->act(rows_of(columns.inputs, seen), action.mutable_view()).value();
+    const auto policy = small_policy().value();
+    EXPECT_TRUE(policy->load(testing::small_values(), policy->fingerprint()).ok());
+    policy->act(rows_of(columns.inputs, seen), action.mutable_view()).value();
     return action.view().as<float>(0)[0];
   }
   struct Answer {
