@@ -10,7 +10,6 @@
 #include <troupe/learner/ops/elementwise.hpp>
 #include <troupe/learner/ops/gradient.hpp>
 #include <troupe/learner/ops/math.hpp>
-#include <troupe/learner/ops/random.hpp>
 #include <troupe/learner/ops/reduce.hpp>
 #include <troupe/learner/ops/shaping.hpp>
 
@@ -44,13 +43,11 @@ void build_policy(Graph& graph, const Options& options) {
   const Var observation = graph.input("observation", Shape{options.environment.observation_size});
   const Applied acting{graph.group(kPolicyGroup), kPolicyGroup, {.training = false}};
   const control::Gaussian policy = policy_network(graph, acting, options, observation);
-  graph.output("action", control::to_bounds(graph, options.environment, tanh(policy.mean)));
-  graph.output("mean", policy.mean);
-  graph.output("stddev", exp(policy.log_stddev));
+  control::give_actions(graph, options.environment, policy);
 }
 
-Losses build_losses(Graph& graph, const Options& options, const StepInputs& inputs, const Noise& noise,
-                    const NetworkMode& training) {
+control::SoftLosses build_losses(Graph& graph, const Options& options, const StepInputs& inputs,
+                                 const control::DrawNoise& noise, const NetworkMode& training) {
   const ParamGroup policy = graph.group(kPolicyGroup), critic = graph.group(kCriticGroup);
   const ParamGroup temperature = graph.group(kTemperatureGroup);
   const ParamGroup critic_target = graph.average(critic, 1 - options.target_rate);
@@ -115,18 +112,10 @@ std::unique_ptr<Replica> training(const Options& options, InputFn input) {
   const StepFn step = [options](ReplicaContext& context, const StepInputs& inputs) {
     Graph& graph = context.graph();
     if (options.scale_rewards) control::learn_returns(context, inputs["return"]);
-    const Shape action_size{options.environment.action_size()};
-    const Losses losses = build_losses(graph, options, inputs,
-                                       {.next_action = random_normal(graph, "next_action", action_size),
-                                        .action = random_normal(graph, "action", action_size)},
-                                       training_mode(context, context.meets()));
-    graph.metric("critic_loss", losses.critic_loss);
-    graph.metric("policy_loss", losses.policy_loss);
-    graph.metric("temperature_loss", losses.temperature_loss);
-    graph.metric("q_mean", losses.q_mean);
-    graph.metric("entropy", losses.entropy);
-    graph.metric("alpha", losses.alpha);
-    graph.output("td_error", losses.td_error);
+    const control::SoftLosses losses =
+        build_losses(graph, options, inputs, control::draw_noise(graph, options.environment.action_size()),
+                     training_mode(context, context.meets()));
+    control::show(graph, losses);
 
     OptimizerSpec policy_optimizer = options.policy_optimizer, temperature_optimizer = options.temperature_optimizer;
     policy_optimizer.every_steps = temperature_optimizer.every_steps = options.policy_period;

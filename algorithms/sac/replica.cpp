@@ -8,7 +8,6 @@
 #include <troupe/learner/ops/choice.hpp>
 #include <troupe/learner/ops/gradient.hpp>
 #include <troupe/learner/ops/math.hpp>
-#include <troupe/learner/ops/random.hpp>
 #include <troupe/learner/ops/reduce.hpp>
 
 namespace troupe::learner::sac {
@@ -32,12 +31,11 @@ void build_policy(Graph& graph, const Options& options) {
   const Var observation = control::observed(graph, options.normalise_observations,
                                             graph.input("observation", Shape{options.environment.observation_size}));
   const control::Gaussian policy = policy_network(graph, graph.group(kPolicyGroup), options, observation);
-  graph.output("action", control::to_bounds(graph, options.environment, tanh(policy.mean)));
-  graph.output("mean", policy.mean);
-  graph.output("stddev", exp(policy.log_stddev));
+  control::give_actions(graph, options.environment, policy);
 }
 
-Losses build_losses(Graph& graph, const Options& options, const StepInputs& inputs, const Noise& noise) {
+control::SoftLosses build_losses(Graph& graph, const Options& options, const StepInputs& inputs,
+                                 const control::DrawNoise& noise) {
   const ParamGroup policy = graph.group(kPolicyGroup), critic = graph.group(kCriticGroup);
   const ParamGroup temperature = graph.group(kTemperatureGroup);
   const ParamGroup critic_target = graph.average(critic, 1 - options.target_rate);
@@ -80,17 +78,9 @@ Losses build_losses(Graph& graph, const Options& options, const StepInputs& inpu
 std::unique_ptr<Replica> training(const Options& options, InputFn input) {
   const StepFn step = [options](ReplicaContext& context, const StepInputs& inputs) {
     Graph& graph = context.graph();
-    const Shape action_size{options.environment.action_size()};
-    const Losses losses = build_losses(graph, options, inputs,
-                                       {.next_action = random_normal(graph, "next_action", action_size),
-                                        .action = random_normal(graph, "action", action_size)});
-    graph.metric("critic_loss", losses.critic_loss);
-    graph.metric("policy_loss", losses.policy_loss);
-    graph.metric("temperature_loss", losses.temperature_loss);
-    graph.metric("q_mean", losses.q_mean);
-    graph.metric("entropy", losses.entropy);
-    graph.metric("alpha", losses.alpha);
-    graph.output("td_error", losses.td_error);
+    const control::SoftLosses losses =
+        build_losses(graph, options, inputs, control::draw_noise(graph, options.environment.action_size()));
+    control::show(graph, losses);
     if (options.normalise_observations) control::learn_observations(context, inputs["observation"]);
 
     OptimizerSpec policy_optimizer = options.policy_optimizer;

@@ -20,25 +20,12 @@ control::Gaussian policy_network(Graph& graph, ParamGroup group, const Options& 
 /// action's bounds.
 void build_policy(Graph& graph, const Options& options);
 
-struct Losses {
-  ParamGroup policy, critic, temperature;
-  Var critic_loss;       ///< scalar: the sum of both critics' mean squared errors to the soft target
-  Var policy_loss;       ///< scalar: mean of alpha log pi - the smaller value (Eq. 7)
-  Var temperature_loss;  ///< scalar: minus the mean of alpha (log pi + the target entropy) (Eq. 18)
-  Var q_mean;            ///< scalar: of the first critic
-  Var entropy;           ///< scalar: minus the mean of log pi
-  Var alpha;             ///< scalar
-  Var td_error;          ///< [batch]: the mean of both critics' absolute errors; the new priority in prioritised replay
-};
-
-/// Of the two draws of a step: standard normal, [rows, action_size] both.
-struct Noise {
-  Var next_action, action;
-};
-
 /// Builds networks, their targets and the losses; all gradients of a step are taken at the same parameters. inputs: the
 /// columns of control::transitions().
-Losses build_losses(Graph& graph, const Options& options, const StepInputs& inputs, const Noise& noise);
+/// critic_loss is the sum of both critics' mean squared errors to the soft target, td_error the
+/// mean of their absolute errors.
+control::SoftLosses build_losses(Graph& graph, const Options& options, const StepInputs& inputs,
+                                 const control::DrawNoise& noise);
 
 /// input: pipelines with exactly those columns. Metrics: critic_loss, policy_loss, temperature_loss, q_mean, entropy,
 /// alpha. Output: td_error.

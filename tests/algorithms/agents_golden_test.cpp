@@ -119,7 +119,7 @@ TEST_F(AgentsGolden, Sac) {
   options.policy_sizes = options.critic_sizes = {16, 12};
   options.importance_weights = true;
   const StepInputs step = inputs("sac", {"next_noise", "noise"});
-  const sac::Losses losses = sac::build_losses(graph_, options, step, {step["next_noise"], step["noise"]});
+  const control::SoftLosses losses = sac::build_losses(graph_, options, step, {step["next_noise"], step["noise"]});
   expect_the_same(
       {{"critic", losses.critic_loss}, {"policy", losses.policy_loss}, {"temperature", losses.temperature_loss}},
       losses.td_error);
@@ -138,7 +138,7 @@ flashsac::Options golden_flashsac() {
 TEST_F(AgentsGolden, FlashSac) {
   const flashsac::Options options = golden_flashsac();
   const StepInputs step = inputs("flashsac", {"next_noise", "noise"}, Shape{2}, flashsac::columns(options));
-  const flashsac::Losses losses =
+  const control::SoftLosses losses =
       flashsac::build_losses(graph_, options, step, {step["next_noise"], step["noise"]}, {.training = true});
   expect_the_same(
       {{"critic", losses.critic_loss}, {"policy", losses.policy_loss}, {"temperature", losses.temperature_loss}},
