@@ -166,15 +166,16 @@ void add_agent_keys(const Config& config, std::vector<std::string>& mistakes) {
   }
 }
 
-/// chooses: the key that says which rule the optimiser has.
-void add_optimizer_keys(const Config& config, const std::string& chooses, std::vector<std::string>& mistakes) {
-  const std::string prefix = chooses.substr(0, chooses.size() - std::string_view("optimizer").size());
+/// rule: the path of the key "optimizer" that says which rule it has.
+void add_optimizer_keys(const Config& config, const std::string& rule, std::vector<std::string>& mistakes) {
+  const std::string prefix = rule.substr(0, rule.size() - std::string_view("optimizer").size());
   for (const learner::OptimizerKeyUse& use : learner::optimizer_key_uses()) {
     const std::string path = prefix + std::string(use.key);
-    const bool used = std::ranges::find(use.optimizers, config.get_string(chooses)) != use.optimizers.end();
-    if (used || !is_changed(config, path)) continue;
-    mistakes.push_back(fmt::format("{}: has no effect here: it is used only with {}optimizer = \"{}\"", path,
-                                   prefix.substr(prefix.rfind('.') + 1), fmt::join(use.optimizers, "\" or \"")));
+    const std::string& chosen = config.get_string(prefix + std::string(use.chooses));
+    if (std::ranges::find(use.values, chosen) != use.values.end() || !is_changed(config, path)) continue;
+    mistakes.push_back(fmt::format("{}: has no effect here: it is used only with {}{} = \"{}\"", path,
+                                   prefix.substr(prefix.rfind('.') + 1), use.chooses,
+                                   fmt::join(use.values, "\" or \"")));
   }
 }
 

@@ -25,7 +25,8 @@ Status check_sizes(std::string_view option, const std::vector<std::int64_t>& siz
 /// A schedule over steps for a group that is updated in every n-th one, whose own schedule counts its updates.
 Schedule in_updates(Schedule schedule, std::int64_t n) {
   schedule.warmup_steps /= n;
-  schedule.total_steps = std::max(schedule.total_steps / n, schedule.warmup_steps + 1);
+  schedule.hold_steps /= n;
+  schedule.total_steps = std::max(schedule.total_steps / n, schedule.warmup_steps + schedule.hold_steps + 1);
   std::int64_t before = 0;
   for (std::int64_t& boundary : schedule.boundaries) before = boundary = std::max(boundary / n, before + 1);
   return schedule;

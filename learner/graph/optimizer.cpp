@@ -62,8 +62,10 @@ Status validate_schedule(const Schedule& schedule) {
   const auto number = [](std::int64_t steps) { return static_cast<double>(steps); };
   TROUPE_TRY(check(schedule.warmup_steps >= 0, "warmup_steps", number(schedule.warmup_steps), ">= 0"));
   if (schedule.kind == Schedule::Kind::kCosine || schedule.kind == Schedule::Kind::kLinear) {
-    TROUPE_TRY(check(schedule.total_steps > schedule.warmup_steps, "total_steps", number(schedule.total_steps),
-                     fmt::format("above warmup_steps {}", schedule.warmup_steps)));
+    TROUPE_TRY(check(schedule.hold_steps >= 0, "hold_steps", number(schedule.hold_steps), ">= 0"));
+    const std::int64_t fall = schedule.warmup_steps + schedule.hold_steps;
+    TROUPE_TRY(check(schedule.total_steps > fall, "total_steps", number(schedule.total_steps),
+                     fmt::format("above warmup_steps + hold_steps {}", fall)));
     TROUPE_TRY(check(schedule.final_factor >= 0, "final_factor", schedule.final_factor, ">= 0"));
   }
   if (schedule.kind == Schedule::Kind::kStep) {
@@ -85,8 +87,9 @@ double Schedule::factor(std::int64_t update) const {
       return std::pow(step_factor, std::ranges::upper_bound(boundaries, update) - boundaries.begin());
     case Kind::kCosine:
     case Kind::kLinear: {
-      const double length = static_cast<double>(total_steps - warmup_steps);
-      const double done = std::min(1.0, static_cast<double>(update - warmup_steps) / length);
+      const std::int64_t fall = warmup_steps + hold_steps;
+      const double length = static_cast<double>(total_steps - fall);
+      const double done = std::clamp(static_cast<double>(update - fall) / length, 0.0, 1.0);
       const double left = kind == Kind::kLinear ? 1 - done : (1 + std::cos(std::numbers::pi * done)) / 2;
       return final_factor + (1 - final_factor) * left;
     }

@@ -75,13 +75,14 @@ struct Schedule {
   enum class Kind : std::uint8_t {
     kConstant,  ///< 1
     kStep,      ///< step_factor to the power of how many of `boundaries` are reached (torch MultiStepLR)
-    kCosine,    ///< from 1 at the end of the warm-up to final_factor at total_steps, half a cosine wave, then constant
+    kCosine,    ///< 1 for hold_steps, then half a cosine wave to final_factor at total_steps, then constant
     kLinear,    ///< the same along a straight line
   };
   Kind kind = Kind::kConstant;
   /// The first updates have (t + 1) / warmup_steps (Goyal et al. 2017, section 2.2); 0: none.
   std::int64_t warmup_steps = 0;
-  std::int64_t total_steps = 0;          ///< cosine and linear: above warmup_steps
+  std::int64_t hold_steps = 0;           ///< cosine and linear: between the warm-up and the fall
+  std::int64_t total_steps = 0;          ///< cosine and linear: above warmup_steps + hold_steps
   double final_factor = 0;               ///< cosine and linear: at least 0
   std::vector<std::int64_t> boundaries;  ///< step: rising
   double step_factor = 0.1;              ///< step: above 0

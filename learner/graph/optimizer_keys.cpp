@@ -33,6 +33,7 @@ Schedule read_schedule(const Reader& keys, std::int64_t steps) {
   schedule.warmup_steps = std::min(keys.integer("warmup_steps"), steps - 1);
   if (kind == "cosine" || kind == "linear") {
     schedule.kind = kind == "cosine" ? Kind::kCosine : Kind::kLinear;
+    schedule.hold_steps = std::min(keys.integer("hold_steps"), steps - 1 - schedule.warmup_steps);
     schedule.total_steps = steps;
   } else if (kind == "step") {  // a tenth, and a hundredth, for the last two quarters
     schedule.kind = Kind::kStep;
@@ -132,6 +133,12 @@ ConfigSchema optimizer_keys(std::string_view prefix, const OptimizerKeys& defaul
        .default_value = defaults.schedule,
        .doc = "Of the learning rate, over all steps",
        .choices = {"constant", "step", "cosine", "linear"}},
+      {.path = "hold_steps",
+       .default_value = std::int64_t{0},
+       .doc = "Between the warm-up and the fall of a cosine or linear schedule",
+       .unit = "steps",
+       .min = 0,
+       .max = kStepsMax},
       {.path = "warmup_steps",
        .default_value = defaults.warmup_steps,
        .doc = "Over which the learning rate rises to its value",
@@ -179,13 +186,14 @@ std::vector<std::string> optimizer_mistakes(const ConfigSection& section, std::s
 
 const std::vector<OptimizerKeyUse>& optimizer_key_uses() {
   static const std::vector<OptimizerKeyUse> kUses = {
-      {"momentum", {"sgd", "lars"}},
-      {"beta1", {"adam", "adamw"}},
-      {"beta2", {"adam", "adamw"}},
-      {"rms_decay", {"rmsprop", "rmsprop_tf"}},
-      {"rms_momentum", {"rmsprop", "rmsprop_tf"}},
-      {"epsilon", {"adam", "adamw", "rmsprop", "rmsprop_tf"}},
-      {"trust_coefficient", {"lars"}},
+      {"momentum", "optimizer", {"sgd", "lars"}},
+      {"beta1", "optimizer", {"adam", "adamw"}},
+      {"beta2", "optimizer", {"adam", "adamw"}},
+      {"rms_decay", "optimizer", {"rmsprop", "rmsprop_tf"}},
+      {"rms_momentum", "optimizer", {"rmsprop", "rmsprop_tf"}},
+      {"epsilon", "optimizer", {"adam", "adamw", "rmsprop", "rmsprop_tf"}},
+      {"trust_coefficient", "optimizer", {"lars"}},
+      {"hold_steps", "schedule", {"cosine", "linear"}},
   };
   return kUses;
 }

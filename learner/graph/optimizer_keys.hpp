@@ -41,12 +41,13 @@ OptimizerSpec read_optimizer(const ConfigSection& section, std::string_view pref
 /// One line, beginning with the key, for each value that does not fit the others.
 std::vector<std::string> optimizer_mistakes(const ConfigSection& section, std::string_view prefix);
 
-/// A key that only some rules look at.
+/// A key that only some rules or schedules look at.
 struct OptimizerKeyUse {
   std::string_view key;
-  std::vector<std::string_view> optimizers;  ///< values of the key "optimizer"
+  std::string_view chooses;              ///< "optimizer" or "schedule"
+  std::vector<std::string_view> values;  ///< of that key, with which this one has an effect
 };
-/// All such keys: who sets one beside another rule is told that it has no effect.
+/// All such keys: who sets one beside another value is told that it has no effect.
 const std::vector<OptimizerKeyUse>& optimizer_key_uses();
 
 }  // namespace troupe::learner

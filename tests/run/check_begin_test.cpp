@@ -128,6 +128,9 @@ TEST(IdleKeys, AKeyThatNothingLooksAtIsAMistake) {
   EXPECT_THAT(group("rms_decay = 0.5"), StartsWith("f:5: replicas.c.rms_decay: has no effect"));
   EXPECT_THAT(group("epsilon = 0.5\noptimizer = 'lars'"), StartsWith("f:5: replicas.c.epsilon: has no effect"));
   EXPECT_THAT(group("trust_coefficient = 0.5"), StartsWith("f:5: replicas.c.trust_coefficient: has no effect"));
+  EXPECT_EQ(group("hold_steps = 5\nschedule = 'linear'"), "ok");
+  EXPECT_EQ(group("hold_steps = 5\nschedule = 'step'"),
+            "f:5: replicas.c.hold_steps: has no effect here: it is used only with schedule = \"cosine\" or \"linear\"");
   EXPECT_EQ(group("depth = 34"), "f:5: unknown key replicas.c.depth: its section has it only with model = \"resnet\"");
   EXPECT_EQ(group("sync_batch_norm = true"),
             "f:5: unknown key replicas.c.sync_batch_norm: its section has it only with model = \"resnet\" or model = "

@@ -97,10 +97,12 @@ TEST(OptimizerKeys, SchedulesAreOverAllSteps) {
   EXPECT_EQ(step.kind, Kind::kStep);
   EXPECT_THAT(step.boundaries, ElementsAre(50, 75));
   EXPECT_EQ(policy("policy_schedule = 'linear'").schedule.kind, Kind::kLinear);
-  // A run that is shorter than its warm-up, down to one step.
+  const std::string held = "\npolicy_warmup_steps = 7\npolicy_hold_steps = 60";
+  EXPECT_EQ(policy("policy_schedule = 'linear'" + held).schedule.hold_steps, 60);
+  // A run that is shorter than its warm-up, or than what it holds, down to one step.
   for (const std::string kind : {"cosine", "linear", "step"}) {
-    for (const std::int64_t steps : {1, 2, 3}) {
-      const auto spec = policy("policy_schedule = '" + kind + "'\npolicy_warmup_steps = 7", steps);
+    for (const std::int64_t steps : {1, 2, 3, 9, 60, 67}) {
+      const auto spec = policy("policy_schedule = '" + kind + "'" + held, steps);
       EXPECT_TRUE(validate(spec).ok()) << kind << " over " << steps;
     }
   }
@@ -120,8 +122,8 @@ TEST(OptimizerKeys, UsesNameKeysAndRulesThatThereAre) {
   const auto key = [&](std::string_view path) { return *std::ranges::find(schema, path, &ConfigKey::path); };
   for (const OptimizerKeyUse& use : optimizer_key_uses()) {
     EXPECT_EQ(key(use.key).path, use.key);
-    for (const std::string_view rule : use.optimizers) {
-      EXPECT_THAT(key("optimizer").choices, ::testing::Contains(rule)) << use.key;
+    for (const std::string_view value : use.values) {
+      EXPECT_THAT(key(use.chooses).choices, ::testing::Contains(value)) << use.key;
     }
   }
 }

@@ -430,6 +430,12 @@ TEST(Schedule, CountsTheWarmUpFromOneAndStaysAtItsEnd) {
   EXPECT_NEAR(learning_rate(spec, 4), 1.8, 1e-12);
 }
 
+TEST(Schedule, HoldsTheRateBetweenWarmUpAndFall) {
+  const Schedule linear{.kind = Schedule::Kind::kLinear, .warmup_steps = 2, .hold_steps = 3, .total_steps = 9};
+  const double expected[] = {0.5, 1, 1, 1, 1, 1, 0.75, 0.5, 0.25, 0, 0};
+  for (std::int64_t t = 0; t < 11; ++t) EXPECT_DOUBLE_EQ(linear.factor(t), expected[t]) << t;
+}
+
 TEST(Optimizer, RefusesWhatMakesNoSenseAndNamesTheField) {
   const auto message = [](const OptimizerSpec& spec) {
     const Status status = validate(spec);
@@ -448,7 +454,11 @@ TEST(Optimizer, RefusesWhatMakesNoSenseAndNamesTheField) {
   EXPECT_THAT(message({.rule = Lars{.trust_coefficient = 0}}), HasSubstr("trust_coefficient is 0, expected above 0"));
   EXPECT_THAT(message({.rule = Lars{.weight_decay = -1}}), HasSubstr("weight_decay is -1"));
   EXPECT_THAT(message({.schedule = {.kind = Schedule::Kind::kCosine, .warmup_steps = 5, .total_steps = 5}}),
-              HasSubstr("total_steps is 5, expected above warmup_steps 5"));
+              HasSubstr("total_steps is 5, expected above warmup_steps + hold_steps 5"));
+  EXPECT_THAT(message({.schedule = {.kind = Schedule::Kind::kLinear, .hold_steps = 5, .total_steps = 5}}),
+              HasSubstr("total_steps is 5, expected above warmup_steps + hold_steps 5"));
+  EXPECT_THAT(message({.schedule = {.kind = Schedule::Kind::kLinear, .hold_steps = -1, .total_steps = 5}}),
+              HasSubstr("hold_steps is -1"));
   EXPECT_THAT(message({.schedule = {.kind = Schedule::Kind::kStep, .boundaries = {3, 3}}}),
               HasSubstr("boundaries is 3"));
   EXPECT_THAT(message({.every_steps = 0}), HasSubstr("every_steps is 0"));
