@@ -34,6 +34,8 @@ PlaneLayout layout_of(const TensorSpec& column) {
           .unit = product(dims.subspan(axis)) * dtype_bytes(column.dtype) / planes};
 }
 
+detail::Interleaved interleaved(const PlaneLayout& layout) { return {layout.planes, layout.outer, layout.unit}; }
+
 std::int32_t place_at(std::span<const std::byte> places, std::size_t index) {
   std::int32_t place;
   std::memcpy(&place, places.data() + index * sizeof(place), sizeof(place));
@@ -126,12 +128,8 @@ void Stacks::join(const BatchView& rows, const MutableBatchView& out, std::int64
   }
 }
 
-void take_plane(const PlaneLayout& layout, std::span<const std::byte> stack, std::size_t k, std::byte* to) {
-  detail::deinterleave(stack.data(), {layout.planes, layout.outer, layout.unit}, k, to);
-}
-
 void join_planes(const PlaneLayout& layout, const std::byte* const* planes, std::byte* to) {
-  detail::interleave(planes, {layout.planes, layout.outer, layout.unit}, to);
+  detail::interleave(planes, interleaved(layout), to);
 }
 
 std::uint64_t fingerprint(std::span<const std::byte> plane) {
@@ -163,41 +161,94 @@ StackSplitter::StackSplitter(const Stacks& stacks)
     : stacks_(stacks), places_(stacks.columns().size()), pools_(stacks.pools().size()) {}
 
 BatchView StackSplitter::split(const BatchView& whole) {
-  BatchView rows{&stacks_.split(), whole.rows, whole.columns};
   if (!stacks_.any()) return whole;
+  BatchView rows{&stacks_.split(), whole.rows, whole.columns};
   for (Pool& pool : pools_) {
-    pool.bytes.clear();
     pool.count = 0;
     pool.by_fingerprint.clear();
+    pool.by_first.clear();
   }
   const auto count = static_cast<std::size_t>(whole.rows);
   for (std::size_t s = 0; s < places_.size(); ++s) {
     const Stacks::Column& column = stacks_.columns()[s];
-    Pool& pool = pools_[column.pool];
-    const std::size_t plane = column.layout.bytes(), stack = plane * column.layout.planes;
     places_[s].resize(count * column.layout.planes);
-    for (std::size_t i = 0; i < places_[s].size(); ++i) {
-      pool.bytes.resize((static_cast<std::size_t>(pool.count) + 1) * plane);
-      take_plane(column.layout, whole.columns[column.index].subspan(i / column.layout.planes * stack, stack),
-                 i % column.layout.planes, pool.bytes.data() + static_cast<std::size_t>(pool.count) * plane);
-      places_[s][i] = place_of_last(pool, plane);
+    // As many as rows have that follow each other; a column of the same frames adds few.
+    make_room(pools_[column.pool], count + 2 * column.layout.planes, column.layout.bytes());
+    std::optional<Where> like;  // where the stack of the row before is, too
+    for (std::size_t row = 0; row < count; ++row) {
+      const Where stack{s, row};
+      if (like.has_value()) ++like->row;
+      if (like.has_value() && like->row < count && copy_places(whole, *like, stack)) continue;
+      like.reset();
+      if (row > 0 && detail::is_shifted(bytes_at(whole, {s, row - 1}).data(), bytes_at(whole, stack).data(),
+                                        interleaved(column.layout))) {
+        const std::span<std::int32_t> places = places_at(stack);
+        std::ranges::copy(places_at({s, row - 1}).subspan(1), places.begin());
+        places.back() = place_of(column, bytes_at(whole, stack), column.layout.planes - 1);
+        pools_[column.pool].by_first.try_emplace(places.front(), stack);
+      } else {
+        like = take_apart(whole, stack);
+      }
     }
     rows.columns[column.index] = std::as_bytes(std::span(places_[s]));
   }
   for (std::size_t p = 0; p < pools_.size(); ++p) {
     rows.planes.push_back(
-        std::span(pools_[p].bytes).first(static_cast<std::size_t>(pools_[p].count) * stacks_.pools()[p].bytes));
+        std::span(pools_[p].bytes.get(), static_cast<std::size_t>(pools_[p].count) * stacks_.pools()[p].bytes));
   }
   return rows;
 }
 
-/// The place of the plane that was written behind the others, which is then one of them, unless it is there already.
-std::int32_t StackSplitter::place_of_last(Pool& pool, std::size_t plane_bytes) {
-  const std::byte* const last = pool.bytes.data() + static_cast<std::size_t>(pool.count) * plane_bytes;
-  const auto [found, fresh] = pool.by_fingerprint.try_emplace(fingerprint({last, plane_bytes}), pool.count);
-  const std::byte* const like = pool.bytes.data() + static_cast<std::size_t>(found->second) * plane_bytes;
-  if (!fresh && std::memcmp(like, last, plane_bytes) == 0) return found->second;
+std::span<const std::byte> StackSplitter::bytes_at(const BatchView& whole, Where stack) const {
+  const Stacks::Column& column = stacks_.columns()[stack.column];
+  const std::size_t bytes = column.layout.planes * column.layout.bytes();
+  return whole.columns[column.index].subspan(stack.row * bytes, bytes);
+}
+
+std::span<std::int32_t> StackSplitter::places_at(Where stack) {
+  const std::size_t planes = stacks_.columns()[stack.column].layout.planes;
+  return std::span(places_[stack.column]).subspan(stack.row * planes, planes);
+}
+
+/// Gives a stack the places of `like` when it is the same.
+bool StackSplitter::copy_places(const BatchView& whole, Where like, Where stack) {
+  if (stacks_.columns()[like.column].layout != stacks_.columns()[stack.column].layout) return false;
+  const std::span<const std::byte> bytes = bytes_at(whole, stack);
+  if (std::memcmp(bytes_at(whole, like).data(), bytes.data(), bytes.size()) != 0) return false;
+  std::ranges::copy(places_at(like), places_at(stack).begin());
+  return true;
+}
+
+/// Returns another stack that is the same, if one is found.
+std::optional<StackSplitter::Where> StackSplitter::take_apart(const BatchView& whole, Where stack) {
+  const Stacks::Column& column = stacks_.columns()[stack.column];
+  const std::span<std::int32_t> places = places_at(stack);
+  places.front() = place_of(column, bytes_at(whole, stack), 0);
+  const auto [like, fresh] = pools_[column.pool].by_first.try_emplace(places.front(), stack);
+  if (!fresh && copy_places(whole, like->second, stack)) return like->second;
+  for (std::size_t k = 1; k < places.size(); ++k) places[k] = place_of(column, bytes_at(whole, stack), k);
+  return std::nullopt;
+}
+
+/// The place of a stack's k-th plane, which is put behind the others of its pool unless it is there already.
+std::int32_t StackSplitter::place_of(const Stacks::Column& column, std::span<const std::byte> stack, std::size_t k) {
+  Pool& pool = pools_[column.pool];
+  const std::size_t bytes = column.layout.bytes(), count = static_cast<std::size_t>(pool.count);
+  if (count == pool.room) make_room(pool, 2 * count + 1, bytes);
+  std::byte* const last = pool.bytes.get() + count * bytes;
+  detail::deinterleave(stack.data(), interleaved(column.layout), k, last);
+  const auto [found, fresh] = pool.by_fingerprint.try_emplace(fingerprint({last, bytes}), pool.count);
+  const std::byte* const like = pool.bytes.get() + static_cast<std::size_t>(found->second) * bytes;
+  if (!fresh && std::memcmp(like, last, bytes) == 0) return found->second;
   return pool.count++;
+}
+
+void StackSplitter::make_room(Pool& pool, std::size_t planes, std::size_t plane_bytes) {
+  if (pool.room >= planes) return;
+  auto bytes = std::make_unique_for_overwrite<std::byte[]>(planes * plane_bytes);
+  if (pool.count > 0) std::memcpy(bytes.get(), pool.bytes.get(), static_cast<std::size_t>(pool.count) * plane_bytes);
+  pool.bytes = std::move(bytes);
+  pool.room = planes;
 }
 
 BatchView WholeRows::of(const BatchView& rows) {

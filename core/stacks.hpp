@@ -5,6 +5,8 @@
 // environments nor adders say which are the same, and a column that is called a stack without being one is only dearer.
 #include <cstddef>
 #include <cstdint>
+#include <memory>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <unordered_map>
@@ -21,6 +23,7 @@ struct PlaneLayout {
   std::size_t outer = 1;
   std::size_t unit = 1;
   std::size_t bytes() const { return outer * unit; }  ///< of one plane
+  friend bool operator==(const PlaneLayout&, const PlaneLayout&) = default;
 };
 
 /// Planes of a stack, and of a pool of split rows.
@@ -70,8 +73,6 @@ class Stacks {
   std::vector<Pool> pools_;
 };
 
-/// The k-th plane of a stack. to: layout.bytes() bytes.
-void take_plane(const PlaneLayout& layout, std::span<const std::byte> stack, std::size_t k, std::byte* to);
 /// The stack of these planes, layout.planes of them. to: as many bytes as all have.
 void join_planes(const PlaneLayout& layout, const std::byte* const* planes, std::byte* to);
 
@@ -79,7 +80,9 @@ void join_planes(const PlaneLayout& layout, const std::byte* const* planes, std:
 /// checksum for disks.
 std::uint64_t fingerprint(std::span<const std::byte> plane);
 
-/// Splits whole rows. Equal planes of one split() are one.
+/// Splits whole rows. Equal planes of one split() are one. What rows of experience are like makes it fast: a stack is
+/// mostly that of the row before with one new plane, or another column's of a row further on, and is then compared
+/// where it lies. Only planes that remain are taken out and looked for.
 class StackSplitter {
  public:
   explicit StackSplitter(const Stacks& stacks);
@@ -87,12 +90,22 @@ class StackSplitter {
   BatchView split(const BatchView& whole);
 
  private:
+  struct Where {
+    std::size_t column, row;  // of stacks_.columns()
+  };
   struct Pool {
-    std::vector<std::byte> bytes;
+    std::unique_ptr<std::byte[]> bytes;  // grown by hand, since a vector would write zeros first
+    std::size_t room = 0;                // planes
     std::int32_t count = 0;
     std::unordered_map<std::uint64_t, std::int32_t> by_fingerprint;  // the first plane with it; others are not found
+    std::unordered_map<std::int32_t, Where> by_first;                // a stack that begins with this plane
   };
-  std::int32_t place_of_last(Pool& pool, std::size_t plane_bytes);
+  std::span<const std::byte> bytes_at(const BatchView& whole, Where stack) const;
+  std::span<std::int32_t> places_at(Where stack);
+  bool copy_places(const BatchView& whole, Where like, Where stack);
+  std::optional<Where> take_apart(const BatchView& whole, Where stack);
+  std::int32_t place_of(const Stacks::Column& column, std::span<const std::byte> stack, std::size_t k);
+  static void make_room(Pool& pool, std::size_t planes, std::size_t plane_bytes);
 
   const Stacks& stacks_;
   std::vector<std::vector<std::int32_t>> places_;  // of each column that is a stack

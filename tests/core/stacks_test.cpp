@@ -5,6 +5,7 @@
 #include <cstring>
 #include <vector>
 
+#include <troupe/core/detail/byte_shuffle.hpp>
 #include <troupe/core/rng.hpp>
 #include <troupe/core/stacks.hpp>
 
@@ -19,32 +20,61 @@ std::vector<std::byte> random_bytes(Rng& rng, std::size_t count) {
   return bytes;
 }
 
-TEST(Stacks, JoinAndTakePlanesOfEverySize) {
+TEST(ByteShuffle, InterleavesArraysOfEverySizeWithEveryInstructionSet) {
+  using detail::Shuffle;
   Rng rng(1);
-  for (const std::size_t planes : {1, 2, 3, 4, 7, 16, 70}) {
+  for (const std::size_t arrays : {1, 2, 3, 4, 7, 16, 70}) {
     for (const std::size_t unit : {1, 2, 3, 4, 5, 8, 12, 16, 31, 100}) {
       for (const std::size_t outer : {1, 2, 15, 16, 17, 33, 300}) {
-        const PlaneLayout layout{planes, outer, unit};
+        const std::size_t bytes = outer * unit;
         std::vector<std::vector<std::byte>> all;
         std::vector<const std::byte*> pointers;
-        for (std::size_t k = 0; k < planes; ++k) all.push_back(random_bytes(rng, layout.bytes()));
-        for (const auto& plane : all) pointers.push_back(plane.data());
-        // One byte more on both sides shows what is written too far.
-        std::vector<std::byte> stack(planes * layout.bytes() + 1, std::byte{77});
-        join_planes(layout, pointers.data(), stack.data());
-        ASSERT_EQ(stack.back(), std::byte{77});
-        for (std::size_t i = 0; i < outer; ++i) {
-          for (std::size_t k = 0; k < planes; ++k) {
-            ASSERT_EQ(std::memcmp(&stack[(i * planes + k) * unit], &all[k][i * unit], unit), 0)
-                << planes << " " << unit << " " << outer;
+        for (std::size_t k = 0; k < arrays; ++k) all.push_back(random_bytes(rng, bytes));
+        for (const auto& array : all) pointers.push_back(array.data());
+        for (const Shuffle shuffle : {Shuffle::kNone, Shuffle::kSsse3, Shuffle::kAvx2}) {
+          if (shuffle > detail::best_shuffle()) continue;
+          SCOPED_TRACE(::testing::Message()
+                       << arrays << " of " << outer << " x " << unit << ", shuffle " << static_cast<int>(shuffle));
+          // One byte more shows what is written too far.
+          std::vector<std::byte> together(arrays * bytes + 1, std::byte{77});
+          detail::interleave(pointers.data(), {arrays, outer, unit}, together.data(), shuffle);
+          ASSERT_EQ(together.back(), std::byte{77});
+          for (std::size_t i = 0; i < outer; ++i) {
+            for (std::size_t k = 0; k < arrays; ++k) {
+              ASSERT_EQ(std::memcmp(&together[(i * arrays + k) * unit], &all[k][i * unit], unit), 0);
+            }
+          }
+          for (std::size_t k = 0; k < arrays; ++k) {
+            std::vector<std::byte> array(bytes + 1, std::byte{77});
+            detail::deinterleave(together.data(), {arrays, outer, unit}, k, array.data(), shuffle);
+            ASSERT_EQ(array.back(), std::byte{77});
+            array.pop_back();
+            ASSERT_EQ(array, all[k]);
           }
         }
-        for (std::size_t k = 0; k < planes; ++k) {
-          std::vector<std::byte> plane(layout.bytes() + 1, std::byte{77});
-          take_plane(layout, std::span(stack).first(planes * layout.bytes()), k, plane.data());
-          ASSERT_EQ(plane.back(), std::byte{77});
-          plane.pop_back();
-          ASSERT_EQ(plane, all[k]) << planes << " " << unit << " " << outer;
+      }
+    }
+  }
+}
+
+TEST(ByteShuffle, FindsThatArraysHaveMovedUpByOne) {
+  Rng rng(3);
+  for (const std::size_t arrays : {2, 3, 4, 7, 70}) {
+    for (const std::size_t unit : {1, 2, 3, 8, 31, 100}) {
+      for (const std::size_t outer : {1, 2, 63, 64, 65, 129, 300}) {
+        SCOPED_TRACE(::testing::Message() << arrays << " of " << outer << " x " << unit);
+        const detail::Interleaved how{arrays, outer, unit};
+        const std::size_t pixel = arrays * unit;
+        // On the heap and of its very size, for the sanitizer.
+        const std::vector<std::byte> before = random_bytes(rng, outer * pixel);
+        std::vector<std::byte> now = random_bytes(rng, outer * pixel);
+        for (std::size_t i = 0; i < outer; ++i) std::memcpy(&now[i * pixel], &before[i * pixel + unit], pixel - unit);
+        ASSERT_TRUE(detail::is_shifted(before.data(), now.data(), how));
+        for (const std::size_t at : {std::size_t{0}, rng.below(outer), outer - 1}) {
+          std::byte& last_kept = now[at * pixel + pixel - unit - 1];
+          last_kept ^= std::byte{1};
+          ASSERT_FALSE(detail::is_shifted(before.data(), now.data(), how)) << at;
+          last_kept ^= std::byte{1};
         }
       }
     }
@@ -104,6 +134,56 @@ TEST(Stacks, APlaneOfManyRowsIsThereOnce) {
   // All zero: one plane.
   BatchBuffer same(signature, 5);
   EXPECT_EQ(splitter.split(same.view()).planes[0].size(), 32U);
+}
+
+/// Rows that are like experience, with everything that can come between: stacks that move up by one, that are another
+/// column's of a row further on or before, that come again, and new ones; few different planes, so that they mix.
+TEST(Stacks, RowsOfEveryKindAreSplitAndJoined) {
+  const Signature signature = {{"pixels", DType::kU8, {3, 3, 6}, {3}},
+                               {"wide", DType::kU8, {9, 6}, {3}},
+                               {"long", DType::kU8, {3, 18}, {3, 0}},
+                               {"next_pixels", DType::kU8, {3, 3, 6}, {3}}};
+  const Stacks stacks(signature);
+  ASSERT_EQ(stacks.pools().size(), 1U);
+  const std::size_t bytes = signature[0].bytes();
+  Rng rng(4);
+  StackSplitter splitter(stacks);
+  for (int round = 0; round < 300; ++round) {
+    const auto count = static_cast<std::int64_t>(1 + rng.below(9));
+    BatchBuffer rows(signature, count), again(signature, count);
+    for (const auto column : rows.mutable_view().columns) {
+      for (std::size_t at = 0; at < column.size(); at += bytes) {
+        std::byte* const stack = column.data() + at;
+        const auto& source = rows.mutable_view().columns[rng.below(4)];
+        switch (rng.below(4)) {
+          case 0:
+            for (std::size_t i = 0; i < bytes; ++i) stack[i] = static_cast<std::byte>(rng.below(2));
+            break;
+          case 1:
+            std::ranges::copy(source.subspan(rng.below(static_cast<std::size_t>(count)) * bytes, bytes), stack);
+            break;
+          default:
+            if (at < bytes) break;
+            for (std::size_t i = 0; i < bytes; ++i) {
+              stack[i] = i % 6 < 4 ? (stack - bytes)[i + 2] : static_cast<std::byte>(rng.below(2));
+            }
+        }
+      }
+    }
+    const BatchView split = splitter.split(rows.view());
+    ASSERT_TRUE(stacks.check_planes(split, "test").ok());
+    stacks.join(split, again.mutable_view(), 0);
+    for (std::size_t c = 0; c < signature.size(); ++c) {
+      ASSERT_TRUE(std::ranges::equal(again.view().columns[c], rows.view().columns[c])) << round << " " << c;
+    }
+    // No plane is there twice.
+    const std::span<const std::byte> planes = split.planes[0];
+    for (std::size_t a = 0; a < planes.size(); a += bytes / 3) {
+      for (std::size_t b = a + bytes / 3; b < planes.size(); b += bytes / 3) {
+        ASSERT_NE(std::memcmp(&planes[a], &planes[b], bytes / 3), 0) << round;
+      }
+    }
+  }
 }
 
 TEST(Stacks, RefuseWhatNamesNoPlane) {
