@@ -11,8 +11,9 @@ import shutil
 import sys
 
 import run
+from benches import BENCHES
 
-BENCHES = [name for name, bench in run.BENCHES.items() if bench.gpu]
+ON_GPU = [name for name, bench in BENCHES.items() if bench.gpu]
 # (bench, row's beginning, rival) -> the least ratio that is asked for.
 GOALS = {
     ("learner", "d4pg_step", "torch"): 3.0,
@@ -76,9 +77,9 @@ def section(name, folder, target):
 
 def page(folder, target):
     """The whole page. target: the folder that it will lie in, to which curves are copied."""
-    reports = [json.loads((folder / f"{name}.json").read_text()) for name in BENCHES if (folder / f"{name}.json").exists()]
+    reports = [json.loads((folder / f"{name}.json").read_text()) for name in ON_GPU if (folder / f"{name}.json").exists()]
     if not reports:
-        raise SystemExit(f"{folder}: no report of {', '.join(BENCHES)}")
+        raise SystemExit(f"{folder}: no report of {', '.join(ON_GPU)}")
     machines = sorted({f"{report['machine']}; {report.get('gpu')}" for report in reports})
     if any("emulated" in machine.lower() or row["name"].startswith("trial_")
            for machine in machines for report in reports for row in report["rows"]):
@@ -86,7 +87,7 @@ def page(folder, target):
     name = re.match(r"[^,]*", reports[0].get("gpu") or "a GPU")[0]
     lines = [f"# On {name}", "", "Written by `tools/gpu_checks.sh`; what the rows are, [bench/README.md](../README.md) says.", ""]
     lines += [f"- {machine}" for machine in machines] + [""]
-    for bench in BENCHES:
+    for bench in ON_GPU:
         lines += [f"## {bench}", *section(bench, folder, target)]
     return "\n".join(lines).rstrip() + "\n"
 

@@ -15,6 +15,8 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "bench"))
 sys.dont_write_bytecode = True
 import gpu_results  # noqa: E402
 import run as bench_run  # noqa: E402
+from benches import BENCHES, Bench  # noqa: E402
+from sides import BenchError, Sample, Side, find_gpu, parse_program, parse_script  # noqa: E402
 
 
 def script(name, *rows, status=0):
@@ -22,11 +24,11 @@ def script(name, *rows, status=0):
     lines = [json.dumps({"name": n, "value": v, "unit": u, "version": "1.2"}) for n, v, u in rows]
     code = "import sys\nprint('chatter')\n" + "".join(f"print({line!r})\n" for line in lines)
     code += f"print('reason of the failure', file=sys.stderr)\nsys.exit({status})"
-    return bench_run.Side(name, [sys.executable, "-c", code], {}, False, 20)
+    return Side(name, [sys.executable, "-c", code], {}, False, 20)
 
 
 def run(*sides, better="higher", repeats=1):
-    bench = bench_run.Bench("", "", {}, better=better)
+    bench = Bench("", "", {}, better=better)
     return bench_run.run(bench, sides, repeats, lambda text: None)
 
 
@@ -46,10 +48,10 @@ class Report(unittest.TestCase):
     def test_limit_that_the_program_knows_is_a_rival(self):
         entry = {"benchmarks": [{"name": "a", "value": 6.0, "vs_bound": 8.0, "label": "MiB"}]}
         code = f"import sys; open(sys.argv[1].split('=')[1], 'w').write({json.dumps(entry)!r})"
-        (row,) = run(bench_run.Side("troupe", [sys.executable, "-c", code], {}, True, 20), better="lower")
+        (row,) = run(Side("troupe", [sys.executable, "-c", code], {}, True, 20), better="lower")
         self.assertEqual(row["rivals"], {"bound": {"version": "", "value": 8, "low": 8, "high": 8, "ratio": 8 / 6}})
         line = '{"name": "a", "value": 1, "unit": "s", "version": "", "limits": {"limit": 2}}'
-        self.assertEqual(bench_run.parse_script(line)["a"].limits, {"limit": 2})
+        self.assertEqual(parse_script(line)["a"].limits, {"limit": 2})
 
     def test_rival_may_cover_some_rows(self):
         rows = run(script("troupe", ("a", 1, "x"), ("b", 1, "x")), script("rival", ("b", 1, "x")))
@@ -62,7 +64,7 @@ class Report(unittest.TestCase):
 
 class Failures(unittest.TestCase):
     def fails(self, message, *sides):
-        with self.assertRaisesRegex(bench_run.BenchError, message):
+        with self.assertRaisesRegex(BenchError, message):
             run(*sides)
 
     def test_failing_rival_is_named_with_its_reason(self):
@@ -82,25 +84,25 @@ class Failures(unittest.TestCase):
         self.fails("row a is in y, Troupe's in x", script("troupe", ("a", 1, "x")), script("r", ("a", 1, "y")))
 
     def test_missing_command(self):
-        self.fails("troupe: .*No such file", bench_run.Side("troupe", ["/nonexistent/program"], {}, True, 20))
+        self.fails("troupe: .*No such file", Side("troupe", ["/nonexistent/program"], {}, True, 20))
 
     def test_side_that_hangs(self):
-        hanging = bench_run.Side("slow", [sys.executable, "-c", "import time; time.sleep(60)"], {}, False, 1)
+        hanging = Side("slow", [sys.executable, "-c", "import time; time.sleep(60)"], {}, False, 1)
         self.fails("slow: .*timed out after 1 seconds", hanging)
 
 
 class Program(unittest.TestCase):
     def parse(self, *entries, **context):
-        return bench_run.parse_program(json.dumps({"context": context, "benchmarks": entries}))
+        return parse_program(json.dumps({"context": context, "benchmarks": entries}))
 
     def test_value_is_the_counter_or_items_per_second(self):
         counted = {"name": "a/8/real_time", "items_per_second": 1.0, "value": 2.0, "label": "frames/s"}
         samples = self.parse(counted, {"name": "b", "items_per_second": 3.0})
-        self.assertEqual(samples, {"a": bench_run.Sample(2.0, "frames/s"), "b": bench_run.Sample(3.0, "")})
+        self.assertEqual(samples, {"a": Sample(2.0, "frames/s"), "b": Sample(3.0, "")})
 
     def test_a_rival_says_its_version_in_the_context(self):
         samples = self.parse({"name": "a", "value": 1.0}, version="3.0.15")
-        self.assertEqual(samples, {"a": bench_run.Sample(1.0, "", "3.0.15")})
+        self.assertEqual(samples, {"a": Sample(1.0, "", "3.0.15")})
 
     def test_broken_rows_are_errors(self):
         for message, entries in {
@@ -108,7 +110,7 @@ class Program(unittest.TestCase):
             "two benchmarks make": [{"name": "a/1", "value": 1.0}, {"name": "a/2", "value": 1.0}],
             "row a: no model": [{"name": "a", "error_occurred": True, "error_message": "no model"}],
         }.items():
-            with self.subTest(message), self.assertRaisesRegex(bench_run.BenchError, message):
+            with self.subTest(message), self.assertRaisesRegex(BenchError, message):
                 self.parse(*entries)
 
 
@@ -135,30 +137,30 @@ class Device(unittest.TestCase):
                 bench_run.parse_device(name)
 
     def test_what_is_known_of_the_gpu(self):
-        known = bench_run.find_gpu(DOCTOR, "cuda:0")
+        known = find_gpu(DOCTOR, "cuda:0")
         self.assertEqual(
             known, "NVIDIA H200, sm_90, 140 GiB; driver for CUDA 13.0; cuDNN 9.19.0, /p/libtroupe_cudnn.so")
 
     def test_without_a_gpu_the_error_has_the_words_of_doctor(self):
-        with self.assertRaisesRegex(bench_run.BenchError, "cuda:0: no such GPU.*driver: none: install NVIDIA's driver"):
-            bench_run.find_gpu(WITHOUT_GPU, "cuda:0")
+        with self.assertRaisesRegex(BenchError, "cuda:0: no such GPU.*driver: none: install NVIDIA's driver"):
+            find_gpu(WITHOUT_GPU, "cuda:0")
 
     def test_a_gpu_that_is_not_there_is_told_those_that_are(self):
-        with self.assertRaisesRegex(bench_run.BenchError, "cuda:1: no such GPU.*cuda:0: NVIDIA H200"):
-            bench_run.find_gpu(DOCTOR, "cuda:1")
+        with self.assertRaisesRegex(BenchError, "cuda:1: no such GPU.*cuda:0: NVIDIA H200"):
+            find_gpu(DOCTOR, "cuda:1")
 
     def test_a_bench_of_the_processor_names_those_of_gpus(self):
-        with self.assertRaisesRegex(bench_run.BenchError, "envs runs on the processor alone.*learner, pixels"):
-            bench_run.on_gpu("envs", bench_run.BENCHES["envs"], "cuda:0")
+        with self.assertRaisesRegex(BenchError, "envs runs on the processor alone.*learner, pixels"):
+            bench_run.on_gpu("envs", BENCHES["envs"], "cuda:0")
 
     def test_its_program_and_rivals_take_the_place_of_the_others(self):
-        bench = bench_run.on_gpu("learner", bench_run.BENCHES["learner"], "cuda:0")
+        bench = bench_run.on_gpu("learner", BENCHES["learner"], "cuda:0")
         self.assertEqual(bench.troupe, "learner_gpu_bench")
         self.assertEqual(set(bench.rivals), {"jax", "torch", "jax_cpprb", "torch_cpprb"})
 
     def test_every_script_is_there(self):
         folder = pathlib.Path(bench_run.__file__).parent
-        for name, bench in bench_run.BENCHES.items():
+        for name, bench in BENCHES.items():
             for side in (bench, bench.gpu):
                 scripts = [] if side is None else [rival[1] for rival in side.rivals.values() if isinstance(rival, tuple)]
                 for script in scripts:
@@ -169,12 +171,12 @@ class Device(unittest.TestCase):
         return list(bench_run.chosen_rivals(bench, options))
 
     def test_rivals_can_be_left_out_by_name(self):
-        bench = bench_run.on_gpu("replay", bench_run.BENCHES["replay"], "cuda:0")
+        bench = bench_run.on_gpu("replay", BENCHES["replay"], "cuda:0")
         self.assertEqual(self.chosen(bench), ["torchrl", "torch"])
         self.assertEqual(self.chosen(bench, without=["torchrl"]), ["torch"])
         self.assertEqual(self.chosen(bench, rivals=False), [])
         for options in ({"without": ["reverb"]}, {"without": ["torchrl"], "rivals": False}):
-            with self.assertRaisesRegex(bench_run.BenchError, "needs --rivals, which are torchrl, torch"):
+            with self.assertRaisesRegex(BenchError, "needs --rivals, which are torchrl, torch"):
                 self.chosen(bench, **options)
         self.assertEqual(self.chosen(bench, name=None, without=["jax", "torch"]), ["torchrl"])
 
@@ -185,7 +187,7 @@ class Device(unittest.TestCase):
         def measure(name, options):
             measured.append(name)
             if len(measured) == 2:
-                raise bench_run.BenchError("no memory")
+                raise BenchError("no memory")
 
         with mock.patch.object(bench_run, "measure", measure), mock.patch("sys.argv", ["bench", *arguments]):
             with contextlib.redirect_stderr(io.StringIO()), self.assertRaises(SystemExit) as ended:
@@ -193,15 +195,15 @@ class Device(unittest.TestCase):
         return measured, ended.exception.code
 
     def test_a_device_alone_means_all_that_a_gpu_has(self):
-        on_gpus = [name for name, bench in bench_run.BENCHES.items() if bench.gpu]
+        on_gpus = [name for name, bench in BENCHES.items() if bench.gpu]
         self.assertEqual(self.run_main("--device", "cuda"), (on_gpus, 1))
         self.assertEqual(self.run_main("learner", "--device", "cuda"), (["learner"], 0))
         self.assertEqual(self.run_main(), ([], 2))
         self.assertEqual(self.run_main("--device", "cuda", "--json", "x"), ([], 2))
 
     def test_a_bench_for_gpus_alone_says_so(self):
-        with self.assertRaisesRegex(bench_run.BenchError, "for GPUs alone: --device cuda"):
-            self.chosen(bench_run.BENCHES["pixels"])
+        with self.assertRaisesRegex(BenchError, "for GPUs alone: --device cuda"):
+            self.chosen(BENCHES["pixels"])
 
 
 class GpuResults(unittest.TestCase):

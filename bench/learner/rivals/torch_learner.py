@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The D4PG learner step in PyTorch: rival of bench/learner/learner_bench.cpp, same networks, losses and clipping.
 
-On AMD processors its MKL takes AVX-512 paths only when told that the processor is Intel's; bench/run.py preloads that
+On AMD processors its MKL takes AVX-512 paths only when told that the processor is Intel's; bench/sides.py preloads that
 answer, so that the rival runs at its best.
 """
 import json
