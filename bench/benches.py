@@ -72,13 +72,13 @@ BENCHES = {
         timeout_s=900,
     ),
     "agents": Bench(
-        "one learner step of SAC, TD3, DMPO (batch 256) and FlashSAC (512) at their published sizes",
+        "one learner step of SAC, TD3, DMPO, FlashSAC and DrQ-v2 at their published sizes",
         "agents_bench",
         {
             "jax": ("jax", "learner/rivals/jax_agents.py"),
             "torch": ("torch", "learner/rivals/torch_agents.py"),
         },
-        timeout_s=600,
+        timeout_s=900,
     ),
     "replicators": Bench("one D4PG learner step, batch 256, under each replicator", "replicators_bench", {}),
     "inference": Bench(

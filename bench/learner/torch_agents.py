@@ -1,5 +1,5 @@
-"""Learner steps of SAC, TD3, DMPO and FlashSAC in PyTorch, for the rivals of the agents bench: the networks, losses and order of
-algorithms/sac, td3, dmpo and flashsac, whose gradients are all taken at the same parameters.
+"""Learner steps of SAC, TD3, DMPO, FlashSAC and DrQ-v2 in PyTorch, for the rivals of the agents bench: the networks, losses and order
+of algorithms/sac, td3, dmpo, flashsac and drqv2, whose gradients are all taken at the same parameters.
 
 Written for speed: both critics are one batched network, Adam is fused, targets move in one pass over all parameters, and
 gradients are taken for those parameters alone that a loss trains.
@@ -17,10 +17,10 @@ TAU = 0.005
 class Twin(torch.nn.Module):
     """Two multi-layer perceptrons of the same input, as one batched product for each layer."""
 
-    def __init__(self, inputs):
+    def __init__(self, inputs, hidden=WIDTH):
         super().__init__()
         self.weights, self.biases = torch.nn.ParameterList(), torch.nn.ParameterList()
-        for width, size in ((inputs, WIDTH), (WIDTH, WIDTH), (WIDTH, 1)):
+        for width, size in ((inputs, hidden), (hidden, hidden), (hidden, 1)):
             limit = 1 / math.sqrt(width)
             self.weights.append(torch.nn.Parameter(torch.empty(2, width, size).uniform_(-limit, limit)))
             self.biases.append(torch.nn.Parameter(torch.empty(2, 1, size).uniform_(-limit, limit)))
@@ -368,14 +368,94 @@ class FlashSac:
             torch._foreach_lerp_(self.target_parameters, self.critic_parameters, 0.01)
 
 
-AGENTS = {"sac": Sac, "td3": Td3, "dmpo": Dmpo, "flashsac": FlashSac}
+class Trunk(torch.nn.Sequential):
+    """What each network of DrQ-v2 makes of the encoder's output."""
+
+    def __init__(self):
+        super().__init__(torch.nn.Linear(35 * 35 * 32, 50), torch.nn.LayerNorm(50), torch.nn.Tanh())
+
+
+class DrqPolicy(torch.nn.Sequential):
+    def __init__(self):
+        super().__init__(Trunk(), torch.nn.Linear(50, 1024), torch.nn.ReLU(inplace=True), torch.nn.Linear(1024, 1024),
+                         torch.nn.ReLU(inplace=True), torch.nn.Linear(1024, ACTIONS), torch.nn.Tanh())
+
+
+class DrqCritic(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.trunk, self.heads = Trunk(), Twin(50 + ACTIONS, 1024)
+
+    def forward(self, seen, action):
+        return self.heads(self.trunk(seen), action)
+
+
+class DrqV2:
+    """Images of 84 x 84 x 9, moved by whole pixels: a crop, which is faster than the published grid_sample."""
+
+    side, channels, padding = 84, 9, 4
+
+    def __init__(self, compiler):
+        layers, inputs = [], self.channels
+        for stride in (2, 1, 1, 1):
+            layers += [torch.nn.Conv2d(inputs, 32, 3, stride), torch.nn.ReLU(inplace=True)]
+            inputs = 32
+        self.encoder = torch.nn.Sequential(*layers, torch.nn.Flatten()).to(memory_format=torch.channels_last)
+        self.policy, self.critic, self.target = DrqPolicy(), DrqCritic(), DrqCritic()
+        self.target.load_state_dict(self.critic.state_dict())
+        self.critic_parameters, self.target_parameters = list(self.critic.parameters()), list(self.target.parameters())
+        self.parameters = [list(self.encoder.parameters()), self.critic_parameters, list(self.policy.parameters())]
+        self.frozen = frozen(self.critic)
+        self.adams = [torch.optim.Adam(parameters, 1e-4, fused=True) for parameters in self.parameters]
+        self.losses = compiler(self.losses)
+
+    def moved(self, images):
+        rows, padding = len(images), self.padding
+        padded = torch.nn.functional.pad(images.float(), (padding,) * 4, mode="replicate")
+        places = torch.randint(0, 2 * padding + 1, (2, rows, 1)) + torch.arange(self.side)
+        at = padded.permute(0, 2, 3, 1)[torch.arange(rows)[:, None, None], places[0][:, :, None], places[1][:, None, :]]
+        return at.permute(0, 3, 1, 2) / 255 - 0.5
+
+    @staticmethod
+    def noisy(action, deviation=0.5):
+        drawn = action + (deviation * torch.randn_like(action)).clamp(-0.3, 0.3)
+        return drawn - drawn.detach() + drawn.detach().clamp(-1 + 1e-6, 1 - 1e-6)
+
+    def losses(self, pixels, action, reward, discount, next_pixels):
+        with torch.no_grad():
+            after = self.encoder(self.moved(next_pixels))
+            y = reward + discount * self.target(after, self.noisy(self.policy(after))).amin(0)
+        seen = self.encoder(self.moved(pixels))
+        critic_loss = ((self.critic(seen, action) - y) ** 2).mean(1).sum()
+        fixed = seen.detach()
+        values = functional_call(self.critic, self.frozen, (fixed, self.noisy(self.policy(fixed))))
+        return critic_loss, -values.amin(0).mean()
+
+    def step(self, batch):
+        critic_loss, policy_loss = self.losses(*batch)
+        of_critic = torch.autograd.grad(critic_loss, self.parameters[0] + self.parameters[1], retain_graph=True)
+        of_policy = torch.autograd.grad(policy_loss, self.parameters[2])
+        convolutions = len(self.parameters[0])
+        for adam, parameters, gradient in zip(self.adams, self.parameters, (of_critic[:convolutions], of_critic[convolutions:], of_policy)):
+            apply(adam, parameters, gradient)
+        with torch.no_grad():
+            torch._foreach_lerp_(self.target_parameters, self.critic_parameters, 0.01)
+
+
+AGENTS = {"sac": Sac, "td3": Td3, "dmpo": Dmpo, "flashsac": FlashSac, "drqv2": DrqV2}
 # Name -> what is done to the losses.
 FORMS = {"eager": lambda function: function, "compiled": torch.compile}
 
 
 def random_batch(agent):
-    """Of its columns: FlashSAC's has one with returns."""
+    """Of its columns: DrQ-v2 sees images, FlashSAC's rows have returns."""
     rows = getattr(agent, "batch", BATCH)
-    columns = (torch.randn(rows, OBSERVATIONS), torch.rand(rows, ACTIONS) * 2 - 1, torch.rand(rows), torch.full((rows,), 0.99),
-               torch.randn(rows, OBSERVATIONS))
+
+    def seen():
+        if agent is not DrqV2:
+            return torch.randn(rows, OBSERVATIONS)
+        images = torch.randint(0, 256, (rows, DrqV2.channels, DrqV2.side, DrqV2.side), dtype=torch.uint8)
+        return images.to(memory_format=torch.channels_last)
+
+    columns = seen(), torch.rand(rows, ACTIONS) * 2 - 1, torch.rand(rows), torch.full((rows,), 0.99), seen()
     return (*columns, torch.rand(rows)) if agent is FlashSac else columns

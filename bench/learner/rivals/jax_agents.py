@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Learner steps of SAC, TD3, DMPO and FlashSAC in JAX: rival of bench/learner/agents_bench.cpp, with the networks, losses and
-order of algorithms/sac, td3, dmpo and flashsac, whose gradients are all taken at the same parameters. One jitted function with
+"""Learner steps of SAC, TD3, DMPO, FlashSAC and DrQ-v2 in JAX: rival of bench/learner/agents_bench.cpp, with the networks, losses and
+order of algorithms/sac, td3, dmpo, flashsac and drqv2, whose gradients are all taken at the same parameters. One jitted function with
 donated state for each agent; TD3's and FlashSAC's policies learn in every second step, by lax.cond."""
 import json
 import multiprocessing
@@ -10,6 +10,7 @@ import time
 SECONDS = 3.0
 OBSERVATIONS, ACTIONS, BATCH, WIDTH = 17, 6, 256, 256
 FLASHSAC_BATCH, ATOMS = 512, 101
+SIDE, CHANNELS = 84, 9  # DrQ-v2's images
 
 
 def make_agents():
@@ -287,6 +288,52 @@ def make_agents():
                 "moments": {"policy": policy_moments, "critic": critic_moments, "log_alpha": alpha_moments},
                 "variance": variance, "peak": peak, "count": count, "key": state["key"]}
 
+    def encode(encoder, pixels, key):
+        """Moved by up to 4 pixels each way: a crop of whole pixels."""
+        padded = jnp.pad(pixels, ((0, 0), (4, 4), (4, 4), (0, 0)), mode="edge")
+        places = jax.random.randint(key, (len(pixels), 2), 0, 9)
+        x = jax.vmap(lambda image, at: jax.lax.dynamic_slice(image, (at[0], at[1], 0), (SIDE, SIDE, CHANNELS)))(padded, places)
+        x = x.astype(jnp.float32) / 255 - 0.5
+        for layer, (kernel, bias) in enumerate(encoder):
+            x = jax.lax.conv_general_dilated(x, kernel, (2, 2) if layer == 0 else (1, 1), "VALID", dimension_numbers=("NHWC", "HWIO", "NHWC"))
+            x = jax.nn.relu(x + bias)
+        return x.reshape(len(x), -1)
+
+    def trunk(parameters, seen):
+        weight, bias, gain, offset = parameters
+        x = seen @ weight + bias
+        return jnp.tanh((x - x.mean(-1, keepdims=True)) * jax.lax.rsqrt(x.var(-1, keepdims=True) + 1e-5) * gain + offset)
+
+    def drqv2_policy(policy, seen, key):
+        action = jnp.tanh(mlp(policy["layers"], trunk(policy["trunk"], seen)))
+        drawn = action + jnp.clip(0.5 * jax.random.normal(key, action.shape), -0.3, 0.3)
+        return drawn - jax.lax.stop_gradient(drawn - jnp.clip(drawn, -1 + 1e-6, 1 - 1e-6))
+
+    def drqv2_values(critic, seen, action):
+        return values(critic["heads"], trunk(critic["trunk"], seen), action)
+
+    def drqv2_step(state, batch):
+        pixels, action, reward, discount, next_pixels = batch
+        online = state["online"]
+        keys = jax.random.split(jax.random.fold_in(state["key"], state["count"]), 4)
+        after = encode(online["encoder"], next_pixels, keys[0])
+        y = reward + discount * jnp.minimum(*drqv2_values(state["target"], after, drqv2_policy(online["policy"], after, keys[1])))
+
+        def critic_loss(encoder, critic):
+            seen = encode(encoder, pixels, keys[2])
+            return sum(((q - y) ** 2).mean() for q in drqv2_values(critic, seen, action)), seen
+
+        def policy_loss(policy):
+            return -jnp.minimum(*drqv2_values(online["critic"], seen, drqv2_policy(policy, seen, keys[3]))).mean()
+
+        (of_encoder, of_critic), seen = jax.grad(critic_loss, argnums=(0, 1), has_aux=True)(online["encoder"], online["critic"])
+        gradients = {"encoder": of_encoder, "critic": of_critic, "policy": jax.grad(policy_loss)(online["policy"])}
+        count, new, moments = state["count"] + 1, {}, {}
+        for name, gradient in gradients.items():
+            new[name], moments[name] = adam(online[name], state["moments"][name], gradient, count, 1e-4)
+        return {"online": new, "target": jax.tree.map(lambda t, o: 0.99 * t + 0.01 * o, state["target"], new["critic"]),
+                "moments": moments, "count": count, "key": state["key"]}
+
     def state_of(online, target):
         return {"online": online, "target": jax.tree.map(jnp.copy, target), "count": jnp.zeros((), jnp.int32), "key": jax.random.key(1),
                 "moments": {name: adam_state(value) for name, value in online.items()}}
@@ -303,6 +350,20 @@ def make_agents():
     flashsac |= {"variance": jnp.ones(()), "peak": jnp.zeros(()),
                  "running": {"policy": actor_running, "critic": [of for _, of in judges],
                              "target": jax.tree.map(jnp.copy, [of for _, of in judges])}}
+    def trunk_layers():
+        (first,) = layers(35 * 35 * 32, 50)
+        return (*first, jnp.ones(50), jnp.zeros(50))
+
+    def kernel(inputs):
+        return jnp.asarray(generator.normal(size=(3, 3, inputs, 32)) / (9 * inputs) ** 0.5, jnp.float32), jnp.zeros(32)
+
+    drqv2 = {"encoder": [kernel(inputs) for inputs in (CHANNELS, 32, 32, 32)],
+             "policy": {"trunk": trunk_layers(), "layers": layers(50, 1024, 1024, ACTIONS)},
+             "critic": {"trunk": trunk_layers(), "heads": [layers(50 + ACTIONS, 1024, 1024, 1) for _ in range(2)]}}
+
+    def images():
+        return jnp.asarray(generator.integers(0, 256, size=(BATCH, SIDE, SIDE, CHANNELS)), jnp.uint8)
+
     def batch_of(rows, returns):
         columns = [generator.normal(size=(rows, OBSERVATIONS)), generator.uniform(-1, 1, size=(rows, ACTIONS)), generator.uniform(size=rows),
                    np.full(rows, 0.99), generator.normal(size=(rows, OBSERVATIONS))]
@@ -311,7 +372,8 @@ def make_agents():
     batch = batch_of(BATCH, False)
     agents = {"sac": (state_of(sac, sac["critic"]), sac_step, batch), "td3": (state_of(td3, td3), td3_step, batch),
               "dmpo": (state_of(dmpo, {name: dmpo[name] for name in ("policy", "critic")}), dmpo_step, batch),
-              "flashsac": (flashsac, flashsac_step, batch_of(FLASHSAC_BATCH, True))}
+              "flashsac": (flashsac, flashsac_step, batch_of(FLASHSAC_BATCH, True)),
+              "drqv2": (state_of(drqv2, drqv2["critic"]), drqv2_step, (images(), *batch[1:4], images()))}
     return {name: (state, jax.jit(step, donate_argnums=0), batch) for name, (state, step, batch) in agents.items()}
 
 
@@ -321,15 +383,17 @@ def measure(threads, suffix):
     import numpy as np
 
     for name, (state, step, batch) in make_agents().items():
-        for _ in range(20):
+        state = step(state, batch)  # compiles
+        each = 1 if batch[0].dtype == np.uint8 else 10  # a step from images takes a second
+        for _ in range(2 * each):
             state = step(state, batch)
         jax.block_until_ready(state)
         steps, start = 0, time.perf_counter()
         while time.perf_counter() - start < SECONDS:
-            for _ in range(10):
+            for _ in range(each):
                 state = step(state, batch)
             jax.block_until_ready(state)
-            steps += 10
+            steps += each
         rate = steps / (time.perf_counter() - start)
         assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(state["online"]))
         print(json.dumps({"name": f"{name}_step_{suffix}", "value": rate, "unit": "steps/s", "version": jax.__version__}), flush=True)

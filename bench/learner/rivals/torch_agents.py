@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Learner steps of SAC, TD3, DMPO and FlashSAC in PyTorch: rival of bench/learner/agents_bench.cpp. The faster of eager mode and
-torch.compile is what a row reports, and the version says which it was."""
+"""Learner steps of SAC, TD3, DMPO, FlashSAC and DrQ-v2 in PyTorch: rival of bench/learner/agents_bench.cpp. The faster of eager mode
+and torch.compile is what a row reports, and the version says which it was."""
 import json
 import os
 import pathlib
@@ -16,13 +16,15 @@ SECONDS = 3.0
 
 
 def rate(agent, batch):
-    for _ in range(20):  # compiles, and allocates the optimisers' state
+    agent.step(batch)  # compiles, and allocates the optimisers' state
+    each = 1 if batch[0].dtype == torch.uint8 else 10  # a step from images takes a second
+    for _ in range(2 * each):
         agent.step(batch)
     steps, start = 0, time.perf_counter()
     while time.perf_counter() - start < SECONDS:
-        for _ in range(10):
+        for _ in range(each):
             agent.step(batch)
-        steps += 10
+        steps += each
     return steps / (time.perf_counter() - start)
 
 
