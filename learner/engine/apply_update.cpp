@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include <troupe/learner/engine/flush_denormals.hpp>
+
 namespace troupe::learner {
 
 UpdateRule::UpdateRule(const OptimizerSpec& spec, std::int64_t update, double rate_factor) {
@@ -51,6 +53,7 @@ void UpdateRule::set(const Lars& lars, double rate, std::int64_t) {
 }
 
 void UpdateRule::apply(const UpdateArgs& args, std::span<const UpdateStretch> stretches, std::int64_t offset) const {
+  const FlushDenormals flush;  // shards are no threads of a program
   const bool alike = std::ranges::all_of(stretches, [&](const UpdateStretch& stretch) {
     return stretch.rate == 1 && (stretch.decays || constants_.weight_decay == 0);
   });

@@ -1,5 +1,6 @@
 #include <troupe/learner/engine/thread_team.hpp>
 
+#include <troupe/learner/engine/flush_denormals.hpp>
 #include <troupe/learner/engine/gemm.hpp>
 
 namespace troupe::learner {
@@ -46,6 +47,7 @@ void ThreadTeam::wait_until(const std::atomic<std::uint32_t>& value, std::uint32
 
 void ThreadTeam::run(void (*job)(void*, int), void* context) {
   enter_compute_thread();  // the caller may be another thread each time
+  const FlushDenormals flush;
   if (count_ == 1) return job(context, 0);
   job_ = job;
   context_ = context;
@@ -69,6 +71,7 @@ void ThreadTeam::barrier() {
 
 void ThreadTeam::work(int thread) {
   enter_compute_thread();
+  const FlushDenormals flush;
   for (std::uint32_t run = 0;; ++run) {
     wait_while(started_, run);
     if (stop_) return;

@@ -18,7 +18,8 @@ class ThreadTeam {
   ThreadTeam& operator=(const ThreadTeam&) = delete;
 
   int threads() const { return count_; }
-  /// Calls job(context, thread) on every thread, 0 being this one, and returns when all have. One caller at a time.
+  /// Calls job(context, thread) on every thread, 0 being this one, and returns when all have. One caller at a time. In
+  /// a job denormal numbers are 0 (flush_denormals.hpp).
   void run(void (*job)(void* context, int thread), void* context);
   /// Inside of a job: returns when every thread has called it. Every thread must.
   void barrier();
