@@ -98,9 +98,7 @@ Result<AgentOptions> read(const ConfigSection& keys, std::int64_t steps) {
   learner.critic = {keys.get_int("critic_blocks"), keys.get_int("critic_width")};
   TROUPE_ASSIGN(learner.support, control::read_support(keys));
   learner.policy_period = keys.get_int("policy_update_period");
-  // Schedules count a group's own updates.
-  const std::int64_t policy_steps = steps == 0 ? 0 : std::max<std::int64_t>(steps / learner.policy_period, 1);
-  TROUPE_ASSIGN(learner.policy_optimizer, control::read_network_optimizer(keys, "policy", policy_steps));
+  TROUPE_ASSIGN(learner.policy_optimizer, control::read_network_optimizer(keys, "policy", steps));
   TROUPE_ASSIGN(learner.critic_optimizer, control::read_network_optimizer(keys, "critic", steps));
   learner.policy_optimizer.schedule.final_factor = learner.critic_optimizer.schedule.final_factor =
       keys.get_float("final_learning_rate_factor");

@@ -117,8 +117,8 @@ std::unique_ptr<Replica> training(const Options& options, InputFn input) {
                      training_mode(context, context.meets()));
     control::show(graph, losses);
 
-    OptimizerSpec policy_optimizer = options.policy_optimizer, temperature_optimizer = options.temperature_optimizer;
-    policy_optimizer.every_steps = temperature_optimizer.every_steps = options.policy_period;
+    const OptimizerSpec policy_optimizer = every(options.policy_optimizer, options.policy_period),
+                        temperature_optimizer = every(options.temperature_optimizer, options.policy_period);
     graph.minimize(losses.critic_loss, losses.critic, context.wrap_optimizer(options.critic_optimizer));
     graph.minimize(losses.policy_loss, losses.policy, context.wrap_optimizer(policy_optimizer));
     graph.minimize(losses.temperature_loss, losses.temperature, context.wrap_optimizer(temperature_optimizer));

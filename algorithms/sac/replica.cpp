@@ -83,8 +83,7 @@ std::unique_ptr<Replica> training(const Options& options, InputFn input) {
     control::show(graph, losses);
     if (options.normalise_observations) control::learn_observations(context, inputs["observation"]);
 
-    OptimizerSpec policy_optimizer = options.policy_optimizer;
-    policy_optimizer.every_steps = options.policy_period;
+    const OptimizerSpec policy_optimizer = every(options.policy_optimizer, options.policy_period);
     const OptimizerSpec temperature_optimizer{.rule = Adam{.learning_rate = options.temperature_learning_rate},
                                               .every_steps = options.policy_period};
     graph.minimize(losses.critic_loss, losses.critic, context.wrap_optimizer(options.critic_optimizer));

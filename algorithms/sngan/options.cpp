@@ -2,9 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <string_view>
-#include <utility>
 
 #include <troupe/algorithms/sngan/resnet.hpp>
 
@@ -20,16 +18,6 @@ Status check_sizes(std::string_view option, const std::vector<std::int64_t>& siz
   for (const std::int64_t size : sizes)
     TROUPE_TRY(check(size >= 1, option, static_cast<double>(size), "positive sizes"));
   return {};
-}
-
-/// A schedule over steps for a group that is updated in every n-th one, whose own schedule counts its updates.
-Schedule in_updates(Schedule schedule, std::int64_t n) {
-  schedule.warmup_steps /= n;
-  schedule.hold_steps /= n;
-  schedule.total_steps = std::max(schedule.total_steps / n, schedule.warmup_steps + schedule.hold_steps + 1);
-  std::int64_t before = 0;
-  for (std::int64_t& boundary : schedule.boundaries) before = boundary = std::max(boundary / n, before + 1);
-  return schedule;
 }
 
 }  // namespace
@@ -58,12 +46,7 @@ Status validate(const Options& options) {
   return learner::validate(options.optimizer);
 }
 
-OptimizerSpec generator_optimizer(const Options& options) {
-  OptimizerSpec spec = options.optimizer;
-  spec.schedule = in_updates(std::move(spec.schedule), options.n_dis);
-  spec.every_steps = options.n_dis;
-  return spec;
-}
+OptimizerSpec generator_optimizer(const Options& options) { return every(options.optimizer, options.n_dis); }
 
 Signature noise_signature(const Options& options) {
   Signature signature = {{"noise", DType::kF32, Shape{options.noise_size}}};

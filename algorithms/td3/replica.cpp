@@ -67,8 +67,7 @@ std::unique_ptr<Replica> training(const Options& options, InputFn input) {
     graph.output("td_error", losses.td_error);
     if (options.normalise_observations) control::learn_observations(context, inputs["observation"]);
 
-    OptimizerSpec policy_optimizer = options.policy_optimizer;
-    policy_optimizer.every_steps = options.policy_period;
+    const OptimizerSpec policy_optimizer = every(options.policy_optimizer, options.policy_period);
     graph.minimize(losses.critic_loss, losses.critic, context.wrap_optimizer(options.critic_optimizer));
     graph.minimize(losses.policy_loss, losses.policy, context.wrap_optimizer(policy_optimizer));
   };

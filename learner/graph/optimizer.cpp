@@ -97,6 +97,17 @@ double Schedule::factor(std::int64_t update) const {
   return 1;
 }
 
+OptimizerSpec every(OptimizerSpec spec, std::int64_t n) {
+  Schedule& schedule = spec.schedule;
+  schedule.warmup_steps /= n;
+  schedule.hold_steps /= n;
+  schedule.total_steps = std::max(schedule.total_steps / n, schedule.warmup_steps + schedule.hold_steps + 1);
+  std::int64_t before = 0;
+  for (std::int64_t& boundary : schedule.boundaries) before = boundary = std::max(boundary / n, before + 1);
+  spec.every_steps = n;
+  return spec;
+}
+
 Status validate(const OptimizerSpec& spec) {
   TROUPE_TRY(std::visit([](const auto& rule) { return validate_rule(rule); }, spec.rule));
   TROUPE_TRY(validate_schedule(spec.schedule));

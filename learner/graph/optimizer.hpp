@@ -119,6 +119,9 @@ struct OptimizerSpec {
   std::function<int()> reduce_gpu;
 };
 
+/// `spec`, whose schedule counts steps, for a group that is updated in every n-th of them alone.
+OptimizerSpec every(OptimizerSpec spec, std::int64_t n);
+
 /// Errors: kInvalidArgument naming the field, got and expected.
 Status validate(const OptimizerSpec& spec);
 

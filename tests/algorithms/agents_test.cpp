@@ -355,9 +355,8 @@ TEST(AgentKeys, OfFlashSacReachTheirFields) {
   EXPECT_EQ(std::get<learner::Adam>(learner.policy_optimizer.rule).learning_rate, 0.32);
   EXPECT_EQ(std::get<learner::Adam>(learner.critic_optimizer.rule).learning_rate, 0.33);
   EXPECT_EQ(std::get<learner::Adam>(learner.temperature_optimizer.rule).learning_rate, 0.27);
-  // The policy and the temperature take every fourth step, over which their schedules go.
-  EXPECT_EQ(learner.policy_optimizer.schedule.total_steps, 250);
-  EXPECT_EQ(learner.temperature_optimizer.schedule.total_steps, 250);
+  EXPECT_EQ(learner.policy_optimizer.schedule.total_steps, 1000);
+  EXPECT_EQ(learner.temperature_optimizer.schedule.total_steps, 1000);
   EXPECT_EQ(learner.critic_optimizer.schedule.total_steps, 1000);
   EXPECT_EQ(learner.policy_optimizer.schedule.final_factor, 0.29);
   EXPECT_EQ(learner.critic_optimizer.schedule.final_factor, 0.29);

@@ -436,6 +436,20 @@ TEST(Schedule, HoldsTheRateBetweenWarmUpAndFall) {
   for (std::int64_t t = 0; t < 11; ++t) EXPECT_DOUBLE_EQ(linear.factor(t), expected[t]) << t;
 }
 
+TEST(Schedule, OfAGroupThatIsUpdatedInEveryNthStepEndsWithTheOthers) {
+  const OptimizerSpec all{
+      .schedule = {.kind = Schedule::Kind::kLinear, .warmup_steps = 8, .hold_steps = 12, .total_steps = 60}};
+  const OptimizerSpec some = every(all, 4);
+  EXPECT_EQ(some.every_steps, 4);
+  for (std::int64_t update : {2, 3, 5, 9, 14, 15, 20}) {
+    EXPECT_DOUBLE_EQ(some.schedule.factor(update), all.schedule.factor(4 * update)) << update;
+  }
+  const OptimizerSpec steps{.schedule = {.kind = Schedule::Kind::kStep, .boundaries = {2, 3, 80}}};
+  EXPECT_THAT(every(steps, 4).schedule.boundaries, testing::ElementsAre(1, 2, 20)) << "rising ones";
+  EXPECT_TRUE(validate(every(steps, 4)).ok());
+  EXPECT_TRUE(validate(every({.schedule = {.kind = Schedule::Kind::kCosine, .total_steps = 3}}, 4)).ok());
+}
+
 TEST(Optimizer, RefusesWhatMakesNoSenseAndNamesTheField) {
   const auto message = [](const OptimizerSpec& spec) {
     const Status status = validate(spec);
