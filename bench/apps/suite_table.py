@@ -3,11 +3,13 @@
 
     ./troupe sweep suite --seeds 1..5 --jobs 2 --at 100000,250000,500000
     python3 bench/apps/suite_table.py sweeps/suite                    # prints the table of docs/suite.md
+    python3 bench/apps/suite_table.py sweeps/suite --short            # and that of README.md
 
-The first column of a number of env steps is published: mean [least-greatest] of 10 seeds, each the mean return within
-25,000 env steps of it. The second is the sweep's: of each seed the last evaluation's 10 episodes at the end, and on the
-straight line between two evaluations before it.
+A published number of env steps is the mean [least-greatest] of 10 seeds, each the mean return within 25,000 env steps of
+it. Ours are the sweep's: of each seed the last evaluation's 20 episodes at the end, and on the straight line between two
+evaluations before it.
 """
+import argparse
 import csv
 import pathlib
 import sys
@@ -36,17 +38,20 @@ PUBLISHED = {
 AT = (100_000, 250_000, 500_000)
 
 
-def main():
-    rows = {}
-    with pathlib.Path(sys.argv[1], "table.csv").open(newline="") as file:
-        for row in csv.DictReader(file):
-            rows[row["task"]] = row
+def rows_of(sweep):
+    """Task -> its row of the sweep's table.csv."""
+    with pathlib.Path(sweep, "table.csv").open(newline="") as file:
+        rows = {row["task"]: row for row in csv.DictReader(file)}
     missing = sorted(PUBLISHED.keys() - rows.keys())
     if missing:
-        sys.exit(f"{sys.argv[1]}: no runs of {', '.join(missing)} have ended")
+        sys.exit(f"{sweep}: no runs of {', '.join(missing)} have ended")
+    return rows
+
+
+def whole(rows):
     columns = [f"{what} at {at // 1000}k" for at in AT for what in ("published", "ours")]
-    print(f"| task | {' | '.join(columns)} | least to greatest | within | seeds | wall time |")
-    print("|---" * (len(columns) + 5) + "|")
+    yield f"| task | {' | '.join(columns)} | least to greatest | within | seeds |"
+    yield "|---" * (len(columns) + 4) + "|"
     for task, published in PUBLISHED.items():
         row = rows[task]
         cells = []
@@ -56,8 +61,29 @@ def main():
         ours, low, high = float(row["return_mean"]), *published[-1][1:]
         # Published values are rounded to whole numbers.
         within = "below" if round(ours) < low else "above" if round(ours) > high else "yes"
-        cells += [f"{least:.0f} to {greatest:.0f}", within, row["runs"], f"{float(row['wall_s']):.0f} s"]
-        print(f"| {task} | {' | '.join(cells)} |")
+        yield f"| {task} | {' | '.join(cells)} | {least:.0f} to {greatest:.0f} | {within} | {row['runs']} |"
+
+
+def short(rows):
+    tasks = list(PUBLISHED)
+    height = len(tasks) // 3
+    yield "| task | Troupe | published " * 3 + "|"
+    yield "|---" * 9 + "|"
+    for first in range(height):
+        cells = []
+        for task in tasks[first::height]:
+            _, least, greatest = PUBLISHED[task][-1]
+            cells.append(f"{task} | {float(rows[task]['return_mean']):.0f} | {least}-{greatest}")
+        yield f"| {' | '.join(cells)} |"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("sweep", help="its directory")
+    parser.add_argument("--short", action="store_true", help="the returns in the end alone, three tasks a line")
+    options = parser.parse_args()
+    rows = rows_of(options.sweep)
+    print("\n".join((short if options.short else whole)(rows)))
 
 
 if __name__ == "__main__":

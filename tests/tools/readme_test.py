@@ -7,7 +7,7 @@ import sys
 
 root = pathlib.Path(__file__).resolve().parents[2]
 readme = (root / "README.md").read_text()
-words = len(readme.split())
+words = sum(any(letter.isalnum() for letter in word) for word in readme.split())  # bars of tables are none
 if words > 1100:
     sys.exit(f"README.md has {words} words, expected at most 1,100: results go to bench/README.md, the rest to docs/")
 for target in re.findall(r"\]\(([^)#:]+)", readme):
