@@ -246,7 +246,8 @@ Shuffle best_shuffle() {
 #endif
 }
 
-void interleave(const std::byte* const* arrays, const Interleaved& how, std::byte* to, Shuffle shuffle) {
+void interleave(const std::byte* const* arrays, const Interleaved& how, std::byte* to,
+                [[maybe_unused]] Shuffle shuffle) {
   std::size_t done = 0;
 #if defined(__x86_64__)
   if (how.unit <= kVector && shuffle != Shuffle::kNone) {
@@ -268,7 +269,8 @@ void interleave(const std::byte* const* arrays, const Interleaved& how, std::byt
   interleave_from(done, arrays, how, to);
 }
 
-void deinterleave(const std::byte* from, const Interleaved& how, std::size_t k, std::byte* to, Shuffle shuffle) {
+void deinterleave(const std::byte* from, const Interleaved& how, std::size_t k, std::byte* to,
+                  [[maybe_unused]] Shuffle shuffle) {
   std::size_t done = 0;
 #if defined(__x86_64__)
   const std::size_t pixel = how.arrays * how.unit;
