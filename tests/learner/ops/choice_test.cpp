@@ -163,7 +163,8 @@ TEST(Math, IsRightAtTheEdges) {
   const auto same = [&](const char* name, double (*exact)(double), double relative) {
     const auto got = program->output(name);
     for (std::size_t i = 0; i < values.size(); ++i) {
-      const auto expected = static_cast<float>(exact(values[i]));
+      const bool denormal = std::fpclassify(values[i]) == FP_SUBNORMAL;  // counts as 0 (engine/flush_denormals.hpp)
+      const auto expected = static_cast<float>(exact(denormal ? 0 : values[i]));
       const std::string where = std::string(name) + " of " + std::to_string(values[i]);
       if (std::isnan(expected)) {
         EXPECT_TRUE(std::isnan(got[i])) << where;
