@@ -295,7 +295,8 @@ bool is_shifted(const std::byte* before, const std::byte* now, const Interleaved
   if (pixel <= kMostBytes) {
     constexpr std::size_t kWord = sizeof(std::uint64_t);
     std::array<std::byte, kPixels * kMostBytes> bytes;
-    for (std::size_t i = 0; i < kPixels * pixel; ++i) bytes[i] = i % pixel < kept ? std::byte{0xff} : std::byte{0};
+    std::memset(bytes.data(), 0xff, kPixels * pixel);
+    for (std::size_t i = 0; i < kPixels; ++i) std::memset(bytes.data() + i * pixel + kept, 0, how.unit);
     const auto word = [](const std::byte* at) {
       std::uint64_t value;
       std::memcpy(&value, at, kWord);
