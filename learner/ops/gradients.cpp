@@ -57,6 +57,7 @@ std::vector<Var> Graph::gradients(Var loss, std::span<const Var> wrt) {
   }
   const std::vector<bool> reached = reached_from(*data_, wrt);
   std::vector<Var> gradient(data_->values.size());
+  const std::size_t nodes = data_->nodes.size();  // those that were there; more are appended meanwhile
   const Var one = constant({}, {1.0F});
   const auto device_of = [&](std::uint32_t id) {
     const Value& value = data_->values[id];
@@ -65,14 +66,12 @@ std::vector<Var> Graph::gradients(Var loss, std::span<const Var> wrt) {
   const DeviceScope at_loss(*this, device_of(loss.id));
   gradient[loss.id] = loss_spec.place == Place::kPartial ? one : as_partial(one);
 
-  // Nodes are appended to data_ while this walks back over those that were there at the start.
-  for (std::size_t index = data_->nodes.size(); index-- > 0;) {
+  for (std::size_t index = nodes; index-- > 0;) {
     const Node node = data_->nodes[index];
     std::vector<Var> inputs, outputs, out_grads, collected;
     std::unique_ptr<bool[]> needs(new bool[node.inputs.size()]);
     bool has_grad = false, needed = false;
     for (const std::uint32_t id : node.outputs) {
-      if (id >= gradient.size()) break;  // made by this call
       outputs.push_back({this, id});
       out_grads.push_back(gradient[id]);
       has_grad |= static_cast<bool>(gradient[id]);

@@ -341,8 +341,8 @@ TEST_F(ReplayKernels, Update) {
                 "replay_update");
       items.check();
     }
-    EXPECT_NE(gpu.api().replay_update(nullptr, nullptr, nullptr, nullptr, TROUPE_CUDA_I32, 1, nullptr, gpu.stream()),
-              0);
+    const TroupeCudaReplay none{};
+    EXPECT_NE(gpu.api().replay_update(&none, nullptr, nullptr, nullptr, TROUPE_CUDA_I32, 1, nullptr, gpu.stream()), 0);
   });
 }
 

@@ -21,10 +21,10 @@ std::size_t block_bytes(const ParamBuffer& params) { return bytes_of<float>(para
 }  // namespace
 
 CudaProgram::~CudaProgram() {
-  if (!gpu_->use().ok()) return;
   const TroupeCudaApi& api = gpu_->api();
+  const bool there = gpu_->use().ok();  // of a lost GPU what the plug-in holds on the host is freed all the same
   for (const gpu::GpuStream* const stream : {&stream_, &copy_stream_}) {
-    if (*stream != nullptr) (void)api.synchronise(*stream);
+    if (there && *stream != nullptr) (void)api.synchronise(*stream);
   }
   for (auto& [variant, recorded] : recorded_) forget(recorded);
   for (TroupeCudaProduct* const product : products_) api.destroy_product(product);

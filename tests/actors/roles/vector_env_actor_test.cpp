@@ -358,7 +358,8 @@ std::vector<std::vector<std::byte>> trajectories(FakeContext& context, EnvActorO
   }
   std::vector<std::vector<std::byte>> all;
   for (const Frame& frame : context.out("trajectories").sent) {
-    for (const auto column : messages::read_trajectory(frame).value().rows().columns) {
+    const messages::TrajectoryView trajectory = messages::read_trajectory(frame).value();
+    for (const auto column : trajectory.rows().columns) {
       all.emplace_back(column.begin(), column.end());
     }
   }

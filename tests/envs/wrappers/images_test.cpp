@@ -118,8 +118,9 @@ TEST(FrameStack, KeepsTheChannelsOfAFrameTogether) {
 
 TEST(FrameStack, MarksItsImagesAsStacks) {
   const auto stacks = [](const MakeEnvironment& make) {
+    const auto environment = make(1).value();
     std::vector<Stack> all;
-    for (const TensorSpec& column : (*make(1))->spec().observation) all.push_back(column.stack);
+    for (const TensorSpec& column : environment->spec().observation) all.push_back(column.stack);
     return all;
   };
   EXPECT_EQ(stacks(wrapped(counting(), {{"stack", frame_stack(3)}})), (std::vector<Stack>{{}, {3, 2}}));

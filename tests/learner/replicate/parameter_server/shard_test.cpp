@@ -48,7 +48,7 @@ ServedModel table_model(bool sparse, const OptimizerSpec& optimizer) {
 std::vector<float> floats_of(std::span<const std::byte> bytes, DType dtype) {
   std::vector<float> values(bytes.size() / dtype_bytes(dtype));
   if (dtype == DType::kF32) {
-    std::memcpy(values.data(), bytes.data(), bytes.size());
+    std::ranges::copy(bytes, std::as_writable_bytes(std::span(values)).begin());
   } else {
     messages::from_bf16({reinterpret_cast<const std::uint16_t*>(bytes.data()), values.size()}, values);
   }
