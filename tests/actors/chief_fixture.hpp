@@ -20,7 +20,7 @@ class LoneChief {
         clock_(*this),
         system_(config_.set("scheduler.policy", caf::atom("testing")).set("logger.console", caf::atom("none"))) {
     options_.node.network = &network_;
-    listener_ = system_.spawn([this](caf::event_based_actor*) -> caf::behavior {
+    const auto listener = [this](caf::event_based_actor*, int) -> caf::behavior {
       return {
           [this](ended_atom, const RunEnded& ended) { ended_ = ended; },
           [this](const CheckpointDone& done) { checkpoints_.push_back(done); },
@@ -29,7 +29,8 @@ class LoneChief {
           [this](status_atom) { ask(status_atom::value); },
           [](stop_atom) {},
       };
-    });
+    };
+    listener_ = system_.spawn(listener, 0);  // CAF would bind a reference to null for a function without arguments
     chief_ = system_.spawn<ChiefActor>(options_, topology, clock_, std::move(earlier), listener_);
     scheduler().run();
   }

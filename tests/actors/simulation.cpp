@@ -157,7 +157,7 @@ void Simulation::spawn(const std::string& node) {
   wake(*process);
   note("start", birth, port);
 
-  process->listener = process->system.spawn([this, process](caf::event_based_actor* self) -> caf::behavior {
+  const auto listener = [this, process](caf::event_based_actor* self, int) -> caf::behavior {
     return {
         [this, process](ended_atom, const RunEnded& message) {
           note("ended", process->birth, message.error.has_value());
@@ -181,7 +181,9 @@ void Simulation::spawn(const std::string& node) {
         [self, process](status_atom) { self->send(process->chief, status_atom::value); },
         [](stop_atom) {},
     };
-  });
+  };
+  // CAF would bind a reference to null for a function without arguments.
+  process->listener = process->system.spawn(listener, 0);
 
   tell(*process);
   if (leads) {
