@@ -49,7 +49,7 @@ Status CudaProgram::run_joint_here(const Node& node) {
     return {static_cast<float*>(of.data), static_cast<std::size_t>(of.rows * of.cols)};
   };
   Memory memory(*this);
-  return host_.joints[static_cast<std::size_t>(node.joint)].joint.forward(
+  return host_.joints[static_cast<std::size_t>(node.joint)].forward(
       {values(node.call.in[0]), values(node.call.out[0]), host_.rows, &memory});
 }
 

@@ -74,11 +74,25 @@ Status CudaProgram::fetch_gradient(std::size_t index) {
   TROUPE_TRY(gpu_->use());
   const Minimized& minimized = host_.minimized[index];
   const DeviceGroup& group = groups_[minimized.group];
-  float* const to = const_cast<float*>(minimized.gradients[0]);
+  float* const to = minimized.values();
   TROUPE_TRY(check(gpu_->api().copy(to, group.gradient.get(), group.gradient.bytes(), stream_), "reading a gradient"));
   TROUPE_TRY(synchronise());
   gradient_fetched_[index] = true;
   return {};
+}
+
+Status CudaProgram::begin_snapshot(std::span<const std::size_t> groups,
+                                   std::span<const std::span<const float>> state) {
+  std::vector<std::span<const float>> parts;
+  for (const std::size_t group : groups) {
+    const auto elements = static_cast<std::size_t>(host_.groups[group].params->layout().elements);
+    parts.emplace_back(groups_[group].block.as<float>(), elements);
+  }
+  const float* const states = host_.state.params->values().data();
+  for (const auto part : state) {
+    parts.emplace_back(state_.block.as<float>() + (part.data() - states), part.size());
+  }
+  return snapshot_.begin(gpu_, parts, stream_);
 }
 
 Status CudaProgram::assign_states() {
@@ -92,7 +106,7 @@ Status CudaProgram::assign_states() {
 // ---- what a step is ----
 
 Status CudaProgram::enqueue_node(const Node& node) {
-  if (node.minimized >= 0 && host_.idle(host_.minimized[static_cast<std::size_t>(node.minimized)])) return {};
+  if (host_.idle(node.minimized)) return {};
   const TroupeCudaApi& api = gpu_->api();
   const TroupeCudaCall& call = node.call;
   if (node.joint >= 0) {  // the whole of what one stripe has
@@ -209,7 +223,7 @@ Status CudaProgram::enqueue_update() {
     const Minimized& m = host_.minimized[i];
     const ParamBuffer& params = *host_.groups[m.group].params;
     const DeviceGroup& group = groups_[m.group];
-    const std::size_t slots = params.slots().size() - (host_.accumulation ? 1 : 0);
+    const std::size_t slots = params.slots().size() - (host_.accumulates() ? 1 : 0);
     // What keeps a length does so before anything follows it.
     const std::size_t f = m.kept.empty() ? first_follower(m.group) : groups_.size();
     const DeviceGroup* const follower = f < groups_.size() ? &groups_[f] : nullptr;
@@ -249,7 +263,7 @@ Status CudaProgram::enqueue_update() {
       if (follower != nullptr) moved[f] = true;
       TROUPE_TRY(keep_lengths(m.group));
     }
-    if (host_.accumulation) {
+    if (host_.accumulates()) {
       TROUPE_TRY(check(api.fill(group.section(params, params.slots().size()), 0, bytes_of<float>(params), stream_),
                        "clearing accumulated gradients"));
     }
@@ -269,8 +283,8 @@ Status CudaProgram::enqueue_update() {
 // ---- between two graphs, on the host ----
 
 Status CudaProgram::run_joint(const Node& node) {
-  if (node.minimized >= 0 && host_.idle(host_.minimized[static_cast<std::size_t>(node.minimized)])) return {};
-  if (host_.joints[static_cast<std::size_t>(node.joint)].joint.forward.gpu() == gpu_->index()) {
+  if (host_.idle(node.minimized)) return {};
+  if (host_.joints[static_cast<std::size_t>(node.joint)].forward.gpu() == gpu_->index()) {
     return run_joint_here(node);
   }
   const TroupeCudaApi& api = gpu_->api();
@@ -283,7 +297,7 @@ Status CudaProgram::run_joint(const Node& node) {
   const std::span<float> in = values(from, joint_in_), out = values(to, joint_out_);
   TROUPE_TRY(check(api.copy(in.data(), from.data, in.size_bytes(), stream_), node.name));
   TROUPE_TRY(synchronise());
-  TROUPE_TRY(host_.joints[static_cast<std::size_t>(node.joint)].joint.forward({in, out, host_.rows}));
+  TROUPE_TRY(host_.joints[static_cast<std::size_t>(node.joint)].forward({in, out, host_.rows}));
   TROUPE_TRY(check(api.copy(to.data, out.data(), out.size_bytes(), stream_), node.name));
   return synchronise();
 }
@@ -303,7 +317,7 @@ Status CudaProgram::send_changed_gradients() {
     if (!gradient_fetched_[i]) continue;
     const Minimized& m = host_.minimized[i];
     const gpu::GpuMemory& to = groups_[m.group].gradient;
-    TROUPE_TRY(check(gpu_->api().copy(to.get(), m.gradients[0], to.bytes(), stream_), "sending gradients"));
+    TROUPE_TRY(check(gpu_->api().copy(to.get(), m.values(), to.bytes(), stream_), "sending gradients"));
   }
   return synchronise();
 }

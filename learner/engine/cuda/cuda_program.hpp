@@ -1,7 +1,7 @@
 #pragma once
 // The part of a Program that is on a GPU: the same plan as on the processor, with device addresses and the plug-in's
-// kernels. It belongs to a Program::Impl, which stays the owner of what users see: the host's copies of parameters and
-// gradients, bound inputs, metrics and outputs.
+// kernels. Its Host stays the owner of what users see: the host's copies of parameters and gradients, bound inputs,
+// metrics and outputs.
 //
 // A launch is one or several steps: rules go over, and for each step inputs come to their place, kernels run, gradients
 // are judged and applied, and metrics and outputs are put aside, which come back at the end; all recorded once as a
@@ -25,82 +25,54 @@
 #include <troupe/gpu/gpu.hpp>
 #include <troupe/gpu/handle.hpp>
 #include <troupe/learner/engine/cuda/cuda_snapshot.hpp>
-#include <troupe/learner/engine/program_impl.hpp>
+#include <troupe/learner/engine/device_feed.hpp>
+#include <troupe/learner/engine/engine.hpp>
 
 namespace troupe::learner {
 
-/// One thread at a time, as Program.
-class CudaProgram {
+/// The engine of GPUs by CUDA.
+const Engine& cuda_engine();
+
+class CudaProgram final : public Executable, public FeedTarget {
  public:
-  /// plan: of one stripe with all rows and one device. `host` has its groups, inputs, outputs and minimized groups
-  /// already, and outlives this. Errors: kUnavailable for an operation without a kernel, or no memory; Gpu's.
+  /// plan: of one stripe with all rows and one device. Errors: kUnavailable for an operation without a kernel, or no
+  /// memory; Gpu's.
   static Result<std::unique_ptr<CudaProgram>> make(std::shared_ptr<const gpu::Gpu> gpu, const GraphData& data,
-                                                   const Plan& plan, Program::Impl& host);
-  ~CudaProgram();
-  CudaProgram(const CudaProgram&) = delete;
-  CudaProgram& operator=(const CudaProgram&) = delete;
+                                                   const Plan& plan, Host& host);
+  ~CudaProgram() override;
 
-  /// The phase that host.phase says, with what is bound in host.inputs; fills host's metrics, outputs and skips.
-  /// Returns when all is done. Errors: those of joints and reductions, after which nothing has changed; Gpu's, after
-  /// which the state on the GPU is lost.
-  Status run();
-
-  int steps_per_launch() const { return steps_per_launch_; }
-  /// Whether a step stops for the host: then errors of begin() may be those of joints and reductions.
-  bool calls_host() const;
-  /// Begins to send the batch for step `step` of the next launch; what is no column is taken from host.inputs. It has
-  /// been checked, and is of the caller again.
-  Status stage(int step, const BatchView& batch);
-  enum class Inputs : std::uint8_t { kBound, kStaged, kFed };
-  /// What of a launch may fail without harm: before begin().
-  Status prepare(Inputs inputs, int steps);
-  /// The phase of `steps` steps; more than one only of kStep. Does not wait, but where it calls the host.
-  Status begin(Inputs inputs, int steps);
-  Result<bool> finished();
-  /// Fills host's metrics, outputs and skips with what the launch gave.
-  Status finish();
-  /// Output `index` of step `step` of the launch that has finished, in pinned memory.
-  const std::byte* result(std::size_t index, int step) const {
+  int steps_per_launch() const override { return steps_per_launch_; }
+  bool calls_host() const override;
+  Status stage(int step, const BatchView& batch) override;
+  Status prepare(Inputs inputs, int steps) override;
+  /// Does not wait, but where it calls the host.
+  Status begin(Inputs inputs, int steps) override;
+  Result<bool> finished() override;
+  Status finish() override;
+  /// In pinned memory.
+  const std::byte* result(std::size_t index, int step) const override {
     return host_results_.get() + static_cast<std::size_t>(step) * result_bytes_ + output_slices_[index].offset;
   }
 
-  /// Null: none. Forgets what it had recorded.
-  void attach(std::shared_ptr<DeviceFeed> feed);
-  /// Of host.inputs, null unless used, and host.outputs.
-  void* input(std::size_t index) const {
+  Status send_parameters() override;
+  Status fetch_parameters(std::size_t group) override;
+  Status fetch_gradient(std::size_t index) override;
+  Status assign_states() override;
+  /// See CudaSnapshot.
+  Status begin_snapshot(std::span<const std::size_t> groups, std::span<const std::span<const float>> state) override;
+  Result<bool> snapshot_arrived() const override { return snapshot_.arrived(); }
+  std::span<const float> snapshot() override { return snapshot_.values(); }
+
+  FeedTarget* feed_target() override { return this; }
+  void attach(std::shared_ptr<DeviceFeed> feed) override;
+  void* input(std::size_t index) const override {
     return input_slices_[index].bytes > 0 ? inputs_.get() + input_slices_[index].offset : nullptr;
   }
-  void* output(std::size_t index) const { return results() + output_slices_[index].offset; }
+  void* output(std::size_t index) const override { return results() + output_slices_[index].offset; }
+  const std::shared_ptr<const gpu::Gpu>& shared_gpu() const override { return gpu_; }
 
-  /// What a run of phase kUpdate does to the state.
-  Status assign_states();
-  /// The host's parameters, slots and state to the GPU.
-  Status send_parameters();
-  /// And back those of one group, or of the state after the last one, if a run has changed them since.
-  Status fetch_parameters(std::size_t group);
-  /// host.minimized[index]'s gradient for the host, which may change it before the next run of phase kUpdate.
-  Status fetch_gradient(std::size_t index);
-
-  /// A copy of the groups' values as they are behind the launches begun so far; see CudaSnapshot.
-  /// state: stretches of the host's state, whose counterparts here go behind the groups.
-  Status begin_snapshot(std::span<const std::size_t> groups, std::span<const std::span<const float>> state) {
-    std::vector<std::span<const float>> parts;
-    for (const std::size_t group : groups) {
-      const auto elements = static_cast<std::size_t>(host_.groups[group].params->layout().elements);
-      parts.emplace_back(groups_[group].block.as<float>(), elements);
-    }
-    const float* const states = host_.state.params->values().data();
-    for (const auto part : state) {
-      parts.emplace_back(state_.block.as<float>() + (part.data() - states), part.size());
-    }
-    return snapshot_.begin(gpu_, parts, stream_);
-  }
-  Result<bool> snapshot_arrived() const { return snapshot_.arrived(); }
-  std::span<const float> snapshot() const { return snapshot_.values(); }
-
-  const gpu::Gpu& gpu() const { return *gpu_; }
-  const std::shared_ptr<const gpu::Gpu>& shared_gpu() const { return gpu_; }
-  std::size_t bytes() const { return bytes_ + snapshot_.bytes(); }  ///< of the GPU's memory that this program holds
+  std::string_view products() const override { return "cublaslt"; }
+  std::size_t bytes() const override { return bytes_ + snapshot_.bytes(); }
 
  private:
   class Builder;
@@ -146,7 +118,7 @@ class CudaProgram {
     gpu::GpuMemory host, device;
   };
 
-  CudaProgram(std::shared_ptr<const gpu::Gpu> gpu, Program::Impl& host) : gpu_(std::move(gpu)), host_(host) {}
+  CudaProgram(std::shared_ptr<const gpu::Gpu> gpu, Host& host) : gpu_(std::move(gpu)), host_(host) {}
 
   Status check(int error, std::string_view what) const { return gpu_->check(error, what); }
   Status synchronise() const { return check(gpu_->api().synchronise(stream_), "a step"); }
@@ -194,7 +166,7 @@ class CudaProgram {
   void forget(Recorded& recorded);
 
   std::shared_ptr<const gpu::Gpu> gpu_;
-  Program::Impl& host_;
+  Host& host_;
   const TroupeCudnnApi* cudnn_ = nullptr;
   gpu::GpuStream stream_, copy_stream_;
   gpu::GpuEvent copied_, done_;  ///< the batches of a launch; a launch

@@ -132,7 +132,7 @@ class CudaProgram::Builder {
       return node.op == nullptr && static_cast<bool>(data_.joints[static_cast<std::size_t>(node.joint)].forward);
     };
     const auto differs = [](const Minimized& m) { return m.spec.reduce != nullptr || m.spec.every_steps != 1; };
-    if (host_.accumulation != nullptr || std::ranges::any_of(plan_.nodes, on_host) ||
+    if (host_.accumulates() || std::ranges::any_of(plan_.nodes, on_host) ||
         std::ranges::any_of(host_.minimized, differs)) {
       return 1;
     }
@@ -327,7 +327,7 @@ class CudaProgram::Builder {
   CudaProgram& made_;
   const gpu::Gpu& gpu_;
   const TroupeCudaApi& api_;
-  Program::Impl& host_;
+  Host& host_;
   const GraphData& data_;
   const Plan& plan_;
   std::size_t workspace_ = 0;
@@ -336,10 +336,37 @@ class CudaProgram::Builder {
 };
 
 Result<std::unique_ptr<CudaProgram>> CudaProgram::make(std::shared_ptr<const gpu::Gpu> gpu, const GraphData& data,
-                                                       const Plan& plan, Program::Impl& host) {
+                                                       const Plan& plan, Host& host) {
   std::unique_ptr<CudaProgram> made(new CudaProgram(std::move(gpu), host));
   TROUPE_TRY(Builder(*made, data, plan).run());
   return made;
+}
+
+namespace {
+
+class CudaEngine final : public Engine {
+ public:
+  Status complete(const GraphData&, std::int64_t, CompileOptions* options) const override {
+    if (options->stripes == 0) options->stripes = 1;
+    if (options->stripes == 1 && options->devices == 1 && options->compute != DType::kF64) return {};
+    return Error{Code::kInvalidArgument,
+                 fmt::format("compile: {} stripes on {} devices in {}, expected 1, 1 and float32 or bfloat16 on {}",
+                             options->stripes, options->devices, troupe::to_string(options->compute),
+                             to_string(options->device))};
+  }
+  void adapt(PlanOptions* plan) const override { plan->gpu = true; }
+  Result<std::unique_ptr<Executable>> compile(const GraphData& data, const Plan& plan, Host& host) const override {
+    TROUPE_ASSIGN(auto gpu, gpu::Gpu::open(host.options.device.cuda));
+    TROUPE_ASSIGN(auto made, CudaProgram::make(std::move(gpu), data, plan, host));
+    return std::unique_ptr<Executable>(std::move(made));
+  }
+};
+
+}  // namespace
+
+const Engine& cuda_engine() {
+  static const CudaEngine engine;
+  return engine;
 }
 
 }  // namespace troupe::learner

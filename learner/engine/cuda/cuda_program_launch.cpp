@@ -112,7 +112,7 @@ CudaProgram::Variant CudaProgram::variant() {
     if (host_.due(m.spec.every_steps)) due |= bit;
     bit *= 2;
   }
-  const bool accumulates = host_.accumulation != nullptr && host_.phase != Phase::kGradients;
+  const bool accumulates = host_.accumulates() && host_.phase != Phase::kGradients;
   return {.phase = host_.phase,
           .rows = host_.rows,
           .due = due,
@@ -125,15 +125,7 @@ CudaProgram::Variant CudaProgram::variant() {
 
 // ---- launches ----
 
-bool CudaProgram::calls_host() const {
-  const auto reduces = [](const Minimized& m) { return static_cast<bool>(m.spec.reduce); };
-  return !functions_.empty() || std::ranges::any_of(host_.minimized, reduces);
-}
-
-Status CudaProgram::run() {
-  TROUPE_TRY(begin(Inputs::kBound, 1));
-  return finish();
-}
+bool CudaProgram::calls_host() const { return !functions_.empty() || host_.reduces(); }
 
 Status CudaProgram::prepare(Inputs inputs, int steps) {
   TROUPE_TRY(gpu_->use());
@@ -177,9 +169,8 @@ Status CudaProgram::run_stretches(Recorded& recorded) {
   }
   if (host_.phase == Phase::kUpdate) TROUPE_TRY(send_changed_gradients());
   if (host_.phase != Phase::kGradients) {
-    next.accumulate = host_.accumulation != nullptr;
-    const auto reduces = [](const Minimized& m) { return static_cast<bool>(m.spec.reduce); };
-    if (host_.updates_now() && std::ranges::any_of(host_.minimized, reduces)) {
+    next.accumulate = host_.accumulates();
+    if (host_.updates_now() && host_.reduces()) {
       TROUPE_TRY(run_stretch(next, recorded, &index));
       TROUPE_TRY(reduce());
       next = {};
@@ -266,7 +257,7 @@ Status CudaProgram::finish() {
 }
 
 void CudaProgram::read_results() {
-  const auto steps = static_cast<std::size_t>(launch_.steps), metrics = host_.metrics.size();
+  const auto steps = static_cast<std::size_t>(launch_.steps), metrics = host_.metric_names.size();
   host_.skips.assign(steps, false);
   if (launch_.phase != Phase::kGradients) {
     for (std::size_t step = 0; step < steps; ++step) {
@@ -286,7 +277,6 @@ void CudaProgram::read_results() {
                 sizeof(value));
     host_.step_metrics[i] = static_cast<double>(value);
   }
-  std::copy_n(host_.step_metrics.end() - static_cast<std::ptrdiff_t>(metrics), metrics, host_.metric_values.begin());
 }
 
 }  // namespace troupe::learner
