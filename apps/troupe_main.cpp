@@ -23,7 +23,7 @@
 #include <troupe/apps/version.hpp>
 #include <troupe/core/nearest.hpp>
 #include <troupe/core/text.hpp>
-#include <troupe/learner/engine/instruction_set.hpp>
+#include <troupe/learner/engine/cpu/instruction_set.hpp>
 #include <troupe/run/registry_check.hpp>
 #include <troupe/run/say.hpp>
 

@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include <troupe/learner/engine/kernels/kernel_table.hpp>
+#include <troupe/learner/engine/cpu/kernels/kernel_table.hpp>
 #include <troupe/learner/engine/program.hpp>
 #include <troupe/learner/ops/elementwise.hpp>
 #include <troupe/learner/ops/linear.hpp>

@@ -72,7 +72,7 @@ typedef struct {
   int64_t total_bytes;
 } TroupeCudaDevice;
 
-// c[m, n] = op(a) op(b), row-major, as GemmShape (learner/engine/gemm.hpp); a and b float32 or both bfloat16, c
+// c[m, n] = op(a) op(b), row-major, as GemmShape (learner/engine/cpu/gemm.hpp); a and b float32 or both bfloat16, c
 // float32.
 typedef struct {
   int64_t m, n, k;
@@ -82,9 +82,9 @@ typedef struct {
   int32_t bias;  // of n values, added to every row
 } TroupeCudaProductShape;
 
-// As ConvShape (learner/engine/convolution.hpp). Weights of passes 0 and 1 come packed: [out, kernel_h, kernel_w, in]
-// in the images' type, as the kernel "pack_weight" makes them; the gradient of pass 2 is float32 [kernel_h, kernel_w,
-// in, out].
+// As ConvShape (learner/engine/cpu/convolution.hpp). Weights of passes 0 and 1 come packed: [out, kernel_h, kernel_w,
+// in] in the images' type, as the kernel "pack_weight" makes them; the gradient of pass 2 is float32 [kernel_h,
+// kernel_w, in, out].
 typedef struct {
   int32_t pass;  // 0: forward, 1: gradient of the images, 2: gradient of the weight
   int64_t batch, height, width, in, kernel_h, kernel_w, out, stride, padding;
@@ -127,7 +127,7 @@ enum { TROUPE_CUDA_NORM_BLOCK = 4096 };
 // same pass: as by follow().
 typedef struct {
   float* values;
-  float* slot0;  // as UpdateArgs (learner/engine/kernels/kernel_table.hpp)
+  float* slot0;  // as UpdateArgs (learner/engine/cpu/kernels/kernel_table.hpp)
   float* slot1;
   const float* gradient;
   uint16_t* shadow;  // bfloat16 copy of values, or null
@@ -301,7 +301,7 @@ typedef struct {
   int (*make_conv)(const TroupeCudaConvShape* shape, TroupeCudaConv** conv);
   void (*destroy_conv)(TroupeCudaConv* conv);
   size_t (*workspace)(const TroupeCudaConv* conv);
-  // a, b, bias, c: as ConvPlan::run (learner/engine/convolution.hpp).
+  // a, b, bias, c: as ConvPlan::run (learner/engine/cpu/convolution.hpp).
   int (*run)(const TroupeCudaConv* conv, const void* a, const void* b, const float* bias, void* c, void* workspace,
              TroupeCudaStream* stream);
 } TroupeCudnnApi;

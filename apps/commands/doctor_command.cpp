@@ -13,11 +13,11 @@
 #include <troupe/collectives/nccl.hpp>
 #include <troupe/core/installation.hpp>
 #include <troupe/gpu/cuda_plugin.hpp>
+#include <troupe/learner/engine/cpu/fastest.hpp>
+#include <troupe/learner/engine/cpu/gemm.hpp>
+#include <troupe/learner/engine/cpu/instruction_set.hpp>
+#include <troupe/learner/engine/cpu/kernels/kernel_table.hpp>
 #include <troupe/learner/engine/device.hpp>
-#include <troupe/learner/engine/fastest.hpp>
-#include <troupe/learner/engine/gemm.hpp>
-#include <troupe/learner/engine/instruction_set.hpp>
-#include <troupe/learner/engine/kernels/kernel_table.hpp>
 #include <troupe/run/say.hpp>
 
 namespace troupe::apps {
@@ -136,7 +136,7 @@ int doctor() {
            : std::string(cudnn->api().library_error()));
   const auto nccl = collectives::nccl_version();
   line("NCCL", nccl.ok() ? *nccl : fmt::format("{}; only groups of several GPUs need it", nccl.error().message));
-  line("auto", learner::to_string(learner::resolve({.cuda = learner::Device::kAuto})));
+  line("auto", learner::to_string(learner::resolve({"auto"})));
   return kExitOk;
 }
 

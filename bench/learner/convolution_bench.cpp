@@ -15,7 +15,7 @@
 #include <utility>
 #include <vector>
 
-#include <troupe/learner/engine/convolution.hpp>
+#include <troupe/learner/engine/cpu/convolution.hpp>
 #include <troupe/learner/graph/aligned.hpp>
 
 namespace troupe::learner {

@@ -1,5 +1,5 @@
 #pragma once
-// The activations as the CPU's kernels have them (learner/engine/kernels/kernel_bodies.hpp): forward(x), and
+// The activations as the CPU's kernels have them (learner/engine/cpu/kernels/kernel_bodies.hpp): forward(x), and
 // backward(gradient, output). A NaN passes each of them, so that the learner sees it; fmaxf() would hide it.
 #include <cuda_runtime.h>
 

@@ -1,6 +1,6 @@
 #pragma once
-// The kernels of images by file, for the table in image.cu. As in learner/engine/kernels/image_bodies.hpp, images are
-// values [n, h, w, c] that are stored as float32 or as bfloat16, and gradients gather what an element gets.
+// The kernels of images by file, for the table in image.cu. As in learner/engine/cpu/kernels/image_bodies.hpp, images
+// are values [n, h, w, c] that are stored as float32 or as bfloat16, and gradients gather what an element gets.
 #include <troupe/gpu/kernels/kernel.hpp>
 #include <troupe/gpu/kernels/lanes.hpp>
 

@@ -107,7 +107,7 @@ cudaError_t gather_grad(const Call& call, cudaStream_t stream) {
   });
 }
 
-// ---- random numbers: those of the processor's kernel (learner/engine/kernels/math_bodies.hpp) ----
+// ---- random numbers: those of the processor's kernel (learner/engine/cpu/kernels/math_bodies.hpp) ----
 
 struct Words {
   std::uint32_t first, second;

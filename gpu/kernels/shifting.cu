@@ -26,7 +26,7 @@ struct FromBytes {
   }
 };
 
-/// Where each image is cut out, as in learner/engine/kernels/image_bodies.hpp.
+/// Where each image is cut out, as in learner/engine/cpu/kernels/image_bodies.hpp.
 struct Crop {
   const float* draws;
   std::int64_t h, w, padding;

@@ -1,6 +1,6 @@
-// The passes over flat parameter buffers, and what decides about them: learner/engine/kernels/update_bodies.hpp and the
-// end of a step in learner/engine/update.cpp. A step that is skipped is known to the device alone, so every kernel
-// looks for itself.
+// The passes over flat parameter buffers, and what decides about them: learner/engine/cpu/kernels/update_bodies.hpp and
+// the end of a step in learner/engine/cpu/cpu_update.cpp. A step that is skipped is known to the device alone, so every
+// kernel looks for itself.
 #include <cmath>
 
 #include <troupe/gpu/kernels/map.hpp>

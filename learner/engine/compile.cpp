@@ -9,7 +9,7 @@
 
 namespace troupe::learner {
 
-const Engine& engine_of(Device device) { return device.is_gpu() ? cuda_engine() : cpu_engine(); }
+const Engine& engine_of(const Device& device) { return device.is_gpu() ? cuda_engine() : cpu_engine(); }
 
 namespace {
 

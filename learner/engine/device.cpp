@@ -10,19 +10,18 @@
 
 namespace troupe::learner {
 
-std::string to_string(Device device) {
-  return device.is_gpu() ? fmt::format("cuda:{}", device.cuda) : device.cuda == Device::kAuto ? "auto" : "cpu";
+std::string to_string(const Device& device) {
+  return device.is_gpu() ? fmt::format("{}:{}", device.engine, device.index) : device.engine;
 }
 
 Result<Device> parse_device(std::string_view text) {
-  if (text == "cpu") return Device{};
-  if (text == "auto") return Device{.cuda = Device::kAuto};
+  if (text == "cpu" || text == "auto") return Device{std::string(text)};
   constexpr std::string_view kPrefix = "cuda:";
   if (text.starts_with(kPrefix)) {
     const std::string_view number = text.substr(kPrefix.size());
     int index = -1;
     const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), index);
-    if (error == std::errc() && end == number.data() + number.size() && index >= 0) return Device{.cuda = index};
+    if (error == std::errc() && end == number.data() + number.size() && index >= 0) return gpu_device(index);
   }
   return Error{Code::kInvalidArgument, fmt::format("device \"{}\", expected \"auto\", \"cpu\" or \"cuda:N\"", text)};
 }
@@ -40,15 +39,15 @@ Device device_of(std::span<const Device> devices, std::int64_t index) {
   return devices.empty() ? Device{} : devices[static_cast<std::size_t>(index) % devices.size()];
 }
 
-Device resolve(Device device) {
-  if (device.cuda != Device::kAuto) return device;
+Device resolve(const Device& device) {
+  if (device.engine != "auto") return device;
   const auto gpu = gpu::Gpu::open(0);
   static std::once_flag told;
   std::call_once(told, [&gpu] {
     log::info("device auto: {}", gpu.ok() ? fmt::format("cuda:0 ({})", (*gpu)->about().name)
                                           : fmt::format("cpu, because {}", gpu.error().message));
   });
-  return gpu.ok() ? Device{.cuda = 0} : Device{};
+  return gpu.ok() ? gpu_device(0) : Device{};
 }
 
 }  // namespace troupe::learner

@@ -10,16 +10,17 @@
 
 namespace troupe::learner {
 
-/// The processor, one GPU, or what is best where the program is compiled.
+/// The processor, one device of another engine, or what is best where the program is compiled.
 struct Device {
-  static constexpr int kCpu = -1, kAuto = -2;
-  int cuda = kCpu;  ///< index of the GPU, or one of the above
-  bool is_gpu() const { return cuda >= 0; }
-  friend bool operator==(Device, Device) = default;
+  std::string engine = "cpu";  ///< or "cuda", or "auto" until resolve()
+  int index = 0;               ///< among the engine's devices; 0 of "cpu" and "auto"
+  bool is_gpu() const { return engine == "cuda"; }
+  friend bool operator==(const Device&, const Device&) = default;
 };
+inline Device gpu_device(int index) { return {"cuda", index}; }
 
 /// "cpu", "cuda:1" or "auto".
-std::string to_string(Device device);
+std::string to_string(const Device& device);
 
 /// Of these names, without a look at the machine: it may be another one. Errors: kInvalidArgument, with what was got
 /// and expected.
@@ -30,8 +31,8 @@ Result<std::vector<Device>> parse_devices(std::span<const std::string> texts);
 /// The device of number `index` among `devices`; of none the processor.
 Device device_of(std::span<const Device> devices, std::int64_t index);
 
-/// kAuto becomes the first GPU of this machine, or the processor where none can be used, and the first time in a
+/// "auto" becomes the first GPU of this machine, or the processor where none can be used, and the first time in a
 /// process one line of the log says which, and why. Others stay.
-Device resolve(Device device);
+Device resolve(const Device& device);
 
 }  // namespace troupe::learner

@@ -109,6 +109,6 @@ class Engine {
 };
 
 /// Of a resolved device.
-const Engine& engine_of(Device device);
+const Engine& engine_of(const Device& device);
 
 }  // namespace troupe::learner

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include <troupe/learner/engine/kernels/kernel_table.hpp>
+#include <troupe/learner/engine/cpu/kernels/kernel_table.hpp>
 #include <troupe/learner/graph/optimizer.hpp>
 #include <troupe/learner/graph/param_buffer.hpp>
 

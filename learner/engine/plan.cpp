@@ -7,7 +7,7 @@
 #include <utility>
 
 #include <troupe/core/check.hpp>
-#include <troupe/learner/engine/gemm.hpp>
+#include <troupe/learner/engine/cpu/gemm.hpp>
 #include <troupe/learner/ops/internal.hpp>
 
 namespace troupe::learner {

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include <troupe/learner/engine/convolution.hpp>
+#include <troupe/learner/engine/cpu/convolution.hpp>
 #include <troupe/learner/graph/graph_data.hpp>
 
 namespace troupe::learner {

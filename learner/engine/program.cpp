@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include <troupe/core/check.hpp>
-#include <troupe/learner/engine/kernels/kernel_table.hpp>
+#include <troupe/learner/engine/cpu/kernels/kernel_table.hpp>
 #include <troupe/learner/engine/program_impl.hpp>
 
 namespace troupe::learner {

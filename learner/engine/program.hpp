@@ -12,8 +12,8 @@
 
 #include <troupe/core/error.hpp>
 #include <troupe/core/tensor.hpp>
+#include <troupe/learner/engine/cpu/gemm.hpp>
 #include <troupe/learner/engine/device.hpp>
-#include <troupe/learner/engine/gemm.hpp>
 #include <troupe/learner/graph/graph.hpp>
 #include <troupe/learner/graph/param_buffer.hpp>
 
@@ -51,8 +51,8 @@ struct CompileOptions {
   /// kF64: for checking gradients, cannot update parameters or run joint functions.
   DType compute = DType::kF32;
   GemmBackend gemm = GemmBackend::kAuto;
-  /// On a processor: kMeasured takes at most two seconds of a process (learner/engine/fastest.hpp) and gives bits that
-  /// may differ between processes; programs that train have it, unless they are to be deterministic.
+  /// On a processor: kMeasured takes at most two seconds of a process (learner/engine/cpu/fastest.hpp) and gives bits
+  /// that may differ between processes; programs that train have it, unless they are to be deterministic.
   PlanChoice plans = PlanChoice::kByRule;
   /// Gradient accumulation: an update is made of so many runs, with the mean of their gradients by rows, which is that
   /// of one batch of all their rows. Only the last run reduces over replicas and counts as a step. State (batch norm's)
@@ -60,8 +60,8 @@ struct CompileOptions {
   int accumulate = 1;
   std::uint64_t seed = 0;  ///< for the initial parameters
   /// Gradients that replicas reduce go in buckets of at least as many bytes, each as soon as the backward pass has
-  /// written it (learner/engine/gradient_exchange.hpp); programs with fewer than two buckets, and 0: one call a group
-  /// at the end. Changes no bit. The same on all replicas.
+  /// written it (learner/engine/cpu/gradient_exchange.hpp); programs with fewer than two buckets, and 0: one call a
+  /// group at the end. Changes no bit. The same on all replicas.
   std::int64_t bucket_bytes = kBucketBytes;
   /// False: run(kUpdate) assigns state but updates no parameters, whose owner is another program; no optimiser slots.
   bool update = true;

@@ -1,7 +1,7 @@
 #include <troupe/learner/engine/thread_team.hpp>
 
+#include <troupe/learner/engine/cpu/gemm.hpp>
 #include <troupe/learner/engine/flush_denormals.hpp>
-#include <troupe/learner/engine/gemm.hpp>
 
 namespace troupe::learner {
 

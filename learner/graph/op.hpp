@@ -17,7 +17,7 @@
 namespace troupe::learner {
 
 class Graph;
-struct KernelTable;  // learner/engine/kernels/kernel_table.hpp: the shipped kernels for one element type and
+struct KernelTable;  // learner/engine/cpu/kernels/kernel_table.hpp: the shipped kernels for one element type and
                      // instruction set
 
 /// A value in a graph. Trivially copyable; invalid (graph == nullptr) after an error and for "no gradient".
@@ -83,7 +83,7 @@ struct ValidRows {
 
 class GemmPlan;
 class ConvPlan;
-struct ConvShape;  // learner/engine/convolution.hpp
+struct ConvShape;  // learner/engine/cpu/convolution.hpp
 struct KernelArgs {
   const Operand* in;
   const Operand* out;

@@ -1,6 +1,6 @@
 #pragma once
 // How a parameter group is updated. The specs are data; the kernels walk the group's flat buffers once, sum the
-// stripes' gradients in fixed order and update in the same pass (learner/engine/update.cpp).
+// stripes' gradients in fixed order and update in the same pass (learner/engine/cpu/cpu_update.cpp).
 #include <cstdint>
 #include <functional>
 #include <span>

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <array>
 
-#include <troupe/learner/engine/convolution.hpp>
+#include <troupe/learner/engine/cpu/convolution.hpp>
 #include <troupe/learner/ops/internal.hpp>
 #include <troupe/learner/ops/linear.hpp>
 

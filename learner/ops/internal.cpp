@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include <troupe/learner/engine/convolution.hpp>
+#include <troupe/learner/engine/cpu/convolution.hpp>
 
 namespace troupe::learner {
 

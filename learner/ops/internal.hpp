@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include <troupe/learner/engine/kernels/kernel_table.hpp>
+#include <troupe/learner/engine/cpu/kernels/kernel_table.hpp>
 #include <troupe/learner/graph/graph.hpp>
 #include <troupe/learner/graph/op.hpp>
 #include <troupe/learner/ops/elementwise.hpp>

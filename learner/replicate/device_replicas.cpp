@@ -47,7 +47,7 @@ bool DeviceReplicas::meet_on_gpus() const {
   for (const Device device : devices) {
     members.emplace_back();
     if (!device.is_gpu()) continue;
-    const auto member = collectives::nccl_member({.device = device.cuda, .interface = options_.nccl_interface});
+    const auto member = collectives::nccl_member({.device = device.index, .interface = options_.nccl_interface});
     if (!member.ok()) {
       log::warn("{}: {}; gradients go through the host", options_.name, member.error().message);
       return false;
@@ -76,7 +76,7 @@ Status DeviceReplicas::build(Replica& replica, Updates updates) {
     if (!options_.devices.empty()) compile.device = device_of(options_.devices, r);
     made.communicator = hub_.make();
     if (nccl_) {
-      const collectives::NcclOptions nccl{.device = resolve(compile.device).cuda, .interface = options_.nccl_interface};
+      const collectives::NcclOptions nccl{.device = resolve(compile.device).index, .interface = options_.nccl_interface};
       TROUPE_ASSIGN(made.communicator, collectives::make_nccl_communicator(std::move(made.communicator), nccl));
     }
     TROUPE_ASSIGN(made.input, replica.input_fn(context));

@@ -113,7 +113,7 @@ Status MultiWorker::reform(const collectives::GroupView& view, Duration timeout)
 Status MultiWorker::find_nccl() {
   const Device device = resolve(options_.compile.device);
   if (!device.is_gpu()) return {};
-  own_.device = device.cuda;
+  own_.device = device.index;
   if (options_.members_take_turns) {
     no_nccl_ = "members of a deterministic run take turns, and NCCL wants all at once";
     return {};
@@ -122,7 +122,7 @@ Status MultiWorker::find_nccl() {
     no_nccl_ = "wire = \"bf16\" is how they travel on Troupe's own links";
     return {};
   }
-  const collectives::NcclOptions nccl{.device = device.cuda, .interface = options_.nccl_interface};
+  const collectives::NcclOptions nccl{.device = device.index, .interface = options_.nccl_interface};
   const auto member = collectives::nccl_member(nccl);
   if (!member.ok()) {
     no_nccl_ = member.error().message;

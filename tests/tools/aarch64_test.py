@@ -23,7 +23,7 @@ COMPILER = "aarch64-linux-gnu-g++"
 FOLDERS = ["core", "messages", "collectives", "replay", "learner"]
 FOR_ONE_PROCESSOR = re.compile(
     r"__x86_64__|TROUPE_X86|[a-z]mmintrin|\b_mm\d*_|__m(128|256|512)|__builtin_(ia32|cpu_)|\basm\b"
-    r"|<troupe/(learner/engine/kernels/(isa_bodies|kernel_table)|collectives/detail/reduce_bodies)\.hpp>")
+    r"|<troupe/(learner/engine/cpu/kernels/(isa_bodies|kernel_table)|collectives/detail/reduce_bodies)\.hpp>")
 
 
 def configure(build, *options):

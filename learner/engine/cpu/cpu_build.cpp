@@ -6,8 +6,8 @@
 #include <thread>
 
 #include <troupe/learner/engine/cpu/cpu_program.hpp>
-#include <troupe/learner/engine/fastest.hpp>
-#include <troupe/learner/engine/instruction_set.hpp>
+#include <troupe/learner/engine/cpu/fastest.hpp>
+#include <troupe/learner/engine/cpu/instruction_set.hpp>
 #include <troupe/learner/ops/internal.hpp>
 
 namespace troupe::learner {

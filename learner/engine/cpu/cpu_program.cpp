@@ -12,7 +12,7 @@
 #include <limits>
 #include <map>
 
-#include <troupe/learner/engine/gemm.hpp>
+#include <troupe/learner/engine/cpu/gemm.hpp>
 #include <troupe/learner/engine/tree_sum.hpp>
 
 namespace troupe::learner {
@@ -76,8 +76,8 @@ void CpuProgram::point_at_inputs() {
     const BoundInput& input = host_.inputs[i];
     if (inputs_[i].data == input.data) continue;
     inputs_[i].data = input.data;
-    const std::int64_t row_bytes = input.spec.shape.elements() / host_.batch *
-                                   element_bytes(input.spec.dtype, host_.options.compute);
+    const std::int64_t row_bytes =
+        input.spec.shape.elements() / host_.batch * element_bytes(input.spec.dtype, host_.options.compute);
     const bool rows = input.spec.place == Place::kRows;
     for (const auto& [stripe, operand] : inputs_[i].at) {
       stripes_[stripe].operands[operand].data =

@@ -9,9 +9,9 @@
 #include <utility>
 #include <vector>
 
+#include <troupe/learner/engine/cpu/gradient_exchange.hpp>
+#include <troupe/learner/engine/cpu/kernels/kernel_table.hpp>
 #include <troupe/learner/engine/engine.hpp>
-#include <troupe/learner/engine/gradient_exchange.hpp>
-#include <troupe/learner/engine/kernels/kernel_table.hpp>
 #include <troupe/learner/engine/thread_team.hpp>
 #include <troupe/learner/graph/aligned.hpp>
 
@@ -165,10 +165,10 @@ class CpuProgram final : public Executable {
   std::vector<Parts> metrics_;
   std::vector<JointCall> joints_;
   std::vector<AlignedArray<std::byte>> constants_;
-  std::vector<Copies> copies_;  ///< of each group, and of the state behind the last one
-  std::vector<Gradients> gradients_;         ///< of Host::minimized
-  std::vector<const void*> assigned_;        ///< stripe 0's value for each of Host::assigns
-  std::vector<std::size_t> stops_;           ///< calls at which all stripes meet (joints, of more than one), and the end
+  std::vector<Copies> copies_;         ///< of each group, and of the state behind the last one
+  std::vector<Gradients> gradients_;   ///< of Host::minimized
+  std::vector<const void*> assigned_;  ///< stripe 0's value for each of Host::assigns
+  std::vector<std::size_t> stops_;     ///< calls at which all stripes meet (joints, of more than one), and the end
   std::unique_ptr<GradientExchange> exchange_;  ///< of large models with replicas; else null
   std::size_t arena_bytes_ = 0;
   bool timing_ = false;
@@ -176,7 +176,7 @@ class CpuProgram final : public Executable {
   BatchView staged_;
   Status failure_;                    ///< of a joint or reduction in the present run; read behind a barrier
   std::atomic<bool> stopped_{false};  ///< a joint has failed in the present run
-  bool skip_ = false;  ///< the present run's gradients are not finite; written by thread 0 at its end
+  bool skip_ = false;                 ///< the present run's gradients are not finite; written by thread 0 at its end
   std::vector<std::span<const float>> snapshot_parts_;
   std::vector<float> snapshot_;  ///< where there is more than the values of one group
 };

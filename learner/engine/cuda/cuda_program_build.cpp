@@ -1,11 +1,11 @@
-// From a plan to addresses and kernels on a GPU: what compile.cpp does for the processor.
+// From a plan to addresses and kernels on a GPU: what cpu_build.cpp does for the processor.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <unordered_map>
 
+#include <troupe/learner/engine/cpu/gemm.hpp>
 #include <troupe/learner/engine/cuda/cuda_program.hpp>
-#include <troupe/learner/engine/gemm.hpp>
 
 namespace troupe::learner {
 
@@ -356,7 +356,7 @@ class CudaEngine final : public Engine {
   }
   void adapt(PlanOptions* plan) const override { plan->gpu = true; }
   Result<std::unique_ptr<Executable>> compile(const GraphData& data, const Plan& plan, Host& host) const override {
-    TROUPE_ASSIGN(auto gpu, gpu::Gpu::open(host.options.device.cuda));
+    TROUPE_ASSIGN(auto gpu, gpu::Gpu::open(host.options.device.index));
     TROUPE_ASSIGN(auto made, CudaProgram::make(std::move(gpu), data, plan, host));
     return std::unique_ptr<Executable>(std::move(made));
   }

@@ -7,7 +7,7 @@
 #include <cstring>
 
 #include <troupe/core/check.hpp>
-#include <troupe/learner/engine/kernels/kernel_table.hpp>
+#include <troupe/learner/engine/cpu/kernels/kernel_table.hpp>
 #include <troupe/learner/engine/lars.hpp>
 
 namespace troupe::learner {

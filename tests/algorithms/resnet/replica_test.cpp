@@ -6,7 +6,7 @@
 
 #include <troupe/algorithms/resnet/network.hpp>
 #include <troupe/core/rng.hpp>
-#include <troupe/learner/engine/gemm.hpp>
+#include <troupe/learner/engine/cpu/gemm.hpp>
 #include <troupe/tests/learner/models.hpp>
 
 namespace troupe::learner::resnet {

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <vector>
 
-#include <troupe/learner/engine/kernels/kernel_table.hpp>
+#include <troupe/learner/engine/cpu/kernels/kernel_table.hpp>
 #include <troupe/learner/engine/program.hpp>
 #include <troupe/learner/ops/elementwise.hpp>
 #include <troupe/learner/ops/random.hpp>

@@ -19,6 +19,7 @@
 #include <troupe/tests/algorithms/d4pg/batches.hpp>
 #include <troupe/tests/algorithms/d4pg/hand_fed.hpp>
 #include <troupe/tests/learner/engine/cuda/cuda_programs.hpp>
+#include <troupe/tests/learner/engine/engine_conformance.hpp>
 #include <troupe/tests/learner/models.hpp>
 
 namespace troupe::learner {
@@ -153,69 +154,19 @@ TEST_F(CudaProgramTest, ResidualGanTakesTheSameStepsAndLeavesOutWhatIsIdle) {
   }
 }
 
+// ---- the suite for all engines ----
+
+INSTANTIATE_TEST_SUITE_P(Cuda, EngineConformance,
+                         testing::Values(EngineUnderTest{.name = "cuda",
+                                                         .device = kGpu,
+                                                         .before =
+                                                             [] {
+                                                               CudaProgramTest::SetUpTestSuite();
+                                                               emulator().reset();
+                                                             }}),
+                         [](const auto& info) { return info.param.name; });
+
 // ---- single programs ----
-
-/// Both programs step on the same batch.
-struct Twins {
-  std::unique_ptr<Program> cpu, gpu;
-  explicit Twins(CompileOptions options, const OptimizerSpec& optimizer, const NetOptions& with = {}) {
-    options.seed = 3;
-    cpu = net(options, optimizer, with);
-    options.device = kGpu;
-    gpu = net(options, optimizer, with);
-  }
-  void step(std::uint64_t seed, std::int64_t rows = kRows) {
-    const Data data(x_signature(), rows, seed);
-    for (Program* const program : {cpu.get(), gpu.get()}) {
-      program->bind(data.buffer.view()).value();
-      program->run().value();
-    }
-  }
-  void expect_equal() {
-    EXPECT_LT(largest_difference(state_of(*gpu), state_of(*cpu)), kRounding);
-    EXPECT_NEAR(gpu->metrics()[0], cpu->metrics()[0], kRounding);
-    ASSERT_EQ(gpu->output("y").size(), cpu->output("y").size());
-    for (std::size_t i = 0; i < cpu->output("y").size(); ++i) {
-      EXPECT_NEAR(gpu->output("y")[i], cpu->output("y")[i], kRounding);
-    }
-    EXPECT_EQ(gpu->step(), cpu->step());
-    EXPECT_EQ(gpu->skipped(), cpu->skipped());
-  }
-};
-
-TEST_F(CudaProgramTest, ShortBatchesCountTheirRows) {
-  Twins twins({}, {.rule = Adam{.learning_rate = 0.01}});
-  for (const std::int64_t rows : {kRows, std::int64_t{5}, std::int64_t{5}, std::int64_t{1}, kRows, kRows}) {
-    twins.step(static_cast<std::uint64_t>(rows), rows);
-    twins.expect_equal();
-  }
-}
-
-TEST_F(CudaProgramTest, ClippingSchedulesAndDecayAreTheSame) {
-  Twins twins({}, {.rule = Adam{.learning_rate = 0.02, .weight_decay = 0.1},
-                   .schedule = {.kind = Schedule::Kind::kCosine, .warmup_steps = 2, .total_steps = 6},
-                   .max_global_norm = 1e-3});
-  for (std::uint64_t step = 0; step < 6; ++step) twins.step(step);
-  twins.expect_equal();
-}
-
-TEST_F(CudaProgramTest, TargetsAndAveragesFollow) {
-  const NetOptions followers{.forward = {}, .reduce = {}, .followers = true};
-  for (const std::int64_t every_steps : {1, 2}) {  // where the target's third step updates nothing, it copies even so
-    for (const bool exempt : {false, true}) {
-      NetOptions with = followers;
-      with.exempt_bias = exempt;  // then an update is several passes
-      Twins twins({}, {.rule = Adam{.learning_rate = 0.02, .weight_decay = 0.1}, .every_steps = every_steps}, with);
-      for (std::uint64_t step = 0; step < 7; ++step) {
-        twins.step(step);
-        twins.expect_equal();
-      }
-    }
-  }
-  Twins narrow({.compute = DType::kBF16}, {.rule = Sgd{.learning_rate = 0.1}}, followers);
-  for (std::uint64_t step = 0; step < 4; ++step) narrow.step(step);
-  EXPECT_LT(largest_difference(state_of(*narrow.gpu), state_of(*narrow.cpu)), 1e-3);  // as below
-}
 
 TEST_F(CudaProgramTest, WhatFollowsFirstCostsNoKernelOfItsOwn) {
   const auto kernels_of_a_step = [](bool followers) {
@@ -229,127 +180,9 @@ TEST_F(CudaProgramTest, WhatFollowsFirstCostsNoKernelOfItsOwn) {
   EXPECT_EQ(kernels_of_a_step(true), kernels_of_a_step(false) + 1) << "of a target and an average";
 }
 
-TEST_F(CudaProgramTest, RmsPropAndLarsAreTheSame) {
-  const Schedule schedule{.kind = Schedule::Kind::kCosine, .warmup_steps = 2, .total_steps = 6};
-  const NetOptions with{.forward = {}, .reduce = {}, .followers = true, .exempt_bias = true};
-  for (const OptimizerSpec& spec :
-       {OptimizerSpec{.rule = RmsProp{.learning_rate = 0.01, .epsilon = 1e-3, .weight_decay = 0.1}},
-        OptimizerSpec{.rule = RmsProp{.form = RmsProp::Form::kTensorFlow,
-                              .learning_rate = 0.01,
-                              .decay = 0.9,
-                              .momentum = 0.5,
-                              .epsilon = 1e-3},
-        .schedule = schedule},
-        OptimizerSpec{.rule = Lars{.learning_rate = 1, .weight_decay = 0.1, .trust_coefficient = 0.05},
-        .schedule = schedule,
-        .max_global_norm = 0.2},
-        OptimizerSpec{.rule = Lars{.learning_rate = 1, .momentum = 0}, .every_steps = 2}}) {
-    Twins twins({}, spec, with);
-    for (std::uint64_t step = 0; step < 7; ++step) {
-      twins.step(step, step == 3 ? 5 : kRows);
-      twins.expect_equal();
-    }
-  }
-}
-
-TEST_F(CudaProgramTest, AccumulatesGradientsOverRuns) {
-  Twins lars({.accumulate = 3}, {.rule = Lars{.learning_rate = 1, .trust_coefficient = 0.1}});
-  for (std::uint64_t run = 0; run < 6; ++run) lars.step(run);
-  lars.expect_equal();
-  Twins twins({.accumulate = 3}, {.rule = Sgd{.learning_rate = 0.1, .momentum = 0.5}});
-  for (std::uint64_t run = 0; run < 9; ++run) twins.step(run, run == 4 ? 7 : kRows);
-  EXPECT_EQ(twins.gpu->step(), 3);
-  twins.expect_equal();
-}
-
-TEST_F(CudaProgramTest, ASeparateUpdateTakesTheGradientAsTheHostHasChangedIt) {
-  Twins twins({}, {.rule = Sgd{.learning_rate = 0.1}});
-  const Data data(x_signature(), kRows, 1);
-  for (int step = 0; step < 3; ++step) {
-    for (Program* const program : {twins.cpu.get(), twins.gpu.get()}) {
-      program->bind(data.buffer.view()).value();
-      program->run(Phase::kGradients).value();
-      for (float& x : program->gradient("net")) x *= 3;
-      program->run(Phase::kUpdate).value();
-    }
-  }
-  twins.expect_equal();
-}
-
-TEST_F(CudaProgramTest, ReductionsSeeTheGradientOnTheHost) {
-  int calls = 0;
-  const auto halve = [&calls](const GradientPart& part) -> Status {
-    ++calls;
-    for (float& x : part.values) x /= 2;
-    return {};
-  };
-  Twins twins({}, {.rule = Sgd{.learning_rate = 0.1}}, {.forward = {}, .reduce = halve});
-  for (std::uint64_t step = 0; step < 3; ++step) twins.step(step);
-  EXPECT_EQ(calls, 6);
-  twins.expect_equal();
-}
-
-TEST_F(CudaProgramTest, FunctionsOfJointsRunOnTheHostBetweenTwoGraphs) {
-  const auto doubled = [](const JointArgs& args) -> Status {
-    for (std::size_t i = 0; i < args.in.size(); ++i) args.out[i] = args.in[i] * 2;
-    return {};
-  };
-  Twins twins({}, {.rule = Sgd{.learning_rate = 0.1}}, {.forward = doubled, .reduce = {}});
-  for (std::uint64_t step = 0; step < 3; ++step) twins.step(step);
-  twins.expect_equal();
-}
-
-TEST_F(CudaProgramTest, AFunctionThatFailsChangesNothing) {
-  bool fail = false;
-  const auto maybe = [&fail](const JointArgs& args) -> Status {
-    if (fail) return Error{Code::kCancelled, "a peer has gone"};
-    std::ranges::copy(args.in, args.out.begin());
-    return {};
-  };
-  const auto program = net({.device = kGpu}, {.rule = Sgd{.learning_rate = 0.1}}, {.forward = maybe, .reduce = {}});
-  const Data data(x_signature(), kRows, 1);
-  program->bind(data.buffer.view()).value();
-  for (int step = 0; step < 3; ++step) program->run().value();
-  const State before = state_of(*program);
-  fail = true;
-  const Status failed = program->run();
-  ASSERT_FALSE(failed.ok());
-  EXPECT_EQ(failed.error().message, "a peer has gone");
-  EXPECT_EQ(state_of(*program), before);
-  EXPECT_EQ(program->step(), 3);
-  fail = false;
-  program->run().value();
-  EXPECT_EQ(program->step(), 4);
-}
-
-TEST_F(CudaProgramTest, AGradientThatIsNotFiniteIsSkippedWhole) {
-  Twins twins({}, {.rule = Adam{.learning_rate = 0.01}});
-  for (std::uint64_t step = 0; step < 3; ++step) twins.step(step);
-  const State before = state_of(*twins.gpu);
-  Data bad(x_signature(), kRows, 9);
-  bad.buffer.mutable_view().as<float>(0)[7] = std::numeric_limits<float>::quiet_NaN();
-  for (int times = 1; times <= 2; ++times) {
-    twins.gpu->bind(bad.buffer.view()).value();
-    twins.gpu->run().value();
-    EXPECT_EQ(twins.gpu->skipped_in_a_row(), times);
-  }
-  EXPECT_EQ(state_of(*twins.gpu), before);
-  EXPECT_EQ(twins.gpu->step(), 3);
-  twins.step(4);
-  EXPECT_EQ(twins.gpu->skipped_in_a_row(), 0);
-  EXPECT_LT(largest_difference(state_of(*twins.gpu), state_of(*twins.cpu)), kRounding);
-}
-
-TEST_F(CudaProgramTest, Bfloat16StaysWithinItsRounding) {
-  Twins twins({.compute = DType::kBF16}, {.rule = Sgd{.learning_rate = 0.1}});
-  for (std::uint64_t step = 0; step < 4; ++step) twins.step(step);
-  // Both round the same operands to 8 bits of mantissa and add in float32.
-  EXPECT_LT(largest_difference(state_of(*twins.gpu), state_of(*twins.cpu)), 1e-3);
-}
-
 TEST_F(CudaProgramTest, Bfloat16OperandsAreThoseOfProductsOfFewRowsToo) {
   const std::vector<float> x{1.001953125F, 3};  // the first lies between two numbers of bfloat16, nearer to 1
-  for (const Device device : {Device{}, kGpu}) {
+  for (const Device& device : {Device{}, kGpu}) {
     Graph graph(2);
     const Var weight = graph.param(graph.group("net"), "weight", {1, 1}, Init::constant(1));
     graph.output("y", matmul(graph.input("x", {1}), weight));
@@ -360,19 +193,6 @@ TEST_F(CudaProgramTest, Bfloat16OperandsAreThoseOfProductsOfFewRowsToo) {
     EXPECT_EQ(program->output("y")[0], device.is_gpu() ? 1 : x[0]) << to_string(device);
     EXPECT_EQ(program->output("y")[1], 3);
   }
-}
-
-TEST_F(CudaProgramTest, StateGoesToTheHostAndBack) {
-  const auto program = net({.device = kGpu, .seed = 3}, {.rule = Adam{.learning_rate = 0.01}});
-  const Data data(x_signature(), kRows, 1);
-  program->bind(data.buffer.view()).value();
-  for (int step = 0; step < 3; ++step) program->run().value();
-  const auto copy = net({.device = kGpu, .seed = 4}, {.rule = Adam{.learning_rate = 0.01}});
-  restore_state(*copy, save_state(*program), program->step()).value();
-  copy->bind(data.buffer.view()).value();
-  for (Program* const each : {program.get(), copy.get()}) each->run().value();
-  EXPECT_EQ(state_of(*copy), state_of(*program));
-  EXPECT_EQ(copy->state().values()[0], 4);
 }
 
 TEST_F(EmulatedProgramTest, AfterTheFirstStepsAStepIsOneLaunchAndAllocatesNothing) {
@@ -444,14 +264,14 @@ TEST_F(CudaProgramTest, OptionsThatAGpuDoesNotHaveAreRefused) {
     ASSERT_FALSE(program.ok());
     EXPECT_THAT(program.error().message, HasSubstr("on cuda:0"));
   }
-  const auto other = Program::compile(graph, {.device = {.cuda = 7}});
+  const auto other = Program::compile(graph, {.device = gpu_device(7)});
   ASSERT_FALSE(other.ok());
   EXPECT_THAT(other.error().message, HasSubstr("cuda:7: this machine has 2 GPUs, expected 0 to 1"));
 }
 
 TEST_F(CudaProgramTest, DevicesAreNamedAsConfigurationsNameThem) {
   EXPECT_EQ(parse_device("cpu").value(), Device{});
-  EXPECT_EQ(parse_device("cuda:12").value(), Device{.cuda = 12});
+  EXPECT_EQ(parse_device("cuda:12").value(), gpu_device(12));
   EXPECT_EQ(to_string(resolve(parse_device("auto").value())), "cuda:0");
   for (const char* const bad : {"", "gpu", "cuda", "cuda:", "cuda:-1", "cuda:1x", "CPU"}) {
     const auto device = parse_device(bad);

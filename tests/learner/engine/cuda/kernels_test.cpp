@@ -17,9 +17,9 @@
 #include <troupe/tests/gpu/emulator/emulator.h>
 #include <troupe/core/rng.hpp>
 #include <troupe/gpu/cuda_plugin.hpp>
-#include <troupe/learner/engine/convolution.hpp>
-#include <troupe/learner/engine/gemm.hpp>
-#include <troupe/learner/engine/kernels/kernel_table.hpp>
+#include <troupe/learner/engine/cpu/convolution.hpp>
+#include <troupe/learner/engine/cpu/gemm.hpp>
+#include <troupe/learner/engine/cpu/kernels/kernel_table.hpp>
 #include <troupe/learner/graph/graph_data.hpp>
 #include <troupe/learner/ops/internal.hpp>
 #include <troupe/tests/gpu/gpu_under_test.hpp>

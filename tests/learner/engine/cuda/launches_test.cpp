@@ -25,89 +25,6 @@ using testing::HasSubstr;
 
 class LaunchesTest : public CudaProgramTest {};
 
-/// Batches of normal numbers; those at `bad` have one that is none.
-class Batches {
- public:
-  Batches(const Signature& signature, std::int64_t rows, std::size_t count, const std::vector<std::size_t>& bad = {}) {
-    for (std::size_t i = 0; i < count; ++i) data_.push_back(std::make_unique<Data>(signature, rows, i + 1));
-    for (const std::size_t i : bad) {
-      data_[i]->buffer.mutable_view().as<float>(0)[2] = std::numeric_limits<float>::quiet_NaN();
-    }
-  }
-  std::size_t size() const { return data_.size(); }
-  BatchView operator[](std::size_t i) const { return data_[i]->buffer.view(); }
-  /// For whoever may no longer look at it.
-  void spoil(std::size_t i) {
-    for (const std::span<std::byte> column : data_[i]->buffer.mutable_view().columns) {
-      std::memset(column.data(), 0xff, column.size());
-    }
-  }
-
- private:
-  std::vector<std::unique_ptr<Data>> data_;
-};
-
-/// What a step left to be seen. Numbers that are none are equal here.
-struct Seen {
-  std::vector<std::string> numbers;
-  bool skipped = false;
-  friend bool operator==(const Seen&, const Seen&) = default;
-};
-Seen seen(std::span<const double> metrics, std::span<const float> output, bool skipped) {
-  Seen made{.numbers = {}, .skipped = skipped};
-  for (const double x : metrics) made.numbers.push_back(std::to_string(std::isnan(x) ? -1 : x));
-  for (const float x : output) {
-    std::uint32_t bits = 0;
-    std::memcpy(&bits, &x, sizeof(bits));
-    made.numbers.push_back(std::isnan(x) ? "nan" : std::to_string(bits));
-  }
-  return made;
-}
-
-/// Each batch by itself.
-std::vector<Seen> run_all(Program& program, const Batches& batches, std::string_view output) {
-  std::vector<Seen> all;
-  for (std::size_t i = 0; i < batches.size(); ++i) {
-    program.bind(batches[i]).value();
-    program.run().value();
-    all.push_back(seen(program.metrics(), program.output(output), program.skipped_in_a_row() > 0));
-  }
-  return all;
-}
-
-/// In launches of `steps`, each staged while the one before is under way, and then spoilt.
-std::vector<Seen> launch_all(Program& program, Batches& batches, std::string_view output, std::size_t steps) {
-  std::vector<Seen> all;
-  const auto finish = [&] {
-    const std::int64_t before = program.step();
-    const int updates = program.finish().value();
-    EXPECT_EQ(updates, program.step() - before);
-    for (int step = 0; step < static_cast<int>(steps); ++step) {
-      all.push_back(seen(program.metrics(step), program.output(output, step), program.skipped(step)));
-    }
-    const bool skipped = program.skipped(static_cast<int>(steps) - 1);
-    EXPECT_EQ(seen(program.metrics(), program.output(output), skipped), all.back());
-    EXPECT_TRUE(program.metrics(static_cast<int>(steps)).empty());
-    EXPECT_TRUE(program.output(output, static_cast<int>(steps)).empty());
-  };
-  for (std::size_t first = 0; first < batches.size(); first += steps) {
-    for (std::size_t i = first; i < first + steps; ++i) {
-      program.stage(batches[i]).value();
-      batches.spoil(i);
-    }
-    if (first > 0) finish();
-    program.begin().value();
-  }
-  finish();
-  return all;
-}
-
-void expect_same_counts(const Program& got, const Program& expected) {
-  EXPECT_EQ(got.step(), expected.step());
-  EXPECT_EQ(got.skipped(), expected.skipped());
-  EXPECT_EQ(got.skipped_in_a_row(), expected.skipped_in_a_row());
-}
-
 struct D4pgCase {
   DType compute;
   std::size_t steps;
@@ -141,78 +58,6 @@ TEST_P(D4pgLaunches, GiveTheBitsOfSingleSteps) {
 INSTANTIATE_TEST_SUITE_P(Computes, D4pgLaunches,
                          testing::Values(D4pgCase{DType::kF32, 4}, D4pgCase{DType::kBF16, 3},
                                          D4pgCase{DType::kF32, 1}));
-
-TEST_F(LaunchesTest, StatesAveragesAndSchedulesStopWithASkippedStep) {
-  const Schedule cosine{.kind = Schedule::Kind::kCosine, .warmup_steps = 2, .total_steps = 12};
-  for (const OptimizerSpec& optimizer :
-       {OptimizerSpec{.rule = Sgd{.learning_rate = 0.1, .momentum = 0.5, .weight_decay = 0.01}, .schedule = cosine},
-        OptimizerSpec{.rule = RmsProp{.momentum = 0.5}}, OptimizerSpec{.rule = Lars{}}}) {
-    const auto single = net({.device = kGpu, .seed = 3}, optimizer, {.forward = {}, .reduce = {}, .followers = true});
-    const auto several = net({.device = kGpu, .seed = 3}, optimizer, {.forward = {}, .reduce = {}, .followers = true});
-    Batches batches(x_signature(), kRows, 20, {1, 2, 7, 13});
-    EXPECT_EQ(launch_all(*several, batches, "y", 5), run_all(*single, batches, "y"));
-    EXPECT_EQ(state_of(*several), state_of(*single));
-    expect_same_counts(*several, *single);
-    EXPECT_EQ(several->state().values()[0], 16) << "counts the steps that were not skipped";
-  }
-}
-
-TEST_F(LaunchesTest, TheMostThatWereSkippedInARowIsThatInsideOfALaunch) {
-  const auto program = net({.device = kGpu}, {.rule = Adam{}});
-  Batches batches(x_signature(), kRows, 8, {2, 3, 4, 7});
-  const std::vector<Seen> all = launch_all(*program, batches, "y", 8);
-  EXPECT_EQ(program->skipped_in_a_row_max(), 3);
-  EXPECT_EQ(program->skipped_in_a_row(), 1);
-  EXPECT_EQ(program->step(), 4);
-  EXPECT_EQ(program->skipped(), 4);
-}
-
-TEST_F(LaunchesTest, LaunchesOfEveryLengthAndOfShortBatchesMayFollowOneAnother) {
-  const auto single = net({.device = kGpu, .seed = 3}, {.rule = Adam{.learning_rate = 0.01}});
-  const auto several = net({.device = kGpu, .seed = 3}, {.rule = Adam{.learning_rate = 0.01}});
-  std::uint64_t seed = 0;
-  for (const auto& [steps, rows] : {std::pair{3, 12}, {1, 12}, {2, 5}, {3, 12}, {1, 0}, {2, 12}, {3, 12}, {1, 12}}) {
-    for (int step = 0; step < steps; ++step) {
-      const Data data(x_signature(), rows, ++seed);
-      several->stage(data.buffer.view()).value();
-      single->bind(data.buffer.view()).value();
-      single->run().value();
-    }
-    EXPECT_EQ(several->staged(), steps);
-    several->begin().value();
-    EXPECT_EQ(several->finish().value(), steps);
-    EXPECT_EQ(several->output("y").size(), static_cast<std::size_t>(rows) * 3);
-    EXPECT_EQ(several->output("y", steps - 1).size(), static_cast<std::size_t>(rows) * 3);
-  }
-  EXPECT_EQ(state_of(*several), state_of(*single));
-  // And a run between launches.
-  const Data data(x_signature(), kRows, 99);
-  for (Program* const program : {single.get(), several.get()}) {
-    program->bind(data.buffer.view()).value();
-    program->run().value();
-  }
-  EXPECT_EQ(state_of(*several), state_of(*single));
-}
-
-TEST_F(LaunchesTest, InputsThatAreNoColumnsAreTakenAsTheyAreBound) {
-  Graph graph(2);
-  const Var x = graph.input("x", {3}), scale_by = graph.shared_input("scale", {3});
-  graph.output("y", mul(x, x));
-  graph.metric("sum", sum(scale_by));
-  const auto program = Program::compile(graph, {.device = kGpu}).value();
-  const Data data({{"x", DType::kF32, Shape{3}}}, 2, 1);
-  const Status unbound = program->stage(data.buffer.view());
-  ASSERT_FALSE(unbound.ok());
-  EXPECT_EQ(unbound.error().message, "stage: input \"scale\" is no column, and was never bound");
-  const std::vector<float> scale{1, 2, 3};
-  program->bind("scale", scale).value();
-  for (int step = 0; step < 2; ++step) program->stage(data.buffer.view()).value();
-  program->begin().value();
-  EXPECT_EQ(program->finish().value(), 0) << "nothing is updated";
-  EXPECT_EQ(program->metrics(0)[0], 6);
-  const float first = data.buffer.view().as<float>(0)[0];
-  EXPECT_EQ(program->output("y", 1)[0], first * first);
-}
 
 TEST_F(EmulatedProgramTest, BeginReturnsBeforeTheLaunchHasRun) {
   const auto program = net({.device = kGpu}, {.rule = Adam{}});
@@ -281,54 +126,6 @@ TEST_F(LaunchesTest, StepsInWhichTheHostTakesPartAreLaunchedOneByOne) {
   EXPECT_EQ(Program::compile(graph, {.device = kGpu}).value()->steps_per_launch(), 2);
 }
 
-TEST_F(LaunchesTest, AFunctionThatFailsInALaunchChangesNothing) {
-  bool fail = false;
-  const auto maybe = [&fail](const JointArgs& args) -> Status {
-    if (fail) return Error{Code::kCancelled, "a peer has gone"};
-    std::ranges::copy(args.in, args.out.begin());
-    return {};
-  };
-  const Batches batches(x_signature(), kRows, 1);
-  for (const Device device : {Device{}, kGpu}) {
-    fail = false;
-    const auto program = net({.device = device}, {.rule = Sgd{.learning_rate = 0.1}}, {.forward = maybe, .reduce = {}});
-    const auto launch = [&]() -> Status {
-      TROUPE_TRY(program->stage(batches[0]));
-      TROUPE_TRY(program->begin());
-      TROUPE_TRY(program->finish());
-      return {};
-    };
-    for (int step = 0; step < 3; ++step) launch().value();
-    const State before = state_of(*program);
-    fail = true;
-    EXPECT_EQ(launch().error().message, "a peer has gone");
-    EXPECT_FALSE(program->under_way());
-    EXPECT_EQ(state_of(*program), before);
-    fail = false;
-    launch().value();
-    EXPECT_EQ(program->step(), 4);
-  }
-}
-
-TEST_F(LaunchesTest, OnAProcessorALaunchIsOneRun) {
-  const auto single = net({.seed = 3}, {.rule = Adam{.learning_rate = 0.01}});
-  const auto launched = net({.seed = 3}, {.rule = Adam{.learning_rate = 0.01}});
-  Batches batches(x_signature(), kRows, 6, {2, 3});
-  const std::vector<Seen> expected = run_all(*single, batches, "y");
-  std::vector<Seen> got;
-  for (std::size_t i = 0; i < batches.size(); ++i) {
-    launched->stage(batches[i]).value();
-    launched->begin().value();
-    EXPECT_TRUE(launched->finished());
-    EXPECT_EQ(launched->finish().value(), i == 2 || i == 3 ? 0 : 1);
-    got.push_back(seen(launched->metrics(0), launched->output("y", 0), launched->skipped(0)));
-    EXPECT_TRUE(launched->metrics(1).empty());
-  }
-  EXPECT_EQ(got, expected);
-  EXPECT_EQ(state_of(*launched), state_of(*single));
-  expect_same_counts(*launched, *single);
-}
-
 // ---- calls in a wrong order ----
 
 std::string message(const Status& status) {
@@ -347,7 +144,7 @@ class NoFeed : public DeviceFeed {
 TEST_F(LaunchesTest, CallsInAWrongOrderAreOneErrorEach) {
   const Batches batches(x_signature(), kRows, 1);
   const Data few(x_signature(), 5, 1);
-  for (const Device device : {Device{}, kGpu}) {
+  for (const Device& device : {Device{}, kGpu}) {
     const auto program = net({.device = device}, {.rule = Adam{}});
     const auto stage = [&] { return program->stage(batches[0]); };
     EXPECT_THAT(message(program->begin()), HasSubstr("begin: nothing is staged; stage() comes first"));
@@ -554,7 +351,7 @@ TEST_F(LaunchesTest, D4pgTellsWhatEachStepOfALaunchGave) {
   d4pg::Options options = d4pg::steering_options();
   options.policy_sizes = options.critic_sizes = {8};
   options.batch = 4;
-  for (const Device device : {Device{}, kGpu}) {
+  for (const Device& device : {Device{}, kGpu}) {
     const auto make = [&] { return d4pg::HandFed::make({.d4pg = options, .compile = {.device = device, .seed = 5}}); };
     const auto single = make().value(), several = make().value();
     const auto steps = static_cast<std::size_t>(several->steps_per_launch());

@@ -142,7 +142,8 @@ class NcclReplicas : public testing::Test {
 
 // ---- one process ----
 
-DeviceReplicasOptions on_gpus(int replicas, std::vector<Device> devices = {{.cuda = 0}, {.cuda = 1}, {.cuda = 2}}) {
+DeviceReplicasOptions on_gpus(int replicas,
+                              std::vector<Device> devices = {gpu_device(0), gpu_device(1), gpu_device(2)}) {
   devices.resize(std::min(devices.size(), static_cast<std::size_t>(replicas)));
   return {.replicas = replicas, .global_batch = kRows, .compile = {.seed = 3}, .devices = std::move(devices)};
 }
@@ -240,7 +241,7 @@ TEST_F(NcclReplicas, AnInfiniteGradientOfOnesOwnIsSkippedByAll) {
 
 TEST_F(NcclReplicas, ReplicasThatShareAGpuMeetOnTheHost) {
   Net replica(true);
-  const std::vector<State> shared = train_devices(replica, on_gpus(2, {{.cuda = 0}}), 3);
+  const std::vector<State> shared = train_devices(replica, on_gpus(2, {gpu_device(0)}), 3);
   EXPECT_EQ(simulated_nccl::collectives(), 0);
   EXPECT_LT(largest_difference(shared[0], train_devices(replica, on_gpus(2), 3)[0]), kTolerance);
   EXPECT_GT(simulated_nccl::collectives(), 0);
@@ -279,7 +280,7 @@ struct Worker {
       : communicator(std::move(made)),
         group(MultiWorker::make(replica, {.global_batch = kRows,
                                           .wire = wire,
-                                          .compile = {.device = {.cuda = gpu}, .seed = 3},
+                                          .compile = {.device = gpu_device(gpu), .seed = 3},
                                           .communicator = communicator.get(),
                                           .nccl_interface = interface})
                   .value()) {}

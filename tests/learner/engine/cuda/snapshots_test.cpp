@@ -102,64 +102,6 @@ TEST_F(SnapshotsTest, AllocateOnce) {
   EXPECT_EQ(emulator().allocations(), allocations);
 }
 
-TEST_F(SnapshotsTest, OfSeveralGroupsAreOneBehindTheOther) {
-  const std::vector<std::string> groups{"net.target", "net"};
-  for (const Device device : {Device{}, kGpu}) {
-    const auto program =
-        net({.device = device}, {.rule = Adam{.learning_rate = 0.1}}, {.forward = {}, .reduce = {}, .followers = true});
-    const Data data(x_signature(), kRows, 1);
-    program->stage(data.buffer.view()).value();
-    program->begin().value();
-    program->finish().value();  // the target follows at the third
-    program->begin_snapshot(groups).value();
-    std::optional<Snapshot> got;
-    while (!got) got = program->snapshot().value();
-    std::vector<float> expected;
-    for (const std::string& group : groups) {
-      const auto values = program->params(group)->values();
-      expected.insert(expected.end(), values.begin(), values.end());
-    }
-    EXPECT_EQ(copy(*got), expected);
-    EXPECT_NE(expected[0], expected[expected.size() / 2]);
-    const ParamLayout whole =
-        published_layout(std::array{&program->params("net.target")->layout(), &program->params("net")->layout()},
-                         program->state().layout());
-    EXPECT_EQ(got->fingerprint, whole.fingerprint());
-    EXPECT_NE(got->fingerprint, program->params("net.target")->fingerprint());
-    EXPECT_EQ(program->begin_snapshot(std::vector<std::string>{"net", "nets"}).error().message,
-              "begin_snapshot: there is no group \"nets\"");
-    EXPECT_EQ(program->begin_snapshot(std::vector<std::string>{}).error().code, Code::kInvalidArgument);
-  }
-}
-
-TEST_F(SnapshotsTest, OnAProcessorAreTheParametersThemselves) {
-  const auto program = net({}, {.rule = Adam{.learning_rate = 0.1}});
-  const Data data(x_signature(), kRows, 1);
-  program->stage(data.buffer.view()).value();
-  program->begin().value();
-  program->begin_snapshot("net").value();
-  EXPECT_FALSE(program->snapshot().value());
-  program->finish().value();
-  const Snapshot got = program->snapshot().value().value();
-  EXPECT_EQ(got.values.data(), program->params("net")->values().data());
-  EXPECT_EQ(got.step, 1);
-}
-
-TEST_F(SnapshotsTest, OneIsUnderWayAtATime) {
-  for (const Device device : {Device{}, kGpu}) {
-    const auto program = net({.device = device}, {.rule = Adam{}});
-    EXPECT_THAT(program->snapshot().error().message,
-                HasSubstr("snapshot: none has begun; begin_snapshot() comes first"));
-    EXPECT_THAT(program->begin_snapshot("nets").error().message,
-                HasSubstr("begin_snapshot: there is no group \"nets\""));
-    program->begin_snapshot("net").value();
-    EXPECT_THAT(program->begin_snapshot("net").error().message,
-                HasSubstr("got \"net\", but one of \"net\" has begun; snapshot() comes first"));
-    while (!program->snapshot().value()) continue;
-    program->begin_snapshot("net").value();
-  }
-}
-
 TEST_F(SnapshotsTest, OfALostGpuAreNone) {
   const auto program = net({.device = kGpu}, {.rule = Adam{}});
   stage(*program, 1, 2);

@@ -8,8 +8,8 @@
 #include <span>
 
 #include <troupe/core/rng.hpp>
+#include <troupe/learner/engine/cpu/kernels/kernel_table.hpp>
 #include <troupe/learner/engine/kept_length.hpp>
-#include <troupe/learner/engine/kernels/kernel_table.hpp>
 #include <troupe/learner/engine/lars.hpp>
 #include <troupe/tests/gpu/gpu_under_test.hpp>
 
