@@ -5,6 +5,7 @@
 #   tools/bootstrap.sh configured   also a configured build/release
 #   tools/bootstrap.sh program      also the program build/release/bin/troupe, not older than its sources
 #   tools/bootstrap.sh tests        also the Python environment of the tests, every test and every bench
+#   tools/bootstrap.sh pjrt cpu|tpu only a plug-in with PJRT's C API, which nothing else fetches; prints its path
 #
 # Fetched files are pinned by hash and shared by all checkouts of a user, in ${XDG_CACHE_HOME:-~/.cache}/troupe:
 #   mujoco-3.17.0/      include/mujoco/*.h, libmujoco.so.3.17.0, plugin/*.so   (from the wheel on PyPI; Apache-2.0)
@@ -12,6 +13,9 @@
 #   onednn-3.2/         include/*, lib/libdnnl.so.3: Debian's 2.6 takes twice the time with matrix tiles (Apache-2.0);
 #                       on aarch64 there is none, and Eigen multiplies
 #   cudnn-frontend-1.32.0/  include/*: headers of cuDNN's front end, only where nvcc is on PATH           (Apache-2.0)
+#   pjrt-cpu-0.11.2/    pjrt_c_api_cpu_plugin.so, XLA for the processor: for the tests of pjrt, only x86-64   (Apache-2.0)
+#   pjrt-tpu-0.0.52/    libtpu.so, XLA for TPUs, only x86-64; its licence is Google Cloud's terms, so it comes from the
+#                       user's package index and must not be handed on
 #   python/             environments for tests and rivals, see tools/python_env.sh
 # Several starts at once are safe: locks keep them apart, and a folder appears by a rename when it is complete. What takes
 # long says every 15 s how far it is (tools/progress.sh).
@@ -131,6 +135,18 @@ fetch_files() {
     c6006556017a4d1c914c52a556c71b1267f2d6a0500f742e7b4edef539878df0 include 'include/*'
 }
 
+# fetch_pjrt cpu|tpu: by these versions, whose names and functions pjrt/ was tried with.
+fetch_pjrt() {
+  [ "$(uname -m)" = x86_64 ] || die "PJRT's plug-ins are released for x86-64, and this machine is $(uname -m)"
+  case $1 in
+    cpu) fetch_wheel pjrt-cpu-0.11.2 lammps-jax-pjrt-cpu==0.11.2 manylinux_2_27_x86_64 \
+      1319390d948b39f69f7dade496b7c385149d9ca6097a6b62114da113216d9ad1 lammps_jax_pjrt_cpu 'lammps_jax_pjrt_cpu/*.so' ;;
+    tpu) fetch_wheel pjrt-tpu-0.0.52 libtpu==0.0.52 manylinux_2_31_x86_64 \
+      f5e2e596eaea9357fbb5a6755a7a9007c6ab75bfde4a55191b03eff402971140 libtpu libtpu/libtpu.so libtpu/LICENSE ;;
+    *) die "bootstrap: unknown PJRT plug-in '$1', expected cpu or tpu" ;;
+  esac
+}
+
 configure() {
   cmake -S "$root" --preset release -DTROUPE_MUJOCO_DIR="$cache/mujoco-3.17.0" \
     -DTROUPE_DM_CONTROL_DIR="$cache/dm_control-1.0.50" -DTROUPE_ONEDNN_DIR="$cache/onednn-3.2" \
@@ -177,9 +193,14 @@ fetch() {
   [ "$goal" = packages ] || fetch_files
 }
 
-goal=${1:?usage: tools/bootstrap.sh packages|fetched|configured|program|tests}
-case $goal in packages | fetched | configured | program | tests) ;; *) die "bootstrap: unknown goal '$goal'" ;; esac
+goal=${1:?usage: tools/bootstrap.sh packages|fetched|configured|program|tests|pjrt}
+case $goal in packages | fetched | configured | program | tests | pjrt) ;; *) die "bootstrap: unknown goal '$goal'" ;; esac
 own "$cache/bootstrap.lock" "set XDG_CACHE_HOME to a folder of your own, or chown it if ./troupe was run there with sudo"
+if [ "$goal" = pjrt ]; then
+  with_lock "$cache/bootstrap.lock" fetch_pjrt "${2:?usage: tools/bootstrap.sh pjrt cpu|tpu}"
+  echo "$cache/pjrt-$2"-*/*.so
+  exit
+fi
 with_lock "$cache/bootstrap.lock" fetch
 case $goal in packages | fetched) exit ;; esac
 own "$build/.lock" "build in a clone of your own, or chown it if ./troupe was run there with sudo"
