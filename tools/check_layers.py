@@ -20,15 +20,16 @@ MAY_INCLUDE = {
     "envs": {"core"},
     "data": {"core"},
     "gpu": {"core"},
+    "pjrt": {"core"},
     "replay": {"core", "messages", "gpu"},
     "collectives": {"core"},
-    "learner": {"core", "messages", "gpu", "collectives"},
+    "learner": {"core", "messages", "gpu", "pjrt", "collectives"},
     "algorithms": {"core", "envs", "replay", "learner", "collectives"},
     "actors": {"core", "messages", "transport", "envs", "gpu", "replay", "collectives", "learner", "algorithms"},
-    "run": {"core", "messages", "transport", "envs", "data", "gpu", "replay", "collectives", "learner", "algorithms",
-            "actors"},
-    "apps": {"core", "messages", "transport", "envs", "data", "gpu", "replay", "collectives", "learner", "algorithms",
-             "actors", "run"},
+    "run": {"core", "messages", "transport", "envs", "data", "gpu", "pjrt", "replay", "collectives", "learner",
+            "algorithms", "actors"},
+    "apps": {"core", "messages", "transport", "envs", "data", "gpu", "pjrt", "replay", "collectives", "learner",
+             "algorithms", "actors", "run"},
 }
 # The same within a folder, for its sub-folders; a folder that stands here has no sources beside them.
 INSIDE = {
@@ -145,6 +146,7 @@ BAD = {
     "learner/step.hpp": "#include <caf/all.hpp>",
     "learner/graph/graph.cpp": "#include <cuda_runtime.h>",
     "gpu/bad.cu": "#include <troupe/learner/graph/graph.hpp>",
+    "pjrt/bad.cpp": "#include <troupe/gpu/gpu.hpp>",  # sideways
     "gpu/kernels/host.cu": "#include <troupe/gpu/cuda_plugin.hpp>",
     "collectives/ring.cpp": "#include <sys/socket.h>",
     "collectives/gpu.cpp": "  #  include <nccl.h>",

@@ -1,0 +1,94 @@
+#include <troupe/pjrt/executable.hpp>
+
+#include <fmt/format.h>
+
+#include <string_view>
+
+namespace troupe::pjrt {
+
+c::Program program_of(std::string_view code) {
+  static constexpr std::string_view kFormat = "mlir";  // StableHLO as text or bytecode
+  return {.code = code.data(), .code_size = code.size(), .format = kFormat.data(), .format_size = kFormat.size()};
+}
+
+Result<std::size_t> Executable::outputs() const {
+  c::ExecutableNumOutputs args{.executable = handle_.get()};
+  TROUPE_TRY(handle_.plugin().call(args));
+  return args.count;
+}
+
+Result<std::vector<NamedValue>> Executable::cost() const {
+  c::ExecutableGetCostAnalysis args{.executable = handle_.get()};
+  TROUPE_TRY(handle_.plugin().call(args));
+  return from_c(args.properties, args.count);
+}
+
+Result<MemoryUse> Executable::memory() const {
+  c::ExecutableGetCompiledMemoryStats args{.executable = handle_.get()};
+  TROUPE_TRY(handle_.plugin().call(args));
+  return MemoryUse{args.code, args.arguments, args.outputs, args.alias, args.temporaries, args.peak};
+}
+
+Result<std::string> Executable::serialised() const {
+  c::ExecutableSerialize args{.executable = handle_.get()};
+  TROUPE_TRY(handle_.plugin().call(args));
+  std::string bytes(args.bytes, args.size);
+  if (args.release != nullptr) args.release(args.backing);
+  return bytes;
+}
+
+Result<LoadedExecutable> LoadedExecutable::make(std::shared_ptr<const Plugin> keeper, c::LoadedExecutable* loaded) {
+  LoadedExecutable made;
+  made.handle_ = {keeper, loaded};
+  c::LoadedExecutableGetExecutable args{.loaded = loaded};
+  TROUPE_TRY(keeper->call(args));
+  made.about_ = Executable(std::move(keeper), args.executable);
+  TROUPE_ASSIGN(made.outputs_, made.about_.outputs());
+  return made;
+}
+
+Result<Executed> LoadedExecutable::execute(std::span<const std::vector<const Buffer*>> arguments,
+                                           std::span<const std::int64_t> kept) const {
+  const std::size_t devices = arguments.size(), count = devices == 0 ? 0 : arguments[0].size();
+  std::vector<c::Buffer*> inputs, outputs(devices * outputs_);
+  inputs.reserve(devices * count);
+  for (const auto& list : arguments) {
+    if (list.size() != count) {
+      return Error{Code::kInvalidArgument,
+                   fmt::format("pjrt: execute: {} arguments for one device and {} for another", count, list.size())};
+    }
+    for (const Buffer* const each : list) {
+      if (!*each) {
+        return Error{Code::kInvalidArgument,
+                     fmt::format("pjrt: execute: argument {} is an empty buffer", inputs.size() % count)};
+      }
+      inputs.push_back(each->get());
+    }
+  }
+  std::vector<c::Buffer* const*> input_lists(devices);
+  std::vector<c::Buffer**> output_lists(devices);
+  std::vector<c::Event*> events(devices);
+  for (std::size_t d = 0; d < devices; ++d) {
+    input_lists[d] = inputs.data() + d * count;
+    output_lists[d] = outputs.data() + d * outputs_;
+  }
+  c::ExecuteOptions options{.not_donated = kept.data(), .not_donated_count = kept.size()};
+  c::LoadedExecutableExecute args{.executable = handle_.get(),
+                                  .options = &options,
+                                  .arguments = input_lists.data(),
+                                  .devices = devices,
+                                  .argument_count = count,
+                                  .outputs = output_lists.data(),
+                                  .done = events.data()};
+  TROUPE_TRY(handle_.plugin().call(args));
+  Executed made;
+  made.outputs.resize(devices);
+  for (std::size_t d = 0; d < devices; ++d) {
+    made.outputs[d].reserve(outputs_);
+    for (std::size_t o = 0; o < outputs_; ++o) made.outputs[d].emplace_back(handle_.keeper(), output_lists[d][o]);
+    made.done.emplace_back(handle_.keeper(), events[d]);
+  }
+  return made;
+}
+
+}  // namespace troupe::pjrt

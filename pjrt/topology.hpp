@@ -1,0 +1,30 @@
+#pragma once
+// Devices that need not be there, by their names: programs compile for them, which shows that they compile, how much
+// memory they take and what they cost. Checks before a run on a machine that is not at hand use it.
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <troupe/pjrt/client.hpp>
+#include <troupe/pjrt/compile_options.hpp>
+#include <troupe/pjrt/executable.hpp>
+
+namespace troupe::pjrt {
+
+class Topology {
+ public:
+  /// Such as "v5e:2x2" of libtpu. Errors: the plug-in's; those that only run programs have no topologies.
+  static Result<Topology> make(std::shared_ptr<const Plugin> plugin, std::string_view name,
+                               const std::vector<NamedValue>& options = {});
+
+  Result<std::vector<DeviceInfo>> devices() const;
+  /// As Client::compile. Some compilers end the process on programs that are not well formed, so what is not certain to
+  /// be goes into a process of its own. Errors: the plug-in's, such as kUnavailable for a program that needs more
+  /// memory than a device has.
+  Result<Executable> compile(std::string_view stablehlo, const CompileOptions& options = {}) const;
+
+ private:
+  Handle<c::TopologyDescription, c::TopologyDescriptionDestroy> handle_;
+};
+
+}  // namespace troupe::pjrt

@@ -1,0 +1,62 @@
+// pjrt_compile PLUGIN TOPOLOGY REPLICAS < TEXT: compiles StableHLO for devices that need not be there, and prints what
+// came of it. A process of its own because libtpu ends its process on some programs, and because it reads its
+// environment as it is loaded.
+#include <cstdlib>
+#include <iostream>
+#include <iterator>
+#include <string>
+
+#include <troupe/pjrt/topology.hpp>
+
+namespace troupe::pjrt {
+namespace {
+
+/// Without these libtpu asks the cloud's metadata server for minutes, refuses a second process and writes logs.
+void set_libtpu_environment() {
+  for (const auto& [name, value] : {std::pair{"TPU_SKIP_MDS_QUERY", "1"},
+                                    {"ALLOW_MULTIPLE_LIBTPU_LOAD", "1"},
+                                    {"TPU_LOG_DIR", "disabled"},
+                                    {"TPU_MIN_LOG_LEVEL", "3"},
+                                    {"TPU_ACCELERATOR_TYPE", "v5litepod-4"},
+                                    {"TPU_WORKER_HOSTNAMES", "localhost"},
+                                    {"TPU_WORKER_ID", "0"}}) {
+    setenv(name, value, 0);
+  }
+}
+
+Status compile(const char* path, const char* topology_name, int replicas) {
+  TROUPE_ASSIGN(const auto plugin, Plugin::open(path));
+  if (std::string_view(topology_name) == "client") {
+    TROUPE_ASSIGN(const auto client, Client::make(plugin));
+    std::cout << "platform " << client->platform() << "\n";
+    return {};
+  }
+  TROUPE_ASSIGN(const Topology topology, Topology::make(plugin, topology_name));
+  TROUPE_ASSIGN(const std::vector<DeviceInfo> devices, topology.devices());
+  std::cout << "devices " << devices.size() << "\nkind " << devices[0].kind << "\n";
+  for (const NamedValue& each : devices[0].attributes) std::cout << "attribute " << to_string(each) << "\n";
+  const std::string text{std::istreambuf_iterator<char>(std::cin), {}};
+  TROUPE_ASSIGN(const Executable program, topology.compile(text, {.replicas = replicas, .quickly = true}));
+  TROUPE_ASSIGN(const std::size_t outputs, program.outputs());
+  TROUPE_ASSIGN(const MemoryUse memory, program.memory());
+  TROUPE_ASSIGN(const std::string bytes, program.serialised());
+  TROUPE_ASSIGN(const std::vector<NamedValue> costs, program.cost());
+  std::cout << "outputs " << outputs << "\nalias " << memory.alias << "\narguments " << memory.arguments << "\npeak "
+            << memory.peak << "\nserialised " << (bytes.size() > 1000 ? "yes" : "no") << "\n";
+  for (const NamedValue& each : costs) std::cout << "cost " << to_string(each) << "\n";
+  return {};
+}
+
+}  // namespace
+}  // namespace troupe::pjrt
+
+int main(int argc, char** argv) {
+  if (argc != 4) return 2;
+  troupe::pjrt::set_libtpu_environment();
+  const troupe::Status done = troupe::pjrt::compile(argv[1], argv[2], std::atoi(argv[3]));
+  if (!done.ok()) {
+    std::cout << "error " << troupe::to_string(done.error().code) << " " << done.error().message << "\n";
+  }
+  std::cout.flush();
+  std::_Exit(done.ok() ? 0 : 1);  // libtpu's threads need no farewell
+}
