@@ -1,4 +1,4 @@
-#include <troupe/tests/learner/engine/cuda/kernel_graphs.hpp>
+#include <troupe/tests/learner/engine/kernel_graphs.hpp>
 
 #include <fmt/format.h>
 

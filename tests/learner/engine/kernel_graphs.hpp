@@ -1,6 +1,6 @@
 #pragma once
-// Graphs that together contain every operation that has a kernel, each with its gradient, for the test that runs their
-// nodes on a GPU and on the processor (kernels_test.cpp).
+// Graphs that together contain every operation that has a kernel, each with its gradient, for the tests that run their
+// nodes on a device and on the processor (cuda/kernels_test.cpp, pjrt/ops_test.cpp).
 #include <cstdint>
 #include <functional>
 #include <memory>
