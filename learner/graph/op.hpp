@@ -81,6 +81,13 @@ struct ValidRows {
   std::int64_t elements_of(std::int64_t elements) const { return rows == 0 ? 0 : elements / rows * stripe; }
 };
 
+// learner/graph/hlo.hpp: what an op becomes for compilers of StableHLO.
+namespace hlo {
+struct Node;
+struct Value;
+using Values = std::vector<Value>;
+}  // namespace hlo
+
 class GemmPlan;
 class ConvPlan;
 struct ConvShape;  // learner/engine/cpu/convolution.hpp
@@ -133,6 +140,9 @@ struct OpDef {
   /// One gradient for each input, invalid where not needed or zero. Null: has no gradient, which is an error only when
   /// a gradient has to pass. The rule must be linear in out_grads, since those may be partial sums.
   std::vector<Var> (*vjp)(const VjpArgs& args) = nullptr;
+  /// What the op is in StableHLO, one value for each output: the rule for engines that compile whole programs, such as
+  /// PJRT's (learner/graph/hlo.hpp). Null: such an engine refuses a program that needs the op, naming both.
+  hlo::Values (*hlo)(const hlo::Node& node) = nullptr;
   /// For kernels that multiply matrices: the product, from local shapes. Operands are inputs 0 and 1, result output 0.
   GemmShape (*gemm)(std::span<const Shape> inputs, const Attr& attr) = nullptr;
   /// For kernels that convolve, in the same way. Input 1 of a pass other than kWeightGrad is then a packed weight.

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include <troupe/learner/ops/hlo_parts.hpp>
 #include <troupe/learner/ops/internal.hpp>
 
 namespace troupe::learner {
@@ -48,6 +49,11 @@ constexpr OpDef kBroadcast{
       if (to.place != Place::kRows) to.place = gradient == Place::kRows ? Place::kPartial : gradient;
       return {sum_to_spec(args.out_grads[0], to)};
     },
+    .hlo = [](const hlo::Node& n) -> hlo::Values {
+      hlo::Sizes axes;
+      for (int d = n.attr.shape.rank() - n.in[0].rank(); d < n.attr.shape.rank(); ++d) axes.push_back(d);
+      return {broadcast(n.in[0], n.attr.shape, axes)};
+    },
 };
 
 constexpr OpDef kSumTo{
@@ -68,6 +74,15 @@ constexpr OpDef kSumTo{
       const ValueSpec& x = args.graph.spec(args.inputs[0]);
       const Place place = x.place == Place::kRows ? x.place : args.graph.spec(args.out_grads[0]).place;
       return {broadcast_to(args.out_grads[0], {x.shape, DType::kF32, place})};
+    },
+    .hlo = [](const hlo::Node& n) -> hlo::Values {
+      const Shape &whole = n.in[0].shape(), &part = n.attr.shape;
+      const int missing = whole.rank() - part.rank();
+      hlo::Sizes gone;
+      for (int d = 0; d < whole.rank(); ++d) {
+        if (d < missing || part[d - missing] != whole[d]) gone.push_back(d);
+      }
+      return {reshape(sum(n.in[0], gone), part)};
     },
 };
 

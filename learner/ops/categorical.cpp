@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
+#include <troupe/learner/ops/hlo_parts.hpp>
 #include <troupe/learner/ops/internal.hpp>
 
 namespace troupe::learner {
@@ -20,6 +22,10 @@ constexpr OpDef kSoftmaxGrad{
     .name = "softmax_grad",
     .infer = [](Specs in, const Attr&) -> Inferred { return same_shape(in, 1); },
     .kernel = [](const KernelTable& table) { return table.softmax_grad; },
+    .hlo = [](const hlo::Node& n) -> hlo::Values {
+      const hlo::Value &g = n.in[0], &y = n.in[1];
+      return {y * (g - over_last(sum_last(g * y), y.shape()))};
+    },
 };
 constexpr OpDef kSoftmax{
     .name = "softmax",
@@ -28,12 +34,17 @@ constexpr OpDef kSoftmax{
     .vjp = [](const VjpArgs& args) -> std::vector<Var> {
       return {args.graph.emit1(kSoftmaxGrad, {args.out_grads[0], args.outputs[0]})};
     },
+    .hlo = [](const hlo::Node& n) -> hlo::Values { return {softmax_of(n.in[0]).probs()}; },
 };
 
 constexpr OpDef kLogSoftmaxGrad{
     .name = "log_softmax_grad",
     .infer = [](Specs in, const Attr&) -> Inferred { return same_shape(in, 1); },
     .kernel = [](const KernelTable& table) { return table.log_softmax_grad; },
+    .hlo = [](const hlo::Node& n) -> hlo::Values {
+      const hlo::Value &g = n.in[0], &y = n.in[1];
+      return {g - exp(y) * over_last(sum_last(g), y.shape())};
+    },
 };
 constexpr OpDef kLogSoftmax{
     .name = "log_softmax",
@@ -41,6 +52,9 @@ constexpr OpDef kLogSoftmax{
     .kernel = [](const KernelTable& table) { return table.log_softmax; },
     .vjp = [](const VjpArgs& args) -> std::vector<Var> {
       return {args.graph.emit1(kLogSoftmaxGrad, {args.out_grads[0], args.outputs[0]})};
+    },
+    .hlo = [](const hlo::Node& n) -> hlo::Values {
+      return {n.in[0] - over_last(softmax_of(n.in[0]).shift(), n.in[0].shape())};
     },
 };
 
@@ -54,6 +68,11 @@ constexpr OpDef kCrossEntropyGrad{
     .name = "softmax_cross_entropy_grad",
     .infer = infer_row_grad,
     .kernel = [](const KernelTable& table) { return table.softmax_cross_entropy_grad; },
+    .hlo = [](const hlo::Node& n) -> hlo::Values {
+      const hlo::Value &g = n.in[0], &probs = n.in[1], &target = n.in[2];
+      const Shape& shape = probs.shape();
+      return {over_last(g, shape) * (probs * over_last(sum_last(target), shape) - target)};
+    },
 };
 // Outputs: loss of each row; softmax of the logits, which the gradient needs.
 constexpr OpDef kCrossEntropy{
@@ -73,12 +92,30 @@ constexpr OpDef kCrossEntropy{
       }
       return {args.graph.emit1(kCrossEntropyGrad, {args.out_grads[0], args.outputs[1], args.inputs[1]})};
     },
+    .hlo = [](const hlo::Node& n) -> hlo::Values {
+      const hlo::Value &x = n.in[0], &target = n.in[1];
+      const hlo::Softmax softmax = softmax_of(x);
+      return {sum_last(target * (over_last(softmax.shift(), x.shape()) - x)), softmax.probs()};
+    },
 };
 
+/// The atoms' values, [count].
+hlo::Value atoms(const hlo::Node& n, std::int64_t count) {
+  std::vector<float> values;
+  for (std::int64_t i = 0; i < count; ++i) {
+    values.push_back(static_cast<float>(n.attr.real[0] + static_cast<double>(i) * n.attr.real[1]));
+  }
+  return n.to.constant(values, {count});
+}
 constexpr OpDef kCategoricalMeanGrad{
     .name = "categorical_mean_grad",
     .infer = infer_row_grad,
     .kernel = [](const KernelTable& table) { return table.categorical_mean_grad; },
+    .hlo = [](const hlo::Node& n) -> hlo::Values {
+      const hlo::Value &g = n.in[0], &probs = n.in[1], &mean = n.in[2];
+      const Shape& shape = probs.shape();
+      return {over_last(g, shape) * probs * (along_last(atoms(n, shape[1]), shape) - over_last(mean, shape))};
+    },
 };
 // real: lowest atom, distance of atoms. Outputs: means; softmax of the logits, which the gradient needs.
 constexpr OpDef kCategoricalMean{
@@ -95,14 +132,38 @@ constexpr OpDef kCategoricalMean{
     .vjp = [](const VjpArgs& args) -> std::vector<Var> {
       return {args.graph.emit1(kCategoricalMeanGrad, {args.out_grads[0], args.outputs[1], args.outputs[0]}, args.attr)};
     },
+    .hlo = [](const hlo::Node& n) -> hlo::Values {
+      const hlo::Value probs = softmax_of(n.in[0]).probs();
+      return {sum_last(probs * along_last(atoms(n, probs.size(1)), probs.shape())), probs};
+    },
 };
 
 constexpr OpDef kTdGrad{
     .name = "categorical_td_grad",
     .infer = infer_row_grad,
     .kernel = [](const KernelTable& table) { return table.categorical_td_grad; },
+    .hlo = [](const hlo::Node& n) -> hlo::Values { return {over_last(n.in[0], n.in[1].shape()) * n.in[1]}; },
     .overwrites = 2,
 };
+/// The kernel scatters each next atom's probability to two atoms; here every atom takes its share of every next one,
+/// 1 - their distance, in a product that compilers do well. A NaN reaches the whole row, as it does in the kernel.
+hlo::Values td_hlo(const hlo::Node& n) {
+  const hlo::Value &x = n.in[0], &reward = n.in[2], &discount = n.in[3];
+  const std::int64_t rows = x.size(0), count = x.size(1);
+  const double low = n.attr.real[0], step = n.attr.real[1];
+  const hlo::Value start = (1 / step) * (reward + low * discount - low), stride = (step * (1 / step)) * discount;
+  const hlo::Value index = convert(n.to.iota({x.shape(), hlo::Element::kI32}, 1), hlo::Element::kF32);
+  const hlo::Value at = minimum(maximum(over_last(start, x.shape()) + index * over_last(stride, x.shape()), 0),
+                                static_cast<double>(count - 1));
+  const Shape pairs{rows, count, count};
+  const hlo::Value atom = convert(n.to.iota({pairs, hlo::Element::kI32}, 2), hlo::Element::kF32);
+  const hlo::Value share = maximum(1 - unary("abs", broadcast(at, pairs, {0, 1}) - atom), 0);
+  const hlo::Value target = dot(softmax_of(n.in[1]).probs(), share,
+                                {.a_sum = {1}, .b_sum = {1}, .a_batch = {0}, .b_batch = {0}}, hlo::Product::kExact);
+  const hlo::Softmax softmax = softmax_of(x);
+  const hlo::Value loss = sum_last(target * (over_last(softmax.shift(), x.shape()) - x));
+  return {loss, select(over_last(is_nan(loss), x.shape()), NAN, softmax.probs() - target)};
+}
 // real: lowest atom, distance of atoms. Outputs: loss of each row; its gradient by the logits.
 constexpr OpDef kTd{
     .name = "categorical_td",
@@ -126,6 +187,7 @@ constexpr OpDef kTd{
       }
       return {args.graph.emit1(kTdGrad, {args.out_grads[0], args.outputs[1]})};
     },
+    .hlo = td_hlo,
 };
 
 /// Atoms as the kernels read them. False, after reporting, for a support that is none.

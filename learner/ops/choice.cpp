@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 
 #include <troupe/learner/ops/broadcast.hpp>
 #include <troupe/learner/ops/elementwise.hpp>
 #include <troupe/learner/ops/gradient.hpp>
+#include <troupe/learner/ops/hlo_parts.hpp>
 #include <troupe/learner/ops/internal.hpp>
 
 namespace troupe::learner {
@@ -23,6 +25,10 @@ constexpr OpDef kGreater{
     .name = "greater",
     .infer = infer_choice,
     .kernel = [](const KernelTable& table) { return table.greater; },
+    .hlo = [](const hlo::Node& n) -> hlo::Values {
+      const hlo::Value &a = n.in[0], &b = n.in[1];
+      return {select(is_greater(a, b), 1, select(is_equal(a, b), filled(a, n.attr.real[0]), 0))};
+    },
     .overwrites = 3,
 };
 /// How much of the gradient of the larger one goes to a.
@@ -37,6 +43,7 @@ constexpr OpDef kMinimum{
       return {args.needs[0] ? mul(gradient, share_of_larger(b, a)) : Var{},
               args.needs[1] ? mul(gradient, share_of_larger(a, b)) : Var{}};
     },
+    .hlo = [](const hlo::Node& n) -> hlo::Values { return {minimum(n.in[0], n.in[1])}; },
     .overwrites = 3,
 };
 constexpr OpDef kMaximum{
@@ -48,6 +55,7 @@ constexpr OpDef kMaximum{
       return {args.needs[0] ? mul(gradient, share_of_larger(a, b)) : Var{},
               args.needs[1] ? mul(gradient, share_of_larger(b, a)) : Var{}};
     },
+    .hlo = [](const hlo::Node& n) -> hlo::Values { return {maximum(n.in[0], n.in[1])}; },
     .overwrites = 3,
 };
 
@@ -56,6 +64,10 @@ constexpr OpDef kKeep{
     .name = "keep_where",
     .infer = [](Specs in, const Attr&) -> Inferred { return same_shape(in, 1); },
     .kernel = [](const KernelTable& table) { return table.keep_where; },
+    .hlo = [](const hlo::Node& n) -> hlo::Values {
+      const hlo::Value unset = is_equal(n.in[1], 0);
+      return {n.attr.integer[0] != 0 ? select(unset, n.in[0], 0) : select(unset, 0, n.in[0])};
+    },
     .overwrites = 3,
 };
 constexpr OpDef kWhere{
@@ -67,14 +79,27 @@ constexpr OpDef kWhere{
       return {Var{}, args.needs[1] ? args.graph.emit1(kKeep, {gradient, condition}) : Var{},
               args.needs[2] ? args.graph.emit1(kKeep, {gradient, condition}, {.integer = {1}}) : Var{}};
     },
+    .hlo = [](const hlo::Node& n) -> hlo::Values { return {select(is_equal(n.in[0], 0), n.in[2], n.in[1])}; },
     .overwrites = 7,
 };
 
+/// [items, choices, width]: where the choice is what its item's index, operand 1, says. A select and a sum over it read
+/// no more than there is and, unlike lookups, need no care for indices that are none.
+hlo::Value chosen(const hlo::Node& n) {
+  const hlo::Value& index = n.in[1];
+  const Shape shape{index.shape().elements(), n.attr.integer[0], n.attr.integer[1]};
+  return is_equal(broadcast(reshape(index, {shape[0]}), shape, {0}), n.to.iota({shape, hlo::Element::kI32}, 1));
+}
 // integer: choices, elements of one.
 constexpr OpDef kGatherGrad{
     .name = "gather_grad",
     .infer = [](Specs in, const Attr& attr) -> Inferred { return shape_of_attr(in.first(1), attr); },
     .kernel = [](const KernelTable& table) { return table.gather_grad; },
+    .hlo = [](const hlo::Node& n) -> hlo::Values {
+      const hlo::Value hit = chosen(n);
+      const Shape &items = hit.shape(), taken{items[0], items[2]};
+      return {reshape(select(hit, broadcast(reshape(n.in[0], taken), items, {0, 2}), 0), n.attr.shape)};
+    },
 };
 constexpr OpDef kGather{
     .name = "gather",
@@ -86,6 +111,12 @@ constexpr OpDef kGather{
       Attr attr = args.attr;
       attr.shape = args.graph.spec(args.inputs[0]).shape;
       return {args.graph.emit1(kGatherGrad, {args.out_grads[0], args.inputs[1]}, attr), Var{}};
+    },
+    .hlo = [](const hlo::Node& n) -> hlo::Values {
+      const hlo::Value hit = chosen(n), index = reshape(n.in[1], {hit.size(0)});
+      const hlo::Value taken = sum(select(hit, reshape(n.in[0], hit.shape()), 0), {1});
+      const hlo::Value known = is_at_least(index, 0) & is_less(index, static_cast<double>(hit.size(1)));
+      return {reshape(select(broadcast(known, taken.shape(), {0}), taken, NAN), n.attr.shape)};
     },
 };
 

@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include <troupe/learner/engine/cpu/convolution.hpp>
+#include <troupe/learner/ops/hlo_parts.hpp>
 #include <troupe/learner/ops/internal.hpp>
 #include <troupe/learner/ops/linear.hpp>
 
@@ -39,6 +41,17 @@ constexpr OpDef kWeightGrad{
       return std::vector<ValueSpec>{{attr.shape, DType::kF32, place}};
     },
     .kernel = kernel,
+    .hlo = [](const hlo::Node& n) -> hlo::Values {
+      const Shape &x = n.in[0].shape(), &dy = n.in[1].shape(), &kernel = n.attr.shape;
+      const std::int64_t stride = n.attr.integer[0], padding = n.attr.integer[1];
+      const auto behind = [&](int axis) { return (dy[axis] - 1) * stride + kernel[axis - 1] - x[axis] - padding; };
+      return {convolve(n.in[0], n.in[1],
+                       {.dimensions = "[f, 0, 1, b]x[i, 0, 1, o]->[0, 1, b, f]",
+                        .kernel_dilation = {stride, stride},
+                        .low = {padding, padding},
+                        .high = {behind(1), behind(2)}},
+                       kernel)};
+    },
     .conv = [](std::span<const Shape> in,
                const Attr& attr) { return conv_shape(ConvPass::kWeightGrad, in[0], attr.shape, attr); },
 };
@@ -62,6 +75,19 @@ constexpr OpDef kInputGrad{
       if (args.needs[0]) grads[0] = plain(g, weight, args.attr);
       if (args.needs[1]) grads[1] = weight_grad(g, dy, args.graph.spec(weight).shape, args.attr);
       return grads;
+    },
+    .hlo = [](const hlo::Node& n) -> hlo::Values {
+      const Shape &dy = n.in[0].shape(), &kernel = n.in[1].shape(), &x = n.attr.shape;
+      const std::int64_t stride = n.attr.integer[0], padding = n.attr.integer[1];
+      const auto front = [&](int axis) { return kernel[axis - 1] - 1 - padding; };
+      const auto behind = [&](int axis) { return x[axis] + padding - (dy[axis] - 1) * stride - 1; };
+      return {convolve(n.in[0], n.in[1],
+                       {.dimensions = "[b, 0, 1, f]x[0, 1, o, i]->[b, 0, 1, f]",
+                        .x_dilation = {stride, stride},
+                        .low = {front(1), front(2)},
+                        .high = {behind(1), behind(2)},
+                        .mirrored = true},
+                       x)};
     },
     .conv =
         [](std::span<const Shape> in, const Attr& attr) {
@@ -114,6 +140,18 @@ constexpr OpDef kConv2d{
       std::vector<Var> grads = conv_grads(args, activation == Activation::kNone ? args.out_grads[0] : before[0]);
       if (bias && args.needs[2]) grads[2] = before[1];
       return grads;
+    },
+    .hlo = [](const hlo::Node& n) -> hlo::Values {
+      const std::int64_t stride = n.attr.integer[0], padding = n.attr.integer[1];
+      const Shape& shape = n.out_specs[0].shape;
+      const hlo::Value y = convolve(n.in[0], n.in[1],
+                                    {.dimensions = "[b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f]",
+                                     .strides = {stride, stride},
+                                     .low = {padding, padding},
+                                     .high = {padding, padding}},
+                                    shape);
+      return {
+          activate(n.in.size() > 2 ? y + along_last(n.in[2], shape) : y, static_cast<Activation>(n.attr.integer[2]))};
     },
     .conv =
         [](std::span<const Shape> in, const Attr& attr) {
@@ -168,12 +206,25 @@ KernelFn box_kernel_of(const KernelTable& table) {
   return table.dtype == DType::kF64 ? &box_kernel<double, kGradient> : &box_kernel<float, kGradient>;
 }
 
+/// Where the 3x3 kernel lies in the 4x4 one.
+constexpr std::pair<std::int64_t, std::int64_t> kBox[] = {{0, 0}, {0, 1}, {1, 0}, {1, 1}};
 constexpr OpDef kBoxKernelGrad{
     .name = "box_kernel_grad",
     .infer = [](Specs in, const Attr& attr) -> Inferred {
       return std::vector<ValueSpec>{{attr.shape, DType::kF32, in[0].place}};
     },
     .kernel = box_kernel_of<true>,
+    .hlo = [](const hlo::Node& n) -> hlo::Values {
+      const Shape& shape = n.attr.shape;
+      hlo::Value g = n.in[0];
+      if (n.attr.integer[0] != 0) g = transpose(reverse(g, {0, 1}), {0, 1, 3, 2});
+      hlo::Value sum;
+      for (const auto& [down, right] : kBox) {
+        const hlo::Value part = slice(g, {down, right, 0, 0}, {down + 3, right + 3, shape[2], shape[3]});
+        sum = sum.to == nullptr ? part : sum + part;
+      }
+      return {n.attr.real[0] * sum};
+    },
 };
 constexpr OpDef kBoxKernel{
     .name = "box_kernel",
@@ -186,6 +237,15 @@ constexpr OpDef kBoxKernel{
     .kernel = box_kernel_of<false>,
     .vjp = [](const VjpArgs& args) -> std::vector<Var> {
       return {args.graph.emit1(kBoxKernelGrad, {args.out_grads[0]}, args.attr)};
+    },
+    .hlo = [](const hlo::Node& n) -> hlo::Values {
+      hlo::Value sum;
+      for (const auto& [down, right] : kBox) {
+        const hlo::Value part = pad(n.in[0], 0, {.low = {down, right, 0, 0}, .high = {1 - down, 1 - right, 0, 0}});
+        sum = sum.to == nullptr ? part : sum + part;
+      }
+      const hlo::Value kernel = n.attr.real[0] * sum;
+      return {n.attr.integer[0] != 0 ? transpose(reverse(kernel, {0, 1}), {0, 1, 3, 2}) : kernel};
     },
 };
 

@@ -3,6 +3,7 @@
 #include <array>
 
 #include <troupe/learner/ops/broadcast.hpp>
+#include <troupe/learner/ops/hlo_parts.hpp>
 #include <troupe/learner/ops/internal.hpp>
 #include <troupe/learner/ops/linear.hpp>
 
@@ -27,6 +28,7 @@ constexpr OpDef kAdd{
     .vjp = [](const VjpArgs& args) -> std::vector<Var> {
       return {args.out_grads[0], args.out_grads[0]};
     },
+    .hlo = [](const hlo::Node& n) -> hlo::Values { return {n.in[0] + n.in[1]}; },
     .overwrites = 3,
 };
 constexpr OpDef kSub{
@@ -36,6 +38,7 @@ constexpr OpDef kSub{
     .vjp = [](const VjpArgs& args) -> std::vector<Var> {
       return {args.out_grads[0], args.needs[1] ? scale(args.out_grads[0], -1) : Var{}};
     },
+    .hlo = [](const hlo::Node& n) -> hlo::Values { return {n.in[0] - n.in[1]}; },
     .overwrites = 3,
 };
 
@@ -54,6 +57,7 @@ constexpr OpDef kMul{
       return {args.needs[0] ? scaled_product(args.out_grads[0], args.inputs[1], factor) : Var{},
               args.needs[1] ? scaled_product(args.out_grads[0], args.inputs[0], factor) : Var{}};
     },
+    .hlo = [](const hlo::Node& n) -> hlo::Values { return {n.attr.real[0] * (n.in[0] * n.in[1])}; },
     .overwrites = 3,
 };
 Var scaled_product(Var a, Var b, double factor) { return a ? a.graph->emit1(kMul, {a, b}, {.real = {factor}}) : Var{}; }
@@ -69,6 +73,7 @@ constexpr OpDef kDiv{
       const Var of_a = div(args.out_grads[0], args.inputs[1]);
       return {of_a, args.needs[1] ? scaled_product(of_a, args.outputs[0], -1) : Var{}};
     },
+    .hlo = [](const hlo::Node& n) -> hlo::Values { return {n.in[0] / n.in[1]}; },
     .overwrites = 3,
 };
 
@@ -80,6 +85,10 @@ constexpr OpDef kAffine{
     },
     .kernel = [](const KernelTable& table) { return table.affine; },
     .vjp = [](const VjpArgs& args) -> std::vector<Var> { return {scale(args.out_grads[0], args.attr.real[0])}; },
+    .hlo = [](const hlo::Node& n) -> hlo::Values {
+      const hlo::Value scaled = n.attr.real[0] * n.in[0];
+      return {n.attr.real[1] == 0 ? scaled : scaled + n.attr.real[1]};
+    },
     .overwrites = 1,
 };
 
@@ -87,6 +96,10 @@ constexpr OpDef kClipGrad{
     .name = "clip_grad",
     .infer = [](Specs in, const Attr&) -> Inferred { return same_shape(in, 1); },
     .kernel = [](const KernelTable& table) { return table.clip_grad; },
+    .hlo = [](const hlo::Node& n) -> hlo::Values {
+      const hlo::Value &g = n.in[0], &x = n.in[1];
+      return {select(is_less(x, n.attr.real[0]) | is_greater(x, n.attr.real[1]), 0, g)};
+    },
     .overwrites = 1,
 };
 constexpr OpDef kClip{
@@ -95,6 +108,9 @@ constexpr OpDef kClip{
     .kernel = [](const KernelTable& table) { return table.clip; },
     .vjp = [](const VjpArgs& args) -> std::vector<Var> {
       return {args.graph.emit1(kClipGrad, {args.out_grads[0], args.inputs[0]}, args.attr)};
+    },
+    .hlo = [](const hlo::Node& n) -> hlo::Values {
+      return {minimum(maximum(n.in[0], n.attr.real[0]), n.attr.real[1])};
     },
     .overwrites = 1,
 };

@@ -2,6 +2,7 @@
 
 #include <array>
 
+#include <troupe/learner/ops/hlo_parts.hpp>
 #include <troupe/learner/ops/internal.hpp>
 
 namespace troupe::learner {
@@ -17,6 +18,7 @@ constexpr OpDef kActivationGrad{
     .infer = [](Specs in, const Attr&) -> Inferred { return same_shape(in, 1); },
     .kernel = [](const KernelTable& table) { return table.image.activation_grad; },
     .bf16_kernel = [](const KernelTable& table) { return table.bf16.activation_grad; },
+    .hlo = [](const hlo::Node& n) -> hlo::Values { return {activation_grad(n.in[0], n.in[1], kind_of(n))}; },
     .overwrites = 1,
 };
 constexpr OpDef kAddActivation{
@@ -30,6 +32,7 @@ constexpr OpDef kAddActivation{
                         : args.graph.emit1(kActivationGrad, {args.out_grads[0], args.outputs[0]}, args.attr);
       return {d, d};
     },
+    .hlo = [](const hlo::Node& n) -> hlo::Values { return {activate(n.in[0] + n.in[1], kind_of(n))}; },
     .overwrites = 3,
 };
 
@@ -42,8 +45,13 @@ constexpr OpDef kFromBytes{
     },
     .kernel = [](const KernelTable& table) { return table.image.from_bytes; },
     .bf16_kernel = [](const KernelTable& table) { return table.bf16.from_bytes; },
+    .hlo = [](const hlo::Node& n) -> hlo::Values {
+      return {n.attr.real[0] * convert(n.in[0], hlo::Element::kF32) + n.attr.real[1]};
+    },
 };
 
+/// [n, c], at all pixels of [n, ..., c].
+hlo::Value of_examples(const hlo::Value& x, const Shape& shape) { return broadcast(x, shape, {0, shape.rank() - 1}); }
 constexpr OpDef kModulateGrad{
     .name = "modulate_grad",
     .infer = [](Specs in, const Attr&) -> Inferred {
@@ -51,6 +59,12 @@ constexpr OpDef kModulateGrad{
     },
     .kernel = [](const KernelTable& table) { return table.image.modulate_grad; },
     .bf16_kernel = [](const KernelTable& table) { return table.bf16.modulate_grad; },
+    .hlo = [](const hlo::Node& n) -> hlo::Values {
+      const hlo::Value d = activation_grad(n.in[0], n.in[1], kind_of(n));
+      hlo::Sizes pixels;
+      for (int axis = 1; axis + 1 < d.rank(); ++axis) pixels.push_back(axis);
+      return {d * of_examples(n.in[3], d.shape()), sum(d * n.in[2], pixels), sum(d, pixels)};
+    },
     .overwrites = 1,
 };
 constexpr OpDef kModulate{
@@ -71,6 +85,10 @@ constexpr OpDef kModulate{
     .vjp = [](const VjpArgs& args) -> std::vector<Var> {
       return args.graph.emit(kModulateGrad,
                              std::array{args.out_grads[0], output_of(args), args.inputs[0], args.inputs[1]}, args.attr);
+    },
+    .hlo = [](const hlo::Node& n) -> hlo::Values {
+      const Shape& shape = n.in[0].shape();
+      return {activate(of_examples(n.in[1], shape) * n.in[0] + of_examples(n.in[2], shape), kind_of(n))};
     },
     .overwrites = 1,
 };

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include <troupe/learner/engine/cpu/convolution.hpp>
+#include <troupe/learner/ops/hlo_parts.hpp>
 
 namespace troupe::learner {
 
@@ -81,6 +82,7 @@ constexpr OpDef kFill{
       return std::vector<ValueSpec>{{attr.shape, in[0].dtype, static_cast<Place>(attr.integer[0])}};
     },
     .kernel = [](const KernelTable& table) { return table.fill; },
+    .hlo = [](const hlo::Node& n) -> hlo::Values { return {everywhere(reshape(n.in[0], {}), n.attr.shape)}; },
 };
 
 // integer: 1 where the result is split by rows, elements of a row or 0, place. real: factor.
@@ -90,6 +92,9 @@ constexpr OpDef kFillRows{
       return std::vector<ValueSpec>{{attr.shape, in[0].dtype, static_cast<Place>(attr.integer[2])}};
     },
     .kernel = [](const KernelTable& table) { return table.fill_rows; },
+    .hlo = [](const hlo::Node& n) -> hlo::Values {
+      return {counted(n, everywhere(row_factor(n) * n.in[0], n.attr.shape))};
+    },
 };
 
 constexpr OpDef kMaskRows{
@@ -101,6 +106,7 @@ constexpr OpDef kMaskRows{
     },
     .kernel = [](const KernelTable& table) { return table.mask_rows; },
     .vjp = [](const VjpArgs& args) -> std::vector<Var> { return {mask_rows(args.out_grads[0])}; },
+    .hlo = [](const hlo::Node& n) -> hlo::Values { return {select(is_data(n, n.in[0].shape()), n.in[0], 0)}; },
     .overwrites = 1,
 };
 
@@ -113,6 +119,7 @@ constexpr OpDef kAsPartial{
     },
     .kernel = [](const KernelTable& table) { return table.as_partial; },
     .vjp = as_partial_vjp,
+    .hlo = hlo::same,
 };
 // The gradient of the sum is replicated, and that of x a sum over stripes.
 std::vector<Var> as_partial_vjp(const VjpArgs& args) { return {as_partial(args.out_grads[0])}; }
@@ -121,6 +128,7 @@ constexpr OpDef kIdentity{
     .name = "identity",
     .infer = [](Specs in, const Attr&) -> Inferred { return std::vector<ValueSpec>{in[0]}; },
     .kernel = [](const KernelTable& table) { return table.copy; },
+    .hlo = hlo::same,
 };
 
 constexpr OpDef kCast{
@@ -129,6 +137,7 @@ constexpr OpDef kCast{
       return std::vector<ValueSpec>{{in[0].shape, DType::kBF16, in[0].place}};
     },
     .kernel = [](const KernelTable& table) { return table.cast_bf16; },
+    .hlo = [](const hlo::Node& n) -> hlo::Values { return {convert(n.in[0], hlo::Element::kBF16)}; },
 };
 
 constexpr OpDef kWiden{
@@ -137,6 +146,7 @@ constexpr OpDef kWiden{
       return std::vector<ValueSpec>{{in[0].shape, DType::kF32, in[0].place}};
     },
     .kernel = [](const KernelTable& table) { return table.cast_f32; },
+    .hlo = [](const hlo::Node& n) -> hlo::Values { return {convert(n.in[0], hlo::Element::kF32)}; },
 };
 
 void pack(const KernelArgs& args) {

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <troupe/learner/ops/hlo_parts.hpp>
 #include <troupe/learner/ops/internal.hpp>
 
 namespace troupe::learner {
@@ -60,6 +61,10 @@ constexpr OpDef kMatmul{
     .infer = infer_matmul,
     .kernel = [](const KernelTable& table) { return table.matmul; },
     .vjp = matmul_vjp,
+    .hlo = [](const hlo::Node& n) -> hlo::Values {
+      const std::int64_t a = n.attr.integer[0] != 0 ? 0 : 1, b = n.attr.integer[1] != 0 ? 1 : 0;
+      return {dot(n.in[0], n.in[1], {.a_sum = {a}, .b_sum = {b}}, hlo::Product::kNarrow)};
+    },
     .gemm = gemm_of,
 };
 
@@ -81,6 +86,10 @@ constexpr OpDef kBiasActivationGrad{
     },
     .kernel = [](const KernelTable& table) { return table.bias_activation_grad; },
     .bf16_kernel = [](const KernelTable& table) { return table.bf16.bias_activation_grad; },
+    .hlo = [](const hlo::Node& n) -> hlo::Values {
+      const hlo::Value before = activation_grad(n.in[0], n.in[1], kind_of(n));
+      return {before, sum_rows(before, n.in_specs[0].place)};
+    },
     .overwrites = 1,
 };
 
@@ -98,6 +107,7 @@ constexpr OpDef kActivation{
     .kernel = [](const KernelTable& table) { return table.bias_activation; },
     .bf16_kernel = [](const KernelTable& table) { return table.bf16.bias_activation; },
     .vjp = [](const VjpArgs& args) -> std::vector<Var> { return {bias_activation_vjp(args)[0]}; },
+    .hlo = [](const hlo::Node& n) -> hlo::Values { return {activate(n.in[0], kind_of(n))}; },
     .overwrites = 1,
 };
 
@@ -120,6 +130,9 @@ constexpr OpDef kBiasActivation{
     .kernel = [](const KernelTable& table) { return table.bias_activation; },
     .bf16_kernel = [](const KernelTable& table) { return table.bf16.bias_activation; },
     .vjp = bias_activation_vjp,
+    .hlo = [](const hlo::Node& n) -> hlo::Values {
+      return {activate(n.in[0] + along_last(n.in[1], n.in[0].shape()), kind_of(n))};
+    },
     .overwrites = 1,
 };
 
@@ -149,6 +162,10 @@ constexpr OpDef kLinear{
     },
     .kernel = [](const KernelTable& table) { return table.linear; },
     .vjp = linear_vjp,
+    .hlo = [](const hlo::Node& n) -> hlo::Values {
+      const hlo::Value y = dot(n.in[0], n.in[1], {.a_sum = {1}, .b_sum = {0}}, hlo::Product::kNarrow);
+      return {activate(y + along_last(n.in[2], y.shape()), kind_of(n))};
+    },
     .gemm = [](std::span<const Shape> in,
                const Attr&) { return GemmShape{.m = in[0][0], .n = in[1][1], .k = in[0][1]}; },
 };

@@ -1,6 +1,7 @@
 #include <troupe/learner/ops/math.hpp>
 
 #include <troupe/learner/ops/elementwise.hpp>
+#include <troupe/learner/ops/hlo_parts.hpp>
 #include <troupe/learner/ops/internal.hpp>
 
 namespace troupe::learner {
@@ -17,6 +18,7 @@ constexpr OpDef kExp{
     .infer = infer_function,
     .kernel = [](const KernelTable& table) { return table.exp; },
     .vjp = [](const VjpArgs& args) -> std::vector<Var> { return {mul(args.out_grads[0], args.outputs[0])}; },
+    .hlo = [](const hlo::Node& n) -> hlo::Values { return {exp(n.in[0])}; },
     .overwrites = 1,
 };
 constexpr OpDef kLog{
@@ -24,6 +26,7 @@ constexpr OpDef kLog{
     .infer = infer_function,
     .kernel = [](const KernelTable& table) { return table.log; },
     .vjp = [](const VjpArgs& args) -> std::vector<Var> { return {div(args.out_grads[0], args.inputs[0])}; },
+    .hlo = [](const hlo::Node& n) -> hlo::Values { return {log(n.in[0])}; },
     .overwrites = 1,
 };
 constexpr OpDef kSqrt{
@@ -33,12 +36,14 @@ constexpr OpDef kSqrt{
     .vjp = [](const VjpArgs& args) -> std::vector<Var> {
       return {scale(div(args.out_grads[0], args.outputs[0]), 0.5)};
     },
+    .hlo = [](const hlo::Node& n) -> hlo::Values { return {sqrt(n.in[0])}; },
     .overwrites = 1,
 };
 constexpr OpDef kSign{
     .name = "sign",
     .infer = infer_function,
     .kernel = [](const KernelTable& table) { return table.sign; },
+    .hlo = [](const hlo::Node& n) -> hlo::Values { return {unary("sign", n.in[0])}; },
     .overwrites = 1,
 };
 constexpr OpDef kAbs{
@@ -48,6 +53,7 @@ constexpr OpDef kAbs{
     .vjp = [](const VjpArgs& args) -> std::vector<Var> {
       return {mul(args.out_grads[0], args.graph.emit1(kSign, {args.inputs[0]}))};
     },
+    .hlo = [](const hlo::Node& n) -> hlo::Values { return {unary("abs", n.in[0])}; },
     .overwrites = 1,
 };
 constexpr OpDef kSoftplus{
@@ -55,6 +61,10 @@ constexpr OpDef kSoftplus{
     .infer = infer_function,
     .kernel = [](const KernelTable& table) { return table.softplus; },
     .vjp = [](const VjpArgs& args) -> std::vector<Var> { return {mul(args.out_grads[0], sigmoid(args.inputs[0]))}; },
+    .hlo = [](const hlo::Node& n) -> hlo::Values {
+      const hlo::Value& x = n.in[0];
+      return {maximum(x, 0) + unary("log_plus_one", exp(0 - unary("abs", x)))};
+    },
     .overwrites = 1,
 };
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <troupe/learner/ops/elementwise.hpp>
+#include <troupe/learner/ops/hlo_parts.hpp>
 #include <troupe/learner/ops/internal.hpp>
 #include <troupe/learner/ops/math.hpp>
 #include <troupe/learner/ops/reduce.hpp>
@@ -12,6 +13,27 @@ namespace troupe::learner {
 
 namespace {
 
+hlo::Values layer_norm_hlo(const hlo::Node& n) {
+  const Shape& shape = n.in[0].shape();
+  const double share = 1 / static_cast<double>(shape[1]);
+  const hlo::Value x = n.in[0] + along_last(n.in[1], shape);
+  const hlo::Value centred = x - over_last(share * sum_last(x), shape);
+  const hlo::Value inverse = unary("rsqrt", share * sum_last(centred * centred) + n.attr.real[0]);
+  const hlo::Value normalised = centred * over_last(inverse, shape);
+  const hlo::Value y = normalised * along_last(n.in[2], shape) + along_last(n.in[3], shape);
+  return {activate(y, kind_of(n)), normalised, inverse};
+}
+hlo::Values layer_norm_grad_hlo(const hlo::Node& n) {
+  const hlo::Value &normalised = n.in[2], &gain = n.in[4];
+  const Shape& shape = normalised.shape();
+  const Place place = n.in_specs[0].place;
+  const double share = 1 / static_cast<double>(shape[1]);
+  const hlo::Value d = activation_grad(n.in[0], n.in[1], kind_of(n)), scaled = d * along_last(gain, shape);
+  const hlo::Value mean = share * sum_last(scaled), slope = share * sum_last(scaled * normalised);
+  const hlo::Value dx =
+      over_last(n.in[3], shape) * (scaled - over_last(mean, shape) - normalised * over_last(slope, shape));
+  return {dx, sum_rows(d * normalised, place), sum_rows(d, place), sum_rows(dx, place)};
+}
 constexpr OpDef kLayerNormGrad{
     .name = "layer_norm_grad",
     .infer = [](Specs in, const Attr&) -> Inferred {
@@ -20,6 +42,7 @@ constexpr OpDef kLayerNormGrad{
       return std::vector<ValueSpec>{in[0], column, column, column};
     },
     .kernel = [](const KernelTable& table) { return table.layer_norm_grad; },
+    .hlo = layer_norm_grad_hlo,
     .overwrites = 1,
 };
 
@@ -47,6 +70,7 @@ constexpr OpDef kLayerNorm{
     },
     .kernel = [](const KernelTable& table) { return table.layer_norm; },
     .vjp = layer_norm_vjp,
+    .hlo = layer_norm_hlo,
     .overwrites = 1,
 };
 

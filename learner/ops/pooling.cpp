@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <cmath>
 
+#include <troupe/learner/ops/hlo_parts.hpp>
 #include <troupe/learner/ops/internal.hpp>
 
 namespace troupe::learner {
@@ -25,11 +27,32 @@ Inferred infer_pool(Specs in, const Attr& attr) {
   return std::vector<ValueSpec>{out};
 }
 
+/// The integers of the ops' attributes.
+struct Window {
+  std::int64_t h, w, kernel, stride, padding;
+  explicit Window(const hlo::Node& n)
+      : h(n.attr.integer[0]),
+        w(n.attr.integer[1]),
+        kernel(n.attr.integer[2]),
+        stride(n.attr.integer[3]),
+        padding(n.attr.integer[4]) {}
+};
 constexpr OpDef kAveragePoolGrad{
     .name = "average_pool_grad",
     .infer = shape_of_attr,
     .kernel = [](const KernelTable& table) { return table.image.average_pool_grad; },
     .bf16_kernel = [](const KernelTable& table) { return table.bf16.average_pool_grad; },
+    .hlo = [](const hlo::Node& n) -> hlo::Values {
+      const auto [h, w, kernel, stride, padding] = Window(n);
+      const std::int64_t front = kernel - 1 - padding, of_h = n.in[0].size(1), of_w = n.in[0].size(2);
+      const hlo::Value spread =
+          pad(n.in[0], 0,
+              {.low = {0, front, front, 0},
+               .high = {0, h - 1 + padding - (of_h - 1) * stride, w - 1 + padding - (of_w - 1) * stride, 0},
+               .between = {0, stride - 1, stride - 1, 0}});
+      const double share = 1 / static_cast<double>(kernel * kernel);
+      return {share * sum_windows(spread, {1, kernel, kernel, 1}, {1, 1, 1, 1})};
+    },
 };
 constexpr OpDef kAveragePool{
     .name = "average_pool",
@@ -41,6 +64,12 @@ constexpr OpDef kAveragePool{
       attr.shape = args.graph.spec(args.inputs[0]).shape;
       return {args.graph.emit1(kAveragePoolGrad, {args.out_grads[0]}, attr)};
     },
+    .hlo = [](const hlo::Node& n) -> hlo::Values {
+      const auto [h, w, kernel, stride, padding] = Window(n);
+      const hlo::Value x = pad(n.in[0], 0, {.low = {0, padding, padding, 0}, .high = {0, padding, padding, 0}});
+      const double share = 1 / static_cast<double>(kernel * kernel);
+      return {share * sum_windows(x, {1, kernel, kernel, 1}, {1, stride, stride, 1})};
+    },
 };
 
 constexpr OpDef kMaxPoolGrad{
@@ -48,6 +77,21 @@ constexpr OpDef kMaxPoolGrad{
     .infer = shape_of_attr,
     .kernel = [](const KernelTable& table) { return table.image.max_pool_grad; },
     .bf16_kernel = [](const KernelTable& table) { return table.bf16.max_pool_grad; },
+    .hlo = [](const hlo::Node& n) -> hlo::Values {
+      const auto [h, w, kernel, stride, padding] = Window(n);
+      const hlo::Value &g = n.in[0], &which = n.in[1];
+      hlo::Value sum = n.to.constant(0, {n.attr.shape});
+      for (std::int64_t place = 0; place < kernel * kernel; ++place) {
+        const std::int64_t down = place / kernel - padding, right = place % kernel - padding;
+        const hlo::Value part = select(is_equal(which, static_cast<double>(place)), g, 0);
+        sum = sum +
+              pad(part, 0,
+                  {.low = {0, down, right, 0},
+                   .high = {0, h - 1 - down - (g.size(1) - 1) * stride, w - 1 - right - (g.size(2) - 1) * stride, 0},
+                   .between = {0, stride - 1, stride - 1, 0}});
+      }
+      return {sum};
+    },
 };
 // -> maximum, place in the window.
 constexpr OpDef kMaxPool{
@@ -64,6 +108,23 @@ constexpr OpDef kMaxPool{
       attr.shape = args.graph.spec(args.inputs[0]).shape;
       return {args.graph.emit1(kMaxPoolGrad, {args.out_grads[0], args.outputs[1]}, attr)};
     },
+    .hlo = [](const hlo::Node& n) -> hlo::Values {
+      const auto [h, w, kernel, stride, padding] = Window(n);
+      const Shape& shape = n.out_specs[0].shape;
+      const hlo::Value x = pad(n.in[0], -INFINITY, {.low = {0, padding, padding, 0}, .high = {0, padding, padding, 0}});
+      hlo::Value best = n.to.constant(-INFINITY, {shape}), which = n.to.constant(-1, {shape});
+      for (std::int64_t place = 0; place < kernel * kernel; ++place) {
+        const std::int64_t down = place / kernel, right = place % kernel;
+        const hlo::Value here =
+            slice(x, {0, down, right, 0},
+                  {shape[0], down + (shape[1] - 1) * stride + 1, right + (shape[2] - 1) * stride + 1, shape[3]},
+                  {1, stride, stride, 1});
+        const hlo::Value above = is_greater(here, best) | is_nan(here);
+        which = select(above, static_cast<double>(place), which);
+        best = select(above, here, best);
+      }
+      return {best, which};
+    },
 };
 
 constexpr OpDef kGlobalSumGrad{
@@ -71,6 +132,9 @@ constexpr OpDef kGlobalSumGrad{
     .infer = shape_of_attr,
     .kernel = [](const KernelTable& table) { return table.image.global_sum_grad; },
     .bf16_kernel = [](const KernelTable& table) { return table.bf16.global_sum_grad; },
+    .hlo = [](const hlo::Node& n) -> hlo::Values {
+      return {n.attr.real[0] * broadcast(n.in[0], n.attr.shape, {0, 3})};
+    },
 };
 // real: factor.
 constexpr OpDef kGlobalSum{
@@ -85,6 +149,9 @@ constexpr OpDef kGlobalSum{
       Attr attr = args.attr;
       attr.shape = args.graph.spec(args.inputs[0]).shape;
       return {args.graph.emit1(kGlobalSumGrad, {args.out_grads[0]}, attr)};
+    },
+    .hlo = [](const hlo::Node& n) -> hlo::Values {
+      return {n.attr.real[0] * sum(n.in[0], {1, 2})};
     },
 };
 

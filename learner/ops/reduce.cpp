@@ -1,8 +1,12 @@
 #include <troupe/learner/ops/reduce.hpp>
 
+#include <cmath>
+#include <limits>
+
 #include <troupe/learner/graph/graph.hpp>
 #include <troupe/learner/ops/categorical.hpp>
 #include <troupe/learner/ops/elementwise.hpp>
+#include <troupe/learner/ops/hlo_parts.hpp>
 #include <troupe/learner/ops/internal.hpp>
 #include <troupe/learner/ops/shaping.hpp>
 
@@ -24,6 +28,9 @@ constexpr OpDef kSumAll{
       const Place place = x.place == Place::kRows ? x.place : args.graph.spec(args.out_grads[0]).place;
       return {fill_rows(args.out_grads[0], x, place, args.attr.real[0], args.attr.integer[1])};
     },
+    .hlo = [](const hlo::Node& n) -> hlo::Values {
+      return {row_factor(n) * sum(counted(n, n.in[0]), all_axes(n.in[0]))};
+    },
 };
 
 constexpr OpDef kCountRows{
@@ -32,6 +39,7 @@ constexpr OpDef kCountRows{
       return std::vector<ValueSpec>{{Shape{}, DType::kF32, Place::kPartial}};
     },
     .kernel = [](const KernelTable& table) { return table.count_rows; },
+    .hlo = [](const hlo::Node& n) -> hlo::Values { return {convert(n.rows, hlo::Element::kF32)}; },
 };
 
 constexpr OpDef kGreatest{
@@ -42,6 +50,11 @@ constexpr OpDef kGreatest{
           {Shape{}, DType::kF32, in[0].place == Place::kRows ? Place::kPartial : in[0].place}};
     },
     .kernel = [](const KernelTable& table) { return table.greatest; },
+    .hlo = [](const hlo::Node& n) -> hlo::Values {
+      const hlo::Value greatest = largest(counted(n, n.in[0], -INFINITY), all_axes(n.in[0]));
+      if (n.attr.integer[0] == 0) return {greatest};
+      return {select(is_equal(n.rows, 0), std::numeric_limits<float>::lowest(), greatest)};
+    },
 };
 
 std::vector<Var> sum_last_vjp(const VjpArgs& args);
@@ -54,6 +67,7 @@ constexpr OpDef kSumLast{
     },
     .kernel = [](const KernelTable& table) { return table.sum_last; },
     .vjp = sum_last_vjp,
+    .hlo = [](const hlo::Node& n) -> hlo::Values { return {sum_last(n.in[0])}; },
 };
 /// What was reduced over the last dimension, once for each of its elements.
 Var spread_over_last(Var reduced, Var whole) {
@@ -78,6 +92,7 @@ constexpr OpDef kLogSumExp{
     .vjp = [](const VjpArgs& args) -> std::vector<Var> {
       return {mul(spread_over_last(args.out_grads[0], args.inputs[0]), softmax(args.inputs[0]))};
     },
+    .hlo = [](const hlo::Node& n) -> hlo::Values { return {softmax_of(n.in[0]).shift()}; },
 };
 
 }  // namespace

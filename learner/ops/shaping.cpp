@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <troupe/learner/ops/gradient.hpp>
+#include <troupe/learner/ops/hlo_parts.hpp>
 #include <troupe/learner/ops/internal.hpp>
 
 namespace troupe::learner {
@@ -21,6 +22,14 @@ constexpr OpDef kPad{
       return std::vector<ValueSpec>{{with_last(in[0].shape, attr.integer[1]), DType::kF32, in[0].place}};
     },
     .kernel = [](const KernelTable& table) { return table.pad; },
+    .hlo = [](const hlo::Node& n) -> hlo::Values {
+      const hlo::Value& x = n.in[0];
+      const auto axis = static_cast<std::size_t>(x.rank() - 1);
+      hlo::Padding padding{.low = hlo::Sizes(axis + 1), .high = hlo::Sizes(axis + 1)};
+      padding.low[axis] = n.attr.integer[0];
+      padding.high[axis] = n.attr.integer[1] - n.attr.integer[0] - x.size(x.rank() - 1);
+      return {pad(x, 0, padding)};
+    },
 };
 
 // integer: begin, end.
@@ -40,6 +49,13 @@ constexpr OpDef kSlice{
       const Shape& shape = args.graph.spec(args.inputs[0]).shape;
       return {
           args.graph.emit1(kPad, {args.out_grads[0]}, {.integer = {args.attr.integer[0], shape[shape.rank() - 1]}})};
+    },
+    .hlo = [](const hlo::Node& n) -> hlo::Values {
+      const hlo::Value& x = n.in[0];
+      hlo::Sizes begin(static_cast<std::size_t>(x.rank())), end(x.shape().dims().begin(), x.shape().dims().end());
+      begin.back() = n.attr.integer[0];
+      end.back() = n.attr.integer[1];
+      return {slice(x, begin, end)};
     },
 };
 
@@ -61,6 +77,7 @@ constexpr OpDef kConcat{
       return {args.needs[0] ? slice(args.out_grads[0], 0, border) : Var{},
               args.needs[1] ? slice(args.out_grads[0], border, out[out.rank() - 1]) : Var{}};
     },
+    .hlo = [](const hlo::Node& n) -> hlo::Values { return {concat(n.in, n.in[0].rank() - 1)}; },
 };
 
 constexpr OpDef kReshape{
@@ -78,6 +95,7 @@ constexpr OpDef kReshape{
     .vjp = [](const VjpArgs& args) -> std::vector<Var> {
       return {reshape(args.out_grads[0], args.graph.spec(args.inputs[0]).shape)};
     },
+    .hlo = [](const hlo::Node& n) -> hlo::Values { return {reshape(n.in[0], n.attr.shape)}; },
     .alias = true,
 };
 
@@ -86,6 +104,7 @@ constexpr OpDef kStopGradient{
     .infer = [](Specs in, const Attr&) -> Inferred { return std::vector<ValueSpec>{in[0]}; },
     .kernel = [](const KernelTable& table) { return table.copy; },
     .vjp = [](const VjpArgs&) -> std::vector<Var> { return {}; },
+    .hlo = hlo::same,
     .alias = true,
 };
 
@@ -93,6 +112,13 @@ constexpr OpDef kClipRowNorm{
     .name = "clip_row_norm",
     .infer = [](Specs in, const Attr&) -> Inferred { return same_shape(in, 0); },
     .kernel = [](const KernelTable& table) { return table.clip_row_norm; },
+    .hlo = [](const hlo::Node& n) -> hlo::Values {
+      const hlo::Value& x = n.in[0];
+      const hlo::Value rows = convert(n.rows, hlo::Element::kF32), batch = filled(rows, static_cast<double>(n.batch));
+      const hlo::Value share = select(is_greater(rows, 0), batch / maximum(rows, 1), 1);
+      const hlo::Value norm = sqrt(sum_last(x * x)), limit = everywhere(n.attr.real[0] * share, norm.shape());
+      return {x * over_last(select(is_greater(norm, limit), limit / norm, 1), x.shape())};
+    },
     .overwrites = 1,
 };
 
@@ -107,6 +133,7 @@ constexpr OpDef kClipGradient{
     .vjp = [](const VjpArgs& args) -> std::vector<Var> {
       return {args.graph.emit1(kClipRowNorm, {args.out_grads[0]}, args.attr)};
     },
+    .hlo = hlo::same,
     .alias = true,
 };
 

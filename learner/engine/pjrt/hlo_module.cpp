@@ -1,0 +1,289 @@
+#include <troupe/learner/engine/pjrt/hlo_module.hpp>
+
+#include <fmt/format.h>
+
+#include <set>
+#include <utility>
+
+#include <troupe/core/check.hpp>
+#include <troupe/learner/engine/pjrt/hlo_update.hpp>
+#include <troupe/learner/graph/graph_data.hpp>
+
+namespace troupe::learner {
+
+namespace {
+
+class Emitter {
+ public:
+  Emitter(const Graph& graph, const HloOptions& options)
+      : data_(GraphAccess::data(graph)), batch_(graph.batch()), options_(options), to_(options.bf16) {}
+
+  Result<HloModule> run() {
+    find_live();
+    add_arguments();
+    for (const Node& node : data_.nodes) TROUPE_TRY(add(node));
+    add_results();
+    hlo::Builder::Aliases aliases;
+    for (const HloSlot& slot : made_.arguments) aliases.push_back(slot.lends_to);
+    made_.text = to_.module("troupe", results_, aliases);
+    return std::move(made_);
+  }
+
+ private:
+  const ParamLayout& layout_of(std::size_t group) const {
+    const GroupDef& of = data_.groups[group];
+    return of.online >= 0 ? data_.groups[static_cast<std::size_t>(of.online)].layout : of.layout;
+  }
+
+  /// Values that a result needs.
+  void find_live() {
+    live_.assign(data_.values.size(), false);
+    for (const auto* named : {&data_.outputs, &data_.metrics}) {
+      for (const NamedValue& each : *named) live_[each.value] = true;
+    }
+    for (const auto& [state, value] : data_.assigns) live_[value] = true;
+    for (std::size_t i = 0; i < data_.minimized.size(); ++i) {
+      if (!is_due(i)) continue;
+      for (const std::uint32_t id : data_.minimized[i].gradients) live_[id] = true;
+    }
+    for (std::size_t index = data_.nodes.size(); index-- > 0;) {
+      if (!is_live(data_.nodes[index])) continue;
+      for (const std::uint32_t id : data_.nodes[index].inputs) live_[id] = true;
+    }
+  }
+  /// Whether the module has the gradient of a minimized group.
+  bool is_due(std::size_t minimized) const {
+    return options_.phase != HloPhase::kAct && (options_.due.empty() || options_.due[minimized]);
+  }
+  bool updates() const { return options_.phase == HloPhase::kUpdate && !data_.minimized.empty(); }
+  bool is_live(const Node& node) const {
+    for (const std::uint32_t id : node.outputs) {
+      if (live_[id]) return true;
+    }
+    return false;
+  }
+
+  hlo::Value argument(HloRole role, std::size_t index, const hlo::Type& type, std::size_t part = 0) {
+    made_.arguments.push_back({role, index, part, type});
+    return to_.argument(type);
+  }
+
+  void add_arguments() {
+    rows_ = argument(HloRole::kRows, 0, {{}, hlo::Element::kI32});
+    std::set<std::size_t> groups;
+    bool has_state = !data_.assigns.empty();
+    for (std::uint32_t id = 0; id < data_.values.size(); ++id) {
+      const Value& value = data_.values[id];
+      if (live_[id] && value.source == Source::kParam) groups.insert(static_cast<std::size_t>(value.index));
+      has_state |= live_[id] && value.source == Source::kState;
+    }
+    values_.resize(data_.values.size());
+    for (std::size_t i = 0; i < data_.inputs.size(); ++i) {
+      const std::uint32_t id = data_.inputs[i].value;
+      const ValueSpec& spec = data_.values[id].spec;
+      if (live_[id]) values_[id] = argument(HloRole::kInput, i, {spec.shape, hlo::element_of(spec.dtype)});
+    }
+    if (updates()) add_update_arguments(groups);
+    groups_.resize(data_.groups.size());
+    for (const std::size_t group : groups) {
+      groups_[group].values = argument(HloRole::kParams, group, {{layout_of(group).elements}});
+    }
+    for (std::size_t i = 0; updates() && i < data_.minimized.size(); ++i) {
+      const auto group = static_cast<std::size_t>(data_.minimized[i].group);
+      const std::size_t slots = is_due(i) ? slot_names(data_.minimized[i].spec).size() : 0;
+      for (std::size_t part = 0; part < slots; ++part) {
+        groups_[group].slots.push_back(argument(HloRole::kSlot, i, {{layout_of(group).elements}}, part));
+      }
+    }
+    if (has_state) state_ = argument(HloRole::kState, 0, {{data_.state.layout.elements}});
+    // Not before all arguments are there, because they are numbered first.
+    for (std::uint32_t id = 0; id < data_.values.size(); ++id) {
+      const Value& value = data_.values[id];
+      if (!live_[id]) continue;
+      const auto index = static_cast<std::size_t>(value.index), entry = static_cast<std::size_t>(value.entry);
+      if (value.source == Source::kParam)
+        values_[id] = tensor_of(groups_[index].values, layout_of(index).entries[entry]);
+      if (value.source == Source::kState) values_[id] = tensor_of(state_, data_.state.layout.entries[entry]);
+      if (value.source == Source::kConstant) values_[id] = to_.constant(data_.constants[index], value.spec.shape);
+    }
+  }
+  /// What of the groups an update reads and writes, besides what the graph reads.
+  void add_update_arguments(std::set<std::size_t>& groups) {
+    const auto minimized = static_cast<std::int64_t>(data_.minimized.size());
+    rules_ = argument(HloRole::kRules, 0, {{minimized, kHloRuleNumbers}});
+    for (std::size_t i = 0; i < data_.minimized.size(); ++i) {
+      if (is_due(i)) groups.insert(static_cast<std::size_t>(data_.minimized[i].group));
+    }
+    bool follows = false;
+    for (std::size_t g = 0; g < data_.groups.size(); ++g) {
+      if (data_.groups[g].online < 0) continue;
+      follows = true;
+      groups.insert({g, static_cast<std::size_t>(data_.groups[g].online)});
+    }
+    if (follows) {
+      due_ = argument(HloRole::kDue, 0, {{static_cast<std::int64_t>(data_.groups.size())}, hlo::Element::kI32});
+    }
+  }
+
+  Status add(const Node& node) {
+    if (!is_live(node)) return {};
+    std::vector<hlo::Value> in;
+    std::vector<ValueSpec> in_specs, out_specs;
+    for (const std::uint32_t id : node.inputs) {
+      in.push_back(values_[id]);
+      in_specs.push_back(data_.values[id].spec);
+    }
+    for (const std::uint32_t id : node.outputs) out_specs.push_back(data_.values[id].spec);
+    if (node.op == nullptr) {
+      const Joint& joint = data_.joints[static_cast<std::size_t>(node.joint)];
+      if (joint.forward) {
+        return Error{Code::kInvalidArgument,
+                     fmt::format("pjrt: the step calls a function of the host's on {}, and this engine compiles whole "
+                                 "steps: run it on cpu or cuda",
+                                 in_specs[0].shape.to_string())};
+      }
+      values_[node.outputs[0]] = in[0];  // one stripe has all of the sum
+      return {};
+    }
+    TROUPE_ASSIGN(const hlo::Values made, lower(*node.op, {to_, in, in_specs, out_specs, node.attr, batch_, rows_}));
+    for (std::size_t o = 0; o < node.outputs.size(); ++o) values_[node.outputs[o]] = made[o];
+    return {};
+  }
+
+  void result(HloRole role, std::size_t index, const hlo::Value& value, std::size_t part = 0) {
+    for (HloSlot& slot : made_.arguments) {
+      if (slot.role == role && slot.index == index && slot.part == part && options_.phase == HloPhase::kUpdate) {
+        slot.lends_to = static_cast<std::int64_t>(results_.size());
+      }
+    }
+    made_.results.push_back({role, index, part, value.type});
+    results_.push_back(value);
+  }
+  void add_results() {
+    for (std::size_t i = 0; i < data_.outputs.size(); ++i) {
+      result(HloRole::kOutput, i, values_[data_.outputs[i].value]);
+    }
+    std::vector<hlo::Value> gradients(data_.minimized.size());
+    for (std::size_t i = 0; i < gradients.size(); ++i) {
+      if (!is_due(i)) continue;
+      std::vector<hlo::Value> entries;
+      for (const std::uint32_t id : data_.minimized[i].gradients) entries.push_back(values_[id]);
+      gradients[i] = flat_of(layout_of(static_cast<std::size_t>(data_.minimized[i].group)), entries);
+      if (options_.phase == HloPhase::kGradients) result(HloRole::kGradient, i, gradients[i]);
+    }
+    if (updates()) update(gradients);
+    std::vector<hlo::Value> metrics;
+    for (const NamedValue& each : data_.metrics) metrics.push_back(reshape(values_[each.value], {1}));
+    if (updates()) metrics.push_back(reshape(convert(!finite_, hlo::Element::kF32), {1}));
+    if (!metrics.empty()) result(HloRole::kMetrics, 0, concat(metrics, 0));
+    if (data_.assigns.empty()) return;
+    std::vector<hlo::Value> entries;
+    for (const ParamEntry& entry : data_.state.layout.entries) entries.push_back(tensor_of(state_, entry));
+    for (const auto& [state, value] : data_.assigns) {
+      entries[static_cast<std::size_t>(data_.values[state].entry)] = values_[value];
+    }
+    const hlo::Value assigned = flat_of(data_.state.layout, entries);
+    result(HloRole::kState, 0, updates() ? select(finite_, assigned, state_) : assigned);
+  }
+
+  /// All gradients decide together whether anything changes, as in learner/engine/cpu/cpu_update.cpp.
+  void update(std::span<const hlo::Value> gradients) {
+    std::vector<hlo::Value> squares(gradients.size());
+    finite_ = to_.constant(1, {{}, hlo::Element::kBool});
+    for (std::size_t i = 0; i < gradients.size(); ++i) {
+      if (!is_due(i)) continue;
+      squares[i] = sum_of_squares(gradients[i]);
+      finite_ = finite_ & is_finite(squares[i]);
+    }
+    for (std::size_t i = 0; i < gradients.size(); ++i) {
+      if (!is_due(i)) continue;
+      const auto row = static_cast<std::int64_t>(i);
+      const MinimizeDef& of = data_.minimized[i];
+      const auto index = static_cast<std::size_t>(of.group);
+      HloGroup& group = groups_[index];
+      const hlo::Value rule = reshape(slice(rules_, {row, 0}, {row + 1, kHloRuleNumbers}), {kHloRuleNumbers});
+      const HloGroup next = updated(of.spec, layout_of(index), group, gradients[i], squares[i], rule);
+      group.values = select(finite_, next.values, group.values);
+      result(HloRole::kParams, index, group.values);
+      for (std::size_t part = 0; part < next.slots.size(); ++part) {
+        result(HloRole::kSlot, i, select(finite_, next.slots[part], group.slots[part]), part);
+      }
+    }
+    for (std::size_t g = 0; g < data_.groups.size(); ++g) {
+      const GroupDef& of = data_.groups[g];
+      if (of.online < 0) continue;
+      const auto at = static_cast<std::int64_t>(g);
+      const hlo::Value now = is_greater(reshape(slice(due_, {at}, {at + 1}), {}), 0) & finite_;
+      const hlo::Value &old = groups_[g].values, &online = groups_[static_cast<std::size_t>(of.online)].values;
+      // Not a select, which would read and write both buffers in every step.
+      const auto follow = [&] {
+        return of.decay == 0 ? online : old + static_cast<double>(static_cast<float>(1 - of.decay)) * (online - old);
+      };
+      result(HloRole::kParams, g, to_.branch(now, follow, old));
+    }
+  }
+
+  const GraphData& data_;
+  std::int64_t batch_;
+  const HloOptions& options_;
+  hlo::Builder to_;
+  HloModule made_;
+  std::vector<bool> live_;
+  std::vector<hlo::Value> values_;  ///< of the graph's, by their ids
+  std::vector<hlo::Value> results_;
+  std::vector<HloGroup> groups_;  ///< by their index; those that are read
+  hlo::Value rows_, rules_, due_, state_;
+  hlo::Value finite_;  ///< of an update: all gradients
+};
+
+}  // namespace
+
+std::string_view to_string(HloRole role) {
+  switch (role) {
+    case HloRole::kRows:
+      return "rows";
+    case HloRole::kInput:
+      return "input";
+    case HloRole::kRules:
+      return "rules";
+    case HloRole::kDue:
+      return "due";
+    case HloRole::kParams:
+      return "params";
+    case HloRole::kSlot:
+      return "slot";
+    case HloRole::kState:
+      return "state";
+    case HloRole::kOutput:
+      return "output";
+    case HloRole::kMetrics:
+      return "metrics";
+    case HloRole::kGradient:
+      return "gradient";
+  }
+  return "";
+}
+
+Result<hlo::Values> lower(const OpDef& op, const hlo::Node& node) {
+  if (op.hlo == nullptr) {
+    return Error{Code::kInvalidArgument,
+                 fmt::format("pjrt: the operation {} has no rule for this engine: give its OpDef one (hlo), or run on "
+                             "cpu or cuda",
+                             op.name)};
+  }
+  hlo::Values made = op.hlo(node);
+  TROUPE_CHECK(made.size() >= node.out_specs.size(), "{} gives {} values, expected {}", op.name, made.size(),
+               node.out_specs.size());
+  for (std::size_t o = 0; o < node.out_specs.size(); ++o) {
+    TROUPE_CHECK(made[o].shape() == node.out_specs[o].shape, "{} gives {} as output {}, expected {}", op.name,
+                 made[o].shape().to_string(), o, node.out_specs[o].shape.to_string());
+  }
+  return made;
+}
+
+Result<HloModule> make_hlo_module(const Graph& graph, const HloOptions& options) {
+  if (!graph.status().ok()) return graph.status().error();
+  return Emitter(graph, options).run();
+}
+
+}  // namespace troupe::learner

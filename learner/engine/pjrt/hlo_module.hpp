@@ -1,0 +1,65 @@
+#pragma once
+// One step of a graph as a StableHLO module, for engines that compile whole programs: forward, and the gradients of
+// what is minimized. It takes the graph's own nodes, not a plan: the compiler places and fuses.
+//
+// A parameter group is one flat buffer of its layout, as everywhere in Troupe, and parameters are slices of it; so is
+// the gradient of a group. Devices then have a few large arrays instead of many small ones, which costs XLA no time.
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <troupe/core/error.hpp>
+#include <troupe/learner/graph/graph.hpp>
+#include <troupe/learner/graph/hlo.hpp>
+
+namespace troupe::learner {
+
+/// What an argument or a result of @main is.
+enum class HloRole : std::uint8_t {
+  kRows,      ///< int32: how many rows of the batch are data (ValidRows)
+  kInput,     ///< input `index` of the graph: all rows of the batch
+  kRules,     ///< float32 [minimized, kHloRuleNumbers]: hlo_rule() of each for this step
+  kDue,       ///< int32 [groups]: whether a target or an average follows in this step
+  kParams,    ///< group `index`, flat; as a result, after the update
+  kSlot,      ///< optimiser slot `part` of minimized `index`, flat
+  kState,     ///< the replica's state, flat; as a result, with what was assigned
+  kOutput,    ///< output `index` of the graph: all rows, those that are no data too
+  kMetrics,   ///< all metrics of the graph; behind those of an update 1 where it was skipped, else 0
+  kGradient,  ///< of minimized `index`: flat like its group, zero between tensors
+};
+std::string_view to_string(HloRole role);
+
+struct HloSlot {
+  HloRole role = HloRole::kRows;
+  std::size_t index = 0;
+  std::size_t part = 0;
+  hlo::Type type;
+  std::int64_t lends_to = -1;  ///< of an argument: the result that gets its memory; it is gone after a run
+};
+
+struct HloModule {
+  std::string text;
+  std::vector<HloSlot> arguments;  ///< what the step does not read is not among them, but for the rows
+  std::vector<HloSlot> results;
+};
+
+/// kAct: neither gradients nor the nodes that only they need. kGradients: flat gradients are results. kUpdate: they are
+/// applied, as Program::run() does it, skipping the step where they are not finite; what is updated is donated.
+enum class HloPhase : std::uint8_t { kAct, kGradients, kUpdate };
+
+struct HloOptions {
+  HloPhase phase = HloPhase::kGradients;
+  bool bf16 = false;  ///< see hlo::Builder
+  /// Whether each minimized group is updated in this step (OptimizerSpec::every_steps); empty: all. Of the others
+  /// nothing is computed.
+  std::vector<bool> due = {};
+};
+
+/// The graph as one replica with one stripe. Errors: the graph's own; kInvalidArgument for an operation that has no
+/// rule or a function of the host's in the middle of the step, in words that say what to do.
+Result<HloModule> make_hlo_module(const Graph& graph, const HloOptions& options = {});
+
+/// What the node of an op becomes. Errors: kInvalidArgument without a rule, naming the op.
+Result<hlo::Values> lower(const OpDef& op, const hlo::Node& node);
+
+}  // namespace troupe::learner
