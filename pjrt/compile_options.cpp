@@ -7,11 +7,12 @@ namespace troupe::pjrt {
 namespace {
 
 // Field numbers of xla/pjrt/proto/compile_options.proto.
-enum : int { kBuildOptions = 3, kOverrides = 7 };                        // CompileOptionsProto
-enum : int { kReplicas = 4, kPartitions = 5, kOptimizationLevel = 24 };  // ExecutableBuildOptionsProto
-enum : int { kKey = 1, kValue = 2 };                                     // an entry of a map
-enum : int { kText = 1, kBoolean = 2, kInteger = 3 };                    // OptionOverrideProto
-constexpr int kO0 = 9;                                                   // ExecutionOptions.EffortLevel
+enum : int { kBuildOptions = 3, kOverrides = 7 };                                         // CompileOptionsProto
+enum : int { kReplicas = 4, kPartitions = 5, kAssignment = 9, kOptimizationLevel = 24 };  // ExecutableBuildOptionsProto
+enum : int { kReplicaCount = 1, kComputationCount = 2, kComputation = 3, kDevice = 1 };   // DeviceAssignmentProto
+enum : int { kKey = 1, kValue = 2 };                                                      // an entry of a map
+enum : int { kText = 1, kBoolean = 2, kInteger = 3 };                                     // OptionOverrideProto
+constexpr int kO0 = 9;  // ExecutionOptions.EffortLevel
 
 }  // namespace
 
@@ -19,6 +20,14 @@ std::string to_proto(const CompileOptions& options) {
   ProtoWriter build;
   build.add_int(kReplicas, options.replicas);
   build.add_int(kPartitions, options.partitions);
+  if (options.first_device > 0) {
+    ProtoWriter computation, assignment;
+    for (int r = 0; r < options.replicas; ++r) computation.add_int(kDevice, options.first_device + r);
+    assignment.add_int(kReplicaCount, options.replicas);
+    assignment.add_int(kComputationCount, 1);
+    assignment.add_message(kComputation, computation);
+    build.add_message(kAssignment, assignment);
+  }
   if (options.quickly) build.add_int(kOptimizationLevel, kO0);
   ProtoWriter made;
   made.add_message(kBuildOptions, build);

@@ -5,11 +5,15 @@
 
 #include <troupe/learner/engine/cpu/cpu_program.hpp>
 #include <troupe/learner/engine/cuda/cuda_program.hpp>
+#include <troupe/learner/engine/pjrt/pjrt_program.hpp>
 #include <troupe/learner/engine/program_impl.hpp>
 
 namespace troupe::learner {
 
-const Engine& engine_of(const Device& device) { return device.is_gpu() ? cuda_engine() : cpu_engine(); }
+const Engine& engine_of(const Device& device) {
+  if (device.is_gpu()) return cuda_engine();
+  return device.is_pjrt() ? pjrt_engine() : cpu_engine();
+}
 
 namespace {
 

@@ -11,19 +11,24 @@
 namespace troupe::learner {
 
 std::string to_string(const Device& device) {
-  return device.is_gpu() ? fmt::format("{}:{}", device.engine, device.index) : device.engine;
+  if (!device.is_gpu() && !device.is_pjrt()) return device.engine;
+  return fmt::format("{}{}{}", device.engine, device.engine.starts_with("pjrt:") ? '#' : ':', device.index);
 }
 
 Result<Device> parse_device(std::string_view text) {
   if (text == "cpu" || text == "auto") return Device{std::string(text)};
-  constexpr std::string_view kPrefix = "cuda:";
-  if (text.starts_with(kPrefix)) {
-    const std::string_view number = text.substr(kPrefix.size());
-    int index = -1;
-    const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), index);
-    if (error == std::errc() && end == number.data() + number.size() && index >= 0) return gpu_device(index);
+  const bool is_pjrt = text.starts_with("pjrt:");
+  const std::size_t at = is_pjrt ? text.rfind('#') : text.find(':');
+  Device device{std::string(text.substr(0, at)), is_pjrt && at == std::string_view::npos ? 0 : -1};
+  if (at != std::string_view::npos) {
+    const std::string_view number = text.substr(at + 1);
+    const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), device.index);
+    if (error != std::errc() || end != number.data() + number.size()) device.index = -1;
   }
-  return Error{Code::kInvalidArgument, fmt::format("device \"{}\", expected \"auto\", \"cpu\" or \"cuda:N\"", text)};
+  if (device.index >= 0 && device.engine != "pjrt:" && (device.is_gpu() || device.is_pjrt())) return device;
+  return Error{
+      Code::kInvalidArgument,
+      fmt::format("device \"{}\", expected \"auto\", \"cpu\", \"cuda:N\", \"tpu:N\" or \"pjrt:NAME#N\"", text)};
 }
 
 Result<std::vector<Device>> parse_devices(std::span<const std::string> texts) {

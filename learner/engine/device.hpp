@@ -1,5 +1,5 @@
 #pragma once
-// What a program runs on, as configurations name it: "cpu", "cuda:0", or "auto".
+// What a program runs on, as configurations name it: "cpu", "cuda:0", "tpu:0", "pjrt:cpu", or "auto".
 #include <cstdint>
 #include <span>
 #include <string>
@@ -12,14 +12,16 @@ namespace troupe::learner {
 
 /// The processor, one device of another engine, or what is best where the program is compiled.
 struct Device {
-  std::string engine = "cpu";  ///< or "cuda", or "auto" until resolve()
-  int index = 0;               ///< among the engine's devices; 0 of "cpu" and "auto"
+  /// Or "cuda"; "tpu", "pjrt:NAME" or "pjrt:PATH" of a plug-in with PJRT's C API; or "auto" until resolve().
+  std::string engine = "cpu";
+  int index = 0;  ///< among the engine's devices; 0 of "cpu" and "auto"
   bool is_gpu() const { return engine == "cuda"; }
+  bool is_pjrt() const { return engine == "tpu" || engine.starts_with("pjrt:"); }
   friend bool operator==(const Device&, const Device&) = default;
 };
 inline Device gpu_device(int index) { return {"cuda", index}; }
 
-/// "cpu", "cuda:1" or "auto".
+/// "cpu", "cuda:1", "tpu:0", "pjrt:cpu#0" or "auto".
 std::string to_string(const Device& device);
 
 /// Of these names, without a look at the machine: it may be another one. Errors: kInvalidArgument, with what was got

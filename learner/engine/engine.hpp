@@ -1,8 +1,8 @@
 #pragma once
 // The seam between a program and what computes it. A graph becomes a plan, the same for all engines but for what
-// Engine::complete() says; an engine makes an executable of the plan, and Program drives it without knowing which one it
-// is. What users see of a program, parameters, inputs, metrics, outputs, is in its Host, which the executable reads and
-// fills. The conformance suite tests/learner/engine/engine_conformance.hpp says what every engine must do.
+// Engine::complete() says; an engine makes an executable of the plan, and Program drives it without knowing which one
+// it is. What users see of a program, parameters, inputs, metrics, outputs, is in its Host, which the executable reads
+// and fills. The conformance suite tests/learner/engine/engine_conformance.hpp says what every engine must do.
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -79,8 +79,7 @@ class Executable {
   virtual Status assign_states() = 0;
   /// Orders a copy of the groups' values behind all launches begun so far, and behind them that of the counterparts of
   /// these stretches of the Host's state. One at a time.
-  virtual Status begin_snapshot(std::span<const std::size_t> groups,
-                                std::span<const std::span<const float>> state) = 0;
+  virtual Status begin_snapshot(std::span<const std::size_t> groups, std::span<const std::span<const float>> state) = 0;
   virtual Result<bool> snapshot_arrived() const { return true; }
   virtual std::span<const float> snapshot() = 0;
 

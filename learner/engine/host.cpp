@@ -70,8 +70,8 @@ std::vector<Group> make_groups(const GraphData& data, const CompileOptions& opti
   for (const GroupDef& def : data.groups) {
     Group& group = groups.emplace_back();
     const GroupDef& online = def.online < 0 ? def : data.groups[static_cast<std::size_t>(def.online)];
-    const auto minimized = std::ranges::find(data.minimized, static_cast<std::int32_t>(&def - data.groups.data()),
-                                             &MinimizeDef::group);
+    const auto minimized =
+        std::ranges::find(data.minimized, static_cast<std::int32_t>(&def - data.groups.data()), &MinimizeDef::group);
     ParamLayout layout = online.layout;
     layout.group = def.name;
     for (ParamEntry& entry : layout.entries) entry.name.replace(0, online.name.size(), def.name);
@@ -182,6 +182,27 @@ void Host::bind(const BatchView& of) {
 
 std::int64_t Host::gradient_rows() {
   return rows + (accumulates() ? static_cast<std::int64_t>(accumulated_rows()) : 0);
+}
+
+// The sums stay as they are in the last run of an update, so that it can be tried again when a reduction fails.
+void Host::accumulate(Minimized& minimized, std::int64_t begin, std::int64_t end) {
+  float* const gradient = minimized.values();
+  ParamBuffer& params = *groups[minimized.group].params;
+  float* const sum = params.slot(rule_slots(params, true)).data();
+  const float weight = static_cast<float>(rows);
+  if (!updates_now()) {
+    for (std::int64_t i = begin; i < end; ++i) sum[i] += weight * gradient[i];
+    return;
+  }
+  const float share = 1 / static_cast<float>(std::max<std::int64_t>(gradient_rows(), 1));
+  for (std::int64_t i = begin; i < end; ++i) gradient[i] = share * (sum[i] + weight * gradient[i]);
+}
+
+void Host::clear_accumulated(Minimized& minimized, std::int64_t begin, std::int64_t end) {
+  if (!accumulates()) return;
+  ParamBuffer& params = *groups[minimized.group].params;
+  float* const sum = params.slot(rule_slots(params, true)).data();
+  std::fill(sum + begin, sum + end, 0.0F);
 }
 
 bool Host::count_run() {

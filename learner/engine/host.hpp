@@ -59,6 +59,11 @@ struct Minimized {
   float* values() const { return reinterpret_cast<float*>(gradient.get()); }
 };
 
+/// Optimiser slots of the rule itself; one more is for accumulation.
+inline std::size_t rule_slots(const ParamBuffer& params, bool accumulates) {
+  return params.slots().size() - (accumulates ? 1 : 0);
+}
+
 /// What is assigned to the state at the end of a step; its place there.
 struct Assign {
   std::int64_t offset = 0;
@@ -113,6 +118,10 @@ struct Host {
   /// Rows that the gradient stands for, and whether the present run ends an update.
   std::int64_t gradient_rows();
   bool updates_now() { return !accumulates() || static_cast<int>(accumulated_runs()) + 1 >= options.accumulate; }
+  /// Adds elements [begin, end) of the present run's gradient, times its rows, to those of the runs before; in the last
+  /// run of an update the gradient becomes their mean.
+  void accumulate(Minimized& minimized, std::int64_t begin, std::int64_t end);
+  void clear_accumulated(Minimized& minimized, std::int64_t begin, std::int64_t end);
   /// After a run: counts it, and says whether it ended an update.
   bool count_run();
 

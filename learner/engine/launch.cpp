@@ -192,7 +192,8 @@ namespace {
 Result<FeedTarget*> feed_target(std::string_view call, const Program::Impl& impl) {
   FeedTarget* const target = impl.executable->feed_target();
   if (target != nullptr) return target;
-  return wrong(fmt::format("{}: the program is on {}, expected one on a GPU", call, to_string(impl.host.options.device)));
+  return wrong(
+      fmt::format("{}: the program is on {}, expected one on a GPU", call, to_string(impl.host.options.device)));
 }
 
 }  // namespace

@@ -142,9 +142,6 @@ class CpuProgram final : public Executable {
   void sum_squares(std::size_t minimized, int thread);
   bool finite() const;
   Status reduce_bucket(const GradientExchange::Bucket& bucket);
-  /// Adds the present run's gradient, times its rows, to those of the runs before; in the last run of an update the
-  /// gradient becomes their mean.
-  void accumulate(Minimized& minimized, int thread);
   void clear_accumulated(Minimized& minimized, int thread);
   void apply(std::size_t minimized, int thread);
   /// Of groups that are updated in this step, behind apply() on all threads.

@@ -19,8 +19,8 @@ void CpuProgram::sum_gradients(std::size_t index, int thread) {
   const auto [begin, end] = range(host_.groups[minimized.group].params->layout().elements, thread);
   if (host_.options.compute == DType::kF64) {
     for (std::int64_t i = begin; i < end; ++i) {
-      minimized.gradient_f64[static_cast<std::size_t>(i)] = static_cast<float>(tree_sum(
-          0, stripes.size(), [&](std::size_t s) { return reinterpret_cast<const double*>(stripes[s])[i]; }));
+      minimized.gradient_f64[static_cast<std::size_t>(i)] = static_cast<float>(
+          tree_sum(0, stripes.size(), [&](std::size_t s) { return reinterpret_cast<const double*>(stripes[s])[i]; }));
     }
     return;
   }
@@ -44,7 +44,8 @@ void CpuProgram::sum_squares(std::size_t index, int thread) {
 bool CpuProgram::finite() const {
   for (std::size_t i = 0; i < gradients_.size(); ++i) {
     if (host_.idle(host_.minimized[i])) continue;
-    if (!std::ranges::all_of(gradients_[i].squares, [](double squares) { return std::isfinite(squares); })) return false;
+    if (!std::ranges::all_of(gradients_[i].squares, [](double squares) { return std::isfinite(squares); }))
+      return false;
   }
   return true;
 }
@@ -72,7 +73,8 @@ void CpuProgram::update(int thread) {
   pool_.barrier();
   if (host_.accumulates()) {
     for (Minimized& m : minimized) {
-      if (!host_.idle(m)) accumulate(m, thread);
+      const auto [begin, end] = range(host_.groups[m.group].params->layout().elements, thread);
+      if (!host_.idle(m)) host_.accumulate(m, begin, end);
     }
     pool_.barrier();
     if (!host_.updates_now()) {
@@ -105,27 +107,9 @@ void CpuProgram::update(int thread) {
   if (thread == 0) assign();
 }
 
-// The sums stay as they are in the last run of an update, so that it can be tried again when a reduction fails.
-void CpuProgram::accumulate(Minimized& minimized, int thread) {
-  ParamBuffer& params = *host_.groups[minimized.group].params;
-  const auto [begin, end] = range(params.layout().elements, thread);
-  float* const gradient = minimized.values();
-  float* const sum = params.slot(params.slots().size() - 1).data();
-  const float weight = static_cast<float>(host_.rows);
-  if (!host_.updates_now()) {
-    for (std::int64_t i = begin; i < end; ++i) sum[i] += weight * gradient[i];
-    return;
-  }
-  const float share = 1 / static_cast<float>(std::max<std::int64_t>(host_.gradient_rows(), 1));
-  for (std::int64_t i = begin; i < end; ++i) gradient[i] = share * (sum[i] + weight * gradient[i]);
-}
-
 void CpuProgram::clear_accumulated(Minimized& minimized, int thread) {
-  if (!host_.accumulates()) return;
-  ParamBuffer& params = *host_.groups[minimized.group].params;
-  const auto [begin, end] = range(params.layout().elements, thread);
-  float* const sum = params.slot(params.slots().size() - 1).data();
-  std::fill(sum + begin, sum + end, 0.0F);
+  const auto [begin, end] = range(host_.groups[minimized.group].params->layout().elements, thread);
+  host_.clear_accumulated(minimized, begin, end);
 }
 
 void CpuProgram::apply(std::size_t index, int thread) {
@@ -133,7 +117,7 @@ void CpuProgram::apply(std::size_t index, int thread) {
   if (!host_.due(minimized.spec.every_steps)) return;
   const std::int64_t update = host_.step / minimized.spec.every_steps;  // whole periods that came before
   ParamBuffer& params = *host_.groups[minimized.group].params;
-  const std::size_t slots = params.slots().size() - (host_.accumulates() ? 1 : 0);  // the rule's own
+  const std::size_t slots = rule_slots(params, host_.accumulates());
   const auto [begin, end] = range(params.layout().elements, thread);
   UpdateArgs args{.values = params.values().data(),
                   .slot0 = slots > 0 ? params.slot(0).data() : nullptr,

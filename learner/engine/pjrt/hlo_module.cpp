@@ -15,8 +15,8 @@ namespace {
 
 class Emitter {
  public:
-  Emitter(const Graph& graph, const HloOptions& options)
-      : data_(GraphAccess::data(graph)), batch_(graph.batch()), options_(options), to_(options.bf16) {}
+  Emitter(const GraphData& data, std::int64_t batch, const HloOptions& options)
+      : data_(data), batch_(batch), options_(options), to_(options.bf16) {}
 
   Result<HloModule> run() {
     find_live();
@@ -38,6 +38,7 @@ class Emitter {
   /// Values that a result needs.
   void find_live() {
     live_.assign(data_.values.size(), false);
+    if (applies()) return;
     for (const auto* named : {&data_.outputs, &data_.metrics}) {
       for (const NamedValue& each : *named) live_[each.value] = true;
     }
@@ -55,7 +56,8 @@ class Emitter {
   bool is_due(std::size_t minimized) const {
     return options_.phase != HloPhase::kAct && (options_.due.empty() || options_.due[minimized]);
   }
-  bool updates() const { return options_.phase == HloPhase::kUpdate && !data_.minimized.empty(); }
+  bool applies() const { return options_.phase == HloPhase::kApply; }
+  bool updates() const { return (options_.phase == HloPhase::kUpdate || applies()) && !data_.minimized.empty(); }
   bool is_live(const Node& node) const {
     for (const std::uint32_t id : node.outputs) {
       if (live_[id]) return true;
@@ -71,7 +73,7 @@ class Emitter {
   void add_arguments() {
     rows_ = argument(HloRole::kRows, 0, {{}, hlo::Element::kI32});
     std::set<std::size_t> groups;
-    bool has_state = !data_.assigns.empty();
+    bool has_state = !data_.assigns.empty() && !applies();
     for (std::uint32_t id = 0; id < data_.values.size(); ++id) {
       const Value& value = data_.values[id];
       if (live_[id] && value.source == Source::kParam) groups.insert(static_cast<std::size_t>(value.index));
@@ -96,6 +98,11 @@ class Emitter {
       }
     }
     if (has_state) state_ = argument(HloRole::kState, 0, {{data_.state.layout.elements}});
+    gradients_.resize(data_.minimized.size());
+    for (std::size_t i = 0; applies() && i < gradients_.size(); ++i) {
+      const auto group = static_cast<std::size_t>(data_.minimized[i].group);
+      if (is_due(i)) gradients_[i] = argument(HloRole::kGradient, i, {{layout_of(group).elements}});
+    }
     // Not before all arguments are there, because they are numbered first.
     for (std::uint32_t id = 0; id < data_.values.size(); ++id) {
       const Value& value = data_.values[id];
@@ -152,7 +159,7 @@ class Emitter {
 
   void result(HloRole role, std::size_t index, const hlo::Value& value, std::size_t part = 0) {
     for (HloSlot& slot : made_.arguments) {
-      if (slot.role == role && slot.index == index && slot.part == part && options_.phase == HloPhase::kUpdate) {
+      if (slot.role == role && slot.index == index && slot.part == part && updates()) {
         slot.lends_to = static_cast<std::int64_t>(results_.size());
       }
     }
@@ -160,23 +167,24 @@ class Emitter {
     results_.push_back(value);
   }
   void add_results() {
-    for (std::size_t i = 0; i < data_.outputs.size(); ++i) {
+    for (std::size_t i = 0; !applies() && i < data_.outputs.size(); ++i) {
       result(HloRole::kOutput, i, values_[data_.outputs[i].value]);
     }
-    std::vector<hlo::Value> gradients(data_.minimized.size());
-    for (std::size_t i = 0; i < gradients.size(); ++i) {
+    for (std::size_t i = 0; !applies() && i < gradients_.size(); ++i) {
       if (!is_due(i)) continue;
       std::vector<hlo::Value> entries;
       for (const std::uint32_t id : data_.minimized[i].gradients) entries.push_back(values_[id]);
-      gradients[i] = flat_of(layout_of(static_cast<std::size_t>(data_.minimized[i].group)), entries);
-      if (options_.phase == HloPhase::kGradients) result(HloRole::kGradient, i, gradients[i]);
+      gradients_[i] = flat_of(layout_of(static_cast<std::size_t>(data_.minimized[i].group)), entries);
+      if (options_.phase == HloPhase::kGradients) result(HloRole::kGradient, i, gradients_[i]);
     }
-    if (updates()) update(gradients);
+    if (updates()) update(gradients_);
     std::vector<hlo::Value> metrics;
-    for (const NamedValue& each : data_.metrics) metrics.push_back(reshape(values_[each.value], {1}));
+    for (std::size_t i = 0; !applies() && i < data_.metrics.size(); ++i) {
+      metrics.push_back(reshape(values_[data_.metrics[i].value], {1}));
+    }
     if (updates()) metrics.push_back(reshape(convert(!finite_, hlo::Element::kF32), {1}));
     if (!metrics.empty()) result(HloRole::kMetrics, 0, concat(metrics, 0));
-    if (data_.assigns.empty()) return;
+    if (data_.assigns.empty() || applies()) return;
     std::vector<hlo::Value> entries;
     for (const ParamEntry& entry : data_.state.layout.entries) entries.push_back(tensor_of(state_, entry));
     for (const auto& [state, value] : data_.assigns) {
@@ -231,7 +239,8 @@ class Emitter {
   std::vector<bool> live_;
   std::vector<hlo::Value> values_;  ///< of the graph's, by their ids
   std::vector<hlo::Value> results_;
-  std::vector<HloGroup> groups_;  ///< by their index; those that are read
+  std::vector<HloGroup> groups_;       ///< by their index; those that are read
+  std::vector<hlo::Value> gradients_;  ///< flat, of each minimized group that is due
   hlo::Value rows_, rules_, due_, state_;
   hlo::Value finite_;  ///< of an update: all gradients
 };
@@ -281,9 +290,13 @@ Result<hlo::Values> lower(const OpDef& op, const hlo::Node& node) {
   return made;
 }
 
+Result<HloModule> make_hlo_module(const GraphData& data, std::int64_t batch, const HloOptions& options) {
+  return Emitter(data, batch, options).run();
+}
+
 Result<HloModule> make_hlo_module(const Graph& graph, const HloOptions& options) {
   if (!graph.status().ok()) return graph.status().error();
-  return Emitter(graph, options).run();
+  return make_hlo_module(GraphAccess::data(graph), graph.batch(), options);
 }
 
 }  // namespace troupe::learner

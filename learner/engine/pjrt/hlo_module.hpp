@@ -10,6 +10,7 @@
 
 #include <troupe/core/error.hpp>
 #include <troupe/learner/graph/graph.hpp>
+#include <troupe/learner/graph/graph_data.hpp>
 #include <troupe/learner/graph/hlo.hpp>
 
 namespace troupe::learner {
@@ -25,7 +26,7 @@ enum class HloRole : std::uint8_t {
   kState,     ///< the replica's state, flat; as a result, with what was assigned
   kOutput,    ///< output `index` of the graph: all rows, those that are no data too
   kMetrics,   ///< all metrics of the graph; behind those of an update 1 where it was skipped, else 0
-  kGradient,  ///< of minimized `index`: flat like its group, zero between tensors
+  kGradient,  ///< of minimized `index`: flat like its group, zero between tensors; an argument of kApply
 };
 std::string_view to_string(HloRole role);
 
@@ -44,8 +45,9 @@ struct HloModule {
 };
 
 /// kAct: neither gradients nor the nodes that only they need. kGradients: flat gradients are results. kUpdate: they are
-/// applied, as Program::run() does it, skipping the step where they are not finite; what is updated is donated.
-enum class HloPhase : std::uint8_t { kAct, kGradients, kUpdate };
+/// applied, as Program::run() does it, skipping the step where they are not finite; what is updated is donated. kApply:
+/// that alone, of gradients that are arguments.
+enum class HloPhase : std::uint8_t { kAct, kGradients, kUpdate, kApply };
 
 struct HloOptions {
   HloPhase phase = HloPhase::kGradients;
@@ -57,6 +59,7 @@ struct HloOptions {
 
 /// The graph as one replica with one stripe. Errors: the graph's own; kInvalidArgument for an operation that has no
 /// rule or a function of the host's in the middle of the step, in words that say what to do.
+Result<HloModule> make_hlo_module(const GraphData& data, std::int64_t batch, const HloOptions& options = {});
 Result<HloModule> make_hlo_module(const Graph& graph, const HloOptions& options = {});
 
 /// What the node of an op becomes. Errors: kInvalidArgument without a rule, naming the op.

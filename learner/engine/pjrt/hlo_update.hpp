@@ -1,6 +1,7 @@
 #pragma once
-// The update at the end of a step in StableHLO: optimisers on flat buffers, as learner/engine/cpu/kernels/update_bodies.hpp
-// has them, with clipping, decay, LARS's rates and kept lengths. Used by hlo_module.cpp.
+// The update at the end of a step in StableHLO: optimisers on flat buffers, as
+// learner/engine/cpu/kernels/update_bodies.hpp has them, with clipping, decay, LARS's rates and kept lengths. Used by
+// hlo_module.cpp.
 //
 // What changes from step to step (schedules, bias corrections) comes in as a row of numbers that the host computes by
 // UpdateRule, so that one compiled program serves all steps.

@@ -25,6 +25,7 @@ struct EngineUnderTest {
   Device device;
   double rounding = 2e-5;       ///< of float32 tensors after some steps, whose sums are made in other orders
   double bf16_rounding = 1e-3;  ///< operands are rounded to 8 bits of mantissa and added in float32
+  bool calls_functions = true;  ///< of joints, in the middle of a step; else it refuses such graphs
   std::function<void()> before = [] {};
   std::function<void()> after = [] {};
 };
@@ -212,27 +213,45 @@ TEST_P(EngineConformance, ReductionsSeeTheGradientOnTheHost) {
   twins.expect_equal();
 }
 
-TEST_P(EngineConformance, FunctionsOfJointsRunOnTheHost) {
+TEST_P(EngineConformance, FunctionsOfJointsRunOnTheHostOrAreRefused) {
   const auto doubled = [](const JointArgs& args) -> Status {
     for (std::size_t i = 0; i < args.in.size(); ++i) args.out[i] = args.in[i] * 2;
     return {};
   };
+  if (!GetParam().calls_functions) {
+    Graph graph(kRows);
+    graph.output("y", graph.emit_joint(graph.input("x", {6}), doubled, nullptr));
+    const auto program = Program::compile(graph, options());
+    ASSERT_FALSE(program.ok());
+    EXPECT_THAT(program.error().message, ::testing::HasSubstr("run it on cpu or cuda"));
+    return;
+  }
   Twins twins(GetParam(), {}, {.rule = Sgd{.learning_rate = 0.1}}, {.forward = doubled, .reduce = {}});
   for (std::uint64_t step = 0; step < 3; ++step) twins.step(step);
   twins.expect_equal();
 }
 
-TEST_P(EngineConformance, AFunctionThatFailsChangesNothing) {
+TEST_P(EngineConformance, AFunctionOrReductionThatFailsChangesNothing) {
   bool fail = false;
-  const auto maybe = [&fail](const JointArgs& args) -> Status {
+  const auto reduce = [&fail](const GradientPart&) -> Status {
+    return fail ? Status(Error{Code::kCancelled, "a peer has gone"}) : Status();
+  };
+  const auto function = [&fail](const JointArgs& args) -> Status {
     if (fail) return Error{Code::kCancelled, "a peer has gone"};
     std::ranges::copy(args.in, args.out.begin());
     return {};
   };
   const Data data(x_signature(), kRows, 1);
-  for (const bool launched : {false, true}) {
+  for (const auto& [launched, reduces] : {std::pair{false, false}, {true, false}, {false, true}, {true, true}}) {
+    if (!reduces && !GetParam().calls_functions) continue;
     fail = false;
-    const auto program = make({.rule = Sgd{.learning_rate = 0.1}}, {.forward = maybe, .reduce = {}});
+    NetOptions with;
+    if (reduces) {
+      with.reduce = reduce;
+    } else {
+      with.forward = function;
+    }
+    const auto program = make({.rule = Sgd{.learning_rate = 0.1}}, with);
     const auto step = [&]() -> Status {
       if (!launched) {
         TROUPE_TRY(program->bind(data.buffer.view()));

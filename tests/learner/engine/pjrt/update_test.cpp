@@ -19,7 +19,7 @@
 namespace troupe::learner {
 namespace {
 
-constexpr std::int64_t kRows = 8;
+constexpr std::int64_t kUpdatedRows = 8;
 
 /// A body with a target every three steps and an average, a head that is updated by its own rule, a state.
 void build(Graph& graph, const OptimizerSpec& body_spec, const OptimizerSpec& head_spec) {
@@ -74,7 +74,7 @@ class Trained {
       }
       follows.push_back(now ? 1 : 0);
     }
-    const auto rows = static_cast<std::int32_t>(kRows);
+    const auto rows = static_cast<std::int32_t>(kUpdatedRows);
     const Compiled& of = compiled(due);
     std::vector<pjrt::Buffer> inputs;
     inputs.reserve(of.module.arguments.size());
@@ -157,7 +157,7 @@ class HloUpdate : public pjrt::CpuPluginTest {
  protected:
   /// Both take the same steps, the fourth of which is spoilt by a NaN.
   void compare(const OptimizerSpec& body, const OptimizerSpec& head) {
-    Graph graph(kRows);
+    Graph graph(kUpdatedRows);
     build(graph, body, head);
     auto program = Program::compile(graph, {.seed = 5});
     ASSERT_TRUE(program.ok()) << program.error().message;
@@ -165,7 +165,7 @@ class HloUpdate : public pjrt::CpuPluginTest {
     Trained trained(client_, graph, expected);
     Rng rng(2);
     for (int step = 0; step < 12; ++step) {
-      std::vector<float> x(static_cast<std::size_t>(5 * kRows));
+      std::vector<float> x(static_cast<std::size_t>(5 * kUpdatedRows));
       for (float& each : x) each = static_cast<float>(rng.normal());
       if (step == 3) x[7] = NAN;
       const std::int64_t before = expected.step();

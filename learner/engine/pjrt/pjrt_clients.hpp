@@ -1,0 +1,24 @@
+#pragma once
+// The PJRT clients of this process, one for each plug-in, and where plug-ins are found by the names that configurations
+// have for devices. Used by the engine and by commands that show what there is.
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include <troupe/core/error.hpp>
+#include <troupe/pjrt/client.hpp>
+
+namespace troupe::learner {
+
+/// The plug-in of an engine's name. "pjrt:PATH" is that file. "pjrt:NAME" and "tpu" are what the environment says, in
+/// PJRT_NAMES_AND_LIBRARY_PATHS ("name:path,name:path", as JAX has it) or for "tpu" in TPU_LIBRARY_PATH, or else what
+/// `tools/bootstrap.sh pjrt NAME` has fetched. Errors: kNotFound, which says where was looked and what to do.
+Result<std::filesystem::path> find_pjrt_plugin(std::string_view engine);
+
+/// The client of that plug-in, made at the first call in a process; a failure stays. The processor's has
+/// kPjrtCpuDevices devices, which share its threads.
+Result<std::shared_ptr<const pjrt::Client>> pjrt_client(const std::string& engine);
+inline constexpr int kPjrtCpuDevices = 8;
+
+}  // namespace troupe::learner

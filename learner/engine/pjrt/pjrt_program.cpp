@@ -1,0 +1,364 @@
+#include <troupe/learner/engine/pjrt/pjrt_program.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <utility>
+
+#include <troupe/learner/engine/pjrt/hlo_update.hpp>
+#include <troupe/learner/engine/pjrt/pjrt_clients.hpp>
+
+namespace troupe::learner {
+
+namespace {
+
+/// What of a program ends on the host in every step.
+bool host_ends(const Host& host) {
+  return host.accumulates() || host.reduces() || (!host.options.update && !host.minimized.empty());
+}
+
+Result<bool> all_ready(const std::vector<pjrt::Event>& events) {
+  for (const pjrt::Event& event : events) {
+    TROUPE_ASSIGN(const bool ready, event.is_ready());
+    if (!ready) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+PjrtProgram::PjrtProgram(std::shared_ptr<const pjrt::Client> client, const GraphData& data, Host& host)
+    : client_(std::move(client)),
+      data_(data),
+      host_(host),
+      device_(static_cast<std::size_t>(host.options.device.index)),
+      host_ends_(host_ends(host)),
+      groups_(host.groups.size()),
+      staged_(host.inputs.size()),
+      fetched_(host.groups.size() + 1, true) {}
+
+PjrtProgram::~PjrtProgram() {
+  // Copies that have begun write into this object's memory.
+  for (const Arriving& each : arriving_) (void)each.done.await();
+  for (const pjrt::Event& event : snapshot_events_) (void)event.await();
+}
+
+Result<std::unique_ptr<PjrtProgram>> PjrtProgram::make(std::shared_ptr<const pjrt::Client> client,
+                                                       const GraphData& data, Host& host) {
+  std::unique_ptr<PjrtProgram> made(new PjrtProgram(std::move(client), data, host));
+  const std::vector<bool> all(host.minimized.size(), true);
+  const HloPhase first = host.minimized.empty() ? HloPhase::kAct
+                         : made->host_ends_     ? HloPhase::kGradients
+                                                : HloPhase::kUpdate;
+  TROUPE_ASSIGN(const Compiled* const compiled, made->compiled({first, all}));
+  for (const HloSlot& slot : compiled->module.arguments) {
+    if (slot.role == HloRole::kInput) host.inputs[slot.index].used = true;
+  }
+  if (first == HloPhase::kGradients && host.options.update) TROUPE_TRY(made->compiled({HloPhase::kApply, all}));
+  return made;
+}
+
+Result<const PjrtProgram::Compiled*> PjrtProgram::compiled(const Variant& variant) {
+  if (const auto found = compiled_.find(variant); found != compiled_.end()) return &found->second;
+  TROUPE_ASSIGN(
+      HloModule module,
+      make_hlo_module(data_, host_.batch,
+                      {.phase = variant.phase, .bf16 = host_.options.compute == DType::kBF16, .due = variant.due}));
+  TROUPE_ASSIGN(pjrt::LoadedExecutable executable,
+                client_->compile(module.text, {.first_device = static_cast<std::int64_t>(device_)}));
+  module.text = {};  // megabytes, which nobody reads again
+  if (const auto memory = executable.about().memory(); memory.ok()) {
+    bytes_ = std::max(
+        bytes_, static_cast<std::size_t>(memory->arguments + memory->temporaries + memory->outputs - memory->alias));
+  }
+  return &compiled_.emplace(variant, Compiled{std::move(module), std::move(executable)}).first->second;
+}
+
+// ---- a run ----
+
+Status PjrtProgram::stage(int, const BatchView& batch) {
+  std::vector<std::byte> filled;
+  for (std::size_t i = 0; i < host_.inputs.size(); ++i) {
+    const BoundInput& input = host_.inputs[i];
+    if (!input.used) continue;
+    const int column = batch.find(input.name);
+    const std::byte* from = column >= 0 ? batch.columns[static_cast<std::size_t>(column)].data() : input.data;
+    if (column >= 0 && batch.rows < host_.batch) {
+      filled.resize(static_cast<std::size_t>(input.spec.shape.elements()) * dtype_bytes(input.spec.dtype));
+      copy_rows(input.spec, batch.columns[static_cast<std::size_t>(column)], batch.rows, host_.batch,
+                host_.options.compute, filled.data());
+      from = filled.data();
+    }
+    TROUPE_ASSIGN(staged_[i], send(from, input.spec.dtype, input.spec.shape));
+  }
+  return {};
+}
+
+Status PjrtProgram::begin(Inputs inputs, int) {
+  arriving_.clear();
+  skipped_ = false;
+  if (host_.phase == Phase::kUpdate) return end_on_host();
+  for (std::size_t i = 0; inputs == Inputs::kBound && i < host_.inputs.size(); ++i) {
+    const BoundInput& input = host_.inputs[i];
+    if (!input.used) continue;
+    TROUPE_ASSIGN(staged_[i], send(input.data, input.spec.dtype, input.spec.shape));
+  }
+  if (host_.minimized.empty()) return execute(HloPhase::kAct);
+  if (host_.phase == Phase::kStep && !host_ends_) return execute(HloPhase::kUpdate);
+  TROUPE_TRY(execute(HloPhase::kGradients));
+  for (const pjrt::Event& gradient : gradients_) TROUPE_TRY(gradient.await());
+  return host_.phase == Phase::kStep ? end_on_host() : Status();
+}
+
+Status PjrtProgram::end_on_host() {
+  for (Minimized& m : host_.minimized) {
+    const std::int64_t elements = host_.groups[m.group].params->layout().elements;
+    if (host_.accumulates() && !host_.idle(m)) host_.accumulate(m, 0, elements);
+  }
+  const bool updates = host_.updates_now();
+  if (updates && host_.reduces()) TROUPE_TRY(host_.reduce_gradients());
+  if (updates && host_.options.update) {
+    TROUPE_TRY(execute(HloPhase::kApply));
+    const Arriving told = std::move(arriving_.back());
+    arriving_.pop_back();
+    TROUPE_TRY(told.done.await());
+    float skip = 0;
+    std::memcpy(&skip, told.bytes.data(), sizeof(skip));
+    skipped_ = skip != 0;
+    for (Minimized& m : host_.minimized) {
+      host_.clear_accumulated(m, 0, host_.groups[m.group].params->layout().elements);
+    }
+  }
+  return skipped_ ? Status() : assign_states();
+}
+
+Status PjrtProgram::execute(HloPhase phase) {
+  TROUPE_TRY(lost_);
+  TROUPE_ASSIGN(const Compiled* const compiled, this->compiled({phase, due(phase)}));
+  std::vector<pjrt::Buffer> made;
+  std::vector<const pjrt::Buffer*> arguments;
+  made.reserve(compiled->module.arguments.size());  // arguments point into it
+  for (const HloSlot& slot : compiled->module.arguments) {
+    TROUPE_ASSIGN(const pjrt::Buffer* const argument, this->argument(slot, made));
+    arguments.push_back(argument);
+  }
+  Result<pjrt::Executed> executed = compiled->executable.execute(std::span(&arguments, 1));
+  if (!executed.ok()) {
+    // What was donated is gone, and nobody knows whether it was.
+    if (phase == HloPhase::kUpdate || phase == HloPhase::kApply) lost_ = executed.error();
+    return executed.error();
+  }
+  gradients_.clear();
+  std::vector<pjrt::Buffer>& outputs = executed->outputs[0];
+  for (std::size_t r = 0; r < outputs.size(); ++r) {
+    const HloSlot& slot = compiled->module.results[r];
+    if (pjrt::Buffer* const to = kept(slot, phase)) {
+      *to = std::move(outputs[r]);
+    } else if (slot.role == HloRole::kGradient) {
+      const std::span<float> to_host(host_.minimized[slot.index].values(),
+                                     static_cast<std::size_t>(slot.type.shape.elements()));
+      TROUPE_ASSIGN(pjrt::Event done, outputs[r].begin_copy_to(std::as_writable_bytes(to_host)));
+      gradients_.push_back(std::move(done));
+    } else {
+      Arriving arriving{.role = slot.role, .index = slot.index, .bytes = {}, .done = {}};
+      arriving.bytes.resize(static_cast<std::size_t>(slot.type.shape.elements()) * sizeof(float));
+      TROUPE_ASSIGN(arriving.done, outputs[r].begin_copy_to(std::as_writable_bytes(std::span(arriving.bytes))));
+      arriving_.push_back(std::move(arriving));
+    }
+  }
+  if (phase == HloPhase::kUpdate || phase == HloPhase::kApply || phase == HloPhase::kAct) {
+    fetched_.assign(fetched_.size(), false);
+  }
+  return {};
+}
+
+std::vector<bool> PjrtProgram::due(HloPhase phase) const {
+  std::vector<bool> all;
+  for (const Minimized& m : host_.minimized) {
+    // A gradient that is looked at is there, whether the step updates the group or not.
+    const bool shown = phase == HloPhase::kGradients && host_.phase == Phase::kGradients;
+    all.push_back(phase == HloPhase::kAct || shown || host_.due(m.spec.every_steps));
+  }
+  return all;
+}
+
+/// Where a result stays, if it does, or an argument is that stays.
+pjrt::Buffer* PjrtProgram::kept(const HloSlot& slot, HloPhase phase) {
+  switch (slot.role) {
+    case HloRole::kParams:
+      return &groups_[slot.index].values;
+    case HloRole::kSlot:
+      return &groups_[host_.minimized[slot.index].group].slots[slot.part];
+    case HloRole::kState:
+      return phase == HloPhase::kGradients ? &next_state_ : &state_;
+    default:
+      return nullptr;
+  }
+}
+
+Result<const pjrt::Buffer*> PjrtProgram::argument(const HloSlot& slot, std::vector<pjrt::Buffer>& made) {
+  const auto keep = [&](Result<pjrt::Buffer> sent) -> Result<const pjrt::Buffer*> {
+    TROUPE_ASSIGN(pjrt::Buffer buffer, std::move(sent));
+    made.push_back(std::move(buffer));
+    return &made.back();
+  };
+  switch (slot.role) {
+    case HloRole::kRows: {
+      const auto rows = static_cast<std::int32_t>(host_.rows);
+      return keep(send(&rows, DType::kI32, {}));
+    }
+    case HloRole::kInput:
+      return &staged_[slot.index];
+    case HloRole::kRules: {
+      std::vector<float> rules;
+      for (const Minimized& m : host_.minimized) {
+        const auto row = hlo_rule(m.spec, host_.step / m.spec.every_steps);
+        rules.insert(rules.end(), row.begin(), row.end());
+      }
+      return keep(send(rules.data(), DType::kF32, slot.type.shape));
+    }
+    case HloRole::kDue: {
+      std::vector<std::int32_t> follows;
+      for (const learner::Group& group : host_.groups) follows.push_back(host_.follows(group, host_.step) ? 1 : 0);
+      return keep(send(follows.data(), DType::kI32, slot.type.shape));
+    }
+    case HloRole::kGradient:
+      return keep(send(host_.minimized[slot.index].values(), DType::kF32, slot.type.shape));
+    default:  // state is read before it is assigned, whatever the phase
+      return kept(slot, HloPhase::kUpdate);
+  }
+}
+
+Result<pjrt::Buffer> PjrtProgram::send(const void* data, DType dtype, const Shape& shape) {
+  return client_->copy_from_host({data, dtype, shape}, device_);
+}
+
+Result<bool> PjrtProgram::finished() {
+  for (const Arriving& each : arriving_) {
+    TROUPE_ASSIGN(const bool ready, each.done.is_ready());
+    if (!ready) return false;
+  }
+  return true;
+}
+
+Status PjrtProgram::finish() {
+  const std::size_t metrics = host_.metric_names.size();
+  for (const Arriving& each : arriving_) {
+    TROUPE_TRY(each.done.await());
+    if (each.role == HloRole::kOutput) {
+      std::ranges::copy(each.bytes, host_.outputs[each.index].data.get());
+      continue;
+    }
+    std::vector<float> values(each.bytes.size() / sizeof(float));
+    std::memcpy(values.data(), each.bytes.data(), each.bytes.size());
+    std::copy_n(values.begin(), metrics, host_.step_metrics.begin());
+    if (values.size() > metrics) skipped_ = values[metrics] != 0;
+  }
+  arriving_.clear();
+  host_.skips.assign(1, skipped_);
+  return {};
+}
+
+// ---- parameters ----
+
+Status PjrtProgram::send_parameters() {
+  const auto elements = [](const ParamBuffer& params) { return Shape{params.layout().elements}; };
+  for (std::size_t g = 0; g < groups_.size(); ++g) {
+    const ParamBuffer& params = *host_.groups[g].params;
+    TROUPE_ASSIGN(groups_[g].values, send(params.values().data(), DType::kF32, elements(params)));
+    groups_[g].slots.clear();
+    const bool accumulates = host_.accumulates() && !params.slots().empty();
+    for (std::size_t slot = 0; slot < rule_slots(params, accumulates); ++slot) {
+      TROUPE_ASSIGN(pjrt::Buffer sent, send(params.slot(slot).data(), DType::kF32, elements(params)));
+      groups_[g].slots.push_back(std::move(sent));
+    }
+  }
+  const ParamBuffer& state = *host_.state.params;
+  TROUPE_ASSIGN(state_, send(state.values().data(), DType::kF32, elements(state)));
+  fetched_.assign(fetched_.size(), true);
+  return {};
+}
+
+Status PjrtProgram::fetch_parameters(std::size_t group) {
+  if (fetched_[group]) return {};
+  if (group == groups_.size()) {
+    TROUPE_TRY(state_.copy_to(host_.state.params->values()));
+  } else {
+    ParamBuffer& params = *host_.groups[group].params;
+    TROUPE_TRY(groups_[group].values.copy_to(params.values()));
+    for (std::size_t slot = 0; slot < groups_[group].slots.size(); ++slot) {
+      TROUPE_TRY(groups_[group].slots[slot].copy_to(params.slot(slot)));
+    }
+  }
+  fetched_[group] = true;
+  return {};
+}
+
+Status PjrtProgram::assign_states() {
+  if (!next_state_) return {};
+  state_ = std::exchange(next_state_, pjrt::Buffer());
+  fetched_.back() = false;
+  return {};
+}
+
+Status PjrtProgram::begin_snapshot(std::span<const std::size_t> groups, std::span<const std::span<const float>> state) {
+  std::size_t elements = 0;
+  for (const std::size_t g : groups) elements += host_.groups[g].params->values().size();
+  for (const auto part : state) elements += part.size();
+  snapshot_events_.clear();
+  snapshot_.resize(elements);
+  std::span<float> rest = snapshot_;
+  const auto next = [&rest](std::size_t count) {
+    return std::as_writable_bytes(std::exchange(rest, rest.subspan(count)).first(count));
+  };
+  for (const std::size_t g : groups) {
+    TROUPE_ASSIGN(pjrt::Event done, groups_[g].values.begin_copy_to(next(host_.groups[g].params->values().size())));
+    snapshot_events_.push_back(std::move(done));
+  }
+  for (const auto part : state) {
+    const std::ptrdiff_t offset = part.data() - host_.state.params->values().data();
+    TROUPE_ASSIGN(pjrt::Event done,
+                  state_.begin_copy_to(next(part.size()), offset * static_cast<std::ptrdiff_t>(sizeof(float))));
+    snapshot_events_.push_back(std::move(done));
+  }
+  return {};
+}
+
+Result<bool> PjrtProgram::snapshot_arrived() const { return all_ready(snapshot_events_); }
+
+// ---- the engine ----
+
+namespace {
+
+class PjrtEngine final : public Engine {
+ public:
+  Status complete(const GraphData&, std::int64_t, CompileOptions* options) const override {
+    if (options->stripes == 0) options->stripes = 1;
+    if (options->stripes == 1 && options->devices == 1 && options->compute != DType::kF64) return {};
+    return Error{Code::kInvalidArgument,
+                 fmt::format("compile: {} stripes on {} devices in {}, expected 1, 1 and float32 or bfloat16 on {}",
+                             options->stripes, options->devices, troupe::to_string(options->compute),
+                             to_string(options->device))};
+  }
+  Result<std::unique_ptr<Executable>> compile(const GraphData& data, const Plan&, Host& host) const override {
+    const Device& device = host.options.device;
+    TROUPE_ASSIGN(auto client, pjrt_client(device.engine));
+    if (device.index >= static_cast<int>(client->devices())) {
+      return Error{Code::kNotFound, fmt::format("{}: {} has {} devices, expected 0 to {}", to_string(device),
+                                                client->plugin().name(), client->devices(), client->devices() - 1)};
+    }
+    TROUPE_ASSIGN(auto made, PjrtProgram::make(std::move(client), data, host));
+    return std::unique_ptr<Executable>(std::move(made));
+  }
+};
+
+}  // namespace
+
+const Engine& pjrt_engine() {
+  static const PjrtEngine engine;
+  return engine;
+}
+
+}  // namespace troupe::learner

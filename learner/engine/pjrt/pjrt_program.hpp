@@ -1,0 +1,104 @@
+#pragma once
+// A program on a device of a PJRT plug-in: XLA compiles the whole step from StableHLO (hlo_module.hpp), so there is one
+// execution a step. Parameters, optimiser slots and state are the device's buffers, donated to each step and taken back
+// from it; the host's copies follow when somebody asks. Where the host has a part in the step's end (gradients of
+// several runs, a reduction over replicas, a gradient that is looked at), it is two executions with the gradient on the
+// host in between.
+#include <compare>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include <troupe/learner/engine/engine.hpp>
+#include <troupe/learner/engine/pjrt/hlo_module.hpp>
+#include <troupe/pjrt/client.hpp>
+#include <troupe/pjrt/executable.hpp>
+
+namespace troupe::learner {
+
+/// The engine of devices "pjrt:..." and "tpu:...".
+const Engine& pjrt_engine();
+
+class PjrtProgram final : public Executable {
+ public:
+  /// Compiles what the first step needs, which takes seconds for large programs. Errors: make_hlo_module()'s and the
+  /// plug-in's.
+  static Result<std::unique_ptr<PjrtProgram>> make(std::shared_ptr<const pjrt::Client> client, const GraphData& data,
+                                                   Host& host);
+  ~PjrtProgram() override;
+
+  bool calls_host() const override { return host_ends_; }
+  Status stage(int, const BatchView& batch) override;
+  Status begin(Inputs inputs, int steps) override;
+  Result<bool> finished() override;
+  Status finish() override;
+  const std::byte* result(std::size_t index, int) const override { return host_.outputs[index].data.get(); }
+
+  Status send_parameters() override;
+  Status fetch_parameters(std::size_t group) override;
+  Status fetch_gradient(std::size_t) override { return {}; }  // where one can be seen, begin() has brought it
+  Status assign_states() override;
+  Status begin_snapshot(std::span<const std::size_t> groups, std::span<const std::span<const float>> state) override;
+  Result<bool> snapshot_arrived() const override;
+  std::span<const float> snapshot() override { return snapshot_; }
+
+  std::string_view products() const override { return "xla"; }
+  std::size_t bytes() const override { return bytes_; }
+
+ private:
+  /// What a module depends on besides the graph.
+  struct Variant {
+    HloPhase phase = HloPhase::kAct;
+    std::vector<bool> due;  ///< of each minimized group
+    friend auto operator<=>(const Variant&, const Variant&) = default;
+  };
+  struct Compiled {
+    HloModule module;
+    pjrt::LoadedExecutable executable;
+  };
+  struct Group {
+    pjrt::Buffer values;
+    std::vector<pjrt::Buffer> slots;  ///< of the rule
+  };
+  /// A copy to the host that has begun.
+  struct Arriving {
+    HloRole role = HloRole::kMetrics;
+    std::size_t index = 0;
+    std::vector<std::byte> bytes;
+    pjrt::Event done;
+  };
+
+  PjrtProgram(std::shared_ptr<const pjrt::Client> client, const GraphData& data, Host& host);
+
+  Result<const Compiled*> compiled(const Variant& variant);
+  std::vector<bool> due(HloPhase phase) const;
+  Result<pjrt::Buffer> send(const void* data, DType dtype, const Shape& shape);
+  /// The buffer of an argument: one that stays, or one made for this step alone, which `made` keeps.
+  Result<const pjrt::Buffer*> argument(const HloSlot& slot, std::vector<pjrt::Buffer>& made);
+  pjrt::Buffer* kept(const HloSlot& slot, HloPhase phase);
+  /// Executes, takes back what was donated and new, and begins to copy the results that the host sees.
+  Status execute(HloPhase phase);
+  /// The gradient of the present run is on the host; what the host does to it, and then the update.
+  Status end_on_host();
+
+  std::shared_ptr<const pjrt::Client> client_;
+  const GraphData data_;
+  Host& host_;
+  const std::size_t device_;
+  bool host_ends_ = false;  ///< the host has a part in the end of each step
+  std::map<Variant, Compiled> compiled_;
+  std::vector<Group> groups_;
+  pjrt::Buffer state_, next_state_;   ///< the latter until the update of Phase::kUpdate
+  std::vector<pjrt::Buffer> staged_;  ///< of Host::inputs; those of the next launch
+  std::vector<Arriving> arriving_;
+  std::vector<pjrt::Event> gradients_;  ///< of copies to the host
+  Status lost_;                         ///< of an execution that had donated what there is
+  bool skipped_ = false;
+  std::vector<bool> fetched_;  ///< of each group and the state: the host's copy is what the device has
+  std::vector<float> snapshot_;
+  std::vector<pjrt::Event> snapshot_events_;
+  std::size_t bytes_ = 0;
+};
+
+}  // namespace troupe::learner

@@ -1,0 +1,51 @@
+// The engine of PJRT by the suite for all, on the processor's plug-in where it was fetched.
+#include <troupe/learner/engine/pjrt/pjrt_clients.hpp>
+#include <troupe/tests/learner/engine/engine_conformance.hpp>
+#include <troupe/tests/pjrt/plugins.hpp>
+
+namespace troupe::learner {
+namespace {
+
+/// Skips the present test where there is no plug-in.
+void need_plugin() {
+  const std::filesystem::path plugin = pjrt::fetched_plugin("cpu");
+  if (plugin.empty()) GTEST_SKIP() << pjrt::no_plugin("cpu");
+  setenv("PJRT_NAMES_AND_LIBRARY_PATHS", ("cpu:" + plugin.string()).c_str(), 1);
+}
+
+INSTANTIATE_TEST_SUITE_P(Pjrt, EngineConformance,
+                         ::testing::Values(EngineUnderTest{.name = "pjrt_cpu",
+                                                           .device = {"pjrt:cpu", 0},
+                                                           .calls_functions = false,
+                                                           .before = need_plugin},
+                                           EngineUnderTest{.name = "pjrt_cpu_another_device",
+                                                           .device = {"pjrt:cpu", 3},
+                                                           .calls_functions = false,
+                                                           .before = need_plugin}),
+                         [](const auto& info) { return info.param.name; });
+
+TEST(PjrtClients, APluginThatIsNotThereIsOneErrorThatSaysWhatToDo) {
+  const auto missing = find_pjrt_plugin("pjrt:no-such-name");
+  ASSERT_FALSE(missing.ok());
+  EXPECT_EQ(missing.error().message,
+            "device pjrt:no-such-name: no plug-in \"no-such-name\" in PJRT_NAMES_AND_LIBRARY_PATHS, and none is "
+            "fetched; add it there, or name a file as pjrt:/PATH/TO/PLUGIN.so");
+  Graph graph(2);
+  graph.output("y", affine(graph.input("x", {3}), 2, 0));
+  const auto program = Program::compile(graph, {.device = {"pjrt:/no/such/file.so", 0}});
+  ASSERT_FALSE(program.ok());
+  EXPECT_EQ(program.error().code, Code::kNotFound);
+}
+
+TEST(PjrtClients, ADeviceThatThePluginHasNotIsRefused) {
+  need_plugin();
+  if (IsSkipped()) return;
+  Graph graph(2);
+  graph.output("y", affine(graph.input("x", {3}), 2, 0));
+  const auto program = Program::compile(graph, {.device = {"pjrt:cpu", kPjrtCpuDevices}});
+  ASSERT_FALSE(program.ok());
+  EXPECT_THAT(program.error().message, ::testing::HasSubstr("has 8 devices, expected 0 to 7"));
+}
+
+}  // namespace
+}  // namespace troupe::learner
