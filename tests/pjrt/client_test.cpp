@@ -270,6 +270,9 @@ TEST_F(PjrtClient, TenThousandCallsTakeNoMemoryAndLittleTime) {
   for (int i = 0; i < 10'000; ++i) call();
   const double us = std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start).count() / 1e4;
   RecordProperty("us_each", fmt::format("{:.1f}", us));
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  return;  // they keep what was freed for a while, and find leaks themselves
+#endif
   // A leak of the smallest object, 32 bytes in each call, would be 78 pages; the allocator's own way takes fewer.
   EXPECT_LT(resident(), before + 64) << "pages";
 }

@@ -4,11 +4,8 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/wait.h>
 
-#include <cstdio>
-#include <fstream>
-
+#include <troupe/tests/pjrt/compile_for_tpu.hpp>
 #include <troupe/tests/pjrt/plugins.hpp>
 
 namespace troupe::pjrt {
@@ -16,31 +13,13 @@ namespace {
 
 using testing::HasSubstr;
 
-struct Outcome {
-  bool ok = false, aborted = false;
-  std::string text;
-};
-
 class TpuTopology : public testing::Test {
  protected:
   void SetUp() override {
     if (fetched_plugin("tpu").empty()) GTEST_SKIP() << no_plugin("tpu");
   }
   static Outcome compile(const std::string& topology, const std::string& text, int replicas = 1) {
-    const std::string file = testing::TempDir() + "program.mlir";
-    std::ofstream(file) << text;
-    FILE* const child = popen(fmt::format("{} {} {} {} < {} 2>/dev/null", PJRT_COMPILE, fetched_plugin("tpu").string(),
-                                          topology, replicas, file)
-                                  .c_str(),
-                              "r");
-    Outcome outcome;
-    char block[4096];
-    for (std::size_t read = 0; (read = std::fread(block, 1, sizeof block, child)) > 0;)
-      outcome.text.append(block, read);
-    const int status = pclose(child);
-    outcome.ok = WIFEXITED(status) && WEXITSTATUS(status) == 0;
-    outcome.aborted = !WIFEXITED(status) || WEXITSTATUS(status) > 1;
-    return outcome;
+    return compile_for_tpu(topology, text, replicas);
   }
 };
 

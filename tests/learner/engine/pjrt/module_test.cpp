@@ -112,6 +112,24 @@ TEST(HloModule, OperationWithoutARuleIsRefusedByName) {
       "pjrt: the operation users_own has no rule for this engine: give its OpDef one (hlo), or run on cpu or cuda");
 }
 
+TEST(HloModule, OperationOfAUsersHasARuleLikeAnyOther) {
+  // That of docs/adding_an_op.md.
+  static constexpr OpDef kHuber{
+      .name = "huber",
+      .infer = kUsers.infer,
+      .kernel = kUsers.kernel,
+      .hlo = [](const hlo::Node& n) -> hlo::Values {
+        const hlo::Value size = unary("abs", n.in[0]);
+        return {select(is_greater(size, 1), size - 0.5, 0.5 * (size * size))};
+      },
+  };
+  Graph graph(kRows);
+  graph.output("y", graph.emit1(kHuber, {graph.input("x", {6})}));
+  auto made = make_hlo_module(graph);
+  ASSERT_TRUE(made.ok()) << made.error().message;
+  EXPECT_THAT(made->text, HasSubstr("stablehlo.select"));
+}
+
 TEST(HloModule, FunctionOfTheHostsIsRefusedUnlessNobodyReadsIt) {
   Graph graph(kRows);
   const Var x = graph.input("x", {6});
