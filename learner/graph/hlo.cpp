@@ -147,6 +147,47 @@ Value Builder::branch(const Value& condition, const std::function<Value()>& then
   return emit("if", {condition}, otherwise.type, {}, inside);
 }
 
+std::vector<Value> Builder::loop(std::int64_t count, std::span<const Value> start, const Step& step) {
+  const Type whole{{}, Element::kI32};
+  std::vector<Value> carried{constant(0, whole)};
+  carried.insert(carried.end(), start.begin(), start.end());
+  const auto named = [&] {
+    std::vector<Value> made;
+    for (const Value& each : carried) made.push_back({this, count_++, each.type});
+    return made;
+  };
+  /// "%1, %2", "f32, i32", or "%1: f32, %2: i32".
+  const auto list = [](std::span<const Value> values, bool names, bool types) {
+    std::string text;
+    for (const Value& each : values) {
+      text += text.empty() ? "" : ", ";
+      if (names) text += fmt::format("%{}", each.id);
+      if (names && types) text += ": ";
+      if (types) text += each.type.text();
+    }
+    return text;
+  };
+  const std::string outside = std::exchange(body_, {});
+  const auto region = [&](std::span<const Value> arguments, std::span<const Value> returned) {
+    return fmt::format("{{\n    ^bb0({}):\n{}    \"stablehlo.return\"({}) : ({}) -> ()\n    }}",
+                       list(arguments, true, true), std::exchange(body_, {}), list(returned, true, false),
+                       list(returned, false, true));
+  };
+  const std::vector<Value> tested = named();
+  const std::vector<Value> more{is_less(tested[0], static_cast<double>(count))};
+  const std::string condition = region(tested, more);
+  const std::vector<Value> before = named();
+  std::vector<Value> after = step(before[0], std::span(before).subspan(1));
+  after.insert(after.begin(), before[0] + 1);
+  TROUPE_CHECK(after.size() == before.size(), "a loop carries {} values and then {}", before.size(), after.size());
+  const std::string body = region(before, after);
+  const std::vector<Value> made = named();
+  body_ =
+      fmt::format("{}    {} = \"stablehlo.while\"({}) ({}, {}) : ({}) -> ({})\n", outside, list(made, true, false),
+                  list(carried, true, false), condition, body, list(carried, false, true), list(carried, false, true));
+  return {made.begin() + 1, made.end()};
+}
+
 std::string Builder::module(std::string_view name, std::span<const Value> results, const Aliases& aliases) const {
   const auto types = [](std::span<const Value> values) {
     std::string text;

@@ -73,6 +73,11 @@ class Builder {
   /// What `then` makes, which only runs where the condition, a scalar, holds; else `otherwise`.
   Value branch(const Value& condition, const std::function<Value()>& then, const Value& otherwise);
 
+  /// What is carried after `count` times of `step`, which makes the next values out of its number, int32 from 0, and
+  /// those before.
+  using Step = std::function<std::vector<Value>(const Value& index, std::span<const Value> carried)>;
+  std::vector<Value> loop(std::int64_t count, std::span<const Value> start, const Step& step);
+
   /// For each argument the result that gets its memory, so that a large one is not copied; -1: none.
   using Aliases = std::vector<std::int64_t>;
   /// The module with the function @main, whose arguments are those so far.
@@ -164,6 +169,10 @@ struct Padding {
 };
 Value pad(const Value& x, double value, const Padding& padding);
 Value concat(std::span<const Value> parts, std::int64_t axis);
+
+/// x[index], and x with that row replaced; index: an int32 scalar, taken to be within x.
+Value row_of(const Value& x, const Value& index);
+Value with_row(const Value& x, const Value& index, const Value& row);
 
 // ---- sums ----
 

@@ -100,6 +100,22 @@ Value concat(std::span<const Value> parts, std::int64_t axis) {
                            fmt::format("dimension = {} : i64", axis));
 }
 
+Value row_of(const Value& x, const Value& index) {
+  std::vector<Value> operands{x, index};
+  Sizes sizes(x.shape().dims().begin(), x.shape().dims().end());
+  sizes[0] = 1;
+  operands.resize(sizes.size() + 1, filled(index, 0));
+  const Value row = x.to->emit("dynamic_slice", operands, {Shape(sizes), x.type.element},
+                               fmt::format("slice_sizes = {}", array(sizes)));
+  return reshape(row, Shape(x.shape().dims().subspan(1)));
+}
+
+Value with_row(const Value& x, const Value& index, const Value& row) {
+  std::vector<Value> operands{x, reshape(row, row.shape().with_leading(1)), index};
+  operands.resize(static_cast<std::size_t>(x.rank()) + 2, filled(index, 0));
+  return x.to->emit("dynamic_update_slice", operands, x.type);
+}
+
 // ---- sums ----
 
 Value sum(const Value& x, const Sizes& axes) { return reduce(x, axes, "add", 0); }

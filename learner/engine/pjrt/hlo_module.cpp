@@ -7,7 +7,6 @@
 
 #include <troupe/core/check.hpp>
 #include <troupe/learner/engine/pjrt/hlo_update.hpp>
-#include <troupe/learner/graph/graph_data.hpp>
 
 namespace troupe::learner {
 
@@ -21,11 +20,18 @@ class Emitter {
   Result<HloModule> run() {
     find_live();
     add_arguments();
-    for (const Node& node : data_.nodes) TROUPE_TRY(add(node));
-    add_results();
+    plan_results();
+    std::vector<hlo::Value> results;
+    if (loops()) {
+      results = loop();
+    } else {
+      compute();
+      for (const HloSlot& slot : made_.results) results.push_back(current(slot));
+    }
+    if (!failure_.ok()) return failure_.error();
     hlo::Builder::Aliases aliases;
     for (const HloSlot& slot : made_.arguments) aliases.push_back(slot.lends_to);
-    made_.text = to_.module("troupe", results_, aliases);
+    made_.text = to_.module("troupe", results, aliases);
     return std::move(made_);
   }
 
@@ -65,6 +71,11 @@ class Emitter {
     return false;
   }
 
+  bool loops() const { return options_.phase == HloPhase::kUpdate && options_.steps > 1; }
+  /// What each step has its own of.
+  hlo::Type of_steps(const hlo::Type& type) const {
+    return loops() ? hlo::Type{type.shape.with_leading(options_.steps), type.element} : type;
+  }
   hlo::Value argument(HloRole role, std::size_t index, const hlo::Type& type, std::size_t part = 0) {
     made_.arguments.push_back({role, index, part, type});
     return to_.argument(type);
@@ -83,7 +94,9 @@ class Emitter {
     for (std::size_t i = 0; i < data_.inputs.size(); ++i) {
       const std::uint32_t id = data_.inputs[i].value;
       const ValueSpec& spec = data_.values[id].spec;
-      if (live_[id]) values_[id] = argument(HloRole::kInput, i, {spec.shape, hlo::element_of(spec.dtype)});
+      if (!live_[id]) continue;
+      values_[id] = argument(HloRole::kInput, i, of_steps({spec.shape, hlo::element_of(spec.dtype)}));
+      inputs_.emplace_back(id, values_[id]);
     }
     if (updates()) add_update_arguments(groups);
     groups_.resize(data_.groups.size());
@@ -103,13 +116,16 @@ class Emitter {
       const auto group = static_cast<std::size_t>(data_.minimized[i].group);
       if (is_due(i)) gradients_[i] = argument(HloRole::kGradient, i, {{layout_of(group).elements}});
     }
-    // Not before all arguments are there, because they are numbered first.
+  }
+  /// What the nodes read of groups, state and constants.
+  void bind_sources() {
     for (std::uint32_t id = 0; id < data_.values.size(); ++id) {
       const Value& value = data_.values[id];
       if (!live_[id]) continue;
       const auto index = static_cast<std::size_t>(value.index), entry = static_cast<std::size_t>(value.entry);
-      if (value.source == Source::kParam)
+      if (value.source == Source::kParam) {
         values_[id] = tensor_of(groups_[index].values, layout_of(index).entries[entry]);
+      }
       if (value.source == Source::kState) values_[id] = tensor_of(state_, data_.state.layout.entries[entry]);
       if (value.source == Source::kConstant) values_[id] = to_.constant(data_.constants[index], value.spec.shape);
     }
@@ -117,7 +133,7 @@ class Emitter {
   /// What of the groups an update reads and writes, besides what the graph reads.
   void add_update_arguments(std::set<std::size_t>& groups) {
     const auto minimized = static_cast<std::int64_t>(data_.minimized.size());
-    rules_ = argument(HloRole::kRules, 0, {{minimized, kHloRuleNumbers}});
+    rules_ = argument(HloRole::kRules, 0, of_steps({{minimized, kHloRuleNumbers}}));
     for (std::size_t i = 0; i < data_.minimized.size(); ++i) {
       if (is_due(i)) groups.insert(static_cast<std::size_t>(data_.minimized[i].group));
     }
@@ -128,7 +144,8 @@ class Emitter {
       groups.insert({g, static_cast<std::size_t>(data_.groups[g].online)});
     }
     if (follows) {
-      due_ = argument(HloRole::kDue, 0, {{static_cast<std::int64_t>(data_.groups.size())}, hlo::Element::kI32});
+      const auto count = static_cast<std::int64_t>(data_.groups.size());
+      due_ = argument(HloRole::kDue, 0, of_steps({{count}, hlo::Element::kI32}));
     }
   }
 
@@ -157,33 +174,72 @@ class Emitter {
     return {};
   }
 
-  void result(HloRole role, std::size_t index, const hlo::Value& value, std::size_t part = 0) {
+  // ---- results: first what they are, then the step, which leaves them where current() finds them ----
+
+  void result(HloRole role, std::size_t index, const hlo::Type& type, std::size_t part = 0) {
     for (HloSlot& slot : made_.arguments) {
       if (slot.role == role && slot.index == index && slot.part == part && updates()) {
-        slot.lends_to = static_cast<std::int64_t>(results_.size());
+        slot.lends_to = static_cast<std::int64_t>(made_.results.size());
       }
     }
-    made_.results.push_back({role, index, part, value.type});
-    results_.push_back(value);
+    made_.results.push_back({role, index, part, type});
   }
-  void add_results() {
+  void plan_results() {
     for (std::size_t i = 0; !applies() && i < data_.outputs.size(); ++i) {
-      result(HloRole::kOutput, i, values_[data_.outputs[i].value]);
+      const ValueSpec& spec = data_.values[data_.outputs[i].value].spec;
+      result(HloRole::kOutput, i, of_steps({spec.shape, hlo::element_of(spec.dtype)}));
+    }
+    for (std::size_t i = 0; i < data_.minimized.size(); ++i) {
+      if (!is_due(i)) continue;
+      const auto group = static_cast<std::size_t>(data_.minimized[i].group);
+      const hlo::Type flat{{layout_of(group).elements}};
+      if (!updates()) result(HloRole::kGradient, i, flat);
+      if (updates()) result(HloRole::kParams, group, flat);
+      for (std::size_t part = 0; part < groups_[group].slots.size(); ++part) result(HloRole::kSlot, i, flat, part);
+    }
+    for (std::size_t g = 0; updates() && g < data_.groups.size(); ++g) {
+      if (data_.groups[g].online >= 0) result(HloRole::kParams, g, groups_[g].values.type);
+    }
+    const auto metrics = static_cast<std::int64_t>(applies() ? 0 : data_.metrics.size()) + (updates() ? 1 : 0);
+    if (metrics > 0) result(HloRole::kMetrics, 0, of_steps({{metrics}}));
+    if (!data_.assigns.empty() && !applies()) result(HloRole::kState, 0, state_.type);
+  }
+  /// A group's buffer, or a slot of what is minimized, or the state.
+  hlo::Value& kept(const HloSlot& slot) {
+    if (slot.role == HloRole::kState) return state_;
+    if (slot.role == HloRole::kParams) return groups_[slot.index].values;
+    return groups_[static_cast<std::size_t>(data_.minimized[slot.index].group)].slots[slot.part];
+  }
+  static bool is_kept(const HloSlot& slot) {
+    return slot.role == HloRole::kState || slot.role == HloRole::kParams || slot.role == HloRole::kSlot;
+  }
+  hlo::Value current(const HloSlot& slot) {
+    if (is_kept(slot)) return kept(slot);
+    if (slot.role == HloRole::kMetrics) return metrics_;
+    return slot.role == HloRole::kGradient ? gradients_[slot.index] : values_[data_.outputs[slot.index].value];
+  }
+
+  /// One step: its nodes, then what follows from them. A failure stays in failure_.
+  void compute() {
+    bind_sources();
+    for (const Node& node : data_.nodes) {
+      failure_ = add(node);
+      if (!failure_.ok()) return;
     }
     for (std::size_t i = 0; !applies() && i < gradients_.size(); ++i) {
+      gradients_[i] = {};
       if (!is_due(i)) continue;
       std::vector<hlo::Value> entries;
       for (const std::uint32_t id : data_.minimized[i].gradients) entries.push_back(values_[id]);
       gradients_[i] = flat_of(layout_of(static_cast<std::size_t>(data_.minimized[i].group)), entries);
-      if (options_.phase == HloPhase::kGradients) result(HloRole::kGradient, i, gradients_[i]);
     }
-    if (updates()) update(gradients_);
+    if (updates()) update();
     std::vector<hlo::Value> metrics;
     for (std::size_t i = 0; !applies() && i < data_.metrics.size(); ++i) {
       metrics.push_back(reshape(values_[data_.metrics[i].value], {1}));
     }
     if (updates()) metrics.push_back(reshape(convert(!finite_, hlo::Element::kF32), {1}));
-    if (!metrics.empty()) result(HloRole::kMetrics, 0, concat(metrics, 0));
+    if (!metrics.empty()) metrics_ = concat(metrics, 0);
     if (data_.assigns.empty() || applies()) return;
     std::vector<hlo::Value> entries;
     for (const ParamEntry& entry : data_.state.layout.entries) entries.push_back(tensor_of(state_, entry));
@@ -191,30 +247,57 @@ class Emitter {
       entries[static_cast<std::size_t>(data_.values[state].entry)] = values_[value];
     }
     const hlo::Value assigned = flat_of(data_.state.layout, entries);
-    result(HloRole::kState, 0, updates() ? select(finite_, assigned, state_) : assigned);
+    state_ = updates() ? select(finite_, assigned, state_) : assigned;
+  }
+
+  /// The steps in a loop that carries how many were updates, what is kept, and a row of the others for each step.
+  std::vector<hlo::Value> loop() {
+    std::vector<hlo::Value> start{to_.constant(0, {{}, hlo::Element::kI32})};
+    for (const HloSlot& slot : made_.results) start.push_back(is_kept(slot) ? kept(slot) : to_.constant(0, slot.type));
+    const hlo::Value rules = rules_, due = due_;
+    std::vector<hlo::Value> made =
+        to_.loop(options_.steps, start, [&](const hlo::Value& index, std::span<const hlo::Value> carried) {
+          const hlo::Value& taken = carried[0];
+          for (const auto& [id, rows] : inputs_) values_[id] = row_of(rows, index);
+          if (rules.to != nullptr) rules_ = row_of(rules, taken);
+          if (due.to != nullptr) due_ = row_of(due, taken);
+          for (std::size_t r = 0; r < made_.results.size(); ++r) {
+            if (is_kept(made_.results[r])) kept(made_.results[r]) = carried[r + 1];
+          }
+          compute();
+          std::vector<hlo::Value> next(carried.begin(), carried.end());
+          if (!failure_.ok()) return next;
+          next[0] = updates() ? taken + convert(finite_, hlo::Element::kI32) : taken + 1;
+          for (std::size_t r = 0; r < made_.results.size(); ++r) {
+            const HloSlot& slot = made_.results[r];
+            next[r + 1] = is_kept(slot) ? current(slot) : with_row(carried[r + 1], index, current(slot));
+          }
+          return next;
+        });
+    made.erase(made.begin());
+    return made;
   }
 
   /// All gradients decide together whether anything changes, as in learner/engine/cpu/cpu_update.cpp.
-  void update(std::span<const hlo::Value> gradients) {
-    std::vector<hlo::Value> squares(gradients.size());
+  void update() {
+    std::vector<hlo::Value> squares(gradients_.size());
     finite_ = to_.constant(1, {{}, hlo::Element::kBool});
-    for (std::size_t i = 0; i < gradients.size(); ++i) {
+    for (std::size_t i = 0; i < gradients_.size(); ++i) {
       if (!is_due(i)) continue;
-      squares[i] = sum_of_squares(gradients[i]);
+      squares[i] = sum_of_squares(gradients_[i]);
       finite_ = finite_ & is_finite(squares[i]);
     }
-    for (std::size_t i = 0; i < gradients.size(); ++i) {
+    for (std::size_t i = 0; i < gradients_.size(); ++i) {
       if (!is_due(i)) continue;
       const auto row = static_cast<std::int64_t>(i);
       const MinimizeDef& of = data_.minimized[i];
       const auto index = static_cast<std::size_t>(of.group);
       HloGroup& group = groups_[index];
       const hlo::Value rule = reshape(slice(rules_, {row, 0}, {row + 1, kHloRuleNumbers}), {kHloRuleNumbers});
-      const HloGroup next = updated(of.spec, layout_of(index), group, gradients[i], squares[i], rule);
+      const HloGroup next = updated(of.spec, layout_of(index), group, gradients_[i], squares[i], rule);
       group.values = select(finite_, next.values, group.values);
-      result(HloRole::kParams, index, group.values);
       for (std::size_t part = 0; part < next.slots.size(); ++part) {
-        result(HloRole::kSlot, i, select(finite_, next.slots[part], group.slots[part]), part);
+        group.slots[part] = select(finite_, next.slots[part], group.slots[part]);
       }
     }
     for (std::size_t g = 0; g < data_.groups.size(); ++g) {
@@ -222,12 +305,12 @@ class Emitter {
       if (of.online < 0) continue;
       const auto at = static_cast<std::int64_t>(g);
       const hlo::Value now = is_greater(reshape(slice(due_, {at}, {at + 1}), {}), 0) & finite_;
-      const hlo::Value &old = groups_[g].values, &online = groups_[static_cast<std::size_t>(of.online)].values;
+      const hlo::Value old = groups_[g].values, &online = groups_[static_cast<std::size_t>(of.online)].values;
       // Not a select, which would read and write both buffers in every step.
       const auto follow = [&] {
         return of.decay == 0 ? online : old + static_cast<double>(static_cast<float>(1 - of.decay)) * (online - old);
       };
-      result(HloRole::kParams, g, to_.branch(now, follow, old));
+      groups_[g].values = to_.branch(now, follow, old);
     }
   }
 
@@ -237,12 +320,13 @@ class Emitter {
   hlo::Builder to_;
   HloModule made_;
   std::vector<bool> live_;
-  std::vector<hlo::Value> values_;  ///< of the graph's, by their ids
-  std::vector<hlo::Value> results_;
-  std::vector<HloGroup> groups_;       ///< by their index; those that are read
-  std::vector<hlo::Value> gradients_;  ///< flat, of each minimized group that is due
+  std::vector<hlo::Value> values_;                            ///< of the graph's, by their ids
+  std::vector<std::pair<std::uint32_t, hlo::Value>> inputs_;  ///< value, argument
+  std::vector<HloGroup> groups_;                              ///< by their index; those that are read
   hlo::Value rows_, rules_, due_, state_;
-  hlo::Value finite_;  ///< of an update: all gradients
+  std::vector<hlo::Value> gradients_;  ///< of the present step, flat; of each minimized
+  hlo::Value metrics_, finite_;        ///< finite_: whether all of an update's gradients are
+  Status failure_;
 };
 
 }  // namespace

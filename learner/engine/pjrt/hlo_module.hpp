@@ -55,6 +55,10 @@ struct HloOptions {
   /// Whether each minimized group is updated in this step (OptimizerSpec::every_steps); empty: all. Of the others
   /// nothing is computed.
   std::vector<bool> due = {};
+  /// Of an update: so many steps in one run, in a loop. Inputs, rules and due flags then have a row for each, outputs
+  /// and metrics too; all steps have equally many rows of data. Rules and flags are those of updates that are not
+  /// skipped, so a skipped step leaves its row to the next one, and the last ones are not used.
+  std::int64_t steps = 1;
 };
 
 /// The graph as one replica with one stripe. Errors: the graph's own; kInvalidArgument for an operation that has no

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <map>
 #include <memory>
@@ -34,33 +35,45 @@ class Trained {
 
   /// Step number `step` with this batch, whose columns are called as the inputs. Returns whether it was skipped.
   bool step(std::int64_t step, const BatchView& batch) {
+    launch(step, {{batch}});
+    return metrics.back() != 0;
+  }
+  /// The same of several steps in one run, in none of which a group is left out.
+  void launch(std::int64_t first, std::span<const BatchView> batches) {
     std::vector<bool> due;
+    for (const MinimizeDef& each : data_.minimized) due.push_back((first + 1) % each.spec.every_steps == 0);
     std::vector<float> rules;
-    for (const MinimizeDef& each : data_.minimized) {
-      due.push_back((step + 1) % each.spec.every_steps == 0);
-      const auto row = hlo_rule(each.spec, step / each.spec.every_steps);
-      rules.insert(rules.end(), row.begin(), row.end());
-    }
     std::vector<std::int32_t> follows;
-    for (const GroupDef& group : data_.groups) {
-      bool now = group.online >= 0 && (step + 1) % group.every_steps == 0;
-      for (std::size_t i = 0; i < data_.minimized.size(); ++i) {
-        if (group.decay > 0 && data_.minimized[i].group == group.online) now = now && due[i];
+    for (std::size_t s = 0; s < batches.size(); ++s) {
+      const std::int64_t step = first + static_cast<std::int64_t>(s);
+      for (const MinimizeDef& each : data_.minimized) {
+        const auto row = hlo_rule(each.spec, step / each.spec.every_steps);
+        rules.insert(rules.end(), row.begin(), row.end());
       }
-      follows.push_back(now ? 1 : 0);
+      for (const GroupDef& group : data_.groups) {
+        bool now = group.online >= 0 && (step + 1) % group.every_steps == 0;
+        for (std::size_t i = 0; i < data_.minimized.size(); ++i) {
+          if (group.decay > 0 && data_.minimized[i].group == group.online) now = now && due[i];
+        }
+        follows.push_back(now ? 1 : 0);
+      }
     }
-    const auto rows = static_cast<std::int32_t>(batch.rows);
-    const Compiled& of = compiled(due);
+    const auto rows = static_cast<std::int32_t>(batches[0].rows);
+    const Compiled& of = compiled(due, batches.size());
     std::vector<pjrt::Buffer> inputs;
     inputs.reserve(of.module.arguments.size());
     std::vector<const pjrt::Buffer*> arguments;
     for (const HloSlot& slot : of.module.arguments) {
       pjrt::HostArray array{&rows, DType::kI32, slot.type.shape};
+      std::vector<std::byte> bytes;
       if (slot.role == HloRole::kInput) {
-        const int column = batch.find(data_.inputs[slot.index].name);
+        const int column = batches[0].find(data_.inputs[slot.index].name);
         EXPECT_GE(column, 0) << data_.inputs[slot.index].name;
         const auto c = static_cast<std::size_t>(column);
-        array = {batch.columns[c].data(), (*batch.signature)[c].dtype, slot.type.shape};
+        for (const BatchView& each : batches) {
+          bytes.insert(bytes.end(), each.columns[c].begin(), each.columns[c].end());
+        }
+        array = {bytes.data(), (*batches[0].signature)[c].dtype, slot.type.shape};
       }
       if (slot.role == HloRole::kRules) array = {rules.data(), DType::kF32, slot.type.shape};
       if (slot.role == HloRole::kDue) array = {follows.data(), DType::kI32, slot.type.shape};
@@ -71,7 +84,7 @@ class Trained {
       }
     }
     auto made = of.program.execute({{arguments}});
-    EXPECT_TRUE(made.ok()) << made.error().message;
+    ASSERT_TRUE(made.ok()) << made.error().message;
     for (std::size_t r = 0; r < of.module.results.size(); ++r) {
       const HloSlot& slot = of.module.results[r];
       pjrt::Buffer& buffer = made->outputs[0][r];
@@ -81,7 +94,18 @@ class Trained {
         kept_.insert_or_assign({slot.role, slot.index, slot.part}, std::move(buffer));
       }
     }
-    return metrics.back() != 0;
+  }
+
+  /// Every number that is kept, bit for bit.
+  std::vector<std::uint32_t> bits() {
+    std::vector<std::uint32_t> all;
+    for (const auto& [key, buffer] : kept_) {
+      if (std::get<0>(key) == HloRole::kOutput) continue;
+      for (const float x : download(buffer, static_cast<std::int64_t>(*buffer.bytes() / sizeof(float)))) {
+        all.push_back(std::bit_cast<std::uint32_t>(x));
+      }
+    }
+    return all;
   }
 
   /// All parameters, slots and states are the program's, within `relative` of the largest of each buffer.
@@ -98,17 +122,18 @@ class Trained {
     expect_near(HloRole::kState, 0, 0, program.state().values(), relative);
   }
 
-  std::vector<float> metrics;  ///< of the last step, and behind them whether it was skipped
+  std::vector<float> metrics;  ///< of the last run's steps, and behind those of each whether it was skipped
 
  private:
   struct Compiled {
     HloModule module;
     pjrt::LoadedExecutable program;
   };
-  const Compiled& compiled(const std::vector<bool>& due) {
-    const auto found = compiled_.find(due);
+  const Compiled& compiled(const std::vector<bool>& due, std::size_t steps) {
+    const auto found = compiled_.find({due, steps});
     if (found != compiled_.end()) return found->second;
-    auto module = make_hlo_module(graph_, {.phase = HloPhase::kUpdate, .due = due});
+    auto module =
+        make_hlo_module(graph_, {.phase = HloPhase::kUpdate, .due = due, .steps = static_cast<std::int64_t>(steps)});
     EXPECT_TRUE(module.ok()) << module.error().message;
     auto program = client_->compile(module->text);
     EXPECT_TRUE(program.ok()) << program.error().message;
@@ -116,7 +141,7 @@ class Trained {
     std::int64_t updated = 0;
     for (const HloSlot& slot : module->arguments) updated += slot.lends_to < 0 ? 0 : 4 * slot.type.shape.elements();
     EXPECT_EQ(program->about().memory()->alias, updated);
-    return compiled_.emplace(due, Compiled{std::move(*module), std::move(*program)}).first->second;
+    return compiled_.emplace(std::pair(due, steps), Compiled{std::move(*module), std::move(*program)}).first->second;
   }
   pjrt::Buffer upload(const pjrt::HostArray& array) {
     auto made = client_->copy_from_host(array);
@@ -147,7 +172,7 @@ class Trained {
   const Graph& graph_;
   const GraphData& data_;
   std::map<std::tuple<HloRole, std::size_t, std::size_t>, pjrt::Buffer> kept_;
-  std::map<std::vector<bool>, Compiled> compiled_;
+  std::map<std::pair<std::vector<bool>, std::size_t>, Compiled> compiled_;
 };
 
 }  // namespace troupe::learner

@@ -3,7 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <cmath>
+#include <memory>
 
 #include <troupe/core/rng.hpp>
 #include <troupe/learner/engine/program.hpp>
@@ -98,6 +100,39 @@ TEST_F(HloUpdate, SchedulesAndGroupsThatAreNotAlwaysUpdated) {
   const Schedule cosine{.kind = Schedule::Kind::kCosine, .warmup_steps = 2, .total_steps = 10};
   compare({.rule = Adam{.learning_rate = 1e-2}, .schedule = cosine},
           {.rule = Adam{.learning_rate = 1e-2}, .schedule = cosine, .every_steps = 2});
+}
+
+TEST_F(HloUpdate, StepsInALoopGiveTheBitsOfSingleOnesAlsoWhereOneIsSkipped) {
+  Graph graph(kRows);
+  const Schedule warm{.warmup_steps = 20};
+  build(graph, {.rule = Adam{.learning_rate = 1e-2}, .schedule = warm, .max_global_norm = 1},
+        {.rule = Sgd{.learning_rate = 1e-2, .momentum = 0.9}, .schedule = warm});
+  auto program = Program::compile(graph, {.seed = 5});
+  ASSERT_TRUE(program.ok()) << program.error().message;
+  Trained single(client_, graph, **program), looped(client_, graph, **program);
+  constexpr int kSteps = 16;
+  const Signature signature{{"x", DType::kF32, Shape{5}}};
+  Rng rng(2);
+  std::vector<std::unique_ptr<BatchBuffer>> batches;
+  std::vector<BatchView> views;
+  std::vector<float> metrics;
+  std::int64_t taken = 0;
+  for (int step = 0; step < kSteps; ++step) {
+    batches.push_back(std::make_unique<BatchBuffer>(signature, kRows));
+    const std::span<float> x = batches.back()->mutable_view().as<float>(0);
+    for (float& each : x) each = static_cast<float>(rng.normal());
+    if (step == 3) x[7] = NAN;
+    views.push_back(batches.back()->view());
+    if (!single.step(taken, views.back())) ++taken;
+    metrics.insert(metrics.end(), single.metrics.begin(), single.metrics.end());
+  }
+  EXPECT_EQ(taken, kSteps - 1);
+  looped.launch(0, views);
+  EXPECT_EQ(looped.bits(), single.bits());
+  ASSERT_EQ(looped.metrics.size(), metrics.size());
+  for (std::size_t m = 0; m < metrics.size(); ++m) {
+    EXPECT_EQ(std::bit_cast<std::uint32_t>(looped.metrics[m]), std::bit_cast<std::uint32_t>(metrics[m])) << m;
+  }
 }
 
 }  // namespace
