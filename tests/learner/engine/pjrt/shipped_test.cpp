@@ -151,6 +151,22 @@ TEST_P(ShippedStep, CompilesForTpus) {
 INSTANTIATE_TEST_SUITE_P(Pjrt, ShippedStep, testing::ValuesIn(shipped()),
                          [](const auto& info) { return info.param.name; });
 
+TEST(ShippedModules, D4pgInALoopCompilesForTpusAndLendsAllThatItKeeps) {
+  if (pjrt::fetched_plugin("tpu").empty()) GTEST_SKIP() << pjrt::no_plugin("tpu");
+  Graph graph(256);
+  build(graph, shipped()[0]);
+  auto module = make_hlo_module(graph, {.phase = HloPhase::kUpdate, .steps = 16});
+  ASSERT_TRUE(module.ok()) << module.error().message;
+  std::int64_t bytes = 0;
+  for (const HloSlot& slot : module->arguments) bytes += slot.lends_to < 0 ? 0 : 4 * slot.type.shape.elements();
+  const pjrt::Outcome made = pjrt::compile_for_tpu("v6e:1x1", module->text);
+  ASSERT_TRUE(made.ok) << made.text;
+  // A TPU's arrays are padded to its tiles.
+  const std::size_t at = made.text.find("alias ");
+  ASSERT_NE(at, std::string::npos) << made.text;
+  EXPECT_GE(std::stoll(made.text.substr(at + 6)), bytes);
+}
+
 TEST(ShippedModules, D4pgIsShortEnoughToCompileFast) {
   Graph step(256), act(1);
   build(step, shipped()[0]);
