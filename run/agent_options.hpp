@@ -25,7 +25,7 @@ struct InferenceOptions {
   std::int64_t count = 1;        ///< servers
   std::int64_t batch_size = 32;  ///< observations in a batch at most; fewer when there are not as many env actors
   double max_wait_ms = 1;        ///< longest wait of a batch's first observation for the others
-  std::vector<std::string> device = {"cpu"};  ///< "cpu", "cuda:N" or "auto"; server i has the i-th modulo their count
+  std::vector<std::string> device = {"cpu"};  ///< learner::parse_device()'s; server i has the i-th modulo their count
 };
 
 struct StalenessOptions {

@@ -234,7 +234,7 @@ TEST_F(GpuCommand, AGpuThatIsNotThereIsOneError) {
   EXPECT_THAT(none.err, HasSubstr("no NVIDIA driver"));
   const ProgramResult bad = on_gpus("train small.toml --run-dir c --set learner.device=gpu");
   EXPECT_NE(bad.exit_code, 0);
-  EXPECT_THAT(bad.err, HasSubstr("learner.device: device \"gpu\", expected \"auto\", \"cpu\" or \"cuda:N\""));
+  EXPECT_THAT(bad.err, HasSubstr("learner.device: device \"gpu\", expected \"auto\", \"cpu\", \"cuda:N\""));
 }
 
 TEST_F(GpuCommand, AKernelThatFailsEndsTheLearnerWithItsName) {

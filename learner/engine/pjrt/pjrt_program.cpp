@@ -19,6 +19,31 @@ bool host_ends(const Host& host) {
   return host.accumulates() || host.reduces() || (!host.options.update && !host.minimized.empty());
 }
 
+std::size_t input_bytes(const BoundInput& input) {
+  return static_cast<std::size_t>(input.spec.shape.elements()) * dtype_bytes(input.spec.dtype);
+}
+
+/// Of a launch: a row for each step.
+Shape of_steps(const Shape& shape, int steps) {
+  if (steps == 1) return shape;
+  std::vector<std::int64_t> dims{steps};
+  dims.insert(dims.end(), shape.dims().begin(), shape.dims().end());
+  return Shape(dims);
+}
+
+/// How many steps one launch can take, as on a GPU.
+int steps_per_launch(const Host& host) {
+  const auto differs = [](const Minimized& m) { return m.spec.every_steps != 1; };
+  if (host_ends(host) || host.minimized.empty() || std::ranges::any_of(host.minimized, differs)) return 1;
+  std::size_t inputs = 1, outputs = 1;
+  for (const BoundInput& input : host.inputs) inputs += input_bytes(input);
+  for (const OutputBuffer& output : host.outputs) {
+    outputs += static_cast<std::size_t>(output.spec.shape.elements()) * sizeof(float);
+  }
+  const auto bytes = static_cast<std::int64_t>(std::max(inputs, outputs));
+  return static_cast<int>(std::clamp<std::int64_t>(kLaunchBytes / bytes, 1, kStepsPerLaunch));
+}
+
 Result<bool> all_ready(const std::vector<pjrt::Event>& events) {
   for (const pjrt::Event& event : events) {
     TROUPE_ASSIGN(const bool ready, event.is_ready());
@@ -35,8 +60,10 @@ PjrtProgram::PjrtProgram(std::shared_ptr<const pjrt::Client> client, const Graph
       host_(host),
       device_(static_cast<std::size_t>(host.options.device.index)),
       host_ends_(host_ends(host)),
+      steps_per_launch_(learner::steps_per_launch(host)),
       groups_(host.groups.size()),
       staged_(host.inputs.size()),
+      inputs_(host.inputs.size()),
       fetched_(host.groups.size() + 1, true) {}
 
 PjrtProgram::~PjrtProgram() {
@@ -52,20 +79,21 @@ Result<std::unique_ptr<PjrtProgram>> PjrtProgram::make(std::shared_ptr<const pjr
   const HloPhase first = host.minimized.empty() ? HloPhase::kAct
                          : made->host_ends_     ? HloPhase::kGradients
                                                 : HloPhase::kUpdate;
-  TROUPE_ASSIGN(const Compiled* const compiled, made->compiled({first, all}));
+  TROUPE_ASSIGN(const Compiled* const compiled, made->compiled({first, all, 1}));
   for (const HloSlot& slot : compiled->module.arguments) {
     if (slot.role == HloRole::kInput) host.inputs[slot.index].used = true;
   }
-  if (first == HloPhase::kGradients && host.options.update) TROUPE_TRY(made->compiled({HloPhase::kApply, all}));
+  if (first == HloPhase::kGradients && host.options.update) TROUPE_TRY(made->compiled({HloPhase::kApply, all, 1}));
   return made;
 }
 
 Result<const PjrtProgram::Compiled*> PjrtProgram::compiled(const Variant& variant) {
   if (const auto found = compiled_.find(variant); found != compiled_.end()) return &found->second;
-  TROUPE_ASSIGN(
-      HloModule module,
-      make_hlo_module(data_, host_.batch,
-                      {.phase = variant.phase, .bf16 = host_.options.compute == DType::kBF16, .due = variant.due}));
+  TROUPE_ASSIGN(HloModule module, make_hlo_module(data_, host_.batch,
+                                                  {.phase = variant.phase,
+                                                   .bf16 = host_.options.compute == DType::kBF16,
+                                                   .due = variant.due,
+                                                   .steps = variant.steps}));
   TROUPE_ASSIGN(pjrt::LoadedExecutable executable,
                 client_->compile(module.text, {.first_device = static_cast<std::int64_t>(device_)}));
   module.text = {};  // megabytes, which nobody reads again
@@ -78,35 +106,67 @@ Result<const PjrtProgram::Compiled*> PjrtProgram::compiled(const Variant& varian
 
 // ---- a run ----
 
-Status PjrtProgram::stage(int, const BatchView& batch) {
-  std::vector<std::byte> filled;
+Status PjrtProgram::stage(int step, const BatchView& batch) {
   for (std::size_t i = 0; i < host_.inputs.size(); ++i) {
     const BoundInput& input = host_.inputs[i];
     if (!input.used) continue;
-    const int column = batch.find(input.name);
-    const std::byte* from = column >= 0 ? batch.columns[static_cast<std::size_t>(column)].data() : input.data;
-    if (column >= 0 && batch.rows < host_.batch) {
-      filled.resize(static_cast<std::size_t>(input.spec.shape.elements()) * dtype_bytes(input.spec.dtype));
+    const std::size_t bytes = input_bytes(input);
+    staged_[i].resize(bytes * static_cast<std::size_t>(steps_per_launch_));
+    std::byte* const to = staged_[i].data() + bytes * static_cast<std::size_t>(step);
+    if (const int column = batch.find(input.name); column >= 0) {
       copy_rows(input.spec, batch.columns[static_cast<std::size_t>(column)], batch.rows, host_.batch,
-                host_.options.compute, filled.data());
-      from = filled.data();
+                host_.options.compute, to);
+    } else {
+      std::copy_n(input.data, bytes, to);
     }
-    TROUPE_ASSIGN(staged_[i], send(from, input.spec.dtype, input.spec.shape));
   }
   return {};
 }
 
-Status PjrtProgram::begin(Inputs inputs, int) {
+Status PjrtProgram::begin(Inputs inputs, int steps) {
   arriving_.clear();
-  skipped_ = false;
-  if (host_.phase == Phase::kUpdate) return end_on_host();
-  for (std::size_t i = 0; inputs == Inputs::kBound && i < host_.inputs.size(); ++i) {
-    const BoundInput& input = host_.inputs[i];
-    if (!input.used) continue;
-    TROUPE_ASSIGN(staged_[i], send(input.data, input.spec.dtype, input.spec.shape));
+  skips_.clear();
+  if (host_.phase == Phase::kUpdate) return end_on_host();  // outputs and metrics stay
+  results_.assign(host_.outputs.size(), {});
+  metrics_.clear();
+  const auto from = [&](int step) {
+    std::vector<const std::byte*> all;
+    for (std::size_t i = 0; i < host_.inputs.size(); ++i) {
+      const BoundInput& input = host_.inputs[i];
+      const std::size_t at = input_bytes(input) * static_cast<std::size_t>(step);
+      all.push_back(inputs == Inputs::kBound ? input.data : staged_[i].data() + at);
+    }
+    return all;
+  };
+  if (steps > 1 && steps == steps_per_launch_) {
+    TROUPE_TRY(send_inputs(from(0), steps));
+    return run(steps);
   }
+  const std::int64_t first = host_.step;
+  for (int step = 0; step < steps; ++step) {
+    if (step > 0) TROUPE_TRY(collect());
+    // Schedules go by the updates before, which Program counts at the end of a launch.
+    host_.step = first + std::ranges::count(skips_, false);
+    Status done = send_inputs(from(step), 1);
+    if (done.ok()) done = run(1);
+    host_.step = first;
+    TROUPE_TRY(done);
+  }
+  return {};
+}
+
+Status PjrtProgram::send_inputs(const std::vector<const std::byte*>& from, int steps) {
+  for (std::size_t i = 0; i < host_.inputs.size(); ++i) {
+    const ValueSpec& spec = host_.inputs[i].spec;
+    if (!host_.inputs[i].used) continue;
+    TROUPE_ASSIGN(inputs_[i], send(from[i], spec.dtype, of_steps(spec.shape, steps)));
+  }
+  return {};
+}
+
+Status PjrtProgram::run(int steps) {
   if (host_.minimized.empty()) return execute(HloPhase::kAct);
-  if (host_.phase == Phase::kStep && !host_ends_) return execute(HloPhase::kUpdate);
+  if (host_.phase == Phase::kStep && !host_ends_) return execute(HloPhase::kUpdate, steps);
   TROUPE_TRY(execute(HloPhase::kGradients));
   for (const pjrt::Event& gradient : gradients_) TROUPE_TRY(gradient.await());
   return host_.phase == Phase::kStep ? end_on_host() : Status();
@@ -119,29 +179,26 @@ Status PjrtProgram::end_on_host() {
   }
   const bool updates = host_.updates_now();
   if (updates && host_.reduces()) TROUPE_TRY(host_.reduce_gradients());
-  if (updates && host_.options.update) {
-    TROUPE_TRY(execute(HloPhase::kApply));
-    const Arriving told = std::move(arriving_.back());
-    arriving_.pop_back();
-    TROUPE_TRY(told.done.await());
-    float skip = 0;
-    std::memcpy(&skip, told.bytes.data(), sizeof(skip));
-    skipped_ = skip != 0;
-    for (Minimized& m : host_.minimized) {
-      host_.clear_accumulated(m, 0, host_.groups[m.group].params->layout().elements);
-    }
+  if (!updates || !host_.options.update) return assign_states();
+  TROUPE_TRY(execute(HloPhase::kApply));
+  const pjrt::Event told = std::move(arriving_.back().done);
+  TROUPE_TRY(told.await());
+  float skip = 0;
+  std::memcpy(&skip, arriving_.back().bytes.data(), sizeof(skip));
+  for (Minimized& m : host_.minimized) {
+    host_.clear_accumulated(m, 0, host_.groups[m.group].params->layout().elements);
   }
-  return skipped_ ? Status() : assign_states();
+  return skip != 0 ? Status() : assign_states();
 }
 
-Status PjrtProgram::execute(HloPhase phase) {
+Status PjrtProgram::execute(HloPhase phase, int steps) {
   TROUPE_TRY(lost_);
-  TROUPE_ASSIGN(const Compiled* const compiled, this->compiled({phase, due(phase)}));
+  TROUPE_ASSIGN(const Compiled* const compiled, this->compiled({phase, due(phase), steps}));
   std::vector<pjrt::Buffer> made;
   std::vector<const pjrt::Buffer*> arguments;
   made.reserve(compiled->module.arguments.size());  // arguments point into it
   for (const HloSlot& slot : compiled->module.arguments) {
-    TROUPE_ASSIGN(const pjrt::Buffer* const argument, this->argument(slot, made));
+    TROUPE_ASSIGN(const pjrt::Buffer* const argument, this->argument(slot, steps, made));
     arguments.push_back(argument);
   }
   Result<pjrt::Executed> executed = compiled->executable.execute(std::span(&arguments, 1));
@@ -150,6 +207,7 @@ Status PjrtProgram::execute(HloPhase phase) {
     if (phase == HloPhase::kUpdate || phase == HloPhase::kApply) lost_ = executed.error();
     return executed.error();
   }
+  steps_ = steps;
   gradients_.clear();
   std::vector<pjrt::Buffer>& outputs = executed->outputs[0];
   for (std::size_t r = 0; r < outputs.size(); ++r) {
@@ -157,20 +215,18 @@ Status PjrtProgram::execute(HloPhase phase) {
     if (pjrt::Buffer* const to = kept(slot, phase)) {
       *to = std::move(outputs[r]);
     } else if (slot.role == HloRole::kGradient) {
-      const std::span<float> to_host(host_.minimized[slot.index].values(),
+      const std::span<float> on_host(host_.minimized[slot.index].values(),
                                      static_cast<std::size_t>(slot.type.shape.elements()));
-      TROUPE_ASSIGN(pjrt::Event done, outputs[r].begin_copy_to(std::as_writable_bytes(to_host)));
+      TROUPE_ASSIGN(pjrt::Event done, outputs[r].begin_copy_to(std::as_writable_bytes(on_host)));
       gradients_.push_back(std::move(done));
     } else {
-      Arriving arriving{.role = slot.role, .index = slot.index, .bytes = {}, .done = {}};
+      Arriving arriving{.role = slot.role, .index = slot.index, .updates = phase == HloPhase::kApply};
       arriving.bytes.resize(static_cast<std::size_t>(slot.type.shape.elements()) * sizeof(float));
       TROUPE_ASSIGN(arriving.done, outputs[r].begin_copy_to(std::as_writable_bytes(std::span(arriving.bytes))));
       arriving_.push_back(std::move(arriving));
     }
   }
-  if (phase == HloPhase::kUpdate || phase == HloPhase::kApply || phase == HloPhase::kAct) {
-    fetched_.assign(fetched_.size(), false);
-  }
+  if (phase != HloPhase::kGradients) fetched_.assign(fetched_.size(), false);
   return {};
 }
 
@@ -198,7 +254,7 @@ pjrt::Buffer* PjrtProgram::kept(const HloSlot& slot, HloPhase phase) {
   }
 }
 
-Result<const pjrt::Buffer*> PjrtProgram::argument(const HloSlot& slot, std::vector<pjrt::Buffer>& made) {
+Result<const pjrt::Buffer*> PjrtProgram::argument(const HloSlot& slot, int steps, std::vector<pjrt::Buffer>& made) {
   const auto keep = [&](Result<pjrt::Buffer> sent) -> Result<const pjrt::Buffer*> {
     TROUPE_ASSIGN(pjrt::Buffer buffer, std::move(sent));
     made.push_back(std::move(buffer));
@@ -210,18 +266,24 @@ Result<const pjrt::Buffer*> PjrtProgram::argument(const HloSlot& slot, std::vect
       return keep(send(&rows, DType::kI32, {}));
     }
     case HloRole::kInput:
-      return &staged_[slot.index];
+      return &inputs_[slot.index];
     case HloRole::kRules: {
       std::vector<float> rules;
-      for (const Minimized& m : host_.minimized) {
-        const auto row = hlo_rule(m.spec, host_.step / m.spec.every_steps);
-        rules.insert(rules.end(), row.begin(), row.end());
+      for (int step = 0; step < steps; ++step) {
+        for (const Minimized& m : host_.minimized) {
+          const auto row = hlo_rule(m.spec, (host_.step + step) / m.spec.every_steps);
+          rules.insert(rules.end(), row.begin(), row.end());
+        }
       }
       return keep(send(rules.data(), DType::kF32, slot.type.shape));
     }
     case HloRole::kDue: {
       std::vector<std::int32_t> follows;
-      for (const learner::Group& group : host_.groups) follows.push_back(host_.follows(group, host_.step) ? 1 : 0);
+      for (int step = 0; step < steps; ++step) {
+        for (const learner::Group& group : host_.groups) {
+          follows.push_back(host_.follows(group, host_.step + step) ? 1 : 0);
+        }
+      }
       return keep(send(follows.data(), DType::kI32, slot.type.shape));
     }
     case HloRole::kGradient:
@@ -243,22 +305,44 @@ Result<bool> PjrtProgram::finished() {
   return true;
 }
 
-Status PjrtProgram::finish() {
+Status PjrtProgram::collect() {
   const std::size_t metrics = host_.metric_names.size();
+  std::vector<bool> skips(static_cast<std::size_t>(steps_), false);
   for (const Arriving& each : arriving_) {
     TROUPE_TRY(each.done.await());
     if (each.role == HloRole::kOutput) {
-      std::ranges::copy(each.bytes, host_.outputs[each.index].data.get());
+      results_[each.index].insert(results_[each.index].end(), each.bytes.begin(), each.bytes.end());
       continue;
     }
+    // A row for each step; behind the metrics of an update stands whether it was skipped.
     std::vector<float> values(each.bytes.size() / sizeof(float));
     std::memcpy(values.data(), each.bytes.data(), each.bytes.size());
-    std::copy_n(values.begin(), metrics, host_.step_metrics.begin());
-    if (values.size() > metrics) skipped_ = values[metrics] != 0;
+    const std::size_t row = values.size() / skips.size(), shown = each.updates ? 0 : metrics;
+    for (std::size_t step = 0; step < skips.size(); ++step) {
+      const auto begin = values.begin() + static_cast<std::ptrdiff_t>(step * row);
+      metrics_.insert(metrics_.end(), begin, begin + static_cast<std::ptrdiff_t>(shown));
+      if (row > shown) skips[step] = begin[static_cast<std::ptrdiff_t>(shown)] != 0;
+    }
   }
+  skips_.insert(skips_.end(), skips.begin(), skips.end());
   arriving_.clear();
-  host_.skips.assign(1, skipped_);
   return {};
+}
+
+Status PjrtProgram::finish() {
+  TROUPE_TRY(collect());
+  host_.skips = skips_;
+  if (host_.phase == Phase::kUpdate) return {};
+  host_.step_metrics = metrics_;
+  for (std::size_t i = 0; i < host_.outputs.size(); ++i) {
+    std::copy_n(result(i, static_cast<int>(skips_.size()) - 1), results_[i].size() / skips_.size(),
+                host_.outputs[i].data.get());
+  }
+  return {};
+}
+
+const std::byte* PjrtProgram::result(std::size_t index, int step) const {
+  return results_[index].data() + results_[index].size() / skips_.size() * static_cast<std::size_t>(step);
 }
 
 // ---- parameters ----

@@ -28,12 +28,15 @@ class PjrtProgram final : public Executable {
                                                    Host& host);
   ~PjrtProgram() override;
 
+  int steps_per_launch() const override { return steps_per_launch_; }
   bool calls_host() const override { return host_ends_; }
-  Status stage(int, const BatchView& batch) override;
+  Status stage(int step, const BatchView& batch) override;
+  /// A launch of as many steps as there can be is one execution, which is not waited for; one of fewer takes them one
+  /// by one, since each number would be a program that takes seconds to compile.
   Status begin(Inputs inputs, int steps) override;
   Result<bool> finished() override;
   Status finish() override;
-  const std::byte* result(std::size_t index, int) const override { return host_.outputs[index].data.get(); }
+  const std::byte* result(std::size_t index, int step) const override;
 
   Status send_parameters() override;
   Status fetch_parameters(std::size_t group) override;
@@ -51,6 +54,7 @@ class PjrtProgram final : public Executable {
   struct Variant {
     HloPhase phase = HloPhase::kAct;
     std::vector<bool> due;  ///< of each minimized group
+    int steps = 1;
     friend auto operator<=>(const Variant&, const Variant&) = default;
   };
   struct Compiled {
@@ -65,20 +69,26 @@ class PjrtProgram final : public Executable {
   struct Arriving {
     HloRole role = HloRole::kMetrics;
     std::size_t index = 0;
-    std::vector<std::byte> bytes;
-    pjrt::Event done;
+    bool updates = false;  ///< of HloPhase::kApply, which has no metrics
+    std::vector<std::byte> bytes{};
+    pjrt::Event done{};
   };
 
   PjrtProgram(std::shared_ptr<const pjrt::Client> client, const GraphData& data, Host& host);
 
   Result<const Compiled*> compiled(const Variant& variant);
+  Status send_inputs(const std::vector<const std::byte*>& from, int steps);
+  /// One step, or with `steps` above 1 an update of so many, with the inputs that were sent.
+  Status run(int steps);
   std::vector<bool> due(HloPhase phase) const;
   Result<pjrt::Buffer> send(const void* data, DType dtype, const Shape& shape);
   /// The buffer of an argument: one that stays, or one made for this step alone, which `made` keeps.
-  Result<const pjrt::Buffer*> argument(const HloSlot& slot, std::vector<pjrt::Buffer>& made);
+  Result<const pjrt::Buffer*> argument(const HloSlot& slot, int steps, std::vector<pjrt::Buffer>& made);
   pjrt::Buffer* kept(const HloSlot& slot, HloPhase phase);
   /// Executes, takes back what was donated and new, and begins to copy the results that the host sees.
-  Status execute(HloPhase phase);
+  Status execute(HloPhase phase, int steps = 1);
+  /// Waits for what arrives and puts it behind the results of the launch's steps before.
+  Status collect();
   /// The gradient of the present run is on the host; what the host does to it, and then the update.
   Status end_on_host();
 
@@ -87,14 +97,19 @@ class PjrtProgram final : public Executable {
   Host& host_;
   const std::size_t device_;
   bool host_ends_ = false;  ///< the host has a part in the end of each step
+  int steps_per_launch_ = 1;
   std::map<Variant, Compiled> compiled_;
   std::vector<Group> groups_;
-  pjrt::Buffer state_, next_state_;   ///< the latter until the update of Phase::kUpdate
-  std::vector<pjrt::Buffer> staged_;  ///< of Host::inputs; those of the next launch
+  pjrt::Buffer state_, next_state_;             ///< the latter until the update of Phase::kUpdate
+  std::vector<std::vector<std::byte>> staged_;  ///< of Host::inputs: batches of the next launch, one behind the other
+  std::vector<pjrt::Buffer> inputs_;            ///< of Host::inputs
   std::vector<Arriving> arriving_;
-  std::vector<pjrt::Event> gradients_;  ///< of copies to the host
-  Status lost_;                         ///< of an execution that had donated what there is
-  bool skipped_ = false;
+  std::vector<pjrt::Event> gradients_;           ///< of copies to the host
+  Status lost_;                                  ///< of an execution that had donated what there is
+  int steps_ = 0;                                ///< of what arrives
+  std::vector<std::vector<std::byte>> results_;  ///< of Host::outputs: rows of the launch's steps
+  std::vector<double> metrics_;                  ///< of these
+  std::vector<bool> skips_;
   std::vector<bool> fetched_;  ///< of each group and the state: the host's copy is what the device has
   std::vector<float> snapshot_;
   std::vector<pjrt::Event> snapshot_events_;

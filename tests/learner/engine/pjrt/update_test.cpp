@@ -18,7 +18,7 @@
 namespace troupe::learner {
 namespace {
 
-constexpr std::int64_t kRows = 8;
+constexpr std::int64_t kUpdatedRows = 8;
 
 /// A body with a target every three steps and an average, a head that is updated by its own rule, a state.
 void build(Graph& graph, const OptimizerSpec& body_spec, const OptimizerSpec& head_spec) {
@@ -47,7 +47,7 @@ class HloUpdate : public pjrt::CpuPluginTest {
  protected:
   /// Both take the same steps, the fourth of which is spoilt by a NaN.
   void compare(const OptimizerSpec& body, const OptimizerSpec& head) {
-    Graph graph(kRows);
+    Graph graph(kUpdatedRows);
     build(graph, body, head);
     auto program = Program::compile(graph, {.seed = 5});
     ASSERT_TRUE(program.ok()) << program.error().message;
@@ -56,7 +56,7 @@ class HloUpdate : public pjrt::CpuPluginTest {
     Rng rng(2);
     const Signature signature{{"x", DType::kF32, Shape{5}}};
     for (int step = 0; step < 12; ++step) {
-      BatchBuffer batch(signature, kRows);
+      BatchBuffer batch(signature, kUpdatedRows);
       const std::span<float> x = batch.mutable_view().as<float>(0);
       for (float& each : x) each = static_cast<float>(rng.normal());
       if (step == 3) x[7] = NAN;
@@ -103,7 +103,7 @@ TEST_F(HloUpdate, SchedulesAndGroupsThatAreNotAlwaysUpdated) {
 }
 
 TEST_F(HloUpdate, StepsInALoopGiveTheBitsOfSingleOnesAlsoWhereOneIsSkipped) {
-  Graph graph(kRows);
+  Graph graph(kUpdatedRows);
   const Schedule warm{.warmup_steps = 20};
   build(graph, {.rule = Adam{.learning_rate = 1e-2}, .schedule = warm, .max_global_norm = 1},
         {.rule = Sgd{.learning_rate = 1e-2, .momentum = 0.9}, .schedule = warm});
@@ -118,7 +118,7 @@ TEST_F(HloUpdate, StepsInALoopGiveTheBitsOfSingleOnesAlsoWhereOneIsSkipped) {
   std::vector<float> metrics;
   std::int64_t taken = 0;
   for (int step = 0; step < kSteps; ++step) {
-    batches.push_back(std::make_unique<BatchBuffer>(signature, kRows));
+    batches.push_back(std::make_unique<BatchBuffer>(signature, kUpdatedRows));
     const std::span<float> x = batches.back()->mutable_view().as<float>(0);
     for (float& each : x) each = static_cast<float>(rng.normal());
     if (step == 3) x[7] = NAN;
