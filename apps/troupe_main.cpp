@@ -115,6 +115,7 @@ int run(int argc, char** argv, const Registry& registry) {
   add_eval_command(app, registry, &chosen);
   add_graph_command(app, registry, &chosen);
   add_verify_command(app, registry, &chosen);
+  add_compile_command(app, registry, &chosen);
   add_envs_command(app, registry, &chosen);
   add_config_command(app, registry, &chosen);
   add_doctor_command(app, &chosen);

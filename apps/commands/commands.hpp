@@ -39,6 +39,7 @@ void add_sample_command(CLI::App& app, const Registry& registry, Command* chosen
 void add_eval_command(CLI::App& app, const Registry& registry, Command* chosen);
 void add_graph_command(CLI::App& app, const Registry& registry, Command* chosen);
 void add_verify_command(CLI::App& app, const Registry& registry, Command* chosen);
+void add_compile_command(CLI::App& app, const Registry& registry, Command* chosen);
 void add_envs_command(CLI::App& app, const Registry& registry, Command* chosen);
 void add_config_command(CLI::App& app, const Registry& registry, Command* chosen);
 void add_doctor_command(CLI::App& app, Command* chosen);

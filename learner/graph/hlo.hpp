@@ -179,6 +179,8 @@ Value with_row(const Value& x, const Value& index, const Value& row);
 /// The axes are gone from the result.
 Value sum(const Value& x, const Sizes& axes);
 Value largest(const Value& x, const Sizes& axes);
+/// Over the replicas of the program, 0 to replicas - 1, each of which has an x of this type.
+Value sum_of_replicas(const Value& x, std::int64_t replicas);
 /// Sums over windows, without padding.
 Value sum_windows(const Value& x, const Sizes& window, const Sizes& strides);
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include <troupe/learner/graph/hlo.hpp>
 
@@ -120,6 +121,14 @@ Value with_row(const Value& x, const Value& index, const Value& row) {
 
 Value sum(const Value& x, const Sizes& axes) { return reduce(x, axes, "add", 0); }
 Value largest(const Value& x, const Sizes& axes) { return reduce(x, axes, "maximum", -INFINITY); }
+
+Value sum_of_replicas(const Value& x, std::int64_t replicas) {
+  std::vector<std::int64_t> all(static_cast<std::size_t>(replicas));
+  std::iota(all.begin(), all.end(), 0);
+  return x.to->emit("all_reduce", {x}, x.type,
+                    fmt::format("replica_groups = dense<[[{}]]> : tensor<1x{}xi64>", fmt::join(all, ", "), replicas),
+                    reducer("add", x.type.element));
+}
 
 Value sum_windows(const Value& x, const Sizes& window, const Sizes& strides) {
   Sizes sizes;

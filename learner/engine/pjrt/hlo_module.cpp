@@ -7,6 +7,7 @@
 
 #include <troupe/core/check.hpp>
 #include <troupe/learner/engine/pjrt/hlo_update.hpp>
+#include <troupe/learner/ops/hlo_parts.hpp>
 
 namespace troupe::learner {
 
@@ -233,6 +234,7 @@ class Emitter {
       for (const std::uint32_t id : data_.minimized[i].gradients) entries.push_back(values_[id]);
       gradients_[i] = flat_of(layout_of(static_cast<std::size_t>(data_.minimized[i].group)), entries);
     }
+    if (updates() && options_.replicas > 1 && !applies()) average_over_replicas();
     if (updates()) update();
     std::vector<hlo::Value> metrics;
     for (std::size_t i = 0; !applies() && i < data_.metrics.size(); ++i) {
@@ -276,6 +278,17 @@ class Emitter {
         });
     made.erase(made.begin());
     return made;
+  }
+
+  void average_over_replicas() {
+    const hlo::Value rows = convert(rows_, hlo::Element::kF32);
+    const hlo::Value share = rows / maximum(sum_of_replicas(rows, options_.replicas), 1);
+    for (hlo::Value& gradient : gradients_) {
+      if (gradient.to == nullptr) continue;
+      // A replica without rows has no weight, whatever its gradient is.
+      const hlo::Value mine = everywhere(share, gradient.shape());
+      gradient = sum_of_replicas(select(is_greater(mine, 0), mine * gradient, 0), options_.replicas);
+    }
   }
 
   /// All gradients decide together whether anything changes, as in learner/engine/cpu/cpu_update.cpp.

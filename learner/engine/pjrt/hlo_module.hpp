@@ -59,6 +59,9 @@ struct HloOptions {
   /// and metrics too; all steps have equally many rows of data. Rules and flags are those of updates that are not
   /// skipped, so a skipped step leaves its row to the next one, and the last ones are not used.
   std::int64_t steps = 1;
+  /// Of an update: replicas of the program, each with its own batch. The gradient is the mean of theirs by their rows,
+  /// so all take the same step.
+  std::int64_t replicas = 1;
 };
 
 /// The graph as one replica with one stripe. Errors: the graph's own; kInvalidArgument for an operation that has no

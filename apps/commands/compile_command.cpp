@@ -1,0 +1,265 @@
+// `troupe compile CONFIG --topology v5e:2x2`: whether the steps of a configuration compile for devices that need not be
+// there, how much memory they take and what the compiler estimates. The compiler is a PJRT plug-in, which runs in a
+// process of its own, `troupe compile-module`: libtpu ends its process on some programs.
+#include <CLI/CLI.hpp>
+
+#include <fmt/core.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <troupe/actors/roles/replicator_options.hpp>
+#include <troupe/apps/commands/commands.hpp>
+#include <troupe/apps/commands/run_arguments.hpp>
+#include <troupe/apps/sweep/children.hpp>
+#include <troupe/core/text.hpp>
+#include <troupe/learner/engine/pjrt/hlo_module.hpp>
+#include <troupe/learner/engine/pjrt/pjrt_clients.hpp>
+#include <troupe/learner/replicate/verify.hpp>
+#include <troupe/pjrt/topology.hpp>
+#include <troupe/run/agent_topology.hpp>
+#include <troupe/run/say.hpp>
+
+namespace troupe::apps {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct CompileArguments {
+  RunArguments run;
+  std::string topology;
+  std::string plugin = "tpu";
+  int replicas = 1;
+  int steps = 1;
+};
+
+// ---- the compiler's process ----
+
+/// What the compiler says, a line a number: "peak 123".
+Status compile_module(const std::string& plugin_path, const std::string& topology_name, int replicas,
+                      const std::string& file) {
+  // Read as libtpu is loaded. Without them it asks a cloud's metadata server for minutes and refuses a second process.
+  for (const auto& [name, value] : {std::pair{"TPU_SKIP_MDS_QUERY", "1"},
+                                    {"ALLOW_MULTIPLE_LIBTPU_LOAD", "1"},
+                                    {"TPU_LOG_DIR", "disabled"},
+                                    {"TPU_MIN_LOG_LEVEL", "3"},
+                                    {"TPU_ACCELERATOR_TYPE", "v5litepod-4"},
+                                    {"TPU_WORKER_HOSTNAMES", "localhost"},
+                                    {"TPU_WORKER_ID", "0"}}) {
+    setenv(name, value, 0);
+  }
+  std::ifstream in(file);
+  const std::string text{std::istreambuf_iterator<char>(in), {}};
+  TROUPE_ASSIGN(const auto plugin, pjrt::Plugin::open(plugin_path));
+  TROUPE_ASSIGN(const auto topology, pjrt::Topology::make(plugin, topology_name));
+  TROUPE_ASSIGN(const std::vector<pjrt::DeviceInfo> devices, topology.devices());
+  say("kind {}\ndevices {}\n", devices.empty() ? "" : devices[0].kind, devices.size());
+  TROUPE_ASSIGN(const auto compiled, topology.compile(text, {.replicas = replicas}));
+  TROUPE_ASSIGN(const pjrt::MemoryUse memory, compiled.memory());
+  say("arguments {}\nalias {}\ntemporaries {}\npeak {}\ncode {}\n", memory.arguments, memory.alias, memory.temporaries,
+      memory.peak, memory.code);
+  if (const auto costs = compiled.cost(); costs.ok()) {
+    for (const pjrt::NamedValue& cost : *costs) {
+      if (const auto* const number = std::get_if<float>(&cost.value)) say("cost {} = {}\n", cost.name, *number);
+    }
+  }
+  return {};
+}
+
+// ---- what is compiled ----
+
+struct Subject {
+  std::string name;
+  std::int64_t rows = 0;  ///< of a step, over all replicas
+  bool bf16 = false;
+  learner::ReplicaFactory make;
+};
+
+Result<std::vector<Subject>> subjects(const actors::TrainOptions& options) {
+  std::vector<Subject> all;
+  const auto add = [&](actors::ReplicaGroupOptions group, learner::ReplicaFactory make) -> Status {
+    // What meets elsewhere than within a step has the same step.
+    if (actors::has_parameter_server(group) || actors::is_split_gan(group)) group.replicator = "multi_worker";
+    TROUPE_ASSIGN(const learner::ReplicatorOptions how, actors::replicator_options(group));
+    all.push_back({group.name, group.batch_size, how.compile.compute == DType::kBF16, std::move(make)});
+    return {};
+  };
+  for (const actors::AgentOptions& configured : options.agents) {
+    TROUPE_ASSIGN(const actors::Agent agent, actors::make_agent(configured));
+    const auto input = learner::random_batches(agent.batch, options.seed);
+    TROUPE_ASSIGN(const actors::ReplicaGroupOptions group, actors::learner_group(options, configured));
+    TROUPE_TRY(add(group, [make = agent.algorithm.make_replica, input] { return make(input); }));
+  }
+  for (const actors::ReplicaRun& run : options.replicas) {
+    // Only what the data looks like matters; where the configuration does not say it, the data does.
+    TROUPE_ASSIGN(actors::ReplicaModel model, actors::model_of(run, actors::ModelContext::Data::kElsewhere));
+    if (!model.make) {
+      TROUPE_ASSIGN(model, actors::model_of(run, actors::ModelContext::Data::kLookedAt));
+    }
+    TROUPE_TRY(add(run.group, model.make));
+  }
+  return all;
+}
+
+Result<learner::HloModule> module_of(const Subject& subject, const CompileArguments& arguments) {
+  if (subject.rows % arguments.replicas != 0) {
+    return Error{Code::kInvalidArgument,
+                 fmt::format("{} rows a step, expected a multiple of {} replicas", subject.rows, arguments.replicas)};
+  }
+  const std::int64_t rows = subject.rows / arguments.replicas;
+  TROUPE_ASSIGN(const auto replica, subject.make());
+  const learner::InputContext context{
+      .replica_count = arguments.replicas, .replica_batch = rows, .global_batch = subject.rows};
+  TROUPE_ASSIGN(const auto input, replica->input_fn(context));
+  learner::Graph graph(rows);
+  learner::ReplicaContext meets(graph, context, nullptr);
+  replica->step_fn(meets, learner::StepInputs(graph, input->signature()));
+  return learner::make_hlo_module(graph, {.phase = learner::HloPhase::kUpdate,
+                                          .bf16 = subject.bf16,
+                                          .steps = arguments.steps,
+                                          .replicas = arguments.replicas});
+}
+
+std::string self() {
+  std::error_code ignored;
+  return fs::read_symlink("/proc/self/exe", ignored).string();
+}
+
+/// Compiles the text in another process. Returns what it said, or why it could not.
+Result<std::map<std::string, std::string>> compile_elsewhere(const fs::path& folder, const fs::path& plugin,
+                                                             const CompileArguments& arguments,
+                                                             const std::string& text) {
+  const fs::path file = folder / "module.mlir", log = folder / "said.txt";
+  std::ofstream(file) << text;
+  fs::remove(log);
+  ChildEnding ending;
+  const auto asked = run_children({{{self(), "compile-module", plugin.string(), arguments.topology,
+                                     std::to_string(arguments.replicas), file.string()},
+                                    log}},
+                                  {.ends = [&](std::size_t, const ChildEnding& how) { ending = how; }});
+  TROUPE_TRY(asked);
+  if (*asked > 0) return Error{Code::kCancelled, "stopped"};
+  std::map<std::string, std::string> said;
+  std::string last;
+  std::ifstream lines(log);
+  for (std::string line; std::getline(lines, line);) {
+    const std::size_t space = line.starts_with("cost ") ? line.find(" = ") : line.find(' ');
+    if (space != std::string::npos) said[line.substr(0, space)] = line.substr(line.find_last_of(' ') + 1);
+    if (line.starts_with("kind ")) said["kind"] = line.substr(5);
+    last = line.empty() ? last : line;
+  }
+  if (ending.error.empty() && !ending.signalled && ending.number == 0) return said;
+  return Error{Code::kInternal,
+               fmt::format("{}: {}", ending.signalled ? "the compiler ended its process" : "it does not compile",
+                           printable(last.empty() ? in_words(ending) : last))};
+}
+
+void show(const Subject& subject, const CompileArguments& arguments, std::size_t text_bytes, double seconds,
+          const std::map<std::string, std::string>& said) {
+  const auto number = [&](const char* name) {
+    const auto found = said.find(name);
+    return found == said.end() ? 0.0 : std::strtod(found->second.c_str(), nullptr);
+  };
+  const auto kind = said.find("kind");
+  constexpr double kMib = 1024.0 * 1024.0;
+  say("{}: {} replica{} of {} rows on {} ({}, {:.0f} devices): {:.0f} kB of StableHLO, compiled in {:.1f} s\n",
+      subject.name, arguments.replicas, arguments.replicas == 1 ? "" : "s", subject.rows / arguments.replicas,
+      arguments.topology, kind == said.end() ? "" : kind->second, number("devices"),
+      static_cast<double>(text_bytes) / 1000, seconds);
+  say("  memory of a device: {:.1f} MiB at most; {:.1f} of arguments, of which {:.1f} are donated, {:.1f} temporary, "
+      "{:.1f} of code\n",
+      number("peak") / kMib, number("arguments") / kMib, number("alias") / kMib, number("temporaries") / kMib,
+      number("code") / kMib);
+  if (number("cost flops") <= 0) return;
+  say("  estimates of the compiler{}: {:.3g} flops, {:.3g} bytes accessed", arguments.steps > 1 ? ", for one step" : "",
+      number("cost flops"), number("cost bytes accessed"));
+  // Negative where the compiler has no model of the device.
+  if (number("cost optimal_seconds") > 0) say(", {:.3g} ms", number("cost optimal_seconds") * 1000);
+  say("\n");
+}
+
+int run(const CompileArguments& arguments, const Registry& registry) {
+  const Result<LoadedRun> loaded = load_run(arguments.run, registry);
+  if (!loaded.ok()) return fail_config(loaded.error());
+  const auto plugin = learner::find_pjrt_plugin(arguments.plugin == "tpu" ? "tpu" : "pjrt:" + arguments.plugin);
+  if (!plugin.ok()) return fail(plugin.error());
+  const auto all = subjects(loaded->options);
+  if (!all.ok()) return fail_run(all.error());
+  std::string folder = (fs::temp_directory_path() / "troupe-compile-XXXXXX").string();
+  if (mkdtemp(folder.data()) == nullptr) return fail({Code::kIo, folder + ": cannot make a temporary folder"});
+  int code = kExitOk;
+  for (const Subject& subject : *all) {
+    const auto module = module_of(subject, arguments);
+    if (!module.ok()) {
+      code = fail({module.error().code, subject.name + ": " + module.error().message});
+      continue;
+    }
+    const auto begin = std::chrono::steady_clock::now();
+    const auto said = compile_elsewhere(folder, *plugin, arguments, module->text);
+    if (!said.ok()) {
+      code = fail({said.error().code, subject.name + ": " + said.error().message});
+      if (said.error().code == Code::kCancelled) break;
+      continue;
+    }
+    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
+    show(subject, arguments, module->text.size(), took.count(), *said);
+  }
+  std::error_code ignored;
+  fs::remove_all(folder, ignored);
+  return code;
+}
+
+}  // namespace
+
+void add_compile_command(CLI::App& app, const Registry& registry, Command* chosen) {
+  CLI::App* command =
+      app.add_subcommand("compile", "Compile a configuration's steps for devices that need not be here");
+  const auto arguments = std::make_shared<CompileArguments>();
+  CompileArguments& a = *arguments;
+  add_config_argument(*command, a.run.config);
+  command->add_option("--topology", a.topology, "The compiler's name for the devices, such as v5e:2x2")->required();
+  command->add_option("--plugin", a.plugin, "PJRT plug-in that compiles, by name or path")->capture_default_str();
+  command->add_option("--replicas", a.replicas, "That share a step's rows and average their gradients")
+      ->check(CLI::Range(1, 4096))
+      ->capture_default_str();
+  command->add_option("--steps", a.steps, "In one execution, in a loop")
+      ->check(CLI::Range(1, 1024))
+      ->capture_default_str();
+  command->add_option("--set", a.run.overrides, "Override a key of the configuration; may be repeated")
+      ->type_name("KEY=VALUE")
+      ->allow_extra_args(false);
+  command->callback(
+      [arguments, &registry, chosen] { *chosen = [arguments, &registry] { return run(*arguments, registry); }; });
+
+  CLI::App* child = app.add_subcommand("compile-module", "The compiler's process of compile");
+  child->group("");  // hidden
+  struct Child {
+    std::string plugin, topology, file;
+    int replicas = 1;
+  };
+  const auto words = std::make_shared<Child>();
+  child->add_option("plugin", words->plugin)->required();
+  child->add_option("topology", words->topology)->required();
+  child->add_option("replicas", words->replicas)->required();
+  child->add_option("file", words->file)->required();
+  child->callback([words, chosen] {
+    *chosen = [words] {
+      const Status done = compile_module(words->plugin, words->topology, words->replicas, words->file);
+      if (!done.ok()) say("{}\n", done.error().message);
+      std::fflush(stdout);
+      std::_Exit(done.ok() ? 0 : 1);  // libtpu's threads need no farewell
+      return 0;
+    };
+  });
+}
+
+}  // namespace troupe::apps
