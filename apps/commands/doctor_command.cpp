@@ -18,6 +18,7 @@
 #include <troupe/learner/engine/cpu/instruction_set.hpp>
 #include <troupe/learner/engine/cpu/kernels/kernel_table.hpp>
 #include <troupe/learner/engine/device.hpp>
+#include <troupe/learner/engine/pjrt/pjrt_clients.hpp>
 #include <troupe/run/say.hpp>
 
 namespace troupe::apps {
@@ -108,6 +109,21 @@ void show_plans() {
   if (shapes.size() > kLines) line("", fmt::format("and {} more", shapes.size() - kLines));
 }
 
+/// The plug-ins that are found under the names that devices have, and what they have for devices here.
+void show_pjrt() {
+  for (const std::string engine : {"pjrt:cpu", "tpu"}) {
+    const auto path = learner::find_pjrt_plugin(engine);
+    if (!path.ok()) {
+      line("PJRT", path.error().message);
+      continue;
+    }
+    const auto client = learner::pjrt_client(engine);
+    line("PJRT", client.ok() ? fmt::format("{}: {} devices, {}, {}", engine, (*client)->devices(),
+                                           (*client)->plugin().name(), path->string())
+                             : fmt::format("{}: {}", engine, client.error().message));
+  }
+}
+
 int doctor() {
   show_processor();
   show_plans();
@@ -136,6 +152,7 @@ int doctor() {
            : std::string(cudnn->api().library_error()));
   const auto nccl = collectives::nccl_version();
   line("NCCL", nccl.ok() ? *nccl : fmt::format("{}; only groups of several GPUs need it", nccl.error().message));
+  show_pjrt();
   line("auto", learner::to_string(learner::resolve({"auto"})));
   return kExitOk;
 }
@@ -144,7 +161,7 @@ int doctor() {
 
 void add_doctor_command(CLI::App& app, Command* chosen) {
   app.add_subcommand("doctor",
-                     "Show how this machine computes and what it has for GPUs, what is missing and what to do")
+                     "Show how this machine computes, what it has for GPUs and other devices, and what is missing")
       ->callback([chosen] { *chosen = doctor; });
 }
 
