@@ -30,7 +30,8 @@ struct ReplicaGroupOptions {
   /// "bf16": products and images; weights, statistics and losses stay float32. "tf32": on a GPU, products may round
   /// their operands so.
   std::string compute = "fp32";
-  /// "cpu", "cuda:N", "tpu:N", "pjrt:NAME#N" or "auto"; of several, replica or instance i has the i-th modulo their count.
+  /// "cpu", "cuda:N", "tpu:N", "pjrt:NAME#N" or "auto"; of several, replica or instance i has the i-th modulo their
+  /// count.
   std::vector<std::string> device = {"cpu"};
   std::int64_t threads = 1;         ///< that share a step of a replica, on each of its devices
   std::string nccl_interface = {};  ///< TrainOptions::security's

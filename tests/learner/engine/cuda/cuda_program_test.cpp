@@ -276,10 +276,12 @@ TEST_F(CudaProgramTest, DevicesAreNamedAsConfigurationsNameThem) {
   EXPECT_EQ(parse_device("pjrt:cpu").value(), (Device{"pjrt:cpu", 0}));
   EXPECT_EQ(to_string(parse_device("pjrt:/opt/plugin.so#3").value()), "pjrt:/opt/plugin.so#3");
   EXPECT_EQ(to_string(resolve(parse_device("auto").value())), "cuda:0");
-  for (const char* const bad : {"", "gpu", "cuda", "cuda:", "cuda:-1", "cuda:1x", "CPU", "tpu", "pjrt:", "pjrt:#1", "pjrt:cpu#x"}) {
+  for (const char* const bad :
+       {"", "gpu", "cuda", "cuda:", "cuda:-1", "cuda:1x", "CPU", "tpu", "pjrt:", "pjrt:#1", "pjrt:cpu#x"}) {
     const auto device = parse_device(bad);
     ASSERT_FALSE(device.ok()) << bad;
-    EXPECT_THAT(device.error().message, HasSubstr("expected \"auto\", \"cpu\", \"cuda:N\", \"tpu:N\" or \"pjrt:NAME#N\""));
+    EXPECT_THAT(device.error().message,
+                HasSubstr("expected \"auto\", \"cpu\", \"cuda:N\", \"tpu:N\" or \"pjrt:NAME#N\""));
   }
 }
 
