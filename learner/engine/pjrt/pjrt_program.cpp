@@ -67,9 +67,16 @@ PjrtProgram::PjrtProgram(std::shared_ptr<const pjrt::Client> client, const Graph
       fetched_(host.groups.size() + 1, true) {}
 
 PjrtProgram::~PjrtProgram() {
-  // Copies that have begun write into this object's memory.
-  for (const Arriving& each : arriving_) (void)each.done.await();
+  forget_arriving();
   for (const pjrt::Event& event : snapshot_events_) (void)event.await();
+}
+
+void PjrtProgram::forget_arriving() {
+  // Copies that have begun write into this object's memory and the Host's.
+  for (const Arriving& each : arriving_) (void)each.done.await();
+  for (const pjrt::Event& event : gradients_) (void)event.await();
+  arriving_.clear();
+  gradients_.clear();
 }
 
 Result<std::unique_ptr<PjrtProgram>> PjrtProgram::make(std::shared_ptr<const pjrt::Client> client,
@@ -124,7 +131,7 @@ Status PjrtProgram::stage(int step, const BatchView& batch) {
 }
 
 Status PjrtProgram::begin(Inputs inputs, int steps) {
-  arriving_.clear();
+  forget_arriving();
   skips_.clear();
   if (host_.phase == Phase::kUpdate) return end_on_host();  // outputs and metrics stay
   results_.assign(host_.outputs.size(), {});
@@ -201,17 +208,18 @@ Status PjrtProgram::execute(HloPhase phase, int steps) {
     TROUPE_ASSIGN(const pjrt::Buffer* const argument, this->argument(slot, steps, made));
     arguments.push_back(argument);
   }
-  Result<pjrt::Executed> executed = compiled->executable.execute(std::span(&arguments, 1));
-  if (!executed.ok()) {
-    // What was donated is gone, and nobody knows whether it was.
-    if (phase == HloPhase::kUpdate || phase == HloPhase::kApply) lost_ = executed.error();
-    return executed.error();
-  }
   steps_ = steps;
-  gradients_.clear();
-  std::vector<pjrt::Buffer>& outputs = executed->outputs[0];
+  Result<pjrt::Executed> executed = compiled->executable.execute(std::span(&arguments, 1));
+  const Status taken =
+      executed.ok() ? take(phase, compiled->module.results, executed->outputs[0]) : Status(executed.error());
+  // What was donated is gone, and nobody knows how much of what came instead is here.
+  if (phase == HloPhase::kUpdate || phase == HloPhase::kApply) lost_ = taken;
+  return taken;
+}
+
+Status PjrtProgram::take(HloPhase phase, std::span<const HloSlot> slots, std::span<pjrt::Buffer> outputs) {
   for (std::size_t r = 0; r < outputs.size(); ++r) {
-    const HloSlot& slot = compiled->module.results[r];
+    const HloSlot& slot = slots[r];
     if (pjrt::Buffer* const to = kept(slot, phase)) {
       *to = std::move(outputs[r]);
     } else if (slot.role == HloRole::kGradient) {

@@ -85,8 +85,10 @@ class PjrtProgram final : public Executable {
   /// The buffer of an argument: one that stays, or one made for this step alone, which `made` keeps.
   Result<const pjrt::Buffer*> argument(const HloSlot& slot, int steps, std::vector<pjrt::Buffer>& made);
   pjrt::Buffer* kept(const HloSlot& slot, HloPhase phase);
-  /// Executes, takes back what was donated and new, and begins to copy the results that the host sees.
   Status execute(HloPhase phase, int steps = 1);
+  /// Of an execution: keeps what is new of the state, and begins to copy the results that the host sees.
+  Status take(HloPhase phase, std::span<const HloSlot> slots, std::span<pjrt::Buffer> outputs);
+  void forget_arriving();
   /// Waits for what arrives and puts it behind the results of the launch's steps before.
   Status collect();
   /// The gradient of the present run is on the host; what the host does to it, and then the update.
