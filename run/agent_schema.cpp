@@ -330,7 +330,7 @@ ConfigSchema acting_keys(const actors::AgentOptions& d) {
        .max = 1000},
       {.path = "inference.device",
        .default_value = d.inference.device,
-       .doc = "cpu, cuda:N, tpu:N, pjrt:NAME#N or auto; of several, server i has the i-th modulo their count"},
+       .doc = "cpu, cuda:N, tpu:N, pjrt:NAME#N or auto; servers take them in turn"},
 
       {.path = "staleness.max_versions",
        .default_value = d.staleness.max_versions,

@@ -87,7 +87,7 @@ ConfigSchema group_keys(const std::vector<std::string>& replicators, const actor
        .choices = {"fp32", "tf32", "bf16"}},
       {.path = "device",
        .default_value = g.device,
-       .doc = "cpu, cuda:N, tpu:N, pjrt:NAME#N or auto; of several, replica i has the i-th modulo their count"},
+       .doc = "cpu, cuda:N, tpu:N, pjrt:NAME#N or auto; replicas take them in turn"},
       {.path = "threads",
        .default_value = g.threads,
        .doc = "Threads that share a step of each replica, on each of its devices",

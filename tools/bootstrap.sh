@@ -197,8 +197,9 @@ goal=${1:?usage: tools/bootstrap.sh packages|fetched|configured|program|tests|pj
 case $goal in packages | fetched | configured | program | tests | pjrt) ;; *) die "bootstrap: unknown goal '$goal'" ;; esac
 own "$cache/bootstrap.lock" "set XDG_CACHE_HOME to a folder of your own, or chown it if ./troupe was run there with sudo"
 if [ "$goal" = pjrt ]; then
-  with_lock "$cache/bootstrap.lock" fetch_pjrt "${2:?usage: tools/bootstrap.sh pjrt cpu|tpu}"
-  echo "$cache/pjrt-$2"-*/*.so
+  plugin=${2:?usage: tools/bootstrap.sh pjrt cpu|tpu}
+  with_lock "$cache/bootstrap.lock" eval 'install_packages >&2; fetch_pjrt "$plugin"'
+  echo "$cache/pjrt-$plugin"-*/*.so
   exit
 fi
 with_lock "$cache/bootstrap.lock" fetch
