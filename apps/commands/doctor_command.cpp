@@ -117,6 +117,11 @@ void show_pjrt() {
       line("PJRT", path.error().message);
       continue;
     }
+    // Without a TPU its library says so in a page of warnings.
+    if (engine == "tpu" && !std::filesystem::exists("/dev/accel0") && !std::filesystem::exists("/dev/vfio/0")) {
+      line("PJRT", fmt::format("tpu: no TPU here; {} compiles for them", path->string()));
+      continue;
+    }
     const auto client = learner::pjrt_client(engine);
     line("PJRT", client.ok() ? fmt::format("{}: {} devices, {}, {}", engine, (*client)->devices(),
                                            (*client)->plugin().name(), path->string())
