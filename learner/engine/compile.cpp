@@ -15,6 +15,24 @@ const Engine& engine_of(const Device& device) {
   return device.is_pjrt() ? pjrt_engine() : cpu_engine();
 }
 
+Status complete_for_one_device(CompileOptions* options) {
+  if (options->stripes == 0) options->stripes = 1;
+  if (options->stripes == 1 && options->devices == 1 && options->compute != DType::kF64) return {};
+  return Error{
+      Code::kInvalidArgument,
+      fmt::format("compile: {} stripes on {} devices in {}, expected 1, 1 and float32 or bfloat16 on {}",
+                  options->stripes, options->devices, troupe::to_string(options->compute), to_string(options->device))};
+}
+
+PlanOptions plan_options(const Host& host) {
+  const CompileOptions& options = host.options;
+  return {.batch = host.batch,
+          .rows = (host.batch + options.stripes - 1) / options.stripes,
+          .devices = host.devices,
+          .compute = options.compute,
+          .by = {options.gemm, options.plans}};
+}
+
 namespace {
 
 Status check(const CompileOptions& options, std::int64_t batch) {
@@ -53,14 +71,7 @@ Result<std::unique_ptr<Program>> Program::compile(const Graph& graph, const Comp
   auto impl = std::make_unique<Impl>(data, graph.batch(), options);
   for (const Node& node : data.nodes) impl->host.devices = std::max(impl->host.devices, node.device + 1);
   impl->host.devices = std::min(impl->host.devices, options.devices);
-  PlanOptions of_plan{.batch = graph.batch(),
-                      .rows = (graph.batch() + options.stripes - 1) / options.stripes,
-                      .devices = impl->host.devices,
-                      .compute = options.compute,
-                      .by = {options.gemm, options.plans}};
-  engine.adapt(&of_plan);
-  TROUPE_ASSIGN(const Plan plan, make_plan(data, of_plan));
-  TROUPE_ASSIGN(impl->executable, engine.compile(data, plan, impl->host));
+  TROUPE_ASSIGN(impl->executable, engine.compile(data, impl->host));
   std::unique_ptr<Program> program(new Program(std::move(impl)));
   program->parameters_changed();
   TROUPE_TRY(program->impl_->lost);

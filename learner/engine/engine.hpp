@@ -1,8 +1,8 @@
 #pragma once
-// The seam between a program and what computes it. A graph becomes a plan, the same for all engines but for what
-// Engine::complete() says; an engine makes an executable of the plan, and Program drives it without knowing which one
-// it is. What users see of a program, parameters, inputs, metrics, outputs, is in its Host, which the executable reads
-// and fills. The conformance suite tests/learner/engine/engine_conformance.hpp says what every engine must do.
+// The seam between a program and what computes it. An engine makes an executable of a graph, by way of a plan or as its
+// compiler wants it, and Program drives it without knowing which one it is. What users see of a program, parameters,
+// inputs, metrics and outputs, is in its Host, which the executable reads and fills. The conformance suite
+// tests/learner/engine/engine_conformance.hpp says what every engine must do.
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -98,14 +98,17 @@ class Executable {
 class Engine {
  public:
   virtual ~Engine() = default;
-  /// Options for a program of `data` on this engine with what they leave open filled in, `plan` likewise. Errors:
-  /// kInvalidArgument for what this engine cannot do.
+  /// Fills in what the options of a program of `data` leave open. Errors: kInvalidArgument for what this engine cannot
+  /// do.
   virtual Status complete(const GraphData& data, std::int64_t batch, CompileOptions* options) const = 0;
-  /// What this engine wants otherwise in a plan.
-  virtual void adapt(PlanOptions*) const {}
   /// Errors: kUnavailable for an operation that it lacks, naming it, or where there is no such device or no memory.
-  virtual Result<std::unique_ptr<Executable>> compile(const GraphData& data, const Plan& plan, Host& host) const = 0;
+  virtual Result<std::unique_ptr<Executable>> compile(const GraphData& data, Host& host) const = 0;
 };
+
+/// Engine::complete() of those that take the whole batch on one device.
+Status complete_for_one_device(CompileOptions* options);
+/// What the options of a program say of its plan, for engines that make one.
+PlanOptions plan_options(const Host& host);
 
 /// Of a resolved device.
 const Engine& engine_of(const Device& device);

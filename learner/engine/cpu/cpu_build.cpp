@@ -322,7 +322,8 @@ class CpuEngine final : public Engine {
     }
     return {};
   }
-  Result<std::unique_ptr<Executable>> compile(const GraphData& data, const Plan& plan, Host& host) const override {
+  Result<std::unique_ptr<Executable>> compile(const GraphData& data, Host& host) const override {
+    TROUPE_ASSIGN(const Plan plan, make_plan(data, plan_options(host)));
     TROUPE_ASSIGN(auto made, CpuProgram::make(data, plan, host));
     return std::unique_ptr<Executable>(std::move(made));
   }

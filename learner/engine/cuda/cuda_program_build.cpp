@@ -347,15 +347,12 @@ namespace {
 class CudaEngine final : public Engine {
  public:
   Status complete(const GraphData&, std::int64_t, CompileOptions* options) const override {
-    if (options->stripes == 0) options->stripes = 1;
-    if (options->stripes == 1 && options->devices == 1 && options->compute != DType::kF64) return {};
-    return Error{Code::kInvalidArgument,
-                 fmt::format("compile: {} stripes on {} devices in {}, expected 1, 1 and float32 or bfloat16 on {}",
-                             options->stripes, options->devices, troupe::to_string(options->compute),
-                             to_string(options->device))};
+    return complete_for_one_device(options);
   }
-  void adapt(PlanOptions* plan) const override { plan->gpu = true; }
-  Result<std::unique_ptr<Executable>> compile(const GraphData& data, const Plan& plan, Host& host) const override {
+  Result<std::unique_ptr<Executable>> compile(const GraphData& data, Host& host) const override {
+    PlanOptions of_plan = plan_options(host);
+    of_plan.gpu = true;
+    TROUPE_ASSIGN(const Plan plan, make_plan(data, of_plan));
     TROUPE_ASSIGN(auto gpu, gpu::Gpu::open(host.options.device.index));
     TROUPE_ASSIGN(auto made, CudaProgram::make(std::move(gpu), data, plan, host));
     return std::unique_ptr<Executable>(std::move(made));

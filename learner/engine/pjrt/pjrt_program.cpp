@@ -427,14 +427,9 @@ namespace {
 class PjrtEngine final : public Engine {
  public:
   Status complete(const GraphData&, std::int64_t, CompileOptions* options) const override {
-    if (options->stripes == 0) options->stripes = 1;
-    if (options->stripes == 1 && options->devices == 1 && options->compute != DType::kF64) return {};
-    return Error{Code::kInvalidArgument,
-                 fmt::format("compile: {} stripes on {} devices in {}, expected 1, 1 and float32 or bfloat16 on {}",
-                             options->stripes, options->devices, troupe::to_string(options->compute),
-                             to_string(options->device))};
+    return complete_for_one_device(options);
   }
-  Result<std::unique_ptr<Executable>> compile(const GraphData& data, const Plan&, Host& host) const override {
+  Result<std::unique_ptr<Executable>> compile(const GraphData& data, Host& host) const override {
     const Device& device = host.options.device;
     TROUPE_ASSIGN(auto client, pjrt_client(device.engine));
     if (device.index >= static_cast<int>(client->devices())) {
