@@ -1,8 +1,23 @@
 #include <troupe/pjrt/topology.hpp>
 
+#include <cstdlib>
 #include <span>
 
 namespace troupe::pjrt {
+
+void prepare_libtpu() {
+  setenv("TPU_SKIP_MDS_QUERY", "1", 0);
+  setenv("TPU_LOG_DIR", "disabled", 0);
+  setenv("TPU_MIN_LOG_LEVEL", "3", 0);
+}
+
+void prepare_libtpu_to_compile() {
+  prepare_libtpu();
+  setenv("ALLOW_MULTIPLE_LIBTPU_LOAD", "1", 0);
+  setenv("TPU_ACCELERATOR_TYPE", "v5litepod-4", 0);
+  setenv("TPU_WORKER_HOSTNAMES", "localhost", 0);
+  setenv("TPU_WORKER_ID", "0", 0);
+}
 
 Result<Topology> Topology::make(std::shared_ptr<const Plugin> plugin, std::string_view name,
                                 const std::vector<NamedValue>& options) {

@@ -11,6 +11,13 @@
 
 namespace troupe::pjrt {
 
+/// What libtpu reads from the environment as it is loaded; what the user has set stays. Without these it asks a cloud's
+/// metadata server for minutes where there is no TPU, and writes logs.
+void prepare_libtpu();
+/// The same for a process that only compiles: without these it asks that server which TPU it has, and refuses a second
+/// process.
+void prepare_libtpu_to_compile();
+
 class Topology {
  public:
   /// Such as "v5e:2x2" of libtpu. Errors: the plug-in's; those that only run programs have no topologies.

@@ -47,16 +47,7 @@ struct CompileArguments {
 /// What the compiler says, a line a number: "peak 123".
 Status compile_module(const std::string& plugin_path, const std::string& topology_name, int replicas,
                       const std::string& file) {
-  // Read as libtpu is loaded. Without them it asks a cloud's metadata server for minutes and refuses a second process.
-  for (const auto& [name, value] : {std::pair{"TPU_SKIP_MDS_QUERY", "1"},
-                                    {"ALLOW_MULTIPLE_LIBTPU_LOAD", "1"},
-                                    {"TPU_LOG_DIR", "disabled"},
-                                    {"TPU_MIN_LOG_LEVEL", "3"},
-                                    {"TPU_ACCELERATOR_TYPE", "v5litepod-4"},
-                                    {"TPU_WORKER_HOSTNAMES", "localhost"},
-                                    {"TPU_WORKER_ID", "0"}}) {
-    setenv(name, value, 0);
-  }
+  pjrt::prepare_libtpu_to_compile();
   std::ifstream in(file);
   const std::string text{std::istreambuf_iterator<char>(in), {}};
   TROUPE_ASSIGN(const auto plugin, pjrt::Plugin::open(plugin_path));

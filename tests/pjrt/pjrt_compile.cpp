@@ -11,19 +11,6 @@
 namespace troupe::pjrt {
 namespace {
 
-/// Without these libtpu asks the cloud's metadata server for minutes, refuses a second process and writes logs.
-void set_libtpu_environment() {
-  for (const auto& [name, value] : {std::pair{"TPU_SKIP_MDS_QUERY", "1"},
-                                    {"ALLOW_MULTIPLE_LIBTPU_LOAD", "1"},
-                                    {"TPU_LOG_DIR", "disabled"},
-                                    {"TPU_MIN_LOG_LEVEL", "3"},
-                                    {"TPU_ACCELERATOR_TYPE", "v5litepod-4"},
-                                    {"TPU_WORKER_HOSTNAMES", "localhost"},
-                                    {"TPU_WORKER_ID", "0"}}) {
-    setenv(name, value, 0);
-  }
-}
-
 Status compile(const char* path, const char* topology_name, int replicas) {
   TROUPE_ASSIGN(const auto plugin, Plugin::open(path));
   if (std::string_view(topology_name) == "client") {
@@ -52,7 +39,7 @@ Status compile(const char* path, const char* topology_name, int replicas) {
 
 int main(int argc, char** argv) {
   if (argc != 4) return 2;
-  troupe::pjrt::set_libtpu_environment();
+  troupe::pjrt::prepare_libtpu_to_compile();
   const troupe::Status done = troupe::pjrt::compile(argv[1], argv[2], std::atoi(argv[3]));
   if (!done.ok()) {
     std::cout << "error " << troupe::to_string(done.error().code) << " " << done.error().message << "\n";

@@ -8,6 +8,8 @@
 #include <mutex>
 #include <vector>
 
+#include <troupe/pjrt/topology.hpp>
+
 namespace troupe::learner {
 
 namespace {
@@ -45,16 +47,9 @@ fs::path fetched(std::string_view name) {
   return found.empty() ? fs::path() : *std::ranges::max_element(found);
 }
 
-/// What libtpu reads when it is loaded: without a TPU it would otherwise ask a cloud's metadata server for minutes.
-void prepare_for_tpu() {
-  setenv("TPU_SKIP_MDS_QUERY", "1", 0);
-  setenv("TPU_LOG_DIR", "disabled", 0);
-  setenv("TPU_MIN_LOG_LEVEL", "3", 0);
-}
-
 Result<std::shared_ptr<const pjrt::Client>> make_client(const std::string& engine) {
   TROUPE_ASSIGN(const fs::path path, find_pjrt_plugin(engine));
-  if (engine == "tpu") prepare_for_tpu();
+  if (engine == "tpu") pjrt::prepare_libtpu();
   TROUPE_ASSIGN(auto plugin, pjrt::Plugin::open(path));
   std::vector<pjrt::NamedValue> options;
   if (engine == "pjrt:cpu") options.push_back({"cpu_device_count", std::int64_t{kPjrtCpuDevices}});
