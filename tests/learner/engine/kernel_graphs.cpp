@@ -3,7 +3,10 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <filesystem>
+#include <fstream>
 #include <ostream>
+#include <regex>
 
 #include <troupe/learner/ops/batch_norm.hpp>
 #include <troupe/learner/ops/broadcast.hpp>
@@ -27,6 +30,7 @@
 #include <troupe/learner/ops/resize.hpp>
 #include <troupe/learner/ops/shaping.hpp>
 #include <troupe/learner/ops/spectral_norm.hpp>
+#include <troupe/tests/paths.hpp>
 
 namespace troupe::learner {
 
@@ -372,6 +376,18 @@ std::vector<GraphCase> kernel_graphs() {
       {"ImageParts", image_parts, image},
       {"Convolutions", convolutions, small_image},
   };
+}
+
+std::set<std::string> defined_operations() {
+  std::set<std::string> names;
+  const std::regex definition("^    \\.name = \"([a-z0-9_]+)\",.*");
+  for (const auto& file : std::filesystem::directory_iterator(source_dir() + "/learner/ops")) {
+    std::ifstream in(file.path());
+    for (std::string line; std::getline(in, line);) {
+      if (std::smatch match; std::regex_match(line, match, definition)) names.insert(match[1]);
+    }
+  }
+  return names;
 }
 
 }  // namespace troupe::learner

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -28,5 +29,8 @@ struct GraphCase {
 void PrintTo(const GraphCase& graph, std::ostream* out);
 
 std::vector<GraphCase> kernel_graphs();
+
+/// Names of the operations that the sources define.
+std::set<std::string> defined_operations();
 
 }  // namespace troupe::learner

@@ -8,9 +8,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <fstream>
 #include <map>
-#include <regex>
 #include <set>
 
 #include <troupe/tests/gpu/emulator/emulator.h>
@@ -22,7 +20,6 @@
 #include <troupe/tests/gpu/gpu_under_test.hpp>
 #include <troupe/tests/learner/engine/kernel_graphs.hpp>
 #include <troupe/tests/learner/engine/node_cases.hpp>
-#include <troupe/tests/paths.hpp>
 
 namespace troupe::learner {
 namespace {
@@ -278,19 +275,6 @@ TEST(PlannedKernels, CopyBfloat16) {
   node.in = {{{Shape{1001}, DType::kF32, Place::kReplicated}, DType::kBF16, values}};
   node.out = node.in;
   for (const auto& gpu : gpu::gpus_under_test()) check_node(*gpu, node);
-}
-
-/// Names of the operations that the sources define.
-std::set<std::string> defined_operations() {
-  std::set<std::string> names;
-  const std::regex definition("^    \\.name = \"([a-z0-9_]+)\",.*");
-  for (const auto& file : std::filesystem::directory_iterator(source_dir() + "/learner/ops")) {
-    std::ifstream in(file.path());
-    for (std::string line; std::getline(in, line);) {
-      if (std::smatch match; std::regex_match(line, match, definition)) names.insert(match[1]);
-    }
-  }
-  return names;
 }
 
 TEST(Kernels, ThereIsOneForEveryOperationAndItIsTested) {

@@ -6,8 +6,6 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <fstream>
-#include <regex>
 #include <set>
 
 #include <troupe/learner/engine/pjrt/hlo_module.hpp>
@@ -16,7 +14,6 @@
 #include <troupe/learner/ops/reduce.hpp>
 #include <troupe/tests/learner/engine/kernel_graphs.hpp>
 #include <troupe/tests/learner/engine/node_cases.hpp>
-#include <troupe/tests/paths.hpp>
 #include <troupe/tests/pjrt/plugins.hpp>
 
 namespace troupe::learner {
@@ -154,19 +151,6 @@ INSTANTIATE_TEST_SUITE_P(Pjrt, OpsOf, testing::ValuesIn(kernel_graphs()),
                          [](const auto& info) { return info.param.name; });
 
 // ---- the table of all operations ----
-
-/// Names of the operations that the sources define.
-std::set<std::string> defined_operations() {
-  std::set<std::string> names;
-  const std::regex definition("^    \\.name = \"([a-z0-9_]+)\",.*");
-  for (const auto& file : std::filesystem::directory_iterator(source_dir() + "/learner/ops")) {
-    std::ifstream in(file.path());
-    for (std::string line; std::getline(in, line);) {
-      if (std::smatch match; std::regex_match(line, match, definition)) names.insert(match[1]);
-    }
-  }
-  return names;
-}
 
 TEST(HloRules, ThereIsOneForEveryOperationOrAReason) {
   const std::set<std::string> without = {"pack_weight"};     // of plans alone: compilers order weights as they like
