@@ -20,13 +20,12 @@
 #include <troupe/actors/roles/replicator_options.hpp>
 #include <troupe/apps/commands/commands.hpp>
 #include <troupe/apps/commands/run_arguments.hpp>
+#include <troupe/apps/commands/steps_of_run.hpp>
 #include <troupe/apps/sweep/children.hpp>
 #include <troupe/core/text.hpp>
 #include <troupe/learner/engine/pjrt/hlo_module.hpp>
 #include <troupe/learner/engine/pjrt/pjrt_clients.hpp>
-#include <troupe/learner/replicate/verify.hpp>
 #include <troupe/pjrt/topology.hpp>
-#include <troupe/run/agent_topology.hpp>
 #include <troupe/run/say.hpp>
 
 namespace troupe::apps {
@@ -68,54 +67,23 @@ Status compile_module(const std::string& plugin_path, const std::string& topolog
 
 // ---- what is compiled ----
 
-struct Subject {
-  std::string name;
-  std::int64_t rows = 0;  ///< of a step, over all replicas
-  bool bf16 = false;
-  learner::ReplicaFactory make;
-};
-
-Result<std::vector<Subject>> subjects(const actors::TrainOptions& options) {
-  std::vector<Subject> all;
-  const auto add = [&](actors::ReplicaGroupOptions group, learner::ReplicaFactory make) -> Status {
-    // What meets elsewhere than within a step has the same step.
-    if (actors::has_parameter_server(group) || actors::is_split_gan(group)) group.replicator = "multi_worker";
-    TROUPE_ASSIGN(const learner::ReplicatorOptions how, actors::replicator_options(group));
-    all.push_back({group.name, group.batch_size, how.compile.compute == DType::kBF16, std::move(make)});
-    return {};
-  };
-  for (const actors::AgentOptions& configured : options.agents) {
-    TROUPE_ASSIGN(const actors::Agent agent, actors::make_agent(configured));
-    const auto input = learner::random_batches(agent.batch, options.seed);
-    TROUPE_ASSIGN(const actors::ReplicaGroupOptions group, actors::learner_group(options, configured));
-    TROUPE_TRY(add(group, [make = agent.algorithm.make_replica, input] { return make(input); }));
-  }
-  for (const actors::ReplicaRun& run : options.replicas) {
-    // Only what the data looks like matters; where the configuration does not say it, the data does.
-    TROUPE_ASSIGN(actors::ReplicaModel model, actors::model_of(run, actors::ModelContext::Data::kElsewhere));
-    if (!model.make) {
-      TROUPE_ASSIGN(model, actors::model_of(run, actors::ModelContext::Data::kLookedAt));
-    }
-    TROUPE_TRY(add(run.group, model.make));
-  }
-  return all;
-}
-
-Result<learner::HloModule> module_of(const Subject& subject, const CompileArguments& arguments) {
-  if (subject.rows % arguments.replicas != 0) {
+Result<learner::HloModule> module_of(const PartStep& part, const CompileArguments& arguments) {
+  const std::int64_t all_rows = part.group.batch_size;
+  if (all_rows % arguments.replicas != 0) {
     return Error{Code::kInvalidArgument,
-                 fmt::format("{} rows a step, expected a multiple of {} replicas", subject.rows, arguments.replicas)};
+                 fmt::format("{} rows a step, expected a multiple of {} replicas", all_rows, arguments.replicas)};
   }
-  const std::int64_t rows = subject.rows / arguments.replicas;
-  TROUPE_ASSIGN(const auto replica, subject.make());
+  TROUPE_ASSIGN(const learner::ReplicatorOptions how, actors::replicator_options(part.group));
+  const std::int64_t rows = all_rows / arguments.replicas;
+  TROUPE_ASSIGN(const auto replica, part.make());
   const learner::InputContext context{
-      .replica_count = arguments.replicas, .replica_batch = rows, .global_batch = subject.rows};
+      .replica_count = arguments.replicas, .replica_batch = rows, .global_batch = all_rows};
   TROUPE_ASSIGN(const auto input, replica->input_fn(context));
   learner::Graph graph(rows);
   learner::ReplicaContext meets(graph, context, nullptr);
   replica->step_fn(meets, learner::StepInputs(graph, input->signature()));
   return learner::make_hlo_module(graph, {.phase = learner::HloPhase::kUpdate,
-                                          .bf16 = subject.bf16,
+                                          .bf16 = how.compile.compute == DType::kBF16,
                                           .steps = arguments.steps,
                                           .replicas = arguments.replicas});
 }
@@ -154,8 +122,8 @@ Result<std::map<std::string, std::string>> compile_elsewhere(const fs::path& fol
                            printable(last.empty() ? in_words(ending) : last))};
 }
 
-void show(const Subject& subject, const CompileArguments& arguments, std::size_t text_bytes, double seconds,
-          const std::map<std::string, std::string>& said) {
+void show(const actors::ReplicaGroupOptions& group, const CompileArguments& arguments, std::size_t text_bytes,
+          double seconds, const std::map<std::string, std::string>& said) {
   const auto number = [&](const char* name) {
     const auto found = said.find(name);
     return found == said.end() ? 0.0 : std::strtod(found->second.c_str(), nullptr);
@@ -163,7 +131,7 @@ void show(const Subject& subject, const CompileArguments& arguments, std::size_t
   const auto kind = said.find("kind");
   constexpr double kMib = 1024.0 * 1024.0;
   say("{}: {} replica{} of {} rows on {} ({}, {:.0f} devices): {:.0f} kB of StableHLO, compiled in {:.1f} s\n",
-      subject.name, arguments.replicas, arguments.replicas == 1 ? "" : "s", subject.rows / arguments.replicas,
+      group.name, arguments.replicas, arguments.replicas == 1 ? "" : "s", group.batch_size / arguments.replicas,
       arguments.topology, kind == said.end() ? "" : kind->second, number("devices"),
       static_cast<double>(text_bytes) / 1000, seconds);
   say("  memory of a device: {:.1f} MiB at most; {:.1f} of arguments, of which {:.1f} are donated, {:.1f} temporary, "
@@ -183,26 +151,26 @@ int run(const CompileArguments& arguments, const Registry& registry) {
   if (!loaded.ok()) return fail_config(loaded.error());
   const auto plugin = learner::find_pjrt_plugin(arguments.plugin == "tpu" ? "tpu" : "pjrt:" + arguments.plugin);
   if (!plugin.ok()) return fail(plugin.error());
-  const auto all = subjects(loaded->options);
+  const auto all = steps_of_run(loaded->options, actors::ModelContext::Data::kElsewhere);
   if (!all.ok()) return fail_run(all.error());
   std::string folder = (fs::temp_directory_path() / "troupe-compile-XXXXXX").string();
   if (mkdtemp(folder.data()) == nullptr) return fail({Code::kIo, folder + ": cannot make a temporary folder"});
   int code = kExitOk;
-  for (const Subject& subject : *all) {
-    const auto module = module_of(subject, arguments);
+  for (const PartStep& part : *all) {
+    const auto module = module_of(part, arguments);
     if (!module.ok()) {
-      code = fail({module.error().code, subject.name + ": " + module.error().message});
+      code = fail({module.error().code, part.group.name + ": " + module.error().message});
       continue;
     }
     const auto begin = std::chrono::steady_clock::now();
     const auto said = compile_elsewhere(folder, *plugin, arguments, module->text);
     if (!said.ok()) {
-      code = fail({said.error().code, subject.name + ": " + said.error().message});
+      code = fail({said.error().code, part.group.name + ": " + said.error().message});
       if (said.error().code == Code::kCancelled) break;
       continue;
     }
     const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
-    show(subject, arguments, module->text.size(), took.count(), *said);
+    show(part.group, arguments, module->text.size(), took.count(), *said);
   }
   std::error_code ignored;
   fs::remove_all(folder, ignored);

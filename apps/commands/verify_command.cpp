@@ -12,9 +12,9 @@
 #include <troupe/actors/roles/replicator_options.hpp>
 #include <troupe/apps/commands/commands.hpp>
 #include <troupe/apps/commands/run_arguments.hpp>
+#include <troupe/apps/commands/steps_of_run.hpp>
 #include <troupe/core/text.hpp>
 #include <troupe/learner/replicate/verify.hpp>
-#include <troupe/run/agent_topology.hpp>
 #include <troupe/run/say.hpp>
 
 namespace troupe::apps {
@@ -35,24 +35,11 @@ struct Subject {
 };
 
 Result<std::vector<Subject>> subjects(const actors::TrainOptions& options, const VerifyArguments& arguments) {
+  TROUPE_ASSIGN(std::vector<PartStep> steps, steps_of_run(options, actors::ModelContext::Data::kRead));
   std::vector<Subject> all;
-  const auto add = [&](actors::ReplicaGroupOptions group, learner::ReplicaFactory make) -> Status {
-    // What meets elsewhere than within a step is compared as a group that does: the same replicas on the same batches.
-    if (actors::has_parameter_server(group) || actors::is_split_gan(group)) group.replicator = "multi_worker";
-    TROUPE_ASSIGN(const learner::ReplicatorOptions how, actors::replicator_options(group));
-    all.push_back({group.name, std::move(make), {arguments.replicas, arguments.steps, how}});
-    return {};
-  };
-  for (const actors::AgentOptions& configured : options.agents) {
-    TROUPE_ASSIGN(const actors::Agent agent, actors::make_agent(configured));
-    // Nobody has acted yet, so the batches are made up; what is compared does not depend on what is in them.
-    const auto input = learner::random_batches(agent.batch, options.seed);
-    TROUPE_ASSIGN(const actors::ReplicaGroupOptions group, actors::learner_group(options, configured));
-    TROUPE_TRY(add(group, [make = agent.algorithm.make_replica, input] { return make(input); }));
-  }
-  for (const actors::ReplicaRun& run : options.replicas) {
-    TROUPE_ASSIGN(const actors::ReplicaModel model, actors::model_of(run));
-    TROUPE_TRY(add(run.group, model.make));
+  for (PartStep& step : steps) {
+    TROUPE_ASSIGN(const learner::ReplicatorOptions how, actors::replicator_options(step.group));
+    all.push_back({step.group.name, std::move(step.make), {arguments.replicas, arguments.steps, how}});
   }
   return all;
 }
