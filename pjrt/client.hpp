@@ -61,7 +61,7 @@ class Client : public std::enable_shared_from_this<Client> {
   /// The same without a copy on the host, for large arrays.
   Result<Copying> begin_copy_from_host(const HostArray& array, std::size_t device = 0) const;
 
-  /// Compiles StableHLO text and loads it on devices 0 to replicas * partitions - 1. Takes seconds for large programs.
+  /// Compiles StableHLO text and loads it on the devices of the options. Takes seconds for large programs.
   /// Errors: the plug-in's, with the line and column that it does not understand.
   Result<LoadedExecutable> compile(std::string_view stablehlo, const CompileOptions& options = {}) const;
   /// Of Executable::serialised() of the same build of the same plug-in.

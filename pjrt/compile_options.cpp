@@ -20,9 +20,9 @@ std::string to_proto(const CompileOptions& options) {
   ProtoWriter build;
   build.add_int(kReplicas, options.replicas);
   build.add_int(kPartitions, options.partitions);
-  if (options.first_device > 0) {
+  if (!options.devices.empty()) {
     ProtoWriter computation, assignment;
-    for (int r = 0; r < options.replicas; ++r) computation.add_int(kDevice, options.first_device + r);
+    for (const std::int64_t device : options.devices) computation.add_int(kDevice, device);
     assignment.add_int(kReplicaCount, options.replicas);
     assignment.add_int(kComputationCount, 1);
     assignment.add_message(kComputation, computation);

@@ -12,8 +12,8 @@ struct CompileOptions {
   int replicas = 1;
   /// Devices that share the work of one replica.
   int partitions = 1;
-  /// The client's device of the first replica; the others are the ones behind it.
-  std::int64_t first_device = 0;
+  /// The client's device of each replica; empty: 0 to replicas - 1.
+  std::vector<std::int64_t> devices = {};
   /// Takes the least time to compile, for checks of whether a program compiles at all.
   bool quickly = false;
   /// XLA's flags, such as xla_gpu_autotune_level; text, int64 or bool. An unknown one is refused by name.

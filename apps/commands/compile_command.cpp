@@ -22,6 +22,7 @@
 #include <troupe/apps/commands/run_arguments.hpp>
 #include <troupe/apps/commands/steps_of_run.hpp>
 #include <troupe/apps/sweep/children.hpp>
+#include <troupe/collectives/in_process.hpp>
 #include <troupe/core/text.hpp>
 #include <troupe/learner/engine/pjrt/hlo_module.hpp>
 #include <troupe/learner/engine/pjrt/pjrt_clients.hpp>
@@ -80,12 +81,15 @@ Result<learner::HloModule> module_of(const PartStep& part, const CompileArgument
       .replica_count = arguments.replicas, .replica_batch = rows, .global_batch = all_rows};
   TROUPE_ASSIGN(const auto input, replica->input_fn(context));
   learner::Graph graph(rows);
-  learner::ReplicaContext meets(graph, context, nullptr);
+  collectives::InProcessHub hub;  // which nobody joins: the replicas meet within the program
+  const auto group = hub.make();
+  learner::ReplicaContext meets(graph, context, group.get());
   replica->step_fn(meets, learner::StepInputs(graph, input->signature()));
   return learner::make_hlo_module(graph, {.phase = learner::HloPhase::kUpdate,
                                           .bf16 = how.compile.compute == DType::kBF16,
                                           .steps = arguments.steps,
-                                          .replicas = arguments.replicas});
+                                          .replicas = arguments.replicas,
+                                          .global_batch = all_rows});
 }
 
 std::string self() {

@@ -14,6 +14,7 @@
 #include <troupe/core/tensor.hpp>
 #include <troupe/learner/engine/host.hpp>
 #include <troupe/learner/engine/plan.hpp>
+#include <troupe/learner/engine/together.hpp>
 
 namespace troupe::gpu {
 class Gpu;
@@ -103,6 +104,11 @@ class Engine {
   virtual Status complete(const GraphData& data, std::int64_t batch, CompileOptions* options) const = 0;
   /// Errors: kUnavailable for an operation that it lacks, naming it, or where there is no such device or no memory.
   virtual Result<std::unique_ptr<Executable>> compile(const GraphData& data, Host& host) const = 0;
+  /// For replicas with one of these devices each, which are this engine's and resolved, to be one program. Null: it
+  /// has no such programs, and they meet by joint functions and reductions. Errors: why they cannot here, likewise.
+  virtual Result<std::shared_ptr<Together>> together(std::span<const Device>) const {
+    return std::shared_ptr<Together>();
+  }
 };
 
 /// Engine::complete() of those that take the whole batch on one device.

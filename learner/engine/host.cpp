@@ -35,6 +35,20 @@ AlignedArray<std::byte> make_memory(std::int64_t bytes, bool others_reduce) {
 
 // ---- what there is ----
 
+Shares shares_of(const ParamLayout& layout) {
+  Shares made;
+  for (std::size_t i = 0; i < layout.entries.size(); ++i) {
+    const ParamEntry& entry = layout.entries[i];
+    auto& list = entry.policy == VariablePolicy::kSync ? made.shared : made.own;
+    if (!list.empty() && list.back().end == entry.offset) {
+      list.back().end = layout.end(i);
+    } else {
+      list.push_back({entry.offset, layout.end(i)});
+    }
+  }
+  return made;
+}
+
 namespace {
 
 void initialise(ParamBuffer& buffer, const GroupDef& def, std::uint64_t seed) {
@@ -45,17 +59,9 @@ void initialise(ParamBuffer& buffer, const GroupDef& def, std::uint64_t seed) {
 }
 
 void make_stretches(Minimized& made, const ParamLayout& layout) {
-  for (std::size_t i = 0; i < layout.entries.size(); ++i) {
-    const ParamEntry& entry = layout.entries[i];
-    auto& list = entry.policy == VariablePolicy::kSync ? made.shared : made.own;
-    if (!list.empty() && list.back().end == entry.offset) {
-      list.back().end = layout.end(i);
-    } else {
-      list.push_back({entry.offset, layout.end(i)});
-    }
-  }
+  made.shares = shares_of(layout);
   made.decay = layout.decay_stretches();
-  for (const auto* list : {&made.shared, &made.own}) {
+  for (const auto* list : {&made.shares.shared, &made.shares.own}) {
     for (const Stretch& stretch : *list) {
       for (std::int64_t begin = stretch.begin; begin < stretch.end; begin += kNormBlock) {
         made.blocks.push_back({begin, std::min(begin + kNormBlock, stretch.end)});
@@ -229,7 +235,7 @@ bool Host::reduces() const {
 Status Host::reduce_gradients() {
   // What only this replica has may be infinite here alone, but all must skip the step: so it spoils what they share.
   const bool own_finite = std::ranges::all_of(minimized, [&](const Minimized& m) {
-    return idle(m) || std::ranges::all_of(m.own, [&](const Stretch& own) {
+    return idle(m) || std::ranges::all_of(m.shares.own, [&](const Stretch& own) {
              return std::isfinite(kernels_f32().sum_squares(m.values(), own.begin, own.end));
            });
   });
@@ -247,10 +253,10 @@ Status Host::reduce_parts(int gpu, const std::function<float*(const Minimized&)>
     if (!m.spec.reduce || idle(m)) continue;
     const std::string& group = groups[m.group].params->layout().group;
     float* const first = gradient(m);
-    for (std::size_t i = 0; i < m.shared.size(); ++i) {
-      const auto [begin, end] = m.shared[i];
+    for (std::size_t i = 0; i < m.shares.shared.size(); ++i) {
+      const auto [begin, end] = m.shares.shared[i];
       if (const auto spoil_now = std::exchange(spoil, nullptr)) TROUPE_TRY(spoil_now(first + begin));
-      const std::string name = m.shared.size() == 1 ? group : fmt::format("{}/{}", group, i);
+      const std::string name = m.shares.shared.size() == 1 ? group : fmt::format("{}/{}", group, i);
       TROUPE_TRY(m.spec.reduce({{first + begin, first + end}, name, gradient_rows(), gpu}));
     }
   }

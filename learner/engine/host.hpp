@@ -43,15 +43,23 @@ struct Stretch {
   std::int64_t begin = 0, end = 0;
 };
 
+/// Of a flat gradient: what replicas reduce; the rest.
+struct Shares {
+  std::vector<Stretch> shared, own;
+  /// Whose length is clipped, so that replicas clip alike: the shared ones, if there are any.
+  const std::vector<Stretch>& measured() const { return shared.empty() ? own : shared; }
+};
+Shares shares_of(const ParamLayout& layout);
+
 /// One minimize(): what its update needs.
 struct Minimized {
   std::size_t group = 0;
   OptimizerSpec spec;
   AlignedArray<std::byte> gradient = make_aligned<std::byte>(0);  ///< flat, of the compute type; bfloat16 has float32
   AlignedArray<float> gradient_f64 = make_aligned<float>(0);      ///< float64 programs: what gradient() shows
-  std::vector<Stretch> shared, own;                               ///< of the gradient: what replicas reduce; the rest
-  std::vector<UpdateStretch> decay;                               ///< of the flat buffers
-  std::optional<LarsNorms> lars;                                  ///< for LARS, whose stretches these are instead
+  Shares shares;
+  std::vector<UpdateStretch> decay;  ///< of the flat buffers
+  std::optional<LarsNorms> lars;     ///< for LARS, whose stretches these are instead
   KeptLengths kept;
   std::vector<Stretch> blocks;  ///< all of it in stretches of at most kNormBlock elements, the shared ones first
   std::size_t norm_blocks = 0;  ///< those of which the global norm is made

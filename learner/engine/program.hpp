@@ -14,6 +14,7 @@
 #include <troupe/core/tensor.hpp>
 #include <troupe/learner/engine/cpu/gemm.hpp>
 #include <troupe/learner/engine/device.hpp>
+#include <troupe/learner/engine/together.hpp>
 #include <troupe/learner/graph/graph.hpp>
 #include <troupe/learner/graph/param_buffer.hpp>
 
@@ -65,6 +66,9 @@ struct CompileOptions {
   std::int64_t bucket_bytes = kBucketBytes;
   /// False: run(kUpdate) assigns state but updates no parameters, whose owner is another program; no optimiser slots.
   bool update = true;
+  /// Of Engine::together(). The programs of all replicas are then compiled of equal graphs, in any order, and every
+  /// call that runs something is made of all of them, each on a thread of its own.
+  Seat seat = {};
 };
 
 /// Steps of one launch on a GPU, at most: what the host does between two launches is then little beside them.
@@ -201,8 +205,9 @@ class Program {
   /// Refreshes what is derived from parameters (bfloat16 copies). Call after changing values() or load().
   void parameters_changed();
   /// The flat gradient of the group after a run, summed over stripes, padding zero; empty without minimize(). What is
-  /// changed after run(kGradients) is what kUpdate takes. run(kStep) computes none for a group that the step does not
-  /// update (OptimizerSpec::every_steps): then this is an older one.
+  /// changed after run(kGradients) is what kUpdate takes. Engines that compile whole steps give none after run(kStep).
+  /// run(kStep) computes none for a group that the step does not update (OptimizerSpec::every_steps): then this is an
+  /// older one.
   std::span<float> gradient(std::string_view group);
 
   /// Updates done; saved and restored with a checkpoint, because Adam's bias correction and target copies depend on it.

@@ -33,7 +33,8 @@ struct Node {
 struct Joint {
   JointFn forward;
   JointFn backward;
-  bool largest = false;  ///< of the parts, instead of their sum
+  bool largest = false;           ///< of the parts, instead of their sum
+  std::int32_t gradient_of = -1;  ///< the node whose gradient it passes on
 };
 
 struct InputDef {

@@ -101,6 +101,17 @@ struct Node {
   const Attr& attr;
   std::int64_t batch = 0;  ///< rows of the graph
   Value rows;              ///< int32 scalar: how many of them are data, see ValidRows
+  /// int32 scalar: where the rows of the replica that runs begin among those of all. Without a builder where only one
+  /// does: then the graph knows it (Graph::first_row).
+  Value first_row = {};
+};
+
+/// What the rule of a joint works on, where all replicas of a group are one program.
+struct Joint {
+  Value in;            ///< the whole value
+  Value rows;          ///< int32 scalar, of this replica
+  std::int64_t batch;  ///< rows of the graph
+  Value taken, given;  ///< of the function for gradients: what the other one took and gave; else without a builder
 };
 
 // ---- element by element; operands of one type, or a number in the place of one ----
@@ -179,8 +190,6 @@ Value with_row(const Value& x, const Value& index, const Value& row);
 /// The axes are gone from the result.
 Value sum(const Value& x, const Sizes& axes);
 Value largest(const Value& x, const Sizes& axes);
-/// Over the replicas of the program, 0 to replicas - 1, each of which has an x of this type.
-Value sum_of_replicas(const Value& x, std::int64_t replicas);
 /// Sums over windows, without padding.
 Value sum_windows(const Value& x, const Sizes& window, const Sizes& strides);
 
@@ -201,6 +210,18 @@ struct Convolution {
   bool mirrored = false;              ///< the kernel
 };
 Value convolve(const Value& x, const Value& kernel, const Convolution& of, const Shape& result);
+
+// ---- between the replicas of a program, 0 to replicas - 1, each of which has an x of this type ----
+
+Value sum_of_replicas(const Value& x, std::int64_t replicas);
+Value largest_of_replicas(const Value& x, std::int64_t replicas);
+Value least_of_replicas(const Value& x, std::int64_t replicas);
+/// [replicas, shape of x].
+Value rows_of_replicas(const Value& x, std::int64_t replicas);
+/// x: [replicas, ...]. Of its sum the row of each replica's number.
+Value row_of_sum(const Value& x, std::int64_t replicas);
+/// Which replica runs, an int32 scalar.
+Value replica_number(Builder& to);
 
 // ---- lookups; indices are int32 [..., k], and each must be within x ----
 

@@ -122,14 +122,6 @@ Value with_row(const Value& x, const Value& index, const Value& row) {
 Value sum(const Value& x, const Sizes& axes) { return reduce(x, axes, "add", 0); }
 Value largest(const Value& x, const Sizes& axes) { return reduce(x, axes, "maximum", -INFINITY); }
 
-Value sum_of_replicas(const Value& x, std::int64_t replicas) {
-  std::vector<std::int64_t> all(static_cast<std::size_t>(replicas));
-  std::iota(all.begin(), all.end(), 0);
-  return x.to->emit("all_reduce", {x}, x.type,
-                    fmt::format("replica_groups = dense<[[{}]]> : tensor<1x{}xi64>", fmt::join(all, ", "), replicas),
-                    reducer("add", x.type.element));
-}
-
 Value sum_windows(const Value& x, const Sizes& window, const Sizes& strides) {
   Sizes sizes;
   for (std::size_t i = 0; i < window.size(); ++i) {
@@ -138,6 +130,44 @@ Value sum_windows(const Value& x, const Sizes& window, const Sizes& strides) {
   return x.to->emit("reduce_window", {x, x.to->constant(0, {{}, x.type.element})}, {Shape(sizes), x.type.element},
                     fmt::format("window_dimensions = {}, window_strides = {}", array(window), array(strides)),
                     reducer("add", x.type.element));
+}
+
+// ---- replicas ----
+
+namespace {
+
+/// All of them meet.
+std::string group_of(std::int64_t replicas) {
+  std::vector<std::int64_t> all(static_cast<std::size_t>(replicas));
+  std::iota(all.begin(), all.end(), 0);
+  return fmt::format("replica_groups = dense<[[{}]]> : tensor<1x{}xi64>", fmt::join(all, ", "), replicas);
+}
+Value all_reduce(const Value& x, std::int64_t replicas, std::string_view op) {
+  return x.to->emit("all_reduce", {x}, x.type, group_of(replicas), reducer(op, x.type.element));
+}
+
+}  // namespace
+
+Value sum_of_replicas(const Value& x, std::int64_t replicas) { return all_reduce(x, replicas, "add"); }
+Value largest_of_replicas(const Value& x, std::int64_t replicas) { return all_reduce(x, replicas, "maximum"); }
+Value least_of_replicas(const Value& x, std::int64_t replicas) { return all_reduce(x, replicas, "minimum"); }
+
+Value rows_of_replicas(const Value& x, std::int64_t replicas) {
+  return x.to->emit("all_gather", {reshape(x, x.shape().with_leading(1))},
+                    {x.shape().with_leading(replicas), x.type.element},
+                    fmt::format("all_gather_dim = 0 : i64, {}", group_of(replicas)));
+}
+
+Value row_of_sum(const Value& x, std::int64_t replicas) {
+  const Shape row(x.shape().dims().subspan(1));
+  const Value own =
+      x.to->emit("reduce_scatter", {x}, {row.with_leading(1), x.type.element},
+                 fmt::format("scatter_dimension = 0 : i64, {}", group_of(replicas)), reducer("add", x.type.element));
+  return reshape(own, row);
+}
+
+Value replica_number(Builder& to) {
+  return convert(to.emit("replica_id", std::span<const Value>(), {{}, Element::kU32}), Element::kI32);
 }
 
 Value dot(const Value& a, const Value& b, const DotAxes& axes, Product product) {

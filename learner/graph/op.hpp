@@ -83,6 +83,7 @@ struct ValidRows {
 
 // learner/graph/hlo.hpp: what an op becomes for compilers of StableHLO.
 namespace hlo {
+struct Joint;
 struct Node;
 struct Value;
 using Values = std::vector<Value>;
@@ -193,14 +194,25 @@ class JointFn {
   /// One that can work in a GPU's memory too. `gpu` says whose, before each run; -1: not in this one. The values of a
   /// program that is on that GPU then stay there, else they are copied to the host.
   JointFn(Run run, std::function<int()> gpu) : run_(std::move(run)), gpu_(std::move(gpu)) {}
+  /// What it is in StableHLO, for engines that compile all `replicas` of a group into one program.
+  using Rule = std::function<hlo::Value(const hlo::Joint&)>;
+  JointFn& with_rule(std::size_t replicas, Rule rule) {
+    replicas_ = replicas;
+    rule_ = std::move(rule);
+    return *this;
+  }
 
   explicit operator bool() const { return static_cast<bool>(run_); }
   Status operator()(const JointArgs& args) const { return run_(args); }
   int gpu() const { return gpu_ ? gpu_() : -1; }
+  /// Null: it has none for a program of so many.
+  const Rule* rule(std::size_t replicas) const { return rule_ && replicas == replicas_ ? &rule_ : nullptr; }
 
  private:
   Run run_;
   std::function<int()> gpu_;
+  std::size_t replicas_ = 0;
+  Rule rule_;
 };
 
 }  // namespace troupe::learner

@@ -38,9 +38,12 @@ std::vector<bool> reached_from(const GraphData& data, std::span<const Var> wrt) 
   return reached;
 }
 
-std::vector<Var> joint_vjp(Graph& graph, const Joint& joint, const ValueSpec& input, Var out_grad) {
+std::vector<Var> joint_vjp(Graph& graph, std::size_t node, const ValueSpec& input, Var out_grad) {
+  GraphData& data = GraphAccess::data(graph);
+  const Joint joint = data.joints[static_cast<std::size_t>(data.nodes[node].joint)];
   const ValueSpec whole{input.shape, DType::kF32, input.place == Place::kRows ? Place::kRows : Place::kReplicated};
   const Var made = graph.emit_joint(out_grad, joint.backward, joint.forward, &whole);
+  if (made) data.joints.back().gradient_of = static_cast<std::int32_t>(node);
   return {made && input.place == Place::kReplicated ? as_partial(made) : made};
 }
 
@@ -91,7 +94,7 @@ std::vector<Var> Graph::gradients(Var loss, std::span<const Var> wrt) {
     }
     const std::vector<Var> input_grads =
         node.op == nullptr
-            ? joint_vjp(*this, data_->joints[static_cast<std::size_t>(node.joint)], spec(inputs[0]), out_grads[0])
+            ? joint_vjp(*this, index, spec(inputs[0]), out_grads[0])
             : node.op->vjp({*this, inputs, outputs, out_grads, {needs.get(), inputs.size()}, node.attr, collected});
     for (std::size_t i = 0; i < inputs.size() && status_.ok(); ++i) {
       if (!needs[i] || i >= input_grads.size() || !input_grads[i]) continue;

@@ -48,7 +48,10 @@ hlo::Values random_hlo(const hlo::Node& n) {
   const hlo::Value low = convert(slice(n.in[1], {0}, {1}), Element::kU32);
   const hlo::Value high = convert(slice(n.in[1], {1}, {2}), Element::kU32);
   const hlo::Value step = scalar(low + binary("shift_left", high, filled(high, kCountBits)));
-  const auto first = static_cast<std::uint32_t>(n.attr.integer[1] * n.attr.integer[2]);
+  const double width = static_cast<double>(n.attr.integer[2]);
+  const hlo::Value first = n.first_row.to == nullptr
+                               ? n.to.constant(static_cast<double>(n.attr.integer[1]) * width, words)
+                               : scalar(width * convert(n.first_row, Element::kU32));
   const auto [a, b] =
       threefry({scalar(bits_as(n.in[0], Element::kU32)), n.to.constant(static_cast<double>(n.attr.integer[0]), words)},
                n.to.iota(words, 0) + first, step);

@@ -97,8 +97,11 @@ Status broadcast(Program& program, collectives::Communicator& group) {
 
 }  // namespace
 
-Status keep_consistent(Program& program, collectives::Communicator& group, std::int64_t every_steps) {
-  if (every_steps <= 0 || program.step() == 0 || program.step() % every_steps != 0 || group.view().size < 2) return {};
+Status keep_consistent(Program& program, collectives::Communicator& group, std::int64_t every_steps,
+                       std::int64_t taken) {
+  const std::int64_t step = program.step();
+  if (every_steps <= 0 || step == 0 || group.view().size < 2) return {};
+  if (step / every_steps == (step - taken) / every_steps) return {};
   TROUPE_TRY(compare(program, group));
   return broadcast(program, group);
 }

@@ -15,10 +15,11 @@ namespace troupe::learner {
 /// Steps between two comparisons, unless an option says otherwise: a hash of all variables, and 16 bytes on the wire.
 inline constexpr std::int64_t kCheckEverySteps = 1000;
 
-/// Before a step, by all members at the same one; does nothing but at multiples of every_steps above 0 (0: never).
-/// Reads before it writes, so it may be repeated. Errors: kCorrupt naming step, the first variable that differs and the
+/// Before a step, by all members at the same one; does nothing unless one of the `taken` steps before was a multiple of
+/// every_steps (0: never). Reads before it writes, so it may be repeated. Errors: kCorrupt naming step, the first variable that differs and the
 /// ranks that differ from rank 0, on all of them alike; those of the communicator.
-Status keep_consistent(Program& program, collectives::Communicator& group, std::int64_t every_steps);
+Status keep_consistent(Program& program, collectives::Communicator& group, std::int64_t every_steps,
+                       std::int64_t taken = 1);
 
 /// A hash of everything that members share: values and optimiser slots of variables of policy kSync.
 std::uint64_t shared_digest(Program& program);

@@ -8,6 +8,7 @@
 #include <troupe/collectives/nccl.hpp>
 #include <troupe/collectives/reduce.hpp>
 #include <troupe/core/log.hpp>
+#include <troupe/learner/engine/engine.hpp>
 
 namespace troupe::learner {
 
@@ -32,19 +33,41 @@ DeviceReplicas::~DeviceReplicas() {
                replicas_.data());
 }
 
+std::vector<Device> DeviceReplicas::devices_of_replicas() const {
+  std::vector<Device> devices;
+  for (std::int64_t r = 0; r < options_.replicas; ++r) {
+    devices.push_back(resolve(options_.devices.empty() ? options_.compile.device : device_of(options_.devices, r)));
+  }
+  return devices;
+}
+
+Status DeviceReplicas::join_programs() {
+  const std::vector<Device> devices = devices_of_replicas();
+  if (devices.size() < 2) return {};
+  Result<std::shared_ptr<Together>> made = options_.compile.accumulate == 1
+                                               ? engine_of(devices[0]).together(devices)
+                                               : Error{Code::kUnavailable, "gradients are accumulated"};
+  if (!made.ok() && made.error().code != Code::kUnavailable) return made.error();
+  if (!made.ok() && devices[0].is_pjrt()) {
+    log::info("{}: replicas meet on the host: {}", options_.name, made.error().message);
+  }
+  if (!made.ok() || *made == nullptr) return {};
+  together_ = *made;
+  log::info("{}: {} replicas are one program on {} to {}", options_.name, devices.size(), to_string(devices.front()),
+            to_string(devices.back()));
+  return {};
+}
+
 bool DeviceReplicas::meet_on_gpus() const {
   const auto through_host = [this](std::string_view why) {
     log::info("{}: gradients go through the host: {}", options_.name, why);
     return false;
   };
-  std::vector<Device> devices;
-  for (std::int64_t r = 0; r < options_.replicas; ++r) {
-    devices.push_back(resolve(options_.devices.empty() ? options_.compile.device : device_of(options_.devices, r)));
-  }
+  const std::vector<Device> devices = devices_of_replicas();
   if (devices.size() < 2 || std::ranges::none_of(devices, &Device::is_gpu)) return false;
   if (options_.reduce != collectives::InProcessAlgorithm::kCollective) return through_host("that is how they reduce");
   std::vector<collectives::NcclMember> members;
-  for (const Device device : devices) {
+  for (const Device& device : devices) {
     members.emplace_back();
     if (!device.is_gpu()) continue;
     const auto member = collectives::nccl_member({.device = device.index, .interface = options_.nccl_interface});
@@ -64,6 +87,7 @@ bool DeviceReplicas::meet_on_gpus() const {
 Status DeviceReplicas::build(Replica& replica, Updates updates) {
   const std::int64_t rows = options_.global_batch, count = options_.replicas;
   nccl_ = updates == Updates::kMirrored && meet_on_gpus();
+  if (updates == Updates::kMirrored) TROUPE_TRY(join_programs());
   for (std::int64_t r = 0; r < count; ++r) {
     OneReplica& made = replicas_[static_cast<std::size_t>(r)];
     const InputContext context{.replica_id = static_cast<int>(r),
@@ -76,15 +100,17 @@ Status DeviceReplicas::build(Replica& replica, Updates updates) {
     if (!options_.devices.empty()) compile.device = device_of(options_.devices, r);
     made.communicator = hub_.make();
     if (nccl_) {
-      const collectives::NcclOptions nccl{.device = resolve(compile.device).index, .interface = options_.nccl_interface};
+      const collectives::NcclOptions nccl{.device = resolve(compile.device).index,
+                                          .interface = options_.nccl_interface};
       TROUPE_ASSIGN(made.communicator, collectives::make_nccl_communicator(std::move(made.communicator), nccl));
     }
     TROUPE_ASSIGN(made.input, replica.input_fn(context));
-    Graph graph(context.replica_batch);
+    Graph graph(together_ ? (rows + count - 1) / count : context.replica_batch);
     ReplicaContext replica_context(graph, context, made.communicator.get());
     if (updates == Updates::kCentral) replica_context.leave_gradients();
     replica.step_fn(replica_context, StepInputs(graph, made.input->signature()));
     compile.update = updates == Updates::kMirrored || r == 0;
+    if (together_) compile.seat = {together_, static_cast<int>(r), static_cast<int>(count), rows};
     TROUPE_ASSIGN(made.program, Program::compile(graph, compile));
   }
   return {};
@@ -103,6 +129,7 @@ Status DeviceReplicas::on_all(const std::function<Status(std::size_t)>& job) {
         if (!own.status.ok() && own.communicator->view().size > 1) {
           own.communicator->abort(fmt::format("replica {}: {}", thread, own.status.error().message));
         }
+        if (!own.status.ok() && self.together_) self.together_->stop(own.status.error().message);
       },
       &context);
   const OneReplica* failed = nullptr;
@@ -117,6 +144,7 @@ Status DeviceReplicas::on_all(const std::function<Status(std::size_t)>& job) {
 
 Status DeviceReplicas::join() {
   if (joined_ || replicas_.size() == 1) return {};
+  if (together_) together_->restart();
   if (const Status formed = reform(nccl_); !formed.ok()) {
     if (!nccl_) return formed;
     // Threads of one process have only NCCL to wait for.
@@ -139,7 +167,11 @@ Status DeviceReplicas::reform(bool by_nccl) {
 }
 
 Status DeviceReplicas::stage() {
-  if (staged_) return Error{Code::kInvalidArgument, "stage: a step is staged already; begin() comes first"};
+  if (staged_ == steps_per_launch()) {
+    return Error{
+        Code::kInvalidArgument,
+        fmt::format("stage: {} of at most {} steps are staged already; begin() comes first", staged_, staged_)};
+  }
   bool any = false;
   for (OneReplica& each : replicas_) {
     if (!each.fresh) {
@@ -151,24 +183,53 @@ Status DeviceReplicas::stage() {
     }
     any |= each.batch->rows > 0;
   }
+  if (any && together_) TROUPE_TRY(stage_together());
   for (OneReplica& each : replicas_) each.fresh = false;
-  staged_ = any;
-  if (any) return {};
-  return Error{Code::kOutOfRange, "step: the input of all replicas has ended"};
+  if (!any) return Error{Code::kOutOfRange, "step: the input of all replicas has ended"};
+  ++staged_;
+  return {};
+}
+
+Status DeviceReplicas::stage_together() {
+  const std::int64_t most = (options_.global_batch + options_.replicas - 1) / options_.replicas;
+  for (OneReplica& each : replicas_) {  // before any of them has taken its own
+    if (each.batch->rows > most) {
+      return Error{Code::kShapeMismatch,
+                   fmt::format("stage: got {} rows of a replica, expected {} or fewer", each.batch->rows, most)};
+    }
+    if (staged_ > 0 && each.batch->rows != each.staged_rows) {  // it waits for the next launch
+      return Error{Code::kUnavailable, "stage: the batch is of another length; begin() comes first"};
+    }
+  }
+  for (OneReplica& each : replicas_) {
+    TROUPE_TRY(each.program->stage(*each.batch));
+    each.staged_rows = each.batch->rows;
+  }
+  return {};
 }
 
 Status DeviceReplicas::begin() {
-  if (!staged_) return Error{Code::kInvalidArgument, "begin: nothing is staged; stage() comes first"};
+  if (staged_ == 0) return Error{Code::kInvalidArgument, "begin: nothing is staged; stage() comes first"};
   TROUPE_TRY(join());
   TROUPE_TRY(but_not_unavailable(train()));
-  staged_ = false;
+  staged_ = 0;
   stepped_ = true;
   return {};
+}
+
+bool DeviceReplicas::finished() {
+  return std::ranges::all_of(replicas_, [](const OneReplica& each) { return each.program->finished(); });
 }
 
 Status DeviceReplicas::finish() {
   if (!std::exchange(stepped_, false)) {
     return Error{Code::kInvalidArgument, "finish: no step is under way; begin() comes first"};
+  }
+  if (together_) {
+    TROUPE_TRY(on_all([this](std::size_t r) -> Status {
+      TROUPE_TRY(replicas_[r].program->finish());
+      return {};
+    }));
   }
   return check_skipped(program());
 }
@@ -190,11 +251,16 @@ Result<std::unique_ptr<MultiDevice>> MultiDevice::make(Replica& replica, const D
 }
 
 Status MultiDevice::train() {
-  return on_all([this](std::size_t r) -> Status {
-    TROUPE_TRY(keep_consistent(*all()[r].program, all()[r].communicator->host(), options().check_every_steps));
-    TROUPE_TRY(all()[r].program->bind(*all()[r].batch));
-    return all()[r].program->run();
-  });
+  const std::int64_t now = program().step(), taken = std::max<std::int64_t>(now - begun_, 1);
+  TROUPE_TRY(on_all([this, taken](std::size_t r) -> Status {
+    OneReplica& own = all()[r];
+    TROUPE_TRY(keep_consistent(*own.program, own.communicator->host(), options().check_every_steps, taken));
+    if (is_one_program()) return own.program->begin();
+    TROUPE_TRY(own.program->bind(*own.batch));
+    return own.program->run();
+  }));
+  begun_ = now;
+  return {};
 }
 
 Result<std::unique_ptr<CentralStorage>> CentralStorage::make(Replica& replica, const DeviceReplicasOptions& options) {

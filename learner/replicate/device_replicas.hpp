@@ -7,6 +7,8 @@
 //                   from there before each step (CentralStorageStrategy)
 //
 // Both give the bits that one replica gives on the whole batch when the stripes are the same in all (in_stripes()).
+// MultiDevice's replicas on devices of one PJRT plug-in are one program, whose launches may be of several steps
+// (TpuReplicator); each then has rows for the largest share of the batch.
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -41,11 +43,13 @@ struct DeviceReplicasOptions {
 class DeviceReplicas : public Replicator {
  public:
   ~DeviceReplicas() override;
+  int steps_per_launch() const override { return together_ ? replicas_[0].program->steps_per_launch() : 1; }
   /// A pipeline that says kOutOfRange has ended: its replica goes on without rows, until all have ended.
   Status stage() override;
-  int staged() const override { return staged_ ? 1 : 0; }
-  /// After an error all replicas are where they were, and the step is still staged.
+  int staged() const override { return staged_; }
+  /// After an error all replicas are where they were, and the step is still staged; one program's have lost theirs.
   Status begin() override;
+  bool finished() override;
   Status finish() override;
   Program& program() override { return *replicas_[0].program; }
   std::span<const float> output(std::string_view name, int step) override;
@@ -63,6 +67,7 @@ class DeviceReplicas : public Replicator {
     std::unique_ptr<Program> program;
     std::optional<BatchView> batch;  ///< taken for the step at hand, or of the last one
     bool fresh = false;              ///< taken for a step that is not staged yet, because another had nothing
+    std::int64_t staged_rows = 0;    ///< of one program's launch
     Status status;
   };
 
@@ -72,7 +77,8 @@ class DeviceReplicas : public Replicator {
         replicas_(static_cast<std::size_t>(options.replicas)),
         threads_(options.replicas) {}
   Status build(Replica& replica, Updates updates);
-  /// The step after inputs were bound: everything that may fail precedes every change.
+  bool is_one_program() const { return together_ != nullptr; }
+  /// Begins what is staged. Of a step that the host takes, all of it, with what may fail before every change.
   virtual Status train() = 0;
   /// job(replica) on each one's thread; the first failure breaks the collectives of the others, and is returned.
   Status on_all(const std::function<Status(std::size_t replica)>& job);
@@ -83,8 +89,12 @@ class DeviceReplicas : public Replicator {
 
  private:
   Status join();
+  std::vector<Device> devices_of_replicas() const;
   /// Whether the replicas' values can meet on their GPUs; the log says so, and why they cannot.
   bool meet_on_gpus() const;
+  /// Makes them one program where their engine has such; the log says so, and why they cannot.
+  Status join_programs();
+  Status stage_together();
   Status reform(bool by_nccl);
 
   const DeviceReplicasOptions options_;
@@ -93,9 +103,11 @@ class DeviceReplicas : public Replicator {
   ThreadTeam threads_;
   std::uint64_t epoch_ = 0;
   bool joined_ = false;
-  bool staged_ = false, stepped_ = false;
-  std::vector<float> output_;  ///< of all replicas, when somebody asked
-  bool nccl_ = false;          ///< communicators are NCCL's; their host()s are the hub's
+  int staged_ = 0;
+  bool stepped_ = false;
+  std::vector<float> output_;           ///< of all replicas, when somebody asked
+  bool nccl_ = false;                   ///< communicators are NCCL's; their host()s are the hub's
+  std::shared_ptr<Together> together_;  ///< null: they are programs of their own
 };
 
 class MultiDevice final : public DeviceReplicas {
@@ -106,6 +118,7 @@ class MultiDevice final : public DeviceReplicas {
  private:
   using DeviceReplicas::DeviceReplicas;
   Status train() override;
+  std::int64_t begun_ = 0;  ///< Program::step() before the last launch
 };
 
 class CentralStorage final : public DeviceReplicas {

@@ -86,6 +86,8 @@ class StepInputs {
   std::vector<std::pair<std::string, Var>> columns_;
 };
 
+struct Meeting;  // learner/replicate/step_collectives.hpp
+
 /// What step_fn builds into, and how its replica meets the others. All replicas of a group must build the same step.
 /// Values are weighted by the rows that each replica has in the step at hand, so the gradients are exact for uneven and
 /// short batches. With L = sum(w_i L_i) / sum(w_i) over replicas' losses, every gradient rule below makes
@@ -159,9 +161,8 @@ class ReplicaContext {
   void leave_gradients() { leave_gradients_ = true; }
 
  private:
-  struct Exchange;
-  struct Mapped;
-  std::shared_ptr<Exchange> exchange(std::string_view kind, std::string_view name);
+  /// For the next collective.
+  Meeting meeting(std::string_view kind, std::string_view name);
   /// Fails the graph when there are other replicas and no way to meet them.
   bool can_meet(std::string_view call, std::string_view name);
   ParamEntry* entry(Var variable);

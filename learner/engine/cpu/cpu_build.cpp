@@ -254,7 +254,7 @@ class CpuProgram::Builder {
     std::int64_t elements = 0;
     for (const Minimized& m : host_.minimized) {
       if (!m.spec.reduce) continue;
-      if (!m.own.empty()) return;
+      if (!m.shares.own.empty()) return;
       elements += data_.groups[m.group].layout.elements;
     }
     if (options_.bucket_bytes <= 0 || elements * 4 < 2 * options_.bucket_bytes || !options_.update) return;

@@ -75,9 +75,9 @@ Status CudaProgram::reduce_here() {
 Result<bool> CudaProgram::own_gradients_are_finite() {
   for (std::size_t i = 0; i < host_.minimized.size(); ++i) {
     const Minimized& m = host_.minimized[i];
-    if (m.own.empty() || host_.idle(m)) continue;
+    if (m.shares.own.empty() || host_.idle(m)) continue;
     double* next = squares_of_[i];
-    TROUPE_TRY(sum_squares(m, m.own, &next));
+    TROUPE_TRY(sum_squares(m, m.shares.own, &next));
     std::vector<double> squares(static_cast<std::size_t>(next - squares_of_[i]));
     TROUPE_TRY(check(gpu_->api().copy(squares.data(), squares_of_[i], squares.size() * sizeof(double), stream_),
                      "reading the length of a gradient"));

@@ -212,7 +212,7 @@ Status CudaProgram::enqueue_update() {
     judged[i].squares = squares_of_[i];
     if (host_.idle(m)) continue;
     double* next = squares_of_[i];
-    for (const auto* list : {&m.shared, &m.own}) TROUPE_TRY(sum_squares(m, *list, &next));
+    for (const auto* list : {&m.shares.shared, &m.shares.own}) TROUPE_TRY(sum_squares(m, *list, &next));
     judged[i].blocks = static_cast<std::int64_t>(m.blocks.size());
     judged[i].norm_blocks = static_cast<std::int64_t>(m.norm_blocks);
   }

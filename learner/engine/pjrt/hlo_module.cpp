@@ -55,8 +55,11 @@ class Emitter {
       for (const std::uint32_t id : data_.minimized[i].gradients) live_[id] = true;
     }
     for (std::size_t index = data_.nodes.size(); index-- > 0;) {
-      if (!is_live(data_.nodes[index])) continue;
-      for (const std::uint32_t id : data_.nodes[index].inputs) live_[id] = true;
+      const Node& node = data_.nodes[index];
+      if (!is_live(node)) continue;
+      for (const std::uint32_t id : node.inputs) live_[id] = true;
+      const std::int32_t of = node.joint < 0 ? -1 : data_.joints[static_cast<std::size_t>(node.joint)].gradient_of;
+      if (of >= 0) live_[data_.nodes[static_cast<std::size_t>(of)].outputs[0]] = true;
     }
   }
   /// Whether the module has the gradient of a minimized group.
@@ -84,6 +87,10 @@ class Emitter {
 
   void add_arguments() {
     rows_ = argument(HloRole::kRows, 0, {{}, hlo::Element::kI32});
+    if (options_.replicas > 1) {
+      const hlo::Value share = static_cast<double>(options_.global_batch) * replica_number(to_);
+      first_row_ = share / filled(share, static_cast<double>(options_.replicas));
+    }
     std::set<std::size_t> groups;
     bool has_state = !data_.assigns.empty() && !applies();
     for (std::uint32_t id = 0; id < data_.values.size(); ++id) {
@@ -160,19 +167,34 @@ class Emitter {
     }
     for (const std::uint32_t id : node.outputs) out_specs.push_back(data_.values[id].spec);
     if (node.op == nullptr) {
-      const Joint& joint = data_.joints[static_cast<std::size_t>(node.joint)];
-      if (joint.forward) {
-        return Error{Code::kInvalidArgument,
-                     fmt::format("pjrt: the step calls a function of the host's on {}, and this engine compiles whole "
-                                 "steps: run it on cpu or cuda",
-                                 in_specs[0].shape.to_string())};
-      }
-      values_[node.outputs[0]] = in[0];  // one stripe has all of the sum
+      TROUPE_ASSIGN(values_[node.outputs[0]],
+                    joined(data_.joints[static_cast<std::size_t>(node.joint)], in[0], out_specs[0].shape));
       return {};
     }
-    TROUPE_ASSIGN(const hlo::Values made, lower(*node.op, {to_, in, in_specs, out_specs, node.attr, batch_, rows_}));
+    TROUPE_ASSIGN(const hlo::Values made,
+                  lower(*node.op, {to_, in, in_specs, out_specs, node.attr, batch_, rows_, first_row_}));
     for (std::size_t o = 0; o < node.outputs.size(); ++o) values_[node.outputs[o]] = made[o];
     return {};
+  }
+
+  Result<hlo::Value> joined(const Joint& joint, const hlo::Value& in, const Shape& out) {
+    if (!joint.forward) return in;  // one stripe has all of the sum
+    const JointFn::Rule* const rule = joint.forward.rule(static_cast<std::size_t>(options_.replicas));
+    if (rule == nullptr) {
+      return Error{Code::kInvalidArgument,
+                   fmt::format("pjrt: the step calls a function of the host's on {}, and this engine compiles whole "
+                               "steps: run it on cpu or cuda",
+                               in.shape().to_string())};
+    }
+    hlo::Joint of{in, rows_, batch_};
+    if (joint.gradient_of >= 0) {
+      const Node& forward = data_.nodes[static_cast<std::size_t>(joint.gradient_of)];
+      of.taken = values_[forward.inputs[0]];
+      of.given = values_[forward.outputs[0]];
+    }
+    hlo::Value made = (*rule)(of);
+    TROUPE_CHECK(made.shape() == out, "a joint gives {}, expected {}", made.shape().to_string(), out.to_string());
+    return made;
   }
 
   // ---- results: first what they are, then the step, which leaves them where current() finds them ----
@@ -283,22 +305,34 @@ class Emitter {
   void average_over_replicas() {
     const hlo::Value rows = convert(rows_, hlo::Element::kF32);
     const hlo::Value share = rows / maximum(sum_of_replicas(rows, options_.replicas), 1);
-    for (hlo::Value& gradient : gradients_) {
-      if (gradient.to == nullptr) continue;
-      // A replica without rows has no weight, whatever its gradient is.
-      const hlo::Value mine = everywhere(share, gradient.shape());
-      gradient = sum_of_replicas(select(is_greater(mine, 0), mine * gradient, 0), options_.replicas);
+    for (std::size_t i = 0; i < gradients_.size(); ++i) {
+      if (!is_due(i) || !data_.minimized[i].spec.reduce) continue;
+      gradients_[i] = mean_of_replicas(gradients_[i], shares_of_group(i), share, options_.replicas);
     }
   }
+  Shares shares_of_group(std::size_t minimized) const {
+    return shares_of(layout_of(static_cast<std::size_t>(data_.minimized[minimized].group)));
+  }
 
-  /// All gradients decide together whether anything changes, as in learner/engine/cpu/cpu_update.cpp.
+  /// All gradients decide together whether anything changes, as in learner/engine/cpu/cpu_update.cpp; those that
+  /// replicas do not share, for all replicas.
   void update() {
     std::vector<hlo::Value> squares(gradients_.size());
     finite_ = to_.constant(1, {{}, hlo::Element::kBool});
+    bool differs = false;
     for (std::size_t i = 0; i < gradients_.size(); ++i) {
       if (!is_due(i)) continue;
-      squares[i] = sum_of_squares(gradients_[i]);
+      const Shares shares = shares_of_group(i);
+      squares[i] = sum_of_squares(gradients_[i], shares.measured());
       finite_ = finite_ & is_finite(squares[i]);
+      if (!shares.own.empty() && !shares.shared.empty()) {
+        finite_ = finite_ & is_finite(sum_of_squares(gradients_[i], shares.own));
+      }
+      differs |= !shares.own.empty() && data_.minimized[i].spec.reduce;
+    }
+    if (differs && options_.replicas > 1) {
+      const hlo::Value bad = convert(!finite_, hlo::Element::kI32);
+      finite_ = is_equal(sum_of_replicas(bad, options_.replicas), 0);
     }
     for (std::size_t i = 0; i < gradients_.size(); ++i) {
       if (!is_due(i)) continue;
@@ -336,7 +370,7 @@ class Emitter {
   std::vector<hlo::Value> values_;                            ///< of the graph's, by their ids
   std::vector<std::pair<std::uint32_t, hlo::Value>> inputs_;  ///< value, argument
   std::vector<HloGroup> groups_;                              ///< by their index; those that are read
-  hlo::Value rows_, rules_, due_, state_;
+  hlo::Value rows_, first_row_, rules_, due_, state_;
   std::vector<hlo::Value> gradients_;  ///< of the present step, flat; of each minimized
   hlo::Value metrics_, finite_;        ///< finite_: whether all of an update's gradients are
   Status failure_;

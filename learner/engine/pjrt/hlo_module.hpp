@@ -59,13 +59,15 @@ struct HloOptions {
   /// and metrics too; all steps have equally many rows of data. Rules and flags are those of updates that are not
   /// skipped, so a skipped step leaves its row to the next one, and the last ones are not used.
   std::int64_t steps = 1;
-  /// Of an update: replicas of the program, each with its own batch. The gradient is the mean of theirs by their rows,
-  /// so all take the same step.
+  /// Replicas of the program, each with its own batch. They meet in joints and in an update, whose gradient is the mean
+  /// of theirs by their rows where its OptimizerSpec::reduce says so; then all take the same step.
   std::int64_t replicas = 1;
+  std::int64_t global_batch = 0;  ///< rows of all of them, of more than one
 };
 
 /// The graph as one replica with one stripe. Errors: the graph's own; kInvalidArgument for an operation that has no
-/// rule or a function of the host's in the middle of the step, in words that say what to do.
+/// rule or a function of the host's in the middle of the step that has none for so many replicas, in words that say
+/// what to do.
 Result<HloModule> make_hlo_module(const GraphData& data, std::int64_t batch, const HloOptions& options = {});
 Result<HloModule> make_hlo_module(const Graph& graph, const HloOptions& options = {});
 

@@ -1,6 +1,8 @@
 #include <troupe/learner/engine/pjrt/hlo_update.hpp>
 
 #include <algorithm>
+#include <array>
+#include <utility>
 #include <variant>
 
 #include <troupe/learner/engine/apply_update.hpp>
@@ -36,7 +38,7 @@ std::vector<hlo::Value> lars_rates(const Lars& lars, std::span<const UpdateStret
       continue;
     }
     const auto norm = [&](const hlo::Value& of) {
-      return sqrt(sum_of_squares(slice(of, {stretch.begin}, {stretch.end})));
+      return sqrt(sum_of_squares(of, std::array{Stretch{stretch.begin, stretch.end}}));
     };
     const hlo::Value value = norm(values), slope = clip * norm(gradient);
     const hlo::Value rate = lars.trust_coefficient * value / (slope + lars.weight_decay * value);
@@ -90,13 +92,48 @@ hlo::Value flat_of(const ParamLayout& layout, std::span<const hlo::Value> entrie
   return concat(parts, 0);
 }
 
-hlo::Value sum_of_squares(const hlo::Value& flat) {
+namespace {
+
+/// These stretches one behind the other.
+hlo::Value joined(const hlo::Value& flat, std::span<const Stretch> stretches) {
+  std::vector<hlo::Value> parts;
+  for (const Stretch& each : stretches) parts.push_back(slice(flat, {each.begin}, {each.end}));
+  return concat(parts, 0);
+}
+
+hlo::Value sum_of_all_squares(const hlo::Value& flat) {
   constexpr std::int64_t kBlock = 4096;
   const hlo::Value squares = flat * flat;
   const std::int64_t elements = flat.size(0), blocks = (elements + kBlock - 1) / kBlock;
   if (blocks == 1) return sum(squares, {0});
   const hlo::Value padded = pad(squares, 0, {.low = {0}, .high = {blocks * kBlock - elements}});
   return sum(sum(reshape(padded, {blocks, kBlock}), {1}), {0});
+}
+
+}  // namespace
+
+hlo::Value sum_of_squares(const hlo::Value& flat, std::span<const Stretch> stretches) {
+  return sum_of_all_squares(joined(flat, stretches));
+}
+
+hlo::Value mean_of_replicas(const hlo::Value& gradient, const Shares& shares, const hlo::Value& share,
+                            std::int64_t replicas) {
+  if (shares.shared.empty()) return gradient;
+  const hlo::Value mine = joined(gradient, shares.shared), weight = everywhere(share, mine.shape());
+  // A replica without rows has no weight, whatever its gradient is.
+  const hlo::Value mean = sum_of_replicas(select(is_greater(weight, 0), weight * mine, 0), replicas);
+  // Back to their places, among those that are not shared.
+  std::vector<std::pair<std::int64_t, hlo::Value>> parts;
+  std::int64_t at = 0;
+  for (const Stretch& each : shares.shared) {
+    parts.emplace_back(each.begin, slice(mean, {at}, {at + each.end - each.begin}));
+    at += each.end - each.begin;
+  }
+  for (const Stretch& each : shares.own) parts.emplace_back(each.begin, slice(gradient, {each.begin}, {each.end}));
+  std::ranges::sort(parts, {}, [](const auto& part) { return part.first; });
+  std::vector<hlo::Value> all;
+  for (const auto& [begin, part] : parts) all.push_back(part);
+  return concat(all, 0);
 }
 
 HloGroup updated(const OptimizerSpec& spec, const ParamLayout& layout, const HloGroup& group,

@@ -10,6 +10,7 @@
 #include <span>
 #include <vector>
 
+#include <troupe/learner/engine/host.hpp>
 #include <troupe/learner/graph/hlo.hpp>
 #include <troupe/learner/graph/optimizer.hpp>
 #include <troupe/learner/graph/param_buffer.hpp>
@@ -26,11 +27,16 @@ struct HloGroup {
   std::vector<hlo::Value> slots;
 };
 
-/// Of a flat buffer, which decides whether a step is skipped, and the length that is clipped. Summed in blocks, so that
-/// many elements lose no digits.
-hlo::Value sum_of_squares(const hlo::Value& flat);
+/// Of stretches of a flat buffer, which decides whether a step is skipped, and the length that is clipped. Summed in
+/// blocks, so that many elements lose no digits.
+hlo::Value sum_of_squares(const hlo::Value& flat, std::span<const Stretch> stretches);
 
-/// What the group becomes. rule: [kHloRuleNumbers]; squares: of the gradient.
+/// A flat gradient whose shared stretches are the mean over the program's replicas. share: of this replica's rows in
+/// those of all.
+hlo::Value mean_of_replicas(const hlo::Value& gradient, const Shares& shares, const hlo::Value& share,
+                            std::int64_t replicas);
+
+/// What the group becomes. rule: [kHloRuleNumbers]; squares: of the gradient's measured stretches.
 HloGroup updated(const OptimizerSpec& spec, const ParamLayout& layout, const HloGroup& group,
                  const hlo::Value& gradient, const hlo::Value& squares, const hlo::Value& rule);
 

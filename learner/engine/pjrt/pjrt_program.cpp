@@ -16,7 +16,8 @@ namespace {
 
 /// What of a program ends on the host in every step.
 bool host_ends(const Host& host) {
-  return host.accumulates() || host.reduces() || (!host.options.update && !host.minimized.empty());
+  const bool reduces = host.reduces() && host.options.seat.with == nullptr;
+  return host.accumulates() || reduces || (!host.options.update && !host.minimized.empty());
 }
 
 std::size_t input_bytes(const BoundInput& input) {
@@ -59,6 +60,7 @@ PjrtProgram::PjrtProgram(std::shared_ptr<const pjrt::Client> client, const Graph
       data_(data),
       host_(host),
       device_(static_cast<std::size_t>(host.options.device.index)),
+      replicas_(static_cast<PjrtReplicas*>(host.options.seat.with.get())),
       host_ends_(host_ends(host)),
       steps_per_launch_(learner::steps_per_launch(host)),
       groups_(host.groups.size()),
@@ -96,19 +98,32 @@ Result<std::unique_ptr<PjrtProgram>> PjrtProgram::make(std::shared_ptr<const pjr
 
 Result<const PjrtProgram::Compiled*> PjrtProgram::compiled(const Variant& variant) {
   if (const auto found = compiled_.find(variant); found != compiled_.end()) return &found->second;
+  const Seat& seat = host_.options.seat;
   TROUPE_ASSIGN(HloModule module, make_hlo_module(data_, host_.batch,
                                                   {.phase = variant.phase,
                                                    .bf16 = host_.options.compute == DType::kBF16,
                                                    .due = variant.due,
-                                                   .steps = variant.steps}));
-  TROUPE_ASSIGN(pjrt::LoadedExecutable executable,
-                client_->compile(module.text, {.first_device = static_cast<std::int64_t>(device_)}));
+                                                   .steps = variant.steps,
+                                                   .replicas = seat.replicas,
+                                                   .global_batch = seat.global_batch}));
+  TROUPE_ASSIGN(auto executable, compile(variant, module.text));
   module.text = {};  // megabytes, which nobody reads again
-  if (const auto memory = executable.about().memory(); memory.ok()) {
+  if (const auto memory = executable->about().memory(); memory.ok()) {
     bytes_ = std::max(
         bytes_, static_cast<std::size_t>(memory->arguments + memory->temporaries + memory->outputs - memory->alias));
   }
   return &compiled_.emplace(variant, Compiled{std::move(module), std::move(executable)}).first->second;
+}
+
+Result<std::shared_ptr<const pjrt::LoadedExecutable>> PjrtProgram::compile(const Variant& variant,
+                                                                           std::string_view text) {
+  if (replicas_ != nullptr) {
+    const std::string key =
+        fmt::format("{} {} {}", static_cast<int>(variant.phase), fmt::join(variant.due, ""), variant.steps);
+    return replicas_->compiled(key, text);
+  }
+  TROUPE_ASSIGN(pjrt::LoadedExecutable made, client_->compile(text, {.devices = {static_cast<std::int64_t>(device_)}}));
+  return std::make_shared<const pjrt::LoadedExecutable>(std::move(made));
 }
 
 // ---- a run ----
@@ -209,12 +224,20 @@ Status PjrtProgram::execute(HloPhase phase, int steps) {
     arguments.push_back(argument);
   }
   steps_ = steps;
-  Result<pjrt::Executed> executed = compiled->executable.execute(std::span(&arguments, 1));
-  const Status taken =
-      executed.ok() ? take(phase, compiled->module.results, executed->outputs[0]) : Status(executed.error());
+  auto outputs = begin_run(*compiled, arguments);
+  const Status taken = outputs.ok() ? take(phase, compiled->module.results, *outputs) : Status(outputs.error());
   // What was donated is gone, and nobody knows how much of what came instead is here.
   if (phase == HloPhase::kUpdate || phase == HloPhase::kApply) lost_ = taken;
   return taken;
+}
+
+Result<std::vector<pjrt::Buffer>> PjrtProgram::begin_run(const Compiled& compiled,
+                                                         const std::vector<const pjrt::Buffer*>& arguments) {
+  if (replicas_ != nullptr) {
+    return replicas_->execute(host_.options.seat.replica, *compiled.executable, arguments);
+  }
+  TROUPE_ASSIGN(pjrt::Executed executed, compiled.executable->execute(std::span(&arguments, 1)));
+  return std::move(executed.outputs[0]);
 }
 
 Status PjrtProgram::take(HloPhase phase, std::span<const HloSlot> slots, std::span<pjrt::Buffer> outputs) {
@@ -430,14 +453,31 @@ class PjrtEngine final : public Engine {
     return complete_for_one_device(options);
   }
   Result<std::unique_ptr<Executable>> compile(const GraphData& data, Host& host) const override {
-    const Device& device = host.options.device;
-    TROUPE_ASSIGN(auto client, pjrt_client(device.engine));
-    if (device.index >= static_cast<int>(client->devices())) {
-      return Error{Code::kNotFound, fmt::format("{}: {} has {} devices, expected 0 to {}", to_string(device),
-                                                client->plugin().name(), client->devices(), client->devices() - 1)};
-    }
+    TROUPE_ASSIGN(auto client, client_of(host.options.device));
     TROUPE_ASSIGN(auto made, PjrtProgram::make(std::move(client), data, host));
     return std::unique_ptr<Executable>(std::move(made));
+  }
+  Result<std::shared_ptr<Together>> together(std::span<const Device> devices) const override {
+    std::vector<std::int64_t> indices;
+    for (const Device& device : devices) {
+      if (device.engine != devices[0].engine) return Error{Code::kUnavailable, "they are of several plug-ins"};
+      if (std::ranges::count(devices, device) > 1) {
+        return Error{Code::kUnavailable, fmt::format("several are on {}", to_string(device))};
+      }
+      indices.push_back(device.index);
+    }
+    TROUPE_ASSIGN(auto client, client_of(devices[0]));
+    for (const Device& device : devices) TROUPE_TRY(client_of(device));
+    return std::shared_ptr<Together>(std::make_shared<PjrtReplicas>(std::move(client), std::move(indices)));
+  }
+
+ private:
+  /// With that device.
+  static Result<std::shared_ptr<const pjrt::Client>> client_of(const Device& device) {
+    TROUPE_ASSIGN(auto client, pjrt_client(device.engine));
+    if (device.index < static_cast<int>(client->devices())) return client;
+    return Error{Code::kNotFound, fmt::format("{}: {} has {} devices, expected 0 to {}", to_string(device),
+                                              client->plugin().name(), client->devices(), client->devices() - 1)};
   }
 };
 

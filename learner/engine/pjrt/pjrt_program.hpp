@@ -3,7 +3,7 @@
 // execution a step. Parameters, optimiser slots and state are the device's buffers, donated to each step and taken back
 // from it; the host's copies follow when somebody asks. Where the host has a part in the step's end (gradients of
 // several runs, a reduction over replicas, a gradient that is looked at), it is two executions with the gradient on the
-// host in between.
+// host in between. Replicas with a seat (PjrtReplicas) reduce within the execution instead.
 #include <compare>
 #include <cstdint>
 #include <map>
@@ -12,6 +12,7 @@
 
 #include <troupe/learner/engine/engine.hpp>
 #include <troupe/learner/engine/pjrt/hlo_module.hpp>
+#include <troupe/learner/engine/pjrt/pjrt_replicas.hpp>
 #include <troupe/pjrt/client.hpp>
 #include <troupe/pjrt/executable.hpp>
 
@@ -59,7 +60,7 @@ class PjrtProgram final : public Executable {
   };
   struct Compiled {
     HloModule module;
-    pjrt::LoadedExecutable executable;
+    std::shared_ptr<const pjrt::LoadedExecutable> executable;
   };
   struct Group {
     pjrt::Buffer values;
@@ -77,6 +78,7 @@ class PjrtProgram final : public Executable {
   PjrtProgram(std::shared_ptr<const pjrt::Client> client, const GraphData& data, Host& host);
 
   Result<const Compiled*> compiled(const Variant& variant);
+  Result<std::shared_ptr<const pjrt::LoadedExecutable>> compile(const Variant& variant, std::string_view text);
   Status send_inputs(const std::vector<const std::byte*>& from, int steps);
   /// One step, or with `steps` above 1 an update of so many, with the inputs that were sent.
   Status run(int steps);
@@ -86,6 +88,9 @@ class PjrtProgram final : public Executable {
   Result<const pjrt::Buffer*> argument(const HloSlot& slot, int steps, std::vector<pjrt::Buffer>& made);
   pjrt::Buffer* kept(const HloSlot& slot, HloPhase phase);
   Status execute(HloPhase phase, int steps = 1);
+  /// The outputs of a run, which goes on.
+  Result<std::vector<pjrt::Buffer>> begin_run(const Compiled& compiled,
+                                              const std::vector<const pjrt::Buffer*>& arguments);
   /// Of an execution: keeps what is new of the state, and begins to copy the results that the host sees.
   Status take(HloPhase phase, std::span<const HloSlot> slots, std::span<pjrt::Buffer> outputs);
   void forget_arriving();
@@ -98,7 +103,8 @@ class PjrtProgram final : public Executable {
   const GraphData data_;
   Host& host_;
   const std::size_t device_;
-  bool host_ends_ = false;  ///< the host has a part in the end of each step
+  PjrtReplicas* const replicas_;  ///< null without a seat
+  bool host_ends_ = false;        ///< the host has a part in the end of each step
   int steps_per_launch_ = 1;
   std::map<Variant, Compiled> compiled_;
   std::vector<Group> groups_;

@@ -1,27 +1,20 @@
 // The engine of PJRT by the suite for all, on the processor's plug-in where it was fetched.
 #include <troupe/learner/engine/pjrt/pjrt_clients.hpp>
 #include <troupe/tests/learner/engine/engine_conformance.hpp>
-#include <troupe/tests/pjrt/plugins.hpp>
+#include <troupe/tests/learner/engine/pjrt/cpu_plugin.hpp>
 
 namespace troupe::learner {
 namespace {
-
-/// Skips the present test where there is no plug-in.
-void need_plugin() {
-  const std::filesystem::path plugin = pjrt::fetched_plugin("cpu");
-  if (plugin.empty()) GTEST_SKIP() << pjrt::no_plugin("cpu");
-  setenv("PJRT_NAMES_AND_LIBRARY_PATHS", ("cpu:" + plugin.string()).c_str(), 1);
-}
 
 INSTANTIATE_TEST_SUITE_P(Pjrt, EngineConformance,
                          ::testing::Values(EngineUnderTest{.name = "pjrt_cpu",
                                                            .device = {"pjrt:cpu", 0},
                                                            .calls_functions = false,
-                                                           .before = need_plugin},
+                                                           .before = need_cpu_plugin},
                                            EngineUnderTest{.name = "pjrt_cpu_another_device",
                                                            .device = {"pjrt:cpu", 3},
                                                            .calls_functions = false,
-                                                           .before = need_plugin}),
+                                                           .before = need_cpu_plugin}),
                          [](const auto& info) { return info.param.name; });
 
 TEST(PjrtClients, APluginThatIsNotThereIsOneErrorThatSaysWhatToDo) {
@@ -38,7 +31,7 @@ TEST(PjrtClients, APluginThatIsNotThereIsOneErrorThatSaysWhatToDo) {
 }
 
 TEST(PjrtClients, ADeviceThatThePluginHasNotIsRefused) {
-  need_plugin();
+  need_cpu_plugin();
   if (IsSkipped()) return;
   Graph graph(2);
   graph.output("y", affine(graph.input("x", {3}), 2, 0));
