@@ -66,6 +66,8 @@ struct CompileOptions {
   std::int64_t bucket_bytes = kBucketBytes;
   /// False: run(kUpdate) assigns state but updates no parameters, whose owner is another program; no optimiser slots.
   bool update = true;
+  /// gradient() after run(kStep) also on engines that compile whole steps; they then take one step a launch.
+  bool keep_gradients = false;
   /// Of Engine::together(). The programs of all replicas are then compiled of equal graphs, in any order, and every
   /// call that runs something is made of all of them, each on a thread of its own.
   Seat seat = {};
@@ -205,7 +207,8 @@ class Program {
   /// Refreshes what is derived from parameters (bfloat16 copies). Call after changing values() or load().
   void parameters_changed();
   /// The flat gradient of the group after a run, summed over stripes, padding zero; empty without minimize(). What is
-  /// changed after run(kGradients) is what kUpdate takes. Engines that compile whole steps give none after run(kStep).
+  /// changed after run(kGradients) is what kUpdate takes. Engines that compile whole steps give one
+  /// after run(kStep) with CompileOptions::keep_gradients only.
   /// run(kStep) computes none for a group that the step does not update (OptimizerSpec::every_steps): then this is an
   /// older one.
   std::span<float> gradient(std::string_view group);

@@ -29,9 +29,11 @@ struct VerifyOptions {
 
 /// One variable, as two runs have it.
 struct VariableDifference {
-  std::string name;      ///< "critic/layer0/weight"
-  double gradient = 0;   ///< largest |g_N - g_1| of the first step over its elements, relative to the largest |g_1|
-  double parameter = 0;  ///< the same of the values after the last step
+  std::string name;     ///< "critic/layer0/weight"
+  double gradient = 0;  ///< largest |g_N - g_1| of the first step over its elements, relative to the largest |g_1|
+  /// The same of the values after the last step, but for elements whose gradient was less than 1e-5 of the variable's
+  /// largest in some step: that is rounding, of which optimisers like Adam make whole steps.
+  double parameter = 0;
 };
 
 struct Equivalence {

@@ -216,7 +216,7 @@ class Emitter {
       if (!is_due(i)) continue;
       const auto group = static_cast<std::size_t>(data_.minimized[i].group);
       const hlo::Type flat{{layout_of(group).elements}};
-      if (!updates()) result(HloRole::kGradient, i, flat);
+      if (!updates() || (options_.gradients && !applies())) result(HloRole::kGradient, i, flat);
       if (updates()) result(HloRole::kParams, group, flat);
       for (std::size_t part = 0; part < groups_[group].slots.size(); ++part) result(HloRole::kSlot, i, flat, part);
     }

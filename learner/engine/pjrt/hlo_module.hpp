@@ -26,7 +26,8 @@ enum class HloRole : std::uint8_t {
   kState,     ///< the replica's state, flat; as a result, with what was assigned
   kOutput,    ///< output `index` of the graph: all rows, those that are no data too
   kMetrics,   ///< all metrics of the graph; behind those of an update 1 where it was skipped, else 0
-  kGradient,  ///< of minimized `index`: flat like its group, zero between tensors; an argument of kApply
+  kGradient,  ///< of minimized `index`, as it is applied: flat like its group, zero between tensors; of kApply an
+              ///< argument
 };
 std::string_view to_string(HloRole role);
 
@@ -55,6 +56,7 @@ struct HloOptions {
   /// Whether each minimized group is updated in this step (OptimizerSpec::every_steps); empty: all. Of the others
   /// nothing is computed.
   std::vector<bool> due = {};
+  bool gradients = false;  ///< Of kUpdate of one step: they are results too
   /// Of an update: so many steps in one run, in a loop. Inputs, rules and due flags then have a row for each, outputs
   /// and metrics too; all steps have equally many rows of data. Rules and flags are those of updates that are not
   /// skipped, so a skipped step leaves its row to the next one, and the last ones are not used.

@@ -35,7 +35,9 @@ Shape of_steps(const Shape& shape, int steps) {
 /// How many steps one launch can take, as on a GPU.
 int steps_per_launch(const Host& host) {
   const auto differs = [](const Minimized& m) { return m.spec.every_steps != 1; };
-  if (host_ends(host) || host.minimized.empty() || std::ranges::any_of(host.minimized, differs)) return 1;
+  if (host_ends(host) || host.options.keep_gradients || host.minimized.empty() ||
+      std::ranges::any_of(host.minimized, differs))
+    return 1;
   std::size_t inputs = 1, outputs = 1;
   for (const BoundInput& input : host.inputs) inputs += input_bytes(input);
   for (const OutputBuffer& output : host.outputs) {
@@ -103,6 +105,7 @@ Result<const PjrtProgram::Compiled*> PjrtProgram::compiled(const Variant& varian
                                                   {.phase = variant.phase,
                                                    .bf16 = host_.options.compute == DType::kBF16,
                                                    .due = variant.due,
+                                                   .gradients = host_.options.keep_gradients,
                                                    .steps = variant.steps,
                                                    .replicas = seat.replicas,
                                                    .global_batch = seat.global_batch}));
@@ -190,7 +193,7 @@ Status PjrtProgram::run(int steps) {
   if (host_.minimized.empty()) return execute(HloPhase::kAct);
   if (host_.phase == Phase::kStep && !host_ends_) return execute(HloPhase::kUpdate, steps);
   TROUPE_TRY(execute(HloPhase::kGradients));
-  for (const pjrt::Event& gradient : gradients_) TROUPE_TRY(gradient.await());
+  TROUPE_TRY(fetch_gradient(0));
   return host_.phase == Phase::kStep ? end_on_host() : Status();
 }
 
@@ -408,6 +411,12 @@ Status PjrtProgram::fetch_parameters(std::size_t group) {
     }
   }
   fetched_[group] = true;
+  return {};
+}
+
+/// Where one can be seen, begin() has begun to copy it.
+Status PjrtProgram::fetch_gradient(std::size_t) {
+  for (const pjrt::Event& gradient : gradients_) TROUPE_TRY(gradient.await());
   return {};
 }
 

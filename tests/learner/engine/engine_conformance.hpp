@@ -200,6 +200,14 @@ TEST_P(EngineConformance, ASeparateUpdateTakesTheGradientAsTheHostHasChangedIt) 
   twins.expect_equal();
 }
 
+TEST_P(EngineConformance, AStepShowsItsGradientWhereItIsToKeepIt) {
+  Twins twins(GetParam(), {.keep_gradients = true}, {.rule = Adam{.learning_rate = 0.01}});
+  for (std::uint64_t step = 0; step < 2; ++step) twins.step(step);
+  const auto got = twins.other->gradient("net"), expected = twins.cpu->gradient("net");
+  ASSERT_EQ(got.size(), expected.size());
+  for (std::size_t i = 0; i < got.size(); ++i) EXPECT_NEAR(got[i], expected[i], 1e-5) << i;
+}
+
 TEST_P(EngineConformance, ReductionsSeeTheGradientOnTheHost) {
   int calls = 0;
   const auto halve = [&calls](const GradientPart& part) -> Status {
