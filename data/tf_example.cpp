@@ -5,87 +5,15 @@
 #include <string_view>
 #include <utility>
 
+#include <troupe/core/proto_reader.hpp>
+
 namespace troupe::data {
 namespace {
 
 using Bytes = std::span<const std::uint8_t>;
+constexpr std::string_view kWhere = "no tf.train.Example";
 
-Error corrupt_example(std::string_view what) {
-  return Error{Code::kCorrupt, fmt::format("no tf.train.Example: {}", what)};
-}
-
-/// The fields of one message, one after the other.
-class Fields {
- public:
-  explicit Fields(Bytes bytes) : left_(bytes) {}
-  bool empty() const { return left_.empty(); }
-
-  struct Field {
-    std::uint64_t number = 0;
-    bool is_bytes = false;
-    Bytes bytes;              // of a string, a message or packed values
-    std::uint64_t value = 0;  // of a varint
-  };
-  /// The next field; fixed-size ones come without a value, since nothing here has them.
-  Result<Field> next() {
-    TROUPE_ASSIGN(const std::uint64_t key, varint());
-    Field field{.number = key >> 3};
-    if (field.number == 0) return corrupt_example("a field 0");
-    switch (key & 7) {
-      case 0: {
-        TROUPE_ASSIGN(field.value, varint());
-        return field;
-      }
-      case 1: {
-        TROUPE_ASSIGN(field.bytes, take(8));
-        return field;
-      }
-      case 2: {
-        TROUPE_ASSIGN(const std::uint64_t size, varint());
-        TROUPE_ASSIGN(field.bytes, take(size));
-        field.is_bytes = true;
-        return field;
-      }
-      case 5: {
-        TROUPE_ASSIGN(field.bytes, take(4));
-        return field;
-      }
-      default:
-        return corrupt_example(fmt::format("wire type {}", key & 7));
-    }
-  }
-  Result<std::uint64_t> varint() {
-    std::uint64_t value = 0;
-    for (std::size_t i = 0; i < 10; ++i) {
-      if (i == left_.size()) return corrupt_example("it ends within a number");
-      value |= static_cast<std::uint64_t>(left_[i] & 0x7f) << (7 * i);
-      if (left_[i] >= 0x80) continue;
-      left_ = left_.subspan(i + 1);
-      return value;
-    }
-    return corrupt_example("a number of more than ten bytes");
-  }
-
- private:
-  Result<Bytes> take(std::uint64_t size) {
-    if (size > left_.size())
-      return corrupt_example(fmt::format("a field of {} bytes, where {} are left", size, left_.size()));
-    const Bytes taken = left_.first(size);
-    left_ = left_.subspan(size);
-    return taken;
-  }
-  Bytes left_;
-};
-
-/// The messages in field `number` of `bytes`, each handed to `visit`.
-template <typename Visit>
-Status each(Bytes bytes, std::uint64_t number, const Visit& visit) {
-  for (Fields fields(bytes); !fields.empty();) {
-    TROUPE_ASSIGN(const auto field, fields.next());
-    if (field.number == number && field.is_bytes) TROUPE_TRY(visit(field.bytes));
-  }
-  return {};
-}
+Error corrupt_example(std::string_view what) { return Error{Code::kCorrupt, fmt::format("{}: {}", kWhere, what)}; }
 
 constexpr std::uint64_t kBytesList = 1, kInt64List = 3;  // of Feature
 constexpr std::string_view kEncoded = "image/encoded", kLabel = "image/class/label";
@@ -98,8 +26,8 @@ Status one(std::string_view name, std::int64_t count) {
 Result<Bytes> bytes_value(std::string_view name, Bytes feature) {
   Bytes value;
   std::int64_t count = 0;
-  TROUPE_TRY(each(feature, kBytesList, [&](Bytes list) {
-    return each(list, 1, [&](Bytes item) {
+  TROUPE_TRY(each_message(feature, kBytesList, kWhere, [&](Bytes list) {
+    return each_message(list, 1, kWhere, [&](Bytes item) {
       value = item;
       ++count;
       return Status();
@@ -113,8 +41,8 @@ Result<Bytes> bytes_value(std::string_view name, Bytes feature) {
 Result<std::int64_t> int64_value(std::string_view name, Bytes feature) {
   std::uint64_t value = 0;
   std::int64_t count = 0;
-  TROUPE_TRY(each(feature, kInt64List, [&](Bytes list) -> Status {
-    for (Fields fields(list); !fields.empty();) {
+  TROUPE_TRY(each_message(feature, kInt64List, kWhere, [&](Bytes list) -> Status {
+    for (ProtoReader fields(list, kWhere); !fields.empty();) {
       TROUPE_ASSIGN(const auto field, fields.next());
       if (field.number != 1) continue;
       if (!field.is_bytes) {
@@ -122,7 +50,7 @@ Result<std::int64_t> int64_value(std::string_view name, Bytes feature) {
         ++count;
         continue;
       }
-      for (Fields packed(field.bytes); !packed.empty(); ++count) {
+      for (ProtoReader packed(field.bytes, kWhere); !packed.empty(); ++count) {
         TROUPE_ASSIGN(value, packed.varint());
       }
     }
@@ -138,13 +66,13 @@ Result<ImageExample> parse_image_example(Bytes bytes) {
   ImageExample example;
   bool has_image = false, has_label = false;
   const auto entry = [&](Bytes message) -> Status {
-    Bytes key, feature;
-    for (Fields fields(message); !fields.empty();) {
+    std::string_view name;
+    Bytes feature;
+    for (ProtoReader fields(message, kWhere); !fields.empty();) {
       TROUPE_ASSIGN(const auto field, fields.next());
-      if (field.is_bytes && field.number == 1) key = field.bytes;
+      if (field.is_bytes && field.number == 1) name = field.text();
       if (field.is_bytes && field.number == 2) feature = field.bytes;
     }
-    const std::string_view name(reinterpret_cast<const char*>(key.data()), key.size());
     if (name == kEncoded) {
       TROUPE_ASSIGN(example.encoded, bytes_value(kEncoded, feature));
       has_image = true;
@@ -154,7 +82,7 @@ Result<ImageExample> parse_image_example(Bytes bytes) {
     }
     return {};
   };
-  TROUPE_TRY(each(bytes, 1, [&](Bytes features) { return each(features, 1, entry); }));
+  TROUPE_TRY(each_message(bytes, 1, kWhere, [&](Bytes features) { return each_message(features, 1, kWhere, entry); }));
   for (const auto& [has, name] : {std::pair(has_image, kEncoded), std::pair(has_label, kLabel)}) {
     if (!has) return corrupt_example(fmt::format("no feature {}", name));
   }

@@ -302,6 +302,12 @@ struct ExecutableGetCostAnalysis {
   std::size_t count = 0;
   const NamedValue* properties = nullptr;
 };
+struct ExecutableOptimizedProgram {
+  static constexpr Function kFunction{48, "PJRT_Executable_OptimizedProgram"};
+  Head head{sizeof(ExecutableOptimizedProgram)};
+  Executable* executable = nullptr;
+  Program* program = nullptr;  ///< without code it gets its size; with room for so much it is written there
+};
 struct ExecutableSerialize {
   static constexpr Function kFunction{49, "PJRT_Executable_Serialize"};
   Head head{sizeof(ExecutableSerialize)};

@@ -4,6 +4,8 @@
 
 #include <string_view>
 
+#include <troupe/core/proto_reader.hpp>
+
 namespace troupe::pjrt {
 
 c::Program program_of(std::string_view code) {
@@ -27,6 +29,36 @@ Result<MemoryUse> Executable::memory() const {
   c::ExecutableGetCompiledMemoryStats args{.executable = handle_.get()};
   TROUPE_TRY(handle_.plugin().call(args));
   return MemoryUse{args.code, args.arguments, args.outputs, args.alias, args.temporaries, args.peak};
+}
+
+Result<std::map<std::string, std::int64_t>> Executable::operations() const {
+  c::Program program;
+  c::ExecutableOptimizedProgram args{.executable = handle_.get(), .program = &program};
+  TROUPE_TRY(handle_.plugin().call(args));
+  std::vector<std::uint8_t> bytes(program.code_size);
+  program.code = reinterpret_cast<const char*>(bytes.data());
+  TROUPE_TRY(handle_.plugin().call(args));
+  // Of xla/service/hlo.proto: HloModuleProtoWithConfig, or its HloModuleProto alone.
+  enum : std::uint64_t { kModule = 1, kComputations = 3, kInstructions = 2, kOpcode = 2 };
+  constexpr std::string_view kWhere = "pjrt: the optimised program";
+  const std::string_view format(program.format, program.format_size);
+  if (!format.starts_with("hlo")) {
+    return Error{Code::kInvalidArgument, fmt::format("{} is {}, expected hlo", kWhere, format)};
+  }
+  std::map<std::string, std::int64_t> counts;
+  const auto instruction = [&](ProtoReader::Bytes of) {
+    return each_message(of, kOpcode, kWhere, [&](ProtoReader::Bytes name) -> Status {
+      ++counts[std::string(name.begin(), name.end())];
+      return {};
+    });
+  };
+  const auto module = [&](ProtoReader::Bytes of) {
+    return each_message(of, kComputations, kWhere, [&](ProtoReader::Bytes computation) {
+      return each_message(computation, kInstructions, kWhere, instruction);
+    });
+  };
+  TROUPE_TRY(format == "hlo" ? module(bytes) : each_message(bytes, kModule, kWhere, module));
+  return counts;
 }
 
 Result<std::string> Executable::serialised() const {

@@ -2,6 +2,7 @@
 // A compiled program: what can be said of it, and running it. Clients make loaded ones (pjrt/client.hpp), topologies
 // those that nothing here can run (pjrt/topology.hpp).
 #include <cstdint>
+#include <map>
 #include <span>
 #include <string>
 #include <vector>
@@ -25,6 +26,8 @@ class Executable {
   /// What the compiler estimates, such as "flops" and "bytes accessed". Errors: some plug-ins have none.
   Result<std::vector<NamedValue>> cost() const;
   Result<MemoryUse> memory() const;
+  /// How often each operation stands in what the compiler made of the program, by XLA's names: "all-reduce".
+  Result<std::map<std::string, std::int64_t>> operations() const;
   /// For this build of the plug-in alone; see Client::load.
   Result<std::string> serialised() const;
 

@@ -1,7 +1,13 @@
 #include <troupe/pjrt/topology.hpp>
 
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <cstdlib>
+#include <filesystem>
 #include <span>
+
+#include <troupe/pjrt/gpu_topology.hpp>
 
 namespace troupe::pjrt {
 
@@ -19,8 +25,34 @@ void prepare_libtpu_to_compile() {
   setenv("TPU_WORKER_ID", "0", 0);
 }
 
-Result<Topology> Topology::make(std::shared_ptr<const Plugin> plugin, std::string_view name,
-                                const std::vector<NamedValue>& options) {
+Status prepare_cuda_to_compile() {
+  constexpr std::string_view kFlag = "--xla_gpu_cuda_data_dir=";
+  const auto variable = [](const char* name) {
+    const char* const value = std::getenv(name);
+    return std::string(value != nullptr ? value : "");
+  };
+  const std::string flags = variable("XLA_FLAGS"), folders = variable("PATH") + ":/usr/local/cuda/bin";
+  if (flags.find(kFlag) != std::string::npos) return {};
+  for (std::string_view left = folders; !left.empty();) {
+    const std::filesystem::path folder = left.substr(0, left.find(':'));
+    left.remove_prefix(std::min(left.size(), folder.native().size() + 1));
+    std::error_code ignored;
+    if (folder.empty() || !std::filesystem::exists(folder / "ptxas", ignored)) continue;
+    setenv("XLA_FLAGS", fmt::format("{} {}{}", flags, kFlag, folder.parent_path().string()).c_str(), 1);
+    return {};
+  }
+  return Error{
+      Code::kNotFound,
+      "no ptxas on PATH: XLA's compiler for GPUs runs that of the CUDA toolkit, whose folder XLA_FLAGS can name "
+      "as --xla_gpu_cuda_data_dir=FOLDER"};
+}
+
+Result<Topology> Topology::make(std::shared_ptr<const Plugin> plugin, std::string_view name) {
+  std::vector<NamedValue> options;
+  if (is_gpu_topology(name)) {
+    TROUPE_ASSIGN(options, gpu_topology(name));
+    name = {};
+  }
   const std::vector<c::NamedValue> given = to_c(options);
   c::TopologyDescriptionCreate args{
       .name = name.data(), .name_size = name.size(), .options = given.data(), .count = given.size()};

@@ -18,11 +18,15 @@ void prepare_libtpu();
 /// process.
 void prepare_libtpu_to_compile();
 
+/// XLA's compiler for GPUs runs the CUDA toolkit's ptxas: unless XLA_FLAGS name a folder, that of PATH. Errors:
+/// kNotFound where there is none.
+Status prepare_cuda_to_compile();
+
 class Topology {
  public:
-  /// Such as "v5e:2x2" of libtpu. Errors: the plug-in's; those that only run programs have no topologies.
-  static Result<Topology> make(std::shared_ptr<const Plugin> plugin, std::string_view name,
-                               const std::vector<NamedValue>& options = {});
+  /// Such as "v5e:2x2" of libtpu, or "h100:8" of CUDA's plug-in (gpu_topology.hpp). Errors: kInvalidArgument; the
+  /// plug-in's; those that only run programs have no topologies.
+  static Result<Topology> make(std::shared_ptr<const Plugin> plugin, std::string_view name);
 
   Result<std::vector<DeviceInfo>> devices() const;
   /// As Client::compile. Some compilers end the process on programs that are not well formed, so what is not certain to

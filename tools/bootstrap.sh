@@ -5,7 +5,7 @@
 #   tools/bootstrap.sh configured   also a configured build/release
 #   tools/bootstrap.sh program      also the program build/release/bin/troupe, not older than its sources
 #   tools/bootstrap.sh tests        also the Python environment of the tests, every test and every bench
-#   tools/bootstrap.sh pjrt cpu|tpu only a plug-in with PJRT's C API, which nothing else fetches; prints its path
+#   tools/bootstrap.sh pjrt cpu|cuda|tpu only a plug-in with PJRT's C API, which nothing else fetches; prints its path
 #
 # Fetched files are pinned by hash and shared by all checkouts of a user, in ${XDG_CACHE_HOME:-~/.cache}/troupe:
 #   mujoco-3.17.0/      include/mujoco/*.h, libmujoco.so.3.17.0, plugin/*.so   (from the wheel on PyPI; Apache-2.0)
@@ -14,6 +14,7 @@
 #                       on aarch64 there is none, and Eigen multiplies
 #   cudnn-frontend-1.32.0/  include/*: headers of cuDNN's front end, only where nvcc is on PATH           (Apache-2.0)
 #   pjrt-cpu-0.11.2/    pjrt_c_api_cpu_plugin.so, XLA for the processor: for the tests of pjrt, only x86-64   (Apache-2.0)
+#   pjrt-cuda-0.10.2/   xla_cuda_plugin.so, XLA for NVIDIA's GPUs; compiling needs the CUDA toolkit's ptxas     (Apache-2.0)
 #   pjrt-tpu-0.0.52/    libtpu.so, XLA for TPUs, only x86-64; its licence is Google Cloud's terms, so it comes from the
 #                       user's package index and must not be handed on
 #   python/             environments for tests and rivals, see tools/python_env.sh
@@ -135,15 +136,17 @@ fetch_files() {
     c6006556017a4d1c914c52a556c71b1267f2d6a0500f742e7b4edef539878df0 include 'include/*'
 }
 
-# fetch_pjrt cpu|tpu: by these versions, whose names and functions pjrt/ was tried with.
+# fetch_pjrt cpu|cuda|tpu: by these versions, whose names and functions pjrt/ was tried with.
 fetch_pjrt() {
   [ "$(uname -m)" = x86_64 ] || die "PJRT's plug-ins are released for x86-64, and this machine is $(uname -m)"
   case $1 in
     cpu) fetch_wheel pjrt-cpu-0.11.2 lammps-jax-pjrt-cpu==0.11.2 manylinux_2_27_x86_64 \
       1319390d948b39f69f7dade496b7c385149d9ca6097a6b62114da113216d9ad1 lammps_jax_pjrt_cpu 'lammps_jax_pjrt_cpu/*.so' ;;
+    cuda) fetch_wheel pjrt-cuda-0.10.2 jax-cuda13-pjrt==0.10.2 manylinux_2_27_x86_64 \
+      a97e9cabe0e21d8dbcc70bd909ca1c34cd546d3ce2d94b4cd907a8d4f6179f6a jax_plugins/xla_cuda13 'jax_plugins/xla_cuda13/*.so' ;;
     tpu) fetch_wheel pjrt-tpu-0.0.52 libtpu==0.0.52 manylinux_2_31_x86_64 \
       f5e2e596eaea9357fbb5a6755a7a9007c6ab75bfde4a55191b03eff402971140 libtpu libtpu/libtpu.so libtpu/LICENSE ;;
-    *) die "bootstrap: unknown PJRT plug-in '$1', expected cpu or tpu" ;;
+    *) die "bootstrap: unknown PJRT plug-in '$1', expected cpu, cuda or tpu" ;;
   esac
 }
 
@@ -197,7 +200,7 @@ goal=${1:?usage: tools/bootstrap.sh packages|fetched|configured|program|tests|pj
 case $goal in packages | fetched | configured | program | tests | pjrt) ;; *) die "bootstrap: unknown goal '$goal'" ;; esac
 own "$cache/bootstrap.lock" "set XDG_CACHE_HOME to a folder of your own, or chown it if ./troupe was run there with sudo"
 if [ "$goal" = pjrt ]; then
-  plugin=${2:?usage: tools/bootstrap.sh pjrt cpu|tpu}
+  plugin=${2:?usage: tools/bootstrap.sh pjrt cpu|cuda|tpu}
   with_lock "$cache/bootstrap.lock" eval 'install_packages >&2; fetch_pjrt "$plugin"'
   echo "$cache/pjrt-$plugin"-*/*.so
   exit

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
@@ -25,7 +26,8 @@
 #include <troupe/collectives/in_process.hpp>
 #include <troupe/core/text.hpp>
 #include <troupe/learner/engine/pjrt/hlo_module.hpp>
-#include <troupe/learner/engine/pjrt/pjrt_clients.hpp>
+#include <troupe/pjrt/find_plugin.hpp>
+#include <troupe/pjrt/gpu_topology.hpp>
 #include <troupe/pjrt/topology.hpp>
 #include <troupe/run/say.hpp>
 
@@ -37,27 +39,44 @@ namespace fs = std::filesystem;
 struct CompileArguments {
   RunArguments run;
   std::string topology;
-  std::string plugin = "tpu";
+  std::string plugin;  ///< empty: that of the topology
   int replicas = 1;
   int steps = 1;
 };
 
 // ---- the compiler's process ----
 
+/// Of XLA's operations, without the ends of asynchronous ones.
+bool is_collective(std::string_view name) {
+  constexpr std::array<std::string_view, 6> kNames{"all-gather",         "all-reduce",     "all-to-all",
+                                                   "collective-permute", "reduce-scatter", "collective-broadcast"};
+  return !name.ends_with("-done") && std::ranges::any_of(kNames, [&](auto each) { return name.starts_with(each); });
+}
+
 /// What the compiler says, a line a number: "peak 123".
 Status compile_module(const std::string& plugin_path, const std::string& topology_name, int replicas,
                       const std::string& file) {
   pjrt::prepare_libtpu_to_compile();
+  if (pjrt::is_gpu_topology(topology_name)) TROUPE_TRY(pjrt::prepare_cuda_to_compile());
   std::ifstream in(file);
   const std::string text{std::istreambuf_iterator<char>(in), {}};
   TROUPE_ASSIGN(const auto plugin, pjrt::Plugin::open(plugin_path));
   TROUPE_ASSIGN(const auto topology, pjrt::Topology::make(plugin, topology_name));
   TROUPE_ASSIGN(const std::vector<pjrt::DeviceInfo> devices, topology.devices());
   say("kind {}\ndevices {}\n", devices.empty() ? "" : devices[0].kind, devices.size());
-  TROUPE_ASSIGN(const auto compiled, topology.compile(text, {.replicas = replicas}));
+  pjrt::CompileOptions options{.replicas = replicas};
+  // There is nothing here on which kernels could be timed.
+  if (pjrt::is_gpu_topology(topology_name)) options.flags = {{"xla_gpu_autotune_level", std::int64_t{0}}};
+  TROUPE_ASSIGN(const auto compiled, topology.compile(text, options));
   TROUPE_ASSIGN(const pjrt::MemoryUse memory, compiled.memory());
   say("arguments {}\nalias {}\ntemporaries {}\npeak {}\ncode {}\n", memory.arguments, memory.alias, memory.temporaries,
       memory.peak, memory.code);
+  if (const auto counts = compiled.operations(); counts.ok()) {
+    for (const auto& [name, count] : *counts) {
+      // Asynchronous ones are two operations.
+      if (is_collective(name)) say("collective {} = {}\n", name.substr(0, name.rfind("-start")), count);
+    }
+  }
   if (const auto costs = compiled.cost(); costs.ok()) {
     for (const pjrt::NamedValue& cost : *costs) {
       if (const auto* const number = std::get_if<float>(&cost.value)) say("cost {} = {}\n", cost.name, *number);
@@ -115,7 +134,8 @@ Result<std::map<std::string, std::string>> compile_elsewhere(const fs::path& fol
   std::string last;
   std::ifstream lines(log);
   for (std::string line; std::getline(lines, line);) {
-    const std::size_t space = line.starts_with("cost ") ? line.find(" = ") : line.find(' ');
+    const bool is_named = line.starts_with("cost ") || line.starts_with("collective ");
+    const std::size_t space = is_named ? line.find(" = ") : line.find(' ');
     if (space != std::string::npos) said[line.substr(0, space)] = line.substr(line.find_last_of(' ') + 1);
     if (line.starts_with("kind ")) said["kind"] = line.substr(5);
     last = line.empty() ? last : line;
@@ -142,6 +162,13 @@ void show(const actors::ReplicaGroupOptions& group, const CompileArguments& argu
       "{:.1f} of code\n",
       number("peak") / kMib, number("arguments") / kMib, number("alias") / kMib, number("temporaries") / kMib,
       number("code") / kMib);
+  std::string collectives;
+  for (const auto& [name, count] : said) {
+    constexpr std::string_view kPrefix = "collective ";
+    if (!name.starts_with(kPrefix)) continue;
+    collectives += fmt::format("{}{} {}", collectives.empty() ? "" : ", ", count, name.substr(kPrefix.size()));
+  }
+  if (!collectives.empty()) say("  collectives: {}\n", collectives);
   if (number("cost flops") <= 0) return;
   say("  estimates of the compiler{}: {:.3g} flops, {:.3g} bytes accessed", arguments.steps > 1 ? ", for one step" : "",
       number("cost flops"), number("cost bytes accessed"));
@@ -153,7 +180,8 @@ void show(const actors::ReplicaGroupOptions& group, const CompileArguments& argu
 int run(const CompileArguments& arguments, const Registry& registry) {
   const Result<LoadedRun> loaded = load_run(arguments.run, registry);
   if (!loaded.ok()) return fail_config(loaded.error());
-  const auto plugin = learner::find_pjrt_plugin(arguments.plugin == "tpu" ? "tpu" : "pjrt:" + arguments.plugin);
+  const std::string_view usual = pjrt::is_gpu_topology(arguments.topology) ? "cuda" : "tpu";
+  const auto plugin = pjrt::find_plugin(arguments.plugin.empty() ? usual : arguments.plugin);
   if (!plugin.ok()) return fail(plugin.error());
   const auto all = steps_of_run(loaded->options, actors::ModelContext::Data::kElsewhere);
   if (!all.ok()) return fail_run(all.error());
@@ -189,8 +217,9 @@ void add_compile_command(CLI::App& app, const Registry& registry, Command* chose
   const auto arguments = std::make_shared<CompileArguments>();
   CompileArguments& a = *arguments;
   add_config_argument(*command, a.run.config);
-  command->add_option("--topology", a.topology, "The compiler's name for the devices, such as v5e:2x2")->required();
-  command->add_option("--plugin", a.plugin, "PJRT plug-in that compiles, by name or path")->capture_default_str();
+  command->add_option("--topology", a.topology, "The devices: v5e:2x2 as libtpu calls them, h100:8 for GPUs")
+      ->required();
+  command->add_option("--plugin", a.plugin, "PJRT plug-in that compiles, by name or path, instead of tpu or cuda");
   command->add_option("--replicas", a.replicas, "That share a step's rows and average their gradients")
       ->check(CLI::Range(1, 4096))
       ->capture_default_str();

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include <troupe/learner/graph/graph_data.hpp>
+#include <troupe/learner/graph/hlo.hpp>
 #include <troupe/learner/ops/elementwise.hpp>
 #include <troupe/learner/ops/internal.hpp>
 
@@ -85,6 +86,18 @@ constexpr OpDef kSplit{
       return table.dtype == DType::kF64 ? split_kernel<double> : split_kernel<float>;
     },
     .vjp = split_vjp,
+    .hlo = [](const hlo::Node& n) -> hlo::Values {
+      hlo::Values pieces;
+      hlo::Sizes begin(static_cast<std::size_t>(n.in[0].rank())),
+          end(n.in[0].shape().dims().begin(), n.in[0].shape().dims().end());
+      const auto axis = static_cast<std::size_t>(n.attr.integer[0]);
+      for (const ValueSpec& piece : n.out_specs) {
+        end[axis] = begin[axis] + piece.shape[static_cast<int>(axis)];
+        pieces.push_back(slice(n.in[0], begin, end));
+        begin[axis] = end[axis];
+      }
+      return pieces;
+    },
 };
 
 constexpr OpDef kJoin{
@@ -102,6 +115,7 @@ constexpr OpDef kJoin{
     .vjp = [](const VjpArgs& args) -> std::vector<Var> {
       return split(args.out_grads[0], static_cast<int>(args.attr.integer[0]), args.attr.integer[1]);
     },
+    .hlo = [](const hlo::Node& n) -> hlo::Values { return {concat(n.in, n.attr.integer[0])}; },
 };
 
 std::vector<Var> split(Var x, int axis, std::int64_t count) {

@@ -34,7 +34,7 @@ every_learner_steps = 100
   /// With the fetched plug-ins, whatever the environment of the tests is.
   ProgramResult run(const std::string& arguments) {
     std::string names = "PJRT_NAMES_AND_LIBRARY_PATHS=none:/none";
-    for (const char* kind : {"cpu", "tpu"}) {
+    for (const char* kind : {"cpu", "cuda", "tpu"}) {
       const auto plugin = pjrt::fetched_plugin(kind);
       if (!plugin.empty()) names += std::string(",") + kind + ":" + plugin.string();
     }
@@ -51,7 +51,7 @@ TEST_F(PjrtCommand, WithoutAPluginItIsOneErrorThatSaysWhatToDo) {
   const ProgramResult compiled = run_without("compile small.toml --topology v5e:1x1");
   EXPECT_EQ(compiled.exit_code, 1);
   EXPECT_EQ(compiled.err,
-            "troupe: device tpu: no plug-in \"tpu\" in PJRT_NAMES_AND_LIBRARY_PATHS, and none is fetched; "
+            "troupe: no plug-in \"tpu\" in PJRT_NAMES_AND_LIBRARY_PATHS, and none is fetched; "
             "`tools/bootstrap.sh pjrt tpu` fetches it, or name a file as pjrt:/PATH/TO/PLUGIN.so\n");
   const ProgramResult trained = run_without("train small.toml --run-dir x --set learner.device=pjrt:cpu");
   EXPECT_NE(trained.exit_code, 0);
@@ -82,8 +82,34 @@ TEST_F(PjrtCommand, CompilesForTpusThatAreNotThere) {
   const ProgramResult four = run("compile small.toml --topology v5e:2x2 --replicas 4");
   EXPECT_EQ(four.exit_code, 0) << four.err;
   EXPECT_THAT(four.out, HasSubstr("learner: 4 replicas of 8 rows"));
+  EXPECT_THAT(four.out, HasSubstr("collectives: "));
+  EXPECT_THAT(four.out, HasSubstr("all-reduce"));
   const ProgramResult looped = run("compile small.toml --topology v6e:1x1 --steps 16");
   EXPECT_EQ(looped.exit_code, 0) << looped.err;
+}
+
+TEST_F(PjrtCommand, CompilesForGpusThatAreNotThere) {
+  if (!pjrt::no_gpu_compiler().empty()) GTEST_SKIP() << pjrt::no_gpu_compiler();
+  const ProgramResult four = run("compile small.toml --topology h100:4 --replicas 4");
+  EXPECT_EQ(four.exit_code, 0) << four.err;
+  EXPECT_THAT(four.out, HasSubstr("learner: 4 replicas of 8 rows on h100:4 (NVIDIA H100 80GB HBM3, 4 devices)"));
+  EXPECT_THAT(four.out, HasSubstr("all-reduce"));
+  const ProgramResult none = run("compile small.toml --topology h100:0");
+  EXPECT_EQ(none.exit_code, 1);
+  EXPECT_THAT(none.err, HasSubstr("topology \"h100:0\", expected a100, h100 or h200 and how many"));
+}
+
+TEST_F(PjrtCommand, ReplicasOnItsDevicesAreOneProgram) {
+  if (pjrt::fetched_plugin("cpu").empty()) GTEST_SKIP() << pjrt::no_plugin("cpu");
+  const std::string how =
+      " --set learner.replicator=multi_device --set learner.count=2 --set "
+      "'learner.device=[\"pjrt:cpu#0\",\"pjrt:cpu#1\"]'";
+  const ProgramResult trained = run("train small.toml --run-dir x" + how);
+  EXPECT_EQ(trained.exit_code, 0) << trained.err;
+  const ProgramResult longer = run("train small.toml --resume x --set max_learner_steps=150" + how);
+  EXPECT_EQ(longer.exit_code, 0) << longer.err;
+  const ProgramResult verified = run("verify small.toml --replicas 2" + how);
+  EXPECT_EQ(verified.exit_code, 0) << verified.out;
 }
 
 TEST_F(PjrtCommand, WhatDoesNotCompileIsOneErrorEach) {

@@ -1,33 +1,30 @@
 #pragma once
-// Where the tests find plug-ins: TROUPE_TEST_PJRT_CPU and TROUPE_TEST_PJRT_TPU name one, else it is what
-// `tools/bootstrap.sh pjrt cpu` or `pjrt tpu` has fetched. Without one its tests are skipped and say so.
+// Tests that need a plug-in are skipped where it is neither named in the environment nor fetched, and say so.
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <filesystem>
 #include <string>
 
 #include <troupe/pjrt/client.hpp>
+#include <troupe/pjrt/find_plugin.hpp>
+#include <troupe/pjrt/topology.hpp>
 
 namespace troupe::pjrt {
 
-/// Of "cpu" or "tpu"; empty where there is none.
+/// Of "cpu", "cuda" or "tpu"; empty where there is none.
 inline std::filesystem::path fetched_plugin(const std::string& kind) {
-  namespace fs = std::filesystem;
-  if (const char* given = std::getenv(kind == "cpu" ? "TROUPE_TEST_PJRT_CPU" : "TROUPE_TEST_PJRT_TPU")) return given;
-  const char *xdg = std::getenv("XDG_CACHE_HOME"), *home = std::getenv("HOME");
-  const fs::path cache = (xdg != nullptr ? fs::path(xdg) : fs::path(home == nullptr ? "" : home) / ".cache") / "troupe";
-  std::error_code ignored;  // no cache, no plug-in
-  for (const auto& folder : fs::directory_iterator(cache, ignored)) {
-    if (!folder.path().filename().string().starts_with("pjrt-" + kind + "-")) continue;
-    for (const auto& file : fs::directory_iterator(folder.path(), ignored)) {
-      if (file.path().extension() == ".so") return file.path();
-    }
-  }
-  return {};
+  auto found = find_plugin(kind);
+  return found.ok() ? *found : std::filesystem::path();
 }
 inline std::string no_plugin(const std::string& kind) {
   return "no PJRT plug-in: tools/bootstrap.sh pjrt " + kind + " fetches it";
+}
+
+/// Why nothing can be compiled for NVIDIA's GPUs here; empty where it can.
+inline std::string no_gpu_compiler() {
+  if (fetched_plugin("cuda").empty()) return no_plugin("cuda");
+  const Status found = prepare_cuda_to_compile();
+  return found.ok() ? "" : found.error().message;
 }
 
 /// The client of the processor, with four devices; one for the whole program, because XLA starts many threads.

@@ -1,11 +1,12 @@
 // Programs are compiled for TPUs that are not there, each in a process of its own (pjrt_compile.cpp).
+#include <troupe/pjrt/gpu_topology.hpp>
 #include <troupe/pjrt/topology.hpp>
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <troupe/tests/pjrt/compile_for_tpu.hpp>
+#include <troupe/tests/pjrt/compile_elsewhere.hpp>
 #include <troupe/tests/pjrt/plugins.hpp>
 
 namespace troupe::pjrt {
@@ -19,7 +20,7 @@ class TpuTopology : public testing::Test {
     if (fetched_plugin("tpu").empty()) GTEST_SKIP() << no_plugin("tpu");
   }
   static Outcome compile(const std::string& topology, const std::string& text, int replicas = 1) {
-    return compile_for_tpu(topology, text, replicas);
+    return compile_elsewhere("tpu", topology, text, replicas);
   }
 };
 
@@ -70,6 +71,31 @@ TEST_F(TpuTopology, ClientWithoutATpuIsNotFound) {
 TEST_F(TpuTopology, CompilerThatEndsItsProcessLeavesThisOne) {
   const Outcome made = compile("v5e:1x1", program("tensor<?xf32>", kAdd));
   EXPECT_TRUE(made.aborted) << made.text;
+}
+
+TEST(GpuTopology, IsCalledAsAGpuAndHowMany) {
+  EXPECT_TRUE(is_gpu_topology("h100"));
+  EXPECT_TRUE(is_gpu_topology("h200:8"));
+  EXPECT_FALSE(is_gpu_topology("v5e:2x2"));
+  const auto topology = [](std::string_view name) { return to_string((*gpu_topology(name))[0]); };
+  EXPECT_EQ(topology("h100"), "topology = 1x1x1");
+  EXPECT_EQ(topology("a100:8"), "topology = 1x1x8");
+  EXPECT_EQ(topology("h200:2x8"), "topology = 1x2x8");
+  for (const char* wrong : {"h100:", "h100:0", "h100:2x", "h100:x8", "h100:-1", "h100:4x4x4", "v100:2", ""}) {
+    const auto made = gpu_topology(wrong);
+    ASSERT_FALSE(made.ok()) << wrong;
+    EXPECT_EQ(made.error().code, Code::kInvalidArgument);
+    EXPECT_THAT(made.error().message, HasSubstr("expected a100, h100 or h200 and how many"));
+  }
+}
+
+TEST(GpuTopology, CompilesWithoutAGpu) {
+  if (!no_gpu_compiler().empty()) GTEST_SKIP() << no_gpu_compiler();
+  const Outcome made = compile_elsewhere(
+      "cuda", "h100:2", program("tensor<8x128xf32>", kAdd, ", arg_attrs = [{tf.aliasing_output = 0 : i32}, {}]"));
+  ASSERT_TRUE(made.ok) << made.text;
+  EXPECT_THAT(made.text, HasSubstr("devices 2\nkind NVIDIA H100 80GB HBM3\n"));
+  EXPECT_THAT(made.text, HasSubstr("outputs 1\nalias 4096\narguments 8192\n"));
 }
 
 }  // namespace

@@ -11,9 +11,7 @@
 
 namespace troupe::learner {
 
-/// The plug-in of an engine's name. "pjrt:PATH" is that file. "pjrt:NAME" and "tpu" are what the environment says, in
-/// PJRT_NAMES_AND_LIBRARY_PATHS ("name:path,name:path", as JAX has it) or for "tpu" in TPU_LIBRARY_PATH, or else what
-/// `tools/bootstrap.sh pjrt NAME` has fetched. Errors: kNotFound, which says where was looked and what to do.
+/// The plug-in of an engine's name: "tpu", "pjrt:NAME" or "pjrt:PATH". Errors: pjrt::find_plugin()'s.
 Result<std::filesystem::path> find_pjrt_plugin(std::string_view engine);
 
 /// The client of that plug-in, made at the first call in a process; a failure stays. The processor's has

@@ -1,6 +1,6 @@
 #pragma once
-// Compiles a program for TPUs that need not be there, in a process of its own (pjrt_compile.cpp), because libtpu ends
-// its process on some programs.
+// Compiles a program for devices that need not be there, in a process of its own (pjrt_compile.cpp), because libtpu
+// ends its process on some programs.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -19,11 +19,13 @@ struct Outcome {
   std::string text;  ///< what the process said
 };
 
-inline Outcome compile_for_tpu(const std::string& topology, const std::string& text, int replicas = 1) {
+/// kind: of the plug-in, "tpu" or "cuda".
+inline Outcome compile_elsewhere(const std::string& kind, const std::string& topology, const std::string& text,
+                                 int replicas = 1) {
   const std::string file = testing::TempDir() + "program.mlir";
   std::ofstream(file) << text;
   FILE* const child = popen(fmt::format("{}/bin/pjrt_compile {} {} {} < {} 2>/dev/null", binary_dir(),
-                                        fetched_plugin("tpu").string(), topology, replicas, file)
+                                        fetched_plugin(kind).string(), topology, replicas, file)
                                 .c_str(),
                             "r");
   Outcome outcome;
