@@ -117,6 +117,12 @@ BENCHES = {
         better="lower",
         repeats=1,
     ),
+    "pjrt": Bench(
+        "steps and small calls by XLA through PJRT's plug-in for the processor; a compilation for TPUs",
+        "pjrt_bench",
+        {"jax": ("jax", "learner/rivals/jax_pjrt.py")},
+        timeout_s=900,
+    ),
     "devices": Bench("one replica over two devices: branches, a pipeline, split layers", "devices_bench", {}),
     "input": Bench(
         "images for ResNet-50 read, decoded, augmented and put into batches",

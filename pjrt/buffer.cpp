@@ -33,6 +33,13 @@ Result<Event> Buffer::begin_copy_to(std::span<std::byte> to, std::int64_t offset
   return Event(handle_.keeper(), args.event);
 }
 
+Result<std::span<const std::byte>> Buffer::view(std::size_t size) const {
+  TROUPE_ASSIGN(const Event ready, this->ready());
+  TROUPE_TRY(ready.await());
+  TROUPE_ASSIGN(const std::uintptr_t at, address());
+  return std::span(reinterpret_cast<const std::byte*>(at), size);
+}
+
 Result<std::size_t> Buffer::bytes() const {
   c::BufferToHostBuffer args{.buffer = get()};
   TROUPE_TRY(handle_.plugin().call(args));

@@ -47,6 +47,8 @@ class Client : public std::enable_shared_from_this<Client> {
   /// "cpu", "tpu", "cuda".
   const std::string& platform() const { return platform_; }
   const std::string& platform_version() const { return version_; }
+  /// Whether its devices' memory is the host's.
+  bool is_host() const { return platform_ == "cpu"; }
   std::size_t devices() const { return devices_.size(); }
   Result<DeviceInfo> device(std::size_t index) const;
   /// Errors: some plug-ins do not say.

@@ -48,7 +48,11 @@ fs::path fetched(std::string_view name) {
 }  // namespace
 
 Result<fs::path> find_plugin(std::string_view name) {
-  if (name.find('/') != std::string_view::npos) return fs::path(name);
+  if (name.find('/') != std::string_view::npos) {
+    std::error_code ignored;
+    if (fs::exists(name, ignored)) return fs::path(name);
+    return Error{Code::kNotFound, fmt::format("no file {}", name)};
+  }
   if (fs::path path = listed(variable("PJRT_NAMES_AND_LIBRARY_PATHS"), name); !path.empty()) return path;
   if (name == "tpu" && !variable("TPU_LIBRARY_PATH").empty()) return fs::path(variable("TPU_LIBRARY_PATH"));
   if (fs::path path = fetched(name); !path.empty()) return path;

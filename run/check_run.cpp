@@ -5,11 +5,13 @@
 
 #include <algorithm>
 #include <functional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include <troupe/actors/roles/replica_topology.hpp>
+#include <troupe/learner/engine/engine.hpp>
 #include <troupe/learner/graph/graph.hpp>
 #include <troupe/learner/graph/graph_data.hpp>
 #include <troupe/learner/graph/param_buffer.hpp>
@@ -39,6 +41,16 @@ Status build_step(learner::Replica& replica, const ReplicaGroupOptions* served,
   TROUPE_TRY(graph.status());
   if (served != nullptr) TROUPE_TRY(learner::plan_served(graph, plan(parameter_server_options(*served), 0, 0)));
   return more ? more(graph) : Status();
+}
+
+/// Whether devices of these names could run the step; a name that is none is somebody else's mistake.
+Status check_devices(const learner::Graph& step, std::span<const std::string> names) {
+  for (const std::string& name : names) {
+    const auto device = learner::parse_device(name);
+    // "auto" is what there is.
+    if (device.ok() && device->engine != "auto") TROUPE_TRY(learner::engine_of(*device).check(step, *device));
+  }
+  return {};
 }
 
 Status check_priorities(const learner::Graph& step, std::string_view output) {
@@ -91,7 +103,7 @@ Status check_published(const learner::Graph& step, const std::vector<std::string
 }
 
 /// Whether environment, policy and step of an agent fit each other, on batches that are made up.
-Status check_agent(const AgentOptions& options) {
+Status check_agent(const AgentOptions& options, const CheckRunOptions& how) {
   const auto about = [&](const Error& error) {
     return Error{Code::kInvalidArgument, fmt::format("{}algorithm: {}", section_prefix(options), error.message)};
   };
@@ -102,11 +114,16 @@ Status check_agent(const AgentOptions& options) {
   const auto replica = agent->algorithm.make_replica(learner::random_batches(agent->batch, 1));
   if (!replica.ok()) return about(replica.error());
   const ReplicaGroupOptions* const served = has_parameter_server(options.learner) ? &options.learner : nullptr;
+  Status device;
   const Status built = build_step(**replica, served, [&](const learner::Graph& step) -> Status {
+    if (how.data) device = check_devices(step, options.learner.device);
     if (is_prioritised(options)) TROUPE_TRY(check_priorities(step, agent->algorithm.priority));
     return check_published(step, agent->algorithm.published, **policy);
   });
-  return built.ok() ? built : about(built.error());
+  if (!built.ok()) return about(built.error());
+  if (device.ok()) return {};
+  return Error{Code::kInvalidArgument,
+               fmt::format("{}learner.device: {}", section_prefix(options), device.error().message)};
 }
 
 Status check_group(const ReplicaRun& run, const CheckRunOptions& how) {
@@ -120,8 +137,13 @@ Status check_group(const ReplicaRun& run, const CheckRunOptions& how) {
   const auto check = [&](const MakeReplica& make, const ReplicaGroupOptions* served) -> Status {
     const auto replica = make();  // which opens the data
     if (!replica.ok()) return at(model->data_key, replica.error());
-    const Status built = build_step(**replica, served);
-    return built.ok() ? built : at("model", built.error());
+    Status device;
+    const Status built = build_step(**replica, served, [&](const learner::Graph& step) -> Status {
+      if (how.data) device = check_devices(step, run.group.device);
+      return {};
+    });
+    if (!built.ok()) return at("model", built.error());
+    return device.ok() ? device : at("device", device.error());
   };
   TROUPE_TRY(check(model->make, has_parameter_server(run.group) ? &run.group : nullptr));
   if (model->make_evaluation) return check(model->make_evaluation, nullptr);
@@ -141,7 +163,7 @@ Status check_run(const TrainOptions& options, const CheckRunOptions& how) {
   const auto note = [&](const Status& status) {
     if (!status.ok()) mistakes.push_back(status.error().message);
   };
-  for (const AgentOptions& agent : options.agents) note(check_agent(agent));
+  for (const AgentOptions& agent : options.agents) note(check_agent(agent, how));
   const bool agents_fit = mistakes.empty();
   for (const ReplicaRun& run : options.replicas) note(check_group(run, how));
   if (agents_fit) note(check_whole(options));  // else it would say the same again

@@ -7,7 +7,7 @@
 namespace troupe::actors {
 
 struct CheckRunOptions {
-  bool data = true;  ///< the data that groups learn from should be on this host
+  bool data = true;  ///< the data that groups learn from should be on this host, and what their devices need
 };
 
 /// Builds the topology and the graph of a step of every group, and looks for their data; nothing is compiled or

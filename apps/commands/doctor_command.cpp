@@ -111,15 +111,20 @@ void show_plans() {
 
 /// The plug-ins that are found under the names that devices have, and what they have for devices here.
 void show_pjrt() {
-  for (const std::string engine : {"pjrt:cpu", "tpu"}) {
+  const auto is_there = [](std::initializer_list<const char*> files) {
+    return std::ranges::any_of(files, [](const char* file) { return std::filesystem::exists(file); });
+  };
+  for (const std::string engine : {"pjrt:cpu", "pjrt:cuda", "tpu"}) {
     const auto path = learner::find_pjrt_plugin(engine);
     if (!path.ok()) {
       line("PJRT", path.error().message);
       continue;
     }
-    // Without a TPU its library says so in a page of warnings.
-    if (engine == "tpu" && !std::filesystem::exists("/dev/accel0") && !std::filesystem::exists("/dev/vfio/0")) {
-      line("PJRT", fmt::format("tpu: no TPU here; {} compiles for them", path->string()));
+    // Without a device their libraries say so in a page of warnings.
+    const bool here = engine == "tpu" ? is_there({"/dev/accel0", "/dev/vfio/0"})
+                                      : engine != "pjrt:cuda" || is_there({"/dev/nvidiactl", "/dev/dxg"});
+    if (!here) {
+      line("PJRT", fmt::format("{}: no such device here; {} compiles for them", engine, path->string()));
       continue;
     }
     const auto client = learner::pjrt_client(engine);

@@ -99,6 +99,9 @@ class Executable {
 class Engine {
  public:
   virtual ~Engine() = default;
+  /// Whether it could compile such a step here: what can be found without the device. Errors: kNotFound where it needs
+  /// software that is not here; those of compile() that come from the step.
+  virtual Status check(const Graph&, const Device&) const { return {}; }
   /// Fills in what the options of a program of `data` leave open. Errors: kInvalidArgument for what this engine cannot
   /// do.
   virtual Status complete(const GraphData& data, std::int64_t batch, CompileOptions* options) const = 0;

@@ -59,6 +59,14 @@ TEST(CheckBegin, ADeviceThatIsNoneIsRefusedWhereItIsSet) {
   }
 }
 
+TEST(CheckBegin, ADeviceWhosePluginIsNotHereIsRefusedWhereTheRunIs) {
+  const std::string agent = kD4pg + "[learner]\ndevice = 'pjrt:no-such-name'",
+                    group = kClassifier + "device = 'pjrt:/no/such.so'";
+  EXPECT_THAT(refusal(agent), StartsWith("f:3: learner.device: device pjrt:no-such-name: no plug-in \"no-such-name\""));
+  EXPECT_EQ(refusal(agent, RunKind::kHosts), "ok");
+  EXPECT_THAT(refusal(group), StartsWith("f:5: replicas.c.device: device pjrt:/no/such.so: no file /no/such.so"));
+}
+
 TEST(CheckBegin, NumbersOutOfTheRangeOfWhatTakesThemAreRefused) {
   for (const std::string network : {"policy", "critic"}) {
     EXPECT_THAT(refusal(kD4pg + "[d4pg]\n" + network + "_learning_rate = 0"),

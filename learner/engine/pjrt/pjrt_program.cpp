@@ -206,10 +206,9 @@ Status PjrtProgram::end_on_host() {
   if (updates && host_.reduces()) TROUPE_TRY(host_.reduce_gradients());
   if (!updates || !host_.options.update) return assign_states();
   TROUPE_TRY(execute(HloPhase::kApply));
-  const pjrt::Event told = std::move(arriving_.back().done);
-  TROUPE_TRY(told.await());
+  TROUPE_ASSIGN(const auto told, arriving_.back().bytes());
   float skip = 0;
-  std::memcpy(&skip, arriving_.back().bytes.data(), sizeof(skip));
+  std::memcpy(&skip, told.data(), sizeof(skip));
   for (Minimized& m : host_.minimized) {
     host_.clear_accumulated(m, 0, host_.groups[m.group].params->layout().elements);
   }
@@ -255,8 +254,14 @@ Status PjrtProgram::take(HloPhase phase, std::span<const HloSlot> slots, std::sp
       gradients_.push_back(std::move(done));
     } else {
       Arriving arriving{.role = slot.role, .index = slot.index, .updates = phase == HloPhase::kApply};
-      arriving.bytes.resize(static_cast<std::size_t>(slot.type.shape.elements()) * sizeof(float));
-      TROUPE_ASSIGN(arriving.done, outputs[r].begin_copy_to(std::as_writable_bytes(std::span(arriving.bytes))));
+      arriving.size = static_cast<std::size_t>(slot.type.shape.elements()) * sizeof(float);
+      if (client_->is_host()) {
+        TROUPE_ASSIGN(arriving.done, outputs[r].ready());
+        arriving.buffer = std::move(outputs[r]);
+      } else {
+        arriving.copy.resize(arriving.size);
+        TROUPE_ASSIGN(arriving.done, outputs[r].begin_copy_to(std::span(arriving.copy)));
+      }
       arriving_.push_back(std::move(arriving));
     }
   }
@@ -295,10 +300,13 @@ Result<const pjrt::Buffer*> PjrtProgram::argument(const HloSlot& slot, int steps
     return &made.back();
   };
   switch (slot.role) {
-    case HloRole::kRows: {
-      const auto rows = static_cast<std::int32_t>(host_.rows);
-      return keep(send(&rows, DType::kI32, {}));
-    }
+    case HloRole::kRows:
+      if (host_.rows != sent_rows_) {
+        const auto rows = static_cast<std::int32_t>(host_.rows);
+        TROUPE_ASSIGN(rows_, send(&rows, DType::kI32, {}));
+        sent_rows_ = host_.rows;
+      }
+      return &rows_;
     case HloRole::kInput:
       return &inputs_[slot.index];
     case HloRole::kRules: {
@@ -339,18 +347,24 @@ Result<bool> PjrtProgram::finished() {
   return true;
 }
 
+Result<std::span<const std::byte>> PjrtProgram::Arriving::bytes() const {
+  if (buffer) return buffer.view(size);
+  TROUPE_TRY(done.await());
+  return std::span<const std::byte>(copy);
+}
+
 Status PjrtProgram::collect() {
   const std::size_t metrics = host_.metric_names.size();
   std::vector<bool> skips(static_cast<std::size_t>(steps_), false);
   for (const Arriving& each : arriving_) {
-    TROUPE_TRY(each.done.await());
+    TROUPE_ASSIGN(const auto bytes, each.bytes());
     if (each.role == HloRole::kOutput) {
-      results_[each.index].insert(results_[each.index].end(), each.bytes.begin(), each.bytes.end());
+      results_[each.index].insert(results_[each.index].end(), bytes.begin(), bytes.end());
       continue;
     }
     // A row for each step; behind the metrics of an update stands whether it was skipped.
-    std::vector<float> values(each.bytes.size() / sizeof(float));
-    std::memcpy(values.data(), each.bytes.data(), each.bytes.size());
+    std::vector<float> values(bytes.size() / sizeof(float));
+    std::memcpy(values.data(), bytes.data(), bytes.size());
     const std::size_t row = values.size() / skips.size(), shown = each.updates ? 0 : metrics;
     for (std::size_t step = 0; step < skips.size(); ++step) {
       const auto begin = values.begin() + static_cast<std::ptrdiff_t>(step * row);
@@ -458,6 +472,11 @@ namespace {
 
 class PjrtEngine final : public Engine {
  public:
+  Status check(const Graph& graph, const Device& device) const override {
+    TROUPE_TRY(find_pjrt_plugin(device.engine));
+    TROUPE_TRY(make_hlo_module(graph, {.phase = HloPhase::kGradients}));
+    return {};
+  }
   Status complete(const GraphData&, std::int64_t, CompileOptions* options) const override {
     return complete_for_one_device(options);
   }

@@ -66,13 +66,16 @@ class PjrtProgram final : public Executable {
     pjrt::Buffer values;
     std::vector<pjrt::Buffer> slots;  ///< of the rule
   };
-  /// A copy to the host that has begun.
+  /// A result on its way to the host: a copy that has begun, or where that is the device the buffer itself.
   struct Arriving {
     HloRole role = HloRole::kMetrics;
     std::size_t index = 0;
     bool updates = false;  ///< of HloPhase::kApply, which has no metrics
-    std::vector<std::byte> bytes{};
+    std::size_t size = 0;  ///< bytes
+    pjrt::Buffer buffer{};
+    std::vector<std::byte> copy{};
     pjrt::Event done{};
+    Result<std::span<const std::byte>> bytes() const;  ///< waits
   };
 
   PjrtProgram(std::shared_ptr<const pjrt::Client> client, const GraphData& data, Host& host);
@@ -108,6 +111,8 @@ class PjrtProgram final : public Executable {
   int steps_per_launch_ = 1;
   std::map<Variant, Compiled> compiled_;
   std::vector<Group> groups_;
+  std::int64_t sent_rows_ = -1;
+  pjrt::Buffer rows_;                           ///< sent_rows_ on the device
   pjrt::Buffer state_, next_state_;             ///< the latter until the update of Phase::kUpdate
   std::vector<std::vector<std::byte>> staged_;  ///< of Host::inputs: batches of the next launch, one behind the other
   std::vector<pjrt::Buffer> inputs_;            ///< of Host::inputs
