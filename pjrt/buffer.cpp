@@ -34,8 +34,6 @@ Result<Event> Buffer::begin_copy_to(std::span<std::byte> to, std::int64_t offset
 }
 
 Result<std::span<const std::byte>> Buffer::view(std::size_t size) const {
-  TROUPE_ASSIGN(const Event ready, this->ready());
-  TROUPE_TRY(ready.await());
   TROUPE_ASSIGN(const std::uintptr_t at, address());
   return std::span(reinterpret_cast<const std::byte*>(at), size);
 }

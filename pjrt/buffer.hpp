@@ -33,9 +33,8 @@ class Buffer {
     TROUPE_ASSIGN(const Event done, begin_copy_to(std::as_writable_bytes(to)));
     return done.await();
   }
-  /// The first `size` bytes of it where it lies, on a device whose memory is the host's (Client::is_host()); waits
-  /// until they are there. Valid until the buffer is freed or donated. A copy takes a hop over a thread of the
-  /// plug-in's.
+  /// The first `size` bytes of it where it lies, on a device whose memory is the host's (Client::is_host()), once
+  /// ready() is reached. Valid until it is freed or donated. A copy would take a hop over a thread of the plug-in's.
   Result<std::span<const std::byte>> view(std::size_t size) const;
   /// Bytes of all of it on the host.
   Result<std::size_t> bytes() const;

@@ -15,12 +15,13 @@ SNGAN_HALVINGS = (True, True, False, False)  # of the discriminator's blocks
 def convolution(x, weight, stride=1):
     """Keeps the size, but for its stride. weight: [kernel, kernel, in, out]."""
     padding = [(weight.shape[0] // 2,) * 2] * 2
-    return jax.lax.conv_general_dilated(x, weight, (stride, stride), padding, dimension_numbers=("NHWC", "HWIO", "NHWC"))
+    layout = ("NHWC", "HWIO", "NHWC")
+    return jax.lax.conv_general_dilated(x, weight, (stride, stride), padding, dimension_numbers=layout)
 
 
 def batch_norm(x, gain, offset, running):
-    """Returns x normalised by the statistics of this batch, and the running ones, which have moved: (mean, variance), of
-    which the variance is unbiased, as PyTorch's."""
+    """Returns x normalised by the statistics of this batch, and the running ones, which have moved: (mean, variance).
+    The running variance is unbiased, as PyTorch's."""
     count = x.size // x.shape[-1]
     mean = x.mean((0, 1, 2))
     variance = jnp.maximum(jnp.square(x).mean((0, 1, 2)) - jnp.square(mean), 0)
@@ -228,7 +229,8 @@ def make_resnet50(batch=8, size=224, filters=64):
         (loss, running), gradients = jax.value_and_grad(loss_of, has_aux=True)(parameters)
         gradients = jax.tree.map(lambda g, p: g + 1e-4 * p, gradients, parameters)
         momentum = jax.tree.map(lambda m, g: 0.9 * m + g, state["momentum"], gradients)
-        parameters = jax.tree.map(lambda p, g, m: p - 0.01 * (g + 0.9 * m), parameters, gradients, momentum)  # Nesterov's
+        # Nesterov's
+        parameters = jax.tree.map(lambda p, g, m: p - 0.01 * (g + 0.9 * m), parameters, gradients, momentum)
         return {"parameters": parameters, "momentum": momentum, "running": running}, loss
 
     return state, data, step

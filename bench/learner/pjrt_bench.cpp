@@ -55,20 +55,12 @@ double d4pg_steps(const Device& device) {
   for (std::size_t column = 0; column < learner->signature().size(); ++column) {
     for (float& x : batch.mutable_view().as<float>(column)) x = static_cast<float>(2 * rng.uniform() - 1);
   }
-  const auto launches = [&](int count) {  // of as many steps as a trainer takes at once
-    for (int launch = 0; launch < count; ++launch) {
-      for (int step = 0; step < learner->steps_per_launch(); ++step) learner->stage(batch.view()).value();
-      learner->begin().value();
-      learner->finish().value();
-    }
-    return count * learner->steps_per_launch();
-  };
-  launches(4);
+  for (int i = 0; i < 20; ++i) learner->step(batch.view()).value();
   const auto begin = std::chrono::steady_clock::now();
   std::chrono::duration<double> spent{};
   int steps = 0;
-  while (spent.count() < 4) {
-    steps += launches(4);
+  for (; spent.count() < 4; ++steps) {
+    learner->step(batch.view()).value();
     spent = std::chrono::steady_clock::now() - begin;
   }
   return steps / spent.count();

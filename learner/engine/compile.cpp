@@ -5,7 +5,7 @@
 
 #include <troupe/learner/engine/cpu/cpu_program.hpp>
 #include <troupe/learner/engine/cuda/cuda_program.hpp>
-#include <troupe/learner/engine/pjrt/pjrt_program.hpp>
+#include <troupe/learner/engine/pjrt/pjrt_engine.hpp>
 #include <troupe/learner/engine/program_impl.hpp>
 
 namespace troupe::learner {

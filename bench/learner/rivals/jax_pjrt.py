@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""JAX, rival of bench/learner/pjrt_bench.cpp: a small call and training steps on the processor, from the host's inputs to
-the host's results, and a compilation for TPUs that are not there.
+"""JAX, rival of bench/learner/pjrt_bench.cpp: a small call and training steps on the processor, from the host's inputs
+to the host's results, and a compilation for TPUs that are not there.
 
     jax_pjrt.py [ROW...]    all rows unless some are named
 
@@ -28,7 +28,7 @@ def seconds(real):
 
 
 def rate(call, at_once, measured):
-    """Calls per second, at_once of them between two looks at the clock, over so many seconds after some that warm up."""
+    """Calls per second, at_once of them between two looks at the clock, over `measured` seconds after a warm-up."""
     for _ in range(2 * at_once):
         call()
     calls, start = 0, time.perf_counter()

@@ -73,7 +73,4 @@ struct HloOptions {
 Result<HloModule> make_hlo_module(const GraphData& data, std::int64_t batch, const HloOptions& options = {});
 Result<HloModule> make_hlo_module(const Graph& graph, const HloOptions& options = {});
 
-/// What the node of an op becomes. Errors: kInvalidArgument without a rule, naming the op.
-Result<hlo::Values> lower(const OpDef& op, const hlo::Node& node);
-
 }  // namespace troupe::learner

@@ -18,9 +18,6 @@
 
 namespace troupe::learner {
 
-/// The engine of devices "pjrt:..." and "tpu:...".
-const Engine& pjrt_engine();
-
 class PjrtProgram final : public Executable {
  public:
   /// Compiles what the first step needs, which takes seconds for large programs. Errors: make_hlo_module()'s and the

@@ -8,7 +8,7 @@
 #include <cmath>
 #include <set>
 
-#include <troupe/learner/engine/pjrt/hlo_module.hpp>
+#include <troupe/learner/engine/pjrt/hlo_step.hpp>
 #include <troupe/learner/ops/elementwise.hpp>
 #include <troupe/learner/ops/internal.hpp>
 #include <troupe/learner/ops/reduce.hpp>

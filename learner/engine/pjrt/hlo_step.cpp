@@ -1,0 +1,214 @@
+#include <troupe/learner/engine/pjrt/hlo_step.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include <troupe/core/check.hpp>
+#include <troupe/learner/ops/hlo_parts.hpp>
+
+namespace troupe::learner {
+
+HloStep::HloStep(const GraphData& data, std::int64_t batch, const HloOptions& options, hlo::Builder& to)
+    : groups(data.groups.size()),
+      values(data.values.size()),
+      gradients(data.minimized.size()),
+      data_(data),
+      batch_(batch),
+      options_(options),
+      to_(to) {
+  find_live();
+}
+
+const ParamLayout& HloStep::layout_of(std::size_t group) const {
+  const GroupDef& of = data_.groups[group];
+  return of.online >= 0 ? data_.groups[static_cast<std::size_t>(of.online)].layout : of.layout;
+}
+
+void HloStep::find_live() {
+  live_.assign(data_.values.size(), false);
+  if (applies()) return;
+  for (const auto* named : {&data_.outputs, &data_.metrics}) {
+    for (const NamedValue& each : *named) live_[each.value] = true;
+  }
+  for (const auto& [to, value] : data_.assigns) live_[value] = true;
+  for (std::size_t i = 0; i < data_.minimized.size(); ++i) {
+    if (!is_due(i)) continue;
+    for (const std::uint32_t id : data_.minimized[i].gradients) live_[id] = true;
+  }
+  for (std::size_t index = data_.nodes.size(); index-- > 0;) {
+    const Node& node = data_.nodes[index];
+    if (!is_live(node)) continue;
+    for (const std::uint32_t id : node.inputs) live_[id] = true;
+    const std::int32_t of = node.joint < 0 ? -1 : data_.joints[static_cast<std::size_t>(node.joint)].gradient_of;
+    if (of >= 0) live_[data_.nodes[static_cast<std::size_t>(of)].outputs[0]] = true;
+  }
+}
+
+bool HloStep::is_live(const Node& node) const {
+  return std::ranges::any_of(node.outputs, [this](std::uint32_t id) { return live_[id]; });
+}
+
+// ---- nodes ----
+
+/// What the nodes read of groups, state and constants.
+void HloStep::bind_sources() {
+  for (std::uint32_t id = 0; id < data_.values.size(); ++id) {
+    const Value& value = data_.values[id];
+    if (!live_[id]) continue;
+    const auto index = static_cast<std::size_t>(value.index), entry = static_cast<std::size_t>(value.entry);
+    if (value.source == Source::kParam) values[id] = tensor_of(groups[index].values, layout_of(index).entries[entry]);
+    if (value.source == Source::kState) values[id] = tensor_of(state, data_.state.layout.entries[entry]);
+    if (value.source == Source::kConstant) values[id] = to_.constant(data_.constants[index], value.spec.shape);
+  }
+}
+
+Status HloStep::add(const Node& node) {
+  if (!is_live(node)) return {};
+  std::vector<hlo::Value> in;
+  std::vector<ValueSpec> in_specs, out_specs;
+  for (const std::uint32_t id : node.inputs) {
+    in.push_back(values[id]);
+    in_specs.push_back(data_.values[id].spec);
+  }
+  for (const std::uint32_t id : node.outputs) out_specs.push_back(data_.values[id].spec);
+  if (node.op == nullptr) {
+    const Joint& joint = data_.joints[static_cast<std::size_t>(node.joint)];
+    TROUPE_ASSIGN(values[node.outputs[0]], join(joint, in[0], out_specs[0].shape));
+    return {};
+  }
+  TROUPE_ASSIGN(const hlo::Values made,
+                lower(*node.op, {to_, in, in_specs, out_specs, node.attr, batch_, rows, first_row}));
+  for (std::size_t o = 0; o < node.outputs.size(); ++o) values[node.outputs[o]] = made[o];
+  return {};
+}
+
+Result<hlo::Value> HloStep::join(const Joint& joint, const hlo::Value& in, const Shape& out) {
+  if (!joint.forward) return in;  // one stripe has all of the sum
+  const JointFn::Rule* const rule = joint.forward.rule(static_cast<std::size_t>(options_.replicas));
+  if (rule == nullptr) {
+    return Error{Code::kInvalidArgument,
+                 fmt::format("pjrt: the step calls a function of the host's on {}, and this engine compiles whole "
+                             "steps: run it on cpu or cuda",
+                             in.shape().to_string())};
+  }
+  hlo::Joint of{in, rows, batch_};
+  if (joint.gradient_of >= 0) {
+    const Node& forward = data_.nodes[static_cast<std::size_t>(joint.gradient_of)];
+    of.taken = values[forward.inputs[0]];
+    of.given = values[forward.outputs[0]];
+  }
+  hlo::Value made = (*rule)(of);
+  TROUPE_CHECK(made.shape() == out, "a joint gives {}, expected {}", made.shape().to_string(), out.to_string());
+  return made;
+}
+
+Result<hlo::Values> lower(const OpDef& op, const hlo::Node& node) {
+  if (op.hlo == nullptr) {
+    return Error{Code::kInvalidArgument,
+                 fmt::format("pjrt: the operation {} has no rule for this engine: give its OpDef one (hlo), or run on "
+                             "cpu or cuda",
+                             op.name)};
+  }
+  hlo::Values made = op.hlo(node);
+  TROUPE_CHECK(made.size() >= node.out_specs.size(), "{} gives {} values, expected {}", op.name, made.size(),
+               node.out_specs.size());
+  for (std::size_t o = 0; o < node.out_specs.size(); ++o) {
+    TROUPE_CHECK(made[o].shape() == node.out_specs[o].shape, "{} gives {} as output {}, expected {}", op.name,
+                 made[o].shape().to_string(), o, node.out_specs[o].shape.to_string());
+  }
+  return made;
+}
+
+// ---- the step ----
+
+Status HloStep::compute() {
+  bind_sources();
+  for (const Node& node : data_.nodes) TROUPE_TRY(add(node));
+  for (std::size_t i = 0; !applies() && i < gradients.size(); ++i) {
+    gradients[i] = {};
+    if (!is_due(i)) continue;
+    std::vector<hlo::Value> entries;
+    for (const std::uint32_t id : data_.minimized[i].gradients) entries.push_back(values[id]);
+    gradients[i] = flat_of(layout_of(static_cast<std::size_t>(data_.minimized[i].group)), entries);
+  }
+  if (updates() && options_.replicas > 1 && !applies()) average_over_replicas();
+  if (updates()) update();
+  std::vector<hlo::Value> shown;
+  for (std::size_t i = 0; !applies() && i < data_.metrics.size(); ++i) {
+    shown.push_back(reshape(values[data_.metrics[i].value], {1}));
+  }
+  if (updates()) shown.push_back(reshape(convert(!finite, hlo::Element::kF32), {1}));
+  if (!shown.empty()) metrics = concat(shown, 0);
+  if (data_.assigns.empty() || applies()) return {};
+  std::vector<hlo::Value> entries;
+  for (const ParamEntry& entry : data_.state.layout.entries) entries.push_back(tensor_of(state, entry));
+  for (const auto& [to, value] : data_.assigns) {
+    entries[static_cast<std::size_t>(data_.values[to].entry)] = values[value];
+  }
+  const hlo::Value assigned = flat_of(data_.state.layout, entries);
+  state = updates() ? select(finite, assigned, state) : assigned;
+  return {};
+}
+
+Shares HloStep::shares_of_minimized(std::size_t minimized) const {
+  return shares_of(layout_of(static_cast<std::size_t>(data_.minimized[minimized].group)));
+}
+
+void HloStep::average_over_replicas() {
+  const hlo::Value own = convert(rows, hlo::Element::kF32);
+  const hlo::Value share = own / maximum(sum_of_replicas(own, options_.replicas), 1);
+  for (std::size_t i = 0; i < gradients.size(); ++i) {
+    if (!is_due(i) || !data_.minimized[i].spec.reduce) continue;
+    gradients[i] = mean_of_replicas(gradients[i], shares_of_minimized(i), share, options_.replicas);
+  }
+}
+
+/// All gradients decide together whether anything changes, as in learner/engine/cpu/cpu_update.cpp; those that
+/// replicas do not share, for all replicas.
+void HloStep::update() {
+  std::vector<hlo::Value> squares(gradients.size());
+  finite = to_.constant(1, {{}, hlo::Element::kBool});
+  bool differs = false;
+  for (std::size_t i = 0; i < gradients.size(); ++i) {
+    if (!is_due(i)) continue;
+    const Shares shares = shares_of_minimized(i);
+    squares[i] = sum_of_squares(gradients[i], shares.measured());
+    finite = finite & is_finite(squares[i]);
+    if (!shares.own.empty() && !shares.shared.empty()) {
+      finite = finite & is_finite(sum_of_squares(gradients[i], shares.own));
+    }
+    differs |= !shares.own.empty() && data_.minimized[i].spec.reduce;
+  }
+  if (differs && options_.replicas > 1) {
+    const hlo::Value bad = convert(!finite, hlo::Element::kI32);
+    finite = is_equal(sum_of_replicas(bad, options_.replicas), 0);
+  }
+  for (std::size_t i = 0; i < gradients.size(); ++i) {
+    if (!is_due(i)) continue;
+    const auto row = static_cast<std::int64_t>(i);
+    const MinimizeDef& of = data_.minimized[i];
+    const auto index = static_cast<std::size_t>(of.group);
+    HloGroup& group = groups[index];
+    const hlo::Value rule = reshape(slice(rules, {row, 0}, {row + 1, kHloRuleNumbers}), {kHloRuleNumbers});
+    const HloGroup next = updated(of.spec, layout_of(index), group, gradients[i], squares[i], rule);
+    group.values = select(finite, next.values, group.values);
+    for (std::size_t part = 0; part < next.slots.size(); ++part) {
+      group.slots[part] = select(finite, next.slots[part], group.slots[part]);
+    }
+  }
+  for (std::size_t g = 0; g < data_.groups.size(); ++g) {
+    const GroupDef& of = data_.groups[g];
+    if (of.online < 0) continue;
+    const auto at = static_cast<std::int64_t>(g);
+    const hlo::Value now = is_greater(reshape(slice(due, {at}, {at + 1}), {}), 0) & finite;
+    const hlo::Value old = groups[g].values, &online = groups[static_cast<std::size_t>(of.online)].values;
+    // Not a select, which would read and write both buffers in every step.
+    const auto follow = [&] {
+      return of.decay == 0 ? online : old + static_cast<double>(static_cast<float>(1 - of.decay)) * (online - old);
+    };
+    groups[g].values = to_.branch(now, follow, old);
+  }
+}
+
+}  // namespace troupe::learner

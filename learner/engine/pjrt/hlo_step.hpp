@@ -1,0 +1,65 @@
+#pragma once
+// One step of a graph in StableHLO: its nodes, the gradients of what is minimized, their mean over replicas, and the
+// update. hlo_module.cpp makes the function around it, its arguments and results, and the loop of several steps.
+#include <cstdint>
+#include <vector>
+
+#include <troupe/core/error.hpp>
+#include <troupe/learner/engine/pjrt/hlo_module.hpp>
+#include <troupe/learner/engine/pjrt/hlo_update.hpp>
+#include <troupe/learner/graph/graph_data.hpp>
+#include <troupe/learner/graph/hlo.hpp>
+
+namespace troupe::learner {
+
+/// References are the module's, which outlives it.
+class HloStep {
+ public:
+  HloStep(const GraphData& data, std::int64_t batch, const HloOptions& options, hlo::Builder& to);
+
+  // ---- which parts of the graph are in it ----
+
+  /// Whether a result needs a value.
+  bool is_live(std::uint32_t value) const { return live_[value]; }
+  /// Whether it has the gradient of a minimized group.
+  bool is_due(std::size_t minimized) const {
+    return options_.phase != HloPhase::kAct && (options_.due.empty() || options_.due[minimized]);
+  }
+  /// kApply alone: without nodes.
+  bool applies() const { return options_.phase == HloPhase::kApply; }
+  bool updates() const { return (options_.phase == HloPhase::kUpdate || applies()) && !data_.minimized.empty(); }
+  /// Of a group, a target's too.
+  const ParamLayout& layout_of(std::size_t group) const;
+
+  // ---- what compute() reads, and leaves as it is after the step ----
+
+  hlo::Value rows, first_row, rules, due;  ///< HloRole has what they are; hlo::Node, where rows begin
+  std::vector<HloGroup> groups;            ///< by their index; those that are read
+  hlo::Value state;
+  std::vector<hlo::Value> values;     ///< of the graph's, by their ids: inputs are there before
+  std::vector<hlo::Value> gradients;  ///< of each minimized, flat; of kApply they are there before
+  hlo::Value metrics, finite;         ///< finite: whether all gradients of an update are
+
+  Status compute();
+
+ private:
+  void find_live();
+  bool is_live(const Node& node) const;
+  void bind_sources();
+  Status add(const Node& node);
+  Result<hlo::Value> join(const Joint& joint, const hlo::Value& in, const Shape& out);
+  Shares shares_of_minimized(std::size_t minimized) const;
+  void average_over_replicas();
+  void update();
+
+  const GraphData& data_;
+  const std::int64_t batch_;
+  const HloOptions& options_;
+  hlo::Builder& to_;
+  std::vector<bool> live_;
+};
+
+/// What the node of an op becomes. Errors: kInvalidArgument without a rule, naming the op.
+Result<hlo::Values> lower(const OpDef& op, const hlo::Node& node);
+
+}  // namespace troupe::learner
