@@ -207,6 +207,7 @@ struct Convolution {
   std::string_view dimensions;
   Sizes strides = {1, 1}, x_dilation = {1, 1}, kernel_dilation = {1, 1};
   Sizes low = {0, 0}, high = {0, 0};  ///< padding
+  bool mirrored = false;              ///< the kernel
 };
 Value convolve(const Value& x, const Value& kernel, const Convolution& of, const Shape& result);
 

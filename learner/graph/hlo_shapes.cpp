@@ -194,9 +194,9 @@ Value convolve(const Value& x, const Value& kernel, const Convolution& of, const
       fmt::format(
           "batch_group_count = 1 : i64, dimension_numbers = #stablehlo.conv<{}>, feature_group_count = 1 : i64, "
           "lhs_dilation = {}, padding = dense<[[{}, {}], [{}, {}]]> : tensor<2x2xi64>, {}, rhs_dilation = {}, "
-          "window_reversal = array<i1: false, false>, window_strides = {}",
+          "window_reversal = array<i1: {}, {}>, window_strides = {}",
           of.dimensions, array(of.x_dilation), of.low[0], of.high[0], of.low[1], of.high[1], precision(x.to->bf16()),
-          array(of.kernel_dilation), array(of.strides)));
+          array(of.kernel_dilation), of.mirrored, of.mirrored, array(of.strides)));
 }
 
 // ---- lookups ----

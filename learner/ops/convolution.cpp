@@ -81,12 +81,15 @@ constexpr OpDef kInputGrad{
       const std::int64_t stride = n.attr.integer[0], padding = n.attr.integer[1];
       const auto front = [&](int axis) { return kernel[axis - 1] - 1 - padding; };
       const auto behind = [&](int axis) { return x[axis] + padding - (dy[axis] - 1) * stride - 1; };
-      // The kernel is reversed apart: XLA's convolutions with a reversed window are loops on a processor.
-      return {convolve(n.in[0], reverse(n.in[1], {0, 1}),
+      // XLA's convolutions with a reversed window are loops on a processor, so the kernel is reversed apart. Where it
+      // is larger than the image, XLA exchanges the two, which ends the process where that is so along one axis alone.
+      const bool apart = kernel[0] <= dy[1] && kernel[1] <= dy[2];
+      return {convolve(n.in[0], apart ? reverse(n.in[1], {0, 1}) : n.in[1],
                        {.dimensions = "[b, 0, 1, f]x[0, 1, o, i]->[b, 0, 1, f]",
                         .x_dilation = {stride, stride},
                         .low = {front(1), front(2)},
-                        .high = {behind(1), behind(2)}},
+                        .high = {behind(1), behind(2)},
+                        .mirrored = !apart},
                        x)};
     },
     .conv =
