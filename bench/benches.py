@@ -122,6 +122,7 @@ BENCHES = {
         "pjrt_bench",
         {"jax": ("jax", "learner/rivals/jax_pjrt.py")},
         timeout_s=900,
+        gpu=OnGpu("pjrt_bench", {}),  # beside Troupe's own kernels there
     ),
     "devices": Bench("one replica over two devices: branches, a pipeline, split layers", "devices_bench", {}),
     "input": Bench(

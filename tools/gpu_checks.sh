@@ -16,7 +16,7 @@ set -uo pipefail
 root=$(dirname "$(dirname "$(readlink -f "$0")")")
 build=$root/build/release
 bin=$build/bin
-programs=(troupe learner_gpu_bench pixels_gpu_bench replay_gpu_bench sngan_bench resnet_bench)
+programs=(troupe learner_gpu_bench pixels_gpu_bench replay_gpu_bench sngan_bench resnet_bench pjrt_bench)
 tests=(cuda_kernels_test cuda_program_test nccl_test)
 targets=("${programs[@]}" "${tests[@]}")
 plugins=(troupe_cuda troupe_cudnn troupe_cuda_emulated troupe_cudnn_emulated)
@@ -167,6 +167,13 @@ run_all() {
     export TROUPE_BENCH_FILES=$out
     local name
     for name in learner pixels replay sngan resnet50 train; do bench_of "$name"; done
+    # XLA on the same GPU decides which engine is the default for what.
+    if compgen -G "${XDG_CACHE_HOME:-$HOME/.cache}/troupe/pjrt-cuda-*/*.so" >/dev/null ||
+      [[ ${PJRT_NAMES_AND_LIBRARY_PATHS:-} == *cuda:* ]]; then
+      bench_of pjrt
+    else
+      skip pjrt "JAX's CUDA plug-in is not here: tools/bootstrap.sh pjrt cuda fetches it"
+    fi
     check report python3 "$root/bench/gpu_results.py" "$out" "${RESULTS:-$root/bench/results/h200.md}"
   fi
   printf '%s\n' "${results[@]}"

@@ -1,6 +1,7 @@
-// Programs on PJRT's plug-in for the processor, on all processors. The values are rates of whole runs, from the host's
-// inputs to the host's results; each step has its rate by Troupe's own kernels as vs_kernels. compile_resnet50 is how
-// many training steps of ResNet-50 on 8 images libtpu compiles in a second for v5e:2x2, StableHLO included.
+// Programs on PJRT's plug-in for the processor, on all processors; with --device on JAX's plug-in for that GPU. The
+// values are rates of whole runs, from the host's inputs to the host's results; each step has its rate by Troupe's own
+// kernels as vs_kernels. compile_resnet50 is how many training steps of ResNet-50 on 8 images libtpu compiles in a
+// second for v5e:2x2, StableHLO included.
 #include <benchmark/benchmark.h>
 #include <unistd.h>
 
@@ -21,20 +22,22 @@
 namespace troupe::learner {
 namespace {
 
-const Device kPjrt{"pjrt:cpu", 0};
+bool on_gpu() { return bench::device_index() >= 0; }
+Device pjrt_device() { return on_gpu() ? Device{"pjrt:cuda", bench::device_index()} : Device{"pjrt:cpu", 0}; }
+Device own_device() { return on_gpu() ? gpu_device(bench::device_index()) : Device(); }
 
 int processors() { return static_cast<int>(std::thread::hardware_concurrency()); }
 
 CompileOptions on(const Device& device) {
   CompileOptions options{.device = device, .plans = PlanChoice::kMeasured};
-  options.stripes = device.is_pjrt() ? 1 : processors();
+  options.stripes = device == Device() ? processors() : 1;
   return options;
 }
 
 void small_call(benchmark::State& state) {
   Graph graph(1);
   graph.output("y", affine(graph.input("x", {8}), 1, 1));
-  const auto program = Program::compile(graph, {.device = kPjrt}).value();
+  const auto program = Program::compile(graph, {.device = pjrt_device()}).value();
   const std::vector<float> x(8, 1.0F);
   program->bind("x", std::span(x)).value();
   for ([[maybe_unused]] auto _ : state) {
@@ -120,14 +123,14 @@ void register_rows() {
   };
   const auto add_step = [&](const char* name, const char* unit, auto rate) {
     add(name, unit, [=](benchmark::UserCounters& counters) {
-      counters["value"] = rate(kPjrt);
-      counters["vs_kernels"] = rate(Device());
+      counters["value"] = rate(pjrt_device());
+      counters["vs_kernels"] = rate(own_device());
     });
   };
   add_step("d4pg_step", "steps/s", d4pg_steps);
   add_step("sngan_step", "steps/s", [](const Device& device) { return image_steps(sngan(), 64, device); });
   add_step("resnet50_step", "images/s", [](const Device& device) { return 8 * image_steps(resnet50(), 8, device); });
-  if (!pjrt::find_plugin("tpu").ok()) return;
+  if (on_gpu() || !pjrt::find_plugin("tpu").ok()) return;
   add("compile_resnet50", "compilations/s",
       [](benchmark::UserCounters& counters) { counters["value"] = resnet50_compilations(); });
 }
