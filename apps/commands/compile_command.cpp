@@ -46,6 +46,10 @@ struct CompileArguments {
 
 // ---- the compiler's process ----
 
+/// Before each line of an error, which the compiler may go on about for pages.
+constexpr std::string_view kErrorLine = "error ";
+constexpr int kMostErrorLines = 30;
+
 /// Of XLA's operations, without the ends of asynchronous ones.
 bool is_collective(std::string_view name) {
   constexpr std::array<std::string_view, 6> kNames{"all-gather",         "all-reduce",     "all-to-all",
@@ -131,16 +135,21 @@ Result<std::map<std::string, std::string>> compile_elsewhere(const fs::path& fol
   TROUPE_TRY(asked);
   if (*asked > 0) return Error{Code::kCancelled, "stopped"};
   std::map<std::string, std::string> said;
-  std::string last;
+  std::string last, error;
+  int errors = 0;
   std::ifstream lines(log);
   for (std::string line; std::getline(lines, line);) {
     const bool is_named = line.starts_with("cost ") || line.starts_with("collective ");
     const std::size_t space = is_named ? line.find(" = ") : line.find(' ');
     if (space != std::string::npos) said[line.substr(0, space)] = line.substr(line.find_last_of(' ') + 1);
     if (line.starts_with("kind ")) said["kind"] = line.substr(5);
+    if (line.starts_with(kErrorLine) && line.size() > kErrorLine.size() && ++errors <= kMostErrorLines) {
+      error += fmt::format("{}{}", error.empty() ? "" : "\n  ", printable(line.substr(kErrorLine.size())));
+    }
     last = line.empty() ? last : line;
   }
   if (ending.error.empty() && !ending.signalled && ending.number == 0) return said;
+  if (!error.empty()) return Error{Code::kInternal, "it does not compile: " + error};
   return Error{Code::kInternal,
                fmt::format("{}: {}", ending.signalled ? "the compiler ended its process" : "it does not compile",
                            printable(last.empty() ? in_words(ending) : last))};
@@ -246,7 +255,9 @@ void add_compile_command(CLI::App& app, const Registry& registry, Command* chose
   child->callback([words, chosen] {
     *chosen = [words] {
       const Status done = compile_module(words->plugin, words->topology, words->replicas, words->file);
-      if (!done.ok()) say("{}\n", done.error().message);
+      if (!done.ok()) {
+        for (const std::string_view line : lines(done.error().message)) say("{}{}\n", kErrorLine, line);
+      }
       std::fflush(stdout);
       std::_Exit(done.ok() ? 0 : 1);  // libtpu's threads need no farewell
       return 0;

@@ -132,7 +132,8 @@ Value Builder::emit(std::string_view name, std::span<const Value> operands, cons
   body_ += fmt::format("    %{} = \"stablehlo.{}\"({})", made.id, name, names);
   if (!attributes.empty()) body_ += fmt::format(" <{{{}}}>", attributes);
   if (!inside.empty()) body_ += fmt::format(" {}", inside);
-  body_ += fmt::format(" : ({}) -> {}\n", types, result.text());
+  body_ += fmt::format(" : ({}) -> {}", types, result.text());
+  body_ += location_.empty() ? "\n" : fmt::format(" loc(\"{}\")\n", location_);
   return made;
 }
 

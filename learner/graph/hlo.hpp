@@ -56,6 +56,8 @@ class Builder {
   Builder& operator=(const Builder&) = delete;
 
   bool bf16() const { return bf16_; }
+  /// What is emitted from now on belongs to this, by whose name compilers speak of it; without quotation marks.
+  void set_location(std::string_view name) { location_ = name; }
   Value argument(const Type& type);
   /// All elements alike.
   Value constant(double value, const Type& type);
@@ -90,7 +92,7 @@ class Builder {
   std::uint32_t count_ = 0;
   std::vector<Value> arguments_;
   std::map<std::string, Value> known_;  ///< constants by their text
-  std::string constants_, body_;
+  std::string constants_, body_, location_;
 };
 
 /// What the rule of an op works on. Shapes are whole ones: a program of this kind has one stripe.

@@ -67,9 +67,10 @@ struct HloOptions {
   std::int64_t global_batch = 0;  ///< rows of all of them, of more than one
 };
 
-/// The graph as one replica with one stripe. Errors: the graph's own; kInvalidArgument for an operation that has no
-/// rule or a function of the host's in the middle of the step that has none for so many replicas, in words that say
-/// what to do.
+/// The graph as one replica with one stripe. What a node becomes has its name and number in Graph::to_string() as its
+/// location, such as "conv2d %12", by which compilers speak of it. Errors: the graph's own; kInvalidArgument for an
+/// operation that has no rule or a function of the host's in the middle of the step that has none for so many replicas,
+/// in words that say what to do.
 Result<HloModule> make_hlo_module(const GraphData& data, std::int64_t batch, const HloOptions& options = {});
 Result<HloModule> make_hlo_module(const Graph& graph, const HloOptions& options = {});
 

@@ -72,6 +72,7 @@ Status HloStep::add(const Node& node) {
     in_specs.push_back(data_.values[id].spec);
   }
   for (const std::uint32_t id : node.outputs) out_specs.push_back(data_.values[id].spec);
+  to_.set_location(fmt::format("{} %{}", node.op == nullptr ? "joint" : node.op->name, node.outputs[0]));
   if (node.op == nullptr) {
     const Joint& joint = data_.joints[static_cast<std::size_t>(node.joint)];
     TROUPE_ASSIGN(values[node.outputs[0]], join(joint, in[0], out_specs[0].shape));
@@ -128,12 +129,14 @@ Status HloStep::compute() {
   for (std::size_t i = 0; !applies() && i < gradients.size(); ++i) {
     gradients[i] = {};
     if (!is_due(i)) continue;
+    to_.set_location("gradient of " + layout_of(static_cast<std::size_t>(data_.minimized[i].group)).group);
     std::vector<hlo::Value> entries;
     for (const std::uint32_t id : data_.minimized[i].gradients) entries.push_back(values[id]);
     gradients[i] = flat_of(layout_of(static_cast<std::size_t>(data_.minimized[i].group)), entries);
   }
   if (updates() && options_.replicas > 1 && !applies()) average_over_replicas();
   if (updates()) update();
+  to_.set_location("metrics and state");
   std::vector<hlo::Value> shown;
   for (std::size_t i = 0; !applies() && i < data_.metrics.size(); ++i) {
     shown.push_back(reshape(values[data_.metrics[i].value], {1}));
@@ -189,6 +192,7 @@ void HloStep::update() {
     const auto row = static_cast<std::int64_t>(i);
     const MinimizeDef& of = data_.minimized[i];
     const auto index = static_cast<std::size_t>(of.group);
+    to_.set_location("update of " + layout_of(index).group);
     HloGroup& group = groups[index];
     const hlo::Value rule = reshape(slice(rules, {row, 0}, {row + 1, kHloRuleNumbers}), {kHloRuleNumbers});
     const HloGroup next = updated(of.spec, layout_of(index), group, gradients[i], squares[i], rule);
@@ -200,6 +204,7 @@ void HloStep::update() {
   for (std::size_t g = 0; g < data_.groups.size(); ++g) {
     const GroupDef& of = data_.groups[g];
     if (of.online < 0) continue;
+    to_.set_location("update of " + of.name);
     const auto at = static_cast<std::int64_t>(g);
     const hlo::Value now = is_greater(reshape(slice(due, {at}, {at + 1}), {}), 0) & finite;
     const hlo::Value old = groups[g].values, &online = groups[static_cast<std::size_t>(of.online)].values;

@@ -220,5 +220,15 @@ TEST_F(HloModuleRun, GivesWhatTheProcessorsProgramDoes) {
   }
 }
 
+TEST(HloModule, EachOperationSaysWhichNodeItIsOf) {
+  Graph graph(2);
+  const Var y = affine(graph.input("x", {3}), 2, 1);
+  graph.output("y", y);
+  const auto module = make_hlo_module(graph, {.phase = HloPhase::kAct});
+  ASSERT_TRUE(module.ok()) << module.error().message;
+  EXPECT_THAT(module->text, testing::HasSubstr("loc(\"affine %1\")"));
+  EXPECT_THAT(graph.to_string(), testing::HasSubstr("%1 [2, 3] rows, = affine("));
+}
+
 }  // namespace
 }  // namespace troupe::learner
