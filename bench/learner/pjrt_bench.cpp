@@ -10,9 +10,7 @@
 #include <memory>
 #include <thread>
 
-#include <troupe/algorithms/resnet/replica.hpp>
-#include <troupe/algorithms/sngan/replica.hpp>
-#include <troupe/bench/learner/image_steps.hpp>
+#include <troupe/bench/learner/image_models.hpp>
 #include <troupe/learner/engine/pjrt/hlo_module.hpp>
 #include <troupe/learner/ops/elementwise.hpp>
 #include <troupe/pjrt/find_plugin.hpp>
@@ -69,24 +67,6 @@ double d4pg_steps(const Device& device) {
   return steps / spent.count();
 }
 
-std::unique_ptr<Replica> sngan() {
-  sngan::Options options;
-  options.network = sngan::Network::kResnet;
-  options.image = Shape{32, 32, 3};
-  options.noise_size = 128;
-  options.generator_width = bench::tiny(256, 8);
-  options.discriminator_width = bench::tiny(128, 8);
-  return sngan::training(options, random_batch(sngan::batch_signature(options)));
-}
-
-std::unique_ptr<Replica> resnet50() {
-  resnet::Options options = resnet::of_depth(50).value();
-  options.label_smoothing = 0.1;
-  options.height = options.width = bench::tiny(224, 32);
-  options.filters = bench::tiny(64, 4);
-  return resnet::training(options, random_batch(resnet::batch_signature(options)));
-}
-
 double image_steps(std::unique_ptr<Replica> replica, std::int64_t batch, const Device& device) {
   const auto one = OneDevice::make(*replica, {.batch = batch, .compile = on(device)}).value();
   return steps_per_second(*one, 10);
@@ -128,7 +108,7 @@ void register_rows() {
     });
   };
   add_step("d4pg_step", "steps/s", d4pg_steps);
-  add_step("sngan_step", "steps/s", [](const Device& device) { return image_steps(sngan(), 64, device); });
+  add_step("sngan_step", "steps/s", [](const Device& device) { return image_steps(cifar_sngan(), 64, device); });
   add_step("resnet50_step", "images/s", [](const Device& device) { return 8 * image_steps(resnet50(), 8, device); });
   if (on_gpu() || !pjrt::find_plugin("tpu").ok()) return;
   add("compile_resnet50", "compilations/s",

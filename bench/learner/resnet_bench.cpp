@@ -1,21 +1,13 @@
 // One training step of ResNet-50 v1.5 on 8 images of 224 x 224: forward, gradients, SGD with Nesterov's momentum. The
 // value is images per second. resnet50_2_processes: the same batch shared by two processes of a thread each; its
 // vs_threads is one process with two threads. On a GPU: 256 images in bfloat16.
-#include <troupe/algorithms/resnet/replica.hpp>
-#include <troupe/bench/learner/image_steps.hpp>
+#include <troupe/bench/learner/image_models.hpp>
 
 int main(int argc, char** argv) {
   using namespace troupe::learner;
-  const auto make = [] {
-    resnet::Options options = resnet::of_depth(50).value();
-    options.label_smoothing = 0.1;
-    options.height = options.width = troupe::bench::tiny(224, 32);
-    options.filters = troupe::bench::tiny(64, 4);
-    return resnet::training(options, random_batch(resnet::batch_signature(options)));
-  };
   return run_step_rows(argc, argv,
                        {.model = "resnet50",
-                        .make = make,
+                        .make = resnet50,
                         .batch = 8,
                         .process_steps = 7,
                         .in_images = true,
