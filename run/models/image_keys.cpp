@@ -99,9 +99,12 @@ Result<UsableImages> usable_images(ImageDataOptions options, const ModelContext&
   } else if (here) {
     return UsableImages{std::move(options)};
   }
+  const bool fashion = options.data == "fashion_mnist";
+  if (options.image_size == 0 && fashion) options.image_size = 28;
+  if (options.image_size == 0 && options.data == "cifar10") options.image_size = 32;
   if (options.image_size == 0) return UsableImages{.made = false};
   options.data = "synthetic";
-  if (options.channels == 0) options.channels = 3;
+  if (options.channels == 0) options.channels = fashion ? 1 : 3;
   return UsableImages{std::move(options)};
 }
 

@@ -88,6 +88,21 @@ TEST_F(PjrtCommand, CompilesForTpusThatAreNotThere) {
   EXPECT_EQ(looped.exit_code, 0) << looped.err;
 }
 
+TEST_F(PjrtCommand, CompilesModelsWhoseDataIsNotThere) {
+  if (pjrt::fetched_plugin("tpu").empty()) GTEST_SKIP() << pjrt::no_plugin("tpu");
+  std::ofstream(path() / "gan.toml") << R"(
+[replicas.gan]
+model = "sngan"
+data = "cifar10"
+data_dir = "not-here"
+batch_size = 16
+steps = 10
+)";
+  const ProgramResult four = run("compile gan.toml --topology v5e:2x2 --replicas 4");
+  EXPECT_EQ(four.exit_code, 0) << four.err;
+  EXPECT_THAT(four.out, HasSubstr("gan: 4 replicas of 4 rows"));
+}
+
 TEST_F(PjrtCommand, CompilesForGpusThatAreNotThere) {
   if (!pjrt::no_gpu_compiler().empty()) GTEST_SKIP() << pjrt::no_gpu_compiler();
   const ProgramResult four = run("compile small.toml --topology h100:4 --replicas 4");
