@@ -94,6 +94,11 @@ Value counted(const Node& node, const Value& x, double other) {
   return node.attr.integer[0] == 0 ? x : select(is_data(node, x.shape()), x, other);
 }
 
+Value weighted(const Value& by, const Value& x) {
+  const Value all = everywhere(by, x.shape());
+  return select(is_greater(all, 0), all * x, 0);
+}
+
 Value exact_dot(const Value& a, const Value& b, std::int64_t a_axis, std::int64_t b_axis) {
   return dot(a, b, {.a_sum = {a_axis}, .b_sum = {b_axis}}, Product::kExact);
 }

@@ -43,6 +43,8 @@ Value row_factor(const Node& node);
 /// x, or where Attr::integer[0] says that x is split by rows, `other` in those that are no data.
 Value counted(const Node& node, const Value& x, double other = 0);
 
+/// The number `by` times x, and zero where that is not above it, whatever x is.
+Value weighted(const Value& by, const Value& x);
 Value exp(const Value& x);
 Value log(const Value& x);
 Value sqrt(const Value& x);

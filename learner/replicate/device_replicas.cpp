@@ -41,8 +41,7 @@ std::vector<Device> DeviceReplicas::devices_of_replicas() const {
   return devices;
 }
 
-Status DeviceReplicas::join_programs() {
-  const std::vector<Device> devices = devices_of_replicas();
+Status DeviceReplicas::join_programs(const std::vector<Device>& devices) {
   if (devices.size() < 2) return {};
   Result<std::shared_ptr<Together>> made = options_.compile.accumulate == 1
                                                ? engine_of(devices[0]).together(devices)
@@ -58,12 +57,11 @@ Status DeviceReplicas::join_programs() {
   return {};
 }
 
-bool DeviceReplicas::meet_on_gpus() const {
+bool DeviceReplicas::meet_on_gpus(const std::vector<Device>& devices) const {
   const auto through_host = [this](std::string_view why) {
     log::info("{}: gradients go through the host: {}", options_.name, why);
     return false;
   };
-  const std::vector<Device> devices = devices_of_replicas();
   if (devices.size() < 2 || std::ranges::none_of(devices, &Device::is_gpu)) return false;
   if (options_.reduce != collectives::InProcessAlgorithm::kCollective) return through_host("that is how they reduce");
   std::vector<collectives::NcclMember> members;
@@ -86,8 +84,9 @@ bool DeviceReplicas::meet_on_gpus() const {
 
 Status DeviceReplicas::build(Replica& replica, Updates updates) {
   const std::int64_t rows = options_.global_batch, count = options_.replicas;
-  nccl_ = updates == Updates::kMirrored && meet_on_gpus();
-  if (updates == Updates::kMirrored) TROUPE_TRY(join_programs());
+  const std::vector<Device> devices = devices_of_replicas();
+  nccl_ = updates == Updates::kMirrored && meet_on_gpus(devices);
+  if (updates == Updates::kMirrored) TROUPE_TRY(join_programs(devices));
   for (std::int64_t r = 0; r < count; ++r) {
     OneReplica& made = replicas_[static_cast<std::size_t>(r)];
     const InputContext context{.replica_id = static_cast<int>(r),
@@ -97,11 +96,10 @@ Status DeviceReplicas::build(Replica& replica, Updates updates) {
                                .first_step = options_.first_step,
                                .devices = options_.compile.devices};
     CompileOptions compile = options_.compile;
-    if (!options_.devices.empty()) compile.device = device_of(options_.devices, r);
+    compile.device = devices[static_cast<std::size_t>(r)];
     made.communicator = hub_.make();
     if (nccl_) {
-      const collectives::NcclOptions nccl{.device = resolve(compile.device).index,
-                                          .interface = options_.nccl_interface};
+      const collectives::NcclOptions nccl{.device = compile.device.index, .interface = options_.nccl_interface};
       TROUPE_ASSIGN(made.communicator, collectives::make_nccl_communicator(std::move(made.communicator), nccl));
     }
     TROUPE_ASSIGN(made.input, replica.input_fn(context));

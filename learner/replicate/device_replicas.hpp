@@ -91,9 +91,9 @@ class DeviceReplicas : public Replicator {
   Status join();
   std::vector<Device> devices_of_replicas() const;
   /// Whether the replicas' values can meet on their GPUs; the log says so, and why they cannot.
-  bool meet_on_gpus() const;
+  bool meet_on_gpus(const std::vector<Device>& devices) const;
   /// Makes them one program where their engine has such; the log says so, and why they cannot.
-  Status join_programs();
+  Status join_programs(const std::vector<Device>& devices);
   Status stage_together();
   Status reform(bool by_nccl);
 

@@ -77,18 +77,13 @@ struct Exchange : Meeting {
   std::int64_t count() const { return static_cast<std::int64_t>(replicas); }
   /// f_i, a scalar.
   hlo::Value factor(const hlo::Joint& of) const { return per_row * convert(of.rows, hlo::Element::kF32); }
-  /// `by` times x, and zero where that is, whatever x is.
-  static hlo::Value scaled(const hlo::Value& by, const hlo::Value& x) {
-    const hlo::Value all = hlo::everywhere(by, x.shape());
-    return select(is_greater(all, 0), all * x, 0);
-  }
   static hlo::Value divided(const hlo::Value& x, const hlo::Value& by) {
     const hlo::Value all = hlo::everywhere(by, x.shape());
     return select(is_greater(all, 0), x / all, 0);
   }
   hlo::Value weighed(const hlo::Joint& of, const hlo::Value& x) const {
     const hlo::Value f = factor(of);
-    return divided(sum_of_replicas(scaled(f, x), count()), f);
+    return divided(sum_of_replicas(hlo::weighted(f, x), count()), f);
   }
   /// By which the replica's values are multiplied in a mean.
   hlo::Value share(const hlo::Joint& of) const {
@@ -97,7 +92,7 @@ struct Exchange : Meeting {
   }
   hlo::Value scattered_gradient(const hlo::Joint& of) const {
     const hlo::Value f = factor(of);
-    return divided(row_of_sum(scaled(f, of.in), count()), f);
+    return divided(row_of_sum(hlo::weighted(f, of.in), count()), f);
   }
   /// Zero in the rows that are no data.
   static hlo::Value data_of(const hlo::Joint& of, const hlo::Value& x, bool by_rows) {
@@ -153,7 +148,7 @@ StepCollective all_reduce(const Meeting& meeting, ReduceOp op) {
   const auto call = std::make_shared<Exchange>(meeting);
   if (op == ReduceOp::kMin || op == ReduceOp::kMax) return extremum(call, op);
   const auto mean_rule = [=](const hlo::Joint& of) {
-    return sum_of_replicas(Exchange::scaled(call->share(of), of.in), call->count());
+    return sum_of_replicas(hlo::weighted(call->share(of), of.in), call->count());
   };
   JointFn forward([=](const JointArgs& args) { return call->reduce_into_out(args, op, ""); }, call->gpu());
   if (op == ReduceOp::kMean) {
@@ -251,11 +246,11 @@ StepCollective reduce_scatter(const Meeting& meeting, ReduceOp op) {
     return {};
   });
   forward.with_rule(call->replicas, [=](const hlo::Joint& of) {
-    return row_of_sum(op == ReduceOp::kMean ? Exchange::scaled(call->share(of), of.in) : of.in, call->count());
+    return row_of_sum(op == ReduceOp::kMean ? hlo::weighted(call->share(of), of.in) : of.in, call->count());
   });
   backward.with_rule(call->replicas, [=](const hlo::Joint& of) {
     const hlo::Value f = call->factor(of);
-    const hlo::Value all = rows_of_replicas(Exchange::scaled(f, of.in), call->count());
+    const hlo::Value all = rows_of_replicas(hlo::weighted(f, of.in), call->count());
     return Exchange::divided(all, op == ReduceOp::kMean ? sum_of_replicas(f, call->count()) : f);
   });
   return {forward, backward};

@@ -119,9 +119,8 @@ hlo::Value sum_of_squares(const hlo::Value& flat, std::span<const Stretch> stret
 hlo::Value mean_of_replicas(const hlo::Value& gradient, const Shares& shares, const hlo::Value& share,
                             std::int64_t replicas) {
   if (shares.shared.empty()) return gradient;
-  const hlo::Value mine = joined(gradient, shares.shared), weight = everywhere(share, mine.shape());
   // A replica without rows has no weight, whatever its gradient is.
-  const hlo::Value mean = sum_of_replicas(select(is_greater(weight, 0), weight * mine, 0), replicas);
+  const hlo::Value mean = sum_of_replicas(weighted(share, joined(gradient, shares.shared)), replicas);
   // Back to their places, among those that are not shared.
   std::vector<std::pair<std::int64_t, hlo::Value>> parts;
   std::int64_t at = 0;

@@ -24,12 +24,7 @@ std::size_t input_bytes(const BoundInput& input) {
 }
 
 /// Of a launch: a row for each step.
-Shape of_steps(const Shape& shape, int steps) {
-  if (steps == 1) return shape;
-  std::vector<std::int64_t> dims{steps};
-  dims.insert(dims.end(), shape.dims().begin(), shape.dims().end());
-  return Shape(dims);
-}
+Shape of_steps(const Shape& shape, int steps) { return steps == 1 ? shape : shape.with_leading(steps); }
 
 /// How many steps one launch can take, as on a GPU.
 int steps_per_launch(const Host& host) {
