@@ -79,6 +79,7 @@ BENCHES = {
             "torch": ("torch", "learner/rivals/torch_agents.py"),
         },
         timeout_s=900,
+        gpu=OnGpu("agents_bench", {}),  # beside PJRT there
     ),
     "replicators": Bench("one D4PG learner step, batch 256, under each replicator", "replicators_bench", {}),
     "inference": Bench(

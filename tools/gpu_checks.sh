@@ -5,9 +5,11 @@
 #       builds what is needed (unless there is no build.ninja: then what lies in build/release is used as it is), runs the
 #       checks one after the other, whatever fails, and keeps their output in FOLDER (build/release/gpu_checks). The
 #       reports of the benches become bench/results/h200.md (or $RESULTS).
-#   tools/gpu_checks.sh pack ARCHIVE.tar.gz
+#   tools/gpu_checks.sh pack ARCHIVE.tar.xz
 #       packs the built programs, plug-ins and all libraries that they need but CUDA's and glibc's, with the benches'
 #       scripts, for a GPU machine that cannot build Troupe. Unpack it there, and start tools/gpu_checks.sh in it.
+#   tools/gpu_checks.sh run COMMAND...
+#       runs one command of a packed build by hand: with the libraries and plug-ins found as the checks find them.
 #
 # CUDA's own libraries come from the toolkit, or from the wheels beside PyTorch. Rivals run in the environment
 # tools/python/gpu.txt; $TROUPE_RIVALS_PYTHON names another interpreter, and a rival that it lacks is left out by name:
@@ -16,7 +18,7 @@ set -uo pipefail
 root=$(dirname "$(dirname "$(readlink -f "$0")")")
 build=$root/build/release
 bin=$build/bin
-programs=(troupe learner_gpu_bench pixels_gpu_bench replay_gpu_bench sngan_bench resnet_bench pjrt_bench)
+programs=(troupe learner_gpu_bench pixels_gpu_bench replay_gpu_bench sngan_bench resnet_bench pjrt_bench agents_bench)
 tests=(cuda_kernels_test cuda_program_test nccl_test)
 targets=("${programs[@]}" "${tests[@]}")
 plugins=(troupe_cuda troupe_cudnn troupe_cuda_emulated troupe_cudnn_emulated)
@@ -31,10 +33,10 @@ build_targets() {
 }
 
 # Names of shared libraries that only a machine with a GPU should bring, or that belong to its system.
-left_to_the_machine='/(ld-linux|libc|libm|libdl|librt|libpthread|libresolv|libstdc\+\+|libgcc_s|libcublas|libcudnn|libnvrtc|libnccl|libcuda)[-.a-zA-Z0-9_]*\.so'
+left_to_the_machine='/(ld-linux[-.a-z0-9_]*|lib(c|m|mvec|dl|rt|pthread|resolv|stdc\+\+|gcc_s)|lib(cublas|cudnn|nvrtc|nccl|cuda)[-.a-zA-Z0-9_]*)\.so'
 
 pack() {
-  local archive=${1:?usage: tools/gpu_checks.sh pack ARCHIVE.tar.gz} work target
+  local archive=${1:?usage: tools/gpu_checks.sh pack ARCHIVE.tar.xz} work target
   build_targets
   work=$(mktemp -d)
   trap "rm -rf '$work'" EXIT # now, as it is gone when the trap runs
@@ -59,13 +61,14 @@ SCRIPT
   # Of the libraries of the processor's side; the plug-ins need CUDA's alone.
   for target in "${targets[@]}"; do ldd "$bin/$target"; done | sed -n 's/.*=> \(\/[^ ]*\).*/\1/p' | sort -u |
     grep -Ev "$left_to_the_machine|^$build/" | xargs -r cp -L -t "$tree/build/release/lib/needed"
-  mkdir -p "$tree/tools" "$tree/apps"
+  mkdir -p "$tree/tools" "$tree/apps" "$tree/learner"
   cp -r "$root/bench" "$tree/"
+  cp -r "$root/learner/ops" "$tree/learner/" # a test of the kernels looks for every operation there
   cp -r "$root/apps/configs" "$tree/apps/"
   cp -rL "$build/share" "$tree/build/release/"
   cp -r "$root/tools/." "$tree/tools/"
   grep '^CMAKE_HOME_DIRECTORY' "$build/CMakeCache.txt" | cut -d= -f2 >"$tree/build/release/built_at"
-  tar -C "$work" -czf "$archive" troupe
+  tar -C "$work" -caf "$archive" troupe
   say "$archive: $(du -h "$archive" | cut -f1)"
 }
 
@@ -148,14 +151,18 @@ sanitizer() {
   done
 }
 
-run_all() {
-  mkdir -p "$out"
-  build_targets
+prepare() {
   check_places
   python=${TROUPE_RIVALS_PYTHON:-$("$root/tools/python_env.sh" --find gpu)}
   python=${python:-python3}
   find_libraries
   [ -e "$build/build.ninja" ] || export TROUPE_BIN_DIR=$bin
+}
+
+run_all() {
+  mkdir -p "$out"
+  build_targets
+  prepare
   check doctor "$bin/troupe" doctor
   cat "$out/doctor.log"
   grep -q '^cuda:0 ' "$out/doctor.log" || die "there is no GPU here that Troupe can use"
@@ -181,7 +188,10 @@ run_all() {
 }
 
 no_bench='' repeats='' out=$build/gpu_checks
-[ "${1:-}" != pack ] || { pack "${2:-}"; exit; }
+case ${1:-} in
+  pack) pack "${2:-}"; exit ;;
+  run) shift; prepare; exec "$@" ;;
+esac
 while (($#)); do
   case $1 in
     --no-bench) no_bench=yes ;;

@@ -1,19 +1,25 @@
 // One whole learner step of each agent at its published size, on HalfCheetah's: 17 observations, 6 actions, batch 256
 // (of FlashSAC 512); of DrQ-v2 images of 84 x 84 x 9. Forward, gradients, optimisers, targets. The value is steps per
-// second.
+// second. With --device on that GPU, from batches in the host's memory, in launches that overlap the next one's copies,
+// with D4PG too; vs_pjrt is the same graph's through JAX's plug-in, where that is found.
 #include <benchmark/benchmark.h>
 
 #include <functional>
 #include <memory>
 #include <string>
 
+#include <troupe/algorithms/d4pg/policy.hpp>
+#include <troupe/algorithms/d4pg/replica.hpp>
 #include <troupe/algorithms/dmpo/replica.hpp>
 #include <troupe/algorithms/drqv2/replica.hpp>
 #include <troupe/algorithms/flashsac/replica.hpp>
 #include <troupe/algorithms/sac/replica.hpp>
 #include <troupe/algorithms/td3/replica.hpp>
+#include <troupe/bench/gpu/device.hpp>
+#include <troupe/core/check.hpp>
 #include <troupe/core/rng.hpp>
 #include <troupe/learner/replicate/replicator.hpp>
+#include <troupe/pjrt/find_plugin.hpp>
 
 namespace troupe::learner {
 namespace {
@@ -41,30 +47,63 @@ auto of(std::unique_ptr<Replica> (*training)(const Options&, InputFn)) {
   return [training](InputFn input) { return training(of_cheetah<Options>(), std::move(input)); };
 }
 
-void step(benchmark::State& state, const Agent& agent, int stripes) {
-  BatchSlot slot(agent.columns);
-  const auto replica = agent.training([&](const InputContext&) { return slot.pipeline(); });
-  const auto learner =
-      OneDevice::make(*replica, {.batch = agent.batch, .compile = {.stripes = stripes, .plans = PlanChoice::kMeasured}})
-          .value();
-  Rng rng(1);
-  BatchBuffer batch(agent.columns, agent.batch);
-  for (std::size_t column = 0; column < agent.columns.size(); ++column) {
-    if (agent.columns[column].dtype == DType::kU8) {
-      for (std::uint8_t& x : batch.mutable_view().as<std::uint8_t>(column))
-        x = static_cast<std::uint8_t>(rng.below(256));
-    } else {
-      for (float& x : batch.mutable_view().as<float>(column)) x = static_cast<float>(2 * rng.uniform() - 1);
+/// Random rows of an agent's columns, for its replica, which is compiled.
+class Learner {
+ public:
+  Learner(const Agent& agent, const CompileOptions& compile)
+      : slot_(agent.columns), batch_(agent.columns, agent.batch) {
+    replica_ = agent.training([&](const InputContext&) { return slot_.pipeline(); });
+    replicator_ = OneDevice::make(*replica_, {.batch = agent.batch, .compile = compile}).value();
+    Rng rng(1);
+    for (std::size_t column = 0; column < agent.columns.size(); ++column) {
+      if (agent.columns[column].dtype == DType::kU8) {
+        for (std::uint8_t& x : batch_.mutable_view().as<std::uint8_t>(column))
+          x = static_cast<std::uint8_t>(rng.below(256));
+      } else {
+        for (float& x : batch_.mutable_view().as<float>(column)) x = static_cast<float>(2 * rng.uniform() - 1);
+      }
     }
   }
-  const auto one = [&] {
-    slot.offer(batch.view()).value();
-    learner->step().value();
-  };
-  for (int i = 0; i < agent.warm_up_steps; ++i) one();
-  for ([[maybe_unused]] auto _ : state) one();
+
+  Replicator& replicator() { return *replicator_; }
+  void stage() {
+    slot_.offer(batch_.view()).value();
+    replicator_->stage().value();
+  }
+  void step() {
+    stage();
+    replicator_->step().value();
+  }
+
+ private:
+  BatchSlot slot_;
+  BatchBuffer batch_;
+  std::unique_ptr<Replica> replica_;
+  std::unique_ptr<OneDevice> replicator_;
+};
+
+void step(benchmark::State& state, const Agent& agent, int stripes) {
+  Learner learner(agent, {.stripes = stripes, .plans = PlanChoice::kMeasured});
+  for (int i = 0; i < agent.warm_up_steps; ++i) learner.step();
+  for ([[maybe_unused]] auto _ : state) learner.step();
   state.SetItemsProcessed(state.iterations());
   state.SetLabel("steps/s");
+}
+
+/// Steps a second in launches of as many as there can be; the next one's batches go over while one runs.
+double launched(const Agent& agent, const Device& device) {
+  Learner learner(agent, {.device = device});
+  Replicator& replicator = learner.replicator();
+  const int steps = bench::tiny(replicator.steps_per_launch(), 1);
+  const auto stage = [&] {
+    while (replicator.staged() < steps) learner.stage();
+  };
+  stage();
+  return steps / bench::seconds_of([&] {
+           replicator.begin().value();
+           stage();
+           replicator.finish().value();
+         });
 }
 
 Agent drqv2_of_images() {
@@ -78,13 +117,38 @@ Agent drqv2_of_images() {
           .warm_up_steps = 2};
 }
 
+/// As learner_gpu_bench has it.
+Agent d4pg_of_cheetah() {
+  auto options = of_cheetah<d4pg::Options>();
+  return {.name = "d4pg",
+          .training = [options](InputFn input) { return d4pg::training(options, std::move(input)); },
+          .columns = d4pg::batch_signature(options)};
+}
+
+std::vector<Agent> agents() {
+  return {{"sac", of(sac::training)},
+          {"td3", of(td3::training)},
+          {"dmpo", of(dmpo::training)},
+          {"flashsac", of(flashsac::training), flashsac::columns(of_cheetah<flashsac::Options>()), 512},
+          drqv2_of_images()};
+}
+
+void register_gpu_rows() {
+  const bool pjrt = !bench::trial() && pjrt::find_plugin("cuda").ok();
+  std::vector<Agent> all = agents();
+  all.insert(all.begin(), d4pg_of_cheetah());
+  for (Agent& agent : all) {
+    agent.batch = bench::tiny<std::int64_t>(agent.batch, 4);
+    bench::add_row(std::string(agent.name) + "_step", "steps/s", [=](benchmark::UserCounters& counters) {
+      counters["value"] = launched(agent, gpu_device(bench::device_index()));
+      if (pjrt) counters["vs_pjrt"] = launched(agent, {"pjrt:cuda", bench::device_index()});
+    });
+  }
+}
+
 void register_rows() {
-  const Agent agents[] = {{"sac", of(sac::training)},
-                          {"td3", of(td3::training)},
-                          {"dmpo", of(dmpo::training)},
-                          {"flashsac", of(flashsac::training), flashsac::columns(of_cheetah<flashsac::Options>()), 512},
-                          drqv2_of_images()};
-  for (const Agent& agent : agents) {
+  if (bench::device_index() >= 0) return register_gpu_rows();
+  for (const Agent& agent : agents()) {
     for (const int threads : {1, 2}) {
       const std::string row = std::string(agent.name) + "_step_" + (threads == 1 ? "1_thread" : "2_threads");
       benchmark::RegisterBenchmark(row.c_str(), step, agent, threads)->UseRealTime()->MinTime(3);
