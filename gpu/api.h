@@ -14,7 +14,7 @@
 #include <stdint.h>
 
 // Changes with every change below. The loader refuses another number.
-#define TROUPE_CUDA_ABI 7u
+#define TROUPE_CUDA_ABI 8u
 // The one symbol that the plug-in exports: `const TroupeCudaApi* troupe_cuda_api(void)`.
 #define TROUPE_CUDA_ENTRY "troupe_cuda_api"
 // The same of the plug-in with cuDNN, which is large and opened only for programs that convolve.
@@ -62,6 +62,7 @@ typedef struct {
 typedef struct TroupeCudaStream TroupeCudaStream;    // opaque: a cudaStream_t
 typedef struct TroupeCudaEvent TroupeCudaEvent;      // opaque: a cudaEvent_t
 typedef struct TroupeCudaGraph TroupeCudaGraph;      // opaque: a cudaGraphExec_t
+typedef struct TroupeCudaPoint TroupeCudaPoint;      // opaque: a cudaGraphNode_t
 typedef struct TroupeCudaKernel TroupeCudaKernel;    // opaque, static storage
 typedef struct TroupeCudaProduct TroupeCudaProduct;  // opaque: a prepared matrix product
 typedef struct TroupeCudaConv TroupeCudaConv;        // opaque: a prepared convolution
@@ -240,6 +241,11 @@ typedef struct {
   // memory may be recorded.
   int (*begin_capture)(TroupeCudaStream* stream);
   int (*end_capture)(TroupeCudaStream* stream, TroupeCudaGraph** graph);  // must be called, whatever failed between
+  // While a stream is recorded each piece of work follows the one before, unless these say otherwise: what has been
+  // recorded last (null: nothing yet), and that what is recorded next follows `points` (null among them: nothing)
+  // instead. Points belong to the recording.
+  int (*recorded_last)(TroupeCudaStream* stream, TroupeCudaPoint** point);
+  int (*record_after)(TroupeCudaStream* stream, TroupeCudaPoint* const* points, int32_t count);
   int (*launch_graph)(TroupeCudaGraph* graph, TroupeCudaStream* stream);
   int (*destroy_graph)(TroupeCudaGraph* graph);
 

@@ -1,9 +1,11 @@
 // The CUDA plug-in: the table of api.h over the CUDA runtime and the kernels of this folder.
 #include <cuda_runtime.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <cstring>
+#include <vector>
 
 #include <troupe/gpu/api.h>
 #include <troupe/gpu/kernels/kernel.hpp>
@@ -147,6 +149,34 @@ int end_capture(TroupeCudaStream* stream, TroupeCudaGraph** graph) {
   if (error == 0) *graph = reinterpret_cast<TroupeCudaGraph*>(made);
   return error;
 }
+int set_dependencies(TroupeCudaStream* stream, cudaGraphNode_t* nodes, std::size_t count) {
+  return told(cudaStreamUpdateCaptureDependencies(of(stream), nodes, nullptr, count, cudaStreamSetCaptureDependencies));
+}
+int recorded_last(TroupeCudaStream* stream, TroupeCudaPoint** point) {
+  cudaStreamCaptureStatus status;
+  cudaGraph_t graph = nullptr;
+  const cudaGraphNode_t* last = nullptr;
+  const cudaGraphEdgeData* edges = nullptr;  // asked for, since otherwise an edge that has some would be an error
+  std::size_t count = 0;
+  if (const int error = told(cudaStreamGetCaptureInfo(of(stream), &status, nullptr, &graph, &last, &edges, &count))) {
+    return error;
+  }
+  cudaGraphNode_t node = count > 0 ? last[0] : nullptr;
+  if (count > 1) {  // one that does nothing stands for them all
+    if (const int error = told(cudaGraphAddEmptyNode(&node, graph, last, count))) return error;
+    if (const int error = set_dependencies(stream, &node, 1)) return error;
+  }
+  *point = reinterpret_cast<TroupeCudaPoint*>(node);
+  return 0;
+}
+int record_after(TroupeCudaStream* stream, TroupeCudaPoint* const* points, int32_t count) {
+  std::vector<cudaGraphNode_t> nodes;
+  for (int32_t i = 0; i < count; ++i) {
+    const auto node = reinterpret_cast<cudaGraphNode_t>(points[i]);
+    if (node != nullptr && std::find(nodes.begin(), nodes.end(), node) == nodes.end()) nodes.push_back(node);
+  }
+  return set_dependencies(stream, nodes.data(), nodes.size());
+}
 int launch_graph(TroupeCudaGraph* graph, TroupeCudaStream* stream) {
   return told(cudaGraphLaunch(of(graph), of(stream)));
 }
@@ -255,6 +285,8 @@ constexpr TroupeCudaApi kApi = {
     .await = await,
     .begin_capture = begin_capture,
     .end_capture = end_capture,
+    .recorded_last = recorded_last,
+    .record_after = record_after,
     .launch_graph = launch_graph,
     .destroy_graph = destroy_graph,
     .find_kernel = find_kernel,

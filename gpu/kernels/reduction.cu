@@ -141,19 +141,20 @@ cudaError_t layer_norm_of(const Call& call, cudaStream_t stream) {
   float *y = data<float>(call.out[0]), *normalised = data<float>(call.out[1]), *inverse = data<float>(call.out[2]);
   const std::int64_t cols = call.in[0].cols;
   const auto count = static_cast<float>(cols), epsilon = static_cast<float>(call.real[0]);
-  return for_each_row(stream, call.in[0].rows, [=] __device__(std::int64_t row, int lane) {
+  return for_each_row_of(stream, call.in[0].rows, cols, [=] __device__(std::int64_t row, auto team) {
     const std::int64_t at = row * cols;
     const auto biased = [&](std::int64_t i) { return x[at + i] + bias[i]; };
-    const float mean = row_sum(lane, cols, biased) / count;
-    float squares = 0;
-    over_row(lane, cols, biased, [&](std::int64_t, float value) { squares += (value - mean) * (value - mean); });
-    const float scale = 1 / sqrtf(warp_sum(squares) / count + epsilon);
-    if (inverse != nullptr && lane == 0) inverse[row] = scale;
+    float sum = 0, squares = 0;
+    over_row(team, cols, biased, [&](std::int64_t, float value) { sum += value; });
+    const float mean = team.sum(sum) / count;
+    over_row(team, cols, biased, [&](std::int64_t, float value) { squares += (value - mean) * (value - mean); });
+    const float scale = 1 / sqrtf(team.sum(squares) / count + epsilon);
+    if (inverse != nullptr && team.lane == 0) inverse[row] = scale;
     struct Loaded {
       float value, gain, offset;
     };
     over_row(
-        lane, cols,
+        team, cols,
         [&](std::int64_t i) {
           return Loaded{biased(i), gain[i], offset[i]};
         },
@@ -214,7 +215,7 @@ cudaError_t layer_norm_rows(const Call& call, LayerNormRow* row_means, cudaStrea
   const float* gain = data<const float>(call.in[4]);
   float* dx = data<float>(call.out[0]);
   const std::int64_t cols = call.in[0].cols;
-  return for_each_row(stream, call.in[0].rows, [=] __device__(std::int64_t row, int lane) {
+  return for_each_row_of(stream, call.in[0].rows, cols, [=] __device__(std::int64_t row, auto team) {
     struct Loaded {
       float scaled, normalised;
     };
@@ -223,17 +224,17 @@ cudaError_t layer_norm_rows(const Call& call, LayerNormRow* row_means, cudaStrea
       return Loaded{A::backward(g[at + i], y[at + i]) * gain[i], normalised[at + i]};
     };
     float sum = 0, product = 0;
-    over_row(lane, cols, fetch, [&](std::int64_t, const Loaded& in) {
+    over_row(team, cols, fetch, [&](std::int64_t, const Loaded& in) {
       sum += in.scaled;
       product += in.scaled * in.normalised;
     });
-    const LayerNormRow means{warp_sum(sum) / static_cast<float>(cols), warp_sum(product) / static_cast<float>(cols)};
+    const LayerNormRow means{team.sum(sum) / static_cast<float>(cols), team.sum(product) / static_cast<float>(cols)};
     if (row_means != nullptr) {
-      if (lane == 0) row_means[row] = means;
+      if (team.lane == 0) row_means[row] = means;
       return;
     }
     const float scale = inverse[row];
-    over_row(lane, cols, fetch, [&](std::int64_t i, const Loaded& in) {
+    over_row(team, cols, fetch, [&](std::int64_t i, const Loaded& in) {
       dx[at + i] = layer_norm_dx(in.scaled, in.normalised, scale, means);
     });
   });

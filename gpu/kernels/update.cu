@@ -36,7 +36,7 @@ __global__ void sum_squares_kernel(const float* gradient, std::int64_t count, do
   if (threadIdx.x == 0) squares[blockIdx.x] = static_cast<double>(sum);
 }
 
-constexpr int kDecideThreads = 1024;
+constexpr int kDecideThreads = 256;
 struct Gradients {
   TroupeCudaGradient of[TROUPE_CUDA_MAX_MINIMIZED];
 };

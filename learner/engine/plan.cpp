@@ -42,6 +42,9 @@ class Planner {
 
  private:
   static constexpr std::size_t kEnd = std::numeric_limits<std::size_t>::max();
+  // On a GPU branches of the graph run at the same time where they have memory of their own (node_order.hpp): below
+  // this, all values do.
+  static constexpr std::int64_t kSpreadBytes = std::int64_t{256} << 20;
 
   PlanValue& root(std::uint32_t id) { return plan_.values[plan_.values[id].root]; }
 
@@ -342,6 +345,7 @@ class Planner {
       for (const std::uint32_t id : plan_.nodes[i].outputs) last_use[id] = std::max(last_use[id], i);
     }
     for (const std::uint32_t id : pinned_) last_use[plan_.values[id].root] = kEnd;
+    const bool spread = gpu_ && arena_bytes_of_all() <= kSpreadBytes;
 
     for (std::size_t i = 0; i < plan_.nodes.size(); ++i) {
       const PlanNode& node = plan_.nodes[i];
@@ -349,8 +353,9 @@ class Planner {
       for (std::size_t output = 0; output < node.outputs.size(); ++output) {
         const std::uint32_t id = node.outputs[output];
         if (plan_.values[id].storage != Storage::kArena) continue;
-        if (output != 0 || !take_over(node, id, i, last_use)) allocate(id, region);
+        if (spread || output != 0 || !take_over(node, id, i, last_use)) allocate(id, region);
       }
+      if (spread) continue;
       for (const auto& ids : {&node.inputs, &node.outputs}) {
         for (const std::uint32_t id : *ids) {
           const std::uint32_t at = plan_.values[id].root;
@@ -358,6 +363,16 @@ class Planner {
         }
       }
     }
+  }
+
+  std::int64_t arena_bytes_of_all() {
+    std::int64_t bytes = 0;
+    for (const PlanNode& node : plan_.nodes) {
+      for (const std::uint32_t id : node.outputs) {
+        if (plan_.values[id].storage == Storage::kArena) bytes += local_bytes(id);
+      }
+    }
+    return bytes;
   }
 
   bool take_over(const PlanNode& node, std::uint32_t output, std::size_t index,

@@ -81,8 +81,7 @@ Status CudaProgram::fetch_gradient(std::size_t index) {
   return {};
 }
 
-Status CudaProgram::begin_snapshot(std::span<const std::size_t> groups,
-                                   std::span<const std::span<const float>> state) {
+Status CudaProgram::begin_snapshot(std::span<const std::size_t> groups, std::span<const std::span<const float>> state) {
   std::vector<std::span<const float>> parts;
   for (const std::size_t group : groups) {
     const auto elements = static_cast<std::size_t>(host_.groups[group].params->layout().elements);
@@ -206,20 +205,22 @@ Status CudaProgram::enqueue_update() {
   if (host_.minimized.empty() || !host_.updates_now() || !host_.options.update) return enqueue_assigns();
 
   std::array<TroupeCudaGradient, TROUPE_CUDA_MAX_MINIMIZED> judged{};
-  for (std::size_t i = 0; i < host_.minimized.size(); ++i) {
+  const auto sum_all_squares = [&](std::size_t i) -> Status {
     const Minimized& m = host_.minimized[i];
     judged[i].rules = rules(i);
     judged[i].squares = squares_of_[i];
-    if (host_.idle(m)) continue;
+    if (host_.idle(m)) return {};
     double* next = squares_of_[i];
     for (const auto* list : {&m.shares.shared, &m.shares.own}) TROUPE_TRY(sum_squares(m, *list, &next));
     judged[i].blocks = static_cast<std::int64_t>(m.blocks.size());
     judged[i].norm_blocks = static_cast<std::int64_t>(m.norm_blocks);
-  }
+    return {};
+  };
+  TROUPE_TRY(side_by_side(host_.minimized.size(), sum_all_squares));
   TROUPE_TRY(check(api.decide(judged.data(), static_cast<std::int32_t>(host_.minimized.size()), control, stream_),
                    "judging gradients"));
   std::vector<bool> moved(groups_.size(), false);  // targets and averages, in an optimiser's pass
-  for (std::size_t i = 0; i < host_.minimized.size(); ++i) {
+  const auto update_group = [&](std::size_t i) -> Status {
     const Minimized& m = host_.minimized[i];
     const ParamBuffer& params = *host_.groups[m.group].params;
     const DeviceGroup& group = groups_[m.group];
@@ -267,6 +268,14 @@ Status CudaProgram::enqueue_update() {
       TROUPE_TRY(check(api.fill(group.section(params, params.slots().size()), 0, bytes_of<float>(params), stream_),
                        "clearing accumulated gradients"));
     }
+    return {};
+  };
+  // LARS's rates lie in memory that all groups share.
+  const bool has_lars = std::ranges::any_of(host_.minimized, [](const Minimized& m) { return m.lars.has_value(); });
+  if (has_lars) {
+    for (std::size_t i = 0; i < host_.minimized.size(); ++i) TROUPE_TRY(update_group(i));
+  } else {
+    TROUPE_TRY(side_by_side(host_.minimized.size(), update_group));
   }
   for (std::size_t g = 0; g < host_.groups.size(); ++g) {
     const Group& group = host_.groups[g];

@@ -5,12 +5,12 @@
 //
 // A launch is one or several steps: rules go over, and for each step inputs come to their place, kernels run, gradients
 // are judged and applied, and metrics and outputs are put aside, which come back at the end; all recorded once as a
-// CUDA graph and then replayed. What differs from step to step lies in rows of memory, of which the GPU takes the next
-// one itself after a step that it has not skipped. What a launch consists of depends on few numbers (Variant below),
-// and each combination has graphs of its own; the first launch of each runs without one, which also loads its kernels.
-// Functions of joints and reductions over replicas run between two graphs; then a launch is one step. The host calls
-// them, on copies in its memory or, where the replicas' group has its values on this GPU, on what is there
-// (cuda_meeting.cpp).
+// CUDA graph and then replayed; of its nodes only those wait for one another that touch the same memory. What differs
+// from step to step lies in rows of memory, of which the GPU takes the next one itself after a step that it has not
+// skipped. What a launch consists of depends on few numbers (Variant below), and each combination has graphs of its
+// own; the first launch of each runs without one, which also loads its kernels. Functions of joints and reductions over
+// replicas run between two graphs; then a launch is one step. The host calls them, on copies in its memory or, where
+// the replicas' group has its values on this GPU, on what is there (cuda_meeting.cpp).
 //
 // Batches that are staged go over by a stream of their own into one of two blocks, while the launch before takes its
 // own from the other. Between two launches the host has seen the first one finish, so no block is written that is still
@@ -18,6 +18,7 @@
 #include <array>
 #include <compare>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <vector>
@@ -25,6 +26,7 @@
 #include <troupe/gpu/gpu.hpp>
 #include <troupe/gpu/handle.hpp>
 #include <troupe/learner/engine/cuda/cuda_snapshot.hpp>
+#include <troupe/learner/engine/cuda/node_order.hpp>
 #include <troupe/learner/engine/device_feed.hpp>
 #include <troupe/learner/engine/engine.hpp>
 
@@ -82,7 +84,9 @@ class CudaProgram final : public Executable, public FeedTarget {
     const TroupeCudaKernel* kernel = nullptr;  ///< null: a convolution or a joint
     TroupeCudaCall call{};
     int joint = -1;
-    std::int32_t minimized = -1;  ///< as Call::minimized
+    std::int32_t minimized = -1;         ///< as Call::minimized
+    std::size_t workspace_bytes = 0;     ///< that it needs
+    std::vector<std::uint32_t> after{};  ///< nodes, see NodeOrder
   };
   /// A group's flat buffers on the GPU, in the order of ParamBuffer: values, slots.
   struct DeviceGroup {
@@ -146,6 +150,13 @@ class CudaProgram final : public Executable, public FeedTarget {
   Status run_stretch(const Stretch& stretch, Recorded& recorded, std::size_t* index);
   Status enqueue(const Stretch& stretch);
   Status enqueue_step(const Stretch& stretch, int step);
+  /// A stretch's nodes as branches.
+  Status record_nodes(const Stretch& stretch);
+  /// What is recorded next follows these.
+  Status record_after(const std::vector<TroupeCudaPoint*>& points);
+  Result<TroupeCudaPoint*> recorded_last();
+  /// enqueue(0), ... enqueue(count - 1), which touch nothing in common, as branches.
+  Status side_by_side(std::size_t count, const std::function<Status(std::size_t)>& enqueue);
   Status enqueue_inputs(int step);
   Status enqueue_node(const Node& node);
   Status enqueue_accumulation();
@@ -184,7 +195,8 @@ class CudaProgram final : public Executable, public FeedTarget {
   gpu::GpuMemory lars_squares_, lars_rate_;  ///< of one variable, whose kernels follow one another; empty without LARS
   gpu::GpuMemory inputs_, host_inputs_;      ///< those that are used, of one step; pinned what is bound
   std::array<Staging, 2> staging_;           ///< of as many; empty until something is staged
-  std::size_t block_ = 0;                    ///< of staging_ that is being filled
+  bool recording_ = false;
+  std::size_t block_ = 0;  ///< of staging_ that is being filled
   /// A TroupeCudaRule for each minimized group and step of a launch, a flag for each group and step whether it follows
   /// its online one; then from results_at_ on what a step puts out: TroupeCudaControl, outputs and metrics. So one copy
   /// sends all up to the control, and one puts all from there on aside.

@@ -22,6 +22,9 @@ TroupeCudaShape cuda_shape(const Shape& shape) {
   return made;
 }
 
+/// Of all workspaces together, unless one alone needs more.
+constexpr std::size_t kWorkspaceBytes = std::size_t{256} << 20, kMostWorkspaces = 8;
+
 /// Slices of one block, each where every type and vector of values is aligned.
 struct Block {
   std::size_t bytes = 0;
@@ -51,7 +54,7 @@ class CudaProgram::Builder {
     TROUPE_TRY(make_results());
     TROUPE_TRY(allocate(made_.arena_, static_cast<std::size_t>(plan_.arena_bytes), "activations"));
     for (const PlanNode& node : plan_.nodes) TROUPE_TRY(make_node(node));
-    TROUPE_TRY(make_workspace());
+    TROUPE_TRY(order());
     TROUPE_TRY(make_end_of_step());
     find_results();
     return {};
@@ -200,9 +203,10 @@ class CudaProgram::Builder {
       if (node.kernel == nullptr) {
         return Error{Code::kUnavailable, fmt::format("{}: the plug-in has no kernel for {}", gpu_.name(), name)};
       }
-      workspace_ = std::max(workspace_, api_.workspace(node.kernel, &call));
+      node.workspace_bytes = api_.workspace(node.kernel, &call);
     }
-    made_.nodes_.push_back(node);
+    if (call.conv != nullptr) node.workspace_bytes = made_.cudnn_->workspace(call.conv);
+    made_.nodes_.push_back(std::move(node));
     return {};
   }
 
@@ -248,7 +252,6 @@ class CudaProgram::Builder {
     TROUPE_TRY(gpu_.check(made_.cudnn_->make_conv(&shape, &made), node.op->name, made_.cudnn_->library_error));
     made_.convs_.push_back(made);
     call.conv = made;
-    workspace_ = std::max(workspace_, made_.cudnn_->workspace(made));
     return {};
   }
 
@@ -290,10 +293,37 @@ class CudaProgram::Builder {
     return nullptr;
   }
 
-  /// A stream's kernels follow one another, so one workspace serves them all.
-  Status make_workspace() {
-    TROUPE_TRY(allocate(made_.workspace_, workspace_, "a workspace"));
-    for (Node& node : made_.nodes_) node.call.workspace = made_.workspace_.get();
+  static MemoryRange range_of(const TroupeCudaOperand& operand) {
+    const auto elements = static_cast<std::size_t>(operand.rows * operand.cols);
+    return {static_cast<const std::byte*>(operand.data),
+            operand.data == nullptr ? 0 : elements * dtype_bytes(static_cast<DType>(operand.dtype))};
+  }
+
+  /// Branches that run at the same time need a workspace each, of which there are as many as a bounded memory has.
+  Status order() {
+    std::vector<NodeMemory> memory;
+    std::size_t largest = 0;
+    for (const Node& node : made_.nodes_) {
+      NodeMemory& of = memory.emplace_back();
+      for (int i = 0; i < node.call.inputs; ++i) of.reads.push_back(range_of(node.call.in[i]));
+      for (int i = 0; i < node.call.outputs; ++i) of.writes.push_back(range_of(node.call.out[i]));
+      of.workspace = node.workspace_bytes > 0;
+      largest = std::max(largest, node.workspace_bytes);
+    }
+    Block block;
+    block.add(std::max<std::size_t>(largest, 1));
+    std::vector<NodeOrder> orders =
+        order_nodes(memory, std::clamp<std::size_t>(kWorkspaceBytes / block.bytes, 1, kMostWorkspaces));
+    std::size_t used = 0;
+    for (std::size_t i = 0; i < orders.size(); ++i) {
+      if (memory[i].workspace) used = std::max(used, orders[i].workspace + 1);
+    }
+    TROUPE_TRY(allocate(made_.workspace_, used * block.bytes, "workspaces"));
+    for (std::size_t i = 0; i < orders.size(); ++i) {
+      Node& node = made_.nodes_[i];
+      node.after = std::move(orders[i].after);
+      if (memory[i].workspace) node.call.workspace = made_.workspace_.get() + orders[i].workspace * block.bytes;
+    }
     return {};
   }
 
@@ -330,7 +360,6 @@ class CudaProgram::Builder {
   Host& host_;
   const GraphData& data_;
   const Plan& plan_;
-  std::size_t workspace_ = 0;
   std::unordered_map<std::uint32_t, std::size_t> results_;  ///< where in made_.results() a value lies
   std::vector<std::pair<Slice, std::uint32_t>> gathered_;
 };

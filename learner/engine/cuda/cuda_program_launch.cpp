@@ -189,7 +189,9 @@ Status CudaProgram::run_stretch(const Stretch& stretch, Recorded& recorded, std:
   const std::size_t at = (*index)++;
   if (at == recorded.graphs.size()) {
     TROUPE_TRY(check(api.begin_capture(stream_), "recording a step"));
+    recording_ = true;
     const Status enqueued = enqueue(stretch);
+    recording_ = false;
     TroupeCudaGraph* graph = nullptr;
     const Status ended = check(api.end_capture(stream_, &graph), "recording a step");
     if (!enqueued.ok()) {  // half of a step
@@ -215,10 +217,71 @@ Status CudaProgram::enqueue(const Stretch& stretch) {
                "reading results");
 }
 
+Status CudaProgram::record_after(const std::vector<TroupeCudaPoint*>& points) {
+  return check(gpu_->api().record_after(stream_, points.data(), static_cast<std::int32_t>(points.size())),
+               "recording a step");
+}
+
+Result<TroupeCudaPoint*> CudaProgram::recorded_last() {
+  TroupeCudaPoint* point = nullptr;
+  TROUPE_TRY(check(gpu_->api().recorded_last(stream_, &point), "recording a step"));
+  return point;
+}
+
+Status CudaProgram::record_nodes(const Stretch& stretch) {
+  TROUPE_ASSIGN(TroupeCudaPoint* const start, recorded_last());
+  std::vector<std::vector<TroupeCudaPoint*>> ends(stretch.end - stretch.begin);
+  std::vector<bool> followed(ends.size(), false);
+  for (std::size_t i = 0; i < ends.size(); ++i) {
+    const Node& node = nodes_[stretch.begin + i];
+    std::vector<TroupeCudaPoint*> after{start};
+    for (const std::uint32_t earlier : node.after) {
+      if (earlier < stretch.begin) continue;
+      const auto& points = ends[earlier - stretch.begin];
+      after.insert(after.end(), points.begin(), points.end());
+      followed[earlier - stretch.begin] = true;
+    }
+    if (host_.idle(node.minimized)) {  // who waits for it waits for those before it
+      ends[i] = std::move(after);
+      continue;
+    }
+    if (after.size() > 1) after.erase(after.begin());  // those have begun behind it
+    TROUPE_TRY(record_after(after));
+    TROUPE_TRY(enqueue_node(node));
+    TROUPE_ASSIGN(TroupeCudaPoint* const end, recorded_last());
+    ends[i] = {end};
+  }
+  std::vector<TroupeCudaPoint*> last{start};
+  for (std::size_t i = 0; i < ends.size(); ++i) {
+    if (!followed[i]) last.insert(last.end(), ends[i].begin(), ends[i].end());
+  }
+  return record_after(last);
+}
+
+Status CudaProgram::side_by_side(std::size_t count, const std::function<Status(std::size_t)>& enqueue) {
+  std::vector<TroupeCudaPoint*> ends;
+  TroupeCudaPoint* start = nullptr;
+  if (recording_) {
+    TROUPE_ASSIGN(start, recorded_last());
+  }
+  for (std::size_t i = 0; i < count; ++i) {
+    if (recording_) TROUPE_TRY(record_after({start}));
+    TROUPE_TRY(enqueue(i));
+    if (!recording_) continue;
+    TROUPE_ASSIGN(TroupeCudaPoint* const end, recorded_last());
+    ends.push_back(end);
+  }
+  return ends.empty() ? Status() : record_after(ends);
+}
+
 Status CudaProgram::enqueue_step(const Stretch& stretch, int step) {
   const TroupeCudaApi& api = gpu_->api();
   if (stretch.inputs) TROUPE_TRY(enqueue_inputs(step));
-  for (std::size_t i = stretch.begin; i < stretch.end; ++i) TROUPE_TRY(enqueue_node(nodes_[i]));
+  if (recording_) {
+    TROUPE_TRY(record_nodes(stretch));
+  } else {
+    for (std::size_t i = stretch.begin; i < stretch.end; ++i) TROUPE_TRY(enqueue_node(nodes_[i]));
+  }
   if (stretch.accumulate) TROUPE_TRY(enqueue_accumulation());
   if (stretch.update) TROUPE_TRY(enqueue_update());
   if (!stretch.results) return {};

@@ -93,6 +93,25 @@ cudaError_t Machine::finish(CUstream_st& stream) {
   return device.failed == cudaSuccess ? cudaSuccess : failed(device.failed, device.why);
 }
 
+void Machine::put_graph(const CUgraphExec_st& graph, CUstream_st& stream) {
+  std::vector<std::size_t> waits(graph.nodes.size(), 0), ready;
+  std::vector<std::vector<std::size_t>> followers(graph.nodes.size());
+  for (const CUgraphNode_st& node : graph.nodes) {
+    waits[node.index] = node.after.size();
+    for (const std::size_t before : node.after) followers[before].push_back(node.index);
+    if (node.after.empty()) ready.push_back(node.index);
+  }
+  while (!ready.empty()) {
+    std::swap(ready[orders() % ready.size()], ready.back());
+    const std::size_t next = ready.back();
+    ready.pop_back();
+    stream.work.push_back(graph.nodes[next].work);
+    for (const std::size_t follower : followers[next]) {
+      if (--waits[follower] == 0) ready.push_back(follower);
+    }
+  }
+}
+
 void Machine::settle() {
   for (int i = 0; i < kMostDevices; ++i) {
     Device& device = devices[static_cast<std::size_t>(i)];
@@ -167,3 +186,11 @@ void Machine::fail(int device, cudaError_t error, std::string why) {
 }
 
 }  // namespace troupe_emulator
+
+cudaGraphNode_t CUgraph_st::add(troupe_emulator::Work work, std::span<const cudaGraphNode_t> after) {
+  CUgraphNode_st& node = nodes.emplace_back();
+  node.index = nodes.size() - 1;
+  node.work = std::move(work);
+  for (const cudaGraphNode_t each : after) node.after.push_back(each->index);
+  return &node;
+}

@@ -6,7 +6,9 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <random>
 #include <set>
+#include <span>
 #include <string>
 #include <thread>
 #include <variant>
@@ -49,13 +51,14 @@ struct RecordWork {
 struct WaitWork {
   std::shared_ptr<Mark> mark;
 };
-using Work = std::variant<KernelWork, CopyWork, FillWork, RecordWork, WaitWork>;
+using Work = std::variant<std::monostate, KernelWork, CopyWork, FillWork, RecordWork, WaitWork>;
 
 struct Capture {
   cudaStreamCaptureMode mode = cudaStreamCaptureModeGlobal;
   std::thread::id thread;
   bool spoiled = false;
-  std::vector<Work> work;
+  cudaGraph_t graph = nullptr;
+  std::vector<cudaGraphNode_t> last;  // what is recorded next follows these
 };
 
 constexpr int kMostDevices = 8;
@@ -76,6 +79,7 @@ struct Machine {
   std::set<CUgraph_st*> graphs;
   std::set<CUgraphExec_st*> executables;
   BlockRunner runner;
+  std::minstd_rand orders;  // of graphs' nodes
 
   std::int64_t until_failure = -1;  // kernels
   std::string fail_when;            // a file: while it is there the next kernel fails, and takes it away
@@ -95,6 +99,8 @@ struct Machine {
   void step(CUstream_st& stream);
   /// Runs what waits on the stream, and returns the error of its device.
   cudaError_t finish(CUstream_st& stream);
+  /// Puts a graph's work on the stream, in one of the orders that its nodes allow: another one each time.
+  void put_graph(const CUgraphExec_st& graph, CUstream_st& stream);
   /// To be called when steps have been done: looks at what they wrote, and closes the memory.
   void settle();
 
@@ -126,11 +132,18 @@ struct CUevent_st {
   int device = 0;
   std::shared_ptr<troupe_emulator::Mark> mark;  // null: never recorded
 };
+struct CUgraphNode_st {
+  std::size_t index = 0;
+  troupe_emulator::Work work;
+  std::vector<std::size_t> after;  // indices
+};
 struct CUgraph_st {
   int device = 0;
-  std::vector<troupe_emulator::Work> work;
+  std::deque<CUgraphNode_st> nodes;  // which stay where they are
+
+  cudaGraphNode_t add(troupe_emulator::Work work, std::span<const cudaGraphNode_t> after);
 };
 struct CUgraphExec_st {
   int device = 0;
-  std::vector<troupe_emulator::Work> work;
+  std::deque<CUgraphNode_st> nodes;
 };

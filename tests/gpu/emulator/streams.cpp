@@ -25,7 +25,7 @@ cudaError_t put(CUstream_st& stream, Work work) {
     if (stream.capture->spoiled) {
       return failed(cudaErrorStreamCaptureInvalidated, "something else has spoilt the capture before");
     }
-    stream.capture->work.push_back(std::move(work));
+    stream.capture->last = {stream.capture->graph->add(std::move(work), stream.capture->last)};
   }
   return cudaSuccess;
 }
@@ -217,6 +217,8 @@ cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode mo
   stream->capture = std::make_unique<Capture>();
   stream->capture->mode = mode;
   stream->capture->thread = std::this_thread::get_id();
+  stream->capture->graph = new CUgraph_st{.device = stream->device, .nodes = {}};
+  machine().graphs.insert(stream->capture->graph);
   return cudaSuccess;
 }
 
@@ -230,11 +232,50 @@ cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
   }
   const std::unique_ptr<Capture> capture = std::move(stream->capture);
   *graph = nullptr;
-  if (capture->spoiled) return failed(cudaErrorStreamCaptureInvalidated, "end capture: something has spoilt it");
-  auto* const made = new CUgraph_st{.device = stream->device, .work = std::move(capture->work)};
-  m.graphs.insert(made);
-  *graph = made;
+  if (capture->spoiled) {
+    m.graphs.erase(capture->graph);
+    delete capture->graph;
+    return failed(cudaErrorStreamCaptureInvalidated, "end capture: something has spoilt it");
+  }
+  *graph = capture->graph;
   return no_good(stream->device);
+}
+
+cudaError_t cudaStreamGetCaptureInfo(cudaStream_t stream, cudaStreamCaptureStatus* status, unsigned long long*,
+                                     cudaGraph_t* graph, const cudaGraphNode_t** last, const cudaGraphEdgeData** edges,
+                                     std::size_t* count) {
+  const std::lock_guard hold(machine().lock);
+  if (const cudaError_t error = bad_stream(stream, "what is captured")) return error;
+  if (stream->capture == nullptr) {
+    *status = cudaStreamCaptureStatusNone;
+    return cudaSuccess;
+  }
+  *status = stream->capture->spoiled ? cudaStreamCaptureStatusInvalidated : cudaStreamCaptureStatusActive;
+  *graph = stream->capture->graph;
+  *last = stream->capture->last.data();
+  *edges = nullptr;
+  *count = stream->capture->last.size();
+  return cudaSuccess;
+}
+
+cudaError_t cudaStreamUpdateCaptureDependencies(cudaStream_t stream, cudaGraphNode_t* nodes, const cudaGraphEdgeData*,
+                                                std::size_t count, unsigned flags) {
+  const std::lock_guard hold(machine().lock);
+  if (const cudaError_t error = bad_stream(stream, "what follows what")) return error;
+  if (stream->capture == nullptr || flags != cudaStreamSetCaptureDependencies) {
+    return failed(cudaErrorIllegalState, "what follows what: the stream is not captured, or not to be set");
+  }
+  stream->capture->last.assign(nodes, nodes + count);
+  return cudaSuccess;
+}
+
+cudaError_t cudaGraphAddEmptyNode(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNode_t* after,
+                                  std::size_t count) {
+  Machine& m = machine();
+  const std::lock_guard hold(m.lock);
+  if (!m.graphs.contains(graph)) return failed(cudaErrorInvalidValue, "an empty node: of what is no graph");
+  *node = graph->add({}, {after, count});
+  return cudaSuccess;
 }
 
 cudaError_t cudaGraphInstantiate(cudaGraphExec_t* exec, cudaGraph_t graph, unsigned long long) {
@@ -242,7 +283,7 @@ cudaError_t cudaGraphInstantiate(cudaGraphExec_t* exec, cudaGraph_t graph, unsig
   const std::lock_guard hold(m.lock);
   if (!m.graphs.contains(graph)) return failed(cudaErrorInvalidValue, "instantiate: what is no graph");
   if (const cudaError_t error = no_good(graph->device)) return error;
-  auto* const made = new CUgraphExec_st{.device = graph->device, .work = graph->work};
+  auto* const made = new CUgraphExec_st{.device = graph->device, .nodes = graph->nodes};
   m.executables.insert(made);
   *exec = made;
   return cudaSuccess;
@@ -259,7 +300,7 @@ cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream) {
                   fmt::format("launch a graph: of device {} on a stream of device {}", exec->device, stream->device));
   }
   ++m.graph_launches;
-  stream->work.insert(stream->work.end(), exec->work.begin(), exec->work.end());
+  m.put_graph(*exec, *stream);
   return cudaSuccess;
 }
 
