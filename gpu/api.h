@@ -14,14 +14,14 @@
 #include <stdint.h>
 
 // Changes with every change below. The loader refuses another number.
-#define TROUPE_CUDA_ABI 8u
+#define TROUPE_CUDA_ABI 9u
 // The one symbol that the plug-in exports: `const TroupeCudaApi* troupe_cuda_api(void)`.
 #define TROUPE_CUDA_ENTRY "troupe_cuda_api"
 // The same of the plug-in with cuDNN, which is large and opened only for programs that convolve.
 #define TROUPE_CUDNN_ENTRY "troupe_cudnn_api"
 #define TROUPE_CUDA_LIBRARY_ERROR (-1)
 
-enum { TROUPE_CUDA_MAX_RANK = 8, TROUPE_CUDA_MAX_OPERANDS = 8 };
+enum { TROUPE_CUDA_MAX_RANK = 8, TROUPE_CUDA_MAX_OPERANDS = 8, TROUPE_CUDA_MAX_CHAIN = 32 };
 
 // The numbers of DType (core/tensor.hpp).
 enum { TROUPE_CUDA_F32 = 0, TROUPE_CUDA_F64 = 1, TROUPE_CUDA_BF16 = 2, TROUPE_CUDA_I32 = 3, TROUPE_CUDA_U8 = 5 };
@@ -81,6 +81,7 @@ typedef struct {
   int32_t bf16;  // operands
   int32_t tf32;  // float32 operands may be rounded to TF32 inside of the product
   int32_t bias;  // of n values, added to every row
+  int32_t measured;  // the fastest of the library's ways on this device, whose bits may differ; 0: its first
 } TroupeCudaProductShape;
 
 // As ConvShape (learner/engine/cpu/convolution.hpp). Weights of passes 0 and 1 come packed: [out, kernel_h, kernel_w,
@@ -93,6 +94,7 @@ typedef struct {
   int32_t activation;  // forward only, the numbers of Activation: 0, 3 (ReLU) or 5 (leaky ReLU, slope 0.1)
   int32_t bf16;        // images and packed weights
   int32_t tf32;
+  int32_t measured;  // as above
 } TroupeCudaConvShape;
 
 // What an optimiser does at one update; one for each minimised group and step of a launch, in device memory.
@@ -252,6 +254,10 @@ typedef struct {
   const TroupeCudaKernel* (*find_kernel)(const char* op);  // null: there is none
   size_t (*workspace)(const TroupeCudaKernel* kernel, const TroupeCudaCall* call);
   int (*launch)(const TroupeCudaKernel* kernel, const TroupeCudaCall* call, TroupeCudaStream* stream);
+  // Several as one kernel, see kernels/chain.hpp.
+  int32_t (*can_chain)(const TroupeCudaKernel* kernel, const TroupeCudaCall* call);
+  int (*launch_chain)(const TroupeCudaKernel* const* kernels, const TroupeCudaCall* const* calls, int32_t count,
+                      TroupeCudaStream* stream);
 
   // Prepared on the device in use; may be run by calls on one stream at a time.
   int (*make_product)(const TroupeCudaProductShape* shape, TroupeCudaProduct** product);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include <troupe/gpu/api.h>
+#include <troupe/gpu/kernels/chain.hpp>
 #include <troupe/gpu/kernels/kernel.hpp>
 #include <troupe/gpu/kernels/library_error.hpp>
 #include <troupe/gpu/kernels/product.hpp>
@@ -201,6 +202,14 @@ int launch(const TroupeCudaKernel* kernel, const TroupeCudaCall* call, TroupeCud
   return told(of(kernel).launch(*call, of(stream)));
 }
 
+int32_t can_chain(const TroupeCudaKernel* kernel, const TroupeCudaCall* call) {
+  return troupe_cuda::can_chain(of(kernel), *call) ? 1 : 0;
+}
+int launch_chain(const TroupeCudaKernel* const* kernels, const TroupeCudaCall* const* calls, int32_t count,
+                 TroupeCudaStream* stream) {
+  return told(troupe_cuda::launch_chain(reinterpret_cast<const Kernel* const*>(kernels), calls, count, of(stream)));
+}
+
 int make_product(const TroupeCudaProductShape* shape, TroupeCudaProduct** product) {
   return told(troupe_cuda::make_product(*shape, product));
 }
@@ -292,6 +301,8 @@ constexpr TroupeCudaApi kApi = {
     .find_kernel = find_kernel,
     .workspace = workspace,
     .launch = launch,
+    .can_chain = can_chain,
+    .launch_chain = launch_chain,
     .make_product = make_product,
     .destroy_product = troupe_cuda::destroy_product,
     .sum_squares = sum_squares,

@@ -19,7 +19,7 @@ root=$(dirname "$(dirname "$(readlink -f "$0")")")
 build=$root/build/release
 bin=$build/bin
 programs=(troupe learner_gpu_bench pixels_gpu_bench replay_gpu_bench sngan_bench resnet_bench pjrt_bench agents_bench)
-tests=(cuda_kernels_test cuda_program_test nccl_test)
+tests=(cuda_kernels_test cuda_program_test)
 targets=("${programs[@]}" "${tests[@]}")
 plugins=(troupe_cuda troupe_cudnn troupe_cuda_emulated troupe_cudnn_emulated)
 say() { echo "gpu_checks: $*" >&2; }
@@ -169,7 +169,6 @@ run_all() {
   check kernels "$bin/cuda_kernels_test"
   sanitizer
   check programs env TROUPE_TEST_GPU=1 "$bin/cuda_program_test"
-  check nccl "$bin/nccl_test"
   if [ -z "$no_bench" ]; then
     export TROUPE_BENCH_FILES=$out
     local name

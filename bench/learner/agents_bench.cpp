@@ -92,7 +92,7 @@ void step(benchmark::State& state, const Agent& agent, int stripes) {
 
 /// Steps a second in launches of as many as there can be; the next one's batches go over while one runs.
 double launched(const Agent& agent, const Device& device) {
-  Learner learner(agent, {.device = device});
+  Learner learner(agent, {.device = device, .plans = PlanChoice::kMeasured});
   Replicator& replicator = learner.replicator();
   const int steps = bench::tiny(replicator.steps_per_launch(), 1);
   const auto stage = [&] {

@@ -134,8 +134,10 @@ inline int run_gpu_rows(int argc, char** argv, const StepRows& rows) {
     for (const Row& row :
          {Row{"", false, DType::kF32}, Row{"_tf32", true, DType::kF32}, Row{"_bf16", true, DType::kBF16}}) {
       if (rows.gpu_bf16_alone && row.compute != DType::kBF16) continue;
-      const CompileOptions compile{
-          .device = gpu_device(bench::device_index()), .tf32 = row.tf32, .compute = row.compute};
+      const CompileOptions compile{.device = gpu_device(bench::device_index()),
+                                   .tf32 = row.tf32,
+                                   .compute = row.compute,
+                                   .plans = PlanChoice::kMeasured};
       bench::add_row(rows.model + "_" + std::to_string(batch) + row.suffix, rows.unit(), [=, &rows](auto& counters) {
         counters["value"] = rows.units(batch) * on_gpu(rows.make, batch, compile);
       });

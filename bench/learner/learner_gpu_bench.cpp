@@ -22,7 +22,9 @@ constexpr double kPriorityExponent = 0.6, kImportanceExponent = 0.4;
 d4pg::Options sizes() { return gpu_bench_options(bench::tiny<std::int64_t>(17, 5)); }
 
 std::unique_ptr<d4pg::HandFed> make_learner(const d4pg::Options& options, bool tf32) {
-  return d4pg::HandFed::make({.d4pg = options, .compile = {.device = gpu_device(bench::device_index()), .tf32 = tf32}})
+  return d4pg::HandFed::make(
+             {.d4pg = options,
+              .compile = {.device = gpu_device(bench::device_index()), .tf32 = tf32, .plans = PlanChoice::kMeasured}})
       .value();
 }
 

@@ -120,7 +120,10 @@ void pixels_step(benchmark::UserCounters& counters, bool tf32) {
   const d4pg::Options options = gpu_bench_options(torso.features);
   Graph graph(options.batch);
   build_step(graph, options, torso);
-  const auto program = Program::compile(graph, {.device = gpu_device(bench::device_index()), .tf32 = tf32}).value();
+  const auto program =
+      Program::compile(graph,
+                       {.device = gpu_device(bench::device_index()), .tf32 = tf32, .plans = PlanChoice::kMeasured})
+          .value();
   attach_fixed_batch(*program, {"observation", "next_observation", "action", "reward", "discount"});
   counters["value"] = fed_steps_per_second(*program);
   counters["vs_bound"] = 1 / bench::limits_of(program->gpu()).seconds(pixels_cost(options, torso), tf32);

@@ -2,7 +2,9 @@
 
 #include <cudnn_frontend.h>
 
+#include <array>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -11,6 +13,7 @@
 
 #include <troupe/gpu/cudnn/conv_finish.hpp>
 #include <troupe/gpu/kernels/device_handle.hpp>
+#include <troupe/gpu/kernels/fastest.hpp>
 #include <troupe/gpu/kernels/library_error.hpp>
 
 namespace {
@@ -18,6 +21,9 @@ namespace {
 namespace fe = cudnn_frontend;
 using fe::DataType_t;
 using troupe_cuda::library_failed;
+
+struct Planned;
+using ShapeKey = std::array<std::int64_t, 15>;
 
 /// Threads take turns: a handle has one stream at a time. A launch takes microseconds.
 struct CudnnHandle {
@@ -35,6 +41,7 @@ struct CudnnHandle {
   }
   cudnnHandle_t handle = nullptr;
   std::mutex mutex;
+  std::map<ShapeKey, std::weak_ptr<const Planned>> planned;  ///< one for all convolutions of a shape
 };
 
 enum Pass : std::int32_t { kForward = 0, kInputGrad = 1, kWeightGrad = 2 };
@@ -46,13 +53,20 @@ struct Attempt {
   DataType_t result = DataType_t::FLOAT;  ///< of c
 };
 
+/// A graph of cuDNN's, and which of its plans is run.
+struct Planned {
+  std::unique_ptr<fe::graph::Graph> graph;
+  std::int64_t plan = 0;
+  std::int64_t workspace = 0;
+  Attempt done;
+};
+
 }  // namespace
 
 struct TroupeCudaConv {
   TroupeCudaConvShape shape{};
   std::shared_ptr<CudnnHandle> handle;
-  std::unique_ptr<fe::graph::Graph> graph;
-  Attempt done;
+  std::shared_ptr<const Planned> planned;
   std::size_t gradient_bytes = 0;  ///< of the workspace, its beginning: the gradient in cuDNN's order
   std::size_t workspace = 0;
 };
@@ -128,22 +142,77 @@ std::vector<fe::NumericalNote_t> unwanted(const TroupeCudaConvShape& s) {
 /// The most that an engine may ask for; those for the sizes of the shipped networks need less.
 constexpr std::int64_t kWorkspaceLimit = std::int64_t{1} << 30;
 
-/// Empty, or why not.
-std::string build(const TroupeCudaConvShape& s, const Attempt& attempt, cudnnHandle_t handle,
-                  std::unique_ptr<fe::graph::Graph>* graph) {
-  auto made = std::make_unique<fe::graph::Graph>();
-  describe(s, attempt, *made);
-  if (auto status = made->validate(); status.is_bad()) return status.get_message();
-  if (auto status = made->build_operation_graph(handle); status.is_bad()) return status.get_message();
-  if (auto status = made->create_execution_plans({fe::HeurMode_t::A, fe::HeurMode_t::FALLBACK}); status.is_bad()) {
+using Operands = std::unordered_map<std::int64_t, void*>;
+
+cudaError_t execute(const CudnnHandle& handle, const Planned& planned, std::int64_t plan, Operands& operands,
+                    void* workspace, cudaStream_t stream) {
+  if (const cudnnStatus_t status = cudnnSetStream(handle.handle, stream); status != CUDNN_STATUS_SUCCESS) {
+    return library_failed("cuDNN: cudnnSetStream: %s", cudnnGetErrorString(status));
+  }
+  auto status = planned.graph->execute_plan_at_index(handle.handle, operands, workspace, plan);
+  return status.is_good() ? cudaSuccess : library_failed("cuDNN: a convolution: %s", status.get_message().c_str());
+}
+
+/// Of these plans, of which the first is cuDNN's choice; that where they cannot be measured.
+std::int64_t fastest(const TroupeCudaConvShape& s, const CudnnHandle& handle, const Planned& planned,
+                     const std::vector<std::int64_t>& plans) {
+  using troupe_cuda::Scratch;
+  const std::size_t x = static_cast<std::size_t>(s.batch * s.height * s.width * s.in) * sizeof(float);
+  const std::size_t y = static_cast<std::size_t>(s.batch * out_height(s) * out_width(s) * s.out) * sizeof(float);
+  const std::size_t w = static_cast<std::size_t>(s.out * s.kernel_h * s.kernel_w * s.in) * sizeof(float);
+  std::int64_t most = 0;
+  for (const std::int64_t plan : plans) {
+    std::int64_t bytes = 0;
+    if (planned.graph->get_workspace_size_plan_at_index(plan, bytes).is_good()) most = std::max(most, bytes);
+  }
+  const Scratch a(s.pass == kInputGrad ? y : x), b(s.pass == kWeightGrad ? y : w),
+      c(s.pass == kForward     ? y
+        : s.pass == kInputGrad ? x
+                               : w),
+      bias(static_cast<std::size_t>(s.out) * sizeof(float)), workspace(static_cast<std::size_t>(most));
+  for (const Scratch* each : {&a, &b, &c, &bias, &workspace}) {
+    if (each->get() == nullptr) return plans[0];
+  }
+  Operands operands = {{kA, a.get()}, {kB, b.get()}, {kC, c.get()}};
+  if (planned.done.finish && s.bias) operands.emplace(kBias, bias.get());
+  troupe_cuda::Race race;
+  for (const std::int64_t plan : plans) {
+    race.add(static_cast<int>(plan),
+             [&](cudaStream_t stream) { return execute(handle, planned, plan, operands, workspace.get(), stream); });
+  }
+  return race.winner(static_cast<int>(plans[0]));
+}
+
+/// Of cuDNN's list as many are measured: building one takes up to a tenth of a second.
+constexpr std::size_t kMostPlans = 4;
+
+/// Fills `made`. Empty, or why not.
+std::string build(const TroupeCudaConvShape& s, const Attempt& attempt, const CudnnHandle& handle, Planned& made) {
+  made.graph = std::make_unique<fe::graph::Graph>();
+  made.done = attempt;
+  fe::graph::Graph& graph = *made.graph;
+  describe(s, attempt, graph);
+  if (auto status = graph.validate(); status.is_bad()) return status.get_message();
+  if (auto status = graph.build_operation_graph(handle.handle); status.is_bad()) return status.get_message();
+  if (auto status = graph.create_execution_plans({fe::HeurMode_t::A, fe::HeurMode_t::FALLBACK}); status.is_bad()) {
     return status.get_message();
   }
-  made->deselect_numeric_notes(unwanted(s)).deselect_workspace_greater_than(kWorkspaceLimit);
-  if (auto status = made->check_support(); status.is_bad()) return status.get_message();
-  if (auto status = made->build_plans(fe::BuildPlanPolicy_t::HEURISTICS_CHOICE); status.is_bad()) {
+  graph.deselect_numeric_notes(unwanted(s)).deselect_workspace_greater_than(kWorkspaceLimit);
+  std::vector<std::int64_t> plans;
+  std::string why = "it offers nothing";
+  const std::size_t wanted = s.measured ? kMostPlans : 1;
+  for (std::int64_t i = 0; i < graph.get_execution_plan_count() && plans.size() < wanted; ++i) {
+    if (auto status = graph.build_plan_at_index(i); status.is_good()) {
+      plans.push_back(i);
+    } else {
+      why = status.get_message();
+    }
+  }
+  if (plans.empty()) return why;
+  made.plan = plans.size() > 1 ? fastest(s, handle, made, plans) : plans[0];
+  if (auto status = graph.get_workspace_size_plan_at_index(made.plan, made.workspace); status.is_bad()) {
     return status.get_message();
   }
-  *graph = std::move(made);
   return {};
 }
 
@@ -156,19 +225,27 @@ std::vector<Attempt> attempts(const TroupeCudaConvShape& s) {
   return {{false, type}};
 }
 
+ShapeKey key_of(const TroupeCudaConvShape& s) {
+  return {s.pass,   s.batch,   s.height, s.width,      s.in,   s.kernel_h, s.kernel_w, s.out,
+          s.stride, s.padding, s.bias,   s.activation, s.bf16, s.tf32,     s.measured};
+}
+
 std::size_t aligned(std::size_t bytes) { return (bytes + 255) / 256 * 256; }
 
 cudaError_t prepare(TroupeCudaConv& conv) {
   const TroupeCudaConvShape& s = conv.shape;
   if (const cudaError_t error = troupe_cuda::share_handle(&conv.handle)) return error;
   const std::lock_guard lock(conv.handle->mutex);
+  std::weak_ptr<const Planned>& known = conv.handle->planned[key_of(s)];
+  conv.planned = known.lock();
   std::string why;
   for (const Attempt& attempt : attempts(s)) {
-    why = build(s, attempt, conv.handle->handle, &conv.graph);
-    conv.done = attempt;
-    if (conv.graph) break;
+    if (conv.planned) break;
+    auto made = std::make_shared<Planned>();
+    why = build(s, attempt, *conv.handle, *made);
+    if (why.empty()) known = conv.planned = std::move(made);
   }
-  if (!conv.graph) {
+  if (!conv.planned) {
     constexpr const char* kPasses[] = {"forward", "input gradient", "weight gradient"};
     return library_failed(
         "cuDNN %zu: no %s convolution of %s [%lld, %lld, %lld, %lld] with [%lld, %lld, %lld, %lld], stride %lld, "
@@ -183,28 +260,20 @@ cudaError_t prepare(TroupeCudaConv& conv) {
         static_cast<long long>(s.padding), why.c_str());
   }
   if (s.pass == kWeightGrad) {
-    const std::size_t element = conv.done.result == DataType_t::FLOAT ? 4 : 2;
+    const std::size_t element = conv.planned->done.result == DataType_t::FLOAT ? 4 : 2;
     conv.gradient_bytes = aligned(static_cast<std::size_t>(s.out * s.kernel_h * s.kernel_w * s.in) * element);
   }
-  std::int64_t bytes = 0;
-  if (auto status = conv.graph->get_workspace_size(bytes); status.is_bad()) {
-    return library_failed("cuDNN: the workspace of a convolution: %s", status.get_message().c_str());
-  }
-  conv.workspace = conv.gradient_bytes + static_cast<std::size_t>(bytes);
+  conv.workspace = conv.gradient_bytes + static_cast<std::size_t>(conv.planned->workspace);
   return cudaSuccess;
 }
 
 cudaError_t execute(const TroupeCudaConv& conv, const void* a, const void* b, const float* bias, void* c,
                     void* workspace, cudaStream_t stream) {
   // The map has pointers to what could be written; only c is.
-  std::unordered_map<std::int64_t, void*> operands = {{kA, const_cast<void*>(a)}, {kB, const_cast<void*>(b)}, {kC, c}};
-  if (conv.done.finish && conv.shape.bias) operands.emplace(kBias, const_cast<float*>(bias));
+  Operands operands = {{kA, const_cast<void*>(a)}, {kB, const_cast<void*>(b)}, {kC, c}};
+  if (conv.planned->done.finish && conv.shape.bias) operands.emplace(kBias, const_cast<float*>(bias));
   const std::lock_guard lock(conv.handle->mutex);
-  if (const cudnnStatus_t status = cudnnSetStream(conv.handle->handle, stream); status != CUDNN_STATUS_SUCCESS) {
-    return library_failed("cuDNN: cudnnSetStream: %s", cudnnGetErrorString(status));
-  }
-  auto status = conv.graph->execute(conv.handle->handle, operands, workspace);
-  return status.is_good() ? cudaSuccess : library_failed("cuDNN: a convolution: %s", status.get_message().c_str());
+  return execute(*conv.handle, *conv.planned, conv.planned->plan, operands, workspace, stream);
 }
 
 /// f(), and whatever it throws as an error: the front end is C++ and the table is C.
@@ -245,10 +314,10 @@ cudaError_t run_conv(const TroupeCudaConv& conv, const void* a, const void* b, c
     return error;
   }
   if (weight) {
-    return transpose_gradient(result, conv.done.result != DataType_t::FLOAT, static_cast<float*>(c), s.out,
+    return transpose_gradient(result, conv.planned->done.result != DataType_t::FLOAT, static_cast<float*>(c), s.out,
                               s.kernel_h * s.kernel_w * s.in, stream);
   }
-  if (!finishes(s) || conv.done.finish) return cudaSuccess;
+  if (!finishes(s) || conv.planned->done.finish) return cudaSuccess;
   return finish_forward(c, s.bf16 != 0, s.bias ? bias : nullptr, s.activation, s.batch * out_height(s) * out_width(s),
                         s.out, stream);
 }

@@ -1,5 +1,6 @@
 // Arithmetic, activations and casts: an element of the output from the same element of each input.
 #include <troupe/gpu/kernels/activation.hpp>
+#include <troupe/gpu/kernels/functions.hpp>
 #include <troupe/gpu/kernels/map.hpp>
 #include <troupe/gpu/kernels/operands.hpp>
 
@@ -8,33 +9,6 @@ namespace troupe_cuda {
 namespace {
 
 // ---- arithmetic ----
-
-struct Add {
-  __device__ float operator()(float a, float b) const { return a + b; }
-};
-struct Sub {
-  __device__ float operator()(float a, float b) const { return a - b; }
-};
-struct Mul {
-  float factor;
-  __device__ float operator()(float a, float b) const { return factor * (a * b); }
-};
-struct Affine {
-  float factor, offset;
-  __device__ float operator()(float x) const { return factor * x + offset; }
-};
-/// A NaN passes.
-struct Clip {
-  float low, high;
-  __device__ float operator()(float x) const {
-    const float above = low > x ? low : x;
-    return high < above ? high : above;
-  }
-};
-struct ClipGrad {
-  float low, high;
-  __device__ float operator()(float g, float x) const { return low > x || x > high ? 0 : g; }
-};
 
 template <typename S, typename F>
 cudaError_t map_unary(const Call& call, cudaStream_t stream, F f) {
@@ -70,14 +44,6 @@ cudaError_t clip_grad(const Call& call, cudaStream_t stream) {
 
 // ---- activations: integer[0] is the kind ----
 
-template <typename A>
-struct AddActivate {
-  __device__ float operator()(float a, float b) const { return A::forward(a + b); }
-};
-template <typename A>
-struct ActivationGrad {
-  __device__ float operator()(float g, float y) const { return A::backward(g, y); }
-};
 template <typename A>
 struct BiasActivate {
   __device__ float operator()(float x, float bias) const { return A::forward(x + bias); }
@@ -152,16 +118,16 @@ cudaError_t cast_f32(const Call& call, cudaStream_t stream) {
 }
 
 constexpr Kernel kKernels[] = {
-    {"add", add},
-    {"sub", f32_only<sub>},
-    {"mul", f32_only<mul>},
-    {"affine", f32_only<affine>},
-    {"clip", f32_only<clip>},
-    {"clip_grad", f32_only<clip_grad>},
-    {"activation", bias_activation},
+    {"add", add, nullptr, Function::kAdd},
+    {"sub", f32_only<sub>, nullptr, Function::kSub},
+    {"mul", f32_only<mul>, nullptr, Function::kMul},
+    {"affine", f32_only<affine>, nullptr, Function::kAffine},
+    {"clip", f32_only<clip>, nullptr, Function::kClip},
+    {"clip_grad", f32_only<clip_grad>, nullptr, Function::kClipGrad},
+    {"activation", bias_activation, nullptr, Function::kActivation},
     {"bias_activation", bias_activation},
-    {"add_activation", add_activation},
-    {"activation_grad", activation_grad},
+    {"add_activation", add_activation, nullptr, Function::kAddActivation},
+    {"activation_grad", activation_grad, nullptr, Function::kActivationGrad},
     {"cast_bf16", cast_bf16},
     {"cast_f32", cast_f32},
 };

@@ -13,6 +13,7 @@
 #include <span>
 
 #include <troupe/gpu/api.h>
+#include <troupe/gpu/kernels/functions.hpp>
 
 namespace troupe_cuda {
 
@@ -23,6 +24,7 @@ struct Kernel {
   const char* name;  ///< of the operation
   cudaError_t (*launch)(const Call& call, cudaStream_t stream);
   std::size_t (*workspace)(const Call& call) = nullptr;  ///< bytes of Call::workspace; null: none
+  Function function = Function::kNone;                   ///< of single elements, which can be a part of a chain
 };
 
 inline std::int64_t elements(const Operand& operand) { return operand.rows * operand.cols; }

@@ -1,57 +1,11 @@
 // Functions of one number, choices between several, and random numbers.
-#include <cmath>
-
+#include <troupe/gpu/kernels/functions.hpp>
 #include <troupe/gpu/kernels/map.hpp>
 #include <troupe/gpu/kernels/operands.hpp>
 
 namespace troupe_cuda {
 
 namespace {
-
-// ---- functions ----
-
-struct Exp {
-  __device__ float operator()(float x) const { return expf(x); }
-};
-struct Log {
-  __device__ float operator()(float x) const { return logf(x); }
-};
-struct Sqrt {
-  __device__ float operator()(float x) const { return sqrtf(x); }
-};
-struct Abs {
-  __device__ float operator()(float x) const { return fabsf(x); }
-};
-/// A NaN passes.
-struct Sign {
-  __device__ float operator()(float x) const { return x > 0 ? 1 : x < 0 ? -1 : x; }
-};
-struct Softplus {
-  __device__ float operator()(float x) const { return (x < 0 ? 0 : x) + log1pf(expf(-fabsf(x))); }
-};
-struct Div {
-  __device__ float operator()(float a, float b) const { return a / b; }
-};
-
-// ---- choices ----
-
-struct Minimum {
-  __device__ float operator()(float a, float b) const { return a < b || a != a ? a : b; }
-};
-struct Maximum {
-  __device__ float operator()(float a, float b) const { return a > b || a != a ? a : b; }
-};
-struct Greater {
-  float equal;
-  __device__ float operator()(float a, float b) const { return a > b ? 1 : a == b ? equal : 0; }
-};
-struct Where {
-  __device__ float operator()(float condition, float a, float b) const { return condition == 0 ? b : a; }
-};
-struct KeepWhere {
-  bool where_zero;
-  __device__ float operator()(float x, float condition) const { return (condition == 0) == where_zero ? x : 0; }
-};
 
 template <typename F>
 cudaError_t unary(const Call& call, cudaStream_t stream, F f) {
@@ -164,18 +118,18 @@ cudaError_t count_step(const Call& call, cudaStream_t stream) {
 }
 
 constexpr Kernel kKernels[] = {
-    {"exp", f32_only<function<Exp>>},
-    {"log", f32_only<function<Log>>},
-    {"sqrt", f32_only<function<Sqrt>>},
-    {"abs", f32_only<function<Abs>>},
-    {"sign", f32_only<function<Sign>>},
-    {"softplus", f32_only<function<Softplus>>},
-    {"div", f32_only<pairwise<Div>>},
-    {"minimum", f32_only<pairwise<Minimum>>},
-    {"maximum", f32_only<pairwise<Maximum>>},
-    {"greater", f32_only<greater>},
-    {"where", f32_only<where>},
-    {"keep_where", f32_only<keep_where>},
+    {"exp", f32_only<function<Exp>>, nullptr, Function::kExp},
+    {"log", f32_only<function<Log>>, nullptr, Function::kLog},
+    {"sqrt", f32_only<function<Sqrt>>, nullptr, Function::kSqrt},
+    {"abs", f32_only<function<Abs>>, nullptr, Function::kAbs},
+    {"sign", f32_only<function<Sign>>, nullptr, Function::kSign},
+    {"softplus", f32_only<function<Softplus>>, nullptr, Function::kSoftplus},
+    {"div", f32_only<pairwise<Div>>, nullptr, Function::kDiv},
+    {"minimum", f32_only<pairwise<Minimum>>, nullptr, Function::kMinimum},
+    {"maximum", f32_only<pairwise<Maximum>>, nullptr, Function::kMaximum},
+    {"greater", f32_only<greater>, nullptr, Function::kGreater},
+    {"where", f32_only<where>, nullptr, Function::kWhere},
+    {"keep_where", f32_only<keep_where>, nullptr, Function::kKeepWhere},
     {"gather", f32_only<gather, 1>},
     {"gather_grad", f32_only<gather_grad, 1>},
     {"random", f32_only<random>},

@@ -2,11 +2,15 @@
 // memory. A bias runs along the rows of c^T, as its epilogues want.
 #include <cublasLt.h>
 
+#include <array>
 #include <cstdint>
+#include <map>
 #include <memory>
+#include <mutex>
 #include <new>
 
 #include <troupe/gpu/kernels/device_handle.hpp>
+#include <troupe/gpu/kernels/fastest.hpp>
 #include <troupe/gpu/kernels/library_error.hpp>
 #include <troupe/gpu/kernels/product.hpp>
 
@@ -30,6 +34,10 @@ struct LtHandle {
 
   cudaError_t make() { return check(cublasLtCreate(&handle), "cublasLtCreate"); }
   cublasLtHandle_t handle = nullptr;
+
+  /// Shape, types and epilogue -> what was the fastest: the same answer for each product of a kind.
+  std::mutex mutex;
+  std::map<std::array<std::int64_t, 8>, int> fastest;
 };
 
 /// A product with one of the library's epilogues.
@@ -51,8 +59,48 @@ struct TroupeCudaProduct {
 
 namespace {
 
+/// Of the library's list, which is short for any one product.
+constexpr int kMostWays = 8;
+
 /// 16 bytes suit every type; pointers at run time are aligned to more.
 constexpr std::uint32_t kAlignment = 64;
+
+cudaError_t multiply(const TroupeCudaProduct& product, Form& form, const cublasLtMatmulAlgo_t& algorithm, const void* a,
+                     const void* b, const float* bias, float* c, void* workspace, std::size_t bytes,
+                     cudaStream_t stream) {
+  if (product.bias) {
+    const cublasStatus_t status =
+        cublasLtMatmulDescSetAttribute(&form.desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof(bias));
+    if (status != CUBLAS_STATUS_SUCCESS) return check(status, "the bias of a product");
+  }
+  const float one = 1, zero = 0;
+  return check(cublasLtMatmul(product.handle->handle, &form.desc, &one, b, &product.first, a, &product.second, &zero, c,
+                              &product.result, c, &product.result, &algorithm, workspace, bytes, stream),
+               "a product");
+}
+
+/// The index of the fastest; 0 where they cannot be measured.
+int fastest(const TroupeCudaProductShape& s, const TroupeCudaProduct& product, Form& form,
+            const cublasLtMatmulHeuristicResult_t* ways, int count) {
+  using troupe_cuda::Scratch;
+  const auto bytes = [](std::int64_t rows, std::int64_t cols) {
+    return static_cast<std::size_t>(rows * cols) * sizeof(float);
+  };
+  const Scratch a(bytes(s.m, s.k)), b(bytes(s.k, s.n)), bias(bytes(1, s.n)), c(bytes(s.m, s.n)),
+      workspace(troupe_cuda::kProductWorkspace);
+  for (const Scratch* each : {&a, &b, &bias, &c, &workspace}) {
+    if (each->get() == nullptr) return 0;
+  }
+  troupe_cuda::Race race;
+  for (int i = 0; i < count; ++i) {
+    if (ways[i].state != CUBLAS_STATUS_SUCCESS) continue;
+    race.add(i, [&](cudaStream_t stream) {
+      return multiply(product, form, ways[i].algo, a.get(), b.get(), static_cast<const float*>(bias.get()),
+                      static_cast<float*>(c.get()), workspace.get(), ways[i].workspaceSize, stream);
+    });
+  }
+  return race.winner(0);
+}
 
 cudaError_t choose(const TroupeCudaProductShape& shape, cublasLtEpilogue_t epilogue, TroupeCudaProduct& product,
                    Form* form) {
@@ -82,11 +130,12 @@ cudaError_t choose(const TroupeCudaProductShape& shape, cublasLtEpilogue_t epilo
   }
   if (failed(status)) return check(status, "preferences of a product");
 
-  cublasLtMatmulHeuristicResult_t found{};
+  std::array<cublasLtMatmulHeuristicResult_t, kMostWays> ways{};
   int count = 0;
   status = cublasLtMatmulAlgoGetHeuristic(product.handle->handle, &form->desc, &product.first, &product.second,
-                                          &product.result, &product.result, &preference, 1, &found, &count);
-  if (!failed(status)) status = count == 1 ? found.state : CUBLAS_STATUS_NOT_SUPPORTED;
+                                          &product.result, &product.result, &preference, shape.measured ? kMostWays : 1,
+                                          ways.data(), &count);
+  if (!failed(status)) status = count > 0 ? ways[0].state : CUBLAS_STATUS_NOT_SUPPORTED;
   if (failed(status)) {
     return library_failed("cuBLASLt: no algorithm for a %s product of %lld x %lld%s by %lld x %lld%s%s: %s",
                           shape.bf16   ? "bfloat16"
@@ -97,6 +146,15 @@ cudaError_t choose(const TroupeCudaProductShape& shape, cublasLtEpilogue_t epilo
                           static_cast<long long>(shape.n), shape.transpose_b ? " (transposed)" : "",
                           shape.bias ? " with a bias" : "", cublasLtGetStatusString(status));
   }
+  int way = 0;
+  if (count > 1) {
+    const std::lock_guard lock(product.handle->mutex);
+    const auto [known, is_new] = product.handle->fastest.try_emplace(
+        {shape.m, shape.n, shape.k, shape.transpose_a, shape.transpose_b, shape.bf16, shape.tf32, epilogue});
+    if (is_new) known->second = fastest(shape, product, *form, ways.data(), count);
+    way = known->second;
+  }
+  const cublasLtMatmulHeuristicResult_t& found = ways[static_cast<std::size_t>(way)];
   form->algorithm = found.algo;
   if (found.workspaceSize > product.workspace) product.workspace = found.workspaceSize;
   return cudaSuccess;
@@ -148,16 +206,7 @@ std::size_t product_workspace(const TroupeCudaProduct& product) { return product
 cudaError_t run_product(const TroupeCudaProduct& product, const void* a, const void* b, const float* bias, bool relu,
                         float* c, void* workspace, cudaStream_t stream) {
   Form& form = relu ? product.relu : product.plain;
-  if (product.bias) {
-    const cublasStatus_t status =
-        cublasLtMatmulDescSetAttribute(&form.desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof(bias));
-    if (status != CUBLAS_STATUS_SUCCESS) return check(status, "the bias of a product");
-  }
-  const float one = 1, zero = 0;
-  return check(
-      cublasLtMatmul(product.handle->handle, &form.desc, &one, b, &product.first, a, &product.second, &zero, c,
-                     &product.result, c, &product.result, &form.algorithm, workspace, product.workspace, stream),
-      "a product");
+  return multiply(product, form, form.algorithm, a, b, bias, c, workspace, product.workspace, stream);
 }
 
 }  // namespace troupe_cuda

@@ -171,7 +171,8 @@ cudaError_t layer_norm(const Call& call, cudaStream_t stream) {
 }
 
 /// The gradient of x = inverse * (scaled - mean - normalised * slope), scaled = the gradient before the activation
-/// times gain; mean and slope are of the row.
+/// times gain; mean and slope are of the row. The product must be rounded (__fmul_rn) before the mean is taken off: in
+/// rows of one column nothing is to be left of it, and inverse is large.
 struct LayerNormRow {
   float mean, slope;
 };
@@ -201,7 +202,7 @@ struct LayerNormSums {
     sums[0] += d * in.normalised;
     sums[1] += d;
     if (row_means == nullptr) return;
-    const float before = layer_norm_dx(d * in.gain, in.normalised, in.inverse, in.means);
+    const float before = layer_norm_dx(__fmul_rn(d, in.gain), in.normalised, in.inverse, in.means);
     sums[2] += before;
     if (dx != nullptr) dx[row * cols + col] = before;
   }
@@ -221,7 +222,7 @@ cudaError_t layer_norm_rows(const Call& call, LayerNormRow* row_means, cudaStrea
     };
     const std::int64_t at = row * cols;
     const auto fetch = [&](std::int64_t i) {
-      return Loaded{A::backward(g[at + i], y[at + i]) * gain[i], normalised[at + i]};
+      return Loaded{__fmul_rn(A::backward(g[at + i], y[at + i]), gain[i]), normalised[at + i]};
     };
     float sum = 0, product = 0;
     over_row(team, cols, fetch, [&](std::int64_t, const Loaded& in) {

@@ -108,6 +108,16 @@ Status CudaProgram::enqueue_node(const Node& node) {
   if (host_.idle(node.minimized)) return {};
   const TroupeCudaApi& api = gpu_->api();
   const TroupeCudaCall& call = node.call;
+  if (!node.chain.empty()) {
+    std::vector<const TroupeCudaKernel*> kernels;
+    std::vector<const TroupeCudaCall*> calls;
+    for (const ChainLink& link : node.chain) {
+      kernels.push_back(link.kernel);
+      calls.push_back(&link.call);
+    }
+    const auto count = static_cast<std::int32_t>(kernels.size());
+    return check(api.launch_chain(kernels.data(), calls.data(), count, stream_), node.name);
+  }
   if (node.joint >= 0) {  // the whole of what one stripe has
     const auto bytes = static_cast<std::size_t>(call.in[0].rows * call.in[0].cols) * sizeof(float);
     return check(api.copy(call.out[0].data, call.in[0].data, bytes, stream_), node.name);

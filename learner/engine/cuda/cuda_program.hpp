@@ -79,10 +79,15 @@ class CudaProgram final : public Executable, public FeedTarget {
  private:
   class Builder;
   class Memory;
+  struct ChainLink {
+    const TroupeCudaKernel* kernel;
+    TroupeCudaCall call;
+  };
   struct Node {
     std::string_view name;
     const TroupeCudaKernel* kernel = nullptr;  ///< null: a convolution or a joint
     TroupeCudaCall call{};
+    std::vector<ChainLink> chain{};  ///< instead of kernel and call: several as one kernel
     int joint = -1;
     std::int32_t minimized = -1;         ///< as Call::minimized
     std::size_t workspace_bytes = 0;     ///< that it needs

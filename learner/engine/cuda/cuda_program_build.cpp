@@ -206,9 +206,48 @@ class CudaProgram::Builder {
       node.workspace_bytes = api_.workspace(node.kernel, &call);
     }
     if (call.conv != nullptr) node.workspace_bytes = made_.cudnn_->workspace(call.conv);
-    made_.nodes_.push_back(std::move(node));
+    if (!continues_chain(node)) made_.nodes_.push_back(std::move(node));
     return {};
   }
+
+  /// Makes the node a link of the last one, where the two can be one kernel.
+  bool continues_chain(const Node& node) {
+    if (made_.nodes_.empty() || node.kernel == nullptr || api_.can_chain(node.kernel, &node.call) == 0) return false;
+    Node& last = made_.nodes_.back();
+    const bool begins = last.chain.empty();
+    if (begins && (last.kernel == nullptr || api_.can_chain(last.kernel, &last.call) == 0)) return false;
+    if (last.minimized != node.minimized || last.chain.size() >= TROUPE_CUDA_MAX_CHAIN) return false;
+    if (begins) last.chain.push_back({last.kernel, last.call});
+    const auto fits = [&](const ChainLink& link) {
+      const auto count = [](const TroupeCudaCall& call) { return call.out[0].rows * call.out[0].cols; };
+      return count(link.call) == count(node.call) && in_step(memory_of(link.call), memory_of(node.call));
+    };
+    if (!std::ranges::all_of(last.chain, fits)) {
+      if (begins) last.chain.clear();
+      return false;
+    }
+    last.chain.push_back({node.kernel, node.call});
+    return true;
+  }
+
+  /// Whether what one of them writes and the other one touches is at the same place for each element.
+  static bool in_step(const NodeMemory& one, const NodeMemory& other) {
+    const auto apart = [](const std::vector<MemoryRange>& some, const std::vector<MemoryRange>& others) {
+      return std::ranges::all_of(some, [&](const MemoryRange& a) {
+        return std::ranges::all_of(others, [&](const MemoryRange& b) { return a.begin == b.begin || !a.overlaps(b); });
+      });
+    };
+    return apart(one.writes, other.writes) && apart(one.writes, other.reads) && apart(one.reads, other.writes);
+  }
+
+  static NodeMemory memory_of(const TroupeCudaCall& call) {
+    NodeMemory made;
+    for (int i = 0; i < call.inputs; ++i) made.reads.push_back(range_of(call.in[i]));
+    for (int i = 0; i < call.outputs; ++i) made.writes.push_back(range_of(call.out[i]));
+    return made;
+  }
+
+  bool measured() const { return host_.options.plans == PlanChoice::kMeasured; }
 
   Status make_product(const PlanNode& node, TroupeCudaCall& call) {
     std::vector<Shape> shapes;
@@ -221,7 +260,8 @@ class CudaProgram::Builder {
                                        .transpose_b = gemm.transpose_b,
                                        .bf16 = call.in[0].dtype == TROUPE_CUDA_BF16,
                                        .tf32 = host_.options.tf32,
-                                       .bias = call.inputs > 2};
+                                       .bias = call.inputs > 2,
+                                       .measured = measured()};
     TroupeCudaProduct* product = nullptr;
     TROUPE_TRY(gpu_.check(api_.make_product(&shape, &product), node.op->name));
     made_.products_.push_back(product);
@@ -247,7 +287,8 @@ class CudaProgram::Builder {
                                     .bias = conv.bias,
                                     .activation = static_cast<std::int32_t>(conv.activation),
                                     .bf16 = host_.options.compute == DType::kBF16,
-                                    .tf32 = host_.options.tf32};
+                                    .tf32 = host_.options.tf32,
+                                    .measured = measured()};
     TroupeCudaConv* made = nullptr;
     TROUPE_TRY(gpu_.check(made_.cudnn_->make_conv(&shape, &made), node.op->name, made_.cudnn_->library_error));
     made_.convs_.push_back(made);
@@ -304,9 +345,12 @@ class CudaProgram::Builder {
     std::vector<NodeMemory> memory;
     std::size_t largest = 0;
     for (const Node& node : made_.nodes_) {
-      NodeMemory& of = memory.emplace_back();
-      for (int i = 0; i < node.call.inputs; ++i) of.reads.push_back(range_of(node.call.in[i]));
-      for (int i = 0; i < node.call.outputs; ++i) of.writes.push_back(range_of(node.call.out[i]));
+      NodeMemory& of = memory.emplace_back(memory_of(node.call));
+      for (const ChainLink& link : node.chain) {
+        const NodeMemory more = memory_of(link.call);
+        of.reads.insert(of.reads.end(), more.reads.begin(), more.reads.end());
+        of.writes.insert(of.writes.end(), more.writes.begin(), more.writes.end());
+      }
       of.workspace = node.workspace_bytes > 0;
       largest = std::max(largest, node.workspace_bytes);
     }

@@ -240,3 +240,4 @@ T __shfl_up_sync(unsigned mask, T value, unsigned lanes, int width = 32, const c
 inline float rsqrtf(float x) { return 1 / std::sqrt(x); }
 /// Rounded, where the compiler could otherwise make one operation of it and a sum behind it.
 inline double __dmul_rn(double x, double y) { return x * y; }
+inline float __fmul_rn(float x, float y) { return x * y; }

@@ -174,7 +174,7 @@ std::string difference(const OpDef& op, const Side& side, const std::vector<std:
     double bound = 0;
     if (side.dtype != DType::kI32 && side.dtype != DType::kU8) bound = kRelative * largest + 1e-37;
     if (cancels) bound += kProcessor * side.processor_error;
-    if (side.dtype == DType::kBF16) bound += kBf16 * std::abs(expected);
+    if (side.dtype == DType::kBF16 || side.rounded) bound += kBf16 * std::abs(expected);
     if (std::abs(got[i] - expected) <= bound || got[i] == expected) continue;
     return fmt::format("element {} is {}, expected {} within {}", i, got[i], expected, bound);
   }

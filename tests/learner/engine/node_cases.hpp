@@ -25,6 +25,7 @@ struct Side {
   DType dtype = DType::kF32;   // in the device's memory
   Values values;               // of an output: the expected ones
   double processor_error = 0;  // of an output: the largest of the processor in float32
+  bool rounded = false;        // of an output: to bfloat16 at its end, although it is float32
 };
 /// One node with its operands.
 struct NodeCase {

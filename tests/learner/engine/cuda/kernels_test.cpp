@@ -163,7 +163,9 @@ class DeviceRun {
 };
 
 /// Runs the node in every manner that a program may, and says what is wrong.
-void check_node(gpu::GpuUnderTest& gpu, const NodeCase& node) {
+void check_node(gpu::GpuUnderTest& gpu, NodeCase node) {
+  // Of channels that are no multiple of 8 cuDNN has no other in bfloat16 (gpu/cudnn/conv.cpp).
+  if (node.bf16 && node.op->name == "conv2d_weight_grad") node.out[0].rounded = true;
   DeviceRun device(gpu, node);
   const auto differs = [&](const std::vector<std::vector<std::byte>>& outputs, std::string_view manner) {
     for (std::size_t o = 0; o < outputs.size(); ++o) {
