@@ -9,13 +9,20 @@
 #include <limits>
 
 #include <troupe/algorithms/classifier/replica.hpp>
+#include <troupe/algorithms/dmpo/replica.hpp>
 #include <troupe/algorithms/drqv2/replica.hpp>
 #include <troupe/algorithms/flashsac/replica.hpp>
 #include <troupe/algorithms/resnet/replica.hpp>
+#include <troupe/algorithms/sac/replica.hpp>
 #include <troupe/algorithms/sngan/replica.hpp>
+#include <troupe/algorithms/td3/replica.hpp>
 #include <troupe/core/rng.hpp>
 #include <troupe/learner/engine/program_state.hpp>
+#include <troupe/learner/ops/choice.hpp>
+#include <troupe/learner/ops/elementwise.hpp>
 #include <troupe/learner/ops/linear.hpp>
+#include <troupe/learner/ops/math.hpp>
+#include <troupe/learner/ops/reduce.hpp>
 #include <troupe/tests/algorithms/d4pg/batches.hpp>
 #include <troupe/tests/algorithms/d4pg/hand_fed.hpp>
 #include <troupe/tests/learner/engine/cuda/cuda_programs.hpp>
@@ -107,6 +114,82 @@ TEST_F(CudaProgramTest, DrqV2TakesTheSameStepsFromBytes) {
   }
   expect_same([&](InputFn input) { return drqv2::training(options, std::move(input)); }, drqv2::transitions(options), 6,
               4, 0);
+}
+
+template <typename Options>
+void expect_same_agent(std::unique_ptr<Replica> (*training)(const Options&, InputFn)) {
+  Options options;
+  options.environment = {.observation_size = 5, .action_low = {-1, -1}, .action_high = {1, 2}};
+  options.policy_sizes = {16};
+  options.critic_sizes = {16};
+  // By Adam an element whose gradient is nothing but rounding errors would take whole steps.
+  for (OptimizerSpec* spec : {&options.policy_optimizer, &options.critic_optimizer}) {
+    spec->rule = Sgd{.learning_rate = 0.05};
+  }
+  expect_same([&](InputFn input) { return training(options, std::move(input)); },
+              control::transitions(options.environment, false), 6, 5, 0);
+}
+
+TEST_F(CudaProgramTest, SacTakesTheSameSteps) { expect_same_agent<sac::Options>(sac::training); }
+TEST_F(CudaProgramTest, Td3TakesTheSameSteps) { expect_same_agent<td3::Options>(td3::training); }
+TEST_F(CudaProgramTest, DmpoTakesTheSameSteps) { expect_same_agent<dmpo::Options>(dmpo::training); }
+
+/// Every function of single elements behind the one before, and their gradients.
+std::unique_ptr<Program> chained(const Device& device) {
+  Graph graph(6);
+  const ParamGroup group = graph.group("net");
+  const Var input = graph.input("x", {5});
+  const auto layer = [&](const std::string& name) {
+    return matmul(input, graph.param(group, name, {5, 3}, Init::uniform(1)));
+  };
+  const Var a = layer("a"), b = layer("b");
+  Var x = sub(mul(add(a, b), affine(b, 0.5, 2)), a);
+  x = activation(clip(x, -2, 1.5), Activation::kTanh);
+  x = add(softplus(x), log(affine(exp(x), 1, 1)));
+  x = div(x, sqrt(affine(mul(b, b), 1, 1)));
+  x = add(activation(x, Activation::kElu), activation(sub(b, x), Activation::kSigmoid));
+  x = where(greater(x, a), minimum(x, b), maximum(abs(x), a));
+  graph.output("x", x);
+  const Var loss = mean(x);
+  graph.metric("loss", loss);
+  graph.minimize(loss, group, {.rule = Sgd{.learning_rate = 0.1}});
+  return Program::compile(graph, {.device = device, .seed = 3}).value();
+}
+
+TEST_F(CudaProgramTest, ElementwiseNodesInARowGiveWhatTheyGiveAlone) {
+  std::vector<std::vector<double>> losses(2);
+  std::vector<std::vector<float>> outputs(2);
+  for (const int gpu : {0, 1}) {
+    const auto program = chained(gpu == 1 ? kGpu : Device{});
+    Rng rng(7);
+    for (int step = 0; step < 4; ++step) {
+      std::vector<float> x(6 * 5);
+      for (float& each : x) each = static_cast<float>(rng.normal());
+      program->bind("x", std::span<const float>(x)).value();
+      program->run().value();
+      losses[static_cast<std::size_t>(gpu)].push_back(program->metrics()[0]);
+    }
+    const std::span<const float> output = program->output("x");
+    outputs[static_cast<std::size_t>(gpu)].assign(output.begin(), output.end());
+  }
+  for (std::size_t step = 0; step < 4; ++step) EXPECT_NEAR(losses[1][step], losses[0][step], kRounding) << step;
+  for (std::size_t i = 0; i < outputs[0].size(); ++i) EXPECT_NEAR(outputs[1][i], outputs[0][i], kRounding) << i;
+}
+
+TEST_F(EmulatedProgramTest, ElementwiseNodesInARowAreOneKernel) {
+  const auto kernels_of = [](int functions) {
+    Graph graph(6);
+    Var x = graph.input("x", {3});
+    for (int i = 0; i < functions; ++i) x = exp(affine(x, 0.1, i));
+    graph.output("x", x);
+    const auto program = Program::compile(graph, {.device = kGpu}).value();
+    program->bind("x", std::span<const float>(std::vector<float>(18, 0.5F))).value();
+    const std::int64_t before = emulator().kernels();
+    program->run().value();
+    return emulator().kernels() - before;
+  };
+  EXPECT_EQ(kernels_of(16), kernels_of(1)) << "as many links as a chain has";
+  EXPECT_EQ(kernels_of(17), kernels_of(1) + 1);
 }
 
 TEST_F(CudaProgramTest, FlashSacTakesTheSameStepsAndKeepsItsLengths) {
