@@ -69,7 +69,7 @@ class Side:
 
     name: str
     command: list
-    environment: dict
+    environment: dict  # None: a variable that it must not see
     is_program: bool
     timeout_s: int
 
@@ -78,6 +78,7 @@ class Side:
             report = pathlib.Path(folder, "report.json")
             arguments = [f"--benchmark_out={report}", "--benchmark_out_format=json"] if self.is_program else []
             environment = os.environ | self.environment | {"TROUPE_BENCH_REPEAT": str(repeat)}
+            environment = {name: value for name, value in environment.items() if value is not None}
             try:
                 done = subprocess.run(
                     self.command + arguments, env=environment, capture_output=True, text=True, timeout=self.timeout_s
@@ -145,12 +146,14 @@ INSTRUCTION_SETS = {
 
 
 def hold_down():
-    """What the environment of a rival holds, so that no rival has instructions that Troupe is denied."""
+    """What the environment of a rival holds, so that no rival has instructions that Troupe is denied; and none of our
+    plug-ins, which JAX would add to its own of the same name and fail."""
+    plugins = {"PJRT_NAMES_AND_LIBRARY_PATHS": None}
     held = INSTRUCTION_SETS.get(os.environ.get("TROUPE_MAX_ISA", ""))
     if held is None:
-        return {}
+        return plugins
     xla, onednn, aten, mkl = held
-    return {
+    return plugins | {
         "XLA_FLAGS": f"--xla_cpu_max_isa={xla}",
         "ONEDNN_MAX_CPU_ISA": onednn,
         "ATEN_CPU_CAPABILITY": aten,
