@@ -87,10 +87,6 @@ cudaError_t sum_to(const Call& call, cudaStream_t stream) {
 
 // ---- bias and activation ----
 
-template <typename A>
-struct ActivationGrad {
-  __device__ float operator()(float g, float y) const { return A::backward(g, y); }
-};
 template <typename A, typename S>
 struct BiasGrad {
   const S *g, *y;
