@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <set>
 #include <thread>
 #include <vector>
 
@@ -425,6 +426,62 @@ TEST_F(EmulatedDevice, CaptureRecordsAndReplays) {
   EXPECT_EQ(emulator_.launches(), 1);
   EXPECT_EQ(emulator_.graph_launches(), 3);
   EXPECT_EQ(emulator_.kernels(), 3);
+  EXPECT_EQ(cudaGraphExecDestroy(exec), cudaSuccess);
+}
+
+TEST_F(EmulatedDevice, BranchesOfAGraphRunInAnyOrderThatTheirEdgesAllow) {
+  // Each kernel appends its number: 1, then 2 and 3 as branches, then 4.
+  int* const order = device<int>(5);
+  int* const host = pinned<int>(5);
+  const auto append = [&](int number) {
+    return for_each(stream_, 1, [=](std::int64_t) { order[++order[0]] = number; });
+  };
+  struct Last {
+    cudaStreamCaptureStatus status;
+    cudaGraph_t graph = nullptr;
+    const cudaGraphNode_t* nodes = nullptr;
+    const cudaGraphEdgeData* edges = nullptr;
+    std::size_t count = 0;
+  };
+  const auto last = [&] {
+    Last made{};
+    EXPECT_EQ(
+        cudaStreamGetCaptureInfo(stream_, &made.status, nullptr, &made.graph, &made.nodes, &made.edges, &made.count),
+        cudaSuccess);
+    EXPECT_EQ(made.status, cudaStreamCaptureStatusActive);
+    return made;
+  };
+  const auto follow = [&](std::vector<cudaGraphNode_t> nodes) {
+    return cudaStreamUpdateCaptureDependencies(stream_, nodes.data(), nullptr, nodes.size(),
+                                               cudaStreamSetCaptureDependencies);
+  };
+  cudaGraph_t graph = nullptr;
+  cudaGraphExec_t exec = nullptr;
+  ASSERT_EQ(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeRelaxed), cudaSuccess);
+  EXPECT_EQ(last().count, 0U);
+  ASSERT_EQ(append(1), cudaSuccess);
+  const cudaGraphNode_t first = last().nodes[0];
+  ASSERT_EQ(append(2), cudaSuccess);
+  const cudaGraphNode_t second = last().nodes[0];
+  ASSERT_EQ(follow({first}), cudaSuccess);
+  ASSERT_EQ(append(3), cudaSuccess);
+  ASSERT_EQ(follow({second, last().nodes[0]}), cudaSuccess);
+  cudaGraphNode_t joined = nullptr;
+  ASSERT_EQ(cudaGraphAddEmptyNode(&joined, last().graph, last().nodes, last().count), cudaSuccess);
+  ASSERT_EQ(follow({joined}), cudaSuccess);
+  ASSERT_EQ(append(4), cudaSuccess);
+  ASSERT_EQ(cudaStreamEndCapture(stream_, &graph), cudaSuccess);
+  ASSERT_EQ(cudaGraphInstantiate(&exec, graph), cudaSuccess);
+  ASSERT_EQ(cudaGraphDestroy(graph), cudaSuccess);
+  std::set<std::vector<int>> orders;
+  for (int run = 0; run < 20; ++run) {
+    ASSERT_EQ(cudaMemsetAsync(order, 0, sizeof(int), stream_), cudaSuccess);
+    ASSERT_EQ(cudaGraphLaunch(exec, stream_), cudaSuccess);
+    ASSERT_EQ(copy(host, order, 5 * sizeof(int)), cudaSuccess);
+    ASSERT_EQ(wait(), cudaSuccess);
+    orders.emplace(host + 1, host + 5);
+  }
+  EXPECT_EQ(orders, (std::set<std::vector<int>>{{1, 2, 3, 4}, {1, 3, 2, 4}}));
   EXPECT_EQ(cudaGraphExecDestroy(exec), cudaSuccess);
 }
 

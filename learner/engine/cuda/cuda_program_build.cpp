@@ -235,16 +235,6 @@ class CudaProgram::Builder {
     return true;
   }
 
-  /// Whether what one of them writes and the other one touches is at the same place for each element.
-  static bool in_step(const NodeMemory& one, const NodeMemory& other) {
-    const auto apart = [](const std::vector<MemoryRange>& some, const std::vector<MemoryRange>& others) {
-      return std::ranges::all_of(some, [&](const MemoryRange& a) {
-        return std::ranges::all_of(others, [&](const MemoryRange& b) { return a.begin == b.begin || !a.overlaps(b); });
-      });
-    };
-    return apart(one.writes, other.writes) && apart(one.writes, other.reads) && apart(one.reads, other.writes);
-  }
-
   static NodeMemory memory_of(const TroupeCudaCall& call) {
     NodeMemory made;
     for (int i = 0; i < call.inputs; ++i) made.reads.push_back(range_of(call.in[i]));

@@ -16,6 +16,13 @@ bool conflict(const NodeMemory& one, const NodeMemory& other) {
   return overlap(one.writes, other.writes) || overlap(one.writes, other.reads) || overlap(one.reads, other.writes);
 }
 
+bool apart_or_alike(const std::vector<MemoryRange>& some, const std::vector<MemoryRange>& others) {
+  return std::ranges::all_of(some, [&](const MemoryRange& one) {
+    return std::ranges::all_of(
+        others, [&](const MemoryRange& other) { return one.begin == other.begin || !one.overlaps(other); });
+  });
+}
+
 /// A workspace, and the node that used it last.
 struct Workspace {
   bool used = false;
@@ -23,6 +30,11 @@ struct Workspace {
 };
 
 }  // namespace
+
+bool in_step(const NodeMemory& one, const NodeMemory& other) {
+  return apart_or_alike(one.writes, other.writes) && apart_or_alike(one.writes, other.reads) &&
+         apart_or_alike(one.reads, other.writes);
+}
 
 std::vector<NodeOrder> order_nodes(std::span<const NodeMemory> nodes, std::size_t workspaces) {
   std::vector<NodeOrder> order(nodes.size());

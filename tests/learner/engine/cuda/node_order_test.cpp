@@ -54,5 +54,14 @@ TEST(NodeOrder, OneWorkspaceIsAQueue) {
   EXPECT_THAT(order[2].after, ElementsAre(0));
 }
 
+TEST(NodeOrder, InStepIsWhatSharesNoMemoryOrAllOfIt) {
+  const NodeMemory node{{at(0)}, {at(20)}};
+  EXPECT_TRUE(in_step(node, {{at(20)}, {at(40)}})) << "reads what was written";
+  EXPECT_TRUE(in_step(node, {{at(40)}, {at(0)}})) << "writes over what was read";
+  EXPECT_TRUE(in_step(node, {{at(5)}, {at(40)}})) << "reads what was read";
+  EXPECT_FALSE(in_step(node, {{at(24)}, {at(40)}})) << "reads an element that another thread has written";
+  EXPECT_FALSE(in_step(node, {{at(40)}, {at(4)}}));
+}
+
 }  // namespace
 }  // namespace troupe::learner
