@@ -52,8 +52,9 @@ struct CompileOptions {
   /// kF64: for checking gradients, cannot update parameters or run joint functions.
   DType compute = DType::kF32;
   GemmBackend gemm = GemmBackend::kAuto;
-  /// On a processor: kMeasured takes at most two seconds of a process (learner/engine/cpu/fastest.hpp) and gives bits
-  /// that may differ between processes; programs that train have it, unless they are to be deterministic.
+  /// kMeasured gives bits that may differ between processes; programs that train have it, unless they are to be
+  /// deterministic. On a processor it takes at most two seconds of a process (learner/engine/cpu/fastest.hpp), on a GPU
+  /// a few runs of each of the libraries' ways (gpu/kernels/fastest.hpp).
   PlanChoice plans = PlanChoice::kByRule;
   /// Gradient accumulation: an update is made of so many runs, with the mean of their gradients by rows, which is that
   /// of one batch of all their rows. Only the last run reduces over replicas and counts as a step. State (batch norm's)
