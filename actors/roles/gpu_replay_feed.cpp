@@ -10,13 +10,12 @@
 namespace troupe::actors {
 namespace {
 
-/// Between the trainer's program and the table; the program calls it.
 class TableFeed final : public learner::DeviceFeed {
  public:
   TableFeed(replay::GpuTable& table, std::int64_t batch) : table_(table), batch_(batch) {}
 
   /// Where the program wants its inputs, and puts the new priorities.
-  Status connect(learner::Program& program, double importance_exponent, const std::string& priority_output) {
+  Status find_places(const learner::Program& program, double importance_exponent, const std::string& priority_output) {
     for (const TensorSpec& column : table_.options().signature) {
       TROUPE_ASSIGN(const learner::DeviceSpan input, program.device_input(column.name));
       columns_.push_back(input.data);
@@ -77,9 +76,8 @@ class GpuReplayFeed final : public Feed {
       return std::unique_ptr<replay::Table>(std::move(on_gpu));
     };
     TROUPE_ASSIGN(intake_, ReplayIntake::make(options_.replay, identity_, make_table));
-    auto feed = std::make_shared<TableFeed>(*table, options_.replay.batch);
-    TROUPE_TRY(feed->connect(program, options_.importance_exponent, options_.priority_output));
-    TROUPE_TRY(program.attach(std::move(feed)));
+    TROUPE_TRY(
+        feed_from(*table, options_.replay.batch, options_.importance_exponent, options_.priority_output, program));
     log::info("{}: replay on {}, for {} items", identity_.name(), gpu->name(), table->options().max_items);
     if (Stacks(table->options().signature).any()) {
       log::warn("TRP-W303 {}: replay on {} holds whole stacks, {} bytes an item; on the host each plane is kept once",
@@ -124,6 +122,13 @@ class GpuReplayFeed final : public Feed {
 };
 
 }  // namespace
+
+Status feed_from(replay::GpuTable& table, std::int64_t batch, double importance_exponent,
+                 const std::string& priority_output, learner::Program& program) {
+  auto feed = std::make_shared<TableFeed>(table, batch);
+  TROUPE_TRY(feed->find_places(program, importance_exponent, priority_output));
+  return program.attach(std::move(feed));
+}
 
 FeedSpec gpu_replay_feed(GpuReplayFeedOptions options) {
   return {.inlets = {{"trajectories", "Trajectory"}},

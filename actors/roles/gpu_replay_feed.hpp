@@ -24,6 +24,12 @@ struct GpuReplayFeedOptions {
   std::string priority_output = "td_error";
 };
 
+/// From now on launches of `program` draw batches of `batch` rows from `table`, which is on its GPU and outlives that,
+/// and set the priorities of what they drew; for who drives a program without a trainer. importance_exponent and
+/// priority_output: as above. Errors: those of Program's device_input(), device_output() and attach().
+Status feed_from(replay::GpuTable& table, std::int64_t batch, double importance_exponent,
+                 const std::string& priority_output, learner::Program& program);
+
 /// Port: in trajectories (stream, Trajectory), see ReplayIntake. Errors: those of ReplayIntake::make() and
 /// replay::GpuTable::make(); kInvalidArgument when the trainer is not on a GPU.
 FeedSpec gpu_replay_feed(GpuReplayFeedOptions options);

@@ -1,11 +1,13 @@
 // One whole D4PG learner step on a GPU, at the sizes of learner_bench.cpp. d4pg_step: on a batch that lies in the GPU's
 // memory, in launches of many steps; vs_bound is what launches, memory and arithmetic of this GPU allow at most
 // (bench/gpu/limits.hpp). d4pg_host_replay: batches come from prioritised replay of a million transitions on the host,
-// which gets new priorities back; while the GPU takes one launch, the batches of the next are drawn. In float32, and
-// with TF32 products. Values are steps per second.
+// which gets new priorities back; while the GPU takes one launch, the batches of the next are drawn. d4pg_gpu_replay:
+// the same from a table in the GPU's memory, whose draws and priorities are part of the launch. In float32, and with
+// TF32 products. Values are steps per second.
 #include <algorithm>
 #include <cmath>
 
+#include <troupe/actors/roles/gpu_replay_feed.hpp>
 #include <troupe/algorithms/d4pg/policy.hpp>
 #include <troupe/bench/learner/d4pg_gpu.hpp>
 #include <troupe/bench/learner/fed_steps.hpp>
@@ -138,6 +140,17 @@ void d4pg_host_replay(benchmark::UserCounters& counters, bool tf32) {
   counters["value"] = steps / seconds;
 }
 
+void d4pg_gpu_replay(benchmark::UserCounters& counters, bool tf32) {
+  d4pg::Options options = sizes();
+  options.importance_weights = true;
+  const auto learner = make_learner(options, tf32);
+  Program& program = learner->program();
+  const auto table = replay::GpuTable::make(table_options(options), program.gpu()).value();
+  fill(*table);
+  actors::feed_from(*table, options.batch, kImportanceExponent, "td_error", program).value();
+  counters["value"] = fed_steps_per_second(program);
+}
+
 }  // namespace
 }  // namespace troupe::learner
 
@@ -149,6 +162,8 @@ int main(int argc, char** argv) {
     bench::add_row("d4pg_step" + suffix, "steps/s", [=](auto& counters) { learner::d4pg_step(counters, tf32); });
     bench::add_row("d4pg_host_replay" + suffix, "steps/s",
                    [=](auto& counters) { learner::d4pg_host_replay(counters, tf32); });
+    bench::add_row("d4pg_gpu_replay" + suffix, "steps/s",
+                   [=](auto& counters) { learner::d4pg_gpu_replay(counters, tf32); });
   }
   return bench::run_rows(argc, argv);
 }
