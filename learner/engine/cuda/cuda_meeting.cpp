@@ -49,8 +49,18 @@ Status CudaProgram::run_joint_here(const Node& node) {
     return {static_cast<float*>(of.data), static_cast<std::size_t>(of.rows * of.cols)};
   };
   Memory memory(*this);
-  return host_.joints[static_cast<std::size_t>(node.joint)].forward(
-      {values(node.call.in[0]), values(node.call.out[0]), host_.rows, &memory});
+  return unless_lost(host_.joints[static_cast<std::size_t>(node.joint)].forward(
+      {values(node.call.in[0]), values(node.call.out[0]), host_.rows, &memory}));
+}
+
+/// A collective tells a GPU that fails under it in words of its own, as what another epoch of the group might mend; but
+/// this process cannot, and any further call says so.
+Status CudaProgram::unless_lost(Status collective) const {
+  if (collective.ok()) return collective;
+  std::size_t free = 0;
+  const Status there = check(gpu_->api().free_memory(&free), "a collective");
+  if (there.ok() || there.error().code != Code::kLost) return collective;
+  return Error{Code::kLost, fmt::format("{} ({})", there.error().message, collective.error().message)};
 }
 
 bool CudaProgram::reduces_here() const {
@@ -66,9 +76,9 @@ Status CudaProgram::reduce_here() {
     return synchronise();
   };
   TROUPE_TRY(synchronise());  // the reduction has a stream of its own
-  return host_.reduce_parts(
+  return unless_lost(host_.reduce_parts(
       gpu_->index(), [this](const Minimized& m) { return groups_[m.group].gradient.as<float>(); },
-      finite ? nullptr : std::function<Status(float*)>(spoil));
+      finite ? nullptr : std::function<Status(float*)>(spoil)));
 }
 
 /// Of the gradients that replicas do not share.

@@ -177,6 +177,7 @@ class CudaProgram final : public Executable, public FeedTarget {
   Status reduce();
   bool reduces_here() const;
   Status reduce_here();
+  Status unless_lost(Status collective) const;
   Result<bool> own_gradients_are_finite();
   Status send_changed_gradients();
   void forget(Recorded& recorded);

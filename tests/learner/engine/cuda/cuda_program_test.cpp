@@ -324,6 +324,31 @@ TEST_F(EmulatedProgramTest, AKernelThatFailsLosesTheGpuButNotTheHost) {
   lost_ = true;
 }
 
+TEST_F(EmulatedProgramTest, AGpuThatIsLostInACollectiveIsLost) {
+  const auto gpu = gpu::Gpu::open(0).value();
+  OptimizerSpec spec{.rule = Adam{}};
+  spec.reduce_gpu = [] { return 0; };
+  const auto program =
+      net({.device = kGpu}, spec, {.reduce = [&](const GradientPart&) -> Status {
+            emulator().fail_kernel(0);
+            gpu->use().value();
+            TroupeCudaStream* stream = nullptr;
+            EXPECT_EQ(gpu->api().make_stream(&stream), 0);
+            const gpu::GpuMemory memory = gpu->allocate(8, "two numbers").value();
+            EXPECT_EQ(gpu->api().to_bf16(memory.as<float>(), memory.as<std::uint16_t>() + 2, 1, stream), 0);
+            EXPECT_NE(gpu->api().synchronise(stream), 0);
+            return Error{Code::kUnavailable, "nccl: unhandled cuda error"};
+          }});
+  const Data data(x_signature(), kRows, 1);
+  program->bind(data.buffer.view()).value();
+  const Status failed = program->run();
+  ASSERT_FALSE(failed.ok());
+  EXPECT_EQ(failed.error().code, Code::kLost) << "no other epoch of the group would mend it";
+  EXPECT_THAT(failed.error().message, HasSubstr("cuda:0"));
+  EXPECT_THAT(failed.error().message, HasSubstr("nccl: unhandled cuda error"));
+  lost_ = true;
+}
+
 TEST_F(EmulatedProgramTest, TooLittleMemoryIsOneErrorThatSaysHowMuch) {
   emulator().set_memory(std::size_t{64} << 20);
   Graph graph(4);
