@@ -1,0 +1,192 @@
+// troupe._core: environments for Python. Thin: what it holds are the C++ objects and NumPy's views of their memory; what
+// Gymnasium wants of them is written in Python (troupe/gym.py).
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
+
+#include <memory>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include <troupe/core/tensor.hpp>
+#include <troupe/envs/environment.hpp>
+#include <troupe/envs/vector_env.hpp>
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace troupe::python {
+namespace {
+
+/// TroupeError(message, code), with the code's name in the C++ library.
+[[noreturn]] void raise(const Error& error) {
+  const nb::object type = nb::module_::import_("troupe.error").attr("TroupeError");
+  const nb::object made = type(error.message, std::string(to_string(error.code)));
+  PyErr_SetObject(type.ptr(), made.ptr());
+  throw nb::python_error();
+}
+template <typename T>
+T value_or_raise(Result<T> result) {
+  if (!result.ok()) raise(result.error());
+  return std::move(result).value();
+}
+void or_raise(const Status& status) {
+  if (!status.ok()) raise(status.error());
+}
+
+/// Name, NumPy's name of the type, shape.
+using Column = std::tuple<std::string, std::string, std::vector<std::int64_t>>;
+
+Column column_of(const TensorSpec& tensor) {
+  return {tensor.name, std::string(to_string(tensor.dtype)), {tensor.shape.dims().begin(), tensor.shape.dims().end()}};
+}
+
+using Bytes = nb::ndarray<const std::uint8_t, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+using Moves = nb::ndarray<const std::uint8_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+
+class VectorEnv {
+ public:
+  VectorEnv(const std::string& name, int count, int threads, std::uint64_t seed)
+      : envs_(value_or_raise(envs::VectorEnv::make(
+            {.make = envs::shared_environments(name), .count = count, .threads = threads, .seed = seed}))),
+        rewards_(envs_->count()),
+        discounts_(envs_->count(), 1),
+        types_(envs_->count()),
+        moves_(envs_->count()) {}
+
+  const envs::EnvSpec& spec() const { return envs_->spec(); }
+  std::size_t count() const { return envs_->count(); }
+
+  void advance(const Moves& moves, const Bytes& actions) {
+    const std::size_t action_bytes = spec().action.tensor.bytes();
+    if (moves.size() != count() || actions.shape(0) != count() || actions.shape(1) != action_bytes) {
+      raise({Code::kShapeMismatch, spec().name + ": advance: expected as many moves and actions as environments, " +
+                                       std::to_string(count()) + ", and " + std::to_string(action_bytes) +
+                                       " bytes an action"});
+    }
+    for (std::size_t i = 0; i < count(); ++i) {
+      if (moves.data()[i] > static_cast<std::uint8_t>(envs::Move::kStep)) {
+        raise({Code::kInvalidArgument, spec().name + ": advance: a move is 0 (rest), 1 (reset) or 2 (step)"});
+      }
+      moves_[i] = static_cast<envs::Move>(moves.data()[i]);
+    }
+    {
+      const nb::gil_scoped_release others_run;
+      envs_->advance(moves_, std::as_bytes(std::span(actions.data(), actions.size())));
+    }
+    for (std::size_t i = 0; i < count(); ++i) {
+      if (moves_[i] != envs::Move::kRest) take(i, envs_->result(i));
+    }
+  }
+
+  void reset(std::size_t index, std::uint64_t seed) {
+    take(index, environment(index).reset(seed, envs_->observation(index)));
+  }
+
+  std::vector<std::uint8_t> render(std::size_t index, int height, int width, const std::string& camera) {
+    std::vector<std::uint8_t> pixels(static_cast<std::size_t>(height) * static_cast<std::size_t>(width) * 3);
+    or_raise(environment(index).render({.height = height, .width = width, .camera = camera}, pixels));
+    return pixels;
+  }
+
+  std::span<const std::byte> observations() const { return envs_->observations(); }
+  const std::vector<double>& rewards() const { return rewards_; }
+  const std::vector<double>& discounts() const { return discounts_; }
+  const std::vector<std::uint8_t>& types() const { return types_; }
+
+ private:
+  envs::Environment& environment(std::size_t index) {
+    if (index < count()) return envs_->environment(index);
+    raise({Code::kInvalidArgument, spec().name + ": environment " + std::to_string(index) + ": there are " +
+                                       std::to_string(count())});
+  }
+  void take(std::size_t index, const Result<envs::TimeStep>& result) {
+    if (!result.ok()) {
+      raise({result.error().code, "environment " + std::to_string(index) + ": " + result.error().message});
+    }
+    rewards_[index] = result->reward;
+    discounts_[index] = result->discount;
+    types_[index] = static_cast<std::uint8_t>(result->type);
+  }
+
+  std::unique_ptr<envs::VectorEnv> envs_;
+  std::vector<double> rewards_, discounts_;
+  std::vector<std::uint8_t> types_;
+  std::vector<envs::Move> moves_;
+};
+
+template <typename T>
+nb::ndarray<nb::numpy, const T> view(const T* data, std::initializer_list<std::size_t> shape, nb::handle owner) {
+  return nb::ndarray<nb::numpy, const T>(data, shape, owner);
+}
+
+}  // namespace
+}  // namespace troupe::python
+
+NB_MODULE(_core, m) {
+  using namespace troupe::python;
+  m.def("environment_names", &troupe::envs::environment_names, "Names of the environments that ship, sorted.");
+  const auto of = [](nb::handle self) { return nb::cast<VectorEnv*>(self); };
+  nb::class_<VectorEnv>(m, "VectorEnv",
+                        "Instances of one environment, stepped together on a few threads. Its arrays are views of memory "
+                        "that the next call writes over. Not thread-safe.")
+      .def(nb::init<const std::string&, int, int, std::uint64_t>(), "name"_a, "count"_a = 1, "threads"_a = 1,
+           "seed"_a = 0, "Raises TroupeError for an unknown name, naming the nearest, and for numbers out of range.")
+      .def_prop_ro("name", [](const VectorEnv& self) { return self.spec().name; })
+      .def_prop_ro("count", &VectorEnv::count)
+      .def_prop_ro("episode_steps", [](const VectorEnv& self) { return self.spec().episode_steps; },
+                   "The time limit in steps.")
+      .def_prop_ro("control_dt", [](const VectorEnv& self) { return self.spec().control_dt; }, "Seconds a step.")
+      .def_prop_ro("cameras", [](const VectorEnv& self) { return self.spec().cameras; })
+      .def_prop_ro(
+          "columns",
+          [](const VectorEnv& self) {
+            std::vector<Column> columns;
+            for (const auto& column : self.spec().observation) columns.push_back(column_of(column));
+            return columns;
+          },
+          "Of an observation, in the order of its bytes: name, type, shape.")
+      .def_prop_ro("action", [](const VectorEnv& self) { return column_of(self.spec().action.tensor); },
+                   "Name, type and shape.")
+      .def_prop_ro(
+          "action_bounds",
+          [](const VectorEnv& self) { return std::pair(self.spec().action.low, self.spec().action.high); },
+          "The lowest and the highest of each number; empty where actions are choices.")
+      .def_prop_ro("action_choices", [](const VectorEnv& self) { return self.spec().action.choices; },
+                   "How many; 0 where actions are numbers.")
+      .def("advance", &VectorEnv::advance, "moves"_a, "actions"_a,
+           "Moves each instance: 0 rests, 1 resets, 2 steps with its row of actions' bytes. Without Python's lock. "
+           "Raises TroupeError naming the first instance that failed; the others have moved.")
+      .def("reset", &VectorEnv::reset, "index"_a, "seed"_a,
+           "Begins an episode of one instance that follows from the seed alone.")
+      .def(
+          "render",
+          [](VectorEnv& self, std::size_t index, int height, int width, const std::string& camera) {
+            auto* pixels = new std::vector<std::uint8_t>(self.render(index, height, width, camera));
+            const nb::capsule owner(pixels, [](void* p) noexcept { delete static_cast<std::vector<std::uint8_t>*>(p); });
+            return nb::ndarray<nb::numpy, std::uint8_t>(
+                pixels->data(), {static_cast<std::size_t>(height), static_cast<std::size_t>(width), 3}, owner);
+          },
+          "index"_a, "height"_a = 240, "width"_a = 320, "camera"_a = "0", "RGB, uint8 [height, width, 3].")
+      .def_prop_ro(
+          "observations",
+          [of](nb::handle self) {
+            const auto bytes = of(self)->observations();
+            const std::size_t rows = of(self)->count();
+            return view(reinterpret_cast<const std::uint8_t*>(bytes.data()), {rows, bytes.size() / rows}, self);
+          },
+          "uint8 [count, bytes of all columns].")
+      .def_prop_ro(
+          "rewards", [of](nb::handle self) { return view(of(self)->rewards().data(), {of(self)->count()}, self); },
+          "float64 [count].")
+      .def_prop_ro(
+          "discounts", [of](nb::handle self) { return view(of(self)->discounts().data(), {of(self)->count()}, self); },
+          "float64 [count]: 0 where the task ended, 1 at a time limit.")
+      .def_prop_ro(
+          "types", [of](nb::handle self) { return view(of(self)->types().data(), {of(self)->count()}, self); },
+          "uint8 [count], dm_env's StepType: 0 first, 1 mid, 2 last.");
+}

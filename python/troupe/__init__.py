@@ -1,0 +1,11 @@
+"""Troupe: an actor-based asynchronous runtime for reinforcement learning and GANs.
+
+The program is `troupe` on the command line (`troupe train cartpole_swingup`), and `troupe.run()` here. `troupe.gym` has
+its environments for Gymnasium, `troupe.VectorEnv` the same without it.
+"""
+
+from troupe._core import VectorEnv, environment_names
+from troupe.error import TroupeError
+from troupe.runs import Run, load, run
+
+__all__ = ["Run", "TroupeError", "VectorEnv", "environment_names", "load", "run"]

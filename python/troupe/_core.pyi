@@ -1,0 +1,80 @@
+from typing import Annotated
+
+import numpy
+from numpy.typing import NDArray
+
+
+def environment_names() -> list[str]:
+    """Names of the environments that ship, sorted."""
+
+class VectorEnv:
+    """
+    Instances of one environment, stepped together on a few threads. Its arrays are views of memory that the next call writes over. Not thread-safe.
+    """
+
+    def __init__(self, name: str, count: int = 1, threads: int = 1, seed: int = 0) -> None:
+        """
+        Raises TroupeError for an unknown name, naming the nearest, and for numbers out of range.
+        """
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def count(self) -> int: ...
+
+    @property
+    def episode_steps(self) -> int:
+        """The time limit in steps."""
+
+    @property
+    def control_dt(self) -> float:
+        """Seconds a step."""
+
+    @property
+    def cameras(self) -> list[str]: ...
+
+    @property
+    def columns(self) -> list[tuple[str, str, list[int]]]:
+        """Of an observation, in the order of its bytes: name, type, shape."""
+
+    @property
+    def action(self) -> tuple[str, str, list[int]]:
+        """Name, type and shape."""
+
+    @property
+    def action_bounds(self) -> tuple[list[float], list[float]]:
+        """
+        The lowest and the highest of each number; empty where actions are choices.
+        """
+
+    @property
+    def action_choices(self) -> int:
+        """How many; 0 where actions are numbers."""
+
+    def advance(self, moves: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)], actions: Annotated[NDArray[numpy.uint8], dict(shape=(None, None), order='C', device='cpu', writable=False)]) -> None:
+        """
+        Moves each instance: 0 rests, 1 resets, 2 steps with its row of actions' bytes. Without Python's lock. Raises TroupeError naming the first instance that failed; the others have moved.
+        """
+
+    def reset(self, index: int, seed: int) -> None:
+        """Begins an episode of one instance that follows from the seed alone."""
+
+    def render(self, index: int, height: int = 240, width: int = 320, camera: str = '0') -> NDArray[numpy.uint8]:
+        """RGB, uint8 [height, width, 3]."""
+
+    @property
+    def observations(self) -> Annotated[NDArray[numpy.uint8], dict(writable=False)]:
+        """uint8 [count, bytes of all columns]."""
+
+    @property
+    def rewards(self) -> Annotated[NDArray[numpy.float64], dict(writable=False)]:
+        """float64 [count]."""
+
+    @property
+    def discounts(self) -> Annotated[NDArray[numpy.float64], dict(writable=False)]:
+        """float64 [count]: 0 where the task ended, 1 at a time limit."""
+
+    @property
+    def types(self) -> Annotated[NDArray[numpy.uint8], dict(writable=False)]:
+        """uint8 [count], dm_env's StepType: 0 first, 1 mid, 2 last."""

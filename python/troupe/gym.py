@@ -1,0 +1,216 @@
+"""Troupe's environments as Gymnasium's: `import troupe.gym`, then
+
+    gymnasium.make("troupe/cartpole-swingup")
+    gymnasium.make_vec("troupe/cheetah-run", num_envs=256)
+
+Observations of several columns are dictionaries of them, in the order of the C++ library; of one column it is an array.
+Numbers have the types that they have there (float64 for the Control Suite, as in dm_control). An episode that ends
+because its task is done is terminated (discount 0); one that ends at its time limit is truncated (discount 1).
+"""
+
+import os
+
+import gymnasium
+import numpy as np
+from gymnasium.vector import AutoresetMode
+from gymnasium.vector.utils import batch_space
+
+from troupe import _core
+from troupe.error import TroupeError
+
+_REST, _RESET, _STEP = 0, 1, 2
+_LAST = 2
+
+
+def _box(dtype, shape, low=-np.inf, high=np.inf):
+    if np.issubdtype(dtype, np.integer):
+        info = np.iinfo(dtype)
+        low, high = info.min, info.max
+    return gymnasium.spaces.Box(low, high, shape, dtype)
+
+
+class _Views:
+    """The spaces of a core environment, and how its bytes become what they contain."""
+
+    def __init__(self, core):
+        self.core = core
+        self.columns = []
+        offset = 0
+        for name, dtype, shape in core.columns:
+            dtype = np.dtype(dtype)
+            size = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
+            self.columns.append((name, dtype, tuple(shape), slice(offset, offset + size)))
+            offset += size
+        spaces = {name: _box(dtype, shape) for name, dtype, shape, _ in self.columns}
+        self.is_dict = len(spaces) != 1
+        self.observation_space = gymnasium.spaces.Dict(spaces) if self.is_dict else next(iter(spaces.values()))
+        _, dtype, shape = core.action
+        self.action_dtype, self.action_shape = np.dtype(dtype), tuple(shape)
+        if core.action_choices == 0:
+            low, high = (np.array(bound, self.action_dtype).reshape(self.action_shape) for bound in core.action_bounds)
+            self.action_space = gymnasium.spaces.Box(low, high, dtype=self.action_dtype.type)
+        elif self.action_shape == ():
+            self.action_space = gymnasium.spaces.Discrete(core.action_choices)
+        else:
+            choices = np.full(self.action_shape, core.action_choices)
+            self.action_space = gymnasium.spaces.MultiDiscrete(choices, dtype=self.action_dtype.type)
+
+    def observations(self, copy):
+        """Of all instances, [count, ...] each; without `copy` they are views that the next call writes over."""
+        rows = self.core.observations
+        made = {}
+        for name, dtype, shape, place in self.columns:
+            column = rows[:, place].view(dtype).reshape(len(rows), *shape)
+            made[name] = np.array(column) if copy else column
+        return made if self.is_dict else next(iter(made.values()))
+
+    def action_bytes(self, actions):
+        """Contiguous bytes of [count, ...] actions; numbers beyond their bounds are clipped by the environment."""
+        expected = (self.core.count, *self.action_shape)
+        actions = np.ascontiguousarray(actions, self.action_dtype)
+        if actions.shape != expected:
+            raise TroupeError(f"{self.core.name}: an action has shape {actions.shape}, expected {expected}", "shape_mismatch")
+        return actions.reshape(self.core.count, -1).view(np.uint8)
+
+
+def _one(observations, index):
+    if isinstance(observations, dict):
+        return {name: column[index] for name, column in observations.items()}
+    return observations[index]
+
+
+class Env(gymnasium.Env):
+    """One instance. render_mode "rgb_array" draws it, `camera` is one of its cameras by name or index."""
+
+    metadata = {"render_modes": ["rgb_array"], "render_fps": 30}
+
+    def __init__(self, name, *, render_mode=None, width=320, height=240, camera="0"):
+        self._core = _core.VectorEnv(name)
+        self._views = _Views(self._core)
+        self.observation_space, self.action_space = self._views.observation_space, self._views.action_space
+        self.render_mode = render_mode
+        self.metadata = self.metadata | {"render_fps": max(1, round(1 / self._core.control_dt))}
+        self._picture = (height, width, camera)
+        self._moves = np.zeros(1, np.uint8)
+        self._no_action = np.zeros((1, self._views.action_dtype.itemsize * int(np.prod(self._views.action_shape))), np.uint8)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        if seed is None:
+            self._moves[0] = _RESET
+            self._core.advance(self._moves, self._no_action)
+        else:
+            self._core.reset(0, seed)
+        return _one(self._views.observations(copy=True), 0), {}
+
+    def step(self, action):
+        self._moves[0] = _STEP
+        self._core.advance(self._moves, self._views.action_bytes(np.asarray(action)[None]))
+        last, discount = self._core.types[0] == _LAST, self._core.discounts[0]
+        observation = _one(self._views.observations(copy=True), 0)
+        return observation, float(self._core.rewards[0]), bool(last and discount == 0), bool(last and discount != 0), {}
+
+    def render(self):
+        if self.render_mode is None:
+            return None
+        height, width, camera = self._picture
+        return self._core.render(0, height, width, camera)
+
+
+class VectorEnv(gymnasium.vector.VectorEnv):
+    """Many instances, stepped together by C++ threads (as many as there are processors unless `threads` says so).
+
+    autoreset_mode: all of Gymnasium's. copy=False: observations are views that the next call writes over.
+    """
+
+    metadata = {"render_modes": ["rgb_array"], "render_fps": 30, "autoreset_mode": AutoresetMode.NEXT_STEP}
+
+    def __init__(self, name, num_envs=1, *, threads=None, autoreset_mode=AutoresetMode.NEXT_STEP, copy=True,
+                 render_mode=None, width=320, height=240, camera="0"):
+        threads = threads or min(num_envs, len(os.sched_getaffinity(0)), 256)
+        self._core = _core.VectorEnv(name, num_envs, threads)
+        self._views = _Views(self._core)
+        self.num_envs = num_envs
+        self.single_observation_space, self.single_action_space = self._views.observation_space, self._views.action_space
+        self.observation_space = batch_space(self.single_observation_space, num_envs)
+        self.action_space = batch_space(self.single_action_space, num_envs)
+        self.autoreset_mode = AutoresetMode(autoreset_mode)
+        self.metadata = self.metadata | {
+            "autoreset_mode": self.autoreset_mode,
+            "render_fps": max(1, round(1 / self._core.control_dt)),
+        }
+        self.render_mode = render_mode
+        self._picture = (height, width, camera)
+        self._copy = copy
+        self._ended = np.zeros(num_envs, bool)
+
+    def _advance(self, moves, actions=None):
+        if actions is None:
+            size = self._views.action_dtype.itemsize * int(np.prod(self._views.action_shape))
+            actions = np.zeros((self.num_envs, size), np.uint8)
+        self._core.advance(moves.astype(np.uint8), actions)
+
+    def reset(self, *, seed=None, options=None):
+        """seed: of instance 0, the others have the numbers behind it; or a list, whose None keep their random stream.
+        options["reset_mask"]: bool [num_envs], which are reset; the others stay as they are."""
+        mask = np.ones(self.num_envs, bool)
+        if options is not None and "reset_mask" in options:
+            mask = np.asarray(options["reset_mask"])
+            if mask.dtype != bool or mask.shape != (self.num_envs,) or not mask.any():
+                raise ValueError(f"reset_mask: expected bool [{self.num_envs}], of which one is set, got {mask!r}")
+        if seed is None or isinstance(seed, (int, np.integer)):
+            super().reset(seed=seed)
+            seeds = [None if seed is None else int(seed) + i for i in range(self.num_envs)]
+        else:
+            seeds = list(seed)
+            if len(seeds) != self.num_envs:
+                raise ValueError(f"seed: {len(seeds)} numbers, expected {self.num_envs}")
+        seeded = np.array([each is not None for each in seeds]) & mask
+        for index in np.flatnonzero(seeded):
+            self._core.reset(int(index), seeds[index])
+        self._advance(np.where(mask & ~seeded, _RESET, _REST))
+        self._ended &= ~mask
+        return self._views.observations(self._copy), {}
+
+    def step(self, actions):
+        actions = self._views.action_bytes(actions)
+        infos = {}
+        if self.autoreset_mode == AutoresetMode.NEXT_STEP:
+            self._advance(np.where(self._ended, _RESET, _STEP), actions)
+        else:
+            if self._ended.any():
+                raise TroupeError(f"{self._core.name}: step: instances {np.flatnonzero(self._ended).tolist()} have ended, and are to be "
+                                  "reset first", "unavailable")
+            self._advance(np.full(self.num_envs, _STEP), actions)
+        rewards, last = np.array(self._core.rewards), self._core.types == _LAST
+        terminations, truncations = last & (self._core.discounts == 0), last & (self._core.discounts != 0)
+        self._ended = last
+        if self.autoreset_mode == AutoresetMode.SAME_STEP and last.any():
+            infos = self._final_infos(last)
+            self._advance(np.where(last, _RESET, _REST))
+            self._ended = np.zeros(self.num_envs, bool)
+        return self._views.observations(self._copy), rewards, terminations, truncations, infos
+
+    def _final_infos(self, last):
+        observations = self._views.observations(copy=True)
+        final = np.full(self.num_envs, None, object)
+        info = np.full(self.num_envs, None, object)
+        for index in np.flatnonzero(last):
+            final[index], info[index] = _one(observations, index), {}
+        return {"final_obs": final, "_final_obs": last.copy(), "final_info": {}, "_final_info": last.copy()}
+
+    def render(self):
+        """A picture of each instance, or None without a render_mode."""
+        if self.render_mode is None:
+            return None
+        height, width, camera = self._picture
+        return tuple(self._core.render(index, height, width, camera) for index in range(self.num_envs))
+
+
+for _name in _core.environment_names():
+    gymnasium.register(
+        f"troupe/{_name}",
+        entry_point="troupe.gym:Env",
+        vector_entry_point="troupe.gym:VectorEnv",
+        kwargs={"name": _name},
+    )

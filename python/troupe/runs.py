@@ -1,0 +1,169 @@
+"""Runs of the native program from Python: `troupe.run()` starts one, `troupe.load()` reads one.
+
+A run is a process of its own and a folder of files. What is here starts the one and reads the other, so a run goes on
+whatever happens to this process, and one that was started elsewhere is read just as well.
+"""
+
+import csv
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import tempfile
+import time
+
+import numpy as np
+
+from troupe.cli import PROGRAM
+from troupe.error import TroupeError
+
+_POLL_S = 0.1
+
+
+def _toml(value):
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, (np.integer, np.floating)):
+        value = value.item()
+    return json.dumps(list(value) if isinstance(value, tuple) else value)
+
+
+def _settings(overrides, section=""):
+    for key, value in overrides.items():
+        if isinstance(value, dict):
+            yield from _settings(value, f"{section}{key}.")
+        else:
+            yield f"{section}{key}={_toml(value)}"
+
+
+def _table(path):
+    """The columns of a CSV file as arrays: float64, with NaN where a row has nothing; str where it is not numbers."""
+    if not path.exists():
+        return {}
+    with path.open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    table = {}
+    for name in rows[0] if rows else ():
+        values = [row[name] for row in rows]
+        try:
+            table[name] = np.array([float(value) if value else np.nan for value in values])
+        except ValueError:
+            table[name] = np.array([value or "" for value in values])
+    return table
+
+
+class Run:
+    """A run's folder and, if it was started here, its process. Made by run() and load()."""
+
+    def __init__(self, directory, process=None, errors=None):
+        self.directory = pathlib.Path(directory)
+        self._process, self._errors = process, errors  # the latter: a file that the process writes what it says to
+        self._said = ""
+
+    def __repr__(self):
+        state = "" if self._process is None else ", runs" if self.running else ", has ended"
+        return f"<troupe.Run {self.directory}{state}>"
+
+    @property
+    def running(self):
+        """Whether the process that was started here still runs."""
+        return self._process is not None and self._process.poll() is None
+
+    def wait(self, timeout=None):
+        """Waits for the end, at most `timeout` seconds, and returns the summary. Raises TimeoutError, after which the
+        run goes on; TroupeError with the program's words when it failed."""
+        if self._process is not None:
+            try:
+                status = self._process.wait(timeout)
+            except subprocess.TimeoutExpired:
+                raise TimeoutError(f"{self.directory}: still runs after {timeout:g} s") from None
+            if not self._errors.closed:
+                self._errors.seek(0)
+                self._said = self._errors.read().strip()
+                self._errors.close()
+            if status != 0:
+                raise TroupeError(self._said or f"{self.directory}: ended with status {status}", "failed")
+        return self.summary
+
+    def stop(self, timeout=120):
+        """Asks the run to end with a last checkpoint, and waits for that; raises as wait()."""
+        if self.running:
+            self._process.send_signal(signal.SIGTERM)
+        return self.wait(timeout)
+
+    @property
+    def summary(self):
+        """summary.json: steps, final return, when which return was first reached; {} before the end."""
+        path = self.directory / "summary.json"
+        return json.loads(path.read_text()) if path.exists() else {}
+
+    def metrics(self):
+        """metrics.csv as arrays by name, of one length; NaN where a row has no such value."""
+        return _table(self.directory / "metrics.csv")
+
+    def evaluations(self):
+        """evaluations.csv: wall_s, source, step, env_steps, return..."""
+        return _table(self.directory / "evaluations.csv")
+
+    def rows(self, timeout=60):
+        """Evaluations as they come, a dictionary each, until the run has ended. Raises TimeoutError when none comes for
+        `timeout` seconds while it runs; TroupeError when it failed."""
+        seen, since = 0, time.monotonic()
+        while True:
+            running = self.running  # before reading, so that nothing is missed at the end
+            table = self.evaluations()
+            count = len(next(iter(table.values()), ()))
+            if count > seen:
+                since = time.monotonic()
+            for index in range(seen, count):
+                yield {name: column[index].item() for name, column in table.items()}
+            seen = count
+            if not running:
+                self.wait(0)
+                return
+            if time.monotonic() - since > timeout:
+                raise TimeoutError(f"{self.directory}: no evaluation for {timeout:g} s")
+            time.sleep(_POLL_S)
+
+
+def run(config, *, run_dir=None, resume=None, timeout=60, **overrides):
+    """Starts `troupe train CONFIG` and returns its Run once its folder is there.
+
+    config: a file, or the name of a configuration that ships ("cartpole_swingup"). overrides: keys of the configuration,
+    sections as dictionaries: run("cheetah_run", seed=3, learner={"batch_size": 128}). run_dir: where it is recorded;
+    without it runs/NAME-TIME. resume: a run's folder (or Run) to go on with. timeout: seconds until it must have begun.
+    Raises TroupeError with the program's words (file, line, what was expected) when it does not begin.
+    """
+    command = [PROGRAM, "train", os.fspath(config), "--quiet"]
+    if resume is not None:
+        directory = pathlib.Path(resume.directory if isinstance(resume, Run) else resume)
+        command += ["--resume", directory]
+    else:
+        if run_dir is None:
+            name = pathlib.Path(os.fspath(config)).stem
+            run_dir = pathlib.Path("runs") / f"{name}-{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}"
+        directory = pathlib.Path(run_dir)
+        command += ["--run-dir", directory]
+    for setting in _settings(overrides):
+        command += ["--set", setting]
+    errors = tempfile.TemporaryFile("w+")
+    process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=errors)
+    started = Run(directory, process, errors)
+    deadline = time.monotonic() + timeout
+    while process.poll() is None and not (directory / "config.toml").exists():
+        if time.monotonic() > deadline:
+            process.kill()
+            process.wait()
+            raise TimeoutError(f"{directory}: the run had not begun after {timeout:g} s")
+        time.sleep(_POLL_S / 10)
+    if process.poll() not in (None, 0):
+        started.wait()
+    return started
+
+
+def load(directory):
+    """The Run in this folder, wherever it was started. Raises TroupeError when there is none."""
+    if not (pathlib.Path(directory) / "config.toml").exists():
+        raise TroupeError(f"{directory}: there is no run, which has a config.toml", "not_found")
+    return Run(directory)
