@@ -1,5 +1,5 @@
-// troupe._core: environments for Python. Thin: what it holds are the C++ objects and NumPy's views of their memory; what
-// Gymnasium wants of them is written in Python (troupe/gym.py).
+// troupe._core: environments and policies for Python. Thin: what it holds are the C++ objects and NumPy's views of their
+// memory; what Gymnasium and users want of them is written in Python (troupe/gym.py, troupe/policy.py).
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/pair.h>
@@ -12,9 +12,13 @@
 #include <tuple>
 #include <vector>
 
+#include <troupe/actors/roles/player.hpp>
 #include <troupe/core/tensor.hpp>
 #include <troupe/envs/environment.hpp>
 #include <troupe/envs/vector_env.hpp>
+#include <troupe/run/agent_topology.hpp>
+#include <troupe/run/registry.hpp>
+#include <troupe/run/trained_run.hpp>
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -119,6 +123,57 @@ class VectorEnv {
   std::vector<envs::Move> moves_;
 };
 
+std::vector<Column> columns_of(const envs::EnvSpec& spec) {
+  std::vector<Column> columns;
+  for (const TensorSpec& column : spec.observation) columns.push_back(column_of(column));
+  return columns;
+}
+
+/// What a run's agent has learnt, acting as its evaluator does: without exploration.
+class Policy {
+ public:
+  Policy(const std::string& directory, const std::string& what, std::int64_t rows) {
+    const apps::TrainedRun run = value_or_raise(
+        apps::open_trained_run(shipped(), directory, {.name = what, .kind = apps::PartKind::kAgent}));
+    const actors::AgentOptions* const options = actors::find_agent(run.options, run.part.name);
+    const actors::Agent agent = value_or_raise(actors::make_agent(*options));
+    auto policy = value_or_raise(agent.make_policy(rows, learner::Device{}));
+    const std::vector<float> values = value_or_raise(actors::group_values(run.part, policy->layout()));
+    or_raise(policy->load(values, policy->fingerprint()));
+    spec_ = agent.evaluation;
+    step_ = run.part.step;
+    player_ = value_or_raise(
+        actors::Player::make(std::move(policy), spec_, actors::evaluation_episodes(*options, agent).exploration));
+  }
+
+  const envs::EnvSpec& spec() const { return spec_; }
+  std::int64_t step() const { return step_; }
+  std::size_t rows() const { return static_cast<std::size_t>(player_->policy().rows()); }
+
+  /// observations: uint8 [rows, bytes of all columns]; first: uint8 [rows], which episodes begin.
+  std::span<const std::byte> act(const Bytes& observations, const Moves& first) {
+    const std::size_t bytes = row_bytes(spec_.observation);
+    if (observations.shape(0) != rows() || observations.shape(1) != bytes || first.size() != rows()) {
+      raise({Code::kShapeMismatch, spec_.name + ": act: expected " + std::to_string(rows()) + " rows of " +
+                                       std::to_string(bytes) + " bytes, and whether each is the first"});
+    }
+    const nb::gil_scoped_release others_run;
+    for (std::size_t row = 0; row < rows(); ++row) {
+      const auto observation = std::as_bytes(std::span(observations.data() + row * bytes, bytes));
+      first.data()[row] != 0 ? player_->first(row, observation) : player_->next(row, observation);
+    }
+    auto actions = player_->act();
+    if (actions.ok()) return *actions;
+    const nb::gil_scoped_acquire again;
+    raise(actions.error());
+  }
+
+ private:
+  envs::EnvSpec spec_;
+  std::int64_t step_ = 0;
+  std::unique_ptr<actors::Player> player_;
+};
+
 template <typename T>
 nb::ndarray<nb::numpy, const T> view(const T* data, std::initializer_list<std::size_t> shape, nb::handle owner) {
   return nb::ndarray<nb::numpy, const T>(data, shape, owner);
@@ -144,11 +199,7 @@ NB_MODULE(_core, m) {
       .def_prop_ro("cameras", [](const VectorEnv& self) { return self.spec().cameras; })
       .def_prop_ro(
           "columns",
-          [](const VectorEnv& self) {
-            std::vector<Column> columns;
-            for (const auto& column : self.spec().observation) columns.push_back(column_of(column));
-            return columns;
-          },
+          [](const VectorEnv& self) { return columns_of(self.spec()); },
           "Of an observation, in the order of its bytes: name, type, shape.")
       .def_prop_ro("action", [](const VectorEnv& self) { return column_of(self.spec().action.tensor); },
                    "Name, type and shape.")
@@ -189,4 +240,25 @@ NB_MODULE(_core, m) {
       .def_prop_ro(
           "types", [of](nb::handle self) { return view(of(self)->types().data(), {of(self)->count()}, self); },
           "uint8 [count], dm_env's StepType: 0 first, 1 mid, 2 last.");
+  nb::class_<Policy>(m, "Policy", "What a run's agent has learnt, acting without exploration. Not thread-safe.")
+      .def(nb::init<const std::string&, const std::string&, std::int64_t>(), "directory"_a, "what"_a = "", "rows"_a = 1,
+           "From the newest whole checkpoint of a run; `what` names one of several agents. Raises TroupeError.")
+      .def_prop_ro("environment", [](const Policy& self) { return self.spec().name; })
+      .def_prop_ro("step", &Policy::step, "How many steps it has learnt.")
+      .def_prop_ro("rows", &Policy::rows)
+      .def_prop_ro("columns", [](const Policy& self) { return columns_of(self.spec()); },
+                   "Of an observation, in the order of its bytes: name, type, shape.")
+      .def_prop_ro("action", [](const Policy& self) { return column_of(self.spec().action.tensor); },
+                   "Name, type and shape.")
+      .def(
+          "act",
+          [](nb::handle self, const Bytes& observations, const Moves& first) {
+            Policy* const policy = nb::cast<Policy*>(self);
+            const auto bytes = policy->act(observations, first);
+            return view(reinterpret_cast<const std::uint8_t*>(bytes.data()),
+                        {policy->rows(), bytes.size() / policy->rows()}, self);
+          },
+          "observations"_a, "first"_a,
+          "uint8 [rows, bytes of an action] for uint8 [rows, bytes of all columns]; first: uint8 [rows], 1 where an "
+          "episode begins. Without Python's lock; valid until the next call.");
 }

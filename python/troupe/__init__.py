@@ -6,6 +6,7 @@ its environments for Gymnasium, `troupe.VectorEnv` the same without it.
 
 from troupe._core import VectorEnv, environment_names
 from troupe.error import TroupeError
+from troupe.policy import Policy
 from troupe.runs import Run, load, run
 
-__all__ = ["Run", "TroupeError", "VectorEnv", "environment_names", "load", "run"]
+__all__ = ["Policy", "Run", "TroupeError", "VectorEnv", "environment_names", "load", "run"]

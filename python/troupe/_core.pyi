@@ -78,3 +78,36 @@ class VectorEnv:
     @property
     def types(self) -> Annotated[NDArray[numpy.uint8], dict(writable=False)]:
         """uint8 [count], dm_env's StepType: 0 first, 1 mid, 2 last."""
+
+class Policy:
+    """
+    What a run's agent has learnt, acting without exploration. Not thread-safe.
+    """
+
+    def __init__(self, directory: str, what: str = '', rows: int = 1) -> None:
+        """
+        From the newest whole checkpoint of a run; `what` names one of several agents. Raises TroupeError.
+        """
+
+    @property
+    def environment(self) -> str: ...
+
+    @property
+    def step(self) -> int:
+        """How many steps it has learnt."""
+
+    @property
+    def rows(self) -> int: ...
+
+    @property
+    def columns(self) -> list[tuple[str, str, list[int]]]:
+        """Of an observation, in the order of its bytes: name, type, shape."""
+
+    @property
+    def action(self) -> tuple[str, str, list[int]]:
+        """Name, type and shape."""
+
+    def act(self, observations: Annotated[NDArray[numpy.uint8], dict(shape=(None, None), order='C', device='cpu', writable=False)], first: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> Annotated[NDArray[numpy.uint8], dict(writable=False)]:
+        """
+        uint8 [rows, bytes of an action] for uint8 [rows, bytes of all columns]; first: uint8 [rows], 1 where an episode begins. Without Python's lock; valid until the next call.
+        """

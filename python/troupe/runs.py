@@ -17,6 +17,7 @@ import numpy as np
 
 from troupe.cli import PROGRAM
 from troupe.error import TroupeError
+from troupe.policy import Policy
 
 _POLL_S = 0.1
 
@@ -105,6 +106,10 @@ class Run:
     def evaluations(self):
         """evaluations.csv: wall_s, source, step, env_steps, return..."""
         return _table(self.directory / "evaluations.csv")
+
+    def policy(self, *, what="", rows=None):
+        """What the newest checkpoint has learnt, as a Policy; `rows`: for so many environments at once; `what`: which agent."""
+        return Policy(self.directory, what=what, rows=rows)
 
     def rows(self, timeout=60):
         """Evaluations as they come, a dictionary each, until the run has ended. Raises TimeoutError when none comes for

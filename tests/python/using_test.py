@@ -210,6 +210,35 @@ class Runs(unittest.TestCase):
         more = troupe.run("cartpole_swingup", resume=run, max_env_steps=stopped["env_steps"] + 2000).wait(60)
         self.assertGreater(more["env_steps"], stopped["env_steps"])
 
+    def test_its_policy_acts_as_its_evaluator_does(self):
+        run = troupe.run("cartpole_swingup", run_dir=self.folder, max_env_steps=20000)
+        run.wait(120)
+        episodes = 3
+        policy = run.policy(rows=episodes)
+        self.assertEqual(policy.environment, "cartpole-swingup")
+        self.assertGreater(policy.step, 0)
+        envs = gymnasium.make_vec("troupe/cartpole-swingup", num_envs=episodes)
+        observations, _ = envs.reset(seed=1)
+        returns, ended = np.zeros(episodes), False
+        while not ended:
+            observations, rewards, _, truncated, _ = envs.step(policy.act(observations))
+            returns += rewards
+            ended = truncated.all()
+        final = run.summary["final_return"]
+        self.assertAlmostEqual(returns.mean(), final["mean"], delta=max(3 * final["std"], 0.15 * final["mean"]))
+
+        alone = run.policy()
+        np.testing.assert_allclose(alone.act({name: column[0] for name, column in observations.items()}),
+                                   policy.act(observations)[0], atol=1e-5)
+        flat = np.concatenate([column[0] for column in observations.values()]).astype(np.float32)
+        np.testing.assert_allclose(alone.act(flat), policy.act(observations)[0], atol=1e-5)
+        with self.assertRaisesRegex(troupe.TroupeError, r"shape \(4,\), expected \(5,\)"):
+            alone.act(flat[:4])
+        with self.assertRaisesRegex(troupe.TroupeError, "no part|learner"):
+            run.policy(what="nobody")
+        with self.assertRaises(troupe.TroupeError):
+            troupe.Policy(self.folder.parent / "nothing")
+
     def test_says_what_is_wrong_with_a_configuration(self):
         with self.assertRaisesRegex(troupe.TroupeError, "did you mean learner.batch_size") as caught:
             troupe.run("cartpole_swingup", run_dir=self.folder, learner={"batch_sizes": 64})
