@@ -143,6 +143,11 @@ BENCHES = {
             "gymnasium": ("envs", "envs/rivals/gymnasium_envs.py"),
         },
     ),
+    "python": Bench(
+        "64 environments through Gymnasium's vector interface",
+        "python/vector_env.py",
+        {"envpool": ("envs", "python/rivals/envpool_vector_env.py")},
+    ),
     "env_pixels": Bench(
         "environment steps that are drawn, 84 x 84 x 9",
         "env_pixels_bench",

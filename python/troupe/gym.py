@@ -18,7 +18,7 @@ from gymnasium.vector.utils import batch_space
 from troupe import _core
 from troupe.error import TroupeError
 
-_REST, _RESET, _STEP = 0, 1, 2
+_RESET, _STEP = 1, 2
 _LAST = 2
 
 
@@ -41,6 +41,10 @@ class _Views:
             size = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
             self.columns.append((name, dtype, tuple(shape), slice(offset, offset + size)))
             offset += size
+        # The core's memory stays where it is: views of it are made once.
+        self.rewards, self.discounts, self.types = core.rewards, core.discounts, core.types
+        rows = core.observations
+        self._views = {name: rows[:, place].view(dtype).reshape(len(rows), *shape) for name, dtype, shape, place in self.columns}
         spaces = {name: _box(dtype, shape) for name, dtype, shape, _ in self.columns}
         self.is_dict = len(spaces) != 1
         self.observation_space = gymnasium.spaces.Dict(spaces) if self.is_dict else next(iter(spaces.values()))
@@ -57,11 +61,7 @@ class _Views:
 
     def observations(self, copy):
         """Of all instances, [count, ...] each; without `copy` they are views that the next call writes over."""
-        rows = self.core.observations
-        made = {}
-        for name, dtype, shape, place in self.columns:
-            column = rows[:, place].view(dtype).reshape(len(rows), *shape)
-            made[name] = np.array(column) if copy else column
+        made = {name: column.copy() if copy else column for name, column in self._views.items()}
         return made if self.is_dict else next(iter(made.values()))
 
     def action_bytes(self, actions):
@@ -106,9 +106,9 @@ class Env(gymnasium.Env):
     def step(self, action):
         self._moves[0] = _STEP
         self._core.advance(self._moves, self._views.action_bytes(np.asarray(action)[None]))
-        last, discount = self._core.types[0] == _LAST, self._core.discounts[0]
+        last, discount = self._views.types[0] == _LAST, self._views.discounts[0]
         observation = _one(self._views.observations(copy=True), 0)
-        return observation, float(self._core.rewards[0]), bool(last and discount == 0), bool(last and discount != 0), {}
+        return observation, float(self._views.rewards[0]), bool(last and discount == 0), bool(last and discount != 0), {}
 
     def render(self):
         if self.render_mode is None:
@@ -143,12 +143,13 @@ class VectorEnv(gymnasium.vector.VectorEnv):
         self._picture = (height, width, camera)
         self._copy = copy
         self._ended = np.zeros(num_envs, bool)
+        self._moves = np.zeros(num_envs, np.uint8)
+        size = self._views.action_dtype.itemsize * int(np.prod(self._views.action_shape))
+        self._no_actions = np.zeros((num_envs, size), np.uint8)
 
-    def _advance(self, moves, actions=None):
-        if actions is None:
-            size = self._views.action_dtype.itemsize * int(np.prod(self._views.action_shape))
-            actions = np.zeros((self.num_envs, size), np.uint8)
-        self._core.advance(moves.astype(np.uint8), actions)
+    def _reset(self, which):
+        np.multiply(which, _RESET, out=self._moves, casting="unsafe")  # the others rest
+        self._core.advance(self._moves, self._no_actions)
 
     def reset(self, *, seed=None, options=None):
         """seed: of instance 0, the others have the numbers behind it; or a list, whose None keep their random stream.
@@ -168,26 +169,30 @@ class VectorEnv(gymnasium.vector.VectorEnv):
         seeded = np.array([each is not None for each in seeds]) & mask
         for index in np.flatnonzero(seeded):
             self._core.reset(int(index), seeds[index])
-        self._advance(np.where(mask & ~seeded, _RESET, _REST))
+        self._reset(mask & ~seeded)
         self._ended &= ~mask
         return self._views.observations(self._copy), {}
 
     def step(self, actions):
         actions = self._views.action_bytes(actions)
         infos = {}
+        self._moves[:] = _STEP
         if self.autoreset_mode == AutoresetMode.NEXT_STEP:
-            self._advance(np.where(self._ended, _RESET, _STEP), actions)
+            self._moves[self._ended] = _RESET
+        elif self._ended.any():
+            raise TroupeError(f"{self._core.name}: step: instances {np.flatnonzero(self._ended).tolist()} have ended, and are to be "
+                              "reset first", "unavailable")
+        self._core.advance(self._moves, actions)
+        rewards, last = self._views.rewards.copy(), self._views.types == _LAST
+        if last.any():
+            terminations = last & (self._views.discounts == 0)
+            truncations = last & ~terminations
         else:
-            if self._ended.any():
-                raise TroupeError(f"{self._core.name}: step: instances {np.flatnonzero(self._ended).tolist()} have ended, and are to be "
-                                  "reset first", "unavailable")
-            self._advance(np.full(self.num_envs, _STEP), actions)
-        rewards, last = np.array(self._core.rewards), self._core.types == _LAST
-        terminations, truncations = last & (self._core.discounts == 0), last & (self._core.discounts != 0)
+            terminations, truncations = np.zeros(self.num_envs, bool), np.zeros(self.num_envs, bool)
         self._ended = last
         if self.autoreset_mode == AutoresetMode.SAME_STEP and last.any():
             infos = self._final_infos(last)
-            self._advance(np.where(last, _RESET, _REST))
+            self._reset(last)
             self._ended = np.zeros(self.num_envs, bool)
         return self._views.observations(self._copy), rewards, terminations, truncations, infos
 
