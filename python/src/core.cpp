@@ -1,5 +1,5 @@
-// troupe._core: environments and policies for Python. Thin: what it holds are the C++ objects and NumPy's views of their
-// memory; what Gymnasium and users want of them is written in Python (troupe/gym.py, troupe/policy.py).
+// troupe._core: environments and policies for Python. Thin: what it holds are the C++ objects and NumPy's views of
+// their memory; what Gymnasium and users want of them is written in Python (troupe/gym.py, troupe/policy.py).
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/pair.h>
@@ -7,6 +7,7 @@
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
+#include <cstring>
 #include <memory>
 #include <string>
 #include <tuple>
@@ -52,6 +53,30 @@ Column column_of(const TensorSpec& tensor) {
 using Bytes = nb::ndarray<const std::uint8_t, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 using Moves = nb::ndarray<const std::uint8_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 
+/// A NumPy array that owns its memory, to be filled.
+template <typename T>
+std::pair<nb::ndarray<nb::numpy, T>, T*> array(std::size_t size) {
+  auto* const memory = new T[size];
+  const nb::capsule owner(memory, [](void* p) noexcept { delete[] static_cast<T*>(p); });
+  return {nb::ndarray<nb::numpy, T>(memory, {size}, owner), memory};
+}
+
+/// As DLPack names it.
+nb::dlpack::dtype dlpack_type(DType dtype) {
+  switch (dtype) {
+    case DType::kF32:
+      return nb::dtype<float>();
+    case DType::kF64:
+      return nb::dtype<double>();
+    case DType::kI32:
+      return nb::dtype<std::int32_t>();
+    case DType::kI64:
+      return nb::dtype<std::int64_t>();
+    default:
+      return nb::dtype<std::uint8_t>();
+  }
+}
+
 class VectorEnv {
  public:
   VectorEnv(const std::string& name, int count, int threads, std::uint64_t seed)
@@ -66,11 +91,9 @@ class VectorEnv {
   std::size_t count() const { return envs_->count(); }
 
   void advance(const Moves& moves, const Bytes& actions) {
-    const std::size_t action_bytes = spec().action.tensor.bytes();
-    if (moves.size() != count() || actions.shape(0) != count() || actions.shape(1) != action_bytes) {
-      raise({Code::kShapeMismatch, spec().name + ": advance: expected as many moves and actions as environments, " +
-                                       std::to_string(count()) + ", and " + std::to_string(action_bytes) +
-                                       " bytes an action"});
+    if (moves.size() != count()) {
+      raise({Code::kShapeMismatch, spec().name + ": advance: " + std::to_string(moves.size()) + " moves, expected " +
+                                       std::to_string(count())});
     }
     for (std::size_t i = 0; i < count(); ++i) {
       if (moves.data()[i] > static_cast<std::uint8_t>(envs::Move::kStep)) {
@@ -78,13 +101,23 @@ class VectorEnv {
       }
       moves_[i] = static_cast<envs::Move>(moves.data()[i]);
     }
-    {
-      const nb::gil_scoped_release others_run;
-      envs_->advance(moves_, std::as_bytes(std::span(actions.data(), actions.size())));
-    }
+    advance_moves(actions);
+  }
+
+  /// (columns, rewards, terminations, truncations), arrays of their own. One call from Python costs less than what the
+  /// steps of the environments have thrown out of the caches in the meantime.
+  nb::tuple step(const Bytes& actions) {
+    for (std::size_t i = 0; i < count(); ++i) moves_[i] = ended(i) ? envs::Move::kReset : envs::Move::kStep;
+    advance_moves(actions);
+    const auto [rewards, reward_of] = array<double>(count());
+    const auto [terminations, terminated] = array<bool>(count());
+    const auto [truncations, truncated] = array<bool>(count());
     for (std::size_t i = 0; i < count(); ++i) {
-      if (moves_[i] != envs::Move::kRest) take(i, envs_->result(i));
+      reward_of[i] = rewards_[i];
+      terminated[i] = ended(i) && discounts_[i] == 0;
+      truncated[i] = ended(i) && discounts_[i] != 0;
     }
+    return nb::make_tuple(columns(), rewards, terminations, truncations);
   }
 
   void reset(std::size_t index, std::uint64_t seed) {
@@ -103,10 +136,47 @@ class VectorEnv {
   const std::vector<std::uint8_t>& types() const { return types_; }
 
  private:
+  bool ended(std::size_t index) const { return types_[index] == static_cast<std::uint8_t>(envs::StepType::kLast); }
+
+  void advance_moves(const Bytes& actions) {
+    const std::size_t action_bytes = spec().action.tensor.bytes();
+    if (actions.shape(0) != count() || actions.shape(1) != action_bytes) {
+      raise({Code::kShapeMismatch, spec().name + ": expected " + std::to_string(count()) + " actions of " +
+                                       std::to_string(action_bytes) + " bytes"});
+    }
+    {
+      const nb::gil_scoped_release others_run;
+      envs_->advance(moves_, std::as_bytes(std::span(actions.data(), actions.size())));
+    }
+    for (std::size_t i = 0; i < count(); ++i) {
+      if (moves_[i] != envs::Move::kRest) take(i, envs_->result(i));
+    }
+  }
+
+  nb::list columns() const {
+    nb::list made;
+    std::size_t offset = 0;
+    const std::size_t row = envs_->observations().size() / count();
+    for (const TensorSpec& column : spec().observation) {
+      const std::size_t bytes = column.bytes();
+      auto* const memory = new std::byte[bytes * count()];
+      const nb::capsule owner(memory, [](void* p) noexcept { delete[] static_cast<std::byte*>(p); });
+      for (std::size_t i = 0; i < count(); ++i) {
+        std::memcpy(memory + i * bytes, envs_->observations().data() + i * row + offset, bytes);
+      }
+      std::vector<std::size_t> shape{count()};
+      for (const std::int64_t dim : column.shape.dims()) shape.push_back(static_cast<std::size_t>(dim));
+      made.append(
+          nb::ndarray<nb::numpy>(memory, shape.size(), shape.data(), owner, nullptr, dlpack_type(column.dtype)));
+      offset += bytes;
+    }
+    return made;
+  }
+
   envs::Environment& environment(std::size_t index) {
     if (index < count()) return envs_->environment(index);
-    raise({Code::kInvalidArgument, spec().name + ": environment " + std::to_string(index) + ": there are " +
-                                       std::to_string(count())});
+    raise({Code::kInvalidArgument,
+           spec().name + ": environment " + std::to_string(index) + ": there are " + std::to_string(count())});
   }
   void take(std::size_t index, const Result<envs::TimeStep>& result) {
     if (!result.ok()) {
@@ -133,8 +203,8 @@ std::vector<Column> columns_of(const envs::EnvSpec& spec) {
 class Policy {
  public:
   Policy(const std::string& directory, const std::string& what, std::int64_t rows) {
-    const apps::TrainedRun run = value_or_raise(
-        apps::open_trained_run(shipped(), directory, {.name = what, .kind = apps::PartKind::kAgent}));
+    const apps::TrainedRun run =
+        value_or_raise(apps::open_trained_run(shipped(), directory, {.name = what, .kind = apps::PartKind::kAgent}));
     const actors::AgentOptions* const options = actors::find_agent(run.options, run.part.name);
     const actors::Agent agent = value_or_raise(actors::make_agent(*options));
     auto policy = value_or_raise(agent.make_policy(rows, learner::Device{}));
@@ -186,39 +256,47 @@ NB_MODULE(_core, m) {
   using namespace troupe::python;
   m.def("environment_names", &troupe::envs::environment_names, "Names of the environments that ship, sorted.");
   const auto of = [](nb::handle self) { return nb::cast<VectorEnv*>(self); };
-  nb::class_<VectorEnv>(m, "VectorEnv",
-                        "Instances of one environment, stepped together on a few threads. Its arrays are views of memory "
-                        "that the next call writes over. Not thread-safe.")
+  nb::class_<VectorEnv>(
+      m, "VectorEnv",
+      "Instances of one environment, stepped together on a few threads. Its arrays are views of memory "
+      "that the next call writes over. Not thread-safe.")
       .def(nb::init<const std::string&, int, int, std::uint64_t>(), "name"_a, "count"_a = 1, "threads"_a = 1,
            "seed"_a = 0, "Raises TroupeError for an unknown name, naming the nearest, and for numbers out of range.")
       .def_prop_ro("name", [](const VectorEnv& self) { return self.spec().name; })
       .def_prop_ro("count", &VectorEnv::count)
-      .def_prop_ro("episode_steps", [](const VectorEnv& self) { return self.spec().episode_steps; },
-                   "The time limit in steps.")
-      .def_prop_ro("control_dt", [](const VectorEnv& self) { return self.spec().control_dt; }, "Seconds a step.")
+      .def_prop_ro(
+          "episode_steps", [](const VectorEnv& self) { return self.spec().episode_steps; }, "The time limit in steps.")
+      .def_prop_ro(
+          "control_dt", [](const VectorEnv& self) { return self.spec().control_dt; }, "Seconds a step.")
       .def_prop_ro("cameras", [](const VectorEnv& self) { return self.spec().cameras; })
       .def_prop_ro(
-          "columns",
-          [](const VectorEnv& self) { return columns_of(self.spec()); },
+          "columns", [](const VectorEnv& self) { return columns_of(self.spec()); },
           "Of an observation, in the order of its bytes: name, type, shape.")
-      .def_prop_ro("action", [](const VectorEnv& self) { return column_of(self.spec().action.tensor); },
-                   "Name, type and shape.")
+      .def_prop_ro(
+          "action", [](const VectorEnv& self) { return column_of(self.spec().action.tensor); }, "Name, type and shape.")
       .def_prop_ro(
           "action_bounds",
           [](const VectorEnv& self) { return std::pair(self.spec().action.low, self.spec().action.high); },
           "The lowest and the highest of each number; empty where actions are choices.")
-      .def_prop_ro("action_choices", [](const VectorEnv& self) { return self.spec().action.choices; },
-                   "How many; 0 where actions are numbers.")
+      .def_prop_ro(
+          "action_choices", [](const VectorEnv& self) { return self.spec().action.choices; },
+          "How many; 0 where actions are numbers.")
       .def("advance", &VectorEnv::advance, "moves"_a, "actions"_a,
            "Moves each instance: 0 rests, 1 resets, 2 steps with its row of actions' bytes. Without Python's lock. "
            "Raises TroupeError naming the first instance that failed; the others have moved.")
+      .def("step", &VectorEnv::step, "actions"_a,
+           "Steps each instance with its row of actions' bytes, and resets those that have ended instead. Returns "
+           "arrays "
+           "of their own: a list of the columns, [count, ...] each; rewards, float64; terminations and truncations, "
+           "bool.")
       .def("reset", &VectorEnv::reset, "index"_a, "seed"_a,
            "Begins an episode of one instance that follows from the seed alone.")
       .def(
           "render",
           [](VectorEnv& self, std::size_t index, int height, int width, const std::string& camera) {
             auto* pixels = new std::vector<std::uint8_t>(self.render(index, height, width, camera));
-            const nb::capsule owner(pixels, [](void* p) noexcept { delete static_cast<std::vector<std::uint8_t>*>(p); });
+            const nb::capsule owner(pixels,
+                                    [](void* p) noexcept { delete static_cast<std::vector<std::uint8_t>*>(p); });
             return nb::ndarray<nb::numpy, std::uint8_t>(
                 pixels->data(), {static_cast<std::size_t>(height), static_cast<std::size_t>(width), 3}, owner);
           },
@@ -246,10 +324,11 @@ NB_MODULE(_core, m) {
       .def_prop_ro("environment", [](const Policy& self) { return self.spec().name; })
       .def_prop_ro("step", &Policy::step, "How many steps it has learnt.")
       .def_prop_ro("rows", &Policy::rows)
-      .def_prop_ro("columns", [](const Policy& self) { return columns_of(self.spec()); },
-                   "Of an observation, in the order of its bytes: name, type, shape.")
-      .def_prop_ro("action", [](const Policy& self) { return column_of(self.spec().action.tensor); },
-                   "Name, type and shape.")
+      .def_prop_ro(
+          "columns", [](const Policy& self) { return columns_of(self.spec()); },
+          "Of an observation, in the order of its bytes: name, type, shape.")
+      .def_prop_ro(
+          "action", [](const Policy& self) { return column_of(self.spec().action.tensor); }, "Name, type and shape.")
       .def(
           "act",
           [](nb::handle self, const Bytes& observations, const Moves& first) {

@@ -57,6 +57,11 @@ class VectorEnv:
         Moves each instance: 0 rests, 1 resets, 2 steps with its row of actions' bytes. Without Python's lock. Raises TroupeError naming the first instance that failed; the others have moved.
         """
 
+    def step(self, actions: Annotated[NDArray[numpy.uint8], dict(shape=(None, None), order='C', device='cpu', writable=False)]) -> tuple:
+        """
+        Steps each instance with its row of actions' bytes, and resets those that have ended instead. Returns arrays of their own: a list of the columns, [count, ...] each; rewards, float64; terminations and truncations, bool.
+        """
+
     def reset(self, index: int, seed: int) -> None:
         """Begins an episode of one instance that follows from the seed alone."""
 

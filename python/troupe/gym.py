@@ -64,6 +64,9 @@ class _Views:
         made = {name: column.copy() if copy else column for name, column in self._views.items()}
         return made if self.is_dict else next(iter(made.values()))
 
+    def named(self, columns):
+        return dict(zip(self._views, columns)) if self.is_dict else columns[0]
+
     def action_bytes(self, actions):
         """Contiguous bytes of [count, ...] actions; numbers beyond their bounds are clipped by the environment."""
         expected = (self.core.count, *self.action_shape)
@@ -175,21 +178,19 @@ class VectorEnv(gymnasium.vector.VectorEnv):
 
     def step(self, actions):
         actions = self._views.action_bytes(actions)
-        infos = {}
-        self._moves[:] = _STEP
         if self.autoreset_mode == AutoresetMode.NEXT_STEP:
-            self._moves[self._ended] = _RESET
-        elif self._ended.any():
+            columns, *rest = self._core.step(actions)
+            observations = self._views.named(columns) if self._copy else self._views.observations(copy=False)
+            return observations, *rest, {}
+        if self._ended.any():
             raise TroupeError(f"{self._core.name}: step: instances {np.flatnonzero(self._ended).tolist()} have ended, and are to be "
                               "reset first", "unavailable")
+        self._moves[:] = _STEP
         self._core.advance(self._moves, actions)
         rewards, last = self._views.rewards.copy(), self._views.types == _LAST
-        if last.any():
-            terminations = last & (self._views.discounts == 0)
-            truncations = last & ~terminations
-        else:
-            terminations, truncations = np.zeros(self.num_envs, bool), np.zeros(self.num_envs, bool)
-        self._ended = last
+        terminations = last & (self._views.discounts == 0)
+        truncations = last & ~terminations
+        self._ended, infos = last, {}
         if self.autoreset_mode == AutoresetMode.SAME_STEP and last.any():
             infos = self._final_infos(last)
             self._reset(last)
