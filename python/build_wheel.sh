@@ -21,6 +21,10 @@ rm -f "$folder"/troupe-*.whl
 prefix=$work/prefix
 cmake --install "$build" --prefix "$prefix" --strip >"$folder/install.log" 2>&1 || die "installing failed; log: $folder/install.log"
 rm -rf "$prefix/share/troupe/examples"
+# libEGL is the switch to the machine's own drivers; without it the program would not start where there are none. It keeps
+# its name, which auditwheel would change, because MuJoCo looks for it by that.
+ldd "$prefix/bin/troupe" | sed -n 's/.*=> \(\/.*lib\(EGL\|GLdispatch\)\.so[^ ]*\).*/\1/p' | xargs cp -L -t "$prefix/lib/troupe"
+patchelf --force-rpath --set-rpath '$ORIGIN' "$prefix"/lib/troupe/libEGL.so.1 "$prefix"/lib/troupe/libGLdispatch.so.0
 # The licences of what auditwheel puts inside, which Debian's packages have beside them.
 notices=$prefix/share/doc/troupe/notices
 mkdir -p "$notices"
@@ -32,8 +36,7 @@ with_progress "building the Python module" "$folder/wheel.log" env CMAKE_PREFIX_
   "$python" -m pip wheel --quiet --no-build-isolation --no-deps --wheel-dir "$work/plain" "$root/python" ||
   die "the wheel failed; log: $folder/wheel.log"
 
-# What is not on every Linux goes inside. libEGL too: it is the switch to the machine's own drivers, and without it the
-# program would not start where there are none. CUDA's libraries are the machine's: the plug-ins look for them.
+# What is not on every Linux goes inside. CUDA's libraries are the machine's: the plug-ins look for them.
 auditwheel repair --plat manylinux_2_36_x86_64 --only-plat --exclude 'libcu*' --exclude 'libnv*' --exclude 'libnccl*' \
   --wheel-dir "$folder" "$work"/plain/*.whl >"$folder/repair.log" 2>&1 || die "auditwheel failed; log: $folder/repair.log"
 echo "$folder"/troupe-*.whl

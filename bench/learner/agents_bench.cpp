@@ -16,7 +16,6 @@
 #include <troupe/algorithms/sac/replica.hpp>
 #include <troupe/algorithms/td3/replica.hpp>
 #include <troupe/bench/gpu/device.hpp>
-#include <troupe/core/check.hpp>
 #include <troupe/core/rng.hpp>
 #include <troupe/learner/replicate/replicator.hpp>
 #include <troupe/pjrt/find_plugin.hpp>

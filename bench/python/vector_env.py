@@ -7,8 +7,6 @@ import json
 import os
 import pathlib
 import subprocess
-import sys
-import tempfile
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -54,14 +52,8 @@ def measure():
                       "version": importlib.metadata.version("troupe"), "limits": limits}), flush=True)
 
 
-def main():
-    python = subprocess.run([ROOT / "tools/python_env.sh", "wheel"], stdout=subprocess.PIPE, text=True, check=True).stdout.strip()
-    with tempfile.TemporaryDirectory() as folder:
-        wheel = subprocess.run([ROOT / "python/build_wheel.sh", folder], stdout=subprocess.PIPE, text=True, check=True).stdout.strip()
-        subprocess.run([python, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index", "--target", f"{folder}/site", wheel], check=True)
-        environment = os.environ | {"PYTHONPATH": f"{folder}/site"}
-        subprocess.run([python, "-B", __file__, "measure"], env=environment, check=True)
-
-
 if __name__ == "__main__":
-    measure() if sys.argv[1:] == ["measure"] else main()
+    if "TROUPE_SITE" in os.environ:
+        measure()
+    else:
+        subprocess.run([ROOT / "python/with_wheel.sh", __file__], check=True)

@@ -53,11 +53,15 @@ Column column_of(const TensorSpec& tensor) {
 using Bytes = nb::ndarray<const std::uint8_t, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 using Moves = nb::ndarray<const std::uint8_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 
-/// A NumPy array that owns its memory, to be filled.
+/// Memory to be filled, and who frees it for a NumPy array.
+template <typename T>
+std::pair<T*, nb::capsule> owned(std::size_t size) {
+  auto* const memory = new T[size];
+  return {memory, nb::capsule(memory, [](void* p) noexcept { delete[] static_cast<T*>(p); })};
+}
 template <typename T>
 std::pair<nb::ndarray<nb::numpy, T>, T*> array(std::size_t size) {
-  auto* const memory = new T[size];
-  const nb::capsule owner(memory, [](void* p) noexcept { delete[] static_cast<T*>(p); });
+  const auto [memory, owner] = owned<T>(size);
   return {nb::ndarray<nb::numpy, T>(memory, {size}, owner), memory};
 }
 
@@ -124,10 +128,13 @@ class VectorEnv {
     take(index, environment(index).reset(seed, envs_->observation(index)));
   }
 
-  std::vector<std::uint8_t> render(std::size_t index, int height, int width, const std::string& camera) {
-    std::vector<std::uint8_t> pixels(static_cast<std::size_t>(height) * static_cast<std::size_t>(width) * 3);
-    or_raise(environment(index).render({.height = height, .width = width, .camera = camera}, pixels));
-    return pixels;
+  nb::ndarray<nb::numpy, std::uint8_t> render(std::size_t index, int height, int width, const std::string& camera) {
+    if (height < 1 || width < 1) raise({Code::kInvalidArgument, spec().name + ": render: a size below 1"});
+    const std::size_t rows = static_cast<std::size_t>(height), columns = static_cast<std::size_t>(width);
+    const auto [pixels, owner] = owned<std::uint8_t>(rows * columns * 3);
+    or_raise(environment(index).render({.height = height, .width = width, .camera = camera},
+                                       std::span(pixels, rows * columns * 3)));
+    return nb::ndarray<nb::numpy, std::uint8_t>(pixels, {rows, columns, 3}, owner);
   }
 
   std::span<const std::byte> observations() const { return envs_->observations(); }
@@ -159,8 +166,7 @@ class VectorEnv {
     const std::size_t row = envs_->observations().size() / count();
     for (const TensorSpec& column : spec().observation) {
       const std::size_t bytes = column.bytes();
-      auto* const memory = new std::byte[bytes * count()];
-      const nb::capsule owner(memory, [](void* p) noexcept { delete[] static_cast<std::byte*>(p); });
+      const auto [memory, owner] = owned<std::byte>(bytes * count());
       for (std::size_t i = 0; i < count(); ++i) {
         std::memcpy(memory + i * bytes, envs_->observations().data() + i * row + offset, bytes);
       }
@@ -286,21 +292,12 @@ NB_MODULE(_core, m) {
            "Raises TroupeError naming the first instance that failed; the others have moved.")
       .def("step", &VectorEnv::step, "actions"_a,
            "Steps each instance with its row of actions' bytes, and resets those that have ended instead. Returns "
-           "arrays "
-           "of their own: a list of the columns, [count, ...] each; rewards, float64; terminations and truncations, "
-           "bool.")
+           "arrays of their own: a list of the columns, [count, ...] each; rewards, float64; terminations and "
+           "truncations, bool.")
       .def("reset", &VectorEnv::reset, "index"_a, "seed"_a,
            "Begins an episode of one instance that follows from the seed alone.")
-      .def(
-          "render",
-          [](VectorEnv& self, std::size_t index, int height, int width, const std::string& camera) {
-            auto* pixels = new std::vector<std::uint8_t>(self.render(index, height, width, camera));
-            const nb::capsule owner(pixels,
-                                    [](void* p) noexcept { delete static_cast<std::vector<std::uint8_t>*>(p); });
-            return nb::ndarray<nb::numpy, std::uint8_t>(
-                pixels->data(), {static_cast<std::size_t>(height), static_cast<std::size_t>(width), 3}, owner);
-          },
-          "index"_a, "height"_a = 240, "width"_a = 320, "camera"_a = "0", "RGB, uint8 [height, width, 3].")
+      .def("render", &VectorEnv::render, "index"_a, "height"_a = 240, "width"_a = 320, "camera"_a = "0",
+           "RGB, uint8 [height, width, 3].")
       .def_prop_ro(
           "observations",
           [of](nb::handle self) {

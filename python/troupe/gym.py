@@ -48,6 +48,7 @@ class _Views:
         spaces = {name: _box(dtype, shape) for name, dtype, shape, _ in self.columns}
         self.is_dict = len(spaces) != 1
         self.observation_space = gymnasium.spaces.Dict(spaces) if self.is_dict else next(iter(spaces.values()))
+        self.metadata = {"render_modes": ["rgb_array"], "render_fps": max(1, round(1 / core.control_dt))}
         _, dtype, shape = core.action
         self.action_dtype, self.action_shape = np.dtype(dtype), tuple(shape)
         if core.action_choices == 0:
@@ -58,6 +59,7 @@ class _Views:
         else:
             choices = np.full(self.action_shape, core.action_choices)
             self.action_space = gymnasium.spaces.MultiDiscrete(choices, dtype=self.action_dtype.type)
+        self.no_actions = self.action_bytes(np.zeros((core.count, *self.action_shape)))  # of instances that do not step
 
     def observations(self, copy):
         """Of all instances, [count, ...] each; without `copy` they are views that the next call writes over."""
@@ -85,23 +87,22 @@ def _one(observations, index):
 class Env(gymnasium.Env):
     """One instance. render_mode "rgb_array" draws it, `camera` is one of its cameras by name or index."""
 
-    metadata = {"render_modes": ["rgb_array"], "render_fps": 30}
+    metadata = {"render_modes": ["rgb_array"]}
 
     def __init__(self, name, *, render_mode=None, width=320, height=240, camera="0"):
         self._core = _core.VectorEnv(name)
         self._views = _Views(self._core)
         self.observation_space, self.action_space = self._views.observation_space, self._views.action_space
         self.render_mode = render_mode
-        self.metadata = self.metadata | {"render_fps": max(1, round(1 / self._core.control_dt))}
+        self.metadata = self._views.metadata
         self._picture = (height, width, camera)
         self._moves = np.zeros(1, np.uint8)
-        self._no_action = np.zeros((1, self._views.action_dtype.itemsize * int(np.prod(self._views.action_shape))), np.uint8)
 
     def reset(self, *, seed=None, options=None):
         super().reset(seed=seed)
         if seed is None:
             self._moves[0] = _RESET
-            self._core.advance(self._moves, self._no_action)
+            self._core.advance(self._moves, self._views.no_actions)
         else:
             self._core.reset(0, seed)
         return _one(self._views.observations(copy=True), 0), {}
@@ -126,7 +127,7 @@ class VectorEnv(gymnasium.vector.VectorEnv):
     autoreset_mode: all of Gymnasium's. copy=False: observations are views that the next call writes over.
     """
 
-    metadata = {"render_modes": ["rgb_array"], "render_fps": 30, "autoreset_mode": AutoresetMode.NEXT_STEP}
+    metadata = {"render_modes": ["rgb_array"], "autoreset_mode": AutoresetMode.NEXT_STEP}
 
     def __init__(self, name, num_envs=1, *, threads=None, autoreset_mode=AutoresetMode.NEXT_STEP, copy=True,
                  render_mode=None, width=320, height=240, camera="0"):
@@ -138,21 +139,18 @@ class VectorEnv(gymnasium.vector.VectorEnv):
         self.observation_space = batch_space(self.single_observation_space, num_envs)
         self.action_space = batch_space(self.single_action_space, num_envs)
         self.autoreset_mode = AutoresetMode(autoreset_mode)
-        self.metadata = self.metadata | {
-            "autoreset_mode": self.autoreset_mode,
-            "render_fps": max(1, round(1 / self._core.control_dt)),
-        }
+        self.metadata = self._views.metadata | {"autoreset_mode": self.autoreset_mode}
         self.render_mode = render_mode
         self._picture = (height, width, camera)
         self._copy = copy
-        self._ended = np.zeros(num_envs, bool)
         self._moves = np.zeros(num_envs, np.uint8)
-        size = self._views.action_dtype.itemsize * int(np.prod(self._views.action_shape))
-        self._no_actions = np.zeros((num_envs, size), np.uint8)
+
+    def _ended(self):
+        return self._views.types == _LAST
 
     def _reset(self, which):
         np.multiply(which, _RESET, out=self._moves, casting="unsafe")  # the others rest
-        self._core.advance(self._moves, self._no_actions)
+        self._core.advance(self._moves, self._views.no_actions)
 
     def reset(self, *, seed=None, options=None):
         """seed: of instance 0, the others have the numbers behind it; or a list, whose None keep their random stream.
@@ -173,7 +171,6 @@ class VectorEnv(gymnasium.vector.VectorEnv):
         for index in np.flatnonzero(seeded):
             self._core.reset(int(index), seeds[index])
         self._reset(mask & ~seeded)
-        self._ended &= ~mask
         return self._views.observations(self._copy), {}
 
     def step(self, actions):
@@ -182,27 +179,24 @@ class VectorEnv(gymnasium.vector.VectorEnv):
             columns, *rest = self._core.step(actions)
             observations = self._views.named(columns) if self._copy else self._views.observations(copy=False)
             return observations, *rest, {}
-        if self._ended.any():
-            raise TroupeError(f"{self._core.name}: step: instances {np.flatnonzero(self._ended).tolist()} have ended, and are to be "
+        if self._ended().any():
+            raise TroupeError(f"{self._core.name}: step: instances {np.flatnonzero(self._ended()).tolist()} have ended, and are to be "
                               "reset first", "unavailable")
         self._moves[:] = _STEP
         self._core.advance(self._moves, actions)
-        rewards, last = self._views.rewards.copy(), self._views.types == _LAST
+        rewards, last, infos = self._views.rewards.copy(), self._ended(), {}
         terminations = last & (self._views.discounts == 0)
         truncations = last & ~terminations
-        self._ended, infos = last, {}
         if self.autoreset_mode == AutoresetMode.SAME_STEP and last.any():
             infos = self._final_infos(last)
             self._reset(last)
-            self._ended = np.zeros(self.num_envs, bool)
         return self._views.observations(self._copy), rewards, terminations, truncations, infos
 
     def _final_infos(self, last):
         observations = self._views.observations(copy=True)
         final = np.full(self.num_envs, None, object)
-        info = np.full(self.num_envs, None, object)
         for index in np.flatnonzero(last):
-            final[index], info[index] = _one(observations, index), {}
+            final[index] = _one(observations, index)
         return {"final_obs": final, "_final_obs": last.copy(), "final_info": {}, "_final_info": last.copy()}
 
     def render(self):

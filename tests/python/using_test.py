@@ -79,6 +79,17 @@ class OneEnvironment(unittest.TestCase):
                     observations = [env.reset()[0] for env in (ours, theirs)]
                     np.testing.assert_array_equal(*observations, name)
 
+    def test_draws_itself(self):
+        env = gymnasium.make("troupe/cartpole-swingup", render_mode="rgb_array", width=64, height=48).unwrapped
+        env.reset(seed=1)
+        try:
+            picture = env.render()
+        except troupe.TroupeError as error:
+            self.assertEqual(error.code, "unavailable", error)
+            self.skipTest(f"this machine cannot draw: {error}")
+        self.assertEqual((picture.shape, picture.dtype), ((48, 64, 3), np.uint8))
+        self.assertGreater(int(picture.max()) - int(picture.min()), 50)
+
     def test_errors_say_what_was_expected(self):
         env = gymnasium.make("troupe/cartpole-swingup").unwrapped
         with self.assertRaisesRegex(troupe.TroupeError, "before reset|reset") as caught:

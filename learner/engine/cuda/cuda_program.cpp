@@ -108,7 +108,7 @@ Status CudaProgram::enqueue_node(const Node& node) {
   if (host_.idle(node.minimized)) return {};
   const TroupeCudaApi& api = gpu_->api();
   const TroupeCudaCall& call = node.call;
-  if (!node.chain.empty()) {
+  if (node.chain.size() > 1) {
     std::vector<const TroupeCudaKernel*> kernels;
     std::vector<const TroupeCudaCall*> calls;
     for (const ChainLink& link : node.chain) {

@@ -87,7 +87,7 @@ class CudaProgram final : public Executable, public FeedTarget {
     std::string_view name;
     const TroupeCudaKernel* kernel = nullptr;  ///< null: a convolution or a joint
     TroupeCudaCall call{};
-    std::vector<ChainLink> chain{};  ///< instead of kernel and call: several as one kernel
+    std::vector<ChainLink> chain{};  ///< of a node that can be a link: itself, and what one kernel does with it
     int joint = -1;
     std::int32_t minimized = -1;         ///< as Call::minimized
     std::size_t workspace_bytes = 0;     ///< that it needs

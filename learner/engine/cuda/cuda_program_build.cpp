@@ -211,27 +211,24 @@ class CudaProgram::Builder {
       node.workspace_bytes = api_.workspace(node.kernel, &call);
     }
     if (call.conv != nullptr) node.workspace_bytes = made_.cudnn_->workspace(call.conv);
+    if (node.kernel != nullptr && api_.can_chain(node.kernel, &call) != 0) node.chain.push_back({node.kernel, call});
     if (!continues_chain(node)) made_.nodes_.push_back(std::move(node));
     return {};
   }
 
   /// Makes the node a link of the last one, where the two can be one kernel.
   bool continues_chain(const Node& node) {
-    if (made_.nodes_.empty() || node.kernel == nullptr || api_.can_chain(node.kernel, &node.call) == 0) return false;
+    if (node.chain.empty() || made_.nodes_.empty()) return false;
     Node& last = made_.nodes_.back();
-    const bool begins = last.chain.empty();
-    if (begins && (last.kernel == nullptr || api_.can_chain(last.kernel, &last.call) == 0)) return false;
-    if (last.minimized != node.minimized || last.chain.size() >= TROUPE_CUDA_MAX_CHAIN) return false;
-    if (begins) last.chain.push_back({last.kernel, last.call});
     const auto fits = [&](const ChainLink& link) {
-      const auto count = [](const TroupeCudaCall& call) { return call.out[0].rows * call.out[0].cols; };
+      const auto count = [](const TroupeCudaCall& of) { return of.out[0].rows * of.out[0].cols; };
       return count(link.call) == count(node.call) && in_step(memory_of(link.call), memory_of(node.call));
     };
-    if (!std::ranges::all_of(last.chain, fits)) {
-      if (begins) last.chain.clear();
+    if (last.chain.empty() || last.chain.size() >= TROUPE_CUDA_MAX_CHAIN || last.minimized != node.minimized ||
+        !std::ranges::all_of(last.chain, fits)) {
       return false;
     }
-    last.chain.push_back({node.kernel, node.call});
+    last.chain.push_back(node.chain.front());
     return true;
   }
 

@@ -46,6 +46,7 @@ void Machine::reset() {
   device_count = 2;
   until_failure = -1;
   fail_when.clear();
+  orders.seed();
   allocations = launches = kernels = graph_launches = 0;
   for (Device& device : devices) {
     device.failed = cudaSuccess;
