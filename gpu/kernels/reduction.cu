@@ -73,11 +73,24 @@ cudaError_t sum_last(const Call& call, cudaStream_t stream) {
   });
 }
 
-/// Over the dimensions that the output lacks or has 1 in, a warp for each of its elements.
+struct Rows {
+  const float* x;
+  std::int64_t cols;
+
+  using Loaded = float;
+  __device__ Loaded load(std::int64_t row, std::int64_t col) const { return x[row * cols + col]; }
+  __device__ void add(std::int64_t, std::int64_t, Loaded loaded, float* sums) const { sums[0] += loaded; }
+};
+
+/// Over the dimensions that the output lacks or has 1 in: over few rows by columns, else a warp for each element.
 cudaError_t sum_to(const Call& call, cudaStream_t stream) {
   const float* x = data<const float>(call.in[0]);
   float* out = data<float>(call.out[0]);
   const Repeats repeats(call.in[0].shape, call.out[0].shape);
+  const std::int64_t cols = elements(call.out[0]);
+  if (repeats.in_rows() && column_chunks(repeats.times, cols) == 1) {
+    return column_sums<1>(stream, repeats.times, cols, Rows{x, cols}, {{out}}, nullptr);
+  }
   return for_each_row(stream, elements(call.out[0]), [=] __device__(std::int64_t element, int lane) {
     const std::int64_t first = repeats.first_of(element);
     const float total = row_sum(lane, repeats.times, [&](std::int64_t i) { return x[first + repeats.offset(i)]; });

@@ -27,6 +27,14 @@ struct Repeats {
     }
   }
 
+  /// Whether the whole is the part `times` times, one behind the other.
+  bool in_rows() const {
+    std::int32_t d = rank - 1;
+    while (d >= 0 && part[d] == whole[d]) --d;
+    while (d >= 0 && part[d] == 1) --d;
+    return d < 0;
+  }
+
   /// Of an element of the whole.
   __device__ std::int64_t part_of(std::int64_t element) const {
     std::int64_t index = 0;

@@ -195,7 +195,7 @@ class CudaProgram final : public Executable, public FeedTarget {
   std::vector<TroupeCudaConv*> convs_;
   std::vector<DeviceGroup> groups_;
   DeviceGroup state_;
-  std::vector<gpu::GpuMemory> constants_;
+  std::vector<gpu::GpuMemory> constants_, parts_;  ///< the latter of weights' gradients
   gpu::GpuMemory arena_, workspace_, squares_;
   std::vector<double*> squares_of_;          ///< of each minimized group
   gpu::GpuMemory lars_squares_, lars_rate_;  ///< of one variable, whose kernels follow one another; empty without LARS

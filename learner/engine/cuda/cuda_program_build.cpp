@@ -6,6 +6,7 @@
 
 #include <troupe/learner/engine/cpu/gemm.hpp>
 #include <troupe/learner/engine/cuda/cuda_program.hpp>
+#include <troupe/learner/engine/cuda/weight_grad.hpp>
 
 namespace troupe::learner {
 
@@ -24,6 +25,8 @@ TroupeCudaShape cuda_shape(const Shape& shape) {
 
 /// Of all workspaces together, unless one alone needs more.
 constexpr std::size_t kWorkspaceBytes = std::size_t{256} << 20, kMostWorkspaces = 8;
+/// Of all parts of one weight's gradient, results and workspaces.
+constexpr std::size_t kPartsBytes = std::size_t{64} << 20;
 
 /// Slices of one block, each where every type and vector of values is aligned.
 struct Block {
@@ -195,7 +198,10 @@ class CudaProgram::Builder {
     if (from.op == nullptr) {
       if (data_.joints[static_cast<std::size_t>(from.joint)].forward) made_.functions_.push_back(made_.nodes_.size());
     } else if (from.op->conv != nullptr && !is_product(from.conv)) {
-      TROUPE_TRY(make_conv(from, call));
+      if (const std::int64_t parts = batch_parts(from.conv); parts > 1) {
+        return make_parts(from, std::move(node), parts);
+      }
+      TROUPE_TRY(make_conv(from, from.conv, call));
     } else {
       const ConvShape& conv = from.conv;
       const std::string name(from.op->conv != nullptr ? "matmul" : from.op->name);
@@ -264,20 +270,49 @@ class CudaProgram::Builder {
     return {};
   }
 
-  /// The gradient of a weight that mixes the channels of single pixels is a product over all pixels. Of the two
-  /// libraries only cuBLASLt shares such long sums among many processors and adds up their parts in a fixed order: on
-  /// an H200 cuDNN took 65 of the 112 ms of a step of ResNet-50 for weights' gradients, as long for 64 as for 256
-  /// channels.
-  static bool is_product(const ConvShape& conv) {
-    return conv.pass == ConvPass::kWeightGrad && conv.kernel_h == 1 && conv.kernel_w == 1 && conv.stride == 1 &&
-           conv.padding == 0;
+  /// Nodes for the parts of the batch, side by side, and one that adds up what they put out.
+  Status make_parts(const PlanNode& from, Node node, std::int64_t parts) {
+    ConvShape part = from.conv;
+    part.batch /= parts;
+    TROUPE_TRY(make_conv(from, part, node.call));
+    const TroupeCudaOperand result = node.call.out[0];
+    const std::size_t result_bytes = range_of(result).bytes;
+    Block block;
+    for (std::int64_t p = 0; p < parts; ++p) block.add(made_.cudnn_->workspace(node.call.conv));
+    const std::size_t results_at = block.add(result_bytes * static_cast<std::size_t>(parts));
+    if (block.bytes > kPartsBytes && parts > 2) return make_parts(from, std::move(node), parts / 2);
+    gpu::GpuMemory& memory = made_.parts_.emplace_back();
+    TROUPE_TRY(allocate(memory, block.bytes, "parts of a weight's gradient"));
+    for (TroupeCudaOperand* const operand : {&node.call.in[0], &node.call.in[1]}) {
+      operand->rows /= parts;
+      operand->shape.dims[0] /= parts;
+    }
+    for (std::int64_t p = 0; p < parts; ++p) {
+      Node& made = made_.nodes_.emplace_back(node);
+      const auto at = static_cast<std::size_t>(p);
+      for (TroupeCudaOperand* const operand : {&made.call.in[0], &made.call.in[1]}) {
+        operand->data = static_cast<std::byte*>(operand->data) + at * range_of(*operand).bytes;
+      }
+      made.call.out[0].data = memory.get() + results_at + at * result_bytes;
+      made.call.workspace = memory.get() + at * (results_at / static_cast<std::size_t>(parts));
+    }
+    Node sum{.name = node.name, .kernel = api_.find_kernel("sum_to"), .minimized = node.minimized};
+    sum.call = {.inputs = 1, .outputs = 1, .valid = node.call.valid};
+    sum.call.in[0] = sum.call.out[0] = result;
+    TroupeCudaOperand& all = sum.call.in[0];
+    all.data = memory.get() + results_at;
+    all.rows *= parts;
+    std::copy_backward(all.shape.dims, all.shape.dims + all.shape.rank, all.shape.dims + all.shape.rank + 1);
+    all.shape.dims[0] = parts;
+    ++all.shape.rank;
+    made_.nodes_.push_back(std::move(sum));
+    return {};
   }
 
-  Status make_conv(const PlanNode& node, TroupeCudaCall& call) {
+  Status make_conv(const PlanNode& node, const ConvShape& conv, TroupeCudaCall& call) {
     if (made_.cudnn_ == nullptr) {
       TROUPE_ASSIGN(made_.cudnn_, gpu_.cudnn());
     }
-    const ConvShape& conv = node.conv;
     const TroupeCudaConvShape shape{.pass = static_cast<std::int32_t>(conv.pass),
                                     .batch = conv.batch,
                                     .height = conv.height,
@@ -355,7 +390,7 @@ class CudaProgram::Builder {
         of.reads.insert(of.reads.end(), more.reads.begin(), more.reads.end());
         of.writes.insert(of.writes.end(), more.writes.begin(), more.writes.end());
       }
-      of.workspace = node.workspace_bytes > 0;
+      of.workspace = node.workspace_bytes > 0;  // else it needs none, or has its own
       largest = std::max(largest, node.workspace_bytes);
     }
     Block block;

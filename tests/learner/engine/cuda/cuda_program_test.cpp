@@ -19,6 +19,7 @@
 #include <troupe/core/rng.hpp>
 #include <troupe/learner/engine/program_state.hpp>
 #include <troupe/learner/ops/choice.hpp>
+#include <troupe/learner/ops/convolution.hpp>
 #include <troupe/learner/ops/elementwise.hpp>
 #include <troupe/learner/ops/linear.hpp>
 #include <troupe/learner/ops/math.hpp>
@@ -190,6 +191,28 @@ TEST_F(EmulatedProgramTest, ElementwiseNodesInARowAreOneKernel) {
   };
   EXPECT_EQ(kernels_of(16), kernels_of(1)) << "as many links as a chain has";
   EXPECT_EQ(kernels_of(17), kernels_of(1) + 1);
+}
+
+TEST_F(CudaProgramTest, WeightsGradientsOfManyPixelsAreTheSameInParts) {
+  for (const std::int64_t stride : {1, 2}) {
+    const auto program_on = [&](const Device& device) {
+      Graph graph(4);
+      const ParamGroup group = graph.group("net");
+      const Var weight = graph.param(group, "weight", {3, 3, 2, 64}, Init::uniform(1));
+      const Var y = conv2d(graph.input("x", {128, 64, 2}), weight, {.stride = stride, .padding = 1});
+      graph.minimize(mean(mul(y, y)), group, {.rule = Sgd{.learning_rate = 0.1}});
+      return Program::compile(graph, {.device = device, .seed = 3}).value();
+    };
+    std::unique_ptr<Program> programs[] = {program_on({}), program_on(kGpu)};
+    for (const auto& program : programs) {
+      const Data data({{"x", DType::kF32, {128, 64, 2}}}, 4, 1);
+      for (int step = 0; step < 3; ++step) {
+        program->bind(data.buffer.view()).value();
+        program->run().value();
+      }
+    }
+    EXPECT_LT(largest_difference(state_of(*programs[1]), state_of(*programs[0])), kRounding) << "stride " << stride;
+  }
 }
 
 TEST_F(CudaProgramTest, FlashSacTakesTheSameStepsAndKeepsItsLengths) {
