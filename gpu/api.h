@@ -14,7 +14,7 @@
 #include <stdint.h>
 
 // Changes with every change below. The loader refuses another number.
-#define TROUPE_CUDA_ABI 9u
+#define TROUPE_CUDA_ABI 10u
 // The one symbol that the plug-in exports: `const TroupeCudaApi* troupe_cuda_api(void)`.
 #define TROUPE_CUDA_ENTRY "troupe_cuda_api"
 // The same of the plug-in with cuDNN, which is large and opened only for programs that convolve.
@@ -81,8 +81,11 @@ typedef struct {
   int32_t bf16;  // operands
   int32_t tf32;  // float32 operands may be rounded to TF32 inside of the product
   int32_t bias;  // of n values, added to every row
-  int32_t measured;  // the fastest of the library's ways on this device, whose bits may differ; 0: its first
+  int32_t activation;  // of what comes out, only with a bias: Activation (learner/ops/linear.hpp)
+  int32_t measured;  // the fastest way on this device, whose bits may differ; 0: the library's first
+  int32_t tiling;  // not 0: this one of kernels/tiled_product.hpp instead, for tests
 } TroupeCudaProductShape;
+enum { TROUPE_CUDA_TILINGS = 4 };
 
 // As ConvShape (learner/engine/cpu/convolution.hpp). Weights of passes 0 and 1 come packed: [out, kernel_h, kernel_w,
 // in] in the images' type, as the kernel "pack_weight" makes them; the gradient of pass 2 is float32 [kernel_h,

@@ -1,13 +1,15 @@
 // One whole learner step of each agent at its published size, on HalfCheetah's: 17 observations, 6 actions, batch 256
 // (of FlashSAC 512); of DrQ-v2 images of 84 x 84 x 9. Forward, gradients, optimisers, targets. The value is steps per
 // second. With --device on that GPU, from batches in the host's memory, in launches that overlap the next one's copies,
-// with D4PG too; vs_pjrt is the same graph's through JAX's plug-in, where that is found.
+// with D4PG too; vs_pjrt is the same graph's through JAX's plug-in, where that is found. drqv2_gpu_replay: from replay
+// in the GPU's memory, since its batches are 32 MB each.
 #include <benchmark/benchmark.h>
 
 #include <functional>
 #include <memory>
 #include <string>
 
+#include <troupe/actors/roles/gpu_replay_feed.hpp>
 #include <troupe/algorithms/d4pg/policy.hpp>
 #include <troupe/algorithms/d4pg/replica.hpp>
 #include <troupe/algorithms/dmpo/replica.hpp>
@@ -16,7 +18,9 @@
 #include <troupe/algorithms/sac/replica.hpp>
 #include <troupe/algorithms/td3/replica.hpp>
 #include <troupe/bench/gpu/device.hpp>
-#include <troupe/core/rng.hpp>
+#include <troupe/bench/learner/fed_steps.hpp>
+#include <troupe/bench/learner/full_table.hpp>
+#include <troupe/bench/learner/random_rows.hpp>
 #include <troupe/learner/replicate/replicator.hpp>
 #include <troupe/pjrt/find_plugin.hpp>
 
@@ -53,15 +57,7 @@ class Learner {
       : slot_(agent.columns), batch_(agent.columns, agent.batch) {
     replica_ = agent.training([&](const InputContext&) { return slot_.pipeline(); });
     replicator_ = OneDevice::make(*replica_, {.batch = agent.batch, .compile = compile}).value();
-    Rng rng(1);
-    for (std::size_t column = 0; column < agent.columns.size(); ++column) {
-      if (agent.columns[column].dtype == DType::kU8) {
-        for (std::uint8_t& x : batch_.mutable_view().as<std::uint8_t>(column))
-          x = static_cast<std::uint8_t>(rng.below(256));
-      } else {
-        for (float& x : batch_.mutable_view().as<float>(column)) x = static_cast<float>(2 * rng.uniform() - 1);
-      }
-    }
+    fill_with_noise(batch_);
   }
 
   Replicator& replicator() { return *replicator_; }
@@ -116,6 +112,20 @@ Agent drqv2_of_images() {
           .warm_up_steps = 2};
 }
 
+/// The same from a table in the GPU's memory that draws uniformly.
+double from_gpu_replay(const Agent& agent, const Device& device) {
+  Learner learner(agent, {.device = device, .plans = PlanChoice::kMeasured});
+  Program& program = learner.replicator().program();
+  const auto table = replay::GpuTable::make({.signature = agent.columns,
+                                             .max_items = bench::tiny<std::int64_t>(10'000, 2'000),
+                                             .sampler = {.kind = replay::SelectorKind::kUniform}},
+                                            program.gpu())
+                         .value();
+  fill(*table);
+  actors::feed_from(*table, agent.batch, 0, "", program).value();
+  return fed_steps_per_second(program);
+}
+
 /// As learner_gpu_bench has it.
 Agent d4pg_of_cheetah() {
   auto options = of_cheetah<d4pg::Options>();
@@ -143,6 +153,9 @@ void register_gpu_rows() {
       if (pjrt) counters["vs_pjrt"] = launched(agent, {"pjrt:cuda", bench::device_index()});
     });
   }
+  bench::add_row("drqv2_gpu_replay", "steps/s", [drqv2 = all.back()](benchmark::UserCounters& counters) {
+    counters["value"] = from_gpu_replay(drqv2, gpu_device(bench::device_index()));
+  });
 }
 
 void register_rows() {

@@ -4,7 +4,7 @@
 
 #include <memory>
 
-#include <troupe/core/rng.hpp>
+#include <troupe/bench/learner/random_rows.hpp>
 #include <troupe/tests/algorithms/d4pg/hand_fed.hpp>
 
 namespace troupe::learner {
@@ -15,11 +15,8 @@ void d4pg_step(benchmark::State& state, DType compute, int stripes) {
   options.d4pg.environment = {
       .observation_size = 17, .action_low = {-1, -1, -1, -1, -1, -1}, .action_high = {1, 1, 1, 1, 1, 1}};
   const std::unique_ptr<d4pg::HandFed> learner = d4pg::HandFed::make(options).value();
-  Rng rng(1);
   BatchBuffer batch(learner->signature(), options.d4pg.batch);
-  for (std::size_t column = 0; column < learner->signature().size(); ++column) {
-    for (float& x : batch.mutable_view().as<float>(column)) x = static_cast<float>(2 * rng.uniform() - 1);
-  }
+  fill_with_noise(batch);
   const BatchView view = batch.view();
   for (int i = 0; i < 20; ++i) learner->step(view).value();
   for ([[maybe_unused]] auto _ : state) benchmark::DoNotOptimize(learner->step(view).value());

@@ -11,6 +11,7 @@
 #include <troupe/algorithms/d4pg/policy.hpp>
 #include <troupe/bench/learner/d4pg_gpu.hpp>
 #include <troupe/bench/learner/fed_steps.hpp>
+#include <troupe/bench/learner/full_table.hpp>
 #include <troupe/core/check.hpp>
 #include <troupe/replay/n_step_adder.hpp>
 #include <troupe/replay/table.hpp>
@@ -37,21 +38,6 @@ void d4pg_step(benchmark::UserCounters& counters, bool tf32) {
   counters["value"] = fed_steps_per_second(learner->program());
   const bench::GpuLimits& limits = bench::limits_of(learner->program().gpu());
   counters["vs_bound"] = 1 / limits.seconds(step_cost(options), tf32);
-}
-
-/// Full, of items with random columns and priorities.
-void fill(replay::Table& table) {
-  constexpr std::int64_t kRows = 1000;
-  BatchBuffer rows(table.options().signature, kRows);
-  Rng rng(1);
-  for (std::size_t column = 0; column < table.options().signature.size(); ++column) {
-    for (float& value : rows.mutable_view().as<float>(column)) value = static_cast<float>(2 * rng.uniform() - 1);
-  }
-  std::vector<double> priorities(kRows);
-  while (table.info().items < table.options().max_items) {
-    for (double& priority : priorities) priority = rng.uniform();
-    (void)table.insert(rows.view(), priorities).value();
-  }
 }
 
 replay::TableOptions table_options(const d4pg::Options& options) {

@@ -11,6 +11,7 @@
 #include <thread>
 
 #include <troupe/bench/learner/image_models.hpp>
+#include <troupe/bench/learner/random_rows.hpp>
 #include <troupe/learner/engine/pjrt/hlo_module.hpp>
 #include <troupe/learner/ops/elementwise.hpp>
 #include <troupe/pjrt/find_plugin.hpp>
@@ -51,11 +52,8 @@ double d4pg_steps(const Device& device) {
   options.d4pg.environment = {
       .observation_size = 17, .action_low = std::vector<double>(6, -1), .action_high = std::vector<double>(6, 1)};
   const auto learner = d4pg::HandFed::make(options).value();
-  Rng rng(1);
   BatchBuffer batch(learner->signature(), options.d4pg.batch);
-  for (std::size_t column = 0; column < learner->signature().size(); ++column) {
-    for (float& x : batch.mutable_view().as<float>(column)) x = static_cast<float>(2 * rng.uniform() - 1);
-  }
+  fill_with_noise(batch);
   for (int i = 0; i < 20; ++i) learner->step(batch.view()).value();
   const auto begin = std::chrono::steady_clock::now();
   std::chrono::duration<double> spent{};

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include <troupe/algorithms/d4pg/replica.hpp>
+#include <troupe/bench/learner/random_rows.hpp>
 #include <troupe/collectives/in_process.hpp>
-#include <troupe/core/rng.hpp>
 #include <troupe/learner/ops/elementwise.hpp>
 #include <troupe/learner/ops/linear.hpp>
 #include <troupe/learner/ops/reduce.hpp>
@@ -34,10 +34,7 @@ d4pg::Options options() {
 class Rows final : public InputPipeline {
  public:
   explicit Rows(const InputContext& context) : batch_(d4pg::batch_signature(options()), context.replica_batch) {
-    Rng rng(1);
-    for (std::size_t column = 0; column < signature().size(); ++column) {
-      for (float& x : batch_.mutable_view().as<float>(column)) x = static_cast<float>(2 * rng.uniform() - 1);
-    }
+    fill_with_noise(batch_);
   }
   const Signature& signature() const override { return *batch_.view().signature; }
   Result<BatchView> next() override { return batch_.view(); }

@@ -39,7 +39,8 @@ struct Activate {
   __device__ float operator()(float x) const { return A::forward(x); }
 };
 
-/// f(A{}) with the activation that has this number in Activation (learner/ops/linear.hpp).
+/// f(A{}) with the activation that has this number in Activation (learner/ops/linear.hpp). On the host, for kernels
+/// that are compiled for each,
 template <typename F>
 cudaError_t with_activation(std::int64_t kind, F f) {
   switch (kind) {
@@ -57,6 +58,24 @@ cudaError_t with_activation(std::int64_t kind, F f) {
       return f(LeakyRelu{});
     default:
       return cudaErrorInvalidValue;
+  }
+}
+/// and within a kernel.
+template <typename F>
+__device__ float by_activation(std::int32_t kind, F f) {
+  switch (kind) {
+    case 1:
+      return f(Tanh{});
+    case 2:
+      return f(Elu{});
+    case 3:
+      return f(Relu{});
+    case 4:
+      return f(Sigmoid{});
+    case 5:
+      return f(LeakyRelu{});
+    default:
+      return f(NoActivation{});
   }
 }
 

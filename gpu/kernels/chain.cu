@@ -23,25 +23,6 @@ struct Chain {
   Link links[TROUPE_CUDA_MAX_CHAIN];
 };
 
-/// f(A{}) with the activation of this number, as with_activation() has it.
-template <typename F>
-__device__ float by_activation(std::int32_t kind, F f) {
-  switch (kind) {
-    case 1:
-      return f(Tanh{});
-    case 2:
-      return f(Elu{});
-    case 3:
-      return f(Relu{});
-    case 4:
-      return f(Sigmoid{});
-    case 5:
-      return f(LeakyRelu{});
-    default:
-      return f(NoActivation{});
-  }
-}
-
 __device__ float value(const Link& link, float a, float b, float c) {
   switch (link.function) {
     case Function::kAdd:

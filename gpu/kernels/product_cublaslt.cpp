@@ -1,5 +1,6 @@
-// Products by cuBLASLt, which has columns first: c^T = op(b)^T op(a)^T of the transposed views, which are the same
-// memory. A bias runs along the rows of c^T, as its epilogues want.
+// Products by cuBLASLt, or where it is measured to be faster, by our own kernel. The library has columns first: c^T =
+// op(b)^T op(a)^T of the transposed views, which are the same memory. A bias runs along the rows of c^T, as its
+// epilogues want.
 #include <cublasLt.h>
 
 #include <array>
@@ -13,6 +14,7 @@
 #include <troupe/gpu/kernels/fastest.hpp>
 #include <troupe/gpu/kernels/library_error.hpp>
 #include <troupe/gpu/kernels/product.hpp>
+#include <troupe/gpu/kernels/tiled_product.hpp>
 
 namespace {
 
@@ -35,25 +37,24 @@ struct LtHandle {
   cudaError_t make() { return check(cublasLtCreate(&handle), "cublasLtCreate"); }
   cublasLtHandle_t handle = nullptr;
 
-  /// Shape, types and epilogue -> what was the fastest: the same answer for each product of a kind.
+  /// Shape, types, bias and activation -> what was the fastest: the same answer for each product of a kind.
   std::mutex mutex;
-  std::map<std::array<std::int64_t, 8>, int> fastest;
+  std::map<std::array<std::int64_t, 9>, int> fastest;
 };
 
-/// A product with one of the library's epilogues.
-struct Form {
-  cublasLtMatmulDescOpaque_t desc;
-  cublasLtMatmulAlgo_t algorithm;
-};
+/// The activations of which the library has an epilogue.
+constexpr std::int32_t kNoActivation = 0, kRelu = 3;
 
 }  // namespace
 
 // The library takes descriptors as pointers to what it could change, hence mutable; what changes is the bias.
 struct TroupeCudaProduct {
+  TroupeCudaProductShape shape{};
+  int tiling = 0;  // of our own kernel, which needs nothing of what follows; 0: the library's
   std::shared_ptr<LtHandle> handle;
-  bool bias = false;
   mutable cublasLtMatrixLayoutOpaque_t first, second, result;  // b, a and c as the library sees them
-  mutable Form plain, relu;                                    // relu only with a bias
+  mutable cublasLtMatmulDescOpaque_t desc;
+  cublasLtMatmulAlgo_t algorithm;
   std::size_t workspace = 0;
 };
 
@@ -65,24 +66,28 @@ constexpr int kMostWays = 8;
 /// 16 bytes suit every type; pointers at run time are aligned to more.
 constexpr std::uint32_t kAlignment = 64;
 
-cudaError_t multiply(const TroupeCudaProduct& product, Form& form, const cublasLtMatmulAlgo_t& algorithm, const void* a,
+cudaError_t multiply(const TroupeCudaProduct& product, const cublasLtMatmulAlgo_t& algorithm, const void* a,
                      const void* b, const float* bias, float* c, void* workspace, std::size_t bytes,
                      cudaStream_t stream) {
-  if (product.bias) {
+  const TroupeCudaProductShape& shape = product.shape;
+  if (shape.bias) {
     const cublasStatus_t status =
-        cublasLtMatmulDescSetAttribute(&form.desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof(bias));
+        cublasLtMatmulDescSetAttribute(&product.desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof(bias));
     if (status != CUBLAS_STATUS_SUCCESS) return check(status, "the bias of a product");
   }
   const float one = 1, zero = 0;
-  return check(cublasLtMatmul(product.handle->handle, &form.desc, &one, b, &product.first, a, &product.second, &zero, c,
-                              &product.result, c, &product.result, &algorithm, workspace, bytes, stream),
-               "a product");
+  const cublasStatus_t status =
+      cublasLtMatmul(product.handle->handle, &product.desc, &one, b, &product.first, a, &product.second, &zero, c,
+                     &product.result, c, &product.result, &algorithm, workspace, bytes, stream);
+  if (status != CUBLAS_STATUS_SUCCESS) return check(status, "a product");
+  if (shape.activation == kNoActivation || shape.activation == kRelu) return cudaSuccess;
+  return troupe_cuda::activate(shape.activation, shape.m * shape.n, c, stream);
 }
 
-/// The index of the fastest; 0 where they cannot be measured.
-int fastest(const TroupeCudaProductShape& s, const TroupeCudaProduct& product, Form& form,
-            const cublasLtMatmulHeuristicResult_t* ways, int count) {
+/// The index of the fastest: of the library's ways, or behind them our tiling - 1. 0 where they cannot be measured.
+int fastest(const TroupeCudaProduct& product, const cublasLtMatmulHeuristicResult_t* ways, int count) {
   using troupe_cuda::Scratch;
+  const TroupeCudaProductShape& s = product.shape;
   const auto bytes = [](std::int64_t rows, std::int64_t cols) {
     return static_cast<std::size_t>(rows * cols) * sizeof(float);
   };
@@ -91,24 +96,33 @@ int fastest(const TroupeCudaProductShape& s, const TroupeCudaProduct& product, F
   for (const Scratch* each : {&a, &b, &bias, &c, &workspace}) {
     if (each->get() == nullptr) return 0;
   }
+  const auto at = [](const Scratch& memory) { return static_cast<float*>(memory.get()); };
   troupe_cuda::Race race;
   for (int i = 0; i < count; ++i) {
     if (ways[i].state != CUBLAS_STATUS_SUCCESS) continue;
     race.add(i, [&](cudaStream_t stream) {
-      return multiply(product, form, ways[i].algo, a.get(), b.get(), static_cast<const float*>(bias.get()),
-                      static_cast<float*>(c.get()), workspace.get(), ways[i].workspaceSize, stream);
+      return multiply(product, ways[i].algo, a.get(), b.get(), at(bias), at(c), workspace.get(), ways[i].workspaceSize,
+                      stream);
+    });
+  }
+  for (int i = 0; i < TROUPE_CUDA_TILINGS && troupe_cuda::can_tile(s); ++i) {
+    race.add(count + i, [&](cudaStream_t stream) {
+      return troupe_cuda::tiled_product(i + 1, s, at(a), at(b), s.bias ? at(bias) : nullptr, at(c), stream);
     });
   }
   return race.winner(0);
 }
 
-cudaError_t choose(const TroupeCudaProductShape& shape, cublasLtEpilogue_t epilogue, TroupeCudaProduct& product,
-                   Form* form) {
+cudaError_t choose(TroupeCudaProduct& product) {
+  const TroupeCudaProductShape& shape = product.shape;
+  const cublasLtEpilogue_t epilogue = !shape.bias                 ? CUBLASLT_EPILOGUE_DEFAULT
+                                      : shape.activation == kRelu ? CUBLASLT_EPILOGUE_RELU_BIAS
+                                                                  : CUBLASLT_EPILOGUE_BIAS;
   const cublasComputeType_t compute = shape.tf32 && !shape.bf16 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
   const auto failed = [](cublasStatus_t status) { return status != CUBLAS_STATUS_SUCCESS; };
-  cublasStatus_t status = cublasLtMatmulDescInit(&form->desc, compute, CUDA_R_32F);
+  cublasStatus_t status = cublasLtMatmulDescInit(&product.desc, compute, CUDA_R_32F);
   const auto describe = [&](cublasLtMatmulDescAttributes_t name, auto value) {
-    if (!failed(status)) status = cublasLtMatmulDescSetAttribute(&form->desc, name, &value, sizeof(value));
+    if (!failed(status)) status = cublasLtMatmulDescSetAttribute(&product.desc, name, &value, sizeof(value));
   };
   describe(CUBLASLT_MATMUL_DESC_TRANSA, shape.transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N);
   describe(CUBLASLT_MATMUL_DESC_TRANSB, shape.transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N);
@@ -132,7 +146,7 @@ cudaError_t choose(const TroupeCudaProductShape& shape, cublasLtEpilogue_t epilo
 
   std::array<cublasLtMatmulHeuristicResult_t, kMostWays> ways{};
   int count = 0;
-  status = cublasLtMatmulAlgoGetHeuristic(product.handle->handle, &form->desc, &product.first, &product.second,
+  status = cublasLtMatmulAlgoGetHeuristic(product.handle->handle, &product.desc, &product.first, &product.second,
                                           &product.result, &product.result, &preference, shape.measured ? kMostWays : 1,
                                           ways.data(), &count);
   if (!failed(status)) status = count > 0 ? ways[0].state : CUBLAS_STATUS_NOT_SUPPORTED;
@@ -147,22 +161,30 @@ cudaError_t choose(const TroupeCudaProductShape& shape, cublasLtEpilogue_t epilo
                           shape.bias ? " with a bias" : "", cublasLtGetStatusString(status));
   }
   int way = 0;
-  if (count > 1) {
+  if (shape.measured) {
     const std::lock_guard lock(product.handle->mutex);
-    const auto [known, is_new] = product.handle->fastest.try_emplace(
-        {shape.m, shape.n, shape.k, shape.transpose_a, shape.transpose_b, shape.bf16, shape.tf32, epilogue});
-    if (is_new) known->second = fastest(shape, product, *form, ways.data(), count);
+    const auto [known, is_new] =
+        product.handle->fastest.try_emplace({shape.m, shape.n, shape.k, shape.transpose_a, shape.transpose_b,
+                                             shape.bf16, shape.tf32, shape.bias, shape.activation});
+    if (is_new) known->second = fastest(product, ways.data(), count);
     way = known->second;
   }
-  const cublasLtMatmulHeuristicResult_t& found = ways[static_cast<std::size_t>(way)];
-  form->algorithm = found.algo;
-  if (found.workspaceSize > product.workspace) product.workspace = found.workspaceSize;
+  if (way >= count) {
+    product.tiling = way - count + 1;
+    return cudaSuccess;
+  }
+  product.algorithm = ways[static_cast<std::size_t>(way)].algo;
+  product.workspace = ways[static_cast<std::size_t>(way)].workspaceSize;
   return cudaSuccess;
 }
 
-cudaError_t prepare(const TroupeCudaProductShape& shape, TroupeCudaProduct& product) {
+cudaError_t prepare(TroupeCudaProduct& product) {
+  const TroupeCudaProductShape& shape = product.shape;
+  if (shape.tiling != 0) {
+    product.tiling = shape.tiling;
+    return cudaSuccess;
+  }
   if (const cudaError_t error = troupe_cuda::share_handle(&product.handle)) return error;
-  product.bias = shape.bias != 0;
   const cudaDataType_t operands = shape.bf16 ? CUDA_R_16BF : CUDA_R_32F;
   // A row-major matrix [rows, cols] is one of `cols` rows for the library, each column behind the one before.
   const auto view = [](cublasLtMatrixLayoutOpaque_t* layout, cudaDataType_t type, std::int64_t rows,
@@ -179,9 +201,7 @@ cudaError_t prepare(const TroupeCudaProductShape& shape, TroupeCudaProduct& prod
     return error;
   }
   if (const cudaError_t error = view(&product.result, CUDA_R_32F, m, n)) return error;
-  if (!shape.bias) return choose(shape, CUBLASLT_EPILOGUE_DEFAULT, product, &product.plain);
-  if (const cudaError_t error = choose(shape, CUBLASLT_EPILOGUE_BIAS, product, &product.plain)) return error;
-  return choose(shape, CUBLASLT_EPILOGUE_RELU_BIAS, product, &product.relu);
+  return choose(product);
 }
 
 }  // namespace
@@ -191,7 +211,8 @@ namespace troupe_cuda {
 cudaError_t make_product(const TroupeCudaProductShape& shape, TroupeCudaProduct** product) {
   try {
     auto made = std::make_unique<TroupeCudaProduct>();
-    if (const cudaError_t error = prepare(shape, *made)) return error;
+    made->shape = shape;
+    if (const cudaError_t error = prepare(*made)) return error;
     *product = made.release();
     return cudaSuccess;
   } catch (const std::bad_alloc&) {
@@ -203,10 +224,13 @@ void destroy_product(TroupeCudaProduct* product) { delete product; }
 
 std::size_t product_workspace(const TroupeCudaProduct& product) { return product.workspace; }
 
-cudaError_t run_product(const TroupeCudaProduct& product, const void* a, const void* b, const float* bias, bool relu,
-                        float* c, void* workspace, cudaStream_t stream) {
-  Form& form = relu ? product.relu : product.plain;
-  return multiply(product, form, form.algorithm, a, b, bias, c, workspace, product.workspace, stream);
+cudaError_t run_product(const TroupeCudaProduct& product, const void* a, const void* b, const float* bias, float* c,
+                        void* workspace, cudaStream_t stream) {
+  if (product.tiling == 0) {
+    return multiply(product, product.algorithm, a, b, bias, c, workspace, product.workspace, stream);
+  }
+  return tiled_product(product.tiling, product.shape, static_cast<const float*>(a), static_cast<const float*>(b), bias,
+                       c, stream);
 }
 
 }  // namespace troupe_cuda

@@ -332,51 +332,61 @@ TEST_P(CudaPluginAt, WhatIsRecordedRunsWhenItIsLaunched) {
   EXPECT_EQ(cuda().destroy_graph(graph), 0);
 }
 
-TEST_P(CudaPluginAt, ProductsAreRowMajorWhateverIsTransposed) {
+struct ProductSizes {
+  std::int64_t m, n, k;
+};
+
+TEST_P(CudaPluginAt, ProductsAreRowMajorWhateverIsTransposedAndHoweverTheyAreTiled) {
   if (auto devices = plugin().devices(); !devices.ok()) GTEST_SKIP() << devices.error().message;
   ASSERT_EQ(error_text(cuda().use_device(0)), "");
   ASSERT_EQ(error_text(cuda().make_stream(&stream_)), "");
-  const std::int64_t m = 5, n = 51, k = 7;  // odd, as networks have them
-  // Small whole numbers: exact however the library adds them up.
+  // Small whole numbers: exact however they are added up.
   const auto value = [](std::int64_t i) { return static_cast<float>(i * 7 % 5 - 2); };
-  std::vector<float> values(512), expected_plain(m * n), expected_bias(m * n);
+  std::vector<float> values(8192);
   for (std::size_t i = 0; i < values.size(); ++i) values[i] = value(static_cast<std::int64_t>(i));
   float* const a = to_device(values);
   float* const b = to_device(values);
   float* const bias = to_device(values);
-  float* const c = to_device(std::vector<float>(m * n));
-  for (const bool transpose_a : {false, true}) {
-    for (const bool transpose_b : {false, true}) {
-      for (const bool linear : {false, true}) {
-        SCOPED_TRACE(testing::Message() << transpose_a << transpose_b << linear);
-        const TroupeCudaProductShape shape = {
-            .m = m, .n = n, .k = k, .transpose_a = transpose_a, .transpose_b = transpose_b, .bias = linear};
-        TroupeCudaProduct* product = nullptr;
-        const int made = cuda().make_product(&shape, &product);
-        ASSERT_EQ(made, 0) << error_text(made) << ": " << cuda().library_error();
-        const TroupeCudaKernel* const kernel = cuda().find_kernel(linear ? "linear" : "matmul");
-        TroupeCudaCall call = {.inputs = linear ? 3 : 2, .outputs = 1, .product = product};
-        call.in[0].data = a;
-        call.in[1].data = b;
-        call.in[2].data = bias;
-        call.out[0] = {.data = c, .rows = m, .cols = n};
-        call.integer[0] = linear ? 3 : transpose_a;  // ReLU
-        call.integer[1] = linear ? 0 : transpose_b;
-        call.workspace = to_device(std::vector<char>(cuda().workspace(kernel, &call) + 1));
-        const int run = cuda().launch(kernel, &call, stream_);
-        ASSERT_EQ(run, 0) << error_text(run) << ": " << cuda().library_error();
-        const std::vector<float> got = from_device(c, m * n);
-        for (std::int64_t i = 0; i < m; ++i) {
-          for (std::int64_t j = 0; j < n; ++j) {
-            float sum = linear ? value(j) : 0;
-            for (std::int64_t l = 0; l < k; ++l) {
-              sum += value(transpose_a ? l * m + i : i * k + l) * value(transpose_b ? j * k + l : l * n + j);
-            }
-            EXPECT_EQ(got[i * n + j], linear && sum < 0 ? 0 : sum) << i << ", " << j;
-          }
+  // Odd, as networks have them; one tile, several, and more than one slice of k.
+  for (const auto& [m, n, k] : {ProductSizes{5, 51, 7}, ProductSizes{67, 70, 75}, ProductSizes{1, 1, 200}}) {
+    float* const c = to_device(std::vector<float>(m * n));
+    for (int form = 0; form < 8 * (TROUPE_CUDA_TILINGS + 1); ++form) {
+      const bool transpose_a = (form & 1) != 0, transpose_b = (form & 2) != 0, linear = (form & 4) != 0;
+      const int tiling = form / 8;
+      SCOPED_TRACE(testing::Message() << m << " x " << n << " x " << k << " " << transpose_a << transpose_b << linear
+                                      << ", tiling " << tiling);
+      const TroupeCudaProductShape shape = {.m = m,
+                                            .n = n,
+                                            .k = k,
+                                            .transpose_a = transpose_a,
+                                            .transpose_b = transpose_b,
+                                            .bias = linear,
+                                            .activation = linear ? 3 : 0,  // ReLU
+                                            .tiling = tiling};
+      TroupeCudaProduct* product = nullptr;
+      const int made = cuda().make_product(&shape, &product);
+      ASSERT_EQ(made, 0) << error_text(made) << ": " << cuda().library_error();
+      const TroupeCudaKernel* const kernel = cuda().find_kernel(linear ? "linear" : "matmul");
+      TroupeCudaCall call = {.inputs = linear ? 3 : 2, .outputs = 1, .product = product};
+      call.in[0].data = a;
+      call.in[1].data = b;
+      call.in[2].data = bias;
+      call.out[0] = {.data = c, .rows = m, .cols = n};
+      call.workspace = to_device(std::vector<char>(cuda().workspace(kernel, &call) + 1));
+      const int run = cuda().launch(kernel, &call, stream_);
+      ASSERT_EQ(run, 0) << error_text(run) << ": " << cuda().library_error();
+      const std::vector<float> got = from_device(c, m * n);
+      int wrong = 0;
+      for (std::int64_t i = 0; i < m * n; ++i) {
+        const std::int64_t row = i / n, col = i % n;
+        float sum = linear ? value(col) : 0;
+        for (std::int64_t l = 0; l < k; ++l) {
+          sum += value(transpose_a ? l * m + row : row * k + l) * value(transpose_b ? col * k + l : l * n + col);
         }
-        cuda().destroy_product(product);
+        if (got[i] != (linear && sum < 0 ? 0 : sum)) ++wrong;
       }
+      EXPECT_EQ(wrong, 0);
+      cuda().destroy_product(product);
     }
   }
 }

@@ -262,7 +262,9 @@ class CudaProgram::Builder {
                                        .bf16 = call.in[0].dtype == TROUPE_CUDA_BF16,
                                        .tf32 = host_.options.tf32,
                                        .bias = call.inputs > 2,
-                                       .measured = measured()};
+                                       .activation = call.inputs > 2 ? static_cast<std::int32_t>(call.integer[0]) : 0,
+                                       .measured = measured(),
+                                       .tiling = 0};
     TroupeCudaProduct* product = nullptr;
     TROUPE_TRY(gpu_.check(api_.make_product(&shape, &product), node.op->name));
     made_.products_.push_back(product);

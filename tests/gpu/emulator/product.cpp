@@ -1,9 +1,11 @@
-// Stands in for product_cublaslt.cpp on the emulated device: products by plain loops that add up in float32.
+// Stands in for product_cublaslt.cpp on the emulated device: products by plain loops that add up in float32, but where
+// our own kernel is asked for.
 #include <cstdint>
 
 #include <troupe/gpu/kernels/launch.hpp>
 #include <troupe/gpu/kernels/library_error.hpp>
 #include <troupe/gpu/kernels/product.hpp>
+#include <troupe/gpu/kernels/tiled_product.hpp>
 
 struct TroupeCudaProduct {
   TroupeCudaProductShape shape{};
@@ -18,9 +20,9 @@ bool is_aligned_to(const void* memory, std::uintptr_t bytes) {
 }
 
 template <typename S>
-cudaError_t multiply(const TroupeCudaProductShape& s, const S* a, const S* b, const float* bias, bool relu, float* c,
+cudaError_t multiply(const TroupeCudaProductShape& s, const S* a, const S* b, const float* bias, float* c,
                      void* workspace, cudaStream_t stream) {
-  return for_each(stream, s.m, [=](std::int64_t row) {
+  const cudaError_t error = for_each(stream, s.m, [=](std::int64_t row) {
     if (row == 0) std::memset(workspace, 0xff, 256);  // it must be there
     float* const to = c + row * s.n;
     for (std::int64_t col = 0; col < s.n; ++col) to[col] = 0;
@@ -29,11 +31,9 @@ cudaError_t multiply(const TroupeCudaProductShape& s, const S* a, const S* b, co
       const std::int64_t first = s.transpose_b != 0 ? i : i * s.n, step = s.transpose_b != 0 ? s.k : 1;
       for (std::int64_t col = 0; col < s.n; ++col) to[col] += factor * load(b, first + col * step);
     }
-    for (std::int64_t col = 0; s.bias != 0 && col < s.n; ++col) {
-      to[col] += bias[col];
-      if (relu && to[col] < 0) to[col] = 0;
-    }
+    for (std::int64_t col = 0; s.bias != 0 && col < s.n; ++col) to[col] += bias[col];
   });
+  return error != cudaSuccess || s.activation == 0 ? error : activate(s.activation, s.m * s.n, c, stream);
 }
 
 }  // namespace
@@ -54,8 +54,8 @@ void destroy_product(TroupeCudaProduct* product) { delete product; }
 
 std::size_t product_workspace(const TroupeCudaProduct&) { return 256; }
 
-cudaError_t run_product(const TroupeCudaProduct& product, const void* a, const void* b, const float* bias, bool relu,
-                        float* c, void* workspace, cudaStream_t stream) {
+cudaError_t run_product(const TroupeCudaProduct& product, const void* a, const void* b, const float* bias, float* c,
+                        void* workspace, cudaStream_t stream) {
   const TroupeCudaProductShape& s = product.shape;
   int device = 0;
   if (const cudaError_t error = cudaGetDevice(&device)) return error;
@@ -71,14 +71,17 @@ cudaError_t run_product(const TroupeCudaProduct& product, const void* a, const v
   if (workspace == nullptr || !is_aligned_to(workspace, 256)) {
     return library_failed("emulated product: the workspace is not aligned to 256 bytes");
   }
-  if ((s.bias != 0) != (bias != nullptr) || (relu && s.bias == 0)) {
+  if ((s.bias != 0) != (bias != nullptr) || (s.activation != 0 && s.bias == 0)) {
     return library_failed("emulated product: prepared %s a bias", s.bias != 0 ? "with" : "without");
   }
   if (s.bf16 != 0) {
-    return multiply(s, static_cast<const std::uint16_t*>(a), static_cast<const std::uint16_t*>(b), bias, relu, c,
-                    workspace, stream);
+    return multiply(s, static_cast<const std::uint16_t*>(a), static_cast<const std::uint16_t*>(b), bias, c, workspace,
+                    stream);
   }
-  return multiply(s, static_cast<const float*>(a), static_cast<const float*>(b), bias, relu, c, workspace, stream);
+  const auto* const left = static_cast<const float*>(a);
+  const auto* const right = static_cast<const float*>(b);
+  if (s.tiling != 0) return tiled_product(s.tiling, s, left, right, bias, c, stream);
+  return multiply(s, left, right, bias, c, workspace, stream);
 }
 
 }  // namespace troupe_cuda

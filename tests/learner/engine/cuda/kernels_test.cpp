@@ -10,6 +10,7 @@
 #include <cstring>
 #include <map>
 #include <set>
+#include <utility>
 
 #include <troupe/tests/gpu/emulator/emulator.h>
 #include <troupe/core/rng.hpp>
@@ -50,6 +51,7 @@ Values packed(const Values& weight, const Shape& shape) {
 struct Manner {
   int null_output = -1;  // nobody reads it
   int over_input = -1;   // output 0 lies where this one does
+  int tiling = 0;        // of a product, see TroupeCudaProductShape
 };
 
 class DeviceRun {
@@ -90,7 +92,7 @@ class DeviceRun {
     if (node_.op->conv != nullptr) {
       convolve(call);
     } else {
-      launch(call);
+      launch(call, manner.tiling);
     }
     std::vector<std::vector<std::byte>> outputs;
     for (std::size_t o = 0; o < node_.out.size() && gpu_.good(); ++o) {
@@ -107,10 +109,12 @@ class DeviceRun {
     return node_.op->conv != nullptr && node_.op->conv(shapes_of(node_.in), node_.attr).pass != ConvPass::kWeightGrad;
   }
 
-  void launch(TroupeCudaCall& call) {
+  void launch(TroupeCudaCall& call, int tiling) {
     const TroupeCudaApi& api = gpu_.api();
     const TroupeCudaKernel* kernel = api.find_kernel(std::string(node_.op->name).c_str());
     if (kernel == nullptr) return gpu_.fail("there is no kernel");
+    if (product_ != nullptr && tiling != tiling_) api.destroy_product(std::exchange(product_, nullptr));
+    tiling_ = tiling;
     if (node_.op->gemm != nullptr && product_ == nullptr) {
       const GemmShape s = node_.op->gemm(shapes_of(node_.in), node_.attr);
       const TroupeCudaProductShape shape{.m = s.m,
@@ -120,7 +124,9 @@ class DeviceRun {
                                          .transpose_b = s.transpose_b,
                                          .bf16 = node_.in[0].dtype == DType::kBF16,
                                          .tf32 = 0,
-                                         .bias = call.inputs > 2};
+                                         .bias = call.inputs > 2,
+                                         .activation = call.inputs > 2 ? static_cast<std::int32_t>(call.integer[0]) : 0,
+                                         .tiling = tiling};
       if (!gpu_.check(api.make_product(&shape, &product_), "make_product")) return;
     }
     call.product = product_;
@@ -159,6 +165,7 @@ class DeviceRun {
   gpu::GpuUnderTest& gpu_;
   const NodeCase& node_;
   TroupeCudaProduct* product_ = nullptr;
+  int tiling_ = 0;
   TroupeCudaConv* conv_ = nullptr;
 };
 
@@ -193,6 +200,12 @@ void check_node(gpu::GpuUnderTest& gpu, NodeCase node) {
   for (int o = 0; o < static_cast<int>(node.out.size()) && node.out.size() > 1; ++o) {
     const std::string manner = fmt::format(", nobody reading output {}", o);
     const auto outputs = device.run({.null_output = o});
+    if (failed(manner) || differs(outputs, manner)) return;
+  }
+  const bool tiled = node.op->gemm != nullptr && node.in[0].dtype == DType::kF32;
+  for (int tiling = 1; tiled && tiling <= TROUPE_CUDA_TILINGS; ++tiling) {
+    const std::string manner = fmt::format(", tiling {}", tiling);
+    const auto outputs = device.run({.tiling = tiling});
     if (failed(manner) || differs(outputs, manner)) return;
   }
   for (int i = 0; i < static_cast<int>(node.in.size()); ++i) {

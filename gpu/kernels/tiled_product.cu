@@ -1,0 +1,167 @@
+// A block computes a tile of c over slices of k, each of which lies in shared memory while the next one is on its way.
+// Its threads are kGroups groups: all have the whole tile, kTM x kTN elements of it a thread, in registers, and each
+// adds up its own part of every slice. In the end the groups' sums are added up, in the order of their numbers.
+#include <troupe/gpu/kernels/activation.hpp>
+#include <troupe/gpu/kernels/launch.hpp>
+#include <troupe/gpu/kernels/tiled_product.hpp>
+
+namespace troupe_cuda {
+
+namespace {
+
+struct Operands {
+  const float *a, *b, *bias;
+  float* c;
+  int m, n, k;
+  int a_row, a_step, b_step, b_col;  ///< elements from one row of c, or step of the sum, or column of c, to the next
+  int activation;
+};
+
+template <int M, int N, int TM, int TN, int Groups, int Steps>
+struct Tiling {
+  static constexpr int kM = M, kN = N, kTM = TM, kTN = TN, kGroups = Groups, kSteps = Steps;
+  static constexpr int kGroupThreads = M / TM * (N / TN), kThreads = kGroupThreads * Groups;
+  static constexpr int kStepsOfGroup = Steps / Groups;
+  // Padded, so that neither writes down the columns nor reads of kTM or kTN at once meet in a bank.
+  static constexpr int kRowA = M + 4, kRowB = N + 4;
+  static constexpr int kSlice = Steps * (kRowA + kRowB), kSums = Groups * M * N;
+  static constexpr int kFloats = 2 * kSlice > kSums ? 2 * kSlice : kSums;
+  static_assert(kFloats * sizeof(float) <= 48 * 1024 && Steps % 8 == 0 && Steps % Groups == 0);
+  static_assert(kSteps * M % kThreads == 0 && kSteps * N % kThreads == 0);
+};
+
+/// A thread's share of one operand's slices: kCount elements, `along` being its rows or columns in c.
+template <int kAlong, int kSteps, int kThreads>
+struct Share {
+  static constexpr int kCount = kAlong * kSteps / kThreads;
+  const float* from[kCount];
+  int step[kCount], place[kCount];  ///< in the slice; in shared memory
+  bool inside[kCount];
+  float value[kCount];
+
+  __device__ Share(const float* operand, int along_stride, int step_stride, int first, int size, int row) {
+    for (int i = 0; i < kCount; ++i) {
+      // A warp reads 32 neighbours where `along` is contiguous, else 8 of 4 rows: whole sectors, and no two in a bank.
+      const int e = static_cast<int>(threadIdx.x) + i * kThreads;
+      const int along = step_stride == 1 ? e / 8 % 4 + e / (4 * kSteps) * 4 : e % kAlong;
+      step[i] = step_stride == 1 ? e % 8 + e / 32 % (kSteps / 8) * 8 : e / kAlong;
+      inside[i] = first + along < size;
+      from[i] = operand + (first + along) * along_stride + step[i] * step_stride;
+      place[i] = step[i] * row + along;
+    }
+  }
+  /// Those of the slice that begins at step `begin` of k.
+  __device__ void fetch(int begin, int k, int step_stride) {
+    for (int i = 0; i < kCount; ++i) {
+      value[i] = inside[i] && begin + step[i] < k ? from[i][begin * step_stride] : 0;
+    }
+  }
+  __device__ void put(float* slice) const {
+    for (int i = 0; i < kCount; ++i) slice[place[i]] = value[i];
+  }
+};
+
+template <typename T>
+__global__ void __launch_bounds__(T::kThreads) tiled_kernel(Operands p) {
+  alignas(16) __shared__ float memory[T::kFloats];
+  const int thread = static_cast<int>(threadIdx.x);
+  const int group = thread / T::kGroupThreads, member = thread % T::kGroupThreads;
+  const int row = member / (T::kN / T::kTN) * T::kTM, col = member % (T::kN / T::kTN) * T::kTN;
+  const int first_row = static_cast<int>(blockIdx.y) * T::kM, first_col = static_cast<int>(blockIdx.x) * T::kN;
+
+  Share<T::kM, T::kSteps, T::kThreads> a(p.a, p.a_row, p.a_step, first_row, p.m, T::kRowA);
+  Share<T::kN, T::kSteps, T::kThreads> b(p.b, p.b_col, p.b_step, first_col, p.n, T::kRowB);
+  const auto put = [&](int slice) {
+    float* const to = memory + slice % 2 * T::kSlice;
+    a.put(to);
+    b.put(to + T::kSteps * T::kRowA);
+  };
+  float sums[T::kTM][T::kTN] = {};
+  const int slices = (p.k + T::kSteps - 1) / T::kSteps;
+  a.fetch(0, p.k, p.a_step);
+  b.fetch(0, p.k, p.b_step);
+  put(0);
+  __syncthreads();
+  for (int slice = 0; slice < slices; ++slice) {
+    const bool more = slice + 1 < slices;
+    if (more) {
+      a.fetch((slice + 1) * T::kSteps, p.k, p.a_step);
+      b.fetch((slice + 1) * T::kSteps, p.k, p.b_step);
+    }
+    const float* const of_a = memory + slice % 2 * T::kSlice;
+    const float* const of_b = of_a + T::kSteps * T::kRowA;
+#pragma unroll  // so that reads of the next steps are under way
+    for (int i = 0; i < T::kStepsOfGroup; ++i) {
+      const int step = group * T::kStepsOfGroup + i;
+      float left[T::kTM], right[T::kTN];
+      for (int r = 0; r < T::kTM; ++r) left[r] = of_a[step * T::kRowA + row + r];
+      for (int s = 0; s < T::kTN; ++s) right[s] = of_b[step * T::kRowB + col + s];
+      for (int r = 0; r < T::kTM; ++r) {
+        for (int s = 0; s < T::kTN; ++s) sums[r][s] += left[r] * right[s];
+      }
+    }
+    if (more) put(slice + 1);
+    __syncthreads();
+  }
+
+  for (int r = 0; r < T::kTM; ++r) {
+    for (int s = 0; s < T::kTN; ++s) memory[(group * T::kM + row + r) * T::kN + col + s] = sums[r][s];
+  }
+  __syncthreads();
+  for (int e = thread; e < T::kM * T::kN; e += T::kThreads) {
+    const int to_row = first_row + e / T::kN, to_col = first_col + e % T::kN;
+    if (to_row >= p.m || to_col >= p.n) continue;
+    float sum = memory[e];
+    for (int g = 1; g < T::kGroups; ++g) sum += memory[g * T::kM * T::kN + e];
+    if (p.bias != nullptr) {
+      sum = by_activation(p.activation, [&](auto of) { return decltype(of)::forward(sum + p.bias[to_col]); });
+    }
+    p.c[std::int64_t{to_row} * p.n + to_col] = sum;
+  }
+}
+
+template <typename T>
+cudaError_t start(const Operands& p, cudaStream_t stream) {
+  const auto tiles = [](int size, int tile) { return static_cast<unsigned>((size + tile - 1) / tile); };
+  return launch(tiled_kernel<T>, dim3(tiles(p.n, T::kN), tiles(p.m, T::kM)), T::kThreads, stream, p);
+}
+
+}  // namespace
+
+bool can_tile(const TroupeCudaProductShape& s) {
+  constexpr std::int64_t kMost = std::int64_t{1} << 31;
+  constexpr std::int64_t kMostRows = 65535 * 16;  // blocks down a grid
+  return s.bf16 == 0 && s.m * s.k < kMost && s.k * s.n < kMost && s.n < kMost && s.m < kMostRows;
+}
+
+cudaError_t tiled_product(int tiling, const TroupeCudaProductShape& s, const float* a, const float* b,
+                          const float* bias, float* c, cudaStream_t stream) {
+  if (!can_tile(s)) return cudaErrorInvalidValue;
+  const int m = static_cast<int>(s.m), n = static_cast<int>(s.n), k = static_cast<int>(s.k);
+  const Operands p{.a = a,
+                   .b = b,
+                   .bias = bias,
+                   .c = c,
+                   .m = m,
+                   .n = n,
+                   .k = k,
+                   .a_row = s.transpose_a != 0 ? 1 : k,
+                   .a_step = s.transpose_a != 0 ? m : 1,
+                   .b_step = s.transpose_b != 0 ? 1 : n,
+                   .b_col = s.transpose_b != 0 ? k : 1,
+                   .activation = s.activation};
+  switch (tiling) {
+    case 1:
+      return start<Tiling<64, 64, 8, 4, 2, 16>>(p, stream);
+    case 2:
+      return start<Tiling<32, 32, 4, 4, 4, 32>>(p, stream);
+    case 3:
+      return start<Tiling<16, 32, 2, 4, 4, 32>>(p, stream);
+    case 4:
+      return start<Tiling<16, 16, 2, 2, 4, 32>>(p, stream);
+    default:
+      return cudaErrorInvalidValue;
+  }
+}
+
+}  // namespace troupe_cuda
