@@ -1,7 +1,8 @@
-// A block computes a tile of c over slices of k, each of which lies in shared memory while the next one is on its way.
-// Its threads are kGroups groups: all have the whole tile, kTM x kTN elements of it a thread, in registers, and each
-// adds up its own part of every slice. In the end the groups' sums are added up, in the order of their numbers.
+// A block computes a tile of c over slices of k, each of which lies in shared memory while the next ones are on their
+// way. Its threads are kGroups groups: all have the whole tile, kTM x kTN elements of it a thread, in registers, and
+// each adds up its own part of every slice. In the end the groups' sums are added up, in the order of their numbers.
 #include <troupe/gpu/kernels/activation.hpp>
+#include <troupe/gpu/kernels/copy_async.hpp>
 #include <troupe/gpu/kernels/launch.hpp>
 #include <troupe/gpu/kernels/tiled_product.hpp>
 
@@ -17,6 +18,8 @@ struct Operands {
   int activation;
 };
 
+constexpr int kSlices = 4;  // in shared memory
+
 template <int M, int N, int TM, int TN, int Groups, int Steps>
 struct Tiling {
   static constexpr int kM = M, kN = N, kTM = TM, kTN = TN, kGroups = Groups, kSteps = Steps;
@@ -25,7 +28,7 @@ struct Tiling {
   // Padded, so that neither writes down the columns nor reads of kTM or kTN at once meet in a bank.
   static constexpr int kRowA = M + 4, kRowB = N + 4;
   static constexpr int kSlice = Steps * (kRowA + kRowB), kSums = Groups * M * N;
-  static constexpr int kFloats = 2 * kSlice > kSums ? 2 * kSlice : kSums;
+  static constexpr int kFloats = kSlices * kSlice > kSums ? kSlices* kSlice : kSums;
   static_assert(kFloats * sizeof(float) <= 48 * 1024 && Steps % 8 == 0 && Steps % Groups == 0);
   static_assert(kSteps * M % kThreads == 0 && kSteps * N % kThreads == 0);
 };
@@ -37,27 +40,25 @@ struct Share {
   const float* from[kCount];
   int step[kCount], place[kCount];  ///< in the slice; in shared memory
   bool inside[kCount];
-  float value[kCount];
+  int step_stride;
 
-  __device__ Share(const float* operand, int along_stride, int step_stride, int first, int size, int row) {
+  __device__ Share(const float* operand, int along_stride, int stride, int first, int size, int row)
+      : step_stride(stride) {
     for (int i = 0; i < kCount; ++i) {
       // A warp reads 32 neighbours where `along` is contiguous, else 8 of 4 rows: whole sectors, and no two in a bank.
       const int e = static_cast<int>(threadIdx.x) + i * kThreads;
-      const int along = step_stride == 1 ? e / 8 % 4 + e / (4 * kSteps) * 4 : e % kAlong;
-      step[i] = step_stride == 1 ? e % 8 + e / 32 % (kSteps / 8) * 8 : e / kAlong;
+      const int along = stride == 1 ? e / 8 % 4 + e / (4 * kSteps) * 4 : e % kAlong;
+      step[i] = stride == 1 ? e % 8 + e / 32 % (kSteps / 8) * 8 : e / kAlong;
       inside[i] = first + along < size;
-      from[i] = operand + (first + along) * along_stride + step[i] * step_stride;
+      from[i] = operand + (inside[i] ? first + along : 0) * along_stride + step[i] * stride;
       place[i] = step[i] * row + along;
     }
   }
-  /// Those of the slice that begins at step `begin` of k.
-  __device__ void fetch(int begin, int k, int step_stride) {
+  /// Begins to copy the slice whose first step is `begin` of k.
+  __device__ void fetch(int begin, int k, float* slice) const {
     for (int i = 0; i < kCount; ++i) {
-      value[i] = inside[i] && begin + step[i] < k ? from[i][begin * step_stride] : 0;
+      copy_async(slice + place[i], from[i] + begin * step_stride, inside[i] && begin + step[i] < k);
     }
-  }
-  __device__ void put(float* slice) const {
-    for (int i = 0; i < kCount; ++i) slice[place[i]] = value[i];
   }
 };
 
@@ -69,26 +70,24 @@ __global__ void __launch_bounds__(T::kThreads) tiled_kernel(Operands p) {
   const int row = member / (T::kN / T::kTN) * T::kTM, col = member % (T::kN / T::kTN) * T::kTN;
   const int first_row = static_cast<int>(blockIdx.y) * T::kM, first_col = static_cast<int>(blockIdx.x) * T::kN;
 
-  Share<T::kM, T::kSteps, T::kThreads> a(p.a, p.a_row, p.a_step, first_row, p.m, T::kRowA);
-  Share<T::kN, T::kSteps, T::kThreads> b(p.b, p.b_col, p.b_step, first_col, p.n, T::kRowB);
-  const auto put = [&](int slice) {
-    float* const to = memory + slice % 2 * T::kSlice;
-    a.put(to);
-    b.put(to + T::kSteps * T::kRowA);
+  const Share<T::kM, T::kSteps, T::kThreads> a(p.a, p.a_row, p.a_step, first_row, p.m, T::kRowA);
+  const Share<T::kN, T::kSteps, T::kThreads> b(p.b, p.b_col, p.b_step, first_col, p.n, T::kRowB);
+  const int slices = (p.k + T::kSteps - 1) / T::kSteps;
+  const auto fetch = [&](int slice) {
+    float* const to = memory + slice % kSlices * T::kSlice;
+    if (slice < slices) {
+      a.fetch(slice * T::kSteps, p.k, to);
+      b.fetch(slice * T::kSteps, p.k, to + T::kSteps * T::kRowA);
+    }
+    end_batch();
   };
   float sums[T::kTM][T::kTN] = {};
-  const int slices = (p.k + T::kSteps - 1) / T::kSteps;
-  a.fetch(0, p.k, p.a_step);
-  b.fetch(0, p.k, p.b_step);
-  put(0);
-  __syncthreads();
+  for (int slice = 0; slice < kSlices - 1; ++slice) fetch(slice);
   for (int slice = 0; slice < slices; ++slice) {
-    const bool more = slice + 1 < slices;
-    if (more) {
-      a.fetch((slice + 1) * T::kSteps, p.k, p.a_step);
-      b.fetch((slice + 1) * T::kSteps, p.k, p.b_step);
-    }
-    const float* const of_a = memory + slice % 2 * T::kSlice;
+    wait_for_batches<kSlices - 2>();
+    __syncthreads();  // all have this slice, and are done with the one whose place the next takes
+    fetch(slice + kSlices - 1);
+    const float* const of_a = memory + slice % kSlices * T::kSlice;
     const float* const of_b = of_a + T::kSteps * T::kRowA;
 #pragma unroll  // so that reads of the next steps are under way
     for (int i = 0; i < T::kStepsOfGroup; ++i) {
@@ -100,9 +99,9 @@ __global__ void __launch_bounds__(T::kThreads) tiled_kernel(Operands p) {
         for (int s = 0; s < T::kTN; ++s) sums[r][s] += left[r] * right[s];
       }
     }
-    if (more) put(slice + 1);
-    __syncthreads();
   }
+  wait_for_batches<0>();
+  __syncthreads();
 
   for (int r = 0; r < T::kTM; ++r) {
     for (int s = 0; s < T::kTN; ++s) memory[(group * T::kM + row + r) * T::kN + col + s] = sums[r][s];
@@ -156,9 +155,13 @@ cudaError_t tiled_product(int tiling, const TroupeCudaProductShape& s, const flo
     case 2:
       return start<Tiling<32, 32, 4, 4, 4, 32>>(p, stream);
     case 3:
-      return start<Tiling<16, 32, 2, 4, 4, 32>>(p, stream);
+      return start<Tiling<32, 32, 4, 4, 8, 32>>(p, stream);
     case 4:
-      return start<Tiling<16, 16, 2, 2, 4, 32>>(p, stream);
+      return start<Tiling<16, 32, 2, 4, 4, 32>>(p, stream);
+    case 5:
+      return start<Tiling<16, 32, 2, 4, 8, 32>>(p, stream);
+    case 6:
+      return start<Tiling<16, 16, 2, 2, 8, 32>>(p, stream);
     default:
       return cudaErrorInvalidValue;
   }

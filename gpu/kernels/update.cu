@@ -283,7 +283,7 @@ cudaError_t update(const TroupeCudaUpdate* update, cudaStream_t stream) {
 
 cudaError_t keep_length(const TroupeCudaKept& kept, cudaStream_t stream) {
   if (kept.columns == 0) return cudaSuccess;
-  const int width = kept.columns == 1 ? 1 : 32;
+  const int width = kept.columns == 1 ? 1 : 8;  // 32 bytes of each row, and many blocks for few columns
   return launch(keep_length_kernel, static_cast<unsigned>((kept.columns + width - 1) / width), kKeptThreads, stream,
                 kept, width);
 }

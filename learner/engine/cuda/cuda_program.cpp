@@ -149,12 +149,11 @@ Status CudaProgram::enqueue_accumulation() {
 }
 
 Status CudaProgram::enqueue_assigns() {
-  for (std::size_t i = 0; i < host_.assigns.size(); ++i) {
-    TROUPE_TRY(check(gpu_->api().assign(assigned_from_[i], state_.block.as<float>() + host_.assigns[i].offset,
-                                        host_.assigns[i].elements, control(), stream_),
-                     "assigning state"));
-  }
-  return {};
+  return side_by_side(host_.assigns.size(), [&](std::size_t i) {
+    return check(gpu_->api().assign(assigned_from_[i], state_.block.as<float>() + host_.assigns[i].offset,
+                                    host_.assigns[i].elements, control(), stream_),
+                 "assigning state");
+  });
 }
 
 std::size_t CudaProgram::first_follower(std::size_t online) const {
@@ -192,7 +191,8 @@ Status CudaProgram::find_lars_rate(std::size_t minimized, const UpdateStretch& v
 Status CudaProgram::keep_lengths(std::size_t index) {
   const ParamLayout& layout = host_.groups[index].params->layout();
   const DeviceGroup& group = groups_[index];
-  for (const KeptLength& each : layout.kept) {
+  return side_by_side(layout.kept.size(), [&](std::size_t k) {
+    const KeptLength& each = layout.kept[k];
     TroupeCudaKept kept{.columns = each.columns, .length = each.length, .control = control()};
     static_assert(TROUPE_CUDA_KEPT_PARTS == 4);  // as Graph::keep_length() says
     for (std::size_t i = 0; i < each.entries.size(); ++i) {
@@ -201,9 +201,8 @@ Status CudaProgram::keep_lengths(std::size_t index) {
       kept.shadow[i] = group.shadow.bytes() > 0 ? group.shadow.as<std::uint16_t>() + entry.offset : nullptr;
       kept.rows[i] = entry.shape.elements() / each.columns;
     }
-    TROUPE_TRY(check(gpu_->api().keep_length(&kept, stream_), "keeping the length of parameters"));
-  }
-  return {};
+    return check(gpu_->api().keep_length(&kept, stream_), "keeping the length of parameters");
+  });
 }
 
 Status CudaProgram::enqueue_update() {

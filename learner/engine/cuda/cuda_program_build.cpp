@@ -28,16 +28,6 @@ constexpr std::size_t kWorkspaceBytes = std::size_t{256} << 20, kMostWorkspaces 
 /// Of all parts of one weight's gradient, results and workspaces.
 constexpr std::size_t kPartsBytes = std::size_t{64} << 20;
 
-/// Slices of one block, each where every type and vector of values is aligned.
-struct Block {
-  std::size_t bytes = 0;
-  std::size_t add(std::size_t count) {
-    const std::size_t offset = bytes;
-    bytes += (count + 255) / 256 * 256;
-    return offset;
-  }
-};
-
 }  // namespace
 
 class CudaProgram::Builder {
@@ -64,6 +54,16 @@ class CudaProgram::Builder {
   }
 
  private:
+  /// Slices of one block, each where every type and vector of values is aligned.
+  struct Block {
+    std::size_t bytes = 0;
+    std::size_t add(std::size_t count) {
+      const std::size_t offset = bytes;
+      bytes += (count + 255) / 256 * 256;
+      return offset;
+    }
+  };
+
   Status allocate(gpu::GpuMemory& memory, std::size_t bytes, std::string_view what) {
     TROUPE_ASSIGN(memory, gpu_.allocate(bytes, what));
     made_.bytes_ += bytes;
@@ -90,7 +90,7 @@ class CudaProgram::Builder {
       const ParamBuffer& params = *host_.groups[g].params;
       TROUPE_TRY(make(params, made_.groups_[g]));
       const auto elements = static_cast<std::size_t>(params.layout().elements);
-      if (host_.options.compute == DType::kBF16) {
+      if (bf16()) {
         TROUPE_TRY(allocate(made_.groups_[g].shadow, elements * sizeof(std::uint16_t), "bfloat16 parameters"));
       }
       if (std::ranges::count(host_.minimized, g, &Minimized::group) > 0) {
@@ -198,9 +198,8 @@ class CudaProgram::Builder {
     if (from.op == nullptr) {
       if (data_.joints[static_cast<std::size_t>(from.joint)].forward) made_.functions_.push_back(made_.nodes_.size());
     } else if (from.op->conv != nullptr && !is_product(from.conv)) {
-      if (const std::int64_t parts = batch_parts(from.conv); parts > 1) {
-        return make_parts(from, std::move(node), parts);
-      }
+      const std::int64_t parts = bf16() ? batch_parts(from.conv) : 1;
+      if (parts > 1) return make_parts(from, std::move(node), parts);
       TROUPE_TRY(make_conv(from, from.conv, call));
     } else {
       const ConvShape& conv = from.conv;
@@ -245,6 +244,7 @@ class CudaProgram::Builder {
     return made;
   }
 
+  bool bf16() const { return host_.options.compute == DType::kBF16; }
   bool measured() const { return host_.options.plans == PlanChoice::kMeasured; }
 
   Status make_product(const PlanNode& node, TroupeCudaCall& call) {
@@ -327,7 +327,7 @@ class CudaProgram::Builder {
                                     .padding = conv.padding,
                                     .bias = conv.bias,
                                     .activation = static_cast<std::int32_t>(conv.activation),
-                                    .bf16 = host_.options.compute == DType::kBF16,
+                                    .bf16 = bf16(),
                                     .tf32 = host_.options.tf32,
                                     .measured = measured()};
     TroupeCudaConv* made = nullptr;

@@ -9,7 +9,7 @@ constexpr std::int64_t kTileRows = 128, kTileColumns = 64;
 /// Two for each processor of the largest GPUs.
 constexpr std::int64_t kTiles = 264;
 constexpr std::int64_t kMostParts = 32, kLeastPixels = 4096;
-/// Elements: 64 bytes in float32 and 32 in bfloat16, as all parameters.
+/// Elements: 32 bytes in bfloat16, as all parameters.
 constexpr std::int64_t kAligned = 16;
 
 std::int64_t tiles_of(std::int64_t size, std::int64_t tile) { return (size + tile - 1) / tile; }
