@@ -126,7 +126,8 @@ def on_gpu(name, bench, device):
         raise BenchError(f"--device {device}: {name} runs on the processor alone; for a GPU there are {have}")
     gpu = bench.gpu
     return dataclasses.replace(
-        bench, troupe=gpu.troupe, rivals=gpu.rivals, timeout_s=gpu.timeout_s, repeats=gpu.repeats, programs=()
+        bench, troupe=gpu.troupe, rivals=gpu.rivals, timeout_s=gpu.timeout_s, repeats=gpu.repeats, seconds=gpu.seconds,
+        programs=(),
     )
 
 
@@ -166,7 +167,8 @@ def main():
         parser.error("--json: expected a bench, whose result it is to hold")
     if options.repeats is not None and options.repeats < 1:
         parser.error(f"--repeats {options.repeats}: expected at least 1")
-    if options.name and options.seconds and not BENCHES[options.name].seconds:
+    named = BENCHES.get(options.name)
+    if named and options.seconds and not (named.gpu if options.device and named.gpu else named).seconds:
         parser.error(f"--seconds: {options.name} takes as long as it takes")
     failed = False
     for name in [options.name] if options.name else [name for name, bench in BENCHES.items() if bench.gpu]:
@@ -187,12 +189,12 @@ def measure(name, options):
         print(f"bench {name}: {text}", file=sys.stderr, flush=True)
 
     bench = BENCHES[name]
+    if options.device:
+        bench = on_gpu(name, bench, options.device)
     if bench.seconds:
         seconds = options.seconds or bench.seconds
         os.environ["TROUPE_BENCH_SECONDS"] = str(seconds)
         bench = dataclasses.replace(bench, timeout_s=bench.timeout_s + 4 * seconds)
-    if options.device:
-        bench = on_gpu(name, bench, options.device)
     rivals = chosen_rivals(bench, options)
     sides, gpu = prepare(bench, rivals, options.device)
     rows = run(bench, sides, options.repeats or bench.repeats, say)

@@ -49,13 +49,19 @@ T tiny(T real, T in_trial) {
   return trial() ? std::move(in_trial) : std::move(real);
 }
 
-/// Seconds that one call takes: the mean over some seconds, after calls that warm up. `call` returns when all is
+/// How long a row goes on, as run.py's --seconds has it in TROUPE_BENCH_SECONDS.
+inline double seconds_of_row() {
+  const char* const text = std::getenv("TROUPE_BENCH_SECONDS");
+  return tiny(text != nullptr ? std::atof(text) : 3.0, 0.2);
+}
+
+/// Seconds that one call takes: the mean over seconds_of_row(), after calls that warm up. `call` returns when all is
 /// done.
 inline double seconds_of(const std::function<void()>& call) {
   using Clock = std::chrono::steady_clock;
   for (int i = 0; i < tiny(3, 2); ++i) call();  // the second one is recorded
   const auto begin = Clock::now();
-  const std::chrono::duration<double> wanted(tiny(3.0, 0.2));
+  const std::chrono::duration<double> wanted(seconds_of_row());
   std::int64_t calls = 0;
   while (Clock::now() - begin < wanted) {
     call();

@@ -2,7 +2,8 @@
 // (of FlashSAC 512); of DrQ-v2 images of 84 x 84 x 9. Forward, gradients, optimisers, targets. The value is steps per
 // second. With --device on that GPU, from batches in the host's memory, in launches that overlap the next one's copies,
 // with D4PG too; vs_pjrt is the same graph's through JAX's plug-in, where that is found. drqv2_gpu_replay: from replay
-// in the GPU's memory, since its batches are 32 MB each.
+// in the GPU's memory, since its batches are 32 MB each. In float32, and FlashSAC, whose products are the largest, with
+// TF32 ones too.
 #include <benchmark/benchmark.h>
 
 #include <functional>
@@ -86,8 +87,8 @@ void step(benchmark::State& state, const Agent& agent, int stripes) {
 }
 
 /// Steps a second in launches of as many as there can be; the next one's batches go over while one runs.
-double launched(const Agent& agent, const Device& device) {
-  Learner learner(agent, {.device = device, .plans = PlanChoice::kMeasured});
+double launched(const Agent& agent, const Device& device, bool tf32 = false) {
+  Learner learner(agent, {.device = device, .tf32 = tf32, .plans = PlanChoice::kMeasured});
   Replicator& replicator = learner.replicator();
   const int steps = bench::tiny(replicator.steps_per_launch(), 1);
   const auto stage = [&] {
@@ -153,9 +154,12 @@ void register_gpu_rows() {
       if (pjrt) counters["vs_pjrt"] = launched(agent, {"pjrt:cuda", bench::device_index()});
     });
   }
-  bench::add_row("drqv2_gpu_replay", "steps/s", [drqv2 = all.back()](benchmark::UserCounters& counters) {
-    counters["value"] = from_gpu_replay(drqv2, gpu_device(bench::device_index()));
+  const Device gpu = gpu_device(bench::device_index());
+  bench::add_row("flashsac_step_tf32", "steps/s", [gpu, flashsac = all[all.size() - 2]](auto& counters) {
+    counters["value"] = launched(flashsac, gpu, true);
   });
+  bench::add_row("drqv2_gpu_replay", "steps/s",
+                 [gpu, drqv2 = all.back()](auto& counters) { counters["value"] = from_gpu_replay(drqv2, gpu); });
 }
 
 void register_rows() {

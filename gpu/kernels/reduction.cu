@@ -82,12 +82,17 @@ struct Rows {
   __device__ void add(std::int64_t, std::int64_t, Loaded loaded, float* sums) const { sums[0] += loaded; }
 };
 
-/// Over the dimensions that the output lacks or has 1 in: over few rows by columns, else a warp for each element.
+/// Over the dimensions that the output lacks or has 1 in: of everything by a block, over few rows by columns, else a
+/// warp for each element.
 cudaError_t sum_to(const Call& call, cudaStream_t stream) {
+  constexpr std::int64_t kMostOfBlock = 64 * kSumChunk;
   const float* x = data<const float>(call.in[0]);
   float* out = data<float>(call.out[0]);
   const Repeats repeats(call.in[0].shape, call.out[0].shape);
   const std::int64_t cols = elements(call.out[0]);
+  if (cols == 1 && repeats.times <= kMostOfBlock) {
+    return launch(sum_kernel, 1, kSumThreads, stream, repeats.times, x, 1.0F, out);
+  }
   if (repeats.in_rows() && column_chunks(repeats.times, cols) == 1) {
     return column_sums<1>(stream, repeats.times, cols, Rows{x, cols}, {{out}}, nullptr);
   }

@@ -217,8 +217,27 @@ class CudaProgram::Builder {
     }
     if (call.conv != nullptr) node.workspace_bytes = made_.cudnn_->workspace(call.conv);
     if (node.kernel != nullptr && api_.can_chain(node.kernel, &call) != 0) node.chain.push_back({node.kernel, call});
-    if (!continues_chain(node)) made_.nodes_.push_back(std::move(node));
+    if (continues_chain(node)) return {};
+    if (sums_apart(from, call)) {
+      Node sums = node;
+      sums.call.out[0].data = nullptr;
+      for (int i = 1; i < call.outputs; ++i) node.call.out[i].data = nullptr;
+      made_.nodes_.push_back(std::move(sums));
+    }
+    made_.nodes_.push_back(std::move(node));
     return {};
+  }
+
+  /// Whether gradients of biases and gains, sums over rows for which only the optimiser waits, are a node beside that
+  /// of the gradient which others wait for. Of many rows it is cheaper to read them once.
+  static bool sums_apart(const PlanNode& from, const TroupeCudaCall& call) {
+    constexpr std::int64_t kMostRows = 1024;
+    if (from.op == nullptr || (from.op->name != "bias_activation_grad" && from.op->name != "layer_norm_grad"))
+      return false;
+    const NodeMemory memory = memory_of(call);
+    const bool in_place = std::ranges::any_of(
+        memory.reads, [&](const MemoryRange& read) { return read.overlaps(memory.writes.front()); });
+    return call.in[0].rows <= kMostRows && call.out[0].data != nullptr && call.out[1].data != nullptr && !in_place;
   }
 
   /// Makes the node a link of the last one, where the two can be one kernel.
