@@ -85,7 +85,7 @@ typedef struct {
   int32_t measured;  // the fastest way on this device, whose bits may differ; 0: the library's first
   int32_t tiling;  // not 0: this one of kernels/tiled_product.hpp instead, for tests
 } TroupeCudaProductShape;
-enum { TROUPE_CUDA_TILINGS = 6 };
+enum { TROUPE_CUDA_TILINGS = 4 };
 
 // As ConvShape (learner/engine/cpu/convolution.hpp). Weights of passes 0 and 1 come packed: [out, kernel_h, kernel_w,
 // in] in the images' type, as the kernel "pack_weight" makes them; the gradient of pass 2 is float32 [kernel_h,

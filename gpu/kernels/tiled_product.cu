@@ -151,16 +151,12 @@ cudaError_t tiled_product(int tiling, const TroupeCudaProductShape& s, const flo
                    .activation = s.activation};
   switch (tiling) {
     case 1:
-      return start<Tiling<64, 64, 8, 4, 2, 16>>(p, stream);
-    case 2:
       return start<Tiling<32, 32, 4, 4, 4, 32>>(p, stream);
-    case 3:
+    case 2:
       return start<Tiling<32, 32, 4, 4, 8, 32>>(p, stream);
-    case 4:
+    case 3:
       return start<Tiling<16, 32, 2, 4, 4, 32>>(p, stream);
-    case 5:
-      return start<Tiling<16, 32, 2, 4, 8, 32>>(p, stream);
-    case 6:
+    case 4:
       return start<Tiling<16, 16, 2, 2, 8, 32>>(p, stream);
     default:
       return cudaErrorInvalidValue;
