@@ -1,7 +1,7 @@
 """Troupe: an actor-based asynchronous runtime for reinforcement learning and GANs.
 
-The program is `troupe` on the command line (`troupe train cartpole_swingup`), and `troupe.run()` here. `troupe.gym` has
-its environments for Gymnasium, `troupe.VectorEnv` the same without it.
+The program is `troupe` on the command line (`troupe train cartpole_swingup`), and `troupe.run()` here. `troupe.gym`,
+`troupe.dm` and `troupe.envpool` have its environments for Gymnasium, dm_env and EnvPool, `troupe.VectorEnv` without them.
 """
 
 from troupe._core import VectorEnv, environment_names

@@ -16,6 +16,7 @@ from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import batch_space
 
 from troupe import _core
+from troupe.arrays import Views
 from troupe.error import TroupeError
 
 _RESET, _STEP = 1, 2
@@ -29,53 +30,20 @@ def _box(dtype, shape, low=-np.inf, high=np.inf):
     return gymnasium.spaces.Box(low, high, shape, dtype)
 
 
-class _Views:
-    """The spaces of a core environment, and how its bytes become what they contain."""
+def spaces_of(views):
+    """What one instance observes, and what it does."""
+    spaces = {name: _box(dtype, shape) for name, dtype, shape in views.columns}
+    observation_space = gymnasium.spaces.Dict(spaces) if views.is_dict else next(iter(spaces.values()))
+    choices, dtype = views.core.action_choices, views.action_dtype.type
+    if choices == 0:
+        return observation_space, gymnasium.spaces.Box(*views.action_bounds(), dtype=dtype)
+    if views.action_shape == ():
+        return observation_space, gymnasium.spaces.Discrete(choices)
+    return observation_space, gymnasium.spaces.MultiDiscrete(np.full(views.action_shape, choices), dtype=dtype)
 
-    def __init__(self, core):
-        self.core = core
-        self.columns = []
-        offset = 0
-        for name, dtype, shape in core.columns:
-            dtype = np.dtype(dtype)
-            size = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
-            self.columns.append((name, dtype, tuple(shape), slice(offset, offset + size)))
-            offset += size
-        # The core's memory stays where it is: views of it are made once.
-        self.rewards, self.discounts, self.types = core.rewards, core.discounts, core.types
-        rows = core.observations
-        self._views = {name: rows[:, place].view(dtype).reshape(len(rows), *shape) for name, dtype, shape, place in self.columns}
-        spaces = {name: _box(dtype, shape) for name, dtype, shape, _ in self.columns}
-        self.is_dict = len(spaces) != 1
-        self.observation_space = gymnasium.spaces.Dict(spaces) if self.is_dict else next(iter(spaces.values()))
-        self.metadata = {"render_modes": ["rgb_array"], "render_fps": max(1, round(1 / core.control_dt))}
-        _, dtype, shape = core.action
-        self.action_dtype, self.action_shape = np.dtype(dtype), tuple(shape)
-        if core.action_choices == 0:
-            low, high = (np.array(bound, self.action_dtype).reshape(self.action_shape) for bound in core.action_bounds)
-            self.action_space = gymnasium.spaces.Box(low, high, dtype=self.action_dtype.type)
-        elif self.action_shape == ():
-            self.action_space = gymnasium.spaces.Discrete(core.action_choices)
-        else:
-            choices = np.full(self.action_shape, core.action_choices)
-            self.action_space = gymnasium.spaces.MultiDiscrete(choices, dtype=self.action_dtype.type)
-        self.no_actions = self.action_bytes(np.zeros((core.count, *self.action_shape)))  # of instances that do not step
 
-    def observations(self, copy):
-        """Of all instances, [count, ...] each; without `copy` they are views that the next call writes over."""
-        made = {name: column.copy() if copy else column for name, column in self._views.items()}
-        return made if self.is_dict else next(iter(made.values()))
-
-    def named(self, columns):
-        return dict(zip(self._views, columns)) if self.is_dict else columns[0]
-
-    def action_bytes(self, actions):
-        """Contiguous bytes of [count, ...] actions; numbers beyond their bounds are clipped by the environment."""
-        expected = (self.core.count, *self.action_shape)
-        actions = np.ascontiguousarray(actions, self.action_dtype)
-        if actions.shape != expected:
-            raise TroupeError(f"{self.core.name}: an action has shape {actions.shape}, expected {expected}", "shape_mismatch")
-        return actions.reshape(self.core.count, -1).view(np.uint8)
+def _metadata(core):
+    return {"render_modes": ["rgb_array"], "render_fps": max(1, round(1 / core.control_dt))}
 
 
 def _one(observations, index):
@@ -91,10 +59,10 @@ class Env(gymnasium.Env):
 
     def __init__(self, name, *, render_mode=None, width=320, height=240, camera="0"):
         self._core = _core.VectorEnv(name)
-        self._views = _Views(self._core)
-        self.observation_space, self.action_space = self._views.observation_space, self._views.action_space
+        self._views = Views(self._core)
+        self.observation_space, self.action_space = spaces_of(self._views)
         self.render_mode = render_mode
-        self.metadata = self._views.metadata
+        self.metadata = _metadata(self._core)
         self._picture = (height, width, camera)
         self._moves = np.zeros(1, np.uint8)
 
@@ -133,13 +101,13 @@ class VectorEnv(gymnasium.vector.VectorEnv):
                  render_mode=None, width=320, height=240, camera="0"):
         threads = threads or min(num_envs, len(os.sched_getaffinity(0)), 256)
         self._core = _core.VectorEnv(name, num_envs, threads)
-        self._views = _Views(self._core)
+        self._views = Views(self._core)
         self.num_envs = num_envs
-        self.single_observation_space, self.single_action_space = self._views.observation_space, self._views.action_space
+        self.single_observation_space, self.single_action_space = spaces_of(self._views)
         self.observation_space = batch_space(self.single_observation_space, num_envs)
         self.action_space = batch_space(self.single_action_space, num_envs)
         self.autoreset_mode = AutoresetMode(autoreset_mode)
-        self.metadata = self._views.metadata | {"autoreset_mode": self.autoreset_mode}
+        self.metadata = _metadata(self._core) | {"autoreset_mode": self.autoreset_mode}
         self.render_mode = render_mode
         self._picture = (height, width, camera)
         self._copy = copy

@@ -1,8 +1,9 @@
-"""What a run has learnt, acting on NumPy arrays."""
+"""What a run has learnt, acting on arrays."""
 
 import numpy as np
 
 from troupe import _core
+from troupe.arrays import as_array
 from troupe.error import TroupeError
 
 
@@ -24,9 +25,9 @@ class Policy:
         self._first = np.ones(self._count, np.uint8)
 
     def act(self, observation, first=None):
-        """The action for an observation as the environment gives it, a dictionary of columns or one array; with `rows`
-        both have that as their leading dimension. Where the policy sees columns flattened, they are joined in their
-        order.
+        """The action for an observation as the environment gives it, a dictionary of columns or one array, of NumPy or by
+        DLPack; with `rows` both have that as their leading dimension. Where the policy sees columns flattened, they are
+        joined in their order.
 
         first: whether an episode begins (bool [rows]), which policies with memory must know; by default it does at the
         first call. Raises TroupeError naming shapes, or for values that are not finite.
@@ -41,7 +42,8 @@ class Policy:
     def _bytes(self, observation):
         if isinstance(observation, dict):
             if len(self._columns) == 1 and self._columns[0][0] not in observation:
-                flat = [np.asarray(value).reshape(self._count, -1) for value in observation.values()]
+                dtype = self._columns[0][1]
+                flat = [as_array(value, dtype).reshape(self._count, -1) for value in observation.values()]
                 observation = {self._columns[0][0]: np.concatenate(flat, axis=1)}
         else:
             observation = {self._columns[0][0]: observation}
@@ -49,7 +51,7 @@ class Policy:
         for name, dtype, shape in self._columns:
             if name not in observation:
                 raise TroupeError(f"{self.environment}: the observation has no {name}, but {', '.join(observation)}", "not_found")
-            values = np.ascontiguousarray(observation[name], dtype)
+            values = as_array(observation[name], dtype)
             if self.rows is None and values.shape == shape:
                 values = values[None]
             if values.shape != (self._count, *shape):

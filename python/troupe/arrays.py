@@ -1,0 +1,62 @@
+"""What users hand over as numbers, and how the bytes of a core environment become what they mean."""
+
+import numpy as np
+
+from troupe.error import TroupeError
+
+_HOST_DEVICES = (1, 3)  # DLPack's numbers of the processor's memory, and of such that is pinned for CUDA
+
+
+def as_array(value, dtype):
+    """A contiguous array of this type: of what NumPy understands, or by DLPack of another library's array (PyTorch, JAX),
+    which is not copied where it can be used as it is."""
+    if not isinstance(value, np.ndarray) and hasattr(value, "__dlpack__"):
+        kind, index = value.__dlpack_device__()
+        if kind not in _HOST_DEVICES:
+            raise TroupeError(f"an array lies on a device (DLPack's {int(kind)}:{index}), expected the processor's memory", "invalid_argument")
+        value = np.from_dlpack(value)
+    return np.ascontiguousarray(value, dtype)
+
+
+class Views:
+    """The memory of a core environment: views of its columns, which its next call writes over, and bytes of actions."""
+
+    def __init__(self, core):
+        self.core = core
+        self.columns = []
+        self._views = {}
+        self.rewards, self.discounts, self.types = core.rewards, core.discounts, core.types
+        rows, offset = core.observations, 0
+        for name, dtype, shape in core.columns:
+            dtype = np.dtype(dtype)
+            size = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
+            self.columns.append((name, dtype, tuple(shape)))
+            self._views[name] = rows[:, offset : offset + size].view(dtype).reshape(len(rows), *shape)
+            offset += size
+        self.is_dict = len(self.columns) != 1
+        _, dtype, shape = core.action
+        self.action_dtype, self.action_shape = np.dtype(dtype), tuple(shape)
+        self.no_actions = self.action_bytes(np.zeros((core.count, *self.action_shape)))  # of instances that do not step
+
+    def action_bounds(self):
+        """The lowest and the highest of each number, for actions that are no choices."""
+        return tuple(np.array(bound, self.action_dtype).reshape(self.action_shape) for bound in self.core.action_bounds)
+
+    def columns_of_all(self, copy=True):
+        """Of all instances by name, [count, ...] each; without `copy` they are views."""
+        return {name: column.copy() if copy else column for name, column in self._views.items()}
+
+    def observations(self, copy=True):
+        """A dictionary of columns, or the only one."""
+        return self.named(list(self.columns_of_all(copy).values()))
+
+    def named(self, columns):
+        return dict(zip(self._views, columns)) if self.is_dict else columns[0]
+
+    def action_bytes(self, actions):
+        """Contiguous bytes of [count, ...] actions; numbers beyond their bounds are clipped by the environment."""
+        expected = (self.core.count, *self.action_shape)
+        actions = as_array(actions, self.action_dtype)
+        if actions.shape != expected:
+            raise TroupeError(f"{self.core.name}: an action has shape {actions.shape}, expected {expected}", "shape_mismatch")
+        return actions.reshape(self.core.count, -1).view(np.uint8)
