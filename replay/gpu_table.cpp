@@ -62,6 +62,10 @@ Result<std::unique_ptr<GpuTable>> GpuTable::make(TableOptions options, std::shar
   if (options.remover.kind != SelectorKind::kFifo) {
     return refuse(fmt::format("remover is {}, expected fifo", to_string(options.remover.kind)));
   }
+  if (options.sampler.kind == SelectorKind::kMaxHeap || options.sampler.kind == SelectorKind::kMinHeap) {
+    return refuse(
+        fmt::format("sampler is {}, expected uniform, prioritized, fifo or lifo", to_string(options.sampler.kind)));
+  }
   if (options.max_times_sampled != 0) {
     return refuse(fmt::format("max_times_sampled is {}, expected 0", options.max_times_sampled));
   }
@@ -95,6 +99,9 @@ void GpuTable::fill(std::span<std::uint64_t> numbers) {
     case SelectorKind::kLifo:
       std::ranges::fill(numbers, ring_.slot_of(next_key() - 1));
       return;
+    case SelectorKind::kMaxHeap:
+    case SelectorKind::kMinHeap:
+      return;  // refused by make()
   }
 }
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <troupe/replay/selectors/by_age.hpp>
+#include <troupe/replay/selectors/by_priority.hpp>
 #include <troupe/replay/selectors/prioritized.hpp>
 #include <troupe/replay/selectors/uniform.hpp>
 
@@ -18,13 +19,16 @@ std::string_view to_string(SelectorKind kind) {
       return "fifo";
     case SelectorKind::kLifo:
       return "lifo";
+    case SelectorKind::kMaxHeap:
+      return "max_heap";
+    case SelectorKind::kMinHeap:
+      return "min_heap";
   }
   return "unknown";
 }
 
 std::optional<SelectorKind> selector_kind(std::string_view name) {
-  for (SelectorKind kind :
-       {SelectorKind::kUniform, SelectorKind::kPrioritized, SelectorKind::kFifo, SelectorKind::kLifo}) {
+  for (const SelectorKind kind : kSelectorKinds) {
     if (name == to_string(kind)) return kind;
   }
   return std::nullopt;
@@ -44,6 +48,10 @@ Result<std::unique_ptr<Selector>> make_selector(const SelectorOptions& options) 
       return std::unique_ptr<Selector>(std::make_unique<ByAgeSelector>(ByAgeSelector::Pick::kOldest));
     case SelectorKind::kLifo:
       return std::unique_ptr<Selector>(std::make_unique<ByAgeSelector>(ByAgeSelector::Pick::kNewest));
+    case SelectorKind::kMaxHeap:
+      return std::unique_ptr<Selector>(std::make_unique<ByPrioritySelector>(ByPrioritySelector::Pick::kHighest));
+    case SelectorKind::kMinHeap:
+      return std::unique_ptr<Selector>(std::make_unique<ByPrioritySelector>(ByPrioritySelector::Pick::kLowest));
   }
   return Error{Code::kInvalidArgument,
                fmt::format("selector: kind {} is not one of the enum", static_cast<int>(options.kind))};

@@ -20,9 +20,18 @@ using Key = std::uint64_t;
 /// Where a table holds an item now: dense, 0..size-1.
 using Slot = std::uint32_t;
 
-enum class SelectorKind : std::uint8_t { kUniform = 0, kPrioritized = 1, kFifo = 2, kLifo = 3 };
+enum class SelectorKind : std::uint8_t {
+  kUniform = 0,
+  kPrioritized = 1,
+  kFifo = 2,
+  kLifo = 3,
+  kMaxHeap = 4,
+  kMinHeap = 5
+};
+constexpr SelectorKind kSelectorKinds[] = {SelectorKind::kUniform, SelectorKind::kPrioritized, SelectorKind::kFifo,
+                                           SelectorKind::kLifo,    SelectorKind::kMaxHeap,     SelectorKind::kMinHeap};
 
-/// "uniform", "prioritized", "fifo", "lifo".
+/// "uniform", "prioritized", "fifo", "lifo", "max_heap", "min_heap".
 std::string_view to_string(SelectorKind kind);
 /// The inverse; empty for any other name.
 std::optional<SelectorKind> selector_kind(std::string_view name);
@@ -40,12 +49,13 @@ inline bool valid_priority(double priority) { return priority >= 0 && priority <
 /// One draw.
 struct Selection {
   Slot slot = 0;
-  double probability = 0;  ///< with which this slot was drawn; 1 for fifo and lifo
+  double probability = 0;  ///< with which this slot was drawn; 1 where there is no choice
 };
 
 /// Contract for implementers: state is a function of each slot's key order and priority alone, so that a table restored
-/// from those selects bit for bit as before. Priorities are valid_priority(), which the table checks; slots
-/// passed in are < size(). No call fails or blocks. Not thread-safe.
+/// from those selects bit for bit as before. (Heaps know of equal priorities which was set first, and forget it then,
+/// as Reverb's do.) Priorities are valid_priority(), which the table checks; slots passed in are < size(). No call
+/// fails or blocks. Not thread-safe.
 class Selector {
  public:
   virtual ~Selector() = default;
@@ -56,7 +66,8 @@ class Selector {
   virtual void replace(Slot slot, double priority) = 0;
   /// The item in `slot` leaves; the item in slot size()-1 moves there and keeps its age.
   virtual void erase(Slot slot) = 0;
-  /// Sets priorities, in order: the last one wins if a slot comes twice. O(log size) each for kPrioritized, else free.
+  /// Sets priorities, in order: the last one wins if a slot comes twice. O(log size) each where priorities
+  /// matter, else free.
   virtual void update(std::span<const Slot> slots, std::span<const double> priorities) = 0;
   /// Forgets everything and takes keys.size() items: slot i holds keys[i], older than every greater key.
   virtual void assign(std::span<const Key> keys, std::span<const double> priorities) = 0;

@@ -152,23 +152,31 @@ void RowTable::make_room() {
 }
 
 void RowTable::insert_row(Key key, double priority, RowStore::Writer& writer, std::int64_t index) {
-  Slot slot;
+  auto slot = static_cast<Slot>(items());
   if (items() < capacity_) {
-    slot = static_cast<Slot>(items());
     if (slot == 0) ring_.start(key);
     rows_.add(slot);
     sampler_->append(priority);
     remover_->append(priority);
   } else {
     Selection evicted;
-    remover_->select(rng_, {&evicted, 1});
+    if (in_order_) {  // the oldest leaves, which is never the new one
+      remover_->select(rng_, {&evicted, 1});
+      sampler_->replace(evicted.slot, priority);
+      remover_->replace(evicted.slot, priority);
+    } else {
+      sampler_->append(priority);
+      remover_->append(priority);
+      remover_->select(rng_, {&evicted, 1});
+      sampler_->erase(evicted.slot);
+      remover_->erase(evicted.slot);
+    }
+    limiter_.count_deletes(1);
+    if (evicted.slot == slot) return;
     slot = evicted.slot;
-    sampler_->replace(slot, priority);
-    remover_->replace(slot, priority);
     if (!keys_follow_slots_) slots_.erase(rows_.header(slot).key);
     if (options_.max_times_sampled > 0) draws_left_ -= options_.max_times_sampled - rows_.header(slot).times_sampled;
     rows_.release(slot);
-    limiter_.count_deletes(1);
   }
   if (!keys_follow_slots_) slots_.put(key, slot);
   if (options_.max_times_sampled > 0) {

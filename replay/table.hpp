@@ -22,7 +22,8 @@ namespace troupe::replay {
 struct TableOptions {
   std::string name = "replay";
   Signature signature;         ///< columns of an item
-  std::int64_t max_items = 0;  ///< the remover evicts before an insert would pass it; > 0
+  std::int64_t max_items = 0;  ///< an insert beyond it makes the remover choose who leaves, as in Reverb among all
+                               ///< items and the new one; > 0
   std::int64_t max_bytes = 0;  ///< bound on the rows' memory, for which fewer items are kept; 0: max_items alone. How
                                ///< many fit shows as they come where rows share planes
   SelectorOptions sampler;     ///< which item a sample draws
@@ -89,7 +90,8 @@ class Table {
   /// Returns how many were unknown. Errors: kInvalidArgument (length, or a priority): nothing changed.
   virtual Result<std::int64_t> update_priorities(std::span<const Key> keys, std::span<const double> priorities) = 0;
 
-  /// One consistent image of items, counters and generator state: restoring it continues bit for bit. Chunks are
+  /// One consistent image of items, counters and generator state: restoring it continues bit for bit (but see Selector
+  /// on heaps). Chunks are
   /// self-describing, ordered, little-endian and at most 16 MiB each (or one row, if that is more); whoever stores them
   /// adds checksums.
   virtual std::vector<std::vector<std::byte>> save() const = 0;

@@ -35,13 +35,15 @@ struct StalenessOptions {
 
 struct ReplayOptions {
   std::int64_t shards = 1;             ///< instances, which together behave as one table with the limits below
-  std::int64_t max_items = 1'000'000;  ///< the oldest item leaves when one more comes
+  std::int64_t max_items = 1'000'000;  ///< an item leaves when one more comes
   std::int64_t max_bytes = 4'000'000'000;
-  std::int64_t min_items = 1'000;   ///< no sample before the table holds as many
-  double samples_per_insert = 32;   ///< items sampled for each item inserted, in the long run
-  double tolerance = 0.1;           ///< error buffer of the limiter = min_items * tolerance * samples_per_insert
-  std::string sampler = "uniform";  ///< "uniform" or "prioritized"
-  double priority_exponent = 0.6;   ///< of the prioritized sampler (Schaul et al. 2016)
+  std::int64_t min_items = 1'000;      ///< no sample before the table holds as many
+  double samples_per_insert = 32;      ///< items sampled for each item inserted, in the long run
+  double tolerance = 0.1;              ///< error buffer of the limiter = min_items * tolerance * samples_per_insert
+  std::string sampler = "uniform";     ///< which items are drawn: a SelectorKind
+  std::string remover = "fifo";        ///< which item leaves
+  std::int64_t max_times_sampled = 0;  ///< after so many draws an item leaves; 0: never
+  double priority_exponent = 0.6;      ///< of "prioritized" (Schaul et al. 2016)
   /// What inserts survive. "off": only those in the last checkpoint survive anything; "relaxed": all survive a kill,
   /// and all but the last second's a power cut; "durable": all survive both; "auto": relaxed over processes and nodes,
   /// off within one process.
@@ -106,7 +108,8 @@ std::string section_prefix(const AgentOptions& agent);
 
 /// Instances of the learner's role.
 std::int64_t learner_instances(const AgentOptions& agent);
-inline bool is_prioritised(const AgentOptions& agent) { return agent.replay.sampler == "prioritized"; }
+/// Whether the learner sets priorities, as something in replay goes by them, and gets importance weights.
+bool is_prioritised(const AgentOptions& agent);
 /// Whether the learner holds replay, and there is no replay role.
 inline bool replay_on_gpu(const AgentOptions& agent) { return agent.replay.device != "cpu"; }
 

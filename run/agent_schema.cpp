@@ -9,6 +9,7 @@
 #include <utility>
 
 #include <troupe/core/text.hpp>
+#include <troupe/replay/selector.hpp>
 #include <troupe/run/group_schema.hpp>
 #include <troupe/run/mistake_place.hpp>
 #include <troupe/run/role_names.hpp>
@@ -257,6 +258,8 @@ Result<actors::AgentOptions> to_agent(const Config& config, const Registry& regi
                  .samples_per_insert = number("replay.samples_per_insert"),
                  .tolerance = number("replay.tolerance"),
                  .sampler = text("replay.sampler"),
+                 .remover = text("replay.remover"),
+                 .max_times_sampled = integer("replay.max_times_sampled"),
                  .priority_exponent = number("replay.priority_exponent"),
                  .durability = text("replay.durability"),
                  .device = text("replay.device")},
@@ -341,6 +344,12 @@ ConfigSchema acting_keys(const actors::AgentOptions& d) {
   };
 }
 
+std::vector<std::string> selector_names() {
+  std::vector<std::string> names;
+  for (const replay::SelectorKind kind : replay::kSelectorKinds) names.emplace_back(replay::to_string(kind));
+  return names;
+}
+
 ConfigSchema replay_keys(const actors::AgentOptions& d) {
   return {
       {.path = "replay.shards",
@@ -381,12 +390,23 @@ ConfigSchema replay_keys(const actors::AgentOptions& d) {
        .max = 1e6},
       {.path = "replay.sampler",
        .default_value = d.replay.sampler,
-       .doc = "How items are chosen",
-       .choices = {"uniform", "prioritized"},
+       .doc = "Which items are drawn; heaps: the highest, or lowest, priority",
+       .choices = selector_names(),
+       .fixed = ConfigKey::Fixed::kValue},
+      {.path = "replay.remover",
+       .default_value = d.replay.remover,
+       .doc = "Which item leaves when one more comes than max_items",
+       .choices = selector_names(),
+       .fixed = ConfigKey::Fixed::kValue},
+      {.path = "replay.max_times_sampled",
+       .default_value = d.replay.max_times_sampled,
+       .doc = "An item leaves after so many draws; 0: never",
+       .min = 0,
+       .max = 1e9,
        .fixed = ConfigKey::Fixed::kValue},
       {.path = "replay.priority_exponent",
        .default_value = d.replay.priority_exponent,
-       .doc = "Of the prioritized sampler; 0 makes it uniform",
+       .doc = "Of a prioritized sampler or remover; 0 makes it uniform",
        .min = 0,
        .max = 10,
        .fixed = ConfigKey::Fixed::kValue},

@@ -52,6 +52,8 @@ Status check_queue(const AgentOptions& options, std::int64_t queue) {
   TROUPE_TRY(check(replay.shards == 1, "shards"));
   TROUPE_TRY(check(replay.device == "cpu", "device"));
   TROUPE_TRY(check(replay.sampler == defaults.sampler, "sampler"));
+  TROUPE_TRY(check(replay.remover == defaults.remover, "remover"));
+  TROUPE_TRY(check(replay.max_times_sampled == defaults.max_times_sampled, "max_times_sampled"));
   TROUPE_TRY(check(replay.max_items == defaults.max_items, "max_items"));
   TROUPE_TRY(check(replay.min_items == defaults.min_items, "min_items"));
   TROUPE_TRY(check(replay.samples_per_insert == defaults.samples_per_insert, "samples_per_insert"));
@@ -60,6 +62,12 @@ Status check_queue(const AgentOptions& options, std::int64_t queue) {
   return Error{Code::kInvalidArgument,
                fmt::format("learner.batch_size: got {}, but the queue of algorithm \"{}\" holds {} items",
                            options.learner.batch_size, options.algorithm, queue)};
+}
+
+Result<replay::SelectorOptions> selector(std::string_view option, const std::string& name, double priority_exponent) {
+  const auto kind = replay::selector_kind(name);
+  if (!kind) return Error{Code::kInvalidArgument, fmt::format("{}: unknown \"{}\"", option, name)};
+  return replay::SelectorOptions{*kind, priority_exponent};
 }
 
 Result<replay::TableOptions> table_options(const AgentOptions& options, const Signature& item, std::int64_t queue) {
@@ -77,9 +85,15 @@ Result<replay::TableOptions> table_options(const AgentOptions& options, const Si
     table.limiter = replay::queue(queue);
     return table;
   }
-  const auto sampler = replay::selector_kind(replay.sampler);
-  if (!sampler) return Error{Code::kInvalidArgument, "replay.sampler: unknown \"" + replay.sampler + "\""};
-  table.sampler = {*sampler, replay.priority_exponent};
+  TROUPE_ASSIGN(table.sampler, selector("replay.sampler", replay.sampler, replay.priority_exponent));
+  TROUPE_ASSIGN(table.remover, selector("replay.remover", replay.remover, replay.priority_exponent));
+  table.max_times_sampled = replay.max_times_sampled;
+  const auto draws = static_cast<double>(replay.max_times_sampled);
+  if (replay.max_times_sampled != 0 && draws < replay.samples_per_insert) {  // both sides would wait for ever
+    return Error{Code::kInvalidArgument,
+                 fmt::format("replay.max_times_sampled: got {}, expected 0 or at least samples_per_insert, {}",
+                             replay.max_times_sampled, replay.samples_per_insert)};
+  }
   const double buffer = static_cast<double>(replay.min_items) * replay.tolerance * replay.samples_per_insert;
   TROUPE_ASSIGN(table.limiter, replay::sample_to_insert_ratio(replay.samples_per_insert, replay.min_items, buffer));
   for (std::int64_t shard = 0; shard < replay.shards; ++shard) {

@@ -57,8 +57,8 @@ Status check_priorities(const learner::Graph& step, std::string_view output) {
   const auto& outputs = learner::GraphAccess::data(step).outputs;
   const bool there = std::ranges::any_of(outputs, [&](const auto& made) { return made.name == output; });
   if (there) return {};
-  return Error{Code::kInvalidArgument, fmt::format("the step has no output \"{}\", of which the priorities of a "
-                                                   "prioritized replay.sampler are made",
+  return Error{Code::kInvalidArgument, fmt::format("the step has no output \"{}\", of which the priorities for "
+                                                   "replay.sampler or replay.remover are made",
                                                    output)};
 }
 

@@ -43,8 +43,10 @@ const std::vector<Rule>& agent_rules() {
        [](const Values& v) { return v.is("actors.inference", {"server"}); },
        "only with actors.inference = \"server\""},
       {{"replay.priority_exponent"},
-       [](const Values& v) { return v.is("replay.sampler", {"prioritized"}); },
-       "only with replay.sampler = \"prioritized\""},
+       [](const Values& v) {
+         return v.is("replay.sampler", {"prioritized"}) || v.is("replay.remover", {"prioritized"});
+       },
+       "only with replay.sampler or replay.remover = \"prioritized\""},
       {{"placement.learner_ps.nodes"},
        [](const Values& v) {
          return v.is("learner.replicator", {"parameter_server", "sync_replicas"});

@@ -12,6 +12,13 @@ std::string section_prefix(const AgentOptions& agent) { return agent.name.empty(
 
 std::int64_t learner_instances(const AgentOptions& agent) { return instances(agent.learner); }
 
+bool is_prioritised(const AgentOptions& agent) {
+  const auto goes_by_priority = [](std::string_view selector) {
+    return selector == "prioritized" || selector == "max_heap" || selector == "min_heap";
+  };
+  return goes_by_priority(agent.replay.sampler) || goes_by_priority(agent.replay.remover);
+}
+
 Result<ReplicaModel> model_of(const ReplicaRun& run, ModelContext::Data data) {
   return run.make_model({.seed = run.group.seed, .steps = run.group.steps, .threads = run.threads, .data = data});
 }

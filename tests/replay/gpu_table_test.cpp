@@ -236,10 +236,13 @@ TEST_F(GpuTableTest, RefusesWhatOnlyTheGpuWouldKnow) {
   }
   options.remover.kind = SelectorKind::kFifo;
   options.max_times_sampled = 2;
+  EXPECT_THAT(GpuTable::make(options, gpu_).error().message, HasSubstr("max_times_sampled is 2, expected 0"));
+  options.max_times_sampled = 0;
+  options.sampler.kind = SelectorKind::kMaxHeap;
   const auto refused = GpuTable::make(options, gpu_);
   ASSERT_FALSE(refused.ok());
   EXPECT_EQ(refused.error().code, Code::kInvalidArgument);
-  EXPECT_THAT(refused.error().message, HasSubstr("max_times_sampled is 2, expected 0"));
+  EXPECT_THAT(refused.error().message, HasSubstr("sampler is max_heap, expected uniform, prioritized, fifo or lifo"));
 }
 
 TEST_F(GpuTableTest, SaysHowManyItemsWouldFit) {

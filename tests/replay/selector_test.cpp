@@ -63,6 +63,15 @@ void shuffle_both(Selector& selector, Mirror& mirror, Rng& rng, int operations) 
   }
 }
 
+/// Makes all priorities different.
+void set_apart(Selector& selector, Mirror& mirror) {
+  for (std::size_t i = 0; i < mirror.keys.size(); ++i) {
+    const auto slot = static_cast<Slot>(i);
+    mirror.priorities[i] += static_cast<double>(i + 1) / 10000;
+    selector.update({&slot, 1}, {&mirror.priorities[i], 1});
+  }
+}
+
 class SelectorConformance : public testing::TestWithParam<SelectorKind> {};
 
 TEST_P(SelectorConformance, CountsItsItems) {
@@ -115,6 +124,7 @@ TEST_P(SelectorConformance, AssignGivesTheSameDrawsAsTheHistoryThatLedThere) {
   Mirror mirror;
   Rng operations(4);
   shuffle_both(*lived, mirror, operations, 3000);
+  if (GetParam() == SelectorKind::kMaxHeap || GetParam() == SelectorKind::kMinHeap) set_apart(*lived, mirror);
   auto assigned = make(GetParam(), 0.6);
   assigned->append(3);  // to be forgotten
   assigned->assign(mirror.keys, mirror.priorities);
@@ -138,14 +148,11 @@ TEST_P(SelectorConformance, AssignGivesTheSameDrawsAsTheHistoryThatLedThere) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(All, SelectorConformance,
-                         testing::Values(SelectorKind::kUniform, SelectorKind::kPrioritized, SelectorKind::kFifo,
-                                         SelectorKind::kLifo),
+INSTANTIATE_TEST_SUITE_P(All, SelectorConformance, testing::ValuesIn(kSelectorKinds),
                          [](const auto& info) { return std::string(to_string(info.param)); });
 
 TEST(SelectorNames, RoundTripAndRefuseOthers) {
-  for (SelectorKind kind :
-       {SelectorKind::kUniform, SelectorKind::kPrioritized, SelectorKind::kFifo, SelectorKind::kLifo}) {
+  for (const SelectorKind kind : kSelectorKinds) {
     EXPECT_EQ(selector_kind(to_string(kind)), kind);
   }
   EXPECT_EQ(selector_kind("heap"), std::nullopt);
@@ -205,6 +212,36 @@ TEST(PrioritizedSelector, DrawsUniformlyWhenAllPrioritiesAreZero) {
   auto selector = make(SelectorKind::kPrioritized);
   for (int i = 0; i < 20; ++i) selector->append(0);
   expect_distribution(*selector, std::vector<double>(20, 0.05), 5);
+}
+
+TEST(ByPrioritySelectors, FollowTheHighestAndTheLowestAndOfEqualOnesTheFirst) {
+  for (const SelectorKind kind : {SelectorKind::kMaxHeap, SelectorKind::kMinHeap}) {
+    const double sign = kind == SelectorKind::kMinHeap ? 1 : -1;
+    auto selector = make(kind);
+    std::vector<std::pair<double, int>> items;  // priority times sign, and when it was set
+    Rng rng(7);
+    for (int change = 0; change < 5000; ++change) {
+      const std::uint64_t choice = rng.below(8);
+      const double priority = static_cast<double>(rng.below(6));
+      const auto slot = static_cast<Slot>(items.empty() ? 0 : rng.below(items.size()));
+      if (items.empty() || choice < 3) {
+        selector->append(priority);
+        items.emplace_back(sign * priority, change);
+      } else if (choice < 5) {
+        selector->erase(slot);
+        items[slot] = items.back();
+        items.pop_back();
+      } else {
+        if (choice == 5) selector->replace(slot, priority);
+        if (choice > 5) selector->update({&slot, 1}, {&priority, 1});
+        items[slot] = {sign * priority, change};
+      }
+      if (items.empty()) continue;
+      Selection draw;
+      selector->select(rng, {&draw, 1});
+      ASSERT_EQ(items[draw.slot], *std::ranges::min_element(items)) << to_string(kind) << ", change " << change;
+    }
+  }
 }
 
 TEST(ByAgeSelectors, FollowTheOldestAndTheNewestKey) {

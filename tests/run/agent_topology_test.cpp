@@ -227,6 +227,32 @@ TEST_F(D4pgTopology, AQueueRefusesWhatReplayCanDo) {
               "learner.batch_size: got 64, but the queue of algorithm \"d4pg\" holds 32 items");
 }
 
+TEST_F(D4pgTopology, LearnsFromWhateverReplayDrawsAndLetsGo) {
+  for (const auto& [sampler, remover, times] :
+       {std::tuple("max_heap", "min_heap", 0), std::tuple("lifo", "uniform", 40), std::tuple("fifo", "lifo", 0)}) {
+    RecordingSink sink;
+    TrainOptions options = small();
+    ReplayOptions& replay = options.agents[0].replay;
+    replay.sampler = sampler;
+    replay.remover = remover;
+    replay.max_times_sampled = times;
+    replay.max_items = 300;
+    EXPECT_EQ(is_prioritised(options.agents[0]), replay.sampler == "max_heap");
+    const auto summary = run(options, sink);
+    ASSERT_TRUE(summary.ok()) << sampler << ": " << summary.error().message;
+    EXPECT_GT(summary->learner_steps, 0) << sampler;
+  }
+}
+
+TEST_F(D4pgTopology, ItemsAreNotUsedUpBeforeTheyHaveBeenSampledEnough) {
+  RecordingSink sink;
+  TrainOptions options = small();
+  options.agents[0].replay.samples_per_insert = 8;
+  options.agents[0].replay.max_times_sampled = 7;
+  EXPECT_EQ(run(options, sink).error().message,
+            "replay.max_times_sampled: got 7, expected 0 or at least samples_per_insert, 8");
+}
+
 /// A role that breaks at some step of its first incarnation.
 class Breaking final : public Role {
  public:

@@ -163,8 +163,8 @@ TEST(RoleSchema, AnAlgorithmThatDoesNotFitIsRefusedBeforeTheRun) {
   EXPECT_EQ(told([](Algorithm& made) { made.greedy = nullptr; }),
             "f:2: algorithm: algorithm odd: policy, explores, greedy, adder or make_replica is null");
   EXPECT_EQ(told([](Algorithm& made) { made.priority = "surprise"; }),
-            "f:2: algorithm: the step has no output \"surprise\", of which the priorities of a prioritized "
-            "replay.sampler are made");
+            "f:2: algorithm: the step has no output \"surprise\", of which the priorities for replay.sampler "
+            "or replay.remover are made");
   EXPECT_EQ(told([](Algorithm& made) {
               made.policy = [](learner::Graph& graph) { graph.output("action", graph.input("day", {1})); };
             }),

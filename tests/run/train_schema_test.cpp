@@ -112,6 +112,8 @@ TEST(TrainSchema, EveryKeyIsDocumentedAndReachesItsField) {
                                         "replay.samples_per_insert=22",
                                         "replay.tolerance=0.23",
                                         "replay.sampler=prioritized",
+                                        "replay.remover=min_heap",
+                                        "replay.max_times_sampled=96",
                                         "replay.priority_exponent=0.24",
                                         "replay.durability=durable",
                                         "replay.device=cpu",
@@ -190,6 +192,8 @@ TEST(TrainSchema, EveryKeyIsDocumentedAndReachesItsField) {
   EXPECT_EQ(o.agents[0].replay.samples_per_insert, 22);
   EXPECT_EQ(o.agents[0].replay.tolerance, 0.23);
   EXPECT_EQ(o.agents[0].replay.sampler, "prioritized");
+  EXPECT_EQ(o.agents[0].replay.remover, "min_heap");
+  EXPECT_EQ(o.agents[0].replay.max_times_sampled, 96);
   EXPECT_EQ(o.agents[0].replay.priority_exponent, 0.24);
   EXPECT_EQ(o.agents[0].replay.durability, "durable");
   EXPECT_EQ(o.agents[0].replay.device, "cpu");
