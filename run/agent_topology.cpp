@@ -87,6 +87,12 @@ Result<replay::TableOptions> table_options(const AgentOptions& options, const Si
   }
   TROUPE_ASSIGN(table.sampler, selector("replay.sampler", replay.sampler, replay.priority_exponent));
   TROUPE_ASSIGN(table.remover, selector("replay.remover", replay.remover, replay.priority_exponent));
+  const auto kind = table.sampler.kind;
+  if (replay.shards > 1 && kind != replay::SelectorKind::kUniform && kind != replay::SelectorKind::kPrioritized) {
+    return Error{Code::kInvalidArgument,
+                 fmt::format("replay.shards: got {}, but sampler {} looks at all items, which only one has",
+                             replay.shards, replay.sampler)};
+  }
   table.max_times_sampled = replay.max_times_sampled;
   const auto draws = static_cast<double>(replay.max_times_sampled);
   if (replay.max_times_sampled != 0 && draws < replay.samples_per_insert) {  // both sides would wait for ever

@@ -1,85 +1,27 @@
-// troupe._core: environments and policies for Python. Thin: what it holds are the C++ objects and NumPy's views of
-// their memory; what Gymnasium and users want of them is written in Python (troupe/gym.py, troupe/policy.py).
-#include <nanobind/nanobind.h>
-#include <nanobind/ndarray.h>
+// troupe._core: environments, policies and replay tables (table.cpp) for Python. Thin: what it holds are the C++
+// objects and NumPy's views of their memory; what Gymnasium and users want of them is written in Python (troupe/gym.py,
+// troupe/policy.py).
 #include <nanobind/stl/pair.h>
-#include <nanobind/stl/string.h>
-#include <nanobind/stl/tuple.h>
-#include <nanobind/stl/vector.h>
 
 #include <cstring>
 #include <memory>
-#include <string>
-#include <tuple>
-#include <vector>
 
 #include <troupe/actors/roles/player.hpp>
-#include <troupe/core/tensor.hpp>
 #include <troupe/envs/environment.hpp>
 #include <troupe/envs/vector_env.hpp>
 #include <troupe/run/agent_topology.hpp>
 #include <troupe/run/registry.hpp>
 #include <troupe/run/trained_run.hpp>
 
-namespace nb = nanobind;
-using namespace nb::literals;
+#include "binding.hpp"
+
+using namespace nanobind::literals;
 
 namespace troupe::python {
 namespace {
 
-/// TroupeError(message, code), with the code's name in the C++ library.
-[[noreturn]] void raise(const Error& error) {
-  const nb::object type = nb::module_::import_("troupe.error").attr("TroupeError");
-  const nb::object made = type(error.message, std::string(to_string(error.code)));
-  PyErr_SetObject(type.ptr(), made.ptr());
-  throw nb::python_error();
-}
-template <typename T>
-T value_or_raise(Result<T> result) {
-  if (!result.ok()) raise(result.error());
-  return std::move(result).value();
-}
-void or_raise(const Status& status) {
-  if (!status.ok()) raise(status.error());
-}
-
-/// Name, NumPy's name of the type, shape.
-using Column = std::tuple<std::string, std::string, std::vector<std::int64_t>>;
-
-Column column_of(const TensorSpec& tensor) {
-  return {tensor.name, std::string(to_string(tensor.dtype)), {tensor.shape.dims().begin(), tensor.shape.dims().end()}};
-}
-
 using Bytes = nb::ndarray<const std::uint8_t, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 using Moves = nb::ndarray<const std::uint8_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-
-/// Memory to be filled, and who frees it for a NumPy array.
-template <typename T>
-std::pair<T*, nb::capsule> owned(std::size_t size) {
-  auto* const memory = new T[size];
-  return {memory, nb::capsule(memory, [](void* p) noexcept { delete[] static_cast<T*>(p); })};
-}
-template <typename T>
-std::pair<nb::ndarray<nb::numpy, T>, T*> array(std::size_t size) {
-  const auto [memory, owner] = owned<T>(size);
-  return {nb::ndarray<nb::numpy, T>(memory, {size}, owner), memory};
-}
-
-/// As DLPack names it.
-nb::dlpack::dtype dlpack_type(DType dtype) {
-  switch (dtype) {
-    case DType::kF32:
-      return nb::dtype<float>();
-    case DType::kF64:
-      return nb::dtype<double>();
-    case DType::kI32:
-      return nb::dtype<std::int32_t>();
-    case DType::kI64:
-      return nb::dtype<std::int64_t>();
-    default:
-      return nb::dtype<std::uint8_t>();
-  }
-}
 
 class VectorEnv {
  public:
@@ -260,6 +202,7 @@ nb::ndarray<nb::numpy, const T> view(const T* data, std::initializer_list<std::s
 
 NB_MODULE(_core, m) {
   using namespace troupe::python;
+  namespace nb = nanobind;
   m.def("environment_names", &troupe::envs::environment_names, "Names of the environments that ship, sorted.");
   const auto of = [](nb::handle self) { return nb::cast<VectorEnv*>(self); };
   nb::class_<VectorEnv>(
@@ -337,4 +280,5 @@ NB_MODULE(_core, m) {
           "observations"_a, "first"_a,
           "uint8 [rows, bytes of an action] for uint8 [rows, bytes of all columns]; first: uint8 [rows], 1 where an "
           "episode begins. Without Python's lock; valid until the next call.");
+  bind_table(m);
 }

@@ -1,3 +1,4 @@
+from collections.abc import Sequence
 from typing import Annotated
 
 import numpy
@@ -115,4 +116,45 @@ class Policy:
     def act(self, observations: Annotated[NDArray[numpy.uint8], dict(shape=(None, None), order='C', device='cpu', writable=False)], first: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> Annotated[NDArray[numpy.uint8], dict(writable=False)]:
         """
         uint8 [rows, bytes of an action] for uint8 [rows, bytes of all columns]; first: uint8 [rows], 1 where an episode begins. Without Python's lock; valid until the next call.
+        """
+
+class Table:
+    """
+    A replay table for the threads of a process; troupe.Table is what users have of it.
+    """
+
+    def __init__(self, name: str, columns: Sequence[tuple[str, str, Sequence[int]]], max_items: int, sampler: str, remover: str, priority_exponent: float, max_times_sampled: int, limits: tuple[float, int, float, float], seed: int) -> None:
+        """Raises TroupeError naming the option."""
+
+    def insert(self, columns: Sequence[Annotated[NDArray, dict(order='C', device='cpu', writable=False)]], rows: int, priorities: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)] | None, timeout: float) -> int:
+        """
+        Copies rows in, all or none, when the limiter admits them, and returns the first one's key. Without Python's lock. Raises TroupeError, or TimeoutError saying for what it waits.
+        """
+
+    def sample(self, rows: int, timeout: float) -> tuple:
+        """
+        Draws with replacement when the limiter admits it: a list of the columns, keys, probabilities, priorities, times sampled, and how many items there were. Without Python's lock. Raises as insert().
+        """
+
+    def update_priorities(self, keys: Annotated[NDArray[numpy.uint64], dict(shape=(None,), order='C', device='cpu', writable=False)], priorities: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> int:
+        """
+        Returns how many keys were unknown. Raises TroupeError, and nothing has changed.
+        """
+
+    def insertable(self, wanted: int) -> int:
+        """How many rows at most may be inserted at once now."""
+
+    def sampleable(self, wanted: int) -> int:
+        """How many rows at most may be sampled at once now."""
+
+    @property
+    def info(self) -> tuple[int, int, int, int, int]:
+        """Items, bytes of them, inserts, samples, evictions."""
+
+    def save(self) -> list:
+        """One consistent image: chunks of bytes."""
+
+    def restore(self, chunks: Sequence[Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)]]) -> None:
+        """
+        Takes an image of a table of the same kind. Raises TroupeError, and the table is as it was.
         """

@@ -244,6 +244,14 @@ TEST_F(D4pgTopology, LearnsFromWhateverReplayDrawsAndLetsGo) {
   }
 }
 
+TEST_F(D4pgTopology, ShardsDrawOnlyAsOneTableWould) {
+  RecordingSink sink;
+  TrainOptions options = sharded();
+  options.agents[0].replay.sampler = "lifo";
+  EXPECT_EQ(run(options, sink).error().message,
+            "replay.shards: got 2, but sampler lifo looks at all items, which only one has");
+}
+
 TEST_F(D4pgTopology, ItemsAreNotUsedUpBeforeTheyHaveBeenSampledEnough) {
   RecordingSink sink;
   TrainOptions options = small();

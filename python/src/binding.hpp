@@ -1,0 +1,76 @@
+#pragma once
+// What the parts of troupe._core share: errors as exceptions, columns, arrays of their own.
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
+
+#include <cstdint>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include <troupe/core/error.hpp>
+#include <troupe/core/tensor.hpp>
+
+namespace troupe::python {
+
+namespace nb = nanobind;
+
+/// TroupeError(message, code), with the code's name in the C++ library.
+[[noreturn]] inline void raise(const Error& error) {
+  const nb::object type = nb::module_::import_("troupe.error").attr("TroupeError");
+  const nb::object made = type(error.message, std::string(to_string(error.code)));
+  PyErr_SetObject(type.ptr(), made.ptr());
+  throw nb::python_error();
+}
+template <typename T>
+T value_or_raise(Result<T> result) {
+  if (!result.ok()) raise(result.error());
+  return std::move(result).value();
+}
+inline void or_raise(const Status& status) {
+  if (!status.ok()) raise(status.error());
+}
+
+/// Name, NumPy's name of the type, shape.
+using Column = std::tuple<std::string, std::string, std::vector<std::int64_t>>;
+
+inline Column column_of(const TensorSpec& tensor) {
+  return {tensor.name, std::string(to_string(tensor.dtype)), {tensor.shape.dims().begin(), tensor.shape.dims().end()}};
+}
+
+/// Memory to be filled, and who frees it for a NumPy array.
+template <typename T>
+std::pair<T*, nb::capsule> owned(std::size_t size) {
+  auto* const memory = new T[size];
+  return {memory, nb::capsule(memory, [](void* p) noexcept { delete[] static_cast<T*>(p); })};
+}
+template <typename T>
+std::pair<nb::ndarray<nb::numpy, T>, T*> array(std::size_t size) {
+  const auto [memory, owner] = owned<T>(size);
+  return {nb::ndarray<nb::numpy, T>(memory, {size}, owner), memory};
+}
+
+/// As DLPack names it.
+inline nb::dlpack::dtype dlpack_type(DType dtype) {
+  switch (dtype) {
+    case DType::kF32:
+      return nb::dtype<float>();
+    case DType::kF64:
+      return nb::dtype<double>();
+    case DType::kI32:
+      return nb::dtype<std::int32_t>();
+    case DType::kI64:
+      return nb::dtype<std::int64_t>();
+    default:
+      return nb::dtype<std::uint8_t>();
+  }
+}
+
+/// Adds the class Table.
+void bind_table(nb::module_& m);
+
+}  // namespace troupe::python

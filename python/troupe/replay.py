@@ -1,0 +1,186 @@
+"""Replay tables for programs of one's own: a learner in PyTorch or JAX, or whatever else is written in Python.
+
+    table = troupe.Table({"observation": ("float32", (17,)), "reward": "float32"}, max_items=1_000_000,
+                         sampler="prioritized", limiter=troupe.RateLimiter.min_size(1000))
+    table.insert({"observation": observations, "reward": rewards})       # [n, 17] and [n]
+    batch = table.sample(256)
+    table.update_priorities(batch.keys, new_priorities)
+
+Semantics are Reverb's; the table is that of Troupe's own runs. It lives in the process and may be used by many threads.
+"""
+
+import dataclasses
+import pathlib
+import struct
+import sys
+import zlib
+
+import numpy as np
+
+from troupe import _core
+from troupe.arrays import as_array
+from troupe.error import TroupeError
+
+_DEADLINE_S = 60.0
+_MAGIC = b"TRPTABL1"
+
+
+@dataclasses.dataclass(frozen=True)
+class RateLimiter:
+    """Paces inserts against samples: inserts * samples_per_insert - samples stays within min_diff and max_diff, and
+    nothing is sampled before min_size_to_sample items are there. Reverb's, by its names."""
+
+    samples_per_insert: float = 1.0
+    min_size_to_sample: int = 1
+    min_diff: float = -sys.float_info.max
+    max_diff: float = sys.float_info.max
+
+    @classmethod
+    def min_size(cls, min_size_to_sample):
+        """Samples wait for so many items; inserts never wait."""
+        return cls(min_size_to_sample=min_size_to_sample)
+
+    @classmethod
+    def sample_to_insert_ratio(cls, samples_per_insert, min_size_to_sample, error_buffer):
+        """error_buffer: how far samples may be off, around where they stand when min_size_to_sample is reached; or the
+        range (min_diff, max_diff) itself. Raises ValueError for one that could block both sides for ever."""
+        if isinstance(error_buffer, (int, float)):
+            offset = samples_per_insert * min_size_to_sample
+            low, high = offset - error_buffer, offset + error_buffer
+        else:
+            low, high = error_buffer
+        if high - low < 2 * max(1.0, samples_per_insert):
+            raise ValueError(f"error_buffer: got {error_buffer}, expected at least max(1, samples_per_insert) on either side")
+        if low > samples_per_insert * min_size_to_sample:
+            raise ValueError(f"error_buffer: got {error_buffer}, a range above samples_per_insert * min_size_to_sample")
+        return cls(samples_per_insert, min_size_to_sample, low, high)
+
+    @classmethod
+    def queue(cls, size):
+        """For items that are sampled once: at most `size` of them wait."""
+        return cls(min_diff=0.0, max_diff=float(size))
+
+
+@dataclasses.dataclass(frozen=True)
+class Sample:
+    """What sample() drew: columns by name, [n, ...] each, and of each row what it was. All arrays are the caller's, and
+    go to other libraries by DLPack."""
+
+    data: dict
+    keys: np.ndarray  # uint64
+    probabilities: np.ndarray  # with which each was drawn, for importance weights
+    priorities: np.ndarray
+    times_sampled: np.ndarray  # this draw included
+    table_size: int  # when drawn
+
+
+def _column(name, spec):
+    dtype, shape = (spec, ()) if isinstance(spec, (str, type, np.dtype)) else spec
+    dtype = np.dtype(dtype)
+    return name, np.dtype(np.uint8) if dtype == bool else dtype, tuple(int(size) for size in shape)
+
+
+class Table:
+    """columns: name -> type, or (type, shape), of an item: float32, float64, int32, int64, uint8, or bool, which is kept as
+    uint8. sampler, remover: "uniform", "prioritized", "fifo", "lifo", "max_heap" or "min_heap". An insert into a full
+    table makes the remover choose an item to leave. max_times_sampled: an item leaves after so many draws; 0: never.
+    Raises TroupeError naming the option."""
+
+    def __init__(self, columns, max_items, *, sampler="uniform", remover="fifo", priority_exponent=1.0, max_times_sampled=0,
+                 limiter=RateLimiter(), seed=0, name="replay"):
+        self.name = name
+        self._columns = [_column(*each) for each in columns.items()]
+        limits = (limiter.samples_per_insert, limiter.min_size_to_sample, limiter.min_diff, limiter.max_diff)
+        described = [(name, dtype.name, list(shape)) for name, dtype, shape in self._columns]
+        self._core = _core.Table(name, described, max_items, sampler, remover, priority_exponent, max_times_sampled, limits, seed)
+
+    @classmethod
+    def queue(cls, columns, max_size, *, name="queue"):
+        """Items leave in the order in which they came, once each; whoever is ahead waits. TensorFlow's FIFOQueue."""
+        return cls(columns, max_size, sampler="fifo", max_times_sampled=1, limiter=RateLimiter.queue(max_size), name=name)
+
+    @classmethod
+    def stack(cls, columns, max_size, *, name="stack"):
+        """The newest item leaves first, each once."""
+        return cls(columns, max_size, sampler="lifo", remover="lifo", max_times_sampled=1, limiter=RateLimiter.queue(max_size), name=name)
+
+    @classmethod
+    def priority_queue(cls, columns, max_size, *, name="priority_queue"):
+        """The item of the lowest priority leaves first, each once. TensorFlow's PriorityQueue."""
+        return cls(columns, max_size, sampler="min_heap", max_times_sampled=1, limiter=RateLimiter.queue(max_size), name=name)
+
+    @classmethod
+    def random_shuffle_queue(cls, columns, max_size, min_after_dequeue=0, *, seed=0, name="random_shuffle_queue"):
+        """Any item leaves, each once, while min_after_dequeue stay behind. TensorFlow's RandomShuffleQueue."""
+        limiter = RateLimiter(1.0, min_after_dequeue + 1, 0.0, float(max_size))
+        return cls(columns, max_size, sampler="uniform", max_times_sampled=1, limiter=limiter, seed=seed, name=name)
+
+    def insert(self, data, priorities=None, timeout=_DEADLINE_S):
+        """Inserts rows: name -> [n, ...], of NumPy or by DLPack; priorities: [n], by default 1. All or none, when the
+        limiter admits them. Returns the first row's key, which the others' follow by one each. Raises TroupeError naming
+        the column, or TimeoutError saying for what it waits."""
+        unknown = data.keys() - {name for name, _, _ in self._columns}
+        if unknown:
+            raise TroupeError(f'table "{self.name}": insert: unknown columns {sorted(unknown)}', "shape_mismatch")
+        columns, rows = [], None
+        for name, dtype, shape in self._columns:
+            if name not in data:
+                raise TroupeError(f'table "{self.name}": insert: there is no column {name}', "shape_mismatch")
+            column = as_array(data[name], dtype)
+            rows = len(column) if rows is None else rows
+            if column.shape != (rows, *shape):
+                raise TroupeError(f'table "{self.name}": insert: {name} has shape {column.shape}, expected {(rows, *shape)}', "shape_mismatch")
+            columns.append(column)
+        given = None if priorities is None else as_array(priorities, np.float64)
+        return self._core.insert(columns, rows or 0, given, timeout)
+
+    def sample(self, rows, timeout=_DEADLINE_S):
+        """Draws `rows` items with replacement, when the limiter admits them at once: a Sample. Raises TimeoutError saying
+        for what it waits."""
+        columns, *about = self._core.sample(rows, timeout)
+        return Sample(dict(zip([name for name, _, _ in self._columns], columns)), *about)
+
+    def update_priorities(self, keys, priorities):
+        """Returns how many of the keys were unknown, as their items have left meanwhile."""
+        return self._core.update_priorities(as_array(keys, np.uint64), as_array(priorities, np.float64))
+
+    def can_insert(self, rows=1):
+        return self._core.insertable(rows) >= rows
+
+    def can_sample(self, rows=1):
+        return self._core.sampleable(rows) >= rows
+
+    def __len__(self):
+        return self._core.info[0]
+
+    @property
+    def info(self):
+        """Numbers: "items", "bytes" of them, and since the table was made "inserts", "samples" and "evictions"."""
+        return dict(zip(("items", "bytes", "inserts", "samples", "evictions"), self._core.info))
+
+    def save(self, path):
+        """One consistent image of items, counters and random stream, from which load() goes on bit for bit."""
+        path = pathlib.Path(path)
+        partial = path.with_name(path.name + ".partial")
+        with partial.open("wb") as file:
+            file.write(_MAGIC)
+            for chunk in self._core.save():
+                file.write(struct.pack("<QI", len(chunk), zlib.crc32(chunk)))
+                file.write(chunk)
+        partial.replace(path)
+
+    def load(self, path):
+        """Takes the image of a table with the same columns and options; limiter and seed may differ. Raises TroupeError,
+        and the table is as it was."""
+        image, chunks = memoryview(pathlib.Path(path).read_bytes()), []
+        if image[: len(_MAGIC)] != _MAGIC:
+            raise TroupeError(f"{path}: no image of a table", "corrupt")
+        at = len(_MAGIC)
+        while at < len(image):
+            size, crc = struct.unpack_from("<QI", image, at) if at + 12 <= len(image) else (-1, 0)
+            chunk = image[at + 12 : at + 12 + size] if size >= 0 else b""
+            if len(chunk) != size or zlib.crc32(chunk) != crc:
+                raise TroupeError(f"{path}: damaged or cut short at byte {at}", "corrupt")
+            chunks.append(np.frombuffer(chunk, np.uint8))
+            at += 12 + size
+        self._core.restore(chunks)
