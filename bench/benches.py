@@ -149,6 +149,14 @@ BENCHES = {
         "python/vector_env.py",
         {"envpool": ("envs", "python/rivals/envpool_vector_env.py")},
     ),
+    "python_policy": Bench(
+        "a policy's action for one observation, from Python",
+        "python/policy.py",
+        {
+            "torch_jit": ("torch", "python/rivals/torch_jit_policy.py"),
+            "onnxruntime": ("test", "python/rivals/onnxruntime_policy.py"),
+        },
+    ),
     "env_pixels": Bench(
         "environment steps that are drawn, 84 x 84 x 9",
         "env_pixels_bench",

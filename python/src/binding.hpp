@@ -42,6 +42,9 @@ inline Column column_of(const TensorSpec& tensor) {
   return {tensor.name, std::string(to_string(tensor.dtype)), {tensor.shape.dims().begin(), tensor.shape.dims().end()}};
 }
 
+/// An array of any type, as bytes.
+using Rows = nb::ndarray<nb::ro, nb::c_contig, nb::device::cpu>;
+
 /// Memory to be filled, and who frees it for a NumPy array.
 template <typename T>
 std::pair<T*, nb::capsule> owned(std::size_t size) {

@@ -1,10 +1,12 @@
 // troupe._core: environments, policies and replay tables (table.cpp) for Python. Thin: what it holds are the C++
 // objects and NumPy's views of their memory; what Gymnasium and users want of them is written in Python (troupe/gym.py,
 // troupe/policy.py).
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 
 #include <cstring>
 #include <memory>
+#include <optional>
 
 #include <troupe/actors/roles/player.hpp>
 #include <troupe/envs/environment.hpp>
@@ -150,46 +152,68 @@ std::vector<Column> columns_of(const envs::EnvSpec& spec) {
 /// What a run's agent has learnt, acting as its evaluator does: without exploration.
 class Policy {
  public:
-  Policy(const std::string& directory, const std::string& what, std::int64_t rows) {
+  /// rows: of a call; none: one, and an action comes without that dimension.
+  Policy(const std::string& directory, const std::string& what, std::optional<std::int64_t> rows) {
     const apps::TrainedRun run =
         value_or_raise(apps::open_trained_run(shipped(), directory, {.name = what, .kind = apps::PartKind::kAgent}));
     const actors::AgentOptions* const options = actors::find_agent(run.options, run.part.name);
     const actors::Agent agent = value_or_raise(actors::make_agent(*options));
-    auto policy = value_or_raise(agent.make_policy(rows, learner::Device{}));
+    auto policy = value_or_raise(agent.make_policy(rows.value_or(1), learner::Device{}));
     const std::vector<float> values = value_or_raise(actors::group_values(run.part, policy->layout()));
     or_raise(policy->load(values, policy->fingerprint()));
     spec_ = agent.evaluation;
     step_ = run.part.step;
     player_ = value_or_raise(
         actors::Player::make(std::move(policy), spec_, actors::evaluation_episodes(*options, agent).exploration));
+    begins_.assign(static_cast<std::size_t>(rows.value_or(1)), true);
+    if (rows) action_shape_.push_back(static_cast<std::size_t>(*rows));
+    for (const std::int64_t dim : spec_.action.tensor.shape.dims()) {
+      action_shape_.push_back(static_cast<std::size_t>(dim));
+    }
   }
 
   const envs::EnvSpec& spec() const { return spec_; }
   std::int64_t step() const { return step_; }
-  std::size_t rows() const { return static_cast<std::size_t>(player_->policy().rows()); }
+  std::size_t rows() const { return begins_.size(); }
 
-  /// observations: uint8 [rows, bytes of all columns]; first: uint8 [rows], which episodes begin.
-  std::span<const std::byte> act(const Bytes& observations, const Moves& first) {
+  /// observations: the bytes of all columns, row by row; first: uint8 [rows], which episodes begin; by default all do
+  /// at the first call.
+  nb::ndarray<nb::numpy> act(const Rows& observations, const std::optional<Moves>& first) {
     const std::size_t bytes = row_bytes(spec_.observation);
-    if (observations.shape(0) != rows() || observations.shape(1) != bytes || first.size() != rows()) {
+    if (observations.nbytes() != rows() * bytes || (first && first->size() != rows())) {
       raise({Code::kShapeMismatch, spec_.name + ": act: expected " + std::to_string(rows()) + " rows of " +
                                        std::to_string(bytes) + " bytes, and whether each is the first"});
     }
-    const nb::gil_scoped_release others_run;
-    for (std::size_t row = 0; row < rows(); ++row) {
-      const auto observation = std::as_bytes(std::span(observations.data() + row * bytes, bytes));
-      first.data()[row] != 0 ? player_->first(row, observation) : player_->next(row, observation);
+    const std::size_t action_bytes = spec_.action.tensor.bytes();
+    const auto [actions, owner] = owned<std::byte>(rows() * action_bytes);
+    if (const Status acted = act_rows(static_cast<const std::byte*>(observations.data()), first, actions);
+        !acted.ok()) {
+      raise(acted.error());
     }
-    auto actions = player_->act();
-    if (actions.ok()) return *actions;
-    const nb::gil_scoped_acquire again;
-    raise(actions.error());
+    return nb::ndarray<nb::numpy>(actions, action_shape_.size(), action_shape_.data(), owner, nullptr,
+                                  dlpack_type(spec_.action.tensor.dtype));
   }
 
  private:
+  Status act_rows(const std::byte* observations, const std::optional<Moves>& first, std::byte* actions) {
+    const nb::gil_scoped_release others_run;
+    const std::size_t bytes = row_bytes(spec_.observation);
+    for (std::size_t row = 0; row < rows(); ++row) {
+      const std::span observation(observations + row * bytes, bytes);
+      const bool begins = first ? first->data()[row] != 0 : begins_[row];
+      begins ? player_->first(row, observation) : player_->next(row, observation);
+      begins_[row] = false;
+    }
+    TROUPE_ASSIGN(const auto made, player_->act());
+    std::memcpy(actions, made.data(), made.size());
+    return {};
+  }
+
   envs::EnvSpec spec_;
   std::int64_t step_ = 0;
   std::unique_ptr<actors::Player> player_;
+  std::vector<bool> begins_;
+  std::vector<std::size_t> action_shape_;
 };
 
 template <typename T>
@@ -259,7 +283,8 @@ NB_MODULE(_core, m) {
           "types", [of](nb::handle self) { return view(of(self)->types().data(), {of(self)->count()}, self); },
           "uint8 [count], dm_env's StepType: 0 first, 1 mid, 2 last.");
   nb::class_<Policy>(m, "Policy", "What a run's agent has learnt, acting without exploration. Not thread-safe.")
-      .def(nb::init<const std::string&, const std::string&, std::int64_t>(), "directory"_a, "what"_a = "", "rows"_a = 1,
+      .def(nb::init<const std::string&, const std::string&, std::optional<std::int64_t>>(), "directory"_a,
+           "what"_a = "", "rows"_a = nb::none(),
            "From the newest whole checkpoint of a run; `what` names one of several agents. Raises TroupeError.")
       .def_prop_ro("environment", [](const Policy& self) { return self.spec().name; })
       .def_prop_ro("step", &Policy::step, "How many steps it has learnt.")
@@ -269,16 +294,9 @@ NB_MODULE(_core, m) {
           "Of an observation, in the order of its bytes: name, type, shape.")
       .def_prop_ro(
           "action", [](const Policy& self) { return column_of(self.spec().action.tensor); }, "Name, type and shape.")
-      .def(
-          "act",
-          [](nb::handle self, const Bytes& observations, const Moves& first) {
-            Policy* const policy = nb::cast<Policy*>(self);
-            const auto bytes = policy->act(observations, first);
-            return view(reinterpret_cast<const std::uint8_t*>(bytes.data()),
-                        {policy->rows(), bytes.size() / policy->rows()}, self);
-          },
-          "observations"_a, "first"_a,
-          "uint8 [rows, bytes of an action] for uint8 [rows, bytes of all columns]; first: uint8 [rows], 1 where an "
-          "episode begins. Without Python's lock; valid until the next call.");
+      .def("act", &Policy::act, "observations"_a, "first"_a = nb::none(),
+           "The action, [rows, ...] with rows, for the bytes of all columns, row by row; first: uint8 [rows], 1 where "
+           "an "
+           "episode begins, by default at the first call. Without Python's lock.");
   bind_table(m);
 }

@@ -90,7 +90,7 @@ class Policy:
     What a run's agent has learnt, acting without exploration. Not thread-safe.
     """
 
-    def __init__(self, directory: str, what: str = '', rows: int = 1) -> None:
+    def __init__(self, directory: str, what: str = '', rows: int | None = None) -> None:
         """
         From the newest whole checkpoint of a run; `what` names one of several agents. Raises TroupeError.
         """
@@ -113,9 +113,9 @@ class Policy:
     def action(self) -> tuple[str, str, list[int]]:
         """Name, type and shape."""
 
-    def act(self, observations: Annotated[NDArray[numpy.uint8], dict(shape=(None, None), order='C', device='cpu', writable=False)], first: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> Annotated[NDArray[numpy.uint8], dict(writable=False)]:
+    def act(self, observations: Annotated[NDArray, dict(order='C', device='cpu', writable=False)], first: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)] | None = None) -> NDArray:
         """
-        uint8 [rows, bytes of an action] for uint8 [rows, bytes of all columns]; first: uint8 [rows], 1 where an episode begins. Without Python's lock; valid until the next call.
+        The action, [rows, ...] with rows, for the bytes of all columns, row by row; first: uint8 [rows], 1 where an episode begins, by default at the first call. Without Python's lock.
         """
 
 class Table:

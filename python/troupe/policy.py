@@ -16,13 +16,10 @@ class Policy:
 
     def __init__(self, directory, *, what="", rows=None):
         self.rows = rows
-        self._count = 1 if rows is None else rows
-        self._core = _core.Policy(str(directory), what, self._count)
+        self._lead = () if rows is None else (rows,)
+        self._core = _core.Policy(str(directory), what, rows)
         self.environment, self.step = self._core.environment, self._core.step
-        self._columns = [(name, np.dtype(dtype), tuple(shape)) for name, dtype, shape in self._core.columns]
-        _, dtype, shape = self._core.action
-        self._action_dtype, self._action_shape = np.dtype(dtype), tuple(shape)
-        self._first = np.ones(self._count, np.uint8)
+        self._columns = [(name, np.dtype(dtype), self._lead + tuple(shape)) for name, dtype, shape in self._core.columns]
 
     def act(self, observation, first=None):
         """The action for an observation as the environment gives it, a dictionary of columns or one array, of NumPy or by
@@ -33,29 +30,30 @@ class Policy:
         first call. Raises TroupeError naming shapes, or for values that are not finite.
         """
         if first is not None:
-            self._first[:] = first
-        actions = self._core.act(self._bytes(observation), self._first)
-        self._first[:] = 0
-        actions = np.array(actions.view(self._action_dtype)).reshape(self._count, *self._action_shape)
-        return actions[0] if self.rows is None else actions
+            first = np.broadcast_to(np.asarray(first, bool), (self._core.rows,)).astype(np.uint8)
+        return self._core.act(self._bytes(observation), first)
 
     def _bytes(self, observation):
-        if isinstance(observation, dict):
-            if len(self._columns) == 1 and self._columns[0][0] not in observation:
-                dtype = self._columns[0][1]
-                flat = [as_array(value, dtype).reshape(self._count, -1) for value in observation.values()]
-                observation = {self._columns[0][0]: np.concatenate(flat, axis=1)}
-        else:
-            observation = {self._columns[0][0]: observation}
+        """The bytes of all columns, row by row."""
+        name, dtype, _ = self._columns[0]
+        if len(self._columns) == 1:
+            if isinstance(observation, dict):
+                observation = observation[name] if name in observation else self._joined(observation, dtype)
+            return self._column(observation, *self._columns[0])
+        if not isinstance(observation, dict):
+            observation = {name: observation}
         parts = []
         for name, dtype, shape in self._columns:
             if name not in observation:
                 raise TroupeError(f"{self.environment}: the observation has no {name}, but {', '.join(observation)}", "not_found")
-            values = as_array(observation[name], dtype)
-            if self.rows is None and values.shape == shape:
-                values = values[None]
-            if values.shape != (self._count, *shape):
-                expected = shape if self.rows is None else (self._count, *shape)
-                raise TroupeError(f"{self.environment}: {name} has shape {values.shape}, expected {expected}", "shape_mismatch")
-            parts.append(values.reshape(self._count, -1).view(np.uint8))
-        return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)
+            parts.append(self._column(observation[name], name, dtype, shape).reshape(self._core.rows, -1).view(np.uint8))
+        return np.concatenate(parts, axis=1)
+
+    def _joined(self, columns, dtype):
+        return np.concatenate([as_array(value, dtype).reshape(*self._lead, -1) for value in columns.values()], axis=-1)
+
+    def _column(self, value, name, dtype, shape):
+        values = as_array(value, dtype)
+        if values.shape != shape and not (shape == () and values.shape == (1,)):
+            raise TroupeError(f"{self.environment}: {name} has shape {values.shape}, expected {shape}", "shape_mismatch")
+        return values
