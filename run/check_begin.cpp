@@ -31,18 +31,43 @@ std::string what_is_fixed(const ConfigKey& key, const ConfigValue& value) {
   return to_toml(value);
 }
 
+/// What of replay's keys does not go together; empty: all does.
+std::string replay_mistake(const actors::ReplayOptions& replay, bool nodes) {
+  if (!nodes && (replay.durability == "relaxed" || replay.durability == "durable")) {
+    return fmt::format(
+        "replay.durability: got \"{}\", but in one process there is no journal, as the checkpoints hold "
+        "the table: expected \"auto\" or \"off\", or a run over processes",
+        replay.durability);
+  }
+  const bool journal = nodes && replay.durability != "off", gpu = replay.device != "cpu";
+  const std::string who = journal
+                              ? fmt::format("replay's journal (durability \"{}\", over processes)", replay.durability)
+                          : gpu ? "a table on " + replay.device
+                                : "";
+  if (!who.empty() && replay.remover != "fifo") {
+    return fmt::format("replay.remover: got \"{}\", but {} wants items to leave in their order: expected \"fifo\"{}",
+                       replay.remover, who, journal ? ", or replay.durability \"off\"" : "");
+  }
+  if (!who.empty() && replay.max_times_sampled != 0) {
+    return fmt::format("replay.max_times_sampled: got {}, but {} wants items to leave in their order: expected 0{}",
+                       replay.max_times_sampled, who, journal ? ", or replay.durability \"off\"" : "");
+  }
+  if (gpu && (replay.sampler == "max_heap" || replay.sampler == "min_heap")) {
+    return fmt::format("replay.sampler: got \"{}\", but a table on {} has no heaps: expected another one",
+                       replay.sampler, replay.device);
+  }
+  return {};
+}
+
 }  // namespace
 
 Status check_begin(const Config& config, const actors::TrainOptions& options, RunKind kind) {
   std::vector<std::string> mistakes = idle_key_mistakes(config);
   const bool nodes = kind != RunKind::kOneProcess;
   for (const actors::AgentOptions& agent : options.agents) {
-    const std::string& durability = agent.replay.durability;
-    if (nodes || (durability != "relaxed" && durability != "durable")) continue;
-    mistakes.push_back(fmt::format(
-        "{}replay.durability: got \"{}\", but in one process there is no journal, as the checkpoints hold the "
-        "table: expected \"auto\" or \"off\", or a run over processes",
-        section_prefix(agent), durability));
+    if (const std::string wrong = replay_mistake(agent.replay, nodes); !wrong.empty()) {
+      mistakes.push_back(section_prefix(agent) + wrong);
+    }
   }
   if (kind != RunKind::kHosts && !options.init.empty()) {
     if (const Status there = check_initial(options.init); !there.ok()) mistakes.push_back(there.error().message);

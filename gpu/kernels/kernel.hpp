@@ -1,8 +1,8 @@
 #pragma once
 // What a kernel of the plug-in is: the device's counterpart of OpDef::kernel, found by the operation's name. Each file
-// of this folder has a family of them, written over the few building blocks of launch.hpp and reduce.hpp; the same
-// sources are compiled for the tests' emulated device (tests/gpu/emulator), so they use nothing of CUDA beyond
-// what is in those two headers.
+// of this folder has a family of them, written over the few building blocks of launch.hpp, reduce.hpp and
+// copy_async.hpp; the same sources are compiled for the tests' emulated device (tests/gpu/emulator), so they use
+// nothing of CUDA beyond what is in those headers.
 //
 // Rules: every output that is not null is written completely; no atomics, and reductions in a fixed order, so the same
 // inputs give the same bits; no allocation and no synchronisation, because launches are captured into graphs.

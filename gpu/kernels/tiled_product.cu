@@ -27,8 +27,8 @@ struct Tiling {
   static constexpr int kStepsOfGroup = Steps / Groups;
   // Padded, so that neither writes down the columns nor reads of kTM or kTN at once meet in a bank.
   static constexpr int kRowA = M + 4, kRowB = N + 4;
-  static constexpr int kSlice = Steps * (kRowA + kRowB), kSums = Groups * M * N;
-  static constexpr int kFloats = kSlices * kSlice > kSums ? kSlices* kSlice : kSums;
+  static constexpr int kSlice = Steps * (kRowA + kRowB), kAllSlices = kSlices * kSlice, kSums = Groups * M * N;
+  static constexpr int kFloats = kSums > kAllSlices ? kSums : kAllSlices;
   static_assert(kFloats * sizeof(float) <= 48 * 1024 && Steps % 8 == 0 && Steps % Groups == 0);
   static_assert(kSteps * M % kThreads == 0 && kSteps * N % kThreads == 0);
 };
@@ -128,8 +128,8 @@ cudaError_t start(const Operands& p, cudaStream_t stream) {
 }  // namespace
 
 bool can_tile(const TroupeCudaProductShape& s) {
-  constexpr std::int64_t kMost = std::int64_t{1} << 31;
-  constexpr std::int64_t kMostRows = 65535 * 16;  // blocks down a grid
+  constexpr std::int64_t kMost = std::int64_t{1} << 30;  // so that a slice behind the last step has an address
+  constexpr std::int64_t kMostRows = 65535 * 16;         // blocks down a grid
   return s.bf16 == 0 && s.m * s.k < kMost && s.k * s.n < kMost && s.n < kMost && s.m < kMostRows;
 }
 

@@ -12,7 +12,7 @@
 
 namespace troupe_cuda {
 
-/// Whether a product may be computed so: float32 operands, each of less than 2^31 elements.
+/// Whether a product may be computed so: float32 operands, each of less than 2^30 elements.
 bool can_tile(const TroupeCudaProductShape& shape);
 
 /// tiling: 1 .. TROUPE_CUDA_TILINGS, sizes of a block's tile. Sums run in an order that depends on it and k alone.

@@ -118,6 +118,23 @@ TEST(CheckBegin, WhatIsOfSeveralProcessesOrOfOneIsRefusedInTheOther) {
   }
 }
 
+TEST(CheckBegin, WhatAJournalOrAGpuCannotKeepIsRefusedBeforeAnythingBegins) {
+  const std::string replay = kD4pg + "[replay]\n";
+  const std::string heap = replay + "remover = 'min_heap'";
+  const std::string on_gpu = "\ndevice = 'cuda:0'\n[learner]\ndevice = 'cuda:0'";
+  EXPECT_EQ(refusal(heap), "ok");
+  EXPECT_EQ(refusal(heap, RunKind::kProcesses),
+            "f:3: replay.remover: got \"min_heap\", but replay's journal (durability \"auto\", over processes) wants "
+            "items to leave in their order: expected \"fifo\", or replay.durability \"off\"");
+  EXPECT_EQ(refusal(heap + "\ndurability = 'off'", RunKind::kProcesses), "ok");
+  EXPECT_THAT(refusal(heap + on_gpu),
+              StartsWith("f:3: replay.remover: got \"min_heap\", but a table on cuda:0 wants items"));
+  EXPECT_THAT(refusal(replay + "max_times_sampled = 64", RunKind::kProcesses),
+              StartsWith("f:3: replay.max_times_sampled: got 64, but replay's journal"));
+  EXPECT_THAT(refusal(replay + "sampler = 'max_heap'" + on_gpu),
+              StartsWith("f:3: replay.sampler: got \"max_heap\", but a table on cuda:0 has no heaps"));
+}
+
 TEST(CheckBegin, EveryMistakeIsListed) {
   const std::string all = refusal(kD4pg +
                                   "[replay]\nmax_bytes = 65536\ndurability = 'durable'\n[replicas.g]\nmodel = 'sngan'\n"
