@@ -1,13 +1,28 @@
 """What users hand over as numbers, and how the bytes of a core environment become what they mean."""
 
+from __future__ import annotations
+
+from typing import Any, Protocol, Union
+
 import numpy as np
+import numpy.typing as npt
 
 from troupe.error import TroupeError
+
+
+class SupportsDLPack(Protocol):
+    """An array of another library."""
+
+    def __dlpack__(self): ...
+    def __dlpack_device__(self) -> tuple[int, int]: ...
+
+
+Array = Union[npt.ArrayLike, SupportsDLPack]
 
 _HOST_DEVICES = (1, 3)  # DLPack's numbers of the processor's memory, and of such that is pinned for CUDA
 
 
-def as_array(value, dtype):
+def as_array(value: Any, dtype: npt.DTypeLike) -> np.ndarray:
     """A contiguous array of this type: of what NumPy understands, or by DLPack of another library's array (PyTorch, JAX),
     which is not copied where it can be used as it is."""
     if not isinstance(value, np.ndarray) and hasattr(value, "__dlpack__"):

@@ -11,15 +11,23 @@ reset by its next step. Instances are in groups of batch_size that stay together
 of one batch that was received.
 """
 
+from __future__ import annotations
+
 import concurrent.futures
 import os
 import queue
 
+from typing import Union
+
 import numpy as np
+import numpy.typing as npt
 
 from troupe import _core, gym
-from troupe.arrays import Views
+from troupe.arrays import Array, Views
 from troupe.error import TroupeError
+
+Observations = Union[np.ndarray, dict[str, np.ndarray]]
+Step = tuple[Observations, np.ndarray, np.ndarray, np.ndarray, dict[str, np.ndarray]]
 
 _DEADLINE_S = 60.0
 
@@ -68,11 +76,11 @@ class EnvPool:
         self._last = None
         self.observation_space, self.action_space = gym.spaces_of(self._groups[0].views)
 
-    def __len__(self):
+    def __len__(self) -> int:
         return self.num_envs
 
     @property
-    def all_env_ids(self):
+    def all_env_ids(self) -> np.ndarray:
         return np.arange(self.num_envs, dtype=np.int32)
 
     def _begin(self, group, work, *arguments):
@@ -88,12 +96,12 @@ class EnvPool:
 
         self._workers.submit(run)
 
-    def async_reset(self):
+    def async_reset(self) -> None:
         """Begins to reset all instances, which are all to be waiting."""
         for group in self._groups:
             self._begin(group, group.reset)
 
-    def send(self, action, env_id=None):
+    def send(self, action: Array, env_id: npt.ArrayLike | None = None) -> None:
         """Begins a step of the instances `env_id`, by default those received last, with an action each."""
         if env_id is None:
             if self._last is None:
@@ -106,7 +114,7 @@ class EnvPool:
         actions = group.views.action_bytes(action)
         self._begin(group, group.step, actions[np.argsort(env_id)])
 
-    def recv(self, timeout=_DEADLINE_S):
+    def recv(self, timeout: float = _DEADLINE_S) -> Step:
         """(observations, rewards, terminations, truncations, info) of the batch that is done first, arrays of their own;
         info has "env_id" and "elapsed_step", int32 [batch_size]. Raises TimeoutError when none is done in time."""
         try:
@@ -119,22 +127,23 @@ class EnvPool:
             raise error
         return results
 
-    def reset(self):
+    def reset(self) -> tuple[Observations, dict[str, np.ndarray]]:
         """async_reset(), and the first batch's (observations, info)."""
         self.async_reset()
         observations, _, _, _, info = self.recv()
         return observations, info
 
-    def step(self, action, env_id=None):
+    def step(self, action: Array, env_id: npt.ArrayLike | None = None) -> Step:
         """send() and recv()."""
         self.send(action, env_id)
         return self.recv()
 
-    def close(self):
+    def close(self) -> None:
         self._workers.shutdown(wait=True)
 
 
-def make(task_id, env_type="gymnasium", *, num_envs=1, batch_size=None, num_threads=None, seed=42):
+def make(task_id: str, env_type: str = "gymnasium", *, num_envs: int = 1, batch_size: int | None = None, num_threads: int | None = None,
+         seed: int = 42) -> EnvPool:
     """task_id: a name in Troupe. batch_size: how many instances recv() returns, num_envs unless it says less. seed: of
     instance 0, the others have the numbers behind it. Raises TroupeError."""
     if env_type != "gymnasium":

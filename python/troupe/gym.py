@@ -8,6 +8,8 @@ Numbers have the types that they have there (float64 for the Control Suite, as i
 because its task is done is terminated (discount 0); one that ends at its time limit is truncated (discount 1).
 """
 
+from __future__ import annotations
+
 import os
 
 import gymnasium
@@ -57,7 +59,7 @@ class Env(gymnasium.Env):
 
     metadata = {"render_modes": ["rgb_array"]}
 
-    def __init__(self, name, *, render_mode=None, width=320, height=240, camera="0"):
+    def __init__(self, name: str, *, render_mode: str | None = None, width: int = 320, height: int = 240, camera: str = "0") -> None:
         self._core = _core.VectorEnv(name)
         self._views = Views(self._core)
         self.observation_space, self.action_space = spaces_of(self._views)
@@ -97,8 +99,9 @@ class VectorEnv(gymnasium.vector.VectorEnv):
 
     metadata = {"render_modes": ["rgb_array"], "autoreset_mode": AutoresetMode.NEXT_STEP}
 
-    def __init__(self, name, num_envs=1, *, threads=None, autoreset_mode=AutoresetMode.NEXT_STEP, copy=True,
-                 render_mode=None, width=320, height=240, camera="0"):
+    def __init__(self, name: str, num_envs: int = 1, *, threads: int | None = None,
+                 autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP, copy: bool = True,
+                 render_mode: str | None = None, width: int = 320, height: int = 240, camera: str = "0") -> None:
         threads = threads or min(num_envs, len(os.sched_getaffinity(0)), 256)
         self._core = _core.VectorEnv(name, num_envs, threads)
         self._views = Views(self._core)

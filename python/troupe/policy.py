@@ -1,9 +1,15 @@
 """What a run has learnt, acting on arrays."""
 
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+
 import numpy as np
+import numpy.typing as npt
 
 from troupe import _core
-from troupe.arrays import as_array
+from troupe.arrays import Array, as_array
 from troupe.error import TroupeError
 
 
@@ -14,14 +20,14 @@ class Policy:
     environment: the name of what it was trained on. step: how many steps it has learnt.
     """
 
-    def __init__(self, directory, *, what="", rows=None):
+    def __init__(self, directory: str | os.PathLike[str], *, what: str = "", rows: int | None = None) -> None:
         self.rows = rows
         self._lead = () if rows is None else (rows,)
         self._core = _core.Policy(str(directory), what, rows)
         self.environment, self.step = self._core.environment, self._core.step
         self._columns = [(name, np.dtype(dtype), self._lead + tuple(shape)) for name, dtype, shape in self._core.columns]
 
-    def act(self, observation, first=None):
+    def act(self, observation: Array | Mapping[str, Array], first: npt.ArrayLike | None = None) -> np.ndarray:
         """The action for an observation as the environment gives it, a dictionary of columns or one array, of NumPy or by
         DLPack; with `rows` both have that as their leading dimension. Where the policy sees columns flattened, they are
         joined in their order.

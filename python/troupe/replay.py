@@ -9,17 +9,26 @@
 Semantics are Reverb's; the table is that of Troupe's own runs. It lives in the process and may be used by many threads.
 """
 
+from __future__ import annotations
+
 import dataclasses
+import os
 import pathlib
 import struct
 import sys
 import zlib
+from collections.abc import Mapping, Sequence
+from typing import Union
 
 import numpy as np
+import numpy.typing as npt
 
 from troupe import _core
-from troupe.arrays import as_array
+from troupe.arrays import Array, as_array
 from troupe.error import TroupeError
+
+# A type, or (type, shape).
+ColumnSpec = Union[npt.DTypeLike, tuple[npt.DTypeLike, Sequence[int]]]
 
 _DEADLINE_S = 60.0
 _MAGIC = b"TRPTABL1"
@@ -36,12 +45,12 @@ class RateLimiter:
     max_diff: float = sys.float_info.max
 
     @classmethod
-    def min_size(cls, min_size_to_sample):
+    def min_size(cls, min_size_to_sample: int) -> RateLimiter:
         """Samples wait for so many items; inserts never wait."""
         return cls(min_size_to_sample=min_size_to_sample)
 
     @classmethod
-    def sample_to_insert_ratio(cls, samples_per_insert, min_size_to_sample, error_buffer):
+    def sample_to_insert_ratio(cls, samples_per_insert: float, min_size_to_sample: int, error_buffer: float | tuple[float, float]) -> RateLimiter:
         """error_buffer: how far samples may be off, around where they stand when min_size_to_sample is reached; or the
         range (min_diff, max_diff) itself. Raises ValueError for one that could block both sides for ever."""
         if isinstance(error_buffer, (int, float)):
@@ -56,7 +65,7 @@ class RateLimiter:
         return cls(samples_per_insert, min_size_to_sample, low, high)
 
     @classmethod
-    def queue(cls, size):
+    def queue(cls, size: int) -> RateLimiter:
         """For items that are sampled once: at most `size` of them wait."""
         return cls(min_diff=0.0, max_diff=float(size))
 
@@ -66,7 +75,7 @@ class Sample:
     """What sample() drew: columns by name, [n, ...] each, and of each row what it was. All arrays are the caller's, and
     go to other libraries by DLPack."""
 
-    data: dict
+    data: dict[str, np.ndarray]
     keys: np.ndarray  # uint64
     probabilities: np.ndarray  # with which each was drawn, for importance weights
     priorities: np.ndarray
@@ -86,8 +95,9 @@ class Table:
     table makes the remover choose an item to leave. max_times_sampled: an item leaves after so many draws; 0: never.
     Raises TroupeError naming the option."""
 
-    def __init__(self, columns, max_items, *, sampler="uniform", remover="fifo", priority_exponent=1.0, max_times_sampled=0,
-                 limiter=RateLimiter(), seed=0, name="replay"):
+    def __init__(self, columns: Mapping[str, ColumnSpec], max_items: int, *, sampler: str = "uniform", remover: str = "fifo",
+                 priority_exponent: float = 1.0, max_times_sampled: int = 0, limiter: RateLimiter = RateLimiter(), seed: int = 0,
+                 name: str = "replay") -> None:
         self.name = name
         self._columns = [_column(*each) for each in columns.items()]
         limits = (limiter.samples_per_insert, limiter.min_size_to_sample, limiter.min_diff, limiter.max_diff)
@@ -95,27 +105,28 @@ class Table:
         self._core = _core.Table(name, described, max_items, sampler, remover, priority_exponent, max_times_sampled, limits, seed)
 
     @classmethod
-    def queue(cls, columns, max_size, *, name="queue"):
+    def queue(cls, columns: Mapping[str, ColumnSpec], max_size: int, *, name: str = "queue") -> Table:
         """Items leave in the order in which they came, once each; whoever is ahead waits. TensorFlow's FIFOQueue."""
         return cls(columns, max_size, sampler="fifo", max_times_sampled=1, limiter=RateLimiter.queue(max_size), name=name)
 
     @classmethod
-    def stack(cls, columns, max_size, *, name="stack"):
+    def stack(cls, columns: Mapping[str, ColumnSpec], max_size: int, *, name: str = "stack") -> Table:
         """The newest item leaves first, each once."""
         return cls(columns, max_size, sampler="lifo", remover="lifo", max_times_sampled=1, limiter=RateLimiter.queue(max_size), name=name)
 
     @classmethod
-    def priority_queue(cls, columns, max_size, *, name="priority_queue"):
+    def priority_queue(cls, columns: Mapping[str, ColumnSpec], max_size: int, *, name: str = "priority_queue") -> Table:
         """The item of the lowest priority leaves first, each once. TensorFlow's PriorityQueue."""
         return cls(columns, max_size, sampler="min_heap", max_times_sampled=1, limiter=RateLimiter.queue(max_size), name=name)
 
     @classmethod
-    def random_shuffle_queue(cls, columns, max_size, min_after_dequeue=0, *, seed=0, name="random_shuffle_queue"):
+    def random_shuffle_queue(cls, columns: Mapping[str, ColumnSpec], max_size: int, min_after_dequeue: int = 0, *, seed: int = 0,
+                             name: str = "random_shuffle_queue") -> Table:
         """Any item leaves, each once, while min_after_dequeue stay behind. TensorFlow's RandomShuffleQueue."""
         limiter = RateLimiter(1.0, min_after_dequeue + 1, 0.0, float(max_size))
         return cls(columns, max_size, sampler="uniform", max_times_sampled=1, limiter=limiter, seed=seed, name=name)
 
-    def insert(self, data, priorities=None, timeout=_DEADLINE_S):
+    def insert(self, data: Mapping[str, Array], priorities: Array | None = None, timeout: float = _DEADLINE_S) -> int:
         """Inserts rows: name -> [n, ...], of NumPy or by DLPack; priorities: [n], by default 1. All or none, when the
         limiter admits them. Returns the first row's key, which the others' follow by one each. Raises TroupeError naming
         the column, or TimeoutError saying for what it waits."""
@@ -134,31 +145,31 @@ class Table:
         given = None if priorities is None else as_array(priorities, np.float64)
         return self._core.insert(columns, rows or 0, given, timeout)
 
-    def sample(self, rows, timeout=_DEADLINE_S):
+    def sample(self, rows: int, timeout: float = _DEADLINE_S) -> Sample:
         """Draws `rows` items with replacement, when the limiter admits them at once: a Sample. Raises TimeoutError saying
         for what it waits."""
         columns, *about = self._core.sample(rows, timeout)
         return Sample(dict(zip([name for name, _, _ in self._columns], columns)), *about)
 
-    def update_priorities(self, keys, priorities):
+    def update_priorities(self, keys: Array, priorities: Array) -> int:
         """Returns how many of the keys were unknown, as their items have left meanwhile."""
         return self._core.update_priorities(as_array(keys, np.uint64), as_array(priorities, np.float64))
 
-    def can_insert(self, rows=1):
+    def can_insert(self, rows: int = 1) -> bool:
         return self._core.insertable(rows) >= rows
 
-    def can_sample(self, rows=1):
+    def can_sample(self, rows: int = 1) -> bool:
         return self._core.sampleable(rows) >= rows
 
-    def __len__(self):
+    def __len__(self) -> int:
         return self._core.info[0]
 
     @property
-    def info(self):
+    def info(self) -> dict[str, int]:
         """Numbers: "items", "bytes" of them, and since the table was made "inserts", "samples" and "evictions"."""
         return dict(zip(("items", "bytes", "inserts", "samples", "evictions"), self._core.info))
 
-    def save(self, path):
+    def save(self, path: str | os.PathLike[str]) -> None:
         """One consistent image of items, counters and random stream, from which load() goes on bit for bit."""
         path = pathlib.Path(path)
         partial = path.with_name(path.name + ".partial")
@@ -169,7 +180,7 @@ class Table:
                 file.write(chunk)
         partial.replace(path)
 
-    def load(self, path):
+    def load(self, path: str | os.PathLike[str]) -> None:
         """Takes the image of a table with the same columns and options; limiter and seed may differ. Raises TroupeError,
         and the table is as it was."""
         image, chunks = memoryview(pathlib.Path(path).read_bytes()), []

@@ -4,6 +4,8 @@ A run is a process of its own and a folder of files. What is here starts the one
 whatever happens to this process, and one that was started elsewhere is read just as well.
 """
 
+from __future__ import annotations
+
 import csv
 import json
 import os
@@ -12,6 +14,8 @@ import signal
 import subprocess
 import tempfile
 import time
+from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
@@ -57,7 +61,7 @@ def _table(path):
 class Run:
     """A run's folder and, if it was started here, its process. Made by run() and load()."""
 
-    def __init__(self, directory, process=None, errors=None):
+    def __init__(self, directory: str | os.PathLike[str], process=None, errors=None) -> None:
         self.directory = pathlib.Path(directory)
         self._process, self._errors = process, errors  # the latter: a file that the process writes what it says to
         self._said = ""
@@ -67,11 +71,11 @@ class Run:
         return f"<troupe.Run {self.directory}{state}>"
 
     @property
-    def running(self):
+    def running(self) -> bool:
         """Whether the process that was started here still runs."""
         return self._process is not None and self._process.poll() is None
 
-    def wait(self, timeout=None):
+    def wait(self, timeout: float | None = None) -> dict[str, Any]:
         """Waits for the end, at most `timeout` seconds, and returns the summary. Raises TimeoutError, after which the
         run goes on; TroupeError with the program's words when it failed."""
         if self._process is not None:
@@ -87,31 +91,31 @@ class Run:
                 raise TroupeError(self._said or f"{self.directory}: ended with status {status}", "failed")
         return self.summary
 
-    def stop(self, timeout=120):
+    def stop(self, timeout: float = 120) -> dict[str, Any]:
         """Asks the run to end with a last checkpoint, and waits for that; raises as wait()."""
         if self.running:
             self._process.send_signal(signal.SIGTERM)
         return self.wait(timeout)
 
     @property
-    def summary(self):
+    def summary(self) -> dict[str, Any]:
         """summary.json: steps, final return, when which return was first reached; {} before the end."""
         path = self.directory / "summary.json"
         return json.loads(path.read_text()) if path.exists() else {}
 
-    def metrics(self):
+    def metrics(self) -> dict[str, np.ndarray]:
         """metrics.csv as arrays by name, of one length; NaN where a row has no such value."""
         return _table(self.directory / "metrics.csv")
 
-    def evaluations(self):
+    def evaluations(self) -> dict[str, np.ndarray]:
         """evaluations.csv: wall_s, source, step, env_steps, return..."""
         return _table(self.directory / "evaluations.csv")
 
-    def policy(self, *, what="", rows=None):
+    def policy(self, *, what: str = "", rows: int | None = None) -> Policy:
         """What the newest checkpoint has learnt, as a Policy; `rows`: for so many environments at once; `what`: which agent."""
         return Policy(self.directory, what=what, rows=rows)
 
-    def rows(self, timeout=60):
+    def rows(self, timeout: float = 60) -> Iterator[dict[str, Any]]:
         """Evaluations as they come, a dictionary each, until the run has ended. Raises TimeoutError when none comes for
         `timeout` seconds while it runs; TroupeError when it failed."""
         seen, since = 0, time.monotonic()
@@ -132,7 +136,8 @@ class Run:
             time.sleep(_POLL_S)
 
 
-def run(config, *, run_dir=None, resume=None, timeout=60, **overrides):
+def run(config: str | os.PathLike[str], *, run_dir: str | os.PathLike[str] | None = None, resume: Run | str | os.PathLike[str] | None = None,
+        timeout: float = 60, **overrides: Any) -> Run:
     """Starts `troupe train CONFIG` and returns its Run once its folder is there.
 
     config: a file, or the name of a configuration that ships ("cartpole_swingup"). overrides: keys of the configuration,
@@ -140,7 +145,7 @@ def run(config, *, run_dir=None, resume=None, timeout=60, **overrides):
     without it runs/NAME-TIME. resume: a run's folder (or Run) to go on with. timeout: seconds until it must have begun.
     Raises TroupeError with the program's words (file, line, what was expected) when it does not begin.
     """
-    command = [PROGRAM, "train", os.fspath(config), "--quiet"]
+    command: list[str | os.PathLike[str]] = [PROGRAM, "train", os.fspath(config), "--quiet"]
     if resume is not None:
         directory = pathlib.Path(resume.directory if isinstance(resume, Run) else resume)
         command += ["--resume", directory]
@@ -167,7 +172,7 @@ def run(config, *, run_dir=None, resume=None, timeout=60, **overrides):
     return started
 
 
-def load(directory):
+def load(directory: str | os.PathLike[str]) -> Run:
     """The Run in this folder, wherever it was started. Raises TroupeError when there is none."""
     if not (pathlib.Path(directory) / "config.toml").exists():
         raise TroupeError(f"{directory}: there is no run, which has a config.toml", "not_found")
