@@ -157,6 +157,11 @@ BENCHES = {
             "onnxruntime": ("test", "python/rivals/onnxruntime_policy.py"),
         },
     ),
+    "python_replay": Bench(
+        "a replay table in process, from Python",
+        "python/replay.py",
+        {"reverb": ("reverb", "replay/rivals/reverb_replay.py")},
+    ),
     "env_pixels": Bench(
         "environment steps that are drawn, 84 x 84 x 9",
         "env_pixels_bench",
