@@ -1,20 +1,15 @@
 #!/usr/bin/env python3
 """A policy's action for one observation from Python, NumPy in and out: `Run.policy().act()` of a D4PG run on cheetah-run,
 17 observations to 6 actions through 256-256-256, by the wheel that python/build_wheel.sh makes. Calls a second."""
-import importlib.metadata
-import json
-import os
-import pathlib
-import subprocess
 import tempfile
-import time
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
+from wheel_rows import main, per_second, report
+
 OBSERVATION, LAYERS, ACTION = 17, (256, 256, 256), 6
 SECONDS, CALLS_BETWEEN_CLOCKS = 3, 200
 
 
-def print_row(act, version):
+def print_row(act, version=None):
     """act: of one observation, float32 [OBSERVATION]."""
     import numpy as np
 
@@ -22,13 +17,8 @@ def print_row(act, version):
     for _ in range(CALLS_BETWEEN_CLOCKS):
         action = act(observation)
     assert action.shape == (ACTION,) and np.isfinite(action).all()
-    calls, start = 0, time.perf_counter()
-    while time.perf_counter() - start < SECONDS:
-        for _ in range(CALLS_BETWEEN_CLOCKS):
-            act(observation)
-        calls += CALLS_BETWEEN_CLOCKS
-    rate = calls / (time.perf_counter() - start)
-    print(json.dumps({"name": "policy_batch_1", "value": rate, "unit": "calls/s", "version": version}), flush=True)
+    rate = per_second(lambda: act(observation), 1, CALLS_BETWEEN_CLOCKS, SECONDS)
+    report("policy_batch_1", rate, "calls/s", version)
 
 
 def measure():
@@ -37,11 +27,8 @@ def measure():
     with tempfile.TemporaryDirectory() as folder:
         run = troupe.run("cheetah_run", run_dir=folder + "/run", max_env_steps=3000, d4pg={"policy_layers": list(LAYERS)})
         run.wait(120)
-        print_row(run.policy().act, importlib.metadata.version("troupe"))
+        print_row(run.policy().act)
 
 
 if __name__ == "__main__":
-    if "TROUPE_SITE" in os.environ:
-        measure()
-    else:
-        subprocess.run([ROOT / "python/with_wheel.sh", __file__], check=True)
+    main(measure, __file__)

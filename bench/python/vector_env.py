@@ -2,26 +2,15 @@
 """64 environments of cheetah-run through Gymnasium's vector interface, of the wheel that python/build_wheel.sh makes, two
 threads, random actions that were drawn before. `native` is the same by the C++ VectorEnv alone, for which the interface
 makes arrays, flags and copies."""
-import importlib.metadata
-import json
-import os
-import pathlib
-import subprocess
-import time
+from wheel_rows import main, per_second, report
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
 COUNT, THREADS, SECONDS, STEPS_BETWEEN_CLOCKS = 64, 2, 3, 50
 
 
 def steps_per_second(step):
     for _ in range(STEPS_BETWEEN_CLOCKS):
         step()
-    steps, start = 0, time.perf_counter()
-    while time.perf_counter() - start < SECONDS:
-        for _ in range(STEPS_BETWEEN_CLOCKS):
-            step()
-        steps += STEPS_BETWEEN_CLOCKS * COUNT
-    return steps / (time.perf_counter() - start)
+    return per_second(step, COUNT, STEPS_BETWEEN_CLOCKS, SECONDS)
 
 
 def measure():
@@ -47,13 +36,8 @@ def measure():
         moves[:] = 1 if taken % core.episode_steps == 0 else 2  # all end together
         core.advance(moves, row_bytes)
 
-    limits = {"native": steps_per_second(native)}
-    print(json.dumps({"name": f"vector_env_cheetah_run_{COUNT}", "value": value, "unit": "steps/s",
-                      "version": importlib.metadata.version("troupe"), "limits": limits}), flush=True)
+    report(f"vector_env_cheetah_run_{COUNT}", value, "steps/s", limits={"native": steps_per_second(native)})
 
 
 if __name__ == "__main__":
-    if "TROUPE_SITE" in os.environ:
-        measure()
-    else:
-        subprocess.run([ROOT / "python/with_wheel.sh", __file__], check=True)
+    main(measure, __file__)

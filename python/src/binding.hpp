@@ -6,7 +6,9 @@
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
+#include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -71,6 +73,16 @@ inline nb::dlpack::dtype dlpack_type(DType dtype) {
     default:
       return nb::dtype<std::uint8_t>();
   }
+}
+
+/// `rows` rows of a tensor, [rows, ...] (or, without `rows`, one), and its memory, to be filled.
+inline std::pair<nb::ndarray<nb::numpy>, std::byte*> tensor_array(const TensorSpec& of,
+                                                                  std::optional<std::size_t> rows) {
+  const auto [memory, owner] = owned<std::byte>(of.bytes() * rows.value_or(1));
+  std::vector<std::size_t> shape;
+  if (rows) shape.push_back(*rows);
+  for (const std::int64_t dim : of.shape.dims()) shape.push_back(static_cast<std::size_t>(dim));
+  return {nb::ndarray<nb::numpy>(memory, shape.size(), shape.data(), owner, nullptr, dlpack_type(of.dtype)), memory};
 }
 
 /// Adds the class Table.

@@ -110,14 +110,11 @@ class VectorEnv {
     const std::size_t row = envs_->observations().size() / count();
     for (const TensorSpec& column : spec().observation) {
       const std::size_t bytes = column.bytes();
-      const auto [memory, owner] = owned<std::byte>(bytes * count());
+      const auto [array, memory] = tensor_array(column, count());
       for (std::size_t i = 0; i < count(); ++i) {
         std::memcpy(memory + i * bytes, envs_->observations().data() + i * row + offset, bytes);
       }
-      std::vector<std::size_t> shape{count()};
-      for (const std::int64_t dim : column.shape.dims()) shape.push_back(static_cast<std::size_t>(dim));
-      made.append(
-          nb::ndarray<nb::numpy>(memory, shape.size(), shape.data(), owner, nullptr, dlpack_type(column.dtype)));
+      made.append(array);
       offset += bytes;
     }
     return made;
@@ -166,10 +163,7 @@ class Policy {
     player_ = value_or_raise(
         actors::Player::make(std::move(policy), spec_, actors::evaluation_episodes(*options, agent).exploration));
     begins_.assign(static_cast<std::size_t>(rows.value_or(1)), true);
-    if (rows) action_shape_.push_back(static_cast<std::size_t>(*rows));
-    for (const std::int64_t dim : spec_.action.tensor.shape.dims()) {
-      action_shape_.push_back(static_cast<std::size_t>(dim));
-    }
+    if (rows) rows_ = static_cast<std::size_t>(*rows);
   }
 
   const envs::EnvSpec& spec() const { return spec_; }
@@ -184,14 +178,11 @@ class Policy {
       raise({Code::kShapeMismatch, spec_.name + ": act: expected " + std::to_string(rows()) + " rows of " +
                                        std::to_string(bytes) + " bytes, and whether each is the first"});
     }
-    const std::size_t action_bytes = spec_.action.tensor.bytes();
-    const auto [actions, owner] = owned<std::byte>(rows() * action_bytes);
-    if (const Status acted = act_rows(static_cast<const std::byte*>(observations.data()), first, actions);
-        !acted.ok()) {
+    const auto [actions, memory] = tensor_array(spec_.action.tensor, rows_);
+    if (const Status acted = act_rows(static_cast<const std::byte*>(observations.data()), first, memory); !acted.ok()) {
       raise(acted.error());
     }
-    return nb::ndarray<nb::numpy>(actions, action_shape_.size(), action_shape_.data(), owner, nullptr,
-                                  dlpack_type(spec_.action.tensor.dtype));
+    return actions;
   }
 
  private:
@@ -213,7 +204,7 @@ class Policy {
   std::int64_t step_ = 0;
   std::unique_ptr<actors::Player> player_;
   std::vector<bool> begins_;
-  std::vector<std::size_t> action_shape_;
+  std::optional<std::size_t> rows_;  ///< as asked for; empty: one, whose action comes alone
 };
 
 template <typename T>

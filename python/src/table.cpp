@@ -127,13 +127,9 @@ class Table {
     MutableBatchView batch{.signature = &signature(), .rows = rows, .columns = {}};
     nb::list columns;
     for (const TensorSpec& column : signature()) {
-      const std::size_t bytes = column.bytes() * count;
-      const auto [memory, owner] = owned<std::byte>(bytes);
-      batch.columns.emplace_back(memory, bytes);
-      std::vector<std::size_t> shape{count};
-      for (const std::int64_t dim : column.shape.dims()) shape.push_back(static_cast<std::size_t>(dim));
-      columns.append(
-          nb::ndarray<nb::numpy>(memory, shape.size(), shape.data(), owner, nullptr, dlpack_type(column.dtype)));
+      const auto [array, memory] = tensor_array(column, count);
+      batch.columns.emplace_back(memory, column.bytes() * count);
+      columns.append(array);
     }
     std::vector<replay::SampledItem> items(count);
     when_admitted("sample", timeout_s, [&]() -> Result<bool> {

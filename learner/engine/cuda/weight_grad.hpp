@@ -14,9 +14,10 @@ namespace troupe::learner {
 /// Of kernels that mix the channels of single pixels: it is one product over all pixels, and cuBLASLt shares long sums.
 bool is_product(const ConvShape& conv);
 
-/// Into how many parts of the batch, of equal size, any other is cut in bfloat16: each is a node of its own that runs beside the
-/// others (node_order.hpp), and their results are added up. 1: not at all, which forward passes and images' gradients
-/// never are. Each part begins at an address that the library wants and has pixels enough to be worth a kernel.
+/// Into how many parts of the batch, of equal size, any other is cut in bfloat16: each is a node of its own that runs
+/// beside the others (node_order.hpp), and their results are added up. 1: not at all, as forward passes and images'
+/// gradients always are. Each part begins at an address that the library wants and has pixels enough to be worth a
+/// kernel.
 std::int64_t batch_parts(const ConvShape& conv);
 
 }  // namespace troupe::learner
