@@ -321,6 +321,7 @@ void ChiefActor::tick() {
     if (closing()) return;
     node_gone(death.name, why);
   }
+  if (any_done_ && !ended_) end_if_complete();  // some may have stayed away for long enough
 }
 
 void ChiefActor::node_gone(const std::string& node, const std::string& why) {
@@ -329,6 +330,7 @@ void ChiefActor::node_gone(const std::string& node, const std::string& why) {
   unconfirmed_.erase(node);
   for (const std::size_t place : on_node(node)) {
     Instance& instance = instances_[place];
+    instance.away_since = clock_.now();
     if (instance.state == State::kWaitingForNode) continue;
     went_down(instance, Error{Code::kUnavailable, fmt::format("{}: its node died: {}", instance.name, why)}, true);
   }

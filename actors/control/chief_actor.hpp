@@ -52,6 +52,7 @@ class ChiefActor final : public caf::event_based_actor {
     std::string error;
     bool elastic = false;
     std::optional<std::uint32_t> gone;  ///< newest incarnation that went down under this chief
+    Duration away_since{};              ///< while its node is not up
     bool resumed = false;               ///< has been up in this run, so that resume_cut_ is behind it
     bool from_cut = false;              ///< was told to start from one
     std::optional<InstanceStatus> own, before;
@@ -149,6 +150,10 @@ class ChiefActor final : public caf::event_based_actor {
   void give_up(Instance& instance, const Error& error, const std::string& budget);
   void restart(std::uint32_t number);
   void finished(const Instance& instance);
+  /// Whether the end of the run need not wait for it: it is done, or the run goes on without it.
+  bool awaits_no_more(const Instance& instance) const;
+  /// Ends the run once some role of each part has done all that it had to do.
+  void end_if_complete();
   messages::Control live() const;
   void tell_live();
   /// Calls each(other instance, edge, whether the other one produces) for every edge of an instance.
@@ -256,6 +261,7 @@ class ChiefActor final : public caf::event_based_actor {
   bool status_shifts_ = true;  ///< the round under way is late enough after the last for rates
   Duration last_tick_{};
   std::string over_ = "stopped";  ///< for the journal, once the nodes are told of the end
+  bool any_done_ = false;         ///< of those whose end completes the run
   bool ended_ = false;
   bool failed_ = false;  ///< and it has ended with an error
   bool stopping_ = false;

@@ -21,6 +21,9 @@ namespace {
 constexpr int kMaxLost = 3;
 /// How long an instance waits that the journal has no room for.
 constexpr Duration kSpawnRetry = std::chrono::milliseconds(100);
+/// A run in which all others are done waits so long for an instance whose node is away: longer than launchers wait
+/// before they start a process again.
+constexpr Duration kEndPatience = std::chrono::seconds(10);
 
 /// Far below what fits into a control message.
 constexpr std::size_t kEdgesMost = 1000;
@@ -38,6 +41,7 @@ ChiefActor::Instance& ChiefActor::add_instance(const std::string& role, std::uin
   instance.name = RoleIdentity{role, index, spec->count}.name();
   instance.node = node;
   instance.spec = spec;
+  instance.away_since = clock_.now();
   const auto known = journal_.instances.find(instance.name);
   if (known != journal_.instances.end()) instance.id.incarnation = known->second + 1;
   by_role_[role][index] = instances_.size();
@@ -287,13 +291,26 @@ void ChiefActor::restart(std::uint32_t number) {
 
 void ChiefActor::finished(const Instance& instance) {
   if (!instance.spec->completes_run) return;
+  any_done_ = true;
+  end_if_complete();
+}
+
+bool ChiefActor::awaits_no_more(const Instance& instance) const {
+  if (instance.id.done || instance.elastic || instance.state == State::kQuarantined) return true;
+  return !membership_.up(instance.node) && clock_.now() - instance.away_since >= kEndPatience && dispensable(instance);
+}
+
+void ChiefActor::end_if_complete() {
   std::map<std::string, bool> parts;  // whether some role has completed it
   for (const RoleSpec& role : topology_.roles) {
     if (!role.completes_run) continue;
-    const bool all = std::all_of(instances_.begin(), instances_.end(), [&](const Instance& other) {
-      return other.id.role != role.name || other.id.done || other.elastic || other.state == State::kQuarantined;
-    });
-    parts[role.part] = parts[role.part] || all;
+    bool all = true, any = false;
+    for (const Instance& instance : instances_) {
+      if (instance.id.role != role.name) continue;
+      all = all && awaits_no_more(instance);
+      any = any || instance.id.done;  // if all are away, nobody has done it
+    }
+    parts[role.part] = parts[role.part] || (all && any);
   }
   if (std::all_of(parts.begin(), parts.end(), [](const auto& part) { return part.second; })) end_run({});
 }

@@ -299,6 +299,66 @@ TEST_F(Chief, ARunThatIsCompleteTakesBackWhoWasDownForItsLastCheckpoint) {
   EXPECT_FALSE(chief().told(ControlKind::kCut).empty());
 }
 
+/// Counters complete the run; those of node "b" are away from the start of each test on.
+class ChiefOfTwoHosts : public Chief {
+ protected:
+  void SetUp() override {
+    topology_ = testing::counting(2, 10, 2, nullptr);
+    for (RoleSpec& role : topology_.roles) {
+      role.completes_run = role.name == "counter";
+      role.restart = {.max_restarts = 5, .quarantine = role.name == "counter"};
+    }
+    begin({{"chief", {}}, {"taker", {{"collector", {0}}}}, {"a", {{"counter", {0}}}}, {"b", {{"counter", {1}}}}});
+    chief().hear("taker", join_of("taker", 8));
+    say("taker", ControlKind::kUp, 8, 1, {{"collector", 0, 0, 0, false}});
+    chief().hear("a", join_of("a", 6));
+    say("a", ControlKind::kUp, 6, 1, {{"counter", 0, 0, 1, false}});
+    chief().hear("b", join_of("b", 7));
+    say("b", ControlKind::kUp, 7, 1, {{"counter", 1, 0, 2, false}});
+    pass(1500);
+    ASSERT_THAT(chief().status(), HasSubstr(R"("name":"b","state":"dead")"));
+  }
+  void pass(int ms) {
+    for (int i = 0; i < ms / 100; ++i) {
+      chief().pass(milliseconds(100));
+      for (const auto& [node, birth] : {std::pair("taker", 8), std::pair("a", 6)}) {
+        say(node, ControlKind::kAlive, static_cast<std::uint64_t>(birth), 1);
+      }
+    }
+  }
+};
+
+TEST_F(ChiefOfTwoHosts, ARunIsCompleteWithoutAnInstanceThatStaysAway) {
+  say("a", ControlKind::kDone, 6, 1, {{"counter", 0, 0, 1, false}});
+  pass(5000);
+  EXPECT_FALSE(chief().ended().has_value()) << "it may come back";
+  pass(6000);
+  ASSERT_TRUE(chief().ended().has_value());
+  EXPECT_FALSE(chief().ended()->error.has_value()) << chief().ended()->error->message;
+  chief().checkpoint();
+  pass(2500);
+  EXPECT_FALSE(chief().told(ControlKind::kCut).empty()) << "and so is its last checkpoint";
+}
+
+TEST_F(ChiefOfTwoHosts, ARunWaitsForAnInstanceThatComesBack) {
+  say("a", ControlKind::kDone, 6, 1, {{"counter", 0, 0, 1, false}});
+  pass(5000);
+  chief().hear("b", join_of("b", 9));
+  say("b", ControlKind::kUp, 9, 2, {{"counter", 1, 1, 2, false}});
+  for (int i = 0; i < 150; ++i) {
+    pass(100);
+    say("b", ControlKind::kAlive, 9, 2);
+  }
+  EXPECT_FALSE(chief().ended().has_value());
+  say("b", ControlKind::kDone, 9, 2, {{"counter", 1, 1, 2, false}});
+  EXPECT_TRUE(chief().ended().has_value());
+}
+
+TEST_F(ChiefOfTwoHosts, ARunIsNotCompleteWhileNobodyIsDone) {
+  pass(30'000);
+  EXPECT_FALSE(chief().ended().has_value());
+}
+
 TEST_F(Chief, ACompleteRunWhoseInstanceDoesNotComeBackSaysWhoAndWhy) {
   topology_ = testing::counting(1, 10, 2, nullptr);
   for (RoleSpec& role : topology_.roles) role.restart = {.max_restarts = 5, .first_backoff = std::chrono::seconds(100)};
