@@ -24,7 +24,8 @@ Result<OwnPlace> own_place(const Environment& environment, const actors::TrainOp
                            const std::string& run) {
   if (environment.count("TF_CONFIG") > 0) return tf_config_place(environment, options, run);
   if (environment.count("SLURM_PROCID") > 0) return slurm_place(environment, options);
-  if (environment.count("TROUPE_NODES") > 0 || environment.count("JOB_COMPLETION_INDEX") > 0) {
+  if (environment.count("TROUPE_NODES") > 0 || environment.count("TROUPE_PODS") > 0 ||
+      environment.count("JOB_COMPLETION_INDEX") > 0) {
     return kubernetes_place(environment, options);
   }
   return Error{Code::kNotFound,

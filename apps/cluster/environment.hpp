@@ -40,7 +40,9 @@ Result<std::vector<std::int64_t>> expand_counts(const std::string& text);
 /// One pod of an indexed Job (or of a StatefulSet) is one node, in the order of indices: see place_on(). TROUPE_NODES
 /// is the number of pods; this one's index is JOB_COMPLETION_INDEX or the end of its host name, <job>-<index>. Pods
 /// find each other as <job>-<index>.<service>, where the headless Service is TROUPE_SERVICE (default: called like the
-/// job), all on TROUPE_PORT (default 7600). The run is called like the job. Errors: kInvalidArgument as above.
+/// job), all on TROUPE_PORT (default 7600). The run is called like the job. Where the pods are of several templates, as
+/// in a JobSet, TROUPE_PODS lists their host names in order ("cart-gpu-0-0,cart-actors-0-[0-3]", as Slurm lists hosts)
+/// instead, TROUPE_SERVICE must be there, and the run is called like it. Errors: kInvalidArgument as above.
 Result<OwnPlace> kubernetes_place(const Environment& environment, const actors::TrainOptions& options);
 
 }  // namespace troupe::apps

@@ -12,8 +12,8 @@ import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 TROUPE = os.environ.get("TROUPE_PROGRAM", str(ROOT / "build/release/bin/troupe"))
-PAGES = ["README.md", "docs/deploy.md", "docs/sweeps.md", "docs/security.md", "docs/faults.md", "deploy/slurm/troupe.sbatch",
-         "deploy/kubernetes/run.yaml", "deploy/kubernetes/actors.yaml"]
+PAGES = ["README.md", "docs/deploy.md", "docs/sweeps.md", "docs/security.md", "docs/ray.md", "docs/faults.md", "deploy/slurm/troupe.sbatch",
+         "deploy/kubernetes/run.yaml", "deploy/kubernetes/actors.yaml", "deploy/kubernetes/jobset.yaml"]
 COMMAND = re.compile(r"(?:\./|\b)troupe (?!test\b|bench\b)([a-z]+(?: [^`|;\n]*)?)")
 
 

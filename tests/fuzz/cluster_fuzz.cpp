@@ -56,8 +56,8 @@ void variables(Input input, const std::vector<const char*>& names) {
 const std::vector<const char*> kSlurm = {
     "SLURM_PROCID",   "SLURM_NTASKS", "SLURM_JOB_ID", "SLURM_STEP_NODELIST", "SLURM_STEP_TASKS_PER_NODE",
     "SLURMD_NODENAME"};
-const std::vector<const char*> kKubernetes = {"TROUPE_NODES", "HOSTNAME", "JOB_COMPLETION_INDEX", "TROUPE_SERVICE",
-                                              "TROUPE_PORT"};
+const std::vector<const char*> kKubernetes = {"TROUPE_NODES",   "HOSTNAME",    "JOB_COMPLETION_INDEX",
+                                              "TROUPE_SERVICE", "TROUPE_PORT", "TROUPE_PODS"};
 
 void start(std::string_view text) {
   const auto got = parse_node_start(text, "1.0");

@@ -1,5 +1,6 @@
 // What schedulers say about a cluster: exact variables in, a place or an exact message out.
 #include <fmt/core.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <string>
@@ -336,6 +337,33 @@ TEST(Kubernetes, BadVariablesAndNumbersAreRefused) {
   EXPECT_EQ(say({{"TROUPE_NODES", "7"}}),
             "got 7 pods, but the run needs 6: chief 1, replay 1, learner 1, parameters 1, evaluator 1, actors 1. "
             "Change their number, actors.count = 1 or [placement]");
+}
+
+TEST(Kubernetes, PodsOfSeveralTemplatesAreListed) {
+  actors::TrainOptions placed = options(4);
+  auto& nodes = placed.agents[0].placement;
+  nodes.replay = nodes.learner = nodes.parameters = nodes.evaluator = 0;
+  const Environment e = {{"HOSTNAME", "cart-actors-0-1"},
+                         {"JOB_COMPLETION_INDEX", "1"},
+                         {"TROUPE_PODS", "cart-gpu-0-0,cart-actors-0-[0-1]"},
+                         {"TROUPE_SERVICE", "cart"}};
+  const Result<OwnPlace> own = own_place(e, placed, "ignored");
+  ASSERT_TRUE(own.ok()) << own.error().message;
+  EXPECT_EQ(own->cluster.run, "cart");
+  EXPECT_EQ(in_words(*own),
+            (Words{"chief@cart-gpu-0-0.cart:7600 evaluator 0 learner 0 metrics 0 parameters 0 replay 0",
+                   "actors-0@cart-actors-0-0.cart:7600 actor 0 2", "*actors-1@cart-actors-0-1.cart:7600 actor 1 3"}));
+  const auto say = [&](const char* name, const char* value) {
+    Environment changed = e;
+    changed[name] = value;
+    return message(kubernetes_place(changed, placed));
+  };
+  EXPECT_EQ(
+      say("HOSTNAME", "cart-actors-0-2"),
+      "Kubernetes: TROUPE_PODS is \"cart-gpu-0-0,cart-actors-0-[0-1]\", expected this pod, cart-actors-0-2, among "
+      "them");
+  EXPECT_EQ(say("TROUPE_SERVICE", ""), "Kubernetes: TROUPE_SERVICE is \"\", expected the name of the headless Service");
+  EXPECT_THAT(say("TROUPE_PODS", "cart-[0"), testing::StartsWith("Kubernetes: TROUPE_PODS is \"cart-[0\": "));
 }
 
 TEST(OwnPlaceInEnvironment, WithoutAnyOfThemSaysWhichThereAre) {
