@@ -1,8 +1,8 @@
 #pragma once
-// The whole program: train, sweep, compare, node, up, status, stop, token, graph, verify, export, sample, render, eval,
-// envs, config, doctor. A user's own main() hands its registry over and is worth as much as `troupe` itself, which is
-// the same call with what ships. Nodes of a run must be processes of one program: they find their kinds, environments
-// and types by name in its registry.
+// The whole program: train, sweep, compare, node, up, status, stop, token, plan, graph, verify, export, sample, render,
+// eval, envs, config, doctor. A user's own main() hands its registry over and is worth as much as `troupe` itself,
+// which is the same call with what ships. Nodes of a run must be processes of one program: they find their kinds,
+// environments and types by name in its registry.
 #include <troupe/run/registry.hpp>
 
 namespace troupe {

@@ -107,6 +107,7 @@ int run(int argc, char** argv, const Registry& registry) {
   add_stop_command(app, &chosen);
   add_token_command(app, registry, &chosen);
   add_up_command(app, registry, &chosen);
+  add_plan_command(app, registry, &chosen);
   add_node_command(app, registry, &chosen);
   add_tether_command(app, &chosen);
   add_render_command(app, registry, &chosen);

@@ -81,13 +81,16 @@ Result<std::unique_ptr<NodeNetwork>> make_network(const NodePlace& place, const 
   if (options.self.node != kChiefNode) return NodeNetwork::make(std::move(options));
   const std::filesystem::path file = address_file(place.run_dir);
   if (options.listen.port == 0) {
-    // The nodes of a run that goes on look for the chief where it was.
-    if (auto before = read_address(file); before.ok()) options.listen.port = before->port;
+    // The nodes of a run that goes on look for the chief where it was. On another host they cannot find it, and the
+    // port may be somebody else's.
+    const std::string& host = place.advertised_host.empty() ? options.listen.host : place.advertised_host;
+    if (auto before = read_address(file); before.ok() && before->host == host) options.listen.port = before->port;
   }
   TROUPE_ASSIGN(auto network, NodeNetwork::make(std::move(options)));
   transport::Address address = network->address();
   if (!place.advertised_host.empty()) address.host = place.advertised_host;
   TROUPE_TRY(write_file_atomic(file.string(), transport::to_string(address) + "\n"));
+  if (place.on_listening) place.on_listening(address);
   return network;
 }
 

@@ -41,7 +41,9 @@ struct NodePlace {
   /// free one, and `chief` is empty. make_network() adds the topology.
   NodeNetworkOptions network;
   std::string advertised_host;  ///< how others reach this node; empty: network.listen.host
-  bool resume = false;          ///< the chief, once: all instances start from the newest cut
+  /// On the chief: called once it listens, with how others reach it. May be empty.
+  std::function<void(const transport::Address&)> on_listening;
+  bool resume = false;  ///< the chief, once: all instances start from the newest cut
   /// What is known by now for the actors: the hash of what all nodes must have in common, how many elastic instances
   /// are offered, and on the chief the placement. node_runtime() adds the rest.
   RuntimeOptions runtime;

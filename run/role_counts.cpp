@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 #include <troupe/actors/roles/replica_topology.hpp>
@@ -16,6 +17,22 @@ bool has_evaluator(const ReplicaRun& run) {
   return !model.ok() || model->make_evaluation != nullptr;
 }
 
+/// What a replica group's own role needs: an instance is one replica, or runs all of them.
+void add_needs(const ReplicaGroupOptions& group, RoleCount& role) {
+  const bool each = instances(group) > 1 || group.count == 1;
+  const std::int64_t replicas = each ? 1 : group.count;
+  const bool computes = std::ranges::any_of(group.device, [](const std::string& device) {
+    return !device.starts_with("cuda:") && !device.starts_with("tpu:");  // those are only fed
+  });
+  role.threads = replicas * group.devices * (computes ? group.threads : 1);
+  if (!each) {
+    role.devices = {group.device};
+    role.devices[0].resize(std::min(group.device.size(), static_cast<std::size_t>(group.count)));
+  } else {
+    for (const std::string& device : group.device) role.devices.push_back({device});
+  }
+}
+
 void add_group(const ReplicaRun& run, std::vector<RoleCount>& counts) {
   const ReplicaGroupOptions& group = run.group;
   const auto add = [&](const std::string& role, std::int64_t count, const char* key, std::int64_t nodes,
@@ -24,9 +41,11 @@ void add_group(const ReplicaRun& run, std::vector<RoleCount>& counts) {
         {role, count, key == nullptr ? "" : fmt::format("replicas.{}.{}", group.name, key), role, nodes, task});
   };
   add(group.name, instances(group), "nodes", run.nodes, "worker");
+  add_needs(group, counts.back());
   if (has_parameter_server(group)) add(parameter_server_name(group), group.ps_shards, "ps_nodes", run.ps_nodes, "ps");
   if (is_split_gan(group)) {
     add(discriminator_name(group), group.discriminators, "discriminator_nodes", run.discriminator_nodes, "worker");
+    add_needs(group, counts.back());
   }
   if (has_evaluator(run)) add(evaluator_name(group), 1, nullptr, 0, "evaluator");
 }
@@ -40,6 +59,7 @@ void add_agent(const AgentOptions& agent, std::vector<RoleCount>& counts) {
   if (!replay_on_gpu(agent)) add(kReplayRole, agent.replay.shards, "replay", p.replay, "ps");
   const std::int64_t learners = learner_instances(agent);
   add(kLearnerRole, learners, "learner", p.learner, learners > 1 ? "worker" : "");
+  add_needs(agent.learner, counts.back());
   if (has_parameter_server(agent.learner)) {
     ReplicaGroupOptions learner = agent.learner;
     learner.name = role_of(agent, kLearnerRole);
@@ -51,10 +71,13 @@ void add_agent(const AgentOptions& agent, std::vector<RoleCount>& counts) {
   add(kEvaluatorRole, 1, "evaluator", p.evaluator, "evaluator");
   if (agent.actors.inference == "server") {
     add(kInferenceRole, agent.inference.count, "inference", p.inference, "ps");
+    counts.back().threads = 1;
+    for (const std::string& device : agent.inference.device) counts.back().devices.push_back({device});
   }
   add(kActorRole, agent.actors.count, "actors", p.actors, "worker");
   counts.back().fills = true;
   counts.back().count_key = section_prefix(agent) + "actors.count";
+  counts.back().threads = agent.actors.threads;
 }
 
 }  // namespace

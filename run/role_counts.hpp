@@ -1,6 +1,6 @@
 #pragma once
-// What a run's roles ask of the nodes that host them: how many instances there are and over how many nodes they are
-// spread. Who makes nodes (apps/cluster) knows no role by name; what it needs of one is here.
+// What a run's roles ask of the nodes that host them: how many instances there are, over how many nodes they are
+// spread and what each needs there. Who makes nodes (apps/cluster) knows no role by name; what it needs of one is here.
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -19,6 +19,9 @@ struct RoleCount {
   std::string task = {};
   bool fills = false;          ///< it takes the places that nobody else has asked for: env actors
   std::string count_key = {};  ///< of the configuration, that says how many instances; of those that fill
+  std::int64_t threads = 0;    ///< of an instance, that have work all the time; 0: it mostly waits
+  /// What its instances compute on, as the configuration has it: instance i uses all of the i-th, modulo their count.
+  std::vector<std::vector<std::string>> devices = {};
 };
 
 /// The roles of a run besides metrics (which is always the chief's), in the order in which nodes are made for them.

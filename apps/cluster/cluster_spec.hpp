@@ -15,6 +15,10 @@ namespace troupe::apps {
 
 /// What the first node of every cluster is called.
 inline constexpr const char* kChiefName = "chief";
+/// The host in the address of a node that is somewhere else at each start: the node finds out where it is from the
+/// environment that it is started in, and tells the chief.
+inline constexpr const char* kAnyHost = "0.0.0.0";
+inline constexpr const char* kHostVariable = "TROUPE_HOST";
 
 /// Some instances of a role.
 struct HostedRole {

@@ -33,8 +33,10 @@ bool is_destination(std::string_view text) {
 
 class HostsReader {
  public:
-  HostsReader(const std::string& name, const actors::TrainOptions& options)
-      : mistakes_(printable(name, 4096)), roles_(names_of_nodes(options)) {}
+  HostsReader(const std::string& name, const actors::TrainOptions& options, Reach reach)
+      : mistakes_(printable(name, 4096)), roles_(names_of_nodes(options)), relayed_(reach == Reach::kRelay) {
+    if (relayed_) out_.port = 0;
+  }
 
   Result<HostsFile> read(const TomlValue& file) {
     mistakes_.is_table(file, "a list of hosts", {"hosts", "port"});
@@ -82,7 +84,7 @@ class HostsReader {
     }
     const bool twice = std::any_of(out_.hosts.begin(), out_.hosts.end(),
                                    [&](const Host& other) { return other.address == host.address; });
-    if (twice) {
+    if (twice && host.address != kAnyHost) {
       mistakes_.add(value.line,
                     fmt::format("address \"{}\": there is a host of that address already", printable(host.address)));
     }
@@ -91,7 +93,7 @@ class HostsReader {
 
   void set_ssh(Host& host, const std::string& text, std::size_t line) {
     host.ssh = text;
-    host.address = text.substr(text.find('@') + 1);  // all of it when there is none
+    host.address = relayed_ ? kAnyHost : text.substr(text.find('@') + 1);  // all of it when there is none
     if (!is_destination(text)) {
       mistakes_.add(line, fmt::format("ssh \"{}\": expected HOST or USER@HOST", printable(text)));
     }
@@ -111,19 +113,21 @@ class HostsReader {
 
   detail::Mistakes mistakes_;
   const std::vector<std::string> roles_;
+  const bool relayed_;
   HostsFile out_;
 };
 
 }  // namespace
 
-Result<HostsFile> parse_hosts(std::string_view text, const std::string& name, const actors::TrainOptions& options) {
+Result<HostsFile> parse_hosts(std::string_view text, const std::string& name, const actors::TrainOptions& options,
+                              Reach reach) {
   TROUPE_ASSIGN(const TomlValue file, parse_toml(text, name));
-  return HostsReader(name, options).read(file);
+  return HostsReader(name, options, reach).read(file);
 }
 
-Result<HostsFile> load_hosts(const std::filesystem::path& file, const actors::TrainOptions& options) {
+Result<HostsFile> load_hosts(const std::filesystem::path& file, const actors::TrainOptions& options, Reach reach) {
   TROUPE_ASSIGN(const std::string text, read_config_text(file));
-  return parse_hosts(text, file.string(), options);
+  return parse_hosts(text, file.string(), options, reach);
 }
 
 Result<HostedCluster> place_on_hosts(const actors::TrainOptions& options, std::string run, const HostsFile& file) {

@@ -14,6 +14,9 @@
 //     nodes = { learner = 1, replay = 2, gan = 2 }    # nodes of these roles, instead of [placement] and replicas.gan
 //     troupe = "/opt/troupe/bin/troupe"               # the program there; absent: where it is here
 //
+// With a relay in the place of ssh (`troupe up --via`), `ssh` is what the relay calls the place, `address` may be
+// absent for one that is known only when a node starts there, and without `port` nodes listen on any free one.
+//
 // The keys of `nodes` are those of [placement], and the names of replica groups, with "-ps" behind for their parameter
 // servers. A role that no host names goes where it would go without `nodes`; the chief is on the first host, always.
 #include <cstdint>
@@ -28,21 +31,25 @@
 namespace troupe::apps {
 
 struct Host {
-  std::string ssh;  ///< [user@]host; empty: this host
-  std::string address = "127.0.0.1";
+  std::string ssh;                            ///< [user@]host, or a relay's place; empty: this host
+  std::string address = "127.0.0.1";          ///< kAnyHost: known when a node starts there
   std::string troupe;                         ///< the program there; empty: at the same place as this one
   std::map<std::string, std::int64_t> nodes;  ///< by role
 };
 
 struct HostsFile {
-  std::uint16_t port = 7600;  ///< of the first node on each host; 0, which no file may say: any free ones
+  std::uint16_t port = 7600;  ///< of the first node on each host; 0, which no file says: any free ones
   std::vector<Host> hosts;
 };
 
+/// How the hosts are reached.
+enum class Reach { kSsh, kRelay };
+
 /// options: of the run, whose roles the hosts may name. Errors: kInvalidArgument with one line a mistake
 /// ("hosts.toml:7: ..."); kNotFound, kIo.
-Result<HostsFile> load_hosts(const std::filesystem::path& file, const actors::TrainOptions& options);
-Result<HostsFile> parse_hosts(std::string_view text, const std::string& name, const actors::TrainOptions& options = {});
+Result<HostsFile> load_hosts(const std::filesystem::path& file, const actors::TrainOptions& options, Reach reach);
+Result<HostsFile> parse_hosts(std::string_view text, const std::string& name, const actors::TrainOptions& options = {},
+                              Reach reach = Reach::kSsh);
 
 /// A cluster, and for each of its nodes the index of its host.
 struct HostedCluster {

@@ -8,26 +8,21 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
-#include <sstream>
+#include <optional>
 #include <utility>
 #include <vector>
 
 #include <fmt/core.h>
 
 #include <troupe/apps/cluster/cluster_file.hpp>
+#include <troupe/apps/cluster/detail/shell.hpp>
 #include <troupe/apps/cluster/launcher.hpp>
 #include <troupe/apps/cluster/node_start.hpp>
 #include <troupe/core/atomic_file.hpp>
+#include <troupe/core/log.hpp>
 
 namespace troupe::apps {
 namespace {
-
-std::vector<std::string> words(const std::string& text) {
-  std::istringstream stream(text);
-  std::vector<std::string> all;
-  for (std::string word; stream >> word;) all.push_back(word);
-  return all;
-}
 
 /// Where ssh finds this program on a host that is set up like this one: from the home folder on if it is in there.
 std::filesystem::path place_of(const std::filesystem::path& program) {
@@ -58,6 +53,42 @@ Status allow_descriptors(std::size_t nodes) {
                                                limit.rlim_max, std::strerror(errno))};
 }
 
+/// Where the chief is, which the launcher may know only once the chief says so.
+class ChiefPlace {
+ public:
+  ChiefPlace(const RunDirectory& directory, const HostsFile& hosts, transport::Address planned)
+      : file_((directory.path / "chief.address").string()),
+        planned_(std::move(planned)),
+        is_here_(hosts.hosts.front().ssh.empty()),
+        // Where all nodes see the chief's run directory they read there which port it has found.
+        announces_(planned_.port == 0 &&
+                   std::ranges::any_of(hosts.hosts, [](const Host& host) { return !host.ssh.empty(); })) {}
+
+  bool is_here() const { return is_here_; }
+  bool announces() const { return announces_; }
+  const std::string& announced_at() const { return announced_at_; }  ///< Empty: it has not yet.
+  Status note_planned() const { return announces_ ? Status() : note(planned_); }
+
+  ChiefLine hear(std::string_view line) {
+    const std::optional<transport::Address> address = announced(line);
+    if (!address) return ChiefLine::kOther;
+    if (const Status noted = note(*address); !noted.ok()) log::warn("{}", noted.error().message);
+    const std::string before = std::exchange(announced_at_, transport::to_string(*address));
+    return before.empty() || before == announced_at_ ? ChiefLine::kListens : ChiefLine::kMoved;
+  }
+
+ private:
+  /// Here for `status` and `stop`; a chief on this host writes it itself.
+  Status note(const transport::Address& address) const {
+    return is_here_ ? Status() : write_file_atomic(file_, transport::to_string(address) + "\n");
+  }
+
+  const std::string file_;
+  const transport::Address planned_;
+  const bool is_here_, announces_;
+  std::string announced_at_;
+};
+
 }  // namespace
 
 Result<int> launch_run(const LaunchRun& run, const Config& config, const actors::TrainOptions& options,
@@ -76,10 +107,8 @@ Result<int> launch_run(const LaunchRun& run, const Config& config, const actors:
   TROUPE_TRY(allow_descriptors(cluster.nodes.size()));
   const std::string cluster_text = to_toml(cluster);
   TROUPE_TRY(write_file_atomic((directory.path / "cluster.toml").string(), cluster_text));
-  if (!hosts.hosts.front().ssh.empty()) {  // else the chief writes it
-    TROUPE_TRY(write_file_atomic((directory.path / "chief.address").string(),
-                                 transport::to_string(cluster.nodes.front().address) + "\n"));
-  }
+  ChiefPlace chief(directory, hosts, cluster.nodes.front().address);
+  TROUPE_TRY(chief.note_planned());
   std::error_code error;
   const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", error);
   if (error) return Error{Code::kIo, fmt::format("/proc/self/exe: {}", error.message())};
@@ -90,7 +119,8 @@ Result<int> launch_run(const LaunchRun& run, const Config& config, const actors:
     const Host& host = hosts.hosts[hosted.hosts[i]];
     const bool here = host.ssh.empty();
     NodeCommand command{.name = node.name, .ssh = host.ssh};
-    command.command = host.troupe.empty() ? std::vector{(here ? self : place_of(self)).string()} : words(host.troupe);
+    command.command =
+        host.troupe.empty() ? std::vector{(here ? self : place_of(self)).string()} : detail::words(host.troupe);
     command.tether = command.command;
     command.tether.push_back("tether");
     const std::string where = here ? directory.path.string() : run.remote_directory;
@@ -102,10 +132,13 @@ Result<int> launch_run(const LaunchRun& run, const Config& config, const actors:
                       .node = self_node.name,
                       .cluster = cluster_text,
                       .config = config.to_toml(),
-                      .resume = run.resume && start_number == 0};
+                      .resume = run.resume && start_number == 0,
+                      .chief = i == 0 ? "" : chief.announced_at(),
+                      .announces = i == 0 && chief.announces(),
+                      .begun = i == 0 && !chief.announced_at().empty()};
       TROUPE_ASSIGN(start.credentials,
                     authority.issue(identity_of(cluster, self_node), std::chrono::system_clock::now()));
-      if (i == 0 && !hosts.hosts[hosted.hosts[i]].ssh.empty()) {
+      if (i == 0 && !chief.is_here()) {
         TROUPE_ASSIGN(const auto key, read_file(security + "/authority.key", 1 << 16));
         start.authority_key.assign(reinterpret_cast<const char*>(key.data()), key.size());
       }
@@ -114,6 +147,8 @@ Result<int> launch_run(const LaunchRun& run, const Config& config, const actors:
     commands.push_back(std::move(command));
   }
   LaunchOptions how;
+  if (!run.relay.empty()) how.ssh = run.relay;
+  if (chief.announces()) how.chief_line = [&](std::string_view line) { return chief.hear(line); };
   if (options.deterministic) how.restarts_max = 0;  // what a second process did could not be repeated
   return launch(std::move(commands), std::move(how));
 }

@@ -2,6 +2,7 @@
 // A run as processes: `troupe train CONFIG --processes` (all on this host) and `troupe up HOSTS CONFIG`. Makes the
 // run's authority and a certificate for each start of a node, and hands all to the launcher.
 #include <string>
+#include <vector>
 
 #include <troupe/apps/cluster/hosts_file.hpp>
 #include <troupe/core/config.hpp>
@@ -14,7 +15,8 @@ struct LaunchRun {
   /// Where the run is recorded on the nodes' hosts; relative to the home folder on those that ssh reaches.
   std::string remote_directory;
   bool resume = false;
-  std::string program;  ///< its version: nodes of another refuse to start
+  std::string program;                  ///< its version: nodes of another refuse to start
+  std::vector<std::string> relay = {};  ///< LaunchOptions::ssh; empty: ssh
 };
 
 /// Writes the configuration, the cluster (cluster.toml) and security/ to the directory and runs the nodes until the run

@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <cstring>
 #include <deque>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string_view>
@@ -40,7 +41,8 @@ bool is_pointless(const Ending& ending) {
 /// Longer than ssh tries to connect, or takes to notice that a connection is dead.
 constexpr Duration kAttemptMax = std::chrono::seconds(15);
 
-std::string in_words(const Ending& ending, bool by_ssh) {
+/// `by`: what reaches its host; empty: it is of this host.
+std::string in_words(const Ending& ending, const std::string& by) {
   if (ending.signalled) return fmt::format("signal {}", ending.number);
   if (ending.number == kNodeOver) return "exit code 76, the run has ended with an error";
   if (ending.number == kNodeFenced) return "exit code 75, it was fenced";
@@ -49,11 +51,16 @@ std::string in_words(const Ending& ending, bool by_ssh) {
   if (ending.number == kExitConfig) return "exit code 78, its configuration is wrong";
   if (ending.number == kNodeData) return "exit code 65, what it would go on from is damaged or missing";
   if (ending.number == kExitUsage) return "exit code 64, its command line is wrong";
-  if (by_ssh && ending.number == 127) return "exit code 127, there is no ssh here or no such program on its host";
+  if (!by.empty() && ending.number == 127) {
+    return fmt::format("exit code 127, there is no {} here or no such program on its host", by);
+  }
   if (ending.number == 126 || ending.number == 127) {
     return fmt::format("exit code {}, its program cannot be started", ending.number);
   }
-  if (by_ssh && ending.number == 255) return "exit code 255, ssh did not reach its host or lost it";
+  if (!by.empty() && ending.number == kUnreachable) {
+    return fmt::format("exit code 255, {} did not reach its host or lost it", by);
+  }
+  if (!by.empty() && ending.number == kPlaceRestarting) return "exit code 254, its place is being restarted";
   return fmt::format("exit code {}", ending.number);
 }
 
@@ -69,12 +76,14 @@ struct Node {
   std::optional<Duration> start_at;  ///< of a restart that waits
   Duration started{};
   std::optional<Duration> unreachable_since;  ///< of its host
+  bool anew = false;                          ///< it was asked to end so that it is started again
   detail::StoppedChild stopped;
 };
 
-/// ssh says with 255 that it did not reach the host, or lost it.
+/// Whether ssh or the relay says that it did not reach the host, or lost it.
 bool is_unreachable(const Node& node, const Ending& ending) {
-  return !node.spec.ssh.empty() && !ending.signalled && ending.number == 255;
+  return !node.spec.ssh.empty() && !ending.signalled &&
+         (ending.number == kUnreachable || ending.number == kPlaceRestarting);
 }
 
 class Launcher {
@@ -86,7 +95,8 @@ class Launcher {
   }
 
   Result<int> run() {
-    for (const auto& node : nodes_) start(*node);
+    start(*chief_);
+    if (!options_.chief_line) start_others();
     while (!killed_by_ && !(result_ && std::none_of(nodes_.begin(), nodes_.end(), is_running))) turn();
     for (const auto& node : nodes_) {  // killed_by_ only: the others have ended
       if (node->pid >= 0) kill_and_wait(*node);
@@ -122,7 +132,7 @@ class Launcher {
       if (node->pid < 0) continue;
       const auto ending = detail::reap(node->pid);
       if (!ending) continue;
-      const std::string cause = in_words(*ending, !node->spec.ssh.empty());
+      const std::string cause = in_words(*ending, node->spec.ssh.empty() ? "" : reached_by_);
       ended(*node, *ending, fmt::format("node {} (pid {}) died: {}", node->spec.name, node->pid, cause));
     }
     output_.write(Duration(0));
@@ -203,7 +213,30 @@ class Launcher {
   }
 
   detail::LineCutter::Emit emit(Node& node) {
-    return [this, &node](std::string_view line) { output_.line(node.spec.name, line); };
+    return [this, &node](std::string_view line) {
+      const ChiefLine what = &node == chief_ && options_.chief_line ? options_.chief_line(line) : ChiefLine::kOther;
+      if (what == ChiefLine::kOther) return output_.line(node.spec.name, line);
+      if (what == ChiefLine::kMoved) start_anew();
+      start_others();
+    };
+  }
+
+  /// Those that have never been started.
+  void start_others() {
+    if (stopping_ || result_) return;
+    for (const auto& node : nodes_) {
+      if (node->starts == 0 && node->pid < 0 && !node->start_at) start(*node);
+    }
+  }
+
+  void start_anew() {
+    if (stopping_ || result_) return;
+    say("the chief has come back at another address: the other nodes are started anew");
+    for (const auto& node : nodes_) {
+      if (node.get() == chief_ || node->pid < 0) continue;
+      node->anew = true;
+      ask_to_end(*node);
+    }
   }
 
   void write_input(Node& node) {
@@ -236,8 +269,12 @@ class Launcher {
     if (&node == chief_ && (fine || stopping_ || result_)) {
       return end_run(too_early ? 128 + stopped_by_ : ending.exit_code());
     }
-    if (fine || result_) return;
+    if ((fine && !node.anew) || result_) return;
     if (stopping_) return say(fmt::format("TRP-E101 {}; the run is stopping", died));
+    if (std::exchange(node.anew, false)) {
+      node.start_at = now();
+      return;
+    }
     if (is_pointless(ending)) return stays_down(node, died, ending);
 
     const Duration time = now();
@@ -247,8 +284,12 @@ class Launcher {
       const bool first = !node.unreachable_since;
       if (first) node.unreachable_since = time;
       if (time - *node.unreachable_since > options_.unreachable_max) return stays_down(node, died, ending);
-      const Duration backoff = first ? options_.first_backoff : options_.max_backoff;
+      const bool restarting = ending.number == kPlaceRestarting;
+      const Duration backoff = first        ? options_.first_backoff
+                               : restarting ? options_.restarting_backoff
+                                            : options_.max_backoff;
       node.start_at = time + backoff;
+      if (restarting && !first) return;  // somebody is at it, and asking costs nothing
       return say(fmt::format("TRP-E101 {}; trying again in {:g} s", died, seconds(backoff)));
     }
     node.unreachable_since.reset();
@@ -326,6 +367,7 @@ class Launcher {
   }
 
   const LaunchOptions options_;
+  const std::string reached_by_ = std::filesystem::path(options_.ssh.front()).filename().string();
   const SteadyClock clock_;
   detail::SignalFd signals_;
   detail::PrefixedOutput output_;

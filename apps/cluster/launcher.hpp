@@ -5,6 +5,7 @@
 // killed by the kernel, those on other hosts by their tether (apps/cluster/tether.hpp).
 #include <functional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <unistd.h>
@@ -17,15 +18,23 @@ namespace troupe::apps {
 struct NodeCommand {
   std::string name;  ///< of the node: stands before its lines
   std::vector<std::string> command;
-  std::string ssh;                  ///< destination, [user@]host; empty: this host
+  std::string ssh;                  ///< destination of ssh or of the relay; empty: this host
   std::vector<std::string> tether;  ///< by ssh: the command that runs it there, see tether.hpp
   /// What the process finds in its standard input at its start number `start` (0, 1, ...), e.g. a secret that must not
   /// be an argument. An error counts as a failed start. Not set: empty input.
   std::function<Result<std::string>(int start)> input;
 };
 
+/// What a line of the chief's says to the launcher.
+enum class ChiefLine {
+  kOther,    ///< nothing: it is printed
+  kListens,  ///< the chief can be joined now
+  kMoved,    ///< the same, but at another place than before: nodes that were started look for it in vain
+};
+
 struct LaunchOptions {
-  /// The program with its own options; the destination, "--" and the command follow.
+  /// The program with its own options; the destination, "--" and the command for a shell follow. ssh, or a relay that
+  /// does the same with places that are no hosts of ssh's.
   std::vector<std::string> ssh = {"ssh", "-T",
                                   "-o",  "BatchMode=yes",
                                   "-o",  "ConnectTimeout=10",
@@ -39,8 +48,13 @@ struct LaunchOptions {
   Duration first_backoff = std::chrono::milliseconds(100);
   Duration max_backoff = std::chrono::seconds(5);
   /// A host that ssh does not reach (its exit code 255) may be booting: that costs no restart, and after max_backoff it
-  /// is tried again, until it has been gone for so long.
+  /// is tried again, until it has been gone for so long. Of a place that is being restarted (a relay's exit code
+  /// kPlaceRestarting) the same holds, but its relay knows when it is back, and is asked after restarting_backoff.
   Duration unreachable_max = std::chrono::minutes(10);
+  Duration restarting_backoff = std::chrono::milliseconds(500);
+  /// Set where nobody knows the chief's address before it listens: hears each of the chief's lines. Other nodes are
+  /// started once it has returned kListens, and are ended and started anew when it returns kMoved.
+  std::function<ChiefLine(std::string_view line)> chief_line;
   /// A run that is to stop has ended, or its chief has said something since, within so long; else the chief is killed.
   /// A checkpoint of many nodes, or on a slow disk, takes what it takes, and the chief says how far it is.
   Duration stop_grace = std::chrono::seconds(60);
@@ -54,6 +68,8 @@ enum NodeExit {
   kNodeData = 65,    ///< no checkpoint that it could go on from is whole, or a journal is damaged: it stays down
   kNodeOver = 76,    ///< of the chief: the run has ended with the error that it has printed, and cannot be led again
   kNodeFenced = 75,  ///< it was declared dead and must not write: it is started again at once
+  kPlaceRestarting = 254,  ///< of a relay: whoever owns the place is starting it again
+  kUnreachable = 255,      ///< of ssh or a relay: the place was not reached, or was lost
 };
 
 /// Starts the commands, the first of which is the chief's, and returns when all have ended: the chief's exit code

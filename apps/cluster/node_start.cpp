@@ -24,6 +24,7 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr Duration kAuthorityPatience = std::chrono::seconds(60);
+constexpr std::string_view kAnnouncement = "troupe.chief listens on ";
 
 transport::WallTime now() { return std::chrono::system_clock::now(); }
 
@@ -38,7 +39,10 @@ std::string to_text(const NodeStart& start) {
                      {"certificate", start.credentials.certificate},
                      {"key", start.credentials.key},
                      {"authority_key", start.authority_key},
-                     {"resume", start.resume}};
+                     {"resume", start.resume},
+                     {"chief", start.chief},
+                     {"announces", start.announces},
+                     {"begun", start.begun}};
   return json.dump();
 }
 
@@ -60,6 +64,9 @@ Result<NodeStart> parse_node_start(std::string_view text, std::string_view progr
     json.at("key").get_to(start.credentials.key);
     json.at("authority_key").get_to(start.authority_key);
     json.at("resume").get_to(start.resume);
+    json.at("chief").get_to(start.chief);
+    json.at("announces").get_to(start.announces);
+    json.at("begun").get_to(start.begun);
     return start;
   } catch (const Json::exception&) {  // its text could quote a key
     return Error{
@@ -67,6 +74,16 @@ Result<NodeStart> parse_node_start(std::string_view text, std::string_view progr
         fmt::format("node: {} bytes in the standard input, expected what the launcher of the same version writes",
                     text.size())};
   }
+}
+
+std::string announcement(const transport::Address& address) {
+  return fmt::format("{}{}", kAnnouncement, transport::to_string(address));
+}
+
+std::optional<transport::Address> announced(std::string_view line) {
+  if (!line.starts_with(kAnnouncement)) return std::nullopt;
+  const auto address = transport::parse_address(line.substr(kAnnouncement.size()));
+  return address.ok() ? std::optional(*address) : std::nullopt;
 }
 
 transport::Identity identity_of(const ClusterSpec& cluster, const NodeSpec& node) {

@@ -1,6 +1,7 @@
 #pragma once
 // What one node needs to begin, from wherever it comes: the launcher hands it over in the node's standard input (it
 // holds a key, so it is no argument and no file); a node that was started by something else puts it together by itself.
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -19,11 +20,18 @@ struct NodeStart {
   transport::Credentials credentials;
   std::string authority_key;  ///< for a chief whose run directory has none yet: the text of security/authority.key
   bool resume = false;        ///< the run goes on from its newest checkpoint
+  std::string chief;          ///< where it listens, if the cluster does not say it; empty: it does
+  bool announces = false;     ///< of a chief: it says where it listens, for those who cannot know
+  bool begun = false;         ///< of a chief: it has led this run before, so the run directory must have its journal
 };
 
 std::string to_text(const NodeStart& start);
 /// `program`: version of this one. Errors: kInvalidArgument, also when another version wrote the text.
 Result<NodeStart> parse_node_start(std::string_view text, std::string_view program);
+
+/// The line of its output in which a chief announces where it listens, and what such a line says.
+std::string announcement(const transport::Address& address);
+std::optional<transport::Address> announced(std::string_view line);
 
 /// Who a node of a cluster is: its roles, and "chief" on the first.
 transport::Identity identity_of(const ClusterSpec& cluster, const NodeSpec& node);

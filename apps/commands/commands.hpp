@@ -32,6 +32,7 @@ void add_stop_command(CLI::App& app, Command* chosen);
 void add_token_command(CLI::App& app, const Registry& registry, Command* chosen);
 void add_node_command(CLI::App& app, const Registry& registry, Command* chosen);
 void add_up_command(CLI::App& app, const Registry& registry, Command* chosen);
+void add_plan_command(CLI::App& app, const Registry& registry, Command* chosen);
 void add_tether_command(CLI::App& app, Command* chosen);
 void add_render_command(CLI::App& app, const Registry& registry, Command* chosen);
 void add_export_command(CLI::App& app, const Registry& registry, Command* chosen);

@@ -32,9 +32,11 @@
 #include <troupe/apps/version.hpp>
 #include <troupe/core/atomic_file.hpp>
 #include <troupe/core/log.hpp>
+#include <troupe/core/text.hpp>
 #include <troupe/messages/control.hpp>
 #include <troupe/run/node.hpp>
 #include <troupe/run/run_topology.hpp>
+#include <troupe/run/say.hpp>
 #include <troupe/run/stop_request.hpp>
 #include <troupe/run/train_schema.hpp>
 
@@ -83,6 +85,40 @@ Result<std::string> read_input() {
   return text;
 }
 
+/// Where a node is that may be somewhere else at each start, and the chief that it is to join.
+Status find_addresses(const NodeStart& start, actors::NodePlace& place, const std::filesystem::path& run_dir) {
+  if (place.advertised_host == kAnyHost) {
+    const Environment environment = process_environment();
+    const auto host = environment.find(kHostVariable);
+    if (host == environment.end() || !is_host(host->second)) {
+      return Error{
+          Code::kInvalidArgument,
+          fmt::format("{} is \"{}\", expected how other nodes reach this host: the relay of `up --via` says so "
+                      "to what it starts",
+                      kHostVariable, host == environment.end() ? "" : printable(host->second))};
+    }
+    place.network.listen.host = place.advertised_host = host->second;
+  }
+  if (!start.chief.empty()) {
+    TROUPE_ASSIGN(place.network.chief, transport::parse_address(start.chief));
+  }
+  if (start.announces) {
+    place.on_listening = [](const transport::Address& address) {
+      say("{}\n", announcement(address));
+      std::fflush(stdout);
+    };
+  }
+  std::error_code error;
+  if (start.begun && !std::filesystem::exists(run_dir / "chief.json", error)) {
+    return Error{
+        Code::kCorrupt,
+        fmt::format("TRP-E165 the run directory {} is not on host {}, and the chief has led the run elsewhere: "
+                    "only on storage that all hosts share can it go on here",
+                    run_dir.string(), place.advertised_host)};
+  }
+  return {};
+}
+
 Result<Node> from_launcher(const NodeArguments& arguments, const Registry& registry) {
   TROUPE_ASSIGN(const std::string text, read_input());
   TROUPE_ASSIGN(NodeStart start, parse_node_start(text, version()));
@@ -96,6 +132,7 @@ Result<Node> from_launcher(const NodeArguments& arguments, const Registry& regis
   node.options = std::move(options);
   node.directory = {arguments.run.run_dir};
   node.place = place_in(cluster, *self, node.directory);
+  TROUPE_TRY(find_addresses(start, node.place, node.directory.path));
   node.place.network.credentials = std::move(start.credentials);
   node.cluster = std::move(start.cluster);
   node.resume = start.resume;
@@ -247,7 +284,9 @@ int run(const NodeArguments& arguments, const Registry& registry) {
   if (arguments.keep_up) return keep_up(arguments, registry);
   std::setvbuf(stdout, nullptr, _IOLBF, 0);  // somebody reads along
   Result<Node> node = find(arguments, registry);
-  if (!node.ok()) return fail_run(node.error());
+  if (!node.ok()) {
+    return node.error().code == Code::kCorrupt ? fail(node.error(), kNodeData) : fail_run(node.error());
+  }
   bool over = false;
   const Status done = run_here(*node, arguments.listen, over);
   if (done.ok()) return kExitOk;

@@ -222,6 +222,21 @@ nodes = { mlp = 2 }
             "f:3: unknown key gan-ps of nodes (did you mean gan?), expected gan, mlp, mlp-ps");
 }
 
+TEST(HostsFile, PlacesOfARelayNeedNeitherAddressNorPort) {
+  const char* const text = "hosts = ['a', 'b', {ssh = 'c', address = '10.0.0.3'}]";
+  const Result<HostsFile> file = parse_hosts(text, "f", {}, Reach::kRelay);
+  ASSERT_TRUE(file.ok()) << file.error().message;
+  const Result<HostedCluster> hosted = place_on_hosts(file_options(2), "r", *file);
+  ASSERT_TRUE(hosted.ok()) << hosted.error().message;
+  EXPECT_EQ(to_string(hosted->cluster.nodes.front().address), "0.0.0.0:0");
+  EXPECT_EQ(to_string(hosted->cluster.nodes.back().address), "10.0.0.3:0");
+  const auto again = parse_cluster(to_toml(hosted->cluster), "f", file_options(2));
+  ASSERT_TRUE(again.ok()) << again.error().message;
+  EXPECT_EQ(*again, hosted->cluster);
+  EXPECT_EQ(parse_hosts("[[hosts]]\nssh = 'a'\n[[hosts]]", "f", {}, Reach::kRelay).error().message,
+            "f: the other hosts cannot reach 127.0.0.1: give every host an address of its own");
+}
+
 TEST(HostsFile, BadFilesAreRefused) {
   const std::vector<FileCase> cases = {
       {"", "f: missing key hosts: a list of hosts, or tables [[hosts]]"},

@@ -1,7 +1,8 @@
 // apps/cluster as a program of its own, so that tests can send it signals, kill it, look for what it left behind, and
 // start it under Slurm.
-//   launch_program [--ssh PROGRAM] [--SECONDS-OPTION S ...] NAME=COMMAND...
-//       a launcher; COMMAND is a shell's, and runs by ssh where the name is HOST:NAME
+//   launch_program [--ssh PROGRAM] [--announced] [--SECONDS-OPTION S ...] NAME=COMMAND...
+//       a launcher; COMMAND is a shell's, and runs by ssh where the name is HOST:NAME; announced: the chief's line
+//       "listens WHERE" says where it can be joined
 //   launch_program tether [--silence S] [--grace S] COMMAND ARGUMENT...
 //   launch_program place ACTORS
 //       which node this process is by its environment, then the cluster file
@@ -9,6 +10,8 @@
 #include <cstdlib>
 #include <map>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include <fmt/core.h>
@@ -53,15 +56,24 @@ int place(const char* actors) {
 
 int launch(int argc, char** argv) {
   apps::LaunchOptions options;
-  const std::map<std::string, Duration*> durations = {
-      {"--stop-grace", &options.stop_grace},   {"--stop-most", &options.stop_most},
-      {"--end-grace", &options.end_grace},     {"--first-backoff", &options.first_backoff},
-      {"--max-backoff", &options.max_backoff}, {"--unreachable-max", &options.unreachable_max}};
+  const std::map<std::string, Duration*> durations = {{"--stop-grace", &options.stop_grace},
+                                                      {"--stop-most", &options.stop_most},
+                                                      {"--end-grace", &options.end_grace},
+                                                      {"--first-backoff", &options.first_backoff},
+                                                      {"--max-backoff", &options.max_backoff},
+                                                      {"--unreachable-max", &options.unreachable_max},
+                                                      {"--restarting-backoff", &options.restarting_backoff}};
   std::vector<apps::NodeCommand> commands;
   for (int i = 1; i < argc; ++i) {
     const std::string argument = argv[i];
     if (argument == "--ssh") {
       options.ssh = {argv[++i], "-o", "BatchMode=yes"};
+    } else if (argument == "--announced") {
+      options.chief_line = [where = std::string()](std::string_view line) mutable {
+        if (!line.starts_with("listens ")) return apps::ChiefLine::kOther;
+        const std::string before = std::exchange(where, std::string(line));
+        return before.empty() || before == where ? apps::ChiefLine::kListens : apps::ChiefLine::kMoved;
+      };
     } else if (durations.count(argument) > 0) {
       *durations.at(argument) = from_seconds(argv[++i]);
     } else {

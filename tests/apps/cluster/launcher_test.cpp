@@ -331,7 +331,8 @@ TEST_F(Launcher, TriesAHostAgainThatCannotBeReachedWithoutCountingItAsACrash) {
   std::filesystem::permissions(path() / "dead", std::filesystem::perms::owner_all);
   start({"--ssh", "@@/dead", "--first-backoff", "0.001", "--max-backoff", "0.01", runs("chief"), "h:actors=:"});
   ASSERT_TRUE(within(10s, [&] { return text_of(path() / "tries").size() > 20; }));
-  EXPECT_THAT(out(), HasSubstr("died: exit code 255, ssh did not reach its host or lost it; trying again in 0.01 s\n"));
+  EXPECT_THAT(out(),
+              HasSubstr("died: exit code 255, dead did not reach its host or lost it; trying again in 0.01 s\n"));
   EXPECT_THAT(out(), Not(HasSubstr("stays down")));
   kill(pid_, SIGTERM);
   EXPECT_EQ(wait_for_end(), 0);
@@ -339,6 +340,61 @@ TEST_F(Launcher, TriesAHostAgainThatCannotBeReachedWithoutCountingItAsACrash) {
                  "h:chief=:"}),
             255);
   EXPECT_THAT(out(), HasSubstr("it stays down"));
+}
+
+TEST_F(Launcher, AsksSoonForAPlaceThatIsBeingRestartedAndSaysSoOnce) {
+  std::ofstream(path() / "relay") << "#!/bin/sh\necho x >>" << (path() / "tries").string() << "; exit 254\n";
+  std::filesystem::permissions(path() / "relay", std::filesystem::perms::owner_all);
+  start({"--ssh", "@@/relay", "--first-backoff", "0.001", "--max-backoff", "1000", "--restarting-backoff", "0.01",
+         runs("chief"), "h:actors=:"});
+  ASSERT_TRUE(within(10s, [&] { return text_of(path() / "tries").size() > 20; }));
+  const std::string died = "died: exit code 254, its place is being restarted; trying again in 0.001 s\n";
+  const std::string text = out();
+  EXPECT_NE(text.find(died), std::string::npos) << text;
+  EXPECT_EQ(text.find("TRP-E101"), text.rfind("TRP-E101")) << text;
+  kill(pid_, SIGTERM);
+  EXPECT_EQ(wait_for_end(), 0);
+  EXPECT_EQ(run({"--ssh", "@@/relay", "--first-backoff", "0.001", "--restarting-backoff", "0.01", "--unreachable-max",
+                 "0.1", "h:chief=:"}),
+            254);
+  EXPECT_THAT(out(), HasSubstr("it stays down"));
+}
+
+/// A chief that listens elsewhere at each start, `@@/go` on, and ends of `@@/die`.
+constexpr const char* kAnnounces =
+    "chief=trap 'exit 0' TERM; until [ -e @@/go ]; do sleep 0.01; done; echo listens $$; echo is up; "
+    "while :; do [ -e @@/die ] && rm @@/die && exit 3; sleep 0.02; done";
+
+TEST_F(Launcher, StartsTheOthersWhenTheChiefSaysWhereItListens) {
+  start({"--announced", kAnnounces, runs("actors")});
+  std::this_thread::sleep_for(300ms);
+  EXPECT_EQ(out(), "");
+  std::ofstream(path() / "go");
+  ASSERT_TRUE(says("actors | runs"));
+  EXPECT_THAT(out(), Not(HasSubstr("listens")));
+  EXPECT_THAT(out(), HasSubstr("chief | is up\n"));
+  kill(pid_, SIGTERM);
+  EXPECT_EQ(wait_for_end(), 0);
+  EXPECT_TRUE(nothing_left());
+}
+
+TEST_F(Launcher, StartsTheOthersAnewWhenTheChiefHasMoved) {
+  std::ofstream(path() / "go");
+  start({"--announced", "--restarting-backoff", "0.01", kAnnounces, runs("actors"), stubborn("replay")});
+  ASSERT_TRUE(says("actors | runs") && says("replay | runs"));
+  std::ofstream(path() / "die");
+  ASSERT_TRUE(says("launcher | the chief has come back at another address: the other nodes are started anew\n"));
+  ASSERT_TRUE(within(10s, [&] { return out().rfind("actors | runs") > out().find("started anew"); }));
+  EXPECT_THAT(out(), HasSubstr("actors | got TERM\n"));
+  EXPECT_THAT(out(), Not(HasSubstr("node actors")));  // it did not die
+  kill(pid_, SIGTERM);
+  EXPECT_EQ(wait_for_end(), 0);
+  EXPECT_TRUE(nothing_left());
+}
+
+TEST_F(Launcher, AChiefThatNeverListensEndsTheRun) {
+  EXPECT_EQ(run({"--announced", "--first-backoff", "0.001", "chief=exit 3", runs("actors")}), 3);
+  EXPECT_THAT(out(), Not(HasSubstr("actors")));
 }
 
 TEST_F(Launcher, AReaderThatDoesNotReadHoldsNobodyUp) {

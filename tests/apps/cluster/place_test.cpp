@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include <troupe/apps/cluster/node_needs.hpp>
 #include <troupe/apps/cluster/place.hpp>
 
 namespace troupe::apps {
@@ -152,6 +153,49 @@ TEST(Place, GivesReplicaGroupsTheirNodes) {
   o.replicas[0].nodes = 4;
   EXPECT_EQ(place(o, "r").error().message,
             "replicas.gan.nodes is 4, expected at most 3, the number of instances of role gan");
+}
+
+/// "learner: 1 cpus, 2 gpus for learner", one a node.
+Words needs_in_words(const actors::TrainOptions& options) {
+  const Result<ClusterSpec> cluster = place(options, "r");
+  if (!cluster.ok()) return {cluster.error().message};
+  const std::vector<NodeNeeds> needs = needs_of(*cluster, actors::role_counts(options));
+  Words all;
+  for (std::size_t i = 0; i < needs.size(); ++i) {
+    all.push_back(fmt::format("{}: {} cpus, {} gpus for {}", cluster->nodes[i].name, needs[i].cpus, needs[i].gpus,
+                              needs[i].role_nodes));
+  }
+  return all;
+}
+
+TEST(NodeNeeds, AreAProcessorForEachThreadThatWorksAndTheGpusThatAreNamed) {
+  actors::TrainOptions o = placed_options(5, 2);
+  o.agents[0].actors.threads = 2;
+  o.agents[0].learner.device = {"cuda:0"};
+  EXPECT_EQ(
+      needs_in_words(o),
+      (Words{"chief: 1 cpus, 0 gpus for ", "replay: 1 cpus, 0 gpus for replay", "learner: 1 cpus, 1 gpus for learner",
+             "parameters: 1 cpus, 0 gpus for parameters", "evaluator: 1 cpus, 0 gpus for evaluator",
+             "actors-0: 6 cpus, 0 gpus for actors", "actors-1: 4 cpus, 0 gpus for actors"}));
+}
+
+TEST(NodeNeeds, OfReplicasDependOnWhoRunsThem) {
+  actors::TrainOptions o = placed_options(1, 0);
+  auto& agent = o.agents[0];
+  agent.placement.replay = agent.placement.parameters = agent.placement.evaluator = 0;
+  agent.learner.count = 2;
+  agent.learner.threads = 3;
+  agent.learner.device = {"cuda:0", "cuda:1"};
+  agent.placement.learner = 2;  // an instance each, which has one of the devices
+  EXPECT_EQ(needs_in_words(o), (Words{"chief: 1 cpus, 0 gpus for ", "learner-0: 1 cpus, 1 gpus for learner",
+                                      "learner-1: 1 cpus, 2 gpus for learner"}));
+  agent.learner.replicator = "multi_device";  // one instance runs both
+  agent.placement.learner = 1;
+  EXPECT_EQ(needs_in_words(o), (Words{"chief: 1 cpus, 0 gpus for ", "learner: 2 cpus, 2 gpus for learner"}));
+  agent.learner.device = {"cpu"};
+  EXPECT_EQ(needs_in_words(o)[1], "learner: 6 cpus, 0 gpus for learner");
+  agent.learner.device = {"auto"};
+  EXPECT_EQ(needs_in_words(o)[1], "learner: 6 cpus, 0 gpus for learner");
 }
 
 }  // namespace
