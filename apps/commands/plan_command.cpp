@@ -5,6 +5,7 @@
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <vector>
@@ -39,7 +40,8 @@ void print_json(const std::string& name, const ClusterSpec& cluster, const std::
                      {"cpus", needs[i].cpus},
                      {"gpus", needs[i].gpus}});
   }
-  say("{}\n", nlohmann::ordered_json{{"name", name}, {"nodes", nodes}}.dump(2));
+  constexpr auto kReplace = nlohmann::ordered_json::error_handler_t::replace;  // a file may be called anything
+  say("{}\n", nlohmann::ordered_json{{"name", name}, {"nodes", nodes}}.dump(2, ' ', false, kReplace));
 }
 
 void print_table(const ClusterSpec& cluster, const std::vector<NodeNeeds>& needs) {

@@ -25,22 +25,28 @@ class _Writer:
 
 def pack(folder: pathlib.Path, without: tuple[str, ...]) -> Iterator[bytes]:
     """The folder's files, but for what has one of these names, in chunks of 1 MiB; nothing where there is no folder. At
-    most 16 chunks wait in memory. Raises queue.Empty when the disk gives nothing for a minute."""
+    most 16 chunks wait in memory. Raises OSError; queue.Empty when the disk gives nothing for a minute."""
     if not folder.is_dir():
         return
-    chunks: queue.Queue[bytes | None] = queue.Queue(_CHUNKS_MAX)
+    chunks: queue.Queue[bytes | OSError | None] = queue.Queue(_CHUNKS_MAX)
 
     def keep(entry):
         return None if pathlib.PurePath(entry.name).name in without else entry
 
     def write():
+        end = None
         with contextlib.suppress(queue.Full):  # nobody takes it any more
-            with tarfile.open(fileobj=_Writer(chunks), mode="w|", bufsize=_CHUNK) as archive:
-                archive.add(folder, ".", filter=keep)
-            chunks.put(None, timeout=_PATIENCE_S)
+            try:
+                with tarfile.open(fileobj=_Writer(chunks), mode="w|", bufsize=_CHUNK) as archive:
+                    archive.add(folder, ".", filter=keep)
+            except OSError as error:
+                end = error
+            chunks.put(end, timeout=_PATIENCE_S)
 
     threading.Thread(target=write, daemon=True).start()
     while (chunk := chunks.get(timeout=_PATIENCE_S)) is not None:
+        if isinstance(chunk, OSError):
+            raise chunk
         yield chunk
 
 

@@ -178,7 +178,7 @@ def _reserve(bundles, strategy, patience):
     return group
 
 
-def _start_actors(group, nodes, bundles):
+def _start_actors(group, nodes, bundles, patience):
     actors = {}
     for index, (node, bundle) in enumerate(zip(nodes, bundles, strict=True)):
         special = {"num_cpus": bundle.get("CPU", 0), "num_gpus": bundle.get("GPU", 0), "memory": bundle.get("memory")}
@@ -187,7 +187,7 @@ def _start_actors(group, nodes, bundles):
             **special, resources=others, max_restarts=-1, max_concurrency=32,
             scheduling_strategy=PlacementGroupSchedulingStrategy(group, placement_group_bundle_index=index)).remote()
     try:
-        places = ray.get([actor.where.remote() for actor in actors.values()], timeout=2 * _ANSWER_S)
+        places = ray.get([actor.where.remote() for actor in actors.values()], timeout=max(patience, 2 * _ANSWER_S))
     except (RayError, GetTimeoutError) as error:
         raise Failure(f"the actors do not start; is the same troupe installed in the Python of every host? {error}") from None
     for name, (address, host) in zip(actors, places, strict=True):
@@ -206,9 +206,13 @@ def _not_sharing(actors, directory):
 
 def _fetch(actors, names, directory):
     """Copies the run from the hosts that do not share it, the chief's last, as what all have is the chief's to say."""
-    fetched = True
+    fetched, hosts = True, set()
     for name in sorted(names, key=lambda each: each == "chief"):
         try:
+            host, _ = ray.get(actors[name].where.remote(), timeout=_ANSWER_S)
+            if host in hosts:
+                continue  # nodes of one host have one home folder
+            hosts.add(host)
             chunks = actors[name].files.options(num_returns="streaming").remote(str(directory), _NOT_FETCHED)
             fetch.unpack((ray.get(chunk, timeout=2 * _ANSWER_S) for chunk in chunks), directory)
         except (RayError, GetTimeoutError, tarfile.TarError, OSError) as error:
@@ -252,7 +256,7 @@ def train(arguments: argparse.Namespace) -> int:
         raise Failure(f"there is no Ray cluster here: {error}") from None
     group = _reserve(bundles, arguments.strategy, arguments.wait)
     try:
-        actors = _start_actors(group, nodes, bundles)
+        actors = _start_actors(group, nodes, bundles, arguments.wait)
         apart = _not_sharing(actors, directory)
         if apart and arguments.resume:
             raise Failure(f"--resume {directory}: expected a directory that all hosts share; {', '.join(apart)} do not see it")

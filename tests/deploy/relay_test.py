@@ -171,6 +171,8 @@ class Protocol(Folder):
         self.assertEqual(fetch.unpack(fetch.pack(self.folder / "none", ()), copy), 0)
         with self.assertRaises(fetch.tarfile.TarError):
             fetch.unpack(list(fetch.pack(folder, ()))[:1], self.folder / "torn")
+        (folder / "nodes/socket").symlink_to("/outside")
+        self.assertEqual(fetch.unpack(fetch.pack(folder, ()), copy), 3, "files and nothing else")
 
 
 class Up(Folder):

@@ -6,9 +6,10 @@ import sys
 
 from ray.cluster_utils import Cluster
 
-# The head looks after its raylets more often than every few seconds.
-HEALTH = {"health_check_initial_delay_ms": 1000, "health_check_period_ms": 500, "health_check_timeout_ms": 500,
-          "health_check_failure_threshold": 3}
+# The head looks after its raylets more often than every few seconds: one that is dead is known after 2.5 s, and one that has
+# no processor for 10 s is not taken for dead.
+HEALTH = {"health_check_initial_delay_ms": 3000, "health_check_period_ms": 500, "health_check_timeout_ms": 2000,
+          "health_check_failure_threshold": 5}
 
 cluster = Cluster(initialize_head=True, connect=False,
                   head_node_args={"num_cpus": 0, "include_dashboard": False, "_system_config": HEALTH})
