@@ -101,7 +101,7 @@ class Ray(unittest.TestCase):
         backend = importlib.util.find_spec("nanobind_backend")  # the wheel needs it, and Ray's environment lacks it
         shutil.copytree(backend.submodule_search_locations[0], more / "nanobind_backend")
         # The home folder is that of the raylets' hosts.
-        cls.environment = os.environ | {"HOME": str(home), "PYTHONPATH": f"{SITE}:{more}"}
+        cls.environment = os.environ | {"HOME": str(home), "TMPDIR": str(cls.folder), "PYTHONPATH": f"{SITE}:{more}"}
         # Ray gives itself 30 s for each part of its start, which a machine with other work may miss once.
         cls.environment["RAY_ADDRESS"] = cls.start_ray() or cls.start_ray()
         assert cls.environment["RAY_ADDRESS"], f"Ray does not start:\n{(cls.folder / 'ray.errors').read_text()}"
@@ -111,7 +111,7 @@ class Ray(unittest.TestCase):
         """Its address; empty when it has not started."""
         begun = time.monotonic()
         with (cls.folder / "ray.errors").open("wb") as errors:
-            cls.cluster = subprocess.Popen([RAY, HERE / "ray_cluster.py"], env=cls.environment, stdin=subprocess.PIPE,
+            cls.cluster = subprocess.Popen([RAY, HERE / "ray_cluster.py", str(cls.folder / "ray")], env=cls.environment, stdin=subprocess.PIPE,
                                            stdout=subprocess.PIPE, stderr=errors, text=True)
         cls.addClassCleanup(cls.cluster.communicate)
         address = cls.cluster.stdout.readline().strip()
