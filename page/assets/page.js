@@ -245,7 +245,7 @@ class RunPage {
         const turn = () => {
           const path = stills[Number(slider.value)];
           picture.src = this.file(path);
-          caption.textContent = `${folder}, step ${count(Number(/(\d+)\.png$/.exec(path)[1]))}`;
+          caption.textContent = `${folder}, step ${Number(/(\d+)\.png$/.exec(path)[1]).toLocaleString("en")}`;
         };
         slider.oninput = turn;
         turn();

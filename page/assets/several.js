@@ -43,12 +43,16 @@ class SeveralPage {
   draw() {
     for (const [axis, button] of this.buttons) button.classList.toggle("chosen", axis === this.axis);
     this.drawGroups();
-    this.drawSingle();  // behind those of settings, once there are any
+    this.drawSingle();
     this.drawTable();
   }
 
-  chart(parent, title, unit) {
-    if (!this.charts.has(title)) this.charts.set(title, new Chart(parent, {title, unit}));
+  chart(title, unit) {
+    if (!this.charts.has(title)) {
+      const chart = new Chart(this.groups, {title, unit});
+      if (unit) this.groups.prepend(chart.card);  // what all say together comes first, and later
+      this.charts.set(title, chart);
+    }
     return this.charts.get(title);
   }
 
@@ -60,7 +64,7 @@ class SeveralPage {
         const curve = group["by_" + this.axis], band = curve.low.some(value => value !== null);
         return {label: `${group.setting || "all"} (${group.runs})`, x: curve.x, y: curve.iqm, ...(band ? {low: curve.low, high: curve.high} : {})};
       });
-      if (together) this.chart(this.groups, task, "return: interquartile mean, 95 % interval").show(this.axis, series);
+      if (together) this.chart(task, "return: interquartile mean, 95 % interval").show(this.axis, series);
     }
     this.settingsCard.hidden = !together;
     if (!together) return;
@@ -83,7 +87,7 @@ class SeveralPage {
         const y = table.column(key), rows = y.map((value, row) => row).filter(row => y[row] !== null);
         series.push({label: this.list.runs[i], x: rows.map(row => table.column(this.axis)[row]), y: rows.map(row => y[row]), thin: this.tables.length > 7});
       });
-      if (series.length) this.chart(this.groups, kEvaluationNames[key] + " of each run").show(this.axis, series.slice(0, 40));
+      if (series.length) this.chart(kEvaluationNames[key] + " of each run").show(this.axis, series.slice(0, 40));
     }
   }
 

@@ -86,7 +86,7 @@ class Topology {
       const from = at[one.from], to = at[one.to], r = 8, up = side === "top";
       const x0 = from.x + from.width * (0.5 + 0.45 * share(list, one, "from") * (up ? 1 : -1) + (up ? 0 : 0.45)), x1 = to.x + to.width * (up ? 0.5 * share(list, one, "to") : 0.05 + 0.45 * share(list, one, "to"));
       const y0 = up ? from.y : from.y + from.height, y1 = up ? to.y - 2 : to.y + to.height + 2, turn = up ? r : -r, way = Math.sign(x1 - x0) || 1;
-      return {d: `M${x0} ${y0} L${x0} ${y + turn} Q${x0} ${y} ${x0 + way * r} ${y} L${x1 - way * r} ${y} Q${x1} ${y} ${x1} ${y + turn} L${x1} ${y1}`, x: (x0 + x1) / 2, y: y + 4, inline: true};
+      return {d: `M${x0} ${y0} L${x0} ${y + turn} Q${x0} ${y} ${x0 + way * r} ${y} L${x1 - way * r} ${y} Q${x1} ${y} ${x1} ${y + turn} L${x1} ${y1}`, x: (x0 + x1) / 2, y: y - 5, inline: true};
     };
     const route = one => {
       const from = at[one.from], to = at[one.to];
@@ -140,7 +140,7 @@ class Topology {
     const stuck = / for ([0-9.]+) s$/.exec(role.why);
     const others = role.instances > 1 ? `${role.waiting} of ${role.instances} wait` : "waits";
     box.say.textContent = down ? Object.entries(role.states).filter(([state]) => state !== "up" && state !== "done").map(([state, n]) => (role.instances > 1 ? n + " " : "") + state).join(", ")
-      : role.waiting ? short(`${others} ${duration(role.longest_idle_s)}` + (role.waits_for ? " on " + role.waits_for : ""), 27) : stuck && stuck[1] > 1 ? short(role.why.replace(/ of step \d+/, ""), 27) : "";
+      : role.waiting ? short(`${others} ${duration(role.longest_idle_s)}` + (role.waits_for ? " on " + role.waits_for : ""), 25) : stuck && stuck[1] > 1 ? short(role.why.replace(/ of step \d+/, ""), 25) : "";
     box.title.textContent = [role.name, ...Object.entries(role.states).map(([state, n]) => `${n} ${state}`), role.longest && `${role.longest} waits ${duration(role.longest_idle_s)}`, role.why, role.error].filter(Boolean).join("\n");
   }
 

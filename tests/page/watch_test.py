@@ -113,13 +113,13 @@ class WatchTest(unittest.TestCase):
         cookie = self.cookie(watch)
         streams = [self.ask(watch, "/api/live?run=0", Cookie=cookie) for _ in range(8)]
         for stream in streams:
-            self.assertTrue(stream.fp.readline())
+            self.assertTrue(stream.readline().startswith(b"data: {"))
         self.assertEqual(self.ask(watch, "/api/live?run=0", Cookie=cookie).status, 503)
         self.assertEqual(self.ask(watch, "/", Cookie=cookie).status, 200)
         streams[0].close()
         self.connections[-10].close()
         again = wait_until(lambda: (answer := self.ask(watch, "/api/live?run=0", Cookie=cookie)).status == 200 and answer, "free place")
-        self.assertTrue(again.fp.readline().startswith(b"data: "))
+        self.assertTrue(again.readline().startswith(b"data: "))
 
     def test_a_link_that_stays_the_same(self):
         token = self.folder / "token"
@@ -176,7 +176,7 @@ class WatchTest(unittest.TestCase):
         self.assertEqual({one["state"] for one in status["instances"]}, {"not asked"})
         self.assertIn(("actor", "replay", "stream"), {(one["from"], one["to"], one["kind"]) for one in status["channels"]})
         shown = troupe("watch", run, "--terminal").stdout
-        self.assertRegex(shown, r"actor.trajectories > replay +[1-9]")  # by channels.csv
+        self.assertRegex(shown, r"replay.batches > learner +[1-9]")  # by channels.csv
 
     def test_prometheus(self):
         port, token = free_port(), self.folder / "token"
