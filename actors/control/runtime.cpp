@@ -315,7 +315,7 @@ struct Runtime::Impl {
     for (const RoleSpec& role : topology.roles) {
       for (std::int64_t i = 0; i < role.count; ++i) {
         RunStatus::Instance& instance = known.instances.emplace_back();
-        instance.name = fmt::format("{}-{}", role.name, i);
+        instance.name = RoleIdentity{.role = role.name, .index = i, .count = role.count}.name();
         instance.role = role.name;
         instance.state = "not asked";
       }

@@ -28,7 +28,7 @@ using Json = nlohmann::ordered_json;
 
 constexpr Duration kAskTimeout = std::chrono::seconds(5);
 constexpr std::uint64_t kStatusBytesMax = 64 << 20;
-constexpr std::size_t kStatusLevelsMax = 16;
+constexpr std::size_t kStatusLevelsMax = 16, kShownBytesMax = 2048;
 
 /// "group gan: epoch 1.3, 3 of 4 members: gan-0, gan-1, gan-3; missing: gan-2 (restarting)", and what is wrong with it.
 void print_group(const Json& group) {
@@ -63,8 +63,8 @@ void print(const Json& status) {
     say("{:<16}{:<16}{:<22}{:>5}{:>10}{:>12}{:>11}\n", name, instance.at("node").get<std::string>(),
         instance.at("state").get<std::string>(), instance.at("incarnation").get<int>(),
         instance.at("restarts").get<int>(),
-        versioned ? std::to_string(status.at("versions")[name].get<std::int64_t>()) : "",
-        versioned ? std::to_string(status.at("staleness")[name].get<std::int64_t>()) : "");
+        versioned ? std::to_string(status.at("versions").at(name).get<std::int64_t>()) : "",
+        versioned ? std::to_string(status.at("staleness").at(name).get<std::int64_t>()) : "");
   }
   for (const Json& group : status.at("groups")) print_group(group);
   say("\n{:<32}{:<5}{:>8}{:>12}{:>12}{:>12}\n", "channel end", "", "depth", "frames/s", "MB/s", "waited s");
@@ -99,6 +99,13 @@ int print_tables(const Json& status) {
   return kExitOk;
 }
 
+/// A file from anybody must not move the cursor of whoever looks at it.
+void make_printable(Json& json) {
+  if (json.is_string()) json = printable(json.get_ref<const std::string&>(), kShownBytesMax);
+  if (!json.is_structured()) return;
+  for (Json& inner : json) make_printable(inner);
+}
+
 /// What a run within one process has written of its instances; null: nothing, it is of a release that did not.
 Result<Json> recorded_status(const RunDirectory& run) {
   const auto bytes = read_file(run.status().string(), kStatusBytesMax);
@@ -108,6 +115,7 @@ Result<Json> recorded_status(const RunDirectory& run) {
   const bool sane = !json_nests_beyond(text, kStatusLevelsMax);
   Json status = sane ? Json::parse(text, nullptr, false) : Json();
   if (!status.is_object()) return Error{Code::kCorrupt, fmt::format("{}: no JSON object", run.status().string())};
+  make_printable(status);
   return status;
 }
 

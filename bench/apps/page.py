@@ -105,11 +105,11 @@ def big_run(folder, instances=1000, megabytes=1000):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--seconds", type=float, default=30)
-    parser.add_argument("--turns", type=int, default=2)
+    parser.add_argument("--turns", type=int, default=5)
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         folder = pathlib.Path(folder)
-        if TRACK_PYTHON:
+        if TRACK_PYTHON and given.turns > 0:
             alone, looked_at = [], []
             for turn in range(given.turns):
                 for at in (False, True) if turn % 2 == 0 else (True, False):

@@ -158,6 +158,9 @@ class RunPage {
       return element("li", {}, element("b", {}, who), " " + rest.join(" "));
     }));
     if (seen.waits_count > seen.waits.length) $("waits").append(element("li", {}, `and ${seen.waits_count - seen.waits.length} more`));
+    // A table that nobody sees is drawn once: of hundreds of rows that takes longer than a frame.
+    const {top, bottom} = $("instances").getBoundingClientRect();
+    if ($("instances").firstChild && (top > innerHeight || bottom < 0)) return;
     const head = ["instance", "node", "state", "restarts", "version", "staleness", "waits", "for, and why"].map((name, i) => element("th", i > 2 && i < 7 ? {className: "number"} : {}, name));
     const rows = seen.instances.map(one => {
       const bad = !["up", "done", "not asked"].includes(one.state);

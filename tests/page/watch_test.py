@@ -11,6 +11,7 @@ import os
 import pathlib
 import re
 import shutil
+import signal
 import socket
 import stat
 import subprocess
@@ -177,6 +178,23 @@ class WatchTest(unittest.TestCase):
         self.assertIn(("actor", "replay", "stream"), {(one["from"], one["to"], one["kind"]) for one in status["channels"]})
         shown = troupe("watch", run, "--terminal").stdout
         self.assertRegex(shown, r"replay.batches > learner +[1-9]")  # by channels.csv
+
+    def test_a_page_beside_a_run_that_begins_and_ends_with_it(self):
+        (self.folder / "c.toml").write_text(CONFIG.replace("2000", "1000000000"))
+        train = subprocess.Popen([PROGRAM, "train", self.folder / "c.toml", "--page", "--quiet", "--run-dir", self.folder / "new"],
+                                 stdout=subprocess.PIPE, text=True)
+        self.addCleanup(train.stdout.close)
+        self.addCleanup(train.wait)
+        self.addCleanup(train.kill)
+        link = re.search(r"http://127\.0\.0\.1:(\d+)(/\?token=\w+)", train.stdout.readline())
+        connection = http.client.HTTPConnection("127.0.0.1", int(link[1]), timeout=20)
+        self.addCleanup(connection.close)
+        connection.request("GET", link[2])
+        self.assertEqual(connection.getresponse().status, 303)
+        train.send_signal(signal.SIGINT)
+        self.assertEqual(train.wait(60), 0)
+        with self.assertRaises(ConnectionRefusedError):
+            socket.create_connection(("127.0.0.1", int(link[1])), 5)
 
     def test_prometheus(self):
         port, token = free_port(), self.folder / "token"
