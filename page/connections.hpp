@@ -7,7 +7,8 @@
 //
 // At the bounds: of more than 256 that wait the oldest goes; a head of more than 16 KiB, or one that is not whole after
 // five seconds, is the end of its connection; of more than 64 whole ones the newest goes; and whoever takes longer than
-// five seconds to read what is sent is dropped. So 10,000 connections that say nothing hold up nobody who does.
+// five seconds to read what is sent is dropped. So connections that say nothing hold up nobody who does, however many
+// they are.
 #include <condition_variable>
 #include <cstddef>
 #include <deque>
