@@ -103,6 +103,7 @@ int run(int argc, char** argv, const Registry& registry) {
   add_train_command(app, registry, &chosen);
   add_sweep_command(app, registry, &chosen);
   add_compare_command(app, registry, &chosen);
+  add_watch_command(app, registry, &chosen);
   add_status_command(app, &chosen);
   add_stop_command(app, &chosen);
   add_token_command(app, registry, &chosen);

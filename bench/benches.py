@@ -224,6 +224,15 @@ BENCHES = {
         {},
         better="lower",
     ),
+    "page": Bench(
+        "what a page, Prometheus and a tracker cost a run, and how soon the first picture of a long run of 1,000 instances is there",
+        "apps/page.py",
+        {},
+        better="lower",
+        repeats=1,
+        timeout_s=600,
+        programs=("troupe",),
+    ),
     "nodes": Bench(
         "what 16 to 256 real and 4,096 simulated nodes cost that do next to nothing: all in, the chief, a checkpoint",
         "nodes_bench",

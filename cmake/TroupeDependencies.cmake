@@ -25,3 +25,8 @@ endif()
 # oneDNN is optional: without it Eigen multiplies matrices, and the program says so at start.
 find_package(OneDNN QUIET)
 find_package(MuJoCo REQUIRED)
+# What draws the charts of the page: one script and its style.
+set(TROUPE_UPLOT_DIR ${TROUPE_CACHE}/uplot-1.6.31 CACHE PATH "Unpacked uPlot 1.6.31")
+if(NOT EXISTS ${TROUPE_UPLOT_DIR}/uplot.iife.min.js)
+  message(FATAL_ERROR "uPlot is missing: tools/bootstrap.sh fetched, or point TROUPE_UPLOT_DIR at it")
+endif()

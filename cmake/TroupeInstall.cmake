@@ -63,5 +63,5 @@ install(EXPORT TroupeTargets NAMESPACE Troupe:: DESTINATION ${cmake_folder} COMP
 configure_file(cmake/TroupeConfig.cmake.in TroupeConfig.cmake @ONLY)
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/TroupeConfigVersion.cmake COMPATIBILITY SameMinorVersion)
 install(FILES ${PROJECT_BINARY_DIR}/TroupeConfig.cmake ${PROJECT_BINARY_DIR}/TroupeConfigVersion.cmake
-              cmake/TroupePackages.cmake cmake/FindCAF.cmake cmake/FindEGL.cmake
+              cmake/TroupePackages.cmake cmake/FindCAF.cmake cmake/FindEGL.cmake cmake/Findhttplib.cmake
         DESTINATION ${cmake_folder} COMPONENT development)

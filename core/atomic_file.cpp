@@ -106,26 +106,42 @@ Status fsync_directory(const std::string& path) {
   return {};
 }
 
-Status write_file_atomic(const std::string& path, std::span<const std::byte> bytes, unsigned mode) {
+namespace {
+
+/// Writes a temporary file, does with it what `settle` says, and gives it the name. On error it goes.
+template <typename Settle>
+Status rename_into_place(const std::string& path, std::span<const std::byte> bytes, unsigned mode, Settle settle) {
   const std::string temporary = fmt::format("{}.tmp-{}", path, getpid());
   std::remove(temporary.c_str());  // left by a killed process that had the same id
   remove_leftovers(path);
   const auto write_all = [&]() -> Status {
     TROUPE_ASSIGN(FileWriter writer, FileWriter::create(temporary, mode));
     TROUPE_TRY(writer.append(bytes));
-    TROUPE_TRY(writer.finish());
+    TROUPE_TRY(settle(writer));
     if (std::rename(temporary.c_str(), path.c_str()) != 0) return io_error("rename to", path, errno);
     return {};
   };
-  if (const Status written = write_all(); !written.ok()) {
-    std::remove(temporary.c_str());
-    return written;
-  }
+  const Status written = write_all();
+  if (!written.ok()) std::remove(temporary.c_str());
+  return written;
+}
+
+}  // namespace
+
+Status write_file_atomic(const std::string& path, std::span<const std::byte> bytes, unsigned mode) {
+  TROUPE_TRY(rename_into_place(path, bytes, mode, [](FileWriter& writer) -> Status {
+    TROUPE_TRY(writer.finish());
+    return {};
+  }));
   return fsync_directory(parent_of(path));
 }
 
 Status write_file_atomic(const std::string& path, std::string_view text, unsigned mode) {
   return write_file_atomic(path, std::as_bytes(std::span(text)), mode);
+}
+
+Status replace_file(const std::string& path, std::string_view text) {
+  return rename_into_place(path, std::as_bytes(std::span(text)), 0644, [](FileWriter&) { return Status(); });
 }
 
 Result<std::vector<std::byte>> read_file(const std::string& path, std::uint64_t max_bytes) {

@@ -50,6 +50,10 @@ Status fsync_directory(const std::string& path);
 Status write_file_atomic(const std::string& path, std::span<const std::byte> bytes, unsigned mode = 0644);
 Status write_file_atomic(const std::string& path, std::string_view text, unsigned mode = 0644);
 
+/// Replaces `path` by `text` in one step for whoever reads it, without waiting for the disk: a power cut may leave it
+/// empty. For what is written anew all the time. On error the old content is untouched. Errors: kIo.
+Status replace_file(const std::string& path, std::string_view text);
+
 /// The whole of a regular file; symbolic links are refused. Nothing is allocated beyond the size that the file has.
 /// Errors: kNotFound, kInvalidArgument (larger than max_bytes, or not a regular file), kIo.
 Result<std::vector<std::byte>> read_file(const std::string& path, std::uint64_t max_bytes);

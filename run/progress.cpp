@@ -17,7 +17,7 @@ namespace {
 
 using std::chrono::milliseconds;
 constexpr Duration kLivePeriod = milliseconds(250);
-constexpr Duration kPlainPeriod = milliseconds(5000);
+constexpr Duration kPlainPeriod = milliseconds(15000);
 constexpr double kUnknown = -1;
 
 /// What the names of an agent's roles, or of its own numbers, begin with.

@@ -68,7 +68,7 @@ enum class ProgressStyle { kLive, kPlain };
 /// Live only on a terminal that can rewrite a line. `term`: the variable TERM.
 ProgressStyle progress_style(bool is_terminal, std::string_view term);
 
-/// Writes a ProgressState to a stream: at most 4 times a second when live, every 5 seconds when plain; both at once
+/// Writes a ProgressState to a stream: at most 4 times a second when live, every 15 seconds when plain; both at once
 /// when an evaluation comes in, once there was a row. Errors of the stream (closed terminal) are ignored: a run goes on
 /// without onlookers.
 class ProgressSink final : public MetricSink {

@@ -33,10 +33,10 @@ constexpr std::size_t kStampBytes = 20;
 constexpr const char* kRuns = "runs";
 
 /// What the start of a run leaves before its first checkpoint. The log is kept for whoever wonders how it ended.
-constexpr std::array<std::string_view, 13> kLeftByAStart = {
-    "config.toml",  "metrics.csv",   "channels.csv", "evaluations.csv", "learning_curve.svg",
-    "summary.json", "checkpoints",   "samples",      "nodes",           "cluster.toml",
-    "chief.json",   "chief.address", "security"};
+constexpr std::array<std::string_view, 14> kLeftByAStart = {
+    "config.toml",  "metrics.csv", "channels.csv",  "evaluations.csv", "learning_curve.svg",
+    "summary.json", "status.json", "checkpoints",   "samples",         "nodes",
+    "cluster.toml", "chief.json",  "chief.address", "security"};
 constexpr std::string_view kLog = "log.txt", kEvents = "events.out.tfevents.";
 
 bool is_left_by_a_start(const std::string& name) {

@@ -1,7 +1,7 @@
 #pragma once
 // runs/<name>-<time>/: everything that a run leaves behind, by its fixed names.
 //   config.toml  metrics.csv  channels.csv  evaluations.csv  events.out.tfevents.*  learning_curve.svg  summary.json
-//   log.txt  checkpoints/  render/ samples/  export/, and of a run over nodes cluster.toml  chief.json  chief.address
+//   log.txt  status.json  checkpoints/  render/ samples/  export/, and of a run over nodes cluster.toml  chief.json  chief.address
 //   nodes/  security/
 #include <cstdint>
 #include <filesystem>
@@ -21,6 +21,8 @@ struct RunDirectory {
   std::filesystem::path evaluations() const { return path / "evaluations.csv"; }
   std::filesystem::path learning_curve() const { return path / "learning_curve.svg"; }
   std::filesystem::path summary() const { return path / "summary.json"; }
+  /// The run as its chief sees it, written anew each second, over nodes each ten (docs/page.md).
+  std::filesystem::path status() const { return path / "status.json"; }
   std::filesystem::path log() const { return path / "log.txt"; }
   std::filesystem::path checkpoints() const { return path / "checkpoints"; }
   std::filesystem::path samples() const { return path / "samples"; }

@@ -120,6 +120,7 @@ class Training {
     runtime.report_period = from_seconds(options_.metrics.every_s);
     runtime.checkpoint_period = from_seconds(options_.checkpoint.every_s);
     runtime.write_cut = [this](std::shared_ptr<const Cut> cut) { return write(std::move(cut)); };
+    tell_status(runtime);
     if (checkpoint) {
       TROUPE_ASSIGN(runtime.resume_from, to_cut(topology_, *checkpoint));
     }
@@ -150,8 +151,15 @@ class Training {
     auto more = [this] { return std::vector<messages::Counter>{{kWallCounter, wall_ms()}}; };
     TROUPE_ASSIGN(RuntimeOptions runtime,
                   node_runtime(*hooks_.place, options_, topology_, *network_, std::move(earlier), more));
+    tell_status(runtime);
     TROUPE_ASSIGN(runtime_, Runtime::make(topology_, std::move(runtime)));
     return {};
+  }
+
+  void tell_status(RuntimeOptions& runtime) const {
+    if (!hooks_.tell_status) return;
+    runtime.tell_status = hooks_.tell_status;
+    runtime.status_period = from_seconds(hooks_.status_every_s);
   }
 
   /// The whole run goes on from the checkpoint with these counters, or ends with it: what was recorded of more is lost

@@ -84,6 +84,10 @@ struct TrainHooks {
   std::string run_id = "run";
   /// Go on from the newest good checkpoint in checkpoint_dir instead of starting afresh.
   bool resume = false;
+  /// Gets the run as its chief sees it, as JSON (actors/control/run_status.hpp), each status_every_s, and once from a
+  /// deterministic run. Called by the thread that called train(). Empty: nobody wants it.
+  std::function<void(std::string status)> tell_status = nullptr;
+  double status_every_s = 1;
   /// This process is the chief of a run over nodes; null: it is the whole run. With a place, place->resume decides.
   const NodePlace* place = nullptr;
   /// Set when the run has ended, well or not: whatever train() returns then, starting it again would find it over.

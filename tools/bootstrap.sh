@@ -13,6 +13,7 @@
 #   onednn-3.2/         include/*, lib/libdnnl.so.3: Debian's 2.6 takes twice the time with matrix tiles (Apache-2.0);
 #                       on aarch64 there is none, and Eigen multiplies
 #   cudnn-frontend-1.32.0/  include/*: headers of cuDNN's front end, only where nvcc is on PATH           (Apache-2.0)
+#   uplot-1.6.31/       uplot.iife.min.js, uplot.min.css: what draws the charts of the page                          (MIT)
 #   pjrt-cpu-0.11.2/    pjrt_c_api_cpu_plugin.so, XLA for the processor: for the tests of pjrt, only x86-64   (Apache-2.0)
 #   pjrt-cuda-0.10.2/   xla_cuda_plugin.so, XLA for NVIDIA's GPUs; compiling needs the CUDA toolkit's ptxas     (Apache-2.0)
 #   pjrt-tpu-0.0.52/    libtpu.so, XLA for TPUs, only x86-64; its licence is Google Cloud's terms, so it comes from the
@@ -124,6 +125,8 @@ fetch_files() {
   fetch_wheel dm_control-1.0.50 "${suite[@]}" 'dm_control/suite/*.xml' 'dm_control/suite/dog_assets/*' # `*` matches across folders
   # Caches of before the dog have no meshes.
   fetch_wheel dm_control-1.0.50/suite/dog_assets "${suite[@]}/suite/dog_assets" 'dm_control/suite/dog_assets/*'
+  fetch_wheel uplot-1.6.31 youplot==1.0.0 any 31fe55753a3a073ba1bf2979708443d87d11bb9e0250a0c1ab23118e1e70fb94 \
+    youplot/vendor 'youplot/vendor/*.js' 'youplot/vendor/*.css'
   [ "$machine" = x86_64 ] || return 0 # nobody releases the rest for others
   local data=2023.2.0.data/data # oneDNN 3.2 with GNU's OpenMP, as Intel releases it
   fetch_wheel onednn-3.2/lib onednn-cpu-gomp==2023.2.0 manylinux1_x86_64 \
@@ -153,7 +156,7 @@ fetch_pjrt() {
 configure() {
   cmake -S "$root" --preset release -DTROUPE_MUJOCO_DIR="$cache/mujoco-3.17.0" \
     -DTROUPE_DM_CONTROL_DIR="$cache/dm_control-1.0.50" -DTROUPE_ONEDNN_DIR="$cache/onednn-3.2" \
-    -DTROUPE_CUDNN_FRONTEND_DIR="$cache/cudnn-frontend-1.32.0" "$@" >"$build/configure.log" 2>&1 ||
+    -DTROUPE_CUDNN_FRONTEND_DIR="$cache/cudnn-frontend-1.32.0" -DTROUPE_UPLOT_DIR="$cache/uplot-1.6.31" "$@" >"$build/configure.log" 2>&1 ||
     { grep -A12 '^CMake Error' "$build/configure.log" | head -40 >&2; die "configuring failed (log: $build/configure.log)"; }
 }
 

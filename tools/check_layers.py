@@ -28,8 +28,9 @@ MAY_INCLUDE = {
     "actors": {"core", "messages", "transport", "envs", "gpu", "replay", "collectives", "learner", "algorithms"},
     "run": {"core", "messages", "transport", "envs", "data", "gpu", "pjrt", "replay", "collectives", "learner",
             "algorithms", "actors"},
+    "page": {"core", "run"},
     "apps": {"core", "messages", "transport", "envs", "data", "gpu", "pjrt", "replay", "collectives", "learner",
-             "algorithms", "actors", "run"},
+             "algorithms", "actors", "run", "page"},
 }
 # The same within a folder, for its sub-folders; a folder that stands here has no sources beside them.
 INSIDE = {
@@ -53,7 +54,9 @@ OWNERS = [
     (r"caf/", ["actors/", "apps/", "tests/system/"]),
     (r"(capnp|kj)/|.*\.capnp\.h$", ["messages/"]),
     (r"openssl/evp\.h$", ["core/", "transport/", "tests/fuzz/"]),  # digests
-    (r"openssl/|sys/socket\.h|netinet/|arpa/|netdb\.h|sys/un\.h", ["transport/", "tests/system/", "tests/fuzz/"]),
+    (r"httplib\.h", ["page/"]),
+    (r"sys/socket\.h", ["transport/", "page/connections", "tests/page/http_server", "tests/system/", "tests/fuzz/"]),
+    (r"openssl/|netinet/|arpa/|netdb\.h|sys/un\.h", ["transport/", "tests/page/http_server", "tests/system/", "tests/fuzz/"]),
     (r"mujoco/|EGL/", ["envs/"]),
     (r"zlib\.h|jpeglib\.h|jerror\.h", ["data/", "tests/fuzz/"]),
     (r"nccl\.h", ["collectives/nccl", "collectives/detail/nccl", "tests/collectives/simulated_nccl"]),

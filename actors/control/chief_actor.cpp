@@ -160,6 +160,7 @@ void ChiefActor::stop() {
 void ChiefActor::on_exit() {
   instances_.clear();
   cut_.reset();
+  status_promises_.clear();  // each holds this actor, which would never be destroyed
   own_node_ = nullptr;
   listener_ = nullptr;
 }

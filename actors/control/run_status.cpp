@@ -251,6 +251,17 @@ std::string to_json(const Topology& topology, const RunStatus& status) {
   for (const messages::MessageType& type : topology.messages) {
     types.push_back({{"name", type.name}, {"opaque", type.opaque()}, {"max_bytes", type.max_bytes}});
   }
+  Json channels = Json::array();
+  for (const ChannelSpec& channel : topology.channels) {
+    const RoleSpec* const from = topology.find(channel.from_role);
+    const auto outlet = std::ranges::find(from->outlets, channel.from_port, &Port::name);
+    channels.push_back({{"from", channel.from_role},
+                        {"from_port", channel.from_port},
+                        {"to", channel.to_role},
+                        {"to_port", channel.to_port},
+                        {"kind", to_string(outlet->kind)},
+                        {"capacity", channel.capacity}});
+  }
   const Json all = {{"run", status.run},
                     {"term", status.term},
                     {"seconds", status.wall_s},
@@ -259,6 +270,7 @@ std::string to_json(const Topology& topology, const RunStatus& status) {
                     {"nodes", std::move(nodes)},
                     {"instances", std::move(instances)},
                     {"groups", std::move(groups)},
+                    {"channels", std::move(channels)},
                     {"messages", std::move(types)},
                     {"waits", waits(topology, status)},
                     {"versions", std::move(versions)},

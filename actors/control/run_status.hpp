@@ -9,6 +9,8 @@
 //    "groups": [{"name", "epoch", "seats", "members": ["gan-0", ...], "missing": [{"name", "state"}], "hang": "gan-0
 //                waits 7.1 s for all_reduce(critic) of step 412; gan-1 is in input_fn of step 412 for 7.1 s", "broke":
 //                why the last epoch that failed did}],
+//    "channels": [{"from", "from_port", "to", "to_port", "kind": "stream", "latest" or "request", "capacity"}]: what the
+//                topology connects, role by role,
 //    "messages": [{"name", "opaque", "max_bytes"}]: the user's own types; of an opaque one nobody but its taker knows
 //                what it holds,
 //    "waits": ["learner-0 waits 3.1 s on batches: replay's limiter needs 812 more inserts; actor-2 is restarting (2 of

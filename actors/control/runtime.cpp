@@ -293,6 +293,36 @@ struct Runtime::Impl {
     if (self->has_next_message()) self->receive(on_ended, on_done, on_status);
   }
 
+  /// Passes on what the chief has answered, and asks it again when it is time.
+  void tell_status() {
+    if (options.status_period == Duration{} || !leads()) return;
+    const Duration now = clock.now();
+    const bool first = told_at == Duration{};
+    if (options.deterministic) {
+      if (first) options.tell_status(to_json(topology, status_of_topology()));
+      told_at = Duration{1};
+      return;
+    }
+    if (status) options.tell_status(*std::exchange(status, std::nullopt));
+    if (!first && now - told_at < options.status_period) return;
+    told_at = now;
+    self->send(chief, status_atom::value);
+  }
+
+  /// Who there is, of a run that nobody asks.
+  RunStatus status_of_topology() const {
+    RunStatus known{.run = options.node.self.run};
+    for (const RoleSpec& role : topology.roles) {
+      for (std::int64_t i = 0; i < role.count; ++i) {
+        RunStatus::Instance& instance = known.instances.emplace_back();
+        instance.name = RoleIdentity{.role = role.name, .index = i, .count = role.count}.name();
+        instance.role = role.name;
+        instance.state = "not asked";
+      }
+    }
+    return known;
+  }
+
   /// The same of a node that goes in step with others: until its round is over, and then until theirs are.
   void advance_in_step() {
     if (lockstep->released()) {
@@ -349,6 +379,7 @@ struct Runtime::Impl {
   Duration nap = kFirstNap;  ///< the last one
   std::optional<CheckpointDone> checkpoint_done;
   std::optional<std::string> status;
+  Duration told_at{};  ///< when the chief was last asked for what RuntimeOptions::tell_status gets
 };
 
 Runtime::Runtime(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -398,6 +429,7 @@ Result<Runtime::Ended> Runtime::run(const std::function<bool()>& interrupt) {
   if (!impl_->node) TROUPE_TRY(impl_->start());
   while (!impl_->ended) {
     if (interrupt()) return Ended::kInterrupted;
+    impl_->tell_status();
     impl_->advance();
     if (impl_->broken && !impl_->ended) return *impl_->broken;
   }

@@ -78,6 +78,11 @@ struct RuntimeOptions {
   std::function<Status(std::shared_ptr<const Cut>)> write_cut;
   /// Null: a fresh run. Only when this process is the whole run, which needs no placement and cuts of ChiefOptions.
   std::shared_ptr<const Cut> resume_from;
+  /// Gets the run as Runtime::status() has it, each status_period (0: never), on the thread of run() and on the chief's
+  /// node only. A deterministic run is not asked anything, since who is asked takes turns: it tells once what its
+  /// topology is.
+  std::function<void(std::string)> tell_status;
+  Duration status_period{};
   NodeOptions node;
   ChiefOptions chief;
 };

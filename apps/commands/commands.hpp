@@ -27,6 +27,7 @@ using Command = std::function<int()>;
 void add_train_command(CLI::App& app, const Registry& registry, Command* chosen);
 void add_sweep_command(CLI::App& app, const Registry& registry, Command* chosen);
 void add_compare_command(CLI::App& app, const Registry& registry, Command* chosen);
+void add_watch_command(CLI::App& app, const Registry& registry, Command* chosen);
 void add_status_command(CLI::App& app, Command* chosen);
 void add_stop_command(CLI::App& app, Command* chosen);
 void add_token_command(CLI::App& app, const Registry& registry, Command* chosen);

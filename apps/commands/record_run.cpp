@@ -1,12 +1,10 @@
 #include <troupe/apps/commands/record_run.hpp>
 
 #include <fmt/core.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
-#include <cstdlib>
 #include <filesystem>
 #include <span>
 #include <string>
@@ -29,14 +27,10 @@
 #include <troupe/run/stop_request.hpp>
 #include <troupe/run/summary.hpp>
 #include <troupe/run/tensorboard.hpp>
+#include <troupe/run/terminal.hpp>
 
 namespace troupe::apps {
 namespace {
-
-int terminal_columns() {
-  winsize size = {};
-  return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
-}
 
 /// "cartpole-swingup, classifier": the environments, and the groups and roles by name.
 std::string what_runs(const actors::TrainOptions& options) {
@@ -69,6 +63,27 @@ void take_final_evaluations(actors::TrainSummary& trained, std::span<const Evalu
   }
 }
 
+/// Over nodes whoever wants to know more often asks the chief.
+constexpr double kStatusEveryS = 1, kStatusOverNodesEveryS = 10;
+
+/// Keeps status.json. A disk that is full costs its news, which one line says, but never the run.
+class StatusFile {
+ public:
+  explicit StatusFile(const RunDirectory& run) : path_(run.status().string()) {}
+  void write(const std::string& status) {
+    // The chief's object with one member more, in front.
+    const Status written =
+        replace_file(path_, fmt::format("{{\"written_unix_s\":{:.1f},{}", unix_s(), std::string_view(status).substr(1)));
+    if (written.ok() != fails_) return;
+    fails_ = !written.ok();
+    if (fails_) log::warn("TRP-W607 {}; what it shows is old until it can be written again", written.error().message);
+  }
+
+ private:
+  std::string path_;
+  bool fails_ = false;
+};
+
 }  // namespace
 
 Status record_run(const RunDirectory& run, const Config& config, const actors::TrainOptions& options,
@@ -90,9 +105,9 @@ Status record_run(const RunDirectory& run, const Config& config, const actors::T
   LearningCurveSink curve(run.learning_curve(), fmt::format("{}, seed {}", what, options.seed), evaluations);
   SampleSink samples(run.samples(), tensorboard);
   const SteadyClock clock;
-  const char* const terminal = std::getenv("TERM");
-  const ProgressStyle style = progress_style(isatty(STDOUT_FILENO) != 0, terminal == nullptr ? "" : terminal);
-  ProgressSink progress(stdout, style, terminal_columns(), limits_of(options), clock);
+  const ProgressStyle style = can_redraw(STDOUT_FILENO) ? ProgressStyle::kLive : ProgressStyle::kPlain;
+  const auto columns = static_cast<int>(terminal_size(STDOUT_FILENO).value_or(TerminalSize()).columns);
+  ProgressSink progress(stdout, style, columns, limits_of(options), clock);
   std::vector<MetricSink*> sinks = {&csv, &tensorboard, &curve};
   if (!how.quiet) sinks.push_back(&progress);
   FanOut metrics(std::move(sinks), evaluations);
@@ -100,15 +115,19 @@ Status record_run(const RunDirectory& run, const Config& config, const actors::T
   if (!how.quiet) say("{} {} in {}\n", how.resume ? "resuming" : "training on", what, run.shown());
   std::fflush(stdout);  // a pipe shows it now, and not with the first row
   const StopRequest stop;
-  Result<actors::TrainSummary> trained = actors::train(options, {.stop = &stop.flag(),
-                                                                 .metrics = &metrics,
-                                                                 .recorded_wall_s = recorded_wall_s,
-                                                                 .pictures = &samples,
-                                                                 .checkpoint_dir = run.checkpoints(),
-                                                                 .run_id = run.id(),
-                                                                 .resume = how.resume,
-                                                                 .place = how.place,
-                                                                 .over = how.over});
+  StatusFile status(run);
+  Result<actors::TrainSummary> trained =
+      actors::train(options, {.stop = &stop.flag(),
+                              .metrics = &metrics,
+                              .recorded_wall_s = recorded_wall_s,
+                              .pictures = &samples,
+                              .checkpoint_dir = run.checkpoints(),
+                              .run_id = run.id(),
+                              .resume = how.resume,
+                              .tell_status = [&status](const std::string& text) { status.write(text); },
+                              .status_every_s = how.place == nullptr ? kStatusEveryS : kStatusOverNodesEveryS,
+                              .place = how.place,
+                              .over = how.over});
   progress.finish();
   const Status flushed = metrics.flush();
   if (!trained.ok()) return trained.error();
@@ -131,6 +150,7 @@ Status record_run(const RunDirectory& run, const Config& config, const actors::T
   if (!how.quiet) {
     say("{}", summary_table(summary));
     say("  {:<14} {}\n", "recorded in", run.shown());
+    say("  {:<14} {}\n", "look at it", fmt::format("troupe watch {}", run.shown()));
   }
   return {};
 }

@@ -2,11 +2,14 @@
 #include <CLI/CLI.hpp>
 
 #include <memory>
+#include <optional>
+#include <utility>
 
 #include <fmt/core.h>
 
 #include <troupe/apps/cluster/launch_run.hpp>
 #include <troupe/apps/commands/commands.hpp>
+#include <troupe/apps/commands/page_child.hpp>
 #include <troupe/apps/commands/record_run.hpp>
 #include <troupe/apps/commands/run_arguments.hpp>
 #include <troupe/apps/version.hpp>
@@ -21,6 +24,7 @@ struct TrainArguments {
   RunArguments run;
   bool processes = false;
   bool quiet = false;
+  bool page = false;
 };
 
 int run(const TrainArguments& arguments, const Registry& registry) {
@@ -45,6 +49,12 @@ int run(const TrainArguments& arguments, const Registry& registry) {
   const auto keep_if = [&](bool done) {
     if (done || is_recorded(directory)) claimed->keep();
   };
+  std::optional<PageChild> page;
+  if (arguments.page) {
+    auto started = PageChild::start(directory);
+    if (!started.ok()) return fail(started.error());
+    page.emplace(std::move(started).value());
+  }
   if (arguments.processes) {
     const HostsFile here{.port = 0, .hosts = {Host{}}};
     const Result<int> ended =
@@ -65,6 +75,7 @@ void add_train_command(CLI::App& app, const Registry& registry, Command* chosen)
   const auto arguments = std::make_shared<TrainArguments>();
   add_run_arguments(*command, arguments->run);
   command->add_flag("--processes", arguments->processes, "A process for each role, by [placement], on this host");
+  command->add_flag("--page", arguments->page, "A page that shows the run while it lasts: troupe watch beside it");
   command->add_flag("--quiet", arguments->quiet, "Print nothing but warnings and errors");
   command->callback(
       [arguments, &registry, chosen] { *chosen = [arguments, &registry] { return run(*arguments, registry); }; });

@@ -64,7 +64,7 @@ TEST_F(TrainCommand, RecordsTheRunAndGoesOnWithIt) {
   EXPECT_NE(first.out.find("\n  ended by       max_env_steps\n"), std::string::npos) << first.out;
   EXPECT_EQ(first.out.find('\x1b'), std::string::npos);  // no terminal, no control characters
   for (const char* name : {"config.toml", "metrics.csv", "channels.csv", "evaluations.csv", "learning_curve.svg",
-                           "summary.json", "log.txt", "checkpoints"}) {
+                           "summary.json", "status.json", "log.txt", "checkpoints"}) {
     EXPECT_TRUE(std::filesystem::exists(path() / "a" / name)) << name;
   }
   EXPECT_NE(file_text(path() / "a/config.toml").find("\nseed = 5\n"), std::string::npos);

@@ -31,6 +31,14 @@ class AtomicFile : public ::testing::Test {
   const fs::path directory_ = fs::path(::testing::TempDir()) / ("atomic_file_test_" + std::to_string(getpid()));
 };
 
+TEST_F(AtomicFile, IsReplacedWithoutTheDiskAsWell) {
+  ASSERT_TRUE(replace_file(path("a"), "first").ok());
+  ASSERT_TRUE(replace_file(path("a"), "second, longer").ok());
+  EXPECT_EQ(text_of(read_file(path("a"), 100).value()), "second, longer");
+  EXPECT_EQ(entries(), 1u);
+  EXPECT_EQ(replace_file(path("nowhere/a"), "x").error().code, Code::kIo);
+}
+
 TEST_F(AtomicFile, ReplacesTheContentAndLeavesNothingElse) {
   ASSERT_TRUE(write_file_atomic(path("a"), "first").ok());
   ASSERT_TRUE(write_file_atomic(path("a"), "second, longer").ok());

@@ -111,7 +111,7 @@ TEST(ProgressState, TimeLeftIsThatOfTheNearestLimit) {
 
 class ProgressOutput : public TestDirectory {
  protected:
-  /// What the sink wrote after an evaluation before the first row, rows at 0, 0.1, 0.3, 6 s and an evaluation at 6.1 s.
+  /// What the sink wrote after an evaluation before the first row, rows at 0, 0.1, 0.3, 16 s and an evaluation at 16.1 s.
   std::string output(ProgressStyle style, int columns) {
     const auto file = path() / "out";
     std::FILE* out = std::fopen(file.c_str(), "wb");
@@ -124,7 +124,7 @@ class ProgressOutput : public TestDirectory {
     write(2);
     clock.advance(milliseconds(200));
     write(3);
-    clock.advance(milliseconds(5700));
+    clock.advance(milliseconds(15700));
     write(4);
     clock.advance(milliseconds(100));
     sink.record({.source = "evaluator", .values = {{"return", 9}}}).value();
@@ -146,7 +146,7 @@ TEST_F(ProgressOutput, LiveLinesFitTheTerminal) {
   EXPECT_EQ(output(ProgressStyle::kLive, 17).substr(0, 20), "\r0.0s  return 8.0\x1b[K");
 }
 
-TEST_F(ProgressOutput, PlainWritesALineEveryFiveSecondsAndForEvaluations) {
+TEST_F(ProgressOutput, PlainWritesALineEveryFifteenSecondsAndForEvaluations) {
   EXPECT_EQ(output(ProgressStyle::kPlain, 80),
             "0.0s  return 8.0  env 1  learner 0\n"
             "0.0s  return 8.0  env 4  learner 0\n"

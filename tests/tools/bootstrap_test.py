@@ -56,7 +56,7 @@ class BootstrapTest(unittest.TestCase):
         for name in (*FOLDERS, "tests", "cmake"):
             (self.root / name).mkdir()
             (self.root / name / "file").touch()
-        for name in "mujoco-3.17.0", "dm_control-1.0.50/suite/dog_assets", "onednn-3.2/lib", "onednn-3.2/include", \
+        for name in "mujoco-3.17.0", "uplot-1.6.31", "dm_control-1.0.50/suite/dog_assets", "onednn-3.2/lib", "onednn-3.2/include", \
                 "cudnn-frontend-1.32.0/include":
             (self.cache / "troupe" / name).mkdir(parents=True)
         self.program("cmake", CMAKE)
