@@ -1,4 +1,4 @@
-# Replay -> learner.
+# Replay -> learner; and what a client asks replay for.
 @0xbc42df5f37eea8bf;
 
 using Cxx = import "/capnp/c++.capnp";
@@ -18,4 +18,9 @@ struct Batch {
   parametersVersions @8 :List(Int64);  # version that produced the row; -1: not known
 
   tableMass @9 :Float64;             # what the sampler's weights of all items summed to: probability = weight / mass
+}
+
+struct SampleRequest {
+  rows @0 :Int64;       # of the batch, which is the answer
+  timeoutMs @1 :UInt32; # after which nobody waits for it any more
 }

@@ -34,5 +34,6 @@ struct Envelope {
     stepsRequest @16 :Metrics.StepsRequest;
     stepsGrant @17 :Metrics.StepsGrant;
     evaluation @18 :Metrics.Evaluation;
+    sampleRequest @19 :Batch.SampleRequest;
   }
 }

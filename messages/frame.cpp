@@ -68,6 +68,8 @@ std::string_view to_string(Kind kind) {
       return "steps grant";
     case Kind::kEvaluation:
       return "evaluation";
+    case Kind::kSampleRequest:
+      return "sample request";
   }
   return "unknown";
 }

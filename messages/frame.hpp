@@ -38,6 +38,7 @@ enum class Kind : std::uint16_t {
   kStepsRequest = 16,
   kStepsGrant = 17,
   kEvaluation = 18,
+  kSampleRequest = 19,
 };
 
 /// "trajectory", "batch", ...

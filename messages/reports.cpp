@@ -75,6 +75,12 @@ Status check(const StepsRequest& request) {
   return check_steps(request.wanted, "steps request: wanted");
 }
 
+Status check(const SampleRequest& request) {
+  if (request.rows >= 1 && request.rows <= kMostSampleRows) return {};
+  return Error{Code::kInvalidArgument,
+               fmt::format("sample request: rows: got {}, expected 1..{}", request.rows, kMostSampleRows)};
+}
+
 Status check(const StepsGrant& grant) {
   TROUPE_TRY(check_steps(grant.taken, "steps grant: taken"));
   return check_steps(grant.allowed, "steps grant: allowed");
@@ -247,6 +253,23 @@ Result<StepsRequest> read_steps_request(const Frame& frame) {
   return open_message(frame.bytes(), Kind::kStepsRequest, [](schema::Envelope::Reader root) -> Result<StepsRequest> {
     const auto message = root.getStepsRequest();
     const StepsRequest request{message.getProducer(), message.getTaken(), message.getAllowed(), message.getWanted()};
+    TROUPE_TRY(check(request));
+    return request;
+  });
+}
+
+Result<Frame> make_sample_request(FramePool& pool, const SampleRequest& request) {
+  TROUPE_TRY(check(request));
+  TROUPE_ASSIGN(MessageWriter writer, MessageWriter::make(pool, kStructWords, 0, 0));
+  auto message = writer.root().initSampleRequest();
+  message.setRows(request.rows);
+  message.setTimeoutMs(request.timeout_ms);
+  return std::move(writer).finish(nullptr);
+}
+Result<SampleRequest> read_sample_request(const Frame& frame) {
+  return open_message(frame.bytes(), Kind::kSampleRequest, [](schema::Envelope::Reader root) -> Result<SampleRequest> {
+    const auto message = root.getSampleRequest();
+    const SampleRequest request{message.getRows(), message.getTimeoutMs()};
     TROUPE_TRY(check(request));
     return request;
   });

@@ -66,6 +66,13 @@ struct StepsGrant {
   bool over = false;         ///< the run has had all its env steps
 };
 
+/// Client to replay, for a batch of so many rows. Schema: batch.capnp.
+struct SampleRequest {
+  std::int64_t rows = 0;         ///< 1..kMostSampleRows
+  std::uint32_t timeout_ms = 0;  ///< after which nobody waits for it any more
+};
+inline constexpr std::int64_t kMostSampleRows = 1 << 20;
+
 /// Longest text in a message, in bytes: names and reasons.
 inline constexpr std::size_t kMaxTextBytes = 4096;
 
@@ -77,6 +84,7 @@ Result<Frame> make_parameters_use(FramePool& pool, const ParametersUse& use);
 Result<Frame> make_parameters_version(FramePool& pool, const ParametersVersion& newest);
 Result<Frame> make_steps_request(FramePool& pool, const StepsRequest& request);
 Result<Frame> make_steps_grant(FramePool& pool, const StepsGrant& grant);
+Result<Frame> make_sample_request(FramePool& pool, const SampleRequest& request);
 Result<Frame> make_metrics(FramePool& pool, const MetricRow& row);
 
 /// Errors of all: kCorrupt (malformed bytes), kInvalidArgument (another kind of message, or a value out of its bounds).
@@ -87,6 +95,7 @@ Result<ParametersUse> read_parameters_use(const Frame& frame);
 Result<ParametersVersion> read_parameters_version(const Frame& frame);
 Result<StepsRequest> read_steps_request(const Frame& frame);
 Result<StepsGrant> read_steps_grant(const Frame& frame);
+Result<SampleRequest> read_sample_request(const Frame& frame);
 Result<MetricRow> read_metrics(const Frame& frame);
 
 }  // namespace troupe::messages

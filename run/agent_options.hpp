@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include <troupe/actors/roles/own_learner.hpp>
 #include <troupe/actors/roles/replica_options.hpp>
 #include <troupe/algorithms/agent/algorithm.hpp>
 #include <troupe/envs/environment.hpp>
@@ -51,6 +52,7 @@ struct ReplayOptions {
   /// "cpu": a role of its own. "cuda:N": in the memory of the learner's GPU, which must be that one; then the learner's
   /// node takes the trajectories.
   std::string device = "cpu";
+  bool external = false;  ///< programs outside of the run may insert, draw and set priorities: ReplayClient
 };
 
 struct EvaluatorOptions {
@@ -90,11 +92,16 @@ struct AgentOptions {
   ReplayOptions replay;
   /// How the learners run; name, seed and steps are not looked at, since they follow from the agent and the run.
   ReplicaGroupOptions learner = {.replicator = "multi_worker", .batch_size = 256};
-  std::int64_t publish_period = 1;  ///< learner steps between two publications of the policy to the actors
+  std::int64_t publish_period = 1;      ///< learner steps between two publications of the policy to the actors
+  std::string learner_kind = {};        ///< what it is called, when the user's own is there
+  RoleFactory make_external = nullptr;  ///< in the process of such a program; null elsewhere
+  MakeLearner make_learner = nullptr;   ///< null: a program of the algorithm's
   EvaluatorOptions evaluator;
   PlacementOptions placement;
 };
 
+/// learner.kind of what Troupe computes itself.
+inline constexpr const char* kProgramLearner = "program";
 /// Names of an agent's roles; of an agent with a name they begin with it: "alice-learner".
 inline constexpr const char* kActorRole = "actor";
 inline constexpr const char* kInferenceRole = "inference";  ///< there when actors.inference is "server"
@@ -102,6 +109,7 @@ inline constexpr const char* kReplayRole = "replay";        ///< there unless th
 inline constexpr const char* kLearnerRole = "learner";
 inline constexpr const char* kParametersRole = "parameters";
 inline constexpr const char* kEvaluatorRole = "evaluator";
+inline constexpr const char* kExternalRole = "external";  ///< there when replay.external says so
 std::string role_of(const AgentOptions& agent, const std::string& role);
 /// What its keys begin with in a configuration: "agents.alice.", or nothing.
 std::string section_prefix(const AgentOptions& agent);

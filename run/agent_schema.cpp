@@ -10,6 +10,7 @@
 
 #include <troupe/core/text.hpp>
 #include <troupe/replay/selector.hpp>
+#include <troupe/run/agent_checks.hpp>
 #include <troupe/run/group_schema.hpp>
 #include <troupe/run/mistake_place.hpp>
 #include <troupe/run/role_names.hpp>
@@ -20,9 +21,6 @@ namespace {
 /// Of an agent that names none.
 constexpr const char* kDefaultAlgorithm = "d4pg";
 constexpr const char* kSections = "agents";
-/// evaluator.wrappers: those of the agent that are not for training only.
-constexpr const char* kSameWrappers = "same";
-
 /// What the keys of an agent begin with, of all agents of a configuration.
 std::vector<std::pair<std::string, std::string>> agents_of(const Config& config) {
   std::vector<std::pair<std::string, std::string>> agents;  // name and prefix
@@ -32,7 +30,7 @@ std::vector<std::pair<std::string, std::string>> agents_of(const Config& config)
 }
 
 /// How learners run: not all that a group on data may choose.
-ConfigSchema learner_keys() {
+ConfigSchema learner_keys(const Registry& registry) {
   const actors::AgentOptions d;
   ConfigSchema keys = group_keys(
       {"multi_worker", "multi_device", "central_storage", "parameter_server", "sync_replicas", "model_parallel"},
@@ -41,6 +39,15 @@ ConfigSchema learner_keys() {
     if (key.path == "batch_size") key.fixed = ConfigKey::Fixed::kValue;  // replay sends batches of that size
     if (key.path == "count") key.max = 1024;
   }
+  std::vector<std::string> kinds = names_of(registry.learners());
+  kinds.insert(kinds.begin(), actors::kProgramLearner);
+  keys.push_back({.path = "kind",
+                  .default_value = std::string(actors::kProgramLearner),
+                  .doc =
+                      "The algorithm's own program, or what this program has instead; its keys are in a section of its "
+                      "name",
+                  .choices = std::move(kinds),
+                  .fixed = ConfigKey::Fixed::kValue});
   keys.push_back({.path = "publish_period",
                   .default_value = d.publish_period,
                   .doc = "Between two publications of the policy to actors and evaluator",
@@ -64,116 +71,6 @@ ConfigSchema own_sections(const Registry::ByName<Kind>& kinds, bool fixed) {
   }
   return schema;
 }
-
-/// The mistakes of one agent that only several keys together can make.
-class AgentChecker {
- public:
-  AgentChecker(const Config& config, std::string prefix, std::vector<std::string>& mistakes)
-      : config_(config), prefix_(std::move(prefix)), mistakes_(mistakes) {}
-
-  void check() {
-    check_wrappers("wrappers");
-    check_wrappers("evaluator.wrappers");
-    check_replay();
-    check_learner();
-    at_most("actors.threads", "actors.envs_per_actor");
-    at_most("placement.actors.nodes", "actors.count");
-    at_most("placement.replay.nodes", "replay.shards");
-    at_most("placement.inference.nodes", "inference.count");
-    at_most("placement.learner.nodes", "learner.count");
-    at_most("placement.learner_ps.nodes", "learner.ps_shards");
-    demand(integer("placement.learner.nodes") < 2 || is_served() || text("learner.replicator") == "multi_worker",
-           {"placement.learner.nodes", "learner.replicator"},
-           fmt::format("{}placement.learner.nodes is {}, but learner.replicator = \"{}\" has all learners in one "
-                       "instance",
-                       prefix_, integer("placement.learner.nodes"), text("learner.replicator")));
-  }
-
- private:
-  std::int64_t integer(std::string_view key) const { return config_.get_int(prefix_ + std::string(key)); }
-  double number(std::string_view key) const { return config_.get_float(prefix_ + std::string(key)); }
-  const std::string& text(std::string_view key) const { return config_.get_string(prefix_ + std::string(key)); }
-
-  bool is_served() const { return actors::has_parameter_server(read_group(config_.section(prefix_ + "learner"))); }
-
-  /// Its place is that of the first of these keys that somebody set: there the user can look.
-  void demand(bool holds, std::initializer_list<std::string_view> keys, const std::string& what) {
-    if (holds) return;
-    std::string place = "default";
-    for (const std::string_view key : keys) {
-      const std::string& set = config_.where(prefix_ + std::string(key));
-      if (place == "default") place = set;
-    }
-    mistakes_.push_back(fmt::format("{}: {}", place, what));
-  }
-  void at_most(std::string_view key, std::string_view bound) {
-    demand(integer(key) <= integer(bound), {key, bound},
-           fmt::format("{0}{1} must not exceed {0}{2}: got {3} and {4}", prefix_, key, bound, integer(key),
-                       integer(bound)));
-  }
-
-  void check_wrappers(std::string_view key) {
-    const std::vector<std::string>& names = config_.get_strings(prefix_ + std::string(key));
-    for (std::size_t i = 0; i < names.size(); ++i) {
-      const auto first = std::ranges::find(names, names[i]) - names.begin();
-      demand(static_cast<std::size_t>(first) == i, {key},
-             fmt::format("{}{}: \"{}\" is there twice, expected each wrapper once", prefix_, key, names[i]));
-      demand(names[i] != kSameWrappers || names.size() == 1, {key},
-             fmt::format("{}{}: \"{}\" is there with others, expected it alone", prefix_, key, names[i]));
-    }
-  }
-  void check_replay() {
-    const std::int64_t min_items = integer("replay.min_items"), shards = integer("replay.shards");
-    at_most("replay.min_items", "replay.max_items");
-    at_most("replay.shards", "replay.min_items");
-    const double per_insert = number("replay.samples_per_insert");
-    // The error buffer in samples; see replay/rate_limiter.hpp, which demands at least as much.
-    const double buffer = static_cast<double>(min_items) * number("replay.tolerance") * per_insert;
-    // A shard's window is twice its part of the buffer; one whole batch and one insert must fit into it.
-    const double batch_size = static_cast<double>(integer("learner.batch_size"));
-    const double needed = std::max({1.0, per_insert, (batch_size + per_insert) / 2}) * static_cast<double>(shards);
-    demand(buffer >= needed,
-           {"replay.tolerance", "replay.min_items", "replay.samples_per_insert", "learner.batch_size", "replay.shards"},
-           fmt::format("{0}replay.min_items * {0}replay.tolerance * {0}replay.samples_per_insert = {1:g} samples of "
-                       "error buffer would block actors and learner for ever: expected at least {2:g}{3}",
-                       prefix_, buffer, needed, shards > 1 ? fmt::format(" for {} replay.shards", shards) : ""));
-    const std::string& device = text("replay.device");
-    const std::vector<std::string>& learner = config_.get_strings(prefix_ + "learner.device");
-    const std::int64_t learners = integer("learner.count");
-    demand(
-        device == "cpu" || (device.starts_with("cuda:") && learner.size() == 1 && learner[0] == device &&
-                            learners == 1 && shards == 1 && !is_served()),
-        {"replay.device", "learner.device", "learner.count", "replay.shards", "learner.replicator"},
-        fmt::format("{}replay.device must be cpu, or cuda:N with that alone as learner.device, learner.count = 1, no "
-                    "parameter server and replay.shards = 1: got \"{}\" with learner.device \"{}\", {} learners, "
-                    "learner.replicator \"{}\" and {} shards",
-                    prefix_, device, fmt::join(learner, "\", \""), learners, text("learner.replicator"), shards));
-  }
-
-  void check_learner() {
-    const Status group = actors::check(read_group(config_.section(prefix_ + "learner")), prefix_ + "learner");
-    if (!group.ok()) {
-      for (const std::string_view line : lines(group.error().message)) {
-        mistakes_.push_back(fmt::format("{}: {}", place_of(config_, line), line));
-      }
-    }
-    const std::int64_t learners = integer("learner.count"), rows = integer("learner.batch_size");
-    demand(rows % learners == 0, {"learner.count", "learner.batch_size"},
-           fmt::format("{0}learner.batch_size must be a multiple of {0}learner.count: got {1} and {2}", prefix_, rows,
-                       learners));
-    constexpr std::int64_t kShards = 8;  // learner::kStripes
-    demand(
-        !config_.get_bool(prefix_ + "learner.deterministic") || (kShards % learners == 0 && rows % kShards == 0),
-        {"learner.deterministic", "learner.count", "learner.batch_size"},
-        fmt::format("{}learner.deterministic: got learner.count = {} and learner.batch_size = {}, expected 1, 2, 4 or "
-                    "8 and a multiple of {}",
-                    prefix_, learners, rows, kShards));
-  }
-
-  const Config& config_;
-  const std::string prefix_;
-  std::vector<std::string>& mistakes_;
-};
 
 /// The agent's algorithm. Its errors begin with the keys of its section.
 Result<MakeAlgorithm> to_algorithm(const Config& config, const Registry& registry, const std::string& prefix,
@@ -262,7 +159,8 @@ Result<actors::AgentOptions> to_agent(const Config& config, const Registry& regi
                  .max_times_sampled = integer("replay.max_times_sampled"),
                  .priority_exponent = number("replay.priority_exponent"),
                  .durability = text("replay.durability"),
-                 .device = text("replay.device")},
+                 .device = text("replay.device"),
+                 .external = config.get_bool(prefix + "replay.external")},
       .learner = read_group(config.section(prefix + "learner")),
       .publish_period = integer("learner.publish_period"),
       .evaluator = {.episodes = integer("evaluator.episodes"),
@@ -284,6 +182,12 @@ Result<actors::AgentOptions> to_agent(const Config& config, const Registry& regi
   }
   TROUPE_ASSIGN(agent.evaluator.wrappers, to_evaluator_wraps(config, registry, prefix));
   TROUPE_ASSIGN(agent.make_algorithm, to_algorithm(config, registry, prefix, agent.algorithm));
+  if (const std::string& kind = text("learner.kind"); kind != actors::kProgramLearner) {
+    auto learner = make_learner(registry, kind, config.section(prefix + kind));
+    if (!learner.ok()) return placed(config, in_section(prefix + kind, learner.error()));
+    agent.make_learner = std::move(learner).value();
+    agent.learner_kind = kind;
+  }
   return agent;
 }
 
@@ -418,6 +322,10 @@ ConfigSchema replay_keys(const actors::AgentOptions& d) {
        .default_value = d.replay.device,
        .doc = "cpu, or the learner's cuda:N: items in its memory, drawn without the host",
        .fixed = ConfigKey::Fixed::kValue},
+      {.path = "replay.external",
+       .default_value = d.replay.external,
+       .doc = "Programs that join with a token of the role external may insert and draw, see docs/replay.md",
+       .fixed = ConfigKey::Fixed::kValue},
   };
 }
 
@@ -522,10 +430,10 @@ ConfigSchema agent_schema(const Registry& registry) {
        .min = 0,
        .max = kCountMax},
   };
-  for (ConfigSchema& section :
-       std::vector{acting_keys(d), replay_keys(d), learner_keys(), evaluator_keys(d, registry), placement_keys(d),
-                   own_sections(registry.algorithms(), false), own_sections(registry.environments(), true),
-                   own_sections(registry.wrappers(), true)}) {
+  for (ConfigSchema& section : std::vector{
+           acting_keys(d), replay_keys(d), learner_keys(registry), evaluator_keys(d, registry), placement_keys(d),
+           own_sections(registry.algorithms(), false), own_sections(registry.environments(), true),
+           own_sections(registry.wrappers(), true), own_sections(registry.learners(), false)}) {
     std::ranges::move(section, std::back_inserter(schema));
   }
   return schema;
@@ -544,7 +452,7 @@ ConfigSchema named_agents(const ConfigSchema& keys) {
 std::vector<std::string> agent_mistakes(const Config& config) {
   std::vector<std::string> mistakes;
   for (const auto& [name, prefix] : agents_of(config)) {
-    AgentChecker(config, prefix, mistakes).check();
+    check_agent(config, prefix, mistakes);
     if (name.empty()) {
       if (!config.names(kSections).empty()) {
         mistakes.push_back(

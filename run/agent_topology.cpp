@@ -13,9 +13,11 @@
 #include <troupe/actors/roles/evaluator.hpp>
 #include <troupe/actors/roles/gpu_replay_feed.hpp>
 #include <troupe/actors/roles/inference_actor.hpp>
+#include <troupe/actors/roles/own_learner.hpp>
 #include <troupe/actors/roles/parameter_store.hpp>
 #include <troupe/actors/roles/policy_publication.hpp>
 #include <troupe/actors/roles/replay_actor.hpp>
+#include <troupe/actors/roles/replay_client.hpp>
 #include <troupe/actors/roles/replay_feed.hpp>
 #include <troupe/actors/roles/replica_topology.hpp>
 #include <troupe/actors/roles/replicator_options.hpp>
@@ -188,7 +190,8 @@ class AgentTopology {
     TROUPE_ASSIGN(auto table, table_options(options_, agent_.item, agent_.algorithm.queue));
     replay_ = {.table = std::move(table),
                .batch = options_.learner.batch_size / learner_instances(options_),
-               .journal = {.durability = options_.replay.durability, .background = !run_.deterministic}};
+               .journal = {.durability = options_.replay.durability, .background = !run_.deterministic},
+               .clients = options_.replay.external};
     const std::size_t first = topology.roles.size();
     topology.roles.push_back(env_actor());
     TROUPE_TRY(add_learner(topology));
@@ -197,6 +200,9 @@ class AgentTopology {
     if (!replay_on_gpu(options_)) {
       topology.roles.push_back(ReplayActor::spec(name(kReplayRole), options_.replay.shards, replay_));
       topology.roles.back().kept_over_nodes = true;
+    }
+    if (options_.replay.external) {
+      topology.roles.push_back(external_role(name(kExternalRole), options_.make_external));
     }
     if (has_server()) {
       TROUPE_ASSIGN(RoleSpec server, inference_server());
@@ -262,13 +268,37 @@ class AgentTopology {
     }
     return replay_feed({.make_replica = algorithm.make_replica,
                         .signature = agent_.batch,
-                        .shards = static_cast<std::size_t>(options_.replay.shards),
-                        .prioritised = prioritised,
-                        .priority_output = algorithm.priority,
-                        .importance_exponent = kImportanceExponent});
+                        .batches = replay_batches(),
+                        .priority_output = algorithm.priority});
+  }
+
+  ReplayBatchesOptions replay_batches() const {
+    return {.shards = static_cast<std::size_t>(options_.replay.shards),
+            .prioritised = is_prioritised(options_),
+            .importance_exponent = kImportanceExponent};
+  }
+
+  /// What the user has written instead of the algorithm's program.
+  Result<RoleSpec> learner_of_own() const {
+    TROUPE_ASSIGN(const auto policy, agent_.make_policy(1, learner::Device{}));
+    return own_learner(name(kLearnerRole), {.make = options_.make_learner,
+                                            .context = {.batch = agent_.batch,
+                                                        .policy = policy->layout(),
+                                                        .batch_size = options_.learner.batch_size,
+                                                        .max_steps = options_.max_learner_steps,
+                                                        .prioritised = is_prioritised(options_)},
+                                            .batches = replay_batches(),
+                                            .publish_period = options_.publish_period});
   }
 
   Status add_learner(Topology& topology) {
+    if (options_.make_learner != nullptr) {
+      TROUPE_ASSIGN(RoleSpec own, learner_of_own());
+      topology.roles.push_back(std::move(own));
+      topology.roles.back().completes_run = true;
+      topology.roles.back().kept_over_nodes = true;
+      return {};
+    }
     TROUPE_ASSIGN(const ReplicaGroupOptions group, learner_group(run_, options_));
     const std::int64_t instances = learner_instances(options_);
     const PublicationSpec publication =
@@ -341,6 +371,12 @@ class AgentTopology {
       const std::int64_t batches = launches_ ? learner::kStepsPerLaunch : kBatchesAhead;
       channels.push_back({replay, "batches", learner, "batches", ahead(batches, 2)});
       channels.push_back({learner, "priorities", replay, "priorities", kBatchesAhead});
+    }
+    if (options_.replay.external) {
+      const std::string external = name(kExternalRole);
+      channels.push_back({external, "trajectories", replay, "trajectories", ahead(kTrajectoriesAhead, 1)});
+      channels.push_back({external, "priorities", replay, "priorities", kBatchesAhead});
+      channels.push_back({external, "samples", replay, "samples", kBatchesAhead});
     }
     const std::string& acts = has_server() ? inference : actor;
     channels.push_back({parameters, "versions", acts, "versions", 1});

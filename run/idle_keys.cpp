@@ -125,7 +125,7 @@ bool is_changed(const Config& config, std::string_view path) {
   return key != config.schema().end() && config.value(path) != key->default_value;
 }
 
-/// The sections of the environments, algorithms and wrappers that an agent has not.
+/// The sections of the environments, algorithms, learners and wrappers that an agent has not.
 void add_unused_sections_of(const Config& config, const std::string& prefix, std::vector<UnusedSection>& sections) {
   const auto names = [&](const char* key) -> std::vector<std::string> {
     const ConfigValue& value = config.value(prefix + key);
@@ -136,8 +136,9 @@ void add_unused_sections_of(const Config& config, const std::string& prefix, std
     const char *key, *also;
     bool listed;
   };
-  for (const auto& [key, also, listed] : {Use{"env", "evaluator.env", false}, Use{"algorithm", nullptr, false},
-                                          Use{"wrappers", "evaluator.wrappers", true}}) {
+  for (const auto& [key, also, listed] :
+       {Use{"env", "evaluator.env", false}, Use{"algorithm", nullptr, false}, Use{"learner.kind", nullptr, false},
+        Use{"wrappers", "evaluator.wrappers", true}}) {
     std::vector<std::string> used = names(key);
     if (also != nullptr) std::ranges::copy(names(also), std::back_inserter(used));
     const auto choice = std::ranges::find(config.schema(), prefix + key, &ConfigKey::path);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <filesystem>
 #include <new>
 
 #include <troupe/algorithms/d4pg/algorithm.hpp>
@@ -63,6 +64,11 @@ void Registry::model(std::string name, ModelKind kind) {
   models_.emplace(std::move(name), std::move(kind));
 }
 
+void Registry::learner(std::string name, LearnerKind kind) {
+  if (learners_.contains(name)) duplicates_.push_back(fmt::format("learner \"{}\"", printable(name)));
+  learners_.emplace(std::move(name), std::move(kind));
+}
+
 void Registry::role(std::string kind, RoleKind about) {
   if (roles_.contains(kind)) duplicates_.push_back(fmt::format("role \"{}\"", printable(kind)));
   roles_.emplace(std::move(kind), std::move(about));
@@ -75,6 +81,14 @@ void Registry::message(std::string name, messages::MessageType about) {
   }
   about.name = std::move(name);
   messages_.push_back(std::move(about));
+}
+
+Result<std::vector<std::string>> Registry::command() const {
+  if (!command_.empty()) return command_;
+  std::error_code error;
+  const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", error);
+  if (error) return Error{Code::kIo, fmt::format("/proc/self/exe: {}", error.message())};
+  return std::vector{self.string()};
 }
 
 namespace {
@@ -185,6 +199,22 @@ Result<actors::MakeModel> make_model(const Registry& registry, const std::string
       [whose, make = std::move(make)](const actors::ModelContext& context) -> Result<actors::ReplicaModel> {
         return guarded(whose, [&] { return make(context); });
       });
+}
+
+Result<actors::MakeLearner> make_learner(const Registry& registry, const std::string& name, const ConfigSection& keys) {
+  const auto found = registry.learners().find(name);
+  if (found == registry.learners().end()) {
+    return Error{Code::kNotFound, fmt::format("no learner \"{}\"", printable(name))};
+  }
+  const std::string whose = "learner " + name;
+  TROUPE_ASSIGN(auto make, guarded(whose, [&] { return found->second.make(keys); }));
+  if (make == nullptr) return Error{Code::kInternal, whose + ": it gave nothing that makes a learner"};
+  return actors::MakeLearner([whose, make = std::move(make)](
+                                 const actors::LearnerContext& context) -> Result<std::unique_ptr<actors::Learner>> {
+    TROUPE_ASSIGN(auto made, guarded(whose, [&] { return make(context); }));
+    if (made == nullptr) return Error{Code::kInternal, whose + ": what it made is null"};
+    return made;
+  });
 }
 
 Result<actors::RoleFactory> make_role_factory(const Registry& registry, const std::string& kind,

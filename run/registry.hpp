@@ -23,6 +23,7 @@
 #include <utility>
 #include <vector>
 
+#include <troupe/actors/roles/own_learner.hpp>
 #include <troupe/actors/roles/replica_model.hpp>
 #include <troupe/actors/runtime/role.hpp>
 #include <troupe/actors/runtime/topology.hpp>
@@ -77,6 +78,16 @@ struct ModelKind {
   std::function<Result<actors::MakeModel>(const ConfigSection& keys)> make;
 };
 
+/// What learns instead of Troupe's programs, in a library of the user's choice: learner.kind = "NAME".
+struct LearnerKind {
+  std::string doc = {};  ///< one line
+  /// The keys of its section [NAME]. Paths are the keys alone: "tau".
+  ConfigSchema keys = {};
+  /// Called as AlgorithmKind::make is, for each agent. What it returns makes the learner, on the node where it is
+  /// placed, and again when it is restarted.
+  std::function<Result<actors::MakeLearner>(const ConfigSection& keys)> make;
+};
+
 /// A kind of role that a configuration can have any number of: [roles.NAME] kind = "KIND".
 struct RoleKind {
   std::string doc = {};  ///< one line
@@ -106,9 +117,13 @@ class Registry {
   void wrapper(std::string name, WrapperKind kind);
   void algorithm(std::string name, AlgorithmKind kind);
   void model(std::string name, ModelKind kind);
+  void learner(std::string name, LearnerKind kind);
   void role(std::string kind, RoleKind about);
   /// A type that ports may name. Without `about.check` it is opaque.
   void message(std::string name, messages::MessageType about = {});
+  /// The words that start a further process of this program, before its arguments. Needed only by what is no executable
+  /// by itself, as a script: {"/usr/bin/python3", "/home/me/my_run.py"}.
+  void command(std::vector<std::string> words) { command_ = std::move(words); }
 
   template <typename T>
   using ByName = std::map<std::string, T, std::less<>>;
@@ -116,8 +131,11 @@ class Registry {
   const ByName<WrapperKind>& wrappers() const { return wrappers_; }
   const ByName<AlgorithmKind>& algorithms() const { return algorithms_; }
   const ByName<ModelKind>& models() const { return models_; }
+  const ByName<LearnerKind>& learners() const { return learners_; }
   const ByName<RoleKind>& roles() const { return roles_; }
   const std::vector<messages::MessageType>& messages() const { return messages_; }
+  /// Those words, or the executable of this process. Errors: kIo.
+  Result<std::vector<std::string>> command() const;
   /// Names that were registered twice, in words.
   const std::vector<std::string>& duplicates() const { return duplicates_; }
 
@@ -126,8 +144,10 @@ class Registry {
   ByName<WrapperKind> wrappers_;
   ByName<AlgorithmKind> algorithms_;
   ByName<ModelKind> models_;
+  ByName<LearnerKind> learners_;
   ByName<RoleKind> roles_;
   std::vector<messages::MessageType> messages_;
+  std::vector<std::string> command_;
   std::vector<std::string> duplicates_;
 };
 
@@ -152,6 +172,7 @@ Result<envs::Wrap> make_wrap(const Registry& registry, const std::string& name, 
 Result<MakeAlgorithm> make_algorithm(const Registry& registry, const std::string& name, const ConfigSection& keys,
                                      std::int64_t steps);
 Result<actors::MakeModel> make_model(const Registry& registry, const std::string& name, const ConfigSection& keys);
+Result<actors::MakeLearner> make_learner(const Registry& registry, const std::string& name, const ConfigSection& keys);
 /// The same of a registered kind of role. Errors: those of the kind's make().
 Result<actors::RoleFactory> make_role_factory(const Registry& registry, const std::string& kind,
                                               const ConfigSection& keys);

@@ -102,6 +102,10 @@ class RegistryChecker {
     }
     for (const auto& [name, kind] : registry_.algorithms()) check_section("algorithm", name, kSection, kind);
     for (const auto& [name, kind] : registry_.models()) check_model(name, kind);
+    for (const auto& [name, kind] : registry_.learners()) {
+      check_section("learner", name, kSection, kind);
+      if (name == actors::kProgramLearner) add("learner \"{}\": that is what learners are by default", name);
+    }
     for (const auto& [name, kind] : registry_.roles()) check_role(name, kind);
     if (mistakes_.empty()) return {};
     return Error{Code::kInvalidArgument, fmt::format("{}", fmt::join(mistakes_, "\n"))};

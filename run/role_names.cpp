@@ -7,12 +7,13 @@ namespace troupe::apps {
 namespace {
 
 /// Roles, and nodes that are called otherwise.
-constexpr std::array<std::string_view, 10> kTaken = {"actor",     "inference", "replay", "learner", "parameters",
-                                                     "evaluator", "metrics",   "actors", "chief",   "operator"};
+constexpr std::array<std::string_view, 11> kTaken = {"actor",      "inference", "replay",  "learner",
+                                                     "parameters", "evaluator", "metrics", "actors",
+                                                     "chief",      "operator",  "external"};
 /// Of the roles of a group and of an agent with a name, and of what they are evaluated as at the end.
-constexpr std::array<std::string_view, 10> kEndings = {"-evaluator", "-ps",     "-discriminator", "-actor",
+constexpr std::array<std::string_view, 11> kEndings = {"-evaluator", "-ps",     "-discriminator", "-actor",
                                                        "-inference", "-replay", "-learner",       "-parameters",
-                                                       "-actors",    "-final"};
+                                                       "-actors",    "-final",  "-external"};
 
 bool is_numbered(std::string_view name) {
   const std::size_t end = name.find_last_not_of("0123456789");

@@ -71,14 +71,18 @@ Result<std::vector<float>> floats(const TensorBytes& tensor) {
   return values;
 }
 
-/// An instance that runs the whole program: its tensors but for the slots, "<parameter>.<slot>", and sums under way.
+/// An instance that runs the whole program: its tensors but for the slots, "<parameter>.<slot>", and sums under way;
+/// and of a learner of the user's own what it keeps for itself.
 Result<TrainedPart> part_of(const Instance& instance) {
   TrainedPart part{.step = instance.steps};
   const std::vector<TensorBytes> all = instance.tensors();
   std::set<std::string> names;
   for (const TensorBytes& tensor : all) names.insert(tensor.name);
   for (const TensorBytes& tensor : all) {
-    if (learner::is_slot(tensor.name, names) || tensor.name.starts_with("accumulation/")) continue;
+    if (learner::is_slot(tensor.name, names) || tensor.name.starts_with("accumulation/") ||
+        tensor.name.starts_with(kOwnLearnerState)) {
+      continue;
+    }
     TROUPE_ASSIGN(std::vector<float> values, floats(tensor));
     part.tensors.push_back({tensor.name, tensor.shape, std::move(values)});
   }

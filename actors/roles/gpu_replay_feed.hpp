@@ -18,7 +18,7 @@ struct GpuReplayFeedOptions {
   MakeFedReplica make_replica;
   Signature signature;  ///< of the replica's input: the table's columns and, when it is prioritised, "weight"
   ReplayActorOptions replay;
-  /// The exponent of the weights in the step's input "weight", see ReplayFeedOptions. 0: there is no such input, and
+  /// The exponent of the weights in the step's input "weight", see ReplayBatchesOptions. 0: there is no such input, and
   /// priorities stay as they came. Else the step's output `priority_output` gives the new ones.
   double importance_exponent = 0;
   std::string priority_output = "td_error";

@@ -10,6 +10,10 @@ RoleSpec ReplayActor::spec(std::string name, std::int64_t count, const ReplayAct
   spec.name = std::move(name);
   spec.count = count;
   spec.inlets = {{"trajectories", "Trajectory"}, {.name = "priorities", .type = "Priorities", .always_drained = true}};
+  if (options.clients) {
+    spec.inlets.push_back(
+        {.name = "samples", .type = "SampleRequest", .kind = ChannelKind::kRequest, .answer = "Batch"});
+  }
   spec.outlets = {{"batches", "Batch"}};
   spec.make = [options](const RoleIdentity& identity) { return make(options, identity); };
   return spec;
@@ -17,17 +21,27 @@ RoleSpec ReplayActor::spec(std::string name, std::int64_t count, const ReplayAct
 
 Result<std::unique_ptr<Role>> ReplayActor::make(const ReplayActorOptions& options, const RoleIdentity& identity) {
   TROUPE_ASSIGN(auto intake, ReplayIntake::make(options, identity));
-  return std::unique_ptr<Role>(new ReplayActor(options.batch, std::move(intake)));
+  return std::unique_ptr<Role>(new ReplayActor(options, std::move(intake)));
 }
 
-ReplayActor::ReplayActor(std::int64_t batch, std::unique_ptr<ReplayIntake> intake)
-    : batch_(batch), intake_(std::move(intake)), items_(static_cast<std::size_t>(batch)) {}
+ReplayActor::ReplayActor(const ReplayActorOptions& options, std::unique_ptr<ReplayIntake> intake)
+    : batch_(options.batch), clients_(options.clients), intake_(std::move(intake)) {}
 
 Result<Progress> ReplayActor::step(RoleContext& context) {
   TROUPE_TRY(take_priorities(context));
   TROUPE_ASSIGN(const bool inserted, intake_->take(context));
-  TROUPE_ASSIGN(const bool sampled, sample(context));
-  return inserted || sampled ? Progress::kMore : Progress::kIdle;
+  if (clients_) take_requests(context);
+  TROUPE_ASSIGN(bool drawn, clients_turn_ ? serve(context) : Result<bool>(false));
+  // A client whose turn it is waits for the limiter, and learners with it: they would take what it admits.
+  if (!clients_turn_ || asked_.empty()) {
+    TROUPE_ASSIGN(const bool sampled, sample(context));
+    clients_turn_ |= sampled;
+    drawn |= sampled;
+  }
+  if (!drawn) {
+    TROUPE_ASSIGN(drawn, serve(context));  // no learner has room
+  }
+  return inserted || drawn ? Progress::kMore : Progress::kIdle;
 }
 
 Status ReplayActor::take_priorities(RoleContext& context) {
@@ -48,9 +62,16 @@ Status ReplayActor::take_priorities(RoleContext& context) {
 
 Result<bool> ReplayActor::sample(RoleContext& context) {
   Outlet& outlet = context.out("batches");
+  if (!outlet.ready() || intake_->table().sampleable(batch_) < batch_) return false;
+  TROUPE_ASSIGN(Frame batch, draw(context, batch_));
+  outlet.send(std::move(batch));
+  return true;
+}
+
+Result<Frame> ReplayActor::draw(RoleContext& context, std::int64_t count) {
   replay::Table& table = intake_->table();
-  if (!outlet.ready() || table.sampleable(batch_) < batch_) return false;
-  TROUPE_ASSIGN(auto builder, messages::SampledBatchBuilder::make(context.pool(), intake_->signature(), batch_));
+  items_.resize(static_cast<std::size_t>(count));
+  TROUPE_ASSIGN(auto builder, messages::SampledBatchBuilder::make(context.pool(), intake_->signature(), count));
   const std::int64_t items = table.info().items;
   TROUPE_ASSIGN(const double mass, table.mass());
   TROUPE_TRY(table.sample(builder.columns(), items_));
@@ -61,7 +82,33 @@ Result<bool> ReplayActor::sample(RoleContext& context) {
     rows.priorities[i] = items_[i].priority;
     rows.times_sampled[i] = items_[i].times_sampled;
   }
-  outlet.send(std::move(builder).finish({batches_++, items, mass}));
+  return std::move(builder).finish({batches_++, items, mass});
+}
+
+void ReplayActor::take_requests(RoleContext& context) {
+  for (Server& server = context.server("samples"); !server.empty();) {
+    auto [frame, answer] = server.take();
+    const auto request = messages::read_sample_request(frame);
+    Status good = request.ok() ? Status() : Status(request.error());
+    if (good.ok()) good = replay::check_batch_sizes(intake_->table().options().limiter, 1, request->rows);
+    if (!good.ok()) {
+      context.refuse("samples", good.error());
+      continue;
+    }
+    asked_.push_back(
+        {request->rows, context.clock().now() + std::chrono::milliseconds(request->timeout_ms), std::move(answer)});
+  }
+  std::erase_if(asked_, [now = context.clock().now()](const Asked& asked) { return asked.until <= now; });
+}
+
+Result<bool> ReplayActor::serve(RoleContext& context) {
+  if (asked_.empty()) return false;
+  const std::int64_t rows = asked_.front().rows;
+  if (intake_->table().sampleable(rows) < rows) return false;
+  TROUPE_ASSIGN(Frame batch, draw(context, rows));
+  asked_.front().answer(std::move(batch));
+  asked_.pop_front();
+  clients_turn_ = false;
   return true;
 }
 

@@ -2,6 +2,8 @@
 // The replay role: a shell around replay::Table. Inserts what env actors send (actors/roles/replay_intake) and samples
 // batches for learners, as far as the table's rate limiter admits; whoever must wait is held back by the credits of its
 // channel. Several instances are one table in shards (replay/shards.hpp).
+#include <deque>
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -11,8 +13,10 @@
 
 namespace troupe::actors {
 
-/// Ports: in trajectories (stream, Trajectory), priorities (stream, Priorities; always drained); out batches (stream,
-/// Batch). Batches are sampled ahead as far as the learners have room for them.
+/// Ports: in trajectories (stream, Trajectory), priorities (stream, Priorities; always drained); with clients also
+/// samples (request, SampleRequest, answered by Batch); out batches (stream, Batch). Batches are sampled ahead as far
+/// as the learners have room for them. Clients and learners draw in turns; clients in their order, each until its time
+/// is over.
 class ReplayActor final : public Role, public CutListener {
  public:
   static RoleSpec spec(std::string name, std::int64_t count, const ReplayActorOptions& options);
@@ -27,15 +31,29 @@ class ReplayActor final : public Role, public CutListener {
   void committed() override { intake_->committed(); }
 
  private:
-  ReplayActor(std::int64_t batch, std::unique_ptr<ReplayIntake> intake);
+  ReplayActor(const ReplayActorOptions& options, std::unique_ptr<ReplayIntake> intake);
 
   Status take_priorities(RoleContext& context);
   /// Samples one batch if it is admitted and somebody has room. True when one was sent.
   Result<bool> sample(RoleContext& context);
+  Result<Frame> draw(RoleContext& context, std::int64_t rows);
+  void take_requests(RoleContext& context);
+  /// Answers the client that has waited the longest, if its rows are admitted. True when it did.
+  Result<bool> serve(RoleContext& context);
+
+  /// What a client waits for.
+  struct Asked {
+    std::int64_t rows = 0;
+    Duration until{};
+    std::function<void(Frame)> answer;
+  };
 
   const std::int64_t batch_;
+  const bool clients_;
   std::unique_ptr<ReplayIntake> intake_;
   std::vector<replay::SampledItem> items_;
+  std::deque<Asked> asked_;    ///< at most as many as their channel lets through
+  bool clients_turn_ = false;  ///< learners have drawn the last batch
   std::uint64_t batches_ = 0;
   std::int64_t unknown_priorities_ = 0;
 };

@@ -1,24 +1,14 @@
 #include <troupe/actors/roles/replay_feed.hpp>
 
-#include <fmt/format.h>
-
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <utility>
 
 namespace troupe::actors {
-namespace {
-
-std::string mix_counter(std::size_t shard, std::string_view what) {
-  return fmt::format("replay_shard_{}_{}", shard, what);
-}
-
-}  // namespace
 
 FeedSpec replay_feed(ReplayFeedOptions options) {
-  return {.inlets = {{"batches", "Batch"}},
-          .outlets = {{"priorities", "Priorities"}},
+  return {.inlets = ReplayBatches::inlets(),
+          .outlets = ReplayBatches::outlets(),
           .make = [options = std::move(options)](const RoleIdentity&) -> Result<std::unique_ptr<Feed>> {
             TROUPE_ASSIGN(auto feed, ReplayFeed::make(options));
             return {std::move(feed)};
@@ -26,7 +16,7 @@ FeedSpec replay_feed(ReplayFeedOptions options) {
 }
 
 ReplayFeed::ReplayFeed(const ReplayFeedOptions& options)
-    : options_(options), slot_(options.signature), mix_(options.shards), priorities_(options.shards) {}
+    : options_(options), slot_(options.signature), batches_(options.batches) {}
 
 Result<std::unique_ptr<ReplayFeed>> ReplayFeed::make(const ReplayFeedOptions& options) {
   std::unique_ptr<ReplayFeed> feed(new ReplayFeed(options));
@@ -36,20 +26,14 @@ Result<std::unique_ptr<ReplayFeed>> ReplayFeed::make(const ReplayFeedOptions& op
 }
 
 Status ReplayFeed::take(RoleContext& context, learner::Replicator& replicator, std::int64_t most, bool) {
-  TROUPE_TRY(send_priorities(context));
+  TROUPE_TRY(batches_.send_priorities(context));
   const std::int64_t wanted = std::min<std::int64_t>(most, replicator.steps_per_launch());
   while (static_cast<std::int64_t>(taken_.size() - under_way_) < wanted) {
-    TROUPE_ASSIGN(const auto shard, next_shard(context));
-    if (!shard) return {};
-    TROUPE_ASSIGN(const auto batch,
-                  messages::read_batch(context.in("batches").take(*shard)));  // next_shard() has read it
-    if (options_.prioritised && !(mix_.items() > 0 && mix_.share(*shard) > 0)) {
-      context.refuse("batches", Error{Code::kInvalidArgument, "batch: of a table without items or without mass"});
-      continue;
-    }
+    TROUPE_ASSIGN(auto batch, batches_.next(context));
+    if (!batch) return {};
     std::vector<float> weights = std::exchange(weights_, {});  // of the batch before, which may be needed again
-    const BatchView view = options_.prioritised ? with_weights(batch, mix_.share(*shard)) : batch.columns();
-    taken_.push_back({batch, *shard});  // first: what is staged is the frame's
+    taken_.push_back(*std::move(batch));                       // first: what is staged is the frame's
+    const BatchView view = batches_.columns(taken_.back(), weights_);
     Status staged = slot_.offer(view);
     if (staged.ok()) staged = replicator.stage();
     if (!staged.ok()) {
@@ -77,14 +61,14 @@ Result<std::int64_t> ReplayFeed::begin(learner::Replicator& replicator, std::int
 
 Status ReplayFeed::done(learner::Replicator& replicator) {
   const learner::Program& program = replicator.program();
+  std::vector<double> priorities;
   for (std::size_t step = 0; step < under_way_; ++step) {
-    if (options_.prioritised) {
-      const auto keys = taken_.front().batch.rows().keys;
+    if (options_.batches.prioritised) {
       const auto values = replicator.output(options_.priority_output, static_cast<int>(step));
       const bool skipped = program.skipped(static_cast<int>(step));
-      messages::PriorityUpdate& update = priorities_[taken_.front().shard];
-      update.keys.insert(update.keys.end(), keys.begin(), keys.end());
-      for (const float value : values) update.priorities.push_back(skipped && !std::isfinite(value) ? 0 : value);
+      priorities.clear();
+      for (const float value : values) priorities.push_back(skipped && !std::isfinite(value) ? 0 : value);
+      batches_.answer(taken_.front(), priorities);
     }
     taken_.pop_front();
   }
@@ -93,76 +77,7 @@ Status ReplayFeed::done(learner::Replicator& replicator) {
   return {};
 }
 
-Status ReplayFeed::send_priorities(RoleContext& context) {
-  for (std::size_t shard = 0; shard < priorities_.size(); ++shard) {
-    if (priorities_[shard].keys.empty() || !context.out("priorities").ready(shard)) continue;
-    TROUPE_ASSIGN(Frame frame, messages::make_priorities(context.pool(), priorities_[shard]));
-    context.out("priorities").send_to(shard, std::move(frame));
-    priorities_[shard] = {};
-  }
-  return {};
-}
-
-Result<std::optional<std::size_t>> ReplayFeed::next_shard(RoleContext& context) {
-  Inlet& batches = context.in("batches");
-  std::vector<bool> available(options_.shards, false);
-  for (std::size_t shard = 0; shard < available.size(); ++shard) {
-    auto read = Result<messages::SampledBatchView>(Error{});
-    const Frame* frame = nullptr;
-    while ((frame = batches.peek(shard)) != nullptr && !(read = messages::read_batch(*frame)).ok()) {
-      (void)batches.take(shard);
-      context.refuse("batches", read.error());
-    }
-    if (frame == nullptr) continue;
-    const messages::SampledBatchView& batch = *read;
-    mix_.observe(shard, batch.info().table_items, batch.info().table_mass);
-    available[shard] =
-        !options_.prioritised || (priorities_[shard].keys.empty() && context.out("priorities").ready(shard));
-  }
-  return mix_.pick(available);
-}
-
-BatchView ReplayFeed::with_weights(const messages::SampledBatchView& batch, double share) {
-  const auto& rows = batch.rows();
-  const double items = static_cast<double>(mix_.items());
-  weights_.resize(rows.probabilities.size());
-  float largest = 0;
-  for (std::size_t i = 0; i < weights_.size(); ++i) {
-    weights_[i] =
-        static_cast<float>(std::pow(1 / (items * share * rows.probabilities[i]), options_.importance_exponent));
-    largest = std::max(largest, weights_[i]);
-  }
-  for (float& weight : weights_) weight /= largest;
-
-  BatchView view = batch.columns();
-  if (weighted_signature_.empty()) {
-    weighted_signature_ = *view.signature;
-    weighted_signature_.push_back({"weight", DType::kF32, {}});
-  }
-  view.signature = &weighted_signature_;
-  view.columns.push_back(std::as_bytes(std::span(weights_)));
-  return view;
-}
-
-void ReplayFeed::save(RoleState& state) const {
-  if (mix_.shards().size() == 1) return;
-  for (std::size_t s = 0; s < mix_.shards().size(); ++s) {
-    const replay::ShardMix::Shard& shard = mix_.shards()[s];
-    state.counters.push_back({mix_counter(s, "items"), shard.items});
-    state.counters.push_back({mix_counter(s, "mass_bits"), std::bit_cast<std::int64_t>(shard.mass)});
-    state.counters.push_back({mix_counter(s, "deficit_bits"), std::bit_cast<std::int64_t>(shard.deficit)});
-  }
-}
-
-Status ReplayFeed::restore(const RoleState& state) {
-  if (mix_.shards().size() == 1) return {};
-  for (std::size_t s = 0; s < mix_.shards().size(); ++s) {
-    TROUPE_ASSIGN(const std::int64_t items, state.counter(mix_counter(s, "items")));
-    TROUPE_ASSIGN(const std::int64_t mass, state.counter(mix_counter(s, "mass_bits")));
-    TROUPE_ASSIGN(const std::int64_t deficit, state.counter(mix_counter(s, "deficit_bits")));
-    mix_.shards()[s] = {items, std::bit_cast<double>(mass), std::bit_cast<double>(deficit)};
-  }
-  return {};
-}
+void ReplayFeed::save(RoleState& state) const { batches_.save(state); }
+Status ReplayFeed::restore(const RoleState& state) { return batches_.restore(state); }
 
 }  // namespace troupe::actors

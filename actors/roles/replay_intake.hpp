@@ -20,6 +20,7 @@ struct ReplayActorOptions {
   replay::TableOptions table;  ///< of all instances together; its seed is replaced by one from the role's identity
   std::int64_t batch = 256;    ///< rows of each batch
   ReplayJournalOptions journal;
+  bool clients = false;  ///< programs outside of the run may ask for samples
 };
 
 using MakeTable = std::function<Result<std::unique_ptr<replay::Table>>(replay::TableOptions)>;

@@ -148,10 +148,14 @@ class RoleContext {
   virtual messages::FramePool& pool() = 0;
   /// step() is called again after `delay` at the latest. A new call replaces the one before.
   virtual void wake_after(Duration delay) = 0;
+  /// What makes step() be called, from any thread, for a role that others in its process have work for. It may be
+  /// called when the instance is gone, but not when the run is.
+  virtual std::function<void()> waker() = 0;
   /// Whether an instance of `role` is up and not done, as far as this node knows; step() follows when it changes.
   virtual bool alive(std::string_view role) const = 0;
-  /// The frame that was taken last from the inlet `port` is malformed or does not fit: it is dropped and counted, and
-  /// the log names its sender, the 1st, 2nd, 4th, ... time. What one peer says must not end the role for all others.
+  /// The frame, or the request, that was taken last from `port` is malformed or does not fit: it is dropped and
+  /// counted, and the log names its sender, the 1st, 2nd, 4th, ... time. What one peer says must not end the role for
+  /// all others.
   virtual void refuse(std::string_view port, const Error& why) = 0;
 };
 

@@ -218,11 +218,22 @@ Server& RoleActor::server(std::string_view port) { return find_port(servers_, po
 
 void RoleActor::wake_after(Duration delay) { delayed_send(this, delay, wake_atom::value, ++wake_generation_); }
 
+std::function<void()> RoleActor::waker() {
+  return [address = caf::actor_cast<caf::actor_addr>(this)] {
+    if (const auto self = caf::actor_cast<caf::actor>(address)) caf::anon_send(self, group_atom::value);
+  };
+}
+
 bool RoleActor::alive(std::string_view role) const {
   return live_ != nullptr && std::find(live_->begin(), live_->end(), role) != live_->end();
 }
 
 void RoleActor::refuse(std::string_view port, const Error& why) {
+  if (std::ranges::any_of(servers_, [&](const auto& server) { return server->spec().name == port; })) {
+    if (!std::has_single_bit(++refused_)) return;
+    log::warn("TRP-S706 {}: a request on {} is refused ({} so far): {}", name_, port, refused_, why.message);
+    return;
+  }
   InletPort& inlet = find_port(inlets_, port, name_);
   ++inlet.counts().refused;
   if (!std::has_single_bit(++refused_)) return;

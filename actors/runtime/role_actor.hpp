@@ -52,6 +52,7 @@ class RoleActor final : public caf::event_based_actor, private RoleContext {
   const Clock& clock() const override { return *options_.clock; }
   messages::FramePool& pool() override { return *options_.pool; }
   void wake_after(Duration delay) override;
+  std::function<void()> waker() override;
   bool alive(std::string_view role) const override;
   void refuse(std::string_view port, const Error& why) override;
 

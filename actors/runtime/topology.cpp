@@ -70,7 +70,9 @@ class Checker {
     for (const RoleSpec& role : topology_.roles) {
       if (role.name.empty()) find("a role has no name");
       if (!names.insert(role.name).second) find(role, "role \"{}\" is declared twice", role.name);
-      if (role.count < 1) find(role, "role \"{}\": count is {}, expected 1 or more", role.name, role.count);
+      if (const int least = role.elastic ? 0 : 1; role.count < least) {
+        find(role, "role \"{}\": count is {}, expected {} or more", role.name, role.count, least);
+      }
       if (role.group && role.count > 1 && role.execution != Execution::kThread) {
         find(role, "role \"{}\": its {} instances wait for each other within a step: expected threads of their own",
              role.name, role.count);

@@ -64,7 +64,7 @@ enum class Execution {
 
 struct RoleSpec {
   std::string name;
-  std::int64_t count = 1;
+  std::int64_t count = 1;     ///< 0 only of one that is elastic
   std::vector<Port> inlets;   ///< consuming ends and, of kind kRequest, serving ends
   std::vector<Port> outlets;  ///< producing ends and, of kind kRequest, calling ends
   RoleFactory make;

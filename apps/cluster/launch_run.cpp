@@ -24,14 +24,18 @@
 namespace troupe::apps {
 namespace {
 
-/// Where ssh finds this program on a host that is set up like this one: from the home folder on if it is in there.
-std::filesystem::path place_of(const std::filesystem::path& program) {
+/// Where ssh finds this program on a host that is set up like this one: its files are found from the home folder on if
+/// they are in there.
+std::vector<std::string> place_of(std::vector<std::string> program) {
   const char* const home = std::getenv("HOME");
   std::error_code error;
   const std::filesystem::path folder = std::filesystem::canonical(home == nullptr ? "" : home, error);
   if (error) return program;
-  const std::filesystem::path inside = program.lexically_relative(folder);
-  return inside.empty() || *inside.begin() == ".." ? program : inside;
+  for (std::string& word : program) {
+    const std::filesystem::path inside = std::filesystem::path(word).lexically_relative(folder);
+    if (word.starts_with('/') && !inside.empty() && *inside.begin() != "..") word = inside.string();
+  }
+  return program;
 }
 
 /// Every node has links to all others, of up to four lanes in each direction, and some files of its own. With fewer
@@ -109,9 +113,6 @@ Result<int> launch_run(const LaunchRun& run, const Config& config, const actors:
   TROUPE_TRY(write_file_atomic((directory.path / "cluster.toml").string(), cluster_text));
   ChiefPlace chief(directory, hosts, cluster.nodes.front().address);
   TROUPE_TRY(chief.note_planned());
-  std::error_code error;
-  const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", error);
-  if (error) return Error{Code::kIo, fmt::format("/proc/self/exe: {}", error.message())};
 
   std::vector<NodeCommand> commands;
   for (std::size_t i = 0; i < cluster.nodes.size(); ++i) {
@@ -119,8 +120,7 @@ Result<int> launch_run(const LaunchRun& run, const Config& config, const actors:
     const Host& host = hosts.hosts[hosted.hosts[i]];
     const bool here = host.ssh.empty();
     NodeCommand command{.name = node.name, .ssh = host.ssh};
-    command.command =
-        host.troupe.empty() ? std::vector{(here ? self : place_of(self)).string()} : detail::words(host.troupe);
+    command.command = !host.troupe.empty() ? detail::words(host.troupe) : here ? run.command : place_of(run.command);
     command.tether = command.command;
     command.tether.push_back("tether");
     const std::string where = here ? directory.path.string() : run.remote_directory;

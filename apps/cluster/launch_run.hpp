@@ -16,6 +16,7 @@ struct LaunchRun {
   std::string remote_directory;
   bool resume = false;
   std::string program;                  ///< its version: nodes of another refuse to start
+  std::vector<std::string> command;     ///< Registry::command()
   std::vector<std::string> relay = {};  ///< LaunchOptions::ssh; empty: ssh
 };
 

@@ -115,23 +115,18 @@ Result<learner::HloModule> module_of(const PartStep& part, const CompileArgument
                                           .global_batch = all_rows});
 }
 
-std::string self() {
-  std::error_code ignored;
-  return fs::read_symlink("/proc/self/exe", ignored).string();
-}
-
 /// Compiles the text in another process. Returns what it said, or why it could not.
-Result<std::map<std::string, std::string>> compile_elsewhere(const fs::path& folder, const fs::path& plugin,
-                                                             const CompileArguments& arguments,
+Result<std::map<std::string, std::string>> compile_elsewhere(std::vector<std::string> command, const fs::path& folder,
+                                                             const fs::path& plugin, const CompileArguments& arguments,
                                                              const std::string& text) {
   const fs::path file = folder / "module.mlir", log = folder / "said.txt";
   std::ofstream(file) << text;
   fs::remove(log);
+  command.insert(command.end(), {"compile-module", plugin.string(), arguments.topology,
+                                 std::to_string(arguments.replicas), file.string()});
   ChildEnding ending;
-  const auto asked = run_children({{{self(), "compile-module", plugin.string(), arguments.topology,
-                                     std::to_string(arguments.replicas), file.string()},
-                                    log}},
-                                  {.ends = [&](std::size_t, const ChildEnding& how) { ending = how; }});
+  const auto asked =
+      run_children({{std::move(command), log}}, {.ends = [&](std::size_t, const ChildEnding& how) { ending = how; }});
   TROUPE_TRY(asked);
   if (*asked > 0) return Error{Code::kCancelled, "stopped"};
   std::map<std::string, std::string> said;
@@ -192,6 +187,8 @@ int run(const CompileArguments& arguments, const Registry& registry) {
   const std::string_view usual = pjrt::is_gpu_topology(arguments.topology) ? "cuda" : "tpu";
   const auto plugin = pjrt::find_plugin(arguments.plugin.empty() ? usual : arguments.plugin);
   if (!plugin.ok()) return fail(plugin.error());
+  const auto program = registry.command();
+  if (!program.ok()) return fail(program.error());
   const auto all = steps_of_run(loaded->options, actors::ModelContext::Data::kElsewhere);
   if (!all.ok()) return fail_run(all.error());
   std::string folder = (fs::temp_directory_path() / "troupe-compile-XXXXXX").string();
@@ -204,7 +201,7 @@ int run(const CompileArguments& arguments, const Registry& registry) {
       continue;
     }
     const auto begin = std::chrono::steady_clock::now();
-    const auto said = compile_elsewhere(folder, *plugin, arguments, module->text);
+    const auto said = compile_elsewhere(*program, folder, *plugin, arguments, module->text);
     if (!said.ok()) {
       code = fail({said.error().code, part.group.name + ": " + said.error().message});
       if (said.error().code == Code::kCancelled) break;

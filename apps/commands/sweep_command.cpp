@@ -134,10 +134,12 @@ Result<int> do_task(const SweepDirectory& directory, const RecordedSweep& sweep,
 
 /// Hands what is to do to Slurm, and does not wait for it.
 Result<int> hand_over(const SweepDirectory& directory, const RecordedSweep& sweep, const SweepArguments& arguments,
-                      const std::vector<std::size_t>& numbers) {
+                      const Registry& registry, const std::vector<std::size_t>& numbers) {
   say_failures(directory, sweep.plan, numbers);
-  TROUPE_ASSIGN(const std::string job,
-                submit(directory, numbers, {.sbatch = arguments.sbatch, .jobs = arguments.jobs}));
+  TROUPE_ASSIGN(auto program, registry.command());
+  TROUPE_ASSIGN(
+      const std::string job,
+      submit(directory, numbers, {.program = std::move(program), .sbatch = arguments.sbatch, .jobs = arguments.jobs}));
   say("Slurm job {} does them; the same command says how far it is\n", job);
   return static_cast<int>(kExitOk);
 }
@@ -172,7 +174,7 @@ Result<int> sweep(const SweepArguments& arguments, const SweepRequest& request, 
   const std::size_t jobs = arguments.jobs.value_or(1);
   say("{} runs in {}, {} of them to do{}\n", all, directory.shown(), numbers.size(),
       arguments.slurm ? "" : fmt::format(", {} at a time", jobs));
-  if (arguments.slurm && !numbers.empty()) return hand_over(directory, sweep, arguments, numbers);
+  if (arguments.slurm && !numbers.empty()) return hand_over(directory, sweep, arguments, registry, numbers);
   TROUPE_ASSIGN(const SweepOutcome outcome, run_here(directory, sweep, registry, numbers, jobs));
   TROUPE_TRY(write_results(directory, sweep, registry));
   return ended(directory, outcome, all);

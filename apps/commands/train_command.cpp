@@ -57,8 +57,10 @@ int run(const TrainArguments& arguments, const Registry& registry) {
   }
   if (arguments.processes) {
     const HostsFile here{.port = 0, .hosts = {Host{}}};
-    const Result<int> ended =
-        launch_run({directory, "", resume, std::string(version())}, loaded->config, loaded->options, here);
+    auto command = registry.command();
+    if (!command.ok()) return fail(command.error());
+    const Result<int> ended = launch_run({directory, "", resume, std::string(version()), std::move(command).value()},
+                                         loaded->config, loaded->options, here);
     keep_if(ended.ok() && *ended == kExitOk);
     return ended.ok() ? *ended : fail_run(ended.error());
   }

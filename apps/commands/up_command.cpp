@@ -38,8 +38,11 @@ int run(const UpArguments& arguments, const Registry& registry) {
   if (!claimed.ok()) return fail(claimed.error());
   const RunDirectory& directory = claimed->run();
   const bool resume = !arguments.run.resume.empty();
-  const Result<int> ended = launch_run({directory, directory.path.string(), resume, std::string(version()), relay},
-                                       loaded->config, loaded->options, *hosts);
+  auto command = registry.command();
+  if (!command.ok()) return fail(command.error());
+  const Result<int> ended = launch_run(
+      {directory, directory.path.string(), resume, std::string(version()), std::move(command).value(), relay},
+      loaded->config, loaded->options, *hosts);
   if (ended.ok()) claimed->keep();  // what came of it may be on other hosts
   return ended.ok() ? *ended : fail_run(ended.error());
 }

@@ -77,13 +77,15 @@ std::string array_indices(const std::vector<std::size_t>& numbers) {
   return fmt::format("{}", fmt::join(parts, ","));
 }
 
-std::string task_script(const std::string& program, const SweepDirectory& directory) {
+std::string task_script(const std::vector<std::string>& program, const SweepDirectory& directory) {
   std::error_code ignored;
+  std::string words;
+  for (const std::string& word : program) words += detail::shell_quoted(word) + " ";
   return fmt::format(
       "#!/usr/bin/env bash\n"
       "# One run of a sweep for each task of an array job: written by `troupe sweep --slurm`, which submits it.\n"
-      "exec {} sweep --resume {} --task \"$SLURM_ARRAY_TASK_ID\"\n",
-      detail::shell_quoted(program), detail::shell_quoted(fs::absolute(directory.path, ignored).string()));
+      "exec {}sweep --resume {} --task \"$SLURM_ARRAY_TASK_ID\"\n",
+      words, detail::shell_quoted(fs::absolute(directory.path, ignored).string()));
 }
 
 Result<std::optional<std::string>> active_job(const SweepDirectory& directory) {
@@ -99,9 +101,8 @@ Result<std::optional<std::string>> active_job(const SweepDirectory& directory) {
 
 Result<std::string> submit(const SweepDirectory& directory, const std::vector<std::size_t>& numbers,
                            const SlurmOptions& options) {
-  TROUPE_ASSIGN(const std::string program, own_program());
   const fs::path script = directory.path / "slurm.sbatch";
-  TROUPE_TRY(write_file_atomic(script.string(), task_script(program, directory), 0755));
+  TROUPE_TRY(write_file_atomic(script.string(), task_script(options.program, directory), 0755));
   std::string log = (directory.logs() / "slurm-").string();
   for (std::size_t at = 0; (at = log.find('%', at)) != std::string::npos; at += 2) log.insert(at, 1, '%');
   std::vector<std::string> command = {

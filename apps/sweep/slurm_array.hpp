@@ -12,15 +12,16 @@
 namespace troupe::apps {
 
 struct SlurmOptions {
-  std::vector<std::string> sbatch;  ///< options of sbatch: they come last, so they win
-  std::optional<std::size_t> jobs;  ///< tasks at a time; not given: as many as Slurm will
+  std::vector<std::string> program;  ///< Registry::command()
+  std::vector<std::string> sbatch;   ///< options of sbatch: they come last, so they win
+  std::optional<std::size_t> jobs;   ///< tasks at a time; not given: as many as Slurm will
 };
 
 /// Ascending numbers as sbatch takes them: "0,3-5".
 std::string array_indices(const std::vector<std::size_t>& numbers);
 
 /// The script of each task. It becomes the program, so that what Slurm signals is the program.
-std::string task_script(const std::string& program, const SweepDirectory& directory);
+std::string task_script(const std::vector<std::string>& program, const SweepDirectory& directory);
 
 /// The number of the job that the sweep was handed to last, while Slurm still has tasks of it that wait or run.
 /// Errors: kUnavailable: Slurm does not answer, or its programs are not there.

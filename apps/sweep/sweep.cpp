@@ -68,7 +68,7 @@ class Sweep {
   }
 
   Result<SweepOutcome> run(std::size_t jobs) {
-    TROUPE_ASSIGN(const std::string program, own_program());
+    TROUPE_ASSIGN(const auto program, registry_.command());
     say_failures(directory_, sweep_.plan, numbers_);
     std::vector<ChildCommand> commands;
     for (const std::size_t number : numbers_) {
@@ -87,8 +87,8 @@ class Sweep {
   }
 
  private:
-  std::vector<std::string> command_of(const std::string& program, const SweepRun& run) const {
-    std::vector<std::string> command = {program, "train", directory_.config(run).string()};
+  std::vector<std::string> command_of(std::vector<std::string> command, const SweepRun& run) const {
+    command.insert(command.end(), {"train", directory_.config(run).string()});
     for (std::string& override_text : overrides_of(run)) command.insert(command.end(), {"--set", override_text});
     const RunDirectory place = directory_.run(run);
     command.insert(command.end(),
@@ -218,13 +218,6 @@ Status write_results(const SweepDirectory& directory, const RecordedSweep& sweep
   const std::string name = (fs::absolute(directory.path, ignored) / "").lexically_normal().parent_path().filename();
   return write_comparison(comparison, {.title = name, .about = about(sweep, runs.size())}, directory.path,
                           "sweep.html");
-}
-
-Result<std::string> own_program() {
-  std::error_code error;
-  const fs::path self = fs::read_symlink("/proc/self/exe", error);
-  if (error) return Error{Code::kIo, fmt::format("/proc/self/exe: {}", error.message())};
-  return self.string();
 }
 
 }  // namespace troupe::apps

@@ -34,7 +34,4 @@ Result<SweepOutcome> run_here(const SweepDirectory& directory, const RecordedSwe
 /// kIo, kUnavailable.
 Status write_results(const SweepDirectory& directory, const RecordedSweep& sweep, const Registry& registry);
 
-/// How this program is started anew. Errors: kIo.
-Result<std::string> own_program();
-
 }  // namespace troupe::apps

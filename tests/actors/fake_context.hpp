@@ -125,6 +125,9 @@ class FakeContext final : public RoleContext {
   const Clock& clock() const override { return manual_clock; }
   messages::FramePool& pool() override { return pool_; }
   void wake_after(Duration delay) override { woken_after = delay; }
+  std::function<void()> waker() override {
+    return [this] { ++wakes; };
+  }
   bool alive(std::string_view role) const override { return !dead.contains(std::string(role)); }
   void refuse(std::string_view port, const Error& why) override {
     refused.push_back(std::string(port) + ": " + why.message);
@@ -132,6 +135,7 @@ class FakeContext final : public RoleContext {
 
   ManualClock manual_clock;
   Duration woken_after{-1};
+  int wakes = 0;               ///< by waker()
   std::set<std::string> dead;  ///< roles of which no instance is alive
   std::vector<std::string> refused;
 

@@ -89,6 +89,7 @@ void round_trips(const Frame& frame) {
   round_trip(frame, read_steps_request, make_steps_request);
   round_trip(frame, read_steps_grant, make_steps_grant);
   round_trip(frame, read_evaluation, make_evaluation);
+  round_trip(frame, read_sample_request, make_sample_request);
 }
 
 }  // namespace
@@ -105,7 +106,7 @@ void one_input(Bytes input) {
   const auto frame = [&] { return pool.copy(bytes).value(); };
   const std::string_view name = type_name(frame());
   int readable = 0;
-  for (std::uint16_t kind = 0; kind <= static_cast<std::uint16_t>(Kind::kEvaluation); ++kind) {
+  for (std::uint16_t kind = 0; kind <= static_cast<std::uint16_t>(Kind::kSampleRequest); ++kind) {
     readable += messages::testing::read_all(frame(), static_cast<Kind>(kind)).ok() ? 1 : 0;
   }
   TROUPE_CHECK(readable <= (name.empty() ? 0 : 1), "{} readers take a \"{}\"", readable, name);

@@ -19,11 +19,13 @@ namespace {
 using ::testing::HasSubstr;
 using testing::read_all;
 
-constexpr std::array kKinds = {
-    Kind::kTrajectory,      Kind::kBatch,      Kind::kParameters,     Kind::kPriorities,        Kind::kEpisode,
-    Kind::kMetrics,         Kind::kControl,    Kind::kParametersUse,  Kind::kParametersVersion, Kind::kInferenceRequest,
-    Kind::kInferenceAnswer, Kind::kGradient,   Kind::kGradientAnswer, Kind::kParametersPull,    Kind::kStepsRequest,
-    Kind::kStepsGrant,      Kind::kParameters, Kind::kEvaluation};
+constexpr std::array kKinds = {Kind::kTrajectory,       Kind::kBatch,           Kind::kParameters,
+                               Kind::kPriorities,       Kind::kEpisode,         Kind::kMetrics,
+                               Kind::kControl,          Kind::kParametersUse,   Kind::kParametersVersion,
+                               Kind::kInferenceRequest, Kind::kInferenceAnswer, Kind::kGradient,
+                               Kind::kGradientAnswer,   Kind::kParametersPull,  Kind::kStepsRequest,
+                               Kind::kStepsGrant,       Kind::kSampleRequest,   Kind::kParameters,
+                               Kind::kEvaluation};
 
 std::vector<std::byte> bytes_of(const Frame& frame) { return {frame.bytes().begin(), frame.bytes().end()}; }
 

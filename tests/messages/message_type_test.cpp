@@ -25,7 +25,7 @@ TEST(MessageType, WhatIsOnNoChannelIsNoTypeOfAPort) {
   for (const char* const name : {"Control", "Chunk", "Counters", "", "trajectory"}) {
     EXPECT_FALSE(is_shipped_type(name)) << name;
   }
-  EXPECT_THAT(shipped_type_names(), ::testing::SizeIs(16));
+  EXPECT_THAT(shipped_type_names(), ::testing::SizeIs(17));
 }
 
 TEST(MessageType, FramesHaveTheirSizeAndPassTheirCheck) {

@@ -240,6 +240,9 @@ TEST(Reports, SurviveBytes) {
   EXPECT_EQ(request.taken, 100);
   EXPECT_EQ(request.allowed, 164);
   EXPECT_EQ(request.wanted, 640);
+  const SampleRequest sample = read_sample_request(make_sample_request(pool, {256, 9}).value()).value();
+  EXPECT_EQ(sample.rows, 256);
+  EXPECT_EQ(sample.timeout_ms, 9U);
   const StepsGrant grant = read_steps_grant(make_steps_grant(pool, {100, 740, true}).value()).value();
   EXPECT_EQ(grant.taken, 100);
   EXPECT_EQ(grant.allowed, 740);
@@ -279,6 +282,8 @@ TEST(Reports, RefuseToMakeWhatReadersWouldRefuse) {
   EXPECT_FALSE(make_steps_request(pool, {0, -1, 0, 0}).ok());
   EXPECT_FALSE(make_steps_request(pool, {0, 0, 0, kMostSteps + 1}).ok());
   EXPECT_FALSE(make_steps_grant(pool, {0, -1, false}).ok());
+  EXPECT_FALSE(make_sample_request(pool, {0, 1}).ok());
+  EXPECT_FALSE(make_sample_request(pool, {kMostSampleRows + 1, 1}).ok());
   EXPECT_FALSE(make_episode(pool, {.episode_return = std::numeric_limits<double>::quiet_NaN()}).ok());
   EXPECT_FALSE(make_evaluation(pool, {"evaluator", -1, {}}).ok());
   EXPECT_THAT(make_evaluation(pool, {"evaluator", 1, {{"a", 1}, {"a", 2}}}).error().message, HasSubstr("two values"));

@@ -167,6 +167,7 @@ std::vector<Frame> samples(FramePool& pool) {
           make_parameters_pull(pool, {2, 18, 99}).value(),
           make_steps_request(pool, {2, 100, 164, 640}).value(),
           make_steps_grant(pool, {100, 740, false}).value(),
+          make_sample_request(pool, {256, 10'000}).value(),
           sample_parameters_piece(pool),
           make_evaluation(pool, sample_evaluation()).value()};
 }
@@ -230,6 +231,8 @@ Status read_all(const Frame& frame, Kind kind) {
       return status_of(read_steps_request(frame));
     case Kind::kStepsGrant:
       return status_of(read_steps_grant(frame));
+    case Kind::kSampleRequest:
+      return status_of(read_sample_request(frame));
     case Kind::kEvaluation:
       return status_of(read_evaluation(frame));
     case Kind::kMetrics:

@@ -184,5 +184,87 @@ TEST_F(ReplayActorTest, AWindowTooNarrowForABatchIsRefused) {
   EXPECT_EQ(ReplayActor::make(narrow, {"replay", 0, 1, 0, 5}).error().code, Code::kInvalidArgument);
 }
 
+/// With clients: requests wait in "samples".
+class ClientsOfReplayTest : public ReplayActorTest {
+ protected:
+  static ReplayActorOptions with_clients() {
+    ReplayActorOptions made = options();
+    made.clients = true;
+    return made;
+  }
+  void ask(std::int64_t rows, std::uint32_t timeout_ms = 1000) {
+    context.server("samples").requests.push_back(
+        messages::make_sample_request(context.pool(), {rows, timeout_ms}).value());
+  }
+  std::size_t answers() { return context.server("samples").answers.size(); }
+  std::size_t learnt() { return context.out("batches").sent.size(); }
+};
+
+TEST_F(ClientsOfReplayTest, AreAnsweredOnceTheLimiterAdmitsTheirRows) {
+  auto role = make(with_clients());
+  context.out("batches").room = 0;
+  ask(5);
+  ask(3);
+  run(*role);
+  EXPECT_EQ(answers(), 0U);
+  trajectory(10);
+  run(*role);
+  ASSERT_EQ(answers(), 2U);
+  EXPECT_EQ(messages::read_batch(context.server("samples").answers[0]).value().columns().rows, 5);
+  const auto second = messages::read_batch(context.server("samples").answers[1]).value();
+  EXPECT_EQ(second.columns().rows, 3);
+  EXPECT_EQ(second.info().table_items, 10);
+}
+
+TEST_F(ClientsOfReplayTest, DrawInTurnsWithLearners) {
+  auto role = make(with_clients());
+  for (int i = 0; i < 4; ++i) ask(8);
+  trajectory(20);  // admits some 8 batches of 8 rows in all
+  for (std::size_t drawn = 1; drawn <= 8; ++drawn) {
+    ASSERT_EQ(role->step(context).value(), Progress::kMore);
+    // A step draws for whoever's turn it is, and for the other one if that was the client's.
+    EXPECT_LE(learnt() > answers() ? learnt() - answers() : answers() - learnt(), 1U) << learnt() << ", " << answers();
+    if (answers() == 4) break;
+  }
+  EXPECT_EQ(answers(), 4U);
+}
+
+TEST_F(ClientsOfReplayTest, HoldLearnersBackWhenItIsTheirTurn) {
+  auto role = make(with_clients());
+  trajectory(4);
+  ASSERT_EQ(role->step(context).value(), Progress::kMore);  // a learner's
+  const std::size_t before = learnt();
+  ASSERT_GT(before, 0U);
+  ask(40);  // not admitted yet
+  run(*role);
+  EXPECT_EQ(learnt(), before);
+  trajectory(20);
+  run(*role);
+  EXPECT_EQ(answers(), 1U);
+  EXPECT_GT(learnt(), before);
+}
+
+TEST_F(ClientsOfReplayTest, AreForgottenWhenTheirTimeIsOver) {
+  auto role = make(with_clients());
+  ask(8, 50);
+  run(*role);
+  context.manual_clock.advance(std::chrono::milliseconds(60));
+  trajectory(20);
+  run(*role);
+  EXPECT_EQ(answers(), 0U);
+  EXPECT_GT(learnt(), 0U);
+}
+
+TEST_F(ClientsOfReplayTest, AreRefusedWhatTheLimiterCouldNeverAdmit) {
+  auto role = make(with_clients());
+  ask(100'000);
+  context.server("samples").requests.push_back(messages::make_priorities(context.pool(), {{1}, {1}}).value());
+  trajectory(20);
+  run(*role);
+  EXPECT_EQ(answers(), 0U);
+  ASSERT_EQ(context.refused.size(), 2U);
+  EXPECT_THAT(context.refused[0], ::testing::HasSubstr("100000"));
+}
+
 }  // namespace
 }  // namespace troupe::actors

@@ -45,8 +45,7 @@ class TrainerTest : public ::testing::Test {
     };
     return Trainer::make({.feed = replay_feed({.make_replica = make_replica,
                                                .signature = learner::d4pg::batch_signature(options),
-                                               .shards = replay_shards,
-                                               .prioritised = prioritised}),
+                                               .batches = {.shards = replay_shards, .prioritised = prioritised}}),
                           .publication = policy_publication({.groups = {published}}),
                           .how = {.global_batch = kRows}},
                          {"learner", 0, 1, 0, 9})
