@@ -6,9 +6,11 @@
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -59,6 +61,13 @@ std::pair<nb::ndarray<nb::numpy, T>, T*> array(std::size_t size) {
   return {nb::ndarray<nb::numpy, T>(memory, {size}, owner), memory};
 }
 
+template <typename T>
+nb::object copied(std::span<const T> values) {
+  const auto [made, memory] = array<T>(values.size());
+  std::ranges::copy(values, memory);
+  return nb::cast(made);
+}
+
 /// As DLPack names it.
 inline nb::dlpack::dtype dlpack_type(DType dtype) {
   switch (dtype) {
@@ -75,6 +84,14 @@ inline nb::dlpack::dtype dlpack_type(DType dtype) {
   }
 }
 
+/// Of a column or a tensor of this name. Errors: kInvalidArgument.
+inline Result<DType> dtype_of(const std::string& name, nb::dlpack::dtype type) {
+  for (const DType dtype : {DType::kF32, DType::kF64, DType::kI32, DType::kI64, DType::kU8}) {
+    if (dlpack_type(dtype) == type) return dtype;
+  }
+  return Error{Code::kInvalidArgument, name + ": expected float32, float64, int32, int64 or uint8"};
+}
+
 /// `rows` rows of a tensor, [rows, ...] (or, without `rows`, one), and its memory, to be filled.
 inline std::pair<nb::ndarray<nb::numpy>, std::byte*> tensor_array(const TensorSpec& of,
                                                                   std::optional<std::size_t> rows) {
@@ -87,5 +104,9 @@ inline std::pair<nb::ndarray<nb::numpy>, std::byte*> tensor_array(const TensorSp
 
 /// Adds the class Table.
 void bind_table(nb::module_& m);
+/// Adds the class ReplayClient.
+void bind_client(nb::module_& m);
+/// Adds main(), and the classes that roles in Python are given.
+void bind_program(nb::module_& m);
 
 }  // namespace troupe::python

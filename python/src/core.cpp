@@ -1,6 +1,6 @@
-// troupe._core: environments, policies and replay tables (table.cpp) for Python. Thin: what it holds are the C++
-// objects and NumPy's views of their memory; what Gymnasium and users want of them is written in Python (troupe/gym.py,
-// troupe/policy.py).
+// troupe._core: environments, policies, replay tables (table.cpp) and the whole program (program.cpp) for Python. Thin:
+// what it holds are the C++ objects and NumPy's views of their memory; what Gymnasium and users want of them is written
+// in Python (troupe/gym.py, troupe/policy.py).
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 
@@ -16,6 +16,7 @@
 #include <troupe/run/trained_run.hpp>
 
 #include "binding.hpp"
+#include "program.hpp"
 
 using namespace nanobind::literals;
 
@@ -150,9 +151,10 @@ std::vector<Column> columns_of(const envs::EnvSpec& spec) {
 class Policy {
  public:
   /// rows: of a call; none: one, and an action comes without that dimension.
-  Policy(const std::string& directory, const std::string& what, std::optional<std::int64_t> rows) {
+  Policy(const std::string& directory, const std::string& what, std::optional<std::int64_t> rows, nb::handle program) {
+    const Registry registry = registry_of(program);
     const apps::TrainedRun run =
-        value_or_raise(apps::open_trained_run(shipped(), directory, {.name = what, .kind = apps::PartKind::kAgent}));
+        value_or_raise(apps::open_trained_run(registry, directory, {.name = what, .kind = apps::PartKind::kAgent}));
     const actors::AgentOptions* const options = actors::find_agent(run.options, run.part.name);
     const actors::Agent agent = value_or_raise(actors::make_agent(*options));
     auto policy = value_or_raise(agent.make_policy(rows.value_or(1), learner::Device{}));
@@ -274,8 +276,8 @@ NB_MODULE(_core, m) {
           "types", [of](nb::handle self) { return view(of(self)->types().data(), {of(self)->count()}, self); },
           "uint8 [count], dm_env's StepType: 0 first, 1 mid, 2 last.");
   nb::class_<Policy>(m, "Policy", "What a run's agent has learnt, acting without exploration. Not thread-safe.")
-      .def(nb::init<const std::string&, const std::string&, std::optional<std::int64_t>>(), "directory"_a,
-           "what"_a = "", "rows"_a = nb::none(),
+      .def(nb::init<const std::string&, const std::string&, std::optional<std::int64_t>, nb::handle>(), "directory"_a,
+           "what"_a = "", "rows"_a = nb::none(), "program"_a.none() = nb::none(),
            "From the newest whole checkpoint of a run; `what` names one of several agents. Raises TroupeError.")
       .def_prop_ro("environment", [](const Policy& self) { return self.spec().name; })
       .def_prop_ro("step", &Policy::step, "How many steps it has learnt.")
@@ -290,4 +292,6 @@ NB_MODULE(_core, m) {
            "an "
            "episode begins, by default at the first call. Without Python's lock.");
   bind_table(m);
+  bind_client(m);
+  bind_program(m);
 }

@@ -1,4 +1,5 @@
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+import enum
 from typing import Annotated
 
 import numpy
@@ -90,7 +91,7 @@ class Policy:
     What a run's agent has learnt, acting without exploration. Not thread-safe.
     """
 
-    def __init__(self, directory: str, what: str = '', rows: int | None = None) -> None:
+    def __init__(self, directory: str, what: str = '', rows: int | None = None, program: object | None = None) -> None:
         """
         From the newest whole checkpoint of a run; `what` names one of several agents. Raises TroupeError.
         """
@@ -158,3 +159,123 @@ class Table:
         """
         Takes an image of a table of the same kind. Raises TroupeError, and the table is as it was.
         """
+
+class ReplayClient:
+    """
+    A node of a run, for its replay; troupe.ReplayClient is what users have of it.
+    """
+
+    def __init__(self, config: str, token: str, run: str, directory: str, name: str, host: str, what: str, timeout: float, program: object | None) -> None:
+        """
+        Returns when the run has taken this node in. Raises TroupeError, or TimeoutError.
+        """
+
+    @property
+    def columns(self) -> list[tuple[str, str, list[int]]]:
+        """Of an item: name, type, shape."""
+
+    def insert(self, columns: Sequence[Annotated[NDArray, dict(order='C', device='cpu', writable=False)]], rows: int, priorities: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)] | None, env_steps: int, timeout: float) -> None:
+        """
+        Sends rows when there is room. Without Python's lock. Raises TroupeError, or TimeoutError.
+        """
+
+    def sample(self, rows: int, timeout: float) -> tuple:
+        """
+        A list of the columns, keys, probabilities, priorities, times sampled, and how many items the shard had. Without Python's lock. Raises as insert().
+        """
+
+    def update_priorities(self, keys: Annotated[NDArray[numpy.uint64], dict(shape=(None,), order='C', device='cpu', writable=False)], priorities: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], timeout: float) -> None:
+        """Sends them when there is room. Raises as insert()."""
+
+    def close(self) -> None:
+        """Leaves the run."""
+
+class Progress(enum.Enum):
+    """What step() says about the next call."""
+
+    MORE = 0
+    """There is more to do now."""
+
+    IDLE = 1
+    """
+    Nothing until a message or room for one comes, or the time of wake_after().
+    """
+
+    DONE = 2
+    """This instance has finished its work."""
+
+class Inlet:
+    """The taking end of a channel."""
+
+    @property
+    def empty(self) -> bool: ...
+
+    def take(self) -> object:
+        """
+        The oldest message (of a `latest` channel the newest), or None when there is none. One that makes no sense is dropped, counted, and its sender named.
+        """
+
+class Outlet:
+    """The sending end of a channel."""
+
+    @property
+    def ready(self) -> bool:
+        """Whether a consumer has room."""
+
+    @property
+    def consumers(self) -> int: ...
+
+    def ready_for(self, consumer: int) -> bool: ...
+
+    def send(self, message: object, consumer: int | None = None) -> None:
+        """
+        Sends to the next consumer that has room (of a `latest` channel to all), or to this one. Raises TroupeError when there is no room.
+        """
+
+class Caller:
+    """The calling end of a channel of requests."""
+
+    @property
+    def ready(self) -> bool: ...
+
+    def call(self, request: object, reply: Callable, timeout: float = 10.0) -> None:
+        """
+        reply(answer, None) is called once, before the next step, or reply(None, reason) after `timeout` seconds or when nobody answers.
+        """
+
+class Server:
+    """The serving end of a channel of requests."""
+
+    @property
+    def empty(self) -> bool: ...
+
+    def take(self) -> object:
+        """
+        (request, answer): answer(message) must be called once, now or later. None when there is none.
+        """
+
+class Context:
+    """What a role may touch in a step. Of no use afterwards."""
+
+    def inlet(self, name: str) -> Inlet: ...
+
+    def outlet(self, name: str) -> Outlet: ...
+
+    def caller(self, name: str) -> Caller: ...
+
+    def server(self, name: str) -> Server: ...
+
+    @property
+    def time(self) -> float:
+        """Seconds by the run's clock, which only grows."""
+
+    def wake_after(self, seconds: float) -> None:
+        """step() is called again after so long at the latest."""
+
+    def alive(self, role: str) -> bool:
+        """Whether an instance of that role is up and not done."""
+
+def main(program: object, arguments: Sequence[str], command: Sequence[str]) -> int:
+    """
+    Runs the command that `arguments` ask for, their first being the program's name, and returns the exit code. command: how another process of the program is started.
+    """

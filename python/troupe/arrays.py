@@ -22,8 +22,8 @@ Array = Union[npt.ArrayLike, SupportsDLPack]
 _HOST_DEVICES = (1, 3)  # DLPack's numbers of the processor's memory, and of such that is pinned for CUDA
 
 
-def as_array(value: Any, dtype: npt.DTypeLike) -> np.ndarray:
-    """A contiguous array of this type: of what NumPy understands, or by DLPack of another library's array (PyTorch, JAX),
+def as_array(value: Any, dtype: npt.DTypeLike | None) -> np.ndarray:
+    """A contiguous array of this type, or of its own: of what NumPy understands, or by DLPack of another library's array (PyTorch, JAX),
     which is not copied where it can be used as it is."""
     if not isinstance(value, np.ndarray) and hasattr(value, "__dlpack__"):
         kind, index = value.__dlpack_device__()
@@ -31,6 +31,19 @@ def as_array(value: Any, dtype: npt.DTypeLike) -> np.ndarray:
             raise TroupeError(f"an array lies on a device (DLPack's {int(kind)}:{index}), expected the processor's memory", "invalid_argument")
         value = np.from_dlpack(value)
     return np.ascontiguousarray(value, dtype)
+
+
+_KEPT = ("float32", "float64", "int32", "int64", "uint8")
+
+
+def as_column(value: Any) -> np.ndarray:
+    """A contiguous array of a type that messages and checkpoints have: bool becomes uint8, others that fit none raise."""
+    array = as_array(value, None)
+    if array.dtype == bool:
+        return array.astype(np.uint8)
+    if array.dtype.name not in _KEPT:
+        raise TroupeError(f"an array has type {array.dtype}, expected one of {', '.join(_KEPT)} or bool", "invalid_argument")
+    return array
 
 
 class Views:

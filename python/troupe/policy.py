@@ -11,6 +11,7 @@ import numpy.typing as npt
 from troupe import _core
 from troupe.arrays import Array, as_array
 from troupe.error import TroupeError
+from troupe.roles import Program
 
 
 class Policy:
@@ -20,10 +21,10 @@ class Policy:
     environment: the name of what it was trained on. step: how many steps it has learnt.
     """
 
-    def __init__(self, directory: str | os.PathLike[str], *, what: str = "", rows: int | None = None) -> None:
+    def __init__(self, directory: str | os.PathLike[str], *, what: str = "", rows: int | None = None, program: Program | None = None) -> None:
         self.rows = rows
         self._lead = () if rows is None else (rows,)
-        self._core = _core.Policy(str(directory), what, rows)
+        self._core = _core.Policy(str(directory), what, rows, program)
         self.environment, self.step = self._core.environment, self._core.step
         self._columns = [(name, np.dtype(dtype), self._lead + tuple(shape)) for name, dtype, shape in self._core.columns]
 

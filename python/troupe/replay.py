@@ -26,6 +26,8 @@ import numpy.typing as npt
 from troupe import _core
 from troupe.arrays import Array, as_array
 from troupe.error import TroupeError
+from troupe.messages import Sample
+from troupe.roles import Program
 
 # A type, or (type, shape).
 ColumnSpec = Union[npt.DTypeLike, tuple[npt.DTypeLike, Sequence[int]]]
@@ -70,26 +72,40 @@ class RateLimiter:
         return cls(min_diff=0.0, max_diff=float(size))
 
 
-@dataclasses.dataclass(frozen=True)
-class Sample:
-    """What sample() drew: columns by name, [n, ...] each, and of each row what it was. All arrays are the caller's, and
-    go to other libraries by DLPack."""
-
-    data: dict[str, np.ndarray]
-    keys: np.ndarray  # uint64
-    probabilities: np.ndarray  # with which each was drawn, for importance weights
-    priorities: np.ndarray
-    times_sampled: np.ndarray  # this draw included
-    table_size: int  # when drawn
-
-
 def _column(name, spec):
     dtype, shape = (spec, ()) if isinstance(spec, (str, type, np.dtype)) else spec
     dtype = np.dtype(dtype)
     return name, np.dtype(np.uint8) if dtype == bool else dtype, tuple(int(size) for size in shape)
 
 
-class Table:
+class _Rows:
+    """Rows of columns as the core takes them, for tables and clients of tables. `_columns`: name, type, shape of each."""
+
+    name: str
+    _columns: list[tuple[str, np.dtype, tuple[int, ...]]]
+
+    def _ready(self, data: Mapping[str, Array]) -> tuple[list[np.ndarray], int]:
+        """Contiguous columns in their order, and how many rows they have."""
+        unknown = data.keys() - {name for name, _, _ in self._columns}
+        if unknown:
+            raise TroupeError(f'table "{self.name}": insert: unknown columns {sorted(unknown)}', "shape_mismatch")
+        columns: list[np.ndarray] = []
+        for name, dtype, shape in self._columns:
+            if name not in data:
+                raise TroupeError(f'table "{self.name}": insert: there is no column {name}', "shape_mismatch")
+            column = as_array(data[name], dtype)
+            rows = len(columns[0]) if columns else len(column)
+            if column.shape != (rows, *shape):
+                raise TroupeError(f'table "{self.name}": insert: {name} has shape {column.shape}, expected {(rows, *shape)}', "shape_mismatch")
+            columns.append(column)
+        return columns, len(columns[0]) if columns else 0
+
+    def _drawn(self, drawn: tuple) -> Sample:
+        columns, *about = drawn
+        return Sample(dict(zip([name for name, _, _ in self._columns], columns)), *about)
+
+
+class Table(_Rows):
     """columns: name -> type, or (type, shape), of an item: float32, float64, int32, int64, uint8, or bool, which is kept as
     uint8. sampler, remover: "uniform", "prioritized", "fifo", "lifo", "max_heap" or "min_heap". An insert into a full
     table makes the remover choose an item to leave. max_times_sampled: an item leaves after so many draws; 0: never.
@@ -130,26 +146,13 @@ class Table:
         """Inserts rows: name -> [n, ...], of NumPy or by DLPack; priorities: [n], by default 1. All or none, when the
         limiter admits them. Returns the first row's key, which the others' follow by one each. Raises TroupeError naming
         the column, or TimeoutError saying for what it waits."""
-        unknown = data.keys() - {name for name, _, _ in self._columns}
-        if unknown:
-            raise TroupeError(f'table "{self.name}": insert: unknown columns {sorted(unknown)}', "shape_mismatch")
-        columns, rows = [], None
-        for name, dtype, shape in self._columns:
-            if name not in data:
-                raise TroupeError(f'table "{self.name}": insert: there is no column {name}', "shape_mismatch")
-            column = as_array(data[name], dtype)
-            rows = len(column) if rows is None else rows
-            if column.shape != (rows, *shape):
-                raise TroupeError(f'table "{self.name}": insert: {name} has shape {column.shape}, expected {(rows, *shape)}', "shape_mismatch")
-            columns.append(column)
         given = None if priorities is None else as_array(priorities, np.float64)
-        return self._core.insert(columns, rows or 0, given, timeout)
+        return self._core.insert(*self._ready(data), given, timeout)
 
     def sample(self, rows: int, timeout: float = _DEADLINE_S) -> Sample:
         """Draws `rows` items with replacement, when the limiter admits them at once: a Sample. Raises TimeoutError saying
         for what it waits."""
-        columns, *about = self._core.sample(rows, timeout)
-        return Sample(dict(zip([name for name, _, _ in self._columns], columns)), *about)
+        return self._drawn(self._core.sample(rows, timeout))
 
     def update_priorities(self, keys: Array, priorities: Array) -> int:
         """Returns how many of the keys were unknown, as their items have left meanwhile."""
@@ -195,3 +198,66 @@ class Table:
             chunks.append(np.frombuffer(chunk, np.uint8))
             at += 12 + size
         self._core.restore(chunks)
+
+
+class ReplayClient(_Rows):
+    """The replay of a run, from a program outside of it: this process becomes a node that hosts the role `external`, which
+    the run's configuration admits by `replay.external = true`. All calls may come from several threads.
+
+        client = troupe.ReplayClient("config.toml", token="join.token")    # from `troupe token RUN --role external`
+        client = troupe.ReplayClient(run="runs/a")                         # on a host that shares the run's folder
+        client.insert({"observation": ..., "action": ..., "reward": ..., "discount": ..., "next_observation": ...})
+        batch = client.sample(256)
+        client.update_priorities(batch.keys, new_priorities)
+
+    config: the run's; by default that in `run`. directory: where the certificate is kept that the token is traded for, by
+    default TOKEN.d; with it a program may come back for 30 days. name: of the node, with `run`. host: by which the run's
+    nodes reach this one; by default 127.0.0.1 for a run of this host, else the host name. what: which agent's replay, if
+    several take clients. program: whose run it is, if not of what ships alone. timeout: until the run must have taken this program in. Raises TroupeError (no such run, a token
+    that was used, another configuration) or TimeoutError.
+    """
+
+    def __init__(self, config: str | os.PathLike[str] | None = None, *, token: str | os.PathLike[str] | None = None,
+                 run: str | os.PathLike[str] | None = None, directory: str | os.PathLike[str] | None = None, name: str | None = None,
+                 host: str = "", what: str = "", timeout: float = _DEADLINE_S,
+                 program: Program | None = None) -> None:
+        if (token is None) == (run is None):
+            raise TroupeError("ReplayClient: expected either a token or a run's folder", "invalid_argument")
+        if run is not None:
+            config, directory, name = config or pathlib.Path(run) / "config.toml", run, name or f"client-{os.getpid()}"
+        elif config is None:
+            raise TroupeError("ReplayClient: with a token, expected the run's configuration", "invalid_argument")
+        self.name = "replay"
+        self._core = _core.ReplayClient(os.fspath(config), os.fspath(token or ""), os.fspath(run or ""), os.fspath(directory or f"{token}.d"),
+                                        name or "", host, what, timeout, program)
+        self._columns = [(column, np.dtype(dtype), tuple(shape)) for column, dtype, shape in self._core.columns]
+
+    @property
+    def columns(self) -> dict[str, tuple[str, tuple[int, ...]]]:
+        """Of an item: column -> type and shape."""
+        return {name: (dtype.name, shape) for name, dtype, shape in self._columns}
+
+    def insert(self, data: Mapping[str, Array], priorities: Array | None = None, *, env_steps: int = 0, timeout: float = _DEADLINE_S) -> None:
+        """Sends rows, name -> [n, ...], to replay, which holds the sender up as its rate limiter says. They are on their way
+        when this returns, in order. Raises TroupeError naming the column, or TimeoutError when there was no room."""
+        given = None if priorities is None else as_array(priorities, np.float64)
+        self._core.insert(*self._ready(data), given, env_steps, timeout)
+
+    def sample(self, rows: int, timeout: float = _DEADLINE_S) -> Sample:
+        """Draws `rows` items with replacement, in turns with the run's learners. Of several shards it takes one, in proportion
+        to their mass. Raises TimeoutError, or TroupeError for more rows than the limiter could ever admit."""
+        return self._drawn(self._core.sample(rows, timeout))
+
+    def update_priorities(self, keys: Array, priorities: Array, timeout: float = _DEADLINE_S) -> None:
+        """New priorities for rows of a Sample. Items that have left meanwhile are passed over."""
+        self._core.update_priorities(as_array(keys, np.uint64), as_array(priorities, np.float64), timeout)
+
+    def close(self) -> None:
+        """Leaves the run, which goes on."""
+        self._core.close()
+
+    def __enter__(self) -> ReplayClient:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

@@ -22,6 +22,7 @@ import numpy as np
 from troupe.cli import PROGRAM
 from troupe.error import TroupeError
 from troupe.policy import Policy
+from troupe.roles import Program
 
 _POLL_S = 0.1
 
@@ -111,9 +112,10 @@ class Run:
         """evaluations.csv: wall_s, source, step, env_steps, return..."""
         return _table(self.directory / "evaluations.csv")
 
-    def policy(self, *, what: str = "", rows: int | None = None) -> Policy:
-        """What the newest checkpoint has learnt, as a Policy; `rows`: for so many environments at once; `what`: which agent."""
-        return Policy(self.directory, what=what, rows=rows)
+    def policy(self, *, what: str = "", rows: int | None = None, program: Program | None = None) -> Policy:
+        """What the newest checkpoint has learnt, as a Policy; `rows`: for so many environments at once; `what`: which agent;
+        `program`: whose run it is, if not of what ships alone."""
+        return Policy(self.directory, what=what, rows=rows, program=program)
 
     def rows(self, timeout: float = 60) -> Iterator[dict[str, Any]]:
         """Evaluations as they come, a dictionary each, until the run has ended. Raises TimeoutError when none comes for

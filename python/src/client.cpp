@@ -1,0 +1,206 @@
+// troupe._core.ReplayClient: this process as a node of a run, for its replay alone.
+#include <nanobind/stl/optional.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <thread>
+
+#include <troupe/actors/roles/replay_client.hpp>
+#include <troupe/apps/cluster/environment.hpp>
+#include <troupe/apps/cluster/node_place.hpp>
+#include <troupe/core/log.hpp>
+#include <troupe/run/agent_topology.hpp>
+#include <troupe/run/node.hpp>
+#include <troupe/run/registry.hpp>
+#include <troupe/run/train_schema.hpp>
+
+#include "binding.hpp"
+#include "message.hpp"
+#include "program.hpp"
+
+using namespace nanobind::literals;
+
+namespace troupe::python {
+namespace {
+
+using Doubles = nb::ndarray<const double, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using Keys = nb::ndarray<const std::uint64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+
+/// Whose replay `what` is: an agent's name, or empty for the only one with clients.
+Result<actors::AgentOptions*> agent_of(actors::TrainOptions& options, const std::string& what) {
+  actors::AgentOptions* found = nullptr;
+  for (actors::AgentOptions& agent : options.agents) {
+    if (!agent.replay.external || (!what.empty() && agent.name != what)) continue;
+    if (found != nullptr) return Error{Code::kInvalidArgument, "several agents of the run have clients: say `what`"};
+    found = &agent;
+  }
+  if (found != nullptr) return found;
+  return Error{Code::kInvalidArgument, what.empty() ? "the run takes no clients: replay.external is false"
+                                                    : "the run has no agent \"" + what + "\" that takes clients"};
+}
+
+class Client {
+ private:
+  template <typename F>
+  static auto without_lock(F work) {
+    const nb::gil_scoped_release others_run;
+    return work();
+  }
+
+  static void or_raise_timeout(const char* what, const Status& status) {
+    if (status.ok() || status.error().code != Code::kDeadlineExceeded) return or_raise(status);
+    PyErr_SetString(PyExc_TimeoutError, (std::string(what) + ": " + status.error().message).c_str());
+    throw nb::python_error();
+  }
+
+ public:
+  Client(const std::string& config_file, const std::string& token, const std::string& run, const std::string& directory,
+         const std::string& name, const std::string& host, const std::string& what, double timeout_s,
+         nb::handle program) {
+    const Registry registry = registry_of(program);
+    const Config config = value_or_raise(load_config(config_file, {}, apps::train_schema(registry)));
+    options_ = value_or_raise(apps::to_train_options(config, registry));
+    if (options_.deterministic) {
+      raise({Code::kInvalidArgument, "the run is deterministic and takes in only the nodes that it was planned with"});
+    }
+    actors::AgentOptions& agent = *value_or_raise(agent_of(options_, what));
+    signature_ = value_or_raise(actors::make_agent(agent)).item;
+    shards_ = static_cast<std::size_t>(agent.replay.shards);
+    client_ = std::make_unique<actors::ReplayClient>(shards_);
+    agent.make_external = client_->factory();
+    const apps::Joining joining{.token = token,
+                                .directory = run,
+                                .name = name,
+                                .role = actors::role_of(agent, actors::kExternalRole),
+                                .listen = {host, 0}};
+    // Trading the token takes a moment, and what is heard of the node meanwhile is for its own log.
+    const nb::gil_scoped_release others_run;
+    log::set_level(log::Level::kWarn);
+    auto place = apps::join_run(joining, {directory});
+    if (!place.ok()) {
+      const nb::gil_scoped_acquire again;
+      raise(place.error());
+    }
+    place_ = std::move(place).value();
+    std::string& listen = place_.network.listen.host;
+    if (host.empty()) {
+      const std::string& chief = place_.network.chief->host;
+      listen =
+          chief.starts_with("127.") || chief == "localhost" ? "127.0.0.1" : apps::process_environment()["HOSTNAME"];
+    }
+    place_.advertised_host = listen;
+    place_.runtime.node.config_hash = std::strtoull(config.hash().c_str(), nullptr, 16);
+    node_ = std::thread([this] {
+      const Status over = actors::run_node(options_, place_, &stop_);
+      client_->close(over.ok() ? Error{Code::kUnavailable, "the run has ended"} : over.error());
+    });
+    const Status taken_in = client_->ready(from_seconds(timeout_s));
+    if (taken_in.ok()) return;
+    stop_ = true;
+    node_.join();  // as nobody ends what was never made
+    const nb::gil_scoped_acquire again;
+    or_raise_timeout("ReplayClient", taken_in);
+  }
+  ~Client() { close(); }
+
+  void close() {
+    const nb::gil_scoped_release others_run;
+    stop_ = true;
+    if (node_.joinable()) node_.join();
+  }
+
+  std::vector<Column> columns() const {
+    std::vector<Column> columns;
+    for (const TensorSpec& column : signature_) columns.push_back(column_of(column));
+    return columns;
+  }
+
+  void insert(const std::vector<Rows>& columns, std::int64_t rows, const std::optional<Doubles>& priorities,
+              std::int64_t env_steps, double timeout_s) {
+    BatchView batch{.signature = &signature_, .rows = rows, .columns = {}};
+    for (const Rows& column : columns) {
+      batch.columns.emplace_back(static_cast<const std::byte*>(column.data()), column.nbytes());
+    }
+    std::span<const double> given;
+    if (priorities) given = {priorities->data(), priorities->size()};
+    or_raise_timeout("insert",
+                     without_lock([&] { return client_->insert(batch, given, env_steps, from_seconds(timeout_s)); }));
+  }
+
+  /// As Table::sample() has it. Keys have the shard in their highest byte.
+  nb::tuple sample(std::int64_t rows, double timeout_s) {
+    auto drawn = without_lock([&] { return client_->sample(rows, from_seconds(timeout_s)); });
+    if (!drawn.ok()) or_raise_timeout("sample", drawn.error());
+    const messages::SampledBatchView& batch = drawn->batch;
+    nb::list columns;
+    for (std::size_t i = 0; i < signature_.size(); ++i) {
+      const auto [column, memory] = tensor_array(signature_[i], static_cast<std::size_t>(batch.columns().rows));
+      std::memcpy(memory, batch.columns().columns[i].data(), batch.columns().columns[i].size());
+      columns.append(column);
+    }
+    const auto [keys, key] = array<std::uint64_t>(batch.rows().keys.size());
+    for (std::size_t i = 0; i < batch.rows().keys.size(); ++i) {
+      key[i] = batch.rows().keys[i] | std::uint64_t{drawn->shard} << kShardShift;
+    }
+    return nb::make_tuple(columns, keys, copied(batch.rows().probabilities), copied(batch.rows().priorities),
+                          copied(batch.rows().times_sampled), batch.info().table_items);
+  }
+
+  void update_priorities(const Keys& keys, const Doubles& priorities, double timeout_s) {
+    if (keys.size() != priorities.size()) {
+      raise({Code::kShapeMismatch, "update_priorities: " + std::to_string(priorities.size()) + " priorities for " +
+                                       std::to_string(keys.size()) + " keys"});
+    }
+    std::vector<messages::PriorityUpdate> updates(shards_);
+    for (std::size_t i = 0; i < keys.size(); ++i) {
+      const std::size_t shard = keys.data()[i] >> kShardShift;
+      if (shard >= shards_) {
+        raise({Code::kInvalidArgument, "update_priorities: key " + std::to_string(keys.data()[i]) + " is of no batch"});
+      }
+      updates[shard].keys.push_back(keys.data()[i] & ((std::uint64_t{1} << kShardShift) - 1));
+      updates[shard].priorities.push_back(priorities.data()[i]);
+    }
+    for (std::size_t shard = 0; shard < shards_; ++shard) {
+      if (updates[shard].keys.empty()) continue;
+      or_raise_timeout("update_priorities", without_lock([&] {
+                         return client_->update_priorities(shard, std::move(updates[shard]), from_seconds(timeout_s));
+                       }));
+    }
+  }
+
+ private:
+  static constexpr int kShardShift = 56;
+
+  actors::TrainOptions options_;
+  Signature signature_;
+  std::size_t shards_ = 1;
+  std::unique_ptr<actors::ReplayClient> client_;
+  actors::NodePlace place_;
+  std::atomic<bool> stop_{false};
+  std::thread node_;
+};
+
+}  // namespace
+
+void bind_client(nb::module_& m) {
+  nb::class_<Client>(m, "ReplayClient",
+                     "A node of a run, for its replay; troupe.ReplayClient is what users have of it.")
+      .def(nb::init<const std::string&, const std::string&, const std::string&, const std::string&, const std::string&,
+                    const std::string&, const std::string&, double, nb::handle>(),
+           "config"_a, "token"_a, "run"_a, "directory"_a, "name"_a, "host"_a, "what"_a, "timeout"_a, "program"_a.none(),
+           "Returns when the run has taken this node in. Raises TroupeError, or TimeoutError.")
+      .def_prop_ro("columns", &Client::columns, "Of an item: name, type, shape.")
+      .def("insert", &Client::insert, "columns"_a, "rows"_a, "priorities"_a.none(), "env_steps"_a, "timeout"_a,
+           "Sends rows when there is room. Without Python's lock. Raises TroupeError, or TimeoutError.")
+      .def("sample", &Client::sample, "rows"_a, "timeout"_a,
+           "A list of the columns, keys, probabilities, priorities, times sampled, and how many items the shard had. "
+           "Without Python's lock. Raises as insert().")
+      .def("update_priorities", &Client::update_priorities, "keys"_a, "priorities"_a, "timeout"_a,
+           "Sends them when there is room. Raises as insert().")
+      .def("close", &Client::close, "Leaves the run.");
+}
+
+}  // namespace troupe::python
