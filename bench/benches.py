@@ -162,6 +162,11 @@ BENCHES = {
         "python/replay.py",
         {"reverb": ("reverb", "replay/rivals/reverb_replay.py")},
     ),
+    "python_replay_client": Bench(
+        "the replay of a run from a Python program outside of it, over a link",
+        "python/replay_client.py",
+        {"reverb": ("reverb", "python/rivals/reverb_client.py")},
+    ),
     "env_pixels": Bench(
         "environment steps that are drawn, 84 x 84 x 9",
         "env_pixels_bench",
