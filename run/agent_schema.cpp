@@ -43,9 +43,7 @@ ConfigSchema learner_keys(const Registry& registry) {
   kinds.insert(kinds.begin(), actors::kProgramLearner);
   keys.push_back({.path = "kind",
                   .default_value = std::string(actors::kProgramLearner),
-                  .doc =
-                      "The algorithm's own program, or what this program has instead; its keys are in a section of its "
-                      "name",
+                  .doc = "What learns: the algorithm's program, or a user's learner with its [NAME]",
                   .choices = std::move(kinds),
                   .fixed = ConfigKey::Fixed::kValue});
   keys.push_back({.path = "publish_period",
@@ -324,7 +322,7 @@ ConfigSchema replay_keys(const actors::AgentOptions& d) {
        .fixed = ConfigKey::Fixed::kValue},
       {.path = "replay.external",
        .default_value = d.replay.external,
-       .doc = "Programs that join with a token of the role external may insert and draw, see docs/replay.md",
+       .doc = "Programs of users may join to insert and draw: docs/replay.md",
        .fixed = ConfigKey::Fixed::kValue},
   };
 }

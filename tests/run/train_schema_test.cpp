@@ -117,6 +117,7 @@ TEST(TrainSchema, EveryKeyIsDocumentedAndReachesItsField) {
                                         "replay.priority_exponent=0.24",
                                         "replay.durability=durable",
                                         "replay.device=cpu",
+                                        "replay.external=true",
                                         "algorithm=d4pg",
                                         "learner.reduce=hierarchical_copy",
                                         "learner.devices=1",
@@ -131,6 +132,7 @@ TEST(TrainSchema, EveryKeyIsDocumentedAndReachesItsField) {
                                         "learner.max_staleness=58",
                                         "learner.backup_workers=0",
                                         "learner.deterministic=true",
+                                        "learner.kind=program",
                                         "learner.publish_period=45",
                                         "learner.compute=bf16",
                                         "learner.threads=36",
@@ -195,6 +197,7 @@ TEST(TrainSchema, EveryKeyIsDocumentedAndReachesItsField) {
   EXPECT_EQ(o.agents[0].replay.remover, "min_heap");
   EXPECT_EQ(o.agents[0].replay.max_times_sampled, 96);
   EXPECT_EQ(o.agents[0].replay.priority_exponent, 0.24);
+  EXPECT_TRUE(o.agents[0].replay.external);
   EXPECT_EQ(o.agents[0].replay.durability, "durable");
   EXPECT_EQ(o.agents[0].replay.device, "cpu");
   EXPECT_EQ(o.agents[0].learner.batch_size, 56);
@@ -260,6 +263,9 @@ TEST(TrainSchema, ReportsWhatOnlySeveralKeysTogetherGetWrong) {
   EXPECT_THAT(message_of(env + "[replay]\ndevice = 'cuda:1'\n[learner]\ndevice = 'cuda:1'\nreplicator = "
                                "'parameter_server'"),
               ::testing::StartsWith("f:3: replay.device must be cpu"));
+  EXPECT_EQ(
+      message_of(env + "[replay]\ndevice = 'cuda:1'\nexternal = true\n[learner]\ndevice = 'cuda:1'"),
+      "f:4: replay.external: got true, expected false with replay.device \"cuda:1\", as the learner holds replay");
   EXPECT_EQ(message_of(env + "[learner]\nreplicator = 'sync_replicas'\ncount = 2\nps_shards = 2\n[placement]\n"
                              "learner.nodes = 2\nlearner_ps.nodes = 2"),
             "ok");

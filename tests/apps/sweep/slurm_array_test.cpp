@@ -44,7 +44,8 @@ TEST_F(SlurmArray, IsSubmittedWithTheRunsThatAreMissingAndAskedForLater) {
                         "; echo warning >&2; echo '12;cluster'\n");
   program("squeue", "echo \"$*\" >" + (path() / "asked").string() + "; echo '12_3 R'\n");
   EXPECT_EQ(active_job(sweep_).value(), std::nullopt) << "it has never been submitted";
-  const auto job = submit(sweep_, {0, 2, 3}, {.sbatch = {"--time=1:00"}, .jobs = 2});
+  const auto job =
+      submit(sweep_, {0, 2, 3}, {.program = {"python3", "/a/my sweep"}, .sbatch = {"--time=1:00"}, .jobs = 2});
   ASSERT_TRUE(job.ok()) << job.error().message;
   EXPECT_EQ(*job, "12");
   const std::string script = (sweep_.path / "slurm.sbatch").string();
@@ -53,7 +54,7 @@ TEST_F(SlurmArray, IsSubmittedWithTheRunsThatAreMissingAndAskedForLater) {
                                                "--array=0,2-3%2\n--time=1:00\n" +
                                                script + "\n");
   EXPECT_THAT(text_of(script), StartsWith("#!/usr/bin/env bash\n"));
-  EXPECT_THAT(text_of(script), HasSubstr("/sweep_test' sweep --resume '" + path().string() +
+  EXPECT_THAT(text_of(script), HasSubstr("\nexec 'python3' '/a/my sweep' sweep --resume '" + path().string() +
                                          "/a %sweep'\\''s' --task \"$SLURM_ARRAY_TASK_ID\"\n"));
   EXPECT_EQ(active_job(sweep_).value(), "12");
   EXPECT_EQ(text_of(path() / "asked"), "--noheader --jobs=12\n");
