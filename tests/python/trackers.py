@@ -3,7 +3,7 @@
 does to its files meanwhile and however often the tracking process is killed. Skipped where the environment of
 tools/python/track.txt has not been made.
 
-    python3 tests/python/track_test.py           makes nothing: tools/python_env.sh track does
+    python3 tests/python/trackers.py           makes nothing: tools/python_env.sh track does
 """
 
 import json
