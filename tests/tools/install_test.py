@@ -149,7 +149,7 @@ def check_part_of_another_project():
     outer.mkdir()
     (outer / "CMakeLists.txt").write_text(OUTER_PROJECT)
     shutil.copy(work / "own/own.cpp", outer)
-    folders = [f"-D{name}={CACHE[name]}" for name in ("TROUPE_MUJOCO_DIR", "TROUPE_DM_CONTROL_DIR", "TROUPE_ONEDNN_DIR")]
+    folders = [f"-D{name}={CACHE[name]}" for name in ("TROUPE_MUJOCO_DIR", "TROUPE_DM_CONTROL_DIR", "TROUPE_ONEDNN_DIR", "TROUPE_UPLOT_DIR")]
     run(*configure(outer, work / "build/outer", "-DTROUPE_CUDA=OFF", *folders))
     targets = run("cmake", "--build", work / "build/outer", "--target", "help")
     check("troupe_run" in targets and "outer" in targets, f"not all targets are there:\n{targets}")
