@@ -18,7 +18,7 @@ SETTINGS = ["env=cheetah-run", "algorithm=td3", "learner.kind=sleeper", "actors.
             "replay.samples_per_insert=1000000", "replay.tolerance=0.001"]
 
 
-def run_program():
+def program():
     import troupe
 
     class Sleeper(troupe.Learner):
@@ -35,7 +35,7 @@ def run_program():
 
             return {name: np.zeros(shape) for name, shape in self.shapes.items()}
 
-    return troupe.main(learners={"sleeper": Sleeper})
+    return troupe.Program(learners={"sleeper": Sleeper})
 
 
 def measure():
@@ -57,7 +57,7 @@ def measure():
                     if run.poll() is not None or time.monotonic() > deadline:
                         sys.exit(f"the run did not begin: {log.read_text()}")
                     time.sleep(0.1)
-                with troupe.ReplayClient(run=directory) as client:
+                with troupe.ReplayClient(run=directory, program=program()) as client:
                     priorities = np.random.default_rng(1).uniform(size=BATCH)
                     client.sample(BATCH, timeout=PATIENCE_S)
                     if sampler == "uniform":
@@ -72,5 +72,5 @@ def measure():
 
 if __name__ == "__main__":
     if len(sys.argv) > 1:
-        raise SystemExit(run_program())
+        raise SystemExit(program().main())
     main(measure, __file__)
