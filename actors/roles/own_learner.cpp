@@ -7,6 +7,7 @@
 #include <cstring>
 #include <utility>
 
+#include <troupe/actors/roles/policy_publication.hpp>
 #include <troupe/messages/parameters.hpp>
 
 namespace troupe::actors {
@@ -110,11 +111,11 @@ class OwnLearner final : public Role {
   Status go_behind_others(RoleContext& context) {
     Inlet& refused = context.in("refused");
     if (refused.empty()) return {};
-    const auto reached = messages::read_parameters_version(refused.take());
+    const auto reached = read_reached(refused.take());
     if (!reached.ok()) {
       context.refuse("refused", reached.error());
-    } else if (reached->version >= version()) {
-      ahead_ = reached->version + 1 - steps_;
+    } else if (*reached >= version()) {
+      ahead_ = *reached + 1 - steps_;
     }
     return {};
   }

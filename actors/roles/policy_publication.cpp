@@ -98,16 +98,12 @@ class PolicyPublication final : public Publication {
 
   /// A parameter store knows newer versions: those of members that went on while this one was away, and are no more.
   void go_behind(RoleContext& context, const learner::Program& program) {
-    const auto reached = messages::read_parameters_version(context.in(kRefusedPort).take());
+    const auto reached = read_reached(context.in(kRefusedPort).take());
     if (!reached.ok()) return context.refuse(kRefusedPort, reached.error());
-    if (reached->version >= kVersionsMost) {
-      return context.refuse(kRefusedPort, Error{Code::kOutOfRange, fmt::format("got version {}, expected one below {}",
-                                                                               reached->version, kVersionsMost)});
-    }
-    if (reached->version < version_of(program)) return;  // of an update that was sent before the last time
+    if (*reached < version_of(program)) return;  // of an update that was sent before the last time
     log::warn("{}: version {} is older than the {} that others had published: goes on behind it, from step {}", name_,
-              version_of(program), reached->version, program.step());
-    version_offset_ = reached->version + 1 - program.step();
+              version_of(program), *reached, program.step());
+    version_offset_ = *reached + 1 - program.step();
   }
 
   /// Sends the parameters that are being copied, if they are there.
@@ -142,6 +138,12 @@ class PolicyPublication final : public Publication {
 };
 
 }  // namespace
+
+Result<std::int64_t> read_reached(const messages::Frame& refusal) {
+  TROUPE_ASSIGN(const auto reached, messages::read_parameters_version(refusal));
+  if (reached.version < kVersionsMost) return reached.version;
+  return Error{Code::kOutOfRange, fmt::format("got version {}, expected one below {}", reached.version, kVersionsMost)};
+}
 
 PublicationSpec policy_publication(PolicyPublicationOptions options) {
   return {.inlets = {{kRefusedPort, "ParametersVersion", ChannelKind::kLatest}},

@@ -14,6 +14,10 @@ struct PolicyPublicationOptions {
   std::int64_t period = 1;          ///< steps between two publications
 };
 
+/// The version that a parameter store has reached, out of its message to whom it has refused an update. Errors: those of
+/// read_parameters_version(); kOutOfRange for more versions than any run has.
+Result<std::int64_t> read_reached(const messages::Frame& refusal);
+
 /// Ports: out updates (latest, Parameters); in refused (latest, ParametersVersion), which says where its versions must
 /// go on. The first parameters are published before the first step, since nobody can act without them. A version is
 /// published when the parameter store has taken the one before; else a later version is published instead. Parameters

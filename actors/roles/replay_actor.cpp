@@ -1,5 +1,8 @@
 #include <troupe/actors/roles/replay_actor.hpp>
 
+#include <algorithm>
+#include <chrono>
+
 #include <troupe/messages/batch.hpp>
 #include <troupe/messages/reports.hpp>
 
@@ -41,7 +44,12 @@ Result<Progress> ReplayActor::step(RoleContext& context) {
   if (!drawn) {
     TROUPE_ASSIGN(drawn, serve(context));  // no learner has room
   }
-  return inserted || drawn ? Progress::kMore : Progress::kIdle;
+  if (inserted || drawn) return Progress::kMore;
+  if (!asked_.empty()) {  // what held learners back must not do so when its time is over and nothing else happens
+    const auto first = std::ranges::min_element(asked_, {}, &Asked::until);
+    context.wake_after(first->until - context.clock().now());
+  }
+  return Progress::kIdle;
 }
 
 Status ReplayActor::take_priorities(RoleContext& context) {

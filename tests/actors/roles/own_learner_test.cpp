@@ -195,6 +195,11 @@ TEST_F(OwnLearnerTest, GoesOnFromWhatItSavedBehindVersionsThatOthersKnow) {
   ASSERT_TRUE(again->step(context_).ok());
   EXPECT_EQ(published().info().version, 10);
   EXPECT_EQ(counter(*again, "steps"), 3);
+  const std::int64_t absurd = std::numeric_limits<std::int64_t>::max();
+  context_.in("refused").frames.emplace_back(messages::make_parameters_version(context_.pool(), {absurd}).value());
+  ASSERT_TRUE(again->step(context_).ok());
+  EXPECT_EQ(context_.refused.size(), 1U);
+  EXPECT_EQ(counter(*again, "version"), 10);
 }
 
 }  // namespace

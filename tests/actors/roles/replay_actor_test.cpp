@@ -255,6 +255,21 @@ TEST_F(ClientsOfReplayTest, AreForgottenWhenTheirTimeIsOver) {
   EXPECT_GT(learnt(), 0U);
 }
 
+TEST_F(ClientsOfReplayTest, HoldNobodyBackBeyondTheirTimeThoughNothingElseHappens) {
+  auto role = make(with_clients());
+  trajectory(4);
+  ASSERT_EQ(role->step(context).value(), Progress::kMore);  // a learner's
+  const std::size_t before = learnt();
+  ask(40, 50);
+  run(*role);
+  EXPECT_EQ(learnt(), before);
+  EXPECT_EQ(context.woken_after, std::chrono::milliseconds(50));
+  context.manual_clock.advance(context.woken_after);
+  run(*role);
+  EXPECT_EQ(answers(), 0U);
+  EXPECT_GT(learnt(), before);
+}
+
 TEST_F(ClientsOfReplayTest, AreRefusedWhatTheLimiterCouldNeverAdmit) {
   auto role = make(with_clients());
   ask(100'000);
