@@ -38,6 +38,10 @@ def table(name, sampler):
     )
 
 
+def tables():
+    return [table("uniform", reverb.selectors.Uniform()), table("prioritized", reverb.selectors.Prioritized(0.6))]
+
+
 def insert(client, name, items):
     """Inserts per second; everything is confirmed before the clock stops."""
     random = np.random.default_rng(1)
@@ -79,9 +83,7 @@ def report(name, value):
 
 
 def main():
-    server = reverb.Server(
-        tables=[table("uniform", reverb.selectors.Uniform()), table("prioritized", reverb.selectors.Prioritized(0.6))]
-    )
+    server = reverb.Server(tables=tables())
     address = f"localhost:{server.port}"
     client = reverb.Client(address)
     rate = insert(client, "uniform", ITEMS)
