@@ -61,7 +61,7 @@ struct ReplayClient::Work {
   bool sent = false;  ///< a sample: asked for
   bool done = false;
   Status ended;
-  std::optional<Drawn> drawn;
+  std::optional<ReplayBatch> drawn;
 };
 
 class ReplayClient::Instance final : public Role {
@@ -160,7 +160,7 @@ class ReplayClient::Instance final : public Role {
     const std::lock_guard lock(client_.mutex_);
     if (batch.ok()) {
       mix_.observe(shard, batch->info().table_items, batch->info().table_mass);
-      work.drawn = Drawn{std::move(batch).value(), shard};
+      work.drawn = ReplayBatch{std::move(batch).value(), shard};
       end(work, {});
     } else if (batch.error().code == Code::kCancelled) {
       end(work, Error{Code::kCancelled, fmt::format("replay refuses to draw {} rows, more than its rate limiter could "
@@ -230,7 +230,7 @@ Status ReplayClient::insert(const BatchView& rows, std::span<const double> prior
   return do_it(work, timeout);
 }
 
-Result<ReplayClient::Drawn> ReplayClient::sample(std::int64_t rows, Duration timeout) {
+Result<ReplayBatch> ReplayClient::sample(std::int64_t rows, Duration timeout) {
   if (rows < 1 || rows > messages::kMostSampleRows) {
     return Error{Code::kInvalidArgument,
                  fmt::format("sample: got {} rows, expected 1..{}", rows, messages::kMostSampleRows)};

@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include <troupe/actors/roles/replay_batches.hpp>
 #include <troupe/actors/runtime/topology.hpp>
 #include <troupe/messages/batch.hpp>
 #include <troupe/messages/reports.hpp>
@@ -41,13 +42,9 @@ class ReplayClient {
   /// rows come into the table, the rate limiter decides, which holds the channel up. producer, incarnation and sequence
   /// of `info` are the instance's to say.
   Status insert(const BatchView& rows, std::span<const double> priorities, std::int64_t env_steps, Duration timeout);
-  struct Drawn {
-    messages::SampledBatchView batch;
-    std::size_t shard = 0;
-  };
   /// A batch of so many rows, from the shards in proportion to their mass. Errors also: kInvalidArgument, and for more
   /// rows than the rate limiter could ever admit kCancelled.
-  Result<Drawn> sample(std::int64_t rows, Duration timeout);
+  Result<ReplayBatch> sample(std::int64_t rows, Duration timeout);
   /// Sets the priorities of items of one shard. Errors also: kInvalidArgument, kShapeMismatch.
   Status update_priorities(std::size_t shard, messages::PriorityUpdate update, Duration timeout);
 

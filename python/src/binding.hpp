@@ -92,6 +92,17 @@ inline Result<DType> dtype_of(const std::string& name, nb::dlpack::dtype type) {
   return Error{Code::kInvalidArgument, name + ": expected float32, float64, int32, int64 or uint8"};
 }
 
+/// The sizes of an array's dimensions from `first` on. Errors: kShapeMismatch for more than a tensor has.
+template <typename Array>
+Result<Shape> shape_of(const std::string& name, const Array& array, std::size_t first = 0) {
+  if (array.ndim() > first + Shape::kMaxRank) {
+    return Error{Code::kShapeMismatch, name + ": " + std::to_string(array.ndim()) + " dimensions are too many"};
+  }
+  std::vector<std::int64_t> sizes;
+  for (std::size_t i = first; i < array.ndim(); ++i) sizes.push_back(static_cast<std::int64_t>(array.shape(i)));
+  return Shape(std::span<const std::int64_t>(sizes));
+}
+
 /// `rows` rows of a tensor, [rows, ...] (or, without `rows`, one), and its memory, to be filled.
 inline std::pair<nb::ndarray<nb::numpy>, std::byte*> tensor_array(const TensorSpec& of,
                                                                   std::optional<std::size_t> rows) {

@@ -135,18 +135,13 @@ class Client {
     auto drawn = without_lock([&] { return client_->sample(rows, from_seconds(timeout_s)); });
     if (!drawn.ok()) or_raise_timeout("sample", drawn.error());
     const messages::SampledBatchView& batch = drawn->batch;
-    nb::list columns;
-    for (std::size_t i = 0; i < signature_.size(); ++i) {
-      const auto [column, memory] = tensor_array(signature_[i], static_cast<std::size_t>(batch.columns().rows));
-      std::memcpy(memory, batch.columns().columns[i].data(), batch.columns().columns[i].size());
-      columns.append(column);
-    }
     const auto [keys, key] = array<std::uint64_t>(batch.rows().keys.size());
     for (std::size_t i = 0; i < batch.rows().keys.size(); ++i) {
       key[i] = batch.rows().keys[i] | std::uint64_t{drawn->shard} << kShardShift;
     }
-    return nb::make_tuple(columns, keys, copied(batch.rows().probabilities), copied(batch.rows().priorities),
-                          copied(batch.rows().times_sampled), batch.info().table_items);
+    return nb::make_tuple(dict_of_columns(batch.columns()).values(), keys, copied(batch.rows().probabilities),
+                          copied(batch.rows().priorities), copied(batch.rows().times_sampled),
+                          batch.info().table_items);
   }
 
   void update_priorities(const Keys& keys, const Doubles& priorities, double timeout_s) {

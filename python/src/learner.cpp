@@ -44,9 +44,7 @@ class PythonLearner final : public actors::Learner {
       const nb::object said =
           nb::module_::import_("troupe.learners").attr("as_step")(self_->attr("learn")(dict_of_columns(batch)));
       actors::LearnerStep step;
-      for (const auto& [name, value] : nb::cast<nb::dict>(said.attr("metrics"))) {
-        step.metrics.push_back({nb::cast<std::string>(name), nb::cast<double>(value)});
-      }
+      add_scalars(step.metrics, said.attr("metrics"));
       const nb::object priorities = said.attr("priorities");
       if (!priorities.is_none()) step.priorities = nb::cast<std::vector<double>>(priorities);
       return step;
@@ -68,11 +66,9 @@ class PythonLearner final : public actors::Learner {
         }
         using Floats = nb::ndarray<const float, nb::c_contig, nb::device::cpu>;
         const auto given = nb::cast<Floats>(tensors[entry.name.c_str()]);
-        std::vector<std::int64_t> shape;
-        for (std::size_t i = 0; i < given.ndim(); ++i) shape.push_back(static_cast<std::int64_t>(given.shape(i)));
-        if (!std::ranges::equal(shape, entry.shape.dims())) {
-          return Error{Code::kShapeMismatch, "learner: policy() gives \"" + entry.name + "\" as " +
-                                                 Shape(std::span<const std::int64_t>(shape)).to_string() +
+        TROUPE_ASSIGN(const Shape shape, shape_of(entry.name, given));
+        if (shape != entry.shape) {
+          return Error{Code::kShapeMismatch, "learner: policy() gives \"" + entry.name + "\" as " + shape.to_string() +
                                                  ", expected " + entry.shape.to_string()};
         }
         std::ranges::copy(std::span(given.data(), given.size()), values.begin() + entry.offset);

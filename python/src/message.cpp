@@ -92,13 +92,9 @@ Result<Frame> trajectory_frame(nb::handle message, messages::FramePool& pool, Se
       return Error{Code::kShapeMismatch, "trajectory: column " + name + " has " + std::to_string(first) +
                                              " rows, expected " + std::to_string(rows) + " as the first one"};
     }
-    if (column.ndim() - 1 > Shape::kMaxRank) {
-      return Error{Code::kShapeMismatch, "trajectory: column " + name + " has too many dimensions"};
-    }
-    std::vector<std::int64_t> shape;
-    for (std::size_t i = 1; i < column.ndim(); ++i) shape.push_back(static_cast<std::int64_t>(column.shape(i)));
+    TROUPE_ASSIGN(const Shape shape, shape_of("column " + name, column, 1));
     TROUPE_ASSIGN(const DType dtype, dtype_of("column " + name, column.dtype()));
-    signature.push_back({name, dtype, Shape(std::span<const std::int64_t>(shape))});
+    signature.push_back({name, dtype, shape});
   }
   if (rows < 1) return Error{Code::kInvalidArgument, "trajectory: there are no rows"};
   const nb::object priorities = message.attr("priorities");

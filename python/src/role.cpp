@@ -174,12 +174,6 @@ nb::object identity_object(const actors::RoleIdentity& identity) {
   return nb::module_::import_("troupe.roles").attr("Identity")(**fields);
 }
 
-void add_scalars(std::vector<Scalar>& to, nb::handle from) {
-  for (const auto& [name, value] : nb::cast<nb::dict>(from)) {
-    to.push_back({nb::cast<std::string>(name), nb::cast<double>(value)});
-  }
-}
-
 class PythonRole final : public actors::Role {
  public:
   /// With the lock.
@@ -291,6 +285,12 @@ Locked::~Locked() {
   if (!held_) thread_state.leave();
 }
 
+void add_scalars(std::vector<Scalar>& to, nb::handle from) {
+  for (const auto& [name, value] : nb::cast<nb::dict>(from)) {
+    to.push_back({nb::cast<std::string>(name), nb::cast<double>(value)});
+  }
+}
+
 actors::RoleState state_of(nb::handle saved) {
   actors::RoleState state;
   for (const auto& [key, value] : nb::cast<nb::dict>(saved)) {
@@ -300,12 +300,10 @@ actors::RoleState state_of(nb::handle saved) {
       continue;
     }
     const auto array = nb::cast<Rows>(nb::module_::import_("troupe.arrays").attr("as_column")(value));
-    std::vector<std::int64_t> shape(array.ndim());
-    for (std::size_t i = 0; i < shape.size(); ++i) shape[i] = static_cast<std::int64_t>(array.shape(i));
     const auto* const begin = static_cast<const std::byte*>(array.data());
     state.tensors.push_back({name,
                              value_or_raise(dtype_of(name, array.dtype())),
-                             Shape(std::span<const std::int64_t>(shape)),
+                             value_or_raise(shape_of(name, array)),
                              {begin, begin + array.nbytes()}});
   }
   return state;

@@ -6,6 +6,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include <troupe/run/registry.hpp>
 
@@ -44,6 +45,9 @@ auto in_python(const std::string& what, F work) -> decltype(work()) {
 ConfigSchema keys_of(nb::handle keys);
 /// The values of a section by the names of its keys. With the lock.
 nb::dict values_of(const ConfigSection& section, const ConfigSchema& keys);
+
+/// Numbers by their names. With the lock.
+void add_scalars(std::vector<Scalar>& to, nb::handle from);
 
 /// What save() gives: integers are counters, arrays tensors; and back. With the lock.
 actors::RoleState state_of(nb::handle saved);
