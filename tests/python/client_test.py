@@ -1,5 +1,4 @@
 """The installed wheel: the replay of a run over processes, shared by programs outside of it."""
-import os
 import pathlib
 import signal
 import subprocess
@@ -16,7 +15,7 @@ from troupe.cli import PROGRAM
 # A run whose own actors and learner do next to nothing: the table is the client's.
 IDLE = ["env=cartpole-swingup", "algorithm=td3", "td3.policy_layers=[8]", "td3.critic_layers=[8]", "td3.random_env_steps=50", "learner.batch_size=4",
         "replay.min_items=64", "replay.samples_per_insert=1", "replay.tolerance=100", "replay.max_items=100000", "actors.count=1", "evaluator.episodes=1",
-        "evaluator.every_learner_steps=1000000", "max_env_steps=64", "checkpoint.every_s=2", "placement.actors.nodes=0", "placement.learner.nodes=0",
+        "evaluator.every_learner_steps=1000000", "max_env_steps=0", "checkpoint.every_s=2", "placement.actors.nodes=0", "placement.learner.nodes=0",
         "placement.parameters.nodes=0", "placement.evaluator.nodes=0"]
 
 
@@ -71,7 +70,7 @@ class Run:
 
 class Clients(unittest.TestCase):
     def test_inserts_draws_and_sets_priorities(self):
-        run = Run(self, "replay.sampler=prioritized", "replay.priority_exponent=1", "max_env_steps=0", "replay.min_items=100")
+        run = Run(self, "replay.sampler=prioritized", "replay.priority_exponent=1", "replay.min_items=100")
         with troupe.ReplayClient(run.directory / "config.toml", token=run.token("first.token")) as client:
             self.assertEqual(client.columns["observation"], ("float32", (5,)))
             for first in range(1000, 3000, 100):
@@ -99,7 +98,7 @@ class Clients(unittest.TestCase):
         self.assertIsNone(run.process.poll(), "the run goes on without its client")
 
     def test_several_threads_and_clients_share_one_table(self):
-        run = Run(self, "max_env_steps=0")
+        run = Run(self)
         clients = [troupe.ReplayClient(run=run.directory, name=f"client-{i}") for i in range(2)]
         errors = []
 
@@ -126,7 +125,7 @@ class Clients(unittest.TestCase):
             clients[0].sample(1)
 
     def test_what_is_wrong_is_said(self):
-        run = Run(self, "max_env_steps=0", "replay.min_items=90000", "replay.tolerance=0.1")
+        run = Run(self, "replay.min_items=90000", "replay.tolerance=0.1")
         token = run.token("t.token")
         with troupe.ReplayClient(run.directory / "config.toml", token=token) as client:
             for change, said in (({"reward": np.zeros(3)}, r"reward has shape \(3,\), expected \(2,\)"), ({"other": np.zeros(2)}, "unknown columns")):
@@ -154,7 +153,7 @@ class Clients(unittest.TestCase):
             troupe.ReplayClient("config.toml")
 
     def test_a_run_without_clients_says_so(self):
-        run = Run(self, "replay.external=false", "max_env_steps=0")
+        run = Run(self, "replay.external=false")
         with self.assertRaisesRegex(troupe.TroupeError, "replay.external is false"):
             troupe.ReplayClient(run=run.directory)
         self.assertIn("--role", run.troupe("token", run.directory, "--role", "external", expect=1))
