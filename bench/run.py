@@ -31,8 +31,10 @@ import platform
 import re
 import statistics
 import sys
+import time
 
 from benches import BENCHES
+from progress import Progress
 from sides import BenchError, NoGpu, prepare
 
 
@@ -45,11 +47,20 @@ def machine():
 
 def run(bench, sides, repeats, say):
     """The rows of the report; sides[0] is Troupe."""
-    results = {side.name: [] for side in sides}
+    results, took_s = {side.name: [] for side in sides}, {side.name: [] for side in sides}
+
+    def left_s():
+        """Until all are done: each takes as long as it did before, which is not known within the first repeat."""
+        if not all(took_s.values()):
+            return None
+        return sum(statistics.mean(took) * (repeats - len(took)) for took in took_s.values())
+
     for repeat in range(repeats):
         for side in sides:
-            say(f"repeat {repeat + 1} of {repeats}: {side.name}")
+            say(f"repeat {repeat + 1} of {repeats}, {side.name}", left_s())
+            begun = time.monotonic()
             results[side.name].append(side.measure(repeat))
+            took_s[side.name].append(time.monotonic() - begun)
     for name, samples in results.items():
         if any(sample.keys() != samples[0].keys() for sample in samples):
             raise BenchError(f"{name}: its rows differ between repeats")
@@ -184,10 +195,6 @@ def main():
 
 def measure(name, options):
     """Runs one bench with the rivals that were asked for, prints its table and writes its report."""
-
-    def say(text):
-        print(f"bench {name}: {text}", file=sys.stderr, flush=True)
-
     bench = BENCHES[name]
     if options.device:
         bench = on_gpu(name, bench, options.device)
@@ -197,7 +204,8 @@ def measure(name, options):
         bench = dataclasses.replace(bench, timeout_s=bench.timeout_s + 4 * seconds)
     rivals = chosen_rivals(bench, options)
     sides, gpu = prepare(bench, rivals, options.device)
-    rows = run(bench, sides, options.repeats or bench.repeats, say)
+    with Progress(f"bench {name}") as progress:
+        rows = run(bench, sides, options.repeats or bench.repeats, progress.say)
     date = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d %H:%M")
     report = {"bench": name, "date": date, "machine": machine()}
     if options.device:
@@ -209,6 +217,10 @@ def measure(name, options):
     print(heading, table(rows), sep="\n\n")
     if options.json:
         options.json.write_text(json.dumps(report, indent=2) + "\n")
+        print(f"\nwritten to {options.json}")
+    if bench.rivals and not options.rivals:
+        device = f" --device {options.device}" if options.device else ""
+        print(f"\nbeside {', '.join(bench.rivals)}: ./troupe bench {name} --rivals{device}")
 
 
 if __name__ == "__main__":

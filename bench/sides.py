@@ -10,6 +10,7 @@ import sys
 import tempfile
 
 from benches import Packaged
+from progress import Progress
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 BUILD = ROOT / "build" / "release"
@@ -121,7 +122,9 @@ def find_packages(rivals):
 
 
 def build(targets):
-    built = subprocess.run(["cmake", "--build", BUILD, "--target", *targets], capture_output=True, text=True)
+    with Progress(f"building {' and '.join(targets)}") as progress:
+        progress.say("compiling")
+        built = subprocess.run(["cmake", "--build", BUILD, "--target", *targets], capture_output=True, text=True)
     if built.returncode != 0:
         raise BenchError(f"building {' and '.join(targets)} failed:\n" + "\n".join(built.stdout.splitlines()[-20:]))
 

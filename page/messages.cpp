@@ -122,7 +122,7 @@ Json seen_json(const WatchedRun& run) {
 
 }  // namespace
 
-std::string rows_of(const FollowedCsv& table, Told::Table& told) {
+std::string rows_of(const apps::FollowedCsv& table, Told::Table& told) {
   const bool all = told.generation != table.generation();
   const std::size_t from = all ? 0 : told.rows;
   told = {table.generation(), table.rows()};

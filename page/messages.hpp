@@ -28,7 +28,7 @@ struct Told {
 
 /// The rows of a table that a page has not, which `told` then includes: {"all": true or absent, "names": [...] with it,
 /// "columns": [[...], ...]}; "" when there are none.
-std::string rows_of(const FollowedCsv& table, Told::Table& told);
+std::string rows_of(const apps::FollowedCsv& table, Told::Table& told);
 
 /// What has changed since `told`, which then includes it.
 std::string news_of(const WatchedRun& run, Told& told);

@@ -79,7 +79,7 @@ void Exposition::add_metrics(const WatchedRun& run) {
              {{"role", column.substr(0, slash)}}, *value);
     }
   }
-  const FollowedCsv& evaluations = run.evaluations();
+  const apps::FollowedCsv& evaluations = run.evaluations();
   const std::size_t source = evaluations.find("source");
   if (source == evaluations.names().size()) return;
   std::map<std::pair<std::string, std::string>, double> newest;

@@ -58,7 +58,7 @@ std::string spark_of(const std::vector<double>& values, std::size_t columns) {
 }
 
 void add_evaluations(std::vector<ScreenLine>& lines, const WatchedRun& run, std::size_t columns) {
-  const FollowedCsv& table = run.evaluations();
+  const apps::FollowedCsv& table = run.evaluations();
   const std::size_t source = table.find("source");
   for (const char* name : {"return", "frechet_distance", "inception_score", "accuracy"}) {
     const std::size_t column = table.find(name);

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include <troupe/core/clock.hpp>
-#include <troupe/page/followed_csv.hpp>
+#include <troupe/run/followed_csv.hpp>
 #include <troupe/page/messages.hpp>
 #include <troupe/run/comparison.hpp>
 #include <troupe/run/run_directory.hpp>
@@ -37,7 +37,7 @@ class Several {
  private:
   struct Glance {
     apps::RunDirectory directory;
-    FollowedCsv evaluations;
+    apps::FollowedCsv evaluations;
     std::string state;
   };
   void look();

@@ -11,7 +11,7 @@
 
 #include <troupe/core/atomic_file.hpp>
 #include <troupe/core/text.hpp>
-#include <troupe/page/csv_cells.hpp>
+#include <troupe/run/csv_cells.hpp>
 
 namespace troupe::page {
 namespace {
@@ -124,9 +124,7 @@ void WatchedRun::look_at_channels() {
   double newest = -1;
   const auto& lines = channels_.lines();
   for (auto line = lines.rbegin(); line != lines.rend(); ++line) {
-    std::string_view rest = *line;
-    std::vector<std::string> cells;
-    while (!rest.empty()) cells.push_back(next_cell(rest));
+    std::vector<std::string> cells = apps::csv_cells(*line);
     cells.resize(10);
     const double wall_s = number(cells[0]);
     if (std::isnan(wall_s)) continue;  // the names of the columns

@@ -13,7 +13,7 @@
 #include <troupe/core/clock.hpp>
 #include <troupe/core/error.hpp>
 #include <troupe/core/metrics.hpp>
-#include <troupe/page/followed_csv.hpp>
+#include <troupe/run/followed_csv.hpp>
 #include <troupe/page/followed_text.hpp>
 #include <troupe/page/seen_run.hpp>
 #include <troupe/run/run_directory.hpp>
@@ -46,8 +46,8 @@ class WatchedRun {
   /// What cannot be read or asked, a line each.
   const std::vector<std::string>& notes() const { return notes_; }
 
-  const FollowedCsv& metrics() const { return metrics_; }
-  const FollowedCsv& evaluations() const { return evaluations_; }
+  const apps::FollowedCsv& metrics() const { return metrics_; }
+  const apps::FollowedCsv& evaluations() const { return evaluations_; }
   const FollowedText& log() const { return log_; }
   /// What went through the ports in the newest metrics period.
   const std::vector<PortTraffic>& traffic() const { return traffic_; }
@@ -72,7 +72,7 @@ class WatchedRun {
   apps::RunDirectory directory_;
   AskChief ask_;
   const Clock& clock_;
-  FollowedCsv metrics_, evaluations_;
+  apps::FollowedCsv metrics_, evaluations_;
   FollowedText log_, channels_;
   State state_ = State::kStopped;
   std::vector<std::string> notes_;

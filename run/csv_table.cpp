@@ -12,32 +12,12 @@
 #include <troupe/core/atomic_file.hpp>
 #include <troupe/core/check.hpp>
 #include <troupe/core/text.hpp>
+#include <troupe/run/csv_cells.hpp>
 
 namespace troupe::apps {
 namespace {
 
 constexpr std::uint64_t kFileBytesMax = 4ull << 30;
-
-/// Splits a line at its commas and takes quotes away.
-std::vector<std::string> split(std::string_view line) {
-  std::vector<std::string> cells(1);
-  bool in_quotes = false;
-  for (std::size_t i = 0; i < line.size(); ++i) {
-    if (line[i] == '"') {
-      const bool doubled = in_quotes && i + 1 < line.size() && line[i + 1] == '"';
-      if (doubled) {
-        cells.back() += line[++i];
-      } else {
-        in_quotes = !in_quotes;
-      }
-    } else if (line[i] == ',' && !in_quotes) {
-      cells.emplace_back();
-    } else {
-      cells.back() += line[i];
-    }
-  }
-  return cells;
-}
 
 template <typename T>
 bool parse_cell(const std::string& cell, T& value) {
@@ -63,7 +43,7 @@ bool fits(const std::string& cell, CsvColumn::Kind kind) {
 
 std::optional<CsvLine> parse_line(std::string_view text, std::span<const CsvColumn> fixed,
                                   const std::vector<std::string>& names) {
-  std::vector<std::string> cells = split(text);
+  std::vector<std::string> cells = csv_cells(text);
   if (cells.size() != fixed.size() + names.size()) return std::nullopt;
   CsvLine line;
   for (std::size_t i = 0; i < fixed.size(); ++i) {
@@ -116,7 +96,7 @@ Result<Contents> read_contents(const std::filesystem::path& path, std::span<cons
     const std::string_view line = text.substr(0, end);
     text.remove_prefix(end + 1);
     if (number == 1) {
-      const std::vector<std::string> cells = split(line);
+      const std::vector<std::string> cells = csv_cells(line);
       if (!line.starts_with(header) || cells.size() < fixed.size() || cells[fixed.size() - 1] != fixed.back().name) {
         return Error{Code::kCorrupt, fmt::format("{}:1: got \"{}\", expected columns that begin with \"{}\"",
                                                  path.string(), printable(line), header)};

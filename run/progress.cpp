@@ -15,9 +15,6 @@
 namespace troupe::apps {
 namespace {
 
-using std::chrono::milliseconds;
-constexpr Duration kLivePeriod = milliseconds(250);
-constexpr Duration kPlainPeriod = milliseconds(15000);
 constexpr double kUnknown = -1;
 
 /// What the names of an agent's roles, or of its own numbers, begin with.
@@ -27,8 +24,15 @@ std::string prefix_of(const AgentLimits& agent, const char* between) {
 
 }  // namespace
 
-ProgressStyle progress_style(bool is_terminal, std::string_view term) {
-  return is_terminal && !term.empty() && term != "dumb" ? ProgressStyle::kLive : ProgressStyle::kPlain;
+RunLimits limits_of(const actors::TrainOptions& options) {
+  RunLimits limits = {.max_minutes = options.max_minutes, .agents = {}};
+  for (const actors::AgentOptions& agent : options.agents) {
+    limits.agents.push_back({agent.name, agent.max_env_steps, agent.max_learner_steps});
+  }
+  for (const actors::ReplicaRun& group : options.replicas)
+    limits.replicas[group.group.name] = {
+        .steps = group.group.steps, .batch_size = group.group.batch_size, .replicas = group.group.count};
+  return limits;
 }
 
 void ProgressState::update(const MetricRow& row) {
@@ -76,6 +80,18 @@ double ProgressState::left_s() const {
   return left;
 }
 
+std::optional<double> ProgressState::mean_return(const AgentLimits& agent) const {
+  const auto found = evaluated_.find(prefix_of(agent, "-") + "evaluator");
+  return found == evaluated_.end() ? std::nullopt : find_scalar(found->second, kReturn);
+}
+
+std::optional<double> ProgressState::mean_return() const {
+  for (const AgentLimits& agent : limits_.agents) {
+    if (const auto mean = mean_return(agent)) return mean;
+  }
+  return std::nullopt;
+}
+
 std::string ProgressState::replica_part(const std::string& name, const GroupLimits& limits) const {
   std::string part = fmt::format("{} {}/{}", name, format_count(value(name + "/step", 0)),
                                  format_count(static_cast<double>(limits.steps)));
@@ -112,11 +128,7 @@ std::string ProgressState::line(std::size_t columns_max) const {
                   (limited ? fmt::format(" ({} left)", format_duration(left_s())) : ""));
   for (const AgentLimits& agent : limits_.agents) {
     const std::string of = prefix_of(agent, " "), role = prefix_of(agent, "-");
-    if (const auto found = evaluated_.find(role + "evaluator"); found != evaluated_.end()) {
-      if (const auto mean = find_scalar(found->second, kReturn)) {
-        parts.push_back(fmt::format("{}return {:.1f}", of, *mean));
-      }
-    }
+    if (const auto mean = mean_return(agent)) parts.push_back(fmt::format("{}return {:.1f}", of, *mean));
     counted(of + "env", env_steps(agent), value(role + "actor/steps_per_s", kUnknown));
     counted(of + "learner", learner_steps(agent), value(role + "learner/steps_per_s", kUnknown));
   }
@@ -139,43 +151,18 @@ std::string ProgressState::line(std::size_t columns_max) const {
 
 Status ProgressSink::write(const MetricRow& row) {
   state_.update(row);
-  const Duration now = clock_.now();
-  const Duration period = style_ == ProgressStyle::kLive ? kLivePeriod : kPlainPeriod;
-  if (!drawn_ || now - drawn_at_ >= period) draw();
+  if (!std::exchange(began_, true) || line_.is_due()) draw();
   return {};
 }
 
 Status ProgressSink::record(const Evaluation& evaluation) {
   state_.update(evaluation);
-  if (drawn_) draw();
+  if (began_) draw();
   return {};
 }
 
 void ProgressSink::draw() {
-  drawn_ = true;
-  drawn_at_ = clock_.now();
-  std::string line;
-  if (style_ == ProgressStyle::kPlain) {
-    line = state_.line(std::numeric_limits<std::size_t>::max()) + '\n';
-  } else {
-    // One column stays free: writing into the last one would wrap on some terminals.
-    line =
-        fmt::format("\r{}\x1b[K", state_.line(static_cast<std::size_t>(std::max(columns_, 1) - 1)));  // erases the rest
-    line_open_ = true;
-  }
-  std::fputs(line.c_str(), out_);
-  std::fflush(out_);
-}
-
-Status ProgressSink::flush() {
-  std::fflush(out_);
-  return {};
-}
-
-void ProgressSink::finish() {
-  if (line_open_) std::fputs("\n", out_);
-  line_open_ = false;
-  std::fflush(out_);
+  line_.draw([this](std::size_t columns_max) { return state_.line(columns_max); });
 }
 
 }  // namespace troupe::apps

@@ -1,15 +1,15 @@
 #pragma once
-// What a person sees while a run lasts: one line that is rewritten in place on a terminal, or a plain line now and then
-// where the output goes to a file.
+// What a person sees while a run lasts, as a line (run/progress_line.hpp).
 #include <cstddef>
-#include <cstdio>
 #include <map>
+#include <optional>
 #include <string>
-#include <string_view>
+#include <utility>
 #include <vector>
 
-#include <troupe/core/clock.hpp>
 #include <troupe/core/metrics.hpp>
+#include <troupe/run/progress_line.hpp>
+#include <troupe/run/train_options.hpp>
 
 namespace troupe::apps {
 
@@ -34,10 +34,12 @@ struct RunLimits {
   std::map<std::string, GroupLimits> replicas = {};  ///< and all groups
 };
 
+RunLimits limits_of(const actors::TrainOptions& options);
+
 /// The newest value of every scalar and the newest evaluations, put into words. Pure.
 class ProgressState {
  public:
-  explicit ProgressState(RunLimits limits) : limits_(limits) {}
+  explicit ProgressState(RunLimits limits) : limits_(std::move(limits)) {}
   void update(const MetricRow& row);
   void update(const Evaluation& evaluation) { evaluated_[evaluation.source] = evaluation.values; }
   /// "1m05s (3m10s left)  return 812.3  env 12.3k (1.20k/s)  learner 1.54k (150/s)  replay 12.3k  staleness 4.2".
@@ -49,6 +51,9 @@ class ProgressState {
   std::string line(std::size_t columns_max) const;
   /// Seconds until the nearest limit at the present rates; infinite without one.
   double left_s() const;
+  double wall_s() const { return last_.wall_s; }
+  /// The newest of the first agent that has been evaluated.
+  std::optional<double> mean_return() const;
 
  private:
   double value(const std::string& name, double otherwise) const;
@@ -57,6 +62,7 @@ class ProgressState {
   double env_steps(const AgentLimits& agent) const;
   double learner_steps(const AgentLimits& agent) const;
   double left_s(const AgentLimits& agent) const;
+  std::optional<double> mean_return(const AgentLimits& agent) const;
 
   RunLimits limits_;
   MetricRow last_;
@@ -64,36 +70,22 @@ class ProgressState {
   std::map<std::string, std::vector<Scalar>> evaluated_;  ///< by source, the newest
 };
 
-enum class ProgressStyle { kLive, kPlain };
-/// Live only on a terminal that can rewrite a line. `term`: the variable TERM.
-ProgressStyle progress_style(bool is_terminal, std::string_view term);
-
-/// Writes a ProgressState to a stream: at most 4 times a second when live, every 15 seconds when plain; both at once
-/// when an evaluation comes in, once there was a row. Errors of the stream (closed terminal) are ignored: a run goes on
-/// without onlookers.
+/// Shows a ProgressState when it is time, and at once when an evaluation comes in, once there was a row.
 class ProgressSink final : public MetricSink {
  public:
-  /// All borrowed. columns: width of the terminal, which a live line does not exceed.
-  ProgressSink(std::FILE* out, ProgressStyle style, int columns, RunLimits limits, const Clock& clock)
-      : out_(out), style_(style), columns_(columns), state_(limits), clock_(clock) {}
+  ProgressSink(ProgressLine line, RunLimits limits) : line_(std::move(line)), state_(std::move(limits)) {}
 
   Status write(const MetricRow& row) override;
   Status record(const Evaluation& evaluation) override;
-  Status flush() override;
-  /// Ends the live line, so that what is printed next starts on its own.
-  void finish();
+  Status flush() override { return {}; }
+  void finish() { line_.finish(); }
 
  private:
   void draw();
 
-  std::FILE* out_;
-  ProgressStyle style_;
-  int columns_;
+  ProgressLine line_;
   ProgressState state_;
-  const Clock& clock_;
-  Duration drawn_at_{0};
-  bool drawn_ = false;
-  bool line_open_ = false;
+  bool began_ = false;
 };
 
 }  // namespace troupe::apps

@@ -5,8 +5,6 @@
 
 #include <cstdlib>
 
-#include <troupe/run/progress.hpp>
-
 namespace troupe::apps {
 
 std::optional<TerminalSize> terminal_size(int fd) {
@@ -15,9 +13,11 @@ std::optional<TerminalSize> terminal_size(int fd) {
   return TerminalSize{size.ws_col, size.ws_row};
 }
 
+bool can_redraw(bool is_terminal, std::string_view term) { return is_terminal && !term.empty() && term != "dumb"; }
+
 bool can_redraw(int fd) {
   const char* const term = std::getenv("TERM");
-  return progress_style(isatty(fd) != 0, term == nullptr ? "" : term) == ProgressStyle::kLive;
+  return can_redraw(isatty(fd) != 0, term == nullptr ? "" : term);
 }
 
 }  // namespace troupe::apps

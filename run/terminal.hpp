@@ -1,7 +1,8 @@
 #pragma once
-// The terminal that somebody looks at, if there is one: for the progress line and for `troupe watch --terminal`.
+// The terminal that somebody looks at, if there is one: for progress lines and for `troupe watch --terminal`.
 #include <cstddef>
 #include <optional>
+#include <string_view>
 
 namespace troupe::apps {
 
@@ -11,8 +12,9 @@ struct TerminalSize {
 /// Nothing: `fd` is no terminal, or one that does not know its size.
 std::optional<TerminalSize> terminal_size(int fd);
 
-/// Whether `fd` is a terminal on which a line can be written anew: by the variable TERM, which is "dumb" where it
-/// cannot.
+/// Whether a line can be written anew: on a terminal, unless the variable TERM, `term`, is empty or "dumb".
+bool can_redraw(bool is_terminal, std::string_view term);
+/// Of this one, by the process's TERM.
 bool can_redraw(int fd);
 
 }  // namespace troupe::apps

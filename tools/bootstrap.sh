@@ -171,12 +171,8 @@ program_is_current() {
 # build WHAT ARGUMENT...: of `cmake --build`.
 build() {
   say "building $1"
-  if [ -t 2 ]; then
-    cmake --build "$build" "${@:2}" >&2 || die "building $1 failed" # ninja shows its progress on one line
-  else
-    with_progress "building $1" "$build/build.log" cmake --build "$build" "${@:2}" ||
-      { first_error "$build/build.log" >&2; die "building $1 failed (log: $build/build.log)"; }
-  fi
+  with_progress "building $1" "$build/build.log" cmake --build "$build" "${@:2}" ||
+    { first_error "$build/build.log" >&2; die "building $1 failed (log: $build/build.log)"; }
 }
 
 build_program() {

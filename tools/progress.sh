@@ -1,6 +1,17 @@
 # shellcheck shell=bash
-# Sourced by tools/bootstrap.sh and tools/python_env.sh: long steps that say how far they are.
-progress_every_s=${TROUPE_PROGRESS_EVERY_S:-15}
+# Sourced by tools/bootstrap.sh and tools/python_env.sh: long steps that say how far they are, in one line that is
+# rewritten each second on a terminal that can do it, and in a line every 15 s where there is none.
+if [ -t 2 ] && [ -n "${TERM:-}" ] && [ "$TERM" != dumb ]; then progress_live=yes; else progress_live=; fi
+progress_every_s=${TROUPE_PROGRESS_EVERY_S:-$([ "$progress_live" ] && echo 1 || echo 15)}
+
+# say_progress TEXT: on a terminal in the place of what was there, and no longer than a line. Width: as it is now.
+say_progress() {
+  local columns
+  [ "$progress_live" ] || { echo "$1" >&2; return; }
+  columns=$(stty size <&2 2>/dev/null | cut -d' ' -f2) || true
+  ((${columns:-0} > 1)) || columns=80
+  printf '\r%s\033[K' "${1:0:columns-1}" >&2
+}
 
 # progress_of LOG ELAPSED_S: how far the command is whose output so far is LOG, and how long it may still take, as far
 # as the output says so: ninja's lines ([12/383] ...), or those of apt-get.
@@ -19,8 +30,8 @@ progress_of() {
     }' "$1"
 }
 
-# with_progress WHAT LOG COMMAND...: runs the command, whose output goes to LOG. Every 15 s a line on standard error says
-# what, how far and how long still. The exit status is the command's.
+# with_progress WHAT LOG COMMAND...: runs the command, whose output goes to LOG, and says on standard error what, how far
+# and how long still. The exit status is the command's.
 with_progress() {
   local what=$1 log=$2 status=0 until_done reporter
   shift 2
@@ -30,8 +41,9 @@ with_progress() {
     exec 9>&- # the lock of who builds
     start=$SECONDS
     while read -r -t "$progress_every_s" _; [ $? -gt 128 ]; do
-      echo "troupe: $what: $(progress_of "$log" $((SECONDS - start)))" >&2
+      say_progress "troupe: $what: $(progress_of "$log" $((SECONDS - start)))"
     done
+    [ -z "$progress_live" ] || say_progress "" # what is said next takes its place
   )
   reporter=$!
   "$@" {until_done}>&- >>"$log" 2>&1 || status=$?

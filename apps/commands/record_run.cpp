@@ -27,7 +27,6 @@
 #include <troupe/run/stop_request.hpp>
 #include <troupe/run/summary.hpp>
 #include <troupe/run/tensorboard.hpp>
-#include <troupe/run/terminal.hpp>
 
 namespace troupe::apps {
 namespace {
@@ -39,17 +38,6 @@ std::string what_runs(const actors::TrainOptions& options) {
   for (const actors::ReplicaRun& run : options.replicas) what += (what.empty() ? "" : ", ") + run.group.name;
   for (const actors::ConfiguredRole& role : options.roles) what += (what.empty() ? "" : ", ") + role.spec.name;
   return what;
-}
-
-RunLimits limits_of(const actors::TrainOptions& options) {
-  RunLimits limits = {.max_minutes = options.max_minutes, .agents = {}};
-  for (const actors::AgentOptions& agent : options.agents) {
-    limits.agents.push_back({agent.name, agent.max_env_steps, agent.max_learner_steps});
-  }
-  for (const actors::ReplicaRun& group : options.replicas)
-    limits.replicas[group.group.name] = {
-        .steps = group.group.steps, .batch_size = group.group.batch_size, .replicas = group.group.count};
-  return limits;
 }
 
 /// After a stop nobody waits for one more evaluation: the last of the run is an agent's final one.
@@ -105,9 +93,7 @@ Status record_run(const RunDirectory& run, const Config& config, const actors::T
   LearningCurveSink curve(run.learning_curve(), fmt::format("{}, seed {}", what, options.seed), evaluations);
   SampleSink samples(run.samples(), tensorboard);
   const SteadyClock clock;
-  const ProgressStyle style = can_redraw(STDOUT_FILENO) ? ProgressStyle::kLive : ProgressStyle::kPlain;
-  const auto columns = static_cast<int>(terminal_size(STDOUT_FILENO).value_or(TerminalSize()).columns);
-  ProgressSink progress(stdout, style, columns, limits_of(options), clock);
+  ProgressSink progress(ProgressLine::on(stdout, clock), limits_of(options));
   std::vector<MetricSink*> sinks = {&csv, &tensorboard, &curve};
   if (!how.quiet) sinks.push_back(&progress);
   FanOut metrics(std::move(sinks), evaluations);

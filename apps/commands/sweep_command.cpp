@@ -108,8 +108,13 @@ Result<RunLock> lock(const SweepDirectory& directory) {
 }
 
 /// What is said at the end, and the exit code.
-int ended(const SweepDirectory& directory, const SweepOutcome& outcome, std::size_t all) {
-  if (outcome.finished > 0) say("results: {}\n", printable((directory.path / "sweep.html").string(), 4096));
+int ended(const SweepDirectory& directory, const SweepOutcome& outcome, const std::optional<Comparison>& learnt,
+          std::size_t all) {
+  if (learnt) {
+    say("\n{}\n", comparison_text(*learnt));
+    say("results: {}\n", printable((directory.path / "sweep.html").string(), 4096));
+    say("look at it: troupe watch {}\n", directory.shown());
+  }
   if (outcome.finished == all) return kExitOk;
   say("{} of {} runs have ended, {} failed; the same command, or troupe sweep --resume {}, goes on\n", outcome.finished,
       all, outcome.failed, directory.shown());
@@ -127,7 +132,7 @@ Result<int> do_task(const SweepDirectory& directory, const RecordedSweep& sweep,
   std::erase_if(numbers, [&](std::size_t number) { return number != task; });
   const auto done = run_here(directory, sweep, registry, numbers, 1);
   if (!done.ok()) return done.error();
-  TROUPE_TRY(write_results(directory, sweep, registry));
+  TROUPE_ASSIGN(const auto written, write_results(directory, sweep, registry));
   return static_cast<int>(state_of(directory.run(sweep.plan.runs[task])) == RunState::kFinished ? kExitOk
                                                                                                 : kExitFailure);
 }
@@ -176,8 +181,8 @@ Result<int> sweep(const SweepArguments& arguments, const SweepRequest& request, 
       arguments.slurm ? "" : fmt::format(", {} at a time", jobs));
   if (arguments.slurm && !numbers.empty()) return hand_over(directory, sweep, arguments, registry, numbers);
   TROUPE_ASSIGN(const SweepOutcome outcome, run_here(directory, sweep, registry, numbers, jobs));
-  TROUPE_TRY(write_results(directory, sweep, registry));
-  return ended(directory, outcome, all);
+  TROUPE_ASSIGN(const auto learnt, write_results(directory, sweep, registry));
+  return ended(directory, outcome, learnt, all);
 }
 
 int run(const SweepArguments& arguments, const Registry& registry) {

@@ -22,6 +22,8 @@ namespace {
 using detail::Fd;
 using detail::SignalFd;
 
+constexpr int kMeanwhileMs = 250;
+
 /// Package and core of a processor; those of one core share what it has. Where nobody says, each is a core.
 std::pair<int, int> core_of(int processor) {
   const auto number = [&](const char* name, int otherwise) {
@@ -123,12 +125,13 @@ class Children {
 
   void wait() {
     pollfd file = {signals_.fd(), POLLIN, 0};
-    int timeout_ms = -1;
+    int timeout_ms = options_.meanwhile ? kMeanwhileMs : -1;
     if (kill_at_) {
       const auto left = std::chrono::ceil<std::chrono::milliseconds>(*kill_at_ - clock_.now());
-      timeout_ms = static_cast<int>(std::clamp<std::int64_t>(left.count(), 0, 60'000));
+      timeout_ms = static_cast<int>(std::clamp<std::int64_t>(left.count(), 0, kMeanwhileMs));
     }
     poll(&file, 1, timeout_ms);
+    if (options_.meanwhile) options_.meanwhile();
   }
 
   void reap() {

@@ -34,6 +34,7 @@ struct ChildrenOptions {
   Duration stop_grace = std::chrono::seconds(120);  ///< from the wish to stop to SIGKILL
   std::function<void(std::size_t)> begins = {};     ///< a child, by its number, is about to be started
   std::function<void(std::size_t, const ChildEnding&)> ends = {};
+  std::function<void()> meanwhile = {};  ///< called a few times a second while children run
 };
 
 /// Starts all commands in their order and returns when all that were started have ended: how many signals asked for an

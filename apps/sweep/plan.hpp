@@ -10,6 +10,7 @@
 #include <troupe/apps/sweep/grid.hpp>
 #include <troupe/core/error.hpp>
 #include <troupe/run/registry.hpp>
+#include <troupe/run/train_options.hpp>
 
 namespace troupe::apps {
 
@@ -46,6 +47,9 @@ struct SweepPlan {
 std::string in_words(const SweepRun& run);
 /// What the run has beyond its configuration, for `troupe train --set`.
 std::vector<std::string> overrides_of(const SweepRun& run);
+
+/// What the run is to do, of the sweep's own copy of its configuration. Errors: those of reading a configuration.
+Result<actors::TrainOptions> options_of(const SweepPlan& plan, const SweepRun& run, const Registry& registry);
 
 /// Reads the configurations and checks every combination as `troupe train` would, and that each run ends by itself and
 /// has an agent, whose returns are what a sweep compares. Nothing is written. Errors: those of find_configs();

@@ -15,6 +15,7 @@
 #include <utility>
 
 #include <troupe/apps/sweep/children.hpp>
+#include <troupe/apps/sweep/sweep_progress.hpp>
 #include <troupe/core/atomic_file.hpp>
 #include <troupe/core/clock.hpp>
 #include <troupe/core/log.hpp>
@@ -22,6 +23,7 @@
 #include <troupe/run/comparison.hpp>
 #include <troupe/run/comparison_page.hpp>
 #include <troupe/run/comparison_table.hpp>
+#include <troupe/run/progress.hpp>
 #include <troupe/run/recorded_run.hpp>
 #include <troupe/run/say.hpp>
 #include <troupe/run/units.hpp>
@@ -62,12 +64,18 @@ std::string result_in_words(const RecordedRun& run) {
 class Sweep {
  public:
   Sweep(const SweepDirectory& directory, const RecordedSweep& sweep, const Registry& registry,
-        const std::vector<std::size_t>& numbers)
-      : directory_(directory), sweep_(sweep), registry_(registry), numbers_(numbers) {
+        const std::vector<std::size_t>& numbers, std::size_t jobs)
+      : directory_(directory),
+        sweep_(sweep),
+        registry_(registry),
+        numbers_(numbers),
+        jobs_(jobs),
+        progress_(jobs, clock_),
+        shown_(ProgressLine::on(stdout, clock_)) {
     outcome_.finished = sweep.plan.runs.size() - unfinished(directory, sweep.plan).size();
   }
 
-  Result<SweepOutcome> run(std::size_t jobs) {
+  Result<SweepOutcome> run() {
     TROUPE_ASSIGN(const auto program, registry_.command());
     say_failures(directory_, sweep_.plan, numbers_);
     std::vector<ChildCommand> commands;
@@ -76,12 +84,16 @@ class Sweep {
       std::error_code ignored;
       fs::remove(directory_.failure(run), ignored);
       commands.push_back({command_of(program, run), directory_.log(run)});
+      TROUPE_ASSIGN(const auto options, options_of(sweep_.plan, run, registry_));
+      progress_.add(in_words(run), run.config, directory_.run(run), limits_of(options));
     }
     std::fflush(stdout);
-    TROUPE_ASSIGN(const int asked,
-                  run_children(commands, {.jobs = jobs, .ends = [&](std::size_t i, const ChildEnding& ending) {
-                                            ended(sweep_.plan.runs[numbers_[i]], ending);
-                                          }}));
+    const ChildrenOptions how = {.jobs = jobs_,
+                                 .begins = [this](std::size_t i) { progress_.begins(i); },
+                                 .ends = [this](std::size_t i, const ChildEnding& ending) { ended(i, ending); },
+                                 .meanwhile = [this] { show(); }};
+    TROUPE_ASSIGN(const int asked, run_children(commands, how));
+    shown_.clear();
     outcome_.stopped = asked > 0;
     return outcome_;
   }
@@ -96,21 +108,34 @@ class Sweep {
     return command;
   }
 
-  void ended(const SweepRun& run, const ChildEnding& ending) {
+  /// How far it is, when it is time to say so.
+  void show() {
+    if (!shown_.is_due()) return;
+    progress_.look();
+    shown_.draw([this](std::size_t columns_max) {
+      const std::string done = fmt::format("[{}/{}] ", outcome_.finished, sweep_.plan.runs.size());
+      return done + progress_.line(columns_max - std::min(columns_max, done.size()));
+    });
+  }
+
+  void ended(std::size_t number, const ChildEnding& ending) {
+    const SweepRun& run = sweep_.plan.runs[numbers_[number]];
+    shown_.clear();
     const RunDirectory place = directory_.run(run);
     const bool good = !ending.signalled && ending.number == 0 && ending.error.empty();
+    const bool done = good && state_of(place) == RunState::kFinished;
+    progress_.ends(number, done);
     if (!good) {
       failed(run, ending);
-    } else if (state_of(place) != RunState::kFinished) {
+    } else if (!done) {
       line(run, "stopped; it goes on when the sweep does");
     } else {
       ++outcome_.finished;
       const auto recorded = read_recorded_run(place.path, registry_);
       line(run, recorded.ok() ? result_in_words(*recorded) : recorded.error().message);
       // At the end they are written once more, and then an error counts.
-      if (const Status written = write_results(directory_, sweep_, registry_); !written.ok()) {
-        log::warn("{}", written.error().message);
-      }
+      const auto written = write_results(directory_, sweep_, registry_);
+      if (!written.ok()) log::warn("{}", written.error().message);
     }
     std::fflush(stdout);
   }
@@ -134,6 +159,10 @@ class Sweep {
   const RecordedSweep& sweep_;
   const Registry& registry_;
   const std::vector<std::size_t>& numbers_;
+  const std::size_t jobs_;
+  const SteadyClock clock_;
+  SweepProgress progress_;
+  ProgressLine shown_;
   SweepOutcome outcome_;
 };
 
@@ -199,10 +228,11 @@ void say_failures(const SweepDirectory& directory, const SweepPlan& plan, const 
 
 Result<SweepOutcome> run_here(const SweepDirectory& directory, const RecordedSweep& sweep, const Registry& registry,
                               const std::vector<std::size_t>& numbers, std::size_t jobs) {
-  return Sweep(directory, sweep, registry, numbers).run(jobs);
+  return Sweep(directory, sweep, registry, numbers, jobs).run();
 }
 
-Status write_results(const SweepDirectory& directory, const RecordedSweep& sweep, const Registry& registry) {
+Result<std::optional<Comparison>> write_results(const SweepDirectory& directory, const RecordedSweep& sweep,
+                                                const Registry& registry) {
   TROUPE_ASSIGN(const RunLock lock, lock_results(directory));
   std::vector<RecordedRun> runs;
   for (const SweepRun& run : sweep.plan.runs) {
@@ -210,14 +240,15 @@ Status write_results(const SweepDirectory& directory, const RecordedSweep& sweep
     TROUPE_ASSIGN(RecordedRun recorded, read_recorded_run(directory.run(run).path, registry));
     runs.push_back(std::move(recorded));
   }
-  if (runs.empty()) return {};
+  if (runs.empty()) return std::optional<Comparison>();
   ComparisonOptions options = sweep.compared;
   options.also = sweep.plan.keys;
-  TROUPE_ASSIGN(const Comparison comparison, compare(runs, options));
+  TROUPE_ASSIGN(Comparison comparison, compare(runs, options));
   std::error_code ignored;
   const std::string name = (fs::absolute(directory.path, ignored) / "").lexically_normal().parent_path().filename();
-  return write_comparison(comparison, {.title = name, .about = about(sweep, runs.size())}, directory.path,
-                          "sweep.html");
+  const PageText text = {.title = name, .about = about(sweep, runs.size())};
+  TROUPE_TRY(write_comparison(comparison, text, directory.path, "sweep.html"));
+  return std::optional(std::move(comparison));
 }
 
 }  // namespace troupe::apps

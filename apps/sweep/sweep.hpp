@@ -2,6 +2,7 @@
 // A sweep at work: starts the runs that have not ended yet on this machine, says what becomes of each, and writes the
 // table and the page of those that have ended (`troupe sweep`).
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,15 +24,15 @@ struct SweepOutcome {
   bool stopped = false;      ///< somebody asked for the end
 };
 
-/// Runs `numbers`, `jobs` at a time, each as a process of this program: from its newest checkpoint if it has one. Says
-/// a line for each that ends, and writes the results anew with each that has met its limits. Blocks; takes SIGINT,
+/// Runs `numbers`, `jobs` at a time, each as a process of this program: from its newest checkpoint if it has one. Shows
+/// how far they are, says a line for each that ends, and writes the results anew with each that has met its limits. Blocks; takes SIGINT,
 /// SIGTERM and SIGHUP: all runs make a checkpoint then, and it returns. Errors: kIo.
 Result<SweepOutcome> run_here(const SweepDirectory& directory, const RecordedSweep& sweep, const Registry& registry,
                               const std::vector<std::size_t>& numbers, std::size_t jobs);
 
-/// Writes table.csv, table.md, sweep.html and curves/ of the runs that have met their limits; nothing while there are
-/// none. Only one process at a time does, others wait for it, for a minute at most. Errors: those of reading a run,
-/// kIo, kUnavailable.
-Status write_results(const SweepDirectory& directory, const RecordedSweep& sweep, const Registry& registry);
+/// Writes table.csv, table.md, sweep.html and curves/ of the runs that have met their limits, and returns what they say;
+/// nothing while there are none. Only one process at a time does, others wait for it, for a minute at most. Errors:
+/// those of reading a run, kIo, kUnavailable.
+Result<std::optional<Comparison>> write_results(const SweepDirectory& directory, const RecordedSweep& sweep, const Registry& registry);
 
 }  // namespace troupe::apps

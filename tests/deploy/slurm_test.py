@@ -178,7 +178,8 @@ class Sweep(unittest.TestCase):
         self.assertEqual(tasks, [f"slurm-{job}_{task}.log" for task in (4, 5)], "what has ended is not done again")
         done = self.sweep(*grid, "--seeds", "1..3")
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertIn("6 runs in sweeps/tiny, 0 of them to do\nresults: sweeps/tiny/sweep.html\n", done.stdout)
+        self.assertIn("6 runs in sweeps/tiny, 0 of them to do\n", done.stdout)
+        self.assertIn("results: sweeps/tiny/sweep.html\n", done.stdout)
         table = (self.folder / "sweeps/tiny/table.csv").read_text().splitlines()
         self.assertEqual([line.split(",")[2] for line in table[1:]], ["3", "3"])
 

@@ -1,9 +1,11 @@
 #include <cmath>
+#include <functional>
 #include <memory>
 #include <utility>
 
 #include <troupe/run/fan_out.hpp>
 #include <troupe/run/progress.hpp>
+#include <troupe/run/terminal.hpp>
 
 #include <troupe/tests/apps/test_directory.hpp>
 
@@ -27,11 +29,11 @@ MetricRow full_row() {
 
 const Evaluation kEvaluated = {.source = "evaluator", .step = 1500, .values = {{"return_std", 3}, {"return", 812.34}}};
 
-TEST(ProgressStyle, IsPlainWhereALineCannotBeRewritten) {
-  EXPECT_EQ(progress_style(true, "xterm-256color"), ProgressStyle::kLive);
-  EXPECT_EQ(progress_style(true, "dumb"), ProgressStyle::kPlain);
-  EXPECT_EQ(progress_style(true, ""), ProgressStyle::kPlain);
-  EXPECT_EQ(progress_style(false, "xterm"), ProgressStyle::kPlain);
+TEST(Terminal, IsPlainWhereALineCannotBeRewritten) {
+  EXPECT_TRUE(can_redraw(true, "xterm-256color"));
+  EXPECT_FALSE(can_redraw(true, "dumb"));
+  EXPECT_FALSE(can_redraw(true, ""));
+  EXPECT_FALSE(can_redraw(false, "xterm"));
 }
 
 TEST(ProgressState, PutsEverythingInOneLine) {
@@ -109,14 +111,18 @@ TEST(ProgressState, TimeLeftIsThatOfTheNearestLimit) {
   EXPECT_TRUE(std::isinf(left({.agents = {{}}})));
 }
 
+std::function<std::size_t()> columns_of(std::size_t columns) {
+  return [columns] { return columns; };
+}
+
 class ProgressOutput : public TestDirectory {
  protected:
   /// What the sink wrote after an evaluation before the first row, rows at 0, 0.1, 0.3, 16 s and an evaluation at 16.1 s.
-  std::string output(ProgressStyle style, int columns) {
+  std::string output(std::function<std::size_t()> columns) {
     const auto file = path() / "out";
     std::FILE* out = std::fopen(file.c_str(), "wb");
     ManualClock clock;
-    ProgressSink sink(out, style, columns, RunLimits{.agents = {{}}}, clock);
+    ProgressSink sink(ProgressLine(out, std::move(columns), clock), RunLimits{.agents = {{}}});
     const auto write = [&](std::int64_t env_steps) { sink.write({.env_steps = env_steps}).value(); };
     sink.record({.source = "evaluator", .values = {{"return", 8}}}).value();
     write(1);
@@ -135,7 +141,7 @@ class ProgressOutput : public TestDirectory {
 };
 
 TEST_F(ProgressOutput, LiveRewritesOneLineFourTimesASecond) {
-  EXPECT_EQ(output(ProgressStyle::kLive, 80),
+  EXPECT_EQ(output(columns_of(80)),
             "\r0.0s  return 8.0  env 1  learner 0\x1b[K"
             "\r0.0s  return 8.0  env 3  learner 0\x1b[K"
             "\r0.0s  return 8.0  env 4  learner 0\x1b[K"
@@ -143,11 +149,11 @@ TEST_F(ProgressOutput, LiveRewritesOneLineFourTimesASecond) {
 }
 
 TEST_F(ProgressOutput, LiveLinesFitTheTerminal) {
-  EXPECT_EQ(output(ProgressStyle::kLive, 17).substr(0, 20), "\r0.0s  return 8.0\x1b[K");
+  EXPECT_EQ(output(columns_of(17)).substr(0, 20), "\r0.0s  return 8.0\x1b[K");
 }
 
 TEST_F(ProgressOutput, PlainWritesALineEveryFifteenSecondsAndForEvaluations) {
-  EXPECT_EQ(output(ProgressStyle::kPlain, 80),
+  EXPECT_EQ(output(nullptr),
             "0.0s  return 8.0  env 1  learner 0\n"
             "0.0s  return 8.0  env 4  learner 0\n"
             "0.0s  return 9.0  env 4  learner 0\n");
@@ -156,7 +162,7 @@ TEST_F(ProgressOutput, PlainWritesALineEveryFifteenSecondsAndForEvaluations) {
 TEST(Progress, AClosedOutputDoesNotEndTheRun) {
   std::FILE* full = std::fopen("/dev/full", "wb");
   ManualClock clock;
-  ProgressSink sink(full, ProgressStyle::kPlain, 80, RunLimits{.agents = {{}}}, clock);
+  ProgressSink sink(ProgressLine(full, nullptr, clock), RunLimits{.agents = {{}}});
   EXPECT_TRUE(sink.write(full_row()).ok());
   EXPECT_TRUE(sink.flush().ok());
   std::fclose(full);

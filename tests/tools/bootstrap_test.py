@@ -5,9 +5,12 @@ apt-get: what it says while it works and when something fails, and when it build
 import fcntl
 import os
 import pathlib
+import pty
 import shutil
+import struct
 import subprocess
 import tempfile
+import termios
 import time
 import unittest
 
@@ -92,6 +95,35 @@ class BootstrapTest(unittest.TestCase):
         line = r"^troupe: building the program: [123]0 of 40 steps \([257][05] %\) after 0:\d\d, about \d:\d\d still$"
         self.assertRegex(done.stderr, f"(?m){line}")
         self.assertEqual(done.stdout, "")
+
+    def on_a_terminal(self, columns, term):
+        """What it writes to a terminal of that width."""
+        command, options = self.command("program", (), {"PAUSE_S": "0.7", "TERM": term})
+        ours, its = pty.openpty()
+        fcntl.ioctl(its, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+        running = subprocess.Popen(command, stdout=its, stderr=its, **options)
+        os.close(its)
+        written = b""
+        while chunk := self.read_or_nothing(ours):
+            written += chunk
+        os.close(ours)
+        self.assertEqual(running.wait(timeout=60), 0, written)
+        return written.decode()
+
+    @staticmethod
+    def read_or_nothing(descriptor):
+        try:
+            return os.read(descriptor, 4096)
+        except OSError:  # nobody holds the terminal's other end any more
+            return b""
+
+    def test_on_a_terminal_a_build_is_one_line_within_its_width(self):
+        written = self.on_a_terminal(40, "xterm")
+        drawn = [line.removeprefix("\r") for line in written.split("\x1b[K") if line.startswith("\r")]
+        self.assertIn("troupe: building the program: 10 of 40 "[:39], drawn)
+        self.assertEqual(drawn[-1], "")
+        self.assertLess(max(map(len, drawn)), 40)
+        self.assertNotIn("\x1b", self.on_a_terminal(40, "dumb"))
 
     def test_what_is_built_is_not_built_again_until_a_file_of_the_program_changes(self):
         for _ in range(2):

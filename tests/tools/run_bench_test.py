@@ -8,6 +8,7 @@ import json
 import pathlib
 import sys
 import tempfile
+import time
 import unittest
 from unittest import mock
 
@@ -16,6 +17,7 @@ sys.dont_write_bytecode = True
 import gpu_results  # noqa: E402
 import run as bench_run  # noqa: E402
 from benches import BENCHES, Bench  # noqa: E402
+from progress import Progress  # noqa: E402
 from sides import BenchError, Sample, Side, find_gpu, parse_program, parse_script  # noqa: E402
 
 
@@ -29,7 +31,40 @@ def script(name, *rows, status=0):
 
 def run(*sides, better="higher", repeats=1):
     bench = Bench("", "", {}, better=better)
-    return bench_run.run(bench, sides, repeats, lambda text: None)
+    return bench_run.run(bench, sides, repeats, lambda step, left_s: None)
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+class ProgressLine(unittest.TestCase):
+    def shown(self, out, term="xterm", **columns):
+        with mock.patch.dict("os.environ", {"TERM": term, **columns}), Progress("bench x", out, 0.02) as progress:
+            progress.say("repeat 2 of 5, rival", 65)
+            time.sleep(0.2)
+        return out.getvalue()
+
+    def test_is_rewritten_on_a_terminal_within_its_width_and_gone_at_the_end(self):
+        shown = self.shown(Terminal())
+        self.assertRegex(shown, r"^(\rbench x: repeat 2 of 5, rival \(0:00, about 1:05 left\)\x1b\[K)+\r\x1b\[K$")
+        self.assertIn("\rbench x: r\x1b[K", self.shown(Terminal(), COLUMNS="11"))
+
+    def test_is_plain_lines_elsewhere(self):
+        for shown in self.shown(io.StringIO()), self.shown(Terminal(), term="dumb"):
+            self.assertRegex(shown, r"^(bench x: repeat 2 of 5, rival \(0:00, about 1:05 left\)\n)+$")
+
+    def test_time_left_is_known_after_the_first_repeat_and_comes_from_what_each_side_took(self):
+        said = []
+        sides = [mock.Mock(measure=lambda repeat, s=s: time.sleep(s) or {"a": Sample(1, "x")}) for s in (0.05, 0.1)]
+        for side, name in zip(sides, ("troupe", "rival")):
+            side.name = name
+        bench_run.run(Bench("", "", {}), sides, 3, lambda step, left_s: said.append((step, left_s)))
+        self.assertEqual([left for _, left in said[:2]], [None, None])
+        self.assertEqual(said[2][0], "repeat 2 of 3, troupe")
+        self.assertAlmostEqual(said[2][1], 0.3, delta=0.1)
+        self.assertAlmostEqual(said[5][1], 0.1, delta=0.05)
 
 
 class Report(unittest.TestCase):

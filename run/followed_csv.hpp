@@ -1,7 +1,7 @@
 #pragma once
-// A CSV file of a run as a page needs it, followed while the run writes it: a bounded number of its lines, evenly over
-// the time that they tell of, and each new line when it comes. Used by page/watched_run.hpp for metrics.csv and
-// evaluations.csv. run/csv_table.hpp reads such files whole, which takes seconds and gigabytes for those of long runs.
+// metrics.csv or evaluations.csv of a run as who looks on needs it, followed while the run writes it: a bounded number
+// of its lines, evenly over the time that they tell of, and each new line when it comes. Used by page/watched_run.hpp
+// and by a sweep's progress. run/csv_table.hpp reads such files whole, which takes seconds and gigabytes for long runs.
 #include <sys/types.h>
 
 #include <cstddef>
@@ -13,7 +13,7 @@
 
 #include <troupe/core/error.hpp>
 
-namespace troupe::page {
+namespace troupe::apps {
 
 /// Not thread-safe.
 class FollowedCsv {
@@ -73,4 +73,4 @@ class FollowedCsv {
   std::int64_t skipped_ = 0;
 };
 
-}  // namespace troupe::page
+}  // namespace troupe::apps

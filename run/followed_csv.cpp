@@ -1,4 +1,4 @@
-#include <troupe/page/followed_csv.hpp>
+#include <troupe/run/followed_csv.hpp>
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -15,9 +15,9 @@
 #include <optional>
 
 #include <troupe/core/text.hpp>
-#include <troupe/page/csv_cells.hpp>
+#include <troupe/run/csv_cells.hpp>
 
-namespace troupe::page {
+namespace troupe::apps {
 namespace {
 
 constexpr std::size_t kLineBytesMax = std::size_t{1} << 20;
@@ -114,13 +114,14 @@ Status FollowedCsv::reopen() {
 }
 
 Status FollowedCsv::read_names(std::string_view line) {
-  for (std::string_view rest = line; !rest.empty();) names_.push_back(printable(next_cell(rest)));
+  if (!line.empty()) names_ = csv_cells(line);
   if (names_.empty() || names_.size() > kColumnsMax) {
     const std::size_t count = names_.size();
     names_.clear();
     return Error{Code::kCorrupt,
                  fmt::format("{}:1: got {} columns, expected 1 to {}", path_.string(), count, kColumnsMax)};
   }
+  for (std::string& name : names_) name = printable(name);
   columns_.assign(names_.size(), {});
   is_text_.resize(names_.size());
   for (std::size_t i = 0; i < names_.size(); ++i) is_text_[i] = names_[i] == "source";
@@ -165,10 +166,10 @@ void FollowedCsv::take(std::string_view line) {
   if (names_.empty()) return;
   std::vector<double> cells;
   cells.reserve(names_.size());
-  const bool ends_in_nothing = line.ends_with(',');
-  std::size_t column = 0;
-  for (std::string_view rest = line; !rest.empty() && column < names_.size(); ++column) {
-    const std::string cell = next_cell(rest);
+  std::string cell;
+  for (bool more = true; more && cells.size() < names_.size();) {
+    const std::size_t column = cells.size();
+    more = next_cell(line, cell);
     double value = std::numeric_limits<double>::quiet_NaN();
     if (is_text_[column]) {
       const std::string text = printable(cell);
@@ -182,7 +183,6 @@ void FollowedCsv::take(std::string_view line) {
     }
     cells.push_back(value);
   }
-  if (ends_in_nothing) cells.resize(std::min(cells.size() + 1, names_.size()), std::nan(""));
   if (cells.size() != names_.size() || std::isnan(cells.front())) return (void)++skipped_;
   for (std::size_t i = 0; i < cells.size(); ++i) columns_[i].push_back(cells[i]);
   if (++rows_ > most_rows()) thin();
@@ -214,4 +214,4 @@ void FollowedCsv::thin() {
   ++generation_;
 }
 
-}  // namespace troupe::page
+}  // namespace troupe::apps

@@ -6,26 +6,26 @@
 #include <fstream>
 #include <set>
 
-#include <troupe/page/followed_csv.hpp>
+#include <troupe/run/followed_csv.hpp>
 #include <troupe/run/csv_metrics.hpp>
 
 #include <troupe/tests/apps/test_directory.hpp>
 
-namespace troupe::page {
+namespace troupe::apps {
 namespace {
 
-class FollowedCsvTest : public apps::TestDirectory {
+class FollowedCsvTest : public TestDirectory {
  protected:
   std::filesystem::path file() const { return path() / "metrics.csv"; }
   void write(const std::string& text, std::ios::openmode mode = std::ios::trunc) const {
     std::ofstream(file(), mode | std::ios::binary) << text;
   }
-  apps::CsvSink sink() const {
-    return apps::CsvSink::open({file(), path() / "channels.csv", path() / "evaluations.csv"}).value();
+  CsvSink sink() const {
+    return CsvSink::open({file(), path() / "channels.csv", path() / "evaluations.csv"}).value();
   }
 };
 
-MetricRow row(double wall_s, std::vector<Scalar> scalars) {
+MetricRow csv_row(double wall_s, std::vector<Scalar> scalars) {
   return {.wall_s = wall_s, .env_steps = 10, .learner_steps = 2, .scalars = std::move(scalars)};
 }
 
@@ -56,13 +56,13 @@ TEST_F(FollowedCsvTest, AFileThatComesLaterOrGoesIsNoError) {
 }
 
 TEST_F(FollowedCsvTest, FollowsOverTheRewriteThatANewColumnCauses) {
-  apps::CsvSink writer = sink();
-  writer.write(row(1, {{"a", 1}})).value();
+  CsvSink writer = sink();
+  writer.write(csv_row(1, {{"a", 1}})).value();
   FollowedCsv table(file(), 100);
   table.poll().value();
   const std::uint64_t generation = table.generation();
-  writer.write(row(2, {{"a", 2}, {"b, \"quoted\"", 5}})).value();
-  writer.write(row(3, {{"a", 3}})).value();
+  writer.write(csv_row(2, {{"a", 2}, {"b, \"quoted\"", 5}})).value();
+  writer.write(csv_row(3, {{"a", 3}})).value();
   table.poll().value();
   EXPECT_GT(table.generation(), generation);
   ASSERT_EQ(table.rows(), 3U);
@@ -73,13 +73,13 @@ TEST_F(FollowedCsvTest, FollowsOverTheRewriteThatANewColumnCauses) {
 }
 
 TEST_F(FollowedCsvTest, RowsThatAResumeTakesBackAreGone) {
-  apps::CsvSink writer = sink();
-  for (int i = 1; i <= 10; ++i) writer.write(row(i, {{"a", 1}})).value();
+  CsvSink writer = sink();
+  for (int i = 1; i <= 10; ++i) writer.write(csv_row(i, {{"a", 1}})).value();
   FollowedCsv table(file(), 100);
   table.poll().value();
   ASSERT_EQ(table.rows(), 10U);
   writer.rewind({.wall_s = 4.5, .env_steps = 10, .learner_steps = 1}).value();
-  writer.write(row(11, {{"a", 7}})).value();
+  writer.write(csv_row(11, {{"a", 7}})).value();
   table.poll().value();
   ASSERT_EQ(table.rows(), 5U);
   EXPECT_EQ(table.cell(4, table.find("a")), 7);
@@ -157,4 +157,4 @@ TEST_F(FollowedCsvTest, AFirstLineWithoutEndOrOfTooManyColumnsIsRefused) {
 }
 
 }  // namespace
-}  // namespace troupe::page
+}  // namespace troupe::apps
