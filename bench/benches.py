@@ -235,7 +235,7 @@ BENCHES = {
         {},
         better="lower",
         repeats=1,
-        timeout_s=600,
+        timeout_s=1200,
         programs=("troupe",),
     ),
     "nodes": Bench(

@@ -3,6 +3,11 @@
 #include <spdlog/sinks/basic_file_sink.h>
 #include <spdlog/sinks/stdout_color_sinks.h>
 #include <spdlog/spdlog.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <memory>
+#include <string>
 
 #include <troupe/core/text.hpp>
 
@@ -11,12 +16,14 @@ namespace {
 
 /// Names in a message may hold anything, and a line must stay one.
 constexpr std::size_t kLogLineBytesMax = 16 << 10;
+constexpr const char* kPattern = "%H:%M:%S.%e %^%L%$ %v";
 
 spdlog::logger& logger() {
   // The one object with static lifetime: log lines come from every thread until the very end of the process.
   static spdlog::logger instance = [] {
-    spdlog::logger made("troupe", std::make_shared<spdlog::sinks::stderr_color_sink_mt>());
-    made.set_pattern("%H:%M:%S.%e %^%L%$ %v");
+    spdlog::logger made("troupe", std::make_shared<spdlog::sinks::stderr_color_sink_mt>(
+                                      colors_wanted() ? spdlog::color_mode::automatic : spdlog::color_mode::never));
+    made.set_pattern(kPattern);
     return made;
   }();
   return instance;
@@ -40,6 +47,11 @@ spdlog::level::level_enum to_spdlog(Level level) {
 
 }  // namespace
 
+bool colors_wanted() {
+  const char* const set = std::getenv("NO_COLOR");
+  return set == nullptr || *set == '\0';
+}
+
 void set_level(Level level) { logger().set_level(to_spdlog(level)); }
 
 void also_to_file(std::string_view path) {
@@ -51,6 +63,11 @@ void also_to_file(std::string_view path) {
   } catch (const spdlog::spdlog_ex& failure) {
     warn("log file {}: {}", path, failure.what());
   }
+}
+
+void over_progress_line(bool stands) {
+  const bool same_terminal = stands && isatty(STDERR_FILENO) != 0;
+  logger().sinks().front()->set_pattern(same_terminal ? std::string("\r\x1b[K") + kPattern : kPattern);
 }
 
 void write(Level level, std::string_view message) {

@@ -24,7 +24,8 @@ class AgentChecker {
   void check() {
     check_wrappers("wrappers");
     check_wrappers("evaluator.wrappers");
-    check_replay();
+    check_ratio();
+    check_replay_device();
     check_clients();
     check_learner();
     at_most("actors.threads", "actors.envs_per_actor");
@@ -73,7 +74,9 @@ class AgentChecker {
              fmt::format("{}{}: \"{}\" is there with others, expected it alone", prefix_, key, names[i]));
     }
   }
-  void check_replay() {
+  /// Of the limiter "ratio".
+  void check_ratio() {
+    if (text("replay.limiter") != "ratio") return;
     const std::int64_t min_items = integer("replay.min_items"), shards = integer("replay.shards");
     at_most("replay.min_items", "replay.max_items");
     at_most("replay.shards", "replay.min_items");
@@ -88,6 +91,10 @@ class AgentChecker {
            fmt::format("{0}replay.min_items * {0}replay.tolerance * {0}replay.samples_per_insert = {1:g} samples of "
                        "error buffer would block actors and learner for ever: expected at least {2:g}{3}",
                        prefix_, buffer, needed, shards > 1 ? fmt::format(" for {} replay.shards", shards) : ""));
+  }
+
+  void check_replay_device() {
+    const std::int64_t shards = integer("replay.shards");
     const std::string& device = text("replay.device");
     const std::vector<std::string>& learner = config_.get_strings(prefix_ + "learner.device");
     const std::int64_t learners = integer("learner.count");

@@ -41,6 +41,9 @@ struct ReplayOptions {
   std::int64_t min_items = 1'000;      ///< no sample before the table holds as many
   double samples_per_insert = 32;      ///< items sampled for each item inserted, in the long run
   double tolerance = 0.1;              ///< error buffer of the limiter = min_items * tolerance * samples_per_insert
+  /// "ratio": by the three above. "queue": each item is drawn once, and inserts wait while max_items are there; the
+  /// sampler says in which order, so "lifo" makes a stack.
+  std::string limiter = "ratio";
   std::string sampler = "uniform";     ///< which items are drawn: a SelectorKind
   std::string remover = "fifo";        ///< which item leaves
   std::int64_t max_times_sampled = 0;  ///< after so many draws an item leaves; 0: never

@@ -41,29 +41,38 @@ Error in_section(const AgentOptions& options, const Error& error) {
   return {error.code, section_prefix(options) + error.message};
 }
 
-/// What of replay's keys a queue cannot do, and those that it leaves without effect.
-Status check_queue(const AgentOptions& options, std::int64_t queue) {
+/// The error of an option, which it then begins with.
+Error about(std::string_view option, const Error& error) {
+  return {error.code, fmt::format("{}: {}", option, error.message)};
+}
+
+/// What of replay's keys a queue of so many items cannot do, and those that it leaves without effect.
+Status check_queue(const AgentOptions& options, bool by_algorithm, std::int64_t items) {
   const ReplayOptions& replay = options.replay;
   const ReplayOptions defaults;
   const std::string about =
-      fmt::format("but algorithm \"{}\" learns from each item once, in their order", options.algorithm);
+      by_algorithm ? fmt::format("algorithm \"{}\" learns from each item once, in their order", options.algorithm)
+                   : "replay.limiter \"queue\" draws each item once";
   const auto check = [&](bool as_it_is, const char* key) -> Status {
     if (as_it_is) return {};
-    return Error{Code::kInvalidArgument, fmt::format("replay.{}: it is set, {}", key, about)};
+    return Error{Code::kInvalidArgument, fmt::format("replay.{}: it is set, but {}", key, about)};
   };
   TROUPE_TRY(check(replay.shards == 1, "shards"));
   TROUPE_TRY(check(replay.device == "cpu", "device"));
-  TROUPE_TRY(check(replay.sampler == defaults.sampler, "sampler"));
   TROUPE_TRY(check(replay.remover == defaults.remover, "remover"));
   TROUPE_TRY(check(replay.max_times_sampled == defaults.max_times_sampled, "max_times_sampled"));
-  TROUPE_TRY(check(replay.max_items == defaults.max_items, "max_items"));
   TROUPE_TRY(check(replay.min_items == defaults.min_items, "min_items"));
   TROUPE_TRY(check(replay.samples_per_insert == defaults.samples_per_insert, "samples_per_insert"));
   TROUPE_TRY(check(replay.tolerance == defaults.tolerance, "tolerance"));
-  if (queue >= options.learner.batch_size) return {};
-  return Error{Code::kInvalidArgument,
-               fmt::format("learner.batch_size: got {}, but the queue of algorithm \"{}\" holds {} items",
-                           options.learner.batch_size, options.algorithm, queue)};
+  if (by_algorithm) {
+    TROUPE_TRY(check(replay.sampler == defaults.sampler, "sampler"));
+    TROUPE_TRY(check(replay.max_items == defaults.max_items, "max_items"));
+    TROUPE_TRY(check(replay.limiter == defaults.limiter, "limiter"));
+  }
+  if (items >= options.learner.batch_size) return {};
+  const std::string whose = by_algorithm ? fmt::format("the queue of algorithm \"{}\"", options.algorithm) : "replay";
+  return Error{Code::kInvalidArgument, fmt::format("learner.batch_size: got {}, but {} holds {} items",
+                                                   options.learner.batch_size, whose, items)};
 }
 
 Result<replay::SelectorOptions> selector(std::string_view option, const std::string& name, double priority_exponent) {
@@ -79,15 +88,22 @@ Result<replay::TableOptions> table_options(const AgentOptions& options, const Si
   table.signature = item;
   table.max_items = replay.max_items;
   table.max_bytes = replay.max_bytes;
-  if (queue > 0) {
-    TROUPE_TRY(check_queue(options, queue));
+  const bool by_algorithm = queue > 0;
+  if (by_algorithm) {
     table.max_items = queue;
     table.sampler = {.kind = replay::SelectorKind::kFifo};
+  } else {
+    TROUPE_ASSIGN(table.sampler, selector("replay.sampler", replay.sampler, replay.priority_exponent));
+  }
+  if (by_algorithm || replay.limiter == "queue") {
+    // As many as there is room for: the remover would take items that nobody has drawn.
+    const auto room = replay::detail::check_options(table);
+    if (!room.ok()) return about("replay.max_bytes", room.error());
+    TROUPE_TRY(check_queue(options, by_algorithm, *room));
     table.max_times_sampled = 1;
-    table.limiter = replay::queue(queue);
+    table.limiter = replay::queue(*room);
     return table;
   }
-  TROUPE_ASSIGN(table.sampler, selector("replay.sampler", replay.sampler, replay.priority_exponent));
   TROUPE_ASSIGN(table.remover, selector("replay.remover", replay.remover, replay.priority_exponent));
   const auto kind = table.sampler.kind;
   if (replay.shards > 1 && kind != replay::SelectorKind::kUniform && kind != replay::SelectorKind::kPrioritized) {
@@ -106,7 +122,7 @@ Result<replay::TableOptions> table_options(const AgentOptions& options, const Si
   TROUPE_ASSIGN(table.limiter, replay::sample_to_insert_ratio(replay.samples_per_insert, replay.min_items, buffer));
   for (std::int64_t shard = 0; shard < replay.shards; ++shard) {
     const auto room = replay::detail::check_options(replay::shard_options(table, shard, replay.shards));
-    if (!room.ok()) return Error{room.error().code, "replay.max_bytes: " + room.error().message};
+    if (!room.ok()) return about("replay.max_bytes", room.error());
   }
   return table;
 }
@@ -116,11 +132,6 @@ Result<std::vector<learner::Device>> devices(const std::vector<std::string>& nam
   auto parsed = learner::parse_devices(names);
   if (parsed.ok()) return parsed;
   return Error{parsed.error().code, fmt::format("{}: {}", where, parsed.error().message)};
-}
-
-/// The error of an option, which it then begins with.
-Error about(std::string_view option, const Error& error) {
-  return {error.code, fmt::format("{}: {}", option, error.message)};
 }
 
 /// What make()'s environments are like; an error is the option's.

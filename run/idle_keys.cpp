@@ -47,6 +47,9 @@ const std::vector<Rule>& agent_rules() {
          return v.is("replay.sampler", {"prioritized"}) || v.is("replay.remover", {"prioritized"});
        },
        "only with replay.sampler or replay.remover = \"prioritized\""},
+      {{"replay.min_items", "replay.samples_per_insert", "replay.tolerance"},
+       [](const Values& v) { return v.is("replay.limiter", {"ratio"}); },
+       "only with replay.limiter = \"ratio\""},
       {{"placement.learner_ps.nodes"},
        [](const Values& v) {
          return v.is("learner.replicator", {"parameter_server", "sync_replicas"});

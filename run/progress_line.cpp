@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <limits>
 
+#include <troupe/core/log.hpp>
 #include <troupe/run/terminal.hpp>
 
 namespace troupe::apps {
@@ -32,19 +33,24 @@ void ProgressLine::draw(const Text& text) {
   const std::string line = is_live()
                                ? fmt::format("\r{}\x1b[K", text(std::max<std::size_t>(columns_(), 1) - 1))
                                : text(std::numeric_limits<std::size_t>::max()) + '\n';
-  open_ = is_live();
+  if (is_live()) stand(true);
   std::fputs(line.c_str(), out_);
   std::fflush(out_);
 }
 
+void ProgressLine::stand(bool open) {
+  if (open_ != open) log::over_progress_line(open);
+  open_ = open;
+}
+
 void ProgressLine::clear() {
   if (open_) std::fputs("\r\x1b[K", out_);
-  open_ = false;
+  stand(false);
 }
 
 void ProgressLine::finish() {
   if (open_) std::fputs("\n", out_);
-  open_ = false;
+  stand(false);
   std::fflush(out_);
 }
 

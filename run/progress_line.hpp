@@ -34,6 +34,8 @@ class ProgressLine {
   void finish();
 
  private:
+  void stand(bool open);
+
   std::FILE* out_;
   std::function<std::size_t()> columns_;
   const Clock& clock_;

@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <charconv>
 #include <cstdio>
-#include <cstdlib>
 #include <filesystem>
 #include <memory>
 #include <string>
@@ -21,6 +20,7 @@
 #include <troupe/apps/cluster/operator.hpp>
 #include <troupe/apps/commands/commands.hpp>
 #include <troupe/apps/sweep/sweep_directory.hpp>
+#include <troupe/core/log.hpp>
 #include <troupe/core/text.hpp>
 #include <troupe/page/page_server.hpp>
 #include <troupe/page/prometheus.hpp>
@@ -142,7 +142,7 @@ Status wait_for_begin(const std::vector<std::string>& paths, const StopRequest& 
 int watch_in_terminal(page::Runs& runs, const StopRequest& stop) {
   const bool live = can_redraw(STDOUT_FILENO);
   do {
-    page::ScreenOptions screen{.columns = 100, .rows = 1000, .color = live && std::getenv("NO_COLOR") == nullptr};
+    page::ScreenOptions screen{.columns = 100, .rows = 1000, .color = live && log::colors_wanted()};
     if (const auto size = terminal_size(STDOUT_FILENO)) {
       screen.columns = size->columns;
       screen.rows = std::max<std::size_t>(size->rows / runs.count(), 2) - 1;

@@ -139,16 +139,16 @@ std::string SweepProgress::line(std::size_t columns_max) const {
   const auto left = left_s();
   std::string text = format_duration(seconds(clock_.now() - begun_)) +
                      (left ? fmt::format(" (about {} left)", format_duration(*left)) : "");
-  std::size_t more = 0;
+  std::size_t named = 0, more = 0;
   const auto append = [&](const std::string& part) {
     const bool fits = text.size() + 2 + part.size() <= columns_max;
     if (fits) text += "  " + part;
     return fits;
   };
   for (const Run& run : runs_) {
-    if (run.state == Run::State::kRuns && !append(in_words(run))) ++more;
+    if (run.state == Run::State::kRuns) ++(append(in_words(run)) ? named : more);
   }
-  if (more > 0) append(fmt::format("and {} more", more));
+  if (more > 0) append(named > 0 ? fmt::format("and {} more", more) : fmt::format("{} at work", more));
   return text;
 }
 

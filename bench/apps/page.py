@@ -1,16 +1,19 @@
 #!/usr/bin/env python3
 """What it costs to look on: env steps per second of a run of cartpole-swingup while a page is open in no browser but on a
 stream of its own, Prometheus scrapes each second and a tracker follows, in ratio to the same run alone, the two in turn
-within one call; and the first picture of a run of 1,000 instances whose metrics.csv has 1 GB, with the memory that it takes.
+within one call and medians of each; and the page of a run of 1,000 instances whose metrics.csv has 1 GB: its first picture,
+the memory that it takes, and the frames per second of a headless Chromium (which draws without a GPU) while it updates.
 
-    python3 bench/apps/page.py [--seconds 30]
+    python3 bench/apps/page.py [--turns 5] [--seconds 60]
 """
 
 import argparse
 import http.client
+import itertools
 import json
 import pathlib
 import re
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -20,7 +23,7 @@ import urllib.request
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests/page"))
-from browser import PROGRAM, Watch, wait_until  # noqa: E402
+from browser import PROGRAM, Browser, Watch, missing, wait_until  # noqa: E402
 from recorded import instance, make_run, write_status  # noqa: E402
 
 TRACK_PYTHON = subprocess.run([ROOT / "tools/python_env.sh", "--find", "track"], capture_output=True, text=True, check=True).stdout.strip()
@@ -44,7 +47,7 @@ def stream(watch):
 
 
 def steps_per_s(folder, seconds, looked_at):
-    """Of one run, after its first five seconds."""
+    """Of one run, after its first ten seconds, in which everybody begins."""
     run = folder / ("looked_at" if looked_at else "alone")
     train = subprocess.Popen([PROGRAM, "train", "cartpole_swingup", "--run-dir", run, "--quiet", "--max-minutes", str(seconds / 60)])
     others, ends = [], threading.Event()
@@ -76,7 +79,7 @@ def steps_per_s(folder, seconds, looked_at):
         tracker.terminate()
         tracker.wait()
     rows = [line.split(",") for line in (run / "metrics.csv").read_text().splitlines()[1:]]
-    (first, *_), last = [one for one in rows if float(one[0]) > 5], rows[-1]
+    (first, *_), last = [one for one in rows if float(one[0]) > 10], rows[-1]
     return (int(last[1]) - int(first[1])) / (float(last[0]) - float(first[0]))
 
 
@@ -102,9 +105,50 @@ def big_run(folder, instances=1000, megabytes=1000):
     return run
 
 
+def grows(run, ends):
+    """Goes on with a run's files, a row each second, until somebody says that it ends."""
+    status = json.loads((run / "status.json").read_text())
+    with open(run / "metrics.csv", "rb") as file:
+        file.seek(-8192, 2)
+        last = file.read().decode().splitlines()[-1].split(",")
+    for n in itertools.count(int(last[0]) + 1):
+        with open(run / "metrics.csv", "a") as file:
+            file.write(",".join([str(n), str(100 * n), str(10 * n), *last[3:]]) + "\n")
+        (run / "status.new").write_text(json.dumps(status | {"written_unix_s": time.time()}))
+        (run / "status.new").rename(run / "status.json")
+        if ends.wait(1):
+            return
+
+
+def in_a_browser(run, seconds=10):
+    """How soon the first picture is there, and frames per second from then on."""
+    ends = threading.Event()
+    writer = threading.Thread(target=grows, args=(run, ends))
+    writer.start()
+    watch, browser = Watch(run), Browser()
+    try:
+        begun = time.monotonic()
+        browser.open(watch.link)
+        wait_until(lambda: browser.ticks() >= 1, "picture")
+        first_s = time.monotonic() - begun
+        wait_until(lambda: browser.ticks() >= 3, "updates")
+        browser.run("window.drawn = 0; const draw = () => { ++window.drawn; requestAnimationFrame(draw); }; draw();"
+                    "window.begun = performance.now();")
+        ticks = browser.ticks()
+        time.sleep(seconds)
+        frames_per_s = browser.run("return window.drawn / (performance.now() - window.begun) * 1000")
+        assert browser.ticks() - ticks >= seconds - 2, "it did not update"
+        return first_s, frames_per_s
+    finally:
+        ends.set()
+        writer.join()
+        browser.end()
+        watch.end()
+
+
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("--seconds", type=float, default=30)
+    parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--turns", type=int, default=5)
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
@@ -116,9 +160,11 @@ def main():
                     inner = folder / f"{turn}-{at}"
                     inner.mkdir()
                     (looked_at if at else alone).append(steps_per_s(inner, given.seconds, at))
-            row("run_looked_at_takes", sum(alone) / sum(looked_at), "times as long as alone", limit=1.01)
-        begun = time.monotonic()
-        watch = Watch(big_run(folder))
+                    print(f"turn {turn + 1}, {'looked at' if at else 'alone'}: {(looked_at if at else alone)[-1]:.0f} env steps/s",
+                          file=sys.stderr, flush=True)
+            row("run_looked_at_takes", statistics.median(alone) / statistics.median(looked_at), "times as long as alone", limit=1.01)
+        run = big_run(folder)
+        watch = Watch(run)
         begun = time.monotonic()
         events = stream(watch)
         first = next(events)
@@ -128,6 +174,10 @@ def main():
             next(events)
         row("memory_of_it", watch.rss_mb(), "MB", limit=300)
         watch.end()
+        if not missing():
+            first_s, frames_per_s = in_a_browser(run)
+            row("first_picture_in_a_browser", first_s, "s", limit=1.0)
+            row("time_of_a_frame", 1000 / frames_per_s, "ms", limit=1000 / 60)
 
 
 if __name__ == "__main__":

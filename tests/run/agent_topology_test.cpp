@@ -227,6 +227,35 @@ TEST_F(D4pgTopology, AQueueRefusesWhatReplayCanDo) {
               "learner.batch_size: got 64, but the queue of algorithm \"d4pg\" holds 32 items");
 }
 
+TEST_F(D4pgTopology, AQueueByConfigurationDrawsEachItemOnceInTheSamplersOrder) {
+  for (const char* sampler : {"fifo", "lifo", "uniform", "prioritized"}) {
+    RecordingSink sink;
+    TrainOptions options = small();
+    options.agents[0].replay = {.max_items = 64, .limiter = "queue", .sampler = sampler};
+    options.agents[0].max_learner_steps = 200;
+    const auto summary = run(options, sink);
+    ASSERT_TRUE(summary.ok()) << sampler << ": " << summary.error().message;
+    const double sampled = 200.0 * 16;
+    EXPECT_GE(static_cast<double>(summary->env_steps), sampled) << sampler;
+    EXPECT_LT(static_cast<double>(summary->env_steps), sampled + 1500) << sampler;
+  }
+}
+
+TEST_F(D4pgTopology, AQueueByConfigurationRefusesWhatItCannotDo) {
+  const auto refusal = [&](ReplayOptions replay) {
+    RecordingSink sink;
+    TrainOptions options = small();
+    options.agents[0].replay = std::move(replay);
+    return run(options, sink).error().message;
+  };
+  EXPECT_THAT(refusal({.shards = 2, .limiter = "queue"}),
+              "replay.shards: it is set, but replay.limiter \"queue\" draws each item once");
+  EXPECT_THAT(refusal({.limiter = "queue", .max_times_sampled = 5}),
+              ::testing::StartsWith("replay.max_times_sampled: it is set"));
+  EXPECT_THAT(refusal({.max_items = 8, .limiter = "queue"}),
+              "learner.batch_size: got 16, but replay holds 8 items");
+}
+
 TEST_F(D4pgTopology, LearnsFromWhateverReplayDrawsAndLetsGo) {
   for (const auto& [sampler, remover, times] :
        {std::tuple("max_heap", "min_heap", 0), std::tuple("lifo", "uniform", 40), std::tuple("fifo", "lifo", 0)}) {

@@ -111,6 +111,7 @@ TEST(TrainSchema, EveryKeyIsDocumentedAndReachesItsField) {
                                         "replay.min_items=2100",
                                         "replay.samples_per_insert=22",
                                         "replay.tolerance=0.23",
+                                        "replay.limiter=queue",
                                         "replay.sampler=prioritized",
                                         "replay.remover=min_heap",
                                         "replay.max_times_sampled=96",
@@ -193,6 +194,7 @@ TEST(TrainSchema, EveryKeyIsDocumentedAndReachesItsField) {
   EXPECT_EQ(o.agents[0].replay.min_items, 2100);
   EXPECT_EQ(o.agents[0].replay.samples_per_insert, 22);
   EXPECT_EQ(o.agents[0].replay.tolerance, 0.23);
+  EXPECT_EQ(o.agents[0].replay.limiter, "queue");
   EXPECT_EQ(o.agents[0].replay.sampler, "prioritized");
   EXPECT_EQ(o.agents[0].replay.remover, "min_heap");
   EXPECT_EQ(o.agents[0].replay.max_times_sampled, 96);
