@@ -74,8 +74,9 @@ class InATerminal(unittest.TestCase):
         drawn = DRAWN.findall(shown)
         self.assertTrue(any(re.match(r"\[0/2\] \d\.\ds \(about \d\.\ds left\)  2 at work$", line) for line in drawn), drawn)
         self.assertLess(max(map(len, drawn)), 60)
-        self.assertRegex(shown, r"\n\[2/2\] cartpole_swingup, seed \d: return [\d.]+ after [\d.k]+ env steps, \d+\.\ds\n")
-        self.assertRegex(shown, r"\ncartpole-swingup +2 +\d")
+        self.assertRegex(shown, r"\n\[2/2\] cartpole_swingup, max_minutes=0\.06, metrics\.every_s=0\.2, seed \d: "
+                                r"return [\d.]+ after [\d.k]+ env steps, \d+\.\ds\n")
+        self.assertRegex(shown, r"\ncartpole-swingup +max_minutes=0\.06, metrics\.every_s=0\.2 +2 +\d")
         self.assertTrue(shown.endswith("\nresults: sweep/sweep.html\nlook at it: troupe watch sweep\n"), shown)
 
 
