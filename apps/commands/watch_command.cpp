@@ -190,6 +190,7 @@ int run(const WatchArguments& arguments, const Registry& registry) {
   say("the page: {}\n", (*server)->link());
   if (!arguments.await) say("Ctrl-C ends it, and no run\n");
   std::fflush(stdout);
+  runs.with(0, [](const page::WatchedRun&) {});  // what a browser asks for first is read while it comes
   while (!stop.flag().load() && runs.wait(std::chrono::milliseconds(200))) {
   }
   return kExitOk;

@@ -121,12 +121,14 @@ def grows(run, ends):
 
 
 def in_a_browser(run, seconds=10):
-    """How soon the first picture is there, and frames per second from then on."""
+    """How soon the first picture is there, in a browser that is open, and frames per second from then on."""
     ends = threading.Event()
     writer = threading.Thread(target=grows, args=(run, ends))
     writer.start()
     watch, browser = Watch(run), Browser()
     try:
+        browser.open("about:blank")
+        time.sleep(2)
         begun = time.monotonic()
         browser.open(watch.link)
         wait_until(lambda: browser.ticks() >= 1, "picture")

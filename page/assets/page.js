@@ -67,6 +67,7 @@ class RunPage {
     this.run = new Run();
     this.charts = new Map();
     this.topology = new Topology($("topology"));
+    this.instances = new Instances($("instances"));
     this.axis = "wall_s";
     for (const button of document.querySelectorAll("#axis button")) {
       button.onclick = () => { this.axis = button.dataset.axis; this.drawCharts(); };
@@ -108,8 +109,8 @@ class RunPage {
     if (wall !== null) card("time", duration(wall), this.left());
     const sum = suffix => metrics.names.filter(name => name.endsWith(suffix)).reduce((all, name) => all + (metrics.newest(name) || 0), 0);
     if (metrics.newest("env_steps")) card("env steps", count(metrics.newest("env_steps")), count(sum("actor/steps_per_s")) + "/s");
-    if (metrics.newest("learner_steps") !== null) {
-      const rates = metrics.names.filter(name => name.endsWith("/steps_per_s") && !name.endsWith("actor/steps_per_s"));
+    const rates = metrics.names.filter(name => name.endsWith("/steps_per_s") && !name.endsWith("actor/steps_per_s"));
+    if (metrics.newest("learner_steps") || rates.length) {
       card("training steps", count(metrics.newest("learner_steps")), count(rates.reduce((all, name) => all + (metrics.newest(name) || 0), 0)) + "/s");
     }
     const stale = metrics.names.find(name => name.endsWith("/staleness_p90"));
@@ -158,23 +159,7 @@ class RunPage {
       return element("li", {}, element("b", {}, who), " " + rest.join(" "));
     }));
     if (seen.waits_count > seen.waits.length) $("waits").append(element("li", {}, `and ${seen.waits_count - seen.waits.length} more`));
-    // A table that nobody sees is drawn once: of hundreds of rows that takes longer than a frame.
-    const {top, bottom} = $("instances").getBoundingClientRect();
-    if ($("instances").firstChild && (top > innerHeight || bottom < 0)) return;
-    const head = ["instance", "node", "state", "restarts", "version", "staleness", "waits", "for, and why"].map((name, i) => element("th", i > 2 && i < 7 ? {className: "number"} : {}, name));
-    const rows = seen.instances.map(one => {
-      const bad = !["up", "done", "not asked"].includes(one.state);
-      const waits = one.idle_s >= 0.5 && (one.waits_for || one.why);
-      const cell = (text, name) => element("td", name ? {className: name} : {}, text);
-      return element("tr", {}, cell(one.name), cell(one.node), cell(one.state, one.state === "starting" ? "warn" : bad ? "bad" : one.state === "up" ? "good" : ""),
-        cell(one.restarts ? `${one.restarts} of ${one.limit}` : "0", one.restarts ? "number warn" : "number"), cell(one.version < 0 ? "" : count(one.version), "number"),
-        cell(one.staleness < 0 ? "" : count(one.staleness), "number"), cell(waits ? duration(one.idle_s) : "", "number"), cell([waits ? one.waits_for : "", one.why, bad ? one.error : ""].filter(Boolean).join(": "), "why"));
-    });
-    const table = element("table", {}, element("thead", {}, element("tr", {}, ...head)), element("tbody", {}, ...rows));
-    const scrolled = $("instances").scrollTop;
-    $("instances").replaceChildren(table);
-    if (seen.instances_count > seen.instances.length) $("instances").append(element("p", {className: "quiet"}, `of ${seen.instances_count} instances these are down, or wait longest`));
-    $("instances").scrollTop = scrolled;
+    this.instances.show(seen);
   }
 
   chart(parent, spec) {
@@ -184,10 +169,11 @@ class RunPage {
 
   drawCharts() {
     const {metrics, evaluations} = this.run, used = new Set(["wall_s", "env_steps", "learner_steps"]);
-    if (!metrics.newest("env_steps") && this.axis === "env_steps") this.axis = "wall_s";
+    const nothingTold = axis => axis !== "wall_s" && !metrics.newest(axis);
+    if (nothingTold(this.axis)) this.axis = "wall_s";
     for (const button of document.querySelectorAll("#axis button")) {
       button.classList.toggle("chosen", button.dataset.axis === this.axis);
-      button.hidden = button.dataset.axis === "env_steps" && !metrics.newest("env_steps");
+      button.hidden = nothingTold(button.dataset.axis);
     }
     const x = metrics.column(this.axis), sources = evaluations.column("source");
     const at = evaluations.column(this.axis === "learner_steps" ? "step" : this.axis);
