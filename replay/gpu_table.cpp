@@ -69,6 +69,7 @@ Result<std::unique_ptr<GpuTable>> GpuTable::make(TableOptions options, std::shar
   if (options.max_times_sampled != 0) {
     return refuse(fmt::format("max_times_sampled is {}, expected 0", options.max_times_sampled));
   }
+  if (!options.extensions.empty()) return refuse("it has extensions, expected none");
   TROUPE_ASSIGN(auto device, GpuItems::make(std::move(gpu), options, capacity));
   return std::unique_ptr<GpuTable>(new GpuTable(std::move(options), capacity, std::move(limiter), std::move(device)));
 }

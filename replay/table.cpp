@@ -78,6 +78,15 @@ class RowTable final : public Table {
   void draw(std::span<const Selection> draws, const MutableBatchView& out, std::int64_t first,
             std::span<SampledItem> items);
   void erase(Slot slot);
+  /// Says what has happened to the item in a slot.
+  void tell(void (TableExtension::*what)(const TableItem&), Slot slot) const {
+    if (!options_.extensions.empty()) tell_all(what, slot);
+  }
+  void tell_all(void (TableExtension::*what)(const TableItem&), Slot slot) const;
+  /// The same of every item.
+  void tell_each(void (TableExtension::*what)(const TableItem&)) const {
+    for (Slot slot = 0; slot < static_cast<Slot>(items()); ++slot) tell(what, slot);
+  }
   ImageHead head() const;
 
   const TableOptions options_;
@@ -174,6 +183,7 @@ void RowTable::insert_row(Key key, double priority, RowStore::Writer& writer, st
     limiter_.count_deletes(1);
     if (evicted.slot == slot) return;
     slot = evicted.slot;
+    tell(&TableExtension::deleted, slot);
     if (!keys_follow_slots_) slots_.erase(rows_.header(slot).key);
     if (options_.max_times_sampled > 0) draws_left_ -= options_.max_times_sampled - rows_.header(slot).times_sampled;
     rows_.release(slot);
@@ -186,6 +196,13 @@ void RowTable::insert_row(Key key, double priority, RowStore::Writer& writer, st
   }
   rows_.header(slot) = {key, priority, 0};
   writer.write(slot, index);
+  tell(&TableExtension::inserted, slot);
+}
+
+void RowTable::tell_all(void (TableExtension::*what)(const TableItem&), Slot slot) const {
+  const ItemHeader& header = rows_.header(slot);
+  const TableItem item = {header.key, header.priority, header.times_sampled, rows_.payload(slot)};
+  for (const auto& extension : options_.extensions) (extension.get()->*what)(item);
 }
 
 Status RowTable::sample(const MutableBatchView& out, std::span<SampledItem> items) {
@@ -225,10 +242,12 @@ void RowTable::draw(std::span<const Selection> draws, const MutableBatchView& ou
                   .times_sampled = header.times_sampled,
                   .table_items = items()};
     rows_.read(slot, out, first + static_cast<std::int64_t>(i));
+    tell(&TableExtension::sampled, slot);
   }
 }
 
 void RowTable::erase(Slot slot) {
+  tell(&TableExtension::deleted, slot);
   const auto last = static_cast<Slot>(items() - 1);
   slots_.erase(rows_.header(slot).key);
   sampler_->erase(slot);
@@ -257,6 +276,7 @@ Result<std::int64_t> RowTable::update_priorities(std::span<const Key> keys, std:
   }
   sampler_->update(updated_slots_, updated_priorities_);
   remover_->update(updated_slots_, updated_priorities_);
+  for (const Slot slot : updated_slots_) tell(&TableExtension::updated, slot);
   return static_cast<std::int64_t>(keys.size() - updated_slots_.size());
 }
 
@@ -292,6 +312,7 @@ Status RowTable::adopt(RowStore rows, std::size_t count, const RateLimiterCounts
   }
   TROUPE_TRY(limiter_.set_counts(counts));
   // From here on nothing can fail.
+  tell_each(&TableExtension::deleted);
   sampler_->assign(keys, priorities);
   remover_->assign(keys, priorities);
   rng_.set_state(rng);
@@ -299,6 +320,7 @@ Status RowTable::adopt(RowStore rows, std::size_t count, const RateLimiterCounts
   slots_ = std::move(slots);
   ring_ = ring;
   draws_left_ = draws_left;
+  tell_each(&TableExtension::inserted);
   return {};
 }
 

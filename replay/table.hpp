@@ -15,6 +15,7 @@
 #include <troupe/core/tensor.hpp>
 #include <troupe/replay/rate_limiter.hpp>
 #include <troupe/replay/selector.hpp>
+#include <troupe/replay/table_extension.hpp>
 
 namespace troupe::replay {
 
@@ -31,6 +32,8 @@ struct TableOptions {
   RateLimiterOptions limiter;
   std::int64_t max_times_sampled = 0;  ///< an item leaves after this many samples; 0: never
   std::uint64_t seed = 0;
+  /// Told of each item, in this order; not of a table on a GPU, whose items the host does not see.
+  std::vector<std::shared_ptr<TableExtension>> extensions = {};
 };
 
 /// What a sampled row was, besides its columns.

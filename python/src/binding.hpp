@@ -115,6 +115,8 @@ inline std::pair<nb::ndarray<nb::numpy>, std::byte*> tensor_array(const TensorSp
 
 /// Adds the class Table.
 void bind_table(nb::module_& m);
+/// Adds the class SequenceTables.
+void bind_sequences(nb::module_& m);
 /// Adds the class ReplayClient.
 void bind_client(nb::module_& m);
 /// Adds main(), and the classes that roles in Python are given.

@@ -292,6 +292,7 @@ NB_MODULE(_core, m) {
            "an "
            "episode begins, by default at the first call. Without Python's lock.");
   bind_table(m);
+  bind_sequences(m);
   bind_client(m);
   bind_program(m);
 }

@@ -1,120 +1,120 @@
-// troupe._core.Table: a replay table that threads share. The table of the C++ library never waits; here whoever is not
-// admitted sleeps until somebody has changed something.
+// troupe._core.Table: a replay table that threads share.
+#include <nanobind/stl/array.h>
 #include <nanobind/stl/optional.h>
 
 #include <algorithm>
-#include <chrono>
-#include <condition_variable>
+#include <array>
 #include <memory>
-#include <mutex>
 #include <optional>
+#include <utility>
 
 #include <troupe/replay/table.hpp>
 
 #include "binding.hpp"
+#include "tables.hpp"
 
 using namespace nanobind::literals;
 
 namespace troupe::python {
 namespace {
 
-using Doubles = nb::ndarray<const double, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-using Keys = nb::ndarray<const std::uint64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-using Chunk = nb::ndarray<const std::uint8_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-using Clock = std::chrono::steady_clock;
+/// Called with keys, priorities and times sampled of items: those that came, were drawn, were given a priority, left.
+using Callbacks = std::array<nb::object, 4>;
 
-/// (samples per insert, least size to sample, least and greatest difference), see replay::RateLimiterOptions.
-using Limits = std::tuple<double, std::int64_t, double, double>;
+/// What an operation did to items, until callbacks are called.
+class Heard final : public replay::TableExtension {
+ public:
+  struct Items {
+    std::vector<std::uint64_t> keys;
+    std::vector<double> priorities;
+    std::vector<std::int32_t> times;
+  };
+  using Kinds = std::array<Items, std::tuple_size_v<Callbacks>>;
 
-DType dtype_of(const std::string& name) {
-  for (const DType dtype : {DType::kF32, DType::kF64, DType::kI32, DType::kI64, DType::kU8}) {
-    if (to_string(dtype) == name) return dtype;
+  explicit Heard(const Callbacks& wanted) {
+    for (std::size_t kind = 0; kind < wanted.size(); ++kind) wanted_[kind] = !wanted[kind].is_none();
   }
-  raise({Code::kInvalidArgument, "a column has type " + name + ", expected float32, float64, int32, int64 or uint8"});
-}
+  void inserted(const replay::TableItem& item) override { add(0, item); }
+  void sampled(const replay::TableItem& item) override { add(1, item); }
+  void updated(const replay::TableItem& item) override { add(2, item); }
+  void deleted(const replay::TableItem& item) override { add(3, item); }
 
-replay::SelectorOptions selector_of(const char* what, const std::string& name, double exponent) {
-  if (const auto kind = replay::selector_kind(name)) return {*kind, exponent};
-  std::string known;
-  for (const replay::SelectorKind kind : replay::kSelectorKinds) {
-    known += (known.empty() ? "" : ", ") + std::string(to_string(kind));
+  Kinds take() { return std::exchange(kinds_, {}); }
+
+ private:
+  void add(std::size_t kind, const replay::TableItem& item) {
+    if (!wanted_[kind]) return;
+    kinds_[kind].keys.push_back(item.key);
+    kinds_[kind].priorities.push_back(item.priority);
+    kinds_[kind].times.push_back(item.times_sampled);
   }
-  raise({Code::kInvalidArgument, std::string(what) + " is " + name + ", expected one of " + known});
-}
+
+  std::array<bool, std::tuple_size_v<Callbacks>> wanted_{};
+  Kinds kinds_;
+};
 
 class Table {
  private:
-  const Signature& signature() const { return table_->options().signature; }
-
-  /// What `work` gives, without Python's lock; others see the change.
-  template <typename F>
-  auto at_once(F work) {
-    auto result = [&] {
-      const nb::gil_scoped_release others_run;
-      const std::lock_guard lock(mutex_);
-      return work();
-    }();
-    changed_.notify_all();
-    return value_or_raise(std::move(result));
+  /// The operation is done, and nothing is locked: callbacks may call the table, and what they raise reaches the caller.
+  /// New items come first and leaving ones last, as an item may do both in one operation.
+  void tell(const Heard::Kinds& kinds) const {
+    for (std::size_t kind = 0; kind < kinds.size(); ++kind) {
+      const std::size_t count = kinds[kind].keys.size();
+      if (count == 0) continue;
+      const auto [keys, key] = array<std::uint64_t>(count);
+      const auto [priorities, priority] = array<double>(count);
+      const auto [times, time] = array<std::int32_t>(count);
+      std::ranges::copy(kinds[kind].keys, key);
+      std::ranges::copy(kinds[kind].priorities, priority);
+      std::ranges::copy(kinds[kind].times, time);
+      callbacks_[kind](keys, priorities, times);
+    }
   }
 
-  /// The same of work that is kUnavailable until the limiter admits it. Raises TimeoutError, saying for what it waits.
+  const Signature& signature() const { return table_->options().signature; }
+
+  /// What is asked of the table, with what it did to items.
+  template <typename F>
+  auto listening(F work, Heard::Kinds& heard) {
+    return [this, work = std::move(work), &heard] {
+      auto done = work();
+      if (heard_) heard = heard_->take();
+      return done;
+    };
+  }
+  template <typename F>
+  auto at_once(F work) {
+    Heard::Kinds heard;
+    auto result = waiting_.at_once(listening(std::move(work), heard));
+    tell(heard);
+    return value_or_raise(std::move(result));
+  }
   template <typename F>
   auto when_admitted(const char* what, double timeout_s, F work) {
-    constexpr auto kLook = std::chrono::milliseconds(100);  // whether Ctrl-C was pressed meanwhile
-    const auto deadline = Clock::now() + std::chrono::duration_cast<Clock::duration>(
-                                             std::chrono::duration<double>(std::min(std::max(timeout_s, 0.0), 1e6)));
-    while (true) {
-      auto result = [&] {
-        const nb::gil_scoped_release others_run;
-        std::unique_lock lock(mutex_);
-        auto tried = work();
-        const auto until = std::min(deadline, Clock::now() + kLook);
-        while (!tried.ok() && tried.error().code == Code::kUnavailable && Clock::now() < until) {
-          changed_.wait_until(lock, until);
-          tried = work();
-        }
-        return tried;
-      }();
-      if (result.ok() || result.error().code != Code::kUnavailable) {
-        changed_.notify_all();
-        return value_or_raise(std::move(result));
-      }
-      if (PyErr_CheckSignals() != 0) throw nb::python_error();
-      if (Clock::now() < deadline) continue;
-      PyErr_SetString(PyExc_TimeoutError, (std::string(what) + ": " + result.error().message).c_str());
-      throw nb::python_error();
-    }
+    Heard::Kinds heard;
+    auto result = waiting_.when_admitted(what, timeout_s, listening(std::move(work), heard));
+    tell(heard);
+    return value_or_raise(std::move(result));
   }
 
  public:
   Table(const std::string& name, const std::vector<Column>& columns, std::int64_t max_items, const std::string& sampler,
         const std::string& remover, double priority_exponent, std::int64_t max_times_sampled, const Limits& limits,
-        std::uint64_t seed) {
-    replay::TableOptions options{.name = name, .signature = {}, .max_items = max_items};
-    for (const auto& [column, dtype, shape] : columns) {
-      if (shape.size() > Shape::kMaxRank || std::ranges::any_of(shape, [](std::int64_t size) { return size < 1; })) {
-        raise({Code::kInvalidArgument, "column " + column + ": a size below 1, or more than " +
-                                           std::to_string(Shape::kMaxRank) + " dimensions"});
-      }
-      options.signature.push_back({column, dtype_of(dtype), Shape(std::span(shape))});
+        std::uint64_t seed, const Callbacks& callbacks)
+      : callbacks_(callbacks) {
+    replay::TableOptions options =
+        table_options({name, max_items, sampler, remover, priority_exponent, max_times_sampled, limits, seed});
+    options.signature = signature_of(columns);
+    if (!std::ranges::all_of(callbacks, &nb::object::is_none)) {
+      heard_ = std::make_shared<Heard>(callbacks);
+      options.extensions = {heard_};
     }
-    options.sampler = selector_of("sampler", sampler, priority_exponent);
-    options.remover = selector_of("remover", remover, priority_exponent);
-    options.max_times_sampled = max_times_sampled;
-    const auto& [per_insert, least, min_diff, max_diff] = limits;
-    options.limiter = {
-        .samples_per_insert = per_insert, .min_size_to_sample = least, .min_diff = min_diff, .max_diff = max_diff};
-    options.seed = seed;
     table_ = value_or_raise(replay::Table::make(std::move(options)));
   }
 
   std::uint64_t insert(const std::vector<Rows>& columns, std::int64_t rows, const std::optional<Doubles>& priorities,
                        double timeout_s) {
-    BatchView batch{.signature = &signature(), .rows = rows, .columns = {}};
-    for (const Rows& column : columns) {
-      batch.columns.emplace_back(static_cast<const std::byte*>(column.data()), column.nbytes());
-    }
+    const BatchView batch = batch_of(signature(), columns, rows);
     std::span<const double> given;
     if (priorities) given = {priorities->data(), priorities->size()};
     return when_admitted("insert", timeout_s, [&] { return table_->insert(batch, given); });
@@ -156,15 +156,15 @@ class Table {
   }
 
   std::int64_t insertable(std::int64_t wanted) const {
-    const std::lock_guard lock(mutex_);
+    const auto lock = waiting_.lock();
     return table_->insertable(wanted);
   }
   std::int64_t sampleable(std::int64_t wanted) const {
-    const std::lock_guard lock(mutex_);
+    const auto lock = waiting_.lock();
     return table_->sampleable(wanted);
   }
   replay::TableInfo info() const {
-    const std::lock_guard lock(mutex_);
+    const auto lock = waiting_.lock();
     return table_->info();
   }
 
@@ -172,19 +172,13 @@ class Table {
     std::vector<std::vector<std::byte>> chunks;
     {
       const nb::gil_scoped_release others_run;
-      const std::lock_guard lock(mutex_);
+      const auto lock = waiting_.lock();
       chunks = table_->save();
     }
-    nb::list made;
-    for (const auto& chunk : chunks) made.append(nb::bytes(chunk.data(), chunk.size()));
-    return made;
+    return list_of(chunks);
   }
   void restore(const std::vector<Chunk>& chunks) {
-    std::vector<std::vector<std::byte>> copied;
-    for (const Chunk& chunk : chunks) {
-      const auto* const begin = reinterpret_cast<const std::byte*>(chunk.data());
-      copied.emplace_back(begin, begin + chunk.size());
-    }
+    const std::vector<std::vector<std::byte>> copied = copies_of(chunks);
     at_once([&]() -> Result<bool> {
       TROUPE_TRY(table_->restore(copied));
       return true;
@@ -192,9 +186,10 @@ class Table {
   }
 
  private:
-  mutable std::mutex mutex_;
-  std::condition_variable changed_;
+  mutable Waiting waiting_;
   std::unique_ptr<replay::Table> table_;
+  Callbacks callbacks_;
+  std::shared_ptr<Heard> heard_;  ///< nothing: there are no callbacks
 };
 
 }  // namespace
@@ -202,9 +197,9 @@ class Table {
 void bind_table(nb::module_& m) {
   nb::class_<Table>(m, "Table", "A replay table for the threads of a process; troupe.Table is what users have of it.")
       .def(nb::init<const std::string&, const std::vector<Column>&, std::int64_t, const std::string&,
-                    const std::string&, double, std::int64_t, const Limits&, std::uint64_t>(),
+                    const std::string&, double, std::int64_t, const Limits&, std::uint64_t, const Callbacks&>(),
            "name"_a, "columns"_a, "max_items"_a, "sampler"_a, "remover"_a, "priority_exponent"_a, "max_times_sampled"_a,
-           "limits"_a, "seed"_a, "Raises TroupeError naming the option.")
+           "limits"_a, "seed"_a, "callbacks"_a, "Raises TroupeError naming the option.")
       .def("insert", &Table::insert, "columns"_a, "rows"_a, "priorities"_a.none(), "timeout"_a,
            "Copies rows in, all or none, when the limiter admits them, and returns the first one's key. Without "
            "Python's "

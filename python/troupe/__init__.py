@@ -2,7 +2,7 @@
 
 The program is `troupe` on the command line (`troupe train cartpole_swingup`), and `troupe.run()` here. `troupe.gym`,
 `troupe.dm` and `troupe.envpool` have its environments for Gymnasium, dm_env and EnvPool, `troupe.VectorEnv` without them.
-`troupe.Table` is replay for a learner of one's own. `troupe.Role` and `troupe.Learner` are parts of a run written in
+`troupe.Table` is replay for a learner of one's own, `troupe.SequenceReplay` several tables of sequences. `troupe.Role` and `troupe.Learner` are parts of a run written in
 Python, and `troupe.main()` is the program with them in it.
 """
 
@@ -14,8 +14,9 @@ from troupe.policy import Policy
 from troupe.replay import RateLimiter, ReplayClient, Table
 from troupe.roles import Context, Identity, Key, Port, Program, Progress, Queue, Report, Role, main
 from troupe.runs import Run, load, run
+from troupe.sequences import SequenceReplay, SequenceSample, SequenceWriter, TableSpec
 
 __all__ = [
     "Agent", "Context", "Identity", "Key", "Learner", "Parameters", "Policy", "Port", "Priorities", "Program", "Progress", "Queue", "RateLimiter", "ReplayClient", "Report",
-    "Role", "Run", "Sample", "Step", "Table", "Trajectory", "TroupeError", "VectorEnv", "environment_names", "load", "main", "run",
+    "Role", "Run", "Sample", "SequenceReplay", "SequenceSample", "SequenceWriter", "Step", "Table", "TableSpec", "Trajectory", "TroupeError", "VectorEnv", "environment_names", "load", "main", "run",
 ]

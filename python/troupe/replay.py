@@ -17,7 +17,7 @@ import pathlib
 import struct
 import sys
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Union
 
 import numpy as np
@@ -29,6 +29,8 @@ from troupe.error import TroupeError
 from troupe.messages import Sample
 from troupe.roles import Program
 
+# Gets keys [n] uint64, priorities [n] float64 and times sampled [n] int32 of the items that an operation was about.
+ItemsCallback = Callable[[np.ndarray, np.ndarray, np.ndarray], None]
 # A type, or (type, shape).
 ColumnSpec = Union[npt.DTypeLike, tuple[npt.DTypeLike, Sequence[int]]]
 
@@ -78,6 +80,42 @@ def _column(name, spec):
     return name, np.dtype(np.uint8) if dtype == bool else dtype, tuple(int(size) for size in shape)
 
 
+def _described(columns):
+    """As the core takes them."""
+    return [(name, dtype.name, list(shape)) for name, dtype, shape in columns]
+
+
+def _limits(limiter):
+    return limiter.samples_per_insert, limiter.min_size_to_sample, limiter.min_diff, limiter.max_diff
+
+
+def _write_image(path, magic, chunks):
+    """Chunks with their sizes and checksums, in the place of what was there."""
+    path = pathlib.Path(path)
+    partial = path.with_name(path.name + ".partial")
+    with partial.open("wb") as file:
+        file.write(magic)
+        for chunk in chunks:
+            file.write(struct.pack("<QI", len(chunk), zlib.crc32(chunk)))
+            file.write(chunk)
+    partial.replace(path)
+
+
+def _read_image(path, magic):
+    image, chunks = memoryview(pathlib.Path(path).read_bytes()), []
+    if image[: len(magic)] != magic:
+        raise TroupeError(f"{path}: no image of {'a table' if magic == _MAGIC else 'sequence tables'}", "corrupt")
+    at = len(magic)
+    while at < len(image):
+        size, crc = struct.unpack_from("<QI", image, at) if at + 12 <= len(image) else (-1, 0)
+        chunk = image[at + 12 : at + 12 + size] if size >= 0 else b""
+        if len(chunk) != size or zlib.crc32(chunk) != crc:
+            raise TroupeError(f"{path}: damaged or cut short at byte {at}", "corrupt")
+        chunks.append(np.frombuffer(chunk, np.uint8))
+        at += 12 + size
+    return chunks
+
+
 class _Rows:
     """Rows of columns as the core takes them, for tables and clients of tables. `_columns`: name, type, shape of each."""
 
@@ -109,16 +147,20 @@ class Table(_Rows):
     """columns: name -> type, or (type, shape), of an item: float32, float64, int32, int64, uint8, or bool, which is kept as
     uint8. sampler, remover: "uniform", "prioritized", "fifo", "lifo", "max_heap" or "min_heap". An insert into a full
     table makes the remover choose an item to leave. max_times_sampled: an item leaves after so many draws; 0: never.
+    on_insert, on_sample, on_update, on_delete: called with the items that an operation was about, in this order, once it is
+    done; they may call the table, and what they raise is raised by the operation, which has happened nevertheless. An item
+    that came and left again at once, as the remover chose it, is never heard of. Operations of
+    several threads may be told in another order than they happened in. Reverb's table extensions.
     Raises TroupeError naming the option."""
 
     def __init__(self, columns: Mapping[str, ColumnSpec], max_items: int, *, sampler: str = "uniform", remover: str = "fifo",
                  priority_exponent: float = 1.0, max_times_sampled: int = 0, limiter: RateLimiter = RateLimiter(), seed: int = 0,
-                 name: str = "replay") -> None:
+                 name: str = "replay", on_insert: ItemsCallback | None = None, on_sample: ItemsCallback | None = None,
+                 on_update: ItemsCallback | None = None, on_delete: ItemsCallback | None = None) -> None:
         self.name = name
         self._columns = [_column(*each) for each in columns.items()]
-        limits = (limiter.samples_per_insert, limiter.min_size_to_sample, limiter.min_diff, limiter.max_diff)
-        described = [(name, dtype.name, list(shape)) for name, dtype, shape in self._columns]
-        self._core = _core.Table(name, described, max_items, sampler, remover, priority_exponent, max_times_sampled, limits, seed)
+        self._core = _core.Table(name, _described(self._columns), max_items, sampler, remover, priority_exponent, max_times_sampled, _limits(limiter), seed,
+                                 [on_insert, on_sample, on_update, on_delete])
 
     @classmethod
     def queue(cls, columns: Mapping[str, ColumnSpec], max_size: int, *, name: str = "queue") -> Table:
@@ -174,30 +216,12 @@ class Table(_Rows):
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """One consistent image of items, counters and random stream, from which load() goes on bit for bit."""
-        path = pathlib.Path(path)
-        partial = path.with_name(path.name + ".partial")
-        with partial.open("wb") as file:
-            file.write(_MAGIC)
-            for chunk in self._core.save():
-                file.write(struct.pack("<QI", len(chunk), zlib.crc32(chunk)))
-                file.write(chunk)
-        partial.replace(path)
+        _write_image(path, _MAGIC, self._core.save())
 
     def load(self, path: str | os.PathLike[str]) -> None:
         """Takes the image of a table with the same columns and options; limiter and seed may differ. Raises TroupeError,
         and the table is as it was."""
-        image, chunks = memoryview(pathlib.Path(path).read_bytes()), []
-        if image[: len(_MAGIC)] != _MAGIC:
-            raise TroupeError(f"{path}: no image of a table", "corrupt")
-        at = len(_MAGIC)
-        while at < len(image):
-            size, crc = struct.unpack_from("<QI", image, at) if at + 12 <= len(image) else (-1, 0)
-            chunk = image[at + 12 : at + 12 + size] if size >= 0 else b""
-            if len(chunk) != size or zlib.crc32(chunk) != crc:
-                raise TroupeError(f"{path}: damaged or cut short at byte {at}", "corrupt")
-            chunks.append(np.frombuffer(chunk, np.uint8))
-            at += 12 + size
-        self._core.restore(chunks)
+        self._core.restore(_read_image(path, _MAGIC))
 
 
 class ReplayClient(_Rows):

@@ -84,9 +84,109 @@ class Both:
         self.server.stop()
 
 
+class BothSequences:
+    """Two tables over shared steps beside two of a server with a TrajectoryWriter."""
+
+    REACH = 5
+
+    def __init__(self, kinds):
+        self.tables = {}
+        specs = {}
+        for name, (sampler, remover, times, limiter) in zip("ab", kinds):
+            ours, theirs = LIMITERS[limiter]
+            specs[name] = troupe.TableSpec(MAX_ITEMS, sampler=sampler, remover=remover, max_times_sampled=times, limiter=ours)
+            self.tables[name] = reverb.Table(name, SELECTORS[sampler](), SELECTORS[remover](), MAX_ITEMS, theirs, times)
+        self.ours = troupe.SequenceReplay({"x": "int64", "y": ("float32", (2,))}, specs, chunk_steps=2)
+        self.server = reverb.Server(list(self.tables.values()))
+        self.client = reverb.Client(f"localhost:{self.server.port}")
+        self.writer = self.ours.writer(max_steps=self.REACH)
+        self.their_writer = self.client.trajectory_writer(num_keep_alive_refs=self.REACH)
+        self.next, self.episode = 0, 0
+        self.keys = {name: {} for name in self.tables}  # ours -> theirs
+
+    same = Both.same
+
+    def append(self, rng):
+        step = {"x": np.int64(self.next), "y": np.full(2, self.next, np.float32)}
+        self.writer.append(step)
+        self.their_writer.append(step)
+        self.next, self.episode = self.next + 1, self.episode + 1
+
+    def item(self, rng):
+        name = rng.choice("ab")
+        admitted = self.ours.can_insert(name)
+        self.same("can_insert", admitted, self.tables[name].can_insert(1))
+        if not admitted or not self.episode:
+            return
+        steps, priority = rng.randint(1, min(self.REACH, self.episode)), float(rng.randrange(4))
+        self.writer.create_item(name, steps, priority)
+        history = self.their_writer.history
+        self.their_writer.create_item(name, priority, {"x": history["x"][-steps:], "y": history["y"][-steps:]})
+        self.their_writer.flush()
+
+    def end(self, rng):
+        self.writer.end_episode()
+        self.their_writer.end_episode()
+        self.episode = 0
+
+    def sample(self, rng):
+        name = rng.choice("ab")
+        admitted = self.ours.can_sample(name)
+        self.same("can_sample", admitted, self.tables[name].can_sample(1))
+        if not admitted:
+            return
+        ours = self.ours.sample(name, 1)
+        (theirs,) = self.client.sample(name, 1, emit_timesteps=False)
+        self.same("x", ours.data["x"][0].tolist(), theirs.data["x"].tolist())
+        self.same("y", ours.data["y"][0].tolist(), theirs.data["y"].tolist())
+        self.same("its priority", float(ours.priorities[0]), theirs.info.priority)
+        self.same("its times sampled", int(ours.times_sampled[0]), theirs.info.times_sampled)
+        self.same("table size", ours.table_size, theirs.info.table_size)
+        self.keys[name][int(ours.keys[0])] = theirs.info.key
+
+    def update(self, rng):
+        name = rng.choice("ab")
+        if not self.keys[name]:
+            return
+        key, priority = rng.choice(list(self.keys[name])), float(rng.randrange(4))
+        self.ours.update_priorities(name, [key], [priority])
+        self.client.mutate_priorities(name, {self.keys[name][key]: priority})
+
+    def check(self):
+        for name, table in self.tables.items():
+            info, mine = table.info, self.ours.info["tables"][name]
+            self.same("items", mine["items"], info.current_size)
+            self.same("inserts", mine["inserts"], info.rate_limiter_info.insert_stats.completed)
+            self.same("samples", mine["samples"], info.rate_limiter_info.sample_stats.completed)
+
+    def close(self):
+        self.their_writer.close()
+        self.server.stop()
+
+
+def sequences(seed):
+    """How many sequences of operations on sequences were the same."""
+    kinds = list(itertools.product(SELECTORS, SELECTORS, (0, 1, 3), LIMITERS))
+    operations = {"append": 5, "item": 5, "sample": 4, "update": 2, "end": 1}
+    for number in range(len(kinds) // 2):
+        rng = random.Random(f"{seed} {number}")
+        chosen = rng.sample(kinds, 2)
+        both, done = BothSequences(chosen), []
+        try:
+            for _ in range(OPERATIONS):
+                done.append(rng.choices(list(operations), list(operations.values()))[0])
+                getattr(both, done[-1])(rng)
+                both.check()
+        except AssertionError as wrong:
+            sys.exit(f"tables {chosen}, seed {seed}, operation {len(done)} ({done[-1]}): {wrong}")
+        finally:
+            both.close()
+    return len(kinds) // 2
+
+
 def main():
     seed = int(sys.argv[1]) if len(sys.argv) > 1 else 1
-    sequences = 0
+    tables = 0
     for kind in itertools.product(SELECTORS, SELECTORS, (0, 1, 3), LIMITERS):
         rng = random.Random(f"{seed} {kind}")
         both, done = Both(*kind), []
@@ -105,9 +205,10 @@ def main():
             sys.exit(f"sampler {kind[0]}, remover {kind[1]}, max_times_sampled {kind[2]}, limiter {kind[3]}, seed {seed}, operation {len(done)} ({done[-1]}): {wrong}")
         finally:
             both.close()
-        sequences += 1
+        tables += 1
+    of_sequences = sequences(seed)
     version = importlib.metadata.version("dm-reverb")
-    print(f"{sequences} sequences of {OPERATIONS} operations: all as Reverb {version} does")
+    print(f"{tables} sequences of {OPERATIONS} operations on a table and {of_sequences} on two of shared steps: all as Reverb {version} does")
 
 
 if __name__ == "__main__":

@@ -148,6 +148,54 @@ class Selectors(unittest.TestCase):
         self.assertEqual(len(table), 0)
 
 
+class Extensions(unittest.TestCase):
+    def setUp(self):
+        self.heard = []
+
+    def listens(self, what):
+        return lambda keys, priorities, times: self.heard.append((what, keys.tolist(), priorities.tolist(), times.tolist()))
+
+    def table(self, **options):
+        return Table(COLUMNS, 2, on_insert=self.listens("insert"), on_sample=self.listens("sample"), on_update=self.listens("update"),
+                     on_delete=self.listens("delete"), **options)
+
+    def test_hear_of_every_item(self):
+        table = self.table(sampler="fifo", max_times_sampled=2)
+        table.insert(numbers(1, 2, 3), [0.5, 0.25, 0.125])
+        table.sample(1)
+        table.update_priorities([1, 2, 7], [4, 5, 6])
+        table.sample(1)
+        self.assertEqual(self.heard, [
+            ("insert", [0, 1, 2], [0.5, 0.25, 0.125], [0, 0, 0]), ("delete", [0], [0.5], [0]), ("sample", [1], [0.25], [1]),
+            ("update", [1, 2], [4, 5], [1, 0]), ("sample", [1], [4], [2]), ("delete", [1], [4], [2])])
+
+    def test_may_call_the_table_and_raise(self):
+        def raises(keys, priorities, times):
+            raise KeyError(keys[0])
+
+        table = Table(COLUMNS, 8, on_insert=lambda keys, *about: table.update_priorities(keys, [9] * len(keys)), on_delete=raises)
+        table.insert(numbers(1))
+        self.assertEqual(table.sample(1).priorities.tolist(), [9])
+        with self.assertRaises(KeyError):
+            table.insert(numbers(*range(8)))
+        self.assertEqual((len(table), table.info["inserts"]), (8, 9))
+        table.sample(8)
+
+    def test_load_tells_of_the_items_that_come_and_go(self):
+        table, path = self.table(), pathlib.Path(self.enterContext(tempfile.TemporaryDirectory())) / "table"
+        table.insert(numbers(1, 2))
+        table.save(path)
+        self.heard.clear()
+        table.load(path)
+        self.assertEqual(self.heard, [("insert", [0, 1], [1, 1], [0, 0]), ("delete", [0, 1], [1, 1], [0, 0])])
+
+    def test_what_waits_has_done_nothing(self):
+        table = self.table(limiter=RateLimiter.min_size(2))
+        with self.assertRaises(TimeoutError):
+            table.sample(1, timeout=0)
+        self.assertEqual(self.heard, [])
+
+
 class Limiters(unittest.TestCase):
     def test_min_size(self):
         table = Table(COLUMNS, 10, limiter=RateLimiter.min_size(3))

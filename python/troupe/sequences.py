@@ -1,0 +1,177 @@
+"""Several replay tables whose items are sequences of shared time steps: what Reverb's server and TrajectoryWriter are.
+
+    replay = troupe.SequenceReplay({"observation": ("float32", (17,)), "action": ("float32", (6,)), "reward": "float32"},
+                                   {"recent": troupe.TableSpec(1000, sampler="uniform"), "whole": troupe.TableSpec(100)})
+    with replay.writer(max_steps=1000) as writer:               # one for each environment
+        writer.append({"observation": ..., "action": ..., "reward": ...})
+        writer.create_item("recent", steps=8)                    # of the last 8 steps
+        writer.create_item("whole")                              # of the episode so far
+        writer.end_episode()
+    batch = replay.sample("recent", 32)                          # batch.data["reward"]: [32, 8]
+
+Each step is in memory once, whatever items of whichever tables have it, and goes with the last of them.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import secrets
+from collections.abc import Mapping, Sequence
+from types import TracebackType
+
+import numpy as np
+
+from troupe import _core
+from troupe.arrays import Array, as_array
+from troupe.error import TroupeError
+from troupe.messages import Sample
+from troupe.replay import ColumnSpec, RateLimiter, _DEADLINE_S, _Rows, _column, _described, _limits, _read_image, _write_image
+
+_MAGIC = b"TRPSEQS1"
+
+
+@dataclasses.dataclass(frozen=True)
+class TableSpec:
+    """A table of a SequenceReplay: the options of troupe.Table, by the same names."""
+
+    max_items: int
+    sampler: str = "uniform"
+    remover: str = "fifo"
+    priority_exponent: float = 1.0
+    max_times_sampled: int = 0
+    limiter: RateLimiter = RateLimiter()
+    seed: int = 0
+
+    @classmethod
+    def queue(cls, max_size: int) -> TableSpec:
+        """Items leave in the order in which they came, once each; whoever is ahead waits."""
+        return cls(max_size, sampler="fifo", max_times_sampled=1, limiter=RateLimiter.queue(max_size))
+
+    @classmethod
+    def stack(cls, max_size: int) -> TableSpec:
+        """The newest item leaves first, each once."""
+        return cls(max_size, sampler="lifo", remover="lifo", max_times_sampled=1, limiter=RateLimiter.queue(max_size))
+
+
+@dataclasses.dataclass(frozen=True)
+class SequenceSample(Sample):
+    """Sequences that were drawn: data has name -> [n, T, ...], T the longest of them, and zeros behind those that are shorter."""
+
+    lengths: np.ndarray  # [n] int64: steps of each
+
+
+class SequenceReplay(_Rows):
+    """step: name -> type, or (type, shape), of a time step. tables: by name. chunk_steps: steps that are kept or freed
+    together; items that are much shorter keep more than they need. Made, used and closed by any threads. Raises TroupeError
+    naming the option."""
+
+    name = "steps"
+
+    def __init__(self, step: Mapping[str, ColumnSpec], tables: Mapping[str, TableSpec], *, chunk_steps: int = 16) -> None:
+        self._columns = [_column(*each) for each in step.items()]
+        self._numbers = {name: number for number, name in enumerate(tables)}
+        described = [(name, spec.max_items, spec.sampler, spec.remover, spec.priority_exponent, spec.max_times_sampled,
+                      _limits(spec.limiter), spec.seed) for name, spec in tables.items()]
+        self._limiters = {name: spec.limiter for name, spec in tables.items()}
+        self._max_items = {name: spec.max_items for name, spec in tables.items()}
+        # Writers' numbers come from the seed, and steps of different processes may meet in one by load().
+        self._core = _core.SequenceTables(_described(self._columns), described, chunk_steps, secrets.randbits(64))
+
+    @property
+    def tables(self) -> tuple[str, ...]:
+        return tuple(self._numbers)
+
+    def writer(self, max_steps: int) -> SequenceWriter:
+        """For one environment. max_steps: how far back its items may reach, for which so many steps are kept
+        (num_keep_alive_refs)."""
+        return SequenceWriter(self, max_steps)
+
+    def sample(self, table: str, rows: int, timeout: float = _DEADLINE_S) -> SequenceSample:
+        """Draws `rows` items with replacement, when the table's limiter admits them at once. Raises TimeoutError saying for
+        what it waits."""
+        columns, lengths, *about = self._core.sample(self._number(table), rows, timeout)
+        return SequenceSample(dict(zip([name for name, _, _ in self._columns], columns)), *about, lengths)
+
+    def update_priorities(self, table: str, keys: Array, priorities: Array) -> int:
+        """Returns how many of the keys were unknown, as their items have left meanwhile."""
+        return self._core.update_priorities(self._number(table), as_array(keys, np.uint64), as_array(priorities, np.float64))
+
+    def can_insert(self, table: str, rows: int = 1) -> bool:
+        return self._core.insertable(self._number(table), rows) >= rows
+
+    def can_sample(self, table: str, rows: int = 1) -> bool:
+        return self._core.sampleable(self._number(table), rows) >= rows
+
+    @property
+    def info(self) -> dict:
+        """What Reverb's server_info() says: "tables", name -> numbers as troupe.Table.info has them, with "max_items" and
+        "limiter"; "steps" in memory, each once; "bytes" of all; "writers" that are open; "episodes" that have ended."""
+        tables, *others = self._core.info
+        names = ("items", "bytes", "inserts", "samples", "evictions")
+        described = {name: dict(zip(names, numbers)) | {"max_items": self._max_items[name], "limiter": self._limiters[name]}
+                     for name, numbers in zip(self._numbers, tables)}
+        return {"tables": described} | dict(zip(("steps", "bytes", "writers", "episodes"), others))
+
+    def save(self, path: str | os.PathLike[str], tables: Sequence[str] | None = None) -> None:
+        """One consistent image of some tables, by default all, with the steps of their items; open writers are not in it."""
+        numbers = [self._number(name) for name in (self.tables if tables is None else tables)]
+        _write_image(path, _MAGIC, self._core.save(numbers))
+
+    def load(self, path: str | os.PathLike[str], tables: Sequence[str] | None = None) -> None:
+        """Takes an image of as many tables, in this order, with the same columns and options; limiters and seeds may differ.
+        They go on bit for bit, others stay as they are. Raises TroupeError, and nothing has changed."""
+        numbers = [self._number(name) for name in (self.tables if tables is None else tables)]
+        self._core.restore(numbers, _read_image(path, _MAGIC))
+
+    def _number(self, table: str) -> int:
+        if table not in self._numbers:
+            raise TroupeError(f'no table "{table}", there are: {", ".join(self._numbers)}', "not_found")
+        return self._numbers[table]
+
+
+class SequenceWriter:
+    """The steps of one environment, and items of them. Of one thread at a time. Leaving its block closes it."""
+
+    def __init__(self, replay: SequenceReplay, max_steps: int) -> None:
+        self._replay, self._core = replay, replay._core
+        self._number: int | None = self._core.open(max_steps)
+        self._episode_steps = 0
+
+    def append(self, step: Mapping[str, Array]) -> None:
+        """One step: name -> [...] by the shape of its column. Raises TroupeError naming the column."""
+        self.extend({name: np.asarray(value)[None] for name, value in step.items()})
+
+    def extend(self, steps: Mapping[str, Array]) -> None:
+        """Several, one after the other: name -> [n, ...]."""
+        columns, count = self._replay._ready(steps)
+        self._core.append(self._open(), columns, count)
+        self._episode_steps += count
+
+    def create_item(self, table: str, steps: int | None = None, priority: float = 1.0, timeout: float = _DEADLINE_S) -> int:
+        """An item of the last `steps` steps of the episode, by default of all of it; its key. Waits until the table's limiter
+        admits it. Raises TroupeError (more steps than max_steps or the episode has), or TimeoutError saying for what it waits."""
+        wanted = self._episode_steps if steps is None else steps
+        return self._core.insert(self._open(), self._replay._number(table), wanted, priority, timeout)
+
+    def end_episode(self) -> None:
+        """No item reaches over it."""
+        self._core.end_episode(self._open())
+        self._episode_steps = 0
+
+    def close(self) -> None:
+        """Its steps stay in their items. Once more is no error."""
+        if self._number is not None:
+            self._core.close(self._number)
+            self._number = None
+
+    def _open(self) -> int:
+        if self._number is None:
+            raise TroupeError("the writer is closed", "not_found")
+        return self._number
+
+    def __enter__(self) -> SequenceWriter:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()

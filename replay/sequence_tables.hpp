@@ -1,0 +1,113 @@
+#pragma once
+// Several tables whose items are sequences of time steps, which they share: fixed lengths, overlapping ones, whole
+// trajectories. Each step is in memory once, however many items of however many tables have it. What Reverb's server and
+// its TrajectoryWriter are together (reverb/cc/trajectory_writer.h; Cassirer et al. 2021, arXiv 2102.04736), but passive
+// and within a process, like Table, of which each of these is one: samplers, removers and limiters are its own.
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include <troupe/core/error.hpp>
+#include <troupe/core/rng.hpp>
+#include <troupe/core/tensor.hpp>
+#include <troupe/replay/step_store.hpp>
+#include <troupe/replay/table.hpp>
+
+namespace troupe::replay {
+
+struct SequenceOptions {
+  Signature step;                    ///< columns of a time step
+  std::vector<TableOptions> tables;  ///< names differ; `signature` is theirs to fill, max_bytes 0
+  std::int64_t chunk_steps = 16;     ///< > 0, see StepStore
+  std::uint64_t seed = 0;            ///< of writers' numbers, which must differ between all processes whose images meet
+};
+
+/// Items that were drawn, and whose steps are kept until Sequences goes to SequenceTables::release().
+struct Sequences {
+  std::vector<SampledItem> items;
+  std::vector<StepRange> ranges;  ///< of each item
+  std::int64_t longest = 0;
+};
+
+struct SequenceInfo {
+  std::vector<TableInfo> tables;  ///< bytes: of the items without their steps
+  std::int64_t steps = 0;         ///< in memory, each once
+  std::int64_t bytes = 0;         ///< of all steps and items
+  std::int64_t writers = 0;       ///< open
+  std::int64_t episodes = 0;      ///< ended, of all writers
+};
+
+/// Not thread-safe. Errors say table or writer, and leave everything as it was.
+class SequenceTables {
+ public:
+  using Writer = std::uint64_t;
+
+  /// Errors: kInvalidArgument naming the option.
+  static Result<std::unique_ptr<SequenceTables>> make(SequenceOptions options);
+  ~SequenceTables();
+
+  std::size_t count() const { return tables_.size(); }
+  const Table& table(std::size_t number) const { return *tables_[number]; }
+  const Signature& step() const { return options_.step; }
+
+  /// A new writer, whose items reach back at most max_steps > 0 (Reverb's num_keep_alive_refs). Errors: kInvalidArgument.
+  Result<Writer> open(std::int64_t max_steps);
+  /// Its steps stay in its items alone. Errors: kNotFound.
+  Status close(Writer writer);
+  /// Takes steps of a writer, [rows, ...] by column, which go on its episode. Errors: kNotFound, kShapeMismatch.
+  Status append(Writer writer, const BatchView& steps);
+  /// No item reaches over it. Errors: kNotFound.
+  Status end_episode(Writer writer);
+  /// Steps of the writer's episode that an item may still have: at most max_steps. Errors: kNotFound.
+  Result<std::int64_t> reach(Writer writer) const;
+  /// Makes an item of the writer's last `steps` steps. Errors: kNotFound; kInvalidArgument (no such table, more steps than
+  /// reach(), a priority); kUnavailable (the table's insert_blocker).
+  Result<Key> insert(Writer writer, std::size_t table, std::int64_t steps, double priority);
+
+  /// Draws items of a table, all or none. Errors: kInvalidArgument; kUnavailable (the table's sample_blocker).
+  Result<Sequences> sample(std::size_t table, std::int64_t rows);
+  /// Copies the steps of item `item` to rows `row`... of a batch of steps.
+  void read(const Sequences& drawn, std::size_t item, const MutableBatchView& out, std::int64_t row) const;
+  void release(const Sequences& drawn);
+  /// Errors: those of Table::update_priorities(), kInvalidArgument (no such table).
+  Result<std::int64_t> update_priorities(std::size_t table, std::span<const Key> keys,
+                                         std::span<const double> priorities);
+
+  SequenceInfo info() const;
+
+  /// Some of the tables, with the steps that their items need and no others, as chunks of bytes; whoever stores them adds
+  /// checksums. Writers are not in it.
+  std::vector<std::vector<std::byte>> save(std::span<const std::size_t> tables) const;
+  /// Takes an image of tables of the same columns and options, by their number: those of the image go on bit for bit, and
+  /// the others are as they were. Errors: kCorrupt, kShapeMismatch.
+  Status restore(std::span<const std::size_t> tables, std::span<const std::vector<std::byte>> chunks);
+
+ private:
+  class References;
+  struct Open {
+    std::int64_t max_steps = 0;
+    std::int64_t next = 0;        ///< number of the step that comes
+    std::int64_t begin = 0;       ///< of its episode
+    std::int64_t kept_chunk = 0;  ///< the first that it refers to itself
+  };
+  explicit SequenceTables(SequenceOptions options);
+  Status check(std::size_t table) const;
+  Status check_writer(Writer writer) const;
+  Status check_steps(const BatchView& steps) const;
+  std::int64_t chunks_of(const Open& writer) const;
+  void drop_before(Writer number, Open& writer, std::int64_t chunk);
+  void drop_old(Writer number, Open& writer);
+
+  SequenceOptions options_;
+  StepStore store_;
+  std::vector<std::unique_ptr<Table>> tables_;
+  std::map<Writer, Open> writers_;
+  Rng rng_;
+  std::int64_t episodes_ = 0;
+};
+
+}  // namespace troupe::replay

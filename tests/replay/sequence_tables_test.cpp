@@ -1,0 +1,225 @@
+// Tables over shared steps against a plain model, under random operations: what is drawn are the steps that were appended,
+// and a step is in memory as long as an item or a writer can need it, and no longer.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <memory>
+#include <set>
+
+#include <troupe/replay/sequence_tables.hpp>
+
+namespace troupe::replay {
+namespace {
+
+using testing::HasSubstr;
+
+SequenceOptions sequence_options(std::int64_t chunk_steps = 4) {
+  return {.step = {{"observation", DType::kF32, Shape({2})}, {"id", DType::kI64, {}}},
+          .tables = {{.name = "short", .max_items = 9, .remover = {.kind = SelectorKind::kUniform}},
+                     {.name = "whole", .max_items = 3, .max_times_sampled = 2},
+                     {.name = "ranked",
+                      .max_items = 5,
+                      .sampler = {.kind = SelectorKind::kPrioritized},
+                      .remover = {.kind = SelectorKind::kMinHeap}}},
+          .chunk_steps = chunk_steps};
+}
+
+class SequenceTablesTest : public testing::TestWithParam<std::int64_t> {
+ protected:
+  std::unique_ptr<SequenceTables> make() { return SequenceTables::make(sequence_options(GetParam())).value(); }
+};
+
+/// Steps with these ids, one after the other.
+void append(SequenceTables& tables, SequenceTables::Writer writer, std::int64_t first, std::int64_t count) {
+  std::vector<float> observations;
+  std::vector<std::int64_t> ids;
+  for (std::int64_t id = first; id < first + count; ++id) {
+    ids.push_back(id);
+    observations.insert(observations.end(), {static_cast<float>(id), static_cast<float>(-id)});
+  }
+  BatchView steps{.signature = &tables.step(), .rows = count, .columns = {}};
+  steps.columns.emplace_back(std::as_bytes(std::span(observations)));
+  steps.columns.emplace_back(std::as_bytes(std::span(ids)));
+  tables.append(writer, steps).value();
+}
+
+/// Of one item; the observations say the same.
+std::vector<std::int64_t> ids_of(const SequenceTables& tables, const Sequences& drawn, std::size_t item) {
+  const auto count = static_cast<std::size_t>(drawn.ranges[item].count);
+  std::vector<float> observations(2 * count);
+  std::vector<std::int64_t> ids(count);
+  MutableBatchView out{.signature = &tables.step(), .rows = drawn.ranges[item].count, .columns = {}};
+  out.columns.emplace_back(std::as_writable_bytes(std::span(observations)));
+  out.columns.emplace_back(std::as_writable_bytes(std::span(ids)));
+  tables.read(drawn, item, out, 0);
+  for (std::size_t i = 0; i < count; ++i) EXPECT_EQ(observations[2 * i + 1], static_cast<float>(-ids[i]));
+  return ids;
+}
+
+TEST_P(SequenceTablesTest, GiveBackTheStepsOfEachItemAndForgetOthers) {
+  const auto tables = make();
+  struct ModelWriter {
+    std::int64_t max_steps = 0;
+    std::vector<std::int64_t> episode;
+  };
+  std::map<SequenceTables::Writer, ModelWriter> writers;
+  std::vector<std::map<Key, std::vector<std::int64_t>>> model(tables->count());
+  Rng rng(GetParam());
+  std::int64_t next_id = 0;
+  const auto below = [&](std::size_t bound) { return static_cast<std::int64_t>(rng.below(bound)); };
+  for (int i = 0; i < 3000; ++i) {
+    const auto any = writers.empty() ? writers.end() : std::next(writers.begin(), below(writers.size()));
+    const auto table = static_cast<std::size_t>(below(tables->count()));
+    switch (any == writers.end() ? 0 : below(8)) {
+      case 0:
+        if (writers.size() < 3) {
+          const std::int64_t max_steps = 1 + below(12);
+          writers[tables->open(max_steps).value()] = {max_steps, {}};
+        }
+        break;
+      case 1:
+        tables->end_episode(any->first).value();
+        any->second.episode.clear();
+        break;
+      case 2:
+        if (below(10) == 0) {
+          tables->close(any->first).value();
+          writers.erase(any);
+        }
+        break;
+      case 3:
+      case 4: {
+        const std::int64_t count = 1 + below(below(5) == 0 ? 20 : 3);
+        append(*tables, any->first, next_id, count);
+        for (std::int64_t k = 0; k < count; ++k) any->second.episode.push_back(next_id++);
+        break;
+      }
+      case 5:
+      case 6: {
+        const auto& episode = any->second.episode;
+        const std::int64_t reach = std::min<std::int64_t>(any->second.max_steps, std::ssize(episode));
+        ASSERT_EQ(tables->reach(any->first).value(), reach);
+        EXPECT_EQ(tables->insert(any->first, table, reach + 1, 1).error().code, Code::kInvalidArgument);
+        if (reach == 0) break;
+        const std::int64_t steps = 1 + below(static_cast<std::size_t>(reach));
+        const Key key = tables->insert(any->first, table, steps, static_cast<double>(below(4))).value();
+        model[table][key] = {episode.end() - steps, episode.end()};
+        break;
+      }
+      default: {
+        if (tables->table(table).sampleable(2) < 2) break;
+        const Sequences drawn = tables->sample(table, 2).value();
+        for (std::size_t k = 0; k < 2; ++k) EXPECT_EQ(ids_of(*tables, drawn, k), model[table].at(drawn.items[k].key));
+        tables->release(drawn);
+      }
+    }
+  }
+  const SequenceInfo info = tables->info();
+  EXPECT_GT(info.steps, 0);
+  EXPECT_LE(info.steps, (9 + 3 + 5) * (12 + 2 * GetParam()) + 3 * (12 + 20 + 2 * GetParam()));
+  for (const auto& [writer, state] : writers) tables->close(writer).value();
+  // An empty table of each kind lets all steps go.
+  const auto empty = make();
+  const std::vector<std::size_t> all = {0, 1, 2};
+  tables->restore(all, empty->save(all)).value();
+  EXPECT_EQ(tables->info().steps, 0);
+}
+
+TEST_P(SequenceTablesTest, AnImageGoesOnBitForBitAlsoOfOneTable) {
+  const auto tables = make();
+  const auto writer = tables->open(8).value();
+  for (std::int64_t i = 0; i < 40; ++i) {
+    append(*tables, writer, i, 1);
+    for (std::size_t table = 0; table < 3; ++table) tables->insert(writer, table, std::min<std::int64_t>(i + 1, 5), 1).value();
+  }
+  const std::vector<std::size_t> all = {0, 1, 2}, one = {2};
+  const auto other = make();
+  other->restore(one, tables->save(one)).value();
+  EXPECT_EQ(other->info().tables[0].items, 0);
+  EXPECT_EQ(other->info().tables[2].items, 5);
+  EXPECT_LT(other->info().steps, tables->info().steps + 1);
+  other->restore(all, tables->save(all)).value();
+  for (const std::size_t table : all) {
+    const std::int64_t rows = std::min<std::int64_t>(tables->table(table).sampleable(4), 4);
+    const Sequences a = tables->sample(table, rows).value(), b = other->sample(table, rows).value();
+    for (std::size_t i = 0; i < static_cast<std::size_t>(rows); ++i) {
+      EXPECT_EQ(a.items[i].key, b.items[i].key);
+      EXPECT_EQ(ids_of(*tables, a, i), ids_of(*other, b, i));
+    }
+    tables->release(a);
+    other->release(b);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(ChunkSteps, SequenceTablesTest, testing::Values(1, 3, 4, 16));
+
+TEST(SequenceTables, StepsThatOverlapAreInMemoryOnce) {
+  const auto tables = SequenceTables::make({.step = {{"x", DType::kF32, Shape({1000})}},
+                                            .tables = {{.name = "a", .max_items = 1000}, {.name = "b", .max_items = 1000}}})
+                          .value();
+  const auto writer = tables->open(80).value();
+  const std::vector<float> row(1000);
+  BatchView step{.signature = &tables->step(), .rows = 1, .columns = {}};
+  step.columns.emplace_back(std::as_bytes(std::span(row)));
+  for (int i = 0; i < 1000; ++i) {
+    tables->append(writer, step).value();
+    if (i < 79) continue;
+    tables->insert(writer, 0, 80, 1).value();
+    tables->insert(writer, 1, 40, 1).value();
+  }
+  EXPECT_EQ(tables->info().steps, 1000);
+  EXPECT_LT(tables->info().bytes, 1100 * 4000);
+}
+
+TEST(SequenceTables, RefuseWhatTheyCannotDo) {
+  SequenceOptions options = sequence_options();
+  options.tables[1].name = "short";
+  EXPECT_THAT(SequenceTables::make(options).error().message, HasSubstr("two tables are called \"short\""));
+  options = sequence_options();
+  options.tables[0].max_items = 0;
+  EXPECT_FALSE(SequenceTables::make(options).ok());
+  const auto tables = SequenceTables::make(sequence_options()).value();
+  EXPECT_FALSE(tables->open(0).ok());
+  EXPECT_EQ(tables->close(5).error().code, Code::kNotFound);
+  const auto writer = tables->open(4).value();
+  EXPECT_EQ(tables->insert(writer, 7, 1, 1).error().code, Code::kInvalidArgument);
+  append(*tables, writer, 0, 2);
+  EXPECT_FALSE(tables->insert(writer, 0, 1, -1).ok());
+  EXPECT_EQ(tables->sample(0, 1).error().code, Code::kUnavailable);
+  EXPECT_EQ(tables->info().tables[0].items, 0);
+  const Signature other = {{"id", DType::kI64, {}}};
+  const std::int64_t id = 0;
+  BatchView steps{.signature = &other, .rows = 1, .columns = {}};
+  steps.columns.emplace_back(std::as_bytes(std::span(&id, 1)));
+  EXPECT_EQ(tables->append(writer, steps).error().code, Code::kShapeMismatch);
+}
+
+TEST(SequenceTables, ADamagedImageChangesNothing) {
+  const auto tables = SequenceTables::make(sequence_options()).value();
+  const auto writer = tables->open(8).value();
+  append(*tables, writer, 0, 8);
+  for (std::size_t table = 0; table < 3; ++table) tables->insert(writer, table, 7, 1).value();
+  const std::vector<std::size_t> all = {0, 1, 2};
+  const auto image = tables->save(all);
+  for (std::size_t chunk = 0; chunk < image.size(); ++chunk) {
+    for (const bool cut : {true, false}) {
+      const auto other = SequenceTables::make(sequence_options()).value();
+      auto damaged = image;
+      if (cut) {
+        damaged.erase(damaged.begin() + static_cast<std::ptrdiff_t>(chunk));
+      } else {
+        damaged[chunk].resize(damaged[chunk].size() / 2);
+      }
+      EXPECT_FALSE(other->restore(all, damaged).ok()) << chunk;
+      EXPECT_EQ(other->info().steps, 0);
+      EXPECT_EQ(other->info().tables[0].items, 0);
+    }
+  }
+  SequenceOptions wider = sequence_options();
+  wider.step[0].shape = Shape({3});
+  EXPECT_EQ(SequenceTables::make(wider).value()->restore(all, image).error().code, Code::kShapeMismatch);
+}
+
+}  // namespace
+}  // namespace troupe::replay
