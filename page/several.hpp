@@ -9,9 +9,9 @@
 #include <vector>
 
 #include <troupe/core/clock.hpp>
-#include <troupe/run/followed_csv.hpp>
 #include <troupe/page/messages.hpp>
 #include <troupe/run/comparison.hpp>
+#include <troupe/run/followed_csv.hpp>
 #include <troupe/run/run_directory.hpp>
 
 namespace troupe::page {

@@ -13,9 +13,9 @@
 #include <troupe/core/clock.hpp>
 #include <troupe/core/error.hpp>
 #include <troupe/core/metrics.hpp>
-#include <troupe/run/followed_csv.hpp>
 #include <troupe/page/followed_text.hpp>
 #include <troupe/page/seen_run.hpp>
+#include <troupe/run/followed_csv.hpp>
 #include <troupe/run/run_directory.hpp>
 
 namespace troupe::page {

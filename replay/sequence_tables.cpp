@@ -156,9 +156,8 @@ Status SequenceTables::check_steps(const BatchView& steps) const {
   for (std::size_t i = 0; i < options_.step.size(); ++i) {
     const std::size_t bytes = options_.step[i].bytes() * static_cast<std::size_t>(steps.rows);
     if (i < steps.columns.size() && steps.columns[i].size() == bytes) continue;
-    return Error{Code::kShapeMismatch,
-                 fmt::format("append steps: column {} of {} steps, expected {} bytes", options_.step[i].name,
-                             steps.rows, bytes)};
+    return Error{Code::kShapeMismatch, fmt::format("append steps: column {} of {} steps, expected {} bytes",
+                                                   options_.step[i].name, steps.rows, bytes)};
   }
   return {};
 }
@@ -277,9 +276,10 @@ std::vector<std::vector<std::byte>> SequenceTables::save(std::span<const std::si
     std::ranges::move(image, std::back_inserter(images));
   }
   const std::vector<StepChunk> steps = store_.chunks_of(ranges);
-  std::vector<std::vector<std::byte>> chunks = {bytes_of(ImageHead{.row_bytes = store_.row_bytes(),
-                                                                   .chunk_steps = static_cast<std::uint64_t>(store_.chunk_steps()),
-                                                                   .step_chunks = steps.size()})};
+  std::vector<std::vector<std::byte>> chunks = {
+      bytes_of(ImageHead{.row_bytes = store_.row_bytes(),
+                         .chunk_steps = static_cast<std::uint64_t>(store_.chunk_steps()),
+                         .step_chunks = steps.size()})};
   for (const StepChunk& chunk : steps) {
     chunks.push_back(bytes_of(ChunkHead{chunk.writer, chunk.number, chunk.steps}, chunk.rows));
   }
@@ -325,7 +325,8 @@ Status SequenceTables::restore(std::span<const std::size_t> tables, std::span<co
     options.extensions = {collects};
     TROUPE_ASSIGN(const auto copy, Table::make(std::move(options)));
     TROUPE_TRY(copy->restore(images.back()));
-    if (!std::ranges::all_of(collects->all, [&](const StepRange& range) { return range.count > 0 && trial.has(range); })) {
+    if (!std::ranges::all_of(collects->all,
+                             [&](const StepRange& range) { return range.count > 0 && trial.has(range); })) {
       return corrupt("steps of an item are missing");
     }
   }

@@ -1,8 +1,8 @@
 #pragma once
 // Several tables whose items are sequences of time steps, which they share: fixed lengths, overlapping ones, whole
-// trajectories. Each step is in memory once, however many items of however many tables have it. What Reverb's server and
-// its TrajectoryWriter are together (reverb/cc/trajectory_writer.h; Cassirer et al. 2021, arXiv 2102.04736), but passive
-// and within a process, like Table, of which each of these is one: samplers, removers and limiters are its own.
+// trajectories. Each step is in memory once, however many items of however many tables have it. What Reverb's server
+// and its TrajectoryWriter are together (reverb/cc/trajectory_writer.h; Cassirer et al. 2021, arXiv 2102.04736), but
+// passive and within a process, like Table, of which each of these is one: samplers, removers and limiters are its own.
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -54,7 +54,8 @@ class SequenceTables {
   const Table& table(std::size_t number) const { return *tables_[number]; }
   const Signature& step() const { return options_.step; }
 
-  /// A new writer, whose items reach back at most max_steps > 0 (Reverb's num_keep_alive_refs). Errors: kInvalidArgument.
+  /// A new writer, whose items reach back at most max_steps > 0 (Reverb's num_keep_alive_refs). Errors:
+  /// kInvalidArgument.
   Result<Writer> open(std::int64_t max_steps);
   /// Its steps stay in its items alone. Errors: kNotFound.
   Status close(Writer writer);
@@ -64,8 +65,8 @@ class SequenceTables {
   Status end_episode(Writer writer);
   /// Steps of the writer's episode that an item may still have: at most max_steps. Errors: kNotFound.
   Result<std::int64_t> reach(Writer writer) const;
-  /// Makes an item of the writer's last `steps` steps. Errors: kNotFound; kInvalidArgument (no such table, more steps than
-  /// reach(), a priority); kUnavailable (the table's insert_blocker).
+  /// Makes an item of the writer's last `steps` steps. Errors: kNotFound; kInvalidArgument (no such table, more steps
+  /// than reach(), a priority); kUnavailable (the table's insert_blocker).
   Result<Key> insert(Writer writer, std::size_t table, std::int64_t steps, double priority);
 
   /// Draws items of a table, all or none. Errors: kInvalidArgument; kUnavailable (the table's sample_blocker).
@@ -79,11 +80,11 @@ class SequenceTables {
 
   SequenceInfo info() const;
 
-  /// Some of the tables, with the steps that their items need and no others, as chunks of bytes; whoever stores them adds
-  /// checksums. Writers are not in it.
+  /// Some of the tables, with the steps that their items need and no others, as chunks of bytes; whoever stores them
+  /// adds checksums. Writers are not in it.
   std::vector<std::vector<std::byte>> save(std::span<const std::size_t> tables) const;
-  /// Takes an image of tables of the same columns and options, by their number: those of the image go on bit for bit, and
-  /// the others are as they were. Errors: kCorrupt, kShapeMismatch.
+  /// Takes an image of tables of the same columns and options, by their number: those of the image go on bit for bit,
+  /// and the others are as they were. Errors: kCorrupt, kShapeMismatch.
   Status restore(std::span<const std::size_t> tables, std::span<const std::vector<std::byte>> chunks);
 
  private:

@@ -52,8 +52,8 @@ class StepStore {
 
   /// The chunks of these ranges, each once. Views stay as long as nothing changes.
   std::vector<StepChunk> chunks_of(std::span<const StepRange> ranges) const;
-  /// Takes a chunk of an image, without a reference. A writer's number is random, so one that is here has the same steps:
-  /// if it holds fewer it gets the others. Errors: kCorrupt: it has other steps, or too many.
+  /// Takes a chunk of an image, without a reference. A writer's number is random, so one that is here has the same
+  /// steps: if it holds fewer it gets the others. Errors: kCorrupt: it has other steps, or too many.
   Status put(const StepChunk& chunk);
   std::int64_t chunk_steps() const { return chunk_steps_; }
   std::size_t row_bytes() const { return row_bytes_; }

@@ -17,9 +17,9 @@ struct TableItem {
   std::span<const std::byte> columns;  ///< packed, of stacks the places of their planes; valid during the call
 };
 
-/// Called by the table's owner within its calls, once for each item, when what it says has happened; so an extension may
-/// not call the table. An item that is not kept, as the remover chose the new one itself, is never heard of. When a table
-/// is restored, all that were there are deleted() and all that come are inserted().
+/// Called by the table's owner within its calls, once for each item, when what it says has happened; so an extension
+/// may not call the table. An item that is not kept, as the remover chose the new one itself, is never heard of. When a
+/// table is restored, all that were there are deleted() and all that come are inserted().
 class TableExtension {
  public:
   virtual ~TableExtension() = default;

@@ -38,9 +38,9 @@ struct ReplayOptions {
   std::int64_t shards = 1;             ///< instances, which together behave as one table with the limits below
   std::int64_t max_items = 1'000'000;  ///< an item leaves when one more comes
   std::int64_t max_bytes = 4'000'000'000;
-  std::int64_t min_items = 1'000;      ///< no sample before the table holds as many
-  double samples_per_insert = 32;      ///< items sampled for each item inserted, in the long run
-  double tolerance = 0.1;              ///< error buffer of the limiter = min_items * tolerance * samples_per_insert
+  std::int64_t min_items = 1'000;  ///< no sample before the table holds as many
+  double samples_per_insert = 32;  ///< items sampled for each item inserted, in the long run
+  double tolerance = 0.1;          ///< error buffer of the limiter = min_items * tolerance * samples_per_insert
   /// "ratio": by the three above. "queue": each item is drawn once, and inserts wait while max_items are there; the
   /// sampler says in which order, so "lifo" makes a stack.
   std::string limiter = "ratio";

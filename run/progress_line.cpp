@@ -23,16 +23,13 @@ ProgressLine ProgressLine::on(std::FILE* out, const Clock& clock) {
   return {out, [fd] { return terminal_size(fd).value_or(TerminalSize()).columns; }, clock};
 }
 
-bool ProgressLine::is_due() const {
-  return clock_.now() - drawn_at_ >= (is_live() ? kLivePeriod : kPlainPeriod);
-}
+bool ProgressLine::is_due() const { return clock_.now() - drawn_at_ >= (is_live() ? kLivePeriod : kPlainPeriod); }
 
 void ProgressLine::draw(const Text& text) {
   drawn_at_ = clock_.now();
   // One column stays free: writing into the last one would wrap on some terminals. What was there is erased.
-  const std::string line = is_live()
-                               ? fmt::format("\r{}\x1b[K", text(std::max<std::size_t>(columns_(), 1) - 1))
-                               : text(std::numeric_limits<std::size_t>::max()) + '\n';
+  const std::string line = is_live() ? fmt::format("\r{}\x1b[K", text(std::max<std::size_t>(columns_(), 1) - 1))
+                                     : text(std::numeric_limits<std::size_t>::max()) + '\n';
   if (is_live()) stand(true);
   std::fputs(line.c_str(), out_);
   std::fflush(out_);

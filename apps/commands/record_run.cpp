@@ -60,8 +60,8 @@ class StatusFile {
   explicit StatusFile(const RunDirectory& run) : path_(run.status().string()) {}
   void write(const std::string& status) {
     // The chief's object with one member more, in front.
-    const Status written =
-        replace_file(path_, fmt::format("{{\"written_unix_s\":{:.1f},{}", unix_s(), std::string_view(status).substr(1)));
+    const Status written = replace_file(
+        path_, fmt::format("{{\"written_unix_s\":{:.1f},{}", unix_s(), std::string_view(status).substr(1)));
     if (written.ok() != fails_) return;
     fails_ = !written.ok();
     if (fails_) log::warn("TRP-W607 {}; what it shows is old until it can be written again", written.error().message);

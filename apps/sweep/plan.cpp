@@ -117,8 +117,7 @@ std::vector<std::string> overrides_of(const SweepRun& run) {
 Result<actors::TrainOptions> options_of(const SweepPlan& plan, const SweepRun& run, const Registry& registry) {
   const auto config = std::ranges::find(plan.configs, run.config, &SweepConfig::name);
   if (config == plan.configs.end()) return Error{Code::kNotFound, fmt::format("no configuration {}", run.config)};
-  TROUPE_ASSIGN(const Config loaded,
-                parse_config(config->text, run.config, overrides_of(run), train_schema(registry)));
+  TROUPE_ASSIGN(const Config loaded, parse_config(config->text, run.config, overrides_of(run), train_schema(registry)));
   return to_train_options(loaded, registry);
 }
 

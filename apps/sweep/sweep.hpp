@@ -25,14 +25,15 @@ struct SweepOutcome {
 };
 
 /// Runs `numbers`, `jobs` at a time, each as a process of this program: from its newest checkpoint if it has one. Shows
-/// how far they are, says a line for each that ends, and writes the results anew with each that has met its limits. Blocks; takes SIGINT,
-/// SIGTERM and SIGHUP: all runs make a checkpoint then, and it returns. Errors: kIo.
+/// how far they are, says a line for each that ends, and writes the results anew with each that has met its limits.
+/// Blocks; takes SIGINT, SIGTERM and SIGHUP: all runs make a checkpoint then, and it returns. Errors: kIo.
 Result<SweepOutcome> run_here(const SweepDirectory& directory, const RecordedSweep& sweep, const Registry& registry,
                               const std::vector<std::size_t>& numbers, std::size_t jobs);
 
-/// Writes table.csv, table.md, sweep.html and curves/ of the runs that have met their limits, and returns what they say;
-/// nothing while there are none. Only one process at a time does, others wait for it, for a minute at most. Errors:
-/// those of reading a run, kIo, kUnavailable.
-Result<std::optional<Comparison>> write_results(const SweepDirectory& directory, const RecordedSweep& sweep, const Registry& registry);
+/// Writes table.csv, table.md, sweep.html and curves/ of the runs that have met their limits, and returns what they
+/// say; nothing while there are none. Only one process at a time does, others wait for it, for a minute at most.
+/// Errors: those of reading a run, kIo, kUnavailable.
+Result<std::optional<Comparison>> write_results(const SweepDirectory& directory, const RecordedSweep& sweep,
+                                                const Registry& registry);
 
 }  // namespace troupe::apps

@@ -42,7 +42,7 @@ class SweepProgress {
     RunLimits limits;
     enum class State { kWaits, kRuns, kEnded } state = State::kWaits;
     Duration begun{};
-    std::optional<double> took_s = {};  ///< of one that has met its limits
+    std::optional<double> took_s = {};                            ///< of one that has met its limits
     std::unique_ptr<FollowedCsv> metrics = {}, evaluations = {};  ///< while it runs
     std::optional<ProgressState> recorded = {};
   };

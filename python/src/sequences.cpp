@@ -29,33 +29,38 @@ class SequenceTables {
   Writer open(std::int64_t max_steps) {
     return value_or_raise(waiting_.at_once([&] { return tables_->open(max_steps); }));
   }
-  void close(Writer writer) { do_at_once([&] { return tables_->close(writer); }); }
+  void close(Writer writer) {
+    do_at_once([&] { return tables_->close(writer); });
+  }
   void append(Writer writer, const std::vector<Rows>& columns, std::int64_t rows) {
     const BatchView batch = batch_of(tables_->step(), columns, rows);
     do_at_once([&] { return tables_->append(writer, batch); });
   }
-  void end_episode(Writer writer) { do_at_once([&] { return tables_->end_episode(writer); }); }
+  void end_episode(Writer writer) {
+    do_at_once([&] { return tables_->end_episode(writer); });
+  }
   std::int64_t reach(Writer writer) const {
     const auto lock = waiting_.lock();
     return value_or_raise(tables_->reach(writer));
   }
 
   std::uint64_t insert(Writer writer, std::size_t table, std::int64_t steps, double priority, double timeout_s) {
-    return value_or_raise(waiting_.when_admitted(
-        "create_item", timeout_s, [&] { return tables_->insert(writer, table, steps, priority); }));
+    return value_or_raise(waiting_.when_admitted("create_item", timeout_s,
+                                                 [&] { return tables_->insert(writer, table, steps, priority); }));
   }
 
   /// (columns, lengths, keys, probabilities, priorities, times sampled, items in the table), arrays of their own.
   nb::tuple sample(std::size_t table, std::int64_t rows, double timeout_s) {
-    const auto drawn = value_or_raise(
-        waiting_.when_admitted("sample", timeout_s, [&] { return tables_->sample(table, rows); }));
+    const auto drawn =
+        value_or_raise(waiting_.when_admitted("sample", timeout_s, [&] { return tables_->sample(table, rows); }));
     const std::size_t count = drawn.items.size();
     nb::list columns;
     std::vector<std::pair<std::byte*, std::size_t>> memory;  // of each column, and bytes of a step
     for (const TensorSpec& column : tables_->step()) {
       std::vector<std::int64_t> dims = {drawn.longest};
       dims.insert(dims.end(), column.shape.dims().begin(), column.shape.dims().end());
-      const auto [array, bytes] = tensor_array({column.name, column.dtype, Shape(std::span<const std::int64_t>(dims))}, count);
+      const auto [array, bytes] =
+          tensor_array({column.name, column.dtype, Shape(std::span<const std::int64_t>(dims))}, count);
       memory.emplace_back(bytes, column.bytes());
       columns.append(array);
     }

@@ -55,8 +55,8 @@ class Heard final : public replay::TableExtension {
 
 class Table {
  private:
-  /// The operation is done, and nothing is locked: callbacks may call the table, and what they raise reaches the caller.
-  /// New items come first and leaving ones last, as an item may do both in one operation.
+  /// The operation is done, and nothing is locked: callbacks may call the table, and what they raise reaches the
+  /// caller. New items come first and leaving ones last, as an item may do both in one operation.
   void tell(const Heard::Kinds& kinds) const {
     for (std::size_t kind = 0; kind < kinds.size(); ++kind) {
       const std::size_t count = kinds[kind].keys.size();

@@ -41,8 +41,8 @@ Signature signature_of(const std::vector<Column>& columns) {
   Signature signature;
   for (const auto& [column, dtype, shape] : columns) {
     if (shape.size() > Shape::kMaxRank || std::ranges::any_of(shape, [](std::int64_t size) { return size < 1; })) {
-      raise({Code::kInvalidArgument, "column " + column + ": a size below 1, or more than " +
-                                         std::to_string(Shape::kMaxRank) + " dimensions"});
+      raise({Code::kInvalidArgument,
+             "column " + column + ": a size below 1, or more than " + std::to_string(Shape::kMaxRank) + " dimensions"});
     }
     signature.push_back({column, dtype_of(dtype), Shape(std::span(shape))});
   }

@@ -1,6 +1,6 @@
 #pragma once
-// What the bindings of replay tables share. The tables of the C++ library never wait; here whoever is not admitted sleeps
-// until somebody has changed something.
+// What the bindings of replay tables share. The tables of the C++ library never wait; here whoever is not admitted
+// sleeps until somebody has changed something.
 #include <algorithm>
 #include <chrono>
 #include <condition_variable>

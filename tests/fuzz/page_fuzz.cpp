@@ -109,8 +109,9 @@ std::vector<std::string> seeds() {
       "\1" + change(1, 0, "wall_s,env_steps,learner_steps,actor/steps_per_s\n0.5,10,2,0.25\n1,20,3,") +
           change(1, 1, "7\n2,30,4,8\n") + change(1, 2, "0123456789"),
       "\1" + change(2, 0, "wall_s,source,step,env_steps,return\n1.5,evaluator,200,10,12.5\n2,\"a,b\",3,0,\n") +
-          change(3, 0, "wall_s,env_steps,learner_steps,role,port,frames_per_s,bytes_per_s,waiting,refused_per_s,depth\n"
-                       "1,10,2,actor,out,2.5,100,0.25,0,\n"),
+          change(3, 0,
+                 "wall_s,env_steps,learner_steps,role,port,frames_per_s,bytes_per_s,waiting,refused_per_s,depth\n"
+                 "1,10,2,actor,out,2.5,100,0.25,0,\n"),
       "\1" + change(4, 0, "12:00:00.1 W a line\n") + change(5, 0, "env = \"a\"\nmax_minutes = 2\n") +
           change(6, 0, "{\"final_return\": {\"mean\": 5}}"),
       std::string(1, '\0') + part("a,\"b\"") + part("") + part("c")};

@@ -1,5 +1,5 @@
-// Tables over shared steps against a plain model, under random operations: what is drawn are the steps that were appended,
-// and a step is in memory as long as an item or a writer can need it, and no longer.
+// Tables over shared steps against a plain model, under random operations: what is drawn are the steps that were
+// appended, and a step is in memory as long as an item or a writer can need it, and no longer.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -131,7 +131,8 @@ TEST_P(SequenceTablesTest, AnImageGoesOnBitForBitAlsoOfOneTable) {
   const auto writer = tables->open(8).value();
   for (std::int64_t i = 0; i < 40; ++i) {
     append(*tables, writer, i, 1);
-    for (std::size_t table = 0; table < 3; ++table) tables->insert(writer, table, std::min<std::int64_t>(i + 1, 5), 1).value();
+    for (std::size_t table = 0; table < 3; ++table)
+      tables->insert(writer, table, std::min<std::int64_t>(i + 1, 5), 1).value();
   }
   const std::vector<std::size_t> all = {0, 1, 2}, one = {2};
   const auto other = make();
@@ -155,9 +156,10 @@ TEST_P(SequenceTablesTest, AnImageGoesOnBitForBitAlsoOfOneTable) {
 INSTANTIATE_TEST_SUITE_P(ChunkSteps, SequenceTablesTest, testing::Values(1, 3, 4, 16));
 
 TEST(SequenceTables, StepsThatOverlapAreInMemoryOnce) {
-  const auto tables = SequenceTables::make({.step = {{"x", DType::kF32, Shape({1000})}},
-                                            .tables = {{.name = "a", .max_items = 1000}, {.name = "b", .max_items = 1000}}})
-                          .value();
+  const auto tables =
+      SequenceTables::make({.step = {{"x", DType::kF32, Shape({1000})}},
+                            .tables = {{.name = "a", .max_items = 1000}, {.name = "b", .max_items = 1000}}})
+          .value();
   const auto writer = tables->open(80).value();
   const std::vector<float> row(1000);
   BatchView step{.signature = &tables->step(), .rows = 1, .columns = {}};

@@ -68,7 +68,8 @@ TEST_P(TableExtensions, HearOfEveryItem) {
   for (int i = 0; i < 400; ++i) {
     const auto what = rng.below(3);
     if (what == 0) {
-      const std::vector<double> values(1 + rng.below(10), i), priorities(values.size(), static_cast<double>(rng.below(5)));
+      const std::vector<double> values(1 + rng.below(10), i),
+          priorities(values.size(), static_cast<double>(rng.below(5)));
       BatchView batch{.signature = &options.signature, .rows = static_cast<std::int64_t>(values.size()), .columns = {}};
       batch.columns.emplace_back(std::as_bytes(std::span(values)));
       table->insert(batch, priorities).value();

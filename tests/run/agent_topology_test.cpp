@@ -252,8 +252,7 @@ TEST_F(D4pgTopology, AQueueByConfigurationRefusesWhatItCannotDo) {
               "replay.shards: it is set, but replay.limiter \"queue\" draws each item once");
   EXPECT_THAT(refusal({.limiter = "queue", .max_times_sampled = 5}),
               ::testing::StartsWith("replay.max_times_sampled: it is set"));
-  EXPECT_THAT(refusal({.max_items = 8, .limiter = "queue"}),
-              "learner.batch_size: got 16, but replay holds 8 items");
+  EXPECT_THAT(refusal({.max_items = 8, .limiter = "queue"}), "learner.batch_size: got 16, but replay holds 8 items");
 }
 
 TEST_F(D4pgTopology, LearnsFromWhateverReplayDrawsAndLetsGo) {

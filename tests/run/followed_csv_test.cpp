@@ -6,8 +6,8 @@
 #include <fstream>
 #include <set>
 
-#include <troupe/run/followed_csv.hpp>
 #include <troupe/run/csv_metrics.hpp>
+#include <troupe/run/followed_csv.hpp>
 
 #include <troupe/tests/apps/test_directory.hpp>
 
@@ -20,9 +20,7 @@ class FollowedCsvTest : public TestDirectory {
   void write(const std::string& text, std::ios::openmode mode = std::ios::trunc) const {
     std::ofstream(file(), mode | std::ios::binary) << text;
   }
-  CsvSink sink() const {
-    return CsvSink::open({file(), path() / "channels.csv", path() / "evaluations.csv"}).value();
-  }
+  CsvSink sink() const { return CsvSink::open({file(), path() / "channels.csv", path() / "evaluations.csv"}).value(); }
 };
 
 MetricRow csv_row(double wall_s, std::vector<Scalar> scalars) {

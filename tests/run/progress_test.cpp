@@ -117,7 +117,8 @@ std::function<std::size_t()> columns_of(std::size_t columns) {
 
 class ProgressOutput : public TestDirectory {
  protected:
-  /// What the sink wrote after an evaluation before the first row, rows at 0, 0.1, 0.3, 16 s and an evaluation at 16.1 s.
+  /// What the sink wrote after an evaluation before the first row, rows at 0, 0.1, 0.3, 16 s and an evaluation at 16.1
+  /// s.
   std::string output(std::function<std::size_t()> columns) {
     const auto file = path() / "out";
     std::FILE* out = std::fopen(file.c_str(), "wb");
