@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
 
 namespace troupe::replay {
 namespace {
@@ -59,8 +60,10 @@ void StepStore::append(std::uint64_t writer, std::int64_t next, const BatchView&
 }
 
 bool StepStore::has(const StepRange& range) const {
-  bool there = range.first >= 0 && range.count >= 0;
-  if (!there) return false;
+  // A damaged image may say any numbers: more steps than there are would take for ever to look for.
+  if (range.first < 0 || range.count < 0 || range.count > steps_) return false;
+  if (range.first > std::numeric_limits<std::int64_t>::max() - range.count) return false;
+  bool there = true;
   each(range, [&](const Name& name, std::int64_t offset, std::int64_t count, std::int64_t) {
     const auto found = chunks_.find(name);
     there = there && found != chunks_.end() && found->second.steps >= offset + count;

@@ -56,13 +56,21 @@ class SequenceTables {
     const std::size_t count = drawn.items.size();
     nb::list columns;
     std::vector<std::pair<std::byte*, std::size_t>> memory;  // of each column, and bytes of a step
-    for (const TensorSpec& column : tables_->step()) {
-      std::vector<std::int64_t> dims = {drawn.longest};
-      dims.insert(dims.end(), column.shape.dims().begin(), column.shape.dims().end());
-      const auto [array, bytes] =
-          tensor_array({column.name, column.dtype, Shape(std::span<const std::int64_t>(dims))}, count);
-      memory.emplace_back(bytes, column.bytes());
-      columns.append(array);
+    try {
+      for (const TensorSpec& column : tables_->step()) {
+        std::vector<std::int64_t> dims = {drawn.longest};
+        dims.insert(dims.end(), column.shape.dims().begin(), column.shape.dims().end());
+        const auto [array, bytes] =
+            tensor_array({column.name, column.dtype, Shape(std::span<const std::int64_t>(dims))}, count);
+        memory.emplace_back(bytes, column.bytes());
+        columns.append(array);
+      }
+    } catch (...) {  // no memory for arrays of this size
+      waiting_.at_once([&] {
+        tables_->release(drawn);
+        return true;
+      });
+      throw;
     }
     waiting_.at_once([&] {
       for (std::size_t item = 0; item < count; ++item) copy(drawn, item, memory);

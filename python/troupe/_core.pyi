@@ -124,7 +124,7 @@ class Table:
     A replay table for the threads of a process; troupe.Table is what users have of it.
     """
 
-    def __init__(self, name: str, columns: Sequence[tuple[str, str, Sequence[int]]], max_items: int, sampler: str, remover: str, priority_exponent: float, max_times_sampled: int, limits: tuple[float, int, float, float], seed: int) -> None:
+    def __init__(self, name: str, columns: Sequence[tuple[str, str, Sequence[int]]], max_items: int, sampler: str, remover: str, priority_exponent: float, max_times_sampled: int, limits: tuple[float, int, float, float], seed: int, callbacks: Sequence[object]) -> None:
         """Raises TroupeError naming the option."""
 
     def insert(self, columns: Sequence[Annotated[NDArray, dict(order='C', device='cpu', writable=False)]], rows: int, priorities: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)] | None, timeout: float) -> int:
@@ -159,6 +159,55 @@ class Table:
         """
         Takes an image of a table of the same kind. Raises TroupeError, and the table is as it was.
         """
+
+class SequenceTables:
+    """
+    Tables over shared steps; troupe.SequenceReplay is what users have of them. Tables go by their number.
+    """
+
+    def __init__(self, columns: Sequence[tuple[str, str, Sequence[int]]], tables: Sequence[tuple[str, int, str, str, float, int, tuple[float, int, float, float], int]], chunk_steps: int, seed: int) -> None:
+        """Raises TroupeError naming the option."""
+
+    def open(self, max_steps: int) -> int:
+        """A new writer's number."""
+
+    def close(self, writer: int) -> None: ...
+
+    def append(self, writer: int, columns: Sequence[Annotated[NDArray, dict(order='C', device='cpu', writable=False)]], rows: int) -> None:
+        """Raises TroupeError."""
+
+    def end_episode(self, writer: int) -> None: ...
+
+    def reach(self, writer: int) -> int:
+        """How many steps an item may have now."""
+
+    def insert(self, writer: int, table: int, steps: int, priority: float, timeout: float) -> int:
+        """
+        An item of the last steps; its key. Raises TroupeError, or TimeoutError saying for what it waits.
+        """
+
+    def sample(self, table: int, rows: int, timeout: float) -> tuple:
+        """
+        Columns [rows, longest, ...], lengths, keys, probabilities, priorities, times sampled, items there were.
+        """
+
+    def update_priorities(self, table: int, keys: Annotated[NDArray[numpy.uint64], dict(shape=(None,), order='C', device='cpu', writable=False)], priorities: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> int: ...
+
+    def insertable(self, table: int, wanted: int) -> int: ...
+
+    def sampleable(self, table: int, wanted: int) -> int: ...
+
+    @property
+    def info(self) -> tuple:
+        """
+        Of each table items, bytes, inserts, samples, evictions; steps, bytes of all, writers, episodes.
+        """
+
+    def save(self, tables: Sequence[int]) -> list:
+        """One consistent image of these tables: chunks of bytes."""
+
+    def restore(self, tables: Sequence[int], chunks: Sequence[Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)]]) -> None:
+        """Raises TroupeError, and everything is as it was."""
 
 class ReplayClient:
     """

@@ -36,7 +36,7 @@ class Sequences(unittest.TestCase):
         self.assertEqual(batch.data["image"].dtype, np.uint8)
         self.assertEqual(batch.data["reward"][3].tolist(), [0.5, 1, 1.5])
         self.assertEqual(batch.priorities.tolist(), [0, 1, 2, 3])
-        self.assertEqual((batch.times_sampled.tolist(), batch.table_size), ([1, 1, 1, 1], 2))
+        self.assertEqual((batch.times_sampled.tolist(), batch.table_size), ([1, 1, 1, 1], 5))
 
     def test_a_whole_episode_is_an_item_and_none_reaches_over_its_end(self):
         replay = SequenceReplay(STEP, {"whole": TableSpec(10, sampler="lifo")})
@@ -147,6 +147,15 @@ class Sequences(unittest.TestCase):
         writer.close()
         with self.assertRaisesRegex(troupe.TroupeError, "the writer is closed"):
             writer.append(step(1))
+
+    def test_a_batch_that_memory_does_not_hold_keeps_no_steps(self):
+        replay = SequenceReplay({"x": ("uint8", (1 << 27,))}, {"a": TableSpec(1, sampler="fifo", max_times_sampled=1 << 20)}, chunk_steps=1)
+        with replay.writer(max_steps=1) as writer:
+            writer.append({"x": np.zeros(1 << 27, np.uint8)})
+            writer.create_item("a")
+        with self.assertRaises(MemoryError):
+            replay.sample("a", 1 << 20)  # 2^47 bytes
+        self.assertEqual(replay.info["steps"], 0)  # these were its draws
 
     def test_many_threads(self):
         replay = SequenceReplay(STEP, {"queue": TableSpec.queue(8), "some": TableSpec(50)}, chunk_steps=3)

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <map>
 #include <memory>
 #include <set>
@@ -195,6 +196,22 @@ TEST(SequenceTables, RefuseWhatTheyCannotDo) {
   BatchView steps{.signature = &other, .rows = 1, .columns = {}};
   steps.columns.emplace_back(std::as_bytes(std::span(&id, 1)));
   EXPECT_EQ(tables->append(writer, steps).error().code, Code::kShapeMismatch);
+}
+
+TEST(StepStore, HasNoRangeBeyondItsStepsHoweverLarge) {
+  constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
+  StepStore store({{"id", DType::kI64, {}}}, 4);
+  const Signature signature = {{"id", DType::kI64, {}}};
+  const std::vector<std::int64_t> ids(6);
+  BatchView steps{.signature = &signature, .rows = 6, .columns = {}};
+  steps.columns.emplace_back(std::as_bytes(std::span(ids)));
+  store.append(1, 0, steps);
+  EXPECT_TRUE(store.has({1, 0, 6}));
+  EXPECT_TRUE(store.has({1, 5, 1}));
+  for (const StepRange range : {StepRange{1, 0, 7}, StepRange{1, 6, 1}, StepRange{2, 0, 1}, StepRange{1, -1, 2},
+                                StepRange{1, 0, -1}, StepRange{1, 0, kMost}, StepRange{1, kMost, 6}}) {
+    EXPECT_FALSE(store.has(range)) << range.writer << " " << range.first << " " << range.count;
+  }
 }
 
 TEST(SequenceTables, ADamagedImageChangesNothing) {
