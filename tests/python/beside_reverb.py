@@ -22,10 +22,11 @@ SELECTORS = {
     "max_heap": reverb.selectors.MaxHeap,
     "min_heap": reverb.selectors.MinHeap,
 }
+# Reverb's are made anew for each table: one that two tables have ends the process.
 LIMITERS = {
-    "min size 3": (troupe.RateLimiter.min_size(3), reverb.rate_limiters.MinSize(3)),
-    "queue of 5": (troupe.RateLimiter.queue(5), reverb.rate_limiters.Queue(5)),
-    "ratio 1.5": (troupe.RateLimiter.sample_to_insert_ratio(1.5, 2, 3.0), reverb.rate_limiters.SampleToInsertRatio(1.5, 2, 3.0)),
+    "min size 3": (troupe.RateLimiter.min_size(3), lambda: reverb.rate_limiters.MinSize(3)),
+    "queue of 5": (troupe.RateLimiter.queue(5), lambda: reverb.rate_limiters.Queue(5)),
+    "ratio 1.5": (troupe.RateLimiter.sample_to_insert_ratio(1.5, 2, 3.0), lambda: reverb.rate_limiters.SampleToInsertRatio(1.5, 2, 3.0)),
 }
 MAX_ITEMS, OPERATIONS = 6, 120
 
@@ -34,7 +35,7 @@ class Both:
     def __init__(self, sampler, remover, times, limiter):
         ours, theirs = LIMITERS[limiter]
         self.ours = troupe.Table({"x": "int64"}, MAX_ITEMS, sampler=sampler, remover=remover, max_times_sampled=times, limiter=ours)
-        self.table = reverb.Table("t", SELECTORS[sampler](), SELECTORS[remover](), MAX_ITEMS, theirs, times)
+        self.table = reverb.Table("t", SELECTORS[sampler](), SELECTORS[remover](), MAX_ITEMS, theirs(), times)
         self.server = reverb.Server([self.table])
         self.client = reverb.Client(f"localhost:{self.server.port}")
         self.their_key, self.next = {}, 0  # by value, which is our key
@@ -95,7 +96,7 @@ class BothSequences:
         for name, (sampler, remover, times, limiter) in zip("ab", kinds):
             ours, theirs = LIMITERS[limiter]
             specs[name] = troupe.TableSpec(MAX_ITEMS, sampler=sampler, remover=remover, max_times_sampled=times, limiter=ours)
-            self.tables[name] = reverb.Table(name, SELECTORS[sampler](), SELECTORS[remover](), MAX_ITEMS, theirs, times)
+            self.tables[name] = reverb.Table(name, SELECTORS[sampler](), SELECTORS[remover](), MAX_ITEMS, theirs(), times)
         self.ours = troupe.SequenceReplay({"x": "int64", "y": ("float32", (2,))}, specs, chunk_steps=2)
         self.server = reverb.Server(list(self.tables.values()))
         self.client = reverb.Client(f"localhost:{self.server.port}")
@@ -137,8 +138,8 @@ class BothSequences:
             return
         ours = self.ours.sample(name, 1)
         (theirs,) = self.client.sample(name, 1, emit_timesteps=False)
-        self.same("x", ours.data["x"][0].tolist(), theirs.data["x"].tolist())
-        self.same("y", ours.data["y"][0].tolist(), theirs.data["y"].tolist())
+        self.same("x", ours.data["x"][0].tolist(), theirs.data[0].tolist())
+        self.same("y", ours.data["y"][0].tolist(), theirs.data[1].tolist())
         self.same("its priority", float(ours.priorities[0]), theirs.info.priority)
         self.same("its times sampled", int(ours.times_sampled[0]), theirs.info.times_sampled)
         self.same("table size", ours.table_size, theirs.info.table_size)
