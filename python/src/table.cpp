@@ -98,6 +98,19 @@ class Table {
   }
 
  public:
+  /// Python frees a table that only its own callbacks have.
+  static int traverse(PyObject* self, visitproc visit, void* arg) {
+    Py_VISIT(Py_TYPE(self));
+    if (!nb::inst_ready(self)) return 0;
+    for (const nb::object& callback : nb::inst_ptr<Table>(self)->callbacks_) Py_VISIT(callback.ptr());
+    return 0;
+  }
+  static int clear(PyObject* self) {
+    if (!nb::inst_ready(self)) return 0;
+    for (nb::object& callback : nb::inst_ptr<Table>(self)->callbacks_) callback = nb::none();
+    return 0;
+  }
+
   Table(const std::string& name, const std::vector<Column>& columns, std::int64_t max_items, const std::string& sampler,
         const std::string& remover, double priority_exponent, std::int64_t max_times_sampled, const Limits& limits,
         std::uint64_t seed, const Callbacks& callbacks)
@@ -195,7 +208,11 @@ class Table {
 }  // namespace
 
 void bind_table(nb::module_& m) {
-  nb::class_<Table>(m, "Table", "A replay table for the threads of a process; troupe.Table is what users have of it.")
+  static PyType_Slot slots[] = {{Py_tp_traverse, reinterpret_cast<void*>(&Table::traverse)},
+                                {Py_tp_clear, reinterpret_cast<void*>(&Table::clear)},
+                                {0, nullptr}};
+  nb::class_<Table>(m, "Table", nb::type_slots(slots),
+                    "A replay table for the threads of a process; troupe.Table is what users have of it.")
       .def(nb::init<const std::string&, const std::vector<Column>&, std::int64_t, const std::string&,
                     const std::string&, double, std::int64_t, const Limits&, std::uint64_t, const Callbacks&>(),
            "name"_a, "columns"_a, "max_items"_a, "sampler"_a, "remover"_a, "priority_exponent"_a, "max_times_sampled"_a,

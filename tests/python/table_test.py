@@ -1,10 +1,12 @@
 """The installed wheel: replay tables. Cases of selectors, limiters and queues are those of Reverb's own tests
 (reverb/rate_limiters_test.py, reverb/cc/selectors/*_test.cc, reverb/cc/table_test.cc), by what a user sees of them."""
+import gc
 import pathlib
 import tempfile
 import threading
 import time
 import unittest
+import weakref
 
 import numpy as np
 
@@ -158,6 +160,16 @@ class Extensions(unittest.TestCase):
     def table(self, **options):
         return Table(COLUMNS, 2, on_insert=self.listens("insert"), on_sample=self.listens("sample"), on_update=self.listens("update"),
                      on_delete=self.listens("delete"), **options)
+
+    def test_that_call_their_table_do_not_keep_it(self):
+        def make():
+            table = Table(COLUMNS, 2, on_insert=lambda *_: len(table))
+            table.insert(numbers(1))
+            return weakref.ref(table)
+
+        gone = make()
+        gc.collect()
+        self.assertIsNone(gone())
 
     def test_hear_of_every_item(self):
         table = self.table(sampler="fifo", max_times_sampled=2)
