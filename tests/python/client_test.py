@@ -93,6 +93,7 @@ class Clients(unittest.TestCase):
             deadline = time.monotonic() + 30
             while (client.sample(256, timeout=30).keys == chosen).mean() < 0.9:
                 self.assertLess(time.monotonic(), deadline)
+                client.update_priorities(keys, priorities, timeout=30)  # the run's learner had it, and set another one
             status = run.troupe("status", run.directory)
             self.assertIn("external-0", status)
         self.assertIsNone(run.process.poll(), "the run goes on without its client")
