@@ -105,13 +105,13 @@ class HostileUseTest(SmallRun):
         try:
             while crowd.made < CROWDS * count * len(targets):
                 time.sleep(0.1)
-            beside = [self.kill_and_time("actors-0") for _ in range(5)]
+            beside = [self.kill_and_time("actors-0") for _ in range(3)]
         finally:
             crowd.end()
         print(f"back after {alone:.2f} s alone, {beside} s beside {count} half-open connections at each of "
               f"{len(targets)} listeners, {crowd.made} made")
         # On a machine that is slow by itself, and on which the crowd takes a processor, in proportion.
-        self.assertLess(sorted(beside)[2], max(REJOIN_S, 3 * alone))
+        self.assertLess(sorted(beside)[1], max(REJOIN_S, 3 * alone))
         self.assertEqual(self.wait_for("all up", self.all_up)["term"], 1)
 
     def test_a_chief_comes_back_in_a_run_directory_that_was_opened_to_a_group(self):
