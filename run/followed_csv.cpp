@@ -101,7 +101,8 @@ Status FollowedCsv::reopen() {
   if (fstat(fd_, &now) != 0 || !S_ISREG(now.st_mode)) {
     return Error{Code::kIo, fmt::format("{}: not a regular file", path_.string())};
   }
-  TROUPE_ASSIGN(const std::string head, read_at(fd_, 0, kLineBytesMax, path_));
+  const auto begins = static_cast<std::size_t>(std::min(now.st_size, static_cast<off_t>(kLineBytesMax)));
+  TROUPE_ASSIGN(const std::string head, read_at(fd_, 0, begins, path_));
   const auto names = first_line(head);
   if (!names) return head.size() < kLineBytesMax ? Status() : Status(read_names(""));
   TROUPE_TRY(read_names(*names));

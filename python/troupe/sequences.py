@@ -90,8 +90,9 @@ class SequenceReplay(_Rows):
     def sample(self, table: str, rows: int, timeout: float = _DEADLINE_S) -> SequenceSample:
         """Draws `rows` items with replacement, when the table's limiter admits them at once. Raises TimeoutError saying for
         what it waits."""
-        columns, lengths, *about = self._core.sample(self._number(table), rows, timeout)
-        return SequenceSample(dict(zip([name for name, _, _ in self._columns], columns)), *about, lengths)
+        columns, lengths, keys, probabilities, priorities, times, items = self._core.sample(self._number(table), rows, timeout)
+        data = dict(zip([name for name, _, _ in self._columns], columns))
+        return SequenceSample(data, keys, probabilities, priorities, times, items, lengths)
 
     def update_priorities(self, table: str, keys: Array, priorities: Array) -> int:
         """Returns how many of the keys were unknown, as their items have left meanwhile."""
