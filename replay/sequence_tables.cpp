@@ -61,6 +61,15 @@ class Ranges final : public TableExtension {
   std::vector<StepRange> all;
 };
 
+/// What the items of a table's image refer to, as a copy of the table says that takes it. Errors: those of restore().
+Result<std::vector<StepRange>> ranges_of(TableOptions options, std::span<const std::vector<std::byte>> image) {
+  const auto collects = std::make_shared<Ranges>();
+  options.extensions = {collects};
+  TROUPE_ASSIGN(const auto copy, Table::make(std::move(options)));
+  TROUPE_TRY(copy->restore(image));
+  return std::move(collects->all);
+}
+
 }  // namespace
 
 /// Each item refers to its steps.
@@ -267,12 +276,7 @@ std::vector<std::vector<std::byte>> SequenceTables::save(std::span<const std::si
   for (const std::size_t number : tables) {
     std::vector<std::vector<std::byte>> image = tables_[number]->save();
     images.push_back(bytes_of(static_cast<std::uint64_t>(image.size())));
-    // What its items refer to, a copy of the table says.
-    const auto collects = std::make_shared<Ranges>();
-    TableOptions options = options_.tables[number];
-    options.extensions = {collects};
-    Table::make(std::move(options)).value()->restore(image).value();
-    ranges.insert(ranges.end(), collects->all.begin(), collects->all.end());
+    std::ranges::copy(ranges_of(options_.tables[number], image).value(), std::back_inserter(ranges));
     std::ranges::move(image, std::back_inserter(images));
   }
   const std::vector<StepChunk> steps = store_.chunks_of(ranges);
@@ -320,13 +324,8 @@ Status SequenceTables::restore(std::span<const std::size_t> tables, std::span<co
     if (count > chunks.size() - 1) return corrupt("a table is cut short");
     images.push_back(chunks.subspan(1, count));
     chunks = chunks.subspan(1 + count);
-    const auto collects = std::make_shared<Ranges>();
-    TableOptions options = options_.tables[number];
-    options.extensions = {collects};
-    TROUPE_ASSIGN(const auto copy, Table::make(std::move(options)));
-    TROUPE_TRY(copy->restore(images.back()));
-    if (!std::ranges::all_of(collects->all,
-                             [&](const StepRange& range) { return range.count > 0 && trial.has(range); })) {
+    TROUPE_ASSIGN(const auto ranges, ranges_of(options_.tables[number], images.back()));
+    if (!std::ranges::all_of(ranges, [&](const StepRange& range) { return range.count > 0 && trial.has(range); })) {
       return corrupt("steps of an item are missing");
     }
   }

@@ -132,7 +132,7 @@ Result<int> do_task(const SweepDirectory& directory, const RecordedSweep& sweep,
   std::erase_if(numbers, [&](std::size_t number) { return number != task; });
   const auto done = run_here(directory, sweep, registry, numbers, 1);
   if (!done.ok()) return done.error();
-  TROUPE_ASSIGN(const auto written, write_results(directory, sweep, registry));
+  TROUPE_TRY(write_results(directory, sweep, registry));
   return static_cast<int>(state_of(directory.run(sweep.plan.runs[task])) == RunState::kFinished ? kExitOk
                                                                                                 : kExitFailure);
 }
