@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <cstring>
 #include <memory>
-#include <numeric>
 
 #include <troupe/replay/sequence_tables.hpp>
 
@@ -78,18 +77,8 @@ class SequenceTables {
       return true;
     });
     const auto [lengths, length] = array<std::int64_t>(count);
-    const auto [keys, key] = array<std::uint64_t>(count);
-    const auto [probabilities, probability] = array<double>(count);
-    const auto [priorities, priority] = array<double>(count);
-    const auto [times, time] = array<std::int32_t>(count);
-    for (std::size_t i = 0; i < count; ++i) {
-      length[i] = drawn.ranges[i].count;
-      key[i] = drawn.items[i].key;
-      probability[i] = drawn.items[i].probability;
-      priority[i] = drawn.items[i].priority;
-      time[i] = drawn.items[i].times_sampled;
-    }
-    return nb::make_tuple(columns, lengths, keys, probabilities, priorities, times, drawn.items.front().table_items);
+    for (std::size_t i = 0; i < count; ++i) length[i] = drawn.ranges[i].count;
+    return nb::tuple(nb::make_tuple(columns, lengths) + about(drawn.items));
   }
 
   std::int64_t update_priorities(std::size_t table, const Keys& keys, const Doubles& priorities) {

@@ -149,17 +149,7 @@ class Table {
       TROUPE_TRY(table_->sample(batch, items));
       return true;
     });
-    const auto [keys, key] = array<std::uint64_t>(count);
-    const auto [probabilities, probability] = array<double>(count);
-    const auto [priorities, priority] = array<double>(count);
-    const auto [times, time] = array<std::int32_t>(count);
-    for (std::size_t i = 0; i < count; ++i) {
-      key[i] = items[i].key;
-      probability[i] = items[i].probability;
-      priority[i] = items[i].priority;
-      time[i] = items[i].times_sampled;
-    }
-    return nb::make_tuple(columns, keys, probabilities, priorities, times, items.front().table_items);
+    return nb::tuple(nb::make_tuple(columns) + about(items));
   }
 
   std::int64_t update_priorities(const Keys& keys, const Doubles& priorities) {

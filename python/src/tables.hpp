@@ -5,6 +5,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <mutex>
+#include <span>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -37,6 +38,22 @@ inline BatchView batch_of(const Signature& signature, const std::vector<Rows>& c
     batch.columns.emplace_back(static_cast<const std::byte*>(column.data()), column.nbytes());
   }
   return batch;
+}
+
+/// (keys, probabilities, priorities, times sampled, items in the table) of at least one item that was drawn, arrays of
+/// their own.
+inline nb::tuple about(std::span<const replay::SampledItem> items) {
+  const auto [keys, key] = array<std::uint64_t>(items.size());
+  const auto [probabilities, probability] = array<double>(items.size());
+  const auto [priorities, priority] = array<double>(items.size());
+  const auto [times, time] = array<std::int32_t>(items.size());
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    key[i] = items[i].key;
+    probability[i] = items[i].probability;
+    priority[i] = items[i].priority;
+    time[i] = items[i].times_sampled;
+  }
+  return nb::make_tuple(keys, probabilities, priorities, times, items.front().table_items);
 }
 
 inline nb::list list_of(const std::vector<std::vector<std::byte>>& chunks) {
